@@ -1,0 +1,25 @@
+package cri
+
+import v1 "k8s.io/api/core/v1"
+
+// Inputs are the plain values from which the config of one container is made.
+// Whoever fills them has resolved every reference; this package resolves none.
+type Inputs struct {
+	// Env in order, already expanded.
+	Env []EnvVar
+	// Mounts in the order of the container's volumeMounts, then the daemon's own.
+	Mounts []Mount
+	// TerminationMessageHost is the host file for the termination message.
+	TerminationMessageHost string
+}
+
+// EnvVar is one environment variable.
+type EnvVar struct{ Name, Value string }
+
+// Mount is one bind mount.
+type Mount struct {
+	HostPath      string
+	ContainerPath string
+	ReadOnly      bool
+	Propagation   v1.MountPropagationMode
+}

@@ -1,0 +1,22 @@
+package cri
+
+// Labels and annotations on sandboxes and containers. The io.kubernetes ones
+// are the kubelet's keys, so that crictl, log shippers and monitors know them.
+const (
+	LabelPodName       = "io.kubernetes.pod.name"
+	LabelPodNamespace  = "io.kubernetes.pod.namespace"
+	LabelPodUID        = "io.kubernetes.pod.uid"
+	LabelContainerName = "io.kubernetes.container.name"
+	// LabelInstance marks what this daemon made. Only that is ever stopped or
+	// removed. Its value survives a wiped root folder.
+	LabelInstance = "podstead.io/instance"
+
+	AnnotationContainerHash          = "io.kubernetes.container.hash"
+	AnnotationRestartCount           = "io.kubernetes.container.restartCount"
+	AnnotationTerminationMessagePath = "io.kubernetes.container.terminationMessagePath"
+	AnnotationTerminationPolicy      = "io.kubernetes.container.terminationMessagePolicy"
+	AnnotationTerminationGracePeriod = "io.kubernetes.pod.terminationGracePeriod"
+	// AnnotationTerminationMessageHost names the file on the host that is
+	// mounted at the termination message path.
+	AnnotationTerminationMessageHost = "podstead.io/termination-message-host-path"
+)
