@@ -1,0 +1,9 @@
+// Package httpapi answers over HTTP what runs and why.
+//
+// It owns one table of routes, each with its access class, and the listeners:
+// a unix socket whose file mode is the permission, and a health port on
+// loopback that serves the health class only.
+//
+// It reads the small interfaces that it declares here; it imports nothing of
+// the supervisor and changes nothing.
+package httpapi

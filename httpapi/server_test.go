@@ -1,0 +1,157 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+type fixture struct{ sick error }
+
+func (f fixture) Pods() []*v1.Pod {
+	return []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-n1", Namespace: "default"}}}
+}
+func (f fixture) Manifests() []ManifestSource {
+	return []ManifestSource{{Source: "file", Location: "/etc/pods", Units: []ManifestUnit{{Name: "/etc/pods/web.yaml", Faults: []string{"x"}}}}}
+}
+func (f fixture) SyncLoopHealthy() error { return f.sick }
+
+// start serves on a socket and a health port and returns a client for each.
+func start(t *testing.T, f fixture) (socket string, overSocket, overTCP func(path string) (int, string)) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "run", "podstead.sock")
+	s := New(Config{Socket: socket, HealthAddress: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, Sources{f, f, f})
+	ctx, cancel := context.WithCancel(t.Context())
+	l, err := s.Listen(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve returned %v after its context ended", err)
+		}
+	})
+	unix := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	t.Cleanup(unix.CloseIdleConnections)
+	get := func(c *http.Client, base string) func(string) (int, string) {
+		return func(path string) (int, string) {
+			resp, err := c.Get(base + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			b, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp.StatusCode, string(b)
+		}
+	}
+	tcp := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(tcp.CloseIdleConnections)
+	return socket, get(unix, "http://podstead"), get(tcp, "http://"+l.health.Addr().String())
+}
+
+func TestPodsAreAPodList(t *testing.T) {
+	_, get, _ := start(t, fixture{})
+	code, body := get("/pods")
+	var list v1.PodList
+	if err := json.Unmarshal([]byte(body), &list); err != nil || code != 200 {
+		t.Fatalf("GET /pods = %d %q: %v", code, body, err)
+	}
+	if list.Kind != "PodList" || list.APIVersion != "v1" || len(list.Items) != 1 || list.Items[0].Name != "web-n1" {
+		t.Errorf("GET /pods = %s", body)
+	}
+}
+
+func TestHealthPortServesHealthOnly(t *testing.T) {
+	_, _, tcp := start(t, fixture{})
+	if code, body := tcp("/healthz"); code != 200 || body != "ok" {
+		t.Errorf("GET /healthz = %d %q, want 200 ok", code, body)
+	}
+	for _, path := range []string{"/pods", "/podstead/v1/manifests", "/healthz/../pods"} {
+		if code, body := tcp(path); code != http.StatusNotFound {
+			t.Errorf("GET %s on the health port = %d %q, want 404", path, code, body)
+		}
+	}
+}
+
+func TestSickLoopIsA500ThatSaysWhy(t *testing.T) {
+	_, get, tcp := start(t, fixture{sick: errors.New("not entered for 10m")})
+	if code, body := tcp("/healthz"); code != 500 || !strings.Contains(body, "not entered for 10m") {
+		t.Errorf("GET /healthz = %d %q", code, body)
+	}
+	if code, _ := get("/healthz/ping"); code != 200 {
+		t.Errorf("GET /healthz/ping = %d, want 200: the server itself is well", code)
+	}
+}
+
+func TestSocketModeIsOwnerAndGroup(t *testing.T) {
+	socket, _, _ := start(t, fixture{})
+	fi, err := os.Stat(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fi.Mode().Perm() != 0o660 {
+		t.Errorf("socket mode is %o, want 660", fi.Mode().Perm())
+	}
+}
+
+func TestLivingSocketIsAnErrorAndDeadOneIsReplaced(t *testing.T) {
+	socket, _, _ := start(t, fixture{})
+	if _, err := listenUnix(t.Context(), socket); err == nil || !strings.Contains(err.Error(), "another podstead answers") {
+		t.Errorf("a second listener on a living socket: %v", err)
+	}
+	dead := filepath.Join(t.TempDir(), "dead.sock")
+	ln, err := net.Listen("unix", dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	_ = ln.Close()
+	again, err := listenUnix(t.Context(), dead)
+	if err != nil {
+		t.Fatalf("a dead socket was not replaced: %v", err)
+	}
+	_ = again.Close()
+	if _, err := os.Lstat(dead); !os.IsNotExist(err) {
+		t.Errorf("a closed listener left its socket behind: %v", err)
+	}
+	if err := os.WriteFile(dead, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenUnix(t.Context(), dead); err == nil || !strings.Contains(err.Error(), "is no socket") {
+		t.Errorf("a plain file in the socket's place: %v", err)
+	}
+	if b, _ := os.ReadFile(dead); string(b) != "precious" {
+		t.Error("a plain file in the socket's place was touched")
+	}
+}
+
+func TestTakenHealthPortNamesTheFlag(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := New(Config{HealthAddress: taken.Addr().String(), Log: slog.New(slog.DiscardHandler)}, Sources{})
+	if _, err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "--healthz-port") {
+		t.Errorf("a taken port: %v", err)
+	}
+}
