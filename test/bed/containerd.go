@@ -1,0 +1,213 @@
+package bed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Kind is a kind of container runtime.
+type Kind string
+
+// The kinds of runtime that the suite runs on.
+const (
+	// Containerd16 is Debian's: CRI v1 without a stream of container events.
+	Containerd16 Kind = "containerd-1.6"
+	// Containerd24 streams container events.
+	Containerd24 Kind = "containerd-2.4"
+)
+
+// Kinds are all kinds of runtime.
+func Kinds() []Kind { return []Kind{Containerd16, Containerd24} }
+
+// Runtime is a private containerd: its own root, state, socket, CNI network and bridge.
+type Runtime struct {
+	Kind Kind
+	// Socket is the path of its gRPC socket.
+	Socket string
+	// CRI looks at it without the product's eyes.
+	CRI *CRI
+
+	dir  string
+	mu   sync.Mutex
+	proc *process
+}
+
+// startTimeout is how long a runtime may take until it answers.
+const startTimeout = 60 * time.Second
+
+// number tells the beds' runtimes apart in bridges and subnets.
+var number struct {
+	sync.Mutex
+	n int
+}
+
+// StartRuntime starts a containerd that pulls every image from the registry.
+func StartRuntime(ctx context.Context, kind Kind, r *Registry) (*Runtime, error) {
+	number.Lock()
+	number.n++
+	n := number.n
+	number.Unlock()
+
+	dir := filepath.Join(Dir(), fmt.Sprintf("%s-%d", kind, n))
+	rt := &Runtime{Kind: kind, dir: dir, Socket: filepath.Join(dir, "containerd.sock")}
+	if err := rt.configure(n, r.Addr()); err != nil {
+		return nil, err
+	}
+	cri, err := DialCRI(rt.Socket)
+	if err != nil {
+		return nil, err
+	}
+	rt.CRI = cri
+	if err := rt.Start(ctx); err != nil {
+		return nil, err
+	}
+	return rt, nil
+}
+
+// Endpoint is the runtime's address as --container-runtime-endpoint takes it.
+func (r *Runtime) Endpoint() string { return "unix://" + r.Socket }
+
+// Dir is the folder of the runtime.
+func (r *Runtime) Dir() string { return r.dir }
+
+// Start starts a runtime that was killed, and waits until it and its network are ready.
+func (r *Runtime) Start(ctx context.Context) error {
+	bin := "/usr/bin/containerd"
+	if r.Kind == Containerd24 {
+		bin = newContainerd("containerd")
+	}
+	cmd := exec.Command(bin, "--config", filepath.Join(r.dir, "config.toml"))
+	// The shim is looked up next to containerd, then on the path.
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":/usr/sbin:/usr/bin:/sbin:/bin")
+	p, err := start(cmd, filepath.Join(r.dir, "containerd.log"))
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.proc = p
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := r.CRI.Ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("%s ended while starting: %w\n%s", r.Kind, p.err, tail(p.log))
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready after %v: %w\n%s", r.Kind, startTimeout, err, tail(p.log))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Pid is containerd's process ID.
+func (r *Runtime) Pid() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.proc.Pid()
+}
+
+// Kill ends containerd at once, as a crash does: its shims and containers stay.
+func (r *Runtime) Kill() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.proc.Kill()
+}
+
+// Close removes every pod and ends containerd.
+func (r *Runtime) Close(ctx context.Context) error {
+	err := r.CRI.RemoveAll(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.proc.Signal(syscall.SIGTERM)
+	select {
+	case <-r.proc.ended:
+	case <-time.After(10 * time.Second):
+		r.proc.Kill()
+	}
+	return errors.Join(err, r.CRI.Close())
+}
+
+func (r *Runtime) configure(n int, registry string) error {
+	config := config16
+	if r.Kind == Containerd24 {
+		config = config24
+	}
+	// The bridge's name has at most 15 bytes.
+	network := fmt.Sprintf(cniConf, n, n, n, filepath.Join(r.dir, "ipam"))
+	hosts := fmt.Sprintf("server = %[1]q\n[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\"]\n", "http://"+registry)
+	for path, content := range map[string]string{
+		"config.toml":                 fmt.Sprintf(config, r.dir, PauseImage),
+		"cni/10-bed.conflist":         network,
+		"certs.d/_default/hosts.toml": hosts,
+	} {
+		path = filepath.Join(r.dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restrict_oom_score_adj lets a sandbox start where CAP_SYS_RESOURCE is missing,
+// as in some virtual machines and containers.
+const config16 = `version = 2
+root = "%[1]s/root"
+state = "%[1]s/state"
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs", "io.containerd.tracing.processor.v1.otlp"]
+[grpc]
+  address = "%[1]s/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "%[2]s"
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "%[1]s/cni"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "%[1]s/certs.d"
+`
+
+const config24 = `version = 3
+root = "%[1]s/root"
+state = "%[1]s/state"
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.erofs", "io.containerd.tracing.processor.v1.otlp"]
+[grpc]
+  address = "%[1]s/containerd.sock"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "%[2]s"
+[plugins."io.containerd.cri.v1.images".registry]
+  config_path = "%[1]s/certs.d"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.runtime".cni]
+  bin_dirs = ["/usr/lib/cni"]
+  conf_dir = "%[1]s/cni"
+[plugins."io.containerd.nri.v1.nri"]
+  disable = true
+`
+
+const cniConf = `{
+  "cniVersion": "0.4.0",
+  "name": "podstead-bed-%[1]d",
+  "plugins": [
+    {
+      "type": "bridge", "bridge": "psbed%[2]d", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+      "ipam": {"type": "host-local", "dataDir": %[4]q, "ranges": [[{"subnet": "10.211.%[3]d.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    },
+    {"type": "portmap", "capabilities": {"portMappings": true}}
+  ]
+}
+`

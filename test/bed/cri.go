@@ -1,0 +1,197 @@
+package bed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// CRI is a plain client of a runtime. It shares nothing with the product's, so that
+// neither hides the other's mistakes.
+type CRI struct {
+	Runtime runtimeapi.RuntimeServiceClient
+	Images  runtimeapi.ImageServiceClient
+	conn    *grpc.ClientConn
+}
+
+// DialCRI makes a client of the runtime at a socket's path. It connects when used.
+func DialCRI(socket string) (*CRI, error) {
+	conn, err := grpc.NewClient("unix://"+socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{
+			BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond}}))
+	if err != nil {
+		return nil, err
+	}
+	return &CRI{
+		Runtime: runtimeapi.NewRuntimeServiceClient(conn),
+		Images:  runtimeapi.NewImageServiceClient(conn),
+		conn:    conn,
+	}, nil
+}
+
+// Close ends the connection.
+func (c *CRI) Close() error { return c.conn.Close() }
+
+// Ready is nil when the runtime and its network are ready.
+func (c *CRI) Ready(ctx context.Context) error {
+	s, err := c.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
+	if err != nil {
+		return err
+	}
+	for _, cond := range s.GetStatus().GetConditions() {
+		// Others, such as a runtime's deprecation warnings, say nothing of readiness.
+		known := cond.Type == runtimeapi.RuntimeReady || cond.Type == runtimeapi.NetworkReady
+		if known && !cond.Status {
+			return fmt.Errorf("%s is false: %s", cond.Type, cond.Message)
+		}
+	}
+	return nil
+}
+
+// Sandboxes lists sandboxes that have the label, all if key is empty.
+func (c *CRI) Sandboxes(ctx context.Context, key, value string) ([]*runtimeapi.PodSandbox, error) {
+	f := &runtimeapi.PodSandboxFilter{}
+	if key != "" {
+		f.LabelSelector = map[string]string{key: value}
+	}
+	r, err := c.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: f})
+	return r.GetItems(), err
+}
+
+// Containers lists containers that have the label, all if key is empty.
+func (c *CRI) Containers(ctx context.Context, key, value string) ([]*runtimeapi.Container, error) {
+	f := &runtimeapi.ContainerFilter{}
+	if key != "" {
+		f.LabelSelector = map[string]string{key: value}
+	}
+	r, err := c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: f})
+	return r.GetContainers(), err
+}
+
+// Pid is the process ID of a container's first process, 0 if it does not run.
+func (c *CRI) Pid(ctx context.Context, id string) (int, error) {
+	s, err := c.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if err != nil {
+		return 0, err
+	}
+	var info struct{ Pid int }
+	if err := json.Unmarshal([]byte(s.Info["info"]), &info); err != nil {
+		return 0, fmt.Errorf("container %s tells no pid: %w", id, err)
+	}
+	return info.Pid, nil
+}
+
+// Exec runs a command in a container and returns what it wrote; a status other
+// than 0 is an error.
+func (c *CRI) Exec(ctx context.Context, id string, command ...string) (string, error) {
+	r, err := c.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: 10})
+	if err != nil {
+		return "", err
+	}
+	if r.ExitCode != 0 {
+		return string(r.Stdout), fmt.Errorf("%s ended with %d: %s", strings.Join(command, " "), r.ExitCode, r.Stderr)
+	}
+	return string(r.Stdout), nil
+}
+
+// RemoveAll stops and removes every pod in the runtime.
+func (c *CRI) RemoveAll(ctx context.Context) error {
+	all, err := c.Sandboxes(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	results := make(chan error, len(all))
+	limit := make(chan struct{}, 8)
+	for _, s := range all {
+		go func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			results <- c.RemovePod(ctx, s.Id)
+		}()
+	}
+	var errs []error
+	for range all {
+		errs = append(errs, <-results)
+	}
+	return errors.Join(errs...)
+}
+
+// RemovePod stops and removes one sandbox with its containers.
+func (c *CRI) RemovePod(ctx context.Context, sandbox string) error {
+	if _, err := c.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandbox}); err != nil {
+		return err
+	}
+	_, err := c.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox})
+	return err
+}
+
+// Pull pulls an image.
+func (c *CRI) Pull(ctx context.Context, image string) error {
+	_, err := c.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}})
+	return err
+}
+
+// BarePod is a pod of one container made with plain CRI calls: the floor that the
+// benchmark measures against, and another client's pod in the tests.
+type BarePod struct {
+	Name, Namespace, UID string
+	LogDir               string
+	Command              []string
+	Labels               map[string]string
+	Sandbox, Container   string // IDs, set by Start
+}
+
+// Start makes the sandbox, creates the container and starts it.
+func (c *CRI) Start(ctx context.Context, p *BarePod) error {
+	labels := map[string]string{
+		"io.kubernetes.pod.name": p.Name, "io.kubernetes.pod.namespace": p.Namespace, "io.kubernetes.pod.uid": p.UID,
+		"io.kubernetes.container.name": "main",
+	}
+	for k, v := range p.Labels {
+		labels[k] = v
+	}
+	sandbox := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: p.UID},
+		Hostname:     p.Name,
+		LogDirectory: p.LogDir,
+		Labels:       labels,
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+	}
+	s, err := c.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: sandbox})
+	if err != nil {
+		return err
+	}
+	p.Sandbox = s.PodSandboxId
+	return c.StartContainer(ctx, p, sandbox, 0)
+}
+
+// StartContainer creates and starts the pod's container in its sandbox.
+func (c *CRI) StartContainer(ctx context.Context, p *BarePod, sandbox *runtimeapi.PodSandboxConfig, attempt uint32) error {
+	created, err := c.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId:  p.Sandbox,
+		SandboxConfig: sandbox,
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "main", Attempt: attempt},
+			Image:    &runtimeapi.ImageSpec{Image: BusyboxImage},
+			Command:  p.Command,
+			Labels:   sandbox.Labels,
+			LogPath:  "main.log",
+			Linux:    &runtimeapi.LinuxContainerConfig{},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	p.Container = created.ContainerId
+	_, err = c.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: p.Container})
+	return err
+}

@@ -1,0 +1,112 @@
+package bed
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+//go:embed versions.env
+var versions string
+
+// Version is a version pinned in versions.env, empty if it is not there.
+func Version(name string) string {
+	for line := range strings.Lines(versions) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// Cache is the folder outside the tree that keeps what was built or fetched:
+// $XDG_CACHE_HOME/podstead-test, else ~/.cache/podstead-test.
+func Cache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = "/var/cache"
+	}
+	return filepath.Join(dir, "podstead-test")
+}
+
+// Variables through which what was built outside is found inside.
+const (
+	productVar = "PODSTEAD_BED_PRODUCT"
+	pauseVar   = "PODSTEAD_BED_PAUSE"
+)
+
+// Product is the daemon's binary, built by Build.
+func Product() string { return os.Getenv(productVar) }
+
+// Build checks that the parts are there and builds the pause program and the
+// product, the latter as plain `go build` makes it unless PODSTEAD_BED_PRODUCT
+// names a binary. It is what Isolate should prepare.
+func Build() error {
+	if err := BuildPause(); err != nil {
+		return err
+	}
+	if Product() != "" {
+		return nil
+	}
+	return build(productVar, "podstead", "./cmd/podstead")
+}
+
+// BuildPause checks that the parts are there and builds the pause program only.
+func BuildPause() error {
+	if err := checkParts(); err != nil {
+		return err
+	}
+	return build(pauseVar, "pause", "./test/bed/pause", "-ldflags=-s -w")
+}
+
+// build builds pkg into the bed's folder and exports its path.
+func build(env, name, pkg string, flags ...string) error {
+	out := filepath.Join(Dir(), "bin", name)
+	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", out, pkg)...)
+	cmd.Dir = Tree()
+	// Static, since one of them is alone in its image.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build %s: %v\n%s", pkg, err, msg)
+	}
+	return os.Setenv(env, out)
+}
+
+// Tree is the root of this source tree.
+func Tree() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+// checkParts reports every part that is missing, with what installs it.
+func checkParts() error {
+	var missing []string
+	files := []string{
+		"/usr/bin/containerd", "/usr/bin/containerd-shim-runc-v2", "/usr/sbin/runc",
+		"/usr/lib/cni/bridge", "/usr/lib/cni/portmap", "/usr/lib/cni/host-local",
+		"/usr/sbin/iptables", "/usr/bin/busybox",
+		newContainerd("containerd"), newContainerd("containerd-shim-runc-v2"),
+	}
+	for _, f := range files {
+		if _, err := os.Stat(f); err != nil {
+			missing = append(missing, f)
+		}
+	}
+	for _, tool := range []string{"ip", "nsenter"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing = append(missing, tool)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("missing: %s\nrun: make setup", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func newContainerd(name string) string {
+	return filepath.Join(Cache(), "containerd-"+Version("CONTAINERD_VERSION"), name)
+}

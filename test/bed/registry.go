@@ -1,0 +1,203 @@
+package bed
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	containerimage "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// Image references that the registry serves. They are names that a user can
+// pull in real life; the runtimes of a bed ask the registry on loopback for any host.
+const (
+	PauseImage   = "registry.k8s.io/pause:3.10"
+	BusyboxImage = "docker.io/library/busybox:1.36"
+)
+
+// Registry is an image registry on loopback.
+type Registry struct {
+	addr   string
+	server *http.Server
+	served chan struct{}
+
+	mu   sync.Mutex
+	gate func(*http.Request) error
+}
+
+// StartRegistry serves the pause and busybox images. Close ends it.
+func StartRegistry() (*Registry, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &Registry{addr: l.Addr().String(), served: make(chan struct{})}
+	next := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	r.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.mu.Lock()
+		gate := r.gate
+		r.mu.Unlock()
+		if gate != nil {
+			if err := gate(q); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		next.ServeHTTP(w, q)
+	})}
+	go func() {
+		defer close(r.served)
+		_ = r.server.Serve(l)
+	}()
+	if err := r.fill(); err != nil {
+		_ = r.Close()
+		return nil, fmt.Errorf("cannot fill the registry: %w", err)
+	}
+	return r, nil
+}
+
+// Addr is the registry's host and port.
+func (r *Registry) Addr() string { return r.addr }
+
+// Gate is called before each request from then on; what it does delays the
+// request, and an error it returns is the answer (503). Nil takes it away.
+func (r *Registry) Gate(gate func(*http.Request) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gate = gate
+}
+
+// Close ends the registry and waits until it has ended.
+func (r *Registry) Close() error {
+	err := r.server.Close()
+	<-r.served
+	return err
+}
+
+// Push makes img available under ref, whatever host ref names.
+func (r *Registry) Push(ref string, img containerimage.Image) error {
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		return err
+	}
+	local, err := name.ParseReference(r.addr+"/"+parsed.Context().RepositoryStr()+":"+parsed.Identifier(), name.Insecure)
+	if err != nil {
+		return err
+	}
+	return remote.Write(local, img)
+}
+
+func (r *Registry) fill() error {
+	pause, err := pauseImage()
+	if err != nil {
+		return err
+	}
+	busybox, err := busyboxImage()
+	if err != nil {
+		return err
+	}
+	for ref, img := range map[string]containerimage.Image{PauseImage: pause, BusyboxImage: busybox} {
+		if err := r.Push(ref, img); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pauseImage() (containerimage.Image, error) {
+	bin, err := os.ReadFile(os.Getenv(pauseVar))
+	if err != nil {
+		return nil, err
+	}
+	return image([]entry{{name: "pause", data: bin}}, containerimage.Config{Entrypoint: []string{"/pause"}})
+}
+
+// busyboxImage holds Debian's static busybox with a link for each applet, as
+// the image of that name does.
+func busyboxImage() (containerimage.Image, error) {
+	bin, err := os.ReadFile("/usr/bin/busybox")
+	if err != nil {
+		return nil, err
+	}
+	entries := []entry{
+		{name: "bin/"}, {name: "etc/"}, {name: "tmp/"}, {name: "var/"}, {name: "root/"}, {name: "usr/"}, {name: "usr/sbin/"},
+		{name: "bin/busybox", data: bin},
+		{name: "etc/passwd", data: []byte("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n")},
+		{name: "etc/group", data: []byte("root:x:0:\nnogroup:x:65534:\n")},
+	}
+	for applet := range strings.FieldsSeq(applets) {
+		entries = append(entries, entry{name: "bin/" + applet, link: "/bin/busybox"})
+	}
+	return image(entries, containerimage.Config{
+		Cmd: []string{"sh"},
+		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+	})
+}
+
+const applets = `sh ash cat cp cut date dd df echo env expr false find free grep head hostname httpd id ip kill
+ln ls mkdir mktemp mount mv nc nohup od printf ps pwd rm rmdir sed seq sleep sort stat sync tail tar tee test
+touch tr trap true uname uniq wc wget whoami xargs yes`
+
+// entry is one file of an image layer: a folder if its name ends in a slash, a
+// symbolic link if link is set, else an executable file.
+type entry struct {
+	name, link string
+	data       []byte
+}
+
+func image(entries []entry, config containerimage.Config) (containerimage.Image, error) {
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for _, e := range entries {
+		h := &tar.Header{Name: e.name, Mode: 0o755, Size: int64(len(e.data)), Typeflag: tar.TypeReg}
+		switch {
+		case e.link != "":
+			h.Typeflag, h.Linkname = tar.TypeSymlink, e.link
+		case strings.HasSuffix(e.name, "/"):
+			h.Typeflag = tar.TypeDir
+			if e.name == "tmp/" {
+				h.Mode = 0o1777
+			}
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(e.data); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	img, err := mutate.AppendLayers(empty.Image, l)
+	if err != nil {
+		return nil, err
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture, file.Config = "linux", runtime.GOARCH, config
+	return mutate.ConfigFile(img, file)
+}
