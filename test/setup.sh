@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Installs what the tests, the benchmark and the demo need on a Debian machine:
+# packages, a newer containerd, and a small root folder with systemd. What is
+# there already is left as it is, so that a second run takes a moment.
+#
+#   test/setup.sh           everything that the tests need
+#   test/setup.sh runtime   what the demo needs: packages and nothing else
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=test/bed/versions.env
+. "$here/bed/versions.env"
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/podstead-test
+what=${1:-all}
+
+fail() { echo "setup: $*" >&2; exit 1; }
+
+[ "$(id -u)" = 0 ] || fail "needs root, since it installs packages (run it with sudo)"
+command -v go >/dev/null || fail "go is not on the PATH: install Go 1.26 or newer"
+command -v apt-get >/dev/null || fail "needs Debian's apt-get: on another system install containerd, runc, the CNI plugins, iptables and busybox by hand"
+
+# packages NAME... installs what is missing.
+packages() {
+	local missing=() p
+	for p in "$@"; do
+		[ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$p" 2>/dev/null)" = "ii " ] || missing+=("$p")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	echo "setup: installing ${missing[*]}"
+	local log
+	log=$(mktemp)
+	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+		tail -n 30 "$log" >&2
+		fail "apt-get could not install ${missing[*]} (its log: $log)"
+	fi
+	rm -f "$log"
+}
+
+# newer_containerd builds the containerd that streams container events.
+newer_containerd() {
+	local dir=$cache/containerd-$CONTAINERD_VERSION p
+	for p in containerd containerd-shim-runc-v2; do
+		[ -x "$dir/$p" ] && continue
+		echo "setup: building $p $CONTAINERD_VERSION"
+		mkdir -p "$dir"
+		GOBIN=$dir CGO_ENABLED=0 GOFLAGS= go install "github.com/containerd/containerd/v2/cmd/$p@$CONTAINERD_VERSION" ||
+			fail "cannot build $p $CONTAINERD_VERSION"
+	done
+}
+
+# systemd_root makes a root folder, kept as a tarball, in which a real systemd boots.
+systemd_root() {
+	local tarball=$cache/systemd-root-1.tar tmp mirror suite
+	[ -f "$tarball" ] && return 0
+	echo "setup: building a root folder with systemd"
+	suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | awk -v s="$suite" '$1 == s { print $2; exit }')
+	[ -n "$mirror" ] || fail "apt's sources name no mirror for $suite"
+	mkdir -p "$cache"
+	tmp=$(mktemp -d "$cache/root.XXXXXX")
+	trap 'rm -rf "$tmp"' EXIT
+	debootstrap --variant=minbase \
+		--include=systemd,systemd-sysv,dbus,containerd,runc,containernetworking-plugins,iptables,iproute2 \
+		"$suite" "$tmp/root" "$mirror" >"$tmp/log" 2>&1 || { tail -n 30 "$tmp/log" >&2; fail "debootstrap failed"; }
+	rm -rf "$tmp/root/var/cache/apt/archives" "$tmp/root/var/lib/apt/lists"
+	tar -C "$tmp/root" --numeric-owner -cf "$tmp/tar" .
+	mv "$tmp/tar" "$tarball"
+	rm -rf "$tmp"
+	trap - EXIT
+}
+
+packages containerd runc containernetworking-plugins iptables iproute2 util-linux busybox-static ca-certificates curl
+[ "$what" = runtime ] && exit 0
+
+# The race detector needs a C compiler.
+packages gcc libc6-dev git systemd-container debootstrap
+newer_containerd
+systemd_root
