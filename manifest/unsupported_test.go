@@ -1,0 +1,193 @@
+package manifest
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// TestEveryFieldHasAVerdict notices when the API package grows a field that
+// nobody has decided about, and when a verdict is about no field.
+func TestEveryFieldHasAVerdict(t *testing.T) {
+	var walk func(path string, on verdict, of reflect.Type)
+	walk = func(path string, on verdict, of reflect.Type) {
+		for of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		switch on := on.(type) {
+		case accepted, refused, only:
+		case listVerdict:
+			if of.Kind() != reflect.Slice {
+				t.Fatalf("%s: has a verdict on a list's elements and is a %s", path, of)
+			}
+			walk(path+"[]", on.verdict, of.Elem())
+		case mapVerdict:
+			if of.Kind() != reflect.Map || on.on("some-key") == nil {
+				t.Errorf("%s: has a verdict by keys and is a %s, or has none on other keys", path, of)
+			}
+		case boundsVerdict:
+			walk(path, on.structVerdict, of)
+		case structVerdict:
+			names := map[string]reflect.Type{}
+			jsonFields(of, names)
+			for name, of := range names {
+				if on[name] == nil {
+					t.Errorf("%s.%s: has no verdict in podVerdicts", path, name)
+					continue
+				}
+				walk(path+"."+name, on[name], of)
+			}
+			for name := range on {
+				if names[name] == nil {
+					t.Errorf("%s.%s: has a verdict in podVerdicts and is not in the API", path, name)
+				}
+			}
+		default:
+			t.Fatalf("%s: a verdict of type %T", path, on)
+		}
+	}
+	walk("pod", podVerdicts, reflect.TypeFor[v1.Pod]())
+}
+
+// jsonFields collects the fields of a struct, embedded ones included, by name.
+func jsonFields(of reflect.Type, into map[string]reflect.Type) {
+	for i := range of.NumField() {
+		if name := jsonName(of.Field(i)); name != "" {
+			into[name] = of.Field(i).Type
+		} else {
+			jsonFields(of.Field(i).Type, into)
+		}
+	}
+}
+
+// defaultedPod reads a manifest whose metadata and container are given unless the
+// fragment has its own.
+func defaultedPod(t *testing.T, manifest string) *v1.Pod {
+	t.Helper()
+	pod := &v1.Pod{}
+	if err := yaml.UnmarshalStrict([]byte(manifest), pod); err != nil {
+		t.Fatalf("cannot read %s: %v", manifest, err)
+	}
+	if pod.Name == "" {
+		pod.Name = "web"
+	}
+	if len(pod.Spec.Containers) == 0 {
+		pod.Spec.Containers = []v1.Container{{}}
+	}
+	for i := range pod.Spec.Containers {
+		setDefault(&pod.Spec.Containers[i].Name, "web")
+		setDefault(&pod.Spec.Containers[i].Image, "example.com/web:1")
+	}
+	SetDefaults(pod)
+	return pod
+}
+
+func faultPaths(errs field.ErrorList) []string {
+	set := map[string]bool{}
+	for _, err := range errs {
+		set[err.Field] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+func TestHonouredPodIsSupported(t *testing.T) {
+	pod := defaultedPod(t, `
+metadata: {name: web, namespace: shop, uid: abc, labels: {a: b}, annotations: {c: d}, creationTimestamp: null}
+spec:
+  restartPolicy: OnFailure
+  terminationGracePeriodSeconds: 5
+  hostNetwork: true
+  hostUsers: true
+  enableServiceLinks: false
+  automountServiceAccountToken: false
+  securityContext: {}
+  affinity: {}
+  imagePullSecrets: []
+  os: {name: linux}
+  tolerations: [{operator: Exists}]
+  nodeName: here
+  initContainers:
+  - {name: init, image: example.com/init:1, command: [a], args: ["$(B)"], env: [{name: B, value: c}]}
+  containers:
+  - name: web
+    image: example.com/web:1
+    imagePullPolicy: Always
+    ports: [{name: http, containerPort: 80, hostIP: 127.0.0.1, protocol: UDP}]
+    securityContext: {privileged: false, runAsNonRoot: false}
+    resources: {limits: {cpu: 1, memory: 1Gi}, requests: {cpu: 100m}}
+    volumeMounts: [{name: tmp, mountPath: /tmp, readOnly: true, mountPropagation: None}, {name: host, mountPath: /host}]
+  volumes:
+  - {name: tmp, emptyDir: {}}
+  - {name: host, hostPath: {path: /srv, type: DirectoryOrCreate}}
+  - {name: none}
+status: {phase: Running}
+`)
+	if errs := Unsupported(pod); len(errs) > 0 {
+		t.Errorf("refused: %v", errs.ToAggregate())
+	}
+	if errs := Validate(pod); len(errs) > 0 {
+		t.Errorf("invalid: %v", errs.ToAggregate())
+	}
+}
+
+func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"probe": {`{containers: [{livenessProbe: {httpGet: {port: 80}}}]}`, []string{"spec.containers[0].livenessProbe"}},
+		"second container": {`{containers: [{name: a}, {name: b, lifecycle: {preStop: {sleep: {seconds: 1}}}}]}`,
+			[]string{"spec.containers[1].lifecycle"}},
+		"sidecar":            {`{initContainers: [{name: i, image: i, restartPolicy: Always}]}`, []string{"spec.initContainers[0].restartPolicy"}},
+		"env source":         {`{containers: [{env: [{name: A}, {name: B, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}]}`, []string{"spec.containers[0].env[1].valueFrom"}},
+		"sub path":           {`{containers: [{volumeMounts: [{name: a, mountPath: /a, subPath: b}]}]}`, []string{"spec.containers[0].volumeMounts[0].subPath"}},
+		"volume":             {`{volumes: [{name: a, configMap: {name: b}}]}`, []string{"spec.volumes[0].configMap"}},
+		"memory":             {`{volumes: [{name: a, emptyDir: {medium: Memory, sizeLimit: 1Mi}}]}`, []string{"spec.volumes[0].emptyDir.medium", "spec.volumes[0].emptyDir.sizeLimit"}},
+		"extended resources": {`{containers: [{resources: {limits: {example.com/gpu: 1}, requests: {ephemeral-storage: 1Mi}}}]}`, []string{"spec.containers[0].resources.limits[example.com/gpu]", "spec.containers[0].resources.requests[ephemeral-storage]"}},
+		"zero that says something": {`{activeDeadlineSeconds: 0, securityContext: {runAsUser: 0}, containers: [{securityContext: {runAsUser: 0}}]}`,
+			[]string{"spec.activeDeadlineSeconds", "spec.containers[0].securityContext.runAsUser", "spec.securityContext.runAsUser"}},
+		"dns":             {`{dnsPolicy: None, dnsConfig: {nameservers: [1.1.1.1]}}`, []string{"spec.dnsConfig", "spec.dnsPolicy"}},
+		"service account": {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
+		"placement":       {`{nodeSelector: {a: b}, priority: 1}`, []string{"spec.nodeSelector", "spec.priority"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := Unsupported(defaultedPod(t, "spec: "+c.spec))
+			if got := faultPaths(errs); !slices.Equal(got, c.want) || len(errs) != len(c.want) {
+				t.Errorf("got %v, want %v", errs, c.want)
+			}
+			for _, err := range errs {
+				if err.Type != field.ErrorTypeForbidden || !strings.HasSuffix(err.Detail, " not supported yet by this version of podstead; take the field out") {
+					t.Errorf("unclear: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestUnsupportedAnnotations(t *testing.T) {
+	pod := defaultedPod(t, `metadata: {annotations: {a: b, kubernetes.io/config.mirror: c, container.apparmor.security.beta.kubernetes.io/web: unconfined}}`)
+	want := []string{
+		"metadata.annotations[container.apparmor.security.beta.kubernetes.io/web]",
+		"metadata.annotations[kubernetes.io/config.mirror]",
+	}
+	if got := faultPaths(Unsupported(pod)); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestUnknownFieldIsRefused stands in for an API that has grown.
+func TestUnknownFieldIsRefused(t *testing.T) {
+	type grown struct {
+		New string `json:"new"`
+	}
+	errs := structVerdict{}.judge(field.NewPath("spec"), reflect.ValueOf(grown{New: "x"}))
+	if got := faultPaths(errs); !slices.Equal(got, []string{"spec.new"}) {
+		t.Errorf("got %v", errs)
+	}
+}
