@@ -1,0 +1,224 @@
+package event
+
+import (
+	"context"
+	"container/list"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// DefaultLimit is how many events are kept when Config.Limit is 0.
+	DefaultLimit = 1000
+	// burstGap is how long an event must have been silent before it is worth a
+	// log line again. It is the time after which crash-loop and image back-off
+	// start over, so a loop that goes on is one line, a new one is a new line.
+	burstGap = 10 * time.Minute
+	// maxMessage is the API's bound on an event's message, in bytes.
+	maxMessage = 1024
+	// component names who reports the events.
+	component = "podstead"
+)
+
+// Config is what a Recorder needs.
+type Config struct {
+	// Node is the node's name, the source host of every event.
+	Node string
+	// Limit is how many events are kept, the newest; 0 means DefaultLimit.
+	Limit int
+	// Log gets the first event of each burst; nil discards them.
+	Log *slog.Logger
+}
+
+// key is what makes two events the same one. The kubelet's recorder compares
+// more fields, but they all follow from these.
+type key struct {
+	uid                        types.UID
+	eventType, reason, message string
+}
+
+type entry struct {
+	key   key
+	event v1.Event
+	first time.Time
+	last  time.Time
+}
+
+// Recorder keeps the newest events in memory. It is safe for concurrent use
+// and no call of it ever blocks on a reader.
+type Recorder struct {
+	node  string
+	limit int
+	log   *slog.Logger
+
+	mu          sync.Mutex
+	entries     map[key]*list.Element // of *entry
+	order       *list.List            // newest occurrence first
+	subscribers map[chan struct{}]struct{}
+}
+
+// New makes an empty recorder.
+func New(cfg Config) *Recorder {
+	if cfg.Limit <= 0 {
+		cfg.Limit = DefaultLimit
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Recorder{
+		node:        cfg.Node,
+		limit:       cfg.Limit,
+		log:         cfg.Log,
+		entries:     map[key]*list.Element{},
+		order:       list.New(),
+		subscribers: map[chan struct{}]struct{}{},
+	}
+}
+
+// Event records that something happened to the pod, or to the node if pod is
+// nil. eventType is v1.EventTypeNormal or v1.EventTypeWarning. An event equal
+// to one that is kept raises its count and its last time, as the kubelet's
+// recorder does. A message longer than 1024 bytes is cut.
+func (r *Recorder) Event(pod *v1.Pod, eventType, reason, message string) {
+	now := time.Now()
+	message = cut(message)
+	k := key{eventType: eventType, reason: reason, message: message}
+	if pod != nil {
+		k.uid = pod.UID
+	}
+	if r.record(k, pod, now) {
+		r.print(pod, k)
+	}
+}
+
+// record counts the event and reports whether it is the first of a burst.
+func (r *Recorder) record(k key, pod *v1.Pod, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.wake()
+	if el, ok := r.entries[k]; ok {
+		e := el.Value.(*entry)
+		first := now.Sub(e.last) > burstGap
+		e.last = now
+		e.event.Count++
+		e.event.LastTimestamp = metav1.NewTime(now).Rfc3339Copy()
+		r.order.MoveToFront(el)
+		return first
+	}
+	e := &entry{key: k, event: r.newEvent(k, pod, now), first: now, last: now}
+	r.entries[k] = r.order.PushFront(e)
+	if r.order.Len() > r.limit {
+		oldest := r.order.Remove(r.order.Back()).(*entry)
+		delete(r.entries, oldest.key)
+	}
+	return true
+}
+
+func (r *Recorder) newEvent(k key, pod *v1.Pod, now time.Time) v1.Event {
+	object := v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.node, UID: types.UID(r.node)}
+	namespace := metav1.NamespaceDefault
+	if pod != nil {
+		namespace = pod.Namespace
+		object = v1.ObjectReference{
+			Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name,
+			UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		}
+	}
+	at := metav1.NewTime(now).Rfc3339Copy()
+	return v1.Event{
+		TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{
+			// The kubelet's form of an event's name.
+			Name:              fmt.Sprintf("%s.%x", object.Name, now.UnixNano()),
+			Namespace:         namespace,
+			CreationTimestamp: at,
+		},
+		InvolvedObject:      object,
+		Type:                k.eventType,
+		Reason:              k.reason,
+		Message:             k.message,
+		Source:              v1.EventSource{Component: component, Host: r.node},
+		FirstTimestamp:      at,
+		LastTimestamp:       at,
+		Count:               1,
+		ReportingController: component,
+		ReportingInstance:   r.node,
+	}
+}
+
+func (r *Recorder) print(pod *v1.Pod, k key) {
+	level := slog.LevelInfo
+	if k.eventType == v1.EventTypeWarning {
+		level = slog.LevelWarn
+	}
+	attrs := []any{"reason", k.reason}
+	if pod != nil {
+		attrs = append(attrs, "pod", pod.Namespace+"/"+pod.Name)
+	}
+	r.log.Log(context.Background(), level, k.message, attrs...)
+}
+
+// List is a copy of the events kept, the oldest occurrence first.
+func (r *Recorder) List() []v1.Event {
+	r.mu.Lock()
+	kept := make([]*entry, 0, r.order.Len())
+	for el := r.order.Back(); el != nil; el = el.Prev() {
+		e := *el.Value.(*entry)
+		kept = append(kept, &e)
+	}
+	r.mu.Unlock()
+	slices.SortStableFunc(kept, func(a, b *entry) int {
+		if c := a.last.Compare(b.last); c != 0 {
+			return c
+		}
+		if c := a.first.Compare(b.first); c != 0 {
+			return c
+		}
+		return strings.Compare(a.event.InvolvedObject.Name, b.event.InvolvedObject.Name)
+	})
+	events := make([]v1.Event, len(kept))
+	for i, e := range kept {
+		events[i] = e.event
+	}
+	return events
+}
+
+// Subscribe returns a channel that is woken after an event was recorded;
+// wake-ups coalesce. The returned function ends the subscription.
+func (r *Recorder) Subscribe() (<-chan struct{}, func()) {
+	ch := make(chan struct{}, 1)
+	r.mu.Lock()
+	r.subscribers[ch] = struct{}{}
+	r.mu.Unlock()
+	return ch, func() {
+		r.mu.Lock()
+		delete(r.subscribers, ch)
+		r.mu.Unlock()
+	}
+}
+
+// wake tells the subscribers; the caller holds mu.
+func (r *Recorder) wake() {
+	for ch := range r.subscribers {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// cut bounds a message without splitting a rune.
+func cut(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
+}
