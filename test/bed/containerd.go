@@ -82,6 +82,9 @@ func (r *Runtime) Start(ctx context.Context) error {
 	bin := "/usr/bin/containerd"
 	if r.Kind == Containerd24 {
 		bin = newContainerd("containerd")
+		if _, err := os.Stat(bin); err != nil {
+			return fmt.Errorf("missing: %s\nrun: make setup", bin)
+		}
 	}
 	cmd := exec.Command(bin, "--config", filepath.Join(r.dir, "config.toml"))
 	// The shim is looked up next to containerd, then on the path.

@@ -106,7 +106,7 @@ func (r *Registry) fill() error {
 	if err != nil {
 		return err
 	}
-	busybox, err := busyboxImage()
+	busybox, err := Busybox()
 	if err != nil {
 		return err
 	}
@@ -126,9 +126,9 @@ func pauseImage() (containerimage.Image, error) {
 	return image([]entry{{name: "pause", data: bin}}, containerimage.Config{Entrypoint: []string{"/pause"}})
 }
 
-// busyboxImage holds Debian's static busybox with a link for each applet, as
-// the image of that name does.
-func busyboxImage() (containerimage.Image, error) {
+// Busybox is the image that BusyboxImage names, to be pushed under other names: Debian's
+// static busybox with a link for each applet, as the image of that name has.
+func Busybox() (containerimage.Image, error) {
 	bin, err := os.ReadFile("/usr/bin/busybox")
 	if err != nil {
 		return nil, err

@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// podstead runs a command of the program to its end.
+func (n *node) podstead(args ...string) (stdout, stderr string, status int) {
+	n.t.Helper()
+	cmd := n.Command(args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if _, ended := err.(*exec.ExitError); err != nil && !ended {
+		n.t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestGetPods(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		n.awaitReady("p")
+		out, errs, status := n.podstead("get", "pods", "--api-socket", n.Socket())
+		if status != 0 || !strings.Contains(out, n.PodName("p")) || !strings.Contains(out, "Running") {
+			t.Errorf("get pods ends with %d:\n%s%s", status, out, errs)
+		}
+		for _, name := range []string{"p", n.PodName("p")} {
+			out, errs, status = n.podstead("get", "pods", name, "-o", "name", "--api-socket", n.Socket())
+			if status != 0 || strings.TrimSpace(out) != "pod/"+n.PodName("p") {
+				t.Errorf("get pods %s -o name ends with %d: %q %s", name, status, out, errs)
+			}
+		}
+		out, errs, status = n.podstead("get", "pods", "-o", "json", "--api-socket", n.Socket())
+		var list v1.PodList
+		if err := json.Unmarshal([]byte(out), &list); err != nil || status != 0 || len(list.Items) != 1 {
+			t.Errorf("get pods -o json ends with %d (%v): %s%s", status, err, out, errs)
+		}
+		info, err := os.Stat(n.Socket())
+		if err != nil || info.Mode().Perm() != 0o660 {
+			t.Errorf("the socket's mode is %v (%v), want 0660", info.Mode(), err)
+		}
+	})
+}
+
+// The examples are right as they stand, and a fault is one line with its place.
+func TestValidate(t *testing.T) {
+	n := newNode(t, sharedRuntime(t, bed.Containerd16))
+	if out, errs, status := n.podstead("validate", filepath.Join(bed.Tree(), "examples")); status != 0 {
+		t.Errorf("validate examples ends with %d:\n%s%s", status, out, errs)
+	}
+	n.put("bad.yaml", strings.Replace(sleeper("p", "one"), "image:", "imege:", 1))
+	file := filepath.Join(n.Manifests, "bad.yaml")
+	out, errs, status := n.podstead("validate", file)
+	if status != 1 || !strings.Contains(out+errs, file+":9: ") || !strings.Contains(out+errs, "image") {
+		t.Errorf("validate ends with %d:\n%s%s", status, out, errs)
+	}
+}
+
+// run --runonce starts each pod, tells of each, leaves them running and ends.
+func TestRunOnce(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("a.yaml", sleeper("a", "one"))
+		n.put("b.yaml", sleeper("b", "one"))
+		out, errs, status := n.podstead(n.Flags("--runonce")...)
+		if status != 0 || !strings.Contains(out, n.PodName("a")) || !strings.Contains(out, n.PodName("b")) {
+			t.Fatalf("run --runonce ends with %d:\n%s%s", status, out, errs)
+		}
+		n.awaitRunning("a")
+		n.awaitRunning("b")
+		n.put("b.yaml", strings.Replace(sleeper("b", "one"), bed.BusyboxImage, "docker.io/library/none:1", 1))
+		out, errs, status = n.podstead(n.Flags("--runonce")...)
+		if status != 1 || !strings.Contains(out, n.PodName("b")) {
+			t.Fatalf("run --runonce with a pod that cannot start ends with %d:\n%s%s", status, out, errs)
+		}
+		n.awaitRunning("a")
+	})
+}
+
+// What cannot work is told at once, with what would.
+func TestStartUpErrors(t *testing.T) {
+	n := newNode(t, sharedRuntime(t, bed.Containerd16))
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", "--no-such-flag"}, "no-such-flag"},
+		{[]string{"frobnicate"}, "frobnicate"},
+		{[]string{"run", "--config", "/nowhere/config.yaml"}, "/nowhere/config.yaml"},
+	} {
+		out, errs, status := n.podstead(c.args...)
+		if status == 0 || !strings.Contains(errs, c.want) {
+			t.Errorf("%v ends with %d:\n%s%s", c.args, status, out, errs)
+		}
+	}
+	out, errs, status := n.podstead("get", "pods", "--api-socket", "/nowhere/socket")
+	if status == 0 || !strings.Contains(errs, "/nowhere/socket") {
+		t.Errorf("get pods without a daemon ends with %d:\n%s%s", status, out, errs)
+	}
+	if out, _, status := n.podstead("version"); status != 0 || out == "" {
+		t.Errorf("version ends with %d: %s", status, out)
+	}
+}
+
+func removeFiles(dir string) []error {
+	var errs []error
+	entries, err := os.ReadDir(dir)
+	errs = append(errs, err)
+	for _, e := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return errs
+}
+
+// The examples run as they are.
+func TestExamples(t *testing.T) {
+	for _, kind := range bed.Kinds() {
+		t.Run(string(kind), func(t *testing.T) { // one after the other: they have ports of the host
+			n := newNode(t, sharedRuntime(t, kind))
+			files, err := filepath.Glob(filepath.Join(bed.Tree(), "examples", "*.yaml"))
+			if err != nil || len(files) < 3 {
+				t.Fatalf("examples: %v, %v", files, err)
+			}
+			for _, f := range files {
+				data, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n.put(filepath.Base(f), string(data))
+			}
+			n.start()
+			for _, f := range files {
+				n.awaitReady(strings.TrimSuffix(filepath.Base(f), ".yaml"))
+			}
+			n.awaitPage(8080, "Hello from podstead")
+			n.await("node-info answers", func() error {
+				page, err := fetch(8081)
+				if err == nil && !strings.Contains(page, "PRETTY_NAME") {
+					err = fmt.Errorf("it says %q", page)
+				}
+				return err
+			})
+			for _, f := range files {
+				n.drop(filepath.Base(f))
+			}
+			for _, f := range files {
+				n.awaitGone(strings.TrimSuffix(filepath.Base(f), ".yaml"))
+			}
+		})
+	}
+}

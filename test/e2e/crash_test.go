@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The daemon is killed at random points while manifests come, change and go. After
+// each round exactly what is wanted runs, nothing twice, and what was not
+// touched still has its process.
+func TestDaemonKilledAtRandom(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		const rounds, pods = 20, 4
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		random := rand.New(rand.NewPCG(seed, 0))
+
+		n.put("steady.yaml", sleeper("steady", "one"))
+		n.start()
+		steady := n.awaitRunning("steady")
+		wanted := map[string]string{} // name to word
+		before := map[string]instance{}
+		for round := range rounds {
+			touched := map[string]bool{}
+			for range 1 + random.IntN(2) {
+				name := fmt.Sprintf("p%d", random.IntN(pods))
+				touched[name] = true
+				if _, there := wanted[name]; there && random.IntN(3) == 0 {
+					n.drop(name + ".yaml")
+					delete(wanted, name)
+				} else {
+					wanted[name] = fmt.Sprint(round)
+					n.put(name+".yaml", sleeper(name, wanted[name]))
+				}
+			}
+			// Anywhere between the manifest's being seen and the pod's being up.
+			<-time.After(time.Duration(random.IntN(600)) * time.Millisecond)
+			n.restart()
+			if random.IntN(3) == 0 {
+				<-time.After(time.Duration(random.IntN(100)) * time.Millisecond)
+				n.restart() // while it is still finding out what runs
+			}
+			for i := range pods {
+				name := fmt.Sprintf("p%d", i)
+				word, there := wanted[name]
+				if !there {
+					n.awaitGone(name)
+					delete(before, name)
+					continue
+				}
+				now := n.awaitWord(name, word)
+				if old, ok := before[name]; ok && !touched[name] && old != now {
+					t.Fatalf("round %d: pod %s was not touched, but %+v became %+v", round, name, old, now)
+				}
+				before[name] = now
+			}
+			n.mustBe("steady", steady)
+			n.mustHaveOnly(len(wanted) + 1)
+		}
+	})
+}
+
+// awaitWord waits until exactly the revision with the word runs.
+func (n *node) awaitWord(name, word string) instance {
+	n.t.Helper()
+	var got instance
+	n.await(fmt.Sprintf("revision %q of pod %q runs", word, name), func() error {
+		found, err := n.running(name)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if got, ok = found["main"]; !ok {
+			return fmt.Errorf("running: %v", found)
+		}
+		has, err := n.rt.CRI.Exec(n.t.Context(), got.ID, "sh", "-c", "echo -n $WORD")
+		if err == nil && has != word {
+			err = fmt.Errorf("WORD is %q", has)
+		}
+		return err
+	})
+	return got
+}
+
+// mustHaveOnly fails unless the node's ready sandboxes and running containers
+// come to exactly count, with one sandbox a pod.
+func (n *node) mustHaveOnly(count int) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("%d sandboxes and containers, no more", count), func() error {
+		sandboxes, err := n.rt.CRI.Sandboxes(n.t.Context(), "", "")
+		if err != nil {
+			return err
+		}
+		ready := map[string]int{}
+		ids := map[string]bool{}
+		for _, s := range sandboxes {
+			if n.owns(s.Metadata.Name) && s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
+				ready[s.Metadata.Name]++
+				ids[s.Id] = true
+				if ready[s.Metadata.Name] > 1 {
+					return fmt.Errorf("%s has %d sandboxes", s.Metadata.Name, ready[s.Metadata.Name])
+				}
+			}
+		}
+		containers, err := n.rt.CRI.Containers(n.t.Context(), "", "")
+		if err != nil {
+			return err
+		}
+		running := 0
+		for _, c := range containers {
+			if ids[c.PodSandboxId] && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+				running++
+			}
+		}
+		if len(ready) != count || running != count {
+			return fmt.Errorf("%d sandboxes, %d containers: %v", len(ready), running, ready)
+		}
+		return nil
+	})
+}
+
+// Stopping the daemon in the ordinary way ends no pod either.
+func TestDaemonStopped(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		if err := n.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		n.mustBe("p", first)
+		n.drop("p.yaml") // while the daemon is away
+		n.put("q.yaml", sleeper("q", "one"))
+		n.start()
+		n.awaitGone("p")
+		n.awaitRunning("q")
+	})
+}
+
+// An edit made while the daemon is away is applied when it is back.
+func TestEditedWhileDaemonIsAway(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		n.awaitWord("p", "one")
+		n.Kill()
+		n.put("p.yaml", sleeper("p", "two"))
+		n.start()
+		n.awaitWord("p", "two")
+		n.mustHaveOnly(1)
+	})
+}
+
+// Back-off and restart counts outlive the daemon.
+func TestRestartCountOutlivesDaemon(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		if err := syscall.Kill(first.Pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		second := n.awaitOther("p", first)
+		start := n.awaitReady("p").Status.StartTime
+		n.restart()
+		p := n.awaitReady("p")
+		n.mustBe("p", second)
+		if got := p.Status.ContainerStatuses[0].RestartCount; got != 1 {
+			t.Errorf("restart count is %d after the daemon's, want 1", got)
+		}
+		if !p.Status.StartTime.Equal(start) {
+			t.Errorf("start time went from %v to %v", start, p.Status.StartTime)
+		}
+	})
+}
+
+// The runtime dies and comes back: containers go on, the daemon too, and what
+// died or changed meanwhile is put right.
+func TestRuntimeKilled(t *testing.T) {
+	eachAlone(t, func(t *testing.T, n *node) {
+		n.put("stays.yaml", sleeper("stays", "one"))
+		n.put("dies.yaml", sleeper("dies", "one"))
+		n.put("changes.yaml", sleeper("changes", "one"))
+		n.start()
+		stays, dies, changes := n.awaitRunning("stays"), n.awaitRunning("dies"), n.awaitRunning("changes")
+		daemon := n.Pid()
+		for range 3 {
+			n.rt.Kill()
+			if err := syscall.Kill(dies.Pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			n.put("changes.yaml", sleeper("changes", fmt.Sprint("after ", changes.ID)))
+			if err := n.rt.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			dies = n.awaitOther("dies", dies)
+			changes = n.awaitOther("changes", changes)
+			n.mustBe("stays", stays)
+			n.mustHaveOnly(3)
+		}
+		if !alive(daemon) || n.Pid() != daemon {
+			t.Error("the daemon did not outlive the runtime")
+		}
+	})
+}
+
+// The daemon starts before the runtime does, as at boot.
+func TestRuntimeComesLater(t *testing.T) {
+	eachAlone(t, func(t *testing.T, n *node) {
+		n.rt.Kill()
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		if err := n.rt.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.awaitRunning("p")
+	})
+}
+
+// A reboot leaves the daemon its folder and the runtime dead sandboxes.
+func TestEverySandboxDead(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		n.Kill()
+		all, err := n.sandboxes("p")
+		if err != nil || len(all) != 1 {
+			t.Fatalf("sandboxes: %v, %v", all, err)
+		}
+		if _, err := n.rt.CRI.Runtime.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: all[0].Id}); err != nil {
+			t.Fatal(err)
+		}
+		n.start()
+		n.awaitOther("p", first)
+		n.mustHaveOnly(1)
+	})
+}

@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// bare starts another client's pod in the node's runtime.
+func (n *node) bare(name, uid string) *bed.BarePod {
+	n.t.Helper()
+	p := &bed.BarePod{Name: name, Namespace: "default", UID: uid, Command: []string{"sleep", "100000"},
+		LogDir: filepath.Join(n.Dir(), "foreign-logs")}
+	if err := n.rt.CRI.Start(n.t.Context(), p); err != nil {
+		n.t.Fatal(err)
+	}
+	return p
+}
+
+func (n *node) owns(sandbox string) bool { return strings.HasSuffix(sandbox, "-"+n.Name) }
+
+// Another client's pods are none of the daemon's business, whatever it does.
+func TestForeignPodIsLeftAlone(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		foreign := n.bare("theirs-"+n.Name, "theirs-"+n.Name)
+		pid, err := n.rt.CRI.Pid(t.Context(), foreign.Container)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		first := n.awaitRunning("p")
+		n.put("p.yaml", sleeper("p", "two"))
+		n.awaitOther("p", first)
+		n.drop("p.yaml")
+		n.awaitGone("p")
+		n.restart()
+		// A whole round of another pod's life lies between the restart and the look.
+		n.put("q.yaml", sleeper("q", "one"))
+		n.awaitReady("q")
+		n.drop("q.yaml")
+		n.awaitGone("q")
+		if now, err := n.rt.CRI.Pid(t.Context(), foreign.Container); err != nil || now != pid || !alive(pid) {
+			t.Errorf("the foreign container had pid %d, has %d (%v)", pid, now, err)
+		}
+	})
+}
+
+// A live pod of the same name that is not ours makes ours wait and say so: two
+// of them must never work on one data folder.
+func TestForeignPodOfTheSameName(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		foreign := n.bare(n.PodName("p"), "kubelets-"+n.Name)
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		n.awaitStatus("p", "waits and names the other", func(p v1.Pod) error {
+			text, err := json.Marshal(p.Status)
+			if err != nil {
+				return err
+			}
+			if !strings.Contains(string(text), foreign.Sandbox[:12]) {
+				return fmt.Errorf("status does not name sandbox %s: %s", foreign.Sandbox, text)
+			}
+			return nil
+		})
+		if all, err := n.sandboxes("p"); err != nil || len(all) != 1 {
+			t.Fatalf("sandboxes %v, %v: want only the foreign one", all, err)
+		}
+		if err := n.rt.CRI.RemovePod(t.Context(), foreign.Sandbox); err != nil {
+			t.Fatal(err)
+		}
+		n.awaitRunning("p")
+	})
+}
+
+// Two daemons on one runtime, each with a pod of the same manifest, do not meet.
+func TestTwoDaemonsOnOneRuntime(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		other := newNode(t, n.rt)
+		n.put("p.yaml", sleeper("p", "one"))
+		other.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		other.start()
+		ours, theirs := n.awaitRunning("p"), other.awaitRunning("p")
+		n.drop("p.yaml")
+		n.awaitGone("p")
+		other.restart()
+		other.awaitReady("p")
+		other.mustBe("p", theirs)
+		if alive(ours.Pid) {
+			t.Error("our pod still runs")
+		}
+	})
+}
+
+// A wiped root folder is no reason to run anything twice: what runs is known by its labels.
+func TestRootFolderWiped(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		n.Kill()
+		if err := errors.Join(removeFiles(n.Root)...); err != nil {
+			t.Fatal(err)
+		}
+		n.start()
+		n.awaitReady("p")
+		n.mustBe("p", first)
+		n.mustHaveOnly(1)
+	})
+}

@@ -1,0 +1,355 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+func TestStartEditRemove(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		first := n.awaitRunning("p")
+		if got := n.exec(first, "sh", "-c", "echo $WORD"); got != "one" {
+			t.Fatalf("WORD is %q, want one", got)
+		}
+		status := n.awaitReady("p")
+		if got := status.Status.PodIP; !strings.HasPrefix(got, "10.211.") {
+			t.Errorf("podIP is %q, want one of the bed's network", got)
+		}
+		if got := status.Status.ContainerStatuses[0].ContainerID; got != "containerd://"+first.ID {
+			t.Errorf("containerID is %q, want containerd://%s", got, first.ID)
+		}
+
+		n.put("p.yaml", sleeper("p", "two"))
+		second := n.awaitOther("p", first)
+		if got := n.exec(second, "sh", "-c", "echo $WORD"); got != "two" {
+			t.Fatalf("WORD is %q after the edit, want two", got)
+		}
+		if alive(first.Pid) {
+			t.Errorf("the first revision still runs as %d", first.Pid)
+		}
+
+		n.drop("p.yaml")
+		n.awaitGone("p")
+		n.await("the pod has left /pods", func() error {
+			if _, err := n.pod("p"); err == nil {
+				return errors.New("it is still there")
+			}
+			return nil
+		})
+		n.await("its sandboxes, logs and folder are removed", func() error {
+			if all, err := n.sandboxes("p"); err != nil || len(all) > 0 {
+				return fmt.Errorf("sandboxes %v, %v", all, err)
+			}
+			for _, dir := range []string{n.PodLogs, n.ContainerLogs} {
+				if left, _ := os.ReadDir(dir); len(left) > 0 {
+					return fmt.Errorf("%s holds %v", dir, left)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func TestKilledContainerStartsAgain(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		if err := syscall.Kill(first.Pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		second := n.awaitOther("p", first)
+		if second.Attempt != first.Attempt+1 {
+			t.Errorf("attempt is %d after %d", second.Attempt, first.Attempt)
+		}
+		status := n.awaitStatus("p", "one restart", func(p v1.Pod) error {
+			c := p.Status.ContainerStatuses
+			if len(c) != 1 || c[0].RestartCount != 1 || c[0].State.Running == nil || c[0].LastTerminationState.Terminated == nil {
+				return fmt.Errorf("container statuses are %+v", c)
+			}
+			return nil
+		})
+		if got := status.Status.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode; got != 137 {
+			t.Errorf("last exit code is %d, want 137", got)
+		}
+		if all, err := n.sandboxes("p"); err != nil || len(all) != 1 {
+			t.Errorf("sandboxes: %v, %v, want the one of before", all, err)
+		}
+	})
+}
+
+// A sandbox whose pause process dies takes the pod with it; a new one is made.
+func TestKilledSandboxIsReplaced(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		first := n.awaitRunning("p")
+		all, err := n.sandboxes("p")
+		if err != nil || len(all) != 1 {
+			t.Fatalf("sandboxes: %v, %v", all, err)
+		}
+		if _, err := n.rt.CRI.Runtime.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: all[0].Id}); err != nil {
+			t.Fatal(err)
+		}
+		n.awaitOther("p", first)
+		n.await("one ready sandbox", func() error {
+			ready := 0
+			all, err := n.sandboxes("p")
+			for _, s := range all {
+				if s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
+					ready++
+				}
+			}
+			if err != nil || ready != 1 {
+				return fmt.Errorf("%d ready of %v, %v", ready, all, err)
+			}
+			return nil
+		})
+	})
+}
+
+// Rewriting the same content in another shape changes nothing that runs.
+func TestSameContentChangesNothing(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.put("probe.yaml", sleeper("probe", "0"))
+		n.start()
+		first, probe := n.awaitRunning("p"), n.awaitRunning("probe")
+		hash := n.awaitReady("p").Annotations["kubernetes.io/config.hash"]
+		reordered := fmt.Sprintf(`# a comment
+kind: Pod
+apiVersion: v1
+spec:
+    restartPolicy: Always   # what it is anyhow
+    containers:
+    -   env: [{value: one, name: WORD}]
+        command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]
+        image: %q
+        imagePullPolicy: IfNotPresent
+        name: main
+    terminationGracePeriodSeconds: 10
+metadata: {name: p, labels: {}}
+`, bed.BusyboxImage)
+		for i, step := range []func(){
+			func() { n.put("p.yaml", sleeper("p", "one")) },
+			func() { n.put("p.yaml", reordered) },
+			func() {
+				if err := os.Rename(n.Manifests+"/p.yaml", n.Manifests+"/renamed.yml"); err != nil {
+					t.Fatal(err)
+				}
+			},
+		} {
+			step()
+			// The other pod's replacement proves that the folder was read after the step.
+			n.put("probe.yaml", sleeper("probe", fmt.Sprint(i+1)))
+			probe = n.awaitOther("probe", probe)
+			n.mustBe("p", first)
+		}
+		if got := n.awaitReady("p").Annotations["kubernetes.io/config.hash"]; got != hash {
+			t.Errorf("config.hash went from %s to %s", hash, got)
+		}
+	})
+}
+
+// The second edit comes while the first one's predecessor is still ending: the
+// old revision gets its grace once, the one between is never started, the newest runs.
+func TestTwoEditsWithinGrace(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		const slow = "trap 'sleep 3; exit 0' TERM; while true; do sleep 0.1; done"
+		n.put("p.yaml", stubborn("p", "one", 20, slow))
+		n.start()
+		first := n.awaitRunning("p")
+		n.await("the trap is set", func() error {
+			if got := n.exec(first, "sh", "-c", "ps | grep -c 'sleep 0.1'"); got == "0" {
+				return errors.New("the loop does not run yet")
+			}
+			return nil
+		})
+		begin := time.Now()
+		n.put("p.yaml", sleeper("p", "two"))
+		n.await("the old revision is ending", func() error {
+			if got := n.exec(first, "sh", "-c", "ps"); !strings.Contains(got, "sleep 3") {
+				return errors.New("no sleep 3 yet")
+			}
+			return nil
+		})
+		n.put("p.yaml", sleeper("p", "three"))
+		third := n.awaitOther("p", first)
+		if got := n.exec(third, "sh", "-c", "echo $WORD"); got != "three" {
+			t.Errorf("WORD is %q, want three", got)
+		}
+		if took := time.Since(begin); took < 3*time.Second {
+			t.Errorf("the old revision had %v to end, less than the 3 s that it needs", took)
+		}
+		n.await("no sandbox but the new one's is left", func() error {
+			all, err := n.sandboxes("p")
+			if err != nil || len(all) != 1 {
+				return fmt.Errorf("%v, %v", all, err)
+			}
+			return nil
+		})
+	})
+}
+
+// A pod that comes back while it is ending runs again.
+func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		manifest := stubborn("p", "one", 20, "trap 'sleep 2; exit 0' TERM; while true; do sleep 0.1; done")
+		n.put("p.yaml", manifest)
+		n.start()
+		first := n.awaitRunning("p")
+		n.drop("p.yaml")
+		n.await("it is ending", func() error {
+			if got, _ := n.rt.CRI.Exec(t.Context(), first.ID, "ps"); !strings.Contains(got, "sleep 2") {
+				return errors.New("no sleep 2 yet")
+			}
+			return nil
+		})
+		n.put("p.yaml", manifest)
+		n.awaitOther("p", first)
+		n.awaitReady("p")
+	})
+}
+
+func TestFiftyPods(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		const count = 50
+		names := make([]string, count)
+		for i := range names {
+			names[i] = fmt.Sprintf("p%d", i)
+			n.put(names[i]+".yaml", sleeper(names[i], "one"))
+		}
+		n.start()
+		n.await("all pods run", func() error {
+			pods, err := n.Pods(t.Context())
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				if p := pods[name]; p.Status.Phase != v1.PodRunning {
+					return fmt.Errorf("%s is %q", name, p.Status.Phase)
+				}
+			}
+			return nil
+		}, 3*time.Minute)
+		for _, name := range names {
+			n.awaitRunning(name)
+			n.drop(name + ".yaml")
+		}
+		for _, name := range names {
+			n.awaitGone(name)
+		}
+	})
+}
+
+func TestInitContainersRunInOrder(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes:
+    - {name: v, emptyDir: {}}
+  initContainers:
+    - {name: a, image: %[1]s, command: [sh, -c, "echo a >> /v/order"], volumeMounts: [{name: v, mountPath: /v}]}
+    - {name: b, image: %[1]s, command: [sh, -c, "test -e /v/failed || { touch /v/failed; exit 3; }; echo b >> /v/order"], volumeMounts: [{name: v, mountPath: /v}]}
+    - {name: c, image: %[1]s, command: [sh, -c, "echo c >> /v/order"], volumeMounts: [{name: v, mountPath: /v}]}
+  containers:
+    - {name: main, image: %[1]s, command: [sh, -c, "echo main >> /v/order; sleep 100000"], volumeMounts: [{name: v, mountPath: /v}]}
+`, bed.BusyboxImage))
+		n.start()
+		main := n.awaitRunning("p")
+		n.await("main has written", func() error {
+			if got := n.exec(main, "cat", "/v/order"); got != "a\nb\nc\nmain" {
+				return fmt.Errorf("order is %q, want a, b (at its second try), c, main", got)
+			}
+			return nil
+		})
+		p := n.awaitReady("p")
+		for i, want := range []int32{0, 1, 0} {
+			if got := p.Status.InitContainerStatuses[i].RestartCount; got != want {
+				t.Errorf("%s was restarted %d times, want %d", p.Status.InitContainerStatuses[i].Name, got, want)
+			}
+		}
+	})
+}
+
+// The first restart comes at once, the second after 10 s.
+func TestCrashLoopBackOff(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", stubborn("p", "one", 1, "exit 7"))
+		n.start()
+		p := n.awaitStatus("p", "CrashLoopBackOff", func(p v1.Pod) error {
+			c := p.Status.ContainerStatuses
+			if len(c) != 1 || c[0].State.Waiting == nil || c[0].State.Waiting.Reason != "CrashLoopBackOff" || c[0].RestartCount < 1 {
+				return fmt.Errorf("%+v", c)
+			}
+			return nil
+		})
+		last := p.Status.ContainerStatuses[0].LastTerminationState.Terminated
+		if last == nil || last.ExitCode != 7 {
+			t.Fatalf("last termination is %+v, want exit code 7", last)
+		}
+		p = n.awaitStatus("p", "the next start", func(p v1.Pod) error {
+			if got := p.Status.ContainerStatuses[0].RestartCount; got != 2 {
+				return fmt.Errorf("%d restarts", got)
+			}
+			return nil
+		})
+		next := p.Status.ContainerStatuses[0].LastTerminationState.Terminated
+		if next == nil {
+			next = p.Status.ContainerStatuses[0].State.Terminated
+		}
+		if next == nil {
+			t.Fatalf("no termination in %+v", p.Status.ContainerStatuses)
+		}
+		if gap := next.StartedAt.Sub(last.FinishedAt.Time); gap < 9*time.Second || gap > 16*time.Second {
+			t.Errorf("restarted %v after its end, want about 10 s", gap)
+		}
+		// A changed manifest starts at once, whatever the back-off.
+		begin := time.Now()
+		n.put("p.yaml", sleeper("p", "mended"))
+		n.awaitReady("p")
+		if took := time.Since(begin); took > 8*time.Second {
+			t.Errorf("the mended manifest took %v to run", took)
+		}
+	})
+}
+
+func TestRestartPolicies(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		manifest := func(name, policy, script string) string {
+			return strings.Replace(stubborn(name, "x", 1, script), "spec:\n", "spec:\n  restartPolicy: "+policy+"\n", 1)
+		}
+		n.put("done.yaml", manifest("done", "OnFailure", "exit 0"))
+		n.put("failed.yaml", manifest("failed", "Never", "exit 4"))
+		n.start()
+		n.awaitPhase("done", v1.PodSucceeded)
+		p := n.awaitPhase("failed", v1.PodFailed)
+		if got := p.Status.ContainerStatuses[0].State.Terminated; got == nil || got.ExitCode != 4 {
+			t.Errorf("state is %+v, want exit code 4", p.Status.ContainerStatuses[0].State)
+		}
+		// Neither runs again when the daemon is started anew.
+		n.restart()
+		for name, phase := range map[string]v1.PodPhase{"done": v1.PodSucceeded, "failed": v1.PodFailed} {
+			p := n.awaitPhase(name, phase)
+			if got := p.Status.ContainerStatuses[0].RestartCount; got != 0 {
+				t.Errorf("%s was restarted %d times", name, got)
+			}
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+func TestMain(m *testing.M) {
+	bed.Isolate(bed.Build)
+	r, err := bed.StartRegistry()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	registry = r
+	os.Exit(m.Run())
+}
+
+var registry *bed.Registry
+
+// shared are the runtimes that most tests share, each started by the first test
+// that asks for it. They end with the namespaces.
+var shared struct {
+	sync.Mutex
+	runtimes map[bed.Kind]*bed.Runtime
+}
+
+func sharedRuntime(t *testing.T, kind bed.Kind) *bed.Runtime {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if rt := shared.runtimes[kind]; rt != nil {
+		return rt
+	}
+	rt := startRuntime(t, kind)
+	if shared.runtimes == nil {
+		shared.runtimes = map[bed.Kind]*bed.Runtime{}
+	}
+	shared.runtimes[kind] = rt
+	return rt
+}
+
+// startRuntime starts a runtime with the busybox image in it.
+func startRuntime(t *testing.T, kind bed.Kind) *bed.Runtime {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	rt, err := bed.StartRuntime(ctx, kind, registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rt.CRI.Pull(ctx, bed.BusyboxImage); err != nil {
+		t.Fatal(err)
+	}
+	return rt
+}
+
+// each runs a test on each kind of runtime, side by side with others.
+func each(t *testing.T, test func(t *testing.T, n *node)) {
+	t.Helper()
+	t.Parallel()
+	for _, kind := range bed.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			test(t, newNode(t, sharedRuntime(t, kind)))
+		})
+	}
+}
+
+// eachAlone runs a test on a runtime that no other test uses.
+func eachAlone(t *testing.T, test func(t *testing.T, n *node)) {
+	t.Helper()
+	t.Parallel()
+	for _, kind := range bed.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			rt := startRuntime(t, kind)
+			// Runs after the node's own cleanup.
+			t.Cleanup(func() {
+				if err := rt.Close(context.Background()); err != nil {
+					t.Errorf("cannot clear the runtime: %v", err)
+				}
+			})
+			test(t, newNode(t, rt))
+		})
+	}
+}
+
+var nodes atomic.Int64
+
+// nodeName is a node name that no other test uses.
+func nodeName() string { return fmt.Sprintf("n%d", nodes.Add(1)) }

@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// hostPort hands out ports of the network namespace that all tests share.
+var hostPorts atomic.Int64
+
+func hostPort() int { return 20000 + int(hostPorts.Add(1)) }
+
+// What a container sees of its spec, read from inside it.
+func TestContainerSeesItsSpec(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		host := filepath.Join(n.Dir(), "host")
+		writeAll(t, host, map[string]string{"file": "from the host\n"})
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: apps, labels: {tier: front}}
+spec:
+  terminationGracePeriodSeconds: 1
+  hostname: chosen
+  volumes:
+    - {name: shared, emptyDir: {}}
+    - {name: dir, hostPath: {path: %[2]s, type: Directory}}
+    - {name: made, hostPath: {path: %[2]s/made/below, type: DirectoryOrCreate}}
+    - {name: file, hostPath: {path: %[2]s/file, type: File}}
+  containers:
+    - name: main
+      image: %[1]s
+      workingDir: /tmp
+      command: [sh, -c, 'echo to stdout; echo "$@" > /shared/args; sleep 100000', arg0]
+      args: ["$(WHO) and $$(WHO)", "$(NOBODY)"]
+      env:
+        - {name: WHO, value: me}
+        - {name: GREETING, value: "hello $(WHO)"}
+      volumeMounts:
+        - {name: shared, mountPath: /shared}
+        - {name: dir, mountPath: /dir, readOnly: true}
+        - {name: made, mountPath: /made}
+        - {name: file, mountPath: /etc/one-file, readOnly: true}
+      resources:
+        requests: {cpu: 50m, memory: 16Mi}
+        limits: {cpu: 200m, memory: 48Mi}
+    - name: second
+      image: %[1]s
+      command: [sleep, "100000"]
+      volumeMounts: [{name: shared, mountPath: /seen}]
+`, bed.BusyboxImage, host))
+		n.start()
+		main, second := n.awaitRunning("p"), n.awaitContainer("p", "second")
+		n.await("main has written", func() error {
+			if got := n.exec(main, "cat", "/shared/args"); got == "" {
+				return errors.New("nothing yet")
+			}
+			return nil
+		})
+		for _, c := range []struct {
+			in   instance
+			run  string
+			want string
+		}{
+			{main, "cat /shared/args", "me and $(WHO) $(NOBODY)"},
+			{main, "echo $GREETING", "hello me"},
+			{main, "pwd", "/tmp"},
+			{main, "hostname", "chosen"},
+			{second, "hostname", "chosen"},
+			{second, "cat /seen/args", "me and $(WHO) $(NOBODY)"},
+			{main, "stat -c %a /shared", "777"},
+			{main, "cat /dir/file /etc/one-file", "from the host\nfrom the host"},
+			{main, "touch /dir/x 2>/dev/null || echo read-only", "read-only"},
+			{main, "touch /made/x && echo writable", "writable"},
+			{main, "cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes", fmt.Sprint(48 << 20)},
+			{main, "cut -d' ' -f1 /sys/fs/cgroup/cpu.max 2>/dev/null || cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us", "20000"},
+			{main, "test -e /sys/fs/cgroup/cpu.weight || cat /sys/fs/cgroup/cpu/cpu.shares", ""},
+		} {
+			want := c.want
+			got := n.exec(c.in, "sh", "-c", c.run)
+			if strings.Contains(c.run, "cpu.shares") && got != "" {
+				want = "51" // 50m of 1024 a core
+			}
+			if got != want {
+				t.Errorf("%s: %q, want %q", c.run, got, want)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(host, "made/below/x")); err != nil {
+			t.Errorf("the created hostPath: %v", err)
+		}
+		p := n.awaitReady("p")
+		if p.Namespace != "apps" || p.Status.QOSClass != v1.PodQOSBurstable {
+			t.Errorf("namespace %s, QoS %s, want apps and Burstable", p.Namespace, p.Status.QOSClass)
+		}
+		// The log is where the kubelet's would be, with a link for log shippers.
+		log := filepath.Join(n.PodLogs, fmt.Sprintf("apps_%s_%s", p.Name, p.UID), "main", "0.log")
+		n.await("the log has the line", func() error {
+			data, err := os.ReadFile(log)
+			if err == nil && !strings.Contains(string(data), "stdout F to stdout") {
+				err = fmt.Errorf("%s: %q", log, data)
+			}
+			return err
+		})
+		links, _ := filepath.Glob(filepath.Join(n.ContainerLogs, p.Name+"_apps_main-*.log"))
+		if len(links) != 1 {
+			t.Fatalf("links to the log: %v", links)
+		}
+		if target, err := filepath.EvalSymlinks(links[0]); err != nil || target != log {
+			t.Errorf("%s leads to %s (%v), want %s", links[0], target, err, log)
+		}
+	})
+}
+
+func TestTerminationMessage(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", strings.Replace(stubborn("p", "one", 1, "echo last words > /dev/termination-log; exit 9"),
+			"spec:\n", "spec:\n  restartPolicy: Never\n", 1))
+		n.start()
+		p := n.awaitPhase("p", v1.PodFailed)
+		got := p.Status.ContainerStatuses[0].State.Terminated
+		if got == nil || got.ExitCode != 9 || strings.TrimSpace(got.Message) != "last words" {
+			t.Errorf("terminated as %+v, want exit code 9 and last words", got)
+		}
+	})
+}
+
+// Port 80 of the pod answers on a port of the host, and no longer once the pod is gone.
+func TestHostPort(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		port := hostPort()
+		n.put("p.yaml", stubborn("p", "one", 1, "mkdir /www; echo in the pod > /www/index.html; httpd -f -p 80 -h /www")+
+			fmt.Sprintf("      ports: [{containerPort: 80, hostPort: %d}]\n", port))
+		n.start()
+		n.awaitPage(port, "in the pod")
+		n.drop("p.yaml")
+		n.awaitGone("p")
+		if page, err := fetch(port); err == nil {
+			t.Errorf("the port still answers: %q", page)
+		}
+	})
+}
+
+// A pod in the host's network has its ports and name.
+func TestHostNetwork(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		port := hostPort()
+		n.put("p.yaml", strings.Replace(
+			stubborn("p", "one", 1, fmt.Sprintf("mkdir /www; echo in the host > /www/index.html; httpd -f -p %d -h /www", port)),
+			"spec:\n", "spec:\n  hostNetwork: true\n", 1))
+		n.start()
+		n.awaitPage(port, "in the host")
+		main := n.awaitRunning("p")
+		inside, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", main.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if outside, _ := os.Readlink("/proc/self/ns/net"); inside != outside {
+			t.Errorf("the pod is in %s, the host in %s", inside, outside)
+		}
+		name, _ := os.Hostname()
+		if got := n.exec(main, "hostname"); got != name {
+			t.Errorf("hostname is %q, want the host's, %q", got, name)
+		}
+		n.awaitReady("p")
+	})
+}
+
+// A field that is not honoured yet is refused with its path, not dropped.
+func TestUnsupportedFieldIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one")+"      tty: true\n      stdin: true\n")
+		n.put("fine.yaml", sleeper("fine", "one"))
+		n.start()
+		n.awaitFault("p.yaml", "spec.containers[0].tty", "spec.containers[0].stdin")
+		n.awaitRunning("fine")
+		if _, err := n.pod("p"); err == nil {
+			t.Error("the pod is there all the same")
+		}
+	})
+}
+
+// An image that cannot be had is told, and had once it is there.
+func TestImageThatComesLater(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		ref := "docker.io/library/late-" + n.Name + ":1"
+		n.put("p.yaml", strings.Replace(sleeper("p", "one"), bed.BusyboxImage, ref, 1))
+		n.put("fine.yaml", sleeper("fine", "one"))
+		n.start()
+		n.awaitRunning("fine")
+		n.awaitStatus("p", "ErrImagePull or ImagePullBackOff", func(p v1.Pod) error {
+			c := p.Status.ContainerStatuses
+			if len(c) != 1 || c[0].State.Waiting == nil || !strings.Contains(c[0].State.Waiting.Reason, "Image") {
+				return fmt.Errorf("%+v", c)
+			}
+			return nil
+		})
+		img, err := bed.Busybox()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := registry.Push(ref, img); err != nil {
+			t.Fatal(err)
+		}
+		n.awaitRunning("p")
+	})
+}
+
+func (n *node) awaitPage(port int, want string) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("port %d says %q", port, want), func() error {
+		page, err := fetch(port)
+		if err == nil && strings.TrimSpace(page) != want {
+			err = fmt.Errorf("it says %q", page)
+		}
+		return err
+	})
+}
+
+// fetch gets the page at a port of this host over a connection of its own.
+func fetch(port int) (string, error) {
+	c := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := c.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	return string(body), err
+}
