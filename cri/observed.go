@@ -161,7 +161,11 @@ const (
 
 // Event is a hint that something of a pod changed. It is never a status.
 type Event struct {
-	Kind        EventKind
-	UID         types.UID
+	Kind EventKind
+	// UID of the pod; empty if the runtime did not say.
+	UID types.UID
+	// ContainerID is a container's or a sandbox's.
 	ContainerID string
+	// Foreign tells that the pod is another client's.
+	Foreign bool
 }

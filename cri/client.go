@@ -1,0 +1,154 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// DefaultRequestTimeout is the kubelet's runtimeRequestTimeout.
+	DefaultRequestTimeout = 2 * time.Minute
+
+	// maxMessage is the kubelet's limit of one gRPC message in bytes.
+	maxMessage = 16 << 20
+	// window lets a list of a thousand pods arrive without waiting for
+	// window updates; a fixed one also turns off the bandwidth probe's pings.
+	window = 4 << 20
+	// maxSocketPath is what fits into sockaddr_un with its closing NUL.
+	maxSocketPath = 107
+)
+
+// reconnect tries a dead socket often enough that a runtime which was
+// restarted is seen again within about a second. It is a local connect, so
+// that costs next to nothing while the runtime is down.
+var reconnect = grpc.ConnectParams{
+	Backoff: backoff.Config{
+		BaseDelay:  50 * time.Millisecond,
+		Multiplier: 1.6,
+		Jitter:     0.2,
+		MaxDelay:   800 * time.Millisecond,
+	},
+	MinConnectTimeout: 3 * time.Second,
+}
+
+// Options are what a Client needs to know.
+type Options struct {
+	// Endpoint is unix:///path or a bare /path.
+	Endpoint string
+	// Instance is the value of LabelInstance on what is ours; while it is
+	// empty, nothing is.
+	Instance string
+	// RequestTimeout bounds each call but those with a time of their own; 0
+	// stands for DefaultRequestTimeout.
+	RequestTimeout time.Duration
+	// Log may be nil.
+	Log *slog.Logger
+	// DialOptions come last and win; tests give a dialer here.
+	DialOptions []grpc.DialOption
+}
+
+// Client speaks CRI v1 with one runtime. It connects when first used and
+// reconnects by itself. All methods may be called at the same time.
+type Client struct {
+	endpoint string
+	instance string
+	timeout  time.Duration
+	log      *slog.Logger
+
+	conn    *grpc.ClientConn
+	runtime runtimeapi.RuntimeServiceClient
+	images  runtimeapi.ImageServiceClient
+}
+
+// Dial makes a Client. It does not wait for the runtime: that one is down is
+// told by the first call. Only an endpoint that can never work is an error.
+func Dial(o Options) (*Client, error) {
+	path, err := socketPath(o.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	options := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// The runtime's socket is dialed by path, whatever characters it has;
+		// gRPC would parse it as a URL.
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", path)
+		}),
+		grpc.WithAuthority("localhost"),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithIdleTimeout(0),
+		grpc.WithConnectParams(reconnect),
+		grpc.WithInitialWindowSize(window),
+		grpc.WithInitialConnWindowSize(window),
+		grpc.WithSharedWriteBuffer(true),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(maxMessage),
+			grpc.MaxCallSendMsgSize(maxMessage),
+		),
+	}, o.DialOptions...)
+	conn, err := grpc.NewClient("passthrough:///"+path, options...)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use container runtime endpoint %q: %w", o.Endpoint, err)
+	}
+	c := &Client{
+		endpoint: "unix://" + path,
+		instance: o.Instance,
+		timeout:  o.RequestTimeout,
+		log:      o.Log,
+		conn:     conn,
+		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
+		images:   runtimeapi.NewImageServiceClient(conn),
+	}
+	if c.timeout <= 0 {
+		c.timeout = DefaultRequestTimeout
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// Close ends the connection and every call under way.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Endpoint is the runtime's address as errors show it: unix:///path.
+func (c *Client) Endpoint() string { return c.endpoint }
+
+// Instance is the value of LabelInstance that this client takes for its own.
+func (c *Client) Instance() string { return c.instance }
+
+// socketPath is the path of a unix socket given as unix:///path or /path.
+func socketPath(endpoint string) (string, error) {
+	path := endpoint
+	if rest, ok := strings.CutPrefix(endpoint, "unix://"); ok {
+		path = rest
+	}
+	var fault error
+	switch {
+	case endpoint == "":
+		fault = errors.New("it is empty")
+	case !strings.HasPrefix(path, "/"):
+		fault = errors.New("only unix sockets with an absolute path are spoken to")
+	case strings.ContainsRune(path, 0):
+		fault = errors.New("the path holds a NUL byte")
+	case len(filepath.Clean(path)) > maxSocketPath:
+		fault = fmt.Errorf("the path has %d bytes, a unix socket's at most %d", len(filepath.Clean(path)), maxSocketPath)
+	default:
+		return filepath.Clean(path), nil
+	}
+	return "", fmt.Errorf("container runtime endpoint %q: %w; write it as unix:///run/containerd/containerd.sock", endpoint, fault)
+}

@@ -1,0 +1,179 @@
+package cri
+
+import (
+	"context"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// sandboxFactor is the kubelet's: a sandbox start may have to pull the
+	// pause image and wait for a slow CNI plugin, so it gets twice the time.
+	sandboxFactor = 2
+	// execSlack is what an exec may take beyond its own timeout, for the
+	// runtime to kill it and answer. It is short, since probes wait for it.
+	execSlack = 15 * time.Second
+)
+
+// Version is what the runtime says of itself.
+type Version struct {
+	Name       string // containerd
+	Version    string // v2.4.2
+	APIVersion string // v1
+}
+
+// Version asks for the runtime's name and version.
+func (c *Client) Version(ctx context.Context) (Version, error) {
+	a, err := read(ctx, c, operation{verb: "ask for the version"}, runtimeapi.RuntimeServiceClient.Version, &runtimeapi.VersionRequest{Version: "v1"})
+	if err != nil {
+		return Version{}, err
+	}
+	return Version{Name: a.RuntimeName, Version: a.RuntimeVersion, APIVersion: a.RuntimeApiVersion}, nil
+}
+
+// RuntimeStatus tells whether the runtime can start pods. The messages say
+// why not and are empty while it can.
+type RuntimeStatus struct {
+	RuntimeReady   bool
+	RuntimeMessage string
+	NetworkReady   bool
+	NetworkMessage string
+}
+
+// RuntimeStatus asks for the runtime's conditions. A condition that it does
+// not name counts as not ready, as with the kubelet.
+func (c *Client) RuntimeStatus(ctx context.Context) (RuntimeStatus, error) {
+	s := RuntimeStatus{RuntimeMessage: "the runtime does not report it", NetworkMessage: "the runtime does not report it"}
+	a, err := read(ctx, c, operation{verb: "ask for the runtime's status"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{})
+	if err != nil {
+		return RuntimeStatus{}, err
+	}
+	for _, condition := range a.GetStatus().GetConditions() {
+		message := ""
+		if !condition.Status {
+			message = condition.Message
+			if message == "" {
+				message = condition.Reason
+			}
+		}
+		switch condition.Type {
+		case runtimeapi.RuntimeReady:
+			s.RuntimeReady, s.RuntimeMessage = condition.Status, message
+		case runtimeapi.NetworkReady:
+			s.NetworkReady, s.NetworkMessage = condition.Status, message
+		}
+	}
+	return s, nil
+}
+
+// CgroupDriver asks which cgroup driver the runtime uses: "systemd" or
+// "cgroupfs". It is ErrUnimplemented before containerd 2 and CRI-O 1.28.
+func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
+	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
+	if err != nil {
+		return "", err
+	}
+	if a.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_CGROUPFS {
+		return "cgroupfs", nil
+	}
+	return "systemd", nil
+}
+
+// RunPodSandbox creates and starts a sandbox and returns its ID. handler is
+// the runtime class handler, empty for the runtime's default.
+func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+	op := operation{"run pod sandbox", config.GetMetadata().GetNamespace() + "/" + config.GetMetadata().GetName()}
+	a, err := write(ctx, c, op, sandboxFactor*c.timeout, runtimeapi.RuntimeServiceClient.RunPodSandbox,
+		&runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
+	if err != nil {
+		return "", err
+	}
+	return a.PodSandboxId, nil
+}
+
+// StopPodSandbox stops a sandbox and all that runs in it, without grace. One
+// that is stopped or gone is no error.
+func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
+	_, err := write(ctx, c, operation{"stop pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.StopPodSandbox,
+		&runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+	return err
+}
+
+// RemovePodSandbox removes a sandbox and its containers. One that is gone is
+// no error.
+func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
+	_, err := write(ctx, c, operation{"remove pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemovePodSandbox,
+		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+	return err
+}
+
+// CreateContainer creates a container in a sandbox and returns its ID.
+func (c *Client) CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	op := operation{"create container", config.GetMetadata().GetName()}
+	a, err := write(ctx, c, op, c.timeout, runtimeapi.RuntimeServiceClient.CreateContainer,
+		&runtimeapi.CreateContainerRequest{PodSandboxId: sandboxID, Config: config, SandboxConfig: sandbox})
+	if err != nil {
+		return "", err
+	}
+	return a.ContainerId, nil
+}
+
+// StartContainer starts a created container.
+func (c *Client) StartContainer(ctx context.Context, id string) error {
+	_, err := write(ctx, c, operation{"start container", id}, c.timeout, runtimeapi.RuntimeServiceClient.StartContainer,
+		&runtimeapi.StartContainerRequest{ContainerId: id})
+	return err
+}
+
+// StopContainer stops a container: it is asked to end, and killed after
+// grace, which counts in whole seconds, rounded up. The call's own deadline
+// is the grace and the request timeout. One that has ended is no error.
+func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	grace = max(grace, 0)
+	_, err := write(ctx, c, operation{"stop container", id}, grace+c.timeout, runtimeapi.RuntimeServiceClient.StopContainer,
+		&runtimeapi.StopContainerRequest{ContainerId: id, Timeout: wholeSeconds(grace)})
+	return err
+}
+
+// RemoveContainer removes a container, killing it if it runs. One that is
+// gone is no error.
+func (c *Client) RemoveContainer(ctx context.Context, id string) error {
+	_, err := write(ctx, c, operation{"remove container", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemoveContainer,
+		&runtimeapi.RemoveContainerRequest{ContainerId: id})
+	return err
+}
+
+// ExecResult is what a command in a container left.
+type ExecResult struct {
+	Stdout, Stderr []byte
+	ExitCode       int32
+}
+
+// ExecSync runs a command in a container and waits for its end, at most
+// timeout, which counts in whole seconds, rounded up; 0 waits for ever. A
+// command that took longer is ErrTimeout.
+func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error) {
+	limit := noLimit
+	if timeout > 0 {
+		limit = timeout + execSlack
+	}
+	a, err := write(ctx, c, operation{"run a command in container", id}, limit, runtimeapi.RuntimeServiceClient.ExecSync,
+		&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: wholeSeconds(timeout)})
+	if err != nil {
+		return ExecResult{}, err
+	}
+	return ExecResult{Stdout: a.Stdout, Stderr: a.Stderr, ExitCode: a.ExitCode}, nil
+}
+
+// ReopenContainerLog makes the runtime open a container's log file anew,
+// after it was renamed. The container must run.
+func (c *Client) ReopenContainerLog(ctx context.Context, id string) error {
+	_, err := write(ctx, c, operation{"reopen the log of container", id}, c.timeout, runtimeapi.RuntimeServiceClient.ReopenContainerLog,
+		&runtimeapi.ReopenContainerLogRequest{ContainerId: id})
+	return err
+}
+
+func wholeSeconds(d time.Duration) int64 {
+	return int64((d + time.Second - 1) / time.Second)
+}

@@ -1,0 +1,64 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Events calls f for each event of the runtime's stream until the stream or
+// ctx ends, which is always an error: ErrUnimplemented if this runtime has no
+// such stream (containerd before 1.7), ErrUnavailable if it broke. Events
+// before the stream stood and after it broke are lost. f must not block.
+//
+// An event that does not say whose it is has an empty UID; containerd sends
+// such a one when a sandbox is removed.
+func (c *Client) Events(ctx context.Context, f func(Event)) error {
+	op := operation{verb: "follow container events"}
+	// The stream's goroutine ends with this context, also when f panics.
+	ctx2, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.runtime.GetContainerEvents(ctx2, &runtimeapi.GetEventsRequest{}, grpc.WaitForReady(false))
+	if err != nil {
+		return c.wrapError(ctx, op, noLimit, err)
+	}
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return &Error{Op: op.String(), Detail: "the runtime ended the stream", class: ErrUnavailable, cause: err}
+		}
+		if err != nil {
+			return c.wrapError(ctx, op, noLimit, err)
+		}
+		if e, ok := c.event(answer); ok {
+			f(e)
+		}
+	}
+}
+
+func (c *Client) event(answer *runtimeapi.ContainerEventResponse) (Event, bool) {
+	e := Event{ContainerID: answer.GetContainerId()}
+	switch answer.GetContainerEventType() {
+	case runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT:
+		e.Kind = EventCreated
+	case runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT:
+		e.Kind = EventStarted
+	case runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT:
+		e.Kind = EventStopped
+	case runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT:
+		e.Kind = EventDeleted
+	default:
+		return Event{}, false
+	}
+	labels := answer.GetPodSandboxStatus().GetLabels()
+	e.UID = types.UID(labels[LabelPodUID])
+	if e.UID == "" {
+		e.UID = types.UID(answer.GetPodSandboxStatus().GetMetadata().GetUid())
+	}
+	e.Foreign = e.UID != "" && (c.instance == "" || labels[LabelInstance] != c.instance)
+	return e, true
+}
