@@ -1,14 +1,17 @@
 package manifest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
 
-// Mode says what becomes of a field that is unknown or there twice. It is the
-// value of --manifest-validation.
+// Mode says what becomes of a field that is unknown, there twice, or an empty
+// item of a list. It is the value of --manifest-validation.
 type Mode string
 
 // The modes. A value of the wrong type is refused in all of them.
@@ -20,6 +23,17 @@ const (
 	// ModeIgnore does the same and says nothing.
 	ModeIgnore Mode = "ignore"
 )
+
+// ParseMode reads a mode by its name. The empty name is ModeStrict.
+func ParseMode(name string) (Mode, error) {
+	switch mode := Mode(name); mode {
+	case "":
+		return ModeStrict, nil
+	case ModeStrict, ModeWarn, ModeIgnore:
+		return mode, nil
+	}
+	return "", fmt.Errorf("unknown manifest validation %q; must be strict, warn or ignore", name)
+}
 
 // Loader turns the bytes of a unit into static pods. It keeps nothing between
 // two calls and may be used by several goroutines.
@@ -51,7 +65,100 @@ func Digest(data []byte) string {
 }
 
 // Load decodes, defaults and judges the documents of a unit and gives each its
-// identity. One fault that is not a warning, and there are no documents.
+// identity. The faults are in the order of the unit. If one of them is fatal
+// there are no documents; an empty list of pods has neither.
+//
+// The same request always has the same answer. The time and memory that it
+// takes are bounded by the size of Data, which is bounded as well.
 func (l *Loader) Load(req LoadRequest) ([]Document, Faults) {
-	return nil, Faults{{Unit: req.Unit, Problem: "holds no manifest"}}
+	u := &unitLoad{loader: l, req: req, names: map[string]int{}, uids: map[string]int{}}
+	u.load()
+	faults := u.sortedFaults()
+	if faults.Fatal() {
+		return nil, faults
+	}
+	return u.documents, faults
+}
+
+// maxFaults bounds how many faults of a unit are told.
+const maxFaults = 200
+
+// unitLoad is one call of Load.
+type unitLoad struct {
+	loader    *Loader
+	req       LoadRequest
+	documents []Document
+	faults    Faults
+	// names and uids are the lines of the pods so far, by namespace/name and UID.
+	names, uids map[string]int
+}
+
+func (u *unitLoad) load() {
+	text, fault := decodeText(u.req.Data)
+	if fault != nil {
+		u.fault(*fault)
+		return
+	}
+	found := false
+	for _, c := range splitChunks(text) {
+		raws, fault := decodeChunk(c)
+		if fault != nil {
+			u.fault(*fault)
+			found = true
+			continue
+		}
+		for _, raw := range raws {
+			found = true
+			u.document(raw)
+		}
+	}
+	if !found {
+		u.fault(Fault{
+			Problem: "holds no manifest",
+			Remedy:  "must hold a Pod; a PodList with items: [] says that there is none",
+		})
+	}
+}
+
+// decodeChunk reads the documents of a chunk. What begins with a brace is JSON
+// or, failing that, YAML in braces.
+func decodeChunk(c chunk) ([]rawDocument, *Fault) {
+	var jsonFault *Fault
+	if looksLikeJSON(c.text) {
+		var raws []rawDocument
+		if raws, jsonFault = decodeJSON(c); jsonFault == nil {
+			return raws, nil
+		}
+	}
+	raw, fault := decodeYAML(c)
+	switch {
+	case fault != nil && jsonFault != nil && beginsAsJSON(c.text):
+		return nil, jsonFault
+	case fault != nil || raw == nil:
+		return nil, fault
+	}
+	return []rawDocument{*raw}, nil
+}
+
+func (u *unitLoad) fault(fault Fault) {
+	fault.Unit = u.req.Unit
+	u.faults = append(u.faults, fault)
+}
+
+// sortedFaults are the faults in the order of the lines they are on.
+func (u *unitLoad) sortedFaults() Faults {
+	faults := u.faults
+	slices.SortStableFunc(faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Problem, b.Problem))
+	})
+	faults = slices.Compact(faults)
+	if more := len(faults) - maxFaults; more > 0 {
+		rest := Faults(faults[maxFaults:])
+		faults = append(faults[:maxFaults:maxFaults], Fault{
+			Unit:    u.req.Unit,
+			Problem: fmt.Sprintf("has %d more faults", more),
+			Warning: !rest.Fatal(),
+		})
+	}
+	return faults
 }

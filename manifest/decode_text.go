@@ -1,0 +1,114 @@
+package manifest
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// maxSize bounds a unit in bytes. It is the kubelet's bound for a manifest.
+const maxSize = 10 << 20
+
+// decodeText checks that data is text of a size to be read, and takes a byte
+// order mark off it.
+func decodeText(data []byte) ([]byte, *Fault) {
+	if len(data) > maxSize {
+		return nil, &Fault{
+			Problem: fmt.Sprintf("is %d bytes long", len(data)),
+			Remedy:  fmt.Sprintf("must be %d bytes (10 MiB) at most", maxSize),
+		}
+	}
+	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
+		if bytes.HasPrefix(data, []byte(mark)) {
+			return nil, &Fault{Problem: "is UTF-16 text", Remedy: "save it as UTF-8"}
+		}
+	}
+	text := bytes.TrimPrefix(data, []byte("\ufeff"))
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && size <= 1 || !isTextRune(r) {
+			return nil, &Fault{
+				Line:    lineAt(text, i),
+				Problem: fmt.Sprintf("is not text: holds the byte 0x%02x", text[i]),
+				Remedy:  "must be YAML or JSON in UTF-8",
+			}
+		}
+		i += size
+	}
+	return text, nil
+}
+
+// isTextRune refuses what YAML does: control characters other than white space.
+func isTextRune(r rune) bool {
+	switch {
+	case r == '\t', r == '\n', r == '\r', r == 0x85:
+		return true
+	case r < 0x20, r >= 0x7f && r < 0xa0, r == 0xfeff:
+		return false
+	}
+	return true
+}
+
+// lineAt is the line, from 1, of the byte at an offset.
+func lineAt(text []byte, offset int) int {
+	return 1 + bytes.Count(text[:min(offset, len(text))], []byte("\n"))
+}
+
+// chunk is the text of one document, or of several JSON documents in a row.
+type chunk struct {
+	text []byte
+	// before counts the lines of the unit that come before the text.
+	before int
+}
+
+// splitChunks cuts a YAML stream at its document markers, which are left in
+// place, and leaves out what holds nothing but comments. A line that begins
+// with a marker is one wherever it stands: YAML allows it in no scalar, and
+// JSON has no line breaks in its strings.
+func splitChunks(text []byte) []chunk {
+	var chunks []chunk
+	start, startLine, line := 0, 0, 0
+	content, marked := false, false
+	cut := func(end int) {
+		if content {
+			chunks = append(chunks, chunk{text: text[start:end], before: startLine})
+		}
+		content, marked = false, false
+	}
+	for at := 0; at < len(text); line++ {
+		next := len(text)
+		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
+			next = at + i + 1
+		}
+		row := text[at:next]
+		switch {
+		case isMarker(row, "---"):
+			// Directives belong to the document that follows them.
+			if content || marked {
+				cut(at)
+				start, startLine = at, line
+			}
+			marked = true
+			content = !isFiller(row[3:])
+		case isMarker(row, "..."):
+			cut(at)
+			start, startLine = next, line+1
+		case !isFiller(row) && (marked || row[0] != '%'):
+			content = true
+		}
+		at = next
+	}
+	cut(len(text))
+	return chunks
+}
+
+func isMarker(row []byte, marker string) bool {
+	rest, ok := bytes.CutPrefix(row, []byte(marker))
+	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
+}
+
+// isFiller tells a line that says nothing: white space or a comment.
+func isFiller(row []byte) bool {
+	row = bytes.TrimSpace(row)
+	return len(row) == 0 || row[0] == '#'
+}

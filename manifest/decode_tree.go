@@ -1,0 +1,204 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+const (
+	// maxDepth bounds how deep a document is nested. A Pod needs some twenty
+	// levels.
+	maxDepth = 100
+	// errTooDeepRemedy tells what would be right.
+	errTooDeepRemedy = "must be 100 levels at most"
+)
+
+var errTooDeep = errors.New("is nested too deeply")
+
+// rawDocument is one document of a unit before anything is known about it.
+type rawDocument struct {
+	// value is as encoding/json reads it, with json.Number for numbers.
+	value any
+	// tree has the same content with lines and with duplicate keys.
+	tree *yaml.Node
+	// before is to be added to the lines of the tree.
+	before int
+}
+
+// boundTree refuses a document that is nested too deeply, or that its aliases
+// would make larger than a document may be. It looks at each node once,
+// however often it is referred to, so that a bomb is refused before it goes off.
+func boundTree(tree *yaml.Node) *Fault {
+	b := treeBounds{known: map[*yaml.Node]treeSize{}}
+	size := b.measure(tree, 0)
+	switch {
+	case b.deep != nil:
+		return &Fault{Line: b.deep.Line, Problem: errTooDeep.Error(), Remedy: errTooDeepRemedy}
+	case b.cycle != nil:
+		return &Fault{Line: b.cycle.Line, Problem: fmt.Sprintf("*%s refers to a value that holds it", b.cycle.Value),
+			Remedy: "write the value out"}
+	case size.depth > maxDepth:
+		return &Fault{Line: tree.Line, Problem: errTooDeep.Error() + " once its aliases are expanded", Remedy: errTooDeepRemedy}
+	case b.alias != nil && size.weight > maxSize:
+		return &Fault{Line: b.alias.Line, Problem: "is larger than 10 MiB once its aliases are expanded",
+			Remedy: "write the values out"}
+	}
+	return nil
+}
+
+type treeSize struct{ weight, depth int }
+
+type treeBounds struct {
+	// known are the sizes of the values that have an anchor; those that are
+	// being measured have depth -1.
+	known map[*yaml.Node]treeSize
+	// alias is the first alias; deep and cycle are the first offenders.
+	alias, deep, cycle *yaml.Node
+}
+
+// measure is the size of a node with its aliases expanded. It stops at the
+// first offender.
+func (b *treeBounds) measure(node *yaml.Node, depth int) treeSize {
+	if b.deep != nil || b.cycle != nil {
+		return treeSize{}
+	}
+	if depth > maxDepth {
+		b.deep = node
+		return treeSize{}
+	}
+	if node.Kind == yaml.AliasNode {
+		if b.alias == nil {
+			b.alias = node
+		}
+		size := b.known[node.Alias]
+		if size.depth < 0 {
+			b.cycle = node
+		}
+		return size
+	}
+	if node.Anchor != "" {
+		b.known[node] = treeSize{depth: -1}
+	}
+	size := treeSize{weight: 1 + len(node.Value)}
+	for _, child := range node.Content {
+		inner := b.measure(child, depth+1)
+		// Twice the bound is as bad as any more, and cannot overflow.
+		size.weight = min(size.weight+inner.weight, 2*maxSize)
+		size.depth = max(size.depth, 1+inner.depth)
+	}
+	if node.Anchor != "" {
+		b.known[node] = size
+	}
+	return size
+}
+
+// duplicateKey is a field that is there more than once.
+type duplicateKey struct {
+	path        string
+	first, last int // lines
+}
+
+// duplicateKeys are the fields that are there more than once, in the order of
+// the document. A key that is merged in and then set is no duplicate.
+func duplicateKeys(node *yaml.Node, path string, found []duplicateKey) []duplicateKey {
+	switch node.Kind {
+	case yaml.MappingNode:
+		lines := make(map[string]int, len(node.Content)/2)
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := keyText(node.Content[i])
+			at := joinPath(path, key)
+			if first, twice := lines[key]; twice {
+				found = append(found, duplicateKey{path: at, first: first, last: node.Content[i].Line})
+			} else if !isMergeKey(node.Content[i]) {
+				lines[key] = node.Content[i].Line
+			}
+			found = duplicateKeys(node.Content[i+1], at, found)
+		}
+	case yaml.SequenceNode:
+		for i, item := range node.Content {
+			found = duplicateKeys(item, fmt.Sprintf("%s[%d]", path, i), found)
+		}
+	}
+	return found
+}
+
+// mixedKeys finds a key that JSON cannot tell from another of the same
+// mapping although YAML can, such as 1 and "1". Which of them counted would be
+// left to chance.
+func mixedKeys(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.MappingNode {
+		spellings := make(map[string]*yaml.Node, len(node.Content)/2)
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := resolveAlias(node.Content[i])
+			text := keyText(key)
+			other, twice := spellings[text]
+			if twice && (other.Value != key.Value || isPlain(other) != isPlain(key)) && !(isWord(other) && isWord(key)) {
+				return key
+			}
+			spellings[text] = key
+		}
+	}
+	for _, child := range node.Content {
+		if found := mixedKeys(child); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// isWord tells a key that is a string however it is written.
+func isWord(key *yaml.Node) bool {
+	return !isPlain(key) || !resolvesOdd(key.Value)
+}
+
+func isPlain(node *yaml.Node) bool {
+	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	return node.Style&quoted == 0
+}
+
+// resolvesOdd tells a plain key that YAML 1.1 may read as something else than
+// a string: a number, a truth value or null.
+func resolvesOdd(plain string) bool {
+	if plain == "" || strings.IndexByte("0123456789+-.~", plain[0]) >= 0 {
+		return true
+	}
+	switch strings.ToLower(plain) {
+	case "y", "n", "yes", "no", "on", "off", "true", "false", "null":
+		return true
+	}
+	return false
+}
+
+// keyText is a mapping key as it stands in JSON.
+func keyText(key *yaml.Node) string {
+	key = resolveAlias(key)
+	if !isPlain(key) || !resolvesOdd(key.Value) {
+		return key.Value
+	}
+	text, err := sigsyaml.YAMLToJSON([]byte("{" + key.Value + ": 0}"))
+	var object map[string]any
+	if err != nil || json.Unmarshal(text, &object) != nil || len(object) != 1 {
+		return key.Value
+	}
+	for name := range object {
+		return name
+	}
+	return key.Value
+}
+
+func isMergeKey(key *yaml.Node) bool {
+	return key.Value == "<<" && isPlain(key)
+}
+
+// resolveAlias is the node that an alias stands for, or else the node itself.
+func resolveAlias(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode && node.Alias != nil {
+		return node.Alias
+	}
+	return node
+}

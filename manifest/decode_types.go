@@ -1,0 +1,243 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// fieldFault is one thing wrong with the shape of an object.
+type fieldFault struct {
+	path, problem, remedy string
+	// lenient faults are for the Mode to judge; the others are fatal.
+	lenient bool
+	// meant is the path of the field that was most likely meant.
+	meant string
+	// kind is that of a fault found by the rules.
+	kind field.ErrorType
+	// line is where the fault is, if not where its path leads; 0 if it is.
+	line int
+}
+
+// shape compares a decoded value with the Go type it is meant for. Other than
+// a JSON decoder it finds everything that is wrong, takes upper and lower case
+// as they are, and takes what cannot be decoded out of the value.
+type shape struct {
+	place  place
+	faults []fieldFault
+}
+
+// maxShapeFaults bounds the work on a document in which nothing is right.
+const maxShapeFaults = 5 * maxFaults
+
+// visit compares the value at a path. It reports whether the value can be
+// decoded into the type; one that cannot is to be taken out.
+func (s *shape) visit(value any, t reflect.Type, path string, structs []structAt) bool {
+	if value == nil {
+		// JSON's null means absent, whatever the type.
+		return true
+	}
+	t = pointee(t)
+	if decodesItself(t) {
+		return s.visitOpaque(value, t, path)
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		object, ok := value.(map[string]any)
+		if !ok {
+			return s.wrongType(value, path, "must be a mapping of fields to values")
+		}
+		s.visitStruct(object, path, append(slices.Clip(structs), structAt{path: path, is: t}))
+		return true
+	case reflect.Map:
+		object, ok := value.(map[string]any)
+		if !ok {
+			return s.wrongType(value, path, "must be a mapping of keys to values")
+		}
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			if !s.visit(object[key], t.Elem(), path+"["+key+"]", structs) {
+				delete(object, key)
+			}
+		}
+		return true
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return s.visitOpaque(value, t, path)
+		}
+		list, ok := value.([]any)
+		if !ok {
+			return s.wrongType(value, path, "must be a list: put a dash in front of each item")
+		}
+		return s.visitList(list, t.Elem(), path, structs)
+	}
+	return s.visitScalar(value, t, path)
+}
+
+func (s *shape) visitStruct(object map[string]any, path string, structs []structAt) {
+	here := structs[len(structs)-1].is
+	fields := fieldsOf(here)
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		at := joinPath(path, name)
+		t, ok := fields.types[name]
+		if !ok {
+			s.unknown(name, path, structs)
+			delete(object, name)
+		} else if !s.visit(object[name], t, at, structs) {
+			delete(object, name)
+		}
+	}
+}
+
+func (s *shape) unknown(name, path string, structs []structAt) {
+	if len(s.faults) >= maxShapeFaults {
+		return
+	}
+	fault := fieldFault{path: joinPath(path, name), problem: "unknown field", remedy: fieldRemedy(name, structs), lenient: true}
+	if meant := nearestName(name, fieldsOf(structs[len(structs)-1].is).names); meant != "" {
+		fault.meant = joinPath(path, meant)
+	}
+	s.faults = append(s.faults, fault)
+}
+
+func (s *shape) visitList(list []any, t reflect.Type, path string, structs []structAt) bool {
+	decodes := true
+	for i, item := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if item == nil && len(s.faults) < maxShapeFaults {
+			// A decoder would make it an empty string or object.
+			s.faults = append(s.faults, fieldFault{path: at, problem: "is empty", lenient: true,
+				remedy: `give it a value ("" for an empty string) or take it out`})
+		}
+		// A list with a gap would have other indexes: keep all or nothing.
+		decodes = s.visit(item, t, at, structs) && decodes
+	}
+	return decodes
+}
+
+func (s *shape) visitScalar(value any, t reflect.Type, path string) bool {
+	switch t.Kind() {
+	case reflect.String:
+		if _, ok := value.(string); ok {
+			return true
+		}
+		return s.wrongType(value, path, s.quoteRemedy(value, path))
+	case reflect.Bool:
+		if _, ok := value.(bool); ok {
+			return true
+		}
+		return s.wrongType(value, path, "must be true or false, without quotes")
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		number, ok := value.(json.Number)
+		if !ok {
+			return s.wrongType(value, path, "must be a whole number, without quotes")
+		}
+		if _, err := strconv.ParseInt(number.String(), 10, t.Bits()); err != nil {
+			return s.wrongType(value, path, wholeNumberRemedy(number.String(), t.Bits()))
+		}
+		return true
+	}
+	return s.visitOpaque(value, t, path)
+}
+
+func wholeNumberRemedy(number string, bits int) string {
+	if strings.ContainsAny(number, ".eE") {
+		return "must be a whole number"
+	}
+	most := uint64(1)<<(bits-1) - 1
+	return fmt.Sprintf("must be a whole number between -%d and %d", most+1, most)
+}
+
+// quoteRemedy shows how a value that YAML does not read as a string is
+// written as one.
+func (s *shape) quoteRemedy(value any, path string) string {
+	switch value.(type) {
+	case []any, map[string]any:
+		return "must be a string"
+	}
+	text := jsonText(value)
+	if node := s.place.node(path); node != nil && node.Kind == yaml.ScalarNode && node.Value != "" {
+		text = node.Value
+	}
+	return "must be a string: write " + quote(text) + " in quotes"
+}
+
+// visitOpaque lets a type that reads JSON in its own way judge the value.
+func (s *shape) visitOpaque(value any, t reflect.Type, path string) bool {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, reflect.New(t).Interface())
+	}
+	if err == nil {
+		return true
+	}
+	switch t {
+	case reflect.TypeFor[resource.Quantity]():
+		return s.wrongType(value, path, "must be a quantity: a number that may have a suffix, such as 0.5, 100m, 128Mi or 1Gi")
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
+		return s.wrongType(value, path, `must be a time such as "2026-01-31T12:00:00Z"`)
+	case reflect.TypeFor[intstr.IntOrString]():
+		return s.wrongType(value, path, "must be a whole number or a name")
+	case reflect.TypeFor[[]byte]():
+		return s.wrongType(value, path, "must be a string in base64")
+	}
+	return s.wrongType(value, path, "must be a "+t.Name())
+}
+
+// wrongType adds a fault and returns false.
+func (s *shape) wrongType(value any, path, remedy string) bool {
+	if len(s.faults) < maxShapeFaults {
+		s.faults = append(s.faults, fieldFault{path: path, problem: "is " + s.describe(value, path), remedy: remedy})
+	}
+	return false
+}
+
+// describe names a value and its type as its author sees it.
+func (s *shape) describe(value any, path string) string {
+	switch value := value.(type) {
+	case map[string]any:
+		return "a mapping"
+	case []any:
+		return "a list"
+	case string:
+		return "the string " + quote(value)
+	case json.Number:
+		return "the number " + value.String()
+	case bool:
+		text := strconv.FormatBool(value)
+		if node := s.place.node(path); node != nil && node.Value != "" && node.Value != text {
+			return "the truth value " + text + ", as YAML reads " + node.Value
+		}
+		return "the truth value " + text
+	}
+	return "of the wrong type"
+}
+
+// jsonText is a scalar as JSON writes it.
+func jsonText(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(text)
+}
+
+// maxQuoted is how many characters of a value a fault quotes.
+const maxQuoted = 100
+
+// quote puts a value into a message: on one line, and not all of it if long.
+func quote(text string) string {
+	if runes := []rune(text); len(runes) > maxQuoted {
+		return strconv.Quote(string(runes[:maxQuoted])) + "…"
+	}
+	return strconv.Quote(text)
+}

@@ -1,0 +1,214 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// decodeYAML reads the one document of a chunk. It is nil if that is null.
+//
+// The value comes from sigs.k8s.io/yaml, which reads YAML 1.1 as kubectl and
+// the kubelet do: yes is true and 0644 is octal. The tree, of another parser,
+// only tells where things stand.
+func decodeYAML(c chunk) (*rawDocument, *Fault) {
+	tree, err := yamlTree(c.text)
+	if err != nil {
+		return nil, yamlFault(c, err)
+	}
+	if tree == nil {
+		return nil, nil
+	}
+	if fault := boundTree(tree); fault != nil {
+		fault.Line += c.before
+		return nil, fault
+	}
+	if key := mixedKeys(tree); key != nil {
+		return nil, &Fault{
+			Line:    c.before + key.Line,
+			Problem: fmt.Sprintf("the key %s is there twice in two spellings", key.Value),
+			Remedy:  "keep one of them",
+		}
+	}
+	text, err := sigsyaml.YAMLToJSON(c.text)
+	if err != nil {
+		return nil, valueFault(c, tree, err)
+	}
+	value, err := jsonValue(text)
+	if err != nil {
+		return nil, valueFault(c, tree, err)
+	}
+	if value == nil {
+		return nil, nil
+	}
+	return &rawDocument{value: value, tree: tree, before: c.before}, nil
+}
+
+var errMoreDocuments = errors.New("a second document begins without --- at the beginning of a line")
+
+// yamlTree parses the one document of a text. It is nil if there is none.
+func yamlTree(text []byte) (*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document, more yaml.Node
+	switch err := decoder.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	switch err := decoder.Decode(&more); {
+	case err == nil:
+		return nil, errMoreDocuments
+	case !errors.Is(err, io.EOF):
+		return nil, err
+	}
+	return document.Content[0], nil
+}
+
+// yamlLine takes the parsers' messages apart.
+var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?(?:line (\d+): )?`)
+
+// yamlMessage is the line, from 1 in its chunk, and the bare text of an error.
+func yamlMessage(err error) (int, string) {
+	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+	match := yamlLine.FindStringSubmatch(text)
+	line, _ := strconv.Atoi(match[1])
+	return line, strings.Join(strings.Fields(text[len(match[0]):]), " ")
+}
+
+// yamlFault words a syntax error. The parser tells the line on which the
+// surrounding block begins, which helps nobody: look for the true one.
+func yamlFault(c chunk, err error) *Fault {
+	line, message := yamlMessage(err)
+	if found := failingLine(c.text); found > 0 {
+		line = found
+	}
+	fault := &Fault{Line: c.before + max(line, 1), Problem: "is not valid YAML: " + message}
+	if indent := rowIndent(c.text, line); strings.Contains(indent, "\t") {
+		fault.Problem = "is not valid YAML: the line is indented with a tab"
+		fault.Remedy = "indent with spaces"
+		return fault
+	}
+	for _, known := range yamlRemedies {
+		if strings.Contains(message, known.message) {
+			fault.Remedy = known.remedy
+			break
+		}
+	}
+	return fault
+}
+
+// yamlRemedies say what is usually behind an error of the parser.
+var yamlRemedies = []struct{ message, remedy string }{
+	{"mapping values are not allowed", "put quotes around a value that holds a colon, or mend the indentation of this line"},
+	{"did not find expected key", "mend the indentation of this line, or a quote before it"},
+	{"could not find expected ':'", "put a colon and a space behind the key"},
+	{"did not find expected '-' indicator", "indent this line as the other items of the list"},
+	{"did not find expected ',' or ']'", "close the bracket or put a comma between the items"},
+	{"did not find expected ',' or '}'", "close the brace or put a comma between the fields"},
+	{"unexpected end of stream", "close the quote that is opened here"},
+	{"cannot start any token", "put quotes around the value"},
+	{"unknown anchor", "name an anchor that stands before it, or put quotes around the value"},
+	{"did not find expected alphabetic or numeric character", "put quotes around a value that begins with * or &"},
+	{"unknown escape character", "use single quotes, or double the backslash"},
+	{"block sequence entries are not allowed", "begin the list on a line of its own"},
+	{"a second document begins", "separate documents by a line with --- alone"},
+}
+
+// rowIndent is the white space at the beginning of a line, counted from 1.
+func rowIndent(text []byte, line int) string {
+	for range line - 1 {
+		_, rest, _ := bytes.Cut(text, []byte("\n"))
+		text = rest
+	}
+	row, _, _ := bytes.Cut(text, []byte("\n"))
+	return string(row[:len(row)-len(bytes.TrimLeft(row, " \t"))])
+}
+
+const (
+	// maxSearched bounds the text in which failingLine looks.
+	maxSearched = 256 << 10
+	// maxSpan is how many lines of a quoted value or a pair of brackets
+	// failingLine looks past.
+	maxSpan = 20
+)
+
+// failingLine is the first line, from 1, with which the text is beyond repair
+// by the lines that follow; 0 if that cannot be told cheaply.
+func failingLine(text []byte) int {
+	if len(text) > maxSearched {
+		return 0
+	}
+	rows := bytes.SplitAfter(text, []byte("\n"))
+	ends := make([]int, 1, len(rows)+1)
+	for _, row := range rows {
+		ends = append(ends, ends[len(ends)-1]+len(row))
+	}
+	parses := func(lines int) bool {
+		_, err := yamlTree(text[:ends[lines]])
+		return err == nil
+	}
+	good, bad := 0, len(rows)
+	for {
+		for bad-good > 1 {
+			if middle := (good + bad) / 2; parses(middle) {
+				good = middle
+			} else {
+				bad = middle
+			}
+		}
+		// Perhaps this line only opens what a later one closes.
+		later := bad + 1
+		for later < len(rows) && later <= bad+maxSpan && !parses(later) {
+			later++
+		}
+		if later >= len(rows) || later > bad+maxSpan {
+			return bad
+		}
+		good, bad = later, len(rows)
+	}
+}
+
+// valueFault words an error in turning YAML into JSON.
+func valueFault(c chunk, tree *yaml.Node, err error) *Fault {
+	line, message := yamlMessage(err)
+	fault := &Fault{Line: c.before + max(line, tree.Line), Problem: "is not valid: " + message}
+	if strings.Contains(message, "unsupported value: ") {
+		fault.Remedy = "must be a number that JSON knows, or in quotes"
+		if node := findScalar(tree, isInfinite); node != nil {
+			fault.Line = c.before + node.Line
+			fault.Problem = fmt.Sprintf("%s is not a number that can be used", node.Value)
+		}
+	}
+	return fault
+}
+
+func isInfinite(node *yaml.Node) bool {
+	if node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
+		return false
+	}
+	switch strings.TrimLeft(strings.ToLower(node.Value), "+-") {
+	case ".inf", ".nan":
+		return true
+	}
+	return false
+}
+
+func findScalar(node *yaml.Node, wanted func(*yaml.Node) bool) *yaml.Node {
+	if node.Kind == yaml.ScalarNode && wanted(node) {
+		return node
+	}
+	for _, child := range node.Content {
+		if found := findScalar(child, wanted); found != nil {
+			return found
+		}
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package manifest
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// place is where an object stands in its unit.
+type place struct {
+	tree *yaml.Node
+	// before is to be added to the lines of the tree.
+	before int
+	// path leads from the document to the object: "" for the document
+	// itself, items[2] for one in a list.
+	path string
+}
+
+// line is that of the field at a path within the object, or of the nearest
+// thing around it that is there.
+func (p place) line(path string) int {
+	node := p.tree
+	line := node.Line
+	for _, step := range splitPath(path) {
+		key, value := step.in(resolveAlias(node))
+		if value == nil {
+			break
+		}
+		node, line = value, key.Line
+	}
+	return p.before + line
+}
+
+// node is what stands at a path within the object; nil if nothing does.
+func (p place) node(path string) *yaml.Node {
+	node := p.tree
+	for _, step := range splitPath(path) {
+		if _, node = step.in(resolveAlias(node)); node == nil {
+			return nil
+		}
+	}
+	return resolveAlias(node)
+}
+
+// item is the place of an item of a list in this object.
+func (p place) item(path string) place {
+	inner := place{tree: p.node(path), before: p.before, path: joinPath(p.path, path)}
+	if inner.tree == nil {
+		inner.tree = p.tree
+	}
+	return inner
+}
+
+// pathStep is one part of a field path.
+type pathStep struct {
+	name string
+	// bracket tells [name], an index or the key of a map, from .name.
+	bracket bool
+}
+
+// splitPath takes a field path apart, such as
+// metadata.annotations[example.com/name] or spec.containers[0].image.
+func splitPath(path string) []pathStep {
+	var steps []pathStep
+	for path != "" {
+		if path[0] == '[' {
+			end := bracketEnd(path)
+			steps = append(steps, pathStep{name: path[1:end], bracket: true})
+			path = path[min(end+1, len(path)):]
+			continue
+		}
+		path = strings.TrimPrefix(path, ".")
+		end := strings.IndexAny(path, ".[")
+		if end < 0 {
+			end = len(path)
+		}
+		if end > 0 {
+			steps = append(steps, pathStep{name: path[:end]})
+		}
+		path = path[end:]
+	}
+	return steps
+}
+
+// bracketEnd is where the bracket closes with which a path begins. A key may
+// hold brackets itself; the closing one is followed by another step or nothing.
+func bracketEnd(path string) int {
+	for i := 1; i < len(path); i++ {
+		if path[i] == ']' && (i+1 == len(path) || path[i+1] == '.' || path[i+1] == '[') {
+			return i
+		}
+	}
+	return len(path)
+}
+
+// joinPath appends a field, or a path that begins with a bracket, to a path.
+func joinPath(path, field string) string {
+	if path == "" || field == "" || field[0] == '[' {
+		return path + field
+	}
+	return path + "." + field
+}
+
+// in finds the step in a mapping or sequence: what to point at, and the value.
+func (s pathStep) in(node *yaml.Node) (key, value *yaml.Node) {
+	switch node.Kind {
+	case yaml.SequenceNode:
+		i, err := strconv.Atoi(s.name)
+		if err == nil && s.bracket && i >= 0 && i < len(node.Content) {
+			return node.Content[i], node.Content[i]
+		}
+	case yaml.MappingNode:
+		return fieldIn(node, s.name, 0)
+	}
+	return nil, nil
+}
+
+// fieldIn finds a field of a mapping: its own, of several the last, which is
+// the one that counts; else one that is merged in.
+func fieldIn(node *yaml.Node, name string, depth int) (key, value *yaml.Node) {
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if keyText(node.Content[i]) == name {
+			key, value = node.Content[i], node.Content[i+1]
+		}
+	}
+	if key != nil || depth > maxDepth {
+		return key, value
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if !isMergeKey(node.Content[i]) {
+			continue
+		}
+		merged := resolveAlias(node.Content[i+1])
+		sources := []*yaml.Node{merged}
+		if merged.Kind == yaml.SequenceNode {
+			sources = merged.Content
+		}
+		for _, source := range sources {
+			if source = resolveAlias(source); source.Kind == yaml.MappingNode {
+				if k, v := fieldIn(source, name, depth+1); k != nil {
+					key, value = k, v
+				}
+			}
+		}
+	}
+	return key, value
+}
