@@ -148,11 +148,10 @@ func (r *Runtime) configure(n int, registry string) error {
 	}
 	// The bridge's name has at most 15 bytes.
 	network := fmt.Sprintf(cniConf, n, n, n, filepath.Join(r.dir, "ipam"))
-	hosts := fmt.Sprintf("server = %[1]q\n[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\"]\n", "http://"+registry)
 	for path, content := range map[string]string{
 		"config.toml":                 fmt.Sprintf(config, r.dir, PauseImage),
 		"cni/10-bed.conflist":         network,
-		"certs.d/_default/hosts.toml": hosts,
+		"certs.d/_default/hosts.toml": HostsTOML(registry),
 	} {
 		path = filepath.Join(r.dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -164,6 +163,27 @@ func (r *Runtime) configure(n int, registry string) error {
 	}
 	return nil
 }
+
+// HostsTOML is a containerd hosts file that sends every pull to a registry on loopback.
+func HostsTOML(addr string) string {
+	return fmt.Sprintf("server = %[1]q\n[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\"]\n", "http://"+addr)
+}
+
+// SystemContainerd16 is the /etc/containerd/config.toml of a machine of its own
+// with Debian's containerd.
+const SystemContainerd16 = `version = 2
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "` + PauseImage + `"
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "/etc/cni/net.d"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "/etc/containerd/certs.d"
+`
+
+// SystemCNI is that machine's network: loopback is enough for pods of the host's network.
+const SystemCNI = `{"cniVersion": "0.4.0", "name": "bed", "plugins": [{"type": "bridge", "bridge": "psbed", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.210.0.0/24"}]]}}]}`
 
 // restrict_oom_score_adj lets a sandbox start where CAP_SYS_RESOURCE is missing,
 // as in some virtual machines and containers.

@@ -146,36 +146,37 @@ type BarePod struct {
 	Name, Namespace, UID string
 	LogDir               string
 	Command              []string
-	Labels               map[string]string
 	Sandbox, Container   string // IDs, set by Start
 }
 
 // Start makes the sandbox, creates the container and starts it.
 func (c *CRI) Start(ctx context.Context, p *BarePod) error {
-	labels := map[string]string{
-		"io.kubernetes.pod.name": p.Name, "io.kubernetes.pod.namespace": p.Namespace, "io.kubernetes.pod.uid": p.UID,
-		"io.kubernetes.container.name": "main",
-	}
-	for k, v := range p.Labels {
-		labels[k] = v
-	}
-	sandbox := &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: p.UID},
-		Hostname:     p.Name,
-		LogDirectory: p.LogDir,
-		Labels:       labels,
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
-	}
-	s, err := c.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: sandbox})
+	s, err := c.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.config()})
 	if err != nil {
 		return err
 	}
 	p.Sandbox = s.PodSandboxId
-	return c.StartContainer(ctx, p, sandbox, 0)
+	return c.StartContainer(ctx, p, 0)
 }
 
-// StartContainer creates and starts the pod's container in its sandbox.
-func (c *CRI) StartContainer(ctx context.Context, p *BarePod, sandbox *runtimeapi.PodSandboxConfig, attempt uint32) error {
+// config is the sandbox's, with the labels by which pods are known.
+func (p *BarePod) config() *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: p.UID},
+		Hostname:     p.Name,
+		LogDirectory: p.LogDir,
+		Labels: map[string]string{
+			"io.kubernetes.pod.name": p.Name, "io.kubernetes.pod.namespace": p.Namespace, "io.kubernetes.pod.uid": p.UID,
+			"io.kubernetes.container.name": "main",
+		},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{},
+	}
+}
+
+// StartContainer creates and starts an instance of the pod's container in its
+// sandbox; attempt counts the instances from 0.
+func (c *CRI) StartContainer(ctx context.Context, p *BarePod, attempt uint32) error {
+	sandbox := p.config()
 	created, err := c.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
 		PodSandboxId:  p.Sandbox,
 		SandboxConfig: sandbox,

@@ -1,0 +1,359 @@
+// Command demo shows podstead at work on real parts, from nothing, and leaves
+// nothing behind: a private container runtime and a registry on loopback are
+// started in namespaces of their own, the manifests of examples/ are dropped into a
+// folder, and what a person would do next is done and timed.
+//
+// `make demo` installs what it needs first.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+func main() {
+	bed.Isolate(func() error {
+		fmt.Println("building podstead")
+		return bed.Build()
+	})
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := show(ctx)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "\ndemo:", err)
+		os.Exit(1)
+	}
+}
+
+// demo is the stage: one daemon on one runtime.
+type demo struct {
+	ctx  context.Context // of the whole show; this is main's own
+	node *bed.Node
+	rt   *bed.Runtime
+	pods int // that were dropped into the folder
+}
+
+// patience bounds every wait.
+const patience = time.Minute
+
+func show(ctx context.Context) error {
+	say("a private containerd, with a registry on loopback for its images")
+	begin := time.Now()
+	registry, err := bed.StartRegistry()
+	if err != nil {
+		return err
+	}
+	defer registry.Close()
+	rt, err := bed.StartRuntime(ctx, bed.Containerd16, registry)
+	if err != nil {
+		return err
+	}
+	defer rt.Close(context.WithoutCancel(ctx))
+	took(begin, "it is up")
+
+	node, err := bed.NewNode("demo", rt.Endpoint())
+	if err != nil {
+		return err
+	}
+	d := &demo{ctx: ctx, node: node, rt: rt}
+	say("the daemon, watching an empty folder")
+	typed("podstead run --pod-manifest-path pods/")
+	begin = time.Now()
+	if err := node.Start(ctx); err != nil {
+		return err
+	}
+	defer node.Kill()
+	took(begin, "it answers")
+
+	for _, scene := range []func() error{d.start, d.edit, d.breakIt, d.crash, d.remove} {
+		if err := scene(); err != nil {
+			return err
+		}
+	}
+	if err := node.Stop(); err != nil {
+		return err
+	}
+	say("that was all. Everything is gone again: processes, mounts, network, files")
+	return nil
+}
+
+// start drops the examples into the folder and looks at them.
+func (d *demo) start() error {
+	say("drop manifests into the folder, and they run")
+	typed("cp examples/*.yaml pods/")
+	begin := time.Now()
+	files, err := filepath.Glob(filepath.Join(bed.Tree(), "examples", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no examples: %w", err)
+	}
+	d.pods = len(files)
+	for _, f := range files {
+		content, err := os.ReadFile(f)
+		if err != nil {
+			return err
+		}
+		if err := d.node.Write(filepath.Base(f), string(content)); err != nil {
+			return err
+		}
+	}
+	if err := d.awaitReady(); err != nil {
+		return err
+	}
+	took(begin, fmt.Sprintf("all %d are ready, their image pulled", len(files)))
+	if err := d.podstead("get", "pods"); err != nil {
+		return err
+	}
+	return d.curl()
+}
+
+// edit changes the web page's manifest.
+func (d *demo) edit() error {
+	say("edit a manifest, and its pod is replaced")
+	typed("sed -i 's/Hello from podstead/Hello again/' pods/web.yaml")
+	file := filepath.Join(d.node.Manifests, "web.yaml")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := d.node.Write("web.yaml", strings.Replace(string(content), "Hello from podstead", "Hello again", 1)); err != nil {
+		return err
+	}
+	if err := d.await("the page changes", func() error {
+		page, err := page()
+		if err == nil && !strings.Contains(page, "Hello again") {
+			err = fmt.Errorf("it says %q", page)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	took(begin, "the old one is stopped, the new one answers")
+	if err := d.curl(); err != nil {
+		return err
+	}
+	if err := d.awaitReady(); err != nil {
+		return err
+	}
+	return d.podstead("get", "pods")
+}
+
+// breakIt writes nonsense.
+func (d *demo) breakIt() error {
+	say("break a manifest, and nothing ends: the last good one stays in force")
+	typed("sed -i 's/image:/imege:/' pods/web.yaml")
+	file := filepath.Join(d.node.Manifests, "web.yaml")
+	good, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := d.node.Write("web.yaml", strings.ReplaceAll(string(good), "image:", "imege:")); err != nil {
+		return err
+	}
+	if err := d.await("the fault is known", func() error {
+		body, err := d.node.Get(d.ctx, "/podstead/v1/manifests")
+		if err == nil && !bytes.Contains(body, []byte("imege")) {
+			err = errors.New("no fault yet")
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	// It ends with 1: that is the point.
+	_ = d.podstead("validate", file)
+	if err := d.curl(); err != nil {
+		return err
+	}
+	return d.node.Write("web.yaml", string(good))
+}
+
+// crash kills the daemon.
+func (d *demo) crash() error {
+	say("kill the daemon: the containers do not notice, and the next one takes them over")
+	before, err := d.pids()
+	if err != nil {
+		return err
+	}
+	typed(fmt.Sprintf("kill -9 %d; podstead run ...", d.node.Pid()))
+	d.node.Kill()
+	begin := time.Now()
+	if err := d.node.Start(d.ctx); err != nil {
+		return err
+	}
+	if err := d.awaitReady(); err != nil {
+		return err
+	}
+	after, err := d.pids()
+	if err != nil {
+		return err
+	}
+	if before != after {
+		return fmt.Errorf("processes changed:\n%s\n%s", before, after)
+	}
+	took(begin, "it knows them again; processes before and after: "+after)
+	return nil
+}
+
+// remove empties the folder.
+func (d *demo) remove() error {
+	say("remove the manifests, and the pods end")
+	typed("rm pods/*.yaml")
+	begin := time.Now()
+	files, err := filepath.Glob(filepath.Join(d.node.Manifests, "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			return err
+		}
+	}
+	if err := d.await("no pod is left", func() error {
+		pods, err := d.node.Pods(d.ctx)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("%d are", len(pods))
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	took(begin, "they are gone")
+	return d.podstead("get", "pods")
+}
+
+// awaitReady waits until the daemon tells of all pods and that they are ready.
+func (d *demo) awaitReady() error {
+	return d.await(fmt.Sprintf("%d pods are ready", d.pods), func() error {
+		pods, err := d.node.Pods(d.ctx)
+		if err != nil {
+			return err
+		}
+		ready := 0
+		for _, p := range pods {
+			for _, c := range p.Status.Conditions {
+				if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {
+					ready++
+				}
+			}
+		}
+		if ready != d.pods || len(pods) != d.pods {
+			return fmt.Errorf("%d of %d are", ready, len(pods))
+		}
+		return nil
+	})
+}
+
+// pids are the first processes of all running containers, in the runtime's order.
+func (d *demo) pids() (string, error) {
+	containers, err := d.rt.CRI.Containers(d.ctx, "", "")
+	if err != nil {
+		return "", err
+	}
+	var pids []string
+	for _, c := range containers {
+		pid, err := d.rt.CRI.Pid(d.ctx, c.Id)
+		if err != nil {
+			return "", err
+		}
+		if pid > 0 {
+			pids = append(pids, fmt.Sprint(pid))
+		}
+	}
+	return strings.Join(pids, " "), nil
+}
+
+func (d *demo) await(what string, check func() error) error {
+	ctx, cancel := context.WithTimeout(d.ctx, patience)
+	defer cancel()
+	step := time.NewTicker(10 * time.Millisecond)
+	defer step.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-step.C:
+		case <-ctx.Done():
+			log, _ := os.ReadFile(d.node.Log())
+			return fmt.Errorf("%s: not within %v: %w\nthe daemon's log:\n%s", what, patience, err, log)
+		}
+	}
+}
+
+// podstead runs a command of the program and shows what it writes.
+func (d *demo) podstead(args ...string) error {
+	shown := strings.ReplaceAll(strings.Join(args, " "), d.node.Manifests, "pods")
+	typed("podstead " + shown)
+	if args[0] != "validate" {
+		args = append(args, "--api-socket", d.node.Socket())
+	}
+	cmd := exec.CommandContext(d.ctx, d.node.Binary, args...)
+	out, err := cmd.CombinedOutput()
+	printed(strings.ReplaceAll(string(out), d.node.Manifests, "pods"))
+	return err
+}
+
+func (d *demo) curl() error {
+	typed("curl http://localhost:8080/")
+	text, err := page()
+	printed(text)
+	return err
+}
+
+// page is what the example web pod says on its host port.
+func page() (string, error) {
+	c := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := c.Get("http://127.0.0.1:8080/")
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	return string(body), err
+}
+
+const (
+	bold  = "\x1b[1m"
+	dim   = "\x1b[2m"
+	plain = "\x1b[0m"
+)
+
+// styled colours text on a terminal.
+func styled(style, text string) string {
+	if info, err := os.Stdout.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("NO_COLOR") != "" {
+		return text
+	}
+	return style + text + plain
+}
+
+func say(text string)   { fmt.Println("\n" + styled(bold, "# "+text)) }
+func typed(text string) { fmt.Println("$ " + text) }
+
+func took(begin time.Time, what string) {
+	fmt.Println(styled(dim, fmt.Sprintf("  %s after %.2f s", what, time.Since(begin).Seconds())))
+}
+
+func printed(text string) {
+	for line := range strings.Lines(text) {
+		fmt.Print("  " + line)
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		fmt.Println()
+	}
+}

@@ -1,0 +1,260 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// The unit under a real systemd: whatever happens to the daemon, containers keep
+// their processes, whether the runtime is the system's or podstead's own.
+func TestSystemd(t *testing.T) {
+	t.Parallel()
+	for _, private := range []bool{false, true} {
+		name := "system runtime"
+		if private {
+			name = "private runtime"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := boot(t, private)
+			n := s.node()
+			p := n.awaitRunning("p")
+			daemon := s.mainPid()
+			for _, step := range []struct {
+				name string
+				do   func()
+			}{
+				{"systemctl restart", func() { s.run("systemctl", "restart", "podstead") }},
+				{"kill -9", func() { s.run("kill", "-9", daemon) }},
+				{"watchdog", func() { s.run("kill", "-STOP", daemon) }},
+			} {
+				step.do()
+				var now string
+				n.await("another daemon is active after "+step.name, func() error {
+					now = s.mainPid()
+					if state := s.try("systemctl", "is-active", "podstead"); state != "active" || now == daemon || now == "0" {
+						return fmt.Errorf("podstead is %s as %s, was %s", state, now, daemon)
+					}
+					return nil
+				})
+				daemon = now
+				// Ready after the restart: it has looked at what runs.
+				n.await("the daemon tells of the pod", func() error {
+					if out := s.try("podstead", "get", "pods"); !strings.Contains(out, "Running") {
+						return errors.New(out)
+					}
+					return nil
+				})
+				n.mustBe("p", p)
+			}
+			s.run("sh", "-c", "rm /etc/pods/p.yaml")
+			n.awaitGone("p")
+			s.run("systemctl", "stop", "podstead")
+		})
+	}
+}
+
+// machine is a container with a systemd as its process 1.
+type machine struct {
+	t    *testing.T
+	root string
+	pid  int // of its process 1, as we see it
+}
+
+// boot boots the root folder that test/setup.sh made, with the product, the unit
+// and one manifest in it, and waits until the unit is active.
+func boot(t *testing.T, private bool) *machine {
+	t.Helper()
+	s := &machine{t: t, root: filepath.Join(bed.Dir(), nodeName()+"-systemd")}
+	if err := os.MkdirAll(s.root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tarball := filepath.Join(bed.Cache(), "systemd-root-1.tar")
+	if out, err := exec.Command("tar", "-C", s.root, "-xf", tarball).CombinedOutput(); err != nil {
+		t.Fatalf("cannot unpack %s (run: make setup): %v\n%s", tarball, err, out)
+	}
+	unit, err := os.ReadFile(filepath.Join(bed.Tree(), "examples", "podstead.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"etc/systemd/system/podstead.service": string(unit),
+		// A minute is the user's; the test has less.
+		"etc/systemd/system/podstead.service.d/test.conf": "[Service]\nWatchdogSec=4\n",
+		// nspawn mounts the controllers read-only, which a machine's are not.
+		"etc/systemd/system/cgroups.service": `[Unit]
+Before=containerd.service podstead.service
+[Service]
+Type=oneshot
+ExecStart=sh -c 'for m in /sys/fs/cgroup $(ls -d /sys/fs/cgroup/*/ 2>/dev/null); do mount -o remount,rw $$m || true; done'
+[Install]
+WantedBy=multi-user.target
+`,
+		"etc/containerd/certs.d/_default/hosts.toml": bed.HostsTOML(registry.Addr()),
+		"etc/containerd/config.toml":                 bed.SystemContainerd16,
+		"etc/cni/net.d/10-bed.conflist":              bed.SystemCNI,
+		"etc/pods/p.yaml":                            strings.Replace(sleeper("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
+	}
+	if private {
+		delete(files, "etc/containerd/config.toml")
+		delete(files, "etc/cni/net.d/10-bed.conflist")
+	}
+	for name, content := range files {
+		path := filepath.Join(s.root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyFile(t, bed.Product(), filepath.Join(s.root, "usr/local/bin/podstead"))
+	enabled := []string{"podstead.service", "cgroups.service"}
+	wants := filepath.Join(s.root, "etc/systemd/system/multi-user.target.wants")
+	if private {
+		if err := os.Remove(filepath.Join(wants, "containerd.service")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, u := range enabled {
+		if err := os.Symlink("/etc/systemd/system/"+u, filepath.Join(wants, u)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	console, err := os.Create(s.root + ".console")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer console.Close()
+	nspawn := exec.Command("systemd-nspawn", "-D", s.root, "--hostname=sd", "--register=no", "--keep-unit", "--capability=all", "-b")
+	nspawn.Stdout, nspawn.Stderr = console, console
+	nspawn.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := nspawn.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("journal of podstead:\n%s", s.try("journalctl", "-u", "podstead", "-n", "60", "--no-pager"))
+			t.Logf("console:\n%s", lastLines(console.Name(), 20))
+		}
+		if s.pid != 0 {
+			_ = syscall.Kill(s.pid, syscall.SIGKILL) // ends everything in its pid namespace
+		}
+		_ = nspawn.Process.Kill()
+		_ = nspawn.Wait()
+	})
+	await(t, "process 1 of the machine is there", func() error {
+		var err error
+		s.pid, err = childInit(nspawn.Process.Pid)
+		return err
+	})
+	await(t, "podstead is active", func() error {
+		if state := s.try("systemctl", "is-active", "podstead"); state != "active" {
+			return errors.New(state)
+		}
+		return nil
+	})
+	return s
+}
+
+// node looks at the machine's runtime from outside.
+func (s *machine) node() *node {
+	s.t.Helper()
+	b, err := bed.NewNode("sd", "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var socket string
+	await(s.t, "the runtime's socket is there", func() error {
+		for _, at := range []string{"run/containerd/containerd.sock", "run/podstead/*/containerd.sock", "run/podstead/containerd.sock", "var/lib/podstead/*/containerd.sock"} {
+			if found, _ := filepath.Glob(filepath.Join(fmt.Sprintf("/proc/%d/root", s.pid), at)); len(found) == 1 {
+				socket = found[0]
+				return nil
+			}
+		}
+		return errors.New("no socket yet")
+	})
+	cri, err := bed.DialCRI(socket)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = cri.Close() })
+	return &node{Node: b, t: s.t, rt: &bed.Runtime{CRI: cri}}
+}
+
+// try runs a command in the machine and returns what it wrote, whatever its status.
+func (s *machine) try(command ...string) string {
+	args := append([]string{"-t", fmt.Sprint(s.pid), "-a", "--"}, command...)
+	out, _ := exec.Command("nsenter", args...).CombinedOutput()
+	return strings.TrimSpace(string(out))
+}
+
+// run runs a command in the machine and fails the test unless it succeeds.
+func (s *machine) run(command ...string) {
+	s.t.Helper()
+	args := append([]string{"-t", fmt.Sprint(s.pid), "-a", "--"}, command...)
+	begin := time.Now()
+	if out, err := exec.Command("nsenter", args...).CombinedOutput(); err != nil {
+		s.t.Fatalf("%s after %v: %v\n%s", strings.Join(command, " "), time.Since(begin), err, out)
+	}
+}
+
+func (s *machine) mainPid() string {
+	return strings.TrimPrefix(s.try("systemctl", "show", "-p", "MainPID", "podstead"), "MainPID=")
+}
+
+// childInit is the child of a process that is number 1 in a pid namespace.
+func childInit(parent int) (int, error) {
+	statuses, _ := filepath.Glob("/proc/[0-9]*/status")
+	for _, f := range statuses {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		var pid int
+		var child, first bool
+		for line := range strings.Lines(string(data)) {
+			fields := strings.Fields(line)
+			switch {
+			case len(fields) < 2:
+			case fields[0] == "Pid:":
+				_, _ = fmt.Sscan(fields[1], &pid)
+			case fields[0] == "PPid:":
+				child = fields[1] == fmt.Sprint(parent)
+			case fields[0] == "NSpid:":
+				first = len(fields) > 2 && fields[len(fields)-1] == "1"
+			}
+		}
+		if child && first {
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("process %d has no such child", parent)
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

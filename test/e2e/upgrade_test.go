@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// otherDefaults builds the product as a later version would be whose defaulting has
+// changed: an absent grace period means 31 seconds. The tree is not touched.
+func otherDefaults(t *testing.T) string {
+	t.Helper()
+	const was, is = "&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds", "&spec.TerminationGracePeriodSeconds, 31"
+	file := filepath.Join(bed.Tree(), "manifest", "defaults.go")
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(source), was) {
+		t.Fatalf("%s has no %q any more: mend this test", file, was)
+	}
+	dir := t.TempDir()
+	changed := filepath.Join(dir, "defaults.go")
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeAll(t, dir, map[string]string{
+		"defaults.go":  strings.Replace(string(source), was, is, 1),
+		"overlay.json": string(overlay),
+	})
+	binary := filepath.Join(dir, "podstead")
+	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./cmd/podstead")
+	build.Dir = bed.Tree()
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return binary
+}
+
+// An upgrade whose defaulting has changed restarts nothing: a document that did not
+// change keeps the pod that was made of it.
+func TestUpgradeWithOtherDefaults(t *testing.T) {
+	binary := otherDefaults(t)
+	each(t, func(t *testing.T, n *node) {
+		manifest := strings.Replace(sleeper("p", "one"), "  terminationGracePeriodSeconds: 10\n", "", 1)
+		n.put("p.yaml", manifest)
+		n.start()
+		first := n.awaitRunning("p")
+		before := n.awaitReady("p")
+
+		n.Binary = binary
+		n.restart()
+		after := n.awaitReady("p")
+		n.mustBe("p", first)
+		if before.UID != after.UID {
+			t.Errorf("UID went from %s to %s", before.UID, after.UID)
+		}
+		n.put("q.yaml", strings.Replace(manifest, "name: p", "name: q", 1))
+		q := n.awaitReady("q")
+		if got := *q.Spec.TerminationGracePeriodSeconds; got != 31 {
+			t.Fatalf("a new pod has %d s of grace: this is not the later version", got)
+		}
+		n.put("p.yaml", "# touched\n"+manifest)
+		n.restart()
+		n.awaitReady("p")
+		n.mustBe("p", first)
+		n.mustHaveOnly(2)
+	})
+}
