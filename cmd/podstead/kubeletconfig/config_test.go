@@ -1,0 +1,123 @@
+package kubeletconfig
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+func write(t *testing.T, body string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadHonoursEachField(t *testing.T) {
+	path := write(t, head+`
+staticPodPath: pods
+staticPodURL: http://127.0.0.1:8080/pods
+staticPodURLHeader: {X-Token: [a, b]}
+fileCheckFrequency: 5s
+httpCheckFrequency: 7s
+syncFrequency: 2m
+containerRuntimeEndpoint: unix:///run/crio/crio.sock
+runtimeRequestTimeout: 90s
+podLogsDir: /data/logs
+serializeImagePulls: true
+crashLoopBackOff: {maxContainerRestartPeriod: 30s}
+healthzBindAddress: 127.0.0.2
+healthzPort: 0
+authorization: {mode: AlwaysAllow}
+failSwapOn: false
+failCgroupV1: false
+`)
+	got, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := func(d time.Duration) *time.Duration { return &d }
+	n := func(n int) *int { return &n }
+	want := &Config{
+		StaticPodPath:             filepath.Join(filepath.Dir(path), "pods"),
+		StaticPodURL:              "http://127.0.0.1:8080/pods",
+		StaticPodURLHeader:        map[string][]string{"X-Token": {"a", "b"}},
+		FileCheckFrequency:        d(5 * time.Second),
+		HTTPCheckFrequency:        d(7 * time.Second),
+		SyncFrequency:             d(2 * time.Minute),
+		ContainerRuntimeEndpoint:  "unix:///run/crio/crio.sock",
+		RuntimeRequestTimeout:     d(90 * time.Second),
+		PodLogsDir:                "/data/logs",
+		MaxParallelImagePulls:     n(1),
+		MaxContainerRestartPeriod: d(30 * time.Second),
+		HealthzBindAddress:        "127.0.0.2",
+		HealthzPort:               n(0),
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("Read:\n got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestReadNamesWhatItDoesNotHonour(t *testing.T) {
+	got, err := Read(write(t, head+"maxPods: 5\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"authorization.mode", "authorization.webhook", "failSwapOn", "maxPods"}; !slices.Equal(got.Ignored, want) {
+		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ body, want string }{
+		"unknown field":  {head + "staticPodPaht: /x\n", "staticPodPaht: unknown field; did you mean staticPodPath?"},
+		"nothing alike":  {head + "zzz: 1\n", "zzz: unknown field"},
+		"duplicate":      {head + "maxPods: 1\nmaxPods: 2\n", "maxPods"},
+		"kind":           {"apiVersion: v1\nkind: Pod\n", "want kubelet.config.k8s.io/v1beta1"},
+		"duration":       {head + "syncFrequency: 20\n", "syncFrequency: 20 is no duration"},
+		"negative":       {head + "syncFrequency: -1s\n", `"-1s" is negative`},
+		"port":           {head + "healthzPort: 70000\n", "healthzPort: 70000 is no whole number from 0 to 65535"},
+		"fraction":       {head + "healthzPort: 1.5\n", "1.5 is no whole number"},
+		"header":         {head + "staticPodURLHeader: {A: b}\n", "staticPodURLHeader.A: want a list"},
+		"contradiction":  {head + "maxParallelImagePulls: 3\nserializeImagePulls: true\n", "contradicts maxParallelImagePulls 3"},
+		"back-off":       {head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n", "10m0s is not between 1s and 5m"},
+		"back-off field": {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},
+		"yaml":           {"{", "yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, c.body)
+			_, err := Read(path)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path+": ") {
+				t.Errorf("Read = %v, want %q after the file's path", err, c.want)
+			}
+		})
+	}
+}
+
+func TestReadTellsAllFaultsAtOnce(t *testing.T) {
+	_, err := Read(write(t, head+"aaa: 1\nhealthzPort: x\nsyncFrequency: y\n"))
+	if err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("want three lines, got:\n%v", err)
+	}
+}
+
+func TestEveryHonouredFieldIsKnown(t *testing.T) {
+	for name := range honoured {
+		if !slices.Contains(known, name) {
+			t.Errorf("%s is honoured but no field of KubeletConfiguration", name)
+		}
+	}
+	for name := range met {
+		if !slices.Contains(known, name) {
+			t.Errorf("%s is listed as met but no field of KubeletConfiguration", name)
+		}
+	}
+}

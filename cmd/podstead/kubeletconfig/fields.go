@@ -1,0 +1,244 @@
+package kubeletconfig
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// parser fills cfg field by field and collects what is wrong.
+type parser struct {
+	cfg  *Config
+	dir  string
+	errs []error
+}
+
+// honoured are the fields that are applied.
+var honoured = map[string]func(*parser, string, any){
+	"staticPodPath":            func(p *parser, n string, v any) { p.path(n, v, &p.cfg.StaticPodPath) },
+	"staticPodURL":             func(p *parser, n string, v any) { p.text(n, v, &p.cfg.StaticPodURL) },
+	"staticPodURLHeader":       (*parser).headers,
+	"fileCheckFrequency":       func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.FileCheckFrequency) },
+	"httpCheckFrequency":       func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.HTTPCheckFrequency) },
+	"syncFrequency":            func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.SyncFrequency) },
+	"containerRuntimeEndpoint": func(p *parser, n string, v any) { p.text(n, v, &p.cfg.ContainerRuntimeEndpoint) },
+	"runtimeRequestTimeout":    func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.RuntimeRequestTimeout) },
+	"podLogsDir":               func(p *parser, n string, v any) { p.path(n, v, &p.cfg.PodLogsDir) },
+	"healthzBindAddress":       func(p *parser, n string, v any) { p.text(n, v, &p.cfg.HealthzBindAddress) },
+	"healthzPort":              func(p *parser, n string, v any) { p.number(n, v, 0, 65535, &p.cfg.HealthzPort) },
+	"maxParallelImagePulls":    (*parser).parallelPulls,
+	"serializeImagePulls":      (*parser).serializePulls,
+	"crashLoopBackOff":         (*parser).crashLoop,
+	"authorization":            (*parser).authorization,
+}
+
+// met are fields for which one value asks for what podstead does anyway. Any
+// other value is named as not honoured.
+var met = map[string]any{
+	"failSwapOn":            false,
+	"failCgroupV1":          false,
+	"protectKernelDefaults": true, // no sysctl of the host is ever changed
+	"registerNode":          false,
+	"runOnce":               false,
+	"enableServer":          true,
+	"readOnlyPort":          float64(0),
+}
+
+// field judges one field of the file.
+func (p *parser) field(name string, value any) {
+	if value == nil {
+		return // as absent
+	}
+	if apply, ok := honoured[name]; ok {
+		apply(p, name, value)
+		return
+	}
+	if want, ok := met[name]; ok && want == value {
+		return
+	}
+	if slices.Contains(known, name) {
+		p.cfg.Ignored = append(p.cfg.Ignored, name)
+		return
+	}
+	p.fail(name, "unknown field%s", nearest(name))
+}
+
+func (p *parser) fail(name, format string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf("%s: "+format, append([]any{name}, args...)...))
+}
+
+func (p *parser) text(name string, v any, to *string) {
+	s, ok := v.(string)
+	if !ok {
+		p.fail(name, "%v is no text", v)
+		return
+	}
+	*to = s
+}
+
+func (p *parser) path(name string, v any, to *string) {
+	p.text(name, v, to)
+	if *to != "" && !filepath.IsAbs(*to) {
+		*to = filepath.Join(p.dir, *to)
+	}
+}
+
+// duration takes what metav1.Duration takes. Zero asks for the default, as in
+// the kubelet's own defaulting.
+func (p *parser) duration(name string, v any, to **time.Duration) {
+	s, ok := v.(string)
+	if !ok {
+		p.fail(name, "%v is no duration; write one such as 20s or 1m30s", v)
+		return
+	}
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		p.fail(name, "%q is no duration; write one such as 20s or 1m30s", s)
+	case d < 0:
+		p.fail(name, "%q is negative", s)
+	case d > 0:
+		*to = &d
+	}
+}
+
+func (p *parser) number(name string, v any, low, high int, to **int) {
+	f, ok := v.(float64)
+	if !ok || f != math.Trunc(f) || f < float64(low) || f > float64(high) {
+		p.fail(name, "%v is no whole number from %d to %d", v, low, high)
+		return
+	}
+	n := int(f)
+	*to = &n
+}
+
+func (p *parser) headers(name string, v any) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		p.fail(name, "%v is no map of header to list of values", v)
+		return
+	}
+	p.cfg.StaticPodURLHeader = map[string][]string{}
+	for _, key := range sortedKeys(m) {
+		list, ok := m[key].([]any)
+		if !ok {
+			p.fail(name+"."+key, "want a list of values, such as [\"token\"]")
+			continue
+		}
+		for i, e := range list {
+			s, ok := e.(string)
+			if !ok {
+				p.fail(fmt.Sprintf("%s.%s[%d]", name, key, i), "%v is no text", e)
+				continue
+			}
+			p.cfg.StaticPodURLHeader[key] = append(p.cfg.StaticPodURLHeader[key], s)
+		}
+	}
+}
+
+func (p *parser) parallelPulls(name string, v any) {
+	p.number(name, v, 1, math.MaxInt32, &p.cfg.MaxParallelImagePulls)
+}
+
+// serializePulls matters only when true: one pull at a time. False leaves
+// podstead's own bound or maxParallelImagePulls.
+func (p *parser) serializePulls(name string, v any) {
+	b, ok := v.(bool)
+	if !ok {
+		p.fail(name, "%v is neither true nor false", v)
+		return
+	}
+	if !b {
+		return
+	}
+	if n := p.cfg.MaxParallelImagePulls; n != nil && *n != 1 {
+		p.fail(name, "true contradicts maxParallelImagePulls %d; take one of them out", *n)
+		return
+	}
+	one := 1
+	p.cfg.MaxParallelImagePulls = &one
+}
+
+func (p *parser) crashLoop(name string, v any) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		p.fail(name, "%v is no map", v)
+		return
+	}
+	for _, key := range sortedKeys(m) {
+		if key != "maxContainerRestartPeriod" {
+			p.fail(name+"."+key, "unknown field; did you mean maxContainerRestartPeriod?")
+			continue
+		}
+		p.duration(name+"."+key, m[key], &p.cfg.MaxContainerRestartPeriod)
+	}
+	if d := p.cfg.MaxContainerRestartPeriod; d != nil && (*d < time.Second || *d > 5*time.Minute) {
+		p.fail(name+".maxContainerRestartPeriod", "%s is not between 1s and 5m", *d)
+	}
+}
+
+// authorization takes AlwaysAllow, which a standalone kubelet needs and which
+// opens nothing here: permission is the socket's file mode.
+func (p *parser) authorization(name string, v any) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		p.fail(name, "%v is no map", v)
+		return
+	}
+	for _, key := range sortedKeys(m) {
+		switch {
+		case key == "mode" && m[key] == "AlwaysAllow":
+		case key == "mode" || key == "webhook":
+			p.cfg.Ignored = append(p.cfg.Ignored, name+"."+key)
+		default:
+			p.fail(name+"."+key, "unknown field; did you mean mode?")
+		}
+	}
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// nearest suggests the known field that differs least, if one is close.
+func nearest(name string) string {
+	best, bestCost := "", len(name)/2+1
+	for _, k := range known {
+		if c := distance(strings.ToLower(name), strings.ToLower(k)); c < bestCost {
+			best, bestCost = k, c
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance is the number of single-letter edits between two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost = min(diagonal, row[j], row[j-1]) + 1
+			}
+			diagonal, row[j] = row[j], cost
+		}
+	}
+	return row[len(b)]
+}
