@@ -20,6 +20,10 @@ type Unit struct {
 	// Restored says that Documents come from the checkpoint because the
 	// newest bytes are faulty or could not be read.
 	Restored bool
+	// Gone says that the last look did not find the unit. Its Documents stand
+	// until a second look confirms that, but one of another unit with the same
+	// UID takes its place at once: that is a renamed file.
+	Gone bool
 }
 
 // Document is one accepted pod of a unit.
