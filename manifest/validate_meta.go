@@ -47,10 +47,6 @@ func (v *validator) annotations(path *field.Path) {
 	for key, value := range v.meta.Annotations {
 		at := path.Key(key)
 		switch {
-		case key == AnnotationMirror:
-			if v.spec.NodeName == "" {
-				v.invalid(at, value, "marks the API server's copy of a static pod and needs spec.nodeName; take the annotation out")
-			}
 		case key == annotationTolerations:
 			v.annotatedTolerations(at, value)
 		case key == annotationDeletionCost:

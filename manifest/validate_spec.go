@@ -40,7 +40,6 @@ func (v *validator) podSpec(spec *field.Path) {
 		}
 	}
 	optional("serviceAccountName", s.ServiceAccountName, validation.ValidateServiceAccountName)
-	optional("nodeName", s.NodeName, validation.NameIsDNSSubdomain)
 	optional("priorityClassName", s.PriorityClassName, validation.NameIsDNSSubdomain)
 	if s.RuntimeClassName != nil {
 		v.dnsSubdomain(spec.Child("runtimeClassName"), *s.RuntimeClassName)

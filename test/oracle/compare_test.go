@@ -1,0 +1,137 @@
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+// occurred counts how often each difference was met in this run.
+var occurred = map[string]int{}
+
+// compareDefaults says how our defaulting of a decoded pod differs.
+func compareDefaults(t *testing.T, pod *v1.Pod) string {
+	t.Helper()
+	ours := pod.DeepCopy()
+	manifest.SetDefaults(ours)
+	once := toJSON(t, ours)
+	manifest.SetDefaults(ours)
+	if again := toJSON(t, ours); again != once {
+		return "defaulting twice is not defaulting once:\n" + cmp.Diff(once, again)
+	}
+	theirs := upstreamDefaults(t, pod)
+	theirs.Annotations = maps.Clone(theirs.Annotations)
+	for _, d := range defaultDifferences {
+		if d.apply(ours, theirs) {
+			occurred[d.reason]++
+		}
+	}
+	if want := toJSON(t, theirs); once != want {
+		return "defaults differ (- upstream, + ours):\n" + cmp.Diff(want, once)
+	}
+	return ""
+}
+
+// compareFaults says how our validation of a decoded pod differs, in field
+// paths and types, apart from what is listed.
+func compareFaults(t *testing.T, pod *v1.Pod) string {
+	t.Helper()
+	ours := pod.DeepCopy()
+	manifest.SetDefaults(ours)
+	own, theirs := manifest.Validate(ours), upstreamFaults(t, pod)
+	for _, err := range own {
+		if err.Detail == "" && err.Type != field.ErrorTypeNotSupported {
+			return fmt.Sprintf("%v does not say what would be right", err)
+		}
+	}
+	got, want := map[string]bool{}, map[string]bool{}
+	for _, err := range own {
+		if key := oursAsTheirs(ours, err, theirs); key != "" {
+			got[key] = true
+		}
+	}
+	for _, err := range theirs {
+		if key := keyOf(err); got[key] || !onlyTheirs(ours, err, theirs) {
+			want[key] = true
+		}
+	}
+	if maps.Equal(got, want) {
+		return ""
+	}
+	var lines []string
+	for key := range got {
+		if !want[key] {
+			lines = append(lines, "only ours:   "+key)
+		}
+	}
+	for key := range want {
+		if !got[key] {
+			lines = append(lines, "only theirs: "+key)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + "\n\nours:\n" + list(own) + "\ntheirs:\n" + list(theirs)
+}
+
+func keyOf(err *field.Error) string { return err.Field + " | " + string(err.Type) }
+
+func list(errs field.ErrorList) string {
+	var b strings.Builder
+	for _, err := range errs {
+		text := err.Error()
+		fmt.Fprintf(&b, "  %s\n", text[:min(len(text), 300)])
+	}
+	return b.String()
+}
+
+// oursAsTheirs is where upstream reports a fault of ours, or nothing if it
+// does not and is not expected to.
+func oursAsTheirs(pod *v1.Pod, err *field.Error, theirs field.ErrorList) string {
+	if key := moved(err, theirs, false); key != "" {
+		return key
+	}
+	if reports(theirs, err.Field, err.Type) {
+		return keyOf(err)
+	}
+	if key := moved(err, theirs, true); key != "" {
+		return key
+	}
+	for _, d := range oursOnly {
+		if d.is(pod, err, theirs) {
+			occurred[d.reason]++
+			return ""
+		}
+	}
+	return keyOf(err)
+}
+
+// moved is a fault of ours as upstream reports it elsewhere, or as another type
+// of fault.
+func moved(err *field.Error, theirs field.ErrorList, asOtherType bool) string {
+	for _, d := range pathDifferences {
+		other := d.move(err)
+		if other != nil && (d.theirKind != "") == asOtherType && reports(theirs, other.Field, other.Type) {
+			occurred[d.reason]++
+			return keyOf(other)
+		}
+	}
+	return ""
+}
+
+func onlyTheirs(pod *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
+	for _, d := range theirsOnly {
+		if d.is(pod, err, theirs) {
+			occurred[d.reason]++
+			return true
+		}
+	}
+	return false
+}
