@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -49,10 +50,10 @@ func removeBed(dir string) {
 		}
 		return nil
 	})
-	// A cgroup with processes in it cannot be removed, so this can end nothing.
+	ids[filepath.Base(dir)] = true // the cgroup of CgroupCommand
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && ids[d.Name()] {
-			_ = os.Remove(path)
+			removeCgroup(path)
 			return fs.SkipDir
 		}
 		return nil
@@ -60,4 +61,27 @@ func removeBed(dir string) {
 	if err := os.RemoveAll(dir); err != nil {
 		fmt.Fprintln(os.Stderr, "test bed: cannot remove", dir+":", err)
 	}
+}
+
+// removeCgroup removes a cgroup and those below it. One with processes in it cannot
+// be removed, so this can end nothing.
+func removeCgroup(dir string) {
+	below, _ := os.ReadDir(dir)
+	for _, d := range below {
+		if d.IsDir() {
+			removeCgroup(filepath.Join(dir, d.Name()))
+		}
+	}
+	_ = os.Remove(dir)
+}
+
+// CgroupCommand is a command that first moves itself into a cgroup of the bed's own
+// in every hierarchy without controllers, for a program that makes cgroups beside itself.
+func CgroupCommand(name string, args ...string) *exec.Cmd {
+	script := `for root in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd; do
+	[ -e "$root/cgroup.procs" ] || continue
+	mkdir -p "$root/$0" && echo $$ > "$root/$0/cgroup.procs" || exit
+done
+exec "$@"`
+	return exec.Command("sh", append([]string{"-c", script, filepath.Base(Dir()), name}, args...)...)
 }

@@ -96,7 +96,7 @@ func boot(t *testing.T, private bool) *machine {
 Before=containerd.service podstead.service
 [Service]
 Type=oneshot
-ExecStart=sh -c 'for m in /sys/fs/cgroup $(ls -d /sys/fs/cgroup/*/ 2>/dev/null); do mount -o remount,rw $$m || true; done'
+ExecStart=sh -c 'for m in /sys/fs/cgroup $(ls -d /sys/fs/cgroup/*/ 2>/dev/null); do mount -o remount,bind,rw $$m || true; done'
 [Install]
 WantedBy=multi-user.target
 `,
@@ -104,6 +104,7 @@ WantedBy=multi-user.target
 		"etc/containerd/config.toml":                 bed.SystemContainerd16,
 		"etc/cni/net.d/10-bed.conflist":              bed.SystemCNI,
 		"etc/pods/p.yaml":                            strings.Replace(sleeper("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
+		"etc/hostname":                               "sd\n",
 	}
 	if private {
 		delete(files, "etc/containerd/config.toml")
@@ -134,7 +135,8 @@ WantedBy=multi-user.target
 		t.Fatal(err)
 	}
 	defer console.Close()
-	nspawn := exec.Command("systemd-nspawn", "-D", s.root, "--hostname=sd", "--register=no", "--keep-unit", "--capability=all", "-b")
+	nspawn := bed.CgroupCommand("systemd-nspawn", "-D", s.root, "--hostname=sd", "--register=no", "--keep-unit", "--capability=all",
+		"--system-call-filter=@keyring bpf", "-b") // which a runtime needs and nspawn forbids
 	nspawn.Stdout, nspawn.Stderr = console, console
 	nspawn.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := nspawn.Start(); err != nil {
