@@ -1,0 +1,125 @@
+package private
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// neededPlugins are those that the network written here uses.
+var neededPlugins = []string{"bridge", "host-local", "portmap", "loopback"}
+
+// cniBin is the first folder that holds the plugins.
+func (c Config) cniBin() (string, error) {
+	for _, dir := range c.CNIBinDirs {
+		if missing(dir) == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("no CNI plugins: none of %s holds %s; install them (Debian: apt-get install containernetworking-plugins)",
+		strings.Join(c.CNIBinDirs, ", "), strings.Join(neededPlugins, ", "))
+}
+
+func missing(dir string) (names []string) {
+	for _, p := range neededPlugins {
+		if fi, err := os.Stat(filepath.Join(dir, p)); err != nil || fi.IsDir() || fi.Mode()&0o111 == 0 {
+			names = append(names, p)
+		}
+	}
+	return names
+}
+
+// cniConf is the folder of network configs: the host's if it holds one, else
+// podstead's own, which is written once and kept, so that the addresses of
+// running pods stay valid over a restart.
+func (c Config) cniConf() (string, error) {
+	if has, err := hasNetwork(c.CNIConfDir); err != nil {
+		return "", err
+	} else if has {
+		return c.CNIConfDir, nil
+	}
+	own := c.ownCNIConf()
+	if has, err := hasNetwork(own); err != nil {
+		return "", err
+	} else if has {
+		return own, nil
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", fmt.Errorf("cannot list the host's addresses: %w", err)
+	}
+	subnet, err := freeSubnet(addrs)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		return "", fmt.Errorf("cannot make the folder of the pod network: %w", err)
+	}
+	text := fmt.Sprintf(networkConfig, subnet)
+	return own, replaceFile(filepath.Join(own, "10-podstead.conflist"), []byte(text), 0o644)
+}
+
+// hasNetwork reports whether the folder holds a config that a runtime loads.
+func hasNetwork(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot read the folder of CNI configs: %w", err)
+	}
+	for _, e := range entries {
+		switch filepath.Ext(e.Name()) {
+		case ".conf", ".conflist", ".json":
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// networkConfig is one bridge with masquerading and host ports. The bridge
+// has a name of its own, so that it never meets that of another runtime.
+const networkConfig = `{
+  "cniVersion": "0.4.0",
+  "name": "podstead",
+  "plugins": [
+    {
+      "type": "bridge",
+      "bridge": "podstead0",
+      "isGateway": true,
+      "ipMasq": true,
+      "hairpinMode": true,
+      "ipam": {
+        "type": "host-local",
+        "ranges": [[{"subnet": %q}]],
+        "routes": [{"dst": "0.0.0.0/0"}]
+      }
+    },
+    {"type": "portmap", "capabilities": {"portMappings": true}}
+  ]
+}
+`
+
+// freeSubnet is the first of a few private networks that meets no address of
+// the host.
+func freeSubnet(addrs []net.Addr) (string, error) {
+	for third := 88; third <= 119; third++ {
+		_, candidate, _ := net.ParseCIDR(fmt.Sprintf("10.%d.0.0/16", third))
+		if !meets(candidate, addrs) {
+			return candidate.String(), nil
+		}
+	}
+	return "", fmt.Errorf("no free network for pods: each of 10.88.0.0/16 to 10.119.0.0/16 meets an address of this host; put a CNI config of your own into the CNI folder")
+}
+
+func meets(candidate *net.IPNet, addrs []net.Addr) bool {
+	for _, a := range addrs {
+		n, ok := a.(*net.IPNet)
+		if ok && (candidate.Contains(n.IP) || n.Contains(candidate.IP)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,142 @@
+package private
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// Config says where the private containerd lives. All paths are absolute.
+type Config struct {
+	// Root keeps images and containers over reboots, for example
+	// /var/lib/podstead/containerd. The log and the config lie in it too.
+	Root string
+	// State is on a tmpfs, for example /run/podstead/containerd. The socket
+	// lies in it.
+	State string
+	// CNIConfDir is the host's folder of network configs. If it holds one,
+	// that one is used, else podstead writes one of its own under Root.
+	CNIConfDir string
+	// CNIBinDirs are where CNI plugins may be, first match wins.
+	CNIBinDirs []string
+	// PauseImage is the sandbox image; empty leaves containerd's default.
+	PauseImage string
+}
+
+// Socket is the path of the containerd's socket.
+func (c Config) Socket() string { return filepath.Join(c.State, "containerd.sock") }
+
+// LogFile is the path of the containerd's log.
+func (c Config) LogFile() string { return filepath.Join(c.Root, "containerd.log") }
+
+func (c Config) file() string       { return filepath.Join(c.Root, "config.toml") }
+func (c Config) ownCNIConf() string { return filepath.Join(c.Root, "cni", "net.d") }
+
+// CertsDir is where a person puts registry settings (hosts.toml by host).
+func (c Config) CertsDir() string { return filepath.Join(c.Root, "certs.d") }
+
+// configTemplate is a version 2 config, which containerd 1.6, 1.7 and 2.x
+// read. restrict_oom_score_adj lets pods start where the host withholds
+// CAP_SYS_RESOURCE; the opt plugin's default folder is outside Root.
+var configTemplate = template.Must(template.New("config").Funcs(template.FuncMap{"q": strconv.Quote}).Parse(
+	`# Written by podstead at each start; changes are lost. Registry settings belong into {{.CertsDir}}.
+version = 2
+root = {{q .Root}}
+state = {{q .State}}
+
+[grpc]
+  address = {{q .Socket}}
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = {{q .Opt}}
+
+[plugins."io.containerd.grpc.v1.cri"]
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
+  restrict_oom_score_adj = {{.RestrictOOM}}
+{{- if .PauseImage}}
+  sandbox_image = {{q .PauseImage}}
+{{- end}}
+
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = {{q .BinDir}}
+    conf_dir = {{q .ConfDir}}
+
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = {{q .CertsDir}}
+`))
+
+// render makes the text of the config file.
+func (c Config) render(binDir, confDir string, restrictOOM bool) ([]byte, error) {
+	var b bytes.Buffer
+	err := configTemplate.Execute(&b, struct {
+		Root, State, Socket, Opt, PauseImage, BinDir, ConfDir, CertsDir string
+		RestrictOOM                                                     bool
+	}{
+		filepath.Join(c.Root, "root"), filepath.Join(c.State, "state"), c.Socket(), filepath.Join(c.Root, "opt"),
+		c.PauseImage, binDir, confDir, c.CertsDir(), restrictOOM,
+	})
+	return b.Bytes(), err
+}
+
+// prepare makes the folders, settles the network and writes the config.
+func (c Config) prepare() error {
+	// containerd makes its root and state itself, 0711, so that containers
+	// with user namespaces can pass; so must the folders above be passable.
+	for _, dir := range []string{c.Root, c.State, c.CertsDir()} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return fmt.Errorf("cannot make the folder of the private containerd: %w", err)
+		}
+	}
+	bin, err := c.cniBin()
+	if err != nil {
+		return err
+	}
+	conf, err := c.cniConf()
+	if err != nil {
+		return err
+	}
+	text, err := c.render(bin, conf, !capable(capSysResource))
+	if err != nil {
+		return fmt.Errorf("cannot make the config of the private containerd: %w", err)
+	}
+	return replaceFile(c.file(), text, 0o600)
+}
+
+// capSysResource is CAP_SYS_RESOURCE of linux/capability.h.
+const capSysResource = 24
+
+// capable reports whether this process, and so a child of it, has the
+// capability. If that cannot be read the answer is no, the safe one here.
+func capable(capability uint) bool {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			mask, err := strconv.ParseUint(strings.TrimSpace(rest), 16, 64)
+			return err == nil && mask&(1<<capability) != 0
+		}
+	}
+	return false
+}
+
+// replaceFile writes by rename, so that a reader never sees half a file.
+func replaceFile(path string, data []byte, mode os.FileMode) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, data, mode); err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package private
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The pace at which a containerd that ends is started again, and the look for
+// its socket while it comes up.
+const (
+	restartMin = 500 * time.Millisecond
+	restartMax = 30 * time.Second
+	// stableAfter is how long it must have run for the pace to start over.
+	stableAfter = time.Minute
+	startLook   = 50 * time.Millisecond
+	startLimit  = 60 * time.Second
+)
+
+// Containerd is the private containerd.
+type Containerd struct {
+	cfg    Config
+	binary string
+	log    *slog.Logger
+}
+
+// New prepares to keep a containerd from the given binary; Run starts it.
+func New(cfg Config, binary string, log *slog.Logger) *Containerd {
+	return &Containerd{cfg: cfg, binary: binary, log: log}
+}
+
+// Endpoint is where it will answer.
+func (c *Containerd) Endpoint() string { return "unix://" + c.cfg.Socket() }
+
+// Start returns when the containerd answers. One that runs already, from an
+// earlier podstead, is taken over as it is.
+func (c *Containerd) Start(ctx context.Context) error {
+	if Answers(ctx, c.cfg.Socket()) {
+		c.log.Info("found the private containerd", "socket", c.cfg.Socket())
+		return nil
+	}
+	if err := c.cfg.prepare(); err != nil {
+		return err
+	}
+	return c.launch(ctx)
+}
+
+// Run watches the containerd that Start brought up and starts it again
+// whenever it ends, until ctx ends. It never stops it.
+func (c *Containerd) Run(ctx context.Context) error {
+	pause := restartMin
+	for {
+		since := time.Now()
+		if err := c.waitEnd(ctx); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			c.log.Debug("cannot watch the private containerd", "error", err)
+		} else {
+			c.log.Warn("the private containerd ended and is started again; containers go on", "log", c.cfg.LogFile())
+		}
+		if time.Since(since) > stableAfter {
+			pause = restartMin
+		}
+		if !sleep(ctx, pause) {
+			return nil
+		}
+		pause = min(2*pause, restartMax)
+		if Answers(ctx, c.cfg.Socket()) {
+			continue
+		}
+		if err := c.launch(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error("cannot start the private containerd", "error", err, "again in", pause)
+		}
+	}
+}
+
+// launch starts the process and waits until it answers.
+func (c *Containerd) launch(ctx context.Context) error {
+	logFile, err := os.OpenFile(c.cfg.LogFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot open the log of the private containerd: %w", err)
+	}
+	defer logFile.Close()
+	begin := time.Now()
+	cmd := exec.Command(c.binary, "--config", c.cfg.file())
+	cmd.Stdout, cmd.Stderr = logFile, logFile
+	cmd.Dir = "/"
+	// NOTIFY_SOCKET and WATCHDOG_* are podstead's: a child that reports
+	// itself ready in its place would confuse systemd.
+	cmd.Env = withoutNotify(os.Environ())
+	// A session of its own: a signal to our process group or the hang-up of
+	// our terminal does not reach it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("cannot start the private containerd: %w", err)
+	}
+	ended := make(chan error, 1)
+	// This one goroutine outlives launch on purpose: it reaps the child,
+	// which outlives this daemon if it can.
+	go func() { ended <- cmd.Wait() }()
+
+	limit, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for {
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the private containerd ended while it started (%v); its log is %s", err, c.cfg.LogFile())
+		default:
+		}
+		if Answers(limit, c.cfg.Socket()) {
+			c.log.Info("started the private containerd", "socket", c.cfg.Socket(), "pid", cmd.Process.Pid, "log", c.cfg.LogFile(), "took", time.Since(begin).Round(time.Millisecond))
+			return nil
+		}
+		if !sleep(limit, startLook) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("the private containerd does not answer on %s after %s; its log is %s", c.cfg.Socket(), startLimit, c.cfg.LogFile())
+		}
+	}
+}
+
+// Binary finds containerd on the path; sbin folders are looked at too, since
+// a service's path may lack them.
+func Binary() (string, error) {
+	for _, name := range []string{"containerd", "/usr/local/bin/containerd", "/usr/bin/containerd"} {
+		if p, err := exec.LookPath(name); err == nil {
+			return p, nil
+		}
+	}
+	return "", errors.New("no container runtime answers on " + strings.Join(UsualSockets, ", ") +
+		" and no containerd is installed; start one, name it with --container-runtime-endpoint, or install it (Debian: apt-get install containerd runc containernetworking-plugins)")
+}
+
+func withoutNotify(env []string) []string {
+	out := make([]string, 0, len(env))
+	for _, e := range env {
+		if !strings.HasPrefix(e, "NOTIFY_SOCKET=") && !strings.HasPrefix(e, "WATCHDOG_") {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// sleep waits and reports whether ctx still goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

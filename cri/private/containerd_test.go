@@ -1,0 +1,257 @@
+package private
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary play containerd: it listens on the socket
+// that its config names until it is killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "--config" {
+		playContainerd(os.Args[2])
+	}
+	os.Exit(m.Run())
+}
+
+func playContainerd(config string) {
+	text, err := os.ReadFile(config)
+	if err != nil {
+		os.Exit(1)
+	}
+	socket := regexp.MustCompile(`address = "(.*)"`).FindStringSubmatch(string(text))[1]
+	if _, set := os.LookupEnv("NOTIFY_SOCKET"); set {
+		os.Exit(3)
+	}
+	_ = os.Remove(socket)
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		os.Exit(2)
+	}
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			os.Exit(4)
+		}
+		_ = c.Close()
+	}
+}
+
+// bed is a config whose parts are all there.
+func bed(t *testing.T) Config {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pc") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range neededPlugins {
+		if err := os.WriteFile(filepath.Join(bin, p), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Config{Root: filepath.Join(dir, "r"), State: filepath.Join(dir, "s"), CNIConfDir: filepath.Join(dir, "none"), CNIBinDirs: []string{"/nonexistent", bin}}
+}
+
+func listenerOf(t *testing.T, c Config) int {
+	t.Helper()
+	conn, err := dial(t.Context(), c.Socket())
+	if err != nil {
+		t.Fatalf("nobody answers: %v", err)
+	}
+	defer conn.Close()
+	pid, err := peer(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestKeepsOneContainerd(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "/nonexistent")
+	cfg := bed(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := New(cfg, exe, quiet())
+	if err := first.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pid := listenerOf(t, cfg)
+	last := pid
+	t.Cleanup(func() { _ = syscall.Kill(last, syscall.SIGKILL) })
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- first.Run(ctx) }()
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatalf("Run = %v", err)
+	}
+	if got := listenerOf(t, cfg); got != pid {
+		t.Fatalf("the containerd did not outlive its keeper: pid %d, then %d", pid, got)
+	}
+
+	// A later podstead finds it by its socket, starts no other, and still
+	// notices its end though it is not its parent.
+	second := New(cfg, "/nonexistent/containerd", quiet())
+	if err := second.Start(t.Context()); err != nil {
+		t.Fatalf("Start over a living one: %v", err)
+	}
+	second.binary = exe
+	ctx2, cancel2 := context.WithCancel(t.Context())
+	go func() { done <- second.Run(ctx2) }()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		if conn, err := dial(t.Context(), cfg.Socket()); err == nil {
+			last, err = peer(conn)
+			_ = conn.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last != pid {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a killed containerd was not started again")
+		}
+	}
+	cancel2()
+	if err := <-done; err != nil {
+		t.Fatalf("Run = %v", err)
+	}
+	if sid, err := syscall.Getpgid(last); err != nil || sid != last {
+		t.Errorf("the containerd is in process group %d (%v), want one of its own, %d", sid, err, last)
+	}
+}
+
+func TestStartTellsWhereTheLogIs(t *testing.T) {
+	cfg := bed(t)
+	err := New(cfg, "/bin/false", quiet()).Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), cfg.LogFile()) {
+		t.Errorf("Start = %v, want the path of the log", err)
+	}
+}
+
+func TestMissingPluginsAreNamedWithTheRemedy(t *testing.T) {
+	cfg := bed(t)
+	cfg.CNIBinDirs = []string{t.TempDir()}
+	err := New(cfg, "/bin/false", quiet()).Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "containernetworking-plugins") || !strings.Contains(err.Error(), cfg.CNIBinDirs[0]) {
+		t.Errorf("Start = %v", err)
+	}
+}
+
+func TestHostNetworkConfigIsPreferred(t *testing.T) {
+	cfg := bed(t)
+	own, err := cfg.cniConf()
+	if err != nil || own != cfg.ownCNIConf() {
+		t.Fatalf("cniConf = %q, %v; want podstead's own", own, err)
+	}
+	before, err := os.ReadFile(filepath.Join(own, "10-podstead.conflist"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cfg.cniConf(); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := os.ReadFile(filepath.Join(own, "10-podstead.conflist")); string(after) != string(before) {
+		t.Error("the network changed although running pods have addresses in it")
+	}
+	if err := os.MkdirAll(cfg.CNIConfDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.CNIConfDir, "README"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if dir, _ := cfg.cniConf(); dir != own {
+		t.Errorf("a folder with no network is used: %q", dir)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.CNIConfDir, "10-x.conflist"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if dir, _ := cfg.cniConf(); dir != cfg.CNIConfDir {
+		t.Errorf("cniConf = %q, want the host's %q", dir, cfg.CNIConfDir)
+	}
+}
+
+func TestFreeSubnetAvoidsTheHostsNetworks(t *testing.T) {
+	addr := func(s string) net.Addr {
+		ip, n, err := net.ParseCIDR(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &net.IPNet{IP: ip, Mask: n.Mask}
+	}
+	for _, c := range []struct {
+		addrs []net.Addr
+		want  string
+	}{
+		{nil, "10.88.0.0/16"},
+		{[]net.Addr{addr("10.88.0.1/24")}, "10.89.0.0/16"},
+		{[]net.Addr{addr("10.88.3.4/32"), addr("10.89.0.1/16"), addr("192.168.1.2/24")}, "10.90.0.0/16"},
+	} {
+		if got, err := freeSubnet(c.addrs); err != nil || got != c.want {
+			t.Errorf("freeSubnet(%v) = %q, %v; want %q", c.addrs, got, err, c.want)
+		}
+	}
+	if _, err := freeSubnet([]net.Addr{addr("10.1.2.3/8")}); err == nil {
+		t.Error("freeSubnet found a network inside the host's own")
+	}
+}
+
+func TestRenderSetsTheTrapOption(t *testing.T) {
+	cfg := Config{Root: "/r", State: "/s", PauseImage: "img:1"}
+	for _, restrict := range []bool{true, false} {
+		text, err := cfg.render("/bin", "/conf", restrict)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`address = "/s/containerd.sock"`, `sandbox_image = "img:1"`, `conf_dir = "/conf"`, `root = "/r/root"`} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("config lacks %s:\n%s", want, text)
+			}
+		}
+		if got := strings.Contains(string(text), "restrict_oom_score_adj = true"); got != restrict {
+			t.Errorf("restrict_oom_score_adj is set: %v, want %v", got, restrict)
+		}
+	}
+}
+
+func TestFindTakesTheFirstThatAnswers(t *testing.T) {
+	dir := t.TempDir()
+	alive, stale := filepath.Join(dir, "b.sock"), filepath.Join(dir, "a.sock")
+	ln, err := net.Listen("unix", alive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if err := os.WriteFile(stale, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, found := Find(t.Context(), []string{stale, alive}); !found || got != "unix://"+alive {
+		t.Errorf("Find = %q, %v", got, found)
+	}
+	if got, found := Find(t.Context(), []string{stale}); found {
+		t.Errorf("Find = %q though nobody answers", got)
+	}
+}

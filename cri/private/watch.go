@@ -1,0 +1,69 @@
+package private
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// waitEnd returns nil when the process behind the socket has ended. Nothing is
+// polled: the socket tells the pid, and a pidfd becomes readable at its end,
+// whether or not the process is a child of ours.
+func (c *Containerd) waitEnd(ctx context.Context) error {
+	conn, err := dial(ctx, c.cfg.Socket())
+	if err != nil {
+		return nil // nobody answers: it has ended
+	}
+	pid, err := peer(conn)
+	_ = conn.Close()
+	if err != nil {
+		return fmt.Errorf("cannot tell who answers on %s: %w", c.cfg.Socket(), err)
+	}
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err == unix.ESRCH {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot watch process %d: %w", pid, err)
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	defer f.Close()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("cannot watch process %d: %w", pid, err)
+	}
+	// A deadline in the past ends the read below when ctx ends.
+	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	// The first look asks the kernel; each later one comes after the poller
+	// saw the descriptor readable.
+	err = raw.Read(func(fd uintptr) bool { return ended(int(fd)) })
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// ended reports whether the pidfd is readable, which means that its process is over.
+func ended(fd int) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
+}
+
+// peer is the pid of the process that listens on the other end.
+func peer(conn interface{ File() (*os.File, error) }) (int, error) {
+	f, err := conn.File()
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	cred, err := unix.GetsockoptUcred(int(f.Fd()), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
+}
