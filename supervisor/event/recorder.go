@@ -1,8 +1,8 @@
 package event
 
 import (
-	"context"
 	"container/list"
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -62,6 +62,7 @@ type Recorder struct {
 	mu          sync.Mutex
 	entries     map[key]*list.Element // of *entry
 	order       *list.List            // newest occurrence first
+	stamp       int64                 // of the newest name, so that no two are equal
 	subscribers map[chan struct{}]struct{}
 }
 
@@ -133,11 +134,12 @@ func (r *Recorder) newEvent(k key, pod *v1.Pod, now time.Time) v1.Event {
 		}
 	}
 	at := metav1.NewTime(now).Rfc3339Copy()
+	r.stamp = max(r.stamp+1, now.UnixNano())
 	return v1.Event{
 		TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{
 			// The kubelet's form of an event's name.
-			Name:              fmt.Sprintf("%s.%x", object.Name, now.UnixNano()),
+			Name:              fmt.Sprintf("%s.%x", object.Name, r.stamp),
 			Namespace:         namespace,
 			CreationTimestamp: at,
 		},

@@ -1,0 +1,134 @@
+package pleg
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// cache holds the last look at each pod. It is guarded by PLEG.mu.
+type cache struct {
+	pods    map[types.UID]*entry
+	waiters map[types.UID][]*waiter
+	// listed is when the last full list was asked for: a pod without an entry
+	// did not exist then.
+	listed time.Time
+}
+
+// entry is what is known of one pod of ours.
+type entry struct {
+	// status is the last look, nil if a list showed the pod and no look
+	// succeeded yet. It is empty once the pod is gone, until a list agrees.
+	status *cri.PodStatus
+	// seen is the time up to which status is known to hold: that of the look,
+	// or of the last full list that showed no difference.
+	seen time.Time
+	// round is the full list that showed the pod last.
+	round uint64
+}
+
+// waiter waits for something newer than after. Its channel has room for one.
+type waiter struct {
+	after  time.Time
+	answer chan *cri.PodStatus
+}
+
+func newCache() cache {
+	return cache{pods: map[types.UID]*entry{}, waiters: map[types.UID][]*waiter{}}
+}
+
+// newer is the status of a pod if it is known to hold after t, else nil.
+func (c *cache) newer(uid types.UID, t time.Time) *cri.PodStatus {
+	if e := c.pods[uid]; e != nil {
+		if e.status != nil && e.seen.After(t) {
+			return e.status
+		}
+		return nil
+	}
+	if c.listed.After(t) {
+		return &cri.PodStatus{UID: uid, At: c.listed}
+	}
+	return nil
+}
+
+// answer gives a pod's waiters what they wait for, if it is there.
+func (c *cache) answer(uid types.UID) {
+	waiting := c.waiters[uid]
+	if len(waiting) == 0 {
+		return
+	}
+	waiting = slices.DeleteFunc(waiting, func(w *waiter) bool {
+		st := c.newer(uid, w.after)
+		if st != nil {
+			w.answer <- st
+		}
+		return st != nil
+	})
+	if len(waiting) == 0 {
+		delete(c.waiters, uid)
+		return
+	}
+	c.waiters[uid] = waiting
+}
+
+// answerAll is answer for every pod that somebody waits for.
+func (c *cache) answerAll() {
+	for uid := range c.waiters {
+		c.answer(uid)
+	}
+}
+
+func (c *cache) abandon(uid types.UID, w *waiter) {
+	waiting := slices.DeleteFunc(c.waiters[uid], func(o *waiter) bool { return o == w })
+	if len(waiting) == 0 {
+		delete(c.waiters, uid)
+		return
+	}
+	c.waiters[uid] = waiting
+}
+
+func gone(st *cri.PodStatus) bool {
+	return len(st.Sandboxes) == 0 && len(st.Containers) == 0
+}
+
+// Status is the last look at a pod, and whether the pod was there. It is never
+// nil.
+func (p *PLEG) Status(uid types.UID) (*cri.PodStatus, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.cache.pods[uid]; e != nil && e.status != nil && !gone(e.status) {
+		return e.status, true
+	}
+	return &cri.PodStatus{UID: uid, At: p.cache.listed}, false
+}
+
+// NewerThan is the status of a pod that is known to hold after t. It blocks
+// until there is one, or ctx ends, whose error it then returns. A pod that the
+// runtime does not know has an empty status. The status's own time may be
+// before t: then nothing changed up to some time after t.
+func (p *PLEG) NewerThan(ctx context.Context, uid types.UID, t time.Time) (*cri.PodStatus, error) {
+	p.mu.Lock()
+	if st := p.cache.newer(uid, t); st != nil {
+		p.mu.Unlock()
+		return st, nil
+	}
+	w := &waiter{after: t, answer: make(chan *cri.PodStatus, 1)}
+	p.cache.waiters[uid] = append(p.cache.waiters[uid], w)
+	// Between full lists a minute apart nobody else would look.
+	p.looks.ask(uid, time.Now(), t)
+	p.mu.Unlock()
+	wake(p.lookWake)
+	select {
+	case st := <-w.answer:
+		return st, nil
+	case <-ctx.Done():
+		p.mu.Lock()
+		p.cache.abandon(uid, w)
+		p.mu.Unlock()
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,67 @@
+package pleg
+
+import (
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
+)
+
+// Observed is the last full list with the newer looks at single pods in it.
+// Its time is that of the list. It is shared and must not be written to;
+// before the first list it is empty and has no time.
+func (p *PLEG) Observed() *cri.Observed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.list.base == nil {
+		return &cri.Observed{}
+	}
+	if p.list.merged == nil {
+		p.list.merged = p.merge()
+	}
+	return p.list.merged
+}
+
+// merge is the last full list in which every pod with a newer look is shown as
+// that look saw it. mu is held.
+func (p *PLEG) merge() *cri.Observed {
+	base := p.list.base
+	newer := 0
+	for _, e := range p.cache.pods {
+		if e.newerThanList(base) {
+			newer++
+		}
+	}
+	if newer == 0 {
+		return base
+	}
+	merged := &cri.Observed{At: base.At, Foreign: base.Foreign, Own: make([]*cri.Pod, 0, len(base.Own)+newer)}
+	for _, pod := range base.Own {
+		if e := p.cache.pods[pod.UID]; e == nil || !e.newerThanList(base) {
+			merged.Own = append(merged.Own, pod)
+		}
+	}
+	for _, e := range p.cache.pods {
+		if e.newerThanList(base) && !gone(e.status) {
+			merged.Own = append(merged.Own, podOf(e.status))
+		}
+	}
+	return merged
+}
+
+func (e *entry) newerThanList(base *cri.Observed) bool {
+	return e.status != nil && !e.status.At.Before(base.At)
+}
+
+// podOf is a look as a list would show it.
+func podOf(st *cri.PodStatus) *cri.Pod {
+	pod := &cri.Pod{
+		UID:        st.UID,
+		Name:       st.Name,
+		Namespace:  st.Namespace,
+		Sandboxes:  st.Sandboxes,
+		Containers: st.Containers,
+	}
+	if len(st.Sandboxes) > 0 {
+		pod.Source = st.Sandboxes[0].Annotations[manifest.AnnotationSource]
+	}
+	return pod
+}
