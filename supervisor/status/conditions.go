@@ -1,0 +1,236 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Reasons of conditions, the kubelet's.
+const (
+	reasonUnknownStatuses = "UnknownContainerStatuses"
+	reasonPodCompleted    = "PodCompleted"
+	reasonPodFailed       = "PodFailed"
+	reasonNotReady        = "ContainersNotReady"
+	reasonNotInitialized  = "ContainersNotInitialized"
+	reasonGatesNotReady   = "ReadinessGatesNotReady"
+	// reasonManifestFaulty is that of ManifestFault.
+	reasonManifestFaulty = "ManifestFaulty"
+)
+
+// generated are the types of the conditions that Generate makes anew. All
+// others are somebody else's and kept.
+var generated = map[v1.PodConditionType]bool{
+	v1.PodReadyToStartContainers: true,
+	v1.PodInitialized:            true,
+	v1.PodReady:                  true,
+	v1.ContainersReady:           true,
+	v1.PodScheduled:              true,
+	ManifestFault:                true,
+}
+
+// conditions are those of the pod in the kubelet's order: foreign ones first.
+func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
+	list := foreignConditions(in)
+	all := containersReady(in.Pod, st)
+	list = append(list,
+		readyToStart(in),
+		podInitialized(in.Pod, st),
+		podReady(in.Pod, list, all),
+		all,
+		v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue},
+	)
+	if in.ManifestFault != "" {
+		list = append(list, v1.PodCondition{
+			Type: ManifestFault, Status: v1.ConditionTrue,
+			Reason: reasonManifestFaulty, Message: in.ManifestFault,
+		})
+	}
+	for i := range list {
+		stamp(in, &list[i])
+	}
+	return list
+}
+
+// stamp keeps the transition time unless the status flipped.
+func stamp(in Input, c *v1.PodCondition) {
+	if !generated[c.Type] {
+		return
+	}
+	c.ObservedGeneration = in.Pod.Generation
+	c.LastTransitionTime = *seconds(in.Now)
+	if in.Previous == nil {
+		return
+	}
+	for i := range in.Previous.Conditions {
+		old := &in.Previous.Conditions[i]
+		if old.Type == c.Type && old.Status == c.Status && !old.LastTransitionTime.IsZero() {
+			c.LastTransitionTime = old.LastTransitionTime
+			return
+		}
+	}
+}
+
+// foreignConditions are kept from the last status, else from the pod itself.
+func foreignConditions(in Input) []v1.PodCondition {
+	from := in.Pod.Status.Conditions
+	if in.Previous != nil {
+		from = in.Previous.Conditions
+	}
+	var list []v1.PodCondition
+	for i := range from {
+		if !generated[from[i].Type] {
+			list = append(list, from[i])
+		}
+	}
+	return list
+}
+
+// readyToStart says that there is a sandbox with its network in which
+// containers can be started; that is, that none has to be made.
+func readyToStart(in Input) v1.PodCondition {
+	c := v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionFalse}
+	if in.Observed == nil || len(in.Observed.Sandboxes) == 0 {
+		return c
+	}
+	ready := 0
+	for i := range in.Observed.Sandboxes {
+		if in.Observed.Sandboxes[i].Ready {
+			ready++
+		}
+	}
+	newest := &in.Observed.Sandboxes[0]
+	hostNetwork := in.Pod.Spec.HostNetwork
+	if newest.Ready && ready == 1 && newest.HostNetwork == hostNetwork && (hostNetwork || len(newest.IPs) > 0) {
+		c.Status = v1.ConditionTrue
+	}
+	return c
+}
+
+func podInitialized(pod *v1.Pod, st *v1.PodStatus) v1.PodCondition {
+	c := v1.PodCondition{Type: v1.PodInitialized, Status: v1.ConditionFalse}
+	if len(st.InitContainerStatuses)+len(st.ContainerStatuses) == 0 && len(pod.Spec.InitContainers) > 0 {
+		c.Reason = reasonUnknownStatuses
+		return c
+	}
+	var unknown, incomplete []string
+	for i := range pod.Spec.InitContainers {
+		spec := &pod.Spec.InitContainers[i]
+		s := find(st.InitContainerStatuses, spec.Name)
+		switch {
+		case s == nil:
+			unknown = append(unknown, spec.Name)
+		case isSidecar(spec) && (s.Started == nil || !*s.Started), !isSidecar(spec) && !s.Ready:
+			incomplete = append(incomplete, spec.Name)
+		}
+	}
+	if st.Phase == v1.PodSucceeded && len(unknown) == 0 {
+		c.Status, c.Reason = v1.ConditionTrue, reasonPodCompleted
+		return c
+	}
+	// A pod whose sidecars restart has been initialized all the same.
+	if anyStarted(st.ContainerStatuses) {
+		c.Status = v1.ConditionTrue
+		return c
+	}
+	c.Message = messages(unknown, incomplete, "incomplete")
+	if c.Message == "" {
+		c.Status = v1.ConditionTrue
+		return c
+	}
+	c.Reason = reasonNotInitialized
+	return c
+}
+
+func containersReady(pod *v1.Pod, st *v1.PodStatus) v1.PodCondition {
+	c := v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionFalse}
+	if st.Phase == v1.PodFailed {
+		c.Reason = reasonPodFailed
+		return c
+	}
+	if len(st.InitContainerStatuses)+len(st.ContainerStatuses) == 0 {
+		c.Reason = reasonUnknownStatuses
+		return c
+	}
+	var unknown, unready []string
+	note := func(s *v1.ContainerStatus, name string) {
+		switch {
+		case s == nil:
+			unknown = append(unknown, name)
+		case !s.Ready:
+			unready = append(unready, name)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if spec := &pod.Spec.InitContainers[i]; isSidecar(spec) {
+			note(find(st.InitContainerStatuses, spec.Name), spec.Name)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		name := pod.Spec.Containers[i].Name
+		note(find(st.ContainerStatuses, name), name)
+	}
+	if st.Phase == v1.PodSucceeded && len(unknown) == 0 {
+		c.Reason = reasonPodCompleted
+		return c
+	}
+	c.Message = messages(unknown, unready, "unready")
+	if c.Message == "" {
+		c.Status = v1.ConditionTrue
+		return c
+	}
+	c.Reason = reasonNotReady
+	return c
+}
+
+// podReady is ContainersReady and the pod's readiness gates.
+func podReady(pod *v1.Pod, foreign []v1.PodCondition, all v1.PodCondition) v1.PodCondition {
+	c := all
+	c.Type = v1.PodReady
+	if c.Status != v1.ConditionTrue {
+		return c
+	}
+	var unmet []string
+	for _, gate := range pod.Spec.ReadinessGates {
+		status, found := v1.ConditionUnknown, false
+		for i := range foreign {
+			if foreign[i].Type == gate.ConditionType {
+				status, found = foreign[i].Status, true
+			}
+		}
+		switch {
+		case !found:
+			unmet = append(unmet, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+		case status != v1.ConditionTrue:
+			unmet = append(unmet, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", gate.ConditionType, status))
+		}
+	}
+	if len(unmet) > 0 {
+		c.Status, c.Reason, c.Message = v1.ConditionFalse, reasonGatesNotReady, strings.Join(unmet, ", ")
+	}
+	return c
+}
+
+// anyStarted reports whether a regular container runs or has run.
+func anyStarted(list []v1.ContainerStatus) bool {
+	for i := range list {
+		s := &list[i]
+		if s.State.Running != nil || ended(s) != nil || s.Started != nil && *s.Started {
+			return true
+		}
+	}
+	return false
+}
+
+// messages names the containers that hold a condition back.
+func messages(unknown, lacking []string, word string) string {
+	var parts []string
+	if len(unknown) > 0 {
+		parts = append(parts, fmt.Sprintf("containers with unknown status: %v", unknown))
+	}
+	if len(lacking) > 0 {
+		parts = append(parts, fmt.Sprintf("containers with %s status: %v", word, lacking))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,337 @@
+package status
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// Reasons of container states that are the kubelet's own, not the runtime's.
+const (
+	// ReasonCreating and ReasonInitializing are the states of containers of
+	// which there is no trace yet, without and with init containers.
+	ReasonCreating     = "ContainerCreating"
+	ReasonInitializing = "PodInitializing"
+	// ReasonStatusUnknown is that of a container whose end nobody saw.
+	ReasonStatusUnknown = "ContainerStatusUnknown"
+	reasonCompleted     = "Completed"
+
+	// lostExitCode is what the kubelet reports for an end that nobody saw:
+	// 128 + SIGKILL.
+	lostExitCode = 137
+	// maxMessages bounds the termination messages of a pod together, in
+	// bytes, split evenly over its containers (kubelet: 12 KiB).
+	maxMessages = 12 << 10
+)
+
+// builder makes the statuses of one list of containers.
+type builder struct {
+	in       Input
+	previous []v1.ContainerStatus
+	init     bool
+	// messageLimit bounds one termination message, in bytes.
+	messageLimit int
+}
+
+// regularStatuses are sorted by name, as the kubelet's.
+func regularStatuses(in Input) []v1.ContainerStatus {
+	b := newBuilder(in, false)
+	list := b.build(in.Pod.Spec.Containers)
+	slices.SortFunc(list, func(a, c v1.ContainerStatus) int { return strings.Compare(a.Name, c.Name) })
+	return list
+}
+
+// initStatuses are in the order of the spec, as the kubelet's.
+func initStatuses(in Input) []v1.ContainerStatus {
+	b := newBuilder(in, true)
+	return b.build(in.Pod.Spec.InitContainers)
+}
+
+func newBuilder(in Input, init bool) builder {
+	n := len(in.Pod.Spec.Containers) + len(in.Pod.Spec.InitContainers)
+	b := builder{in: in, init: init, messageLimit: maxMessages / max(n, 1)}
+	if in.Previous != nil {
+		b.previous = in.Previous.ContainerStatuses
+		if init {
+			b.previous = in.Previous.InitContainerStatuses
+		}
+	}
+	return b
+}
+
+func (b *builder) build(containers []v1.Container) []v1.ContainerStatus {
+	if len(containers) == 0 {
+		return nil
+	}
+	list := make([]v1.ContainerStatus, 0, len(containers))
+	for i := range containers {
+		list = append(list, b.one(&containers[i]))
+	}
+	return list
+}
+
+func (b *builder) one(c *v1.Container) v1.ContainerStatus {
+	newest, second := b.instances(c.Name)
+	previous := find(b.previous, c.Name)
+	var s v1.ContainerStatus
+	if newest != nil {
+		s = b.seen(newest, second, previous)
+	} else {
+		s = b.unseen(c, previous)
+	}
+	s.RestartCount = max(s.RestartCount, b.in.Record.RestartCounts[c.Name])
+	if s.Image == "" {
+		s.Image = c.Image
+	}
+	b.overrideWaiting(c, &s)
+	b.settleEnd(&s, previous)
+	b.probe(c, newest, &s)
+	return s
+}
+
+// instances are the newest and the second newest one; older are history.
+func (b *builder) instances(name string) (newest, second *cri.Container) {
+	if b.in.Observed == nil {
+		return nil, nil
+	}
+	for i := range b.in.Observed.Containers {
+		c := &b.in.Observed.Containers[i]
+		switch {
+		case c.Name != name:
+		case newest == nil:
+			newest = c
+		default:
+			return newest, c
+		}
+	}
+	return newest, nil
+}
+
+// seen is the status of a container that the runtime knows.
+func (b *builder) seen(c, before *cri.Container, previous *v1.ContainerStatus) v1.ContainerStatus {
+	s := v1.ContainerStatus{
+		Name:         c.Name,
+		Image:        c.Image,
+		ImageID:      c.ImageRef,
+		ContainerID:  c.ID,
+		RestartCount: int32(c.RestartCount),
+	}
+	if b.in.Runtime != "" {
+		s.ContainerID = b.in.Runtime + "://" + c.ID
+	}
+	if previous != nil {
+		s.RestartCount = max(s.RestartCount, previous.RestartCount)
+		s.LastTerminationState = lastOf(previous, s.ContainerID)
+	}
+	s.State = b.state(c, s.ContainerID)
+	if c.State == cri.StateUnknown {
+		lost(&s, previous)
+	}
+	if before != nil {
+		s.LastTerminationState = b.state(before, idLike(s.ContainerID, before.ID))
+	}
+	return s
+}
+
+// state is what the runtime says of an instance, in the API's words.
+func (b *builder) state(c *cri.Container, id string) v1.ContainerState {
+	switch c.State {
+	case cri.StateRunning:
+		return v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: orZero(c.StartedAt)}}
+	case cri.StateExited:
+		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			ExitCode:    c.ExitCode,
+			Reason:      c.Reason,
+			Message:     clip(c.Message, b.messageLimit),
+			StartedAt:   orZero(c.StartedAt),
+			FinishedAt:  orZero(c.FinishedAt),
+			ContainerID: id,
+		}}
+	}
+	// Created is "waiting to be running"; so is a state that the runtime does
+	// not know, unless the caller knows better.
+	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}
+}
+
+// lost makes the status of an instance in unknown state that used to run one
+// that ended. The kubelet counts a restart for it, and forgets the state at
+// the next generation; we keep it until the instance is replaced.
+func lost(s, previous *v1.ContainerStatus) {
+	if previous == nil {
+		return
+	}
+	same := previous.ContainerID == s.ContainerID
+	switch end := previous.State.Terminated; {
+	case previous.State.Running != nil:
+		s.RestartCount = max(s.RestartCount, previous.RestartCount+1)
+		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			Reason:      ReasonStatusUnknown,
+			Message:     "The container could not be located when the pod was terminated",
+			ExitCode:    lostExitCode,
+			ContainerID: s.ContainerID,
+		}}
+	case same && end != nil && end.Reason == ReasonStatusUnknown:
+		s.State = previous.State
+	}
+}
+
+// unseen is the status of a container of which the runtime shows nothing.
+func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.ContainerStatus {
+	s := v1.ContainerStatus{Name: c.Name, Image: c.Image, State: b.notYet()}
+	if previous != nil {
+		if previous.State.Terminated != nil {
+			s = *previous
+		}
+		s.RestartCount = previous.RestartCount
+		s.LastTerminationState = previous.LastTerminationState
+	}
+	if b.in.Observed == nil {
+		return s
+	}
+	// An init container's remains may be cleared away once its work is done.
+	if b.init && !isSidecar(c) && s.State.Waiting != nil && regularCreated(b.in) {
+		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			Reason:  reasonCompleted,
+			Message: "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally",
+		}}
+		return s
+	}
+	if b.vanished(c.Name, previous) {
+		// Not waiting alone: that would put a pod that ran back to Pending.
+		// Unlike the kubelet, an older termination is replaced: this one is newer.
+		s.LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			Reason:   ReasonStatusUnknown,
+			Message:  "The container could not be located when the pod was deleted.  The container used to be Running",
+			ExitCode: lostExitCode,
+		}}
+		s.RestartCount = max(s.RestartCount, b.in.Record.RestartCounts[c.Name]) + 1
+	}
+	return s
+}
+
+// vanished reports whether the container ran when it was last looked at; after
+// a restart of the daemon the record is the only witness.
+func (b *builder) vanished(name string, previous *v1.ContainerStatus) bool {
+	if previous != nil {
+		return previous.State.Running != nil
+	}
+	_, ran := b.in.Record.Ready[name]
+	return ran && !b.in.Record.Terminal()
+}
+
+// notYet is the state of a container that was not created yet.
+func (b *builder) notYet() v1.ContainerState {
+	w := &v1.ContainerStateWaiting{Reason: ReasonCreating}
+	if len(b.in.Pod.Spec.InitContainers) > 0 {
+		w.Reason = ReasonInitializing
+	}
+	return v1.ContainerState{Waiting: w}
+}
+
+// overrideWaiting shows why a container that should run could not be started.
+func (b *builder) overrideWaiting(c *v1.Container, s *v1.ContainerStatus) {
+	w, ok := b.in.Waiting[c.Name]
+	if !ok || s.State.Running != nil || b.in.Record.Terminal() {
+		return
+	}
+	if end := s.State.Terminated; end != nil {
+		done := b.init && !isSidecar(c) && end.ExitCode == 0
+		if done || !restartable(b.in.Pod, c, end.ExitCode) {
+			return
+		}
+		s.LastTerminationState = s.State
+	}
+	s.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: w.Reason, Message: w.Message}}
+}
+
+// settleEnd gives an end to a container of a pod that has ended but whose own
+// end was not seen: its remains may have been cleared away before a restart of
+// the daemon. A container that never started keeps waiting, as the kubelet's.
+func (b *builder) settleEnd(s, previous *v1.ContainerStatus) {
+	if s.State.Terminated != nil {
+		return
+	}
+	if b.in.Record.Phase == v1.PodSucceeded {
+		// Known from the phase: all of them exited with 0.
+		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reasonCompleted}}
+		return
+	}
+	if !b.in.Ended {
+		return
+	}
+	started := s.ContainerID != "" || s.RestartCount > 0 || s.LastTerminationState.Terminated != nil ||
+		previous != nil && previous.State.Running != nil
+	if started {
+		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			Reason:      ReasonStatusUnknown,
+			Message:     "The container could not be located when the pod was terminated",
+			ExitCode:    lostExitCode,
+			ContainerID: s.ContainerID,
+		}}
+	}
+}
+
+// probe fills in started and ready. A container without probes is started when
+// it runs and ready when it has started.
+func (b *builder) probe(c *v1.Container, newest *cri.Container, s *v1.ContainerStatus) {
+	started, ready := false, false
+	if s.State.Running != nil {
+		started, ready = true, true
+		if v, ok := b.in.Started[newest.ID]; ok {
+			started = v
+		}
+		if v, ok := b.in.Ready[newest.ID]; ok {
+			ready = v
+		}
+		ready = ready && started
+	}
+	if b.init && !isSidecar(c) {
+		ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+	}
+	s.Started, s.Ready = &started, ready
+}
+
+// lastOf is the last termination as far as the previous status tells it.
+func lastOf(previous *v1.ContainerStatus, id string) v1.ContainerState {
+	if previous.ContainerID != id && previous.State.Terminated != nil {
+		return v1.ContainerState{Terminated: previous.State.Terminated}
+	}
+	return previous.LastTerminationState
+}
+
+func regularCreated(in Input) bool {
+	for i := range in.Observed.Containers {
+		if isRegular(in.Pod, in.Observed.Containers[i].Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// idLike gives id the scheme of another ID.
+func idLike(other, id string) string {
+	if scheme, _, ok := strings.Cut(other, "://"); ok {
+		return scheme + "://" + id
+	}
+	return id
+}
+
+func orZero(t time.Time) metav1.Time {
+	if t.IsZero() {
+		return metav1.Time{}
+	}
+	return *seconds(t)
+}
+
+// clip bounds a message without splitting a rune.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "")
+}

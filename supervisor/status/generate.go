@@ -1,0 +1,105 @@
+package status
+
+import (
+	"net/netip"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Generate is the status of a pod. It is pure: the same Input gives the same
+// status. The phases, conditions, reasons and messages are the kubelet's, but
+// where a comment says otherwise.
+func Generate(in Input) v1.PodStatus {
+	st := v1.PodStatus{
+		ObservedGeneration: in.Pod.Generation,
+		QOSClass:           QOSClass(in.Pod),
+		StartTime:          startTime(in),
+	}
+	if in.Refused == nil || in.Observed != nil && len(in.Observed.Containers) > 0 {
+		st.InitContainerStatuses = initStatuses(in)
+		st.ContainerStatuses = regularStatuses(in)
+	}
+	st.Phase, st.Reason, st.Message = settlePhase(in, &st)
+	setIPs(in, &st)
+	st.Conditions = conditions(in, &st)
+	return st
+}
+
+// settlePhase puts what has been decided above what the containers show.
+func settlePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
+	if in.Record.Terminal() {
+		return in.Record.Phase, in.Record.Reason, in.Record.Message
+	}
+	if in.Terminal != nil {
+		return in.Terminal.Phase, in.Terminal.Reason, in.Terminal.Message
+	}
+	if in.Refused != nil {
+		return v1.PodFailed, in.Refused.Reason, "Pod was rejected: " + in.Refused.Message
+	}
+	phase := phaseOf(in.Pod, st, initialized(in))
+	if phase != v1.PodPending {
+		return phase, "", ""
+	}
+	// The kubelet tells of these by events alone. Whoever looks at a pod that
+	// does not start should not have to go elsewhere for the reason.
+	if in.WaitingFor != nil {
+		return phase, in.WaitingFor.Reason, in.WaitingFor.Message
+	}
+	if w, ok := in.Waiting[""]; ok {
+		return phase, w.Reason, w.Message
+	}
+	return phase, "", ""
+}
+
+func startTime(in Input) *metav1.Time {
+	switch {
+	case !in.Record.StartTime.IsZero():
+		return seconds(in.Record.StartTime)
+	case in.Previous != nil && in.Previous.StartTime != nil:
+		return in.Previous.StartTime
+	}
+	return seconds(in.Now)
+}
+
+// seconds is a time as the API carries it.
+func seconds(t time.Time) *metav1.Time {
+	at := metav1.NewTime(t).Rfc3339Copy()
+	return &at
+}
+
+// setIPs fills in the addresses: the first of the node's primary family, then
+// the first of the other.
+func setIPs(in Input, st *v1.PodStatus) {
+	for _, ip := range in.HostIPs {
+		st.HostIPs = append(st.HostIPs, v1.HostIP{IP: ip})
+	}
+	if len(st.HostIPs) > 0 {
+		st.HostIP = st.HostIPs[0].IP
+	}
+	var ips []string
+	switch {
+	case in.Pod.Spec.HostNetwork:
+		ips = in.HostIPs
+	case in.Observed != nil:
+		ips = in.Observed.IPs
+	}
+	primary6 := len(in.HostIPs) > 0 && is6(in.HostIPs[0])
+	for _, family6 := range []bool{primary6, !primary6} {
+		for _, ip := range ips {
+			if addr, err := netip.ParseAddr(ip); err == nil && addr.Unmap().Is6() == family6 {
+				st.PodIPs = append(st.PodIPs, v1.PodIP{IP: ip})
+				break
+			}
+		}
+	}
+	if len(st.PodIPs) > 0 {
+		st.PodIP = st.PodIPs[0].IP
+	}
+}
+
+func is6(ip string) bool {
+	addr, err := netip.ParseAddr(ip)
+	return err == nil && addr.Unmap().Is6()
+}

@@ -1,0 +1,101 @@
+package status
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// Record is what the runtime cannot tell of a pod after the daemon or the
+// machine was restarted. The zero Record is that of a pod never seen before.
+type Record struct {
+	// StartTime is when the daemon first took the pod up.
+	StartTime time.Time `json:"startTime,omitzero"`
+	// Phase, Reason and Message are set once the phase is terminal. A
+	// terminal phase stays until NewRun.
+	Phase   v1.PodPhase `json:"phase,omitempty"`
+	Reason  string      `json:"reason,omitempty"`
+	Message string      `json:"message,omitempty"`
+	// RestartCounts by container name are the least that the next status says.
+	RestartCounts map[string]int32 `json:"restartCounts,omitempty"`
+	// Backoff is the crash-loop step by container name.
+	Backoff map[string]cri.BackoffStep `json:"backoff,omitempty"`
+	// Ready by container name holds the containers that run, with their last
+	// readiness.
+	Ready map[string]ReadyRecord `json:"ready,omitempty"`
+	// Runs counts how often the pod was run again under its UID.
+	Runs int `json:"runs,omitempty"`
+}
+
+// ReadyRecord is the last readiness of one container instance.
+type ReadyRecord struct {
+	ContainerID string `json:"containerID"`
+	Ready       bool   `json:"ready"`
+	Started     bool   `json:"started"`
+}
+
+// Observe is the record with what the generated status adds to it. It is the
+// only way in which a terminal phase gets into a record, and so the only one
+// in which Generate comes to keep it.
+func (r Record) Observe(st *v1.PodStatus) Record {
+	if r.StartTime.IsZero() && st.StartTime != nil {
+		r.StartTime = st.StartTime.Time
+	}
+	if terminal(st.Phase) {
+		r.Phase, r.Reason, r.Message = st.Phase, st.Reason, st.Message
+	}
+	counts := make(map[string]int32, len(st.ContainerStatuses))
+	ready := make(map[string]ReadyRecord, len(st.ContainerStatuses))
+	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			if c.RestartCount > 0 {
+				counts[c.Name] = c.RestartCount
+			}
+			if c.State.Running != nil {
+				ready[c.Name] = ReadyRecord{
+					ContainerID: bareID(c.ContainerID),
+					Ready:       c.Ready,
+					Started:     c.Started != nil && *c.Started,
+				}
+			}
+		}
+	}
+	r.RestartCounts, r.Ready = orNil(counts), orNil(ready)
+	return r
+}
+
+// NewRun is the record with which the pod is run again under its UID: the
+// terminal phase is gone, the restart counts go on. The last published status
+// must be taken as it is; it does not bring the phase back.
+func (r Record) NewRun() Record {
+	r.Phase, r.Reason, r.Message = "", "", ""
+	r.StartTime = time.Time{}
+	r.Runs++
+	r.RestartCounts = maps.Clone(r.RestartCounts)
+	return r
+}
+
+// Terminal reports whether the pod has ended for good in this run.
+func (r Record) Terminal() bool { return terminal(r.Phase) }
+
+// bareID is a container ID without the API's scheme.
+func bareID(id string) string {
+	if _, bare, ok := strings.Cut(id, "://"); ok {
+		return bare
+	}
+	return id
+}
+
+func terminal(p v1.PodPhase) bool { return p == v1.PodFailed || p == v1.PodSucceeded }
+
+func orNil[M ~map[K]V, K comparable, V any](m M) M {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}

@@ -1,0 +1,148 @@
+package status
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// recordVersion is the version of a record file's form. A file of another
+// version is taken as damaged: it costs history, never a pod.
+const recordVersion = 1
+
+// maxRecord bounds what is read of a record file, in bytes.
+const maxRecord = 1 << 20
+
+type recordFile struct {
+	Version int `json:"version"`
+	Record
+}
+
+// Records keeps one small file a pod. What is saved survives a kill of the
+// daemon and a loss of power: a file is either the old or the new one.
+// It is safe for concurrent use, calls for one UID being in order.
+type Records struct {
+	dir string
+	log *slog.Logger
+
+	mu      sync.Mutex
+	written map[types.UID][]byte // what the file is known to hold
+}
+
+// OpenRecords uses the folder dir, which it makes with mode 0700 if needed.
+func OpenRecords(dir string, log *slog.Logger) (*Records, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot keep pod records: %w", err)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Records{dir: dir, log: log, written: map[types.UID][]byte{}}, nil
+}
+
+// Load is the record of a pod. A missing one is empty; so is a damaged one,
+// with a warning in the log.
+func (r *Records) Load(uid types.UID) Record {
+	path, err := r.path(uid)
+	if err != nil {
+		r.log.Warn("pod record ignored", "uid", uid, "error", err)
+		return Record{}
+	}
+	data, err := read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Record{}
+	}
+	var file recordFile
+	if err == nil {
+		err = json.Unmarshal(data, &file)
+	}
+	if err == nil && file.Version != recordVersion {
+		err = fmt.Errorf("version %d, this daemon knows version %d", file.Version, recordVersion)
+	}
+	if err != nil {
+		r.log.Warn("pod record is damaged: the pod's history starts anew", "file", path, "error", err)
+		return Record{}
+	}
+	r.remember(uid, data)
+	return file.Record
+}
+
+// Save writes the record if it differs from what the file holds, with mode
+// 0600, fsync and rename. It reports whether it wrote.
+func (r *Records) Save(uid types.UID, rec Record) (bool, error) {
+	path, err := r.path(uid)
+	if err != nil {
+		return false, err
+	}
+	data, err := json.Marshal(recordFile{Version: recordVersion, Record: rec})
+	if err != nil {
+		return false, fmt.Errorf("cannot write pod record %s: %w", path, err)
+	}
+	r.mu.Lock()
+	same := bytes.Equal(r.written[uid], data)
+	r.mu.Unlock()
+	if same {
+		return false, nil
+	}
+	if err := replace(path, data); err != nil {
+		return false, fmt.Errorf("cannot write pod record %s: %w", path, err)
+	}
+	r.remember(uid, data)
+	return true, nil
+}
+
+// Delete forgets a pod; that there is no record is no error.
+func (r *Records) Delete(uid types.UID) error {
+	path, err := r.path(uid)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	delete(r.written, uid)
+	r.mu.Unlock()
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove pod record: %w", err)
+	}
+	return nil
+}
+
+// UIDs are the pods that have a record, so that those of pods long gone can be
+// deleted. Remains of a write that was cut short are removed on the way.
+func (r *Records) UIDs() ([]types.UID, error) {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list pod records: %w", err)
+	}
+	var uids []types.UID
+	for _, e := range entries {
+		if uid, ok := strings.CutSuffix(e.Name(), ".json"); ok {
+			uids = append(uids, types.UID(uid))
+		}
+	}
+	return uids, nil
+}
+
+func (r *Records) remember(uid types.UID, data []byte) {
+	r.mu.Lock()
+	r.written[uid] = data
+	r.mu.Unlock()
+}
+
+// path refuses what could lead out of the folder. UIDs are validated before
+// they get here; this is the last line before a file is written as root.
+func (r *Records) path(uid types.UID) (string, error) {
+	name := string(uid)
+	if name == "" || strings.ContainsAny(name, "/\\\x00") || strings.HasPrefix(name, ".") {
+		return "", fmt.Errorf("cannot keep a pod record: %q is no valid UID", name)
+	}
+	return filepath.Join(r.dir, name+".json"), nil
+}
