@@ -1,0 +1,121 @@
+package preflight
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// kubeletDefaultEndpoint is where a kubelet looks for its runtime if neither
+// flag nor config names one (v1.36).
+const kubeletDefaultEndpoint = "/run/containerd/containerd.sock"
+
+// KubeletError says that a kubelet runs on the runtime that podstead is to use.
+type KubeletError struct {
+	PID      int
+	Endpoint string
+}
+
+// Error names the process and the ways out.
+func (e *KubeletError) Error() string {
+	return fmt.Sprintf("a kubelet (pid %d) runs on the container runtime %s and would kill every pod of podstead, since it does not know them; "+
+		"stop it (systemctl disable --now kubelet), or give podstead a runtime of its own with --container-runtime-endpoint", e.PID, e.Endpoint)
+}
+
+// CheckKubelet returns a *KubeletError if a kubelet in the process table under
+// proc uses the runtime behind endpoint. Processes that cannot be read, or that
+// end meanwhile, are passed over.
+func CheckKubelet(proc, endpoint string) error {
+	entries, err := os.ReadDir(proc)
+	if err != nil {
+		return fmt.Errorf("cannot look for a kubelet: %w", err)
+	}
+	want := socketIdentity(endpoint)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		args := commandLine(filepath.Join(proc, e.Name(), "cmdline"))
+		if len(args) == 0 || filepath.Base(args[0]) != "kubelet" {
+			continue
+		}
+		used := kubeletEndpoint(args[1:], filepath.Join(proc, e.Name()))
+		if socketIdentity(used) == want {
+			return &KubeletError{PID: pid, Endpoint: endpoint}
+		}
+	}
+	return nil
+}
+
+func commandLine(path string) []string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
+}
+
+// kubeletEndpoint follows the kubelet's order: flag, config file, default.
+func kubeletEndpoint(args []string, proc string) string {
+	if e := flagValue(args, "container-runtime-endpoint"); e != "" {
+		return e
+	}
+	if file := flagValue(args, "config"); file != "" {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(proc, "cwd", file)
+		}
+		if e := configEndpoint(file); e != "" {
+			return e
+		}
+	}
+	return kubeletDefaultEndpoint
+}
+
+func configEndpoint(file string) string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	var c struct {
+		ContainerRuntimeEndpoint string `json:"containerRuntimeEndpoint"`
+	}
+	if yaml.Unmarshal(data, &c) != nil {
+		return ""
+	}
+	return c.ContainerRuntimeEndpoint
+}
+
+// flagValue finds --name value and --name=value, with one dash or two; the
+// last one counts.
+func flagValue(args []string, name string) string {
+	value := ""
+	for i, a := range args {
+		key, v, joined := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(a, "-"), "-"), "=")
+		switch {
+		case key != name || !strings.HasPrefix(a, "-"):
+		case joined:
+			value = v
+		case i+1 < len(args):
+			value = args[i+1]
+		}
+	}
+	return value
+}
+
+// socketIdentity makes two spellings of one socket equal: scheme, symlinks
+// (/var/run is one to /run on most hosts).
+func socketIdentity(endpoint string) string {
+	path := strings.TrimPrefix(endpoint, "unix://")
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return filepath.Clean(path)
+}
