@@ -23,6 +23,17 @@ const (
 	Containerd24 Kind = "containerd-2.4"
 )
 
+// Binary is the path of the runtime's program.
+func (k Kind) Binary() string {
+	if k == Containerd24 {
+		return newContainerd("containerd")
+	}
+	return "/usr/bin/containerd"
+}
+
+// Path is the PATH of a process that is to find the runtime's programs and runc.
+func (k Kind) Path() string { return filepath.Dir(k.Binary()) + ":/usr/sbin:/usr/bin:/sbin:/bin" }
+
 // Kinds are all kinds of runtime.
 func Kinds() []Kind { return []Kind{Containerd16, Containerd24} }
 
@@ -79,16 +90,12 @@ func (r *Runtime) Dir() string { return r.dir }
 
 // Start starts a runtime that was killed, and waits until it and its network are ready.
 func (r *Runtime) Start(ctx context.Context) error {
-	bin := "/usr/bin/containerd"
-	if r.Kind == Containerd24 {
-		bin = newContainerd("containerd")
-		if _, err := os.Stat(bin); err != nil {
-			return fmt.Errorf("missing: %s\nrun: make setup", bin)
-		}
+	bin := r.Kind.Binary()
+	if _, err := os.Stat(bin); err != nil {
+		return fmt.Errorf("missing: %s\nrun: make setup", bin)
 	}
 	cmd := exec.Command(bin, "--config", filepath.Join(r.dir, "config.toml"))
-	// The shim is looked up next to containerd, then on the path.
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":/usr/sbin:/usr/bin:/sbin:/bin")
+	cmd.Env = append(os.Environ(), "PATH="+r.Kind.Path())
 	p, err := start(cmd, filepath.Join(r.dir, "containerd.log"))
 	if err != nil {
 		return err

@@ -196,3 +196,12 @@ func (c *CRI) StartContainer(ctx context.Context, p *BarePod, attempt uint32) er
 	_, err = c.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: p.Container})
 	return err
 }
+
+// Version is the runtime's name and version.
+func (c *CRI) Version(ctx context.Context) (string, error) {
+	v, err := c.Runtime.Version(ctx, &runtimeapi.VersionRequest{})
+	if err != nil {
+		return "", err
+	}
+	return v.RuntimeName + " " + v.RuntimeVersion, nil
+}

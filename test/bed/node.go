@@ -32,6 +32,8 @@ type Node struct {
 	Args []string
 	// Binary is the daemon's program, Product() unless it is set.
 	Binary string
+	// Env is added to the daemon's environment.
+	Env []string
 	// Endpoint is the runtime's; empty lets the daemon find or start one.
 	Endpoint string
 
@@ -81,7 +83,11 @@ func (n *Node) Flags(more ...string) []string {
 }
 
 // Command is the daemon's program with arguments, such as another command of it.
-func (n *Node) Command(args ...string) *exec.Cmd { return exec.Command(n.Binary, args...) }
+func (n *Node) Command(args ...string) *exec.Cmd {
+	cmd := exec.Command(n.Binary, args...)
+	cmd.Env = append(os.Environ(), n.Env...)
+	return cmd
+}
 
 // Launch starts the daemon and does not wait for anything.
 func (n *Node) Launch() error {

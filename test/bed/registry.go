@@ -110,8 +110,12 @@ func (r *Registry) fill() error {
 	if err != nil {
 		return err
 	}
-	for ref, img := range map[string]containerimage.Image{PauseImage: pause, BusyboxImage: busybox} {
-		if err := r.Push(ref, img); err != nil {
+	if err := r.Push(BusyboxImage, busybox); err != nil {
+		return err
+	}
+	// The bed's own and those that runtimes ask for when nobody tells them.
+	for _, ref := range []string{PauseImage, "registry.k8s.io/pause:3.6", "registry.k8s.io/pause:3.10.2"} {
+		if err := r.Push(ref, pause); err != nil {
 			return err
 		}
 	}

@@ -107,6 +107,7 @@ WantedBy=multi-user.target
 		"etc/hostname":                               "sd\n",
 	}
 	if private {
+		files["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = bed.HostsTOML(registry.Addr())
 		delete(files, "etc/containerd/config.toml")
 		delete(files, "etc/cni/net.d/10-bed.conflist")
 	}
@@ -176,9 +177,9 @@ func (s *machine) node() *node {
 	}
 	var socket string
 	await(s.t, "the runtime's socket is there", func() error {
-		for _, at := range []string{"run/containerd/containerd.sock", "run/podstead/*/containerd.sock", "run/podstead/containerd.sock", "var/lib/podstead/*/containerd.sock"} {
-			if found, _ := filepath.Glob(filepath.Join(fmt.Sprintf("/proc/%d/root", s.pid), at)); len(found) == 1 {
-				socket = found[0]
+		for _, at := range []string{"run/containerd/containerd.sock", privateSocket} {
+			socket = filepath.Join(fmt.Sprintf("/proc/%d/root", s.pid), at)
+			if _, err := os.Stat(socket); err == nil {
 				return nil
 			}
 		}

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// privateSocket is where podstead's own containerd listens.
+const privateSocket = "/run/podstead/containerd/containerd.sock"
+
+// On a box where no runtime runs but containerd is installed one command is
+// enough. The containerd that it starts outlives it, is found again, and is started
+// anew when it dies; containers outlive both.
+func TestPrivateRuntime(t *testing.T) {
+	t.Parallel()
+	for _, kind := range bed.Kinds() {
+		t.Run(string(kind), func(t *testing.T) { // one after the other: there is one private runtime a host
+			n := privateNode(t, kind)
+			n.put("p.yaml", sleeper("p", "one"))
+			n.start()
+			p := n.awaitRunning("p")
+			n.awaitReady("p")
+			runtime := n.runtimePid()
+
+			if version, err := n.rt.CRI.Version(t.Context()); err != nil || !strings.Contains(version, strings.TrimPrefix(string(kind), "containerd-")) {
+				t.Errorf("the runtime is %s (%v), want %s", version, err, kind)
+			}
+			n.restart()
+			n.awaitReady("p")
+			n.mustBe("p", p)
+			if now := n.runtimePid(); now != runtime {
+				t.Errorf("containerd was %d, is %d after the daemon's death", runtime, now)
+			}
+
+			kill(t, runtime)
+			runtime = n.awaitOtherRuntime(runtime)
+			n.put("q.yaml", sleeper("q", "one"))
+			n.awaitRunning("q")
+			n.mustBe("p", p)
+
+			n.Kill()
+			kill(t, runtime)
+			n.start()
+			n.awaitOtherRuntime(runtime)
+			n.awaitReady("p")
+			n.mustBe("p", p)
+			if err := n.Stop(); err != nil {
+				t.Error(err)
+			}
+			n.mustBe("p", p)
+		})
+	}
+}
+
+// privateNode is a node without an endpoint; its runtime ends with the test.
+func privateNode(t *testing.T, kind bed.Kind) *node {
+	t.Helper()
+	b, err := bed.NewNode(nodeName(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Env = []string{"PATH=" + kind.Path()}
+	writeAll(t, filepath.Join(b.Root, "containerd/certs.d/_default"), map[string]string{"hosts.toml": bed.HostsTOML(registry.Addr())})
+	cri, err := bed.DialCRI(privateSocket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{Node: b, t: t, rt: &bed.Runtime{Kind: kind, Socket: privateSocket, CRI: cri}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("end of the daemon's log:\n%s", lastLines(n.Log(), 40))
+		}
+		n.Kill()
+		if pid, err := listener(privateSocket); err == nil {
+			n.removePods()
+			kill(t, pid)
+		}
+		_ = cri.Close()
+	})
+	return n
+}
+
+func (n *node) runtimePid() int {
+	n.t.Helper()
+	pid, err := listener(privateSocket)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return pid
+}
+
+func (n *node) awaitOtherRuntime(old int) int {
+	n.t.Helper()
+	var now int
+	n.await("the private containerd is started again", func() error {
+		var err error
+		if now, err = listener(privateSocket); err == nil && now == old {
+			err = errors.New("it is the old one")
+		}
+		return err
+	})
+	return now
+}
+
+// listener is the process that listens on a unix socket.
+func listener(socket string) (int, error) {
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return 0, err
+	}
+	if credErr != nil {
+		return 0, credErr
+	}
+	return int(cred.Pid), nil
+}
+
+// kill ends a process at once and waits until it has ended.
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	await(t, fmt.Sprintf("process %d has ended", pid), func() error {
+		if alive(pid) {
+			return errors.New("it has not")
+		}
+		return nil
+	}, 10*time.Second)
+}
