@@ -1,0 +1,146 @@
+package critest
+
+import (
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// eventHub is the event streams.
+type eventHub struct {
+	on           bool
+	muted        bool
+	drop, double int
+	streams      map[*eventStream]struct{}
+}
+
+type eventStream struct {
+	queue []*runtimeapi.ContainerEventResponse
+	wake  chan struct{} // capacity 1
+	ended bool
+}
+
+// SetEvents switches the container event stream on or off. Off, which it is
+// at first, the call is Unimplemented, as in containerd 1.6, and streams end.
+func (f *Fake) SetEvents(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events.on = on
+	if !on {
+		f.events.end()
+	}
+}
+
+// DropEvents loses the next n events, all while n is negative.
+func (f *Fake) DropEvents(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events.drop = n
+}
+
+// DoubleEvents sends the next n events twice, all while n is negative.
+func (f *Fake) DoubleEvents(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events.double = n
+}
+
+// BreakEvents ends all streams with an error; the connections stay.
+func (f *Fake) BreakEvents() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events.end()
+}
+
+// Streams is how many event streams are open.
+func (f *Fake) Streams() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.events.streams)
+}
+
+func (s *runtimeServer) GetContainerEvents(_ *runtimeapi.GetEventsRequest, out grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
+	f := s.f
+	stream := &eventStream{wake: make(chan struct{}, 1)}
+	f.mu.Lock()
+	if !f.events.on {
+		f.mu.Unlock()
+		return status.Error(codes.Unimplemented, "unknown method GetContainerEvents")
+	}
+	if f.events.streams == nil {
+		f.events.streams = map[*eventStream]struct{}{}
+	}
+	f.events.streams[stream] = struct{}{}
+	f.touch()
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.events.streams, stream)
+		f.touch()
+	}()
+	for {
+		select {
+		case <-stream.wake:
+		case <-out.Context().Done():
+			return status.FromContextError(out.Context().Err()).Err()
+		}
+		f.mu.Lock()
+		queue, ended := stream.queue, stream.ended
+		stream.queue = nil
+		f.mu.Unlock()
+		for _, e := range queue {
+			if err := out.Send(e); err != nil {
+				return err
+			}
+		}
+		if ended {
+			return status.Error(codes.Unavailable, "event stream broke")
+		}
+	}
+}
+
+// emit sends an event to all streams; b is nil where the runtime does not
+// find the sandbox any more. The lock is held.
+func (f *Fake) emit(kind runtimeapi.ContainerEventType, id string, b *sandbox) {
+	if len(f.events.streams) == 0 || f.events.muted {
+		return
+	}
+	if f.events.drop != 0 {
+		f.events.drop--
+		return
+	}
+	e := &runtimeapi.ContainerEventResponse{ContainerId: id, ContainerEventType: kind, CreatedAt: f.now().UnixNano()}
+	if b != nil {
+		e.PodSandboxStatus = b.status()
+		for _, c := range b.members {
+			e.ContainersStatuses = append(e.ContainersStatuses, c.status())
+		}
+	}
+	copies := 1
+	if f.events.double != 0 {
+		f.events.double--
+		copies = 2
+	}
+	for stream := range f.events.streams {
+		for range copies {
+			stream.queue = append(stream.queue, e)
+		}
+		stream.signal()
+	}
+}
+
+func (h *eventHub) end() {
+	for stream := range h.streams {
+		stream.ended = true
+		stream.signal()
+	}
+}
+
+func (s *eventStream) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,154 @@
+package critest
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// Instance is the cri.LabelInstance of the clients that a Fake makes.
+const Instance = "critest"
+
+// Fake is a container runtime. Its methods are what a test says and asks; the
+// calls of CRI come in over gRPC. All may be used at the same time.
+type Fake struct {
+	grpc *grpc.Server
+	net  network
+
+	mu         sync.Mutex
+	closed     bool
+	changed    chan struct{} // closed at the next change; nil while nobody waits
+	serial     uint64
+	lastTime   time.Time
+	sandboxes  map[string]*sandbox
+	containers map[string]*container
+	names      map[string]string // reserved name to ID
+
+	runtime conditions
+	images  imageStore
+	faults  faultTable
+	lists   listing
+	events  eventHub
+	record  recorder
+	script  script
+}
+
+// New starts a fake that ends with the test. Inside a synctest bubble it must
+// be made in the bubble.
+func New(t testing.TB) *Fake {
+	t.Helper()
+	f := Start()
+	t.Cleanup(f.Close)
+	return f
+}
+
+// Start starts a fake that whoever calls must Close. It has every image, no
+// event stream and a ready network.
+func Start() *Fake {
+	f := &Fake{
+		sandboxes:  map[string]*sandbox{},
+		containers: map[string]*container{},
+		names:      map[string]string{},
+		runtime:    readyConditions(),
+		images:     newImageStore(),
+		record:     newRecorder(),
+		script:     newScript(),
+	}
+	f.grpc = grpc.NewServer(
+		grpc.MaxRecvMsgSize(16<<20),
+		grpc.MaxSendMsgSize(16<<20),
+		grpc.UnaryInterceptor(f.interceptUnary),
+		grpc.StreamInterceptor(f.interceptStream),
+		grpc.WaitForHandlers(true),
+	)
+	runtimeapi.RegisterRuntimeServiceServer(f.grpc, &runtimeServer{f: f})
+	runtimeapi.RegisterImageServiceServer(f.grpc, &imageServer{f: f})
+	f.serveMemory()
+	return f
+}
+
+// Close ends every call and connection, and returns when they have ended. A
+// second one does nothing.
+func (f *Fake) Close() {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return
+	}
+	f.closed = true
+	f.faults.releaseAll()
+	f.images.releaseAll()
+	f.touch()
+	f.mu.Unlock()
+	f.grpc.Stop()
+	f.net.wait()
+}
+
+// Client is a client of this runtime with the given instance, or Instance if
+// none is given. It is closed with the test, before the fake.
+func (f *Fake) Client(t testing.TB, instance ...string) *cri.Client {
+	t.Helper()
+	options := f.Options()
+	if len(instance) > 0 {
+		options.Instance = instance[0]
+	}
+	c, err := cri.Dial(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Options are those with which cri.Dial reaches this fake over memory.
+func (f *Fake) Options() cri.Options {
+	return cri.Options{
+		Endpoint:    "unix:///run/critest.sock",
+		Instance:    Instance,
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(f.dialMemory)},
+	}
+}
+
+// touch wakes whoever waits for a change. The lock is held.
+func (f *Fake) touch() {
+	if f.changed != nil {
+		close(f.changed)
+		f.changed = nil
+	}
+}
+
+// now is the time, but never the same twice: what was made later is newer,
+// also where a bubble's clock stands still. The lock is held.
+func (f *Fake) now() time.Time {
+	now := time.Now()
+	if !now.After(f.lastTime) {
+		now = f.lastTime.Add(1)
+	}
+	f.lastTime = now
+	return now
+}
+
+// newID is a new ID of 64 hex digits. The lock is held.
+func (f *Fake) newID() string {
+	f.serial++
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], f.serial)
+	sum := sha256.Sum256(n[:])
+	return hex.EncodeToString(sum[:])
+}
+
+// newIP is the address of the next sandbox. The lock is held.
+func (f *Fake) newIP() string {
+	f.serial++
+	n := f.serial
+	return fmt.Sprintf("10.%d.%d.%d", 88+n/(250*250)%100, n/250%250, 1+n%250)
+}

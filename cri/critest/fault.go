@@ -1,0 +1,266 @@
+package critest
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Fault is what goes wrong with a call. Its kinds may be joined; they apply in
+// the order of the fields.
+type Fault struct {
+	// Times is how many calls it hits: 0 is one, negative is all. Skip lets
+	// that many pass first.
+	Times, Skip int
+	// Pod, Container and Image, if not empty, are the names of those that
+	// the call is about; other calls pass.
+	Pod, Container, Image string
+
+	// Delay makes the call take longer before its effect.
+	Delay time.Duration
+	// Hang holds the call before its effect until Injected.Release or until
+	// the caller is gone; in the latter case it has no effect.
+	Hang bool
+	// Late is Hang, but the effect comes at the release even if the caller
+	// has gone: the runtime did not notice.
+	Late bool
+	// Before is the error instead of an effect.
+	Before error
+	// HangAfter holds the answer after the effect, until Release or until
+	// the caller is gone.
+	HangAfter bool
+	// DisconnectAfter breaks all connections after the effect, Disconnect
+	// instead of it.
+	Disconnect, DisconnectAfter bool
+	// After is the error after the effect: the lost answer.
+	After error
+}
+
+// Err is an error of the runtime with a code, for Before and After.
+func Err(code codes.Code, message string) error { return status.Error(code, message) }
+
+// errLost is what the client of a broken connection does not even see.
+var errLost = status.Error(codes.Unavailable, "connection lost")
+
+// Injected is a Fault that was injected.
+type Injected struct {
+	*Hold
+	f      *Fake
+	method string
+	fault  Fault
+	left   int // negative: for ever
+	skip   int
+	hits   int
+}
+
+// Hits is how many calls it has hit.
+func (i *Injected) Hits() int {
+	i.f.mu.Lock()
+	defer i.f.mu.Unlock()
+	return i.hits
+}
+
+// Remove ends it and releases what it holds.
+func (i *Injected) Remove() {
+	i.f.mu.Lock()
+	i.left = 0
+	i.f.mu.Unlock()
+	i.Release()
+}
+
+// faultTable is the faults in the order of their injection; the first that
+// fits a call hits it.
+type faultTable struct {
+	injected []*Injected
+	latency  map[string]time.Duration
+}
+
+// Inject makes calls of a method ("StartContainer"; "*" is every method) go
+// wrong.
+func (f *Fake) Inject(method string, fault Fault) *Injected {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := &Injected{Hold: newHold(), f: f, method: method, fault: fault, left: fault.Times, skip: fault.Skip}
+	if i.left == 0 {
+		i.left = 1
+	}
+	f.faults.injected = append(f.faults.injected, i)
+	return i
+}
+
+// Latency makes each call of a method ("*" for those with no latency of their
+// own) take this long before its effect.
+func (f *Fake) Latency(method string, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.faults.latency == nil {
+		f.faults.latency = map[string]time.Duration{}
+	}
+	f.faults.latency[method] = d
+}
+
+// releaseAll lets every held call go. The fake's lock is held.
+func (t *faultTable) releaseAll() {
+	for _, i := range t.injected {
+		i.left = 0
+		i.Release()
+	}
+}
+
+// hit counts a call and finds the fault that hits it, if any.
+func (f *Fake) hit(method string, request any) (*Injected, time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	about := f.about(request)
+	f.record.call(method, about)
+	f.touch()
+	latency, ok := f.faults.latency[method]
+	if !ok {
+		latency = f.faults.latency["*"]
+	}
+	for _, i := range f.faults.injected {
+		if i.left == 0 || (i.method != method && i.method != "*") || !about.fits(i.fault) {
+			continue
+		}
+		if i.skip > 0 {
+			i.skip--
+			continue
+		}
+		if i.left > 0 {
+			i.left--
+		}
+		i.hits++
+		return i, latency
+	}
+	return nil, latency
+}
+
+func (f *Fake) interceptUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	injected, latency := f.hit(method(info.FullMethod), request)
+	if err := pause(ctx, latency); err != nil {
+		return nil, err
+	}
+	if injected == nil {
+		return handle(ctx, request)
+	}
+	if err := injected.before(ctx); err != nil {
+		return nil, err
+	}
+	answer, err := handle(ctx, request)
+	return injected.after(ctx, answer, err)
+}
+
+func (f *Fake) interceptStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	injected, latency := f.hit(method(info.FullMethod), nil)
+	if err := pause(stream.Context(), latency); err != nil {
+		return err
+	}
+	if injected != nil {
+		if err := injected.before(stream.Context()); err != nil {
+			return err
+		}
+	}
+	return handle(server, stream)
+}
+
+func (i *Injected) before(ctx context.Context) error {
+	if err := pause(ctx, i.fault.Delay); err != nil {
+		return err
+	}
+	if i.fault.Hang {
+		if err := i.wait(ctx); err != nil {
+			return err
+		}
+	}
+	if i.fault.Late {
+		i.waitDeaf()
+	}
+	if i.fault.Disconnect {
+		i.f.Disconnect()
+		return errLost
+	}
+	return i.fault.Before
+}
+
+func (i *Injected) after(ctx context.Context, answer any, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	if i.fault.HangAfter {
+		if err := i.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if i.fault.DisconnectAfter {
+		i.f.Disconnect()
+		return nil, errLost
+	}
+	if i.fault.After != nil {
+		return nil, i.fault.After
+	}
+	return answer, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// method is the name behind the last slash.
+func method(full string) string {
+	for i := len(full) - 1; i >= 0; i-- {
+		if full[i] == '/' {
+			return full[i+1:]
+		}
+	}
+	return full
+}
+
+// subject is what a call is about, by name.
+type subject struct{ pod, container, image, id string }
+
+func (s subject) fits(fault Fault) bool {
+	return (fault.Pod == "" || fault.Pod == s.pod) &&
+		(fault.Container == "" || fault.Container == s.container) &&
+		(fault.Image == "" || normal(fault.Image) == normal(s.image))
+}
+
+// about finds the names behind a request's IDs. The lock is held.
+func (f *Fake) about(request any) subject {
+	var s subject
+	switch r := request.(type) {
+	case *runtimeapi.RunPodSandboxRequest:
+		s.pod = r.GetConfig().GetMetadata().GetName()
+	case *runtimeapi.CreateContainerRequest:
+		s.id = r.PodSandboxId
+		s.pod = r.GetSandboxConfig().GetMetadata().GetName()
+		s.container = r.GetConfig().GetMetadata().GetName()
+		s.image = r.GetConfig().GetImage().GetImage()
+	case interface{ GetPodSandboxId() string }:
+		s.id = r.GetPodSandboxId()
+		if b := f.sandboxes[s.id]; b != nil {
+			s.pod = b.config.GetMetadata().GetName()
+		}
+	case interface{ GetContainerId() string }:
+		s.id = r.GetContainerId()
+		if c := f.containers[s.id]; c != nil {
+			s.pod, s.container = c.sandbox.config.GetMetadata().GetName(), c.containerName()
+		}
+	case interface{ GetImage() *runtimeapi.ImageSpec }:
+		s.image = r.GetImage().GetImage()
+	}
+	return s
+}

@@ -1,0 +1,48 @@
+package critest
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc/status"
+)
+
+// Hold keeps calls waiting until it is released.
+type Hold struct {
+	once    sync.Once
+	release chan struct{}
+
+	reachedOnce sync.Once
+	reached     chan struct{}
+}
+
+func newHold() *Hold {
+	return &Hold{release: make(chan struct{}), reached: make(chan struct{})}
+}
+
+// Release lets all go on, now and later.
+func (h *Hold) Release() { h.once.Do(func() { close(h.release) }) }
+
+// Reached is closed when the first call waits.
+func (h *Hold) Reached() <-chan struct{} { return h.reached }
+
+// wait waits for the release or the end of the caller. A nil Hold waits for
+// nothing.
+func (h *Hold) wait(ctx context.Context) error {
+	if h == nil {
+		return nil
+	}
+	h.reachedOnce.Do(func() { close(h.reached) })
+	select {
+	case <-h.release:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// waitDeaf waits for the release even if the caller is gone.
+func (h *Hold) waitDeaf() {
+	h.reachedOnce.Do(func() { close(h.reached) })
+	<-h.release
+}
