@@ -8,7 +8,8 @@ GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 # All but the packages that need root and a container runtime.
 UNIT         = $(shell $(GO) list ./... | grep -v /test/)
-E2E_FLAGS   ?=
+# Its tests wait more than they work, so more of them run at once than there are cores.
+E2E_FLAGS   ?= -parallel 6
 
 .PHONY: build setup check unit race oracle e2e test bench demo clean help
 .DEFAULT_GOAL := build

@@ -17,6 +17,7 @@ import (
 // A broken manifest ends nothing, neither at once nor when the daemon is killed and
 // started over it; repaired and changed, it is applied.
 func TestBrokenManifest(t *testing.T) {
+	t.Parallel()
 	for name, broken := range map[string]string{
 		"syntax":        "apiVersion: v1\nkind: Pod\nmetadata: {name: p",
 		"unknown field": strings.Replace(sleeper("p", "two"), "image:", "imege:", 1),
@@ -83,6 +84,7 @@ func TestFileIsTheUnit(t *testing.T) {
 
 // A folder that is swapped for another, as configuration tools do, is followed.
 func TestFolderSwapped(t *testing.T) {
+	t.Parallel()
 	swap := map[string]func(t *testing.T, n *node, next string){
 		"symlink": func(t *testing.T, n *node, next string) {
 			tmp := n.Manifests + ".new"
