@@ -1,9 +1,150 @@
 package manifest
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 )
+
+// load reads the file, if there is one.
+func (c *Checkpoint) load() error {
+	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
+		return fmt.Errorf("cannot keep a checkpoint: %w", err)
+	}
+	data, err := os.ReadFile(c.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read the checkpoint: %w", err)
+	}
+	state, version, err := decodeCheckpoint(data)
+	switch {
+	case err != nil:
+		c.setAside(".damaged", "is damaged", err)
+	case version > checkpointVersion:
+		c.setAside(fmt.Sprintf(".v%d", version), "was written by a newer podstead",
+			fmt.Errorf("its version is %d, the newest known here is %d", version, checkpointVersion))
+	default:
+		c.state = state
+	}
+	return nil
+}
+
+// setAside keeps a file that cannot be used for whoever wants to look at it,
+// or to go back to the newer version. One of each kind is kept.
+func (c *Checkpoint) setAside(suffix, what string, reason error) {
+	c.lost = true
+	aside := c.path + suffix
+	if err := os.Rename(c.path, aside); err != nil {
+		aside = "nowhere: " + err.Error()
+	}
+	c.log.Warn("the checkpoint "+what+": manifests that are broken now have no last good revision; "+
+		"what runs of them is left alone until each manifest is repaired or removed",
+		"checkpoint", c.path, "reason", reason, "kept", aside)
+}
+
+// decodeCheckpoint returns the state, or a version that is too new.
+func decodeCheckpoint(data []byte) (checkpointState, int, error) {
+	var head struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return checkpointState{}, 0, err
+	}
+	if head.Version > checkpointVersion {
+		return checkpointState{}, head.Version, nil
+	}
+	if head.Version < 1 {
+		return checkpointState{}, 0, fmt.Errorf("it has version %d", head.Version)
+	}
+	state := newCheckpointState()
+	if err := json.Unmarshal(data, &state); err != nil {
+		return checkpointState{}, 0, err
+	}
+	return state, head.Version, state.check()
+}
+
+// check finds what JSON lets through and the rest relies on.
+func (s *checkpointState) check() error {
+	if s.Sources == nil || s.Claims == nil {
+		return errors.New("a part of it is missing")
+	}
+	for source, record := range s.Sources {
+		if record.Units == nil {
+			record.Units = map[string]unitRecord{}
+			s.Sources[source] = record
+		}
+		for name, unit := range record.Units {
+			revisions := []*unitRevision{&unit.unitRevision}
+			if unit.Previous != nil {
+				revisions = append(revisions, unit.Previous)
+			}
+			for _, revision := range revisions {
+				for i := range revision.Documents {
+					if pod := revision.Documents[i].Pod; pod == nil || pod.UID == "" || pod.Name == "" {
+						return fmt.Errorf("document %d of %s is no pod", i+1, name)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Save writes the checkpoint if it changed since it was last written. The
+// error is logged once until it changes, and stays readable as Fault.
+func (c *Checkpoint) Save() error {
+	if c.path == "" {
+		return nil
+	}
+	c.saving.Lock()
+	defer c.saving.Unlock()
+
+	c.mu.Lock()
+	changes := c.changes
+	if changes == c.saved {
+		c.mu.Unlock()
+		return nil
+	}
+	data, err := json.Marshal(&c.state)
+	c.mu.Unlock()
+	if err == nil {
+		err = replaceFile(c.path, append(data, '\n'))
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.saveErr
+	c.saveErr = err
+	switch {
+	case err == nil:
+		c.saved = changes
+		if before != nil {
+			c.log.Info("the checkpoint is written again", "checkpoint", c.path)
+		}
+	case before == nil || before.Error() != err.Error():
+		c.log.Error("cannot write the checkpoint: pods go on, but a restart now would go by an older one", "checkpoint", c.path, "err", err)
+	}
+	return err
+}
+
+// Fault is why the checkpoint could not be written, nil if it could.
+func (c *Checkpoint) Fault() *Fault {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.saveErr == nil {
+		return nil
+	}
+	return &Fault{
+		Unit:    c.path,
+		Problem: "the checkpoint cannot be written: " + c.saveErr.Error(),
+		Remedy:  "pods go on, but see that the file system has space and can be written to, so that last good manifests outlast a restart",
+		Warning: true,
+	}
+}
 
 // replaceFile gives path that content such that a crash at any point leaves
 // either the old file or the new one, whole. The file's mode is 0600.

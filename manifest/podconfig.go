@@ -3,8 +3,11 @@ package manifest
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -18,68 +21,138 @@ type PodConfigOptions struct {
 }
 
 // PodConfig merges the full sets of all sources into ordered changes.
+//
+// It decides who owns a pod name that two manifests declare, and so what is in
+// effect of each unit; the checkpoint remembers that. A set of one source can
+// change what is in effect of another: a name that became free goes at once to
+// who waits for it.
+//
+// The updates of one set are REMOVE, ADD, UPDATE, DELETE, RECONCILE, each only
+// if there are such pods, but that the first set of a source that is not
+// restored ends in an ADD, an empty one if need be. A restored set brings
+// RESTORE in place of ADD. If it changes what is in effect of other sources,
+// their updates follow those of the source that delivered. Applied in order,
+// the updates give the sets in effect at any time; no two pods in them have
+// the same namespace and name.
 type PodConfig struct {
-	updates chan PodUpdate
-	sources []Source
+	sources    []Source
+	checkpoint *Checkpoint
+	log        *slog.Logger
+	now        func() time.Time
+	updates    chan PodUpdate
+	// queued wakes Run (capacity 1, coalescing).
+	queued chan struct{}
+
+	mu      sync.Mutex
+	queue   []PodUpdate
+	states  map[Source]*sourceState
+	faulted map[types.UID]string
+	logged  map[string]string
+	wakes   map[chan struct{}]struct{}
+}
+
+// sourceState is what PodConfig knows of one source.
+type sourceState struct {
+	// offer is the newest set; its Units are as the source offers them.
+	offer Set
+	// units are those in effect, with the faults of what is refused.
+	units []Unit
+	// accepted is what the checkpoint is to have of them, while they merge.
+	accepted []Unit
+	pods     map[types.UID]*v1.Pod
+	// heard says that there was a set, delivered that one was not restored.
+	heard, delivered bool
 }
 
 // NewPodConfig makes a PodConfig; it starts nothing.
 func NewPodConfig(opts PodConfigOptions) *PodConfig {
-	return &PodConfig{updates: make(chan PodUpdate), sources: opts.Sources}
+	c := &PodConfig{
+		sources:    slices.Clone(opts.Sources),
+		checkpoint: opts.Checkpoint,
+		log:        opts.Log,
+		now:        time.Now,
+		updates:    make(chan PodUpdate),
+		queued:     make(chan struct{}, 1),
+		states:     map[Source]*sourceState{},
+		faulted:    map[types.UID]string{},
+		logged:     map[string]string{},
+		wakes:      map[chan struct{}]struct{}{},
+	}
+	if c.checkpoint == nil {
+		c.checkpoint, _ = OpenCheckpoint("", opts.Log) // reads nothing, cannot fail
+	}
+	for _, source := range c.sources {
+		c.states[source] = &sourceState{pods: map[types.UID]*v1.Pod{}}
+	}
+	return c
 }
 
-// Run hands the updates over, in order, until ctx ends.
+// Run hands the updates over, in order, until ctx ends. They wait in a queue
+// without a bound: its reader may be slow, but no source waits for it, and
+// nothing is lost. It grows only with changes of manifests.
 func (c *PodConfig) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+	for {
+		update, ok := c.next()
+		if !ok {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-c.queued:
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case c.updates <- update:
+		}
+	}
 }
 
-// Deliver merges the full set of one source. It never waits for whoever
-// reads the updates.
-func (c *PodConfig) Deliver(set Set) {}
+func (c *PodConfig) next() (PodUpdate, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) == 0 {
+		c.queue = nil // lets go of the pods that it held
+		return PodUpdate{}, false
+	}
+	update := c.queue[0]
+	c.queue = c.queue[1:]
+	return update, true
+}
 
 // Updates are the changes in the order in which they happened. The channel
-// is never closed.
+// has no buffer and is never closed.
 func (c *PodConfig) Updates() <-chan PodUpdate { return c.updates }
 
 // Sources are the registered ones.
-func (c *PodConfig) Sources() []Source { return c.sources }
+func (c *PodConfig) Sources() []Source { return slices.Clone(c.sources) }
 
-// Faults are all faults there are now, those of sources first.
-func (c *PodConfig) Faults() []Fault { return nil }
+// Deliver merges the full set of one source. It never waits for whoever reads
+// the updates. When it returns, the checkpoint has been written, if that can
+// be. A set of a source that is not registered is ignored. The set's units
+// and pods must not be written to afterwards.
+func (c *PodConfig) Deliver(set Set) {
+	c.mu.Lock()
+	state := c.states[set.Source]
+	if state == nil {
+		c.mu.Unlock()
+		c.log.Error("a source that is not registered delivered; its pods are ignored", "source", set.Source)
+		return
+	}
+	first := !set.Restored && !state.delivered
+	state.offer, state.heard = set, true
+	state.delivered = state.delivered || !set.Restored
+	c.merge(set.Source, first)
+	c.refreshFaults()
+	c.wake()
+	c.mu.Unlock()
 
-// FaultFor is why the pod's manifest is held back, empty if it is not.
-func (c *PodConfig) FaultFor(uid types.UID) string { return "" }
-
-// Subscribe returns a channel that is woken (capacity 1, coalescing) after
-// faults or the snapshot changed, and what ends the subscription.
-func (c *PodConfig) Subscribe() (<-chan struct{}, func()) {
-	return make(chan struct{}, 1), func() {}
+	select {
+	case c.queued <- struct{}{}:
+	default:
+	}
+	if err := c.checkpoint.Save(); err != nil {
+		c.checkpoint.wakeRun()
+	}
 }
-
-// SourceView is one source as it stands now.
-type SourceView struct {
-	Source Source `json:"source"`
-	// Delivered is when the source was last read whole in this run of the
-	// daemon; zero if it never was.
-	Delivered time.Time `json:"delivered,omitzero"`
-	// Restored says that what it holds comes from the checkpoint alone.
-	Restored bool `json:"restored,omitempty"`
-	// Fault is why the source as a whole cannot be read.
-	Fault *Fault     `json:"fault,omitempty"`
-	Units []UnitView `json:"units,omitempty"`
-}
-
-// UnitView is one file or URL body as it stands now.
-type UnitView struct {
-	Name string `json:"name"`
-	// Digest is the sha256 of the bytes in effect; empty if none ever were.
-	Digest string `json:"digest,omitempty"`
-	// UIDs are those of the pods in effect.
-	UIDs     []types.UID `json:"uids,omitempty"`
-	Faults   Faults      `json:"faults,omitempty"`
-	Restored bool        `json:"restored,omitempty"`
-}
-
-// Snapshot shows every registered source, in the order of registration.
-func (c *PodConfig) Snapshot() []SourceView { return nil }

@@ -1,0 +1,178 @@
+package manifest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// SourceView is one source as it stands now.
+type SourceView struct {
+	Source Source `json:"source"`
+	// Delivered says that the source was read whole in this run of the daemon.
+	Delivered bool `json:"delivered"`
+	// LastRead is when its newest set was made; zero if there is none.
+	LastRead time.Time `json:"lastRead,omitzero"`
+	// Restored says that what it holds comes from the checkpoint alone.
+	Restored bool `json:"restored,omitempty"`
+	// Fault is why the source as a whole cannot be read.
+	Fault *Fault     `json:"fault,omitempty"`
+	Units []UnitView `json:"units,omitempty"`
+}
+
+// UnitView is one file or URL body as it stands now.
+type UnitView struct {
+	Name string `json:"name"`
+	// Digest is the sha256 of the bytes in effect; empty if none ever were.
+	Digest string `json:"digest,omitempty"`
+	// UIDs are those of the pods in effect.
+	UIDs   []types.UID `json:"uids,omitempty"`
+	Faults Faults      `json:"faults,omitempty"`
+	// Restored says that what is in effect was accepted by an earlier run of
+	// the daemon, and that this one cannot read the unit.
+	Restored bool `json:"restored,omitempty"`
+}
+
+// Snapshot shows every registered source, in the order of registration.
+func (c *PodConfig) Snapshot() []SourceView {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	views := make([]SourceView, 0, len(c.sources))
+	for _, source := range c.sources {
+		state := c.states[source]
+		view := SourceView{Source: source, Delivered: state.delivered, LastRead: state.offer.Time, Restored: state.offer.Restored, Fault: state.offer.Fault}
+		for i := range state.units {
+			unit := &state.units[i]
+			shown := UnitView{Name: unit.Name, Digest: unit.Digest, Faults: unit.Faults, Restored: unit.Restored}
+			for _, document := range unit.Documents {
+				shown.UIDs = append(shown.UIDs, document.Pod.UID)
+			}
+			view.Units = append(view.Units, shown)
+		}
+		views = append(views, view)
+	}
+	return views
+}
+
+// Faults are all faults that there are now, in the order of the sources, that
+// of a source as a whole before those of its units; last that of the
+// checkpoint.
+func (c *PodConfig) Faults() []Fault {
+	var faults []Fault
+	for _, view := range c.Snapshot() {
+		if view.Fault != nil {
+			faults = append(faults, *view.Fault)
+		}
+		for _, unit := range view.Units {
+			faults = append(faults, unit.Faults...)
+		}
+	}
+	if fault := c.checkpoint.Fault(); fault != nil {
+		faults = append(faults, *fault)
+	}
+	return faults
+}
+
+// FaultFor is why what runs of the pod may not be what its manifest says now:
+// the faults of its unit, or of its source as a whole. It is empty if there
+// are none, and for an unknown UID.
+func (c *PodConfig) FaultFor(uid types.UID) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.faulted[uid]
+}
+
+// Subscribe returns a channel that is woken (capacity 1, coalescing) after the
+// snapshot changed, faults included, and what ends the subscription.
+func (c *PodConfig) Subscribe() (<-chan struct{}, func()) {
+	wake := make(chan struct{}, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wakes[wake] = struct{}{}
+	return wake, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.wakes, wake)
+	}
+}
+
+func (c *PodConfig) wake() {
+	for wake := range c.wakes {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// refreshFaults works out the fault of each pod, and logs faults once until
+// they change.
+func (c *PodConfig) refreshFaults() {
+	faulted := map[types.UID]string{}
+	logged := map[string]string{}
+	for _, source := range c.sources {
+		state := c.states[source]
+		whole := ""
+		if fault := state.offer.Fault; fault != nil {
+			c.logFaults(logged, "source", string(source), Faults{*fault})
+			if !fault.Warning {
+				whole = fault.Error()
+			}
+		}
+		for i := range state.units {
+			unit := &state.units[i]
+			c.logFaults(logged, "manifest", unit.Name, unit.Faults)
+			if text := joinFaults(whole, fatalFaults(unit.Faults)); text != "" {
+				for _, document := range unit.Documents {
+					faulted[document.Pod.UID] = text
+				}
+			}
+		}
+	}
+	for about := range c.logged {
+		if _, still := logged[about]; !still {
+			c.log.Info("no fault any more", "of", about)
+		}
+	}
+	c.faulted, c.logged = faulted, logged
+}
+
+// logFaults logs what is new about the unit or source of that name, one line
+// for each fault.
+func (c *PodConfig) logFaults(logged map[string]string, kind, about string, faults Faults) {
+	if len(faults) == 0 {
+		return
+	}
+	text := faults.Error()
+	logged[about] = text
+	if c.logged[about] == text {
+		return
+	}
+	before := strings.Split(c.logged[about], "\n")
+	for _, fault := range faults {
+		line := fault.Error()
+		switch {
+		case slices.Contains(before, line):
+		case fault.Warning:
+			c.log.Warn(line, kind, about)
+		default:
+			c.log.Error(line, kind, about)
+		}
+	}
+}
+
+func fatalFaults(faults Faults) Faults {
+	return slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return f.Warning })
+}
+
+func joinFaults(whole string, faults Faults) string {
+	if whole == "" {
+		return faults.Error()
+	}
+	if len(faults) == 0 {
+		return whole
+	}
+	return whole + "\n" + faults.Error()
+}

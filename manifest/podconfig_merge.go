@@ -1,0 +1,287 @@
+package manifest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// merge works out what is in effect now and queues what changed. The source
+// that delivered comes first: what it lets go of is free before another
+// source takes it.
+func (c *PodConfig) merge(delivered Source, first bool) {
+	c.settleClaims()
+	order := append([]Source{delivered}, c.sources...)
+	moved := c.movedPods()
+	for i, source := range order {
+		if i > 0 && source == delivered {
+			continue
+		}
+		changes := c.diff(source, moved)
+		c.enqueue(source, changes, first && source == delivered)
+	}
+	for _, source := range c.sources {
+		state := c.states[source]
+		if state.heard && isStatic(source) {
+			c.checkpoint.accept(source, state.accepted, !state.offer.Restored)
+			state.accepted = nil
+		}
+	}
+}
+
+// isStatic tells the sources of manifests from the API server, which keeps its
+// own memory and its own names.
+func isStatic(source Source) bool { return source != SourceAPI }
+
+// settleClaims sets the units in effect of every source.
+func (c *PodConfig) settleClaims() {
+	settler := claimSettler{before: c.checkpoint.claims(), away: map[Source]bool{}}
+	var offers []*unitOffer
+	for _, source := range c.claimOrder() {
+		state := c.states[source]
+		if !isStatic(source) {
+			state.units = state.offer.Units
+			continue
+		}
+		settler.away[source] = !state.delivered
+		for i := range state.offer.Units {
+			offer := &unitOffer{source: source, unit: &state.offer.Units[i]}
+			offer.accepted, _ = c.checkpoint.accepted(source, offer.unit.Name)
+			offers = append(offers, offer)
+		}
+		state.units, state.accepted = nil, nil
+	}
+	claims := settler.settle(offers)
+	for _, offer := range offers {
+		state := c.states[offer.source]
+		state.units = append(state.units, offer.inEffect(claims))
+		state.accepted = append(state.accepted, offer.toRemember())
+	}
+	c.keepClaims(settler.before, claims)
+}
+
+// claimOrder is the order in which sources are preferred if nothing is
+// remembered: file before http.
+func (c *PodConfig) claimOrder() []Source {
+	sources := slices.Clone(c.sources)
+	slices.SortFunc(sources, func(a, b Source) int { return cmp.Compare(a, b) })
+	return sources
+}
+
+// toRemember is the unit as the checkpoint is to have it. That is all of its
+// pods: which of them have their names is told by the claims alone.
+func (o *unitOffer) toRemember() Unit {
+	if o.refusals != nil {
+		return o.accepted
+	}
+	return *o.unit
+}
+
+// inEffect is the unit with the documents that own their names.
+func (o *unitOffer) inEffect(claims map[string]claim) Unit {
+	unit := *o.unit
+	if o.refusals != nil {
+		unit.Digest = o.accepted.Digest
+		unit.Faults = slices.Concat(unit.Faults, o.refusals)
+	}
+	documents := o.content()
+	owns := func(d Document) bool {
+		owner := claims[claimName(d.Pod)]
+		return owner.Source == o.source && owner.Unit == unit.Name && owner.UID == d.Pod.UID
+	}
+	if !slices.ContainsFunc(documents, func(d Document) bool { return !owns(d) }) {
+		unit.Documents = documents
+		return unit
+	}
+	unit.Documents = nil
+	for _, document := range documents {
+		if owns(document) {
+			unit.Documents = append(unit.Documents, document)
+		}
+	}
+	return unit
+}
+
+// keepClaims stamps when each pod was first seen and remembers the claims if
+// they changed.
+func (c *PodConfig) keepClaims(before, claims map[string]claim) {
+	now := c.now().UTC()
+	for name, owner := range claims {
+		owner.Seen = now
+		if known, ok := before[name]; ok && known.UID == owner.UID {
+			owner.Seen = known.Seen
+		}
+		claims[name] = owner
+	}
+	if !maps.Equal(before, claims) {
+		c.checkpoint.setClaims(claims)
+	}
+}
+
+// podChanges are those of one source.
+type podChanges struct {
+	remove, add, update, delete, reconcile []*v1.Pod
+}
+
+// movedPods are the pods whose file moved from one source to another with
+// their UID, which a user set: they change hands and are not replaced.
+func (c *PodConfig) movedPods() map[types.UID]*v1.Pod {
+	moved := map[types.UID]*v1.Pod{}
+	for source, state := range c.states {
+		for i := range state.units {
+			for _, document := range state.units[i].Documents {
+				if state.pods[document.Pod.UID] != nil {
+					continue
+				}
+				for other, holder := range c.states {
+					if pod := holder.pods[document.Pod.UID]; other != source && pod != nil {
+						moved[pod.UID] = pod
+					}
+				}
+			}
+		}
+	}
+	return moved
+}
+
+// diff brings the pods of a source to what is in effect.
+func (c *PodConfig) diff(source Source, moved map[types.UID]*v1.Pod) podChanges {
+	var changes podChanges
+	state := c.states[source]
+	claims := c.checkpoint.claims()
+	pods := make(map[types.UID]*v1.Pod, len(state.pods))
+	for i := range state.units {
+		for _, document := range state.units[i].Documents {
+			uid := document.Pod.UID
+			before, known := state.pods[uid]
+			if !known {
+				before = moved[uid]
+			}
+			seen := claims[claimName(document.Pod)].Seen
+			if seen.IsZero() {
+				seen = c.now()
+			}
+			pods[uid] = changes.classify(before, document.Pod, source, seen)
+			if !known && before != nil && pods[uid] == before {
+				// Its new source must be told, so that cleanup asks that one.
+				pods[uid] = stamped(document.Pod, source, before.Annotations[AnnotationSeen])
+				changes.update = append(changes.update, pods[uid])
+			}
+		}
+	}
+	for uid, pod := range state.pods {
+		if pods[uid] == nil && moved[uid] == nil {
+			changes.remove = append(changes.remove, pod)
+		}
+	}
+	state.pods = pods
+	changes.sort()
+	return changes
+}
+
+// classify notes what became of a pod and returns it as it is kept. Before is
+// nil for one that is new. An equal pod keeps its identity in memory.
+func (ch *podChanges) classify(before, now *v1.Pod, source Source, seen time.Time) *v1.Pod {
+	if before == nil {
+		pod := stamped(now, source, seen.Format(time.RFC3339Nano))
+		ch.add = append(ch.add, pod)
+		return pod
+	}
+	same := sameWanted(before, now)
+	if same && sameStatus(before, now) {
+		return before
+	}
+	pod := stamped(now, source, before.Annotations[AnnotationSeen])
+	switch {
+	case same:
+		ch.reconcile = append(ch.reconcile, pod)
+	case pod.DeletionTimestamp != nil:
+		ch.delete = append(ch.delete, pod)
+	default:
+		ch.update = append(ch.update, pod)
+	}
+	return pod
+}
+
+// sameWanted compares what the kubelet compares: the spec, the labels, the
+// deletion, and the annotations that are not the mux's own.
+func sameWanted(a, b *v1.Pod) bool {
+	return a.Annotations[AnnotationHash] == b.Annotations[AnnotationHash] &&
+		equality.Semantic.DeepEqual(a.DeletionTimestamp, b.DeletionTimestamp) &&
+		equality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
+		maps.Equal(a.Labels, b.Labels) &&
+		sameAnnotations(a.Annotations, b.Annotations) &&
+		equality.Semantic.DeepEqual(&a.Spec, &b.Spec)
+}
+
+func sameStatus(a, b *v1.Pod) bool {
+	return equality.Semantic.DeepEqual(&a.Status, &b.Status)
+}
+
+func sameAnnotations(a, b map[string]string) bool {
+	return containsAnnotations(a, b) && containsAnnotations(b, a)
+}
+
+func containsAnnotations(all, some map[string]string) bool {
+	for key, value := range some {
+		switch key {
+		case AnnotationSource, AnnotationSeen, AnnotationMirror:
+			continue
+		}
+		if other, ok := all[key]; !ok || other != value {
+			return false
+		}
+	}
+	return true
+}
+
+// stamped is the pod with its source and the time it was first seen, in the
+// annotations that the kubelet uses. It shares everything else.
+func stamped(pod *v1.Pod, source Source, seen string) *v1.Pod {
+	marked := *pod
+	marked.Annotations = maps.Clone(pod.Annotations)
+	if marked.Annotations == nil {
+		marked.Annotations = map[string]string{}
+	}
+	marked.Annotations[AnnotationSource] = string(source)
+	marked.Annotations[AnnotationSeen] = seen
+	return &marked
+}
+
+// sort puts each kind into the order of the names, so that the same sets
+// always give the same updates.
+func (ch *podChanges) sort() {
+	for _, pods := range [][]*v1.Pod{ch.remove, ch.add, ch.update, ch.delete, ch.reconcile} {
+		slices.SortFunc(pods, func(a, b *v1.Pod) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		})
+	}
+}
+
+// enqueue puts the updates of one source into the queue.
+func (c *PodConfig) enqueue(source Source, changes podChanges, first bool) {
+	last := Op(0)
+	send := func(op Op, pods []*v1.Pod) {
+		if len(pods) > 0 {
+			c.queue = append(c.queue, PodUpdate{Op: op, Source: source, Pods: pods})
+			last = op
+		}
+	}
+	add := Add
+	if !c.states[source].delivered {
+		add = Restore
+	}
+	send(Remove, changes.remove)
+	send(add, changes.add)
+	send(Update, changes.update)
+	send(Delete, changes.delete)
+	send(Reconcile, changes.reconcile)
+	if first && last != Add {
+		c.queue = append(c.queue, PodUpdate{Op: Add, Source: source})
+	}
+}
