@@ -37,8 +37,8 @@ oracle: ## defaulting and validation against Kubernetes' own, in a module of its
 	cd test/oracle && $(GO) vet ./... && $(GO) test ./...
 
 e2e: setup ## end to end on real runtimes and a real systemd; E2E_FLAGS="-run TestEdit -v" for a part
-	$(GO) test -timeout 40m ./test/bed
-	$(GO) test -timeout 40m $(E2E_FLAGS) ./test/e2e
+	$(GO) test -count=1 -timeout 40m ./test/bed
+	$(GO) test -count=1 -timeout 40m $(E2E_FLAGS) ./test/e2e
 
 test: setup ## everything, cheapest first
 	$(MAKE) check
