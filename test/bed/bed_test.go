@@ -43,9 +43,15 @@ func TestBarePod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			if err != nil || !strings.Contains(string(cmdline), "1000") {
-				t.Fatalf("pid %d runs %q (%v), want sleep 1000", pid, cmdline, err)
+			// The runtime answers a little before the process has become what it starts.
+			for {
+				cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				if err == nil && strings.HasPrefix(string(cmdline), "sleep\x001000") {
+					break
+				}
+				if err != nil || ctx.Err() != nil {
+					t.Fatalf("pid %d runs %q (%v), want sleep 1000", pid, cmdline, err)
+				}
 			}
 			out, err := rt.CRI.Exec(ctx, p.Container, "ip", "addr", "show", "eth0")
 			if err != nil || !strings.Contains(out, "10.211.") {

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/test/bed"
+)
+
+// measureFake measures the daemon on a runtime made of maps, with more pods than a
+// small machine can run. The fake streams no events, so that the daemon lists
+// everything each second: the dearer of the two ways.
+func measureFake(ctx context.Context, r *report, opts options) error {
+	fake := critest.Start()
+	defer fake.Close()
+	socket := filepath.Join(bed.Dir(), "fake.sock")
+	if err := fake.ServeUnix(socket); err != nil {
+		return err
+	}
+	node, err := bed.NewNode("fake", "unix://"+socket)
+	if err != nil {
+		return err
+	}
+	if err := node.Start(ctx); err != nil {
+		return err
+	}
+	defer node.Kill()
+	if err := pause(ctx, settle); err != nil {
+		return err
+	}
+	empty, err := bed.MemoryOf(node.Pid())
+	if err != nil {
+		return err
+	}
+
+	began, err := bed.CPU(node.Pid())
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	for i := range opts.fake {
+		name := fmt.Sprintf("p%d", i)
+		if err := node.Write(name+".yaml", manifest(name, "one")); err != nil {
+			return err
+		}
+	}
+	if err := awaitAll(ctx, node, opts.fake); err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	ended, err := bed.CPU(node.Pid())
+	if err != nil {
+		return err
+	}
+
+	row := func(what, unit string) row { return row{Runtime: "fake", What: what, Unit: unit} }
+	of := fmt.Sprintf("%d pods", opts.fake)
+	r.add(row("start of "+of, "s"), []float64{took.Seconds()}, nil, bound{})
+	r.add(row("the daemon's CPU for the start of "+of, "s"), []float64{(ended - began).Seconds()}, nil, bound{})
+	if err := pause(ctx, settle); err != nil {
+		return err
+	}
+	shares, err := cpuShares(ctx, opts.idle, node.Pid())
+	if err != nil {
+		return err
+	}
+	r.add(row("CPU while idle with "+of, "% of a core"), shares, nil, bound{})
+	full, err := bed.MemoryOf(node.Pid())
+	if err != nil {
+		return err
+	}
+	r.add(row("resident memory with "+of, "MB"), []float64{megabytes(full.RSS)}, nil, bound{})
+	r.add(row("memory a pod", "kB"), []float64{float64(full.RSS-empty.RSS) / 1e3 / float64(opts.fake)}, nil, bound{})
+	relists, err := relistTimes(ctx, socket, 10*opts.rounds)
+	if err != nil {
+		return err
+	}
+	r.add(row("relist of "+of, "ms"), relists, nil, bound{})
+	return nil
+}
+
+// awaitAll waits until the daemon tells of a number of running pods.
+func awaitAll(ctx context.Context, node *bed.Node, count int) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		pods, err := node.Pods(ctx)
+		running := 0
+		for _, p := range pods {
+			if p.Status.Phase == v1.PodRunning {
+				running++
+			}
+		}
+		if err == nil && running == count {
+			return nil
+		}
+		// Seldom: each look makes the daemon encode every pod.
+		if waited := pause(ctx, 500*time.Millisecond); waited != nil {
+			return fmt.Errorf("%d of %d pods run: %w %w\nthe daemon's log is in %s", running, count, waited, err, node.Log())
+		}
+	}
+}
+
+// relistTimes are how long the product's own full list takes, in milliseconds.
+func relistTimes(ctx context.Context, socket string, rounds int) ([]float64, error) {
+	client, err := cri.Dial(cri.Options{Endpoint: "unix://" + socket, Instance: critest.Instance})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	var times []float64
+	for range rounds {
+		begin := time.Now()
+		if _, err := client.List(ctx); err != nil {
+			return nil, err
+		}
+		times = append(times, float64(time.Since(begin).Microseconds())/1e3)
+	}
+	return times, nil
+}
