@@ -1,7 +1,10 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,7 +60,34 @@ type validator struct {
 	hostUsers bool
 }
 
-func (v *validator) add(errs ...*field.Error) { v.errs = append(v.errs, errs...) }
+// add keeps faults, some of them found by rules of apimachinery that do not say
+// what would be right.
+func (v *validator) add(errs ...*field.Error) {
+	for _, err := range errs {
+		if err.Type == field.ErrorTypeRequired && err.Detail == "" {
+			err.Detail = "must not be empty"
+		}
+		v.errs = append(v.errs, err)
+	}
+}
+
+// addInOrder is add for the faults of a map, which come in any order.
+func (v *validator) addInOrder(errs field.ErrorList) {
+	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+	v.add(errs...)
+}
+
+// inOrder goes through a map by its keys, so that faults always come in the
+// same order.
+func inOrder[M ~map[K]V, K cmp.Ordered, V any](m M) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
+}
 
 func (v *validator) required(path *field.Path, detail string) {
 	v.add(field.Required(path, detail))

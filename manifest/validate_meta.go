@@ -14,18 +14,18 @@ import (
 // Annotations that carry pod settings from the time before these had fields.
 // The API server still judges them.
 const (
-	annotationDeletionCost    = "controller.kubernetes.io/pod-deletion-cost"
-	annotationTolerations     = "scheduler.alpha.kubernetes.io/tolerations"
-	annotationSeccomp         = "seccomp.security.alpha.kubernetes.io/pod"
-	annotationSeccompPrefix   = "container.seccomp.security.alpha.kubernetes.io/"
-	annotationAppArmorPrefix  = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
-	seccompDockerDefault      = "docker/default"
-	seccompRuntimeDefault     = "runtime/default"
-	seccompUnconfined         = "unconfined"
-	localhostProfilePrefix    = "localhost/"
-	appArmorRuntimeDefault    = v1.DeprecatedAppArmorBetaProfileRuntimeDefault
-	appArmorUnconfined        = v1.DeprecatedAppArmorBetaProfileNameUnconfined
-	metadataOfStandardObjects = "must be a qualified name with a domain, such as example.com/name, or one of kubernetes, orphan, foregroundDeletion"
+	annotationDeletionCost   = "controller.kubernetes.io/pod-deletion-cost"
+	annotationTolerations    = "scheduler.alpha.kubernetes.io/tolerations"
+	annotationSeccomp        = "seccomp.security.alpha.kubernetes.io/pod"
+	annotationSeccompPrefix  = "container.seccomp.security.alpha.kubernetes.io/"
+	annotationAppArmorPrefix = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
+	seccompDockerDefault     = "docker/default"
+	seccompRuntimeDefault    = "runtime/default"
+	seccompUnconfined        = "unconfined"
+	localhostProfilePrefix   = "localhost/"
+	appArmorRuntimeDefault   = v1.DeprecatedAppArmorBetaProfileRuntimeDefault
+	appArmorUnconfined       = v1.DeprecatedAppArmorBetaProfileNameUnconfined
+	finalizerNames           = "must be a qualified name with a domain, such as example.com/name, or one of kubernetes, orphan, foregroundDeletion"
 )
 
 func (v *validator) metadata(path *field.Path) {
@@ -33,18 +33,24 @@ func (v *validator) metadata(path *field.Path) {
 	if meta.Namespace == "" {
 		meta.Namespace = metav1.NamespaceDefault
 	}
-	v.add(validation.ValidateObjectMeta(&meta, true, validation.NameIsDNSSubdomain, path)...)
+	v.addInOrder(validation.ValidateObjectMeta(&meta, true, validation.NameIsDNSSubdomain, path))
+	for _, err := range v.errs {
+		if err.Type == field.ErrorTypeRequired && err.Field == path.Child("name").String() {
+			// Nobody generates a name for a static pod.
+			err.Detail = "a pod needs a name, such as web"
+		}
+	}
 	for i, name := range meta.Finalizers {
 		if !strings.Contains(name, "/") && name != string(v1.FinalizerKubernetes) &&
 			name != metav1.FinalizerOrphanDependents && name != metav1.FinalizerDeleteDependents {
-			v.invalid(path.Child("finalizers").Index(i), name, metadataOfStandardObjects)
+			v.invalid(path.Child("finalizers").Index(i), name, finalizerNames)
 		}
 	}
 	v.annotations(path.Child("annotations"))
 }
 
 func (v *validator) annotations(path *field.Path) {
-	for key, value := range v.meta.Annotations {
+	for key, value := range inOrder(v.meta.Annotations) {
 		at := path.Key(key)
 		switch {
 		case key == annotationTolerations:

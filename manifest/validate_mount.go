@@ -17,16 +17,17 @@ func (v *validator) volumeMounts(list *field.Path, c *v1.Container) {
 		if v.set(at.Child("name"), mount.Name, declared) && v.volumes[mount.Name] == nil {
 			v.notFound(at.Child("name"), mount.Name, declared)
 		}
-		v.set(at.Child("mountPath"), mount.MountPath, "must be the folder or file in the container to mount over")
-		if paths[mount.MountPath] {
-			v.invalid(at.Child("mountPath"), mount.MountPath, "must be mounted over once only")
+		if v.set(at.Child("mountPath"), mount.MountPath, "must be the folder or file in the container to mount over") {
+			if paths[mount.MountPath] {
+				v.invalid(at.Child("mountPath"), mount.MountPath, "must be mounted over once only")
+			}
+			if slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.DevicePath == mount.MountPath }) {
+				v.invalid(at.Child("mountPath"), mount.MountPath, "must not be a path in volumeDevices as well")
+			}
 		}
 		paths[mount.MountPath] = true
-		if slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.Name == mount.Name }) {
+		if mount.Name != "" && slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.Name == mount.Name }) {
 			v.invalid(at.Child("name"), mount.Name, "must not be in volumeDevices as well")
-		}
-		if slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.DevicePath == mount.MountPath }) {
-			v.invalid(at.Child("mountPath"), mount.MountPath, "must not be a path in volumeDevices as well")
 		}
 		v.subPaths(at, &mount)
 		v.propagation(at, &mount, c)
@@ -79,22 +80,25 @@ func (v *validator) volumeDevices(list *field.Path, c *v1.Container) {
 		} else if named && source.PersistentVolumeClaim == nil && source.Ephemeral == nil {
 			v.invalid(at.Child("name"), device.Name, claimed)
 		}
-		v.set(at.Child("devicePath"), device.DevicePath, "must be the path of the device in the container")
-		if paths[device.DevicePath] {
-			v.invalid(at.Child("devicePath"), device.DevicePath, "must be there once only")
-		}
-		if hasBackstep(device.DevicePath) {
-			v.noBacksteps(at.Child("devicePath"), device.DevicePath)
-		} else {
-			paths[device.DevicePath] = true
-		}
+		v.devicePath(at.Child("devicePath"), device.DevicePath, paths, c.VolumeMounts)
 		names[device.Name] = device.Name != ""
-		if slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == device.Name }) {
+		if named && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == device.Name }) {
 			v.invalid(at.Child("name"), device.Name, "must not be in volumeMounts as well")
 		}
-		if slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.MountPath == device.DevicePath }) {
-			v.invalid(at.Child("devicePath"), device.DevicePath, "must not be a path in volumeMounts as well")
-		}
+	}
+}
+
+func (v *validator) devicePath(at *field.Path, name string, taken map[string]bool, mounts []v1.VolumeMount) {
+	if !v.set(at, name, "must be the path of the device in the container") {
+		return
+	}
+	if taken[name] {
+		v.invalid(at, name, "must be there once only")
+	}
+	taken[name] = true
+	v.noBacksteps(at, name)
+	if slices.ContainsFunc(mounts, func(m v1.VolumeMount) bool { return m.MountPath == name }) {
+		v.invalid(at, name, "must not be a path in volumeMounts as well")
 	}
 }
 

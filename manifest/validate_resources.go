@@ -27,11 +27,11 @@ func (v *validator) containerResources(path *field.Path, r *v1.ResourceRequireme
 // stand there.
 func (v *validator) resources(path *field.Path, r *v1.ResourceRequirements, nameRule func(*field.Path, v1.ResourceName)) {
 	limits, requests := path.Child("limits"), path.Child("requests")
-	for name, quantity := range r.Limits {
+	for name, quantity := range inOrder(r.Limits) {
 		nameRule(limits.Key(string(name)), name)
 		v.quantity(limits.Key(string(name)), name, quantity)
 	}
-	for name, quantity := range r.Requests {
+	for name, quantity := range inOrder(r.Requests) {
 		at := requests.Key(string(name))
 		nameRule(at, name)
 		v.quantity(at, name, quantity)
@@ -134,20 +134,20 @@ func (v *validator) podResourceName(path *field.Path, name v1.ResourceName) {
 // podCoversContainers checks that a pod allows what its containers ask for:
 // the requests together, hugepage limits together, each limit by itself.
 func (v *validator) podCoversContainers(path *field.Path, r *v1.ResourceRequirements) {
-	for name, total := range containersTotal(v.spec, requestsOf) {
+	for name, total := range inOrder(containersTotal(v.spec, requestsOf)) {
 		if request, ok := r.Requests[name]; ok && total.Cmp(request) > 0 {
 			v.invalid(path.Child("requests").Key(string(name)), request.String(),
 				"must be at least what the containers request together, "+total.String())
 		}
 	}
-	for name, total := range containersTotal(v.spec, limitsOf) {
+	for name, total := range inOrder(containersTotal(v.spec, limitsOf)) {
 		if limit, ok := r.Limits[name]; ok && isHugePages(name) && total.Cmp(limit) > 0 {
 			v.invalid(path.Child("limits").Key(string(name)), limit.String(),
 				"must be at least the containers' limits together, "+total.String())
 		}
 	}
 	for i := range v.spec.Containers {
-		for name, quantity := range v.spec.Containers[i].Resources.Limits {
+		for name, quantity := range inOrder(v.spec.Containers[i].Resources.Limits) {
 			if limit, ok := r.Limits[name]; ok && quantity.Cmp(limit) > 0 {
 				v.invalid(field.NewPath("spec", "containers").Index(i).Child("resources", "limits").Key(string(name)),
 					quantity.String(), "must be at most the pod's limit, "+limit.String())

@@ -14,7 +14,7 @@ import (
 // podScheduling judges what a scheduler would read.
 func (v *validator) podScheduling(spec *field.Path) {
 	s := v.spec
-	v.add(metav1validation.ValidateLabels(s.NodeSelector, spec.Child("nodeSelector"))...)
+	v.addInOrder(metav1validation.ValidateLabels(s.NodeSelector, spec.Child("nodeSelector")))
 	v.tolerations(spec.Child("tolerations"), s.Tolerations)
 	v.affinity(spec.Child("affinity"), s.Affinity)
 	v.topologySpread(spec.Child("topologySpreadConstraints"), s.TopologySpreadConstraints)
@@ -191,7 +191,7 @@ func (v *validator) podTerm(path *field.Path, term *v1.PodAffinityTerm) {
 }
 
 func (v *validator) labelSelector(path *field.Path, selector *metav1.LabelSelector) {
-	v.add(metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path)...)
+	v.addInOrder(metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path))
 }
 
 // labelKeys judges keys whose values are taken from the pod's own labels and
@@ -213,7 +213,7 @@ func (v *validator) labelKeys(path *field.Path, match, mismatch []string, select
 		if slices.Contains(mismatch, key) {
 			v.invalid(at, key, "must not be in mismatchLabelKeys as well")
 		}
-		if selector != nil && timesSelected(selector, key) > 1 {
+		if repeated := slices.Contains(match[i+1:], key); !repeated && selector != nil && timesSelected(selector, key) > 1 {
 			v.invalid(at, key, "must not be in labelSelector as well")
 		}
 	}

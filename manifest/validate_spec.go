@@ -52,7 +52,7 @@ func (v *validator) podSpec(spec *field.Path) {
 
 // overhead judges what a pod costs beside its containers.
 func (v *validator) overhead(path *field.Path) {
-	for name, quantity := range v.spec.Overhead {
+	for name, quantity := range inOrder(v.spec.Overhead) {
 		v.containerResourceName(path.Key(string(name)), name)
 		v.quantity(path.Key(string(name)), name, quantity)
 	}

@@ -15,9 +15,9 @@ import (
 // claimTemplate judges the claim that an ephemeral volume makes.
 func (v *validator) claimTemplate(path *field.Path, template *v1.PersistentVolumeClaimTemplate) {
 	meta := path.Child("metadata")
-	v.add(validation.ValidateAnnotations(template.Annotations, meta.Child("annotations"))...)
-	v.add(metav1validation.ValidateLabels(template.Labels, meta.Child("labels"))...)
-	for name := range setFields(template.ObjectMeta) {
+	v.addInOrder(validation.ValidateAnnotations(template.Annotations, meta.Child("annotations")))
+	v.addInOrder(metav1validation.ValidateLabels(template.Labels, meta.Child("labels")))
+	for name := range inOrder(setFields(template.ObjectMeta)) {
 		if name != "annotations" && name != "labels" {
 			v.forbidden(meta.Child(name), "only labels and annotations can be set for the claim")
 		}
@@ -60,10 +60,10 @@ func (v *validator) claimSpec(path *field.Path, claim *v1.PersistentVolumeClaimS
 	} else if size.Sign() <= 0 {
 		v.invalid(at, size.String(), "must be more than 0")
 	}
-	for name, class := range map[string]*string{
+	for name, class := range inOrder(map[string]*string{
 		"storageClassName":          claim.StorageClassName,
 		"volumeAttributesClassName": claim.VolumeAttributesClassName,
-	} {
+	}) {
 		if class != nil && *class != "" {
 			v.dnsSubdomain(path.Child(name), *class)
 		}

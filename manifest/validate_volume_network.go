@@ -139,7 +139,7 @@ func (v *validator) flocker(at *field.Path, s *v1.FlockerVolumeSource) {
 
 func (v *validator) flexVolume(at *field.Path, s *v1.FlexVolumeSource) {
 	v.set(at.Child("driver"), s.Driver, "must be the name of the driver")
-	for key := range s.Options {
+	for key := range inOrder(s.Options) {
 		domain, _, _ := strings.Cut(key, "/")
 		domain = "." + strings.ToLower(domain)
 		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {

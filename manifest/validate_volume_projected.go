@@ -118,10 +118,10 @@ func (v *validator) trustBundle(at *field.Path, s *v1.ClusterTrustBundleProjecti
 // trustBundleName judges NAME, or domain:signer:NAME for a bundle of a signer.
 func (v *validator) trustBundleName(path *field.Path, name string) {
 	if v.set(path, name, "must be the name of a ClusterTrustBundle") {
-		last := name[strings.LastIndex(name, ":")+1:]
-		v.rules(path, name, validation.NameIsDNSSubdomain(last, false))
-		if name[0] == ':' {
-			v.invalid(path, name, "must have the signer's name before the colon")
+		colon := strings.LastIndex(name, ":")
+		v.rules(path, name, validation.NameIsDNSSubdomain(name[colon+1:], false))
+		if colon == 0 || colon > 0 && strings.Contains(name[:colon], "/") {
+			v.invalid(path, name, "must have the signer's name before the last colon, with a colon for its slash")
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (v *validator) podCertificate(at *field.Path, s *v1.PodCertificateProjectio
 }
 
 func (v *validator) userAnnotations(path *field.Path, annotations map[string]string) {
-	for key := range annotations {
+	for key := range inOrder(annotations) {
 		v.add(utilvalidation.IsDomainPrefixedKey(path, strings.ToLower(key))...)
 	}
 	if validation.ValidateAnnotationsSize(annotations) != nil {

@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,9 @@ func compareFaults(t *testing.T, pod *v1.Pod) string {
 		if err.Detail == "" && err.Type != field.ErrorTypeNotSupported {
 			return fmt.Sprintf("%v does not say what would be right", err)
 		}
+		if !isField(err.Field, reflect.TypeFor[v1.Pod]()) {
+			return fmt.Sprintf("%v is at no field of a manifest", err)
+		}
 	}
 	got, want := map[string]bool{}, map[string]bool{}
 	for _, err := range own {
@@ -79,6 +83,39 @@ func compareFaults(t *testing.T, pod *v1.Pod) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n") + "\n\nours:\n" + list(own) + "\ntheirs:\n" + list(theirs)
+}
+
+// isField reports whether a path leads to a field of a manifest, so that its
+// line can be found.
+func isField(path string, of reflect.Type) bool {
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	path = strings.TrimPrefix(path, ".")
+	if path == "" {
+		return true
+	}
+	switch of.Kind() {
+	case reflect.Slice:
+		_, rest, ok := strings.Cut(path, "]")
+		if path[0] != '[' { // apimachinery names some lists without an index.
+			return isField("[0]."+path, of)
+		}
+		return ok && isField(rest, of.Elem())
+	case reflect.Map:
+		return path[0] == '[' // A key may hold anything, brackets as well.
+	case reflect.Struct:
+		name, _, _ := strings.Cut(path, ".")
+		name, _, _ = strings.Cut(name, "[")
+		for i := range of.NumField() {
+			f := of.Field(i)
+			tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if tag == name && isField(path[len(name):], f.Type) || tag == "" && f.Anonymous && isField(path, f.Type) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func keyOf(err *field.Error) string { return err.Field + " | " + string(err.Type) }

@@ -312,6 +312,12 @@ var oursOnly = []faultDifference{
 		},
 	},
 	{
+		reason: "mounts: a path is compared with all devices and mounts, also with those whose name comes again",
+		is: func(_ *v1.Pod, err *field.Error, _ field.ErrorList) bool {
+			return strings.Contains(err.Detail, "must not be a path in") && strings.HasSuffix(err.Detail, "as well")
+		},
+	},
+	{
 		reason: "dns: search domains are judged also when nameservers are missing",
 		is: func(_ *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
 			return strings.HasPrefix(err.Field, "spec.dnsConfig.") && reports(theirs, "spec.dnsConfig.nameservers", field.ErrorTypeRequired)
