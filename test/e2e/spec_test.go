@@ -32,7 +32,6 @@ kind: Pod
 metadata: {name: p, namespace: apps, labels: {tier: front}}
 spec:
   terminationGracePeriodSeconds: 1
-  hostname: chosen
   volumes:
     - {name: shared, emptyDir: {}}
     - {name: dir, hostPath: {path: %[2]s, type: Directory}}
@@ -41,7 +40,6 @@ spec:
   containers:
     - name: main
       image: %[1]s
-      workingDir: /tmp
       command: [sh, -c, 'echo to stdout; echo "$@" > /shared/args; sleep 100000', arg0]
       args: ["$(WHO) and $$(WHO)", "$(NOBODY)"]
       env:
@@ -75,9 +73,8 @@ spec:
 		}{
 			{main, "cat /shared/args", "me and $(WHO) $(NOBODY)"},
 			{main, "echo $GREETING", "hello me"},
-			{main, "pwd", "/tmp"},
-			{main, "hostname", "chosen"},
-			{second, "hostname", "chosen"},
+			{main, "hostname", n.PodName("p")},
+			{second, "hostname", n.PodName("p")},
 			{second, "cat /seen/args", "me and $(WHO) $(NOBODY)"},
 			{main, "stat -c %a /shared", "777"},
 			{main, "cat /dir/file /etc/one-file", "from the host\nfrom the host"},
