@@ -19,7 +19,6 @@ type Config struct {
 
 	FileCheckFrequency *time.Duration
 	HTTPCheckFrequency *time.Duration
-	SyncFrequency      *time.Duration
 
 	ContainerRuntimeEndpoint string
 	RuntimeRequestTimeout    *time.Duration

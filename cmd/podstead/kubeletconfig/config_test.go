@@ -28,7 +28,6 @@ staticPodURL: http://127.0.0.1:8080/pods
 staticPodURLHeader: {X-Token: [a, b]}
 fileCheckFrequency: 5s
 httpCheckFrequency: 7s
-syncFrequency: 2m
 containerRuntimeEndpoint: unix:///run/crio/crio.sock
 runtimeRequestTimeout: 90s
 podLogsDir: /data/logs
@@ -52,7 +51,6 @@ failCgroupV1: false
 		StaticPodURLHeader:        map[string][]string{"X-Token": {"a", "b"}},
 		FileCheckFrequency:        d(5 * time.Second),
 		HTTPCheckFrequency:        d(7 * time.Second),
-		SyncFrequency:             d(2 * time.Minute),
 		ContainerRuntimeEndpoint:  "unix:///run/crio/crio.sock",
 		RuntimeRequestTimeout:     d(90 * time.Second),
 		PodLogsDir:                "/data/logs",
@@ -82,8 +80,8 @@ func TestReadRefuses(t *testing.T) {
 		"nothing alike":  {head + "zzz: 1\n", "zzz: unknown field"},
 		"duplicate":      {head + "maxPods: 1\nmaxPods: 2\n", "maxPods"},
 		"kind":           {"apiVersion: v1\nkind: Pod\n", "want kubelet.config.k8s.io/v1beta1"},
-		"duration":       {head + "syncFrequency: 20\n", "syncFrequency: 20 is no duration"},
-		"negative":       {head + "syncFrequency: -1s\n", `"-1s" is negative`},
+		"duration":       {head + "fileCheckFrequency: 20\n", "fileCheckFrequency: 20 is no duration"},
+		"negative":       {head + "fileCheckFrequency: -1s\n", `"-1s" is negative`},
 		"port":           {head + "healthzPort: 70000\n", "healthzPort: 70000 is no whole number from 0 to 65535"},
 		"fraction":       {head + "healthzPort: 1.5\n", "1.5 is no whole number"},
 		"header":         {head + "staticPodURLHeader: {A: b}\n", "staticPodURLHeader.A: want a list"},
@@ -103,7 +101,7 @@ func TestReadRefuses(t *testing.T) {
 }
 
 func TestReadTellsAllFaultsAtOnce(t *testing.T) {
-	_, err := Read(write(t, head+"aaa: 1\nhealthzPort: x\nsyncFrequency: y\n"))
+	_, err := Read(write(t, head+"aaa: 1\nhealthzPort: x\nhttpCheckFrequency: y\n"))
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("want three lines, got:\n%v", err)
 	}

@@ -24,7 +24,6 @@ var honoured = map[string]func(*parser, string, any){
 	"staticPodURLHeader":       (*parser).headers,
 	"fileCheckFrequency":       func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.FileCheckFrequency) },
 	"httpCheckFrequency":       func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.HTTPCheckFrequency) },
-	"syncFrequency":            func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.SyncFrequency) },
 	"containerRuntimeEndpoint": func(p *parser, n string, v any) { p.text(n, v, &p.cfg.ContainerRuntimeEndpoint) },
 	"runtimeRequestTimeout":    func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.RuntimeRequestTimeout) },
 	"podLogsDir":               func(p *parser, n string, v any) { p.path(n, v, &p.cfg.PodLogsDir) },

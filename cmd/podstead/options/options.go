@@ -1,0 +1,257 @@
+package options
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
+	"github.com/podstead/podstead/manifest"
+)
+
+// Options are the settings of one daemon, after Complete.
+type Options struct {
+	Manifests Manifests
+	Runtime   Runtime
+	Paths     Paths
+	API       API
+	// Node is the value of --hostname-override; empty if not given.
+	Node string
+	// RunOnce asks to start every pod, report, and end.
+	RunOnce bool
+	Log     Log
+
+	configFile string
+	headers    []string
+	healthPort int
+	healthHost string
+	validation string
+}
+
+// Manifests are the settings of the sources.
+type Manifests struct {
+	// Path is a folder or a file; empty reads none.
+	Path      string
+	FileCheck time.Duration
+	// URL is empty for none.
+	URL       string
+	Header    http.Header
+	CAFile    string
+	HTTPCheck time.Duration
+	Mode      manifest.Mode
+}
+
+// Runtime are the settings of the container runtime.
+type Runtime struct {
+	// Endpoint is empty to look for one, and to start a private one.
+	Endpoint       string
+	RequestTimeout time.Duration
+	// PauseImage is the sandbox image of a private containerd; empty leaves
+	// containerd's own choice.
+	PauseImage string
+	// CNIConfDir is where a private containerd looks for a network first.
+	CNIConfDir string
+	// ParallelPulls is how many image pulls start at once.
+	ParallelPulls int
+	// RestartCap bounds the crash-loop back-off.
+	RestartCap time.Duration
+}
+
+// Paths are the folders, all absolute.
+type Paths struct {
+	Root, PodLogs, ContainerLogs string
+}
+
+// API says where the daemon answers.
+type API struct {
+	Socket string
+	// HealthAddress is host:port; empty opens none.
+	HealthAddress string
+}
+
+// Log says how to log.
+type Log struct {
+	// Format is auto, text or json.
+	Format string
+	// Debug logs more.
+	Debug bool
+}
+
+// The defaults, the kubelet's where it has the setting and it is safe here.
+const (
+	DefaultManifestPath  = "/etc/pods"
+	DefaultRoot          = "/var/lib/podstead"
+	DefaultSocket        = "/run/podstead/podstead.sock"
+	DefaultPodLogs       = "/var/log/pods"
+	DefaultContainerLogs = "/var/log/containers"
+
+	defaultCheck          = 20 * time.Second
+	defaultRequestTimeout = 2 * time.Minute
+	defaultHealthHost     = "127.0.0.1"
+	defaultHealthPort     = 10248
+	defaultPulls          = 5
+	defaultRestartCap     = 5 * time.Minute
+)
+
+// AddFlags declares the flags of run. Their names are the kubelet's where it
+// has one.
+func (o *Options) AddFlags(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringVar(&o.configFile, "config", "", "KubeletConfiguration `file` (v1beta1); flags win over it")
+	f.StringVar(&o.Manifests.Path, "pod-manifest-path", DefaultManifestPath, "`folder` or file of pod manifests; empty for none")
+	f.DurationVar(&o.Manifests.FileCheck, "file-check-frequency", defaultCheck, "`time` between two looks at it; changes are seen at once all the same")
+	f.StringVar(&o.Manifests.URL, "manifest-url", "", "`URL` of pod manifests")
+	f.StringArrayVar(&o.headers, "manifest-url-header", nil, "header to send there, as `name:value`; may be repeated")
+	f.StringVar(&o.Manifests.CAFile, "manifest-url-ca-file", "", "PEM `file` of the certificate authorities to trust there, instead of the system's")
+	f.DurationVar(&o.Manifests.HTTPCheck, "http-check-frequency", defaultCheck, "`time` between two requests there")
+	f.StringVar(&o.validation, "manifest-validation", string(manifest.ModeStrict), "what becomes of unknown and duplicate fields: strict, warn or ignore")
+	f.StringVar(&o.Runtime.Endpoint, "container-runtime-endpoint", "", "CRI `socket`; empty finds containerd, CRI-O or cri-dockerd, or starts a private containerd")
+	f.DurationVar(&o.Runtime.RequestTimeout, "runtime-request-timeout", defaultRequestTimeout, "`time` a request to the runtime may take, pulls excepted")
+	f.StringVar(&o.Runtime.PauseImage, "pod-infra-container-image", "", "sandbox `image` of a private containerd (default: containerd's own)")
+	f.StringVar(&o.Runtime.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "`folder` in which a private containerd looks for a pod network before it makes one")
+	f.StringVar(&o.Node, "hostname-override", "", "node `name` (default: the hostname at the first start, kept from then on)")
+	f.StringVar(&o.Paths.Root, "root-dir", DefaultRoot, "`folder` for what must outlive the daemon")
+	f.StringVar(&o.Paths.PodLogs, "pod-logs-dir", DefaultPodLogs, "`folder` for the logs of containers")
+	f.StringVar(&o.Paths.ContainerLogs, "container-logs-dir", DefaultContainerLogs, "`folder` for links to them, which log shippers read")
+	f.StringVar(&o.API.Socket, "api-socket", DefaultSocket, "unix `socket` to answer on; its owner and group may use it")
+	f.StringVar(&o.healthHost, "healthz-bind-address", defaultHealthHost, "`address` of the health port")
+	f.IntVar(&o.healthPort, "healthz-port", defaultHealthPort, "health `port`; 0 for none")
+	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each runs or failed, say so, and end; pods go on")
+	f.StringVar(&o.Log.Format, "log-format", "auto", "text, json, or auto: text with colours on a terminal")
+	f.BoolVar(&o.Log.Debug, "debug", false, "log more")
+}
+
+// Complete reads the config file and checks every setting. The notices are for
+// the log: what the file asks for in vain.
+func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
+	o.Runtime.ParallelPulls, o.Runtime.RestartCap = defaultPulls, defaultRestartCap
+	if o.Manifests.Header, err = parseHeaders(o.headers); err != nil {
+		return nil, err
+	}
+	if o.configFile != "" {
+		cfg, err := kubeletconfig.Read(o.configFile)
+		if err != nil {
+			return nil, err
+		}
+		o.merge(cfg, f)
+		if len(cfg.Ignored) > 0 {
+			notices = append(notices, fmt.Sprintf("%s asks for what this version does not support: %s", o.configFile, strings.Join(cfg.Ignored, ", ")))
+		}
+	}
+	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
+		return nil, fmt.Errorf("--manifest-validation: %w", err)
+	}
+	return notices, o.check()
+}
+
+// merge takes from the file what no flag says.
+func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
+	take := func(flag string, set bool, apply func()) {
+		if set && !f.Changed(flag) {
+			apply()
+		}
+	}
+	take("pod-manifest-path", c.StaticPodPath != "", func() { o.Manifests.Path = c.StaticPodPath })
+	take("manifest-url", c.StaticPodURL != "", func() { o.Manifests.URL = c.StaticPodURL })
+	take("manifest-url-header", c.StaticPodURLHeader != nil, func() { o.Manifests.Header = c.StaticPodURLHeader })
+	take("file-check-frequency", c.FileCheckFrequency != nil, func() { o.Manifests.FileCheck = *c.FileCheckFrequency })
+	take("http-check-frequency", c.HTTPCheckFrequency != nil, func() { o.Manifests.HTTPCheck = *c.HTTPCheckFrequency })
+	take("container-runtime-endpoint", c.ContainerRuntimeEndpoint != "", func() { o.Runtime.Endpoint = c.ContainerRuntimeEndpoint })
+	take("runtime-request-timeout", c.RuntimeRequestTimeout != nil, func() { o.Runtime.RequestTimeout = *c.RuntimeRequestTimeout })
+	take("pod-logs-dir", c.PodLogsDir != "", func() { o.Paths.PodLogs = c.PodLogsDir })
+	take("healthz-bind-address", c.HealthzBindAddress != "", func() { o.healthHost = c.HealthzBindAddress })
+	take("healthz-port", c.HealthzPort != nil, func() { o.healthPort = *c.HealthzPort })
+	if c.MaxParallelImagePulls != nil {
+		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
+	}
+	if c.MaxContainerRestartPeriod != nil {
+		o.Runtime.RestartCap = *c.MaxContainerRestartPeriod
+	}
+}
+
+// check judges the settings and makes the paths absolute.
+func (o *Options) check() error {
+	if o.Manifests.Path == "" && o.Manifests.URL == "" {
+		return fmt.Errorf("nothing to run: give --pod-manifest-path or --manifest-url")
+	}
+	if o.Manifests.URL != "" {
+		if u, err := url.Parse(o.Manifests.URL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			return fmt.Errorf("--manifest-url: must be http://HOST/PATH or https://HOST/PATH")
+		}
+	}
+	for name, d := range map[string]time.Duration{
+		"file-check-frequency": o.Manifests.FileCheck, "http-check-frequency": o.Manifests.HTTPCheck, "runtime-request-timeout": o.Runtime.RequestTimeout,
+	} {
+		if d < 100*time.Millisecond {
+			return fmt.Errorf("--%s=%s: must be 100ms at least, such as 20s", name, d)
+		}
+	}
+	switch o.Log.Format {
+	case "auto", "text", "json":
+	default:
+		return fmt.Errorf("--log-format=%q: must be auto, text or json", o.Log.Format)
+	}
+	if o.healthPort < 0 || o.healthPort > 65535 {
+		return fmt.Errorf("--healthz-port=%d: must be a port, or 0 for none", o.healthPort)
+	}
+	if net.ParseIP(o.healthHost) == nil {
+		return fmt.Errorf("--healthz-bind-address=%q: must be an IP address", o.healthHost)
+	}
+	if o.healthPort > 0 {
+		o.API.HealthAddress = net.JoinHostPort(o.healthHost, strconv.Itoa(o.healthPort))
+	}
+	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir} {
+		if *p == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return fmt.Errorf("cannot make %q absolute: %w", *p, err)
+		}
+		*p = abs
+	}
+	if o.Paths.Root == "" || o.Paths.PodLogs == "" || o.Paths.ContainerLogs == "" || o.API.Socket == "" {
+		return fmt.Errorf("--root-dir, --pod-logs-dir, --container-logs-dir and --api-socket must not be empty")
+	}
+	// sun_path of unix(7) holds 108 bytes with its closing zero; the socket
+	// is made under a name that is a little longer.
+	if len(o.API.Socket) > 99 {
+		return fmt.Errorf("--api-socket: the path has %d bytes; a socket's may have 99", len(o.API.Socket))
+	}
+	return nil
+}
+
+// parseHeaders reads name:value pairs.
+func parseHeaders(pairs []string) (http.Header, error) {
+	h := http.Header{}
+	for _, p := range pairs {
+		name, value, found := strings.Cut(p, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !found || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
+			// The value may be a secret and is not repeated.
+			return nil, fmt.Errorf("--manifest-url-header: must be name:value, such as X-Token:abc")
+		}
+		h.Add(name, value)
+	}
+	return h, nil
+}
+
+// MachineID is the id of this machine, from the first file that has one.
+func MachineID(files ...string) (string, bool) {
+	for _, f := range files {
+		if data, err := os.ReadFile(f); err == nil {
+			if id := strings.TrimSpace(string(data)); id != "" && id != "uninitialized" {
+				return id, true
+			}
+		}
+	}
+	return "", false
+}

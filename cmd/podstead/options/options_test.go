@@ -1,0 +1,126 @@
+package options
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func complete(t *testing.T, args ...string) (*Options, []string, error) {
+	t.Helper()
+	var o Options
+	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	o.AddFlags(f)
+	if err := f.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	notices, err := o.Complete(f)
+	return &o, notices, err
+}
+
+func TestDefaults(t *testing.T) {
+	o, notices, err := complete(t)
+	if err != nil || len(notices) > 0 {
+		t.Fatal(notices, err)
+	}
+	if o.Manifests.Path != "/etc/pods" || o.Paths.Root != "/var/lib/podstead" || o.API.Socket != "/run/podstead/podstead.sock" ||
+		o.API.HealthAddress != "127.0.0.1:10248" || o.Runtime.ParallelPulls != 5 || o.Runtime.RestartCap != 5*time.Minute || o.Manifests.Mode != "strict" {
+		t.Errorf("defaults are %+v", o)
+	}
+}
+
+func TestFlagBeatsFileBeatsDefault(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+staticPodPath: /from/file
+fileCheckFrequency: 3s
+healthzPort: 0
+staticPodURL: http://127.0.0.1/x
+staticPodURLHeader: {A: [b]}
+maxPods: 3
+crashLoopBackOff: {maxContainerRestartPeriod: 7s}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, notices, err := complete(t, "--config", file, "--pod-manifest-path", "/from/flag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Manifests.Path != "/from/flag" || o.Manifests.FileCheck != 3*time.Second || o.API.HealthAddress != "" ||
+		o.Manifests.URL != "http://127.0.0.1/x" || o.Manifests.Header.Get("A") != "b" || o.Manifests.HTTPCheck != 20*time.Second || o.Runtime.RestartCap != 7*time.Second {
+		t.Errorf("options are %+v", o)
+	}
+	if len(notices) != 1 || !strings.Contains(notices[0], "maxPods") {
+		t.Errorf("notices are %q, want one that names maxPods", notices)
+	}
+}
+
+func TestHeadersAreAddedUp(t *testing.T) {
+	o, _, err := complete(t, "--manifest-url-header", "X-A: 1", "--manifest-url-header", "X-A:2:3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := o.Manifests.Header["X-A"]; len(got) != 2 || got[0] != "1" || got[1] != "2:3" {
+		t.Errorf("headers are %q", got)
+	}
+}
+
+func TestRelativePathsBecomeAbsolute(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	o, _, err := complete(t, "--pod-manifest-path", "pods", "--root-dir", "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Manifests.Path != filepath.Join(dir, "pods") || o.Paths.Root != filepath.Join(dir, "root") {
+		t.Errorf("paths are %q and %q", o.Manifests.Path, o.Paths.Root)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--pod-manifest-path="}, "nothing to run"},
+		{[]string{"--manifest-url=ftp://x"}, "--manifest-url: must be"},
+		{[]string{"--manifest-url-header=secret"}, "--manifest-url-header: must be name:value"},
+		{[]string{"--file-check-frequency=0"}, "--file-check-frequency=0s"},
+		{[]string{"--log-format=xml"}, "--log-format"},
+		{[]string{"--healthz-port=70000"}, "--healthz-port"},
+		{[]string{"--healthz-bind-address=localhost"}, "--healthz-bind-address"},
+		{[]string{"--manifest-validation=lax"}, "--manifest-validation"},
+		{[]string{"--root-dir="}, "--root-dir"},
+		{[]string{"--api-socket=/" + strings.Repeat("x", 120)}, "--api-socket"},
+		{[]string{"--config=/nonexistent.yaml"}, "--config"},
+	} {
+		_, _, err := complete(t, c.args...)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v: the error shows a header's value: %v", c.args, err)
+		}
+	}
+}
+
+func TestMachineIDPassesOverWhatIsNone(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"empty": "", "first-boot": "uninitialized\n", "real": "abc\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id, ok := MachineID(filepath.Join(dir, "none"), filepath.Join(dir, "empty"), filepath.Join(dir, "first-boot"), filepath.Join(dir, "real"))
+	if !ok || id != "abc" {
+		t.Errorf("MachineID = %q, %v", id, ok)
+	}
+	if _, ok := MachineID(filepath.Join(dir, "empty")); ok {
+		t.Error("MachineID found one in an empty file")
+	}
+}
