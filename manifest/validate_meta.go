@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,10 @@ const (
 	finalizerNames           = "must be a qualified name with a domain, such as example.com/name, or one of kubernetes, orphan, foregroundDeletion"
 )
 
+// safeUID is stricter than the API, which never looks at a UID: ours name
+// folders that root writes to.
+var safeUID = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
+
 func (v *validator) metadata(path *field.Path) {
 	meta := *v.meta
 	if meta.Namespace == "" {
@@ -39,6 +44,9 @@ func (v *validator) metadata(path *field.Path) {
 			// Nobody generates a name for a static pod.
 			err.Detail = "a pod needs a name, such as web"
 		}
+	}
+	if uid := string(meta.UID); uid != "" && !safeUID.MatchString(uid) {
+		v.invalid(path.Child("uid"), uid, "must be 1 to 63 letters, digits and dashes, since folders are named by it; better leave it out")
 	}
 	for i, name := range meta.Finalizers {
 		if !strings.Contains(name, "/") && name != string(v1.FinalizerKubernetes) &&

@@ -16,12 +16,14 @@ func TestValidate(t *testing.T) {
 		manifest string
 		want     []string
 	}{
-		"a good pod":         {`{metadata: {name: web}}`, nil},
-		"an empty namespace": {`{metadata: {name: web, namespace: ""}}`, nil},
-		"a bad name":         {`{metadata: {name: Web_1}}`, []string{"metadata.name"}},
-		"no image":           {`{spec: {containers: [{name: a, image: a}, {name: b, image: " "}]}}`, []string{"spec.containers[1].image"}},
-		"one name twice":     {`{spec: {initContainers: [{name: web, image: a}]}}`, []string{"spec.initContainers[0].name"}},
-		"a mount of nothing": {`{spec: {containers: [{volumeMounts: [{name: data, mountPath: /data}]}]}}`, []string{"spec.containers[0].volumeMounts[0].name"}},
+		"a good pod":             {`{metadata: {name: web}}`, nil},
+		"an empty namespace":     {`{metadata: {name: web, namespace: ""}}`, nil},
+		"a bad name":             {`{metadata: {name: Web_1}}`, []string{"metadata.name"}},
+		"a uid that leads out":   {`{metadata: {name: web, uid: ../../etc}}`, []string{"metadata.uid"}},
+		"a uid that is too long": {`{metadata: {name: web, uid: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}}`, []string{"metadata.uid"}},
+		"no image":               {`{spec: {containers: [{name: a, image: a}, {name: b, image: " "}]}}`, []string{"spec.containers[1].image"}},
+		"one name twice":         {`{spec: {initContainers: [{name: web, image: a}]}}`, []string{"spec.initContainers[0].name"}},
+		"a mount of nothing":     {`{spec: {containers: [{volumeMounts: [{name: data, mountPath: /data}]}]}}`, []string{"spec.containers[0].volumeMounts[0].name"}},
 		"a faulty volume is one fault": {`{spec: {containers: [{volumeMounts: [{name: data, mountPath: /data}]}], volumes: [{name: data, hostPath: {path: /a/../b}}]}}`,
 			[]string{"spec.volumes[0].hostPath.path"}},
 		"a sub path that leads out": {`{spec: {containers: [{volumeMounts: [{name: data, mountPath: /a}, {name: data, mountPath: /b, subPath: ../c}]}], volumes: [{name: data}]}}`,
