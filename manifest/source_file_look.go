@@ -1,0 +1,258 @@
+package manifest
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// isManifestName tells manifests from the backups and swap files of editors,
+// and from whatever else lies in a folder.
+func isManifestName(name string) bool {
+	if strings.HasPrefix(name, ".") {
+		return false
+	}
+	switch filepath.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	return false
+}
+
+// isLeftover tells what editors leave behind, which nobody needs to hear of.
+func isLeftover(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, ".bak") ||
+		strings.HasSuffix(name, ".swp") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
+}
+
+// folderListing is what there is to be read.
+type folderListing struct {
+	// manifests are the paths of the units.
+	manifests []string
+	// folder is where they are: for a single file, the folder it is in.
+	folder folderIdentity
+	// warning says what is odd but can be read.
+	warning *Fault
+}
+
+// scan brings the units to what is on the disk and reports whether the set
+// changed.
+func (s *FileSource) scan(now time.Time) bool {
+	listing, fault := s.list()
+	if fault == nil {
+		fault = s.judgeFolder(listing)
+	}
+	if fault != nil {
+		return s.endNothing(*fault)
+	}
+	changed := !equalFaults(s.state.fault, listing.warning)
+	s.state.fault = listing.warning
+
+	present := make(map[string]bool, len(listing.manifests))
+	for _, path := range listing.manifests {
+		unit := s.units[path]
+		if unit == nil {
+			unit = &fileUnit{path: path}
+		}
+		there, unitChanged := s.lookAt(unit, now)
+		if there {
+			s.units[path] = unit
+			present[path] = true
+		}
+		changed = changed || unitChanged
+	}
+	for path, unit := range s.units {
+		if !present[path] {
+			changed = s.miss(unit, now) || changed
+		}
+	}
+	return changed
+}
+
+// miss is about a unit that is not there. It reports whether the set changed.
+func (s *FileSource) miss(unit *fileUnit, now time.Time) bool {
+	if unit.missed.IsZero() {
+		unit.missed = now
+	}
+	// Nothing ends with a unit that holds nothing.
+	if len(unit.offered.Documents) == 0 || now.Sub(unit.missed) >= confirmDelay {
+		delete(s.units, unit.path)
+		s.reader.forget(unit.path)
+		return unit.known
+	}
+	s.due.confirm = earlier(s.due.confirm, unit.missed.Add(confirmDelay))
+	// What is read next must be read whole.
+	unit.stat, unit.digest = fileStat{}, ""
+	changed := !unit.offered.Gone
+	unit.offered.Gone = true
+	return changed
+}
+
+// endNothing is about a folder that cannot be read: what was missed there is
+// no more missed than the rest.
+func (s *FileSource) endNothing(fault Fault) bool {
+	for _, unit := range s.units {
+		unit.missed = time.Time{}
+	}
+	changed := !equalFaults(s.state.fault, &fault)
+	s.state.fault = &fault
+	return changed
+}
+
+func equalFaults(a, b *Fault) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
+
+// list finds the manifests. The fault says that it could not.
+func (s *FileSource) list() (folderListing, *Fault) {
+	info, err := os.Stat(s.path)
+	switch {
+	case err == nil && info.IsDir():
+		s.state.single = false
+		return s.listFolder()
+	case err == nil:
+		s.state.single = true
+		return s.listSingle(true)
+	case s.state.single && errors.Is(err, fs.ErrNotExist):
+		_, err := os.Lstat(s.path)
+		return s.listSingle(err == nil) // a link to nowhere is there
+	}
+	return folderListing{}, s.folderFault(err)
+}
+
+func (s *FileSource) folderFault(err error) *Fault {
+	fault := Fault{Unit: s.path, Problem: "cannot be read: " + reason(err), Remedy: "make it readable for podstead; what runs of it goes on"}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		fault.Problem, fault.Remedy = "does not exist", "create it and put manifests into it; what runs of it goes on"
+	case errors.Is(err, syscall.ENOTDIR):
+		fault.Remedy = "what is above it must be a folder; what runs of it goes on"
+	}
+	return &fault
+}
+
+func (s *FileSource) listFolder() (folderListing, *Fault) {
+	entries, err := s.readDir(s.path)
+	if err != nil {
+		return folderListing{}, s.folderFault(err)
+	}
+	listing := folderListing{}
+	if listing.folder, err = identifyFolder(s.path); err != nil {
+		return folderListing{}, s.folderFault(err)
+	}
+	for _, entry := range entries {
+		if isManifestName(entry.Name()) {
+			listing.manifests = append(listing.manifests, filepath.Join(s.path, entry.Name()))
+		}
+	}
+	s.mention(entries)
+	return listing, nil
+}
+
+// mention says once of what lies in the folder that it is not read.
+func (s *FileSource) mention(entries []fs.DirEntry) {
+	var mentioned map[string]bool
+	for _, entry := range entries {
+		name := entry.Name()
+		if isManifestName(name) || isLeftover(name) {
+			continue
+		}
+		if mentioned == nil {
+			mentioned = map[string]bool{}
+		}
+		mentioned[name] = true
+		switch path := filepath.Join(s.path, name); {
+		case s.state.mentioned[name]:
+		case entry.IsDir():
+			s.log.Info("a folder inside the manifest folder is not read", "path", path)
+		default:
+			s.log.Info("a file in the manifest folder is not read: its name must end in .yaml, .yml or .json", "path", path)
+		}
+	}
+	s.state.mentioned = mentioned
+}
+
+// listSingle is about a path that is, or was, that of a file.
+func (s *FileSource) listSingle(there bool) (folderListing, *Fault) {
+	folder, err := identifyFolder(filepath.Dir(s.path))
+	if err != nil {
+		return folderListing{}, s.folderFault(err)
+	}
+	listing := folderListing{folder: folder}
+	if there {
+		listing.manifests = []string{s.path}
+	} else {
+		listing.warning = &Fault{Unit: s.path, Problem: "does not exist", Remedy: "until it does, there is no pod of it", Warning: true}
+	}
+	return listing, nil
+}
+
+// judgeFolder finds out whether the folder can be believed.
+func (s *FileSource) judgeFolder(listing folderListing) *Fault {
+	holdsPods := slices.ContainsFunc(slices.Collect(maps.Values(s.units)), func(u *fileUnit) bool { return len(u.offered.Documents) > 0 })
+	if len(listing.manifests) == 0 && holdsPods && !s.isSameFolder(listing.folder) {
+		return &Fault{
+			Unit:    s.path,
+			Problem: "was replaced by another folder, which holds no manifest (is a file system not mounted?)",
+			Remedy: "bring the manifests back; what runs of them goes on. " +
+				"To end the pods, put a file into it that holds an empty list: {apiVersion: v1, kind: PodList, items: []}",
+		}
+	}
+	s.state.folder, s.state.recalled = listing.folder, false
+	s.opts.Checkpoint.setFolder(SourceFile, listing.folder)
+	return nil
+}
+
+func (s *FileSource) isSameFolder(folder folderIdentity) bool {
+	before := s.state.folder
+	if before == (folderIdentity{}) {
+		return true // nothing is known of it
+	}
+	if s.state.recalled {
+		// Across a reboot the device can have got another number.
+		before.Device = folder.Device
+	}
+	return before == folder
+}
+
+// identifyFolder is the identity of the folder at path; links are followed.
+func identifyFolder(path string) (folderIdentity, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return folderIdentity{}, err
+	}
+	if !info.IsDir() {
+		return folderIdentity{}, syscall.ENOTDIR
+	}
+	identity := folderIdentity{}
+	identity.Device, identity.Inode = deviceAndInode(info)
+	// Not cleaned: it is to be the parent of what the links lead to.
+	if parent, err := os.Stat(path + "/.."); err == nil {
+		device, _ := deviceAndInode(parent)
+		identity.Mounted = device != identity.Device
+	}
+	return identity, nil
+}
+
+// deviceAndInode are those of stat(2).
+func deviceAndInode(info fs.FileInfo) (device, inode uint64) {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Dev), stat.Ino
+	}
+	return 0, 0
+}
+
+// reason is an error without the path, which the fault has already.
+func reason(err error) string {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		return pathError.Err.Error()
+	}
+	return err.Error()
+}

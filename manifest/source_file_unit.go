@@ -1,0 +1,219 @@
+package manifest
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileUnit is one manifest file.
+type fileUnit struct {
+	path string
+	// offered is the unit as it goes into the set; known says that there is
+	// one.
+	offered Unit
+	known   bool
+	// stat and digest are those of the bytes that offered is made of; zero if
+	// it is not made of bytes.
+	stat   fileStat
+	digest string
+	// dirty says that something happened to the file, whatever its times say.
+	dirty bool
+	// link says that the file is a symbolic link.
+	link bool
+	// missed is when it was first found not to be there; zero if it is.
+	missed time.Time
+	// busy is when somebody was first seen to write busyStat.
+	busy     time.Time
+	busyStat fileStat
+}
+
+// fileStat changes with each change of a file's content.
+type fileStat struct {
+	device, inode    uint64
+	size             int64
+	modified, change syscall.Timespec
+}
+
+func statOf(info fs.FileInfo) fileStat {
+	stat := fileStat{size: info.Size()}
+	stat.device, stat.inode = deviceAndInode(info)
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		stat.modified, stat.change = sys.Mtim, sys.Ctim
+	}
+	return stat
+}
+
+// lookAt brings a unit to what its file holds. It reports whether the file is
+// there and whether the unit changed. A file that has not changed is not read.
+func (s *FileSource) lookAt(unit *fileUnit, now time.Time) (there, changed bool) {
+	link, err := os.Lstat(unit.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false
+	}
+	unit.missed = time.Time{}
+	if err != nil {
+		return true, s.offerFault(unit, unreadableFault(unit.path, err))
+	}
+	info := link
+	if unit.link = link.Mode()&fs.ModeSymlink != 0; unit.link {
+		if info, err = os.Stat(unit.path); err != nil {
+			return true, s.offerFault(unit, unreadableFault(unit.path, err))
+		}
+	}
+	if fault := judgeFile(unit.path, info); fault != nil {
+		return true, s.offerFault(unit, *fault)
+	}
+	if unit.known && !unit.dirty && unit.busy.IsZero() && unit.stat == statOf(info) {
+		return true, false
+	}
+	return true, s.readUnit(unit, now)
+}
+
+// judgeFile is the fault of what cannot be a manifest, nil if it can.
+func judgeFile(path string, info fs.FileInfo) *Fault {
+	fault := Fault{Unit: path, Remedy: "must be a file"}
+	switch mode := info.Mode(); {
+	case mode.IsRegular() && info.Size() > maxUnitSize:
+		fault = tooLargeFault(path)
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		fault.Problem = "is a folder, and folders inside the manifest folder are not read"
+	case mode&fs.ModeNamedPipe != 0:
+		fault.Problem = "is a named pipe"
+	case mode&fs.ModeSocket != 0:
+		fault.Problem = "is a socket"
+	default:
+		fault.Problem = "is a device"
+	}
+	return &fault
+}
+
+func unreadableFault(path string, err error) Fault {
+	fault := Fault{Unit: path, Problem: "cannot be read: " + reason(err), Remedy: "make it readable for podstead"}
+	if errors.Is(err, fs.ErrNotExist) {
+		target, _ := os.Readlink(path)
+		fault.Problem = "is a link to " + target + ", which does not exist"
+		fault.Remedy = "must lead to a file; to end its pods, remove the link"
+	}
+	return fault
+}
+
+// readUnit reads the file and loads what it holds, unless somebody is still
+// writing it.
+func (s *FileSource) readUnit(unit *fileUnit, now time.Time) bool {
+	content, err := readManifest(unit.path)
+	var fault Fault
+	switch {
+	case errors.As(err, &fault):
+		return s.offerFault(unit, fault)
+	case err != nil:
+		return s.offerFault(unit, unreadableFault(unit.path, err))
+	case s.isBusy(unit, content, now):
+		s.due.busy = now.Add(busyDelay)
+		return s.back(unit)
+	}
+	unit.dirty, unit.busy = false, time.Time{}
+	unit.stat = content.stat
+	if digest := Digest(content.data); digest != unit.digest || !unit.known {
+		unit.digest = digest
+		return s.offer(unit, s.reader.read(unit.path, content.data))
+	}
+	return s.back(unit)
+}
+
+// isBusy reports whether the file had better be read later. Whoever holds it
+// open without writing is not waited for without end.
+func (s *FileSource) isBusy(unit *fileUnit, content fileContent, now time.Time) bool {
+	if !content.torn && !content.writer {
+		return false
+	}
+	if unit.busy.IsZero() || unit.busyStat != content.stat {
+		unit.busy, unit.busyStat = now, content.stat
+	}
+	return content.torn || now.Sub(unit.busy) < busyPatience
+}
+
+// offer puts a unit into the set and reports whether that changes it.
+func (s *FileSource) offer(unit *fileUnit, offered Unit) bool {
+	changed := !unit.known || !sameUnit(unit.offered, offered)
+	unit.offered, unit.known = offered, true
+	return changed
+}
+
+// back is about a file that is there as it was.
+func (s *FileSource) back(unit *fileUnit) bool {
+	changed := unit.offered.Gone
+	unit.offered.Gone = false
+	return changed
+}
+
+// offerFault is about a file whose content cannot be told. It is looked at
+// again each time.
+func (s *FileSource) offerFault(unit *fileUnit, fault Fault) bool {
+	unit.stat, unit.digest, unit.dirty, unit.busy = fileStat{}, "", false, time.Time{}
+	return s.offer(unit, s.reader.lastGood(unit.path, Faults{fault}))
+}
+
+// fileContent is a file as it was read.
+type fileContent struct {
+	data []byte
+	stat fileStat
+	// writer says that somebody has it open for writing, torn that it changed
+	// while it was read.
+	writer, torn bool
+}
+
+// readManifest reads a file. It never waits: what is no regular file is not
+// read, even if it has become that just now. The error is a Fault or that of
+// the file system.
+func readManifest(path string) (fileContent, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return fileContent{}, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return fileContent{}, err
+	}
+	if fault := judgeFile(path, info); fault != nil {
+		return fileContent{}, *fault
+	}
+	content := fileContent{stat: statOf(info), writer: hasWriter(file)}
+	content.data, err = io.ReadAll(io.LimitReader(file, maxUnitSize+1))
+	if err != nil {
+		return fileContent{}, err
+	}
+	if len(content.data) > maxUnitSize {
+		return fileContent{}, tooLargeFault(path)
+	}
+	if info, err = file.Stat(); err != nil {
+		return fileContent{}, err
+	}
+	content.torn = statOf(info) != content.stat
+	return content, nil
+}
+
+// hasWriter reports whether somebody has the file open for writing: then the
+// kernel grants no read lease. It is given back at once. Where leases are not
+// to be had (another user's file, some file systems) the answer is no.
+func hasWriter(file *os.File) bool {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var leaseErr error
+	err = raw.Control(func(fd uintptr) {
+		if _, leaseErr = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK); leaseErr == nil {
+			unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
+		}
+	})
+	return err == nil && errors.Is(leaseErr, unix.EAGAIN)
+}

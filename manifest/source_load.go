@@ -1,0 +1,80 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+)
+
+// maxUnitSize bounds one file or URL body, in bytes, as at the kubelet.
+const maxUnitSize = 10 << 20
+
+// UnitLoader turns the bytes of a unit into pods. *Loader is one.
+type UnitLoader interface {
+	Load(req LoadRequest) ([]Document, Faults)
+}
+
+// Deliverer takes the full set of a source. *PodConfig is one.
+type Deliverer interface {
+	Deliver(set Set)
+}
+
+// unitReader turns bytes, or the lack of them, into units by the rule that the
+// last good revision wins.
+type unitReader struct {
+	source     Source
+	node       string
+	loader     UnitLoader
+	checkpoint *Checkpoint
+	// good are the units that had a good revision in this run of the daemon.
+	good map[string]bool
+}
+
+// read is the unit with these bytes. Bytes that are in effect already are not
+// judged again: a newer version may judge otherwise, and nothing has changed.
+func (r *unitReader) read(name string, data []byte) Unit {
+	digest := Digest(data)
+	accepted, ok := r.checkpoint.accepted(r.source, name)
+	if ok && accepted.Digest == digest && r.isOfNode(accepted) {
+		r.good[name] = true
+		return accepted
+	}
+	documents, faults := r.loader.Load(LoadRequest{
+		Source: r.source,
+		Unit:   name,
+		Data:   data,
+		Known:  r.checkpoint.known(r.source, r.node),
+	})
+	if faults.Fatal() {
+		return r.lastGood(name, faults)
+	}
+	r.good[name] = true
+	return Unit{Name: name, Digest: digest, Documents: documents, Faults: faults}
+}
+
+func (r *unitReader) isOfNode(unit Unit) bool {
+	return !slices.ContainsFunc(unit.Documents, func(d Document) bool { return !isOfNode(d.Pod, r.node) })
+}
+
+// lastGood is the unit in effect, with the faults that keep it so.
+func (r *unitReader) lastGood(name string, faults Faults) Unit {
+	unit, ok := r.checkpoint.accepted(r.source, name)
+	unit.Name, unit.Faults = name, faults
+	unit.Restored = ok && !r.good[name]
+	return unit
+}
+
+func (r *unitReader) forget(name string) { delete(r.good, name) }
+
+// sameUnit reports whether a set need not be delivered for this unit.
+func sameUnit(a, b Unit) bool {
+	return a.Name == b.Name && a.Digest == b.Digest && a.Restored == b.Restored && a.Gone == b.Gone &&
+		slices.Equal(a.Faults, b.Faults) && slices.EqualFunc(a.Documents, b.Documents, sameDocument)
+}
+
+func tooLargeFault(unit string) Fault {
+	return Fault{
+		Unit:    unit,
+		Problem: fmt.Sprintf("is larger than %d MiB", maxUnitSize>>20),
+		Remedy:  "must be smaller: split it into several",
+	}
+}

@@ -1,0 +1,156 @@
+package manifest
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+)
+
+// maxRedirects bounds how far a request is sent on.
+const maxRedirects = 5
+
+// urlFetcher asks a URL for its body.
+type urlFetcher struct {
+	url     *url.URL
+	header  http.Header
+	caFile  string
+	timeout time.Duration
+
+	transport http.RoundTripper
+	// ca are the bytes of the CA file in use.
+	ca []byte
+	// etag and modified are the validators of the last body.
+	etag, modified string
+}
+
+// urlAnswer is one of: a body, no change since the last body, a body with a
+// fault, or an error that stands for no answer.
+type urlAnswer struct {
+	body      []byte
+	unchanged bool
+	fault     *Fault
+	err       error
+}
+
+// connect sets the transport up.
+func (f *urlFetcher) connect() error {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if f.caFile != "" {
+		data, err := os.ReadFile(f.caFile)
+		if err != nil {
+			return fmt.Errorf("cannot read the CA file of the manifest URL: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(data) {
+			return fmt.Errorf("the CA file of the manifest URL, %s, holds no certificate; must hold them as PEM", f.caFile)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		f.ca = data
+	}
+	f.close()
+	f.transport = transport
+	return nil
+}
+
+// renew takes up a CA file that was replaced. One that cannot be used leaves
+// things as they are: it may be half written.
+func (f *urlFetcher) renew() {
+	if f.caFile == "" {
+		return
+	}
+	if data, err := os.ReadFile(f.caFile); err == nil && string(data) != string(f.ca) {
+		_ = f.connect() // the old one stays
+	}
+}
+
+// close lets go of idle connections.
+func (f *urlFetcher) close() {
+	if transport, ok := f.transport.(*http.Transport); ok {
+		transport.CloseIdleConnections()
+	}
+}
+
+// fetch asks once. No error holds the URL: it may hold secrets.
+func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	client := http.Client{Transport: f.transport, CheckRedirect: f.redirect}
+	response, err := client.Do(f.request(ctx))
+	if err != nil {
+		return urlAnswer{err: f.reword(err)}
+	}
+	defer response.Body.Close()
+	switch {
+	case response.StatusCode == http.StatusNotModified && f.etag+f.modified != "":
+		return urlAnswer{unchanged: true}
+	case response.StatusCode != http.StatusOK:
+		return urlAnswer{err: fmt.Errorf("was answered with status %d %s; must be 200", response.StatusCode, http.StatusText(response.StatusCode))}
+	}
+	// A body in full, or none of it counts.
+	f.etag, f.modified = "", ""
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxUnitSize+1))
+	if err != nil {
+		return urlAnswer{err: f.reword(err)}
+	}
+	if len(body) > maxUnitSize {
+		fault := tooLargeFault(redactURL(f.url))
+		return urlAnswer{fault: &fault}
+	}
+	f.etag, f.modified = response.Header.Get("Etag"), response.Header.Get("Last-Modified")
+	return urlAnswer{body: body}
+}
+
+func (f *urlFetcher) request(ctx context.Context) *http.Request {
+	request := (&http.Request{Method: http.MethodGet, URL: f.url, Host: f.url.Host, Header: f.header.Clone()}).WithContext(ctx)
+	if request.Header == nil {
+		request.Header = http.Header{}
+	}
+	if host := request.Header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	if f.etag != "" {
+		request.Header.Set("If-None-Match", f.etag)
+	}
+	if f.modified != "" {
+		request.Header.Set("If-Modified-Since", f.modified)
+	}
+	return request
+}
+
+// redirect bounds redirects and keeps secrets from where they lead: another
+// host gets none of the configured headers, and none gets the query in a
+// Referer.
+func (f *urlFetcher) redirect(request *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return fmt.Errorf("was redirected more than %d times", maxRedirects)
+	}
+	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
+		return errors.New("was redirected from https to " + request.URL.Scheme)
+	}
+	request.Header.Del("Referer")
+	if request.URL.Host != f.url.Host {
+		for key := range f.header {
+			request.Header.Del(key)
+		}
+	}
+	return nil
+}
+
+// reword takes the URL out of an error.
+func (f *urlFetcher) reword(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("did not answer within %v", f.timeout)
+	}
+	var urlError *url.Error
+	for errors.As(err, &urlError) {
+		err = urlError.Err
+	}
+	return fmt.Errorf("cannot be read: %w", err)
+}
