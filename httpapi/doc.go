@@ -4,6 +4,6 @@
 // a unix socket whose file mode is the permission, and a health port on
 // loopback that serves the health class only.
 //
-// It reads the small interfaces that it declares here; it imports nothing of
-// the supervisor and changes nothing.
+// It reads the small interfaces that it declares here; it never imports
+// the supervisor and never changes anything.
 package httpapi

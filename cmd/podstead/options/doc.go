@@ -2,5 +2,5 @@
 //
 // It owns the flags, their defaults, and the order in which a setting is
 // looked for: flag, then the KubeletConfiguration file, then the default. It
-// reads the command line and that one file. It starts nothing.
+// reads the command line and that one file. It never starts anything.
 package options

@@ -4,5 +4,5 @@
 // same root folder, and a kubelet on the same runtime, which would kill every
 // pod that it does not know.
 //
-// It reads /proc and takes a file lock. It changes nothing else.
+// It reads /proc and takes a file lock. It never changes anything else.
 package preflight

@@ -1,0 +1,43 @@
+package private
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+)
+
+func TestChooseNeverLeavesARuntimeThatIsMerelyDown(t *testing.T) {
+	alive := filepath.Join(t.TempDir(), "a.sock")
+	ln, err := net.Listen("unix", alive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	for name, c := range map[string]struct {
+		remembered string
+		sockets    []string
+		want       string
+	}{
+		"first start, a runtime is there": {"", []string{alive}, "unix://" + alive},
+		"first start, none is there":      {"", []string{alive + "x"}, "unix:///private"},
+		"the remembered one is down":      {"unix:///run/down.sock", []string{alive}, "unix:///run/down.sock"},
+		"private stays private":           {"unix:///private", []string{alive}, "unix:///private"},
+	} {
+		if got := Choose(t.Context(), c.remembered, c.sockets, "unix:///private"); got != c.want {
+			t.Errorf("%s: Choose = %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestMemoryOutlivesTheDaemon(t *testing.T) {
+	root := t.TempDir()
+	if got, err := NewMemory(root).Load(); got != "" || err != nil {
+		t.Fatalf("Load before the first choice = %q, %v", got, err)
+	}
+	if err := NewMemory(root).Save("unix:///x"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := NewMemory(root).Load(); got != "unix:///x" || err != nil {
+		t.Fatalf("Load = %q, %v", got, err)
+	}
+}

@@ -1,0 +1,208 @@
+package architecture
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/podstead/podstead"
+
+// room is one row of the table: a folder with all below it that has no longer
+// row of its own, and the rooms whose packages it may import.
+type room struct {
+	folder string
+	may    []string
+}
+
+// rooms is the table. Imports follow the road, from the manifest to the
+// command; "*" is everything.
+var rooms = []room{
+	{"manifest", nil},
+	{"cri", nil},
+	{"cri/critest", []string{"cri"}},
+	{"cri/private", nil},
+	{"probe", nil},
+	{"gc", []string{"cri"}},
+	{"supervisor", []string{"cri", "probe", "manifest", "gc", "supervisor"}},
+	{"supervisor/pleg", []string{"cri", "manifest"}},
+	{"supervisor/status", []string{"cri", "manifest", "probe"}},
+	{"supervisor/event", nil},
+	{"supervisor/volume", []string{"manifest"}},
+	{"httpapi", nil},
+	{"cmd/podstead", []string{"*"}},
+	{"cmd/podstead/cli", []string{"manifest"}},
+	{"cmd/podstead/kubeletconfig", nil},
+	{"cmd/podstead/options", []string{"manifest", "cmd/podstead/kubeletconfig"}},
+	{"cmd/podstead/preflight", nil},
+	{"test", []string{"*"}},
+}
+
+// testOnly are folders that product code must not import.
+var testOnly = []string{"cri/critest", "test"}
+
+// onlyIn names outside packages that a part of the tree alone may import, by
+// prefix. An empty folder is nobody.
+var onlyIn = map[string]string{
+	"k8s.io/client-go/kubernetes":            "",
+	"k8s.io/client-go/informers":             "",
+	"k8s.io/client-go":                       "supervisor/cluster",
+	"k8s.io/kubernetes":                      "",
+	"k8s.io/component-base":                  "",
+	"google.golang.org/grpc":                 "cri",
+	"k8s.io/cri-api":                         "cri",
+	"github.com/spf13/cobra":                 "cmd",
+	"github.com/google/go-containerregistry": "test",
+	"github.com/fsnotify/fsnotify":           "manifest",
+}
+
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Imports    []string
+	Deps       []string
+}
+
+// product lists every package of the module without its tests.
+func product(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,Deps", module+"/...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var all []pkg
+	dec := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 10 {
+		t.Fatalf("go list shows %d packages only", len(all))
+	}
+	return all
+}
+
+// folderOf is the package's folder in the module.
+func folderOf(path string) (string, bool) {
+	return strings.CutPrefix(path, module+"/")
+}
+
+func below(folder, parent string) bool {
+	return folder == parent || strings.HasPrefix(folder, parent+"/")
+}
+
+// roomOf is the row with the longest folder that holds the given one.
+func roomOf(folder string) (best room, found bool) {
+	for _, r := range rooms {
+		if below(folder, r.folder) && len(r.folder) > len(best.folder) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+func TestImportsFollowTheRoad(t *testing.T) {
+	for _, p := range product(t) {
+		folder, ok := folderOf(p.ImportPath)
+		if !ok {
+			continue
+		}
+		own, found := roomOf(folder)
+		if !found {
+			t.Errorf("%s has no row in the table: say which rooms it may import", folder)
+			continue
+		}
+		for _, imp := range p.Imports {
+			to, inside := folderOf(imp)
+			if !inside {
+				continue
+			}
+			other, _ := roomOf(to)
+			allowed := other.folder == own.folder || slices.Contains(own.may, "*") ||
+				slices.ContainsFunc(own.may, func(m string) bool { return below(other.folder, m) })
+			if !allowed {
+				t.Errorf("%s imports %s: %s may import %v only", folder, to, own.folder, own.may)
+			}
+			if slices.ContainsFunc(testOnly, func(f string) bool { return below(to, f) }) && !below(folder, "test") && !below(folder, "cri/critest") {
+				t.Errorf("%s imports %s, which is for tests only", folder, to)
+			}
+		}
+	}
+}
+
+func TestOutsidePackagesStayInTheirRooms(t *testing.T) {
+	for _, p := range product(t) {
+		folder, ok := folderOf(p.ImportPath)
+		if !ok || below(folder, "test") || below(folder, "cri/critest") {
+			continue
+		}
+		for _, imp := range p.Imports {
+			longest, where := "", ""
+			for prefix, place := range onlyIn {
+				if below(imp, prefix) && len(prefix) > len(longest) {
+					longest, where = prefix, place
+				}
+			}
+			if longest != "" && (where == "" || !below(folder, where)) {
+				t.Errorf("%s imports %s, which only %q may", folder, imp, where)
+			}
+		}
+	}
+}
+
+func TestDaemonLinksNothingOfKubernetesButTypes(t *testing.T) {
+	for _, p := range product(t) {
+		if p.ImportPath != module+"/cmd/podstead" {
+			continue
+		}
+		for _, d := range p.Deps {
+			for _, bad := range []string{"k8s.io/kubernetes", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/component-base", "net/http/pprof", "testing"} {
+				if below(d, bad) {
+					t.Errorf("the daemon links %s", d)
+				}
+			}
+		}
+		return
+	}
+	t.Fatal("cmd/podstead is not listed")
+}
+
+func TestEachPackageSaysWhatItOwns(t *testing.T) {
+	for _, p := range product(t) {
+		folder, ok := folderOf(p.ImportPath)
+		if !ok || folder == "cmd/podstead" || below(folder, "test") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(p.Dir, "doc.go"))
+		if err != nil {
+			t.Errorf("%s has no doc.go: %v", folder, err)
+			continue
+		}
+		text := strings.Join(strings.Fields(strings.ReplaceAll(string(data), "//", "")), " ")
+		for _, word := range []string{"own", "read", "never"} {
+			if !strings.Contains(strings.ToLower(text), word) {
+				t.Errorf("%s/doc.go does not say what the package %ss", folder, word)
+			}
+		}
+		for _, name := range []string{"util", "utils", "helper", "helpers", "common", "misc"} {
+			if filepath.Base(folder) == name {
+				t.Errorf("%s: a package needs the name of what it holds", folder)
+			}
+		}
+	}
+}
