@@ -23,3 +23,10 @@ type Mount struct {
 	ReadOnly      bool
 	Propagation   v1.MountPropagationMode
 }
+
+// SandboxInputs are the plain values from which a sandbox's config is made
+// besides the pod.
+type SandboxInputs struct {
+	// CgroupParent is the pod's cgroup; empty leaves it to the runtime.
+	CgroupParent string
+}

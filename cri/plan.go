@@ -1,8 +1,6 @@
 package cri
 
 import (
-	"time"
-
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -15,6 +13,9 @@ const (
 	KillLiveness KillReason = "LivenessProbe"
 	KillStartup  KillReason = "StartupProbe"
 	KillUnknown  KillReason = "StateUnknown"
+	// KillSurplus ends what should never be: a second running instance of a
+	// container, or a container that the pod does not have.
+	KillSurplus KillReason = "Surplus"
 )
 
 // Kill is one container to end.
@@ -33,23 +34,54 @@ type PlanInput struct {
 	Status *PodStatus
 	// Failed tells of probes, by container ID; nil means none failed.
 	Failed map[string]KillReason
-	Now    time.Time
 }
 
-// Actions is what a pod needs so that observed becomes wanted.
+// Actions is what a pod needs so that observed becomes wanted. They are done
+// in the order of the fields.
 type Actions struct {
 	// KillPod ends all containers and sandboxes first.
 	KillPod bool
-	// CreateSandbox makes a new sandbox with Attempt; else SandboxID is kept.
+	// Kill are the containers to end while the pod goes on.
+	Kill []Kill
+	// RemoveInit are instances of init containers that are history.
+	RemoveInit []string
+	// Remove are containers that were created, never started and are of no use.
+	Remove []string
+	// CreateSandbox makes a new sandbox with Attempt; else SandboxID is kept
+	// and Attempt is its own.
 	CreateSandbox bool
 	SandboxID     string
 	Attempt       uint32
-	// Kill are the containers to end while the pod goes on.
-	Kill []Kill
 	// StartInit are indices into spec.initContainers, Start into
 	// spec.containers, both in order.
 	StartInit []int
 	Start     []int
-	// RemoveInit are instances of init containers that are history.
-	RemoveInit []string
+	// Created has, by container name, an instance that was created in the kept
+	// sandbox from the wanted definition and never started: it is started
+	// instead of another one being made.
+	Created map[string]string
+}
+
+// Plan compares what is wanted of a pod with what was observed of it. It is
+// the kubelet's computePodActions, but for these: it judges a container by the
+// sandbox it is in, so that what an earlier sandbox left (after a power loss,
+// say) is never taken for progress in the present one; it uses a container
+// that was made but never started; and it ends second instances.
+func Plan(in PlanInput) Actions {
+	v := newView(in)
+	if !v.keepsSandbox() {
+		return v.renew()
+	}
+	a := Actions{SandboxID: v.sandbox.ID, Attempt: v.sandbox.Attempt}
+	v.killUnwanted(&a)
+	v.pruneInit(&a)
+	if v.initialize(&a) {
+		v.startRegular(&a)
+	}
+	if a.KillPod {
+		// Whatever else was found ends with the pod.
+		a.Kill, a.StartInit, a.Start = nil, nil, nil
+	}
+	v.sortCreated(&a)
+	return a
 }

@@ -1,0 +1,166 @@
+package cri
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The kubelet's crash-loop back-off.
+const (
+	backoffInitial = 10 * time.Second
+	// DefaultBackoffMax is crashLoopBackOff.maxContainerRestartPeriod.
+	DefaultBackoffMax = 300 * time.Second
+	// backoffReset is how long a container must have run to start afresh.
+	backoffReset = 10 * time.Minute
+)
+
+// annotationConfigHash is the kubelet's key for the hash of a manifest.
+const annotationConfigHash = "kubernetes.io/config.hash"
+
+// BackoffStep is where one container stands in its crash loop.
+type BackoffStep struct {
+	// Delay is what the next restart has to wait after the container's end.
+	Delay time.Duration
+	// Updated is when the step was taken: at the last start.
+	Updated time.Time
+}
+
+// Backoff spaces out the restarts of containers that keep ending: the first
+// restart comes at once, the next 10 s after the end of the last instance, and
+// each later one after twice the time, up to a limit. A container that ran for
+// ten minutes, or whose manifest changed, begins again.
+//
+// All methods may be called at the same time.
+type Backoff struct {
+	limit time.Duration
+
+	mu   sync.Mutex
+	pods map[types.UID]map[string]*backoffEntry // by container name
+}
+
+// backoffEntry is one container's step.
+type backoffEntry struct {
+	revision string
+	step     BackoffStep
+	// seen is the ended instance for which until was worked out. until is kept,
+	// with its monotonic reading, so that a wall clock which jumps neither
+	// stretches nor repeats a wait.
+	seen  string
+	until time.Time
+}
+
+// NewBackoff makes a Backoff with the given longest delay; 0 stands for
+// DefaultBackoffMax.
+func NewBackoff(limit time.Duration) *Backoff {
+	if limit <= 0 {
+		limit = DefaultBackoffMax
+	}
+	return &Backoff{limit: limit, pods: map[types.UID]map[string]*backoffEntry{}}
+}
+
+// revision is what a container's crash loop belongs to: another image, other
+// resources or any other change of the manifest is another loop.
+func revision(pod *v1.Pod, c *v1.Container) string {
+	return Hash(c) + pod.Annotations[annotationConfigHash]
+}
+
+// wait is how long a container must still wait, given its newest instance that
+// has exited (nil if none), and the delay of which that is the rest.
+func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container) (left, delay time.Duration) {
+	if last == nil {
+		return 0, 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.pods[pod.UID][c.Name]
+	if e == nil || e.revision != revision(pod, c) || e.recovered(last) {
+		return 0, 0
+	}
+	now := time.Now()
+	if e.seen != last.ID {
+		rest := e.step.Delay
+		if !last.FinishedAt.IsZero() {
+			rest = min(last.FinishedAt.Add(rest).Sub(now), rest)
+		}
+		e.seen, e.until = last.ID, now.Add(rest)
+	}
+	return max(e.until.Sub(now), 0), e.step.Delay
+}
+
+// started counts a restart after the given exited instance. A container's
+// first start, with none, does not count.
+func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container) {
+	if last == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entries := b.pods[pod.UID]
+	if entries == nil {
+		entries = map[string]*backoffEntry{}
+		b.pods[pod.UID] = entries
+	}
+	delay := backoffInitial
+	if e := entries[c.Name]; e != nil && e.revision == revision(pod, c) && !e.recovered(last) {
+		delay = 2 * e.step.Delay
+	}
+	entries[c.Name] = &backoffEntry{
+		revision: revision(pod, c),
+		step:     BackoffStep{Delay: min(delay, b.limit), Updated: time.Now()},
+	}
+}
+
+// recovered reports whether an instance ran long enough to begin again.
+func (e *backoffEntry) recovered(last *Container) bool {
+	return last.FinishedAt.Sub(e.step.Updated) > backoffReset ||
+		!last.StartedAt.IsZero() && last.FinishedAt.Sub(last.StartedAt) > backoffReset
+}
+
+// Steps are a pod's steps for a durable record, nil if there are none. The
+// keys are for Restore only.
+func (b *Backoff) Steps(uid types.UID) map[string]BackoffStep {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entries := b.pods[uid]
+	if len(entries) == 0 {
+		return nil
+	}
+	steps := make(map[string]BackoffStep, len(entries))
+	for name, e := range entries {
+		step := e.step
+		step.Updated = step.Updated.Round(0)
+		steps[name+"/"+e.revision] = step
+	}
+	return steps
+}
+
+// Restore puts a pod's steps back in place of what is known of it. What makes
+// no sense is left out.
+func (b *Backoff) Restore(uid types.UID, steps map[string]BackoffStep) {
+	entries := make(map[string]*backoffEntry, len(steps))
+	for key, step := range steps {
+		name, revision, ok := strings.Cut(key, "/")
+		if !ok || step.Delay <= 0 {
+			continue
+		}
+		step.Delay = min(step.Delay, b.limit)
+		entries[name] = &backoffEntry{revision: revision, step: step}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.pods, uid)
+	if len(entries) > 0 {
+		b.pods[uid] = entries
+	}
+}
+
+// Forget drops what is known of a pod.
+func (b *Backoff) Forget(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.pods, uid)
+}

@@ -1,0 +1,211 @@
+package cri
+
+import (
+	"encoding/json"
+	"maps"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// annotationPorts is the kubelet's key for a container's ports as JSON.
+const annotationPorts = "io.kubernetes.container.ports"
+
+// maxHostname is the longest host name that a pod gets.
+const maxHostname = 63
+
+// config makes the configs of sandboxes and containers. Its methods are pure.
+type config struct {
+	instance string
+	logRoot  string
+	// memory is the host's in bytes, for oom_score_adj.
+	memory int64
+	masked []string
+}
+
+// sandbox is the config of a pod's sandbox. The one given with a container
+// must be the one that the sandbox was made with, so that attempt is its own.
+func (g config) sandbox(pod *v1.Pod, attempt uint32, in SandboxInputs) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{
+			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt,
+		},
+		Hostname:     hostname(pod),
+		LogDirectory: LogDirectory(g.logRoot, pod.Namespace, pod.Name, pod.UID),
+		PortMappings: portMappings(pod),
+		Labels:       g.sandboxLabels(pod),
+		Annotations:  maps.Clone(pod.Annotations),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent: in.CgroupParent,
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: namespaces(pod),
+				// The sandbox itself gets the runtime's profile whatever the
+				// containers have, as with the kubelet.
+				Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+			},
+			Resources: podResources(pod),
+			Overhead:  &runtimeapi.LinuxContainerResources{},
+		},
+	}
+}
+
+// containerInput is what the config of one instance is made of besides the
+// pod and the container's spec.
+type containerInput struct {
+	Inputs
+	restartCount int
+	imageRef     string
+}
+
+// container is the config of one instance of a container. The user is left to
+// the image, group included; the kubelet passes the image's uid and so loses
+// its group.
+func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.restartCount)},
+		Image:       &runtimeapi.ImageSpec{Image: in.imageRef, UserSpecifiedImage: c.Image},
+		Command:     expandAll(c.Command, in.Env),
+		Args:        expandAll(c.Args, in.Env),
+		WorkingDir:  c.WorkingDir,
+		Envs:        environment(in.Env),
+		Mounts:      mounts(c, in.Inputs),
+		Labels:      g.containerLabels(pod, c),
+		Annotations: containerAnnotations(pod, c, in),
+		LogPath:     LogPath(c.Name, in.restartCount),
+		Stdin:       c.Stdin,
+		StdinOnce:   c.StdinOnce,
+		Tty:         c.TTY,
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       containerResources(pod, c, g.memory),
+			SecurityContext: g.containerSecurity(pod),
+		},
+	}
+}
+
+func (g config) sandboxLabels(pod *v1.Pod) map[string]string {
+	labels := maps.Clone(pod.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, g.identity(pod))
+	return labels
+}
+
+func (g config) containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
+	labels := g.identity(pod)
+	labels[LabelContainerName] = c.Name
+	return labels
+}
+
+// identity are the labels by which a later daemon knows what is whose.
+func (g config) identity(pod *v1.Pod) map[string]string {
+	return map[string]string{
+		LabelPodName:      pod.Name,
+		LabelPodNamespace: pod.Namespace,
+		LabelPodUID:       string(pod.UID),
+		LabelInstance:     g.instance,
+	}
+}
+
+func containerAnnotations(pod *v1.Pod, c *v1.Container, in containerInput) map[string]string {
+	annotations := map[string]string{
+		AnnotationContainerHash:          Hash(c),
+		AnnotationRestartCount:           strconv.Itoa(in.restartCount),
+		AnnotationTerminationMessagePath: c.TerminationMessagePath,
+		AnnotationTerminationPolicy:      string(c.TerminationMessagePolicy),
+	}
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		annotations[AnnotationTerminationGracePeriod] = strconv.FormatInt(*s, 10)
+	}
+	if in.TerminationMessageHost != "" {
+		annotations[AnnotationTerminationMessageHost] = in.TerminationMessageHost
+	}
+	if len(c.Ports) > 0 {
+		if text, err := json.Marshal(c.Ports); err == nil {
+			annotations[annotationPorts] = string(text)
+		}
+	}
+	return annotations
+}
+
+// hostname is the pod's, cut to what a host name may have. A pod on the host's
+// network has none: it keeps the host's.
+func hostname(pod *v1.Pod) string {
+	if pod.Spec.HostNetwork {
+		return ""
+	}
+	name := pod.Name
+	if pod.Spec.Hostname != "" {
+		name = pod.Spec.Hostname
+	}
+	if len(name) > maxHostname {
+		name = strings.TrimRight(name[:maxHostname], "-.")
+	}
+	return name
+}
+
+// portMappings are the ports of regular containers. Those without a host port
+// are told too, as the kubelet does; a runtime maps none for them.
+func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
+	var all []*runtimeapi.PortMapping
+	for i := range pod.Spec.Containers {
+		for _, p := range pod.Spec.Containers[i].Ports {
+			all = append(all, &runtimeapi.PortMapping{
+				Protocol:      protocol(p.Protocol),
+				ContainerPort: p.ContainerPort,
+				HostPort:      p.HostPort,
+				HostIp:        p.HostIP,
+			})
+		}
+	}
+	return all
+}
+
+func protocol(p v1.Protocol) runtimeapi.Protocol {
+	switch p {
+	case v1.ProtocolUDP:
+		return runtimeapi.Protocol_UDP
+	case v1.ProtocolSCTP:
+		return runtimeapi.Protocol_SCTP
+	}
+	return runtimeapi.Protocol_TCP
+}
+
+// environment keeps the order in which the variables were resolved; the
+// kubelet's is random.
+func environment(env []EnvVar) []*runtimeapi.KeyValue {
+	out := make([]*runtimeapi.KeyValue, 0, len(env))
+	for _, e := range env {
+		out = append(out, &runtimeapi.KeyValue{Key: e.Name, Value: []byte(e.Value)})
+	}
+	return out
+}
+
+// mounts are the inputs' and the file for the termination message.
+func mounts(c *v1.Container, in Inputs) []*runtimeapi.Mount {
+	out := make([]*runtimeapi.Mount, 0, len(in.Mounts)+1)
+	for _, m := range in.Mounts {
+		out = append(out, &runtimeapi.Mount{
+			HostPath:      m.HostPath,
+			ContainerPath: m.ContainerPath,
+			Readonly:      m.ReadOnly,
+			Propagation:   propagation(m.Propagation),
+		})
+	}
+	if in.TerminationMessageHost != "" && c.TerminationMessagePath != "" {
+		out = append(out, &runtimeapi.Mount{HostPath: in.TerminationMessageHost, ContainerPath: c.TerminationMessagePath})
+	}
+	return out
+}
+
+func propagation(mode v1.MountPropagationMode) runtimeapi.MountPropagation {
+	switch mode {
+	case v1.MountPropagationHostToContainer:
+		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
+	case v1.MountPropagationBidirectional:
+		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL
+	}
+	return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
+}

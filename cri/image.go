@@ -1,0 +1,158 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Reasons why a container waits for its image, as in the kubelet's statuses.
+const (
+	reasonErrImagePull     = "ErrImagePull"
+	reasonImagePullBackOff = "ImagePullBackOff"
+	reasonErrNeverPull     = "ErrImageNeverPull"
+	reasonInvalidImageName = "InvalidImageName"
+	reasonImageInspect     = "ImageInspectError"
+)
+
+// The kubelet's back-off of image pulls.
+const (
+	imageBackoffInitial = 10 * time.Second
+	imageBackoffMax     = 300 * time.Second
+	imageBackoffReset   = 10 * time.Minute
+)
+
+// ImageRuntime is what the Syncer needs of the runtime's image service.
+// *Client implements it.
+type ImageRuntime interface {
+	// ImageStatus is nil for an image that is not there.
+	ImageStatus(ctx context.Context, image string) (*runtimeapi.Image, error)
+	PullImage(ctx context.Context, image string, auth *runtimeapi.AuthConfig) (string, error)
+}
+
+// images sees to it that containers have their image.
+type images struct {
+	service ImageRuntime
+	events  Recorder
+	pulls   *puller
+
+	mu       sync.Mutex
+	failures map[types.UID]map[string]imageFailure // by image
+}
+
+// imageFailure is a pull that failed, and how long the next one has to wait.
+type imageFailure struct {
+	at    time.Time
+	delay time.Duration
+	err   error
+}
+
+func newImages(service ImageRuntime, events Recorder) *images {
+	return &images{service: service, events: events, pulls: newPuller(service), failures: map[types.UID]map[string]imageFailure{}}
+}
+
+// ensure returns the runtime's reference of a container's image, which it
+// pulls if the pull policy says so. An error is a *waitError, or the context's.
+func (m *images) ensure(ctx context.Context, pod *v1.Pod, asked string, policy v1.PullPolicy) (string, error) {
+	image, err := imageName(asked)
+	if err != nil {
+		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", err.Error())
+		return "", &waitError{Waiting: Waiting{reasonInvalidImageName, err.Error()}, cause: err}
+	}
+	present, err := m.service.ImageStatus(ctx, image)
+	if err != nil && policy != v1.PullAlways {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		message := fmt.Sprintf("Failed to inspect image %q: %s", asked, detail(err))
+		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", message)
+		return "", &waitError{Waiting: Waiting{reasonImageInspect, message}, cause: err}
+	}
+	if policy != v1.PullAlways && present != nil {
+		m.forget(pod.UID, image)
+		m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", asked))
+		return present.Id, nil
+	}
+	if policy == v1.PullNever {
+		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", asked)
+		m.events.Event(pod, v1.EventTypeWarning, reasonErrNeverPull, message)
+		return "", &waitError{Waiting: Waiting{reasonErrNeverPull, message}, cause: errors.New(message)}
+	}
+	return m.pull(ctx, pod, asked, image, present != nil)
+}
+
+// pull pulls an image unless its back-off says to wait. An image that is
+// present (policy Always) is only looked up again and never queues.
+func (m *images) pull(ctx context.Context, pod *v1.Pod, asked, image string, present bool) (string, error) {
+	if left, failed := m.wait(pod.UID, image); left > 0 {
+		message := fmt.Sprintf("Back-off pulling image %q", asked)
+		m.events.Event(pod, v1.EventTypeNormal, "BackOff", message)
+		message += ": " + reasonErrImagePull + ": " + detail(failed)
+		return "", &waitError{Waiting: Waiting{reasonImagePullBackOff, message}, retryAfter: left}
+	}
+	m.events.Event(pod, v1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", asked))
+	begun := time.Now()
+	f, err := m.pulls.pull(ctx, image, present)
+	switch {
+	case ctx.Err() != nil:
+		// Nobody waits for it any more; that is no fault of the image.
+		return "", context.Cause(ctx)
+	case err != nil:
+		delay := m.failed(pod.UID, image, err)
+		message := fmt.Sprintf("Failed to pull image %q: %s", asked, detail(err))
+		m.events.Event(pod, v1.EventTypeWarning, "Failed", message)
+		return "", &waitError{Waiting: Waiting{reasonErrImagePull, message}, cause: err, retryAfter: delay}
+	}
+	m.forget(pod.UID, image)
+	waited := time.Since(begun)
+	m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting)",
+		asked, f.took.Round(time.Millisecond), waited.Round(time.Millisecond)))
+	return f.ref, nil
+}
+
+// wait is how long the next pull of an image for a pod has to wait, and why.
+func (m *images) wait(uid types.UID, image string) (time.Duration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, ok := m.failures[uid][image]
+	if !ok {
+		return 0, nil
+	}
+	return f.delay - time.Since(f.at), f.err
+}
+
+// failed notes a pull that failed and returns the delay before the next.
+func (m *images) failed(uid types.UID, image string, err error) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delay := imageBackoffInitial
+	if f, ok := m.failures[uid][image]; ok && time.Since(f.at) <= imageBackoffReset {
+		delay = min(2*f.delay, imageBackoffMax)
+	}
+	if m.failures[uid] == nil {
+		m.failures[uid] = map[string]imageFailure{}
+	}
+	m.failures[uid][image] = imageFailure{at: time.Now(), delay: delay, err: err}
+	return delay
+}
+
+func (m *images) forget(uid types.UID, image string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.failures[uid], image)
+	if len(m.failures[uid]) == 0 {
+		delete(m.failures, uid)
+	}
+}
+
+func (m *images) forgetPod(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.failures, uid)
+}

@@ -1,0 +1,156 @@
+package cri
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// reasonOOMKilled is the runtimes' reason of a container that ran out of
+// memory. An init container may exit 0 with it and has failed all the same.
+const reasonOOMKilled = "OOMKilled"
+
+// killUnwanted ends what must not run beside what is wanted: second instances,
+// containers that the pod does not have, and those of which the runtime does
+// not know whether they run.
+func (v *view) killUnwanted(a *Actions) {
+	for i := range v.Status.Containers {
+		c := &v.Status.Containers[i]
+		switch {
+		case c.State == StateUnknown:
+			a.Kill = append(a.Kill, Kill{ID: c.ID, Name: c.Name, Reason: KillUnknown,
+				Message: fmt.Sprintf("Container %s is in unknown state, it is ended before it is started again", c.Name)})
+		case c.State != StateRunning:
+		case v.spec(c.Name) == nil:
+			a.Kill = append(a.Kill, Kill{ID: c.ID, Name: c.Name, Reason: KillSurplus,
+				Message: fmt.Sprintf("Container %s is not in the pod's spec", c.Name)})
+		case v.running[c.Name] != c:
+			a.Kill = append(a.Kill, Kill{ID: c.ID, Name: c.Name, Reason: KillSurplus,
+				Message: fmt.Sprintf("Container %s runs twice, the older instance is ended", c.Name)})
+		}
+	}
+}
+
+// pruneInit removes all exited instances of an init container but the newest,
+// which tells how far the pod has come.
+func (v *view) pruneInit(a *Actions) {
+	kept := map[string]bool{}
+	for i := range v.Status.Containers {
+		c := &v.Status.Containers[i]
+		if c.State != StateExited || !v.isInit(c.Name) {
+			continue
+		}
+		if kept[c.Name] {
+			a.RemoveInit = append(a.RemoveInit, c.ID)
+		}
+		kept[c.Name] = true
+	}
+}
+
+// initialize reports whether the pod's init containers are done. If not, it
+// plans the next step. It looks from the last one backwards, since earlier
+// ones may have been removed.
+func (v *view) initialize(a *Actions) bool {
+	inits := v.Pod.Spec.InitContainers
+	if len(inits) == 0 || v.regularHere() {
+		return true
+	}
+	for i := len(inits) - 1; i >= 0; i-- {
+		c := v.newestHere(inits[i].Name)
+		switch {
+		case c == nil:
+			continue
+		case v.running[c.Name] != nil:
+		case c.State == StateExited && !initFailed(c):
+			if i == len(inits)-1 {
+				return true
+			}
+			a.StartInit = []int{i + 1}
+		case c.State != StateCreated && v.never():
+			a.KillPod = true
+		default:
+			a.StartInit = []int{i}
+		}
+		return false
+	}
+	a.StartInit = []int{0}
+	return false
+}
+
+// regularHere reports whether the newest sandbox has an instance of a regular
+// container, in whatever state: it would not be there had init not been done.
+func (v *view) regularHere() bool {
+	for i := range v.Pod.Spec.Containers {
+		if v.newestHere(v.Pod.Spec.Containers[i].Name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func initFailed(c *Container) bool { return c.ExitCode != 0 || c.Reason == reasonOOMKilled }
+
+// startRegular plans the regular containers. With nothing to keep and nothing
+// to start, the pod has ended.
+func (v *view) startRegular(a *Actions) {
+	kept := 0
+	for i := range v.Pod.Spec.Containers {
+		spec := &v.Pod.Spec.Containers[i]
+		running := v.running[spec.Name]
+		if running == nil {
+			if v.wanted(spec.Name) {
+				a.Start = append(a.Start, i)
+			}
+			continue
+		}
+		kill, restart := v.judge(spec, running)
+		if kill == nil {
+			kept++
+			continue
+		}
+		if restart {
+			kill.Message += ", will be restarted"
+			a.Start = append(a.Start, i)
+		}
+		a.Kill = append(a.Kill, *kill)
+	}
+	if kept == 0 && len(a.Start) == 0 {
+		a.KillPod = true
+	}
+}
+
+// judge decides whether a running container has to go, and if so whether it
+// comes back. A changed definition restarts it whatever the policy.
+func (v *view) judge(spec *v1.Container, c *Container) (kill *Kill, restart bool) {
+	kill = &Kill{ID: c.ID, Name: c.Name}
+	failed := v.Failed[c.ID]
+	switch {
+	case changed(spec, c):
+		kill.Reason = KillChanged
+		kill.Message = fmt.Sprintf("Container %s definition changed", c.Name)
+		return kill, true
+	case failed == KillLiveness:
+		kill.Message = fmt.Sprintf("Container %s failed liveness probe", c.Name)
+		kill.Grace = probeGrace(spec.LivenessProbe)
+	case failed == KillStartup:
+		kill.Message = fmt.Sprintf("Container %s failed startup probe", c.Name)
+		kill.Grace = probeGrace(spec.StartupProbe)
+	default:
+		return nil, false
+	}
+	kill.Reason = failed
+	return kill, !v.never()
+}
+
+func probeGrace(p *v1.Probe) *int64 {
+	if p == nil {
+		return nil
+	}
+	return p.TerminationGracePeriodSeconds
+}
+
+// changed reports whether a container was made from another definition. One
+// without a hash cannot tell, and what runs is not ended on a guess.
+func changed(spec *v1.Container, c *Container) bool {
+	return c.Hash != "" && c.Hash != Hash(spec)
+}

@@ -1,0 +1,96 @@
+package cri
+
+import "slices"
+
+// keepsSandbox reports whether the newest sandbox goes on: it is the only one
+// ready, has the wanted network and, unless that is the host's, an address.
+func (v *view) keepsSandbox() bool {
+	s := v.sandbox
+	switch {
+	case s == nil, !s.Ready, v.ready > 1:
+		return false
+	case s.HostNetwork != v.Pod.Spec.HostNetwork:
+		return false
+	case !s.HostNetwork && len(s.IPs) == 0:
+		return false
+	}
+	return true
+}
+
+// renew ends what is there and, if something is still to be run, starts over
+// in a new sandbox with the first init container.
+func (v *view) renew() Actions {
+	a := Actions{KillPod: len(v.Status.Sandboxes)+len(v.Status.Containers) > 0}
+	if v.sandbox != nil {
+		a.SandboxID = v.sandbox.ID
+		a.Attempt = v.sandbox.Attempt + 1
+		if v.never() && len(v.last) > 0 {
+			// It ran once, and once is all. A container that was only created
+			// did not run; the kubelet counts it all the same.
+			return a
+		}
+	}
+	start := v.unfinished()
+	if len(start) == 0 {
+		return a
+	}
+	a.CreateSandbox = true
+	for i := range v.Status.Containers {
+		c := &v.Status.Containers[i]
+		switch {
+		case v.isInit(c.Name):
+			// Init containers run again from the first one.
+			a.RemoveInit = append(a.RemoveInit, c.ID)
+		case c.State == StateCreated:
+			a.Remove = append(a.Remove, c.ID)
+		}
+	}
+	if len(v.Pod.Spec.InitContainers) > 0 {
+		a.StartInit = []int{0}
+		return a
+	}
+	a.Start = start
+	return a
+}
+
+// unfinished are the regular containers that a new sandbox would run.
+func (v *view) unfinished() []int {
+	var start []int
+	for i := range v.Pod.Spec.Containers {
+		if v.wanted(v.Pod.Spec.Containers[i].Name) {
+			start = append(start, i)
+		}
+	}
+	return start
+}
+
+// sortCreated decides on the containers of the kept sandbox, and on those that
+// older ones left, that were created and never started. They stem from a lost
+// reply or from a daemon or host that died between the two calls.
+func (v *view) sortCreated(a *Actions) {
+	if a.KillPod {
+		return
+	}
+	starting := map[string]bool{}
+	for _, i := range a.StartInit {
+		starting[v.Pod.Spec.InitContainers[i].Name] = true
+	}
+	for _, i := range a.Start {
+		starting[v.Pod.Spec.Containers[i].Name] = true
+	}
+	for i := range v.Status.Containers {
+		c := &v.Status.Containers[i]
+		if c.State != StateCreated || slices.Contains(a.RemoveInit, c.ID) {
+			continue
+		}
+		spec := v.spec(c.Name)
+		if v.here(c) && starting[c.Name] && a.Created[c.Name] == "" && spec != nil && !changed(spec, c) {
+			if a.Created == nil {
+				a.Created = map[string]string{}
+			}
+			a.Created[c.Name] = c.ID
+			continue
+		}
+		a.Remove = append(a.Remove, c.ID)
+	}
+}

@@ -1,0 +1,75 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// createSandbox makes the pod's sandbox and learns its addresses.
+func (t *transaction) createSandbox(ctx context.Context) error {
+	config := t.config.sandbox(t.Pod, t.actions.Attempt, t.Sandbox)
+	id, err := t.runSandbox(ctx, config)
+	if err != nil {
+		if ctx.Err() == nil {
+			message := fmt.Sprintf("Failed to create pod sandbox: %s", detail(err))
+			t.events.Event(t.Pod, v1.EventTypeWarning, "FailedCreatePodSandBox", message)
+			t.wait("", &waitError{Waiting: Waiting{reasonSandbox, message}})
+		}
+		return fmt.Errorf("cannot create pod sandbox: %w", err)
+	}
+	t.actions.SandboxID = id
+	t.made.add(t.Pod.UID, "", id)
+	if t.Pod.Spec.HostNetwork {
+		t.podIPs = nil
+		return nil
+	}
+	status, err := t.runtime.PodStatus(ctx, t.Pod.UID)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.events.Event(t.Pod, v1.EventTypeWarning, "FailedPodSandBoxStatus", "Unable to get pod sandbox status: "+detail(err))
+		}
+		return fmt.Errorf("cannot inspect pod sandbox: %w", err)
+	}
+	t.podIPs = status.IPs
+	return nil
+}
+
+// runSandbox makes a sandbox. If its name is taken, an earlier call made it
+// whose answer was lost; then that one is used.
+func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig) (string, error) {
+	if err := os.MkdirAll(config.LogDirectory, logDirMode); err != nil {
+		return "", fmt.Errorf("cannot make the log folder: %w", err)
+	}
+	t.result.Acted = true
+	id, err := t.runtime.RunPodSandbox(ctx, config, "")
+	if !errors.Is(err, ErrExists) {
+		return id, err
+	}
+	status, lookErr := t.runtime.PodStatus(ctx, t.Pod.UID)
+	if lookErr != nil {
+		return "", lookErr
+	}
+	found := ""
+	for i := range status.Sandboxes {
+		switch s := &status.Sandboxes[i]; {
+		case !s.Ready:
+		case found != "" || s.Attempt != config.Metadata.Attempt:
+			// More than one, or another one than was to be made: that is for
+			// the next Sync to plan.
+			return "", err
+		default:
+			found = s.ID
+		}
+	}
+	if found == "" || len(status.Containers) > len(t.Status.Containers) {
+		// It is not ready yet, or it has containers that the status did not
+		// show: again for the next Sync.
+		return "", err
+	}
+	return found, nil
+}

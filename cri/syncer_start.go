@@ -1,0 +1,248 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// startContainers starts the planned containers in the order of the spec. The
+// images that they lack are pulled side by side before.
+func (t *transaction) startContainers(ctx context.Context) error {
+	var list []*v1.Container
+	for _, i := range t.actions.StartInit {
+		list = append(list, &t.Pod.Spec.InitContainers[i])
+	}
+	for _, i := range t.actions.Start {
+		list = append(list, &t.Pod.Spec.Containers[i])
+	}
+	var errs []error
+	due := list[:0]
+	for _, c := range list {
+		if held := t.heldBack(c); held != nil {
+			t.wait(c.Name, held)
+			continue
+		}
+		due = append(due, c)
+	}
+	pulls := t.pullImages(ctx, due)
+	for _, c := range due {
+		err := t.start(ctx, c, pulls[imageOf(c)])
+		if ctx.Err() != nil {
+			errs = append(errs, context.Cause(ctx))
+			break
+		}
+		if err == nil {
+			continue
+		}
+		var w *waitError
+		if !errors.As(err, &w) {
+			errs = append(errs, err)
+			continue
+		}
+		t.wait(c.Name, w)
+		if w.cause != nil {
+			errs = append(errs, fmt.Errorf("cannot start container %q: %w", c.Name, w))
+		}
+	}
+	pulls.wait()
+	return errors.Join(errs...)
+}
+
+// heldBack is the crash-loop back-off of a container, nil if it may start.
+func (t *transaction) heldBack(c *v1.Container) *waitError {
+	left, delay := t.backoff.wait(t.Pod, c, newestExited(t.Status, c.Name))
+	if left <= 0 {
+		return nil
+	}
+	pod := fmt.Sprintf("%s_%s(%s)", t.Pod.Name, t.Pod.Namespace, t.Pod.UID)
+	t.events.Event(t.Pod, v1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, pod))
+	return &waitError{
+		Waiting:    Waiting{reasonCrashLoop, fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, c.Name, pod)},
+		retryAfter: left,
+	}
+}
+
+// newestExited is the newest instance of a container that has exited, or nil.
+func newestExited(s *PodStatus, name string) *Container {
+	for i := range s.Containers {
+		if c := &s.Containers[i]; c.Name == name && c.State == StateExited {
+			return c
+		}
+	}
+	return nil
+}
+
+// imageKey is what tells one need for an image from another within a pod.
+type imageKey struct {
+	image  string
+	policy v1.PullPolicy
+}
+
+func imageOf(c *v1.Container) imageKey { return imageKey{c.Image, c.ImagePullPolicy} }
+
+// imagePull is an image on its way.
+type imagePull struct {
+	done chan struct{}
+	ref  string
+	err  error
+}
+
+type imagePulls map[imageKey]*imagePull
+
+// pullImages begins to see to the images of containers, each once. Created
+// containers have theirs.
+func (t *transaction) pullImages(ctx context.Context, list []*v1.Container) imagePulls {
+	pulls := imagePulls{}
+	for _, c := range list {
+		key := imageOf(c)
+		if t.actions.Created[c.Name] != "" || pulls[key] != nil {
+			continue
+		}
+		p := &imagePull{done: make(chan struct{})}
+		pulls[key] = p
+		go func() {
+			defer close(p.done)
+			p.ref, p.err = t.images.ensure(ctx, t.Pod, key.image, key.policy)
+		}()
+	}
+	return pulls
+}
+
+// wait returns when all pulls have ended.
+func (p imagePulls) wait() {
+	for _, pull := range p {
+		<-pull.done
+	}
+}
+
+// start creates and starts one container, or starts the one that was created
+// and never started.
+func (t *transaction) start(ctx context.Context, c *v1.Container, image *imagePull) error {
+	if id := t.actions.Created[c.Name]; id != "" {
+		return t.startCreated(ctx, c, id)
+	}
+	<-image.done
+	if image.err != nil {
+		return image.err
+	}
+	id, logPath, err := t.create(ctx, c, image.ref)
+	if err != nil {
+		return err
+	}
+	t.made.add(t.Pod.UID, c.Name, id)
+	t.events.Event(t.Pod, v1.EventTypeNormal, "Created", "Created container "+c.Name)
+	return t.launch(ctx, c, id, logPath)
+}
+
+// create makes a new instance of a container.
+func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef string) (id, logPath string, err error) {
+	in := containerInput{imageRef: imageRef}
+	logDir := filepath.Join(t.sandbox.LogDirectory, c.Name)
+	if in.restartCount, err = t.restartCount(c.Name, logDir); err == nil {
+		err = os.MkdirAll(logDir, logDirMode)
+	}
+	if err == nil && t.Inputs != nil {
+		in.Inputs, err = t.Inputs(ctx, c, t.podIPs)
+	}
+	if err != nil {
+		return "", "", t.failed(ctx, "create", c, reasonContainerConfig, err)
+	}
+	config := t.config.container(t.Pod, c, in)
+	t.result.Acted = true
+	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, config, t.sandbox)
+	if err != nil {
+		return "", "", t.failed(ctx, "create", c, reasonCreate, err)
+	}
+	return id, filepath.Join(t.sandbox.LogDirectory, config.LogPath), nil
+}
+
+// restartCount is the number of a container's next instance: one more than
+// the highest that is known.
+func (t *transaction) restartCount(name, logDir string) (int, error) {
+	next := -1
+	for i := range t.Status.Containers {
+		c := &t.Status.Containers[i]
+		// One that was never started is removed by now, and did not count.
+		if c.Name == name && c.State != StateCreated {
+			next = max(next, c.RestartCount+1)
+		}
+	}
+	if next < 0 {
+		var err error
+		if next, err = nextLogNumber(logDir); err != nil {
+			return 0, fmt.Errorf("cannot count its logs: %w", err)
+		}
+	}
+	return max(next, t.RestartCounts[name]), nil
+}
+
+// startCreated starts a container that an earlier Sync, or an earlier daemon,
+// created from the wanted definition. One that cannot be started is removed,
+// so that the next Sync makes another; first comes a look whether it runs.
+func (t *transaction) startCreated(ctx context.Context, c *v1.Container, id string) error {
+	logPath := ""
+	for i := range t.Status.Containers {
+		if t.Status.Containers[i].ID == id {
+			logPath = t.Status.Containers[i].LogPath
+		}
+	}
+	t.made.add(t.Pod.UID, c.Name, id)
+	startErr := t.launch(ctx, c, id, logPath)
+	if startErr == nil || uncertain(startErr) {
+		return startErr
+	}
+	status, err := t.runtime.PodStatus(ctx, t.Pod.UID)
+	if err != nil {
+		return startErr
+	}
+	for i := range status.Containers {
+		if seen := &status.Containers[i]; seen.ID == id && seen.State == StateCreated {
+			if err := t.runtime.RemoveContainer(ctx, id); err == nil {
+				t.made.removed(t.Pod.UID, id)
+			}
+		}
+	}
+	return startErr
+}
+
+// uncertain reports whether a failed call may have taken effect.
+func uncertain(err error) bool {
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrTimeout) || errors.Is(err, context.Canceled)
+}
+
+// launch starts a created container and links its log.
+func (t *transaction) launch(ctx context.Context, c *v1.Container, id, logPath string) error {
+	t.result.Acted = true
+	// It is counted before the call: an answer may be lost.
+	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name))
+	if err := t.runtime.StartContainer(ctx, id); err != nil {
+		return t.failed(ctx, "start", c, reasonRun, err)
+	}
+	t.events.Event(t.Pod, v1.EventTypeNormal, "Started", "Started container "+c.Name)
+	if logPath == "" {
+		return nil
+	}
+	link := LogLink(t.Pod.Namespace, t.Pod.Name, c.Name, id)
+	if err := linkLog(t.logLinks, link, logPath); err != nil {
+		t.log.Warn("cannot link the log of a container", "pod", t.Pod.Namespace+"/"+t.Pod.Name, "container", c.Name, "error", err)
+	}
+	return nil
+}
+
+// failed tells of a container that could not be made or started.
+func (t *transaction) failed(ctx context.Context, verb string, c *v1.Container, reason string, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Cannot %s container %s: %s", verb, c.Name, detail(err)))
+	return &waitError{Waiting: Waiting{reason, detail(err)}, cause: err}
+}
+
+// seconds is a whole number of seconds as a duration.
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
