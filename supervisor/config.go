@@ -1,0 +1,176 @@
+package supervisor
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// Config is what a Supervisor is made of.
+type Config struct {
+	Sources Sources
+	Runtime Runtime
+	Store   Store
+	Paths   Paths
+	// Events takes what a person should see of a pod; nil takes nothing.
+	Events Recorder
+	// Log is where the supervisor logs; nil logs nothing.
+	Log *slog.Logger
+	// HostIPs are the node's addresses for statuses, the primary one first;
+	// empty reports none.
+	HostIPs []string
+}
+
+// Sources is where the wanted pods come from, and who hears of their fate.
+type Sources struct {
+	Pods PodConfig
+	// Ready is called once each time a pod becomes ready; may be nil. It must
+	// not call back.
+	Ready func(uid types.UID)
+	// Probes are the results of probes; nil while nothing probes.
+	Probes Probes
+}
+
+// PodConfig merges the sources. Implemented by manifest.PodConfig.
+type PodConfig interface {
+	// Updates are the changes in order. The channel is never closed.
+	Updates() <-chan manifest.PodUpdate
+	// Sources are all that are going to deliver.
+	Sources() []manifest.Source
+	// FaultFor is the fault of a newer revision of the pod, empty if none.
+	FaultFor(uid types.UID) string
+	// Subscribe wakes after faults changed, until the function is called.
+	Subscribe() (<-chan struct{}, func())
+}
+
+// Probes tells of the results of probes.
+type Probes interface {
+	// Changed wakes after a result changed; Take drains whose.
+	Changed() <-chan struct{}
+	Take() []types.UID
+	// Results are those of a pod, by container ID.
+	Results(uid types.UID) ProbeResults
+}
+
+// ProbeResults of one pod, each by container ID. A container without an entry
+// has not failed, and is ready and started once it runs.
+type ProbeResults struct {
+	Failed         map[string]cri.KillReason
+	Ready, Started map[string]bool
+}
+
+// Runtime is how the runtime is observed and changed.
+type Runtime struct {
+	Observer Observer
+	Syncer   Syncer
+	Backoff  Backoff
+	Health   RuntimeHealth
+}
+
+// Observer is the PLEG with its cache. Implemented by pleg.PLEG. The
+// supervisor does not run it.
+type Observer interface {
+	Changed() <-chan struct{}
+	Take() []pleg.Event
+	// Relist asks for a look at one pod at once and returns immediately.
+	Relist(uid types.UID)
+	Healthy() error
+	// NewerThan waits for a status that shows all that happened before t.
+	NewerThan(ctx context.Context, uid types.UID, t time.Time) (*cri.PodStatus, error)
+	// Observed is the last view of all pods, nil before the first.
+	Observed() *cri.Observed
+}
+
+// Syncer brings pods to what is wanted. Implemented by cri.Syncer.
+type Syncer interface {
+	Sync(ctx context.Context, req cri.SyncRequest) cri.SyncResult
+	Kill(ctx context.Context, req cri.KillRequest) error
+	// Remove removes the given dead containers and sandboxes.
+	Remove(ctx context.Context, pod *cri.Pod) error
+	// Forget drops what is remembered of a pod.
+	Forget(uid types.UID)
+}
+
+// Backoff is the crash-loop back-off, which outlives the daemon in the record
+// of each pod. Implemented by cri.Backoff.
+type Backoff interface {
+	Steps(uid types.UID) map[string]cri.BackoffStep
+	Restore(uid types.UID, steps map[string]cri.BackoffStep)
+}
+
+// RuntimeHealth asks the runtime for its conditions. Implemented by cri.Client.
+type RuntimeHealth interface {
+	RuntimeStatus(ctx context.Context) (cri.RuntimeStatus, error)
+}
+
+// Recorder takes events. Implemented by event.Recorder.
+type Recorder interface {
+	Event(pod *v1.Pod, eventType, reason, message string)
+}
+
+// Store is where statuses are published and records are kept.
+type Store struct {
+	Statuses Statuses
+	Records  Records
+}
+
+// Statuses are the published ones. Implemented by status.Store.
+type Statuses interface {
+	Set(uid types.UID, st *v1.PodStatus) bool
+	Get(uid types.UID) *v1.PodStatus
+	Delete(uid types.UID)
+	Subscribe() (<-chan struct{}, func())
+}
+
+// Records are the durable ones. Implemented by status.Records.
+type Records interface {
+	Load(uid types.UID) status.Record
+	Save(uid types.UID, rec status.Record) (bool, error)
+	Delete(uid types.UID) error
+	UIDs() ([]types.UID, error)
+}
+
+// Paths are the folders on the host. An empty one has its default.
+type Paths struct {
+	// Root is the daemon's folder, by default /var/lib/podstead; the pods' own
+	// are under Root/pods.
+	Root string
+	// PodLogs is /var/log/pods, ContainerLogs /var/log/containers.
+	PodLogs, ContainerLogs string
+}
+
+// The default folders; the last two are those that log shippers know.
+const (
+	DefaultRoot          = "/var/lib/podstead"
+	DefaultPodLogs       = "/var/log/pods"
+	DefaultContainerLogs = "/var/log/containers"
+)
+
+func (p Paths) withDefaults() Paths {
+	if p.Root == "" {
+		p.Root = DefaultRoot
+	}
+	if p.PodLogs == "" {
+		p.PodLogs = DefaultPodLogs
+	}
+	if p.ContainerLogs == "" {
+		p.ContainerLogs = DefaultContainerLogs
+	}
+	return p
+}
+
+func (p Paths) pods() string { return filepath.Join(p.Root, "pods") }
+
+// noEvents takes events when nobody wants them.
+type noEvents struct{}
+
+func (noEvents) Event(*v1.Pod, string, string, string) {}

@@ -1,0 +1,95 @@
+package supervisor
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
+)
+
+// housekeepingPeriod is the least time between two rounds of housekeeping
+// that were asked for by what was observed. The kubelet goes round every 2 s;
+// here a round happens because something changed.
+const housekeepingPeriod = 2 * time.Second
+
+// cleanup is when housekeeping is due. Only the sync loop touches it.
+type cleanup struct {
+	// due is zero if nobody asked.
+	due, last time.Time
+	// swept: the folders of a daemon before this one were looked through.
+	swept bool
+}
+
+func (c *cleanup) request(now time.Time) {
+	if c.due.IsZero() {
+		c.due = now
+		if next := c.last.Add(housekeepingPeriod); next.After(now) {
+			c.due = next
+		}
+	}
+}
+
+func (c *cleanup) isDue(now time.Time) bool { return !c.due.IsZero() && !c.due.After(now) }
+
+// handlePodCleanups looks for what no source wants and nobody takes care of.
+// Each find becomes a worker that ends it: so a pod that comes back meanwhile
+// runs again when its remains are gone, never beside them.
+//
+// It is judged source by source. What a source that has not delivered might
+// still want is left alone, whatever the other sources say.
+func (s *Supervisor) handlePodCleanups() {
+	s.cleanup.due, s.cleanup.last = time.Time{}, time.Now()
+	observed := s.cfg.Runtime.Observer.Observed()
+	if observed == nil {
+		s.cleanup.request(time.Now())
+		return
+	}
+	sources := s.cfg.Sources.Pods.Sources()
+	for _, found := range observed.Own {
+		if s.unattended(found) && s.wanted.hasDelivered(manifest.Source(found.Source), sources) {
+			s.log.Info("pod that no source wants is ended", "pod", found.FullName(), "uid", found.UID, "source", found.Source)
+			s.workers.orphan(found)
+		}
+	}
+	// A folder does not tell its source.
+	if !s.cleanup.swept && s.wanted.hasDelivered("", sources) {
+		s.cleanup.swept = true
+		s.sweepFolders(observed)
+	}
+}
+
+// unattended reports whether an observed pod is nobody's business: no source
+// wants it and no worker has it, or its worker has finished and yet it runs.
+func (s *Supervisor) unattended(found *cri.Pod) bool {
+	st := s.workers.state(found.UID)
+	return st == stateNone || st == stateFinished && found.Running()
+}
+
+// sweepFolders finds pods of which only folders or records are left, from a
+// daemon that was ended while it cleaned up. Once is enough: what this daemon
+// ends it cleans up itself.
+func (s *Supervisor) sweepFolders(observed *cri.Observed) {
+	inRuntime := map[types.UID]bool{}
+	for _, found := range observed.Own {
+		inRuntime[found.UID] = true
+	}
+	uids, err := s.cfg.Store.Records.UIDs()
+	if err != nil {
+		s.log.Warn("cannot look for records of pods that are gone", "error", err)
+	}
+	folders, strangers, err := s.scripts.volumes.Orphans(func(uid types.UID) bool { return s.workers.state(uid) != stateNone })
+	if err != nil {
+		s.log.Warn("cannot look for folders of pods that are gone", "error", err)
+	}
+	if len(strangers) > 0 {
+		s.log.Warn("what is in the folder of pods and is no pod's is left alone", "folder", s.cfg.Paths.pods(), "names", strangers)
+	}
+	uids = append(uids, folders...)
+	for _, uid := range uids {
+		if !inRuntime[uid] && s.workers.state(uid) == stateNone {
+			s.workers.orphan(&cri.Pod{UID: uid})
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package supervisor
+
+import (
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+// podSet are the wanted pods, and which sources have said what they want. The
+// sync loop writes it, everybody reads it.
+type podSet struct {
+	mu    sync.RWMutex
+	byUID map[types.UID]*v1.Pod
+	// delivered are the sources that have sent a set of their own in this run
+	// of the daemon; restored are those of which only the checkpoint is known.
+	delivered, restored map[manifest.Source]bool
+	// changed is closed and renewed when a source delivers.
+	changed chan struct{}
+}
+
+func newPodSet() *podSet {
+	return &podSet{
+		byUID:     map[types.UID]*v1.Pod{},
+		delivered: map[manifest.Source]bool{},
+		restored:  map[manifest.Source]bool{},
+		changed:   make(chan struct{}),
+	}
+}
+
+func (s *podSet) put(pod *v1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byUID[pod.UID] = pod
+}
+
+// remove takes a pod out and reports whether it was there. A source cannot
+// remove what meanwhile comes from another one.
+func (s *podSet) remove(pod *v1.Pod, source manifest.Source) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held, ok := s.byUID[pod.UID]
+	if !ok || sourceOf(held) != source {
+		return false
+	}
+	delete(s.byUID, pod.UID)
+	return true
+}
+
+func sourceOf(pod *v1.Pod) manifest.Source {
+	return manifest.Source(pod.Annotations[manifest.AnnotationSource])
+}
+
+func (s *podSet) list() []*v1.Pod {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	pods := make([]*v1.Pod, 0, len(s.byUID))
+	for _, pod := range s.byUID {
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// heard notes an update of a source and reports whether it is the one that
+// makes the source count as having delivered. Only an ADD does: the first set
+// of a source ends in one, and a REMOVE before it is only a part of the set.
+func (s *podSet) heard(u manifest.PodUpdate) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := false
+	switch u.Op {
+	case manifest.Restore:
+		first = !s.restored[u.Source]
+		s.restored[u.Source] = true
+	case manifest.Add:
+		first = !s.delivered[u.Source]
+		s.delivered[u.Source] = true
+	}
+	if first {
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	return first && u.Op == manifest.Add
+}
+
+// hasDelivered reports whether a source has; for an unknown one, whether all
+// of the given have.
+func (s *podSet) hasDelivered(source manifest.Source, all []manifest.Source) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if slices.Contains(all, source) {
+		return s.delivered[source]
+	}
+	for _, known := range all {
+		if !s.delivered[known] {
+			return false
+		}
+	}
+	return true
+}
+
+// spoken reports whether each source has delivered or was restored, and a
+// channel that is closed when that may have changed.
+func (s *podSet) spoken(all []manifest.Source) (bool, <-chan struct{}) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, source := range all {
+		if !s.delivered[source] && !s.restored[source] {
+			return false, s.changed
+		}
+	}
+	return true, s.changed
+}

@@ -1,0 +1,116 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrNotStarted is in the error of WaitStarted if a pod did not start.
+var ErrNotStarted = errors.New("not every pod started")
+
+// givenUp are the reasons of waiting that mean that a container will not start
+// without somebody doing something, or has failed more than once.
+var givenUp = []string{
+	"CrashLoopBackOff", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
+	"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+}
+
+// WaitStarted waits until each source has delivered, or was restored from the
+// checkpoint, and each wanted pod runs, has succeeded or has failed. It reports
+// each pod once, with a nil error for one that runs or succeeded, in the order
+// in which they get there. It returns nil if all started, an error with
+// ErrNotStarted in it if not, and an error with the context's, naming the pods
+// that are still under way, if that ends first.
+func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, err error)) error {
+	changed, cancel := s.cfg.Store.Statuses.Subscribe()
+	defer cancel()
+	reported := map[types.UID]bool{}
+	failed := false
+	for {
+		spoken, sources := s.wanted.spoken(s.cfg.Sources.Pods.Sources())
+		var under []string
+		for _, pod := range s.wanted.list() {
+			if reported[pod.UID] {
+				continue
+			}
+			pod = pod.DeepCopy()
+			if st := s.cfg.Store.Statuses.Get(pod.UID); st != nil {
+				pod.Status = *st
+			}
+			settled, err := started(pod)
+			if !settled {
+				under = append(under, fullName(pod))
+				continue
+			}
+			reported[pod.UID] = true
+			failed = failed || err != nil
+			report(pod, err)
+		}
+		if spoken && len(under) == 0 {
+			if failed {
+				return ErrNotStarted
+			}
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-sources:
+		case <-ctx.Done():
+			slices.Sort(under)
+			return fmt.Errorf("%w: %w; still under way: %s", ErrNotStarted, ctx.Err(), strings.Join(under, ", "))
+		}
+	}
+}
+
+// started reports whether the fate of a pod's start is settled, and if it
+// failed why.
+func started(pod *v1.Pod) (bool, error) {
+	st := &pod.Status
+	switch st.Phase {
+	case v1.PodSucceeded:
+		return true, nil
+	case v1.PodFailed:
+		return true, fmt.Errorf("pod %s failed: %s", fullName(pod), explain(st))
+	}
+	if st.Reason == reasonNameTaken {
+		return true, fmt.Errorf("pod %s cannot start: %s", fullName(pod), st.Message)
+	}
+	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
+		for i := range list {
+			if w := list[i].State.Waiting; w != nil && slices.Contains(givenUp, w.Reason) {
+				return true, fmt.Errorf("container %q of pod %s cannot start: %s: %s", list[i].Name, fullName(pod), w.Reason, w.Message)
+			}
+		}
+	}
+	if st.Phase != v1.PodRunning || len(st.ContainerStatuses) < len(pod.Spec.Containers) {
+		return false, nil
+	}
+	for i := range st.ContainerStatuses {
+		// One that has ended well has started.
+		state := &st.ContainerStatuses[i].State
+		if state.Running == nil && (state.Terminated == nil || state.Terminated.ExitCode != 0) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func explain(st *v1.PodStatus) string {
+	if st.Reason != "" || st.Message != "" {
+		return strings.TrimSpace(st.Reason + " " + st.Message)
+	}
+	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
+		for i := range list {
+			if t := list[i].State.Terminated; t != nil && t.ExitCode != 0 {
+				return fmt.Sprintf("container %q ended with code %d %s", list[i].Name, t.ExitCode, t.Reason)
+			}
+		}
+	}
+	return "a container ended with an error"
+}

@@ -1,0 +1,116 @@
+package supervisor
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// How often the runtime is asked for its conditions: every 5 s as the kubelet
+// does; while it is not healthy from 100 ms doubling to 5 s, as the kubelet's
+// sync loop backs off, so that a runtime that comes up is used at once.
+const (
+	runtimePeriod     = 5 * time.Second
+	runtimeBackoffMin = 100 * time.Millisecond
+)
+
+// runtimeState is what the last look at the runtime showed.
+type runtimeState struct {
+	health   RuntimeHealth
+	observer Observer
+	log      *slog.Logger
+	// changed is woken when the answer to healthy or networkReady changed.
+	changed chan struct{}
+
+	mu       sync.Mutex
+	fault    string // why it is not healthy, empty if it is
+	network  bool
+	netFault string
+}
+
+const notAskedYet = "the runtime has not answered yet"
+
+func newRuntimeState(h RuntimeHealth, o Observer, log *slog.Logger) *runtimeState {
+	return &runtimeState{health: h, observer: o, log: log, changed: make(chan struct{}, 1), fault: notAskedYet}
+}
+
+// run asks until the context ends.
+func (s *runtimeState) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	wait := runtimeBackoffMin
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		st, err := s.health.RuntimeStatus(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if s.note(st, err) {
+			wait = runtimeBackoffMin
+			timer.Reset(runtimePeriod)
+			continue
+		}
+		timer.Reset(wait)
+		wait = min(wait*2, runtimePeriod)
+	}
+}
+
+// note takes an answer in and reports whether all is well. A change is logged
+// once.
+func (s *runtimeState) note(st cri.RuntimeStatus, err error) bool {
+	fault := ""
+	switch {
+	case err != nil:
+		fault = err.Error()
+	case !st.RuntimeReady:
+		fault = "the runtime says it is not ready: " + st.RuntimeMessage
+	case s.observer.Observed() != nil:
+		if err := s.observer.Healthy(); err != nil {
+			fault = err.Error()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, wasNetwork := s.fault, s.network
+	s.fault = fault
+	if err == nil {
+		s.network, s.netFault = st.NetworkReady, st.NetworkMessage
+	}
+	switch {
+	case fault != "" && (was == "" || was == notAskedYet):
+		s.log.Warn("runtime is not healthy; pods that run go on running", "error", fault)
+	case fault == "" && was != "":
+		s.log.Info("runtime is healthy")
+	}
+	if err == nil && wasNetwork != s.network && !s.network {
+		s.log.Warn("network of the runtime is not ready", "message", s.netFault)
+	}
+	if (was == "") != (fault == "") || wasNetwork != s.network {
+		select {
+		case s.changed <- struct{}{}:
+		default:
+		}
+	}
+	return fault == "" && s.network
+}
+
+// healthy is nil if the runtime can be used.
+func (s *runtimeState) healthy() (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault, s.fault == ""
+}
+
+// networkReady reports whether pods can be given a network, and if not why.
+func (s *runtimeState) networkReady() (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.netFault, s.network
+}

@@ -1,0 +1,233 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/supervisor/volume"
+)
+
+// podScripts are the transaction scripts of the workers. It keeps nothing of a
+// pod but the fault that its status shows: what a script remembers is in the
+// podRun of its worker.
+type podScripts struct {
+	cfg     Config
+	runtime *runtimeState
+	volumes *volume.Volumes
+
+	// faults are the manifests' faults that statuses show, by UID.
+	faults sync.Map
+}
+
+// memory is what the scripts of one worker hand on to each other.
+type memory struct {
+	record status.Record
+	// waiting is why containers could not be started, from the last Sync.
+	waiting map[string]cri.Waiting
+	// purge: the containers of the run before are still to be removed.
+	purge bool
+	// acts and failures count Syncs in a row that acted or failed.
+	acts, failures int
+	ready          bool
+	// logged is the last error that was logged.
+	logged     string
+	killLogged *killOrder
+	// killed: everything of this run was stopped once.
+	killed bool
+}
+
+// do runs the script that belongs to the state.
+func (s *podScripts) do(ctx context.Context, j job, r *podRun) outcome {
+	if r.number != j.run {
+		s.beginRun(j, r)
+	}
+	var out outcome
+	switch j.state {
+	case stateQueued:
+		s.announce(j, r)
+	case stateSyncing:
+		out = s.syncPod(ctx, j, r)
+	case stateTerminating:
+		out = s.syncTerminatingPod(ctx, j, r)
+	case stateTerminated:
+		out = s.syncTerminatedPod(ctx, j, r)
+	case stateFinished:
+		if j.wanted {
+			out = s.showFinished(ctx, j, r)
+		} else {
+			out.err = s.clearRemains(ctx, j, r)
+		}
+	}
+	s.logOnce(ctx, j, r, out.err)
+	return out
+}
+
+// beginRun forgets what belongs to the run before, and takes up what the
+// record knows of the pod.
+func (s *podScripts) beginRun(j job, r *podRun) {
+	again := j.run > 0 && j.found == nil
+	*r = podRun{number: j.run, lastAct: r.lastAct}
+	r.record = s.cfg.Store.Records.Load(podUID(j))
+	if again {
+		r.purge = true
+		r.record = r.record.NewRun()
+		r.record.Backoff = nil
+		s.cfg.Runtime.Syncer.Forget(podUID(j))
+	}
+	s.cfg.Runtime.Backoff.Restore(podUID(j), r.record.Backoff)
+}
+
+// announce shows a pod that waits for its name or its time. Before anything
+// was observed nothing is shown: it could only be wrong.
+func (s *podScripts) announce(j job, r *podRun) {
+	if s.cfg.Runtime.Observer.Observed() == nil {
+		return
+	}
+	s.publish(j, r, &cri.PodStatus{UID: j.pod.UID}, shown{waitingFor: &status.Cause{
+		Reason: reasonPredecessor, Message: "the pod that had this name before is still ending",
+	}})
+}
+
+// acted notes that the runtime was asked to change something, and asks for a
+// look at the result.
+func (s *podScripts) acted(uid types.UID, r *podRun) {
+	r.lastAct = time.Now()
+	s.cfg.Runtime.Observer.Relist(uid)
+}
+
+// observe waits for a look at the pod that shows the last act.
+func (s *podScripts) observe(ctx context.Context, uid types.UID, r *podRun) (*cri.PodStatus, error) {
+	observed, err := s.cfg.Runtime.Observer.NewerThan(ctx, uid, r.lastAct)
+	if err != nil {
+		return nil, fmt.Errorf("cannot observe pod: %w", err)
+	}
+	return observed, nil
+}
+
+// shown is what a status says besides what was observed.
+type shown struct {
+	waitingFor *status.Cause
+	ended      bool
+}
+
+// publish generates the pod's status and puts it into the store.
+func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown) *v1.PodStatus {
+	pod := j.pod
+	if pod == nil {
+		pod = podFrom(j.found)
+	}
+	in := status.Input{
+		Pod:           pod,
+		Observed:      observed,
+		Record:        r.record,
+		Previous:      s.cfg.Store.Statuses.Get(pod.UID),
+		Waiting:       r.waiting,
+		HostIPs:       s.cfg.HostIPs,
+		ManifestFault: s.cfg.Sources.Pods.FaultFor(pod.UID),
+		WaitingFor:    sh.waitingFor,
+		Ended:         sh.ended,
+		Now:           time.Now(),
+	}
+	if probes := s.cfg.Sources.Probes; probes != nil {
+		results := probes.Results(pod.UID)
+		in.Ready, in.Started = results.Ready, results.Started
+	}
+	s.faults.Store(pod.UID, in.ManifestFault)
+	st := status.Generate(in)
+	s.cfg.Store.Statuses.Set(pod.UID, &st)
+	r.record = r.record.Observe(&st)
+	s.tellReady(pod.UID, r, &st)
+	return &st
+}
+
+// tellReady passes on that the pod became ready.
+func (s *podScripts) tellReady(uid types.UID, r *podRun, st *v1.PodStatus) {
+	was := r.ready
+	r.ready = slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+	})
+	if r.ready && !was && s.cfg.Sources.Ready != nil {
+		s.cfg.Sources.Ready(uid)
+	}
+}
+
+// save writes the record if something in it changed. A record that cannot be
+// written costs history, never a pod.
+func (s *podScripts) save(uid types.UID, r *podRun) {
+	r.record.Backoff = s.cfg.Runtime.Backoff.Steps(uid)
+	if _, err := s.cfg.Store.Records.Save(uid, r.record); err != nil && r.logged != err.Error() {
+		r.logged = err.Error()
+		s.cfg.Log.Warn("history of a pod is not kept", "uid", uid, "error", err)
+	}
+}
+
+// shownFault is the manifest's fault that the pod's status shows.
+func (s *podScripts) shownFault(uid types.UID) string {
+	fault, _ := s.faults.Load(uid)
+	text, _ := fault.(string)
+	return text
+}
+
+// logOnce logs an error when it is another than the last one of the pod.
+func (s *podScripts) logOnce(ctx context.Context, j job, r *podRun, err error) {
+	if err == nil {
+		if r.logged != "" && j.state == stateSyncing {
+			r.logged = ""
+		}
+		return
+	}
+	if ctx.Err() != nil || errors.Is(err, errNetworkNotReady) || err.Error() == r.logged {
+		return
+	}
+	r.logged = err.Error()
+	s.cfg.Log.Warn("pod is not as wanted", "pod", podName(j), "uid", podUID(j), "state", j.state, "error", err)
+}
+
+func podUID(j job) types.UID {
+	if j.pod != nil {
+		return j.pod.UID
+	}
+	return j.found.UID
+}
+
+func podName(j job) string {
+	if j.pod != nil {
+		return fullName(j.pod)
+	}
+	return j.found.FullName()
+}
+
+// podFrom is what can be told of a pod whose manifest is gone.
+func podFrom(found *cri.Pod) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: found.Name, Namespace: found.Namespace, UID: found.UID,
+		Annotations: map[string]string{manifest.AnnotationSource: found.Source},
+	}}
+	pod.Spec.RestartPolicy = v1.RestartPolicyAlways
+	for i := range found.Containers {
+		c := &found.Containers[i]
+		if !slices.ContainsFunc(pod.Spec.Containers, func(o v1.Container) bool { return o.Name == c.Name }) {
+			pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: c.Name, Image: c.Image})
+		}
+	}
+	return pod
+}
+
+// observedPod is a status in the form of a list entry.
+func observedPod(st *cri.PodStatus) *cri.Pod {
+	return &cri.Pod{
+		UID: st.UID, Name: st.Name, Namespace: st.Namespace,
+		Sandboxes: st.Sandboxes, Containers: st.Containers,
+	}
+}

@@ -1,0 +1,152 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/supervisor/volume"
+)
+
+// Supervisor keeps the wanted pods running.
+type Supervisor struct {
+	cfg     Config
+	log     *slog.Logger
+	wanted  *podSet
+	workers *podWorkers
+	runtime *runtimeState
+	scripts *podScripts
+	loop    loopHealth
+	cleanup cleanup
+}
+
+// New makes a supervisor. It starts nothing and touches nothing.
+func New(cfg Config) (*Supervisor, error) {
+	switch {
+	case cfg.Sources.Pods == nil:
+		return nil, errors.New("supervisor needs the pods' sources")
+	case cfg.Runtime.Observer == nil || cfg.Runtime.Syncer == nil || cfg.Runtime.Backoff == nil || cfg.Runtime.Health == nil:
+		return nil, errors.New("supervisor needs the runtime's observer, syncer, back-off and health")
+	case cfg.Store.Statuses == nil || cfg.Store.Records == nil:
+		return nil, errors.New("supervisor needs stores for statuses and records")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Events == nil {
+		cfg.Events = noEvents{}
+	}
+	cfg.Paths = cfg.Paths.withDefaults()
+	s := &Supervisor{
+		cfg:     cfg,
+		log:     cfg.Log,
+		wanted:  newPodSet(),
+		runtime: newRuntimeState(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
+	}
+	s.scripts = &podScripts{
+		cfg:     cfg,
+		runtime: s.runtime,
+		volumes: &volume.Volumes{Root: cfg.Paths.pods()},
+	}
+	s.workers = newPodWorkers(s.scripts)
+	return s, nil
+}
+
+// Run supervises until the context ends, and returns when all that it started
+// has ended. It leaves every pod as it is. Run is called once.
+func (s *Supervisor) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	s.workers.start(ctx, &wg)
+	wg.Go(func() { s.runtime.run(ctx) })
+	s.syncLoop(ctx)
+	return nil
+}
+
+// Rerun ends the run of a pod, if it has not ended yet, and runs it again
+// under the same UID not before the given time (the zero time is at once):
+// with the next sandbox attempt, its restart counts and log numbers carried
+// on. It is an error for a pod that no source wants, for one that belongs to
+// an API server, and for one that its restartPolicy has ended.
+func (s *Supervisor) Rerun(uid types.UID, reason string, notBefore time.Time) error {
+	return s.workers.rerun(uid, reason, notBefore, s.endedForGood)
+}
+
+func (s *Supervisor) endedForGood(pod *v1.Pod) bool {
+	st := s.cfg.Store.Statuses.Get(pod.UID)
+	return st != nil && terminal(st.Phase)
+}
+
+// Pods are the wanted pods and those that are still ending, with their
+// statuses, sorted by namespace and name. One that is ending has a deletion
+// timestamp if no source wants it.
+func (s *Supervisor) Pods() []*v1.Pod {
+	views := s.workers.views()
+	pods := make([]*v1.Pod, 0, len(views))
+	for _, v := range views {
+		pod := v.pod.DeepCopy()
+		if st := s.cfg.Store.Statuses.Get(pod.UID); st != nil {
+			pod.Status = *st.DeepCopy()
+		}
+		if !v.wanted && pod.DeletionTimestamp == nil {
+			since := metav1.NewTime(v.since)
+			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &since, &v.grace
+		}
+		pods = append(pods, pod)
+	}
+	slices.SortFunc(pods, func(a, b *v1.Pod) int {
+		if c := strings.Compare(fullName(a), fullName(b)); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.UID), string(b.UID))
+	})
+	return pods
+}
+
+// loopTimeout is how long one turn of the sync loop may take before the loop
+// counts as hung. A turn does no I/O but the reading of two folders. The
+// kubelet allows five minutes.
+const loopTimeout = 2 * time.Minute
+
+// SyncLoopHealthy is an error if the sync loop does not run or hangs. A runtime
+// that is down is not a hung loop.
+func (s *Supervisor) SyncLoopHealthy() error {
+	since, running := s.loop.busySince()
+	if !running {
+		return errors.New("sync loop is not running")
+	}
+	if !since.IsZero() && time.Since(since) > loopTimeout {
+		return fmt.Errorf("sync loop has been busy with one thing for %s", time.Since(since).Round(time.Second))
+	}
+	return nil
+}
+
+// loopHealth notes what the sync loop is at.
+type loopHealth struct {
+	mu      sync.Mutex
+	running bool
+	since   time.Time
+}
+
+func (h *loopHealth) set(running bool, since time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running, h.since = running, since
+}
+
+func (h *loopHealth) busySince() (time.Time, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.since, h.running
+}
+
+func terminal(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }

@@ -1,0 +1,149 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/pleg"
+)
+
+// syncLoop is the heart: it takes in what happened and hands it to the
+// workers. It never waits for the runtime, a disk or a worker.
+func (s *Supervisor) syncLoop(ctx context.Context) {
+	s.loop.set(true, time.Time{})
+	defer s.loop.set(false, time.Time{})
+	due := time.NewTimer(0)
+	defer due.Stop()
+	faults, cancel := s.cfg.Sources.Pods.Subscribe()
+	defer cancel()
+	s.workers.pause(true)
+	for ctx.Err() == nil {
+		s.syncLoopIteration(ctx, due, faults)
+	}
+}
+
+// syncLoopIteration waits for one thing to happen and handles it. The kubelet
+// ticks every second and every two; here one timer is armed for the earliest
+// thing that is due, and if nothing is there is no tick.
+func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, faults <-chan struct{}) {
+	var probes <-chan struct{}
+	if s.cfg.Sources.Probes != nil {
+		probes = s.cfg.Sources.Probes.Changed()
+	}
+	select {
+	case <-ctx.Done():
+	case u := <-s.cfg.Sources.Pods.Updates():
+		s.busy()
+		s.handleUpdate(u)
+	case <-s.cfg.Runtime.Observer.Changed():
+		s.busy()
+		s.handleObserved(s.cfg.Runtime.Observer.Take())
+	case <-probes:
+		s.busy()
+		for _, uid := range s.cfg.Sources.Probes.Take() {
+			s.workers.wake(uid)
+		}
+	case <-faults:
+		s.busy()
+		s.refreshFaults()
+	case <-s.runtime.changed:
+		s.busy()
+		s.handleRuntime()
+	case <-s.workers.changed:
+		s.busy()
+		s.cleanup.request(time.Now())
+	case <-s.workers.queue.changed:
+	case <-due.C:
+		s.busy()
+		s.syncDue(time.Now())
+	}
+	s.arm(due)
+	s.loop.set(true, time.Time{})
+}
+
+func (s *Supervisor) busy() { s.loop.set(true, time.Now()) }
+
+// arm sets the timer for the earliest thing that is due, or stops it.
+func (s *Supervisor) arm(timer *time.Timer) {
+	at, ok := s.workers.queue.earliest()
+	if housekeeping := s.cleanup.due; !housekeeping.IsZero() && (!ok || housekeeping.Before(at)) {
+		at, ok = housekeeping, true
+	}
+	if ok {
+		timer.Reset(max(0, time.Until(at)))
+	} else {
+		timer.Stop()
+	}
+}
+
+// syncDue wakes the workers whose time has come, and keeps house if asked to.
+func (s *Supervisor) syncDue(now time.Time) {
+	for {
+		uid, ok := s.workers.queue.pop(now)
+		if !ok {
+			break
+		}
+		s.workers.wake(uid)
+	}
+	if s.cleanup.isDue(now) {
+		s.handlePodCleanups()
+	}
+}
+
+// handleUpdate takes in what a source says.
+func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
+	for _, pod := range u.Pods {
+		switch u.Op {
+		case manifest.Remove:
+			if s.wanted.remove(pod, u.Source) {
+				s.log.Info("pod was removed from its source", "pod", fullName(pod), "uid", pod.UID, "source", u.Source)
+				s.workers.remove(pod.UID)
+			}
+		default:
+			// The kubelet, too, handles DELETE as an update: the deletion
+			// timestamp in it is what ends the pod.
+			if u.Op != manifest.Reconcile {
+				s.log.Info("pod from its source", "op", u.Op, "pod", fullName(pod), "uid", pod.UID, "source", u.Source)
+			}
+			s.wanted.put(pod)
+			s.workers.update(pod)
+		}
+	}
+	if s.wanted.heard(u) {
+		s.log.Info("source has delivered", "source", u.Source)
+		s.handlePodCleanups()
+	}
+}
+
+// handleObserved wakes the pods of which something changed in the runtime.
+func (s *Supervisor) handleObserved(events []pleg.Event) {
+	for i := range events {
+		// A removed container changes nothing that a pod needs.
+		if events[i].Kind != pleg.ContainerRemoved {
+			s.workers.wake(events[i].UID)
+		}
+	}
+	s.workers.wakeHeld()
+	s.cleanup.request(time.Now())
+}
+
+// handleRuntime holds the workers while the runtime is not healthy. The road
+// from the sources stays open meanwhile, so that people see what is wanted.
+func (s *Supervisor) handleRuntime() {
+	_, healthy := s.runtime.healthy()
+	s.workers.pause(!healthy)
+	if _, network := s.runtime.networkReady(); healthy && network {
+		s.workers.wakeRetrying()
+	}
+}
+
+// refreshFaults wakes the pods whose manifest's fault is not the one that
+// their status shows.
+func (s *Supervisor) refreshFaults() {
+	for _, pod := range s.wanted.list() {
+		if s.scripts.shownFault(pod.UID) != s.cfg.Sources.Pods.FaultFor(pod.UID) {
+			s.workers.wake(pod.UID)
+		}
+	}
+}

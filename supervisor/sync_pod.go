@@ -1,0 +1,209 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// Reasons of events, the kubelet's where it has them.
+const (
+	reasonNetworkNotReady = "NetworkNotReady"
+	reasonFailedMount     = "FailedMount"
+	// reasonNameTaken: another client's pod has the name, and a person has to
+	// decide; reasonPredecessor: an earlier revision is still ending.
+	reasonNameTaken   = "NameTaken"
+	reasonPredecessor = "WaitingForPredecessor"
+)
+
+// errNetworkNotReady is not logged per pod: the runtime's state is, once.
+var errNetworkNotReady = errors.New("network of the runtime is not ready")
+
+// actsInARow is how many Syncs may act one right after the other. A pod that
+// needs more is not settling, and is looked at once a second only.
+const actsInARow = 10
+
+// syncPod brings a pod nearer to what is wanted. It is one transaction: it
+// looks, decides, acts, and is run again when something changed.
+func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
+	pod := j.pod
+	// 1. What is observed, with everything this worker did before.
+	observed, err := s.observe(ctx, pod.UID, r)
+	if err != nil {
+		return outcome{err: err}
+	}
+	// 2. Nothing of an earlier run or of another revision goes on.
+	if r.purge {
+		if observed, err = s.purge(ctx, observed, r); err != nil {
+			return outcome{err: err}
+		}
+		r.purge = false
+	}
+	if order := replaces(pod, observed); order != nil {
+		return outcome{replace: order}
+	}
+	// 3. The status, and whether the pod has come to its end.
+	st := s.publish(j, r, observed, shown{})
+	if terminal(st.Phase) {
+		return outcome{ended: true}
+	}
+	// 4. What a new sandbox would need. A pod that has one goes on without.
+	if !sandboxReady(observed) {
+		if out, ok := s.mayStart(j, r, observed); !ok {
+			return out
+		}
+	}
+	// 5. Folders and volumes.
+	inputs, err := s.prepare(ctx, pod)
+	if err != nil {
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, err.Error())
+		return outcome{err: err}
+	}
+	// 6. The containers.
+	req := cri.SyncRequest{Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
+	if probes := s.cfg.Sources.Probes; probes != nil {
+		req.Failed = probes.Results(pod.UID).Failed
+	}
+	result := s.cfg.Runtime.Syncer.Sync(ctx, req)
+	// 7. What came of it. After an act, and after an error that may hide one,
+	// nothing is decided before the runtime was looked at again.
+	r.waiting = result.Waiting
+	if result.Acted || result.Err != nil {
+		s.acted(pod.UID, r)
+	} else {
+		s.trim(ctx, observed, r)
+	}
+	s.publish(j, r, observed, shown{})
+	s.save(pod.UID, r)
+	return s.afterSync(result, r)
+}
+
+// afterSync is when to look again.
+func (s *podScripts) afterSync(result cri.SyncResult, r *podRun) outcome {
+	out := outcome{err: result.Err, after: result.RetryAfter}
+	if result.Err != nil {
+		r.acts = 0
+		r.failures++
+		return out
+	}
+	r.failures = 0
+	if !result.Acted {
+		r.acts = 0
+		return out
+	}
+	// An act is followed by a look, whether or not an event tells of it.
+	r.acts++
+	out.after = time.Nanosecond
+	if r.acts > actsInARow {
+		out.after = time.Second
+	}
+	return out
+}
+
+// mayStart reports whether a sandbox may be made now, and if not what to do.
+func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcome, bool) {
+	pod := j.pod
+	all := s.cfg.Runtime.Observer.Observed()
+	if all == nil {
+		// The first full list is under way; without it nobody knows whether
+		// another pod of this name runs.
+		return outcome{held: true, after: runtimeBackoffMin}, false
+	}
+	if cause := nameTaken(pod, all); cause != nil {
+		s.publish(j, r, observed, shown{waitingFor: cause})
+		if cause.Reason == reasonNameTaken {
+			s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
+		}
+		return outcome{held: true, after: jitter(errorBackoff)}, false
+	}
+	if message, ready := s.runtime.networkReady(); !ready && !pod.Spec.HostNetwork {
+		cause := &status.Cause{Reason: reasonNetworkNotReady, Message: fmt.Sprintf("network is not ready: %s", message)}
+		s.publish(j, r, observed, shown{waitingFor: cause})
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
+		return outcome{err: errNetworkNotReady, after: jitter(networkBackoff)}, false
+	}
+	return outcome{}, true
+}
+
+// nameTaken tells of a live pod of the same full name that is not this one: a
+// stopped kubelet's, another daemon's, or one of ours that no source wants and
+// that is not yet allowed to be ended. Two of them could share a data folder.
+func nameTaken(pod *v1.Pod, all *cri.Observed) *status.Cause {
+	for _, other := range all.Own {
+		if other.UID != pod.UID && other.Name == pod.Name && other.Namespace == pod.Namespace && other.Running() {
+			return &status.Cause{Reason: reasonPredecessor, Message: fmt.Sprintf(
+				"an earlier revision of the pod (UID %s) still runs; this one starts when it has ended", other.UID)}
+		}
+	}
+	for _, other := range all.Foreign {
+		if other.Name == pod.Name && other.Namespace == pod.Namespace && other.Running() {
+			return &status.Cause{Reason: reasonNameTaken, Message: fmt.Sprintf(
+				"pod %s runs already and is not podstead's (UID %s); stop whoever keeps it and end it with: %s",
+				other.FullName(), other.UID, endCommand(other))}
+		}
+	}
+	return nil
+}
+
+// endCommand is what a person types to end another client's pod.
+func endCommand(pod *cri.Pod) string {
+	command := "crictl stopp"
+	for _, sandbox := range pod.Sandboxes {
+		if sandbox.Ready {
+			command += " " + sandbox.ID
+		}
+	}
+	if command == "crictl stopp" {
+		command = "crictl stop"
+		for i := range pod.Containers {
+			if c := &pod.Containers[i]; c.State == cri.StateRunning || c.State == cri.StateUnknown {
+				command += " " + c.ID
+			}
+		}
+	}
+	return command
+}
+
+// replaces is the order to end what runs if it is a revision that cannot
+// become the wanted one in place: a uid set in the manifest, and an edit while
+// the daemon was away. The template hash on the sandbox tells.
+func replaces(pod *v1.Pod, observed *cri.PodStatus) *killOrder {
+	if len(observed.Sandboxes) == 0 || !sandboxReady(observed) && len(observed.Containers) == 0 {
+		return nil
+	}
+	running := observed.Sandboxes[0].Annotations[manifest.AnnotationTemplate]
+	wanted := pod.Annotations[manifest.AnnotationTemplate]
+	renamed := observed.Name != pod.Name || observed.Namespace != pod.Namespace
+	if running == "" || wanted == "" || running == wanted && !renamed {
+		return nil
+	}
+	grace := foundGrace(observedPod(observed))
+	return &killOrder{reason: killRerun, message: "its manifest changed", grace: &grace}
+}
+
+func sandboxReady(observed *cri.PodStatus) bool {
+	for i := range observed.Sandboxes {
+		if observed.Sandboxes[i].Ready {
+			return true
+		}
+	}
+	return false
+}
+
+func restartCounts(rec status.Record) map[string]int {
+	if len(rec.RestartCounts) == 0 {
+		return nil
+	}
+	counts := make(map[string]int, len(rec.RestartCounts))
+	for name, n := range rec.RestartCounts {
+		counts[name] = int(n)
+	}
+	return counts
+}

@@ -1,0 +1,90 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// syncTerminatedPod takes down what a pod had on this host. When it is done
+// the pod's name is free.
+func (s *podScripts) syncTerminatedPod(ctx context.Context, j job, r *podRun) outcome {
+	uid := podUID(j)
+	if err := s.volumes.Teardown(uid); err != nil {
+		return outcome{err: err}
+	}
+	if !j.wanted {
+		// The record goes with the pod; writing it would only delay whoever
+		// waits for the name.
+		return outcome{}
+	}
+	if out := s.showFinished(ctx, j, r); out.err != nil || j.rerun {
+		return out
+	}
+	s.save(uid, r)
+	return outcome{}
+}
+
+// showFinished publishes the status of a pod of which nothing runs any more.
+func (s *podScripts) showFinished(ctx context.Context, j job, r *podRun) outcome {
+	observed, err := s.observe(ctx, podUID(j), r)
+	if err != nil {
+		return outcome{err: err}
+	}
+	s.publish(j, r, observed, shown{ended: true})
+	return outcome{}
+}
+
+// clearRemains removes all that is left of a pod that no source wants. The
+// record goes last: as long as there is one, a later daemon knows that the
+// pod's logs are ours to remove.
+func (s *podScripts) clearRemains(ctx context.Context, j job, r *podRun) error {
+	uid := podUID(j)
+	observed, err := s.observe(ctx, uid, r)
+	if err != nil {
+		return err
+	}
+	if len(observed.Containers)+len(observed.Sandboxes) > 0 {
+		if err := s.remove(ctx, observedPod(observed), r); err != nil {
+			return err
+		}
+		if _, err := s.observe(ctx, uid, r); err != nil {
+			return err
+		}
+	}
+	if err := s.removeFolders(uid); err != nil {
+		return err
+	}
+	s.cfg.Runtime.Syncer.Forget(uid)
+	s.cfg.Store.Statuses.Delete(uid)
+	s.faults.Delete(uid)
+	return s.cfg.Store.Records.Delete(uid)
+}
+
+// remove removes dead containers and sandboxes.
+func (s *podScripts) remove(ctx context.Context, pod *cri.Pod, r *podRun) error {
+	err := s.cfg.Runtime.Syncer.Remove(ctx, pod)
+	s.acted(pod.UID, r)
+	if err != nil {
+		return fmt.Errorf("cannot remove what is left of the pod: %w", err)
+	}
+	return nil
+}
+
+// purge removes the containers of the run before, so that neither its exit
+// codes nor its back-off count for this one. The newest sandbox stays, so that
+// the next attempt has the next number.
+func (s *podScripts) purge(ctx context.Context, observed *cri.PodStatus, r *podRun) (*cri.PodStatus, error) {
+	dead := observedPod(observed)
+	if len(dead.Sandboxes) > 0 {
+		dead.Sandboxes = dead.Sandboxes[1:]
+	}
+	if len(dead.Containers)+len(dead.Sandboxes) == 0 {
+		return observed, nil
+	}
+	if err := s.remove(ctx, dead, r); err != nil {
+		return nil, err
+	}
+	return s.observe(ctx, observed.UID, r)
+}

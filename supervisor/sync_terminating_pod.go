@@ -1,0 +1,58 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// syncTerminatingPod ends everything of a pod that runs, and does not call it
+// ended before a look newer than the kill has shown so.
+func (s *podScripts) syncTerminatingPod(ctx context.Context, j job, r *podRun) outcome {
+	uid := podUID(j)
+	observed, err := s.observe(ctx, uid, r)
+	if err != nil {
+		return outcome{err: err}
+	}
+	s.publish(j, r, observed, shown{})
+	// A sandbox that died by itself may still hold an address or host ports,
+	// which a successor may want: when the pod has to go, it is stopped too.
+	rest := j.kill != nil && !r.killed && len(observed.Sandboxes) > 0
+	if !observedPod(observed).Running() && !rest {
+		return outcome{}
+	}
+	if r.killLogged != j.kill {
+		r.killLogged = j.kill
+		s.logKill(j)
+	}
+	err = s.cfg.Runtime.Syncer.Kill(ctx, cri.KillRequest{
+		Pod: j.pod, Observed: observedPod(observed), Grace: j.grace, Reason: killText(j.kill),
+	})
+	s.acted(uid, r)
+	if err != nil {
+		return outcome{err: fmt.Errorf("cannot end pod: %w", err)}
+	}
+	r.killed = true
+	if observed, err = s.observe(ctx, uid, r); err != nil {
+		return outcome{err: err}
+	}
+	if observedPod(observed).Running() {
+		return outcome{err: errors.New("cannot end pod: something of it still runs after it was stopped")}
+	}
+	s.publish(j, r, observed, shown{ended: true})
+	return outcome{}
+}
+
+func (s *podScripts) logKill(j job) {
+	s.cfg.Log.Info("pod is ended", "pod", podName(j), "uid", podUID(j), "reason", killText(j.kill), "grace", j.grace)
+}
+
+// killText is why a pod ends, for people.
+func killText(order *killOrder) string {
+	if order == nil {
+		return "its restartPolicy has ended it"
+	}
+	return order.message
+}

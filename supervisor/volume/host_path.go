@@ -1,0 +1,95 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Modes of what a hostPath volume makes, as the kubelet's.
+const (
+	hostDirMode  = 0o755
+	hostFileMode = 0o644
+)
+
+// setupHostPath checks what the type asks for, or makes it.
+func setupHostPath(src *v1.HostPathVolumeSource) (string, error) {
+	path := src.Path
+	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {
+		return "", fmt.Errorf("hostPath %q is not an absolute path without ..", path)
+	}
+	kind := v1.HostPathUnset
+	if src.Type != nil {
+		kind = *src.Type
+	}
+	switch kind {
+	case v1.HostPathUnset:
+		return path, nil
+	case v1.HostPathDirectoryOrCreate:
+		if err := makeDir(path); err != nil {
+			return "", fmt.Errorf("cannot make folder: %w", err)
+		}
+	case v1.HostPathFileOrCreate:
+		if err := makeFile(path); err != nil {
+			return "", fmt.Errorf("cannot make file: %w", err)
+		}
+	}
+	want, ok := hostPathTypes[kind]
+	if !ok {
+		return "", fmt.Errorf("hostPath type %q is unknown", kind)
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("hostPath %s does not exist, but its type is %s", path, kind)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot look at hostPath: %w", err)
+	}
+	if got := info.Mode().Type(); got != want.mode {
+		return "", fmt.Errorf("hostPath %s is not %s, as its type %s asks for", path, want.name, kind)
+	}
+	return path, nil
+}
+
+var hostPathTypes = map[v1.HostPathType]struct {
+	mode fs.FileMode
+	name string
+}{
+	v1.HostPathDirectoryOrCreate: {fs.ModeDir, "a folder"},
+	v1.HostPathDirectory:         {fs.ModeDir, "a folder"},
+	v1.HostPathFileOrCreate:      {0, "a file"},
+	v1.HostPathFile:              {0, "a file"},
+	v1.HostPathSocket:            {fs.ModeSocket, "a socket"},
+	v1.HostPathCharDev:           {fs.ModeDevice | fs.ModeCharDevice, "a character device"},
+	v1.HostPathBlockDev:          {fs.ModeDevice, "a block device"},
+}
+
+// makeDir makes the folder and those above it. Its own mode does not depend on
+// the umask.
+func makeDir(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(path, hostDirMode); err != nil {
+		return err
+	}
+	return os.Chmod(path, hostDirMode)
+}
+
+// makeFile makes an empty file in a folder that exists.
+func makeFile(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, hostFileMode)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(hostFileMode), f.Close())
+}

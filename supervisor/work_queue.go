@@ -1,0 +1,104 @@
+package supervisor
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// workQueue holds for each pod the one time at which it is to be looked at
+// again. Nobody polls it: the sync loop arms one timer for the earliest entry
+// and is woken when an earlier one comes.
+type workQueue struct {
+	mu      sync.Mutex
+	items   dueHeap
+	byUID   map[types.UID]*due
+	changed chan struct{}
+}
+
+type due struct {
+	uid   types.UID
+	at    time.Time
+	index int
+}
+
+func newWorkQueue() *workQueue {
+	return &workQueue{byUID: map[types.UID]*due{}, changed: make(chan struct{}, 1)}
+}
+
+// set makes at the time of a pod's next look, in place of any earlier entry.
+func (q *workQueue) set(uid types.UID, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if d, ok := q.byUID[uid]; ok {
+		d.at = at
+		heap.Fix(&q.items, d.index)
+	} else {
+		d = &due{uid: uid, at: at}
+		q.byUID[uid] = d
+		heap.Push(&q.items, d)
+	}
+	if q.items[0].uid == uid {
+		select {
+		case q.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// drop takes a pod's entry out. A timer armed for it finds nothing due.
+func (q *workQueue) drop(uid types.UID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if d, ok := q.byUID[uid]; ok {
+		heap.Remove(&q.items, d.index)
+		delete(q.byUID, uid)
+	}
+}
+
+// earliest is the time of the first entry.
+func (q *workQueue) earliest() (time.Time, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.items) == 0 {
+		return time.Time{}, false
+	}
+	return q.items[0].at, true
+}
+
+// pop takes out one entry that is due.
+func (q *workQueue) pop(now time.Time) (types.UID, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.items) == 0 || q.items[0].at.After(now) {
+		return "", false
+	}
+	d := heap.Pop(&q.items).(*due)
+	delete(q.byUID, d.uid)
+	return d.uid, true
+}
+
+type dueHeap []*due
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *dueHeap) Push(x any) {
+	d := x.(*due)
+	d.index = len(*h)
+	*h = append(*h, d)
+}
+
+func (h *dueHeap) Pop() any {
+	old := *h
+	d := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return d
+}

@@ -1,0 +1,170 @@
+package supervisor
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+// workersBed is podWorkers with scripts that wait to be told their outcome.
+type workersBed struct {
+	t *testing.T
+	p *podWorkers
+
+	mu      sync.Mutex
+	running map[types.UID]*script
+	ran     []job
+	// ended is what endedForGood answers.
+	ended bool
+}
+
+type script struct {
+	job     job
+	ctx     context.Context
+	outcome chan outcome
+}
+
+func newWorkersBed(t *testing.T) *workersBed {
+	b := &workersBed{t: t, running: map[types.UID]*script{}}
+	b.p = newPodWorkers(b)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	b.p.start(ctx, &wg)
+	// The work queue without the sync loop.
+	wg.Go(func() {
+		for {
+			var due <-chan time.Time
+			if at, ok := b.p.queue.earliest(); ok {
+				due = time.After(time.Until(at))
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-b.p.queue.changed:
+			case <-due:
+				for {
+					uid, ok := b.p.queue.pop(time.Now())
+					if !ok {
+						break
+					}
+					b.p.wake(uid)
+				}
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return b
+}
+
+func (b *workersBed) do(ctx context.Context, j job, r *podRun) outcome {
+	if j.state == stateQueued {
+		return outcome{}
+	}
+	s := &script{job: j, ctx: ctx, outcome: make(chan outcome, 1)}
+	b.mu.Lock()
+	b.running[podUID(j)] = s
+	b.ran = append(b.ran, j)
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		delete(b.running, podUID(j))
+		b.mu.Unlock()
+	}()
+	select {
+	case out := <-s.outcome:
+		return out
+	case <-ctx.Done():
+		return outcome{err: ctx.Err()}
+	}
+}
+
+// in is the script in flight of a pod, nil if there is none.
+func (b *workersBed) in(uid types.UID) *script {
+	b.t.Helper()
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.running[uid]
+}
+
+func (b *workersBed) release(uid types.UID, out outcome) {
+	if s := b.in(uid); s != nil {
+		s.outcome <- out
+	}
+	synctest.Wait()
+}
+
+func (b *workersBed) releaseIf(uid types.UID, st state) {
+	if s := b.in(uid); s != nil && s.job.state == st {
+		b.release(uid, outcome{})
+	}
+}
+
+func (b *workersBed) rerun(uid types.UID) error {
+	return b.p.rerun(uid, "asked", time.Time{}, func(*v1.Pod) bool { return b.ended })
+}
+
+// end removes a pod and lets all its scripts succeed.
+func (b *workersBed) end(uid types.UID) {
+	b.p.remove(uid)
+	for b.in(uid) != nil {
+		b.release(uid, outcome{})
+	}
+}
+
+// into brings u1 into a state. Until it is to start, u0 has its name.
+func (b *workersBed) into(uid types.UID, want state) {
+	b.t.Helper()
+	b.p.update(testPod("web", "u0", "r1"))
+	synctest.Wait()
+	if want == stateNone {
+		return
+	}
+	b.p.update(testPod("web", uid, "r1"))
+	synctest.Wait()
+	if want != stateQueued {
+		b.end("u0")
+	}
+	for range stateCount {
+		if b.p.state(uid) == want {
+			return
+		}
+		if want > stateSyncing && b.p.state(uid) == stateSyncing {
+			b.release(uid, outcome{ended: true})
+		} else {
+			b.release(uid, outcome{})
+		}
+	}
+	b.t.Fatalf("pod is %s, not %s", b.p.state(uid), want)
+}
+
+// testPod is a pod whose annotations say that revision is its template.
+func testPod(name string, uid types.UID, revision string) *v1.Pod {
+	grace := int64(30)
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "default", UID: uid,
+			Annotations: map[string]string{
+				manifest.AnnotationSource:   string(manifest.SourceFile),
+				manifest.AnnotationHash:     revision,
+				manifest.AnnotationTemplate: revision,
+			},
+		},
+		Spec: v1.PodSpec{
+			RestartPolicy:                 v1.RestartPolicyAlways,
+			TerminationGracePeriodSeconds: &grace,
+			Containers: []v1.Container{{
+				Name: "app", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent,
+				TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+			}},
+		},
+	}
+}
