@@ -69,6 +69,7 @@ type Client struct {
 	conn    *grpc.ClientConn
 	runtime runtimeapi.RuntimeServiceClient
 	images  runtimeapi.ImageServiceClient
+	known   *known // what List saw
 }
 
 // Dial makes a Client. It does not wait for the runtime: that one is down is
@@ -80,7 +81,7 @@ func Dial(o Options) (*Client, error) {
 	}
 	options := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// The runtime's socket is dialed by path, whatever characters it has;
+		// The socket is dialed by its path, whatever characters that has;
 		// gRPC would parse it as a URL.
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			var d net.Dialer
@@ -100,7 +101,7 @@ func Dial(o Options) (*Client, error) {
 			grpc.MaxCallSendMsgSize(maxMessage),
 		),
 	}, o.DialOptions...)
-	conn, err := grpc.NewClient("passthrough:///"+path, options...)
+	conn, err := grpc.NewClient("passthrough:///runtime", options...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use container runtime endpoint %q: %w", o.Endpoint, err)
 	}
@@ -112,6 +113,7 @@ func Dial(o Options) (*Client, error) {
 		conn:     conn,
 		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
 		images:   runtimeapi.NewImageServiceClient(conn),
+		known:    newKnown(o.Instance),
 	}
 	if c.timeout <= 0 {
 		c.timeout = DefaultRequestTimeout

@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -97,7 +98,7 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"stop pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.StopPodSandbox,
 		&runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-	return err
+	return unlessGone(err)
 }
 
 // RemovePodSandbox removes a sandbox and its containers. One that is gone is
@@ -105,7 +106,7 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"remove pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemovePodSandbox,
 		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
-	return err
+	return unlessGone(err)
 }
 
 // CreateContainer creates a container in a sandbox and returns its ID.
@@ -133,7 +134,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	grace = max(grace, 0)
 	_, err := write(ctx, c, operation{"stop container", id}, grace+c.timeout, runtimeapi.RuntimeServiceClient.StopContainer,
 		&runtimeapi.StopContainerRequest{ContainerId: id, Timeout: wholeSeconds(grace)})
-	return err
+	return unlessGone(err)
 }
 
 // RemoveContainer removes a container, killing it if it runs. One that is
@@ -141,7 +142,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"remove container", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemoveContainer,
 		&runtimeapi.RemoveContainerRequest{ContainerId: id})
-	return err
+	return unlessGone(err)
 }
 
 // ExecResult is what a command in a container left.
@@ -171,6 +172,15 @@ func (c *Client) ExecSync(ctx context.Context, id string, command []string, time
 func (c *Client) ReopenContainerLog(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"reopen the log of container", id}, c.timeout, runtimeapi.RuntimeServiceClient.ReopenContainerLog,
 		&runtimeapi.ReopenContainerLogRequest{ContainerId: id})
+	return err
+}
+
+// unlessGone takes "it is not there" for done, which CRI demands of what stops
+// and removes, and containerd 1.6 does not keep to.
+func unlessGone(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duratio
 		e.class = ErrUnimplemented
 	case codes.Unavailable:
 		e.class = ErrUnavailable
-		e.Detail = "container runtime at " + c.endpoint + " is not answering: " + st.Message()
+		e.Detail = "container runtime at " + c.endpoint + " is not answering: " + plainTransport(st.Message())
 	case codes.DeadlineExceeded:
 		e.class = ErrTimeout
 		// The runtime's own deadlines come with its own words; ours do not.
@@ -99,4 +100,20 @@ func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duratio
 // is. This is the one place that looks at it.
 func nameReserved(message string) bool {
 	return strings.Contains(message, " is reserved for ") || strings.Contains(message, "name is reserved")
+}
+
+// plainTransport takes gRPC's own words off a connection error, which quotes
+// the one of the system: `connection error: desc = "transport: Error while
+// dialing: dial unix /run/x.sock: connect: connection refused"`.
+func plainTransport(message string) string {
+	_, quoted, ok := strings.Cut(message, "desc = ")
+	if !ok {
+		return message
+	}
+	plain, err := strconv.Unquote(quoted)
+	if err != nil {
+		return message
+	}
+	plain = strings.TrimPrefix(plain, "transport: ")
+	return strings.TrimPrefix(plain, "Error while dialing: ")
 }

@@ -111,12 +111,15 @@ func (p *Pod) Running() bool {
 	return false
 }
 
-// Observed is one full list of the runtime.
+// Observed is one full list of the runtime. It is shared and must not be
+// written to. A pod in which nothing changed since the client's last list is
+// the same *Pod as there.
 type Observed struct {
 	// Own are the pods with this daemon's instance label.
 	Own []*Pod
-	// Foreign are pods of other clients that carry Kubernetes' pod labels (a
-	// kubelet's, another podstead's). They are looked at, never touched.
+	// Foreign are pods of other clients (a kubelet's, another podstead's, a
+	// crictl user's). They are looked at, never touched, and hold no more
+	// than IDs, names, states and times.
 	Foreign []*Pod
 	// At is the time at which the list was asked for.
 	At time.Time

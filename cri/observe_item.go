@@ -1,0 +1,125 @@
+package cri
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// identity is whose a sandbox is.
+type identity struct {
+	uid             types.UID
+	name, namespace string
+}
+
+// identify reads a sandbox's identity from its labels, and where another
+// client set none, from the metadata that CRI demands: a pod of the same name
+// must be seen whoever runs it.
+func identify(s *runtimeapi.PodSandbox) identity {
+	if uid := s.Labels[LabelPodUID]; uid != "" {
+		return identity{types.UID(uid), s.Labels[LabelPodName], s.Labels[LabelPodNamespace]}
+	}
+	m := s.GetMetadata()
+	return identity{types.UID(m.GetUid()), m.GetName(), m.GetNamespace()}
+}
+
+func observedSandbox(s *runtimeapi.PodSandbox, own bool) Sandbox {
+	seen := Sandbox{
+		ID:        s.Id,
+		Attempt:   s.GetMetadata().GetAttempt(),
+		Ready:     s.State == runtimeapi.PodSandboxState_SANDBOX_READY,
+		CreatedAt: nanoTime(s.CreatedAt),
+	}
+	if own {
+		seen.Annotations = s.Annotations
+	}
+	return seen
+}
+
+func observedContainer(k *runtimeapi.Container, own bool) Container {
+	seen := Container{
+		ID:        k.Id,
+		Name:      containerName(k.Labels, k.GetMetadata()),
+		SandboxID: k.PodSandboxId,
+		State:     state(k.State),
+		CreatedAt: nanoTime(k.CreatedAt),
+	}
+	if !own {
+		return seen
+	}
+	seen.Image = k.GetImage().GetImage()
+	seen.ImageRef = k.ImageRef
+	recoverIdentity(&seen, k.Annotations, k.GetMetadata())
+	return seen
+}
+
+func containerName(labels map[string]string, m *runtimeapi.ContainerMetadata) string {
+	if name := labels[LabelContainerName]; name != "" {
+		return name
+	}
+	return m.GetName()
+}
+
+// recoverIdentity reads what this package wrote into a container's
+// annotations when it was made. What cannot be read is left at zero: it costs
+// a detail, never the pod.
+func recoverIdentity(c *Container, annotations map[string]string, m *runtimeapi.ContainerMetadata) {
+	c.Hash = annotations[AnnotationContainerHash]
+	c.RestartCount = int(m.GetAttempt())
+	if n, err := strconv.Atoi(annotations[AnnotationRestartCount]); err == nil && n >= 0 {
+		c.RestartCount = n
+	}
+	if n, err := strconv.ParseInt(annotations[AnnotationTerminationGracePeriod], 10, 64); err == nil {
+		c.TerminationGracePeriod = &n
+	}
+	c.TerminationMessagePath = annotations[AnnotationTerminationMessagePath]
+	c.TerminationMessageHost = annotations[AnnotationTerminationMessageHost]
+	c.TerminationPolicy = v1.TerminationMessagePolicy(annotations[AnnotationTerminationPolicy])
+}
+
+// sortSandboxes puts the newest first. Attempts are counted by us and so come
+// before the time, which jumps on a board without a clock; the kubelet looks
+// at the time only.
+func sortSandboxes(s []Sandbox) {
+	if len(s) < 2 {
+		return
+	}
+	slices.SortFunc(s, func(a, b Sandbox) int {
+		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// sortContainers puts the newest first, within each name as for sandboxes.
+func sortContainers(c []Container) {
+	if len(c) < 2 {
+		return
+	}
+	slices.SortFunc(c, func(a, b Container) int {
+		return cmp.Or(cmp.Compare(b.RestartCount, a.RestartCount), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+func state(s runtimeapi.ContainerState) State {
+	switch s {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return StateCreated
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return StateRunning
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return StateExited
+	}
+	return StateUnknown
+}
+
+// nanoTime turns CRI's nanoseconds into a time; 0 is "not yet".
+func nanoTime(ns int64) time.Time {
+	if ns <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
