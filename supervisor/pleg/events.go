@@ -8,6 +8,8 @@ import "github.com/podstead/podstead/cri"
 type eventSet struct {
 	list []Event
 	seen map[Event]struct{}
+	// told is how many of the list somebody was woken for.
+	told int
 }
 
 func (s *eventSet) add(e Event) {
@@ -20,7 +22,7 @@ func (s *eventSet) add(e Event) {
 
 func (s *eventSet) take() []Event {
 	list := s.list
-	s.list = nil
+	s.list, s.told = nil, 0
 	clear(s.seen)
 	return list
 }

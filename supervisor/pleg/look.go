@@ -96,9 +96,10 @@ func (p *PLEG) store(uid types.UID, st *cri.PodStatus) {
 	p.tell()
 }
 
-// tell wakes whoever takes events if there are any; mu is held.
+// tell wakes whoever takes events if there are new ones; mu is held.
 func (p *PLEG) tell() {
-	if len(p.events.list) > 0 {
+	if len(p.events.list) > p.events.told {
+		p.events.told = len(p.events.list)
 		wake(p.changed)
 	}
 }
