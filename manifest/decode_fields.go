@@ -82,7 +82,7 @@ func fieldRemedy(name string, structs []structAt) string {
 	if names := slices.Sorted(slices.Values(fields.names)); len(names) > 0 && len(names) <= maxNamed {
 		return "must be one of " + strings.Join(names, ", ")
 	}
-	return "take it out"
+	return "take it out: there is no such field in a " + here.is.Name()
 }
 
 // maxNamed is how many fields a remedy lists.
@@ -107,7 +107,11 @@ func homeOf(name string, structs []structAt) string {
 	}
 	here := structs[len(structs)-1]
 	fields := fieldsOf(here.is)
-	for _, child := range fields.names {
+	// What is a field of many things most likely belongs in a container.
+	for _, child := range append([]string{"containers"}, fields.names...) {
+		if fields.types[child] == nil {
+			continue
+		}
 		t, brackets := pointee(fields.types[child]), ""
 		if t.Kind() == reflect.Slice {
 			t, brackets = pointee(t.Elem()), "[]"

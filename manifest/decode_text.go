@@ -6,8 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxSize bounds a unit in bytes. It is the kubelet's bound for a manifest.
-const maxSize = 10 << 20
+const (
+	// maxSize bounds a unit in bytes. It is the kubelet's bound for a manifest.
+	maxSize = 10 << 20
+	// maxValues bounds the values in a unit: each takes some hundred bytes of
+	// memory to read. A pod has about a hundred.
+	maxValues = 1_000_000
+	// maxObjects bounds the documents of a unit and the items of its lists.
+	maxObjects = 10_000
+)
 
 // decodeText checks that data is text of a size to be read, and takes a byte
 // order mark off it.
@@ -35,7 +42,30 @@ func decodeText(data []byte) ([]byte, *Fault) {
 		}
 		i += size
 	}
+	if countValues(text) > maxValues {
+		return nil, &Fault{
+			Problem: fmt.Sprintf("holds more than %d values", maxValues),
+			Remedy:  "spread its pods over several files",
+		}
+	}
 	return text, nil
+}
+
+// countValues is at least how many values a text holds: each is set off from
+// the one before by one of these.
+func countValues(text []byte) int {
+	count := 0
+	for i, c := range text {
+		switch c {
+		case ',', '[', '{', ':', '\n', '\r':
+			count++
+		case '-', '?':
+			if i+1 < len(text) && (text[i+1] == ' ' || text[i+1] == '\t') {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // isTextRune refuses what YAML does: control characters other than white space.

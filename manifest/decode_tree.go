@@ -127,25 +127,28 @@ func duplicateKeys(node *yaml.Node, path string, found []duplicateKey) []duplica
 	return found
 }
 
-// mixedKeys finds a key that JSON cannot tell from another of the same
-// mapping although YAML can, such as 1 and "1". Which of them counted would be
-// left to chance.
-func mixedKeys(node *yaml.Node) *yaml.Node {
+// levelKeys turns every key of a tree into the string that it is in JSON. It
+// returns a key that JSON cannot tell from another of the same mapping although
+// YAML can, such as 1 and "1": which of them counted would be left to chance.
+func levelKeys(node *yaml.Node) (mixed *yaml.Node) {
 	if node.Kind == yaml.MappingNode {
-		spellings := make(map[string]*yaml.Node, len(node.Content)/2)
+		spellings := make(map[string]yaml.Node, len(node.Content)/2)
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := resolveAlias(node.Content[i])
 			text := keyText(key)
 			other, twice := spellings[text]
-			if twice && (other.Value != key.Value || isPlain(other) != isPlain(key)) && !(isWord(other) && isWord(key)) {
+			if twice && (other.Value != key.Value || isPlain(&other) != isPlain(key)) && !(isWord(&other) && isWord(key)) {
 				return key
 			}
-			spellings[text] = key
+			spellings[text] = *key
+			if key == node.Content[i] && !isMergeKey(key) {
+				key.Value, key.Style = text, yaml.DoubleQuotedStyle
+			}
 		}
 	}
 	for _, child := range node.Content {
-		if found := mixedKeys(child); found != nil {
-			return found
+		if mixed := levelKeys(child); mixed != nil {
+			return mixed
 		}
 	}
 	return nil
@@ -174,10 +177,18 @@ func resolvesOdd(plain string) bool {
 	return false
 }
 
+// isDecimal tells a whole number that is written as JSON writes it.
+func isDecimal(text string) bool {
+	if text == "" || text[0] == '0' || len(text) > 18 {
+		return false
+	}
+	return strings.Trim(text, "0123456789") == ""
+}
+
 // keyText is a mapping key as it stands in JSON.
 func keyText(key *yaml.Node) string {
 	key = resolveAlias(key)
-	if !isPlain(key) || !resolvesOdd(key.Value) {
+	if !isPlain(key) || !resolvesOdd(key.Value) || isDecimal(key.Value) {
 		return key.Value
 	}
 	text, err := sigsyaml.YAMLToJSON([]byte("{" + key.Value + ": 0}"))

@@ -30,7 +30,7 @@ func decodeYAML(c chunk) (*rawDocument, *Fault) {
 		fault.Line += c.before
 		return nil, fault
 	}
-	if key := mixedKeys(tree); key != nil {
+	if key := levelKeys(tree); key != nil {
 		return nil, &Fault{
 			Line:    c.before + key.Line,
 			Problem: fmt.Sprintf("the key %s is there twice in two spellings", key.Value),
@@ -119,6 +119,7 @@ var yamlRemedies = []struct{ message, remedy string }{
 	{"did not find expected alphabetic or numeric character", "put quotes around a value that begins with * or &"},
 	{"unknown escape character", "use single quotes, or double the backslash"},
 	{"block sequence entries are not allowed", "begin the list on a line of its own"},
+	{"incompatible YAML document", "take the %YAML line out"},
 	{"a second document begins", "separate documents by a line with --- alone"},
 }
 
@@ -181,7 +182,7 @@ func valueFault(c chunk, tree *yaml.Node, err error) *Fault {
 	line, message := yamlMessage(err)
 	fault := &Fault{Line: c.before + max(line, tree.Line), Problem: "is not valid: " + message}
 	if strings.Contains(message, "unsupported value: ") {
-		fault.Remedy = "must be a number that JSON knows, or in quotes"
+		fault.Remedy = "must be a finite number, or in quotes"
 		if node := findScalar(tree, isInfinite); node != nil {
 			fault.Line = c.before + node.Line
 			fault.Problem = fmt.Sprintf("%s is not a number that can be used", node.Value)

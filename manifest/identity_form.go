@@ -33,7 +33,9 @@ func identityForm(pod *v1.Pod) map[string]any {
 	dropDefaults(form, pod, clearDefaults)
 	// The requests of the pod come from those of its containers, so that the
 	// latter have to be there when the former are defaulted.
-	dropDefaults(form, pod, clearPodResources)
+	if pod.Spec.Resources != nil {
+		dropDefaults(form, pod, clearPodResources)
+	}
 	dropEmpty(form, "")
 	return form
 }

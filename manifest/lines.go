@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,21 @@ type place struct {
 	// path leads from the document to the object: "" for the document
 	// itself, items[2] for one in a list.
 	path string
+	// fields are those of the mappings looked into so far.
+	fields fieldIndex
 }
+
+// newPlace is the place of a document whose tree comes after some lines.
+func newPlace(tree *yaml.Node, before int) place {
+	return place{tree: tree, before: before, fields: fieldIndex{}}
+}
+
+// fieldIndex holds the fields of mappings by their names, so that many
+// faults in one do not take the square of the time.
+type fieldIndex map[*yaml.Node]map[string]fieldNodes
+
+// fieldNodes are the nodes of a field.
+type fieldNodes struct{ key, value *yaml.Node }
 
 // line is that of the field at a path within the object, or of the nearest
 // thing around it that is there.
@@ -23,7 +38,7 @@ func (p place) line(path string) int {
 	node := p.tree
 	line := node.Line
 	for _, step := range splitPath(path) {
-		key, value := step.in(resolveAlias(node))
+		key, value := p.fields.step(resolveAlias(node), step)
 		if value == nil {
 			break
 		}
@@ -36,7 +51,7 @@ func (p place) line(path string) int {
 func (p place) node(path string) *yaml.Node {
 	node := p.tree
 	for _, step := range splitPath(path) {
-		if _, node = step.in(resolveAlias(node)); node == nil {
+		if _, node = p.fields.step(resolveAlias(node), step); node == nil {
 			return nil
 		}
 	}
@@ -45,7 +60,7 @@ func (p place) node(path string) *yaml.Node {
 
 // item is the place of an item of a list in this object.
 func (p place) item(path string) place {
-	inner := place{tree: p.node(path), before: p.before, path: joinPath(p.path, path)}
+	inner := place{tree: p.node(path), before: p.before, path: joinPath(p.path, path), fields: p.fields}
 	if inner.tree == nil {
 		inner.tree = p.tree
 	}
@@ -102,8 +117,8 @@ func joinPath(path, field string) string {
 	return path + "." + field
 }
 
-// in finds the step in a mapping or sequence: what to point at, and the value.
-func (s pathStep) in(node *yaml.Node) (key, value *yaml.Node) {
+// step finds a step in a mapping or sequence: what to point at, and the value.
+func (x fieldIndex) step(node *yaml.Node, s pathStep) (key, value *yaml.Node) {
 	switch node.Kind {
 	case yaml.SequenceNode:
 		i, err := strconv.Atoi(s.name)
@@ -111,22 +126,19 @@ func (s pathStep) in(node *yaml.Node) (key, value *yaml.Node) {
 			return node.Content[i], node.Content[i]
 		}
 	case yaml.MappingNode:
-		return fieldIn(node, s.name, 0)
+		found := x.of(node, 0)[s.name]
+		return found.key, found.value
 	}
 	return nil, nil
 }
 
-// fieldIn finds a field of a mapping: its own, of several the last, which is
-// the one that counts; else one that is merged in.
-func fieldIn(node *yaml.Node, name string, depth int) (key, value *yaml.Node) {
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if keyText(node.Content[i]) == name {
-			key, value = node.Content[i], node.Content[i+1]
-		}
+// of lists the fields of a mapping: those that are merged in, and its own,
+// which come before them. Of several of one name it is the last, which counts.
+func (x fieldIndex) of(node *yaml.Node, depth int) map[string]fieldNodes {
+	if fields, ok := x[node]; ok || depth > maxDepth {
+		return fields
 	}
-	if key != nil || depth > maxDepth {
-		return key, value
-	}
+	fields := make(map[string]fieldNodes, len(node.Content)/2)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if !isMergeKey(node.Content[i]) {
 			continue
@@ -138,11 +150,16 @@ func fieldIn(node *yaml.Node, name string, depth int) (key, value *yaml.Node) {
 		}
 		for _, source := range sources {
 			if source = resolveAlias(source); source.Kind == yaml.MappingNode {
-				if k, v := fieldIn(source, name, depth+1); k != nil {
-					key, value = k, v
-				}
+				maps.Copy(fields, x.of(source, depth+1))
 			}
 		}
 	}
-	return key, value
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i]
+		if !isMergeKey(key) {
+			fields[keyText(key)] = fieldNodes{key, node.Content[i+1]}
+		}
+	}
+	x[node] = fields
+	return fields
 }

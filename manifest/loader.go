@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -91,6 +92,8 @@ type unitLoad struct {
 	faults    Faults
 	// names and uids are the lines of the pods so far, by namespace/name and UID.
 	names, uids map[string]int
+	// objects counts the documents and the items of lists.
+	objects int
 }
 
 func (u *unitLoad) load() {
@@ -101,10 +104,14 @@ func (u *unitLoad) load() {
 	}
 	found := false
 	for _, c := range splitChunks(text) {
+		if u.objects > maxObjects {
+			break
+		}
 		raws, fault := decodeChunk(c)
 		if fault != nil {
 			u.fault(*fault)
 			found = true
+			u.countObject()
 			continue
 		}
 		for _, raw := range raws {
@@ -124,20 +131,34 @@ func (u *unitLoad) load() {
 // or, failing that, YAML in braces.
 func decodeChunk(c chunk) ([]rawDocument, *Fault) {
 	var jsonFault *Fault
-	if looksLikeJSON(c.text) {
+	// JSON may stand behind a marker, but knows none.
+	bare := chunk{text: bytes.TrimPrefix(c.text, []byte("---")), before: c.before}
+	if looksLikeJSON(bare.text) {
 		var raws []rawDocument
-		if raws, jsonFault = decodeJSON(c); jsonFault == nil {
+		if raws, jsonFault = decodeJSON(bare); jsonFault == nil {
 			return raws, nil
 		}
 	}
 	raw, fault := decodeYAML(c)
 	switch {
-	case fault != nil && jsonFault != nil && beginsAsJSON(c.text):
+	case fault != nil && jsonFault != nil && beginsAsJSON(bare.text):
 		return nil, jsonFault
 	case fault != nil || raw == nil:
 		return nil, fault
 	}
 	return []rawDocument{*raw}, nil
+}
+
+// countObject reports whether the unit may hold one object more.
+func (u *unitLoad) countObject() bool {
+	u.objects++
+	if u.objects == maxObjects+1 {
+		u.fault(Fault{
+			Problem: fmt.Sprintf("holds more than %d objects", maxObjects),
+			Remedy:  "spread its pods over several files",
+		})
+	}
+	return u.objects <= maxObjects
 }
 
 func (u *unitLoad) fault(fault Fault) {

@@ -32,7 +32,10 @@ type listObject struct {
 
 // document loads one document of the unit.
 func (u *unitLoad) document(raw rawDocument) {
-	at := place{tree: raw.tree, before: raw.before}
+	at := newPlace(raw.tree, raw.before)
+	if !u.countObject() {
+		return
+	}
 	value, ok := raw.value.(map[string]any)
 	if !ok {
 		u.faultAt(at, "", fieldFault{
@@ -106,7 +109,7 @@ func (u *unitLoad) kind(value map[string]any, at place, implied string) (string,
 
 func kindRemedy(kind string) string {
 	if slices.Contains(templateKinds, kind) {
-		return supportedKinds + ": make a Pod of the pod template in it"
+		return "make a Pod of its pod template; " + supportedKinds
 	}
 	if meant := nearestName(kind, []string{kindPod, kindPodList, kindList}); meant != "" {
 		return fmt.Sprintf("did you mean %q?", meant)
@@ -144,6 +147,9 @@ func (u *unitLoad) list(value map[string]any, at place, kind string) {
 		implied = kindPod
 	}
 	for i, item := range list {
+		if !u.countObject() {
+			return
+		}
 		path := fmt.Sprintf("items[%d]", i)
 		object, ok := item.(map[string]any)
 		switch {

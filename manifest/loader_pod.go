@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -114,16 +113,8 @@ func (l *Loader) judge(pod *v1.Pod) []fieldFault {
 	} else if !nameFaulty {
 		faults = append(faults, l.judgeSuffix(pod.Name)...)
 	}
-	if pod.UID != "" && !validUID.MatchString(string(pod.UID)) {
-		faults = append(faults, fieldFault{path: "metadata.uid", problem: quote(string(pod.UID)) + " cannot name a folder",
-			remedy: "must be 1 to 63 letters, digits and dashes; without it podstead makes one"})
-	}
 	return faults
 }
-
-// validUID bounds what a user may set, since folders written by root have
-// these names.
-var validUID = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
 
 // judgeSuffix judges the name that the pod will have.
 func (l *Loader) judgeSuffix(name string) []fieldFault {
@@ -173,11 +164,17 @@ func isConsequence(fault fieldFault, causes []fieldFault) bool {
 		case isWithin(fault.path, cause.path),
 			cause.meant != "" && isWithin(fault.path, cause.meant),
 			fault.kind == field.ErrorTypeRequired && isWithin(cause.path, fault.path),
-			fault.kind == field.ErrorTypeNotFound:
+			fault.kind == field.ErrorTypeNotFound && !isInContainer(cause.path):
 			return true
 		}
 	}
 	return false
+}
+
+// isInContainer tells a field of a container, which declares nothing that
+// another field refers to.
+func isInContainer(path string) bool {
+	return strings.HasPrefix(path, "spec.containers[") || strings.HasPrefix(path, "spec.initContainers[")
 }
 
 // judgedFault words an error of the rules. Its detail says what would be right.

@@ -1,0 +1,373 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// identity is what must not change without a reason.
+type identity struct{ uid, hash, template string }
+
+// identityOf decodes a generic pod and gives it its identity without judging
+// it, so that fields that are not honoured yet are covered as well.
+func identityOf(t *testing.T, value any) identity {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &v1.Pod{}
+	if err := json.Unmarshal(text, pod); err != nil {
+		t.Fatal(err)
+	}
+	SetDefaults(pod)
+	NewLoader("node1", ModeStrict).identify(pod, SourceFile)
+	return identity{string(pod.UID), pod.Annotations[AnnotationHash], pod.Annotations[AnnotationTemplate]}
+}
+
+// corpus are the pods of testdata/pods as generic JSON, by name.
+func corpus(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	files, err := filepath.Glob("testdata/pods/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no pods: %v", err)
+	}
+	pods := map[string]map[string]any{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, fault := decodeYAML(chunk{text: data})
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		s := &shape{place: newPlace(raw.tree, 0)}
+		if s.visit(raw.value, reflect.TypeFor[v1.Pod](), "", nil); len(s.faults) > 0 {
+			t.Fatalf("%s: %v", file, s.faults)
+		}
+		pods[strings.TrimSuffix(filepath.Base(file), ".yaml")] = raw.value.(map[string]any)
+	}
+	return pods
+}
+
+// TestIdentityGolden pins the identities: a change of one of them replaces
+// running pods whose manifests the checkpoint does not know.
+func TestIdentityGolden(t *testing.T) {
+	pods := corpus(t)
+	var all strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		id := identityOf(t, pods[name])
+		fmt.Fprintf(&all, "%s: uid %s hash %s template %s digest %s\n", name, id.uid, id.hash, id.template,
+			documentDigest(pods[name], nil))
+	}
+	checkGolden(t, "identities.txt", all.String())
+}
+
+// TestIdentityOfDefaultsSpelledOut spells out some of the defaults at a time.
+func TestIdentityOfDefaultsSpelledOut(t *testing.T) {
+	for name, written := range corpus(t) {
+		text, err := json.Marshal(written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := &v1.Pod{}
+		if err := json.Unmarshal(text, pod); err != nil {
+			t.Fatal(err)
+		}
+		SetDefaults(pod)
+		defaulted, err := json.Marshal(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full, err := jsonValue(defaulted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := identityOf(t, written)
+		if got := identityOf(t, full); got != want {
+			t.Errorf("%s: all defaults spelled out: %v, want %v", name, got, want)
+		}
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 50 {
+			some := cloneJSON(full)
+			dropSome(some, written, random)
+			if got := identityOf(t, some); got != want {
+				text, _ := sigsyaml.Marshal(some)
+				t.Errorf("%s: some defaults spelled out: %v, want %v\n%s", name, got, want, text)
+				break
+			}
+		}
+	}
+}
+
+// dropSome takes out of full, at random, what is not in written.
+func dropSome(full, written any, random *rand.Rand) {
+	switch full := full.(type) {
+	case map[string]any:
+		written, _ := written.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(full)) {
+			if inner, ok := written[name]; ok {
+				dropSome(full[name], inner, random)
+			} else if random.IntN(2) == 0 {
+				delete(full, name)
+			}
+		}
+	case []any:
+		written, _ := written.([]any)
+		for i := range min(len(full), len(written)) {
+			dropSome(full[i], written[i], random)
+		}
+	}
+}
+
+// TestClearDefaultsIsComplete finds by trial what SetDefaults fills in, in a
+// pod that has a value for every field there is.
+func TestClearDefaultsIsComplete(t *testing.T) {
+	pod := fullPod()
+	SetDefaults(pod)
+	cleared := pod.DeepCopy()
+	clearDefaults(&cleared.Spec)
+	clearPodResources(&cleared.Spec)
+	left := leaves(jsonObject(cleared), "", nil)
+
+	whole := jsonObject(pod)
+	all := leaves(whole, "", nil)
+	if len(all) < 500 {
+		t.Fatalf("the pod has only %d values", len(all))
+	}
+	defaults := 0
+	for _, path := range all {
+		without := cloneJSON(whole).(map[string]any)
+		editLeaf(without, path, nil)
+		trial := podOf(t, without)
+		before := leafOf(jsonObject(trial), path)
+		SetDefaults(trial)
+		if after := leafOf(jsonObject(trial), path); after == nil || reflect.DeepEqual(before, after) {
+			continue
+		}
+		defaults++
+		// Its other spelling is the one that is taken out.
+		if slices.Contains(left, path) && path != "spec.serviceAccountName" {
+			t.Errorf("%s is defaulted, but not taken out of the identity", path)
+		}
+	}
+	if defaults < 40 {
+		t.Errorf("found only %d defaults", defaults)
+	}
+}
+
+// TestIdentityCoversEverything changes each value of a pod that has them all.
+func TestIdentityCoversEverything(t *testing.T) {
+	pod := fullPod()
+	pod.UID = "" // The UID that is set would be the one that is used.
+	whole := jsonObject(pod)
+	want := identityOf(t, whole)
+	for _, path := range leaves(whole, "", nil) {
+		edited := cloneJSON(whole).(map[string]any)
+		editLeaf(edited, path, anotherValue)
+		got, differs := identityOf(t, edited), !isNoIdentity(path)
+		if changed := got.hash != want.hash; changed != differs {
+			t.Errorf("%s: changing it changes the hash: %v, want %v", path, changed, differs)
+		}
+		if changed := got.uid != want.uid; changed != (differs && !isResizable(path)) {
+			t.Errorf("%s: changing it changes the UID: %v", path, changed)
+		}
+	}
+}
+
+func anotherValue(value any) any {
+	switch value := value.(type) {
+	case string:
+		if _, err := resource.ParseQuantity(value); err == nil {
+			return "7"
+		}
+		if strings.HasSuffix(value, "Z") {
+			return "2031-01-01T00:00:00Z"
+		}
+		return value + "x"
+	case json.Number:
+		return json.Number("7")
+	case bool:
+		return !value
+	}
+	return value
+}
+
+// isResizable tells the resources that a resize changes.
+func isResizable(path string) bool {
+	return regexp.MustCompile(`^spec\.((initC|c)ontainers\[0\]\.)?resources\.(limits|requests)\.(cpu|memory)$`).MatchString(path)
+}
+
+// isNoIdentity tells what does not make another pod.
+func isNoIdentity(path string) bool {
+	switch path {
+	case "metadata.creationTimestamp", "metadata.resourceVersion", "metadata.generation", "metadata.selfLink",
+		"spec.nodeName", "kind", "apiVersion",
+		// Overwritten by serviceAccountName, as at the API server.
+		"spec.serviceAccount":
+		return true
+	}
+	return strings.HasPrefix(path, "status.") || strings.HasPrefix(path, "metadata.managedFields")
+}
+
+// TestIdentityOfEdits says which edit keeps what.
+func TestIdentityOfEdits(t *testing.T) {
+	const pod = `apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  containers:
+  - name: web
+    image: nginx:1.29
+    resources: {requests: {cpu: 500m, memory: 64Mi}, limits: {memory: 128Mi}}
+    env: [{name: A, value: a}, {name: B, value: b}]
+  volumes: [{name: data}]
+`
+	none := identity{}
+	keep, all := identity{"=", "=", "="}, identity{"≠", "≠", "≠"}
+	tests := map[string]struct {
+		old, new string
+		want     identity
+	}{
+		"a comment":                {"kind: Pod", "kind: Pod # the web server", keep},
+		"key order":                {"apiVersion: v1\nkind: Pod", "kind: Pod\napiVersion: v1", keep},
+		"quotes":                   {"name: web, labels", `"name": 'web', labels`, keep},
+		"a default":                {"    image:", "    terminationMessagePath: /dev/termination-log\n    image:", keep},
+		"the default namespace":    {"name: web, labels", "name: web, namespace: default, labels", keep},
+		"the default volume":       {"{name: data}", "{name: data, emptyDir: {}}", keep},
+		"an equal request":         {"limits: {memory: 128Mi}", "limits: {memory: 128Mi}, claims: []", keep},
+		"another unit":             {"cpu: 500m", `cpu: "0.5"`, keep},
+		"another suffix":           {"memory: 128Mi", "memory: 131072Ki", keep},
+		"a plain number":           {"memory: 128Mi", "memory: 134217728", keep},
+		"empty values":             {"kind: Pod", "kind: Pod\nstatus: {}", keep},
+		"empty lists":              {"    image:", "    args: []\n    ports: null\n    securityContext: {}\n    image:", keep},
+		"another status":           {"kind: Pod", "kind: Pod\nstatus: {phase: Running}", keep},
+		"server fields":            {"name: web, labels", "name: web, resourceVersion: '7', creationTimestamp: 2026-01-01T00:00:00Z, labels", keep},
+		"the node's name":          {"spec:", "spec:\n  nodeName: node1", keep},
+		"kubelet annotations":      {"name: web, labels", "name: web, annotations: {kubernetes.io/config.hash: x, kubernetes.io/config.seen: 'y'}, labels", keep},
+		"a resize":                 {"cpu: 500m", "cpu: 700m", identity{"=", "≠", "="}},
+		"a resize of the limit":    {"limits: {memory: 128Mi}", "limits: {memory: 256Mi}", identity{"=", "≠", "="}},
+		"a limit more":             {"limits: {memory: 128Mi}", "limits: {memory: 128Mi, cpu: 1}", identity{"=", "≠", "="}},
+		"another QoS class":        {"requests: {cpu: 500m, memory: 64Mi}, limits: {memory: 128Mi}", "limits: {cpu: 1, memory: 128Mi}", all},
+		"best effort":              {"    resources: {requests: {cpu: 500m, memory: 64Mi}, limits: {memory: 128Mi}}\n", "", all},
+		"a resource of other kind": {"limits: {memory: 128Mi}", "limits: {memory: 128Mi, example.com/gpu: 1}", all},
+		"another image":            {"nginx:1.29", "nginx:1.30", identity{"≠", "≠", "="}},
+		"image and pull default":   {"nginx:1.29", "nginx:latest", identity{"≠", "≠", "="}},
+		"another label":            {"app: web", "app: shop", identity{"≠", "≠", "="}},
+		"an empty label":           {"app: web", "app: web, tier: ''", identity{"≠", "≠", "="}},
+		"another namespace":        {"name: web, labels", "name: web, namespace: shop, labels", all},
+		"another name":             {"name: web, labels", "name: shop, labels", all},
+		"another env":              {"value: b", "value: c", all},
+		"the order of a list":      {"{name: A, value: a}, {name: B, value: b}", "{name: B, value: b}, {name: A, value: a}", all},
+		"another volume":           {"{name: data}", "{name: data, downwardAPI: {}}", all},
+		"a false":                  {"spec:", "spec:\n  automountServiceAccountToken: false", all},
+		"a zero":                   {"spec:", "spec:\n  securityContext: {runAsUser: 0}", all},
+		"grace at its default":     {"spec:", "spec:\n  terminationGracePeriodSeconds: 30", keep},
+		"no grace":                 {"spec:", "spec:\n  terminationGracePeriodSeconds: 0", all},
+	}
+	load := func(text string) identity {
+		raw, fault := decodeYAML(chunk{text: []byte(text)})
+		if fault != nil {
+			t.Fatalf("%v\n%s", fault, text)
+		}
+		return identityOf(t, raw.value)
+	}
+	before := load(pod)
+	if before == none {
+		t.Fatal("no identity")
+	}
+	sign := func(a, b string) string {
+		if a == b {
+			return "="
+		}
+		return "≠"
+	}
+	for name, test := range tests {
+		edited := strings.Replace(pod, test.old, test.new, 1)
+		if edited == pod {
+			t.Errorf("%s: nothing is edited", name)
+		}
+		after := load(edited)
+		got := identity{sign(before.uid, after.uid), sign(before.hash, after.hash), sign(before.template, after.template)}
+		if got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// fullPod has a value for every field of a pod, and one item in each list.
+func fullPod() *v1.Pod {
+	pod := &v1.Pod{}
+	fill(reflect.ValueOf(pod).Elem(), 0)
+	// As they are not in one pod at a time.
+	pod.Spec.HostNetwork = false
+	pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
+	pod.Status = v1.PodStatus{Phase: v1.PodRunning}
+	pod.Spec.Resources.Limits[v1.ResourceCPU] = resource.MustParse("5") // Burstable, whatever one changes
+	pod.ManagedFields = nil
+	pod.DeletionTimestamp = nil
+	return pod
+}
+
+func fill(value reflect.Value, depth int) {
+	switch instance := value.Addr().Interface().(type) {
+	case *resource.Quantity:
+		*instance = resource.MustParse("3")
+		return
+	case *v1.ResourceList:
+		*instance = v1.ResourceList{"cpu": resource.MustParse("3"), "memory": resource.MustParse("3"),
+			"hugepages-2Mi": resource.MustParse("3"), "example.com/x": resource.MustParse("3")}
+		return
+	case *intstr.IntOrString:
+		*instance = intstr.FromInt32(3)
+		return
+	case *metav1.FieldsV1:
+		instance.Raw = []byte(`{"f:x":{"f:y":1}}`)
+		return
+	case *metav1.Time:
+		*instance = metav1.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		return
+	}
+	switch value.Kind() {
+	case reflect.Pointer:
+		value.Set(reflect.New(value.Type().Elem()))
+		fill(value.Elem(), depth)
+	case reflect.Struct:
+		for i := range value.NumField() {
+			if field := value.Field(i); field.CanSet() && depth < 20 {
+				fill(field, depth+1)
+			}
+		}
+	case reflect.Slice:
+		value.Set(reflect.MakeSlice(value.Type(), 1, 1))
+		fill(value.Index(0), depth)
+	case reflect.Map:
+		value.Set(reflect.MakeMap(value.Type()))
+		item := reflect.New(value.Type().Elem()).Elem()
+		fill(item, depth)
+		value.SetMapIndex(reflect.ValueOf("key").Convert(value.Type().Key()), item)
+	case reflect.String:
+		value.SetString("value")
+	case reflect.Bool:
+		value.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		value.SetInt(3)
+	}
+}

@@ -1,0 +1,225 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// FuzzLoad holds for any bytes: no panic, one answer, faults that can be
+// printed, all or nothing; and what is accepted keeps its identity when its
+// keys are shuffled and it is written as JSON or YAML.
+func FuzzLoad(f *testing.F) {
+	for _, pattern := range []string{"testdata/pods/*", "testdata/faults/*", "../examples/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			f.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data, uint64(1))
+		}
+	}
+	f.Add([]byte(loaderPod+"---\n"+strings.ReplaceAll(loaderPod, "web", "db")), uint64(2))
+	f.Add([]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: b, <<: {args: [c]}}]}\n"), uint64(3))
+	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
+		for _, mode := range []Mode{ModeStrict, ModeWarn, ModeIgnore} {
+			documents, faults := loadText(mode, string(data))
+			again, sameFaults := loadText(mode, string(data))
+			if !reflect.DeepEqual(documents, again) || !reflect.DeepEqual(faults, sameFaults) {
+				t.Fatalf("%s: two answers:\n%v\n%v", mode, faults, sameFaults)
+			}
+			checkFaults(t, mode, documents, faults)
+			for _, raw := range acceptedDocuments(data, faults) {
+				checkRewritten(t, mode, raw, rand.New(rand.NewPCG(seed, 0)))
+			}
+		}
+	})
+}
+
+func checkFaults(t *testing.T, mode Mode, documents []Document, faults Faults) {
+	if faults.Fatal() && len(documents) > 0 || len(faults) > maxFaults+1 {
+		t.Fatalf("%s: %d documents and %d faults", mode, len(documents), len(faults))
+	}
+	for _, fault := range faults {
+		text := fault.Error()
+		if fault.Problem == "" || fault.Line < 0 || strings.Contains(fault.Problem, "cannot be decoded") {
+			t.Fatalf("%s: poor fault %q", mode, text)
+		}
+		if mode == ModeIgnore && fault.Warning {
+			t.Fatalf("a warning that nobody wants: %s", text)
+		}
+	}
+	for _, document := range documents {
+		if !safeUID.MatchString(string(document.Pod.UID)) || document.Pod.Name == "" || len(document.Digest) != 64 {
+			t.Fatalf("%s: incomplete pod %v", mode, document)
+		}
+		if errs := Unsupported(document.Pod); document.Pod.Annotations[AnnotationHash] == "" || len(errs) > 0 {
+			t.Fatalf("%s: %v", mode, errs)
+		}
+	}
+}
+
+// acceptedDocuments are the documents of a unit without a fault, decoded.
+func acceptedDocuments(data []byte, faults Faults) []any {
+	if len(faults) > 0 {
+		return nil
+	}
+	text, _ := decodeText(data)
+	var values []any
+	for _, c := range splitChunks(text) {
+		raws, _ := decodeChunk(c)
+		for _, raw := range raws {
+			if len(duplicateKeys(raw.tree, "", nil)) == 0 {
+				values = append(values, raw.value)
+			}
+		}
+	}
+	return values
+}
+
+func checkRewritten(t *testing.T, mode Mode, value any, random *rand.Rand) {
+	plain, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inYAML, err := sigsyaml.JSONToYAML(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, faults := loadText(mode, string(plain))
+	if faults.Fatal() {
+		t.Fatalf("%s: refused as JSON: %v\n%s", mode, faults, plain)
+	}
+	for _, text := range []string{shuffled(value, random), string(inYAML)} {
+		got, faults := loadText(mode, text)
+		if faults.Fatal() || len(got) != len(want) {
+			t.Fatalf("%s: %d documents, %v\n%s", mode, len(got), faults, text)
+		}
+		for i := range got {
+			if a, b := got[i].Pod, want[i].Pod; a.UID != b.UID || !maps.Equal(a.Annotations, b.Annotations) {
+				t.Fatalf("%s: another identity: %s %v, want %s %v\n%s", mode, a.UID, a.Annotations, b.UID, b.Annotations, text)
+			}
+		}
+	}
+}
+
+// shuffled is a value as JSON with its keys in any order.
+func shuffled(value any, random *rand.Rand) string {
+	var parts []string
+	switch value := value.(type) {
+	case map[string]any:
+		keys := slices.Sorted(maps.Keys(value))
+		random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		for _, key := range keys {
+			parts = append(parts, jsonText(key)+":"+shuffled(value[key], random))
+		}
+		return "{" + strings.Join(parts, ",\n") + "}"
+	case []any:
+		for _, item := range value {
+			parts = append(parts, shuffled(item, random))
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	}
+	return jsonText(value)
+}
+
+// FuzzLines looks up any path in any document.
+func FuzzLines(f *testing.F) {
+	f.Add(loaderPod, "spec.containers[0].image")
+	f.Add("a: &a {b: *a}", "a.b.b.b")
+	f.Add("metadata: {annotations: {example.com/a[0].b: x}}", "metadata.annotations[example.com/a[0].b]")
+	f.Add("{<<: [{a: 1}, {b: 2}]}", "[x].b[")
+	f.Fuzz(func(t *testing.T, text, path string) {
+		tree, err := yamlTree([]byte(text))
+		if err != nil || tree == nil {
+			return
+		}
+		at := newPlace(tree, 3)
+		if line := at.line(path); line < 4 || line > 4+strings.Count(text, "\n")+strings.Count(text, "\r")+strings.Count(text, "\u0085")+strings.Count(text, "\u2028")+strings.Count(text, "\u2029") {
+			t.Errorf("line %d", line)
+		}
+		at.node(path)
+		at.item(path)
+	})
+}
+
+func FuzzNearestName(f *testing.F) {
+	f.Add("imag", "image")
+	f.Add("volumeMount", "volumeMounts")
+	f.Fuzz(func(t *testing.T, name, valid string) {
+		distance := editDistance(name, valid)
+		if distance != editDistance(valid, name) || (distance == 0) != (string([]rune(name)) == string([]rune(valid))) {
+			t.Errorf("%q and %q: %d", name, valid, distance)
+		}
+		if got := nearestName(name, []string{valid}); got != "" && got != valid {
+			t.Errorf("%q is not %q", got, valid)
+		}
+	})
+}
+
+func TestNearestName(t *testing.T) {
+	container := fieldsOf(reflect.TypeFor[v1.Container]()).names
+	for name, want := range map[string]string{
+		"imag": "image", "iamge": "image", "images": "image", "comand": "command", "arg": "args", "enviroment": "",
+		"port": "ports", "volumeMount": "volumeMounts", "volumemounts": "volumeMounts", "resource": "resources",
+		"imagePulPolicy": "imagePullPolicy", "livenesProbe": "livenessProbe", "replicas": "", "x": "", "": "", "workdir": "",
+		"workinDir": "workingDir", strings.Repeat("image", 1000): "",
+	} {
+		if got := nearestName(name, container); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	const text = `apiVersion: v1
+metadata:
+  annotations:
+    example.com/a.b: x
+    "odd]key": y
+spec:
+  containers:
+  - name: a
+    image: x
+
+  - image: y
+    args:
+    - one
+    - two
+`
+	tree, err := yamlTree([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := newPlace(tree, 0)
+	for path, want := range map[string]int{
+		"": 1, "apiVersion": 1, "kind": 1, "metadata": 2, "metadata.name": 2, "metadata.annotations[example.com/a.b]": 4,
+		"metadata.annotations[odd]key]": 5, "metadata.annotations[none]": 3, "spec.containers": 7, "spec.containers[0]": 8,
+		"spec.containers[0].image": 9, "spec.containers[0].ports[3].hostPort": 8, "spec.containers[1].name": 11,
+		"spec.containers[1].args[1]": 14, "spec.containers[7].image": 7, "spec.volumes[0].name": 6,
+	} {
+		if got := at.line(path); got != want {
+			t.Errorf("%s: line %d, want %d", path, got, want)
+		}
+	}
+	if got := newPlace(tree, 10).item("spec.containers[1]"); got.path != "spec.containers[1]" || got.line("args[0]") != 23 {
+		t.Errorf("in an item: %s %d", got.path, got.line("args[0]"))
+	}
+	if got := fmt.Sprint(splitPath("a[b[0].c].d[1]")); got != "[{a false} {b[0 true} {c] false} {d false} {1 true}]" {
+		t.Log(got)
+	}
+}
