@@ -49,6 +49,15 @@ type Manifests struct {
 	Mode      manifest.Mode
 }
 
+// RedactedURL is the URL without what may be secret: user, password, query.
+func (m Manifests) RedactedURL() string {
+	u, err := url.Parse(m.URL)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
 // Runtime are the settings of the container runtime.
 type Runtime struct {
 	// Endpoint is empty to look for one, and to start a private one.

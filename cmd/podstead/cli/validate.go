@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+// validateOptions are the flags of validate.
+type validateOptions struct {
+	mode   string
+	node   string
+	output string
+}
+
+func validateCommand() *cobra.Command {
+	var o validateOptions
+	cmd := &cobra.Command{
+		Use:   "validate FILE|DIR|-...",
+		Short: "Check manifests without a daemon",
+		Long: `Check manifests as the daemon would, without one.
+
+Each fault is one line on standard error: file, line, field, what is wrong and
+what would be right. The exit code is 1 if there is any, else 0. A folder is
+read as the daemon reads it: .yaml, .yml and .json, no hidden or backup files,
+no folders below. - is standard input.`,
+		Example: `  podstead validate /etc/pods
+  podstead validate -o yaml web.yaml     # with every default filled in
+  helm template x | podstead validate -`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, paths []string) error { return validate(cmd, o, paths) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.mode, "manifest-validation", string(manifest.ModeStrict), "what becomes of unknown and duplicate fields: strict, warn or ignore")
+	f.StringVar(&o.node, "hostname-override", "", "node `name` that pod names end with (default: this host's name)")
+	f.StringVarP(&o.output, "output", "o", "", "yaml prints the pods with every default filled in")
+	f.String("api-socket", DefaultSocket, "unused: validate needs no daemon")
+	return cmd
+}
+
+func validate(cmd *cobra.Command, o validateOptions, paths []string) error {
+	mode, err := manifest.ParseMode(o.mode)
+	if err != nil {
+		return fmt.Errorf("--manifest-validation: %w", err)
+	}
+	if o.output != "" && o.output != "yaml" {
+		return fmt.Errorf("--output %q: must be yaml", o.output)
+	}
+	if o.node == "" {
+		if o.node, err = os.Hostname(); err != nil {
+			return fmt.Errorf("cannot tell this host's name: %w; give one with --hostname-override", err)
+		}
+	}
+	v := validator{loader: manifest.NewLoader(strings.ToLower(o.node), mode), owners: map[string]string{}}
+	for _, p := range paths {
+		if err := v.path(cmd, p); err != nil {
+			return err
+		}
+	}
+	return v.report(cmd, o.output)
+}
+
+// validator collects over all the files that were named.
+type validator struct {
+	loader *manifest.Loader
+	files  int
+	pods   []*v1.Pod
+	faults manifest.Faults
+	// owners is the first file of each namespace/name: two files with one
+	// name are refused by the daemon too.
+	owners map[string]string
+}
+
+func (v *validator) path(cmd *cobra.Command, path string) error {
+	if path == "-" {
+		data, err := readLimited(cmd.InOrStdin())
+		if err != nil {
+			return fmt.Errorf("cannot read standard input: %w", err)
+		}
+		v.unit(path, data)
+		return nil
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() {
+		return v.file(path)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		full := filepath.Join(path, e.Name())
+		if fi, err := os.Stat(full); err != nil || fi.IsDir() || !manifest.IsManifestFile(e.Name()) {
+			continue
+		}
+		if err := v.file(full); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *validator) file(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := readLimited(f)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	v.unit(path, data)
+	return nil
+}
+
+// readLimited reads one byte more than a unit may have, so that the loader
+// sees, and tells, that it is too large.
+func readLimited(r io.Reader) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(r, manifest.MaxUnitSize+1))
+}
+
+func (v *validator) unit(name string, data []byte) {
+	v.files++
+	documents, faults := v.loader.Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: name, Data: data})
+	v.faults = append(v.faults, faults...)
+	for _, d := range documents {
+		full := d.Pod.Namespace + "/" + manifest.BaseName(d.Pod)
+		if owner, taken := v.owners[full]; taken {
+			v.faults = append(v.faults, manifest.Fault{
+				Unit: name, Object: "Pod " + full, Path: "metadata.name",
+				Problem: "a pod of this name stands in " + owner + " too", Remedy: "give one of them another name",
+			})
+			continue
+		}
+		v.owners[full] = name
+		v.pods = append(v.pods, d.Pod)
+	}
+}
+
+func (v *validator) report(cmd *cobra.Command, output string) error {
+	for _, f := range v.faults {
+		if f.Warning {
+			cmd.PrintErrln("warning: " + f.Error())
+		} else {
+			cmd.PrintErrln(f.Error())
+		}
+	}
+	if output == "yaml" {
+		if err := printYAML(cmd.OutOrStdout(), v.pods); err != nil {
+			return err
+		}
+	}
+	if v.faults.Fatal() {
+		return &ExitError{Code: 1}
+	}
+	if v.files == 0 {
+		return &ExitError{Code: 1, Err: errors.New("no manifest there: a folder's manifests end in .yaml, .yml or .json")}
+	}
+	if output == "" {
+		cmd.Printf("%s in %s: valid\n", count(len(v.pods), "pod"), count(v.files, "file"))
+	}
+	return nil
+}
+
+func printYAML(w io.Writer, pods []*v1.Pod) error {
+	for i, p := range pods {
+		if i > 0 {
+			if _, err := io.WriteString(w, "---\n"); err != nil {
+				return err
+			}
+		}
+		text, err := yaml.Marshal(p)
+		if err != nil {
+			return fmt.Errorf("cannot print pod %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"golang.org/x/term"
+
+	"github.com/podstead/podstead/cmd/podstead/options"
+)
+
+// newLog logs to stderr: with colours on a terminal, without the time under
+// the journal, which has its own.
+func newLog(o options.Log) *slog.Logger {
+	level := slog.LevelInfo
+	if o.Debug {
+		level = slog.LevelDebug
+	}
+	if o.Format == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	}
+	terminal := term.IsTerminal(int(os.Stderr.Fd()))
+	t := &tint.Options{Level: level, NoColor: !terminal || o.Format == "text" || os.Getenv("NO_COLOR") != "", TimeFormat: time.RFC3339}
+	if terminal {
+		t.TimeFormat = time.TimeOnly
+	} else if os.Getenv("JOURNAL_STREAM") != "" {
+		t.ReplaceAttr = withoutTime
+	}
+	return slog.New(tint.NewHandler(io.Writer(os.Stderr), t))
+}
+
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/cli"
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/cmd/podstead/preflight"
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/event"
+	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+func runCommand() *cobra.Command {
+	var o options.Options
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the pods of a folder or a URL and keep them running",
+		Long: `Run the pods of a folder or a URL and keep them running.
+
+Stopping this program leaves the pods running; the next start takes them over.
+To end a pod, remove its manifest.`,
+		Example: `  podstead run
+  podstead run --pod-manifest-path ./pods --container-runtime-endpoint unix:///run/containerd/containerd.sock`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			notices, err := o.Complete(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			log := newLog(o.Log)
+			for _, n := range notices {
+				log.Warn(n)
+			}
+			return run(cmd.Context(), &o, log)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// run wires the rooms in the order in which data flows through them, and runs
+// them until ctx ends. Pods are left running.
+func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
+	lock, err := preflight.LockRoot(o.Paths.Root)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	protectFromOOM(log)
+	node, warning, err := manifest.SettleNodeName(o.Paths.Root, o.Node, os.Hostname)
+	if err != nil {
+		return err
+	}
+	if warning != "" {
+		log.Warn(warning)
+	}
+	log.Info("podstead starts", "version", versionText(), "node", node, "manifests", o.Manifests.Path, "root", o.Paths.Root)
+
+	rt, err := openRuntime(ctx, o, cri.Instance(machineID(node, log), o.Paths.Root), log)
+	if err != nil {
+		return err
+	}
+	defer rt.client.Close()
+
+	src, err := openSources(o, node, log)
+	if err != nil {
+		return err
+	}
+	observer := pleg.New(pleg.Config{Runtime: rt.client, Log: log})
+	events := event.New(event.Config{Node: node, Log: log})
+	sup, err := newSupervisor(o, src, rt, observer, events, log)
+	if err != nil {
+		return err
+	}
+
+	api := httpapi.New(
+		httpapi.Config{Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, Log: log},
+		httpapi.Sources{Pods: sup, Manifests: manifestView{config: src.config, pods: sup, opts: o.Manifests}, Health: sup},
+	)
+	listeners, err := api.Listen(ctx)
+	if err != nil {
+		return err
+	}
+
+	// What was asked to end by a signal is no failure; --runonce ends the
+	// rest through the same context.
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	g, ctx := errgroup.WithContext(ctx)
+	if rt.own != nil {
+		g.Go(func() error { return rt.own.Run(ctx) })
+	}
+	for _, part := range append(src.run, observer.Run, sup.Run) {
+		g.Go(func() error { return part(ctx) })
+	}
+	g.Go(func() error { return api.Serve(ctx, listeners) })
+	g.Go(func() error { return watchdog(ctx, sup.SyncLoopHealthy, log) })
+	g.Go(func() error {
+		<-ctx.Done()
+		notify(daemon.SdNotifyStopping, log)
+		return nil
+	})
+	if o.RunOnce {
+		g.Go(func() error {
+			defer end()
+			return runOnce(ctx, sup)
+		})
+	}
+	notify(daemon.SdNotifyReady, log)
+	err = g.Wait()
+	log.Info("podstead ends; pods go on")
+	return err
+}
+
+// runOnce waits until each pod runs or has failed and prints a line for each.
+func runOnce(ctx context.Context, sup *supervisor.Supervisor) error {
+	failed := false
+	err := sup.WaitStarted(ctx, func(pod *v1.Pod, err error) {
+		name := pod.Namespace + "/" + manifest.BaseName(pod)
+		if err != nil {
+			failed = true
+			fmt.Printf("%s: failed: %v\n", name, err)
+			return
+		}
+		fmt.Printf("%s: %s\n", name, pod.Status.Phase)
+	})
+	if err != nil && !errors.Is(err, supervisor.ErrNotStarted) {
+		return err
+	}
+	if failed {
+		return &cli.ExitError{Code: 1}
+	}
+	return nil
+}
+
+// machineID is that of this machine. Without one the node's name stands in:
+// pods are still told apart from those of other root folders.
+func machineID(node string, log *slog.Logger) string {
+	id, ok := options.MachineID("/etc/machine-id", "/var/lib/dbus/machine-id")
+	if !ok {
+		log.Warn("this machine has no id; the node name is used to mark pods as podstead's; make one with systemd-machine-id-setup before pods run")
+		return node
+	}
+	return id
+}
+
+// sources are the wired manifests room.
+type sources struct {
+	config     *manifest.PodConfig
+	checkpoint *manifest.Checkpoint
+	run        []func(context.Context) error
+}
+
+func openSources(o *options.Options, node string, log *slog.Logger) (*sources, error) {
+	checkpoint, err := manifest.OpenCheckpoint(filepath.Join(o.Paths.Root, "checkpoint", "manifests.json"), log)
+	if err != nil {
+		return nil, err
+	}
+	loader := manifest.NewLoader(node, o.Manifests.Mode)
+	var names []manifest.Source
+	if o.Manifests.Path != "" {
+		names = append(names, manifest.SourceFile)
+	}
+	if o.Manifests.URL != "" {
+		names = append(names, manifest.SourceHTTP)
+	}
+	config := manifest.NewPodConfig(manifest.PodConfigOptions{Sources: names, Checkpoint: checkpoint, Log: log})
+	s := &sources{config: config, checkpoint: checkpoint, run: []func(context.Context) error{checkpoint.Run, config.Run}}
+	if o.Manifests.Path != "" {
+		s.run = append(s.run, manifest.NewFileSource(manifest.FileSourceOptions{
+			Path: o.Manifests.Path, Node: node, Rescan: o.Manifests.FileCheck,
+			Loader: loader, Checkpoint: checkpoint, Deliver: config, Log: log,
+		}).Run)
+	}
+	if o.Manifests.URL != "" {
+		u, err := manifest.NewURLSource(manifest.URLSourceOptions{
+			URL: o.Manifests.URL, Header: o.Manifests.Header, CAFile: o.Manifests.CAFile, Node: node, Interval: o.Manifests.HTTPCheck,
+			Loader: loader, Checkpoint: checkpoint, Deliver: config,
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.run = append(s.run, u.Run)
+	}
+	return s, nil
+}
+
+func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, observer *pleg.PLEG, events *event.Recorder, log *slog.Logger) (*supervisor.Supervisor, error) {
+	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), log)
+	if err != nil {
+		return nil, err
+	}
+	backoff := cri.NewBackoff(o.Runtime.RestartCap)
+	syncer := cri.NewSyncer(cri.SyncerConfig{
+		Runtime: rt.client, Images: rt.client, Events: events, Log: log, Backoff: backoff, Instance: rt.instance,
+		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs,
+	})
+	faults, _ := src.config.Subscribe()
+	return supervisor.New(supervisor.Config{
+		Sources: supervisor.Sources{Pods: src.config, FaultsChanged: faults, Ready: src.checkpoint.RecordReady},
+		Runtime: supervisor.Runtime{Observer: observer, Syncer: syncer, Backoff: backoff, Health: rt.client},
+		Store:   supervisor.Store{Statuses: status.NewStore(), Records: records},
+		Paths:   supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
+		Events:  events,
+		Log:     log,
+	})
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor"
+)
+
+// manifestView shows the sources as the API has them.
+type manifestView struct {
+	config *manifest.PodConfig
+	pods   *supervisor.Supervisor
+	opts   options.Manifests
+}
+
+// Manifests implements httpapi.ManifestLister.
+func (v manifestView) Manifests() []httpapi.ManifestSource {
+	names := map[types.UID]string{}
+	for _, p := range v.pods.Pods() {
+		names[p.UID] = p.Namespace + "/" + manifest.BaseName(p)
+	}
+	var out []httpapi.ManifestSource
+	for _, s := range v.config.Snapshot() {
+		src := httpapi.ManifestSource{Source: string(s.Source), Location: v.opts.Path, Delivered: !s.Delivered.IsZero(), Time: s.Delivered, Units: []httpapi.ManifestUnit{}}
+		if s.Source == manifest.SourceHTTP {
+			src.Location = v.opts.RedactedURL()
+		}
+		if s.Fault != nil {
+			src.Fault = s.Fault.Error()
+		}
+		for _, u := range s.Units {
+			unit := httpapi.ManifestUnit{Name: u.Name, Digest: u.Digest, Restored: u.Restored}
+			for _, uid := range u.UIDs {
+				if n, ok := names[uid]; ok {
+					unit.Pods = append(unit.Pods, n)
+				}
+			}
+			for _, f := range u.Faults {
+				unit.Faults = append(unit.Faults, f.Error())
+			}
+			src.Units = append(src.Units, unit)
+		}
+		out = append(out, src)
+	}
+	return out
+}
