@@ -15,8 +15,9 @@ import (
 	"github.com/podstead/podstead/test/bed"
 )
 
-// privateSocket is where podstead's own containerd listens.
-const privateSocket = "/run/podstead/containerd/containerd.sock"
+// privateSocket is where podstead's own containerd listens, below the folder of
+// the daemon's socket.
+const privateSocket = "containerd/containerd.sock"
 
 // On a box where no runtime runs but containerd is installed one command is
 // enough. The containerd that it starts outlives it, is found again, and is started
@@ -24,7 +25,7 @@ const privateSocket = "/run/podstead/containerd/containerd.sock"
 func TestPrivateRuntime(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bed.Kinds() {
-		t.Run(string(kind), func(t *testing.T) { // one after the other: there is one private runtime a host
+		t.Run(string(kind), func(t *testing.T) { // one after the other: there is one such network a host
 			n := privateNode(t, kind)
 			n.put("p.yaml", sleeper("p", "one"))
 			n.start()
@@ -71,17 +72,18 @@ func privateNode(t *testing.T, kind bed.Kind) *node {
 	}
 	b.Env = []string{"PATH=" + kind.Path()}
 	writeAll(t, filepath.Join(b.Root, "containerd/certs.d/_default"), map[string]string{"hosts.toml": bed.HostsTOML(registry.Addr())})
-	cri, err := bed.DialCRI(privateSocket)
+	socket := filepath.Join(filepath.Dir(b.Socket()), privateSocket)
+	cri, err := bed.DialCRI(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{Node: b, t: t, rt: &bed.Runtime{Kind: kind, Socket: privateSocket, CRI: cri}}
+	n := &node{Node: b, t: t, rt: &bed.Runtime{Kind: kind, Socket: socket, CRI: cri}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("end of the daemon's log:\n%s", lastLines(n.Log(), 40))
 		}
 		n.Kill()
-		if pid, err := listener(privateSocket); err == nil {
+		if pid, err := listener(socket); err == nil {
 			n.removePods()
 			kill(t, pid)
 		}
@@ -92,7 +94,7 @@ func privateNode(t *testing.T, kind bed.Kind) *node {
 
 func (n *node) runtimePid() int {
 	n.t.Helper()
-	pid, err := listener(privateSocket)
+	pid, err := listener(n.rt.Socket)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -104,7 +106,7 @@ func (n *node) awaitOtherRuntime(old int) int {
 	var now int
 	n.await("the private containerd is started again", func() error {
 		var err error
-		if now, err = listener(privateSocket); err == nil && now == old {
+		if now, err = listener(n.rt.Socket); err == nil && now == old {
 			err = errors.New("it is the old one")
 		}
 		return err

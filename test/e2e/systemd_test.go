@@ -177,7 +177,7 @@ func (s *machine) node() *node {
 	}
 	var socket string
 	await(s.t, "the runtime's socket is there", func() error {
-		for _, at := range []string{"run/containerd/containerd.sock", privateSocket} {
+		for _, at := range []string{"run/containerd/containerd.sock", "run/podstead/" + privateSocket} {
 			socket = filepath.Join(fmt.Sprintf("/proc/%d/root", s.pid), at)
 			if _, err := os.Stat(socket); err == nil {
 				return nil
