@@ -210,9 +210,8 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, observer
 		Runtime: rt.client, Images: rt.client, Events: events, Log: log, Backoff: backoff, Instance: rt.instance,
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs,
 	})
-	faults, _ := src.config.Subscribe()
 	return supervisor.New(supervisor.Config{
-		Sources: supervisor.Sources{Pods: src.config, FaultsChanged: faults, Ready: src.checkpoint.RecordReady},
+		Sources: supervisor.Sources{Pods: src.config, Ready: src.checkpoint.RecordReady},
 		Runtime: supervisor.Runtime{Observer: observer, Syncer: syncer, Backoff: backoff, Health: rt.client},
 		Store:   supervisor.Store{Statuses: status.NewStore(), Records: records},
 		Paths:   supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
