@@ -24,7 +24,7 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 	}
 	var out []httpapi.ManifestSource
 	for _, s := range v.config.Snapshot() {
-		src := httpapi.ManifestSource{Source: string(s.Source), Location: v.opts.Path, Delivered: !s.Delivered.IsZero(), Time: s.Delivered, Units: []httpapi.ManifestUnit{}}
+		src := httpapi.ManifestSource{Source: string(s.Source), Location: v.opts.Path, Delivered: s.Delivered, Time: s.LastRead, Units: []httpapi.ManifestUnit{}}
 		if s.Source == manifest.SourceHTTP {
 			src.Location = v.opts.RedactedURL()
 		}
