@@ -86,7 +86,7 @@ type Observer interface {
 	Healthy() error
 	// NewerThan waits for a status that shows all that happened before t.
 	NewerThan(ctx context.Context, uid types.UID, t time.Time) (*cri.PodStatus, error)
-	// Observed is the last view of all pods, nil before the first.
+	// Observed is the last view of all pods. Its time is zero before the first.
 	Observed() *cri.Observed
 }
 
@@ -107,9 +107,11 @@ type Backoff interface {
 	Restore(uid types.UID, steps map[string]cri.BackoffStep)
 }
 
-// RuntimeHealth asks the runtime for its conditions. Implemented by cri.Client.
+// RuntimeHealth asks the runtime for its conditions and its name. Implemented by cri.Client.
 type RuntimeHealth interface {
 	RuntimeStatus(ctx context.Context) (cri.RuntimeStatus, error)
+	// Version tells the runtime's name, which statuses put before container IDs.
+	Version(ctx context.Context) (cri.Version, error)
 }
 
 // Recorder takes events. Implemented by event.Recorder.
@@ -125,8 +127,8 @@ type Store struct {
 
 // Statuses are the published ones. Implemented by status.Store.
 type Statuses interface {
-	Set(uid types.UID, st *v1.PodStatus) bool
-	Get(uid types.UID) *v1.PodStatus
+	Set(uid types.UID, st v1.PodStatus) bool
+	Get(uid types.UID) (v1.PodStatus, bool)
 	Delete(uid types.UID)
 	Subscribe() (<-chan struct{}, func())
 }

@@ -42,7 +42,7 @@ func (c *cleanup) isDue(now time.Time) bool { return !c.due.IsZero() && !c.due.A
 func (s *Supervisor) handlePodCleanups() {
 	s.cleanup.due, s.cleanup.last = time.Time{}, time.Now()
 	observed := s.cfg.Runtime.Observer.Observed()
-	if observed == nil {
+	if observed.At.IsZero() {
 		s.cleanup.request(time.Now())
 		return
 	}

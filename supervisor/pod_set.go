@@ -99,7 +99,8 @@ func (s *podSet) hasDelivered(source manifest.Source, all []manifest.Source) boo
 			return false
 		}
 	}
-	return true
+	// A daemon without sources knows of nothing that may be ended.
+	return len(all) > 0
 }
 
 // spoken reports whether each source has delivered or was restored, and a

@@ -40,8 +40,8 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 				continue
 			}
 			pod = pod.DeepCopy()
-			if st := s.cfg.Store.Statuses.Get(pod.UID); st != nil {
-				pod.Status = *st
+			if st, ok := s.cfg.Store.Statuses.Get(pod.UID); ok {
+				pod.Status = st
 			}
 			settled, err := started(pod)
 			if !settled {

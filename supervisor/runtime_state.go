@@ -27,6 +27,7 @@ type runtimeState struct {
 
 	mu       sync.Mutex
 	fault    string // why it is not healthy, empty if it is
+	name     string
 	network  bool
 	netFault string
 }
@@ -49,6 +50,9 @@ func (s *runtimeState) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		st, err := s.health.RuntimeStatus(ctx)
+		if err == nil && s.runtimeName() == "" {
+			err = s.learnName(ctx)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -62,6 +66,25 @@ func (s *runtimeState) run(ctx context.Context) {
 	}
 }
 
+// learnName asks for the runtime's name, before anything is made of it.
+func (s *runtimeState) learnName(ctx context.Context) error {
+	version, err := s.health.Version(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.name = version.Name
+	return nil
+}
+
+// runtimeName is the runtime's name, empty before it has answered.
+func (s *runtimeState) runtimeName() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.name
+}
+
 // note takes an answer in and reports whether all is well. A change is logged
 // once.
 func (s *runtimeState) note(st cri.RuntimeStatus, err error) bool {
@@ -71,7 +94,7 @@ func (s *runtimeState) note(st cri.RuntimeStatus, err error) bool {
 		fault = err.Error()
 	case !st.RuntimeReady:
 		fault = "the runtime says it is not ready: " + st.RuntimeMessage
-	case s.observer.Observed() != nil:
+	case !s.observer.Observed().At.IsZero():
 		if err := s.observer.Healthy(); err != nil {
 			fault = err.Error()
 		}

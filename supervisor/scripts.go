@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +34,8 @@ type podScripts struct {
 // memory is what the scripts of one worker hand on to each other.
 type memory struct {
 	record status.Record
+	// previous is the last status of this run that was published.
+	previous *v1.PodStatus
 	// waiting is why containers could not be started, from the last Sync.
 	waiting map[string]cri.Waiting
 	// purge: the containers of the run before are still to be removed.
@@ -77,21 +80,44 @@ func (s *podScripts) do(ctx context.Context, j job, r *podRun) outcome {
 // record knows of the pod.
 func (s *podScripts) beginRun(j job, r *podRun) {
 	again := j.run > 0 && j.found == nil
+	previous := r.previous
 	*r = podRun{number: j.run, lastAct: r.lastAct}
 	r.record = s.cfg.Store.Records.Load(podUID(j))
 	if again {
 		r.purge = true
-		r.record = r.record.NewRun()
-		r.record.Backoff = nil
+		r.record = nextRun(r.record, previous)
 		s.cfg.Runtime.Syncer.Forget(podUID(j))
 	}
 	s.cfg.Runtime.Backoff.Restore(podUID(j), r.record.Backoff)
 }
 
+// nextRun is the record with which a pod runs again: what ran before counts as
+// a restart, and nothing of it is waited for.
+func nextRun(rec status.Record, previous *v1.PodStatus) status.Record {
+	rec = rec.NewRun()
+	rec.Backoff, rec.Ready = nil, nil
+	if previous == nil {
+		return rec
+	}
+	counts := maps.Clone(rec.RestartCounts)
+	if counts == nil {
+		counts = map[string]int32{}
+	}
+	for _, list := range [][]v1.ContainerStatus{previous.InitContainerStatuses, previous.ContainerStatuses} {
+		for i := range list {
+			if c := &list[i]; c.ContainerID != "" {
+				counts[c.Name] = max(counts[c.Name], c.RestartCount+1)
+			}
+		}
+	}
+	rec.RestartCounts = counts
+	return rec
+}
+
 // announce shows a pod that waits for its name or its time. Before anything
 // was observed nothing is shown: it could only be wrong.
 func (s *podScripts) announce(j job, r *podRun) {
-	if s.cfg.Runtime.Observer.Observed() == nil {
+	if s.cfg.Runtime.Observer.Observed().At.IsZero() {
 		return
 	}
 	s.publish(j, r, &cri.PodStatus{UID: j.pod.UID}, shown{waitingFor: &status.Cause{
@@ -131,7 +157,8 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 		Pod:           pod,
 		Observed:      observed,
 		Record:        r.record,
-		Previous:      s.cfg.Store.Statuses.Get(pod.UID),
+		Previous:      r.previous,
+		Runtime:       s.runtime.runtimeName(),
 		Waiting:       r.waiting,
 		HostIPs:       s.cfg.HostIPs,
 		ManifestFault: s.cfg.Sources.Pods.FaultFor(pod.UID),
@@ -145,8 +172,8 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 	}
 	s.faults.Store(pod.UID, in.ManifestFault)
 	st := status.Generate(in)
-	s.cfg.Store.Statuses.Set(pod.UID, &st)
-	r.record = r.record.Observe(&st)
+	s.cfg.Store.Statuses.Set(pod.UID, st)
+	r.record, r.previous = r.record.Observe(&st), &st
 	s.tellReady(pod.UID, r, &st)
 	return &st
 }

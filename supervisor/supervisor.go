@@ -82,8 +82,8 @@ func (s *Supervisor) Rerun(uid types.UID, reason string, notBefore time.Time) er
 }
 
 func (s *Supervisor) endedForGood(pod *v1.Pod) bool {
-	st := s.cfg.Store.Statuses.Get(pod.UID)
-	return st != nil && terminal(st.Phase)
+	st, ok := s.cfg.Store.Statuses.Get(pod.UID)
+	return ok && terminal(st.Phase)
 }
 
 // Pods are the wanted pods and those that are still ending, with their
@@ -94,7 +94,7 @@ func (s *Supervisor) Pods() []*v1.Pod {
 	pods := make([]*v1.Pod, 0, len(views))
 	for _, v := range views {
 		pod := v.pod.DeepCopy()
-		if st := s.cfg.Store.Statuses.Get(pod.UID); st != nil {
+		if st, ok := s.cfg.Store.Statuses.Get(pod.UID); ok {
 			pod.Status = *st.DeepCopy()
 		}
 		if !v.wanted && pod.DeletionTimestamp == nil {

@@ -111,7 +111,7 @@ func (s *podScripts) afterSync(result cri.SyncResult, r *podRun) outcome {
 func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcome, bool) {
 	pod := j.pod
 	all := s.cfg.Runtime.Observer.Observed()
-	if all == nil {
+	if all.At.IsZero() {
 		// The first full list is under way; without it nobody knows whether
 		// another pod of this name runs.
 		return outcome{held: true, after: runtimeBackoffMin}, false

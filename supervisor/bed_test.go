@@ -1,0 +1,321 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/event"
+	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// bed is a fake runtime, a root folder, and daemons that come and go: the real
+// rooms from the sync loop down to the CRI client.
+type bed struct {
+	t       testing.TB
+	fake    *critest.Fake
+	dir     string
+	generic bool
+	daemon  *daemon
+}
+
+// daemon is one life of the supervisor and what it stands on.
+type daemon struct {
+	*Supervisor
+	config   *fakeConfig
+	statuses *status.Store
+	events   *event.Recorder
+	pleg     *pleg.PLEG
+	log      *strings.Builder
+	stop     func()
+}
+
+// inBed runs a test in a bubble, once with the runtime's event stream and once
+// without.
+func inBed(t *testing.T, f func(t *testing.T, b *bed)) {
+	t.Helper()
+	for _, kind := range []string{"evented", "generic"} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBed(t, kind == "generic")
+				defer b.kill()
+				f(t, b)
+				b.fake.Check(t)
+			})
+		})
+	}
+}
+
+func newBed(t testing.TB, generic bool) *bed {
+	b := &bed{t: t, fake: critest.New(t), dir: t.TempDir(), generic: generic}
+	b.fake.SetEvents(!generic)
+	b.fake.WriteLogs()
+	return b
+}
+
+// start starts a daemon; the sources of its config have not delivered.
+func (b *bed) start(sources ...manifest.Source) *daemon {
+	b.t.Helper()
+	if len(sources) == 0 {
+		sources = []manifest.Source{manifest.SourceFile}
+	}
+	client, err := cri.Dial(b.fake.Options())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	text := &strings.Builder{}
+	log := slog.New(slog.NewTextHandler(&lockedWriter{w: text}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	records, err := status.OpenRecords(filepath.Join(b.dir, "records"), log)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	d := &daemon{
+		config:   newFakeConfig(sources...),
+		statuses: status.NewStore(),
+		events:   event.New(event.Config{Log: log}),
+		pleg:     pleg.New(pleg.Config{Runtime: client, Log: log, Generic: b.generic}),
+		log:      text,
+	}
+	syncer := cri.NewSyncer(cri.SyncerConfig{
+		Runtime: client, Images: client, Events: d.events, Log: log, Instance: critest.Instance,
+		LogRoot: b.path("logs"), LogLinks: b.path("links"),
+	})
+	d.Supervisor, err = New(Config{
+		Sources: Sources{Pods: d.config},
+		Runtime: Runtime{Observer: d.pleg, Syncer: syncer, Backoff: syncer.Backoff(), Health: client},
+		Store:   Store{Statuses: d.statuses, Records: records},
+		Paths:   Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
+		Events:  d.events,
+		Log:     log,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = d.pleg.Run(ctx) })
+	wg.Go(func() { _ = d.Run(ctx) })
+	d.stop = sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+		_ = client.Close()
+	})
+	b.daemon = d
+	return d
+}
+
+// status is the published one, an empty one if there is none.
+func (d *daemon) status(uid types.UID) v1.PodStatus {
+	st, _ := d.statuses.Get(uid)
+	return st
+}
+
+func (b *bed) path(name string) string { return filepath.Join(b.dir, name) }
+
+// kill ends the daemon wherever it is. Its calls in flight break off.
+func (b *bed) kill() {
+	if b.daemon != nil {
+		b.daemon.stop()
+	}
+}
+
+// restart kills the daemon and starts another whose file source delivers pods.
+func (b *bed) restart(pods ...*v1.Pod) *daemon {
+	b.kill()
+	d := b.start()
+	d.config.deliver(manifest.SourceFile, pods...)
+	return d
+}
+
+// after lets time pass and everything settle.
+func (b *bed) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// until lets time pass until cond holds.
+func (b *bed) until(limit time.Duration, what string, cond func() bool) time.Duration {
+	b.t.Helper()
+	at := time.Now()
+	for {
+		synctest.Wait()
+		if cond() {
+			return time.Since(at)
+		}
+		if time.Since(at) > limit {
+			b.t.Fatalf("%s: not within %s\n%s\n%s", what, limit, b.fake.Dump(), b.daemon.log)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// runs waits until exactly one container of the pod runs under the UID.
+func (b *bed) runs(uid types.UID) time.Duration {
+	b.t.Helper()
+	return b.until(5*time.Minute, fmt.Sprintf("pod %s runs", uid), func() bool {
+		return b.running(uid) == 1 && b.daemon.status(uid).Phase == v1.PodRunning
+	})
+}
+
+func (b *bed) running(uid types.UID) int {
+	n := 0
+	for _, c := range b.fake.Containers() {
+		if c.Running() && c.UID == string(uid) {
+			n++
+		}
+	}
+	return n
+}
+
+// gone waits until nothing at all is left of a pod.
+func (b *bed) gone(uid types.UID) {
+	b.t.Helper()
+	b.until(5*time.Minute, fmt.Sprintf("pod %s is gone", uid), func() bool {
+		if b.daemon.workers.state(uid) != stateNone || b.daemon.status(uid).Phase != "" {
+			return false
+		}
+		for _, s := range b.fake.Sandboxes() {
+			if s.UID == string(uid) {
+				return false
+			}
+		}
+		return true
+	})
+	for _, dir := range []string{"pods", "logs", "records", "links"} {
+		entries, err := os.ReadDir(b.path(dir))
+		if err != nil && !os.IsNotExist(err) {
+			b.t.Error(err)
+		}
+		for _, e := range entries {
+			link, _ := os.Readlink(filepath.Join(b.path(dir), e.Name()))
+			if strings.Contains(e.Name()+link, string(uid)) {
+				b.t.Errorf("%s/%s is left", dir, e.Name())
+			}
+		}
+	}
+}
+
+// writes are the changing calls since the first n.
+func (b *bed) writes(n int) []string {
+	var calls []string
+	for _, c := range b.fake.Writes()[n:] {
+		calls = append(calls, c.Method+" "+c.Pod+"/"+c.Container)
+	}
+	return calls
+}
+
+// noWrites fails if anything was asked of the runtime since the first n writes.
+func (b *bed) noWrites(n int) {
+	b.t.Helper()
+	if calls := b.writes(n); len(calls) > 0 {
+		b.t.Errorf("the runtime was changed:\n%s", strings.Join(calls, "\n"))
+	}
+}
+
+// fakeConfig is a PodConfig whose sources deliver what a test says.
+type fakeConfig struct {
+	sources []manifest.Source
+	updates chan manifest.PodUpdate
+	changed chan struct{}
+
+	mu     sync.Mutex
+	pods   map[manifest.Source]map[types.UID]*v1.Pod
+	spoken map[manifest.Source]bool
+	faults map[types.UID]string
+}
+
+func newFakeConfig(sources ...manifest.Source) *fakeConfig {
+	return &fakeConfig{
+		sources: sources,
+		updates: make(chan manifest.PodUpdate, 10000),
+		changed: make(chan struct{}, 1),
+		pods:    map[manifest.Source]map[types.UID]*v1.Pod{},
+		spoken:  map[manifest.Source]bool{},
+		faults:  map[types.UID]string{},
+	}
+}
+
+func (c *fakeConfig) Updates() <-chan manifest.PodUpdate   { return c.updates }
+func (c *fakeConfig) Sources() []manifest.Source           { return c.sources }
+func (c *fakeConfig) Subscribe() (<-chan struct{}, func()) { return c.changed, func() {} }
+func (c *fakeConfig) FaultFor(uid types.UID) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.faults[uid]
+}
+
+func (c *fakeConfig) fault(uid types.UID, text string) {
+	c.mu.Lock()
+	c.faults[uid] = text
+	c.mu.Unlock()
+	c.changed <- struct{}{}
+}
+
+// deliver is a full set of a source, restore one from the checkpoint.
+func (c *fakeConfig) deliver(source manifest.Source, pods ...*v1.Pod) {
+	c.send(manifest.Add, source, pods)
+}
+func (c *fakeConfig) restore(source manifest.Source, pods ...*v1.Pod) {
+	c.send(manifest.Restore, source, pods)
+}
+
+func (c *fakeConfig) send(add manifest.Op, source manifest.Source, pods []*v1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	have := c.pods[source]
+	next := map[types.UID]*v1.Pod{}
+	var removed, added, updated []*v1.Pod
+	for _, pod := range pods {
+		pod = pod.DeepCopy()
+		pod.Annotations[manifest.AnnotationSource] = string(source)
+		next[pod.UID] = pod
+		if old := have[pod.UID]; old == nil {
+			added = append(added, pod)
+		} else if !sameRevision(old, pod) {
+			updated = append(updated, pod)
+		}
+	}
+	for uid, pod := range have {
+		if next[uid] == nil {
+			removed = append(removed, pod)
+		}
+	}
+	slices.SortFunc(removed, func(a, b *v1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	c.pods[source] = next
+	for _, u := range []manifest.PodUpdate{
+		{Op: manifest.Remove, Source: source, Pods: removed},
+		{Op: add, Source: source, Pods: added},
+		{Op: manifest.Update, Source: source, Pods: updated},
+	} {
+		if len(u.Pods) > 0 || u.Op == manifest.Add && !c.spoken[source] {
+			c.updates <- u
+		}
+	}
+	c.spoken[source] = c.spoken[source] || add == manifest.Add
+}
+
+type lockedWriter struct {
+	mu sync.Mutex
+	w  *strings.Builder
+}
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.w.Write(p)
+}
