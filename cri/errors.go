@@ -87,7 +87,7 @@ func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duratio
 		if limit > 0 && strings.HasPrefix(st.Message(), "context deadline exceeded") {
 			e.Detail = "container runtime at " + c.endpoint + " did not answer within " + limit.String()
 		}
-	case codes.Unknown:
+	default:
 		if nameReserved(st.Message()) {
 			e.class = ErrExists
 		}
@@ -95,9 +95,9 @@ func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duratio
 	return e
 }
 
-// nameReserved recognises a taken name. containerd has no code for it: the
-// error of its name index crosses gRPC as Unknown, so its text is all there
-// is. This is the one place that looks at it.
+// nameReserved recognises a taken name. containerd has no code for it (1.6
+// answers Unknown, 2.4 FailedPrecondition), so that its text is all there is. This is the one
+// place that looks at it.
 func nameReserved(message string) bool {
 	return strings.Contains(message, " is reserved for ") || strings.Contains(message, "name is reserved")
 }

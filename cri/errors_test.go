@@ -28,6 +28,8 @@ func TestErrorClasses(t *testing.T) {
 		{critest.Err(codes.Unimplemented, "unknown method"), cri.ErrUnimplemented, "cannot start container web: unknown method"},
 		{critest.Err(codes.AlreadyExists, "there"), cri.ErrExists, "cannot start container web: there"},
 		{critest.Err(codes.Unknown, `failed to reserve container name "a": name "a" is reserved for "b"`), cri.ErrExists, `cannot start container web: failed to reserve container name "a": name "a" is reserved for "b"`},
+		{critest.Err(codes.FailedPrecondition, `name "a" is reserved for "b"`), cri.ErrExists, `cannot start container web: name "a" is reserved for "b"`},
+		{critest.Err(codes.FailedPrecondition, "container is not running"), nil, "cannot start container web: container is not running"},
 		{critest.Err(codes.Unknown, "OCI runtime create failed"), nil, "cannot start container web: OCI runtime create failed"},
 		{critest.Err(codes.Internal, "oops"), nil, "cannot start container web: oops"},
 		{critest.Err(codes.ResourceExhausted, "too large"), nil, "cannot start container web: too large"},

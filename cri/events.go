@@ -15,8 +15,8 @@ import (
 // such stream (containerd before 1.7), ErrUnavailable if it broke. Events
 // before the stream stood and after it broke are lost. f must not block.
 //
-// An event that does not say whose it is has an empty UID; containerd sends
-// such a one when a sandbox is removed.
+// An event that does not say whose it is has an empty UID; containerd 1.7
+// sends such a one when a sandbox is removed.
 func (c *Client) Events(ctx context.Context, f func(Event)) error {
 	op := operation{verb: "follow container events"}
 	// The stream's goroutine ends with this context, also when f panics.

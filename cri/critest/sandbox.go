@@ -118,7 +118,7 @@ func (f *Fake) removeSandbox(b *sandbox) {
 	delete(f.sandboxes, b.id)
 	delete(f.names, b.name)
 	f.touch()
-	// containerd does not find the sandbox any more when it tells of this.
+	// containerd 1.7 does not find the sandbox any more when it tells of this.
 	f.emit(runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT, b.id, nil)
 }
 
