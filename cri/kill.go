@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,15 +52,18 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 		}
 		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Message: message, Grace: &r.Grace})
 	}
-	killed := s.killContainers(ctx, pod, kills)
-	if killed != nil && (!errors.Is(killed, ErrTimeout) || ctx.Err() != nil) {
-		return killed
+	errs := s.killContainers(ctx, pod, kills)
+	for _, err := range errs {
+		if err != nil && (!errors.Is(err, ErrTimeout) || ctx.Err() != nil) {
+			return errors.Join(errs...)
+		}
 	}
-	return errors.Join(killed, s.stopSandboxes(ctx, r.Observed.Sandboxes))
+	errs = append(errs, s.stopSandboxes(ctx, r.Observed.Sandboxes)...)
+	return errors.Join(errs...)
 }
 
 // killContainers ends containers at the same time. All have their grace set.
-func (s *Syncer) killContainers(ctx context.Context, pod *v1.Pod, kills []Kill) error {
+func (s *Syncer) killContainers(ctx context.Context, pod *v1.Pod, kills []Kill) []error {
 	return inParallel(kills, func(k Kill) error {
 		s.events.Event(pod, v1.EventTypeNormal, "Killing", k.Message)
 		err := s.runtime.StopContainer(ctx, k.ID, seconds(max(*k.Grace, minGrace)))
@@ -72,7 +76,7 @@ func (s *Syncer) killContainers(ctx context.Context, pod *v1.Pod, kills []Kill) 
 
 // stopSandboxes stops all sandboxes, also those that are not ready: they may
 // still hold an address and host ports.
-func (s *Syncer) stopSandboxes(ctx context.Context, sandboxes []Sandbox) error {
+func (s *Syncer) stopSandboxes(ctx context.Context, sandboxes []Sandbox) []error {
 	return inParallel(sandboxes, func(sandbox Sandbox) error {
 		if err := s.runtime.StopPodSandbox(ctx, sandbox.ID); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
@@ -112,17 +116,17 @@ func observedPod(s *PodStatus) *Pod {
 	return &Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace, Sandboxes: s.Sandboxes, Containers: s.Containers}
 }
 
-// inParallel does something with each of a list at the same time and joins
+// inParallel does something with each of a list at the same time and returns
 // the errors in the list's order.
-func inParallel[T any](list []T, do func(T) error) error {
-	if len(list) == 1 {
-		return do(list[0])
-	}
+func inParallel[T any](list []T, do func(T) error) []error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
 	for i := range list {
 		all.Go(func() { errs[i] = do(list[i]) })
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return errs
 }
+
+// seconds is a whole number of seconds as a duration.
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

@@ -89,3 +89,15 @@ func linkLog(dir, link, log string) error {
 	}
 	return err
 }
+
+// removeLogs removes the log of an instance and what was rotated from it.
+// What cannot be removed goes with the pod.
+func removeLogs(log string) {
+	dir, base := filepath.Split(log)
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		if name := entry.Name(); name == base || strings.HasPrefix(name, base+".") {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+	}
+}

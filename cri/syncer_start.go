@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -143,7 +142,7 @@ func (t *transaction) start(ctx context.Context, c *v1.Container, image *imagePu
 // create makes a new instance of a container.
 func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef string) (id, logPath string, err error) {
 	in := containerInput{imageRef: imageRef}
-	logDir := filepath.Join(t.sandbox.LogDirectory, c.Name)
+	logDir := filepath.Join(t.sandboxConfig.LogDirectory, c.Name)
 	if in.restartCount, err = t.restartCount(c.Name, logDir); err == nil {
 		err = os.MkdirAll(logDir, logDirMode)
 	}
@@ -155,11 +154,11 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 	}
 	config := t.config.container(t.Pod, c, in)
 	t.result.Acted = true
-	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, config, t.sandbox)
+	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, config, t.sandboxConfig)
 	if err != nil {
 		return "", "", t.failed(ctx, "create", c, reasonCreate, err)
 	}
-	return id, filepath.Join(t.sandbox.LogDirectory, config.LogPath), nil
+	return id, filepath.Join(t.sandboxConfig.LogDirectory, config.LogPath), nil
 }
 
 // restartCount is the number of a container's next instance: one more than
@@ -243,6 +242,3 @@ func (t *transaction) failed(ctx context.Context, verb string, c *v1.Container, 
 	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Cannot %s container %s: %s", verb, c.Name, detail(err)))
 	return &waitError{Waiting: Waiting{reason, detail(err)}, cause: err}
 }
-
-// seconds is a whole number of seconds as a duration.
-func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

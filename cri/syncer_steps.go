@@ -1,0 +1,163 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Sync takes the steps of the kubelet's SyncPod: see what the pod needs, end
+// what must go, remove init history, make the sandbox, start the next init
+// container or the regular containers. A container's failure does not keep the
+// others from starting; a failure before that ends the Sync, and the next one
+// begins from what is then observed.
+func (s *Syncer) Sync(ctx context.Context, r SyncRequest) SyncResult {
+	t := &transaction{Syncer: s, SyncRequest: r}
+	t.result.Err = t.run(ctx)
+	if ctx.Err() != nil {
+		// The caller gave up; what that broke says nothing about the pod.
+		t.result.Waiting = nil
+	}
+	return t.result
+}
+
+// transaction is one Sync.
+type transaction struct {
+	*Syncer
+	SyncRequest
+	actions Actions
+	podIPs  []string
+	result  SyncResult
+	// sandboxConfig is that of the sandbox which is kept or was made.
+	sandboxConfig *runtimeapi.PodSandboxConfig
+}
+
+func (t *transaction) run(ctx context.Context) error {
+	// 1. What the pod needs.
+	if err := t.trustStatus(ctx); err != nil {
+		return err
+	}
+	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, Failed: t.Failed})
+	t.podIPs = t.Status.IPs
+
+	// 2. and 3. End the pod or the containers that are not to go on.
+	if err := t.kill(ctx); err != nil {
+		return err
+	}
+	// 4. Remove init containers that are history, and what was never started.
+	if err := t.prune(ctx); err != nil {
+		return err
+	}
+	// 5. The sandbox.
+	if t.actions.CreateSandbox {
+		if err := t.createSandbox(ctx); err != nil {
+			return err
+		}
+	}
+	t.sandboxConfig = t.config.sandbox(t.Pod, t.actions.Attempt, t.Sandbox)
+	// 6. The next init container, 7. or the regular ones.
+	return t.startContainers(ctx)
+}
+
+// trustStatus looks again where the status does not show what was made last:
+// either it was removed by somebody else, or the status is older than it
+// should be, and acting on it would make things twice.
+func (t *transaction) trustStatus(ctx context.Context) error {
+	if t.Status != nil && t.made.shown(t.Status) {
+		return nil
+	}
+	status, err := t.runtime.PodStatus(ctx, t.Pod.UID)
+	if err != nil {
+		return fmt.Errorf("cannot observe pod: %w", err)
+	}
+	t.made.settle(status)
+	t.Status = status
+	return nil
+}
+
+func (t *transaction) kill(ctx context.Context) error {
+	pod := observedPod(t.Status)
+	if t.actions.KillPod {
+		if t.actions.CreateSandbox && t.actions.SandboxID != "" {
+			t.events.Event(t.Pod, v1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+		}
+		if pod.Running() || t.actions.CreateSandbox {
+			t.result.Acted = true
+			return t.Kill(ctx, KillRequest{Pod: t.Pod, Observed: pod, Grace: t.grace()})
+		}
+		return nil
+	}
+	if len(t.actions.Kill) == 0 {
+		return nil
+	}
+	t.result.Acted = true
+	kills := make([]Kill, len(t.actions.Kill))
+	for i, k := range t.actions.Kill {
+		if k.Grace == nil {
+			grace := t.grace()
+			k.Grace = &grace
+		}
+		kills[i] = k
+	}
+	return errors.Join(t.killContainers(ctx, t.Pod, kills)...)
+}
+
+// grace is the pod's grace period in seconds.
+func (t *transaction) grace() int64 {
+	switch {
+	case t.Pod.DeletionGracePeriodSeconds != nil:
+		return *t.Pod.DeletionGracePeriodSeconds
+	case t.Pod.Spec.TerminationGracePeriodSeconds != nil:
+		return *t.Pod.Spec.TerminationGracePeriodSeconds
+	}
+	return minGrace
+}
+
+// prune removes containers that are of no use any more, with their files.
+func (t *transaction) prune(ctx context.Context) error {
+	gone := slices.Concat(t.actions.RemoveInit, t.actions.Remove)
+	for i := range t.Status.Containers {
+		c := &t.Status.Containers[i]
+		if !slices.Contains(gone, c.ID) {
+			continue
+		}
+		t.result.Acted = true
+		if err := t.runtime.RemoveContainer(ctx, c.ID); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		t.made.removed(t.Pod.UID, c.ID)
+		t.removeFiles(c)
+	}
+	return nil
+}
+
+// removeFiles removes what an instance that was removed left on the host.
+// What cannot be removed goes with the pod.
+func (t *transaction) removeFiles(c *Container) {
+	dir := LogDirectory(t.config.logRoot, t.Pod.Namespace, t.Pod.Name, t.Pod.UID)
+	removeLogs(filepath.Join(dir, LogPath(c.Name, c.RestartCount)))
+	_ = os.Remove(filepath.Join(t.logLinks, LogLink(t.Pod.Namespace, t.Pod.Name, c.Name, c.ID)))
+	// The path was told by the runtime, so it is looked at before it is used.
+	file := filepath.Clean(c.TerminationMessageHost)
+	if strings.HasSuffix(filepath.Dir(file), filepath.Join("/", string(t.Pod.UID), "containers", c.Name)) {
+		_ = os.Remove(file)
+	}
+}
+
+// wait notes why a container, or the sandbox, is not started.
+func (t *transaction) wait(name string, w *waitError) {
+	if t.result.Waiting == nil {
+		t.result.Waiting = map[string]Waiting{}
+	}
+	t.result.Waiting[name] = w.Waiting
+	if w.retryAfter > 0 && (t.result.RetryAfter == 0 || w.retryAfter < t.result.RetryAfter) {
+		t.result.RetryAfter = w.retryAfter
+	}
+}
