@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/template"
 )
 
 // Config says where the private containerd lives. All paths are absolute.
@@ -39,48 +38,42 @@ func (c Config) ownCNIConf() string { return filepath.Join(c.Root, "cni", "net.d
 // CertsDir is where a person puts registry settings (hosts.toml by host).
 func (c Config) CertsDir() string { return filepath.Join(c.Root, "certs.d") }
 
-// configTemplate is a version 2 config, which containerd 1.6, 1.7 and 2.x
-// read. restrict_oom_score_adj lets pods start where the host withholds
-// CAP_SYS_RESOURCE; the opt plugin's default folder is outside Root.
-var configTemplate = template.Must(template.New("config").Funcs(template.FuncMap{"q": strconv.Quote}).Parse(
-	`# Written by podstead at each start; changes are lost. Registry settings belong into {{.CertsDir}}.
+// configText is a version 2 config, which containerd 1.6, 1.7 and 2.x read.
+// restrict_oom_score_adj lets pods start where the host withholds
+// CAP_SYS_RESOURCE; the opt plugin's default folder is outside Root. It is no
+// text/template: that alone keeps every method of every type in the binary.
+const configText = `# Written by podstead at each start; changes are lost. Registry settings belong into %[9]s.
 version = 2
-root = {{q .Root}}
-state = {{q .State}}
+root = %[1]q
+state = %[2]q
 
 [grpc]
-  address = {{q .Socket}}
+  address = %[3]q
 
 [plugins."io.containerd.internal.v1.opt"]
-  path = {{q .Opt}}
+  path = %[4]q
 
 [plugins."io.containerd.grpc.v1.cri"]
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
-  restrict_oom_score_adj = {{.RestrictOOM}}
-{{- if .PauseImage}}
-  sandbox_image = {{q .PauseImage}}
-{{- end}}
-
+  restrict_oom_score_adj = %[5]t
+%[6]s
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = {{q .BinDir}}
-    conf_dir = {{q .ConfDir}}
+    bin_dir = %[7]q
+    conf_dir = %[8]q
 
   [plugins."io.containerd.grpc.v1.cri".registry]
-    config_path = {{q .CertsDir}}
-`))
+    config_path = %[9]q
+`
 
 // render makes the text of the config file.
-func (c Config) render(binDir, confDir string, restrictOOM bool) ([]byte, error) {
-	var b bytes.Buffer
-	err := configTemplate.Execute(&b, struct {
-		Root, State, Socket, Opt, PauseImage, BinDir, ConfDir, CertsDir string
-		RestrictOOM                                                     bool
-	}{
-		filepath.Join(c.Root, "root"), filepath.Join(c.State, "state"), c.Socket(), filepath.Join(c.Root, "opt"),
-		c.PauseImage, binDir, confDir, c.CertsDir(), restrictOOM,
-	})
-	return b.Bytes(), err
+func (c Config) render(binDir, confDir string, restrictOOM bool) []byte {
+	pause := ""
+	if c.PauseImage != "" {
+		pause = fmt.Sprintf("  sandbox_image = %q\n", c.PauseImage)
+	}
+	return fmt.Appendf(nil, configText, filepath.Join(c.Root, "root"), filepath.Join(c.State, "state"), c.Socket(),
+		filepath.Join(c.Root, "opt"), restrictOOM, pause, binDir, confDir, c.CertsDir())
 }
 
 // prepare makes the folders, settles the network and writes the config.
@@ -100,11 +93,7 @@ func (c Config) prepare() error {
 	if err != nil {
 		return err
 	}
-	text, err := c.render(bin, conf, !capable(capSysResource))
-	if err != nil {
-		return fmt.Errorf("cannot make the config of the private containerd: %w", err)
-	}
-	return replaceFile(c.file(), text, 0o600)
+	return replaceFile(c.file(), c.render(bin, conf, !capable(capSysResource)), 0o600)
 }
 
 // capSysResource is CAP_SYS_RESOURCE of linux/capability.h.
