@@ -58,6 +58,12 @@ type claimant struct {
 	rank  int
 }
 
+// claimedPod is one pod of one offer. Two offers can hold the same pod.
+type claimedPod struct {
+	offer *unitOffer
+	pod   *v1.Pod
+}
+
 // The ranks of those who want a name, best first.
 const (
 	rankOwner     = iota // has it
@@ -72,25 +78,34 @@ type lostClaim struct {
 	loser  claimant
 	winner *claimant // nil for a source that is away
 	owner  claim
-	byUID  bool
+	// byUID is the name of the pod that has the loser's UID; empty if it is
+	// the name that was lost.
+	byUID string
+}
+
+// claimGrants are the pods that have their names, and the claims that make of
+// that, without Seen.
+type claimGrants struct {
+	claims map[string]claim
+	pods   map[claimedPod]bool
 }
 
 // settle gives each name, and each UID, to one pod. Offers in the order in
-// which they are preferred if nothing else decides. It returns the claims,
-// without Seen, and marks the offers that are refused.
-func (s *claimSettler) settle(offers []*unitOffer) map[string]claim {
+// which they are preferred if nothing else decides. It marks the offers that
+// are refused.
+func (s *claimSettler) settle(offers []*unitOffer) claimGrants {
 	// What cannot be granted even of what was in effect is dropped by itself.
-	dropped := map[*v1.Pod]bool{}
+	dropped := map[claimedPod]bool{}
 	for {
-		won, lost := s.grant(offers, dropped)
+		granted, lost := s.grant(offers, dropped)
 		next, ok := nextRefusal(lost)
 		if !ok {
-			return won
+			return granted
 		}
 		if next.loser.offer.refusals == nil {
 			next.loser.offer.refusals = Faults{}
 		} else {
-			dropped[next.loser.pod] = true
+			dropped[claimedPod{next.loser.offer, next.loser.pod}] = true
 		}
 		if !next.loser.offer.unit.Gone {
 			next.loser.offer.refusals = append(next.loser.offer.refusals, next.fault())
@@ -116,11 +131,12 @@ func nextRefusal(lost []lostClaim) (lostClaim, bool) {
 }
 
 // grant is one round: the best claimant of each name and UID wins.
-func (s *claimSettler) grant(offers []*unitOffer, dropped map[*v1.Pod]bool) (map[string]claim, []lostClaim) {
+func (s *claimSettler) grant(offers []*unitOffer, dropped map[claimedPod]bool) (claimGrants, []lostClaim) {
 	claimants := s.claimants(offers, dropped)
-	won := make(map[string]claim, len(claimants))
+	granted := claimGrants{claims: make(map[string]claim, len(claimants)), pods: make(map[claimedPod]bool, len(claimants))}
 	names := make(map[string]*claimant, len(claimants))
 	uids := make(map[types.UID]*claimant, len(claimants))
+	awayUIDs := s.awayUIDs()
 	var lost []lostClaim
 	for i := range claimants {
 		c := &claimants[i]
@@ -129,39 +145,60 @@ func (s *claimSettler) grant(offers []*unitOffer, dropped map[*v1.Pod]bool) (map
 			lost = append(lost, lostClaim{loser: *c, owner: owner})
 			continue
 		}
-		winner, byUID := names[name], false
-		if winner == nil {
-			winner, byUID = uids[c.pod.UID], true
+		if owner, ok := awayUIDs[c.pod.UID]; ok && owner != name && !c.isOf(s.before[owner]) {
+			lost = append(lost, lostClaim{loser: *c, owner: s.before[owner], byUID: owner})
+			continue
 		}
-		if winner != nil {
-			lost = append(lost, lostClaim{loser: *c, winner: winner, owner: won[claimName(winner.pod)], byUID: byUID})
+		if winner := names[name]; winner != nil {
+			lost = append(lost, lostClaim{loser: *c, winner: winner, owner: granted.claims[name]})
+			continue
+		}
+		if winner := uids[c.pod.UID]; winner != nil {
+			other := claimName(winner.pod)
+			lost = append(lost, lostClaim{loser: *c, winner: winner, owner: granted.claims[other], byUID: other})
 			continue
 		}
 		names[name], uids[c.pod.UID] = c, c
-		won[name] = claim{Source: c.offer.source, Unit: c.offer.unit.Name, UID: c.pod.UID}
+		granted.claims[name] = claim{Source: c.offer.source, Unit: c.offer.unit.Name, UID: c.pod.UID}
+		granted.pods[claimedPod{c.offer, c.pod}] = true
 	}
 	for name, owner := range s.before {
-		if _, taken := won[name]; !taken && s.away[owner.Source] {
-			won[name] = owner
+		if _, taken := granted.claims[name]; !taken && s.away[owner.Source] {
+			granted.claims[name] = owner
 		}
 	}
-	return won, lost
+	return granted, lost
+}
+
+// awayUIDs are the names of the pods of sources that have not delivered, by
+// UID.
+func (s *claimSettler) awayUIDs() map[types.UID]string {
+	uids := map[types.UID]string{}
+	for name, owner := range s.before {
+		if s.away[owner.Source] {
+			uids[owner.UID] = name
+		}
+	}
+	return uids
 }
 
 // keptForAway reports whether the name belongs to a source that has not
 // delivered. The same pod from elsewhere is no conflict.
 func (s *claimSettler) keptForAway(name string, c *claimant) (claim, bool) {
 	owner, ok := s.before[name]
-	kept := ok && s.away[owner.Source] && owner.UID != c.pod.UID &&
-		(owner.Source != c.offer.source || owner.Unit != c.offer.unit.Name)
-	return owner, kept
+	return owner, ok && s.away[owner.Source] && owner.UID != c.pod.UID && !c.isOf(owner)
 }
 
-func (s *claimSettler) claimants(offers []*unitOffer, dropped map[*v1.Pod]bool) []claimant {
+// isOf reports whether the claimant is of the unit that has the claim.
+func (c *claimant) isOf(owner claim) bool {
+	return owner.Source == c.offer.source && owner.Unit == c.offer.unit.Name
+}
+
+func (s *claimSettler) claimants(offers []*unitOffer, dropped map[claimedPod]bool) []claimant {
 	var claimants []claimant
 	for order, offer := range offers {
 		for _, document := range offer.content() {
-			if !dropped[document.Pod] {
+			if !dropped[claimedPod{offer, document.Pod}] {
 				claimants = append(claimants, claimant{offer: offer, order: order, pod: document.Pod, rank: s.rank(offer, document.Pod)})
 			}
 		}
@@ -196,10 +233,9 @@ func (l *lostClaim) fault() Fault {
 	pod := l.loser.pod
 	name := pod.Namespace + "/" + BaseName(pod)
 	fault := Fault{Unit: l.loser.offer.unit.Name, Object: "Pod " + name}
-	if l.byUID {
-		winner := l.winner.pod
+	if l.byUID != "" {
 		fault.Path = "metadata.uid"
-		fault.Problem = fmt.Sprintf("%q is the uid of Pod %s/%s in %s as well", pod.UID, winner.Namespace, BaseName(winner), l.owner.Unit)
+		fault.Problem = fmt.Sprintf("%q is the uid of another pod as well: %s in %s", pod.UID, l.byUID, l.owner.Unit)
 		fault.Remedy = "take the uid out, or give each pod one of its own"
 		return fault
 	}

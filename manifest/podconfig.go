@@ -31,9 +31,10 @@ type PodConfigOptions struct {
 // if there are such pods, but that the first set of a source that is not
 // restored ends in an ADD, an empty one if need be. A restored set brings
 // RESTORE in place of ADD. If it changes what is in effect of other sources,
-// their updates follow those of the source that delivered. Applied in order,
-// the updates give the sets in effect at any time; no two pods in them have
-// the same namespace and name.
+// every REMOVE comes before all else. A pod whose uid a user set and whose
+// name changed is removed and added. Applied in order, the updates give the
+// sets in effect; at no time do two pods of them have the same namespace and
+// name.
 type PodConfig struct {
 	sources    []Source
 	checkpoint *Checkpoint

@@ -11,19 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// merge works out what is in effect now and queues what changed. The source
-// that delivered comes first: what it lets go of is free before another
-// source takes it.
+// merge works out what is in effect now and queues what changed. What any
+// source lets go of comes first, so that it is free when another takes it.
 func (c *PodConfig) merge(delivered Source, first bool) {
 	c.settleClaims()
-	order := append([]Source{delivered}, c.sources...)
-	moved := c.movedPods()
-	for i, source := range order {
-		if i > 0 && source == delivered {
-			continue
+	order := []Source{delivered}
+	for _, source := range c.sources {
+		if source != delivered {
+			order = append(order, source)
 		}
-		changes := c.diff(source, moved)
-		c.enqueue(source, changes, first && source == delivered)
+	}
+	moved := c.movedPods()
+	changes := make([]podChanges, len(order))
+	for i, source := range order {
+		changes[i] = c.diff(source, moved)
+		c.enqueue(Remove, source, changes[i].remove)
+	}
+	for i, source := range order {
+		c.enqueueRest(source, changes[i], first && source == delivered)
 	}
 	for _, source := range c.sources {
 		state := c.states[source]
@@ -56,13 +61,13 @@ func (c *PodConfig) settleClaims() {
 		}
 		state.units, state.accepted = nil, nil
 	}
-	claims := settler.settle(offers)
+	granted := settler.settle(offers)
 	for _, offer := range offers {
 		state := c.states[offer.source]
-		state.units = append(state.units, offer.inEffect(claims))
+		state.units = append(state.units, offer.inEffect(granted))
 		state.accepted = append(state.accepted, offer.toRemember())
 	}
-	c.keepClaims(settler.before, claims)
+	c.keepClaims(settler.before, granted.claims)
 }
 
 // claimOrder is the order in which sources are preferred if nothing is
@@ -83,17 +88,14 @@ func (o *unitOffer) toRemember() Unit {
 }
 
 // inEffect is the unit with the documents that own their names.
-func (o *unitOffer) inEffect(claims map[string]claim) Unit {
+func (o *unitOffer) inEffect(granted claimGrants) Unit {
 	unit := *o.unit
 	if o.refusals != nil {
 		unit.Digest = o.accepted.Digest
 		unit.Faults = slices.Concat(unit.Faults, o.refusals)
 	}
 	documents := o.content()
-	owns := func(d Document) bool {
-		owner := claims[claimName(d.Pod)]
-		return owner.Source == o.source && owner.Unit == unit.Name && owner.UID == d.Pod.UID
-	}
+	owns := func(d Document) bool { return granted.pods[claimedPod{o, d.Pod}] }
 	if !slices.ContainsFunc(documents, func(d Document) bool { return !owns(d) }) {
 		unit.Documents = documents
 		return unit
@@ -139,7 +141,7 @@ func (c *PodConfig) movedPods() map[types.UID]*v1.Pod {
 					continue
 				}
 				for other, holder := range c.states {
-					if pod := holder.pods[document.Pod.UID]; other != source && pod != nil {
+					if pod := holder.pods[document.Pod.UID]; other != source && pod != nil && claimName(pod) == claimName(document.Pod) {
 						moved[pod.UID] = pod
 					}
 				}
@@ -187,6 +189,11 @@ func (c *PodConfig) diff(source Source, moved map[types.UID]*v1.Pod) podChanges 
 // classify notes what became of a pod and returns it as it is kept. Before is
 // nil for one that is new. An equal pod keeps its identity in memory.
 func (ch *podChanges) classify(before, now *v1.Pod, source Source, seen time.Time) *v1.Pod {
+	if before != nil && claimName(before) != claimName(now) {
+		// One uid that a user set under another name: that is another pod.
+		ch.remove = append(ch.remove, before)
+		before = nil
+	}
 	if before == nil {
 		pod := stamped(now, source, seen.Format(time.RFC3339Nano))
 		ch.add = append(ch.add, pod)
@@ -263,25 +270,31 @@ func (ch *podChanges) sort() {
 	}
 }
 
-// enqueue puts the updates of one source into the queue.
-func (c *PodConfig) enqueue(source Source, changes podChanges, first bool) {
-	last := Op(0)
-	send := func(op Op, pods []*v1.Pod) {
-		if len(pods) > 0 {
-			c.queue = append(c.queue, PodUpdate{Op: op, Source: source, Pods: pods})
-			last = op
-		}
+// enqueue puts an update into the queue, if it has pods.
+func (c *PodConfig) enqueue(op Op, source Source, pods []*v1.Pod) bool {
+	if len(pods) > 0 {
+		c.queue = append(c.queue, PodUpdate{Op: op, Source: source, Pods: pods})
 	}
+	return len(pods) > 0
+}
+
+// enqueueRest puts the updates of one source into the queue that follow its
+// REMOVE.
+func (c *PodConfig) enqueueRest(source Source, changes podChanges, first bool) {
 	add := Add
 	if !c.states[source].delivered {
 		add = Restore
 	}
-	send(Remove, changes.remove)
-	send(add, changes.add)
-	send(Update, changes.update)
-	send(Delete, changes.delete)
-	send(Reconcile, changes.reconcile)
-	if first && last != Add {
+	added := c.enqueue(add, source, changes.add)
+	for _, rest := range []struct {
+		op   Op
+		pods []*v1.Pod
+	}{{Update, changes.update}, {Delete, changes.delete}, {Reconcile, changes.reconcile}} {
+		if c.enqueue(rest.op, source, rest.pods) {
+			added = false
+		}
+	}
+	if first && !added {
 		c.queue = append(c.queue, PodUpdate{Op: Add, Source: source})
 	}
 }
