@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,7 +47,6 @@ type key struct {
 type entry struct {
 	key   key
 	event v1.Event
-	first time.Time
 	last  time.Time
 }
 
@@ -114,7 +112,7 @@ func (r *Recorder) record(k key, pod *v1.Pod, now time.Time) bool {
 		r.order.MoveToFront(el)
 		return first
 	}
-	e := &entry{key: k, event: r.newEvent(k, pod, now), first: now, last: now}
+	e := &entry{key: k, event: r.newEvent(k, pod, now), last: now}
 	r.entries[k] = r.order.PushFront(e)
 	if r.order.Len() > r.limit {
 		oldest := r.order.Remove(r.order.Back()).(*entry)
@@ -168,27 +166,13 @@ func (r *Recorder) print(pod *v1.Pod, k key) {
 	r.log.Log(context.Background(), level, k.message, attrs...)
 }
 
-// List is a copy of the events kept, the oldest occurrence first.
+// List is a copy of the events kept, in the order of their last occurrence.
 func (r *Recorder) List() []v1.Event {
 	r.mu.Lock()
-	kept := make([]*entry, 0, r.order.Len())
+	defer r.mu.Unlock()
+	events := make([]v1.Event, 0, r.order.Len())
 	for el := r.order.Back(); el != nil; el = el.Prev() {
-		e := *el.Value.(*entry)
-		kept = append(kept, &e)
-	}
-	r.mu.Unlock()
-	slices.SortStableFunc(kept, func(a, b *entry) int {
-		if c := a.last.Compare(b.last); c != 0 {
-			return c
-		}
-		if c := a.first.Compare(b.first); c != 0 {
-			return c
-		}
-		return strings.Compare(a.event.InvolvedObject.Name, b.event.InvolvedObject.Name)
-	})
-	events := make([]v1.Event, len(kept))
-	for i, e := range kept {
-		events[i] = e.event
+		events = append(events, el.Value.(*entry).event)
 	}
 	return events
 }

@@ -39,9 +39,20 @@ type Records struct {
 }
 
 // OpenRecords uses the folder dir, which it makes with mode 0700 if needed.
+// What a write that was cut short left behind is removed.
 func OpenRecords(dir string, log *slog.Logger) (*Records, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot keep pod records: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep pod records: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), tmpSuffix) {
+			// One that stays is no harm: the next write replaces it.
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -116,7 +127,7 @@ func (r *Records) Delete(uid types.UID) error {
 }
 
 // UIDs are the pods that have a record, so that those of pods long gone can be
-// deleted. Remains of a write that was cut short are removed on the way.
+// deleted.
 func (r *Records) UIDs() ([]types.UID, error) {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {

@@ -6,6 +6,9 @@ import (
 	"os"
 )
 
+// tmpSuffix is that of a record that is being written.
+const tmpSuffix = ".tmp"
+
 // read reads a file of bounded size.
 func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
@@ -24,14 +27,14 @@ func read(path string) ([]byte, error) {
 // whatever happens. The folder is not synced: losing the rename loses history
 // only, and a second fsync doubles the wear of flash.
 func replace(path string, data []byte) (err error) {
-	tmp := path + ".tmp"
+	tmp := path + tmpSuffix
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(tmp)
+			_ = os.Remove(tmp)
 		}
 	}()
 	if _, err = f.Write(data); err == nil {
