@@ -22,7 +22,7 @@ type sandbox struct {
 	// foreign: put here by a test as another client's.
 	foreign bool
 	// listed is the answer of a list, made anew at each change.
-	listed *runtimeapi.PodSandbox
+	listed *listed
 }
 
 // container is one container.
@@ -43,7 +43,7 @@ type container struct {
 	exited   chan struct{} // closed when it has exited
 	ending   *time.Timer   // ends it by itself
 
-	listed *runtimeapi.Container
+	listed *listed
 }
 
 func (s *sandbox) fullName() string {
@@ -78,7 +78,7 @@ func (s *sandbox) state() runtimeapi.PodSandboxState {
 
 // relist makes the list's answer anew. Answers that are out stay as they were.
 func (s *sandbox) relist() {
-	s.listed = &runtimeapi.PodSandbox{
+	s.listed = &listed{id: s.id, state: int32(s.state()), labels: s.config.GetLabels(), wire: item(&runtimeapi.PodSandbox{
 		Id:             s.id,
 		Metadata:       s.config.GetMetadata(),
 		State:          s.state(),
@@ -86,11 +86,11 @@ func (s *sandbox) relist() {
 		Labels:         s.config.GetLabels(),
 		Annotations:    s.config.GetAnnotations(),
 		RuntimeHandler: s.handler,
-	}
+	})}
 }
 
 func (c *container) relist() {
-	c.listed = &runtimeapi.Container{
+	c.listed = &listed{id: c.id, sandbox: c.sandbox.id, state: int32(c.state), labels: c.config.GetLabels(), wire: item(&runtimeapi.Container{
 		Id:           c.id,
 		PodSandboxId: c.sandbox.id,
 		Metadata:     c.config.GetMetadata(),
@@ -101,7 +101,7 @@ func (c *container) relist() {
 		CreatedAt:    c.created.UnixNano(),
 		Labels:       c.config.GetLabels(),
 		Annotations:  c.config.GetAnnotations(),
-	}
+	})}
 }
 
 func (s *sandbox) status() *runtimeapi.PodSandboxStatus {
