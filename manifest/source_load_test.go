@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -274,4 +275,10 @@ func openTestCheckpoint(t testing.TB, path string) *Checkpoint {
 		t.Fatal(err)
 	}
 	return checkpoint
+}
+
+// sleepInBubble lets the fake clock pass that time, and then everything settle.
+func sleepInBubble(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }

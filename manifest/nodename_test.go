@@ -1,0 +1,69 @@
+package manifest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSettleNodeName(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	settle := func(flag, host string) (string, string, error) {
+		return SettleNodeName(root, flag, func() (string, error) {
+			if host == "" {
+				return "", errors.New("no hostname")
+			}
+			return host, nil
+		})
+	}
+	for _, step := range []struct {
+		about, flag, host    string
+		name, warning, fails string
+	}{
+		{"no name at all", "", "", "", "", "--hostname-override=NAME"},
+		{"a hostname that cannot be one", "", "my_host", "", "", `"my_host"`},
+		{"a flag that cannot be one", "my_host", "box", "", "", "--hostname-override=\"my_host\""},
+		{"first start", "", " Box.Example.COM\n", "box.example.com", "", ""},
+		{"later start", "", "box.example.com", "box.example.com", "", ""},
+		{"renamed host", "", "other", "box.example.com", "podstead run --hostname-override=other", ""},
+		{"still renamed", "", "other", "box.example.com", `this node stays "box.example.com"`, ""},
+		{"hostname that cannot be told", "", "", "box.example.com", "", ""},
+		{"flag", "Edge-1", "other", "edge-1", "", ""},
+		{"flag remembered", "", "other", "edge-1", `hostname is now "other"`, ""},
+	} {
+		name, warning, err := settle(step.flag, step.host)
+		if name != step.name || !strings.Contains(warning, step.warning) || step.warning == "" && warning != "" {
+			t.Errorf("%s: name %q, warning %q", step.about, name, warning)
+		}
+		if (err != nil) != (step.fails != "") || err != nil && !strings.Contains(err.Error(), step.fails) {
+			t.Errorf("%s: error %v", step.about, err)
+		}
+	}
+
+	// A damaged memory is no reason to guess, but the flag repairs it.
+	path := filepath.Join(root, nodeNameFile)
+	if err := os.WriteFile(path, []byte("\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := settle("", "box"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "--hostname-override") {
+		t.Errorf("error is %v", err)
+	}
+	if name, _, err := settle("edge-1", "box"); name != "edge-1" || err != nil {
+		t.Errorf("settled %q, %v", name, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode is %v, %v", info.Mode(), err)
+	}
+}
+
+func TestSettleNodeNameThatCannotBeKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := SettleNodeName(file, "box", nil); err == nil {
+		t.Error("settled without a memory")
+	}
+}
