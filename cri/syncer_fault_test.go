@@ -1,0 +1,246 @@
+package cri_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/critest"
+)
+
+// faults are what can go wrong with any call.
+var faults = map[string]critest.Fault{
+	"error before":                {Before: errors.New("injected")},
+	"three errors before":         {Before: critest.Err(codes.Internal, "injected"), Times: 3},
+	"unavailable before":          {Before: critest.Err(codes.Unavailable, "injected")},
+	"error after effect":          {After: errors.New("injected")},
+	"unavailable after effect":    {After: critest.Err(codes.Unavailable, "injected")},
+	"three errors after effect":   {After: errors.New("injected"), Times: 3},
+	"hang before":                 {Hang: true},
+	"hang after effect":           {HangAfter: true},
+	"disconnect before":           {Disconnect: true},
+	"disconnect after effect":     {DisconnectAfter: true},
+	"second call, error after":    {Skip: 1, After: errors.New("injected")},
+	"second call, hang after":     {Skip: 1, HangAfter: true},
+	"second call, error before":   {Skip: 1, Before: errors.New("injected")},
+	"third call, disconnect late": {Skip: 2, DisconnectAfter: true},
+}
+
+// Calls that look, and those that the steps of a Sync make besides.
+var (
+	looks  = []string{"ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"}
+	starts = []string{"ImageStatus", "CreateContainer", "StartContainer"}
+	stops  = []string{"StopContainer", "StopPodSandbox"}
+)
+
+// eachFault runs a scenario once for each call that goes wrong in each way.
+// With restarts, the daemon remembers nothing from one sync to the next.
+func eachFault(t *testing.T, p *v1.Pod, methods []string, scenario func(t *testing.T, b *bed, inject func())) {
+	for _, method := range methods {
+		for name, fault := range faults {
+			for _, restarts := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/restarts=%t", method, name, restarts), func(t *testing.T) {
+					t.Parallel()
+					inBed(t, p.DeepCopy(), func(t *testing.T, b *bed) {
+						b.forgetful = restarts
+						var injected *critest.Injected
+						scenario(t, b, func() {
+							injected = b.fake.Inject(method, fault)
+							// Longer than any deadline of ours; a pull has none.
+							time.AfterFunc(10*time.Minute, injected.Release)
+						})
+						if injected.Hits() == 0 && fault.Skip == 0 {
+							t.Errorf("%s was never called: the fault says nothing", method)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestFaultsAtStart(t *testing.T) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}, "i"), slices.Concat(looks, starts, []string{"RunPodSandbox", "PullImage"}), func(t *testing.T, b *bed, inject func()) {
+		b.fake.SetImages()
+		inject()
+		b.settle()
+		b.runs("i")
+		b.fake.Exit("i", 0)
+		b.settle()
+		b.runs("a", "b")
+		b.fresh("i", "a", "b")
+		if n := len(b.fake.Sandboxes()); n != 1 {
+			t.Errorf("%d sandboxes were made\n%s", n, b.fake.Dump())
+		}
+	})
+}
+
+func TestFaultsAtRestart(t *testing.T) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, starts), func(t *testing.T, b *bed, inject func()) {
+		b.settle()
+		b.fake.Kill("a")
+		inject()
+		b.settle()
+		b.runs("a", "b")
+		b.fresh("b")
+		if n := b.fake.Starts("uid-1", "a"); n != 2 {
+			t.Errorf("a was started %d times, want twice", n)
+		}
+	})
+}
+
+func TestFaultsAtSandboxChange(t *testing.T) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i"), slices.Concat(looks, starts, stops, []string{"RunPodSandbox", "RemoveContainer"}), func(t *testing.T, b *bed, inject func()) {
+		b.settle()
+		b.fake.Exit("i", 0)
+		b.settle()
+		b.fake.KillSandboxes("web-node")
+		inject()
+		b.settle()
+		b.runs("i")
+		b.fake.Exit("i", 0)
+		b.settle()
+		b.runs("a")
+		if n := b.fake.Starts("uid-1", "a"); n != 2 {
+			t.Errorf("a was started %d times, want twice", n)
+		}
+	})
+}
+
+func TestFaultsAtChange(t *testing.T) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, starts, []string{"StopContainer"}), func(t *testing.T, b *bed, inject func()) {
+		b.settle()
+		b.pod.Spec.Containers[0].Image = "registry.example/a:2"
+		inject()
+		b.settle()
+		b.runs("a", "b")
+		b.fresh("b")
+		if a, _ := b.fake.Newest("a"); !a.Running() || a.Config.Image.UserSpecifiedImage != "registry.example/a:2" {
+			t.Errorf("got %+v", a)
+		}
+	})
+}
+
+func TestFaultsAtKill(t *testing.T) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, stops), func(t *testing.T, b *bed, inject func()) {
+		b.settle()
+		b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
+		inject()
+		for range 20 {
+			if err := b.kill(3); err == nil {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if b.fake.Running() != 0 || b.fake.Ready() != 0 {
+			t.Errorf("something goes on\n%s", b.fake.Dump())
+		}
+	})
+}
+
+// Lists that do not show what was made must not lead to a second instance.
+func TestStaleListAfterStart(t *testing.T) {
+	inBed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *bed) {
+		b.fake.StaleLists(-1)
+		if r := b.sync(); r.Err == nil && len(b.fake.Sandboxes()) != 1 {
+			t.Fatalf("got %+v", r)
+		}
+		b.sync()
+		b.fake.FreshLists()
+		b.settle()
+		b.runs("a", "b")
+		b.fresh("a", "b")
+	})
+}
+
+func TestStaleListsOnce(t *testing.T) {
+	for n := 1; n <= 2; n++ {
+		inBed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *bed) {
+			b.sync()
+			b.fake.Kill("a")
+			b.fake.StaleLists(n) // a has exited
+			b.sync()
+			b.sync()
+			b.settle()
+			b.runs("a", "b")
+			b.fresh("b")
+		})
+	}
+}
+
+// A status from before the last act, as a cache might give it.
+func TestOldStatus(t *testing.T) {
+	inBed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}, "i"), func(t *testing.T, b *bed) {
+		var old []*cri.PodStatus
+		step := func() {
+			b.sync()
+			old = append(old, b.status)
+			for _, s := range old {
+				b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: s, Inputs: b.inputs})
+			}
+		}
+		step()
+		b.fake.Exit("i", 0)
+		step()
+		step()
+		b.settle()
+		b.runs("a", "b")
+		b.fresh("i", "a", "b")
+	})
+}
+
+// The answer to a create is lost and it takes effect only after the next look.
+func TestLateEffects(t *testing.T) {
+	for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
+		t.Run(method, func(t *testing.T) {
+			inBed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *bed) {
+				late := b.fake.Inject(method, critest.Fault{Late: true})
+				b.sync() // times out
+				go func() {
+					time.Sleep(5 * time.Second)
+					late.Release()
+				}()
+				b.settle()
+				time.Sleep(10 * time.Second)
+				b.settle()
+				b.runs("a")
+				b.fresh("a")
+			})
+		})
+	}
+}
+
+func TestSandboxNameTakenByOneThatIsNotReady(t *testing.T) {
+	inBed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *bed) {
+		b.fake.Inject("RunPodSandbox", critest.Fault{Before: critest.Err(codes.Unknown,
+			`failed to reserve sandbox name "x": name "x" is reserved for "y"`)})
+		r := b.sync()
+		if !errors.Is(r.Err, cri.ErrExists) || r.Waiting[""].Reason != "CreatePodSandboxError" {
+			t.Errorf("got %+v", r)
+		}
+		b.settle()
+		b.runs("a")
+	})
+}
+
+func TestRuntimeDown(t *testing.T) {
+	inBed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *bed) {
+		b.settle()
+		b.fake.Down()
+		b.fake.Kill("a")
+		for range 3 {
+			if r := b.sync(); r.Err == nil {
+				t.Errorf("got %+v from a runtime that is down", r)
+			}
+		}
+		b.fake.Up()
+		b.settle()
+		b.runs("a")
+	})
+}
