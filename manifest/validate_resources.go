@@ -195,21 +195,28 @@ func (v *validator) podClaim(path *field.Path, claim *v1.PodResourceClaim) {
 // whole and one request of it overlap.
 func (v *validator) claimRefs(path *field.Path, claims []v1.ResourceClaim) {
 	const once = "each claim, or each request of it, may be there once"
-	seen := map[v1.ResourceClaim]bool{}
+	seen := map[string]bool{}
 	for i, claim := range claims {
 		at := path.Index(i)
 		if !v.set(at, claim.Name, "must have the name of one of spec.resourceClaims") {
 			continue
 		}
-		whole := v1.ResourceClaim{Name: claim.Name}
-		overlap := claim.Request == "" && slices.ContainsFunc(claims[:i], func(c v1.ResourceClaim) bool { return c.Name == claim.Name })
-		if !seen[whole] && claim.Request != "" {
-			v.dnsLabel(at.Child("request"), claim.Request)
+		key, taken := claim.Name, seen[claim.Name]
+		if claim.Request != "" {
+			key += "/" + claim.Request
+			if !taken {
+				v.dnsLabel(at.Child("request"), claim.Request)
+			}
+		} else {
+			for other := range seen {
+				name, _, _ := strings.Cut(other, "/")
+				taken = taken || name == claim.Name
+			}
 		}
-		if seen[whole] || seen[claim] || overlap {
+		if taken || seen[key] {
 			v.duplicate(at, claim.Name, once)
 		}
-		seen[claim] = true
+		seen[key] = true
 		if !slices.Contains(v.claims, claim.Name) {
 			v.notFound(at, claim.Name, "must be the name of one of spec.resourceClaims")
 		}

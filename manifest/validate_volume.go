@@ -1,8 +1,6 @@
 package manifest
 
 import (
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -181,6 +179,12 @@ func (v *validator) ephemeral(path *field.Path, volume *v1.Volume) {
 	}
 }
 
+// volumeIndex is where a volume stands; names may be there twice.
 func (v *validator) volumeIndex(volume *v1.Volume) int {
-	return slices.IndexFunc(v.spec.Volumes, func(other v1.Volume) bool { return other.Name == volume.Name })
+	for i := range v.spec.Volumes {
+		if &v.spec.Volumes[i] == volume {
+			return i
+		}
+	}
+	return -1
 }

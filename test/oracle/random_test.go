@@ -88,6 +88,8 @@ func collect(value reflect.Value, into *[]reflect.Value) {
 	case resource.Quantity, metav1.Time, intstr.IntOrString:
 		*into = append(*into, value)
 		return
+	case metav1.FieldsV1: // Holds JSON, which random bytes are not.
+		return
 	}
 	switch value.Kind() {
 	case reflect.Struct:
