@@ -429,11 +429,11 @@ func TestHealthy(t *testing.T) {
 			t.Error(err)
 		}
 		f.set(func() { f.listErr = errors.New("no") })
-		time.Sleep(UnhealthyAfter)
+		time.Sleep(UnhealthyAfter - 2*time.Second)
 		if err := p.Healthy(); err != nil {
 			t.Errorf("unhealthy too early: %v", err)
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(4 * time.Second)
 		if err := p.Healthy(); err == nil {
 			t.Error("healthy though the last list is too old")
 		}
