@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -93,7 +94,7 @@ func (c *Containerd) launch(ctx context.Context) error {
 	cmd.Dir = "/"
 	// NOTIFY_SOCKET and WATCHDOG_* are podstead's: a child that reports
 	// itself ready in its place would confuse systemd.
-	cmd.Env = withoutNotify(os.Environ())
+	cmd.Env = childEnv(os.Environ(), filepath.Dir(c.binary))
 	// A session of its own: a signal to our process group or the hang-up of
 	// our terminal does not reach it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -138,14 +139,22 @@ func Binary() (string, error) {
 		" and no containerd is installed; start one, name it with --container-runtime-endpoint, or install it (Debian: apt-get install containerd runc containernetworking-plugins)")
 }
 
-func withoutNotify(env []string) []string {
-	out := make([]string, 0, len(env))
+// childEnv is the environment without what belongs to podstead, and with the
+// containerd's own folder first on the path: a host may hold the shim of
+// another version too, and the two must match.
+func childEnv(env []string, dir string) []string {
+	out := make([]string, 0, len(env)+1)
+	path := dir
 	for _, e := range env {
-		if !strings.HasPrefix(e, "NOTIFY_SOCKET=") && !strings.HasPrefix(e, "WATCHDOG_") {
+		switch {
+		case strings.HasPrefix(e, "NOTIFY_SOCKET="), strings.HasPrefix(e, "WATCHDOG_"):
+		case strings.HasPrefix(e, "PATH="):
+			path = dir + ":" + strings.TrimPrefix(e, "PATH=")
+		default:
 			out = append(out, e)
 		}
 	}
-	return out
+	return append(out, "PATH="+path)
 }
 
 // sleep waits and reports whether ctx still goes on.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -250,5 +251,12 @@ func TestFindTakesTheFirstThatAnswers(t *testing.T) {
 	}
 	if got, found := Find(t.Context(), []string{stale}); found {
 		t.Errorf("Find = %q though nobody answers", got)
+	}
+}
+
+func TestChildFindsItsOwnShim(t *testing.T) {
+	got := childEnv([]string{"A=b", "PATH=/usr/bin:/bin", "NOTIFY_SOCKET=/x", "WATCHDOG_USEC=1", "WATCHDOG_PID=2"}, "/opt/c")
+	if want := []string{"A=b", "PATH=/opt/c:/usr/bin:/bin"}; !slices.Equal(got, want) {
+		t.Errorf("childEnv = %q, want %q", got, want)
 	}
 }
