@@ -168,24 +168,13 @@ metadata: {name: p, labels: {}}
 // old revision gets its grace once, the one between is never started, the newest runs.
 func TestTwoEditsWithinGrace(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		const slow = "trap 'sleep 3; exit 0' TERM; while true; do sleep 0.1; done"
-		n.put("p.yaml", stubborn("p", "one", 20, slow))
+		n.put("p.yaml", stubborn("p", "one", 20, endsIn("3")))
 		n.start()
 		first := n.awaitRunning("p")
-		n.await("the trap is set", func() error {
-			if got := n.exec(first, "sh", "-c", "ps | grep -c 'sleep 0.1'"); got == "0" {
-				return errors.New("the loop does not run yet")
-			}
-			return nil
-		})
+		n.awaitFile(first, "/trapped")
 		begin := time.Now()
 		n.put("p.yaml", sleeper("p", "two"))
-		n.await("the old revision is ending", func() error {
-			if got := n.exec(first, "sh", "-c", "ps"); !strings.Contains(got, "sleep 3") {
-				return errors.New("no sleep 3 yet")
-			}
-			return nil
-		})
+		n.awaitFile(first, "/ending")
 		n.put("p.yaml", sleeper("p", "three"))
 		third := n.awaitOther("p", first)
 		if got := n.exec(third, "sh", "-c", "echo $WORD"); got != "three" {
@@ -204,20 +193,48 @@ func TestTwoEditsWithinGrace(t *testing.T) {
 	})
 }
 
+// endsIn is a script that takes some seconds to end when asked to, and leaves a
+// file when it can be asked and one when it was.
+func endsIn(seconds string) string {
+	return "trap 'touch /ending; sleep " + seconds + "; exit 0' TERM; touch /trapped; while true; do sleep 0.1; done"
+}
+
+// awaitFile waits until a file is there in a container.
+func (n *node) awaitFile(i instance, file string) {
+	n.t.Helper()
+	n.await(file+" is there", func() error {
+		_, err := n.rt.CRI.Exec(n.t.Context(), i.ID, "test", "-e", file)
+		return err
+	})
+}
+
+// A file that is written by removing and creating it was never gone.
+func TestRemovedAndAddedAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.put("probe.yaml", sleeper("probe", "one"))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitRunning("probe")
+		n.drop("p.yaml")
+		n.drop("probe.yaml")
+		n.put("p.yaml", sleeper("p", "one"))
+		// Its file went at the same moment, and stayed away.
+		n.awaitGone("probe")
+		n.mustBe("p", first)
+	})
+}
+
 // A pod that comes back while it is ending runs again.
 func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		manifest := stubborn("p", "one", 20, "trap 'sleep 2; exit 0' TERM; while true; do sleep 0.1; done")
+		manifest := stubborn("p", "one", 20, endsIn("2"))
 		n.put("p.yaml", manifest)
 		n.start()
 		first := n.awaitRunning("p")
+		n.awaitFile(first, "/trapped")
 		n.drop("p.yaml")
-		n.await("it is ending", func() error {
-			if got, _ := n.rt.CRI.Exec(t.Context(), first.ID, "ps"); !strings.Contains(got, "sleep 2") {
-				return errors.New("no sleep 2 yet")
-			}
-			return nil
-		})
+		n.awaitFile(first, "/ending")
 		n.put("p.yaml", manifest)
 		n.awaitOther("p", first)
 		n.awaitReady("p")
@@ -310,14 +327,8 @@ func TestCrashLoopBackOff(t *testing.T) {
 			}
 			return nil
 		})
-		next := p.Status.ContainerStatuses[0].LastTerminationState.Terminated
-		if next == nil {
-			next = p.Status.ContainerStatuses[0].State.Terminated
-		}
-		if next == nil {
-			t.Fatalf("no termination in %+v", p.Status.ContainerStatuses)
-		}
-		if gap := next.StartedAt.Sub(last.FinishedAt.Time); gap < 9*time.Second || gap > 16*time.Second {
+		gap := startedAt(p.Status.ContainerStatuses[0]).Sub(last.FinishedAt.Time)
+		if gap < 9*time.Second || gap > 16*time.Second {
 			t.Errorf("restarted %v after its end, want about 10 s", gap)
 		}
 		// A changed manifest starts at once, whatever the back-off.
@@ -328,6 +339,19 @@ func TestCrashLoopBackOff(t *testing.T) {
 			t.Errorf("the mended manifest took %v to run", took)
 		}
 	})
+}
+
+// startedAt is when the newest instance of a container started.
+func startedAt(c v1.ContainerStatus) time.Time {
+	switch {
+	case c.State.Running != nil:
+		return c.State.Running.StartedAt.Time
+	case c.State.Terminated != nil:
+		return c.State.Terminated.StartedAt.Time
+	case c.LastTerminationState.Terminated != nil:
+		return c.LastTerminationState.Terminated.StartedAt.Time
+	}
+	return time.Time{}
 }
 
 func TestRestartPolicies(t *testing.T) {

@@ -304,24 +304,25 @@ func (n *node) exec(i instance, command ...string) string {
 }
 
 // removePods removes what this node's daemon made, whatever it was, so that the
-// next test has a quiet runtime.
+// next test has a quiet runtime. The runtime may still be at work on what a daemon asked
+// of it that was killed since: so it looks again until nothing is left.
 func (n *node) removePods() {
+	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	all, err := n.rt.CRI.Sandboxes(ctx, "", "")
-	if err != nil {
-		n.t.Errorf("cannot list sandboxes: %v", err)
-		return
-	}
-	var errs []error
-	for _, s := range all {
-		if strings.HasSuffix(s.Metadata.Name, "-"+n.Name) {
-			errs = append(errs, n.rt.CRI.RemovePod(ctx, s.Id))
+	n.await("no pod of "+n.Name+" is left", func() error {
+		all, err := n.rt.CRI.Sandboxes(ctx, "", "")
+		if err != nil {
+			return err
 		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		n.t.Errorf("cannot remove the pods of %s: %v", n.Name, err)
-	}
+		var errs []error
+		for _, s := range all {
+			if n.owns(s.Metadata.Name) {
+				errs = append(errs, fmt.Errorf("%s is left", s.Metadata.Name), n.rt.CRI.RemovePod(ctx, s.Id))
+			}
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // alive reports whether a process is there and no zombie.

@@ -35,8 +35,8 @@ func TestSystemd(t *testing.T) {
 				do   func()
 			}{
 				{"systemctl restart", func() { s.run("systemctl", "restart", "podstead") }},
-				{"kill -9", func() { s.run("kill", "-9", daemon) }},
-				{"watchdog", func() { s.run("kill", "-STOP", daemon) }},
+				{"kill -9", func() { s.run("sh", "-c", "kill -9 "+daemon) }},
+				{"watchdog", func() { s.run("sh", "-c", "kill -STOP "+daemon) }},
 			} {
 				step.do()
 				var now string
