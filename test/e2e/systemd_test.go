@@ -24,8 +24,7 @@ func TestSystemd(t *testing.T) {
 		if private {
 			name = "private runtime"
 		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, func(t *testing.T) { // one after the other: they share the ports of the host's network
 			s := boot(t, private)
 			n := s.node()
 			p := n.awaitRunning("p")
