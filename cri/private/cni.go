@@ -46,18 +46,14 @@ func (c Config) cniConf() (string, error) {
 	} else if has {
 		return own, nil
 	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", fmt.Errorf("cannot list the host's addresses: %w", err)
-	}
-	subnet, err := freeSubnet(addrs)
+	subnet, err := chooseSubnet()
 	if err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(own, 0o755); err != nil {
 		return "", fmt.Errorf("cannot make the folder of the pod network: %w", err)
 	}
-	text := fmt.Sprintf(networkConfig, subnet)
+	text := fmt.Sprintf(networkConfig, bridge, subnet)
 	return own, replaceFile(filepath.Join(own, "10-podstead.conflist"), []byte(text), 0o644)
 }
 
@@ -79,15 +75,47 @@ func hasNetwork(dir string) (bool, error) {
 	return false, nil
 }
 
-// networkConfig is one bridge with masquerading and host ports. The bridge
-// has a name of its own, so that it never meets that of another runtime.
+// bridge is the pods' bridge. The name is podstead's own, so that it never
+// meets that of another runtime.
+const bridge = "podstead0"
+
+// chooseSubnet is that of a bridge which is there already, left by an earlier
+// root folder, since a bridge refuses a second address; else a free one.
+func chooseSubnet() (string, error) {
+	if iface, err := net.InterfaceByName(bridge); err == nil {
+		addrs, err := iface.Addrs()
+		if err != nil {
+			return "", fmt.Errorf("cannot list the addresses of %s: %w", bridge, err)
+		}
+		if subnet, ok := subnetOf(addrs); ok {
+			return subnet, nil
+		}
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", fmt.Errorf("cannot list the host's addresses: %w", err)
+	}
+	return freeSubnet(addrs)
+}
+
+// subnetOf is the network of the first IPv4 address.
+func subnetOf(addrs []net.Addr) (string, bool) {
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil {
+			return (&net.IPNet{IP: n.IP.Mask(n.Mask), Mask: n.Mask}).String(), true
+		}
+	}
+	return "", false
+}
+
+// networkConfig is one bridge with masquerading and host ports.
 const networkConfig = `{
   "cniVersion": "0.4.0",
   "name": "podstead",
   "plugins": [
     {
       "type": "bridge",
-      "bridge": "podstead0",
+      "bridge": %q,
       "isGateway": true,
       "ipMasq": true,
       "hairpinMode": true,

@@ -215,6 +215,12 @@ func TestFreeSubnetAvoidsTheHostsNetworks(t *testing.T) {
 			t.Errorf("freeSubnet(%v) = %q, %v; want %q", c.addrs, got, err, c.want)
 		}
 	}
+	if got, ok := subnetOf([]net.Addr{addr("fe80::1/64"), addr("10.88.0.1/16")}); !ok || got != "10.88.0.0/16" {
+		t.Errorf("subnetOf = %q, %v; want that of the IPv4 address", got, ok)
+	}
+	if got, ok := subnetOf([]net.Addr{addr("fe80::1/64")}); ok {
+		t.Errorf("subnetOf without an IPv4 address = %q", got)
+	}
 	if _, err := freeSubnet([]net.Addr{addr("10.1.2.3/8")}); err == nil {
 		t.Error("freeSubnet found a network inside the host's own")
 	}
