@@ -112,11 +112,12 @@ func (k *known) applySandboxes(items []sandboxItem) (changed bool) {
 	live := 0
 	for _, item := range items {
 		b := item.known
-		if b.round == k.round {
+		old := k.sandboxes[b.ID]
+		if old != nil && old.round == k.round {
 			continue // shown twice
 		}
-		if k.sandboxes[b.ID] != b {
-			if old := k.sandboxes[b.ID]; old != nil {
+		if old != b {
+			if old != nil {
 				k.dropSandbox(old)
 			}
 			k.sandboxes[b.ID] = b
@@ -145,11 +146,12 @@ func (k *known) applyContainers(items []containerItem) (changed bool) {
 	live := 0
 	for _, item := range items {
 		c := item.known
-		if c.round == k.round {
+		old := k.containers[c.ID]
+		if old != nil && old.round == k.round {
 			continue // shown twice
 		}
-		if k.containers[c.ID] != c {
-			if old := k.containers[c.ID]; old != nil {
+		if old != c {
+			if old != nil {
 				k.dropContainer(old)
 			}
 			k.containers[c.ID] = c

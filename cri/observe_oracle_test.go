@@ -170,6 +170,34 @@ func TestListEqualsPlainList(t *testing.T) {
 	}
 }
 
+// TestListShownTwice: a list that repeats itself shows each thing once, and what
+// is gone goes all the same.
+func TestListShownTwice(t *testing.T) {
+	w := &world{}
+	sandbox := func(id string) *runtimeapi.PodSandbox {
+		return &runtimeapi.PodSandbox{Id: id, CreatedAt: 1, Labels: w.labels(1)}
+	}
+	container := func(id string) *runtimeapi.Container {
+		return &runtimeapi.Container{Id: id, CreatedAt: 1, Labels: w.labels(1)}
+	}
+	k := newKnown("mine")
+	w.sandboxes = []*runtimeapi.PodSandbox{sandbox("gone")}
+	w.containers = []*runtimeapi.Container{container("gone")}
+	listWorld(t, k, w)
+	w.sandboxes = []*runtimeapi.PodSandbox{sandbox("a"), sandbox("a")}
+	w.containers = []*runtimeapi.Container{container("b"), container("b")}
+	for range 2 {
+		o := listWorld(t, k, w)
+		if len(o.Own) != 1 || len(o.Own[0].Sandboxes) != 1 || len(o.Own[0].Containers) != 1 || o.Own[0].Containers[0].ID != "b" {
+			t.Errorf("%+v", o.Own[0])
+		}
+	}
+	w.sandboxes, w.containers = nil, nil
+	if o := listWorld(t, k, w); len(o.Own) != 0 || len(k.pods) != 0 {
+		t.Errorf("%+v", o.Own)
+	}
+}
+
 func TestListTakesTheNewestFirst(t *testing.T) {
 	// The clock of a board without one: the later attempt has the earlier time.
 	s := []Sandbox{

@@ -1,0 +1,69 @@
+package cri
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// FuzzListWire reads whatever a runtime may send the way List does, and the
+// usual way, and compares what is valid: first when all is new, then when it
+// is known.
+func FuzzListWire(f *testing.F) {
+	for _, m := range []proto.Message{
+		&runtimeapi.ListPodSandboxResponse{},
+		&runtimeapi.ListPodSandboxResponse{Items: []*runtimeapi.PodSandbox{
+			{Id: "a", State: 1, CreatedAt: 5, Metadata: &runtimeapi.PodSandboxMetadata{Uid: "u"}},
+			{Id: "b", CreatedAt: -1, Labels: map[string]string{LabelPodUID: "v"}, Annotations: map[string]string{"k": "v"}},
+			{Id: "b", State: 1},
+		}},
+		&runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "c", State: 3, Labels: map[string]string{LabelPodUID: "v"}}}},
+	} {
+		data, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var plain runtimeapi.ListPodSandboxResponse
+		plainErr := proto.Unmarshal(data, &plain)
+		k := newKnown("mine")
+		for round := range 2 {
+			s := &scratch{known: k}
+			err := (*sandboxItems)(s).unmarshal(data)
+			if plainErr != nil {
+				return // field numbers beyond the valid ones are let pass here
+			}
+			if err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			n := 0
+			for _, item := range plain.Items {
+				if round == 0 && identify(item).uid == "" {
+					continue
+				}
+				if round == 1 {
+					if seen := k.sandboxes[item.Id]; (seen == nil || seen.created != item.CreatedAt) && identify(item).uid == "" {
+						continue
+					}
+				}
+				if n >= len(s.sandboxes) {
+					t.Fatalf("round %d: %d items are missing", round, len(plain.Items)-n)
+				}
+				got := s.sandboxes[n]
+				if got.known.ID != item.Id || got.state != int32(item.State) || got.known.created != item.CreatedAt {
+					t.Fatalf("round %d: %+v, the usual way %+v", round, got.known, item)
+				}
+				n++
+			}
+			if n != len(s.sandboxes) {
+				t.Fatalf("round %d: %d items, the usual way %d", round, len(s.sandboxes), n)
+			}
+			k.apply(s, time.Time{})
+		}
+		_ = (*containerItems)(&scratch{known: k}).unmarshal(data) // must not panic
+	})
+}
