@@ -122,9 +122,9 @@ func saysSomethingEmpty(path string) bool {
 	return strings.HasSuffix(name, "elector") && parent != "spec"
 }
 
-// jsonObject is an API object as generic JSON in which equal quantities are equal.
+// jsonObject is a pod as generic JSON. In the pod as well it writes equal
+// quantities alike.
 func jsonObject(pod *v1.Pod) map[string]any {
-	pod = pod.DeepCopy()
 	levelQuantities(reflect.ValueOf(pod).Elem())
 	text, err := json.Marshal(pod)
 	if err != nil {

@@ -137,77 +137,54 @@ func dropSome(full, written any, random *rand.Rand) {
 	}
 }
 
-// TestClearDefaultsIsComplete finds by trial what SetDefaults fills in, in a
-// pod that has a value for every field there is.
+// TestClearDefaultsIsComplete finds what SetDefaults fills in, in a pod that
+// has every struct there is and no value in any.
 func TestClearDefaultsIsComplete(t *testing.T) {
-	pod := fullPod()
-	SetDefaults(pod)
-	cleared := pod.DeepCopy()
-	clearDefaults(&cleared.Spec)
-	clearPodResources(&cleared.Spec)
-	left := leaves(jsonObject(cleared), "", nil)
+	hollow := &v1.Pod{}
+	fill(reflect.ValueOf(hollow).Elem(), false, 0)
+	before := jsonObject(hollow)
+	SetDefaults(hollow)
+	after := jsonObject(hollow)
 
-	whole := jsonObject(pod)
-	all := leaves(whole, "", nil)
-	if len(all) < 500 {
-		t.Fatalf("the pod has only %d values", len(all))
-	}
+	full := fullPod()
+	SetDefaults(full)
+	clearDefaults(&full.Spec)
+	left := leaves(jsonObject(full), "", nil)
+
 	defaults := 0
-	for _, path := range all {
-		without := cloneJSON(whole).(map[string]any)
-		editLeaf(without, path, nil)
-		trial := podOf(t, without)
-		before := leafOf(jsonObject(trial), path)
-		SetDefaults(trial)
-		if after := leafOf(jsonObject(trial), path); after == nil || reflect.DeepEqual(before, after) {
+	for _, path := range leaves(after, "", nil) {
+		if reflect.DeepEqual(leafOf(before, path), leafOf(after, path)) || strings.HasPrefix(path, "spec.ephemeralContainers") {
 			continue
 		}
 		defaults++
-		// Its other spelling is the one that is taken out.
-		if slices.Contains(left, path) && path != "spec.serviceAccountName" {
+		if slices.Contains(left, path) {
 			t.Errorf("%s is defaulted, but not taken out of the identity", path)
 		}
 	}
-	if defaults < 40 {
+	if defaults < 50 {
 		t.Errorf("found only %d defaults", defaults)
 	}
 }
 
-// TestIdentityCoversEverything changes each value of a pod that has them all.
+// TestIdentityCoversEverything looks for each value of a pod that has them all,
+// none at its default, in what is hashed.
 func TestIdentityCoversEverything(t *testing.T) {
 	pod := fullPod()
-	pod.UID = "" // The UID that is set would be the one that is used.
-	whole := jsonObject(pod)
-	want := identityOf(t, whole)
+	whole := jsonObject(pod.DeepCopy())
+	SetDefaults(pod)
+	form := identityForm(pod)
+	shape := withoutResources(form)
 	for _, path := range leaves(whole, "", nil) {
-		edited := cloneJSON(whole).(map[string]any)
-		editLeaf(edited, path, anotherValue)
-		got, differs := identityOf(t, edited), !isNoIdentity(path)
-		if changed := got.hash != want.hash; changed != differs {
-			t.Errorf("%s: changing it changes the hash: %v, want %v", path, changed, differs)
+		value := leafOf(whole, path)
+		if got := leafOf(form, path); !reflect.DeepEqual(got, value) && !isNoIdentity(path) {
+			t.Errorf("%s: %v, is %v in the hash", path, value, got)
+		} else if got != nil && isNoIdentity(path) {
+			t.Errorf("%s is in the hash", path)
 		}
-		if changed := got.uid != want.uid; changed != (differs && !isResizable(path)) {
-			t.Errorf("%s: changing it changes the UID: %v", path, changed)
+		if got := leafOf(shape, path); (got == nil) != (isNoIdentity(path) || isResizable(path)) {
+			t.Errorf("%s: %v, is %v in the UID", path, value, got)
 		}
 	}
-}
-
-func anotherValue(value any) any {
-	switch value := value.(type) {
-	case string:
-		if _, err := resource.ParseQuantity(value); err == nil {
-			return "7"
-		}
-		if strings.HasSuffix(value, "Z") {
-			return "2031-01-01T00:00:00Z"
-		}
-		return value + "x"
-	case json.Number:
-		return json.Number("7")
-	case bool:
-		return !value
-	}
-	return value
 }
 
 // isResizable tells the resources that a resize changes.
@@ -312,31 +289,49 @@ spec:
 	}
 }
 
-// fullPod has a value for every field of a pod, and one item in each list.
+// fullPod has a value for every field of a pod, none of them its default, and
+// one item in each list.
 func fullPod() *v1.Pod {
 	pod := &v1.Pod{}
-	fill(reflect.ValueOf(pod).Elem(), 0)
-	// As they are not in one pod at a time.
-	pod.Spec.HostNetwork = false
-	pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
-	pod.Status = v1.PodStatus{Phase: v1.PodRunning}
-	pod.Spec.Resources.Limits[v1.ResourceCPU] = resource.MustParse("5") // Burstable, whatever one changes
+	fill(reflect.ValueOf(pod).Elem(), true, 0)
+	links := false
+	pod.Spec.EnableServiceLinks = &links
+	pod.Spec.Resources = &v1.ResourceRequirements{Limits: resources("8"), Requests: resources("7")}
+	// On the host's network the container's port would be the default.
+	pod.Spec.Containers[0].Ports[0].HostPort = 5
+	pod.Spec.InitContainers[0].Ports[0].HostPort = 5
+	pod.Spec.EphemeralContainers = nil // never in a manifest
 	pod.ManagedFields = nil
 	pod.DeletionTimestamp = nil
 	return pod
 }
 
-func fill(value reflect.Value, depth int) {
+func resources(quantity string) v1.ResourceList {
+	list := v1.ResourceList{}
+	for _, name := range []v1.ResourceName{"cpu", "memory", "hugepages-2Mi", "example.com/x"} {
+		list[name] = resource.MustParse(quantity)
+	}
+	return list
+}
+
+// fill makes every pointer and list below a value; with values, it gives the
+// plain ones one as well.
+func fill(value reflect.Value, values bool, depth int) {
 	switch instance := value.Addr().Interface().(type) {
+	case *v1.ResourceRequirements:
+		if values {
+			*instance = v1.ResourceRequirements{Limits: resources("5"), Requests: resources("4"),
+				Claims: []v1.ResourceClaim{{Name: "value", Request: "value"}}}
+		}
+		return
 	case *resource.Quantity:
-		*instance = resource.MustParse("3")
+		*instance = resource.MustParse("4")
 		return
 	case *v1.ResourceList:
-		*instance = v1.ResourceList{"cpu": resource.MustParse("3"), "memory": resource.MustParse("3"),
-			"hugepages-2Mi": resource.MustParse("3"), "example.com/x": resource.MustParse("3")}
+		*instance = resources("4")
 		return
 	case *intstr.IntOrString:
-		*instance = intstr.FromInt32(3)
+		*instance = intstr.FromInt32(4)
 		return
 	case *metav1.FieldsV1:
 		instance.Raw = []byte(`{"f:x":{"f:y":1}}`)
@@ -345,29 +340,40 @@ func fill(value reflect.Value, depth int) {
 		*instance = metav1.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 		return
 	}
-	switch value.Kind() {
+	switch kind := value.Kind(); kind {
 	case reflect.Pointer:
-		value.Set(reflect.New(value.Type().Elem()))
-		fill(value.Elem(), depth)
+		if inner := value.Type().Elem().Kind(); values || inner == reflect.Struct {
+			value.Set(reflect.New(value.Type().Elem()))
+			fill(value.Elem(), values, depth)
+		}
 	case reflect.Struct:
 		for i := range value.NumField() {
 			if field := value.Field(i); field.CanSet() && depth < 20 {
-				fill(field, depth+1)
+				fill(field, values, depth+1)
 			}
 		}
 	case reflect.Slice:
 		value.Set(reflect.MakeSlice(value.Type(), 1, 1))
-		fill(value.Index(0), depth)
+		fill(value.Index(0), values, depth)
+	default:
+		if values {
+			fillPlain(value)
+		}
+	}
+}
+
+func fillPlain(value reflect.Value) {
+	switch value.Kind() {
 	case reflect.Map:
 		value.Set(reflect.MakeMap(value.Type()))
 		item := reflect.New(value.Type().Elem()).Elem()
-		fill(item, depth)
+		fill(item, true, 0)
 		value.SetMapIndex(reflect.ValueOf("key").Convert(value.Type().Key()), item)
 	case reflect.String:
 		value.SetString("value")
 	case reflect.Bool:
 		value.SetBool(true)
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		value.SetInt(3)
+		value.SetInt(4)
 	}
 }

@@ -54,8 +54,9 @@ type LoadRequest struct {
 	// Unit is the file path or URL, which the faults name.
 	Unit string
 	Data []byte
-	// Known looks up the pod that was made of a document with that digest; it
-	// is used as it is, and the document is not judged again. May be nil.
+	// Known looks up the pod that was made of a document with that digest. If
+	// it was made for this node it is used as it is, and the document is not
+	// judged again. May be nil.
 	Known func(docDigest string) (*v1.Pod, bool)
 }
 

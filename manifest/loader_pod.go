@@ -18,7 +18,8 @@ func (u *unitLoad) pod(value map[string]any, at place) {
 	twice := duplicateKeys(at.tree, "", nil)
 	digest := documentDigest(value, twice)
 	if u.req.Known != nil {
-		if pod, ok := u.req.Known(digest); ok {
+		// A pod of another node name was known before the name was changed.
+		if pod, ok := u.req.Known(digest); ok && pod.Spec.NodeName == u.loader.node {
 			u.accept(Document{Digest: digest, Pod: pod}, at)
 			return
 		}

@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -199,7 +200,7 @@ func TestLoadModes(t *testing.T) {
 
 func TestLoadTakesKnownPods(t *testing.T) {
 	known := &v1.Pod{}
-	known.Name, known.UID = "kept", "kept-uid"
+	known.Name, known.UID, known.Spec.NodeName = "kept", "kept-uid", "node1"
 	// A version that did not refuse it accepted this one.
 	old := strings.Replace(loaderPod, "image:", "fromTheFuture: {}\n    image:", 1)
 	loader := NewLoader("node1", ModeStrict)
@@ -238,6 +239,28 @@ func TestLoadTakesKnownPods(t *testing.T) {
 	}
 }
 
+func TestLoadTakesNoPodsOfAnotherNode(t *testing.T) {
+	request := LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(loaderPod)}
+	before, _ := NewLoader("before", ModeStrict).Load(request)
+	request.Known = func(string) (*v1.Pod, bool) { return before[0].Pod, true }
+	after, faults := NewLoader("after", ModeStrict).Load(request)
+	if len(faults) > 0 || after[0].Pod.Name != "web-after" || after[0].Digest != before[0].Digest {
+		t.Errorf("%v %v", after, faults)
+	}
+}
+
+func TestLoadExamples(t *testing.T) {
+	files, err := filepath.Glob("../examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		if documents, faults := loadFile(t, file, ModeStrict); len(documents) == 0 || len(faults) > 0 {
+			t.Errorf("%s: %d documents, %v", file, len(documents), faults)
+		}
+	}
+}
+
 func TestLoadBoundsSize(t *testing.T) {
 	filler := "\n#" + strings.Repeat("x", maxSize-len(loaderPod)-2)
 	if documents, faults := loadText(ModeStrict, loaderPod+filler); len(documents) != 1 || len(faults) > 0 {
@@ -255,14 +278,14 @@ func TestLoadIsBounded(t *testing.T) {
 		"aliases in aliases":       aliasBomb(40, 9),
 		"merges":                   "a: &a {x: " + strings.Repeat("y", 1<<20) + "}\nb: [" + strings.Repeat("{<<: *a},", 10_000) + "]",
 		"depth by aliases":         depthBomb(),
-		"unknown fields":           "apiVersion: v1\nkind: Pod\n" + manyFields(50_000),
+		"unknown fields":           "apiVersion: v1\nkind: Pod\n" + manyFields(20_000),
 		"brackets":                 strings.Repeat("[", 1<<20),
 		"JSON brackets":            `{"a":` + strings.Repeat("[", 1<<20),
 		"indents":                  strings.Repeat("- ", 1<<20),
 		"dense list":               "a: [" + strings.Repeat("a,", 5<<20-8) + "a]",
-		"number keys":              strings.Repeat("0x1: b\n", 30_000),
-		"documents":                strings.Repeat("---\na\n", 200_000),
-		"items":                    "apiVersion: v1\nkind: PodList\nitems:\n" + strings.Repeat("- {kind: x}\n", 100_000),
+		"number keys":              strings.Repeat("0x1: b\n", 10_000),
+		"documents":                strings.Repeat("---\na\n", 50_000),
+		"items":                    "apiVersion: v1\nkind: PodList\nitems:\n" + strings.Repeat("- {kind: x}\n", 20_000),
 		"long names":               loaderPod + "    " + strings.Repeat("x", 1<<20) + ": 1\n",
 	}
 	for name, bomb := range bombs {
