@@ -19,8 +19,8 @@ import (
 // How many random pods are compared, and how many differences are shown
 // before the rest is left out. The seeds are fixed.
 const (
-	mutations = 60000
-	fillings  = 10000
+	mutations = 30000
+	fillings  = 5000
 	shown     = 5
 )
 
