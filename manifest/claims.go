@@ -107,14 +107,14 @@ func (s *claimSettler) settle(offers []*unitOffer) claimGrants {
 		} else {
 			dropped[claimedPod{next.loser.offer, next.loser.pod}] = true
 		}
-		if !next.loser.offer.unit.Gone {
-			next.loser.offer.refusals = append(next.loser.offer.refusals, next.fault())
-		}
+		next.loser.offer.refusals = append(next.loser.offer.refusals, next.fault())
 	}
 }
 
-// nextRefusal is a loss that no other refusal can undo, if there is one.
+// nextRefusal is a loss that no other refusal can undo, if there is one. A
+// unit that is gone loses pod by pod, and nobody needs to be told.
 func nextRefusal(lost []lostClaim) (lostClaim, bool) {
+	lost = slices.DeleteFunc(lost, func(l lostClaim) bool { return l.loser.offer.unit.Gone })
 	if len(lost) == 0 {
 		return lostClaim{}, false
 	}

@@ -104,6 +104,17 @@ func TestClaimRenamedAndEdited(t *testing.T) {
 	b.wantFault()
 }
 
+// The same with a second pod in the file, which has not changed.
+func TestClaimRenamedAndEditedInPart(t *testing.T) {
+	b := newConfigBed(t)
+	b.deliver(SourceFile, "old", "a 1\nb 1")
+	both := b.set(SourceFile, "new", "a 1\nb 2", "old", "a 1\nb 1")
+	both.Units[1].Gone = true
+	b.wantUpdates(b.send(both))
+	b.wantUpdates(b.deliver(SourceFile, "new", "a 1\nb 2"), "REMOVE file b=1", "ADD file b=2")
+	b.wantFault()
+}
+
 func TestClaimOfACopy(t *testing.T) {
 	b := newConfigBed(t)
 	b.deliver(SourceFile, "b", "a 1")

@@ -1,0 +1,621 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fileBed is a FileSource over a folder of its own, with real inotify. It
+// looks by itself only once an hour, so that what it sees it was told.
+type fileBed struct {
+	t      *testing.T
+	root   string
+	folder string
+	cp     string
+	rescan time.Duration
+	loader *scriptLoader
+	lines  *logLines
+
+	sink   *sinkDeliverer
+	source *FileSource
+	stop   func()
+}
+
+func newFileBed(t *testing.T) *fileBed {
+	t.Parallel()
+	return makeFileBed(t)
+}
+
+func makeFileBed(t *testing.T) *fileBed {
+	root := t.TempDir()
+	b := &fileBed{t: t, root: root, folder: filepath.Join(root, "pods"), cp: filepath.Join(root, "state", "checkpoint.json"), rescan: time.Hour, loader: newScriptLoader(), lines: &logLines{}}
+	if err := os.Mkdir(b.folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// start is the daemon's start; the one before has ended.
+func (b *fileBed) start() {
+	b.t.Helper()
+	if b.stop != nil {
+		b.stop()
+	}
+	b.make()
+	b.stop = runUntilEnd(b.t, b.source.Run)
+}
+
+// make is start without running anything.
+func (b *fileBed) make() {
+	b.t.Helper()
+	cp := openTestCheckpoint(b.t, b.cp)
+	b.sink = newSink(b.t, cp, b.lines.log())
+	b.source = NewFileSource(FileSourceOptions{Path: b.folder, Node: "node", Rescan: b.rescan, Loader: b.loader, Checkpoint: cp, Deliver: b.sink, Log: b.lines.log()})
+}
+
+func (b *fileBed) path(name string) string { return filepath.Join(b.folder, name) }
+
+func (b *fileBed) write(name, script string) {
+	b.t.Helper()
+	b.must(os.WriteFile(b.path(name), []byte(script), 0o644))
+}
+
+func (b *fileBed) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// wantLog is about all updates so far.
+func (b *fileBed) wantLog(want ...string) {
+	b.t.Helper()
+	if got := strings.Join(b.sink.model.log, "; "); got != strings.Join(want, "; ") {
+		b.t.Fatalf("updates are %s, want %s", got, strings.Join(want, "; "))
+	}
+}
+
+func TestFileSourceSeesEdits(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "a 1")
+	b.start()
+	b.sink.awaitPods("a=1")
+	b.write("b.json", "b 1")
+	b.sink.awaitPods("a=1", "b=1")
+	b.write("a.yaml", "a 2")
+	b.sink.awaitPods("a=2", "b=1")
+	// An atomic rename over it.
+	b.write(".a.yaml.tmp", "a 3")
+	b.must(os.Rename(b.path(".a.yaml.tmp"), b.path("a.yaml")))
+	b.sink.awaitPods("a=3", "b=1")
+	b.must(os.Remove(b.path("b.json")))
+	b.sink.awaitPods("a=3")
+	b.wantLog("ADD file a=1", "ADD file b=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2", "ADD file a=3", "REMOVE file b=1")
+}
+
+// What is fast must stay so: a hasty bound on a loaded machine, but far below
+// the periodic look.
+func TestFileSourceReactsAtOnce(t *testing.T) {
+	b := newFileBed(t)
+	b.start()
+	b.sink.awaitPods()
+	began := time.Now()
+	b.write("a.yaml", "a 1")
+	b.sink.awaitPods("a=1")
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	began = time.Now()
+	b.must(os.Remove(b.path("a.yaml")))
+	b.sink.awaitPods()
+	if took := time.Since(began); took < confirmDelay || took > confirmDelay+2*time.Second {
+		t.Errorf("the removal took %v, want a little more than %v", took, confirmDelay)
+	}
+}
+
+func TestFileSourceReadsManifestsOnly(t *testing.T) {
+	b := newFileBed(t)
+	for _, name := range []string{".hidden.yaml", "a.yaml~", ".a.yaml.swp", "a.yaml.bak", "#a.yaml#", ".#a.yaml", "a.yaml.swp", "a.txt", "a", "yaml", "..data.yaml"} {
+		b.write(name, "x 1")
+	}
+	b.must(os.Mkdir(b.path("sub"), 0o755))
+	b.must(os.WriteFile(b.path("sub/x.yaml"), []byte("x 1"), 0o644))
+	b.write("a.yaml", "a 1")
+	b.write("b.yml", "b 1")
+	b.write("c.json", "c 1")
+	b.start()
+	b.sink.awaitPods("a=1", "b=1", "c=1")
+	b.write("d.yaml", "d 1")
+	b.sink.awaitPods("a=1", "b=1", "c=1", "d=1")
+	for text, times := range map[string]int{"path=" + b.path("sub"): 1, "path=" + b.path("a.txt"): 1, "hidden": 0, "a.yaml": 0} {
+		if got := b.lines.with(text); len(got) != times {
+			t.Errorf("%s is mentioned %d times, want %d: %q", text, len(got), times, got)
+		}
+	}
+}
+
+// Editors and copies: whatever passes by on the way to a file ends nothing.
+func TestFileSourceSurvivesEditors(t *testing.T) {
+	for name, edit := range map[string]func(b *fileBed){
+		"truncate and write": func(b *fileBed) { b.write("a.yaml", "a 2") },
+		"backup by rename": func(b *fileBed) { // vi
+			b.must(os.Rename(b.path("a.yaml"), b.path("a.yaml~")))
+			b.write("a.yaml", "a 2")
+			b.must(os.Remove(b.path("a.yaml~")))
+		},
+		"rename over": func(b *fileBed) { // sed -i
+			b.write("sedXYZ", "a 2")
+			b.must(os.Rename(b.path("sedXYZ"), b.path("a.yaml")))
+		},
+		"remove and create": func(b *fileBed) {
+			b.must(os.Remove(b.path("a.yaml")))
+			b.write("a.yaml", "a 2")
+		},
+		"written in steps": func(b *fileBed) {
+			file, err := os.Create(b.path("a.yaml"))
+			b.must(err)
+			for _, part := range []string{"a", " ", "2", "\n", "b 1\n"} {
+				_, err := file.WriteString(part)
+				b.must(err)
+				time.Sleep(settleBound) // the point is that time passes
+			}
+			b.must(file.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newFileBed(t)
+			b.write("a.yaml", "a 1")
+			b.start()
+			b.sink.awaitPods("a=1")
+			edit(b)
+			b.sink.await("a=2", func(set Set) bool {
+				if set.Units[0].Faults.Fatal() {
+					t.Errorf("a fault was delivered: %s", setFaults(set))
+				}
+				return b.sink.model.pods["file-a-2"] != nil
+			})
+			if b.sink.model.log[1] != "REMOVE file a=1" {
+				t.Errorf("updates are %q", b.sink.model.log)
+			}
+		})
+	}
+}
+
+// Somebody who holds a file open for writing and does not write is not waited
+// for without end.
+func TestFileSourceReadsWhatStaysOpen(t *testing.T) {
+	b := newFileBed(t)
+	file, err := os.Create(b.path("a.yaml"))
+	b.must(err)
+	defer file.Close()
+	_, err = file.WriteString("a 1")
+	b.must(err)
+	began := time.Now()
+	b.start()
+	first := b.sink.await("a first set", func(Set) bool { return true })
+	if !first.Restored || len(first.Units) > 0 {
+		t.Errorf("the first set is %+v", first)
+	}
+	b.sink.awaitPods("a=1")
+	if took := time.Since(began); took < busyPatience {
+		t.Errorf("it was read after %v", took)
+	}
+	b.wantLog("ADD file a=1")
+}
+
+func TestFileSourceBrokenKeepsTheLastGood(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "a 1\nb 1")
+	b.start()
+	b.sink.awaitPods("a=1", "b=1")
+	for _, c := range []struct{ script, fault string }{
+		{"a 2\nbroken", "a.yaml:2: is broken"},
+		{"", "holds no manifest"},
+		{strings.Repeat("x", maxUnitSize+1), "is larger than 10 MiB"},
+	} {
+		b.write("a.yaml", c.script)
+		set := b.sink.awaitFault(c.fault)
+		if set.Restored || set.Units[0].Restored || len(set.Units[0].Documents) != 2 {
+			t.Errorf("%.10q: set is %+v", c.script, set)
+		}
+	}
+	b.write("a.yaml", "a 2\nb 1")
+	b.sink.awaitPods("a=2", "b=1")
+	b.write("a.yaml", "empty")
+	b.sink.awaitPods()
+	b.wantLog("ADD file a=1 b=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2 b=1")
+}
+
+// The same for what cannot be read at all. As root, a mode keeps nobody out.
+func TestFileSourceUnreadableKeepsTheLastGood(t *testing.T) {
+	for name, c := range map[string]struct {
+		replace func(path string) error
+		fault   string
+	}{
+		"named pipe":      {func(path string) error { return syscall.Mkfifo(path, 0o644) }, "is a named pipe; must be a file"},
+		"folder":          {func(path string) error { return os.Mkdir(path, 0o755) }, "is a folder"},
+		"link to nowhere": {func(path string) error { return os.Symlink("nowhere", path) }, "is a link to nowhere, which does not exist"},
+		"link to itself":  {func(path string) error { return os.Symlink("a.yaml", path) }, "cannot be read: too many levels of symbolic links"},
+		"link to a pipe":  {func(path string) error { return os.Symlink("pipe", path) }, "is a named pipe"},
+		"device":          {func(path string) error { return os.Symlink("/dev/null", path) }, "is a device"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newFileBed(t)
+			b.must(syscall.Mkfifo(b.path("pipe"), 0o644))
+			b.write("a.yaml", "a 1")
+			b.start()
+			b.sink.awaitPods("a=1")
+			b.must(os.Remove(b.path("a.yaml")))
+			b.must(c.replace(b.path("a.yaml")))
+			b.sink.awaitFault(c.fault)
+			// Not even across a restart.
+			b.start()
+			set := b.sink.awaitFault(c.fault)
+			if !set.Units[0].Restored || set.Restored {
+				t.Errorf("set is %+v", set)
+			}
+			b.wantLog("ADD file a=1")
+			b.must(os.Remove(b.path("a.yaml")))
+			b.sink.awaitPods()
+		})
+	}
+}
+
+// Break a manifest, kill the daemon, start it: the same pod.
+func TestFileSourceBrokenAcrossARestart(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "a 1")
+	b.write("b.yaml", "b 1")
+	b.start()
+	b.sink.awaitPods("a=1", "b=1")
+	uid := b.sink.model.pods["file-a-1"].UID
+	b.write("a.yaml", "broken")
+	b.sink.awaitFault("is broken")
+	b.start()
+	set := b.sink.awaitPods("a=1", "b=1")
+	if b.sink.model.pods[uid] == nil || set.Restored || !set.Units[0].Restored || set.Units[1].Restored {
+		t.Errorf("set is %+v", set)
+	}
+	if !strings.Contains(b.sink.config.FaultFor(uid), "is broken") {
+		t.Error("its fault is not told")
+	}
+	b.wantLog("ADD file a=1 b=1")
+}
+
+// What an earlier version accepted is not judged again: not the file as a
+// whole, and not a document of an edited file.
+func TestFileSourceDoesNotJudgeTwice(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "a 1\nb 1")
+	b.start()
+	b.sink.awaitPods("a=1", "b=1")
+	a := b.sink.model.pods["file-a-1"]
+	b.start()
+	b.sink.awaitPods("a=1", "b=1")
+	if count := b.loader.count(b.path("a.yaml")); count != 1 {
+		t.Errorf("it was judged %d times", count)
+	}
+	b.must(os.Rename(b.path("a.yaml"), b.path("z.yaml")))
+	b.write("z.yaml", "a 1\nb 2")
+	b.sink.awaitPods("a=1", "b=2")
+	if !sameWanted(a, b.sink.model.pods["file-a-1"]) {
+		t.Error("the pod is not the one that was accepted")
+	}
+	b.wantLog("ADD file a=1 b=1", "REMOVE file b=1", "ADD file b=2")
+}
+
+func TestFileSourceRename(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "a 1")
+	b.start()
+	b.sink.awaitPods("a=1")
+	b.must(os.Rename(b.path("a.yaml"), b.path("b.yaml")))
+	b.sink.await("b.yaml alone", func(set Set) bool { return len(set.Units) == 1 && set.Units[0].Name == b.path("b.yaml") })
+	// Both for a while.
+	b.must(os.Link(b.path("b.yaml"), b.path("c.yaml")))
+	b.sink.await("c.yaml", func(set Set) bool { return len(set.Units) == 2 })
+	b.must(os.Remove(b.path("b.yaml")))
+	b.sink.await("c.yaml alone", func(set Set) bool { return len(set.Units) == 1 && set.Units[0].Name == b.path("c.yaml") })
+	b.wantLog("ADD file a=1")
+	if len(b.sink.config.Faults()) > 0 {
+		t.Errorf("faults are %v", b.sink.config.Faults())
+	}
+}
+
+// Removed while the daemon was away: neither started nor ended until a second
+// look confirms it.
+func TestFileSourceRemovedWhileAway(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "a 1")
+	b.write("b.yaml", "b 1")
+	b.start()
+	b.sink.awaitPods("a=1", "b=1")
+	b.stop()
+	b.must(os.Remove(b.path("a.yaml")))
+	b.start()
+	set := b.sink.awaitPods("b=1")
+	if !set.Restored {
+		t.Errorf("set is %+v", set)
+	}
+	b.sink.await("a whole set", func(set Set) bool { return !set.Restored })
+	b.wantLog("RESTORE file b=1", "ADD file")
+}
+
+func TestFileSourceFolderComesLater(t *testing.T) {
+	b := newFileBed(t)
+	b.folder = filepath.Join(b.root, "x", "y", "pods")
+	b.start()
+	set := b.sink.awaitFault(b.folder + ": does not exist; create it")
+	if !set.Restored {
+		t.Error("a folder that is not there counts as delivered")
+	}
+	b.wantLog()
+	b.must(os.MkdirAll(b.folder, 0o755))
+	b.write("a.yaml", "a 1")
+	b.sink.awaitPods("a=1")
+	b.wantPods(1)
+}
+
+// wantPods allows for an empty first set: the folder can be seen before the
+// file in it.
+func (b *fileBed) wantPods(pods int) {
+	b.t.Helper()
+	log := strings.Join(b.sink.model.log, "; ")
+	if strings.Count(log, "=") != pods || strings.Contains(log, "REMOVE") {
+		b.t.Fatalf("updates are %s", log)
+	}
+}
+
+func TestFileSourceFolderGoesAndComesBack(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "a 1")
+	b.write("b.yaml", "b 1")
+	b.start()
+	b.sink.awaitPods("a=1", "b=1")
+	b.must(os.Rename(b.folder, b.folder+"-aside"))
+	set := b.sink.awaitFault("does not exist")
+	if set.Restored || len(set.Units) != 2 {
+		t.Errorf("set is %+v", set)
+	}
+	b.must(os.WriteFile(b.folder+"-aside/a.yaml", []byte("a 2"), 0o644))
+	b.must(os.Rename(b.folder+"-aside", b.folder))
+	b.sink.awaitPods("a=2", "b=1")
+	// It is watched where it is now.
+	b.write("b.yaml", "b 2")
+	b.sink.awaitPods("a=2", "b=2")
+	b.must(os.RemoveAll(b.folder))
+	b.sink.awaitFault("does not exist")
+	b.start()
+	set = b.sink.awaitPods("a=2", "b=2")
+	if !set.Restored || set.Fault == nil {
+		t.Errorf("set is %+v", set)
+	}
+	b.wantLog("RESTORE file a=2 b=2")
+	// An empty folder in its place is what an unmounted one leaves.
+	b.must(os.Mkdir(b.folder, 0o755))
+	set = b.sink.awaitFault("was replaced by another folder, which holds no manifest")
+	if !set.Restored {
+		t.Errorf("set is %+v", set)
+	}
+	b.start()
+	b.sink.awaitFault("was replaced")
+	b.wantLog("RESTORE file a=2 b=2")
+	// The way out that the fault names.
+	b.write("none.yaml", "empty")
+	b.sink.awaitPods()
+	b.sink.await("a whole set", func(set Set) bool { return !set.Restored && len(set.Units) == 1 })
+}
+
+// Every file removed from the folder that it was in ends every pod.
+func TestFileSourceEmptiedFolder(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "a 1")
+	b.start()
+	b.sink.awaitPods("a=1")
+	b.stop()
+	b.must(os.Remove(b.path("a.yaml")))
+	b.start()
+	b.sink.await("a whole set", func(set Set) bool { return !set.Restored })
+	b.wantLog("ADD file")
+}
+
+func TestFileSourceFolderSwap(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "a 1")
+	b.write("b.yaml", "b 1")
+	b.start()
+	b.sink.awaitPods("a=1", "b=1")
+	next := filepath.Join(b.root, "next")
+	b.must(os.Mkdir(next, 0o755))
+	b.must(os.WriteFile(filepath.Join(next, "b.yaml"), []byte("b 2"), 0o644))
+	b.must(os.WriteFile(filepath.Join(next, "c.yaml"), []byte("c 1"), 0o644))
+	b.must(os.Rename(b.folder, b.folder+"-old"))
+	b.must(os.Rename(next, b.folder))
+	b.sink.awaitPods("b=2", "c=1")
+}
+
+// A folder behind links, each of which can be turned elsewhere.
+func TestFileSourceLinkedFolder(t *testing.T) {
+	b := newFileBed(t)
+	for _, version := range []string{"1", "2"} {
+		folder := filepath.Join(b.root, "v"+version, "sub")
+		b.must(os.MkdirAll(folder, 0o755))
+		b.must(os.WriteFile(filepath.Join(folder, "a.yaml"), []byte("a "+version), 0o644))
+	}
+	b.must(os.Symlink("v1", filepath.Join(b.root, "current")))
+	b.must(os.Remove(b.folder))
+	b.must(os.Symlink(filepath.Join(b.root, "current", "sub"), b.folder))
+	b.start()
+	b.sink.awaitPods("a=1")
+	b.must(os.Symlink("v2", filepath.Join(b.root, "next")))
+	b.must(os.Rename(filepath.Join(b.root, "next"), filepath.Join(b.root, "current")))
+	b.sink.awaitPods("a=2")
+	b.must(os.WriteFile(filepath.Join(b.root, "v2/sub/a.yaml"), []byte("a 3"), 0o644))
+	b.sink.awaitPods("a=3")
+}
+
+// A ConfigMap volume: files are links through ..data, which is swapped.
+func TestFileSourceConfigMapVolume(t *testing.T) {
+	b := newFileBed(t)
+	publish := func(version string, files map[string]string) {
+		folder := b.path(".." + version)
+		b.must(os.Mkdir(folder, 0o755))
+		for name, script := range files {
+			b.must(os.WriteFile(filepath.Join(folder, name), []byte(script), 0o644))
+		}
+		b.must(os.Symlink(".."+version, b.path("..data_tmp")))
+		b.must(os.Rename(b.path("..data_tmp"), b.path("..data")))
+	}
+	publish("1", map[string]string{"a.yaml": "a 1", "b.yaml": "b 1"})
+	b.must(os.Symlink("..data/a.yaml", b.path("a.yaml")))
+	b.must(os.Symlink("..data/b.yaml", b.path("b.yaml")))
+	b.start()
+	b.sink.awaitPods("a=1", "b=1")
+	publish("2", map[string]string{"a.yaml": "a 2", "b.yaml": "b 1"})
+	b.must(os.RemoveAll(b.path("..1")))
+	b.sink.awaitPods("a=2", "b=1")
+	publish("3", map[string]string{"a.yaml": "a 3"})
+	b.must(os.Remove(b.path("b.yaml")))
+	b.sink.awaitPods("a=3")
+	b.wantLog("ADD file a=1 b=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2", "ADD file a=3", "REMOVE file b=1")
+}
+
+// What a link leads to is watched too.
+func TestFileSourceLinkedFile(t *testing.T) {
+	b := newFileBed(t)
+	target := filepath.Join(b.root, "elsewhere", "web")
+	b.must(os.Mkdir(filepath.Dir(target), 0o755))
+	b.must(os.WriteFile(target, []byte("a 1"), 0o644))
+	b.must(os.Symlink("../elsewhere/web", b.path("a.yaml")))
+	b.start()
+	b.sink.awaitPods("a=1")
+	b.must(os.WriteFile(target, []byte("a 2"), 0o644))
+	b.sink.awaitPods("a=2")
+}
+
+func TestFileSourceSingleFile(t *testing.T) {
+	b := newFileBed(t)
+	folder := b.folder
+	b.folder = filepath.Join(folder, "one.yaml")
+	write := func(script string) { b.must(os.WriteFile(b.folder, []byte(script), 0o644)) }
+	b.start()
+	set := b.sink.awaitFault("does not exist")
+	if set.Restored {
+		t.Error("its folder can be read and does not hold it: that is a whole set")
+	}
+	b.must(os.WriteFile(filepath.Join(folder, "other.yaml"), []byte("b 1"), 0o644))
+	write("a 1")
+	b.sink.awaitPods("a=1")
+	write("broken")
+	b.sink.awaitFault("is broken")
+	b.start()
+	b.sink.awaitPods("a=1")
+	write("a 2")
+	b.sink.awaitPods("a=2")
+	b.must(os.Rename(folder, folder+"-aside"))
+	b.sink.awaitFault("does not exist")
+	b.start()
+	b.sink.awaitPods("a=2")
+	b.must(os.Rename(folder+"-aside", folder))
+	b.sink.await("a whole set", func(set Set) bool { return !set.Restored && set.Fault == nil })
+	b.must(os.Remove(b.folder))
+	b.sink.awaitPods()
+	b.wantLog("RESTORE file a=2", "ADD file", "REMOVE file a=2")
+}
+
+// A lost checkpoint and a broken manifest: what runs of it is known to the
+// runtime alone, and must not be taken for an orphan.
+func TestFileSourceLostCheckpoint(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "broken")
+	b.write("b.yaml", "b 1")
+	b.must(os.Mkdir(filepath.Dir(b.cp), 0o700))
+	b.must(os.WriteFile(b.cp, []byte("garbage"), 0o600))
+	b.start()
+	b.sink.awaitPods("b=1")
+	b.wantLog("RESTORE file b=1")
+	b.write("a.yaml", "a 1")
+	b.sink.awaitPods("a=1", "b=1")
+	b.wantLog("RESTORE file b=1", "ADD file a=1")
+}
+
+// A pod of another node name is judged anew, and kept while that fails.
+func TestFileSourceRenamedNode(t *testing.T) {
+	b := newFileBed(t)
+	b.write("a.yaml", "a 1")
+	b.start()
+	b.sink.awaitPods("a=1")
+	b.make()
+	b.source.opts.Node = "other"
+	b.source.reader.node = "other"
+	b.stop()
+	b.stop = runUntilEnd(t, b.source.Run)
+	b.sink.awaitPods("a=1")
+	if count := b.loader.count(b.path("a.yaml")); count != 2 {
+		t.Errorf("judged %d times, want 2", count)
+	}
+}
+
+// A look that finds nothing new reads nothing and delivers nothing.
+func TestFileSourceIdleLook(t *testing.T) {
+	b := newFileBed(t)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		b.write(name+".yaml", name+" 1")
+	}
+	b.write("e.yaml", "broken")
+	b.make()
+	b.source.recall()
+	defer b.source.watch.close()
+	b.source.look(time.Now())
+	b.sink.awaitPods("a=1", "b=1", "c=1", "d=1")
+	stat := map[string]string{}
+	for path, unit := range b.source.units {
+		stat[path] = unit.digest
+		unit.digest = "not read again"
+	}
+	for range 3 {
+		b.source.look(time.Now())
+	}
+	for path, unit := range b.source.units {
+		if unit.digest != "not read again" || stat[path] == "" {
+			t.Errorf("%s was read again", path)
+		}
+	}
+	if len(b.sink.sets) > 0 {
+		t.Error("a set was delivered")
+	}
+}
+
+// Run ends all that it started.
+func TestFileSourceRunEnds(t *testing.T) {
+	b := newFileBed(t)
+	b.make()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- b.source.Run(ctx) }()
+	b.sink.awaitPods()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if b.source.watch.stream != nil {
+		t.Error("the watch is still open")
+	}
+}
+
+func TestReadManifestRefusesWhatGrew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("x"), maxUnitSize), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	content, err := readManifest(path)
+	if err != nil || len(content.data) != maxUnitSize || content.torn || content.writer {
+		t.Errorf("read %d bytes, %v", len(content.data), err)
+	}
+}

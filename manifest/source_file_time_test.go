@@ -1,0 +1,302 @@
+package manifest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// fakeWatch stands for inotify, so that time can be faked.
+type fakeWatch struct {
+	events chan fsnotify.Event
+	errs   chan error
+	// fail is what opening a watch returns.
+	fail    error
+	opened  int
+	folders []string
+	closed  int
+}
+
+func (w *fakeWatch) open(folders []string) (*watchStream, error) {
+	if w.fail != nil {
+		return nil, w.fail
+	}
+	w.opened++
+	w.folders = folders
+	return &watchStream{events: w.events, errs: w.errs, close: func() error { w.closed++; return nil }}, nil
+}
+
+// inFileBubble runs a test with a fake watch and fake time over real files.
+func inFileBubble(t *testing.T, test func(t *testing.T, b *fileBed, watch *fakeWatch)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := makeFileBed(t)
+		b.rescan = 0
+		b.make()
+		watch := &fakeWatch{events: make(chan fsnotify.Event), errs: make(chan error)}
+		b.source.watch.open = watch.open
+		test(t, b, watch)
+	})
+}
+
+func (b *fileBed) runInBubble() {
+	b.stop = runUntilEnd(b.t, b.source.Run)
+	synctest.Wait()
+	b.sink.model.drain(b.sink.config)
+}
+
+// pass lets time pass and applies what came of it.
+func (b *fileBed) pass(d time.Duration) {
+	sleepInBubble(d)
+	b.sink.model.drain(b.sink.config)
+}
+
+func (w *fakeWatch) tell(path string) {
+	w.events <- fsnotify.Event{Name: path, Op: fsnotify.Write}
+	synctest.Wait()
+}
+
+func TestFileSourceLooksByItself(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
+		b.runInBubble()
+		b.wantLog("ADD file")
+		b.write("a.yaml", "a 1")
+		b.pass(20*time.Second - time.Nanosecond)
+		b.wantLog("ADD file")
+		b.pass(time.Nanosecond)
+		b.wantLog("ADD file", "ADD file a=1")
+		// Hours of nothing deliver nothing.
+		sets := len(b.sink.sets)
+		b.pass(2 * time.Hour)
+		if len(b.sink.sets) != sets {
+			t.Error("sets were delivered without a change")
+		}
+	})
+}
+
+func TestFileSourceSettles(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+		b.runInBubble()
+		b.write("a.yaml", "a 1")
+		watch.tell(b.path("a.yaml"))
+		b.pass(settleQuiet - time.Nanosecond)
+		b.wantLog("ADD file")
+		b.pass(time.Nanosecond)
+		b.wantLog("ADD file", "ADD file a=1")
+
+		// A folder that never is quiet is looked at all the same.
+		began := time.Now()
+		b.write("a.yaml", "a 2")
+		for b.sink.model.pods["file-a-2"] == nil && time.Since(began) < time.Minute {
+			watch.tell(b.path("a.yaml"))
+			b.pass(settleQuiet / 2)
+		}
+		if took := time.Since(began); took > settleBound+settleQuiet {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestFileSourceIgnoresEventsOfNoConcern(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+		b.runInBubble()
+		for _, name := range []string{".a.yaml.swp", "4913", "a.yaml~"} {
+			watch.tell(b.path(name))
+		}
+		watch.tell(b.root + "/other")
+		if !b.source.due.settled.IsZero() {
+			t.Error("a look was scheduled")
+		}
+	})
+}
+
+// A removal is confirmed one second later, whatever happens meanwhile.
+func TestFileSourceConfirmsRemovals(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+		b.write("a.yaml", "a 1")
+		b.write("b.yaml", "b 1")
+		b.runInBubble()
+		b.must(os.Remove(b.path("a.yaml")))
+		watch.tell(b.path("a.yaml"))
+		b.pass(settleQuiet)
+		b.pass(confirmDelay / 2)
+		b.write("b.yaml", "b 2")
+		watch.tell(b.path("b.yaml"))
+		b.pass(confirmDelay/2 - time.Nanosecond)
+		b.wantLog("ADD file a=1 b=1", "REMOVE file b=1", "ADD file b=2")
+		b.pass(time.Nanosecond)
+		b.wantLog("ADD file a=1 b=1", "REMOVE file b=1", "ADD file b=2", "REMOVE file a=1")
+	})
+}
+
+// One that comes back in time was never gone.
+func TestFileSourceRemovalTakenBack(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+		b.write("a.yaml", "a 1")
+		b.runInBubble()
+		for range 3 {
+			b.must(os.Remove(b.path("a.yaml")))
+			watch.tell(b.path("a.yaml"))
+			b.pass(settleQuiet + confirmDelay - time.Nanosecond)
+			b.write("a.yaml", "a 1")
+			b.pass(50 * time.Second) // not when the periodic look is due
+		}
+		b.wantLog("ADD file a=1")
+	})
+}
+
+// The second look must be able to look.
+func TestFileSourceUnreadableFolderConfirmsNothing(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+		b.write("a.yaml", "a 1")
+		b.runInBubble()
+		b.must(os.Remove(b.path("a.yaml")))
+		watch.tell(b.path("a.yaml"))
+		b.pass(settleQuiet)
+		for _, err := range []error{syscall.EACCES, syscall.EIO} {
+			b.source.readDir = func(string) ([]fs.DirEntry, error) {
+				return nil, &fs.PathError{Op: "open", Path: b.folder, Err: err}
+			}
+			b.pass(time.Minute)
+			if text := Faults(b.sink.config.Faults()).Error(); !strings.HasPrefix(text, b.folder+": cannot be read: "+err.Error()+"; make it readable") {
+				t.Errorf("faults are %s", text)
+			}
+		}
+		b.wantLog("ADD file a=1")
+		b.source.readDir = os.ReadDir
+		// What was missed before counts no more.
+		for b.source.units[b.path("a.yaml")].missed.IsZero() {
+			b.pass(time.Millisecond)
+		}
+		b.pass(confirmDelay - time.Millisecond)
+		b.wantLog("ADD file a=1")
+		b.pass(time.Millisecond)
+		b.wantLog("ADD file a=1", "REMOVE file a=1")
+	})
+}
+
+func TestFileSourceUnreadableFolderAtStart(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
+		b.source.readDir = func(string) ([]fs.DirEntry, error) { return nil, syscall.EIO }
+		b.runInBubble()
+		if set := <-b.sink.sets; !set.Restored || set.Fault == nil {
+			t.Errorf("set is %+v", set)
+		}
+		b.wantLog()
+	})
+}
+
+// An overflow means that events are lost: everything is read again, even a
+// file whose times and size are the same.
+func TestFileSourceOverflow(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+		b.write("a.yaml", "a 1")
+		b.runInBubble()
+		b.write("b.yaml", "b 1")
+		b.source.units[b.path("a.yaml")].digest = "of other bytes"
+		loads := b.loader.count(b.path("b.yaml"))
+		watch.errs <- fsnotify.ErrEventOverflow
+		synctest.Wait()
+		b.pass(0)
+		b.wantLog("ADD file a=1", "ADD file b=1")
+		if b.source.units[b.path("a.yaml")].digest == "of other bytes" || b.loader.count(b.path("b.yaml")) == loads {
+			t.Error("not everything was read again")
+		}
+	})
+}
+
+func TestFileSourceWatchBreaks(t *testing.T) {
+	for name, breakIt := range map[string]func(*fakeWatch){
+		"error": func(w *fakeWatch) { w.errs <- errors.New("it broke") },
+		"ended": func(w *fakeWatch) { close(w.events); w.events = make(chan fsnotify.Event) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+				b.runInBubble()
+				breakIt(watch)
+				synctest.Wait()
+				b.write("a.yaml", "a 1")
+				b.pass(confirmDelay)
+				b.wantLog("ADD file", "ADD file a=1")
+				if watch.opened != 2 || watch.closed != 1 {
+					t.Errorf("opened %d times, closed %d", watch.opened, watch.closed)
+				}
+			})
+		})
+	}
+}
+
+// Without a watch the periodic look has to do, and it is said once.
+func TestFileSourceWithoutWatch(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+		watch.fail = syscall.ENOSPC
+		b.runInBubble()
+		for _, script := range []string{"a 1", "a 2", "a 3"} {
+			b.write("a.yaml", script)
+			b.pass(20 * time.Second)
+		}
+		b.wantLog("ADD file", "ADD file a=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2", "ADD file a=3")
+		if got := b.lines.with("cannot watch the manifest folder"); len(got) != 1 {
+			t.Errorf("logged %q", got)
+		}
+		watch.fail = nil
+		b.pass(time.Hour)
+		if got := b.lines.with("is watched again"); len(got) != 1 || watch.opened != 1 {
+			t.Errorf("logged %q, opened %d times", got, watch.opened)
+		}
+	})
+}
+
+// The folder's own path is watched from the top, so that one that comes later
+// is seen.
+func TestFileSourceWatchesTheWay(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+		b.must(os.Remove(b.folder))
+		b.runInBubble()
+		if last := watch.folders[len(watch.folders)-1]; watch.folders[0] != "/" || last != b.root {
+			t.Errorf("watched are %q", watch.folders)
+		}
+		b.must(os.Mkdir(b.folder, 0o755))
+		watch.tell(b.folder)
+		b.pass(settleQuiet)
+		if last := watch.folders[len(watch.folders)-1]; last != b.folder {
+			t.Errorf("watched are %q", watch.folders)
+		}
+		b.wantLog("ADD file")
+	})
+}
+
+// A mount that is missing after a reboot, when devices have other numbers.
+func TestFileSourceKnowsItsFolderAcrossAReboot(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(now folderIdentity) folderIdentity
+		same   bool
+	}{
+		"other device number": {func(f folderIdentity) folderIdentity { f.Device++; return f }, true},
+		"was mounted":         {func(f folderIdentity) folderIdentity { f.Mounted = !f.Mounted; return f }, false},
+		"other inode":         {func(f folderIdentity) folderIdentity { f.Inode++; return f }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
+				folder, err := identifyFolder(b.folder)
+				b.must(err)
+				cp := b.source.opts.Checkpoint
+				cp.setFolder(SourceFile, c.before(folder))
+				cp.accept(SourceFile, []Unit{scriptUnit(b.path("a.yaml"), "a 1", SourceFile)}, true)
+				b.runInBubble()
+				b.pass(time.Minute)
+				if c.same {
+					b.wantLog("ADD file")
+				} else {
+					b.wantLog("RESTORE file a=1")
+				}
+			})
+		})
+	}
+}
