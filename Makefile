@@ -7,7 +7,7 @@ include test/bed/versions.env
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 # All but the packages that need root and a container runtime.
-UNIT         = $(shell $(GO) list ./... | grep -v /test/)
+UNIT         = $(shell $(GO) list ./... | grep -v -e /test/bed -e /test/e2e -e /test/bench -e /test/demo)
 # Its tests wait more than they work, so more of them run at once than there are cores.
 E2E_FLAGS   ?= -parallel 6
 
