@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -17,16 +18,16 @@ import (
 type fakeWatch struct {
 	events chan fsnotify.Event
 	errs   chan error
-	// fail is what opening a watch returns.
-	fail    error
+	// fail is what opening a watch returns, nil for a watch.
+	fail    atomic.Pointer[error]
 	opened  int
 	folders []string
 	closed  int
 }
 
 func (w *fakeWatch) open(folders []string) (*watchStream, error) {
-	if w.fail != nil {
-		return nil, w.fail
+	if fail := w.fail.Load(); fail != nil {
+		return nil, *fail
 	}
 	w.opened++
 	w.folders = folders
@@ -154,24 +155,29 @@ func TestFileSourceRemovalTakenBack(t *testing.T) {
 // The second look must be able to look.
 func TestFileSourceUnreadableFolderConfirmsNothing(t *testing.T) {
 	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+		var fail atomic.Pointer[error]
+		b.source.readDir = func(path string) ([]fs.DirEntry, error) {
+			if err := fail.Load(); err != nil {
+				return nil, &fs.PathError{Op: "open", Path: path, Err: *err}
+			}
+			return os.ReadDir(path)
+		}
 		b.write("a.yaml", "a 1")
 		b.runInBubble()
 		b.must(os.Remove(b.path("a.yaml")))
 		watch.tell(b.path("a.yaml"))
 		b.pass(settleQuiet)
 		for _, err := range []error{syscall.EACCES, syscall.EIO} {
-			b.source.readDir = func(string) ([]fs.DirEntry, error) {
-				return nil, &fs.PathError{Op: "open", Path: b.folder, Err: err}
-			}
+			fail.Store(&err)
 			b.pass(time.Minute)
 			if text := Faults(b.sink.config.Faults()).Error(); !strings.HasPrefix(text, b.folder+": cannot be read: "+err.Error()+"; make it readable") {
 				t.Errorf("faults are %s", text)
 			}
 		}
 		b.wantLog("ADD file a=1")
-		b.source.readDir = os.ReadDir
+		fail.Store(nil)
 		// What was missed before counts no more.
-		for b.source.units[b.path("a.yaml")].missed.IsZero() {
+		for sets := len(b.sink.sets); len(b.sink.sets) == sets; {
 			b.pass(time.Millisecond)
 		}
 		b.pass(confirmDelay - time.Millisecond)
@@ -235,7 +241,8 @@ func TestFileSourceWatchBreaks(t *testing.T) {
 // Without a watch the periodic look has to do, and it is said once.
 func TestFileSourceWithoutWatch(t *testing.T) {
 	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
-		watch.fail = syscall.ENOSPC
+		full := error(syscall.ENOSPC)
+		watch.fail.Store(&full)
 		b.runInBubble()
 		for _, script := range []string{"a 1", "a 2", "a 3"} {
 			b.write("a.yaml", script)
@@ -245,7 +252,7 @@ func TestFileSourceWithoutWatch(t *testing.T) {
 		if got := b.lines.with("cannot watch the manifest folder"); len(got) != 1 {
 			t.Errorf("logged %q", got)
 		}
-		watch.fail = nil
+		watch.fail.Store(nil)
 		b.pass(time.Hour)
 		if got := b.lines.with("is watched again"); len(got) != 1 || watch.opened != 1 {
 			t.Errorf("logged %q, opened %d times", got, watch.opened)
