@@ -24,6 +24,7 @@ type registry struct {
 	begun   []string
 	ended   []string // cancelled
 	inspect error
+	slow    time.Duration // to notice that a pull is cancelled
 }
 
 func newRegistry(present ...string) *registry {
@@ -55,6 +56,7 @@ func (r *registry) PullImage(ctx context.Context, image string, _ *runtimeapi.Au
 	case err := <-answer:
 		return "pulled-" + image, err
 	case <-ctx.Done():
+		time.Sleep(r.slow)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.ended = append(r.ended, image)
@@ -295,6 +297,26 @@ func TestPullEndsWithItsLastWaiter(t *testing.T) {
 		synctest.Wait()
 		if third.err != nil || !third.done {
 			t.Errorf("got %v", third.err)
+		}
+	})
+}
+
+func TestPullThatIsEndingIsNotJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry()
+		r.slow = time.Minute
+		m := newImages(r, noEvents{})
+		first := m.ask("1", "web:1", v1.PullIfNotPresent)
+		first.cancel()
+		second := m.ask("2", "web:1", v1.PullIfNotPresent)
+		if got := len(r.pulls()); got != 2 {
+			t.Errorf("%d pulls, want a new one", got)
+		}
+		r.answer("web:1", nil)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if second.err != nil || !second.done || !first.done {
+			t.Errorf("got %v, first done %t", second.err, first.done)
 		}
 	})
 }

@@ -133,10 +133,7 @@ func TestRemove(t *testing.T) {
 		if err := b.kill(1); err != nil {
 			t.Fatal(err)
 		}
-		status, err := b.client.PodStatus(t.Context(), b.pod.UID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		status := b.look()
 		b.fake.Inject("RemoveContainer", critest.Fault{Container: "a", Before: errors.New("busy")})
 		if err := b.syncer.Remove(t.Context(), observed(status)); err == nil || len(b.fake.Sandboxes()) != 1 {
 			t.Errorf("got %v and %d sandboxes, want an error and the sandbox of what is left", err, len(b.fake.Sandboxes()))

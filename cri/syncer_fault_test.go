@@ -174,6 +174,112 @@ func TestStaleListsOnce(t *testing.T) {
 	}
 }
 
+// A daemon that was restarted, remembers nothing and is shown nothing finds
+// the sandbox of a lost answer by its name.
+func TestSandboxIsFoundByItsName(t *testing.T) {
+	inBed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *bed) {
+		b.fake.Inject("RunPodSandbox", critest.Fault{After: errors.New("lost")})
+		b.sync()
+		b.restart()
+		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, Inputs: b.inputs})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		b.runs("a")
+		b.fresh("a")
+		if a, _ := b.fake.Newest("a"); string(a.Config.Envs[0].Value) == "" {
+			t.Error("the container was not told the pod's address")
+		}
+		// One that has containers which the status did not show is not used.
+		b.restart()
+		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, Inputs: b.inputs})
+		if !errors.Is(r.Err, cri.ErrExists) {
+			t.Errorf("got %+v", r)
+		}
+		// Nor one when looking fails.
+		b.restart()
+		b.fake.Inject("ListContainers", critest.Fault{Before: errors.New("broken")})
+		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, Inputs: b.inputs})
+		if r.Err == nil {
+			t.Errorf("got %+v", r)
+		}
+		// Nor one of another attempt.
+		b.fake.KillSandboxes("web-node")
+		status := b.look()
+		b.settle()
+		b.restart()
+		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: status, Inputs: b.inputs})
+		if !errors.Is(r.Err, cri.ErrExists) {
+			t.Errorf("got %+v", r)
+		}
+		b.settle()
+		b.runs("a")
+	})
+}
+
+// A container that was created but cannot be started is made anew.
+func TestCreatedThatCannotBeStarted(t *testing.T) {
+	inBed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *bed) {
+		b.fake.Inject("StartContainer", critest.Fault{Before: errors.New("refused"), Times: 2})
+		b.sync()
+		first, _ := b.fake.Newest("a")
+		b.sync()
+		b.settle()
+		b.runs("a")
+		if a, _ := b.fake.Newest("a"); a.ID == first.ID || a.Config.Metadata.Attempt != 0 {
+			t.Errorf("got %+v, want another one with number 0", a)
+		}
+	})
+}
+
+// One of which nobody knows whether it was started is neither removed nor
+// made again.
+func TestCreatedWithALostStart(t *testing.T) {
+	inBed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *bed) {
+		b.fake.Inject("StartContainer", critest.Fault{Before: critest.Err(codes.Unavailable, "lost"), Times: 3})
+		b.sync()
+		first, _ := b.fake.Newest("a")
+		b.settle()
+		b.runs("a")
+		if a, _ := b.fake.Newest("a"); a.ID != first.ID || b.fake.Calls("CreateContainer") != 1 {
+			t.Errorf("%d were created, want the first one to be started", b.fake.Calls("CreateContainer"))
+		}
+	})
+}
+
+// One that was created from what is not wanted any more never ran: the one
+// made in its place has its number.
+func TestCreatedFromAnotherDefinition(t *testing.T) {
+	inBed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *bed) {
+		b.fake.Inject("StartContainer", critest.Fault{Before: errors.New("refused")})
+		b.sync()
+		b.pod.Spec.Containers[0].Image = "registry.example/a:2"
+		b.settle()
+		b.runs("a")
+		if a, _ := b.fake.Newest("a"); a.Config.Metadata.Attempt != 0 || len(b.fake.Containers()) != 1 {
+			t.Errorf("got %+v", b.fake.Dump())
+		}
+	})
+}
+
+// A dead sandbox still holds its address and host ports until it is stopped.
+func TestDeadSandboxIsStopped(t *testing.T) {
+	inBed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *bed) {
+		b.settle()
+		b.fake.KillSandboxes("web-node")
+		b.fake.Kill("a")
+		dead := b.fake.Sandboxes()[0].ID
+		b.settle()
+		b.runs("a")
+		for _, call := range b.fake.Writes() {
+			if call.Method == "StopPodSandbox" && call.ID == dead {
+				return
+			}
+		}
+		t.Error("the dead sandbox was not stopped")
+	})
+}
+
 // A status from before the last act, as a cache might give it.
 func TestOldStatus(t *testing.T) {
 	inBed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}, "i"), func(t *testing.T, b *bed) {

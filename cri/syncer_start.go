@@ -130,17 +130,19 @@ func (t *transaction) start(ctx context.Context, c *v1.Container, image *imagePu
 	if image.err != nil {
 		return image.err
 	}
-	id, logPath, err := t.create(ctx, c, image.ref)
+	id, number, err := t.create(ctx, c, image.ref)
 	if err != nil {
 		return err
 	}
 	t.made.add(t.Pod.UID, c.Name, id)
+	// The event names the container; the kubelet's does so in a field that
+	// only the API server's events have.
 	t.events.Event(t.Pod, v1.EventTypeNormal, "Created", "Created container "+c.Name)
-	return t.launch(ctx, c, id, logPath)
+	return t.launch(ctx, c, id, number)
 }
 
 // create makes a new instance of a container.
-func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef string) (id, logPath string, err error) {
+func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef string) (id string, number int, err error) {
 	in := containerInput{imageRef: imageRef}
 	logDir := filepath.Join(t.sandboxConfig.LogDirectory, c.Name)
 	if in.restartCount, err = t.restartCount(c.Name, logDir); err == nil {
@@ -150,15 +152,15 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		in.Inputs, err = t.Inputs(ctx, c, t.podIPs)
 	}
 	if err != nil {
-		return "", "", t.failed(ctx, "create", c, reasonContainerConfig, err)
+		return "", 0, t.failed(ctx, "create", c, reasonContainerConfig, err)
 	}
 	config := t.config.container(t.Pod, c, in)
 	t.result.Acted = true
 	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, config, t.sandboxConfig)
 	if err != nil {
-		return "", "", t.failed(ctx, "create", c, reasonCreate, err)
+		return "", 0, t.failed(ctx, "create", c, reasonCreate, err)
 	}
-	return id, filepath.Join(t.sandboxConfig.LogDirectory, config.LogPath), nil
+	return id, in.restartCount, nil
 }
 
 // restartCount is the number of a container's next instance: one more than
@@ -185,14 +187,14 @@ func (t *transaction) restartCount(name, logDir string) (int, error) {
 // created from the wanted definition. One that cannot be started is removed,
 // so that the next Sync makes another; first comes a look whether it runs.
 func (t *transaction) startCreated(ctx context.Context, c *v1.Container, id string) error {
-	logPath := ""
+	number := 0
 	for i := range t.Status.Containers {
 		if t.Status.Containers[i].ID == id {
-			logPath = t.Status.Containers[i].LogPath
+			number = t.Status.Containers[i].RestartCount
 		}
 	}
 	t.made.add(t.Pod.UID, c.Name, id)
-	startErr := t.launch(ctx, c, id, logPath)
+	startErr := t.launch(ctx, c, id, number)
 	if startErr == nil || uncertain(startErr) {
 		return startErr
 	}
@@ -215,8 +217,9 @@ func uncertain(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrTimeout) || errors.Is(err, context.Canceled)
 }
 
-// launch starts a created container and links its log.
-func (t *transaction) launch(ctx context.Context, c *v1.Container, id, logPath string) error {
+// launch starts a created container, which has the given number, and links
+// its log.
+func (t *transaction) launch(ctx context.Context, c *v1.Container, id string, number int) error {
 	t.result.Acted = true
 	// It is counted before the call: an answer may be lost.
 	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name))
@@ -224,11 +227,8 @@ func (t *transaction) launch(ctx context.Context, c *v1.Container, id, logPath s
 		return t.failed(ctx, "start", c, reasonRun, err)
 	}
 	t.events.Event(t.Pod, v1.EventTypeNormal, "Started", "Started container "+c.Name)
-	if logPath == "" {
-		return nil
-	}
 	link := LogLink(t.Pod.Namespace, t.Pod.Name, c.Name, id)
-	if err := linkLog(t.logLinks, link, logPath); err != nil {
+	if err := linkLog(t.logLinks, link, filepath.Join(t.sandboxConfig.LogDirectory, LogPath(c.Name, number))); err != nil {
 		t.log.Warn("cannot link the log of a container", "pod", t.Pod.Namespace+"/"+t.Pod.Name, "container", c.Name, "error", err)
 	}
 	return nil

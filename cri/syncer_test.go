@@ -116,6 +116,16 @@ func (b *bed) sync() cri.SyncResult {
 	return b.results[len(b.results)-1]
 }
 
+// look is the pod's status now.
+func (b *bed) look() *cri.PodStatus {
+	b.t.Helper()
+	status, err := b.client.PodStatus(b.t.Context(), b.pod.UID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return status
+}
+
 func (b *bed) inputs(_ context.Context, c *v1.Container, ips []string) (cri.Inputs, error) {
 	return cri.Inputs{Env: []cri.EnvVar{{Name: "IPS", Value: strings.Join(ips, ",")}}}, nil
 }
@@ -409,10 +419,7 @@ func TestSyncKillsWhatFailedItsProbe(t *testing.T) {
 		b.settle()
 		b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
 		a, _ := b.fake.Newest("a")
-		status, err := b.client.PodStatus(t.Context(), p.UID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		status := b.look()
 		begun := time.Now()
 		r := b.syncer.Sync(t.Context(), cri.SyncRequest{
 			Pod: p, Status: status, Inputs: b.inputs, Failed: map[string]cri.KillReason{a.ID: cri.KillLiveness},
@@ -573,6 +580,34 @@ func TestSyncEndsSurplus(t *testing.T) {
 		b.runs("a")
 		b.fresh("a")
 	})
+}
+
+func TestSyncGrace(t *testing.T) {
+	one, five, zero := int64(1), int64(5), int64(0)
+	for name, tc := range map[string]struct {
+		spec, deletion *int64
+		want           time.Duration
+	}{
+		"the spec's":           {&five, nil, 5 * time.Second},
+		"the deletion's":       {&five, &one, 2 * time.Second},
+		"none":                 {nil, nil, 2 * time.Second},
+		"zero is still at 2 s": {&zero, nil, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod(v1.RestartPolicyAlways, []string{"a"})
+			p.Spec.TerminationGracePeriodSeconds, p.DeletionGracePeriodSeconds = tc.spec, tc.deletion
+			inBed(t, p, func(t *testing.T, b *bed) {
+				b.settle()
+				b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
+				b.pod.Spec.Containers[0].Image = "registry.example/a:2"
+				begun := time.Now()
+				b.sync()
+				if took := time.Since(begun); took < tc.want || took > tc.want+time.Second {
+					t.Errorf("took %s, want %s", took, tc.want)
+				}
+			})
+		})
+	}
 }
 
 func TestSyncUnknownStateIsEndedFirst(t *testing.T) {
