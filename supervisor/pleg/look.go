@@ -82,9 +82,6 @@ func (p *PLEG) store(uid types.UID, st *cri.PodStatus) {
 		e = &entry{}
 		p.cache.pods[uid] = e
 	}
-	if e.status != nil && st.At.Before(e.status.At) {
-		return
-	}
 	st = keepIPs(e.status, st)
 	p.events.compare(e.status, st)
 	e.status = st

@@ -99,14 +99,7 @@ func (q *queue) retry(uid types.UID, l *look, now time.Time, text string) bool {
 	fresh := f.text != text
 	delay := min(retryMin<<min(f.times, 16), retryMax)
 	q.failed[uid] = failure{times: f.times + 1, text: text}
-	if p := q.pending[uid]; p != nil {
-		// Whoever asked meanwhile must not get around the back-off.
-		p.due = now.Add(delay)
-		p.hintsOnly, p.hints = false, nil
-		p.merge(p.due, l.after)
-	} else {
-		q.pending[uid] = &look{due: now.Add(delay), after: l.after}
-	}
+	q.ask(uid, now.Add(delay), l.after)
 	return fresh
 }
 

@@ -138,6 +138,44 @@ func TestLateEventKeepsTheTrust(t *testing.T) {
 	})
 }
 
+// What was created and told but not started is no loss when a list shows it.
+func TestToldCreationKeepsTheTrust(t *testing.T) {
+	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
+		f.run("a", "a1")
+		evented(t, f, p)
+		f.change("a", func(st *cri.PodStatus) {
+			st.Containers = append(st.Containers, cri.Container{ID: "a2", Name: "b", State: cri.StateCreated})
+		})
+		f.stream <- cri.Event{Kind: cri.EventCreated, UID: "a", ContainerID: "a2"}
+		if n := f.listsWithin(5 * time.Minute); n != 5 {
+			t.Errorf("%d full lists in five minutes, want 5", n)
+		}
+		if st, _ := p.Status("a"); container(st.Containers, "a2") == nil {
+			t.Error("the created container is not in the cache")
+		}
+	})
+}
+
+// A list can show a change whose event was lost because the stream broke.
+func TestSuspicionEndsWithTheStream(t *testing.T) {
+	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
+		f.run("a", "a1")
+		evented(t, f, p)
+		before := f.listCount()
+		f.exit("a", "a1")
+		for f.listCount() == before {
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		f.broken <- cri.ErrUnavailable
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := f.listsWithin(5 * time.Minute); n != 5 {
+			t.Errorf("%d full lists in five minutes, want the new stream trusted", n)
+		}
+	})
+}
+
 func TestBrokenStreamFallsBackToListsUntilItStandsAgain(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")

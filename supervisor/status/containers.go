@@ -190,7 +190,8 @@ func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.Conta
 		s.RestartCount = previous.RestartCount
 		s.LastTerminationState = previous.LastTerminationState
 	}
-	if b.in.Observed == nil {
+	if b.in.Observed == nil || b.in.Observed.At.IsZero() {
+		// Nobody looked. That must not end a pod that may well run.
 		return s
 	}
 	// An init container's remains may be cleared away once its work is done.

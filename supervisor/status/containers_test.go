@@ -108,9 +108,16 @@ func TestContainerStates(t *testing.T) {
 			in: Input{Pod: pod(always), Observed: observed(), Record: Record{
 				RestartCounts: map[string]int32{"web": 4}, Ready: map[string]ReadyRecord{"web": {ContainerID: "w1"}}}},
 			state: waitingState("ContainerCreating", ""), last: lostState(locatedAtDelete, ""), restarts: 5},
+		{name: "vanished while the daemon was down, after the pod was evicted",
+			in: Input{Pod: pod(always), Observed: observed(), Record: Record{Phase: v1.PodFailed,
+				RestartCounts: map[string]int32{"web": 4}, Ready: map[string]ReadyRecord{"web": {ContainerID: "w1"}}}},
+			state: waitingState("ContainerCreating", ""), restarts: 4},
 		{name: "vanished after it ended",
 			in:    Input{Pod: pod(never), Observed: observed(), Previous: was(endState(id(exited("web", 1), "w1")), "w1", 1)},
 			state: endState(id(exited("web", 1), "w1")), restarts: 1},
+		{name: "a status without a time is no look", in: Input{Pod: pod(never), Observed: &cri.PodStatus{UID: "u1"}, Record: Record{
+			RestartCounts: map[string]int32{"web": 4}, Ready: map[string]ReadyRecord{"web": {ContainerID: "w1"}}}},
+			state: waitingState("ContainerCreating", ""), restarts: 4},
 		{name: "not looked at yet is not vanished", in: Input{Pod: pod(always), Previous: was(runningState(), "w1", 1)},
 			state: waitingState("ContainerCreating", ""), restarts: 1},
 		{name: "vanished init container of a pod that started", of: "i",

@@ -30,7 +30,8 @@ type Terminal struct {
 type Input struct {
 	// Pod is the wanted pod. It must not be nil.
 	Pod *v1.Pod
-	// Observed is what the runtime shows; nil means that nothing is known yet.
+	// Observed is what the runtime shows; nil, or one without a time, means
+	// that nobody has looked yet.
 	Observed *cri.PodStatus
 	// Record is the pod's durable record, the zero one if it has none.
 	Record Record

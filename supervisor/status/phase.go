@@ -51,7 +51,7 @@ func countInit(pod *v1.Pod, st *v1.PodStatus) (pending, failed bool) {
 		s := find(st.InitContainerStatuses, c.Name)
 		end := ended(s)
 		switch {
-		case end == nil:
+		case end == nil, aboutToStart(s):
 			pending = true
 		case end.ExitCode != 0 && !restartable(pod, c, end.ExitCode):
 			failed = true
@@ -73,7 +73,7 @@ func countRegular(pod *v1.Pod, st *v1.PodStatus) counts {
 			n.running++
 		case end != nil:
 			n.stopped++
-			if restartable(pod, c, end.ExitCode) {
+			if restartable(pod, c, end.ExitCode) || aboutToStart(s) {
 				n.restartable++
 			}
 			// One that waits to be started again has not succeeded.
@@ -125,6 +125,14 @@ func ended(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 		return s.State.Terminated
 	}
 	return s.LastTerminationState.Terminated
+}
+
+// aboutToStart reports whether a new instance has been made and only has to be
+// started. The kubelet judges such a container by the end of the instance
+// before; a daemon that was killed between the two calls would then take a pod
+// that was to run again as ended for good.
+func aboutToStart(s *v1.ContainerStatus) bool {
+	return s.State.Waiting != nil && s.State.Waiting.Reason == "" && s.ContainerID != ""
 }
 
 // initialized reports whether a regular container was started in the sandbox

@@ -28,10 +28,15 @@ func TestPhase(t *testing.T) {
 		{"init failed, Never", Input{Pod: pod(never, initContainers("i")), Observed: observed(exited("i", 1))}, v1.PodFailed},
 		{"init failed, OnFailure", Input{Pod: pod(onFailure, initContainers("i")), Observed: observed(exited("i", 1))}, v1.PodPending},
 		{"init failed, Always", Input{Pod: pod(always, initContainers("i")), Observed: observed(exited("i", 1))}, v1.PodPending},
-		{"init failed and waits, Never, history", Input{
+		{"init failed and vanished, Never", Input{
+			Pod: pod(never, initContainers("i")), Observed: observed(),
+			Previous: &v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{
+				Name: "i", State: waitingState("PodInitializing", ""), LastTerminationState: endState(exited("i", 1))}}},
+		}, v1.PodFailed},
+		{"init failed, a new one is made, Never", Input{
 			Pod:      pod(never, initContainers("i")),
 			Observed: observed(id(inState("i", cri.StateCreated), "i2"), id(exited("i", 1), "i1")),
-		}, v1.PodFailed},
+		}, v1.PodPending},
 
 		// Rule 2: pending.
 		{"init missing", Input{Pod: pod(always, initContainers("i")), Observed: observed()}, v1.PodPending},
@@ -70,6 +75,17 @@ func TestPhase(t *testing.T) {
 		{"ended 0 and 1, OnFailure", Input{Pod: pod(onFailure, two), Observed: observed(exited("a", 0), exited("b", 1))}, v1.PodRunning},
 		{"ended 0, Never", Input{Pod: pod(never), Observed: observed(exited("web", 0))}, v1.PodSucceeded},
 		{"ended 0 and 1, Never", Input{Pod: pod(never, two), Observed: observed(exited("a", 0), exited("b", 1))}, v1.PodFailed},
+		{"ended 1, a new one is made, Never", Input{Pod: pod(never),
+			Observed: observed(id(inState("web", cri.StateCreated), "w2"), id(exited("web", 1), "w1"))}, v1.PodRunning},
+		{"vanished while running, Never", Input{
+			Pod: pod(never), Observed: observed(),
+			Previous: &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "web", State: runningState()}}},
+		}, v1.PodFailed},
+		{"ended 0, then vanished while waiting, OnFailure", Input{
+			Pod: pod(onFailure), Observed: observed(),
+			Previous: &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{
+				Name: "web", State: waitingState("ContainerCreating", ""), LastTerminationState: endState(exited("web", 0))}}},
+		}, v1.PodFailed},
 		{"crash loop", Input{
 			Pod: pod(always), Observed: observed(exited("web", 1)),
 			Waiting: map[string]cri.Waiting{"web": {Reason: "CrashLoopBackOff"}},

@@ -203,10 +203,10 @@ func TestStatusGoesOnAfterARestart(t *testing.T) {
 	}{
 		{"daemon restarted", pod("Always"), live, observed(live), v1.PodRunning, 3},
 		{"rebooted, dead containers kept", pod("Always"), live, observed(count(id(exited("web", 255), "w4"), 3)), v1.PodRunning, 3},
-		{"rebooted, runtime wiped", pod("Always"), live, &cri.PodStatus{}, v1.PodRunning, 4},
+		{"rebooted, runtime wiped", pod("Always"), live, &cri.PodStatus{At: now}, v1.PodRunning, 4},
 		{"finished, dead containers kept", pod("Never"), exited("web", 0), observed(exited("web", 0)), v1.PodSucceeded, 0},
-		{"finished, runtime wiped", pod("Never"), exited("web", 0), &cri.PodStatus{}, v1.PodSucceeded, 0},
-		{"failed, runtime wiped", pod("Never"), exited("web", 1), &cri.PodStatus{}, v1.PodFailed, 0},
+		{"finished, runtime wiped", pod("Never"), exited("web", 0), &cri.PodStatus{At: now}, v1.PodSucceeded, 0},
+		{"failed, runtime wiped", pod("Never"), exited("web", 1), &cri.PodStatus{At: now}, v1.PodFailed, 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
