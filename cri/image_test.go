@@ -308,6 +308,7 @@ func TestPullThatIsEndingIsNotJoined(t *testing.T) {
 		m := newImages(r, noEvents{})
 		first := m.ask("1", "web:1", v1.PullIfNotPresent)
 		first.cancel()
+		synctest.Wait() // the pull is told to end and takes its time
 		second := m.ask("2", "web:1", v1.PullIfNotPresent)
 		if got := len(r.pulls()); got != 2 {
 			t.Errorf("%d pulls, want a new one", got)
