@@ -1,0 +1,118 @@
+package pleg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// known gives the PLEG a pod and lets it settle between two lists.
+func known(f *fakeRuntime) {
+	f.run("a", "a1")
+	time.Sleep(1500 * time.Millisecond)
+	synctest.Wait()
+}
+
+func TestNewerThanWhatIsThere(t *testing.T) {
+	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
+		known(f)
+		looks := f.looksAt("a")
+		st, err := p.NewerThan(t.Context(), "a", time.Now().Add(-time.Second))
+		if err != nil || len(st.Containers) != 1 || f.looksAt("a") != looks {
+			t.Errorf("got %+v, %v, want the cached status without a look", st, err)
+		}
+	})
+}
+
+func TestNewerThanOfUnknownPodAndNewerList(t *testing.T) {
+	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
+		known(f)
+		st, err := p.NewerThan(t.Context(), "nobody", time.Now().Add(-time.Second))
+		if err != nil || !gone(st) || st.UID != "nobody" || f.looksAt("nobody") != 0 {
+			t.Errorf("got %+v, %v, want an empty status without a look", st, err)
+		}
+	})
+}
+
+func TestNewerThanEndsWithItsContext(t *testing.T) {
+	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
+		known(f)
+		f.set(func() { f.lookErr["a"] = errors.New("no"); f.listErr = errors.New("no") })
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := p.NewerThan(ctx, "a", time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error = %v, want the context's", err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.cache.waiters) != 0 {
+			t.Error("the waiter was left behind")
+		}
+	})
+}
+
+func TestNewerThanTakesAListWithoutDifference(t *testing.T) {
+	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
+		known(f)
+		f.set(func() { f.lookErr["a"] = errors.New("no") })
+		since := time.Now()
+		st, err := p.NewerThan(t.Context(), "a", since)
+		if err != nil || len(st.Containers) != 1 || time.Since(since) > time.Second {
+			t.Errorf("got %+v, %v after %v", st, err, time.Since(since))
+		}
+		time.Sleep(5 * time.Millisecond)
+		looks := f.looksAt("a")
+		time.Sleep(time.Minute)
+		if n := f.looksAt("a") - looks; n != 0 {
+			t.Errorf("%d looks after the list had answered", n)
+		}
+	})
+}
+
+// What a list showed but no look has confirmed is not known.
+func TestNewerThanWaitsForTheLookThatAListAskedFor(t *testing.T) {
+	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
+		known(f)
+		f.set(func() { f.lookErr["a"] = errors.New("no"); f.lookErr["b"] = errors.New("no") })
+		f.exit("a", "a1")
+		f.run("b", "b1")
+		for _, uid := range []types.UID{"a", "b"} {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			if st, err := p.NewerThan(ctx, uid, time.Now()); err == nil {
+				t.Errorf("NewerThan(%s) = %+v, want it to wait", uid, st)
+			}
+			cancel()
+		}
+	})
+}
+
+func TestNewerThanServesManyWaiters(t *testing.T) {
+	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
+		time.Sleep(1500 * time.Millisecond)
+		f.run("a", "a1")
+		since := time.Now()
+		done := make(chan error, 20)
+		for range cap(done) {
+			go func() {
+				st, err := p.NewerThan(t.Context(), "a", since)
+				if err == nil && len(st.Containers) != 1 {
+					err = fmt.Errorf("status %+v", st)
+				}
+				done <- err
+			}()
+		}
+		for range cap(done) {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if n := f.looksAt("a"); n != 1 {
+			t.Errorf("%d looks for %d waiters, want 1", n, cap(done))
+		}
+	})
+}
