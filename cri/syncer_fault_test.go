@@ -254,6 +254,10 @@ func TestCreatedFromAnotherDefinition(t *testing.T) {
 		b.fake.Inject("StartContainer", critest.Fault{Before: errors.New("refused")})
 		b.sync()
 		b.pod.Spec.Containers[0].Image = "registry.example/a:2"
+		b.fake.Inject("RemoveContainer", critest.Fault{Before: errors.New("busy")})
+		if r := b.sync(); r.Err == nil || b.fake.Calls("CreateContainer") != 1 {
+			t.Errorf("got %+v, and another one beside that which could not be removed", r)
+		}
 		b.settle()
 		b.runs("a")
 		if a, _ := b.fake.Newest("a"); a.Config.Metadata.Attempt != 0 || len(b.fake.Containers()) != 1 {
