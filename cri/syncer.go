@@ -61,6 +61,7 @@ type Syncer struct {
 	config   config
 	logLinks string
 	made     made
+	holds    holds
 }
 
 // NewSyncer makes a Syncer.
@@ -95,7 +96,7 @@ func hostMemory() int64 {
 	if err := unix.Sysinfo(&info); err != nil {
 		return 0
 	}
-	return int64(info.Totalram) * int64(info.Unit) //nolint:unconvert // the field's width differs by architecture
+	return int64(info.Totalram) * int64(info.Unit)
 }
 
 type noEvents struct{}
@@ -110,6 +111,7 @@ func (s *Syncer) Forget(uid types.UID) {
 	s.backoff.Forget(uid)
 	s.images.forgetPod(uid)
 	s.made.forget(uid)
+	s.holds.forget(uid)
 }
 
 // SyncRequest is one look at a pod.

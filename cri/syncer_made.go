@@ -44,10 +44,10 @@ func (m *made) forget(uid types.UID) {
 }
 
 // shown reports whether a status shows all that was made.
-func (m *made) shown(status *PodStatus) bool {
+func (m *made) shown(uid types.UID, status *PodStatus) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, id := range m.pods[status.UID] {
+	for _, id := range m.pods[uid] {
 		if !shows(status, id) {
 			return false
 		}
@@ -56,12 +56,12 @@ func (m *made) shown(status *PodStatus) bool {
 }
 
 // settle takes a fresh status for the truth: what it does not show is gone.
-func (m *made) settle(status *PodStatus) {
+func (m *made) settle(uid types.UID, status *PodStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, id := range m.pods[status.UID] {
+	for name, id := range m.pods[uid] {
 		if !shows(status, id) {
-			delete(m.pods[status.UID], name)
+			delete(m.pods[uid], name)
 		}
 	}
 }

@@ -18,11 +18,14 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 		if ctx.Err() == nil {
 			message := fmt.Sprintf("Failed to create pod sandbox: %s", detail(err))
 			t.events.Event(t.Pod, v1.EventTypeWarning, "FailedCreatePodSandBox", message)
-			t.wait("", &waitError{Waiting: Waiting{reasonSandbox, message}})
+			why := Waiting{reasonSandbox, message}
+			t.wait("", &waitError{Waiting: why})
+			t.holds.failed(t.Pod, "", why)
 		}
 		return fmt.Errorf("cannot create pod sandbox: %w", err)
 	}
 	t.actions.SandboxID = id
+	t.holds.succeeded(t.Pod.UID, "")
 	t.made.add(t.Pod.UID, "", id)
 	if t.Pod.Spec.HostNetwork {
 		t.podIPs = nil

@@ -37,6 +37,7 @@ func (t *transaction) startContainers(ctx context.Context) error {
 			break
 		}
 		if err == nil {
+			t.holds.succeeded(t.Pod.UID, c.Name)
 			continue
 		}
 		var w *waitError
@@ -53,8 +54,11 @@ func (t *transaction) startContainers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// heldBack is the crash-loop back-off of a container, nil if it may start.
+// heldBack is the back-off of a container, nil if it may start.
 func (t *transaction) heldBack(c *v1.Container) *waitError {
+	if held := t.holds.left(t.Pod, c.Name); held != nil {
+		return held
+	}
 	left, delay := t.backoff.wait(t.Pod, c, newestExited(t.Status, c.Name))
 	if left <= 0 {
 		return nil
@@ -240,5 +244,7 @@ func (t *transaction) failed(ctx context.Context, verb string, c *v1.Container, 
 		return err
 	}
 	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Cannot %s container %s: %s", verb, c.Name, detail(err)))
-	return &waitError{Waiting: Waiting{reason, detail(err)}, cause: err}
+	why := Waiting{reason, detail(err)}
+	t.holds.failed(t.Pod, c.Name, why)
+	return &waitError{Waiting: why, cause: err}
 }

@@ -47,6 +47,14 @@ func (t *transaction) run(ctx context.Context) error {
 	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, Failed: t.Failed})
 	t.podIPs = t.Status.IPs
 
+	// A sandbox that keeps failing is left alone for a while, with what is left
+	// of the last attempt.
+	if t.actions.CreateSandbox && !observedPod(t.Status).Running() {
+		if held := t.holds.left(t.Pod, ""); held != nil {
+			t.wait("", held)
+			return nil
+		}
+	}
 	// 2. and 3. End the pod or the containers that are not to go on.
 	if err := t.kill(ctx); err != nil {
 		return err
@@ -70,14 +78,14 @@ func (t *transaction) run(ctx context.Context) error {
 // either it was removed by somebody else, or the status is older than it
 // should be, and acting on it would make things twice.
 func (t *transaction) trustStatus(ctx context.Context) error {
-	if t.Status != nil && t.made.shown(t.Status) {
+	if t.Status != nil && t.made.shown(t.Pod.UID, t.Status) {
 		return nil
 	}
 	status, err := t.runtime.PodStatus(ctx, t.Pod.UID)
 	if err != nil {
 		return fmt.Errorf("cannot observe pod: %w", err)
 	}
-	t.made.settle(status)
+	t.made.settle(t.Pod.UID, status)
 	t.Status = status
 	return nil
 }

@@ -1,0 +1,83 @@
+package cri
+
+import (
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The pace of attempts that fail before there is an instance which the
+// crash-loop back-off could count: a network that is not set up, a mount that
+// is refused. The kubelet tries again whenever it looks at the pod, and a
+// failed attempt is itself a reason to look: it may try twice a second for
+// hours. Here the first repetition comes when the pod is looked at, as a lost
+// answer needs it; each later one waits, up to the kubelet's 10 s.
+const (
+	holdInitial = time.Second
+	holdMax     = 10 * time.Second
+)
+
+// holds spaces out the attempts to make sandboxes and containers that keep
+// failing. A changed manifest begins anew. The zero value is ready for use.
+type holds struct {
+	mu   sync.Mutex
+	pods map[types.UID]map[string]*hold // by container name; "" is the sandbox
+}
+
+type hold struct {
+	manifest string
+	waiting  Waiting
+	delay    time.Duration
+	until    time.Time
+}
+
+// left is why and how long an attempt must still wait, nil if it need not.
+func (h *holds) left(pod *v1.Pod, name string) *waitError {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.pods[pod.UID][name]
+	if e == nil || e.manifest != pod.Annotations[annotationConfigHash] {
+		return nil
+	}
+	rest := time.Until(e.until)
+	if rest <= 0 {
+		return nil
+	}
+	return &waitError{Waiting: e.waiting, retryAfter: rest}
+}
+
+// failed counts a failed attempt.
+func (h *holds) failed(pod *v1.Pod, name string, why Waiting) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pods == nil {
+		h.pods = map[types.UID]map[string]*hold{}
+	}
+	if h.pods[pod.UID] == nil {
+		h.pods[pod.UID] = map[string]*hold{}
+	}
+	e := h.pods[pod.UID][name]
+	manifest := pod.Annotations[annotationConfigHash]
+	if e == nil || e.manifest != manifest {
+		h.pods[pod.UID][name] = &hold{manifest: manifest, waiting: why}
+		return
+	}
+	e.waiting = why
+	e.delay = min(max(2*e.delay, holdInitial), holdMax)
+	e.until = time.Now().Add(e.delay)
+}
+
+// succeeded begins anew.
+func (h *holds) succeeded(uid types.UID, name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.pods[uid], name)
+}
+
+func (h *holds) forget(uid types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.pods, uid)
+}

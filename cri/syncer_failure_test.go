@@ -1,0 +1,100 @@
+package cri_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/critest"
+)
+
+func TestSyncTellsWhatFailed(t *testing.T) {
+	always := v1.RestartPolicyAlways
+	for name, tc := range map[string]struct {
+		method string
+		fault  critest.Fault
+		setup  func(b *bed)
+		key    string
+		reason string
+		text   string
+		event  string
+	}{
+		"sandbox": {
+			method: "RunPodSandbox", fault: critest.Fault{Before: errors.New("no CNI")},
+			reason: "CreatePodSandboxError", text: "no CNI", event: "FailedCreatePodSandBox: Failed to create pod sandbox",
+		},
+		"create": {
+			method: "CreateContainer", fault: critest.Fault{Before: errors.New("no space")},
+			key: "a", reason: "CreateContainerError", text: "no space", event: "Failed: Cannot create container a",
+		},
+		"start": {
+			setup: func(b *bed) { b.fake.Behave("a", critest.Behaviour{StartError: "no such command"}) },
+			key:   "a", reason: "RunContainerError", text: "no such command", event: "Failed: Cannot start container a",
+		},
+		"pull": {
+			setup: func(b *bed) { b.fake.SetImages("registry.example/b:1"); b.fake.SetPullable() },
+			key:   "a", reason: "ErrImagePull", text: "not found", event: `Failed: Failed to pull image "registry.example/a:1"`,
+		},
+		"inspect": {
+			method: "ImageStatus", fault: critest.Fault{Image: "registry.example/a:1", Before: errors.New("broken store")},
+			key: "a", reason: "ImageInspectError", text: "broken store", event: "InspectFailed",
+		},
+		"never pull": {
+			setup: func(b *bed) {
+				b.fake.SetImages("registry.example/b:1")
+				b.pod.Spec.Containers[0].ImagePullPolicy = v1.PullNever
+			},
+			key: "a", reason: "ErrImageNeverPull", text: "not present", event: "ErrImageNeverPull",
+		},
+		"image name": {
+			setup: func(b *bed) { b.pod.Spec.Containers[0].Image = "registry.example/A:1" },
+			key:   "a", reason: "InvalidImageName", text: "not a valid reference", event: "InspectFailed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBed(t, pod(always, []string{"a", "b"}), func(t *testing.T, b *bed) {
+				if tc.setup != nil {
+					tc.setup(b)
+				}
+				if tc.method != "" {
+					b.fake.Inject(tc.method, tc.fault)
+				}
+				r := b.sync()
+				w := r.Waiting[tc.key]
+				if r.Err == nil || w.Reason != tc.reason || !strings.Contains(w.Message, tc.text) || len(r.Waiting) != 1 {
+					t.Errorf("got %+v", r)
+				}
+				if strings.Contains(w.Message, "rpc error") {
+					t.Errorf("message %q speaks of gRPC", w.Message)
+				}
+				if !b.events.has(tc.event) {
+					t.Errorf("no event %q in %q", tc.event, b.events.list)
+				}
+				if tc.key != "" {
+					b.runs("b") // the others start all the same
+				}
+			})
+		})
+	}
+}
+
+func TestSyncInputsFail(t *testing.T) {
+	inBed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *bed) {
+		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID},
+			Inputs: func(_ context.Context, c *v1.Container, _ []string) (cri.Inputs, error) {
+				if c.Name == "a" {
+					return cri.Inputs{}, errors.New("the pod has no volume \"x\"")
+				}
+				return cri.Inputs{}, nil
+			}})
+		if w := r.Waiting["a"]; w.Reason != "CreateContainerConfigError" || w.Message != "the pod has no volume \"x\"" || r.Err == nil {
+			t.Errorf("got %+v", r)
+		}
+		b.runs("b")
+	})
+}
+
