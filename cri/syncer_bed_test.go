@@ -171,4 +171,3 @@ func (b *bed) fresh(names ...string) {
 		}
 	}
 }
-

@@ -97,4 +97,3 @@ func TestSyncInputsFail(t *testing.T) {
 		b.runs("b")
 	})
 }
-
