@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/status"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -206,7 +208,8 @@ func (s *podScripts) shownFault(uid types.UID) string {
 	return text
 }
 
-// logOnce logs an error when it is another than the last one of the pod.
+// logOnce logs an error when it is another than the last one of the pod, IDs
+// of failed sandboxes aside. What an event told already is for debugging only.
 func (s *podScripts) logOnce(ctx context.Context, j job, r *podRun, err error) {
 	if err == nil {
 		if r.logged != "" && j.state == stateSyncing {
@@ -214,11 +217,16 @@ func (s *podScripts) logOnce(ctx context.Context, j job, r *podRun, err error) {
 		}
 		return
 	}
-	if ctx.Err() != nil || errors.Is(err, errNetworkNotReady) || err.Error() == r.logged {
+	kind := event.WithoutIDs(err.Error())
+	if ctx.Err() != nil || errors.Is(err, errNetworkNotReady) || kind == r.logged {
 		return
 	}
-	r.logged = err.Error()
-	s.cfg.Log.Warn("pod is not as wanted", "pod", podName(j), "uid", podUID(j), "state", j.state, "error", err)
+	r.logged = kind
+	level := slog.LevelWarn
+	if len(r.waiting) > 0 {
+		level = slog.LevelDebug
+	}
+	s.cfg.Log.Log(ctx, level, "pod is not as wanted", "pod", podName(j), "uid", podUID(j), "state", j.state, "error", err)
 }
 
 func podUID(j job) types.UID {

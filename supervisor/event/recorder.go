@@ -38,7 +38,8 @@ type Config struct {
 }
 
 // key is what makes two events the same one. The kubelet's recorder compares
-// more fields, but they all follow from these.
+// more fields, but they all follow from these. The message is without the IDs
+// in it: a runtime names another sandbox in each failure of the same kind.
 type key struct {
 	uid                        types.UID
 	eventType, reason, message string
@@ -89,17 +90,17 @@ func New(cfg Config) *Recorder {
 func (r *Recorder) Event(pod *v1.Pod, eventType, reason, message string) {
 	now := time.Now()
 	message = cut(message)
-	k := key{eventType: eventType, reason: reason, message: message}
+	k := key{eventType: eventType, reason: reason, message: WithoutIDs(message)}
 	if pod != nil {
 		k.uid = pod.UID
 	}
-	if r.record(k, pod, now) {
-		r.print(pod, k)
+	if r.record(k, pod, message, now) {
+		r.print(pod, k, message)
 	}
 }
 
 // record counts the event and reports whether it is the first of a burst.
-func (r *Recorder) record(k key, pod *v1.Pod, now time.Time) bool {
+func (r *Recorder) record(k key, pod *v1.Pod, message string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.wake()
@@ -108,11 +109,12 @@ func (r *Recorder) record(k key, pod *v1.Pod, now time.Time) bool {
 		first := now.Sub(e.last) > burstGap
 		e.last = now
 		e.event.Count++
+		e.event.Message = message
 		e.event.LastTimestamp = metav1.NewTime(now).Rfc3339Copy()
 		r.order.MoveToFront(el)
 		return first
 	}
-	e := &entry{key: k, event: r.newEvent(k, pod, now), last: now}
+	e := &entry{key: k, event: r.newEvent(k, pod, message, now), last: now}
 	r.entries[k] = r.order.PushFront(e)
 	if r.order.Len() > r.limit {
 		oldest := r.order.Remove(r.order.Back()).(*entry)
@@ -121,7 +123,7 @@ func (r *Recorder) record(k key, pod *v1.Pod, now time.Time) bool {
 	return true
 }
 
-func (r *Recorder) newEvent(k key, pod *v1.Pod, now time.Time) v1.Event {
+func (r *Recorder) newEvent(k key, pod *v1.Pod, message string, now time.Time) v1.Event {
 	object := v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.node, UID: types.UID(r.node)}
 	namespace := metav1.NamespaceDefault
 	if pod != nil {
@@ -144,7 +146,7 @@ func (r *Recorder) newEvent(k key, pod *v1.Pod, now time.Time) v1.Event {
 		InvolvedObject:      object,
 		Type:                k.eventType,
 		Reason:              k.reason,
-		Message:             k.message,
+		Message:             message,
 		Source:              v1.EventSource{Component: component, Host: r.node},
 		FirstTimestamp:      at,
 		LastTimestamp:       at,
@@ -154,7 +156,7 @@ func (r *Recorder) newEvent(k key, pod *v1.Pod, now time.Time) v1.Event {
 	}
 }
 
-func (r *Recorder) print(pod *v1.Pod, k key) {
+func (r *Recorder) print(pod *v1.Pod, k key, message string) {
 	level := slog.LevelInfo
 	if k.eventType == v1.EventTypeWarning {
 		level = slog.LevelWarn
@@ -163,7 +165,7 @@ func (r *Recorder) print(pod *v1.Pod, k key) {
 	if pod != nil {
 		attrs = append(attrs, "pod", pod.Namespace+"/"+pod.Name)
 	}
-	r.log.Log(context.Background(), level, k.message, attrs...)
+	r.log.Log(context.Background(), level, message, attrs...)
 }
 
 // List is a copy of the events kept, in the order of their last occurrence.
