@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,8 @@ type bed struct {
 	fake    *critest.Fake
 	dir     string
 	generic bool
+	// sources changes what the next daemon is made of; may be nil.
+	sources func(*Sources)
 	daemon  *daemon
 }
 
@@ -42,7 +45,19 @@ type daemon struct {
 	events   *event.Recorder
 	pleg     *pleg.PLEG
 	log      *strings.Builder
-	stop     func()
+	// ran counts the scripts that were run.
+	ran  atomic.Int64
+	stop func()
+}
+
+type countingScripts struct {
+	scripts
+	ran *atomic.Int64
+}
+
+func (c countingScripts) do(ctx context.Context, j job, r *podRun) outcome {
+	c.ran.Add(1)
+	return c.scripts.do(ctx, j, r)
 }
 
 // inBed runs a test in a bubble, once with the runtime's event stream and once
@@ -51,6 +66,7 @@ func inBed(t *testing.T, f func(t *testing.T, b *bed)) {
 	t.Helper()
 	for _, kind := range []string{"evented", "generic"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := newBed(t, kind == "generic")
 				defer b.kill()
@@ -95,8 +111,12 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		Runtime: client, Images: client, Events: d.events, Log: log, Instance: critest.Instance,
 		LogRoot: b.path("logs"), LogLinks: b.path("links"),
 	})
+	src := Sources{Pods: d.config}
+	if b.sources != nil {
+		b.sources(&src)
+	}
 	d.Supervisor, err = New(Config{
-		Sources: Sources{Pods: d.config},
+		Sources: src,
 		Runtime: Runtime{Observer: d.pleg, Syncer: syncer, Backoff: syncer.Backoff(), Health: client},
 		Store:   Store{Statuses: d.statuses, Records: records},
 		Paths:   Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
@@ -106,6 +126,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	d.workers.scripts = countingScripts{d.workers.scripts, &d.ran}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = d.pleg.Run(ctx) })

@@ -33,8 +33,8 @@ type Config struct {
 // Sources is where the wanted pods come from, and who hears of their fate.
 type Sources struct {
 	Pods PodConfig
-	// Ready is called once each time a pod becomes ready; may be nil. It must
-	// not call back.
+	// Ready is called each time a pod becomes ready, and once for a pod that
+	// is ready when the daemon starts; may be nil. It must not call back.
 	Ready func(uid types.UID)
 	// Probes are the results of probes; nil while nothing probes.
 	Probes Probes

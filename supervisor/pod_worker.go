@@ -63,6 +63,7 @@ const (
 	killRemoved killReason = "Removed"
 	killOrphan  killReason = "Orphaned"
 	killRerun   killReason = "Rerun"
+	killDeleted killReason = "Deleted"
 )
 
 // rerunOrder asks for another run.
@@ -123,6 +124,8 @@ type job struct {
 	found  *cri.Pod
 	kill   *killOrder
 	grace  int64
+	// notBefore is that of a queued run.
+	notBefore time.Time
 }
 
 // outcome is what a script found out.
@@ -207,7 +210,7 @@ func (p *podWorkers) take(ctx context.Context, w *worker) (job, context.Context,
 	}
 	j := job{
 		state: w.state, run: w.run, wanted: w.wanted, rerun: w.rerun != nil,
-		pod: pod, found: w.found, kill: w.kill,
+		pod: pod, found: w.found, kill: w.kill, notBefore: w.notBefore,
 	}
 	if w.grace != nil {
 		j.grace = *w.grace

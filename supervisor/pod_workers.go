@@ -74,6 +74,7 @@ func (p *podWorkers) update(pod *v1.Pod) {
 		w.pod, w.wanted = pod, true
 		p.move(w, onUpdate)
 		p.touch(w)
+		p.endIfDeleted(w)
 		return
 	}
 	before, readded := w.pod, !w.wanted
@@ -96,6 +97,17 @@ func (p *podWorkers) update(pod *v1.Pod) {
 		w.cancel()
 	}
 	p.touch(w)
+	p.endIfDeleted(w)
+}
+
+// endIfDeleted ends a pod that an API server is deleting. It stays wanted
+// until its source removes it.
+func (p *podWorkers) endIfDeleted(w *worker) {
+	if w.pod.DeletionTimestamp == nil {
+		return
+	}
+	w.rerun = nil
+	p.end(w, onKill, killOrder{reason: killDeleted, message: "it was deleted", grace: w.pod.DeletionGracePeriodSeconds})
 }
 
 // remove ends a pod that its source no longer holds.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
@@ -205,6 +206,30 @@ func TestInPlaceUpdateCancelsTheSyncInFlight(t *testing.T) {
 		if j := b.in("u1").job; j.pod != image || j.run != 0 {
 			t.Error("the newest revision is not the one in flight")
 		}
+	})
+}
+
+func TestDeletedByTheAPIServer(t *testing.T) {
+	bubble(t, func(t *testing.T, b *workersBed) {
+		b.into("u1", stateSyncing)
+		deleted := testPod("web", "u1", "r1")
+		now, grace := metav1.Now(), int64(7)
+		deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = &now, &grace
+		b.p.update(deleted)
+		b.want("u1", stateTerminating)
+		if j := b.in("u1").job; j.grace != 7 || j.kill.reason != killDeleted {
+			t.Errorf("grace %d, %+v", j.grace, j.kill)
+		}
+		hurried := deleted.DeepCopy()
+		*hurried.DeletionGracePeriodSeconds = 2
+		b.p.update(hurried)
+		if j := b.in("u1").job; j.grace != 2 {
+			t.Errorf("grace %d after a shorter one", j.grace)
+		}
+		for range 3 {
+			b.release("u1", outcome{})
+		}
+		b.want("u1", stateFinished)
 	})
 }
 

@@ -42,9 +42,9 @@ type memory struct {
 	waiting map[string]cri.Waiting
 	// purge: the containers of the run before are still to be removed.
 	purge bool
-	// acts and failures count Syncs in a row that acted or failed.
-	acts, failures int
-	ready          bool
+	// acts counts Syncs in a row that acted.
+	acts  int
+	ready bool
 	// logged is the last error that was logged.
 	logged     string
 	killLogged *killOrder
@@ -122,9 +122,11 @@ func (s *podScripts) announce(j job, r *podRun) {
 	if s.cfg.Runtime.Observer.Observed().At.IsZero() {
 		return
 	}
-	s.publish(j, r, &cri.PodStatus{UID: j.pod.UID}, shown{waitingFor: &status.Cause{
-		Reason: reasonPredecessor, Message: "the pod that had this name before is still ending",
-	}})
+	cause := &status.Cause{Reason: reasonPredecessor, Message: "the pod that had this name before is still ending"}
+	if j.notBefore.After(time.Now()) {
+		cause = &status.Cause{Reason: reasonNotBefore, Message: "it runs again at " + j.notBefore.Format(time.RFC3339)}
+	}
+	s.publish(j, r, &cri.PodStatus{UID: j.pod.UID}, shown{waitingFor: cause})
 }
 
 // acted notes that the runtime was asked to change something, and asks for a

@@ -18,9 +18,11 @@ const (
 	reasonNetworkNotReady = "NetworkNotReady"
 	reasonFailedMount     = "FailedMount"
 	// reasonNameTaken: another client's pod has the name, and a person has to
-	// decide; reasonPredecessor: an earlier revision is still ending.
+	// decide; reasonPredecessor: an earlier revision is still ending;
+	// reasonNotBefore: a rerun's time has not come.
 	reasonNameTaken   = "NameTaken"
 	reasonPredecessor = "WaitingForPredecessor"
+	reasonNotBefore   = "WaitingToRunAgain"
 )
 
 // errNetworkNotReady is not logged per pod: the runtime's state is, once.
@@ -90,10 +92,8 @@ func (s *podScripts) afterSync(result cri.SyncResult, r *podRun) outcome {
 	out := outcome{err: result.Err, after: result.RetryAfter}
 	if result.Err != nil {
 		r.acts = 0
-		r.failures++
 		return out
 	}
-	r.failures = 0
 	if !result.Acted {
 		r.acts = 0
 		return out

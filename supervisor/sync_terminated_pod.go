@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/podstead/podstead/cri"
@@ -86,5 +87,9 @@ func (s *podScripts) purge(ctx context.Context, observed *cri.PodStatus, r *podR
 	if err := s.remove(ctx, dead, r); err != nil {
 		return nil, err
 	}
-	return s.observe(ctx, observed.UID, r)
+	after, err := s.observe(ctx, observed.UID, r)
+	if err == nil && len(after.Containers) > 0 {
+		err = errors.New("containers of the run before are still there after they were removed")
+	}
+	return after, err
 }

@@ -1,0 +1,114 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/manifest"
+)
+
+// waitStarted runs WaitStarted to its end and returns a line a pod.
+func waitStarted(d *daemon, limit time.Duration) ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	var lines []string
+	err := d.WaitStarted(ctx, func(pod *v1.Pod, err error) {
+		line := pod.Name + " ok"
+		if err != nil {
+			line = pod.Name + " " + err.Error()
+		}
+		lines = append(lines, line)
+	})
+	slices.Sort(lines)
+	return lines, err
+}
+
+func TestWaitStarted(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.fake.Latency("*", 50*time.Millisecond)
+		b.fake.Behave("job/app", critest.Behaviour{RunFor: 10 * time.Second})
+		d := b.start(manifest.SourceFile, manifest.SourceHTTP)
+		job := testPod("job", "uj", "r1")
+		job.Spec.RestartPolicy = v1.RestartPolicyNever
+		d.config.deliver(manifest.SourceFile, testPod("web", "u1", "r1"), job)
+		go func() {
+			time.Sleep(20 * time.Second)
+			d.config.restore(manifest.SourceHTTP, testPod("late", "u2", "r1"))
+		}()
+		at := time.Now()
+		lines, err := waitStarted(d, time.Minute)
+		if want := "job ok\nlate ok\nweb ok"; err != nil || strings.Join(lines, "\n") != want {
+			t.Errorf("%v\n%s", err, strings.Join(lines, "\n"))
+		}
+		if took := time.Since(at); took < 20*time.Second || took > 25*time.Second {
+			t.Errorf("took %s, the last source spoke after 20s", took)
+		}
+	})
+}
+
+func TestWaitStartedTellsWhatDidNotStart(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.fake.SetImages("img:1")
+		b.fake.SetPullable()
+		b.fake.Behave("crash/app", critest.Behaviour{ExitAtOnce: true, ExitCode: 3})
+		b.fake.Behave("failed/app", critest.Behaviour{ExitAtOnce: true, ExitCode: 4})
+		b.fake.Put(critest.Pod{UID: "theirs", Name: "taken", Namespace: "default", Containers: []string{"x"}})
+		d := b.start()
+		failed := testPod("failed", "uf", "r1")
+		failed.Spec.RestartPolicy = v1.RestartPolicyNever
+		image := testPod("image", "ui", "r1")
+		image.Spec.Containers[0].Image = "nowhere:1"
+		d.config.deliver(file, testPod("web", "u1", "r1"), testPod("crash", "uc", "r1"), testPod("taken", "ut", "r1"), failed, image)
+		lines, err := waitStarted(d, 5*time.Minute)
+		if !errors.Is(err, ErrNotStarted) || len(lines) != 5 {
+			t.Fatalf("%v\n%s", err, strings.Join(lines, "\n"))
+		}
+		for i, want := range []string{"CrashLoopBackOff", "code 4", "ImagePullBackOff", "crictl stopp", "web ok"} {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("%q does not tell of %s", lines[i], want)
+			}
+		}
+	})
+}
+
+func TestWaitStartedGivesUpWithItsContext(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.fake.Inject("RunPodSandbox", critest.Fault{Times: -1, Before: critest.Err(codes.Unknown, "no")})
+		d := b.start()
+		d.config.deliver(file, testPod("web", "u1", "r1"))
+		lines, err := waitStarted(d, 30*time.Second)
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNotStarted) || !strings.Contains(err.Error(), "default/web") || len(lines) != 0 {
+			t.Errorf("%v %v", lines, err)
+		}
+	})
+}
+
+func TestSyncLoopHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, true)
+		d := b.start()
+		synctest.Wait()
+		b.after(time.Hour)
+		if err := d.SyncLoopHealthy(); err != nil {
+			t.Errorf("idle loop: %v", err)
+		}
+		d.loop.set(true, time.Now())
+		b.after(loopTimeout + time.Second)
+		if d.SyncLoopHealthy() == nil {
+			t.Error("a loop that is busy for minutes counts as healthy")
+		}
+		b.kill()
+		if d.SyncLoopHealthy() == nil {
+			t.Error("a loop that has ended counts as healthy")
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package supervisor
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// TestIdleMeansNoWork: with nothing to do the loop sleeps, but for the resyncs
+// a minute and more apart, and nothing is written anywhere.
+func TestIdleMeansNoWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, false)
+		defer b.kill()
+		d := b.start()
+		var pods []*v1.Pod
+		for i := range 20 {
+			pods = append(pods, testPod(fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i)), "r1"))
+		}
+		d.config.deliver(file, pods...)
+		b.after(5 * time.Minute)
+		changed, cancel := d.statuses.Subscribe()
+		defer cancel()
+		writes := len(b.fake.Writes())
+		syncs := d.ran.Load()
+		b.after(10 * time.Minute)
+		b.noWrites(writes)
+		select {
+		case <-changed:
+			t.Error("a status changed")
+		default:
+		}
+		// 10 minutes at 60 to 90 s are 6 to 10 syncs a pod.
+		if n := d.ran.Load() - syncs; n < 20*6 || n > 20*11 {
+			t.Errorf("%d syncs of 20 pods in 10 idle minutes", n)
+		}
+	})
+}
+
+// BenchmarkSteadySync is one resync of one of a thousand pods at rest, over
+// the real cache and syncer: what each costs every 75 s on average.
+func BenchmarkSteadySync(b *testing.B) {
+	bed := newBed(b, true)
+	defer bed.kill()
+	d := bed.start()
+	pods := make([]*v1.Pod, 1000)
+	for i := range pods {
+		pods[i] = testPod(fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i)), "r1")
+	}
+	d.config.deliver(file, pods...)
+	bed.allRun(b, pods)
+	runs := make([]*podRun, len(pods))
+	for i := range runs {
+		runs[i] = &podRun{number: -1}
+	}
+	one := func(i int) {
+		out := d.scripts.do(b.Context(), job{state: stateSyncing, wanted: true, pod: pods[i]}, runs[i])
+		if out.err != nil {
+			b.Fatal(out.err)
+		}
+	}
+	for i := range pods {
+		one(i)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		one(i % len(pods))
+		i++
+	}
+}
+
+// BenchmarkHousekeeping is one round over a thousand pods that are all wanted.
+func BenchmarkHousekeeping(b *testing.B) {
+	s := &Supervisor{wanted: newPodSet(), workers: newPodWorkers(nil)}
+	observed := &cri.Observed{At: time.Now()}
+	for i := range 1000 {
+		uid := types.UID(fmt.Sprint("u", i))
+		s.workers.byUID[uid] = &worker{uid: uid, state: stateSyncing}
+		observed.Own = append(observed.Own, &cri.Pod{UID: uid, Source: "file", Sandboxes: []cri.Sandbox{{Ready: true}}})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, found := range observed.Own {
+			if s.unattended(found) {
+				b.Fatal("unattended")
+			}
+		}
+	}
+}
+
+// allRun waits, in real time, until all pods run and are published as running.
+func (b *bed) allRun(t testing.TB, pods []*v1.Pod) {
+	changed, cancel := b.daemon.statuses.Subscribe()
+	defer cancel()
+	limit := time.After(2 * time.Minute)
+	for {
+		running := 0
+		for _, pod := range pods {
+			if b.daemon.status(pod.UID).Phase == v1.PodRunning {
+				running++
+			}
+		}
+		if running == len(pods) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			t.Fatalf("%d of %d pods run", running, len(pods))
+		}
+	}
+}
