@@ -53,8 +53,8 @@ type imageFailure struct {
 	err   error
 }
 
-func newImages(service ImageRuntime, events Recorder) *images {
-	return &images{service: service, events: events, pulls: newPuller(service), failures: map[types.UID]map[string]imageFailure{}}
+func newImages(service ImageRuntime, events Recorder, slots int) *images {
+	return &images{service: service, events: events, pulls: newPuller(service, slots), failures: map[types.UID]map[string]imageFailure{}}
 }
 
 // ensure returns the runtime's reference of a container's image, which it

@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// pullSlots is how many pulls start at once.
-	pullSlots = 5
+	// DefaultParallelPulls is how many pulls start at once. The kubelet pulls
+	// one at a time.
+	DefaultParallelPulls = 5
 	// pullTurn is how long a pull keeps others waiting: a big image on a slow
 	// line must not hold up the next one for as long as it takes.
 	pullTurn = 30 * time.Second
@@ -17,7 +18,7 @@ const (
 // gate lets a few pulls begin at a time, first come first served.
 type gate struct{ slots chan struct{} }
 
-func newGate() gate { return gate{slots: make(chan struct{}, pullSlots)} }
+func newGate(slots int) gate { return gate{slots: make(chan struct{}, slots)} }
 
 // enter waits for a slot. leave gives it back, if the turn has not done so.
 func (g gate) enter(ctx context.Context) (leave func(), err error) {

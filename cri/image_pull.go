@@ -29,8 +29,8 @@ type flight struct {
 	err     error
 }
 
-func newPuller(service ImageRuntime) *puller {
-	return &puller{service: service, gate: newGate(), flights: map[string]*flight{}}
+func newPuller(service ImageRuntime, slots int) *puller {
+	return &puller{service: service, gate: newGate(slots), flights: map[string]*flight{}}
 }
 
 // pull pulls an image. With atOnce it takes no slot and waits for none.

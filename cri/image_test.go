@@ -168,7 +168,7 @@ func TestImagePolicies(t *testing.T) {
 				if tc.image == "" {
 					tc.image = "web:1"
 				}
-				w := newImages(r, events).ask("u", tc.image, tc.policy)
+				w := newImages(r, events, DefaultParallelPulls).ask("u", tc.image, tc.policy)
 				if !w.done || w.ref != tc.ref || w.waiting().Reason != tc.reason {
 					t.Errorf("got %q, %v, want %q and %q", w.ref, w.err, tc.ref, tc.reason)
 				}
@@ -186,7 +186,7 @@ func TestImagePolicies(t *testing.T) {
 func TestImageBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImages(r, noEvents{})
+		m := newImages(r, noEvents{}, DefaultParallelPulls)
 		for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
 			delay := time.Duration(seconds) * time.Second
 			r.answer("web:1", errors.New("no route"))
@@ -227,7 +227,7 @@ func TestImageBackoff(t *testing.T) {
 func TestImageBackoffBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImages(r, noEvents{})
+		m := newImages(r, noEvents{}, DefaultParallelPulls)
 		for range 2 {
 			r.answer("web:1", errors.New("no route"))
 			m.ask("u", "web:1", v1.PullIfNotPresent)
@@ -250,7 +250,7 @@ func TestImageBackoffBeginsAgain(t *testing.T) {
 func TestEqualPullsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImages(r, noEvents{})
+		m := newImages(r, noEvents{}, DefaultParallelPulls)
 		first := m.ask("1", "web", v1.PullIfNotPresent)
 		second := m.ask("2", "web:latest", v1.PullIfNotPresent)
 		third := m.ask("3", "web", v1.PullAlways)
@@ -279,7 +279,7 @@ func TestEqualPullsAreShared(t *testing.T) {
 func TestPullEndsWithItsLastWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
-		m := newImages(r, events)
+		m := newImages(r, events, DefaultParallelPulls)
 		first := m.ask("1", "web:1", v1.PullIfNotPresent)
 		second := m.ask("2", "web:1", v1.PullIfNotPresent)
 		first.cancel()
@@ -305,7 +305,7 @@ func TestPullThatIsEndingIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
 		r.slow = time.Minute
-		m := newImages(r, noEvents{})
+		m := newImages(r, noEvents{}, DefaultParallelPulls)
 		first := m.ask("1", "web:1", v1.PullIfNotPresent)
 		first.cancel()
 		synctest.Wait() // the pull is told to end and takes its time
@@ -325,7 +325,7 @@ func TestPullThatIsEndingIsNotJoined(t *testing.T) {
 func TestSharedFailureHoldsEachPodBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImages(r, noEvents{})
+		m := newImages(r, noEvents{}, DefaultParallelPulls)
 		first, second := m.ask("1", "web:1", v1.PullIfNotPresent), m.ask("2", "web:1", v1.PullIfNotPresent)
 		r.answer("web:1", errors.New("no route"))
 		synctest.Wait()
@@ -343,7 +343,7 @@ func TestSharedFailureHoldsEachPodBack(t *testing.T) {
 func TestAtMostFivePullsStartAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry("there:1")
-		m := newImages(r, noEvents{})
+		m := newImages(r, noEvents{}, DefaultParallelPulls)
 		var all []*waiter
 		for i := range 12 {
 			all = append(all, m.ask("u", fmt.Sprintf("web:%d", i), v1.PullIfNotPresent))

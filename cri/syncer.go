@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -42,6 +43,9 @@ type SyncerConfig struct {
 	// Instance is the value of LabelInstance on what is made. It must be the
 	// one by which the Runtime knows its own.
 	Instance string
+	// ParallelPulls is how many image pulls start at once; 0 stands for
+	// DefaultParallelPulls.
+	ParallelPulls int
 	// LogRoot holds the pods' log folders and LogLinks the links to logs;
 	// empty stands for DefaultLogRoot and DefaultLogLinks.
 	LogRoot, LogLinks string
@@ -86,7 +90,7 @@ func NewSyncer(c SyncerConfig) *Syncer {
 		c.HostMemory = hostMemory()
 	}
 	s.config = config{instance: c.Instance, logRoot: c.LogRoot, memory: c.HostMemory, masked: hostMaskedPaths("/sys")}
-	s.images = newImages(c.Images, s.events)
+	s.images = newImages(c.Images, s.events, cmp.Or(c.ParallelPulls, DefaultParallelPulls))
 	return s
 }
 

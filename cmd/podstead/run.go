@@ -207,7 +207,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, observer
 	}
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	syncer := cri.NewSyncer(cri.SyncerConfig{
-		Runtime: rt.client, Images: rt.client, Events: events, Log: log, Backoff: backoff, Instance: rt.instance,
+		Runtime: rt.client, Images: rt.client, Events: events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs,
 	})
 	return supervisor.New(supervisor.Config{

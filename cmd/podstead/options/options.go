@@ -68,7 +68,7 @@ type Runtime struct {
 	PauseImage string
 	// CNIConfDir is where a private containerd looks for a network first.
 	CNIConfDir string
-	// ParallelPulls is how many image pulls start at once.
+	// ParallelPulls is how many image pulls start at once; 0 is the default.
 	ParallelPulls int
 	// RestartCap bounds the crash-loop back-off.
 	RestartCap time.Duration
@@ -106,7 +106,6 @@ const (
 	defaultRequestTimeout = 2 * time.Minute
 	defaultHealthHost     = "127.0.0.1"
 	defaultHealthPort     = 10248
-	defaultPulls          = 5
 	defaultRestartCap     = 5 * time.Minute
 )
 
@@ -141,7 +140,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 // Complete reads the config file and checks every setting. The notices are for
 // the log: what the file asks for in vain.
 func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
-	o.Runtime.ParallelPulls, o.Runtime.RestartCap = defaultPulls, defaultRestartCap
+	o.Runtime.RestartCap = defaultRestartCap
 	if o.Manifests.Header, err = parseHeaders(o.headers); err != nil {
 		return nil, err
 	}

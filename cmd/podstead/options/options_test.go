@@ -28,7 +28,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(notices, err)
 	}
 	if o.Manifests.Path != "/etc/pods" || o.Paths.Root != "/var/lib/podstead" || o.API.Socket != "/run/podstead/podstead.sock" ||
-		o.API.HealthAddress != "127.0.0.1:10248" || o.Runtime.ParallelPulls != 5 || o.Runtime.RestartCap != 5*time.Minute || o.Manifests.Mode != "strict" {
+		o.API.HealthAddress != "127.0.0.1:10248" || o.Runtime.ParallelPulls != 0 || o.Runtime.RestartCap != 5*time.Minute || o.Manifests.Mode != "strict" {
 		t.Errorf("defaults are %+v", o)
 	}
 }
