@@ -180,6 +180,9 @@ type folderIdentity struct {
 	// a reboot.
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
+	// Born is when it was made, in nanoseconds since 1970, since inode numbers
+	// are used again; zero where the file system does not tell.
+	Born int64 `json:"born,omitempty"`
 	// Mounted says that a file system of its own is mounted there.
 	Mounted bool `json:"mounted,omitempty"`
 }

@@ -80,6 +80,8 @@ type fileState struct {
 	// from the checkpoint, its device number says nothing.
 	folder   folderIdentity
 	recalled bool
+	// vanished says that it was not there since.
+	vanished bool
 	// single says that the path is that of a file.
 	single bool
 	// told says that there was a set in this run of the daemon, delivered

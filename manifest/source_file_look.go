@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // isManifestName tells manifests from the backups and swap files of editors,
@@ -130,6 +132,7 @@ func (s *FileSource) folderFault(err error) *Fault {
 	fault := Fault{Unit: s.path, Problem: "cannot be read: " + reason(err), Remedy: "make it readable for podstead; what runs of it goes on"}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		s.state.vanished = true
 		fault.Problem, fault.Remedy = "does not exist", "create it and put manifests into it; what runs of it goes on"
 	case errors.Is(err, syscall.ENOTDIR):
 		fault.Remedy = "what is above it must be a folder; what runs of it goes on"
@@ -204,12 +207,15 @@ func (s *FileSource) judgeFolder(listing folderListing) *Fault {
 				"To end the pods, put a file into it that holds an empty list: {apiVersion: v1, kind: PodList, items: []}",
 		}
 	}
-	s.state.folder, s.state.recalled = listing.folder, false
+	s.state.folder, s.state.recalled, s.state.vanished = listing.folder, false, false
 	s.opts.Checkpoint.setFolder(SourceFile, listing.folder)
 	return nil
 }
 
 func (s *FileSource) isSameFolder(folder folderIdentity) bool {
+	if s.state.vanished {
+		return false
+	}
 	before := s.state.folder
 	if before == (folderIdentity{}) {
 		return true // nothing is known of it
@@ -232,12 +238,23 @@ func identifyFolder(path string) (folderIdentity, error) {
 	}
 	identity := folderIdentity{}
 	identity.Device, identity.Inode = deviceAndInode(info)
+	identity.Born = bornAt(path)
 	// Not cleaned: it is to be the parent of what the links lead to.
 	if parent, err := os.Stat(path + "/.."); err == nil {
 		device, _ := deviceAndInode(parent)
 		identity.Mounted = device != identity.Device
 	}
 	return identity, nil
+}
+
+// bornAt is when the folder at path was made, in nanoseconds since 1970; zero
+// if that cannot be told.
+func bornAt(path string) int64 {
+	var stat unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BTIME, &stat) != nil || stat.Mask&unix.STATX_BTIME == 0 {
+		return 0
+	}
+	return stat.Btime.Sec*int64(time.Second) + int64(stat.Btime.Nsec)
 }
 
 // deviceAndInode are those of stat(2).

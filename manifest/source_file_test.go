@@ -3,8 +3,10 @@ package manifest
 import (
 	"bytes"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,6 +23,8 @@ type fileBed struct {
 	rescan time.Duration
 	loader *scriptLoader
 	lines  *logLines
+	// real takes the place of the script loader.
+	real UnitLoader
 
 	sink   *sinkDeliverer
 	source *FileSource
@@ -48,6 +52,9 @@ func (b *fileBed) start() {
 		b.stop()
 	}
 	b.make()
+	if b.real != nil {
+		b.source.reader.loader = b.real
+	}
 	b.stop = runUntilEnd(b.t, b.source.Run)
 }
 
@@ -286,6 +293,38 @@ func TestFileSourceBrokenAcrossARestart(t *testing.T) {
 		t.Error("its fault is not told")
 	}
 	b.wantLog("ADD file a=1 b=1")
+}
+
+// The same with manifests as people write them.
+func TestFileSourceWithTheLoader(t *testing.T) {
+	const head = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n"
+	b := newFileBed(t)
+	b.real = NewLoader("node", ModeStrict)
+	b.write("a.yaml", head+"spec:\n  containers:\n  - name: c\n    image: web:1\n")
+	b.start()
+	b.sink.awaitPods("web=web:1")
+	for _, script := range []string{
+		head + "spec:\n  containers:\n    - image: web:1\n      name: c # the same\n",
+		head + "spec:\n  containers:\n  - name: c\n    image: web:1\n    imagePullPolicy: IfNotPresent\n",
+	} {
+		b.write("a.yaml", script)
+		b.sink.await("other bytes", func(set Set) bool { return set.Units[0].Digest == Digest([]byte(script)) })
+	}
+	b.must(os.Rename(b.path("a.yaml"), b.path("b.yaml")))
+	b.sink.await("b.yaml alone", func(set Set) bool { return len(set.Units) == 1 && set.Units[0].Name == b.path("b.yaml") })
+	b.wantLog("ADD file web=web:1")
+	uid := slices.Collect(maps.Keys(b.sink.model.pods))[0]
+	for _, broken := range []string{"", "# nothing\n", head + "spec:\n  containers:\n  - name: c\n    imag: web:1\n", "\x00", "{"} {
+		b.stop()
+		b.write("b.yaml", broken)
+		b.start()
+		b.sink.awaitPods("web=web:1")
+		if b.sink.model.pods[uid] == nil || b.sink.config.FaultFor(uid) == "" {
+			t.Fatalf("%q: pods are %v, faults %v", broken, b.sink.model.pods, b.sink.config.Faults())
+		}
+	}
+	b.write("b.yaml", "apiVersion: v1\nkind: PodList\nitems: []\n")
+	b.sink.awaitPods()
 }
 
 // What an earlier version accepted is not judged again: not the file as a

@@ -279,6 +279,24 @@ func TestFileSourceWatchesTheWay(t *testing.T) {
 	})
 }
 
+// Removed and made again between two looks, perhaps with the same inode.
+func TestFileSourceFolderMadeAnew(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
+		b.write("a.yaml", "a 1")
+		b.runInBubble()
+		b.must(os.RemoveAll(b.folder))
+		b.must(os.Mkdir(b.folder, 0o755))
+		b.pass(time.Hour)
+		b.wantLog("ADD file a=1")
+		if text := Faults(b.sink.config.Faults()).Error(); !strings.Contains(text, "was replaced by another folder") {
+			t.Errorf("faults are %s", text)
+		}
+		b.write("b.yaml", "b 1")
+		b.pass(time.Hour)
+		b.wantLog("ADD file a=1", "ADD file b=1", "REMOVE file a=1")
+	})
+}
+
 // A mount that is missing after a reboot, when devices have other numbers.
 func TestFileSourceKnowsItsFolderAcrossAReboot(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -287,6 +305,7 @@ func TestFileSourceKnowsItsFolderAcrossAReboot(t *testing.T) {
 	}{
 		"other device number": {func(f folderIdentity) folderIdentity { f.Device++; return f }, true},
 		"was mounted":         {func(f folderIdentity) folderIdentity { f.Mounted = !f.Mounted; return f }, false},
+		"made later":          {func(f folderIdentity) folderIdentity { f.Born--; return f }, false},
 		"other inode":         {func(f folderIdentity) folderIdentity { f.Inode++; return f }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
