@@ -6,32 +6,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// tick is the kernel's unit of CPU time in /proc, the same on every Linux that Go runs on.
-const tick = 10 * time.Millisecond
-
-// CPU is the processor time that a process and its threads have used so far.
+// CPU is the processor time that a process has used so far, threads that have
+// ended included. It is the scheduler's exact account: the one in /proc/PID/stat
+// is sampled on many kernels, and misses work that is shorter than a tick.
 func CPU(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
+	// The clock ID of another process, as clock_getcpuclockid(3) makes it.
+	const sched = 2
+	var used unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|sched), &used); err != nil {
+		return 0, fmt.Errorf("cannot read the CPU clock of process %d: %w", pid, err)
 	}
-	// Past the command's name, which may hold anything: state is field 3.
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat is %q", pid, stat)
-	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration(user+system) * tick, nil
+	return time.Duration(used.Nano()), nil
 }
 
 // Memory is what a process holds resident, in bytes.

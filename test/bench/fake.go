@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -109,7 +110,11 @@ func awaitAll(ctx context.Context, node *bed.Node, count int) error {
 
 // relistTimes are how long the product's own full list takes, in milliseconds.
 func relistTimes(ctx context.Context, socket string, rounds int) ([]float64, error) {
-	client, err := cri.Dial(cri.Options{Endpoint: "unix://" + socket, Instance: critest.Instance})
+	instance, err := instanceOf(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	client, err := cri.Dial(cri.Options{Endpoint: "unix://" + socket, Instance: instance})
 	if err != nil {
 		return nil, err
 	}
@@ -123,4 +128,21 @@ func relistTimes(ctx context.Context, socket string, rounds int) ([]float64, err
 		times = append(times, float64(time.Since(begin).Microseconds())/1e3)
 	}
 	return times, nil
+}
+
+// instanceOf is the instance of the daemon that made the first pod of a runtime.
+func instanceOf(ctx context.Context, socket string) (string, error) {
+	c, err := bed.DialCRI(socket)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	all, err := c.Sandboxes(ctx, "", "")
+	if err != nil {
+		return "", err
+	}
+	if len(all) == 0 {
+		return "", errors.New("the fake runtime has no pods")
+	}
+	return all[0].Labels[cri.LabelInstance], nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -80,7 +81,7 @@ func (r *report) add(w row, value, floor []float64, b bound) {
 		w.Met = w.Value <= b.limit(w)
 	}
 	r.Rows = append(r.Rows, w)
-	progress("%s %s: %.3g %s", w.Runtime, w.What, w.Value, w.Unit)
+	progress("%s %s: %.3g %s", cmp.Or(w.Runtime, "podstead"), w.What, w.Value, w.Unit)
 }
 
 func (r *report) binary() error {

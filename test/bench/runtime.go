@@ -120,7 +120,11 @@ func (b *bench) starts(count int) error {
 	if count == b.opts.largest {
 		target = timesFloor(1.2)
 	}
-	b.report.add(b.row(fmt.Sprintf("start of %d pods", count), "s"), value, floor, target)
+	what := fmt.Sprintf("start of %d pods", count)
+	if count == 1 {
+		what = "start of a pod"
+	}
+	b.report.add(b.row(what, "s"), value, floor, target)
 	return nil
 }
 
@@ -435,13 +439,13 @@ func (b *bench) idle() error {
 	with := fmt.Sprintf(" while idle with %d pods", b.opts.largest)
 	b.report.add(b.row("CPU"+with, "% of a core"), shares[:1], nil, atMost(0.5, "≤ 0.5 %"))
 	b.report.add(b.row("resident memory"+with, "MB"), []float64{megabytes(memory.RSS)}, nil, atMost(40, "≤ 40 MB"))
-	b.report.add(b.row("of it not backed by a file", "MB"), []float64{megabytes(memory.Anon)}, nil, bound{})
+	b.report.add(b.row("of that, not backed by files", "MB"), []float64{megabytes(memory.Anon)}, nil, bound{})
 	b.node.Kill()
 	alone, err := cpuShares(b.ctx, b.opts.idle, b.rt.Pid())
 	if err != nil {
 		return err
 	}
-	b.report.add(b.row("the runtime's CPU meanwhile (floor: without the daemon)", "% of a core"), shares[1:], alone, bound{})
+	b.report.add(b.row("the runtime's CPU meanwhile (floor: alone)", "% of a core"), shares[1:], alone, bound{})
 	if err := b.node.Start(b.ctx); err != nil {
 		return err
 	}

@@ -205,7 +205,8 @@ func (d *demo) crash() error {
 	if before != after {
 		return fmt.Errorf("processes changed:\n%s\n%s", before, after)
 	}
-	took(begin, "it knows them again; processes before and after: "+after)
+	took(begin, "it knows them again")
+	printed("their processes before: " + before + "\n                 after:  " + after + "\n")
 	return nil
 }
 
