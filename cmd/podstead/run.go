@@ -106,7 +106,12 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		g.Go(func() error { return rt.own.Run(ctx) })
 	}
 	for _, part := range append(src.run, observer.Run, sup.Run) {
-		g.Go(func() error { return part(ctx) })
+		g.Go(func() error {
+			if err := part(ctx); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		})
 	}
 	g.Go(func() error { return api.Serve(ctx, listeners) })
 	g.Go(func() error { return watchdog(ctx, sup.SyncLoopHealthy, log) })
