@@ -52,16 +52,17 @@ type claimSettler struct {
 
 // claimant is one pod of an offer that wants its name and its UID.
 type claimant struct {
-	offer *unitOffer
+	claimedPod
 	order int // of the offer
 	pod   *v1.Pod
 	rank  int
 }
 
-// claimedPod is one pod of one offer. Two offers can hold the same pod.
+// claimedPod is one pod of the content of one offer, by its index. The pod
+// itself may be there twice, in one offer or in two.
 type claimedPod struct {
 	offer *unitOffer
-	pod   *v1.Pod
+	index int
 }
 
 // The ranks of those who want a name, best first.
@@ -105,7 +106,7 @@ func (s *claimSettler) settle(offers []*unitOffer) claimGrants {
 		if next.loser.offer.refusals == nil {
 			next.loser.offer.refusals = Faults{}
 		} else {
-			dropped[claimedPod{next.loser.offer, next.loser.pod}] = true
+			dropped[next.loser.claimedPod] = true
 		}
 		next.loser.offer.refusals = append(next.loser.offer.refusals, next.fault())
 	}
@@ -160,7 +161,7 @@ func (s *claimSettler) grant(offers []*unitOffer, dropped map[claimedPod]bool) (
 		}
 		names[name], uids[c.pod.UID] = c, c
 		granted.claims[name] = claim{Source: c.offer.source, Unit: c.offer.unit.Name, UID: c.pod.UID}
-		granted.pods[claimedPod{c.offer, c.pod}] = true
+		granted.pods[c.claimedPod] = true
 	}
 	for name, owner := range s.before {
 		if _, taken := granted.claims[name]; !taken && s.away[owner.Source] {
@@ -197,9 +198,9 @@ func (c *claimant) isOf(owner claim) bool {
 func (s *claimSettler) claimants(offers []*unitOffer, dropped map[claimedPod]bool) []claimant {
 	var claimants []claimant
 	for order, offer := range offers {
-		for _, document := range offer.content() {
-			if !dropped[claimedPod{offer, document.Pod}] {
-				claimants = append(claimants, claimant{offer: offer, order: order, pod: document.Pod, rank: s.rank(offer, document.Pod)})
+		for i, document := range offer.content() {
+			if claimed := (claimedPod{offer, i}); !dropped[claimed] {
+				claimants = append(claimants, claimant{claimedPod: claimed, order: order, pod: document.Pod, rank: s.rank(offer, document.Pod)})
 			}
 		}
 	}

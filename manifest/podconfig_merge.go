@@ -95,17 +95,13 @@ func (o *unitOffer) inEffect(granted claimGrants) Unit {
 		unit.Faults = slices.Concat(unit.Faults, o.refusals)
 	}
 	documents := o.content()
-	owns := func(d Document) bool { return granted.pods[claimedPod{o, d.Pod}] }
-	if !slices.ContainsFunc(documents, func(d Document) bool { return !owns(d) }) {
-		unit.Documents = documents
-		return unit
-	}
-	unit.Documents = nil
-	for _, document := range documents {
-		if owns(document) {
-			unit.Documents = append(unit.Documents, document)
+	owned := make([]Document, 0, len(documents))
+	for i, document := range documents {
+		if granted.pods[claimedPod{o, i}] {
+			owned = append(owned, document)
 		}
 	}
+	unit.Documents = owned
 	return unit
 }
 

@@ -315,6 +315,7 @@ func FuzzPodConfig(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Add(uint64(329)) // a uid that a source which is away holds under another name
+	f.Add(uint64(181)) // one pod twice in a unit
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		b := &configBed{t: t, loader: newScriptLoader()}
