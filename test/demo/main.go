@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -259,23 +260,24 @@ func (d *demo) awaitReady() error {
 	})
 }
 
-// pids are the first processes of all running containers, in the runtime's order.
+// pids are the first processes of all running containers.
 func (d *demo) pids() (string, error) {
 	containers, err := d.rt.CRI.Containers(d.ctx, "", "")
 	if err != nil {
 		return "", err
 	}
-	var pids []string
+	var pids []int
 	for _, c := range containers {
 		pid, err := d.rt.CRI.Pid(d.ctx, c.Id)
 		if err != nil {
 			return "", err
 		}
 		if pid > 0 {
-			pids = append(pids, fmt.Sprint(pid))
+			pids = append(pids, pid)
 		}
 	}
-	return strings.Join(pids, " "), nil
+	slices.Sort(pids)
+	return strings.Trim(fmt.Sprint(pids), "[]"), nil
 }
 
 func (d *demo) await(what string, check func() error) error {

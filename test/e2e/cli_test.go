@@ -75,14 +75,14 @@ func TestRunOnce(t *testing.T) {
 		n.put("a.yaml", sleeper("a", "one"))
 		n.put("b.yaml", sleeper("b", "one"))
 		out, errs, status := n.podstead(n.Flags("--runonce")...)
-		if status != 0 || !strings.Contains(out, n.PodName("a")) || !strings.Contains(out, n.PodName("b")) {
+		if status != 0 || !strings.Contains(out, "default/a: Running") || !strings.Contains(out, "default/b: Running") {
 			t.Fatalf("run --runonce ends with %d:\n%s%s", status, out, errs)
 		}
 		n.awaitRunning("a")
 		n.awaitRunning("b")
 		n.put("b.yaml", strings.Replace(sleeper("b", "one"), bed.BusyboxImage, "docker.io/library/none:1", 1))
 		out, errs, status = n.podstead(n.Flags("--runonce")...)
-		if status != 1 || !strings.Contains(out, n.PodName("b")) {
+		if status != 1 || !strings.Contains(out, "default/b: failed") {
 			t.Fatalf("run --runonce with a pod that cannot start ends with %d:\n%s%s", status, out, errs)
 		}
 		n.awaitRunning("a")
