@@ -1,13 +1,9 @@
 package manifest
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"testing"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // leaves are the paths of the plain values of a generic object, in order. Keys
@@ -37,16 +33,6 @@ func leafOf(object map[string]any, path string) any {
 		return value, true
 	})
 	return found
-}
-
-// editLeaf replaces the value at a path, or takes it out if edit is nil.
-func editLeaf(object map[string]any, path string, edit func(any) any) {
-	walkLeaf(object, path, func(value any) (any, bool) {
-		if edit == nil {
-			return nil, false
-		}
-		return edit(value), true
-	})
 }
 
 func walkLeaf(value any, path string, visit func(any) (any, bool)) {
@@ -98,17 +84,4 @@ func cutStep(path, step string) (string, bool) {
 		return rest, true
 	}
 	return "", false
-}
-
-func podOf(t *testing.T, value any) *v1.Pod {
-	t.Helper()
-	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod := &v1.Pod{}
-	if err := json.Unmarshal(text, pod); err != nil {
-		t.Fatal(err)
-	}
-	return pod
 }

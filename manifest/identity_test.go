@@ -334,7 +334,7 @@ func fill(value reflect.Value, values bool, depth int) {
 		*instance = intstr.FromInt32(4)
 		return
 	case *metav1.FieldsV1:
-		instance.Raw = []byte(`{"f:x":{"f:y":1}}`)
+		instance.SetRawString(`{"f:x":{"f:y":1}}`)
 		return
 	case *metav1.Time:
 		*instance = metav1.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

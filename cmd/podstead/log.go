@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -29,7 +28,7 @@ func newLog(o options.Log) *slog.Logger {
 	} else if os.Getenv("JOURNAL_STREAM") != "" {
 		t.ReplaceAttr = withoutTime
 	}
-	return slog.New(tint.NewHandler(io.Writer(os.Stderr), t))
+	return slog.New(tint.NewTextHandler(os.Stderr, t))
 }
 
 func withoutTime(groups []string, a slog.Attr) slog.Attr {
