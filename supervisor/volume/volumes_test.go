@@ -136,7 +136,7 @@ func TestHostPath(t *testing.T) {
 		{dir, v1.HostPathFileOrCreate, "is not a file"},
 		{missing, v1.HostPathDirectoryOrCreate, ""},
 		{file, v1.HostPathDirectoryOrCreate, "is not a folder"},
-		{dir + "/../x", v1.HostPathUnset, "without .."},
+		{dir + "/../x", v1.HostPathUnset, "without .. in it"},
 		{"relative", v1.HostPathUnset, "absolute"},
 		{dir, "Sock", "unknown"},
 	} {
