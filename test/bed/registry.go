@@ -36,7 +36,7 @@ type Registry struct {
 	served chan struct{}
 
 	mu   sync.Mutex
-	gate func(*http.Request) error
+	held map[string]chan struct{} // by repository; closed when it is let go
 }
 
 // StartRegistry serves the pause and busybox images. Close ends it.
@@ -45,17 +45,11 @@ func StartRegistry() (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{addr: l.Addr().String(), served: make(chan struct{})}
+	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}}
 	next := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	r.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		r.mu.Lock()
-		gate := r.gate
-		r.mu.Unlock()
-		if gate != nil {
-			if err := gate(q); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
+		if !r.wait(q) {
+			return
 		}
 		next.ServeHTTP(w, q)
 	})}
@@ -73,12 +67,37 @@ func StartRegistry() (*Registry, error) {
 // Addr is the registry's host and port.
 func (r *Registry) Addr() string { return r.addr }
 
-// Gate is called before each request from then on; what it does delays the
-// request, and an error it returns is the answer (503). Nil takes it away.
-func (r *Registry) Gate(gate func(*http.Request) error) {
+// Hold lets every request for a repository wait, as a slow network does, until the
+// returned function is called.
+func (r *Registry) Hold(repository string) (release func()) {
+	gate := make(chan struct{})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.gate = gate
+	r.held[repository] = gate
+	return sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.held, repository)
+		close(gate)
+	})
+}
+
+// wait waits while the request's repository is held; false says that the
+// client went away meanwhile.
+func (r *Registry) wait(q *http.Request) bool {
+	repository, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v2/"), "/manifests/")
+	r.mu.Lock()
+	gate := r.held[repository]
+	r.mu.Unlock()
+	if gate == nil {
+		return true
+	}
+	select {
+	case <-gate:
+		return true
+	case <-q.Context().Done():
+		return false
+	}
 }
 
 // Close ends the registry and waits until it has ended.

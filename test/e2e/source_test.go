@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podstead/podstead/test/bed"
 )
 
@@ -174,6 +176,46 @@ func TestFolderGone(t *testing.T) {
 		if err := errors.Join(os.Remove(filepath.Join(away, "b.yaml")), os.Rename(away, n.Manifests)); err != nil {
 			t.Fatal(err)
 		}
+		n.awaitGone("b")
+		n.mustBe("a", a)
+	})
+}
+
+// A folder on a file system that is unmounted leaves an empty folder behind, which
+// ends nothing either.
+func TestFolderUnmounted(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		disk := n.Manifests + ".disk"
+		writeAll(t, disk, map[string]string{"a.yaml": sleeper("a", "one"), "b.yaml": sleeper("b", "one")})
+		mount := func() {
+			if err := unix.Mount(disk, n.Manifests, "", unix.MS_BIND, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unmount := func() {
+			if err := unix.Unmount(n.Manifests, unix.MNT_DETACH); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.Args = []string{"--file-check-frequency", "1s"} // nothing tells of a mount that goes
+		mount()
+		n.start()
+		a, b := n.awaitRunning("a"), n.awaitRunning("b")
+		n.awaitReady("a")
+		n.awaitReady("b")
+		unmount()
+		n.awaitFault(`"fault"`)
+		n.mustBe("a", a)
+		n.mustBe("b", b)
+		n.restart()
+		n.awaitReady("a")
+		n.mustBe("a", a)
+		n.mustBe("b", b)
+		if err := os.Remove(filepath.Join(disk, "b.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		mount()
+		defer unmount()
 		n.awaitGone("b")
 		n.mustBe("a", a)
 	})

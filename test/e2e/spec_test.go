@@ -213,6 +213,39 @@ func TestImageThatComesLater(t *testing.T) {
 	})
 }
 
+// A pull that takes for ever holds up nobody else, and ends with the pod that wanted it.
+func TestSlowPullHoldsUpNoOther(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		repository := "library/slow-" + n.Name
+		img, err := bed.Busybox()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := registry.Push("docker.io/"+repository+":1", img); err != nil {
+			t.Fatal(err)
+		}
+		release := registry.Hold(repository)
+		defer release()
+		n.put("slow.yaml", strings.Replace(sleeper("slow", "one"), bed.BusyboxImage, "docker.io/"+repository+":1", 1))
+		n.start()
+		n.awaitStatus("slow", "waits for its image", func(p v1.Pod) error {
+			c := p.Status.ContainerStatuses
+			if len(c) != 1 || c[0].State.Waiting == nil {
+				return fmt.Errorf("%+v", c)
+			}
+			return nil
+		})
+		n.put("p.yaml", sleeper("p", "one"))
+		first := n.awaitRunning("p")
+		n.put("p.yaml", sleeper("p", "two"))
+		n.awaitOther("p", first)
+		n.drop("p.yaml")
+		n.awaitGone("p")
+		release()
+		n.awaitRunning("slow")
+	})
+}
+
 func (n *node) awaitPage(port int, want string) {
 	n.t.Helper()
 	n.await(fmt.Sprintf("port %d says %q", port, want), func() error {
