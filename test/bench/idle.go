@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// idle measures the daemon and the runtime while nothing happens, and the runtime
+// alone without the daemon.
+func (b *bench) idle() error {
+	names := b.names(b.opts.largest)
+	if _, err := b.podsteadStart(names); err != nil {
+		return err
+	}
+	if err := pause(b.ctx, settle); err != nil {
+		return err
+	}
+	shares, err := cpuShares(b.ctx, b.opts.idle, b.node.Pid(), b.rt.Pid())
+	if err != nil {
+		return err
+	}
+	memory, err := bed.MemoryOf(b.node.Pid())
+	if err != nil {
+		return err
+	}
+	with := fmt.Sprintf(" while idle with %d pods", b.opts.largest)
+	b.report.add(b.row("CPU"+with, "% of a core"), shares[:1], nil, atMost(0.5, "≤ 0.5 %"))
+	b.report.add(b.row("resident memory"+with, "MB"), []float64{megabytes(memory.RSS)}, nil, atMost(40, "≤ 40 MB"))
+	b.report.add(b.row("of that, not backed by files", "MB"), []float64{megabytes(memory.Anon)}, nil, bound{})
+	b.node.Kill()
+	alone, err := cpuShares(b.ctx, b.opts.idle, b.rt.Pid())
+	if err != nil {
+		return err
+	}
+	b.report.add(b.row("the runtime's CPU meanwhile (floor: alone)", "% of a core"), shares[1:], alone, bound{})
+	if err := b.node.Start(b.ctx); err != nil {
+		return err
+	}
+	return b.podsteadRemove(names)
+}
+
+// cpuShares is what processes use of a core, in percent, over a time.
+func cpuShares(ctx context.Context, over time.Duration, pids ...int) ([]float64, error) {
+	used := make([]time.Duration, len(pids))
+	var err error
+	for i, pid := range pids {
+		if used[i], err = bed.CPU(pid); err != nil {
+			return nil, err
+		}
+	}
+	begin := time.Now()
+	if err := pause(ctx, over); err != nil {
+		return nil, err
+	}
+	shares := make([]float64, len(pids))
+	for i, pid := range pids {
+		now, err := bed.CPU(pid)
+		if err != nil {
+			return nil, err
+		}
+		shares[i] = 100 * float64(now-used[i]) / float64(time.Since(begin))
+	}
+	return shares, nil
+}
+
+// pause lets time pass, unless the run ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
