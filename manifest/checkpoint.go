@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,8 +35,6 @@ type Checkpoint struct {
 
 	mu    sync.Mutex
 	state checkpointState
-	// lost says that there was a checkpoint that could not be used.
-	lost bool
 	// changes counts what happened to state; saved is the count on the disk.
 	changes, saved uint64
 	saveErr        error
@@ -135,7 +134,7 @@ func (c *Checkpoint) units(source Source) []Unit {
 	for name, record := range records {
 		units = append(units, record.unit(name))
 	}
-	slices.SortFunc(units, func(a, b Unit) int { return compareStrings(a.Name, b.Name) })
+	slices.SortFunc(units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
 	return units
 }
 
@@ -158,12 +157,13 @@ func isOfNode(pod *v1.Pod, node string) bool {
 	return node == "" || pod.Spec.NodeName == node
 }
 
-// wasLost reports whether a checkpoint was there that could not be used, so
-// that its silence about a unit says nothing.
-func (c *Checkpoint) wasLost() bool {
+// wasLost reports whether a checkpoint was there that could not be used, and
+// the source had no whole set since, not even in an earlier run of the daemon:
+// so long its silence about a unit says nothing.
+func (c *Checkpoint) wasLost(source Source) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lost
+	return c.state.Lost && !c.state.Sources[source].Whole
 }
 
 // folder is the folder that the source's units were last read from.

@@ -36,7 +36,9 @@ func (c *Checkpoint) load() error {
 // setAside keeps a file that cannot be used for whoever wants to look at it,
 // or to go back to the newer version. One of each kind is kept.
 func (c *Checkpoint) setAside(suffix, what string, reason error) {
-	c.lost = true
+	// Written with the next set, so that a restart does not forget it.
+	c.state.Lost = true
+	c.changes++
 	aside := c.path + suffix
 	if err := os.Rename(c.path, aside); err != nil {
 		aside = "nowhere: " + err.Error()

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -19,12 +18,16 @@ type checkpointState struct {
 	Sources map[Source]sourceRecord `json:"sources"`
 	// Claims by namespace/name of the pod.
 	Claims map[string]claim `json:"claims"`
+	// Lost says that an earlier checkpoint could not be used.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // sourceRecord is one source. Units by name.
 type sourceRecord struct {
 	Folder folderIdentity        `json:"folder,omitzero"`
 	Units  map[string]unitRecord `json:"units"`
+	// Whole says that there was a whole set since the checkpoint was lost.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // unitRecord is one unit: the revision in effect, and the one before it that
@@ -134,6 +137,9 @@ func (s *checkpointState) accept(source Source, units []Unit, whole bool) bool {
 			changed = true
 		}
 	}
+	if whole && s.Lost && !record.Whole {
+		record.Whole, changed = true, true
+	}
 	if whole {
 		before := len(record.Units)
 		maps.DeleteFunc(record.Units, func(name string, _ unitRecord) bool { return !named[name] })
@@ -170,8 +176,6 @@ func (r *unitRecord) followedBy(unit *Unit) unitRecord {
 	}
 	return next
 }
-
-func compareStrings(a, b string) int { return cmp.Compare(a, b) }
 
 // folderIdentity tells whether a folder is still the one that it was. The zero
 // value is no folder.

@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// maxSize bounds a unit in bytes. It is the kubelet's bound for a manifest.
-	maxSize = 10 << 20
+	// MaxUnitSize bounds a unit, which is one file or URL body, in bytes; a
+	// larger one is refused. It is the kubelet's bound for a manifest.
+	MaxUnitSize = 10 << 20
 	// maxValues bounds the values in a unit: each takes some hundred bytes of
 	// memory to read. A pod has about a hundred.
 	maxValues = 1_000_000
@@ -19,10 +20,10 @@ const (
 // decodeText checks that data is text of a size to be read, and takes a byte
 // order mark off it.
 func decodeText(data []byte) ([]byte, *Fault) {
-	if len(data) > maxSize {
+	if len(data) > MaxUnitSize {
 		return nil, &Fault{
 			Problem: fmt.Sprintf("is %d bytes long", len(data)),
-			Remedy:  fmt.Sprintf("must be %d bytes (10 MiB) at most", maxSize),
+			Remedy:  fmt.Sprintf("must be %d bytes (10 MiB) at most", MaxUnitSize),
 		}
 	}
 	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {

@@ -44,7 +44,7 @@ func boundTree(tree *yaml.Node) *Fault {
 			Remedy: "write the value out"}
 	case size.depth > maxDepth:
 		return &Fault{Line: tree.Line, Problem: errTooDeep.Error() + " once its aliases are expanded", Remedy: errTooDeepRemedy}
-	case b.alias != nil && size.weight > maxSize:
+	case b.alias != nil && size.weight > MaxUnitSize:
 		return &Fault{Line: b.alias.Line, Problem: "is larger than 10 MiB once its aliases are expanded",
 			Remedy: "write the values out"}
 	}
@@ -88,7 +88,7 @@ func (b *treeBounds) measure(node *yaml.Node, depth int) treeSize {
 	for _, child := range node.Content {
 		inner := b.measure(child, depth+1)
 		// Twice the bound is as bad as any more, and cannot overflow.
-		size.weight = min(size.weight+inner.weight, 2*maxSize)
+		size.weight = min(size.weight+inner.weight, 2*MaxUnitSize)
 		size.depth = max(size.depth, 1+inner.depth)
 	}
 	if node.Anchor != "" {

@@ -262,7 +262,7 @@ func TestLoadExamples(t *testing.T) {
 }
 
 func TestLoadBoundsSize(t *testing.T) {
-	filler := "\n#" + strings.Repeat("x", maxSize-len(loaderPod)-2)
+	filler := "\n#" + strings.Repeat("x", MaxUnitSize-len(loaderPod)-2)
 	if documents, faults := loadText(ModeStrict, loaderPod+filler); len(documents) != 1 || len(faults) > 0 {
 		t.Errorf("10 MiB: %d documents, %v", len(documents), faults)
 	}

@@ -25,7 +25,9 @@ func (c *PodConfig) merge(delivered Source, first bool) {
 	changes := make([]podChanges, len(order))
 	for i, source := range order {
 		changes[i] = c.diff(source, moved)
-		c.enqueue(Remove, source, changes[i].remove)
+	}
+	for i, source := range order {
+		c.enqueueRemove(source, changes[i].remove)
 	}
 	for i, source := range order {
 		c.enqueueRest(source, changes[i], first && source == delivered)
@@ -272,6 +274,29 @@ func (c *PodConfig) enqueue(op Op, source Source, pods []*v1.Pod) bool {
 		c.queue = append(c.queue, PodUpdate{Op: op, Source: source, Pods: pods})
 	}
 	return len(pods) > 0
+}
+
+// enqueueRemove puts the REMOVE of one source into the queue, if it lets go of
+// any pod.
+func (c *PodConfig) enqueueRemove(source Source, pods []*v1.Pod) {
+	if !c.enqueue(Remove, source, pods) {
+		return
+	}
+	names := map[string]bool{}
+	for _, state := range c.states {
+		for _, pod := range state.pods {
+			names[claimName(pod)] = true
+		}
+	}
+	replaced := map[types.UID]bool{}
+	for _, pod := range pods {
+		if names[claimName(pod)] {
+			replaced[pod.UID] = true
+		}
+	}
+	if len(replaced) > 0 {
+		c.queue[len(c.queue)-1].Replaced = replaced
+	}
 }
 
 // enqueueRest puts the updates of one source into the queue that follow its

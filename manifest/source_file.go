@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -152,7 +153,7 @@ func (s *FileSource) recall() {
 	for _, unit := range s.opts.Checkpoint.units(SourceFile) {
 		s.units[unit.Name] = &fileUnit{path: unit.Name, offered: s.reader.lastGood(unit.Name, unit.Faults), known: true}
 	}
-	s.state.single = isManifestName(filepath.Base(s.path)) || s.units[s.path] != nil
+	s.state.single = IsManifestFile(filepath.Base(s.path)) || s.units[s.path] != nil
 }
 
 // noteEvent puts the next look a little off, so that what comes in steps is
@@ -232,13 +233,13 @@ func (s *FileSource) deliver(now time.Time) {
 			// not count as delivered.
 			whole = false
 			continue
-		case len(unit.offered.Documents) == 0 && unit.offered.Faults.Fatal() && s.opts.Checkpoint.wasLost():
+		case len(unit.offered.Documents) == 0 && unit.offered.Faults.Fatal() && s.opts.Checkpoint.wasLost(SourceFile):
 			// What runs of it is known to the runtime alone.
 			whole = false
 		}
 		set.Units = append(set.Units, unit.offered)
 	}
-	slices.SortFunc(set.Units, func(a, b Unit) int { return compareStrings(a.Name, b.Name) })
+	slices.SortFunc(set.Units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
 	s.state.told = true
 	s.state.delivered = s.state.delivered || whole
 	set.Restored = !s.state.delivered

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isManifestName tells manifests from the backups and swap files of editors,
-// and from whatever else lies in a folder.
-func isManifestName(name string) bool {
+// IsManifestFile tells by its name a manifest in a folder of them (.yaml, .yml
+// and .json) from hidden files, editors' backups and whatever else lies there.
+func IsManifestFile(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return false
 	}
@@ -150,7 +150,7 @@ func (s *FileSource) listFolder() (folderListing, *Fault) {
 		return folderListing{}, s.folderFault(err)
 	}
 	for _, entry := range entries {
-		if isManifestName(entry.Name()) {
+		if IsManifestFile(entry.Name()) {
 			listing.manifests = append(listing.manifests, filepath.Join(s.path, entry.Name()))
 		}
 	}
@@ -163,7 +163,7 @@ func (s *FileSource) mention(entries []fs.DirEntry) {
 	var mentioned map[string]bool
 	for _, entry := range entries {
 		name := entry.Name()
-		if isManifestName(name) || isLeftover(name) {
+		if IsManifestFile(name) || isLeftover(name) {
 			continue
 		}
 		if mentioned == nil {

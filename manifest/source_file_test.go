@@ -224,7 +224,7 @@ func TestFileSourceBrokenKeepsTheLastGood(t *testing.T) {
 	for _, c := range []struct{ script, fault string }{
 		{"a 2\nbroken", "a.yaml:2: is broken"},
 		{"", "holds no manifest"},
-		{strings.Repeat("x", maxUnitSize+1), "is larger than 10 MiB"},
+		{strings.Repeat("x", MaxUnitSize+1), "is larger than 10 MiB"},
 	} {
 		b.write("a.yaml", c.script)
 		set := b.sink.awaitFault(c.fault)
@@ -468,11 +468,11 @@ func TestFileSourceRunEnds(t *testing.T) {
 
 func TestReadManifestRefusesWhatGrew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("x"), maxUnitSize), 0o644); err != nil {
+	if err := os.WriteFile(path, bytes.Repeat([]byte("x"), MaxUnitSize), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	content, err := readManifest(path)
-	if err != nil || len(content.data) != maxUnitSize || content.torn || content.writer {
+	if err != nil || len(content.data) != MaxUnitSize || content.torn || content.writer {
 		t.Errorf("read %d bytes, %v", len(content.data), err)
 	}
 }

@@ -79,7 +79,7 @@ func (s *FileSource) lookAt(unit *fileUnit, now time.Time) (there, changed bool)
 func judgeFile(path string, info fs.FileInfo) *Fault {
 	fault := Fault{Unit: path, Remedy: "must be a file"}
 	switch mode := info.Mode(); {
-	case mode.IsRegular() && info.Size() > maxUnitSize:
+	case mode.IsRegular() && info.Size() > MaxUnitSize:
 		fault = tooLargeFault(path)
 	case mode.IsRegular():
 		return nil
@@ -187,11 +187,11 @@ func readManifest(path string) (fileContent, error) {
 		return fileContent{}, *fault
 	}
 	content := fileContent{stat: statOf(info), writer: hasWriter(file)}
-	content.data, err = io.ReadAll(io.LimitReader(file, maxUnitSize+1))
+	content.data, err = io.ReadAll(io.LimitReader(file, MaxUnitSize+1))
 	if err != nil {
 		return fileContent{}, err
 	}
-	if len(content.data) > maxUnitSize {
+	if len(content.data) > MaxUnitSize {
 		return fileContent{}, tooLargeFault(path)
 	}
 	if info, err = file.Stat(); err != nil {

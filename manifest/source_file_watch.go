@@ -231,7 +231,7 @@ func (w *folderWatch) concerns(path string) concern {
 		return concernsNot
 	case folder.names[name]:
 		return concernsPath
-	case folder.manifests && isManifestName(name):
+	case folder.manifests && IsManifestFile(name):
 		return concernsFolder
 	}
 	return concernsNot

@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// maxUnitSize bounds one file or URL body, in bytes, as at the kubelet.
-const maxUnitSize = 10 << 20
-
 // UnitLoader turns the bytes of a unit into pods. *Loader is one.
 type UnitLoader interface {
 	Load(req LoadRequest) ([]Document, Faults)
@@ -74,7 +71,7 @@ func sameUnit(a, b Unit) bool {
 func tooLargeFault(unit string) Fault {
 	return Fault{
 		Unit:    unit,
-		Problem: fmt.Sprintf("is larger than %d MiB", maxUnitSize>>20),
+		Problem: fmt.Sprintf("is larger than %d MiB", MaxUnitSize>>20),
 		Remedy:  "must be smaller: split it into several",
 	}
 }

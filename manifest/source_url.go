@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -227,7 +228,7 @@ func (s *URLSource) deliver() {
 				set.Units = append(set.Units, s.reader.lastGood(unit.Name, unit.Faults))
 			}
 		}
-		slices.SortFunc(set.Units, func(a, b Unit) int { return compareStrings(a.Name, b.Name) })
+		slices.SortFunc(set.Units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
 	}
 	s.opts.Deliver.Deliver(set)
 }

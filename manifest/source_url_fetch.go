@@ -95,11 +95,11 @@ func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
 	}
 	// A body in full, or none of it counts.
 	f.etag, f.modified = "", ""
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxUnitSize+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, MaxUnitSize+1))
 	if err != nil {
 		return urlAnswer{err: f.reword(err)}
 	}
-	if len(body) > maxUnitSize {
+	if len(body) > MaxUnitSize {
 		fault := tooLargeFault(redactURL(f.url))
 		return urlAnswer{fault: &fault}
 	}

@@ -123,7 +123,7 @@ func TestURLSourceFollowsTheBody(t *testing.T) {
 
 // Whatever is wrong keeps the last good revision, is told, and passes.
 func TestURLSourceKeepsTheLastGood(t *testing.T) {
-	large := strings.Repeat("x", maxUnitSize+1)
+	large := strings.Repeat("x", MaxUnitSize+1)
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		fault  string

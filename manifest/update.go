@@ -1,6 +1,9 @@
 package manifest
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Source names where a pod comes from. Its value is what the kubelet writes
 // into the annotation kubernetes.io/config.source.
@@ -62,4 +65,8 @@ type PodUpdate struct {
 	Op     Op
 	Source Source
 	Pods   []*v1.Pod
+	// Replaced, of a Remove, are those of the pods whose name another pod has
+	// taken: mostly the next revision from an edited manifest. It is for
+	// telling people why the pod ends; nil is none.
+	Replaced map[types.UID]bool
 }
