@@ -72,6 +72,25 @@ func (b *configBed) send(set Set) []string {
 	return b.model.drain(b.config)
 }
 
+// A pod that ends is told apart by whether another takes its name.
+func TestRemoveTellsWhatIsReplaced(t *testing.T) {
+	b := newConfigBed(t)
+	b.deliver(SourceFile, "f1", "web 1", "f2", "db 1")
+	b.config.Deliver(b.set(SourceFile, "f1", "web 2"))
+	update, _ := b.config.next()
+	var replaced, gone []string
+	for _, pod := range update.Pods {
+		if update.Replaced[pod.UID] {
+			replaced = append(replaced, BaseName(pod))
+		} else {
+			gone = append(gone, BaseName(pod))
+		}
+	}
+	if update.Op != Remove || !slices.Equal(replaced, []string{"web"}) || !slices.Equal(gone, []string{"db"}) {
+		t.Errorf("%v: replaced %v, gone %v", update.Op, replaced, gone)
+	}
+}
+
 func (b *configBed) wantUpdates(got []string, want ...string) {
 	b.t.Helper()
 	if !slices.Equal(got, want) {
