@@ -131,6 +131,8 @@ type job struct {
 // outcome is what a script found out.
 type outcome struct {
 	err error
+	// told: an event tells of the error.
+	told bool
 	// ended: the restartPolicy has ended the pod.
 	ended bool
 	// replace is set if what runs is a revision that cannot become the wanted

@@ -110,8 +110,12 @@ func (p *podWorkers) endIfDeleted(w *worker) {
 	p.end(w, onKill, killOrder{reason: killDeleted, message: "it was deleted", grace: w.pod.DeletionGracePeriodSeconds})
 }
 
-// remove ends a pod that its source no longer holds.
-func (p *podWorkers) remove(uid types.UID) {
+// remove ends a pod that its source no longer holds, replace one whose name
+// another revision has taken.
+func (p *podWorkers) remove(uid types.UID)  { p.letGo(uid, "its manifest was removed") }
+func (p *podWorkers) replace(uid types.UID) { p.letGo(uid, "its manifest changed") }
+
+func (p *podWorkers) letGo(uid types.UID, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, ok := p.byUID[uid]
@@ -119,7 +123,7 @@ func (p *podWorkers) remove(uid types.UID) {
 		return
 	}
 	w.wanted, w.rerun = false, nil
-	p.end(w, onKill, killOrder{reason: killRemoved, message: "its manifest was removed"})
+	p.end(w, onKill, killOrder{reason: killRemoved, message: why})
 }
 
 // orphan ends what was found of a pod that no source wants, or of one that has

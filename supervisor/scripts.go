@@ -50,6 +50,10 @@ type memory struct {
 	killLogged *killOrder
 	// killed: everything of this run was stopped once.
 	killed bool
+	// exits counts the ends of containers that were logged; endTold: the end
+	// of the pod was.
+	exits   int
+	endTold bool
 }
 
 // do runs the script that belongs to the state.
@@ -74,7 +78,7 @@ func (s *podScripts) do(ctx context.Context, j job, r *podRun) outcome {
 			out.err = s.clearRemains(ctx, j, r)
 		}
 	}
-	s.logOnce(ctx, j, r, out.err)
+	s.logOnce(ctx, j, r, out)
 	return out
 }
 
@@ -177,6 +181,7 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 	s.faults.Store(pod.UID, in.ManifestFault)
 	st := status.Generate(in)
 	s.cfg.Store.Statuses.Set(pod.UID, st)
+	s.tellExits(j, r, &st)
 	r.record, r.previous = r.record.Observe(&st), &st
 	s.tellReady(pod.UID, r, &st)
 	return &st
@@ -212,7 +217,8 @@ func (s *podScripts) shownFault(uid types.UID) string {
 
 // logOnce logs an error when it is another than the last one of the pod, IDs
 // of failed sandboxes aside. What an event told already is for debugging only.
-func (s *podScripts) logOnce(ctx context.Context, j job, r *podRun, err error) {
+func (s *podScripts) logOnce(ctx context.Context, j job, r *podRun, out outcome) {
+	err := out.err
 	if err == nil {
 		if r.logged != "" && j.state == stateSyncing {
 			r.logged = ""
@@ -225,7 +231,7 @@ func (s *podScripts) logOnce(ctx context.Context, j job, r *podRun, err error) {
 	}
 	r.logged = kind
 	level := slog.LevelWarn
-	if len(r.waiting) > 0 {
+	if out.told || len(r.waiting) > 0 {
 		level = slog.LevelDebug
 	}
 	s.cfg.Log.Log(ctx, level, "pod is not as wanted", "pod", podName(j), "uid", podUID(j), "state", j.state, "error", err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
@@ -94,25 +96,45 @@ func (s *Supervisor) syncDue(now time.Time) {
 // handleUpdate takes in what a source says.
 func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	for _, pod := range u.Pods {
-		switch u.Op {
-		case manifest.Remove:
-			if s.wanted.remove(pod, u.Source) {
-				s.log.Info("pod was removed from its source", "pod", fullName(pod), "uid", pod.UID, "source", u.Source)
-				s.workers.remove(pod.UID)
-			}
-		default:
+		switch {
+		case u.Op != manifest.Remove:
 			// The kubelet, too, handles DELETE as an update: the deletion
 			// timestamp in it is what ends the pod.
-			if u.Op != manifest.Reconcile {
-				s.log.Info("pod from its source", "op", u.Op, "pod", fullName(pod), "uid", pod.UID, "source", u.Source)
-			}
+			s.logUpdate(u, pod)
 			s.wanted.put(pod)
 			s.workers.update(pod)
+		case !s.wanted.remove(pod, u.Source):
+		case u.Replaced[pod.UID]:
+			s.logUpdate(u, pod)
+			s.workers.replace(pod.UID)
+		default:
+			s.logUpdate(u, pod)
+			s.workers.remove(pod.UID)
 		}
 	}
 	if s.wanted.heard(u) {
-		s.log.Info("source has delivered", "source", u.Source)
+		s.log.Info("source has told of all its pods", "source", u.Source)
 		s.handlePodCleanups()
+	}
+}
+
+// updateText is, by operation, what an update says of a pod. A RECONCILE only
+// brings a status, and nobody wants to read of it.
+var updateText = map[manifest.Op]string{
+	manifest.Remove:  "pod is no longer wanted: its manifest was removed",
+	manifest.Add:     "pod is wanted",
+	manifest.Update:  "pod is wanted in a new revision",
+	manifest.Delete:  "pod was deleted",
+	manifest.Restore: "pod is wanted as last known: its source does not answer",
+}
+
+func (s *Supervisor) logUpdate(u manifest.PodUpdate, pod *v1.Pod) {
+	text := updateText[u.Op]
+	if u.Replaced[pod.UID] {
+		text = "pod is replaced: its manifest changed"
+	}
+	if text != "" {
+		s.log.Info(text, "pod", fullName(pod), "uid", pod.UID, "source", u.Source)
 	}
 }
 

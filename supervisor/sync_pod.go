@@ -66,7 +66,11 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	inputs, err := s.prepare(ctx, pod)
 	if err != nil {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, err.Error())
-		return outcome{err: err}
+		if !sandboxReady(observed) {
+			// The kubelet leaves it to the event to say what a pod waits for.
+			s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonFailedMount, Message: err.Error()}})
+		}
+		return outcome{err: err, told: true}
 	}
 	// 6. The containers.
 	req := cri.SyncRequest{Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
@@ -143,10 +147,19 @@ func nameTaken(pod *v1.Pod, all *cri.Observed) *status.Cause {
 		}
 	}
 	for _, other := range all.Foreign {
-		if other.Name == pod.Name && other.Namespace == pod.Namespace && other.Running() {
+		switch {
+		case other.Name != pod.Name || other.Namespace != pod.Namespace:
+		case other.Running():
 			return &status.Cause{Reason: reasonNameTaken, Message: fmt.Sprintf(
-				"pod %s runs already and is not podstead's (UID %s); stop whoever keeps it and end it with: %s",
+				"pod %s runs already and is not of this podstead (UID %s); stop whoever keeps it and end it with: %s",
 				other.FullName(), other.UID, endCommand(other))}
+		case other.UID == pod.UID && len(other.Sandboxes) > 0:
+			// Another podstead's, from the same manifest. The runtime keeps
+			// the names of a sandbox and its containers, which are made of
+			// the UID, until they are removed.
+			return &status.Cause{Reason: reasonNameTaken, Message: fmt.Sprintf(
+				"pod %s ran under another podstead (UID %s), whose remains have its name; remove them with: crictl rmp%s",
+				other.FullName(), other.UID, sandboxIDs(other, false))}
 		}
 	}
 	return nil
@@ -154,21 +167,28 @@ func nameTaken(pod *v1.Pod, all *cri.Observed) *status.Cause {
 
 // endCommand is what a person types to end another client's pod.
 func endCommand(pod *cri.Pod) string {
-	command := "crictl stopp"
-	for _, sandbox := range pod.Sandboxes {
-		if sandbox.Ready {
-			command += " " + sandbox.ID
-		}
+	if ids := sandboxIDs(pod, true); ids != "" {
+		return "crictl stopp" + ids
 	}
-	if command == "crictl stopp" {
-		command = "crictl stop"
-		for i := range pod.Containers {
-			if c := &pod.Containers[i]; c.State == cri.StateRunning || c.State == cri.StateUnknown {
-				command += " " + c.ID
-			}
+	command := "crictl stop"
+	for i := range pod.Containers {
+		if c := &pod.Containers[i]; c.State == cri.StateRunning || c.State == cri.StateUnknown {
+			command += " " + c.ID
 		}
 	}
 	return command
+}
+
+// sandboxIDs are those of all sandboxes, or of the ready ones, each after a
+// space.
+func sandboxIDs(pod *cri.Pod, ready bool) string {
+	ids := ""
+	for _, sandbox := range pod.Sandboxes {
+		if sandbox.Ready || !ready {
+			ids += " " + sandbox.ID
+		}
+	}
+	return ids
 }
 
 // replaces is the order to end what runs if it is a revision that cannot

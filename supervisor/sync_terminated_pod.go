@@ -15,6 +15,7 @@ func (s *podScripts) syncTerminatedPod(ctx context.Context, j job, r *podRun) ou
 	if err := s.volumes.Teardown(uid); err != nil {
 		return outcome{err: err}
 	}
+	s.tellEnd(j, r)
 	if !j.wanted {
 		// The record goes with the pod; writing it would only delay whoever
 		// waits for the name.

@@ -45,8 +45,12 @@ func (s *podScripts) syncTerminatingPod(ctx context.Context, j job, r *podRun) o
 	return outcome{}
 }
 
+// logKill tells that a pod is being ended, unless the sync loop has told it.
 func (s *podScripts) logKill(j job) {
-	s.cfg.Log.Info("pod is ended", "pod", podName(j), "uid", podUID(j), "reason", killText(j.kill), "grace", j.grace)
+	if j.kill != nil && (j.kill.reason == killRemoved || j.kill.reason == killOrphan) {
+		return
+	}
+	s.cfg.Log.Info("pod is being ended", "pod", podName(j), "uid", podUID(j), "reason", killText(j.kill), "grace", j.grace)
 }
 
 // killText is why a pod ends, for people.

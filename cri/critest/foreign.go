@@ -72,6 +72,17 @@ func (f *Fake) putContainer(b *sandbox, name string, podLabels map[string]string
 	f.emit(runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT, c.id, b)
 }
 
+// StopPod stops all sandboxes of a UID, as the client that made them would.
+func (f *Fake) StopPod(uid string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, b := range f.sandboxes {
+		if b.config.GetMetadata().GetUid() == uid {
+			f.stopSandbox(b)
+		}
+	}
+}
+
 // EndPod stops and removes all sandboxes of a UID, as the client that made
 // them would.
 func (f *Fake) EndPod(uid string) {

@@ -1,0 +1,135 @@
+package supervisor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/manifest"
+)
+
+// told are the lines of the log from Info on that hold a text.
+func (d *daemon) told(text string) []string {
+	var lines []string
+	for line := range strings.Lines(d.log.String()) {
+		if strings.Contains(line, text) && !strings.Contains(line, "level=DEBUG") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// tells fails unless exactly one line holds a text.
+func (d *daemon) tells(t *testing.T, text string) {
+	t.Helper()
+	if lines := d.told(text); len(lines) != 1 {
+		t.Errorf("%q is told %d times:\n%s", text, len(lines), strings.Join(lines, ""))
+	}
+}
+
+func TestEditIsToldFromRemoval(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		d := b.start()
+		d.config.deliver(file, testPod("web", "u1", "r1"))
+		b.runs("u1")
+		edited := testPod("web", "u2", "r2")
+		edited.Annotations[manifest.AnnotationSource] = string(file)
+		d.config.updates <- manifest.PodUpdate{
+			Op: manifest.Remove, Source: file, Pods: []*v1.Pod{testPod("web", "u1", "r1")}, Replaced: map[types.UID]bool{"u1": true},
+		}
+		d.config.updates <- manifest.PodUpdate{Op: manifest.Add, Source: file, Pods: []*v1.Pod{edited}}
+		b.runs("u2")
+		d.tells(t, "pod is replaced: its manifest changed")
+		d.tells(t, "Stopping container app: its manifest changed")
+		d.tells(t, "pod has ended")
+		if lines := d.told("its manifest was removed"); len(lines) > 0 {
+			t.Error(lines)
+		}
+		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: file, Pods: []*v1.Pod{edited}}
+		b.gone("u2")
+		d.tells(t, "pod is no longer wanted: its manifest was removed")
+		d.tells(t, "Stopping container app: its manifest was removed")
+		if lines := d.told("pod has ended"); len(lines) != 2 {
+			t.Error(lines)
+		}
+	})
+}
+
+func TestEndsOfContainersAreToldOnce(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		d := b.start()
+		pod := testPod("web", "u1", "r1")
+		d.config.deliver(file, pod)
+		b.runs("u1")
+		b.after(5 * time.Second)
+		b.fake.Exit("app", 3)
+		b.after(5 * time.Minute)
+		d.tells(t, "container has ended")
+		d.tells(t, "container=app code=3 reason=Error ran=5s")
+		// The next daemon finds that end and does not tell it again.
+		b.kill()
+		d = b.restart(pod)
+		b.after(5 * time.Minute)
+		if lines := d.told("has ended"); len(lines) > 0 {
+			t.Error(lines)
+		}
+	})
+}
+
+func TestPodThatEndedByItselfIsTold(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		d := b.start()
+		pod := testPod("job", "u1", "r1")
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		d.config.deliver(file, pod)
+		b.runs("u1")
+		b.fake.Exit("app", 0)
+		b.after(time.Minute)
+		d.tells(t, "container=app code=0 reason=Completed")
+		d.tells(t, "pod has ended")
+		d.tells(t, "phase=Succeeded")
+		b.kill()
+		d = b.restart(pod)
+		b.after(5 * time.Minute)
+		if lines := d.told("has ended"); len(lines) > 0 {
+			t.Error(lines)
+		}
+	})
+}
+
+func TestVolumeThatCannotBeSetUpIsShown(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		d := b.start()
+		pod := testPod("web", "u1", "r1")
+		kind := v1.HostPathDirectory
+		pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: b.path("nowhere"), Type: &kind}}}}
+		pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
+		d.config.deliver(file, pod)
+		b.after(time.Minute)
+		if st := d.status("u1"); st.Reason != reasonFailedMount || !strings.Contains(st.Message, "nowhere does not exist") {
+			t.Errorf("status is %q %q", st.Reason, st.Message)
+		}
+		d.tells(t, "nowhere does not exist")
+	})
+}
+
+// Another podstead's pod from the same manifest has the same UID: what is left
+// of it holds the names in the runtime even when nothing of it runs.
+func TestRemainsOfAnotherPodsteadHoldTheName(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		id := b.fake.Put(critest.Pod{UID: "u1", Name: "web", Namespace: "default", Instance: "theirs", Containers: []string{"app"}})
+		b.fake.StopPod("u1")
+		d := b.start()
+		d.config.deliver(file, testPod("web", "u1", "r1"))
+		b.after(5 * time.Minute)
+		if st := d.status("u1"); st.Reason != reasonNameTaken || !strings.Contains(st.Message, "crictl rmp "+id) {
+			t.Fatalf("status is %q %q", st.Reason, st.Message)
+		}
+		b.fake.EndPod("u1")
+		b.runs("u1")
+	})
+}
