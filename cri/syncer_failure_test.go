@@ -3,6 +3,8 @@ package cri_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -96,4 +98,36 @@ func TestSyncInputsFail(t *testing.T) {
 		}
 		b.runs("b")
 	})
+}
+
+// A container that can never be made is tried for ever; what was made for each
+// attempt must not pile up.
+func TestSyncRemovesWhatAFailedCreateLeft(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault critest.Fault
+		kept  bool
+	}{
+		"refused":     {fault: critest.Fault{Before: errors.New("no space")}},
+		"lost answer": {fault: critest.Fault{DisconnectAfter: true}, kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *bed) {
+				file := filepath.Join(b.dir, "message")
+				if err := os.WriteFile(file, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				b.fake.Inject("CreateContainer", tc.fault)
+				r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID},
+					Inputs: func(context.Context, *v1.Container, []string) (cri.Inputs, error) {
+						return cri.Inputs{TerminationMessageHost: file}, nil
+					}})
+				if r.Err == nil {
+					t.Fatal("the container was made")
+				}
+				if _, err := os.Stat(file); (err == nil) != tc.kept {
+					t.Errorf("file for the termination message: %v, want kept %v", err, tc.kept)
+				}
+			})
+		})
+	}
 }

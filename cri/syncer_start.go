@@ -162,6 +162,10 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 	t.result.Acted = true
 	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, config, t.sandboxConfig)
 	if err != nil {
+		if in.TerminationMessageHost != "" && !uncertain(err) {
+			// It was made for this instance alone, and no list will ever name it.
+			_ = os.Remove(in.TerminationMessageHost)
+		}
 		return "", 0, t.failed(ctx, "create", c, reasonCreate, err)
 	}
 	return id, in.restartCount, nil
