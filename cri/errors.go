@@ -78,13 +78,18 @@ func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duratio
 		e.class = ErrExists
 	case codes.Unimplemented:
 		e.class = ErrUnimplemented
+	case codes.Canceled:
+		// Not by the caller: the runtime gave the call up halfway.
+		e.class = ErrUnavailable
 	case codes.Unavailable:
 		e.class = ErrUnavailable
 		e.Detail = "container runtime at " + c.endpoint + " is not answering: " + plainTransport(st.Message())
 	case codes.DeadlineExceeded:
 		e.class = ErrTimeout
 		// The runtime's own deadlines come with its own words; ours do not.
-		if limit > 0 && strings.HasPrefix(st.Message(), "context deadline exceeded") {
+		// The runtime knows our deadline too; where it gives up first it
+		// resets the stream.
+		if limit > 0 && (strings.HasPrefix(st.Message(), "context deadline exceeded") || strings.HasPrefix(st.Message(), "stream terminated by RST_STREAM")) {
 			e.Detail = "container runtime at " + c.endpoint + " did not answer within " + limit.String()
 		}
 	default:

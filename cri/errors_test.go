@@ -23,6 +23,7 @@ func TestErrorClasses(t *testing.T) {
 	}{
 		{critest.Err(codes.NotFound, "gone"), cri.ErrNotFound, "cannot start container web: gone"},
 		{critest.Err(codes.Unavailable, "starting"), cri.ErrUnavailable, "cannot start container web: container runtime at unix:///run/critest.sock is not answering: starting"},
+		{critest.Err(codes.Canceled, "context canceled"), cri.ErrUnavailable, "cannot start container web: context canceled"},
 		{critest.Err(codes.DeadlineExceeded, "failed to stop: context deadline exceeded"), cri.ErrTimeout, "cannot start container web: failed to stop: context deadline exceeded"},
 		{critest.Err(codes.DeadlineExceeded, "context deadline exceeded"), cri.ErrTimeout, "cannot start container web: container runtime at unix:///run/critest.sock did not answer within 2m0s"},
 		{critest.Err(codes.Unimplemented, "unknown method"), cri.ErrUnimplemented, "cannot start container web: unknown method"},
