@@ -105,7 +105,7 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, hostMemory int64) int64 {
 	if pod.Spec.PriorityClassName == classNodeCritical {
 		return oomGuaranteed
 	}
-	switch qosClass(pod) {
+	switch QOSClass(pod) {
 	case v1.PodQOSGuaranteed:
 		return oomGuaranteed
 	case v1.PodQOSBestEffort:
@@ -116,36 +116,4 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, hostMemory int64) int64 {
 		score = oomBestEffort - oomBestEffort*c.Resources.Requests.Memory().Value()/hostMemory
 	}
 	return min(max(score, oomBurstable), oomBestEffort-1)
-}
-
-// qosClass is the pod's by its containers' cpu and memory, init included.
-func qosClass(pod *v1.Pod) v1.PodQOSClass {
-	guaranteed, anything := true, false
-	var requests, limits amounts
-	judge := func(r v1.ResourceRequirements) {
-		a := amountsOf(r)
-		if a.cpuRequest > 0 || a.memoryRequest > 0 || a.cpuLimit > 0 || a.memoryLimit > 0 {
-			anything = true
-		}
-		if a.cpuLimit == 0 || a.memoryLimit == 0 {
-			guaranteed = false
-		}
-		requests.cpuRequest += a.cpuRequest
-		requests.memoryRequest += a.memoryRequest
-		limits.cpuLimit += a.cpuLimit
-		limits.memoryLimit += a.memoryLimit
-	}
-	for i := range pod.Spec.InitContainers {
-		judge(pod.Spec.InitContainers[i].Resources)
-	}
-	for i := range pod.Spec.Containers {
-		judge(pod.Spec.Containers[i].Resources)
-	}
-	switch {
-	case !anything:
-		return v1.PodQOSBestEffort
-	case guaranteed && requests.cpuRequest == limits.cpuLimit && requests.memoryRequest == limits.memoryLimit:
-		return v1.PodQOSGuaranteed
-	}
-	return v1.PodQOSBurstable
 }

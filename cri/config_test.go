@@ -284,7 +284,7 @@ func TestQOSClass(t *testing.T) {
 		pod := wantedPod("", []string{"a", "b"}, "i")
 		pod.Spec.Containers[0].Resources, pod.Spec.Containers[1].Resources = tc.a, tc.b
 		pod.Spec.InitContainers[0].Resources = tc.init
-		if got := qosClass(pod); got != tc.want {
+		if got := QOSClass(pod); got != tc.want {
 			t.Errorf("%+v: got %s", tc, got)
 		}
 	}

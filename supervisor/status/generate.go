@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/cri"
 )
 
 // Generate is the status of a pod. It is pure: the same Input gives the same
@@ -14,7 +16,7 @@ import (
 func Generate(in Input) v1.PodStatus {
 	st := v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,
-		QOSClass:           QOSClass(in.Pod),
+		QOSClass:           cri.QOSClass(in.Pod),
 		StartTime:          startTime(in),
 	}
 	if in.Refused == nil || in.Observed != nil && len(in.Observed.Containers) > 0 {

@@ -123,9 +123,6 @@ func TestQOSClass(t *testing.T) {
 		}), v1.PodQOSBestEffort},
 	}
 	for _, c := range cases {
-		if got := QOSClass(c.pod); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
 		if got := Generate(Input{Pod: c.pod, Now: now}).QOSClass; got != c.want {
 			t.Errorf("%s: status says %s, want %s", c.name, got, c.want)
 		}
