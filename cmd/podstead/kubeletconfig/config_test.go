@@ -85,6 +85,8 @@ func TestReadRefuses(t *testing.T) {
 		"port":           {head + "healthzPort: 70000\n", "healthzPort: 70000 is no whole number from 0 to 65535"},
 		"fraction":       {head + "healthzPort: 1.5\n", "1.5 is no whole number"},
 		"header":         {head + "staticPodURLHeader: {A: b}\n", "staticPodURLHeader.A: want a list"},
+		"header value":   {head + "staticPodURLHeader: {A: [31337]}\n", "staticPodURLHeader.A[0]: want text; put it in quotes"},
+		"headers":        {head + "staticPodURLHeader: 31337\n", "staticPodURLHeader: want a map of header to list of values"},
 		"contradiction":  {head + "maxParallelImagePulls: 3\nserializeImagePulls: true\n", "contradicts maxParallelImagePulls 3"},
 		"back-off":       {head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n", "10m0s is not between 1s and 5m"},
 		"back-off field": {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},

@@ -118,7 +118,7 @@ func (p *parser) number(name string, v any, low, high int, to **int) {
 func (p *parser) headers(name string, v any) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		p.fail(name, "%v is no map of header to list of values", v)
+		p.fail(name, "want a map of header to list of values") // not repeated: it may be a secret
 		return
 	}
 	p.cfg.StaticPodURLHeader = map[string][]string{}
@@ -131,7 +131,7 @@ func (p *parser) headers(name string, v any) {
 		for i, e := range list {
 			s, ok := e.(string)
 			if !ok {
-				p.fail(fmt.Sprintf("%s.%s[%d]", name, key, i), "%v is no text", e)
+				p.fail(fmt.Sprintf("%s.%s[%d]", name, key, i), "want text; put it in quotes")
 				continue
 			}
 			p.cfg.StaticPodURLHeader[key] = append(p.cfg.StaticPodURLHeader[key], s)
