@@ -40,7 +40,9 @@ type worker struct {
 	rerun     *rerunOrder
 	notBefore time.Time
 
-	dirty bool
+	// failures counts those in a row.
+	failures int
+	dirty    bool
 	// held: the run waits for a pod that is not ours to wake it; retrying: its
 	// last script failed.
 	held, retrying bool
@@ -262,13 +264,25 @@ func (p *podWorkers) schedule(w *worker, out outcome) {
 		return
 	}
 	now := time.Now()
+	if out.err == nil {
+		w.failures = 0
+	} else {
+		w.failures++
+	}
 	switch {
 	case out.after > 0:
 		p.queue.set(w.uid, now.Add(min(out.after, resyncPeriod)))
 	case out.err != nil:
-		p.queue.set(w.uid, now.Add(jitter(errorBackoff)))
+		p.queue.set(w.uid, now.Add(errorDelay(w.failures)))
 	case w.state == stateSyncing:
 		// Whole seconds let the resyncs of many pods share one wake-up.
 		p.queue.set(w.uid, now.Add(jitter(resyncPeriod)).Truncate(time.Second))
 	}
+}
+
+// errorDelay is when to try again after so many failures in a row: soon after
+// the first, since most pass at once, in the end at the kubelet's pace. Its
+// flat 10 s would stretch a back-off in which a single look failed.
+func errorDelay(failures int) time.Duration {
+	return jitter(min(errorBackoffMin<<min(failures-1, 8), errorBackoff))
 }

@@ -18,10 +18,12 @@ import (
 // Times of the work queue, as in the kubelet (syncFrequency and the worker's
 // back-off), each stretched by up to half so that pods do not march in step.
 const (
-	resyncPeriod   = time.Minute
-	errorBackoff   = 10 * time.Second
-	networkBackoff = time.Second
-	jitterFactor   = 0.5
+	resyncPeriod = time.Minute
+	errorBackoff = 10 * time.Second
+	// errorBackoffMin is the wait after a first failure.
+	errorBackoffMin = time.Second
+	networkBackoff  = time.Second
+	jitterFactor    = 0.5
 )
 
 func jitter(d time.Duration) time.Duration {

@@ -348,7 +348,7 @@ func TestTimesOfTheNextSync(t *testing.T) {
 // TestWorkersUnderRandomOrders: whatever is asked in whatever order, one pod of
 // a name is started at most, and when all is let go what is wanted last runs.
 func TestWorkersUnderRandomOrders(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range seeds(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, b *workersBed) {
 				rnd := rand.New(rand.NewPCG(seed, 7))
@@ -414,5 +414,13 @@ func (b *workersBed) checkOneStarted() {
 	}
 	if started > 1 {
 		b.t.Fatalf("%d pods of one name are started", started)
+	}
+}
+
+func TestErrorDelayGrowsToTheKubelets(t *testing.T) {
+	for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second, 5: 10 * time.Second, 1000: 10 * time.Second} {
+		if got := errorDelay(failures); got < want || got > want*3/2 {
+			t.Errorf("after %d failures: %s, want %s and up to half as much again", failures, got, want)
+		}
 	}
 }

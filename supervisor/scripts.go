@@ -231,7 +231,7 @@ func (s *podScripts) logOnce(ctx context.Context, j job, r *podRun, out outcome)
 	}
 	r.logged = kind
 	level := slog.LevelWarn
-	if out.told || len(r.waiting) > 0 {
+	if out.told {
 		level = slog.LevelDebug
 	}
 	s.cfg.Log.Log(ctx, level, "pod is not as wanted", "pod", podName(j), "uid", podUID(j), "state", j.state, "error", err)

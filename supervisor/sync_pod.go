@@ -93,7 +93,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 
 // afterSync is when to look again.
 func (s *podScripts) afterSync(result cri.SyncResult, r *podRun) outcome {
-	out := outcome{err: result.Err, after: result.RetryAfter}
+	out := outcome{err: result.Err, after: result.RetryAfter, told: len(result.Waiting) > 0}
 	if result.Err != nil {
 		r.acts = 0
 		return out
