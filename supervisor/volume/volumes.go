@@ -35,7 +35,7 @@ type Volumes struct {
 // What names a folder below the root is checked here once more, whoever
 // validated it before: the folders are written and deleted as root.
 var (
-	validUID  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+	validUID  = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
 	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 

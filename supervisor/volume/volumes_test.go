@@ -206,6 +206,12 @@ func TestNamesDoNotEscape(t *testing.T) {
 			t.Errorf("folder of UID %q was removed", uid)
 		}
 	}
+	// What a manifest may have as a uid has a folder.
+	for _, uid := range []types.UID{"-", "-x", "0", "A-z", types.UID(strings.Repeat("a", 63))} {
+		if _, err := v.PodDir(uid); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, name := range []string{"", ".", "..", "a/b", "x.new"} {
 		if _, err := v.Setup(t.Context(), pod("u1", emptyDir(name))); err == nil {
 			t.Errorf("volume %q was accepted", name)
