@@ -94,7 +94,7 @@ func (t *transaction) kill(ctx context.Context) error {
 	pod := observedPod(t.Status)
 	if t.actions.KillPod {
 		if t.actions.CreateSandbox && t.actions.SandboxID != "" {
-			t.events.Event(t.Pod, v1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+			t.events.Event(t.Pod, v1.EventTypeNormal, "SandboxChanged", "The pod's sandbox cannot go on; the pod is ended and starts in a new one.")
 		}
 		if pod.Running() || t.actions.CreateSandbox {
 			t.result.Acted = true

@@ -2,6 +2,7 @@ package pleg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -200,10 +201,10 @@ func (p *PLEG) Healthy() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.list.ended.IsZero() {
-		return fmt.Errorf("pleg has yet to be successful: no full relist so far")
+		return errors.New("pods have not been listed yet")
 	}
 	if age := time.Since(p.list.ended); age > UnhealthyAfter {
-		return fmt.Errorf("pleg was last seen active %v ago; threshold is %v", age.Round(time.Second), UnhealthyAfter)
+		return fmt.Errorf("pods were last listed %v ago, which is more than %v", age.Round(time.Second), UnhealthyAfter)
 	}
 	return nil
 }

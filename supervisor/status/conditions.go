@@ -201,9 +201,9 @@ func podReady(pod *v1.Pod, foreign []v1.PodCondition, all v1.PodCondition) v1.Po
 		}
 		switch {
 		case !found:
-			unmet = append(unmet, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+			unmet = append(unmet, fmt.Sprintf("nobody has set the condition %q of a readiness gate", gate.ConditionType))
 		case status != v1.ConditionTrue:
-			unmet = append(unmet, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", gate.ConditionType, status))
+			unmet = append(unmet, fmt.Sprintf("the condition %q of a readiness gate is %v", gate.ConditionType, status))
 		}
 	}
 	if len(unmet) > 0 {

@@ -21,6 +21,9 @@ const (
 	ReasonStatusUnknown = "ContainerStatusUnknown"
 	reasonCompleted     = "Completed"
 
+	// lostAtEnd is the message of one whose pod has ended since.
+	lostAtEnd = "the container was not to be found when its pod ended"
+
 	// lostExitCode is what the kubelet reports for an end that nobody saw:
 	// 128 + SIGKILL.
 	lostExitCode = 137
@@ -171,7 +174,7 @@ func lost(s, previous *v1.ContainerStatus) {
 		s.RestartCount = max(s.RestartCount, previous.RestartCount+1)
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:      ReasonStatusUnknown,
-			Message:     "The container could not be located when the pod was terminated",
+			Message:     lostAtEnd,
 			ExitCode:    lostExitCode,
 			ContainerID: s.ContainerID,
 		}}
@@ -198,7 +201,7 @@ func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.Conta
 	if b.init && !isSidecar(c) && s.State.Waiting != nil && regularCreated(b.in) {
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:  reasonCompleted,
-			Message: "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally",
+			Message: "the init container is gone, and what comes after it has started: it must have succeeded",
 		}}
 		return s
 	}
@@ -207,7 +210,7 @@ func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.Conta
 		// Unlike the kubelet, an older termination is replaced: this one is newer.
 		s.LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:   ReasonStatusUnknown,
-			Message:  "The container could not be located when the pod was deleted.  The container used to be Running",
+			Message:  "the container ran and is gone; nobody saw how it ended",
 			ExitCode: lostExitCode,
 		}}
 		s.RestartCount = max(s.RestartCount, b.in.Record.RestartCounts[c.Name]) + 1
@@ -270,7 +273,7 @@ func (b *builder) settleEnd(s, previous *v1.ContainerStatus) {
 	if started {
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:      ReasonStatusUnknown,
-			Message:     "The container could not be located when the pod was terminated",
+			Message:     lostAtEnd,
 			ExitCode:    lostExitCode,
 			ContainerID: s.ContainerID,
 		}}

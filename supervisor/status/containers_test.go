@@ -33,8 +33,8 @@ func runningState() v1.ContainerState {
 }
 
 const (
-	locatedAtEnd    = "The container could not be located when the pod was terminated"
-	locatedAtDelete = "The container could not be located when the pod was deleted.  The container used to be Running"
+	locatedAtEnd    = "the container was not to be found when its pod ended"
+	locatedAtDelete = "the container ran and is gone; nobody saw how it ended"
 )
 
 func TestContainerStates(t *testing.T) {
@@ -123,7 +123,7 @@ func TestContainerStates(t *testing.T) {
 		{name: "vanished init container of a pod that started", of: "i",
 			in: Input{Pod: pod(always, initContainers("i")), Observed: observed(running("web"))},
 			state: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed",
-				Message: "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally"}}},
+				Message: "the init container is gone, and what comes after it has started: it must have succeeded"}}},
 		{name: "vanished sidecar of a pod that started waits", of: "s",
 			in:    Input{Pod: pod(always, sidecar("s")), Observed: observed(running("web"))},
 			state: waitingState("PodInitializing", "")},
