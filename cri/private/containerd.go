@@ -36,9 +36,6 @@ func New(cfg Config, binary string, log *slog.Logger) *Containerd {
 	return &Containerd{cfg: cfg, binary: binary, log: log}
 }
 
-// Endpoint is where it will answer.
-func (c *Containerd) Endpoint() string { return "unix://" + c.cfg.Socket() }
-
 // Start returns when the containerd answers. One that runs already, from an
 // earlier podstead, is taken over as it is.
 func (c *Containerd) Start(ctx context.Context) error {
