@@ -325,7 +325,7 @@ func TestTimesOfTheNextSync(t *testing.T) {
 		min, max time.Duration
 	}{
 		"success":     {outcome{}, 59 * time.Second, 90 * time.Second},
-		"error":       {outcome{err: errors.New("x")}, 10 * time.Second, 15 * time.Second},
+		"error":       {outcome{err: errors.New("x")}, time.Second, 1500 * time.Millisecond},
 		"retry after": {outcome{err: errors.New("x"), after: 40 * time.Second}, 40 * time.Second, 40 * time.Second},
 		"long":        {outcome{after: time.Hour}, time.Minute, time.Minute},
 	} {
