@@ -40,6 +40,8 @@ cri-dockerd, and keeps them running. It needs no Kubernetes.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.Version = versionText()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand())
 	root.AddCommand(cli.Commands(versionText())...)

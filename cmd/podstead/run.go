@@ -69,7 +69,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if warning != "" {
 		log.Warn(warning)
 	}
-	log.Info("podstead starts", "version", versionText(), "node", node, "manifests", o.Manifests.Path, "root", o.Paths.Root)
+	log.Info("podstead starts", append([]any{"version", versionText(), "node", node, "root", o.Paths.Root}, origins(o.Manifests)...)...)
 
 	rt, err := openRuntime(ctx, o, cri.Instance(machineID(node, log), o.Paths.Root), log)
 	if err != nil {
@@ -123,7 +123,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if o.RunOnce {
 		g.Go(func() error {
 			defer end()
-			return runOnce(ctx, sup)
+			return runOnce(ctx, sup, src.config.Faults)
 		})
 	}
 	notify(daemon.SdNotifyReady, log)
@@ -132,8 +132,20 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	return err
 }
 
-// runOnce waits until each pod runs or has failed and prints a line for each.
-func runOnce(ctx context.Context, sup *supervisor.Supervisor) error {
+// origins are where manifests come from, for the log.
+func origins(m options.Manifests) (attrs []any) {
+	if m.Path != "" {
+		attrs = append(attrs, "manifests", m.Path)
+	}
+	if m.URL != "" {
+		attrs = append(attrs, "url", m.RedactedURL())
+	}
+	return attrs
+}
+
+// runOnce waits until each pod runs or has failed and prints a line for each,
+// and for each manifest that is held back.
+func runOnce(ctx context.Context, sup *supervisor.Supervisor, faults func() []manifest.Fault) error {
 	failed := false
 	err := sup.WaitStarted(ctx, func(pod *v1.Pod, err error) {
 		name := pod.Namespace + "/" + manifest.BaseName(pod)
@@ -146,6 +158,12 @@ func runOnce(ctx context.Context, sup *supervisor.Supervisor) error {
 	})
 	if err != nil && !errors.Is(err, supervisor.ErrNotStarted) {
 		return err
+	}
+	for _, f := range faults() {
+		if !f.Warning {
+			failed = true
+			fmt.Printf("fault: %v\n", f)
+		}
 	}
 	if failed {
 		return &cli.ExitError{Code: 1}

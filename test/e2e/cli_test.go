@@ -86,6 +86,12 @@ func TestRunOnce(t *testing.T) {
 			t.Fatalf("run --runonce with a pod that cannot start ends with %d:\n%s%s", status, out, errs)
 		}
 		n.awaitRunning("a")
+		n.put("b.yaml", "kind: Pot\n")
+		out, errs, status = n.podstead(n.Flags("--runonce")...)
+		if status != 1 || !strings.Contains(out, "fault: "+filepath.Join(n.Manifests, "b.yaml")+":1: ") {
+			t.Fatalf("run --runonce with a broken manifest ends with %d:\n%s%s", status, out, errs)
+		}
+		n.awaitRunning("a")
 	})
 }
 

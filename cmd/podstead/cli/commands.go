@@ -52,7 +52,7 @@ func Commands(version string) []*cobra.Command {
 }
 
 func versionCommand(version string) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
 		Args:  cobra.NoArgs,
@@ -61,4 +61,6 @@ func versionCommand(version string) *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().String("api-socket", DefaultSocket, "unused: version asks no daemon")
+	return cmd
 }

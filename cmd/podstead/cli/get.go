@@ -24,7 +24,12 @@ func getCommand() *cobra.Command {
 	get := &cobra.Command{
 		Use:   "get",
 		Short: "Show what runs",
-		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("cannot get %q: only pods can be got, with: podstead get pods", args[0])
+			}
+			return cmd.Help()
+		},
 	}
 	var o getOptions
 	pods := &cobra.Command{

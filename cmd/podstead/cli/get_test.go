@@ -81,7 +81,7 @@ func samples() []v1.Pod {
 		pod("crash", func(p *v1.Pod) {
 			w := waiting("b", "CrashLoopBackOff", "back-off 10s restarting failed container=b")
 			w.RestartCount = 4
-			w.LastTerminationState.Terminated = &v1.ContainerStateTerminated{FinishedAt: metav1.NewTime(time.Now().Add(-90 * time.Second))}
+			w.LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", FinishedAt: metav1.NewTime(time.Now().Add(-90 * time.Second))}
 			p.Status.ContainerStatuses = []v1.ContainerStatus{running("a"), w}
 		}),
 		pod("init", func(p *v1.Pod) {
@@ -93,6 +93,7 @@ func samples() []v1.Pod {
 		pod("initfail", func(p *v1.Pod) {
 			p.Spec.InitContainers = make([]v1.Container, 1)
 			p.Status.InitContainerStatuses = []v1.ContainerStatus{ended("i", 1, "Error")}
+			p.Status.InitContainerStatuses[0].State.Terminated.Message = "no\nspace"
 		}),
 		pod("job", func(p *v1.Pod) {
 			p.Status.Phase = v1.PodSucceeded
@@ -116,9 +117,9 @@ func TestGetPodsTable(t *testing.T) {
 	}
 	want := `NAMESPACE   NAME          READY   STATUS             RESTARTS      AGE      IP         NODE   SOURCE   MESSAGE
 default     web-n1        2/2     Running            0             3h       10.0.0.7   n1     file     <none>
-default     crash-n1      1/2     CrashLoopBackOff   4 (90s ago)   3h       10.0.0.7   n1     file     back-off 10s restarting failed container=b
+default     crash-n1      1/2     CrashLoopBackOff   4 (90s ago)   3h       10.0.0.7   n1     file     back-off 10s restarting failed container=b; b ended with code 137 (OOMKilled)
 default     init-n1       0/2     Init:1/2           0             3h       10.0.0.7   n1     file     <none>
-default     initfail-n1   0/2     Init:Error         0             3h       10.0.0.7   n1     file     <none>
+default     initfail-n1   0/2     Init:Error         0             3h       10.0.0.7   n1     file     i ended with code 1: no space
 default     job-n1        0/2     Completed          0             3h       10.0.0.7   n1     file     <none>
 default     held-n1       0/2     NameInUse          0             3h       10.0.0.7   n1     file     a pod of another client
 default     ending-n1     0/2     Terminating        0             3h       10.0.0.7   n1     file     <none>
@@ -233,6 +234,21 @@ func TestValidate(t *testing.T) {
 	empty := t.TempDir()
 	if _, _, err = execute(t, "", "validate", empty); err == nil || !strings.Contains(err.Error(), ".yaml") {
 		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+func TestMistypedCommandLinesAreErrors(t *testing.T) {
+	for want, args := range map[string][]string{
+		"podstead get pods":     {"get", "pots"},
+		"or - for standard":     {"validate"},
+		"unknown command \"x\"": {"version", "x"},
+	} {
+		if _, _, err := execute(t, "", args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q in it", args, err, want)
+		}
+	}
+	if out, _, err := execute(t, "", "get"); err != nil || !strings.Contains(out, "Available Commands") {
+		t.Errorf("get: %q %v", out, err)
 	}
 }
 

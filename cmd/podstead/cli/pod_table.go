@@ -133,19 +133,47 @@ func containerState(s v1.ContainerState) string {
 	return ""
 }
 
-// podMessage is what holds the pod up, in words.
+// podMessage is what holds the pod up or ended it, in words.
 func podMessage(p *v1.Pod) string {
 	if p.Status.Message != "" {
 		return p.Status.Message
 	}
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for _, c := range list {
-			if c.State.Waiting != nil && c.State.Waiting.Message != "" {
-				return c.State.Waiting.Message
+		for i := range list {
+			if m := containerMessage(&list[i]); m != "" {
+				return m
 			}
 		}
 	}
 	return ""
+}
+
+// containerMessage is why a container does not run; empty for one that does,
+// that is yet to start, or that has done its part.
+func containerMessage(c *v1.ContainerStatus) string {
+	if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+		return c.Name + " " + ending(t)
+	}
+	if c.State.Waiting == nil || c.State.Waiting.Message == "" {
+		return ""
+	}
+	message := c.State.Waiting.Message
+	if t := c.LastTerminationState.Terminated; t != nil {
+		message += "; " + c.Name + " " + ending(t)
+	}
+	return message
+}
+
+// ending is how a container ended, with the last words it left, if any.
+func ending(t *v1.ContainerStateTerminated) string {
+	text := fmt.Sprintf("ended with code %d", t.ExitCode)
+	if t.Reason != "" && t.Reason != "Error" && t.Reason != "Completed" {
+		text += " (" + t.Reason + ")"
+	}
+	if t.Message != "" {
+		text += ": " + t.Message
+	}
+	return text
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

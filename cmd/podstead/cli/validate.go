@@ -36,7 +36,12 @@ no folders below. - is standard input.`,
 		Example: `  podstead validate /etc/pods
   podstead validate -o yaml web.yaml     # with every default filled in
   helm template x | podstead validate -`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, paths []string) error {
+			if len(paths) == 0 {
+				return errors.New("nothing to validate: name files or folders of manifests, or - for standard input")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, paths []string) error { return validate(cmd, o, paths) },
 	}
 	f := cmd.Flags()
@@ -170,7 +175,8 @@ func (v *validator) report(cmd *cobra.Command, output string) error {
 		return &ExitError{Code: 1, Err: errors.New("no manifest there: a folder's manifests end in .yaml, .yml or .json")}
 	}
 	if output == "" {
-		cmd.Printf("%s in %s: valid\n", count(len(v.pods), "pod"), count(v.files, "file"))
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s in %s: valid\n", count(len(v.pods), "pod"), count(v.files, "file"))
+		return err
 	}
 	return nil
 }
