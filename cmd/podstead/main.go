@@ -40,16 +40,19 @@ cri-dockerd, and keeps them running. It needs no Kubernetes.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.Version = versionText()
-	root.SetVersionTemplate("{{.Version}}\n")
+	// The default template, on purpose: one of our own would link text/template,
+	// which keeps every method of every type in the binary.
+	root.Version = versionNumber()
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand())
 	root.AddCommand(cli.Commands(versionText())...)
 	return root
 }
 
-// versionText is the linked version, else what the Go tool recorded.
-func versionText() string {
+func versionText() string { return "podstead " + versionNumber() }
+
+// versionNumber is the linked version, else what the Go tool recorded.
+func versionNumber() string {
 	v := version
 	if v == "" {
 		v = "devel"
@@ -57,5 +60,5 @@ func versionText() string {
 			v = info.Main.Version
 		}
 	}
-	return "podstead " + v
+	return v
 }
