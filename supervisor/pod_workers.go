@@ -440,7 +440,8 @@ func (p *podWorkers) views() []view {
 		if w.grace != nil {
 			v.grace = *w.grace
 		}
-		if v.wanted || w.holdsName() {
+		// Of a pod whose folders alone were found there is nothing to show.
+		if v.wanted || w.holdsName() && v.pod.Name != "" {
 			views = append(views, v)
 		}
 	}

@@ -18,8 +18,11 @@ var ErrNotStarted = errors.New("not every pod started")
 // without somebody doing something, or has failed more than once.
 var givenUp = []string{
 	"CrashLoopBackOff", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
-	"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "ImageInspectError",
 }
+
+// stuck are the reasons of a pod that mean the same of it as a whole.
+var stuck = []string{reasonNameTaken, reasonFailedMount, "CreatePodSandboxError"}
 
 // WaitStarted waits until each source has delivered, or was restored from the
 // checkpoint, and each wanted pod runs, has succeeded or has failed. It reports
@@ -78,7 +81,7 @@ func started(pod *v1.Pod) (bool, error) {
 	case v1.PodFailed:
 		return true, fmt.Errorf("pod %s failed: %s", fullName(pod), explain(st))
 	}
-	if st.Reason == reasonNameTaken {
+	if slices.Contains(stuck, st.Reason) {
 		return true, fmt.Errorf("pod %s cannot start: %s", fullName(pod), st.Message)
 	}
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri/critest"
@@ -82,7 +81,7 @@ func TestWaitStartedTellsWhatDidNotStart(t *testing.T) {
 
 func TestWaitStartedGivesUpWithItsContext(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
-		b.fake.Inject("RunPodSandbox", critest.Fault{Times: -1, Before: critest.Err(codes.Unknown, "no")})
+		b.fake.SetNetworkReady("no CNI yet") // it may come at any time
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		lines, err := waitStarted(d, 30*time.Second)
