@@ -105,7 +105,7 @@ func NewURLSource(opts URLSourceOptions) (*URLSource, error) {
 		opts:    opts,
 		name:    name,
 		reader:  unitReader{source: SourceHTTP, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, good: map[string]bool{}},
-		fetcher: urlFetcher{url: address, header: opts.Header, caFile: opts.CAFile, timeout: opts.Timeout},
+		fetcher: urlFetcher{url: address, header: canonical(opts.Header), caFile: opts.CAFile, timeout: opts.Timeout},
 		jitter:  rand.Float64,
 	}
 	return s, s.fetcher.connect()

@@ -107,11 +107,20 @@ func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
 	return urlAnswer{body: body}
 }
 
+// canonical spells the names of headers as package http does. Under another
+// spelling it would neither find them nor take them off a redirect.
+func canonical(header http.Header) http.Header {
+	spelled := make(http.Header, len(header))
+	for name, values := range header {
+		for _, value := range values {
+			spelled.Add(name, value)
+		}
+	}
+	return spelled
+}
+
 func (f *urlFetcher) request(ctx context.Context) *http.Request {
 	request := (&http.Request{Method: http.MethodGet, URL: f.url, Host: f.url.Host, Header: f.header.Clone()}).WithContext(ctx)
-	if request.Header == nil {
-		request.Header = http.Header{}
-	}
 	if host := request.Header.Get("Host"); host != "" {
 		request.Host = host
 	}

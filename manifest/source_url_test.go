@@ -282,7 +282,8 @@ func TestURLSourceSendsHeaders(t *testing.T) {
 		http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)+"/x", http.StatusFound)
 	})
 	b.opts.URL = strings.Replace(b.opts.URL, "//", "//user:pass@", 1) + "?token=sesame"
-	b.opts.Header = http.Header{"X-Token": {"secret", "more"}, "Host": {"pods.example.com"}}
+	// As a configuration file may spell them.
+	b.opts.Header = http.Header{"x-token": {"secret", "more"}, "host": {"pods.example.com"}}
 	b.start()
 	b.sink.awaitPods("a=1")
 	b.stop()
