@@ -77,6 +77,14 @@ func inBed(t *testing.T, f func(t *testing.T, b *bed)) {
 	}
 }
 
+// seeds is how many seeds a random test takes.
+func seeds(n uint64) uint64 {
+	if underRace {
+		return n / 6
+	}
+	return n
+}
+
 func newBed(t testing.TB, generic bool) *bed {
 	b := &bed{t: t, fake: critest.New(t), dir: t.TempDir(), generic: generic}
 	b.fake.SetEvents(!generic)
@@ -181,7 +189,11 @@ func (b *bed) until(limit time.Duration, what string, cond func() bool) time.Dur
 		if time.Since(at) > limit {
 			b.t.Fatalf("%s: not within %s\n%s\n%s", what, limit, b.fake.Dump(), b.daemon.log)
 		}
-		time.Sleep(10 * time.Millisecond)
+		step := 10 * time.Millisecond
+		if time.Since(at) > time.Second {
+			step *= 10
+		}
+		time.Sleep(step)
 	}
 }
 

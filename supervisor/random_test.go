@@ -21,7 +21,7 @@ import (
 // again, in the middle of a start or a replacement, every container is started
 // once, none twice, none is forgotten.
 func TestDaemonKilledAtRandomPoints(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBed(t, func(t *testing.T, b *bed) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
@@ -112,7 +112,7 @@ type model struct {
 // time (1), nothing ended or restarted without a cause (2, 3, 4), nothing of
 // others touched (5), convergence without duplicates after lost answers (9).
 func TestAnythingInAnyOrder(t *testing.T) {
-	for seed := range uint64(24) {
+	for seed := range seeds(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
