@@ -29,6 +29,9 @@ type Containerd struct {
 	cfg    Config
 	binary string
 	log    *slog.Logger
+	// ended is closed when the process started last has ended; nil if this
+	// daemon started none.
+	ended chan struct{}
 }
 
 // New prepares to keep a containerd from the given binary; Run starts it.
@@ -55,11 +58,15 @@ func (c *Containerd) Run(ctx context.Context) error {
 	pause := restartMin
 	for {
 		since := time.Now()
+		hung := false
 		if err := c.waitEnd(ctx); ctx.Err() != nil {
 			return nil
 		} else if err != nil {
+			// It is there and does not answer; a second one beside it would
+			// only wait for the first one's locks.
 			c.log.Debug("cannot watch the private containerd", "error", err)
-		} else {
+			hung = true
+		} else if !c.starting() {
 			c.log.Warn("the private containerd ended and is started again; containers go on", "log", c.cfg.LogFile())
 		}
 		if time.Since(since) > stableAfter {
@@ -69,12 +76,26 @@ func (c *Containerd) Run(ctx context.Context) error {
 			return nil
 		}
 		pause = min(2*pause, restartMax)
-		if Answers(ctx, c.cfg.Socket()) {
+		if hung || c.starting() || Answers(ctx, c.cfg.Socket()) {
 			continue
 		}
 		if err := c.launch(ctx); err != nil && ctx.Err() == nil {
 			c.log.Error("cannot start the private containerd", "error", err, "again in", pause)
 		}
+	}
+}
+
+// starting reports whether the process started last still lives. Run asks when
+// nobody listens: then it is one that takes longer than launch waited.
+func (c *Containerd) starting() bool {
+	if c.ended == nil {
+		return false
+	}
+	select {
+	case <-c.ended:
+		return false
+	default:
+		return true
 	}
 }
 
@@ -98,17 +119,21 @@ func (c *Containerd) launch(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot start the private containerd: %w", err)
 	}
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
+	c.ended = ended
 	// This one goroutine outlives launch on purpose: it reaps the child,
 	// which outlives this daemon if it can.
-	go func() { ended <- cmd.Wait() }()
+	go func() {
+		_ = cmd.Wait() // its state tells more than the error
+		close(ended)
+	}()
 
 	limit, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	for {
 		select {
-		case err := <-ended:
-			return fmt.Errorf("the private containerd ended while it started (%v); its log is %s", err, c.cfg.LogFile())
+		case <-ended:
+			return fmt.Errorf("the private containerd ended while it started (%v); its log is %s", cmd.ProcessState, c.cfg.LogFile())
 		default:
 		}
 		if Answers(limit, c.cfg.Socket()) {

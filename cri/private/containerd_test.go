@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -264,5 +265,31 @@ func TestChildFindsItsOwnShim(t *testing.T) {
 	got := childEnv([]string{"A=b", "PATH=/usr/bin:/bin", "NOTIFY_SOCKET=/x", "WATCHDOG_USEC=1", "WATCHDOG_PID=2"}, "/opt/c")
 	if want := []string{"A=b", "PATH=/opt/c:/usr/bin:/bin"}; !slices.Equal(got, want) {
 		t.Errorf("childEnv = %q, want %q", got, want)
+	}
+}
+
+// A containerd that takes minutes to come up, on a slow disk, must not get a
+// second one beside it every minute.
+func TestSlowContainerdIsWaitedFor(t *testing.T) {
+	cfg := bed(t)
+	marker := filepath.Join(filepath.Dir(cfg.Root), "started")
+	binary := filepath.Join(filepath.Dir(cfg.Root), "containerd")
+	if err := os.WriteFile(binary, []byte("#!/bin/sh\n: > "+marker+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := cfg.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := New(cfg, binary, quiet())
+		c.ended = make(chan struct{})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		if err := c.Run(ctx); err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("a second containerd was started beside one that is starting")
 	}
 }

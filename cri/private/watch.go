@@ -2,7 +2,9 @@ package private
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -14,8 +16,11 @@ import (
 // whether or not the process is a child of ours.
 func (c *Containerd) waitEnd(ctx context.Context) error {
 	conn, err := dial(ctx, c.cfg.Socket())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
+		return nil // nobody listens: it has ended
+	}
 	if err != nil {
-		return nil // nobody answers: it has ended
+		return fmt.Errorf("cannot reach %s: %w", c.cfg.Socket(), err)
 	}
 	pid, err := peer(conn)
 	_ = conn.Close()
