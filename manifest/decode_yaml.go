@@ -181,6 +181,13 @@ func failingLine(text []byte) int {
 func valueFault(c chunk, tree *yaml.Node, err error) *Fault {
 	line, message := yamlMessage(err)
 	fault := &Fault{Line: c.before + max(line, tree.Line), Problem: "is not valid: " + message}
+	if strings.Contains(message, "invalid map key: ") {
+		fault.Problem = "a mapping or a list stands where the name of a field belongs"
+		fault.Remedy = "render the template that this may be, or put quotes around a value that begins with a brace"
+		if node := findComplexKey(tree); node != nil {
+			fault.Line = c.before + node.Line
+		}
+	}
 	if strings.Contains(message, "unsupported value: ") {
 		fault.Remedy = "must be a finite number, or in quotes"
 		if node := findScalar(tree, isInfinite); node != nil {
@@ -189,6 +196,19 @@ func valueFault(c chunk, tree *yaml.Node, err error) *Fault {
 		}
 	}
 	return fault
+}
+
+// findComplexKey is the first key that is no scalar, nil if there is none.
+func findComplexKey(node *yaml.Node) *yaml.Node {
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 && (child.Kind == yaml.MappingNode || child.Kind == yaml.SequenceNode) {
+			return child
+		}
+		if found := findComplexKey(child); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 func isInfinite(node *yaml.Node) bool {

@@ -62,3 +62,12 @@ func TestFaultTexts(t *testing.T) {
 	}
 	checkGolden(t, "faults.txt", all.String())
 }
+
+// A template that was not rendered is YAML, but of mappings as keys.
+func TestUnrenderedTemplateIsTold(t *testing.T) {
+	text := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n"
+	_, faults := NewLoader("Node1", ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(text)})
+	if got := faults.Error(); !strings.HasPrefix(got, "web.yaml:4: ") || !strings.Contains(got, "render the template") || strings.Contains(got, "interface") {
+		t.Errorf("got %s", got)
+	}
+}
