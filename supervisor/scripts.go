@@ -46,7 +46,9 @@ type memory struct {
 	acts  int
 	ready bool
 	// logged is the last error that was logged.
-	logged     string
+	logged string
+	// unsaved is why the record could not be written, empty if it could.
+	unsaved    string
 	killLogged *killOrder
 	// killed: everything of this run was stopped once.
 	killed bool
@@ -202,10 +204,14 @@ func (s *podScripts) tellReady(uid types.UID, r *podRun, st *v1.PodStatus) {
 // written costs history, never a pod.
 func (s *podScripts) save(uid types.UID, r *podRun) {
 	r.record.Backoff = s.cfg.Runtime.Backoff.Steps(uid)
-	if _, err := s.cfg.Store.Records.Save(uid, r.record); err != nil && r.logged != err.Error() {
-		r.logged = err.Error()
-		s.cfg.Log.Warn("history of a pod is not kept", "uid", uid, "error", err)
+	fault := ""
+	if _, err := s.cfg.Store.Records.Save(uid, r.record); err != nil {
+		fault = err.Error()
 	}
+	if fault != "" && fault != r.unsaved {
+		s.cfg.Log.Warn("history of a pod is not kept", "uid", uid, "error", fault)
+	}
+	r.unsaved = fault
 }
 
 // shownFault is the manifest's fault that the pod's status shows.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -131,5 +132,21 @@ func TestRemainsOfAnotherPodsteadHoldTheName(t *testing.T) {
 		}
 		b.fake.EndPod("u1")
 		b.runs("u1")
+	})
+}
+
+func TestRecordThatCannotBeWrittenIsToldOnce(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		d := b.start()
+		if err := os.RemoveAll(b.path("records")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(b.path("records"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.config.deliver(file, testPod("web", "u1", "r1"))
+		b.runs("u1")
+		b.after(20 * time.Minute)
+		d.tells(t, "history of a pod is not kept")
 	})
 }
