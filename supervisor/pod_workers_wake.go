@@ -1,0 +1,99 @@
+package supervisor
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// pause holds scripts back, or lets them go again and wakes whoever has one
+// due or failed while the runtime was away.
+func (p *podWorkers) pause(paused bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused == paused {
+		return
+	}
+	p.paused = paused
+	if paused {
+		return
+	}
+	for _, w := range p.byUID {
+		if w.dirty || w.retrying {
+			p.touch(w)
+		}
+	}
+}
+
+// wake makes a pod's worker look again, whatever its state.
+func (p *podWorkers) wake(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w, ok := p.byUID[uid]; ok {
+		p.touch(w)
+	}
+}
+
+// wakeHeld wakes those who wait for another client's pod to end.
+func (p *podWorkers) wakeHeld() {
+	p.wakeIf(func(w *worker) bool { return w.held })
+}
+
+// wakeRetrying wakes those whose last script failed.
+func (p *podWorkers) wakeRetrying() {
+	p.wakeIf(func(w *worker) bool { return w.retrying })
+}
+
+func (p *podWorkers) wakeIf(cond func(*worker) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.byUID {
+		if cond(w) {
+			p.touch(w)
+		}
+	}
+}
+
+// state is where a pod's run stands, stateNone if there is no worker.
+func (p *podWorkers) state(uid types.UID) state {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w, ok := p.byUID[uid]; ok {
+		return w.state
+	}
+	return stateNone
+}
+
+// view is one pod as people see it.
+type view struct {
+	pod    *v1.Pod
+	wanted bool
+	// since is when it was decided that it ends, grace how long it may take.
+	since time.Time
+	grace int64
+}
+
+// views are all pods that are wanted or still ending.
+func (p *podWorkers) views() []view {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	views := make([]view, 0, len(p.byUID))
+	for _, w := range p.byUID {
+		v := view{pod: w.acting, wanted: w.wanted, since: w.endedAt, grace: w.ownGrace()}
+		if v.pod == nil || w.wanted {
+			v.pod = w.pod
+		}
+		if v.pod == nil {
+			v.pod = podFrom(w.found)
+		}
+		if w.grace != nil {
+			v.grace = *w.grace
+		}
+		// Of a pod whose folders alone were found there is nothing to show.
+		if v.wanted || w.holdsName() && v.pod.Name != "" {
+			views = append(views, v)
+		}
+	}
+	return views
+}
