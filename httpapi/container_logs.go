@@ -225,4 +225,3 @@ func logInstance(dir string, pod *v1.Pod, c container, previous bool) (int, erro
 	}
 	return 0, fmt.Errorf("container %q in pod %q has no log in %s", c.name, pod.Name, dir)
 }
-

@@ -230,10 +230,11 @@ func (s *Stream) advance(ctx context.Context, p *printer, ended bool) (bool, err
 			return false, err
 		}
 	}
+	// More may have changed than this one step: look again. That goes for a
+	// file that was renamed since, too.
+	s.watch.names.Store(true)
 	err = s.open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Renamed since: look again.
-		s.watch.names.Store(true)
 		return true, nil
 	}
 	s.n = instance
