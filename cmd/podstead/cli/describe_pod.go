@@ -132,7 +132,11 @@ func (d described) volumes(s *sheet) {
 		for _, kind := range slices.Sorted(maps.Keys(source)) {
 			s.field(4, 12, "Type", title(kind))
 			for _, key := range slices.Sorted(maps.Keys(source[kind])) {
-				s.field(4, 12, title(key), plain(source[kind][key]))
+				heading := title(key)
+				if key == "type" {
+					heading = title(kind) + "Type" // apart from the volume's
+				}
+				s.field(4, 12, heading, plain(source[kind][key]))
 			}
 		}
 	}

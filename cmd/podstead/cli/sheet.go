@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -14,21 +15,38 @@ type sheet struct{ strings.Builder }
 func (s *sheet) field(indent, width int, key, value string) {
 	lines := strings.Split(strings.TrimRight(value, "\n"), "\n")
 	pad := strings.Repeat(" ", max(1, width-utf8.RuneCountInString(key)-1))
-	fmt.Fprintf(s, "%s%s:%s%s\n", strings.Repeat(" ", indent), key, pad, lines[0])
+	s.line(indent, key+":"+pad+lines[0])
 	for _, l := range lines[1:] {
-		fmt.Fprintf(s, "%s%s\n", strings.Repeat(" ", indent+max(width, len(key)+2)), l)
+		s.line(indent+max(width, utf8.RuneCountInString(key)+2), l)
 	}
 }
 
 // head prints "key:" for what follows with more indentation.
-func (s *sheet) head(indent int, key string) {
-	fmt.Fprintf(s, "%s%s:\n", strings.Repeat(" ", indent), key)
-}
+func (s *sheet) head(indent int, key string) { s.line(indent, key+":") }
 
 // line prints a line.
 func (s *sheet) line(indent int, text string) {
-	fmt.Fprintf(s, "%s%s\n", strings.Repeat(" ", indent), text)
+	fmt.Fprintf(s, "%s%s\n", strings.Repeat(" ", indent), strings.TrimRight(visible(text), " "))
 }
+
+// visible shows control characters as ^X: what a container or a manifest says
+// must not steer the terminal.
+func visible(text string) string {
+	if strings.IndexFunc(text, steers) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if steers(r) {
+			b.WriteByte('^')
+			r = (r & 0x1f) + '@'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func steers(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\n' }
 
 // rows prints a table; with no rows it is "key:  <none>".
 func (s *sheet) rows(key string, t table) {
@@ -40,6 +58,6 @@ func (s *sheet) rows(key string, t table) {
 	var b strings.Builder
 	_ = t.print(&b) // a Builder takes all
 	for _, l := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
-		s.line(2, strings.TrimRight(l, " "))
+		s.line(2, l)
 	}
 }
