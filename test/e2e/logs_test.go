@@ -60,7 +60,7 @@ func (n *node) mustPrint(lines <-chan string, want string) {
 func TestLogs(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		// The long line is more than the runtime puts into one of its own.
-		script := "head -c 40000 /dev/zero | tr '\\\\0' x; echo; echo $WORD >&2; trap 'exit 0' TERM; sleep 100000 & wait"
+		script := "head -c 40000 /dev/zero | tr '\\0' x; echo; echo $WORD; trap 'exit 0' TERM; sleep 100000 & wait"
 		long := strings.Repeat("x", 40000)
 		n.put("p.yaml", stubborn("p", "one", 10, script))
 		n.start()
@@ -117,7 +117,7 @@ func TestLogs(t *testing.T) {
 // A pod that fails is understood with podstead alone.
 func TestLogsOfAFailingPod(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", stubborn("p", "one", 10, "echo out of luck; exit 3"))
+		n.put("p.yaml", stubborn("p", "one", 10, "echo out of luck >&2; exit 3"))
 		n.put("none.yaml", strings.Replace(sleeper("none", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
 		n.start()
 		n.await("the pod is described", func() error {

@@ -126,17 +126,17 @@ func (d described) volumes(s *sheet) {
 			err = json.Unmarshal(data, &source)
 		}
 		if err != nil {
-			s.field(4, 12, "Type", "<unknown>")
+			s.field(4, 15, "Type", "<unknown>")
 			continue
 		}
 		for _, kind := range slices.Sorted(maps.Keys(source)) {
-			s.field(4, 12, "Type", title(kind))
+			s.field(4, 15, "Type", title(kind))
 			for _, key := range slices.Sorted(maps.Keys(source[kind])) {
 				heading := title(key)
 				if key == "type" {
 					heading = title(kind) + "Type" // apart from the volume's
 				}
-				s.field(4, 12, heading, plain(source[kind][key]))
+				s.field(4, 15, heading, plain(source[kind][key]))
 			}
 		}
 	}
