@@ -12,6 +12,8 @@ const maxHeld = 256 << 10
 // errLimit ends the printing when Options.Limit is reached.
 var errLimit = errors.New("limit reached")
 
+var lineFeed = []byte{'\n'}
+
 // assembly is the line of one stream whose end has not come yet.
 type assembly struct {
 	open, skip bool
@@ -72,7 +74,7 @@ func (p *printer) add(a *assembly, m message) error {
 	if err := p.write(m.content); err != nil {
 		return err
 	}
-	return p.write([]byte{'\n'})
+	return p.write(lineFeed)
 }
 
 // release writes what is held of a line.
@@ -104,7 +106,7 @@ func (p *printer) end() error {
 func (p *printer) write(b []byte) error {
 	if p.torn && len(b) > 0 {
 		p.torn = false
-		if err := p.write([]byte{'\n'}); err != nil {
+		if err := p.write(lineFeed); err != nil {
 			return err
 		}
 	}

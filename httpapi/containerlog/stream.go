@@ -87,7 +87,11 @@ func Open(req Request) (*Stream, error) {
 		}
 		s.watch = w
 	}
-	if err := s.openFirst(); err != nil {
+	err := s.openFirst()
+	if errors.Is(err, errMoved) {
+		err = s.openFirst() // rotations are minutes apart
+	}
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -104,6 +108,9 @@ func (s *Stream) Close() {
 	}
 }
 
+// errMoved is given if a file was renamed between being found and opened.
+var errMoved = errors.New("the log was rotated at this moment: try again")
+
 func (s *Stream) openFirst() error {
 	files, err := filesOf(s.req.Dir, s.n)
 	if err != nil {
@@ -112,7 +119,9 @@ func (s *Stream) openFirst() error {
 	if len(files) == 0 {
 		return fmt.Errorf("%s has no log of instance %d: %w", s.req.Dir, s.n, fs.ErrNotExist)
 	}
-	if err := s.open(files[len(files)-1].path); err != nil {
+	if err := s.open(files[len(files)-1].path); errors.Is(err, fs.ErrNotExist) {
+		return errMoved
+	} else if err != nil {
 		return err
 	}
 	info, err := s.file.Stat()
@@ -334,7 +343,7 @@ func (s *Stream) line(p *printer, line []byte, whole bool) error {
 	} else {
 		var err error
 		if m, err = parse(line); err != nil {
-			return nil //nolint:nilerr // as at the kubelet
+			return nil // left out, as at the kubelet
 		}
 	}
 	if whole {

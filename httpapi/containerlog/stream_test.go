@@ -32,7 +32,7 @@ func piece(n int, stream, text string) string {
 	return fmt.Sprintf("%s %s P %s\n", at(n), stream, text)
 }
 
-func write(t *testing.T, path, text string) {
+func write(t testing.TB, path, text string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -61,15 +61,12 @@ func (c *client) open(ctx context.Context, path string) (io.ReadCloser, error) {
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-	return nil, &refusal{status: resp.Status, code: resp.StatusCode, path: path, text: strings.TrimSpace(string(text))}
+	return nil, &refusal{status: resp.Status, path: path, text: strings.TrimSpace(string(text))}
 }
 
 // refusal is an answer that is not what was asked for.
 type refusal struct {
-	status string
-	code   int
-	path   string
-	text   string
+	status, path, text string
 }
 
 func (r *refusal) Error() string {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -15,7 +16,12 @@ func describeCommand() *cobra.Command {
 	describe := &cobra.Command{
 		Use:   "describe",
 		Short: "Show all that is known of one thing",
-		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("cannot describe %q: only a pod can be described, with: podstead describe pod NAME", args[0])
+			}
+			return cmd.Help()
+		},
 	}
 	var o getOptions
 	pod := &cobra.Command{

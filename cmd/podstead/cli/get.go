@@ -21,10 +21,10 @@ type getOptions struct {
 func getCommand() *cobra.Command {
 	get := &cobra.Command{
 		Use:   "get",
-		Short: "Show what runs",
+		Short: "Show what runs, or what happened",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("cannot get %q: only pods can be got, with: podstead get pods", args[0])
+				return fmt.Errorf("cannot get %q: only pods and events can be got, with: podstead get pods, or podstead get events", args[0])
 			}
 			return cmd.Help()
 		},
