@@ -1,6 +1,10 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // Access is what a caller must be allowed to do to use a route. A listener
 // serves the routes of the classes it was opened for and no others.
@@ -10,8 +14,13 @@ type Access uint8
 const (
 	// AccessHealth routes tell only whether the daemon lives.
 	AccessHealth Access = 1 << iota
-	// AccessRead routes show pods, their specs and faults.
+	// AccessRead routes show pods, their specs, events and faults.
 	AccessRead
+	// AccessLogs routes show what containers print. Programs print what no
+	// spec shows, secrets too, so a listener that is open to readers of
+	// states need not be open to readers of logs; with Kubernetes' RBAC,
+	// pods/log is granted apart from pods as well.
+	AccessLogs
 )
 
 // Route is one row of the table.
@@ -27,6 +36,12 @@ type Sources struct {
 	Pods      PodLister
 	Manifests ManifestLister
 	Health    HealthChecker
+	Events    EventLister
+	Statuses  StatusReader
+	// LogDirectory is where the logs of a pod are.
+	LogDirectory LogDirectory
+	// ManifestName is a pod's name as its manifest has it.
+	ManifestName func(pod *v1.Pod) string
 }
 
 // Routes is the whole table.
@@ -37,6 +52,8 @@ func Routes(src Sources) []Route {
 		{"GET", "/healthz/syncloop", AccessHealth, healthz(src.Health)},
 		{"GET", "/pods", AccessRead, pods(src.Pods)},
 		{"GET", "/podstead/v1/manifests", AccessRead, manifests(src.Manifests)},
+		{"GET", "/podstead/v1/events", AccessRead, events(src.Events)},
+		{"GET", "/containerLogs/{namespace}/{pod}/{container}", AccessLogs, containerLogs(src)},
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 )
 
 // Limits of every listener. They keep a slow or hostile client from holding
-// memory or connections for long; answers are small enough for the write time.
+// memory or connections for long; answers are small enough for the write time,
+// and what streams (logs) has limits of its own.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
@@ -87,7 +88,7 @@ func (s *Server) Listen(ctx context.Context) (*Listeners, error) {
 func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l.socket != nil {
-		s.serve(ctx, g, l.socket, AccessHealth|AccessRead)
+		s.serve(ctx, g, l.socket, AccessHealth|AccessRead|AccessLogs)
 	}
 	if l.health != nil {
 		s.serve(ctx, g, l.health, AccessHealth)
@@ -97,7 +98,10 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 
 func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, allowed Access) {
 	srv := &http.Server{
-		Handler:           handler(s.routes, allowed),
+		Handler: handler(s.routes, allowed),
+		// What streams sees by its context that the daemon ends; short
+		// answers do not look at it and are given to their end.
+		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,

@@ -27,11 +27,15 @@ func (f fixture) Manifests() []ManifestSource {
 }
 func (f fixture) SyncLoopHealthy() error { return f.sick }
 
+func (f fixture) sources() Sources {
+	return Sources{Pods: f, Manifests: f, Health: f}
+}
+
 // start serves on a socket and a health port and returns a client for each.
 func start(t *testing.T, f fixture) (socket string, overSocket, overTCP func(path string) (int, string)) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "run", "podstead.sock")
-	s := New(Config{Socket: socket, HealthAddress: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, Sources{f, f, f})
+	s := New(Config{Socket: socket, HealthAddress: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, f.sources())
 	ctx, cancel := context.WithCancel(t.Context())
 	l, err := s.Listen(ctx)
 	if err != nil {

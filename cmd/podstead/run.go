@@ -83,14 +83,19 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	}
 	observer := pleg.New(pleg.Config{Runtime: rt.client, Log: log})
 	events := event.New(event.Config{Node: node, Log: log})
-	sup, err := newSupervisor(o, src, rt, observer, events, log)
+	statuses := status.NewStore()
+	sup, err := newSupervisor(o, src, rt, observer, tellers{events: events, statuses: statuses}, log)
 	if err != nil {
 		return err
 	}
 
 	api := httpapi.New(
 		httpapi.Config{Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, Log: log},
-		httpapi.Sources{Pods: sup, Manifests: manifestView{config: src.config, pods: sup, opts: o.Manifests}, Health: sup},
+		httpapi.Sources{
+			Pods: sup, Manifests: manifestView{config: src.config, pods: sup, opts: o.Manifests}, Health: sup,
+			Events: events, Statuses: statuses, ManifestName: manifest.BaseName,
+			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
+		},
 	)
 	listeners, err := api.Listen(ctx)
 	if err != nil {
@@ -223,22 +228,28 @@ func openSources(o *options.Options, node string, log *slog.Logger) (*sources, e
 	return s, nil
 }
 
-func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, observer *pleg.PLEG, events *event.Recorder, log *slog.Logger) (*supervisor.Supervisor, error) {
+// tellers are where the supervisor tells what happens, for others to read.
+type tellers struct {
+	events   *event.Recorder
+	statuses *status.Store
+}
+
+func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, observer *pleg.PLEG, tell tellers, log *slog.Logger) (*supervisor.Supervisor, error) {
 	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), log)
 	if err != nil {
 		return nil, err
 	}
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	syncer := cri.NewSyncer(cri.SyncerConfig{
-		Runtime: rt.client, Images: rt.client, Events: events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
+		Runtime: rt.client, Images: rt.client, Events: tell.events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs,
 	})
 	return supervisor.New(supervisor.Config{
 		Sources: supervisor.Sources{Pods: src.config, Ready: src.checkpoint.RecordReady},
 		Runtime: supervisor.Runtime{Observer: observer, Syncer: syncer, Backoff: backoff, Health: rt.client},
-		Store:   supervisor.Store{Statuses: status.NewStore(), Records: records},
+		Store:   supervisor.Store{Statuses: tell.statuses, Records: records},
 		Paths:   supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
-		Events:  events,
+		Events:  tell.events,
 		Log:     log,
 	})
 }

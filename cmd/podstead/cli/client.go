@@ -25,7 +25,6 @@ type client struct {
 
 func newClient(socket string) *client {
 	return &client{socket: socket, http: &http.Client{
-		Timeout: requestTimeout,
 		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}},
@@ -34,23 +33,44 @@ func newClient(socket string) *client {
 
 // get decodes the JSON that the daemon answers on path.
 func (c *client) get(ctx context.Context, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podstead"+path, nil)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body, err := c.open(ctx, path)
 	if err != nil {
 		return err
 	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return c.explain(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
-		return fmt.Errorf("podstead answers %s on %s: %s", resp.Status, path, strings.TrimSpace(string(text)))
-	}
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(into); err != nil {
 		return fmt.Errorf("cannot read podstead's answer on %s: %w", path, err)
 	}
 	return nil
+}
+
+// open is the body that the daemon answers on path; it may go on for long.
+func (c *client) open(ctx context.Context, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podstead"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	return nil, &refusal{status: resp.Status, path: path, text: strings.TrimSpace(string(text))}
+}
+
+// refusal is an answer that is not what was asked for.
+type refusal struct {
+	status, path, text string
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("podstead answers %s on %s: %s", r.status, r.path, r.text)
 }
 
 // explain turns a failure to connect into what to do about it.

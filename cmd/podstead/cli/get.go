@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/podstead/podstead/manifest"
 )
@@ -23,10 +21,10 @@ type getOptions struct {
 func getCommand() *cobra.Command {
 	get := &cobra.Command{
 		Use:   "get",
-		Short: "Show what runs",
+		Short: "Show what runs, or what happened",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("cannot get %q: only pods can be got, with: podstead get pods", args[0])
+				return fmt.Errorf("cannot get %q: only pods and events can be got, with: podstead get pods, or podstead get events", args[0])
 			}
 			return cmd.Help()
 		},
@@ -51,7 +49,7 @@ runs on with the last good revision.`,
 	f.StringVarP(&o.namespace, "namespace", "n", "", "only pods of this `namespace`")
 	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
 	f.StringVarP(&o.output, "output", "o", "", "wide, json, yaml or name")
-	get.AddCommand(pods)
+	get.AddCommand(pods, getEventsCommand())
 	return get
 }
 
@@ -102,7 +100,7 @@ func choose(pods []v1.Pod, namespace string, names []string) (chosen []v1.Pod, m
 		}
 		base := manifest.BaseName(&p)
 		for _, n := range names {
-			n = strings.TrimPrefix(strings.TrimPrefix(n, "pod/"), "pods/")
+			n = bareName(n)
 			if n == p.Name || n == base {
 				found[n] = true
 				chosen = append(chosen, p)
@@ -111,11 +109,44 @@ func choose(pods []v1.Pod, namespace string, names []string) (chosen []v1.Pod, m
 		}
 	}
 	for _, n := range names {
-		if !found[strings.TrimPrefix(strings.TrimPrefix(n, "pod/"), "pods/")] {
+		if !found[bareName(n)] {
 			missing = append(missing, n)
 		}
 	}
 	return chosen, missing
+}
+
+// bareName takes the kind off a name, as -o name prints it.
+func bareName(n string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(n, "pod/"), "pods/")
+}
+
+// onePod is the pod that a name means. Of two revisions the one that is not
+// ending is meant.
+func onePod(cmd *cobra.Command, c *client, namespace, name string) (*v1.Pod, error) {
+	var list v1.PodList
+	if err := c.get(cmd.Context(), "/pods", &list); err != nil {
+		return nil, err
+	}
+	chosen, _ := choose(list.Items, namespace, []string{name})
+	var found *v1.Pod
+	for i := range chosen {
+		p := &chosen[i]
+		switch {
+		case found == nil || found.DeletionTimestamp != nil && found.Namespace == p.Namespace:
+			found = p
+		case found.Namespace != p.Namespace:
+			return nil, fmt.Errorf("pod %q is in namespace %s and in %s; choose one with --namespace", name, found.Namespace, p.Namespace)
+		}
+	}
+	if found == nil {
+		// A manifest at fault may be why.
+		if err := printFaults(cmd, c); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("no pod %q%s; podstead get pods lists them", name, inNamespace(namespace))
+	}
+	return found, nil
 }
 
 // printPods prints in the chosen form; one alone is an object, not a list, as
@@ -145,16 +176,7 @@ func printPods(cmd *cobra.Command, o getOptions, pods []v1.Pod, alone bool) erro
 			list.Kind, list.APIVersion = "PodList", "v1"
 			object = list
 		}
-		encode := func(v any) ([]byte, error) { return json.MarshalIndent(v, "", "  ") }
-		if o.output == "yaml" {
-			encode = yaml.Marshal
-		}
-		text, err := encode(object)
-		if err != nil {
-			return fmt.Errorf("cannot print the pods: %w", err)
-		}
-		_, err = fmt.Fprintln(out, strings.TrimRight(string(text), "\n"))
-		return err
+		return printEncoded(out, object, o.output)
 	}
 	if len(pods) == 0 {
 		cmd.PrintErrf("no pods%s\n", inNamespace(o.namespace))
@@ -165,11 +187,7 @@ func printPods(cmd *cobra.Command, o getOptions, pods []v1.Pod, alone bool) erro
 
 // printFaults tells on standard error which manifests are held back.
 func printFaults(cmd *cobra.Command, c *client) error {
-	var sources []struct {
-		Location string
-		Fault    string
-		Units    []struct{ Faults []string }
-	}
+	var sources []manifestSource
 	if err := c.get(cmd.Context(), "/podstead/v1/manifests", &sources); err != nil {
 		return err
 	}

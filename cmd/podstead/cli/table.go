@@ -19,7 +19,8 @@ func (t table) print(w io.Writer) error {
 	all := append([][]string{t.head}, t.rows...)
 	for _, row := range all {
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			row[i] = visible(cell)
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
 	var b strings.Builder

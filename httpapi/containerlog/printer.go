@@ -1,0 +1,127 @@
+package containerlog
+
+import (
+	"bufio"
+	"errors"
+)
+
+// maxHeld bounds what is held of one line while its pieces come in. A longer
+// line is passed on as it comes; only then can the other stream break into it.
+const maxHeld = 256 << 10
+
+// errLimit ends the printing when Options.Limit is reached.
+var errLimit = errors.New("limit reached")
+
+var lineFeed = []byte{'\n'}
+
+// assembly is the line of one stream whose end has not come yet.
+type assembly struct {
+	open, skip bool
+	buf        []byte
+}
+
+// printer turns messages into lines: it joins pieces, leaves out what is too
+// old, and stops at the limit.
+type printer struct {
+	w    *bufio.Writer
+	opts Options
+	// left is how many bytes may still be written; negative is no limit.
+	left int64
+	// torn says that the last line printed had no end.
+	torn  bool
+	lines [streams]assembly
+}
+
+func newPrinter(w *bufio.Writer, o Options) *printer {
+	p := &printer{w: w, opts: o, left: -1}
+	if o.Limit > 0 {
+		p.left = o.Limit
+	}
+	return p
+}
+
+func (p *printer) print(m message) error {
+	a := &p.lines[m.stream]
+	if !a.open {
+		a.open = true
+		a.skip = !p.opts.Since.IsZero() && m.before(p.opts.Since)
+		if !a.skip && p.opts.Timestamps {
+			a.buf = append(append(a.buf, m.at...), ' ')
+		}
+	}
+	if !a.skip {
+		if err := p.add(a, m); err != nil {
+			return err
+		}
+	}
+	if !m.partial {
+		a.open, a.skip = false, false
+	}
+	return nil
+}
+
+func (p *printer) add(a *assembly, m message) error {
+	if m.partial {
+		a.buf = append(a.buf, m.content...)
+		if len(a.buf) < maxHeld {
+			return nil
+		}
+		return p.release(a)
+	}
+	if err := p.release(a); err != nil {
+		return err
+	}
+	if err := p.write(m.content); err != nil {
+		return err
+	}
+	return p.write(lineFeed)
+}
+
+// release writes what is held of a line.
+func (p *printer) release(a *assembly) error {
+	if len(a.buf) == 0 {
+		return nil
+	}
+	err := p.write(a.buf)
+	a.buf = a.buf[:0]
+	return err
+}
+
+// end prints what is held of lines whose end will not come: their container
+// has ended. What is printed next starts on a line of its own.
+func (p *printer) end() error {
+	for i := range p.lines {
+		a := &p.lines[i]
+		if a.open && !a.skip {
+			if err := p.release(a); err != nil {
+				return err
+			}
+			p.torn = true
+		}
+		*a = assembly{}
+	}
+	return nil
+}
+
+func (p *printer) write(b []byte) error {
+	if p.torn && len(b) > 0 {
+		p.torn = false
+		if err := p.write(lineFeed); err != nil {
+			return err
+		}
+	}
+	if p.left < 0 {
+		_, err := p.w.Write(b)
+		return err
+	}
+	if int64(len(b)) > p.left {
+		b = b[:p.left]
+	}
+	if _, err := p.w.Write(b); err != nil {
+		return err
+	}
+	if p.left -= int64(len(b)); p.left == 0 {
+		return errLimit
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// maxNames is how many names an answer to a wrong one lists.
+const maxNames = 20
+
+// findPod finds a pod by its name or by the one in its manifest. Of two
+// revisions the one that is not ending is meant.
+func findPod(src Sources, namespace, name string) (*v1.Pod, error) {
+	var found *v1.Pod
+	var names []string
+	for _, p := range src.Pods.Pods() {
+		if p.Namespace != namespace {
+			continue
+		}
+		base := src.ManifestName(p)
+		names = append(names, base)
+		if (name == p.Name || name == base) && (found == nil || found.DeletionTimestamp != nil) {
+			found = p
+		}
+	}
+	if found != nil {
+		return found, nil
+	}
+	return nil, fmt.Errorf("no pod %q in namespace %q; %s", name, namespace, thereAre(names))
+}
+
+func thereAre(names []string) string {
+	names = slices.Compact(names)
+	switch {
+	case len(names) == 0:
+		return "there is none"
+	case len(names) > maxNames:
+		return fmt.Sprintf("there are %s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
+	}
+	return "there is " + strings.Join(names, ", ")
+}
+
+// container is one container of a pod.
+type container struct {
+	name string
+	// init says that it is an init container, once that it ends before the
+	// others start.
+	init, once bool
+	policy     v1.RestartPolicy
+}
+
+func findContainer(pod *v1.Pod, name string) (container, error) {
+	var names []string
+	policy := pod.Spec.RestartPolicy
+	for _, c := range pod.Spec.InitContainers {
+		if c.Name == name {
+			once := c.RestartPolicy == nil || *c.RestartPolicy != v1.ContainerRestartPolicyAlways
+			return container{name: c.Name, init: true, once: once, policy: policy}, nil
+		}
+		names = append(names, c.Name)
+	}
+	for _, c := range pod.Spec.Containers {
+		if c.Name == name {
+			return container{name: c.Name, policy: policy}, nil
+		}
+		names = append(names, c.Name)
+	}
+	return container{}, fmt.Errorf("pod %q has no container %q; %s", pod.Name, name, thereAre(names))
+}
+
+// status is that of the container, and whether there is one.
+func (c container) status(st v1.PodStatus) (v1.ContainerStatus, bool) {
+	list := st.ContainerStatuses
+	if c.init {
+		list = st.InitContainerStatuses
+	}
+	for _, s := range list {
+		if s.Name == c.name {
+			return s, true
+		}
+	}
+	return v1.ContainerStatus{}, false
+}
+
+// endedIn says whether the container has ended and will not be started again
+// by this revision of its pod.
+func (c container) endedIn(st v1.PodStatus) bool {
+	if st.Phase == v1.PodSucceeded || st.Phase == v1.PodFailed {
+		return true
+	}
+	s, _ := c.status(st)
+	t := s.State.Terminated
+	switch {
+	case t == nil:
+		return false
+	case c.once:
+		return t.ExitCode == 0 || c.policy == v1.RestartPolicyNever
+	case c.init:
+		return false // a sidecar is started again under each policy
+	}
+	return c.policy == v1.RestartPolicyNever || c.policy == v1.RestartPolicyOnFailure && t.ExitCode == 0
+}

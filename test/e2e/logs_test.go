@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// follow runs logs -f and returns its lines and how to interrupt it.
+func (n *node) follow(args ...string) (lines <-chan string, interrupt func() error) {
+	n.t.Helper()
+	cmd := n.Command(append([]string{"logs", "-f", "--api-socket", n.Socket()}, args...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	ch := make(chan string)
+	ended := make(chan error, 1)
+	over := n.t.Context().Done()
+	go func() {
+		defer close(ch)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			select {
+			case ch <- s.Text():
+			case <-over:
+				return
+			}
+		}
+		ended <- cmd.Wait()
+	}()
+	n.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return ch, func() error {
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			return err
+		}
+		return <-ended
+	}
+}
+
+func (n *node) mustPrint(lines <-chan string, want string) {
+	n.t.Helper()
+	select {
+	case got, ok := <-lines:
+		if got != want {
+			n.t.Fatalf("logs -f prints %.100q (%v), want %.100q", got, ok, want)
+		}
+	case <-time.After(time.Minute):
+		n.t.Fatalf("logs -f does not print %.100q", want)
+	}
+}
+
+// What a pod prints is shown by either name, followed over a restart, and kept
+// of the instance before.
+func TestLogs(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		// The long line is more than the runtime puts into one of its own.
+		script := "head -c 40000 /dev/zero | tr '\\0' x; echo; echo $WORD; trap 'exit 0' TERM; sleep 100000 & wait"
+		long := strings.Repeat("x", 40000)
+		n.put("p.yaml", stubborn("p", "one", 10, script))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		n.await("both lines are shown", func() error {
+			out, errs, status := n.podstead("logs", "p", "--api-socket", n.Socket())
+			if status != 0 || out != long+"\none\n" {
+				return fmt.Errorf("logs ends with %d: %d bytes, %.300s%s", status, len(out), out, errs)
+			}
+			return nil
+		})
+		out, errs, status := n.podstead("logs", n.PodName("p"), "--tail", "1", "--timestamps", "-c", "main", "--api-socket", n.Socket())
+		if at, text, _ := strings.Cut(out, " "); status != 0 || text != "one\n" || !strings.HasPrefix(at, "20") {
+			t.Errorf("logs --tail 1 --timestamps ends with %d: %.300s%s", status, out, errs)
+		}
+		if out, errs, status = n.podstead("logs", "p", "-p", "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "no previous") {
+			t.Errorf("logs -p before a restart ends with %d: %.300s%s", status, out, errs)
+		}
+
+		lines, interrupt := n.follow("p")
+		n.mustPrint(lines, long)
+		n.mustPrint(lines, "one")
+		if err := syscall.Kill(first.Pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		n.mustPrint(lines, long)
+		n.mustPrint(lines, "one")
+		if err := interrupt(); err != nil {
+			t.Errorf("logs -f, interrupted, ends with %v", err)
+		}
+		n.await("the log of the instance before", func() error {
+			out, errs, status = n.podstead("logs", "p", "-p", "--tail", "1", "--api-socket", n.Socket())
+			if status != 0 || out != "one\n" {
+				return fmt.Errorf("logs -p ends with %d: %.300s%s", status, out, errs)
+			}
+			return nil
+		})
+
+		lines, _ = n.follow("p", "--tail", "1")
+		n.mustPrint(lines, "one")
+		n.drop("p.yaml")
+		select {
+		case line, more := <-lines:
+			if more {
+				t.Errorf("logs -f of a removed pod prints %.100q", line)
+			}
+		case <-time.After(time.Minute):
+			t.Error("logs -f goes on after its pod is gone")
+		}
+	})
+}
+
+// A pod that fails is understood with podstead alone.
+func TestLogsOfAFailingPod(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", stubborn("p", "one", 10, "echo out of luck >&2; exit 3"))
+		n.put("none.yaml", strings.Replace(sleeper("none", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
+		n.start()
+		n.await("the pod is described", func() error {
+			out, errs, status := n.podstead("describe", "pod", "p", "--api-socket", n.Socket())
+			for _, want := range []string{"Reason:        CrashLoopBackOff", "Last State:      Terminated", "Exit Code:     3", "Restart Count:   1",
+				n.Manifests + "/p.yaml", "Warning", "BackOff", "Started"} {
+				if status != 0 || !strings.Contains(out, want) {
+					return fmt.Errorf("describe ends with %d and has no %q:\n%s%s", status, want, out, errs)
+				}
+			}
+			return nil
+		})
+		for _, flag := range []string{"--tail=-1", "-p"} {
+			if out, errs, status := n.podstead("logs", "p", flag, "--api-socket", n.Socket()); status != 0 || out != "out of luck\n" {
+				t.Errorf("logs %s ends with %d: %s%s", flag, status, out, errs)
+			}
+		}
+		n.await("the image that is not there is told", func() error {
+			out, errs, status := n.podstead("get", "events", "none", "--api-socket", n.Socket())
+			if status != 0 || !strings.Contains(out, "Failed") || !strings.Contains(out, "none:1") {
+				return fmt.Errorf("get events ends with %d:\n%s%s", status, out, errs)
+			}
+			return nil
+		})
+		out, errs, status := n.podstead("logs", "none", "--api-socket", n.Socket())
+		if status != 1 || !strings.Contains(errs, "waiting to start") {
+			t.Errorf("logs of a pod without an image ends with %d: %s%s", status, out, errs)
+		}
+	})
+}
