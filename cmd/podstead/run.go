@@ -69,6 +69,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if warning != "" {
 		log.Warn(warning)
 	}
+	tameMemory()
 	log.Info("podstead starts", append([]any{"version", versionText(), "node", node, "root", o.Paths.Root}, origins(o.Manifests)...)...)
 
 	rt, err := openRuntime(ctx, o, cri.Instance(machineID(node, log), o.Paths.Root), log)
