@@ -19,6 +19,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
@@ -83,7 +84,8 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	}
 	observer := pleg.New(pleg.Config{Runtime: rt.client, Log: log})
 	events := event.New(event.Config{Node: node, Log: log})
-	sup, err := newSupervisor(o, src, rt, observer, events, log)
+	prober := probe.New(probe.Config{Exec: containerExec{rt.client}, Events: events, UserAgent: "podstead-probe/" + versionNumber()})
+	sup, err := newSupervisor(o, src, rt, observer, prober, events, log)
 	if err != nil {
 		return err
 	}
@@ -105,7 +107,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if rt.own != nil {
 		g.Go(func() error { return rt.own.Run(ctx) })
 	}
-	for _, part := range append(src.run, observer.Run, sup.Run) {
+	for _, part := range append(src.run, observer.Run, prober.Run, sup.Run) {
 		g.Go(func() error {
 			if err := part(ctx); !errors.Is(err, context.Canceled) {
 				return err
@@ -205,7 +207,7 @@ func openSources(o *options.Options, node string, log *slog.Logger) (*sources, e
 	return s, nil
 }
 
-func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, observer *pleg.PLEG, events *event.Recorder, log *slog.Logger) (*supervisor.Supervisor, error) {
+func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, observer *pleg.PLEG, prober *probe.Prober, events *event.Recorder, log *slog.Logger) (*supervisor.Supervisor, error) {
 	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), log)
 	if err != nil {
 		return nil, err
@@ -216,7 +218,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, observer
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs,
 	})
 	return supervisor.New(supervisor.Config{
-		Sources: supervisor.Sources{Pods: src.config, Ready: src.checkpoint.RecordReady},
+		Sources: supervisor.Sources{Pods: src.config, Ready: src.checkpoint.RecordReady, Probes: prober},
 		Runtime: supervisor.Runtime{Observer: observer, Syncer: syncer, Backoff: backoff, Health: rt.client},
 		Store:   supervisor.Store{Statuses: status.NewStore(), Records: records},
 		Paths:   supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
