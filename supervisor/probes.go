@@ -145,6 +145,6 @@ func (s *podScripts) meanwhile(ctx context.Context, j job, r *podRun, observed *
 		}
 		observed = newer
 		s.setProbes(j.pod, observed, r.record)
-		s.publish(j, r, observed, shown{})
+		s.publish(j, r, observed, shown{acting: true})
 	}
 }
