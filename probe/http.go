@@ -38,8 +38,8 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// askHTTP gets a page. It succeeds with 200 to 399; what remains of the latter
-// is a redirect to another host, about which people are told.
+// askHTTP gets a page. It succeeds with 200 to 399; people are told of what is
+// left of the latter, most of all a redirect to another host.
 func (a *asker) askHTTP(ctx context.Context, q question) (answer, error) {
 	request, err := a.request(ctx, q)
 	if err != nil {
@@ -57,8 +57,11 @@ func (a *asker) askHTTP(ctx context.Context, q question) (answer, error) {
 	case code >= http.StatusBadRequest || code < http.StatusOK:
 		return failed(fmt.Sprintf("HTTP probe failed with statuscode: %d", code)), nil
 	case code >= http.StatusMultipleChoices:
-		return answer{ok: true, warning: true, text: fmt.Sprintf(
-			"redirect to another host is not followed: %s: %s", response.Header.Get("Location"), body)}, nil
+		text := fmt.Sprintf("answered with statuscode %d", code)
+		if to := response.Header.Get("Location"); to != "" {
+			text += ", a redirect that is not followed, to " + to
+		}
+		return answer{ok: true, warning: true, text: text + ": " + string(body)}, nil
 	}
 	return answer{ok: true}, nil
 }
