@@ -135,7 +135,7 @@ func TestLivenessUnderEachPolicy(t *testing.T) {
 			inBed(t, func(t *testing.T, b *bed) {
 				a := answering(b.fake)
 				b.fake.Behave("app", critest.Behaviour{StopAfter: time.Second})
-				b.fake.Latency("StartContainer", time.Second)
+				b.fake.Latency("CreateContainer", time.Second)
 				d := b.start()
 				pod := probedPod("web", "u1")
 				pod.Spec.RestartPolicy = policy
@@ -235,6 +235,8 @@ func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		a := answering(b.fake)
 		b.fake.Behave("app", critest.Behaviour{IgnoreTerm: true})
+		forgotten := 0
+		b.sources = func(s *Sources) { s.Probes = forgetting{s.Probes, &forgotten} }
 		d := b.start()
 		d.config.deliver(file, probedPod("web", "u1"))
 		b.until(20*time.Second, "ready", func() bool { return d.isReady("u1") })
@@ -259,7 +261,21 @@ func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
 		if a.times("ready") != n {
 			t.Error("a pod that is gone is probed")
 		}
+		if forgotten == 0 {
+			t.Error("its results are kept for ever")
+		}
 	})
+}
+
+// forgetting counts the pods of which the results are forgotten.
+type forgetting struct {
+	Probes
+	count *int
+}
+
+func (f forgetting) Remove(uid types.UID) {
+	*f.count++
+	f.Probes.Remove(uid)
 }
 
 // TestReadinessOverARestartOfTheDaemon: it neither flaps nor is it lost.
