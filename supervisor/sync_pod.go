@@ -81,12 +81,13 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	// 7. What came of it. After an act, and after an error that may hide one,
 	// nothing is decided before the runtime was looked at again.
 	r.waiting = result.Waiting
-	if result.Acted || result.Err != nil {
+	acted := result.Acted || result.Err != nil
+	if acted {
 		s.acted(pod.UID, r)
 	} else {
 		s.trim(ctx, observed, r)
 	}
-	s.publish(j, r, observed, shown{})
+	s.publish(j, r, observed, shown{acting: acted})
 	s.save(pod.UID, r)
 	return s.afterSync(result, r)
 }
