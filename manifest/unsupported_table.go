@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -62,7 +64,7 @@ var annotationVerdicts = mapVerdict{
 
 var specVerdicts = structVerdict{
 	"containers":                    listVerdict{containerVerdicts},
-	"initContainers":                listVerdict{containerVerdicts},
+	"initContainers":                listVerdict{initVerdicts},
 	"ephemeralContainers":           refused("ephemeral containers are"),
 	"volumes":                       listVerdict{volumeVerdicts},
 	"restartPolicy":                 honoured,
@@ -124,9 +126,9 @@ var containerVerdicts = structVerdict{
 	"resizePolicy":             refused("resizing a running container is"),
 	"volumeMounts":             listVerdict{mountVerdicts},
 	"volumeDevices":            refused("block devices are"),
-	"livenessProbe":            refused("probes are"),
-	"readinessProbe":           refused("probes are"),
-	"startupProbe":             refused("probes are"),
+	"livenessProbe":            probeVerdicts,
+	"readinessProbe":           probeVerdicts,
+	"startupProbe":             probeVerdicts,
 	"lifecycle":                refused("lifecycle hooks are"),
 	"restartPolicy":            refused("restart policies of a container, sidecars included, are"),
 	"restartPolicyRules":       refused("restart rules are"),
@@ -136,6 +138,31 @@ var containerVerdicts = structVerdict{
 	"stdin":                    refused("standard input of a container is"),
 	"stdinOnce":                refused("standard input of a container is"),
 	"tty":                      refused("terminals for a container are"),
+}
+
+// initVerdicts: only sidecars among init containers may have probes at all.
+var initVerdicts = func() structVerdict {
+	verdicts := maps.Clone(containerVerdicts)
+	for _, name := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
+		verdicts[name] = refused("probes of init containers are")
+	}
+	return verdicts
+}()
+
+var probeVerdicts = structVerdict{
+	"exec": structVerdict{"command": honoured},
+	"httpGet": structVerdict{
+		"path": honoured, "port": honoured, "host": honoured, "scheme": honoured,
+		"httpHeaders": listVerdict{structVerdict{"name": honoured, "value": honoured}},
+	},
+	"tcpSocket":                     structVerdict{"port": honoured, "host": honoured},
+	"grpc":                          structVerdict{"port": honoured, "service": honoured},
+	"initialDelaySeconds":           honoured,
+	"timeoutSeconds":                honoured,
+	"periodSeconds":                 honoured,
+	"successThreshold":              honoured,
+	"failureThreshold":              honoured,
+	"terminationGracePeriodSeconds": honoured,
 }
 
 var podSecurityVerdicts = structVerdict{

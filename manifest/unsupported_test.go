@@ -141,7 +141,9 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 		spec string
 		want []string
 	}{
-		"probe": {`{containers: [{livenessProbe: {httpGet: {port: 80}}}]}`, []string{"spec.containers[0].livenessProbe"}},
+		"probe of an init container": {`{initContainers: [{name: i, image: i, livenessProbe: {httpGet: {port: 80}}}]}`,
+			[]string{"spec.initContainers[0].livenessProbe"}},
+		"readiness gate": {`{readinessGates: [{conditionType: example.com/up}]}`, []string{"spec.readinessGates"}},
 		"second container": {`{containers: [{name: a}, {name: b, lifecycle: {preStop: {sleep: {seconds: 1}}}}]}`,
 			[]string{"spec.containers[1].lifecycle"}},
 		"sidecar":            {`{initContainers: [{name: i, image: i, restartPolicy: Always}]}`, []string{"spec.initContainers[0].restartPolicy"}},

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
@@ -119,7 +121,8 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		Runtime: client, Images: client, Events: d.events, Log: log, Instance: critest.Instance,
 		LogRoot: b.path("logs"), LogLinks: b.path("links"),
 	})
-	src := Sources{Pods: d.config}
+	prober := probe.New(probe.Config{Exec: fakeExec{client}, Events: d.events})
+	src := Sources{Pods: d.config, Probes: prober}
 	if b.sources != nil {
 		b.sources(&src)
 	}
@@ -138,6 +141,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = d.pleg.Run(ctx) })
+	wg.Go(func() { _ = prober.Run(ctx) })
 	wg.Go(func() { _ = d.Run(ctx) })
 	d.stop = sync.OnceFunc(func() {
 		cancel()
@@ -146,6 +150,14 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 	})
 	b.daemon = d
 	return d
+}
+
+// fakeExec is what the command wires up between probes and runtime.
+type fakeExec struct{ client *cri.Client }
+
+func (e fakeExec) Exec(ctx context.Context, id string, command []string, timeout time.Duration) (probe.ExecResult, error) {
+	r, err := e.client.ExecSync(ctx, id, command, timeout)
+	return probe.ExecResult{Output: slices.Concat(r.Stdout, r.Stderr), ExitCode: r.ExitCode, TimedOut: errors.Is(err, cri.ErrTimeout)}, err
 }
 
 // status is the published one, an empty one if there is none.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -36,7 +37,7 @@ type Sources struct {
 	// Ready is called each time a pod becomes ready, and once for a pod that
 	// is ready when the daemon starts; may be nil. It must not call back.
 	Ready func(uid types.UID)
-	// Probes are the results of probes; nil while nothing probes.
+	// Probes probes the containers; nil probes nothing.
 	Probes Probes
 }
 
@@ -52,20 +53,20 @@ type PodConfig interface {
 	Subscribe() (<-chan struct{}, func())
 }
 
-// Probes tells of the results of probes.
+// Probes probes the containers of pods. None of its methods waits for
+// anything. Implemented by probe.Prober, which the supervisor does not run.
 type Probes interface {
 	// Changed wakes after a result changed; Take drains whose.
 	Changed() <-chan struct{}
 	Take() []types.UID
-	// Results are those of a pod, by container ID.
-	Results(uid types.UID) ProbeResults
-}
-
-// ProbeResults of one pod, each by container ID. A container without an entry
-// has not failed, and is ready and started once it runs.
-type ProbeResults struct {
-	Failed         map[string]cri.KillReason
-	Ready, Started map[string]bool
+	// Results are those of a pod, by container ID. A container without an
+	// entry has not failed, and is ready and started once it runs.
+	Results(uid types.UID) probe.Results
+	// Set says what of a pod runs.
+	Set(pod probe.Pod)
+	// Stop ends what may kill a container, Remove all probes of a pod.
+	Stop(uid types.UID)
+	Remove(uid types.UID)
 }
 
 // Runtime is how the runtime is observed and changed.

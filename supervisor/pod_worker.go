@@ -128,6 +128,9 @@ type job struct {
 	grace  int64
 	// notBefore is that of a queued run.
 	notBefore time.Time
+	// woken wakes when the worker became dirty meanwhile. A script that lasts
+	// may listen; it runs again afterwards all the same.
+	woken <-chan struct{}
 }
 
 // outcome is what a script found out.
@@ -214,7 +217,7 @@ func (p *podWorkers) take(ctx context.Context, w *worker) (job, context.Context,
 	}
 	j := job{
 		state: w.state, run: w.run, wanted: w.wanted, rerun: w.rerun != nil,
-		pod: pod, found: w.found, kill: w.kill, notBefore: w.notBefore,
+		pod: pod, found: w.found, kill: w.kill, notBefore: w.notBefore, woken: w.wake,
 	}
 	if w.grace != nil {
 		j.grace = *w.grace

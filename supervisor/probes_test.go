@@ -8,14 +8,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/probe"
 )
 
 type fakeProbes struct {
 	changed chan struct{}
 	mu      sync.Mutex
 	uids    []types.UID
-	results ProbeResults
+	results probe.Results
 }
 
 func (p *fakeProbes) Changed() <-chan struct{} { return p.changed }
@@ -27,13 +27,17 @@ func (p *fakeProbes) Take() []types.UID {
 	return uids
 }
 
-func (p *fakeProbes) Results(types.UID) ProbeResults {
+func (p *fakeProbes) Results(types.UID) probe.Results {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.results
 }
 
-func (p *fakeProbes) set(uid types.UID, r ProbeResults) {
+func (p *fakeProbes) Set(probe.Pod)    {}
+func (p *fakeProbes) Stop(types.UID)   {}
+func (p *fakeProbes) Remove(types.UID) {}
+
+func (p *fakeProbes) set(uid types.UID, r probe.Results) {
 	p.mu.Lock()
 	p.uids, p.results = []types.UID{uid}, r
 	p.mu.Unlock()
@@ -51,14 +55,14 @@ func TestProbeResults(t *testing.T) {
 		b.runs("u1")
 		b.after(time.Second)
 		c, _ := b.fake.Newest("app")
-		probes.set("u1", ProbeResults{Ready: map[string]bool{c.ID: false}})
+		probes.set("u1", probe.Results{Ready: map[string]bool{c.ID: false}})
 		b.after(time.Second)
 		if ready(d.Pods()[0]) {
 			t.Error("a pod whose readiness probe failed is ready")
 		}
 		n := len(b.fake.Writes())
 		b.noWrites(n)
-		probes.set("u1", ProbeResults{Failed: map[string]cri.KillReason{c.ID: cri.KillLiveness}})
+		probes.set("u1", probe.Results{Failed: map[string]probe.Kind{c.ID: probe.Liveness}})
 		b.until(time.Minute, "restarted", func() bool { return b.fake.Starts("u1", "app") == 2 })
 	})
 }

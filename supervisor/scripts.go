@@ -155,6 +155,9 @@ func (s *podScripts) observe(ctx context.Context, uid types.UID, r *podRun) (*cr
 type shown struct {
 	waitingFor *status.Cause
 	ended      bool
+	// acting: something is being done about the pod. That nothing runs may be
+	// a restart half done, and ends nothing.
+	acting bool
 }
 
 // publish generates the pod's status and puts it into the store.
@@ -182,6 +185,9 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 	}
 	s.faults.Store(pod.UID, in.ManifestFault)
 	st := status.Generate(in)
+	if sh.acting && terminal(st.Phase) && !r.record.Terminal() {
+		return &st
+	}
 	s.cfg.Store.Statuses.Set(pod.UID, st)
 	s.tellExits(j, r, &st)
 	r.record, r.previous = r.record.Observe(&st), &st

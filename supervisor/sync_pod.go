@@ -52,6 +52,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		return outcome{replace: order}
 	}
 	// 3. The status, and whether the pod has come to its end.
+	s.setProbes(pod, observed, r.record)
 	st := s.publish(j, r, observed, shown{})
 	if terminal(st.Phase) {
 		return outcome{ended: true}
@@ -74,19 +75,19 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	// 6. The containers.
 	req := cri.SyncRequest{Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
-	if probes := s.cfg.Sources.Probes; probes != nil {
-		req.Failed = probes.Results(pod.UID).Failed
-	}
-	result := s.cfg.Runtime.Syncer.Sync(ctx, req)
+	req.Failed = s.failedProbes(pod.UID)
+	var result cri.SyncResult
+	observed = s.meanwhile(ctx, j, r, observed, func() { result = s.cfg.Runtime.Syncer.Sync(ctx, req) })
 	// 7. What came of it. After an act, and after an error that may hide one,
 	// nothing is decided before the runtime was looked at again.
 	r.waiting = result.Waiting
-	if result.Acted || result.Err != nil {
+	acted := result.Acted || result.Err != nil
+	if acted {
 		s.acted(pod.UID, r)
 	} else {
 		s.trim(ctx, observed, r)
 	}
-	s.publish(j, r, observed, shown{})
+	s.publish(j, r, observed, shown{acting: acted})
 	s.save(pod.UID, r)
 	return s.afterSync(result, r)
 }

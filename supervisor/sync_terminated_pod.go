@@ -12,6 +12,7 @@ import (
 // the pod's name is free.
 func (s *podScripts) syncTerminatedPod(ctx context.Context, j job, r *podRun) outcome {
 	uid := podUID(j)
+	s.removeProbes(uid)
 	if err := s.volumes.Teardown(uid); err != nil {
 		return outcome{err: err}
 	}

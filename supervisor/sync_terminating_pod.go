@@ -16,6 +16,8 @@ func (s *podScripts) syncTerminatingPod(ctx context.Context, j job, r *podRun) o
 	if err != nil {
 		return outcome{err: err}
 	}
+	s.stopProbes(uid)
+	s.setProbes(j.pod, observed, r.record)
 	s.publish(j, r, observed, shown{})
 	// A sandbox that died by itself may still hold an address or host ports,
 	// which a successor may want: when the pod has to go, it is stopped too.
@@ -27,9 +29,8 @@ func (s *podScripts) syncTerminatingPod(ctx context.Context, j job, r *podRun) o
 		r.killLogged = j.kill
 		s.logKill(j)
 	}
-	err = s.cfg.Runtime.Syncer.Kill(ctx, cri.KillRequest{
-		Pod: j.pod, Observed: observedPod(observed), Grace: j.grace, Reason: killText(j.kill),
-	})
+	kill := cri.KillRequest{Pod: j.pod, Observed: observedPod(observed), Grace: j.grace, Reason: killText(j.kill)}
+	s.meanwhile(ctx, j, r, observed, func() { err = s.cfg.Runtime.Syncer.Kill(ctx, kill) })
 	s.acted(uid, r)
 	if err != nil {
 		return outcome{err: fmt.Errorf("cannot end pod: %w", err)}

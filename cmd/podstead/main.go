@@ -49,16 +49,16 @@ cri-dockerd, and keeps them running. It needs no Kubernetes.`,
 	return root
 }
 
+// versionText is the name and version of this program.
 func versionText() string { return "podstead " + versionNumber() }
 
 // versionNumber is the linked version, else what the Go tool recorded.
 func versionNumber() string {
-	v := version
-	if v == "" {
-		v = "devel"
-		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-			v = info.Main.Version
-		}
+	if version != "" {
+		return version
 	}
-	return v
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
 }

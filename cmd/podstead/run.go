@@ -19,6 +19,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
@@ -85,7 +86,8 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	observer := pleg.New(pleg.Config{Runtime: rt.client, Log: log})
 	events := event.New(event.Config{Node: node, Log: log})
 	statuses := status.NewStore()
-	sup, err := newSupervisor(o, src, rt, observer, tellers{events: events, statuses: statuses}, log)
+	prober := probe.New(probe.Config{Exec: containerExec{rt.client}, Events: events, UserAgent: "podstead-probe/" + versionNumber()})
+	sup, err := newSupervisor(o, src, rt, parts{observer: observer, prober: prober, events: events, statuses: statuses}, log)
 	if err != nil {
 		return err
 	}
@@ -111,7 +113,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if rt.own != nil {
 		g.Go(func() error { return rt.own.Run(ctx) })
 	}
-	for _, part := range append(src.run, observer.Run, sup.Run) {
+	for _, part := range append(src.run, observer.Run, prober.Run, sup.Run) {
 		g.Go(func() error {
 			if err := part(ctx); !errors.Is(err, context.Canceled) {
 				return err
@@ -229,28 +231,30 @@ func openSources(o *options.Options, node string, log *slog.Logger) (*sources, e
 	return s, nil
 }
 
-// tellers are where the supervisor tells what happens, for others to read.
-type tellers struct {
+// parts are what the supervisor works with, or tells, and others use too.
+type parts struct {
+	observer *pleg.PLEG
+	prober   *probe.Prober
 	events   *event.Recorder
 	statuses *status.Store
 }
 
-func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, observer *pleg.PLEG, tell tellers, log *slog.Logger) (*supervisor.Supervisor, error) {
+func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts, log *slog.Logger) (*supervisor.Supervisor, error) {
 	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), log)
 	if err != nil {
 		return nil, err
 	}
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	syncer := cri.NewSyncer(cri.SyncerConfig{
-		Runtime: rt.client, Images: rt.client, Events: tell.events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
+		Runtime: rt.client, Images: rt.client, Events: p.events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs,
 	})
 	return supervisor.New(supervisor.Config{
-		Sources: supervisor.Sources{Pods: src.config, Ready: src.checkpoint.RecordReady},
-		Runtime: supervisor.Runtime{Observer: observer, Syncer: syncer, Backoff: backoff, Health: rt.client},
-		Store:   supervisor.Store{Statuses: tell.statuses, Records: records},
+		Sources: supervisor.Sources{Pods: src.config, Ready: src.checkpoint.RecordReady, Probes: p.prober},
+		Runtime: supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client},
+		Store:   supervisor.Store{Statuses: p.statuses, Records: records},
 		Paths:   supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
-		Events:  tell.events,
+		Events:  p.events,
 		Log:     log,
 	})
 }

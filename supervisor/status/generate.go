@@ -71,8 +71,7 @@ func seconds(t time.Time) *metav1.Time {
 	return &at
 }
 
-// setIPs fills in the addresses: the first of the node's primary family, then
-// the first of the other.
+// setIPs fills in the addresses.
 func setIPs(in Input, st *v1.PodStatus) {
 	for _, ip := range in.HostIPs {
 		st.HostIPs = append(st.HostIPs, v1.HostIP{IP: ip})
@@ -80,25 +79,35 @@ func setIPs(in Input, st *v1.PodStatus) {
 	if len(st.HostIPs) > 0 {
 		st.HostIP = st.HostIPs[0].IP
 	}
-	var ips []string
-	switch {
-	case in.Pod.Spec.HostNetwork:
-		ips = in.HostIPs
-	case in.Observed != nil:
-		ips = in.Observed.IPs
-	}
-	primary6 := len(in.HostIPs) > 0 && is6(in.HostIPs[0])
-	for _, family6 := range []bool{primary6, !primary6} {
-		for _, ip := range ips {
-			if addr, err := netip.ParseAddr(ip); err == nil && addr.Unmap().Is6() == family6 {
-				st.PodIPs = append(st.PodIPs, v1.PodIP{IP: ip})
-				break
-			}
-		}
+	for _, ip := range PodIPs(in.Pod, in.Observed, in.HostIPs) {
+		st.PodIPs = append(st.PodIPs, v1.PodIP{IP: ip})
 	}
 	if len(st.PodIPs) > 0 {
 		st.PodIP = st.PodIPs[0].IP
 	}
+}
+
+// PodIPs are the addresses of a pod as its status has them, the first of the
+// node's primary family first, then the first of the other. hostIPs may be
+// empty and observed nil.
+func PodIPs(pod *v1.Pod, observed *cri.PodStatus, hostIPs []string) []string {
+	var all, ips []string
+	switch {
+	case pod.Spec.HostNetwork:
+		all = hostIPs
+	case observed != nil:
+		all = observed.IPs
+	}
+	primary6 := len(hostIPs) > 0 && is6(hostIPs[0])
+	for _, family6 := range []bool{primary6, !primary6} {
+		for _, ip := range all {
+			if addr, err := netip.ParseAddr(ip); err == nil && addr.Unmap().Is6() == family6 {
+				ips = append(ips, ip)
+				break
+			}
+		}
+	}
+	return ips
 }
 
 func is6(ip string) bool {

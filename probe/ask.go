@@ -1,0 +1,104 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const (
+	// attempts is how often a probe is tried that could not be asked (kubelet: 3).
+	attempts = 3
+	// maxOutput is how much of an answer is read, in bytes (kubelet: 10 KiB).
+	maxOutput = 10 << 10
+
+	// Reasons of events, the kubelet's.
+	reasonUnhealthy = "Unhealthy"
+	reasonWarning   = "ProbeWarning"
+)
+
+// question is one probe to be asked.
+type question struct {
+	pod       *v1.Pod
+	ip        string
+	container *v1.Container
+	id        string
+	kind      Kind
+	probe     *v1.Probe
+	timeout   time.Duration
+}
+
+// answer is what a container says. An error instead of it says that the
+// container could not be asked, which is nothing held against it.
+type answer struct {
+	ok bool
+	// warning: it counts as success, but a person should see the text.
+	warning bool
+	text    string
+}
+
+func failed(text string) answer { return answer{text: text} }
+
+// asker performs the actions.
+type asker struct {
+	exec  Execer
+	http  *http.Client
+	agent string
+}
+
+func newAsker(cfg Config) asker {
+	return asker{exec: cfg.Exec, http: newHTTPClient(), agent: cfg.UserAgent}
+}
+
+// ask asks once, tells people if the answer is not good, and reports whether
+// there is one and whether it is.
+func (p *Prober) ask(ctx context.Context, q question) (answered, ok bool) {
+	var a answer
+	var err error
+	for range attempts {
+		if a, err = p.asker.once(ctx, q); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return false, false
+	case err != nil:
+		p.event(q, reasonUnhealthy, " probe errored: "+err.Error())
+		return false, false
+	case a.warning:
+		p.event(q, reasonWarning, " probe warning: "+a.text)
+	case !a.ok:
+		p.event(q, reasonUnhealthy, " probe failed: "+a.text)
+	}
+	return true, a.ok
+}
+
+func (p *Prober) event(q question, reason, text string) {
+	if p.cfg.Events != nil {
+		p.cfg.Events.Event(q.pod, v1.EventTypeWarning, reason, q.kind.String()+text)
+	}
+}
+
+var errNoAction = errors.New("the probe says nothing to do; give it exec, httpGet, tcpSocket or grpc")
+
+func (a *asker) once(ctx context.Context, q question) (answer, error) {
+	if q.probe.Exec != nil {
+		return a.askExec(ctx, q)
+	}
+	// The runtime keeps the timeout of a command, we that of all others.
+	ctx, cancel := context.WithTimeout(ctx, q.timeout)
+	defer cancel()
+	switch {
+	case q.probe.HTTPGet != nil:
+		return a.askHTTP(ctx, q)
+	case q.probe.TCPSocket != nil:
+		return askTCP(ctx, q)
+	case q.probe.GRPC != nil:
+		return a.askGRPC(ctx, q)
+	}
+	return answer{}, errNoAction
+}

@@ -1,0 +1,140 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// bed is a prober that runs in a bubble over a runtime that does as told.
+type bed struct {
+	*Prober
+	t    testing.TB
+	stop func()
+
+	mu sync.Mutex
+	// asked are the times at which each command was run, by its first word,
+	// answer what it says; nothing is success.
+	asked  map[string][]time.Time
+	answer map[string]func(ctx context.Context) (ExecResult, error)
+	events []string
+}
+
+func inBed(t *testing.T, f func(t *testing.T, b *bed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		defer b.stop()
+		f(t, b)
+	})
+}
+
+func newBed(t testing.TB) *bed {
+	b := &bed{t: t, asked: map[string][]time.Time{}, answer: map[string]func(context.Context) (ExecResult, error){}}
+	b.Prober = New(Config{Exec: b, Events: b, UserAgent: "podstead-probe/1"})
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { _ = b.Run(ctx) })
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		run.Wait()
+	})
+	return b
+}
+
+func (b *bed) Exec(ctx context.Context, _ string, command []string, _ time.Duration) (ExecResult, error) {
+	b.mu.Lock()
+	b.asked[command[0]] = append(b.asked[command[0]], time.Now())
+	answer := b.answer[command[0]]
+	b.mu.Unlock()
+	if answer == nil {
+		return ExecResult{}, nil
+	}
+	return answer(ctx)
+}
+
+func (b *bed) Event(_ *v1.Pod, eventType, reason, message string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events = append(b.events, eventType+" "+reason+" "+message)
+}
+
+// says sets the exit code of a command from now on.
+func (b *bed) says(command string, code int32) {
+	b.does(command, func(context.Context) (ExecResult, error) { return ExecResult{ExitCode: code}, nil })
+}
+
+func (b *bed) does(command string, answer func(context.Context) (ExecResult, error)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answer[command] = answer
+}
+
+func (b *bed) times(command string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.asked[command])
+}
+
+// after lets time pass and everything settle, half a second past the probes.
+func (b *bed) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// want compares what is known of container c, and forgets the wake-up.
+func (b *bed) want(uid types.UID, id, state string) {
+	b.t.Helper()
+	r := b.Results(uid)
+	got := ""
+	if v, ok := r.Started[id]; ok {
+		got += fmt.Sprintf(" started=%t", v)
+	}
+	if v, ok := r.Ready[id]; ok {
+		got += fmt.Sprintf(" ready=%t", v)
+	}
+	if v, ok := r.Failed[id]; ok {
+		got += " failed=" + v.String()
+	}
+	if got != state && got != " "+state {
+		b.t.Errorf("after %d events: %s, want %s", len(b.events), got, state)
+	}
+}
+
+// told reports whether there was a wake-up for the pod alone.
+func (b *bed) told(uid types.UID) bool {
+	select {
+	case <-b.Changed():
+	default:
+		return false
+	}
+	uids := b.Take()
+	return len(uids) == 1 && uids[0] == uid
+}
+
+// every is a probe that runs a command.
+func every(command string, period, failures int32) *v1.Probe {
+	return &v1.Probe{
+		ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{command}}},
+		PeriodSeconds: period, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: failures,
+	}
+}
+
+func podOf(uid types.UID, containers ...Container) Pod {
+	return Pod{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: uid}}, Containers: containers}
+}
+
+// now is a container with probes by kind that has just started.
+func now(id string, probes ...*v1.Probe) Container {
+	probes = append(probes, nil, nil, nil)
+	return Container{ID: id, StartedAt: time.Now(), Spec: &v1.Container{
+		Name: "c", StartupProbe: probes[Startup], LivenessProbe: probes[Liveness], ReadinessProbe: probes[Readiness],
+	}}
+}

@@ -1,0 +1,22 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+)
+
+// askExec runs a command in the container. It succeeds with exit code 0.
+func (a *asker) askExec(ctx context.Context, q question) (answer, error) {
+	r, err := a.exec.Exec(ctx, q.id, q.probe.Exec.Command, q.timeout)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case r.TimedOut:
+		return failed(fmt.Sprintf("command timed out: %q did not end within %s", q.probe.Exec.Command, q.timeout)), nil
+	}
+	output := string(r.Output[:min(len(r.Output), maxOutput)])
+	if r.ExitCode != 0 && output == "" {
+		output = fmt.Sprintf("command exited with %d", r.ExitCode)
+	}
+	return answer{ok: r.ExitCode == 0, text: output}, nil
+}

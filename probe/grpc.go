@@ -1,0 +1,46 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// askGRPC asks the service grpc.health.v1.Health, without TLS as the kubelet.
+func (a *asker) askGRPC(ctx context.Context, q question) (answer, error) {
+	address, err := q.address("", intstr.FromInt32(q.probe.GRPC.Port))
+	if err != nil {
+		return answer{}, err
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUserAgent(a.agent), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+		grpc.WithContextDialer(dialTCP))
+	if err != nil {
+		return answer{}, err
+	}
+	defer conn.Close()
+	service := ""
+	if q.probe.GRPC.Service != nil {
+		service = *q.probe.GRPC.Service
+	}
+	health, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})
+	switch status.Code(err) {
+	case codes.OK:
+		if s := health.GetStatus(); s != grpc_health_v1.HealthCheckResponse_SERVING {
+			return failed(fmt.Sprintf("service %q of %s is not healthy (responded with %q)", service, address, s)), nil
+		}
+		return answer{ok: true}, nil
+	case codes.Unimplemented:
+		return failed(address + " does not implement the grpc health protocol (grpc.health.v1.Health)"), nil
+	case codes.DeadlineExceeded:
+		return failed(fmt.Sprintf("timeout: %s did not answer within %s", address, q.timeout)), nil
+	}
+	return failed(fmt.Sprintf("health check of %s failed: %s", address, status.Convert(err).Message())), nil
+}

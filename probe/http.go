@@ -1,0 +1,105 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// maxRedirects is how many redirects are followed (kubelet: 10).
+const maxRedirects = 10
+
+// newHTTPClient makes the client of all HTTP probes. It shares nothing between
+// probes: no connections, no cookies, and no proxy of the node. Certificates
+// are not verified, since a pod's address is in none.
+func newHTTPClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:        dialer().DialContext,
+			TLSClientConfig:    &tls.Config{InsecureSkipVerify: true},
+			DisableKeepAlives:  true,
+			DisableCompression: true,
+		},
+		CheckRedirect: func(next *http.Request, via []*http.Request) error {
+			if next.URL.Hostname() != via[0].URL.Hostname() {
+				return http.ErrUseLastResponse
+			}
+			if len(via) >= maxRedirects {
+				return fmt.Errorf("stopped after %d redirects", maxRedirects)
+			}
+			return nil
+		},
+	}
+}
+
+// askHTTP gets a page. It succeeds with 200 to 399; people are told of what is
+// left of the latter, most of all a redirect to another host.
+func (a *asker) askHTTP(ctx context.Context, q question) (answer, error) {
+	request, err := a.request(ctx, q)
+	if err != nil {
+		return answer{}, err
+	}
+	response, err := a.http.Do(request)
+	if err != nil {
+		return failed(err.Error()), nil
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxOutput))
+	switch code := response.StatusCode; {
+	case err != nil:
+		return failed("cannot read the answer: " + err.Error()), nil
+	case code >= http.StatusBadRequest || code < http.StatusOK:
+		return failed(fmt.Sprintf("HTTP probe failed with statuscode: %d", code)), nil
+	case code >= http.StatusMultipleChoices:
+		text := fmt.Sprintf("answered with statuscode %d", code)
+		if to := response.Header.Get("Location"); to != "" {
+			text += ", a redirect that is not followed, to " + to
+		}
+		return answer{ok: true, warning: true, text: text + ": " + string(body)}, nil
+	}
+	return answer{ok: true}, nil
+}
+
+func (a *asker) request(ctx context.Context, q question) (*http.Request, error) {
+	get := q.probe.HTTPGet
+	address, err := q.address(get.Host, get.Port)
+	if err != nil {
+		return nil, err
+	}
+	// The path may carry a query; one that is no URL is a path all the same.
+	target, err := url.Parse(get.Path)
+	if err != nil {
+		target = &url.URL{Path: get.Path}
+	}
+	target.Scheme, target.Host = "http", address
+	if get.Scheme == v1.URISchemeHTTPS {
+		target.Scheme = "https"
+	}
+	if !strings.HasPrefix(target.Path, "/") {
+		target.Path = "/" + target.Path
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range get.HTTPHeaders {
+		request.Header.Add(h.Name, h.Value)
+	}
+	// A default is replaced by what is given, and given as empty is not sent.
+	for name, value := range map[string]string{"User-Agent": a.agent, "Accept": "*/*"} {
+		if given, ok := request.Header[name]; !ok {
+			request.Header.Set(name, value)
+		} else if given[0] == "" && name != "User-Agent" {
+			request.Header.Del(name)
+		}
+	}
+	// net/http takes the host from the request alone.
+	request.Host = request.Header.Get("Host")
+	return request, nil
+}

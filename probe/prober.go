@@ -1,0 +1,207 @@
+package probe
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Execer runs commands in containers.
+type Execer interface {
+	// Exec runs a command and waits for its end. One that takes longer than
+	// timeout is ended, which is a result and no error.
+	Exec(ctx context.Context, containerID string, command []string, timeout time.Duration) (ExecResult, error)
+}
+
+// ExecResult is what came of a command.
+type ExecResult struct {
+	// Output is what it wrote to both of its outputs.
+	Output   []byte
+	ExitCode int32
+	TimedOut bool
+}
+
+// Recorder takes events.
+type Recorder interface {
+	Event(pod *v1.Pod, eventType, reason, message string)
+}
+
+// Config is what a Prober needs.
+type Config struct {
+	Exec   Execer
+	Events Recorder
+	// UserAgent is how HTTP and gRPC probes name themselves.
+	UserAgent string
+}
+
+// Pod is a pod of which containers are probed.
+type Pod struct {
+	// Pod is the revision that events are about.
+	Pod *v1.Pod
+	// IP is what HTTP, TCP and gRPC probes ask unless they name a host.
+	IP string
+	// Containers are those that run now.
+	Containers []Container
+}
+
+// Container is a running container.
+type Container struct {
+	// Spec has the probes and the named ports. It is not written to and stays
+	// the same as long as ID does.
+	Spec      *v1.Container
+	ID        string
+	StartedAt time.Time
+	// Known is what a daemon before this one knew of this container; nil if
+	// nothing. It counts the first time that the container is named.
+	Known *Known
+}
+
+// Known is the last state of a container.
+type Known struct{ Ready, Started bool }
+
+// Prober probes the containers of pods.
+type Prober struct {
+	cfg     Config
+	since   time.Time
+	asker   asker
+	wake    chan struct{}
+	changed chan struct{}
+
+	mu    sync.Mutex
+	pods  map[types.UID]*podProbes
+	queue queue
+	dirty map[types.UID]struct{}
+}
+
+// podProbes are the probes of one pod, guarded by Prober.mu as all below.
+type podProbes struct {
+	pod        *v1.Pod
+	ip         string
+	ending     bool
+	containers map[string]*probed
+}
+
+// probed is one instance of a container, with its probes by kind.
+type probed struct {
+	pod     *podProbes
+	spec    *v1.Container
+	id      string
+	started time.Time
+	workers [kinds]*worker
+}
+
+// New makes a prober. It starts nothing.
+func New(cfg Config) *Prober {
+	return &Prober{
+		cfg:     cfg,
+		since:   time.Now(),
+		asker:   newAsker(cfg),
+		wake:    make(chan struct{}, 1),
+		changed: make(chan struct{}, 1),
+		pods:    map[types.UID]*podProbes{},
+		dirty:   map[types.UID]struct{}{},
+	}
+}
+
+// Set says what of a pod runs. Probes of containers that are new begin, those
+// of containers that are not named any more end.
+func (p *Prober) Set(pod Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	uid := pod.Pod.UID
+	own := p.pods[uid]
+	if own == nil {
+		own = &podProbes{containers: map[string]*probed{}}
+		p.pods[uid] = own
+	}
+	own.pod, own.ip = pod.Pod, pod.IP
+	for id, c := range own.containers {
+		if !names(pod.Containers, id) {
+			p.drop(c, Startup, Liveness, Readiness)
+			delete(own.containers, id)
+		}
+	}
+	for i := range pod.Containers {
+		if c := &pod.Containers[i]; own.containers[c.ID] == nil {
+			p.add(own, c)
+		}
+	}
+}
+
+func names(containers []Container, id string) bool {
+	for i := range containers {
+		if containers[i].ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// add begins the probes of a container that has any.
+func (p *Prober) add(pod *podProbes, c *Container) {
+	own := &probed{pod: pod, spec: c.Spec, id: c.ID, started: c.StartedAt}
+	for kind, spec := range [kinds]*v1.Probe{c.Spec.StartupProbe, c.Spec.LivenessProbe, c.Spec.ReadinessProbe} {
+		if spec != nil {
+			own.workers[kind] = newWorker(own, Kind(kind), spec, c.Known)
+			own.workers[kind].ended = pod.ending && Kind(kind) != Readiness
+		}
+	}
+	pod.containers[c.ID] = own
+	for _, w := range own.workers {
+		if w != nil {
+			p.begin(w, p.jitter(w))
+		}
+	}
+}
+
+// jitter spreads the first probes of what a daemon before this one started,
+// so that a node full of pods is not asked in one moment.
+func (p *Prober) jitter(w *worker) time.Duration {
+	if !w.of.started.Before(p.since) {
+		return 0
+	}
+	return time.Duration(rand.Float64() * float64(w.period()))
+}
+
+// Stop ends the startup and liveness probes of a pod that is being ended, so
+// that nothing is killed in a hurry. Readiness probes go on: whoever sends
+// traffic wants to know.
+func (p *Prober) Stop(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pod := p.pods[uid]; pod != nil && !pod.ending {
+		pod.ending = true
+		for _, c := range pod.containers {
+			p.drop(c, Startup, Liveness)
+		}
+	}
+}
+
+// Remove ends all probes of a pod and forgets its results.
+func (p *Prober) Remove(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pod := p.pods[uid]; pod != nil {
+		for _, c := range pod.containers {
+			p.drop(c, Startup, Liveness, Readiness)
+		}
+		delete(p.pods, uid)
+	}
+}
+
+// drop ends probes of a container, also in flight. Their last states stay.
+func (p *Prober) drop(c *probed, kinds ...Kind) {
+	for _, kind := range kinds {
+		if w := c.workers[kind]; w != nil {
+			w.ended = true
+			if w.cancel != nil {
+				w.cancel()
+			}
+			p.queue.remove(w)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package probe
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// queue has the probes that wait for their time, the earliest first.
+type queue []*worker
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push and Pop are for container/heap.
+func (q *queue) Push(w any) {
+	w.(*worker).index = len(*q)
+	*q = append(*q, w.(*worker))
+}
+
+// Pop takes the last one out.
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	w := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	w.index = -1
+	return w
+}
+
+func (q *queue) remove(w *worker) {
+	if w.index >= 0 {
+		heap.Remove(q, w.index)
+	}
+}
+
+// schedule sets when a probe is asked next. The lock is held.
+func (p *Prober) schedule(w *worker, at time.Time) {
+	w.due = at
+	heap.Push(&p.queue, w)
+	if w.index == 0 {
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run probes until ctx ends, and returns when all probes have ended.
+func (p *Prober) Run(ctx context.Context) error {
+	var probes sync.WaitGroup
+	defer probes.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		if next, ok := p.startDue(ctx, &probes); ok {
+			timer.Reset(max(0, time.Until(next)))
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-p.wake:
+		}
+	}
+	return ctx.Err()
+}
+
+// startDue starts the probes that are due, each on its own, and returns the
+// time of the next. There is no bound on how many are asked at a time, since
+// it would let those that hang delay the others: each is there once at most,
+// and ends with its timeout.
+func (p *Prober) startDue(ctx context.Context, probes *sync.WaitGroup) (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	for len(p.queue) > 0 {
+		w := p.queue[0]
+		if w.due.After(now) {
+			return w.due, true
+		}
+		heap.Pop(&p.queue)
+		one, cancel := context.WithCancel(ctx)
+		w.cancel = cancel
+		q := question{
+			pod: w.of.pod.pod, ip: w.of.pod.ip, container: w.of.spec, id: w.of.id,
+			kind: w.kind, probe: w.spec, timeout: w.timeout(),
+		}
+		probes.Go(func() {
+			answered, ok := p.ask(one, q)
+			p.finish(w, answered, ok)
+		})
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,96 @@
+package probe
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Kind is what a probe is for.
+type Kind uint8
+
+// The kinds of probes.
+const (
+	Startup Kind = iota
+	Liveness
+	Readiness
+	kinds
+)
+
+// String is the kind's name in events.
+func (k Kind) String() string {
+	return [...]string{"Startup", "Liveness", "Readiness"}[k]
+}
+
+// state is what the results of a probe have come to.
+type state uint8
+
+const (
+	unknown state = iota
+	success
+	failure
+)
+
+// Results of one pod, each by container ID. A container has an entry only
+// where it has a probe of that kind.
+type Results struct {
+	// Failed names the probe for which a container is to be killed.
+	Failed map[string]Kind
+	// Ready is by readiness, Started by startup probes.
+	Ready, Started map[string]bool
+}
+
+// Results are those of a pod, at once after Set already.
+func (p *Prober) Results(uid types.UID) Results {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var r Results
+	pod := p.pods[uid]
+	if pod == nil {
+		return r
+	}
+	for id, c := range pod.containers {
+		if w := c.workers[Startup]; w != nil {
+			put(&r.Started, id, w.state == success)
+			if w.state == failure {
+				put(&r.Failed, id, Startup)
+			}
+		}
+		if w := c.workers[Liveness]; w != nil && w.state == failure {
+			put(&r.Failed, id, Liveness)
+		}
+		if w := c.workers[Readiness]; w != nil {
+			put(&r.Ready, id, w.state == success)
+		}
+	}
+	return r
+}
+
+func put[V any](m *map[string]V, id string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[id] = v
+}
+
+// Changed wakes after a result changed. Wake-ups coalesce; Take tells whose.
+func (p *Prober) Changed() <-chan struct{} { return p.changed }
+
+// Take drains the pods of which a result changed.
+func (p *Prober) Take() []types.UID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	uids := make([]types.UID, 0, len(p.dirty))
+	for uid := range p.dirty {
+		uids = append(uids, uid)
+	}
+	clear(p.dirty)
+	return uids
+}
+
+// tell notes that a result of a pod changed. The lock is held.
+func (p *Prober) tell(uid types.UID) {
+	p.dirty[uid] = struct{}{}
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,130 @@
+package probe
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// worker is one probe of one instance of a container.
+type worker struct {
+	of   *probed
+	kind Kind
+	spec *v1.Probe
+
+	state state
+	// last is the last result, row how often it came in a row.
+	last bool
+	row  int
+	// held: the state is final for this instance.
+	held bool
+	// ended: the container or its pod needs the probe no more.
+	ended bool
+	// cancel ends the probe in flight; nil if there is none.
+	cancel context.CancelFunc
+
+	// due is when it is asked next, index its place in the queue, -1 if it
+	// waits for nothing.
+	due   time.Time
+	index int
+}
+
+// newWorker gives a probe its initial state, the kubelet's: not ready, alive,
+// start unknown. What is known of the container from before counts more.
+func newWorker(of *probed, kind Kind, spec *v1.Probe, known *Known) *worker {
+	w := &worker{of: of, kind: kind, spec: spec, index: -1}
+	switch kind {
+	case Startup:
+		if known != nil && known.Started {
+			w.state, w.held = success, true
+		}
+	case Liveness:
+		w.state = success
+	case Readiness:
+		w.state = failure
+		if known != nil && known.Ready {
+			w.state = success
+		}
+	}
+	return w
+}
+
+// period and timeout are at least a second, which is the default of the
+// latter; the loader has filled both in.
+func (w *worker) period() time.Duration  { return seconds(max(w.spec.PeriodSeconds, 1)) }
+func (w *worker) timeout() time.Duration { return seconds(max(w.spec.TimeoutSeconds, 1)) }
+
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
+
+// waits reports whether there is nothing to ask for now: the state is final,
+// or the container has not started by its startup probe.
+func (w *worker) waits() bool {
+	start := w.of.workers[Startup]
+	return w.held || w.ended || w.kind != Startup && start != nil && start.state != success
+}
+
+// begin schedules the first probe. The kubelet's workers tick from before the
+// container starts, so that their first probe comes up to a period after the
+// initial delay; ours comes at its end.
+func (p *Prober) begin(w *worker, jitter time.Duration) {
+	if w.waits() {
+		return
+	}
+	at := w.of.started.Add(seconds(w.spec.InitialDelaySeconds))
+	if now := time.Now().Add(jitter); at.Before(now) {
+		at = now
+	}
+	p.schedule(w, at)
+}
+
+// note counts a result and reports whether it changed the state. As with the
+// kubelet only results in a row count, and a liveness failure as well as a
+// decided start is final until there is a new instance.
+func (w *worker) note(ok bool) bool {
+	if ok != w.last {
+		w.last, w.row = ok, 0
+	}
+	w.row++
+	result, threshold := failure, w.spec.FailureThreshold
+	if ok {
+		result, threshold = success, w.spec.SuccessThreshold
+	}
+	if w.row < int(threshold) {
+		return false
+	}
+	w.held = w.kind == Startup || w.kind == Liveness && !ok
+	changed := w.state != result
+	w.state = result
+	return changed
+}
+
+// finish takes in what came of a probe: answered is false if nobody knows.
+func (p *Prober) finish(w *worker, answered, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.cancel()
+	w.cancel = nil
+	if w.ended {
+		return
+	}
+	if answered && w.note(ok) {
+		p.tell(w.of.pod.pod.UID)
+		if w.kind == Startup && ok {
+			for _, other := range w.of.workers {
+				if other != nil {
+					p.begin(other, 0)
+				}
+			}
+		}
+	}
+	if w.waits() {
+		return
+	}
+	// One that took longer than its period is asked again at once.
+	at := w.due.Add(w.period())
+	if now := time.Now(); at.Before(now) {
+		at = now
+	}
+	p.schedule(w, at)
+}

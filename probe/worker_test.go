@@ -1,0 +1,365 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const half = 500 * time.Millisecond
+
+func TestInitialValues(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		slow := every("x", 10, 3)
+		slow.InitialDelaySeconds = 60
+		b.Set(podOf("u", now("all", slow, slow, slow), now("live", nil, slow), now("none")))
+		b.want("u", "all", "started=false ready=false")
+		b.want("u", "live", "")
+		b.want("u", "none", "")
+		b.want("other", "none", "")
+		if b.told("u") {
+			t.Error("initial values are no change")
+		}
+	})
+}
+
+func TestThresholdsCountResultsInARow(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		probe := every("ready", 1, 3)
+		probe.SuccessThreshold = 2
+		b.Set(podOf("u", now("c", nil, nil, probe)))
+		b.after(half) // the 1st at once
+		b.want("u", "c", "ready=false")
+		b.after(time.Second)
+		b.want("u", "c", "ready=true")
+		if !b.told("u") {
+			t.Error("nobody was told")
+		}
+		b.says("ready", 1)
+		b.after(2 * time.Second)
+		b.says("ready", 0)
+		b.after(time.Second)
+		b.says("ready", 1)
+		b.after(2 * time.Second)
+		b.want("u", "c", "ready=true")
+		if b.told("u") {
+			t.Error("told though nothing changed")
+		}
+		b.after(time.Second)
+		b.want("u", "c", "ready=false")
+		if !b.told("u") {
+			t.Error("nobody was told")
+		}
+		b.says("ready", 0)
+		b.after(time.Second)
+		b.want("u", "c", "ready=false")
+		b.after(time.Second)
+		b.want("u", "c", "ready=true")
+	})
+}
+
+func TestInitialDelayAndPeriod(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		probe := every("live", 10, 3)
+		probe.InitialDelaySeconds = 7
+		began := time.Now()
+		b.Set(podOf("u", now("c", nil, probe)))
+		b.after(time.Minute)
+		var at []time.Duration
+		for _, asked := range b.asked["live"] {
+			at = append(at, asked.Sub(began))
+		}
+		if want := []time.Duration{7e9, 17e9, 27e9, 37e9, 47e9, 57e9}; !slices.Equal(at, want) {
+			t.Errorf("asked at %v, want %v", at, want)
+		}
+	})
+}
+
+func TestStartupHoldsTheOthersBack(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.says("start", 1)
+		b.Set(podOf("u", now("c", every("start", 1, 100), every("live", 10, 1), every("ready", 10, 1))))
+		b.after(20*time.Second + half)
+		if b.times("live")+b.times("ready") > 0 {
+			t.Error("asked before it has started")
+		}
+		b.says("start", 0)
+		b.after(time.Second)
+		b.want("u", "c", "started=true ready=true")
+		if b.times("live") != 1 {
+			t.Error("liveness is not asked as soon as it has started")
+		}
+		n := b.times("start")
+		b.after(time.Hour)
+		if b.times("start") != n {
+			t.Error("asked whether it has started after it had")
+		}
+	})
+}
+
+func TestFailureHoldsUntilANewInstance(t *testing.T) {
+	for kind, probes := range map[Kind][]*v1.Probe{
+		Startup:  {every("x", 1, 2), every("other", 1, 1)},
+		Liveness: {nil, every("x", 1, 2)},
+	} {
+		t.Run(kind.String(), func(t *testing.T) {
+			inBed(t, func(t *testing.T, b *bed) {
+				b.says("x", 1)
+				first, started := now("c", probes...), ""
+				if kind == Startup {
+					started = "started=false "
+				}
+				b.Set(podOf("u", first))
+				b.after(half)
+				b.want("u", "c", started[:max(0, len(started)-1)])
+				b.after(time.Second)
+				b.want("u", "c", started+"failed="+kind.String())
+				if !b.told("u") {
+					t.Error("nobody was told")
+				}
+				b.says("x", 0)
+				b.Set(podOf("u", first))
+				b.after(time.Minute)
+				b.want("u", "c", started+"failed="+kind.String())
+				if n := b.times("x"); n != 2 {
+					t.Errorf("asked %d times, 2 decide", n)
+				}
+				b.says("x", 1)
+				b.Set(podOf("u", now("d", probes...)))
+				b.want("u", "c", "")
+				b.after(half)
+				// The count begins anew.
+				b.want("u", "d", started[:max(0, len(started)-1)])
+				if want := fmt.Sprintf("Warning Unhealthy %s probe failed: command exited with 1", kind); b.events[0] != want {
+					t.Errorf("event %q, want %q", b.events[0], want)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatCannotBeAskedCountsForNothing(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.does("x", func(context.Context) (ExecResult, error) { return ExecResult{}, errors.New("no shim") })
+		b.Set(podOf("u", now("c", nil, every("x", 1, 1), every("x", 1, 1))))
+		b.after(10*time.Second + half)
+		b.want("u", "c", "ready=false")
+		if n := b.times("x"); n != 2*11*attempts {
+			t.Errorf("%d attempts in 11 rounds of 2", n)
+		}
+		if want := "Warning Unhealthy Liveness probe errored: no shim"; !slices.Contains(b.events, want) {
+			t.Errorf("events %q, want %q", b.events[:2], want)
+		}
+		tries := 0
+		b.does("x", func(context.Context) (ExecResult, error) {
+			if tries++; tries%attempts != 0 {
+				return ExecResult{}, errors.New("no shim")
+			}
+			return ExecResult{}, nil
+		})
+		b.Set(podOf("u", now("d", nil, nil, every("x", 1, 1))))
+		b.after(half)
+		b.want("u", "d", "ready=true")
+	})
+}
+
+func TestSlowProbeDelaysNoOther(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.does("slow", func(ctx context.Context) (ExecResult, error) {
+			select {
+			case <-time.After(25 * time.Second):
+				return ExecResult{TimedOut: true}, nil
+			case <-ctx.Done():
+				return ExecResult{}, ctx.Err()
+			}
+		})
+		for i := range 100 {
+			b.Set(podOf(types.UID(fmt.Sprint("slow", i)), now("c", nil, nil, every("slow", 10, 2))))
+		}
+		b.Set(podOf("u", now("c", nil, every("live", 1, 1), every("slow", 1, 2))))
+		b.after(time.Minute + half)
+		if n := b.times("live"); n != 61 {
+			t.Errorf("asked %d times in 60 s", n)
+		}
+		// It is asked again as soon as it has ended, and never twice at a time.
+		if n := b.times("slow"); n != 101*3 {
+			t.Errorf("the slow ones were asked %d times in 60 s", n)
+		}
+	})
+}
+
+func TestEndingPod(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		hung := 0
+		b.does("hung", func(ctx context.Context) (ExecResult, error) {
+			hung++
+			<-ctx.Done()
+			hung--
+			return ExecResult{ExitCode: 1}, nil
+		})
+		b.Set(podOf("u", now("c", nil, every("live", 1, 1), every("ready", 1, 1)), now("d", nil, every("hung", 1, 1)), now("e", every("start", 1, 9))))
+		b.says("start", 1)
+		b.after(half)
+		b.Stop("u")
+		b.says("live", 1)
+		b.says("ready", 1)
+		b.after(time.Second)
+		if hung != 0 {
+			t.Error("the probe in flight went on")
+		}
+		b.want("u", "c", "ready=false")
+		b.want("u", "d", "")
+		b.want("u", "e", "started=false")
+		n := b.times("live") + b.times("start") + b.times("hung")
+		b.Set(podOf("u", now("new", nil, every("live", 1, 1), every("ready", 1, 1))))
+		b.after(time.Minute)
+		if b.times("live")+b.times("start")+b.times("hung") != n {
+			t.Error("what may kill goes on")
+		}
+		b.want("u", "new", "ready=false")
+		if b.times("ready") < 60 {
+			t.Error("readiness does not go on")
+		}
+		b.Remove("u")
+		n = b.times("ready")
+		b.after(time.Minute)
+		if b.times("ready") != n || b.queue.Len() > 0 || len(b.pods) > 0 {
+			t.Error("something is left of a pod that is gone")
+		}
+		// A pod of the same UID may run again.
+		b.says("ready", 0)
+		b.Set(podOf("u", now("again", nil, nil, every("ready", 1, 1))))
+		b.after(half)
+		b.want("u", "again", "ready=true")
+	})
+}
+
+func TestTakenOverFromADaemonBefore(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		long := time.Now().Add(-time.Hour)
+		var all []Container
+		for i := range 100 {
+			c := now(fmt.Sprint(i), every("start", 100, 1), every("live", 100, 1), every("ready", 100, 1))
+			c.StartedAt, c.Known = long, &Known{Ready: true, Started: true}
+			all = append(all, c)
+		}
+		b.Set(podOf("u", all...))
+		b.want("u", "1", "started=true ready=true")
+		b.says("ready", 1)
+		b.after(25 * time.Second)
+		if n := b.times("live"); n < 5 || n > 50 {
+			t.Errorf("%d of 100 asked in the first quarter of the period", n)
+		}
+		if b.times("start") > 0 {
+			t.Error("asked whether it has started, which is known")
+		}
+		b.after(100 * time.Second)
+		b.want("u", "1", "started=true ready=false")
+		// Known counts once.
+		b.Set(podOf("u", all...))
+		b.want("u", "1", "started=true ready=false")
+
+		unready := now("x", every("start", 100, 1), nil, every("ready", 100, 1))
+		unready.StartedAt, unready.Known = long, &Known{Started: false, Ready: false}
+		b.Set(podOf("v", unready))
+		b.want("v", "x", "started=false ready=false")
+	})
+}
+
+func TestNothingRunsAfterRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		b.does("hung", func(ctx context.Context) (ExecResult, error) {
+			<-ctx.Done()
+			time.Sleep(3 * time.Second) // slow to notice
+			return ExecResult{ExitCode: 1}, nil
+		})
+		b.Set(podOf("u", now("c", nil, every("hung", 1, 1), every("ready", 1, 1))))
+		b.after(10 * time.Second)
+		b.stop()
+		b.want("u", "c", "ready=true")
+		n := b.times("ready")
+		b.after(time.Minute)
+		if b.times("ready") != n || len(b.events) > 0 {
+			t.Error("probes go on")
+		}
+		// The bubble fails the test if a goroutine is left.
+	})
+}
+
+func TestThousandProbesASecond(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		const pods, rounds = 1000, 60
+		for i := range pods {
+			b.Set(podOf(types.UID(fmt.Sprint(i)), now("c", nil, nil, every("ready", 1, 1))))
+		}
+		b.after(half)
+		for range rounds {
+			before := b.times("ready")
+			code := int32(0)
+			if len(b.asked["ready"])/pods%2 == 1 {
+				code = 1
+			}
+			b.says("ready", code)
+			b.Take()
+			b.after(time.Second)
+			if n := b.times("ready") - before; n != pods {
+				t.Fatalf("%d of %d asked in a second", n, pods)
+			}
+			if n := len(b.Take()); n != pods {
+				t.Fatalf("%d of %d changes told", n, pods)
+			}
+		}
+	})
+}
+
+// BenchmarkThousandProbes is one second of 1,000 probes at 1 s: what they cost
+// besides what they ask.
+func BenchmarkThousandProbes(b *testing.B) {
+	asked := make(chan struct{}, 1000)
+	p := New(Config{Exec: execFunc(func(context.Context, string, []string, time.Duration) (ExecResult, error) {
+		asked <- struct{}{}
+		return ExecResult{}, nil
+	})})
+	for i := range 1000 {
+		p.Set(podOf(types.UID(fmt.Sprint(i)), now("c", nil, nil, every("ready", 1, 1))))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.mu.Lock()
+		for _, w := range p.queue {
+			w.due = time.Time{}
+		}
+		p.mu.Unlock()
+		ctx, cancel := context.WithCancel(b.Context())
+		ended := make(chan struct{})
+		go func() { _ = p.Run(ctx); close(ended) }()
+		for range 1000 {
+			<-asked
+		}
+		for p.resting() < 1000 {
+			time.Sleep(time.Microsecond)
+		}
+		cancel()
+		<-ended
+	}
+}
+
+func (p *Prober) resting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queue)
+}
+
+type execFunc func(context.Context, string, []string, time.Duration) (ExecResult, error)
+
+func (f execFunc) Exec(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error) {
+	return f(ctx, id, command, timeout)
+}

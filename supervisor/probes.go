@@ -1,0 +1,150 @@
+package supervisor
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/probe"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// loopback is where a pod on the host's network is probed while no address of
+// the node is known. The kubelet without an API server asks the same.
+const loopback = "127.0.0.1"
+
+// probing tells whether a pod has probes, and somebody to ask them.
+func (s *podScripts) probing(pod *v1.Pod) bool {
+	return s.cfg.Sources.Probes != nil && pod != nil && slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return hasProbes(&c) })
+}
+
+func hasProbes(c *v1.Container) bool {
+	return c.StartupProbe != nil || c.LivenessProbe != nil || c.ReadinessProbe != nil
+}
+
+// setProbes says what of a pod runs. It comes before a status is made of the
+// same look, so that no new container is taken for ready before it was asked.
+func (s *podScripts) setProbes(pod *v1.Pod, observed *cri.PodStatus, rec status.Record) {
+	if !s.probing(pod) {
+		return
+	}
+	target := probe.Pod{Pod: pod, IP: s.probedIP(pod, observed)}
+	for i := range pod.Spec.Containers {
+		spec := &pod.Spec.Containers[i]
+		running := observed.Newest(spec.Name)
+		if !hasProbes(spec) || running == nil || running.State != cri.StateRunning {
+			continue
+		}
+		c := probe.Container{Spec: expandProbes(spec), ID: running.ID, StartedAt: running.StartedAt}
+		// The kubelet keeps the readiness of what runs for 10 s and more; the
+		// record knows of which instance it was.
+		if known, ok := rec.Ready[spec.Name]; ok && known.ContainerID == running.ID {
+			c.Known = &probe.Known{Ready: known.Ready, Started: known.Started}
+		}
+		target.Containers = append(target.Containers, c)
+	}
+	s.cfg.Sources.Probes.Set(target)
+}
+
+// probedIP is the address at which a pod is asked: the one in its status.
+func (s *podScripts) probedIP(pod *v1.Pod, observed *cri.PodStatus) string {
+	if ips := status.PodIPs(pod, observed, s.cfg.HostIPs); len(ips) > 0 {
+		return ips[0]
+	}
+	if pod.Spec.HostNetwork {
+		return loopback
+	}
+	return ""
+}
+
+// expandProbes is the container with the references to its variables in the
+// commands of its probes replaced; itself if there are none.
+func expandProbes(c *v1.Container) *v1.Container {
+	expands := func(p *v1.Probe) bool {
+		return p != nil && p.Exec != nil && slices.ContainsFunc(p.Exec.Command, func(arg string) bool { return strings.Contains(arg, "$") })
+	}
+	if !expands(c.StartupProbe) && !expands(c.LivenessProbe) && !expands(c.ReadinessProbe) {
+		return c
+	}
+	values := map[string]string{}
+	for _, e := range resolveEnv(c) {
+		values[e.Name] = e.Value
+	}
+	c = c.DeepCopy()
+	for _, p := range []*v1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+		if expands(p) {
+			for i, arg := range p.Exec.Command {
+				p.Exec.Command[i] = cri.Expand(arg, values)
+			}
+		}
+	}
+	return c
+}
+
+// failedProbes are the containers to be killed for a probe.
+func (s *podScripts) failedProbes(uid types.UID) map[string]cri.KillReason {
+	if s.cfg.Sources.Probes == nil {
+		return nil
+	}
+	failed := s.cfg.Sources.Probes.Results(uid).Failed
+	if len(failed) == 0 {
+		return nil
+	}
+	reasons := make(map[string]cri.KillReason, len(failed))
+	for id, kind := range failed {
+		reasons[id] = cri.KillLiveness
+		if kind == probe.Startup {
+			reasons[id] = cri.KillStartup
+		}
+	}
+	return reasons
+}
+
+// stopProbes ends what may kill a container, removeProbes all.
+func (s *podScripts) stopProbes(uid types.UID) {
+	if s.cfg.Sources.Probes != nil {
+		s.cfg.Sources.Probes.Stop(uid)
+	}
+}
+
+func (s *podScripts) removeProbes(uid types.UID) {
+	if s.cfg.Sources.Probes != nil {
+		s.cfg.Sources.Probes.Remove(uid)
+	}
+}
+
+// meanwhile acts, and keeps probes and status of a pod with probes up to date
+// until the act is over: a pull or a grace period may take minutes, in which
+// readiness goes on changing. It returns the newest look. The act must not
+// touch r.
+func (s *podScripts) meanwhile(ctx context.Context, j job, r *podRun, observed *cri.PodStatus, act func()) *cri.PodStatus {
+	if !s.probing(j.pod) || j.woken == nil {
+		act()
+		return observed
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		act()
+	}()
+	for {
+		select {
+		case <-over:
+			return observed
+		case <-j.woken:
+			// The worker is dirty and comes again, whoever took its wake-up.
+		}
+		newer, err := s.cfg.Runtime.Observer.NewerThan(ctx, j.pod.UID, r.lastAct)
+		if err != nil {
+			<-over
+			return observed
+		}
+		observed = newer
+		s.setProbes(j.pod, observed, r.record)
+		s.publish(j, r, observed, shown{acting: true})
+	}
+}

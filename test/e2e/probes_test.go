@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// probed is the manifest of a pod that runs a script under the given probes.
+func probed(name, script, probes string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: %s
+spec:
+  terminationGracePeriodSeconds: 10
+  containers:
+    - name: main
+      image: %s
+      command: ["sh", "-c", %q]
+      ports: [{name: web, containerPort: 8080}]
+%s`, name, bed.BusyboxImage, script, probes)
+}
+
+// awaitUnready waits until the daemon says that a pod runs and is not ready.
+func (n *node) awaitUnready(name string) v1.Pod {
+	n.t.Helper()
+	return n.awaitStatus(name, "not ready", func(p v1.Pod) error {
+		c := p.Status.ContainerStatuses
+		if len(c) != 1 || c[0].State.Running == nil || c[0].Ready {
+			return fmt.Errorf("container statuses are %+v", c)
+		}
+		return nil
+	})
+}
+
+const untilTerm = "trap 'exit 0' TERM; sleep 100000 & wait"
+
+func TestProbeExecReadiness(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", probed("p", untilTerm, `
+      readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, failureThreshold: 1}
+`))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitUnready("p")
+		n.exec(first, "touch", "/tmp/ready")
+		n.awaitReady("p")
+		// A restart of the daemon shows it neither unready nor restarted.
+		n.restart()
+		n.awaitStatus("p", "what it was", func(p v1.Pod) error {
+			if c := p.Status.ContainerStatuses; len(c) == 1 && c[0].State.Running != nil {
+				if !c[0].Ready {
+					t.Fatalf("after a restart of the daemon: %+v", c)
+				}
+				return nil
+			}
+			return errors.New("no status yet")
+		})
+		n.exec(first, "rm", "/tmp/ready")
+		n.awaitUnready("p")
+		n.mustBe("p", first)
+	})
+}
+
+func TestProbeHTTPReadinessAfterStartup(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", probed("p", "mkdir /www; echo hi > /www/page; sleep 2; httpd -f -p 8080 -h /www & "+untilTerm, `
+      startupProbe: {tcpSocket: {port: web}, periodSeconds: 1, failureThreshold: 60}
+      readinessProbe: {httpGet: {path: /page, port: web}, periodSeconds: 1, failureThreshold: 1}
+      livenessProbe: {httpGet: {path: /page, port: 8080}, periodSeconds: 1, failureThreshold: 1000}
+`))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		n.exec(first, "mv", "/www/page", "/www/other")
+		n.awaitUnready("p")
+		n.exec(first, "mv", "/www/other", "/www/page")
+		n.awaitReady("p")
+		n.mustBe("p", first)
+	})
+}
+
+func TestProbeLivenessRestarts(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", probed("p", untilTerm, `
+      livenessProbe: {exec: {command: [test, "!", -e, /tmp/dead]}, periodSeconds: 1, failureThreshold: 2}
+`))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		n.exec(first, "touch", "/tmp/dead")
+		died := time.Now()
+		second := n.awaitOther("p", first)
+		if took := time.Since(died); took > 10*time.Second {
+			t.Errorf("restarted after %s", took)
+		}
+		n.awaitStatus("p", "one restart", func(p v1.Pod) error {
+			if c := p.Status.ContainerStatuses; len(c) != 1 || c[0].RestartCount != 1 {
+				return fmt.Errorf("container statuses are %+v", c)
+			}
+			return nil
+		})
+		n.mustBe("p", second)
+	})
+}
+
+// A command that hangs is ended by the runtime, and is a failure.
+func TestProbeTimeoutEndsTheCommand(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", probed("p", untilTerm, `
+      readinessProbe: {exec: {command: [sh, -c, "test -e /tmp/ready || sleep 4242"]}, periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 1}
+`))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitUnready("p")
+		// By now and then one probe hangs; were they not ended, they would add up.
+		time.Sleep(6 * time.Second)
+		if count := n.exec(first, "sh", "-c", "grep -l 4242 /proc/[0-9]*/cmdline | grep -v $$ | wc -l"); count > "3" {
+			t.Errorf("%s commands hang", count)
+		}
+		n.exec(first, "touch", "/tmp/ready")
+		n.awaitReady("p")
+		n.mustBe("p", first)
+	})
+}
