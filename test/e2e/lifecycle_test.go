@@ -101,8 +101,10 @@ func TestKilledSandboxIsReplaced(t *testing.T) {
 		if err != nil || len(all) != 1 {
 			t.Fatalf("sandboxes: %v, %v", all, err)
 		}
+		// The daemon may see the sandbox end while this call still takes its
+		// network down, and do the same; then one of the two finds it gone.
 		if _, err := n.rt.CRI.Runtime.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: all[0].Id}); err != nil {
-			t.Fatal(err)
+			t.Logf("stopping the sandbox: %v", err)
 		}
 		n.awaitOther("p", first)
 		n.await("one ready sandbox", func() error {
