@@ -45,7 +45,7 @@ func (fs structVerdict) judge(path *field.Path, value reflect.Value) field.Error
 		}
 		on, ok := fs[name]
 		if !ok {
-			on = refused("this field is")
+			on = notYet("this field is")
 		}
 		errs = append(errs, on.judge(path.Child(name), value.Field(i))...)
 	}
@@ -96,24 +96,42 @@ func (m mapVerdict) on(key string) verdict {
 	return m[best]
 }
 
-// accepted is the verdict on a field that this version honours, or that has
-// nothing to do with how a pod runs here. Its value is why.
-type accepted string
+// honoured is the verdict on a field that does here what it does under a
+// kubelet. Its value is the end-to-end test that proves it.
+type honoured string
 
-func (accepted) judge(*field.Path, reflect.Value) field.ErrorList { return nil }
+func (honoured) judge(*field.Path, reflect.Value) field.ErrorList { return nil }
 
-// refused is the verdict on a field that this version does not honour. Its
-// value is what the field is about, with its verb: "probes are".
+// inert is the verdict on a field that is accepted and has, by design, nothing
+// to do with how a pod runs here. Its value is why.
+type inert string
+
+func (inert) judge(*field.Path, reflect.Value) field.ErrorList { return nil }
+
+// refused is the verdict on a field that a single node cannot honour. Its value
+// is the error, which says why and what to do.
 type refused string
 
 func (r refused) judge(path *field.Path, _ reflect.Value) field.ErrorList {
-	return field.ErrorList{field.Forbidden(path, string(r)+" not supported yet by this version of podstead; take the field out")}
+	return field.ErrorList{field.Forbidden(path, string(r))}
+}
+
+// notYet is the verdict on a field that a later version may honour. Its value
+// is what the field is about, with its verb: "probes are".
+type notYet string
+
+func (n notYet) judge(path *field.Path, _ reflect.Value) field.ErrorList {
+	return field.ErrorList{field.Forbidden(path, n.text())}
+}
+
+func (n notYet) text() string {
+	return string(n) + " not supported yet by this version of podstead; take the field out"
 }
 
 // only is the verdict on a field of which some values, its default among them,
-// need nothing that this version lacks.
+// need nothing that this version lacks. The others get the other verdict.
 type only struct {
-	refused
+	other  verdict
 	values []any
 }
 
@@ -126,11 +144,11 @@ func (o only) judge(path *field.Path, value reflect.Value) field.ErrorList {
 			return nil
 		}
 	}
-	return o.refused.judge(path, value)
+	return o.other.judge(path, value)
 }
 
-// unless is refused(what) for all values but those given.
-func unless(what refused, values ...any) verdict { return only{what, values} }
+// unless is the other verdict for all values but those given.
+func unless(other verdict, values ...any) verdict { return only{other, values} }
 
 // boundsVerdict is the verdict on limits and requests. A limit that is refused became
 // a request by defaulting, and is not refused twice.

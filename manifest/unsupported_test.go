@@ -21,7 +21,7 @@ func TestEveryFieldHasAVerdict(t *testing.T) {
 			of = of.Elem()
 		}
 		switch on := on.(type) {
-		case accepted, refused, only:
+		case honoured, inert, refused, notYet, only:
 		case listVerdict:
 			if of.Kind() != reflect.Slice {
 				t.Fatalf("%s: has a verdict on a list's elements and is a %s", path, of)

@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// asked is a server of this test that a probe asks instead of the pod.
+type asked struct {
+	sync.Mutex
+	times   []time.Time
+	headers http.Header
+	path    string
+	healthy bool
+}
+
+func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.Lock()
+	defer a.Unlock()
+	a.times = append(a.times, time.Now())
+	a.headers, a.path = r.Header.Clone(), r.URL.RequestURI()
+	if !a.healthy {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+// count is how often it was asked.
+func (a *asked) count() int {
+	a.Lock()
+	defer a.Unlock()
+	return len(a.times)
+}
+
+func portOf(t *testing.T, address net.Addr) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A probe asks the host it names, by the scheme, path and headers it names, as
+// often as it says.
+func TestProbesOfOtherHosts(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		readiness := &asked{}
+		server := httptest.NewTLSServer(readiness)
+		t.Cleanup(server.Close)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { listener.Close() })
+		n.put("p.yaml", probed("p", untilTerm, fmt.Sprintf(`
+      readinessProbe:
+        httpGet: {scheme: HTTPS, host: 127.0.0.1, port: %d, path: "/at?a=b", httpHeaders: [{name: X-Probe, value: mine}, {name: Host, value: there}]}
+        initialDelaySeconds: 2
+        periodSeconds: 1
+        successThreshold: 3
+        failureThreshold: 1
+      livenessProbe: {tcpSocket: {host: 127.0.0.1, port: %d}, periodSeconds: 1, failureThreshold: 1}
+`, portOf(t, server.Listener.Addr()), portOf(t, listener.Addr()))))
+		n.start()
+		first := n.awaitRunning("p")
+		n.await("it is asked", func() error {
+			if readiness.count() < 2 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		p := n.awaitUnready("p")
+		readiness.Lock()
+		started := p.Status.ContainerStatuses[0].State.Running.StartedAt.Time
+		if delay := readiness.times[0].Sub(started); delay < 2*time.Second {
+			t.Errorf("asked %s after the start, want 2s at least", delay)
+		}
+		if gap := readiness.times[1].Sub(readiness.times[0]); gap < 900*time.Millisecond {
+			t.Errorf("asked again after %s, want 1s", gap)
+		}
+		if readiness.path != "/at?a=b" || readiness.headers.Get("X-Probe") != "mine" {
+			t.Errorf("asked for %s with %v", readiness.path, readiness.headers)
+		}
+		readiness.healthy = true
+		before := len(readiness.times)
+		readiness.Unlock()
+		n.awaitReady("p")
+		if count := readiness.count() - before; count < 3 {
+			t.Errorf("ready after %d successes, want 3", count)
+		}
+		n.mustBe("p", first)
+		// Nobody listens any more: the liveness probe fails.
+		listener.Close()
+		n.awaitOther("p", first)
+	})
+}
+
+// A gRPC server says of one service that it serves, and then that it does not.
+// The container ignores the signal, and the probe's own grace period is short.
+func TestProbeGRPC(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		listener, err := net.Listen("tcp", ":0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := health.NewServer()
+		said.SetServingStatus("db", healthpb.HealthCheckResponse_SERVING)
+		said.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+		server := grpc.NewServer()
+		healthpb.RegisterHealthServer(server, said)
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(server.Stop)
+		// On the host's network the pod's address is this test's.
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 120
+  containers:
+    - name: main
+      image: %s
+      command: ["sh", "-c", "trap '' TERM; sleep 100000 & wait; sleep 100000"]
+      livenessProbe: {grpc: {port: %d, service: db}, periodSeconds: 1, failureThreshold: 2, terminationGracePeriodSeconds: 1}
+      readinessProbe: {grpc: {port: %[2]d}, periodSeconds: 1, failureThreshold: 1}
+`, bed.BusyboxImage, portOf(t, listener.Addr())))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitUnready("p")
+		said.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+		n.awaitReady("p")
+		n.mustBe("p", first)
+		said.SetServingStatus("db", healthpb.HealthCheckResponse_NOT_SERVING)
+		n.awaitOther("p", first)
+		said.SetServingStatus("db", healthpb.HealthCheckResponse_SERVING)
+		n.awaitStatus("p", "one restart", func(p v1.Pod) error {
+			if c := p.Status.ContainerStatuses; len(c) != 1 || c[0].RestartCount < 1 {
+				return fmt.Errorf("container statuses are %+v", c)
+			}
+			return nil
+		})
+	})
+}
