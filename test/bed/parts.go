@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
@@ -76,10 +75,22 @@ func build(env, name, pkg string, flags ...string) error {
 	return os.Setenv(env, out)
 }
 
-// Tree is the root of this source tree.
+// Tree is the root of this source tree: the folder with its go.mod, which is
+// the working directory or above it. (The paths in a binary that was built with
+// -trimpath do not tell.)
 func Tree() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	dir, err := os.Getwd()
+	for err == nil {
+		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && strings.HasPrefix(string(text), "module github.com/podstead/podstead\n") {
+			return dir
+		}
+		if parent := filepath.Dir(dir); parent != dir {
+			dir = parent
+			continue
+		}
+		break
+	}
+	return "."
 }
 
 // checkParts reports every part that is missing of those that all kinds of
