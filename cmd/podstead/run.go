@@ -84,7 +84,9 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		return err
 	}
 	observer := pleg.New(pleg.Config{Runtime: rt.client, Log: log})
-	events := event.New(event.Config{Node: node, Log: log})
+	events := event.New(event.Config{Node: node, File: filepath.Join(o.Paths.Root, "events", "journal.jsonl"), Log: log})
+	// The kubelet's first event: after a restart it tells when.
+	events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")
 	statuses := status.NewStore()
 	prober := probe.New(probe.Config{Exec: containerExec{rt.client}, Events: events, UserAgent: "podstead-probe/" + versionNumber()})
 	sup, err := newSupervisor(o, src, rt, parts{observer: observer, prober: prober, events: events, statuses: statuses}, log)
@@ -113,7 +115,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if rt.own != nil {
 		g.Go(func() error { return rt.own.Run(ctx) })
 	}
-	for _, part := range append(src.run, observer.Run, prober.Run, sup.Run) {
+	for _, part := range append(src.run, events.Run, observer.Run, prober.Run, sup.Run) {
 		g.Go(func() error {
 			if err := part(ctx); !errors.Is(err, context.Canceled) {
 				return err

@@ -17,6 +17,13 @@ import (
 const (
 	// DefaultLimit is how many events are kept when Config.Limit is 0.
 	DefaultLimit = 1000
+	// DefaultMaxAge is how long after its last occurrence an event is kept
+	// when Config.MaxAge is 0. An API server keeps them for an hour; here
+	// nobody else has them.
+	DefaultMaxAge = 7 * 24 * time.Hour
+	// maxPerObject is how many events of one pod are kept: one whose events
+	// differ each time must not push out those of all others.
+	maxPerObject = 100
 	// burstGap is how long an event must have been silent before it is worth a
 	// log line again. It is the time after which crash-loop and image back-off
 	// start over, so a loop that goes on is one line, a new one is a new line.
@@ -33,6 +40,11 @@ type Config struct {
 	Node string
 	// Limit is how many events are kept, the newest; 0 means DefaultLimit.
 	Limit int
+	// MaxAge is how long an event is kept; 0 means DefaultMaxAge.
+	MaxAge time.Duration
+	// File is where they are kept over a restart of the daemon; empty keeps
+	// them in memory only.
+	File string
 	// Log gets the first event of each burst; nil discards them.
 	Log *slog.Logger
 }
@@ -49,38 +61,63 @@ type entry struct {
 	key   key
 	event v1.Event
 	last  time.Time
+	// dirty: the journal has an older state of it, or none.
+	dirty bool
 }
 
-// Recorder keeps the newest events in memory. It is safe for concurrent use
-// and no call of it ever blocks on a reader.
+// Recorder keeps the newest events. It is safe for concurrent use and no call
+// of it but Run ever blocks on a reader or a disk.
 type Recorder struct {
-	node  string
-	limit int
-	log   *slog.Logger
+	node   string
+	limit  int
+	maxAge time.Duration
+	log    *slog.Logger
+
+	// journal is nil without a file; it and fault are Run's alone.
+	journal   *journal
+	fault     string
+	unwritten chan struct{} // room for one wake-up
 
 	mu          sync.Mutex
 	entries     map[key]*list.Element // of *entry
 	order       *list.List            // newest occurrence first
-	stamp       int64                 // of the newest name, so that no two are equal
+	perObject   map[types.UID]int
+	stamp       int64 // of the newest name, so that no two are equal
 	subscribers map[chan struct{}]struct{}
 }
 
-// New makes an empty recorder.
+// New makes a recorder with the events that the file holds. One that cannot
+// be read is logged and costs history only.
 func New(cfg Config) *Recorder {
 	if cfg.Limit <= 0 {
 		cfg.Limit = DefaultLimit
 	}
+	if cfg.MaxAge <= 0 {
+		cfg.MaxAge = DefaultMaxAge
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Recorder{
+	r := &Recorder{
 		node:        cfg.Node,
 		limit:       cfg.Limit,
+		maxAge:      cfg.MaxAge,
 		log:         cfg.Log,
+		unwritten:   make(chan struct{}, 1),
 		entries:     map[key]*list.Element{},
 		order:       list.New(),
+		perObject:   map[types.UID]int{},
 		subscribers: map[chan struct{}]struct{}{},
 	}
+	if cfg.File != "" {
+		r.journal = &journal{path: cfg.File}
+		events, err := r.journal.load()
+		if err != nil {
+			r.log.Warn("events of before are not shown in full", "error", err)
+		}
+		r.restore(events)
+	}
+	return r
 }
 
 // Event records that something happened to the pod, or to the node if pod is
@@ -104,23 +141,36 @@ func (r *Recorder) record(k key, pod *v1.Pod, message string, now time.Time) boo
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.wake()
+	defer r.note()
 	if el, ok := r.entries[k]; ok {
 		e := el.Value.(*entry)
 		first := now.Sub(e.last) > burstGap
-		e.last = now
+		e.last, e.dirty = now, true
 		e.event.Count++
 		e.event.Message = message
 		e.event.LastTimestamp = metav1.NewTime(now).Rfc3339Copy()
 		r.order.MoveToFront(el)
 		return first
 	}
-	e := &entry{key: k, event: r.newEvent(k, pod, message, now), last: now}
-	r.entries[k] = r.order.PushFront(e)
-	if r.order.Len() > r.limit {
-		oldest := r.order.Remove(r.order.Back()).(*entry)
-		delete(r.entries, oldest.key)
-	}
+	r.insert(&entry{key: k, event: r.newEvent(k, pod, message, now), last: now, dirty: true})
 	return true
+}
+
+// insert adds an event and keeps to the bounds; the caller holds mu.
+func (r *Recorder) insert(e *entry) {
+	r.entries[e.key] = r.order.PushFront(e)
+	r.perObject[e.key.uid]++
+	if r.perObject[e.key.uid] > maxPerObject {
+		for el := r.order.Back(); el != nil; el = el.Prev() {
+			if el.Value.(*entry).key.uid == e.key.uid {
+				r.drop(el)
+				break
+			}
+		}
+	}
+	if r.order.Len() > r.limit {
+		r.drop(r.order.Back())
+	}
 }
 
 func (r *Recorder) newEvent(k key, pod *v1.Pod, message string, now time.Time) v1.Event {
@@ -172,6 +222,7 @@ func (r *Recorder) print(pod *v1.Pod, k key, message string) {
 func (r *Recorder) List() []v1.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.expire(time.Now())
 	events := make([]v1.Event, 0, r.order.Len())
 	for el := r.order.Back(); el != nil; el = el.Prev() {
 		events = append(events, el.Value.(*entry).event)

@@ -21,10 +21,10 @@ func getEventsCommand() *cobra.Command {
 		Use:     "events [POD]",
 		Aliases: []string{"event", "ev"},
 		Short:   "List what happened, newest last",
-		Long: `List what happened to the pods of this machine, newest last.
+		Long: `List what happened to this machine and its pods, newest last.
 
 POD is a pod's name as its manifest has it, or with the suffix -NODE; the pod
-may be gone. The daemon keeps the newest events since it started.`,
+may be gone. The daemon keeps the newest events of a week, over its restarts.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return getEvents(cmd, o, args) },
 	}

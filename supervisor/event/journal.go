@@ -1,0 +1,168 @@
+package event
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const (
+	// maxJournal bounds the journal's file in bytes. It is rewritten with
+	// what is still kept before it would grow beyond.
+	maxJournal = 2 << 20
+	// maxKept bounds the events in a file that was rewritten, so that there is
+	// room to append and rewriting stays rare.
+	maxKept = maxJournal / 2
+	// maxJournalLine bounds one event; a longer line is damage.
+	maxJournalLine = 64 << 10
+)
+
+// journal is the file of events: a line of JSON for each state of an event
+// that was written, the newest last. It is appended to without fsync: a killed
+// daemon loses nothing that was written, a power loss the last seconds at most.
+type journal struct {
+	path string
+	size int64
+	// rewrite: the file's end cannot be trusted, or it holds too much.
+	rewrite bool
+}
+
+// load reads the file: each event in its last state, in the order of their
+// last lines. What is no event, as the last line of a killed daemon may be, is
+// left out. Without a file there is nothing.
+func (j *journal) load() ([]v1.Event, error) {
+	f, err := os.Open(j.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		j.rewrite = true
+		return nil, nil
+	}
+	if err != nil {
+		j.rewrite = true
+		return nil, fmt.Errorf("cannot read the events of before: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		j.rewrite = true
+		return nil, errors.Join(fmt.Errorf("cannot read the events of before: %s is no file", j.path), err)
+	}
+	j.size = info.Size()
+	// A file beyond the bound is not of this program's making.
+	j.rewrite = j.size > maxJournal
+	states, err := j.read(io.LimitReader(f, maxJournal))
+	if err != nil {
+		j.rewrite = true
+		err = fmt.Errorf("cannot read all events of before: %w", err)
+	}
+	return newest(states), err
+}
+
+// read reads what lines hold.
+func (j *journal) read(r io.Reader) ([]v1.Event, error) {
+	var states []v1.Event
+	lines := bufio.NewReaderSize(r, maxJournalLine)
+	for {
+		line, err := lines.ReadSlice('\n')
+		var e v1.Event
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			j.rewrite = true
+			continue
+		case err != nil && !errors.Is(err, io.EOF):
+			return states, err
+		case len(line) == 0:
+		case err != nil || json.Unmarshal(line, &e) != nil || e.Name == "" || e.Reason == "" || e.Count < 1:
+			// Torn: what is appended must not become a part of it.
+			j.rewrite = true
+		default:
+			states = append(states, e)
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return states, nil
+		}
+	}
+}
+
+// newest keeps the last state of each event, in the order of those.
+func newest(states []v1.Event) []v1.Event {
+	last := make(map[string]int, len(states))
+	for i := range states {
+		last[states[i].Name] = i
+	}
+	kept := states[:0]
+	for i := range states {
+		if last[states[i].Name] == i {
+			kept = append(kept, states[i])
+		}
+	}
+	return kept
+}
+
+// fits reports whether so much may be appended.
+func (j *journal) fits(data []byte) bool {
+	return !j.rewrite && j.size+int64(len(data)) <= maxJournal
+}
+
+// add appends lines with one write. There must be a file: if it was removed,
+// what it held is missing too.
+func (j *journal) add(data []byte) error {
+	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := f.Write(data)
+	j.size += int64(n)
+	if err != nil {
+		j.rewrite = true
+	}
+	return errors.Join(err, f.Close())
+}
+
+// replace puts a file with these lines in the place of the old one. It is
+// synced before: the old events would be lost with a power loss otherwise.
+func (j *journal) replace(data []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(j.path), 0o700); err != nil {
+		return err
+	}
+	tmp := j.path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp)
+		}
+	}()
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(tmp, j.path); err != nil {
+		return err
+	}
+	j.size, j.rewrite = int64(len(data)), false
+	return nil
+}
+
+// encode is the lines of events.
+func encode(events []v1.Event) ([]byte, error) {
+	var b bytes.Buffer
+	lines := json.NewEncoder(&b)
+	for i := range events {
+		if err := lines.Encode(&events[i]); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}

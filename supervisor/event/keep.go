@@ -1,0 +1,180 @@
+package event
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const (
+	// writeSoon is how long the first event after a silence waits for those
+	// that come with it, writeGap the least time between two writes.
+	writeSoon = 200 * time.Millisecond
+	writeGap  = 3 * time.Second
+	// writeRetry is the gap after a write that failed.
+	writeRetry = time.Minute
+)
+
+// Run keeps the events in Config.File until ctx ends; then what is unwritten
+// is written. Without a file it only waits. While nothing happens it does
+// nothing.
+func (r *Recorder) Run(ctx context.Context) error {
+	if r.journal == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	gap := writeSoon
+	for {
+		select {
+		case <-ctx.Done():
+			r.write()
+			return ctx.Err()
+		case <-r.unwritten:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(gap):
+		}
+		last := time.Now()
+		wait := writeGap
+		if !r.write() {
+			wait = writeRetry
+			r.note()
+		}
+		// Silence since then counts.
+		select {
+		case <-ctx.Done():
+			r.write()
+			return ctx.Err()
+		case <-time.After(wait - time.Since(last)):
+		}
+		gap = writeSoon
+	}
+}
+
+// note wakes the writer.
+func (r *Recorder) note() {
+	select {
+	case r.unwritten <- struct{}{}:
+	default:
+	}
+}
+
+// write brings the file up to date and reports whether that succeeded. A
+// failure is told once, and events stay in memory.
+func (r *Recorder) write() bool {
+	r.mu.Lock()
+	changed := r.changed()
+	r.mu.Unlock()
+	if len(changed) == 0 && r.fault == "" {
+		return true
+	}
+	data, err := encode(changed)
+	if err == nil && r.journal.fits(data) {
+		err = r.journal.add(data)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = r.rewrite()
+		}
+	} else if err == nil {
+		err = r.rewrite()
+	}
+	if err != nil {
+		// The next write has them again, with all others.
+		r.journal.rewrite = true
+		if r.fault != err.Error() {
+			r.log.Warn("events are kept in memory only", "file", r.journal.path, "error", err)
+		}
+		r.fault = err.Error()
+		return false
+	}
+	r.fault = ""
+	return true
+}
+
+// rewrite replaces the file by the newest events that fit.
+func (r *Recorder) rewrite() error {
+	r.mu.Lock()
+	r.changed()
+	r.expire(time.Now())
+	var lines [][]byte // newest first
+	size := 0
+	for el := r.order.Front(); el != nil; el = el.Next() {
+		line, err := encode([]v1.Event{el.Value.(*entry).event})
+		if err != nil {
+			r.mu.Unlock()
+			return err
+		}
+		if size += len(line); size > maxKept {
+			break
+		}
+		lines = append(lines, line)
+	}
+	r.mu.Unlock()
+	slices.Reverse(lines)
+	return r.journal.replace(slices.Concat(lines...))
+}
+
+// changed takes the events that differ from what the file holds, oldest
+// occurrence first. The caller holds mu.
+func (r *Recorder) changed() []v1.Event {
+	var events []v1.Event
+	for el := r.order.Front(); el != nil; el = el.Next() {
+		e := el.Value.(*entry)
+		if !e.dirty {
+			break // those that changed are in front
+		}
+		e.dirty = false
+		events = append(events, e.event)
+	}
+	slices.Reverse(events)
+	return events
+}
+
+// expire drops events that are too old; the caller holds mu. Between events
+// of this run of the daemon the monotonic clock counts, so that a board which
+// learns the time late does not lose what happened at its start.
+func (r *Recorder) expire(now time.Time) {
+	for el := r.order.Back(); el != nil; el = r.order.Back() {
+		if now.Sub(el.Value.(*entry).last) <= r.maxAge {
+			return
+		}
+		r.drop(el)
+	}
+}
+
+// drop forgets an event; the caller holds mu.
+func (r *Recorder) drop(el *list.Element) {
+	e := r.order.Remove(el).(*entry)
+	delete(r.entries, e.key)
+	if r.perObject[e.key.uid]--; r.perObject[e.key.uid] <= 0 {
+		delete(r.perObject, e.key.uid)
+	}
+}
+
+// restore takes up events that an earlier daemon recorded, oldest occurrence
+// first.
+func (r *Recorder) restore(events []v1.Event) {
+	for i := range events {
+		e := events[i]
+		k := key{eventType: e.Type, reason: e.Reason, message: WithoutIDs(e.Message)}
+		if e.InvolvedObject.Kind == "Pod" {
+			k.uid = e.InvolvedObject.UID
+		}
+		if _, twice := r.entries[k]; twice {
+			continue
+		}
+		r.insert(&entry{key: k, event: e, last: e.LastTimestamp.Time})
+		// Names go on from there, so that no two are equal even if the clock
+		// was set back.
+		if n, err := strconv.ParseInt(e.Name[strings.LastIndexByte(e.Name, '.')+1:], 16, 64); err == nil {
+			r.stamp = max(r.stamp, n)
+		}
+	}
+}
