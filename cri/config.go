@@ -77,6 +77,7 @@ func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runt
 		Stdin:       c.Stdin,
 		StdinOnce:   c.StdinOnce,
 		Tty:         c.TTY,
+		StopSignal:  stopSignal(c),
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources:       containerResources(pod, c, g.memory),
 			SecurityContext: g.containerSecurity(pod),
@@ -171,6 +172,16 @@ func protocol(p v1.Protocol) runtimeapi.Protocol {
 		return runtimeapi.Protocol_SCTP
 	}
 	return runtimeapi.Protocol_TCP
+}
+
+// stopSignal is the signal that asks the container to end; the zero one leaves
+// it to the image. What runtimes know of it is in fieldSupports.
+func stopSignal(c *v1.Container) runtimeapi.Signal {
+	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
+		return runtimeapi.Signal_RUNTIME_DEFAULT
+	}
+	name := strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(string(*c.Lifecycle.StopSignal))
+	return runtimeapi.Signal(runtimeapi.Signal_value[name])
 }
 
 // environment keeps the order in which the variables were resolved; the

@@ -15,6 +15,7 @@ import (
 
 // Runtime is what the Syncer needs of the runtime. *Client implements it.
 type Runtime interface {
+	Capabilities(ctx context.Context) (Capabilities, error)
 	PodStatus(ctx context.Context, uid types.UID) (*PodStatus, error)
 	RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (id string, err error)
 	StopPodSandbox(ctx context.Context, id string) error

@@ -63,7 +63,12 @@ func (t *transaction) run(ctx context.Context) error {
 	if err := t.prune(ctx); err != nil {
 		return err
 	}
-	// 5. The sandbox.
+	// 5. The sandbox, on a runtime that can do what the pod asks for.
+	if t.actions.CreateSandbox || len(t.actions.StartInit)+len(t.actions.Start) > 0 {
+		if err := t.supported(ctx); err != nil {
+			return err
+		}
+	}
 	if t.actions.CreateSandbox {
 		if err := t.createSandbox(ctx); err != nil {
 			return err

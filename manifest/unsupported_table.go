@@ -125,7 +125,7 @@ var containerVerdicts = structVerdict{
 	"livenessProbe":            probeVerdicts,
 	"readinessProbe":           probeVerdicts,
 	"startupProbe":             probeVerdicts,
-	"lifecycle":                notYet("lifecycle hooks are"),
+	"lifecycle":                structVerdict{"postStart": notYet("lifecycle hooks are"), "preStop": notYet("lifecycle hooks are"), "stopSignal": honoured("TestStopSignal")},
 	"restartPolicy":            notYet("restart policies of a container, sidecars included, are"),
 	"restartPolicyRules":       notYet("restart rules are"),
 	"securityContext":          containerSecurityVerdicts,

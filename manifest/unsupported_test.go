@@ -145,7 +145,7 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 			[]string{"spec.initContainers[0].livenessProbe"}},
 		"readiness gate": {`{readinessGates: [{conditionType: example.com/up}]}`, []string{"spec.readinessGates"}},
 		"second container": {`{containers: [{name: a}, {name: b, lifecycle: {preStop: {sleep: {seconds: 1}}}}]}`,
-			[]string{"spec.containers[1].lifecycle"}},
+			[]string{"spec.containers[1].lifecycle.preStop"}},
 		"sidecar":            {`{initContainers: [{name: i, image: i, restartPolicy: Always}]}`, []string{"spec.initContainers[0].restartPolicy"}},
 		"env source":         {`{containers: [{env: [{name: A}, {name: B, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}]}`, []string{"spec.containers[0].env[1].valueFrom"}},
 		"sub path":           {`{containers: [{volumeMounts: [{name: a, mountPath: /a, subPath: b}]}]}`, []string{"spec.containers[0].volumeMounts[0].subPath"}},

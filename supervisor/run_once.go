@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
 )
 
 // ErrNotStarted is in the error of WaitStarted if a pod did not start.
@@ -22,7 +24,7 @@ var givenUp = []string{
 }
 
 // stuck are the reasons of a pod that mean the same of it as a whole.
-var stuck = []string{reasonNameTaken, reasonFailedMount, "CreatePodSandboxError"}
+var stuck = []string{reasonNameTaken, reasonFailedMount, "CreatePodSandboxError", cri.ReasonUnsupported}
 
 // WaitStarted waits until each source has delivered, or was restored from the
 // checkpoint, and each wanted pod runs, has succeeded or has failed. It reports

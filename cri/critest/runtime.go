@@ -13,10 +13,20 @@ type conditions struct {
 	runtime, network string
 	driver           runtimeapi.CgroupDriver
 	hasDriver        bool
+	name, version    string
+	features         *runtimeapi.RuntimeFeatures
 }
 
 func readyConditions() conditions {
-	return conditions{driver: runtimeapi.CgroupDriver_CGROUPFS, hasDriver: true}
+	return conditions{driver: runtimeapi.CgroupDriver_CGROUPFS, hasDriver: true, name: "critest", version: "v1.0.0"}
+}
+
+// SetVersion makes the runtime say that it is another one, and what it reports
+// that it can do; features may be nil.
+func (f *Fake) SetVersion(name, version string, features *runtimeapi.RuntimeFeatures) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.runtime.name, f.runtime.version, f.runtime.features = name, version, features
 }
 
 // SetRuntimeReady makes the runtime say that it is ready, with an empty
@@ -50,7 +60,10 @@ func (f *Fake) SetCgroupDriver(driver string) {
 }
 
 func (s *runtimeServer) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
-	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "critest", RuntimeVersion: "v1.0.0", RuntimeApiVersion: "v1"}, nil
+	f := s.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: f.runtime.name, RuntimeVersion: f.runtime.version, RuntimeApiVersion: "v1"}, nil
 }
 
 func (s *runtimeServer) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
@@ -63,7 +76,7 @@ func (s *runtimeServer) Status(context.Context, *runtimeapi.StatusRequest) (*run
 		}
 		return &runtimeapi.RuntimeCondition{Type: kind, Reason: reason, Message: message}
 	}
-	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+	return &runtimeapi.StatusResponse{Features: f.runtime.features, Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 		condition(runtimeapi.RuntimeReady, "ContainerdNotReady", f.runtime.runtime),
 		condition(runtimeapi.NetworkReady, "NetworkPluginNotReady", f.runtime.network),
 	}}}, nil

@@ -1,0 +1,189 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// fieldSupport is a field of a pod that not every runtime honours. CRI is
+// protobuf: a runtime that does not know a field of a request drops it without
+// a word. So a pod that asks for such a field waits until it is proven that the
+// runtime does what it says, by a feature that the runtime reports or, where
+// there is none, by its name and version.
+//
+// To add one: a row in fieldSupports, which TestSupport then demands cases for.
+type fieldSupport struct {
+	// asked are the paths at which a pod asks for it, such as
+	// spec.containers[0].lifecycle.stopSignal; none if it does not.
+	asked func(pod *v1.Pod) []string
+	// feature is what the runtime reports of itself; nil if it reports nothing
+	// of the kind. Once it says yes, since is not looked at.
+	feature func(Capabilities) bool
+	// since is, by the runtime's name as its Version call gives it, the first
+	// version that honours the field. A runtime that is not in it has to
+	// report the feature. It is what people are told to install, so that it is
+	// filled in beside a feature, too.
+	since map[string]string
+}
+
+// Names of runtimes in their Version calls.
+const (
+	containerd = "containerd"
+	crio       = "cri-o"
+)
+
+// fieldSupports is the one table of what depends on the runtime.
+var fieldSupports = []fieldSupport{
+	{
+		// ContainerConfig.stop_signal, CRI of Kubernetes 1.33. containerd's
+		// server reads it in 2.3 and not in 2.2; CRI-O's release notes name it
+		// in 1.33. No feature of Status tells.
+		asked: inContainers("lifecycle.stopSignal", func(c *v1.Container) bool {
+			return c.Lifecycle != nil && c.Lifecycle.StopSignal != nil
+		}),
+		since: map[string]string{containerd: "2.3", crio: "1.33"},
+	},
+}
+
+// inPod is the path of a field of the pod's spec, if it is asked for.
+func inPod(path string, asks func(*v1.PodSpec) bool) func(*v1.Pod) []string {
+	return func(pod *v1.Pod) []string {
+		if !asks(&pod.Spec) {
+			return nil
+		}
+		return []string{"spec." + path}
+	}
+}
+
+// inContainers are the paths of a field in the init and regular containers
+// that ask for it.
+func inContainers(path string, asks func(*v1.Container) bool) func(*v1.Pod) []string {
+	return func(pod *v1.Pod) (paths []string) {
+		for i := range pod.Spec.InitContainers {
+			if asks(&pod.Spec.InitContainers[i]) {
+				paths = append(paths, fmt.Sprintf("spec.initContainers[%d].%s", i, path))
+			}
+		}
+		for i := range pod.Spec.Containers {
+			if asks(&pod.Spec.Containers[i]) {
+				paths = append(paths, fmt.Sprintf("spec.containers[%d].%s", i, path))
+			}
+		}
+		return paths
+	}
+}
+
+// Capabilities is what a runtime says of itself.
+type Capabilities struct {
+	Version
+	// Features are the runtime's, nil if it reports none.
+	Features *runtimeapi.RuntimeFeatures
+	// Handlers are the features of its runtime handlers by name, the default
+	// one's under "".
+	Handlers map[string]*runtimeapi.RuntimeHandlerFeatures
+}
+
+// Capabilities asks for the runtime's version and features.
+func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
+	v, err := c.Version(ctx)
+	if err != nil {
+		return Capabilities{}, err
+	}
+	a, err := read(ctx, c, operation{verb: "ask for the runtime's features"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{})
+	if err != nil {
+		return Capabilities{}, err
+	}
+	k := Capabilities{Version: v, Features: a.GetFeatures(), Handlers: map[string]*runtimeapi.RuntimeHandlerFeatures{}}
+	for _, h := range a.GetRuntimeHandlers() {
+		k.Handlers[h.GetName()] = h.GetFeatures()
+	}
+	return k, nil
+}
+
+// runtimeDependent reports whether a pod asks for a field that not every
+// runtime honours. For most it does not, and nobody needs to be asked.
+func runtimeDependent(pod *v1.Pod) bool {
+	return slices.ContainsFunc(fieldSupports, func(f fieldSupport) bool { return len(f.asked(pod)) > 0 })
+}
+
+// Unsupported is nil if the runtime is proven to honour all that a pod asks
+// for, else an error that names each field that it is not, the runtime, and
+// what would do.
+func (k Capabilities) Unsupported(pod *v1.Pod) error {
+	var faults []string
+	for _, f := range fieldSupports {
+		paths := f.asked(pod)
+		if len(paths) == 0 || f.feature != nil && f.feature(k) || atLeast(k.Version.Version, f.since[k.Name]) {
+			continue
+		}
+		faults = append(faults, fmt.Sprintf("%s is not known to be honoured by this runtime, %s %s, which would drop it without a word; it needs %s",
+			strings.Join(paths, " and "), k.Name, k.Version.Version, f.needs()))
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(faults, "; "))
+}
+
+// needs are the versions that would do, for people.
+func (f *fieldSupport) needs() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(f.since)) {
+		list = append(list, name+" "+f.since[name]+" or later")
+	}
+	if len(list) == 0 {
+		return "a runtime that reports the feature"
+	}
+	return strings.Join(list, ", or ")
+}
+
+// atLeast reports whether a runtime's version is not before the one wanted.
+// What it says beyond the numbers (v2.4.2, 1.6.20~ds1) does not count; one that
+// cannot be read proves nothing, as does an empty wanted one.
+func atLeast(have, want string) bool {
+	if want == "" {
+		return false
+	}
+	h, err := version.ParseGeneric(have)
+	if err != nil {
+		return false
+	}
+	return h.AtLeast(version.MustParseGeneric(want))
+}
+
+// ReasonUnsupported is why a pod waits for another runtime.
+const ReasonUnsupported = "NotSupportedByRuntime"
+
+// unsupportedRetry is how long a pod waits before the runtime is asked again.
+// One that is upgraded goes away first, and pods that failed are looked at when
+// it is back; this is for one that was exchanged faster than was noticed.
+const unsupportedRetry = time.Minute
+
+// supported looks whether the runtime honours all that the pod asks for, before
+// anything is made of it. It is asked each time: a runtime may be upgraded
+// beneath a daemon. What runs is not touched, whatever the answer.
+func (t *transaction) supported(ctx context.Context) error {
+	if !runtimeDependent(t.Pod) {
+		return nil
+	}
+	k, err := t.runtime.Capabilities(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot tell what the runtime supports: %w", err)
+	}
+	if err := k.Unsupported(t.Pod); err != nil {
+		t.events.Event(t.Pod, v1.EventTypeWarning, ReasonUnsupported, err.Error())
+		w := &waitError{Waiting: Waiting{ReasonUnsupported, err.Error()}, cause: err, retryAfter: unsupportedRetry}
+		t.wait("", w)
+		return fmt.Errorf("cannot start the pod: %w", w)
+	}
+	return nil
+}

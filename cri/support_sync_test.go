@@ -1,0 +1,41 @@
+package cri_test
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// A pod that asks for more than the runtime can do waits, and starts when the
+// runtime was upgraded. What runs is left alone by a downgrade.
+func TestSyncWaitsForARuntimeThatCan(t *testing.T) {
+	p := pod(v1.RestartPolicyAlways, []string{"a"})
+	signal := v1.SIGRTMINPLUS3
+	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{StopSignal: &signal}
+	inBed(t, p, func(t *testing.T, b *bed) {
+		b.fake.SetVersion("containerd", "1.6.20~ds1", nil)
+		r := b.sync()
+		why := r.Waiting[""]
+		if r.Err == nil || r.Acted || why.Reason != cri.ReasonUnsupported || !strings.Contains(why.Message, "containerd 2.3 or later") || r.RetryAfter == 0 {
+			t.Errorf("got %+v", r)
+		}
+		if !b.events.has("NotSupportedByRuntime: spec.containers[0].lifecycle.stopSignal is not") {
+			t.Errorf("events %q", b.events.list)
+		}
+		b.fake.SetVersion("containerd", "v2.4.2", nil)
+		b.settle()
+		b.runs("a")
+		if a, _ := b.fake.Newest("a"); a.Config.StopSignal != runtimeapi.Signal_SIGRTMINPLUS3 {
+			t.Errorf("the runtime was told %s", a.Config.StopSignal)
+		}
+		b.fake.SetVersion("containerd", "v1.7.1", nil)
+		if r := b.sync(); r.Err != nil || r.Acted {
+			t.Errorf("after a downgrade: %+v", r)
+		}
+		b.fresh("a")
+	})
+}

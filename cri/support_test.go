@@ -1,0 +1,98 @@
+package cri
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// supportCases has for each row of fieldSupports, in its order, a pod that asks
+// for the field, where it does, and runtimes with and without it.
+var supportCases = []struct {
+	ask     func(*v1.Pod)
+	path    string
+	with    []Capabilities
+	without []Capabilities
+}{
+	{
+		ask: func(p *v1.Pod) {
+			signal := v1.SIGUSR1
+			p.Spec.Containers[1].Lifecycle = &v1.Lifecycle{StopSignal: &signal}
+		},
+		path: "spec.containers[1].lifecycle.stopSignal",
+		with: []Capabilities{
+			runtimeOf("containerd", "v2.3.4"), runtimeOf("containerd", "2.4.2+unknown"), runtimeOf("containerd", "v3.0.0-rc.1"), runtimeOf("cri-o", "1.33.0"),
+		},
+		without: []Capabilities{
+			runtimeOf("containerd", "1.6.20~ds1"), runtimeOf("containerd", "v2.2.9"), runtimeOf("containerd", "<unknown>"),
+			runtimeOf("cri-o", "1.32.9"), runtimeOf("docker", "28.0.0"), runtimeOf("", ""),
+		},
+	},
+}
+
+func runtimeOf(name, version string) Capabilities {
+	return Capabilities{Version: Version{Name: name, Version: version}}
+}
+
+func TestSupport(t *testing.T) {
+	if len(supportCases) != len(fieldSupports) {
+		t.Fatalf("%d cases for %d rows", len(supportCases), len(fieldSupports))
+	}
+	for i, tc := range supportCases {
+		pod := wantedPod(v1.RestartPolicyAlways, []string{"a", "b"}, "i")
+		if paths := fieldSupports[i].asked(pod); len(paths) > 0 {
+			t.Errorf("%s: a plain pod asks for %q", tc.path, paths)
+		}
+		tc.ask(pod)
+		if !runtimeDependent(pod) {
+			t.Errorf("%s: the pod does not ask for it", tc.path)
+		}
+		for _, k := range tc.with {
+			if err := k.Unsupported(pod); err != nil {
+				t.Errorf("%s %s: %v", k.Name, k.Version.Version, err)
+			}
+		}
+		for _, k := range tc.without {
+			err := k.Unsupported(pod)
+			if err == nil || !strings.Contains(err.Error(), tc.path) || !strings.Contains(err.Error(), k.Name+" "+k.Version.Version) || !strings.Contains(err.Error(), "it needs ") {
+				t.Errorf("%s %s: %v, want the field, the runtime and what would do", k.Name, k.Version.Version, err)
+			}
+		}
+	}
+}
+
+// A feature that the runtime reports proves it whatever its version.
+func TestSupportByFeature(t *testing.T) {
+	f := fieldSupport{
+		asked:   inPod("securityContext.supplementalGroupsPolicy", func(*v1.PodSpec) bool { return true }),
+		feature: func(k Capabilities) bool { return k.Features.GetSupplementalGroupsPolicy() },
+	}
+	before := fieldSupports
+	fieldSupports = []fieldSupport{f}
+	defer func() { fieldSupports = before }()
+	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
+	k := runtimeOf("other", "1")
+	if err := k.Unsupported(pod); err == nil || !strings.Contains(err.Error(), "spec.securityContext.supplementalGroupsPolicy") {
+		t.Errorf("got %v", err)
+	}
+	k.Features = &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}
+	if err := k.Unsupported(pod); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Every signal of the API has a number in CRI; an update of CRI's names would
+// else turn all of them into the image's own.
+func TestStopSignals(t *testing.T) {
+	for _, name := range []v1.Signal{v1.SIGTERM, v1.SIGINT, v1.SIGUSR1, v1.SIGRTMIN, v1.SIGRTMINPLUS3, v1.SIGRTMAXMINUS14, v1.SIGRTMAX, v1.SIGKILL, v1.SIGCLD} {
+		c := &v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: &name}}
+		if stopSignal(c) == runtimeapi.Signal_RUNTIME_DEFAULT {
+			t.Errorf("%s has no number", name)
+		}
+	}
+	if got := stopSignal(&v1.Container{}); got != runtimeapi.Signal_RUNTIME_DEFAULT {
+		t.Errorf("without one: %s", got)
+	}
+}
