@@ -15,6 +15,9 @@ func (c *Checkpoint) load() error {
 	}
 	data, err := os.ReadFile(c.path)
 	if errors.Is(err, os.ErrNotExist) {
+		// Either this is the first start, or the root folder was wiped while
+		// its pods went on: a manifest that is broken now may be that of one.
+		c.state.Lost = true
 		return nil
 	}
 	if err != nil {

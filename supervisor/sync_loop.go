@@ -125,7 +125,7 @@ var updateText = map[manifest.Op]string{
 	manifest.Add:     "pod is wanted",
 	manifest.Update:  "pod is wanted in a new revision",
 	manifest.Delete:  "pod was deleted",
-	manifest.Restore: "pod is wanted as last known: its source does not answer",
+	manifest.Restore: "pod is wanted, as far as its source has told yet",
 }
 
 func (s *Supervisor) logUpdate(u manifest.PodUpdate, pod *v1.Pod) {

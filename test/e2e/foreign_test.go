@@ -115,5 +115,23 @@ func TestRootFolderWiped(t *testing.T) {
 		n.awaitReady("p")
 		n.mustBe("p", first)
 		n.mustHaveOnly(1)
+		// Nothing but the runtime knows whose the pod is, and its manifest is
+		// broken: it goes on, and is taken over when that is repaired.
+		n.Kill()
+		if err := errors.Join(removeFiles(n.Root)...); err != nil {
+			t.Fatal(err)
+		}
+		n.put("p.yaml", "broken: [")
+		n.put("other.yaml", sleeper("other", "one"))
+		n.start()
+		n.awaitFault("p.yaml")
+		n.awaitReady("other")
+		n.drop("other.yaml")
+		n.awaitGone("other")
+		n.mustBe("p", first)
+		n.put("p.yaml", sleeper("p", "one"))
+		n.awaitReady("p")
+		n.mustBe("p", first)
+		n.mustHaveOnly(1)
 	})
 }
