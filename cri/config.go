@@ -23,6 +23,8 @@ type config struct {
 	// memory is the host's in bytes, for oom_score_adj.
 	memory int64
 	masked []string
+	// security is the node's part of security contexts.
+	security Security
 }
 
 // sandbox is the config of a pod's sandbox. The one given with a container
@@ -38,15 +40,11 @@ func (g config) sandbox(pod *v1.Pod, attempt uint32, in SandboxInputs) *runtimea
 		Labels:       g.sandboxLabels(pod),
 		Annotations:  maps.Clone(pod.Annotations),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent: in.CgroupParent,
-			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-				NamespaceOptions: namespaces(pod),
-				// The sandbox itself gets the runtime's profile whatever the
-				// containers have, as with the kubelet.
-				Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
-			},
-			Resources: podResources(pod),
-			Overhead:  &runtimeapi.LinuxContainerResources{},
+			CgroupParent:    in.CgroupParent,
+			SecurityContext: sandboxSecurity(pod, in.Users),
+			Sysctls:         sysctls(pod),
+			Resources:       podResources(pod),
+			Overhead:        &runtimeapi.LinuxContainerResources{},
 		},
 	}
 }
@@ -57,11 +55,12 @@ type containerInput struct {
 	Inputs
 	restartCount int
 	imageRef     string
+	user         user
+	// users is that of the sandbox.
+	users *UserNamespace
 }
 
-// container is the config of one instance of a container. The user is left to
-// the image, group included; the kubelet passes the image's uid and so loses
-// its group.
+// container is the config of one instance of a container.
 func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.restartCount)},
@@ -70,7 +69,7 @@ func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runt
 		Args:        expandAll(c.Args, in.Env),
 		WorkingDir:  c.WorkingDir,
 		Envs:        environment(in.Env),
-		Mounts:      mounts(c, in.Inputs),
+		Mounts:      idMapped(mounts(c, in.Inputs), in.users),
 		Labels:      g.containerLabels(pod, c),
 		Annotations: containerAnnotations(pod, c, in),
 		LogPath:     LogPath(c.Name, in.restartCount),
@@ -80,7 +79,7 @@ func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runt
 		StopSignal:  stopSignal(c),
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources:       containerResources(pod, c, g.memory),
-			SecurityContext: g.containerSecurity(pod),
+			SecurityContext: g.containerSecurity(pod, c, in),
 		},
 	}
 }

@@ -3,10 +3,42 @@ package cri
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
+
+// Security is what the node adds to the security contexts of pods.
+type Security struct {
+	// SeccompRoot is the folder in which Localhost profiles are looked up;
+	// empty leaves no pod one.
+	SeccompRoot string
+	// SeccompDefault gives containers that name no profile the runtime's. As
+	// with the kubelet, they have none unless it is set.
+	SeccompDefault bool
+}
+
+// UserNamespace is the range of the host's user IDs, and of its group IDs, that
+// a pod with hostUsers: false sees as 0 to Length-1.
+type UserNamespace struct{ HostID, Length uint32 }
+
+// mapping is the range as the runtime is told of it.
+func (u *UserNamespace) mapping() []*runtimeapi.IDMapping {
+	if u == nil {
+		return nil
+	}
+	return []*runtimeapi.IDMapping{{HostId: u.HostID, ContainerId: 0, Length: u.Length}}
+}
+
+// idMapped lets a pod with users of its own see the owners of what is mounted
+// as the host has them: what is root's there is root's here.
+func idMapped(mounts []*runtimeapi.Mount, users *UserNamespace) []*runtimeapi.Mount {
+	for _, m := range mounts {
+		m.UidMappings, m.GidMappings = users.mapping(), users.mapping()
+	}
+	return mounts
+}
 
 // maskedPaths are those that the default procMount hides from containers, and
 // readonlyPaths those that it lets them only read. Both are the kubelet's.
@@ -31,7 +63,8 @@ func hostMaskedPaths(sysfs string) []string {
 
 // namespaces are the pod's: network and IPC shared within it, and a PID
 // namespace for each container unless it asks for one of the pod or the host's.
-func namespaces(pod *v1.Pod) *runtimeapi.NamespaceOption {
+// users is nil for a pod with the host's users.
+func namespaces(pod *v1.Pod, users *UserNamespace) *runtimeapi.NamespaceOption {
 	o := &runtimeapi.NamespaceOption{
 		Network: runtimeapi.NamespaceMode_POD,
 		Ipc:     runtimeapi.NamespaceMode_POD,
@@ -49,17 +82,195 @@ func namespaces(pod *v1.Pod) *runtimeapi.NamespaceOption {
 	case share != nil && *share:
 		o.Pid = runtimeapi.NamespaceMode_POD
 	}
+	if users != nil {
+		o.UsernsOptions = &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: users.mapping(), Gids: users.mapping()}
+	}
 	return o
 }
 
-// containerSecurity is the security context of a container that asks for
-// nothing: the runtime's capabilities, no seccomp profile (seccompDefault is
-// false), the default procMount.
-func (g config) containerSecurity(pod *v1.Pod) *runtimeapi.LinuxContainerSecurityContext {
-	return &runtimeapi.LinuxContainerSecurityContext{
-		NamespaceOptions: namespaces(pod),
-		Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
-		MaskedPaths:      g.masked,
-		ReadonlyPaths:    readonlyPaths,
+// sandboxSecurity is the security context of a sandbox. Its own seccomp profile
+// is the runtime's whatever the containers have, as with the kubelet.
+func sandboxSecurity(pod *v1.Pod, users *UserNamespace) *runtimeapi.LinuxSandboxSecurityContext {
+	sc := podSecurity(pod)
+	out := &runtimeapi.LinuxSandboxSecurityContext{
+		NamespaceOptions:         namespaces(pod, users),
+		Privileged:               anyPrivileged(pod),
+		Seccomp:                  &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+		SelinuxOptions:           seLinux(sc.SELinuxOptions),
+		RunAsUser:                number(sc.RunAsUser),
+		SupplementalGroups:       supplementalGroups(pod),
+		SupplementalGroupsPolicy: groupsPolicy(pod),
 	}
+	// A runtime takes no group without a user. The kubelet passes it all the
+	// same, and its sandbox does not start.
+	if sc.RunAsUser != nil {
+		out.RunAsGroup = number(sc.RunAsGroup)
+	}
+	return out
+}
+
+// sysctls are the kernel parameters of a pod by their names with dots. Slashes
+// between the parts of a name are turned into dots, and dots within them into
+// slashes, as sysctl(8) has it.
+func sysctls(pod *v1.Pod) map[string]string {
+	list := podSecurity(pod).Sysctls
+	if len(list) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(list))
+	for _, s := range list {
+		name := s.Name
+		if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '/' {
+			name = strings.NewReplacer("/", ".", ".", "/").Replace(name)
+		}
+		out[name] = s.Value
+	}
+	return out
+}
+
+// containerSecurity is the security context of a container that runs as user.
+// What the container does not say is said by the pod, where that may say it;
+// what neither says is left to the runtime.
+func (g config) containerSecurity(pod *v1.Pod, c *v1.Container, in containerInput) *runtimeapi.LinuxContainerSecurityContext {
+	sc := containerContext(c)
+	out := &runtimeapi.LinuxContainerSecurityContext{
+		NamespaceOptions:         namespaces(pod, in.users),
+		Privileged:               isTrue(sc.Privileged),
+		Capabilities:             capabilities(sc.Capabilities),
+		NoNewPrivs:               sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation,
+		ReadonlyRootfs:           isTrue(sc.ReadOnlyRootFilesystem),
+		RunAsUser:                number(in.user.id),
+		RunAsUsername:            in.user.name,
+		RunAsGroup:               number(in.user.group),
+		SupplementalGroups:       supplementalGroups(pod),
+		SupplementalGroupsPolicy: groupsPolicy(pod),
+		SelinuxOptions:           seLinux(first(sc.SELinuxOptions, podSecurity(pod).SELinuxOptions)),
+		Seccomp:                  g.seccomp(seccompProfile(pod, c)),
+		Apparmor:                 appArmor(first(sc.AppArmorProfile, podSecurity(pod).AppArmorProfile)),
+	}
+	if sc.ProcMount == nil || *sc.ProcMount != v1.UnmaskedProcMount {
+		out.MaskedPaths, out.ReadonlyPaths = g.masked, readonlyPaths
+	}
+	return out
+}
+
+// seccompProfile is what a container asks for, nil for nothing.
+func seccompProfile(pod *v1.Pod, c *v1.Container) *v1.SeccompProfile {
+	return first(containerContext(c).SeccompProfile, podSecurity(pod).SeccompProfile)
+}
+
+func (g config) seccomp(p *v1.SeccompProfile) *runtimeapi.SecurityProfile {
+	switch {
+	case p == nil && g.security.SeccompDefault, p != nil && p.Type == v1.SeccompProfileTypeRuntimeDefault:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+	case p != nil && p.Type == v1.SeccompProfileTypeLocalhost:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: g.seccompFile(p)}
+	}
+	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}
+}
+
+// seccompFile is the file of a Localhost profile.
+func (g config) seccompFile(p *v1.SeccompProfile) string {
+	if p.LocalhostProfile == nil {
+		return g.security.SeccompRoot
+	}
+	return filepath.Join(g.security.SeccompRoot, *p.LocalhostProfile)
+}
+
+// appArmor is nil where nothing is asked for: the runtime's profile then, if
+// the host has AppArmor.
+func appArmor(p *v1.AppArmorProfile) *runtimeapi.SecurityProfile {
+	if p == nil {
+		return nil
+	}
+	out := &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+	switch p.Type {
+	case v1.AppArmorProfileTypeUnconfined:
+		out.ProfileType = runtimeapi.SecurityProfile_Unconfined
+	case v1.AppArmorProfileTypeLocalhost:
+		out.ProfileType = runtimeapi.SecurityProfile_Localhost
+		if p.LocalhostProfile != nil {
+			out.LocalhostRef = *p.LocalhostProfile
+		}
+	}
+	return out
+}
+
+func seLinux(o *v1.SELinuxOptions) *runtimeapi.SELinuxOption {
+	if o == nil {
+		return nil
+	}
+	return &runtimeapi.SELinuxOption{User: o.User, Role: o.Role, Type: o.Type, Level: o.Level}
+}
+
+// capabilities without the prefix, to which the runtimes add theirs.
+func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
+	if c == nil {
+		return nil
+	}
+	plain := func(list []v1.Capability) []string {
+		var names []string
+		for _, name := range list {
+			names = append(names, strings.TrimPrefix(strings.ToUpper(string(name)), "CAP_"))
+		}
+		return names
+	}
+	return &runtimeapi.Capability{AddCapabilities: plain(c.Add), DropCapabilities: plain(c.Drop)}
+}
+
+// supplementalGroups are the pod's, and the one that owns its volumes.
+func supplementalGroups(pod *v1.Pod) []int64 {
+	sc := podSecurity(pod)
+	groups := slices.Clone(sc.SupplementalGroups)
+	if sc.FSGroup != nil {
+		groups = append(groups, *sc.FSGroup)
+	}
+	return groups
+}
+
+func groupsPolicy(pod *v1.Pod) runtimeapi.SupplementalGroupsPolicy {
+	if p := podSecurity(pod).SupplementalGroupsPolicy; p != nil && *p == v1.SupplementalGroupsPolicyStrict {
+		return runtimeapi.SupplementalGroupsPolicy_Strict
+	}
+	return runtimeapi.SupplementalGroupsPolicy_Merge
+}
+
+// anyPrivileged tells whether a container is privileged: a runtime makes no
+// such container in a sandbox that is not.
+func anyPrivileged(pod *v1.Pod) bool {
+	privileged := func(c v1.Container) bool { return isTrue(containerContext(&c).Privileged) }
+	return slices.ContainsFunc(pod.Spec.Containers, privileged) || slices.ContainsFunc(pod.Spec.InitContainers, privileged)
+}
+
+// podSecurity is the pod's security context, an empty one if it has none.
+func podSecurity(pod *v1.Pod) *v1.PodSecurityContext {
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		return sc
+	}
+	return &v1.PodSecurityContext{}
+}
+
+// containerContext is the container's security context, an empty one if it has none.
+func containerContext(c *v1.Container) *v1.SecurityContext {
+	if sc := c.SecurityContext; sc != nil {
+		return sc
+	}
+	return &v1.SecurityContext{}
+}
+
+// first is the container's setting, else the pod's.
+func first[T any](own, pods *T) *T {
+	if own != nil {
+		return own
+	}
+	return pods
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+func number(n *int64) *runtimeapi.Int64Value {
+	if n == nil {
+		return nil
+	}
+	return &runtimeapi.Int64Value{Value: *n}
 }

@@ -29,4 +29,6 @@ type Mount struct {
 type SandboxInputs struct {
 	// CgroupParent is the pod's cgroup; empty leaves it to the runtime.
 	CgroupParent string
+	// Users is the range of a pod with hostUsers: false, nil for the host's own.
+	Users *UserNamespace
 }

@@ -50,6 +50,8 @@ type SyncerConfig struct {
 	// LogRoot holds the pods' log folders and LogLinks the links to logs;
 	// empty stands for DefaultLogRoot and DefaultLogLinks.
 	LogRoot, LogLinks string
+	// Security is what the node adds to the security contexts of pods.
+	Security Security
 	// HostMemory is the host's in bytes; 0 asks the kernel.
 	HostMemory int64
 }
@@ -90,7 +92,7 @@ func NewSyncer(c SyncerConfig) *Syncer {
 	if c.HostMemory == 0 {
 		c.HostMemory = hostMemory()
 	}
-	s.config = config{instance: c.Instance, logRoot: c.LogRoot, memory: c.HostMemory, masked: hostMaskedPaths("/sys")}
+	s.config = config{instance: c.Instance, logRoot: c.LogRoot, memory: c.HostMemory, masked: hostMaskedPaths("/sys"), security: c.Security}
 	s.images = newImages(c.Images, s.events, cmp.Or(c.ParallelPulls, DefaultParallelPulls))
 	return s
 }

@@ -147,10 +147,13 @@ func (t *transaction) start(ctx context.Context, c *v1.Container, image *imagePu
 
 // create makes a new instance of a container.
 func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef string) (id string, number int, err error) {
-	in := containerInput{imageRef: imageRef}
+	in := containerInput{imageRef: imageRef, users: t.Sandbox.Users}
 	logDir := filepath.Join(t.sandboxConfig.LogDirectory, c.Name)
 	if in.restartCount, err = t.restartCount(c.Name, logDir); err == nil {
 		err = os.MkdirAll(logDir, logDirMode)
+	}
+	if err == nil {
+		in.user, err = t.secure(ctx, c, imageRef)
 	}
 	if err == nil && t.Inputs != nil {
 		in.Inputs, err = t.Inputs(ctx, c, t.podIPs)

@@ -1,0 +1,76 @@
+package cri
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// user is who a container runs as. The zero value leaves it to the image, its
+// group included; the kubelet passes the image's uid and so loses its group.
+type user struct {
+	id    *int64
+	name  string
+	group *int64
+}
+
+// asksImage tells whether the image's user decides about a container.
+func asksImage(pod *v1.Pod, c *v1.Container) bool {
+	id, group, nonRoot := wantedUser(pod, c)
+	return id == nil && (group != nil || nonRoot)
+}
+
+// wantedUser is what the manifest says of the user.
+func wantedUser(pod *v1.Pod, c *v1.Container) (id, group *int64, nonRoot bool) {
+	own, pods := containerContext(c), podSecurity(pod)
+	return first(own.RunAsUser, pods.RunAsUser), first(own.RunAsGroup, pods.RunAsGroup),
+		isTrue(first(own.RunAsNonRoot, pods.RunAsNonRoot))
+}
+
+// runAs settles who a container runs as. image may be nil unless asksImage.
+func runAs(pod *v1.Pod, c *v1.Container, image *runtimeapi.Image) (user, error) {
+	id, group, nonRoot := wantedUser(pod, c)
+	u := user{id: id, group: group}
+	if id == nil && (group != nil || nonRoot) {
+		u = imageUser(image)
+		u.group = group
+	}
+	if nonRoot {
+		if err := notRoot(u, id != nil); err != nil {
+			return user{}, err
+		}
+	}
+	// The image's user is named to the runtime only where its group is not to
+	// be taken.
+	if id == nil && group == nil {
+		return user{}, nil
+	}
+	return u, nil
+}
+
+// notRoot is an error for a user that is root, or may be.
+func notRoot(u user, asked bool) error {
+	switch {
+	case u.name != "":
+		return fmt.Errorf("runAsNonRoot is true and the image names its user %q, which may be root under another name; set runAsUser to the number", u.name)
+	case *u.id != 0:
+		return nil
+	case asked:
+		return errors.New("runAsNonRoot is true and runAsUser is 0, which is root; change one of them")
+	}
+	return errors.New("runAsNonRoot is true and the image runs as root; set runAsUser, or take an image with another user")
+}
+
+// imageUser is the user that an image names by number or by name; root if it
+// names none.
+func imageUser(image *runtimeapi.Image) user {
+	if uid := image.GetUid(); uid != nil {
+		return user{id: &uid.Value}
+	}
+	if name := image.GetUsername(); name != "" {
+		return user{name: name}
+	}
+	return user{id: new(int64)}
+}

@@ -1,0 +1,50 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// secure settles what of a container's security context depends on its image
+// and on this host. An error is for a person to mend.
+func (t *transaction) secure(ctx context.Context, c *v1.Container, imageRef string) (user, error) {
+	if err := t.seccompThere(c); err != nil {
+		return user{}, err
+	}
+	var image *runtimeapi.Image
+	if asksImage(t.Pod, c) {
+		var err error
+		if image, err = t.images.service.ImageStatus(ctx, imageRef); err != nil {
+			return user{}, fmt.Errorf("cannot ask for the image's user: %w", err)
+		}
+		if image == nil {
+			return user{}, fmt.Errorf("cannot ask for the image's user: image %q is gone", c.Image)
+		}
+	}
+	return runAs(t.Pod, c, image)
+}
+
+// seccompThere finds a Localhost profile missing before the runtime does, whose
+// error does not say where it should be.
+func (t *transaction) seccompThere(c *v1.Container) error {
+	p := seccompProfile(t.Pod, c)
+	if p == nil || p.Type != v1.SeccompProfileTypeLocalhost {
+		return nil
+	}
+	file := t.config.seccompFile(p)
+	switch info, err := os.Stat(file); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("seccomp profile %q is not on this host; it belongs at %s", *p.LocalhostProfile, file)
+	case err != nil:
+		return fmt.Errorf("cannot look at the seccomp profile: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("seccomp profile %s is not a file", file)
+	}
+	return nil
+}
