@@ -16,7 +16,7 @@ import (
 // grown, is refused as well. A refused field is reported once, not field by
 // field below it.
 func Unsupported(pod *v1.Pod) field.ErrorList {
-	return podVerdicts.judge(nil, reflect.ValueOf(pod).Elem())
+	return append(podVerdicts.judge(nil, reflect.ValueOf(pod).Elem()), unservable(pod)...)
 }
 
 // verdict says of a part of a pod whether this version does what it asks for.

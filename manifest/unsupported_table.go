@@ -54,9 +54,9 @@ var metadataVerdicts = structVerdict{
 var annotationVerdicts = mapVerdict{
 	"*":                            honoured("TestContainerSeesItsSpec"),
 	AnnotationMirror:               notYet("API servers' copies of static pods are"),
-	annotationSeccomp:              notYet("seccomp profiles are"),
-	annotationSeccompPrefix + "*":  notYet("seccomp profiles are"),
-	annotationAppArmorPrefix + "*": notYet("AppArmor profiles are"),
+	annotationSeccomp:              refused("has no effect since Kubernetes 1.27; set spec.securityContext.seccompProfile instead"),
+	annotationSeccompPrefix + "*":  refused("has no effect since Kubernetes 1.27; set securityContext.seccompProfile of the container instead"),
+	annotationAppArmorPrefix + "*": refused("is the old form of securityContext.appArmorProfile; set that of the container instead"),
 }
 
 var specVerdicts = structVerdict{
@@ -68,10 +68,10 @@ var specVerdicts = structVerdict{
 	"terminationGracePeriodSeconds": honoured("TestTwoEditsWithinGrace"),
 	"activeDeadlineSeconds":         notYet("deadlines are"),
 	"hostNetwork":                   honoured("TestHostNetwork"),
-	"hostPID":                       notYet("sharing the host's processes is"),
-	"hostIPC":                       notYet("sharing the host's IPC is"),
+	"hostPID":                       honoured("TestSharedNamespaces"),
+	"hostIPC":                       honoured("TestSharedNamespaces"),
 	"hostUsers":                     unless(notYet("user namespaces are"), true),
-	"shareProcessNamespace":         unless(notYet("sharing processes between containers is"), false),
+	"shareProcessNamespace":         honoured("TestSharedNamespaces"),
 	"securityContext":               podSecurityVerdicts,
 	"dnsPolicy":                     unless(notYet("DNS policies other than ClusterFirst are"), v1.DNSClusterFirst),
 	"dnsConfig":                     notYet("DNS settings of a pod are"),
@@ -114,7 +114,7 @@ var containerVerdicts = structVerdict{
 	"imagePullPolicy":          honoured("TestImageThatComesLater"),
 	"command":                  honoured("TestContainerSeesItsSpec"),
 	"args":                     honoured("TestContainerSeesItsSpec"),
-	"workingDir":               notYet("working directories other than the image's are"),
+	"workingDir":               honoured("TestWorkingDirAndStandardInput"),
 	"env":                      listVerdict{structVerdict{"name": honoured("TestContainerSeesItsSpec"), "value": honoured("TestContainerSeesItsSpec"), "valueFrom": notYet("variables with a source are")}},
 	"envFrom":                  notYet("variables from ConfigMaps and Secrets are"),
 	"ports":                    honoured("TestHostPort"),
@@ -131,9 +131,9 @@ var containerVerdicts = structVerdict{
 	"securityContext":          containerSecurityVerdicts,
 	"terminationMessagePath":   unless(notYet("termination messages at other paths are"), v1.TerminationMessagePathDefault),
 	"terminationMessagePolicy": unless(notYet("termination messages from logs are"), v1.TerminationMessageReadFile),
-	"stdin":                    notYet("standard input of a container is"),
-	"stdinOnce":                notYet("standard input of a container is"),
-	"tty":                      notYet("terminals for a container are"),
+	"stdin":                    honoured("TestWorkingDirAndStandardInput"),
+	"stdinOnce":                honoured("TestWorkingDirAndStandardInput"),
+	"tty":                      honoured("TestWorkingDirAndStandardInput"),
 }
 
 // initVerdicts: only sidecars among init containers may have probes at all.
@@ -162,32 +162,37 @@ var probeVerdicts = structVerdict{
 }
 
 var podSecurityVerdicts = structVerdict{
-	"runAsNonRoot":             unless(notYet("refusing to run as root is"), false),
-	"runAsUser":                notYet("users other than the image's are"),
-	"runAsGroup":               notYet("groups other than the image's are"),
-	"supplementalGroups":       notYet("supplemental groups are"),
+	"runAsNonRoot":             honoured("TestSecurityContextThatCannotBe"),
+	"runAsUser":                honoured("TestSecurityContext"),
+	"runAsGroup":               honoured("TestSecurityContext"),
+	"supplementalGroups":       honoured("TestSecurityContext"),
 	"supplementalGroupsPolicy": unless(notYet("supplemental groups are"), v1.SupplementalGroupsPolicyMerge),
 	"fsGroup":                  notYet("group ownership of volumes is"),
 	"fsGroupChangePolicy":      notYet("group ownership of volumes is"),
 	"sysctls":                  notYet("kernel parameters are"),
-	"seccompProfile":           notYet("seccomp profiles are"),
+	"seccompProfile":           seccompVerdicts,
 	"appArmorProfile":          notYet("AppArmor profiles are"),
 	"seLinuxOptions":           notYet("SELinux options are"),
 	"seLinuxChangePolicy":      notYet("SELinux options are"),
 	"windowsOptions":           notYet("Windows containers are"),
 }
 
+var seccompVerdicts = structVerdict{
+	"type":             honoured("TestSecurityContext"),
+	"localhostProfile": honoured("TestSecurityContext"),
+}
+
 // containerSecurityVerdicts: what is spelled out as it is anyway is fine.
 var containerSecurityVerdicts = structVerdict{
-	"privileged":               unless(notYet("privileged containers are"), false),
-	"allowPrivilegeEscalation": unless(notYet("forbidding privilege escalation is"), true),
-	"readOnlyRootFilesystem":   unless(notYet("read-only root filesystems are"), false),
-	"runAsNonRoot":             unless(notYet("refusing to run as root is"), false),
-	"runAsUser":                notYet("users other than the image's are"),
-	"runAsGroup":               notYet("groups other than the image's are"),
+	"privileged":               honoured("TestSecurityContext"),
+	"allowPrivilegeEscalation": honoured("TestSecurityContext"),
+	"readOnlyRootFilesystem":   honoured("TestSecurityContext"),
+	"runAsNonRoot":             honoured("TestSecurityContextThatCannotBe"),
+	"runAsUser":                honoured("TestSecurityContext"),
+	"runAsGroup":               honoured("TestSecurityContext"),
 	"procMount":                unless(notYet("kinds of /proc other than Default are"), v1.DefaultProcMount),
-	"capabilities":             notYet("capabilities are"),
-	"seccompProfile":           notYet("seccomp profiles are"),
+	"capabilities":             honoured("TestSecurityContext"),
+	"seccompProfile":           seccompVerdicts,
 	"appArmorProfile":          notYet("AppArmor profiles are"),
 	"seLinuxOptions":           notYet("SELinux options are"),
 	"windowsOptions":           notYet("Windows containers are"),

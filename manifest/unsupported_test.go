@@ -152,8 +152,8 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 		"volume":             {`{volumes: [{name: a, configMap: {name: b}}]}`, []string{"spec.volumes[0].configMap"}},
 		"memory":             {`{volumes: [{name: a, emptyDir: {medium: Memory, sizeLimit: 1Mi}}]}`, []string{"spec.volumes[0].emptyDir.medium", "spec.volumes[0].emptyDir.sizeLimit"}},
 		"extended resources": {`{containers: [{resources: {limits: {example.com/gpu: 1}, requests: {ephemeral-storage: 1Mi}}}]}`, []string{"spec.containers[0].resources.limits[example.com/gpu]", "spec.containers[0].resources.requests[ephemeral-storage]"}},
-		"zero that says something": {`{activeDeadlineSeconds: 0, securityContext: {runAsUser: 0}, containers: [{securityContext: {runAsUser: 0}}]}`,
-			[]string{"spec.activeDeadlineSeconds", "spec.containers[0].securityContext.runAsUser", "spec.securityContext.runAsUser"}},
+		"zero that says something": {`{activeDeadlineSeconds: 0, securityContext: {fsGroup: 0}}`,
+			[]string{"spec.activeDeadlineSeconds", "spec.securityContext.fsGroup"}},
 		"dns":             {`{dnsPolicy: None, dnsConfig: {nameservers: [1.1.1.1]}}`, []string{"spec.dnsConfig", "spec.dnsPolicy"}},
 		"service account": {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
 		"placement":       {`{nodeSelector: {a: b}, priority: 1}`, []string{"spec.nodeSelector", "spec.priority"}},
@@ -169,6 +169,19 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestUnknownCapabilitiesAreRefused(t *testing.T) {
+	pod := defaultedPod(t, `spec: {initContainers: [{name: i, image: i, securityContext: {capabilities: {add: [NETADMIN]}}}],
+  containers: [{securityContext: {capabilities: {drop: [ALL, all, x], add: [net_admin, CAP_CHOWN]}}}]}`)
+	errs := Unsupported(pod)
+	want := []string{"spec.containers[0].securityContext.capabilities.drop[2]", "spec.initContainers[0].securityContext.capabilities.add[0]"}
+	if got := faultPaths(errs); !slices.Equal(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+	if !strings.Contains(errs[0].Detail, "did you mean NET_ADMIN?") || !strings.Contains(errs[1].Detail, "must be one such as") {
+		t.Errorf("unclear: %v", errs)
 	}
 }
 

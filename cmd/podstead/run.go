@@ -250,6 +250,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 	syncer := cri.NewSyncer(cri.SyncerConfig{
 		Runtime: rt.client, Images: rt.client, Events: p.events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs,
+		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 	return supervisor.New(supervisor.Config{
 		Sources: supervisor.Sources{Pods: src.config, Ready: src.checkpoint.RecordReady, Probes: p.prober},

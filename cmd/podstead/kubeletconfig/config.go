@@ -28,6 +28,9 @@ type Config struct {
 	// MaxContainerRestartPeriod caps the crash-loop back-off.
 	MaxContainerRestartPeriod *time.Duration
 
+	SeccompDefault       *bool
+	AllowedUnsafeSysctls []string
+
 	HealthzBindAddress string
 	HealthzPort        *int
 

@@ -35,6 +35,8 @@ serializeImagePulls: true
 crashLoopBackOff: {maxContainerRestartPeriod: 30s}
 healthzBindAddress: 127.0.0.2
 healthzPort: 0
+seccompDefault: true
+allowedUnsafeSysctls: [net.core.*]
 authorization: {mode: AlwaysAllow}
 failSwapOn: false
 failCgroupV1: false
@@ -45,6 +47,7 @@ failCgroupV1: false
 	}
 	d := func(d time.Duration) *time.Duration { return &d }
 	n := func(n int) *int { return &n }
+	yes := true
 	want := &Config{
 		StaticPodPath:             filepath.Join(filepath.Dir(path), "pods"),
 		StaticPodURL:              "http://127.0.0.1:8080/pods",
@@ -58,6 +61,8 @@ failCgroupV1: false
 		MaxContainerRestartPeriod: d(30 * time.Second),
 		HealthzBindAddress:        "127.0.0.2",
 		HealthzPort:               n(0),
+		SeccompDefault:            &yes,
+		AllowedUnsafeSysctls:      []string{"net.core.*"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("Read:\n got %+v\nwant %+v", got, want)

@@ -29,6 +29,8 @@ var honoured = map[string]func(*parser, string, any){
 	"podLogsDir":               func(p *parser, n string, v any) { p.path(n, v, &p.cfg.PodLogsDir) },
 	"healthzBindAddress":       func(p *parser, n string, v any) { p.text(n, v, &p.cfg.HealthzBindAddress) },
 	"healthzPort":              func(p *parser, n string, v any) { p.number(n, v, 0, 65535, &p.cfg.HealthzPort) },
+	"seccompDefault":           func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.SeccompDefault) },
+	"allowedUnsafeSysctls":     func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.AllowedUnsafeSysctls) },
 	"maxParallelImagePulls":    (*parser).parallelPulls,
 	"serializeImagePulls":      (*parser).serializePulls,
 	"crashLoopBackOff":         (*parser).crashLoop,
@@ -77,6 +79,28 @@ func (p *parser) text(name string, v any, to *string) {
 		return
 	}
 	*to = s
+}
+
+func (p *parser) texts(name string, v any, to *[]string) {
+	list, ok := v.([]any)
+	if !ok {
+		p.fail(name, "%v is no list", v)
+		return
+	}
+	for i, e := range list {
+		var s string
+		p.text(fmt.Sprintf("%s[%d]", name, i), e, &s)
+		*to = append(*to, s)
+	}
+}
+
+func (p *parser) truth(name string, v any, to **bool) {
+	b, ok := v.(bool)
+	if !ok {
+		p.fail(name, "%v is neither true nor false", v)
+		return
+	}
+	*to = &b
 }
 
 func (p *parser) path(name string, v any, to *string) {

@@ -23,6 +23,7 @@ type Options struct {
 	Runtime   Runtime
 	Paths     Paths
 	API       API
+	Policy    Policy
 	// Node is the value of --hostname-override; empty if not given.
 	Node string
 	// RunOnce asks to start every pod, report, and end.
@@ -132,6 +133,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.API.Socket, "api-socket", DefaultSocket, "unix `socket` to answer on; its owner and group may use it")
 	f.StringVar(&o.healthHost, "healthz-bind-address", defaultHealthHost, "`address` of the health port")
 	f.IntVar(&o.healthPort, "healthz-port", defaultHealthPort, "health `port`; 0 for none")
+	o.Policy.addFlags(f)
 	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each runs or failed, say so, and end; pods go on")
 	f.StringVar(&o.Log.Format, "log-format", "auto", "text, json, or auto: text with colours on a terminal")
 	f.BoolVar(&o.Log.Debug, "debug", false, "log more")
@@ -177,6 +179,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	take("pod-logs-dir", c.PodLogsDir != "", func() { o.Paths.PodLogs = c.PodLogsDir })
 	take("healthz-bind-address", c.HealthzBindAddress != "", func() { o.healthHost = c.HealthzBindAddress })
 	take("healthz-port", c.HealthzPort != nil, func() { o.healthPort = *c.HealthzPort })
+	o.Policy.merge(c, f)
 	if c.MaxParallelImagePulls != nil {
 		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
 	}
@@ -187,6 +190,9 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 
 // check judges the settings and makes the paths absolute.
 func (o *Options) check() error {
+	if err := o.Policy.check(); err != nil {
+		return err
+	}
 	if o.Manifests.Path == "" && o.Manifests.URL == "" {
 		return fmt.Errorf("nothing to run: give --pod-manifest-path or --manifest-url")
 	}

@@ -1,0 +1,62 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
+)
+
+// Policy is what the node lets pods do, and what it does for those that do not
+// say.
+type Policy struct {
+	// SeccompDefault gives containers that name no profile the runtime's.
+	SeccompDefault bool
+	// UnsafeSysctls are kernel parameters beyond the safe ones that pods may
+	// set; a name may end in *.
+	UnsafeSysctls []string
+}
+
+func (p *Policy) addFlags(f *pflag.FlagSet) {
+	f.BoolVar(&p.SeccompDefault, "seccomp-default", false, "give containers without a seccomp profile the runtime's instead of none")
+	f.StringSliceVar(&p.UnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel `parameters` that pods may set beside the safe ones, such as net.core.somaxconn or kernel.msg*")
+}
+
+// merge takes from the file what no flag says.
+func (p *Policy) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
+	if c.SeccompDefault != nil && !f.Changed("seccomp-default") {
+		p.SeccompDefault = *c.SeccompDefault
+	}
+	if c.AllowedUnsafeSysctls != nil && !f.Changed("allowed-unsafe-sysctls") {
+		p.UnsafeSysctls = c.AllowedUnsafeSysctls
+	}
+}
+
+func (p *Policy) check() error {
+	var errs []error
+	for i, pattern := range p.UnsafeSysctls {
+		name := strings.ReplaceAll(strings.TrimSpace(pattern), "/", ".")
+		p.UnsafeSysctls[i] = name
+		if !namespaced(strings.TrimSuffix(name, "*")) || strings.Contains(strings.TrimSuffix(name, "*"), "*") {
+			errs = append(errs, fmt.Errorf("--allowed-unsafe-sysctls: %q: must be one that is a pod's own, below net. or fs.mqueue., kernel.sem, or beginning with kernel.shm or kernel.msg; "+
+				"any other would change the host; a * may stand at the end", pattern))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// namespaced tells a kernel parameter of which each pod has its own.
+func namespaced(name string) bool {
+	if name == "kernel.sem" {
+		return true
+	}
+	for _, prefix := range []string{"net.", "fs.mqueue.", "kernel.shm", "kernel.msg"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,58 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// unservable finds values that the API lets pass and that would be dropped
+// without a word on a node.
+func unservable(pod *v1.Pod) field.ErrorList {
+	var errs field.ErrorList
+	spec := field.NewPath("spec")
+	for _, list := range []struct {
+		name       string
+		containers []v1.Container
+	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
+		for i := range list.containers {
+			if sc := list.containers[i].SecurityContext; sc != nil && sc.Capabilities != nil {
+				at := spec.Child(list.name).Index(i).Child("securityContext", "capabilities")
+				errs = append(errs, unknownCapabilities(at.Child("add"), sc.Capabilities.Add)...)
+				errs = append(errs, unknownCapabilities(at.Child("drop"), sc.Capabilities.Drop)...)
+			}
+		}
+	}
+	return errs
+}
+
+// capabilities are those of capabilities(7), without the prefix, as of Linux 6.18.
+var capabilities = []string{
+	"AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "CHOWN",
+	"DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE",
+	"LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE", "MKNOD", "NET_ADMIN", "NET_BIND_SERVICE", "NET_BROADCAST",
+	"NET_RAW", "PERFMON", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYSLOG", "SYS_ADMIN", "SYS_BOOT", "SYS_CHROOT",
+	"SYS_MODULE", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG",
+	"WAKE_ALARM",
+}
+
+// unknownCapabilities finds misspelled ones: runc warns of them in a log that
+// nobody reads, and starts the container without.
+func unknownCapabilities(path *field.Path, list []v1.Capability) field.ErrorList {
+	var errs field.ErrorList
+	for i, c := range list {
+		name := strings.TrimPrefix(strings.ToUpper(string(c)), "CAP_")
+		if name == "ALL" || slices.Contains(capabilities, name) {
+			continue
+		}
+		detail := "is not a capability of Linux; must be one such as NET_BIND_SERVICE, or ALL"
+		if near := nearestName(name, capabilities); near != "" {
+			detail = fmt.Sprintf("is not a capability of Linux; did you mean %s?", near)
+		}
+		errs = append(errs, field.Forbidden(path.Index(i), fmt.Sprintf("%q %s", c, detail)))
+	}
+	return errs
+}

@@ -1,0 +1,279 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// procStatus are the lines of /proc/PID/status, as the kernel has them.
+func procStatus(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		lines[name] = strings.Join(strings.Fields(value), " ")
+	}
+	return lines
+}
+
+// ids is a user or group as /proc/PID/status has it: real, effective, saved
+// and for file systems.
+func ids(n int) string { return fmt.Sprintf("%[1]d %[1]d %[1]d %[1]d", n) }
+
+// namespace is what tells a process's namespace of a kind from others.
+func namespace(t *testing.T, pid int, kind string) string {
+	t.Helper()
+	link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+// userImage is the busybox image with a user, under a name of its own.
+func userImage(t *testing.T, user string) string {
+	t.Helper()
+	img, err := bed.Busybox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := file.Config
+	config.User = user
+	if img, err = mutate.Config(img, config); err != nil {
+		t.Fatal(err)
+	}
+	ref := "docker.io/library/user-" + strings.NewReplacer(":", "-").Replace(user) + ":1"
+	if err := registry.Push(ref, img); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// Who a container is, what it may do, and what it sees of its file system, as
+// the kernel has it.
+func TestSecurityContext(t *testing.T) {
+	numeric := userImage(t, "1234:5678")
+	each(t, func(t *testing.T, n *node) {
+		writeAll(t, filepath.Join(n.Root, "seccomp/profiles"), map[string]string{
+			"no-mkdir.json": `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13}]}`,
+		})
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 0
+  securityContext:
+    runAsUser: 1000
+    runAsGroup: 2000
+    runAsNonRoot: true
+    supplementalGroups: [3001, 3002]
+    seccompProfile: {type: RuntimeDefault}
+  initContainers:
+    - {name: init, image: %[1]s, command: [sh, -c, "id -u > /dev/termination-log"], securityContext: {runAsUser: 1003}}
+  containers:
+    - {name: plain, image: %[1]s, command: [sleep, "100000"]}
+    - name: own
+      image: %[1]s
+      command: [sleep, "100000"]
+      securityContext:
+        runAsUser: 1001
+        runAsGroup: 2001
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities: {drop: [ALL]}
+        seccompProfile: {type: Unconfined}
+    - name: root
+      image: %[1]s
+      command: [sleep, "100000"]
+      securityContext:
+        runAsUser: 0
+        runAsNonRoot: false
+        capabilities: {drop: [ALL], add: [NET_BIND_SERVICE, cap_chown]}
+        seccompProfile: {type: Localhost, localhostProfile: profiles/no-mkdir.json}
+    - name: privileged
+      image: %[1]s
+      command: [sleep, "100000"]
+      securityContext: {runAsUser: 0, runAsNonRoot: false, privileged: true}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: image}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - {name: users, image: %[2]s, command: [sleep, "100000"], securityContext: {runAsNonRoot: true}}
+    - {name: group, image: %[2]s, command: [sleep, "100000"], securityContext: {runAsGroup: 2001}}
+    - {name: open, image: %[2]s, command: [sleep, "100000"]}
+`, bed.BusyboxImage, numeric))
+		n.start()
+		status := func(pod, container string) (instance, map[string]string) {
+			i := n.awaitContainer(pod, container)
+			return i, procStatus(t, i.Pid)
+		}
+		for _, c := range []struct {
+			pod, container string
+			want           map[string]string
+		}{
+			{"p", "plain", map[string]string{"Uid": ids(1000), "Gid": ids(2000), "Groups": "2000 3001 3002", "CapEff": "0000000000000000", "NoNewPrivs": "0", "Seccomp": "2"}},
+			{"p", "own", map[string]string{"Uid": ids(1001), "Gid": ids(2001), "Groups": "2001 3001 3002", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "0"}},
+			// CAP_CHOWN is bit 0, CAP_NET_BIND_SERVICE bit 10.
+			{"p", "root", map[string]string{"Uid": ids(0), "CapEff": "0000000000000401", "CapBnd": "0000000000000401", "Seccomp": "2"}},
+			{"p", "privileged", map[string]string{"Uid": ids(0), "CapEff": procStatus(t, os.Getpid())["CapEff"], "Seccomp": "0"}},
+			{"image", "users", map[string]string{"Uid": ids(1234), "Gid": ids(5678)}},
+			{"image", "group", map[string]string{"Uid": ids(1234), "Gid": ids(2001)}},
+			// What the runtime gives who asks for nothing.
+			{"image", "open", map[string]string{"Uid": ids(1234), "Gid": ids(5678), "CapBnd": "00000000a80425fb", "NoNewPrivs": "0", "Seccomp": "0"}},
+		} {
+			_, got := status(c.pod, c.container)
+			for name, want := range c.want {
+				if got[name] != want {
+					t.Errorf("%s of %s/%s is %q, want %q", name, c.pod, c.container, got[name], want)
+				}
+			}
+		}
+		if got := n.awaitReady("p").Status.InitContainerStatuses[0].State.Terminated.Message; strings.TrimSpace(got) != "1003" {
+			t.Errorf("the init container ran as %q, want 1003", got)
+		}
+		plain, _ := status("p", "plain")
+		own, _ := status("p", "own")
+		root, _ := status("p", "root")
+		privileged, _ := status("p", "privileged")
+		for _, c := range []struct {
+			in        instance
+			run, want string
+		}{
+			{plain, "touch /etc/x 2>/dev/null && echo yes || echo no", "no"}, // not root's any more
+			{own, "grep -c ' / overlay ro,' /proc/self/mounts", "1"},
+			{root, "grep -c ' / overlay ro,' /proc/self/mounts", "0"},
+			{root, "mkdir /tmp/y 2>/dev/null || echo denied", "denied"},
+			{privileged, "mkdir /tmp/y && echo made", "made"},
+			{root, "test -e /dev/kmsg || echo none", "none"},
+			{privileged, "test -c /dev/kmsg && echo there", "there"},
+			{root, "grep -c ' /proc/sys ' /proc/self/mounts", "1"},
+			{privileged, "grep -c ' /proc/sys ' /proc/self/mounts", "0"},
+		} {
+			if got := n.exec(c.in, "sh", "-c", c.run+"; true"); got != c.want {
+				t.Errorf("%s: got %q, want %q", c.run, got, c.want)
+			}
+		}
+	})
+}
+
+// A container that would not be what its manifest asks for is not started, and
+// its status says why.
+func TestSecurityContextThatCannotBe(t *testing.T) {
+	named := userImage(t, "nobody")
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 0
+  securityContext: {runAsNonRoot: true}
+  containers:
+    - {name: image, image: %[1]s, command: [sleep, "100000"]}
+    - {name: named, image: %[2]s, command: [sleep, "100000"]}
+    - {name: zero, image: %[1]s, command: [sleep, "100000"], securityContext: {runAsUser: 0}}
+    - {name: profile, image: %[1]s, command: [sleep, "100000"], securityContext: {runAsUser: 1, seccompProfile: {type: Localhost, localhostProfile: gone.json}}}
+    - {name: good, image: %[2]s, command: [sleep, "100000"], securityContext: {runAsUser: 7}}
+`, bed.BusyboxImage, named))
+		n.start()
+		good := n.awaitContainer("p", "good")
+		if got := procStatus(t, good.Pid)["Uid"]; got != ids(7) {
+			t.Errorf("runs as %q", got)
+		}
+		want := map[string]string{
+			"image":   "the image runs as root",
+			"named":   `names its user "nobody"`,
+			"zero":    "runAsUser is 0",
+			"profile": "it belongs at " + filepath.Join(n.Root, "seccomp/gone.json"),
+		}
+		n.awaitStatus("p", "the others wait, saying why", func(p v1.Pod) error {
+			for _, c := range p.Status.ContainerStatuses {
+				words, bad := want[c.Name]
+				if w := c.State.Waiting; bad && (w == nil || w.Reason != "CreateContainerConfigError" || !strings.Contains(w.Message, words)) {
+					return fmt.Errorf("%s is %+v", c.Name, c.State)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// Whose processes and IPC objects a pod sees.
+func TestSharedNamespaces(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		for name, fields := range map[string]string{"host": "hostPID: true, hostIPC: true", "share": "shareProcessNamespace: true", "own": "shareProcessNamespace: false"} {
+			n.put(name+".yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %[2]s}
+spec:
+  {%[3]s, terminationGracePeriodSeconds: 0, containers: [
+    {name: a, image: %[1]s, command: [sleep, "100000"]},
+    {name: b, image: %[1]s, command: [sleep, "100000"]}]}
+`, bed.BusyboxImage, name, fields))
+		}
+		n.start()
+		all := map[string]map[string][2]string{}
+		host := os.Getpid()
+		for _, name := range []string{"host", "share", "own"} {
+			a, b := n.awaitContainer(name, "a").Pid, n.awaitContainer(name, "b").Pid
+			all[name] = map[string][2]string{}
+			for _, kind := range []string{"pid", "ipc"} {
+				all[name][kind] = [2]string{namespace(t, a, kind), namespace(t, b, kind)}
+			}
+		}
+		pid, ipc := namespace(t, host, "pid"), namespace(t, host, "ipc")
+		if got := all["host"]; got["pid"] != [2]string{pid, pid} || got["ipc"] != [2]string{ipc, ipc} {
+			t.Errorf("hostPID and hostIPC: got %v, want the host's %s %s", got, pid, ipc)
+		}
+		for _, name := range []string{"share", "own"} {
+			got := all[name]
+			if got["ipc"][0] != got["ipc"][1] || got["ipc"][0] == ipc {
+				t.Errorf("%s: IPC namespaces %v, want one for the pod", name, got["ipc"])
+			}
+			if shared := got["pid"][0] == got["pid"][1]; shared != (name == "share") || got["pid"][0] == pid {
+				t.Errorf("%s: PID namespaces %v", name, got["pid"])
+			}
+		}
+	})
+}
+
+// --seccomp-default holds for containers that say nothing.
+func TestSeccompDefault(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.Args = []string{"--seccomp-default"}
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - {name: main, image: %[1]s, command: [sleep, "100000"]}
+    - {name: open, image: %[1]s, command: [sleep, "100000"], securityContext: {seccompProfile: {type: Unconfined}}}
+`, bed.BusyboxImage))
+		n.start()
+		if got := procStatus(t, n.awaitRunning("p").Pid)["Seccomp"]; got != "2" {
+			t.Errorf("Seccomp is %s, want 2 (a filter)", got)
+		}
+		if got := procStatus(t, n.awaitContainer("p", "open").Pid)["Seccomp"]; got != "0" {
+			t.Errorf("Seccomp of the container that wants none is %s", got)
+		}
+	})
+}
