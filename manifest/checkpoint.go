@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"slices"
 	"strings"
@@ -199,6 +200,34 @@ func (c *Checkpoint) setClaims(claims map[string]claim) {
 	defer c.mu.Unlock()
 	c.state.Claims = claims
 	c.changes++
+}
+
+// objectOwners are the units whose objects are in effect, by the objects'
+// references. The map is never written to.
+func (c *Checkpoint) objectOwners() map[string]objectOwner {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state.ObjectOwners
+}
+
+// setObjectOwners takes the map over; the caller must not write to it again.
+func (c *Checkpoint) setObjectOwners(owners map[string]objectOwner) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.ObjectOwners = owners
+	c.changes++
+}
+
+// revisionKey is the key of the objects' revisions, which is made when it is
+// first needed.
+func (c *Checkpoint) revisionKey() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state.RevisionKey == "" {
+		c.state.RevisionKey = rand.Text()
+		c.changes++
+	}
+	return c.state.RevisionKey
 }
 
 // accept makes these revisions those in effect. Units that are not among them

@@ -13,6 +13,10 @@ func (c *Checkpoint) load() error {
 	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
 		return fmt.Errorf("cannot keep a checkpoint: %w", err)
 	}
+	// It holds Secrets, and so do the files that are kept aside.
+	if err := os.Chmod(filepath.Dir(c.path), 0o700); err != nil {
+		return fmt.Errorf("cannot keep the checkpoint to root: %w", err)
+	}
 	data, err := os.ReadFile(c.path)
 	if errors.Is(err, os.ErrNotExist) {
 		// Either this is the first start, or the root folder was wiped while
@@ -91,6 +95,11 @@ func (s *checkpointState) check() error {
 				for i := range revision.Documents {
 					if pod := revision.Documents[i].Pod; pod == nil || pod.UID == "" || pod.Name == "" {
 						return fmt.Errorf("document %d of %s is no pod", i+1, name)
+					}
+				}
+				for i := range revision.Objects {
+					if revision.Objects[i].Ref().Name == "" {
+						return fmt.Errorf("object %d of %s is none", i+1, name)
 					}
 				}
 			}

@@ -18,6 +18,11 @@ type checkpointState struct {
 	Sources map[Source]sourceRecord `json:"sources"`
 	// Claims by namespace/name of the pod.
 	Claims map[string]claim `json:"claims"`
+	// ObjectOwners tells which unit's object is in effect, by its reference.
+	ObjectOwners map[string]objectOwner `json:"objectOwners,omitempty"`
+	// RevisionKey is the key of the objects' revisions; empty until
+	// there is an object.
+	RevisionKey string `json:"revisionKey,omitempty"`
 	// Lost says that an earlier checkpoint could not be used.
 	Lost bool `json:"lost,omitempty"`
 }
@@ -41,6 +46,7 @@ type unitRecord struct {
 type unitRevision struct {
 	Digest    string     `json:"digest"`
 	Documents []Document `json:"documents"`
+	Objects   []Object   `json:"objects,omitempty"`
 	// Warnings are faults that do not hold the unit back: the unit is not
 	// judged again, but what was wrong with it still is.
 	Warnings Faults `json:"warnings,omitempty"`
@@ -53,7 +59,7 @@ func newCheckpointState() checkpointState {
 }
 
 func (r *unitRevision) unit(name string) Unit {
-	return Unit{Name: name, Digest: r.Digest, Documents: r.Documents, Faults: r.Warnings}
+	return Unit{Name: name, Digest: r.Digest, Content: Content{Documents: r.Documents, Objects: r.Objects}, Faults: r.Warnings}
 }
 
 // wasReady reports whether every pod of the revision was Ready at some time.
@@ -71,6 +77,8 @@ func (r *unitRevision) wasReady() bool {
 func (r *unitRevision) sameDocuments(documents []Document) bool {
 	return slices.EqualFunc(r.Documents, documents, sameDocument)
 }
+
+func sameObject(a, b Object) bool { return a.Digest == b.Digest && a.Ref() == b.Ref() }
 
 func sameDocument(a, b Document) bool {
 	return a.Digest == b.Digest && a.Pod.UID == b.Pod.UID &&
@@ -159,7 +167,7 @@ func (r *unitRecord) is(unit *Unit) bool {
 // followedBy is the record after the unit got a new revision.
 func (r *unitRecord) followedBy(unit *Unit) unitRecord {
 	next := unitRecord{Previous: r.Previous}
-	next.Digest, next.Documents = unit.Digest, unit.Documents
+	next.Digest, next.Documents, next.Objects = unit.Digest, unit.Documents, unit.Objects
 	if !unit.Faults.Fatal() {
 		next.Warnings = unit.Faults
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 func scriptUnit(name, script string, source Source) Unit {
-	documents, faults := newScriptLoader().Load(LoadRequest{Source: source, Unit: name, Data: []byte(script)})
-	return Unit{Name: name, Digest: Digest([]byte(script)), Documents: documents, Faults: faults}
+	content, faults := newScriptLoader().Load(LoadRequest{Source: source, Unit: name, Data: []byte(script)})
+	return Unit{Name: name, Digest: Digest([]byte(script)), Content: content, Faults: faults}
 }
 
 func TestCheckpointRoundTrip(t *testing.T) {
@@ -67,7 +67,7 @@ func TestCheckpointKeepsPodsWhole(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "checkpoint.json")
 	cp := openTestCheckpoint(t, path)
-	cp.accept(SourceFile, []Unit{{Name: "f", Digest: "d", Documents: []Document{{Digest: "x", Pod: &pod}}}}, true)
+	cp.accept(SourceFile, []Unit{{Name: "f", Digest: "d", Content: Content{Documents: []Document{{Digest: "x", Pod: &pod}}}}}, true)
 	if err := cp.Save(); err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,8 @@ type fieldFault struct {
 type shape struct {
 	place  place
 	faults []fieldFault
+	// secret says that no fault may quote a value.
+	secret bool
 }
 
 // maxShapeFaults bounds the work on a document in which nothing is right.
@@ -164,6 +166,9 @@ func (s *shape) quoteRemedy(value any, path string) string {
 	case []any, map[string]any:
 		return "must be a string"
 	}
+	if s.secret {
+		return "must be a string: put quotes around it"
+	}
 	text := jsonText(value)
 	if node := s.place.node(path); node != nil && node.Kind == yaml.ScalarNode && node.Value != "" {
 		text = node.Value
@@ -203,6 +208,9 @@ func (s *shape) wrongType(value any, path, remedy string) bool {
 
 // describe names a value and its type as its author sees it.
 func (s *shape) describe(value any, path string) string {
+	if s.secret {
+		return describeType(value)
+	}
 	switch value := value.(type) {
 	case map[string]any:
 		return "a mapping"
@@ -218,6 +226,23 @@ func (s *shape) describe(value any, path string) string {
 			return "the truth value " + text + ", as YAML reads " + node.Value
 		}
 		return "the truth value " + text
+	}
+	return "of the wrong type"
+}
+
+// describeType names the type of a value and keeps the value to itself.
+func describeType(value any) string {
+	switch value.(type) {
+	case map[string]any:
+		return "a mapping"
+	case []any:
+		return "a list"
+	case string:
+		return "a string"
+	case json.Number:
+		return "a number"
+	case bool:
+		return "a truth value"
 	}
 	return "of the wrong type"
 }

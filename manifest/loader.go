@@ -36,7 +36,7 @@ func ParseMode(name string) (Mode, error) {
 	return "", fmt.Errorf("unknown manifest validation %q; must be strict, warn or ignore", name)
 }
 
-// Loader turns the bytes of a unit into static pods. It keeps nothing between
+// Loader turns the bytes of a unit into static pods and the objects beside them. It keeps nothing between
 // two calls and may be used by several goroutines.
 type Loader struct {
 	node string
@@ -68,18 +68,18 @@ func Digest(data []byte) string {
 
 // Load decodes, defaults and judges the documents of a unit and gives each its
 // identity. The faults are in the order of the unit. If one of them is fatal
-// there are no documents; an empty list of pods has neither.
+// there is no content; an empty list of pods has neither.
 //
 // The same request always has the same answer. The time and memory that it
 // takes are bounded by the size of Data, which is bounded as well.
-func (l *Loader) Load(req LoadRequest) ([]Document, Faults) {
+func (l *Loader) Load(req LoadRequest) (Content, Faults) {
 	u := &unitLoad{loader: l, req: req, names: map[string]int{}, uids: map[string]int{}}
 	u.load()
 	faults := u.sortedFaults()
 	if faults.Fatal() {
-		return nil, faults
+		return Content{}, faults
 	}
-	return u.documents, faults
+	return Content{Documents: u.documents, Objects: u.objects}, faults
 }
 
 // maxFaults bounds how many faults of a unit are told.
@@ -90,11 +90,13 @@ type unitLoad struct {
 	loader    *Loader
 	req       LoadRequest
 	documents []Document
+	objects   []Object
 	faults    Faults
-	// names and uids are the lines of the pods so far, by namespace/name and UID.
+	// names are the lines of the pods so far by namespace/name, and of the
+	// objects by Kind namespace/name; uids are those of the pods by UID.
 	names, uids map[string]int
-	// objects counts the documents and the items of lists.
-	objects int
+	// count is that of the documents and the items of lists.
+	count int
 }
 
 func (u *unitLoad) load() {
@@ -105,11 +107,14 @@ func (u *unitLoad) load() {
 	}
 	found := false
 	for _, c := range splitChunks(text) {
-		if u.objects > maxObjects {
+		if u.count > maxObjects {
 			break
 		}
 		raws, fault := decodeChunk(c)
 		if fault != nil {
+			if mayBeSecret(c) {
+				fault.Problem = withoutQuotes(fault.Problem)
+			}
 			u.fault(*fault)
 			found = true
 			u.countObject()
@@ -123,7 +128,7 @@ func (u *unitLoad) load() {
 	if !found {
 		u.fault(Fault{
 			Problem: "holds no manifest",
-			Remedy:  "must hold a Pod; a PodList with items: [] says that there is none",
+			Remedy:  "must hold a Pod or an object for pods; a PodList with items: [] says that there is none",
 		})
 	}
 }
@@ -152,14 +157,14 @@ func decodeChunk(c chunk) ([]rawDocument, *Fault) {
 
 // countObject reports whether the unit may hold one object more.
 func (u *unitLoad) countObject() bool {
-	u.objects++
-	if u.objects == maxObjects+1 {
+	u.count++
+	if u.count == maxObjects+1 {
 		u.fault(Fault{
 			Problem: fmt.Sprintf("holds more than %d objects", maxObjects),
 			Remedy:  "spread its pods over several files",
 		})
 	}
-	return u.objects <= maxObjects
+	return u.count <= maxObjects
 }
 
 func (u *unitLoad) fault(fault Fault) {

@@ -37,7 +37,7 @@ func loadFile(t *testing.T, path string, mode Mode) ([]Document, Faults) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewLoader("Node1", mode).Load(LoadRequest{Source: SourceFile, Unit: filepath.Base(path), Data: data})
+	return podsOf(NewLoader("Node1", mode).Load(LoadRequest{Source: SourceFile, Unit: filepath.Base(path), Data: data}))
 }
 
 // TestFaultTexts pins the words of every kind of fault: they are the first

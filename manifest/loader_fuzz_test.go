@@ -33,16 +33,17 @@ func FuzzLoad(f *testing.F) {
 			f.Add(data, uint64(1))
 		}
 	}
+	f.Add([]byte(objectsText+"---\n"+loaderPod), uint64(4))
 	f.Add([]byte(loaderPod+"---\n"+strings.ReplaceAll(loaderPod, "web", "db")), uint64(2))
 	f.Add([]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: b, <<: {args: [c]}}]}\n"), uint64(3))
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
 		for _, mode := range []Mode{ModeStrict, ModeWarn, ModeIgnore} {
-			documents, faults := loadText(mode, string(data))
-			again, sameFaults := loadText(mode, string(data))
-			if !reflect.DeepEqual(documents, again) || !reflect.DeepEqual(faults, sameFaults) {
+			content, faults := loadContent(mode, string(data))
+			again, sameFaults := loadContent(mode, string(data))
+			if !reflect.DeepEqual(content, again) || !reflect.DeepEqual(faults, sameFaults) {
 				t.Fatalf("%s: two answers:\n%v\n%v", mode, faults, sameFaults)
 			}
-			checkFaults(t, mode, documents, faults)
+			checkFaults(t, mode, content, faults)
 			for _, raw := range acceptedDocuments(data, faults) {
 				checkRewritten(t, mode, raw, rand.New(rand.NewPCG(seed, 0)))
 			}
@@ -50,8 +51,9 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-func checkFaults(t *testing.T, mode Mode, documents []Document, faults Faults) {
-	if faults.Fatal() && len(documents) > 0 || len(faults) > maxFaults+1 {
+func checkFaults(t *testing.T, mode Mode, content Content, faults Faults) {
+	documents := content.Documents
+	if faults.Fatal() && !content.isEmpty() || len(faults) > maxFaults+1 {
 		t.Fatalf("%s: %d documents and %d faults", mode, len(documents), len(faults))
 	}
 	for _, fault := range faults {
@@ -62,6 +64,14 @@ func checkFaults(t *testing.T, mode Mode, documents []Document, faults Faults) {
 		if mode == ModeIgnore && fault.Warning {
 			t.Fatalf("a warning that nobody wants: %s", text)
 		}
+	}
+	refs := map[ObjectRef]bool{}
+	for i := range content.Objects {
+		ref := content.Objects[i].Ref()
+		if ref.Name == "" || refs[ref] || len(content.Objects[i].Digest) != 64 || (ref.Namespace == "") != isClass(ref.Kind) {
+			t.Fatalf("%s: poor object %v", mode, content.Objects[i])
+		}
+		refs[ref] = true
 	}
 	for _, document := range documents {
 		if !safeUID.MatchString(string(document.Pod.UID)) || document.Pod.Name == "" || len(document.Digest) != 64 {
@@ -100,17 +110,17 @@ func checkRewritten(t *testing.T, mode Mode, value any, random *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, faults := loadText(mode, string(plain))
+	want, faults := loadContent(mode, string(plain))
 	if faults.Fatal() {
 		t.Fatalf("%s: refused as JSON: %v\n%s", mode, faults, plain)
 	}
 	for _, text := range []string{shuffled(value, random), string(inYAML)} {
-		got, faults := loadText(mode, text)
-		if faults.Fatal() || len(got) != len(want) {
-			t.Fatalf("%s: %d documents, %v\n%s", mode, len(got), faults, text)
+		got, faults := loadContent(mode, text)
+		if faults.Fatal() || len(got.Documents) != len(want.Documents) || !reflect.DeepEqual(got.Objects, want.Objects) {
+			t.Fatalf("%s: %d documents, %v\n%s", mode, len(got.Documents), faults, text)
 		}
-		for i := range got {
-			if a, b := got[i].Pod, want[i].Pod; a.UID != b.UID || !maps.Equal(a.Annotations, b.Annotations) {
+		for i := range got.Documents {
+			if a, b := got.Documents[i].Pod, want.Documents[i].Pod; a.UID != b.UID || !maps.Equal(a.Annotations, b.Annotations) {
 				t.Fatalf("%s: another identity: %s %v, want %s %v\n%s", mode, a.UID, a.Annotations, b.UID, b.Annotations, text)
 			}
 		}

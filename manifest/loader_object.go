@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,9 +17,10 @@ const (
 	kindPod     = "Pod"
 	kindPodList = "PodList"
 	kindList    = "List"
-	// supportedKinds is what this version reads, in words.
-	supportedKinds = "must be Pod, PodList or List, of apiVersion v1"
 )
+
+// supportedKinds is what this version reads, in words.
+var supportedKinds = "must be Pod, " + strings.Join(objectKinds, ", ") + ", PodList or List"
 
 // templateKinds hold the template of a pod.
 var templateKinds = []string{"DaemonSet", "Deployment", "Job", "CronJob", "ReplicaSet", "ReplicationController", "StatefulSet", "PodTemplate"}
@@ -47,7 +49,7 @@ func (u *unitLoad) document(raw rawDocument) {
 	u.object(value, at, "")
 }
 
-// object loads a pod or a list. An object without a kind of its own is of the
+// object loads a pod, an object for pods or a list. An object without a kind of its own is of the
 // implied one, as an item of a PodList is a Pod.
 func (u *unitLoad) object(value map[string]any, at place, implied string) {
 	kind, known := u.kind(value, at, implied)
@@ -56,6 +58,8 @@ func (u *unitLoad) object(value map[string]any, at place, implied string) {
 		return
 	case kind == kindPod:
 		u.pod(value, at)
+	case slices.Contains(objectKinds, kind):
+		u.localObject(kind, value, at)
 	default:
 		u.list(value, at, kind)
 	}
@@ -83,7 +87,7 @@ func (u *unitLoad) kind(value map[string]any, at place, implied string) (string,
 	}
 	if !versionSet || version == "" {
 		fault := missing
-		fault.path, fault.remedy = "apiVersion", "must be v1"
+		fault.path, fault.remedy = "apiVersion", "must be "+cmp.Or(kindVersions[kind], "v1")
 		if version := value["apiVersion"]; version != nil && version != "" {
 			fault.problem = "is " + (&shape{place: at}).describe(version, "apiVersion")
 		}
@@ -92,8 +96,7 @@ func (u *unitLoad) kind(value map[string]any, at place, implied string) (string,
 	if kind == "" {
 		return "", false
 	}
-	known := kind == kindPod || kind == kindPodList || kind == kindList
-	if !known {
+	if !knownKind(kind) {
 		u.faultAt(at, "", fieldFault{path: "kind", problem: quote(kind) + " is not supported by this version of podstead", remedy: kindRemedy(kind)})
 		return kind, false
 	}
@@ -101,8 +104,8 @@ func (u *unitLoad) kind(value map[string]any, at place, implied string) (string,
 		u.faultAt(at, "", fieldFault{path: "kind", problem: "is " + quote(kind), remedy: "must be Pod in a PodList; a List holds objects of any kind"})
 		return kind, false
 	}
-	if version != "" && version != "v1" {
-		u.faultAt(at, "", fieldFault{path: "apiVersion", problem: "is " + quote(version), remedy: "must be v1 for a " + kind})
+	if right := kindVersions[kind]; version != "" && version != right {
+		u.faultAt(at, "", fieldFault{path: "apiVersion", problem: "is " + quote(version), remedy: "must be " + right + " for a " + kind})
 	}
 	return kind, true
 }
@@ -111,7 +114,7 @@ func kindRemedy(kind string) string {
 	if slices.Contains(templateKinds, kind) {
 		return "make a Pod of its pod template; " + supportedKinds
 	}
-	if meant := nearestName(kind, []string{kindPod, kindPodList, kindList}); meant != "" {
+	if meant := nearestName(kind, append([]string{kindPod, kindPodList, kindList}, objectKinds...)); meant != "" {
 		return fmt.Sprintf("did you mean %q?", meant)
 	}
 	return supportedKinds

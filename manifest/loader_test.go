@@ -22,9 +22,14 @@ spec:
     image: nginx:1.29
 `
 
-func loadText(mode Mode, text string) ([]Document, Faults) {
+func loadContent(mode Mode, text string) (Content, Faults) {
 	return NewLoader("Node1", mode).Load(LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(text)})
 }
+
+func loadText(mode Mode, text string) ([]Document, Faults) { return podsOf(loadContent(mode, text)) }
+
+// podsOf are the pods of what was loaded.
+func podsOf(content Content, faults Faults) ([]Document, Faults) { return content.Documents, faults }
 
 func mustLoad(t *testing.T, text string) []Document {
 	t.Helper()
@@ -65,8 +70,8 @@ func TestLoadMakesStaticPods(t *testing.T) {
 	}
 
 	request := LoadRequest{Source: SourceHTTP, Unit: "http://example.com/", Data: []byte(loaderPod)}
-	fromURL, _ := NewLoader("Node1", ModeStrict).Load(request)
-	elsewhere, _ := NewLoader("other", ModeStrict).Load(request)
+	fromURL, _ := podsOf(NewLoader("Node1", ModeStrict).Load(request))
+	elsewhere, _ := podsOf(NewLoader("other", ModeStrict).Load(request))
 	if got := fromURL[0].Pod; len(got.Spec.Tolerations) > 0 || got.Annotations[AnnotationSource] != "http" {
 		t.Errorf("from a URL: %v", got)
 	}
@@ -74,7 +79,7 @@ func TestLoadMakesStaticPods(t *testing.T) {
 		t.Errorf("source and node do not make another UID: %s %s %s", uid, a, b)
 	}
 	request.Unit = "http://example.com/other"
-	if renamed, _ := NewLoader("Node1", ModeStrict).Load(request); renamed[0].Pod.UID != fromURL[0].Pod.UID {
+	if renamed, _ := podsOf(NewLoader("Node1", ModeStrict).Load(request)); renamed[0].Pod.UID != fromURL[0].Pod.UID {
 		t.Error("the place a pod comes from makes it another")
 	}
 }
@@ -209,7 +214,7 @@ func TestLoadTakesKnownPods(t *testing.T) {
 		digest = d
 		return known, true
 	}}
-	documents, faults := loader.Load(request)
+	documents, faults := podsOf(loader.Load(request))
 	if len(faults) > 0 || len(documents) != 1 || documents[0].Pod != known || documents[0].Digest != digest {
 		t.Fatalf("%v %v", documents, faults)
 	}
@@ -221,7 +226,7 @@ func TestLoadTakesKnownPods(t *testing.T) {
 	}
 	for name, text := range same {
 		request.Data = []byte(text)
-		if documents, faults := loader.Load(request); len(faults) > 0 || documents[0].Pod != known {
+		if documents, faults := podsOf(loader.Load(request)); len(faults) > 0 || documents[0].Pod != known {
 			t.Errorf("%s: %v %v", name, documents, faults)
 		}
 	}
@@ -233,7 +238,7 @@ func TestLoadTakesKnownPods(t *testing.T) {
 	}
 	for name, text := range edited {
 		request.Data = []byte(text)
-		if documents, faults := loader.Load(request); !faults.Fatal() {
+		if documents, faults := podsOf(loader.Load(request)); !faults.Fatal() {
 			t.Errorf("%s is not judged: %v %v", name, documents, faults)
 		}
 	}
@@ -241,9 +246,9 @@ func TestLoadTakesKnownPods(t *testing.T) {
 
 func TestLoadTakesNoPodsOfAnotherNode(t *testing.T) {
 	request := LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(loaderPod)}
-	before, _ := NewLoader("before", ModeStrict).Load(request)
+	before, _ := podsOf(NewLoader("before", ModeStrict).Load(request))
 	request.Known = func(string) (*v1.Pod, bool) { return before[0].Pod, true }
-	after, faults := NewLoader("after", ModeStrict).Load(request)
+	after, faults := podsOf(NewLoader("after", ModeStrict).Load(request))
 	if len(faults) > 0 || after[0].Pod.Name != "web-after" || after[0].Digest != before[0].Digest {
 		t.Errorf("%v %v", after, faults)
 	}

@@ -41,6 +41,7 @@ type PodConfig struct {
 	log        *slog.Logger
 	now        func() time.Time
 	updates    chan PodUpdate
+	objects    *Objects
 	// queued wakes Run (capacity 1, coalescing).
 	queued chan struct{}
 
@@ -73,6 +74,7 @@ func NewPodConfig(opts PodConfigOptions) *PodConfig {
 		log:        opts.Log,
 		now:        time.Now,
 		updates:    make(chan PodUpdate),
+		objects:    newObjects(),
 		queued:     make(chan struct{}, 1),
 		states:     map[Source]*sourceState{},
 		faulted:    map[types.UID]string{},
@@ -85,6 +87,7 @@ func NewPodConfig(opts PodConfigOptions) *PodConfig {
 	for _, source := range c.sources {
 		c.states[source] = &sourceState{pods: map[types.UID]*v1.Pod{}}
 	}
+	c.mergeObjects()
 	return c
 }
 
@@ -128,6 +131,10 @@ func (c *PodConfig) Updates() <-chan PodUpdate { return c.updates }
 
 // Sources are the registered ones.
 func (c *PodConfig) Sources() []Source { return slices.Clone(c.sources) }
+
+// Objects are what manifests declare beside pods. They are up to date before
+// the updates of the same set are handed over.
+func (c *PodConfig) Objects() *Objects { return c.objects }
 
 // Deliver merges the full set of one source. It never waits for whoever reads
 // the updates. When it returns, the checkpoint has been written, if that can

@@ -15,6 +15,7 @@ import (
 // source lets go of comes first, so that it is free when another takes it.
 func (c *PodConfig) merge(delivered Source, first bool) {
 	c.settleClaims()
+	c.mergeObjects()
 	order := []Source{delivered}
 	for _, source := range c.sources {
 		if source != delivered {
@@ -93,7 +94,7 @@ func (o *unitOffer) toRemember() Unit {
 func (o *unitOffer) inEffect(granted claimGrants) Unit {
 	unit := *o.unit
 	if o.refusals != nil {
-		unit.Digest = o.accepted.Digest
+		unit.Digest, unit.Objects = o.accepted.Digest, o.accepted.Objects
 		unit.Faults = slices.Concat(unit.Faults, o.refusals)
 	}
 	documents := o.content()

@@ -220,7 +220,7 @@ func TestPodConfigAPISource(t *testing.T) {
 	send := func(change func(*v1.Pod)) []string {
 		pod := scriptPod(SourceAPI, "a", "1", "uid")
 		change(pod)
-		config.Deliver(Set{Source: SourceAPI, Units: []Unit{{Name: "api", Documents: []Document{{Pod: pod}}}}})
+		config.Deliver(Set{Source: SourceAPI, Units: []Unit{{Name: "api", Content: Content{Documents: []Document{{Pod: pod}}}}}})
 		return model.drain(config)
 	}
 	b := &configBed{t: t}

@@ -83,7 +83,7 @@ func (s *FileSource) miss(unit *fileUnit, now time.Time) bool {
 		unit.missed = now
 	}
 	// Nothing ends with a unit that holds nothing.
-	if len(unit.offered.Documents) == 0 || now.Sub(unit.missed) >= confirmDelay {
+	if unit.offered.isEmpty() || now.Sub(unit.missed) >= confirmDelay {
 		delete(s.units, unit.path)
 		s.reader.forget(unit.path)
 		return unit.known
@@ -198,8 +198,8 @@ func (s *FileSource) listSingle(there bool) (folderListing, *Fault) {
 
 // judgeFolder finds out whether the folder can be believed.
 func (s *FileSource) judgeFolder(listing folderListing) *Fault {
-	holdsPods := slices.ContainsFunc(slices.Collect(maps.Values(s.units)), func(u *fileUnit) bool { return len(u.offered.Documents) > 0 })
-	if len(listing.manifests) == 0 && holdsPods && !s.isSameFolder(listing.folder) {
+	holdsAny := slices.ContainsFunc(slices.Collect(maps.Values(s.units)), func(u *fileUnit) bool { return !u.offered.isEmpty() })
+	if len(listing.manifests) == 0 && holdsAny && !s.isSameFolder(listing.folder) {
 		return &Fault{
 			Unit:    s.path,
 			Problem: "was replaced by another folder, which holds no manifest (is a file system not mounted?)",

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// UnitLoader turns the bytes of a unit into pods. *Loader is one.
+// UnitLoader turns the bytes of a unit into what it holds. *Loader is one.
 type UnitLoader interface {
-	Load(req LoadRequest) ([]Document, Faults)
+	Load(req LoadRequest) (Content, Faults)
 }
 
 // Deliverer takes the full set of a source. *PodConfig is one.
@@ -35,7 +35,7 @@ func (r *unitReader) read(name string, data []byte) Unit {
 		r.good[name] = true
 		return accepted
 	}
-	documents, faults := r.loader.Load(LoadRequest{
+	content, faults := r.loader.Load(LoadRequest{
 		Source: r.source,
 		Unit:   name,
 		Data:   data,
@@ -45,7 +45,7 @@ func (r *unitReader) read(name string, data []byte) Unit {
 		return r.lastGood(name, faults)
 	}
 	r.good[name] = true
-	return Unit{Name: name, Digest: digest, Documents: documents, Faults: faults}
+	return Unit{Name: name, Digest: digest, Content: content, Faults: faults}
 }
 
 func (r *unitReader) isOfNode(unit Unit) bool {
@@ -65,7 +65,8 @@ func (r *unitReader) forget(name string) { delete(r.good, name) }
 // sameUnit reports whether a set need not be delivered for this unit.
 func sameUnit(a, b Unit) bool {
 	return a.Name == b.Name && a.Digest == b.Digest && a.Restored == b.Restored && a.Gone == b.Gone &&
-		slices.Equal(a.Faults, b.Faults) && slices.EqualFunc(a.Documents, b.Documents, sameDocument)
+		slices.Equal(a.Faults, b.Faults) && slices.EqualFunc(a.Documents, b.Documents, sameDocument) &&
+		slices.EqualFunc(a.Objects, b.Objects, sameObject)
 }
 
 func tooLargeFault(unit string) Fault {

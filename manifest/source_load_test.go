@@ -18,8 +18,8 @@ import (
 )
 
 // scriptLoader is a UnitLoader for manifests in a small language: a line is
-// "NAME IMAGE [UID]", "empty" says that there are none, "warn" gives a
-// warning. Anything else is a fault, and so is nothing at all.
+// "NAME IMAGE [UID]", or "cm NAME VALUE" for a ConfigMap, "empty" says that
+// there are none, "warn" gives a warning. Anything else is a fault, and so is nothing at all.
 type scriptLoader struct {
 	mu    sync.Mutex
 	loads map[string]int
@@ -34,11 +34,11 @@ func (l *scriptLoader) count(unit string) int {
 	return l.loads[unit]
 }
 
-func (l *scriptLoader) Load(req LoadRequest) ([]Document, Faults) {
+func (l *scriptLoader) Load(req LoadRequest) (Content, Faults) {
 	l.mu.Lock()
 	l.loads[req.Unit]++
 	l.mu.Unlock()
-	var documents []Document
+	var content Content
 	var faults Faults
 	found := false
 	for i, line := range strings.Split(string(req.Data), "\n") {
@@ -51,8 +51,10 @@ func (l *scriptLoader) Load(req LoadRequest) ([]Document, Faults) {
 			faults = append(faults, Fault{Unit: req.Unit, Line: i + 1, Problem: "is odd", Warning: true})
 		case len(words) < 2:
 			faults = append(faults, Fault{Unit: req.Unit, Line: i + 1, Problem: "is broken: " + line})
+		case words[0] == "cm":
+			content.Objects = append(content.Objects, scriptConfigMap(words))
 		default:
-			documents = append(documents, scriptDocument(req, words))
+			content.Documents = append(content.Documents, scriptDocument(req, words))
 		}
 		found = true
 	}
@@ -60,9 +62,14 @@ func (l *scriptLoader) Load(req LoadRequest) ([]Document, Faults) {
 		faults = append(faults, Fault{Unit: req.Unit, Problem: "holds no manifest"})
 	}
 	if faults.Fatal() {
-		return nil, faults
+		return Content{}, faults
 	}
-	return documents, faults
+	return content, faults
+}
+
+func scriptConfigMap(words []string) Object {
+	configMap := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: words[1]}, Data: map[string]string{"value": words[2]}}
+	return Object{Digest: Digest([]byte(strings.Join(words, " "))), ConfigMap: configMap}
 }
 
 func scriptDocument(req LoadRequest, words []string) Document {

@@ -12,19 +12,32 @@ type Unit struct {
 	Name string
 	// Digest is the sha256 of the bytes of the accepted revision, in hex.
 	Digest string
-	// Documents are those of the accepted revision; empty if none ever was.
-	Documents []Document
+	// Content is that of the accepted revision; empty if none ever was.
+	Content
 	// Faults are those of the newest bytes. If they are fatal, Documents are
 	// those of the last good revision.
 	Faults Faults
-	// Restored says that Documents come from the checkpoint because the
+	// Restored says that the content comes from the checkpoint because the
 	// newest bytes are faulty or could not be read.
 	Restored bool
-	// Gone says that the last look did not find the unit. Its Documents stand
-	// until a second look confirms that, but one of another unit with the same
-	// UID takes its place at once: that is a renamed file.
+	// Gone says that the last look did not find the unit. Its content stands
+	// until a second look confirms that, but a pod of another unit with the
+	// same UID takes its place at once: that is a renamed file. So does an
+	// object of the same name.
 	Gone bool
 }
+
+// Content is what a unit holds.
+type Content struct {
+	// Documents are the pods.
+	Documents []Document
+	// Objects are what it declares beside pods.
+	Objects []Object
+}
+
+// isEmpty tells a unit that may go without anything that runs losing what it
+// was made of.
+func (c *Content) isEmpty() bool { return len(c.Documents) == 0 && len(c.Objects) == 0 }
 
 // Document is one accepted pod of a unit.
 type Document struct {

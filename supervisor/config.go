@@ -34,6 +34,8 @@ type Config struct {
 // Sources is where the wanted pods come from, and who hears of their fate.
 type Sources struct {
 	Pods PodConfig
+	// Objects are what pods of files and URLs refer to; nil has none.
+	Objects Objects
 	// Ready is called each time a pod becomes ready, and once for a pod that
 	// is ready when the daemon starts; may be nil. It must not call back.
 	Ready func(uid types.UID)

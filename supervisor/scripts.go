@@ -31,6 +31,8 @@ type podScripts struct {
 
 	// faults are the manifests' faults that statuses show, by UID.
 	faults sync.Map
+	// seenObjects are the objects with which each pod was last synced, by UID.
+	seenObjects sync.Map
 }
 
 // memory is what the scripts of one worker hand on to each other.

@@ -45,6 +45,9 @@ func New(cfg Config) (*Supervisor, error) {
 	if cfg.Events == nil {
 		cfg.Events = noEvents{}
 	}
+	if cfg.Sources.Objects == nil {
+		cfg.Sources.Objects = noObjects{}
+	}
 	cfg.Paths = cfg.Paths.withDefaults()
 	s := &Supervisor{
 		cfg:     cfg,

@@ -19,16 +19,21 @@ func (s *Supervisor) syncLoop(ctx context.Context) {
 	defer due.Stop()
 	faults, cancel := s.cfg.Sources.Pods.Subscribe()
 	defer cancel()
+	objects, cancelObjects := s.cfg.Sources.Objects.Subscribe()
+	defer cancelObjects()
 	s.workers.pause(true)
 	for ctx.Err() == nil {
-		s.syncLoopIteration(ctx, due, faults)
+		s.syncLoopIteration(ctx, due, manifestWakes{faults, objects})
 	}
 }
+
+// manifestWakes tell that something in the manifests changed but the pods.
+type manifestWakes struct{ faults, objects <-chan struct{} }
 
 // syncLoopIteration waits for one thing to happen and handles it. The kubelet
 // ticks every second and every two; here one timer is armed for the earliest
 // thing that is due, and if nothing is there is no tick.
-func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, faults <-chan struct{}) {
+func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, manifests manifestWakes) {
 	var probes <-chan struct{}
 	if s.cfg.Sources.Probes != nil {
 		probes = s.cfg.Sources.Probes.Changed()
@@ -46,9 +51,12 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, fau
 		for _, uid := range s.cfg.Sources.Probes.Take() {
 			s.workers.wake(uid)
 		}
-	case <-faults:
+	case <-manifests.faults:
 		s.busy()
 		s.refreshFaults()
+	case <-manifests.objects:
+		s.busy()
+		s.refreshObjects()
 	case <-s.runtime.changed:
 		s.busy()
 		s.handleRuntime()

@@ -36,6 +36,8 @@ const actsInARow = 10
 // looks, decides, acts, and is run again when something changed.
 func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	pod := j.pod
+	// What it refers to, before anything is made of it: what comes later wakes it.
+	s.seenObjects.Store(pod.UID, s.objectsText(pod))
 	// 1. What is observed, with everything this worker did before.
 	observed, err := s.observe(ctx, pod.UID, r)
 	if err != nil {

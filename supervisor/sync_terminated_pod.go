@@ -62,6 +62,7 @@ func (s *podScripts) clearRemains(ctx context.Context, j job, r *podRun) error {
 	s.cfg.Runtime.Syncer.Forget(uid)
 	s.cfg.Store.Statuses.Delete(uid)
 	s.faults.Delete(uid)
+	s.seenObjects.Delete(uid)
 	return s.cfg.Store.Records.Delete(uid)
 }
 

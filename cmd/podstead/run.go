@@ -253,7 +253,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 	return supervisor.New(supervisor.Config{
-		Sources: supervisor.Sources{Pods: src.config, Ready: src.checkpoint.RecordReady, Probes: p.prober},
+		Sources: supervisor.Sources{Pods: src.config, Objects: src.config.Objects(), Ready: src.checkpoint.RecordReady, Probes: p.prober},
 		Runtime: supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client},
 		Store:   supervisor.Store{Statuses: p.statuses, Records: records},
 		Paths:   supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},

@@ -139,9 +139,9 @@ func readLimited(r io.Reader) ([]byte, error) {
 
 func (v *validator) unit(name string, data []byte) {
 	v.files++
-	documents, faults := v.loader.Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: name, Data: data})
+	content, faults := v.loader.Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: name, Data: data})
 	v.faults = append(v.faults, faults...)
-	for _, d := range documents {
+	for _, d := range content.Documents {
 		full := d.Pod.Namespace + "/" + manifest.BaseName(d.Pod)
 		if owner, taken := v.owners[full]; taken {
 			v.faults = append(v.faults, manifest.Fault{

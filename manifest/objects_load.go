@@ -1,0 +1,179 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// objectKinds are the kinds that are read beside pods, in the order in which
+// people are told of them.
+var objectKinds = []string{KindConfigMap, KindSecret, KindClaim, KindPriorityClass, KindRuntimeClass}
+
+// kindVersions are the versions of what is read.
+var kindVersions = map[string]string{
+	kindPod:           "v1",
+	kindPodList:       "v1",
+	kindList:          "v1",
+	KindConfigMap:     "v1",
+	KindSecret:        "v1",
+	KindClaim:         "v1",
+	KindPriorityClass: "scheduling.k8s.io/v1",
+	KindRuntimeClass:  "node.k8s.io/v1",
+}
+
+// isClass tells the kinds that stand in no namespace.
+func isClass(kind string) bool { return kind == KindPriorityClass || kind == KindRuntimeClass }
+
+// newObject is an empty object of a kind.
+func newObject(kind string) Object {
+	switch kind {
+	case KindConfigMap:
+		return Object{ConfigMap: &v1.ConfigMap{}}
+	case KindSecret:
+		return Object{Secret: &v1.Secret{}}
+	case KindClaim:
+		return Object{Claim: &v1.PersistentVolumeClaim{}}
+	case KindPriorityClass:
+		return Object{PriorityClass: &schedulingv1.PriorityClass{}}
+	default:
+		return Object{RuntimeClass: &nodev1.RuntimeClass{}}
+	}
+}
+
+// localObject loads an object that is no pod: it is decoded, defaulted and
+// judged.
+func (u *unitLoad) localObject(kind string, value map[string]any, at place) {
+	twice := duplicateKeys(at.tree, "", nil)
+	object := newObject(kind)
+	object.Digest = documentDigest(value, twice)
+	_, meta := object.content()
+
+	s := &shape{place: at, secret: kind == KindSecret}
+	for _, key := range twice {
+		s.faults = append(s.faults, key.fault(at))
+	}
+	s.visit(value, reflect.TypeOf(meta), "", nil)
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, meta)
+	}
+	if err != nil && len(s.faults) == 0 {
+		// The text of the error may hold what is secret.
+		s.faults = append(s.faults, fieldFault{problem: "cannot be decoded"})
+	}
+	name := ""
+	if meta.GetName() != "" {
+		ref := object.Ref()
+		if !isClass(kind) && ref.Namespace == "" {
+			ref.Namespace = metav1.NamespaceDefault
+		}
+		name = ref.String()
+	}
+	fatal := u.faultsAt(at, name, s.faults)
+	setObjectDefaults(&object)
+	for _, fault := range withoutConsequences(judgeObject(&object), fatal) {
+		u.faultAt(at, name, fault)
+	}
+	clearObject(&object)
+	u.acceptObject(object, at)
+}
+
+// acceptObject takes an object in unless the unit has another of that name.
+func (u *unitLoad) acceptObject(object Object, at place) {
+	ref := object.Ref()
+	if ref.Name == "" {
+		return
+	}
+	if first, twice := u.names[ref.String()]; twice {
+		u.faultAt(at, ref.String(), fieldFault{path: "metadata.name", problem: "another object of this kind and name is in the same unit",
+			remedy: fmt.Sprintf("rename one of them; the first is on line %d", first)})
+		return
+	}
+	u.names[ref.String()] = at.line("metadata.name")
+	u.objects = append(u.objects, object)
+}
+
+// setObjectDefaults fills in what the API server does. A Secret's stringData
+// goes into its data, over what is there.
+func setObjectDefaults(object *Object) {
+	switch {
+	case object.Secret != nil:
+		secret := object.Secret
+		if secret.Type == "" {
+			secret.Type = v1.SecretTypeOpaque
+		}
+		if len(secret.StringData) > 0 && secret.Data == nil {
+			secret.Data = make(map[string][]byte, len(secret.StringData))
+		}
+		for key, text := range secret.StringData {
+			secret.Data[key] = []byte(text)
+		}
+		secret.StringData = nil
+	case object.Claim != nil && object.Claim.Spec.VolumeMode == nil:
+		mode := v1.PersistentVolumeFilesystem
+		object.Claim.Spec.VolumeMode = &mode
+	case object.PriorityClass != nil && object.PriorityClass.PreemptionPolicy == nil:
+		policy := v1.PreemptLowerPriority
+		object.PriorityClass.PreemptionPolicy = &policy
+	}
+}
+
+// clearObject leaves of the metadata what a node can use. What kubectl notes
+// in an annotation would be a second copy of a Secret.
+func clearObject(object *Object) {
+	kind, meta := object.content()
+	kept := metav1.ObjectMeta{Name: meta.GetName(), Namespace: meta.GetNamespace(), Labels: meta.GetLabels(), Annotations: meta.GetAnnotations()}
+	delete(kept.Annotations, v1.LastAppliedConfigAnnotation)
+	if kept.Namespace == "" && !isClass(kind) {
+		kept.Namespace = metav1.NamespaceDefault
+	}
+	types := metav1.TypeMeta{APIVersion: kindVersions[kind], Kind: kind}
+	switch {
+	case object.ConfigMap != nil:
+		object.ConfigMap.ObjectMeta, object.ConfigMap.TypeMeta = kept, types
+	case object.Secret != nil:
+		object.Secret.ObjectMeta, object.Secret.TypeMeta = kept, types
+	case object.Claim != nil:
+		object.Claim.ObjectMeta, object.Claim.TypeMeta = kept, types
+		object.Claim.Status = v1.PersistentVolumeClaimStatus{}
+	case object.PriorityClass != nil:
+		object.PriorityClass.ObjectMeta, object.PriorityClass.TypeMeta = kept, types
+	case object.RuntimeClass != nil:
+		object.RuntimeClass.ObjectMeta, object.RuntimeClass.TypeMeta = kept, types
+	}
+}
+
+// knownKind tells the kinds that this version reads.
+func knownKind(kind string) bool {
+	return kind == kindPod || kind == kindPodList || kind == kindList || slices.Contains(objectKinds, kind)
+}
+
+// mayBeSecret tells a chunk that cannot be read and names a Secret somewhere.
+func mayBeSecret(c chunk) bool { return bytes.Contains(c.text, []byte(KindSecret)) }
+
+// quotes are what parsers put around parts of the text in their messages.
+var quotes = strings.NewReplacer("`", "'", `"`, "'")
+
+// withoutQuotes takes out of a parser's message what it quotes of a document
+// that may be a Secret.
+func withoutQuotes(message string) string {
+	parts := strings.Split(quotes.Replace(message), "'")
+	var out strings.Builder
+	for i, part := range parts {
+		if i%2 == 0 {
+			out.WriteString(part)
+		} else {
+			out.WriteString("…")
+		}
+	}
+	return out.String()
+}

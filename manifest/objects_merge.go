@@ -1,0 +1,194 @@
+package manifest
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// objectOwner is the unit whose object of a name is in effect. It outlasts
+// restarts, so that of two files the one that was first stays first.
+type objectOwner struct {
+	Source Source `json:"source"`
+	Unit   string `json:"unit"`
+}
+
+// offeredObject is an object of a unit in effect. index is the unit's in the
+// state of its source, -1 if that has none yet.
+type offeredObject struct {
+	object *Object
+	owner  objectOwner
+	index  int
+	gone   bool
+	rank   int
+}
+
+// mergeObjects works out which objects are in effect. Of two that have one
+// name, that of a file comes before that of a URL, and within a source the one
+// that was there first. The other unit gets a fault, unless both are equal;
+// its pods go on with the object that is in effect.
+func (c *PodConfig) mergeObjects() {
+	before := c.checkpoint.objectOwners()
+	offered := map[ObjectRef][]offeredObject{}
+	for rank, source := range c.claimOrder() {
+		for _, offer := range c.offeredObjects(source) {
+			ref := offer.object.Ref()
+			offer.rank = 2 * rank
+			if before[ref.String()] != offer.owner {
+				offer.rank++
+			}
+			offered[ref] = append(offered[ref], offer)
+		}
+	}
+	entries := make(map[ObjectRef]*objectEntry, len(offered))
+	owners := make(map[string]objectOwner, len(offered))
+	for ref, offers := range offered {
+		slices.SortStableFunc(offers, func(a, b offeredObject) int {
+			if a.gone != b.gone {
+				if b.gone {
+					return -1
+				}
+				return 1
+			}
+			return cmp.Compare(a.rank, b.rank)
+		})
+		winner := offers[0]
+		entries[ref] = c.objectEntry(ref, winner)
+		owners[ref.String()] = winner.owner
+		for _, loser := range offers[1:] {
+			c.objectClash(ref, winner, loser)
+		}
+	}
+	if !maps.Equal(before, owners) {
+		c.checkpoint.setObjectOwners(owners)
+	}
+	c.objects.put(entries)
+}
+
+// offeredObjects are those of one source. What a source was last known to have
+// stands until it is heard: a pod of another one may refer to it.
+func (c *PodConfig) offeredObjects(source Source) []offeredObject {
+	state := c.states[source]
+	if !isStatic(source) {
+		return nil
+	}
+	units, index := state.units, 0
+	if !state.heard {
+		units, index = c.checkpoint.units(source), -1
+	}
+	var offers []offeredObject
+	for i := range units {
+		for k := range units[i].Objects {
+			at := i
+			if index < 0 {
+				at = index
+			}
+			offers = append(offers, offeredObject{
+				object: &units[i].Objects[k], owner: objectOwner{source, units[i].Name}, index: at, gone: units[i].Gone,
+			})
+		}
+	}
+	return offers
+}
+
+// objectClash tells a unit that its object is not in effect.
+func (c *PodConfig) objectClash(ref ObjectRef, winner, loser offeredObject) {
+	if loser.gone || loser.index < 0 || loser.object.Digest == winner.object.Digest {
+		return
+	}
+	unit := &c.states[loser.owner.Source].units[loser.index]
+	unit.Faults = append(slices.Clip(unit.Faults), Fault{
+		Unit:    unit.Name,
+		Object:  ref.String(),
+		Path:    "metadata.name",
+		Problem: fmt.Sprintf("%s is declared with other contents in %s, which are in effect", ref, winner.owner.Unit),
+		Remedy:  "give this one another name or namespace, or remove one of the two",
+	})
+}
+
+// objectEntry is the entry of the object in effect; the one that there was if
+// it has not changed.
+func (c *PodConfig) objectEntry(ref ObjectRef, offer offeredObject) *objectEntry {
+	before := c.objects.inEffect()[ref]
+	if before != nil && before.object.Digest == offer.object.Digest && before.owner() == offer.owner {
+		return before
+	}
+	entry := &objectEntry{object: *offer.object, source: offer.owner.Source, unit: offer.owner.Unit}
+	if before != nil && before.object.Digest == offer.object.Digest {
+		entry.object, entry.revision = before.object, before.revision
+		return entry
+	}
+	entry.revision = objectRevision(c.checkpoint.revisionKey(), offer.object)
+	entry.object = entry.object.stamped(entry.revision)
+	return entry
+}
+
+func (e *objectEntry) owner() objectOwner { return objectOwner{e.source, e.unit} }
+
+// objectRevision is a keyed hash of the object's content: without the key,
+// which only the checkpoint has, nobody can try out what a Secret may hold. In
+// front stands which key it was, since under another one nothing can be
+// compared.
+func objectRevision(key string, object *Object) string {
+	bare := object.stamped("")
+	kind, meta := bare.content()
+	meta.SetLabels(nil)
+	meta.SetAnnotations(nil)
+	if bare.ConfigMap != nil {
+		bare.ConfigMap.Immutable = nil
+	}
+	if bare.Secret != nil {
+		bare.Secret.Immutable = nil
+	}
+	text, err := json.Marshal(meta)
+	if err != nil {
+		panic("manifest: an object that was decoded does not encode: " + err.Error())
+	}
+	hash := hmac.New(sha256.New, []byte(key))
+	_, _ = hash.Write([]byte(kind + "\n"))
+	_, _ = hash.Write(text)
+	id := sha256.Sum256([]byte("id of " + key))
+	return hex.EncodeToString(id[:4]) + "-" + hex.EncodeToString(hash.Sum(nil)[:8])
+}
+
+// RevisionChanged reports whether an object is known to have another content
+// than it had at an earlier revision; empty is no object. Revisions that were
+// made with another key tell nothing.
+func RevisionChanged(before, now string) bool {
+	keyBefore, _, _ := strings.Cut(before, "-")
+	keyNow, _, _ := strings.Cut(now, "-")
+	return before != now && (before == "" || now == "" || keyBefore == keyNow)
+}
+
+// stamped is a copy of the object with that resourceVersion. It shares all
+// but the metadata.
+func (o Object) stamped(revision string) Object {
+	var meta *metav1.ObjectMeta
+	switch {
+	case o.ConfigMap != nil:
+		copied := *o.ConfigMap
+		o.ConfigMap, meta = &copied, &copied.ObjectMeta
+	case o.Secret != nil:
+		copied := *o.Secret
+		o.Secret, meta = &copied, &copied.ObjectMeta
+	case o.Claim != nil:
+		copied := *o.Claim
+		o.Claim, meta = &copied, &copied.ObjectMeta
+	case o.PriorityClass != nil:
+		copied := *o.PriorityClass
+		o.PriorityClass, meta = &copied, &copied.ObjectMeta
+	case o.RuntimeClass != nil:
+		copied := *o.RuntimeClass
+		o.RuntimeClass, meta = &copied, &copied.ObjectMeta
+	}
+	meta.ResourceVersion = revision
+	return o
+}
