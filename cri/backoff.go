@@ -53,13 +53,21 @@ type backoffEntry struct {
 	until time.Time
 }
 
-// NewBackoff makes a Backoff with the given longest delay; 0 stands for
-// DefaultBackoffMax.
+// NewBackoff makes a Backoff with the longest delay of pods that have no limit
+// of their own; 0 stands for DefaultBackoffMax.
 func NewBackoff(limit time.Duration) *Backoff {
 	if limit <= 0 {
 		limit = DefaultBackoffMax
 	}
 	return &Backoff{limit: limit, pods: map[types.UID]map[string]*backoffEntry{}}
+}
+
+// longest is the limit of a pod whose own is given.
+func (b *Backoff) longest(own time.Duration) time.Duration {
+	if own > 0 {
+		return own
+	}
+	return b.limit
 }
 
 // revision is what a container's crash loop belongs to: another image, other
@@ -69,8 +77,9 @@ func revision(pod *v1.Pod, c *v1.Container) string {
 }
 
 // wait is how long a container must still wait, given its newest instance that
-// has exited (nil if none), and the delay of which that is the rest.
-func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container) (left, delay time.Duration) {
+// has exited (nil if none), and the delay of which that is the rest. longest
+// is the pod's own limit, 0 if it has none.
+func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container, longest time.Duration) (left, delay time.Duration) {
 	if last == nil {
 		return 0, 0
 	}
@@ -80,20 +89,22 @@ func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container) (left, del
 	if e == nil || e.revision != revision(pod, c) || e.recovered(last) {
 		return 0, 0
 	}
+	// A limit may be lower than it was when the step was recorded.
+	delay = min(e.step.Delay, b.longest(longest))
 	now := time.Now()
 	if e.seen != last.ID {
-		rest := e.step.Delay
+		rest := delay
 		if !last.FinishedAt.IsZero() {
 			rest = min(last.FinishedAt.Add(rest).Sub(now), rest)
 		}
 		e.seen, e.until = last.ID, now.Add(rest)
 	}
-	return max(e.until.Sub(now), 0), e.step.Delay
+	return max(e.until.Sub(now), 0), delay
 }
 
 // started counts a restart after the given exited instance. A container's
 // first start, with none, does not count.
-func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container) {
+func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container, longest time.Duration) {
 	if last == nil {
 		return
 	}
@@ -110,7 +121,7 @@ func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container) {
 	}
 	entries[c.Name] = &backoffEntry{
 		revision: revision(pod, c),
-		step:     BackoffStep{Delay: min(delay, b.limit), Updated: time.Now()},
+		step:     BackoffStep{Delay: min(delay, b.longest(longest)), Updated: time.Now()},
 	}
 }
 
@@ -147,7 +158,8 @@ func (b *Backoff) Restore(uid types.UID, steps map[string]BackoffStep) {
 		if !ok || step.Delay <= 0 {
 			continue
 		}
-		step.Delay = min(step.Delay, b.limit)
+		// A pod's own limit may be above the node's; no limit is above this.
+		step.Delay = min(step.Delay, max(b.limit, DefaultBackoffMax))
 		entries[name] = &backoffEntry{revision: revision, step: step}
 	}
 	b.mu.Lock()

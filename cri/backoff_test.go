@@ -24,7 +24,7 @@ func newCrash(t *testing.T, b *Backoff) *crash {
 
 // start starts the container and lets it run for so long.
 func (c *crash) start(runs time.Duration) {
-	c.b.started(c.pod, &c.pod.Spec.Containers[0], c.last)
+	c.b.started(c.pod, &c.pod.Spec.Containers[0], c.last, 0)
 	c.n++
 	c.last = &Container{ID: fmt.Sprint(c.n), Name: "a", State: StateExited, StartedAt: time.Now()}
 	time.Sleep(runs)
@@ -32,7 +32,7 @@ func (c *crash) start(runs time.Duration) {
 }
 
 func (c *crash) left() time.Duration {
-	left, _ := c.b.wait(c.pod, &c.pod.Spec.Containers[0], c.last)
+	left, _ := c.b.wait(c.pod, &c.pod.Spec.Containers[0], c.last, 0)
 	return left
 }
 
@@ -114,7 +114,7 @@ func TestBackoffFirstStartDoesNotCount(t *testing.T) {
 	b := NewBackoff(0)
 	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
 	for range 3 {
-		b.started(pod, &pod.Spec.Containers[0], nil)
+		b.started(pod, &pod.Spec.Containers[0], nil, 0)
 	}
 	if got := b.Steps(pod.UID); got != nil {
 		t.Errorf("got %v, want nothing", got)

@@ -13,6 +13,8 @@ const (
 	KillLiveness KillReason = "LivenessProbe"
 	KillStartup  KillReason = "StartupProbe"
 	KillUnknown  KillReason = "StateUnknown"
+	// KillRestartAll ends all containers for the sake of one that has ended.
+	KillRestartAll KillReason = "RestartAllContainers"
 	// KillSurplus ends what should never be: a second running instance of a
 	// container, or a container that the pod does not have.
 	KillSurplus KillReason = "Surplus"
@@ -34,6 +36,10 @@ type PlanInput struct {
 	Status *PodStatus
 	// Failed tells of probes, by container ID; nil means none failed.
 	Failed map[string]KillReason
+	// Started tells of startup probes, by container ID. A container that has
+	// one and no entry has not started. If it is nil nobody probes, and what
+	// runs has started.
+	Started map[string]bool
 }
 
 // Actions is what a pod needs so that observed becomes wanted. They are done
@@ -56,19 +62,38 @@ type Actions struct {
 	// spec.containers, both in order.
 	StartInit []int
 	Start     []int
+	// RestartAll is set if all containers start again in the sandbox that there
+	// is. Then nothing is started yet: first what runs is killed, and then,
+	// when a look has shown how it ended, all is removed.
+	RestartAll *RestartAll
 	// Created has, by container name, an instance that was created in the kept
 	// sandbox from the wanted definition and never started: it is started
 	// instead of another one being made.
 	Created map[string]string
 }
 
+// RestartAll is the restart of all containers of a pod by a rule.
+type RestartAll struct {
+	// Trigger is the instance whose end calls for it. Its crash-loop back-off
+	// is that of the whole pod.
+	Trigger *Container
+	// Remove are all instances in the order in which they are removed, those
+	// that call for the restart last: a daemon that comes upon the pod half way
+	// goes on with it.
+	Remove []string
+}
+
 // Plan compares what is wanted of a pod with what was observed of it. It is
 // the kubelet's computePodActions, but for these: it judges a container by the
 // sandbox it is in, so that what an earlier sandbox left (after a power loss,
-// say) is never taken for progress in the present one; it uses a container
-// that was made but never started; and it ends second instances.
+// say) is never taken for progress in the present one, and need not be removed;
+// it uses a container that was made but never started; and it ends second
+// instances.
 func Plan(in PlanInput) Actions {
 	v := newView(in)
+	if triggers := RestartTriggers(v.Pod, v.Status); len(triggers) > 0 {
+		return v.restartAll(triggers)
+	}
 	if !v.keepsSandbox() {
 		return v.renew()
 	}
@@ -77,6 +102,9 @@ func Plan(in PlanInput) Actions {
 	v.pruneInit(&a)
 	if v.initialize(&a) {
 		v.startRegular(&a)
+	}
+	if v.Pod.DeletionTimestamp != nil {
+		a.StartInit = nil
 	}
 	if a.KillPod {
 		// Whatever else was found ends with the pod.

@@ -6,10 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// reasonOOMKilled is the runtimes' reason of a container that ran out of
-// memory. An init container may exit 0 with it and has failed all the same.
-const reasonOOMKilled = "OOMKilled"
-
 // killUnwanted ends what must not run beside what is wanted: second instances,
 // containers that the pod does not have, and those of which the runtime does
 // not know whether they run.
@@ -31,65 +27,6 @@ func (v *view) killUnwanted(a *Actions) {
 	}
 }
 
-// pruneInit removes all exited instances of an init container but the newest,
-// which tells how far the pod has come.
-func (v *view) pruneInit(a *Actions) {
-	kept := map[string]bool{}
-	for i := range v.Status.Containers {
-		c := &v.Status.Containers[i]
-		if c.State != StateExited || !v.isInit(c.Name) {
-			continue
-		}
-		if kept[c.Name] {
-			a.RemoveInit = append(a.RemoveInit, c.ID)
-		}
-		kept[c.Name] = true
-	}
-}
-
-// initialize reports whether the pod's init containers are done. If not, it
-// plans the next step. It looks from the last one backwards, since earlier
-// ones may have been removed.
-func (v *view) initialize(a *Actions) bool {
-	inits := v.Pod.Spec.InitContainers
-	if len(inits) == 0 || v.regularHere() {
-		return true
-	}
-	for i := len(inits) - 1; i >= 0; i-- {
-		c := v.newestHere(inits[i].Name)
-		switch {
-		case c == nil:
-			continue
-		case v.running[c.Name] != nil:
-		case c.State == StateExited && !initFailed(c):
-			if i == len(inits)-1 {
-				return true
-			}
-			a.StartInit = []int{i + 1}
-		case c.State != StateCreated && v.never():
-			a.KillPod = true
-		default:
-			a.StartInit = []int{i}
-		}
-		return false
-	}
-	a.StartInit = []int{0}
-	return false
-}
-
-// regularHere reports whether the newest sandbox has an instance of a regular
-// container, in whatever state: it would not be there had init not been done.
-func (v *view) regularHere() bool {
-	for i := range v.Pod.Spec.Containers {
-		if v.newestHere(v.Pod.Spec.Containers[i].Name) != nil {
-			return true
-		}
-	}
-	return false
-}
-
-func initFailed(c *Container) bool { return c.ExitCode != 0 || c.Reason == reasonOOMKilled }
-
 // startRegular plans the regular containers. With nothing to keep and nothing
 // to start, the pod has ended.
 func (v *view) startRegular(a *Actions) {
@@ -98,7 +35,7 @@ func (v *view) startRegular(a *Actions) {
 		spec := &v.Pod.Spec.Containers[i]
 		running := v.running[spec.Name]
 		if running == nil {
-			if v.wanted(spec.Name) {
+			if v.wanted(spec) {
 				a.Start = append(a.Start, i)
 			}
 			continue
@@ -108,9 +45,13 @@ func (v *view) startRegular(a *Actions) {
 			kept++
 			continue
 		}
-		if restart {
+		switch {
+		case restart:
 			kill.Message += ", will be restarted"
 			a.Start = append(a.Start, i)
+		case len(spec.RestartPolicyRules) > 0:
+			// The code with which it will have exited decides.
+			kept++
 		}
 		a.Kill = append(a.Kill, *kill)
 	}
@@ -139,7 +80,7 @@ func (v *view) judge(spec *v1.Container, c *Container) (kill *Kill, restart bool
 		return nil, false
 	}
 	kill.Reason = failed
-	return kill, !v.never()
+	return kill, !neverRestarts(v.Pod, spec)
 }
 
 func probeGrace(p *v1.Probe) *int64 {

@@ -18,30 +18,23 @@ func (v *view) keepsSandbox() bool {
 }
 
 // renew ends what is there and, if something is still to be run, starts over
-// in a new sandbox with the first init container.
+// in a new sandbox with the first init container. A pod that restarts nothing
+// gets a new one only for what has never run, which the kubelet leaves waiting
+// for ever.
 func (v *view) renew() Actions {
 	a := Actions{KillPod: len(v.Status.Sandboxes)+len(v.Status.Containers) > 0}
 	if v.sandbox != nil {
 		a.SandboxID = v.sandbox.ID
 		a.Attempt = v.sandbox.Attempt + 1
-		if v.never() && len(v.last) > 0 {
-			// It ran once, and once is all. A container that was only created
-			// did not run; the kubelet counts it all the same.
-			return a
-		}
 	}
 	start := v.unfinished()
-	if len(start) == 0 {
+	if len(start) == 0 || v.initOver() {
 		return a
 	}
 	a.CreateSandbox = true
+	v.pruneInit(&a)
 	for i := range v.Status.Containers {
-		c := &v.Status.Containers[i]
-		switch {
-		case v.isInit(c.Name):
-			// Init containers run again from the first one.
-			a.RemoveInit = append(a.RemoveInit, c.ID)
-		case c.State == StateCreated:
+		if c := &v.Status.Containers[i]; c.State == StateCreated {
 			a.Remove = append(a.Remove, c.ID)
 		}
 	}
@@ -57,7 +50,7 @@ func (v *view) renew() Actions {
 func (v *view) unfinished() []int {
 	var start []int
 	for i := range v.Pod.Spec.Containers {
-		if v.wanted(v.Pod.Spec.Containers[i].Name) {
+		if v.wanted(&v.Pod.Spec.Containers[i]) {
 			start = append(start, i)
 		}
 	}

@@ -66,14 +66,15 @@ func (v *view) newestHere(name string) *Container {
 }
 
 // spec is the wanted definition of a container, nil if the pod has none.
-func (v *view) spec(name string) *v1.Container {
+func (v *view) spec(name string) *v1.Container { return specOf(v.Pod, name) }
+
+func specOf(pod *v1.Pod, name string) *v1.Container {
 	named := func(c v1.Container) bool { return c.Name == name }
-	if i := slices.IndexFunc(v.Pod.Spec.Containers, named); i >= 0 {
-		return &v.Pod.Spec.Containers[i]
+	if i := slices.IndexFunc(pod.Spec.Containers, named); i >= 0 {
+		return &pod.Spec.Containers[i]
 	}
-	if v.isInit(name) {
-		i := slices.IndexFunc(v.Pod.Spec.InitContainers, named)
-		return &v.Pod.Spec.InitContainers[i]
+	if i := slices.IndexFunc(pod.Spec.InitContainers, named); i >= 0 {
+		return &pod.Spec.InitContainers[i]
 	}
 	return nil
 }
@@ -82,24 +83,28 @@ func (v *view) isInit(name string) bool {
 	return slices.ContainsFunc(v.Pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == name })
 }
 
-// never reports whether the pod's policy restarts nothing.
-func (v *view) never() bool { return v.Pod.Spec.RestartPolicy == v1.RestartPolicyNever }
-
-// wanted reports whether a container that does not run is to be started. One
-// in an unknown state is, whatever the policy, as with the kubelet.
-func (v *view) wanted(name string) bool {
-	last := v.last[name]
+// wanted reports whether a regular container that does not run is to be
+// started. One in an unknown state is, whatever the policy, as with the kubelet.
+func (v *view) wanted(spec *v1.Container) bool {
+	last := v.last[spec.Name]
 	switch {
 	case v.Pod.DeletionTimestamp != nil:
 		return false
 	case last == nil, last.State == StateUnknown:
 		return true
-	case v.never():
-		return false
-	case v.Pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure:
-		return !succeeded(last)
 	}
-	return true
+	return OnExit(v.Pod, spec, exitCode(last)) != StaysEnded
 }
 
-func succeeded(c *Container) bool { return c.State == StateExited && c.ExitCode == 0 }
+// started reports whether a running container has started by its startup probe.
+func (v *view) started(spec *v1.Container, c *Container) bool {
+	return spec.StartupProbe == nil || v.Started == nil || v.Started[c.ID]
+}
+
+// exitCode is that of an instance that has ended or is about to be killed.
+func exitCode(c *Container) int32 {
+	if c.State == StateExited {
+		return c.ExitCode
+	}
+	return lostExitCode
+}

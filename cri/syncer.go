@@ -126,12 +126,16 @@ type SyncRequest struct {
 	Pod *v1.Pod
 	// Status was observed after the last act on this pod had ended.
 	Status *PodStatus
-	// Failed tells of probes, by container ID.
-	Failed map[string]KillReason
+	// Failed and Started tell of probes, by container ID, as in PlanInput.
+	Failed  map[string]KillReason
+	Started map[string]bool
 	// Inputs resolves what a container needs, when it is about to be created.
 	Inputs func(ctx context.Context, c *v1.Container, podIPs []string) (Inputs, error)
 	// Sandbox is for the config of the sandbox.
 	Sandbox SandboxInputs
+	// RestartCap is the longest delay of the pod's crash-loop back-off; 0 stands
+	// for that of the Backoff.
+	RestartCap time.Duration
 	// RestartCounts is, by container name, the least restart count of its next
 	// instance: for one that neither the runtime nor the logs remember.
 	RestartCounts map[string]int

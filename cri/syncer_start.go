@@ -59,7 +59,7 @@ func (t *transaction) heldBack(c *v1.Container) *waitError {
 	if held := t.holds.left(t.Pod, c.Name); held != nil {
 		return held
 	}
-	left, delay := t.backoff.wait(t.Pod, c, newestExited(t.Status, c.Name))
+	left, delay := t.backoff.wait(t.Pod, c, newestExited(t.Status, c.Name), t.RestartCap)
 	if left <= 0 {
 		return nil
 	}
@@ -233,7 +233,7 @@ func uncertain(err error) bool {
 func (t *transaction) launch(ctx context.Context, c *v1.Container, id string, number int) error {
 	t.result.Acted = true
 	// It is counted before the call: an answer may be lost.
-	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name))
+	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name), t.RestartCap)
 	if err := t.runtime.StartContainer(ctx, id); err != nil {
 		return t.failed(ctx, "start", c, reasonRun, err)
 	}

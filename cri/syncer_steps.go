@@ -44,8 +44,11 @@ func (t *transaction) run(ctx context.Context) error {
 	if err := t.trustStatus(ctx); err != nil {
 		return err
 	}
-	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, Failed: t.Failed})
+	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, Failed: t.Failed, Started: t.Started})
 	t.podIPs = t.Status.IPs
+	if t.actions.RestartAll != nil {
+		return t.restartAll(ctx)
+	}
 
 	// A sandbox that keeps failing is left alone for a while, with what is left
 	// of the last attempt.
@@ -157,7 +160,12 @@ func (t *transaction) removeFiles(c *Container) {
 	dir := LogDirectory(t.config.logRoot, t.Pod.Namespace, t.Pod.Name, t.Pod.UID)
 	removeLogs(filepath.Join(dir, LogPath(c.Name, c.RestartCount)))
 	_ = os.Remove(filepath.Join(t.logLinks, LogLink(t.Pod.Namespace, t.Pod.Name, c.Name, c.ID)))
-	// The path was told by the runtime, so it is looked at before it is used.
+	t.removeMessage(c)
+}
+
+// removeMessage removes the file of an instance's termination message. Its
+// path was told by the runtime, so it is looked at before it is used.
+func (t *transaction) removeMessage(c *Container) {
 	file := filepath.Clean(c.TerminationMessageHost)
 	if strings.HasSuffix(filepath.Dir(file), filepath.Join("/", string(t.Pod.UID), "containers", c.Name)) {
 		_ = os.Remove(file)

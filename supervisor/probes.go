@@ -19,7 +19,22 @@ const loopback = "127.0.0.1"
 
 // probing tells whether a pod has probes, and somebody to ask them.
 func (s *podScripts) probing(pod *v1.Pod) bool {
-	return s.cfg.Sources.Probes != nil && pod != nil && slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return hasProbes(&c) })
+	return s.cfg.Sources.Probes != nil && pod != nil && slices.ContainsFunc(probedContainers(pod), hasProbes)
+}
+
+// probedContainers are those of a pod that may have probes: sidecars, and the
+// regular ones.
+func probedContainers(pod *v1.Pod) []*v1.Container {
+	list := make([]*v1.Container, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; cri.IsSidecar(c) {
+			list = append(list, c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		list = append(list, &pod.Spec.Containers[i])
+	}
+	return list
 }
 
 func hasProbes(c *v1.Container) bool {
@@ -33,8 +48,7 @@ func (s *podScripts) setProbes(pod *v1.Pod, observed *cri.PodStatus, rec status.
 		return
 	}
 	target := probe.Pod{Pod: pod, IP: s.probedIP(pod, observed)}
-	for i := range pod.Spec.Containers {
-		spec := &pod.Spec.Containers[i]
+	for _, spec := range probedContainers(pod) {
 		running := observed.Newest(spec.Name)
 		if !hasProbes(spec) || running == nil || running.State != cri.StateRunning {
 			continue
@@ -102,6 +116,18 @@ func (s *podScripts) failedProbes(uid types.UID) map[string]cri.KillReason {
 		}
 	}
 	return reasons
+}
+
+// startedContainers are those that have started by their startup probes, nil if
+// nobody probes.
+func (s *podScripts) startedContainers(uid types.UID) map[string]bool {
+	if s.cfg.Sources.Probes == nil {
+		return nil
+	}
+	if started := s.cfg.Sources.Probes.Results(uid).Started; started != nil {
+		return started
+	}
+	return map[string]bool{}
 }
 
 // stopProbes ends what may kill a container, removeProbes all.

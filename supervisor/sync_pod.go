@@ -77,7 +77,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	// 6. The containers.
 	req := cri.SyncRequest{Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
-	req.Failed = s.failedProbes(pod.UID)
+	req.Failed, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
 	var result cri.SyncResult
 	observed = s.meanwhile(ctx, j, r, observed, func() { result = s.cfg.Runtime.Syncer.Sync(ctx, req) })
 	// 7. What came of it. After an act, and after an error that may hide one,

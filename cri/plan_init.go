@@ -1,0 +1,135 @@
+package cri
+
+import (
+	v1 "k8s.io/api/core/v1"
+)
+
+// reasonOOMKilled is the runtimes' reason of a container that ran out of
+// memory. An init container may exit 0 with it and has failed all the same.
+const reasonOOMKilled = "OOMKilled"
+
+func initFailed(c *Container) bool { return c.ExitCode != 0 || c.Reason == reasonOOMKilled }
+
+// pruneInit removes all exited instances of an init container but the newest,
+// which tells how far the pod has come, and of a sidecar how it ended.
+func (v *view) pruneInit(a *Actions) {
+	kept := map[string]bool{}
+	for i := range v.Status.Containers {
+		c := &v.Status.Containers[i]
+		if c.State != StateExited || !v.isInit(c.Name) {
+			continue
+		}
+		if kept[c.Name] {
+			a.RemoveInit = append(a.RemoveInit, c.ID)
+		}
+		kept[c.Name] = true
+	}
+}
+
+// initialize reports whether the regular containers may start. If not, it
+// plans the next step towards that. Sidecars that the pod has come past are
+// kept running in any case, and hold nobody up.
+func (v *view) initialize(a *Actions) bool {
+	inits := v.Pod.Spec.InitContainers
+	at := v.reached()
+	for i := 0; i < at; i++ {
+		if IsSidecar(&inits[i]) {
+			v.keepSidecar(a, i)
+		}
+	}
+	switch {
+	case at == len(inits):
+		return true
+	case at < 0:
+	case IsSidecar(&inits[at]):
+		if !v.keepSidecar(a, at) {
+			return false
+		}
+	case !v.finishInit(a, at):
+		return false
+	}
+	if at+1 == len(inits) {
+		return true
+	}
+	a.StartInit = append(a.StartInit, at+1)
+	return false
+}
+
+// reached is the last init container with an instance in the newest sandbox,
+// -1 if there is none: earlier ones have done their part, and may have been
+// removed since. It is the number of init containers once a regular container
+// has an instance, in whatever state: it would not be there had they not been
+// done.
+func (v *view) reached() int {
+	for i := range v.Pod.Spec.Containers {
+		if v.newestHere(v.Pod.Spec.Containers[i].Name) != nil {
+			return len(v.Pod.Spec.InitContainers)
+		}
+	}
+	for i := len(v.Pod.Spec.InitContainers) - 1; i >= 0; i-- {
+		if v.newestHere(v.Pod.Spec.InitContainers[i].Name) != nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// keepSidecar sees to it that a sidecar runs, whatever the pod's policy, and
+// reports whether it runs and has started.
+func (v *view) keepSidecar(a *Actions, i int) bool {
+	spec := &v.Pod.Spec.InitContainers[i]
+	running := v.running[spec.Name]
+	if running == nil {
+		a.StartInit = append(a.StartInit, i)
+		return false
+	}
+	if kill, _ := v.judge(spec, running); kill != nil {
+		kill.Message += ", will be restarted"
+		a.Kill = append(a.Kill, *kill)
+		a.StartInit = append(a.StartInit, i)
+		return false
+	}
+	return v.started(spec, running)
+}
+
+// finishInit reports whether an init container, which has an instance, has
+// succeeded. One that failed is started again or ends the pod.
+func (v *view) finishInit(a *Actions, i int) bool {
+	spec := &v.Pod.Spec.InitContainers[i]
+	c := v.newestHere(spec.Name)
+	switch {
+	case v.running[spec.Name] != nil:
+	case c.State == StateExited && !initFailed(c):
+		return true
+	case c.State != StateCreated && !v.initRestarts(spec, c):
+		a.KillPod = true
+	default:
+		a.StartInit = append(a.StartInit, i)
+	}
+	return false
+}
+
+// initRestarts reports whether an init container that failed runs again.
+func (v *view) initRestarts(spec *v1.Container, c *Container) bool {
+	code := exitCode(c)
+	if code == 0 {
+		code = lostExitCode // out of memory: no success, whatever it says
+	}
+	return OnExit(v.Pod, spec, code) != StaysEnded
+}
+
+// initOver reports whether an init container has failed for good. In a pod
+// that lost its sandbox that is also one which was still running.
+func (v *view) initOver() bool {
+	for i := range v.Pod.Spec.InitContainers {
+		spec := &v.Pod.Spec.InitContainers[i]
+		c := v.last[spec.Name]
+		if c == nil || IsSidecar(spec) || c.State == StateExited && !initFailed(c) {
+			continue
+		}
+		if !v.initRestarts(spec, c) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,37 @@
+package cri
+
+import "fmt"
+
+// restartAll ends all containers of a pod and has them removed, so that the
+// pod starts over in the sandbox that it has. What runs gets the least grace:
+// it is not asked to finish its work, which is to be done anew.
+func (v *view) restartAll(triggers []*Container) Actions {
+	a := Actions{RestartAll: &RestartAll{Trigger: triggers[0]}}
+	if v.sandbox != nil {
+		a.SandboxID, a.Attempt = v.sandbox.ID, v.sandbox.Attempt
+	}
+	grace := int64(0)
+	for i := range v.Status.Containers {
+		c := &v.Status.Containers[i]
+		if c.State != StateRunning && c.State != StateUnknown {
+			continue
+		}
+		a.Kill = append(a.Kill, Kill{ID: c.ID, Name: c.Name, Reason: KillRestartAll, Grace: &grace,
+			Message: fmt.Sprintf("Container %s ends, all containers restart since %s exited with %d", c.Name, triggers[0].Name, triggers[0].ExitCode)})
+	}
+	calls := map[string]bool{}
+	for _, c := range triggers {
+		calls[c.ID] = true
+	}
+	// The order is the kubelet's.
+	for _, last := range []bool{false, true} {
+		for _, init := range []bool{false, true} {
+			for i := range v.Status.Containers {
+				if c := &v.Status.Containers[i]; calls[c.ID] == last && v.isInit(c.Name) == init {
+					a.RestartAll.Remove = append(a.RestartAll.Remove, c.ID)
+				}
+			}
+		}
+	}
+	return a
+}

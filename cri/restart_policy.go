@@ -1,0 +1,128 @@
+package cri
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ExitAction is what a pod's policies have done about a container that exited.
+type ExitAction uint8
+
+// The actions. The zero value is StaysEnded.
+const (
+	// StaysEnded: it is not started again.
+	StaysEnded ExitAction = iota
+	// Restarts: it is started again.
+	Restarts
+	// RestartsAll: every container of the pod ends, and all start again, init
+	// containers first.
+	RestartsAll
+)
+
+// lostExitCode stands for the exit code of a container of which nobody knows
+// how it ended, and of one that is about to be killed: 128 + SIGKILL.
+const lostExitCode = 137
+
+// OnExit is what is to be done about a container that exited with a code. The
+// first of its own restartPolicyRules that fits decides, then its own
+// restartPolicy, then the pod's. Init containers that run to their end are
+// asked about only when they have failed.
+func OnExit(pod *v1.Pod, c *v1.Container, exitCode int32) ExitAction {
+	if c.RestartPolicy == nil {
+		return byPolicy(pod.Spec.RestartPolicy, exitCode)
+	}
+	for i := range c.RestartPolicyRules {
+		rule := &c.RestartPolicyRules[i]
+		if !fits(rule.ExitCodes, exitCode) {
+			continue
+		}
+		switch rule.Action {
+		case v1.ContainerRestartRuleActionRestart:
+			return Restarts
+		case v1.ContainerRestartRuleActionRestartAllContainers:
+			return RestartsAll
+		}
+	}
+	return byPolicy(v1.RestartPolicy(*c.RestartPolicy), exitCode)
+}
+
+func byPolicy(policy v1.RestartPolicy, exitCode int32) ExitAction {
+	if policy == v1.RestartPolicyNever || policy == v1.RestartPolicyOnFailure && exitCode == 0 {
+		return StaysEnded
+	}
+	return Restarts
+}
+
+func fits(codes *v1.ContainerRestartRuleOnExitCodes, exitCode int32) bool {
+	if codes == nil {
+		return false
+	}
+	listed := slices.Contains(codes.Values, exitCode)
+	switch codes.Operator {
+	case v1.ContainerRestartRuleOnExitCodesOpIn:
+		return listed
+	case v1.ContainerRestartRuleOnExitCodesOpNotIn:
+		return !listed
+	}
+	return false
+}
+
+// neverRestarts reports whether a container that is killed for a probe stays
+// ended. Its rules are not asked: they are about codes with which it exits.
+func neverRestarts(pod *v1.Pod, c *v1.Container) bool {
+	if c.RestartPolicy != nil {
+		return *c.RestartPolicy == v1.ContainerRestartPolicyNever
+	}
+	return pod.Spec.RestartPolicy == v1.RestartPolicyNever
+}
+
+// MayRestartAll reports whether a container of the pod has a rule that
+// restarts all of them.
+func MayRestartAll(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, hasRestartAllRule) || slices.ContainsFunc(pod.Spec.Containers, hasRestartAllRule)
+}
+
+func hasRestartAllRule(c v1.Container) bool {
+	return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+	})
+}
+
+// RestartTriggers are the ended instances for which, by a rule of theirs, all
+// containers of the pod are to restart: of each container at most the newest
+// one, in the order of the spec, init containers first. They are what is
+// removed last of a pod, so that whoever sees none of them may be sure that
+// nothing of that restart is half done.
+func RestartTriggers(pod *v1.Pod, s *PodStatus) []*Container {
+	if s == nil || pod.DeletionTimestamp != nil || !MayRestartAll(pod) {
+		return nil
+	}
+	var triggers []*Container
+	note := func(c *v1.Container, runsToItsEnd bool) {
+		last := newestStarted(s, c.Name)
+		if last == nil || last.State != StateExited || runsToItsEnd && !initFailed(last) {
+			return
+		}
+		if OnExit(pod, c, last.ExitCode) == RestartsAll {
+			triggers = append(triggers, last)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		note(&pod.Spec.InitContainers[i], !IsSidecar(&pod.Spec.InitContainers[i]))
+	}
+	for i := range pod.Spec.Containers {
+		note(&pod.Spec.Containers[i], false)
+	}
+	return triggers
+}
+
+// newestStarted is the newest instance of a container that was ever started.
+func newestStarted(s *PodStatus, name string) *Container {
+	for i := range s.Containers {
+		if c := &s.Containers[i]; c.Name == name && c.State != StateCreated {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// restartAll takes one step of the restart of all containers: it waits out the
+// back-off of the container that calls for it, or kills what runs, or removes
+// everything. That the pod starts over is then for the next Sync.
+func (t *transaction) restartAll(ctx context.Context) error {
+	all := t.actions.RestartAll
+	spec := specOf(t.Pod, all.Trigger.Name)
+	if held := t.heldBack(spec); held != nil {
+		t.wait(spec.Name, held)
+		return nil
+	}
+	if len(t.actions.Kill) > 0 {
+		return t.kill(ctx)
+	}
+	t.result.Acted = true
+	for _, id := range all.Remove {
+		c := t.instance(id)
+		if id == all.Trigger.ID {
+			// It is counted before it is gone, since nobody can then tell that it was.
+			t.backoff.started(t.Pod, spec, c, t.RestartCap)
+		}
+		if err := t.runtime.RemoveContainer(ctx, id); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		t.made.removed(t.Pod.UID, id)
+		t.keepLastLog(c)
+	}
+	return nil
+}
+
+func (t *transaction) instance(id string) *Container {
+	for i := range t.Status.Containers {
+		if c := &t.Status.Containers[i]; c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// keepLastLog removes what an instance that was removed left on the host, but
+// for its log and the link to it: they are all that tells what came before the
+// restart. Older logs go, so that they do not pile up.
+func (t *transaction) keepLastLog(c *Container) {
+	t.removeMessage(c)
+	if c.State == StateCreated {
+		return
+	}
+	pod := LogDirectory(t.config.logRoot, t.Pod.Namespace, t.Pod.Name, t.Pod.UID)
+	dir := filepath.Join(pod, c.Name)
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		number, _, isLog := strings.Cut(entry.Name(), logSuffix)
+		if n, err := strconv.Atoi(number); isLog && err == nil && n < c.RestartCount {
+			_ = os.Remove(filepath.Join(dir, entry.Name()))
+		}
+	}
+	links, _ := filepath.Glob(filepath.Join(t.logLinks, LogLink(t.Pod.Namespace, t.Pod.Name, c.Name, "*")))
+	for _, link := range links {
+		if _, err := os.Stat(link); errors.Is(err, os.ErrNotExist) {
+			_ = os.Remove(link)
+		}
+	}
+}
