@@ -59,6 +59,11 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	if terminal(st.Phase) {
 		return outcome{ended: true}
 	}
+	if len(r.record.Again) > 0 {
+		// Written before the containers are removed: without it what is left
+		// could look like a pod that has ended.
+		s.save(pod.UID, r)
+	}
 	// 4. What a new sandbox would need. A pod that has one goes on without.
 	if !sandboxReady(observed) {
 		if out, ok := s.mayStart(j, r, observed); !ok {

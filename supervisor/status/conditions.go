@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
 )
 
 // Reasons of conditions, the kubelet's.
@@ -15,6 +17,8 @@ const (
 	reasonNotReady        = "ContainersNotReady"
 	reasonNotInitialized  = "ContainersNotInitialized"
 	reasonGatesNotReady   = "ReadinessGatesNotReady"
+	// reasonContainerExited is that of AllContainersRestarting; ours.
+	reasonContainerExited = "ContainerExited"
 	// reasonManifestFaulty is that of ManifestFault.
 	reasonManifestFaulty = "ManifestFaulty"
 )
@@ -27,6 +31,7 @@ var generated = map[v1.PodConditionType]bool{
 	v1.PodReady:                  true,
 	v1.ContainersReady:           true,
 	v1.PodScheduled:              true,
+	v1.AllContainersRestarting:   true,
 	ManifestFault:                true,
 }
 
@@ -41,6 +46,9 @@ func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 		all,
 		v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue},
 	)
+	if cri.MayRestartAll(in.Pod) {
+		list = append(list, allRestarting(in))
+	}
 	if in.ManifestFault != "" {
 		list = append(list, v1.PodCondition{
 			Type: ManifestFault, Status: v1.ConditionTrue,
@@ -121,7 +129,7 @@ func podInitialized(pod *v1.Pod, st *v1.PodStatus) v1.PodCondition {
 		switch {
 		case s == nil:
 			unknown = append(unknown, spec.Name)
-		case isSidecar(spec) && (s.Started == nil || !*s.Started), !isSidecar(spec) && !s.Ready:
+		case cri.IsSidecar(spec) && (s.Started == nil || !*s.Started), !cri.IsSidecar(spec) && !s.Ready:
 			incomplete = append(incomplete, spec.Name)
 		}
 	}
@@ -163,7 +171,7 @@ func containersReady(pod *v1.Pod, st *v1.PodStatus) v1.PodCondition {
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if spec := &pod.Spec.InitContainers[i]; isSidecar(spec) {
+		if spec := &pod.Spec.InitContainers[i]; cri.IsSidecar(spec) {
 			note(find(st.InitContainerStatuses, spec.Name), spec.Name)
 		}
 	}
@@ -208,6 +216,18 @@ func podReady(pod *v1.Pod, foreign []v1.PodCondition, all v1.PodCondition) v1.Po
 	}
 	if len(unmet) > 0 {
 		c.Status, c.Reason, c.Message = v1.ConditionFalse, reasonGatesNotReady, strings.Join(unmet, ", ")
+	}
+	return c
+}
+
+// allRestarting says that all containers are to restart, until the last one of
+// before is gone. It is shown of pods with a rule for that only.
+func allRestarting(in Input) v1.PodCondition {
+	c := v1.PodCondition{Type: v1.AllContainersRestarting, Status: v1.ConditionFalse}
+	if len(in.triggers) > 0 {
+		trigger := in.triggers[0]
+		c.Status, c.Reason = v1.ConditionTrue, reasonContainerExited
+		c.Message = fmt.Sprintf("all containers restart since %s exited with %d", trigger.Name, trigger.ExitCode)
 	}
 	return c
 }

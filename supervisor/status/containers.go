@@ -20,6 +20,10 @@ const (
 	// ReasonStatusUnknown is that of a container whose end nobody saw.
 	ReasonStatusUnknown = "ContainerStatusUnknown"
 	reasonCompleted     = "Completed"
+	reasonOOMKilled     = "OOMKilled"
+	// ReasonRestartingAll is that of a container which was removed because all
+	// containers restart, and waits for its turn.
+	ReasonRestartingAll = "RestartingAllContainers"
 
 	// lostAtEnd is the message of one whose pod has ended since.
 	lostAtEnd = "the container was not to be found when its pod ended"
@@ -197,8 +201,12 @@ func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.Conta
 		// Nobody looked. That must not end a pod that may well run.
 		return s
 	}
+	if b.in.again(c.Name) {
+		restartWithAll(&s, previous)
+		return s
+	}
 	// An init container's remains may be cleared away once its work is done.
-	if b.init && !isSidecar(c) && s.State.Waiting != nil && regularCreated(b.in) {
+	if b.init && !cri.IsSidecar(c) && s.State.Waiting != nil && regularCreated(b.in) {
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:  reasonCompleted,
 			Message: "the init container is gone, and what comes after it has started: it must have succeeded",
@@ -216,6 +224,28 @@ func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.Conta
 		s.RestartCount = max(s.RestartCount, b.in.Record.RestartCounts[c.Name]) + 1
 	}
 	return s
+}
+
+// restartWithAll is the status of a container that was removed since all
+// containers restart. Its restart counts once: when it is first missed.
+func restartWithAll(s, previous *v1.ContainerStatus) {
+	s.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: ReasonRestartingAll}}
+	if previous == nil || previous.ContainerID == "" {
+		return
+	}
+	s.ContainerID, s.ImageID = "", ""
+	s.RestartCount = previous.RestartCount + 1
+	switch {
+	case previous.State.Terminated != nil:
+		s.LastTerminationState = v1.ContainerState{Terminated: previous.State.Terminated}
+	case previous.State.Running != nil:
+		s.LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			Reason:      ReasonStatusUnknown,
+			Message:     "the container was ended since all containers restart; nobody saw how",
+			ExitCode:    lostExitCode,
+			ContainerID: previous.ContainerID,
+		}}
+	}
 }
 
 // vanished reports whether the container ran when it was last looked at; after
@@ -244,8 +274,11 @@ func (b *builder) overrideWaiting(c *v1.Container, s *v1.ContainerStatus) {
 		return
 	}
 	if end := s.State.Terminated; end != nil {
-		done := b.init && !isSidecar(c) && end.ExitCode == 0
-		if done || !restartable(b.in.Pod, c, end.ExitCode) {
+		code, toItsEnd := end.ExitCode, b.init && !cri.IsSidecar(c)
+		if toItsEnd {
+			code = failureCode(end)
+		}
+		if toItsEnd && !initFailed(end) || !restarts(b.in, c, code) {
 			return
 		}
 		s.LastTerminationState = s.State
@@ -294,8 +327,8 @@ func (b *builder) probe(c *v1.Container, newest *cri.Container, s *v1.ContainerS
 		}
 		ready = ready && started
 	}
-	if b.init && !isSidecar(c) {
-		ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+	if b.init && !cri.IsSidecar(c) {
+		ready = s.State.Terminated != nil && !initFailed(s.State.Terminated)
 	}
 	s.Started, s.Ready = &started, ready
 }

@@ -14,6 +14,9 @@ import (
 // status. The phases, conditions, reasons and messages are the kubelet's, but
 // where a comment says otherwise.
 func Generate(in Input) v1.PodStatus {
+	if !in.Record.Terminal() {
+		in.triggers = cri.RestartTriggers(in.Pod, in.Observed)
+	}
 	st := v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,
 		QOSClass:           cri.QOSClass(in.Pod),
@@ -40,7 +43,7 @@ func settlePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
 	if in.Refused != nil {
 		return v1.PodFailed, in.Refused.Reason, "Pod was rejected: " + in.Refused.Message
 	}
-	phase := phaseOf(in.Pod, st, initialized(in))
+	phase := phaseOf(in, st)
 	if phase != v1.PodPending {
 		return phase, "", ""
 	}

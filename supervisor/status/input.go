@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -67,4 +68,13 @@ type Input struct {
 	Ended bool
 	// Now is the time of generation.
 	Now time.Time
+
+	// triggers are the instances for which all containers restart.
+	triggers []*cri.Container
+}
+
+// again reports whether a container was removed so that it starts again with
+// all others, and has not started yet.
+func (in *Input) again(name string) bool {
+	return slices.Contains(in.Record.Again, name) && (in.Observed == nil || in.Observed.Newest(name) == nil)
 }

@@ -9,14 +9,14 @@ import (
 // phaseOf is the phase that the container statuses amount to. The rules and
 // their order are those of the kubelet (kubelet_pods.go getPhase). As there, a
 // static pod that is being killed gets no terminal phase for it.
-func phaseOf(pod *v1.Pod, st *v1.PodStatus, initialized bool) v1.PodPhase {
-	pendingInit, failedInit := countInit(pod, st)
-	n := countRegular(pod, st)
-	countSidecars(pod, st, &n)
+func phaseOf(in Input, st *v1.PodStatus) v1.PodPhase {
+	pendingInit, failedInit := countInit(in, st)
+	n := countRegular(in, st)
+	countSidecars(in, st, &n)
 	switch {
 	case failedInit:
 		return v1.PodFailed
-	case pendingInit, n.sidecarsPending && !initialized, n.waiting > 0:
+	case pendingInit, n.sidecarsPending && !initialized(in), n.waiting > 0:
 		return v1.PodPending
 	case n.running > 0 && n.unknown == 0:
 		return v1.PodRunning
@@ -42,28 +42,28 @@ type counts struct {
 }
 
 // countInit looks at the init containers that run to completion.
-func countInit(pod *v1.Pod, st *v1.PodStatus) (pending, failed bool) {
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if isSidecar(c) {
+func countInit(in Input, st *v1.PodStatus) (pending, failed bool) {
+	for i := range in.Pod.Spec.InitContainers {
+		c := &in.Pod.Spec.InitContainers[i]
+		if cri.IsSidecar(c) {
 			continue
 		}
 		s := find(st.InitContainerStatuses, c.Name)
 		end := ended(s)
 		switch {
-		case end == nil, aboutToStart(s):
+		case end == nil, aboutToStart(s), in.again(c.Name):
 			pending = true
-		case end.ExitCode != 0 && !restartable(pod, c, end.ExitCode):
+		case initFailed(end) && !restarts(in, c, failureCode(end)):
 			failed = true
 		}
 	}
 	return pending, failed
 }
 
-func countRegular(pod *v1.Pod, st *v1.PodStatus) counts {
+func countRegular(in Input, st *v1.PodStatus) counts {
 	var n counts
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
+	for i := range in.Pod.Spec.Containers {
+		c := &in.Pod.Spec.Containers[i]
 		s := find(st.ContainerStatuses, c.Name)
 		end := ended(s)
 		switch {
@@ -73,7 +73,7 @@ func countRegular(pod *v1.Pod, st *v1.PodStatus) counts {
 			n.running++
 		case end != nil:
 			n.stopped++
-			if restartable(pod, c, end.ExitCode) || aboutToStart(s) {
+			if restarts(in, c, end.ExitCode) || aboutToStart(s) {
 				n.restartable++
 			}
 			// One that waits to be started again has not succeeded.
@@ -91,10 +91,10 @@ func countRegular(pod *v1.Pod, st *v1.PodStatus) counts {
 
 // countSidecars adds the restartable init containers. One that exited does
 // not count for the phase.
-func countSidecars(pod *v1.Pod, st *v1.PodStatus, n *counts) {
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if !isSidecar(c) {
+func countSidecars(in Input, st *v1.PodStatus, n *counts) {
+	for i := range in.Pod.Spec.InitContainers {
+		c := &in.Pod.Spec.InitContainers[i]
+		if !cri.IsSidecar(c) {
 			continue
 		}
 		s := find(st.InitContainerStatuses, c.Name)
@@ -104,6 +104,8 @@ func countSidecars(pod *v1.Pod, st *v1.PodStatus, n *counts) {
 		case s.State.Running != nil:
 			n.running++
 			n.sidecarsPending = n.sidecarsPending || s.Started == nil || !*s.Started
+		case in.again(c.Name):
+			n.sidecarsPending = true
 		case ended(s) != nil:
 		case s.State.Waiting != nil:
 			n.waiting++
@@ -152,24 +154,24 @@ func initialized(in Input) bool {
 	return false
 }
 
-// restartable reports whether a container that exited so is started again.
-func restartable(pod *v1.Pod, c *v1.Container, exitCode int32) bool {
-	policy := pod.Spec.RestartPolicy
-	if c.RestartPolicy != nil {
-		policy = v1.RestartPolicy(*c.RestartPolicy)
-	}
-	switch policy {
-	case v1.RestartPolicyNever:
-		return false
-	case v1.RestartPolicyOnFailure:
-		return exitCode != 0
-	}
-	return true
+// restarts reports whether a container that exited so is started again.
+func restarts(in Input, c *v1.Container, exitCode int32) bool {
+	return len(in.triggers) > 0 || in.again(c.Name) || cri.OnExit(in.Pod, c, exitCode) != cri.StaysEnded
 }
 
-// isSidecar reports whether an init container keeps running beside the pod.
-func isSidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+// initFailed reports whether an init container that ran to its end has failed.
+// One that ran out of memory has, even if it exited with 0.
+func initFailed(end *v1.ContainerStateTerminated) bool {
+	return end.ExitCode != 0 || end.Reason == reasonOOMKilled
+}
+
+// failureCode is the exit code by which the failure of an init container is
+// judged.
+func failureCode(end *v1.ContainerStateTerminated) int32 {
+	if end.ExitCode == 0 {
+		return lostExitCode
+	}
+	return end.ExitCode
 }
 
 func isRegular(pod *v1.Pod, name string) bool {

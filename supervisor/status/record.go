@@ -2,6 +2,7 @@ package status
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,10 @@ type Record struct {
 	// Ready by container name holds the containers that run, with their last
 	// readiness.
 	Ready map[string]ReadyRecord `json:"ready,omitempty"`
+	// Again names the containers that were, or are about to be, removed since
+	// all containers restart, and have no new instance yet. Their policies and
+	// earlier ends do not count: they are started.
+	Again []string `json:"again,omitempty"`
 	// Runs counts how often the pod was run again under its UID.
 	Runs int `json:"runs,omitempty"`
 }
@@ -48,6 +53,7 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 	if terminal(st.Phase) {
 		r.Phase, r.Reason, r.Message = st.Phase, st.Reason, st.Message
 	}
+	r.Again = r.again(st)
 	counts := make(map[string]int32, len(st.ContainerStatuses))
 	ready := make(map[string]ReadyRecord, len(st.ContainerStatuses))
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
@@ -69,12 +75,35 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 	return r
 }
 
+// again is what Again becomes with a status.
+func (r Record) again(st *v1.PodStatus) []string {
+	if terminal(st.Phase) {
+		return nil
+	}
+	all := slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.AllContainersRestarting && c.Status == v1.ConditionTrue
+	})
+	if !all && len(r.Again) == 0 {
+		return nil
+	}
+	var names []string
+	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			if waits := c.ContainerID == "" && slices.Contains(r.Again, c.Name); waits || all && c.ContainerID != "" {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	return names
+}
+
 // NewRun is the record with which the pod is run again under its UID: the
 // terminal phase is gone, the restart counts go on. The last published status
 // must be taken as it is; it does not bring the phase back.
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
-	r.StartTime = time.Time{}
+	r.StartTime, r.Again = time.Time{}, nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)
 	return r
