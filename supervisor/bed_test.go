@@ -36,7 +36,9 @@ type bed struct {
 	generic bool
 	// sources changes what the next daemon is made of; may be nil.
 	sources func(*Sources)
-	daemon  *daemon
+	// restartCap bounds the crash-loop back-off; 0 is the default.
+	restartCap time.Duration
+	daemon     *daemon
 }
 
 // daemon is one life of the supervisor and what it stands on.
@@ -118,7 +120,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		log:      text,
 	}
 	syncer := cri.NewSyncer(cri.SyncerConfig{
-		Runtime: client, Images: client, Events: d.events, Log: log, Instance: critest.Instance,
+		Runtime: client, Images: client, Events: d.events, Log: log, Instance: critest.Instance, Backoff: cri.NewBackoff(b.restartCap),
 		LogRoot: b.path("logs"), LogLinks: b.path("links"),
 	})
 	prober := probe.New(probe.Config{Exec: fakeExec{client}, Events: d.events})

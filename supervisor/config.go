@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/pleg"
@@ -26,6 +27,8 @@ type Config struct {
 	Events Recorder
 	// Log is where the supervisor logs; nil logs nothing.
 	Log *slog.Logger
+	// Garbage bounds the dead containers of pods that go on.
+	Garbage gc.ContainerPolicy
 	// HostIPs are the node's addresses for statuses, the primary one first;
 	// empty reports none.
 	HostIPs []string

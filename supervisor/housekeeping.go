@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -46,6 +47,7 @@ func (s *Supervisor) handlePodCleanups() {
 		s.cleanup.request(time.Now())
 		return
 	}
+	s.garbage.Wake()
 	sources := s.cfg.Sources.Pods.Sources()
 	for _, found := range observed.Own {
 		if s.unattended(found) && s.wanted.hasDelivered(manifest.Source(found.Source), sources) {
@@ -58,6 +60,18 @@ func (s *Supervisor) handlePodCleanups() {
 		s.cleanup.swept = true
 		s.sweepFolders(observed)
 	}
+}
+
+// garbageRuntime is the runtime as the collection of garbage needs it.
+type garbageRuntime struct{ Runtime }
+
+func (r garbageRuntime) Observed() *cri.Observed { return r.Observer.Observed() }
+
+// Remove removes what is dead and asks for a look, so that the next round does
+// not find it again.
+func (r garbageRuntime) Remove(ctx context.Context, pod *cri.Pod) error {
+	defer r.Observer.Relist(pod.UID)
+	return r.Syncer.Remove(ctx, pod)
 }
 
 // unattended reports whether an observed pod is nobody's business: no source

@@ -18,14 +18,14 @@ func (s *podScripts) podDir(uid types.UID) string {
 	return dir
 }
 
-// podLogs is the pod's folder of logs, as the kubelet names it; empty if the
-// name would lead elsewhere.
-func (s *podScripts) podLogs(namespace, name string, uid types.UID) string {
-	base := namespace + "_" + name + "_" + string(uid)
-	if strings.Contains(base, "/") {
+// messagesDir is where the pod's containers leave their termination messages,
+// empty for an invalid UID.
+func (s *podScripts) messagesDir(uid types.UID) string {
+	dir := s.podDir(uid)
+	if dir == "" {
 		return ""
 	}
-	return filepath.Join(s.cfg.Paths.PodLogs, base)
+	return filepath.Join(dir, containersDir)
 }
 
 // within reports whether a path lies in a folder. An empty folder holds nothing.

@@ -65,6 +65,14 @@ func (p *podWorkers) state(uid types.UID) state {
 	return stateNone
 }
 
+// wanted reports whether a source wants the pod, if only as last known.
+func (p *podWorkers) wanted(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, ok := p.byUID[uid]
+	return ok && w.wanted
+}
+
 // view is one pod as people see it.
 type view struct {
 	pod    *v1.Pod

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
@@ -25,6 +26,7 @@ type Supervisor struct {
 	workers *podWorkers
 	runtime *runtimeState
 	scripts *podScripts
+	garbage *gc.Containers
 	loop    loopHealth
 	cleanup cleanup
 }
@@ -61,6 +63,14 @@ func New(cfg Config) (*Supervisor, error) {
 		volumes: &volume.Volumes{Root: cfg.Paths.pods()},
 	}
 	s.workers = newPodWorkers(s.scripts)
+	s.garbage = gc.NewContainers(gc.ContainersConfig{
+		Policy:      cfg.Garbage,
+		Runtime:     garbageRuntime{cfg.Runtime},
+		Collectable: s.workers.wanted,
+		Files:       gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.scripts.messagesDir},
+		Events:      cfg.Events,
+		Log:         cfg.Log,
+	})
 	return s, nil
 }
 
@@ -71,6 +81,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer wg.Wait()
 	s.workers.start(ctx, &wg)
 	wg.Go(func() { s.runtime.run(ctx) })
+	wg.Go(func() { _ = s.garbage.Run(ctx) }) // it ends with ctx only
 	s.syncLoop(ctx)
 	return nil
 }

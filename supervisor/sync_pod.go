@@ -91,8 +91,6 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	acted := result.Acted || result.Err != nil
 	if acted {
 		s.acted(pod.UID, r)
-	} else {
-		s.trim(ctx, observed, r)
 	}
 	s.publish(j, r, observed, shown{acting: acted})
 	s.save(pod.UID, r)

@@ -17,6 +17,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
@@ -257,7 +258,10 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		Runtime: supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client},
 		Store:   supervisor.Store{Statuses: p.statuses, Records: records},
 		Paths:   supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
-		Events:  p.events,
-		Log:     log,
+		Garbage: gc.ContainerPolicy{
+			MinAge: o.Garbage.ContainerMinAge, MaxPerContainer: o.Garbage.MaxPerContainer, MaxTotal: max(o.Garbage.MaxContainers, 0),
+		},
+		Events: p.events,
+		Log:    log,
 	})
 }

@@ -24,6 +24,7 @@ type Options struct {
 	Paths     Paths
 	API       API
 	Policy    Policy
+	Garbage   Garbage
 	// Node is the value of --hostname-override; empty if not given.
 	Node string
 	// RunOnce asks to start every pod, report, and end.
@@ -134,6 +135,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.healthHost, "healthz-bind-address", defaultHealthHost, "`address` of the health port")
 	f.IntVar(&o.healthPort, "healthz-port", defaultHealthPort, "health `port`; 0 for none")
 	o.Policy.addFlags(f)
+	o.Garbage.addFlags(f)
 	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each runs or failed, say so, and end; pods go on")
 	f.StringVar(&o.Log.Format, "log-format", "auto", "text, json, or auto: text with colours on a terminal")
 	f.BoolVar(&o.Log.Debug, "debug", false, "log more")
@@ -207,6 +209,9 @@ func (o *Options) check() error {
 		if d < 100*time.Millisecond {
 			return fmt.Errorf("--%s=%s: must be 100ms at least, such as 20s", name, d)
 		}
+	}
+	if err := o.Garbage.check(); err != nil {
+		return err
 	}
 	switch o.Log.Format {
 	case "auto", "text", "json":

@@ -1,0 +1,144 @@
+package gc
+
+import (
+	"time"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// ContainerPolicy bounds the dead containers of pods that go on. The zero
+// value keeps one dead instance of each container.
+type ContainerPolicy struct {
+	// MinAge is how long after its creation a container is left alone.
+	MinAge time.Duration
+	// MaxPerContainer is how many dead instances of one container of a pod are
+	// kept; negative is no bound, 0 counts as 1: the last one has the logs of
+	// kubectl logs --previous, and its end is the container's last state.
+	MaxPerContainer int
+	// MaxTotal is how many are kept of all pods together, 0 or negative for no
+	// bound. It is spread evenly, and the last of each container is kept even
+	// beyond it. (The kubelet gives up those too.)
+	MaxTotal int
+}
+
+// Garbage is what is to be removed.
+type Garbage struct {
+	// Pods hold the dead containers and sandboxes that go, and nothing else.
+	Pods []*cri.Pod
+	// Next is when the next container becomes old enough; zero if none will.
+	Next time.Time
+}
+
+// instances are the dead ones of one container of a pod, newest first.
+type instances struct {
+	pod  int
+	dead []*cri.Container
+}
+
+// SelectContainers chooses what of these pods nobody needs any more. Of each
+// container the newest instance stays whatever its state, and so does what
+// runs or may run. Of each pod the newest sandbox stays, and each that a
+// container which stays belongs to.
+func SelectContainers(pods []*cri.Pod, p ContainerPolicy, now time.Time) Garbage {
+	var units []instances
+	removed := make([]map[string]bool, len(pods)) // container IDs
+	remove := func(pod int, c *cri.Container, g *Garbage) {
+		// One that was made in the future was made before the clock was set.
+		if at := c.CreatedAt.Add(p.MinAge); at.After(now) && !c.CreatedAt.After(now) {
+			if g.Next.IsZero() || at.Before(g.Next) {
+				g.Next = at
+			}
+			return
+		}
+		if removed[pod] == nil {
+			removed[pod] = map[string]bool{}
+		}
+		removed[pod][c.ID] = true
+	}
+	var g Garbage
+	for i, pod := range pods {
+		seen := map[string]int{} // unit by container name
+		for k := range pod.Containers {
+			c := &pod.Containers[k]
+			unit, known := seen[c.Name]
+			if !known {
+				unit = len(units)
+				seen[c.Name] = unit
+				units = append(units, instances{pod: i})
+			}
+			switch {
+			case c.State == cri.StateExited:
+				units[unit].dead = append(units[unit].dead, c)
+			case c.State == cri.StateCreated && known:
+				// A newer one was made: this one will never be started.
+				remove(i, c, &g)
+			}
+		}
+	}
+	keep := p.perContainer(units)
+	for _, u := range units {
+		for k := keep; k >= 0 && k < len(u.dead); k++ {
+			remove(u.pod, u.dead[k], &g)
+		}
+	}
+	for i, pod := range pods {
+		if gone := garbageOf(pod, removed[i]); gone != nil {
+			g.Pods = append(g.Pods, gone)
+		}
+	}
+	return g
+}
+
+// perContainer is how many dead instances of each container stay so that the
+// total is kept to; negative is all.
+func (p ContainerPolicy) perContainer(units []instances) int {
+	keep := p.MaxPerContainer
+	if keep == 0 {
+		keep = 1
+	}
+	if p.MaxTotal <= 0 {
+		return keep
+	}
+	longest := 1
+	for _, u := range units {
+		longest = max(longest, len(u.dead))
+	}
+	if keep < 0 || keep > longest {
+		keep = longest
+	}
+	for ; keep > 1; keep-- {
+		total := 0
+		for _, u := range units {
+			total += min(len(u.dead), keep)
+		}
+		if total <= p.MaxTotal {
+			break
+		}
+	}
+	return keep
+}
+
+// garbageOf is what goes of one pod, nil if nothing does.
+func garbageOf(pod *cri.Pod, removed map[string]bool) *cri.Pod {
+	if len(removed) == 0 && len(pod.Sandboxes) < 2 {
+		return nil
+	}
+	gone := &cri.Pod{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace, Source: pod.Source}
+	needed := map[string]bool{}
+	for i := range pod.Containers {
+		if c := &pod.Containers[i]; removed[c.ID] {
+			gone.Containers = append(gone.Containers, *c)
+		} else {
+			needed[c.SandboxID] = true
+		}
+	}
+	for i := range pod.Sandboxes {
+		if b := &pod.Sandboxes[i]; i > 0 && !b.Ready && !needed[b.ID] {
+			gone.Sandboxes = append(gone.Sandboxes, *b)
+		}
+	}
+	if len(gone.Containers)+len(gone.Sandboxes) == 0 {
+		return nil
+	}
+	return gone
+}

@@ -1,0 +1,177 @@
+package gc
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+)
+
+const (
+	// keptLogs is how many instances of a container keep their logs even if
+	// the runtime has forgotten them, as some do at a reboot: the running
+	// one's and the one's before it.
+	keptLogs = 2
+	// strayAge is how old a termination message of no known container must be
+	// to go: it is made before its container.
+	strayAge = time.Hour
+)
+
+// Files are the folders in which containers leave something.
+type Files struct {
+	// Logs holds the pods' log folders, Links the links to logs.
+	Logs, Links string
+	// Messages is a pod's folder of termination messages, with a folder for
+	// each container; empty if it has none.
+	Messages func(uid types.UID) string
+}
+
+// sweep removes the logs and termination messages that nobody needs: those of
+// the removed containers (gone may be nil), and those of instances that
+// neither the runtime knows nor are the newest. It returns the logs that went.
+func (f Files) sweep(pod, gone *cri.Pod) (logs []string) {
+	removed := map[string]bool{}
+	if gone != nil {
+		for i := range gone.Containers {
+			c := &gone.Containers[i]
+			removed[c.ID] = true
+			// The path was told by the runtime, so it is looked at first.
+			if dir := f.Messages(pod.UID); dir != "" && filepath.Dir(filepath.Dir(c.TerminationMessageHost)) == filepath.Clean(dir) {
+				_ = os.Remove(c.TerminationMessageHost)
+			}
+		}
+	}
+	type instance struct {
+		container string
+		number    int
+	}
+	left, went := map[instance]bool{}, map[instance]bool{}
+	messages := map[string]bool{}
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		of := instance{c.Name, c.RestartCount}
+		if removed[c.ID] {
+			went[of] = true
+		} else {
+			left[of] = true
+			messages[c.TerminationMessageHost] = true
+		}
+	}
+	dir := cri.LogDirectory(f.Logs, pod.Namespace, pod.Name, pod.UID)
+	if !within(f.Logs, dir) {
+		return nil
+	}
+	for _, container := range folders(dir) {
+		folder := filepath.Join(dir, container)
+		files := logsIn(folder)
+		numbers := slices.Sorted(maps.Keys(files))
+		newest := numbers[max(0, len(numbers)-keptLogs):]
+		for _, n := range numbers {
+			of := instance{container, n}
+			if left[of] || !went[of] && slices.Contains(newest, n) {
+				continue
+			}
+			for _, name := range files[n] {
+				// What cannot be removed goes with the pod.
+				_ = os.Remove(filepath.Join(folder, name))
+			}
+			logs = append(logs, filepath.Join(dir, cri.LogPath(container, n)))
+		}
+	}
+	f.sweepMessages(pod.UID, messages)
+	return logs
+}
+
+// sweepMessages removes termination messages of containers that are gone.
+func (f Files) sweepMessages(uid types.UID, known map[string]bool) {
+	dir := f.Messages(uid)
+	if dir == "" {
+		return
+	}
+	for _, container := range folders(dir) {
+		folder := filepath.Join(dir, container)
+		entries, _ := os.ReadDir(folder)
+		for _, e := range entries {
+			path := filepath.Join(folder, e.Name())
+			if known[path] || !e.Type().IsRegular() {
+				continue
+			}
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > strayAge {
+				_ = os.Remove(path)
+			}
+		}
+	}
+}
+
+// unlink removes the links to logs that went.
+func (f Files) unlink(logs []string) {
+	went := map[string]bool{}
+	for _, log := range logs {
+		went[log] = true
+	}
+	f.removeLinks(func(target string) bool { return went[target] })
+}
+
+// removeDangling removes links into folders of pods that are gone. Links whose
+// log alone is missing stay: it may be rotated at this moment.
+func (f Files) removeDangling() {
+	f.removeLinks(func(target string) bool {
+		pod := filepath.Dir(filepath.Dir(target))
+		if filepath.Dir(pod) != filepath.Clean(f.Logs) {
+			return false // not a log of this folder's
+		}
+		_, err := os.Lstat(pod)
+		return os.IsNotExist(err)
+	})
+}
+
+func (f Files) removeLinks(match func(target string) bool) {
+	entries, _ := os.ReadDir(f.Links)
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink == 0 {
+			continue
+		}
+		link := filepath.Join(f.Links, e.Name())
+		if target, err := os.Readlink(link); err == nil && match(target) {
+			_ = os.Remove(link)
+		}
+	}
+}
+
+// logsIn are the names of the logs in a container's folder by the number of
+// the instance, what was rotated included.
+func logsIn(folder string) map[int][]string {
+	entries, _ := os.ReadDir(folder)
+	files := map[int][]string{}
+	for _, e := range entries {
+		number, rest, ok := strings.Cut(e.Name(), ".log")
+		n, err := strconv.Atoi(number)
+		if ok && err == nil && n >= 0 && (rest == "" || rest[0] == '.') && !e.IsDir() {
+			files[n] = append(files[n], e.Name())
+		}
+	}
+	return files
+}
+
+// folders are the names of the folders in a folder, links to others left out.
+func folders(dir string) []string {
+	entries, _ := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// within reports whether a path lies directly in a folder.
+func within(dir, path string) bool { return filepath.Dir(path) == filepath.Clean(dir) }

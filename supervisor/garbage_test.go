@@ -1,0 +1,120 @@
+package supervisor
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/manifest"
+)
+
+// things counts what there is of a bed: containers and sandboxes in the
+// runtime, files below the daemon's folders.
+func (b *bed) things() (containers, sandboxes, files int) {
+	b.t.Helper()
+	err := filepath.WalkDir(b.dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files++
+		}
+		if os.IsNotExist(err) {
+			return nil // it went meanwhile
+		}
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return len(b.fake.Containers()), len(b.fake.Sandboxes()), files
+}
+
+// A pod that crashes a thousand times, now and then with its sandbox, and is
+// kept by a daemon that is restarted, leaves no more than one that crashed a
+// few times.
+func TestCrashLoopLeavesNothingBehind(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.restartCap = time.Second
+		b.fake.Behave("app", critest.Behaviour{RunFor: 10 * time.Millisecond, ExitCode: 1})
+		d := b.start()
+		pod := testPod("web", "u1", "r1")
+		d.config.deliver(file, pod)
+		restarts := func() int {
+			if list := b.daemon.status("u1").ContainerStatuses; len(list) == 1 {
+				return int(list[0].RestartCount)
+			}
+			return 0
+		}
+		wanted := 1000
+		if underRace {
+			wanted = 200
+		}
+		var most [3]int
+		for n := 20; n <= wanted; n += 20 {
+			b.until(5*time.Minute, "it crashes on", func() bool { return restarts() >= n })
+			switch {
+			case n%200 == 0:
+				b.restart(pod)
+			case n%100 == 0:
+				b.fake.KillSandboxes("web")
+			}
+			// A round comes 2 s after the last at most.
+			containers, sandboxes, files := b.things()
+			most = [3]int{max(most[0], containers), max(most[1], sandboxes), max(most[2], files)}
+		}
+		// In 2 s two or three instances come: each has a log, a link and a
+		// termination message. The record and the pod's own files come on top.
+		if most[0] > 6 || most[1] > 3 || most[2] > 25 {
+			t.Errorf("%d containers, %d sandboxes, %d files at most over %d restarts", most[0], most[1], most[2], wanted)
+		}
+		t.Logf("%d containers, %d sandboxes, %d files at most over %d restarts", most[0], most[1], most[2], wanted)
+	})
+}
+
+// Dead containers of a source's pods are removed from the first minute, though
+// another source never answers; what might be that one's is left alone.
+func TestGarbageIsCollectedWhileASourceIsSilent(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.restartCap = time.Second
+		b.fake.Behave("app", critest.Behaviour{RunFor: 10 * time.Millisecond, ExitCode: 1})
+		web, db := testPod("web", "u1", "r1"), testPod("db", "u2", "r1")
+		d := b.start(manifest.SourceFile, manifest.SourceHTTP)
+		d.config.deliver(file, web)
+		d.config.deliver(manifest.SourceHTTP, db)
+		b.after(20 * time.Second)
+		b.kill()
+		// What the daemon before left of db is now nobody's to judge.
+		count := func(uid string) (n int) {
+			for _, c := range b.fake.Containers() {
+				if c.UID == uid {
+					n++
+				}
+			}
+			return n
+		}
+		left := count("u2")
+		if left == 0 {
+			t.Fatal("nothing is left of db")
+		}
+		d = b.start(manifest.SourceFile, manifest.SourceHTTP)
+		d.config.deliver(file, web)
+		b.after(time.Minute)
+		b.until(time.Minute, "web's dead containers go", func() bool { return count("u1") <= 3 })
+		if n := count("u2"); n != left {
+			t.Errorf("%d of %d containers of db are left while its source is silent", n, left)
+		}
+		entries, err := os.ReadDir(b.path("logs"))
+		if err != nil || len(entries) != 2 {
+			t.Errorf("logs of %d pods are left, want 2: %v", len(entries), err)
+		}
+		// Restored, it is as good as wanted.
+		d.config.restore(manifest.SourceHTTP, db)
+		b.after(time.Minute)
+		b.until(time.Minute, "db's dead containers go", func() bool { return count("u2") <= 3 })
+		if told := d.told("ContainerGCFailed"); len(told) > 0 {
+			t.Error(strings.Join(told, ""))
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// leave makes dead instances of a pod's only container, as if it had crashed
+// that often, numbered on from the one that there is.
+func (n *node) leave(name string, count int) {
+	n.t.Helper()
+	ctx := n.t.Context()
+	list, err := n.rt.CRI.Containers(ctx, "io.kubernetes.pod.name", n.PodName(name))
+	if err != nil || len(list) != 1 {
+		n.t.Fatalf("%d containers of pod %q: %v", len(list), name, err)
+	}
+	first := list[0]
+	boxes, err := n.sandboxes(name)
+	if err != nil || len(boxes) != 1 {
+		n.t.Fatalf("%d sandboxes of pod %q: %v", len(boxes), name, err)
+	}
+	sandbox := &runtimeapi.PodSandboxConfig{
+		Metadata: boxes[0].Metadata, Labels: boxes[0].Labels, Annotations: boxes[0].Annotations,
+		LogDirectory: n.logs(name), Linux: &runtimeapi.LinuxPodSandboxConfig{},
+	}
+	var g errgroup.Group
+	g.SetLimit(4)
+	for i := 1; i <= count; i++ {
+		g.Go(func() error {
+			annotations := maps.Clone(first.Annotations)
+			annotations["io.kubernetes.container.restartCount"] = fmt.Sprint(i)
+			c, err := n.rt.CRI.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+				PodSandboxId: first.PodSandboxId, SandboxConfig: sandbox,
+				Config: &runtimeapi.ContainerConfig{
+					Metadata: &runtimeapi.ContainerMetadata{Name: first.Metadata.Name, Attempt: uint32(i)},
+					Image:    &runtimeapi.ImageSpec{Image: bed.BusyboxImage},
+					Command:  []string{"echo", "instance", fmt.Sprint(i)},
+					Labels:   first.Labels, Annotations: annotations,
+					LogPath: fmt.Sprintf("main/%d.log", i), Linux: &runtimeapi.LinuxContainerConfig{},
+				},
+			})
+			if err != nil {
+				return err
+			}
+			_, err = n.rt.CRI.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: c.ContainerId})
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// logs is the folder with the logs of a pod's containers.
+func (n *node) logs(name string) string {
+	n.t.Helper()
+	found, err := filepath.Glob(filepath.Join(n.PodLogs, "default_"+n.PodName(name)+"_*"))
+	if err != nil || len(found) != 1 {
+		n.t.Fatalf("log folders of pod %q: %v %v", name, found, err)
+	}
+	return found[0]
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+// A hundred dead containers go with their logs, but for the last one, whose log
+// is that of the instance before; another client's stay.
+func TestDeadContainersAreRemoved(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", stubborn("p", "one", 2, "echo runs; trap 'exit 0' TERM; sleep 100000 & wait"))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		n.Kill()
+		theirs := &bed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name, LogDir: t.TempDir(), Command: []string{"true"}}
+		if err := n.rt.CRI.Start(t.Context(), theirs); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = n.rt.CRI.RemovePod(context.Background(), theirs.Sandbox) })
+		if _, err := n.rt.CRI.Runtime.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: first.ID}); err != nil {
+			t.Fatal(err)
+		}
+		n.leave("p", 100)
+		n.start()
+		n.awaitOther("p", first)
+		n.await("the dead ones go", func() error {
+			list, err := n.rt.CRI.Containers(t.Context(), "io.kubernetes.pod.name", n.PodName("p"))
+			if err != nil {
+				return err
+			}
+			var left []uint32
+			for _, c := range list {
+				left = append(left, c.Metadata.Attempt)
+			}
+			slices.Sort(left)
+			if len(left) < 2 || left[0] != 100 || len(left) != 2 {
+				return fmt.Errorf("instances %v are left, want 100 and the one after it", left)
+			}
+			return nil
+		})
+		n.await("their logs go", func() error {
+			if got := strings.Join(names(t, filepath.Join(n.logs("p"), "main")), " "); got != "100.log 101.log" {
+				return fmt.Errorf("logs %s are left", got)
+			}
+			if got := names(t, n.ContainerLogs); len(got) != 1 {
+				return fmt.Errorf("links %v are left, want that of the running container", got)
+			}
+			return nil
+		}, 5*time.Second)
+		if out, errs, status := n.podstead("logs", "-p", "p", "--api-socket", n.Socket()); status != 0 || out != "instance 100\n" {
+			t.Errorf("logs -p ends with %d: %s%s", status, out, errs)
+		}
+		list, err := n.rt.CRI.Containers(t.Context(), "io.kubernetes.pod.name", theirs.Name)
+		if err != nil || len(list) != 1 || list[0].State != runtimeapi.ContainerState_CONTAINER_EXITED {
+			t.Errorf("the other client's dead container: %v %v", list, err)
+		}
+	})
+}
