@@ -11,6 +11,7 @@ const (
 	bookkeeping inert = "kept by the API server or by other tools; nothing about a running pod depends on it"
 	placing     inert = "chooses a node; whoever put the manifest here has placed the pod"
 	settled     inert = "settled when the document is read"
+	preference  inert = "chooses among nodes; there is one"
 )
 
 // clusterStorage is what is said of volumes whose driver is part of a cluster.
@@ -62,7 +63,7 @@ var annotationVerdicts = mapVerdict{
 var specVerdicts = structVerdict{
 	"containers":                    listVerdict{containerVerdicts},
 	"initContainers":                listVerdict{initVerdicts},
-	"ephemeralContainers":           notYet("ephemeral containers are"),
+	"ephemeralContainers":           refused("can only be added to a pod that runs; take the field out, and look into the pod with another container beside it"),
 	"volumes":                       listVerdict{volumeVerdicts},
 	"restartPolicy":                 honoured("TestRestartPolicies"),
 	"terminationGracePeriodSeconds": honoured("TestTwoEditsWithinGrace"),
@@ -85,10 +86,10 @@ var specVerdicts = structVerdict{
 	"resourceClaims":                notYet("resource claims are"),
 	"overhead":                      notYet("overhead of a pod is"),
 	"runtimeClassName":              notYet("runtime classes are"),
-	"readinessGates":                notYet("readiness gates are"),
+	"readinessGates":                honoured("TestReadinessGate"),
 	"priority":                      unless(notYet("priorities are"), int32(0)),
 	"priorityClassName":             notYet("priority classes are"),
-	"os":                            structVerdict{"name": unless(notYet("systems other than linux are"), v1.Linux)},
+	"os":                            structVerdict{"name": unless(refused("is not that of this node; must be linux"), v1.Linux)},
 
 	// A static pod has no service account: the kubelet refuses one, and
 	// never mounts a token.
@@ -101,11 +102,40 @@ var specVerdicts = structVerdict{
 	"schedulerName":             placing,
 	"tolerations":               placing,
 	"preemptionPolicy":          unless(notYet("preemption policies are"), v1.PreemptLowerPriority),
-	"nodeSelector":              notYet("node selectors are"),
-	"affinity":                  notYet("affinities are"),
-	"topologySpreadConstraints": notYet("topology spread constraints are"),
-	"schedulingGates":           notYet("scheduling gates are"),
-	"schedulingGroup":           notYet("scheduling groups are"),
+	"nodeSelector":              honoured("TestNodeSelector"),
+	"affinity":                  affinityVerdicts,
+	"topologySpreadConstraints": listVerdict{spreadVerdicts},
+	"schedulingGates":           refused("is for a scheduler, and a manifest's pod belongs to its node from the start; take the field out, and add the manifest when the pod may run"),
+	"schedulingGroup":           refused("is for a scheduler, and a manifest's pod belongs to its node from the start; take the field out"),
+}
+
+// affinityVerdicts: with one node there is nothing to prefer. Which other pods
+// must be beside it, or must not, is for whoever puts the manifests here.
+var affinityVerdicts = structVerdict{
+	"nodeAffinity": structVerdict{
+		"requiredDuringSchedulingIgnoredDuringExecution":  honoured("TestNodeSelector"),
+		"preferredDuringSchedulingIgnoredDuringExecution": preference,
+	},
+	"podAffinity":     podAffinityVerdicts,
+	"podAntiAffinity": podAffinityVerdicts,
+}
+
+var podAffinityVerdicts = structVerdict{
+	"requiredDuringSchedulingIgnoredDuringExecution":  refused("is for a scheduler, which this node does not have; take the term out, and put the manifests of pods that must not be together on different nodes"),
+	"preferredDuringSchedulingIgnoredDuringExecution": preference,
+}
+
+// spreadVerdicts: over one node every spread is even. Whether a zone has too
+// many pods, no single node knows.
+var spreadVerdicts = structVerdict{
+	"maxSkew":            preference,
+	"topologyKey":        preference,
+	"whenUnsatisfiable":  unless(refused("is for a scheduler, which this node does not have; set it to ScheduleAnyway, or take the constraint out"), v1.ScheduleAnyway),
+	"labelSelector":      preference,
+	"minDomains":         preference,
+	"nodeAffinityPolicy": preference,
+	"nodeTaintsPolicy":   preference,
+	"matchLabelKeys":     preference,
 }
 
 var containerVerdicts = structVerdict{
@@ -169,12 +199,12 @@ var podSecurityVerdicts = structVerdict{
 	"supplementalGroupsPolicy": unless(notYet("supplemental groups are"), v1.SupplementalGroupsPolicyMerge),
 	"fsGroup":                  notYet("group ownership of volumes is"),
 	"fsGroupChangePolicy":      notYet("group ownership of volumes is"),
-	"sysctls":                  notYet("kernel parameters are"),
+	"sysctls":                  listVerdict{structVerdict{"name": honoured("TestSysctls"), "value": honoured("TestSysctls")}},
 	"seccompProfile":           seccompVerdicts,
-	"appArmorProfile":          notYet("AppArmor profiles are"),
-	"seLinuxOptions":           notYet("SELinux options are"),
-	"seLinuxChangePolicy":      notYet("SELinux options are"),
-	"windowsOptions":           notYet("Windows containers are"),
+	"appArmorProfile":          honoured("TestHostWithoutSecurityModules"),
+	"seLinuxOptions":           honoured("TestHostWithoutSecurityModules"),
+	"seLinuxChangePolicy":      inert("volumes are never relabelled here"),
+	"windowsOptions":           refused("is for Windows, and this is Linux; take the field out"),
 }
 
 var seccompVerdicts = structVerdict{
@@ -193,9 +223,9 @@ var containerSecurityVerdicts = structVerdict{
 	"procMount":                unless(notYet("kinds of /proc other than Default are"), v1.DefaultProcMount),
 	"capabilities":             honoured("TestSecurityContext"),
 	"seccompProfile":           seccompVerdicts,
-	"appArmorProfile":          notYet("AppArmor profiles are"),
-	"seLinuxOptions":           notYet("SELinux options are"),
-	"windowsOptions":           notYet("Windows containers are"),
+	"appArmorProfile":          honoured("TestHostWithoutSecurityModules"),
+	"seLinuxOptions":           honoured("TestHostWithoutSecurityModules"),
+	"windowsOptions":           refused("is for Windows, and this is Linux; take the field out"),
 }
 
 var resourceVerdicts = boundsVerdict{structVerdict{

@@ -13,6 +13,7 @@ import (
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
+	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -32,6 +33,8 @@ type Config struct {
 	// HostIPs are the node's addresses for statuses, the primary one first;
 	// empty reports none.
 	HostIPs []string
+	// Node is what pods are held against before they start.
+	Node admit.Node
 }
 
 // Sources is where the wanted pods come from, and who hears of their fate.

@@ -143,7 +143,7 @@ type outcome struct {
 	// replace is set if what runs is a revision that cannot become the wanted
 	// one in place.
 	replace *killOrder
-	// held: another client's pod must end first.
+	// held: another client's pod must end first, or the node refuses the pod.
 	held bool
 	// after is the time to the next look, 0 for the usual one.
 	after time.Duration

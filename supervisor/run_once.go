@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/admit"
 )
 
 // ErrNotStarted is in the error of WaitStarted if a pod did not start.
@@ -24,7 +25,7 @@ var givenUp = []string{
 }
 
 // stuck are the reasons of a pod that mean the same of it as a whole.
-var stuck = []string{reasonNameTaken, reasonFailedMount, "CreatePodSandboxError", cri.ReasonUnsupported}
+var stuck = append([]string{reasonNameTaken, reasonFailedMount, "CreatePodSandboxError", cri.ReasonUnsupported}, admit.Reasons...)
 
 // WaitStarted waits until each source has delivered, or was restored from the
 // checkpoint, and each wanted pod runs, has succeeded or has failed. It reports

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -125,6 +126,16 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 		// The first full list is under way; without it nobody knows whether
 		// another pod of this name runs.
 		return outcome{held: true, after: runtimeBackoffMin}, false
+	}
+	if refusal := admit.Judge(pod, &s.cfg.Node); refusal != nil {
+		// The kubelet calls it Failed for good. Here it waits for another
+		// manifest, or a daemon with other settings.
+		s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: refusal.Reason, Message: refusal.Message}})
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, refusal.Reason, refusal.Message)
+		return outcome{held: true}, false
+	}
+	if notice := admit.SELinuxIgnored(pod, &s.cfg.Node); notice != nil {
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, notice.Reason, notice.Message)
 	}
 	if cause := nameTaken(pod, all); cause != nil {
 		s.publish(j, r, observed, shown{waitingFor: cause})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
@@ -90,7 +92,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")
 	statuses := status.NewStore()
 	prober := probe.New(probe.Config{Exec: containerExec{rt.client}, Events: events, UserAgent: "podstead-probe/" + versionNumber()})
-	sup, err := newSupervisor(o, src, rt, parts{observer: observer, prober: prober, events: events, statuses: statuses}, log)
+	sup, err := newSupervisor(o, src, rt, parts{observer: observer, prober: prober, events: events, statuses: statuses, node: admittingNode(o, node)}, log)
 	if err != nil {
 		return err
 	}
@@ -240,6 +242,7 @@ type parts struct {
 	prober   *probe.Prober
 	events   *event.Recorder
 	statuses *status.Store
+	node     admit.Node
 }
 
 func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts, log *slog.Logger) (*supervisor.Supervisor, error) {
@@ -263,5 +266,13 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		},
 		Events: p.events,
 		Log:    log,
+		Node:   p.node,
 	})
+}
+
+// admittingNode is what pods are held against.
+func admittingNode(o *options.Options, name string) admit.Node {
+	labels := admit.WellKnownLabels(name)
+	maps.Copy(labels, o.Policy.NodeLabels)
+	return admit.Node{Name: name, Labels: labels, UnsafeSysctls: o.Policy.UnsafeSysctls, Host: admit.FindHost("/proc", "/sys")}
 }

@@ -35,6 +35,7 @@ var rooms = []room{
 	{"supervisor/pleg", []string{"cri", "manifest"}},
 	{"supervisor/status", []string{"cri", "manifest", "probe"}},
 	{"supervisor/event", nil},
+	{"supervisor/admit", nil},
 	{"supervisor/volume", []string{"manifest"}},
 	{"httpapi", []string{"httpapi"}},
 	{"httpapi/containerlog", nil},

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 )
@@ -18,9 +20,12 @@ type Policy struct {
 	// UnsafeSysctls are kernel parameters beyond the safe ones that pods may
 	// set; a name may end in *.
 	UnsafeSysctls []string
+	// NodeLabels are the node's own, beside the well-known ones.
+	NodeLabels map[string]string
 }
 
 func (p *Policy) addFlags(f *pflag.FlagSet) {
+	f.StringToStringVar(&p.NodeLabels, "node-labels", nil, "`labels` of this node for nodeSelector and nodeAffinity, such as disk=ssd,zone=a")
 	f.BoolVar(&p.SeccompDefault, "seccomp-default", false, "give containers without a seccomp profile the runtime's instead of none")
 	f.StringSliceVar(&p.UnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel `parameters` that pods may set beside the safe ones, such as net.core.somaxconn or kernel.msg*")
 }
@@ -44,6 +49,9 @@ func (p *Policy) check() error {
 			errs = append(errs, fmt.Errorf("--allowed-unsafe-sysctls: %q: must be one that is a pod's own, below net. or fs.mqueue., kernel.sem, or beginning with kernel.shm or kernel.msg; "+
 				"any other would change the host; a * may stand at the end", pattern))
 		}
+	}
+	for _, err := range metav1validation.ValidateLabels(p.NodeLabels, field.NewPath("--node-labels")) {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

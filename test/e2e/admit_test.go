@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// minimal is the manifest of a pod with more below its spec.
+func minimal(name, spec string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %[2]s}
+spec:
+  terminationGracePeriodSeconds: 0
+  %[3]s
+  containers: [{name: main, image: %[1]s, command: [sleep, "100000"]}]
+`, bed.BusyboxImage, name, spec)
+}
+
+// awaitRefused waits until a pod is shown waiting for a reason, with words.
+func (n *node) awaitRefused(name, reason string, words ...string) {
+	n.t.Helper()
+	n.awaitStatus(name, "waits for "+reason, func(p v1.Pod) error {
+		if p.Status.Phase != v1.PodPending || p.Status.Reason != reason {
+			return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
+		}
+		for _, w := range words {
+			if !strings.Contains(p.Status.Message, w) {
+				return fmt.Errorf("%q is not in %q", w, p.Status.Message)
+			}
+		}
+		return nil
+	})
+	if all, err := n.sandboxes(name); err != nil || len(all) > 0 {
+		n.t.Errorf("pod %q has sandboxes %v, %v", name, all, err)
+	}
+}
+
+// A pod that selects other nodes waits and says what label it lacks. It starts
+// when the node has the label, and goes on when it loses it.
+func TestNodeSelector(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("here.yaml", minimal("here", fmt.Sprintf("nodeSelector: {kubernetes.io/hostname: %s, kubernetes.io/os: linux}", n.Name)))
+		n.put("label.yaml", minimal("label", "nodeSelector: {disk: ssd}"))
+		n.put("term.yaml", minimal("term", "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a, b]}]}]}}}"))
+		n.start()
+		n.awaitRunning("here")
+		n.awaitRefused("label", "NodeAffinity", "not labelled disk=ssd", "--node-labels=disk=ssd")
+		n.awaitRefused("term", "NodeAffinity", "(zone In a,b)")
+		n.Args = []string{"--node-labels", "disk=ssd,zone=b"}
+		n.restart()
+		label, term := n.awaitRunning("label"), n.awaitRunning("term")
+		n.Args = nil
+		n.restart()
+		n.awaitReady("label")
+		n.mustBe("label", label)
+		n.mustBe("term", term)
+	})
+}
+
+// Safe kernel parameters are set in the pod and nowhere else, others if they
+// are allowed.
+func TestSysctls(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		const message, somaxconn = "{name: kernel/msgmax, value: \"16384\"}", "{name: net.core.somaxconn, value: \"777\"}"
+		n.put("safe.yaml", minimal("safe", "securityContext: {sysctls: [{name: net.ipv4.ip_unprivileged_port_start, value: \"81\"}, {name: net/ipv4/tcp_fin_timeout, value: \"33\"}, {name: kernel.shm_rmid_forced, value: \"1\"}]}"))
+		n.put("unsafe.yaml", minimal("unsafe", "securityContext: {sysctls: ["+message+", "+somaxconn+"]}"))
+		n.put("host.yaml", minimal("host", "securityContext: {sysctls: [{name: vm.swappiness, value: \"1\"}]}"))
+		n.start()
+		safe := n.awaitRunning("safe")
+		read := func(i instance, file, want string) {
+			t.Helper()
+			if got := n.exec(i, "cat", "/proc/sys/"+file); got != want {
+				t.Errorf("%s is %q, want %q", file, got, want)
+			}
+		}
+		read(safe, "net/ipv4/ip_unprivileged_port_start", "81")
+		read(safe, "net/ipv4/tcp_fin_timeout", "33")
+		read(safe, "kernel/shm_rmid_forced", "1")
+		n.awaitRefused("host", "SysctlForbidden", "sysctls[0]: vm.swappiness is the host's")
+		n.awaitRefused("unsafe", "SysctlForbidden", "sysctls[0]: kernel/msgmax", "--allowed-unsafe-sysctls=kernel.msgmax")
+		n.Args = []string{"--allowed-unsafe-sysctls", "kernel.msg*,net.core.somaxconn"}
+		n.restart()
+		unsafe := n.awaitRunning("unsafe")
+		read(unsafe, "kernel/msgmax", "16384")
+		read(unsafe, "net/core/somaxconn", "777")
+		n.mustBe("safe", safe)
+	})
+}
+
+// On a host without AppArmor a pod that wants to be confined by it does not
+// run; without SELinux one with labels does, and is told about.
+func TestHostWithoutSecurityModules(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("armor.yaml", minimal("armor", "securityContext: {appArmorProfile: {type: RuntimeDefault}}"))
+		n.put("open.yaml", minimal("open", "securityContext: {appArmorProfile: {type: Unconfined}}"))
+		n.put("label.yaml", minimal("label", "securityContext: {seLinuxOptions: {type: spc_t, level: s0}}"))
+		n.start()
+		n.awaitRunning("open")
+		n.awaitRunning("label")
+		if enabled, _ := os.ReadFile("/sys/module/apparmor/parameters/enabled"); strings.HasPrefix(string(enabled), "Y") {
+			profile, err := os.ReadFile(fmt.Sprintf("/proc/%d/attr/current", n.awaitRunning("armor").Pid))
+			if err != nil || strings.HasPrefix(string(profile), "unconfined") {
+				t.Errorf("confined by %q, %v", profile, err)
+			}
+		} else {
+			n.awaitRefused("armor", "AppArmor", "AppArmor is not enabled on this host")
+		}
+		n.await("an event about the labels", func() error {
+			events, err := n.Get(t.Context(), "/podstead/v1/events?pod="+n.PodName("label"))
+			if err == nil && !strings.Contains(string(events), "SELinuxIgnored") {
+				err = fmt.Errorf("%s", events)
+			}
+			return err
+		})
+	})
+}
+
+// A pod whose gate nobody has opened runs and is not ready.
+func TestReadinessGate(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", minimal("p", "readinessGates: [{conditionType: example.com/balanced}]"))
+		n.start()
+		n.awaitRunning("p")
+		n.awaitStatus("p", "its containers are ready and it is not", func(p v1.Pod) error {
+			seen := map[v1.PodConditionType]v1.PodCondition{}
+			for _, c := range p.Status.Conditions {
+				seen[c.Type] = c
+			}
+			ready := seen[v1.PodReady]
+			if seen[v1.ContainersReady].Status != v1.ConditionTrue || ready.Status != v1.ConditionFalse ||
+				ready.Reason != "ReadinessGatesNotReady" || !strings.Contains(ready.Message, "example.com/balanced") {
+				return fmt.Errorf("%+v", p.Status.Conditions)
+			}
+			return nil
+		})
+	})
+}
