@@ -13,9 +13,6 @@ import (
 // annotationPorts is the kubelet's key for a container's ports as JSON.
 const annotationPorts = "io.kubernetes.container.ports"
 
-// maxHostname is the longest host name that a pod gets.
-const maxHostname = 63
-
 // config makes the configs of sandboxes and containers. Its methods are pure.
 type config struct {
 	instance string
@@ -34,8 +31,9 @@ func (g config) sandbox(pod *v1.Pod, attempt uint32, in SandboxInputs) *runtimea
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt,
 		},
-		Hostname:     hostname(pod),
+		Hostname:     in.Hostname,
 		LogDirectory: LogDirectory(g.logRoot, pod.Namespace, pod.Name, pod.UID),
+		DnsConfig:    dnsConfig(in.DNS),
 		PortMappings: portMappings(pod),
 		Labels:       g.sandboxLabels(pod),
 		Annotations:  maps.Clone(pod.Annotations),
@@ -130,34 +128,35 @@ func containerAnnotations(pod *v1.Pod, c *v1.Container, in containerInput) map[s
 	return annotations
 }
 
-// hostname is the pod's, cut to what a host name may have. A pod on the host's
-// network has none: it keeps the host's.
-func hostname(pod *v1.Pod) string {
-	if pod.Spec.HostNetwork {
-		return ""
+// dnsConfig is the resolv.conf that the runtime writes; nil leaves it to the
+// runtime.
+func dnsConfig(dns DNS) *runtimeapi.DNSConfig {
+	if len(dns.Servers)+len(dns.Searches)+len(dns.Options) == 0 {
+		return nil
 	}
-	name := pod.Name
-	if pod.Spec.Hostname != "" {
-		name = pod.Spec.Hostname
-	}
-	if len(name) > maxHostname {
-		name = strings.TrimRight(name[:maxHostname], "-.")
-	}
-	return name
+	return &runtimeapi.DNSConfig{Servers: dns.Servers, Searches: dns.Searches, Options: dns.Options}
 }
 
-// portMappings are the ports of regular containers. Those without a host port
-// are told too, as the kubelet does; a runtime maps none for them.
+// portMappings are the ports of regular containers and sidecars. Those without
+// a host port are told too, as the kubelet does; a runtime maps none for them.
 func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 	var all []*runtimeapi.PortMapping
-	for i := range pod.Spec.Containers {
-		for _, p := range pod.Spec.Containers[i].Ports {
+	add := func(c *v1.Container) {
+		for _, p := range c.Ports {
 			all = append(all, &runtimeapi.PortMapping{
 				Protocol:      protocol(p.Protocol),
 				ContainerPort: p.ContainerPort,
 				HostPort:      p.HostPort,
 				HostIp:        p.HostIP,
 			})
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
+			add(c)
 		}
 	}
 	return all

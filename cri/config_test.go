@@ -25,8 +25,12 @@ func TestSandboxConfig(t *testing.T) {
 	pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1", Protocol: v1.ProtocolTCP}}
 	pod.Spec.Containers[1].Ports = []v1.ContainerPort{{ContainerPort: 53, HostPort: 53, Protocol: v1.ProtocolUDP}, {ContainerPort: 9, Protocol: v1.ProtocolSCTP}}
 	pod.Spec.InitContainers[0].Ports = []v1.ContainerPort{{ContainerPort: 1, HostPort: 1}}
+	always := v1.ContainerRestartPolicyAlways
+	pod.Spec.InitContainers = append(pod.Spec.InitContainers, v1.Container{
+		Name: "sidecar", RestartPolicy: &always, Ports: []v1.ContainerPort{{ContainerPort: 2, HostPort: 2}},
+	})
 
-	got := testConfig().sandbox(pod, 3, SandboxInputs{CgroupParent: "/pods/x"})
+	got := testConfig().sandbox(pod, 3, SandboxInputs{CgroupParent: "/pods/x", Hostname: "own", DNS: DNS{Servers: []string{"10.0.0.1"}, Searches: []string{"a.b"}, Options: []string{"ndots:2"}}})
 	if m := got.Metadata; m.Name != "web-node" || m.Namespace != "default" || m.Uid != "uid-1" || m.Attempt != 3 {
 		t.Errorf("metadata %v", m)
 	}
@@ -43,7 +47,13 @@ func TestSandboxConfig(t *testing.T) {
 	if diff := cmp.Diff(pod.Annotations, got.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got)\n%s", diff)
 	}
-	if got.LogDirectory != "/logs/default_web-node_uid-1" || got.Hostname != "web-node" || got.Linux.CgroupParent != "/pods/x" {
+	if d := got.DnsConfig; !slices.Equal(d.Servers, []string{"10.0.0.1"}) || !slices.Equal(d.Searches, []string{"a.b"}) || !slices.Equal(d.Options, []string{"ndots:2"}) {
+		t.Errorf("DNS %v", d)
+	}
+	if got := testConfig().sandbox(pod, 3, SandboxInputs{}).DnsConfig; got != nil {
+		t.Errorf("DNS %v, want it left to the runtime", got)
+	}
+	if got.LogDirectory != "/logs/default_web-node_uid-1" || got.Hostname != "own" || got.Linux.CgroupParent != "/pods/x" {
 		t.Errorf("log directory %q, hostname %q, cgroup %q", got.LogDirectory, got.Hostname, got.Linux.CgroupParent)
 	}
 	var ports []string
@@ -54,6 +64,7 @@ func TestSandboxConfig(t *testing.T) {
 		{ContainerPort: 80, HostPort: 8080, HostIp: "127.0.0.1"},
 		{Protocol: runtimeapi.Protocol_UDP, ContainerPort: 53, HostPort: 53},
 		{Protocol: runtimeapi.Protocol_SCTP, ContainerPort: 9},
+		{ContainerPort: 2, HostPort: 2},
 	}
 	if !slices.EqualFunc(got.PortMappings, want, func(a, b *runtimeapi.PortMapping) bool { return a.String() == b.String() }) {
 		t.Errorf("ports %q", ports)
@@ -70,13 +81,12 @@ func TestNamespaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec              v1.PodSpec
 		network, ipc, pid runtimeapi.NamespaceMode
-		hostname          string
 	}{
-		"default": {v1.PodSpec{}, pod, pod, container, "web-node"},
-		"network": {v1.PodSpec{HostNetwork: true}, node, pod, container, ""},
-		"ipc":     {v1.PodSpec{HostIPC: true}, pod, node, container, "web-node"},
-		"pid":     {v1.PodSpec{HostPID: true}, pod, pod, node, "web-node"},
-		"share":   {v1.PodSpec{ShareProcessNamespace: &share}, pod, pod, pod, "web-node"},
+		"default": {v1.PodSpec{}, pod, pod, container},
+		"network": {v1.PodSpec{HostNetwork: true}, node, pod, container},
+		"ipc":     {v1.PodSpec{HostIPC: true}, pod, node, container},
+		"pid":     {v1.PodSpec{HostPID: true}, pod, pod, node},
+		"share":   {v1.PodSpec{ShareProcessNamespace: &share}, pod, pod, pod},
 	} {
 		p := wantedPod("", nil)
 		p.Spec = tc.spec
@@ -84,29 +94,6 @@ func TestNamespaces(t *testing.T) {
 		if n := got.Linux.SecurityContext.NamespaceOptions; n.Network != tc.network || n.Ipc != tc.ipc || n.Pid != tc.pid {
 			t.Errorf("%s: %v", name, n)
 		}
-		if got.Hostname != tc.hostname {
-			t.Errorf("%s: hostname %q, want %q", name, got.Hostname, tc.hostname)
-		}
-	}
-}
-
-func TestHostname(t *testing.T) {
-	pod := wantedPod("", nil)
-	for name, want := range map[string]string{
-		"web":                                  "web",
-		strings.Repeat("a", 63):                strings.Repeat("a", 63),
-		strings.Repeat("a", 64):                strings.Repeat("a", 63),
-		strings.Repeat("a", 61) + "-.b":        strings.Repeat("a", 61),
-		strings.Repeat("a", 62) + ".node-name": strings.Repeat("a", 62),
-	} {
-		pod.Name = name
-		if got := hostname(pod); got != want {
-			t.Errorf("%q: got %q, want %q", name, got, want)
-		}
-	}
-	pod.Spec.Hostname = "own"
-	if got := hostname(pod); got != "own" {
-		t.Errorf("got %q, want the spec's", got)
 	}
 }
 

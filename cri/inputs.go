@@ -31,4 +31,15 @@ type SandboxInputs struct {
 	CgroupParent string
 	// Users is the range of a pod with hostUsers: false, nil for the host's own.
 	Users *UserNamespace
+	// Hostname is empty for a pod on the host's network.
+	Hostname string
+	// DNS is the pod's resolv.conf; the zero value leaves it to the runtime,
+	// which copies the host's.
+	DNS DNS
+}
+
+// DNS is what a resolv.conf says.
+type DNS struct {
+	// Servers are addresses, Searches domains, Options such as ndots:5.
+	Servers, Searches, Options []string
 }

@@ -112,6 +112,12 @@ spec:
   os: {name: linux}
   tolerations: [{operator: Exists}]
   nodeName: here
+  hostname: web
+  subdomain: shop
+  setHostnameAsFQDN: true
+  hostAliases: [{ip: 10.0.0.1, hostnames: [db]}]
+  dnsPolicy: None
+  dnsConfig: {nameservers: [10.0.0.2], searches: [shop.test], options: [{name: ndots, value: "2"}]}
   initContainers:
   - {name: init, image: example.com/init:1, command: [a], args: ["$(B)"], env: [{name: B, value: c}]}
   containers:
@@ -157,7 +163,6 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 		"extended resources": {`{containers: [{resources: {limits: {example.com/gpu: 1}, requests: {ephemeral-storage: 1Mi}}}]}`, []string{"spec.containers[0].resources.limits[example.com/gpu]", "spec.containers[0].resources.requests[ephemeral-storage]"}},
 		"zero that says something": {`{activeDeadlineSeconds: 0, securityContext: {fsGroup: 0}}`,
 			[]string{"spec.activeDeadlineSeconds", "spec.securityContext.fsGroup"}},
-		"dns":             {`{dnsPolicy: None, dnsConfig: {nameservers: [1.1.1.1]}}`, []string{"spec.dnsConfig", "spec.dnsPolicy"}},
 		"service account": {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
 		"placement":       {`{schedulingGates: [{name: a}], priority: 1}`, []string{"spec.priority", "spec.schedulingGates"}},
 	} {

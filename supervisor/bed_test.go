@@ -38,7 +38,9 @@ type bed struct {
 	sources func(*Sources)
 	// restartCap bounds the crash-loop back-off; 0 is the default.
 	restartCap time.Duration
-	daemon     *daemon
+	// network is what the next daemon's pods learn of the node.
+	network Network
+	daemon  *daemon
 }
 
 // daemon is one life of the supervisor and what it stands on.
@@ -135,6 +137,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		Paths:   Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
 		Events:  d.events,
 		Log:     log,
+		Network: b.network,
 	})
 	if err != nil {
 		b.t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -30,11 +31,25 @@ type Config struct {
 	Log *slog.Logger
 	// Garbage bounds the dead containers of pods that go on.
 	Garbage gc.ContainerPolicy
-	// HostIPs are the node's addresses for statuses, the primary one first;
-	// empty reports none.
-	HostIPs []string
 	// Node is what pods are held against before they start.
-	Node admit.Node
+	Node    admit.Node
+	Network Network
+}
+
+// Network is what pods learn of the node's network.
+type Network struct {
+	// HostIPs are the node's addresses; nil reports none.
+	HostIPs HostIPs
+	DNS     dns.Settings
+}
+
+// HostIPs tells the node's addresses. Implemented by hostip.Source, which the
+// supervisor does not run.
+type HostIPs interface {
+	// Addresses has the primary one first; it is empty while there is none.
+	Addresses() []string
+	// Changed wakes after they changed.
+	Changed() <-chan struct{}
 }
 
 // Sources is where the wanted pods come from, and who hears of their fate.
@@ -180,6 +195,12 @@ func (p Paths) withDefaults() Paths {
 }
 
 func (p Paths) pods() string { return filepath.Join(p.Root, "pods") }
+
+// noHostIPs are those of a node that reports none.
+type noHostIPs struct{}
+
+func (noHostIPs) Addresses() []string      { return nil }
+func (noHostIPs) Changed() <-chan struct{} { return nil }
 
 // noEvents takes events when nobody wants them.
 type noEvents struct{}

@@ -26,9 +26,12 @@ func (s *podScripts) prepare(ctx context.Context, pod *v1.Pod) (func(context.Con
 	if err != nil {
 		return nil, err
 	}
-	return func(_ context.Context, c *v1.Container, _ []string) (cri.Inputs, error) {
+	return func(_ context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error) {
 		mounts, err := resolveMounts(c, volumes)
 		if err != nil {
+			return cri.Inputs{}, err
+		}
+		if mounts, err = s.withHostsFile(mounts, pod, podIPs); err != nil {
 			return cri.Inputs{}, err
 		}
 		file, err := s.terminationMessageFile(pod, c)

@@ -35,6 +35,11 @@ func (p *podWorkers) wake(uid types.UID) {
 	}
 }
 
+// wakeAll makes every worker look again.
+func (p *podWorkers) wakeAll() {
+	p.wakeIf(func(*worker) bool { return true })
+}
+
 // wakeHeld wakes those who wait for another client's pod to end.
 func (p *podWorkers) wakeHeld() {
 	p.wakeIf(func(w *worker) bool { return w.held })

@@ -66,7 +66,7 @@ func (s *podScripts) setProbes(pod *v1.Pod, observed *cri.PodStatus, rec status.
 
 // probedIP is the address at which a pod is asked: the one in its status.
 func (s *podScripts) probedIP(pod *v1.Pod, observed *cri.PodStatus) string {
-	if ips := status.PodIPs(pod, observed, s.cfg.HostIPs); len(ips) > 0 {
+	if ips := status.PodIPs(pod, observed, s.cfg.Network.HostIPs.Addresses()); len(ips) > 0 {
 		return ips[0]
 	}
 	if pod.Spec.HostNetwork {

@@ -175,7 +175,7 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 		Previous:      r.previous,
 		Runtime:       s.runtime.runtimeName(),
 		Waiting:       r.waiting,
-		HostIPs:       s.cfg.HostIPs,
+		HostIPs:       s.cfg.Network.HostIPs.Addresses(),
 		ManifestFault: s.cfg.Sources.Pods.FaultFor(pod.UID),
 		WaitingFor:    sh.waitingFor,
 		Ended:         sh.ended,

@@ -50,6 +50,9 @@ func New(cfg Config) (*Supervisor, error) {
 	if cfg.Sources.Objects == nil {
 		cfg.Sources.Objects = noObjects{}
 	}
+	if cfg.Network.HostIPs == nil {
+		cfg.Network.HostIPs = noHostIPs{}
+	}
 	cfg.Paths = cfg.Paths.withDefaults()
 	s := &Supervisor{
 		cfg:     cfg,

@@ -57,6 +57,10 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 	case <-manifests.objects:
 		s.busy()
 		s.refreshObjects()
+	case <-s.cfg.Network.HostIPs.Changed():
+		// Every status shows them.
+		s.busy()
+		s.workers.wakeAll()
 	case <-s.runtime.changed:
 		s.busy()
 		s.handleRuntime()

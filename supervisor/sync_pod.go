@@ -18,12 +18,17 @@ import (
 const (
 	reasonNetworkNotReady = "NetworkNotReady"
 	reasonFailedMount     = "FailedMount"
+	reasonFailedSandbox   = "FailedCreatePodSandBox"
+	reasonSandboxError    = "CreatePodSandboxError"
+	reasonDNS             = "DNSConfigForming"
 	// reasonNameTaken: another client's pod has the name, and a person has to
 	// decide; reasonPredecessor: an earlier revision is still ending;
-	// reasonNotBefore: a rerun's time has not come.
+	// reasonNotBefore: a rerun's time has not come; reasonNoHostIP: the node
+	// has no address yet.
 	reasonNameTaken   = "NameTaken"
 	reasonPredecessor = "WaitingForPredecessor"
 	reasonNotBefore   = "WaitingToRunAgain"
+	reasonNoHostIP    = "WaitingForHostIP"
 )
 
 // errNetworkNotReady is not logged per pod: the runtime's state is, once.
@@ -84,6 +89,12 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	// 6. The containers.
 	req := cri.SyncRequest{Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
 	req.Failed, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
+	if req.Sandbox, err = s.sandboxInputs(pod, observed); err != nil {
+		message := "Failed to create pod sandbox: " + err.Error()
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedSandbox, message)
+		s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonSandboxError, Message: message}})
+		return outcome{err: err, told: true}
+	}
 	var result cri.SyncResult
 	observed = s.meanwhile(ctx, j, r, observed, func() { result = s.cfg.Runtime.Syncer.Sync(ctx, req) })
 	// 7. What came of it. After an act, and after an error that may hide one,
@@ -149,6 +160,11 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 		s.publish(j, r, observed, shown{waitingFor: cause})
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 		return outcome{err: errNetworkNotReady, after: jitter(networkBackoff)}, false
+	}
+	if cause := s.lacksHostIP(pod); cause != nil {
+		s.publish(j, r, observed, shown{waitingFor: cause})
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
+		return outcome{held: true}, false
 	}
 	return outcome{}, true
 }

@@ -24,7 +24,9 @@ import (
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/event"
+	"github.com/podstead/podstead/supervisor/hostip"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -91,8 +93,11 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	// The kubelet's first event: after a restart it tells when.
 	events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")
 	statuses := status.NewStore()
+	addresses := hostip.New(hostip.Config{Fixed: o.Network.NodeIPs, IPv6First: o.Network.IPv6First, Log: log})
 	prober := probe.New(probe.Config{Exec: containerExec{rt.client}, Events: events, UserAgent: "podstead-probe/" + versionNumber()})
-	sup, err := newSupervisor(o, src, rt, parts{observer: observer, prober: prober, events: events, statuses: statuses, node: admittingNode(o, node)}, log)
+	sup, err := newSupervisor(o, src, rt, parts{
+		observer: observer, prober: prober, events: events, statuses: statuses, addresses: addresses, node: admittingNode(o, node),
+	}, log)
 	if err != nil {
 		return err
 	}
@@ -118,7 +123,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if rt.own != nil {
 		g.Go(func() error { return rt.own.Run(ctx) })
 	}
-	for _, part := range append(src.run, events.Run, observer.Run, prober.Run, sup.Run) {
+	for _, part := range append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, sup.Run) {
 		g.Go(func() error {
 			if err := part(ctx); !errors.Is(err, context.Canceled) {
 				return err
@@ -238,11 +243,12 @@ func openSources(o *options.Options, node string, log *slog.Logger) (*sources, e
 
 // parts are what the supervisor works with, or tells, and others use too.
 type parts struct {
-	observer *pleg.PLEG
-	prober   *probe.Prober
-	events   *event.Recorder
-	statuses *status.Store
-	node     admit.Node
+	observer  *pleg.PLEG
+	prober    *probe.Prober
+	events    *event.Recorder
+	statuses  *status.Store
+	addresses *hostip.Source
+	node      admit.Node
 }
 
 func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts, log *slog.Logger) (*supervisor.Supervisor, error) {
@@ -267,6 +273,9 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		Events: p.events,
 		Log:    log,
 		Node:   p.node,
+		Network: supervisor.Network{HostIPs: p.addresses, DNS: dns.Settings{
+			ResolvConf: o.Network.ResolvConf, ClusterDNS: o.Network.ClusterDNS, ClusterDomain: o.Network.ClusterDomain,
+		}},
 	})
 }
 

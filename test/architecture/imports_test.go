@@ -37,6 +37,8 @@ var rooms = []room{
 	{"supervisor/event", nil},
 	{"supervisor/admit", nil},
 	{"supervisor/volume", []string{"manifest"}},
+	{"supervisor/dns", []string{"cri"}},
+	{"supervisor/hostip", nil},
 	{"httpapi", []string{"httpapi"}},
 	{"httpapi/containerlog", nil},
 	{"cmd/podstead", []string{"*"}},

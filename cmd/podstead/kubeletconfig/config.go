@@ -30,6 +30,10 @@ type Config struct {
 
 	SeccompDefault       *bool
 	AllowedUnsafeSysctls []string
+	ClusterDNS           []string
+	ClusterDomain        string
+	// ResolvConf is nil if not set, and empty for none.
+	ResolvConf *string
 
 	HealthzBindAddress string
 	HealthzPort        *int

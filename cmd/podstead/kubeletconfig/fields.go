@@ -31,6 +31,9 @@ var honoured = map[string]func(*parser, string, any){
 	"healthzPort":              func(p *parser, n string, v any) { p.number(n, v, 0, 65535, &p.cfg.HealthzPort) },
 	"seccompDefault":           func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.SeccompDefault) },
 	"allowedUnsafeSysctls":     func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.AllowedUnsafeSysctls) },
+	"clusterDNS":               func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.ClusterDNS) },
+	"clusterDomain":            func(p *parser, n string, v any) { p.text(n, v, &p.cfg.ClusterDomain) },
+	"resolvConf":               (*parser).resolvConf,
 	"maxParallelImagePulls":    (*parser).parallelPulls,
 	"serializeImagePulls":      (*parser).serializePulls,
 	"crashLoopBackOff":         (*parser).crashLoop,
@@ -101,6 +104,13 @@ func (p *parser) truth(name string, v any, to **bool) {
 		return
 	}
 	*to = &b
+}
+
+// resolvConf: an empty one asks for none.
+func (p *parser) resolvConf(name string, v any) {
+	var path string
+	p.path(name, v, &path)
+	p.cfg.ResolvConf = &path
 }
 
 func (p *parser) path(name string, v any, to *string) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 type Options struct {
 	Manifests Manifests
 	Runtime   Runtime
+	Network   Network
 	Paths     Paths
 	API       API
 	Policy    Policy
@@ -36,6 +38,7 @@ type Options struct {
 	healthPort int
 	healthHost string
 	validation string
+	nodeIP     string
 }
 
 // Manifests are the settings of the sources.
@@ -76,6 +79,19 @@ type Runtime struct {
 	RestartCap time.Duration
 }
 
+// Network is what pods learn of the node's network.
+type Network struct {
+	// NodeIPs are the node's addresses, the primary one first; without any
+	// they are found, an IPv6 one first if IPv6First is set.
+	NodeIPs   []netip.Addr
+	IPv6First bool
+	// ClusterDNS and ClusterDomain are empty without a cluster.
+	ClusterDNS    []string
+	ClusterDomain string
+	// ResolvConf is empty for none.
+	ResolvConf string
+}
+
 // Paths are the folders, all absolute.
 type Paths struct {
 	Root, PodLogs, ContainerLogs string
@@ -103,6 +119,7 @@ const (
 	DefaultSocket        = "/run/podstead/podstead.sock"
 	DefaultPodLogs       = "/var/log/pods"
 	DefaultContainerLogs = "/var/log/containers"
+	DefaultResolvConf    = "/etc/resolv.conf"
 
 	defaultCheck          = 20 * time.Second
 	defaultRequestTimeout = 2 * time.Minute
@@ -127,6 +144,10 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Runtime.RequestTimeout, "runtime-request-timeout", defaultRequestTimeout, "`time` a request to the runtime may take, pulls excepted")
 	f.StringVar(&o.Runtime.PauseImage, "pod-infra-container-image", "", "sandbox `image` of a private containerd (default: containerd's own)")
 	f.StringVar(&o.Runtime.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "`folder` in which a private containerd looks for a pod network before it makes one")
+	f.StringVar(&o.nodeIP, "node-ip", "", "`address` of the node, or one of each family after a comma, the primary one first; :: prefers IPv6 (default: that of the default route)")
+	f.StringSliceVar(&o.Network.ClusterDNS, "cluster-dns", nil, "`addresses` of the name servers of pods with dnsPolicy ClusterFirst (default: the host's)")
+	f.StringVar(&o.Network.ClusterDomain, "cluster-domain", "", "`domain` of services, and of pods with a subdomain")
+	f.StringVar(&o.Network.ResolvConf, "resolv-conf", DefaultResolvConf, "resolver `file` from which pods have their name servers; empty for none")
 	f.StringVar(&o.Node, "hostname-override", "", "node `name` (default: the hostname at the first start, kept from then on)")
 	f.StringVar(&o.Paths.Root, "root-dir", DefaultRoot, "`folder` for what must outlive the daemon")
 	f.StringVar(&o.Paths.PodLogs, "pod-logs-dir", DefaultPodLogs, "`folder` for the logs of containers")
@@ -178,6 +199,9 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	take("http-check-frequency", c.HTTPCheckFrequency != nil, func() { o.Manifests.HTTPCheck = *c.HTTPCheckFrequency })
 	take("container-runtime-endpoint", c.ContainerRuntimeEndpoint != "", func() { o.Runtime.Endpoint = c.ContainerRuntimeEndpoint })
 	take("runtime-request-timeout", c.RuntimeRequestTimeout != nil, func() { o.Runtime.RequestTimeout = *c.RuntimeRequestTimeout })
+	take("cluster-dns", c.ClusterDNS != nil, func() { o.Network.ClusterDNS = c.ClusterDNS })
+	take("cluster-domain", c.ClusterDomain != "", func() { o.Network.ClusterDomain = c.ClusterDomain })
+	take("resolv-conf", c.ResolvConf != nil, func() { o.Network.ResolvConf = *c.ResolvConf })
 	take("pod-logs-dir", c.PodLogsDir != "", func() { o.Paths.PodLogs = c.PodLogsDir })
 	take("healthz-bind-address", c.HealthzBindAddress != "", func() { o.healthHost = c.HealthzBindAddress })
 	take("healthz-port", c.HealthzPort != nil, func() { o.healthPort = *c.HealthzPort })
@@ -213,6 +237,9 @@ func (o *Options) check() error {
 	if err := o.Garbage.check(); err != nil {
 		return err
 	}
+	if err := o.checkNetwork(); err != nil {
+		return err
+	}
 	switch o.Log.Format {
 	case "auto", "text", "json":
 	default:
@@ -227,7 +254,7 @@ func (o *Options) check() error {
 	if o.healthPort > 0 {
 		o.API.HealthAddress = net.JoinHostPort(o.healthHost, strconv.Itoa(o.healthPort))
 	}
-	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir} {
+	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir} {
 		if *p == "" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +61,48 @@ crashLoopBackOff: {maxContainerRestartPeriod: 7s}
 	}
 }
 
+func TestNodeIP(t *testing.T) {
+	for _, c := range []struct {
+		flag    string
+		want    string
+		v6First bool
+	}{
+		{"", "[]", false},
+		{"10.0.0.1", "[10.0.0.1]", false},
+		{"2001:db8::1, ::ffff:10.0.0.1", "[2001:db8::1 10.0.0.1]", false},
+		{"0.0.0.0", "[]", false},
+		{"::", "[]", true},
+	} {
+		o, _, err := complete(t, "--node-ip="+c.flag)
+		if err != nil || fmt.Sprint(o.Network.NodeIPs) != c.want || o.Network.IPv6First != c.v6First {
+			t.Errorf("%q: %v, IPv6 first %v (%v), want %s", c.flag, o.Network.NodeIPs, o.Network.IPv6First, err, c.want)
+		}
+	}
+}
+
+func TestClusterDNSFromFileAndFlag(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+clusterDNS: [10.96.0.10, "fd00::a"]
+clusterDomain: cluster.local.
+resolvConf: ""
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, notices, err := complete(t, "--config", file)
+	if err != nil || len(notices) > 0 {
+		t.Fatal(notices, err)
+	}
+	if n := o.Network; fmt.Sprint(n.ClusterDNS) != "[10.96.0.10 fd00::a]" || n.ClusterDomain != "cluster.local" || n.ResolvConf != "" {
+		t.Errorf("from the file: %+v", n)
+	}
+	o, _, err = complete(t, "--config", file, "--cluster-dns", "10.0.0.10", "--resolv-conf", "/my/resolv.conf")
+	if n := o.Network; err != nil || fmt.Sprint(n.ClusterDNS) != "[10.0.0.10]" || n.ResolvConf != "/my/resolv.conf" {
+		t.Errorf("from flags: %+v (%v)", n, err)
+	}
+}
+
 func TestHeadersAreAddedUp(t *testing.T) {
 	o, _, err := complete(t, "--manifest-url-header", "X-A: 1", "--manifest-url-header", "X-A:2:3")
 	if err != nil {
@@ -98,6 +141,12 @@ func TestRefusals(t *testing.T) {
 		{[]string{"--root-dir="}, "--root-dir"},
 		{[]string{"--api-socket=/" + strings.Repeat("x", 120)}, "--api-socket"},
 		{[]string{"--config=/nonexistent.yaml"}, "--config"},
+		{[]string{"--node-ip=host"}, `--node-ip: "host" is no IP address`},
+		{[]string{"--node-ip=127.0.0.1"}, "--node-ip: 127.0.0.1 is not"},
+		{[]string{"--node-ip=fe80::1"}, "--node-ip: fe80::1 is not"},
+		{[]string{"--node-ip=10.0.0.1,10.0.0.2"}, "one IPv4 and one IPv6"},
+		{[]string{"--cluster-dns=kube-dns"}, "--cluster-dns"},
+		{[]string{"--cluster-domain=a_b"}, "--cluster-domain"},
 	} {
 		_, _, err := complete(t, c.args...)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -1,0 +1,127 @@
+package dns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// Files of a host.
+const (
+	defaultHosts = "/etc/hosts"
+	// upstreamResolvConf names the servers behind systemd-resolved's stub.
+	upstreamResolvConf = "/run/systemd/resolve/resolv.conf"
+)
+
+// Settings are the node's. The zero value gives pods no name server.
+type Settings struct {
+	// ResolvConf is the host's file; empty stands for none, and so does one
+	// that is not there, as for the C library.
+	ResolvConf string
+	// ClusterDNS are the name servers of pods whose policy is ClusterFirst;
+	// without any they have the host's.
+	ClusterDNS []string
+	// ClusterDomain ends the names of services and of pods with a subdomain;
+	// may be empty.
+	ClusterDomain string
+	// Hosts is the host's hosts file; empty stands for /etc/hosts.
+	Hosts string
+	// Upstream stands in for ResolvConf where that leads to systemd-resolved's
+	// stub only; empty stands for systemd's own file.
+	Upstream string
+}
+
+// Resolver is the resolv.conf of a pod, by its dnsPolicy and dnsConfig. What
+// the C library would not take is left out, one sentence in omitted each. An
+// error is a file of the host that cannot be read.
+func (s Settings) Resolver(pod *v1.Pod) (resolver cri.DNS, omitted []string, err error) {
+	policy := pod.Spec.DNSPolicy
+	cluster := len(s.ClusterDNS) > 0 &&
+		(policy == v1.DNSClusterFirstWithHostNet || policy == v1.DNSClusterFirst && !pod.Spec.HostNetwork)
+	if policy != v1.DNSNone {
+		if resolver, err = s.hostResolver(pod.Spec.HostNetwork); err != nil {
+			return cri.DNS{}, nil, err
+		}
+	}
+	if cluster {
+		resolver = cri.DNS{
+			Servers:  slices.Clone(s.ClusterDNS),
+			Searches: unique(s.clusterSearches(pod.Namespace), resolver.Searches),
+			Options:  []string{"ndots:5"},
+		}
+	}
+	if own := pod.Spec.DNSConfig; own != nil {
+		resolver.Servers = unique(resolver.Servers, own.Nameservers)
+		resolver.Searches = unique(resolver.Searches, own.Searches)
+		resolver.Options = mergeOptions(resolver.Options, own.Options)
+	}
+	resolver, omitted = fit(resolver)
+	if !cluster && !pod.Spec.HostNetwork && len(resolver.Servers) > 0 && !slices.ContainsFunc(resolver.Servers, func(ip string) bool { return !loopback(ip) }) {
+		omitted = append(omitted, fmt.Sprintf("every nameserver (%s) is a loopback address, at which the pod finds itself and not the host; give --resolv-conf, --cluster-dns or the pod's dnsConfig",
+			strings.Join(resolver.Servers, " ")))
+	}
+	if len(resolver.Servers)+len(resolver.Searches)+len(resolver.Options) == 0 {
+		// Given nothing, runtimes copy the host's file, or fail without one.
+		resolver.Searches = []string{"."}
+	}
+	return resolver, omitted, nil
+}
+
+// clusterSearches are the domains in which a pod's short names are looked for.
+func (s Settings) clusterSearches(namespace string) []string {
+	if s.ClusterDomain == "" {
+		return nil
+	}
+	return []string{namespace + ".svc." + s.ClusterDomain, "svc." + s.ClusterDomain, s.ClusterDomain}
+}
+
+// hostResolver is what the host itself uses. systemd-resolved's stub answers
+// on the host's loopback alone, so that a pod with a network of its own is
+// given the servers behind it.
+func (s Settings) hostResolver(hostNetwork bool) (cri.DNS, error) {
+	if s.ResolvConf == "" {
+		return cri.DNS{Servers: []string{"127.0.0.1"}, Searches: []string{"."}}, nil
+	}
+	resolver, err := readResolvConf(s.ResolvConf)
+	if err != nil || hostNetwork || !stubOnly(resolver.Servers) {
+		return resolver, err
+	}
+	upstream := s.Upstream
+	if upstream == "" {
+		upstream = upstreamResolvConf
+	}
+	behind, err := readResolvConf(upstream)
+	if err != nil || len(behind.Servers) == 0 {
+		return resolver, err
+	}
+	return behind, nil
+}
+
+func readResolvConf(path string) (cri.DNS, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cri.DNS{}, nil
+	}
+	if err != nil {
+		return cri.DNS{}, fmt.Errorf("cannot read the host's name servers: %w", err)
+	}
+	return parseResolvConf(string(data)), nil
+}
+
+// stubOnly reports whether systemd-resolved answers, and nobody else.
+func stubOnly(servers []string) bool {
+	return len(servers) > 0 && !slices.ContainsFunc(servers, func(ip string) bool { return ip != "127.0.0.53" && ip != "127.0.0.54" })
+}
+
+func loopback(server string) bool {
+	ip, err := netip.ParseAddr(server)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,127 @@
+package supervisor
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// The file in a pod's folder that its containers have for /etc/hosts, as the
+// kubelet's.
+const (
+	hostsFile     = "etc-hosts"
+	hostsFileMode = 0o644
+	hostsPath     = "/etc/hosts"
+)
+
+// sandboxInputs are the values for the pod's sandbox. What cannot be had fails
+// a sandbox that is to be made, and changes nothing for one that is there.
+func (s *podScripts) sandboxInputs(pod *v1.Pod, observed *cri.PodStatus) (cri.SandboxInputs, error) {
+	ready := sandboxReady(observed)
+	hostname, err := s.cfg.Network.DNS.Hostname(pod)
+	if err != nil && !ready {
+		return cri.SandboxInputs{}, err
+	}
+	resolver, omitted, err := s.cfg.Network.DNS.Resolver(pod)
+	if err != nil && !ready {
+		return cri.SandboxInputs{}, err
+	}
+	if len(omitted) > 0 && !ready {
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonDNS, strings.Join(omitted, "; "))
+	}
+	return cri.SandboxInputs{Hostname: hostname, DNS: resolver}, nil
+}
+
+// withHostsFile adds the pod's hosts file to the mounts of a container, unless
+// one of them is in its place, or there is nothing to say yet.
+func (s *podScripts) withHostsFile(mounts []cri.Mount, pod *v1.Pod, sandboxIPs []string) ([]cri.Mount, error) {
+	own := slices.ContainsFunc(mounts, func(m cri.Mount) bool { return filepath.Clean(m.ContainerPath) == hostsPath })
+	ips := status.PodIPs(pod, &cri.PodStatus{IPs: sandboxIPs}, s.cfg.Network.HostIPs.Addresses())
+	if own || len(ips) == 0 && !pod.Spec.HostNetwork {
+		return mounts, nil
+	}
+	file, err := s.writeHostsFile(pod, ips)
+	if err != nil {
+		return nil, err
+	}
+	return append(mounts, cri.Mount{HostPath: file, ContainerPath: hostsPath, Propagation: v1.MountPropagationNone}), nil
+}
+
+// writeHostsFile brings the pod's hosts file up to date and returns its path.
+// It is written in place: other containers of the pod have it mounted.
+func (s *podScripts) writeHostsFile(pod *v1.Pod, ips []string) (string, error) {
+	text, err := s.cfg.Network.DNS.HostsFile(pod, ips)
+	if err != nil {
+		return "", err
+	}
+	dir, err := s.volumes.PodDir(pod.UID)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, hostsFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, hostsFileMode)
+	if err != nil {
+		return "", fmt.Errorf("cannot open the pod's hosts file: %w", err)
+	}
+	defer f.Close()
+	// One byte more tells a file that begins the same way.
+	have, err := io.ReadAll(io.LimitReader(f, int64(len(text))+1))
+	if err == nil && !bytes.Equal(have, text) {
+		if _, err = f.WriteAt(text, 0); err == nil {
+			err = f.Truncate(int64(len(text)))
+		}
+	}
+	if err == nil {
+		err = f.Chmod(hostsFileMode)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot write the pod's hosts file: %w", err)
+	}
+	return path, nil
+}
+
+// lacksHostIP is why a pod cannot start before the node has an address, nil if
+// it can. Whoever gets to know one wakes it.
+func (s *podScripts) lacksHostIP(pod *v1.Pod) *status.Cause {
+	if len(s.cfg.Network.HostIPs.Addresses()) > 0 || !asksHostIP(pod) {
+		return nil
+	}
+	return &status.Cause{Reason: reasonNoHostIP, Message: "the pod asks for the node's address, and the node has none: " +
+		"it starts as soon as there is a default route; on a network without one give --node-ip"}
+}
+
+// asksHostIP reports whether a variable of the pod is made of an address of
+// the node: the addresses of a pod on its network are the node's too.
+func asksHostIP(pod *v1.Pod) bool {
+	asks := func(e v1.EnvVar) bool {
+		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil {
+			return false
+		}
+		switch e.ValueFrom.FieldRef.FieldPath {
+		case "status.hostIP", "status.hostIPs":
+			return true
+		case "status.podIP", "status.podIPs":
+			return pod.Spec.HostNetwork
+		}
+		return false
+	}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if slices.ContainsFunc(list[i].Env, asks) {
+				return true
+			}
+		}
+	}
+	return false
+}

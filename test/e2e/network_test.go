@@ -1,0 +1,347 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// idle is the manifest of a pod that waits to be looked at, with more of a spec.
+func idle(name, spec string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: %s
+spec:
+  terminationGracePeriodSeconds: 1
+%s
+  containers:
+    - name: main
+      image: %s
+      command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]
+`, name, indent(spec), bed.BusyboxImage)
+}
+
+func indent(lines string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n  ")
+}
+
+// mustSay fails the test unless a command in a container prints exactly that.
+func (n *node) mustSay(i instance, want string, command ...string) {
+	n.t.Helper()
+	if got := n.exec(i, command...); got != want {
+		n.t.Errorf("%s:\n%s\nwant\n%s", strings.Join(command, " "), got, want)
+	}
+}
+
+func TestHostnames(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.Args = []string{"--cluster-domain", "cluster.test"}
+		long := strings.Repeat("long-name-", 7)
+		n.put("own.yaml", idle("own", "hostname: front\nsubdomain: shop"))
+		n.put("fqdn.yaml", idle("fqdn", "hostname: front\nsubdomain: shop\nsetHostnameAsFQDN: true"))
+		n.put("over.yaml", idle("over", "hostname: front\nhostnameOverride: db-0.example.test"))
+		n.put("long.yaml", idle(long+"x", ""))
+		n.put("toolong.yaml", idle("toolong", "subdomain: "+strings.Repeat("s", 60)+"\nsetHostnameAsFQDN: true"))
+		n.start()
+		for name, want := range map[string]string{
+			"own": "front", "fqdn": "front.shop.default.svc.cluster.test", "over": "db-0.example.test", long + "x": long[:62],
+		} {
+			main := n.awaitRunning(name)
+			n.mustSay(main, want, "cat", "/proc/sys/kernel/hostname")
+			n.mustSay(main, want, "sh", "-c", "echo $HOSTNAME")
+		}
+		hosts := n.exec(n.awaitRunning("fqdn"), "cat", "/etc/hosts")
+		if want := "\tfront.shop.default.svc.cluster.test\tfront"; !strings.Contains(hosts, want) {
+			t.Errorf("/etc/hosts is\n%s\nwithout %q", hosts, want)
+		}
+		n.awaitStatus("toolong", "says that the name is too long", func(p v1.Pod) error {
+			if p.Status.Reason != "CreatePodSandboxError" || !strings.Contains(p.Status.Message, "setHostnameAsFQDN") {
+				return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
+			}
+			return nil
+		})
+	})
+}
+
+func TestHostsFile(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		const aliases = "hostAliases:\n- {ip: 10.9.8.7, hostnames: [db, db.shop.test]}\n- {ip: \"fd00::7\", hostnames: [six]}"
+		const tail = "\n\n# Entries added by HostAliases.\n10.9.8.7\tdb\tdb.shop.test\nfd00::7\tsix"
+		host := filepath.Join(n.Dir(), "hosts")
+		writeAll(t, n.Dir(), map[string]string{"hosts": "10.0.0.1 mine\n"})
+		n.put("p.yaml", idle("p", aliases))
+		n.put("host.yaml", idle("host", "hostNetwork: true\n"+aliases))
+		n.put("own.yaml", idle("own", aliases+"\nvolumes: [{name: hosts, hostPath: {path: "+host+"}}]")+
+			"      volumeMounts: [{name: hosts, mountPath: /etc/hosts}]\n")
+		n.start()
+		main := n.awaitRunning("p")
+		ip := n.awaitReady("p").Status.PodIP
+		if ip == "" || !strings.Contains(n.exec(main, "ip", "addr"), ip+"/") {
+			t.Errorf("the pod's address is %q in its status and not in the pod", ip)
+		}
+		before := n.exec(main, "cat", "/etc/hosts")
+		want := ip + "\t" + n.PodName("p") + tail
+		if !strings.HasPrefix(before, "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n") || !strings.HasSuffix(before, want) {
+			t.Errorf("/etc/hosts is\n%s\nwant it to end in\n%s", before, want)
+		}
+		// A container may write to it; the next instance begins anew.
+		n.exec(main, "sh", "-c", "echo 6.6.6.6 bank >> /etc/hosts; grep -q bank /etc/hosts")
+		if err := syscall.Kill(main.Pid, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		main = n.awaitOther("p", main)
+		n.mustSay(main, before, "cat", "/etc/hosts")
+
+		nodes, err := os.ReadFile("/etc/hosts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.mustSay(n.awaitRunning("host"), "# Kubernetes-managed hosts file (host network).\n"+strings.TrimRight(string(nodes), "\n")+tail, "cat", "/etc/hosts")
+		n.mustSay(n.awaitRunning("own"), "10.0.0.1 mine", "cat", "/etc/hosts")
+	})
+}
+
+func TestResolvConf(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		conf := filepath.Join(n.Dir(), "resolv.conf")
+		writeAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 192.0.2.1\nsearch lan.test\noptions edns0\n"})
+		n.Args = []string{"--resolv-conf", conf}
+		n.put("first.yaml", idle("first", ""))
+		n.put("more.yaml", idle("more", "dnsPolicy: Default\ndnsConfig: {nameservers: [192.0.2.2, 192.0.2.3, 192.0.2.4], searches: [own.test], options: [{name: ndots, value: \"3\"}]}"))
+		n.put("none.yaml", idle("none", "dnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.9], searches: [own.test]}"))
+		n.start()
+		// lines are those of the pod's file, however the runtime writes them.
+		says := func(name string, want ...string) {
+			t.Helper()
+			text := n.exec(n.awaitRunning(name), "cat", "/etc/resolv.conf")
+			got := strings.Split(text, "\n")
+			for _, lines := range [][]string{got, want} {
+				slices.Sort(lines)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s has\n%s\nwant\n%s", name, text, strings.Join(want, "\n"))
+			}
+		}
+		says("first", "nameserver 192.0.2.1", "search lan.test", "options edns0")
+		says("more", "nameserver 192.0.2.1", "nameserver 192.0.2.2", "nameserver 192.0.2.3", "search lan.test own.test", "options edns0 ndots:3")
+		says("none", "nameserver 192.0.2.9", "search own.test")
+		if found, err := n.events("more"); err != nil || !strings.Contains(found["DNSConfigForming"].Message, "192.0.2.4 left out") {
+			t.Errorf("event of what was left out: %v (%v)", found["DNSConfigForming"].Message, err)
+		}
+		for _, name := range []string{"first", "none"} {
+			if found, err := n.events(name); err != nil || found["DNSConfigForming"].Reason != "" || found["MissingClusterDNS"].Reason != "" {
+				t.Errorf("events of %s: %v (%v)", name, keys(found), err)
+			}
+		}
+		// A change on the host is seen by the pods that start after it, and
+		// systemd-resolved's stub is seen through.
+		writeAll(t, "/run/systemd/resolve", map[string]string{"resolv.conf": "nameserver 192.0.2.53\nsearch behind.test\n"})
+		writeAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 127.0.0.53\noptions edns0 trust-ad\n"})
+		n.put("second.yaml", idle("second", ""))
+		n.put("host.yaml", idle("host", "hostNetwork: true"))
+		says("second", "nameserver 192.0.2.53", "search behind.test")
+		says("host", "nameserver 127.0.0.53", "options edns0 trust-ad")
+		says("first", "nameserver 192.0.2.1", "search lan.test", "options edns0")
+
+		n.Kill()
+		n.Args = append(n.Args, "--cluster-dns", "10.96.0.10", "--cluster-domain", "cluster.test")
+		writeAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 192.0.2.1\nsearch lan.test\n"})
+		n.put("cluster.yaml", idle("cluster", ""))
+		n.put("hostcluster.yaml", idle("hostcluster", "hostNetwork: true\ndnsPolicy: ClusterFirstWithHostNet"))
+		n.start()
+		inCluster := []string{"nameserver 10.96.0.10", "search default.svc.cluster.test svc.cluster.test cluster.test lan.test", "options ndots:5"}
+		says("cluster", inCluster...)
+		says("hostcluster", inCluster...)
+	})
+}
+
+// A port with an address answers there alone; one of UDP takes UDP.
+func TestHostPortAddressAndProtocol(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		tcp, udp := hostPort(), hostPort()
+		n.put("p.yaml", stubborn("p", "one", 1, "mkdir /www; echo in the pod > /www/index.html; httpd -f -p 80 -h /www")+
+			fmt.Sprintf(`      ports:
+        - {containerPort: 80, hostPort: %d, hostIP: 127.0.0.2}
+        - {containerPort: 53, hostPort: %d, protocol: UDP}
+`, tcp, udp))
+		n.start()
+		main := n.awaitRunning("p")
+		dial := func(address string) error {
+			c, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", address, tcp), time.Second)
+			if err == nil {
+				_ = c.Close()
+			}
+			return err
+		}
+		n.await("the port answers at its address", func() error { return dial("127.0.0.2") })
+		if err := dial("127.0.0.1"); err == nil {
+			t.Error("the port answers at another address too")
+		}
+		// Nothing in the image speaks UDP, so that the test does, in the pod's
+		// network.
+		inside := listenIn(t, main.Pid, ":53")
+		c, err := net.Dial("udp", fmt.Sprintf("127.0.0.1:%d", udp))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		n.await("a word arrives at the UDP port, and an answer comes back", func() error {
+			if _, err := c.Write([]byte("a word")); err != nil {
+				return err
+			}
+			got := make([]byte, 100)
+			_ = inside.SetDeadline(time.Now().Add(time.Second))
+			size, from, err := inside.ReadFrom(got)
+			if err != nil {
+				return err
+			}
+			if _, err := inside.WriteTo(append([]byte("got "), got[:size]...), from); err != nil {
+				return err
+			}
+			_ = c.SetDeadline(time.Now().Add(time.Second))
+			if size, err = c.Read(got); err == nil && string(got[:size]) != "got a word" {
+				err = fmt.Errorf("it says %q", got[:size])
+			}
+			return err
+		})
+	})
+}
+
+// listenIn opens a UDP socket in the network of a process.
+func listenIn(t *testing.T, pid int, address string) net.PacketConn {
+	t.Helper()
+	var conn net.PacketConn
+	opened := make(chan error)
+	go func() {
+		// The thread ends with the goroutine, and its network with it.
+		runtime.LockOSThread()
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+		if err == nil {
+			defer ns.Close()
+			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
+		}
+		if err == nil {
+			conn, err = net.ListenPacket("udp", address)
+		}
+		opened <- err
+	}()
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// A network of two families gives a pod an address of each.
+func TestDualStack(t *testing.T) {
+	eachAlone(t, func(t *testing.T, n *node) {
+		conf := filepath.Join(n.rt.Dir(), "cni", "10-bed.conflist")
+		text, err := os.ReadFile(conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two := strings.NewReplacer(`"ranges": [`, `"ranges": [[{"subnet": "fd42:`+n.Name[1:]+`::/64"}], `, `"routes": [`, `"routes": [{"dst": "::/0"}, `).Replace(string(text))
+		if err := os.WriteFile(conf, []byte(two), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		n.put("p.yaml", idle("p", ""))
+		n.start()
+		main := n.awaitRunning("p")
+		p := n.awaitReady("p")
+		if ips := p.Status.PodIPs; len(ips) != 2 || !strings.HasPrefix(ips[0].IP, "10.211.") || !strings.HasPrefix(ips[1].IP, "fd42:") || p.Status.PodIP != ips[0].IP {
+			t.Fatalf("pod IPs are %v, the first %s", ips, p.Status.PodIP)
+		}
+		inside, hosts := n.exec(main, "ip", "addr"), n.exec(main, "cat", "/etc/hosts")
+		for _, ip := range p.Status.PodIPs {
+			if !strings.Contains(inside, ip.IP+"/") || !strings.Contains(hosts, ip.IP+"\t"+p.Name) {
+				t.Errorf("%s is not in the pod's interfaces and hosts file:\n%s\n%s", ip.IP, inside, hosts)
+			}
+		}
+	})
+}
+
+// The node's addresses are those of its default route, as soon as there is one
+// and whatever it becomes.
+func TestHostAddressesFollowTheNetwork(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		run := func(command ...string) {
+			t.Helper()
+			if out, err := exec.Command("ip", command...).CombinedOutput(); err != nil {
+				t.Fatalf("ip %s: %v: %s", strings.Join(command, " "), err, out)
+			}
+		}
+		// The daemon gets a network of its own, so that others keep theirs.
+		run("netns", "add", n.Name)
+		t.Cleanup(func() { run("netns", "del", n.Name) })
+		program := filepath.Join(n.Dir(), "podstead-in-netns")
+		script := fmt.Sprintf("#!/bin/sh\nexec nsenter --net=/run/netns/%s %s \"$@\"\n", n.Name, n.Binary)
+		if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		n.Binary = program
+		n.put("p.yaml", idle("p", "hostNetwork: true"))
+		n.start()
+		first := n.awaitRunning("p")
+		if p := n.awaitReady("p"); p.Status.HostIP != "" || p.Status.PodIP != "" {
+			t.Errorf("without a network the host has %s, the pod %s", p.Status.HostIP, p.Status.PodIP)
+		}
+		has := func(want ...string) {
+			t.Helper()
+			n.awaitStatus("p", fmt.Sprint("has ", want), func(p v1.Pod) error {
+				var hosts, pods []string
+				for _, ip := range p.Status.HostIPs {
+					hosts = append(hosts, ip.IP)
+				}
+				for _, ip := range p.Status.PodIPs {
+					pods = append(pods, ip.IP)
+				}
+				if !slices.Equal(hosts, want) || !slices.Equal(pods, want) || p.Status.HostIP != want[0] || p.Status.PodIP != want[0] {
+					return fmt.Errorf("host IPs %v, pod IPs %v", hosts, pods)
+				}
+				return nil
+			})
+		}
+		in := func(command ...string) { t.Helper(); run(append([]string{"-n", n.Name}, command...)...) }
+		in("link", "add", "up0", "up", "type", "veth", "peer", "name", "far0")
+		in("link", "set", "far0", "up")
+		in("addr", "add", "10.77.0.2/24", "dev", "up0")
+		time.Sleep(time.Second)
+		if p, err := n.pod("p"); err != nil || p.Status.HostIP != "" {
+			t.Errorf("without a default route the host has %q (%v)", p.Status.HostIP, err)
+		}
+		in("route", "add", "default", "via", "10.77.0.1")
+		has("10.77.0.2")
+		in("addr", "add", "2001:db8::2/64", "dev", "up0", "nodad")
+		in("-6", "route", "add", "default", "via", "2001:db8::1")
+		has("10.77.0.2", "2001:db8::2")
+		in("link", "add", "up1", "up", "type", "veth", "peer", "name", "far1")
+		in("link", "set", "far1", "up")
+		in("addr", "add", "10.78.0.2/24", "dev", "up1")
+		in("route", "add", "default", "via", "10.78.0.1", "metric", "10")
+		in("route", "del", "default", "via", "10.77.0.1")
+		has("10.78.0.2", "2001:db8::2")
+		in("link", "set", "up1", "down") // its route goes without a word
+		in("-6", "route", "del", "default", "via", "2001:db8::1")
+		in("route", "add", "default", "via", "10.77.0.1")
+		has("10.77.0.2")
+		n.Kill()
+		n.Args = []string{"--node-ip", "2001:db8::9,10.0.0.9"}
+		n.start()
+		has("2001:db8::9", "10.0.0.9")
+		n.mustBe("p", first)
+	})
+}
