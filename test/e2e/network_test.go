@@ -50,7 +50,7 @@ func (n *node) mustSay(i instance, want string, command ...string) {
 func TestHostnames(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--cluster-domain", "cluster.test"}
-		long := strings.Repeat("long-name-", 7)
+		long := strings.Repeat("long-name-", 6) + "ab-" // the cut falls behind a dash
 		n.put("own.yaml", idle("own", "hostname: front\nsubdomain: shop"))
 		n.put("fqdn.yaml", idle("fqdn", "hostname: front\nsubdomain: shop\nsetHostnameAsFQDN: true"))
 		n.put("over.yaml", idle("over", "hostname: front\nhostnameOverride: db-0.example.test"))
