@@ -2,12 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/podstead/podstead/httpapi/podtable"
 )
 
 // podTable is the table of get pods: kubectl's columns, and in the wide form
@@ -20,160 +20,17 @@ func podTable(pods []v1.Pod, wide bool) table {
 	now := time.Now()
 	for i := range pods {
 		p := &pods[i]
-		ready, restarts, last := tally(p)
-		row := []string{p.Namespace, p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), podState(p), restartCell(restarts, last, now), age(p, now)}
+		ready, restarts, last := podtable.Tally(p)
+		row := []string{
+			p.Namespace, p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)),
+			podtable.State(p), podtable.Restarts(restarts, last, now), podtable.Age(p, now),
+		}
 		if wide {
-			row = append(row, orNone(p.Status.PodIP), orNone(p.Spec.NodeName), orNone(p.Annotations["kubernetes.io/config.source"]), orNone(oneLine(podMessage(p))))
+			row = append(row, orNone(p.Status.PodIP), orNone(p.Spec.NodeName), orNone(p.Annotations["kubernetes.io/config.source"]), orNone(oneLine(podtable.Message(p))))
 		}
 		t.rows = append(t.rows, row)
 	}
 	return t
-}
-
-func tally(p *v1.Pod) (ready, restarts int, last time.Time) {
-	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for _, c := range list {
-			restarts += int(c.RestartCount)
-			if t := c.LastTerminationState.Terminated; t != nil && t.FinishedAt.After(last) {
-				last = t.FinishedAt.Time
-			}
-		}
-	}
-	for _, c := range p.Status.ContainerStatuses {
-		if c.Ready && c.State.Running != nil {
-			ready++
-		}
-	}
-	return ready, restarts, last
-}
-
-func restartCell(n int, last, now time.Time) string {
-	if n == 0 || last.IsZero() {
-		return strconv.Itoa(n)
-	}
-	return fmt.Sprintf("%d (%s ago)", n, duration.HumanDuration(now.Sub(last)))
-}
-
-func age(p *v1.Pod, now time.Time) string {
-	if p.Status.StartTime == nil {
-		return "<none>"
-	}
-	return duration.HumanDuration(now.Sub(p.Status.StartTime.Time))
-}
-
-// podState is the one word of the STATUS column: the most telling reason,
-// looked for in init containers first, then in the containers, then the phase.
-func podState(p *v1.Pod) string {
-	if p.DeletionTimestamp != nil {
-		return "Terminating"
-	}
-	if p.Status.Reason != "" {
-		return p.Status.Reason
-	}
-	if s := initState(p); s != "" {
-		return s
-	}
-	state := string(p.Status.Phase)
-	running := false
-	for i := len(p.Status.ContainerStatuses) - 1; i >= 0; i-- {
-		c := p.Status.ContainerStatuses[i]
-		if s := containerState(c.State); s != "" {
-			state = s
-		} else if c.State.Running != nil && c.Ready {
-			running = true
-		}
-	}
-	if state == "Completed" && running {
-		if readyCondition(p) {
-			return "Running"
-		}
-		return "NotReady"
-	}
-	if state == "" {
-		return "Unknown"
-	}
-	return state
-}
-
-func readyCondition(p *v1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1.PodReady {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// initState tells of the first init container that has not done its part.
-func initState(p *v1.Pod) string {
-	for i, c := range p.Status.InitContainerStatuses {
-		if t := c.State.Terminated; t != nil && t.ExitCode == 0 {
-			continue
-		}
-		if s := containerState(c.State); s != "" && s != "PodInitializing" {
-			return "Init:" + s
-		}
-		return fmt.Sprintf("Init:%d/%d", i, len(p.Spec.InitContainers))
-	}
-	return ""
-}
-
-// containerState is the reason of a state that is not running; empty for one that is.
-func containerState(s v1.ContainerState) string {
-	switch {
-	case s.Waiting != nil:
-		return s.Waiting.Reason
-	case s.Terminated != nil && s.Terminated.Reason != "":
-		return s.Terminated.Reason
-	case s.Terminated != nil && s.Terminated.Signal != 0:
-		return fmt.Sprintf("Signal:%d", s.Terminated.Signal)
-	case s.Terminated != nil:
-		return fmt.Sprintf("ExitCode:%d", s.Terminated.ExitCode)
-	}
-	return ""
-}
-
-// podMessage is what holds the pod up or ended it, in words.
-func podMessage(p *v1.Pod) string {
-	if p.Status.Message != "" {
-		return p.Status.Message
-	}
-	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			if m := containerMessage(&list[i]); m != "" {
-				return m
-			}
-		}
-	}
-	return ""
-}
-
-// containerMessage is why a container does not run; empty for one that does,
-// that is yet to start, or that has done its part.
-func containerMessage(c *v1.ContainerStatus) string {
-	if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-		return c.Name + " " + ending(t)
-	}
-	if c.State.Waiting == nil || c.State.Waiting.Message == "" {
-		return ""
-	}
-	message := c.State.Waiting.Message
-	if t := c.LastTerminationState.Terminated; t != nil {
-		message += "; " + c.Name + " " + ending(t)
-	}
-	return message
-}
-
-// ending is how a container ended, with the last words it left, if any.
-func ending(t *v1.ContainerStateTerminated) string {
-	text := fmt.Sprintf("ended with code %d", t.ExitCode)
-	if t.Reason != "" && t.Reason != "Error" && t.Reason != "Completed" {
-		text += " (" + t.Reason + ")"
-	}
-	if t.Message != "" {
-		text += ": " + t.Message
-	}
-	return text
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

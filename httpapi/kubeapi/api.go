@@ -1,0 +1,174 @@
+package kubeapi
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Config is what an API is made of.
+type Config struct {
+	Sources  Sources
+	Versions *Versions
+	// Version is podstead's.
+	Version string
+	// Manifest says which file or URL a pod comes from, for whoever tries to
+	// write to it; empty if it is not known. Nil knows none.
+	Manifest func(namespace, name string) string
+	// Subresources are told in discovery; somebody else serves them.
+	Subresources []metav1.APIResource
+}
+
+// API is the handler of /api, /apis and /version.
+type API struct {
+	mux          *http.ServeMux
+	resources    []*resource
+	subresources []metav1.APIResource
+	manifest     func(namespace, name string) string
+	version      string
+}
+
+// New makes an API. Without Run its watches see changes only when somebody asks.
+func New(c Config) *API {
+	a := &API{
+		mux: http.NewServeMux(), resources: resources(c.Sources, c.Versions),
+		subresources: c.Subresources, manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
+	}
+	if a.manifest == nil {
+		a.manifest = func(string, string) string { return "" }
+	}
+	for _, r := range a.resources {
+		r.cache.kind = schema.GroupVersionKind{Version: "v1", Kind: r.kind}
+	}
+	for path, handle := range map[string]http.HandlerFunc{
+		"/api":     apiVersions,
+		"/apis":    apiGroups,
+		"/api/v1":  a.apiResources,
+		"/version": a.versionInfo,
+	} {
+		a.mux.HandleFunc(path, a.readOnly(handle))
+		if path != "/version" {
+			a.mux.HandleFunc(path+"/{$}", a.readOnly(handle))
+		}
+	}
+	a.mux.HandleFunc("/api/v1/{resource}", a.collection)
+	a.mux.HandleFunc("/api/v1/{resource}/{name}", a.object)
+	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}", a.collection)
+	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}/{name}", a.object)
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, failure(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; podstead answers for %s", r.URL.Path, a.names()))
+	})
+	return a
+}
+
+func (a *API) names() string {
+	text := ""
+	for i, r := range a.resources {
+		if i > 0 {
+			text += ", "
+		}
+		text += r.name
+	}
+	return text
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+
+// Run keeps watches up to date until ctx ends.
+func (a *API) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, r := range a.resources {
+		all.Go(func() { r.cache.run(ctx) })
+	}
+	all.Wait()
+	return nil
+}
+
+// readOnly refuses to write.
+func (a *API) readOnly(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			fail(w, failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "this API can only be read"))
+			return
+		}
+		handle(w, r)
+	}
+}
+
+// find is the resource that a path is about, nil after it was answered.
+func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
+	name, namespace := r.PathValue("resource"), r.PathValue("namespace")
+	for _, res := range a.resources {
+		// A resource of the node has no namespace; all namespaces of one that
+		// has are listed without.
+		if res.name != name || namespace != "" && !res.namespaced || namespace == "" && res.namespaced && r.PathValue("name") != "" {
+			continue
+		}
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			return res
+		}
+		hint := res.write
+		if file := a.manifest(namespace, r.PathValue("name")); res.name == "pods" && file != "" {
+			hint = "edit " + file + " instead"
+		} else if res.name == "pods" {
+			hint += "; add, edit or remove one of them instead"
+		}
+		fail(w, failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s cannot be written through this API: %s", res.name, hint))
+		return nil
+	}
+	fail(w, failure(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; it serves %s", r.URL.Path, a.names()))
+	return nil
+}
+
+// object answers with one object.
+func (a *API) object(w http.ResponseWriter, r *http.Request) {
+	res := a.find(w, r)
+	if res == nil {
+		return
+	}
+	e := res.cache.get(r.PathValue("namespace"), r.PathValue("name"))
+	if e == nil {
+		fail(w, notFound(res, r.PathValue("name")))
+		return
+	}
+	form, refusal := formOf(r)
+	switch {
+	case refusal != nil:
+		fail(w, refusal)
+	case form.table:
+		writeJSON(w, http.StatusOK, form.tableOf(res, []*entry{e}, e.object.GetResourceVersion()))
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(e.bytes())
+	}
+}
+
+// collection answers with a list, or a watch.
+func (a *API) collection(w http.ResponseWriter, r *http.Request) {
+	res := a.find(w, r)
+	if res == nil {
+		return
+	}
+	form, refusal := formOf(r)
+	if refusal != nil {
+		fail(w, refusal)
+		return
+	}
+	choice, refusal := choiceOf(r, res)
+	if refusal != nil {
+		fail(w, refusal)
+		return
+	}
+	if watches, refusal := boolean(r, "watch"); refusal != nil {
+		fail(w, refusal)
+	} else if watches {
+		serveWatch(w, r, res, form, choice)
+	} else {
+		serveList(w, res, form, choice)
+	}
+}

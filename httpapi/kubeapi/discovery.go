@@ -1,0 +1,55 @@
+package kubeapi
+
+import (
+	"net/http"
+	"runtime"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// apiVersions is the answer to /api: the one version of the core group.
+func apiVersions(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, &metav1.APIVersions{
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"},
+		Versions: []string{"v1"},
+		// Nothing else answers under another address.
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
+	})
+}
+
+// apiGroups is the answer to /apis: there are no further groups.
+func apiGroups(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, &metav1.APIGroupList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+		Groups:   []metav1.APIGroup{},
+	})
+}
+
+// apiResources is the answer to /api/v1.
+func (a *API) apiResources(w http.ResponseWriter, _ *http.Request) {
+	list := &metav1.APIResourceList{
+		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: "v1",
+	}
+	for _, r := range a.resources {
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: r.name, SingularName: r.singular, Kind: r.kind, Namespaced: r.namespaced,
+			ShortNames: r.short, Categories: r.categories, Verbs: metav1.Verbs{"get", "list", "watch"},
+		})
+	}
+	list.APIResources = append(list.APIResources, a.subresources...)
+	writeJSON(w, http.StatusOK, list)
+}
+
+// versionInfo is the answer to /version: the Kubernetes release whose API this
+// is a part of, and in the git version which program it is.
+func (a *API) versionInfo(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, &version.Info{
+		Major: apiMajor, Minor: apiMinor, GitVersion: "v" + apiMajor + "." + apiMinor + ".0+podstead-" + a.version,
+		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	})
+}
+
+// The Kubernetes release whose types these are: that of k8s.io/api in go.mod.
+const apiMajor, apiMinor = "1", "36"

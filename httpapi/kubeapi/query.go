@@ -1,0 +1,150 @@
+package kubeapi
+
+import (
+	"encoding/json"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// form is how the answer is to look.
+type form struct {
+	table bool
+	// include is what each row of a table carries of its object.
+	include metav1.IncludeObjectPolicy
+}
+
+// formOf reads the Accept header: JSON objects, or a table of them. What
+// clients prefer to JSON (protobuf, CBOR) they ask for with JSON behind it.
+func formOf(r *http.Request) (form, *metav1.Status) {
+	f := form{include: metav1.IncludeMetadata}
+	if policy := r.URL.Query().Get("includeObject"); policy != "" {
+		f.include = metav1.IncludeObjectPolicy(policy)
+		switch f.include {
+		case metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
+		default:
+			return f, badRequest("includeObject: is %q; must be None, Metadata or Object", policy)
+		}
+	}
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	if strings.TrimSpace(accept) == "" {
+		return f, nil
+	}
+	for _, wanted := range strings.Split(accept, ",") {
+		kind, params, err := mime.ParseMediaType(wanted)
+		if err != nil || kind != "application/json" && kind != "application/*" && kind != "*/*" {
+			continue
+		}
+		switch {
+		case params["as"] == "":
+			return f, nil
+		case params["as"] == "Table" && params["v"] == "v1" && params["g"] == "meta.k8s.io":
+			f.table = true
+			return f, nil
+		}
+	}
+	return f, failure(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "Accept: is %q; must hold application/json", accept)
+}
+
+// choice is which objects of a resource are wanted.
+type choice struct {
+	namespace string
+	labels    labels.Selector
+	fields    fields.Selector
+	fieldsOf  func(Object) fields.Set
+}
+
+func choiceOf(r *http.Request, res *resource) (choice, *metav1.Status) {
+	q := r.URL.Query()
+	c := choice{namespace: r.PathValue("namespace"), fieldsOf: res.fields}
+	var err error
+	if c.labels, err = labels.Parse(q.Get("labelSelector")); err != nil {
+		return c, badRequest("labelSelector: %v", err)
+	}
+	if c.fields, err = fields.ParseSelector(q.Get("fieldSelector")); err != nil {
+		return c, badRequest("fieldSelector: %v", err)
+	}
+	known := res.fields(emptyOf(res))
+	for _, requirement := range c.fields.Requirements() {
+		if _, ok := known[requirement.Field]; !ok {
+			return c, badRequest("fieldSelector: %q is not a field by which %s can be chosen", requirement.Field, res.name)
+		}
+	}
+	if _, err := strconv.Atoi(q.Get("limit")); err != nil && q.Get("limit") != "" {
+		return c, badRequest("limit: is %q; must be a number", q.Get("limit"))
+	}
+	if q.Get("continue") != "" {
+		// Lists are never cut, so that nobody was given a token.
+		return c, failure(http.StatusGone, metav1.StatusReasonExpired, "continue: the token is not known; list again")
+	}
+	return c, nil
+}
+
+// holds reports whether an object is wanted.
+func (c choice) holds(e *entry) bool {
+	if e == nil || c.namespace != "" && e.object.GetNamespace() != c.namespace {
+		return false
+	}
+	return c.labels.Matches(labels.Set(e.object.GetLabels())) && (c.fields.Empty() || c.fields.Matches(c.fieldsOf(e.object)))
+}
+
+func (c choice) of(all []*entry) []*entry {
+	chosen := make([]*entry, 0, len(all))
+	for _, e := range all {
+		if c.holds(e) {
+			chosen = append(chosen, e)
+		}
+	}
+	return chosen
+}
+
+// boolean is a query parameter, false if absent.
+func boolean(r *http.Request, name string) (bool, *metav1.Status) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return false, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, badRequest("%s: is %q; must be true or false", name, text)
+	}
+	return value, nil
+}
+
+// tableOf is a list as a table.
+func (f form) tableOf(res *resource, list []*entry, version string) *metav1.Table {
+	t := &metav1.Table{
+		TypeMeta:          metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"},
+		ListMeta:          metav1.ListMeta{ResourceVersion: version},
+		ColumnDefinitions: res.columns,
+		Rows:              make([]metav1.TableRow, 0, len(list)),
+	}
+	for _, e := range list {
+		t.Rows = append(t.Rows, metav1.TableRow{Cells: res.row(e.object), Object: f.objectOf(e)})
+	}
+	return t
+}
+
+// objectOf is what a row carries of its object.
+func (f form) objectOf(e *entry) runtime.RawExtension {
+	switch f.include {
+	case metav1.IncludeObject:
+		return runtime.RawExtension{Raw: e.bytes()}
+	case metav1.IncludeMetadata:
+		meta := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}}
+		meta.Name, meta.Namespace, meta.UID = e.object.GetName(), e.object.GetNamespace(), e.object.GetUID()
+		meta.ResourceVersion, meta.CreationTimestamp = e.object.GetResourceVersion(), e.object.GetCreationTimestamp()
+		meta.DeletionTimestamp = e.object.GetDeletionTimestamp()
+		meta.Labels, meta.Annotations = e.object.GetLabels(), e.object.GetAnnotations()
+		if raw, err := json.Marshal(meta); err == nil {
+			return runtime.RawExtension{Raw: raw}
+		}
+	}
+	return runtime.RawExtension{}
+}

@@ -1,0 +1,115 @@
+package kubeapi
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Sources are what the resources are read from. All are needed.
+type Sources struct {
+	Pods, Nodes, Namespaces, Events Source
+}
+
+// resource is one row of the table of what this API serves, all of it of
+// group "" and version v1.
+type resource struct {
+	name, singular, kind string
+	short                []string
+	namespaced           bool
+	categories           []string
+	columns              []metav1.TableColumnDefinition
+	row                  func(Object) []any
+	// fields are those that a field selector may name.
+	fields func(Object) fields.Set
+	// write is what to do instead of writing.
+	write string
+	cache *cache
+}
+
+// resources is the table, in the order of discovery.
+func resources(src Sources, versions *Versions) []*resource {
+	return []*resource{
+		{
+			name: "events", singular: "event", kind: "Event", short: []string{"ev"}, namespaced: true,
+			columns: eventColumns, row: eventRow, fields: eventFields,
+			write: "events are made by podstead alone",
+			cache: newCache(src.Events, versions),
+		},
+		{
+			name: "namespaces", singular: "namespace", kind: "Namespace", short: []string{"ns"},
+			columns: namespaceColumns, row: namespaceRow, fields: nameFields,
+			write: "a namespace is there as soon as a manifest names it, and goes with the last one",
+			cache: newCache(src.Namespaces, versions),
+		},
+		{
+			name: "nodes", singular: "node", kind: "Node", short: []string{"no"},
+			columns: nodeColumns, row: nodeRow, fields: nodeFields,
+			write: "this node is described by the flags and the configuration of podstead",
+			cache: newCache(src.Nodes, versions),
+		},
+		{
+			name: "pods", singular: "pod", kind: "Pod", short: []string{"po"}, namespaced: true, categories: []string{"all"},
+			columns: podColumns, row: podRow, fields: podFields,
+			write: "pods are what the manifests say",
+			cache: newCache(src.Pods, versions),
+		},
+	}
+}
+
+// emptyOf is an object with nothing in it.
+func emptyOf(r *resource) Object {
+	switch r.kind {
+	case "Event":
+		return &v1.Event{}
+	case "Namespace":
+		return &v1.Namespace{}
+	case "Node":
+		return &v1.Node{}
+	}
+	return &v1.Pod{}
+}
+
+func nameFields(o Object) fields.Set {
+	return fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
+}
+
+func podFields(o Object) fields.Set {
+	p, set := o.(*v1.Pod), nameFields(o)
+	set["spec.nodeName"] = p.Spec.NodeName
+	set["spec.restartPolicy"] = string(p.Spec.RestartPolicy)
+	set["spec.schedulerName"] = p.Spec.SchedulerName
+	set["spec.serviceAccountName"] = p.Spec.ServiceAccountName
+	set["spec.hostNetwork"] = "false"
+	if p.Spec.HostNetwork {
+		set["spec.hostNetwork"] = "true"
+	}
+	set["status.phase"] = string(p.Status.Phase)
+	set["status.podIP"] = p.Status.PodIP
+	set["status.nominatedNodeName"] = p.Status.NominatedNodeName
+	return set
+}
+
+func nodeFields(o Object) fields.Set {
+	set := fields.Set{"metadata.name": o.GetName(), "spec.unschedulable": "false"}
+	if o.(*v1.Node).Spec.Unschedulable {
+		set["spec.unschedulable"] = "true"
+	}
+	return set
+}
+
+func eventFields(o Object) fields.Set {
+	e, set := o.(*v1.Event), nameFields(o)
+	set["involvedObject.kind"] = e.InvolvedObject.Kind
+	set["involvedObject.namespace"] = e.InvolvedObject.Namespace
+	set["involvedObject.name"] = e.InvolvedObject.Name
+	set["involvedObject.uid"] = string(e.InvolvedObject.UID)
+	set["involvedObject.apiVersion"] = e.InvolvedObject.APIVersion
+	set["involvedObject.resourceVersion"] = e.InvolvedObject.ResourceVersion
+	set["involvedObject.fieldPath"] = e.InvolvedObject.FieldPath
+	set["reason"] = e.Reason
+	set["reportingComponent"] = e.ReportingController
+	set["source"] = e.Source.Component
+	set["type"] = e.Type
+	return set
+}

@@ -1,0 +1,240 @@
+package kubeapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// bookmarkEvery is how often a watch that wants bookmarks is told how far
+	// it is.
+	bookmarkEvery = time.Minute
+	// writeTimeout is how long a reader may take to accept one batch of
+	// events; it is the only one who waits for it.
+	writeTimeout = 15 * time.Second
+	// maxWatch bounds a watch that names no end of its own.
+	maxWatch = 24 * time.Hour
+)
+
+// request is what a watch asks for besides its objects.
+type request struct {
+	// from is the version to go on from; fresh says to begin with what is there.
+	from  uint64
+	fresh bool
+	// bookmarks are wanted; initial says to mark the end of what is there.
+	bookmarks, initial bool
+	timeout            time.Duration
+}
+
+func requestOf(r *http.Request) (request, *metav1.Status) {
+	q := r.URL.Query()
+	var w request
+	var refusal *metav1.Status
+	if w.bookmarks, refusal = boolean(r, "allowWatchBookmarks"); refusal != nil {
+		return w, refusal
+	}
+	if w.initial, refusal = boolean(r, "sendInitialEvents"); refusal != nil {
+		return w, refusal
+	}
+	match := metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
+	switch {
+	case q.Has("sendInitialEvents") && match != metav1.ResourceVersionMatchNotOlderThan:
+		return w, invalid("resourceVersionMatch: is %q; must be NotOlderThan with sendInitialEvents", match)
+	case !q.Has("sendInitialEvents") && match != "":
+		return w, invalid("resourceVersionMatch: must not be set for a watch without sendInitialEvents")
+	}
+	switch version := q.Get("resourceVersion"); version {
+	case "", "0":
+		// Without a version a watch begins with what is there, unless the
+		// client says that it does not want that.
+		w.fresh = !q.Has("sendInitialEvents") || w.initial
+	default:
+		n, err := strconv.ParseUint(version, 10, 64)
+		if err != nil {
+			return w, badRequest("resourceVersion: is %q; must be one that this API gave", version)
+		}
+		w.from, w.fresh = n, w.initial
+	}
+	w.timeout = maxWatch
+	if text := q.Get("timeoutSeconds"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < 0 {
+			return w, badRequest("timeoutSeconds: is %q; must be a number of seconds", text)
+		}
+		if n > 0 {
+			w.timeout = min(w.timeout, time.Duration(n)*time.Second)
+		}
+	}
+	return w, nil
+}
+
+func invalid(format string, args ...any) *metav1.Status {
+	return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, format, args...)
+}
+
+// serveWatch tells of each change of what is chosen until the client leaves,
+// its time is over or the daemon ends. It keeps no queue for the client: one
+// that is slower than the changes finds the older ones gone, and lists again.
+func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c choice) {
+	req, refusal := requestOf(r)
+	if refusal != nil {
+		fail(w, refusal)
+		return
+	}
+	end := res.cache.follow()
+	defer end()
+	all, at := res.cache.now()
+	if !req.fresh {
+		all = nil
+		if req.from != 0 {
+			at = req.from
+		}
+	}
+	if _, _, _, err := res.cache.since(at); err != nil {
+		fail(w, tooOld())
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), req.timeout)
+	defer cancel()
+	s := newStream(w, res, f)
+	for _, e := range c.of(all) {
+		s.send(watch.Added, e)
+	}
+	if req.initial && req.bookmarks {
+		s.bookmark(at, true)
+	}
+	s.follow(ctx, c, at, req.bookmarks)
+}
+
+// stream writes the events of one watch.
+type stream struct {
+	res  *resource
+	form form
+	out  *bufio.Writer
+	http *http.ResponseController
+	err  error
+}
+
+func newStream(w http.ResponseWriter, res *resource, f form) *stream {
+	w.Header().Set("Content-Type", "application/json")
+	s := &stream{res: res, form: f, out: bufio.NewWriterSize(w, 1024), http: http.NewResponseController(w)}
+	// The time for a whole answer is not meant for a watch.
+	s.err = s.http.SetWriteDeadline(time.Now().Add(writeTimeout))
+	w.WriteHeader(http.StatusOK)
+	return s
+}
+
+// follow sends what changes after a version.
+func (s *stream) follow(ctx context.Context, c choice, at uint64, bookmarks bool) {
+	timer := time.NewTimer(bookmarkEvery)
+	defer timer.Stop()
+	due := timer.C
+	if !bookmarks {
+		due = nil
+	}
+	for {
+		changes, next, changed, err := s.res.cache.since(at)
+		if errors.Is(err, errTooOld) {
+			s.write(watch.Error, mustJSON(tooOld()))
+			s.flush()
+			return
+		}
+		at = next
+		for _, ch := range changes {
+			s.change(c, ch)
+		}
+		if s.flush(); s.err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-due:
+			s.bookmark(at, false)
+			timer.Reset(bookmarkEvery)
+		}
+	}
+}
+
+// change sends what a change is for whoever sees only what is chosen: an
+// object that is not any more is gone for him.
+func (s *stream) change(c choice, ch change) {
+	now, before := c.holds(ch.now) && ch.kind != watch.Deleted, c.holds(ch.before)
+	switch {
+	case now && before:
+		s.send(watch.Modified, ch.now)
+	case now:
+		s.send(watch.Added, ch.now)
+	case before:
+		s.send(watch.Deleted, ch.now)
+	}
+}
+
+func (s *stream) send(kind watch.EventType, e *entry) {
+	if s.form.table {
+		s.write(kind, mustJSON(s.form.tableOf(s.res, []*entry{e}, e.object.GetResourceVersion())))
+		return
+	}
+	s.write(kind, e.bytes())
+}
+
+// bookmark tells how far the watch is; initial that all there was has been sent.
+func (s *stream) bookmark(version uint64, initial bool) {
+	meta := metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10)}
+	if initial {
+		meta.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	if s.form.table {
+		f := form{table: true, include: metav1.IncludeNone}
+		t := f.tableOf(s.res, nil, meta.ResourceVersion)
+		if initial {
+			// A table has no annotations; its one row's object has.
+			t.Rows = []metav1.TableRow{{Cells: []any{}}}
+			t.Rows[0].Object.Raw = mustJSON(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: meta})
+		}
+		s.write(watch.Bookmark, mustJSON(t))
+		return
+	}
+	s.write(watch.Bookmark, mustJSON(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: s.res.kind, APIVersion: "v1"}, ObjectMeta: meta}))
+}
+
+func (s *stream) write(kind watch.EventType, object []byte) {
+	if s.err != nil {
+		return
+	}
+	if s.err = s.http.SetWriteDeadline(time.Now().Add(writeTimeout)); s.err != nil {
+		return
+	}
+	for _, part := range [][]byte{[]byte(`{"type":"` + string(kind) + `","object":`), object, []byte("}\n")} {
+		if _, s.err = s.out.Write(part); s.err != nil {
+			return
+		}
+	}
+}
+
+func (s *stream) flush() {
+	if s.err == nil {
+		s.err = s.out.Flush()
+	}
+	if s.err == nil {
+		s.err = s.http.Flush()
+	}
+}
+
+// mustJSON encodes a type of the API, none of which can fail.
+func mustJSON(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return []byte("{}")
+	}
+	return data
+}
