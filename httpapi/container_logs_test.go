@@ -128,6 +128,7 @@ func newLogNode(t *testing.T) *logNode {
 
 func (n *logNode) sources() Sources {
 	return Sources{
+		Kube: http.NotFoundHandler(),
 		Pods: n, Manifests: fixture{}, Health: fixture{}, Events: n, Statuses: n,
 		LogDirectory: func(p *v1.Pod) string { return filepath.Join(n.root, string(p.UID)) },
 		ManifestName: func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") },

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -25,6 +26,7 @@ const (
 
 // Route is one row of the table.
 type Route struct {
+	// Method is empty if the handler sees to it.
 	Method string
 	Path   string
 	Access Access
@@ -42,10 +44,13 @@ type Sources struct {
 	LogDirectory LogDirectory
 	// ManifestName is a pod's name as its manifest has it.
 	ManifestName func(pod *v1.Pod) string
+	// Kube answers /api, /apis and /version.
+	Kube http.Handler
 }
 
 // Routes is the whole table.
 func Routes(src Sources) []Route {
+	logs, kube := containerLogs(src), src.Kube.ServeHTTP
 	return []Route{
 		{"GET", "/healthz", AccessHealth, healthz(src.Health)},
 		{"GET", "/healthz/ping", AccessHealth, healthz(nil)},
@@ -53,7 +58,13 @@ func Routes(src Sources) []Route {
 		{"GET", "/pods", AccessRead, pods(src.Pods)},
 		{"GET", "/podstead/v1/manifests", AccessRead, manifests(src.Manifests)},
 		{"GET", "/podstead/v1/events", AccessRead, events(src.Events)},
-		{"GET", "/containerLogs/{namespace}/{pod}/{container}", AccessLogs, containerLogs(src)},
+		{"GET", "/containerLogs/{namespace}/{pod}/{container}", AccessLogs, logs},
+		{"GET", "/api/v1/namespaces/{namespace}/pods/{pod}/log", AccessLogs, podLog(src, logs)},
+		{"", "/api", AccessRead, kube},
+		{"", "/api/", AccessRead, kube},
+		{"", "/apis", AccessRead, kube},
+		{"", "/apis/", AccessRead, kube},
+		{"", "/version", AccessRead, kube},
 	}
 }
 
@@ -63,7 +74,7 @@ func handler(routes []Route, allowed Access) http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		if r.Access&allowed != 0 {
-			mux.HandleFunc(r.Method+" "+r.Path, r.Handle)
+			mux.HandleFunc(strings.TrimSpace(r.Method+" "+r.Path), r.Handle)
 		}
 	}
 	return mux

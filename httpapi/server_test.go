@@ -28,7 +28,7 @@ func (f fixture) Manifests() []ManifestSource {
 func (f fixture) SyncLoopHealthy() error { return f.sick }
 
 func (f fixture) sources() Sources {
-	return Sources{Pods: f, Manifests: f, Health: f}
+	return Sources{Pods: f, Manifests: f, Health: f, Kube: http.NotFoundHandler()}
 }
 
 // start serves on a socket and a health port and returns a client for each.
@@ -154,7 +154,7 @@ func TestTakenHealthPortNamesTheFlag(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	s := New(Config{HealthAddress: taken.Addr().String(), Log: slog.New(slog.DiscardHandler)}, Sources{})
+	s := New(Config{HealthAddress: taken.Addr().String(), Log: slog.New(slog.DiscardHandler)}, Sources{Kube: http.NotFoundHandler()})
 	if _, err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "--healthz-port") {
 		t.Errorf("a taken port: %v", err)
 	}

@@ -26,8 +26,9 @@ type runtimeState struct {
 	changed chan struct{}
 
 	mu       sync.Mutex
-	fault    string // why it is not healthy, empty if it is
-	name     string
+	fault    string    // why it is not healthy, empty if it is
+	since    time.Time // of the change from or to no fault
+	version  cri.Version
 	network  bool
 	netFault string
 }
@@ -74,7 +75,7 @@ func (s *runtimeState) learnName(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.name = version.Name
+	s.version = version
 	return nil
 }
 
@@ -82,7 +83,7 @@ func (s *runtimeState) learnName(ctx context.Context) error {
 func (s *runtimeState) runtimeName() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.name
+	return s.version.Name
 }
 
 // note takes an answer in and reports whether all is well. A change is logged
@@ -103,6 +104,9 @@ func (s *runtimeState) note(st cri.RuntimeStatus, err error) bool {
 	defer s.mu.Unlock()
 	was, wasNetwork := s.fault, s.network
 	s.fault = fault
+	if s.since.IsZero() || (was == "") != (fault == "") {
+		s.since = time.Now()
+	}
 	if err == nil {
 		s.network, s.netFault = st.NetworkReady, st.NetworkMessage
 	}
@@ -136,4 +140,24 @@ func (s *runtimeState) networkReady() (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.netFault, s.network
+}
+
+// RuntimeCondition is what the last look at the runtime showed.
+type RuntimeCondition struct {
+	// Version is zero before the runtime has answered.
+	Version cri.Version
+	// NotReady is why pods cannot be run, empty if they can, since Since.
+	NotReady string
+	Since    time.Time
+}
+
+// Runtime is what the last look at the runtime showed.
+func (s *Supervisor) Runtime() RuntimeCondition {
+	s.runtime.mu.Lock()
+	defer s.runtime.mu.Unlock()
+	c := RuntimeCondition{Version: s.runtime.version, NotReady: s.runtime.fault, Since: s.runtime.since}
+	if c.NotReady == "" && !s.runtime.network {
+		c.NotReady = "network of the runtime is not ready: " + s.runtime.netFault
+	}
+	return c
 }

@@ -95,9 +95,14 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	statuses := status.NewStore()
 	addresses := hostip.New(hostip.Config{Fixed: o.Network.NodeIPs, IPv6First: o.Network.IPv6First, Log: log})
 	prober := probe.New(probe.Config{Exec: containerExec{rt.client}, Events: events, UserAgent: "podstead-probe/" + versionNumber()})
-	sup, err := newSupervisor(o, src, rt, parts{
+	p := parts{
 		observer: observer, prober: prober, events: events, statuses: statuses, addresses: addresses, node: admittingNode(o, node),
-	}, log)
+	}
+	sup, err := newSupervisor(o, src, rt, p, log)
+	if err != nil {
+		return err
+	}
+	kube, err := newKubeAPI(o, node, sup, src.config, p)
 	if err != nil {
 		return err
 	}
@@ -106,7 +111,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		httpapi.Config{Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, Log: log},
 		httpapi.Sources{
 			Pods: sup, Manifests: manifestView{config: src.config, pods: sup, opts: o.Manifests}, Health: sup,
-			Events: events, Statuses: statuses, ManifestName: manifest.BaseName,
+			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube,
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},
 	)
@@ -123,7 +128,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if rt.own != nil {
 		g.Go(func() error { return rt.own.Run(ctx) })
 	}
-	for _, part := range append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, sup.Run) {
+	for _, part := range append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, sup.Run, kube.Run) {
 		g.Go(func() error {
 			if err := part(ctx); !errors.Is(err, context.Canceled) {
 				return err

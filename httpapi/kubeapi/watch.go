@@ -127,7 +127,7 @@ func newStream(w http.ResponseWriter, res *resource, f form) *stream {
 	w.Header().Set("Content-Type", "application/json")
 	s := &stream{res: res, form: f, out: bufio.NewWriterSize(w, 1024), http: http.NewResponseController(w)}
 	// The time for a whole answer is not meant for a watch.
-	s.err = s.http.SetWriteDeadline(time.Now().Add(writeTimeout))
+	s.err = errors.Join(s.http.SetReadDeadline(time.Time{}), s.http.SetWriteDeadline(time.Now().Add(writeTimeout)))
 	w.WriteHeader(http.StatusOK)
 	return s
 }

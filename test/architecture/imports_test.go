@@ -36,6 +36,7 @@ var rooms = []room{
 	{"supervisor/status", []string{"cri", "manifest", "probe"}},
 	{"supervisor/event", nil},
 	{"supervisor/admit", nil},
+	{"supervisor/node", nil},
 	{"supervisor/volume", []string{"manifest"}},
 	{"supervisor/dns", []string{"cri"}},
 	{"supervisor/hostip", nil},

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/httpapi/kubeapi"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor"
+	supnode "github.com/podstead/podstead/supervisor/node"
+)
+
+// maxPods is the kubelet's default.
+const maxPods = 110
+
+// newKubeAPI makes the part of the Kubernetes API that this box answers.
+func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor, config *manifest.PodConfig, p parts) (*kubeapi.API, error) {
+	versions, err := kubeapi.OpenVersions(filepath.Join(o.Paths.Root, "resource-version"))
+	if err != nil {
+		return nil, err
+	}
+	since, host := time.Now(), supnode.ReadHost("/")
+	changed := p.statuses.Subscribe
+	return kubeapi.New(kubeapi.Config{
+		Versions: versions, Version: versionNumber(),
+		Manifest: manifestOf(config, sup),
+		Sources: kubeapi.Sources{
+			Pods:   kubeapi.PodSource(sup.Pods, changed),
+			Events: kubeapi.EventSource(p.events.List, p.events.Subscribe),
+			Nodes: kubeapi.NodeSource(func() *v1.Node {
+				rt, capacity := sup.Runtime(), capacityOf()
+				in := supnode.Input{
+					Name: nodeName, Since: since, Capacity: capacity, Allocatable: capacity,
+					Labels: p.node.Labels, Addresses: p.addresses.Addresses(),
+					Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
+				}
+				if rt.Version.Name != "" {
+					in.Runtime = rt.Version.Name + "://" + rt.Version.Version
+				}
+				return supnode.Describe(in)
+			}, changed),
+			Namespaces: kubeapi.NamespaceSource(func() (names []string) {
+				for _, pod := range sup.Pods() {
+					names = append(names, pod.Namespace)
+				}
+				return names
+			}, metav1.NewTime(since), changed),
+		},
+		Subresources: []metav1.APIResource{{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get"}}},
+	}), nil
+}
+
+// manifestOf tells which manifest a pod comes from.
+func manifestOf(config *manifest.PodConfig, sup *supervisor.Supervisor) func(namespace, name string) string {
+	return func(namespace, name string) string {
+		for _, pod := range sup.Pods() {
+			if pod.Namespace != namespace || pod.Name != name {
+				continue
+			}
+			for _, source := range config.Snapshot() {
+				for _, unit := range source.Units {
+					for _, uid := range unit.UIDs {
+						if uid == pod.UID {
+							return unit.Name
+						}
+					}
+				}
+			}
+		}
+		return ""
+	}
+}
+
+// capacityOf is what the host has.
+func capacityOf() v1.ResourceList {
+	capacity := v1.ResourceList{
+		v1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
+		v1.ResourcePods: *resource.NewQuantity(maxPods, resource.DecimalSI),
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err == nil {
+		capacity[v1.ResourceMemory] = *resource.NewQuantity(int64(info.Totalram)*int64(info.Unit), resource.BinarySI)
+	}
+	return capacity
+}
