@@ -1,8 +1,6 @@
 package manifest
 
 import (
-	"maps"
-
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -54,6 +52,7 @@ var metadataVerdicts = structVerdict{
 // Those that were settings before there were fields for them are not.
 var annotationVerdicts = mapVerdict{
 	"*":                            honoured("TestContainerSeesItsSpec"),
+	AnnotationMaxRestartPeriod:     honoured("TestCrashLoopCapOfAPod"),
 	AnnotationMirror:               notYet("API servers' copies of static pods are"),
 	annotationSeccomp:              refused("has no effect since Kubernetes 1.27; set spec.securityContext.seccompProfile instead"),
 	annotationSeccompPrefix + "*":  refused("has no effect since Kubernetes 1.27; set securityContext.seccompProfile of the container instead"),
@@ -62,7 +61,7 @@ var annotationVerdicts = mapVerdict{
 
 var specVerdicts = structVerdict{
 	"containers":                    listVerdict{containerVerdicts},
-	"initContainers":                listVerdict{initVerdicts},
+	"initContainers":                listVerdict{containerVerdicts},
 	"ephemeralContainers":           refused("can only be added to a pod that runs; take the field out, and look into the pod with another container beside it"),
 	"volumes":                       listVerdict{volumeVerdicts},
 	"restartPolicy":                 honoured("TestRestartPolicies"),
@@ -156,8 +155,8 @@ var containerVerdicts = structVerdict{
 	"readinessProbe":           probeVerdicts,
 	"startupProbe":             probeVerdicts,
 	"lifecycle":                structVerdict{"postStart": notYet("lifecycle hooks are"), "preStop": notYet("lifecycle hooks are"), "stopSignal": honoured("TestStopSignal")},
-	"restartPolicy":            notYet("restart policies of a container, sidecars included, are"),
-	"restartPolicyRules":       notYet("restart rules are"),
+	"restartPolicy":            honoured("TestContainerRestartPolicies"),
+	"restartPolicyRules":       honoured("TestRestartRules"),
 	"securityContext":          containerSecurityVerdicts,
 	"terminationMessagePath":   unless(notYet("termination messages at other paths are"), v1.TerminationMessagePathDefault),
 	"terminationMessagePolicy": unless(notYet("termination messages from logs are"), v1.TerminationMessageReadFile),
@@ -165,15 +164,6 @@ var containerVerdicts = structVerdict{
 	"stdinOnce":                honoured("TestWorkingDirAndStandardInput"),
 	"tty":                      honoured("TestWorkingDirAndStandardInput"),
 }
-
-// initVerdicts: only sidecars among init containers may have probes at all.
-var initVerdicts = func() structVerdict {
-	verdicts := maps.Clone(containerVerdicts)
-	for _, name := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
-		verdicts[name] = notYet("probes of init containers are")
-	}
-	return verdicts
-}()
 
 var probeVerdicts = structVerdict{
 	"exec": structVerdict{"command": honoured("TestProbeExecReadiness")},

@@ -147,15 +147,12 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 		spec string
 		want []string
 	}{
-		"probe of an init container": {`{initContainers: [{name: i, image: i, livenessProbe: {httpGet: {port: 80}}}]}`,
-			[]string{"spec.initContainers[0].livenessProbe"}},
 		"spread over zones": {`{topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}`,
 			[]string{"spec.topologySpreadConstraints[1].whenUnsatisfiable"}},
 		"company": {`{affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: a}}], requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a}]}}}`,
 			[]string{"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"}},
 		"second container": {`{containers: [{name: a}, {name: b, lifecycle: {preStop: {sleep: {seconds: 1}}}}]}`,
 			[]string{"spec.containers[1].lifecycle.preStop"}},
-		"sidecar":            {`{initContainers: [{name: i, image: i, restartPolicy: Always}]}`, []string{"spec.initContainers[0].restartPolicy"}},
 		"env source":         {`{containers: [{env: [{name: A}, {name: B, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}]}`, []string{"spec.containers[0].env[1].valueFrom"}},
 		"sub path":           {`{containers: [{volumeMounts: [{name: a, mountPath: /a, subPath: b}]}]}`, []string{"spec.containers[0].volumeMounts[0].subPath"}},
 		"volume":             {`{volumes: [{name: a, configMap: {name: b}}]}`, []string{"spec.volumes[0].configMap"}},

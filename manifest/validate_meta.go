@@ -69,6 +69,10 @@ func (v *validator) annotations(path *field.Path) {
 			}
 		case key == annotationSeccomp, strings.HasPrefix(key, annotationSeccompPrefix):
 			v.annotatedSeccomp(at, value)
+		case key == AnnotationMaxRestartPeriod:
+			if _, err := MaxRestartPeriod(&v1.Pod{ObjectMeta: *v.meta}); err != nil {
+				v.invalid(at, value, err.Error())
+			}
 		case strings.HasPrefix(key, annotationAppArmorPrefix):
 			v.annotatedAppArmor(at, strings.TrimPrefix(key, annotationAppArmorPrefix), value)
 		}

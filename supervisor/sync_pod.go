@@ -88,6 +88,8 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	// 6. The containers.
 	req := cri.SyncRequest{Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
+	// The loader has judged it; what a pod without a loader says wrong counts not.
+	req.RestartCap, _ = manifest.MaxRestartPeriod(pod)
 	req.Failed, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
 	if req.Sandbox, err = s.sandboxInputs(pod, observed); err != nil {
 		message := "Failed to create pod sandbox: " + err.Error()

@@ -90,6 +90,19 @@ func (c *CRI) Pid(ctx context.Context, id string) (int, error) {
 	return info.Pid, nil
 }
 
+// SandboxPid is the process that holds a sandbox.
+func (c *CRI) SandboxPid(ctx context.Context, id string) (int, error) {
+	s, err := c.Runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
+	if err != nil {
+		return 0, err
+	}
+	var info struct{ Pid int }
+	if err := json.Unmarshal([]byte(s.Info["info"]), &info); err != nil || info.Pid == 0 {
+		return 0, fmt.Errorf("sandbox %s tells no pid: %w", id, err)
+	}
+	return info.Pid, nil
+}
+
 // Exec runs a command in a container and returns what it wrote; a status other
 // than 0 is an error.
 func (c *CRI) Exec(ctx context.Context, id string, command ...string) (string, error) {

@@ -1,0 +1,313 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// diary is a folder of the host, mounted at /v, in which containers write down
+// what they do, each line after what came before.
+type diary struct {
+	n   *node
+	dir string
+}
+
+func newDiary(n *node) diary { return diary{n, n.t.TempDir()} }
+
+// lines are what was written so far.
+func (d diary) lines() []string {
+	text, err := os.ReadFile(filepath.Join(d.dir, "diary"))
+	if err != nil && !os.IsNotExist(err) {
+		d.n.t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+// await waits until exactly this was written.
+func (d diary) await(want ...string) {
+	d.n.t.Helper()
+	d.n.await("the diary is complete", func() error {
+		if got := d.lines(); !slices.Equal(got, want) {
+			return fmt.Errorf("it says %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// touch makes a file that containers wait for.
+func (d diary) touch(name string) {
+	d.n.t.Helper()
+	if err := os.WriteFile(filepath.Join(d.dir, name), nil, 0o600); err != nil {
+		d.n.t.Fatal(err)
+	}
+}
+
+// pod is a manifest of containers that are given as name, script and more
+// fields, those of init containers first.
+func (d diary) pod(name, policy string, init, regular [][3]string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  restartPolicy: %s\n  terminationGracePeriodSeconds: 10\n"+
+		"  volumes: [{name: v, hostPath: {path: %q}}]\n", name, policy, d.dir)
+	for key, list := range map[string][][3]string{"initContainers": init, "containers": regular} {
+		if len(list) > 0 {
+			fmt.Fprintf(&b, "  %s:\n", key)
+		}
+		for _, c := range list {
+			fmt.Fprintf(&b, "    - {name: %s, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]%s}\n", c[0], bed.BusyboxImage, c[1], c[2])
+		}
+	}
+	return b.String()
+}
+
+// say is a command that writes a line into the diary.
+func say(line string) string { return "echo " + line + " >> /v/diary; " }
+
+// untilAsked runs until it is asked to end, and says so.
+func untilAsked(line string) string {
+	return "trap '" + say(line) + "exit 0' TERM; sleep 100000 & wait"
+}
+
+// restarts are the restart counts by container name.
+func restarts(p v1.Pod) map[string]int32 {
+	counts := map[string]int32{}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		counts[c.Name] = c.RestartCount
+	}
+	return counts
+}
+
+// The life of a job with a sidecar: the sidecar holds the others back until its
+// startup probe succeeds, starts again when it dies although the pod restarts
+// nothing, and ends when the work is done.
+func TestSidecarOfAJob(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		d := newDiary(n)
+		n.put("p.yaml", d.pod("p", "Never", [][3]string{
+			{"side", say("side") + "sleep 1.5; touch /tmp/up; " + say("up") + untilAsked("side-ends"),
+				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 60}" +
+					", readinessProbe: {exec: {command: [test, '!', -e, /v/unready]}, periodSeconds: 1, failureThreshold: 1}"},
+			{"init", say("init"), ""},
+		}, [][3]string{
+			{"main", say("main") + "until test -e /v/done; do sleep 0.1; done; " + say("main-ends"), ""},
+		}))
+		n.start()
+		main := n.awaitRunning("p")
+		d.await("side", "up", "init", "main")
+		n.awaitReady("p")
+		// Its readiness counts for the pod's.
+		d.touch("unready")
+		n.awaitStatus("p", "not ready", func(p v1.Pod) error {
+			for _, c := range p.Status.Conditions {
+				if c.Type == v1.ContainersReady && c.Message == "containers with unready status: [side]" {
+					return nil
+				}
+			}
+			return fmt.Errorf("conditions %+v", p.Status.Conditions)
+		})
+		if err := os.Remove(filepath.Join(d.dir, "unready")); err != nil {
+			t.Fatal(err)
+		}
+		first := n.awaitContainer("p", "side")
+		if err := syscall.Kill(first.Pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		n.awaitStatus("p", "the sidecar runs again", func(p v1.Pod) error {
+			s := p.Status.InitContainerStatuses
+			if len(s) != 2 || s[0].State.Running == nil || s[0].Started == nil || !*s[0].Started || s[0].RestartCount != 1 ||
+				s[0].LastTerminationState.Terminated == nil || s[0].LastTerminationState.Terminated.ExitCode != 137 {
+				return fmt.Errorf("%+v", s)
+			}
+			return nil
+		})
+		n.awaitReady("p")
+		n.mustBe("p", main)
+		d.await("side", "up", "init", "main", "side", "up")
+		d.touch("done")
+		n.awaitPhase("p", v1.PodSucceeded)
+		n.awaitGone("p")
+		want := []string{"side", "up", "init", "main", "side", "up", "main-ends", "side-ends"}
+		d.await(want...)
+		n.restart()
+		p := n.awaitPhase("p", v1.PodSucceeded)
+		if got := restarts(p); got["side"] != 1 || got["init"] != 0 || got["main"] != 0 {
+			t.Errorf("restarts %v", got)
+		}
+		d.await(want...)
+	})
+}
+
+// A pod that loses its sandbox starts over in the next one, in order.
+func TestInitAndSidecarsRunAgainInANewSandbox(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		d := newDiary(n)
+		n.put("p.yaml", d.pod("p", "Always", [][3]string{
+			{"init", say("init"), ""},
+			{"side", say("side") + "touch /tmp/up; " + untilAsked("side-ends"),
+				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 60}"},
+			{"late", say("late"), ""},
+		}, [][3]string{{"main", say("main") + untilAsked("main-ends"), ""}}))
+		n.start()
+		first := n.awaitRunning("p")
+		n.awaitReady("p")
+		all, err := n.sandboxes("p")
+		if err != nil || len(all) != 1 {
+			t.Fatalf("sandboxes: %v, %v", all, err)
+		}
+		pid, err := n.rt.CRI.SandboxPid(t.Context(), all[0].Id)
+		if err == nil {
+			err = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.awaitOther("p", first)
+		p := n.awaitReady("p")
+		got := slices.DeleteFunc(d.lines(), func(line string) bool { return strings.HasSuffix(line, "-ends") })
+		if want := []string{"init", "side", "late", "main", "init", "side", "late", "main"}; !slices.Equal(got, want) {
+			t.Errorf("the diary says %q, want %q", got, want)
+		}
+		for name, count := range restarts(p) {
+			if count != 1 {
+				t.Errorf("%s was restarted %d times, want once", name, count)
+			}
+		}
+		if all, err = n.sandboxes("p"); err != nil || !slices.ContainsFunc(all, func(s *runtimeapi.PodSandbox) bool { return s.Metadata.Attempt == 1 }) {
+			t.Errorf("sandboxes: %v, %v, want one with attempt 1", all, err)
+		}
+	})
+}
+
+// once is a script that does one thing the first time and another from then on.
+func once(name, first, then string) string {
+	return "if test -e /v/" + name + "; then " + then + "; else touch /v/" + name + "; " + first + "; fi"
+}
+
+func TestContainerRestartPolicies(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		d := newDiary(n)
+		n.put("p.yaml", d.pod("p", "Never", [][3]string{
+			{"init", once("init", "exit 1", "exit 0"), ", restartPolicy: OnFailure"},
+		}, [][3]string{
+			{"always", once("always", "exit 0", "sleep 100000"), ", restartPolicy: Always"},
+			{"onfailure", once("onfailure", "exit 1", "exit 0"), ", restartPolicy: OnFailure"},
+			{"never", "exit 1", ", restartPolicy: Never"},
+			{"pods", "exit 1", ""},
+		}))
+		n.put("failed.yaml", d.pod("failed", "Always", [][3]string{{"init", "exit 3", ", restartPolicy: Never"}}, [][3]string{{"main", "exit 0", ""}}))
+		n.start()
+		p := n.awaitStatus("p", "each as its policy says", func(p v1.Pod) error {
+			want := map[string]int32{"init": 1, "always": 1, "onfailure": 1, "never": 0, "pods": 0}
+			if got := restarts(p); !maps.Equal(got, want) {
+				return fmt.Errorf("restarts %v, want %v", got, want)
+			}
+			for _, c := range p.Status.ContainerStatuses {
+				if (c.State.Running != nil) != (c.Name == "always") || c.State.Waiting != nil {
+					return fmt.Errorf("%s is %+v", c.Name, c.State)
+				}
+			}
+			return nil
+		})
+		if p.Status.Phase != v1.PodRunning {
+			t.Errorf("phase %s", p.Status.Phase)
+		}
+		n.awaitPhase("failed", v1.PodFailed)
+	})
+}
+
+func TestRestartRules(t *testing.T) {
+	rules := func(action string, codes string) string {
+		return ", restartPolicy: Never, restartPolicyRules: [{action: " + action + ", exitCodes: {operator: In, values: [" + codes + "]}}]"
+	}
+	each(t, func(t *testing.T, n *node) {
+		one := newDiary(n)
+		n.put("one.yaml", one.pod("one", "Never", nil, [][3]string{{"main", once("a", "exit 42", "exit 3"), rules("Restart", "42, 43")}}))
+		all := newDiary(n)
+		n.put("all.yaml", all.pod("all", "Never", [][3]string{
+			{"init", say("init"), ""},
+			{"side", "sleep 100000", ", restartPolicy: Always"},
+		}, [][3]string{
+			{"main", say("main") + once("b", "until test -e /v/go; do sleep 0.1; done; exit 42", "sleep 100000"), rules("RestartAllContainers", "42")},
+			{"other", "sleep 100000", ""},
+			{"done", "exit 0", ""},
+		}))
+		n.start()
+		failed := n.awaitPhase("one", v1.PodFailed)
+		if c := failed.Status.ContainerStatuses[0]; c.RestartCount != 1 || c.State.Terminated == nil || c.State.Terminated.ExitCode != 3 {
+			t.Errorf("status %+v", c)
+		}
+
+		before := n.awaitStatus("all", "it runs", func(p v1.Pod) error {
+			if p.Status.Phase != v1.PodRunning || len(restarts(p)) != 5 {
+				return fmt.Errorf("phase %s, %v", p.Status.Phase, restarts(p))
+			}
+			return nil
+		})
+		other := n.awaitContainer("all", "other")
+		all.touch("go")
+		after := n.awaitStatus("all", "all have restarted", func(p v1.Pod) error {
+			for _, count := range restarts(p) {
+				if count != 1 {
+					return fmt.Errorf("restarts %v", restarts(p))
+				}
+			}
+			for _, c := range p.Status.Conditions {
+				if c.Type == v1.AllContainersRestarting && c.Status != v1.ConditionFalse {
+					return fmt.Errorf("condition %+v", c)
+				}
+			}
+			for _, c := range p.Status.ContainerStatuses {
+				if (c.State.Running == nil) != (c.Name == "done") || c.State.Waiting != nil {
+					return fmt.Errorf("%s is %+v", c.Name, c.State)
+				}
+				if c.LastTerminationState.Terminated == nil || c.Name == "main" && c.LastTerminationState.Terminated.ExitCode != 42 {
+					return fmt.Errorf("%s was %+v", c.Name, c.LastTerminationState)
+				}
+			}
+			return nil
+		})
+		all.await("init", "main", "init", "main")
+		if alive(other.Pid) {
+			t.Error("a process of before is alive")
+		}
+		sandboxes, err := n.sandboxes("all")
+		if err != nil || len(sandboxes) != 1 || after.Status.PodIP != before.Status.PodIP {
+			t.Errorf("sandboxes %v, %v, want the one of before", sandboxes, err)
+		}
+		log := fmt.Sprintf("%s/default_%s_%s/main/0.log", n.PodLogs, after.Name, after.UID)
+		if _, err := os.Stat(log); err != nil {
+			t.Errorf("the log of before the restart: %v", err)
+		}
+	})
+}
+
+// A pod's own limit of the crash-loop back-off takes the place of the node's.
+func TestCrashLoopCapOfAPod(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", strings.Replace(stubborn("p", "x", 1, "exit 7"), "metadata:\n",
+			"metadata:\n  annotations: {podstead.io/max-container-restart-period: 1s}\n", 1))
+		n.start()
+		begin := time.Now()
+		p := n.awaitStatus("p", "four restarts", func(p v1.Pod) error {
+			if c := p.Status.ContainerStatuses; len(c) != 1 || c[0].RestartCount < 4 {
+				return fmt.Errorf("%+v", c)
+			}
+			return nil
+		})
+		// By the node's limit the third would come after 10 s, the fourth after 30.
+		if took := time.Since(begin); took > 20*time.Second {
+			t.Errorf("%d restarts took %s", p.Status.ContainerStatuses[0].RestartCount, took)
+		}
+	})
+}
