@@ -1,11 +1,38 @@
 package cri
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Expand replaces each $(NAME) in text by the value of NAME. $$ stands for $,
 // so that $$(NAME) is kept as $(NAME). A reference to a name without a value
 // stays as it is written, and so does a $ that begins no reference.
 func Expand(text string, values map[string]string) string {
+	return expand(text, func(name string) string {
+		if value, known := values[name]; known {
+			return value
+		}
+		return "$(" + name + ")"
+	})
+}
+
+// ExpandStrictly is Expand for a text that means nothing unless all of it is
+// known: a name without a value is an error.
+func ExpandStrictly(text string, values map[string]string) (string, error) {
+	var err error
+	expanded := expand(text, func(name string) string {
+		value, known := values[name]
+		if !known && err == nil {
+			err = fmt.Errorf("variable %q of %q is not set in the container", name, text)
+		}
+		return value
+	})
+	return expanded, err
+}
+
+// expand puts what value says in the place of each reference.
+func expand(text string, value func(name string) string) string {
 	if !strings.Contains(text, "$") {
 		return text
 	}
@@ -24,11 +51,7 @@ func Expand(text string, values map[string]string) string {
 		}
 		if inner, ok := strings.CutPrefix(text, "("); ok {
 			if name, after, closed := strings.Cut(inner, ")"); closed {
-				if value, known := values[name]; known {
-					out.WriteString(value)
-				} else {
-					out.WriteString("$(" + name + ")")
-				}
+				out.WriteString(value(name))
 				text = after
 				continue
 			}

@@ -2,6 +2,7 @@ package cri
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -34,6 +35,18 @@ func TestExpand(t *testing.T) {
 		if got := Expand(text, values); got != want {
 			t.Errorf("Expand(%q) = %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestExpandStrictly(t *testing.T) {
+	values := map[string]string{"A": "1", "EMPTY": ""}
+	for text, want := range map[string]string{"$(A)/$(EMPTY)x": "1/x", "$$(MISSING)": "$(MISSING)", "plain": "plain"} {
+		if got, err := ExpandStrictly(text, values); err != nil || got != want {
+			t.Errorf("ExpandStrictly(%q) = %q, %v, want %q", text, got, err, want)
+		}
+	}
+	if _, err := ExpandStrictly("$(A)/$(MISSING)", values); err == nil || !strings.Contains(err.Error(), `"MISSING"`) {
+		t.Errorf("error %v does not name what is missing", err)
 	}
 }
 

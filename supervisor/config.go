@@ -168,7 +168,7 @@ type Records interface {
 // Paths are the folders on the host. An empty one has its default.
 type Paths struct {
 	// Root is the daemon's folder, by default /var/lib/podstead; the pods' own
-	// are under Root/pods.
+	// are under Root/pods, those of persistent volumes under Root/volumes.
 	Root string
 	// PodLogs is /var/log/pods, ContainerLogs /var/log/containers.
 	PodLogs, ContainerLogs string
@@ -194,7 +194,8 @@ func (p Paths) withDefaults() Paths {
 	return p
 }
 
-func (p Paths) pods() string { return filepath.Join(p.Root, "pods") }
+func (p Paths) pods() string   { return filepath.Join(p.Root, "pods") }
+func (p Paths) claims() string { return filepath.Join(p.Root, "volumes") }
 
 // noHostIPs are those of a node that reports none.
 type noHostIPs struct{}

@@ -63,7 +63,7 @@ func New(cfg Config) (*Supervisor, error) {
 	s.scripts = &podScripts{
 		cfg:     cfg,
 		runtime: s.runtime,
-		volumes: &volume.Volumes{Root: cfg.Paths.pods()},
+		volumes: &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()},
 	}
 	s.workers = newPodWorkers(s.scripts)
 	s.garbage = gc.NewContainers(gc.ContainersConfig{

@@ -8,9 +8,18 @@ import (
 	"strings"
 )
 
-func (v *Volumes) mountPoints() ([]string, error) {
-	if v.MountPoints != nil {
-		return v.MountPoints()
+// mountPoint is one line of /proc/self/mountinfo.
+type mountPoint struct {
+	path string
+	// shared: what is mounted below it is seen in other mount namespaces;
+	// slave: what is mounted below it elsewhere is seen here.
+	shared, slave bool
+}
+
+// readMounts reads /proc/self/mountinfo; tests put lines of their own there.
+func (v *Volumes) readMounts() ([]mountPoint, error) {
+	if v.mounts != nil {
+		return v.mounts()
 	}
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -20,15 +29,26 @@ func (v *Volumes) mountPoints() ([]string, error) {
 	return parseMountInfo(f)
 }
 
-// parseMountInfo takes the fifth field of each line, see proc_pid_mountinfo(5).
-func parseMountInfo(r io.Reader) ([]string, error) {
-	var points []string
+// parseMountInfo reads lines of the form in proc_pid_mountinfo(5): the fifth
+// field is where, those from the seventh to a dash tell of propagation.
+func parseMountInfo(r io.Reader) ([]mountPoint, error) {
+	var points []mountPoint
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		if fields := strings.Fields(lines.Text()); len(fields) > 4 {
-			points = append(points, unescape(fields[4]))
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 5 {
+			continue
 		}
+		point := mountPoint{path: unescape(fields[4])}
+		for _, tag := range fields[min(6, len(fields)):] {
+			if tag == "-" {
+				break
+			}
+			point.shared = point.shared || strings.HasPrefix(tag, "shared:")
+			point.slave = point.slave || strings.HasPrefix(tag, "master:")
+		}
+		points = append(points, point)
 	}
 	return points, lines.Err()
 }
@@ -53,12 +73,26 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// below is the first mount point at or below a path, empty if there is none.
-func below(points []string, path string) string {
-	for _, point := range points {
-		if point == path || strings.HasPrefix(point, path+"/") {
-			return point
+// mountsBelow are the mount points at or below a path, the last mounted first:
+// in that order they can be taken down.
+func mountsBelow(points []mountPoint, path string) []string {
+	var found []string
+	for i := len(points) - 1; i >= 0; i-- {
+		if at := points[i].path; at == path || strings.HasPrefix(at, path+"/") {
+			found = append(found, at)
 		}
 	}
-	return ""
+	return found
+}
+
+// mountOf is the mount that a path lies in: the deepest, and of several at one
+// place the last.
+func mountOf(points []mountPoint, path string) (best mountPoint) {
+	for _, p := range points {
+		inside := p.path == path || p.path == "/" || strings.HasPrefix(path, p.path+"/")
+		if inside && len(p.path) >= len(best.path) {
+			best = p
+		}
+	}
+	return best
 }

@@ -7,89 +7,180 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
-
-// Layout of a pod's folder, as the kubelet's.
-const (
-	volumesDir  = "volumes"
-	emptyDirKey = "kubernetes.io~empty-dir"
-
-	podMode      = 0o750
-	emptyDirMode = 0o777
 )
 
 // Volumes are the volumes of all pods below one root.
 type Volumes struct {
 	// Root holds a folder for each pod, named by its UID.
 	Root string
-	// MountPoints lists where something is mounted; nil reads
-	// /proc/self/mountinfo.
-	MountPoints func() ([]string, error)
+	// Claims holds the folders of PersistentVolumeClaims by namespace and name.
+	Claims string
+
+	// mounts replaces /proc/self/mountinfo in tests.
+	mounts func() ([]mountPoint, error)
+	// claims guards who uses which claim.
+	claims sync.Mutex
 }
 
-// What names a folder below the root is checked here once more, whoever
-// validated it before: the folders are written and deleted as root.
-var (
-	validUID  = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
-	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-)
-
-// PodDir is the folder of a pod. An invalid UID is an error.
-func (v *Volumes) PodDir(uid types.UID) (string, error) {
-	if !validUID.MatchString(string(uid)) {
-		return "", fmt.Errorf("%q is no valid UID: 1 to 63 of A-Z, a-z, 0-9 and - are", uid)
-	}
-	return filepath.Join(v.Root, string(uid)), nil
+// Objects are what volumes refer to, by namespace and name.
+type Objects interface {
+	ConfigMap(namespace, name string) (*v1.ConfigMap, bool)
+	Secret(namespace, name string) (*v1.Secret, bool)
+	Claim(namespace, name string) (*v1.PersistentVolumeClaim, bool)
 }
 
-// Setup makes the volumes that a container of the pod mounts and returns their
-// paths on the host by name. It can be repeated: what is there stays as it is.
-func (v *Volumes) Setup(ctx context.Context, pod *v1.Pod) (map[string]string, error) {
+// Request is a pod whose volumes are to be made, and what they are made of.
+type Request struct {
+	Pod     *v1.Pod
+	Objects Objects
+	// Downward is the content of a file of a downwardAPI volume.
+	Downward func(item *v1.DownwardAPIVolumeFile) (string, error)
+	// Memory is how much of the node's memory pods may have, in bytes; 0 is
+	// not known.
+	Memory int64
+}
+
+// Mounted is a volume that is ready for containers.
+type Mounted struct {
+	// Path is the folder or file on the host; empty for an image.
+	Path string
+	// Image is the image that the runtime mounts.
+	Image *v1.ImageVolumeSource
+	// ReadOnly holds for every mount of it.
+	ReadOnly bool
+	// Complete: it holds all that it may hold, so that no folder is made in
+	// place of a part that is missing.
+	Complete bool
+	// Relabel: it is the pod's own, and gets its SELinux label.
+	Relabel bool
+}
+
+// Result is what Setup made.
+type Result struct {
+	// Volumes are those that a container mounts, by name.
+	Volumes map[string]Mounted
+	// Kept tells of what is missing now that was there when the volumes were
+	// made. They go on as they were.
+	Kept []error
+}
+
+// setup is one call of Setup.
+type setup struct {
+	*Volumes
+	req   *Request
+	owner owner
+	kept  []error
+}
+
+// Setup makes the volumes that a container of the pod mounts, and brings the
+// files of those that are there up to date. It can be repeated: all else that
+// is there stays as it is. An error that is ErrMissing tells what has to come
+// first.
+func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
+	pod := req.Pod
 	dir, err := v.PodDir(pod.UID)
 	if err != nil {
-		return nil, err
+		return Result{}, err
 	}
 	if err := os.MkdirAll(dir, podMode); err != nil {
-		return nil, fmt.Errorf("cannot make the folder of the pod: %w", err)
+		return Result{}, fmt.Errorf("cannot make the folder of the pod: %w", err)
 	}
-	paths := map[string]string{}
+	s := &setup{Volumes: v, req: req, owner: ownerOf(pod)}
+	result := Result{Volumes: map[string]Mounted{}}
+	// All are tried, so that a person learns of all that is missing at once.
+	var errs []error
 	for i := range pod.Spec.Volumes {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return Result{}, err
 		}
 		vol := &pod.Spec.Volumes[i]
 		if !mounted(pod, vol.Name) {
 			continue
 		}
-		path, err := setup(dir, vol)
+		before := len(s.kept)
+		m, err := s.one(ctx, dir, vol)
 		if err != nil {
-			return nil, fmt.Errorf("cannot set up volume %q: %w", vol.Name, err)
+			errs = append(errs, fmt.Errorf("cannot set up volume %q: %w", vol.Name, err))
+			continue
 		}
-		paths[vol.Name] = path
+		for _, kept := range s.kept[before:] {
+			result.Kept = append(result.Kept, fmt.Errorf("volume %q stays as it was: %w", vol.Name, kept))
+		}
+		result.Volumes[vol.Name] = m
 	}
-	return paths, nil
+	return result, joined(errs)
 }
 
-func setup(dir string, vol *v1.Volume) (string, error) {
-	if !validName.MatchString(vol.Name) {
-		return "", errors.New("its name is no valid one")
-	}
-	switch {
-	case vol.EmptyDir != nil:
-		if vol.EmptyDir.Medium != v1.StorageMediumDefault {
-			return "", fmt.Errorf("emptyDir of medium %q is not supported", vol.EmptyDir.Medium)
+// joined is one error of one line.
+func joined(errs []error) (err error) {
+	for _, e := range errs {
+		if err != nil {
+			e = fmt.Errorf("%w; %w", err, e)
 		}
-		return setupEmptyDir(filepath.Join(dir, volumesDir, emptyDirKey, vol.Name))
-	case vol.HostPath != nil:
-		return setupHostPath(vol.HostPath)
+		err = e
 	}
-	return "", errors.New("only emptyDir and hostPath volumes are supported")
+	return err
 }
+
+// one makes one volume.
+func (s *setup) one(ctx context.Context, dir string, vol *v1.Volume) (Mounted, error) {
+	if !validName.MatchString(vol.Name) {
+		return Mounted{}, errVolumeName
+	}
+	src := &vol.VolumeSource
+	path := filepath.Join(dir, volumesDir, plugin(src), vol.Name)
+	switch {
+	case src.EmptyDir != nil:
+		return Mounted{Path: path, Relabel: true}, s.setupEmptyDir(path, src.EmptyDir)
+	case src.HostPath != nil:
+		path, err := setupHostPath(src.HostPath)
+		return Mounted{Path: path}, err
+	case src.ConfigMap != nil, src.Secret != nil, src.DownwardAPI != nil, src.Projected != nil:
+		return Mounted{Path: path, ReadOnly: true, Complete: !mayLack(src), Relabel: true}, s.setupFiles(path, src)
+	case src.PersistentVolumeClaim != nil:
+		return s.setupClaim(path, src.PersistentVolumeClaim)
+	case src.NFS != nil:
+		return Mounted{Path: path, ReadOnly: src.NFS.ReadOnly}, s.setupNFS(ctx, path, src.NFS)
+	case src.Image != nil:
+		return Mounted{Image: src.Image, ReadOnly: true}, nil
+	}
+	return Mounted{}, errors.New("volumes of its type are not supported")
+}
+
+// setupFiles makes a volume of files, or brings it up to date. One that was
+// made goes on with what it has when an object it was made of is gone.
+func (s *setup) setupFiles(path string, src *v1.VolumeSource) error {
+	files, err := s.payloadOf(src)
+	if err != nil {
+		if _, made := os.Lstat(filepath.Join(path, dataLink)); made == nil {
+			s.keep(err)
+			return nil
+		}
+		return err
+	}
+	// Files of a ConfigMap are no secrets and lie on disk, as the kubelet's.
+	if src.ConfigMap != nil {
+		err = os.MkdirAll(path, podMode)
+		if err == nil {
+			err = os.Chmod(path, filesMode)
+		}
+	} else {
+		_, err = mountTmpfs(path, filesMode, 0)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = writeFiles(path, files, s.owner)
+	return err
+}
+
+// keep notes why something stays as it is.
+func (s *setup) keep(err error) { s.kept = append(s.kept, err) }
 
 // mounted reports whether a container uses the volume; the kubelet, too, sets
 // up no other.
@@ -102,58 +193,6 @@ func mounted(pod *v1.Pod, name string) bool {
 		}
 	}
 	return false
-}
-
-// setupEmptyDir makes the folder in one step: one that is there is ready, and
-// whatever its containers made of its mode is theirs.
-func setupEmptyDir(path string) (string, error) {
-	switch info, err := os.Lstat(path); {
-	case err == nil && info.IsDir():
-		return path, nil
-	case err == nil:
-		return "", fmt.Errorf("%s is in the way", path)
-	case !errors.Is(err, fs.ErrNotExist):
-		return "", err
-	}
-	parent, name := filepath.Split(path)
-	if err := os.MkdirAll(parent, podMode); err != nil {
-		return "", err
-	}
-	// A dot cannot be in a volume's name.
-	fresh := filepath.Join(parent, name+".new")
-	if err := os.Mkdir(fresh, emptyDirMode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	// The umask took a part of the mode.
-	if err := os.Chmod(fresh, emptyDirMode); err != nil {
-		return "", err
-	}
-	return path, os.Rename(fresh, path)
-}
-
-// Teardown removes the pod's volumes, after a look that nothing is mounted
-// there. A pod without volumes is no error.
-func (v *Volumes) Teardown(uid types.UID) error {
-	dir, err := v.PodDir(uid)
-	if err != nil {
-		return err
-	}
-	if err := v.removeAll(filepath.Join(dir, volumesDir)); err != nil {
-		return fmt.Errorf("cannot take down the volumes of the pod: %w", err)
-	}
-	return nil
-}
-
-// Remove removes the whole folder of the pod with the same care.
-func (v *Volumes) Remove(uid types.UID) error {
-	dir, err := v.PodDir(uid)
-	if err != nil {
-		return err
-	}
-	if err := v.removeAll(dir); err != nil {
-		return fmt.Errorf("cannot remove the folder of the pod: %w", err)
-	}
-	return nil
 }
 
 // Orphans are the pods with a folder here that keep does not want, and the
@@ -176,23 +215,4 @@ func (v *Volumes) Orphans(keep func(types.UID) bool) (uids []types.UID, stranger
 		}
 	}
 	return uids, strangers, nil
-}
-
-// removeAll deletes a tree in which nothing is mounted.
-func (v *Volumes) removeAll(path string) error {
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	points, err := v.mountPoints()
-	if err != nil {
-		return fmt.Errorf("cannot tell what is mounted: %w", err)
-	}
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
-	if point := below(points, real); point != "" {
-		return fmt.Errorf("%s is still mounted; end what uses it, then: umount %s", point, point)
-	}
-	return os.RemoveAll(path)
 }

@@ -32,7 +32,40 @@ func hostPath(path string, kind v1.HostPathType) v1.Volume {
 	return v1.Volume{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}}
 }
 
-func mode(t *testing.T, path string) fs.FileMode {
+// fixed are the objects of a test, by name; the namespace is not looked at.
+type fixed struct {
+	configMaps map[string]*v1.ConfigMap
+	secrets    map[string]*v1.Secret
+	claims     map[string]*v1.PersistentVolumeClaim
+}
+
+func (f fixed) ConfigMap(_, name string) (*v1.ConfigMap, bool) {
+	found := f.configMaps[name]
+	return found, found != nil
+}
+
+func (f fixed) Secret(_, name string) (*v1.Secret, bool) {
+	found := f.secrets[name]
+	return found, found != nil
+}
+
+func (f fixed) Claim(_, name string) (*v1.PersistentVolumeClaim, bool) {
+	found := f.claims[name]
+	return found, found != nil
+}
+
+// setUp makes the volumes of a pod and returns their paths.
+func setUp(t *testing.T, v *Volumes, p *v1.Pod, objects fixed) (map[string]string, error) {
+	t.Helper()
+	result, err := v.Setup(t.Context(), &Request{Pod: p, Objects: objects})
+	paths := map[string]string{}
+	for name, m := range result.Volumes {
+		paths[name] = m.Path
+	}
+	return paths, err
+}
+
+func permissions(t *testing.T, path string) fs.FileMode {
 	t.Helper()
 	info, err := os.Stat(path)
 	if err != nil {
@@ -45,7 +78,7 @@ func TestEmptyDir(t *testing.T) {
 	v := &Volumes{Root: filepath.Join(t.TempDir(), "pods")}
 	p := pod("u1", emptyDir("cache"), emptyDir("unused"))
 	p.Spec.Containers[0].VolumeMounts = p.Spec.Containers[0].VolumeMounts[:1]
-	paths, err := v.Setup(t.Context(), p)
+	paths, err := setUp(t, v, p, fixed{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,10 +86,10 @@ func TestEmptyDir(t *testing.T) {
 	if len(paths) != 1 || paths["cache"] != path {
 		t.Fatalf("paths %v", paths)
 	}
-	if m := mode(t, path); m != 0o777 {
+	if m := permissions(t, path); m != 0o777 {
 		t.Errorf("mode %o, want 0777 whatever the umask", m)
 	}
-	if m := mode(t, filepath.Join(v.Root, "u1")); m != 0o750 {
+	if m := permissions(t, filepath.Join(v.Root, "u1")); m != 0o750 {
 		t.Errorf("mode of the pod's folder %o", m)
 	}
 	// What the container made of it stays.
@@ -66,10 +99,10 @@ func TestEmptyDir(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, "data"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Setup(t.Context(), p); err != nil {
+	if _, err := setUp(t, v, p, fixed{}); err != nil {
 		t.Fatal(err)
 	}
-	if m := mode(t, path); m != 0o700 {
+	if m := permissions(t, path); m != 0o700 {
 		t.Errorf("mode %o: Setup changed what the container had set", m)
 	}
 	if _, err := os.Stat(filepath.Join(path, "data")); err != nil {
@@ -92,11 +125,11 @@ func TestEmptyDirAfterACrashHalfway(t *testing.T) {
 	if err := os.MkdirAll(half, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	paths, err := v.Setup(t.Context(), pod("u1", emptyDir("cache")))
+	paths, err := setUp(t, v, pod("u1", emptyDir("cache")), fixed{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := mode(t, paths["cache"]); m != 0o777 {
+	if m := permissions(t, paths["cache"]); m != 0o777 {
 		t.Errorf("mode %o", m)
 	}
 }
@@ -141,7 +174,7 @@ func TestHostPath(t *testing.T) {
 		{dir, "Sock", "unknown"},
 	} {
 		v := &Volumes{Root: t.TempDir()}
-		paths, err := v.Setup(t.Context(), pod("u1", hostPath(c.path, c.kind)))
+		paths, err := setUp(t, v, pod("u1", hostPath(c.path, c.kind)), fixed{})
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s %s: %v", c.kind, c.path, err)
@@ -151,10 +184,10 @@ func TestHostPath(t *testing.T) {
 			t.Errorf("%s %s: error %v, want %q", c.kind, c.path, err, c.want)
 		}
 	}
-	if m := mode(t, missing); m != 0o755 {
+	if m := permissions(t, missing); m != 0o755 {
 		t.Errorf("made folder has mode %o", m)
 	}
-	if m := mode(t, filepath.Join(dir, "made")); m != 0o644 {
+	if m := permissions(t, filepath.Join(dir, "made")); m != 0o644 {
 		t.Errorf("made file has mode %o", m)
 	}
 	if err := (&Volumes{Root: t.TempDir()}).Teardown("u1"); err != nil {
@@ -176,12 +209,14 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := &Volumes{Root: link}
-	paths, err := v.Setup(t.Context(), pod("u1", emptyDir("cache")))
+	paths, err := setUp(t, v, pod("u1", emptyDir("cache")), fixed{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	inside := filepath.Join(root, "u1/volumes/kubernetes.io~empty-dir/cache/sub dir")
-	v.MountPoints = func() ([]string, error) { return []string{"/", root, root + "/u11", inside}, nil }
+	v.mounts = func() ([]mountPoint, error) {
+		return []mountPoint{{path: "/"}, {path: root}, {path: root + "/u11"}, {path: inside}}, nil
+	}
 	for name, remove := range map[string]func(types.UID) error{"Teardown": v.Teardown, "Remove": v.Remove} {
 		if err := remove("u1"); err == nil || !strings.Contains(err.Error(), "umount "+inside) {
 			t.Errorf("%s: %v", name, err)
@@ -190,7 +225,9 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 			t.Errorf("%s deleted in spite of a mount", name)
 		}
 	}
-	v.MountPoints = func() ([]string, error) { return []string{"/", root, root + "/u11"}, nil }
+	v.mounts = func() ([]mountPoint, error) {
+		return []mountPoint{{path: "/"}, {path: root}, {path: root + "/u11"}}, nil
+	}
 	if err := v.Remove("u1"); err != nil {
 		t.Error(err)
 	}
@@ -199,7 +236,7 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 func TestNamesDoNotEscape(t *testing.T) {
 	v := &Volumes{Root: t.TempDir()}
 	for _, uid := range []types.UID{"", ".", "..", "../x", "a/b", "a\x00", types.UID(strings.Repeat("a", 64))} {
-		if _, err := v.Setup(t.Context(), pod(uid)); err == nil {
+		if _, err := setUp(t, v, pod(uid), fixed{}); err == nil {
 			t.Errorf("UID %q was accepted", uid)
 		}
 		if v.Teardown(uid) == nil || v.Remove(uid) == nil {
@@ -213,7 +250,7 @@ func TestNamesDoNotEscape(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "x.new"} {
-		if _, err := v.Setup(t.Context(), pod("u1", emptyDir(name))); err == nil {
+		if _, err := setUp(t, v, pod("u1", emptyDir(name)), fixed{}); err == nil {
 			t.Errorf("volume %q was accepted", name)
 		}
 	}
@@ -232,17 +269,5 @@ func TestOrphans(t *testing.T) {
 	uids, strangers, err := v.Orphans(func(uid types.UID) bool { return uid == "u1" })
 	if err != nil || !slices.Equal(uids, []types.UID{"u2"}) || !slices.Equal(strangers, []string{"lost+found"}) {
 		t.Error(uids, strangers, err)
-	}
-}
-
-func TestMountInfo(t *testing.T) {
-	points, err := parseMountInfo(strings.NewReader(
-		"22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n" +
-			"90 22 0:45 / /var/lib/pod\\040stead/a\\134b rw - tmpfs tmpfs rw\n"))
-	if err != nil || !slices.Equal(points, []string{"/", `/var/lib/pod stead/a\b`}) {
-		t.Error(points, err)
-	}
-	if _, err := (&Volumes{}).mountPoints(); err != nil {
-		t.Error(err)
 	}
 }

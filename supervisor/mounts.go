@@ -1,0 +1,101 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/volume"
+)
+
+// setupVolumes makes the pod's volumes and brings them up to date. What of
+// them is no longer declared stays as it is, and is told.
+func (s *podScripts) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
+	allocatable := capacity()
+	result, err := s.volumes.Setup(ctx, &volume.Request{
+		Pod:     pod,
+		Objects: s.objectsFor(pod),
+		Memory:  allocatable.Memory().Value(),
+		Downward: func(item *v1.DownwardAPIVolumeFile) (string, error) {
+			return downwardFile(pod, item, allocatable)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, kept := range result.Kept {
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, kept.Error())
+	}
+	return result.Volumes, nil
+}
+
+// resolveMounts turns volume mounts into bind mounts.
+func (s *podScripts) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[string]volume.Mounted, env []cri.EnvVar) ([]cri.Mount, error) {
+	mounts := make([]cri.Mount, 0, len(c.VolumeMounts))
+	for i := range c.VolumeMounts {
+		mount, err := s.resolveMount(pod, c, i, volumes, env)
+		if err != nil {
+			return nil, fmt.Errorf("volumeMounts[%d]: %w", i, err)
+		}
+		mounts = append(mounts, mount)
+	}
+	return mounts, nil
+}
+
+// resolveMount is one mount of a container.
+func (s *podScripts) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map[string]volume.Mounted, env []cri.EnvVar) (cri.Mount, error) {
+	m := &c.VolumeMounts[i]
+	vol, ok := volumes[m.Name]
+	if !ok {
+		return cri.Mount{}, fmt.Errorf("the pod has no volume %q", m.Name)
+	}
+	mount := cri.Mount{HostPath: vol.Path, ContainerPath: m.MountPath, ReadOnly: m.ReadOnly || vol.ReadOnly, Propagation: v1.MountPropagationNone}
+	if m.MountPropagation != nil {
+		mount.Propagation = *m.MountPropagation
+	}
+	part, err := subPath(m, env)
+	if err != nil {
+		return cri.Mount{}, err
+	}
+	if part != "" {
+		mount.HostPath, err = s.volumes.MountPart(vol, volume.Part{UID: pod.UID, Volume: m.Name, Container: c.Name, Index: i, Path: part})
+		if err != nil {
+			return cri.Mount{}, err
+		}
+	}
+	return mount, s.volumes.CheckPropagation(mount.HostPath, mount.Propagation)
+}
+
+// subPath is the part of the volume that a mount asks for, empty for all of it.
+func subPath(m *v1.VolumeMount, env []cri.EnvVar) (string, error) {
+	if m.SubPathExpr == "" {
+		return m.SubPath, nil
+	}
+	values := make(map[string]string, len(env))
+	for _, e := range env {
+		values[e.Name] = e.Value
+	}
+	part, err := cri.ExpandStrictly(m.SubPathExpr, values)
+	if err != nil {
+		return "", fmt.Errorf("subPathExpr: %w", err)
+	}
+	if part == "" {
+		return "", fmt.Errorf("subPathExpr %q is empty with the container's variables", m.SubPathExpr)
+	}
+	return part, volume.CheckPart(part)
+}
+
+// capacity is what this machine has for pods.
+func capacity() v1.ResourceList {
+	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI)}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err == nil {
+		list[v1.ResourceMemory] = *resource.NewQuantity(int64(info.Totalram)*int64(info.Unit), resource.BinarySI)
+	}
+	return list
+}

@@ -1,0 +1,199 @@
+package volume
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names in a volume of files, known to every program that watches such a
+// volume for changes: the files lie in a folder named by its time, dataLink
+// leads there, and each entry of the volume is a link through dataLink.
+const (
+	dataLink    = "..data"
+	dataLinkNew = "..data_tmp"
+	stampFormat = "..2006_01_02_15_04_05."
+	filesMode   = 0o755
+)
+
+// writeFiles makes a volume hold just the given files. Readers see the old set
+// or the new one, never a mixture. It reports whether anything was written.
+func writeFiles(volume string, files payload, group owner) (bool, error) {
+	for name := range files {
+		if err := checkFileName(name); err != nil {
+			return false, err
+		}
+	}
+	current, err := os.Readlink(filepath.Join(volume, dataLink))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if current != "" && holds(filepath.Join(volume, current), files, group) {
+		return false, tidy(volume, current, files)
+	}
+	fresh, err := writeFresh(volume, files, group)
+	if err != nil {
+		return false, fmt.Errorf("cannot write the files: %w", err)
+	}
+	if err := replaceLink(volume, dataLink, dataLinkNew, fresh); err != nil {
+		return false, err
+	}
+	return true, tidy(volume, fresh, files)
+}
+
+// checkFileName guards against a name that leads out of the volume, or is the
+// writer's own.
+func checkFileName(name string) error {
+	if name == "" || path.IsAbs(name) || path.Clean(name) != name || strings.HasPrefix(name, "..") {
+		return fmt.Errorf("file %q: a file's path must be relative, without .. in it", name)
+	}
+	return nil
+}
+
+// holds reports whether a folder has the files, and nothing else.
+func holds(dir string, files payload, group owner) bool {
+	seen := 0
+	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, at)
+		if err != nil {
+			return err
+		}
+		want, ok := files[name]
+		if !ok || !want.is(at, group) {
+			return errors.New("differs")
+		}
+		seen++
+		return nil
+	})
+	return err == nil && seen == len(files)
+}
+
+// is reports whether a file on disk is this one.
+func (f file) is(at string, group owner) bool {
+	var st unix.Stat_t
+	if unix.Lstat(at, &st) != nil || st.Mode != unix.S_IFREG|group.fileMode(f.mode) || group.gid != nil && int64(st.Gid) != *group.gid {
+		return false
+	}
+	data, err := os.ReadFile(at)
+	return err == nil && bytes.Equal(data, f.data)
+}
+
+// writeFresh makes a new folder with the files and returns its name.
+func writeFresh(volume string, files payload, group owner) (name string, err error) {
+	dir, err := os.MkdirTemp(volume, time.Now().UTC().Format(stampFormat))
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, removeTree(dir))
+		}
+	}()
+	if err := os.Chmod(dir, filesMode); err != nil {
+		return "", err
+	}
+	for name, f := range files {
+		if err := writeFile(dir, name, f); err != nil {
+			return "", err
+		}
+	}
+	// A group may read what it could not, and write nothing: the volume is
+	// read-only.
+	group.rootMatch = false
+	return filepath.Base(dir), group.apply(dir, ownRead)
+}
+
+// writeFile makes one file with the folders that it lies in. No mode depends
+// on the umask.
+func writeFile(dir, name string, f file) error {
+	at := dir
+	parents, base := path.Split(name)
+	for parent := range strings.SplitSeq(strings.TrimSuffix(parents, "/"), "/") {
+		if parent == "" {
+			continue
+		}
+		at = filepath.Join(at, parent)
+		err := os.Mkdir(at, filesMode)
+		if err == nil {
+			err = os.Chmod(at, filesMode)
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	out, err := os.OpenFile(filepath.Join(at, base), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(f.data)
+	return errors.Join(err, unix.Fchmod(int(out.Fd()), f.mode), out.Close())
+}
+
+// replaceLink makes a link in one step, whatever has its name: another link,
+// or an empty folder that a mount of a part of the volume needed.
+func replaceLink(dir, name, temporary, target string) error {
+	if err := removeTree(filepath.Join(dir, temporary)); err != nil {
+		return err
+	}
+	if err := os.Symlink(target, filepath.Join(dir, temporary)); err != nil {
+		return err
+	}
+	err := os.Rename(filepath.Join(dir, temporary), filepath.Join(dir, name))
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EEXIST) {
+		if err := removeTree(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+		err = os.Rename(filepath.Join(dir, temporary), filepath.Join(dir, name))
+	}
+	return err
+}
+
+// tidy makes the entries of the volume links to the current files, and removes
+// all else.
+func tidy(volume, current string, files payload) error {
+	wanted := map[string]string{}
+	for name := range files {
+		top, _, _ := strings.Cut(name, "/")
+		wanted[top] = path.Join(dataLink, top)
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if target, err := os.Readlink(filepath.Join(volume, name)); err == nil && target == wanted[name] {
+			continue
+		}
+		if err := replaceLink(volume, name, dataLinkNew, wanted[name]); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(volume)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if _, ok := wanted[name]; ok || name == dataLink || name == current {
+			continue
+		}
+		// A link goes, and so do the old files and what a crash left. A
+		// folder that a mount of a part made stays.
+		if entry.IsDir() && !strings.HasPrefix(name, "..") {
+			continue
+		}
+		if err := removeTree(filepath.Join(volume, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// mountOnce mounts a file system on a folder, which it makes, unless one of
+// that kind is there. made reports whether it did.
+func mountOnce(path, fsType string, magic int64, options ...string) (made bool, err error) {
+	if err := os.MkdirAll(path, podMode); err != nil {
+		return false, err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return false, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	if int64(st.Type) == magic {
+		if top, err := isMountPoint(path); err != nil || top {
+			return false, err
+		}
+	}
+	if err := unix.Mount(fsType, path, fsType, unix.MS_NOSUID|unix.MS_NODEV, strings.Join(options, ",")); err != nil {
+		return false, fmt.Errorf("cannot mount %s on %s: %w", fsType, path, err)
+	}
+	return true, nil
+}
+
+// isMountPoint reports whether a folder is the top of a file system of its own.
+func isMountPoint(path string) (bool, error) {
+	var own, above unix.Stat_t
+	if err := unix.Lstat(path, &own); err != nil {
+		return false, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if err := unix.Lstat(filepath.Dir(path), &above); err != nil {
+		return false, &os.PathError{Op: "stat", Path: filepath.Dir(path), Err: err}
+	}
+	return own.Dev != above.Dev, nil
+}
+
+// mountTmpfs mounts memory that is never swapped out, where the kernel can
+// promise that (Linux 6.4). A size of 0 leaves it to the kernel: half the
+// memory.
+func mountTmpfs(path string, mode fs.FileMode, size int64) (made bool, err error) {
+	options := []string{fmt.Sprintf("mode=%04o", mode)}
+	if size > 0 {
+		options = append(options, fmt.Sprintf("size=%d", size))
+	}
+	made, err = mountOnce(path, "tmpfs", unix.TMPFS_MAGIC, append(options, "noswap")...)
+	if errors.Is(err, unix.EINVAL) {
+		made, err = mountOnce(path, "tmpfs", unix.TMPFS_MAGIC, options...)
+	}
+	return made, err
+}
+
+// memorySize is how big an emptyDir in memory may grow: as much as the pod may
+// use of the node's memory, and no more than its own limit.
+func memorySize(pod *v1.Pod, limit *resource.Quantity, node int64) int64 {
+	size := node
+	for _, bound := range []int64{podMemoryLimit(&pod.Spec), limit.Value()} {
+		if bound > 0 && (size == 0 || bound < size) {
+			size = bound
+		}
+	}
+	return size
+}
+
+// podMemoryLimit is the limit of the pod's cgroup in bytes: its own, or the sum
+// of its containers' if each has one, 0 if there is none.
+func podMemoryLimit(spec *v1.PodSpec) int64 {
+	if spec.Resources != nil {
+		if own, ok := spec.Resources.Limits[v1.ResourceMemory]; ok {
+			return own.Value()
+		}
+	}
+	limit := func(c *v1.Container) int64 { return c.Resources.Limits.Memory().Value() }
+	// Sidecars run beside all that start after them.
+	var sidecars, starting, running int64
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if limit(c) == 0 {
+			return 0
+		}
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			sidecars += limit(c)
+			starting = max(starting, sidecars)
+		} else {
+			starting = max(starting, sidecars+limit(c))
+		}
+	}
+	for i := range spec.Containers {
+		if limit(&spec.Containers[i]) == 0 {
+			return 0
+		}
+		running += limit(&spec.Containers[i])
+	}
+	return max(starting, sidecars+running) + spec.Overhead.Memory().Value()
+}
+
+// pageSize is that of a medium of hugepages. HugePages alone means the one
+// size that the pod's containers ask for.
+func pageSize(pod *v1.Pod, medium v1.StorageMedium) (resource.Quantity, error) {
+	if size, ok := strings.CutPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)); ok {
+		return resource.ParseQuantity(size)
+	}
+	sizes := map[string]bool{}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for name := range list[i].Resources.Requests {
+				if size, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix); ok {
+					sizes[size] = true
+				}
+			}
+		}
+	}
+	if len(sizes) != 1 {
+		return resource.Quantity{}, fmt.Errorf("medium HugePages needs containers that ask for hugepages of one size, and they ask for %d; name the size in the medium, as in HugePages-2Mi", len(sizes))
+	}
+	for size := range sizes {
+		return resource.ParseQuantity(size)
+	}
+	panic("unreachable")
+}

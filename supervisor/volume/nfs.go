@@ -1,0 +1,79 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// nfsLimit is how long mount.nfs may take; the pod tries again then.
+const nfsLimit = 2 * time.Minute
+
+// nfsHelpers is where mount.nfs may lie; a service's path may lack sbin.
+var nfsHelpers = []string{"mount.nfs", "/usr/sbin/mount.nfs", "/sbin/mount.nfs"}
+
+// setupNFS mounts a server's folder with the host's mount.nfs, which speaks to
+// the server before the kernel does.
+func (v *Volumes) setupNFS(ctx context.Context, path string, src *v1.NFSVolumeSource) error {
+	// Not by a look at the folder: that hangs while the server is gone.
+	if there, err := v.isMounted(path); err != nil || there {
+		return err
+	}
+	if err := os.MkdirAll(path, podMode); err != nil {
+		return err
+	}
+	helper, err := findProgram(nfsHelpers)
+	if err != nil {
+		return errors.New("this host cannot mount NFS: it has no mount.nfs; install it (Debian: apt-get install nfs-common)")
+	}
+	server := src.Server
+	if strings.Contains(server, ":") && !strings.HasPrefix(server, "[") {
+		server = "[" + server + "]" // an IPv6 address
+	}
+	args := []string{server + ":" + src.Path, path}
+	if src.ReadOnly {
+		args = append(args, "-o", "ro")
+	}
+	ctx, cancel := context.WithTimeout(ctx, nfsLimit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, helper, args...).CombinedOutput()
+	if ctx.Err() != nil {
+		return fmt.Errorf("cannot mount %s: the server did not answer: %w", args[0], context.Cause(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot mount %s: %w: %s", args[0], err, strings.Join(strings.Fields(string(out)), " "))
+	}
+	return nil
+}
+
+// isMounted reports whether something is mounted on a path that leads through
+// no link but above the pods' folder.
+func (v *Volumes) isMounted(path string) (bool, error) {
+	root, err := filepath.EvalSymlinks(v.Root)
+	if err != nil {
+		return false, err
+	}
+	points, err := v.readMounts()
+	if err != nil {
+		return false, fmt.Errorf("cannot tell what is mounted: %w", err)
+	}
+	path = root + strings.TrimPrefix(path, v.Root)
+	return slices.ContainsFunc(points, func(p mountPoint) bool { return p.path == path }), nil
+}
+
+func findProgram(names []string) (string, error) {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
+}

@@ -1,0 +1,59 @@
+package volume
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+)
+
+// CheckPropagation is an error if mounts made below a path on the host cannot
+// reach a container, or those of a container the host, as its mount asks. The
+// runtime would say so less clearly, or keep silent.
+func (v *Volumes) CheckPropagation(path string, mode v1.MountPropagationMode) error {
+	if mode != v1.MountPropagationHostToContainer && mode != v1.MountPropagationBidirectional {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return fmt.Errorf("mountPropagation %s: %w", mode, err)
+	}
+	points, err := v.readMounts()
+	if err != nil {
+		return fmt.Errorf("cannot tell what is mounted: %w", err)
+	}
+	m := mountOf(points, real)
+	if m.shared || m.slave && mode == v1.MountPropagationHostToContainer {
+		return nil
+	}
+	return fmt.Errorf("mountPropagation %s needs a shared mount, and %s lies in the private one of %s; make it shared with: mount --make-rshared %s", mode, path, m.path, m.path)
+}
+
+// ShareRoot makes mounts below the pods' folder reach other mount namespaces,
+// where the host keeps its mounts private. It must come before anything is
+// mounted there; later it does nothing.
+func (v *Volumes) ShareRoot() error {
+	if err := os.MkdirAll(v.Root, podMode); err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(v.Root)
+	if err != nil {
+		return err
+	}
+	points, err := v.readMounts()
+	if err != nil {
+		return fmt.Errorf("cannot tell what is mounted: %w", err)
+	}
+	if mountOf(points, real).shared || len(mountsBelow(points, real)) > 0 {
+		return nil
+	}
+	if err := unix.Mount(real, real, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("cannot mount %s on itself: %w", real, err)
+	}
+	if err := unix.Mount("", real, "", unix.MS_SHARED|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("cannot make %s shared: %w", real, err)
+	}
+	return nil
+}

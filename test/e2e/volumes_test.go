@@ -1,0 +1,378 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// volumePod is the manifest of a pod with one container, volumes, mounts and
+// more of its spec, each as flow YAML.
+func volumePod(name, volumes, mounts, more string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: apps, labels: {tier: front, app: web}}
+spec:
+  terminationGracePeriodSeconds: 1
+%s
+  volumes: %s
+  containers:
+    - name: main
+      image: %s
+      command: [sleep, "100000"]
+      resources: {requests: {cpu: 50m}, limits: {memory: 64Mi}}
+      env: [{name: PART, value: from-env}]
+      volumeMounts: %s
+`, name, more, volumes, bed.BusyboxImage, mounts)
+}
+
+// see is what a shell in a container prints for a command, line by line.
+func (n *node) see(i instance, wants map[string]string) {
+	n.t.Helper()
+	for _, command := range keys(wants) {
+		if got := n.exec(i, "sh", "-c", command); got != wants[command] {
+			n.t.Errorf("%s: %q, want %q", command, got, wants[command])
+		}
+	}
+}
+
+// awaitWaiting waits until a pod waits, and its status or events have all the words.
+func (n *node) awaitWaiting(name string, words ...string) {
+	n.t.Helper()
+	n.awaitStatus(name, fmt.Sprintf("waits and says %q", words), func(p v1.Pod) error {
+		text := p.Status.Reason + ": " + p.Status.Message + "\n"
+		for _, c := range p.Status.ContainerStatuses {
+			if c.State.Waiting != nil {
+				text += c.State.Waiting.Reason + ": " + c.State.Waiting.Message + "\n"
+			}
+		}
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				return fmt.Errorf("it says %q, without %q", text, word)
+			}
+		}
+		return nil
+	})
+}
+
+// mountsOf are the mount points on this host below a node's folder that have
+// the word in their path.
+func (n *node) mountsOf(word string) []string {
+	n.t.Helper()
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var found []string
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Fields(line); strings.HasPrefix(fields[4], n.Root+"/pods/") && strings.Contains(fields[4], word) {
+			found = append(found, fields[4])
+		}
+	}
+	return found
+}
+
+// awaitFolderGone waits until nothing of a pod is left on disk, nor mounted.
+func (n *node) awaitFolderGone(p v1.Pod) {
+	n.t.Helper()
+	n.await("the pod's folder is gone", func() error {
+		if mounts := n.mountsOf(string(p.UID)); len(mounts) > 0 {
+			return fmt.Errorf("still mounted: %v", mounts)
+		}
+		if _, err := os.Lstat(filepath.Join(n.Root, "pods", string(p.UID))); !os.IsNotExist(err) {
+			return fmt.Errorf("it is there: %v", err)
+		}
+		return nil
+	})
+}
+
+func TestEmptyDirInMemory(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", volumePod("p",
+			"[{name: own, emptyDir: {medium: Memory, sizeLimit: 3Mi}}, {name: all, emptyDir: {medium: Memory}}, {name: huge, emptyDir: {medium: HugePages-2Mi}}]",
+			"[{name: own, mountPath: /own}, {name: all, mountPath: /all}, {name: huge, mountPath: /huge}]", ""))
+		n.start()
+		main := n.awaitRunning("p")
+		n.see(main, map[string]string{
+			"grep ' /own ' /proc/mounts | cut -d' ' -f3":                                    "tmpfs",
+			"df -k /own | tail -1 | awk '{print $2}'":                                       "3072",
+			"df -k /all | tail -1 | awk '{print $2}'":                                       "65536",
+			"stat -c %a /own":                                                               "777",
+			"dd if=/dev/zero of=/own/f bs=1M count=4 2>&1 | grep -c 'No space left'":        "1",
+			"grep ' /huge ' /proc/mounts | cut -d' ' -f3":                                   "hugetlbfs",
+			"grep ' /huge ' /proc/mounts | tr ', ' '\\n' | grep pagesize":                   "pagesize=2M",
+			"rm /own/f; echo kept > /own/f; cat /own/f; grep -c ' /own tmpfs' /proc/mounts": "kept\n1",
+		})
+		// A new container of the pod, and a new daemon, find what is there.
+		n.restart()
+		if _, err := n.rt.CRI.Exec(t.Context(), main.ID, "kill", "-9", "1"); err == nil {
+			n.exec(main, "true")
+		}
+		n.see(n.awaitRunning("p"), map[string]string{"cat /own/f": "kept"})
+		p := n.awaitReady("p")
+		if got := len(n.mountsOf(string(p.UID))); got != 3 {
+			t.Errorf("%d mounts for the pod's volumes, want 3: %v", got, n.mountsOf(string(p.UID)))
+		}
+		n.drop("p.yaml")
+		n.awaitFolderGone(p)
+	})
+}
+
+func TestDownwardVolume(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		manifest := volumePod("p", `[{name: info, downwardAPI: {defaultMode: 0440, items: [
+  {path: labels, fieldRef: {fieldPath: metadata.labels}},
+  {path: "sub/tier", mode: 0400, fieldRef: {fieldPath: "metadata.labels['tier']"}},
+  {path: name, fieldRef: {fieldPath: metadata.name}},
+  {path: memory, resourceFieldRef: {containerName: main, resource: limits.memory, divisor: 1Mi}},
+  {path: cpu, resourceFieldRef: {containerName: main, resource: requests.cpu}}]}}]`,
+			"[{name: info, mountPath: /info}]", "")
+		manifest = strings.Replace(manifest, "metadata: {", "metadata: {uid: fixed-"+n.Name+", ", 1)
+		n.put("p.yaml", manifest)
+		n.start()
+		main := n.awaitRunning("p")
+		n.see(main, map[string]string{
+			"cat /info/labels":          "app=\"web\"\ntier=\"front\"",
+			"cat /info/sub/tier":        "front",
+			"cat /info/name":            n.PodName("p"),
+			"cat /info/memory":          "64",
+			"cat /info/cpu":             "1",
+			"stat -L -c %a /info/name":  "440",
+			"stat -L -c %a /info/sub/*": "400",
+			"readlink /info/name":       "..data/name",
+			"grep ' /info ' /proc/mounts | cut -d' ' -f3,4 | cut -d, -f1": "tmpfs ro",
+			"touch /info/x 2>/dev/null || echo read-only":                 "read-only",
+		})
+		n.put("p.yaml", strings.Replace(manifest, "tier: front", "tier: back", 1))
+		n.await("the running pod sees its new label", func() error {
+			if got := n.exec(main, "cat", "/info/sub/tier"); got != "back" {
+				return fmt.Errorf("it sees %q", got)
+			}
+			return nil
+		})
+		n.mustBe("p", main)
+		n.see(main, map[string]string{"ls -A /info | grep -c '^\\.\\.2'": "1"})
+	})
+}
+
+func TestSubPaths(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		host := filepath.Join(n.Dir(), "host")
+		writeAll(t, host+"/in", map[string]string{"file": "inside\n"})
+		writeAll(t, host+"/secret", map[string]string{"key": "outside\n"})
+		for link, target := range map[string]string{
+			"in/near": "file", "in/up": "../secret", "in/absolute": host + "/secret", "in/round": "round",
+		} {
+			if err := os.Symlink(target, filepath.Join(host, link)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(filepath.Join(host, "in"), os.ModeSetgid|0o775); err != nil {
+			t.Fatal(err)
+		}
+		volumes := fmt.Sprintf("[{name: host, hostPath: {path: %s/in}}, {name: tmp, emptyDir: {}}]", host)
+		n.put("p.yaml", volumePod("p", volumes, `[
+  {name: host, mountPath: /etc/file, subPath: file},
+  {name: host, mountPath: /etc/near, subPath: near, readOnly: true},
+  {name: host, mountPath: /made, subPath: made/below},
+  {name: tmp, mountPath: /all},
+  {name: tmp, mountPath: /part, subPathExpr: "a/$(PART)"}]`, ""))
+		for link, word := range map[string]string{"up/key": "leads out of the volume", "absolute/key": "leads out of the volume", "round": "too many levels"} {
+			name := "bad-" + link[:2]
+			n.put(name+".yaml", volumePod(name, volumes, fmt.Sprintf("[{name: host, mountPath: /x, subPath: %s}]", link), ""))
+			_ = word
+		}
+		n.put("unset.yaml", volumePod("unset", volumes, `[{name: tmp, mountPath: /x, subPathExpr: "$(NOBODY)"}]`, ""))
+		n.start()
+		main := n.awaitRunning("p")
+		n.see(main, map[string]string{
+			"cat /etc/file /etc/near":                              "inside\ninside",
+			"stat -c %a /made":                                     "2775",
+			"echo x > /part/y; cat /all/a/from-env/y":              "x",
+			"stat -c %a /part":                                     "777",
+			"echo more >> /etc/near 2>/dev/null || echo read-only": "read-only",
+		})
+		if _, err := os.Stat(filepath.Join(host, "in/made/below")); err != nil {
+			t.Error(err)
+		}
+		n.awaitWaiting("bad-up", "CreateContainerConfigError", "leads out of the volume", "up/key")
+		n.awaitWaiting("bad-ab", "CreateContainerConfigError", "leads out of the volume", "absolute/key")
+		n.awaitWaiting("bad-ro", "CreateContainerConfigError", "too many levels of symbolic links")
+		n.awaitWaiting("unset", "CreateContainerConfigError", "NOBODY")
+		p := n.awaitReady("p")
+		if got := len(n.mountsOf(string(p.UID))); got != 4 {
+			t.Errorf("%d parts are mounted, want 4: %v", got, n.mountsOf(string(p.UID)))
+		}
+		// Removing the pod removes no file of the host's.
+		n.drop("p.yaml")
+		n.awaitFolderGone(p)
+		for _, file := range []string{"in/file", "in/near", "in/made/below", "secret/key"} {
+			if _, err := os.Stat(filepath.Join(host, file)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestFSGroup(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		host := filepath.Join(n.Dir(), "host")
+		writeAll(t, host, map[string]string{"file": "x"})
+		n.put("p.yaml", volumePod("p", fmt.Sprintf(`[{name: disk, emptyDir: {}}, {name: memory, emptyDir: {medium: Memory}}, {name: host, hostPath: {path: %s}},
+  {name: info, downwardAPI: {defaultMode: 0400, items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]`, host),
+			"[{name: disk, mountPath: /disk}, {name: memory, mountPath: /memory}, {name: host, mountPath: /host}, {name: info, mountPath: /info}]",
+			"  securityContext: {runAsUser: 1234, fsGroup: 2345, fsGroupChangePolicy: OnRootMismatch}"))
+		n.start()
+		n.see(n.awaitRunning("p"), map[string]string{
+			"stat -c '%g %a' /disk":                             "2345 2777",
+			"stat -c '%g %a' /memory":                           "2345 2777",
+			"stat -c '%g' /host /host/file":                     "0\n0",
+			"stat -L -c '%g %a' /info/name":                     "2345 440",
+			"id -G":                                             "0 2345",
+			"touch /disk/x /memory/x; stat -c '%u %g' /disk/x":  "1234 2345",
+			"cat /info/name":                                    n.PodName("p"),
+			"echo x > /info/name 2>/dev/null || echo read-only": "read-only",
+		})
+	})
+}
+
+// What is mounted on the host below a hostPath later is seen in the container.
+func TestMountPropagation(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		host := filepath.Join(n.Dir(), "host")
+		private := filepath.Join(n.Dir(), "private")
+		for _, dir := range []string{host + "/disk", private} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mount(t, "tmpfs", private)
+		if err := unix.Mount("", private, "", unix.MS_PRIVATE, ""); err != nil {
+			t.Fatal(err)
+		}
+		n.put("p.yaml", volumePod("p", fmt.Sprintf("[{name: host, hostPath: {path: %s}}]", host), `[
+  {name: host, mountPath: /follows, mountPropagation: HostToContainer}, {name: host, mountPath: /stays}]`, ""))
+		n.put("q.yaml", volumePod("q", fmt.Sprintf("[{name: host, hostPath: {path: %s}}]", private),
+			"[{name: host, mountPath: /x, mountPropagation: HostToContainer}]", ""))
+		n.start()
+		n.put("r.yaml", strings.Replace(volumePod("r", "[{name: up, emptyDir: {}}]",
+			"[{name: up, mountPath: /up, mountPropagation: Bidirectional}]", ""), "      volumeMounts", "      securityContext: {privileged: true}\n      volumeMounts", 1))
+		main := n.awaitRunning("p")
+		mount(t, "tmpfs", host+"/disk")
+		writeAll(t, host+"/disk", map[string]string{"late": "here"})
+		n.see(main, map[string]string{
+			"cat /follows/disk/late":                          "here",
+			"cat /stays/disk/late 2>/dev/null || echo hidden": "hidden",
+		})
+		n.awaitWaiting("q", "CreateContainerConfigError", "mountPropagation HostToContainer needs a shared mount", "mount --make-rshared "+private)
+		n.mountShared(private)
+		r := n.awaitRunning("r")
+		n.exec(r, "sh", "-c", "mkdir /up/m && mount -t tmpfs none /up/m && touch /up/m/x")
+		made := filepath.Join(n.Root, "pods", string(n.awaitReady("r").UID), "volumes/kubernetes.io~empty-dir/up/m")
+		if _, err := os.Stat(made + "/x"); err != nil {
+			t.Errorf("what the container mounted is not on the host: %v", err)
+		}
+		n.exec(r, "sh", "-c", "umount /up/m")
+	})
+}
+
+// mountShared makes a private mount what the message asks for, and sees the
+// pod start.
+func (n *node) mountShared(path string) {
+	n.t.Helper()
+	if err := unix.Mount("", path, "", unix.MS_SHARED, ""); err != nil {
+		n.t.Fatal(err)
+	}
+	n.awaitRunning("q")
+}
+
+// mount mounts a file system on a folder until the test ends.
+func mount(t *testing.T, fsType, path string) {
+	t.Helper()
+	if err := unix.Mount(fsType, path, fsType, 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+}
+
+// NFS needs the host's mount.nfs, which is told; with one it is called and
+// what it mounted is taken down. The kernel of the test hosts has no NFS, so
+// that a stand-in mounts memory.
+func TestNFSByTheHostsProgram(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", volumePod("p", "[{name: share, nfs: {server: files.example.com, path: /export, readOnly: true}}]", "[{name: share, mountPath: /share}]", ""))
+		bin := filepath.Join(n.Dir(), "bin")
+		n.Env = append(n.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+		n.start()
+		n.awaitWaiting("p", "FailedMount", `volume "share"`, "this host cannot mount NFS", "apt-get install nfs-common")
+		writeAll(t, bin, map[string]string{"mount.nfs": "#!/bin/sh\nmount -t tmpfs none \"$2\" && echo \"$1 $3 $4\" > \"$2/asked\"\n"})
+		if err := os.Chmod(filepath.Join(bin, "mount.nfs"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		main := n.awaitRunning("p")
+		n.see(main, map[string]string{
+			"cat /share/asked": "files.example.com:/export -o ro",
+			"touch /share/x 2>/dev/null || echo read-only": "read-only",
+		})
+		n.restart()
+		p := n.awaitReady("p")
+		if got := n.mountsOf(string(p.UID)); len(got) != 1 {
+			t.Errorf("mounted: %v, want it once", got)
+		}
+		n.drop("p.yaml")
+		n.awaitFolderGone(p)
+	})
+}
+
+// A daemon that crashed leaves mounts; the next one takes down those of pods
+// that are no longer wanted. What somebody else mounted in a pod's folder is
+// neither deleted nor unmounted, and holds the folder until it is gone.
+func TestTeardownStopsAtMounts(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		host := filepath.Join(n.Dir(), "precious")
+		writeAll(t, host, map[string]string{"data": "do not delete"})
+		n.put("p.yaml", volumePod("p", "[{name: memory, emptyDir: {medium: Memory}}, {name: disk, emptyDir: {}}]",
+			"[{name: memory, mountPath: /memory}, {name: disk, mountPath: /disk, subPath: part}, {name: disk, mountPath: /whole}]", ""))
+		n.start()
+		main := n.awaitRunning("p")
+		n.exec(main, "sh", "-c", "mkdir -p /whole/a/b; ln -s "+host+" /whole/a/link; echo x > /whole/a/b/c")
+		p := n.awaitReady("p")
+		inside := filepath.Join(n.Root, "pods", string(p.UID), "volumes/kubernetes.io~empty-dir/disk/a/b")
+		if err := unix.Mount(host, inside, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(inside, unix.MNT_DETACH) })
+		n.Kill()
+		n.drop("p.yaml")
+		n.removePods()
+		n.start()
+		n.await("the log tells what is in the way", func() error {
+			log, err := os.ReadFile(n.Log())
+			if err == nil && !strings.Contains(string(log), "umount "+inside) {
+				err = errors.New("it does not name " + inside)
+			}
+			return err
+		})
+		if data, err := os.ReadFile(filepath.Join(host, "data")); err != nil || string(data) != "do not delete" {
+			t.Fatalf("%q, %v: deleted across a mount", data, err)
+		}
+		if got := n.mountsOf("/disk/a/b"); len(got) != 1 {
+			t.Fatalf("a mount of somebody else's was taken down: %v", got)
+		}
+		if err := unix.Unmount(inside, 0); err != nil {
+			t.Fatal(err)
+		}
+		n.awaitFolderGone(p)
+		if data, err := os.ReadFile(filepath.Join(host, "data")); err != nil || string(data) != "do not delete" {
+			t.Fatalf("%q, %v: deleted through a link", data, err)
+		}
+	})
+}
