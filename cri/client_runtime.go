@@ -68,19 +68,6 @@ func (c *Client) RuntimeStatus(ctx context.Context) (RuntimeStatus, error) {
 	return s, nil
 }
 
-// CgroupDriver asks which cgroup driver the runtime uses: "systemd" or
-// "cgroupfs". It is ErrUnimplemented before containerd 2 and CRI-O 1.28.
-func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
-	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
-	if err != nil {
-		return "", err
-	}
-	if a.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_CGROUPFS {
-		return "cgroupfs", nil
-	}
-	return "systemd", nil
-}
-
 // RunPodSandbox creates and starts a sandbox and returns its ID. handler is
 // the runtime class handler, empty for the runtime's default.
 func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {

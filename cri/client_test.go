@@ -325,9 +325,21 @@ func TestRuntimeStatus(t *testing.T) {
 				t.Errorf("cgroup driver %s: %s %v", driver, got, err)
 			}
 		}
+		// An older containerd shows it in its configuration.
 		f.SetCgroupDriver("")
-		if _, err := c.CgroupDriver(t.Context()); !errors.Is(err, cri.ErrUnimplemented) {
-			t.Errorf("no cgroup driver: %v", err)
+		for config, want := range map[string]string{
+			"":                "",
+			"[plugins]":       "",
+			`{"registry":{}}`: "",
+			`{"containerd":{"defaultRuntimeName":"runc","runtimes":{"runc":{"options":{"SystemdCgroup":true}},"kata":{"options":{}}}}}`:   "systemd",
+			`{"containerd":{"defaultRuntimeName":"runc","runtimes":{"runc":{"options":{"SystemdCgroup":false}}}}}`:                        "cgroupfs",
+			`{"containerd":{"defaultRuntimeName":"runc","runtimes":{"runc":{"options":null},"kata":{"options":{"SystemdCgroup":true}}}}}`: "cgroupfs",
+			`{"systemdCgroup":true,"containerd":{"defaultRuntimeName":"runc","runtimes":{"runc":{}}}}`:                                    "systemd",
+		} {
+			f.SetConfig(config)
+			if got, err := c.CgroupDriver(t.Context()); err != nil || got != want {
+				t.Errorf("cgroup driver of %s: %q %v, want %q", config, got, err, want)
+			}
 		}
 		if v, err := c.Version(t.Context()); err != nil || v.APIVersion != "v1" || v.Name != "critest" {
 			t.Errorf("version: %+v %v", v, err)

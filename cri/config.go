@@ -22,6 +22,7 @@ type config struct {
 	masked []string
 	// security is the node's part of security contexts.
 	security Security
+	cgroup   CgroupSettings
 }
 
 // sandbox is the config of a pod's sandbox. The one given with a container
@@ -36,13 +37,13 @@ func (g config) sandbox(pod *v1.Pod, attempt uint32, in SandboxInputs) *runtimea
 		DnsConfig:    dnsConfig(in.DNS),
 		PortMappings: portMappings(pod),
 		Labels:       g.sandboxLabels(pod),
-		Annotations:  maps.Clone(pod.Annotations),
+		Annotations:  sandboxAnnotations(pod, in),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent:    in.CgroupParent,
 			SecurityContext: sandboxSecurity(pod, in.Users),
 			Sysctls:         sysctls(pod),
-			Resources:       podResources(pod),
-			Overhead:        &runtimeapi.LinuxContainerResources{},
+			Resources:       g.podResources(pod),
+			Overhead:        g.podOverhead(pod),
 		},
 	}
 }
@@ -76,10 +77,24 @@ func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runt
 		Tty:         c.TTY,
 		StopSignal:  stopSignal(c),
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       containerResources(pod, c, g.memory),
+			Resources:       g.containerResources(pod, c),
 			SecurityContext: g.containerSecurity(pod, c, in),
 		},
 	}
+}
+
+// sandboxAnnotations are the pod's, and where its cgroup is, if it has one.
+func sandboxAnnotations(pod *v1.Pod, in SandboxInputs) map[string]string {
+	annotations := maps.Clone(pod.Annotations)
+	if in.CgroupParent == "" {
+		delete(annotations, AnnotationCgroupParent)
+		return annotations
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationCgroupParent] = in.CgroupParent
+	return annotations
 }
 
 func (g config) sandboxLabels(pod *v1.Pod) map[string]string {

@@ -1,6 +1,10 @@
 package cri
 
 import (
+	"math"
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -27,76 +31,106 @@ const (
 // classNodeCritical is the priority class whose pods are killed last.
 const classNodeCritical = "system-node-critical"
 
-// amounts are cpu in thousandths and memory in bytes; what is absent is 0.
-type amounts struct {
-	cpuRequest, cpuLimit, memoryRequest, memoryLimit int64
-	// cpuRequested tells a request of 0 from none.
-	cpuRequested bool
+// CgroupSettings are the machine's, by which amounts become cgroup values.
+type CgroupSettings struct {
+	// V2 says that the controllers are in the unified hierarchy.
+	V2 bool
+	// SwapLimit says that a limit on swap can be set.
+	SwapLimit bool
+	// PageSizes are those of the hugepages that the kernel has, such as 2Mi.
+	PageSizes []string
+	// NoCPUQuota leaves limits of cpu unenforced (cpuCFSQuota: false).
+	NoCPUQuota bool
+	// QuotaPeriod is in microseconds; 0 stands for 100 ms.
+	QuotaPeriod int64
+	// SingleProcessOOMKill leaves it to the kernel which process of a
+	// container out of memory is killed; else all are (v2 only).
+	SingleProcessOOMKill bool
 }
 
-func amountsOf(r v1.ResourceRequirements) amounts {
-	_, requested := r.Requests[v1.ResourceCPU]
-	return amounts{
-		cpuRequest:    r.Requests.Cpu().MilliValue(),
-		cpuLimit:      r.Limits.Cpu().MilliValue(),
-		memoryRequest: r.Requests.Memory().Value(),
-		memoryLimit:   r.Limits.Memory().Value(),
-		cpuRequested:  requested,
+func (s CgroupSettings) period() int64 {
+	if s.QuotaPeriod == 0 {
+		return quotaPeriod
 	}
+	return s.QuotaPeriod
+}
+
+// Quota is the CFS quota and period of a cpu limit in thousandths, both in
+// microseconds. Without a limit, or where none is enforced, the quota is 0.
+func (s CgroupSettings) Quota(milli int64) (quota, period int64) {
+	period = s.period()
+	if milli == 0 || s.NoCPUQuota {
+		return 0, period
+	}
+	return max(milli*period/milliPerCPU, minQuota), period
 }
 
 // linux is what the runtime is told. A request that is absent is the limit.
-func (a amounts) linux() *runtimeapi.LinuxContainerResources {
-	request := a.cpuRequest
-	if !a.cpuRequested {
-		request = a.cpuLimit
+func (s CgroupSettings) linux(a Amounts) *runtimeapi.LinuxContainerResources {
+	request := a.CPURequest
+	if !a.CPURequested {
+		request = a.CPULimit
 	}
-	return &runtimeapi.LinuxContainerResources{
-		CpuShares:          shares(request),
-		CpuQuota:           quota(a.cpuLimit),
-		CpuPeriod:          quotaPeriod,
-		MemoryLimitInBytes: a.memoryLimit,
+	r := &runtimeapi.LinuxContainerResources{
+		CpuShares:          CPUShares(request),
+		MemoryLimitInBytes: a.MemoryLimit,
 	}
-}
-
-func shares(milli int64) int64 {
-	return min(max(milli*sharesPerCPU/milliPerCPU, minShares), maxShares)
-}
-
-// quota is 0, for none, without a limit.
-func quota(milli int64) int64 {
-	if milli == 0 {
-		return 0
-	}
-	return max(milli*quotaPeriod/milliPerCPU, minQuota)
-}
-
-func containerResources(pod *v1.Pod, c *v1.Container, hostMemory int64) *runtimeapi.LinuxContainerResources {
-	r := amountsOf(c.Resources).linux()
-	r.OomScoreAdj = oomScoreAdj(pod, c, hostMemory)
+	r.CpuQuota, r.CpuPeriod = s.Quota(a.CPULimit)
 	return r
 }
 
+// CPUShares is the weight of a request in thousandths, for cpu.shares.
+func CPUShares(milli int64) int64 {
+	return min(max(milli*sharesPerCPU/milliPerCPU, minShares), maxShares)
+}
+
+// containerResources are those of one container. One that is out of memory
+// ends as a whole, and none may swap, both as with the kubelet.
+func (g config) containerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
+	a := AmountsOf(&c.Resources)
+	r := g.cgroup.linux(a)
+	r.OomScoreAdj = oomScoreAdj(pod, c, g.memory)
+	for _, size := range g.cgroup.PageSizes {
+		// A size that is not asked for is 0, not without limit.
+		r.HugepageLimits = append(r.HugepageLimits, &runtimeapi.HugepageLimit{
+			PageSize: kernelPageSize(size), Limit: uint64(a.HugePages[size]),
+		})
+	}
+	if !g.cgroup.V2 {
+		return r
+	}
+	unified := map[string]string{}
+	if !g.cgroup.SingleProcessOOMKill {
+		unified["memory.oom.group"] = "1"
+	}
+	if g.cgroup.SwapLimit {
+		// The limit counts memory and swap together.
+		if r.MemorySwapLimitInBytes = a.MemoryLimit; a.MemoryLimit == 0 {
+			unified["memory.swap.max"] = "0"
+		}
+	}
+	if len(unified) > 0 {
+		r.Unified = unified
+	}
+	return r
+}
+
+// kernelPageSize is a page size as the kernel has it in file names: 2MB for 2Mi.
+func kernelPageSize(size string) string {
+	return strings.TrimSuffix(size, "i") + "B"
+}
+
 // podResources is what a sandbox with a kernel of its own needs to hold the
-// pod: the sum of the regular containers, or the greatest init container if
-// that is more.
-func podResources(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
-	var sum amounts
-	for i := range pod.Spec.Containers {
-		a := amountsOf(pod.Spec.Containers[i].Resources)
-		sum.cpuRequest += a.cpuRequest
-		sum.cpuLimit += a.cpuLimit
-		sum.memoryLimit += a.memoryLimit
-		sum.cpuRequested = sum.cpuRequested || a.cpuRequested
+// pod, and podOverhead what it needs beside the containers.
+func (g config) podResources(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
+	return g.cgroup.linux(PodAmounts(pod))
+}
+
+func (g config) podOverhead(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
+	if len(pod.Spec.Overhead) == 0 {
+		return &runtimeapi.LinuxContainerResources{}
 	}
-	for i := range pod.Spec.InitContainers {
-		a := amountsOf(pod.Spec.InitContainers[i].Resources)
-		sum.cpuRequest = max(sum.cpuRequest, a.cpuRequest)
-		sum.cpuLimit = max(sum.cpuLimit, a.cpuLimit)
-		sum.memoryLimit = max(sum.memoryLimit, a.memoryLimit)
-		sum.cpuRequested = sum.cpuRequested || a.cpuRequested
-	}
-	return sum.linux()
+	return g.cgroup.linux(OverheadAmounts(pod))
 }
 
 // oomScoreAdj tells the kernel whom to kill first. A Burstable container is
@@ -113,7 +147,41 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, hostMemory int64) int64 {
 	}
 	score := int64(oomBestEffort - 1)
 	if hostMemory > 0 {
-		score = oomBestEffort - oomBestEffort*c.Resources.Requests.Memory().Value()/hostMemory
+		request := c.Resources.Requests.Memory().Value()
+		if isInit(pod, c) && IsSidecar(c) {
+			// A sidecar is never killed before those that it serves.
+			request = max(request, leastRequest(pod))
+		}
+		score = oomBestEffort - oomBestEffort*(request+sharedRequest(pod))/hostMemory
 	}
 	return min(max(score, oomBurstable), oomBestEffort-1)
+}
+
+func isInit(pod *v1.Pod, c *v1.Container) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(o v1.Container) bool { return o.Name == c.Name })
+}
+
+// leastRequest is the least memory that a regular container requests.
+func leastRequest(pod *v1.Pod) int64 {
+	least := int64(math.MaxInt64)
+	for i := range pod.Spec.Containers {
+		least = min(least, pod.Spec.Containers[i].Resources.Requests.Memory().Value())
+	}
+	return least
+}
+
+// sharedRequest is each container's part of the memory that the pod requests
+// for all of them and none for itself.
+func sharedRequest(pod *v1.Pod) int64 {
+	if pod.Spec.Resources == nil {
+		return 0
+	}
+	request, ok := pod.Spec.Resources.Requests[v1.ResourceMemory]
+	if !ok {
+		return 0
+	}
+	whole := *pod
+	whole.Spec.Resources = nil
+	rest := request.Value() - PodAmounts(&whole).MemoryRequest
+	return max(rest, 0) / int64(len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
 }

@@ -44,7 +44,9 @@ func TestSandboxConfig(t *testing.T) {
 	if pod.Labels[LabelInstance] != "somebody else" {
 		t.Error("the pod's own labels were written to")
 	}
-	if diff := cmp.Diff(pod.Annotations, got.Annotations); diff != "" {
+	wantAnnotations := maps.Clone(pod.Annotations)
+	wantAnnotations[AnnotationCgroupParent] = "/pods/x"
+	if diff := cmp.Diff(wantAnnotations, got.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got)\n%s", diff)
 	}
 	if d := got.DnsConfig; !slices.Equal(d.Servers, []string{"10.0.0.1"}) || !slices.Equal(d.Searches, []string{"a.b"}) || !slices.Equal(d.Options, []string{"ndots:2"}) {
@@ -233,7 +235,7 @@ func TestContainerResources(t *testing.T) {
 		pod := wantedPod("", []string{"a"})
 		c := &pod.Spec.Containers[0]
 		c.Resources = requirements(tc.request, tc.limit)
-		got := containerResources(pod, c, 16<<30)
+		got := testConfig().containerResources(pod, c)
 		if got.CpuShares != tc.shares || got.CpuQuota != tc.quota || got.CpuPeriod != 100_000 ||
 			got.MemoryLimitInBytes != tc.memory || got.OomScoreAdj != tc.adj {
 			t.Errorf("requests %q limits %q: got %v, want %+v", tc.request, tc.limit, got, tc)
@@ -282,7 +284,7 @@ func TestPodResources(t *testing.T) {
 	pod.Spec.Containers[0].Resources = requirements("1 -", "1 1Gi")
 	pod.Spec.Containers[1].Resources = requirements("500m -", "1 1Gi")
 	pod.Spec.InitContainers[0].Resources = requirements("250m -", "3 1Gi")
-	got := podResources(pod)
+	got := testConfig().podResources(pod)
 	if got.CpuShares != 1536 || got.CpuQuota != 300_000 || got.MemoryLimitInBytes != 2<<30 {
 		t.Errorf("got %v", got)
 	}

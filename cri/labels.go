@@ -19,4 +19,7 @@ const (
 	// AnnotationTerminationMessageHost names the file on the host that is
 	// mounted at the termination message path.
 	AnnotationTerminationMessageHost = "podstead.io/termination-message-host-path"
+	// AnnotationCgroupParent, of a sandbox, is the pod's cgroup as the runtime
+	// was told it. One without was made without a pod cgroup.
+	AnnotationCgroupParent = "podstead.io/cgroup-parent"
 )

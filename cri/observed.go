@@ -44,6 +44,10 @@ type Sandbox struct {
 	Annotations map[string]string
 }
 
+// CgroupParent is the pod's cgroup in which the sandbox was made, empty if it
+// was made without one.
+func (s *Sandbox) CgroupParent() string { return s.Annotations[AnnotationCgroupParent] }
+
 // Container is one container instance as observed. A list fills ID, Name,
 // SandboxID, State, CreatedAt and the values recovered from labels and
 // annotations; PodStatus fills all.

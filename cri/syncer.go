@@ -54,6 +54,8 @@ type SyncerConfig struct {
 	Security Security
 	// HostMemory is the host's in bytes; 0 asks the kernel.
 	HostMemory int64
+	// Cgroup are the machine's settings, by which limits are set.
+	Cgroup CgroupSettings
 }
 
 // Syncer brings the runtime to what is wanted of a pod, one call of Sync at a
@@ -92,7 +94,10 @@ func NewSyncer(c SyncerConfig) *Syncer {
 	if c.HostMemory == 0 {
 		c.HostMemory = hostMemory()
 	}
-	s.config = config{instance: c.Instance, logRoot: c.LogRoot, memory: c.HostMemory, masked: hostMaskedPaths("/sys"), security: c.Security}
+	s.config = config{
+		instance: c.Instance, logRoot: c.LogRoot, memory: c.HostMemory, masked: hostMaskedPaths("/sys"),
+		security: c.Security, cgroup: c.Cgroup,
+	}
 	s.images = newImages(c.Images, s.events, cmp.Or(c.ParallelPulls, DefaultParallelPulls))
 	return s
 }

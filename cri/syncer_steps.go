@@ -77,9 +77,25 @@ func (t *transaction) run(ctx context.Context) error {
 			return err
 		}
 	}
-	t.sandboxConfig = t.config.sandbox(t.Pod, t.actions.Attempt, t.Sandbox)
+	t.sandboxConfig = t.config.sandbox(t.Pod, t.actions.Attempt, t.sandboxInputs())
 	// 6. The next init container, 7. or the regular ones.
 	return t.startContainers(ctx)
+}
+
+// sandboxInputs are those of the sandbox that containers are made in. A kept
+// one has the cgroup that it was made in, which may be another one than a new
+// sandbox would get, or none.
+func (t *transaction) sandboxInputs() SandboxInputs {
+	in := t.Sandbox
+	if t.actions.CreateSandbox {
+		return in
+	}
+	for i := range t.Status.Sandboxes {
+		if s := &t.Status.Sandboxes[i]; s.ID == t.actions.SandboxID {
+			in.CgroupParent = s.CgroupParent()
+		}
+	}
+	return in
 }
 
 // trustStatus looks again where the status does not show what was made last:

@@ -40,6 +40,8 @@ type bed struct {
 	restartCap time.Duration
 	// network is what the next daemon's pods learn of the node.
 	network Network
+	// cgroups are those of the next daemon; nil leaves them to the runtime.
+	cgroups Cgroups
 	daemon  *daemon
 }
 
@@ -132,7 +134,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 	}
 	d.Supervisor, err = New(Config{
 		Sources: src,
-		Runtime: Runtime{Observer: d.pleg, Syncer: syncer, Backoff: syncer.Backoff(), Health: client},
+		Runtime: Runtime{Observer: d.pleg, Syncer: syncer, Backoff: syncer.Backoff(), Health: client, Cgroups: b.cgroups},
 		Store:   Store{Statuses: d.statuses, Records: records},
 		Paths:   Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
 		Events:  d.events,

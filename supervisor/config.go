@@ -98,6 +98,20 @@ type Runtime struct {
 	Syncer   Syncer
 	Backoff  Backoff
 	Health   RuntimeHealth
+	// Cgroups keeps those of the pods; nil leaves them to the runtime.
+	Cgroups Cgroups
+}
+
+// Cgroups keeps the cgroups of pods. Implemented by cgroup.Cgroups.
+type Cgroups interface {
+	// Ensure makes a pod's cgroup, or brings it up to the pod, and returns it
+	// as a new sandbox takes it: empty if there are none here. parent is what
+	// the present sandbox was made in, empty if there is none.
+	Ensure(ctx context.Context, pod *v1.Pod, parent string) (string, error)
+	// Destroy ends what is left in it and removes it.
+	Destroy(ctx context.Context, uid types.UID, parent string) error
+	// Pods are those that have one.
+	Pods() []types.UID
 }
 
 // Observer is the PLEG with its cache. Implemented by pleg.PLEG. The
@@ -202,6 +216,13 @@ type noHostIPs struct{}
 
 func (noHostIPs) Addresses() []string      { return nil }
 func (noHostIPs) Changed() <-chan struct{} { return nil }
+
+// noCgroups leaves all to the runtime.
+type noCgroups struct{}
+
+func (noCgroups) Ensure(context.Context, *v1.Pod, string) (string, error) { return "", nil }
+func (noCgroups) Destroy(context.Context, types.UID, string) error        { return nil }
+func (noCgroups) Pods() []types.UID                                       { return nil }
 
 // noEvents takes events when nobody wants them.
 type noEvents struct{}

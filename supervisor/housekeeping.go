@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -100,7 +101,7 @@ func (s *Supervisor) sweepFolders(observed *cri.Observed) {
 	if len(strangers) > 0 {
 		s.log.Warn("what is in the folder of pods and is no pod's is left alone", "folder", s.cfg.Paths.pods(), "names", strangers)
 	}
-	uids = append(uids, folders...)
+	uids = slices.Concat(uids, folders, s.cfg.Runtime.Cgroups.Pods())
 	for _, uid := range uids {
 		if !inRuntime[uid] && s.workers.state(uid) == stateNone {
 			s.workers.orphan(&cri.Pod{UID: uid})

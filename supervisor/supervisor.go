@@ -53,6 +53,9 @@ func New(cfg Config) (*Supervisor, error) {
 	if cfg.Network.HostIPs == nil {
 		cfg.Network.HostIPs = noHostIPs{}
 	}
+	if cfg.Runtime.Cgroups == nil {
+		cfg.Runtime.Cgroups = noCgroups{}
+	}
 	cfg.Paths = cfg.Paths.withDefaults()
 	s := &Supervisor{
 		cfg:     cfg,

@@ -76,7 +76,12 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 			return out
 		}
 	}
-	// 5. Folders and volumes.
+	// 5. The pod's cgroup. What runs goes on in the one it has.
+	cgroup, out, cgroupFault := s.ensureCgroup(ctx, j, r, observed)
+	if out != nil {
+		return *out
+	}
+	// 6. Folders and volumes.
 	inputs, err := s.prepare(ctx, pod)
 	if err != nil {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, err.Error())
@@ -86,7 +91,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		}
 		return outcome{err: err, told: true}
 	}
-	// 6. The containers.
+	// 7. The containers.
 	req := cri.SyncRequest{Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
 	// The loader has judged it; what a pod without a loader says wrong counts not.
 	req.RestartCap, _ = manifest.MaxRestartPeriod(pod)
@@ -97,9 +102,10 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonSandboxError, Message: message}})
 		return outcome{err: err, told: true}
 	}
+	req.Sandbox.CgroupParent = cgroup
 	var result cri.SyncResult
 	observed = s.meanwhile(ctx, j, r, observed, func() { result = s.cfg.Runtime.Syncer.Sync(ctx, req) })
-	// 7. What came of it. After an act, and after an error that may hide one,
+	// 8. What came of it. After an act, and after an error that may hide one,
 	// nothing is decided before the runtime was looked at again.
 	r.waiting = result.Waiting
 	acted := result.Acted || result.Err != nil
@@ -108,7 +114,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	s.publish(j, r, observed, shown{acting: acted})
 	s.save(pod.UID, r)
-	return s.afterSync(result, r)
+	return s.afterSync(result, r).withFailure(cgroupFault)
 }
 
 // afterSync is when to look again.

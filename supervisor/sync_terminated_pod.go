@@ -13,6 +13,10 @@ import (
 func (s *podScripts) syncTerminatedPod(ctx context.Context, j job, r *podRun) outcome {
 	uid := podUID(j)
 	s.removeProbes(uid)
+	// Before the volumes: what still runs may hold one.
+	if err := s.destroyCgroup(ctx, uid); err != nil {
+		return outcome{err: err}
+	}
 	if err := s.volumes.Teardown(uid); err != nil {
 		return outcome{err: err}
 	}

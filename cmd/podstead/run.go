@@ -67,6 +67,11 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		return err
 	}
 	defer lock.Close()
+	cgroupLock, err := preflight.LockCgroupRoot(o.Cgroups.Root)
+	if err != nil {
+		return err
+	}
+	defer cgroupLock.Close()
 	protectFromOOM(log)
 	node, warning, err := manifest.SettleNodeName(o.Paths.Root, o.Node, os.Hostname)
 	if err != nil {
@@ -261,15 +266,16 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 	if err != nil {
 		return nil, err
 	}
+	cgroups := openCgroups(&o.Cgroups, rt.client, log)
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	syncer := cri.NewSyncer(cri.SyncerConfig{
 		Runtime: rt.client, Images: rt.client, Events: p.events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
-		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs,
+		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: cgroups.Settings,
 		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 	return supervisor.New(supervisor.Config{
 		Sources: supervisor.Sources{Pods: src.config, Objects: src.config.Objects(), Ready: src.checkpoint.RecordReady, Probes: p.prober},
-		Runtime: supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client},
+		Runtime: supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client, Cgroups: cgroups},
 		Store:   supervisor.Store{Statuses: p.statuses, Records: records},
 		Paths:   supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
 		Garbage: gc.ContainerPolicy{

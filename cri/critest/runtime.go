@@ -13,6 +13,7 @@ type conditions struct {
 	runtime, network string
 	driver           runtimeapi.CgroupDriver
 	hasDriver        bool
+	config           string
 	name, version    string
 	features         *runtimeapi.RuntimeFeatures
 }
@@ -47,6 +48,14 @@ func (f *Fake) SetNetworkReady(message string) {
 	f.touch()
 }
 
+// SetConfig is the configuration that a verbose Status shows, as containerd's
+// JSON.
+func (f *Fake) SetConfig(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.runtime.config = text
+}
+
 // SetCgroupDriver is what RuntimeConfig says: "systemd", "cgroupfs", or empty
 // for a runtime too old to have the call.
 func (f *Fake) SetCgroupDriver(driver string) {
@@ -66,7 +75,7 @@ func (s *runtimeServer) Version(context.Context, *runtimeapi.VersionRequest) (*r
 	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: f.runtime.name, RuntimeVersion: f.runtime.version, RuntimeApiVersion: "v1"}, nil
 }
 
-func (s *runtimeServer) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+func (s *runtimeServer) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +85,11 @@ func (s *runtimeServer) Status(context.Context, *runtimeapi.StatusRequest) (*run
 		}
 		return &runtimeapi.RuntimeCondition{Type: kind, Reason: reason, Message: message}
 	}
-	return &runtimeapi.StatusResponse{Features: f.runtime.features, Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+	var info map[string]string
+	if r.Verbose && f.runtime.config != "" {
+		info = map[string]string{"config": f.runtime.config}
+	}
+	return &runtimeapi.StatusResponse{Info: info, Features: f.runtime.features, Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 		condition(runtimeapi.RuntimeReady, "ContainerdNotReady", f.runtime.runtime),
 		condition(runtimeapi.NetworkReady, "NetworkPluginNotReady", f.runtime.network),
 	}}}, nil

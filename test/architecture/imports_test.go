@@ -37,6 +37,7 @@ var rooms = []room{
 	{"supervisor/event", nil},
 	{"supervisor/admit", nil},
 	{"supervisor/node", nil},
+	{"supervisor/cgroup", []string{"cri"}},
 	{"supervisor/volume", []string{"manifest"}},
 	{"supervisor/dns", []string{"cri"}},
 	{"supervisor/hostip", nil},
@@ -47,7 +48,7 @@ var rooms = []room{
 	{"cmd/podstead", []string{"*"}},
 	{"cmd/podstead/cli", []string{"manifest", "httpapi/podtable"}},
 	{"cmd/podstead/kubeletconfig", nil},
-	{"cmd/podstead/options", []string{"manifest", "cmd/podstead/kubeletconfig"}},
+	{"cmd/podstead/options", []string{"manifest", "supervisor/cgroup", "cmd/podstead/kubeletconfig"}},
 	{"cmd/podstead/preflight", nil},
 	{"test", []string{"*"}},
 }
@@ -67,6 +68,7 @@ var onlyIn = map[string][]string{
 	"k8s.io/cri-api":                         {"cri"},
 	"github.com/spf13/cobra":                 {"cmd"},
 	"github.com/google/go-containerregistry": {"test"},
+	"github.com/coreos/go-systemd/v22/dbus":  {"supervisor/cgroup"},
 	"github.com/fsnotify/fsnotify":           {"manifest", "httpapi/containerlog"},
 }
 

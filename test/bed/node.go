@@ -59,6 +59,9 @@ func NewNode(name, endpoint string) (*Node, error) {
 	return n, os.MkdirAll(n.Manifests, 0o755)
 }
 
+// CgroupRoot is the cgroup that the node's pods are below. It goes with the bed.
+func (n *Node) CgroupRoot() string { return filepath.Join("/", filepath.Base(Dir()), n.Name) }
+
 // Dir is the folder that holds everything of the node.
 func (n *Node) Dir() string { return n.dir }
 
@@ -75,7 +78,7 @@ func (n *Node) PodName(name string) string { return name + "-" + n.Name }
 func (n *Node) Flags(more ...string) []string {
 	args := []string{"run", "--pod-manifest-path", n.Manifests, "--root-dir", n.Root,
 		"--api-socket", n.Socket(), "--hostname-override", n.Name, "--healthz-port", "0",
-		"--pod-logs-dir", n.PodLogs, "--container-logs-dir", n.ContainerLogs}
+		"--cgroup-root", n.CgroupRoot(), "--pod-logs-dir", n.PodLogs, "--container-logs-dir", n.ContainerLogs}
 	if n.Endpoint != "" {
 		args = append(args, "--container-runtime-endpoint", n.Endpoint)
 	}

@@ -34,6 +34,7 @@ type Config struct {
 	ClusterDomain        string
 	// ResolvConf is nil if not set, and empty for none.
 	ResolvConf *string
+	Cgroups    Cgroups
 
 	HealthzBindAddress string
 	HealthzPort        *int

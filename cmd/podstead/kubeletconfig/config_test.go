@@ -40,6 +40,17 @@ allowedUnsafeSysctls: [net.core.*]
 authorization: {mode: AlwaysAllow}
 failSwapOn: false
 failCgroupV1: false
+cgroupsPerQOS: true
+cgroupRoot: /
+cgroupDriver: systemd
+podPidsLimit: 100
+cpuCFSQuota: false
+cpuCFSQuotaPeriod: 50ms
+enforceNodeAllocatable: [none]
+systemReserved: {memory: 1Gi, pid: 1000}
+kubeReserved: {cpu: 100m}
+singleProcessOOMKill: true
+memorySwap: {swapBehavior: NoSwap}
 `)
 	got, err := Read(path)
 	if err != nil {
@@ -63,6 +74,10 @@ failCgroupV1: false
 		HealthzPort:               n(0),
 		SeccompDefault:            &yes,
 		AllowedUnsafeSysctls:      []string{"net.core.*"},
+		Cgroups: Cgroups{
+			Root: "/", Driver: "systemd", PodPids: n(100), CPUQuota: new(bool), QuotaPeriod: d(50 * time.Millisecond), Enforce: []string{"none"},
+			SystemReserved: map[string]string{"memory": "1Gi", "pid": "1000"}, KubeReserved: map[string]string{"cpu": "100m"}, SingleProcessOOMKill: &yes,
+		},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("Read:\n got %+v\nwant %+v", got, want)
@@ -70,11 +85,11 @@ failCgroupV1: false
 }
 
 func TestReadNamesWhatItDoesNotHonour(t *testing.T) {
-	got, err := Read(write(t, head+"maxPods: 5\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\n"))
+	got, err := Read(write(t, head+"maxPods: 5\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"authorization.mode", "authorization.webhook", "failSwapOn", "maxPods"}; !slices.Equal(got.Ignored, want) {
+	if want := []string{"authorization.mode", "authorization.webhook", "enforceNodeAllocatable[1] system-reserved", "failSwapOn", "maxPods", "memorySwap.swapBehavior"}; !slices.Equal(got.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
 	}
 }
@@ -95,6 +110,9 @@ func TestReadRefuses(t *testing.T) {
 		"contradiction":  {head + "maxParallelImagePulls: 3\nserializeImagePulls: true\n", "contradicts maxParallelImagePulls 3"},
 		"back-off":       {head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n", "10m0s is not between 1s and 5m"},
 		"back-off field": {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},
+		"reserved":       {head + "systemReserved: {cpu: [1]}\n", "systemReserved.cpu: [1] is no quantity"},
+		"enforced":       {head + "enforceNodeAllocatable: [all]\n", "enforceNodeAllocatable[0]: all cannot be enforced"},
+		"truth":          {head + "cpuCFSQuota: maybe\n", "maybe is neither true nor false"},
 		"yaml":           {"{", "yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,6 +136,11 @@ func TestEveryHonouredFieldIsKnown(t *testing.T) {
 	for name := range honoured {
 		if !slices.Contains(known, name) {
 			t.Errorf("%s is honoured but no field of KubeletConfiguration", name)
+		}
+	}
+	for name := range honouredCgroups {
+		if !slices.Contains(known, name) || honoured[name] != nil {
+			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
 		}
 	}
 	for name := range met {

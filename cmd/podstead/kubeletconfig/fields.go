@@ -43,6 +43,7 @@ var honoured = map[string]func(*parser, string, any){
 // met are fields for which one value asks for what podstead does anyway. Any
 // other value is named as not honoured.
 var met = map[string]any{
+	"cgroupsPerQOS":         true,
 	"failSwapOn":            false,
 	"failCgroupV1":          false,
 	"protectKernelDefaults": true, // no sysctl of the host is ever changed
@@ -57,9 +58,11 @@ func (p *parser) field(name string, value any) {
 	if value == nil {
 		return // as absent
 	}
-	if apply, ok := honoured[name]; ok {
-		apply(p, name, value)
-		return
+	for _, fields := range []map[string]func(*parser, string, any){honoured, honouredCgroups} {
+		if apply, ok := fields[name]; ok {
+			apply(p, name, value)
+			return
+		}
 	}
 	if want, ok := met[name]; ok && want == value {
 		return

@@ -23,6 +23,7 @@ type Options struct {
 	Manifests Manifests
 	Runtime   Runtime
 	Network   Network
+	Cgroups   Cgroups
 	Paths     Paths
 	API       API
 	Policy    Policy
@@ -148,6 +149,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.Network.ClusterDNS, "cluster-dns", nil, "`addresses` of the name servers of pods with dnsPolicy ClusterFirst (default: the host's)")
 	f.StringVar(&o.Network.ClusterDomain, "cluster-domain", "", "`domain` of services, and of pods with a subdomain")
 	f.StringVar(&o.Network.ResolvConf, "resolv-conf", DefaultResolvConf, "resolver `file` from which pods have their name servers; empty for none")
+	o.Cgroups.addFlags(f)
 	f.StringVar(&o.Node, "hostname-override", "", "node `name` (default: the hostname at the first start, kept from then on)")
 	f.StringVar(&o.Paths.Root, "root-dir", DefaultRoot, "`folder` for what must outlive the daemon")
 	f.StringVar(&o.Paths.PodLogs, "pod-logs-dir", DefaultPodLogs, "`folder` for the logs of containers")
@@ -206,6 +208,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	take("healthz-bind-address", c.HealthzBindAddress != "", func() { o.healthHost = c.HealthzBindAddress })
 	take("healthz-port", c.HealthzPort != nil, func() { o.healthPort = *c.HealthzPort })
 	o.Policy.merge(c, f)
+	o.Cgroups.merge(&c.Cgroups, take)
 	if c.MaxParallelImagePulls != nil {
 		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
 	}
@@ -244,6 +247,9 @@ func (o *Options) check() error {
 	case "auto", "text", "json":
 	default:
 		return fmt.Errorf("--log-format=%q: must be auto, text or json", o.Log.Format)
+	}
+	if err := o.Cgroups.check(); err != nil {
+		return err
 	}
 	if o.healthPort < 0 || o.healthPort > 65535 {
 		return fmt.Errorf("--healthz-port=%d: must be a port, or 0 for none", o.healthPort)

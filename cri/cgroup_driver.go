@@ -1,0 +1,61 @@
+package cri
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The cgroup drivers.
+const (
+	CgroupDriverSystemd  = "systemd"
+	CgroupDriverCgroupfs = "cgroupfs"
+)
+
+// CgroupDriver asks which cgroup driver the runtime uses: "systemd" or
+// "cgroupfs". Before containerd 2 and CRI-O 1.28 there is no call for it;
+// containerd tells in the configuration that its status shows. It is empty for
+// a runtime that does not tell.
+func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
+	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
+	switch {
+	case errors.Is(err, ErrUnimplemented):
+		return c.shownCgroupDriver(ctx)
+	case err != nil:
+		return "", err
+	case a.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_CGROUPFS:
+		return CgroupDriverCgroupfs, nil
+	}
+	return CgroupDriverSystemd, nil
+}
+
+// shownCgroupDriver reads the driver out of containerd's configuration. The
+// default runtime's counts.
+func (c *Client) shownCgroupDriver(ctx context.Context) (string, error) {
+	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{Verbose: true})
+	if err != nil {
+		return "", err
+	}
+	var config struct {
+		SystemdCgroup bool `json:"systemdCgroup"`
+		Containerd    struct {
+			DefaultRuntimeName string `json:"defaultRuntimeName"`
+			Runtimes           map[string]struct {
+				Options map[string]any `json:"options"`
+			} `json:"runtimes"`
+		} `json:"containerd"`
+	}
+	if err := json.Unmarshal([]byte(a.GetInfo()["config"]), &config); err != nil {
+		return "", nil // not containerd's, or none
+	}
+	chosen, ok := config.Containerd.Runtimes[config.Containerd.DefaultRuntimeName]
+	if !ok {
+		return "", nil
+	}
+	if systemd, _ := chosen.Options["SystemdCgroup"].(bool); systemd || config.SystemdCgroup {
+		return CgroupDriverSystemd, nil
+	}
+	return CgroupDriverCgroupfs, nil
+}

@@ -1,0 +1,119 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// killPasses is how often what is left in a pod's cgroup is killed before that
+// counts as failed, as with the kubelet. Between two passes the killed ones
+// have killPause to be gone; each pass waits a little longer.
+const (
+	killPasses = 5
+	killPause  = 10 * time.Millisecond
+)
+
+// empty ends every process in a cgroup and those below it, in all hierarchies.
+func (c *Cgroups) empty(ctx context.Context, path string) error {
+	var left []int
+	for pass := range killPasses {
+		pids, err := processes(c.hierarchies.everywhere(path))
+		if err != nil {
+			return err
+		}
+		if left = pids; len(left) == 0 {
+			return nil
+		}
+		c.log.Warn("processes outlive their pod and are killed", "cgroup", path, "pids", left)
+		for _, pid := range left {
+			if err := c.kill(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("cannot kill process %d in cgroup %s: %w", pid, path, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(killPause << (2 * pass)):
+		}
+	}
+	if pids, err := processes(c.hierarchies.everywhere(path)); err != nil || len(pids) == 0 {
+		return err
+	}
+	return fmt.Errorf("processes %v in cgroup %s do not end after they were killed %d times", left, path, killPasses)
+}
+
+// processes are the IDs of those in folders and below. One that is in another
+// PID namespace has none here; neither it nor this process is ever named.
+func processes(folders []string) ([]int, error) {
+	var pids []int
+	for _, folder := range folders {
+		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !d.IsDir() {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			data, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+				return nil // it has just been removed
+			}
+			if err != nil {
+				return err
+			}
+			for _, text := range strings.Fields(string(data)) {
+				pid, err := strconv.Atoi(text)
+				if err == nil && pid > 1 && pid != os.Getpid() && !slices.Contains(pids, pid) {
+					pids = append(pids, pid)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cannot look for processes in cgroup %s: %w", folder, err)
+		}
+	}
+	return pids, nil
+}
+
+// removeFolders removes a cgroup with those below it in all hierarchies. The
+// kernel removes none that has processes.
+func (h *hierarchies) removeFolders(path string) error {
+	var errs []error
+	for _, folder := range h.everywhere(path) {
+		if err := h.removeTree(folder); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (h *hierarchies) removeTree(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove cgroup: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := h.removeTree(filepath.Join(folder, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if err := h.rmdir(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove cgroup %s: %w", folder, err)
+	}
+	return nil
+}

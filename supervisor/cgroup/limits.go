@@ -1,0 +1,153 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// none is the value of a limit that is lifted. A limit of 0 is left as it is.
+const none = -1
+
+// limits are the values of one cgroup.
+type limits struct {
+	// shares are cpu.shares.
+	shares int64
+	// quota and period are in microseconds.
+	quota, period int64
+	// memory is in bytes.
+	memory int64
+	pids   int64
+	// hugePages are in bytes, by page size as in the kernel's file names; 0
+	// is a limit here.
+	hugePages map[string]int64
+}
+
+// setting is one value in one file.
+type setting struct{ controller, file, value string }
+
+// settings are the files to write, for version 2 or 1, in order.
+func (l limits) settings(v2 bool) []setting {
+	if v2 {
+		return l.settingsV2()
+	}
+	var list []setting
+	add := func(controller, file string, value int64) {
+		list = append(list, setting{controller, file, strconv.FormatInt(value, 10)})
+	}
+	if l.shares != 0 {
+		add(controllerCPU, "cpu.shares", l.shares)
+	}
+	if l.quota != 0 {
+		if l.period != 0 {
+			add(controllerCPU, "cpu.cfs_period_us", l.period)
+		}
+		add(controllerCPU, "cpu.cfs_quota_us", l.quota)
+	}
+	if l.memory != 0 {
+		add(controllerMemory, "memory.limit_in_bytes", l.memory)
+	}
+	if l.pids != 0 {
+		list = append(list, setting{controllerPids, "pids.max", orMax(l.pids)})
+	}
+	for _, size := range sorted(l.hugePages) {
+		add(controllerHugeTLB, "hugetlb."+size+".limit_in_bytes", l.hugePages[size])
+	}
+	return list
+}
+
+func (l limits) settingsV2() []setting {
+	var list []setting
+	if l.shares != 0 {
+		list = append(list, setting{controllerCPU, "cpu.weight", strconv.FormatInt(weight(l.shares), 10)})
+	}
+	if l.quota != 0 {
+		list = append(list, setting{controllerCPU, "cpu.max", orMax(l.quota) + " " + strconv.FormatInt(l.period, 10)})
+	}
+	if l.memory != 0 {
+		list = append(list, setting{controllerMemory, "memory.max", orMax(l.memory)})
+	}
+	if l.pids != 0 {
+		list = append(list, setting{controllerPids, "pids.max", orMax(l.pids)})
+	}
+	for _, size := range sorted(l.hugePages) {
+		list = append(list, setting{controllerHugeTLB, "hugetlb." + size + ".max", strconv.FormatInt(l.hugePages[size], 10)})
+	}
+	return list
+}
+
+// weight turns cpu.shares into cpu.weight as the kubelet and the runtimes do:
+// 2 to 262144 become 1 to 10000.
+func weight(shares int64) int64 { return 1 + (shares-2)*9999/262142 }
+
+func orMax(n int64) string {
+	if n == none {
+		return "max"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func sorted(m map[string]int64) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// write sets the values of a cgroup that is there. A value that is set is not
+// written again: on version 1, writing a memory limit reclaims. What belongs
+// to a controller that the machine does not have is left out; whether that is
+// allowed was asked before.
+func (h *hierarchies) write(path string, l limits) error {
+	var errs []error
+	for _, s := range l.settings(h.v2()) {
+		folder := h.folder(s.controller, path)
+		if folder == "" {
+			continue
+		}
+		file := filepath.Join(folder, s.file)
+		err := writeValue(file, s.value)
+		if err != nil && errors.Is(err, fs.ErrNotExist) && (s.value == "-1" || strings.HasPrefix(s.value, "max") || s.value == "0") {
+			continue // no such controller here, and nothing was asked of it
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cannot set %s to %s: %w", file, s.value, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func writeValue(file, value string) error {
+	if now, err := os.ReadFile(file); err == nil && sameValue(strings.TrimSpace(string(now)), value) {
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}
+
+// sameValue compares values as the kernel shows them: it rounds bytes down to
+// pages, and shows no limit as the most that it can count.
+func sameValue(now, want string) bool {
+	if now == want {
+		return true
+	}
+	n, err := strconv.ParseInt(now, 10, 64)
+	if err != nil {
+		return false
+	}
+	w, err := strconv.ParseInt(want, 10, 64)
+	page := int64(os.Getpagesize())
+	const unlimited = 1 << 62
+	return err == nil && (w == none && n >= unlimited || w > page && n == w/page*page && n != 0)
+}

@@ -1,0 +1,69 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// reasonFailedCgroup is the kubelet's, of the event for the same.
+const reasonFailedCgroup = "FailedCreatePodContainer"
+
+// ensureCgroup makes the pod's cgroup, or brings it up to the pod, and returns
+// it for a new sandbox. A pod that runs goes on where it is, whatever fails
+// here; one that does not run waits.
+func (s *podScripts) ensureCgroup(ctx context.Context, j job, r *podRun, observed *cri.PodStatus) (parent string, out *outcome, err error) {
+	parent, err = s.cfg.Runtime.Cgroups.Ensure(ctx, j.pod, presentCgroup(observed))
+	if err == nil {
+		return parent, nil, nil
+	}
+	err = fmt.Errorf("the pod's cgroup: %w", err)
+	if ctx.Err() == nil {
+		s.cfg.Events.Event(j.pod, v1.EventTypeWarning, reasonFailedCgroup, err.Error())
+	}
+	if sandboxReady(observed) {
+		return parent, nil, err
+	}
+	s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonFailedCgroup, Message: err.Error()}})
+	return "", &outcome{err: err, told: true}, err
+}
+
+// presentCgroup is what the newest ready sandbox was made in, empty if there is
+// none or if it was made without.
+func presentCgroup(observed *cri.PodStatus) string {
+	for i := range observed.Sandboxes {
+		if observed.Sandboxes[i].Ready {
+			return observed.Sandboxes[i].CgroupParent()
+		}
+	}
+	return ""
+}
+
+// destroyCgroup ends what of a pod is left in its cgroup, whatever the runtime
+// says of it, and removes that.
+func (s *podScripts) destroyCgroup(ctx context.Context, uid types.UID) error {
+	parent := ""
+	for _, pod := range s.cfg.Runtime.Observer.Observed().Own {
+		if pod.UID == uid && len(pod.Sandboxes) > 0 {
+			parent = pod.Sandboxes[0].CgroupParent()
+		}
+	}
+	if err := s.cfg.Runtime.Cgroups.Destroy(ctx, uid, parent); err != nil {
+		return fmt.Errorf("the pod's cgroup: %w", err)
+	}
+	return nil
+}
+
+// withFailure adds what failed beside the containers to an outcome.
+func (o outcome) withFailure(err error) outcome {
+	if err != nil {
+		o.err = errors.Join(o.err, err)
+	}
+	return o
+}

@@ -1,0 +1,303 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// cgroupPath is where the kernel has a process, in a controller's hierarchy.
+func cgroupPath(pid int, controller string) (string, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(data)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) == 3 && slices.Contains(strings.Split(parts[1], ","), controller) {
+			return parts[2], nil
+		}
+	}
+	return "", fmt.Errorf("process %d is in no cgroup of %s: %s", pid, controller, data)
+}
+
+// cgroupValue is what the kernel says of a cgroup.
+func cgroupValue(controller, path, file string) (string, error) {
+	data, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, path, file))
+	return strings.TrimSpace(string(data)), err
+}
+
+func (n *node) mustHaveValue(controller, path, file, want string) {
+	n.t.Helper()
+	if got, err := cgroupValue(controller, path, file); err != nil || got != want {
+		n.t.Errorf("%s of %s is %q (%v), want %q", file, path, got, err, want)
+	}
+}
+
+// podCgroups are the folders that are left of a pod's cgroup, in any hierarchy.
+func podCgroups(uid string) []string {
+	var found []string
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(d.Name(), uid) {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+func resources(lists string) string { return "      resources: {" + lists + "}\n" }
+
+func oomScoreAdj(t *testing.T, pid int) int {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	score, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return score
+}
+
+// Each class of pods has its tier, and the kernel the values of the root, the
+// tiers, the pods and the containers. Nothing is left when the pods are gone.
+func TestPodCgroups(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.Args = []string{"--system-reserved", "memory=1Gi,cpu=100m", "--kube-reserved", "memory=512Mi", "--pod-max-pids", "200"}
+		n.put("g.yaml", sleeper("g", "one")+resources("limits: {cpu: 200m, memory: 40Mi}"))
+		n.put("b.yaml", sleeper("b", "one")+resources("requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 300m, memory: 32Mi}")+
+			"    - {name: other, image: "+bed.BusyboxImage+", command: [sh, -c, 'trap exit TERM; sleep 100000 & wait'], resources: {requests: {cpu: 50m}, limits: {cpu: 300m}}}\n")
+		n.put("e.yaml", sleeper("e", "one"))
+		n.start()
+		root := n.CgroupRoot()
+		instances := map[string]instance{}
+		uids := map[string]string{}
+		for name, tier := range map[string]string{"g": "", "b": "burstable", "e": "besteffort"} {
+			instances[name] = n.awaitRunning(name)
+			p := n.awaitReady(name)
+			uids[name] = string(p.UID)
+			for _, controller := range []string{"cpu", "memory", "pids"} {
+				at, err := cgroupPath(instances[name].Pid, controller)
+				want := filepath.Join(root, tier, "pod"+uids[name])
+				if err != nil || filepath.Dir(at) != want {
+					t.Fatalf("%s: the container is in %s (%v), want it below %s", name, at, err, want)
+				}
+				uids[name+controller] = at
+			}
+		}
+		n.awaitContainer("b", "other")
+		var info struct{ memory, pids int64 }
+		data, err := os.ReadFile("/proc/meminfo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscanf(string(data), "MemTotal: %d kB", &info.memory); err != nil {
+			t.Fatal(err)
+		}
+		pod := func(tier, name string) string { return filepath.Join(root, tier, "pod"+uids[name]) }
+		for _, c := range []struct{ controller, path, file, want string }{
+			{"memory", root, "memory.limit_in_bytes", fmt.Sprint(info.memory<<10 - 1536<<20)},
+			{"cpu", filepath.Join(root, "besteffort"), "cpu.shares", "2"},
+			{"cpu", filepath.Join(root, "burstable"), "cpu.shares", "153"}, // 150m
+
+			{"cpu", pod("", "g"), "cpu.shares", "204"},
+			{"cpu", pod("", "g"), "cpu.cfs_quota_us", "20000"},
+			{"memory", pod("", "g"), "memory.limit_in_bytes", fmt.Sprint(40 << 20)},
+			{"pids", pod("", "g"), "pids.max", "200"},
+			{"cpu", uids["gcpu"], "cpu.shares", "204"},
+			{"cpu", uids["gcpu"], "cpu.cfs_quota_us", "20000"},
+			{"memory", uids["gmemory"], "memory.limit_in_bytes", fmt.Sprint(40 << 20)},
+
+			{"cpu", pod("burstable", "b"), "cpu.shares", "153"},
+			{"cpu", pod("burstable", "b"), "cpu.cfs_quota_us", "60000"},
+			// One container has no limit, so that the pod has none.
+			{"memory", pod("burstable", "b"), "memory.limit_in_bytes", "9223372036854771712"},
+			{"memory", uids["bmemory"], "memory.limit_in_bytes", fmt.Sprint(32 << 20)},
+			{"cpu", uids["bcpu"], "cpu.shares", "102"},
+
+			{"cpu", pod("besteffort", "e"), "cpu.shares", "2"},
+			{"cpu", pod("besteffort", "e"), "cpu.cfs_quota_us", "-1"},
+			{"pids", pod("besteffort", "e"), "pids.max", "200"},
+		} {
+			n.mustHaveValue(c.controller, c.path, c.file, c.want)
+		}
+		// A runtime without CAP_SYS_RESOURCE gives none less than its own.
+		least := max(oomScoreAdj(t, n.rt.Pid()), -997)
+		if got := oomScoreAdj(t, instances["g"].Pid); got != -997 && got != least {
+			t.Errorf("Guaranteed: oom_score_adj is %d, want -997, or %d as the runtime's", got, least)
+		}
+		if got := oomScoreAdj(t, instances["e"].Pid); got != 1000 {
+			t.Errorf("BestEffort: oom_score_adj is %d, want 1000", got)
+		}
+		if got, want := oomScoreAdj(t, instances["b"].Pid), int(1000-1000*(16<<10)/info.memory); got != min(want, 999) {
+			t.Errorf("Burstable: oom_score_adj is %d, want %d", got, want)
+		}
+		// A daemon that comes back takes them as they are.
+		n.restart()
+		for name := range instances {
+			n.awaitReady(name)
+			n.mustBe(name, instances[name])
+		}
+		for name := range instances {
+			n.drop(name + ".yaml")
+		}
+		for name := range instances {
+			n.awaitGone(name)
+			n.await("no cgroup of "+name+" is left", func() error {
+				if left := podCgroups(uids[name]); len(left) > 0 {
+					return fmt.Errorf("%v", left)
+				}
+				return nil
+			})
+		}
+		n.await("the tier asks for nothing", func() error {
+			if got, err := cgroupValue("cpu", filepath.Join(root, "burstable"), "cpu.shares"); err != nil || got != "2" {
+				return fmt.Errorf("cpu.shares is %s (%w)", got, err)
+			}
+			return nil
+		})
+	})
+}
+
+// A container that eats more than its limit ends, and its pod goes on; so does
+// one that eats more than the limit of its pod alone.
+func TestOutOfMemory(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		eat := "sleep 0.2; tail /dev/zero"
+		n.put("p.yaml", stubborn("p", "one", 1, eat)+resources("limits: {memory: 24Mi}, requests: {cpu: 10m}"))
+		n.start()
+		n.awaitStatus("p", "OOMKilled", func(p v1.Pod) error {
+			for _, c := range p.Status.ContainerStatuses {
+				for _, end := range []*v1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+					if end != nil && end.Reason == "OOMKilled" && c.RestartCount > 0 {
+						return nil
+					}
+				}
+			}
+			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+		})
+		p, err := n.pod("p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(n.CgroupRoot(), "burstable", "pod"+string(p.UID))
+		n.mustHaveValue("memory", at, "memory.limit_in_bytes", fmt.Sprint(24<<20))
+	})
+}
+
+// What stays in a pod's cgroup after its containers have ended is ended too.
+func TestLeftoverProcessesEnd(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		main := n.awaitRunning("p")
+		at, err := cgroupPath(main.Pid, "pids")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := n.awaitReady("p")
+		stray := exec.Command("sleep", "100000")
+		if err := stray.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- stray.Wait() }()
+		t.Cleanup(func() { _ = stray.Process.Kill() })
+		procs := filepath.Join("/sys/fs/cgroup/pids", filepath.Dir(at), "cgroup.procs")
+		if err := os.WriteFile(procs, []byte(fmt.Sprint(stray.Process.Pid)), 0); err != nil {
+			t.Fatal(err)
+		}
+		n.drop("p.yaml")
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			t.Error("the stray process goes on")
+		}
+		n.await("no cgroup is left", func() error {
+			if left := podCgroups(string(p.UID)); len(left) > 0 {
+				return fmt.Errorf("%v", left)
+			}
+			return nil
+		})
+	})
+}
+
+// Where podstead may not make cgroups, pods run in the runtime's own, as they
+// did before podstead made any; those that need one wait. Once it may, the
+// former go on as they are, and the others start.
+func TestPodsWithoutCgroups(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		product := n.Binary
+		wrapper := filepath.Join(t.TempDir(), "podstead")
+		script := fmt.Sprintf(`#!/bin/sh
+exec unshare -m sh -c 'for m in /sys/fs/cgroup/*/; do mount -o remount,ro,bind $m || exit; done; exec %s "$@"' podstead "$@"
+`, product)
+		if err := os.WriteFile(wrapper, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		n.Binary = wrapper
+		n.put("p.yaml", sleeper("p", "one")+resources("limits: {cpu: 200m, memory: 40Mi}"))
+		n.start()
+		first := n.awaitRunning("p")
+		p := n.awaitReady("p")
+		if left := podCgroups(string(p.UID)); len(left) > 0 {
+			t.Fatalf("there are cgroups of the pod: %v", left)
+		}
+		n.Binary = product
+		n.restart()
+		n.awaitReady("p")
+		n.mustBe("p", first)
+		// Its next container stays beside the others, in the sandbox's parent.
+		if err := syscall.Kill(first.Pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		second := n.awaitOther("p", first)
+		before, err := cgroupPath(second.Pid, "memory")
+		if err != nil || strings.Contains(before, n.CgroupRoot()) {
+			t.Errorf("the new instance is in %s (%v), want it where its sandbox is", before, err)
+		}
+		n.drop("p.yaml")
+		n.awaitGone("p")
+		if alive(second.Pid) {
+			t.Error("the pod's process goes on")
+		}
+		n.await("no cgroup is left", func() error {
+			if left := podCgroups(string(p.UID)); len(left) > 0 {
+				return fmt.Errorf("%v", left)
+			}
+			return nil
+		})
+	})
+}
+
+// Two daemons with one root would take each other's pods for remains.
+func TestCgroupRootIsOnesOwn(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	n.start()
+	other := newNode(t, n.rt)
+	other.Args = []string{"--cgroup-root", n.CgroupRoot()}
+	out, err := other.Command(other.Flags()...).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || !strings.Contains(string(out), "--cgroup-root "+n.CgroupRoot()) {
+		t.Errorf("%v: %s, want an error that names the root", err, out)
+	}
+	out, err = other.Command(other.Flags("--cgroup-root", "/kubepods/x")...).CombinedOutput()
+	if !errors.As(err, &exit) || !strings.Contains(string(out), "kubelet") {
+		t.Errorf("%v: %s, want an error that names the kubelet", err, out)
+	}
+}
