@@ -48,6 +48,14 @@ newer_containerd() {
 	done
 }
 
+# kubectl builds the current one; Debian's is of another age.
+kubectl() {
+	local out=$cache/kubectl-$KUBECTL_VERSION
+	[ -x "$out" ] && return 0
+	echo "setup: building kubectl $KUBECTL_VERSION"
+	(cd "$here/kubectl" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "cannot build kubectl $KUBECTL_VERSION"
+}
+
 # systemd_root makes a root folder, kept as a tarball, in which a real systemd boots.
 systemd_root() {
 	local tarball=$cache/systemd-root-1.tar tmp mirror suite
@@ -75,4 +83,5 @@ packages containerd runc containernetworking-plugins iptables iproute2 util-linu
 # The race detector needs a C compiler.
 packages gcc libc6-dev git systemd-container debootstrap
 newer_containerd
+kubectl
 systemd_root

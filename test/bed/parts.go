@@ -122,3 +122,6 @@ func checkParts() error {
 func newContainerd(name string) string {
 	return filepath.Join(Cache(), "containerd-"+Version("CONTAINERD_VERSION"), name)
 }
+
+// Kubectl is where test/setup.sh puts kubectl.
+func Kubectl() string { return filepath.Join(Cache(), "kubectl-"+Version("KUBECTL_VERSION")) }

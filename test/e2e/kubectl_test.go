@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// kubectl runs a real kubectl against a daemon. It cannot dial a unix socket,
+// so that a port of this test leads there.
+type kubectl struct {
+	n    *node
+	args []string
+	home string
+}
+
+func newKubectl(n *node) *kubectl {
+	n.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go carry(conn, n.Socket())
+		}
+	}()
+	return &kubectl{n: n, args: []string{"--server", "http://" + listener.Addr().String()}, home: n.t.TempDir()}
+}
+
+// carry joins a connection with one to the socket.
+func carry(conn net.Conn, socket string) {
+	defer conn.Close()
+	to, err := net.Dial("unix", socket)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	go func() {
+		_, _ = io.Copy(to, conn)
+		_ = to.(*net.UnixConn).CloseWrite()
+	}()
+	_, _ = io.Copy(conn, to)
+}
+
+func (k *kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, bed.Kubectl(), append(k.args, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+k.home, "KUBECONFIG="+filepath.Join(k.home, "none"))
+	return cmd
+}
+
+// run returns what it printed.
+func (k *kubectl) run(args ...string) (string, error) {
+	k.n.t.Helper()
+	out, err := k.command(k.n.t.Context(), args...).CombinedOutput()
+	return string(out), err
+}
+
+// must also checks that each word is in it.
+func (k *kubectl) must(words []string, args ...string) string {
+	k.n.t.Helper()
+	out, err := k.run(args...)
+	if err != nil {
+		k.n.t.Errorf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	for _, w := range words {
+		if !strings.Contains(out, w) {
+			k.n.t.Errorf("kubectl %s: no %q in:\n%s", strings.Join(args, " "), w, out)
+		}
+	}
+	return out
+}
+
+// TestKubectl uses a real kubectl as people do.
+func TestKubectl(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("web.yaml", `apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: main, image: `+bed.BusyboxImage+`, command: [sh, -c, "echo hello from web; sleep 100000"]}]
+`)
+		n.put("away.yaml", strings.Replace(sleeper("away", "x"), "name: away\n", "name: away\n  namespace: other\n", 1))
+		n.start()
+		n.awaitReady("web")
+		k := newKubectl(n)
+		web := n.PodName("web")
+		k.must([]string{"condition met"}, "wait", "--for=condition=Ready", "pod/"+web, "--timeout=30s")
+		k.must([]string{"NAMESPACE", "READY", "STATUS", "RESTARTS", "AGE", web, "1/1", "Running", n.PodName("away"), "other"}, "get", "pods", "-A")
+		k.must([]string{"NODE", "NOMINATED NODE", n.Name}, "get", "pods", "-o", "wide")
+		if out := k.must([]string{"pod/" + web}, "get", "pods", "-l", "app=web", "-o", "name"); strings.Contains(out, "away") {
+			t.Errorf("the selector chose too much: %s", out)
+		}
+		k.must([]string{"web"}, "get", "pod", web, "-o", "jsonpath={.metadata.labels.app}")
+		k.must([]string{"kind: Pod", "hello from web"}, "get", "pod", web, "-o", "yaml")
+		k.must([]string{"Ready", "hello from web", "Started", "QoS Class"}, "describe", "pod", web)
+		k.must([]string{"hello from web"}, "logs", web)
+		k.must([]string{"Started", "pod/" + web}, "get", "events")
+		k.must([]string{"Started", "Pod/" + web}, "events")
+		k.must([]string{n.Name, "Ready"}, "get", "nodes")
+		k.must([]string{"Kernel Version", "Capacity"}, "describe", "node", n.Name)
+		k.must([]string{"default", "other", "Active"}, "get", "namespaces")
+		k.must([]string{"pods", "po", "namespaces"}, "api-resources")
+		out, err := k.run("delete", "pod", web)
+		if err == nil || !strings.Contains(out, "web.yaml") {
+			t.Errorf("delete: %v, %s; want an error that names the manifest", err, out)
+		}
+		// A watch sees the pod go and come.
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		cmd := k.command(ctx, "get", "pods", "-w", "--output-watch-events")
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			cancel()
+			_ = cmd.Wait()
+		}()
+		lines := bufio.NewScanner(pipe)
+		read := func(words ...string) {
+			t.Helper()
+			for lines.Scan() {
+				found := true
+				for _, w := range words {
+					found = found && strings.Contains(lines.Text(), w)
+				}
+				if found {
+					return
+				}
+			}
+			t.Fatalf("the watch ended without %q: %v", words, errors.Join(lines.Err(), ctx.Err()))
+		}
+		read("ADDED", web, "Running")
+		n.drop("web.yaml")
+		read("DELETED", web)
+		n.put("again.yaml", sleeper("again", "x"))
+		read("ADDED", n.PodName("again"))
+		read("MODIFIED", n.PodName("again"), "1/1", "Running")
+	})
+}
