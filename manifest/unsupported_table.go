@@ -250,13 +250,13 @@ var volumeVerdicts = structVerdict{
 		"sizeLimit": honoured("TestEmptyDirInMemory"),
 	},
 
-	"configMap":             notYet("ConfigMaps are"),
-	"secret":                notYet("Secrets are"),
+	"configMap":             honoured("TestObjectVolumes"),
+	"secret":                honoured("TestObjectVolumes"),
 	"downwardAPI":           honoured("TestDownwardVolume"),
-	"projected":             notYet("projected volumes are"),
+	"projected":             projectedVerdicts,
 	"image":                 notYet("image volumes are"),
-	"persistentVolumeClaim": notYet("persistent volume claims are"),
-	"ephemeral":             notYet("ephemeral volumes are"),
+	"persistentVolumeClaim": honoured("TestPersistentVolumes"),
+	"ephemeral":             refused("needs a storage driver that only a cluster has; use an emptyDir, which lives as long as the pod too, or a persistentVolumeClaim"),
 	"csi":                   clusterStorage,
 	"nfs":                   honoured("TestNFSByTheHostsProgram"),
 	"iscsi":                 clusterStorage,
@@ -278,4 +278,16 @@ var volumeVerdicts = structVerdict{
 	"azureFile":             clusterStorage,
 	"vsphereVolume":         clusterStorage,
 	"photonPersistentDisk":  clusterStorage,
+}
+
+var projectedVerdicts = structVerdict{
+	"defaultMode": honoured("TestObjectVolumes"),
+	"sources": listVerdict{structVerdict{
+		"configMap":           honoured("TestObjectVolumes"),
+		"secret":              honoured("TestObjectVolumes"),
+		"downwardAPI":         honoured("TestObjectVolumes"),
+		"serviceAccountToken": refused("needs an API server that issues tokens; put a token into a Secret and project that"),
+		"clusterTrustBundle":  refused("needs an API server that keeps trust bundles; put the certificates into a ConfigMap and project that"),
+		"podCertificate":      refused("needs an API server that signs certificates; put the certificate into a Secret and project that"),
+	}},
 }

@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const settings = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: apps}
+data: {color: %s, size: big}
+binaryData: {raw: AAE=}
+`
+
+const login = `apiVersion: v1
+kind: Secret
+metadata: {name: login, namespace: apps}
+stringData: {password: %s}
+`
+
+// Volumes of ConfigMaps and Secrets wait for what they name, follow it while
+// the pod runs, and keep what they have when it goes.
+func TestObjectVolumes(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", volumePod("p", `[
+  {name: all, configMap: {name: settings, defaultMode: 0600}},
+  {name: one, configMap: {name: settings, items: [{key: color, path: deep/paint, mode: 0404}]}},
+  {name: secret, secret: {secretName: login, defaultMode: 0400}},
+  {name: none, secret: {secretName: nobody, optional: true}},
+  {name: mix, projected: {defaultMode: 0440, sources: [
+    {configMap: {name: settings, items: [{key: color, path: c}]}},
+    {secret: {name: login, items: [{key: password, path: s/p, mode: 0400}]}},
+    {downwardAPI: {items: [{path: d, fieldRef: {fieldPath: "metadata.labels['app']"}}]}}]}}]`, `[
+  {name: all, mountPath: /all}, {name: one, mountPath: /one}, {name: secret, mountPath: /secret},
+  {name: none, mountPath: /none}, {name: mix, mountPath: /mix}, {name: all, mountPath: /frozen, subPath: color}]`, ""))
+		n.put("key.yaml", volumePod("key", "[{name: v, configMap: {name: settings, items: [{key: shape, path: x}]}}]", "[{name: v, mountPath: /v}]", ""))
+		n.start()
+		n.awaitWaiting("p", "FailedMount", `volume "all": ConfigMap apps/settings`, `volume "secret": Secret apps/login`)
+		n.put("settings.yaml", fmt.Sprintf(settings, "red"))
+		n.awaitWaiting("key", "FailedMount", `key "shape" of ConfigMap apps/settings`, "color")
+		n.put("login.yaml", fmt.Sprintf(login, "first"))
+		main := n.awaitRunning("p")
+		n.see(main, map[string]string{
+			"cat /all/color /all/size /frozen":        "redbigred",
+			"od -An -tx1 /all/raw":                    "00 01",
+			"ls /all":                                 "color\nraw\nsize",
+			"stat -L -c %a /all/color":                "600",
+			"cat /one/deep/paint; ls /one":            "reddeep",
+			"stat -L -c %a /one/deep/paint":           "404",
+			"cat /secret/password":                    "first",
+			"stat -L -c '%a %u' /secret/password":     "400 0",
+			"ls -A /none | grep -v '^\\.\\.' | wc -l": "0",
+			"cat /mix/c /mix/s/p /mix/d":              "redfirstweb",
+			"stat -L -c %a /mix/c /mix/s/p /mix/d":    "440\n400\n440",
+			"for v in secret mix none; do grep \" /$v \" /proc/mounts | cut -d' ' -f3,4 | cut -d, -f1; done": "tmpfs ro\ntmpfs ro\ntmpfs ro",
+			"touch /all/x 2>/dev/null || echo read-only":                                                     "read-only",
+		})
+		n.put("settings.yaml", fmt.Sprintf(settings, "blue"))
+		n.put("login.yaml", fmt.Sprintf(login, "second"))
+		n.await("the running pod sees what changed", func() error {
+			if got := n.exec(main, "sh", "-c", "cat /all/color /one/deep/paint /secret/password /mix/c /mix/s/p"); got != "bluebluesecondbluesecond" {
+				return fmt.Errorf("it sees %q", got)
+			}
+			return nil
+		})
+		n.see(main, map[string]string{"cat /frozen": "red"})
+		n.mustBe("p", main)
+		n.notOnDisk("first", "second")
+		n.restart()
+		n.mustBe("p", main)
+
+		n.drop("settings.yaml")
+		n.drop("login.yaml")
+		n.await("an event tells what is gone", func() error {
+			body, err := n.Get(t.Context(), "/podstead/v1/events")
+			if err == nil && !strings.Contains(string(body), "stays as it was: Secret apps/login") {
+				err = errors.New("it does not")
+			}
+			return err
+		})
+		n.see(main, map[string]string{"cat /all/color /secret/password": "bluesecond"})
+		n.mustBe("p", main)
+		p := n.awaitReady("p")
+		n.drop("p.yaml")
+		n.awaitFolderGone(p)
+	})
+}
+
+// notOnDisk fails the test if a file in the pods' folders that is not in memory
+// has one of the words.
+func (n *node) notOnDisk(words ...string) {
+	n.t.Helper()
+	memory := n.mountsOf("")
+	seen := 0
+	err := filepath.WalkDir(filepath.Join(n.Root, "pods"), func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		for _, mount := range memory {
+			if path == mount && entry.IsDir() {
+				return filepath.SkipDir
+			}
+		}
+		if !entry.Type().IsRegular() {
+			return nil
+		}
+		seen++
+		data, err := os.ReadFile(path)
+		for _, word := range words {
+			if strings.Contains(string(data), word) {
+				n.t.Errorf("a secret is on disk, in %s", path)
+			}
+		}
+		return err
+	})
+	if err != nil || seen == 0 {
+		n.t.Fatalf("looked at %d files: %v", seen, err)
+	}
+}
+
+const claimed = `apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: apps}
+spec: {accessModes: [%s], resources: {requests: {storage: 1Gi}}}
+`
+
+// The folder of a claim outlives its pods, and goes by command only.
+func TestPersistentVolumes(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		const volumes = "[{name: data, persistentVolumeClaim: {claimName: data}}]"
+		pod := volumePod("p", volumes, "[{name: data, mountPath: /data}, {name: data, mountPath: /part, subPath: part}]",
+			"  securityContext: {runAsUser: 1234, fsGroup: 2345}")
+		n.put("p.yaml", pod)
+		n.start()
+		n.awaitWaiting("p", "FailedMount", "PersistentVolumeClaim apps/data")
+		n.put("claim.yaml", fmt.Sprintf(claimed, "ReadWriteOncePod"))
+		main := n.awaitRunning("p")
+		n.see(main, map[string]string{
+			"echo kept > /data/file; stat -c '%u %g' /data/file": "1234 2345",
+			"stat -c %a /data":                      "2777",
+			"echo also > /part/x; cat /data/part/x": "also",
+		})
+		n.put("q.yaml", volumePod("q", volumes, "[{name: data, mountPath: /data}]", ""))
+		n.awaitWaiting("q", "FailedMount", "ReadWriteOncePod", string(n.awaitReady("p").UID))
+		p := n.awaitReady("p")
+		n.drop("p.yaml")
+		n.awaitFolderGone(p)
+		n.see(n.awaitRunning("q"), map[string]string{"cat /data/file": "kept"})
+		folder := filepath.Join(n.Root, "volumes/apps/data")
+		if _, err := os.Stat(filepath.Join(folder, "file")); err != nil {
+			t.Error(err)
+		}
+		q := n.awaitReady("q")
+		n.drop("claim.yaml")
+		n.drop("q.yaml")
+		n.awaitFolderGone(q)
+		n.restart()
+		if _, err := os.Stat(filepath.Join(folder, "file")); err != nil {
+			t.Error(err)
+		}
+		// A claim that is read only for everybody.
+		n.put("claim.yaml", fmt.Sprintf(claimed, "ReadOnlyMany"))
+		n.put("r.yaml", volumePod("r", volumes, "[{name: data, mountPath: /data}]", ""))
+		n.see(n.awaitRunning("r"), map[string]string{"cat /data/file; touch /data/x 2>/dev/null || echo read-only": "kept\nread-only"})
+	})
+}
