@@ -103,6 +103,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	p := parts{
 		observer: observer, prober: prober, events: events, statuses: statuses, addresses: addresses, node: admittingNode(o, node),
 	}
+	p.logs = newLogs(o, rt, p, log)
 	sup, err := newSupervisor(o, src, rt, p, log)
 	if err != nil {
 		return err
@@ -133,7 +134,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if rt.own != nil {
 		g.Go(func() error { return rt.own.Run(ctx) })
 	}
-	for _, part := range append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, sup.Run, kube.Run) {
+	for _, part := range append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, p.logs.Run, sup.Run, kube.Run) {
 		g.Go(func() error {
 			if err := part(ctx); !errors.Is(err, context.Canceled) {
 				return err
@@ -259,6 +260,7 @@ type parts struct {
 	statuses  *status.Store
 	addresses *hostip.Source
 	node      admit.Node
+	logs      *gc.Logs
 }
 
 func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts, log *slog.Logger) (*supervisor.Supervisor, error) {
@@ -274,16 +276,15 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 	return supervisor.New(supervisor.Config{
-		Sources: supervisor.Sources{Pods: src.config, Objects: src.config.Objects(), Ready: src.checkpoint.RecordReady, Probes: p.prober},
-		Runtime: supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client, Cgroups: cgroups},
-		Store:   supervisor.Store{Statuses: p.statuses, Records: records},
-		Paths:   supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
-		Garbage: gc.ContainerPolicy{
-			MinAge: o.Garbage.ContainerMinAge, MaxPerContainer: o.Garbage.MaxPerContainer, MaxTotal: max(o.Garbage.MaxContainers, 0),
-		},
-		Events: p.events,
-		Log:    log,
-		Node:   p.node,
+		Sources:  supervisor.Sources{Pods: src.config, Objects: src.config.Objects(), Ready: src.checkpoint.RecordReady, Probes: p.prober},
+		Runtime:  supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client, Cgroups: cgroups},
+		Store:    supervisor.Store{Statuses: p.statuses, Records: records},
+		Paths:    supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
+		Garbage:  containerPolicy(o.Garbage),
+		Observed: []func(){p.logs.Wake},
+		Events:   p.events,
+		Log:      log,
+		Node:     p.node,
 		Network: supervisor.Network{HostIPs: p.addresses, DNS: dns.Settings{
 			ResolvConf: o.Network.ResolvConf, ClusterDNS: o.Network.ClusterDNS, ClusterDomain: o.Network.ClusterDomain,
 		}},

@@ -10,7 +10,13 @@ import (
 	"strings"
 )
 
-const suffix = ".log"
+const (
+	suffix = ".log"
+	// gzSuffix is that of a file which the rotation compressed.
+	gzSuffix = ".gz"
+	// tmpSuffix is that of a file which it is writing.
+	tmpSuffix = ".tmp"
+)
 
 // Instances are the numbers N of the instances of which the folder has a log,
 // ascending. A folder that does not exist is an error that is fs.ErrNotExist.
@@ -23,7 +29,7 @@ func Instances(dir string) ([]int, error) {
 	for _, e := range entries {
 		number, rest, ok := strings.Cut(e.Name(), suffix)
 		n, err := strconv.Atoi(number)
-		if !ok || err != nil || n < 0 || packed(rest) {
+		if !ok || err != nil || n < 0 || strings.HasSuffix(rest, tmpSuffix) {
 			continue
 		}
 		all = append(all, n)
@@ -32,20 +38,17 @@ func Instances(dir string) ([]int, error) {
 	return slices.Compact(all), nil
 }
 
-// packed says that what follows N.log in a name marks a file that is not to be
-// read as it is: one that a log rotation compressed or is at work on.
-func packed(rest string) bool {
-	return strings.HasSuffix(rest, ".gz") || strings.HasSuffix(rest, ".tmp")
-}
-
 // logFile is a file of an instance, as it was found.
 type logFile struct {
 	path string
 	info fs.FileInfo
 }
 
-// filesOf are the readable files of an instance, oldest first: what was rotated
-// away carries the time of its rotation, and N.log itself is the newest.
+func (f logFile) compressed() bool { return strings.HasSuffix(f.path, gzSuffix) }
+
+// filesOf are the files of an instance, oldest first: what was rotated away
+// carries the time of its rotation, and N.log itself is the newest. One that
+// is there compressed as well is given as it was.
 func filesOf(dir string, n int) ([]logFile, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -55,7 +58,7 @@ func filesOf(dir string, n int) ([]logFile, error) {
 	var files []logFile
 	for _, e := range entries {
 		rest, ok := strings.CutPrefix(e.Name(), base)
-		if !ok || packed(rest) || (rest != "" && rest[0] != '.') {
+		if !ok || strings.HasSuffix(rest, tmpSuffix) || (rest != "" && rest[0] != '.') {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
@@ -73,16 +76,21 @@ func filesOf(dir string, n int) ([]logFile, error) {
 		case filepath.Base(b.path) == base:
 			return -1
 		}
-		return cmp.Compare(a.path, b.path)
+		// The original comes before its compressed form.
+		return cmp.Or(cmp.Compare(bare(a.path), bare(b.path)), cmp.Compare(a.path, b.path))
 	})
-	return files, nil
+	return slices.CompactFunc(files, func(a, b logFile) bool { return bare(a.path) == bare(b.path) }), nil
 }
 
-// after is the file that continues the given one. If that one was removed or
-// compressed meanwhile, it is the oldest that was written to since.
-func after(files []logFile, current fs.FileInfo) (logFile, bool) {
+// bare is the name under which a file was rotated.
+func bare(path string) string { return strings.TrimSuffix(path, gzSuffix) }
+
+// after is the file that continues the given one, which was opened under the
+// given path. If that one was removed or compressed meanwhile, it is the oldest
+// that was written to since; a compressed file keeps the time of its last line.
+func after(files []logFile, current fs.FileInfo, path string) (logFile, bool) {
 	for i, f := range files {
-		if os.SameFile(f.info, current) {
+		if os.SameFile(f.info, current) || f.compressed() && bare(f.path) == bare(path) {
 			if i+1 < len(files) {
 				return files[i+1], true
 			}
@@ -90,7 +98,7 @@ func after(files []logFile, current fs.FileInfo) (logFile, bool) {
 		}
 	}
 	for _, f := range files {
-		if !f.info.ModTime().Before(current.ModTime()) {
+		if t := f.info.ModTime(); t.After(current.ModTime()) || !f.compressed() && t.Equal(current.ModTime()) {
 			return f, true
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -62,10 +61,18 @@ type Output interface {
 
 // Stream is an open log. It is used by one goroutine.
 type Stream struct {
-	req    Request
-	n      int
-	file   *os.File
-	offset int64
+	req Request
+	n   int
+	// older are files of the first instance that come before file, of which
+	// the first skip bytes are left out.
+	older []logFile
+	skip  int64
+	// file was opened under path; unpacked is what is in it if it is
+	// compressed, else nil.
+	file     *os.File
+	path     string
+	unpacked io.Reader
+	offset   int64
 	// until ends the reading of a stream that does not follow.
 	until int64
 	watch *watch
@@ -88,8 +95,11 @@ func Open(req Request) (*Stream, error) {
 		s.watch = w
 	}
 	err := s.openFirst()
-	if errors.Is(err, errMoved) {
-		err = s.openFirst() // rotations are minutes apart
+	for range moves {
+		if !errors.Is(err, errMoved) {
+			break
+		}
+		err = s.openFirst()
 	}
 	if err != nil {
 		s.Close()
@@ -106,49 +116,6 @@ func (s *Stream) Close() {
 	if s.file != nil {
 		_ = s.file.Close() // it was only read
 	}
-}
-
-// errMoved is given if a file was renamed between being found and opened.
-var errMoved = errors.New("the log was rotated at this moment: try again")
-
-func (s *Stream) openFirst() error {
-	files, err := filesOf(s.req.Dir, s.n)
-	if err != nil {
-		return err
-	}
-	if len(files) == 0 {
-		return fmt.Errorf("%s has no log of instance %d: %w", s.req.Dir, s.n, fs.ErrNotExist)
-	}
-	if err := s.open(files[len(files)-1].path); errors.Is(err, fs.ErrNotExist) {
-		return errMoved
-	} else if err != nil {
-		return err
-	}
-	info, err := s.file.Stat()
-	if err != nil {
-		return err
-	}
-	s.until = info.Size()
-	if s.req.Options.Tail >= 0 {
-		s.offset, err = tailOffset(s.file, s.until, s.req.Options.Tail)
-	}
-	return err
-}
-
-// open goes on with another file, from its beginning.
-func (s *Stream) open(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	if s.file != nil {
-		_ = s.file.Close()
-	}
-	s.file, s.offset = f, 0
-	if s.watch != nil {
-		s.watch.link(path)
-	}
-	return nil
 }
 
 // Copy prints the log to out until its end, or while it follows until the
@@ -172,6 +139,9 @@ func (s *Stream) Copy(ctx context.Context, out Output) error {
 }
 
 func (s *Stream) copy(ctx context.Context, p *printer, flush func() error) error {
+	if err := s.drainOlder(ctx, p); err != nil {
+		return err
+	}
 	if s.req.Follow == nil {
 		if err := s.drain(ctx, p); err != nil {
 			return err
@@ -215,12 +185,13 @@ func (s *Stream) advance(ctx context.Context, p *printer, ended bool) (bool, err
 	if err != nil {
 		return false, err
 	}
-	if info.Size() < s.offset {
+	if s.unpacked == nil && info.Size() < s.offset {
 		// Cut by a rotation that copies and truncates.
 		s.offset, s.held, s.long = 0, 0, nil
 		return true, nil
 	}
-	if !s.watch.names.Swap(false) && !ended {
+	// Nothing is added to a compressed file: another one goes on.
+	if !s.watch.names.Swap(false) && !ended && s.unpacked == nil {
 		return false, nil
 	}
 	path, instance, err := s.next(info)
@@ -259,7 +230,7 @@ func (s *Stream) next(current fs.FileInfo) (path string, instance int, err error
 	if err != nil {
 		return "", 0, err
 	}
-	if f, ok := after(files, current); ok {
+	if f, ok := after(files, current, s.path); ok {
 		if f.info.Size() > 0 {
 			return f.path, s.n, nil
 		}
@@ -281,23 +252,66 @@ func (s *Stream) next(current fs.FileInfo) (path string, instance int, err error
 	return files[0].path, all[i], nil
 }
 
+// drainOlder prints the files that come before the one that is open. One that
+// a rotation removed meanwhile is not there any more for anybody.
+func (s *Stream) drainOlder(ctx context.Context, p *printer) error {
+	for _, f := range s.older {
+		file, unpacked, err := openFile(f.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			s.skip = 0
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var r io.Reader = file
+		if unpacked != nil {
+			r = unpacked
+		}
+		_, err = io.CopyN(io.Discard, r, s.skip)
+		s.skip = 0
+		if err == nil {
+			err = s.fill(ctx, p, r.Read)
+		}
+		_ = file.Close() // it was only read
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if err := s.torn(p); err != nil {
+			return err
+		}
+	}
+	s.older = nil
+	return ctx.Err()
+}
+
 // drain prints the lines up to the end of the file.
 func (s *Stream) drain(ctx context.Context, p *printer) error {
-	for ctx.Err() == nil {
-		room := s.buf[s.held:]
+	if s.unpacked != nil {
+		return s.fill(ctx, p, s.unpacked.Read)
+	}
+	return s.fill(ctx, p, func(room []byte) (int, error) {
 		if s.req.Follow == nil {
 			room = room[:min(int64(len(room)), s.until-s.offset)]
 		}
 		if len(room) == 0 {
-			return nil
+			return 0, io.EOF
 		}
 		n, err := s.file.ReadAt(room, s.offset)
 		s.offset += int64(n)
+		return n, err
+	})
+}
+
+// fill prints what read gives until it is at the end.
+func (s *Stream) fill(ctx context.Context, p *printer, read func([]byte) (int, error)) error {
+	for ctx.Err() == nil {
+		n, err := read(s.buf[s.held:])
 		s.held += n
 		if e := s.lines(p); e != nil {
 			return e
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || damaged(err) {
 			return nil
 		}
 		if err != nil {

@@ -166,18 +166,18 @@ func TestTailReadsFromTheEnd(t *testing.T) {
 		}
 	}
 	c := &counting{ReaderAt: strings.NewReader(b.String())}
-	if _, err := tailOffset(c, int64(b.Len()), 10); err != nil || c.n > 3*tailBlock {
+	if _, _, err := tailOffset(c, int64(b.Len()), 10, false); err != nil || c.n > 3*tailBlock {
 		t.Errorf("10 lines cost %d bytes of %d (%v)", c.n, b.Len(), err)
 	}
 }
 
 func TestInstances(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"3.log", "10.log", "10.log.20260131-120000", "2.log.20260131-120000", "1.log.20260101-000000.gz", "x.log", "-1.log", "4.txt"} {
+	for _, name := range []string{"3.log", "10.log", "10.log.20260131-120000", "2.log.20260131-120000", "1.log.20260101-000000.gz", "x.log", "-1.log", "4.txt", "5.log.20260101-000000.gz.tmp"} {
 		write(t, filepath.Join(dir, name), "")
 	}
 	got, err := Instances(dir)
-	if err != nil || fmt.Sprint(got) != "[2 3 10]" {
+	if err != nil || fmt.Sprint(got) != "[1 2 3 10]" {
 		t.Errorf("got %v, %v", got, err)
 	}
 	if _, err := Instances(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
@@ -193,7 +193,7 @@ func TestReadAmidARotation(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "0.log.20260131-110000"), full(1, "stdout", "old"))
 	write(t, filepath.Join(dir, "0.log.20260131-120000"), full(2, "stdout", "new"))
-	if got := read(t, dir, 0, Options{Tail: -1}); got != "new\n" {
+	if got := read(t, dir, 0, Options{Tail: -1}); got != "old\nnew\n" {
 		t.Errorf("got %q", got)
 	}
 }

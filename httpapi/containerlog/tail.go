@@ -12,19 +12,20 @@ const (
 	headSize = 128
 )
 
-// tailOffset is where the last n lines of the first size bytes begin. It reads
-// from the end, so that the cost is that of the lines and not of the file. A
-// line in pieces is one line; the kubelet counts each piece.
-func tailOffset(f io.ReaderAt, size, n int64) (int64, error) {
-	if n <= 0 {
-		return size, nil
+// tailOffset is where the last n lines of the first size bytes begin, and how
+// many lines there are from there. It reads from the end, so that the cost is
+// that of the lines and not of the file. A line in pieces is one line; the
+// kubelet counts each piece. With continued another file follows: a line
+// without an end is one with the first of that file and is not counted.
+func tailOffset(f io.ReaderAt, size, n int64, continued bool) (offset, lines int64, err error) {
+	if n <= 0 && !continued {
+		return size, 0, nil
 	}
-	lines := int64(0)
 	// tooMany counts a line that begins with head: the tail begins after it
 	// if it is the end of one line too many. The last line counts even if
 	// its end is still to come.
 	tooMany := func(head []byte) bool {
-		if lines == 0 || !isPartial(head) {
+		if lines == 0 && !continued || !isPartial(head) {
 			lines++
 		}
 		return lines > n
@@ -36,7 +37,7 @@ func tailOffset(f io.ReaderAt, size, n int64) (int64, error) {
 		from := max(0, stop-tailBlock)
 		b := block[:stop-from]
 		if _, err := f.ReadAt(b, from); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		for i := len(b) - 1; i >= 0; i-- {
 			i = bytes.LastIndexByte(b[:i+1], '\n')
@@ -53,11 +54,11 @@ func tailOffset(f io.ReaderAt, size, n int64) (int64, error) {
 			} else if len(h) < headSize {
 				h = head[:min(headSize, end-start)]
 				if _, err := f.ReadAt(h, start); err != nil {
-					return 0, err
+					return 0, 0, err
 				}
 			}
 			if tooMany(h) {
-				return end, nil
+				return end, lines - 1, nil
 			}
 			end = start
 		}
@@ -66,13 +67,13 @@ func tailOffset(f io.ReaderAt, size, n int64) (int64, error) {
 	if end > 0 {
 		h := head[:min(headSize, end)]
 		if _, err := f.ReadAt(h, 0); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if tooMany(h) {
-			return end, nil
+			return end, lines - 1, nil
 		}
 	}
-	return 0, nil
+	return 0, lines, nil
 }
 
 // isPartial says whether a line that begins so is a piece. For Docker's lines,

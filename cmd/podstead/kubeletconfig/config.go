@@ -36,12 +36,24 @@ type Config struct {
 	ResolvConf *string
 	Cgroups    Cgroups
 
+	Garbage Garbage
+
 	HealthzBindAddress string
 	HealthzPort        *int
 
 	// Ignored names the fields that the file sets and podstead does not
 	// honour, with the reason, in the order of the file's field names.
 	Ignored []string
+}
+
+// Garbage holds the fields that bound what pods leave behind.
+type Garbage struct {
+	// ContainerLogMaxSize is a quantity of bytes.
+	ContainerLogMaxSize  string
+	ContainerLogMaxFiles *int
+	// The thresholds are percent of the image file system.
+	ImageGCHighThresholdPercent, ImageGCLowThresholdPercent *int
+	ImageMinimumGCAge, ImageMaximumGCAge                    *time.Duration
 }
 
 // maxFileSize bounds the file; a real one has a few kilobytes.

@@ -31,6 +31,8 @@ var honoured = map[string]func(*parser, string, any){
 	"healthzPort":              func(p *parser, n string, v any) { p.number(n, v, 0, 65535, &p.cfg.HealthzPort) },
 	"seccompDefault":           func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.SeccompDefault) },
 	"allowedUnsafeSysctls":     func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.AllowedUnsafeSysctls) },
+	"containerLogMaxSize":      func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Garbage.ContainerLogMaxSize) },
+	"containerLogMaxFiles":     (*parser).logFiles,
 	"clusterDNS":               func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.ClusterDNS) },
 	"clusterDomain":            func(p *parser, n string, v any) { p.text(n, v, &p.cfg.ClusterDomain) },
 	"resolvConf":               (*parser).resolvConf,
@@ -174,6 +176,10 @@ func (p *parser) headers(name string, v any) {
 			p.cfg.StaticPodURLHeader[key] = append(p.cfg.StaticPodURLHeader[key], s)
 		}
 	}
+}
+
+func (p *parser) logFiles(name string, v any) {
+	p.number(name, v, 2, math.MaxInt32, &p.cfg.Garbage.ContainerLogMaxFiles)
 }
 
 func (p *parser) parallelPulls(name string, v any) {

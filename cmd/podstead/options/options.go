@@ -209,6 +209,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	take("healthz-port", c.HealthzPort != nil, func() { o.healthPort = *c.HealthzPort })
 	o.Policy.merge(c, f)
 	o.Cgroups.merge(&c.Cgroups, take)
+	o.Garbage.merge(c, f)
 	if c.MaxParallelImagePulls != nil {
 		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
 	}

@@ -1,0 +1,143 @@
+package gc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Growth tells of the first write to a file after it was armed. While files
+// are silent it costs nothing, and while they are written to it is not armed:
+// a watch that tells of every write would cost more than the writes.
+type Growth interface {
+	// Arm watches a file for its next write. It may be armed anew after that.
+	Arm(path string) error
+	// Disarm ends that.
+	Disarm(path string)
+	// Grown gives the paths that were written to.
+	Grown() <-chan string
+}
+
+// noGrowth tells of nothing.
+type noGrowth struct{}
+
+func (noGrowth) Arm(string) error     { return errors.New("the kernel refuses watches") }
+func (noGrowth) Disarm(string)        {}
+func (noGrowth) Grown() <-chan string { return nil }
+
+// inotify is Growth by inotify(7) with one-shot watches.
+type inotify struct {
+	file  *os.File
+	grown chan string
+
+	mu    sync.Mutex
+	paths map[int32]string
+	wds   map[string]int32
+}
+
+// newInotify opens an instance of inotify.
+func newInotify() (*inotify, error) {
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch logs: %w; a higher fs.inotify.max_user_instances helps", err)
+	}
+	return &inotify{
+		file: os.NewFile(uintptr(fd), "inotify"), grown: make(chan string),
+		paths: map[int32]string{}, wds: map[string]int32{},
+	}, nil
+}
+
+// Arm implements Growth.
+func (w *inotify) Arm(path string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wd := 0
+	var err error
+	control(w.file, func(fd int) {
+		wd, err = unix.InotifyAddWatch(fd, path, unix.IN_MODIFY|unix.IN_ONESHOT|unix.IN_DONT_FOLLOW)
+	})
+	if err != nil {
+		return err
+	}
+	w.paths[int32(wd)], w.wds[path] = path, int32(wd)
+	return nil
+}
+
+// Disarm implements Growth.
+func (w *inotify) Disarm(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wd, ok := w.wds[path]
+	if !ok {
+		return
+	}
+	delete(w.wds, path)
+	delete(w.paths, wd)
+	// One that has fired is gone already.
+	control(w.file, func(fd int) { _, _ = unix.InotifyRmWatch(fd, uint32(wd)) })
+}
+
+// Grown implements Growth.
+func (w *inotify) Grown() <-chan string { return w.grown }
+
+func control(f *os.File, use func(fd int)) {
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { use(int(fd)) })
+	}
+}
+
+// run passes events on until ctx ends.
+func (w *inotify) run(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() { _ = w.file.Close() })
+	defer stop()
+	// No names come with watches of files: each event has the same size.
+	buf := make([]byte, 64*unix.SizeofInotifyEvent)
+	for {
+		n, err := w.file.Read(buf)
+		if err != nil {
+			return // closed
+		}
+		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
+			wd := int32(binary.NativeEndian.Uint32(b))
+			mask := binary.NativeEndian.Uint32(b[4:])
+			name := int(binary.NativeEndian.Uint32(b[12:]))
+			b = b[min(len(b), unix.SizeofInotifyEvent+name):]
+			for _, path := range w.fired(wd, mask) {
+				select {
+				case w.grown <- path:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}
+}
+
+// fired are the files that an event tells of.
+func (w *inotify) fired(wd int32, mask uint32) (paths []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if mask&unix.IN_Q_OVERFLOW != 0 {
+		for path := range w.wds {
+			paths = append(paths, path)
+		}
+		clear(w.paths)
+		clear(w.wds)
+		return paths
+	}
+	path, ok := w.paths[wd]
+	if !ok {
+		return nil
+	}
+	// It has fired, or its file was removed: the watch is gone.
+	delete(w.paths, wd)
+	if w.wds[path] == wd {
+		delete(w.wds, path)
+	}
+	return []string{path}
+}

@@ -1,0 +1,366 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/cri"
+)
+
+const (
+	// rotations is how many logs are rotated at a time.
+	rotations = 4
+	// rotateRetry is when a rotation that failed is tried again.
+	rotateRetry = 10 * time.Second
+	// compressAfter is how long after its last rotation the files of a log are
+	// compressed. Those of a container that prints so fast that it rotates
+	// sooner are gone before that was worth it.
+	compressAfter = 10 * time.Second
+	// missingRetry is when a log that is missing is asked for again.
+	missingRetry = time.Minute
+	// tick groups looks that are due at nearly the same time.
+	tick = 50 * time.Millisecond
+)
+
+const reasonLogRotationFailed = "LogRotationFailed"
+
+// LogRuntime is the runtime that writes logs.
+type LogRuntime interface {
+	// Observed is the last view of all pods.
+	Observed() *cri.Observed
+	// ReopenContainerLog makes the runtime open a container's log anew. The
+	// old file is not written to after it has returned.
+	ReopenContainerLog(ctx context.Context, id string) error
+}
+
+// LogsConfig is what Logs is made of. Events and Log may be nil.
+type LogsConfig struct {
+	Policy  LogPolicy
+	Runtime LogRuntime
+	// Root holds the pods' log folders.
+	Root   string
+	Events Recorder
+	Log    *slog.Logger
+	// Growth is inotify unless a test says otherwise.
+	Growth Growth
+}
+
+// Logs rotates the logs of containers that run. A log that is silent costs
+// nothing; one that is written to is looked at more often the nearer it is to
+// its bound.
+type Logs struct {
+	cfg  LogsConfig
+	wake chan struct{}
+
+	// What follows is Run's alone.
+
+	logs map[string]*openLog // by container ID
+	// compress is when to compress the files of a log, by its path.
+	compress map[string]time.Time
+	growth   Growth
+	busy     chan struct{} // slots of rotations
+	packing  bool
+	results  chan func()
+	all      sync.WaitGroup
+}
+
+// openLog is the log of a container that runs.
+type openLog struct {
+	id, path string
+	pod      *cri.Pod
+	size     int64
+	at       time.Time // of the last look
+	rate     float64   // bytes a second
+	next     time.Time // of the next look; zero while it is armed
+	rotating bool
+	// failures in a row.
+	failures int
+}
+
+// NewLogs makes a rotator of logs. It starts nothing.
+func NewLogs(cfg LogsConfig) *Logs {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Policy.MaxFiles = max(cfg.Policy.MaxFiles, 2)
+	return &Logs{
+		cfg: cfg, wake: make(chan struct{}, 1), logs: map[string]*openLog{}, compress: map[string]time.Time{},
+		busy: make(chan struct{}, rotations), results: make(chan func()), growth: cfg.Growth,
+	}
+}
+
+// Wake tells that other containers may run and returns at once.
+func (l *Logs) Wake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends.
+func (l *Logs) Run(ctx context.Context) error {
+	if l.cfg.Policy.MaxSize <= 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	defer l.all.Wait()
+	if l.growth == nil {
+		l.growth = l.watch(ctx)
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.wake:
+			l.take(l.cfg.Runtime.Observed())
+		case path := <-l.growth.Grown():
+			l.grown(path)
+		case apply := <-l.results:
+			apply()
+		case <-timer.C:
+		}
+		if next := l.due(ctx, time.Now()); next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(max(time.Until(next), tick))
+		}
+	}
+}
+
+// watch is inotify, or nothing if the kernel refuses: logs are looked at
+// regularly then.
+func (l *Logs) watch(ctx context.Context) Growth {
+	w, err := newInotify()
+	if err != nil {
+		l.cfg.Log.Warn("logs are looked at every 2 s while nothing is written to them", "error", err)
+		return noGrowth{}
+	}
+	l.all.Go(func() { w.run(ctx) })
+	return w
+}
+
+// take learns which containers run.
+func (l *Logs) take(observed *cri.Observed) {
+	now := time.Now()
+	running := map[string]bool{}
+	started := map[string]bool{} // folders of pods
+	for _, pod := range observed.Own {
+		dir := cri.LogDirectory(l.cfg.Root, pod.Namespace, pod.Name, pod.UID)
+		if !within(l.cfg.Root, dir) {
+			continue
+		}
+		for i := range pod.Containers {
+			c := &pod.Containers[i]
+			if c.State != cri.StateRunning {
+				continue
+			}
+			running[c.ID] = true
+			if known := l.logs[c.ID]; known != nil {
+				known.pod = pod
+				continue
+			}
+			path := filepath.Join(dir, cri.LogPath(c.Name, c.RestartCount))
+			l.logs[c.ID] = &openLog{id: c.ID, path: path, pod: pod, rate: unknownRate, at: now, next: now}
+			// A daemon before this one may have been ended before it did.
+			l.compress[path] = now.Add(compressAfter)
+			started[dir] = true
+		}
+	}
+	for dir := range started {
+		l.keepToPodBound(observed, dir)
+	}
+	for id, log := range l.logs {
+		if !running[id] && !log.rotating {
+			l.growth.Disarm(log.path)
+			delete(l.logs, id)
+		}
+	}
+}
+
+// grown has a look at a log that was written to, or went away, soon.
+func (l *Logs) grown(path string) {
+	for _, log := range l.logs {
+		if log.path == path && log.next.IsZero() {
+			log.at = time.Now()
+			log.next = log.at.Add(checkSoon)
+		}
+	}
+}
+
+// due does what is due and returns when the next thing is; zero is never.
+func (l *Logs) due(ctx context.Context, now time.Time) (next time.Time) {
+	earliest := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	for _, log := range l.logs {
+		if log.rotating {
+			continue
+		}
+		if !log.next.IsZero() && !log.next.After(now.Add(tick/2)) {
+			l.check(ctx, log, now)
+		}
+		if !log.rotating {
+			earliest(log.next)
+		}
+	}
+	if l.packing {
+		return next // its end wakes
+	}
+	for path, at := range l.compress {
+		if at.After(now) {
+			earliest(at)
+			continue
+		}
+		delete(l.compress, path)
+		l.pack(ctx, path)
+		break
+	}
+	return next
+}
+
+// check looks at the size of a log.
+func (l *Logs) check(ctx context.Context, log *openLog, now time.Time) {
+	info, err := os.Lstat(log.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		// A daemon was killed between renaming it and telling the runtime, or
+		// somebody removed it.
+		l.start(ctx, log, func() error { return l.reopen(ctx, log.id) }, missingRetry)
+		return
+	case err != nil || !info.Mode().IsRegular():
+		// A link: Docker's log, which it rotates itself.
+		log.next = time.Time{}
+		return
+	}
+	grown := info.Size() - log.size
+	if passed := now.Sub(log.at).Seconds(); grown >= 0 && passed >= tick.Seconds() {
+		log.rate = float64(grown) / passed
+	}
+	log.size, log.at = info.Size(), now
+	if log.size >= l.cfg.Policy.MaxSize {
+		l.start(ctx, log, func() error { return l.rotate(ctx, log) }, 0)
+		return
+	}
+	log.next = now.Add(nextCheck(log.size, l.cfg.Policy.MaxSize, log.rate))
+	if grown != 0 {
+		return
+	}
+	// Silent: the next write tells of itself. One that fell between the look
+	// and the watch is seen by looking again.
+	if err := l.growth.Arm(log.path); err != nil {
+		l.cfg.Log.Debug("log is looked at regularly, it cannot be watched", "log", log.path, "error", err)
+		return
+	}
+	if again, err := os.Lstat(log.path); err == nil && again.Size() == log.size {
+		log.next = time.Time{}
+	}
+}
+
+// start does something about a log beside the loop, if there is a slot.
+// missing is when to try again if the log is still not there.
+func (l *Logs) start(ctx context.Context, log *openLog, do func() error, missing time.Duration) {
+	select {
+	case l.busy <- struct{}{}:
+	default:
+		log.next = time.Now().Add(checkSoon)
+		return
+	}
+	log.rotating = true
+	l.all.Go(func() {
+		err := do()
+		<-l.busy
+		select {
+		case l.results <- func() { l.started(log, err, missing) }:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// started takes in what came of it.
+func (l *Logs) started(log *openLog, err error, missing time.Duration) {
+	now := time.Now()
+	log.rotating = false
+	switch {
+	case err != nil:
+		log.next = now.Add(rotateRetry)
+		// Most likely it has ended meanwhile: only a second failure is told.
+		if log.failures++; log.failures == 2 && l.cfg.Events != nil {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: log.pod.Name, Namespace: log.pod.Namespace, UID: log.pod.UID}}
+			l.cfg.Events.Event(pod, v1.EventTypeWarning, reasonLogRotationFailed, fmt.Sprintf("Cannot rotate %s: %v", log.path, err))
+		}
+		l.take(l.cfg.Runtime.Observed())
+		return
+	case missing > 0:
+		log.next = now.Add(missing)
+	default:
+		log.next = now.Add(nextCheck(0, l.cfg.Policy.MaxSize, log.rate))
+		l.compress[log.path] = now.Add(compressAfter)
+	}
+	log.failures = 0
+	log.size, log.at = 0, now
+}
+
+func (l *Logs) reopen(ctx context.Context, id string) error {
+	return l.cfg.Runtime.ReopenContainerLog(ctx, id)
+}
+
+// rotate rotates a log, then sees to the bound of its pod.
+func (l *Logs) rotate(ctx context.Context, log *openLog) error {
+	if err := rotate(log.path, l.cfg.Policy.MaxFiles, time.Now(), func() error { return l.reopen(ctx, log.id) }); err != nil {
+		return err
+	}
+	l.cfg.Log.Debug("log was rotated", "log", log.path)
+	l.keepToPodBound(l.cfg.Runtime.Observed(), filepath.Dir(filepath.Dir(log.path)))
+	return nil
+}
+
+// keepToPodBound removes a pod's oldest logs beyond its bound.
+func (l *Logs) keepToPodBound(observed *cri.Observed, dir string) {
+	if l.cfg.Policy.MaxPod <= 0 {
+		return
+	}
+	current := map[string]bool{}
+	for _, pod := range observed.Own {
+		if cri.LogDirectory(l.cfg.Root, pod.Namespace, pod.Name, pod.UID) != dir {
+			continue
+		}
+		for i := range pod.Containers {
+			c := &pod.Containers[i]
+			if c.State != cri.StateExited {
+				current[filepath.Join(dir, cri.LogPath(c.Name, c.RestartCount))] = true
+			}
+		}
+	}
+	for _, path := range beyond(podLogs(dir, current), l.cfg.Policy.MaxPod) {
+		_ = os.Remove(path) // the next rotation tries again
+	}
+}
+
+// pack compresses the files of a log beside the loop, one log at a time.
+func (l *Logs) pack(ctx context.Context, path string) {
+	l.packing = true
+	l.all.Go(func() {
+		err := compress(path, func() bool { return ctx.Err() != nil })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.cfg.Log.Warn("rotated logs are not compressed", "log", path, "error", err)
+		}
+		select {
+		case l.results <- func() { l.packing = false }:
+		case <-ctx.Done():
+		}
+	})
+}
