@@ -26,8 +26,8 @@ func once(t *testing.T, handler v1.ProbeHandler, timeout time.Duration, exec Exe
 	defer cancel()
 	a := newAsker(Config{Exec: exec, UserAgent: "podstead-probe/1"})
 	return a.once(ctx, question{
-		ip: "127.0.0.1", id: "id-1", timeout: timeout, probe: &v1.Probe{ProbeHandler: handler},
-		container: &v1.Container{Name: "c", Ports: []v1.ContainerPort{{Name: "web", ContainerPort: namedPort}}},
+		target:  target{container: &v1.Container{Name: "c", Ports: []v1.ContainerPort{{Name: "web", ContainerPort: namedPort}}}, id: "id-1", ip: "127.0.0.1"},
+		timeout: timeout, probe: &v1.Probe{ProbeHandler: handler},
 	})
 }
 
@@ -194,7 +194,7 @@ func TestHTTP(t *testing.T) {
 
 func TestNoAddress(t *testing.T) {
 	a := newAsker(Config{})
-	_, err := a.once(t.Context(), question{timeout: time.Second, container: &v1.Container{}, probe: &v1.Probe{
+	_, err := a.once(t.Context(), question{timeout: time.Second, target: target{container: &v1.Container{}}, probe: &v1.Probe{
 		ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}},
 	}})
 	judge(t, answer{}, err, "error", "the pod has no IP address")

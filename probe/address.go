@@ -11,15 +11,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// address is where a probe connects to: the host that it names, else the pod.
-func (q *question) address(host string, port intstr.IntOrString) (string, error) {
+// target is the container that an action is about. Its ports may be named.
+type target struct {
+	container *v1.Container
+	id        string
+	// ip is the pod's, empty if it has none.
+	ip string
+}
+
+// address is where an action connects to: the host that it names, else the pod.
+func (t *target) address(host string, port intstr.IntOrString) (string, error) {
 	if host == "" {
-		host = q.ip
+		host = t.ip
 	}
 	if host == "" {
 		return "", errors.New("the pod has no IP address")
 	}
-	number, err := portNumber(q.container, port)
+	number, err := portNumber(t.container, port)
 	if err != nil {
 		return "", err
 	}

@@ -22,13 +22,11 @@ const (
 
 // question is one probe to be asked.
 type question struct {
-	pod       *v1.Pod
-	ip        string
-	container *v1.Container
-	id        string
-	kind      Kind
-	probe     *v1.Probe
-	timeout   time.Duration
+	target
+	pod     *v1.Pod
+	kind    Kind
+	probe   *v1.Probe
+	timeout time.Duration
 }
 
 // answer is what a container says. An error instead of it says that the

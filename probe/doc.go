@@ -1,6 +1,7 @@
-// Package probe asks containers whether they have started, live and are ready.
+// Package probe asks containers whether they have started, live and are ready,
+// and performs their lifecycle hooks.
 //
-// It owns the four actions (exec, httpGet, tcpSocket, grpc), when each probe of
+// It owns the actions (exec, httpGet, tcpSocket, grpc, sleep), when each probe of
 // a container is due, and the results: thresholds, holds and initial values as
 // with the kubelet. It reads what it is told of a pod: spec, address, and the
 // IDs and start times of the containers that run.

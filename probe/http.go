@@ -41,7 +41,7 @@ func newHTTPClient() *http.Client {
 // askHTTP gets a page. It succeeds with 200 to 399; people are told of what is
 // left of the latter, most of all a redirect to another host.
 func (a *asker) askHTTP(ctx context.Context, q question) (answer, error) {
-	request, err := a.request(ctx, q)
+	request, err := a.request(ctx, &q.target, q.probe.HTTPGet)
 	if err != nil {
 		return answer{}, err
 	}
@@ -66,25 +66,24 @@ func (a *asker) askHTTP(ctx context.Context, q question) (answer, error) {
 	return answer{ok: true}, nil
 }
 
-func (a *asker) request(ctx context.Context, q question) (*http.Request, error) {
-	get := q.probe.HTTPGet
-	address, err := q.address(get.Host, get.Port)
+func (a *asker) request(ctx context.Context, t *target, get *v1.HTTPGetAction) (*http.Request, error) {
+	address, err := t.address(get.Host, get.Port)
 	if err != nil {
 		return nil, err
 	}
 	// The path may carry a query; one that is no URL is a path all the same.
-	target, err := url.Parse(get.Path)
+	link, err := url.Parse(get.Path)
 	if err != nil {
-		target = &url.URL{Path: get.Path}
+		link = &url.URL{Path: get.Path}
 	}
-	target.Scheme, target.Host = "http", address
+	link.Scheme, link.Host = "http", address
 	if get.Scheme == v1.URISchemeHTTPS {
-		target.Scheme = "https"
+		link.Scheme = "https"
 	}
-	if !strings.HasPrefix(target.Path, "/") {
-		target.Path = "/" + target.Path
+	if !strings.HasPrefix(link.Path, "/") {
+		link.Path = "/" + link.Path
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, link.String(), nil)
 	if err != nil {
 		return nil, err
 	}

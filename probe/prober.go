@@ -13,7 +13,7 @@ import (
 // Execer runs commands in containers.
 type Execer interface {
 	// Exec runs a command and waits for its end. One that takes longer than
-	// timeout is ended, which is a result and no error.
+	// timeout is ended, which is a result and no error; 0 is no timeout.
 	Exec(ctx context.Context, containerID string, command []string, timeout time.Duration) (ExecResult, error)
 }
 

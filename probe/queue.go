@@ -89,8 +89,8 @@ func (p *Prober) startDue(ctx context.Context, probes *sync.WaitGroup) (time.Tim
 		one, cancel := context.WithCancel(ctx)
 		w.cancel = cancel
 		q := question{
-			pod: w.of.pod.pod, ip: w.of.pod.ip, container: w.of.spec, id: w.of.id,
-			kind: w.kind, probe: w.spec, timeout: w.timeout(),
+			target: target{container: w.of.spec, id: w.of.id, ip: w.of.pod.ip},
+			pod:    w.of.pod.pod, kind: w.kind, probe: w.spec, timeout: w.timeout(),
 		}
 		probes.Go(func() {
 			answered, ok := p.ask(one, q)

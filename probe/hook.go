@@ -1,0 +1,111 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Hook is one postStart or preStop hook of a running container.
+type Hook struct {
+	Handler *v1.LifecycleHandler
+	// Container has the name and the ports.
+	Container *v1.Container
+	ID        string
+	// IP is what HTTP and TCP hooks ask unless they name a host.
+	IP string
+}
+
+// Hooks performs lifecycle hooks. Whoever asks for one waits for its end.
+type Hooks struct{ asker asker }
+
+// NewHooks makes one. Of the config it takes Exec and UserAgent.
+func NewHooks(cfg Config) *Hooks { return &Hooks{asker: newAsker(cfg)} }
+
+var errNoHook = errors.New("the hook says nothing to do; give it exec, httpGet, tcpSocket or sleep")
+
+// Run performs a hook. It has as much time as ctx; the error says what failed,
+// in words for people.
+func (h *Hooks) Run(ctx context.Context, hook Hook) error {
+	t := &target{container: hook.Container, id: hook.ID, ip: hook.IP}
+	switch do := hook.Handler; {
+	case do.Exec != nil:
+		return h.exec(ctx, t, do.Exec.Command)
+	case do.HTTPGet != nil:
+		return h.get(ctx, t, do.HTTPGet)
+	case do.TCPSocket != nil:
+		// The kubelet takes such a hook, and fails it without an attempt.
+		return h.connect(ctx, t, do.TCPSocket)
+	case do.Sleep != nil:
+		return sleep(ctx, time.Duration(do.Sleep.Seconds)*time.Second)
+	}
+	return errNoHook
+}
+
+// exec runs a command, which as with the kubelet is not expanded.
+func (h *Hooks) exec(ctx context.Context, t *target, command []string) error {
+	r, err := h.asker.exec.Exec(ctx, t.id, command, 0)
+	switch {
+	case err != nil:
+		return err
+	case r.ExitCode != 0:
+		return fmt.Errorf("command %q exited with %d: %s", command, r.ExitCode, r.Output[:min(len(r.Output), maxHookOutput)])
+	}
+	return nil
+}
+
+// maxHookOutput is how much of a failed command's output is told, in bytes.
+const maxHookOutput = 512
+
+// get gets a page. Whatever the answer is, it is one.
+func (h *Hooks) get(ctx context.Context, t *target, get *v1.HTTPGetAction) error {
+	request, err := h.asker.request(ctx, t, get)
+	if err != nil {
+		return err
+	}
+	response, err := h.asker.http.Do(request)
+	if errors.Is(err, http.ErrSchemeMismatch) && request.URL.Scheme == "https" {
+		// Old manifests say HTTPS where the kubelet once asked without, and it
+		// still falls back. A password is not repeated in the clear.
+		plain := request.Clone(ctx)
+		plain.URL.Scheme = "http"
+		plain.Header.Del("Authorization")
+		response, err = h.asker.http.Do(plain)
+	}
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	// The page may be what does the work; how it ends is nothing held against it.
+	_, _ = io.CopyN(io.Discard, response.Body, maxOutput)
+	return nil
+}
+
+// connect succeeds if somebody accepts.
+func (h *Hooks) connect(ctx context.Context, t *target, to *v1.TCPSocketAction) error {
+	address, err := t.address(to.Host, to.Port)
+	if err != nil {
+		return err
+	}
+	conn, err := dialTCP(ctx, address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
