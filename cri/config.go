@@ -135,6 +135,7 @@ func containerAnnotations(pod *v1.Pod, c *v1.Container, in containerInput) map[s
 	if in.TerminationMessageHost != "" {
 		annotations[AnnotationTerminationMessageHost] = in.TerminationMessageHost
 	}
+	hookAnnotations(annotations, pod, c)
 	if len(c.Ports) > 0 {
 		if text, err := json.Marshal(c.Ports); err == nil {
 			annotations[annotationPorts] = string(text)

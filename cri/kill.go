@@ -3,7 +3,6 @@ package cri
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -11,26 +10,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// minGrace is the least grace in seconds that a container gets, whatever was
-// asked for, as with the kubelet.
+// minGrace is the least time in seconds between the signal that asks a
+// container to end and the one that kills it, whatever was asked for and
+// however much of the grace period is used up, as with the kubelet.
 const minGrace = 2
 
 // KillRequest is a pod to end.
 type KillRequest struct {
-	// Pod is nil if it is not known any more.
+	// Pod is who events are about; nil if it is not known any more. How its
+	// containers end is not read from it: each tells by its annotations.
 	Pod *v1.Pod
 	// Observed is what there is of the pod.
 	Observed *Pod
-	// Grace in seconds is what the containers have to end by themselves.
+	// Grace in seconds is what the containers have to end by themselves, preStop
+	// hooks included. With 0 there are none.
 	Grace int64
 	// Reason is for people, and may be empty.
 	Reason string
+	// HostIP is the node's address for hooks of a pod on its network; empty
+	// stands for 127.0.0.1.
+	HostIP string
 }
 
 // Kill ends a pod: all its containers at the same time, each with the grace
-// period, then its sandboxes. A runtime that does not answer is bounded by the
-// deadline of the calls; the error says what is still to be ended, and Kill
-// may be called again.
+// period, sidecars when their turn comes, then its sandboxes. A runtime that
+// does not answer is bounded by the deadline of the calls; the error says what
+// is still to be ended, and Kill may be called again: it goes on where the last
+// one ended, and a shorter grace counts from then.
 //
 // A sandbox is stopped only when its containers have ended or their time is
 // over, since stopping it kills at once. (The kubelet stops it even if asking
@@ -52,7 +58,8 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 		}
 		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Message: message, Grace: &r.Grace})
 	}
-	errs := s.killContainers(ctx, pod, kills)
+	k := killing{pod: pod, observed: r.Observed, hostIP: r.HostIP, order: newKillOrder(r.Observed)}
+	errs := s.killContainers(ctx, k, kills)
 	for _, err := range errs {
 		if err != nil && (!errors.Is(err, ErrTimeout) || ctx.Err() != nil) {
 			return errors.Join(errs...)
@@ -60,18 +67,6 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 	}
 	errs = append(errs, s.stopSandboxes(ctx, r.Observed.Sandboxes)...)
 	return errors.Join(errs...)
-}
-
-// killContainers ends containers at the same time. All have their grace set.
-func (s *Syncer) killContainers(ctx context.Context, pod *v1.Pod, kills []Kill) []error {
-	return inParallel(kills, func(k Kill) error {
-		s.events.Event(pod, v1.EventTypeNormal, "Killing", k.Message)
-		err := s.runtime.StopContainer(ctx, k.ID, seconds(max(*k.Grace, minGrace)))
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return fmt.Errorf("cannot stop container %q: %w", k.Name, err)
-		}
-		return nil
-	})
 }
 
 // stopSandboxes stops all sandboxes, also those that are not ready: they may
@@ -96,6 +91,7 @@ func (s *Syncer) Remove(ctx context.Context, pod *Pod) error {
 			continue
 		}
 		s.made.removed(pod.UID, pod.Containers[i].ID)
+		s.stops.end(pod.UID, pod.Containers[i].ID)
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)

@@ -16,6 +16,11 @@ const (
 	AnnotationTerminationMessagePath = "io.kubernetes.container.terminationMessagePath"
 	AnnotationTerminationPolicy      = "io.kubernetes.container.terminationMessagePolicy"
 	AnnotationTerminationGracePeriod = "io.kubernetes.pod.terminationGracePeriod"
+	// AnnotationPreStop is the container's preStop hook as JSON.
+	AnnotationPreStop = "io.kubernetes.container.preStopHandler"
+	// AnnotationSidecar marks a sidecar with its index in spec.initContainers,
+	// by which sidecars end.
+	AnnotationSidecar = "podstead.io/sidecar"
 	// AnnotationTerminationMessageHost names the file on the host that is
 	// mounted at the termination message path.
 	AnnotationTerminationMessageHost = "podstead.io/termination-message-host-path"

@@ -77,6 +77,7 @@ func recoverIdentity(c *Container, annotations map[string]string, m *runtimeapi.
 	if n, err := strconv.ParseInt(annotations[AnnotationTerminationGracePeriod], 10, 64); err == nil {
 		c.TerminationGracePeriod = &n
 	}
+	recoverHooks(c, annotations)
 	c.TerminationMessagePath = annotations[AnnotationTerminationMessagePath]
 	c.TerminationMessageHost = annotations[AnnotationTerminationMessageHost]
 	c.TerminationPolicy = v1.TerminationMessagePolicy(annotations[AnnotationTerminationPolicy])

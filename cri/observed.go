@@ -81,6 +81,13 @@ type Container struct {
 	TerminationMessagePath string
 	TerminationMessageHost string // file on the host, empty if none
 	TerminationPolicy      v1.TerminationMessagePolicy
+	// PreStop is the hook that comes before its end, nil if there is none;
+	// Ports are filled beside it.
+	PreStop *v1.LifecycleHandler
+	Ports   []v1.ContainerPort
+	// Sidecar is one more than a sidecar's index in spec.initContainers, 0 of
+	// any other container.
+	Sidecar int
 }
 
 // Pod is what one list of the runtime shows of one pod.

@@ -35,6 +35,8 @@ type Recorder interface {
 type SyncerConfig struct {
 	Runtime Runtime
 	Images  ImageRuntime
+	// Hooks performs lifecycle hooks; nil fails them all.
+	Hooks Hooks
 	// Events may be nil.
 	Events Recorder
 	// Log may be nil.
@@ -64,6 +66,7 @@ type SyncerConfig struct {
 type Syncer struct {
 	runtime  Runtime
 	images   *images
+	hooks    Hooks
 	events   Recorder
 	log      *slog.Logger
 	backoff  *Backoff
@@ -71,11 +74,15 @@ type Syncer struct {
 	logLinks string
 	made     made
 	holds    holds
+	stops    stops
 }
 
 // NewSyncer makes a Syncer.
 func NewSyncer(c SyncerConfig) *Syncer {
-	s := &Syncer{runtime: c.Runtime, events: c.Events, log: c.Log, backoff: c.Backoff, logLinks: c.LogLinks}
+	s := &Syncer{runtime: c.Runtime, hooks: c.Hooks, events: c.Events, log: c.Log, backoff: c.Backoff, logLinks: c.LogLinks}
+	if s.hooks == nil {
+		s.hooks = noHooks{}
+	}
 	if s.events == nil {
 		s.events = noEvents{}
 	}
@@ -124,6 +131,7 @@ func (s *Syncer) Forget(uid types.UID) {
 	s.images.forgetPod(uid)
 	s.made.forget(uid)
 	s.holds.forget(uid)
+	s.stops.forget(uid)
 }
 
 // SyncRequest is one look at a pod.
@@ -141,6 +149,12 @@ type SyncRequest struct {
 	// RestartCap is the longest delay of the pod's crash-loop back-off; 0 stands
 	// for that of the Backoff.
 	RestartCap time.Duration
+	// HostIP is the node's address for hooks of a pod on its network; empty
+	// stands for 127.0.0.1.
+	HostIP string
+	// PostStart is, by container name, the instance whose postStart hook is
+	// known to have returned. That of another one which runs is performed.
+	PostStart map[string]string
 	// RestartCounts is, by container name, the least restart count of its next
 	// instance: for one that neither the runtime nor the logs remember.
 	RestartCounts map[string]int
@@ -154,6 +168,9 @@ type SyncResult struct {
 	// Waiting tells why containers could not be started, by container name; a
 	// sandbox that could not be made is under "".
 	Waiting map[string]Waiting
+	// PostStart are the instances whose postStart hook has returned in this
+	// Sync, by container name.
+	PostStart map[string]string
 	// RetryAfter is when the first back-off ends, 0 if none runs. It may be
 	// set beside Err.
 	RetryAfter time.Duration

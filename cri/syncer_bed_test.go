@@ -2,6 +2,7 @@ package cri_test
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type bed struct {
 	client *cri.Client
 	syncer *cri.Syncer
 	events *recorder
+	hooks  *hooks
 	pod    *v1.Pod
 	dir    string
 	// forgetful restarts the daemon before each sync.
@@ -31,6 +33,8 @@ type bed struct {
 
 	status  *cri.PodStatus // of the last sync
 	results []cri.SyncResult
+	// postStart is what the daemon remembers of hooks.
+	postStart map[string]string
 }
 
 // recorder keeps the reasons and messages of events.
@@ -56,7 +60,7 @@ func inBed(t *testing.T, pod *v1.Pod, test func(t *testing.T, b *bed)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bed{t: t, fake: critest.New(t), events: &recorder{}, pod: pod, dir: dir}
+		b := &bed{t: t, fake: critest.New(t), events: &recorder{}, hooks: &hooks{}, pod: pod, dir: dir}
 		b.fake.WriteLogs()
 		b.restart()
 		test(t, b)
@@ -71,7 +75,7 @@ func (b *bed) restart() {
 	}
 	b.client = b.fake.Client(b.t)
 	b.syncer = cri.NewSyncer(cri.SyncerConfig{
-		Runtime: b.client, Images: b.client, Events: b.events, Instance: critest.Instance,
+		Runtime: b.client, Images: b.client, Events: b.events, Hooks: b.hooks, Instance: critest.Instance,
 		LogRoot: filepath.Join(b.dir, "pods"), LogLinks: filepath.Join(b.dir, "containers"), HostMemory: 1 << 30,
 	})
 }
@@ -107,8 +111,20 @@ func (b *bed) sync() cri.SyncResult {
 		return b.results[len(b.results)-1]
 	}
 	b.status = status
-	b.results = append(b.results, b.syncer.Sync(b.t.Context(), cri.SyncRequest{Pod: b.pod, Status: status, Inputs: b.inputs}))
+	b.results = append(b.results, b.syncIn(b.t.Context()))
 	return b.results[len(b.results)-1]
+}
+
+// syncIn syncs once by the last look.
+func (b *bed) syncIn(ctx context.Context) cri.SyncResult {
+	r := b.syncer.Sync(ctx, cri.SyncRequest{
+		Pod: b.pod, Status: b.status, Inputs: b.inputs, PostStart: b.postStart, HostIP: "192.0.2.1",
+	})
+	if b.postStart == nil {
+		b.postStart = map[string]string{}
+	}
+	maps.Copy(b.postStart, r.PostStart)
+	return r
 }
 
 // look is the pod's status now.

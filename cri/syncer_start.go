@@ -6,32 +6,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
 
-// startContainers starts the planned containers in the order of the spec. The
-// images that they lack are pulled side by side before.
+// startContainers starts the planned containers in the order of the spec, each
+// with its postStart hook before the next, and performs the hooks that running
+// ones still lack. The images that are missing are pulled side by side before.
 func (t *transaction) startContainers(ctx context.Context) error {
-	var list []*v1.Container
-	for _, i := range t.actions.StartInit {
-		list = append(list, &t.Pod.Spec.InitContainers[i])
-	}
-	for _, i := range t.actions.Start {
-		list = append(list, &t.Pod.Spec.Containers[i])
-	}
 	var errs []error
-	due := list[:0]
-	for _, c := range list {
-		if held := t.heldBack(c); held != nil {
-			t.wait(c.Name, held)
-			continue
-		}
-		due = append(due, c)
-	}
-	pulls := t.pullImages(ctx, due)
+	due, running := t.toStart()
+	pulls := t.pullImages(ctx, due, running)
 	for _, c := range due {
-		err := t.start(ctx, c, pulls[imageOf(c)])
+		var err error
+		if id := running[c.Name]; id != "" {
+			err = t.postStart(ctx, c, id)
+		} else {
+			err = t.start(ctx, c, pulls[imageOf(c)])
+		}
 		if ctx.Err() != nil {
 			errs = append(errs, context.Cause(ctx))
 			break
@@ -52,6 +45,31 @@ func (t *transaction) startContainers(ctx context.Context) error {
 	}
 	pulls.wait()
 	return errors.Join(errs...)
+}
+
+// toStart are the containers to start and those of which only the hook is to be
+// performed, in the order of the spec; of the latter it names the instances.
+// What is held back is left out.
+func (t *transaction) toStart() (due []*v1.Container, running map[string]string) {
+	running = map[string]string{}
+	add := func(list []v1.Container, start []int) {
+		for i := range list {
+			c := &list[i]
+			if slices.Contains(start, i) {
+				if held := t.heldBack(c); held != nil {
+					t.wait(c.Name, held)
+					continue
+				}
+				due = append(due, c)
+			} else if instance := t.unhooked(c); instance != nil {
+				running[c.Name] = instance.ID
+				due = append(due, c)
+			}
+		}
+	}
+	add(t.Pod.Spec.InitContainers, t.actions.StartInit)
+	add(t.Pod.Spec.Containers, t.actions.Start)
+	return due, running
 }
 
 // heldBack is the back-off of a container, nil if it may start.
@@ -98,13 +116,13 @@ type imagePull struct {
 
 type imagePulls map[imageKey]*imagePull
 
-// pullImages begins to see to the images of containers, each once. Created
-// containers have theirs.
-func (t *transaction) pullImages(ctx context.Context, list []*v1.Container) imagePulls {
+// pullImages begins to see to the images of containers, each once. Created and
+// running containers have theirs.
+func (t *transaction) pullImages(ctx context.Context, list []*v1.Container, running map[string]string) imagePulls {
 	pulls := imagePulls{}
 	for _, c := range list {
 		key := imageOf(c)
-		if t.actions.Created[c.Name] != "" || pulls[key] != nil {
+		if running[c.Name] != "" || t.actions.Created[c.Name] != "" || pulls[key] != nil {
 			continue
 		}
 		p := &imagePull{done: make(chan struct{})}
@@ -228,8 +246,8 @@ func uncertain(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrTimeout) || errors.Is(err, context.Canceled)
 }
 
-// launch starts a created container, which has the given number, and links
-// its log.
+// launch starts a created container, which has the given number, links its log
+// and performs its postStart hook.
 func (t *transaction) launch(ctx context.Context, c *v1.Container, id string, number int) error {
 	t.result.Acted = true
 	// It is counted before the call: an answer may be lost.
@@ -242,7 +260,7 @@ func (t *transaction) launch(ctx context.Context, c *v1.Container, id string, nu
 	if err := linkLog(t.logLinks, link, filepath.Join(t.sandboxConfig.LogDirectory, LogPath(c.Name, number))); err != nil {
 		t.log.Warn("cannot link the log of a container", "pod", t.Pod.Namespace+"/"+t.Pod.Name, "container", c.Name, "error", err)
 	}
-	return nil
+	return t.postStart(ctx, c, id)
 }
 
 // failed tells of a container that could not be made or started.

@@ -122,7 +122,7 @@ func (t *transaction) kill(ctx context.Context) error {
 		}
 		if pod.Running() || t.actions.CreateSandbox {
 			t.result.Acted = true
-			return t.Kill(ctx, KillRequest{Pod: t.Pod, Observed: pod, Grace: t.grace()})
+			return t.Kill(ctx, KillRequest{Pod: t.Pod, Observed: pod, Grace: t.grace(), HostIP: t.HostIP})
 		}
 		return nil
 	}
@@ -138,7 +138,7 @@ func (t *transaction) kill(ctx context.Context) error {
 		}
 		kills[i] = k
 	}
-	return errors.Join(t.killContainers(ctx, t.Pod, kills)...)
+	return errors.Join(t.killContainers(ctx, t.killing(pod), kills)...)
 }
 
 // grace is the pod's grace period in seconds.

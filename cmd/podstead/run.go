@@ -271,7 +271,10 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 	cgroups := openCgroups(&o.Cgroups, rt.client, log)
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	syncer := cri.NewSyncer(cri.SyncerConfig{
-		Runtime: rt.client, Images: rt.client, Events: p.events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
+		Runtime: rt.client, Images: rt.client, Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
+			Exec: containerExec{rt.client}, UserAgent: "podstead-lifecycle/" + versionNumber(),
+		})},
+		Events: p.events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
 		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: cgroups.Settings,
 		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
