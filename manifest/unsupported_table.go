@@ -66,7 +66,7 @@ var specVerdicts = structVerdict{
 	"volumes":                       listVerdict{volumeVerdicts},
 	"restartPolicy":                 honoured("TestRestartPolicies"),
 	"terminationGracePeriodSeconds": honoured("TestTwoEditsWithinGrace"),
-	"activeDeadlineSeconds":         notYet("deadlines are"),
+	"activeDeadlineSeconds":         honoured("TestActiveDeadline"),
 	"hostNetwork":                   honoured("TestHostNetwork"),
 	"hostPID":                       honoured("TestSharedNamespaces"),
 	"hostIPC":                       honoured("TestSharedNamespaces"),
@@ -154,7 +154,7 @@ var containerVerdicts = structVerdict{
 	"livenessProbe":            probeVerdicts,
 	"readinessProbe":           probeVerdicts,
 	"startupProbe":             probeVerdicts,
-	"lifecycle":                structVerdict{"postStart": notYet("lifecycle hooks are"), "preStop": notYet("lifecycle hooks are"), "stopSignal": honoured("TestStopSignal")},
+	"lifecycle":                lifecycleVerdicts,
 	"restartPolicy":            honoured("TestContainerRestartPolicies"),
 	"restartPolicyRules":       honoured("TestRestartRules"),
 	"securityContext":          containerSecurityVerdicts,
@@ -163,6 +163,24 @@ var containerVerdicts = structVerdict{
 	"stdin":                    honoured("TestWorkingDirAndStandardInput"),
 	"stdinOnce":                honoured("TestWorkingDirAndStandardInput"),
 	"tty":                      honoured("TestWorkingDirAndStandardInput"),
+}
+
+var lifecycleVerdicts = structVerdict{
+	"postStart":  hookVerdicts("TestPostStart"),
+	"preStop":    hookVerdicts("TestPreStop"),
+	"stopSignal": honoured("TestStopSignal"),
+}
+
+func hookVerdicts(proof honoured) structVerdict {
+	return structVerdict{
+		"exec": structVerdict{"command": proof},
+		"httpGet": structVerdict{
+			"path": proof, "port": proof, "host": proof, "scheme": proof,
+			"httpHeaders": listVerdict{structVerdict{"name": proof, "value": proof}},
+		},
+		"tcpSocket": structVerdict{"port": proof, "host": proof},
+		"sleep":     structVerdict{"seconds": proof},
+	}
 }
 
 var probeVerdicts = structVerdict{

@@ -57,6 +57,18 @@ func ends(c *v1.ContainerStatus) []*v1.ContainerStateTerminated {
 	return list
 }
 
+// ended is the outcome of a pod that its restartPolicy or its deadline has
+// ended. It is written down before anything else happens: from here on neither
+// a daemon that is restarted nor a runtime that has lost everything runs it
+// again.
+func (s *podScripts) ended(j job, r *podRun) outcome {
+	s.save(j.pod.UID, r)
+	if r.record.Reason == reasonDeadline {
+		s.cfg.Events.Event(j.pod, v1.EventTypeNormal, reasonDeadline, deadlineMessage)
+	}
+	return outcome{ended: true}
+}
+
 // tellEnd logs that a pod has ended, once a run and only if this daemon ended
 // something or saw it end.
 func (s *podScripts) tellEnd(j job, r *podRun) {

@@ -145,8 +145,10 @@ type outcome struct {
 	replace *killOrder
 	// held: another client's pod must end first, or the node refuses the pod.
 	held bool
-	// after is the time to the next look, 0 for the usual one.
+	// after is the time to the next look, 0 for the usual one; it comes at due
+	// at the latest, unless that is zero.
 	after time.Duration
+	due   time.Time
 }
 
 // podRun is what the goroutine of a worker remembers from script to script.
@@ -272,15 +274,22 @@ func (p *podWorkers) schedule(w *worker, out outcome) {
 	} else {
 		w.failures++
 	}
+	var at time.Time
 	switch {
 	case out.after > 0:
-		p.queue.set(w.uid, now.Add(min(out.after, resyncPeriod)))
+		at = now.Add(min(out.after, resyncPeriod))
 	case out.err != nil:
-		p.queue.set(w.uid, now.Add(errorDelay(w.failures)))
+		at = now.Add(errorDelay(w.failures))
 	case w.state == stateSyncing:
 		// Whole seconds let the resyncs of many pods share one wake-up.
-		p.queue.set(w.uid, now.Add(jitter(resyncPeriod)).Truncate(time.Second))
+		at = now.Add(jitter(resyncPeriod)).Truncate(time.Second)
+	default:
+		return
 	}
+	if w.state == stateSyncing && !out.due.IsZero() && out.due.Before(at) {
+		at = out.due
+	}
+	p.queue.set(w.uid, at)
 }
 
 // errorDelay is when to try again after so many failures in a row: soon after

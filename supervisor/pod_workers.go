@@ -152,7 +152,7 @@ var (
 	errUnknownPod  = errors.New("no such pod")
 	errUnwantedPod = errors.New("no source holds its manifest")
 	errAPIPod      = errors.New("it belongs to the API server, which makes a new pod instead")
-	errPodEnded    = errors.New("its restartPolicy has ended it; remove its manifest and add it again")
+	errPodEnded    = errors.New("its restartPolicy or its deadline has ended it; remove its manifest and add it again")
 )
 
 // rerun is Supervisor.Rerun. ended tells whether the pod's own restartPolicy

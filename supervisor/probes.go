@@ -50,7 +50,7 @@ func (s *podScripts) setProbes(pod *v1.Pod, observed *cri.PodStatus, rec status.
 	target := probe.Pod{Pod: pod, IP: s.probedIP(pod, observed)}
 	for _, spec := range probedContainers(pod) {
 		running := observed.Newest(spec.Name)
-		if !hasProbes(spec) || running == nil || running.State != cri.StateRunning {
+		if !hasProbes(spec) || running == nil || running.State != cri.StateRunning || inPostStart(spec, running, rec) {
 			continue
 		}
 		c := probe.Container{Spec: expandProbes(spec), ID: running.ID, StartedAt: running.StartedAt}
@@ -143,12 +143,12 @@ func (s *podScripts) removeProbes(uid types.UID) {
 	}
 }
 
-// meanwhile acts, and keeps probes and status of a pod with probes up to date
+// meanwhile acts, and keeps probes and status of a pod with probes or hooks up to date
 // until the act is over: a pull or a grace period may take minutes, in which
 // readiness goes on changing. It returns the newest look. The act must not
 // touch r.
 func (s *podScripts) meanwhile(ctx context.Context, j job, r *podRun, observed *cri.PodStatus, act func()) *cri.PodStatus {
-	if !s.probing(j.pod) || j.woken == nil {
+	if !s.probing(j.pod) && !hasPostStart(j.pod) || j.woken == nil {
 		act()
 		return observed
 	}

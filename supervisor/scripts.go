@@ -16,6 +16,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/status"
 	"github.com/podstead/podstead/supervisor/volume"
@@ -42,6 +43,8 @@ type memory struct {
 	previous *v1.PodStatus
 	// waiting is why containers could not be started, from the last Sync.
 	waiting map[string]cri.Waiting
+	// unknown: nothing was known of the pod when the run began.
+	unknown bool
 	// purge: the containers of the run before are still to be removed.
 	purge bool
 	// acts counts Syncs in a row that acted.
@@ -70,7 +73,7 @@ func (s *podScripts) do(ctx context.Context, j job, r *podRun) outcome {
 	case stateQueued:
 		s.announce(j, r)
 	case stateSyncing:
-		out = s.syncPod(ctx, j, r)
+		out = s.syncBefore(ctx, j, r)
 	case stateTerminating:
 		out = s.syncTerminatingPod(ctx, j, r)
 	case stateTerminated:
@@ -93,6 +96,7 @@ func (s *podScripts) beginRun(j job, r *podRun) {
 	previous := r.previous
 	*r = podRun{number: j.run, lastAct: r.lastAct}
 	r.record = s.cfg.Store.Records.Load(podUID(j))
+	r.unknown = r.record.StartTime.IsZero()
 	if again {
 		r.purge = true
 		r.record = nextRun(r.record, previous)
@@ -105,7 +109,7 @@ func (s *podScripts) beginRun(j job, r *podRun) {
 // a restart, and nothing of it is waited for.
 func nextRun(rec status.Record, previous *v1.PodStatus) status.Record {
 	rec = rec.NewRun()
-	rec.Backoff, rec.Ready = nil, nil
+	rec.Backoff, rec.Ready, rec.PostStart = nil, nil, nil
 	if previous == nil {
 		return rec
 	}
@@ -134,7 +138,7 @@ func (s *podScripts) announce(j job, r *podRun) {
 	if j.notBefore.After(time.Now()) {
 		cause = &status.Cause{Reason: reasonNotBefore, Message: "it runs again at " + j.notBefore.Format(time.RFC3339)}
 	}
-	s.publish(j, r, &cri.PodStatus{UID: j.pod.UID}, shown{waitingFor: cause})
+	s.publish(j, r, &cri.PodStatus{UID: j.pod.UID}, shown{waitingFor: cause, queued: true})
 }
 
 // acted notes that the runtime was asked to change something, and asks for a
@@ -157,6 +161,10 @@ func (s *podScripts) observe(ctx context.Context, uid types.UID, r *podRun) (*cr
 type shown struct {
 	waitingFor *status.Cause
 	ended      bool
+	// queued: it has not been taken up, and has no start time.
+	queued bool
+	// terminal is the end that a decision puts to the pod.
+	terminal *status.Terminal
 	// acting: something is being done about the pod. That nothing runs may be
 	// a restart half done, and ends nothing.
 	acting bool
@@ -178,15 +186,21 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 		HostIPs:       s.cfg.Network.HostIPs.Addresses(),
 		ManifestFault: s.cfg.Sources.Pods.FaultFor(pod.UID),
 		WaitingFor:    sh.waitingFor,
+		Terminal:      sh.terminal,
 		Ended:         sh.ended,
 		Now:           time.Now(),
 	}
+	var results probe.Results
 	if probes := s.cfg.Sources.Probes; probes != nil {
-		results := probes.Results(pod.UID)
-		in.Ready, in.Started = results.Ready, results.Started
+		results = probes.Results(pod.UID)
 	}
+	results = withoutUnhooked(pod, observed, r.record, results)
+	in.Ready, in.Started = results.Ready, results.Started
 	s.faults.Store(pod.UID, in.ManifestFault)
 	st := status.Generate(in)
+	if sh.queued {
+		st.StartTime = nil
+	}
 	if sh.acting && terminal(st.Phase) && !r.record.Terminal() {
 		return &st
 	}

@@ -59,15 +59,19 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	if order := replaces(pod, observed); order != nil {
 		return outcome{replace: order}
 	}
+	if r.unknown {
+		r.record, r.unknown = assumeHooked(pod, observed, r.record), false
+	}
 	// 3. The status, and whether the pod has come to its end.
 	s.setProbes(pod, observed, r.record)
-	st := s.publish(j, r, observed, shown{})
+	st := s.publish(j, r, observed, shown{terminal: overdue(pod, r.record)})
 	if terminal(st.Phase) {
-		return outcome{ended: true}
+		return s.ended(j, r)
 	}
-	if len(r.record.Again) > 0 {
-		// Written before the containers are removed: without it what is left
-		// could look like a pod that has ended.
+	if len(r.record.Again) > 0 || pod.Spec.ActiveDeadlineSeconds != nil || hasPostStart(pod) {
+		// Written before containers are removed: without it what is left could
+		// look like a pod that has ended. And before any is started: from here
+		// on a deadline counts, and a hook that is broken off is known to be.
 		s.save(pod.UID, r)
 	}
 	// 4. What a new sandbox would need. A pod that has one goes on without.
@@ -95,6 +99,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	req := cri.SyncRequest{Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
 	// The loader has judged it; what a pod without a loader says wrong counts not.
 	req.RestartCap, _ = manifest.MaxRestartPeriod(pod)
+	req.PostStart, req.HostIP = r.record.PostStart, s.hostIP()
 	req.Failed, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
 	if req.Sandbox, err = s.sandboxInputs(pod, observed); err != nil {
 		message := "Failed to create pod sandbox: " + err.Error()
@@ -108,6 +113,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	// 8. What came of it. After an act, and after an error that may hide one,
 	// nothing is decided before the runtime was looked at again.
 	r.waiting = result.Waiting
+	r.record = withPostStart(r.record, result.PostStart)
 	acted := result.Acted || result.Err != nil
 	if acted {
 		s.acted(pod.UID, r)

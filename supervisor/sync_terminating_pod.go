@@ -27,9 +27,9 @@ func (s *podScripts) syncTerminatingPod(ctx context.Context, j job, r *podRun) o
 	}
 	if r.killLogged != j.kill {
 		r.killLogged = j.kill
-		s.logKill(j)
+		s.logKill(j, r)
 	}
-	kill := cri.KillRequest{Pod: j.pod, Observed: observedPod(observed), Grace: j.grace, Reason: killText(j.kill)}
+	kill := cri.KillRequest{Pod: j.pod, Observed: observedPod(observed), Grace: j.grace, Reason: killText(j, r), HostIP: s.hostIP()}
 	s.meanwhile(ctx, j, r, observed, func() { err = s.cfg.Runtime.Syncer.Kill(ctx, kill) })
 	s.acted(uid, r)
 	if err != nil {
@@ -47,17 +47,20 @@ func (s *podScripts) syncTerminatingPod(ctx context.Context, j job, r *podRun) o
 }
 
 // logKill tells that a pod is being ended, unless the sync loop has told it.
-func (s *podScripts) logKill(j job) {
+func (s *podScripts) logKill(j job, r *podRun) {
 	if j.kill != nil && (j.kill.reason == killRemoved || j.kill.reason == killOrphan) {
 		return
 	}
-	s.cfg.Log.Info("pod is being ended", "pod", podName(j), "uid", podUID(j), "reason", killText(j.kill), "grace", j.grace)
+	s.cfg.Log.Info("pod is being ended", "pod", podName(j), "uid", podUID(j), "reason", killText(j, r), "grace", j.grace)
 }
 
 // killText is why a pod ends, for people.
-func killText(order *killOrder) string {
-	if order == nil {
-		return "its restartPolicy has ended it"
+func killText(j job, r *podRun) string {
+	switch {
+	case j.kill != nil:
+		return j.kill.message
+	case r.record.Reason == reasonDeadline:
+		return deadlineText(j.pod)
 	}
-	return order.message
+	return "its restartPolicy has ended it"
 }

@@ -32,6 +32,9 @@ type Record struct {
 	// all containers restart, and have no new instance yet. Their policies and
 	// earlier ends do not count: they are started.
 	Again []string `json:"again,omitempty"`
+	// PostStart is, by container name, the instance whose postStart hook has
+	// returned.
+	PostStart map[string]string `json:"postStart,omitempty"`
 	// Runs counts how often the pod was run again under its UID.
 	Runs int `json:"runs,omitempty"`
 }

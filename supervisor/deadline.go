@@ -1,0 +1,64 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// Reason and message of a pod whose activeDeadlineSeconds are over, the
+// kubelet's.
+const (
+	reasonDeadline  = "DeadlineExceeded"
+	deadlineMessage = "Pod was active on the node longer than the specified deadline"
+)
+
+var errDeadline = errors.New("the pod's activeDeadlineSeconds are over")
+
+// deadline is when a pod's activeDeadlineSeconds are over, zero if it has none.
+// They count from its start time, which is in the record: neither a restart of
+// the daemon nor one of its containers gives it more.
+func deadline(pod *v1.Pod, rec status.Record) time.Time {
+	if pod.Spec.ActiveDeadlineSeconds == nil || rec.StartTime.IsZero() {
+		return time.Time{}
+	}
+	return rec.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
+}
+
+// syncBefore is syncPod with the pod's deadline: it breaks off what lasts
+// longer, and the worker is woken at that time, not at the next look. (The
+// kubelet looks every 10 s or more.)
+func (s *podScripts) syncBefore(ctx context.Context, j job, r *podRun) outcome {
+	if j.pod.Spec.ActiveDeadlineSeconds != nil && r.record.StartTime.IsZero() {
+		r.record.StartTime = time.Now().Truncate(time.Second)
+	}
+	if due := deadline(j.pod, r.record); time.Now().Before(due) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, due, errDeadline)
+		defer cancel()
+	}
+	out := s.syncPod(ctx, j, r)
+	out.due = deadline(j.pod, r.record)
+	return out
+}
+
+// overdue is the end that the deadline puts to a pod, nil if it does not.
+func overdue(pod *v1.Pod, rec status.Record) *status.Terminal {
+	if due := deadline(pod, rec); due.IsZero() || time.Now().Before(due) {
+		return nil
+	}
+	return &status.Terminal{Phase: v1.PodFailed, Cause: status.Cause{Reason: reasonDeadline, Message: deadlineMessage}}
+}
+
+// deadlineText is why a pod ends, for people.
+func deadlineText(pod *v1.Pod) string {
+	if pod == nil || pod.Spec.ActiveDeadlineSeconds == nil {
+		return "its deadline is over"
+	}
+	return fmt.Sprintf("it was active for longer than its activeDeadlineSeconds, %d", *pod.Spec.ActiveDeadlineSeconds)
+}
