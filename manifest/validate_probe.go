@@ -78,7 +78,7 @@ func (v *validator) lifecycle(path *field.Path, lifecycle *v1.Lifecycle) {
 	hook := func(name string, h *v1.LifecycleHandler) {
 		if h != nil {
 			v.handler(path.Child(name), handler{exec: h.Exec, http: h.HTTPGet, tcp: h.TCPSocket, sleep: h.Sleep},
-				"exec, httpGet, sleep")
+				"exec, httpGet, tcpSocket, sleep")
 		}
 	}
 	hook("postStart", lifecycle.PostStart)

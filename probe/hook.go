@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,8 @@ func (h *Hooks) exec(ctx context.Context, t *target, command []string) error {
 	case err != nil:
 		return err
 	case r.ExitCode != 0:
-		return fmt.Errorf("command %q exited with %d: %s", command, r.ExitCode, r.Output[:min(len(r.Output), maxHookOutput)])
+		output := bytes.TrimSpace(r.Output[:min(len(r.Output), maxHookOutput)])
+		return fmt.Errorf("command %q exited with %d: %s", command, r.ExitCode, output)
 	}
 	return nil
 }

@@ -86,8 +86,8 @@ func withFalse(m map[string]bool, id string) map[string]bool {
 // hostIP is the node's address for hooks of pods on its network, empty if none
 // is known.
 func (s *podScripts) hostIP() string {
-	if len(s.cfg.HostIPs) == 0 {
-		return ""
+	if ips := s.cfg.Network.HostIPs.Addresses(); len(ips) > 0 {
+		return ips[0]
 	}
-	return s.cfg.HostIPs[0]
+	return ""
 }

@@ -1,10 +1,18 @@
 package e2e
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,28 +20,162 @@ import (
 	"github.com/podstead/podstead/test/bed"
 )
 
-// outDir is a folder of the host that outlives a pod and that the pods of
-// writes below have at /out.
+// outDir is a folder of the host that outlives pods, and that those of podOf
+// have at /out, besides an emptyDir at /data.
 func (n *node) outDir() string { return filepath.Join(n.Dir(), "out") }
 
-// writes is the manifest of a pod whose container "main" runs a script and has
-// the node's outDir at /out. more goes below the container, deep below the spec.
-func (n *node) writes(name string, grace int, script, more, deep string) string {
-	return fmt.Sprintf(`apiVersion: v1
-kind: Pod
-metadata: {name: %s}
-spec:
-  terminationGracePeriodSeconds: %d
-  volumes: [{name: out, hostPath: {path: %s, type: DirectoryOrCreate}}]
-%s
-  containers:
-    - name: main
+// part is a container of podOf: its script and its further fields as YAML.
+type part struct{ name, script, fields string }
+
+// untilAsked ends a script that runs until it is asked to end, and notes when
+// that was.
+const untilAsked = `trap 'note term; exit 0' TERM; note start; while true; do sleep 0.05; done`
+
+// podOf is the manifest of a pod with a grace period, fields of its spec as
+// YAML, and containers. In their scripts and commands, and in hooks that
+// source /out/lib, "note X" writes the time since boot to /out/POD-CONTAINER-X.
+func (n *node) podOf(name string, grace int, spec string, parts ...part) string {
+	n.t.Helper()
+	lib := "note() { cut -d' ' -f1 /proc/uptime > /out/tmp.$ME.$$; mv /out/tmp.$ME.$$ /out/$ME-$1; }\n"
+	writeAll(n.t, n.outDir(), map[string]string{"lib": lib})
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  terminationGracePeriodSeconds: %d\n", name, grace)
+	fmt.Fprintf(&b, "  volumes: [{name: out, hostPath: {path: %s}}, {name: data, emptyDir: {}}]\n%s\n", n.outDir(), spec)
+	list := ""
+	for _, c := range parts {
+		at := "containers"
+		if strings.Contains(c.fields, "restartPolicy: Always") {
+			at = "initContainers"
+		}
+		if at != list {
+			fmt.Fprintf(&b, "  %s:\n", at)
+			list = at
+		}
+		fmt.Fprintf(&b, `    - name: %s
       image: %s
       command: ["sh", "-c", %q]
-      volumeMounts: [{name: out, mountPath: /out}]
-%s
-`, name, grace, n.outDir(), deep, bed.BusyboxImage, script, more)
+      env: [{name: ME, value: %s-%s}]
+      volumeMounts: [{name: out, mountPath: /out}, {name: data, mountPath: /data}]
+`, c.name, bed.BusyboxImage, ". /out/lib; "+c.script, name, c.name)
+		for line := range strings.Lines(c.fields) {
+			b.WriteString("      " + strings.TrimRight(line, "\n") + "\n")
+		}
+	}
+	return b.String()
 }
+
+// noted is when a container noted something, in seconds since boot; false if it
+// has not.
+func (n *node) noted(what string) (float64, bool) {
+	n.t.Helper()
+	text, err := os.ReadFile(filepath.Join(n.outDir(), what))
+	if err != nil {
+		return 0, false
+	}
+	at, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+	if err != nil {
+		n.t.Fatalf("%s: %v", what, err)
+	}
+	return at, true
+}
+
+// awaitNoted waits until a container has noted something.
+func (n *node) awaitNoted(what string) float64 {
+	n.t.Helper()
+	var at float64
+	n.await(what+" is noted", func() error {
+		var ok bool
+		if at, ok = n.noted(what); !ok {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	return at
+}
+
+// inOrder asserts that all this was noted, in this order, with at least gap
+// seconds between.
+func (n *node) inOrder(gap float64, what ...string) {
+	n.t.Helper()
+	last := 0.0
+	for i, w := range what {
+		at, ok := n.noted(w)
+		switch {
+		case !ok:
+			n.t.Errorf("%s was not noted", w)
+		case i > 0 && at < last+gap:
+			n.t.Errorf("%s was noted %.2f s after %s, want %.2f s at least", w, at-last, what[i-1], gap)
+		}
+		last = at
+	}
+}
+
+// uptime is now, as noted.
+func uptime(t *testing.T) float64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := strconv.ParseFloat(strings.Fields(string(text))[0], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// lines counts those of a file in outDir.
+func (n *node) lines(file string) int {
+	text, _ := os.ReadFile(filepath.Join(n.outDir(), file))
+	return strings.Count(string(text), "\n")
+}
+
+// awaitEvent waits for an event of a pod, and returns its message.
+func (n *node) awaitEvent(pod, reason string, words ...string) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("event %s of %s tells %q", reason, pod, words), func() error {
+		body, err := n.Get(n.t.Context(), "/podstead/v1/events?pod="+pod)
+		if err != nil {
+			return err
+		}
+		var list v1.EventList
+		if err := json.Unmarshal(body, &list); err != nil {
+			return err
+		}
+		var seen []string
+		for _, e := range list.Items {
+			seen = append(seen, e.Reason+": "+e.Message)
+			if e.Reason == reason && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(e.Message, w) }) {
+				return nil
+			}
+		}
+		return fmt.Errorf("events are %q", seen)
+	})
+}
+
+// hookServer is a server of the host that notes who asked for what.
+func (n *node) hookServer() (port int, asked func() []string) {
+	n.t.Helper()
+	var mu sync.Mutex
+	var all []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		agent, _, _ := strings.Cut(r.UserAgent(), "/")
+		all = append(all, r.URL.String()+" "+r.Header.Get("X-Who")+" "+agent)
+	}))
+	n.t.Cleanup(server.Close)
+	return server.Listener.Addr().(*net.TCPAddr).Port, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// webScript serves /cgi-bin/hook, which writes who asked to /out/POD-CONTAINER-asked
+// and answers with status 500, and a TCP port that notes its first visitor.
+const webScript = `mkdir -p /www/cgi-bin; printf '#!/bin/sh\necho "$QUERY_STRING" >> /out/'$ME'-asked\nprintf "Status: 500 No\r\n\r\n"\n' > /www/cgi-bin/hook; chmod 755 /www/cgi-bin/hook
+httpd -p $WEB -h /www; nc -l -p $TCP -e sh -c '. /out/lib; note visited' & `
 
 // awaitOut waits until a file of outDir says this.
 func (n *node) awaitOut(file, want string) {
@@ -47,12 +189,165 @@ func (n *node) awaitOut(file, want string) {
 	})
 }
 
+// Hooks of every kind after the start of a container, each before the next
+// container.
+func TestPostStart(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		port, asked := n.hookServer()
+		web := "WEB=8080 TCP=9090; " + webScript
+		n.put("p.yaml", n.podOf("p", 2, "",
+			part{"web", web + untilAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 0.5; note hooked']}}}"},
+			part{"b", untilAsked, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {postStart: {httpGet: {port: web, path: '/cgi-bin/hook?from=b', scheme: HTTPS}}}"},
+			part{"c", untilAsked, fmt.Sprintf("lifecycle: {postStart: {httpGet: {host: 127.0.0.1, port: %d, path: /c, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
+			part{"d", untilAsked, "lifecycle: {postStart: {tcpSocket: {port: 9090}}}"},
+			part{"e", untilAsked, "lifecycle: {postStart: {sleep: {seconds: 1}}}"},
+			part{"f", untilAsked, ""},
+		))
+		n.start()
+		n.awaitNoted("p-f-start")
+		n.awaitReady("p")
+		n.inOrder(0, "p-web-hook", "p-web-hooked", "p-b-start", "p-c-start", "p-d-start", "p-e-start", "p-f-start")
+		n.inOrder(0.5, "p-web-hook", "p-web-hooked")
+		n.inOrder(0.95, "p-e-start", "p-f-start")
+		n.awaitOut("p-web-asked", "from=b")
+		n.awaitNoted("p-web-visited")
+		if got := fmt.Sprint(asked()); got != "[/c me podstead-lifecycle]" {
+			t.Errorf("the host was asked %s", got)
+		}
+	})
+}
+
+// A hook that fails ends its container, one that hangs holds up its own pod and
+// ends with it, and one that a daemon leaves half done is performed again.
+func TestPostStartGoesWrong(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("fails.yaml", n.podOf("fails", 5, "  restartPolicy: Never",
+			part{"main", strings.Replace(untilAsked, "exit 0", "exit 1", 1), "lifecycle: {postStart: {exec: {command: [sh, -c, 'echo no database; exit 3']}}}"}))
+		n.put("hangs.yaml", n.podOf("hangs", 5, "",
+			part{"main", untilAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 4242']}}}"},
+			part{"next", untilAsked, ""}))
+		n.put("again.yaml", n.podOf("again", 2, "",
+			part{"main", untilAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/runs; sleep 2; note hooked']}}}"}))
+		n.start()
+		n.awaitPhase("fails", v1.PodFailed)
+		n.awaitEvent("fails", "FailedPostStartHook", "container main", "exited with 3: no database")
+		n.awaitNoted("fails-main-term")
+
+		first := n.awaitRunning("again")
+		n.await("the hook runs", func() error {
+			if n.lines("runs") != 1 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		n.restart()
+		n.awaitNoted("again-main-hooked")
+		n.awaitReady("again")
+		n.restart()
+		n.awaitReady("again")
+		n.mustBe("again", first)
+		if got := n.lines("runs"); got != 2 {
+			t.Errorf("the hook ran %d times, want once for each daemon that it was unknown to", got)
+		}
+
+		n.awaitNoted("hangs-main-hook")
+		n.awaitStatus("hangs", "running, and not started", func(p v1.Pod) error {
+			for _, c := range p.Status.ContainerStatuses {
+				if c.Name == "main" && c.State.Running != nil && !c.Ready && c.Started != nil && !*c.Started {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+		})
+		if _, early := n.noted("hangs-next-start"); early {
+			t.Error("the next container was started before the hook had returned")
+		}
+		begun := uptime(t)
+		n.drop("hangs.yaml")
+		n.awaitGone("hangs")
+		if at := n.awaitNoted("hangs-main-term"); at > begun+3 {
+			t.Errorf("asked to end after %.2f s", at-begun)
+		}
+	})
+}
+
+// Hooks of every kind before the end of a container, within its grace period.
+func TestPreStop(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		port, asked := n.hookServer()
+		web := "WEB=8080 TCP=9090; " + webScript
+		onHost := hostPort()
+		n.put("p.yaml", n.podOf("p", 4, "",
+			part{"exec", untilAsked, "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 1; note hooked']}}}"},
+			part{"web", web + untilAsked, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {preStop: {httpGet: {port: web, path: '/cgi-bin/hook?stop', scheme: HTTPS}}}"},
+			part{"tcp", untilAsked, "lifecycle: {preStop: {tcpSocket: {port: 9090}}}"},
+			part{"host", untilAsked, fmt.Sprintf("lifecycle: {preStop: {httpGet: {host: 127.0.0.1, port: %d, path: /host, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
+			part{"sleep", untilAsked, "lifecycle: {preStop: {sleep: {seconds: 2}}}"},
+			part{"hang", untilAsked, "lifecycle: {preStop: {exec: {command: [sleep, '4242']}}}"},
+		))
+		n.put("h.yaml", n.podOf("h", 4, "  hostNetwork: true",
+			part{"main", fmt.Sprintf("WEB=%d TCP=%d; ", onHost, hostPort()) + webScript + untilAsked,
+				fmt.Sprintf("lifecycle: {preStop: {httpGet: {port: %d, path: '/cgi-bin/hook?node'}}}", onHost)}))
+		n.start()
+		n.awaitNoted("p-hang-start")
+		n.awaitNoted("h-main-start")
+		n.awaitReady("p")
+		begun := uptime(t)
+		n.drop("p.yaml")
+		n.drop("h.yaml")
+		n.awaitGone("p")
+		n.inOrder(0, "p-exec-hook", "p-exec-hooked", "p-exec-term")
+		n.inOrder(1, "p-exec-hook", "p-exec-hooked")
+		n.awaitOut("p-web-asked", "stop")
+		n.awaitNoted("p-web-visited")
+		if got := fmt.Sprint(asked()); got != "[/host me podstead-lifecycle]" {
+			t.Errorf("the host was asked %s", got)
+		}
+		if at := n.awaitNoted("p-sleep-term"); at < begun+2 || at > begun+3.5 {
+			t.Errorf("asked to end %.2f s after the removal, want 2 s", at-begun)
+		}
+		// The hook that hangs used up the grace; the least time follows.
+		if at := n.awaitNoted("p-hang-term"); at < begun+4 || at > begun+6 {
+			t.Errorf("asked to end %.2f s after the removal, want 4 s", at-begun)
+		}
+		n.awaitEvent("p", "FailedPreStopHook", "container hang", "within the grace period")
+		n.awaitGone("h")
+		n.awaitOut("h-main-asked", "node")
+	})
+}
+
+// A pod whose manifest is gone with no daemon to see it has its hook all the
+// same; one that a daemon leaves half done is performed again.
+func TestPreStopOverRestarts(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		hook := "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook; echo >> /out/$ME-runs; sleep 2; note hooked']}}}"
+		n.put("gone.yaml", n.podOf("gone", 10, "", part{"main", untilAsked, hook}))
+		n.put("half.yaml", n.podOf("half", 10, "", part{"main", untilAsked, hook}))
+		n.start()
+		n.awaitNoted("gone-main-start")
+		n.awaitNoted("half-main-start")
+		n.drop("half.yaml")
+		n.awaitNoted("half-main-hook")
+		n.Kill()
+		n.drop("gone.yaml")
+		n.start()
+		n.awaitGone("gone")
+		n.awaitGone("half")
+		for pod, runs := range map[string]int{"gone": 1, "half": 2} {
+			n.inOrder(0, pod+"-main-hook", pod+"-main-hooked", pod+"-main-term")
+			if got := n.lines(pod + "-main-runs"); got != runs {
+				t.Errorf("the hook of %s ran %d times, want %d", pod, got, runs)
+			}
+		}
+	})
+}
+
 // The signal that asks a container to end is the one of its manifest. A runtime
 // that would send another one is not given the pod.
 func TestStopSignal(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		script := "trap 'echo USR1 > /out/signal; exit 0' USR1; trap 'echo TERM > /out/signal; exit 0' TERM; touch /trapped; while true; do sleep 0.1; done"
-		n.put("p.yaml", n.writes("p", 10, script, "      lifecycle: {stopSignal: SIGUSR1}", "  os: {name: linux}"))
+		script := "trap 'note usr1; exit 0' USR1; " + untilAsked
+		n.put("p.yaml", n.podOf("p", 10, "  os: {name: linux}", part{"main", script, "lifecycle: {stopSignal: SIGUSR1}"}))
 		n.start()
 		if n.rt.Kind == bed.Containerd16 {
 			p := n.awaitStatus("p", "waits for another runtime", func(p v1.Pod) error {
@@ -69,11 +364,11 @@ func TestStopSignal(t *testing.T) {
 			if all, err := n.sandboxes("p"); err != nil || len(all) > 0 {
 				t.Errorf("sandboxes %v, %v, want none", all, err)
 			}
-			n.put("p.yaml", n.writes("p", 10, script, "", "  os: {name: linux}"))
+			n.put("p.yaml", n.podOf("p", 10, "  os: {name: linux}", part{"main", script, ""}))
 		}
-		n.awaitFile(n.awaitRunning("p"), "/trapped")
+		n.awaitNoted("p-main-start")
 		n.drop("p.yaml")
-		n.awaitOut("signal", map[bed.Kind]string{bed.Containerd16: "TERM", bed.Containerd24: "USR1"}[n.rt.Kind])
+		n.awaitNoted("p-main-" + map[bed.Kind]string{bed.Containerd16: "term", bed.Containerd24: "usr1"}[n.rt.Kind])
 		n.awaitGone("p")
 	})
 }

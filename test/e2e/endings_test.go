@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// cgroups are the folders of a process's cgroups.
+func cgroups(t *testing.T, pid int) []string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dirs []string
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+			dir := filepath.Join(root, strings.TrimPrefix(parts[1], "name="), parts[2])
+			if _, err := os.Stat(dir); err == nil && parts[2] != "/" {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	if len(dirs) == 0 {
+		t.Fatalf("no cgroup of %d is to be seen: %s", pid, text)
+	}
+	return dirs
+}
+
+// mustBeOver asserts that nothing of a pod that has ended is left on the host
+// but its logs, and that it does not run.
+func (n *node) mustBeOver(p v1.Pod, name string, groups []string) {
+	n.t.Helper()
+	if found, err := n.running(name); err != nil || len(found) > 0 {
+		n.t.Errorf("of %s there run %v, %v", name, found, err)
+	}
+	n.await("volumes and cgroups are gone", func() error {
+		for _, dir := range append(groups, filepath.Join(n.Root, "pods", string(p.UID), "volumes")) {
+			if _, err := os.Stat(dir); err == nil {
+				return fmt.Errorf("%s is there", dir)
+			}
+		}
+		return nil
+	}, 10*time.Second)
+	log := filepath.Join(n.PodLogs, fmt.Sprintf("%s_%s_%s", p.Namespace, p.Name, p.UID), "main", "0.log")
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "hello") {
+		n.t.Errorf("the log of %s: %q, %v", name, text, err)
+	}
+}
+
+// A pod ends when its deadline has come, over restarts of the daemon and while
+// a hook hangs, and does not run again although nothing of it is left.
+func TestActiveDeadline(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		script := "echo hello; " + untilAsked
+		n.put("p.yaml", n.podOf("p", 5, "  activeDeadlineSeconds: 4", part{"main", script, ""}))
+		n.put("r.yaml", n.podOf("r", 5, "  activeDeadlineSeconds: 7", part{"main", script, ""}))
+		n.put("h.yaml", n.podOf("h", 5, "  activeDeadlineSeconds: 4",
+			part{"main", script, "lifecycle: {postStart: {exec: {command: [sleep, '4242']}}}"}))
+		n.start()
+		groups := cgroups(t, n.awaitRunning("p").Pid)
+		boot := time.Now().Add(-time.Duration(uptime(t) * float64(time.Second)))
+		// inTime asserts when a pod was asked to end.
+		inTime := func(p v1.Pod, name string, seconds int) {
+			t.Helper()
+			asked := boot.Add(time.Duration(n.awaitNoted(name+"-main-term") * float64(time.Second)))
+			late := asked.Sub(p.Status.StartTime.Add(time.Duration(seconds) * time.Second))
+			t.Logf("%s was asked to end %s after its deadline", name, late.Round(time.Millisecond))
+			if late < -50*time.Millisecond || late > 1500*time.Millisecond {
+				t.Errorf("%s was asked to end %s after its deadline", name, late)
+			}
+			if p.Status.Reason != "DeadlineExceeded" || p.Status.Message != "Pod was active on the node longer than the specified deadline" {
+				t.Errorf("status of %s is %s: %s", name, p.Status.Reason, p.Status.Message)
+			}
+		}
+		started := n.awaitReady("r").Status.StartTime
+		inTime(n.awaitPhase("p", v1.PodFailed), "p", 4)
+		inTime(n.awaitPhase("h", v1.PodFailed), "h", 4)
+		n.awaitEvent("p", "DeadlineExceeded")
+		n.restart()
+		r := n.awaitPhase("r", v1.PodFailed)
+		inTime(r, "r", 7)
+		if !r.Status.StartTime.Equal(started) {
+			t.Errorf("start time went from %s to %s", started, r.Status.StartTime)
+		}
+		n.awaitGone("r")
+		n.mustBeOver(n.awaitPhase("p", v1.PodFailed), "p", groups)
+	})
+}
+
+// What has ended stays ended when its dead containers were removed by hand and
+// the daemon starts anew.
+func TestEndedPodsStayEnded(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		for name, c := range map[string]struct{ policy, script string }{
+			"done": {"OnFailure", "echo hello; note start; exit 0"}, "failed": {"Never", "echo hello; note start; exit 4"},
+			"killed": {"Never", "echo hello; " + untilAsked},
+		} {
+			n.put(name+".yaml", n.podOf(name, 2, "  restartPolicy: "+c.policy, part{"main", c.script, ""}))
+		}
+		n.start()
+		n.awaitNoted("killed-main-start")
+		n.awaitReady("killed")
+		n.awaitPhase("done", v1.PodSucceeded)
+		n.awaitPhase("failed", v1.PodFailed)
+		n.Kill()
+		// One was still running when the daemon and then everything was lost.
+		for _, name := range []string{"done", "failed", "killed"} {
+			all, err := n.sandboxes(name)
+			for _, s := range all {
+				err = errors.Join(err, n.rt.CRI.RemovePod(t.Context(), s.Id))
+			}
+			if err != nil || len(all) == 0 {
+				t.Fatalf("%s: %d sandboxes, %v", name, len(all), err)
+			}
+			if err := os.Remove(filepath.Join(n.outDir(), name+"-main-start")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.put("probe.yaml", sleeper("probe", "one"))
+		n.start()
+		n.awaitRunning("probe")
+		for name, phase := range map[string]v1.PodPhase{"done": v1.PodSucceeded, "failed": v1.PodFailed, "killed": v1.PodFailed} {
+			p := n.awaitPhase(name, phase)
+			n.mustBeOver(p, name, nil)
+			if _, again := n.noted(name + "-main-start"); again {
+				t.Errorf("%s ran again", name)
+			}
+		}
+	})
+}
+
+// A container that does not end when asked to is killed when its grace is over,
+// and not before.
+func TestGraceIsKept(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		deaf := "trap 'note term' TERM; note start; while true; do note alive; sleep 0.1; done"
+		n.put("p.yaml", n.podOf("p", 3, "", part{"main", deaf, ""}, part{"quick", untilAsked, ""}))
+		n.put("q.yaml", n.podOf("q", 0, "", part{"main", deaf, ""}))
+		n.start()
+		n.awaitNoted("p-main-start")
+		n.awaitNoted("p-quick-start")
+		main, q := n.awaitRunning("p"), n.awaitRunning("q")
+		n.awaitNoted("q-main-start")
+		n.drop("p.yaml")
+		n.drop("q.yaml")
+		for pid, name := range map[int]string{main.Pid: "p", q.Pid: "q"} {
+			n.await(name+" is dead", func() error {
+				if err := syscall.Kill(pid, 0); err == nil && alive(pid) {
+					return errors.New("it is alive")
+				}
+				return nil
+			})
+		}
+		n.awaitGone("p")
+		n.awaitGone("q")
+		// 2 s are the least that there are.
+		for name, grace := range map[string]float64{"p": 3, "q": 2} {
+			term, alive := n.awaitNoted(name+"-main-term"), n.awaitNoted(name+"-main-alive")
+			if had := alive - term; had < grace-0.5 || had > grace+1.5 {
+				t.Errorf("%s had %.2f s from the signal to its end, want %.0f", name, had, grace)
+			}
+		}
+		if quick, slow := n.awaitNoted("p-quick-term"), n.awaitNoted("p-main-term"); quick > slow+1 {
+			t.Errorf("one container was asked to end %.2f s after the other", quick-slow)
+		}
+	})
+}
