@@ -61,7 +61,7 @@ func (n *node) mustBeOver(p v1.Pod, name string, groups []string) {
 // a hook hangs, and does not run again although nothing of it is left.
 func TestActiveDeadline(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		script := "echo hello; " + untilAsked
+		script := "echo hello; " + endsWhenAsked
 		n.put("p.yaml", n.podOf("p", 5, "  activeDeadlineSeconds: 4", part{"main", script, ""}))
 		n.put("r.yaml", n.podOf("r", 5, "  activeDeadlineSeconds: 7", part{"main", script, ""}))
 		n.put("h.yaml", n.podOf("h", 5, "  activeDeadlineSeconds: 4",
@@ -103,7 +103,7 @@ func TestEndedPodsStayEnded(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		for name, c := range map[string]struct{ policy, script string }{
 			"done": {"OnFailure", "echo hello; note start; exit 0"}, "failed": {"Never", "echo hello; note start; exit 4"},
-			"killed": {"Never", "echo hello; " + untilAsked},
+			"killed": {"Never", "echo hello; " + endsWhenAsked},
 		} {
 			n.put(name+".yaml", n.podOf(name, 2, "  restartPolicy: "+c.policy, part{"main", c.script, ""}))
 		}
@@ -144,7 +144,7 @@ func TestEndedPodsStayEnded(t *testing.T) {
 func TestGraceIsKept(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		deaf := "trap 'note term' TERM; note start; while true; do note alive; sleep 0.1; done"
-		n.put("p.yaml", n.podOf("p", 3, "", part{"main", deaf, ""}, part{"quick", untilAsked, ""}))
+		n.put("p.yaml", n.podOf("p", 3, "", part{"main", deaf, ""}, part{"quick", endsWhenAsked, ""}))
 		n.put("q.yaml", n.podOf("q", 0, "", part{"main", deaf, ""}))
 		n.start()
 		n.awaitNoted("p-main-start")
@@ -172,6 +172,41 @@ func TestGraceIsKept(t *testing.T) {
 		}
 		if quick, slow := n.awaitNoted("p-quick-term"), n.awaitNoted("p-main-term"); quick > slow+1 {
 			t.Errorf("one container was asked to end %.2f s after the other", quick-slow)
+		}
+	})
+}
+
+// Sidecars go on until the regular containers have ended, and then end in
+// reverse order; their hooks come at the start. It is the same without a
+// manifest, when the containers alone tell.
+func TestSidecarsEndLast(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		manifest := func(name string) string {
+			return n.podOf(name, 10, "",
+				part{"first", endsWhenAsked, "restartPolicy: Always\nlifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook']}}}"},
+				part{"second", "trap 'note term; sleep 0.5; exit 0' TERM; note start; while true; do sleep 0.05; done", "restartPolicy: Always"},
+				part{"main", "trap 'note term; sleep 1; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done", ""},
+				part{"other", endsWhenAsked, ""},
+			)
+		}
+		n.put("p.yaml", manifest("p"))
+		n.put("o.yaml", manifest("o"))
+		n.start()
+		for _, name := range []string{"p", "o"} {
+			n.awaitNoted(name + "-main-start")
+			n.awaitNoted(name + "-other-start")
+		}
+		n.drop("p.yaml")
+		n.awaitGone("p")
+		n.Kill()
+		n.drop("o.yaml")
+		n.start()
+		n.awaitGone("o")
+		for _, name := range []string{"p", "o"} {
+			n.inOrder(0, name+"-main-term", name+"-main-ended", name+"-second-term", name+"-first-term")
+			n.inOrder(0.5, name+"-second-term", name+"-first-term")
+			n.inOrder(0, name+"-first-hook", name+"-main-ended")
+			n.inOrder(0, name+"-other-term", name+"-main-ended")
 		}
 	})
 }

@@ -27,9 +27,9 @@ func (n *node) outDir() string { return filepath.Join(n.Dir(), "out") }
 // part is a container of podOf: its script and its further fields as YAML.
 type part struct{ name, script, fields string }
 
-// untilAsked ends a script that runs until it is asked to end, and notes when
+// endsWhenAsked ends a script that runs until it is asked to end, and notes when
 // that was.
-const untilAsked = `trap 'note term; exit 0' TERM; note start; while true; do sleep 0.05; done`
+const endsWhenAsked = `trap 'note term; exit 0' TERM; note start; while true; do sleep 0.05; done`
 
 // podOf is the manifest of a pod with a grace period, fields of its spec as
 // YAML, and containers. In their scripts and commands, and in hooks that
@@ -196,12 +196,12 @@ func TestPostStart(t *testing.T) {
 		port, asked := n.hookServer()
 		web := "WEB=8080 TCP=9090; " + webScript
 		n.put("p.yaml", n.podOf("p", 2, "",
-			part{"web", web + untilAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 0.5; note hooked']}}}"},
-			part{"b", untilAsked, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {postStart: {httpGet: {port: web, path: '/cgi-bin/hook?from=b', scheme: HTTPS}}}"},
-			part{"c", untilAsked, fmt.Sprintf("lifecycle: {postStart: {httpGet: {host: 127.0.0.1, port: %d, path: /c, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
-			part{"d", untilAsked, "lifecycle: {postStart: {tcpSocket: {port: 9090}}}"},
-			part{"e", untilAsked, "lifecycle: {postStart: {sleep: {seconds: 1}}}"},
-			part{"f", untilAsked, ""},
+			part{"web", web + endsWhenAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 0.5; note hooked']}}}"},
+			part{"b", endsWhenAsked, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {postStart: {httpGet: {port: web, path: '/cgi-bin/hook?from=b', scheme: HTTPS}}}"},
+			part{"c", endsWhenAsked, fmt.Sprintf("lifecycle: {postStart: {httpGet: {host: 127.0.0.1, port: %d, path: /c, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
+			part{"d", endsWhenAsked, "lifecycle: {postStart: {tcpSocket: {port: 9090}}}"},
+			part{"e", endsWhenAsked, "lifecycle: {postStart: {sleep: {seconds: 1}}}"},
+			part{"f", endsWhenAsked, ""},
 		))
 		n.start()
 		n.awaitNoted("p-f-start")
@@ -222,12 +222,12 @@ func TestPostStart(t *testing.T) {
 func TestPostStartGoesWrong(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("fails.yaml", n.podOf("fails", 5, "  restartPolicy: Never",
-			part{"main", strings.Replace(untilAsked, "exit 0", "exit 1", 1), "lifecycle: {postStart: {exec: {command: [sh, -c, 'echo no database; exit 3']}}}"}))
+			part{"main", strings.Replace(endsWhenAsked, "exit 0", "exit 1", 1), "lifecycle: {postStart: {exec: {command: [sh, -c, 'echo no database; exit 3']}}}"}))
 		n.put("hangs.yaml", n.podOf("hangs", 5, "",
-			part{"main", untilAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 4242']}}}"},
-			part{"next", untilAsked, ""}))
+			part{"main", endsWhenAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 4242']}}}"},
+			part{"next", endsWhenAsked, ""}))
 		n.put("again.yaml", n.podOf("again", 2, "",
-			part{"main", untilAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/runs; sleep 2; note hooked']}}}"}))
+			part{"main", endsWhenAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/runs; sleep 2; note hooked']}}}"}))
 		n.start()
 		n.awaitPhase("fails", v1.PodFailed)
 		n.awaitEvent("fails", "FailedPostStartHook", "container main", "exited with 3: no database")
@@ -278,15 +278,15 @@ func TestPreStop(t *testing.T) {
 		web := "WEB=8080 TCP=9090; " + webScript
 		onHost := hostPort()
 		n.put("p.yaml", n.podOf("p", 4, "",
-			part{"exec", untilAsked, "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 1; note hooked']}}}"},
-			part{"web", web + untilAsked, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {preStop: {httpGet: {port: web, path: '/cgi-bin/hook?stop', scheme: HTTPS}}}"},
-			part{"tcp", untilAsked, "lifecycle: {preStop: {tcpSocket: {port: 9090}}}"},
-			part{"host", untilAsked, fmt.Sprintf("lifecycle: {preStop: {httpGet: {host: 127.0.0.1, port: %d, path: /host, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
-			part{"sleep", untilAsked, "lifecycle: {preStop: {sleep: {seconds: 2}}}"},
-			part{"hang", untilAsked, "lifecycle: {preStop: {exec: {command: [sleep, '4242']}}}"},
+			part{"exec", endsWhenAsked, "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 1; note hooked']}}}"},
+			part{"web", web + endsWhenAsked, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {preStop: {httpGet: {port: web, path: '/cgi-bin/hook?stop', scheme: HTTPS}}}"},
+			part{"tcp", endsWhenAsked, "lifecycle: {preStop: {tcpSocket: {port: 9090}}}"},
+			part{"host", endsWhenAsked, fmt.Sprintf("lifecycle: {preStop: {httpGet: {host: 127.0.0.1, port: %d, path: /host, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
+			part{"sleep", endsWhenAsked, "lifecycle: {preStop: {sleep: {seconds: 2}}}"},
+			part{"hang", endsWhenAsked, "lifecycle: {preStop: {exec: {command: [sleep, '4242']}}}"},
 		))
 		n.put("h.yaml", n.podOf("h", 4, "  hostNetwork: true",
-			part{"main", fmt.Sprintf("WEB=%d TCP=%d; ", onHost, hostPort()) + webScript + untilAsked,
+			part{"main", fmt.Sprintf("WEB=%d TCP=%d; ", onHost, hostPort()) + webScript + endsWhenAsked,
 				fmt.Sprintf("lifecycle: {preStop: {httpGet: {port: %d, path: '/cgi-bin/hook?node'}}}", onHost)}))
 		n.start()
 		n.awaitNoted("p-hang-start")
@@ -321,8 +321,8 @@ func TestPreStop(t *testing.T) {
 func TestPreStopOverRestarts(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		hook := "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook; echo >> /out/$ME-runs; sleep 2; note hooked']}}}"
-		n.put("gone.yaml", n.podOf("gone", 10, "", part{"main", untilAsked, hook}))
-		n.put("half.yaml", n.podOf("half", 10, "", part{"main", untilAsked, hook}))
+		n.put("gone.yaml", n.podOf("gone", 10, "", part{"main", endsWhenAsked, hook}))
+		n.put("half.yaml", n.podOf("half", 10, "", part{"main", endsWhenAsked, hook}))
 		n.start()
 		n.awaitNoted("gone-main-start")
 		n.awaitNoted("half-main-start")
@@ -346,7 +346,7 @@ func TestPreStopOverRestarts(t *testing.T) {
 // that would send another one is not given the pod.
 func TestStopSignal(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		script := "trap 'note usr1; exit 0' USR1; " + untilAsked
+		script := "trap 'note usr1; exit 0' USR1; " + endsWhenAsked
 		n.put("p.yaml", n.podOf("p", 10, "  os: {name: linux}", part{"main", script, "lifecycle: {stopSignal: SIGUSR1}"}))
 		n.start()
 		if n.rt.Kind == bed.Containerd16 {
