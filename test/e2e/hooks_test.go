@@ -14,8 +14,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/test/bed"
 )
@@ -124,6 +126,16 @@ func uptime(t *testing.T) float64 {
 	return at
 }
 
+// started is when the runtime started a container that runs.
+func (n *node) started(pod, container string) time.Time {
+	n.t.Helper()
+	st, err := n.rt.CRI.Runtime.ContainerStatus(n.t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: n.awaitContainer(pod, container).ID})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return time.Unix(0, st.Status.StartedAt)
+}
+
 // lines counts those of a file in outDir.
 func (n *node) lines(file string) int {
 	text, _ := os.ReadFile(filepath.Join(n.outDir(), file))
@@ -206,9 +218,13 @@ func TestPostStart(t *testing.T) {
 		n.start()
 		n.awaitNoted("p-f-start")
 		n.awaitReady("p")
-		n.inOrder(0, "p-web-hook", "p-web-hooked", "p-b-start", "p-c-start", "p-d-start", "p-e-start", "p-f-start")
 		n.inOrder(0.5, "p-web-hook", "p-web-hooked")
-		n.inOrder(0.95, "p-e-start", "p-f-start")
+		for _, next := range []string{"b", "c", "d", "e", "f"} {
+			n.inOrder(0, "p-web-hooked", "p-"+next+"-start")
+		}
+		if gap := n.started("p", "f").Sub(n.started("p", "e")); gap < time.Second {
+			t.Errorf("f was started %s after e, whose hook sleeps 1 s", gap)
+		}
 		n.awaitOut("p-web-asked", "from=b")
 		n.awaitNoted("p-web-visited")
 		if got := fmt.Sprint(asked()); got != "[/c me podstead-lifecycle]" {
