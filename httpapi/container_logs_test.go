@@ -366,7 +366,7 @@ func TestEndedForGood(t *testing.T) {
 	ended := func(code int32) v1.ContainerState {
 		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code}}
 	}
-	always := v1.ContainerRestartPolicyAlways
+	always, onFailure, never := v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever
 	for _, c := range []struct {
 		name, container string
 		policy          v1.RestartPolicy
@@ -384,21 +384,26 @@ func TestEndedForGood(t *testing.T) {
 		{"init failed", "setup", "Always", "Pending", ended(1), false},
 		{"init failed, never", "setup", "Never", "Pending", ended(1), true},
 		{"sidecar", "side", "Never", "Running", ended(0), false},
+		{"its own policy, well", "own", "Always", "Running", ended(0), true},
+		{"its own policy, ill", "own", "Never", "Running", ended(1), false},
+		{"a rule may start it", "ruled", "Never", "Running", ended(1), false},
+		{"a rule, but the pod has ended", "ruled", "Never", "Failed", ended(1), true},
 	} {
 		pod := &v1.Pod{Spec: v1.PodSpec{
 			RestartPolicy:  c.policy,
 			InitContainers: []v1.Container{{Name: "setup"}, {Name: "side", RestartPolicy: &always}},
-			Containers:     []v1.Container{{Name: "main"}},
+			Containers: []v1.Container{{Name: "main"}, {Name: "own", RestartPolicy: &onFailure},
+				{Name: "ruled", RestartPolicy: &never, RestartPolicyRules: []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestart}}}},
 		}}
 		found, err := findContainer(pod, c.container)
 		if err != nil {
 			t.Fatal(err)
 		}
 		st := v1.PodStatus{Phase: c.phase}
-		if s := []v1.ContainerStatus{{Name: c.container, State: c.state}}; c.container == "main" {
-			st.ContainerStatuses = s
-		} else {
+		if s := []v1.ContainerStatus{{Name: c.container, State: c.state}}; c.container == "setup" || c.container == "side" {
 			st.InitContainerStatuses = s
+		} else {
+			st.ContainerStatuses = s
 		}
 		if got := found.endedIn(st); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

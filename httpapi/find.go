@@ -49,26 +49,46 @@ type container struct {
 	// init says that it is an init container, once that it ends before the
 	// others start.
 	init, once bool
-	policy     v1.RestartPolicy
+	// policy is its own restartPolicy, else the pod's.
+	policy v1.RestartPolicy
+	// ruled says that it may start again whatever the policy: by a rule of its
+	// own, or by one for which all containers restart.
+	ruled bool
 }
 
 func findContainer(pod *v1.Pod, name string) (container, error) {
 	var names []string
-	policy := pod.Spec.RestartPolicy
-	for _, c := range pod.Spec.InitContainers {
+	all := slices.ContainsFunc(pod.Spec.InitContainers, restartsAll) || slices.ContainsFunc(pod.Spec.Containers, restartsAll)
+	found := func(c *v1.Container) container {
+		known := container{name: c.Name, policy: pod.Spec.RestartPolicy, ruled: all || len(c.RestartPolicyRules) > 0}
+		if c.RestartPolicy != nil {
+			known.policy = v1.RestartPolicy(*c.RestartPolicy)
+		}
+		return known
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
 		if c.Name == name {
-			once := c.RestartPolicy == nil || *c.RestartPolicy != v1.ContainerRestartPolicyAlways
-			return container{name: c.Name, init: true, once: once, policy: policy}, nil
+			known := found(c)
+			known.init, known.once = true, c.RestartPolicy == nil || *c.RestartPolicy != v1.ContainerRestartPolicyAlways
+			return known, nil
 		}
 		names = append(names, c.Name)
 	}
-	for _, c := range pod.Spec.Containers {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
 		if c.Name == name {
-			return container{name: c.Name, policy: policy}, nil
+			return found(c), nil
 		}
 		names = append(names, c.Name)
 	}
 	return container{}, fmt.Errorf("pod %q has no container %q; %s", pod.Name, name, thereAre(names))
+}
+
+func restartsAll(c v1.Container) bool {
+	return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+	})
 }
 
 // status is that of the container, and whether there is one.
@@ -94,7 +114,7 @@ func (c container) endedIn(st v1.PodStatus) bool {
 	s, _ := c.status(st)
 	t := s.State.Terminated
 	switch {
-	case t == nil:
+	case t == nil, c.ruled:
 		return false
 	case c.once:
 		return t.ExitCode == 0 || c.policy == v1.RestartPolicyNever

@@ -9,8 +9,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Tally counts the regular containers that are ready and all restarts, and
-// tells when the last container ended, zero if none has.
+// Containers is how many containers of a pod are to run beside each other: the
+// regular ones and the sidecars.
+func Containers(p *v1.Pod) int {
+	n := len(p.Spec.Containers)
+	for i := range p.Spec.InitContainers {
+		if isSidecar(&p.Spec.InitContainers[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+func isSidecar(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}
+
+// sidecars are the names of a pod's sidecars.
+func sidecars(p *v1.Pod) map[string]bool {
+	names := map[string]bool{}
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; isSidecar(c) {
+			names[c.Name] = true
+		}
+	}
+	return names
+}
+
+// Tally counts those of Containers that are ready and all restarts, and tells
+// when the last container ended, zero if none has.
 func Tally(p *v1.Pod) (ready, restarts int, last time.Time) {
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for _, c := range list {
@@ -18,6 +45,12 @@ func Tally(p *v1.Pod) (ready, restarts int, last time.Time) {
 			if t := c.LastTerminationState.Terminated; t != nil && t.FinishedAt.After(last) {
 				last = t.FinishedAt.Time
 			}
+		}
+	}
+	beside := sidecars(p)
+	for _, c := range p.Status.InitContainerStatuses {
+		if beside[c.Name] && c.Ready && c.State.Running != nil {
+			ready++
 		}
 	}
 	for _, c := range p.Status.ContainerStatuses {
@@ -78,19 +111,29 @@ func State(p *v1.Pod) string {
 	return state
 }
 
-func readyCondition(p *v1.Pod) bool {
+func readyCondition(p *v1.Pod) bool { return holds(p, v1.PodReady) }
+
+func holds(p *v1.Pod, condition v1.PodConditionType) bool {
 	for _, c := range p.Status.Conditions {
-		if c.Type == v1.PodReady {
+		if c.Type == condition {
 			return c.Status == v1.ConditionTrue
 		}
 	}
 	return false
 }
 
-// initState tells of the first init container that has not done its part.
+// initState tells of the first init container that has not done its part, of a
+// pod that has not been initialized: what a sidecar does later holds nobody up.
 func initState(p *v1.Pod) string {
+	if holds(p, v1.PodInitialized) {
+		return ""
+	}
+	beside := sidecars(p)
 	for i, c := range p.Status.InitContainerStatuses {
-		if t := c.State.Terminated; t != nil && t.ExitCode == 0 {
+		if t := c.State.Terminated; t != nil && t.ExitCode == 0 && !beside[c.Name] {
+			continue
+		}
+		if beside[c.Name] && c.State.Running != nil && c.Started != nil && *c.Started {
 			continue
 		}
 		if s := containerState(c.State); s != "" && s != "PodInitializing" {

@@ -22,7 +22,7 @@ func podTable(pods []v1.Pod, wide bool) table {
 		p := &pods[i]
 		ready, restarts, last := podtable.Tally(p)
 		row := []string{
-			p.Namespace, p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)),
+			p.Namespace, p.Name, fmt.Sprintf("%d/%d", ready, podtable.Containers(p)),
 			podtable.State(p), podtable.Restarts(restarts, last, now), podtable.Age(p, now),
 		}
 		if wide {
