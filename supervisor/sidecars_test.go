@@ -1,0 +1,213 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri/critest"
+)
+
+// sidecarPod has the init containers "side", a sidecar, and "init", and the
+// regular container "app".
+func sidecarPod(uid types.UID, policy v1.RestartPolicy) *v1.Pod {
+	pod := testPod("web", uid, "r1")
+	pod.Spec.RestartPolicy = policy
+	always := v1.ContainerRestartPolicyAlways
+	side, init := *pod.Spec.Containers[0].DeepCopy(), *pod.Spec.Containers[0].DeepCopy()
+	side.Name, side.RestartPolicy = "side", &always
+	init.Name = "init"
+	pod.Spec.InitContainers = []v1.Container{side, init}
+	return pod
+}
+
+// starts are the containers that were started, in order.
+func (b *bed) starts() []string {
+	var names []string
+	for _, w := range b.fake.Writes() {
+		if w.Method == "StartContainer" {
+			names = append(names, w.Container)
+		}
+	}
+	return names
+}
+
+func (d *daemon) initStatus(uid types.UID, name string) v1.ContainerStatus {
+	for _, c := range d.status(uid).InitContainerStatuses {
+		if c.Name == name {
+			return c
+		}
+	}
+	return v1.ContainerStatus{}
+}
+
+func TestSidecarHoldsBackUntilItHasStarted(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		a := answering(b.fake)
+		a.fail("up", true)
+		b.fake.Behave("init", critest.Behaviour{RunFor: time.Second})
+		d := b.start()
+		pod := sidecarPod("u1", v1.RestartPolicyAlways)
+		side := &pod.Spec.InitContainers[0]
+		side.StartupProbe, side.ReadinessProbe = execProbe(1, 60, "up"), execProbe(1, 1, "ready")
+		d.config.deliver(file, pod)
+		b.after(20 * time.Second)
+		if got := b.starts(); !slices.Equal(got, []string{"side"}) {
+			t.Fatalf("started %q", got)
+		}
+		if st := d.status("u1"); st.Phase != v1.PodPending {
+			t.Errorf("phase %s", st.Phase)
+		}
+		a.fail("up", false)
+		b.until(5*time.Second, "the next starts", func() bool { return b.fake.Starts("u1", "init") == 1 })
+		if late := time.Since(a.at("up")); late > 200*time.Millisecond {
+			t.Errorf("the next started %s after the deciding probe", late)
+		}
+		b.until(10*time.Second, "ready", func() bool { return d.isReady("u1") })
+		if got := b.starts(); !slices.Equal(got, []string{"side", "init", "app"}) {
+			t.Errorf("started %q", got)
+		}
+		// Its readiness counts.
+		a.fail("ready", true)
+		b.until(3*time.Second, "not ready", func() bool { return !d.isReady("u1") })
+		a.fail("ready", false)
+		b.until(3*time.Second, "ready", func() bool { return d.isReady("u1") })
+		// A new daemon asks nothing again and starts nothing.
+		asked, writes := a.times("up"), len(b.fake.Writes())
+		d = b.restart(pod)
+		b.until(10*time.Second, "ready under a new daemon", func() bool { return d.isReady("u1") })
+		b.noWrites(writes)
+		if n := a.times("up"); n != asked {
+			t.Errorf("asked %d times more whether it has started", n-asked)
+		}
+	})
+}
+
+// A sidecar that does not start in time is killed and started again; nothing
+// goes on before it has.
+func TestSidecarStartupFailure(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		a := answering(b.fake)
+		a.fail("up", true)
+		d := b.start()
+		pod := sidecarPod("u1", v1.RestartPolicyNever)
+		pod.Spec.InitContainers[0].StartupProbe = execProbe(1, 3, "up")
+		d.config.deliver(file, pod)
+		b.until(30*time.Second, "started again", func() bool { return b.fake.Starts("u1", "side") == 2 })
+		if events := fmt.Sprint(d.events.List()); !strings.Contains(events, "Container side failed startup probe, will be restarted") {
+			t.Error("no event says so")
+		}
+		if n := b.fake.Starts("u1", "init"); n != 0 {
+			t.Errorf("the next was started %d times", n)
+		}
+	})
+}
+
+func TestSidecarUnderEachPolicy(t *testing.T) {
+	for policy, phase := range map[v1.RestartPolicy]v1.PodPhase{
+		v1.RestartPolicyNever: v1.PodSucceeded, v1.RestartPolicyOnFailure: v1.PodSucceeded, v1.RestartPolicyAlways: v1.PodRunning,
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			inBed(t, func(t *testing.T, b *bed) {
+				a := answering(b.fake)
+				b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
+				b.fake.Behave("side", critest.Behaviour{StopAfter: time.Second, TermCode: 143})
+				d := b.start()
+				pod := sidecarPod("u1", policy)
+				pod.Spec.InitContainers[0].LivenessProbe = execProbe(1, 1, "live")
+				d.config.deliver(file, pod)
+				b.until(time.Minute, "all run", func() bool { return b.running("u1") == 2 })
+				b.after(2 * time.Second)
+				// It ends by itself, it is killed, its probe fails: it comes back.
+				b.fake.Exit("side", 0)
+				b.until(2*time.Second, "back after its end", func() bool { return b.fake.Starts("u1", "side") == 2 })
+				b.after(11 * time.Minute)
+				b.fake.Kill("side")
+				b.until(2*time.Second, "back after a kill", func() bool { return b.fake.Starts("u1", "side") == 3 })
+				b.after(11 * time.Minute)
+				a.fail("live", true)
+				b.until(5*time.Second, "ended for its probe", func() bool { return b.fake.Calls("StopContainer") > 0 })
+				a.fail("live", false)
+				b.until(5*time.Second, "back after a failed probe", func() bool { return b.fake.Starts("u1", "side") == 4 })
+				if s := d.initStatus("u1", "side"); s.RestartCount != 3 || s.State.Running == nil || s.LastTerminationState.Terminated.ExitCode != 143 {
+					t.Errorf("status %+v", s)
+				}
+				if n := b.fake.Starts("u1", "app") + b.fake.Starts("u1", "init"); n != 2 {
+					t.Errorf("the others were started %d times", n)
+				}
+				b.fake.Exit("app", 0)
+				b.until(time.Minute, "the end of the work shows", func() bool {
+					return d.status("u1").Phase == phase && b.running("u1") == map[bool]int{true: 2, false: 0}[phase == v1.PodRunning]
+				})
+				b.after(10 * time.Minute)
+				d = b.restart(pod)
+				b.after(10 * time.Minute)
+				if got := d.status("u1").Phase; got != phase || b.fake.Starts("u1", "side") != 4 {
+					t.Errorf("after a restart of the daemon: %s, side was started %d times", got, b.fake.Starts("u1", "side"))
+				}
+			})
+		})
+	}
+}
+
+// A crash-looping sidecar is spaced out, and holds no regular container up.
+func TestSidecarInACrashLoop(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
+		d := b.start()
+		d.config.deliver(file, sidecarPod("u1", v1.RestartPolicyAlways))
+		b.until(time.Minute, "all run", func() bool { return b.running("u1") == 2 })
+		b.fake.Behave("side", critest.Behaviour{ExitAtOnce: true, ExitCode: 1})
+		b.fake.Kill("side")
+		b.until(time.Minute, "it waits", func() bool {
+			w := d.initStatus("u1", "side").State.Waiting
+			return w != nil && w.Reason == "CrashLoopBackOff"
+		})
+		if st := d.status("u1"); st.Phase != v1.PodRunning || d.isReady("u1") {
+			t.Errorf("phase %s, ready %v", st.Phase, d.isReady("u1"))
+		}
+		b.after(time.Hour)
+		if n := b.fake.Starts("u1", "side"); n > 20 {
+			t.Errorf("started %d times in an hour", n)
+		}
+		if n := b.fake.Starts("u1", "app"); n != 1 {
+			t.Errorf("app was started %d times", n)
+		}
+	})
+}
+
+// After a reboot all starts over in order, in the next sandbox; what is left of
+// the old one, a container that was only created above all, confuses nobody.
+func TestRebootWithSidecars(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		answering(b.fake)
+		b.fake.Behave("init", critest.Behaviour{RunFor: time.Second})
+		b.start()
+		pod := sidecarPod("u1", v1.RestartPolicyAlways)
+		pod.Spec.InitContainers[0].StartupProbe = execProbe(1, 60, "up")
+		// The machine goes down between the creation of app and its start.
+		hold := b.fake.Inject("StartContainer", critest.Fault{Container: "app", Hang: true})
+		b.daemon.config.deliver(file, pod)
+		b.until(time.Minute, "app is being started", func() bool { return hold.Hits() > 0 })
+		b.kill()
+		hold.Remove()
+		b.fake.Reboot()
+		before := len(b.starts())
+		d := b.restart(pod)
+		b.until(time.Minute, "all run", func() bool { return b.running("u1") == 2 && d.isReady("u1") })
+		if got := b.starts()[before:]; !slices.Equal(got, []string{"side", "init", "app"}) {
+			t.Errorf("started %q", got)
+		}
+		if s := b.fake.Sandboxes(); s[len(s)-1].Attempt != 1 {
+			t.Errorf("sandbox has attempt %d", s[len(s)-1].Attempt)
+		}
+		if s := d.initStatus("u1", "init"); s.RestartCount != 1 {
+			t.Errorf("init %+v", s)
+		}
+	})
+}
