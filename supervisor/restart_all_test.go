@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -129,38 +130,71 @@ func TestRestartAllBacksOff(t *testing.T) {
 // The daemon is killed at any call of a restart of all: the next one goes on
 // with it, and nothing is taken for the end of the pod.
 func TestRestartAllGoesOnUnderTheNextDaemon(t *testing.T) {
-	for calls := range 14 {
-		t.Run(fmt.Sprint(calls), func(t *testing.T) {
-			inBed(t, func(t *testing.T, b *bed) {
-				b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
-				d := b.start()
-				pod := restartAllPod("u1")
-				d.config.deliver(file, pod)
-				b.until(time.Minute, "all run", func() bool { return b.running("u1") == 3 })
-				b.after(11 * time.Minute)
-				before := len(b.fake.Writes())
-				b.fake.Latency("*", time.Millisecond)
-				b.fake.Exit("app", 42)
-				for len(b.fake.Writes())-before < calls {
-					time.Sleep(100 * time.Microsecond)
-				}
-				d = b.restart(pod)
-				b.until(time.Minute, "all have restarted", func() bool {
-					if p := d.status("u1").Phase; p == v1.PodFailed || p == v1.PodSucceeded {
-						t.Fatalf("the pod has ended: %s\n%s\n%s", p, b.fake.Dump(), d.log)
+	for _, init := range []int{0, 2} {
+		for calls := range 6 + 4*init {
+			t.Run(fmt.Sprintf("%d init containers, call %d", init, calls), func(t *testing.T) {
+				inBed(t, func(t *testing.T, b *bed) {
+					b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
+					d := b.start()
+					pod := restartAllPod("u1")
+					pod.Spec.InitContainers = pod.Spec.InitContainers[:init]
+					running := 2 + init/2
+					d.config.deliver(file, pod)
+					b.until(time.Minute, "all run", func() bool { return b.running("u1") == running })
+					b.after(11 * time.Minute)
+					before := len(b.fake.Writes())
+					b.fake.Latency("*", time.Millisecond)
+					b.fake.Exit("app", 42)
+					for len(b.fake.Writes())-before < calls {
+						time.Sleep(100 * time.Microsecond)
 					}
-					return b.running("u1") == 3 && b.fake.Starts("u1", "app") == 2 && b.fake.Starts("u1", "other") == 2
+					d = b.restart(pod)
+					b.until(time.Minute, "all have restarted", func() bool {
+						if p := d.status("u1").Phase; p == v1.PodFailed || p == v1.PodSucceeded {
+							t.Fatalf("the pod has ended: %s\n%s\n%s", p, b.fake.Dump(), d.log)
+						}
+						return b.running("u1") == running && b.fake.Starts("u1", "app") == 2 && b.fake.Starts("u1", "other") == 2
+					})
+					b.after(10 * time.Minute)
+					for name, n := range d.restarts("u1") {
+						if n != 1 {
+							t.Errorf("%s was restarted %d times", name, n)
+						}
+					}
+					if n := b.fake.Starts("u1", "side") + b.fake.Starts("u1", "init"); n != 2*init {
+						t.Errorf("sidecar and init container were started %d times", n)
+					}
 				})
-				b.after(10 * time.Minute)
-				for name, n := range d.restarts("u1") {
-					if n != 1 {
-						t.Errorf("%s was restarted %d times", name, n)
-					}
-				}
-				if n := b.fake.Starts("u1", "side") + b.fake.Starts("u1", "init"); n != 4 {
-					t.Errorf("sidecar and init container were started %d times", n)
-				}
 			})
-		})
+		}
 	}
+}
+
+// What still is to start again counts, though all that did has ended.
+func TestRestartAllWaitsForAnImage(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		d := b.start()
+		pod := restartAllPod("u1")
+		pod.Spec.InitContainers = nil
+		other := &pod.Spec.Containers[1]
+		other.Image, other.ImagePullPolicy = "img:2", v1.PullAlways
+		b.fake.SetPullable("img:1", "img:2")
+		d.config.deliver(file, pod)
+		b.until(time.Minute, "all run", func() bool { return b.running("u1") == 2 })
+		b.after(time.Second)
+		away := b.fake.Inject("PullImage", critest.Fault{Times: -1, Before: critest.Err(codes.Unavailable, "no registry")})
+		b.fake.Behave("app", critest.Behaviour{ExitAtOnce: true})
+		b.fake.Exit("app", 42)
+		b.until(time.Minute, "app has run again", func() bool { return b.fake.Starts("u1", "app") == 2 })
+		b.after(10 * time.Second)
+		d = b.restart(pod)
+		b.after(10 * time.Second)
+		if p := d.status("u1").Phase; terminal(p) {
+			t.Errorf("phase %s\n%s", p, d.log)
+		}
+		away.Remove()
+		b.until(10*time.Minute, "other runs", func() bool { return b.running("u1") == 1 && b.fake.Starts("u1", "other") == 2 })
+		b.fake.Exit("other", 0)
+		b.until(time.Minute, "it has succeeded", func() bool { return d.status("u1").Phase == v1.PodSucceeded })
+	})
 }
