@@ -207,30 +207,3 @@ func environment(env []EnvVar) []*runtimeapi.KeyValue {
 	}
 	return out
 }
-
-// mounts are the inputs' and the file for the termination message.
-func mounts(c *v1.Container, in Inputs) []*runtimeapi.Mount {
-	out := make([]*runtimeapi.Mount, 0, len(in.Mounts)+1)
-	for _, m := range in.Mounts {
-		out = append(out, &runtimeapi.Mount{
-			HostPath:      m.HostPath,
-			ContainerPath: m.ContainerPath,
-			Readonly:      m.ReadOnly,
-			Propagation:   propagation(m.Propagation),
-		})
-	}
-	if in.TerminationMessageHost != "" && c.TerminationMessagePath != "" {
-		out = append(out, &runtimeapi.Mount{HostPath: in.TerminationMessageHost, ContainerPath: c.TerminationMessagePath})
-	}
-	return out
-}
-
-func propagation(mode v1.MountPropagationMode) runtimeapi.MountPropagation {
-	switch mode {
-	case v1.MountPropagationHostToContainer:
-		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
-	case v1.MountPropagationBidirectional:
-		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL
-	}
-	return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
-}

@@ -16,12 +16,30 @@ type Inputs struct {
 // EnvVar is one environment variable.
 type EnvVar struct{ Name, Value string }
 
-// Mount is one bind mount.
+// Mount is one bind mount, or one of an image.
 type Mount struct {
+	// HostPath is empty for an image.
 	HostPath      string
 	ContainerPath string
-	ReadOnly      bool
-	Propagation   v1.MountPropagationMode
+	// Image is what is mounted in place of a path; nil for none.
+	Image    *ImageMount
+	ReadOnly bool
+	// RecursiveReadOnly extends ReadOnly to what is mounted below; empty is
+	// Disabled.
+	RecursiveReadOnly v1.RecursiveReadOnlyMode
+	// Relabel gives the path the SELinux label of the pod.
+	Relabel     bool
+	Propagation v1.MountPropagationMode
+
+	// imageRef is the runtime's name of the image, once it is there.
+	imageRef string
+}
+
+// ImageMount is an image, or a folder in it, that is mounted read-only.
+type ImageMount struct {
+	Reference  string
+	PullPolicy v1.PullPolicy
+	SubPath    string
 }
 
 // SandboxInputs are the plain values from which a sandbox's config is made

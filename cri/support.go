@@ -33,6 +33,8 @@ type fieldSupport struct {
 	// report the feature. It is what people are told to install, so that it is
 	// filled in beside a feature, too.
 	since map[string]string
+	// told is what people are told to install where no version will do.
+	told string
 }
 
 // Names of runtimes in their Version calls.
@@ -51,6 +53,27 @@ var fieldSupports = []fieldSupport{
 			return c.Lifecycle != nil && c.Lifecycle.StopSignal != nil
 		}),
 		since: map[string]string{containerd: "2.3", crio: "1.33"},
+	},
+	{
+		// Mount.image, CRI of Kubernetes 1.31: release notes of containerd
+		// 2.1 and CRI-O 1.31.
+		asked: imageVolumes,
+		since: map[string]string{containerd: "2.1", crio: "1.31"},
+	},
+	{
+		// Mount.image_sub_path, CRI of Kubernetes 1.33. containerd 2.1 mounts
+		// the whole image (containerd/containerd#11578).
+		asked: inMounts("subPath", partOfImage),
+		since: map[string]string{containerd: "2.2", crio: "1.33"},
+	},
+	{
+		// Mount.recursive_read_only, CRI of Kubernetes 1.30. It needs more
+		// than the runtime: the version proves nothing.
+		asked: inMounts("recursiveReadOnly", func(_ *v1.Pod, m *v1.VolumeMount) bool {
+			return m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled
+		}),
+		feature: recursiveReadOnly,
+		told:    "a runtime that reports the feature, as containerd 2.0 and cri-o 1.30 do with runc 1.1 or crun 1.8.6 on Linux 5.12",
 	},
 }
 
@@ -139,6 +162,9 @@ func (f *fieldSupport) needs() string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(f.since)) {
 		list = append(list, name+" "+f.since[name]+" or later")
+	}
+	if f.told != "" {
+		return f.told
 	}
 	if len(list) == 0 {
 		return "a runtime that reports the feature"

@@ -30,6 +30,39 @@ var supportCases = []struct {
 			runtimeOf("cri-o", "1.32.9"), runtimeOf("docker", "28.0.0"), runtimeOf("", ""),
 		},
 	},
+	{
+		ask:     func(p *v1.Pod) { imageVolume(p, "") },
+		path:    "spec.volumes[1].image",
+		with:    []Capabilities{runtimeOf("containerd", "v2.1.0"), runtimeOf("cri-o", "1.31.0")},
+		without: []Capabilities{runtimeOf("containerd", "1.6.20~ds1"), runtimeOf("containerd", "v2.0.5"), runtimeOf("cri-o", "1.30.1")},
+	},
+	{
+		ask:     func(p *v1.Pod) { imageVolume(p, "part") },
+		path:    "spec.containers[1].volumeMounts[0].subPath",
+		with:    []Capabilities{runtimeOf("containerd", "v2.2.0"), runtimeOf("cri-o", "1.33.0")},
+		without: []Capabilities{runtimeOf("containerd", "v2.1.7"), runtimeOf("cri-o", "1.32.0")},
+	},
+	{
+		ask: func(p *v1.Pod) {
+			mode := v1.RecursiveReadOnlyEnabled
+			p.Spec.InitContainers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: &mode}}
+		},
+		path:    "spec.initContainers[0].volumeMounts[0].recursiveReadOnly",
+		with:    []Capabilities{withRecursiveReadOnly(runtimeOf("other", "1"))},
+		without: []Capabilities{runtimeOf("containerd", "v2.4.2")},
+	},
+}
+
+// imageVolume makes a pod mount an image.
+func imageVolume(p *v1.Pod, subPath string) {
+	p.Spec.Volumes = []v1.Volume{{}, {Name: "i", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "x"}}}}
+	p.Spec.Containers[1].VolumeMounts = []v1.VolumeMount{{Name: "i", MountPath: "/i", SubPath: subPath}}
+}
+
+// withRecursiveReadOnly is a runtime that reports the feature.
+func withRecursiveReadOnly(k Capabilities) Capabilities {
+	k.Handlers = map[string]*runtimeapi.RuntimeHandlerFeatures{"": {RecursiveReadOnlyMounts: true}}
+	return k
 }
 
 func runtimeOf(name, version string) Capabilities {

@@ -179,17 +179,28 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 	if err != nil {
 		return "", 0, t.failed(ctx, "create", c, reasonContainerConfig, err)
 	}
+	if err := t.settleMounts(ctx, in.Mounts); err != nil {
+		in.discard()
+		return "", 0, err
+	}
 	config := t.config.container(t.Pod, c, in)
 	t.result.Acted = true
 	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, config, t.sandboxConfig)
 	if err != nil {
-		if in.TerminationMessageHost != "" && !uncertain(err) {
-			// It was made for this instance alone, and no list will ever name it.
-			_ = os.Remove(in.TerminationMessageHost)
+		if !uncertain(err) {
+			in.discard()
 		}
 		return "", 0, t.failed(ctx, "create", c, reasonCreate, err)
 	}
 	return id, in.restartCount, nil
+}
+
+// discard removes what was made for an instance alone that there will not be;
+// no list will ever name it.
+func (in *Inputs) discard() {
+	if in.TerminationMessageHost != "" {
+		_ = os.Remove(in.TerminationMessageHost)
+	}
 }
 
 // restartCount is the number of a container's next instance: one more than

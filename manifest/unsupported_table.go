@@ -211,7 +211,7 @@ var podSecurityVerdicts = structVerdict{
 	"seccompProfile":           seccompVerdicts,
 	"appArmorProfile":          honoured("TestHostWithoutSecurityModules"),
 	"seLinuxOptions":           honoured("TestHostWithoutSecurityModules"),
-	"seLinuxChangePolicy":      inert("volumes are never relabelled here"),
+	"seLinuxChangePolicy":      inert("labels are always set file by file, which both policies allow"),
 	"windowsOptions":           refused("is for Windows, and this is Linux; take the field out"),
 }
 
@@ -257,7 +257,7 @@ var mountVerdicts = structVerdict{
 	"subPath":           honoured("TestSubPaths"),
 	"subPathExpr":       honoured("TestSubPaths"),
 	"mountPropagation":  honoured("TestMountPropagation"),
-	"recursiveReadOnly": unless(notYet("recursive read-only mounts are"), v1.RecursiveReadOnlyDisabled),
+	"recursiveReadOnly": honoured("TestRecursiveReadOnly"),
 }
 
 var volumeVerdicts = structVerdict{
@@ -272,7 +272,7 @@ var volumeVerdicts = structVerdict{
 	"secret":                honoured("TestObjectVolumes"),
 	"downwardAPI":           honoured("TestDownwardVolume"),
 	"projected":             projectedVerdicts,
-	"image":                 notYet("image volumes are"),
+	"image":                 honoured("TestImageVolume"),
 	"persistentVolumeClaim": honoured("TestPersistentVolumes"),
 	"ephemeral":             refused("needs a storage driver that only a cluster has; use an emptyDir, which lives as long as the pod too, or a persistentVolumeClaim"),
 	"csi":                   clusterStorage,

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -54,13 +55,23 @@ func (s *podScripts) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes m
 	if !ok {
 		return cri.Mount{}, fmt.Errorf("the pod has no volume %q", m.Name)
 	}
-	mount := cri.Mount{HostPath: vol.Path, ContainerPath: m.MountPath, ReadOnly: m.ReadOnly || vol.ReadOnly, Propagation: v1.MountPropagationNone}
+	mount := cri.Mount{
+		HostPath: vol.Path, ContainerPath: m.MountPath, ReadOnly: m.ReadOnly || vol.ReadOnly,
+		Relabel: vol.Relabel && selinuxEnabled(), Propagation: v1.MountPropagationNone,
+	}
 	if m.MountPropagation != nil {
 		mount.Propagation = *m.MountPropagation
+	}
+	if m.RecursiveReadOnly != nil {
+		mount.RecursiveReadOnly = *m.RecursiveReadOnly
 	}
 	part, err := subPath(m, env)
 	if err != nil {
 		return cri.Mount{}, err
+	}
+	if vol.Image != nil {
+		mount.Image = &cri.ImageMount{Reference: vol.Image.Reference, PullPolicy: vol.Image.PullPolicy, SubPath: part}
+		return mount, nil
 	}
 	if part != "" {
 		mount.HostPath, err = s.volumes.MountPart(vol, volume.Part{UID: pod.UID, Volume: m.Name, Container: c.Name, Index: i, Path: part})
@@ -88,6 +99,13 @@ func subPath(m *v1.VolumeMount, env []cri.EnvVar) (string, error) {
 		return "", fmt.Errorf("subPathExpr %q is empty with the container's variables", m.SubPathExpr)
 	}
 	return part, volume.CheckPart(part)
+}
+
+// selinuxEnabled reports whether this host has SELinux on. Elsewhere a label
+// would only be an attribute that nobody reads.
+func selinuxEnabled() bool {
+	_, err := os.Stat("/sys/fs/selinux/enforce")
+	return err == nil
 }
 
 // capacity is what this machine has for pods.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podstead/podstead/test/bed"
 )
 
 const settings = `apiVersion: v1
@@ -166,5 +168,62 @@ func TestPersistentVolumes(t *testing.T) {
 		n.put("claim.yaml", fmt.Sprintf(claimed, "ReadOnlyMany"))
 		n.put("r.yaml", volumePod("r", volumes, "[{name: data, mountPath: /data}]", ""))
 		n.see(n.awaitRunning("r"), map[string]string{"cat /data/file; touch /data/x 2>/dev/null || echo read-only": "kept\nread-only"})
+	})
+}
+
+// An image as a volume: on a runtime that cannot, the pod waits and says so.
+func TestImageVolume(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		volume := func(image string) string { return "[{name: image, image: {reference: " + image + "}}]" }
+		n.put("p.yaml", volumePod("p", volume(bed.BusyboxImage), "[{name: image, mountPath: /image}]", ""))
+		n.put("part.yaml", volumePod("part", volume(bed.BusyboxImage), "[{name: image, mountPath: /bins, subPath: bin}]", ""))
+		late := "docker.io/library/late-volume-" + n.Name + ":1"
+		n.put("late.yaml", volumePod("late", volume(late), "[{name: image, mountPath: /image}]", ""))
+		n.start()
+		if n.rt.Kind == bed.Containerd16 {
+			n.awaitWaiting("p", "NotSupportedByRuntime", "spec.volumes[0].image", "containerd 1.6.20", "containerd 2.1 or later")
+			n.awaitWaiting("part", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].subPath", "containerd 2.2 or later")
+			return
+		}
+		n.see(n.awaitRunning("p"), map[string]string{
+			"cmp /bin/busybox /image/bin/busybox && echo same":           "same",
+			"touch /image/x 2>/dev/null || echo read-only":               "read-only",
+			"grep ' /image ' /proc/mounts | cut -d' ' -f4 | cut -d, -f1": "ro",
+		})
+		n.see(n.awaitRunning("part"), map[string]string{"cmp /bin/busybox /bins/busybox && echo same": "same"})
+		n.awaitWaiting("late", "Image", late)
+		img, err := bed.Busybox()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := registry.Push(late, img); err != nil {
+			t.Fatal(err)
+		}
+		n.see(n.awaitRunning("late"), map[string]string{"test -e /image/bin/busybox && echo there": "there"})
+	})
+}
+
+// Read-only all the way down, or not at all where the runtime cannot.
+func TestRecursiveReadOnly(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		host := filepath.Join(n.Dir(), "host")
+		if err := os.MkdirAll(host+"/below", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mount(t, "tmpfs", host+"/below")
+		volumes := fmt.Sprintf("[{name: host, hostPath: {path: %s}}]", host)
+		n.put("p.yaml", volumePod("p", volumes, `[{name: host, mountPath: /top, readOnly: true},
+  {name: host, mountPath: /may, readOnly: true, recursiveReadOnly: IfPossible}]`, ""))
+		n.put("must.yaml", volumePod("must", volumes, "[{name: host, mountPath: /must, readOnly: true, recursiveReadOnly: Enabled}]", ""))
+		n.start()
+		const try = "touch %[1]s/x 2>/dev/null || echo -n top; touch %[1]s/below/x 2>/dev/null || echo -n below"
+		may := "topbelow"
+		if n.rt.Kind == bed.Containerd16 {
+			may = "top"
+			n.awaitWaiting("must", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].recursiveReadOnly", "containerd 1.6.20", "containerd 2.0")
+		} else {
+			n.see(n.awaitRunning("must"), map[string]string{fmt.Sprintf(try, "/must"): "topbelow"})
+		}
+		n.see(n.awaitRunning("p"), map[string]string{fmt.Sprintf(try, "/top"): "top", fmt.Sprintf(try, "/may"): may})
 	})
 }
