@@ -1,0 +1,270 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// timeline is a pod whose containers and hooks each write a line to one file of
+// the host when they begin and end, and what must be true of the lines.
+type timeline struct {
+	name   string
+	policy v1.RestartPolicy
+	grace  int64
+	// list are the containers: init containers and sidecars first.
+	list []member
+	// want is read by (*record).holds.
+	want []string
+	// ended is what must be true once the manifest was removed and the pod is
+	// gone; a case without it keeps its pod.
+	ended []string
+}
+
+// kind is what a member of a pod is.
+type kind int
+
+const (
+	regular kind = iota
+	initial
+	sidecar
+)
+
+// member is one container of a timeline.
+type member struct {
+	kind kind
+	name string
+	// does is what it does after it wrote "start"; see the scripts below.
+	does string
+	// policy is the container's own.
+	policy v1.ContainerRestartPolicy
+	rules  []v1.ContainerRestartRule
+	// postStart and preStop are scripts of the hooks, empty for none.
+	postStart, preStop string
+	// startup and liveness are scripts of probes.
+	startup, liveness string
+}
+
+// Scripts. `log WORD` writes the line "NAME WORD".
+const (
+	// stays ends well at a signal, and says so.
+	stays = `trap 'log term; log end; exit 0' TERM; sleep 100000 & wait`
+	// ends and fails are over after a moment.
+	ends  = `sleep 0.3; log end; exit 0`
+	fails = `sleep 0.3; log end; exit 3`
+	// failsOnce fails at its first run and ends well at its second.
+	failsOnce = `sleep 0.3; log end; test -e /t/$ME.once && exit 0; touch /t/$ME.once; exit 3`
+	// failsOnceThenStays is its counterpart for what goes on running.
+	failsOnceThenStays = `test -e /t/$ME.once || { touch /t/$ME.once; sleep 0.3; log end; exit 3; }; ` + stays
+	// takesLong ends well two seconds after a signal.
+	takesLong = `trap 'log term; sleep 2; log end; exit 0' TERM; sleep 100000 & wait`
+	// hook is a hook that takes a moment; badHook fails.
+	hook    = `log NAME-begin; sleep 0.7; log NAME-end`
+	badHook = `log NAME-begin; exit 1`
+	// badTerm ends with a failure at a signal.
+	badTerm = `trap 'log term; log end; exit 5' TERM; sleep 100000 & wait`
+	// diesOnce is a liveness probe that fails in the first instance.
+	diesOnce = `test -e /t/$ME.died || { touch /t/$ME.died; exit 1; }`
+	// startsLate is a startup probe that succeeds a moment after the start.
+	startsLate = `test -e /t/$ME.up || { test -e /t/$ME.soon && { touch /t/$ME.up; log up; }; touch /t/$ME.soon; exit 1; }`
+)
+
+// shell is a command that runs a script which may log.
+func shell(script string) []string {
+	return []string{"sh", "-c", `log() { echo "$ME $1" >> /t/log; }; ` + script}
+}
+
+// pod is the manifest of the case; its containers write to the folder dir.
+func (c *timeline) pod(dir string) (string, error) {
+	grace := c.grace
+	if grace == 0 {
+		grace = 10
+	}
+	spec := v1.PodSpec{
+		RestartPolicy:                 c.policy,
+		TerminationGracePeriodSeconds: &grace,
+		Volumes:                       []v1.Volume{{Name: "t", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}}}},
+	}
+	for _, m := range c.list {
+		if m.kind == regular {
+			spec.Containers = append(spec.Containers, m.container())
+		} else {
+			spec.InitContainers = append(spec.InitContainers, m.container())
+		}
+	}
+	text, err := yaml.Marshal(&v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: c.name},
+		Spec:       spec,
+	})
+	return string(text), err
+}
+
+func (m *member) container() v1.Container {
+	c := v1.Container{
+		Name: m.name, Image: bed.BusyboxImage,
+		Command:      shell("log start; " + m.does),
+		Env:          []v1.EnvVar{{Name: "ME", Value: m.name}},
+		VolumeMounts: []v1.VolumeMount{{Name: "t", MountPath: "/t"}},
+	}
+	policy := m.policy
+	if m.kind == sidecar {
+		policy = v1.ContainerRestartPolicyAlways
+	}
+	if policy != "" {
+		c.RestartPolicy = &policy
+	}
+	c.RestartPolicyRules = m.rules
+	if m.postStart != "" || m.preStop != "" {
+		c.Lifecycle = &v1.Lifecycle{PostStart: m.hook("post", m.postStart), PreStop: m.hook("pre", m.preStop)}
+	}
+	c.StartupProbe, c.LivenessProbe = probeOf(m.startup, 30), probeOf(m.liveness, 1)
+	return c
+}
+
+func probeOf(script string, failures int32) *v1.Probe {
+	if script == "" {
+		return nil
+	}
+	return &v1.Probe{
+		ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: shell(script)}},
+		PeriodSeconds: 1, FailureThreshold: failures, TimeoutSeconds: 10,
+	}
+}
+
+func (m *member) hook(name, script string) *v1.LifecycleHandler {
+	if script == "" {
+		return nil
+	}
+	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: shell(strings.ReplaceAll(script, "NAME", name))}}
+}
+
+// record is what the containers of a pod wrote, in order, and what the daemon
+// says of the pod.
+type record struct {
+	lines []string
+	phase v1.PodPhase
+}
+
+// holds checks one statement:
+//
+//	a start < b start   the first is there, and before the first of the second
+//	a start x 2         it is there this often
+//	a start >= 2        it is there at least this often
+//	phase Running       the phase
+func (r *record) holds(statement string) error {
+	count := func(line string) (n int) {
+		for _, l := range r.lines {
+			if l == line {
+				n++
+			}
+		}
+		return n
+	}
+	if phase, ok := strings.CutPrefix(statement, "phase "); ok {
+		if string(r.phase) != phase {
+			return fmt.Errorf("phase is %s, want %s", r.phase, phase)
+		}
+		return nil
+	}
+	if first, second, ok := strings.Cut(statement, " < "); ok {
+		a, b := slices.Index(r.lines, first), slices.Index(r.lines, second)
+		if a < 0 || b < 0 || a > b {
+			return fmt.Errorf("%s: lines %d and %d", statement, a, b)
+		}
+		return nil
+	}
+	for _, op := range []string{" x ", " >= "} {
+		if line, number, ok := strings.Cut(statement, op); ok {
+			want, err := strconv.Atoi(number)
+			if got := count(line); err != nil || got < want || op == " x " && got != want {
+				return fmt.Errorf("%s: %d times (%v)", statement, got, err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no statement", statement)
+}
+
+// check is all that does not hold.
+func (r *record) check(statements []string) error {
+	var errs []error
+	for _, s := range statements {
+		errs = append(errs, r.holds(s))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%w\nlines: %s", err, strings.Join(r.lines, ", "))
+	}
+	return nil
+}
+
+// TestTimelines runs all cases at the same time, which a busy machine may take
+// minutes for, then removes those that are to be removed.
+func TestTimelines(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		folder := func(c *timeline) string { return filepath.Join(n.Dir(), "timelines", c.name) }
+		read := func(c *timeline) *record {
+			r := &record{}
+			if text, err := os.ReadFile(filepath.Join(folder(c), "log")); err == nil {
+				r.lines = strings.Split(strings.TrimSpace(string(text)), "\n")
+			}
+			if p, err := n.pod(c.name); err == nil {
+				r.phase = p.Status.Phase
+			}
+			return r
+		}
+		for i := range timelines {
+			c := &timelines[i]
+			if err := os.MkdirAll(folder(c), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			text, err := c.pod(folder(c))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.put(c.name+".yaml", text)
+		}
+		n.start()
+		for i := range timelines {
+			c := &timelines[i]
+			t.Run(c.name, func(t *testing.T) {
+				await(t, "the pod is where it should be", func() error { return read(c).check(c.want) }, 4*time.Minute)
+			})
+		}
+		// Now those end that have an order in that, all at the same time.
+		for i := range timelines {
+			if c := &timelines[i]; len(c.ended) > 0 {
+				n.drop(c.name + ".yaml")
+			}
+		}
+		for i := range timelines {
+			c := &timelines[i]
+			if len(c.ended) == 0 {
+				continue
+			}
+			t.Run(c.name+"/ends", func(t *testing.T) {
+				await(t, "the pod has ended", func() error {
+					if _, err := n.pod(c.name); err == nil {
+						return errors.New("it is still shown")
+					}
+					return nil
+				}, 4*time.Minute)
+				if err := read(c).check(c.ended); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
