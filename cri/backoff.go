@@ -170,6 +170,13 @@ func (b *Backoff) Restore(uid types.UID, steps map[string]BackoffStep) {
 	}
 }
 
+// reset begins anew with one container.
+func (b *Backoff) reset(uid types.UID, name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.pods[uid], name)
+}
+
 // Forget drops what is known of a pod.
 func (b *Backoff) Forget(uid types.UID) {
 	b.mu.Lock()

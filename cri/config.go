@@ -136,6 +136,9 @@ func containerAnnotations(pod *v1.Pod, c *v1.Container, in containerInput) map[s
 		annotations[AnnotationTerminationMessageHost] = in.TerminationMessageHost
 	}
 	hookAnnotations(annotations, pod, c)
+	if in.Objects != "" {
+		annotations[AnnotationObjects] = in.Objects
+	}
 	if len(c.Ports) > 0 {
 		if text, err := json.Marshal(c.Ports); err == nil {
 			annotations[annotationPorts] = string(text)

@@ -1,6 +1,10 @@
 package cri
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // Inputs are the plain values from which the config of one container is made.
 // Whoever fills them has resolved every reference; this package resolves none.
@@ -11,7 +15,13 @@ type Inputs struct {
 	Mounts []Mount
 	// TerminationMessageHost is the host file for the termination message.
 	TerminationMessageHost string
+	// Objects is what AnnotationObjects is to hold; empty leaves that out.
+	Objects string
 }
+
+// ErrAwaited is the kind of an error of Inputs that an event will end, which
+// makes the pod be looked at again: trying earlier is of no use.
+var ErrAwaited = errors.New("awaited")
 
 // EnvVar is one environment variable.
 type EnvVar struct{ Name, Value string }

@@ -27,4 +27,7 @@ const (
 	// AnnotationCgroupParent, of a sandbox, is the pod's cgroup as the runtime
 	// was told it. One without was made without a pod cgroup.
 	AnnotationCgroupParent = "podstead.io/cgroup-parent"
+	// AnnotationObjects holds the revisions of the objects that the container
+	// was made of. It means something to whoever fills the Inputs.
+	AnnotationObjects = "podstead.io/objects"
 )

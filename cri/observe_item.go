@@ -80,6 +80,7 @@ func recoverIdentity(c *Container, annotations map[string]string, m *runtimeapi.
 	recoverHooks(c, annotations)
 	c.TerminationMessagePath = annotations[AnnotationTerminationMessagePath]
 	c.TerminationMessageHost = annotations[AnnotationTerminationMessageHost]
+	c.Objects = annotations[AnnotationObjects]
 	c.TerminationPolicy = v1.TerminationMessagePolicy(annotations[AnnotationTerminationPolicy])
 }
 

@@ -88,6 +88,8 @@ type Container struct {
 	// Sidecar is one more than a sidecar's index in spec.initContainers, 0 of
 	// any other container.
 	Sidecar int
+	// Objects is what the Inputs said of the objects it was made of.
+	Objects string
 }
 
 // Pod is what one list of the runtime shows of one pod.

@@ -36,6 +36,9 @@ type PlanInput struct {
 	Status *PodStatus
 	// Failed tells of probes, by container ID; nil means none failed.
 	Failed map[string]KillReason
+	// Changed has, by container ID, what of the objects that a container was
+	// made of has changed such that it is to be made anew.
+	Changed map[string]string
 	// Started tells of startup probes, by container ID. A container that has
 	// one and no entry has not started. If it is nil nobody probes, and what
 	// runs has started.

@@ -70,6 +70,10 @@ func (v *view) judge(spec *v1.Container, c *Container) (kill *Kill, restart bool
 		kill.Reason = KillChanged
 		kill.Message = fmt.Sprintf("Container %s definition changed", c.Name)
 		return kill, true
+	case v.Changed[c.ID] != "":
+		kill.Reason = KillChanged
+		kill.Message = fmt.Sprintf("Container %s was made of another %s", c.Name, v.Changed[c.ID])
+		return kill, true
 	case failed == KillLiveness:
 		kill.Message = fmt.Sprintf("Container %s failed liveness probe", c.Name)
 		kill.Grace = probeGrace(spec.LivenessProbe)

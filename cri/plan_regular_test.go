@@ -57,6 +57,18 @@ func TestPlanRegular(t *testing.T) {
 			pod:  wantedPod(always, one), look: (&look{}).sandbox("s", true).in("c", "a", StateCreated, otherHash),
 			want: Actions{SandboxID: "s", Start: []int{0}, Remove: []string{"c"}},
 		}, {
+			name:    "one created of what has changed since is made anew",
+			pod:     wantedPod(always, one),
+			look:    (&look{}).sandbox("s", true).in("c", "a", StateCreated),
+			changed: map[string]string{"c": "ConfigMap default/cm"},
+			want:    Actions{SandboxID: "s", Start: []int{0}, Remove: []string{"c"}},
+		}, {
+			name:    "one that runs is made anew of what has changed, whatever the policy",
+			pod:     wantedPod(never, two),
+			look:    (&look{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "b", StateRunning),
+			changed: map[string]string{"c": "ConfigMap default/cm"},
+			want:    Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillChanged)}, Start: []int{0}},
+		}, {
 			name: "one created in an older sandbox is made anew",
 			pod:  wantedPod(always, one), look: (&look{}).sandbox("s", false).in("c", "a", StateCreated).sandbox("t", true),
 			want: Actions{SandboxID: "t", Attempt: 1, Start: []int{0}, Remove: []string{"c"}},

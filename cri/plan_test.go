@@ -117,6 +117,7 @@ type planCase struct {
 	pod     *v1.Pod
 	look    *look
 	failed  map[string]KillReason
+	changed map[string]string
 	started map[string]bool
 	want    Actions
 }
@@ -125,7 +126,7 @@ func testPlan(t *testing.T, cases []planCase) {
 	t.Helper()
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			got := Plan(PlanInput{Pod: tc.pod, Status: &tc.look.status, Failed: tc.failed, Started: tc.started})
+			got := Plan(PlanInput{Pod: tc.pod, Status: &tc.look.status, Failed: tc.failed, Changed: tc.changed, Started: tc.started})
 			options := cmp.Options{
 				cmpopts.EquateEmpty(),
 				cmpopts.IgnoreFields(Kill{}, "Message"),

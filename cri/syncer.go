@@ -142,6 +142,8 @@ type SyncRequest struct {
 	// Failed and Started tell of probes, by container ID, as in PlanInput.
 	Failed  map[string]KillReason
 	Started map[string]bool
+	// Changed is that of PlanInput.
+	Changed map[string]string
 	// Inputs resolves what a container needs, when it is about to be created.
 	Inputs func(ctx context.Context, c *v1.Container, podIPs []string) (Inputs, error)
 	// Sandbox is for the config of the sandbox.

@@ -176,6 +176,10 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 	if err == nil && t.Inputs != nil {
 		in.Inputs, err = t.Inputs(ctx, c, t.podIPs)
 	}
+	if errors.Is(err, ErrAwaited) && ctx.Err() == nil {
+		t.tellFailed("create", c, err)
+		return "", 0, &waitError{Waiting: Waiting{reasonContainerConfig, err.Error()}}
+	}
 	if err != nil {
 		return "", 0, t.failed(ctx, "create", c, reasonContainerConfig, err)
 	}
@@ -279,8 +283,12 @@ func (t *transaction) failed(ctx context.Context, verb string, c *v1.Container, 
 	if ctx.Err() != nil {
 		return err
 	}
-	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Cannot %s container %s: %s", verb, c.Name, detail(err)))
+	t.tellFailed(verb, c, err)
 	why := Waiting{reason, detail(err)}
 	t.holds.failed(t.Pod, c.Name, why)
 	return &waitError{Waiting: why, cause: err}
+}
+
+func (t *transaction) tellFailed(verb string, c *v1.Container, err error) {
+	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Cannot %s container %s: %s", verb, c.Name, detail(err)))
 }

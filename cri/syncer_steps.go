@@ -44,7 +44,7 @@ func (t *transaction) run(ctx context.Context) error {
 	if err := t.trustStatus(ctx); err != nil {
 		return err
 	}
-	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, Failed: t.Failed, Started: t.Started})
+	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, Failed: t.Failed, Changed: t.Changed, Started: t.Started})
 	t.podIPs = t.Status.IPs
 	if t.actions.RestartAll != nil {
 		return t.restartAll(ctx)
@@ -137,6 +137,10 @@ func (t *transaction) kill(ctx context.Context) error {
 			k.Grace = &grace
 		}
 		kills[i] = k
+		if k.Reason == KillChanged {
+			// What it was made of, not the container, is why it starts again.
+			t.backoff.reset(t.Pod.UID, k.Name)
+		}
 	}
 	return errors.Join(t.killContainers(ctx, t.killing(pod), kills)...)
 }

@@ -53,3 +53,8 @@ func MaxRestartPeriod(pod *v1.Pod) (time.Duration, error) {
 	}
 	return period, nil
 }
+
+// AnnotationRestartOnChange is for the author of a pod: "true" restarts its
+// containers when a ConfigMap or Secret changes that their variables or
+// volumes are made of. Without it files are refreshed and variables stay.
+const AnnotationRestartOnChange = "podstead.io/restart-on-change"

@@ -13,6 +13,9 @@ import (
 // without a word on a node.
 func unservable(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
+	if value, ok := pod.Annotations[AnnotationRestartOnChange]; ok && value != "true" && value != "false" {
+		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(AnnotationRestartOnChange), value, []string{"true", "false"}))
+	}
 	spec := field.NewPath("spec")
 	for _, list := range []struct {
 		name       string

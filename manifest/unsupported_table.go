@@ -144,8 +144,8 @@ var containerVerdicts = structVerdict{
 	"command":                  honoured("TestContainerSeesItsSpec"),
 	"args":                     honoured("TestContainerSeesItsSpec"),
 	"workingDir":               honoured("TestWorkingDirAndStandardInput"),
-	"env":                      listVerdict{structVerdict{"name": honoured("TestContainerSeesItsSpec"), "value": honoured("TestContainerSeesItsSpec"), "valueFrom": notYet("variables with a source are")}},
-	"envFrom":                  notYet("variables from ConfigMaps and Secrets are"),
+	"env":                      listVerdict{structVerdict{"name": honoured("TestContainerSeesItsSpec"), "value": honoured("TestContainerSeesItsSpec"), "valueFrom": envSourceVerdicts}},
+	"envFrom":                  honoured("TestVariablesFromObjects"),
 	"ports":                    honoured("TestHostPort"),
 	"resources":                resourceVerdicts,
 	"resizePolicy":             notYet("resizing a running container is"),
@@ -181,6 +181,16 @@ func hookVerdicts(proof honoured) structVerdict {
 		"tcpSocket": structVerdict{"port": proof, "host": proof},
 		"sleep":     structVerdict{"seconds": proof},
 	}
+}
+
+// envSourceVerdicts: whether a variable's source is there is told when it is
+// looked up.
+var envSourceVerdicts = structVerdict{
+	"fieldRef":         honoured("TestVariablesFromTheDownwardAPI"),
+	"resourceFieldRef": honoured("TestVariablesFromTheDownwardAPI"),
+	"configMapKeyRef":  honoured("TestVariablesFromObjects"),
+	"secretKeyRef":     honoured("TestVariablesFromObjects"),
+	"fileKeyRef":       honoured("TestVariablesFromAFile"),
 }
 
 var probeVerdicts = structVerdict{

@@ -153,7 +153,6 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 			[]string{"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"}},
 		"second container": {`{containers: [{name: a}, {name: b, resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}]}]}`,
 			[]string{"spec.containers[1].resizePolicy"}},
-		"env source":         {`{containers: [{env: [{name: A}, {name: B, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}]}`, []string{"spec.containers[0].env[1].valueFrom"}},
 		"volume":             {`{volumes: [{name: a, iscsi: {targetPortal: a, iqn: b, lun: 0}}]}`, []string{"spec.volumes[0].iscsi"}},
 		"extended resources": {`{containers: [{resources: {limits: {example.com/gpu: 1}, requests: {ephemeral-storage: 1Mi}}}]}`, []string{"spec.containers[0].resources.limits[example.com/gpu]", "spec.containers[0].resources.requests[ephemeral-storage]"}},
 		"zero that says something": {`{hostUsers: false}`,

@@ -37,6 +37,8 @@ type Config struct {
 	// Node is what pods are held against before they start.
 	Node    admit.Node
 	Network Network
+	// Allocatable is what the node has for pods; nil is all that it has.
+	Allocatable v1.ResourceList
 }
 
 // Network is what pods learn of the node's network.

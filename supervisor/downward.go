@@ -3,10 +3,12 @@ package supervisor
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -16,44 +18,80 @@ func downwardFile(pod *v1.Pod, item *v1.DownwardAPIVolumeFile, allocatable v1.Re
 	if item.FieldRef != nil {
 		return metadataField(pod, item.FieldRef.FieldPath)
 	}
-	return resourceField(pod, item.ResourceFieldRef, allocatable)
+	return resourceField(pod, nil, item.ResourceFieldRef, allocatable)
 }
 
-// resourceField is what a container of the pod asks for or may have of a
-// resource, in units of the divisor and rounded up. A container without a limit
-// may have what the node has.
-func resourceField(pod *v1.Pod, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
-	var found *v1.Container
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == ref.ContainerName {
-				found = &list[i]
+// resourceField is what a container asks for or may have of a resource, in
+// units of the divisor and rounded up. The container is the one that the
+// reference names, else own, which may be nil. Where it has no limit, that of
+// the pod counts, and without one what the node has.
+func resourceField(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
+	container := own
+	if ref.ContainerName != "" {
+		container = nil
+		eachContainer(pod, func(c *v1.Container) {
+			if c.Name == ref.ContainerName {
+				container = c
 			}
-		}
+		})
 	}
-	if found == nil {
+	if container == nil {
 		return "", fmt.Errorf("resourceFieldRef: the pod has no container %q", ref.ContainerName)
 	}
-	kind, name, _ := strings.Cut(ref.Resource, ".")
-	amount := found.Resources.Requests[v1.ResourceName(name)]
-	if kind == "limits" {
-		amount = found.Resources.Limits[v1.ResourceName(name)]
-		if amount.IsZero() {
-			amount = allocatable[v1.ResourceName(name)]
+	bound, name, _ := strings.Cut(ref.Resource, ".")
+	amount := container.Resources.Requests[v1.ResourceName(name)]
+	if bound == "limits" {
+		amount = limitOf(pod, container, v1.ResourceName(name), allocatable)
+	}
+	return inUnits(amount, ref.Divisor, name == string(v1.ResourceCPU)), nil
+}
+
+// limitOf a container. Hugepages are never given beyond what was asked for.
+func limitOf(pod *v1.Pod, c *v1.Container, name v1.ResourceName, allocatable v1.ResourceList) resource.Quantity {
+	amount := c.Resources.Limits[name]
+	if !amount.IsZero() || strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
+		return amount
+	}
+	if whole := pod.Spec.Resources; whole != nil && name != v1.ResourceEphemeralStorage {
+		if limit := whole.Limits[name]; !limit.IsZero() {
+			return limit
 		}
 	}
-	value, unit := amount.Value, ref.Divisor.Value
-	if name == string(v1.ResourceCPU) {
-		value, unit = amount.MilliValue, ref.Divisor.MilliValue
+	return allocatable[name]
+}
+
+// inUnits is an amount divided by a divisor, 1 if that is zero, and rounded up.
+func inUnits(amount, divisor resource.Quantity, milli bool) string {
+	if divisor.IsZero() {
+		divisor = resource.MustParse("1")
 	}
-	if ref.Divisor.IsZero() {
-		one := resource.MustParse("1")
-		unit = one.Value
-		if name == string(v1.ResourceCPU) {
-			unit = one.MilliValue
-		}
+	value, unit := amount.Value(), divisor.Value()
+	if milli {
+		value, unit = amount.MilliValue(), divisor.MilliValue()
 	}
-	return strconv.FormatInt((value()+unit()-1)/unit(), 10), nil
+	count := value / unit
+	if value%unit > 0 {
+		count++
+	}
+	return strconv.FormatInt(count, 10)
+}
+
+// allocatable is what the node has for pods.
+func (s *podScripts) allocatable() v1.ResourceList {
+	if s.cfg.Allocatable != nil {
+		return s.cfg.Allocatable
+	}
+	return capacity()
+}
+
+// capacity is what this machine has.
+func capacity() v1.ResourceList {
+	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI)}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err == nil {
+		list[v1.ResourceMemory] = *resource.NewQuantity(int64(info.Totalram)*int64(info.Unit), resource.BinarySI)
+	}
+	return list
 }
 
 // metadataField is what the metadata of a pod says. A path such as

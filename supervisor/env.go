@@ -1,26 +1,221 @@
 package supervisor
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
 )
 
-// resolveEnv expands the variables of a container in order: each sees those
-// before it. A later one of the same name wins and keeps the place of the first.
-func resolveEnv(c *v1.Container) []cri.EnvVar {
-	env := make([]cri.EnvVar, 0, len(c.Env))
-	values := make(map[string]string, len(c.Env))
-	index := make(map[string]int, len(c.Env))
+// envInput is what the variables of a pod's containers are made of.
+type envInput struct {
+	pod     *v1.Pod
+	objects Objects
+	// allocatable is what the node has for pods.
+	allocatable v1.ResourceList
+	// hostIPs are the node's addresses and podIPs the pod's, the primary one
+	// first.
+	hostIPs, podIPs []string
+	// openFile opens a file in a volume of the pod.
+	openFile func(volume, path string) (io.ReadCloser, error)
+}
+
+// missingError tells of what a container refers to and no manifest has. It
+// goes away when that is declared, which wakes the pod.
+type missingError struct{ what []string }
+
+func (e *missingError) Error() string { return strings.Join(e.what, "; ") }
+
+// Is makes it known to cri that trying again is of no use before that.
+func (e *missingError) Is(target error) bool { return target == cri.ErrAwaited }
+
+// resolveEnv makes the variables of a container: those of envFrom in order,
+// then those of env in order, in which each sees those before it. A later one
+// of the same name wins and keeps the place of the first, so that the order is
+// always the same; the kubelet's is random. Of what is missing all is told.
+func resolveEnv(c *v1.Container, in envInput) ([]cri.EnvVar, error) {
+	b := &envBuilder{envInput: in, container: c, values: map[string]string{}}
+	for i := range c.EnvFrom {
+		b.addAll(fmt.Sprintf("envFrom[%d]", i), &c.EnvFrom[i])
+	}
 	for i := range c.Env {
-		name, value := c.Env[i].Name, cri.Expand(c.Env[i].Value, values)
-		values[name] = value
-		if at, ok := index[name]; ok {
-			env[at].Value = value
+		variable := &c.Env[i]
+		if variable.ValueFrom == nil || variable.Value != "" {
+			b.set(variable.Name, cri.Expand(variable.Value, b.values))
 			continue
 		}
-		index[name] = len(env)
-		env = append(env, cri.EnvVar{Name: name, Value: value})
+		value, ok, err := b.from(variable.ValueFrom)
+		if err != nil {
+			b.fail(fmt.Sprintf("env %s", variable.Name), err)
+		} else if ok {
+			b.set(variable.Name, value)
+		}
+	}
+	if len(b.missing) > 0 {
+		return nil, &missingError{what: b.missing}
+	}
+	return b.list(), errors.Join(b.errs...)
+}
+
+// literalEnv are the variables of a container that its manifest has a value
+// for. Commands of probes see these alone, as with the kubelet.
+func literalEnv(c *v1.Container) map[string]string {
+	values := map[string]string{}
+	for i := range c.Env {
+		if c.Env[i].ValueFrom == nil {
+			values[c.Env[i].Name] = cri.Expand(c.Env[i].Value, values)
+		}
+	}
+	return values
+}
+
+// envBuilder gathers the variables of one container.
+type envBuilder struct {
+	envInput
+	container *v1.Container
+	names     []string
+	values    map[string]string
+	missing   []string
+	errs      []error
+}
+
+func (b *envBuilder) list() []cri.EnvVar {
+	env := make([]cri.EnvVar, 0, len(b.names))
+	for _, name := range b.names {
+		env = append(env, cri.EnvVar{Name: name, Value: b.values[name]})
 	}
 	return env
 }
+
+func (b *envBuilder) set(name, value string) {
+	if strings.ContainsRune(name, 0) || strings.ContainsRune(value, 0) {
+		// The kernel would cut it off there.
+		b.fail("variable "+name, errors.New("holds a zero byte, which no variable can; take it from a file of a volume instead"))
+		return
+	}
+	if _, ok := b.values[name]; !ok {
+		b.names = append(b.names, name)
+	}
+	b.values[name] = value
+}
+
+func (b *envBuilder) fail(where string, err error) {
+	var missing *missingError
+	if errors.As(err, &missing) {
+		for _, what := range missing.what {
+			b.missing = append(b.missing, where+": "+what)
+		}
+		return
+	}
+	b.errs = append(b.errs, fmt.Errorf("%s: %w", where, err))
+}
+
+// addAll adds all entries of an object as variables. Any key is a name that a
+// variable can have, as with the kubelet.
+func (b *envBuilder) addAll(where string, from *v1.EnvFromSource) {
+	switch {
+	case from.ConfigMapRef != nil:
+		configMap, err := b.configMap(from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
+		if err != nil || configMap == nil {
+			b.failIf(where, err)
+			return
+		}
+		for _, key := range slices.Sorted(maps.Keys(configMap.Data)) {
+			b.set(from.Prefix+key, configMap.Data[key])
+		}
+	case from.SecretRef != nil:
+		secret, err := b.secret(from.SecretRef.Name, from.SecretRef.Optional)
+		if err != nil || secret == nil {
+			b.failIf(where, err)
+			return
+		}
+		for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
+			b.set(from.Prefix+key, string(secret.Data[key]))
+		}
+	}
+}
+
+func (b *envBuilder) failIf(where string, err error) {
+	if err != nil {
+		b.fail(where, err)
+	}
+}
+
+// from is the value of a variable with a source; false if it is not to be set.
+func (b *envBuilder) from(source *v1.EnvVarSource) (string, bool, error) {
+	switch {
+	case source.FieldRef != nil:
+		value, err := b.field(source.FieldRef.FieldPath)
+		return value, true, err
+	case source.ResourceFieldRef != nil:
+		value, err := b.resource(source.ResourceFieldRef)
+		return value, true, err
+	case source.ConfigMapKeyRef != nil:
+		return b.configMapKey(source.ConfigMapKeyRef)
+	case source.SecretKeyRef != nil:
+		return b.secretKey(source.SecretKeyRef)
+	case source.FileKeyRef != nil:
+		return b.fileKey(source.FileKeyRef)
+	}
+	return "", true, nil
+}
+
+// configMap is nil if it is optional and not there.
+func (b *envBuilder) configMap(name string, optional *bool) (*v1.ConfigMap, error) {
+	found, ok := b.objects.ConfigMap(b.pod.Namespace, name)
+	return found, b.missingUnless(ok || isTrue(optional), manifest.KindConfigMap, name)
+}
+
+// secret is nil if it is optional and not there.
+func (b *envBuilder) secret(name string, optional *bool) (*v1.Secret, error) {
+	found, ok := b.objects.Secret(b.pod.Namespace, name)
+	return found, b.missingUnless(ok || isTrue(optional), manifest.KindSecret, name)
+}
+
+func (b *envBuilder) missingUnless(fine bool, kind, name string) error {
+	if fine {
+		return nil
+	}
+	return missingObject(manifest.ObjectRef{Kind: kind, Namespace: b.pod.Namespace, Name: name})
+}
+
+func missingObject(ref manifest.ObjectRef) *missingError {
+	return &missingError{what: []string{ref.String() + " is in no manifest"}}
+}
+
+func (b *envBuilder) missingKey(kind, name, key string) error {
+	return &missingError{what: []string{fmt.Sprintf("%s %s/%s has no key %q", kind, b.pod.Namespace, name, key)}}
+}
+
+func (b *envBuilder) configMapKey(ref *v1.ConfigMapKeySelector) (string, bool, error) {
+	configMap, err := b.configMap(ref.Name, ref.Optional)
+	if err != nil || configMap == nil {
+		return "", false, err
+	}
+	value, ok := configMap.Data[ref.Key]
+	if !ok && !isTrue(ref.Optional) {
+		return "", false, b.missingKey(manifest.KindConfigMap, ref.Name, ref.Key)
+	}
+	return value, ok, nil
+}
+
+func (b *envBuilder) secretKey(ref *v1.SecretKeySelector) (string, bool, error) {
+	secret, err := b.secret(ref.Name, ref.Optional)
+	if err != nil || secret == nil {
+		return "", false, err
+	}
+	value, ok := secret.Data[ref.Key]
+	if !ok && !isTrue(ref.Optional) {
+		return "", false, b.missingKey(manifest.KindSecret, ref.Name, ref.Key)
+	}
+	return string(value), ok, nil
+}
+
+func isTrue(flag *bool) bool { return flag != nil && *flag }

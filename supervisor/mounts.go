@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/supervisor/volume"
@@ -17,7 +14,7 @@ import (
 // setupVolumes makes the pod's volumes and brings them up to date. What of
 // them is no longer declared stays as it is, and is told.
 func (s *podScripts) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
-	allocatable := capacity()
+	allocatable := s.allocatable()
 	result, err := s.volumes.Setup(ctx, &volume.Request{
 		Pod:     pod,
 		Objects: s.objectsFor(pod),
@@ -106,14 +103,4 @@ func subPath(m *v1.VolumeMount, env []cri.EnvVar) (string, error) {
 func selinuxEnabled() bool {
 	_, err := os.Stat("/sys/fs/selinux/enforce")
 	return err == nil
-}
-
-// capacity is what this machine has for pods.
-func capacity() v1.ResourceList {
-	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI)}
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err == nil {
-		list[v1.ResourceMemory] = *resource.NewQuantity(int64(info.Totalram)*int64(info.Unit), resource.BinarySI)
-	}
-	return list
 }

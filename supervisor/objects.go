@@ -104,12 +104,20 @@ func eachContainer(pod *v1.Pod, visit func(*v1.Container)) {
 // references gathers what a pod of a namespace refers to.
 type references struct {
 	namespace string
-	found     []manifest.ObjectRef
+	// required leaves out what is optional.
+	required bool
+	found    []manifest.ObjectRef
 }
 
 func (r *references) addRef(ref manifest.ObjectRef) {
 	if ref.Name != "" && !slices.Contains(r.found, ref) {
 		r.found = append(r.found, ref)
+	}
+}
+
+func (r *references) addUnless(optional *bool, kind, name string) {
+	if !r.required || !isTrue(optional) {
+		r.add(kind, name)
 	}
 }
 
@@ -125,10 +133,10 @@ func (r *references) addClass(kind, name string) {
 func (r *references) ofContainer(c *v1.Container) {
 	for i := range c.EnvFrom {
 		if ref := c.EnvFrom[i].ConfigMapRef; ref != nil {
-			r.add(manifest.KindConfigMap, ref.Name)
+			r.addUnless(ref.Optional, manifest.KindConfigMap, ref.Name)
 		}
 		if ref := c.EnvFrom[i].SecretRef; ref != nil {
-			r.add(manifest.KindSecret, ref.Name)
+			r.addUnless(ref.Optional, manifest.KindSecret, ref.Name)
 		}
 	}
 	for i := range c.Env {
@@ -137,10 +145,10 @@ func (r *references) ofContainer(c *v1.Container) {
 			continue
 		}
 		if ref := from.ConfigMapKeyRef; ref != nil {
-			r.add(manifest.KindConfigMap, ref.Name)
+			r.addUnless(ref.Optional, manifest.KindConfigMap, ref.Name)
 		}
 		if ref := from.SecretKeyRef; ref != nil {
-			r.add(manifest.KindSecret, ref.Name)
+			r.addUnless(ref.Optional, manifest.KindSecret, ref.Name)
 		}
 	}
 }
@@ -148,18 +156,18 @@ func (r *references) ofContainer(c *v1.Container) {
 func (r *references) ofVolume(volume *v1.Volume) {
 	switch {
 	case volume.ConfigMap != nil:
-		r.add(manifest.KindConfigMap, volume.ConfigMap.Name)
+		r.addUnless(volume.ConfigMap.Optional, manifest.KindConfigMap, volume.ConfigMap.Name)
 	case volume.Secret != nil:
-		r.add(manifest.KindSecret, volume.Secret.SecretName)
+		r.addUnless(volume.Secret.Optional, manifest.KindSecret, volume.Secret.SecretName)
 	case volume.PersistentVolumeClaim != nil:
 		r.add(manifest.KindClaim, volume.PersistentVolumeClaim.ClaimName)
 	case volume.Projected != nil:
 		for i := range volume.Projected.Sources {
 			if source := volume.Projected.Sources[i].ConfigMap; source != nil {
-				r.add(manifest.KindConfigMap, source.Name)
+				r.addUnless(source.Optional, manifest.KindConfigMap, source.Name)
 			}
 			if source := volume.Projected.Sources[i].Secret; source != nil {
-				r.add(manifest.KindSecret, source.Name)
+				r.addUnless(source.Optional, manifest.KindSecret, source.Name)
 			}
 		}
 	}

@@ -84,10 +84,7 @@ func expandProbes(c *v1.Container) *v1.Container {
 	if !expands(c.StartupProbe) && !expands(c.LivenessProbe) && !expands(c.ReadinessProbe) {
 		return c
 	}
-	values := map[string]string{}
-	for _, e := range resolveEnv(c) {
-		values[e.Name] = e.Value
-	}
+	values := literalEnv(c)
 	c = c.DeepCopy()
 	for _, p := range []*v1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 		if expands(p) {

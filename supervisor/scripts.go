@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -197,6 +198,9 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 	results = withoutUnhooked(pod, observed, r.record, results)
 	in.Ready, in.Started = results.Ready, results.Started
 	s.faults.Store(pod.UID, in.ManifestFault)
+	if missing := s.missingObjects(pod); missing != "" {
+		in.ManifestFault = strings.TrimPrefix(in.ManifestFault+"\n"+missing, "\n")
+	}
 	st := status.Generate(in)
 	if sh.queued {
 		st.StartTime = nil

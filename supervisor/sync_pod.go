@@ -101,6 +101,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	req.RestartCap, _ = manifest.MaxRestartPeriod(pod)
 	req.PostStart, req.HostIP = r.record.PostStart, s.hostIP()
 	req.Failed, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
+	req.Changed = s.changedContainers(pod, observed)
 	if req.Sandbox, err = s.sandboxInputs(pod, observed); err != nil {
 		message := "Failed to create pod sandbox: " + err.Error()
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedSandbox, message)

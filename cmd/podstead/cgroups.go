@@ -6,6 +6,10 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/supervisor/cgroup"
@@ -30,6 +34,17 @@ func openCgroups(o *options.Cgroups, client *cri.Client, log *slog.Logger) *cgro
 		PodPids:            o.PodPids,
 		Log:                log,
 	})
+}
+
+// allocatable is what is left for pods of what the machine has. The file system
+// of the root folder is the one that containers' files would fill.
+func allocatable(o *options.Options) v1.ResourceList {
+	capacity := cgroup.Capacity()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(o.Paths.Root, &fs); err == nil {
+		capacity[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI)
+	}
+	return cgroup.Allocatable(capacity, o.Cgroups.Reserved...)
 }
 
 // cgroupDriver is the runtime's driver: what it tells, unless a flag knows

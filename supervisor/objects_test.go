@@ -1,0 +1,295 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// testObjects are the objects that a test puts.
+type testObjects struct {
+	noObjects
+	wake chan struct{}
+
+	mu      sync.Mutex
+	configs map[string]*v1.ConfigMap
+	secrets map[string]*v1.Secret
+}
+
+func newTestObjects() *testObjects {
+	return &testObjects{wake: make(chan struct{}, 1), configs: map[string]*v1.ConfigMap{}, secrets: map[string]*v1.Secret{}}
+}
+
+func (o *testObjects) ConfigMap(namespace, name string) (*v1.ConfigMap, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	found, ok := o.configs[namespace+"/"+name]
+	return found, ok
+}
+
+func (o *testObjects) Secret(namespace, name string) (*v1.Secret, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	found, ok := o.secrets[namespace+"/"+name]
+	return found, ok
+}
+
+func (o *testObjects) Subscribe() (<-chan struct{}, func()) { return o.wake, func() {} }
+
+// put puts a ConfigMap, or takes it out if there is no data. Its revision is
+// that of its content.
+func (o *testObjects) put(namespace, name string, data map[string]string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.configs, namespace+"/"+name)
+	if data != nil {
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "key-" + fmt.Sprint(data)}
+		o.configs[namespace+"/"+name] = &v1.ConfigMap{ObjectMeta: meta, Data: data}
+	}
+	o.tell()
+}
+
+func (o *testObjects) putSecret(namespace, name string, data map[string]string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "key-" + fmt.Sprint(len(data))}, Data: map[string][]byte{}}
+	for key, value := range data {
+		secret.Data[key] = []byte(value)
+	}
+	o.secrets[namespace+"/"+name] = secret
+	o.tell()
+}
+
+func (o *testObjects) tell() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// objectPod refers to the ConfigMap cm.
+func objectPod(uid types.UID, annotations ...string) *v1.Pod {
+	pod := testPod("web", uid, "r1")
+	for _, annotation := range annotations {
+		pod.Annotations[annotation] = "true"
+	}
+	pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{
+		ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cm"}, Key: "a"}}}}
+	return pod
+}
+
+func withObjects(b *bed) *testObjects {
+	objects := newTestObjects()
+	b.sources = func(s *Sources) { s.Objects = objects }
+	return objects
+}
+
+func (b *bed) fault(uid types.UID) string {
+	st := b.daemon.status(uid)
+	for _, c := range st.Conditions {
+		if c.Type == status.ManifestFault {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// envOf is the variable A of the pod's one running container.
+func (b *bed) envOf(uid types.UID) string {
+	for _, c := range b.fake.Containers() {
+		if c.Running() && c.UID == string(uid) {
+			for _, e := range c.Config.Envs {
+				if e.Key == "A" {
+					return string(e.Value)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func instances(b *bed, uid types.UID) int {
+	return len(slices.DeleteFunc(b.fake.Containers(), func(c critest.Container) bool { return c.UID != string(uid) }))
+}
+
+// A pod waits for what is missing, without looking again and again, and starts
+// as soon as that is there.
+func TestPodWaitsForItsObjects(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		objects := withObjects(b)
+		d := b.start()
+		d.config.deliver(file, objectPod("u1"))
+		waits := func(message string) func() bool {
+			return func() bool {
+				statuses := d.status("u1").ContainerStatuses
+				return len(statuses) > 0 && statuses[0].State.Waiting != nil && statuses[0].State.Waiting.Reason == "CreateContainerConfigError" &&
+					statuses[0].State.Waiting.Message == message
+			}
+		}
+		b.until(10*time.Second, "the missing object is told", waits("env A: ConfigMap default/cm is in no manifest"))
+		if fault := b.fault("u1"); !strings.Contains(fault, "ConfigMap default/cm, which the pod refers to, is in no manifest") {
+			t.Errorf("fault is %q", fault)
+		}
+		b.after(10 * time.Second)
+		n, ran := len(b.fake.Writes()), d.ran.Load()
+		b.after(time.Hour)
+		// Every pod is looked at once a minute or so.
+		if again := d.ran.Load() - ran; again > 70 {
+			t.Errorf("%d scripts in an hour", again)
+		}
+		b.noWrites(n)
+		objects.put("default", "cm", map[string]string{"b": "x"})
+		b.until(100*time.Millisecond, "the missing key is told", waits(`env A: ConfigMap default/cm has no key "a"`))
+		objects.put("other", "cm", map[string]string{"a": "x"})
+		b.after(time.Second)
+		b.noWrites(n)
+		objects.put("default", "cm", map[string]string{"a": "1"})
+		if took := b.runs("u1"); took > time.Second {
+			t.Errorf("it took %s to start", took)
+		}
+		if got := b.envOf("u1"); got != "1" || b.fault("u1") != "" {
+			t.Errorf("A is %q, fault %q", got, b.fault("u1"))
+		}
+	})
+}
+
+func TestChangedObjectsRestartWhoWantsIt(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		objects := withObjects(b)
+		objects.put("default", "cm", map[string]string{"a": "1"})
+		d := b.start()
+		patient := objectPod("u2")
+		patient.Name = "patient"
+		d.config.deliver(file, objectPod("u1", manifest.AnnotationRestartOnChange), patient)
+		b.runs("u1")
+		b.runs("u2")
+		b.after(time.Minute)
+		n := len(b.fake.Writes())
+		wantRestart := func(value string, count int) {
+			t.Helper()
+			b.until(35*time.Second, "restart", func() bool { return b.envOf("u1") == value })
+			b.after(5 * time.Minute)
+			if instances(b, "u2") != 1 || b.envOf("u2") != "1" || b.daemon.status("u1").ContainerStatuses[0].RestartCount != int32(count) {
+				t.Fatalf("instances of the patient pod %d, statuses %+v", instances(b, "u2"), b.daemon.status("u1").ContainerStatuses)
+			}
+		}
+		// Each change restarts at once: it is no crash loop.
+		for i, value := range []string{"2", "3", "4"} {
+			objects.put("default", "cm", map[string]string{"a": value})
+			b.until(35*time.Second, "restart", func() bool { return b.envOf("u1") == value })
+			wantRestart(value, i+1)
+		}
+		if calls := strings.Join(b.writes(n), " "); strings.Count(calls, "StopContainer default/web") > 3 {
+			t.Errorf("calls %s", calls)
+		}
+		pods := []*v1.Pod{objectPod("u1", manifest.AnnotationRestartOnChange), patient}
+		// A daemon that comes back repeats nothing,
+		b.restart(pods...)
+		b.after(10 * time.Second)
+		n = len(b.fake.Writes())
+		b.after(5 * time.Minute)
+		b.noWrites(n)
+		// and misses nothing.
+		b.kill()
+		objects.put("default", "cm", map[string]string{"a": "5"})
+		b.restart(pods...)
+		wantRestart("5", 4)
+		// An object that goes takes nothing, over a restart too, and neither
+		// does it when it comes back as it was.
+		n = len(b.fake.Writes())
+		objects.put("default", "cm", nil)
+		b.until(time.Second, "the fault is shown", func() bool { return b.fault("u1") != "" && b.fault("u2") != "" })
+		b.restart(pods...)
+		b.after(5 * time.Minute)
+		objects.put("default", "cm", map[string]string{"a": "5"})
+		b.until(time.Second, "the fault is gone", func() bool { return b.fault("u1") == "" && b.fault("u2") == "" })
+		b.after(5 * time.Minute)
+		b.noWrites(n)
+	})
+}
+
+// An optional object counts as changed when it comes, not when it goes.
+func TestOptionalObjectThatComes(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		objects := withObjects(b)
+		pod, yes := objectPod("u1", manifest.AnnotationRestartOnChange), true
+		pod.Spec.Containers[0].Env[0].ValueFrom.ConfigMapKeyRef.Optional = &yes
+		b.start().config.deliver(file, pod)
+		b.runs("u1")
+		if fault := b.fault("u1"); fault != "" {
+			t.Errorf("fault is %q", fault)
+		}
+		objects.put("default", "cm", map[string]string{"a": "1"})
+		b.until(35*time.Second, "restart", func() bool { return b.envOf("u1") == "1" })
+		b.after(time.Minute)
+		n := len(b.fake.Writes())
+		objects.put("default", "cm", nil)
+		b.after(5 * time.Minute)
+		b.noWrites(n)
+	})
+}
+
+// Pods of an API server see nothing of what this node's manifests declare.
+func TestPodsOfAnAPIServerSeeNoLocalObjects(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		objects := withObjects(b)
+		objects.put("default", "cm", map[string]string{"a": "1"})
+		d := b.start(manifest.SourceAPI)
+		d.config.deliver(manifest.SourceAPI, objectPod("u1"))
+		b.until(10*time.Second, "it waits", func() bool {
+			statuses := d.status("u1").ContainerStatuses
+			return len(statuses) > 0 && statuses[0].State.Waiting != nil && statuses[0].State.Waiting.Reason == "CreateContainerConfigError"
+		})
+	})
+}
+
+func TestReferencesOfAPod(t *testing.T) {
+	yes := true
+	pod := objectPod("u1")
+	name := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
+	kata := "kata"
+	pod.Spec.RuntimeClassName, pod.Spec.PriorityClassName, pod.Spec.ImagePullSecrets = &kata, "high", []v1.LocalObjectReference{name("pull")}
+	pod.Spec.InitContainers = []v1.Container{{
+		Name:    "init",
+		EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: name("from"), Optional: &yes}}},
+		Env:     []v1.EnvVar{{ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: name("key")}}}},
+	}}
+	pod.Spec.Volumes = []v1.Volume{
+		{Name: "c", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: name("files"), Optional: &yes}}},
+		{Name: "s", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "certs"}}},
+		{Name: "d", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+		{Name: "p", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: name("cm")}}, {Secret: &v1.SecretProjection{LocalObjectReference: name("projected")}},
+		}}}},
+	}
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "p"}, {Name: "d"}}
+	for what, c := range map[string]struct {
+		got  []manifest.ObjectRef
+		want string
+	}{
+		"all": {podReferences(pod), "Secret default/from, Secret default/key, ConfigMap default/cm, ConfigMap default/files, Secret default/certs, " +
+			"PersistentVolumeClaim default/data, Secret default/projected, Secret default/pull, PriorityClass high, RuntimeClass kata"},
+		"required": {requiredReferences(pod), "Secret default/key, ConfigMap default/cm, Secret default/certs, PersistentVolumeClaim default/data, Secret default/projected"},
+		"app":      {containerReferences(pod, &pod.Spec.Containers[0]), "ConfigMap default/cm, Secret default/projected"},
+		"init":     {containerReferences(pod, &pod.Spec.InitContainers[0]), "Secret default/from, Secret default/key"},
+	} {
+		var names []string
+		for _, ref := range c.got {
+			names = append(names, ref.String())
+		}
+		if got := strings.Join(names, ", "); got != c.want {
+			t.Errorf("%s: %s, want %s", what, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// environ are the variables of the very process, as the kernel has them.
+func environ(t *testing.T, i instance) map[string]string {
+	t.Helper()
+	cmdline(t, i)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", i.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := map[string]string{}
+	for entry := range strings.SplitSeq(string(text), "\x00") {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			vars[name] = value
+		}
+	}
+	return vars
+}
+
+// cmdline is the command of the very process. The runtime says that it runs a
+// moment before its own process has made way for it.
+func cmdline(t *testing.T, i instance) string {
+	t.Helper()
+	var command string
+	await(t, "the container's own process", func() error {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", i.Pid))
+		if command = strings.ReplaceAll(strings.TrimSuffix(string(text), "\x00"), "\x00", " "); command == "" || strings.HasPrefix(command, "runc") {
+			return fmt.Errorf("it is %q", command)
+		}
+		return err
+	})
+	return command
+}
+
+func mustHave(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		if v, ok := got[name]; !ok || v != value {
+			t.Errorf("variable %s is %q (there: %v), want %q", name, v, ok, value)
+		}
+	}
+}
+
+const secretWord = "sesame-open-17"
+
+// A pod comes before what it refers to, waits with a status that names it, and
+// starts as soon as that is there. Nobody is told what a Secret holds.
+func TestVariablesFromObjects(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - name: main
+      image: %s
+      command: [sleep]
+      args: ["$(port)"]
+      envFrom:
+        - configMapRef: {name: all}
+        - {prefix: A_, secretRef: {name: login}}
+        - configMapRef: {name: none, optional: true}
+      env:
+        - {name: port, value: "$(port)81"}
+        - {name: FROM_KEY, valueFrom: {configMapKeyRef: {name: all, key: port}}}
+        - {name: PASSWORD, valueFrom: {secretKeyRef: {name: login, key: password}}}
+        - {name: URL, value: "http://$(A_user):$(PASSWORD)@$(FROM_KEY)$(NONE)$$(port)"}
+        - {name: LEFT_OUT, valueFrom: {secretKeyRef: {name: login, key: none, optional: true}}}
+`, bed.BusyboxImage))
+		n.start()
+		waiting := func(words ...string) {
+			t.Helper()
+			n.awaitStatus("p", "waits and names what for", func(p v1.Pod) error {
+				for _, c := range p.Status.ContainerStatuses {
+					if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" {
+						for _, word := range words {
+							if !strings.Contains(w.Message, word) {
+								return fmt.Errorf("%q is not in %q", word, w.Message)
+							}
+						}
+						return nil
+					}
+				}
+				return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+			})
+		}
+		waiting("envFrom[0]: ConfigMap default/all is in no manifest", "envFrom[1]: Secret default/login is in no manifest", "env PASSWORD: Secret default/login")
+		n.put("objects.yaml", `apiVersion: v1
+kind: List
+items:
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: all}, data: {port: "80", "a.b-c": dots, multi: "one\ntwo"}}
+  - {apiVersion: v1, kind: Secret, metadata: {name: login}, data: {user: cm9vdA==}}
+`)
+		waiting(`env PASSWORD: Secret default/login has no key "password"`)
+		arrival := time.Now()
+		n.put("secret.yaml", "# Secrets may lie anywhere.\n")
+		n.put("objects.yaml", `apiVersion: v1
+kind: ConfigMap
+metadata: {name: all}
+data: {port: "80", "a.b-c": dots, multi: "one\ntwo"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: login}
+data: {user: cm9vdA==}
+stringData: {password: `+secretWord+`}
+`)
+		n.drop("secret.yaml")
+		i := n.awaitRunning("p")
+		if took := time.Since(arrival); took > 5*time.Second {
+			t.Errorf("the pod started %v after what it waited for", took)
+		}
+		vars := environ(t, i)
+		mustHave(t, vars, map[string]string{
+			"port": "8081", "a.b-c": "dots", "multi": "one\ntwo", "A_user": "root", "A_password": secretWord, "FROM_KEY": "80",
+			"PASSWORD": secretWord, "URL": "http://root:" + secretWord + "@80$(NONE)$(port)",
+		})
+		if _, ok := vars["LEFT_OUT"]; ok {
+			t.Error("an optional variable without a value is set")
+		}
+		if command := cmdline(t, i); command != "sleep 8081" {
+			t.Errorf("its command is %q", command)
+		}
+		n.keepsToItself(secretWord)
+	})
+}
+
+// keepsToItself fails the test if a word is where others can read it.
+func (n *node) keepsToItself(word string) {
+	n.t.Helper()
+	encoded := []string{word, "c2VzYW1lLW9wZW4tMTc"}
+	hides := func(where, text string) {
+		for _, form := range encoded {
+			if strings.Contains(text, form) {
+				n.t.Errorf("%s tells a secret", where)
+			}
+		}
+	}
+	for _, path := range []string{"/pods", "/podstead/v1/manifests", "/podstead/v1/events"} {
+		body, err := n.Get(n.t.Context(), path)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		hides(path, string(body))
+	}
+	log, err := os.ReadFile(n.Log())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	hides("the log", string(log))
+	// What of the daemon's files holds it is root's alone, folders included.
+	found := 0
+	err = filepath.WalkDir(n.Root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), encoded[0]) && !strings.Contains(string(text), encoded[1]) {
+			return err
+		}
+		found++
+		file, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		folder, err := os.Stat(filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		if file.Mode() != 0o600 || folder.Mode().Perm() != 0o700 {
+			n.t.Errorf("%s holds a secret with mode %v in a folder with %v", path, file.Mode(), folder.Mode())
+		}
+		return nil
+	})
+	if err != nil || found == 0 {
+		n.t.Errorf("%d files hold the secret, not even the checkpoint? %v", found, err)
+	}
+}
+
+func TestVariablesFromTheDownwardAPI(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		var env strings.Builder
+		for name, source := range map[string]string{
+			"NAME": "fieldRef: {fieldPath: metadata.name}", "NAMESPACE": "fieldRef: {fieldPath: metadata.namespace}",
+			"POD_UID": "fieldRef: {fieldPath: metadata.uid}", "NODE": "fieldRef: {fieldPath: spec.nodeName}",
+			"ACCOUNT": "fieldRef: {fieldPath: spec.serviceAccountName}",
+			"POD_IP":  "fieldRef: {fieldPath: status.podIP}", "POD_IPS": "fieldRef: {fieldPath: status.podIPs}",
+			"LABEL": `fieldRef: {fieldPath: "metadata.labels['app.kubernetes.io/name']"}`, "NO_LABEL": `fieldRef: {fieldPath: "metadata.labels['none']"}`,
+			"ANNOTATION": `fieldRef: {fieldPath: "metadata.annotations['example.com/motto']"}`,
+			"CPU":        "resourceFieldRef: {resource: limits.cpu}", "CPU_MILLI": "resourceFieldRef: {resource: limits.cpu, divisor: 1m}",
+			"MEMORY": "resourceFieldRef: {resource: limits.memory, divisor: 1Mi}", "ASKED": "resourceFieldRef: {resource: requests.memory, divisor: 1Mi}",
+			"OTHERS": "resourceFieldRef: {containerName: main, resource: limits.memory, divisor: 1M}",
+		} {
+			fmt.Fprintf(&env, "        - {name: %s, valueFrom: {%s}}\n", name, source)
+		}
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  namespace: shop
+  labels: {app.kubernetes.io/name: web}
+  annotations: {example.com/motto: keep on}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - name: main
+      image: %[1]s
+      command: [sleep, "100000"]
+      resources: {limits: {cpu: 300m, memory: 48Mi}, requests: {memory: 32Mi}}
+      env:
+%[2]s    - name: bare
+      image: %[1]s
+      command: [sleep, "100000"]
+      env:
+%[2]s`, bed.BusyboxImage, env.String()))
+		n.start()
+		i, bare := n.awaitRunning("p"), n.awaitContainer("p", "bare")
+		p := n.awaitReady("p")
+		ip := p.Status.PodIP
+		if out := n.exec(i, "ip", "-4", "addr"); ip == "" || !strings.Contains(out, " "+ip+"/") {
+			t.Errorf("%q is not the pod's address: %s", ip, out)
+		}
+		both := map[string]string{
+			"NAME": n.PodName("p"), "NAMESPACE": "shop", "POD_UID": string(p.UID), "NODE": n.Name, "ACCOUNT": "", "POD_IP": ip, "POD_IPS": ip,
+			"LABEL": "web", "NO_LABEL": "", "ANNOTATION": "keep on", "OTHERS": "51",
+		}
+		vars := environ(t, i)
+		mustHave(t, vars, both)
+		mustHave(t, vars, map[string]string{"CPU": "1", "CPU_MILLI": "300", "MEMORY": "48", "ASKED": "32"})
+		// Without limits it may have what the node has.
+		vars = environ(t, bare)
+		mustHave(t, vars, both)
+		mustHave(t, vars, map[string]string{"ASKED": "0"})
+		var kib, mib int
+		for line := range strings.SplitSeq(n.exec(bare, "cat", "/proc/meminfo"), "\n") {
+			_, _ = fmt.Sscanf(line, "MemTotal: %d kB", &kib)
+		}
+		if _, err := fmt.Sscan(vars["MEMORY"], &mib); err != nil || vars["CPU"] != fmt.Sprint(runtime.NumCPU()) || mib > kib/1024+1 || mib < kib/1024/2 {
+			t.Errorf("limits are CPU %s and MEMORY %s; the node has %d CPUs and %d KiB", vars["CPU"], vars["MEMORY"], runtime.NumCPU(), kib)
+		}
+	})
+}
+
+// An init container writes what the main one gets.
+func TestVariablesFromAFile(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 0
+  volumes: [{name: e, emptyDir: {}}]
+  initContainers:
+    - name: make
+      image: %[1]s
+      command: [sh, -c, "printf \"# made\\nTOKEN='a b'\\nOTHER='x'\\n\" > /e/vars"]
+      volumeMounts: [{name: e, mountPath: /e}]
+  containers:
+    - name: main
+      image: %[1]s
+      command: [sleep, "100000"]
+      env:
+        - {name: GOT, valueFrom: {fileKeyRef: {volumeName: e, path: vars, key: TOKEN}}}
+        - {name: NONE, valueFrom: {fileKeyRef: {volumeName: e, path: vars, key: NONE, optional: true}}}
+`, bed.BusyboxImage))
+		n.start()
+		vars := environ(t, n.awaitRunning("p"))
+		mustHave(t, vars, map[string]string{"GOT": "a b"})
+		if _, ok := vars["NONE"]; ok {
+			t.Error("an optional variable that the file lacks is set")
+		}
+	})
+}
+
+// A changed object restarts who asked for it, once, also over a restart of the
+// daemon; one that goes ends nothing.
+func TestChangedObjectRestartsThePod(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		pod := func(name, annotations string) string {
+			return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s, annotations: {%s}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - {name: main, image: %s, command: [sleep, "100000"], env: [{name: A, valueFrom: {configMapKeyRef: {name: cm, key: a}}}]}
+`, name, annotations, bed.BusyboxImage)
+		}
+		object := func(value string) string {
+			return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndata: {a: " + value + "}\n"
+		}
+		n.put("eager.yaml", pod("eager", `podstead.io/restart-on-change: "true"`))
+		n.put("patient.yaml", pod("patient", ""))
+		n.put("cm.yaml", object("one"))
+		n.start()
+		eager, patient := n.awaitRunning("eager"), n.awaitRunning("patient")
+		mustHave(t, environ(t, eager), map[string]string{"A": "one"})
+
+		n.put("cm.yaml", object("two"))
+		second := n.awaitOther("eager", eager)
+		mustHave(t, environ(t, second), map[string]string{"A": "two"})
+		n.mustBe("patient", patient)
+
+		// Other bytes of the same content, and a daemon that comes back.
+		n.put("cm.yaml", "# the same\n"+object("two"))
+		n.restart()
+		n.awaitReady("eager")
+		n.awaitReady("patient")
+		n.mustBe("eager", second)
+
+		// A change while it is away is not missed.
+		n.Kill()
+		n.put("cm.yaml", object("three"))
+		n.start()
+		third := n.awaitOther("eager", second)
+		mustHave(t, environ(t, third), map[string]string{"A": "three"})
+		n.mustBe("patient", patient)
+
+		// A broken edit, then none at all: both are told, and what runs goes on.
+		n.put("cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndate: {a: four}\n")
+		n.awaitFault("cm.yaml:4", `date: unknown field; did you mean`)
+		n.mustBe("eager", third)
+		n.drop("cm.yaml")
+		for _, name := range []string{"eager", "patient"} {
+			n.awaitStatus(name, "the missing object is told", func(p v1.Pod) error {
+				for _, c := range p.Status.Conditions {
+					if c.Type == "podstead.io/ManifestFault" && strings.Contains(c.Message, "ConfigMap default/cm, which the pod refers to, is in no manifest") {
+						return nil
+					}
+				}
+				text, _ := json.Marshal(p.Status.Conditions)
+				return fmt.Errorf("%s", text)
+			})
+		}
+		n.restart()
+		n.awaitReady("eager")
+		n.put("cm.yaml", object("three"))
+		n.awaitStatus("eager", "the object is back", func(p v1.Pod) error {
+			for _, c := range p.Status.Conditions {
+				if c.Type == "podstead.io/ManifestFault" {
+					return fmt.Errorf("%s", c.Message)
+				}
+			}
+			return nil
+		})
+		n.mustBe("eager", third)
+		n.mustBe("patient", patient)
+		if p, err := n.pod("eager"); err != nil || p.Status.ContainerStatuses[0].RestartCount != 2 {
+			t.Errorf("restarts: %+v, %v", p.Status.ContainerStatuses, err)
+		}
+	})
+}
