@@ -103,7 +103,7 @@ func (s *Syncer) preStop(ctx context.Context, k *killing, c *Container, due time
 	begun := time.Now()
 	hookCtx, cancel := context.WithDeadline(ctx, due)
 	err := s.hooks.Run(hookCtx, Hook{Handler: c.PreStop, ContainerID: c.ID, Name: c.Name, Ports: c.Ports, IP: k.hookIP(c)})
-	over := hookCtx.Err() != nil
+	over := hookCtx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
 	cancel()
 	switch {
 	case ctx.Err() != nil:

@@ -54,6 +54,9 @@ func (h *Hooks) exec(ctx context.Context, t *target, command []string) error {
 	switch {
 	case err != nil:
 		return err
+	case r.TimedOut:
+		// The runtime knows when ctx ends, and may be the first to say so.
+		return fmt.Errorf("command %q: %w", command, context.DeadlineExceeded)
 	case r.ExitCode != 0:
 		output := bytes.TrimSpace(r.Output[:min(len(r.Output), maxHookOutput)])
 		return fmt.Errorf("command %q exited with %d: %s", command, r.ExitCode, output)

@@ -49,6 +49,7 @@ func TestHookExec(t *testing.T) {
 	}{
 		"success": {},
 		"failure": {result: ExecResult{ExitCode: 3, Output: []byte("no database")}, want: `command ["drain" "$(NOW)"] exited with 3: no database`},
+		"no time": {result: ExecResult{TimedOut: true}, want: context.DeadlineExceeded.Error()},
 		"error":   {err: errors.New("the runtime is away"), want: "the runtime is away"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,7 +125,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 	}
 	syncer := cri.NewSyncer(cri.SyncerConfig{
 		Runtime: client, Images: client, Events: d.events, Log: log, Instance: critest.Instance, Backoff: cri.NewBackoff(b.restartCap),
-		LogRoot: b.path("logs"), LogLinks: b.path("links"),
+		LogRoot: b.path("logs"), LogLinks: b.path("links"), Hooks: fakeHooks{probe.NewHooks(probe.Config{Exec: fakeExec{client}})},
 	})
 	prober := probe.New(probe.Config{Exec: fakeExec{client}, Events: d.events})
 	src := Sources{Pods: d.config, Probes: prober}
@@ -165,6 +165,13 @@ type fakeExec struct{ client *cri.Client }
 func (e fakeExec) Exec(ctx context.Context, id string, command []string, timeout time.Duration) (probe.ExecResult, error) {
 	r, err := e.client.ExecSync(ctx, id, command, timeout)
 	return probe.ExecResult{Output: slices.Concat(r.Stdout, r.Stderr), ExitCode: r.ExitCode, TimedOut: errors.Is(err, cri.ErrTimeout)}, err
+}
+
+// fakeHooks is what the command wires up between the syncer and the actions.
+type fakeHooks struct{ actions *probe.Hooks }
+
+func (h fakeHooks) Run(ctx context.Context, hook cri.Hook) error {
+	return h.actions.Run(ctx, probe.Hook{Handler: hook.Handler, Container: &v1.Container{Name: hook.Name, Ports: hook.Ports}, ID: hook.ContainerID, IP: hook.IP})
 }
 
 // status is the published one, an empty one if there is none.

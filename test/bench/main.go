@@ -88,6 +88,9 @@ func run(ctx context.Context, opts options) (*report, error) {
 		if err := measureFake(ctx, r, opts); err != nil {
 			return nil, fmt.Errorf("fake runtime: %w", err)
 		}
+		if err := measureProbes(ctx, r, opts); err != nil {
+			return nil, fmt.Errorf("probes on the fake runtime: %w", err)
+		}
 	}
 	return r, nil
 }

@@ -1,0 +1,119 @@
+package supervisor
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/manifest"
+)
+
+func deadlinePod(name string, uid types.UID, seconds int64) *v1.Pod {
+	pod := testPod(name, uid, "r1")
+	pod.Spec.ActiveDeadlineSeconds = &seconds
+	return pod
+}
+
+// failedAt waits until a pod has failed by its deadline, and returns how long
+// after its start time that was.
+func (b *bed) failedAt(uid types.UID) time.Duration {
+	b.t.Helper()
+	b.until(5*time.Minute, "the deadline ends pod "+string(uid), func() bool {
+		return b.daemon.status(uid).Phase == v1.PodFailed
+	})
+	st := b.daemon.status(uid)
+	if st.Reason != "DeadlineExceeded" {
+		b.t.Errorf("reason %q: %s", st.Reason, st.Message)
+	}
+	return time.Since(st.StartTime.Time)
+}
+
+func (b *bed) mustBeAt(got, want time.Duration) {
+	b.t.Helper()
+	// until looks each 100 ms.
+	if got < want || got > want+150*time.Millisecond {
+		b.t.Errorf("after %s, want %s", got, want)
+	}
+}
+
+func TestDeadlineIsOnTime(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.start().config.deliver(manifest.SourceFile, deadlinePod("a", "a", 90))
+		b.runs("a")
+		b.mustBeAt(b.failedAt("a"), 90*time.Second)
+		b.until(time.Minute, "nothing runs", func() bool { return b.running("a") == 0 && b.fake.Ready() == 0 })
+		// It has ended for good, also for a daemon that finds nothing of it.
+		b.fake.Reboot()
+		b.restart(deadlinePod("a", "a", 90))
+		b.after(5 * time.Minute)
+		if b.running("a") != 0 || b.daemon.status("a").Phase != v1.PodFailed || b.fake.Starts("a", "app") != 1 {
+			t.Errorf("%+v\n%s", b.daemon.status("a"), b.fake.Dump())
+		}
+	})
+}
+
+// Neither a restart of the daemon, nor a crash-looping container, nor a pull
+// that hangs gives a pod more time.
+func TestDeadlineCountsOn(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pods := []*v1.Pod{deadlinePod("a", "a", 100), deadlinePod("loop", "loop", 40), deadlinePod("pull", "pull", 30)}
+		pods[2].Spec.Containers[0].Image = "registry.example/slow:1"
+		b.fake.Behave("loop/app", critest.Behaviour{RunFor: time.Second, ExitCode: 1})
+		b.fake.SetImages(pods[0].Spec.Containers[0].Image)
+		b.fake.HoldPull("registry.example/slow:1")
+		b.start().config.deliver(manifest.SourceFile, pods...)
+		b.runs("a")
+		b.mustBeAt(b.failedAt("pull"), 30*time.Second)
+		b.mustBeAt(b.failedAt("loop"), 40*time.Second)
+		before := b.daemon.status("a").StartTime
+		b.kill()
+		time.Sleep(20 * time.Second)
+		b.restart(pods...)
+		b.mustBeAt(b.failedAt("a"), 100*time.Second)
+		if now := b.daemon.status("a").StartTime; !now.Equal(before) {
+			t.Errorf("start time went from %s to %s", before, now)
+		}
+	})
+}
+
+// The time that a pod waits for its predecessor is not its own.
+func TestDeadlineDoesNotCountTheQueue(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		old := testPod("web", "old", "r1")
+		grace := int64(60)
+		old.Spec.TerminationGracePeriodSeconds = &grace
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, old)
+		b.runs("old")
+		b.fake.Behave("web/app", critest.Behaviour{StopAfter: 50 * time.Second})
+		d.config.deliver(manifest.SourceFile, deadlinePod("web", "new", 20))
+		b.after(30 * time.Second)
+		if st := d.status("new"); st.Phase != v1.PodPending || st.StartTime != nil {
+			t.Errorf("while it waits: %+v", st)
+		}
+		b.until(time.Minute, "it runs", func() bool { return b.running("new") == 1 })
+		b.mustBeAt(b.failedAt("new"), 20*time.Second)
+	})
+}
+
+// A daemon that is killed between the decision and the end of the pod does not
+// forget it.
+func TestDeadlineOutlivesTheDaemon(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod := deadlinePod("a", "a", 10)
+		b.fake.Behave("a/app", critest.Behaviour{StopAfter: 20 * time.Second})
+		b.start().config.deliver(manifest.SourceFile, pod)
+		b.runs("a")
+		b.failedAt("a")
+		b.kill()
+		b.fake.Reboot()
+		b.restart(pod)
+		b.after(time.Minute)
+		if st := b.daemon.status("a"); b.fake.Starts("a", "app") != 1 || st.Phase != v1.PodFailed || st.Reason != "DeadlineExceeded" {
+			t.Errorf("%+v\n%s", st, b.fake.Dump())
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package supervisor
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/manifest"
+)
+
+func execHook(command ...string) *v1.LifecycleHandler {
+	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: command}}
+}
+
+// hanging makes the command "hang" last until it is broken off.
+func hanging(f *critest.Fake) {
+	f.OnExec(func(ctx context.Context, _ critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		if r.Cmd[0] == "hang" {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return &runtimeapi.ExecSyncResponse{}, nil
+	})
+}
+
+// A hook that hangs holds up its own pod alone, shows it as not started, keeps
+// its probes from being asked, and ends with the pod at once.
+func TestHookThatHangs(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		hanging(b.fake)
+		pod := probedPod("stuck", "stuck")
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: execHook("hang")}
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.until(time.Minute, "its container runs", func() bool { return b.running("stuck") == 1 })
+		d.config.deliver(manifest.SourceFile, pod, testPod("other", "other", "r1"))
+		if took := b.runs("other"); took > 3*time.Second {
+			t.Errorf("the other pod took %s", took)
+		}
+		b.after(time.Minute)
+		if c := d.appStatus("stuck"); c.State.Running == nil || c.Ready || c.Started == nil || *c.Started || c.RestartCount != 0 {
+			t.Errorf("shown as %+v", c)
+		}
+		begun := time.Now()
+		d.config.deliver(manifest.SourceFile)
+		b.gone("stuck")
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("ended after %s", took)
+		}
+	})
+}
+
+// A shorter grace breaks off a hook that hangs, and shortens what is left.
+func TestDeletionShortensAHook(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		hanging(b.fake)
+		pod := testPod("web", "web", "r1")
+		hour, four := int64(3600), int64(4)
+		pod.Spec.TerminationGracePeriodSeconds = &hour
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: execHook("hang")}
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.runs("web")
+		d.config.deliver(manifest.SourceFile)
+		b.after(time.Minute)
+		if b.running("web") != 1 {
+			t.Fatal("it did not wait for its hook")
+		}
+		begun := time.Now()
+		d.workers.mu.Lock()
+		d.workers.end(d.workers.byUID["web"], onKill, killOrder{reason: killDeleted, message: "it is in a hurry", grace: &four})
+		d.workers.mu.Unlock()
+		b.gone("web")
+		if took := time.Since(begun); took < 4*time.Second || took > 7*time.Second {
+			t.Errorf("ended %s after the second decision, want 4 s", took)
+		}
+	})
+}
+
+// A container whose hook is known to have returned keeps its readiness over a
+// restart; where nothing is known, what runs is taken as it is.
+func TestHooksOverARestart(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		ran := 0
+		b.fake.OnExec(func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+			ran++
+			return &runtimeapi.ExecSyncResponse{}, nil
+		})
+		pod := testPod("web", "web", "r1")
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: execHook("once")}
+		b.start().config.deliver(manifest.SourceFile, pod)
+		b.runs("web")
+		b.restart(pod)
+		b.runs("web")
+		b.after(2 * time.Minute)
+		if err := b.daemon.cfg.Store.Records.Delete("web"); err != nil {
+			t.Fatal(err)
+		}
+		b.restart(pod)
+		b.runs("web")
+		b.after(2 * time.Minute)
+		if c := b.daemon.appStatus("web"); ran != 1 || !c.Ready || b.fake.Starts("web", "app") != 1 {
+			t.Errorf("the hook ran %d times; %+v", ran, c)
+		}
+	})
+}
