@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// How soon the probe that decides shows: readiness in the API, a liveness
+// failure as the signal to end. The benchmark judges the times on a quiet
+// machine; this one prints them, and fails where something only comes around
+// by itself.
+func TestProbesActAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", n.podOf("p", 5, "", part{"main", endsOnSignal,
+			"livenessProbe: {exec: {command: [sh, -c, '. /out/lib; test ! -e /out/die || { note failed; exit 1; }']}, periodSeconds: 1, failureThreshold: 1}\n" +
+				"readinessProbe: {exec: {command: [sh, -c, '. /out/lib; test -e /out/go && { test -e /out/p-main-ready || note ready; }']}, periodSeconds: 1, failureThreshold: 1}"}))
+		n.start()
+		n.awaitRunning("p")
+		n.awaitUnready("p")
+		if err := os.WriteFile(filepath.Join(n.outDir(), "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		shown := 0.0
+		n.awaitStatus("p", "ready", func(p v1.Pod) error {
+			if c := p.Status.ContainerStatuses; len(c) != 1 || !c[0].Ready {
+				return errors.New("not ready")
+			}
+			shown = uptime(t)
+			return nil
+		})
+		if err := os.WriteFile(filepath.Join(n.outDir(), "die"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		term := n.awaitNoted("p-main-term")
+		show, signal := shown-n.awaitNoted("p-main-ready"), term-n.awaitNoted("p-main-failed")
+		t.Logf("readiness is in the API after %.2f s, the signal comes after %.2f s", show, signal)
+		if show > 0.9 || signal > 0.9 {
+			t.Error("that is too late")
+		}
+	})
+}
+
+// endsOnSignal ends as soon as it is asked to, and notes when that was.
+const endsOnSignal = "trap 'note term; exit 0' TERM; sleep 100000 & wait"
