@@ -1,0 +1,66 @@
+package supervisor
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/manifest"
+)
+
+// wipe removes everything from the runtime.
+func (b *bed) wipe() {
+	b.t.Helper()
+	client := b.fake.Client(b.t)
+	for _, s := range b.fake.Sandboxes() {
+		if err := client.RemovePodSandbox(b.t.Context(), s.ID); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// That a pod has ended is written down before anything else is done about it:
+// a daemon killed in the middle and a runtime that was wiped run it no more.
+func TestEndIsWrittenDownFirst(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod := testPod("job", "job", "r1")
+		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		b.fake.Behave("job/app", critest.Behaviour{RunFor: 10 * time.Second})
+		hangs := b.fake.Inject("StopPodSandbox", critest.Fault{Hang: true, Times: -1})
+		b.start().config.deliver(manifest.SourceFile, pod)
+		b.until(time.Minute, "it has ended", func() bool { return b.daemon.status("job").Phase == v1.PodSucceeded })
+		b.kill()
+		hangs.Remove()
+		b.wipe()
+		b.restart(pod)
+		b.after(2 * time.Minute)
+		if st := b.daemon.status("job"); st.Phase != v1.PodSucceeded || b.fake.Starts("job", "app") != 1 || b.running("job") != 0 {
+			t.Errorf("%+v\n%s", st, b.fake.Dump())
+		}
+	})
+}
+
+// A pod is ended once: its sandbox is stopped one time, however it ends.
+func TestSandboxIsStoppedOnce(t *testing.T) {
+	for name, end := range map[string]func(b *bed){
+		"removed":  func(b *bed) { b.daemon.config.deliver(manifest.SourceFile) },
+		"finished": func(b *bed) { b.fake.Exit("job/app", 0) },
+		"replaced": func(b *bed) { b.daemon.config.deliver(manifest.SourceFile, testPod("job", "next", "r2")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBed(t, func(t *testing.T, b *bed) {
+				pod := testPod("job", "job", "r1")
+				pod.Spec.RestartPolicy = v1.RestartPolicyNever
+				b.start().config.deliver(manifest.SourceFile, pod)
+				b.runs("job")
+				end(b)
+				b.after(5 * time.Minute)
+				if n := b.fake.Calls("StopPodSandbox"); n != 1 || b.running("job") != 0 {
+					t.Errorf("stopped %d times", n)
+				}
+			})
+		})
+	}
+}
