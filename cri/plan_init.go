@@ -124,7 +124,7 @@ func (v *view) initOver() bool {
 	for i := range v.Pod.Spec.InitContainers {
 		spec := &v.Pod.Spec.InitContainers[i]
 		c := v.last[spec.Name]
-		if c == nil || IsSidecar(spec) || c.State == StateExited && !initFailed(c) {
+		if c == nil || v.made(spec.Name) || IsSidecar(spec) || c.State == StateExited && !initFailed(c) {
 			continue
 		}
 		if !v.initRestarts(spec, c) {

@@ -83,10 +83,10 @@ func TestPlanRegular(t *testing.T) {
 			look: (&look{}).sandbox("s", true).in("c", "a", StateCreated).in("d", "a", StateCreated),
 			want: Actions{SandboxID: "s", Start: []int{0}, Created: map[string]string{"a": "d"}, Remove: []string{"c"}},
 		}, {
-			name: "a created one does not hide that the policy is done with it",
+			name: "a new instance was made: a restart was decided, whatever the policy says of the last end",
 			pod:  wantedPod(never, one),
 			look: (&look{}).sandbox("s", true).in("c", "a", StateExited).in("d", "a", StateCreated),
-			want: Actions{KillPod: true, SandboxID: "s"},
+			want: Actions{SandboxID: "s", Start: []int{0}, Created: map[string]string{"a": "d"}},
 		}, {
 			name: "the definition changed: restarted whatever the policy",
 			pod:  wantedPod(never, one), look: (&look{}).sandbox("s", true).in("c", "a", StateRunning, otherHash),

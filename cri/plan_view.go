@@ -84,16 +84,25 @@ func (v *view) isInit(name string) bool {
 }
 
 // wanted reports whether a regular container that does not run is to be
-// started. One in an unknown state is, whatever the policy, as with the kubelet.
+// started. One in an unknown state is, whatever the policy, as with the
+// kubelet, and so is one of which a new instance was made: its restart had been
+// decided.
 func (v *view) wanted(spec *v1.Container) bool {
 	last := v.last[spec.Name]
 	switch {
 	case v.Pod.DeletionTimestamp != nil:
 		return false
-	case last == nil, last.State == StateUnknown:
+	case last == nil, last.State == StateUnknown, v.made(spec.Name):
 		return true
 	}
 	return OnExit(v.Pod, spec, exitCode(last)) != StaysEnded
+}
+
+// made reports whether the newest instance of a container was made and never
+// started.
+func (v *view) made(name string) bool {
+	newest := v.Status.Newest(name)
+	return newest != nil && newest.State == StateCreated
 }
 
 // started reports whether a running container has started by its startup probe.

@@ -12,7 +12,14 @@ import (
 func phaseOf(in Input, st *v1.PodStatus) v1.PodPhase {
 	pendingInit, failedInit := countInit(in, st)
 	n := countRegular(in, st)
-	countSidecars(in, st, &n)
+	if n.stopped < len(in.Pod.Spec.Containers) || n.restartable > 0 {
+		countSidecars(in, st, &n)
+	} else {
+		// The work is done: sidecars that still run are to be ended, and those
+		// that do not are not waited for. (The kubelet waits for one that was
+		// made and never started, for ever.)
+		n.running += runningSidecars(in, st)
+	}
 	switch {
 	case failedInit:
 		return v1.PodFailed
@@ -115,6 +122,16 @@ func countSidecars(in Input, st *v1.PodStatus, n *counts) {
 			n.sidecarsPending = true
 		}
 	}
+}
+
+func runningSidecars(in Input, st *v1.PodStatus) (n int) {
+	for i := range in.Pod.Spec.InitContainers {
+		c := &in.Pod.Spec.InitContainers[i]
+		if s := find(st.InitContainerStatuses, c.Name); cri.IsSidecar(c) && s != nil && s.State.Running != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // ended is how the container ended, if it is not running: one that waits with
