@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/manifest"
@@ -59,12 +60,13 @@ func TestDaemonKilledAtRandomPoints(t *testing.T) {
 // revision, beside the foreign pod if there is one.
 func (b *bed) converged(wanted []*v1.Pod, foreign types.UID) {
 	b.t.Helper()
-	want := map[string]string{}
+	want, containers := map[string]string{}, map[string]int{}
 	for _, pod := range wanted {
 		want[string(pod.UID)] = pod.Annotations[manifest.AnnotationTemplate]
+		containers[string(pod.UID)] = len(probedContainers(pod))
 	}
 	if foreign != "" {
-		want[string(foreign)] = ""
+		want[string(foreign)], containers[string(foreign)] = "", 1
 	}
 	for _, s := range b.fake.Sandboxes() {
 		revision, ok := want[s.UID]
@@ -76,8 +78,8 @@ func (b *bed) converged(wanted []*v1.Pod, foreign types.UID) {
 		}
 	}
 	for uid := range want {
-		if n := b.running(types.UID(uid)); n != 1 {
-			b.t.Errorf("%d containers of pod %s run", n, uid)
+		if n := b.running(types.UID(uid)); n != containers[uid] {
+			b.t.Errorf("%d containers of pod %s run, want %d", n, uid, containers[uid])
 		}
 	}
 	for _, pod := range wanted {
@@ -105,6 +107,27 @@ type model struct {
 	serial    int
 	held      []*critest.Injected
 	down      bool
+	answers   *answers
+}
+
+// withSidecar is the name of the pod that has a sidecar, an init container and
+// a rule for which all restart.
+const withSidecar = "s"
+
+func (m *model) pod(name string, uid types.UID, revision string) *v1.Pod {
+	pod := testPod(name, uid, revision)
+	if name != withSidecar {
+		return pod
+	}
+	full := restartAllPod(uid)
+	full.ObjectMeta = pod.ObjectMeta
+	full.Spec.RestartPolicy = v1.RestartPolicyAlways
+	full.Spec.Containers = full.Spec.Containers[:1]
+	policy := v1.ContainerRestartPolicyAlways
+	full.Spec.Containers[0].RestartPolicy = &policy
+	side := &full.Spec.InitContainers[0]
+	side.StartupProbe, side.LivenessProbe = execProbe(1, 5, "up"), execProbe(1, 2, "live")
+	return full
 }
 
 // TestAnythingInAnyOrder does what people, crashes and runtimes do, in random
@@ -125,6 +148,8 @@ func TestAnythingInAnyOrder(t *testing.T) {
 				}
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 300 * time.Millisecond})
 				b.fake.Behave("other/app", critest.Behaviour{})
+				b.fake.Behave("init", critest.Behaviour{RunFor: 300 * time.Millisecond})
+				m.answers = answering(b.fake)
 				b.fake.Latency("*", 2*time.Millisecond)
 				b.start().config.deliver(file)
 				for range 80 {
@@ -148,17 +173,17 @@ func (m *model) pods() []*v1.Pod {
 }
 
 func (m *model) step() {
-	names := []string{"a", "b", "c", "d"}
+	names := []string{"a", "b", "c", withSidecar}
 	name := names[m.rnd.IntN(len(names))]
 	pod := m.wanted[name]
-	switch m.rnd.IntN(20) {
+	switch m.rnd.IntN(26) {
 	case 0, 1, 2: // a new pod, or an edit, which is a new UID
 		m.serial++
-		m.wanted[name] = testPod(name, types.UID(fmt.Sprintf("%s%d", name, m.serial)), "r1")
+		m.wanted[name] = m.pod(name, types.UID(fmt.Sprintf("%s%d", name, m.serial)), "r1")
 		m.deliver()
 	case 3: // an edit under a fixed UID
 		m.serial++
-		m.wanted[name] = testPod(name, types.UID("fixed-"+name), fmt.Sprint("r", m.serial))
+		m.wanted[name] = m.pod(name, types.UID("fixed-"+name), fmt.Sprint("r", m.serial))
 		m.disturbed[m.wanted[name].UID] = true
 		m.deliver()
 	case 4: // removed
@@ -207,8 +232,39 @@ func (m *model) step() {
 		m.fake.DoubleEvents(1 + m.rnd.IntN(3))
 	case 19:
 		m.after(time.Duration(m.rnd.IntN(30)) * time.Second)
+	case 20, 21: // a sidecar ends, which no other container may notice
+		m.fake.Exit(withSidecar+"/side", int32(m.rnd.IntN(2)))
+	case 22:
+		m.answers.fail("up", m.rnd.IntN(2) == 0)
+	case 23:
+		m.answers.fail("live", m.rnd.IntN(2) == 0)
+	case 24: // all containers restart
+		if pod := m.wanted[withSidecar]; pod != nil {
+			m.disturbed[pod.UID] = true
+			m.fake.Exit(withSidecar+"/app", 42)
+		}
+	case 25:
+		m.fake.Exit(withSidecar+"/init", 1)
 	}
+	m.order()
 	m.after(time.Duration(m.rnd.IntN(1500)) * time.Millisecond)
+}
+
+// order fails unless what runs beside a sidecar came after it: app only in a
+// sandbox in which the init container has succeeded.
+func (m *model) order() {
+	m.t.Helper()
+	done := map[string]bool{}
+	for _, c := range m.fake.Containers() {
+		if c.Name == "init" && c.State == runtimeapi.ContainerState_CONTAINER_EXITED && c.ExitCode == 0 {
+			done[c.SandboxID] = true
+		}
+	}
+	for _, c := range m.fake.Containers() {
+		if c.Name == "app" && c.Pod == withSidecar && c.Running() && !done[c.SandboxID] {
+			m.t.Fatalf("app runs before the init container has succeeded\n%s\n%s", m.fake.Dump(), m.daemon.log)
+		}
+	}
 }
 
 func (m *model) deliver() { m.daemon.config.deliver(file, m.pods()...) }
@@ -249,6 +305,8 @@ func (m *model) settle() {
 	for _, injected := range m.held {
 		injected.Remove()
 	}
+	m.answers.fail("up", false)
+	m.answers.fail("live", false)
 	m.fake.FreshLists()
 	m.after(20 * time.Minute)
 	m.converged(m.pods(), "theirs")
