@@ -157,6 +157,33 @@ func TestBackoffWallClockJumps(t *testing.T) {
 	})
 }
 
+// A pod's own limit takes the place of the node's, be it lower or higher, also
+// for what was recorded under another one.
+func TestBackoffLimitOfThePod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBackoff(20 * time.Second)
+		pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
+		c := &pod.Spec.Containers[0]
+		ends := func(id string) *Container {
+			return &Container{ID: id, Name: "a", State: StateExited, StartedAt: time.Now(), FinishedAt: time.Now()}
+		}
+		for i, want := range []time.Duration{0, 10 * time.Second, 20 * time.Second, 40 * time.Second, 60 * time.Second, 60 * time.Second} {
+			last := ends(fmt.Sprint(i))
+			if got, _ := b.wait(pod, c, last, time.Minute); got != want {
+				t.Errorf("restart %d waits %s, want %s", i, got, want)
+			}
+			b.started(pod, c, last, time.Minute)
+		}
+		again := NewBackoff(20 * time.Second)
+		again.Restore(pod.UID, b.Steps(pod.UID))
+		for limit, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Second: time.Second, 0: 20 * time.Second} {
+			if got, delay := again.wait(pod, c, ends(limit.String()), limit); got != want || delay != want {
+				t.Errorf("with a limit of %s it waits %s of %s, want %s", limit, got, delay, want)
+			}
+		}
+	})
+}
+
 func TestBackoffSurvivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrash(t, NewBackoff(0))

@@ -234,3 +234,45 @@ func TestTerminationMessagesShareTheirBound(t *testing.T) {
 		}
 	}
 }
+
+// A sidecar's status: probes, back-off and last end as a regular container's,
+// though it is among the init containers.
+func TestSidecarStatus(t *testing.T) {
+	p := pod("Never", initContainers("i"), sidecar("s"))
+	for _, c := range []struct {
+		name           string
+		in             Input
+		started, ready bool
+		waiting        string
+		last           int32
+	}{
+		{"not there yet", Input{Observed: observed(running("i"))}, false, false, "PodInitializing", 0},
+		{"runs", Input{Observed: observed(running("s"), exited("i", 0))}, true, true, "", 0},
+		{"has not started", Input{Observed: observed(running("s"), exited("i", 0)), Started: map[string]bool{"s-id": false}}, false, false, "", 0},
+		{"is not ready", Input{Observed: observed(running("s"), exited("i", 0)), Ready: map[string]bool{"s-id": false}}, true, false, "", 0},
+		{"waits after an end with 0, although the policy is Never", Input{
+			Observed: observed(exited("s", 0), running("web"), exited("i", 0)),
+			Waiting:  map[string]cri.Waiting{"s": {Reason: "CrashLoopBackOff"}}}, false, false, "CrashLoopBackOff", 0},
+		{"runs again", Input{Observed: observed(id(running("s"), "s2"), exited("s", 9), running("web"), exited("i", 0))}, true, true, "", 9},
+	} {
+		c.in.Pod, c.in.Now = p, now
+		st := Generate(c.in)
+		s := find(st.InitContainerStatuses, "s")
+		waiting := ""
+		if w := s.State.Waiting; w != nil {
+			waiting = w.Reason
+		}
+		if s.Started == nil || *s.Started != c.started || s.Ready != c.ready || waiting != c.waiting {
+			t.Errorf("%s: %+v", c.name, s)
+		}
+		if end := s.LastTerminationState.Terminated; (end != nil && end.ExitCode != c.last) || end == nil && c.last != 0 {
+			t.Errorf("%s: last end %+v, want code %d", c.name, end, c.last)
+		}
+		if i := find(st.InitContainerStatuses, "i"); i.Ready != (i.State.Terminated != nil) {
+			t.Errorf("%s: the init container is %+v", c.name, i)
+		}
+		if st.InitContainerStatuses[0].Name != "i" {
+			t.Errorf("%s: not in the order of the spec", c.name)
+		}
+	}
+}
