@@ -173,6 +173,8 @@ type Statuses interface {
 	Set(uid types.UID, st v1.PodStatus) bool
 	Get(uid types.UID) (v1.PodStatus, bool)
 	Delete(uid types.UID)
+	// Touch wakes the subscribers although no status changed.
+	Touch()
 	Subscribe() (<-chan struct{}, func())
 }
 

@@ -124,6 +124,9 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 			s.workers.remove(pod.UID)
 		}
 	}
+	if len(u.Pods) > 0 {
+		s.cfg.Store.Statuses.Touch()
+	}
 	if s.wanted.heard(u) {
 		s.log.Info("source has told of all its pods", "source", u.Source)
 		s.handlePodCleanups()

@@ -140,6 +140,14 @@ func (s *Store) Subscribe() (<-chan struct{}, func()) {
 	}
 }
 
+// Touch wakes the subscribers although no status changed: which pods there are
+// did, or what they are told by besides their status.
+func (s *Store) Touch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wake()
+}
+
 // wake tells the subscribers; the caller holds mu.
 func (s *Store) wake() {
 	for ch := range s.subscribers {

@@ -88,3 +88,19 @@ func TestSubscriberThatLagsGetsAll(t *testing.T) {
 		t.Errorf("snapshot %+v, want one that is gone", snap)
 	}
 }
+
+// Which pods there are is told like a change of a status.
+func TestTouchWakes(t *testing.T) {
+	s := NewStore()
+	changed, end := s.Subscribe()
+	defer end()
+	s.Touch()
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody was woken")
+	}
+	if got := s.Since(0); len(got.Changed) != 0 || got.Version != 0 {
+		t.Errorf("something changed: %+v", got)
+	}
+}

@@ -151,6 +151,7 @@ spec:
 		}
 		read("ADDED", web, "Running")
 		n.drop("web.yaml")
+		read("MODIFIED", web, "Terminating")
 		read("DELETED", web)
 		n.put("again.yaml", sleeper("again", "x"))
 		read("ADDED", n.PodName("again"))
