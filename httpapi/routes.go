@@ -22,6 +22,8 @@ const (
 	// states need not be open to readers of logs; with Kubernetes' RBAC,
 	// pods/log is granted apart from pods as well.
 	AccessLogs
+	// AccessChange routes change something on the node.
+	AccessChange
 )
 
 // Route is one row of the table.
@@ -44,6 +46,8 @@ type Sources struct {
 	LogDirectory LogDirectory
 	// ManifestName is a pod's name as its manifest has it.
 	ManifestName func(pod *v1.Pod) string
+	// Images keeps the images of the runtime.
+	Images ImageKeeper
 	// Kube answers /api, /apis and /version.
 	Kube http.Handler
 }
@@ -58,6 +62,8 @@ func Routes(src Sources) []Route {
 		{"GET", "/pods", AccessRead, pods(src.Pods)},
 		{"GET", "/podstead/v1/manifests", AccessRead, manifests(src.Manifests)},
 		{"GET", "/podstead/v1/events", AccessRead, events(src.Events)},
+		{"GET", "/podstead/v1/images", AccessRead, images(src.Images)},
+		{"POST", "/podstead/v1/images/prune", AccessChange, pruneImages(src.Images)},
 		{"GET", "/containerLogs/{namespace}/{pod}/{container}", AccessLogs, logs},
 		{"GET", "/api/v1/namespaces/{namespace}/pods/{pod}/log", AccessLogs, podLog(src, logs)},
 		{"", "/api", AccessRead, kube},

@@ -88,7 +88,7 @@ func (s *Server) Listen(ctx context.Context) (*Listeners, error) {
 func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l.socket != nil {
-		s.serve(ctx, g, l.socket, AccessHealth|AccessRead|AccessLogs)
+		s.serve(ctx, g, l.socket, AccessHealth|AccessRead|AccessLogs|AccessChange)
 	}
 	if l.health != nil {
 		s.serve(ctx, g, l.health, AccessHealth)

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
 	"log/slog"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
@@ -26,4 +31,66 @@ func newLogs(o *options.Options, rt *openedRuntime, p parts, log *slog.Logger) *
 		Policy:  gc.LogPolicy{MaxSize: o.Garbage.LogMaxSize, MaxFiles: o.Garbage.LogMaxFiles, MaxPod: o.Garbage.PodLogsMax},
 		Runtime: logRuntime{p.observer, rt.client}, Root: o.Paths.PodLogs, Events: p.events, Log: log,
 	})
+}
+
+// newImages makes the collection of images. pods are those that are wanted.
+func newImages(o *options.Options, rt *openedRuntime, p parts, pods func() []*v1.Pod, log *slog.Logger) *gc.Images {
+	return gc.NewImages(gc.ImagesConfig{
+		Policy: gc.ImagePolicy{High: o.Garbage.ImageHigh, Low: o.Garbage.ImageLow, Period: o.Garbage.ImagePeriod, MinAge: o.Garbage.ImageMinAge, MaxAge: o.Garbage.ImageMaxAge},
+		Store:  rt.client, Runtime: rt.client.Endpoint(), Observed: p.observer.Observed,
+		Wanted: func() []string { return imagesOf(pods()) },
+		File:   filepath.Join(o.Paths.Root, "images.json"), Events: p.events, Log: log,
+	})
+}
+
+// imagesOf are the images that pods name.
+func imagesOf(pods []*v1.Pod) (images []string) {
+	for _, pod := range pods {
+		for i := range pod.Spec.InitContainers {
+			images = append(images, pod.Spec.InitContainers[i].Image)
+		}
+		for i := range pod.Spec.Containers {
+			images = append(images, pod.Spec.Containers[i].Image)
+		}
+		for i := range pod.Spec.EphemeralContainers {
+			images = append(images, pod.Spec.EphemeralContainers[i].Image)
+		}
+		for i := range pod.Spec.Volumes {
+			if source := pod.Spec.Volumes[i].Image; source != nil {
+				images = append(images, source.Reference)
+			}
+		}
+	}
+	return images
+}
+
+// imageView shows images as the API has them.
+type imageView struct{ images *gc.Images }
+
+// Images implements httpapi.ImageKeeper.
+func (v imageView) Images(ctx context.Context) ([]httpapi.Image, error) {
+	list, err := v.images.List(ctx)
+	shown := make([]httpapi.Image, 0, len(list))
+	for i := range list {
+		shown = append(shown, showImage(&list[i], nil))
+	}
+	return shown, err
+}
+
+// PruneImages implements httpapi.ImageKeeper.
+func (v imageView) PruneImages(ctx context.Context, dryRun bool) ([]httpapi.Image, error) {
+	list, err := v.images.Prune(ctx, dryRun)
+	shown := make([]httpapi.Image, 0, len(list))
+	for i := range list {
+		shown = append(shown, showImage(&list[i].Image, list[i].Err))
+	}
+	return shown, err
+}
+
+func showImage(i *gc.Image, err error) httpapi.Image {
+	shown := httpapi.Image{Name: i.Name(), ID: i.ID, Tags: i.Tags, Size: i.Size, State: string(i.State), Pulled: i.Pulled, LastUsed: i.LastUsed}
+	if err != nil {
+		shown.Error = err.Error()
+	}
+	return shown
 }

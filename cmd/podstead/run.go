@@ -104,7 +104,10 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		observer: observer, prober: prober, events: events, statuses: statuses, addresses: addresses, node: admittingNode(o, node),
 	}
 	p.logs = newLogs(o, rt, p, log)
-	sup, err := newSupervisor(o, src, rt, p, log)
+	// What manifests name is known to the supervisor, which pulls it.
+	var sup *supervisor.Supervisor
+	p.images = newImages(o, rt, p, func() []*v1.Pod { return sup.Pods() }, log)
+	sup, err = newSupervisor(o, src, rt, p, log)
 	if err != nil {
 		return err
 	}
@@ -117,7 +120,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		httpapi.Config{Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, Log: log},
 		httpapi.Sources{
 			Pods: sup, Manifests: manifestView{config: src.config, pods: sup, opts: o.Manifests}, Health: sup,
-			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube,
+			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: imageView{p.images},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},
 	)
@@ -134,7 +137,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if rt.own != nil {
 		g.Go(func() error { return rt.own.Run(ctx) })
 	}
-	for _, part := range append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, p.logs.Run, sup.Run, kube.Run) {
+	for _, part := range append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, p.logs.Run, p.images.Run, sup.Run, kube.Run) {
 		g.Go(func() error {
 			if err := part(ctx); !errors.Is(err, context.Canceled) {
 				return err
@@ -261,6 +264,7 @@ type parts struct {
 	addresses *hostip.Source
 	node      admit.Node
 	logs      *gc.Logs
+	images    *gc.Images
 }
 
 func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts, log *slog.Logger) (*supervisor.Supervisor, error) {
@@ -271,7 +275,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 	cgroups := openCgroups(&o.Cgroups, rt.client, log)
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	syncer := cri.NewSyncer(cri.SyncerConfig{
-		Runtime: rt.client, Images: rt.client, Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
+		Runtime: rt.client, Images: cri.ToldPulls(rt.client, p.images.Pulled), Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
 			Exec: containerExec{rt.client}, UserAgent: "podstead-lifecycle/" + versionNumber(),
 		})},
 		Events: p.events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
@@ -284,7 +288,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		Store:       supervisor.Store{Statuses: p.statuses, Records: records},
 		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
 		Garbage:     containerPolicy(o.Garbage),
-		Observed:    []func(){p.logs.Wake},
+		Observed:    []func(){p.logs.Wake, p.images.Wake},
 		Events:      p.events,
 		Log:         log,
 		Node:        p.node,

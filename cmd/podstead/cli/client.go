@@ -36,6 +36,17 @@ func (c *client) get(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	body, err := c.open(ctx, path)
+	return decode(path, body, err, into)
+}
+
+// post asks for a change and decodes the JSON that the daemon answers; it may
+// take as long as ctx lets it.
+func (c *client) post(ctx context.Context, path string, into any) error {
+	body, err := c.do(ctx, http.MethodPost, path)
+	return decode(path, body, err, into)
+}
+
+func decode(path string, body io.ReadCloser, err error, into any) error {
 	if err != nil {
 		return err
 	}
@@ -48,7 +59,11 @@ func (c *client) get(ctx context.Context, path string, into any) error {
 
 // open is the body that the daemon answers on path; it may go on for long.
 func (c *client) open(ctx context.Context, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podstead"+path, nil)
+	return c.do(ctx, http.MethodGet, path)
+}
+
+func (c *client) do(ctx context.Context, method, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://podstead"+path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -33,13 +33,21 @@ var honoured = map[string]func(*parser, string, any){
 	"allowedUnsafeSysctls":     func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.AllowedUnsafeSysctls) },
 	"containerLogMaxSize":      func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Garbage.ContainerLogMaxSize) },
 	"containerLogMaxFiles":     (*parser).logFiles,
-	"clusterDNS":               func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.ClusterDNS) },
-	"clusterDomain":            func(p *parser, n string, v any) { p.text(n, v, &p.cfg.ClusterDomain) },
-	"resolvConf":               (*parser).resolvConf,
-	"maxParallelImagePulls":    (*parser).parallelPulls,
-	"serializeImagePulls":      (*parser).serializePulls,
-	"crashLoopBackOff":         (*parser).crashLoop,
-	"authorization":            (*parser).authorization,
+	"imageGCHighThresholdPercent": func(p *parser, n string, v any) {
+		p.number(n, v, 0, 100, &p.cfg.Garbage.ImageGCHighThresholdPercent)
+	},
+	"imageGCLowThresholdPercent": func(p *parser, n string, v any) {
+		p.number(n, v, 0, 100, &p.cfg.Garbage.ImageGCLowThresholdPercent)
+	},
+	"clusterDNS":            func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.ClusterDNS) },
+	"clusterDomain":         func(p *parser, n string, v any) { p.text(n, v, &p.cfg.ClusterDomain) },
+	"resolvConf":            (*parser).resolvConf,
+	"imageMinimumGCAge":     func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Garbage.ImageMinimumGCAge) },
+	"imageMaximumGCAge":     func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Garbage.ImageMaximumGCAge) },
+	"maxParallelImagePulls": (*parser).parallelPulls,
+	"serializeImagePulls":   (*parser).serializePulls,
+	"crashLoopBackOff":      (*parser).crashLoop,
+	"authorization":         (*parser).authorization,
 }
 
 // met are fields for which one value asks for what podstead does anyway. Any

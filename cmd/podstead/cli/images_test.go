@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// imageDaemon answers what images asks for.
+func imageDaemon(t *testing.T) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := "sha256:" + strings.Repeat("0123456789abcdef", 4)
+	answer := func(w http.ResponseWriter, list ...image) { _ = json.NewEncoder(w).Encode(list) }
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /podstead/v1/images", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20, State: "unused", Pulled: time.Now(), LastUsed: time.Now().Add(-3 * time.Hour)},
+			image{Name: "b:1", ID: id, Size: 700, State: "used"}, image{Name: "c:1", ID: id, Size: 3 << 30, State: "wanted", Pulled: time.Now()}, image{Name: "d:1", ID: id, Size: 1500, State: "foreign"})
+	})
+	mux.HandleFunc("POST /podstead/v1/images/prune", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("dryRun") {
+		case "true":
+			answer(w, image{Name: "a:1", Size: 5 << 20}, image{Name: "b:1", Size: 1 << 20})
+		default:
+			answer(w, image{Name: "a:1", Size: 5 << 20}, image{Name: "b:1", Size: 1 << 20, Error: "cannot remove image b:1: it is stuck"})
+		}
+	})
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return socket
+}
+
+func TestImagesList(t *testing.T) {
+	out, _, err := execute(t, "", "images", "ls", "--api-socket", imageDaemon(t))
+	want := `IMAGE                   ID             SIZE      STATE     LAST USED
+docker.io/library/a:1   0123456789ab   5.0 MiB   unused    3h ago
+b:1                     0123456789ab   700 B     used      now
+c:1                     0123456789ab   3.0 GiB   wanted    never
+d:1                     0123456789ab   1.5 KiB   foreign   <unknown>
+`
+	if err != nil || out != want {
+		t.Errorf("got %v\n%s\nwant\n%s", err, out, want)
+	}
+}
+
+func TestImagesPrune(t *testing.T) {
+	socket := imageDaemon(t)
+	out, errs, err := execute(t, "", "images", "prune", "--dry-run", "--api-socket", socket)
+	if err != nil || out != "would remove a:1 (5.0 MiB)\nwould remove b:1 (1.0 MiB)\n" || errs != "would remove 2 images, 6.0 MiB\n" {
+		t.Errorf("dry run: %v %q %q", err, out, errs)
+	}
+	out, errs, err = execute(t, "", "images", "prune", "--api-socket", socket)
+	if Code(err) != 1 || !Silent(err) || out != "removed a:1 (5.0 MiB)\n" || !strings.Contains(errs, "it is stuck") {
+		t.Errorf("prune: %v %q %q", err, out, errs)
+	}
+	if _, _, err := execute(t, "", "images", "remove"); err == nil || !strings.Contains(err.Error(), "images prune") {
+		t.Errorf("a command that is not there: %v", err)
+	}
+}

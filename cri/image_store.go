@@ -1,0 +1,115 @@
+package cri
+
+import (
+	"context"
+	"encoding/json"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// StoredImage is an image that the runtime has.
+type StoredImage struct {
+	ID string
+	// Tags and Digests are the references by which it is known, in full.
+	Tags, Digests []string
+	// Size in bytes, as the runtime tells it.
+	Size uint64
+	// Pinned images are never to be removed, says the runtime.
+	Pinned bool
+}
+
+func storedImage(i *runtimeapi.Image) StoredImage {
+	return StoredImage{ID: i.GetId(), Tags: i.GetRepoTags(), Digests: i.GetRepoDigests(), Size: i.GetSize(), Pinned: i.GetPinned()}
+}
+
+// StoredImages are all images of the runtime, whoever brought them there.
+func (c *Client) StoredImages(ctx context.Context) ([]StoredImage, error) {
+	list, err := c.ListImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	images := make([]StoredImage, 0, len(list))
+	for _, i := range list {
+		images = append(images, storedImage(i))
+	}
+	return images, nil
+}
+
+// StoredImage looks one up by reference or ID; false without an error says
+// that it is not there.
+func (c *Client) StoredImage(ctx context.Context, ref string) (StoredImage, bool, error) {
+	i, err := c.ImageStatus(ctx, ref)
+	if err != nil || i == nil {
+		return StoredImage{}, false, err
+	}
+	return storedImage(i), true, nil
+}
+
+// ImageUsers are the images of all containers, running or dead, of every
+// client of the runtime: references and IDs in the runtime's words, some
+// twice.
+func (c *Client) ImageUsers(ctx context.Context) ([]string, error) {
+	list, err := c.listContainers(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	var refs []string
+	for _, k := range list {
+		refs = append(refs, k.GetImageId(), k.GetImageRef(), k.GetImage().GetImage())
+	}
+	return refs, nil
+}
+
+// SandboxImage is the image of sandboxes, empty if the runtime does not tell:
+// newer ones pin it.
+func (c *Client) SandboxImage(ctx context.Context) (string, error) {
+	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{Verbose: true})
+	if err != nil {
+		return "", err
+	}
+	// containerd 1's form of what CRI leaves to each runtime.
+	var config struct {
+		SandboxImage string `json:"sandboxImage"`
+	}
+	_ = json.Unmarshal([]byte(a.GetInfo()["config"]), &config) // another runtime's
+	return config.SandboxImage, nil
+}
+
+// ImageMount is the mount point of the file system that holds the images,
+// empty if the runtime tells none.
+func (c *Client) ImageMount(ctx context.Context) (string, error) {
+	a, err := c.ImageFsInfo(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range a.GetImageFilesystems() {
+		if mount := f.GetFsId().GetMountpoint(); mount != "" {
+			return mount, nil
+		}
+	}
+	return "", nil
+}
+
+// ToldPulls is the image service of c; pulled is told of each image that was
+// pulled, with the ID of the image that had its name before, empty if none had.
+func ToldPulls(c *Client, pulled func(ctx context.Context, ref, before string)) ImageRuntime {
+	return toldPulls{c, pulled}
+}
+
+type toldPulls struct {
+	*Client
+	pulled func(ctx context.Context, ref, before string)
+}
+
+// PullImage implements ImageRuntime.
+func (p toldPulls) PullImage(ctx context.Context, image string, auth *runtimeapi.AuthConfig) (string, error) {
+	before, _, err := p.StoredImage(ctx, image)
+	if err != nil {
+		return "", err
+	}
+	ref, err := p.Client.PullImage(ctx, image, auth)
+	if err == nil {
+		p.pulled(ctx, image, before.ID)
+	}
+	return ref, err
+}

@@ -1,0 +1,123 @@
+package gc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	recordVersion = 1
+	// maxRecord bounds the file in bytes.
+	maxRecord = 4 << 20
+	// recordTime is how long what is known of an image outlives it at least.
+	recordTime = 24 * time.Hour
+)
+
+// imageRecord is what must outlive the daemon: which images it pulled, and
+// when they were used last. Losing it costs no image: one that is not in it is
+// never removed.
+type imageRecord struct {
+	Version int `json:"version"`
+	// Runtime is the endpoint of the runtime that has the images. Those of
+	// another are nobody's business.
+	Runtime string `json:"runtime"`
+	// Pulled by image ID.
+	Pulled map[string]pulledImage `json:"pulled"`
+	// Used is when a container last had an image, by the image's reference or
+	// ID as the container has it.
+	Used map[string]time.Time `json:"used"`
+}
+
+type pulledImage struct {
+	At time.Time `json:"at"`
+	// Refs are the full names under which it was pulled.
+	Refs []string `json:"refs"`
+}
+
+func newRecord(runtime string) imageRecord {
+	return imageRecord{Version: recordVersion, Runtime: runtime, Pulled: map[string]pulledImage{}, Used: map[string]time.Time{}}
+}
+
+// loadRecord reads the file. Without one, or with an error, the record is
+// empty.
+func loadRecord(path, runtime string) (imageRecord, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newRecord(runtime), nil
+	}
+	if err != nil {
+		return newRecord(runtime), err
+	}
+	defer f.Close()
+	record := newRecord(runtime)
+	data, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	if err == nil {
+		err = json.Unmarshal(data, &record)
+	}
+	if err == nil && record.Version != recordVersion {
+		err = fmt.Errorf("version %d, this daemon knows version %d", record.Version, recordVersion)
+	}
+	if err != nil || record.Pulled == nil || record.Used == nil || record.Runtime != runtime {
+		return newRecord(runtime), err
+	}
+	return record, nil
+}
+
+// tidy drops what concerns images that are gone for long, and reports whether
+// there was any.
+func (r *imageRecord) tidy(images references, now time.Time) (changed bool) {
+	if len(images) == 0 {
+		return false // a runtime that has none most likely lost its way
+	}
+	gone := func(name string, at time.Time) bool {
+		_, there := images.find(name)
+		return !there && !younger(at, recordTime, now)
+	}
+	for id, image := range r.Pulled {
+		if gone(id, image.At) {
+			delete(r.Pulled, id)
+			changed = true
+		}
+	}
+	for ref, at := range r.Used {
+		if gone(ref, at) {
+			delete(r.Used, ref)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// save replaces the file, whole or not at all.
+func (r *imageRecord) save(path string) (err error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	tmp := path + tmpSuffix
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp)
+		}
+	}()
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}

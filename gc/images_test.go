@@ -1,0 +1,325 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// store is a runtime's images on a disk of a thousand bytes.
+type store struct {
+	world
+	mu       sync.Mutex
+	images   []cri.StoredImage
+	users    []string
+	sandbox  string
+	refuses  map[string]bool
+	other    uint64 // bytes that are no images
+	removals []string
+	lists    int
+	// late: the runtime gives room back later.
+	late bool
+}
+
+func (s *store) StoredImages(context.Context) ([]cri.StoredImage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists++
+	return slices.Clone(s.images), nil
+}
+
+func (s *store) StoredImage(_ context.Context, ref string) (cri.StoredImage, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.images {
+		if slices.Contains(i.Tags, fullName(ref)) {
+			return i, true, nil
+		}
+	}
+	return cri.StoredImage{}, false, nil
+}
+
+func (s *store) ImageUsers(context.Context) ([]string, error) { return s.users, nil }
+func (s *store) SandboxImage(context.Context) (string, error) { return s.sandbox, nil }
+func (s *store) ImageMount(context.Context) (string, error)   { return "/images", nil }
+
+func (s *store) RemoveImage(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuses[id] {
+		return errors.New("it is stuck")
+	}
+	s.removals = append(s.removals, id)
+	if s.late {
+		for i := range s.images {
+			if s.images[i].ID == id {
+				s.other += s.images[i].Size
+			}
+		}
+	}
+	s.images = slices.DeleteFunc(s.images, func(i cri.StoredImage) bool { return i.ID == id })
+	return nil
+}
+
+func (s *store) room(mount string) (uint64, uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	used := s.other
+	for _, i := range s.images {
+		used += i.Size
+	}
+	return 1000, 1000 - used, nil
+}
+
+func (s *store) add(name string, size uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.images = append(s.images, cri.StoredImage{ID: "sha256:" + name, Tags: []string{"docker.io/library/" + name + ":1"}, Size: size})
+}
+
+func (s *store) gone() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.ReplaceAll(strings.Join(s.removals, " "), "sha256:", "")
+}
+
+// keeper is a collector of s's images that wants some of them.
+func keeper(t *testing.T, s *store, p ImagePolicy, file string, wanted ...string) *Images {
+	t.Helper()
+	s.at = time.Now()
+	return NewImages(ImagesConfig{
+		Policy: p, Store: s, Runtime: "unix:///r", Observed: s.Observed, Wanted: func() []string { return wanted },
+		File: file, Events: s, Room: s.room,
+	})
+}
+
+// pull has the collector know of images that this podstead pulled.
+func pull(g *Images, s *store, size uint64, names ...string) {
+	for _, name := range names {
+		s.add(name, size)
+		g.Pulled(context.Background(), name+":1", "")
+		time.Sleep(time.Minute)
+	}
+}
+
+// use has a container of ours use an image, and nothing else be used.
+func use(g *Images, s *store, names ...string) {
+	pod := &cri.Pod{UID: "p"}
+	for _, name := range names {
+		pod.Containers = append(pod.Containers, cri.Container{ID: name, Name: name, ImageRef: "sha256:" + name})
+	}
+	s.set(pod)
+	g.noteUse(s.Observed())
+	time.Sleep(time.Minute)
+}
+
+func TestImagesGoByLastUseUntilThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		file := filepath.Join(t.TempDir(), "images.json")
+		p := ImagePolicy{High: 85, Low: 60, MinAge: 2 * time.Minute}
+		g := keeper(t, s, p, file)
+		pull(g, s, 150, "a", "b", "c", "d", "e")
+		use(g, s, "b")
+		use(g, s, "a")
+		use(g, s, "e")
+		use(g, s)
+		if g.tick(t.Context()); s.gone() != "" || s.lists > 0 {
+			t.Fatalf("75%% used: removed %q with %d lists", s.gone(), s.lists)
+		}
+		s.other = 150 // 90 %
+		// The knowledge is that of an earlier daemon.
+		g = keeper(t, s, p, file)
+		g.tick(t.Context())
+		// c and d were never used. Two make 60 %.
+		if got := s.gone(); got != "c d" {
+			t.Errorf("removed %q", got)
+		}
+		s.other = 450
+		g.tick(t.Context())
+		if got := s.gone(); got != "c d b a" {
+			t.Errorf("then removed %q", got)
+		}
+		if len(s.told) != 0 {
+			t.Errorf("told %q", s.told)
+		}
+	})
+}
+
+func TestRoomThatComesLateRemovesNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{late: true, other: 300}
+		g := keeper(t, s, ImagePolicy{High: 85, Low: 80}, filepath.Join(t.TempDir(), "images.json"))
+		pull(g, s, 150, "a", "b", "c", "d")
+		g.tick(t.Context())
+		if got := s.gone(); got != "a" {
+			t.Errorf("removed %q", got)
+		}
+	})
+}
+
+func TestImagesThatStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{other: 890, sandbox: "pause:1", refuses: map[string]bool{"sha256:stuck": true}}
+		g := keeper(t, s, ImagePolicy{High: 85, Low: 10, MinAge: 2 * time.Minute}, filepath.Join(t.TempDir(), "images.json"), "wanted:1", "docker.io/library/bydigest@sha256:"+strings.Repeat("0", 64))
+		s.add("theirs", 1)
+		pull(g, s, 1, "gone", "wanted", "ownuse", "theiruse", "pause", "pinned", "stuck", "shared", "last", "bydigest")
+		// Somebody else has had it before we asked for it.
+		s.add("loaded", 1)
+		g.Pulled(t.Context(), "loaded:1", "sha256:loaded")
+		for i := range s.images {
+			switch s.images[i].ID {
+			case "sha256:pinned":
+				s.images[i].Pinned = true
+			case "sha256:shared":
+				s.images[i].Tags = append(s.images[i].Tags, "example.com/theirs:1")
+			case "sha256:bydigest":
+				s.images[i].Tags = nil
+				s.images[i].Digests = []string{"docker.io/library/bydigest@sha256:" + strings.Repeat("0", 64)}
+			}
+		}
+		s.users = []string{"", "sha256:ownuse", "docker.io/library/theiruse:1"}
+		time.Sleep(time.Hour)
+		pull(g, s, 1, "young")
+		g.tick(t.Context())
+		if got := s.gone(); got != "gone last" {
+			t.Errorf("removed %q", got)
+		}
+		images, err := g.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		states := map[string]ImageState{}
+		for _, i := range images {
+			states[strings.TrimPrefix(i.ID, "sha256:")] = i.State
+		}
+		want := map[string]ImageState{
+			"bydigest": ImageWanted, "theirs": ImageForeign, "loaded": ImageForeign, "shared": ImageForeign, "wanted": ImageWanted, "ownuse": ImageInUse,
+			"theiruse": ImageInUse, "pause": ImageSandbox, "pinned": ImagePinned, "stuck": ImageUnused, "young": ImageUnused,
+		}
+		if fmt.Sprint(states) != fmt.Sprint(want) {
+			t.Errorf("states %v\nwant   %v", states, want)
+		}
+		if len(s.told) != 1 || !strings.Contains(s.told[0], "true Warning FreeDiskSpaceFailed: /images") {
+			t.Errorf("told %q", s.told)
+		}
+		// The one that is stuck is told of when it happens again.
+		g.tick(t.Context())
+		if !slices.ContainsFunc(s.told, func(e string) bool {
+			return strings.Contains(e, "ImageGCFailed: cannot remove image docker.io/library/stuck:1: it is stuck")
+		}) {
+			t.Errorf("told %q", s.told)
+		}
+	})
+}
+
+func TestImagesExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		g := keeper(t, s, ImagePolicy{High: 100, Low: 80, MaxAge: 24 * time.Hour}, filepath.Join(t.TempDir(), "images.json"))
+		pull(g, s, 1, "a", "b")
+		time.Sleep(20 * time.Hour)
+		use(g, s, "b")
+		use(g, s)
+		time.Sleep(5 * time.Hour)
+		g.tick(t.Context())
+		if got := s.gone(); got != "a" {
+			t.Errorf("removed %q", got)
+		}
+		// A clock that is set back expires nothing more.
+		g.record.Pulled["sha256:b"] = pulledImage{At: time.Now().Add(1000 * time.Hour), Refs: []string{"docker.io/library/b:1"}}
+		g.tick(t.Context())
+		if got := s.gone(); got != "a" {
+			t.Errorf("removed %q", got)
+		}
+	})
+}
+
+func TestPrune(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{refuses: map[string]bool{"sha256:b": true}}
+		g := keeper(t, s, ImagePolicy{High: 85, Low: 80}, filepath.Join(t.TempDir(), "images.json"), "d:1")
+		pull(g, s, 1, "a", "b", "c", "d")
+		for _, dryRun := range []bool{true, false} {
+			list, err := g.Prune(t.Context(), dryRun)
+			var got []string
+			for _, r := range list {
+				got = append(got, fmt.Sprint(r.Image.Name(), " ", r.Err != nil))
+			}
+			want := "docker.io/library/a:1 false,docker.io/library/b:1 " + fmt.Sprint(!dryRun) + ",docker.io/library/c:1 false"
+			if err != nil || strings.Join(got, ",") != want {
+				t.Errorf("dry run %t: %q %v", dryRun, got, err)
+			}
+			if removed := s.gone(); dryRun && removed != "" || !dryRun && removed != "a c" {
+				t.Errorf("dry run %t removed %q", dryRun, removed)
+			}
+		}
+	})
+}
+
+func TestDamagedImageRecordRemovesNothing(t *testing.T) {
+	for name, text := range map[string]string{"torn": `{"version":1,"pul`, "another version": `{"version":9,"runtime":"unix:///r","pulled":{"sha256:a":{}},"used":{}}`, "another runtime's": `{"version":1,"runtime":"unix:///x","pulled":{"sha256:a":{"refs":["docker.io/library/a:1"]}},"used":{}}`, "null": "null"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "images.json")
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				s := &store{other: 900}
+				s.add("a", 1)
+				g := keeper(t, s, ImagePolicy{High: 85, Low: 80}, file)
+				g.tick(t.Context())
+				if got := s.gone(); got != "" {
+					t.Errorf("removed %q", got)
+				}
+				pull(g, s, 1, "b")
+				g = keeper(t, s, ImagePolicy{High: 85, Low: 80}, file)
+				if _, ok := g.record.Pulled["sha256:b"]; !ok {
+					t.Errorf("what was pulled since is not kept: %+v", g.record)
+				}
+			})
+		})
+	}
+}
+
+// The record is written when a use begins or ends, not while it goes on, and
+// does not grow with what is long gone.
+func TestImageRecordIsWrittenSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		file := filepath.Join(t.TempDir(), "sub", "images.json")
+		g := keeper(t, s, ImagePolicy{High: 85, Low: 80}, file)
+		pull(g, s, 1, "a", "b")
+		use(g, s, "a")
+		before, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			use(g, s, "a")
+		}
+		if after, err := os.Stat(file); err != nil || !os.SameFile(before, after) {
+			t.Errorf("it is written while nothing changes: %v", err)
+		}
+		s.images = s.images[:1]
+		use(g, s)
+		time.Sleep(48 * time.Hour)
+		if _, err := g.List(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		record, err := loadRecord(file, "unix:///r")
+		if err != nil || len(record.Pulled) != 1 || len(record.Used) != 1 || record.Used["sha256:a"].IsZero() {
+			t.Errorf("the record is %+v %v", record, err)
+		}
+	})
+}

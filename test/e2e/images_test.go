@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// pushOwn makes an image available that no other test has, and returns its
+// reference.
+func (n *node) pushOwn(name string) string {
+	n.t.Helper()
+	ref := fmt.Sprintf("docker.io/library/%s-%s:1", name, n.Name)
+	img, err := bed.Busybox()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	own := config.Config
+	own.Labels = map[string]string{"name": ref}
+	if img, err = mutate.Config(img, own); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := registry.Push(ref, img); err != nil {
+		n.t.Fatal(err)
+	}
+	return ref
+}
+
+// has reports whether the runtime has an image.
+func (n *node) has(ref string) bool {
+	n.t.Helper()
+	r, err := n.rt.CRI.Images.ImageStatus(n.t.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return r.Image != nil
+}
+
+// Of the images that nobody needs those go that podstead pulled: on demand,
+// and by itself when the disk is too full. What anybody uses, or others
+// brought, stays; a kill of the daemon makes no difference.
+func TestUnusedImagesAreRemoved(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		a, b, c, theirs := n.pushOwn("a"), n.pushOwn("b"), n.pushOwn("c"), n.pushOwn("theirs")
+		if err := n.rt.CRI.Pull(t.Context(), theirs); err != nil {
+			t.Fatal(err)
+		}
+		n.Args = []string{"--minimum-image-ttl-duration", "0s"}
+		for name, ref := range map[string]string{"a": a, "b": b, "c": c} {
+			n.put(name+".yaml", strings.Replace(sleeper(name, "one"), bed.BusyboxImage, ref, 1))
+		}
+		n.start()
+		for _, name := range []string{"a", "b", "c"} {
+			n.awaitRunning(name)
+		}
+		// Another client has a container of c.
+		bare := &bed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name, LogDir: t.TempDir(), Command: []string{"true"}}
+		if err := n.rt.CRI.Start(t.Context(), bare); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = n.rt.CRI.RemovePod(context.Background(), bare.Sandbox) }()
+		_, err := n.rt.CRI.Runtime.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{
+			PodSandboxId: bare.Sandbox,
+			Config: &runtimeapi.ContainerConfig{
+				Metadata: &runtimeapi.ContainerMetadata{Name: "second"}, Image: &runtimeapi.ImageSpec{Image: c}, Command: []string{"true"}, Linux: &runtimeapi.LinuxContainerConfig{},
+			},
+			SandboxConfig: &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: bare.Name, Namespace: "default", Uid: bare.UID}, LogDirectory: bare.LogDir, Linux: &runtimeapi.LinuxPodSandboxConfig{}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.drop("a.yaml")
+		n.drop("c.yaml")
+		n.restart()
+		n.await("the states of images", func() error {
+			body, err := n.Get(t.Context(), "/podstead/v1/images")
+			if err != nil {
+				return err
+			}
+			var list []struct{ Name, State string }
+			if err := json.Unmarshal(body, &list); err != nil {
+				return err
+			}
+			states := map[string]string{}
+			for _, i := range list {
+				states[i.Name] = i.State
+			}
+			for ref, want := range map[string]string{a: "unused", b: "used", c: "used", theirs: "foreign"} {
+				if states[ref] != want {
+					return fmt.Errorf("%s is %q, want %q", ref, states[ref], want)
+				}
+			}
+			return nil
+		})
+		out, errs, status := n.podstead("images", "ls", "--api-socket", n.Socket())
+		if status != 0 || !strings.Contains(out, a+" ") || !strings.Contains(out, "foreign") {
+			t.Errorf("images ls ends with %d:\n%s%s", status, out, errs)
+		}
+		out, errs, status = n.podstead("images", "prune", "--dry-run", "--api-socket", n.Socket())
+		if status != 0 || !strings.HasPrefix(out, "would remove "+a+" (") || strings.Count(out, "\n") != 1 || !n.has(a) {
+			t.Errorf("images prune --dry-run ends with %d:\n%s%s", status, out, errs)
+		}
+		out, errs, status = n.podstead("images", "prune", "--api-socket", n.Socket())
+		if status != 0 || !strings.HasPrefix(out, "removed "+a+" (") || strings.Count(out, "\n") != 1 || n.has(a) {
+			t.Errorf("images prune ends with %d:\n%s%s", status, out, errs)
+		}
+
+		// The other client lets c go, and the disk counts as full.
+		if err := n.rt.CRI.RemovePod(t.Context(), bare.Sandbox); err != nil {
+			t.Fatal(err)
+		}
+		n.Kill()
+		n.Args = append(n.Args, "--image-gc-high-threshold", "1", "--image-gc-low-threshold", "0", "--image-gc-period", "1s")
+		n.start()
+		n.await("c goes by itself", func() error {
+			if n.has(c) {
+				return fmt.Errorf("%s is there", c)
+			}
+			return nil
+		})
+		n.await("it is told that this was not enough", func() error {
+			found, err := n.events("")
+			if e := found["FreeDiskSpaceFailed"]; err != nil || e.InvolvedObject.Kind != "Node" {
+				return fmt.Errorf("%+v %v", found, err)
+			}
+			return nil
+		})
+		for _, ref := range []string{b, theirs, bed.BusyboxImage, bed.PauseImage} {
+			if !n.has(ref) {
+				t.Errorf("%s is gone", ref)
+			}
+		}
+		n.awaitReady("b")
+	})
+}
