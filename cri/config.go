@@ -125,6 +125,7 @@ func (g config) identity(pod *v1.Pod) map[string]string {
 func containerAnnotations(pod *v1.Pod, c *v1.Container, in containerInput) map[string]string {
 	annotations := map[string]string{
 		AnnotationContainerHash:          Hash(c),
+		AnnotationResources:              ResourcesOf(&c.Resources).text(),
 		AnnotationRestartCount:           strconv.Itoa(in.restartCount),
 		AnnotationTerminationMessagePath: c.TerminationMessagePath,
 		AnnotationTerminationPolicy:      string(c.TerminationMessagePolicy),

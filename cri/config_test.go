@@ -155,6 +155,7 @@ func TestContainerConfig(t *testing.T) {
 		"io.kubernetes.container.terminationMessagePolicy": "File",
 		"io.kubernetes.container.ports":                    `[{"name":"http","containerPort":80,"protocol":"TCP"}]`,
 		"io.kubernetes.pod.terminationGracePeriod":         "30",
+		"podstead.io/container-resources":                  "{}",
 		"podstead.io/termination-message-host-path":        "/root/pods/uid-1/containers/a/1",
 	}
 	if diff := cmp.Diff(wantAnnotations, got.Annotations); diff != "" {

@@ -9,30 +9,21 @@ import (
 )
 
 // Hash is the hash of what of a container may change while its pod goes on:
-// image, cpu and memory. It is kept in AnnotationContainerHash; a container
-// with another one is restarted. Quantities count by value, so that 1 cpu and
-// 1000m are the same. The kubelet's hash covers name and image only, since it
-// resizes in place.
-func Hash(c *v1.Container) string {
-	type amounts map[v1.ResourceName]int64
-	of := func(list v1.ResourceList) amounts {
-		a := amounts{}
-		if q, ok := list[v1.ResourceCPU]; ok {
-			a[v1.ResourceCPU] = q.MilliValue()
-		}
-		if q, ok := list[v1.ResourceMemory]; ok {
-			a[v1.ResourceMemory] = q.Value()
-		}
-		return a
-	}
+// image, cpu and memory. It is kept in AnnotationContainerHash, with the
+// resources in AnnotationResources, so that a change of these can be told from
+// one of the image, which restarts the container. Quantities count by value:
+// 1 cpu and 1000m are the same. The kubelet's hash covers name and image only.
+func Hash(c *v1.Container) string { return hashOf(c, ResourcesOf(&c.Resources)) }
+
+// hashOf is the hash of a container with other resources than its own.
+func hashOf(c *v1.Container, r Resources) string {
 	// JSON of a struct and of sorted maps is the same in every release; the
 	// golden test would tell if not.
 	text, err := json.Marshal(struct {
-		Name     string  `json:"name"`
-		Image    string  `json:"image"`
-		Requests amounts `json:"requests,omitempty"`
-		Limits   amounts `json:"limits,omitempty"`
-	}{c.Name, c.Image, of(c.Resources.Requests), of(c.Resources.Limits)})
+		Name  string `json:"name"`
+		Image string `json:"image"`
+		Resources
+	}{c.Name, c.Image, r})
 	if err != nil {
 		panic("cri: strings and numbers do not marshal: " + err.Error())
 	}

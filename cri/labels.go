@@ -24,6 +24,8 @@ const (
 	// AnnotationTerminationMessageHost names the file on the host that is
 	// mounted at the termination message path.
 	AnnotationTerminationMessageHost = "podstead.io/termination-message-host-path"
+	// AnnotationResources has the cpu and memory that a container was made with.
+	AnnotationResources = "podstead.io/container-resources"
 	// AnnotationCgroupParent, of a sandbox, is the pod's cgroup as the runtime
 	// was told it. One without was made without a pod cgroup.
 	AnnotationCgroupParent = "podstead.io/cgroup-parent"

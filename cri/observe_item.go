@@ -70,6 +70,7 @@ func containerName(labels map[string]string, m *runtimeapi.ContainerMetadata) st
 // a detail, never the pod.
 func recoverIdentity(c *Container, annotations map[string]string, m *runtimeapi.ContainerMetadata) {
 	c.Hash = annotations[AnnotationContainerHash]
+	c.Resources = parseResources(annotations[AnnotationResources])
 	c.RestartCount = int(m.GetAttempt())
 	if n, err := strconv.Atoi(annotations[AnnotationRestartCount]); err == nil && n >= 0 {
 		c.RestartCount = n

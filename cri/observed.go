@@ -74,6 +74,8 @@ type Container struct {
 
 	// Hash is the hash of the container's definition at creation.
 	Hash string
+	// Resources are those at creation, nil if they were not written down.
+	Resources *Resources
 	// RestartCount counts earlier instances of this container in this pod.
 	RestartCount int
 	// TerminationGracePeriod is the pod's in seconds at creation, nil if unset.

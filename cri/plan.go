@@ -13,6 +13,8 @@ const (
 	KillLiveness KillReason = "LivenessProbe"
 	KillStartup  KillReason = "StartupProbe"
 	KillUnknown  KillReason = "StateUnknown"
+	// KillResize restarts a container for other resources.
+	KillResize KillReason = "Resize"
 	// KillRestartAll ends all containers for the sake of one that has ended.
 	KillRestartAll KillReason = "RestartAllContainers"
 	// KillSurplus ends what should never be: a second running instance of a
@@ -43,6 +45,8 @@ type PlanInput struct {
 	// one and no entry has not started. If it is nil nobody probes, and what
 	// runs has started.
 	Started map[string]bool
+	// Resizes are those of running containers that are to be made now.
+	Resizes []Resize
 }
 
 // Actions is what a pod needs so that observed becomes wanted. They are done
@@ -56,6 +60,8 @@ type Actions struct {
 	RemoveInit []string
 	// Remove are containers that were created, never started and are of no use.
 	Remove []string
+	// Resize are the changes of resources of containers that go on running.
+	Resize []Resize
 	// CreateSandbox makes a new sandbox with Attempt; else SandboxID is kept
 	// and Attempt is its own.
 	CreateSandbox bool
@@ -113,6 +119,7 @@ func Plan(in PlanInput) Actions {
 		// Whatever else was found ends with the pod.
 		a.Kill, a.StartInit, a.Start = nil, nil, nil
 	}
+	v.resizeKept(&a)
 	v.sortCreated(&a)
 	return a
 }

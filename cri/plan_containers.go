@@ -65,6 +65,7 @@ func (v *view) startRegular(a *Actions) {
 func (v *view) judge(spec *v1.Container, c *Container) (kill *Kill, restart bool) {
 	kill = &Kill{ID: c.ID, Name: c.Name}
 	failed := v.Failed[c.ID]
+	resize := v.resizeOf(c)
 	switch {
 	case changed(spec, c):
 		kill.Reason = KillChanged
@@ -73,6 +74,10 @@ func (v *view) judge(spec *v1.Container, c *Container) (kill *Kill, restart bool
 	case v.Changed[c.ID] != "":
 		kill.Reason = KillChanged
 		kill.Message = fmt.Sprintf("Container %s was made of another %s", c.Name, v.Changed[c.ID])
+		return kill, true
+	case resize != nil && resize.Restart:
+		kill.Reason = KillResize
+		kill.Message = fmt.Sprintf("Container %s has other resources, for which its resizePolicy restarts it", c.Name)
 		return kill, true
 	case failed == KillLiveness:
 		kill.Message = fmt.Sprintf("Container %s failed liveness probe", c.Name)
@@ -94,8 +99,17 @@ func probeGrace(p *v1.Probe) *int64 {
 	return p.TerminationGracePeriodSeconds
 }
 
-// changed reports whether a container was made from another definition. One
-// without a hash cannot tell, and what runs is not ended on a guess.
+// changed reports whether a running container was made from another definition,
+// its resources aside if they were written down. One without a hash cannot
+// tell, and what runs is not ended on a guess.
 func changed(spec *v1.Container, c *Container) bool {
+	if c.Resources != nil && c.Hash != "" {
+		return c.Hash != hashOf(spec, *c.Resources)
+	}
+	return outdated(spec, c)
+}
+
+// outdated reports the same with the resources, for one that does not run yet.
+func outdated(spec *v1.Container, c *Container) bool {
 	return c.Hash != "" && c.Hash != Hash(spec)
 }

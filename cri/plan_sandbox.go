@@ -77,7 +77,7 @@ func (v *view) sortCreated(a *Actions) {
 			continue
 		}
 		spec := v.spec(c.Name)
-		if v.here(c) && starting[c.Name] && a.Created[c.Name] == "" && spec != nil && !changed(spec, c) && v.Changed[c.ID] == "" {
+		if v.here(c) && starting[c.Name] && a.Created[c.Name] == "" && spec != nil && !outdated(spec, c) && v.Changed[c.ID] == "" {
 			if a.Created == nil {
 				a.Created = map[string]string{}
 			}

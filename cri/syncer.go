@@ -24,6 +24,9 @@ type Runtime interface {
 	StartContainer(ctx context.Context, id string) error
 	StopContainer(ctx context.Context, id string, grace time.Duration) error
 	RemoveContainer(ctx context.Context, id string) error
+	UpdateContainerResources(ctx context.Context, id string, to *runtimeapi.LinuxContainerResources) error
+	// MemoryUsage is a container's working set in bytes.
+	MemoryUsage(ctx context.Context, id string) (int64, error)
 }
 
 // Recorder takes events about pods. eventType is Normal or Warning.
@@ -144,6 +147,8 @@ type SyncRequest struct {
 	Started map[string]bool
 	// Changed is that of PlanInput.
 	Changed map[string]string
+	// Resizes are those to be made now, of what Resizes found.
+	Resizes []Resize
 	// Inputs resolves what a container needs, when it is about to be created.
 	Inputs func(ctx context.Context, c *v1.Container, podIPs []string) (Inputs, error)
 	// Sandbox is for the config of the sandbox.
@@ -173,6 +178,10 @@ type SyncResult struct {
 	// PostStart are the instances whose postStart hook has returned in this
 	// Sync, by container name.
 	PostStart map[string]string
+	// Resized are the resizes that were made, ResizeFaults why others were not,
+	// by container name.
+	Resized      []Resize
+	ResizeFaults map[string]string
 	// RetryAfter is when the first back-off ends, 0 if none runs. It may be
 	// set beside Err.
 	RetryAfter time.Duration

@@ -44,7 +44,7 @@ func (t *transaction) run(ctx context.Context) error {
 	if err := t.trustStatus(ctx); err != nil {
 		return err
 	}
-	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, Failed: t.Failed, Changed: t.Changed, Started: t.Started})
+	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, Failed: t.Failed, Changed: t.Changed, Started: t.Started, Resizes: t.Resizes})
 	t.podIPs = t.Status.IPs
 	if t.actions.RestartAll != nil {
 		return t.restartAll(ctx)
@@ -78,7 +78,9 @@ func (t *transaction) run(ctx context.Context) error {
 		}
 	}
 	t.sandboxConfig = t.config.sandbox(t.Pod, t.actions.Attempt, t.sandboxInputs())
-	// 6. The next init container, 7. or the regular ones.
+	// 6. Other resources of what goes on running.
+	t.resize(ctx)
+	// 7. The next init container, 8. or the regular ones.
 	return t.startContainers(ctx)
 }
 

@@ -81,9 +81,9 @@ var specVerdicts = structVerdict{
 	"hostnameOverride":              honoured("TestHostnames"),
 	"hostAliases":                   honoured("TestHostsFile"),
 	"imagePullSecrets":              notYet("pull secrets are"),
-	"resources":                     notYet("resources of the pod as a whole are"),
-	"resourceClaims":                notYet("resource claims are"),
-	"overhead":                      notYet("overhead of a pod is"),
+	"resources":                     podResourceVerdicts,
+	"resourceClaims":                clusterDevices,
+	"overhead":                      overheadVerdicts,
 	"runtimeClassName":              notYet("runtime classes are"),
 	"readinessGates":                honoured("TestReadinessGate"),
 	"priority":                      unless(notYet("priorities are"), int32(0)),
@@ -148,7 +148,7 @@ var containerVerdicts = structVerdict{
 	"envFrom":                  honoured("TestVariablesFromObjects"),
 	"ports":                    honoured("TestHostPort"),
 	"resources":                resourceVerdicts,
-	"resizePolicy":             notYet("resizing a running container is"),
+	"resizePolicy":             listVerdict{structVerdict{"resourceName": honoured("TestResizeKeepsThePod"), "restartPolicy": honoured("TestResizeKeepsThePod")}},
 	"volumeMounts":             listVerdict{mountVerdicts},
 	"volumeDevices":            notYet("block devices are"),
 	"livenessProbe":            probeVerdicts,
@@ -249,15 +249,38 @@ var containerSecurityVerdicts = structVerdict{
 var resourceVerdicts = boundsVerdict{structVerdict{
 	"limits":   quantityVerdicts,
 	"requests": quantityVerdicts,
-	"claims":   notYet("resource claims are"),
+	"claims":   clusterDevices,
 }}
+
+// clusterDevices is what is said of devices that a scheduler hands out.
+const clusterDevices refused = "names a device that only a cluster's scheduler and its drivers hand out; take it out and mount the device with a hostPath"
 
 var quantityVerdicts = mapVerdict{
 	string(v1.ResourceCPU):              honoured("TestContainerSeesItsSpec"),
 	string(v1.ResourceMemory):           honoured("TestContainerSeesItsSpec"),
-	string(v1.ResourceEphemeralStorage): notYet("bounds on a container's storage are"),
-	v1.ResourceHugePagesPrefix + "*":    notYet("hugepages are"),
-	"*":                                 notYet("extended resources are"),
+	string(v1.ResourceEphemeralStorage): inert("a kubelet enforces it by evicting the pod, and never evicts a static one"),
+	v1.ResourceHugePagesPrefix + "*":    honoured("TestHugePages"),
+	"*":                                 clusterDevices,
+}
+
+// podResourceVerdicts: no other resource than these is valid for a whole pod.
+var podResourceVerdicts = boundsVerdict{structVerdict{
+	"limits":   podQuantityVerdicts,
+	"requests": podQuantityVerdicts,
+	"claims":   clusterDevices,
+}}
+
+var podQuantityVerdicts = mapVerdict{
+	string(v1.ResourceCPU):           honoured("TestPodLevelResources"),
+	string(v1.ResourceMemory):        honoured("TestPodLevelResources"),
+	v1.ResourceHugePagesPrefix + "*": honoured("TestHugePages"),
+	"*":                              clusterDevices,
+}
+
+var overheadVerdicts = mapVerdict{
+	string(v1.ResourceCPU):    honoured("TestPodLevelResources"),
+	string(v1.ResourceMemory): honoured("TestPodLevelResources"),
+	"*":                       refused("is no overhead of a pod here; give its cpu and memory"),
 }
 
 var mountVerdicts = structVerdict{

@@ -113,6 +113,8 @@ type Cgroups interface {
 	// as a new sandbox takes it: empty if there are none here. parent is what
 	// the present sandbox was made in, empty if there is none.
 	Ensure(ctx context.Context, pod *v1.Pod, parent string) (string, error)
+	// Fits is an error for a pod that requests more than the node has.
+	Fits(pod *v1.Pod) error
 	// Destroy ends what is left in it and removes it.
 	Destroy(ctx context.Context, uid types.UID, parent string) error
 	// Pods are those that have one.
@@ -228,6 +230,7 @@ func (noHostIPs) Changed() <-chan struct{} { return nil }
 type noCgroups struct{}
 
 func (noCgroups) Ensure(context.Context, *v1.Pod, string) (string, error) { return "", nil }
+func (noCgroups) Fits(*v1.Pod) error                                      { return nil }
 func (noCgroups) Destroy(context.Context, types.UID, string) error        { return nil }
 func (noCgroups) Pods() []types.UID                                       { return nil }
 

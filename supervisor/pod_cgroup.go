@@ -19,7 +19,7 @@ const reasonFailedCgroup = "FailedCreatePodContainer"
 // it for a new sandbox. A pod that runs goes on where it is, whatever fails
 // here; one that does not run waits.
 func (s *podScripts) ensureCgroup(ctx context.Context, j job, r *podRun, observed *cri.PodStatus) (parent string, out *outcome, err error) {
-	parent, err = s.cfg.Runtime.Cgroups.Ensure(ctx, j.pod, presentCgroup(observed))
+	parent, err = s.cfg.Runtime.Cgroups.Ensure(ctx, r.widest(j.pod), presentCgroup(observed))
 	if err == nil {
 		return parent, nil, nil
 	}

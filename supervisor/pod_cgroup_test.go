@@ -44,6 +44,13 @@ func (f *fakeCgroups) Ensure(_ context.Context, pod *v1.Pod, parent string) (str
 	return parent, nil
 }
 
+func (f *fakeCgroups) Fits(pod *v1.Pod) error {
+	if pod.Spec.Containers[0].Resources.Requests.Cpu().Value() > 100 {
+		return errors.New("this node has no 100 cpus")
+	}
+	return nil
+}
+
 func (f *fakeCgroups) Destroy(_ context.Context, uid types.UID, _ string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -46,6 +46,9 @@ type memory struct {
 	waiting map[string]cri.Waiting
 	// unknown: nothing was known of the pod when the run began.
 	unknown bool
+	// resizes are the changes of resources that are not made yet, resize is why.
+	resizes []cri.Resize
+	resize  *status.Resize
 	// purge: the containers of the run before are still to be removed.
 	purge bool
 	// acts counts Syncs in a row that acted.
@@ -188,6 +191,7 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 		ManifestFault: s.cfg.Sources.Pods.FaultFor(pod.UID),
 		WaitingFor:    sh.waitingFor,
 		Terminal:      sh.terminal,
+		Resize:        r.resize,
 		Ended:         sh.ended,
 		Now:           time.Now(),
 	}

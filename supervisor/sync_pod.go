@@ -80,7 +80,9 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 			return out
 		}
 	}
-	// 5. The pod's cgroup. What runs goes on in the one it has.
+	// 5. Other resources of what runs, and the pod's cgroup. What
+	// runs goes on in the one it has.
+	resizes := s.beginResize(pod, observed, r)
 	cgroup, out, cgroupFault := s.ensureCgroup(ctx, j, r, observed)
 	if out != nil {
 		return *out
@@ -109,12 +111,14 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		return outcome{err: err, told: true}
 	}
 	req.Sandbox.CgroupParent = cgroup
+	req.Resizes = resizes
 	var result cri.SyncResult
 	observed = s.meanwhile(ctx, j, r, observed, func() { result = s.cfg.Runtime.Syncer.Sync(ctx, req) })
 	// 8. What came of it. After an act, and after an error that may hide one,
 	// nothing is decided before the runtime was looked at again.
 	r.waiting = result.Waiting
 	r.record = withPostStart(r.record, result.PostStart)
+	cgroupFault = errors.Join(cgroupFault, s.endResize(ctx, j, r, observed, resizes, &result))
 	acted := result.Acted || result.Err != nil
 	if acted {
 		s.acted(pod.UID, r)

@@ -32,6 +32,7 @@ type ExecFunc func(ctx context.Context, c Container, r *runtimeapi.ExecSyncReque
 
 // script is what containers do.
 type script struct {
+	memory     map[string]uint64 // working sets by container name
 	behaviours map[string]Behaviour
 	exec       ExecFunc
 	logs       bool

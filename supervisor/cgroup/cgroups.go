@@ -140,6 +140,19 @@ func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (strin
 	return wanted, c.share(ctx)
 }
 
+// Fits is an error for a pod that requests more than all pods may have.
+func (c *Cgroups) Fits(pod *v1.Pod) error {
+	a := withOverhead(pod)
+	cpu, memory := c.Allocatable[v1.ResourceCPU], c.Allocatable[v1.ResourceMemory]
+	switch {
+	case !cpu.IsZero() && a.CPURequest > cpu.MilliValue():
+		return fmt.Errorf("the pod requests %dm of cpu, and pods of this node can have %dm at most", a.CPURequest, cpu.MilliValue())
+	case !memory.IsZero() && a.MemoryRequest > memory.Value():
+		return fmt.Errorf("the pod requests %d bytes of memory, and pods of this node can have %d at most", a.MemoryRequest, memory.Value())
+	}
+	return nil
+}
+
 // Destroy ends what is left in the cgroup of a pod that has ended, and removes
 // it. parent is what its last sandbox was made in, empty if that is not known.
 // A pod that had none is done at once.

@@ -113,6 +113,12 @@ func (h *hierarchies) write(path string, l limits) error {
 			continue
 		}
 		file := filepath.Join(folder, s.file)
+		if s.controller == controllerMemory {
+			if err := h.checkInUse(folder, file, l.memory); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
 		err := writeValue(file, s.value)
 		if err != nil && errors.Is(err, fs.ErrNotExist) && (s.value == "-1" || strings.HasPrefix(s.value, "max") || s.value == "0") {
 			continue // no such controller here, and nothing was asked of it
@@ -150,4 +156,47 @@ func sameValue(now, want string) bool {
 	page := int64(os.Getpagesize())
 	const unlimited = 1 << 62
 	return err == nil && (w == none && n >= unlimited || w > page && n == w/page*page && n != 0)
+}
+
+// usageFiles are what a cgroup uses of memory, with and without what the
+// kernel can take back at once, for version 1 and 2.
+var usageFiles = map[bool]struct{ usage, inactive string }{
+	false: {"memory.usage_in_bytes", "total_inactive_file"},
+	true:  {"memory.current", "inactive_file"},
+}
+
+// checkInUse is an error for a limit below what is in use: to set it would, on
+// version 2, end processes of the pod.
+func (h *hierarchies) checkInUse(folder, file string, limit int64) error {
+	if limit == none {
+		return nil
+	}
+	now, err := os.ReadFile(file)
+	if err != nil {
+		return nil // writing it will tell
+	}
+	before, err := strconv.ParseInt(strings.TrimSpace(string(now)), 10, 64)
+	if err == nil && before <= limit {
+		return nil
+	}
+	files := usageFiles[h.v2()]
+	text, err := os.ReadFile(filepath.Join(folder, files.usage))
+	if err != nil {
+		return nil
+	}
+	used, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return nil
+	}
+	stat, _ := os.ReadFile(filepath.Join(folder, "memory.stat"))
+	for line := range strings.Lines(string(stat)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil && name == files.inactive {
+			used -= n
+		}
+	}
+	if used >= limit {
+		return fmt.Errorf("cannot set %s to %d: %d bytes are in use", file, limit, used)
+	}
+	return nil
 }

@@ -26,6 +26,8 @@ const (
 // generated are the types of the conditions that Generate makes anew. All
 // others are somebody else's and kept.
 var generated = map[v1.PodConditionType]bool{
+	v1.PodResizePending:          true,
+	v1.PodResizeInProgress:       true,
 	v1.PodReadyToStartContainers: true,
 	v1.PodInitialized:            true,
 	v1.PodReady:                  true,
@@ -38,11 +40,15 @@ var generated = map[v1.PodConditionType]bool{
 // conditions are those of the pod in the kubelet's order: foreign ones first.
 func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 	list := foreignConditions(in)
+	foreign := list
+	if c := resizeCondition(in.Resize); c != nil {
+		list = append(list, *c)
+	}
 	all := containersReady(in.Pod, st)
 	list = append(list,
 		readyToStart(in),
 		podInitialized(in.Pod, st),
-		podReady(in.Pod, list, all),
+		podReady(in.Pod, foreign, all),
 		all,
 		v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue},
 	)

@@ -98,6 +98,7 @@ func (b *builder) one(c *v1.Container) v1.ContainerStatus {
 	b.overrideWaiting(c, &s)
 	b.settleEnd(&s, previous)
 	b.probe(c, newest, &s)
+	b.setResources(c, newest, &s)
 	return s
 }
 

@@ -27,6 +27,13 @@ type Terminal struct {
 	Cause
 }
 
+// Resize is a resize that could not be made.
+type Resize struct {
+	// Infeasible: it never can be here; else it was tried and failed.
+	Infeasible bool
+	Message    string
+}
+
 // Input is all that Generate looks at. Everything in it is only read.
 type Input struct {
 	// Pod is the wanted pod. It must not be nil.
@@ -56,6 +63,9 @@ type Input struct {
 	// ManifestFault is the fault of a newer revision of the pod's manifest,
 	// empty if there is none.
 	ManifestFault string
+	// Resize is why the resources of running containers are not the wanted
+	// ones; nil if they are.
+	Resize *Resize
 	// Refused is set when the pod was not admitted.
 	Refused *Cause
 	// WaitingFor is set while something outside keeps the pod from starting,

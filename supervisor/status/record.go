@@ -35,6 +35,9 @@ type Record struct {
 	// PostStart is, by container name, the instance whose postStart hook has
 	// returned.
 	PostStart map[string]string `json:"postStart,omitempty"`
+	// Resized by container name has the running containers whose resources were
+	// changed since they were made.
+	Resized map[string]ResizedRecord `json:"resized,omitempty"`
 	// Runs counts how often the pod was run again under its UID.
 	Runs int `json:"runs,omitempty"`
 }
@@ -44,6 +47,12 @@ type ReadyRecord struct {
 	ContainerID string `json:"containerID"`
 	Ready       bool   `json:"ready"`
 	Started     bool   `json:"started"`
+}
+
+// ResizedRecord are the resources that one container instance was last given.
+type ResizedRecord struct {
+	ContainerID string `json:"containerID"`
+	cri.Actuated
 }
 
 // Observe is the record with what the generated status adds to it. It is the

@@ -166,30 +166,89 @@ func TestPodCgroups(t *testing.T) {
 		}
 		n.await("the tier asks for nothing", func() error {
 			if got, err := cgroupValue("cpu", filepath.Join(root, "burstable"), "cpu.shares"); err != nil || got != "2" {
-				return fmt.Errorf("cpu.shares is %s (%w)", got, err)
+				return fmt.Errorf("cpu.shares is %s (%v)", got, err)
 			}
 			return nil
 		})
 	})
 }
 
-// A container that eats more than its limit ends, and its pod goes on; so does
-// one that eats more than the limit of its pod alone.
+// What a pod states for all of its containers together holds for its cgroup,
+// and so does its overhead; the containers have no limits of their own.
+func TestPodLevelResources(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", strings.Replace(sleeper("p", "one"), "spec:\n",
+			"spec:\n  resources: {requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 200m, memory: 64Mi}}\n"+
+				"  overhead: {cpu: 50m, memory: 8Mi}\n", 1)+resources("requests: {ephemeral-storage: 1Mi}"))
+		// More than the pod may have ends a container that has no limit itself.
+		n.put("o.yaml", strings.Replace(stubborn("o", "one", 1, "sleep 0.2; tail /dev/zero"), "spec:\n",
+			"spec:\n  resources: {limits: {memory: 24Mi}}\n", 1))
+		n.start()
+		main := n.awaitRunning("p")
+		p := n.awaitReady("p")
+		if p.Status.QOSClass != v1.PodQOSBurstable {
+			t.Errorf("QoS class %s", p.Status.QOSClass)
+		}
+		pod := filepath.Join(n.CgroupRoot(), "burstable", "pod"+string(p.UID))
+		n.mustHaveValue("cpu", pod, "cpu.shares", "153") // 150m
+		n.mustHaveValue("cpu", pod, "cpu.cfs_quota_us", "25000")
+		n.mustHaveValue("memory", pod, "memory.limit_in_bytes", fmt.Sprint(72<<20))
+		at, err := cgroupPath(main.Pid, "memory")
+		if err != nil || filepath.Dir(at) != pod {
+			t.Fatalf("the container is in %s (%v), want it below %s", at, err, pod)
+		}
+		n.mustHaveValue("memory", at, "memory.limit_in_bytes", "9223372036854771712")
+		n.awaitStatus("o", "OOMKilled", oomKilled)
+	})
+}
+
+// A limit of hugepages is the kernel's, or the pod waits where there is none.
+func TestHugePages(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one")+resources("limits: {hugepages-2Mi: 4Mi, memory: 32Mi}"))
+		n.put("fine.yaml", sleeper("fine", "one"))
+		n.start()
+		n.awaitRunning("fine")
+		if _, err := os.Stat("/sys/fs/cgroup/hugetlb"); err != nil {
+			n.awaitStatus("p", "waits for the controller", func(p v1.Pod) error {
+				if p.Status.Reason != "FailedCreatePodContainer" || !strings.Contains(p.Status.Message, "hugetlb") {
+					return fmt.Errorf("%s: %s", p.Status.Reason, p.Status.Message)
+				}
+				return nil
+			})
+			return
+		}
+		main := n.awaitRunning("p")
+		at, err := cgroupPath(main.Pid, "hugetlb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{at, filepath.Dir(at)} {
+			n.mustHaveValue("hugetlb", path, "hugetlb.2MB.limit_in_bytes", fmt.Sprint(4<<20))
+		}
+	})
+}
+
+// oomKilled is nil for a pod of which a container ran out of memory and was
+// started again.
+func oomKilled(p v1.Pod) error {
+	for _, c := range p.Status.ContainerStatuses {
+		for _, end := range []*v1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if end != nil && end.Reason == "OOMKilled" && c.RestartCount > 0 {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+}
+
+// A container that eats more than its limit ends, and its pod goes on.
 func TestOutOfMemory(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		eat := "sleep 0.2; tail /dev/zero"
 		n.put("p.yaml", stubborn("p", "one", 1, eat)+resources("limits: {memory: 24Mi}, requests: {cpu: 10m}"))
 		n.start()
-		n.awaitStatus("p", "OOMKilled", func(p v1.Pod) error {
-			for _, c := range p.Status.ContainerStatuses {
-				for _, end := range []*v1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
-					if end != nil && end.Reason == "OOMKilled" && c.RestartCount > 0 {
-						return nil
-					}
-				}
-			}
-			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
-		})
+		n.awaitStatus("p", "OOMKilled", oomKilled)
 		p, err := n.pod("p")
 		if err != nil {
 			t.Fatal(err)

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/podstead/podstead/test/bed"
 )
 
 // A broken manifest ends nothing, neither at once nor when the daemon is killed and
@@ -344,27 +342,6 @@ func newWebAt(t *testing.T, addr, body string) *http.Server {
 	})}
 	go func() { _ = s.ListenAndServe() }()
 	return s
-}
-
-// A resize keeps the pod and restarts the container whose resources changed.
-func TestResizeKeepsThePod(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		manifest := func(cpu string) string {
-			return sleeper("p", "one") + fmt.Sprintf("      resources: {limits: {cpu: %s, memory: 32Mi}, requests: {cpu: 10m, memory: 16Mi}}\n", cpu) +
-				"    - {name: other, image: " + bed.BusyboxImage + ", command: [sleep, '100000']}\n"
-		}
-		n.put("p.yaml", manifest("100m"))
-		n.start()
-		first, other := n.awaitRunning("p"), n.awaitContainer("p", "other")
-		n.put("p.yaml", manifest("200m"))
-		n.awaitOther("p", first)
-		if got := n.awaitContainer("p", "other"); got != other {
-			t.Errorf("the container that did not change was restarted: %+v, then %+v", other, got)
-		}
-		if all, err := n.sandboxes("p"); err != nil || len(all) != 1 {
-			t.Errorf("sandboxes %v, %v, want the one of before", all, err)
-		}
-	})
 }
 
 func writeAll(t *testing.T, dir string, files map[string]string) {

@@ -1,0 +1,238 @@
+package cri
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Resources are what of a container's resources can change while it runs: cpu
+// in thousandths, memory in bytes.
+type Resources struct {
+	Requests map[v1.ResourceName]int64 `json:"requests,omitempty"`
+	Limits   map[v1.ResourceName]int64 `json:"limits,omitempty"`
+}
+
+// ResourcesOf are those of a container.
+func ResourcesOf(r *v1.ResourceRequirements) Resources {
+	of := func(list v1.ResourceList) map[v1.ResourceName]int64 {
+		values := map[v1.ResourceName]int64{}
+		if q, ok := list[v1.ResourceCPU]; ok {
+			values[v1.ResourceCPU] = q.MilliValue()
+		}
+		if q, ok := list[v1.ResourceMemory]; ok {
+			values[v1.ResourceMemory] = q.Value()
+		}
+		return values
+	}
+	return Resources{of(r.Requests), of(r.Limits)}
+}
+
+// Equal reports whether all values are the same.
+func (r Resources) Equal(o Resources) bool {
+	return maps.Equal(r.Requests, o.Requests) && maps.Equal(r.Limits, o.Limits)
+}
+
+// Into puts the values into requirements, in place of the like ones. It writes
+// to no list that others share.
+func (r Resources) Into(q v1.ResourceRequirements) v1.ResourceRequirements {
+	put := func(list v1.ResourceList, values map[v1.ResourceName]int64) v1.ResourceList {
+		list = list.DeepCopy()
+		delete(list, v1.ResourceCPU)
+		delete(list, v1.ResourceMemory)
+		for name, value := range values {
+			if list == nil {
+				list = v1.ResourceList{}
+			}
+			if name == v1.ResourceCPU {
+				list[name] = *resource.NewMilliQuantity(value, resource.DecimalSI)
+			} else {
+				list[name] = *resource.NewQuantity(value, resource.BinarySI)
+			}
+		}
+		return list
+	}
+	q.Requests, q.Limits = put(q.Requests, r.Requests), put(q.Limits, r.Limits)
+	return q
+}
+
+// Widest has of each value the greater, and of a limit that only one has none.
+func (r Resources) Widest(o Resources) Resources {
+	w := Resources{maps.Clone(r.Requests), map[v1.ResourceName]int64{}}
+	if w.Requests == nil {
+		w.Requests = map[v1.ResourceName]int64{}
+	}
+	for name, value := range o.Requests {
+		w.Requests[name] = max(w.Requests[name], value)
+	}
+	for name, value := range r.Limits {
+		if other, ok := o.Limits[name]; ok {
+			w.Limits[name] = max(value, other)
+		}
+	}
+	return w
+}
+
+// text is what the annotation holds, and parseResources what it says; nil of
+// none or one that cannot be read.
+func (r Resources) text() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic("cri: numbers do not marshal: " + err.Error())
+	}
+	return string(text)
+}
+
+func parseResources(text string) *Resources {
+	var r Resources
+	if text == "" || json.Unmarshal([]byte(text), &r) != nil {
+		return nil
+	}
+	return &r
+}
+
+// Actuated are the resources that were last set on a running container.
+type Actuated struct {
+	Resources
+	// Uncertain says that setting them may have failed half way.
+	Uncertain bool `json:"uncertain,omitempty"`
+}
+
+// Resize is a change of the resources of a running container.
+type Resize struct {
+	ID, Name string
+	From, To Resources
+	// Restart says that the container's resizePolicy asks to restart it for
+	// what changes.
+	Restart bool
+}
+
+// ResizeRetry is when a resize that failed is tried again. The kubelet waits
+// for 30 s and more; to ask for the memory in use costs little.
+const ResizeRetry = 10 * time.Second
+
+// Resizes are the running containers of a pod whose resources are not those
+// that the pod wants, in the order of the spec. actuated has those that were
+// changed since their creation, by ID. A container that was made by a version
+// of podstead which did not write them down is not among them: it is restarted.
+func Resizes(pod *v1.Pod, status *PodStatus, actuated map[string]Actuated) []Resize {
+	v := newView(PlanInput{Pod: pod, Status: status})
+	var list []Resize
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			spec := &containers[i]
+			c := v.running[spec.Name]
+			if c == nil || c.Resources == nil || changed(spec, c) {
+				continue
+			}
+			now := Actuated{Resources: *c.Resources}
+			if a, ok := actuated[c.ID]; ok {
+				now = a
+			}
+			to := ResourcesOf(&spec.Resources)
+			if now.Equal(to) && !now.Uncertain {
+				continue
+			}
+			list = append(list, Resize{ID: c.ID, Name: c.Name, From: now.Resources, To: to, Restart: restartsFor(spec, now.Resources, to)})
+		}
+	}
+	return list
+}
+
+// restartsFor reports whether a container wants to be restarted for a change.
+func restartsFor(c *v1.Container, from, to Resources) bool {
+	for _, policy := range c.ResizePolicy {
+		name := policy.ResourceName
+		request, hasRequest := from.Requests[name]
+		limit, hasLimit := from.Limits[name]
+		newRequest, wantsRequest := to.Requests[name]
+		newLimit, wantsLimit := to.Limits[name]
+		same := request == newRequest && hasRequest == wantsRequest && limit == newLimit && hasLimit == wantsLimit
+		if !same && policy.RestartPolicy == v1.RestartContainer {
+			return true
+		}
+	}
+	return false
+}
+
+// resizeOf is the resize of a running container, nil if there is none.
+func (v *view) resizeOf(c *Container) *Resize {
+	for i := range v.Resizes {
+		if v.Resizes[i].ID == c.ID {
+			return &v.Resizes[i]
+		}
+	}
+	return nil
+}
+
+// resizeKept plans the resizes in place of what goes on running.
+func (v *view) resizeKept(a *Actions) {
+	for _, r := range v.Resizes {
+		kept := v.running[r.Name] != nil && v.running[r.Name].ID == r.ID && !r.Restart
+		for _, k := range a.Kill {
+			kept = kept && k.ID != r.ID
+		}
+		if kept && !a.KillPod {
+			a.Resize = append(a.Resize, r)
+		}
+	}
+}
+
+// resize changes the resources of running containers. One that fails is told of
+// and tried again; it keeps nothing from running.
+func (t *transaction) resize(ctx context.Context) {
+	for _, r := range t.actions.Resize {
+		err := t.resizeOne(ctx, r)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			t.result.Resized = append(t.result.Resized, r)
+			continue
+		}
+		if t.result.ResizeFaults == nil {
+			t.result.ResizeFaults = map[string]string{}
+		}
+		t.result.ResizeFaults[r.Name] = detail(err)
+		if t.result.RetryAfter == 0 || t.result.RetryAfter > ResizeRetry {
+			t.result.RetryAfter = ResizeRetry
+		}
+	}
+}
+
+func (t *transaction) resizeOne(ctx context.Context, r Resize) error {
+	spec := newView(PlanInput{Pod: t.Pod, Status: t.Status}).spec(r.Name)
+	if limit, ok := r.To.Limits[v1.ResourceMemory]; ok && limit > 0 {
+		if before, had := r.From.Limits[v1.ResourceMemory]; !had || limit < before {
+			used, err := t.runtime.MemoryUsage(ctx, r.ID)
+			if err != nil {
+				return err
+			}
+			if used >= limit {
+				return fmt.Errorf("container %s uses %d bytes of memory, more than its new limit of %d", r.Name, used, limit)
+			}
+		}
+	}
+	return t.runtime.UpdateContainerResources(ctx, r.ID, t.config.resizedResources(t.Pod, spec, r))
+}
+
+// resizedResources are what a running container is given. A limit that is
+// taken away is -1 here, since 0 leaves it.
+func (g config) resizedResources(pod *v1.Pod, c *v1.Container, r Resize) *runtimeapi.LinuxContainerResources {
+	to := g.containerResources(pod, c)
+	if to.CpuQuota == 0 {
+		to.CpuQuota = -1
+	}
+	if _, had := r.From.Limits[v1.ResourceMemory]; had && to.MemoryLimitInBytes == 0 {
+		to.MemoryLimitInBytes = -1
+	}
+	// Neither changes while a container runs.
+	to.OomScoreAdj, to.HugepageLimits = 0, nil
+	return to
+}

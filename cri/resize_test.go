@@ -1,0 +1,111 @@
+package cri
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+)
+
+// resizedPod has one container, made with "1 1Gi" and "2 2Gi".
+func resizedPod(request, limit string, policies ...v1.ContainerResizePolicy) (*v1.Pod, *PodStatus) {
+	pod := wantedPod(always, one)
+	c := &pod.Spec.Containers[0]
+	c.Resources = requirements("1 1Gi", "2 2Gi")
+	made := ResourcesOf(&c.Resources)
+	hash := Hash(c)
+	l := &look{}
+	l.sandbox("s0", true).in("a0", "a", StateRunning, func(o *Container) { o.Hash, o.Resources = hash, &made })
+	c.Resources, c.ResizePolicy = requirements(request, limit), policies
+	return pod, &l.status
+}
+
+func TestResizes(t *testing.T) {
+	restart := func(name v1.ResourceName) v1.ContainerResizePolicy {
+		return v1.ContainerResizePolicy{ResourceName: name, RestartPolicy: v1.RestartContainer}
+	}
+	for name, tc := range map[string]struct {
+		request, limit string
+		policies       []v1.ContainerResizePolicy
+		actuated       map[string]Actuated
+		found, restart bool
+	}{
+		"nothing changed":          {request: "1000m 1Gi", limit: "2 2048Mi"},
+		"cpu":                      {request: "1 1Gi", limit: "3 2Gi", found: true},
+		"cpu, memory would":        {request: "1 1Gi", limit: "3 2Gi", policies: []v1.ContainerResizePolicy{restart("memory")}, found: true},
+		"memory restarts":          {request: "1 1Gi", limit: "2 3Gi", policies: []v1.ContainerResizePolicy{restart("memory")}, found: true, restart: true},
+		"a limit that goes":        {request: "1 1Gi", limit: "2 -", found: true},
+		"made already":             {request: "1 1Gi", limit: "3 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}},
+		"made of another instance": {request: "1 1Gi", limit: "3 2Gi", actuated: map[string]Actuated{"a9": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}, found: true},
+		"back again":               {request: "1 1Gi", limit: "2 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}, found: true},
+		"half made":                {request: "1 1Gi", limit: "2 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "2 2Gi"), Uncertain: true}}, found: true},
+	} {
+		pod, status := resizedPod(tc.request, tc.limit, tc.policies...)
+		got := Resizes(pod, status, tc.actuated)
+		if (len(got) == 1) != tc.found || tc.found && (got[0].ID != "a0" || got[0].Restart != tc.restart || !got[0].To.Equal(resourcesOf(tc.request, tc.limit))) {
+			t.Errorf("%s: %+v", name, got)
+			continue
+		}
+		a := Plan(PlanInput{Pod: pod, Status: status, Resizes: got})
+		if (len(a.Resize) == 1) != (tc.found && !tc.restart) || (len(a.Kill) == 1) != tc.restart || (len(a.Start) == 1) != tc.restart || a.KillPod {
+			t.Errorf("%s: plan %+v", name, a)
+		}
+		// One that is not to be made now changes nothing.
+		if a := Plan(PlanInput{Pod: pod, Status: status}); len(a.Resize)+len(a.Kill)+len(a.Start) > 0 || a.KillPod {
+			t.Errorf("%s: plan without the resize: %+v", name, a)
+		}
+	}
+}
+
+func resourcesOf(request, limit string) Resources {
+	r := requirements(request, limit)
+	return ResourcesOf(&r)
+}
+
+// A container that was made before its resources were written down restarts
+// for other ones, as it did then; one of which the image changed does too.
+func TestChangesThatAreNoResize(t *testing.T) {
+	pod, status := resizedPod("1 1Gi", "3 2Gi")
+	status.Containers[0].Resources = nil
+	if got := Resizes(pod, status, nil); len(got) > 0 {
+		t.Errorf("resizes %+v", got)
+	}
+	if a := Plan(PlanInput{Pod: pod, Status: status}); len(a.Kill) != 1 || a.Kill[0].Reason != KillChanged {
+		t.Errorf("made by an earlier version: %+v", a)
+	}
+	pod, status = resizedPod("1 1Gi", "3 2Gi")
+	pod.Spec.Containers[0].Image = "another"
+	if got := Resizes(pod, status, nil); len(got) > 0 {
+		t.Errorf("resizes %+v", got)
+	}
+	if a := Plan(PlanInput{Pod: pod, Status: status}); len(a.Kill) != 1 || a.Kill[0].Reason != KillChanged {
+		t.Errorf("another image: %+v", a)
+	}
+	// One that never ran is made anew, not resized.
+	pod, status = resizedPod("1 1Gi", "3 2Gi")
+	status.Containers[0].State = StateCreated
+	if a := Plan(PlanInput{Pod: pod, Status: status}); len(a.Remove) != 1 || len(a.Created) > 0 {
+		t.Errorf("created only: %+v", a)
+	}
+}
+
+func TestResourcesSurviveTheAnnotation(t *testing.T) {
+	for _, want := range []Resources{resourcesOf("", ""), resourcesOf("100m 1Gi", "- 2Gi"), resourcesOf("0 -", "1 -")} {
+		got := parseResources(want.text())
+		if got == nil || !got.Equal(want) {
+			t.Errorf("%s is read as %+v", want.text(), got)
+		}
+	}
+	if got := parseResources("{"); got != nil {
+		t.Errorf("broken text is read as %+v", got)
+	}
+	q := requirements("1 1Gi", "2 2Gi")
+	q.Limits["hugepages-2Mi"] = q.Limits["memory"]
+	r := resourcesOf("3 -", "- 4Gi").Into(q)
+	if r.Requests.Cpu().Value() != 3 || len(r.Requests) != 1 || r.Limits.Memory().Value() != 4<<30 || len(r.Limits) != 2 || len(q.Requests) != 2 {
+		t.Errorf("%v of %v", r, q)
+	}
+	if diff := cmp.Diff(resourcesOf("2 1Gi", "3 -"), resourcesOf("1 1Gi", "3 1Gi").Widest(resourcesOf("2 -", "2 -"))); diff != "" {
+		t.Errorf("widest (-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,147 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// Reasons of events of a resize, the kubelet's.
+const (
+	reasonResizeStarted    = "ResizeStarted"
+	reasonResizeCompleted  = "ResizeCompleted"
+	reasonResizeInfeasible = "ResizeInfeasible"
+	reasonResizeError      = "ResizeError"
+)
+
+// beginResize looks for running containers with other resources than wanted
+// and returns the changes to make now. Before any is made it is written down:
+// a daemon that ends half way leaves a later one in no doubt.
+func (s *podScripts) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun) []cri.Resize {
+	// What belongs to instances that are gone is history.
+	r.record.Resized = maps.Clone(r.record.Resized)
+	maps.DeleteFunc(r.record.Resized, func(name string, done status.ResizedRecord) bool {
+		c := observed.Newest(name)
+		return c == nil || c.ID != done.ContainerID || c.State != cri.StateRunning
+	})
+	actuated := map[string]cri.Actuated{}
+	for _, done := range r.record.Resized {
+		actuated[done.ContainerID] = done.Actuated
+	}
+	r.resizes = cri.Resizes(pod, observed, actuated)
+	if len(r.resizes) == 0 {
+		r.resize = nil
+		return nil
+	}
+	if err := s.cfg.Runtime.Cgroups.Fits(pod); err != nil {
+		s.tellResize(pod, r, &status.Resize{Infeasible: true, Message: err.Error()}, reasonResizeInfeasible)
+		return nil
+	}
+	if r.resize == nil {
+		s.cfg.Events.Event(pod, v1.EventTypeNormal, reasonResizeStarted, "Pod resize started: "+resizeText(r.resizes))
+	}
+	for _, change := range r.resizes {
+		if !change.Restart {
+			r.noteResized(change, change.From, true)
+		}
+	}
+	s.save(pod.UID, r)
+	return r.resizes
+}
+
+// noteResized writes down what a container has been given, or may have been.
+func (r *podRun) noteResized(change cri.Resize, to cri.Resources, uncertain bool) {
+	if r.record.Resized == nil {
+		r.record.Resized = map[string]status.ResizedRecord{}
+	}
+	r.record.Resized[change.Name] = status.ResizedRecord{ContainerID: change.ID, Actuated: cri.Actuated{Resources: to, Uncertain: uncertain}}
+}
+
+// endResize takes in what came of the changes that were to be made, and fits
+// the pod's cgroup to what its containers have now.
+func (s *podScripts) endResize(ctx context.Context, j job, r *podRun, observed *cri.PodStatus, asked []cri.Resize, result *cri.SyncResult) error {
+	if len(asked) == 0 {
+		return nil
+	}
+	for _, change := range result.Resized {
+		r.noteResized(change, change.To, false)
+	}
+	var left []cri.Resize
+	var faults []string
+	for _, change := range asked {
+		fault, failed := result.ResizeFaults[change.Name]
+		if failed {
+			faults = append(faults, fault)
+		}
+		if failed || !change.Restart && !slices.ContainsFunc(result.Resized, func(d cri.Resize) bool { return d.ID == change.ID }) {
+			left = append(left, change)
+		}
+	}
+	switch {
+	case len(faults) > 0:
+		s.tellResize(j.pod, r, &status.Resize{Message: strings.Join(faults, "; ")}, reasonResizeError)
+	case len(left) == 0 && result.Err == nil:
+		r.resize = nil
+		s.cfg.Events.Event(j.pod, v1.EventTypeNormal, reasonResizeCompleted, "Pod resize completed: "+resizeText(asked))
+	}
+	r.resizes = left
+	_, err := s.cfg.Runtime.Cgroups.Ensure(ctx, r.widest(j.pod), presentCgroup(observed))
+	return err
+}
+
+// tellResize shows why a resize is not made, and tells of it once.
+func (s *podScripts) tellResize(pod *v1.Pod, r *podRun, why *status.Resize, reason string) {
+	if r.resize == nil || *r.resize != *why {
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, reason, why.Message)
+	}
+	r.resize = why
+}
+
+// widest is a pod with room for what its containers have and for what they
+// are to have: its cgroup holds both while they change.
+func (r *podRun) widest(pod *v1.Pod) *v1.Pod {
+	if len(r.resizes) == 0 {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for _, change := range r.resizes {
+				if change.Name == list[i].Name {
+					list[i].Resources = change.From.Widest(change.To).Into(list[i].Resources)
+				}
+			}
+		}
+	}
+	return pod
+}
+
+// resizeText names the containers and what they get.
+func resizeText(list []cri.Resize) string {
+	parts := make([]string, 0, len(list))
+	for _, change := range list {
+		to := change.To.Into(v1.ResourceRequirements{})
+		parts = append(parts, fmt.Sprintf("container %s requests %s, limits %s", change.Name, listText(to.Requests), listText(to.Limits)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func listText(list v1.ResourceList) string {
+	var parts []string
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		if q, ok := list[name]; ok {
+			parts = append(parts, fmt.Sprintf("%s=%s", name, q.String()))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// resizable is a pod of two containers: other has always the same resources
+// but for its memory, a change of which restarts it. eat makes main use 40 MB.
+func resizable(main, otherMemory string) string {
+	return stubborn("p", "one", 1, "trap exit TERM; while :; do if [ -e /data/eat ]; then x=$(head -c 20000000 /dev/zero | tr '\\0' x); else x=; fi; sleep 0.1; done") +
+		resources(main) + "      volumeMounts: [{name: data, mountPath: /data}]\n" +
+		"    - {name: other, image: " + bed.BusyboxImage + ", command: [sleep, '100000'], resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}], resources: {limits: {cpu: 100m, memory: " + otherMemory + "}}}\n" +
+		"  volumes: [{name: data, emptyDir: {}}]\n"
+}
+
+// Changed resources are given to what runs: the same process has other limits,
+// its pod's cgroup too, and over a restart of the daemon nothing is lost.
+func TestResizeKeepsThePod(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", resizable("limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
+		n.start()
+		first, other := n.awaitRunning("p"), n.awaitContainer("p", "other")
+		p := n.awaitReady("p")
+		pod := filepath.Join(n.CgroupRoot(), "burstable", "pod"+string(p.UID))
+		at, err := cgroupPath(first.Pid, "memory")
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := func(values map[string]string) {
+			t.Helper()
+			n.await(fmt.Sprintf("the kernel has %v", values), func() error {
+				var errs []error
+				for file, want := range values {
+					where, name, _ := strings.Cut(file, ":")
+					path := map[string]string{"pod": pod, "main": at}[where]
+					controller, _, _ := strings.Cut(name, ".")
+					if got, err := cgroupValue(controller, path, name); err != nil || got != want {
+						errs = append(errs, fmt.Errorf("%s is %s (%v)", file, got, err))
+					}
+				}
+				return errors.Join(errs...)
+			})
+			n.mustBe("p", first)
+		}
+		const mib = 1 << 20
+		has(map[string]string{"pod:memory.limit_in_bytes": fmt.Sprint(80 * mib), "main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
+
+		n.put("p.yaml", resizable("limits: {cpu: 300m, memory: 96Mi}, requests: {cpu: 50m}", "16Mi"))
+		has(map[string]string{
+			"pod:cpu.cfs_quota_us": "40000", "pod:cpu.shares": "153", "pod:memory.limit_in_bytes": fmt.Sprint(112 * mib),
+			"main:cpu.cfs_quota_us": "30000", "main:cpu.shares": "51", "main:memory.limit_in_bytes": fmt.Sprint(96 * mib),
+		})
+		n.awaitStatus("p", "the resources that it has", func(p v1.Pod) error {
+			for _, c := range p.Status.ContainerStatuses {
+				if c.Name == "main" && c.Resources != nil && c.Resources.Limits.Memory().Value() == 96*mib && c.RestartCount == 0 {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+		})
+		// The daemon is not there for the next change, and knows it all the same.
+		n.Kill()
+		n.put("p.yaml", resizable("limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
+		n.start()
+		has(map[string]string{
+			"pod:cpu.cfs_quota_us": "20000", "pod:memory.limit_in_bytes": fmt.Sprint(80 * mib),
+			"main:cpu.cfs_quota_us": "10000", "main:cpu.shares": "10", "main:memory.limit_in_bytes": fmt.Sprint(64 * mib),
+		})
+		// A limit that goes goes for the pod as well.
+		n.put("p.yaml", resizable("limits: {memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
+		has(map[string]string{"pod:cpu.cfs_quota_us": "-1", "main:cpu.cfs_quota_us": "-1", "main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
+
+		// Below what is in use nothing goes, until it is free again.
+		n.exec(first, "touch", "/data/eat")
+		n.await("main uses memory", func() error {
+			got, err := cgroupValue("memory", at, "memory.usage_in_bytes")
+			if len(got) < len("20000000") || got < "20000000" {
+				return fmt.Errorf("%s (%v)", got, err)
+			}
+			return nil
+		})
+		n.put("p.yaml", resizable("limits: {memory: 8Mi}, requests: {cpu: 10m}", "16Mi"))
+		n.awaitStatus("p", "the reason for the old limit", func(p v1.Pod) error {
+			for _, c := range p.Status.Conditions {
+				if c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError && strings.Contains(c.Message, "main") {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", p.Status.Conditions)
+		})
+		has(map[string]string{"main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
+		n.exec(first, "rm", "/data/eat")
+		has(map[string]string{"main:memory.limit_in_bytes": fmt.Sprint(8 * mib), "pod:memory.limit_in_bytes": fmt.Sprint(24 * mib)})
+
+		// What asks for it restarts, alone.
+		if got := n.awaitContainer("p", "other"); got != other {
+			t.Errorf("the container that did not change was restarted: %+v, then %+v", other, got)
+		}
+		n.put("p.yaml", resizable("limits: {memory: 8Mi}, requests: {cpu: 10m}", "32Mi"))
+		n.await("other runs with its new limit", func() error {
+			found, err := n.running("p")
+			if err != nil || found["other"].ID == other.ID || found["other"].ID == "" {
+				return fmt.Errorf("running: %v (%v)", found, err)
+			}
+			where, err := cgroupPath(found["other"].Pid, "memory")
+			if err != nil {
+				return err
+			}
+			if got, err := cgroupValue("memory", where, "memory.limit_in_bytes"); got != fmt.Sprint(32*mib) {
+				return fmt.Errorf("%s (%v)", got, err)
+			}
+			return nil
+		})
+		n.mustBe("p", first)
+		if all, err := n.sandboxes("p"); err != nil || len(all) != 1 {
+			t.Errorf("sandboxes %v, %v, want the one of before", all, err)
+		}
+	})
+}
