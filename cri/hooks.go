@@ -53,7 +53,7 @@ func (t *transaction) postStart(ctx context.Context, c *v1.Container, id string)
 	if !hasPostStart(c) {
 		return nil
 	}
-	err := t.hooks.Run(ctx, Hook{Handler: c.Lifecycle.PostStart, ContainerID: id, Name: c.Name, Ports: c.Ports, IP: t.hookIP()})
+	err := t.perform(ctx, Hook{Handler: c.Lifecycle.PostStart, ContainerID: id, Name: c.Name, Ports: c.Ports, IP: t.hookIP()})
 	switch {
 	case err == nil:
 		if t.result.PostStart == nil {

@@ -102,13 +102,13 @@ func (s *Syncer) killContainer(ctx context.Context, k *killing, kill Kill) error
 func (s *Syncer) preStop(ctx context.Context, k *killing, c *Container, due time.Time) error {
 	begun := time.Now()
 	hookCtx, cancel := context.WithDeadline(ctx, due)
-	err := s.hooks.Run(hookCtx, Hook{Handler: c.PreStop, ContainerID: c.ID, Name: c.Name, Ports: c.Ports, IP: k.hookIP(c)})
+	err := s.perform(hookCtx, Hook{Handler: c.PreStop, ContainerID: c.ID, Name: c.Name, Ports: c.Ports, IP: k.hookIP(c)})
 	over := hookCtx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
 	cancel()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err == nil:
+	case err == nil, errors.Is(err, errContainerEnded):
 		return nil
 	}
 	what := detail(err)

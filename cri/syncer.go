@@ -78,6 +78,7 @@ type Syncer struct {
 	made     made
 	holds    holds
 	stops    stops
+	running  runningHooks
 }
 
 // NewSyncer makes a Syncer.

@@ -29,6 +29,19 @@ func hasPostStart(pod *v1.Pod) bool {
 	return false
 }
 
+// hasHooks tells whether a pod has a hook of any kind.
+func hasHooks(pod *v1.Pod) bool {
+	if pod == nil {
+		return false
+	}
+	for _, c := range probedContainers(pod) {
+		if hooked(c) || c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // inPostStart reports whether the hook of a running instance is not known to
 // have returned.
 func inPostStart(spec *v1.Container, running *cri.Container, rec status.Record) bool {

@@ -108,3 +108,37 @@ func TestHooksOverARestart(t *testing.T) {
 		}
 	})
 }
+
+// A hook of a container that has ended is broken off: the container starts
+// again, or the pod ends, without waiting for it.
+func TestHookOfADeadContainer(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		hanging(b.fake)
+		begins, ends := testPod("begins", "begins", "r1"), testPod("ends", "ends", "r1")
+		hour := int64(3600)
+		ends.Spec.TerminationGracePeriodSeconds = &hour
+		begins.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: execHook("hang")}
+		ends.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: execHook("hang")}
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, begins, ends)
+		b.runs("ends")
+		b.until(time.Minute, "the other one runs", func() bool { return b.running("begins") == 1 })
+		b.fake.Kill("begins/app")
+		b.until(5*time.Second, "it starts again", func() bool { return b.fake.Starts("begins", "app") == 2 })
+		b.until(5*time.Second, "its end is shown", func() bool {
+			end := d.appStatus("begins").LastTerminationState.Terminated
+			return end != nil && end.ExitCode == 137
+		})
+		d.config.deliver(manifest.SourceFile, begins)
+		b.after(time.Minute)
+		if b.running("ends") != 1 {
+			t.Fatal("it did not wait for its hook")
+		}
+		b.fake.Exit("ends/app", 0)
+		begun := time.Now()
+		b.gone("ends")
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("ended %s after its container", took)
+		}
+	})
+}

@@ -145,7 +145,7 @@ func (s *podScripts) removeProbes(uid types.UID) {
 // readiness goes on changing. It returns the newest look. The act must not
 // touch r.
 func (s *podScripts) meanwhile(ctx context.Context, j job, r *podRun, observed *cri.PodStatus, act func()) *cri.PodStatus {
-	if !s.probing(j.pod) && !hasPostStart(j.pod) || j.woken == nil {
+	if !s.probing(j.pod) && !hasHooks(j.pod) || j.woken == nil {
 		act()
 		return observed
 	}
@@ -167,6 +167,7 @@ func (s *podScripts) meanwhile(ctx context.Context, j job, r *podRun, observed *
 			return observed
 		}
 		observed = newer
+		s.cfg.Runtime.Syncer.Seen(observed)
 		s.setProbes(j.pod, observed, r.record)
 		s.publish(j, r, observed, shown{acting: true})
 	}

@@ -21,7 +21,7 @@ var ErrNotStarted = errors.New("not every pod started")
 // without somebody doing something, or has failed more than once.
 var givenUp = []string{
 	"CrashLoopBackOff", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
-	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "ImageInspectError",
+	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PostStartHookError", "ImageInspectError",
 }
 
 // stuck are the reasons of a pod that mean the same of it as a whole.
