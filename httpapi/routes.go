@@ -37,6 +37,7 @@ type Route struct {
 type Sources struct {
 	Pods      PodLister
 	Manifests ManifestLister
+	Objects   ObjectLister
 	Health    HealthChecker
 	Events    EventLister
 	Statuses  StatusReader
@@ -57,6 +58,7 @@ func Routes(src Sources) []Route {
 		{"GET", "/healthz/syncloop", AccessHealth, healthz(src.Health)},
 		{"GET", "/pods", AccessRead, pods(src.Pods)},
 		{"GET", "/podstead/v1/manifests", AccessRead, manifests(src.Manifests)},
+		{"GET", "/podstead/v1/objects", AccessRead, objects(src.Objects)},
 		{"GET", "/podstead/v1/events", AccessRead, events(src.Events)},
 		{"GET", "/containerLogs/{namespace}/{pod}/{container}", AccessLogs, logs},
 		{"GET", "/api/v1/namespaces/{namespace}/pods/{pod}/log", AccessLogs, podLog(src, logs)},
