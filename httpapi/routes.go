@@ -39,6 +39,7 @@ type Route struct {
 type Sources struct {
 	Pods      PodLister
 	Manifests ManifestLister
+	Objects   ObjectLister
 	Health    HealthChecker
 	Events    EventLister
 	Statuses  StatusReader
@@ -61,6 +62,7 @@ func Routes(src Sources) []Route {
 		{"GET", "/healthz/syncloop", AccessHealth, healthz(src.Health)},
 		{"GET", "/pods", AccessRead, pods(src.Pods)},
 		{"GET", "/podstead/v1/manifests", AccessRead, manifests(src.Manifests)},
+		{"GET", "/podstead/v1/objects", AccessRead, objects(src.Objects)},
 		{"GET", "/podstead/v1/events", AccessRead, events(src.Events)},
 		{"GET", "/podstead/v1/images", AccessRead, images(src.Images)},
 		{"POST", "/podstead/v1/images/prune", AccessChange, pruneImages(src.Images)},

@@ -25,10 +25,13 @@ func (f fixture) Pods() []*v1.Pod {
 func (f fixture) Manifests() []ManifestSource {
 	return []ManifestSource{{Source: "file", Location: "/etc/pods", Units: []ManifestUnit{{Name: "/etc/pods/web.yaml", Faults: []string{"x"}}}}}
 }
+func (f fixture) Objects() []Object {
+	return []Object{{Kind: "Secret", Namespace: "default", Name: "login", Source: "file", Manifest: "/etc/pods/web.yaml", Revision: "k-1", Keys: []string{"password"}, Type: "Opaque"}}
+}
 func (f fixture) SyncLoopHealthy() error { return f.sick }
 
 func (f fixture) sources() Sources {
-	return Sources{Pods: f, Manifests: f, Health: f, Kube: http.NotFoundHandler()}
+	return Sources{Pods: f, Manifests: f, Objects: f, Health: f, Kube: http.NotFoundHandler()}
 }
 
 // start serves on a socket and a health port and returns a client for each.
@@ -89,7 +92,7 @@ func TestHealthPortServesHealthOnly(t *testing.T) {
 	if code, body := tcp("/healthz"); code != 200 || body != "ok" {
 		t.Errorf("GET /healthz = %d %q, want 200 ok", code, body)
 	}
-	for _, path := range []string{"/pods", "/podstead/v1/manifests", "/healthz/../pods"} {
+	for _, path := range []string{"/pods", "/podstead/v1/manifests", "/podstead/v1/objects", "/healthz/../pods"} {
 		if code, body := tcp(path); code != http.StatusNotFound {
 			t.Errorf("GET %s on the health port = %d %q, want 404", path, code, body)
 		}

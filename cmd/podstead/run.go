@@ -116,10 +116,11 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		return err
 	}
 
+	view := manifestView{config: src.config, pods: sup, opts: o.Manifests}
 	api := httpapi.New(
 		httpapi.Config{Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, Log: log},
 		httpapi.Sources{
-			Pods: sup, Manifests: manifestView{config: src.config, pods: sup, opts: o.Manifests}, Health: sup,
+			Pods: sup, Manifests: view, Objects: view, Health: sup,
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: imageView{p.images},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},

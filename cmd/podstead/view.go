@@ -16,6 +16,18 @@ type manifestView struct {
 	opts   options.Manifests
 }
 
+// Objects implements httpapi.ObjectLister.
+func (v manifestView) Objects() []httpapi.Object {
+	var out []httpapi.Object
+	for _, o := range v.config.Objects().List() {
+		out = append(out, httpapi.Object{
+			Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Source: string(o.Source), Manifest: o.Unit,
+			Revision: o.Revision, Keys: o.Keys, Type: o.Type,
+		})
+	}
+	return out
+}
+
 // Manifests implements httpapi.ManifestLister.
 func (v manifestView) Manifests() []httpapi.ManifestSource {
 	names := map[types.UID]string{}

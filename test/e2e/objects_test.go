@@ -137,6 +137,9 @@ stringData: {password: `+secretWord+`}
 		if command := cmdline(t, i); command != "sleep 8081" {
 			t.Errorf("its command is %q", command)
 		}
+		if out, errs, status := n.podstead("get", "secrets", "--api-socket", n.Socket()); status != 0 || !strings.Contains(out, "login") || !strings.Contains(out, "password,user") {
+			t.Errorf("get secrets ends with %d:\n%s%s", status, out, errs)
+		}
 		n.keepsToItself(secretWord)
 	})
 }
@@ -152,7 +155,7 @@ func (n *node) keepsToItself(word string) {
 			}
 		}
 	}
-	for _, path := range []string{"/pods", "/podstead/v1/manifests", "/podstead/v1/events"} {
+	for _, path := range []string{"/pods", "/podstead/v1/manifests", "/podstead/v1/objects", "/podstead/v1/events", "/api/v1/pods", "/api/v1/events"} {
 		body, err := n.Get(n.t.Context(), path)
 		if err != nil {
 			n.t.Fatal(err)

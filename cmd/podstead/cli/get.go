@@ -24,7 +24,7 @@ func getCommand() *cobra.Command {
 		Short: "Show what runs, or what happened",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("cannot get %q: only pods and events can be got, with: podstead get pods, or podstead get events", args[0])
+				return fmt.Errorf("cannot get %q: pods, events, configmaps and secrets can be got, such as with: podstead get pods", args[0])
 			}
 			return cmd.Help()
 		},
@@ -49,7 +49,8 @@ runs on with the last good revision.`,
 	f.StringVarP(&o.namespace, "namespace", "n", "", "only pods of this `namespace`")
 	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
 	f.StringVarP(&o.output, "output", "o", "", "wide, json, yaml or name")
-	get.AddCommand(pods, getEventsCommand())
+	get.AddCommand(pods, getEventsCommand(),
+		getObjectsCommand(manifest.KindConfigMap, "configmap", "cm"), getObjectsCommand(manifest.KindSecret, "secret", ""))
 	return get
 }
 

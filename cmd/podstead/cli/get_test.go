@@ -19,18 +19,31 @@ import (
 // daemon answers on a socket as podstead does.
 func daemon(t *testing.T, pods []v1.Pod, manifests string) (socket string) {
 	t.Helper()
+	return daemonWith(t, map[string]func(http.ResponseWriter){
+		"/pods":                  func(w http.ResponseWriter) { _ = json.NewEncoder(w).Encode(v1.PodList{Items: pods}) },
+		"/podstead/v1/manifests": func(w http.ResponseWriter) { _, _ = w.Write([]byte(manifests)) },
+	})
+}
+
+// daemonWithObjects answers with objects alone.
+func daemonWithObjects(t *testing.T, objects string) (socket string) {
+	t.Helper()
+	return daemonWith(t, map[string]func(http.ResponseWriter){
+		"/podstead/v1/objects": func(w http.ResponseWriter) { _, _ = w.Write([]byte(objects)) },
+	})
+}
+
+func daemonWith(t *testing.T, answers map[string]func(http.ResponseWriter)) (socket string) {
+	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
 	ln, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /pods", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(v1.PodList{Items: pods})
-	})
-	mux.HandleFunc("GET /podstead/v1/manifests", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(manifests))
-	})
+	for path, answer := range answers {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { answer(w) })
+	}
 	srv := &http.Server{Handler: mux}
 	go func() { _ = srv.Serve(ln) }()
 	t.Cleanup(func() { _ = srv.Close() })

@@ -65,7 +65,7 @@ func validate(cmd *cobra.Command, o validateOptions, paths []string) error {
 			return fmt.Errorf("cannot tell this host's name: %w; give one with --hostname-override", err)
 		}
 	}
-	v := validator{loader: manifest.NewLoader(strings.ToLower(o.node), mode), owners: map[string]string{}}
+	v := validator{loader: manifest.NewLoader(strings.ToLower(o.node), mode), owners: map[string]string{}, objects: map[manifest.ObjectRef]declared{}}
 	for _, p := range paths {
 		if err := v.path(cmd, p); err != nil {
 			return err
@@ -83,7 +83,12 @@ type validator struct {
 	// owners is the first file of each namespace/name: two files with one
 	// name are refused by the daemon too.
 	owners map[string]string
+	// objects are what stands beside the pods.
+	objects map[manifest.ObjectRef]declared
 }
+
+// declared is where an object was found first, and what it holds.
+type declared struct{ file, digest string }
 
 func (v *validator) path(cmd *cobra.Command, path string) error {
 	if path == "-" {
@@ -141,6 +146,9 @@ func (v *validator) unit(name string, data []byte) {
 	v.files++
 	content, faults := v.loader.Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: name, Data: data})
 	v.faults = append(v.faults, faults...)
+	for i := range content.Objects {
+		v.object(name, &content.Objects[i])
+	}
 	for _, d := range content.Documents {
 		full := d.Pod.Namespace + "/" + manifest.BaseName(d.Pod)
 		if owner, taken := v.owners[full]; taken {
@@ -152,6 +160,23 @@ func (v *validator) unit(name string, data []byte) {
 		}
 		v.owners[full] = name
 		v.pods = append(v.pods, d.Pod)
+	}
+}
+
+// object notes an object. Another one of its name that is not the same is a
+// fault, as to the daemon.
+func (v *validator) object(file string, object *manifest.Object) {
+	ref := object.Ref()
+	first, twice := v.objects[ref]
+	if !twice {
+		v.objects[ref] = declared{file: file, digest: object.Digest}
+		return
+	}
+	if first.digest != object.Digest {
+		v.faults = append(v.faults, manifest.Fault{
+			Unit: file, Object: ref.String(), Path: "metadata.name",
+			Problem: "is declared with other contents in " + first.file, Remedy: "give this one another name or namespace, or remove one of the two",
+		})
 	}
 }
 
@@ -175,10 +200,18 @@ func (v *validator) report(cmd *cobra.Command, output string) error {
 		return &ExitError{Code: 1, Err: errors.New("no manifest there: a folder's manifests end in .yaml, .yml or .json")}
 	}
 	if output == "" {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s in %s: valid\n", count(len(v.pods), "pod"), count(v.files, "file"))
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s in %s: valid\n", v.found(), count(v.files, "file"))
 		return err
 	}
 	return nil
+}
+
+// found is what the files hold, in words.
+func (v *validator) found() string {
+	if len(v.objects) == 0 {
+		return count(len(v.pods), "pod")
+	}
+	return count(len(v.pods), "pod") + " and " + count(len(v.objects), "object") + " beside"
 }
 
 func printYAML(w io.Writer, pods []*v1.Pod) error {
