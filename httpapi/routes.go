@@ -43,6 +43,7 @@ type Sources struct {
 	Health    HealthChecker
 	Events    EventLister
 	Statuses  StatusReader
+	Volumes   VolumeKeeper
 	// LogDirectory is where the logs of a pod are.
 	LogDirectory LogDirectory
 	// ManifestName is a pod's name as its manifest has it.
@@ -66,6 +67,8 @@ func Routes(src Sources) []Route {
 		{"GET", "/podstead/v1/events", AccessRead, events(src.Events)},
 		{"GET", "/podstead/v1/images", AccessRead, images(src.Images)},
 		{"POST", "/podstead/v1/images/prune", AccessChange, pruneImages(src.Images)},
+		{"GET", "/podstead/v1/volumes", AccessRead, volumes(src.Volumes)},
+		{"DELETE", "/podstead/v1/volumes/{namespace}/{name}", AccessChange, removeVolume(src.Volumes)},
 		{"GET", "/containerLogs/{namespace}/{pod}/{container}", AccessLogs, logs},
 		{"GET", "/api/v1/namespaces/{namespace}/pods/{pod}/log", AccessLogs, podLog(src, logs)},
 		{"", "/api", AccessRead, kube},

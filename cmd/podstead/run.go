@@ -111,6 +111,10 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	// Before anything is mounted for a pod.
+	if err := sup.ShareMounts(); err != nil {
+		log.Warn("mounts of pods will not propagate; mountPropagation of emptyDir and claims is refused", "error", err)
+	}
 	kube, err := newKubeAPI(o, node, sup, src.config, p)
 	if err != nil {
 		return err
@@ -122,6 +126,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		httpapi.Sources{
 			Pods: sup, Manifests: view, Objects: view, Health: sup,
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: imageView{p.images},
+			Volumes:      volumeView{objects: src.config.Objects(), pods: sup},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},
 	)

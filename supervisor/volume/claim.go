@@ -120,6 +120,10 @@ func (s *setup) linkClaim(link, folder string, claim *v1.PersistentVolumeClaim) 
 	if err := s.checkAlone(folder, claim); err != nil {
 		return err
 	}
+	// It may have been removed by command meanwhile.
+	if _, err := os.Stat(folder); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Dir(link), podMode); err != nil {
 		return err
 	}

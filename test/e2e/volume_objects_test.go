@@ -164,10 +164,36 @@ func TestPersistentVolumes(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(folder, "file")); err != nil {
 			t.Error(err)
 		}
+		if out, errs, status := n.podstead("volumes", "--api-socket", n.Socket()); status != 0 || !strings.Contains(out, folder) || !strings.Contains(out, "<none>") {
+			t.Errorf("volumes ends with %d:\n%s%s", status, out, errs)
+		}
 		// A claim that is read only for everybody.
 		n.put("claim.yaml", fmt.Sprintf(claimed, "ReadOnlyMany"))
 		n.put("r.yaml", volumePod("r", volumes, "[{name: data, mountPath: /data}]", ""))
 		n.see(n.awaitRunning("r"), map[string]string{"cat /data/file; touch /data/x 2>/dev/null || echo read-only": "kept\nread-only"})
+		out, errs, status := n.podstead("volumes", "--api-socket", n.Socket())
+		if status != 0 || !strings.Contains(out, "1Gi") || !strings.Contains(out, "apps/r") {
+			t.Errorf("volumes ends with %d:\n%s%s", status, out, errs)
+		}
+		rm := func() (string, int) {
+			_, errs, status := n.podstead("volumes", "rm", "apps/data", "--api-socket", n.Socket())
+			return errs, status
+		}
+		if errs, status := rm(); status != 1 || !strings.Contains(errs, "in use") {
+			t.Errorf("removing one that is in use ends with %d: %s", status, errs)
+		}
+		r := n.awaitReady("r")
+		n.drop("r.yaml")
+		n.awaitFolderGone(r)
+		if errs, status := rm(); status != 0 {
+			t.Errorf("removing ends with %d: %s", status, errs)
+		}
+		if _, err := os.Stat(folder); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", folder, err)
+		}
+		if errs, status := rm(); status != 1 || !strings.Contains(errs, "no such persistent volume") {
+			t.Errorf("removing what is gone ends with %d: %s", status, errs)
+		}
 	})
 }
 

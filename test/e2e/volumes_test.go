@@ -284,6 +284,34 @@ func TestMountPropagation(t *testing.T) {
 	})
 }
 
+// On a host whose mounts are private, those below the daemon's folder are shared
+// all the same.
+func TestMountPropagationOnAPrivateHost(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		if err := os.MkdirAll(n.Root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mount(t, "tmpfs", n.Root)
+		if err := unix.Mount("", n.Root, "", unix.MS_PRIVATE, ""); err != nil {
+			t.Fatal(err)
+		}
+		n.put("p.yaml", strings.Replace(volumePod("p", "[{name: up, emptyDir: {medium: Memory}}]",
+			"[{name: up, mountPath: /up, mountPropagation: Bidirectional}]", ""), "      volumeMounts", "      securityContext: {privileged: true}\n      volumeMounts", 1))
+		n.start()
+		main := n.awaitRunning("p")
+		n.exec(main, "sh", "-c", "mkdir /up/m && mount -t tmpfs none /up/m && touch /up/m/x")
+		p := n.awaitReady("p")
+		if _, err := os.Stat(filepath.Join(n.Root, "pods", string(p.UID), "volumes/kubernetes.io~empty-dir/up/m/x")); err != nil {
+			t.Errorf("what the container mounted is not on the host: %v", err)
+		}
+		n.exec(main, "sh", "-c", "umount /up/m")
+		n.restart()
+		n.mustBe("p", main)
+		n.drop("p.yaml")
+		n.awaitFolderGone(p)
+	})
+}
+
 // mountShared makes a private mount what the message asks for, and sees the
 // pod start.
 func (n *node) mountShared(path string) {

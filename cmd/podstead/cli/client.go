@@ -79,6 +79,26 @@ func (c *client) do(ctx context.Context, method, path string) (io.ReadCloser, er
 	return nil, &refusal{status: resp.Status, path: path, text: strings.TrimSpace(string(text))}
 }
 
+// remove asks the daemon to delete what is at path.
+func (c *client) remove(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, "http://podstead"+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.explain(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNoContent {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	return errors.New(strings.TrimSpace(string(text)))
+}
+
 // refusal is an answer that is not what was asked for.
 type refusal struct {
 	status, path, text string

@@ -48,7 +48,7 @@ func Code(err error) int {
 
 // Commands are all commands but run. The socket flag is the same for each.
 func Commands(version string) []*cobra.Command {
-	return []*cobra.Command{getCommand(), describeCommand(), logsCommand(), imagesCommand(), validateCommand(), versionCommand(version)}
+	return []*cobra.Command{getCommand(), describeCommand(), logsCommand(), imagesCommand(), volumesCommand(), validateCommand(), versionCommand(version)}
 }
 
 func versionCommand(version string) *cobra.Command {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/volume"
+)
+
+// volumeView shows the folders of claims as the API has them.
+type volumeView struct {
+	objects *manifest.Objects
+	pods    *supervisor.Supervisor
+}
+
+// PersistentVolumes implements httpapi.VolumeKeeper.
+func (v volumeView) PersistentVolumes() ([]httpapi.PersistentVolume, error) {
+	claims, err := v.pods.Claims()
+	if err != nil {
+		return nil, err
+	}
+	names := map[types.UID]string{}
+	for _, p := range v.pods.Pods() {
+		names[p.UID] = p.Namespace + "/" + manifest.BaseName(p)
+	}
+	list := make([]httpapi.PersistentVolume, 0, len(claims))
+	for _, c := range claims {
+		one := httpapi.PersistentVolume{Namespace: c.Namespace, Name: c.Name, Path: c.Path}
+		if claim, ok := v.objects.Claim(c.Namespace, c.Name); ok {
+			size := claim.Spec.Resources.Requests[v1.ResourceStorage]
+			one.Requested = size.String()
+		}
+		for _, uid := range c.Users {
+			name, ok := names[uid]
+			if !ok {
+				name = string(uid)
+			}
+			one.Pods = append(one.Pods, name)
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// RemovePersistentVolume implements httpapi.VolumeKeeper.
+func (v volumeView) RemovePersistentVolume(namespace, name string) error {
+	err := v.pods.RemoveClaim(namespace, name)
+	if errors.Is(err, volume.ErrNoClaim) {
+		return fmt.Errorf("%w: %w", err, fs.ErrNotExist)
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+type volumeFolders struct{ removed string }
+
+func (k *volumeFolders) PersistentVolumes() ([]PersistentVolume, error) {
+	return []PersistentVolume{{Namespace: "apps", Name: "data", Path: "/x", Requested: "1Gi"}}, nil
+}
+
+func (k *volumeFolders) RemovePersistentVolume(namespace, name string) error {
+	switch name {
+	case "gone":
+		return fmt.Errorf("no such volume: %w", fs.ErrNotExist)
+	case "used":
+		return errors.New("it is in use")
+	}
+	k.removed = namespace + "/" + name
+	return nil
+}
+
+func TestVolumes(t *testing.T) {
+	k := &volumeFolders{}
+	routes := Routes(Sources{Volumes: k, Kube: http.NotFoundHandler()})
+	ask := func(allowed Access, method, path string) (int, string) {
+		w := httptest.NewRecorder()
+		handler(routes, allowed).ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		return w.Code, w.Body.String()
+	}
+	if code, body := ask(AccessRead, "GET", "/podstead/v1/volumes"); code != 200 || body != `[{"namespace":"apps","name":"data","path":"/x","requested":"1Gi"}]` {
+		t.Errorf("list: %d %s", code, body)
+	}
+	for _, c := range []struct {
+		allowed Access
+		name    string
+		code    int
+		body    string
+	}{
+		{AccessRead | AccessLogs, "data", 404, ""},
+		{AccessChange, "gone", 404, "no such volume"},
+		{AccessChange, "used", 409, "in use"},
+		{AccessChange, "data", 204, ""},
+	} {
+		if code, body := ask(c.allowed, "DELETE", "/podstead/v1/volumes/apps/"+c.name); code != c.code || !strings.Contains(body, c.body) {
+			t.Errorf("delete %s: %d %s, want %d", c.name, code, body, c.code)
+		}
+		if c.code != 204 && k.removed != "" {
+			t.Errorf("removed %s", k.removed)
+		}
+	}
+	if k.removed != "apps/data" {
+		t.Errorf("removed %q", k.removed)
+	}
+}

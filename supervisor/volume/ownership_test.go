@@ -1,0 +1,91 @@
+package volume
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// groupOf is the group of a test: another than root's where that may be given.
+func groupOf() int64 {
+	if os.Geteuid() == 0 {
+		return 2345
+	}
+	return int64(os.Getegid())
+}
+
+func ownedBy(t *testing.T, path string) (gid int64, mode os.FileMode) {
+	t.Helper()
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(info.Sys().(*syscall.Stat_t).Gid), info.Mode()
+}
+
+func TestFSGroup(t *testing.T) {
+	gid := groupOf()
+	top := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "outside")
+	for path, mode := range map[string]os.FileMode{outside: 0o600, top + "/file": 0o600, top + "/tool": os.ModeSetuid | 0o711} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(top+"/dir", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, top+"/dir/link"); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := ownedBy(t, outside)
+	p := pod("u1")
+	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &gid}
+	if err := ownerOf(p).apply(top, ownAll); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{
+		top: os.ModeDir | os.ModeSetgid | 0o770, top + "/dir": os.ModeDir | os.ModeSetgid | 0o770,
+		top + "/file": 0o660, top + "/tool": os.ModeSetuid | 0o771, top + "/dir/link": os.ModeSymlink | 0o777,
+	} {
+		if got, mode := ownedBy(t, path); got != gid || mode&^0o005 != want&^0o005 {
+			t.Errorf("%s: group %d, mode %v, want %d, %v", path, got, mode, gid, want)
+		}
+	}
+	if got, mode := ownedBy(t, outside); got != before || mode != 0o600 {
+		t.Errorf("a link was followed: group %d, mode %v", got, mode)
+	}
+	// A top that is right is taken for all, if the pod says so.
+	if err := os.Chmod(top+"/file", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	policy := v1.FSGroupChangeOnRootMismatch
+	p.Spec.SecurityContext.FSGroupChangePolicy = &policy
+	if err := ownerOf(p).apply(top, ownAll); err != nil {
+		t.Fatal(err)
+	}
+	if _, mode := ownedBy(t, top+"/file"); mode != 0o600 {
+		t.Errorf("OnRootMismatch changed a file to %v", mode)
+	}
+	if err := os.Chmod(top, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := ownerOf(p).apply(top, ownAll); err != nil {
+		t.Fatal(err)
+	}
+	if _, mode := ownedBy(t, top+"/file"); mode != 0o660 {
+		t.Errorf("a top that differs: file is %v", mode)
+	}
+}
+
+func TestNoFSGroupChangesNothing(t *testing.T) {
+	if err := (owner{}).apply("/nowhere", ownAll); err != nil {
+		t.Error(err)
+	}
+}
