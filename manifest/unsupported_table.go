@@ -80,7 +80,7 @@ var specVerdicts = structVerdict{
 	"setHostnameAsFQDN":             honoured("TestHostnames"),
 	"hostnameOverride":              honoured("TestHostnames"),
 	"hostAliases":                   honoured("TestHostsFile"),
-	"imagePullSecrets":              notYet("pull secrets are"),
+	"imagePullSecrets":              honoured("TestPullSecrets"),
 	"resources":                     notYet("resources of the pod as a whole are"),
 	"resourceClaims":                notYet("resource claims are"),
 	"overhead":                      notYet("overhead of a pod is"),
