@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,9 @@ const (
 	imageBackoffInitial = 10 * time.Second
 	imageBackoffMax     = 300 * time.Second
 	imageBackoffReset   = 10 * time.Minute
+	// imageErrorShown is how long a pod says ErrImagePull before it says that
+	// it waits: the pod is looked at again then, as at the kubelet after 10 s.
+	imageErrorShown = time.Second
 )
 
 // ImageRuntime is what the Syncer needs of the runtime's image service.
@@ -51,6 +55,8 @@ type imageFailure struct {
 	at    time.Time
 	delay time.Duration
 	err   error
+	// revision is that of the logins with which it failed.
+	revision string
 }
 
 func newImages(service ImageRuntime, events Recorder, slots int) *images {
@@ -59,7 +65,7 @@ func newImages(service ImageRuntime, events Recorder, slots int) *images {
 
 // ensure returns the runtime's reference of a container's image, which it
 // pulls if the pull policy says so. An error is a *waitError, or the context's.
-func (m *images) ensure(ctx context.Context, pod *v1.Pod, asked string, policy v1.PullPolicy) (string, error) {
+func (m *images) ensure(ctx context.Context, pod *v1.Pod, asked string, policy v1.PullPolicy, logins Logins) (string, error) {
 	image, err := imageName(asked)
 	if err != nil {
 		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", err.Error())
@@ -84,13 +90,20 @@ func (m *images) ensure(ctx context.Context, pod *v1.Pod, asked string, policy v
 		m.events.Event(pod, v1.EventTypeWarning, reasonErrNeverPull, message)
 		return "", &waitError{Waiting: Waiting{reasonErrNeverPull, message}, cause: errors.New(message)}
 	}
-	return m.pull(ctx, pod, asked, image, present != nil)
+	return m.pull(ctx, pod, imageNeed{asked, image, present != nil}, logins)
 }
 
-// pull pulls an image unless its back-off says to wait. An image that is
+// imageNeed is an image to be pulled: as asked for and in full. One that is
 // present (policy Always) is only looked up again and never queues.
-func (m *images) pull(ctx context.Context, pod *v1.Pod, asked, image string, present bool) (string, error) {
-	if left, failed := m.wait(pod.UID, image); left > 0 {
+type imageNeed struct {
+	asked, image string
+	present      bool
+}
+
+// pull pulls an image unless its back-off says to wait.
+func (m *images) pull(ctx context.Context, pod *v1.Pod, need imageNeed, logins Logins) (string, error) {
+	asked, image := need.asked, need.image
+	if left, failed := m.wait(pod.UID, image, logins.Revision); left > 0 {
 		message := fmt.Sprintf("Back-off pulling image %q", asked)
 		m.events.Event(pod, v1.EventTypeNormal, "BackOff", message)
 		message += ": " + reasonErrImagePull + ": " + detail(failed)
@@ -98,16 +111,20 @@ func (m *images) pull(ctx context.Context, pod *v1.Pod, asked, image string, pre
 	}
 	m.events.Event(pod, v1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", asked))
 	begun := time.Now()
-	f, err := m.pulls.pull(ctx, image, present)
+	list, unasked := logins.find(ctx, image)
+	f, err := m.pulls.pull(ctx, order{image, list, need.present})
 	switch {
 	case ctx.Err() != nil:
 		// Nobody waits for it any more; that is no fault of the image.
 		return "", context.Cause(ctx)
 	case err != nil:
-		delay := m.failed(pod.UID, image, err)
+		if unasked != nil {
+			err = &loginError{detail(err) + "; besides: " + strings.ReplaceAll(unasked.Error(), "\n", "; ")}
+		}
+		delay := m.failed(pod.UID, image, imageFailure{err: err, revision: logins.Revision})
 		message := fmt.Sprintf("Failed to pull image %q: %s", asked, detail(err))
 		m.events.Event(pod, v1.EventTypeWarning, "Failed", message)
-		return "", &waitError{Waiting: Waiting{reasonErrImagePull, message}, cause: err, retryAfter: delay}
+		return "", &waitError{Waiting: Waiting{reasonErrImagePull, message}, cause: err, retryAfter: min(delay, imageErrorShown)}
 	}
 	m.forget(pod.UID, image)
 	waited := time.Since(begun)
@@ -117,29 +134,29 @@ func (m *images) pull(ctx context.Context, pod *v1.Pod, asked, image string, pre
 }
 
 // wait is how long the next pull of an image for a pod has to wait, and why.
-func (m *images) wait(uid types.UID, image string) (time.Duration, error) {
+func (m *images) wait(uid types.UID, image, revision string) (time.Duration, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f, ok := m.failures[uid][image]
-	if !ok {
+	if !ok || f.revision != revision {
 		return 0, nil
 	}
 	return f.delay - time.Since(f.at), f.err
 }
 
 // failed notes a pull that failed and returns the delay before the next.
-func (m *images) failed(uid types.UID, image string, err error) time.Duration {
+func (m *images) failed(uid types.UID, image string, failure imageFailure) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delay := imageBackoffInitial
-	if f, ok := m.failures[uid][image]; ok && time.Since(f.at) <= imageBackoffReset {
-		delay = min(2*f.delay, imageBackoffMax)
+	failure.at, failure.delay = time.Now(), imageBackoffInitial
+	if f, ok := m.failures[uid][image]; ok && time.Since(f.at) <= imageBackoffReset && f.revision == failure.revision {
+		failure.delay = min(2*f.delay, imageBackoffMax)
 	}
 	if m.failures[uid] == nil {
 		m.failures[uid] = map[string]imageFailure{}
 	}
-	m.failures[uid][image] = imageFailure{at: time.Now(), delay: delay, err: err}
-	return delay
+	m.failures[uid][image] = failure
+	return failure.delay
 }
 
 func (m *images) forget(uid types.UID, image string) {

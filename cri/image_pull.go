@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // puller makes pulls of which equal ones are shared: who asks for an image
@@ -16,8 +14,12 @@ type puller struct {
 	gate    gate
 
 	mu      sync.Mutex
-	flights map[string]*flight
+	flights map[flightKey]*flight
 }
+
+// flightKey is what pulls share that are one. A pull with other credentials is
+// another: who has none must not profit from who has.
+type flightKey struct{ image, login string }
 
 // flight is one pull under way.
 type flight struct {
@@ -30,20 +32,30 @@ type flight struct {
 }
 
 func newPuller(service ImageRuntime, slots int) *puller {
-	return &puller{service: service, gate: newGate(slots), flights: map[string]*flight{}}
+	return &puller{service: service, gate: newGate(slots), flights: map[flightKey]*flight{}}
 }
 
-// pull pulls an image. With atOnce it takes no slot and waits for none.
-func (p *puller) pull(ctx context.Context, image string, atOnce bool) (*flight, error) {
+// order is a pull to be made. With atOnce it takes no slot and waits for none.
+type order struct {
+	image  string
+	logins []Credential
+	atOnce bool
+}
+
+func (o order) key() flightKey { return flightKey{o.image, loginKey(o.logins)} }
+
+// pull pulls an image.
+func (p *puller) pull(ctx context.Context, o order) (*flight, error) {
+	key := o.key()
 	p.mu.Lock()
-	f := p.flights[image]
+	f := p.flights[key]
 	if f == nil {
 		f = &flight{done: make(chan struct{})}
 		// The pull outlives the one who asked first, if others wait for it.
 		var pullCtx context.Context
 		pullCtx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-		p.flights[image] = f
-		go p.run(pullCtx, f, image, atOnce)
+		p.flights[key] = f
+		go p.run(pullCtx, f, o)
 	}
 	f.waiters++
 	p.mu.Unlock()
@@ -51,20 +63,20 @@ func (p *puller) pull(ctx context.Context, image string, atOnce bool) (*flight, 
 	select {
 	case <-f.done:
 	case <-ctx.Done():
-		p.abandon(image, f)
+		p.abandon(key, f)
 		return nil, context.Cause(ctx)
 	}
 	return f, f.err
 }
 
 // abandon takes one waiter away. The last one ends the pull and sees it end.
-func (p *puller) abandon(image string, f *flight) {
+func (p *puller) abandon(key flightKey, f *flight) {
 	p.mu.Lock()
 	f.waiters--
 	last := f.waiters == 0
-	if last && p.flights[image] == f {
+	if last && p.flights[key] == f {
 		// Who comes now begins a new pull: this one will be cancelled.
-		delete(p.flights, image)
+		delete(p.flights, key)
 	}
 	p.mu.Unlock()
 	if last {
@@ -74,19 +86,19 @@ func (p *puller) abandon(image string, f *flight) {
 }
 
 // run makes the pull of a flight and lands it.
-func (p *puller) run(ctx context.Context, f *flight, image string, atOnce bool) {
-	f.ref, f.took, f.err = p.one(ctx, image, atOnce)
+func (p *puller) run(ctx context.Context, f *flight, o order) {
+	f.ref, f.took, f.err = p.one(ctx, o)
 	p.mu.Lock()
-	if p.flights[image] == f {
-		delete(p.flights, image)
+	if key := o.key(); p.flights[key] == f {
+		delete(p.flights, key)
 	}
 	p.mu.Unlock()
 	f.cancel()
 	close(f.done)
 }
 
-func (p *puller) one(ctx context.Context, image string, atOnce bool) (ref string, took time.Duration, err error) {
-	if !atOnce {
+func (p *puller) one(ctx context.Context, o order) (ref string, took time.Duration, err error) {
+	if !o.atOnce {
 		leave, err := p.gate.enter(ctx)
 		if err != nil {
 			return "", 0, err
@@ -94,6 +106,6 @@ func (p *puller) one(ctx context.Context, image string, atOnce bool) (ref string
 		defer leave()
 	}
 	begun := time.Now()
-	ref, err = p.service.PullImage(ctx, image, (*runtimeapi.AuthConfig)(nil))
+	ref, err = pullWith(ctx, p.service, o.image, o.logins)
 	return ref, time.Since(begun), err
 }

@@ -47,7 +47,10 @@ func (r *registry) ImageStatus(_ context.Context, image string) (*runtimeapi.Ima
 	return nil, nil
 }
 
-func (r *registry) PullImage(ctx context.Context, image string, _ *runtimeapi.AuthConfig) (string, error) {
+func (r *registry) PullImage(ctx context.Context, image string, auth *runtimeapi.AuthConfig) (string, error) {
+	if auth != nil {
+		image += " as " + auth.Username
+	}
 	r.mu.Lock()
 	r.begun = append(r.begun, image)
 	answer := r.channel(image)
@@ -115,12 +118,16 @@ type waiter struct {
 }
 
 func (m *images) ask(uid, image string, policy v1.PullPolicy) *waiter {
+	return m.askWith(uid, image, policy, Logins{})
+}
+
+func (m *images) askWith(uid, image string, policy v1.PullPolicy, logins Logins) *waiter {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &waiter{cancel: cancel}
 	pod := wantedPod("", nil)
 	pod.UID = types.UID(uid)
 	go func() {
-		w.ref, w.err = m.ensure(ctx, pod, image, policy)
+		w.ref, w.err = m.ensure(ctx, pod, image, policy, logins)
 		w.done = true
 	}()
 	synctest.Wait()
@@ -236,6 +243,10 @@ func TestImageBackoffBeginsAgain(t *testing.T) {
 		r.answer("web:1", errors.New("no route"))
 		w := m.ask("u", "web:1", v1.PullIfNotPresent)
 		var held *waitError
+		if errors.As(w.err, &held); held.retryAfter != imageErrorShown {
+			t.Errorf("looked at again after %s", held.retryAfter)
+		}
+		w = m.ask("u", "web:1", v1.PullIfNotPresent)
 		if errors.As(w.err, &held); held.retryAfter != 10*time.Second {
 			t.Errorf("waits %s, want 10s", held.retryAfter)
 		}

@@ -16,7 +16,7 @@ func (t *transaction) settleMounts(ctx context.Context, mounts []Mount) error {
 	for i := range mounts {
 		m := &mounts[i]
 		if m.Image != nil {
-			ref, err := t.images.ensure(ctx, t.Pod, m.Image.Reference, m.Image.PullPolicy)
+			ref, err := t.images.ensure(ctx, t.Pod, m.Image.Reference, m.Image.PullPolicy, t.Logins)
 			if err != nil {
 				return err
 			}

@@ -152,6 +152,8 @@ type SyncRequest struct {
 	Resizes []Resize
 	// Inputs resolves what a container needs, when it is about to be created.
 	Inputs func(ctx context.Context, c *v1.Container, podIPs []string) (Inputs, error)
+	// Logins are what images are pulled with.
+	Logins Logins
 	// Sandbox is for the config of the sandbox.
 	Sandbox SandboxInputs
 	// RestartCap is the longest delay of the pod's crash-loop back-off; 0 stands

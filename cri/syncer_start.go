@@ -129,7 +129,7 @@ func (t *transaction) pullImages(ctx context.Context, list []*v1.Container, runn
 		pulls[key] = p
 		go func() {
 			defer close(p.done)
-			p.ref, p.err = t.images.ensure(ctx, t.Pod, key.image, key.policy)
+			p.ref, p.err = t.images.ensure(ctx, t.Pod, key.image, key.policy, t.Logins)
 		}()
 	}
 	return pulls

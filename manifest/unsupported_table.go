@@ -80,7 +80,7 @@ var specVerdicts = structVerdict{
 	"setHostnameAsFQDN":             honoured("TestHostnames"),
 	"hostnameOverride":              honoured("TestHostnames"),
 	"hostAliases":                   honoured("TestHostsFile"),
-	"imagePullSecrets":              notYet("pull secrets are"),
+	"imagePullSecrets":              honoured("TestPullSecrets"),
 	"resources":                     podResourceVerdicts,
 	"resourceClaims":                clusterDevices,
 	"overhead":                      overheadVerdicts,

@@ -14,6 +14,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
@@ -39,6 +40,15 @@ type Config struct {
 	Network Network
 	// Allocatable is what the node has for pods; nil is all that it has.
 	Allocatable v1.ResourceList
+	// Credentials are the node's for registries; nil has none.
+	Credentials Credentials
+}
+
+// Credentials are those with which any pod's images are pulled, after its own
+// pull secrets. Implemented by credential.Node.
+type Credentials interface {
+	// Lookup may take its time. An error tells what could not be asked.
+	Lookup(ctx context.Context, image credential.Image) ([]cri.Credential, error)
 }
 
 // Network is what pods learn of the node's network.

@@ -98,7 +98,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		return outcome{err: err, told: true}
 	}
 	// 7. The containers.
-	req := cri.SyncRequest{Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
+	req := cri.SyncRequest{Logins: s.logins(pod), Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
 	// The loader has judged it; what a pod without a loader says wrong counts not.
 	req.RestartCap, _ = manifest.MaxRestartPeriod(pod)
 	req.PostStart, req.HostIP = r.record.PostStart, s.hostIP()

@@ -24,6 +24,7 @@ import (
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/hostip"
@@ -80,6 +81,10 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if warning != "" {
 		log.Warn(warning)
 	}
+	logins, err := openCredentials(o)
+	if err != nil {
+		return err
+	}
 	tameMemory()
 	log.Info("podstead starts", append([]any{"version", versionText(), "node", node, "root", o.Paths.Root}, origins(o.Manifests)...)...)
 
@@ -101,7 +106,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	addresses := hostip.New(hostip.Config{Fixed: o.Network.NodeIPs, IPv6First: o.Network.IPv6First, Log: log})
 	prober := probe.New(probe.Config{Exec: containerExec{rt.client}, Events: events, UserAgent: "podstead-probe/" + versionNumber()})
 	p := parts{
-		observer: observer, prober: prober, events: events, statuses: statuses, addresses: addresses, node: admittingNode(o, node),
+		observer: observer, prober: prober, events: events, statuses: statuses, addresses: addresses, node: admittingNode(o, node), logins: logins,
 	}
 	p.logs = newLogs(o, rt, p, log)
 	// What manifests name is known to the supervisor, which pulls it.
@@ -271,6 +276,7 @@ type parts struct {
 	node      admit.Node
 	logs      *gc.Logs
 	images    *gc.Images
+	logins    credential.Node
 }
 
 func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts, log *slog.Logger) (*supervisor.Supervisor, error) {
@@ -299,10 +305,22 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		Log:         log,
 		Node:        p.node,
 		Allocatable: allocatable(o),
+		Credentials: p.logins,
 		Network: supervisor.Network{HostIPs: p.addresses, DNS: dns.Settings{
 			ResolvConf: o.Network.ResolvConf, ClusterDNS: o.Network.ClusterDNS, ClusterDomain: o.Network.ClusterDomain,
 		}},
 	})
+}
+
+// openCredentials are the node's credentials for registries.
+func openCredentials(o *options.Options) (credential.Node, error) {
+	node := credential.Node{Files: credential.UsualFiles(o.Paths.Root, os.Getenv("HOME"))}
+	if o.Runtime.Providers == "" {
+		return node, nil
+	}
+	var err error
+	node.Providers, err = credential.ReadProviders(o.Runtime.Providers, o.Runtime.ProvidersBin)
+	return node, err
 }
 
 // admittingNode is what pods are held against.

@@ -41,6 +41,7 @@ var rooms = []room{
 	{"supervisor/volume", []string{"manifest"}},
 	{"supervisor/dns", []string{"cri"}},
 	{"supervisor/hostip", nil},
+	{"supervisor/credential", []string{"cri"}},
 	{"httpapi", []string{"httpapi"}},
 	{"httpapi/containerlog", nil},
 	{"httpapi/kubeapi", []string{"httpapi/podtable"}},

@@ -35,8 +35,10 @@ type Registry struct {
 	server *http.Server
 	served chan struct{}
 
-	mu   sync.Mutex
-	held map[string]chan struct{} // by repository; closed when it is let go
+	mu        sync.Mutex
+	held      map[string]chan struct{} // by repository; closed when it is let go
+	protected map[string][2]string     // user and password by repository
+	broken    map[string]bool          // repositories whose layers break off
 }
 
 // StartRegistry serves the pause and busybox images. Close ends it.
@@ -45,11 +47,14 @@ func StartRegistry() (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}}
+	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}, protected: map[string][2]string{}, broken: map[string]bool{}}
 	next := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	r.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if !r.wait(q) {
+		if !r.wait(q) || !r.admit(w, q) {
 			return
+		}
+		if r.breaks(q) {
+			w = &breaking{ResponseWriter: w}
 		}
 		next.ServeHTTP(w, q)
 	})}
@@ -85,9 +90,8 @@ func (r *Registry) Hold(repository string) (release func()) {
 // wait waits while the request's repository is held; false says that the
 // client went away meanwhile.
 func (r *Registry) wait(q *http.Request) bool {
-	repository, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v2/"), "/manifests/")
 	r.mu.Lock()
-	gate := r.held[repository]
+	gate := r.held[repositoryOf(q)]
 	r.mu.Unlock()
 	if gate == nil {
 		return true
@@ -98,6 +102,74 @@ func (r *Registry) wait(q *http.Request) bool {
 	case <-q.Context().Done():
 		return false
 	}
+}
+
+// Protect lets only a user with a password have a repository.
+func (r *Registry) Protect(repository, user, password string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.protected[repository] = [2]string{user, password}
+}
+
+// admit answers for who may not have what is asked for; false says it did.
+func (r *Registry) admit(w http.ResponseWriter, q *http.Request) bool {
+	r.mu.Lock()
+	want, protected := r.protected[repositoryOf(q)]
+	r.mu.Unlock()
+	user, password, _ := q.BasicAuth()
+	if !protected || want == [2]string{user, password} || q.Method != http.MethodGet && q.Method != http.MethodHead {
+		return true
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="bed"`)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusUnauthorized)
+	_, _ = io.WriteString(w, `{"errors":[{"code":"UNAUTHORIZED","message":"log in first"}]}`)
+	return false
+}
+
+// Break lets the layers of a repository break off half way, until mended.
+func (r *Registry) Break(repository string) (mend func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken[repository] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.broken, repository)
+	}
+}
+
+func (r *Registry) breaks(q *http.Request) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return q.Method == http.MethodGet && strings.Contains(q.URL.Path, "/blobs/") && r.broken[repositoryOf(q)]
+}
+
+// breaking is a connection that is cut after a part of a big answer.
+type breaking struct {
+	http.ResponseWriter
+	written int
+}
+
+const breakAfter = 64 << 10
+
+func (b *breaking) Write(p []byte) (int, error) {
+	if left := breakAfter - b.written; len(p) > left {
+		_, _ = b.ResponseWriter.Write(p[:left])
+		_ = http.NewResponseController(b.ResponseWriter).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	b.written += len(p)
+	return b.ResponseWriter.Write(p)
+}
+
+// repositoryOf is the repository that a request is about.
+func repositoryOf(q *http.Request) string {
+	path := strings.TrimPrefix(q.URL.Path, "/v2/")
+	for _, part := range []string{"/manifests/", "/blobs/"} {
+		path, _, _ = strings.Cut(path, part)
+	}
+	return path
 }
 
 // Close ends the registry and waits until it has ended.
@@ -151,7 +223,11 @@ func pauseImage() (containerimage.Image, error) {
 
 // Busybox is the image that BusyboxImage names, to be pushed under other names: Debian's
 // static busybox with a link for each applet, as the image of that name has.
-func Busybox() (containerimage.Image, error) {
+func Busybox() (containerimage.Image, error) { return BusyboxWith("", nil) }
+
+// BusyboxWith is Busybox with one more file, so that its layer is one that no
+// runtime has yet.
+func BusyboxWith(name string, data []byte) (containerimage.Image, error) {
 	bin, err := os.ReadFile("/usr/bin/busybox")
 	if err != nil {
 		return nil, err
@@ -164,6 +240,9 @@ func Busybox() (containerimage.Image, error) {
 	}
 	for applet := range strings.FieldsSeq(applets) {
 		entries = append(entries, entry{name: "bin/" + applet, link: "/bin/busybox"})
+	}
+	if name != "" {
+		entries = append(entries, entry{name: name, data: data})
 	}
 	return image(entries, containerimage.Config{
 		Cmd: []string{"sh"},

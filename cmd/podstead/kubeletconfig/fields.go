@@ -61,6 +61,8 @@ var met = map[string]any{
 	"runOnce":               false,
 	"enableServer":          true,
 	"readOnlyPort":          float64(0),
+	// Whoever may write a manifest here is root: nobody is kept from an image.
+	"imagePullCredentialsVerificationPolicy": "NeverVerify",
 }
 
 // field judges one field of the file.

@@ -76,6 +76,9 @@ type Runtime struct {
 	CNIConfDir string
 	// ParallelPulls is how many image pulls start at once; 0 is the default.
 	ParallelPulls int
+	// Providers is the config of credential provider plugins, a file or a
+	// folder, empty for none; ProvidersBin holds the plugins.
+	Providers, ProvidersBin string
 	// RestartCap bounds the crash-loop back-off.
 	RestartCap time.Duration
 }
@@ -144,6 +147,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Runtime.Endpoint, "container-runtime-endpoint", "", "CRI `socket`; empty finds containerd, CRI-O or cri-dockerd, or starts a private containerd")
 	f.DurationVar(&o.Runtime.RequestTimeout, "runtime-request-timeout", defaultRequestTimeout, "`time` a request to the runtime may take, pulls excepted")
 	f.StringVar(&o.Runtime.PauseImage, "pod-infra-container-image", "", "sandbox `image` of a private containerd (default: containerd's own)")
+	f.StringVar(&o.Runtime.Providers, "image-credential-provider-config", "", "CredentialProviderConfig `file`, or a folder of them: plugins to ask for registries' credentials")
+	f.StringVar(&o.Runtime.ProvidersBin, "image-credential-provider-bin-dir", "", "`folder` of those plugins")
 	f.StringVar(&o.Runtime.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "`folder` in which a private containerd looks for a pod network before it makes one")
 	f.StringVar(&o.nodeIP, "node-ip", "", "`address` of the node, or one of each family after a comma, the primary one first; :: prefers IPv6 (default: that of the default route)")
 	f.StringSliceVar(&o.Network.ClusterDNS, "cluster-dns", nil, "`addresses` of the name servers of pods with dnsPolicy ClusterFirst (default: the host's)")
@@ -241,6 +246,9 @@ func (o *Options) check() error {
 	if err := o.Garbage.check(); err != nil {
 		return err
 	}
+	if (o.Runtime.Providers == "") != (o.Runtime.ProvidersBin == "") {
+		return fmt.Errorf("--image-credential-provider-config and --image-credential-provider-bin-dir need each other")
+	}
 	if err := o.checkNetwork(); err != nil {
 		return err
 	}
@@ -261,7 +269,7 @@ func (o *Options) check() error {
 	if o.healthPort > 0 {
 		o.API.HealthAddress = net.JoinHostPort(o.healthHost, strconv.Itoa(o.healthPort))
 	}
-	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir} {
+	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir} {
 		if *p == "" {
 			continue
 		}

@@ -141,6 +141,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"--root-dir="}, "--root-dir"},
 		{[]string{"--api-socket=/" + strings.Repeat("x", 120)}, "--api-socket"},
 		{[]string{"--config=/nonexistent.yaml"}, "--config"},
+		{[]string{"--image-credential-provider-config=/x"}, "need each other"},
 		{[]string{"--node-ip=host"}, `--node-ip: "host" is no IP address`},
 		{[]string{"--node-ip=127.0.0.1"}, "--node-ip: 127.0.0.1 is not"},
 		{[]string{"--node-ip=fe80::1"}, "--node-ip: fe80::1 is not"},

@@ -1,0 +1,109 @@
+package cri
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Credential is one way to log in to a registry. It shows nothing secret when
+// it is printed.
+type Credential struct {
+	// Origin is where it is from, for people: "Secret shop/login".
+	Origin string
+	// Username and Password, or a token that stands for both.
+	Username, Password           string
+	IdentityToken, RegistryToken string
+}
+
+// String is the origin.
+func (c Credential) String() string { return c.Origin }
+
+// GoString is the origin.
+func (c Credential) GoString() string { return c.Origin }
+
+// LogValue is the origin.
+func (c Credential) LogValue() slog.Value { return slog.StringValue(c.Origin) }
+
+func (c Credential) auth() *runtimeapi.AuthConfig {
+	return &runtimeapi.AuthConfig{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken}
+}
+
+// hide takes what is secret of the credential out of a text.
+func (c Credential) hide(text string) string {
+	for _, secret := range []string{c.Password, c.IdentityToken, c.RegistryToken} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "[hidden]")
+		}
+	}
+	return text
+}
+
+// Logins are what a pod's images are pulled with. The zero value pulls without
+// logging in.
+type Logins struct {
+	// Revision tells the pod's own credentials from others: what failed with
+	// those of another revision is tried again at once.
+	Revision string
+	// Find are the credentials for an image, in the order in which they are
+	// tried, none to pull without. The error is what could not be asked beside
+	// them. It is called when a pull is due, and may take its time; nil finds none.
+	Find func(ctx context.Context, image string) ([]Credential, error)
+}
+
+func (l Logins) find(ctx context.Context, image string) ([]Credential, error) {
+	if l.Find == nil {
+		return nil, nil
+	}
+	return l.Find(ctx, image)
+}
+
+// loginKey tells pulls with one list of credentials from those with another.
+func loginKey(list []Credential) string {
+	if len(list) == 0 {
+		return ""
+	}
+	type plain Credential // without the methods that hide
+	all := make([]plain, len(list))
+	for i, c := range list {
+		all[i] = plain(c)
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return "" // strings can always be written
+	}
+	sum := sha256.Sum256(text)
+	return string(sum[:])
+}
+
+// loginError is a pull that failed with each credential. It says what is not
+// secret of the runtime's errors, and wraps none.
+type loginError struct{ text string }
+
+func (e *loginError) Error() string { return e.text }
+
+// pullWith pulls with each credential in turn until one does, as the kubelet
+// does; without any it does not log in.
+func pullWith(ctx context.Context, service ImageRuntime, image string, list []Credential) (string, error) {
+	if len(list) == 0 {
+		return service.PullImage(ctx, image, nil)
+	}
+	var failures []string
+	for _, c := range list {
+		ref, err := service.PullImage(ctx, image, c.auth())
+		if err == nil {
+			return ref, nil
+		}
+		failures = append(failures, fmt.Sprintf("with the credential of %s: %s", c.Origin, c.hide(detail(err))))
+		if ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
+			break
+		}
+	}
+	return "", &loginError{strings.Join(failures, "; ")}
+}

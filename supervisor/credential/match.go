@@ -1,0 +1,95 @@
+package credential
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// Image is what of an image reference decides which credentials are for it.
+type Image struct {
+	// Reference is as asked for; plugins are given it.
+	Reference string
+	// host is that of the registry with its port; path begins with a slash.
+	host, path string
+}
+
+// ParseImage takes an image reference apart. One without a host is docker.io's.
+func ParseImage(image string) (Image, error) {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return Image{}, fmt.Errorf("image %q is not a valid reference: %w", image, err)
+	}
+	return Image{Reference: image, host: reference.Domain(named), path: "/" + reference.Path(named)}, nil
+}
+
+// pattern is a registry, with globs in the labels of its host, and what a path
+// must begin with.
+type pattern struct {
+	host, port, path string
+}
+
+// hub are the names under which logins at docker.io are kept.
+var hub = map[string]bool{"index.docker.io": true, "registry-1.docker.io": true, "registry.hub.docker.com": true}
+
+// parsePattern reads HOST[:PORT][/PATH], with or without a scheme and with
+// docker's /v1/ and /v2/.
+func parsePattern(text string) (pattern, error) {
+	for _, scheme := range []string{"https://", "http://"} {
+		text = strings.TrimPrefix(text, scheme)
+	}
+	host, rest, _ := strings.Cut(text, "/")
+	var p pattern
+	p.host, p.port = splitPort(host)
+	if p.host == "" {
+		return p, errors.New("it names no registry, such as registry.example.com")
+	}
+	if _, err := path.Match(p.host, ""); err != nil || strings.ContainsAny(p.host, " @?#") {
+		return p, errors.New("it is no registry, such as registry.example.com or *.example.com")
+	}
+	if hub[p.host] {
+		p.host = "docker.io"
+	}
+	rest = "/" + strings.TrimSuffix(rest, "/")
+	for _, version := range []string{"/v1", "/v2"} {
+		if after, ok := strings.CutPrefix(rest, version); ok && (after == "" || after[0] == '/') {
+			rest = after
+			break
+		}
+	}
+	p.path = strings.TrimSuffix(rest, "/")
+	return p, nil
+}
+
+func splitPort(host string) (name, port string) {
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		return name, port
+	}
+	if ip, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(ip, "]") {
+		host = strings.TrimSuffix(ip, "]")
+	}
+	return host, ""
+}
+
+// matches compares as the kubelet does: label by label, the port, and the
+// beginning of the path.
+func (p pattern) matches(image Image) bool {
+	host, port := splitPort(image.host)
+	if port != p.port || !strings.HasPrefix(image.path, p.path) {
+		return false
+	}
+	globs, labels := strings.Split(p.host, "."), strings.Split(host, ".")
+	if len(globs) != len(labels) {
+		return false
+	}
+	for i, glob := range globs {
+		if ok, err := path.Match(glob, labels[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,86 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/podstead/podstead/cri"
+)
+
+// Node are the credentials that all pods of the node may use. The zero value
+// has none.
+type Node struct {
+	// Files are docker's config files; the first that can be read counts.
+	Files []string
+	// Providers are the plugins; may be nil.
+	Providers *Providers
+}
+
+// kubeletRoot is where a kubelet on this machine would have had its file.
+const kubeletRoot = "/var/lib/kubelet"
+
+// UsualFiles are the files in the order of the kubelet, the root folder in the
+// place of its own. The kubelet also looks into its working directory.
+func UsualFiles(root, home string) []string {
+	if home == "" {
+		home = "/root" // services have no HOME
+	}
+	return []string{
+		filepath.Join(root, "config.json"),
+		filepath.Join(kubeletRoot, "config.json"),
+		filepath.Join(home, ".docker", "config.json"),
+		"/.docker/config.json",
+		filepath.Join(root, dockercfg),
+		filepath.Join(kubeletRoot, dockercfg),
+		filepath.Join(home, dockercfg),
+		"/" + dockercfg,
+	}
+}
+
+const dockercfg = ".dockercfg"
+
+// Lookup are the credentials for an image, those of a file before those of
+// plugins. An error tells what could not be asked, beside what was found.
+func (n Node) Lookup(ctx context.Context, image Image) ([]cri.Credential, error) {
+	keyring, err := n.file()
+	errs := []error{err}
+	found := keyring.Lookup(image)
+	if n.Providers != nil {
+		more, err := n.Providers.lookup(ctx, image)
+		found, errs = append(found, more...), append(errs, err)
+	}
+	return found, errors.Join(errs...)
+}
+
+// file is the keyring of the first file that can be read.
+func (n Node) file() (Keyring, error) {
+	var errs []error
+	for _, name := range n.Files {
+		text, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		parse := ParseDockerConfig
+		if filepath.Base(name) == dockercfg {
+			parse = ParseDockercfg
+		}
+		keyring, err := parse(text, name)
+		if errors.Is(err, errNoJSON) {
+			errs = append(errs, err)
+			continue
+		}
+		return keyring, errors.Join(append(errs, err)...)
+	}
+	return Keyring{}, errors.Join(errs...)
+}
+
+// errNotDir is a path below a file.
+var errNotDir error = syscall.ENOTDIR

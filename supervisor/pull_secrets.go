@@ -1,0 +1,77 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/credential"
+)
+
+const reasonNoPullSecret = "FailedToRetrieveImagePullSecret"
+
+// logins are what the pod's images are pulled with: its own pull secrets, then
+// the credentials of the node.
+func (s *podScripts) logins(pod *v1.Pod) cri.Logins {
+	var revision strings.Builder
+	objects := s.objectsFor(pod)
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		if secret, ok := objects.Secret(pod.Namespace, ref.Name); ok {
+			revision.WriteString(ref.Name + "=" + secret.ResourceVersion + "\n")
+		}
+	}
+	return cri.Logins{Revision: revision.String(), Find: func(ctx context.Context, image string) ([]cri.Credential, error) {
+		parsed, err := credential.ParseImage(image)
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.pullSecrets(pod, parsed)
+		if s.cfg.Credentials == nil {
+			return found, err
+		}
+		more, moreErr := s.cfg.Credentials.Lookup(ctx, parsed)
+		return append(found, more...), errors.Join(err, moreErr)
+	}}
+}
+
+// pullSecrets are the credentials for an image of the pod's own Secrets. As at
+// the kubelet, one that is not there keeps nobody from trying; here it is told
+// with the failure too.
+func (s *podScripts) pullSecrets(pod *v1.Pod, image credential.Image) ([]cri.Credential, error) {
+	var found []cri.Credential
+	var missing []string
+	var errs []error
+	for i, ref := range pod.Spec.ImagePullSecrets {
+		if ref.Name == "" {
+			continue
+		}
+		origin := "Secret " + pod.Namespace + "/" + ref.Name
+		secret, ok := s.objectsFor(pod).Secret(pod.Namespace, ref.Name)
+		if !ok {
+			missing = append(missing, ref.Name)
+			errs = append(errs, fmt.Errorf("imagePullSecrets[%d]: there is no %s; put it beside the manifest", i, origin))
+			continue
+		}
+		var keyring credential.Keyring
+		var err error
+		switch secret.Type {
+		case v1.SecretTypeDockerConfigJson:
+			keyring, err = credential.ParseDockerConfig(secret.Data[v1.DockerConfigJsonKey], origin)
+		case v1.SecretTypeDockercfg:
+			keyring, err = credential.ParseDockercfg(secret.Data[v1.DockerConfigKey], origin)
+		default:
+			err = fmt.Errorf("imagePullSecrets[%d]: %s is of type %q, and no login: want %s", i, origin, secret.Type, v1.SecretTypeDockerConfigJson)
+		}
+		errs = append(errs, err)
+		found = append(found, keyring.Lookup(image)...)
+	}
+	if len(missing) > 0 {
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonNoPullSecret,
+			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", ")))
+	}
+	return found, errors.Join(errs...)
+}

@@ -1,0 +1,119 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/credential"
+)
+
+// secrets are the objects of a test.
+type secrets struct {
+	noObjects
+	mu      sync.Mutex
+	all     map[string]*v1.Secret
+	changed chan struct{}
+}
+
+func (s *secrets) Secret(_, name string) (*v1.Secret, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	secret, ok := s.all[name]
+	return secret, ok
+}
+
+func (s *secrets) Subscribe() (<-chan struct{}, func()) { return s.changed, func() {} }
+
+func (s *secrets) put(name, revision string, kind v1.SecretType, key, text string) {
+	s.mu.Lock()
+	secret := &v1.Secret{Type: kind, Data: map[string][]byte{key: []byte(text)}}
+	secret.ResourceVersion = revision
+	s.all[name] = secret
+	s.mu.Unlock()
+	s.changed <- struct{}{}
+}
+
+type nodeCredentials struct{ err error }
+
+func (n nodeCredentials) Lookup(context.Context, credential.Image) ([]cri.Credential, error) {
+	return []cri.Credential{{Origin: "node", Username: "node"}}, n.err
+}
+
+// A pull secret that is not there yet is told and keeps nobody from trying;
+// once it is there the pull is made again at once.
+func TestPullSecrets(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
+		b.sources = func(s *Sources) { s.Objects = objects }
+		b.fake.SetImages()
+		b.fake.SetPullable("other:1")
+		pod := testPod("web", "uid-web", "1")
+		pod.Spec.Containers[0].Image = "r.test/web:1"
+		pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "login"}}
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.after(5 * time.Minute)
+		waiting := func() string {
+			t.Helper()
+			c := d.status(pod.UID).ContainerStatuses
+			if len(c) != 1 || c[0].State.Waiting == nil {
+				t.Fatalf("containers are %+v", c)
+			}
+			return c[0].State.Waiting.Reason + ": " + c[0].State.Waiting.Message
+		}
+		if got := waiting(); !strings.HasPrefix(got, "ImagePullBackOff") || !strings.Contains(got, "there is no Secret default/login") {
+			t.Errorf("waiting: %s", got)
+		}
+		if got := d.eventsOf(pod, reasonNoPullSecret); len(got) != 1 || !strings.Contains(got[0], "(login)") {
+			t.Errorf("events %q", got)
+		}
+		objects.put("login", "1", v1.SecretTypeOpaque, "password", "hunter2")
+		b.after(time.Second)
+		if got := waiting(); !strings.Contains(got, `of type "Opaque"`) {
+			t.Errorf("waiting: %s", got)
+		}
+		b.fake.SetPullable("r.test/web:1")
+		objects.put("login", "2", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob", "password": "hunter2"}}}`)
+		if took := b.runs(pod.UID); took > 5*time.Second {
+			t.Errorf("ran %s after the Secret came", took)
+		}
+		if log := d.log.String(); strings.Contains(log, "hunter2") {
+			t.Errorf("a secret is in the log:\n%s", log)
+		}
+	})
+}
+
+func TestLoginsInOrder(t *testing.T) {
+	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
+	objects.put("new", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "new"}}}`)
+	objects.put("old", "1", v1.SecretTypeDockercfg, v1.DockerConfigKey, `{"r.test": {"username": "old"}}`)
+	pod := testPod("web", "u", "1")
+	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "old"}, {Name: ""}, {Name: "new"}}
+	s := &podScripts{cfg: Config{Sources: Sources{Objects: objects}, Credentials: nodeCredentials{errors.New("no plugin")}, Events: noEvents{}}}
+	found, err := s.logins(pod).Find(t.Context(), "r.test/web:1")
+	var users []string
+	for _, c := range found {
+		users = append(users, c.Username+" of "+c.Origin)
+	}
+	if got := strings.Join(users, ", "); got != "old of Secret default/old, new of Secret default/new, node of node" || err == nil || err.Error() != "no plugin" {
+		t.Errorf("%s (%v)", got, err)
+	}
+	before := s.logins(pod).Revision
+	objects.put("new", "2", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{}`)
+	if before == s.logins(pod).Revision {
+		t.Error("another Secret is no other revision")
+	}
+	// A pod of an API server sees no Secret of a file.
+	pod.Annotations[manifest.AnnotationSource] = string(manifest.SourceAPI)
+	if found, err := s.logins(pod).Find(t.Context(), "r.test/web:1"); len(found) != 1 || err == nil {
+		t.Errorf("%v (%v)", found, err)
+	}
+}

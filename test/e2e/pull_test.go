@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// push puts an image that no runtime has a layer of into the registry, and
+// returns its reference and digest.
+func (n *node) push(repository string) (ref, digest string) {
+	n.t.Helper()
+	data := make([]byte, 1<<20)
+	for i := range data {
+		data[i] = byte(rand.Uint32())
+	}
+	img, err := bed.BusyboxWith("var/unique", data)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	sum, err := img.Digest()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	ref = "docker.io/" + repository + ":1"
+	if err := registry.Push(ref, img); err != nil {
+		n.t.Fatal(err)
+	}
+	return ref, sum.String()
+}
+
+// of is the manifest of a pod that runs an image, with more of a spec.
+func of(name, image, spec string) string {
+	return strings.Replace(idle(name, spec), bed.BusyboxImage, image, 1)
+}
+
+// awaitPullFault waits until the container waits for a reason with a message
+// that has all the words.
+func (n *node) awaitPullFault(name, reason string, words ...string) {
+	n.t.Helper()
+	n.awaitStatus(name, fmt.Sprint(reason, " ", words), func(p v1.Pod) error {
+		c := p.Status.ContainerStatuses
+		if len(c) != 1 || c[0].State.Waiting == nil || c[0].State.Waiting.Reason != reason {
+			return fmt.Errorf("%+v", c)
+		}
+		for _, word := range words {
+			if !strings.Contains(c[0].State.Waiting.Message, word) {
+				return fmt.Errorf("%q is not in %s", word, c[0].State.Waiting.Message)
+			}
+		}
+		return nil
+	})
+}
+
+// mustHide fails the test if a secret is in what the daemon wrote or tells.
+func (n *node) mustHide(secret string) {
+	n.t.Helper()
+	for _, path := range []string{"/pods", "/podstead/v1/events", "/podstead/v1/manifests"} {
+		body, err := n.Get(n.t.Context(), path)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if strings.Contains(string(body), secret) {
+			n.t.Errorf("%s tells the secret", path)
+		}
+	}
+	if log, err := os.ReadFile(n.Log()); err != nil || strings.Contains(string(log), secret) {
+		n.t.Errorf("the log tells the secret, or cannot be read: %v", err)
+	}
+}
+
+// dockerConfig is what docker login writes.
+func dockerConfig(host, user, password string) string {
+	return fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+}
+
+func pullSecret(name, config string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockerconfigjson\nmetadata: {name: %s}\nstringData: {.dockerconfigjson: '%s'}\n", name, config)
+}
+
+// An image that is not for everybody is had with a Secret beside the manifest,
+// as soon as the right one is there.
+func TestPullSecrets(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		repository, password := "private-"+n.Name+"/app", "pass-word-"+n.Name
+		ref, _ := n.push(repository)
+		registry.Protect(repository, "bob", password)
+		n.put("p.yaml", of("p", ref, "imagePullSecrets: [{name: wrong}, {name: right}]"))
+		n.put("wrong.yaml", pullSecret("wrong", dockerConfig("docker.io/private-"+n.Name, "bob", "no-"+password)))
+		n.start()
+		n.awaitPullFault("p", "ImagePullBackOff", "ErrImagePull: ", "with the credential of Secret default/wrong: ", "401 Unauthorized", "there is no Secret default/right")
+		if found, err := n.events("p"); err != nil || !strings.Contains(found["FailedToRetrieveImagePullSecret"].Message, "right") {
+			t.Errorf("events %v (%v)", keys(found), err)
+		}
+		n.put("right.yaml", pullSecret("right", dockerConfig("https://index.docker.io/v1/", "bob", password)))
+		main := n.awaitRunning("p")
+		n.mustSay(main, "1048576", "stat", "-c", "%s", "/var/unique")
+		n.mustHide(password)
+		n.mustHide(base64.StdEncoding.EncodeToString([]byte("bob:" + password)))
+
+		// Who has no credential is told what the registry says.
+		other, _ := n.push(repository + "-other")
+		registry.Protect(repository+"-other", "bob", password)
+		n.put("none.yaml", of("none", other, ""))
+		n.awaitPullFault("none", "ImagePullBackOff", "uthoriz")
+		n.mustBe("p", main)
+	})
+}
+
+// The node's own credentials: docker's file in the root folder, read anew for
+// each pull, and plugins as the kubelet's.
+func TestNodeCredentials(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		password := "pass-word-" + n.Name
+		byFile, _ := n.push("file-" + n.Name + "/app")
+		byPlugin, _ := n.push("plugin-" + n.Name + "/app")
+		registry.Protect("file-"+n.Name+"/app", "bob", password)
+		registry.Protect("plugin-"+n.Name+"/app", "eve", password)
+		plugins := filepath.Join(n.Dir(), "plugins")
+		asked := filepath.Join(n.Dir(), "asked")
+		writeAll(t, plugins, map[string]string{
+			"cloud": fmt.Sprintf(`#!/bin/sh
+cat >> %s
+echo '{"apiVersion": "credentialprovider.kubelet.k8s.io/v1", "kind": "CredentialProviderResponse", "cacheKeyType": "Registry", "auth": {"docker.io": {"username": "eve", "password": "'$WORD'"}}}'
+`, asked),
+			"config.yaml": fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+  - name: cloud
+    matchImages: [docker.io/plugin-%s]
+    defaultCacheDuration: 1h
+    apiVersion: credentialprovider.kubelet.k8s.io/v1
+    env: [{name: WORD, value: %s}]
+`, n.Name, password),
+		})
+		if err := os.Chmod(filepath.Join(plugins, "cloud"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		n.Args = []string{"--image-credential-provider-config", filepath.Join(plugins, "config.yaml"), "--image-credential-provider-bin-dir", plugins}
+		n.put("file.yaml", of("file", byFile, ""))
+		n.put("plugin.yaml", of("plugin", byPlugin, ""))
+		n.start()
+		n.awaitRunning("plugin")
+		question, err := os.ReadFile(asked)
+		if want := `{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"` + byPlugin + `","kind":"CredentialProviderRequest"}`; err != nil || string(question) != want {
+			t.Errorf("the plugin was asked %s (%v), want %s", question, err, want)
+		}
+		n.awaitPullFault("file", "ImagePullBackOff", "uthoriz")
+		writeAll(t, n.Root, map[string]string{"config.json": dockerConfig("docker.io", "bob", password)})
+		n.awaitRunning("file")
+		n.mustHide(password)
+	})
+}
+
+// An image may be named by its digest, with or without a tag.
+func TestImageByDigest(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		ref, digest := n.push("digest-" + n.Name + "/app")
+		name := strings.TrimSuffix(ref, ":1")
+		n.put("digest.yaml", of("digest", name+"@"+digest, ""))
+		n.put("both.yaml", of("both", ref+"@"+digest, ""))
+		n.put("never.yaml", strings.Replace(of("never", name+":2", ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
+		n.put("wrong.yaml", of("wrong", name+"@sha256:"+strings.Repeat("0", 64), ""))
+		n.start()
+		for _, pod := range []string{"digest", "both"} {
+			n.mustSay(n.awaitRunning(pod), "1048576", "stat", "-c", "%s", "/var/unique")
+			if p := n.awaitReady(pod); !strings.Contains(p.Status.ContainerStatuses[0].ImageID, "sha256:") {
+				t.Errorf("image ID of %s is %s", pod, p.Status.ContainerStatuses[0].ImageID)
+			}
+		}
+		n.awaitPullFault("never", "ErrImageNeverPull", name+":2")
+		n.awaitPullFault("wrong", "ImagePullBackOff", "not found")
+	})
+}
+
+// A pull that dies half way is told in the registry's words, held back, made
+// again, and holds up nobody.
+func TestPullThatBreaksOff(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		repository := "broken-" + n.Name + "/app"
+		ref, _ := n.push(repository)
+		mend := registry.Break(repository)
+		n.put("p.yaml", of("p", ref, ""))
+		n.start()
+		n.put("fine.yaml", idle("fine", ""))
+		n.awaitRunning("fine")
+		n.awaitPullFault("p", "ImagePullBackOff", "EOF")
+		mend()
+		n.mustSay(n.awaitRunning("p"), "1048576", "stat", "-c", "%s", "/var/unique")
+	})
+}
