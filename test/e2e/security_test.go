@@ -65,6 +65,27 @@ func userImage(t *testing.T, user string) string {
 	return ref
 }
 
+// imageWithGroup is the busybox image with a user 1000 whom it puts into group 5000.
+func imageWithGroup(t *testing.T) string {
+	t.Helper()
+	img, err := bed.Busybox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err = bed.WithFiles(img, map[string]string{
+		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/:/bin/sh\n",
+		"etc/group":  "root:x:0:\nalice:x:1000:\nfive:x:5000:alice\n",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ref = "docker.io/library/group:1"
+	if err := registry.Push(ref, img); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
 // Who a container is, what it may do, and what it sees of its file system, as
 // the kernel has it.
 func TestSecurityContext(t *testing.T) {
