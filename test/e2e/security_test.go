@@ -13,18 +13,26 @@ import (
 	"github.com/podstead/podstead/test/bed"
 )
 
-// procStatus are the lines of /proc/PID/status, as the kernel has them.
+// procStatus are the lines of /proc/PID/status, as the kernel has them. A
+// container that was just told to start may still be runc, which is somebody else.
 func procStatus(t *testing.T, pid int) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(line, ":")
-		lines[name] = strings.Join(strings.Fields(value), " ")
-	}
+	var lines map[string]string
+	await(t, fmt.Sprintf("process %d is the container's", pid), func() error {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return err
+		}
+		lines = map[string]string{}
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(line, ":")
+			lines[name] = strings.Join(strings.Fields(value), " ")
+		}
+		if strings.HasPrefix(lines["Name"], "runc") {
+			return fmt.Errorf("it is %s", lines["Name"])
+		}
+		return nil
+	})
 	return lines
 }
 
