@@ -35,6 +35,9 @@ func (u *UserNamespace) mapping() []*runtimeapi.IDMapping {
 // as the host has them: what is root's there is root's here.
 func idMapped(mounts []*runtimeapi.Mount, users *UserNamespace) []*runtimeapi.Mount {
 	for _, m := range mounts {
+		if m.Image != nil {
+			continue // The runtime mounts those itself.
+		}
 		m.UidMappings, m.GidMappings = users.mapping(), users.mapping()
 	}
 	return mounts

@@ -57,6 +57,9 @@ type ImageMount struct {
 type SandboxInputs struct {
 	// CgroupParent is the pod's cgroup; empty leaves it to the runtime.
 	CgroupParent string
+	// RuntimeHandler is the one that a runtime class names; empty is the
+	// runtime's default.
+	RuntimeHandler string
 	// Users is the range of a pod with hostUsers: false, nil for the host's own.
 	Users *UserNamespace
 	// Hostname is empty for a pod on the host's network.

@@ -28,17 +28,13 @@ func (t *transaction) settleMounts(ctx context.Context, mounts []Mount) error {
 				return fmt.Errorf("cannot tell whether the runtime can mount read-only all the way down: %w", err)
 			}
 			m.RecursiveReadOnly = v1.RecursiveReadOnlyDisabled
-			if recursiveReadOnly(k) {
+			if k.Handlers[t.Sandbox.RuntimeHandler].GetRecursiveReadOnlyMounts() {
 				m.RecursiveReadOnly = v1.RecursiveReadOnlyEnabled
 			}
 		}
 	}
 	return nil
 }
-
-// recursiveReadOnly reports whether the runtime's default handler can make a
-// mount read-only with all that is mounted below it.
-func recursiveReadOnly(k Capabilities) bool { return k.Handlers[""].GetRecursiveReadOnlyMounts() }
 
 // mounts are the inputs' and the file for the termination message.
 func mounts(c *v1.Container, in Inputs) []*runtimeapi.Mount {

@@ -28,6 +28,8 @@ type fieldSupport struct {
 	// feature is what the runtime reports of itself; nil if it reports nothing
 	// of the kind. Once it says yes, since is not looked at.
 	feature func(Capabilities) bool
+	// ofHandler is the same for what it reports of the handler that the pod gets.
+	ofHandler func(*runtimeapi.RuntimeHandlerFeatures) bool
 	// since is, by the runtime's name as its Version call gives it, the first
 	// version that honours the field. A runtime that is not in it has to
 	// report the feature. It is what people are told to install, so that it is
@@ -72,8 +74,25 @@ var fieldSupports = []fieldSupport{
 		asked: inMounts("recursiveReadOnly", func(_ *v1.Pod, m *v1.VolumeMount) bool {
 			return m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled
 		}),
-		feature: recursiveReadOnly,
-		told:    "a runtime that reports the feature, as containerd 2.0 and cri-o 1.30 do with runc 1.1 or crun 1.8.6 on Linux 5.12",
+		ofHandler: (*runtimeapi.RuntimeHandlerFeatures).GetRecursiveReadOnlyMounts,
+		told:      "a runtime that reports the feature, as containerd 2.0 and cri-o 1.30 do with runc 1.1 or crun 1.8.6 on Linux 5.12",
+	},
+	{
+		// supplemental_groups_policy, CRI of Kubernetes 1.31.
+		asked: inPod("securityContext.supplementalGroupsPolicy", func(s *v1.PodSpec) bool {
+			return s.SecurityContext != nil && s.SecurityContext.SupplementalGroupsPolicy != nil &&
+				*s.SecurityContext.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict
+		}),
+		feature: func(k Capabilities) bool { return k.Features.GetSupplementalGroupsPolicy() },
+		since:   map[string]string{containerd: "2.0", crio: "1.32"},
+	},
+	{
+		// UserNamespace and the mappings of mounts, CRI of Kubernetes 1.25 and
+		// 1.27. The runtime's version is half of it: runc or crun has to map
+		// the owners of mounts as well.
+		asked:     inPod("hostUsers", func(s *v1.PodSpec) bool { return s.HostUsers != nil && !*s.HostUsers }),
+		ofHandler: (*runtimeapi.RuntimeHandlerFeatures).GetUserNamespaces,
+		told:      "a runtime handler that reports user namespaces, such as containerd 2.0 or CRI-O 1.25 or later with runc 1.2 or crun 1.9 or later",
 	},
 }
 
@@ -139,17 +158,18 @@ func runtimeDependent(pod *v1.Pod) bool {
 }
 
 // Unsupported is nil if the runtime is proven to honour all that a pod asks
-// for, else an error that names each field that it is not, the runtime, and
-// what would do.
-func (k Capabilities) Unsupported(pod *v1.Pod) error {
+// for in a sandbox of the handler, else an error that names each field that it
+// is not, the runtime, and what would do.
+func (k Capabilities) Unsupported(pod *v1.Pod, handler string) error {
 	var faults []string
 	for _, f := range fieldSupports {
 		paths := f.asked(pod)
-		if len(paths) == 0 || f.feature != nil && f.feature(k) || atLeast(k.Version.Version, f.since[k.Name]) {
+		if len(paths) == 0 || f.feature != nil && f.feature(k) ||
+			f.ofHandler != nil && f.ofHandler(k.Handlers[handler]) || atLeast(k.Version.Version, f.since[k.Name]) {
 			continue
 		}
 		faults = append(faults, fmt.Sprintf("%s is not known to be honoured by this runtime, %s %s, which would drop it without a word; it needs %s",
-			strings.Join(paths, " and "), k.Name, k.Version.Version, f.needs()))
+			strings.Join(paths, " and "), k.Name, k.Version.Version, f.wanted()))
 	}
 	if len(faults) == 0 {
 		return nil
@@ -157,8 +177,8 @@ func (k Capabilities) Unsupported(pod *v1.Pod) error {
 	return errors.New(strings.Join(faults, "; "))
 }
 
-// needs are the versions that would do, for people.
-func (f *fieldSupport) needs() string {
+// wanted is what would do, for people.
+func (f *fieldSupport) wanted() string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(f.since)) {
 		list = append(list, name+" "+f.since[name]+" or later")
@@ -205,7 +225,7 @@ func (t *transaction) supported(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot tell what the runtime supports: %w", err)
 	}
-	if err := k.Unsupported(t.Pod); err != nil {
+	if err := k.Unsupported(t.Pod, t.Sandbox.RuntimeHandler); err != nil {
 		t.events.Event(t.Pod, v1.EventTypeWarning, ReasonUnsupported, err.Error())
 		w := &waitError{Waiting: Waiting{ReasonUnsupported, err.Error()}, cause: err, retryAfter: unsupportedRetry}
 		t.wait("", w)

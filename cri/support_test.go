@@ -51,6 +51,33 @@ var supportCases = []struct {
 		with:    []Capabilities{withRecursiveReadOnly(runtimeOf("other", "1"))},
 		without: []Capabilities{runtimeOf("containerd", "v2.4.2")},
 	},
+	{
+		ask: func(p *v1.Pod) {
+			policy := v1.SupplementalGroupsPolicyStrict
+			p.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: &policy}
+		},
+		path: "spec.securityContext.supplementalGroupsPolicy",
+		with: []Capabilities{
+			runtimeOf("containerd", "2.0.0"), runtimeOf("cri-o", "1.32.0"),
+			{Version: Version{Name: "other"}, Features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}},
+		},
+		without: []Capabilities{
+			runtimeOf("containerd", "1.7.29"), runtimeOf("cri-o", "1.31.9"),
+			{Version: Version{Name: "other"}, Features: &runtimeapi.RuntimeFeatures{}},
+		},
+	},
+	{
+		ask: func(p *v1.Pod) {
+			no := false
+			p.Spec.HostUsers = &no
+		},
+		path: "spec.hostUsers",
+		with: []Capabilities{{Handlers: map[string]*runtimeapi.RuntimeHandlerFeatures{"": {UserNamespaces: true}}}},
+		without: []Capabilities{
+			runtimeOf("containerd", "1.6.20~ds1"), runtimeOf("containerd", "v9.0.0"),
+			{Version: Version{Name: "containerd", Version: "v2.4.2"}, Handlers: map[string]*runtimeapi.RuntimeHandlerFeatures{"": {RecursiveReadOnlyMounts: true}, "new": {UserNamespaces: true}}},
+		},
+	},
 }
 
 // imageVolume makes a pod mount an image.
@@ -83,12 +110,12 @@ func TestSupport(t *testing.T) {
 			t.Errorf("%s: the pod does not ask for it", tc.path)
 		}
 		for _, k := range tc.with {
-			if err := k.Unsupported(pod); err != nil {
+			if err := k.Unsupported(pod, ""); err != nil {
 				t.Errorf("%s %s: %v", k.Name, k.Version.Version, err)
 			}
 		}
 		for _, k := range tc.without {
-			err := k.Unsupported(pod)
+			err := k.Unsupported(pod, "")
 			if err == nil || !strings.Contains(err.Error(), tc.path) || !strings.Contains(err.Error(), k.Name+" "+k.Version.Version) || !strings.Contains(err.Error(), "it needs ") {
 				t.Errorf("%s %s: %v, want the field, the runtime and what would do", k.Name, k.Version.Version, err)
 			}
@@ -107,12 +134,26 @@ func TestSupportByFeature(t *testing.T) {
 	defer func() { fieldSupports = before }()
 	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
 	k := runtimeOf("other", "1")
-	if err := k.Unsupported(pod); err == nil || !strings.Contains(err.Error(), "spec.securityContext.supplementalGroupsPolicy") {
+	if err := k.Unsupported(pod, ""); err == nil || !strings.Contains(err.Error(), "spec.securityContext.supplementalGroupsPolicy") {
 		t.Errorf("got %v", err)
 	}
 	k.Features = &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}
-	if err := k.Unsupported(pod); err != nil {
+	if err := k.Unsupported(pod, ""); err != nil {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What one handler can do proves nothing of another.
+func TestSupportByHandler(t *testing.T) {
+	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
+	no := false
+	pod.Spec.HostUsers = &no
+	k := runtimeOf("containerd", "v2.4.2")
+	k.Handlers = map[string]*runtimeapi.RuntimeHandlerFeatures{"": {}, "new": {UserNamespaces: true}}
+	for handler, want := range map[string]bool{"": false, "old": false, "new": true} {
+		if err := k.Unsupported(pod, handler); (err == nil) != want {
+			t.Errorf("handler %q: %v", handler, err)
+		}
 	}
 }
 

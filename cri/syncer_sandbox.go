@@ -49,7 +49,7 @@ func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSand
 		return "", fmt.Errorf("cannot make the log folder: %w", err)
 	}
 	t.result.Acted = true
-	id, err := t.runtime.RunPodSandbox(ctx, config, "")
+	id, err := t.runtime.RunPodSandbox(ctx, config, t.Sandbox.RuntimeHandler)
 	if !errors.Is(err, ErrExists) {
 		return id, err
 	}

@@ -158,7 +158,7 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 		"zero that says something": {`{hostUsers: false}`,
 			[]string{"spec.hostUsers"}},
 		"service account": {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
-		"placement":       {`{schedulingGates: [{name: a}], priority: 1}`, []string{"spec.priority", "spec.schedulingGates"}},
+		"placement":       {`{schedulingGates: [{name: a}], priority: 1}`, []string{"spec.schedulingGates"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := Unsupported(defaultedPod(t, "spec: "+c.spec))

@@ -22,6 +22,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
+	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
@@ -36,6 +37,8 @@ type bed struct {
 	generic bool
 	// sources changes what the next daemon is made of; may be nil.
 	sources func(*Sources)
+	// node is what the next daemon admits pods by.
+	node admit.Node
 	// restartCap bounds the crash-loop back-off; 0 is the default.
 	restartCap time.Duration
 	// network is what the next daemon's pods learn of the node.
@@ -140,6 +143,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		Events:  d.events,
 		Log:     log,
 		Network: b.network,
+		Node:    b.node,
 	})
 	if err != nil {
 		b.t.Fatal(err)

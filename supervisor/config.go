@@ -113,6 +113,9 @@ type Runtime struct {
 	Syncer   Syncer
 	Backoff  Backoff
 	Health   RuntimeHealth
+	// Classes are the runtime's handlers by the names of runtime classes, for
+	// those that no manifest declares.
+	Classes map[string]string
 	// Cgroups keeps those of the pods; nil leaves them to the runtime.
 	Cgroups Cgroups
 }

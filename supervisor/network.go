@@ -40,7 +40,12 @@ func (s *podScripts) sandboxInputs(pod *v1.Pod, observed *cri.PodStatus) (cri.Sa
 	if len(omitted) > 0 && !ready {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonDNS, strings.Join(omitted, "; "))
 	}
-	return cri.SandboxInputs{Hostname: hostname, DNS: resolver}, nil
+	users, err := s.userNamespace(pod)
+	if err != nil {
+		// The containers of a sandbox need to be told its range as well.
+		return cri.SandboxInputs{}, err
+	}
+	return cri.SandboxInputs{Hostname: hostname, DNS: resolver, Users: users}, nil
 }
 
 // withHostsFile adds the pod's hosts file to the mounts of a container, unless

@@ -20,6 +20,8 @@ type Objects interface {
 	Secret(namespace, name string) (*v1.Secret, bool)
 	Claim(namespace, name string) (*v1.PersistentVolumeClaim, bool)
 	PriorityClass(name string) (*schedulingv1.PriorityClass, bool)
+	// PriorityClasses are all, in the order of their names.
+	PriorityClasses() []*schedulingv1.PriorityClass
 	RuntimeClass(name string) (*nodev1.RuntimeClass, bool)
 	// Subscribe wakes after an object came, went or changed, until the
 	// function is called.
@@ -34,6 +36,7 @@ func (noObjects) ConfigMap(string, string) (*v1.ConfigMap, bool)           { ret
 func (noObjects) Secret(string, string) (*v1.Secret, bool)                 { return nil, false }
 func (noObjects) Claim(string, string) (*v1.PersistentVolumeClaim, bool)   { return nil, false }
 func (noObjects) PriorityClass(string) (*schedulingv1.PriorityClass, bool) { return nil, false }
+func (noObjects) PriorityClasses() []*schedulingv1.PriorityClass           { return nil }
 func (noObjects) RuntimeClass(string) (*nodev1.RuntimeClass, bool)         { return nil, false }
 func (noObjects) Subscribe() (<-chan struct{}, func())                     { return nil, func() {} }
 

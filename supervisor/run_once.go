@@ -25,7 +25,8 @@ var givenUp = []string{
 }
 
 // stuck are the reasons of a pod that mean the same of it as a whole.
-var stuck = append([]string{reasonNameTaken, reasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported}, admit.Reasons...)
+var stuck = append([]string{reasonNameTaken, reasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported,
+	reasonRuntimeClass, reasonPriorityClass, reasonClassConflict}, admit.Reasons...)
 
 // WaitStarted waits until each source has delivered, or was restored from the
 // checkpoint, and each wanted pod runs, has succeeded or has failed. It reports

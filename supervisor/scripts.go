@@ -20,6 +20,7 @@ import (
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/supervisor/userns"
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
@@ -30,6 +31,7 @@ type podScripts struct {
 	cfg     Config
 	runtime *runtimeState
 	volumes *volume.Volumes
+	users   *userns.Ranges
 
 	// faults are the manifests' faults that statuses show, by UID.
 	faults sync.Map

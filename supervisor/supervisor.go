@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/supervisor/userns"
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
@@ -67,6 +68,7 @@ func New(cfg Config) (*Supervisor, error) {
 		cfg:     cfg,
 		runtime: s.runtime,
 		volumes: &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()},
+		users:   userns.New(cfg.Paths.pods()),
 	}
 	s.workers = newPodWorkers(s.scripts)
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
@@ -113,7 +115,8 @@ func (s *Supervisor) Pods() []*v1.Pod {
 	views := s.workers.views()
 	pods := make([]*v1.Pod, 0, len(views))
 	for _, v := range views {
-		pod := v.pod.DeepCopy()
+		resolved, _, _ := s.scripts.withClasses(v.pod)
+		pod := resolved.DeepCopy()
 		if st, ok := s.cfg.Store.Statuses.Get(pod.UID); ok {
 			pod.Status = *st.DeepCopy()
 		}

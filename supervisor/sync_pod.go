@@ -41,9 +41,10 @@ const actsInARow = 10
 // syncPod brings a pod nearer to what is wanted. It is one transaction: it
 // looks, decides, acts, and is run again when something changed.
 func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
-	pod := j.pod
 	// What it refers to, before anything is made of it: what comes later wakes it.
-	s.seenObjects.Store(pod.UID, s.objectsText(pod))
+	s.seenObjects.Store(j.pod.UID, s.objectsText(j.pod))
+	pod, handler, classFault := s.withClasses(j.pod)
+	j.pod = pod
 	// 1. What is observed, with everything this worker did before.
 	observed, err := s.observe(ctx, pod.UID, r)
 	if err != nil {
@@ -76,6 +77,9 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	// 4. What a new sandbox would need. A pod that has one goes on without.
 	if !sandboxReady(observed) {
+		if classFault != nil {
+			return s.refuse(j, r, observed, classFault)
+		}
 		if out, ok := s.mayStart(j, r, observed); !ok {
 			return out
 		}
@@ -112,6 +116,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	req.Sandbox.CgroupParent = cgroup
 	req.Resizes = resizes
+	req.Sandbox.RuntimeHandler = handler
 	var result cri.SyncResult
 	observed = s.meanwhile(ctx, j, r, observed, func() { result = s.cfg.Runtime.Syncer.Sync(ctx, req) })
 	// 8. What came of it. After an act, and after an error that may hide one,
@@ -158,11 +163,7 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 		return outcome{held: true, after: runtimeBackoffMin}, false
 	}
 	if refusal := admit.Judge(pod, &s.cfg.Node); refusal != nil {
-		// The kubelet calls it Failed for good. Here it waits for another
-		// manifest, or a daemon with other settings.
-		s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: refusal.Reason, Message: refusal.Message}})
-		s.cfg.Events.Event(pod, v1.EventTypeWarning, refusal.Reason, refusal.Message)
-		return outcome{held: true}, false
+		return s.refuse(j, r, observed, &status.Cause{Reason: refusal.Reason, Message: refusal.Message}), false
 	}
 	if notice := admit.SELinuxIgnored(pod, &s.cfg.Node); notice != nil {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, notice.Reason, notice.Message)
@@ -186,6 +187,14 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 		return outcome{held: true}, false
 	}
 	return outcome{}, true
+}
+
+// refuse shows why a pod does not start here. The kubelet calls it Failed for
+// good. Here it waits for another manifest, or a daemon with other settings.
+func (s *podScripts) refuse(j job, r *podRun, observed *cri.PodStatus, cause *status.Cause) outcome {
+	s.publish(j, r, observed, shown{waitingFor: cause})
+	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
+	return outcome{held: true}
 }
 
 // nameTaken tells of a live pod of the same full name that is not this one: a

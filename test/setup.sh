@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests, the benchmark and the demo need on a Debian machine:
-# packages, a newer containerd, and a small root folder with systemd. What is
+# packages, a newer containerd and runc, and a small root folder with systemd. What is
 # there already is left as it is, so that a second run takes a moment.
 #
 #   test/setup.sh           everything that the tests need
@@ -56,6 +56,16 @@ kubectl() {
 	(cd "$here/kubectl" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "cannot build kubectl $KUBECTL_VERSION"
 }
 
+# newer_runc builds the runc that maps the owners of mounts into user namespaces.
+newer_runc() {
+	local dir=$cache/runc-$RUNC_VERSION
+	[ -x "$dir/runc" ] && return 0
+	echo "setup: building runc $RUNC_VERSION"
+	mkdir -p "$dir"
+	GOBIN=$dir CGO_ENABLED=1 GOFLAGS= go install -tags seccomp "github.com/opencontainers/runc@$RUNC_VERSION" ||
+		fail "cannot build runc $RUNC_VERSION"
+}
+
 # systemd_root makes a root folder, kept as a tarball, in which a real systemd boots.
 systemd_root() {
 	local tarball=$cache/systemd-root-1.tar tmp mirror suite
@@ -80,8 +90,9 @@ systemd_root() {
 packages containerd runc containernetworking-plugins iptables iproute2 util-linux busybox-static ca-certificates curl
 [ "$what" = runtime ] && exit 0
 
-# The race detector needs a C compiler.
-packages gcc libc6-dev git systemd-container debootstrap
+# The race detector and runc need a C compiler.
+packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap
 newer_containerd
 kubectl
+newer_runc
 systemd_root

@@ -296,7 +296,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 	})
 	return supervisor.New(supervisor.Config{
 		Sources:     supervisor.Sources{Pods: src.config, Objects: src.config.Objects(), Ready: src.checkpoint.RecordReady, Probes: p.prober},
-		Runtime:     supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client, Cgroups: cgroups},
+		Runtime:     supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client, Cgroups: cgroups, Classes: o.Policy.RuntimeClasses},
 		Store:       supervisor.Store{Statuses: p.statuses, Records: records},
 		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
 		Garbage:     containerPolicy(o.Garbage),

@@ -38,6 +38,7 @@ var rooms = []room{
 	{"supervisor/admit", nil},
 	{"supervisor/node", nil},
 	{"supervisor/cgroup", []string{"cri"}},
+	{"supervisor/userns", nil},
 	{"supervisor/volume", []string{"manifest"}},
 	{"supervisor/dns", []string{"cri"}},
 	{"supervisor/hostip", nil},

@@ -31,6 +31,19 @@ func (k Kind) Binary() string {
 	return "/usr/bin/containerd"
 }
 
+// OtherHandler is the runtime handler that both kinds have beside their default
+// one: it keeps the host's devices from privileged containers.
+const OtherHandler = "other"
+
+// OtherRunc is the runc of OtherHandler: Debian's, or on the newer containerd one
+// that maps the owners of mounts, as user namespaces need it.
+func (k Kind) OtherRunc() string {
+	if k == Containerd24 {
+		return newRunc()
+	}
+	return "/usr/sbin/runc"
+}
+
 // Path is the PATH of a process that is to find the runtime's programs and runc.
 func (k Kind) Path() string { return filepath.Dir(k.Binary()) + ":/usr/sbin:/usr/bin:/sbin:/bin" }
 
@@ -91,8 +104,10 @@ func (r *Runtime) Dir() string { return r.dir }
 // Start starts a runtime that was killed, and waits until it and its network are ready.
 func (r *Runtime) Start(ctx context.Context) error {
 	bin := r.Kind.Binary()
-	if _, err := os.Stat(bin); err != nil {
-		return fmt.Errorf("missing: %s\nrun: make setup", bin)
+	for _, part := range []string{bin, r.Kind.OtherRunc()} {
+		if _, err := os.Stat(part); err != nil {
+			return fmt.Errorf("missing: %s\nrun: make setup", part)
+		}
 	}
 	cmd := exec.Command(bin, "--config", filepath.Join(r.dir, "config.toml"))
 	cmd.Env = append(os.Environ(), "PATH="+r.Kind.Path())
@@ -156,7 +171,7 @@ func (r *Runtime) configure(n int, registry string) error {
 	// The bridge's name has at most 15 bytes.
 	network := fmt.Sprintf(cniConf, n, n, n, filepath.Join(r.dir, "ipam"))
 	for path, content := range map[string]string{
-		"config.toml":                 fmt.Sprintf(config, r.dir, PauseImage),
+		"config.toml":                 fmt.Sprintf(config, r.dir, PauseImage, OtherHandler, r.Kind.OtherRunc()),
 		"cni/10-bed.conflist":         network,
 		"certs.d/_default/hosts.toml": HostsTOML(registry),
 	} {
@@ -203,6 +218,13 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "%[2]s"
   restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.%[3]s]
+    runtime_type = "io.containerd.runc.v2"
+    privileged_without_host_devices = true
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.%[3]s.options]
+      BinaryName = "%[4]s"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "%[1]s/cni"
@@ -222,6 +244,11 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
   config_path = "%[1]s/certs.d"
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.%[3]s]
+  runtime_type = "io.containerd.runc.v2"
+  privileged_without_host_devices = true
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.%[3]s.options]
+    BinaryName = "%[4]s"
 [plugins."io.containerd.cri.v1.runtime".cni]
   bin_dirs = ["/usr/lib/cni"]
   conf_dir = "%[1]s/cni"

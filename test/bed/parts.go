@@ -118,6 +118,9 @@ func checkParts() error {
 	return nil
 }
 
+// newRunc is where test/setup.sh puts the newer runc.
+func newRunc() string { return filepath.Join(Cache(), "runc-"+Version("RUNC_VERSION"), "runc") }
+
 // newContainerd is where test/setup.sh puts a program of the newer containerd.
 func newContainerd(name string) string {
 	return filepath.Join(Cache(), "containerd-"+Version("CONTAINERD_VERSION"), name)

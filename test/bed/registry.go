@@ -261,7 +261,20 @@ type entry struct {
 	data       []byte
 }
 
-func image(entries []entry, config containerimage.Config) (containerimage.Image, error) {
+// WithFiles is an image with a layer more, of files by their paths.
+func WithFiles(img containerimage.Image, files map[string]string) (containerimage.Image, error) {
+	var entries []entry
+	for name, text := range files {
+		entries = append(entries, entry{name: name, data: []byte(text)})
+	}
+	l, err := imageLayer(entries)
+	if err != nil {
+		return nil, err
+	}
+	return mutate.AppendLayers(img, l)
+}
+
+func imageLayer(entries []entry) (containerimage.Layer, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for _, e := range entries {
@@ -285,9 +298,13 @@ func image(entries []entry, config containerimage.Config) (containerimage.Image,
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
 	})
+}
+
+func image(entries []entry, config containerimage.Config) (containerimage.Image, error) {
+	l, err := imageLayer(entries)
 	if err != nil {
 		return nil, err
 	}

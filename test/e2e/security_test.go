@@ -13,18 +13,26 @@ import (
 	"github.com/podstead/podstead/test/bed"
 )
 
-// procStatus are the lines of /proc/PID/status, as the kernel has them.
+// procStatus are the lines of /proc/PID/status, as the kernel has them. A
+// container that was just told to start may still be runc, which is somebody else.
 func procStatus(t *testing.T, pid int) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(line, ":")
-		lines[name] = strings.Join(strings.Fields(value), " ")
-	}
+	var lines map[string]string
+	await(t, fmt.Sprintf("process %d is the container's", pid), func() error {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return err
+		}
+		lines = map[string]string{}
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(line, ":")
+			lines[name] = strings.Join(strings.Fields(value), " ")
+		}
+		if strings.HasPrefix(lines["Name"], "runc") {
+			return fmt.Errorf("it is %s", lines["Name"])
+		}
+		return nil
+	})
 	return lines
 }
 
@@ -59,6 +67,27 @@ func userImage(t *testing.T, user string) string {
 		t.Fatal(err)
 	}
 	ref := "docker.io/library/user-" + strings.NewReplacer(":", "-").Replace(user) + ":1"
+	if err := registry.Push(ref, img); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// imageWithGroup is the busybox image with a user 1000 whom it puts into group 5000.
+func imageWithGroup(t *testing.T) string {
+	t.Helper()
+	img, err := bed.Busybox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err = bed.WithFiles(img, map[string]string{
+		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/:/bin/sh\n",
+		"etc/group":  "root:x:0:\nalice:x:1000:\nfive:x:5000:alice\n",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ref = "docker.io/library/group:1"
 	if err := registry.Push(ref, img); err != nil {
 		t.Fatal(err)
 	}

@@ -22,10 +22,14 @@ type Policy struct {
 	UnsafeSysctls []string
 	// NodeLabels are the node's own, beside the well-known ones.
 	NodeLabels map[string]string
+	// RuntimeClasses are the runtime's handlers by the names of classes that no
+	// manifest declares.
+	RuntimeClasses map[string]string
 }
 
 func (p *Policy) addFlags(f *pflag.FlagSet) {
 	f.StringToStringVar(&p.NodeLabels, "node-labels", nil, "`labels` of this node for nodeSelector and nodeAffinity, such as disk=ssd,zone=a")
+	f.StringToStringVar(&p.RuntimeClasses, "runtime-classes", nil, "handlers of the runtime by the `names` of runtime classes, such as sandboxed=kata, for those without a manifest")
 	f.BoolVar(&p.SeccompDefault, "seccomp-default", false, "give containers without a seccomp profile the runtime's instead of none")
 	f.StringSliceVar(&p.UnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel `parameters` that pods may set beside the safe ones, such as net.core.somaxconn or kernel.msg*")
 }

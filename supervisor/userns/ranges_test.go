@@ -1,0 +1,100 @@
+package userns
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func take(t *testing.T, r *Ranges, uid string) uint32 {
+	t.Helper()
+	got, err := r.Take(types.UID(uid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.HostID%Length != 0 || got.HostID < first || got.HostID >= last {
+		t.Fatalf("range at %d", got.HostID)
+	}
+	return got.HostID
+}
+
+func TestRangesAreKeptAndDiffer(t *testing.T) {
+	dir := t.TempDir()
+	r := New(filepath.Join(dir, "pods"))
+	seen := map[uint32]string{}
+	for i := range 120 { // more than a birthday needs among 4095
+		uid := fmt.Sprintf("pod-%d", i)
+		id := take(t, r, uid)
+		if other := seen[id]; other != "" {
+			t.Fatalf("%s and %s have the same", uid, other)
+		}
+		seen[id] = uid
+	}
+	again := New(r.pods)
+	for id, uid := range seen {
+		if got := take(t, again, uid); got != id {
+			t.Fatalf("%s had %d, and has %d after a restart", uid, id, got)
+		}
+	}
+}
+
+func TestRangesAtTheSameTime(t *testing.T) {
+	r := New(t.TempDir())
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	seen := map[uint32]bool{}
+	for i := range 50 {
+		all.Go(func() {
+			got, err := r.Take(types.UID(fmt.Sprint(i)))
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || seen[got.HostID] {
+				t.Errorf("%d: %v, %v", i, got, err)
+			}
+			seen[got.HostID] = true
+		})
+	}
+	all.Wait()
+}
+
+// A pod whose place is taken gets another, and its own once it is free.
+func TestRangeOfAPodThatIsGone(t *testing.T) {
+	r := New(t.TempDir())
+	mine := take(t, r, "a")
+	if err := os.Rename(filepath.Join(r.pods, "a"), filepath.Join(r.pods, "b")); err != nil {
+		t.Fatal(err)
+	}
+	if got := take(t, r, "a"); got == mine {
+		t.Error("two pods have the same")
+	}
+	for _, uid := range []string{"a", "b"} {
+		if err := os.RemoveAll(filepath.Join(r.pods, uid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := take(t, r, "a"); got != mine {
+		t.Errorf("got %d, want %d", got, mine)
+	}
+}
+
+// A file that cannot be understood is no reason to give its range away.
+func TestDamagedFile(t *testing.T) {
+	for _, text := range []string{"", "{}", `{"hostID": 70000}`, `{"hostID": 0}`, "x"} {
+		r := New(t.TempDir())
+		take(t, r, "a")
+		file := filepath.Join(r.pods, "a", fileName)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, uid := range []types.UID{"a", "b"} {
+			if _, err := r.Take(uid); err == nil || !strings.Contains(err.Error(), file) {
+				t.Errorf("%q: %s got %v", text, uid, err)
+			}
+		}
+	}
+}

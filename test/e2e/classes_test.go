@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// A runtime class gets its pods another handler of the runtime, here one that
+// keeps the host's devices from privileged containers. It may come from a
+// manifest or a flag; a pod whose class is nowhere waits, and so does one whose
+// handler the runtime does not have.
+func TestRuntimeClass(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		const privileged = "os: {name: linux}\n  containers: [{name: main, image: " + bed.BusyboxImage + ", command: [sleep, \"100000\"], securityContext: {privileged: true}}]\n  "
+		pod := func(name, class string) string {
+			text := minimal(name, "runtimeClassName: "+class)
+			at := strings.Index(text, "  containers:")
+			return text[:at] + "  " + privileged
+		}
+		n.put("plain.yaml", strings.Replace(pod("plain", "x"), "runtimeClassName: x", "", 1))
+		n.put("declared.yaml", pod("declared", "devless"))
+		n.put("flag.yaml", pod("flag", "flagged"))
+		n.put("nohandler.yaml", pod("nohandler", "strange"))
+		n.put("strange.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: strange}, handler: not-there}\n")
+		n.Args = []string{"--runtime-classes", "flagged=" + bed.OtherHandler}
+		n.start()
+		n.awaitRefused("declared", "RuntimeClassNotFound", `no RuntimeClass "devless"`)
+		n.put("class.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: devless}, handler: "+bed.OtherHandler+"}\n")
+		for pod, want := range map[string]string{"plain": "there", "declared": "none", "flag": "none"} {
+			if got := n.exec(n.awaitRunning(pod), "sh", "-c", "test -e /dev/kmsg && echo there || echo none"); got != want {
+				t.Errorf("%s: the host's /dev/kmsg is %s", pod, got)
+			}
+		}
+		n.awaitRefused("nohandler", "CreatePodSandboxError", "not-there")
+	})
+}
+
+// The built-in classes are there, others come from manifests, and the status
+// of a pod shows what its class says.
+func TestPriorityClass(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("critical.yaml", minimal("critical", "priorityClassName: system-node-critical"))
+		n.put("batch.yaml", minimal("batch", "priorityClassName: batch"))
+		n.put("number.yaml", minimal("number", "priority: 7"))
+		n.put("both.yaml", minimal("both", "priorityClassName: system-node-critical\n  priority: 7"))
+		n.start()
+		n.awaitRefused("batch", "PriorityClassNotFound", `no PriorityClass "batch"`)
+		n.awaitRefused("both", "ClassConflict", "spec.priority: is 7")
+		n.put("class.yaml", "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: batch}, value: -5, preemptionPolicy: Never}\n")
+		adjusted := map[string]string{}
+		for name, want := range map[string]int32{"critical": 2000001000, "batch": -5, "number": 7} {
+			adj, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", n.awaitRunning(name).Pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			adjusted[name] = strings.TrimSpace(string(adj))
+			p := n.awaitReady(name)
+			if p.Spec.Priority == nil || *p.Spec.Priority != want {
+				t.Errorf("%s: priority %v, want %d", name, p.Spec.Priority, want)
+			}
+			if name == "batch" && (p.Spec.PreemptionPolicy == nil || *p.Spec.PreemptionPolicy != v1.PreemptNever) {
+				t.Errorf("preemption policy %v", p.Spec.PreemptionPolicy)
+			}
+		}
+		// The test hosts may not go below the runtime's own.
+		if adjusted["critical"] == "1000" || adjusted["batch"] != "1000" {
+			t.Errorf("oom_score_adj %v: the kernel would end the critical pod as soon as any", adjusted)
+		}
+	})
+}
+
+// A pod with users of its own: root there is nobody here, in what it mounts as
+// well. A runtime that cannot is not given the pod.
+func TestUserNamespace(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.Args = []string{"--runtime-classes", "new=" + bed.OtherHandler}
+		manifest := func(name, class string) string {
+			return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %[2]s}
+spec:
+  terminationGracePeriodSeconds: 0
+  hostUsers: false
+  %[3]s
+  volumes: [{name: data, emptyDir: {}}]
+  containers:
+    - name: main
+      image: %[1]s
+      command: [sh, -c, "echo last words > /dev/termination-log; touch /data/file; while [ ! -e /data/end ]; do sleep 0.1; done; exit 3"]
+      volumeMounts: [{name: data, mountPath: /data}]
+    - {name: user, image: %[1]s, command: [sleep, "100000"], securityContext: {runAsUser: 1000, procMount: Unmasked}}
+`, bed.BusyboxImage, name, class)
+		}
+		n.put("default.yaml", manifest("default", ""))
+		n.put("a.yaml", manifest("a", "runtimeClassName: new"))
+		n.put("b.yaml", manifest("b", "runtimeClassName: new"))
+		n.start()
+		n.awaitRefused("default", "NotSupportedByRuntime", "spec.hostUsers", "runc 1.2")
+		if n.rt.Kind == bed.Containerd16 {
+			n.awaitRefused("a", "NotSupportedByRuntime", "containerd 1.6.20")
+			return
+		}
+		a, b, user := n.awaitRunning("a"), n.awaitRunning("b"), n.awaitContainer("a", "user")
+		firstID := func(i instance) (id int) {
+			t.Helper()
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", i.Pid))
+			inside, length := 0, 0
+			if err == nil {
+				_, err = fmt.Sscan(string(text), &inside, &id, &length)
+			}
+			if err != nil || inside != 0 || length != 65536 || id < 65536 {
+				t.Fatalf("uid_map is %q, %v", text, err)
+			}
+			return id
+		}
+		if firstID(a) == firstID(b) {
+			t.Error("two pods have the same users")
+		}
+		if got := procStatus(t, a.Pid)["Uid"]; got != ids(firstID(a)) {
+			t.Errorf("root of the pod is %s on the host", got)
+		}
+		if got := procStatus(t, user.Pid)["Uid"]; got != ids(firstID(a)+1000) {
+			t.Errorf("user 1000 of the pod is %s on the host", got)
+		}
+		if got := n.exec(a, "stat", "-c", "%u", "/data/file"); got != "0" {
+			t.Errorf("inside, the file is of user %s", got)
+		}
+		if masked := n.exec(a, "sh", "-c", "grep -c ' /proc/sys ' /proc/self/mounts; true"); masked != "1" {
+			t.Errorf("the other container's /proc/sys is mounted %s times", masked)
+		}
+		if masked := n.exec(user, "sh", "-c", "grep -c ' /proc/' /proc/self/mounts; true"); masked != "0" {
+			t.Errorf("of the unmasked /proc, %s parts are masked", masked)
+		}
+		// The users stay over restarts of the daemon and of a container.
+		n.restart()
+		n.mustBe("a", a)
+		n.exec(a, "touch", "/data/end")
+		p := n.awaitStatus("a", "has ended once", func(p v1.Pod) error {
+			for _, c := range p.Status.ContainerStatuses {
+				if c.LastTerminationState.Terminated != nil {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+		})
+		for _, c := range p.Status.ContainerStatuses {
+			if end := c.LastTerminationState.Terminated; end != nil && strings.TrimSpace(end.Message) != "last words" {
+				t.Errorf("%s left the message %q", c.Name, end.Message)
+			}
+		}
+		if again := n.awaitContainer("a", "user"); again != user {
+			t.Errorf("the other container runs as %+v, not %+v", again, user)
+		}
+	})
+}
+
+// Groups that an image gives a user are kept, or with Strict taken away where
+// the runtime can.
+func TestSupplementalGroupsPolicy(t *testing.T) {
+	ref := imageWithGroup(t)
+	each(t, func(t *testing.T, n *node) {
+		for name, policy := range map[string]string{"merge": "Merge", "strict": "Strict"} {
+			n.put(name+".yaml", strings.Replace(minimal(name, "securityContext: {runAsUser: 1000, runAsGroup: 1000, supplementalGroups: [70], supplementalGroupsPolicy: "+policy+"}"), bed.BusyboxImage, ref, 1))
+		}
+		n.start()
+		if got := procStatus(t, n.awaitRunning("merge").Pid)["Groups"]; got != "70 1000 5000" {
+			t.Errorf("merged: %q", got)
+		}
+		if n.rt.Kind == bed.Containerd16 {
+			n.awaitRefused("strict", "NotSupportedByRuntime", "spec.securityContext.supplementalGroupsPolicy", "containerd 2.0 or later")
+			return
+		}
+		if got := procStatus(t, n.awaitRunning("strict").Pid)["Groups"]; got != "70 1000" {
+			t.Errorf("strict: %q", got)
+		}
+	})
+}
