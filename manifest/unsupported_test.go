@@ -155,10 +155,8 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 			[]string{"spec.containers[1].volumeDevices"}},
 		"volume":             {`{volumes: [{name: a, iscsi: {targetPortal: a, iqn: b, lun: 0}}]}`, []string{"spec.volumes[0].iscsi"}},
 		"extended resources": {`{containers: [{resources: {limits: {example.com/gpu: 1}, requests: {ephemeral-storage: 1Mi, example.com/fpga: 1}}}]}`, []string{"spec.containers[0].resources.limits[example.com/gpu]", "spec.containers[0].resources.requests[example.com/fpga]"}},
-		"zero that says something": {`{hostUsers: false}`,
-			[]string{"spec.hostUsers"}},
-		"service account": {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
-		"placement":       {`{schedulingGates: [{name: a}], priority: 1}`, []string{"spec.schedulingGates"}},
+		"service account":    {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
+		"placement":          {`{schedulingGates: [{name: a}], priority: 1}`, []string{"spec.schedulingGates"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := Unsupported(defaultedPod(t, "spec: "+c.spec))
@@ -205,6 +203,21 @@ func TestUnknownFieldIsRefused(t *testing.T) {
 	}
 	errs := structVerdict{}.judge(field.NewPath("spec"), reflect.ValueOf(grown{New: "x"}))
 	if got := faultPaths(errs); !slices.Equal(got, []string{"spec.new"}) {
+		t.Errorf("got %v", errs)
+	}
+}
+
+// TestZeroThatSaysSomething: a number or a flag that is given is asked for,
+// whatever it is.
+func TestZeroThatSaysSomething(t *testing.T) {
+	type spec struct {
+		Seconds *int64 `json:"seconds"`
+		On      *bool  `json:"on"`
+		Off     *bool  `json:"off"`
+	}
+	verdicts := structVerdict{"seconds": notYet("seconds are"), "on": unless(notYet("this is"), true), "off": notYet("that is")}
+	errs := verdicts.judge(field.NewPath("spec"), reflect.ValueOf(spec{Seconds: new(int64), On: new(bool)}))
+	if got := faultPaths(errs); !slices.Equal(got, []string{"spec.on", "spec.seconds"}) {
 		t.Errorf("got %v", errs)
 	}
 }
