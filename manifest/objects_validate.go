@@ -137,8 +137,9 @@ func (v *validator) secretJSON(secret *v1.Secret, key string) {
 		v.required(at, "must be there in a Secret of type "+string(secret.Type))
 		return
 	}
-	if !json.Valid(text) {
-		v.invalid(at, nil, "must be JSON, as docker login writes it")
+	var object map[string]json.RawMessage
+	if json.Unmarshal(text, &object) != nil {
+		v.invalid(at, nil, "must be a JSON object, as docker login writes it")
 	}
 }
 
