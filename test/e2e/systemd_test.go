@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,8 +72,9 @@ type machine struct {
 }
 
 // boot boots the root folder that test/setup.sh made, with the product, the unit
-// and one manifest in it, and waits until the unit is active.
-func boot(t *testing.T, private bool) *machine {
+// and one manifest in it, and waits until the unit is active. More files stand
+// in place of those.
+func boot(t *testing.T, private bool, more ...map[string]string) *machine {
 	t.Helper()
 	s := &machine{t: t, root: filepath.Join(bed.Dir(), nodeName()+"-systemd")}
 	if err := os.MkdirAll(s.root, 0o755); err != nil {
@@ -104,6 +106,9 @@ WantedBy=multi-user.target
 		"etc/cni/net.d/10-bed.conflist":              bed.SystemCNI,
 		"etc/pods/p.yaml":                            strings.Replace(sleeper("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
 		"etc/hostname":                               "sd\n",
+	}
+	for _, m := range more {
+		maps.Copy(files, m)
 	}
 	if private {
 		files["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = bed.HostsTOML(registry.Addr())
