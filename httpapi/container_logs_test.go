@@ -387,11 +387,14 @@ func TestEndedForGood(t *testing.T) {
 		{"its own policy, well", "own", "Always", "Running", ended(0), true},
 		{"its own policy, ill", "own", "Never", "Running", ended(1), false},
 		{"a rule may start it", "ruled", "Never", "Running", ended(1), false},
+		{"init done, rules are not asked", "ruledinit", "Never", "Running", ended(0), true},
+		{"init failed, a rule may start it", "ruledinit", "Never", "Pending", ended(1), false},
 		{"a rule, but the pod has ended", "ruled", "Never", "Failed", ended(1), true},
 	} {
 		pod := &v1.Pod{Spec: v1.PodSpec{
-			RestartPolicy:  c.policy,
-			InitContainers: []v1.Container{{Name: "setup"}, {Name: "side", RestartPolicy: &always}},
+			RestartPolicy: c.policy,
+			InitContainers: []v1.Container{{Name: "setup"}, {Name: "side", RestartPolicy: &always},
+				{Name: "ruledinit", RestartPolicy: &never, RestartPolicyRules: []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestart}}}},
 			Containers: []v1.Container{{Name: "main"}, {Name: "own", RestartPolicy: &onFailure},
 				{Name: "ruled", RestartPolicy: &never, RestartPolicyRules: []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestart}}}},
 		}}
@@ -400,7 +403,7 @@ func TestEndedForGood(t *testing.T) {
 			t.Fatal(err)
 		}
 		st := v1.PodStatus{Phase: c.phase}
-		if s := []v1.ContainerStatus{{Name: c.container, State: c.state}}; c.container == "setup" || c.container == "side" {
+		if s := []v1.ContainerStatus{{Name: c.container, State: c.state}}; c.container != "main" && c.container != "own" && c.container != "ruled" {
 			st.InitContainerStatuses = s
 		} else {
 			st.ContainerStatuses = s

@@ -51,16 +51,16 @@ type container struct {
 	init, once bool
 	// policy is its own restartPolicy, else the pod's.
 	policy v1.RestartPolicy
-	// ruled says that it may start again whatever the policy: by a rule of its
-	// own, or by one for which all containers restart.
-	ruled bool
+	// ruled says that a rule of its own may start it again, all that a rule of
+	// some container may start all of them.
+	ruled, all bool
 }
 
 func findContainer(pod *v1.Pod, name string) (container, error) {
 	var names []string
 	all := slices.ContainsFunc(pod.Spec.InitContainers, restartsAll) || slices.ContainsFunc(pod.Spec.Containers, restartsAll)
 	found := func(c *v1.Container) container {
-		known := container{name: c.Name, policy: pod.Spec.RestartPolicy, ruled: all || len(c.RestartPolicyRules) > 0}
+		known := container{name: c.Name, policy: pod.Spec.RestartPolicy, ruled: len(c.RestartPolicyRules) > 0, all: all}
 		if c.RestartPolicy != nil {
 			known.policy = v1.RestartPolicy(*c.RestartPolicy)
 		}
@@ -114,10 +114,14 @@ func (c container) endedIn(st v1.PodStatus) bool {
 	s, _ := c.status(st)
 	t := s.State.Terminated
 	switch {
-	case t == nil, c.ruled:
+	case t == nil, c.all:
+		return false
+	case c.once && t.ExitCode == 0:
+		return true
+	case c.ruled:
 		return false
 	case c.once:
-		return t.ExitCode == 0 || c.policy == v1.RestartPolicyNever
+		return c.policy == v1.RestartPolicyNever
 	case c.init:
 		return false // a sidecar is started again under each policy
 	}
