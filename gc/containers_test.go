@@ -68,6 +68,12 @@ func (w *world) Event(pod *v1.Pod, eventType, reason, message string) {
 	w.told = append(w.told, fmt.Sprint(pod == nil, " ", eventType, " ", reason, ": ", message))
 }
 
+func (w *world) tellings() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.told)
+}
+
 func (w *world) gone() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,8 +133,8 @@ func TestOneFailureDoesNotStopTheRest(t *testing.T) {
 		if got := w.gone(); got != "p0:web/0 p2:web/0" {
 			t.Errorf("removed %q", got)
 		}
-		if len(w.told) != 1 || !strings.HasPrefix(w.told[0], "true Warning ContainerGCFailed: ") || !strings.Contains(w.told[0], "default/p1: it is stuck") {
-			t.Errorf("told %q", w.told)
+		if len(w.tellings()) != 1 || !strings.HasPrefix(w.tellings()[0], "true Warning ContainerGCFailed: ") || !strings.Contains(w.tellings()[0], "default/p1: it is stuck") {
+			t.Errorf("told %q", w.tellings())
 		}
 		// It is tried again by itself.
 		w.mu.Lock()

@@ -21,6 +21,9 @@ import (
 // first comes after the sources had that time to tell what they want.
 const imagePeriod = 5 * time.Minute
 
+// useGap is the least time between two looks at which images are used.
+const useGap = 2 * time.Second
+
 // The kubelet's reasons.
 const (
 	reasonImageGCFailed   = "ImageGCFailed"
@@ -125,6 +128,11 @@ func (g *Images) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-g.wake:
 			g.noteUse(g.cfg.Observed())
+			// What changes meanwhile is noted after that.
+			select {
+			case <-ctx.Done():
+			case <-time.After(useGap):
+			}
 		case <-timer.C:
 			g.noteUse(g.cfg.Observed())
 			g.tick(ctx)

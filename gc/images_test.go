@@ -150,8 +150,8 @@ func TestImagesGoByLastUseUntilThereIsRoom(t *testing.T) {
 		if got := s.gone(); got != "c d b a" {
 			t.Errorf("then removed %q", got)
 		}
-		if len(s.told) != 0 {
-			t.Errorf("told %q", s.told)
+		if len(s.tellings()) != 0 {
+			t.Errorf("told %q", s.tellings())
 		}
 	})
 }
@@ -210,15 +210,15 @@ func TestImagesThatStay(t *testing.T) {
 		if fmt.Sprint(states) != fmt.Sprint(want) {
 			t.Errorf("states %v\nwant   %v", states, want)
 		}
-		if len(s.told) != 1 || !strings.Contains(s.told[0], "true Warning FreeDiskSpaceFailed: /images") {
-			t.Errorf("told %q", s.told)
+		if len(s.tellings()) != 1 || !strings.Contains(s.tellings()[0], "true Warning FreeDiskSpaceFailed: /images") {
+			t.Errorf("told %q", s.tellings())
 		}
 		// The one that is stuck is told of when it happens again.
 		g.tick(t.Context())
-		if !slices.ContainsFunc(s.told, func(e string) bool {
+		if !slices.ContainsFunc(s.tellings(), func(e string) bool {
 			return strings.Contains(e, "ImageGCFailed: cannot remove image docker.io/library/stuck:1: it is stuck")
 		}) {
-			t.Errorf("told %q", s.told)
+			t.Errorf("told %q", s.tellings())
 		}
 	})
 }

@@ -255,14 +255,15 @@ func TestRefusedRotationGivesTheNameBack(t *testing.T) {
 		if got := w.files(t); got != "0.log" {
 			t.Errorf("files %s", got)
 		}
-		if len(w.told) != 0 {
-			t.Errorf("told at once: %q; it may just have ended", w.told)
+		if len(w.tellings()) != 0 {
+			t.Errorf("told at once: %q; it may just have ended", w.tellings())
 		}
 		time.Sleep(2 * rotateRetry)
 		synctest.Wait()
 		time.Sleep(time.Hour)
-		if len(w.told) != 1 || !strings.Contains(w.told[0], "false Warning LogRotationFailed: ") {
-			t.Errorf("told %q", w.told)
+		synctest.Wait()
+		if len(w.tellings()) != 1 || !strings.Contains(w.tellings()[0], "false Warning LogRotationFailed: ") {
+			t.Errorf("told %q", w.tellings())
 		}
 		w.print(t, 1)
 		w.mu.Lock()

@@ -30,8 +30,8 @@ type Config struct {
 	Events Recorder
 	// Log is where the supervisor logs; nil logs nothing.
 	Log *slog.Logger
-	// Observed are called after what is observed of the runtime changed, at
-	// most every 2 s. They must not block.
+	// Observed are called after what is observed of the runtime changed. They
+	// must not block.
 	Observed []func()
 	// Garbage bounds the dead containers of pods that go on.
 	Garbage gc.ContainerPolicy

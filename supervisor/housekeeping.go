@@ -49,9 +49,6 @@ func (s *Supervisor) handlePodCleanups() {
 		return
 	}
 	s.garbage.Wake()
-	for _, wake := range s.cfg.Observed {
-		wake()
-	}
 	sources := s.cfg.Sources.Pods.Sources()
 	for _, found := range observed.Own {
 		if s.unattended(found) && s.wanted.hasDelivered(manifest.Source(found.Source), sources) {

@@ -162,6 +162,9 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 		}
 	}
 	s.workers.wakeHeld()
+	for _, wake := range s.cfg.Observed {
+		wake()
+	}
 	s.cleanup.request(time.Now())
 }
 

@@ -61,6 +61,15 @@ func (n *node) leave(name string, count int) {
 	if err := g.Wait(); err != nil {
 		n.t.Fatal(err)
 	}
+	n.await("they have ended", func() error {
+		list, err := n.rt.CRI.Containers(ctx, "io.kubernetes.pod.name", n.PodName(name))
+		for _, c := range list {
+			if c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+				return fmt.Errorf("%s is %s", c.Id, c.State)
+			}
+		}
+		return err
+	})
 }
 
 // logs is the folder with the logs of a pod's containers.

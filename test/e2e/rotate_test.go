@@ -55,7 +55,7 @@ trap 'exit 0' TERM; sleep 100000 & wait`, size, lines/2, lines/2, lines)
 		}
 		n.await("the log is rotated", func() error {
 			dir = filepath.Join(n.logs("p"), "main")
-			if found := len(names(t, dir)); found < 3 {
+			if found := len(names(t, dir)); found < 2 {
 				return fmt.Errorf("%d files", found)
 			}
 			return nil
