@@ -38,7 +38,7 @@ type Config struct {
 	// Node is what pods are held against before they start.
 	Node    admit.Node
 	Network Network
-	// Allocatable is what the node has for pods; nil is all that it has.
+	// Allocatable is what the node has for pods; what is not in it counts as 0.
 	Allocatable v1.ResourceList
 	// Credentials are the node's for registries; nil has none.
 	Credentials Credentials

@@ -3,12 +3,10 @@ package supervisor
 import (
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -74,24 +72,6 @@ func inUnits(amount, divisor resource.Quantity, milli bool) string {
 		count++
 	}
 	return strconv.FormatInt(count, 10)
-}
-
-// allocatable is what the node has for pods.
-func (s *podScripts) allocatable() v1.ResourceList {
-	if s.cfg.Allocatable != nil {
-		return s.cfg.Allocatable
-	}
-	return capacity()
-}
-
-// capacity is what this machine has.
-func capacity() v1.ResourceList {
-	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI)}
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err == nil {
-		list[v1.ResourceMemory] = *resource.NewQuantity(int64(info.Totalram)*int64(info.Unit), resource.BinarySI)
-	}
-	return list
 }
 
 // metadataField is what the metadata of a pod says. A path such as

@@ -42,7 +42,7 @@ func (s *podScripts) prepare(ctx context.Context, pod *v1.Pod) (func(context.Con
 // envInput is what the variables of a pod's containers are made of now.
 func (s *podScripts) envInput(pod *v1.Pod, podIPs []string, volumes map[string]volume.Mounted) envInput {
 	return envInput{
-		pod: pod, objects: s.objectsFor(pod), allocatable: s.allocatable(), hostIPs: s.cfg.Network.HostIPs.Addresses(), podIPs: podIPs,
+		pod: pod, objects: s.objectsFor(pod), allocatable: s.cfg.Allocatable, hostIPs: s.cfg.Network.HostIPs.Addresses(), podIPs: podIPs,
 		openFile: func(volume, path string) (io.ReadCloser, error) { return openIn(volumes[volume].Path, path) },
 	}
 }

@@ -14,7 +14,7 @@ import (
 // setupVolumes makes the pod's volumes and brings them up to date. What of
 // them is no longer declared stays as it is, and is told.
 func (s *podScripts) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
-	allocatable := s.allocatable()
+	allocatable := s.cfg.Allocatable
 	result, err := s.volumes.Setup(ctx, &volume.Request{
 		Pod:     pod,
 		Objects: s.objectsFor(pod),

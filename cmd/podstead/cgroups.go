@@ -36,15 +36,20 @@ func openCgroups(o *options.Cgroups, client *cri.Client, log *slog.Logger) *cgro
 	})
 }
 
-// allocatable is what is left for pods of what the machine has. The file system
-// of the root folder is the one that containers' files would fill.
-func allocatable(o *options.Options) v1.ResourceList {
-	capacity := cgroup.Capacity()
+// capacity is what the machine has. The file system of the root folder is the
+// one that containers' files would fill.
+func capacity(o *options.Options) v1.ResourceList {
+	list := cgroup.Capacity()
 	var fs unix.Statfs_t
 	if err := unix.Statfs(o.Paths.Root, &fs); err == nil {
-		capacity[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI)
+		list[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI)
 	}
-	return cgroup.Allocatable(capacity, o.Cgroups.Reserved...)
+	return list
+}
+
+// allocatable is what is left of that for pods.
+func allocatable(o *options.Options) v1.ResourceList {
+	return cgroup.Allocatable(capacity(o), o.Cgroups.Reserved...)
 }
 
 // cgroupDriver is the runtime's driver: what it tells, unless a flag knows

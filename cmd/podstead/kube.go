@@ -2,10 +2,8 @@ package main
 
 import (
 	"path/filepath"
-	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +12,7 @@ import (
 	"github.com/podstead/podstead/httpapi/kubeapi"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/cgroup"
 	supnode "github.com/podstead/podstead/supervisor/node"
 )
 
@@ -35,9 +34,9 @@ func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor,
 			Pods:   kubeapi.PodSource(sup.Pods, changed),
 			Events: kubeapi.EventSource(p.events.List, p.events.Subscribe),
 			Nodes: kubeapi.NodeSource(func() *v1.Node {
-				rt, capacity := sup.Runtime(), capacityOf()
+				rt := sup.Runtime()
 				in := supnode.Input{
-					Name: nodeName, Since: since, Capacity: capacity, Allocatable: capacity,
+					Name: nodeName, Since: since, Capacity: shownCapacity(capacity(o)), Allocatable: shownCapacity(allocatable(o)),
 					Labels: p.node.Labels, Addresses: p.addresses.Addresses(),
 					Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
 				}
@@ -78,15 +77,10 @@ func manifestOf(config *manifest.PodConfig, sup *supervisor.Supervisor) func(nam
 	}
 }
 
-// capacityOf is what the host has.
-func capacityOf() v1.ResourceList {
-	capacity := v1.ResourceList{
-		v1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
-		v1.ResourcePods: *resource.NewQuantity(maxPods, resource.DecimalSI),
-	}
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err == nil {
-		capacity[v1.ResourceMemory] = *resource.NewQuantity(int64(info.Totalram)*int64(info.Unit), resource.BinarySI)
-	}
-	return capacity
+// shownCapacity is the capacity in the terms of a v1.Node, which knows no
+// process IDs and counts pods.
+func shownCapacity(list v1.ResourceList) v1.ResourceList {
+	delete(list, cgroup.ResourcePID)
+	list[v1.ResourcePods] = *resource.NewQuantity(maxPods, resource.DecimalSI)
+	return list
 }

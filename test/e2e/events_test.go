@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -58,7 +57,7 @@ func TestEventsAreKept(t *testing.T) {
 				return fmt.Errorf("Started was %+v and is %+v %v", before, after, err)
 			}
 			return nil
-		}, 5*time.Second)
+		})
 		n.await("the count goes on", func() error {
 			found, err := n.events("p")
 			if after := found["Started"]; err != nil || after.Count <= before.Count || after.Name != before.Name || !after.LastTimestamp.After(before.LastTimestamp.Time) {

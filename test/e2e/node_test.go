@@ -308,7 +308,7 @@ func (n *node) exec(i instance, command ...string) string {
 // of it that was killed since: so it looks again until nothing is left.
 func (n *node) removePods() {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	n.await("no pod of "+n.Name+" is left", func() error {
 		all, err := n.rt.CRI.Sandboxes(ctx, "", "")
@@ -322,7 +322,7 @@ func (n *node) removePods() {
 			}
 		}
 		return errors.Join(errs...)
-	})
+	}, 3*time.Minute)
 }
 
 // alive reports whether a process is there and no zombie.

@@ -174,10 +174,13 @@ func TestInitAndSidecarsRunAgainInANewSandbox(t *testing.T) {
 		}
 		n.awaitOther("p", first)
 		p := n.awaitReady("p")
-		got := slices.DeleteFunc(d.lines(), func(line string) bool { return strings.HasSuffix(line, "-ends") })
-		if want := []string{"init", "side", "late", "main", "init", "side", "late", "main"}; !slices.Equal(got, want) {
-			t.Errorf("the diary says %q, want %q", got, want)
-		}
+		n.await("all have run again in order", func() error {
+			got := slices.DeleteFunc(d.lines(), func(line string) bool { return strings.HasSuffix(line, "-ends") })
+			if want := []string{"init", "side", "late", "main", "init", "side", "late", "main"}; !slices.Equal(got, want) {
+				return fmt.Errorf("the diary says %q, want %q", got, want)
+			}
+			return nil
+		})
 		for name, count := range restarts(p) {
 			if count != 1 {
 				t.Errorf("%s was restarted %d times, want once", name, count)

@@ -173,13 +173,13 @@ func TestHostNetwork(t *testing.T) {
 	})
 }
 
-// A field that is not honoured yet is refused with its path, not dropped.
+// A field that is not honoured is refused with its path, not dropped.
 func TestUnsupportedFieldIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one")+"      tty: true\n      stdin: true\n")
+		n.put("p.yaml", strings.Replace(sleeper("p", "one"), "spec:\n", "spec:\n  schedulingGates: [{name: later}]\n  resourceClaims: [{name: gpu}]\n", 1))
 		n.put("fine.yaml", sleeper("fine", "one"))
 		n.start()
-		n.awaitFault("p.yaml", "spec.containers[0].tty", "spec.containers[0].stdin")
+		n.awaitFault("p.yaml", "spec.schedulingGates", "spec.resourceClaims")
 		n.awaitRunning("fine")
 		if _, err := n.pod("p"); err == nil {
 			t.Error("the pod is there all the same")
