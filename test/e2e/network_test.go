@@ -294,8 +294,18 @@ func TestHostAddressesFollowTheNetwork(t *testing.T) {
 		}
 		n.Binary = program
 		n.put("p.yaml", idle("p", "hostNetwork: true"))
+		n.put("asks.yaml", idle("asks", "hostNetwork: true")+`      env:
+        - {name: HOST, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}
+        - {name: POD, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+`)
 		n.start()
 		first := n.awaitRunning("p")
+		n.awaitStatus("asks", "waits for an address", func(p v1.Pod) error {
+			if p.Status.Reason != "WaitingForHostIP" || !strings.Contains(p.Status.Message, "--node-ip") {
+				return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
+			}
+			return nil
+		})
 		if p := n.awaitReady("p"); p.Status.HostIP != "" || p.Status.PodIP != "" {
 			t.Errorf("without a network the host has %s, the pod %s", p.Status.HostIP, p.Status.PodIP)
 		}
@@ -325,6 +335,7 @@ func TestHostAddressesFollowTheNetwork(t *testing.T) {
 		}
 		in("route", "add", "default", "via", "10.77.0.1")
 		has("10.77.0.2")
+		n.mustSay(n.awaitRunning("asks"), "10.77.0.2 10.77.0.2", "sh", "-c", "echo $HOST $POD")
 		in("addr", "add", "2001:db8::2/64", "dev", "up0", "nodad")
 		in("-6", "route", "add", "default", "via", "2001:db8::1")
 		has("10.77.0.2", "2001:db8::2")
