@@ -107,10 +107,22 @@ func (c *Client) inspectContainer(ctx context.Context, k *Container) error {
 	if ref := status.GetImageRef(); ref != "" {
 		k.ImageRef = ref
 	}
-	if k.State == StateExited && k.TerminationMessageHost != "" {
-		k.addMessage(c.readTerminationMessage(k.TerminationMessageHost))
+	if k.State == StateExited {
+		k.addMessage(c.lastWords(k))
 	}
 	return nil
+}
+
+// lastWords are what a container that has ended left for people.
+func (c *Client) lastWords(k *Container) string {
+	message := ""
+	if k.TerminationMessageHost != "" {
+		message = c.readTerminationMessage(k.TerminationMessageHost)
+	}
+	if message == "" && k.fallsBack() {
+		message = c.readLogEnd(k.LogPath)
+	}
+	return message
 }
 
 // addMessage joins the container's last words to the runtime's, which come

@@ -90,11 +90,11 @@ var specVerdicts = structVerdict{
 	"priorityClassName":             honoured("TestPriorityClass"),
 	"os":                            structVerdict{"name": unless(refused("is not that of this node; must be linux"), v1.Linux)},
 
-	// A static pod has no service account: the kubelet refuses one, and
-	// never mounts a token.
-	"serviceAccountName":           notYet("service accounts are"),
+	// The kubelet refuses any. See unservable for a name without the word that
+	// no token is needed.
+	"serviceAccountName":           inert("names an identity at an API server, and no token of one is mounted"),
 	"serviceAccount":               inert("the same as serviceAccountName"),
-	"automountServiceAccountToken": unless(notYet("service account tokens are"), false),
+	"automountServiceAccountToken": unless(refused("asks for a token of an API server, and there is none; set it to false, or take the field out"), false),
 	"enableServiceLinks":           inert("without a cluster there are no services to make variables of"),
 
 	"nodeName":                  placing,
@@ -158,8 +158,8 @@ var containerVerdicts = structVerdict{
 	"restartPolicy":            honoured("TestContainerRestartPolicies"),
 	"restartPolicyRules":       honoured("TestRestartRules"),
 	"securityContext":          containerSecurityVerdicts,
-	"terminationMessagePath":   unless(notYet("termination messages at other paths are"), v1.TerminationMessagePathDefault),
-	"terminationMessagePolicy": unless(notYet("termination messages from logs are"), v1.TerminationMessageReadFile),
+	"terminationMessagePath":   honoured("TestTerminationMessageElsewhere"),
+	"terminationMessagePolicy": honoured("TestTerminationMessageElsewhere"),
 	"stdin":                    honoured("TestWorkingDirAndStandardInput"),
 	"stdinOnce":                honoured("TestWorkingDirAndStandardInput"),
 	"tty":                      honoured("TestWorkingDirAndStandardInput"),

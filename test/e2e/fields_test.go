@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -53,6 +54,41 @@ spec:
 			if len(got) < len(want) || got[:len(want)] != want {
 				t.Errorf("standard input of %s is %q, want %s", container, got, want)
 			}
+		}
+	})
+}
+
+// The last words of a container, where it was told to leave them, or the end of
+// its log if it failed without any.
+func TestTerminationMessageElsewhere(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 0
+  restartPolicy: Never
+  containers:
+    - {name: path, image: %[1]s, command: [sh, -c, "echo at another place > /var/words"], terminationMessagePath: /var/words}
+    - {name: log, image: %[1]s, command: [sh, -c, "for i in $(seq 100); do echo line $i; done; exit 1"], terminationMessagePolicy: FallbackToLogsOnError}
+    - {name: errors, image: %[1]s, command: [sh, -c, "echo bad >&2; exit 1"], terminationMessagePolicy: FallbackToLogsOnError}
+    - {name: both, image: %[1]s, command: [sh, -c, "echo log; echo file > /dev/termination-log; exit 1"], terminationMessagePolicy: FallbackToLogsOnError}
+    - {name: fine, image: %[1]s, command: [sh, -c, "echo log"], terminationMessagePolicy: FallbackToLogsOnError}
+    - {name: file, image: %[1]s, command: [sh, -c, "echo log; exit 1"]}
+`, bed.BusyboxImage))
+		n.start()
+		p := n.awaitPhase("p", v1.PodFailed)
+		got := map[string]string{}
+		for _, c := range p.Status.ContainerStatuses {
+			got[c.Name] = strings.TrimSpace(c.State.Terminated.Message)
+		}
+		for name, want := range map[string]string{"path": "at another place", "errors": "bad", "both": "file", "fine": "", "file": ""} {
+			if got[name] != want {
+				t.Errorf("%s: %q, want %q", name, got[name], want)
+			}
+		}
+		if lines := strings.Split(got["log"], "\n"); len(lines) != 80 || lines[0] != "line 21" || lines[79] != "line 100" {
+			t.Errorf("log: %q", got["log"])
 		}
 	})
 }
