@@ -17,6 +17,7 @@ func unservable(pod *v1.Pod) field.ErrorList {
 		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(AnnotationRestartOnChange), value, []string{"true", "false"}))
 	}
 	spec := field.NewPath("spec")
+	errs = append(errs, missingToken(spec, &pod.Spec)...)
 	for _, list := range []struct {
 		name       string
 		containers []v1.Container
@@ -30,6 +31,21 @@ func unservable(pod *v1.Pod) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// missingToken finds a pod that would be given the token of a service account,
+// in which it may trust, and is given none here. Every pod read from an API
+// server names the account "default", so that this one says nothing.
+func missingToken(path *field.Path, spec *v1.PodSpec) field.ErrorList {
+	name := spec.ServiceAccountName
+	if name == "" {
+		name = spec.DeprecatedServiceAccount
+	}
+	if name == "" || name == "default" || spec.AutomountServiceAccountToken != nil {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path.Child("serviceAccountName"),
+		"would mount the account's token, and there is no API server to give one; set automountServiceAccountToken: false beside it if the pod does without, or take the field out")}
 }
 
 // capabilities are those of capabilities(7), without the prefix, as of Linux 6.18.

@@ -153,10 +153,13 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 			[]string{"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"}},
 		"second container": {`{containers: [{name: a}, {name: b, volumeDevices: [{name: c, devicePath: /d}]}]}`,
 			[]string{"spec.containers[1].volumeDevices"}},
-		"volume":             {`{volumes: [{name: a, iscsi: {targetPortal: a, iqn: b, lun: 0}}]}`, []string{"spec.volumes[0].iscsi"}},
-		"extended resources": {`{containers: [{resources: {limits: {example.com/gpu: 1}, requests: {ephemeral-storage: 1Mi, example.com/fpga: 1}}}]}`, []string{"spec.containers[0].resources.limits[example.com/gpu]", "spec.containers[0].resources.requests[example.com/fpga]"}},
-		"service account":    {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
-		"placement":          {`{schedulingGates: [{name: a}], priority: 1}`, []string{"spec.schedulingGates"}},
+		"volume":                {`{volumes: [{name: a, iscsi: {targetPortal: a, iqn: b, lun: 0}}]}`, []string{"spec.volumes[0].iscsi"}},
+		"extended resources":    {`{containers: [{resources: {limits: {example.com/gpu: 1}, requests: {ephemeral-storage: 1Mi, example.com/fpga: 1}}}]}`, []string{"spec.containers[0].resources.limits[example.com/gpu]", "spec.containers[0].resources.requests[example.com/fpga]"}},
+		"service account":       {`{serviceAccountName: a}`, []string{"spec.serviceAccountName"}},
+		"placement":             {`{schedulingGates: [{name: a}], priority: 1}`, []string{"spec.schedulingGates"}},
+		"service account, old":  {`{serviceAccount: a}`, []string{"spec.serviceAccountName"}},
+		"service account token": {`{serviceAccountName: a, automountServiceAccountToken: true}`, []string{"spec.automountServiceAccountToken"}},
+		"token of the default":  {`{serviceAccountName: default, automountServiceAccountToken: true}`, []string{"spec.automountServiceAccountToken"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := Unsupported(defaultedPod(t, "spec: "+c.spec))
@@ -169,6 +172,14 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestServiceAccountWithoutATokenIsFine(t *testing.T) {
+	for _, spec := range []string{`{serviceAccountName: a, automountServiceAccountToken: false}`, `{serviceAccountName: default}`, `{serviceAccount: default}`} {
+		if errs := Unsupported(defaultedPod(t, "spec: "+spec)); len(errs) > 0 {
+			t.Errorf("%s: %v", spec, errs)
+		}
 	}
 }
 
