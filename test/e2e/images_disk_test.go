@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// mountDisk mounts a small file system of its own on a folder.
+func mountDisk(t *testing.T, folder string, size int64) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "disk")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, size); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"mkfs.ext4", "-q", "-m", "0", file}, {"mount", "-o", "loop", file, folder}} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", command, err, out)
+		}
+	}
+	// What still uses it ends after this.
+	t.Cleanup(func() { _ = unix.Unmount(folder, unix.MNT_DETACH) })
+}
+
+// pushBig makes an image available with so many bytes that do not compress.
+func (n *node) pushBig(name string, size int) string {
+	n.t.Helper()
+	ref := fmt.Sprintf("docker.io/library/%s-%s:1", name, n.Name)
+	var seed [32]byte
+	copy(seed[:], ref)
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8(seed).Read(data) // never fails
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	err := w.WriteHeader(&tar.Header{Name: "big", Mode: 0o644, Size: int64(size), Typeflag: tar.TypeReg})
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	img, err := bed.Busybox()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	big, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	if err == nil {
+		img, err = mutate.AppendLayers(img, big)
+	}
+	if err == nil {
+		err = registry.Push(ref, img)
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return ref
+}
+
+// usedPercent is how full the file system of a folder is.
+func usedPercent(t *testing.T, folder string) int {
+	t.Helper()
+	var s unix.Statfs_t
+	if err := unix.Statfs(folder, &s); err != nil {
+		t.Fatal(err)
+	}
+	return int(100 - s.Bavail*100/s.Blocks)
+}
+
+// A small disk of images that fills is brought below the low threshold by
+// removing what was used longest ago, and every pod starts.
+func TestImagesOfAFullDisk(t *testing.T) {
+	t.Parallel()
+	const size = 24 << 20
+	n := privateNode(t, bed.Containerd24)
+	disk := filepath.Join(n.Root, "containerd")
+	mountDisk(t, disk, 320<<20)
+	writeAll(t, filepath.Join(disk, "certs.d/_default"), map[string]string{"hosts.toml": bed.HostsTOML(registry.Addr())})
+	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s"}
+	n.start()
+	var refs []string
+	highest := 0
+	// An image takes twice its size: as it came and unpacked.
+	for i := range 10 {
+		name := fmt.Sprint("big", i)
+		refs = append(refs, n.pushBig(name, size))
+		manifest := strings.Replace(sleeper(name, "one"), bed.BusyboxImage, refs[i], 1)
+		n.put(name+".yaml", strings.Replace(manifest, "spec:\n", "spec:\n  hostNetwork: true\n", 1))
+		n.awaitRunning(name)
+		n.drop(name + ".yaml")
+		n.awaitGone(name)
+		highest = max(highest, usedPercent(t, disk))
+		n.await("there is room again", func() error {
+			if used := usedPercent(t, disk); used >= 85 {
+				return fmt.Errorf("%d%% used", used)
+			}
+			return nil
+		})
+	}
+	if highest < 85 {
+		t.Errorf("the disk was used to %d%% at most: nothing was tested", highest)
+	}
+	if n.has(refs[0]) || !n.has(refs[9]) || !n.has(refs[8]) {
+		t.Errorf("of ten images the first is there: %t, the ninth: %t, the last: %t", n.has(refs[0]), n.has(refs[8]), n.has(refs[9]))
+	}
+}
