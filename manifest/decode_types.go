@@ -193,6 +193,9 @@ func (s *shape) visitOpaque(value any, t reflect.Type, path string) bool {
 	case reflect.TypeFor[intstr.IntOrString]():
 		return s.wrongType(value, path, "must be a whole number or a name")
 	case reflect.TypeFor[[]byte]():
+		if s.secret {
+			return s.wrongType(value, path, "must be a string in base64; plain text goes under stringData")
+		}
 		return s.wrongType(value, path, "must be a string in base64")
 	}
 	return s.wrongType(value, path, "must be a "+t.Name())

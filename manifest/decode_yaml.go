@@ -96,6 +96,10 @@ func yamlFault(c chunk, err error) *Fault {
 		fault.Remedy = "indent with spaces"
 		return fault
 	}
+	if strings.Contains(row(c.text, line), "{{") {
+		fault.Remedy = "render the template that this seems to be, or put quotes around the braces"
+		return fault
+	}
 	for _, known := range yamlRemedies {
 		if strings.Contains(message, known.message) {
 			fault.Remedy = known.remedy
@@ -123,14 +127,19 @@ var yamlRemedies = []struct{ message, remedy string }{
 	{"a second document begins", "separate documents by a line with --- alone"},
 }
 
-// rowIndent is the white space at the beginning of a line, counted from 1.
-func rowIndent(text []byte, line int) string {
+// row is the text of a line, counted from 1.
+func row(text []byte, line int) string {
 	for range line - 1 {
-		_, rest, _ := bytes.Cut(text, []byte("\n"))
-		text = rest
+		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
 	row, _, _ := bytes.Cut(text, []byte("\n"))
-	return string(row[:len(row)-len(bytes.TrimLeft(row, " \t"))])
+	return string(row)
+}
+
+// rowIndent is the white space at the beginning of a line, counted from 1.
+func rowIndent(text []byte, line int) string {
+	row := row(text, line)
+	return row[:len(row)-len(strings.TrimLeft(row, " \t"))]
 }
 
 const (

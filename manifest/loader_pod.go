@@ -126,7 +126,7 @@ func (l *Loader) judgeSuffix(name string) []fieldFault {
 	}
 	if rules := validation.IsDNS1123Subdomain(name + suffix); len(rules) > 0 {
 		return []fieldFault{{path: "metadata.name", problem: quote(name+suffix) + ", the name with that of the node, is not valid",
-			remedy: strings.Join(rules, "; ")}}
+			remedy: withoutPattern(strings.Join(rules, "; "))}}
 	}
 	return nil
 }
@@ -180,13 +180,13 @@ func isInContainer(path string) bool {
 
 // judgedFault words an error of the rules. Its detail says what would be right.
 func judgedFault(err *field.Error) fieldFault {
-	fault := fieldFault{path: err.Field, kind: err.Type, remedy: err.Detail}
+	fault := fieldFault{path: err.Field, kind: err.Type, remedy: withoutPattern(err.Detail)}
 	value := badValue(err.BadValue)
 	switch err.Type {
 	case field.ErrorTypeRequired:
 		fault.problem = "is missing"
 	case field.ErrorTypeForbidden:
-		fault.problem, fault.remedy = splitDetail(err.Detail)
+		fault.problem, fault.remedy = splitDetail(withoutPattern(err.Detail))
 	case field.ErrorTypeNotFound:
 		fault.problem = value + " is not declared"
 	case field.ErrorTypeDuplicate:
@@ -204,6 +204,17 @@ func judgedFault(err *field.Error) fieldFault {
 	}
 	fault.problem = strings.TrimSpace(fault.problem)
 	return fault
+}
+
+// withoutPattern takes the regular expression out of a rule of apimachinery,
+// whose words and examples say the same.
+func withoutPattern(rule string) string {
+	words, rest, found := strings.Cut(rule, ", regex used for validation is '")
+	if !found {
+		return rule
+	}
+	_, more, _ := strings.Cut(rest, "')")
+	return strings.ReplaceAll(words, ",  or", ", or") + ")" + withoutPattern(more)
 }
 
 // splitDetail takes the problem and the remedy of a detail apart.

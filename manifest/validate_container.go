@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -188,8 +189,17 @@ func (v *validator) hostPorts(path *field.Path, ports []v1.ContainerPort, taken 
 		}
 		key := fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort)
 		if taken[key] {
-			v.duplicate(path.Index(i).Child("hostPort"), key, "a port of the host can be taken once per protocol and address")
+			v.duplicate(path.Index(i).Child("hostPort"), hostPortText(port), "a port of the host can be taken once per protocol and address")
 		}
 		taken[key] = true
 	}
+}
+
+// hostPortText is a port of the host as people write one.
+func hostPortText(port v1.ContainerPort) string {
+	text := fmt.Sprint(port.HostPort)
+	if port.HostIP != "" {
+		text = net.JoinHostPort(port.HostIP, text)
+	}
+	return text + "/" + string(port.Protocol)
 }

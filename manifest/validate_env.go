@@ -114,7 +114,9 @@ func (v *validator) objectRef(path *field.Path, name string) {
 }
 
 func (v *validator) keyRef(path *field.Path, name, key string) {
-	v.dnsSubdomain(path.Child("name"), name)
+	if v.set(path.Child("name"), name, "must be the name of the object") {
+		v.dnsSubdomain(path.Child("name"), name)
+	}
 	if v.set(path.Child("key"), key, "must be a key of the object's data") {
 		v.rules(path.Child("key"), key, utilvalidation.IsConfigMapKey(key))
 	}

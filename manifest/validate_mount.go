@@ -48,7 +48,7 @@ func (v *validator) propagation(at *field.Path, mount *v1.VolumeMount, c *v1.Con
 			v1.MountPropagationNone, v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional)
 		privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 		if *mode == v1.MountPropagationBidirectional && !privileged {
-			v.forbidden(at.Child("mountPropagation"), "Bidirectional needs securityContext.privileged: true")
+			v.forbidden(at.Child("mountPropagation"), "Bidirectional needs securityContext.privileged: true; set that, or make it HostToContainer")
 		}
 	}
 	if mode := mount.RecursiveReadOnly; mode != nil && *mode != v1.RecursiveReadOnlyDisabled {
@@ -58,10 +58,10 @@ func (v *validator) propagation(at *field.Path, mount *v1.VolumeMount, c *v1.Con
 			return
 		}
 		if !mount.ReadOnly {
-			v.forbidden(at, "needs readOnly: true")
+			v.forbidden(at, "needs readOnly: true; set that, or take the field out")
 		}
 		if mount.MountPropagation != nil && *mount.MountPropagation != v1.MountPropagationNone {
-			v.forbidden(at, "needs mountPropagation: None, or none at all")
+			v.forbidden(at, "needs mountPropagation: None, or none at all; take one of the two out")
 		}
 	}
 }

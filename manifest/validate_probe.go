@@ -105,7 +105,7 @@ func (v *validator) handler(path *field.Path, h handler, kinds string) {
 	first := func(name string) bool {
 		actions++
 		if actions > 1 {
-			v.forbidden(path.Child(name), "only one of "+kinds+" may be there")
+			v.forbidden(path.Child(name), "only one of "+kinds+" may be there; take the others out")
 		}
 		return actions == 1
 	}

@@ -46,7 +46,7 @@ func (v *validator) resources(path *field.Path, r *v1.ResourceRequirements, name
 		}
 	}
 	if hasResource(r, isHugePages) && !hasResource(r, isComputeResource) {
-		v.forbidden(path, "hugepages need cpu or memory beside them")
+		v.forbidden(path, "hugepages need cpu or memory beside them; add one of the two")
 	}
 }
 

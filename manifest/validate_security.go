@@ -51,7 +51,7 @@ func (v *validator) podSecurity(spec *field.Path) {
 
 // userNamespace judges what a pod with hostUsers: false may share.
 func (v *validator) userNamespace(spec *field.Path) {
-	const detail = "cannot be set beside hostUsers: false"
+	const detail = "cannot be set beside hostUsers: false; take one of the two out"
 	if v.hostUsers {
 		return
 	}

@@ -58,7 +58,7 @@ func (v *validator) overhead(path *field.Path) {
 	}
 	overhead := &v1.ResourceRequirements{Limits: v.spec.Overhead}
 	if hasResource(overhead, isHugePages) && !hasResource(overhead, isComputeResource) {
-		v.forbidden(path, "hugepages need cpu or memory beside them")
+		v.forbidden(path, "hugepages need cpu or memory beside them; add one of the two")
 	}
 }
 
@@ -98,10 +98,10 @@ func (v *validator) podNetwork(spec *field.Path) {
 
 func (v *validator) hostnameOverride(path *field.Path, name string) {
 	if v.spec.SetHostnameAsFQDN != nil && *v.spec.SetHostnameAsFQDN {
-		v.forbidden(path, "cannot be set beside setHostnameAsFQDN: true")
+		v.forbidden(path, "cannot be set beside setHostnameAsFQDN: true; take one of the two out")
 	}
 	if v.spec.HostNetwork {
-		v.forbidden(path, "cannot be set beside hostNetwork: true, which has the host's name")
+		v.forbidden(path, "cannot be set beside hostNetwork: true, which has the host's name; take one of the two out")
 	}
 	if len(name) > maxHostname {
 		v.add(field.TooLong(path, name, maxHostname))

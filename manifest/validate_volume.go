@@ -49,7 +49,7 @@ func (v *validator) volumeSource(path *field.Path, volume *v1.Volume) {
 		switch {
 		case !kind.set:
 		case first != "":
-			v.forbidden(path.Child(kind.name), "a volume has one type, and this one is "+first+" already")
+			v.forbidden(path.Child(kind.name), "a volume has one type, and this one is "+first+" already; take one of the two out, or make it a volume of its own")
 		default:
 			first = kind.name
 			if kind.judge != nil {

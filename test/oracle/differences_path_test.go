@@ -78,6 +78,13 @@ var pathDifferences = []pathDifference{
 		theirs: "${1}",
 	},
 	{
+		reason:    "env: a name that a reference lacks is missing, not a bad name",
+		ours:      at(`(.*\.(?:configMapKeyRef|secretKeyRef)\.name)`),
+		kind:      field.ErrorTypeRequired,
+		theirs:    "${1}",
+		theirKind: field.ErrorTypeInvalid,
+	},
+	{
 		reason: "mounts: the mount is named by its index",
 		ours:   at(`(spec\.(?:initC|c)ontainers\[\d+\]\.volumeMounts)\[\d+\]\.(subPath|mountPropagation|recursiveReadOnly)`),
 		theirs: "${1}.${2}",
