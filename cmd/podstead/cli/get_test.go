@@ -94,7 +94,7 @@ func samples() []v1.Pod {
 		pod("crash", func(p *v1.Pod) {
 			w := waiting("b", "CrashLoopBackOff", "back-off 10s restarting failed container=b")
 			w.RestartCount = 4
-			w.LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", FinishedAt: metav1.NewTime(time.Now().Add(-90 * time.Second))}
+			w.LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", FinishedAt: metav1.NewTime(time.Now().Add(-15*time.Minute - 30*time.Second))}
 			p.Status.ContainerStatuses = []v1.ContainerStatus{running("a"), w}
 		}),
 		pod("init", func(p *v1.Pod) {
@@ -130,7 +130,7 @@ func TestGetPodsTable(t *testing.T) {
 	}
 	want := `NAMESPACE   NAME          READY   STATUS             RESTARTS      AGE      IP         NODE   SOURCE   MESSAGE
 default     web-n1        2/2     Running            0             3h       10.0.0.7   n1     file     <none>
-default     crash-n1      1/2     CrashLoopBackOff   4 (90s ago)   3h       10.0.0.7   n1     file     back-off 10s restarting failed container=b; b ended with code 137 (OOMKilled)
+default     crash-n1      1/2     CrashLoopBackOff   4 (15m ago)   3h       10.0.0.7   n1     file     back-off 10s restarting failed container=b; b ended with code 137 (OOMKilled)
 default     init-n1       0/2     Init:1/2           0             3h       10.0.0.7   n1     file     <none>
 default     initfail-n1   0/2     Init:Error         0             3h       10.0.0.7   n1     file     i ended with code 1: no space
 default     job-n1        0/2     Completed          0             3h       10.0.0.7   n1     file     <none>
