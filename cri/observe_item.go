@@ -36,7 +36,7 @@ func observedSandbox(s *runtimeapi.PodSandbox, own bool) Sandbox {
 		CreatedAt: nanoTime(s.CreatedAt),
 	}
 	if own {
-		seen.Annotations = s.Annotations
+		seen.Annotations, seen.RuntimeHandler = s.Annotations, s.RuntimeHandler
 	}
 	return seen
 }

@@ -40,6 +40,8 @@ type Sandbox struct {
 	// HostNetwork and IPs are filled by PodStatus only, not by a list.
 	HostNetwork bool
 	IPs         []string
+	// RuntimeHandler is the one it runs under, empty for the runtime's default.
+	RuntimeHandler string
 	// Annotations are the pod's at the time the sandbox was made.
 	Annotations map[string]string
 }

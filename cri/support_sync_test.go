@@ -39,3 +39,26 @@ func TestSyncWaitsForARuntimeThatCan(t *testing.T) {
 		b.fresh("a")
 	})
 }
+
+// A pod goes on under the handler that its sandbox was made with, though its
+// class is gone and a new sandbox would get another one.
+func TestSyncKeepsTheHandlerOfASandbox(t *testing.T) {
+	p := pod(v1.RestartPolicyAlways, []string{"a"})
+	mode := v1.RecursiveReadOnlyEnabled
+	p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: &mode}}
+	inBed(t, p, func(t *testing.T, b *bed) {
+		b.fake.SetHandlers(&runtimeapi.RuntimeHandler{Name: ""}, &runtimeapi.RuntimeHandler{
+			Name: "kata", Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true},
+		})
+		b.handler = "kata"
+		b.settle()
+		b.runs("a")
+		b.handler = ""
+		b.fake.Kill("a")
+		b.settle()
+		b.runs("a")
+		if n := b.fake.Starts(string(p.UID), "a"); n != 2 {
+			t.Errorf("it was started %d times", n)
+		}
+	})
+}

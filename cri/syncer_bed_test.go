@@ -28,6 +28,8 @@ type bed struct {
 	hooks  *hooks
 	pod    *v1.Pod
 	dir    string
+	// handler is that of new sandboxes.
+	handler string
 	// forgetful restarts the daemon before each sync.
 	forgetful bool
 
@@ -119,6 +121,7 @@ func (b *bed) sync() cri.SyncResult {
 func (b *bed) syncIn(ctx context.Context) cri.SyncResult {
 	r := b.syncer.Sync(ctx, cri.SyncRequest{
 		Pod: b.pod, Status: b.status, Inputs: b.inputs, PostStart: b.postStart, HostIP: "192.0.2.1",
+		Sandbox: cri.SandboxInputs{RuntimeHandler: b.handler},
 	})
 	if b.postStart == nil {
 		b.postStart = map[string]string{}

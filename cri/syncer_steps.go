@@ -67,6 +67,9 @@ func (t *transaction) run(ctx context.Context) error {
 		return err
 	}
 	// 5. The sandbox, on a runtime that can do what the pod asks for.
+	if !t.actions.CreateSandbox {
+		t.keepSandbox()
+	}
 	if t.actions.CreateSandbox || len(t.actions.StartInit)+len(t.actions.Start) > 0 {
 		if err := t.supported(ctx); err != nil {
 			return err
@@ -77,27 +80,22 @@ func (t *transaction) run(ctx context.Context) error {
 			return err
 		}
 	}
-	t.sandboxConfig = t.config.sandbox(t.Pod, t.actions.Attempt, t.sandboxInputs())
+	t.sandboxConfig = t.config.sandbox(t.Pod, t.actions.Attempt, t.Sandbox)
 	// 6. Other resources of what goes on running.
 	t.resize(ctx)
 	// 7. The next init container, 8. or the regular ones.
 	return t.startContainers(ctx)
 }
 
-// sandboxInputs are those of the sandbox that containers are made in. A kept
-// one has the cgroup that it was made in, which may be another one than a new
+// keepSandbox makes containers for the sandbox that is there: it has the cgroup
+// and the handler that it was made with, which may be other ones than a new
 // sandbox would get, or none.
-func (t *transaction) sandboxInputs() SandboxInputs {
-	in := t.Sandbox
-	if t.actions.CreateSandbox {
-		return in
-	}
+func (t *transaction) keepSandbox() {
 	for i := range t.Status.Sandboxes {
 		if s := &t.Status.Sandboxes[i]; s.ID == t.actions.SandboxID {
-			in.CgroupParent = s.CgroupParent()
+			t.Sandbox.CgroupParent, t.Sandbox.RuntimeHandler = s.CgroupParent(), s.RuntimeHandler
 		}
 	}
-	return in
 }
 
 // trustStatus looks again where the status does not show what was made last:

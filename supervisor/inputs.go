@@ -10,16 +10,20 @@ import (
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
-// prepare makes what the pod's containers need on this host, and returns what
-// resolves the inputs of each container when it is about to be created.
-func (s *podScripts) prepare(ctx context.Context, pod *v1.Pod) (func(context.Context, *v1.Container, []string) (cri.Inputs, error), error) {
+// resolveInputs resolves what a container needs when it is about to be created.
+type resolveInputs func(ctx context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error)
+
+// prepare makes what the pod's containers need on this host. With an error, which
+// names the volumes that could not be made, the inputs of containers that mount
+// none of those can be had nevertheless.
+func (s *podScripts) prepare(ctx context.Context, pod *v1.Pod) (resolveInputs, error) {
 	// Looked up first: what changes from here on counts as a change.
 	revisions := s.objectRevisions(pod)
-	volumes, err := s.setupVolumes(ctx, pod)
-	if err != nil {
-		return nil, err
-	}
+	volumes, fault := s.setupVolumes(ctx, pod)
 	return func(_ context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error) {
+		if fault != nil && !hasVolumes(c, volumes) {
+			return cri.Inputs{}, fault
+		}
 		env, err := resolveEnv(c, s.envInput(pod, podIPs, volumes))
 		if err != nil {
 			return cri.Inputs{}, err
@@ -36,7 +40,17 @@ func (s *podScripts) prepare(ctx context.Context, pod *v1.Pod) (func(context.Con
 			return cri.Inputs{}, err
 		}
 		return cri.Inputs{Env: env, Mounts: mounts, TerminationMessageHost: file, Objects: revisions.of(pod, c)}, nil
-	}, nil
+	}, fault
+}
+
+// hasVolumes reports whether all volumes that a container mounts were made.
+func hasVolumes(c *v1.Container, volumes map[string]volume.Mounted) bool {
+	for i := range c.VolumeMounts {
+		if _, made := volumes[c.VolumeMounts[i].Name]; !made {
+			return false
+		}
+	}
+	return true
 }
 
 // envInput is what the variables of a pod's containers are made of now.

@@ -12,7 +12,8 @@ import (
 )
 
 // setupVolumes makes the pod's volumes and brings them up to date. What of
-// them is no longer declared stays as it is, and is told.
+// them is no longer declared stays as it is, and is told. With an error come
+// those that could be made.
 func (s *podScripts) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
 	allocatable := s.cfg.Allocatable
 	result, err := s.volumes.Setup(ctx, &volume.Request{
@@ -23,13 +24,10 @@ func (s *podScripts) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]
 			return downwardFile(pod, item, allocatable)
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
 	for _, kept := range result.Kept {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, kept.Error())
 	}
-	return result.Volumes, nil
+	return result.Volumes, err
 }
 
 // resolveMounts turns volume mounts into bind mounts.

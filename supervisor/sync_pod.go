@@ -92,14 +92,16 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		return *out
 	}
 	// 6. Folders and volumes.
-	inputs, err := s.prepare(ctx, pod)
-	if err != nil {
-		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, err.Error())
+	inputs, volumeFault := s.prepare(ctx, pod)
+	if volumeFault != nil {
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, volumeFault.Error())
 		if !sandboxReady(observed) {
 			// The kubelet leaves it to the event to say what a pod waits for.
-			s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonFailedMount, Message: err.Error()}})
+			s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonFailedMount, Message: volumeFault.Error()}})
+			return outcome{err: volumeFault, told: true}
 		}
-		return outcome{err: err, told: true}
+		// Here the kubelet restarts nothing in the pod any more, and kills
+		// nothing that hangs. But only what mounts the volume has to wait.
 	}
 	// 7. The containers.
 	req := cri.SyncRequest{Logins: s.logins(pod), Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
@@ -108,11 +110,16 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	req.PostStart, req.HostIP = r.record.PostStart, s.hostIP()
 	req.Failed, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
 	req.Changed = s.changedContainers(pod, observed)
-	if req.Sandbox, err = s.sandboxInputs(pod, observed); err != nil {
-		message := "Failed to create pod sandbox: " + err.Error()
+	var sandboxFault error
+	if req.Sandbox, sandboxFault = s.sandboxInputs(pod, observed); sandboxFault != nil {
+		message := "Failed to create pod sandbox: " + sandboxFault.Error()
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedSandbox, message)
-		s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonSandboxError, Message: message}})
-		return outcome{err: err, told: true}
+		if !sandboxReady(observed) {
+			s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonSandboxError, Message: message}})
+			return outcome{err: sandboxFault, told: true}
+		}
+		// What runs can be ended; nothing can be made for the sandbox.
+		req.Inputs = func(context.Context, *v1.Container, []string) (cri.Inputs, error) { return cri.Inputs{}, sandboxFault }
 	}
 	req.Sandbox.CgroupParent = cgroup
 	req.Resizes = resizes
@@ -130,7 +137,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	s.publish(j, r, observed, shown{acting: acted})
 	s.save(pod.UID, r)
-	return s.afterSync(result, r).withFailure(cgroupFault)
+	return s.afterSync(result, r).withFailure(errors.Join(cgroupFault, volumeFault, sandboxFault))
 }
 
 // afterSync is when to look again.

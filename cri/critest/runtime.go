@@ -16,6 +16,7 @@ type conditions struct {
 	config           string
 	name, version    string
 	features         *runtimeapi.RuntimeFeatures
+	handlers         []*runtimeapi.RuntimeHandler
 }
 
 func readyConditions() conditions {
@@ -28,6 +29,13 @@ func (f *Fake) SetVersion(name, version string, features *runtimeapi.RuntimeFeat
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.runtime.name, f.runtime.version, f.runtime.features = name, version, features
+}
+
+// SetHandlers is what the runtime reports of its handlers.
+func (f *Fake) SetHandlers(handlers ...*runtimeapi.RuntimeHandler) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.runtime.handlers = handlers
 }
 
 // SetRuntimeReady makes the runtime say that it is ready, with an empty
@@ -89,7 +97,7 @@ func (s *runtimeServer) Status(_ context.Context, r *runtimeapi.StatusRequest) (
 	if r.Verbose && f.runtime.config != "" {
 		info = map[string]string{"config": f.runtime.config}
 	}
-	return &runtimeapi.StatusResponse{Info: info, Features: f.runtime.features, Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+	return &runtimeapi.StatusResponse{Info: info, Features: f.runtime.features, RuntimeHandlers: f.runtime.handlers, Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 		condition(runtimeapi.RuntimeReady, "ContainerdNotReady", f.runtime.runtime),
 		condition(runtimeapi.NetworkReady, "NetworkPluginNotReady", f.runtime.network),
 	}}}, nil

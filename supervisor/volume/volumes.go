@@ -80,7 +80,7 @@ type setup struct {
 // Setup makes the volumes that a container of the pod mounts, and brings the
 // files of those that are there up to date. It can be repeated: all else that
 // is there stays as it is. An error that is ErrMissing tells what has to come
-// first.
+// first; the result has the volumes that could be made.
 func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
 	pod := req.Pod
 	dir, err := v.PodDir(pod.UID)
