@@ -38,7 +38,7 @@ race: ## the same under the race detector
 	CGO_ENABLED=1 $(GO) test -race -cpu 1 $(UNIT)
 
 oracle: ## defaulting and validation against Kubernetes' own, in a module of its own
-	cd test/oracle && $(GO) vet ./... && $(GO) test ./...
+	cd test/oracle && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 e2e: setup ## end to end on real runtimes and a real systemd; E2E_FLAGS="-run TestEdit -v" for a part
 	$(GO) test -count=1 -timeout 40m ./test/bed

@@ -19,7 +19,7 @@ import (
 const (
 	corpusFiles = "testdata/corpus/*"
 	// What the corpus has to have at least.
-	minCorpus, minAccepted, minRefused = 60, 24, 30
+	minCorpus, minAccepted, minRefused = 150, 100, 60
 )
 
 // TestCorpus pins what becomes of each manifest of the corpus: the verdict, in

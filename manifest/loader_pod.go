@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -97,14 +98,15 @@ func (l *Loader) judge(pod *v1.Pod) []fieldFault {
 		faults = append(faults, judgedFault(err))
 	}
 	nameFaulty := false
-	for _, err := range Validate(pod) {
+	errs := Validate(pod)
+	for _, err := range errs {
 		if err.Field == "metadata.name" {
 			nameFaulty = true
 			if pod.Name == "" {
 				continue
 			}
 		}
-		if !coveredBy(err.Field, unsupported) {
+		if !coveredBy(err.Field, unsupported) && !isRequestOfLimit(err, errs) {
 			faults = append(faults, judgedFault(err))
 		}
 	}
@@ -139,6 +141,15 @@ func coveredBy(path string, refused field.ErrorList) bool {
 		}
 	}
 	return false
+}
+
+// isRequestOfLimit tells a fault of a request that its limit has as well: the
+// one became the other by defaulting.
+func isRequestOfLimit(err *field.Error, errs field.ErrorList) bool {
+	before, key, ok := strings.Cut(err.Field, ".requests[")
+	return ok && slices.ContainsFunc(errs, func(other *field.Error) bool {
+		return other.Field == before+".limits["+key && other.Type == err.Type && other.Detail == err.Detail && other.BadValue == err.BadValue
+	})
 }
 
 // isWithin reports whether a path is, or lies below, another.

@@ -76,11 +76,11 @@ func (v *validator) envSource(path *field.Path, value string, source *v1.EnvVarS
 	}
 	switch {
 	case sources == 0:
-		v.invalid(path, "", "must have one of fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef, fileKeyRef")
+		v.invalid(path, nil, "must have one of fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef, fileKeyRef")
 	case value != "":
-		v.invalid(path, "", "must not stand beside a value: keep one of the two")
+		v.invalid(path, nil, "must not stand beside a value: keep one of the two")
 	case sources > 1:
-		v.invalid(path, "", "must have one source only")
+		v.invalid(path, nil, "must have one source only")
 	}
 }
 
@@ -98,9 +98,9 @@ func (v *validator) envFrom(path *field.Path, sources []v1.EnvFromSource) {
 		}
 		switch {
 		case source.ConfigMapRef == nil && source.SecretRef == nil:
-			v.invalid(at, "", "must have one of configMapRef, secretRef")
+			v.invalid(at, nil, "must have one of configMapRef, secretRef")
 		case source.ConfigMapRef != nil && source.SecretRef != nil:
-			v.invalid(at, "", "must have one of configMapRef, secretRef, not both")
+			v.invalid(at, nil, "must have one of configMapRef, secretRef, not both")
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (v *validator) lifecycle(path *field.Path, lifecycle *v1.Lifecycle) {
 func (v *validator) stopSignal(path *field.Path, signal v1.Signal) {
 	switch os := v.spec.OS; {
 	case os == nil:
-		v.forbidden(path, "needs spec.os.name, since every system has its own signals")
+		v.forbidden(path, "needs spec.os.name, since every system has its own signals; set that to linux")
 	case os.Name == v1.Windows:
 		oneOf(v, path, signal, v1.SIGKILL, v1.SIGTERM)
 	case os.Name == v1.Linux:
