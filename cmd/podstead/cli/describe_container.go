@@ -38,10 +38,11 @@ func (d described) container(s *sheet, c *v1.Container, st v1.ContainerStatus) {
 	}
 	words(s, "Command", c.Command)
 	words(s, "Args", c.Args)
-	if c.RestartPolicy != nil {
-		field("Restart Policy", string(*c.RestartPolicy))
-	}
+	lifecycle(c, field)
 	d.state(s, "State", st.State)
+	if what := startWaitsFor(c, &st); what != "" {
+		field("Waits For", what)
+	}
 	if st.LastTerminationState != (v1.ContainerState{}) {
 		d.state(s, "Last State", st.LastTerminationState)
 	}
@@ -149,18 +150,7 @@ func quantities(s *sheet, key string, list v1.ResourceList) {
 }
 
 func probe(p *v1.Probe) string {
-	text := "unknown"
-	switch {
-	case p.Exec != nil:
-		text = fmt.Sprintf("exec %v", p.Exec.Command)
-	case p.HTTPGet != nil:
-		text = fmt.Sprintf("http-get %s://%s:%s%s", strings.ToLower(string(p.HTTPGet.Scheme)), p.HTTPGet.Host, p.HTTPGet.Port.String(), p.HTTPGet.Path)
-	case p.TCPSocket != nil:
-		text = fmt.Sprintf("tcp-socket %s:%s", p.TCPSocket.Host, p.TCPSocket.Port.String())
-	case p.GRPC != nil:
-		text = fmt.Sprintf("grpc :%d", p.GRPC.Port)
-	}
-	return fmt.Sprintf("%s delay=%ds timeout=%ds period=%ds #success=%d #failure=%d", text, p.InitialDelaySeconds, p.TimeoutSeconds, p.PeriodSeconds, p.SuccessThreshold, p.FailureThreshold)
+	return fmt.Sprintf("%s delay=%ds timeout=%ds period=%ds #success=%d #failure=%d", action(&p.ProbeHandler), p.InitialDelaySeconds, p.TimeoutSeconds, p.PeriodSeconds, p.SuccessThreshold, p.FailureThreshold)
 }
 
 func environment(s *sheet, c *v1.Container) {

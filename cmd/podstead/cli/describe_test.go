@@ -46,7 +46,7 @@ func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 func plentiful() *v1.Pod {
 	start, priority, always, seconds := ago(3*time.Hour), int32(1000), v1.ContainerRestartPolicyAlways, int64(300)
 	quantity := resource.MustParse
-	directory := v1.HostPathDirectoryOrCreate
+	directory, signal, started := v1.HostPathDirectoryOrCreate, v1.SIGUSR1, false
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web-n1", Namespace: "default", UID: "0f1e2d3c", Labels: map[string]string{"tier": "front", "app": "web"},
@@ -57,11 +57,13 @@ func plentiful() *v1.Pod {
 			Tolerations: []v1.Toleration{{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}, {Key: "a", Value: "b", TolerationSeconds: &seconds}},
 			InitContainers: []v1.Container{
 				{Name: "setup", Image: "busybox:1", Command: []string{"sh", "-c", "one\ntwo\n"}},
-				{Name: "side", Image: "busybox:1", RestartPolicy: &always},
+				{Name: "side", Image: "busybox:1", RestartPolicy: &always, Lifecycle: &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"warm", "up"}}}}},
 			},
 			Containers: []v1.Container{{
 				Name: "main", Image: "busybox:1", Command: []string{"httpd"}, Args: []string{"-f"},
-				Ports: []v1.ContainerPort{{Name: "http", ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1", Protocol: "TCP"}, {ContainerPort: 53, Protocol: "UDP"}},
+				RestartPolicyRules: []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{9, 10}}}},
+				Lifecycle:          &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 5}}, StopSignal: &signal},
+				Ports:              []v1.ContainerPort{{Name: "http", ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1", Protocol: "TCP"}, {ContainerPort: 53, Protocol: "UDP"}},
 				Resources: v1.ResourceRequirements{
 					Limits:   v1.ResourceList{"memory": quantity("64Mi"), "cpu": quantity("500m")},
 					Requests: v1.ResourceList{"cpu": quantity("100m")},
@@ -84,6 +86,7 @@ func plentiful() *v1.Pod {
 			Phase: v1.PodRunning, StartTime: &start, PodIP: "10.0.0.7", PodIPs: []v1.PodIP{{IP: "10.0.0.7"}, {IP: "fd00::7"}}, QOSClass: v1.PodQOSBurstable,
 			InitContainerStatuses: []v1.ContainerStatus{
 				{Name: "setup", ContainerID: "containerd://aa", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed", StartedAt: ago(3 * time.Hour), FinishedAt: ago(2 * time.Hour)}}},
+				{Name: "side", Started: &started, State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: ago(time.Hour)}}},
 			},
 			ContainerStatuses: []v1.ContainerStatus{{
 				Name: "main", ContainerID: "containerd://bb", ImageID: "busybox@sha256:cc", RestartCount: 4,
