@@ -59,6 +59,9 @@ func (h *Hooks) exec(ctx context.Context, t *target, command []string) error {
 		return fmt.Errorf("command %q: %w", command, context.DeadlineExceeded)
 	case r.ExitCode != 0:
 		output := bytes.TrimSpace(r.Output[:min(len(r.Output), maxHookOutput)])
+		if len(output) == 0 {
+			return fmt.Errorf("command %q exited with %d", command, r.ExitCode)
+		}
 		return fmt.Errorf("command %q exited with %d: %s", command, r.ExitCode, output)
 	}
 	return nil

@@ -49,16 +49,21 @@ func TestHookExec(t *testing.T) {
 	}{
 		"success": {},
 		"failure": {result: ExecResult{ExitCode: 3, Output: []byte("no database")}, want: `command ["drain" "$(NOW)"] exited with 3: no database`},
+		"silent":  {result: ExecResult{ExitCode: 7, Output: []byte("\n")}, want: `command ["drain" "$(NOW)"] exited with 7`},
 		"no time": {result: ExecResult{TimedOut: true}, want: context.DeadlineExceeded.Error()},
 		"error":   {err: errors.New("the runtime is away"), want: "the runtime is away"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fails(t, hookOn(t, execHook(func(id string, command []string, timeout time.Duration) (ExecResult, error) {
+			err := hookOn(t, execHook(func(id string, command []string, timeout time.Duration) (ExecResult, error) {
 				if id != "id-1" || !slices.Equal(command, run.Exec.Command) || timeout != 0 {
 					t.Errorf("asked to run %q in %s within %s", command, id, timeout)
 				}
 				return c.result, c.err
-			}), run), c.want)
+			}), run)
+			fails(t, err, c.want)
+			if err != nil && strings.HasSuffix(err.Error(), ": ") {
+				t.Errorf("%q ends in the middle", err)
+			}
 		})
 	}
 }
