@@ -62,6 +62,11 @@ func (e *Error) GRPCStatus() *status.Status { return status.Convert(e.cause) }
 func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duration, err error) error {
 	st := status.Convert(err)
 	e := &Error{Op: op.String(), Detail: st.Message(), cause: err}
+	if due, ok := ctx.Deadline(); ok && st.Code() == codes.DeadlineExceeded && !time.Now().Before(due) {
+		// The runtime knows the caller's deadline too, and may be an instant
+		// ahead of our timer.
+		<-ctx.Done()
+	}
 	if ctxErr := context.Cause(ctx); ctxErr != nil {
 		// The caller gave up. What the transport says about it is noise.
 		e.cause, e.Detail = ctxErr, ctxErr.Error()

@@ -1,0 +1,34 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// lateContext says that its deadline is over before it ends.
+type lateContext struct {
+	context.Context
+	due time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.due, true }
+
+// A runtime that answers at the caller's deadline, an instant before the
+// caller's own timer, has not overrun ours.
+func TestTheCallersDeadlineIsTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		late := lateContext{ctx, time.Now()}
+		err := new(Client).wrapError(late, operation{"stop container", "a"}, time.Hour, status.Error(codes.DeadlineExceeded, "context deadline exceeded"))
+		if late.Err() == nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTimeout) {
+			t.Errorf("got %v, and the caller's context says %v", err, late.Err())
+		}
+	})
+}
