@@ -52,7 +52,7 @@ var metadataVerdicts = structVerdict{
 // Those that were settings before there were fields for them are not.
 var annotationVerdicts = mapVerdict{
 	"*":                            honoured("TestContainerSeesItsSpec"),
-	AnnotationMaxRestartPeriod:     honoured("TestCrashLoopCapOfAPod"),
+	AnnotationMaxRestartPeriod:     honoured("TestCrashLoopCap"),
 	AnnotationMirror:               notYet("API servers' copies of static pods are"),
 	annotationSeccomp:              refused("has no effect since Kubernetes 1.27; set spec.securityContext.seccompProfile instead"),
 	annotationSeccompPrefix + "*":  refused("has no effect since Kubernetes 1.27; set securityContext.seccompProfile of the container instead"),

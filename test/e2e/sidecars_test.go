@@ -295,22 +295,28 @@ func TestRestartRules(t *testing.T) {
 	})
 }
 
-// A pod's own limit of the crash-loop back-off takes the place of the node's.
-func TestCrashLoopCapOfAPod(t *testing.T) {
+// The node has a limit of the crash-loop back-off, and a pod's own takes its
+// place.
+func TestCrashLoopCap(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", strings.Replace(stubborn("p", "x", 1, "exit 7"), "metadata:\n",
+		n.Args = append(n.Args, "--max-container-restart-period", "4s")
+		n.put("node.yaml", stubborn("node", "x", 1, "exit 7"))
+		n.put("own.yaml", strings.Replace(stubborn("own", "x", 1, "exit 7"), "metadata:\n",
 			"metadata:\n  annotations: {podstead.io/max-container-restart-period: 1s}\n", 1))
 		n.start()
 		begin := time.Now()
-		p := n.awaitStatus("p", "four restarts", func(p v1.Pod) error {
-			if c := p.Status.ContainerStatuses; len(c) != 1 || c[0].RestartCount < 4 {
-				return fmt.Errorf("%+v", c)
-			}
-			return nil
-		})
-		// By the node's limit the third would come after 10 s, the fourth after 30.
-		if took := time.Since(begin); took > 20*time.Second {
-			t.Errorf("%d restarts took %s", p.Status.ContainerStatuses[0].RestartCount, took)
+		for name, limit := range map[string]string{"own": "1s", "node": "4s"} {
+			n.awaitStatus(name, "three restarts, and the limit is told", func(p v1.Pod) error {
+				c := p.Status.ContainerStatuses
+				if len(c) != 1 || c[0].RestartCount < 3 || c[0].State.Waiting == nil || !strings.HasPrefix(c[0].State.Waiting.Message, "back-off "+limit+" ") {
+					return fmt.Errorf("%+v", c)
+				}
+				return nil
+			})
+		}
+		// Without a limit the third would come after 10 s, the fourth after 30.
+		if took := time.Since(begin); took > 25*time.Second {
+			t.Errorf("three restarts took %s", took)
 		}
 	})
 }

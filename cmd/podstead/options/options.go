@@ -146,6 +146,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.validation, "manifest-validation", string(manifest.ModeStrict), "what becomes of unknown and duplicate fields: strict, warn or ignore")
 	f.StringVar(&o.Runtime.Endpoint, "container-runtime-endpoint", "", "CRI `socket`; empty finds containerd, CRI-O or cri-dockerd, or starts a private containerd")
 	f.DurationVar(&o.Runtime.RequestTimeout, "runtime-request-timeout", defaultRequestTimeout, "`time` a request to the runtime may take, pulls excepted")
+	f.DurationVar(&o.Runtime.RestartCap, "max-container-restart-period", defaultRestartCap, "longest `time`, 1s to 5m, that a container which keeps ending waits for its next start")
 	f.StringVar(&o.Runtime.PauseImage, "pod-infra-container-image", "", "sandbox `image` of a private containerd (default: containerd's own)")
 	f.StringVar(&o.Runtime.Providers, "image-credential-provider-config", "", "CredentialProviderConfig `file`, or a folder of them: plugins to ask for registries' credentials")
 	f.StringVar(&o.Runtime.ProvidersBin, "image-credential-provider-bin-dir", "", "`folder` of those plugins")
@@ -172,7 +173,6 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 // Complete reads the config file and checks every setting. The notices are for
 // the log: what the file asks for in vain.
 func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
-	o.Runtime.RestartCap = defaultRestartCap
 	if o.Manifests.Header, err = parseHeaders(o.headers); err != nil {
 		return nil, err
 	}
@@ -206,6 +206,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	take("http-check-frequency", c.HTTPCheckFrequency != nil, func() { o.Manifests.HTTPCheck = *c.HTTPCheckFrequency })
 	take("container-runtime-endpoint", c.ContainerRuntimeEndpoint != "", func() { o.Runtime.Endpoint = c.ContainerRuntimeEndpoint })
 	take("runtime-request-timeout", c.RuntimeRequestTimeout != nil, func() { o.Runtime.RequestTimeout = *c.RuntimeRequestTimeout })
+	take("max-container-restart-period", c.MaxContainerRestartPeriod != nil, func() { o.Runtime.RestartCap = *c.MaxContainerRestartPeriod })
 	take("cluster-dns", c.ClusterDNS != nil, func() { o.Network.ClusterDNS = c.ClusterDNS })
 	take("cluster-domain", c.ClusterDomain != "", func() { o.Network.ClusterDomain = c.ClusterDomain })
 	take("resolv-conf", c.ResolvConf != nil, func() { o.Network.ResolvConf = *c.ResolvConf })
@@ -217,9 +218,6 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Garbage.merge(c, f)
 	if c.MaxParallelImagePulls != nil {
 		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
-	}
-	if c.MaxContainerRestartPeriod != nil {
-		o.Runtime.RestartCap = *c.MaxContainerRestartPeriod
 	}
 }
 
@@ -242,6 +240,9 @@ func (o *Options) check() error {
 		if d < 100*time.Millisecond {
 			return fmt.Errorf("--%s=%s: must be 100ms at least, such as 20s", name, d)
 		}
+	}
+	if d := o.Runtime.RestartCap; d < time.Second || d > defaultRestartCap {
+		return fmt.Errorf("--max-container-restart-period=%s: must be 1s to 5m", d)
 	}
 	if err := o.Garbage.check(); err != nil {
 		return err

@@ -134,6 +134,8 @@ func TestRefusals(t *testing.T) {
 		{[]string{"--manifest-url=ftp://x"}, "--manifest-url: must be"},
 		{[]string{"--manifest-url-header=secret"}, "--manifest-url-header: must be name:value"},
 		{[]string{"--file-check-frequency=0"}, "--file-check-frequency=0s"},
+		{[]string{"--max-container-restart-period=6m"}, "--max-container-restart-period=6m0s: must be 1s to 5m"},
+		{[]string{"--max-container-restart-period=0"}, "--max-container-restart-period=0s: must be 1s to 5m"},
 		{[]string{"--log-format=xml"}, "--log-format"},
 		{[]string{"--healthz-port=70000"}, "--healthz-port"},
 		{[]string{"--healthz-bind-address=localhost"}, "--healthz-bind-address"},
