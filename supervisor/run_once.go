@@ -99,9 +99,15 @@ func started(pod *v1.Pod) (bool, error) {
 		return false, nil
 	}
 	for i := range st.ContainerStatuses {
-		// One that has ended well has started.
-		state := &st.ContainerStatuses[i].State
-		if state.Running == nil && (state.Terminated == nil || state.Terminated.ExitCode != 0) {
+		// One that has ended well has started. One that runs has done so when
+		// its postStart hook has returned and its startup probe has succeeded.
+		c := &st.ContainerStatuses[i]
+		switch {
+		case c.State.Running != nil:
+			if c.Started != nil && !*c.Started {
+				return false, nil
+			}
+		case c.State.Terminated == nil || c.State.Terminated.ExitCode != 0:
 			return false, nil
 		}
 	}

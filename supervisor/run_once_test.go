@@ -54,6 +54,34 @@ func TestWaitStarted(t *testing.T) {
 	})
 }
 
+// A container has not started before its postStart hook has returned and its
+// startup probe has succeeded.
+func TestWaitStartedWaitsForHooksAndProbes(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		a := answering(b.fake)
+		a.fail("start", true)
+		b.fake.Latency("ExecSync", 3*time.Second)
+		d := b.start()
+		hooked := testPod("hooked", "uh", "r1")
+		hooked.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: execHook("hook")}
+		probed := testPod("probed", "up", "r1")
+		probed.Spec.Containers[0].StartupProbe = execProbe(1, 100, "start")
+		d.config.deliver(manifest.SourceFile, hooked, probed)
+		at := time.Now()
+		go func() {
+			time.Sleep(30 * time.Second)
+			a.fail("start", false)
+		}()
+		took := map[string]time.Duration{}
+		if err := d.WaitStarted(t.Context(), func(pod *v1.Pod, _ error) { took[pod.Name] = time.Since(at) }); err != nil {
+			t.Error(err)
+		}
+		if took["hooked"] < 3*time.Second || took["hooked"] > 10*time.Second || took["probed"] < 30*time.Second || took["probed"] > 40*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
 func TestWaitStartedTellsWhatDidNotStart(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.fake.SetImages("img:1")
