@@ -225,8 +225,10 @@ func (p *podWorkers) end(w *worker, t trigger, order killOrder) {
 	}
 }
 
-// finished frees the name and wakes those who wait for it. Nothing polls.
+// finished frees the name and what else was for this pod alone, and wakes those
+// who wait for it. Nothing polls.
 func (p *podWorkers) finished(w *worker) {
+	p.wakeSharers(w)
 	for _, other := range p.byName[w.name] {
 		if other.state == stateQueued || other.held {
 			p.touch(other)

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -48,6 +49,32 @@ func (p *podWorkers) wakeHeld() {
 // wakeRetrying wakes those whose last script failed.
 func (p *podWorkers) wakeRetrying() {
 	p.wakeIf(func(w *worker) bool { return w.retrying })
+}
+
+// wakeSharers wakes the pods that mount a claim which this one had: it may have
+// been for one pod at a time. mu is held.
+func (p *podWorkers) wakeSharers(w *worker) {
+	if w.acting == nil {
+		return
+	}
+	for i := range w.acting.Spec.Volumes {
+		claim := w.acting.Spec.Volumes[i].PersistentVolumeClaim
+		if claim == nil {
+			continue
+		}
+		for _, other := range p.byUID {
+			if other != w && other.state == stateSyncing && other.pod.Namespace == w.acting.Namespace && mountsClaim(other.pod, claim.ClaimName) {
+				p.touch(other)
+			}
+		}
+	}
+}
+
+// mountsClaim reports whether a pod has a volume that is the claim.
+func mountsClaim(pod *v1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == name
+	})
 }
 
 func (p *podWorkers) wakeIf(cond func(*worker) bool) {
