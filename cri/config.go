@@ -202,6 +202,16 @@ func stopSignal(c *v1.Container) runtimeapi.Signal {
 	return runtimeapi.Signal(runtimeapi.Signal_value[name])
 }
 
+// apiSignal is the API's name of a signal, empty for none and for one that CRI
+// of today does not have.
+func apiSignal(s runtimeapi.Signal) v1.Signal {
+	name, known := runtimeapi.Signal_name[int32(s)]
+	if !known || s == runtimeapi.Signal_RUNTIME_DEFAULT {
+		return ""
+	}
+	return v1.Signal(strings.NewReplacer("PLUS", "+", "MINUS", "-").Replace(name))
+}
+
 // environment keeps the order in which the variables were resolved; the
 // kubelet's is random.
 func environment(env []EnvVar) []*runtimeapi.KeyValue {

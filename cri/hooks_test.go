@@ -242,7 +242,7 @@ func TestKillIsShortened(t *testing.T) {
 				begun := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 				defer cancel()
-				err := b.syncer.Kill(ctx, cri.KillRequest{Pod: b.pod, Observed: observed(b.look()), Grace: 60})
+				err := b.syncer.Kill(ctx, cri.KillRequest{Pod: b.pod, Observed: b.look().Pod(), Grace: 60})
 				if !errors.Is(err, context.DeadlineExceeded) || b.fake.Ready() != 1 {
 					t.Fatalf("got %v", err)
 				}

@@ -107,11 +107,6 @@ func (s *Syncer) Remove(ctx context.Context, pod *Pod) error {
 	return errors.Join(errs...)
 }
 
-// observedPod is a status as what there is of a pod.
-func observedPod(s *PodStatus) *Pod {
-	return &Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace, Sandboxes: s.Sandboxes, Containers: s.Containers}
-}
-
 // inParallel does something with each of a list at the same time and returns
 // the errors in the list's order.
 func inParallel[T any](list []T, do func(T) error) []error {

@@ -20,11 +20,7 @@ func (b *bed) kill(grace int64) error {
 	if err != nil {
 		return err
 	}
-	return b.syncer.Kill(b.t.Context(), cri.KillRequest{Pod: b.pod, Observed: observed(status), Grace: grace, Reason: "its manifest was removed"})
-}
-
-func observed(s *cri.PodStatus) *cri.Pod {
-	return &cri.Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace, Sandboxes: s.Sandboxes, Containers: s.Containers}
+	return b.syncer.Kill(b.t.Context(), cri.KillRequest{Pod: b.pod, Observed: status.Pod(), Grace: grace, Reason: "its manifest was removed"})
 }
 
 func TestKillEndsAllAtTheSameTime(t *testing.T) {
@@ -135,11 +131,11 @@ func TestRemove(t *testing.T) {
 		}
 		status := b.look()
 		b.fake.Inject("RemoveContainer", critest.Fault{Container: "a", Before: errors.New("busy")})
-		if err := b.syncer.Remove(t.Context(), observed(status)); err == nil || len(b.fake.Sandboxes()) != 1 {
+		if err := b.syncer.Remove(t.Context(), status.Pod()); err == nil || len(b.fake.Sandboxes()) != 1 {
 			t.Errorf("got %v and %d sandboxes, want an error and the sandbox of what is left", err, len(b.fake.Sandboxes()))
 		}
 		for range 2 {
-			if err := b.syncer.Remove(t.Context(), observed(status)); err != nil {
+			if err := b.syncer.Remove(t.Context(), status.Pod()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -71,6 +71,9 @@ type Container struct {
 	Image    string
 	ImageRef string
 	LogPath  string
+	// StopSignal asks it to end: its own, the image's or the runtime's usual
+	// one. Empty if the runtime does not tell.
+	StopSignal v1.Signal
 
 	// What follows is recovered from annotations that this package wrote.
 
@@ -166,6 +169,15 @@ func (s *PodStatus) Newest(name string) *Container {
 		}
 	}
 	return nil
+}
+
+// Pod is the status as a list would show it.
+func (s *PodStatus) Pod() *Pod {
+	pod := &Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace, Sandboxes: s.Sandboxes, Containers: s.Containers}
+	if len(s.Sandboxes) > 0 {
+		pod.Source = s.Sandboxes[0].Annotations[annotationSource]
+	}
+	return pod
 }
 
 // EventKind is the kind of a container event of the runtime's stream.

@@ -101,6 +101,7 @@ func (c *Client) inspectContainer(ctx context.Context, k *Container) error {
 	k.Reason = status.GetReason()
 	k.Message = status.GetMessage()
 	k.LogPath = status.GetLogPath()
+	k.StopSignal = apiSignal(status.GetStopSignal())
 	if image := status.GetImage().GetImage(); image != "" {
 		k.Image = image
 	}

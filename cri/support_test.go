@@ -165,8 +165,16 @@ func TestStopSignals(t *testing.T) {
 		if stopSignal(c) == runtimeapi.Signal_RUNTIME_DEFAULT {
 			t.Errorf("%s has no number", name)
 		}
+		if got := apiSignal(stopSignal(c)); got != name {
+			t.Errorf("%s comes back as %s", name, got)
+		}
 	}
 	if got := stopSignal(&v1.Container{}); got != runtimeapi.Signal_RUNTIME_DEFAULT {
 		t.Errorf("without one: %s", got)
+	}
+	for _, unknown := range []runtimeapi.Signal{runtimeapi.Signal_RUNTIME_DEFAULT, 12345} {
+		if got := apiSignal(unknown); got != "" {
+			t.Errorf("%d is told as %q", unknown, got)
+		}
 	}
 }

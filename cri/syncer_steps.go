@@ -52,7 +52,7 @@ func (t *transaction) run(ctx context.Context) error {
 
 	// A sandbox that keeps failing is left alone for a while, with what is left
 	// of the last attempt.
-	if t.actions.CreateSandbox && !observedPod(t.Status).Running() {
+	if t.actions.CreateSandbox && !t.Status.Pod().Running() {
 		if held := t.holds.left(t.Pod, ""); held != nil {
 			t.wait("", held)
 			return nil
@@ -115,7 +115,7 @@ func (t *transaction) trustStatus(ctx context.Context) error {
 }
 
 func (t *transaction) kill(ctx context.Context) error {
-	pod := observedPod(t.Status)
+	pod := t.Status.Pod()
 	if t.actions.KillPod {
 		if t.actions.CreateSandbox && t.actions.SandboxID != "" {
 			t.events.Event(t.Pod, v1.EventTypeNormal, "SandboxChanged", "The pod's sandbox cannot go on; the pod is ended and starts in a new one.")

@@ -304,11 +304,3 @@ func podFrom(found *cri.Pod) *v1.Pod {
 	}
 	return pod
 }
-
-// observedPod is a status in the form of a list entry.
-func observedPod(st *cri.PodStatus) *cri.Pod {
-	return &cri.Pod{
-		UID: st.UID, Name: st.Name, Namespace: st.Namespace,
-		Sandboxes: st.Sandboxes, Containers: st.Containers,
-	}
-}

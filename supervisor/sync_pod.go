@@ -272,7 +272,7 @@ func replaces(pod *v1.Pod, observed *cri.PodStatus) *killOrder {
 	if running == "" || wanted == "" || running == wanted && !renamed {
 		return nil
 	}
-	grace := foundGrace(observedPod(observed))
+	grace := foundGrace(observed.Pod())
 	return &killOrder{reason: killRerun, message: "its manifest changed", grace: &grace}
 }
 

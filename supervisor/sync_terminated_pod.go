@@ -53,7 +53,7 @@ func (s *podScripts) clearRemains(ctx context.Context, j job, r *podRun) error {
 		return err
 	}
 	if len(observed.Containers)+len(observed.Sandboxes) > 0 {
-		if err := s.remove(ctx, observedPod(observed), r); err != nil {
+		if err := s.remove(ctx, observed.Pod(), r); err != nil {
 			return err
 		}
 		if _, err := s.observe(ctx, uid, r); err != nil {
@@ -84,7 +84,7 @@ func (s *podScripts) remove(ctx context.Context, pod *cri.Pod, r *podRun) error 
 // codes nor its back-off count for this one. The newest sandbox stays, so that
 // the next attempt has the next number.
 func (s *podScripts) purge(ctx context.Context, observed *cri.PodStatus, r *podRun) (*cri.PodStatus, error) {
-	dead := observedPod(observed)
+	dead := observed.Pod()
 	if len(dead.Sandboxes) > 0 {
 		dead.Sandboxes = dead.Sandboxes[1:]
 	}

@@ -22,14 +22,14 @@ func (s *podScripts) syncTerminatingPod(ctx context.Context, j job, r *podRun) o
 	// A sandbox that died by itself may still hold an address or host ports,
 	// which a successor may want: when the pod has to go, it is stopped too.
 	rest := j.kill != nil && !r.killed && len(observed.Sandboxes) > 0
-	if !observedPod(observed).Running() && !rest {
+	if !observed.Pod().Running() && !rest {
 		return outcome{}
 	}
 	if r.killLogged != j.kill {
 		r.killLogged = j.kill
 		s.logKill(j, r)
 	}
-	kill := cri.KillRequest{Pod: j.pod, Observed: observedPod(observed), Grace: j.grace, Reason: killText(j, r), HostIP: s.hostIP()}
+	kill := cri.KillRequest{Pod: j.pod, Observed: observed.Pod(), Grace: j.grace, Reason: killText(j, r), HostIP: s.hostIP()}
 	s.meanwhile(ctx, j, r, observed, func() { err = s.cfg.Runtime.Syncer.Kill(ctx, kill) })
 	s.acted(uid, r)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *podScripts) syncTerminatingPod(ctx context.Context, j job, r *podRun) o
 	if observed, err = s.observe(ctx, uid, r); err != nil {
 		return outcome{err: err}
 	}
-	if observedPod(observed).Running() {
+	if observed.Pod().Running() {
 		return outcome{err: errors.New("cannot end pod: something of it still runs after it was stopped")}
 	}
 	s.publish(j, r, observed, shown{ended: true})

@@ -68,7 +68,7 @@ func (f *fakeRuntime) List(ctx context.Context) (*cri.Observed, error) {
 func (f *fakeRuntime) observedLocked() *cri.Observed {
 	o := &cri.Observed{Foreign: slices.Clone(f.foreign)}
 	for _, st := range f.pods {
-		o.Own = append(o.Own, podOf(clone(st)))
+		o.Own = append(o.Own, clone(st).Pod())
 	}
 	return o
 }

@@ -1,9 +1,6 @@
 package pleg
 
-import (
-	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/manifest"
-)
+import "github.com/podstead/podstead/cri"
 
 // Observed is the last full list with the newer looks at single pods in it.
 // Its time is that of the list. It is shared and must not be written to;
@@ -41,7 +38,7 @@ func (p *PLEG) merge() *cri.Observed {
 	}
 	for _, e := range p.cache.pods {
 		if e.newerThanList(base) && !gone(e.status) {
-			merged.Own = append(merged.Own, podOf(e.status))
+			merged.Own = append(merged.Own, e.status.Pod())
 		}
 	}
 	return merged
@@ -49,19 +46,4 @@ func (p *PLEG) merge() *cri.Observed {
 
 func (e *entry) newerThanList(base *cri.Observed) bool {
 	return e.status != nil && !e.status.At.Before(base.At)
-}
-
-// podOf is a look as a list would show it.
-func podOf(st *cri.PodStatus) *cri.Pod {
-	pod := &cri.Pod{
-		UID:        st.UID,
-		Name:       st.Name,
-		Namespace:  st.Namespace,
-		Sandboxes:  st.Sandboxes,
-		Containers: st.Containers,
-	}
-	if len(st.Sandboxes) > 0 {
-		pod.Source = st.Sandboxes[0].Annotations[manifest.AnnotationSource]
-	}
-	return pod
 }

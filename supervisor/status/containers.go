@@ -129,6 +129,9 @@ func (b *builder) seen(c, before *cri.Container, previous *v1.ContainerStatus) v
 		ContainerID:  c.ID,
 		RestartCount: int32(c.RestartCount),
 	}
+	if c.StopSignal != "" {
+		s.StopSignal = &c.StopSignal
+	}
 	if b.in.Runtime != "" {
 		s.ContainerID = b.in.Runtime + "://" + c.ID
 	}

@@ -383,6 +383,12 @@ func TestStopSignal(t *testing.T) {
 			n.put("p.yaml", n.podOf("p", 10, "  os: {name: linux}", part{"main", script, ""}))
 		}
 		n.awaitNoted("p-main-start")
+		if n.rt.Kind == bed.Containerd24 {
+			p := n.awaitReady("p")
+			if s := p.Status.ContainerStatuses[0].StopSignal; s == nil || *s != v1.SIGUSR1 {
+				t.Errorf("the status shows the signal %v", s)
+			}
+		}
 		n.drop("p.yaml")
 		n.awaitNoted("p-main-" + map[bed.Kind]string{bed.Containerd16: "term", bed.Containerd24: "usr1"}[n.rt.Kind])
 		n.awaitGone("p")
