@@ -138,7 +138,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 	d.Supervisor, err = New(Config{
 		Sources: src,
 		Runtime: Runtime{Observer: d.pleg, Syncer: syncer, Backoff: syncer.Backoff(), Health: client, Cgroups: b.cgroups},
-		Store:   Store{Statuses: d.statuses, Records: records},
+		Store:   Store{Statuses: writtenFirst{d.statuses, records, b.t, d}, Records: records},
 		Paths:   Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
 		Events:  d.events,
 		Log:     log,
@@ -381,4 +381,29 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.w.Write(p)
+}
+
+// writtenFirst fails the test when it is told that a container which is probed
+// is ready before that is in the record: a daemon that is killed in between
+// would take it back.
+type writtenFirst struct {
+	*status.Store
+	records *status.Records
+	t       testing.TB
+	daemon  *daemon
+}
+
+func (w writtenFirst) Set(uid types.UID, st v1.PodStatus) bool {
+	written := w.records.Load(uid).Ready
+	for _, pod := range w.daemon.wanted.list() {
+		for i := range pod.Spec.Containers {
+			c := &pod.Spec.Containers[i]
+			for _, told := range st.ContainerStatuses {
+				if pod.UID == uid && hasProbes(c) && told.Name == c.Name && told.State.Running != nil && told.Ready != written[c.Name].Ready {
+					w.t.Errorf("%s of %s is told to be ready: %v, and that is not written", c.Name, uid, told.Ready)
+				}
+			}
+		}
+	}
+	return w.Store.Set(uid, st)
 }

@@ -214,9 +214,16 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 	if sh.acting && terminal(st.Phase) && !r.record.Terminal() {
 		return &st
 	}
+	known := r.record.Ready
+	r.record = r.record.Observe(&st)
+	if !maps.Equal(known, r.record.Ready) && (s.probing(pod) || hasPostStart(pod)) {
+		// Written before it is told, or a daemon killed in between would take
+		// it back when it returns.
+		s.save(pod.UID, r)
+	}
 	s.cfg.Store.Statuses.Set(pod.UID, st)
 	s.tellExits(j, r, &st)
-	r.record, r.previous = r.record.Observe(&st), &st
+	r.previous = &st
 	s.tellReady(pod.UID, r, &st)
 	return &st
 }
