@@ -230,7 +230,7 @@ func TestRemovedAndAddedAtOnce(t *testing.T) {
 // A pod that comes back while it is ending runs again.
 func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		manifest := stubborn("p", "one", 20, endsIn("2"))
+		manifest := stubborn("p", "one", 30, endsIn("6"))
 		n.put("p.yaml", manifest)
 		n.start()
 		first := n.awaitRunning("p")
