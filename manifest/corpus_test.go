@@ -39,6 +39,9 @@ func TestCorpus(t *testing.T) {
 		name := filepath.Base(file)
 		content, faults := NewLoader("Node1", ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: name, Data: data})
 		for _, fault := range faults {
+			if fault.Warning {
+				verdicts.WriteString("warning: ")
+			}
 			fmt.Fprintln(&verdicts, fault.Error())
 			if fault.Remedy == "" {
 				t.Errorf("%s says nothing of what would be right: %s", name, fault.Error())

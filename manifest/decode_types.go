@@ -21,6 +21,8 @@ type fieldFault struct {
 	path, problem, remedy string
 	// lenient faults are for the Mode to judge; the others are fatal.
 	lenient bool
+	// warning faults never hold the unit back.
+	warning bool
 	// meant is the path of the field that was most likely meant.
 	meant string
 	// kind is that of a fault found by the rules.

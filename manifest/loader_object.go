@@ -194,7 +194,7 @@ func (u *unitLoad) faultsAt(at place, object string, faults []fieldFault) []fiel
 }
 
 func (u *unitLoad) isWarning(fault fieldFault) bool {
-	return fault.lenient && u.loader.mode != ModeStrict
+	return fault.warning || fault.lenient && u.loader.mode != ModeStrict
 }
 
 func (u *unitLoad) faultAt(at place, object string, fault fieldFault) {

@@ -21,6 +21,7 @@ func (u *unitLoad) pod(value map[string]any, at place) {
 	if u.req.Known != nil {
 		// A pod of another node name was known before the name was changed.
 		if pod, ok := u.req.Known(digest); ok && pod.Spec.NodeName == u.loader.node {
+			u.doubt(pod, at)
 			u.accept(Document{Digest: digest, Pod: pod}, at)
 			return
 		}
@@ -48,7 +49,19 @@ func (u *unitLoad) pod(value map[string]any, at place) {
 		u.faultAt(at, object, fault)
 	}
 	u.loader.identify(pod, u.req.Source)
+	if len(fatal)+len(judged) == 0 {
+		u.doubt(pod, at)
+	}
 	u.accept(Document{Digest: digest, Pod: pod}, at)
+}
+
+// doubt warns of what cannot work in a pod that is right otherwise.
+func (u *unitLoad) doubt(pod *v1.Pod, at place) {
+	meta := pod.ObjectMeta
+	meta.Name = BaseName(pod)
+	for _, fault := range doubts(pod) {
+		u.faultAt(at, objectName(&meta), fault)
+	}
 }
 
 // accept takes a document in unless the unit has another pod of that name or

@@ -223,24 +223,3 @@ func TestRuntimeComesLater(t *testing.T) {
 		n.awaitRunning("p")
 	})
 }
-
-// A reboot leaves the daemon its folder and the runtime dead sandboxes.
-func TestEverySandboxDead(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
-		n.start()
-		first := n.awaitRunning("p")
-		n.awaitReady("p")
-		n.Kill()
-		all, err := n.sandboxes("p")
-		if err != nil || len(all) != 1 {
-			t.Fatalf("sandboxes: %v, %v", all, err)
-		}
-		if _, err := n.rt.CRI.Runtime.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: all[0].Id}); err != nil {
-			t.Fatal(err)
-		}
-		n.start()
-		n.awaitOther("p", first)
-		n.mustHaveOnly(1)
-	})
-}

@@ -1,0 +1,69 @@
+package manifest
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const doubtfulPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - name: web
+    image: nginx:1.27
+    ports: [{name: http, containerPort: 80}]
+    readinessProbe: {tcpSocket: {port: https}}
+`
+
+// A doubt holds nothing back, and is told again when the pod is known already.
+func TestDoubtsAreWarnings(t *testing.T) {
+	loader := NewLoader("Node1", ModeStrict)
+	request := LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(doubtfulPod)}
+	content, faults := loader.Load(request)
+	if len(content.Documents) != 1 || len(faults) != 1 || !faults[0].Warning {
+		t.Fatalf("%d documents, faults %v", len(content.Documents), faults)
+	}
+	const want = `web.yaml:10: Pod default/web: spec.containers[0].readinessProbe.tcpSocket.port: container "web" has no port of the name "https"; name one of its ports so, or give the number`
+	if got := faults.Error(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	request.Known = func(string) (*v1.Pod, bool) { return content.Documents[0].Pod, true }
+	if _, again := loader.Load(request); again.Error() != want {
+		t.Errorf("of a known pod: got  %s\nwant %s", again.Error(), want)
+	}
+}
+
+// Of a pod that is refused only the faults are told: what they leave out would
+// be doubted.
+func TestNoDoubtsBesideFaults(t *testing.T) {
+	text := strings.Replace(doubtfulPod, "{name: http,", "{nam: https,", 1)
+	_, faults := NewLoader("Node1", ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(text)})
+	if len(faults) != 1 || faults[0].Warning {
+		t.Errorf("faults %v", faults)
+	}
+}
+
+// The nearer of two settings counts.
+func TestDoubtOfRootUser(t *testing.T) {
+	for text, want := range map[string]string{
+		"securityContext: {runAsUser: 0, runAsNonRoot: true}\n  containers: [{name: a, image: a}, {name: b, image: b}]":                                                      "spec.securityContext.runAsUser",
+		"securityContext: {runAsNonRoot: true}\n  containers: [{name: a, image: a, securityContext: {runAsUser: 0}}]":                                                        "spec.containers[0].securityContext.runAsUser",
+		"securityContext: {runAsNonRoot: true}\n  containers: [{name: a, image: a, securityContext: {runAsUser: 0, runAsNonRoot: false}}]":                                   "",
+		"securityContext: {runAsUser: 0, runAsNonRoot: true}\n  containers: [{name: a, image: a, securityContext: {runAsUser: 7}}]":                                          "",
+		"securityContext: {runAsUser: 0}\n  containers: [{name: a, image: a}]":                                                                                               "",
+		"securityContext: {runAsUser: 5}\n  initContainers: [{name: a, image: a, securityContext: {runAsUser: 0, runAsNonRoot: true}}]\n  containers: [{name: b, image: b}]": "spec.initContainers[0].securityContext.runAsUser",
+	} {
+		_, faults := loadText(ModeStrict, "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  "+text+"\n")
+		got := ""
+		if len(faults) > 0 {
+			got = faults[0].Path
+		}
+		if got != want || len(faults) > 1 || faults.Fatal() {
+			t.Errorf("%s:\ngot %v, want one at %q", text, faults, want)
+		}
+	}
+}
