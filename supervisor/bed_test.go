@@ -383,9 +383,9 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	return w.w.Write(p)
 }
 
-// writtenFirst fails the test when it is told that a container which is probed
-// is ready before that is in the record: a daemon that is killed in between
-// would take it back.
+// writtenFirst fails the test when it is told that a pod has ended, or that a
+// container which is probed is ready, before that is in the record: a daemon
+// that is killed in between would take it back.
 type writtenFirst struct {
 	*status.Store
 	records *status.Records
@@ -394,7 +394,11 @@ type writtenFirst struct {
 }
 
 func (w writtenFirst) Set(uid types.UID, st v1.PodStatus) bool {
-	written := w.records.Load(uid).Ready
+	rec := w.records.Load(uid)
+	if terminal(st.Phase) && rec.Phase != st.Phase {
+		w.t.Errorf("%s is told to be %s, and that is not written", uid, st.Phase)
+	}
+	written := rec.Ready
 	for _, pod := range w.daemon.wanted.list() {
 		for i := range pod.Spec.Containers {
 			c := &pod.Spec.Containers[i]

@@ -214,11 +214,11 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 	if sh.acting && terminal(st.Phase) && !r.record.Terminal() {
 		return &st
 	}
-	known := r.record.Ready
+	known := r.record
 	r.record = r.record.Observe(&st)
-	if !maps.Equal(known, r.record.Ready) && (s.probing(pod) || hasPostStart(pod)) {
+	if r.record.Phase != known.Phase || !maps.Equal(r.record.Ready, known.Ready) && (s.probing(pod) || hasPostStart(pod)) {
 		// Written before it is told, or a daemon killed in between would take
-		// it back when it returns.
+		// it back when it returns, or run again what has ended.
 		s.save(pod.UID, r)
 	}
 	s.cfg.Store.Statuses.Set(pod.UID, st)
