@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -75,10 +76,18 @@ func (p *Prober) ask(ctx context.Context, q question) (answered, ok bool) {
 	return true, a.ok
 }
 
+// event tells of a probe in the kubelet's words. Those name the container in a
+// field that only the API server's events have, so that here the text ends with
+// it where the pod has several: else two that fail alike would be one event.
 func (p *Prober) event(q question, reason, text string) {
-	if p.cfg.Events != nil {
-		p.cfg.Events.Event(q.pod, v1.EventTypeWarning, reason, q.kind.String()+text)
+	if p.cfg.Events == nil {
+		return
 	}
+	text = q.kind.String() + strings.TrimRight(text, "\n")
+	if len(q.pod.Spec.InitContainers)+len(q.pod.Spec.Containers) > 1 {
+		text += " (container " + q.container.Name + ")"
+	}
+	p.cfg.Events.Event(q.pod, v1.EventTypeWarning, reason, text)
 }
 
 var errNoAction = errors.New("the probe says nothing to do; give it exec, httpGet, tcpSocket or grpc")

@@ -145,6 +145,27 @@ func TestFailureHoldsUntilANewInstance(t *testing.T) {
 	}
 }
 
+// Containers of one pod that fail alike are told apart.
+func TestEventsNameTheContainerAmongSeveral(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		first, second := now("1", nil, nil, every("x", 1, 1)), now("2", nil, nil, every("x", 1, 1))
+		first.Spec.Name, second.Spec.Name = "first", "second"
+		pod := podOf("u", first, second)
+		pod.Pod.Spec.Containers = []v1.Container{*first.Spec, *second.Spec}
+		b.says("x", 1)
+		b.Set(pod)
+		b.after(half)
+		slices.Sort(b.events)
+		want := []string{
+			"Warning Unhealthy Readiness probe failed: command exited with 1 (container first)",
+			"Warning Unhealthy Readiness probe failed: command exited with 1 (container second)",
+		}
+		if !slices.Equal(b.events, want) {
+			t.Errorf("events %q, want %q", b.events, want)
+		}
+	})
+}
+
 func TestWhatCannotBeAskedCountsForNothing(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.does("x", func(context.Context) (ExecResult, error) { return ExecResult{}, errors.New("no shim") })
