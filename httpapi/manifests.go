@@ -24,7 +24,8 @@ type ManifestSource struct {
 // ManifestUnit is one file or URL body.
 type ManifestUnit struct {
 	Name string `json:"name"`
-	// Digest is the sha256 of the accepted bytes, empty if none were.
+	// Digest is the sha256 of the accepted bytes, empty if none were or if a
+	// Secret is among them.
 	Digest string `json:"digest,omitempty"`
 	// Pods are namespace/name of the accepted revision.
 	Pods []string `json:"pods,omitempty"`

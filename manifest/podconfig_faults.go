@@ -25,7 +25,8 @@ type SourceView struct {
 // UnitView is one file or URL body as it stands now.
 type UnitView struct {
 	Name string `json:"name"`
-	// Digest is the sha256 of the bytes in effect; empty if none ever were.
+	// Digest is the sha256 of the bytes in effect; empty if none ever were, and
+	// if a Secret is among them: a weak one could be guessed by it.
 	Digest string `json:"digest,omitempty"`
 	// UIDs are those of the pods in effect.
 	UIDs   []types.UID `json:"uids,omitempty"`
@@ -46,6 +47,9 @@ func (c *PodConfig) Snapshot() []SourceView {
 		for i := range state.units {
 			unit := &state.units[i]
 			shown := UnitView{Name: unit.Name, Digest: unit.Digest, Faults: unit.Faults, Restored: unit.Restored}
+			if slices.ContainsFunc(unit.Objects, func(o Object) bool { return o.Secret != nil }) {
+				shown.Digest = ""
+			}
 			for _, document := range unit.Documents {
 				shown.UIDs = append(shown.UIDs, document.Pod.UID)
 			}
