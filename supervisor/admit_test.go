@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -38,5 +39,39 @@ func TestRefusedPodWaits(t *testing.T) {
 		b.after(time.Hour)
 		b.noWrites(writes)
 		b.runs(pod.UID)
+	})
+}
+
+// Of two pods that want one port of the host the first has it, over a restart of
+// the daemon too, and the other starts as soon as that has ended.
+func TestPodWaitsForAHostPort(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		with := func(name string, uid types.UID) *v1.Pod {
+			pod := testPod(name, uid, "1")
+			pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, Protocol: v1.ProtocolTCP}}
+			return pod
+		}
+		first, second := with("first", "u1"), with("second", "u2")
+		waits := func(d *daemon) func() bool {
+			return func() bool { return d.status("u2").Reason == admit.ReasonPorts }
+		}
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, first)
+		b.runs("u1")
+		d.config.deliver(manifest.SourceFile, first, second)
+		b.until(time.Minute, "the second waits", waits(d))
+		for range 5 {
+			// Whichever of the two is looked at first.
+			d = b.restart(second, first)
+			b.until(time.Minute, "the second waits", waits(d))
+		}
+		if b.running("u1") != 1 || b.running("u2") != 0 {
+			t.Errorf("%d of the first run, %d of the second", b.running("u1"), b.running("u2"))
+		}
+		d.config.deliver(manifest.SourceFile, second)
+		b.until(time.Minute, "the first has ended", func() bool { return b.running("u1") == 0 })
+		if took := b.runs("u2"); took > time.Second {
+			t.Errorf("the second ran %s later", took)
+		}
 	})
 }

@@ -32,6 +32,10 @@ type podScripts struct {
 	runtime *runtimeState
 	volumes *volume.Volumes
 	users   *userns.Ranges
+	ports   hostPorts
+	wanted  *podSet
+	// freed wakes whoever waits for a port that has got free.
+	freed func()
 
 	// faults are the manifests' faults that statuses show, by UID.
 	faults sync.Map

@@ -69,8 +69,10 @@ func New(cfg Config) (*Supervisor, error) {
 		runtime: s.runtime,
 		volumes: &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()},
 		users:   userns.New(cfg.Paths.pods()),
+		wanted:  s.wanted,
 	}
 	s.workers = newPodWorkers(s.scripts)
+	s.scripts.freed = s.workers.wakeHeld
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},

@@ -83,6 +83,8 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		if out, ok := s.mayStart(j, r, observed); !ok {
 			return out
 		}
+	} else {
+		s.ports.hold(pod)
 	}
 	// 5. Other resources of what runs, and the pod's cgroup. What
 	// runs goes on in the one it has.
@@ -192,6 +194,9 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 		s.publish(j, r, observed, shown{waitingFor: cause})
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 		return outcome{held: true}, false
+	}
+	if taken := s.ports.take(pod, runningPods(s.wanted.list(), all)); taken != nil {
+		return s.refuse(j, r, observed, &status.Cause{Reason: taken.Reason, Message: taken.Message}), false
 	}
 	return outcome{}, true
 }

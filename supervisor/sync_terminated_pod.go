@@ -20,6 +20,9 @@ func (s *podScripts) syncTerminatedPod(ctx context.Context, j job, r *podRun) ou
 	if err := s.volumes.Teardown(uid); err != nil {
 		return outcome{err: err}
 	}
+	if s.ports.release(uid) {
+		s.freed()
+	}
 	s.tellEnd(j, r)
 	if !j.wanted {
 		// The record goes with the pod; writing it would only delay whoever

@@ -10,10 +10,11 @@ const (
 	ReasonSysctl   = "SysctlForbidden"
 	ReasonAffinity = "NodeAffinity"
 	ReasonAppArmor = "AppArmor"
+	ReasonPorts    = "NodePorts"
 )
 
 // Reasons are all of them.
-var Reasons = []string{ReasonSysctl, ReasonAffinity, ReasonAppArmor}
+var Reasons = []string{ReasonSysctl, ReasonAffinity, ReasonAppArmor, ReasonPorts}
 
 // Node is what a pod is held against.
 type Node struct {
