@@ -105,7 +105,7 @@ func (d described) conditions(s *sheet) {
 		if !c.LastTransitionTime.IsZero() {
 			since = duration.HumanDuration(d.now.Sub(c.LastTransitionTime.Time))
 		}
-		t.rows = append(t.rows, []string{string(c.Type), string(c.Status), since, orNone(c.Reason), oneLine(c.Message)})
+		t.rows = append(t.rows, []string{string(c.Type), string(c.Status), since, orNone(c.Reason), oneLine(strings.ReplaceAll(c.Message, "\n", "; "))})
 	}
 	s.rows("Conditions", t)
 }
@@ -136,7 +136,11 @@ func (d described) volumes(s *sheet) {
 				if key == "type" {
 					heading = title(kind) + "Type" // apart from the volume's
 				}
-				s.field(4, 15, heading, plain(source[kind][key]))
+				value := plain(source[kind][key])
+				if mode, ok := source[kind][key].(float64); ok && key == "defaultMode" {
+					value = fmt.Sprintf("%#o", int(mode))
+				}
+				s.field(4, 15, heading, value)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 func plentiful() *v1.Pod {
 	start, priority, always, seconds := ago(3*time.Hour), int32(1000), v1.ContainerRestartPolicyAlways, int64(300)
 	quantity := resource.MustParse
-	directory, signal, started := v1.HostPathDirectoryOrCreate, v1.SIGUSR1, false
+	directory, signal, started, mode := v1.HostPathDirectoryOrCreate, v1.SIGUSR1, false, int32(0o644)
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web-n1", Namespace: "default", UID: "0f1e2d3c", Labels: map[string]string{"tier": "front", "app": "web"},
@@ -79,6 +79,7 @@ func plentiful() *v1.Pod {
 			}},
 			Volumes: []v1.Volume{
 				{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+				{Name: "conf", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "conf"}, DefaultMode: &mode}}},
 				{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/srv", Type: &directory}}},
 			},
 		},
@@ -96,7 +97,7 @@ func plentiful() *v1.Pod {
 			Conditions: []v1.PodCondition{
 				{Type: v1.PodReady, Status: v1.ConditionFalse, LastTransitionTime: ago(50 * time.Second), Reason: "ContainersNotReady", Message: "containers with unready status: [main]"},
 				{Type: v1.PodScheduled, Status: v1.ConditionTrue},
-				{Type: "podstead.io/ManifestFault", Status: v1.ConditionTrue, LastTransitionTime: ago(time.Hour), Reason: "ManifestFaulty", Message: "/etc/pods/web.yaml:3: x: unknown"},
+				{Type: "podstead.io/ManifestFault", Status: v1.ConditionTrue, LastTransitionTime: ago(time.Hour), Reason: "ManifestFaulty", Message: "/etc/pods/web.yaml:3: x: unknown\nSecret default/creds, which the pod refers to, is in no manifest"},
 			},
 		},
 	}

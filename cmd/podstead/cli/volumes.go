@@ -28,7 +28,7 @@ a pod first asks for it, and removed by "podstead volumes rm" alone.`,
 	}
 	cmd.PersistentFlags().StringVar(&socket, "api-socket", DefaultSocket, "the daemon's `socket`")
 	cmd.AddCommand(&cobra.Command{
-		Use:   "rm [NAMESPACE/]CLAIM...",
+		Use: "rm [NAMESPACE/]CLAIM...", Aliases: []string{"remove", "delete"},
 		Short: "Delete the folder of a claim with everything in it",
 		Long: `Delete the folder of a claim with everything in it.
 
