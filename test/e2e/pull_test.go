@@ -103,6 +103,13 @@ func TestPullSecrets(t *testing.T) {
 		n.put("right.yaml", pullSecret("right", dockerConfig("https://index.docker.io/v1/", "bob", password)))
 		main := n.awaitRunning("p")
 		n.mustSay(main, "1048576", "stat", "-c", "%s", "/var/unique")
+		if n.rt.Kind != bed.Containerd16 { // it has no image volumes
+			mounted, _ := n.push(repository + "-data")
+			registry.Protect(repository+"-data", "bob", password)
+			n.put("volume.yaml", strings.Replace(volumePod("volume", "[{name: data, image: {reference: "+mounted+"}}]", "[{name: data, mountPath: /data}]",
+				"  imagePullSecrets: [{name: right}]"), "namespace: apps, ", "", 1))
+			n.see(n.awaitRunning("volume"), map[string]string{"stat -c %s /data/var/unique": "1048576"})
+		}
 		n.mustHide(password)
 		n.mustHide(base64.StdEncoding.EncodeToString([]byte("bob:" + password)))
 
