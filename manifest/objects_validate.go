@@ -10,7 +10,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -63,8 +62,8 @@ func (v *validator) objectMeta(kind string, meta metav1.Object) {
 	default:
 		v.rules(path.Child("namespace"), namespace, validation.ValidateNamespaceName(namespace, false))
 	}
-	v.addInOrder(metav1validation.ValidateLabels(meta.GetLabels(), path.Child("labels")))
-	v.addInOrder(validation.ValidateAnnotations(meta.GetAnnotations(), path.Child("annotations")))
+	v.labels(path.Child("labels"), meta.GetLabels())
+	v.annotationKeys(path.Child("annotations"), meta.GetAnnotations())
 }
 
 func (v *validator) configMap(configMap *v1.ConfigMap) {
@@ -175,7 +174,7 @@ func (v *validator) runtimeClass(class *nodev1.RuntimeClass) {
 	}
 	if class.Scheduling != nil {
 		at := field.NewPath("scheduling")
-		v.addInOrder(metav1validation.ValidateLabels(class.Scheduling.NodeSelector, at.Child("nodeSelector")))
+		v.labels(at.Child("nodeSelector"), class.Scheduling.NodeSelector)
 		v.tolerations(at.Child("tolerations"), class.Scheduling.Tolerations)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -38,7 +39,11 @@ func (v *validator) metadata(path *field.Path) {
 	if meta.Namespace == "" {
 		meta.Namespace = metav1.NamespaceDefault
 	}
+	// The API server does not say which label or annotation it means.
+	meta.Labels, meta.Annotations = nil, nil
 	v.addInOrder(validation.ValidateObjectMeta(&meta, true, validation.NameIsDNSSubdomain, path))
+	v.labels(path.Child("labels"), v.meta.Labels)
+	v.annotationKeys(path.Child("annotations"), v.meta.Annotations)
 	for _, err := range v.errs {
 		if err.Type == field.ErrorTypeRequired && err.Field == path.Child("name").String() {
 			// Nobody generates a name for a static pod.
@@ -55,6 +60,24 @@ func (v *validator) metadata(path *field.Path) {
 		}
 	}
 	v.annotations(path.Child("annotations"))
+}
+
+// labels judges labels, and what is to be equal to labels.
+func (v *validator) labels(path *field.Path, labels map[string]string) {
+	for key, value := range inOrder(labels) {
+		v.qualifiedName(path.Key(key), key)
+		v.rules(path.Key(key), value, utilvalidation.IsValidLabelValue(value))
+	}
+}
+
+func (v *validator) annotationKeys(path *field.Path, annotations map[string]string) {
+	for key := range inOrder(annotations) {
+		// Upper and lower case count as one, as they always have.
+		v.rules(path.Key(key), key, utilvalidation.IsQualifiedName(strings.ToLower(key)))
+	}
+	if validation.ValidateAnnotationsSize(annotations) != nil {
+		v.add(field.TooLong(path, "", validation.TotalAnnotationSizeLimitB))
+	}
 }
 
 func (v *validator) annotations(path *field.Path) {

@@ -14,7 +14,7 @@ import (
 // podScheduling judges what a scheduler would read.
 func (v *validator) podScheduling(spec *field.Path) {
 	s := v.spec
-	v.addInOrder(metav1validation.ValidateLabels(s.NodeSelector, spec.Child("nodeSelector")))
+	v.labels(spec.Child("nodeSelector"), s.NodeSelector)
 	v.tolerations(spec.Child("tolerations"), s.Tolerations)
 	v.affinity(spec.Child("affinity"), s.Affinity)
 	v.topologySpread(spec.Child("topologySpreadConstraints"), s.TopologySpreadConstraints)

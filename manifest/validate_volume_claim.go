@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -15,8 +14,8 @@ import (
 // claimTemplate judges the claim that an ephemeral volume makes.
 func (v *validator) claimTemplate(path *field.Path, template *v1.PersistentVolumeClaimTemplate) {
 	meta := path.Child("metadata")
-	v.addInOrder(validation.ValidateAnnotations(template.Annotations, meta.Child("annotations")))
-	v.addInOrder(metav1validation.ValidateLabels(template.Labels, meta.Child("labels")))
+	v.annotationKeys(meta.Child("annotations"), template.Annotations)
+	v.labels(meta.Child("labels"), template.Labels)
 	for name := range inOrder(setFields(template.ObjectMeta)) {
 		if name != "annotations" && name != "labels" {
 			v.forbidden(meta.Child(name), "only labels and annotations can be set for the claim")

@@ -66,6 +66,13 @@ var pathDifferences = []pathDifference{
 		theirs: "${1}",
 	},
 	{
+		reason: "metadata: a bad label, annotation or entry of a nodeSelector is named by its key",
+		ours:   at(`([^\[]*(?:\[\d+\][^\[]*)?\.(?:labels|annotations|nodeSelector))\[.*\]`),
+		kind:   field.ErrorTypeInvalid,
+		detail: regexp.MustCompile("name part|prefix part|a qualified name|a valid label|must be no more than 63"),
+		theirs: "${1}",
+	},
+	{
 		reason: "env: the item of envFrom is named by its index",
 		ours:   at(`(spec\.(?:initC|c)ontainers\[\d+\])\.envFrom\[\d+\]`),
 		kind:   field.ErrorTypeInvalid,
