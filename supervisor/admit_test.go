@@ -30,6 +30,11 @@ func TestRefusedPodWaits(t *testing.T) {
 		if len(d.eventsOf(pod, admit.ReasonAffinity)) != 1 {
 			t.Errorf("events %q", d.eventsOf(pod, admit.ReasonAffinity))
 		}
+		for _, e := range d.events.List() {
+			if e.InvolvedObject.UID == pod.UID && e.Reason == admit.ReasonAffinity && e.Count != 1 {
+				t.Errorf("it was told %d times in an hour", e.Count)
+			}
+		}
 		b.node.Labels = map[string]string{"disk": "ssd"}
 		b.restart(pod)
 		b.runs(pod.UID)

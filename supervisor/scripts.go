@@ -60,6 +60,8 @@ type memory struct {
 	// acts counts Syncs in a row that acted.
 	acts  int
 	ready bool
+	// refused is why the pod may not start, as it was told.
+	refused status.Cause
 	// logged is the last error that was logged.
 	logged string
 	// unsaved is why the record could not be written, empty if it could.

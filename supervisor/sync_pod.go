@@ -83,6 +83,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		if out, ok := s.mayStart(j, r, observed); !ok {
 			return out
 		}
+		r.refused = status.Cause{}
 	} else {
 		s.ports.hold(pod)
 	}
@@ -202,10 +203,14 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 }
 
 // refuse shows why a pod does not start here. The kubelet calls it Failed for
-// good. Here it waits for another manifest, or a daemon with other settings.
+// good. Here it waits for another manifest, or a daemon with other settings. It is
+// looked at whenever something ends, and told once.
 func (s *podScripts) refuse(j job, r *podRun, observed *cri.PodStatus, cause *status.Cause) outcome {
 	s.publish(j, r, observed, shown{waitingFor: cause})
-	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
+	if r.refused != *cause {
+		r.refused = *cause
+		s.cfg.Events.Event(j.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
+	}
 	return outcome{held: true}
 }
 
