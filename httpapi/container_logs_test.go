@@ -19,6 +19,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/httpapi/access"
 )
 
 // logNode is a node with pods, their statuses and their logs.
@@ -136,9 +138,9 @@ func (n *logNode) sources() Sources {
 }
 
 // serveLogs serves with the daemon's limits, much shortened.
-func serveLogs(t *testing.T, n *logNode, allowed Access) *httptest.Server {
+func serveLogs(t *testing.T, n *logNode, allowed access.Class) *httptest.Server {
 	t.Helper()
-	srv := httptest.NewUnstartedServer(handler(Routes(n.sources()), allowed))
+	srv := httptest.NewUnstartedServer(serving(Routes(n.sources()), allowed))
 	srv.Config.ReadTimeout = 200 * time.Millisecond
 	srv.Config.WriteTimeout = 200 * time.Millisecond
 	srv.Start()
@@ -162,7 +164,7 @@ func fetch(t *testing.T, url string) (int, string) {
 
 func TestContainerLogs(t *testing.T) {
 	n := newLogNode(t)
-	srv := serveLogs(t, n, AccessLogs)
+	srv := serveLogs(t, n, access.Logs)
 	for _, c := range []struct {
 		path string
 		code int
@@ -206,7 +208,7 @@ func TestContainerLogs(t *testing.T) {
 // No path leads out of the pods' own folders.
 func TestContainerLogsTraversal(t *testing.T) {
 	n := newLogNode(t)
-	srv := serveLogs(t, n, AccessLogs)
+	srv := serveLogs(t, n, access.Logs)
 	addr := strings.TrimPrefix(srv.URL, "http://")
 	for _, path := range []string{
 		"default/web/..", "default/web/../secret", "default/web/%2e%2e", "default/web/..%2f..%2fsecret", "default/web/..%2Fsecret",
@@ -234,7 +236,7 @@ func TestContainerLogsTraversal(t *testing.T) {
 }
 
 func TestLogsNeedTheirAccessClass(t *testing.T) {
-	srv := serveLogs(t, newLogNode(t), AccessHealth|AccessRead)
+	srv := serveLogs(t, newLogNode(t), access.Health|access.Read)
 	if code, body := fetch(t, srv.URL+"/containerLogs/default/web/main"); code != 404 || strings.Contains(body, "two") {
 		t.Errorf("a listener for readers of states answers %d %q", code, body)
 	}
@@ -265,7 +267,7 @@ func mustRead(t *testing.T, r *bufio.Reader, want string) {
 // container and a client that takes nothing, and ends with the pod.
 func TestContainerLogsFollow(t *testing.T) {
 	n := newLogNode(t)
-	srv := serveLogs(t, n, AccessLogs)
+	srv := serveLogs(t, n, access.Logs)
 	url := srv.URL + "/containerLogs/default/web/main?follow=true"
 	// It takes nothing although more is sent than the sockets can hold.
 	stalled, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
@@ -326,7 +328,7 @@ func TestStoppingBreaksStreams(t *testing.T) {
 
 func TestTooManyLogStreams(t *testing.T) {
 	n := newLogNode(t)
-	srv := serveLogs(t, n, AccessLogs)
+	srv := serveLogs(t, n, access.Logs)
 	url := srv.URL + "/containerLogs/default/web/main?follow=true"
 	for range maxLogStreams {
 		mustRead(t, followLog(t, url), "two")
@@ -338,7 +340,7 @@ func TestTooManyLogStreams(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	n := newLogNode(t)
-	srv := serveLogs(t, n, AccessRead)
+	srv := serveLogs(t, n, access.Read)
 	for query, want := range map[string]string{
 		"":                           "Started Killing Failed Node",
 		"?namespace=default":         "Started Failed",

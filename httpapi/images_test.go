@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/podstead/podstead/httpapi/access"
 )
 
 // keeper is an ImageKeeper with one image.
@@ -27,8 +29,8 @@ func (k *keeper) PruneImages(_ context.Context, dryRun bool) ([]Image, error) {
 func TestImages(t *testing.T) {
 	k := &keeper{}
 	all := Sources{Images: k, Kube: http.NotFoundHandler()}
-	ask := func(allowed Access, method, path string) (int, string) {
-		s := httptest.NewServer(handler(Routes(all), allowed))
+	ask := func(allowed access.Class, method, path string) (int, string) {
+		s := httptest.NewServer(serving(Routes(all), allowed))
 		defer s.Close()
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
 		if err != nil {
@@ -43,19 +45,19 @@ func TestImages(t *testing.T) {
 		_ = resp.Write(&b)
 		return resp.StatusCode, b.String()
 	}
-	if code, body := ask(AccessRead, "GET", "/podstead/v1/images"); code != 200 || !strings.Contains(body, `"a:1"`) {
+	if code, body := ask(access.Read, "GET", "/podstead/v1/images"); code != 200 || !strings.Contains(body, `"a:1"`) {
 		t.Errorf("images: %d %s", code, body)
 	}
 	// A reader may not prune, and nobody by asking for a page.
 	for _, c := range []struct {
-		allowed Access
+		allowed access.Class
 		method  string
 		path    string
 		want    int
 	}{
-		{AccessRead, "POST", "/podstead/v1/images/prune", 404},
-		{AccessRead | AccessChange, "GET", "/podstead/v1/images/prune", 405},
-		{AccessChange, "POST", "/podstead/v1/images/prune?dryRun=perhaps", 400},
+		{access.Read, "POST", "/podstead/v1/images/prune", 404},
+		{access.Read | access.Admin, "GET", "/podstead/v1/images/prune", 405},
+		{access.Admin, "POST", "/podstead/v1/images/prune?dryRun=perhaps", 400},
 	} {
 		if code, body := ask(c.allowed, c.method, c.path); code != c.want {
 			t.Errorf("%s %s: %d %s", c.method, c.path, code, body)
@@ -64,15 +66,15 @@ func TestImages(t *testing.T) {
 	if len(k.pruned) != 0 {
 		t.Fatalf("pruned %v", k.pruned)
 	}
-	ask(AccessChange, "POST", "/podstead/v1/images/prune?dryRun=true")
-	if code, body := ask(AccessChange, "POST", "/podstead/v1/images/prune"); code != 200 || !strings.Contains(body, "[]") {
+	ask(access.Admin, "POST", "/podstead/v1/images/prune?dryRun=true")
+	if code, body := ask(access.Admin, "POST", "/podstead/v1/images/prune"); code != 200 || !strings.Contains(body, "[]") {
 		t.Errorf("prune: %d %s", code, body)
 	}
 	if len(k.pruned) != 2 || !k.pruned[0] || k.pruned[1] {
 		t.Errorf("pruned %v", k.pruned)
 	}
 	k.fail = errors.New("the runtime is away")
-	if code, body := ask(AccessChange, "POST", "/podstead/v1/images/prune"); code != 502 || !strings.Contains(body, "the runtime is away") {
+	if code, body := ask(access.Admin, "POST", "/podstead/v1/images/prune"); code != 502 || !strings.Contains(body, "the runtime is away") {
 		t.Errorf("prune without a runtime: %d %s", code, body)
 	}
 }

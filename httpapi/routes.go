@@ -1,29 +1,15 @@
 package httpapi
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-)
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Access is what a caller must be allowed to do to use a route. A listener
-// serves the routes of the classes it was opened for and no others.
-type Access uint8
-
-// The access classes.
-const (
-	// AccessHealth routes tell only whether the daemon lives.
-	AccessHealth Access = 1 << iota
-	// AccessRead routes show pods, their specs, events and faults.
-	AccessRead
-	// AccessLogs routes show what containers print. Programs print what no
-	// spec shows, secrets too, so a listener that is open to readers of
-	// states need not be open to readers of logs; with Kubernetes' RBAC,
-	// pods/log is granted apart from pods as well.
-	AccessLogs
-	// AccessChange routes change something on the node.
-	AccessChange
+	"github.com/podstead/podstead/httpapi/access"
 )
 
 // Route is one row of the table.
@@ -31,7 +17,7 @@ type Route struct {
 	// Method is empty if the handler sees to it.
 	Method string
 	Path   string
-	Access Access
+	Access access.Class
 	Handle http.HandlerFunc
 }
 
@@ -58,35 +44,93 @@ type Sources struct {
 func Routes(src Sources) []Route {
 	logs, kube := containerLogs(src), src.Kube.ServeHTTP
 	return []Route{
-		{"GET", "/healthz", AccessHealth, healthz(src.Health)},
-		{"GET", "/healthz/ping", AccessHealth, healthz(nil)},
-		{"GET", "/healthz/syncloop", AccessHealth, healthz(src.Health)},
-		{"GET", "/pods", AccessRead, pods(src.Pods)},
-		{"GET", "/podstead/v1/manifests", AccessRead, manifests(src.Manifests)},
-		{"GET", "/podstead/v1/objects", AccessRead, objects(src.Objects)},
-		{"GET", "/podstead/v1/events", AccessRead, events(src.Events)},
-		{"GET", "/podstead/v1/images", AccessRead, images(src.Images)},
-		{"POST", "/podstead/v1/images/prune", AccessChange, pruneImages(src.Images)},
-		{"GET", "/podstead/v1/volumes", AccessRead, volumes(src.Volumes)},
-		{"DELETE", "/podstead/v1/volumes/{namespace}/{name}", AccessChange, removeVolume(src.Volumes)},
-		{"GET", "/containerLogs/{namespace}/{pod}/{container}", AccessLogs, logs},
-		{"GET", "/api/v1/namespaces/{namespace}/pods/{pod}/log", AccessLogs, podLog(src, logs)},
-		{"", "/api", AccessRead, kube},
-		{"", "/api/", AccessRead, kube},
-		{"", "/apis", AccessRead, kube},
-		{"", "/apis/", AccessRead, kube},
-		{"", "/version", AccessRead, kube},
+		{"GET", "/healthz", access.Health, healthz(src.Health)},
+		{"GET", "/healthz/ping", access.Health, healthz(nil)},
+		{"GET", "/healthz/syncloop", access.Health, healthz(src.Health)},
+		{"GET", "/pods", access.Read, pods(src.Pods)},
+		{"GET", "/podstead/v1/manifests", access.Read, manifests(src.Manifests)},
+		{"GET", "/podstead/v1/objects", access.Read, objects(src.Objects)},
+		{"GET", "/podstead/v1/events", access.Read, events(src.Events)},
+		{"GET", "/podstead/v1/images", access.Read, images(src.Images)},
+		{"POST", "/podstead/v1/images/prune", access.Admin, pruneImages(src.Images)},
+		{"GET", "/podstead/v1/volumes", access.Read, volumes(src.Volumes)},
+		{"DELETE", "/podstead/v1/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},
+		{"GET", "/containerLogs/{namespace}/{pod}/{container}", access.Logs, logs},
+		{"GET", "/api/v1/namespaces/{namespace}/pods/{pod}/log", access.Logs, podLog(src, logs)},
+		{"", "/api", access.Read, kube},
+		{"", "/api/", access.Read, kube},
+		{"", "/apis", access.Read, kube},
+		{"", "/apis/", access.Read, kube},
+		{"", "/version", access.Read, kube},
 	}
 }
 
-// handler serves the routes of the allowed classes. A known path with another
-// method is answered with 405 by the mux, an unknown one with 404.
-func handler(routes []Route, allowed Access) http.Handler {
+// identify says who sent a request, nil if that cannot be told; the error is
+// what the caller is told then.
+type identify func(*http.Request) (access.Caller, error)
+
+// everybody takes each caller for one who may use the given classes.
+func everybody(may access.Class) identify {
+	return func(*http.Request) (access.Caller, error) { return access.Caller{May: may}, nil }
+}
+
+// handler serves the routes of the classes that a listener was opened for. A
+// route of another class is as unknown as one that there is not, so that no
+// wider pattern answers in its place. Of the rest a caller may use those of his
+// own classes. A known path with another method is answered with 405 by the
+// mux, an unknown one with 404.
+func handler(routes []Route, allowed access.Class, who identify) http.Handler {
 	mux := http.NewServeMux()
-	for _, r := range routes {
-		if r.Access&allowed != 0 {
-			mux.HandleFunc(strings.TrimSpace(r.Method+" "+r.Path), r.Handle)
-		}
+	for _, route := range routes {
+		mux.HandleFunc(strings.TrimSpace(route.Method+" "+route.Path), func(w http.ResponseWriter, r *http.Request) {
+			switch caller := access.Of(r.Context()); {
+			case !allowed.Has(route.Access):
+				http.NotFound(w, r)
+			case !caller.May.Has(route.Access):
+				refuse(w, r, http.StatusForbidden, fmt.Sprintf("%s may not use %s %s, which needs the access class %s", userText(caller), r.Method, r.URL.Path, route.Access))
+			default:
+				route.Handle(w, r)
+			}
+		})
 	}
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := who(r)
+		if err != nil {
+			refuse(w, r, http.StatusUnauthorized, err.Error())
+			return
+		}
+		boundBody(w, r)
+		mux.ServeHTTP(w, r.WithContext(access.With(r.Context(), caller)))
+	})
+}
+
+func userText(c access.Caller) string {
+	if c.User == "" {
+		return "whoever asks here"
+	}
+	return fmt.Sprintf("user %q", c.User)
+}
+
+// refuse tells why a request is not answered: to clients of the Kubernetes API
+// in its own form, to others as text.
+func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
+	if !strings.HasPrefix(r.URL.Path, "/api") && !strings.HasPrefix(r.URL.Path, "/openapi") && r.URL.Path != "/version" {
+		http.Error(w, message, code)
+		return
+	}
+	reason := metav1.StatusReasonForbidden
+	if code == http.StatusUnauthorized {
+		reason = metav1.StatusReasonUnauthorized
+	}
+	body, err := json.Marshal(&metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+	})
+	if err != nil {
+		http.Error(w, message, code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // a client that went away needs no answer
 }

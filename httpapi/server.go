@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/podstead/podstead/httpapi/access"
 )
 
 // Limits of every listener. They keep a slow or hostile client from holding
@@ -88,17 +90,20 @@ func (s *Server) Listen(ctx context.Context) (*Listeners, error) {
 func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l.socket != nil {
-		s.serve(ctx, g, l.socket, AccessHealth|AccessRead|AccessLogs|AccessChange)
+		// The mode of the socket's file is the permission.
+		s.serve(ctx, g, l.socket, handler(s.routes, access.All, func(*http.Request) (access.Caller, error) {
+			return access.Caller{User: "owner of the socket", May: access.All, Local: true}, nil
+		}))
 	}
 	if l.health != nil {
-		s.serve(ctx, g, l.health, AccessHealth)
+		s.serve(ctx, g, l.health, handler(s.routes, access.Health, everybody(access.Health)))
 	}
 	return g.Wait()
 }
 
-func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, allowed Access) {
+func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, h http.Handler) {
 	srv := &http.Server{
-		Handler: handler(s.routes, allowed),
+		Handler: h,
 		// What streams sees by its context that the daemon ends; short
 		// answers do not look at it and are given to their end.
 		BaseContext:       func(net.Listener) context.Context { return ctx },

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/podstead/podstead/httpapi/access"
 )
 
 type volumeFolders struct{ removed string }
@@ -30,24 +32,24 @@ func (k *volumeFolders) RemovePersistentVolume(namespace, name string) error {
 func TestVolumes(t *testing.T) {
 	k := &volumeFolders{}
 	routes := Routes(Sources{Volumes: k, Kube: http.NotFoundHandler()})
-	ask := func(allowed Access, method, path string) (int, string) {
+	ask := func(allowed access.Class, method, path string) (int, string) {
 		w := httptest.NewRecorder()
-		handler(routes, allowed).ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		serving(routes, allowed).ServeHTTP(w, httptest.NewRequest(method, path, nil))
 		return w.Code, w.Body.String()
 	}
-	if code, body := ask(AccessRead, "GET", "/podstead/v1/volumes"); code != 200 || body != `[{"namespace":"apps","name":"data","path":"/x","requested":"1Gi"}]` {
+	if code, body := ask(access.Read, "GET", "/podstead/v1/volumes"); code != 200 || body != `[{"namespace":"apps","name":"data","path":"/x","requested":"1Gi"}]` {
 		t.Errorf("list: %d %s", code, body)
 	}
 	for _, c := range []struct {
-		allowed Access
+		allowed access.Class
 		name    string
 		code    int
 		body    string
 	}{
-		{AccessRead | AccessLogs, "data", 404, ""},
-		{AccessChange, "gone", 404, "no such volume"},
-		{AccessChange, "used", 409, "in use"},
-		{AccessChange, "data", 204, ""},
+		{access.Read | access.Logs, "data", 404, ""},
+		{access.Admin, "gone", 404, "no such volume"},
+		{access.Admin, "used", 409, "in use"},
+		{access.Admin, "data", 204, ""},
 	} {
 		if code, body := ask(c.allowed, "DELETE", "/podstead/v1/volumes/apps/"+c.name); code != c.code || !strings.Contains(body, c.body) {
 			t.Errorf("delete %s: %d %s, want %d", c.name, code, body, c.code)

@@ -1,0 +1,37 @@
+package access
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestEachRoleMayDoWhatTheOneBeforeMay(t *testing.T) {
+	read, exec, admin := RoleRead.Classes(), RoleExec.Classes(), RoleAdmin.Classes()
+	if !exec.Has(read) || !admin.Has(exec) || exec == read || admin == exec {
+		t.Errorf("read %v, exec %v, admin %v", read, exec, admin)
+	}
+	if read.Has(Exec) || exec.Has(Admin) || Role("root").Classes() != 0 {
+		t.Errorf("read %v, exec %v, root %v: too much", read, exec, Role("root").Classes())
+	}
+	if All.String() != "health|metrics|read|logs|exec|admin" || Class(0).String() != "none" {
+		t.Errorf("All is %v", All)
+	}
+}
+
+func TestParseRoleNamesWhatIsRight(t *testing.T) {
+	for _, text := range []string{"", "root", "Admin", "admin "} {
+		if _, err := ParseRole(text); err == nil || !strings.Contains(err.Error(), "must be read, exec or admin") {
+			t.Errorf("ParseRole(%q) = %v", text, err)
+		}
+	}
+}
+
+func TestNobodyMayDoNothing(t *testing.T) {
+	if c := Of(t.Context()); c.May != 0 || c.Local {
+		t.Errorf("a request without a caller may %v", c.May)
+	}
+	ctx := With(t.Context(), Caller{User: "eve", May: Read})
+	if c := Of(ctx); c.User != "eve" || c.May != Read {
+		t.Errorf("Of = %+v", c)
+	}
+}

@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/podstead/podstead/httpapi/access"
+)
+
+// serving answers as a listener that lets everybody use some classes.
+func serving(routes []Route, allowed access.Class) http.Handler {
+	return handler(routes, allowed, everybody(allowed))
+}
+
+// table has a route of each class, and one below a wider one of another class.
+func table() []Route {
+	ok := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte("by " + access.Of(r.Context()).User + " at " + r.Pattern))
+	}
+	return []Route{
+		{"GET", "/healthz", access.Health, ok},
+		{"GET", "/metrics", access.Metrics, ok},
+		{"GET", "/pods", access.Read, ok},
+		{"GET", "/containerLogs", access.Logs, ok},
+		{"", "/exec", access.Exec, ok},
+		{"POST", "/podstead/v1/restart", access.Admin, ok},
+		{"", "/api/", access.Read, ok},
+		{"POST", "/api/v1/pods/exec", access.Exec, ok},
+	}
+}
+
+func ask(h http.Handler, method, path string) (int, string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w.Code, w.Body.String()
+}
+
+func TestCallerMayUseTheClassesOfHisRole(t *testing.T) {
+	as := func(role access.Role) http.Handler {
+		return handler(table(), access.All, func(*http.Request) (access.Caller, error) {
+			return access.Caller{User: "eve", May: role.Classes()}, nil
+		})
+	}
+	for _, c := range []struct {
+		method, path      string
+		read, exec, admin int
+	}{
+		{"GET", "/healthz", 200, 200, 200},
+		{"GET", "/metrics", 200, 200, 200},
+		{"GET", "/pods", 200, 200, 200},
+		{"GET", "/containerLogs", 200, 200, 200},
+		{"POST", "/exec", 403, 200, 200},
+		{"GET", "/exec", 403, 200, 200},
+		{"POST", "/podstead/v1/restart", 403, 403, 200},
+		{"POST", "/api/v1/pods/exec", 403, 200, 200},
+		{"GET", "/api/v1/pods/exec", 200, 200, 200}, // the wider route, which is of the class read
+		{"GET", "/nowhere", 404, 404, 404},
+	} {
+		for role, want := range map[access.Role]int{access.RoleRead: c.read, access.RoleExec: c.exec, access.RoleAdmin: c.admin} {
+			code, body := ask(as(role), c.method, c.path)
+			if code != want {
+				t.Errorf("%s %s as %s = %d %q, want %d", c.method, c.path, role, code, body, want)
+			}
+			if code == 403 && !strings.Contains(body, `eve`) {
+				t.Errorf("%s %s as %s does not name the user: %s", c.method, c.path, role, body)
+			}
+		}
+	}
+}
+
+func TestListenerHidesTheRoutesOfOtherClasses(t *testing.T) {
+	readOnly := serving(table(), access.Health|access.Metrics|access.Read)
+	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/pods": 200, "/api/v1/pods": 200, "/containerLogs": 404, "/exec": 404} {
+		if code, body := ask(readOnly, "GET", path); code != want {
+			t.Errorf("GET %s = %d %q, want %d", path, code, body, want)
+		}
+	}
+	// The wider route must not answer for the one that is hidden.
+	if code, body := ask(readOnly, "POST", "/api/v1/pods/exec"); code != 404 {
+		t.Errorf("POST /api/v1/pods/exec = %d %q, want 404", code, body)
+	}
+}
+
+func TestWhoIsNotKnownLearnsNothing(t *testing.T) {
+	h := handler(table(), access.All, func(*http.Request) (access.Caller, error) { return access.Caller{}, errors.New("who are you?") })
+	for _, path := range []string{"/healthz", "/pods", "/nowhere", "/api/v1/pods"} {
+		if code, body := ask(h, "GET", path); code != 401 || !strings.Contains(body, "who are you?") {
+			t.Errorf("GET %s = %d %q, want 401", path, code, body)
+		}
+	}
+	if _, body := ask(h, "GET", "/api/v1/pods"); !strings.Contains(body, `"kind":"Status"`) || !strings.Contains(body, `"reason":"Unauthorized"`) {
+		t.Errorf("the Kubernetes API refuses with %s", body)
+	}
+}
