@@ -142,3 +142,45 @@ func garbageOf(pod *cri.Pod, removed map[string]bool) *cri.Pod {
 	}
 	return gone
 }
+
+// Ending is whether the run of a pod has ended.
+type Ending uint8
+
+// The endings.
+const (
+	// NotEnded: it runs, or is to run on.
+	NotEnded Ending = iota
+	// EndedToRunAgain: it starts anew later, with nothing that is there now but
+	// the number of its newest sandbox.
+	EndedToRunAgain
+	// EndedForGood: nothing of it starts again.
+	EndedForGood
+)
+
+// SelectEnded chooses everything dead of a pod whose run has ended, nil if there
+// is nothing. What is younger than the policy's age stays even then, and each
+// sandbox that it belongs to.
+func SelectEnded(pod *cri.Pod, e Ending, p ContainerPolicy, now time.Time) *cri.Pod {
+	if e == NotEnded {
+		return nil
+	}
+	gone := &cri.Pod{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace, Source: pod.Source}
+	needed := map[string]bool{}
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if c.State == cri.StateExited && !younger(c.CreatedAt, p.MinAge, now) {
+			gone.Containers = append(gone.Containers, *c)
+		} else {
+			needed[c.SandboxID] = true
+		}
+	}
+	for i := range pod.Sandboxes {
+		if b := &pod.Sandboxes[i]; !b.Ready && !needed[b.ID] && (i > 0 || e == EndedForGood) {
+			gone.Sandboxes = append(gone.Sandboxes, *b)
+		}
+	}
+	if len(gone.Containers)+len(gone.Sandboxes) == 0 {
+		return nil
+	}
+	return gone
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,9 +50,12 @@ type ContainersConfig struct {
 	// removed. Pods that end are cleared by whoever ends them; those that
 	// might still be wanted by a source that has not delivered are left alone.
 	Collectable func(uid types.UID) bool
-	Files       Files
-	Events      Recorder
-	Log         *slog.Logger
+	// Ended reports whether a pod that goes on in name has ended its run, so
+	// that Reclaim may take all that is dead of it; nil says of none.
+	Ended  func(uid types.UID) Ending
+	Files  Files
+	Events Recorder
+	Log    *slog.Logger
 }
 
 // Containers removes dead containers, sandboxes and their files. It works when
@@ -60,8 +64,8 @@ type Containers struct {
 	cfg  ContainersConfig
 	wake chan struct{}
 
-	// What follows is Run's alone.
-
+	// mu is held during a round. It guards what follows.
+	mu sync.Mutex
 	// restarts by pod are the highest restart counts seen: new files are left
 	// behind only when one rises.
 	restarts map[types.UID]int
@@ -96,7 +100,7 @@ func (g *Containers) Run(ctx context.Context) error {
 		case <-g.wake:
 		case <-timer.C:
 		}
-		if next := g.round(ctx); next.IsZero() {
+		if next, _, _ := g.round(ctx, false); next.IsZero() {
 			timer.Stop()
 		} else {
 			timer.Reset(time.Until(next))
@@ -104,31 +108,64 @@ func (g *Containers) Run(ctx context.Context) error {
 	}
 }
 
+// Reclaim is a round at once, because a disk is full: beyond what a round takes
+// it removes everything that is dead of pods whose run has ended, their last
+// containers and so their logs too. Their statuses stay. It returns how many
+// containers and sandboxes went; one that cannot be removed does not stop the
+// others.
+func (g *Containers) Reclaim(ctx context.Context) (removed int, err error) {
+	_, gone, err := g.round(ctx, true)
+	for _, pod := range gone {
+		removed += len(pod.Containers) + len(pod.Sandboxes)
+	}
+	return removed, err
+}
+
 // round removes what there is to remove and returns when it has to be looked
-// at again even if nothing changes; zero is never.
-func (g *Containers) round(ctx context.Context) time.Time {
+// at again even if nothing changes; zero is never. What is removed because of
+// want goes beyond the policy.
+func (g *Containers) round(ctx context.Context, want bool) (next time.Time, removed map[types.UID]*cri.Pod, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	observed := g.cfg.Runtime.Observed()
 	if observed.At.IsZero() {
-		return time.Time{}
+		return time.Time{}, nil, nil
 	}
 	pods := make([]*cri.Pod, 0, len(observed.Own))
+	var ended []*cri.Pod
+	now := time.Now()
 	for _, pod := range observed.Own {
-		if g.cfg.Collectable(pod.UID) {
-			pods = append(pods, pod)
+		if !g.cfg.Collectable(pod.UID) {
+			continue
+		}
+		pods = append(pods, pod)
+		if want && g.cfg.Ended != nil {
+			if gone := SelectEnded(pod, g.cfg.Ended(pod.UID), g.cfg.Policy, now); gone != nil {
+				ended = append(ended, gone)
+			}
 		}
 	}
-	now := time.Now()
 	garbage := SelectContainers(pods, g.cfg.Policy, now)
-	removed, err := g.remove(ctx, garbage.Pods)
+	removed, err = g.remove(ctx, merge(garbage.Pods, ended))
 	g.sweep(pods, removed)
-	next := garbage.Next
+	next = garbage.Next
 	if err != nil && ctx.Err() == nil {
 		g.cfg.Events.Event(nil, v1.EventTypeWarning, reasonContainerGCFailed, err.Error())
 		if retry := now.Add(retryPeriod); next.IsZero() || retry.After(next) {
 			next = retry
 		}
 	}
-	return next
+	return next, removed, err
+}
+
+// merge is the garbage of pods with that of ended ones in its place, which has
+// more.
+func merge(pods, ended []*cri.Pod) []*cri.Pod {
+	more := make(map[types.UID]bool, len(ended))
+	for _, pod := range ended {
+		more[pod.UID] = true
+	}
+	return append(slices.DeleteFunc(pods, func(pod *cri.Pod) bool { return more[pod.UID] }), ended...)
 }
 
 // remove removes garbage and the files of what was removed. One pod's failure

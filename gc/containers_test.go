@@ -148,6 +148,35 @@ func TestOneFailureDoesNotStopTheRest(t *testing.T) {
 	})
 }
 
+// On want of room, ended pods lose what other pods keep, and one that cannot be
+// removed keeps nobody else.
+func TestReclaimTakesAllOfEndedPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{failing: map[types.UID]bool{"stuck": true}}
+		g := collector(t, w, ContainerPolicy{}, "http1")
+		g.cfg.Ended = func(uid types.UID) Ending {
+			return map[types.UID]Ending{"job": EndedForGood, "stuck": EndedForGood, "http1": EndedForGood, "evicted": EndedToRunAgain}[uid]
+		}
+		if n, err := g.Reclaim(t.Context()); n != 0 || err != nil {
+			t.Errorf("before the first look: %d, %v", n, err)
+		}
+		ended := "s1=dead web/1=exited@s1 web/0=exited@s1"
+		w.set(podOf("job", ended), podOf("stuck", ended), podOf("evicted", ended), podOf("http1", ended),
+			podOf("web", "s1=ready web/2=running@s1 web/1=exited@s1 web/0=exited@s1"))
+		touch(t, filepath.Join(w.logs, "pods", "default_job_job", "web", "1.log"), filepath.Join(w.logs, "pods", "default_web_web", "web", "1.log"))
+		n, err := g.Reclaim(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "default/stuck: it is stuck") || n != 6 {
+			t.Errorf("%d went: %v", n, err)
+		}
+		if got, want := w.gone(), "evicted:web/0 evicted:web/1 job:s1 job:web/0 job:web/1 web:web/0"; got != want {
+			t.Errorf("removed %q, want %q", got, want)
+		}
+		if got, want := tree(t, filepath.Join(w.logs, "pods")), "default_web_web/web/1.log"; got != want {
+			t.Errorf("logs are %q, want %q", got, want)
+		}
+	})
+}
+
 func TestYoungOnesGoWhenTheyAreOldEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}

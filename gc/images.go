@@ -310,6 +310,21 @@ func (g *Images) Prune(ctx context.Context, dryRun bool) ([]Removal, error) {
 	return done, nil
 }
 
+// Reclaim removes all images that nothing keeps, because a disk is full, and
+// returns the bytes that they had. One that cannot be removed does not stop the
+// others.
+func (g *Images) Reclaim(ctx context.Context) (freed uint64, err error) {
+	list, err := g.Prune(ctx, false)
+	errs := []error{err}
+	for _, r := range list {
+		if r.Err == nil {
+			freed += r.Image.Size
+		}
+		errs = append(errs, r.Err)
+	}
+	return freed, errors.Join(errs...)
+}
+
 // collect removes images that are too old, then as many as are needed for room.
 func (g *Images) collect(ctx context.Context) error {
 	p := g.cfg.Policy

@@ -267,6 +267,18 @@ func TestPrune(t *testing.T) {
 	})
 }
 
+func TestReclaimTellsWhatItFreed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{refuses: map[string]bool{"sha256:b": true}}
+		g := keeper(t, s, ImagePolicy{High: 100}, filepath.Join(t.TempDir(), "images.json"), "d:1")
+		pull(g, s, 10, "a", "b", "c", "d")
+		freed, err := g.Reclaim(t.Context())
+		if freed != 20 || err == nil || !strings.Contains(err.Error(), "library/b:1: it is stuck") || s.gone() != "a c" {
+			t.Errorf("%d bytes of %q were freed: %v", freed, s.gone(), err)
+		}
+	})
+}
+
 func TestDamagedImageRecordRemovesNothing(t *testing.T) {
 	for name, text := range map[string]string{"torn": `{"version":1,"pul`, "another version": `{"version":9,"runtime":"unix:///r","pulled":{"sha256:a":{}},"used":{}}`, "another runtime's": `{"version":1,"runtime":"unix:///x","pulled":{"sha256:a":{"refs":["docker.io/library/a:1"]}},"used":{}}`, "null": "null"} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/manifest"
 )
@@ -115,6 +118,45 @@ func TestGarbageIsCollectedWhileASourceIsSilent(t *testing.T) {
 		b.until(time.Minute, "db's dead containers go", func() bool { return count("u2") <= 3 })
 		if told := d.told("ContainerGCFailed"); len(told) > 0 {
 			t.Error(strings.Join(told, ""))
+		}
+	})
+}
+
+// When a disk is full all that is dead of an ended pod goes. How it ended stays
+// to be seen, by the next daemon too, and it does not run again.
+func TestReclaimLeavesTheStatusOfEndedPods(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.fake.Behave("app", critest.Behaviour{RunFor: time.Second, ExitCode: 7})
+		job := testPod("job", "u1", "r1")
+		job.Spec.RestartPolicy = v1.RestartPolicyNever
+		d := b.start()
+		d.config.deliver(file, job)
+		b.until(time.Minute, "it has failed", func() bool { return d.workers.state("u1") == stateFinished })
+		before := d.status("u1")
+		b.after(time.Minute)
+		if n, err := d.ReclaimContainers(t.Context()); err != nil || n != 2 {
+			t.Errorf("%d went, want a container and a sandbox: %v", n, err)
+		}
+		b.after(2 * time.Minute)
+		if containers, sandboxes, _ := b.things(); containers+sandboxes != 0 {
+			t.Errorf("%d containers, %d sandboxes are left", containers, sandboxes)
+		}
+		shows := func(st v1.PodStatus) {
+			t.Helper()
+			if st.Phase != v1.PodFailed || len(st.ContainerStatuses) != 1 {
+				t.Fatalf("status is %+v", st)
+			}
+			was, now := before.ContainerStatuses[0], st.ContainerStatuses[0]
+			if diff := cmp.Diff(was.State, now.State); diff != "" || now.ContainerID != was.ContainerID {
+				t.Errorf("the container is %s: %s", now.ContainerID, diff)
+			}
+		}
+		shows(d.status("u1"))
+		d = b.restart(job)
+		b.after(2 * time.Minute)
+		shows(d.status("u1"))
+		if containers, sandboxes, _ := b.things(); containers+sandboxes != 0 {
+			t.Errorf("%d containers, %d sandboxes were made", containers, sandboxes)
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/gc"
 )
 
 // pause holds scripts back, or lets them go again and wakes whoever has one
@@ -103,6 +105,21 @@ func (p *podWorkers) wanted(uid types.UID) bool {
 	defer p.mu.Unlock()
 	w, ok := p.byUID[uid]
 	return ok && w.wanted
+}
+
+// ending is whether a pod's run has ended. One that waits to run for the first
+// time may have containers from before the daemon started, and goes on.
+func (p *podWorkers) ending(uid types.UID) gc.Ending {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, ok := p.byUID[uid]
+	switch {
+	case ok && w.state == stateFinished:
+		return gc.EndedForGood
+	case ok && w.state == stateQueued && w.run > 0:
+		return gc.EndedToRunAgain
+	}
+	return gc.NotEnded
 }
 
 // view is one pod as people see it.

@@ -77,6 +77,7 @@ func New(cfg Config) (*Supervisor, error) {
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},
 		Collectable: s.workers.wanted,
+		Ended:       s.workers.ending,
 		Files:       gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.scripts.messagesDir},
 		Events:      cfg.Events,
 		Log:         cfg.Log,
@@ -103,6 +104,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 // an API server, and for one that its restartPolicy has ended.
 func (s *Supervisor) Rerun(uid types.UID, reason string, notBefore time.Time) error {
 	return s.workers.rerun(uid, reason, notBefore, s.endedForGood)
+}
+
+// ReclaimContainers removes dead containers and sandboxes because a disk is
+// full, those of ended pods to the last one, and returns how many went.
+func (s *Supervisor) ReclaimContainers(ctx context.Context) (int, error) {
+	return s.garbage.Reclaim(ctx)
 }
 
 func (s *Supervisor) endedForGood(pod *v1.Pod) bool {

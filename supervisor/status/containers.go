@@ -297,6 +297,10 @@ func (b *builder) settleEnd(s, previous *v1.ContainerStatus) {
 	if s.State.Terminated != nil {
 		return
 	}
+	if end, ok := b.in.Record.Ends[s.Name]; ok && b.in.Record.Terminal() && s.ContainerID == "" {
+		s.State, s.ContainerID = v1.ContainerState{Terminated: &end}, end.ContainerID
+		return
+	}
 	if b.in.Record.Phase == v1.PodSucceeded {
 		// Known from the phase: all of them exited with 0.
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reasonCompleted}}

@@ -38,6 +38,9 @@ type Record struct {
 	// Resized by container name has the running containers whose resources were
 	// changed since they were made.
 	Resized map[string]ResizedRecord `json:"resized,omitempty"`
+	// Ends by container name are how the containers of a pod with a terminal
+	// phase ended: their remains go when the disk is full.
+	Ends map[string]v1.ContainerStateTerminated `json:"ends,omitempty"`
 	// Runs counts how often the pod was run again under its UID.
 	Runs int `json:"runs,omitempty"`
 }
@@ -64,6 +67,7 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 	}
 	if terminal(st.Phase) {
 		r.Phase, r.Reason, r.Message = st.Phase, st.Reason, st.Message
+		r.Ends = ends(st)
 	}
 	r.Again = r.again(st)
 	counts := make(map[string]int32, len(st.ContainerStatuses))
@@ -110,12 +114,25 @@ func (r Record) again(st *v1.PodStatus) []string {
 	return names
 }
 
+// ends are how the containers of a status ended.
+func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
+	found := map[string]v1.ContainerStateTerminated{}
+	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
+		for i := range list {
+			if end := list[i].State.Terminated; end != nil {
+				found[list[i].Name] = *end
+			}
+		}
+	}
+	return orNil(found)
+}
+
 // NewRun is the record with which the pod is run again under its UID: the
 // terminal phase is gone, the restart counts go on. The last published status
 // must be taken as it is; it does not bring the phase back.
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
-	r.StartTime, r.Again = time.Time{}, nil
+	r.StartTime, r.Again, r.Ends = time.Time{}, nil, nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)
 	return r

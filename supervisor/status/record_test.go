@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/cri"
 )
@@ -23,7 +24,10 @@ func full() Record {
 		RestartCounts: map[string]int32{"web": 3},
 		Backoff:       map[string]cri.BackoffStep{"web": {Delay: 20 * time.Second, Updated: time.Unix(1700000100, 5).UTC()}},
 		Ready:         map[string]ReadyRecord{"web": {ContainerID: "w1", Ready: true, Started: true}},
-		Runs:          2,
+		Ends: map[string]v1.ContainerStateTerminated{"web": {
+			ExitCode: 7, Reason: "Error", StartedAt: metav1.NewTime(time.Unix(1700000000, 0).UTC()), FinishedAt: metav1.NewTime(time.Unix(1700000001, 0).UTC()), ContainerID: "containerd://w1",
+		}},
+		Runs: 2,
 	}
 }
 
