@@ -21,6 +21,9 @@ type Config struct {
 	Manifest func(namespace, name string) string
 	// Subresources are told in discovery; somebody else serves them.
 	Subresources []metav1.APIResource
+	// Groups are the groups beside the core one, each with its version and its
+	// resources; told in discovery as well, and served by somebody else.
+	Groups []metav1.APIResourceList
 }
 
 // API is the handler of /api, /apis and /version.
@@ -28,6 +31,7 @@ type API struct {
 	mux          *http.ServeMux
 	resources    []*resource
 	subresources []metav1.APIResource
+	groups       []metav1.APIResourceList
 	manifest     func(namespace, name string) string
 	version      string
 }
@@ -36,7 +40,7 @@ type API struct {
 func New(c Config) *API {
 	a := &API{
 		mux: http.NewServeMux(), resources: resources(c.Sources, c.Versions),
-		subresources: c.Subresources, manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
+		subresources: c.Subresources, groups: c.Groups, manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
 	}
 	if a.manifest == nil {
 		a.manifest = func(string, string) string { return "" }
@@ -46,7 +50,7 @@ func New(c Config) *API {
 	}
 	for path, handle := range map[string]http.HandlerFunc{
 		"/api":     apiVersions,
-		"/apis":    apiGroups,
+		"/apis":    a.apiGroups,
 		"/api/v1":  a.apiResources,
 		"/version": a.versionInfo,
 	} {
@@ -54,6 +58,9 @@ func New(c Config) *API {
 		if path != "/version" {
 			a.mux.HandleFunc(path+"/{$}", a.readOnly(handle))
 		}
+	}
+	for _, g := range c.Groups {
+		a.serveGroup(g)
 	}
 	a.mux.HandleFunc("/api/v1/{resource}", a.collection)
 	a.mux.HandleFunc("/api/v1/{resource}/{name}", a.object)

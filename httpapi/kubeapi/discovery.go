@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"net/http"
 	"runtime"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -18,12 +19,33 @@ func apiVersions(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// apiGroups is the answer to /apis: there are no further groups.
-func apiGroups(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, &metav1.APIGroupList{
-		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
-		Groups:   []metav1.APIGroup{},
-	})
+// apiGroups is the answer to /apis: the groups beside the core one, which
+// somebody else serves.
+func (a *API) apiGroups(w http.ResponseWriter, _ *http.Request) {
+	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	for _, g := range a.groups {
+		list.Groups = append(list.Groups, groupOf(g))
+	}
+	writeJSON(w, http.StatusOK, list)
+}
+
+// groupOf is the group with its one version.
+func groupOf(g metav1.APIResourceList) metav1.APIGroup {
+	name, version, _ := strings.Cut(g.GroupVersion, "/")
+	known := metav1.GroupVersionForDiscovery{GroupVersion: g.GroupVersion, Version: version}
+	return metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{known}, PreferredVersion: known}
+}
+
+// serveGroup answers /apis/GROUP and /apis/GROUP/VERSION.
+func (a *API) serveGroup(g metav1.APIResourceList) {
+	group := groupOf(g)
+	group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+	g.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
+	for path, answer := range map[string]any{"/apis/" + group.Name: &group, "/apis/" + g.GroupVersion: &g} {
+		handle := a.readOnly(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, answer) })
+		a.mux.HandleFunc(path, handle)
+		a.mux.HandleFunc(path+"/{$}", handle)
+	}
 }
 
 // apiResources is the answer to /api/v1.
