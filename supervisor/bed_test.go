@@ -45,6 +45,9 @@ type bed struct {
 	network Network
 	// cgroups are those of the next daemon; nil leaves them to the runtime.
 	cgroups Cgroups
+	// gates and returns are those of the next daemon.
+	gates   []Gate
+	returns map[string]Return
 	daemon  *daemon
 }
 
@@ -144,6 +147,8 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		Log:     log,
 		Network: b.network,
 		Node:    b.node,
+		Gates:   b.gates,
+		Returns: b.returns,
 	})
 	if err != nil {
 		b.t.Fatal(err)

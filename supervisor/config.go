@@ -40,6 +40,11 @@ type Config struct {
 	Network Network
 	// Allocatable is what the node has for pods; what is not in it counts as 0.
 	Allocatable v1.ResourceList
+	// Gates are asked in order before a sandbox is made for a pod.
+	Gates []Gate
+	// Returns tells, by the reason for which the node ended a pod, when it runs
+	// again; one without an entry does so at once.
+	Returns map[string]Return
 	// Credentials are the node's for registries; nil has none.
 	Credentials Credentials
 }

@@ -66,7 +66,7 @@ func (s *podScripts) ended(j job, r *podRun) outcome {
 	if r.record.Reason == reasonDeadline {
 		s.cfg.Events.Event(j.pod, v1.EventTypeNormal, reasonDeadline, deadlineMessage)
 	}
-	return outcome{ended: true}
+	return outcome{ended: true, displaced: r.record.Displaced != nil}
 }
 
 // tellEnd logs that a pod has ended, once a run and only if this daemon ended

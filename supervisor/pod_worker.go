@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/status"
 )
 
 // worker is all that is known of one UID: where its run stands and what it is
@@ -44,8 +45,10 @@ type worker struct {
 	failures int
 	dirty    bool
 	// held: the run waits for a pod that is not ours to wake it; retrying: its
-	// last script failed.
-	held, retrying bool
+	// last script failed; displaced: the node has ended it for its own sake.
+	held, retrying, displaced bool
+	// waiters are closed when the run has ended.
+	waiters []chan struct{}
 	// cancel ends the script in flight; nil if there is none.
 	cancel context.CancelFunc
 }
@@ -56,16 +59,19 @@ type killOrder struct {
 	message string
 	// grace in seconds; nil is the pod's own.
 	grace *int64
+	// displaced is set if the node ends it for its own sake.
+	displaced *status.Displacement
 }
 
 // killReason is why a pod ends, for logs and the runtime's Killing event.
 type killReason string
 
 const (
-	killRemoved killReason = "Removed"
-	killOrphan  killReason = "Orphaned"
-	killRerun   killReason = "Rerun"
-	killDeleted killReason = "Deleted"
+	killRemoved   killReason = "Removed"
+	killOrphan    killReason = "Orphaned"
+	killRerun     killReason = "Rerun"
+	killDeleted   killReason = "Deleted"
+	killDisplaced killReason = "Displaced"
 )
 
 // rerunOrder asks for another run.
@@ -138,8 +144,11 @@ type outcome struct {
 	err error
 	// told: an event tells of the error.
 	told bool
-	// ended: the restartPolicy has ended the pod.
-	ended bool
+	// ended: the restartPolicy has ended the pod, or before this daemon the
+	// node did: displaced.
+	ended, displaced bool
+	// again: a displaced pod may run again.
+	again bool
 	// replace is set if what runs is a revision that cannot become the wanted
 	// one in place.
 	replace *killOrder
@@ -248,6 +257,7 @@ func (p *podWorkers) complete(w *worker, j job, out outcome) bool {
 		p.end(w, onRerun, *out.replace)
 		w.rerun = &rerunOrder{reason: out.replace.message}
 	case out.ended:
+		w.displaced = out.displaced
 		p.end(w, onEnded, killOrder{})
 	case j.state == stateTerminating:
 		p.move(w, onStopped)
@@ -258,6 +268,8 @@ func (p *podWorkers) complete(w *worker, j job, out outcome) bool {
 	case j.state == stateFinished && !j.wanted && !w.wanted:
 		p.forget(w)
 		return true
+	case j.state == stateFinished && out.again && w.wanted:
+		p.again(w, "what ended it has passed", time.Time{})
 	}
 	p.schedule(w, out)
 	return false

@@ -168,7 +168,7 @@ func (p *podWorkers) rerun(uid types.UID, reason string, notBefore time.Time, en
 		return fmt.Errorf("cannot run pod %s again: %w", w.name, errUnwantedPod)
 	case sourceOf(w.pod) == manifest.SourceAPI:
 		return fmt.Errorf("cannot run pod %s again: %w", w.name, errAPIPod)
-	case w.kill == nil && w.state != stateQueued && ended(w.pod):
+	case w.kill == nil && !w.displaced && w.state != stateQueued && ended(w.pod):
 		return fmt.Errorf("cannot run pod %s again: %w", w.name, errPodEnded)
 	}
 	p.again(w, reason, notBefore)
@@ -200,7 +200,7 @@ func (p *podWorkers) end(w *worker, t trigger, order killOrder) {
 		return
 	}
 	if w.kill == nil && order.reason != "" {
-		w.kill = &order
+		w.kill, w.displaced = &order, order.displaced != nil
 	}
 	grace := w.ownGrace()
 	if order.grace != nil {
@@ -229,6 +229,7 @@ func (p *podWorkers) end(w *worker, t trigger, order killOrder) {
 // who wait for it. Nothing polls.
 func (p *podWorkers) finished(w *worker) {
 	p.wakeSharers(w)
+	w.tellEnded()
 	for _, other := range p.byName[w.name] {
 		if other.state == stateQueued || other.held {
 			p.touch(other)
@@ -259,6 +260,7 @@ func (p *podWorkers) runAgain(w *worker) {
 // forget takes a worker out; its goroutine returns.
 func (p *podWorkers) forget(w *worker) {
 	p.move(w, onForget)
+	w.tellEnded()
 	p.queue.drop(w.uid)
 	p.unname(w)
 	delete(p.byUID, w.uid)
@@ -282,7 +284,7 @@ func (p *podWorkers) move(w *worker, t trigger) bool {
 	if row.newRun {
 		w.run++
 		w.acting, w.kill, w.grace, w.rerun, w.found = nil, nil, nil, nil, nil
-		w.held, w.retrying = false, false
+		w.held, w.retrying, w.displaced = false, false, false
 	}
 	return true
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
 )
 
 func bubble(t *testing.T, f func(t *testing.T, b *workersBed)) {
@@ -356,7 +357,7 @@ func TestWorkersUnderRandomOrders(t *testing.T) {
 				wanted := map[types.UID]string{}
 				for range 200 {
 					uid := uids[rnd.IntN(len(uids))]
-					switch rnd.IntN(8) {
+					switch rnd.IntN(9) {
 					case 0, 1:
 						// As sources do it: one pod of a name is wanted.
 						for other := range wanted {
@@ -376,6 +377,8 @@ func TestWorkersUnderRandomOrders(t *testing.T) {
 						_ = b.rerun(uid)
 					case 5:
 						time.Sleep(time.Duration(rnd.IntN(20)) * time.Second)
+					case 6:
+						_ = b.p.displace(uid, status.Displacement{Reason: "Evicted"}, nil)
 					default:
 						b.release(uid, outcome{})
 					}
@@ -383,8 +386,9 @@ func TestWorkersUnderRandomOrders(t *testing.T) {
 				}
 				for range 20 {
 					time.Sleep(errorBackoff) // what failed comes again
+					b.p.wakeIf(func(w *worker) bool { return w.displaced })
 					for _, uid := range uids {
-						b.release(uid, outcome{})
+						b.release(uid, outcome{again: true})
 						b.checkOneStarted()
 					}
 				}

@@ -34,7 +34,7 @@ type podScripts struct {
 	users   *userns.Ranges
 	ports   hostPorts
 	wanted  *podSet
-	// freed wakes whoever waits for a port that has got free.
+	// freed wakes whoever waits for something of the node that has got free.
 	freed func()
 
 	// faults are the manifests' faults that statuses show, by UID.
@@ -92,7 +92,7 @@ func (s *podScripts) do(ctx context.Context, j job, r *podRun) outcome {
 		out = s.syncTerminatedPod(ctx, j, r)
 	case stateFinished:
 		if j.wanted {
-			out = s.showFinished(ctx, j, r)
+			out = s.showFinished(ctx, j, r).orReturn(s, j, r)
 		} else {
 			out.err = s.clearRemains(ctx, j, r)
 		}

@@ -196,6 +196,11 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 		return outcome{held: true}, false
 	}
+	for _, gate := range s.cfg.Gates {
+		if closed := gate(pod); closed != nil {
+			return s.refuse(j, r, observed, closed), false
+		}
+	}
 	if taken := s.ports.take(pod, runningPods(s.wanted.list(), all)); taken != nil {
 		return s.refuse(j, r, observed, &status.Cause{Reason: taken.Reason, Message: taken.Message}), false
 	}

@@ -44,6 +44,9 @@ func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 	if c := resizeCondition(in.Resize); c != nil {
 		list = append(list, *c)
 	}
+	if c := displaced(in.Record.Displaced); c != nil {
+		list = append(list, *c)
+	}
 	all := containersReady(in.Pod, st)
 	list = append(list,
 		readyToStart(in),
@@ -69,7 +72,7 @@ func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 
 // stamp keeps the transition time unless the status flipped.
 func stamp(in Input, c *v1.PodCondition) {
-	if !generated[c.Type] {
+	if !ours(c) {
 		return
 	}
 	c.ObservedGeneration = in.Pod.Generation
@@ -94,7 +97,7 @@ func foreignConditions(in Input) []v1.PodCondition {
 	}
 	var list []v1.PodCondition
 	for i := range from {
-		if !generated[from[i].Type] {
+		if !ours(&from[i]) {
 			list = append(list, from[i])
 		}
 	}

@@ -43,6 +43,9 @@ type Record struct {
 	Ends map[string]v1.ContainerStateTerminated `json:"ends,omitempty"`
 	// Runs counts how often the pod was run again under its UID.
 	Runs int `json:"runs,omitempty"`
+	// Displaced is why the node ended the pod, nil if it did not. Such a pod
+	// runs again.
+	Displaced *Displacement `json:"displaced,omitempty"`
 }
 
 // ReadyRecord is the last readiness of one container instance.
@@ -132,7 +135,7 @@ func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 // must be taken as it is; it does not bring the phase back.
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
-	r.StartTime, r.Again, r.Ends = time.Time{}, nil, nil
+	r.StartTime, r.Again, r.Ends, r.Displaced = time.Time{}, nil, nil, nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)
 	return r

@@ -1,0 +1,126 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// Gate is why a pod may not start now, nil if it may. A pod that waits is asked
+// about again after WakeHeld, whenever something ends, and each minute. It is
+// called by many workers at once and must not block.
+type Gate func(pod *v1.Pod) *status.Cause
+
+// Return tells whether a pod that the node ended may run again now, and if not
+// after how long to ask again; 0 leaves that to WakeDisplaced, which always asks.
+// It is called by many workers at once and must not block.
+type Return func(pod *v1.Pod, d status.Displacement) (now bool, after time.Duration)
+
+// Errors of a displacement.
+var (
+	errNotRunning = errors.New("it does not run")
+	errEnding     = errors.New("it is ending already")
+)
+
+// Displace ends the run of a pod for the node's own sake, within grace seconds,
+// or the pod's own grace period if that is nil. The pod is Failed from now on
+// with the reason and the message, and has the condition DisruptionTarget, until
+// Config.Returns lets it run again. That is written down: a restart of the daemon
+// neither loses the pod nor runs it at once. A pod of an API server does not run
+// again. Displace does not wait; WaitEnded does.
+func (s *Supervisor) Displace(uid types.UID, d status.Displacement, grace *int64) error {
+	return s.workers.displace(uid, d, grace)
+}
+
+// WaitEnded waits until the present run of a pod has ended: nothing of it runs,
+// its volumes are down and its cgroup is gone. It is nil at once for a pod that
+// does not run, and the context's error if that ends first.
+func (s *Supervisor) WaitEnded(ctx context.Context, uid types.UID) error {
+	select {
+	case <-s.workers.endOf(uid):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// WakeDisplaced asks Config.Returns about each displaced pod.
+func (s *Supervisor) WakeDisplaced() {
+	s.workers.wakeIf(func(w *worker) bool { return w.displaced && w.state == stateFinished })
+}
+
+// WakeHeld asks the gates about each pod that waits.
+func (s *Supervisor) WakeHeld() { s.workers.wakeHeld() }
+
+func (p *podWorkers) displace(uid types.UID, d status.Displacement, grace *int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, ok := p.byUID[uid]
+	switch {
+	case !ok:
+		return fmt.Errorf("cannot end pod %s: %w", uid, errUnknownPod)
+	case w.state == stateQueued, w.state == stateFinished:
+		return fmt.Errorf("cannot end pod %s: %w", w.name, errNotRunning)
+	case w.state != stateSyncing:
+		return fmt.Errorf("cannot end pod %s: %w", w.name, errEnding)
+	}
+	if d.At.IsZero() {
+		d.At = time.Now()
+	}
+	p.end(w, onKill, killOrder{reason: killDisplaced, message: d.Message, grace: grace, displaced: &d})
+	return nil
+}
+
+// endOf is closed when the present run of a pod has ended.
+func (p *podWorkers) endOf(uid types.UID) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ended := make(chan struct{})
+	if w, ok := p.byUID[uid]; ok && w.holdsName() {
+		w.waiters = append(w.waiters, ended)
+	} else {
+		close(ended)
+	}
+	return ended
+}
+
+// tellEnded wakes those who wait for the end of the run.
+func (w *worker) tellEnded() {
+	for _, waiter := range w.waiters {
+		close(waiter)
+	}
+	w.waiters = nil
+}
+
+// displace is the end that the node puts to a pod, nil if it does not. A pod
+// that had come to its own end before keeps that.
+func (s *podScripts) displace(j job, r *podRun) *status.Terminal {
+	if j.kill == nil || j.kill.displaced == nil || r.record.Terminal() {
+		return nil
+	}
+	d := *j.kill.displaced
+	r.record.Displaced = &d
+	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, d.Reason, d.Message)
+	return &status.Terminal{Phase: v1.PodFailed, Cause: status.Cause{Reason: d.Reason, Message: d.Message}}
+}
+
+// orReturn lets a displaced pod run again if its time has come. The record tells
+// which are: the daemon may have been restarted since.
+func (o outcome) orReturn(s *podScripts, j job, r *podRun) outcome {
+	d := r.record.Displaced
+	if o.err != nil || d == nil || sourceOf(j.pod) == manifest.SourceAPI {
+		return o
+	}
+	o.again = true
+	if may := s.cfg.Returns[d.Reason]; may != nil {
+		o.again, o.after = may(j.pod, *d)
+	}
+	return o
+}

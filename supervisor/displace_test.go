@@ -1,0 +1,197 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+var eviction = status.Displacement{Reason: "Evicted", Message: "The node was low on resource: memory.", Cause: "MemoryPressure"}
+
+func isTarget(st v1.PodStatus) bool {
+	return slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonTerminationByKubelet &&
+			c.Message == eviction.Message && !c.LastTransitionTime.IsZero()
+	})
+}
+
+// A displaced pod is ended and shown as Failed until it may run again. Restarts
+// of the daemon neither lose it nor run it before.
+func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod := testPod("p", "u", "1")
+		var may atomic.Bool
+		var asked atomic.Value
+		b.returns = map[string]Return{"Evicted": func(_ *v1.Pod, d status.Displacement) (bool, time.Duration) {
+			asked.Store(d)
+			return may.Load(), 0
+		}}
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.runs(pod.UID)
+		at, grace := time.Now(), int64(1)
+		if err := d.Displace(pod.UID, eviction, &grace); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.WaitEnded(context.Background(), pod.UID); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(at); b.running(pod.UID) != 0 || took > 5*time.Second {
+			t.Errorf("%d containers run %s after the order", b.running(pod.UID), took)
+		}
+		waits := func(d *daemon) {
+			t.Helper()
+			synctest.Wait()
+			if st := d.status(pod.UID); st.Phase != v1.PodFailed || st.Reason != "Evicted" || st.Message != eviction.Message || !isTarget(st) {
+				t.Errorf("status %+v", st)
+			}
+			if n := b.running(pod.UID); n != 0 {
+				t.Errorf("%d containers run", n)
+			}
+		}
+		ran := d.ran.Load()
+		b.after(time.Hour)
+		waits(d)
+		if n := d.ran.Load() - ran; n > 5 {
+			t.Errorf("%d scripts ran in an hour of waiting", n)
+		}
+		if err := d.Displace(pod.UID, eviction, &grace); !errors.Is(err, errNotRunning) {
+			t.Errorf("a pod that does not run was ended: %v", err)
+		}
+		if len(d.eventsOf(pod, "Evicted")) != 1 {
+			t.Errorf("events %q", d.eventsOf(pod, "Evicted"))
+		}
+		for range 3 {
+			d = b.restart(pod)
+			b.after(time.Hour)
+			waits(d)
+		}
+		if got, _ := asked.Load().(status.Displacement); got.Cause != eviction.Cause || !got.At.Equal(at) {
+			t.Errorf("asked about %+v, want that of %s", got, at)
+		}
+		may.Store(true)
+		d.WakeDisplaced()
+		if took := b.runs(pod.UID); took > time.Second {
+			t.Errorf("it ran %s after it might", took)
+		}
+		if st := d.status(pod.UID); isTarget(st) || st.Reason != "" || st.ContainerStatuses[0].RestartCount != 1 {
+			t.Errorf("after its return: %+v", st)
+		}
+		// And one that went on meanwhile is not ended by a restart.
+		d = b.restart(pod)
+		b.after(time.Minute)
+		if st := d.status(pod.UID); b.running(pod.UID) != 1 || st.ContainerStatuses[0].RestartCount != 1 {
+			t.Errorf("after a restart of the daemon: %+v", st)
+		}
+	})
+}
+
+// A pod that is displaced goes when its manifest does, and its successor is
+// another pod, which nothing holds.
+func TestDisplacedPodIsRemovedAndReplaced(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod := testPod("p", "u1", "1")
+		b.returns = map[string]Return{"Evicted": func(*v1.Pod, status.Displacement) (bool, time.Duration) { return false, 0 }}
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.runs(pod.UID)
+		if err := d.Displace(pod.UID, eviction, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.until(time.Minute, "it is ended", func() bool { return b.running(pod.UID) == 0 })
+		d.config.deliver(manifest.SourceFile, testPod("p", "u2", "2"))
+		b.runs("u2")
+		b.gone("u1")
+		// While it still ends, too.
+		if err := d.Displace("u2", eviction, nil); err != nil {
+			t.Fatal(err)
+		}
+		d.config.deliver(manifest.SourceFile)
+		b.gone("u2")
+	})
+}
+
+// A person may run a displaced pod again before its time, after a restart too.
+func TestRerunOfADisplacedPod(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod := testPod("p", "u1", "1")
+		b.returns = map[string]Return{"Evicted": func(*v1.Pod, status.Displacement) (bool, time.Duration) { return false, 0 }}
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.runs(pod.UID)
+		for range 2 {
+			if err := d.Displace(pod.UID, eviction, nil); err != nil {
+				t.Fatal(err)
+			}
+			b.until(time.Minute, "it is ended", func() bool { return d.workers.state(pod.UID) == stateFinished })
+			if err := d.Rerun(pod.UID, "asked", time.Time{}); err != nil {
+				t.Error(err)
+			}
+			b.runs(pod.UID)
+			d = b.restart(pod)
+			b.runs(pod.UID)
+		}
+	})
+}
+
+// A killed daemon leaves a displaced pod half ended: the next one ends it.
+func TestDaemonIsKilledWhileItDisplaces(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod := testPod("p", "u1", "1")
+		b.returns = map[string]Return{"Evicted": func(_ *v1.Pod, d status.Displacement) (bool, time.Duration) {
+			left := time.Until(d.At.Add(5 * time.Minute))
+			return left <= 0, left
+		}}
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.runs(pod.UID)
+		at := time.Now()
+		if err := d.Displace(pod.UID, eviction, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.until(time.Minute, "it is told", func() bool { return d.status(pod.UID).Reason == "Evicted" })
+		b.restart(pod)
+		b.until(time.Minute, "it is ended", func() bool { return b.running(pod.UID) == 0 })
+		b.runs(pod.UID)
+		if took := time.Since(at); took < 5*time.Minute || took > 5*time.Minute+time.Second {
+			t.Errorf("it ran %s after it was ended", took)
+		}
+	})
+}
+
+// A gate holds what has not started, and nothing else.
+func TestGateHoldsPods(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		var shut atomic.Bool
+		b.gates = []Gate{func(*v1.Pod) *status.Cause {
+			if shut.Load() {
+				return &status.Cause{Reason: "Evicted", Message: "The node had condition: [MemoryPressure]."}
+			}
+			return nil
+		}}
+		first, second := testPod("first", "u1", "1"), testPod("second", "u2", "1")
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, first)
+		b.runs("u1")
+		shut.Store(true)
+		d.config.deliver(manifest.SourceFile, first, second)
+		b.after(10 * time.Minute)
+		if st := d.status("u2"); st.Phase != v1.PodPending || st.Reason != "Evicted" || b.running("u2") != 0 || b.running("u1") != 1 {
+			t.Errorf("%+v", st)
+		}
+		shut.Store(false)
+		d.WakeHeld()
+		if took := b.runs("u2"); took > time.Second {
+			t.Errorf("it ran %s after it might", took)
+		}
+	})
+}
