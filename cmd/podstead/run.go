@@ -29,6 +29,7 @@ import (
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/hostip"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/stats"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -108,6 +109,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	p := parts{
 		observer: observer, prober: prober, events: events, statuses: statuses, addresses: addresses, node: admittingNode(o, node), logins: logins,
 	}
+	p.stats = newStats(o, rt, p, log)
 	p.logs = newLogs(o, rt, p, log)
 	// What manifests name is known to the supervisor, which pulls it.
 	var sup *supervisor.Supervisor
@@ -274,6 +276,7 @@ type parts struct {
 	statuses  *status.Store
 	addresses *hostip.Source
 	node      admit.Node
+	stats     *stats.Collector
 	logs      *gc.Logs
 	images    *gc.Images
 	logins    credential.Node

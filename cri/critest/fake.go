@@ -40,6 +40,7 @@ type Fake struct {
 	events  eventHub
 	record  recorder
 	script  script
+	stats   statistics
 }
 
 // New starts a fake that ends with the test. Inside a synctest bubble it must

@@ -20,6 +20,15 @@ const (
 	controllerHugeTLB = "hugetlb"
 )
 
+// The controllers of version 1 that only count; version 2 counts in others.
+const (
+	controllerCPUAcct = "cpuacct"
+	controllerBlkIO   = "blkio"
+)
+
+// counting are the controllers in which a pod has no values, only usage.
+var counting = []string{controllerCPUAcct, controllerBlkIO}
+
 // limited are the controllers in which a pod has values.
 var limited = []string{controllerCPU, controllerMemory, controllerPids, controllerHugeTLB}
 
@@ -81,7 +90,7 @@ func find(mountinfo string) (*hierarchies, error) {
 			continue
 		}
 		for _, option := range strings.Split(more[2], ",") {
-			if slices.Contains(limited, option) && h.byController[option] == "" {
+			if (slices.Contains(limited, option) || slices.Contains(counting, option)) && h.byController[option] == "" {
 				h.byController[option] = folder
 			}
 		}

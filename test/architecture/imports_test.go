@@ -37,6 +37,7 @@ var rooms = []room{
 	{"supervisor/event", nil},
 	{"supervisor/admit", nil},
 	{"supervisor/node", nil},
+	{"supervisor/stats", []string{"cri", "supervisor/cgroup"}},
 	{"supervisor/cgroup", []string{"cri"}},
 	{"supervisor/userns", nil},
 	{"supervisor/volume", []string{"manifest"}},

@@ -1,0 +1,148 @@
+package cri
+
+import (
+	"context"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// ContainerStats is what the runtime measured of a container. What it did not
+// measure is nil.
+type ContainerStats struct {
+	ID     string
+	CPU    *CPUStats
+	Memory *MemoryStats
+	// Writable is what the container wrote to its root file system.
+	Writable *FilesystemStats
+}
+
+// SandboxStats is what the runtime measured of a sandbox with all that runs in
+// it. What it did not measure is nil.
+type SandboxStats struct {
+	ID         string
+	CPU        *CPUStats
+	Memory     *MemoryStats
+	Processes  *uint64
+	Interfaces []InterfaceStats
+}
+
+// CPUStats is what was used of processors since the start.
+type CPUStats struct {
+	At    time.Time
+	Total time.Duration
+}
+
+// MemoryStats is what is used of memory, in bytes, with the page faults since
+// the start.
+type MemoryStats struct {
+	At                          time.Time
+	Usage, WorkingSet, RSS      uint64
+	PageFaults, MajorPageFaults uint64
+}
+
+// FilesystemStats is what is used of the file system that is mounted at Mount.
+type FilesystemStats struct {
+	At           time.Time
+	Mount        string
+	Used, Inodes uint64
+}
+
+// InterfaceStats is what went through a network interface, in bytes, and how
+// often that failed.
+type InterfaceStats struct {
+	Name                                 string
+	RxBytes, RxErrors, TxBytes, TxErrors uint64
+}
+
+// ContainerStats asks for the stats of all of this daemon's containers, in one
+// call. A runtime without the call is an error that is ErrUnimplemented.
+func (c *Client) ContainerStats(ctx context.Context) ([]ContainerStats, error) {
+	a, err := read(ctx, c, operation{verb: "ask for the stats of containers"}, runtimeapi.RuntimeServiceClient.ListContainerStats,
+		&runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{LabelInstance: c.instance}}})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]ContainerStats, 0, len(a.GetStats()))
+	for _, s := range a.GetStats() {
+		list = append(list, ContainerStats{
+			ID: s.GetAttributes().GetId(), CPU: cpuStats(s.GetCpu()), Memory: memoryStats(s.GetMemory()),
+			Writable: filesystemStats(s.GetWritableLayer()),
+		})
+	}
+	return list, nil
+}
+
+// SandboxStats is the same for all of this daemon's sandboxes.
+func (c *Client) SandboxStats(ctx context.Context) ([]SandboxStats, error) {
+	a, err := read(ctx, c, operation{verb: "ask for the stats of pod sandboxes"}, runtimeapi.RuntimeServiceClient.ListPodSandboxStats,
+		&runtimeapi.ListPodSandboxStatsRequest{Filter: &runtimeapi.PodSandboxStatsFilter{LabelSelector: map[string]string{LabelInstance: c.instance}}})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]SandboxStats, 0, len(a.GetStats()))
+	for _, s := range a.GetStats() {
+		linux := s.GetLinux()
+		one := SandboxStats{ID: s.GetAttributes().GetId(), CPU: cpuStats(linux.GetCpu()), Memory: memoryStats(linux.GetMemory())}
+		if count := linux.GetProcess().GetProcessCount(); count != nil {
+			one.Processes = &count.Value
+		}
+		interfaces := linux.GetNetwork().GetInterfaces()
+		if first := linux.GetNetwork().GetDefaultInterface(); first != nil {
+			interfaces = append([]*runtimeapi.NetworkInterfaceUsage{first}, interfaces...)
+		}
+		for _, i := range interfaces {
+			one.Interfaces = append(one.Interfaces, InterfaceStats{
+				i.GetName(), i.GetRxBytes().GetValue(), i.GetRxErrors().GetValue(), i.GetTxBytes().GetValue(), i.GetTxErrors().GetValue(),
+			})
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// ImageStats tells how much of their file systems images and the writable
+// layers of containers take. A runtime that does not tell has none.
+func (c *Client) ImageStats(ctx context.Context) (images, containers []FilesystemStats, err error) {
+	a, err := c.ImageFsInfo(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := func(list []*runtimeapi.FilesystemUsage) (stats []FilesystemStats) {
+		for _, f := range list {
+			if s := filesystemStats(f); s != nil && s.Mount != "" {
+				stats = append(stats, *s)
+			}
+		}
+		return stats
+	}
+	return all(a.GetImageFilesystems()), all(a.GetContainerFilesystems()), nil
+}
+
+func cpuStats(u *runtimeapi.CpuUsage) *CPUStats {
+	if u.GetUsageCoreNanoSeconds() == nil {
+		return nil
+	}
+	return &CPUStats{At: time.Unix(0, u.Timestamp), Total: time.Duration(u.UsageCoreNanoSeconds.Value)}
+}
+
+func memoryStats(u *runtimeapi.MemoryUsage) *MemoryStats {
+	if u.GetWorkingSetBytes() == nil {
+		return nil
+	}
+	return &MemoryStats{
+		At: time.Unix(0, u.Timestamp), WorkingSet: u.WorkingSetBytes.Value,
+		Usage: max(u.GetUsageBytes().GetValue(), u.WorkingSetBytes.Value), RSS: u.GetRssBytes().GetValue(),
+		PageFaults: u.GetPageFaults().GetValue(), MajorPageFaults: u.GetMajorPageFaults().GetValue(),
+	}
+}
+
+func filesystemStats(u *runtimeapi.FilesystemUsage) *FilesystemStats {
+	if u == nil {
+		return nil
+	}
+	return &FilesystemStats{
+		At: time.Unix(0, u.Timestamp), Mount: u.GetFsId().GetMountpoint(),
+		Used: u.GetUsedBytes().GetValue(), Inodes: u.GetInodesUsed().GetValue(),
+	}
+}

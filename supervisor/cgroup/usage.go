@@ -1,0 +1,279 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// CPU is what a cgroup used of processors since it was made.
+type CPU struct {
+	Total, User, System time.Duration
+	// Periods are those in which it ran under a quota, Throttled those of them
+	// in which that held it back, for ThrottledTime together.
+	Periods, Throttled uint64
+	ThrottledTime      time.Duration
+}
+
+// Memory is what a cgroup uses of memory, in bytes.
+type Memory struct {
+	Usage uint64
+	// InactiveFile is the part of Usage that the kernel can take back at once.
+	InactiveFile uint64
+	// RSS is memory of processes, Cache pages of files, MappedFile those of
+	// them that processes map.
+	RSS, Cache, MappedFile, Swap uint64
+	// PageFaults and MajorPageFaults count since the cgroup was made.
+	PageFaults, MajorPageFaults uint64
+	// Limit is 0 if there is none.
+	Limit uint64
+	// Peak is the most that was used at once, 0 if the kernel does not tell.
+	Peak uint64
+}
+
+// WorkingSet is what cannot be taken back at once: the figure by which
+// Kubernetes evicts.
+func (m Memory) WorkingSet() uint64 {
+	if m.InactiveFile > m.Usage {
+		return 0
+	}
+	return m.Usage - m.InactiveFile
+}
+
+// Usage is what a cgroup and those below it use. What belongs to a controller
+// that this machine does not have is nil.
+type Usage struct {
+	CPU       *CPU
+	Memory    *Memory
+	Processes *uint64
+}
+
+// Reader reads what cgroups use. It has no state, but for where the
+// hierarchies are.
+type Reader struct{ h *hierarchies }
+
+// OpenReader finds the machine's hierarchies in a mountinfo file; empty stands
+// for this process's.
+func OpenReader(mountinfo string) (*Reader, error) {
+	if mountinfo == "" {
+		mountinfo = mountinfoFile
+	}
+	h, err := find(mountinfo)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{h}, nil
+}
+
+// V2 reports whether the controllers are in the unified hierarchy.
+func (r *Reader) V2() bool { return r.h.v2() }
+
+// Path is where a cgroup is of which a runtime was told as a pod's parent.
+func Path(parent string) string { return pathOf(parent) }
+
+// PodPaths are all paths that the cgroup of a pod can have below a root, for a
+// pod of which it is not known what its sandbox was made in.
+func PodPaths(root string, uid types.UID) []string {
+	if checkUID(uid) != nil {
+		return nil
+	}
+	var paths []string
+	for _, place := range places(rootName(root), uid) {
+		paths = append(paths, Cgroupfs.path(place), Systemd.path(place))
+	}
+	return paths
+}
+
+// RootPaths are the paths that the cgroup of all pods can have.
+func RootPaths(root string) []string {
+	if root == "" {
+		root = DefaultRoot
+	}
+	name := rootName(root)
+	return []string{Cgroupfs.path(name), Systemd.path(name)}
+}
+
+// Exists reports whether a cgroup is there.
+func (r *Reader) Exists(path string) bool { return isFolder(r.folder(controllerMemory, path)) }
+
+// folder is that in which a controller counts. Where the hierarchy of one is
+// missing it is empty.
+func (r *Reader) folder(controller, path string) string { return r.h.folder(controller, path) }
+
+// Usage reads what a cgroup uses. One that is not there is fs.ErrNotExist.
+func (r *Reader) Usage(path string) (Usage, error) {
+	var u Usage
+	var err error
+	if u.Memory, err = r.Memory(path); err != nil {
+		return Usage{}, err
+	}
+	if u.CPU, err = r.cpu(path); err != nil {
+		return Usage{}, err
+	}
+	if u.Processes, err = optional(numberOf(r.folder(controllerPids, path), "pids.current")); err != nil {
+		return Usage{}, err
+	}
+	if u == (Usage{}) {
+		return Usage{}, fmt.Errorf("cgroup %s: %w", path, fs.ErrNotExist)
+	}
+	return u, nil
+}
+
+// Memory reads what a cgroup uses of memory; nil without an error says that
+// this machine does not count that.
+func (r *Reader) Memory(path string) (*Memory, error) {
+	folder := r.folder(controllerMemory, path)
+	if folder == "" {
+		return nil, nil
+	}
+	f := memoryFilesV1
+	if r.h.v2() {
+		f = memoryFilesV2
+	}
+	usage, err := optional(numberOf(folder, f.usage))
+	if usage == nil || err != nil {
+		return nil, err
+	}
+	stat, err := fieldsOf(folder, "memory.stat")
+	if err != nil {
+		return nil, unlessGone(err)
+	}
+	m := &Memory{
+		Usage: *usage, InactiveFile: stat[f.inactive], RSS: stat[f.rss], Cache: stat[f.cache], MappedFile: stat[f.mapped],
+		Swap: stat[f.swap], PageFaults: stat[f.faults], MajorPageFaults: stat[f.majorFaults],
+	}
+	if r.h.v2() {
+		m.Swap, _ = numberOf(folder, "memory.swap.current") // not there without swap accounting
+	}
+	// "max" is no number, and version 1 has the greatest number instead.
+	if limit, err := numberOf(folder, f.limit); err == nil && limit < 1<<62 {
+		m.Limit = limit
+	}
+	m.Peak, _ = numberOf(folder, f.peak) // Linux 5.19 in version 2
+	return m, nil
+}
+
+// memoryFiles are the kernel's names.
+type memoryFiles struct {
+	usage, limit, peak                                      string
+	inactive, rss, cache, mapped, swap, faults, majorFaults string
+}
+
+var (
+	memoryFilesV1 = memoryFiles{
+		usage: usageFiles[false].usage, limit: "memory.limit_in_bytes", peak: "memory.max_usage_in_bytes",
+		inactive: usageFiles[false].inactive, rss: "total_rss", cache: "total_cache", mapped: "total_mapped_file",
+		swap: "total_swap", faults: "total_pgfault", majorFaults: "total_pgmajfault",
+	}
+	memoryFilesV2 = memoryFiles{
+		usage: usageFiles[true].usage, limit: "memory.max", peak: "memory.peak",
+		inactive: usageFiles[true].inactive, rss: "anon", cache: "file", mapped: "file_mapped",
+		faults: "pgfault", majorFaults: "pgmajfault",
+	}
+)
+
+// userHZ is the unit of cpuacct.stat, the same on all that Go runs on.
+const userHZ = 100
+
+// cpu is nil without an error if this machine does not count it.
+func (r *Reader) cpu(path string) (*CPU, error) {
+	if r.h.v2() {
+		stat, err := fieldsOf(r.folder(controllerCPU, path), "cpu.stat")
+		if err != nil {
+			return nil, unlessGone(err)
+		}
+		micro := func(field string) time.Duration { return time.Duration(stat[field]) * time.Microsecond }
+		return &CPU{
+			Total: micro("usage_usec"), User: micro("user_usec"), System: micro("system_usec"),
+			Periods: stat["nr_periods"], Throttled: stat["nr_throttled"], ThrottledTime: micro("throttled_usec"),
+		}, nil
+	}
+	folder := r.folder(controllerCPUAcct, path)
+	total, err := optional(numberOf(folder, "cpuacct.usage"))
+	if total == nil || err != nil {
+		return nil, err
+	}
+	c := &CPU{Total: time.Duration(*total)}
+	// What follows is more detail, and not there on every kernel.
+	if stat, err := fieldsOf(folder, "cpuacct.stat"); err == nil {
+		c.User, c.System = time.Duration(stat["user"])*time.Second/userHZ, time.Duration(stat["system"])*time.Second/userHZ
+	}
+	if stat, err := fieldsOf(r.folder(controllerCPU, path), "cpu.stat"); err == nil {
+		c.Periods, c.Throttled, c.ThrottledTime = stat["nr_periods"], stat["nr_throttled"], time.Duration(stat["throttled_time"])
+	}
+	return c, nil
+}
+
+// First is a process of a cgroup, 0 if it has none of its own.
+func (r *Reader) First(path string) int {
+	data, err := os.ReadFile(filepath.Join(r.folder(controllerMemory, path), "cgroup.procs"))
+	if err != nil {
+		return 0
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	pid, err := strconv.Atoi(string(line))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// numberOf reads a file of one number.
+func numberOf(folder, file string) (uint64, error) {
+	if folder == "" {
+		return 0, fs.ErrNotExist
+	}
+	data, err := os.ReadFile(filepath.Join(folder, file))
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(data)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(folder, file), err)
+	}
+	return n, nil
+}
+
+// fieldsOf reads a file of lines with a name and a number.
+func fieldsOf(folder, file string) (map[string]uint64, error) {
+	if folder == "" {
+		return nil, fs.ErrNotExist
+	}
+	data, err := os.ReadFile(filepath.Join(folder, file))
+	if err != nil {
+		return nil, err
+	}
+	fields := make(map[string]uint64, 48)
+	for line := range strings.Lines(string(data)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+			fields[name] = n
+		}
+	}
+	return fields, nil
+}
+
+// optional is nil for what is not there, be it that the cgroup has just been
+// removed or that the machine does not count it.
+func optional(n uint64, err error) (*uint64, error) {
+	if err != nil {
+		return nil, unlessGone(err)
+	}
+	return &n, nil
+}
+
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return nil
+	}
+	return err
+}

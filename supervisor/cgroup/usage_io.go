@@ -1,0 +1,97 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// IO is what a cgroup read from and wrote to one block device since it was made.
+type IO struct {
+	// Device is MAJOR:MINOR.
+	Device                string
+	ReadBytes, WriteBytes uint64
+	ReadOps, WriteOps     uint64
+}
+
+// IO reads what a cgroup did on block devices. Without the controller it is
+// nothing.
+func (r *Reader) IO(path string) []IO {
+	if r.h.v2() {
+		return ioV2(filepath.Join(r.h.unified, path, "io.stat"))
+	}
+	folder := r.folder(controllerBlkIO, path)
+	if folder == "" {
+		return nil
+	}
+	byDevice := map[string]*IO{}
+	var order []string
+	for _, count := range []struct {
+		file  string
+		value func(*IO) (read, written *uint64)
+	}{
+		{"blkio.throttle.io_service_bytes_recursive", func(i *IO) (*uint64, *uint64) { return &i.ReadBytes, &i.WriteBytes }},
+		{"blkio.throttle.io_serviced_recursive", func(i *IO) (*uint64, *uint64) { return &i.ReadOps, &i.WriteOps }},
+	} {
+		data, _ := os.ReadFile(filepath.Join(folder, count.file)) // gone, or not counted
+		for line := range strings.Lines(string(data)) {
+			f := strings.Fields(line)
+			if len(f) != 3 {
+				continue
+			}
+			n, err := strconv.ParseUint(f[2], 10, 64)
+			if err != nil {
+				continue
+			}
+			if byDevice[f[0]] == nil {
+				byDevice[f[0]] = &IO{Device: f[0]}
+				order = append(order, f[0])
+			}
+			read, written := count.value(byDevice[f[0]])
+			switch f[1] {
+			case "Read":
+				*read = n
+			case "Write":
+				*written = n
+			}
+		}
+	}
+	var list []IO
+	for _, device := range order {
+		list = append(list, *byDevice[device])
+	}
+	return list
+}
+
+// ioV2 reads lines such as "8:0 rbytes=90112 wbytes=0 rios=3 wios=0".
+func ioV2(file string) []IO {
+	data, _ := os.ReadFile(file) // gone, or not counted
+	var list []IO
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		i := IO{Device: f[0]}
+		for _, pair := range f[1:] {
+			key, text, _ := strings.Cut(pair, "=")
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				continue
+			}
+			switch key {
+			case "rbytes":
+				i.ReadBytes = n
+			case "wbytes":
+				i.WriteBytes = n
+			case "rios":
+				i.ReadOps = n
+			case "wios":
+				i.WriteOps = n
+			}
+		}
+		list = append(list, i)
+	}
+	return list
+}

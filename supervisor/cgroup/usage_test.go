@@ -1,0 +1,149 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tree is a machine's cgroups in a folder, found by a mountinfo file: FOLDER
+// of a hierarchy, PATH and FILE to content.
+func tree(t *testing.T, mounts map[string]string, files map[string]string) *Reader {
+	t.Helper()
+	root := t.TempDir()
+	var info strings.Builder
+	for folder, options := range mounts {
+		kind := "cgroup"
+		if options == "" {
+			kind = "cgroup2"
+		}
+		fmt.Fprintf(&info, "30 20 0:1 / %s rw,relatime - %s none rw,%s\n", filepath.Join(root, folder), kind, options)
+	}
+	for file, text := range files {
+		file = filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mountinfo := filepath.Join(root, "mountinfo")
+	if err := os.WriteFile(mountinfo, []byte(info.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenReader(mountinfo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestUsage(t *testing.T) {
+	processes := uint64(7)
+	for _, c := range []struct {
+		name          string
+		mounts, files map[string]string
+		want          Usage
+		io            []IO
+		first         int
+	}{
+		{
+			"version 2", map[string]string{"u": ""},
+			map[string]string{
+				"u/p/cpu.stat":            "usage_usec 3000\nuser_usec 2000\nsystem_usec 1000\nnr_periods 9\nnr_throttled 4\nthrottled_usec 500\n",
+				"u/p/memory.current":      "1000\n",
+				"u/p/memory.max":          "max\n",
+				"u/p/memory.peak":         "1500\n",
+				"u/p/memory.swap.current": "77\n",
+				"u/p/memory.stat":         "anon 300\nfile 600\nfile_mapped 20\ninactive_file 400\npgfault 11\npgmajfault 3\n",
+				"u/p/pids.current":        "7\n",
+				"u/p/cgroup.procs":        "123\n124\n",
+				"u/p/io.stat":             "8:0 rbytes=90 wbytes=80 rios=3 wios=2 dbytes=0 dios=0\n7:1 \n",
+			},
+			Usage{
+				&CPU{3 * time.Millisecond, 2 * time.Millisecond, time.Millisecond, 9, 4, 500 * time.Microsecond},
+				&Memory{Usage: 1000, InactiveFile: 400, RSS: 300, Cache: 600, MappedFile: 20, Swap: 77, PageFaults: 11, MajorPageFaults: 3, Peak: 1500},
+				&processes,
+			},
+			[]IO{{Device: "8:0", ReadBytes: 90, WriteBytes: 80, ReadOps: 3, WriteOps: 2}}, 123,
+		},
+		{
+			"version 1, each controller apart",
+			map[string]string{"cpu": "cpu", "acct": "cpuacct", "m": "memory", "pids": "pids", "b": "blkio", "u": ""},
+			map[string]string{
+				"acct/p/cpuacct.usage":                          "3000000\n",
+				"acct/p/cpuacct.stat":                           "user 20\nsystem 10\n",
+				"cpu/p/cpu.stat":                                "nr_periods 9\nnr_throttled 4\nthrottled_time 500000\n",
+				"m/p/memory.usage_in_bytes":                     "1000\n",
+				"m/p/memory.limit_in_bytes":                     "4096\n",
+				"m/p/memory.max_usage_in_bytes":                 "1500\n",
+				"m/p/memory.stat":                               "cache 1\nrss 2\ninactive_file 3\ntotal_cache 600\ntotal_rss 300\ntotal_mapped_file 20\ntotal_inactive_file 400\ntotal_swap 77\ntotal_pgfault 11\ntotal_pgmajfault 3\n",
+				"m/p/cgroup.procs":                              "123\n",
+				"pids/p/pids.current":                           "7\n",
+				"b/p/blkio.throttle.io_service_bytes_recursive": "8:0 Read 90\n8:0 Write 80\n8:0 Total 170\nTotal 170\n",
+				"b/p/blkio.throttle.io_serviced_recursive":      "8:0 Read 3\n8:0 Write 2\n",
+			},
+			Usage{
+				&CPU{3 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond, 9, 4, 500 * time.Microsecond},
+				&Memory{Usage: 1000, InactiveFile: 400, RSS: 300, Cache: 600, MappedFile: 20, Swap: 77, PageFaults: 11, MajorPageFaults: 3, Limit: 4096, Peak: 1500},
+				&processes,
+			},
+			[]IO{{Device: "8:0", ReadBytes: 90, WriteBytes: 80, ReadOps: 3, WriteOps: 2}}, 123,
+		},
+		{
+			"version 1 with memory only", map[string]string{"m": "memory"},
+			map[string]string{
+				"m/p/memory.usage_in_bytes": "1000\n", "m/p/memory.limit_in_bytes": "9223372036854771712\n",
+				"m/p/memory.stat": "total_inactive_file 4000\n",
+			},
+			Usage{nil, &Memory{Usage: 1000, InactiveFile: 4000}, nil}, nil, 0,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := tree(t, c.mounts, c.files)
+			got, err := r.Usage("/p")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(c.io, r.IO("/p")); d != "" {
+				t.Error(d)
+			}
+			if got := r.First("/p"); got != c.first {
+				t.Errorf("first process %d, want %d", got, c.first)
+			}
+			if _, err := r.Usage("/gone"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("of a cgroup that is gone: %v", err)
+			}
+			if !r.Exists("/p") || r.Exists("/gone") {
+				t.Error("existence is wrong")
+			}
+		})
+	}
+}
+
+func TestWorkingSetIsNeverNegative(t *testing.T) {
+	if w := (Memory{Usage: 1000, InactiveFile: 4000}).WorkingSet(); w != 0 {
+		t.Errorf("working set %d", w)
+	}
+	if w := (Memory{Usage: 1000, InactiveFile: 400}).WorkingSet(); w != 600 {
+		t.Errorf("working set %d", w)
+	}
+}
+
+func TestDamagedUsageIsAnError(t *testing.T) {
+	r := tree(t, map[string]string{"u": ""}, map[string]string{"u/p/memory.current": "x\n", "u/p/cpu.stat": "", "u/p/memory.stat": ""})
+	if u, err := r.Usage("/p"); err == nil {
+		t.Errorf("got %+v of a file without a number", u)
+	}
+}

@@ -1,0 +1,129 @@
+package stats
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/podstead/podstead/cri"
+)
+
+func TestDisks(t *testing.T) {
+	m := newMachine(t)
+	m.pod("a", "x", "y")
+	content := strings.Repeat("x", 100_000)
+	m.put("root/pods/a/volumes/kubernetes.io~empty-dir/scratch/deep/er/file", content)
+	m.put("root/pods/a/volumes/kubernetes.io~local-volume/data/file", content)
+	m.put("root/pods/a/volumes/kubernetes.io~nfs/away/file", content)
+	m.put("logs/default_a_a/x/0.log", content)
+	m.put("layers/x", "")
+	m.rt.containers = []cri.ContainerStats{{ID: "a-x", Writable: &cri.FilesystemStats{Mount: m.path("layers"), Used: 5000, Inodes: 5}}}
+	disks, err := m.collector().Disks(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := disks.Pods["a"]
+	if len(a.Volumes) != 2 {
+		t.Fatalf("volumes %+v", a.Volumes)
+	}
+	scratch, claim := a.Volumes[0], a.Volumes[1]
+	if scratch.Name != "scratch" || !scratch.Ephemeral || scratch.Used < 100_000 || scratch.Used > 130_000 || scratch.InodesUsed != 4 || scratch.Available != 400 {
+		t.Errorf("emptyDir %+v", scratch)
+	}
+	if claim.Ephemeral || claim.Used != 600 || claim.Capacity != 1000 {
+		t.Errorf("claim %+v", claim)
+	}
+	if len(a.Containers) != 1 || a.Containers[0].Rootfs.Used != 5000 || a.Containers[0].Rootfs.Capacity != 1000 || a.Containers[0].Logs.Used < 100_000 {
+		t.Errorf("containers %+v", a.Containers)
+	}
+	used, inodes := a.Ephemeral()
+	if used != scratch.Used+5000+a.Containers[0].Logs.Used || inodes != 4+5+2 {
+		t.Errorf("ephemeral storage %d in %d", used, inodes)
+	}
+}
+
+// du is what people compare with.
+func TestWalkAsDu(t *testing.T) {
+	m := newMachine(t)
+	m.put("w/a/b/file", strings.Repeat("x", 50_000))
+	m.put("w/empty", "")
+	if err := os.Link(m.path("w/a/b/file"), m.path("w/again")); err != nil {
+		t.Fatal(err)
+	}
+	m.link("w/out", "/")
+	m.link("w/loop", ".")
+	got, err := walk(t.Context(), m.path("w"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("du", "-s", "-B512", m.path("w")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks, _, _ := strings.Cut(string(out), "\t")
+	if want := blocks; got.bytes/512 != number(t, want) {
+		t.Errorf("%d blocks, du says %s", got.bytes/512, want)
+	}
+	if got.inodes != 7 || got.incomplete {
+		t.Errorf("%+v, want 7 inodes", got)
+	}
+}
+
+func number(t *testing.T, text string) (n uint64) {
+	t.Helper()
+	for _, r := range text {
+		if r < '0' || r > '9' {
+			t.Fatalf("%q is no number", text)
+		}
+		n = n*10 + uint64(r-'0')
+	}
+	return n
+}
+
+func TestWalkCrossesNoMount(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	m := newMachine(t)
+	m.put("w/in/file", "x")
+	m.put("big/file", strings.Repeat("x", 1<<20))
+	// The same device through another mount.
+	if err := syscall.Mount(m.path("big"), m.path("w/in"), "", syscall.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(m.path("w/in"), syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	got, err := walk(t.Context(), m.path("w"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.bytes >= 1<<20 || got.inodes != 1 {
+		t.Errorf("%+v: what is mounted there was counted", got)
+	}
+}
+
+func TestWalkIsBounded(t *testing.T) {
+	m := newMachine(t)
+	m.put("w/"+strings.Repeat("d/", walkDepth+10)+"file", "x")
+	got, err := walk(t.Context(), m.path("w"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.incomplete || got.inodes != walkDepth+1 {
+		t.Errorf("%+v", got)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := walk(ended, m.path("w")); err != nil || !got.incomplete {
+		t.Errorf("after its time: %+v, %v", got, err)
+	}
+	if _, err := walk(t.Context(), m.path("nowhere")); err == nil {
+		t.Error("a folder that is not there has a size")
+	}
+}

@@ -1,0 +1,77 @@
+package stats
+
+import "time"
+
+const (
+	// rateWindow is the least time that a rate is the mean of, once there are
+	// two measurements that far apart.
+	rateWindow = 5 * time.Second
+	// rateMemory is how old a measurement may be to be made a rate of. What
+	// was used on average since yesterday is not what is used now.
+	rateMemory = 2 * time.Minute
+)
+
+// sample is how much was used until a time.
+type sample struct {
+	at    time.Time
+	total time.Duration
+}
+
+// history are earlier samples of one counter. Rates are made with base; next
+// takes its place once it is old enough.
+type history struct {
+	base, next, last sample
+	round            uint64
+}
+
+// rates makes rates of counters, by name.
+type rates struct {
+	byName map[string]*history
+	round  uint64
+}
+
+// begin begins a round. What is not measured in it is forgotten at its end.
+func (r *rates) begin() {
+	if r.byName == nil {
+		r.byName = map[string]*history{}
+	}
+	r.round++
+}
+
+func (r *rates) end() {
+	for name, h := range r.byName {
+		if h.round != r.round {
+			delete(r.byName, name)
+		}
+	}
+}
+
+// add takes a sample and gives the CPU its rate. What started at born had used
+// nothing by then; the zero time is not known.
+func (r *rates) add(name string, cpu *CPU, at, born time.Time) {
+	if cpu == nil {
+		return
+	}
+	now := sample{at, cpu.Total}
+	h := r.byName[name]
+	if h == nil || now.total < h.last.total || at.Sub(h.last.at) > rateMemory {
+		h = &history{base: now}
+		if !born.IsZero() && at.Sub(born) < rateMemory {
+			h.base = sample{at: born}
+		}
+		r.byName[name] = h
+	}
+	h.round, h.last = r.round, now
+	if !h.next.at.IsZero() && at.Sub(h.next.at) >= rateWindow {
+		h.base, h.next = h.next, sample{}
+	}
+	window := at.Sub(h.base.at)
+	if window <= 0 {
+		return
+	}
+	rate := float64(now.total-h.base.total) / float64(window)
+	cpu.Rate, cpu.Window = &rate, window
+	if h.next.at.IsZero() && window >= rateWindow {
+		h.next = now
+	}
+}
