@@ -159,5 +159,8 @@ func (s *Supervisor) Runtime() RuntimeCondition {
 	if c.NotReady == "" && !s.runtime.network {
 		c.NotReady = "network of the runtime is not ready: " + s.runtime.netFault
 	}
+	if since, begun := s.shutdown.begun(); begun {
+		c.NotReady, c.Since = nodeShutdownMessage, since
+	}
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,15 +22,16 @@ import (
 
 // Supervisor keeps the wanted pods running.
 type Supervisor struct {
-	cfg     Config
-	log     *slog.Logger
-	wanted  *podSet
-	workers *podWorkers
-	runtime *runtimeState
-	scripts *podScripts
-	garbage *gc.Containers
-	loop    loopHealth
-	cleanup cleanup
+	cfg      Config
+	log      *slog.Logger
+	wanted   *podSet
+	workers  *podWorkers
+	runtime  *runtimeState
+	scripts  *podScripts
+	garbage  *gc.Containers
+	loop     loopHealth
+	cleanup  cleanup
+	shutdown hostShutdown
 }
 
 // New makes a supervisor. It starts nothing and touches nothing.
@@ -64,6 +66,12 @@ func New(cfg Config) (*Supervisor, error) {
 		wanted:  newPodSet(),
 		runtime: newRuntimeState(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
 	}
+	cfg.Gates = append([]Gate{s.shutdown.gate}, cfg.Gates...)
+	cfg.Returns = maps.Clone(cfg.Returns)
+	if cfg.Returns == nil {
+		cfg.Returns = map[string]Return{}
+	}
+	cfg.Returns[reasonTerminated] = s.mayReturn
 	s.scripts = &podScripts{
 		cfg:     cfg,
 		runtime: s.runtime,

@@ -29,27 +29,17 @@ func openCgroups(o *options.Cgroups, client *cri.Client, log *slog.Logger) *cgro
 		Root:               o.Root,
 		Driver:             func(ctx context.Context) (cgroup.Driver, error) { return cgroupDriver(ctx, o, client, settings.V2) },
 		Settings:           settings,
-		Allocatable:        cgroup.Allocatable(memoryCapacity(o), o.Reserved...),
+		Allocatable:        cgroup.Allocatable(cgroup.Capacity(), o.Reserved...),
 		EnforceAllocatable: o.EnforceAllocatable,
 		PodPids:            o.PodPids,
 		Log:                log,
 	})
 }
 
-// memoryCapacity is what the machine has, as far as the cgroups above that of
-// all pods let it have it: one who runs podstead in a slice of 1 GiB has a node
-// of that size.
-func memoryCapacity(o *options.Cgroups) v1.ResourceList {
-	list := cgroup.Capacity()
-	_, ceiling := cgroup.Ceiling(o.Root)
-	cgroup.LowerMemory(list, ceiling)
-	return list
-}
-
-// capacity is what the node has. The file system of the root folder is the
+// capacity is what the machine has. The file system of the root folder is the
 // one that containers' files would fill.
 func capacity(o *options.Options) v1.ResourceList {
-	list := memoryCapacity(&o.Cgroups)
+	list := cgroup.Capacity()
 	var fs unix.Statfs_t
 	if err := unix.Statfs(o.Paths.Root, &fs); err == nil {
 		list[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI)

@@ -8,6 +8,9 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
+// stopSlack is what the daemon itself may need to end.
+const stopSlack = 10 * time.Second
+
 // watchdog tells systemd that the daemon lives, twice in each interval that
 // the unit's WatchdogSec gives, as long as it is healthy. A daemon that
 // systemd does not watch has nothing to do here.

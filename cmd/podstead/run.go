@@ -144,7 +144,8 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 
 	// What was asked to end by a signal is no failure; --runonce ends the
 	// rest through the same context.
-	ctx, end := context.WithCancel(ctx)
+	guard, asked := newGuard(o, sup, log), ctx
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	g, ctx := errgroup.WithContext(ctx)
 	if rt.own != nil {
@@ -159,6 +160,14 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		})
 	}
 	g.Go(func() error { return api.Serve(ctx, listeners) })
+	if guard != nil {
+		g.Go(func() error { return guard.Run(ctx) })
+	}
+	g.Go(func() error {
+		defer end()
+		untilDone(ctx, asked, guard, log)
+		return nil
+	})
 	g.Go(func() error { return watchdog(ctx, sup.SyncLoopHealthy, log) })
 	g.Go(func() error {
 		<-ctx.Done()

@@ -39,6 +39,7 @@ var rooms = []room{
 	{"supervisor/node", nil},
 	{"supervisor/stats", []string{"cri", "supervisor/cgroup"}},
 	{"supervisor/cgroup", []string{"cri"}},
+	{"supervisor/shutdown", nil},
 	{"supervisor/userns", nil},
 	{"supervisor/volume", []string{"manifest"}},
 	{"supervisor/dns", []string{"cri"}},
@@ -52,7 +53,7 @@ var rooms = []room{
 	{"cmd/podstead", []string{"*"}},
 	{"cmd/podstead/cli", []string{"manifest", "httpapi/podtable"}},
 	{"cmd/podstead/kubeletconfig", nil},
-	{"cmd/podstead/options", []string{"manifest", "supervisor/cgroup", "cmd/podstead/kubeletconfig"}},
+	{"cmd/podstead/options", []string{"manifest", "supervisor/cgroup", "supervisor/shutdown", "cmd/podstead/kubeletconfig"}},
 	{"cmd/podstead/preflight", nil},
 	{"test", []string{"*"}},
 }
@@ -73,6 +74,7 @@ var onlyIn = map[string][]string{
 	"github.com/spf13/cobra":                 {"cmd"},
 	"github.com/google/go-containerregistry": {"test"},
 	"github.com/coreos/go-systemd/v22/dbus":  {"supervisor/cgroup"},
+	"github.com/godbus/dbus":                 {"supervisor/cgroup", "supervisor/shutdown"},
 	"github.com/fsnotify/fsnotify":           {"manifest", "httpapi/containerlog"},
 }
 

@@ -36,7 +36,8 @@ type Config struct {
 	ResolvConf *string
 	Cgroups    Cgroups
 
-	Garbage Garbage
+	Garbage  Garbage
+	Shutdown Shutdown
 
 	HealthzBindAddress string
 	HealthzPort        *int

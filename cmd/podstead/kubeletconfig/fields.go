@@ -70,7 +70,7 @@ func (p *parser) field(name string, value any) {
 	if value == nil {
 		return // as absent
 	}
-	for _, fields := range []map[string]func(*parser, string, any){honoured, honouredCgroups} {
+	for _, fields := range []map[string]func(*parser, string, any){honoured, honouredCgroups, honouredShutdown} {
 		if apply, ok := fields[name]; ok {
 			apply(p, name, value)
 			return

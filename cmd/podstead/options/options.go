@@ -28,6 +28,7 @@ type Options struct {
 	API       API
 	Policy    Policy
 	Garbage   Garbage
+	Shutdown  Shutdown
 	// Node is the value of --hostname-override; empty if not given.
 	Node string
 	// RunOnce asks to start every pod, report, and end.
@@ -165,6 +166,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.healthPort, "healthz-port", defaultHealthPort, "health `port`; 0 for none")
 	o.Policy.addFlags(f)
 	o.Garbage.addFlags(f)
+	o.Shutdown.addFlags(f)
 	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each runs or failed, say so, and end; pods go on")
 	f.StringVar(&o.Log.Format, "log-format", "auto", "text, json, or auto: text with colours on a terminal")
 	f.BoolVar(&o.Log.Debug, "debug", false, "log more")
@@ -188,6 +190,9 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 	}
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
 		return nil, fmt.Errorf("--manifest-validation: %w", err)
+	}
+	if err := o.Shutdown.check(f); err != nil {
+		return nil, err
 	}
 	return notices, o.check()
 }
@@ -216,6 +221,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Policy.merge(c, f)
 	o.Cgroups.merge(&c.Cgroups, take)
 	o.Garbage.merge(c, f)
+	o.Shutdown.merge(c, f)
 	if c.MaxParallelImagePulls != nil {
 		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
 	}

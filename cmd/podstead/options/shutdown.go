@@ -1,0 +1,112 @@
+package options
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
+	"github.com/podstead/podstead/supervisor/shutdown"
+)
+
+// Shutdown says how pods end before the host goes down.
+type Shutdown struct {
+	// Policy is empty if the host does not wait for pods.
+	Policy shutdown.Policy
+
+	total, critical time.Duration
+	// criticalSet: somebody said how much of the total is for critical pods.
+	criticalSet bool
+	byPriority  map[string]string
+	groups      []kubeletconfig.ShutdownGroup
+}
+
+// defaultShutdown is what systemd gives any service. (The kubelet does not wait
+// at all unless it is told to.) Critical pods have a third of the total.
+const (
+	defaultShutdown = 90 * time.Second
+	criticalPart    = 3
+)
+
+func (s *Shutdown) addFlags(f *pflag.FlagSet) {
+	f.DurationVar(&s.total, "shutdown-grace-period", defaultShutdown, "`time` that pods have to end when the host goes down; 0 leaves them to systemd")
+	f.DurationVar(&s.critical, "shutdown-grace-period-critical-pods", defaultShutdown/criticalPart, "`time` of it that is kept for critical pods, which end last; without it a third")
+	f.StringToStringVar(&s.byPriority, "shutdown-grace-period-by-pod-priority", nil, "instead of the two: the times of groups of pods by their least `priority`, such as 0=60s,1000=20s,2000000000=10s")
+}
+
+// merge takes from the file what no flag says. A flag for one of the two ways
+// to say it sets the file's other way aside.
+func (s *Shutdown) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
+	if f.Changed("shutdown-grace-period-by-pod-priority") {
+		return
+	}
+	flags := f.Changed("shutdown-grace-period") || f.Changed("shutdown-grace-period-critical-pods")
+	take(f, "shutdown-grace-period", c.Shutdown.GracePeriod, &s.total)
+	take(f, "shutdown-grace-period-critical-pods", c.Shutdown.CriticalPods, &s.critical)
+	s.criticalSet = c.Shutdown.CriticalPods != nil
+	if !flags {
+		s.groups = c.Shutdown.ByPodPriority
+		if len(s.groups) > 0 && c.Shutdown.GracePeriod != nil && *c.Shutdown.GracePeriod > 0 {
+			s.byPriority = map[string]string{} // which check tells of
+		}
+	}
+}
+
+func (s *Shutdown) check(f *pflag.FlagSet) error {
+	byFlag := f.Changed("shutdown-grace-period-by-pod-priority")
+	if two := f.Changed("shutdown-grace-period") || f.Changed("shutdown-grace-period-critical-pods"); byFlag && two || s.byPriority != nil && !byFlag {
+		return fmt.Errorf("--shutdown-grace-period-by-pod-priority and --shutdown-grace-period, or their fields in the file, exclude each other; take one out")
+	}
+	for text, period := range s.byPriority {
+		priority, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return fmt.Errorf("--shutdown-grace-period-by-pod-priority: %q is no priority; write a whole number, such as 1000=20s", text)
+		}
+		d, err := time.ParseDuration(period)
+		if err != nil {
+			return fmt.Errorf("--shutdown-grace-period-by-pod-priority: %s=%s: %q is no time; write one such as 20s", text, period, period)
+		}
+		s.groups = append(s.groups, kubeletconfig.ShutdownGroup{Priority: int(priority), Period: d})
+	}
+	if len(s.groups) > 0 {
+		return s.checkGroups()
+	}
+	if !s.criticalSet && !f.Changed("shutdown-grace-period-critical-pods") {
+		s.critical = (s.total / criticalPart).Truncate(time.Second)
+	}
+	if s.total < 0 || s.total > 0 && s.total < time.Second || s.total > maxShutdown {
+		return fmt.Errorf("--shutdown-grace-period=%s: must be 1s to %s, or 0", s.total, maxShutdown)
+	}
+	if s.critical < 0 || s.critical > s.total {
+		return fmt.Errorf("--shutdown-grace-period-critical-pods=%s: must be 0 to --shutdown-grace-period, %s", s.critical, s.total)
+	}
+	s.Policy = shutdown.TwoGroups(s.total, s.critical)
+	return nil
+}
+
+// maxShutdown bounds how long a host may be held up.
+const maxShutdown = time.Hour
+
+func (s *Shutdown) checkGroups() error {
+	seen := map[int]bool{}
+	for _, g := range s.groups {
+		if seen[g.Priority] {
+			return fmt.Errorf("shutdown grace period of priority %d is given twice; take one out", g.Priority)
+		}
+		seen[g.Priority] = true
+		if g.Priority < math.MinInt32 || g.Priority > math.MaxInt32 || g.Period < 0 || g.Period > maxShutdown {
+			return fmt.Errorf("shutdown grace period of priority %d: %s must be 0s to %s", g.Priority, g.Period, maxShutdown)
+		}
+		s.Policy = append(s.Policy, shutdown.Group{Priority: int32(g.Priority), Period: g.Period})
+	}
+	s.Policy = s.Policy.Sorted()
+	if total := s.Policy.Total(); total == 0 {
+		s.Policy = nil
+	} else if total > maxShutdown {
+		return fmt.Errorf("shutdown grace periods by priority are %s together: must be %s at most", total, maxShutdown)
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package supervisor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// Reasons and texts of a shutdown of the host, the kubelet's.
+const (
+	reasonTerminated    = "Terminated"
+	terminatedMessage   = "Pod was terminated in response to imminent node shutdown."
+	reasonNodeShutdown  = "NodeShutdown"
+	nodeShutdownMessage = "node is shutting down"
+)
+
+// Pods that ended for a shutdown return by priority: one waits for those of more
+// until they have started, or their start has failed, and no longer than this.
+const (
+	returnPatience = 20 * time.Second
+	returnLook     = 250 * time.Millisecond
+)
+
+// hostShutdown is what the supervisor knows of a shutdown of the host. The zero
+// value knows of none.
+type hostShutdown struct {
+	mu sync.Mutex
+	// since is when it began, zero if the host stays up.
+	since time.Time
+	// returning is when the first pod of the last shutdown asked to return.
+	returning time.Time
+}
+
+func (h *hostShutdown) begun() (since time.Time, begun bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.since, !h.since.IsZero()
+}
+
+func (h *hostShutdown) set(since time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.since, h.returning = since, time.Time{}
+}
+
+// patient reports whether returning pods still wait for each other.
+func (h *hostShutdown) patient() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.returning.IsZero() {
+		h.returning = time.Now()
+	}
+	return time.Since(h.returning) < returnPatience
+}
+
+// gate lets no pod start while the host goes down.
+func (h *hostShutdown) gate(*v1.Pod) *status.Cause {
+	if _, begun := h.begun(); begun {
+		return &status.Cause{Reason: reasonNodeShutdown, Message: nodeShutdownMessage}
+	}
+	return nil
+}
+
+// BeginShutdown lets no pod start from here on: the host goes down.
+func (s *Supervisor) BeginShutdown() {
+	s.shutdown.set(time.Now())
+	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonNodeShutdown, "The host is shutting down; pods are ended in order.")
+	s.cfg.Store.Statuses.Touch() // the node is not ready
+}
+
+// CancelShutdown lets pods start, and those run again that ended for the
+// shutdown: the host stays up.
+func (s *Supervisor) CancelShutdown() {
+	s.shutdown.set(time.Time{})
+	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonNodeShutdown, "The shutdown of the host was cancelled; pods run again.")
+	s.cfg.Store.Statuses.Touch()
+	s.WakeDisplaced()
+	s.WakeHeld()
+}
+
+// Live are the pods that were taken up and have not ended, with their
+// priorities.
+func (s *Supervisor) Live() map[types.UID]int32 {
+	live := map[types.UID]int32{}
+	for _, pod := range s.workers.live() {
+		live[pod.UID] = s.priority(pod)
+	}
+	return live
+}
+
+func (s *Supervisor) priority(pod *v1.Pod) int32 {
+	resolved, _, _ := s.scripts.withClasses(pod)
+	if resolved.Spec.Priority == nil {
+		return 0
+	}
+	return *resolved.Spec.Priority
+}
+
+// EndForShutdown ends pods because the host goes down, each within its own grace
+// period or the given one if that is less. What is ending already gets no more
+// than that either. It does not wait.
+func (s *Supervisor) EndForShutdown(uids []types.UID, grace time.Duration) {
+	for _, uid := range uids {
+		s.workers.endForShutdown(uid, max(int64(grace/time.Second), 1))
+	}
+}
+
+// AwaitEnded waits until the runs of pods have ended, as WaitEnded does.
+func (s *Supervisor) AwaitEnded(ctx context.Context, uids []types.UID) error {
+	for _, uid := range uids {
+		if err := s.WaitEnded(ctx, uid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayReturn tells when a pod that ended for a shutdown runs again: after the
+// boot, or when the shutdown was cancelled, the one of most priority first. One
+// that is never to be restarted does not: what it was at could be half done, and
+// its manifest says that it must not be done twice.
+func (s *Supervisor) mayReturn(pod *v1.Pod, _ status.Displacement) (now bool, after time.Duration) {
+	if _, begun := s.shutdown.begun(); begun || pod.Spec.RestartPolicy == v1.RestartPolicyNever {
+		return false, 0
+	}
+	if s.shutdown.patient() && s.awaitsGreater(pod) {
+		return false, returnLook
+	}
+	return true, 0
+}
+
+// awaitsGreater reports whether a pod of more priority is still under way.
+func (s *Supervisor) awaitsGreater(pod *v1.Pod) bool {
+	if spoken, _ := s.wanted.spoken(s.cfg.Sources.Pods.Sources()); !spoken {
+		return true
+	}
+	own := s.priority(pod)
+	for _, other := range s.wanted.list() {
+		if other.UID == pod.UID || s.priority(other) <= own {
+			continue
+		}
+		shown := *other
+		shown.Status, _ = s.cfg.Store.Statuses.Get(other.UID)
+		if shown.Status.Reason == reasonTerminated && other.Spec.RestartPolicy != v1.RestartPolicyNever {
+			return true
+		}
+		if settled, _ := started(&shown); !settled {
+			return true
+		}
+	}
+	return false
+}
+
+// live are the pods that have a run which has not ended.
+func (p *podWorkers) live() (pods []*v1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.byUID {
+		if !w.holdsName() {
+			continue
+		}
+		pod := w.acting
+		if pod == nil {
+			pod = w.pod
+		}
+		if pod == nil {
+			pod = podFrom(w.found)
+		}
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// endForShutdown ends a run within so many seconds at most.
+func (p *podWorkers) endForShutdown(uid types.UID, most int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, ok := p.byUID[uid]
+	if !ok || !w.holdsName() {
+		return
+	}
+	grace := min(w.ownGrace(), most)
+	p.end(w, onKill, killOrder{
+		reason: killDisplaced, message: terminatedMessage, grace: &grace,
+		displaced: &status.Displacement{Reason: reasonTerminated, Message: terminatedMessage, At: time.Now()},
+	})
+}

@@ -1,0 +1,56 @@
+package shutdown
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// endAll ends the pods group by group. A group that does not end in its time
+// goes on ending beside the next, and after the last one all that is left has a
+// moment more.
+func (g *Guard) endAll(ctx context.Context) {
+	begun, late := time.Now(), []types.UID(nil)
+	g.cfg.Log.Info("the host goes down: pods are ended", "pods", len(g.cfg.Pods.Live()), "at most", g.cfg.Policy.Total())
+	for i, group := range g.cfg.Policy {
+		members := g.members(i)
+		if len(members) == 0 {
+			continue
+		}
+		g.cfg.Pods.EndForShutdown(members, group.Period)
+		if g.await(ctx, members, group.Period) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		late = append(late, members...)
+		g.cfg.Log.Warn("pods did not end in the time of their group", "priority", group.Priority, "period", group.Period)
+	}
+	ended := g.await(ctx, late, settle)
+	switch {
+	case ctx.Err() != nil:
+	case !ended:
+		g.cfg.Log.Warn("the host goes down and pods have not ended", "pods", len(g.cfg.Pods.Live()))
+	default:
+		g.cfg.Log.Info("pods have ended before the host goes down", "took", time.Since(begun).Round(time.Millisecond))
+	}
+}
+
+// members are the pods of a group that have not ended.
+func (g *Guard) members(group int) (uids []types.UID) {
+	for uid, priority := range g.cfg.Pods.Live() {
+		if g.cfg.Policy.group(priority) == group {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+// await reports whether all of them ended in time.
+func (g *Guard) await(ctx context.Context, uids []types.UID, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return g.cfg.Pods.AwaitEnded(ctx, uids) == nil
+}
