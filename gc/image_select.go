@@ -65,6 +65,12 @@ func (i *Image) Name() string {
 	return i.ID
 }
 
+// Has reports whether the image has a name, as a manifest may write it, or an ID.
+func (i *Image) Has(name string) bool {
+	_, ok := indexImages([]cri.StoredImage{i.StoredImage}).find(name)
+	return ok
+}
+
 // since is when the image was needed last.
 func (i *Image) since() time.Time {
 	if i.LastUsed.After(i.Pulled) {

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -36,7 +38,22 @@ type ImageKeeper interface {
 	// PruneImages returns what was removed, would be with dryRun, or could
 	// not be.
 	PruneImages(ctx context.Context, dryRun bool) ([]Image, error)
+	// PullImage pulls an image. An error with ErrBadImage in it is the
+	// caller's fault.
+	PullImage(ctx context.Context, p Pull) (Image, error)
 }
+
+// Pull is an image to be pulled.
+type Pull struct {
+	// Image is its reference.
+	Image string
+	// Secrets are names of Secrets with logins, in Namespace.
+	Namespace string
+	Secrets   []string
+}
+
+// ErrBadImage says that what was asked for can never be had.
+var ErrBadImage = errors.New("bad image")
 
 func images(k ImageKeeper) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -62,6 +79,38 @@ func pruneImages(k ImageKeeper) http.HandlerFunc {
 		list, err := k.PruneImages(r.Context(), dryRun)
 		answerImages(w, list, err)
 	}
+}
+
+func pullImage(k ImageKeeper) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		p := Pull{Image: q.Get("image"), Namespace: cmp.Or(q.Get("namespace"), "default"), Secrets: q["secret"]}
+		if p.Image == "" {
+			http.Error(w, "image=: name the image to pull", http.StatusBadRequest)
+			return
+		}
+		if err := noDeadlines(w); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		// The pull ends when the caller goes.
+		image, err := k.PullImage(r.Context(), p)
+		switch {
+		case errors.Is(err, ErrBadImage):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		default:
+			writeJSON(w, image)
+		}
+	}
+}
+
+// noDeadlines takes the server's limits from a request that may last. Without a
+// read deadline the server still notices that the client went.
+func noDeadlines(w http.ResponseWriter) error {
+	c := http.NewResponseController(w)
+	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
 }
 
 func answerImages(w http.ResponseWriter, list []Image, err error) {

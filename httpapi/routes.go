@@ -53,6 +53,7 @@ func Routes(src Sources) []Route {
 		{"GET", "/podstead/v1/events", access.Read, events(src.Events)},
 		{"GET", "/podstead/v1/images", access.Read, images(src.Images)},
 		{"POST", "/podstead/v1/images/prune", access.Admin, pruneImages(src.Images)},
+		{"POST", "/podstead/v1/images/pull", access.Admin, pullImage(src.Images)},
 		{"GET", "/podstead/v1/volumes", access.Read, volumes(src.Volumes)},
 		{"DELETE", "/podstead/v1/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},
 		{"GET", "/containerLogs/{namespace}/{pod}/{container}", access.Logs, logs},

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/credential"
 )
 
@@ -36,6 +38,16 @@ func (s *podScripts) logins(pod *v1.Pod) cri.Logins {
 		more, moreErr := s.cfg.Credentials.Lookup(ctx, parsed)
 		return append(found, more...), errors.Join(err, moreErr)
 	}}
+}
+
+// Logins are what an image for no pod is pulled with: Secrets of the manifests,
+// then the credentials of the node.
+func (s *Supervisor) Logins(namespace string, secrets []string) cri.Logins {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: map[string]string{manifest.AnnotationSource: string(manifest.SourceFile)}}}
+	for _, name := range secrets {
+		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: name})
+	}
+	return s.scripts.logins(pod)
 }
 
 // pullSecrets are the credentials for an image of the pod's own Secrets. As at
@@ -69,7 +81,7 @@ func (s *podScripts) pullSecrets(pod *v1.Pod, image credential.Image) ([]cri.Cre
 		errs = append(errs, err)
 		found = append(found, keyring.Lookup(image)...)
 	}
-	if len(missing) > 0 {
+	if len(missing) > 0 && pod.Name != "" {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonNoPullSecret,
 			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", ")))
 	}

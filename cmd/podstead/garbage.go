@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"path/filepath"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
-	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
@@ -62,35 +60,4 @@ func imagesOf(pods []*v1.Pod) (images []string) {
 		}
 	}
 	return images
-}
-
-// imageView shows images as the API has them.
-type imageView struct{ images *gc.Images }
-
-// Images implements httpapi.ImageKeeper.
-func (v imageView) Images(ctx context.Context) ([]httpapi.Image, error) {
-	list, err := v.images.List(ctx)
-	shown := make([]httpapi.Image, 0, len(list))
-	for i := range list {
-		shown = append(shown, showImage(&list[i], nil))
-	}
-	return shown, err
-}
-
-// PruneImages implements httpapi.ImageKeeper.
-func (v imageView) PruneImages(ctx context.Context, dryRun bool) ([]httpapi.Image, error) {
-	list, err := v.images.Prune(ctx, dryRun)
-	shown := make([]httpapi.Image, 0, len(list))
-	for i := range list {
-		shown = append(shown, showImage(&list[i].Image, list[i].Err))
-	}
-	return shown, err
-}
-
-func showImage(i *gc.Image, err error) httpapi.Image {
-	shown := httpapi.Image{Name: i.Name(), ID: i.ID, Tags: i.Tags, Size: i.Size, State: string(i.State), Pulled: i.Pulled, LastUsed: i.LastUsed}
-	if err != nil {
-		shown.Error = err.Error()
-	}
-	return shown
 }

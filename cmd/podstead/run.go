@@ -132,7 +132,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		httpapi.Config{Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, Log: log},
 		httpapi.Sources{
 			Pods: sup, Manifests: view, Objects: view, Health: sup,
-			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: imageView{p.images},
+			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: imageView{images: p.images, service: cri.ToldPulls(rt.client, p.images.Pulled), logins: sup.Logins},
 			Volumes:      volumeView{objects: src.config.Objects(), pods: sup},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},

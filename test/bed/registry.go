@@ -39,6 +39,7 @@ type Registry struct {
 	held      map[string]chan struct{} // by repository; closed when it is let go
 	protected map[string][2]string     // user and password by repository
 	broken    map[string]bool          // repositories whose layers break off
+	waiting   map[string]int           // requests that wait, by repository
 }
 
 // StartRegistry serves the pause and busybox images. Close ends it.
@@ -47,7 +48,7 @@ func StartRegistry() (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}, protected: map[string][2]string{}, broken: map[string]bool{}}
+	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}, protected: map[string][2]string{}, broken: map[string]bool{}, waiting: map[string]int{}}
 	next := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	r.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if !r.wait(q) || !r.admit(w, q) {
@@ -91,17 +92,32 @@ func (r *Registry) Hold(repository string) (release func()) {
 // client went away meanwhile.
 func (r *Registry) wait(q *http.Request) bool {
 	r.mu.Lock()
-	gate := r.held[repositoryOf(q)]
-	r.mu.Unlock()
+	repository := repositoryOf(q)
+	gate := r.held[repository]
 	if gate == nil {
+		r.mu.Unlock()
 		return true
 	}
+	r.waiting[repository]++
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.waiting[repository]--
+	}()
 	select {
 	case <-gate:
 		return true
 	case <-q.Context().Done():
 		return false
 	}
+}
+
+// Waiting is how many requests for a repository wait at this moment.
+func (r *Registry) Waiting(repository string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting[repository]
 }
 
 // Protect lets only a user with a password have a repository.

@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -47,6 +49,92 @@ func (n *node) has(ref string) bool {
 	return r.Image != nil
 }
 
+// images are the states of the runtime's images by name.
+func (n *node) images() (states map[string]string, err error) {
+	n.t.Helper()
+	body, err := n.Get(n.t.Context(), "/podstead/v1/images")
+	if err != nil {
+		return nil, err
+	}
+	var list []struct {
+		State string
+		Tags  []string
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, err
+	}
+	states = map[string]string{}
+	for _, i := range list {
+		for _, tag := range i.Tags {
+			states[tag] = i.State
+		}
+	}
+	return states, nil
+}
+
+// An image can be pulled before a pod needs it, with the node's credentials or
+// with a Secret of the manifests, and Ctrl-C gives the pull up.
+func TestImagesArePulledOnDemand(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		byFile, _ := n.push("by-file-" + n.Name + "/app")
+		bySecret, _ := n.push("by-secret-" + n.Name + "/app")
+		slow, _ := n.push("slow-" + n.Name + "/app")
+		password := "pass-word-" + n.Name
+		registry.Protect("by-file-"+n.Name+"/app", "bob", password)
+		registry.Protect("by-secret-"+n.Name+"/app", "eve", password)
+		writeAll(t, n.Root, map[string]string{"config.json": dockerConfig("docker.io/by-file-"+n.Name, "bob", password)})
+		n.put("login.yaml", pullSecret("login", dockerConfig("docker.io", "eve", password)))
+		n.put("p.yaml", strings.Replace(of("p", byFile, ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
+		n.start()
+		n.awaitPullFault("p", "ErrImageNeverPull", byFile)
+		out, errs, status := n.podstead("images", "pull", byFile, "--api-socket", n.Socket())
+		if status != 0 || !strings.HasPrefix(out, "pulled "+byFile+" (") || errs != "pulling "+byFile+"\n" {
+			t.Errorf("images pull ends with %d: %s%s", status, out, errs)
+		}
+		n.awaitRunning("p")
+		if out, errs, status = n.podstead("images", "pull", bySecret, "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "cannot pull image") {
+			t.Errorf("images pull without a login ends with %d: %s%s", status, out, errs)
+		}
+		if out, errs, status = n.podstead("images", "pull", bySecret, "--secret", "default/login", "--api-socket", n.Socket()); status != 0 {
+			t.Errorf("images pull with a login ends with %d: %s%s", status, out, errs)
+		}
+		states, err := n.images()
+		if err != nil || states[byFile] != "used" || states[bySecret] != "unused" {
+			t.Errorf("images are %v %v", states, err)
+		}
+		if out, errs, status = n.podstead("images", "pull", "no/Such", "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "not a valid reference") {
+			t.Errorf("images pull of no name ends with %d: %s%s", status, out, errs)
+		}
+
+		repository := "slow-" + n.Name + "/app"
+		release := registry.Hold(repository)
+		defer release()
+		pull := n.Command("images", "pull", slow, "--api-socket", n.Socket())
+		var said bytes.Buffer
+		pull.Stderr = &said
+		if err := pull.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waits := func(want bool) func() error {
+			return func() error {
+				if got := registry.Waiting(repository); got > 0 != want {
+					return fmt.Errorf("%d requests wait", got)
+				}
+				return nil
+			}
+		}
+		n.await("it is pulled", waits(true))
+		if err := pull.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		if _ = pull.Wait(); pull.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "was given up") {
+			t.Errorf("Ctrl-C ends it with %d: %s", pull.ProcessState.ExitCode(), said.String())
+		}
+		n.await("the pull ends", waits(false))
+		n.mustHide(password)
+	})
+}
+
 // Of the images that nobody needs those go that podstead pulled: on demand,
 // and by itself when the disk is too full. What anybody uses, or others
 // brought, stays; a kill of the daemon makes no difference.
@@ -84,17 +172,9 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 		n.drop("c.yaml")
 		n.restart()
 		n.await("the states of images", func() error {
-			body, err := n.Get(t.Context(), "/podstead/v1/images")
+			states, err := n.images()
 			if err != nil {
 				return err
-			}
-			var list []struct{ Name, State string }
-			if err := json.Unmarshal(body, &list); err != nil {
-				return err
-			}
-			states := map[string]string{}
-			for _, i := range list {
-				states[i.Name] = i.State
 			}
 			for ref, want := range map[string]string{a: "unused", b: "used", c: "used", theirs: "foreign"} {
 				if states[ref] != want {

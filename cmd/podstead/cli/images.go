@@ -26,15 +26,15 @@ func imagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "images",
 		Aliases: []string{"image"},
-		Short:   "Show images, or remove those that nothing needs",
+		Short:   "Show images, pull or load some, or remove those that nothing needs",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("cannot %q images: there are podstead images ls and podstead images prune", args[0])
+				return fmt.Errorf("cannot %q images: there are podstead images ls, pull, load and prune", args[0])
 			}
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(imagesListCommand(), imagesPruneCommand())
+	cmd.AddCommand(imagesListCommand(), imagesPullCommand(), imagesPruneCommand())
 	return cmd
 }
 
@@ -50,7 +50,7 @@ func imagesListCommand() *cobra.Command {
   wanted    a manifest names it
   sandbox   sandboxes are made of it
   pinned    the runtime says that it must stay
-  foreign   it was not pulled by this podstead, or others named it too
+  foreign   it was neither pulled nor loaded by this podstead, or others named it too
   unused    nothing keeps it: it goes when its disk fills, or with prune`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -78,7 +78,7 @@ func imagesPruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove the images that nothing needs",
-		Long: `Remove the images that this podstead pulled and that neither a container nor a
+		Long: `Remove the images that this podstead pulled or loaded and that neither a container nor a
 manifest has. podstead images ls shows them as unused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

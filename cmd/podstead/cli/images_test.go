@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -33,6 +35,20 @@ func imageDaemon(t *testing.T) (socket string) {
 			answer(w, image{Name: "a:1", Size: 5 << 20}, image{Name: "b:1", Size: 1 << 20, Error: "cannot remove image b:1: it is stuck"})
 		}
 	})
+	mux.HandleFunc("POST /podstead/v1/images/pull", func(w http.ResponseWriter, r *http.Request) {
+		switch q := r.URL.Query(); q.Get("image") {
+		case "slow:1":
+			<-r.Context().Done()
+		case "a:1":
+			if q.Get("namespace") != "shop" || strings.Join(q["secret"], " ") != "one two" {
+				http.Error(w, "asked with "+r.URL.RawQuery, http.StatusBadRequest)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20})
+		default:
+			http.Error(w, "cannot pull image: there is none", http.StatusBadGateway)
+		}
+	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
@@ -62,7 +78,34 @@ func TestImagesPrune(t *testing.T) {
 	if Code(err) != 1 || !Silent(err) || out != "removed a:1 (5.0 MiB)\n" || !strings.Contains(errs, "it is stuck") {
 		t.Errorf("prune: %v %q %q", err, out, errs)
 	}
-	if _, _, err := execute(t, "", "images", "remove"); err == nil || !strings.Contains(err.Error(), "images prune") {
+	if _, _, err := execute(t, "", "images", "remove"); err == nil || !strings.Contains(err.Error(), "podstead images ls") {
 		t.Errorf("a command that is not there: %v", err)
+	}
+}
+
+func TestImagesPull(t *testing.T) {
+	socket := imageDaemon(t)
+	out, errs, err := execute(t, "", "images", "pull", "a:1", "--secret", "shop/one", "--secret", "shop/two", "--api-socket", socket)
+	if err != nil || out != "pulled docker.io/library/a:1 (0123456789ab, 5.0 MiB) in 0s\n" || errs != "pulling a:1\n" {
+		t.Errorf("%v %q %q", err, out, errs)
+	}
+	if _, _, err := execute(t, "", "images", "pull", "b:1", "--api-socket", socket); err == nil || err.Error() != "cannot pull image: there is none" {
+		t.Errorf("error %v", err)
+	}
+	if _, _, err := execute(t, "", "images", "pull", "a:1", "--secret", "one", "--secret", "shop/two", "--api-socket", socket); err == nil || !strings.Contains(err.Error(), "one namespace") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestImagesPullGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := imagesPullCommand()
+	cmd.SetArgs([]string{"slow:1", "--api-socket", imageDaemon(t)})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetErr(io.Discard)
+	time.AfterFunc(50*time.Millisecond, cancel)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil || err.Error() != "the pull of slow:1 was given up" || Code(err) != 130 {
+		t.Errorf("error %v", err)
 	}
 }

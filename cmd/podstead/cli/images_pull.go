@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func imagesPullCommand() *cobra.Command {
+	var socket string
+	var secrets []string
+	cmd := &cobra.Command{
+		Use:   "pull IMAGE...",
+		Short: "Pull images before a pod needs them",
+		Long: `Pull images before a pod needs them.
+
+The credentials of the node are used, as for pods: docker's config files and the
+credential providers. --secret adds a Secret that lies beside the manifests.
+
+An image that no manifest names is not kept when its disk fills.`,
+		Example: `  podstead images pull docker.io/library/nginx:1.27
+  podstead images pull --secret shop/login registry.example.com/app:2`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				if err := pullImage(cmd, newClient(socket), name, secrets); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&socket, "api-socket", DefaultSocket, "the daemon's `socket`")
+	cmd.Flags().StringArrayVar(&secrets, "secret", nil, "a `[NAMESPACE/]NAME` of a Secret with a login; may be repeated, all of one namespace")
+	return cmd
+}
+
+func pullImage(cmd *cobra.Command, c *client, name string, secrets []string) error {
+	q := url.Values{"image": {name}}
+	for _, s := range secrets {
+		namespace, secret, ok := strings.Cut(s, "/")
+		if !ok {
+			namespace, secret = "default", s
+		}
+		if q.Has("namespace") && q.Get("namespace") != namespace {
+			return fmt.Errorf("--secret %s: all must be of one namespace, and there is one of %s", s, q.Get("namespace"))
+		}
+		q.Set("namespace", namespace)
+		q.Add("secret", secret)
+	}
+	w := elapse(cmd.ErrOrStderr(), "pulling "+name)
+	var got image
+	err := c.post(cmd.Context(), "/podstead/v1/images/pull?"+q.Encode(), &got)
+	took := w.end()
+	if err != nil {
+		return ofImage(cmd.Context(), err, "the pull of "+name)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "pulled %s (%s, %s) in %s\n", got.Name, shortID(got.ID), sizeText(got.Size), took.Round(100*time.Millisecond))
+	return err
+}
+
+// ofImage is an error of a long request about images: what the daemon says of
+// the image is all there is to say. what is what was given up by Ctrl-C.
+func ofImage(ctx context.Context, err error, what string) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return &ExitError{Code: 130, Err: errors.New(what + " was given up")}
+	}
+	var r *refusal
+	if errors.As(err, &r) && !strings.HasPrefix(r.status, fmt.Sprint(http.StatusNotFound)) {
+		return errors.New(r.text)
+	}
+	return err
+}
+
+// elapsing is a line that tells how long something takes.
+type elapsing struct {
+	begun       time.Time
+	stop, ended chan struct{}
+}
+
+// elapse writes what is waited for, with the time that it has taken where w is a
+// terminal.
+func elapse(w io.Writer, what string) *elapsing {
+	l := &elapsing{begun: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		_, _ = fmt.Fprintln(w, what)
+		close(l.ended)
+		return l
+	}
+	go l.draw(w, what)
+	return l
+}
+
+// eraseLine goes to the line's begin and clears it.
+const eraseLine = "\r\x1b[K"
+
+func (l *elapsing) draw(w io.Writer, what string) {
+	defer close(l.ended)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		_, _ = fmt.Fprintf(w, "%s%s … %s", eraseLine, what, time.Since(l.begun).Truncate(time.Second))
+		select {
+		case <-l.stop:
+			_, _ = io.WriteString(w, eraseLine)
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// end takes the line away and returns how long it was there.
+func (l *elapsing) end() time.Duration {
+	close(l.stop)
+	<-l.ended
+	return time.Since(l.begun)
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/httpapi"
+)
+
+// imageView shows images as the API has them.
+type imageView struct {
+	images *gc.Images
+	// service pulls, and tells images of it.
+	service cri.ImageRuntime
+	logins  func(namespace string, secrets []string) cri.Logins
+}
+
+// Images implements httpapi.ImageKeeper.
+func (v imageView) Images(ctx context.Context) ([]httpapi.Image, error) {
+	list, err := v.images.List(ctx)
+	shown := make([]httpapi.Image, 0, len(list))
+	for i := range list {
+		shown = append(shown, showImage(&list[i], nil))
+	}
+	return shown, err
+}
+
+// PruneImages implements httpapi.ImageKeeper.
+func (v imageView) PruneImages(ctx context.Context, dryRun bool) ([]httpapi.Image, error) {
+	list, err := v.images.Prune(ctx, dryRun)
+	shown := make([]httpapi.Image, 0, len(list))
+	for i := range list {
+		shown = append(shown, showImage(&list[i].Image, list[i].Err))
+	}
+	return shown, err
+}
+
+// PullImage implements httpapi.ImageKeeper.
+func (v imageView) PullImage(ctx context.Context, p httpapi.Pull) (httpapi.Image, error) {
+	name, id, err := cri.PullFor(ctx, v.service, p.Image, v.logins(p.Namespace, p.Secrets))
+	var bad *cri.NameError
+	if errors.As(err, &bad) {
+		return httpapi.Image{}, fmt.Errorf("%w: %w", httpapi.ErrBadImage, err)
+	}
+	if err != nil {
+		return httpapi.Image{}, err
+	}
+	return v.named(ctx, name, id)
+}
+
+// named is the image that has a name, or failing that, an ID.
+func (v imageView) named(ctx context.Context, name, id string) (httpapi.Image, error) {
+	list, err := v.images.List(ctx)
+	if err != nil {
+		return httpapi.Image{}, err
+	}
+	for i := range list {
+		if list[i].Has(name) {
+			shown := showImage(&list[i], nil)
+			shown.Name = name
+			return shown, nil
+		}
+	}
+	return httpapi.Image{Name: name, ID: id}, nil
+}
+
+func showImage(i *gc.Image, err error) httpapi.Image {
+	shown := httpapi.Image{Name: i.Name(), ID: i.ID, Tags: i.Tags, Size: i.Size, State: string(i.State), Pulled: i.Pulled, LastUsed: i.LastUsed}
+	if err != nil {
+		shown.Error = err.Error()
+	}
+	return shown
+}

@@ -1,0 +1,34 @@
+package cri
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// PullFor pulls an image for no pod, at once and without back-off, and returns
+// its full name and the runtime's ID of it. An error says nothing that is secret
+// of the logins.
+func PullFor(ctx context.Context, service ImageRuntime, asked string, logins Logins) (name, id string, err error) {
+	name, err = imageName(asked)
+	if err != nil {
+		return "", "", &NameError{err}
+	}
+	list, unasked := logins.find(ctx, name)
+	id, err = pullWith(ctx, service, name, list)
+	switch {
+	case ctx.Err() != nil:
+		return name, "", context.Cause(ctx)
+	case err != nil && unasked != nil:
+		return name, "", fmt.Errorf("cannot pull image %q: %s; besides: %s", asked, detail(err), strings.ReplaceAll(unasked.Error(), "\n", "; "))
+	case err != nil:
+		return name, "", fmt.Errorf("cannot pull image %q: %s", asked, detail(err))
+	}
+	return name, id, nil
+}
+
+// NameError is a reference of an image that is none.
+type NameError struct{ err error }
+
+// Error tells the fault and a remedy.
+func (e *NameError) Error() string { return e.err.Error() }
