@@ -3,6 +3,8 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // podLog answers pods/log of the Kubernetes API, which names the container in
@@ -16,17 +18,26 @@ func podLog(src Sources, logs http.HandlerFunc) http.HandlerFunc {
 				http.Error(w, err.Error(), http.StatusNotFound)
 				return
 			}
-			var names []string
-			for i := range pod.Spec.Containers {
-				names = append(names, pod.Spec.Containers[i].Name)
-			}
-			if len(names) != 1 {
-				http.Error(w, fmt.Sprintf("a container name must be given for pod %s; %s", pod.Name, thereAre(names)), http.StatusBadRequest)
+			only, err := onlyContainer(pod)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
-			name = names[0]
+			name = only
 		}
 		r.SetPathValue("container", name)
 		logs(w, r)
 	}
+}
+
+// onlyContainer is the name of a pod's one container.
+func onlyContainer(pod *v1.Pod) (string, error) {
+	var names []string
+	for i := range pod.Spec.Containers {
+		names = append(names, pod.Spec.Containers[i].Name)
+	}
+	if len(names) != 1 {
+		return "", fmt.Errorf("a container name must be given for pod %s; %s", pod.Name, thereAre(names))
+	}
+	return names[0], nil
 }

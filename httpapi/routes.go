@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,10 @@ type Sources struct {
 	ManifestName func(pod *v1.Pod) string
 	// Images keeps the images of the runtime.
 	Images ImageKeeper
+	// Streams opens sessions with containers, of which one in which nothing
+	// moves for StreamIdle ends.
+	Streams    ContainerStreams
+	StreamIdle time.Duration
 	// Kube answers /api, /apis and /version.
 	Kube http.Handler
 }
@@ -43,7 +48,7 @@ type Sources struct {
 // Routes is the whole table.
 func Routes(src Sources) []Route {
 	logs, kube := containerLogs(src), src.Kube.ServeHTTP
-	return []Route{
+	return append(streamRoutes(newSessions(src)), []Route{
 		{"GET", "/healthz", access.Health, healthz(src.Health)},
 		{"GET", "/healthz/ping", access.Health, healthz(nil)},
 		{"GET", "/healthz/syncloop", access.Health, healthz(src.Health)},
@@ -63,7 +68,33 @@ func Routes(src Sources) []Route {
 		{"", "/apis", access.Read, kube},
 		{"", "/apis/", access.Read, kube},
 		{"", "/version", access.Read, kube},
+	}...)
+}
+
+// streamRoutes are the sessions with containers: the kubelet's paths, then those
+// of the Kubernetes API. The handlers see to the method: kubectl asks for SPDY
+// with POST and for a WebSocket with GET.
+func streamRoutes(s *sessions) (all []Route) {
+	const kubePod = "/api/v1/namespaces/{namespace}/pods/{pod}"
+	for _, r := range []Route{
+		{Path: "/exec/{namespace}/{pod}/{container}", Handle: s.exec},
+		{Path: "/exec/{namespace}/{pod}/{uid}/{container}", Handle: s.exec},
+		{Path: "/attach/{namespace}/{pod}/{container}", Handle: s.attach},
+		{Path: "/attach/{namespace}/{pod}/{uid}/{container}", Handle: s.attach},
+		{Path: "/portForward/{namespace}/{pod}", Handle: s.portForward},
+		{Path: "/portForward/{namespace}/{pod}/{uid}", Handle: s.portForward},
+		{Path: kubePod + "/exec", Handle: s.exec},
+		{Path: kubePod + "/attach", Handle: s.attach},
+		{Path: kubePod + "/portforward", Handle: s.portForward},
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			all = append(all, Route{method, r.Path, access.Exec, s.limited(r.Handle)})
+		}
 	}
+	return append(all,
+		Route{"POST", "/run/{namespace}/{pod}/{container}", access.Exec, s.limited(s.run)},
+		Route{"POST", "/run/{namespace}/{pod}/{uid}/{container}", access.Exec, s.limited(s.run)},
+	)
 }
 
 // identify says who sent a request, nil if that cannot be told; the error is

@@ -52,7 +52,12 @@ func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor,
 				return names
 			}, metav1.NewTime(since), changed),
 		},
-		Subresources: []metav1.APIResource{{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get"}}},
+		Subresources: []metav1.APIResource{
+			{Name: "pods/attach", Kind: "PodAttachOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
+			{Name: "pods/exec", Kind: "PodExecOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
+			{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get"}},
+			{Name: "pods/portforward", Kind: "PodPortForwardOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
+		},
 	}), nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/httpapi/streaming"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor"
@@ -133,6 +134,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		httpapi.Sources{
 			Pods: sup, Manifests: view, Objects: view, Health: sup,
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: imageView{images: p.images, service: cri.ToldPulls(rt.client, p.images.Pulled), logins: sup.Logins},
+			Streams: containerStreams{client: rt.client, observer: observer}, StreamIdle: streaming.DefaultIdle,
 			Volumes:      volumeView{objects: src.config.Objects(), pods: sup},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},

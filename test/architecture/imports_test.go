@@ -50,8 +50,10 @@ var rooms = []room{
 	{"httpapi/containerlog", nil},
 	{"httpapi/kubeapi", []string{"httpapi/access", "httpapi/podtable"}},
 	{"httpapi/podtable", nil},
+	{"httpapi/spdy", nil},
+	{"httpapi/streaming", []string{"httpapi/spdy"}},
 	{"cmd/podstead", []string{"*"}},
-	{"cmd/podstead/cli", []string{"manifest", "httpapi/podtable"}},
+	{"cmd/podstead/cli", []string{"manifest", "httpapi/podtable", "httpapi/spdy"}},
 	{"cmd/podstead/kubeletconfig", nil},
 	{"cmd/podstead/options", []string{"manifest", "supervisor/cgroup", "supervisor/shutdown", "cmd/podstead/kubeletconfig"}},
 	{"cmd/podstead/preflight", nil},
@@ -75,6 +77,8 @@ var onlyIn = map[string][]string{
 	"github.com/google/go-containerregistry": {"test"},
 	"github.com/coreos/go-systemd/v22/dbus":  {"supervisor/cgroup"},
 	"github.com/godbus/dbus":                 {"supervisor/cgroup", "supervisor/shutdown"},
+	"github.com/gorilla/websocket":           {"httpapi/streaming"},
+	"k8s.io/streaming":                       {"httpapi", "cmd/podstead/cli"},
 	"github.com/fsnotify/fsnotify":           {"manifest", "httpapi/containerlog"},
 }
 

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/httpapi/streaming"
+	"github.com/podstead/podstead/supervisor/pleg"
+)
+
+// containerStreams opens sessions with containers over CRI.
+type containerStreams struct {
+	client   *cri.Client
+	observer *pleg.PLEG
+}
+
+// Exec is httpapi.ContainerStreams'.
+func (s containerStreams) Exec(ctx context.Context, id string, command []string, o streaming.Options) (string, error) {
+	return s.client.Exec(ctx, id, command, cri.Streams(o))
+}
+
+// Attach is httpapi.ContainerStreams'.
+func (s containerStreams) Attach(ctx context.Context, id string, o streaming.Options) (string, error) {
+	return s.client.Attach(ctx, id, cri.Streams(o))
+}
+
+// Run is httpapi.ContainerStreams'. The command may take as long as the client
+// waits.
+func (s containerStreams) Run(ctx context.Context, id string, command []string) ([]byte, error) {
+	r, err := s.client.ExecSync(ctx, id, command, 0)
+	out := slices.Concat(r.Stdout, r.Stderr)
+	if err == nil && r.ExitCode != 0 {
+		err = fmt.Errorf("the command ended with exit code %d", r.ExitCode)
+	}
+	return out, err
+}
+
+// Dial is httpapi.ContainerStreams'.
+func (s containerStreams) Dial(ctx context.Context, pod types.UID, port uint16) (streaming.Port, error) {
+	st, _ := s.observer.Status(pod)
+	for _, b := range st.Sandboxes {
+		if !b.Ready {
+			continue
+		}
+		address, err := s.client.PortForward(ctx, b.ID, int32(port))
+		if err != nil {
+			return nil, err
+		}
+		return streaming.DialPort(ctx, address, port)
+	}
+	return nil, errors.New("the pod does not run any more")
+}
