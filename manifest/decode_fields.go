@@ -76,7 +76,7 @@ func fieldRemedy(name string, structs []structAt) string {
 	if place := homeOf(name, structs); place != "" {
 		return quote(name) + " belongs in " + place
 	}
-	if valid := nearestName(name, fields.names); valid != "" {
+	if valid := NearestName(name, fields.names); valid != "" {
 		return "did you mean " + quote(valid) + "?"
 	}
 	if names := slices.Sorted(slices.Values(fields.names)); len(names) > 0 && len(names) <= maxNamed {

@@ -107,7 +107,7 @@ func (s *shape) unknown(name, path string, structs []structAt) {
 		return
 	}
 	fault := fieldFault{path: joinPath(path, name), problem: "unknown field", remedy: fieldRemedy(name, structs), lenient: true}
-	if meant := nearestName(name, fieldsOf(structs[len(structs)-1].is).names); meant != "" {
+	if meant := NearestName(name, fieldsOf(structs[len(structs)-1].is).names); meant != "" {
 		fault.meant = joinPath(path, meant)
 	}
 	s.faults = append(s.faults, fault)

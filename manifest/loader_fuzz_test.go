@@ -175,7 +175,7 @@ func FuzzNearestName(f *testing.F) {
 		if distance != editDistance(valid, name) || (distance == 0) != (string([]rune(name)) == string([]rune(valid))) {
 			t.Errorf("%q and %q: %d", name, valid, distance)
 		}
-		if got := nearestName(name, []string{valid}); got != "" && got != valid {
+		if got := NearestName(name, []string{valid}); got != "" && got != valid {
 			t.Errorf("%q is not %q", got, valid)
 		}
 	})
@@ -189,7 +189,7 @@ func TestNearestName(t *testing.T) {
 		"imagePulPolicy": "imagePullPolicy", "livenesProbe": "livenessProbe", "replicas": "", "x": "", "": "", "workdir": "",
 		"workinDir": "workingDir", strings.Repeat("image", 1000): "",
 	} {
-		if got := nearestName(name, container); got != want {
+		if got := NearestName(name, container); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}

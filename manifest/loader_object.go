@@ -114,7 +114,7 @@ func kindRemedy(kind string) string {
 	if slices.Contains(templateKinds, kind) {
 		return "make a Pod of its pod template; " + supportedKinds
 	}
-	if meant := nearestName(kind, append([]string{kindPod, kindPodList, kindList}, objectKinds...)); meant != "" {
+	if meant := NearestName(kind, append([]string{kindPod, kindPodList, kindList}, objectKinds...)); meant != "" {
 		return fmt.Sprintf("did you mean %q?", meant)
 	}
 	return supportedKinds

@@ -8,8 +8,8 @@ import (
 // maxNamedLength is that of the longest name worth comparing, in bytes.
 const maxNamedLength = 80
 
-// nearestName is the name that was most likely meant; empty if none is near.
-func nearestName(name string, valid []string) string {
+// NearestName is the name that was most likely meant; empty if none is near.
+func NearestName(name string, valid []string) string {
 	if len(name) > maxNamedLength {
 		return ""
 	}

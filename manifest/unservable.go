@@ -68,7 +68,7 @@ func unknownCapabilities(path *field.Path, list []v1.Capability) field.ErrorList
 			continue
 		}
 		detail := "is not a capability of Linux; must be one such as NET_BIND_SERVICE, or ALL"
-		if near := nearestName(name, capabilities); near != "" {
+		if near := NearestName(name, capabilities); near != "" {
 			detail = fmt.Sprintf("is not a capability of Linux; did you mean %s?", near)
 		}
 		errs = append(errs, field.Forbidden(path.Index(i), fmt.Sprintf("%q %s", c, detail)))

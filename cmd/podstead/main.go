@@ -46,6 +46,7 @@ cri-dockerd, and keeps them running. It needs no Kubernetes.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand())
 	root.AddCommand(cli.Commands(versionText())...)
+	cli.Finish(root)
 	return root
 }
 

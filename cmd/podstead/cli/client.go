@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // requestTimeout bounds one question to the daemon. It answers from memory.
@@ -62,10 +64,28 @@ func (c *client) open(ctx context.Context, path string) (io.ReadCloser, error) {
 	return c.do(ctx, http.MethodGet, path)
 }
 
+// asTable asks the Kubernetes API for a table, as kubectl does.
+const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+// fetch is like get, for an answer in the form that accept names.
+func (c *client) fetch(ctx context.Context, path, accept string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body, err := c.request(ctx, http.MethodGet, path, accept)
+	return decode(path, body, err, into)
+}
+
 func (c *client) do(ctx context.Context, method, path string) (io.ReadCloser, error) {
+	return c.request(ctx, method, path, "")
+}
+
+func (c *client) request(ctx context.Context, method, path, accept string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://podstead"+path, nil)
 	if err != nil {
 		return nil, err
+	}
+	if accept != "" {
+		req.Header.Set("Accept", accept)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -75,8 +95,19 @@ func (c *client) do(ctx context.Context, method, path string) (io.ReadCloser, er
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-	return nil, &refusal{status: resp.Status, path: path, text: strings.TrimSpace(string(text))}
+	return nil, refused(resp, path)
+}
+
+// refused reads an answer that is not what was asked for. The Kubernetes API
+// says why in a Status.
+func refused(resp *http.Response, path string) *refusal {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	r := &refusal{code: resp.StatusCode, status: resp.Status, path: path, text: strings.TrimSpace(string(text))}
+	var status metav1.Status
+	if json.Unmarshal(text, &status) == nil && status.Kind == "Status" {
+		r.text = status.Message
+	}
+	return r
 }
 
 // remove asks the daemon to delete what is at path.
@@ -101,6 +132,7 @@ func (c *client) remove(ctx context.Context, path string) error {
 
 // refusal is an answer that is not what was asked for.
 type refusal struct {
+	code               int
 	status, path, text string
 }
 
@@ -112,9 +144,15 @@ func (r *refusal) Error() string {
 func (c *client) explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no podstead answers on %s; start it (systemctl start podstead, or podstead run), or name its socket with --api-socket", c.socket)
+		err = fmt.Errorf("no podstead answers on %s; start it (systemctl start podstead, or podstead run), or name its socket with --api-socket", c.socket)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("you may not use %s; run this as root or as a member of the socket's group", c.socket)
+		err = fmt.Errorf("you may not use %s; run this as root or as a member of the socket's group", c.socket)
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("podstead on %s does not answer in time; podstead may hang: see its log", c.socket)
+	default:
+		err = fmt.Errorf("cannot ask podstead on %s: %w", c.socket, err)
 	}
-	return fmt.Errorf("cannot ask podstead on %s: %w", c.socket, err)
+	return &ExitError{Code: ExitNoDaemon, Err: err}
 }

@@ -1,54 +1,73 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // DefaultSocket is where the daemon answers.
 const DefaultSocket = "/run/podstead/podstead.sock"
 
-// ExitError ends the program with a code of its own. Its text has been
-// printed already if Err is nil.
-type ExitError struct {
-	Code int
-	Err  error
-}
-
-// Error is the text of Err.
-func (e *ExitError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("exit code %d", e.Code)
-	}
-	return e.Err.Error()
-}
-
-// Unwrap is Err.
-func (e *ExitError) Unwrap() error { return e.Err }
-
-// Silent reports whether the error needs no further line: it was told already.
-func Silent(err error) bool {
-	var exit *ExitError
-	return errors.As(err, &exit) && exit.Err == nil
-}
-
-// Code is the exit code for an error: that of an ExitError, else 1; 0 for nil.
-func Code(err error) int {
-	var exit *ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		return exit.Code
-	}
-	return 1
-}
-
 // Commands are all commands but run. The socket flag is the same for each.
 func Commands(version string) []*cobra.Command {
-	return []*cobra.Command{getCommand(), describeCommand(), logsCommand(), imagesCommand(), volumesCommand(), validateCommand(), versionCommand(version)}
+	return []*cobra.Command{
+		describeCommand(),
+		getCommand(),
+		imagesCommand(),
+		logsCommand(),
+		validateCommand(),
+		versionCommand(version),
+		volumesCommand(),
+	}
+}
+
+// Finish gives the root, with all its commands in it, what they have in
+// common: a command line that is wrong ends with ExitUsage and says where help is.
+func Finish(root *cobra.Command) {
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+	})
+	root.Args = cobra.ArbitraryArgs
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	eachCommand(root, func(cmd *cobra.Command) {
+		check := cmd.Args
+		if check == nil {
+			return
+		}
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+			}
+			return nil
+		}
+	})
+}
+
+func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, sub := range cmd.Commands() {
+		eachCommand(sub, do)
+	}
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	hint := ""
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		hint = fmt.Sprintf("; did you mean %s %s?", cmd.CommandPath(), near[0])
+	}
+	return usageError(fmt.Errorf("unknown command %q for %q%s", name, cmd.CommandPath(), hint))
+}
+
+// socketFlag adds the flag that names the daemon.
+func socketFlag(f *pflag.FlagSet, socket *string) {
+	f.StringVar(socket, "api-socket", DefaultSocket, "the daemon's `socket`")
 }
 
 func versionCommand(version string) *cobra.Command {

@@ -36,7 +36,7 @@ NAME is the pod's name as its manifest has it, or with the suffix -NODE.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return describePod(cmd, o, args[0]) },
 	}
 	f := pod.Flags()
-	f.StringVar(&o.socket, "api-socket", DefaultSocket, "the daemon's `socket`")
+	socketFlag(f, &o.socket)
 	f.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `namespace`, needed if several have a pod of this name")
 	describe.AddCommand(pod)
 	return describe
@@ -77,12 +77,10 @@ func describePod(cmd *cobra.Command, o getOptions, name string) error {
 	if d.unit, err = unitOf(cmd, c, pod); err != nil {
 		return err
 	}
-	events, err := askEvents(cmd, c, pod.Namespace, pod.Name)
-	if err != nil {
+	// Those of an earlier revision have another UID; they tell why it went.
+	if d.events, err = askEvents(cmd.Context(), c, pod.Namespace, pod.Name); err != nil {
 		return err
 	}
-	// Those of an earlier revision have another UID; they tell why it went.
-	d.events = events.Items
 	_, err = io.WriteString(cmd.OutOrStdout(), d.text())
 	return err
 }

@@ -28,7 +28,7 @@ func (d described) text() string {
 	d.volumes(s)
 	s.field(0, topWidth, "QoS Class", orNone(string(d.pod.Status.QOSClass)))
 	d.list(s, "Tolerations", tolerations(d.pod.Spec.Tolerations))
-	s.rows("Events", eventTable(d.events, d.now, false))
+	s.rows("Events", eventTable(d.events, d.now))
 	return s.String()
 }
 

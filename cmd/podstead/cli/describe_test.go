@@ -3,8 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"flag"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,9 +104,9 @@ func plentiful() *v1.Pod {
 func happened() []v1.Event {
 	event := func(kind, reason, message string, first, last time.Duration, count int32) v1.Event {
 		return v1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Namespace: "default"},
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "web-n1." + reason},
 			InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "web-n1"},
-			Type:           kind, Reason: reason, Message: message, Source: v1.EventSource{Component: "podstead"},
+			Type:           kind, Reason: reason, Message: message, Source: v1.EventSource{Component: "podstead", Host: "n1"},
 			FirstTimestamp: ago(first), LastTimestamp: ago(last), Count: count,
 		}
 	}
@@ -136,48 +134,6 @@ func TestDescribePod(t *testing.T) {
 		d.now = noon
 		golden(t, name, d.text())
 	}
-}
-
-func TestEventTable(t *testing.T) {
-	var b strings.Builder
-	if err := eventTable(happened(), noon, true).print(&b); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "events.txt", b.String())
-}
-
-// fullDaemon answers what describe, events and logs ask for. Logs are served by
-// the given handler.
-func fullDaemon(t *testing.T, pods []v1.Pod, logs http.HandlerFunc) (socket string) {
-	t.Helper()
-	socket = filepath.Join(t.TempDir(), "s")
-	ln, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /pods", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(v1.PodList{Items: pods})
-	})
-	mux.HandleFunc("GET /podstead/v1/manifests", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`[{"source":"file","location":"/etc/pods","units":[
-			{"name":"/etc/pods/web.yaml","digest":"sha256:12","pods":["default/web"]},
-			{"name":"/etc/pods/bad.yaml","faults":["/etc/pods/bad.yaml:1: is wrong"]}]}]`))
-	})
-	mux.HandleFunc("GET /podstead/v1/events", func(w http.ResponseWriter, r *http.Request) {
-		list := v1.EventList{Items: []v1.Event{}}
-		if p := r.URL.Query().Get("pod"); p == "" || p == "web" || p == "web-n1" {
-			list.Items = happened()
-		}
-		_ = json.NewEncoder(w).Encode(list)
-	})
-	if logs != nil {
-		mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", logs)
-	}
-	srv := &http.Server{Handler: mux}
-	go func() { _ = srv.Serve(ln) }()
-	t.Cleanup(func() { _ = srv.Close() })
-	return socket
 }
 
 func TestDescribeCommand(t *testing.T) {
@@ -208,20 +164,19 @@ func TestDescribeCommand(t *testing.T) {
 
 func TestGetEvents(t *testing.T) {
 	socket := fullDaemon(t, nil, nil)
-	out, errs, err := execute(t, "", "get", "events", "web", "--api-socket", socket)
-	if err != nil || errs != "" || !strings.HasPrefix(out, "NAMESPACE   LAST SEEN") || strings.Count(out, "\n") != 3 {
-		t.Errorf("%v %q\n%s", err, errs, out)
+	for _, name := range []string{"web", "web-n1"} {
+		out, errs, err := execute(t, "", "get", "events", name, "--api-socket", socket)
+		if err != nil || errs != "" || !strings.HasPrefix(out, "NAMESPACE   LAST SEEN") || strings.Count(out, "\n") != 3 {
+			t.Errorf("%s: %v %q\n%s", name, err, errs, out)
+		}
 	}
-	out, errs, err = execute(t, "", "get", "events", "nosuch", "--api-socket", socket)
+	out, errs, err := execute(t, "", "get", "events", "nosuch", "--api-socket", socket)
 	if err != nil || out != "" || errs != "no events\n" {
 		t.Errorf("no events: %v %q %q", err, out, errs)
 	}
 	out, _, err = execute(t, "", "get", "events", "-o", "json", "--api-socket", socket)
 	var list v1.EventList
-	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Items) != 2 {
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Items) != 2 || list.Items[1].Reason != "BackOff" {
 		t.Errorf("-o json: %v\n%s", err, out)
-	}
-	if _, _, err = execute(t, "", "get", "events", "-o", "wide"); err == nil || !strings.Contains(err.Error(), "json or yaml") {
-		t.Errorf("-o wide: %v", err)
 	}
 }

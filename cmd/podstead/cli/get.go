@@ -1,84 +1,268 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/podstead/podstead/manifest"
 )
 
-// getOptions are the flags of get pods.
+// getOptions are the flags of get.
 type getOptions struct {
-	socket    string
-	namespace string
-	output    string
+	socket, namespace string
+	labels, fields    string
+	output, sortBy    string
+	showLabels, bare  bool
+	watch, watchOnly  bool
+	watchEvents       bool
 }
 
 func getCommand() *cobra.Command {
-	get := &cobra.Command{
-		Use:   "get",
-		Short: "Show what runs, or what happened",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("cannot get %q: pods, events, configmaps and secrets can be got, such as with: podstead get pods", args[0])
-			}
-			return cmd.Help()
-		},
-	}
 	var o getOptions
-	pods := &cobra.Command{
-		Use:     "pods [NAME...]",
-		Aliases: []string{"pod", "po"},
-		Short:   "List pods with their state",
-		Long: `List the pods of this machine in every namespace.
+	cmd := &cobra.Command{
+		Use:   "get TYPE[,TYPE...] [NAME...] | TYPE/NAME...",
+		Short: "Show what runs, or what happened",
+		Long: `Show what runs, or what happened.
 
-NAME is a pod's name as its manifest has it, or with the suffix -NODE.
-Faults of manifests follow on standard error: a pod of a faulty manifest
-runs on with the last good revision.`,
+TYPE is pods (po), nodes (no), namespaces (ns), events (ev), configmaps (cm),
+secrets, persistentvolumeclaims (pvc), priorityclasses (pc), runtimeclasses,
+images or volumes.
+
+Without --namespace it is of every namespace. The NAME of a pod is as in its
+manifest, or with the suffix -NODE; that of an event may be that of its pod,
+which may be gone. After a table of pods, faults of manifests follow on standard
+error: a pod of a faulty manifest runs on with the last good revision.
+
+-o json and yaml print what the daemon's Kubernetes API has, one object for one
+name, else a List; the fields are those of the API and stay.`,
 		Example: `  podstead get pods
   podstead get pods web -o yaml
-  podstead get pods -n prod -o wide`,
-		RunE: func(cmd *cobra.Command, names []string) error { return getPods(cmd, o, names) },
+  podstead get pods -l app=web -w
+  podstead get pods -o jsonpath='{range .items[*]}{.metadata.name}{"\n"}{end}'
+  podstead get events --field-selector type=Warning`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("nothing to get; name a type, such as: podstead get pods")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return get(cmd, o, args) },
 	}
-	f := pods.Flags()
-	f.StringVar(&o.socket, "api-socket", DefaultSocket, "the daemon's `socket`")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "only pods of this `namespace`")
+	f := cmd.Flags()
+	socketFlag(f, &o.socket)
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only of this `namespace`")
 	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
-	f.StringVarP(&o.output, "output", "o", "", "wide, json, yaml or name")
-	get.AddCommand(pods, getEventsCommand(),
-		getObjectsCommand(manifest.KindConfigMap, "configmap", "cm"), getObjectsCommand(manifest.KindSecret, "secret", ""))
-	return get
+	f.StringVarP(&o.labels, "selector", "l", "", "only with these `labels`, such as app=web,tier!=test")
+	f.StringVar(&o.fields, "field-selector", "", "only with these `fields`, such as status.phase!=Running")
+	f.StringVarP(&o.output, "output", "o", "", "wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEAD:PATH,...")
+	f.StringVar(&o.sortBy, "sort-by", "", "sort by the field of this `path`, such as .status.startTime")
+	f.BoolVar(&o.showLabels, "show-labels", false, "a column with the labels")
+	f.BoolVar(&o.bare, "no-headers", false, "no line with the names of the columns")
+	f.BoolVarP(&o.watch, "watch", "w", false, "go on with what changes, until Ctrl-C")
+	f.BoolVar(&o.watchOnly, "watch-only", false, "only what changes from now on")
+	f.BoolVar(&o.watchEvents, "output-watch-events", false, "with --watch, say of each whether it was ADDED, MODIFIED or DELETED")
+	return cmd
 }
 
-func getPods(cmd *cobra.Command, o getOptions, names []string) error {
-	if !slices.Contains([]string{"", "wide", "json", "yaml", "name"}, o.output) {
-		return fmt.Errorf("--output %q: must be wide, json, yaml or name", o.output)
-	}
-	c := newClient(o.socket)
-	var list v1.PodList
-	if err := c.get(cmd.Context(), "/pods", &list); err != nil {
+func get(cmd *cobra.Command, o getOptions, args []string) error {
+	form, err := parseForm(o)
+	if err != nil {
 		return err
 	}
-	items, missing := choose(list.Items, o.namespace, names)
-	if err := printPods(cmd, o, items, len(names) == 1 && len(missing) == 0); err != nil {
+	ctx, c := cmd.Context(), newClient(o.socket)
+	queries, err := queriesOf(ctx, c, o, args)
+	if err != nil {
 		return err
 	}
-	for _, name := range missing {
-		cmd.PrintErrf("no pod %q%s\n", name, inNamespace(o.namespace))
+	g := getter{cmd: cmd, client: c, form: form, options: o, queries: queries}
+	if o.watch || o.watchOnly {
+		err := g.watch(ctx)
+		if errors.Is(err, context.Canceled) {
+			return nil // Ctrl-C is how one leaves
+		}
+		return err
 	}
-	if o.output == "" || o.output == "wide" {
-		if err := printFaults(cmd, c); err != nil {
+	return g.list(ctx)
+}
+
+// queriesOf reads TYPE NAME..., TYPE,TYPE and TYPE/NAME....
+func queriesOf(ctx context.Context, c *client, o getOptions, args []string) ([]query, error) {
+	var queries []query
+	add := func(word, name string) error {
+		k, err := findKind(ctx, c, word)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(queries, func(q query) bool { return q.kind.name == k.name })
+		if at < 0 {
+			queries = append(queries, query{kind: k, namespace: o.namespace, labels: o.labels, fields: o.fields, table: o.output == "" || o.output == "wide"})
+			at = len(queries) - 1
+		}
+		if name != "" {
+			queries[at].names = append(queries[at].names, name)
+		}
+		return nil
+	}
+	if strings.Contains(args[0], "/") {
+		for _, arg := range args {
+			word, name, ok := strings.Cut(arg, "/")
+			if !ok || name == "" {
+				return nil, usageError(fmt.Errorf("%q: must be TYPE/NAME as the others", arg))
+			}
+			if err := add(word, name); err != nil {
+				return nil, err
+			}
+		}
+		return queries, nil
+	}
+	words := strings.Split(args[0], ",")
+	if len(words) > 1 && len(args) > 1 {
+		return nil, usageError(errors.New("names need one type: podstead get TYPE NAME NAME, or TYPE/NAME TYPE/NAME"))
+	}
+	for _, word := range words {
+		if err := add(word, ""); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range args[1:] {
+		if word, bare, ok := strings.Cut(name, "/"); ok && queries[0].kind.is(word) {
+			name = bare // as -o name prints it
+		}
+		queries[0].names = append(queries[0].names, name)
+	}
+	return queries, nil
+}
+
+// getter is one call of get.
+type getter struct {
+	cmd     *cobra.Command
+	client  *client
+	form    form
+	options getOptions
+	queries []query
+}
+
+func (g *getter) list(ctx context.Context) error {
+	missing, pods := 0, false
+	var lists []*listing
+	for _, q := range g.queries {
+		l, err := q.list(ctx, g.client)
+		if err != nil {
+			return err
+		}
+		lists = append(lists, l)
+	}
+	if err := g.print(lists); err != nil {
+		return err
+	}
+	for i, q := range g.queries {
+		pods = pods || q.kind.name == "pods"
+		missing += g.tellMissing(ctx, q, lists[i])
+	}
+	if pods && g.form.table() {
+		if err := printFaults(g.cmd, g.client); err != nil {
 			return err
 		}
 	}
-	if len(missing) > 0 {
-		return &ExitError{Code: 1}
+	if missing > 0 {
+		return &ExitError{Code: ExitFailed}
 	}
 	return nil
+}
+
+// print prints what was found: objects of all kinds as one list, tables one
+// after the other.
+func (g *getter) print(lists []*listing) error {
+	out := g.cmd.OutOrStdout()
+	if !g.form.table() {
+		var all []*object
+		alone, kinds := true, map[*object]*kind{}
+		for i, l := range lists {
+			alone = alone && len(g.queries[i].names) == 1
+			for _, o := range l.objects {
+				kinds[o] = g.queries[i].kind
+			}
+			all = append(all, l.objects...)
+		}
+		alone = alone && len(all) == 1 && len(lists) == 1
+		if !alone && len(all) == 0 && len(g.queries) == 1 && len(g.queries[0].names) > 0 {
+			return nil // each name is told of
+		}
+		return g.form.objects(out, all, kinds, alone)
+	}
+	found := 0
+	for i, l := range lists {
+		found += len(l.objects)
+		if len(l.objects) == 0 {
+			continue
+		}
+		t, err := g.form.tableOf(g.queries[i].kind, l, time.Now())
+		if err != nil {
+			return err
+		}
+		if i > 0 && found > len(l.objects) {
+			g.cmd.Println()
+		}
+		if len(lists) > 1 {
+			prefixNames(&t, g.queries[i].kind.singular)
+		}
+		if err := t.print(out); err != nil {
+			return err
+		}
+	}
+	if found == 0 && !slices.ContainsFunc(g.queries, func(q query) bool { return len(q.names) > 0 && q.kind.name != "events" }) {
+		var names []string
+		for _, q := range g.queries {
+			names = append(names, q.kind.name)
+		}
+		g.cmd.PrintErrf("no %s%s\n", strings.Join(names, ", "), inNamespace(g.options.namespace))
+	}
+	return nil
+}
+
+// tellMissing tells of names that nothing has. A pod without events is none
+// that is missing.
+func (g *getter) tellMissing(ctx context.Context, q query, l *listing) int {
+	if q.kind.name == "events" {
+		return 0
+	}
+	missing := q.missing(l.objects)
+	for _, name := range missing {
+		g.cmd.PrintErrf("no %s %q%s%s\n", q.kind.singular, name, inNamespace(q.namespace), q.near(ctx, g.client, name))
+	}
+	return len(missing)
+}
+
+// watch prints what there is and then each change.
+func (g *getter) watch(ctx context.Context) error {
+	if len(g.queries) != 1 {
+		return usageError(errors.New("only one type can be watched"))
+	}
+	q := g.queries[0]
+	if q.kind.local != nil {
+		return usageError(fmt.Errorf("%s cannot be watched", q.kind.name))
+	}
+	l, err := q.list(ctx, g.client)
+	if err != nil {
+		return err
+	}
+	out := g.cmd.OutOrStdout()
+	p := watchPrinter{form: g.form, kind: q.kind, out: out, columns: l.columns, events: g.options.watchEvents, layout: layout{screen: screenOf(out)}}
+	if !g.options.watchOnly {
+		var all []change
+		for _, o := range g.form.sorted(l.objects) {
+			all = append(all, change{"ADDED", o})
+		}
+		if err := p.print(all); err != nil {
+			return err
+		}
+	}
+	say := func(text string) { g.cmd.PrintErrln(text) }
+	return q.follow(ctx, g.client, l, func(ch change) error { return p.print([]change{ch}) }, say)
 }
 
 func inNamespace(ns string) string {
@@ -86,104 +270,6 @@ func inNamespace(ns string) string {
 		return ""
 	}
 	return " in namespace " + ns
-}
-
-// choose keeps the pods asked for, and tells which names match none.
-func choose(pods []v1.Pod, namespace string, names []string) (chosen []v1.Pod, missing []string) {
-	found := map[string]bool{}
-	for _, p := range pods {
-		if namespace != "" && p.Namespace != namespace {
-			continue
-		}
-		if len(names) == 0 {
-			chosen = append(chosen, p)
-			continue
-		}
-		base := manifest.BaseName(&p)
-		for _, n := range names {
-			n = bareName(n)
-			if n == p.Name || n == base {
-				found[n] = true
-				chosen = append(chosen, p)
-				break
-			}
-		}
-	}
-	for _, n := range names {
-		if !found[bareName(n)] {
-			missing = append(missing, n)
-		}
-	}
-	return chosen, missing
-}
-
-// bareName takes the kind off a name, as -o name prints it.
-func bareName(n string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(n, "pod/"), "pods/")
-}
-
-// onePod is the pod that a name means. Of two revisions the one that is not
-// ending is meant.
-func onePod(cmd *cobra.Command, c *client, namespace, name string) (*v1.Pod, error) {
-	var list v1.PodList
-	if err := c.get(cmd.Context(), "/pods", &list); err != nil {
-		return nil, err
-	}
-	chosen, _ := choose(list.Items, namespace, []string{name})
-	var found *v1.Pod
-	for i := range chosen {
-		p := &chosen[i]
-		switch {
-		case found == nil || found.DeletionTimestamp != nil && found.Namespace == p.Namespace:
-			found = p
-		case found.Namespace != p.Namespace:
-			return nil, fmt.Errorf("pod %q is in namespace %s and in %s; choose one with --namespace", name, found.Namespace, p.Namespace)
-		}
-	}
-	if found == nil {
-		// A manifest at fault may be why.
-		if err := printFaults(cmd, c); err != nil {
-			return nil, err
-		}
-		return nil, fmt.Errorf("no pod %q%s; podstead get pods lists them", name, inNamespace(namespace))
-	}
-	return found, nil
-}
-
-// printPods prints in the chosen form; one alone is an object, not a list, as
-// kubectl has it.
-func printPods(cmd *cobra.Command, o getOptions, pods []v1.Pod, alone bool) error {
-	out := cmd.OutOrStdout()
-	switch o.output {
-	case "name":
-		for _, p := range pods {
-			if _, err := fmt.Fprintln(out, "pod/"+p.Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "json", "yaml":
-		for i := range pods {
-			pods[i].Kind, pods[i].APIVersion = "Pod", "v1"
-		}
-		var object any
-		if alone && len(pods) == 1 {
-			object = pods[0]
-		} else {
-			list := v1.PodList{Items: pods}
-			if list.Items == nil {
-				list.Items = []v1.Pod{}
-			}
-			list.Kind, list.APIVersion = "PodList", "v1"
-			object = list
-		}
-		return printEncoded(out, object, o.output)
-	}
-	if len(pods) == 0 {
-		cmd.PrintErrf("no pods%s\n", inNamespace(o.namespace))
-		return nil
-	}
-	return podTable(pods, o.output == "wide").print(out)
 }
 
 // printFaults tells on standard error which manifests are held back.
@@ -194,13 +280,23 @@ func printFaults(cmd *cobra.Command, c *client) error {
 	}
 	for _, s := range sources {
 		if s.Fault != "" {
-			cmd.PrintErrf("fault: %s\n", s.Fault)
+			cmd.PrintErrf("fault: %s\n", visible(s.Fault))
 		}
 		for _, u := range s.Units {
 			for _, f := range u.Faults {
-				cmd.PrintErrf("fault: %s\n", f)
+				cmd.PrintErrf("fault: %s\n", visible(f))
 			}
 		}
 	}
 	return nil
+}
+
+// prefixNames puts the type before each name, where several types are shown.
+func prefixNames(t *table, singular string) {
+	at := slices.Index(t.head, "NAME")
+	for _, row := range t.rows {
+		if at >= 0 && at < len(row) {
+			row[at] = singular + "/" + row[at]
+		}
+	}
 }

@@ -67,7 +67,7 @@ func imagesListCommand() *cobra.Command {
 			return imageTable(list, time.Now()).print(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&socket, "api-socket", DefaultSocket, "the daemon's `socket`")
+	socketFlag(cmd.Flags(), &socket)
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml")
 	return cmd
 }
@@ -89,7 +89,7 @@ manifest has. podstead images ls shows them as unused.`,
 			return printPruned(cmd, list, dryRun)
 		},
 	}
-	cmd.Flags().StringVar(&socket, "api-socket", DefaultSocket, "the daemon's `socket`")
+	socketFlag(cmd.Flags(), &socket)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be removed")
 	return cmd
 }

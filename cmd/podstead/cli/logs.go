@@ -48,7 +48,7 @@ for good, its pod is replaced or removed, or Ctrl-C.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return logs(cmd, o, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.socket, "api-socket", DefaultSocket, "the daemon's `socket`")
+	socketFlag(f, &o.socket)
 	f.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `namespace`, needed if several have a pod of this name")
 	f.StringVarP(&o.container, "container", "c", "", "the `container`, needed if the pod has several")
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on with what is printed from now on")
@@ -62,9 +62,9 @@ for good, its pod is replaced or removed, or Ctrl-C.`,
 func logs(cmd *cobra.Command, o logsOptions, name string) error {
 	switch {
 	case o.tail < -1:
-		return fmt.Errorf("--tail %d: must be 0 or more, or -1 for all", o.tail)
+		return usageError(fmt.Errorf("--tail %d: must be 0 or more, or -1 for all", o.tail))
 	case o.since < 0:
-		return fmt.Errorf("--since %s: must be more than 0", o.since)
+		return usageError(fmt.Errorf("--since %s: must be more than 0", o.since))
 	}
 	err := printLogs(cmd, o, name)
 	if o.follow && errors.Is(cmd.Context().Err(), context.Canceled) {

@@ -55,9 +55,7 @@ func (s *sheet) rows(key string, t table) {
 		return
 	}
 	s.head(0, key)
-	var b strings.Builder
-	_ = t.print(&b) // a Builder takes all
-	for _, l := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
+	for _, l := range strings.Split(strings.TrimRight(t.text(screen{}), "\n"), "\n") {
 		s.line(2, l)
 	}
 }

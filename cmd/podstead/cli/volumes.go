@@ -26,7 +26,7 @@ a pod first asks for it, and removed by "podstead volumes rm" alone.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return listVolumes(cmd, newClient(socket)) },
 	}
-	cmd.PersistentFlags().StringVar(&socket, "api-socket", DefaultSocket, "the daemon's `socket`")
+	socketFlag(cmd.PersistentFlags(), &socket)
 	cmd.AddCommand(&cobra.Command{
 		Use: "rm [NAMESPACE/]CLAIM...", Aliases: []string{"remove", "delete"},
 		Short: "Delete the folder of a claim with everything in it",
