@@ -41,6 +41,8 @@ type Sources struct {
 	// moves for StreamIdle ends.
 	Streams    ContainerStreams
 	StreamIdle time.Duration
+	// Kubeconfigs lets clients that cannot use the socket in; set by New.
+	Kubeconfigs KubeconfigMaker
 	// Kube answers /api, /apis and /version.
 	Kube http.Handler
 }
@@ -61,6 +63,8 @@ func Routes(src Sources) []Route {
 		{"POST", "/podstead/v1/images/pull", access.Admin, pullImage(src.Images)},
 		{"GET", "/podstead/v1/volumes", access.Read, volumes(src.Volumes)},
 		{"DELETE", "/podstead/v1/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},
+		{"POST", "/podstead/v1/kubeconfig", access.Admin, kubeconfig(src.Kubeconfigs)},
+		{"DELETE", "/podstead/v1/kubeconfig", access.Admin, revokeKubeconfigs(src.Kubeconfigs)},
 		{"GET", "/containerLogs/{namespace}/{pod}/{container}", access.Logs, logs},
 		{"GET", "/api/v1/namespaces/{namespace}/pods/{pod}/log", access.Logs, podLog(src, logs)},
 		{"", "/api", access.Read, kube},

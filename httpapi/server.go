@@ -2,14 +2,12 @@ package httpapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -35,31 +33,43 @@ type Config struct {
 	Socket string
 	// HealthAddress is host:port of the health listener; empty opens none.
 	HealthAddress string
-	Log           *slog.Logger
+	// ReadOnlyAddress is host:port of a listener without TLS where everybody may
+	// see states and numbers; empty opens none.
+	ReadOnlyAddress string
+	// Remote is how to answer over TLS.
+	Remote Remote
+	Log    *slog.Logger
 }
 
 // Server serves the table of routes.
 type Server struct {
 	cfg    Config
 	routes []Route
+	remote *remote
 }
 
-// New makes a server; nothing listens before Run.
+// New makes a server; nothing listens before Listen.
 func New(cfg Config, src Sources) *Server {
-	return &Server{cfg: cfg, routes: Routes(src)}
+	r := newRemote(cfg.Remote, cfg.Log)
+	src.Kubeconfigs = r
+	return &Server{cfg: cfg, routes: Routes(src), remote: r}
 }
 
 // Listeners are open listeners that Serve takes over.
 type Listeners struct {
-	socket, health net.Listener
+	socket, health, readOnly net.Listener
+	doors                    []door
 }
 
 // Close closes what was opened, for callers that never reach Serve.
 func (l *Listeners) Close() {
-	for _, ln := range []net.Listener{l.socket, l.health} {
+	for _, ln := range []net.Listener{l.socket, l.health, l.readOnly} {
 		if ln != nil {
 			_ = ln.Close()
 		}
+	}
+	for _, d := range l.doors {
+		_ = d.Close()
 	}
 }
 
@@ -67,20 +77,27 @@ func (l *Listeners) Close() {
 // error at start and not a line in a log.
 func (s *Server) Listen(ctx context.Context) (*Listeners, error) {
 	l := &Listeners{}
+	var err error
 	if s.cfg.Socket != "" {
-		ln, err := listenUnix(ctx, s.cfg.Socket)
-		if err != nil {
+		if l.socket, err = listenUnix(ctx, s.cfg.Socket); err != nil {
 			return nil, err
 		}
-		l.socket = ln
 	}
 	if s.cfg.HealthAddress != "" {
-		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.HealthAddress)
-		if err != nil {
+		if l.health, err = listenTCP(ctx, s.cfg.HealthAddress, "health port", "--healthz-port"); err != nil {
 			l.Close()
-			return nil, fmt.Errorf("cannot open the health port %s: %w; choose another with --healthz-port, or 0 for none", s.cfg.HealthAddress, err)
+			return nil, err
 		}
-		l.health = ln
+	}
+	if s.cfg.ReadOnlyAddress != "" {
+		if l.readOnly, err = listenTCP(ctx, s.cfg.ReadOnlyAddress, "read-only port", "--read-only-port"); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	if l.doors, err = s.remote.listen(ctx); err != nil {
+		l.Close()
+		return nil, err
 	}
 	return l, nil
 }
@@ -91,17 +108,51 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l.socket != nil {
 		// The mode of the socket's file is the permission.
-		s.serve(ctx, g, l.socket, handler(s.routes, access.All, func(*http.Request) (access.Caller, error) {
-			return access.Caller{User: "owner of the socket", May: access.All, Local: true}, nil
-		}))
+		s.serve(ctx, g, l.socket, nil, handler(s.routes, access.All, ownerOfSocket))
 	}
 	if l.health != nil {
-		s.serve(ctx, g, l.health, handler(s.routes, access.Health, everybody(access.Health)))
+		s.serve(ctx, g, l.health, nil, handler(s.routes, access.Health, everybody(access.Health)))
 	}
+	if l.readOnly != nil {
+		shown := access.Health | access.Metrics | access.Read
+		s.serve(ctx, g, l.readOnly, nil, handler(s.routes, shown, everybody(shown)))
+	}
+	for _, d := range l.doors {
+		s.remote.doors <- d
+	}
+	g.Go(func() error { return s.serveRemote(ctx, g) })
 	return g.Wait()
 }
 
-func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, h http.Handler) {
+func ownerOfSocket(*http.Request) (access.Caller, error) {
+	return access.Caller{User: "owner of the socket", May: access.All, Local: true}, nil
+}
+
+// serveRemote answers over TLS on each door that is opened, until ctx ends.
+func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
+	h := handler(s.remote.routes(s.routes), access.All, s.remote.caller)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case d := <-s.remote.doors:
+			open, end := context.WithCancel(ctx)
+			s.serve(open, g, d.Listener, s.remote.tls(), h)
+			g.Go(func() error {
+				defer end()
+				select {
+				case <-ctx.Done():
+				case <-d.shut:
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// serve answers on a listener until ctx ends; without a configuration of TLS in
+// the clear.
+func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, secure *tls.Config, h http.Handler) {
 	srv := &http.Server{
 		Handler: h,
 		// What streams sees by its context that the daemon ends; short
@@ -113,9 +164,17 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		TLSConfig:         secure,
 	}
+	ln = bounded(ln)
 	g.Go(func() error {
-		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		err := http.ErrServerClosed
+		if secure == nil {
+			err = srv.Serve(ln)
+		} else {
+			err = srv.ServeTLS(ln, "", "")
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("cannot serve on %s: %w", ln.Addr(), err)
 		}
 		return nil
@@ -130,62 +189,4 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 		}
 		return nil
 	})
-}
-
-// listenUnix opens the socket for its owner and group. A socket that nobody
-// answers on is a left-over of a killed daemon and is replaced; one that
-// answers belongs to a living daemon and is an error.
-func listenUnix(ctx context.Context, path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("cannot make the folder of --api-socket: %w", err)
-	}
-	fi, err := os.Lstat(path)
-	switch {
-	case err == nil && fi.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("--api-socket %s is there and is no socket; remove it or choose another path", path)
-	case err == nil:
-		c, err := new(net.Dialer).DialContext(ctx, "unix", path)
-		if err == nil {
-			_ = c.Close()
-			return nil, fmt.Errorf("another podstead answers on %s; stop it first, or give this one its own --api-socket and --root-dir", path)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("cannot remove the old socket: %w", err)
-		}
-	}
-	// A private name first: between bind and chmod nobody may find the
-	// socket with the permissions that the umask left.
-	tmp := fmt.Sprintf("%s.%d", path, os.Getpid())
-	_ = os.Remove(tmp)
-	ln, err := new(net.ListenConfig).Listen(ctx, "unix", tmp)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on --api-socket %s: %w", path, err)
-	}
-	ln.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := publish(tmp, path); err != nil {
-		_ = ln.Close()
-		_ = os.Remove(tmp)
-		return nil, fmt.Errorf("cannot put --api-socket %s in its place: %w", path, err)
-	}
-	return &socketListener{Listener: ln, path: path}, nil
-}
-
-// publish gives the socket its mode, then its name.
-func publish(tmp, path string) error {
-	if err := os.Chmod(tmp, 0o660); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
-}
-
-// socketListener removes its socket file when it closes.
-type socketListener struct {
-	net.Listener
-	path string
-}
-
-func (l *socketListener) Close() error {
-	err := l.Listener.Close()
-	_ = os.Remove(l.path)
-	return err
 }

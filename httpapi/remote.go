@@ -1,0 +1,210 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"sync"
+
+	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/httpapi/pki"
+)
+
+// Remote says how to answer clients that cannot use the socket. Every one of
+// them proves who he is.
+type Remote struct {
+	// Address is host:port; empty opens no port before somebody asks for a
+	// kubeconfig.
+	Address string
+	// Folder keeps the own certificates, and where kubeconfigs lead.
+	Folder string
+	// Node is the node's name, for those who have kubeconfigs of several.
+	Node string
+	// CertFile and KeyFile are the serving certificate for other machines; both
+	// are empty for one of our own.
+	CertFile, KeyFile string
+	// ClientCAFile and TokenFile let clients in beside those with kubeconfigs;
+	// empty for none.
+	ClientCAFile, TokenFile string
+	// MinVersion and CipherSuites are those of crypto/tls; zero is TLS 1.2 and
+	// Go's own choice.
+	MinVersion   uint16
+	CipherSuites []uint16
+	// Names and Addresses are what clients call this box by.
+	Names     func() []string
+	Addresses func() []netip.Addr
+	// NoDebugging serves no logs and lets nobody into a container.
+	NoDebugging bool
+}
+
+// door is an open listener for TLS; shut is closed when it is to end before the
+// server does, nil if that never happens.
+type door struct {
+	net.Listener
+	shut chan struct{}
+}
+
+// remote is the part of the server that speaks TLS. Until there is a door it has
+// neither keys nor certificates.
+type remote struct {
+	cfg   Remote
+	log   *slog.Logger
+	doors chan door
+	// allowed finds out who asks. It is set when the keys are opened.
+	allowed access.Authenticator
+
+	mu      sync.Mutex
+	servers *pki.Authority
+	clients *pki.Authority
+	serving *pki.Serving
+	// main is where the port listens that the flags ask for, loopback where
+	// kubeconfigs lead if not there; nil while not open.
+	main     *net.TCPAddr
+	loopback *door
+}
+
+func newRemote(cfg Remote, log *slog.Logger) *remote {
+	// Two are opened at start, one at a time later.
+	return &remote{cfg: cfg, log: log, doors: make(chan door, 3)}
+}
+
+// listen opens the port that the flags ask for, and the one that kubeconfigs of
+// an earlier life lead to.
+func (m *remote) listen(ctx context.Context) (doors []door, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cfg.Address != "" {
+		if err := m.open(); err != nil {
+			return nil, err
+		}
+		ln, err := listenTCP(ctx, m.cfg.Address, "port", "--port")
+		if err != nil {
+			return nil, err
+		}
+		m.main = ln.Addr().(*net.TCPAddr)
+		doors = append(doors, door{Listener: ln})
+	}
+	if kept := m.keptLoopback(); kept != "" && !m.mainIs(kept) {
+		// Nobody's pods wait for this port: whoever needs it asks again.
+		err := m.open()
+		if err == nil {
+			err = m.openLoopback(ctx, kept)
+		}
+		if err != nil {
+			m.log.Warn("kubeconfigs made so far do not work; podstead kubeconfig makes others", "address", kept, "error", err)
+		} else {
+			doors = append(doors, *m.loopback)
+		}
+	}
+	return doors, nil
+}
+
+// open reads or makes keys and certificates. The caller holds mu.
+func (m *remote) open() (err error) {
+	if m.serving != nil {
+		return nil
+	}
+	if m.servers, err = pki.OpenAuthority(m.cfg.Folder, "servers"); err != nil {
+		return err
+	}
+	if m.clients, err = pki.OpenAuthority(m.cfg.Folder, "clients"); err != nil {
+		return err
+	}
+	allowed := access.Authenticator{Authorities: []func() (*x509.CertPool, error){m.clientPool}}
+	if m.cfg.ClientCAFile != "" {
+		file, err := access.OpenCAFile(m.cfg.ClientCAFile)
+		if err != nil {
+			return err
+		}
+		allowed.Authorities = append(allowed.Authorities, file.Pool)
+	}
+	if m.cfg.TokenFile != "" {
+		if allowed.Tokens, err = access.OpenTokenFile(m.cfg.TokenFile, m.log); err != nil {
+			return err
+		}
+	}
+	serving, err := pki.NewServing(pki.ServingConfig{
+		Dir: m.cfg.Folder, Authority: m.servers, Names: m.cfg.Names, Addresses: m.cfg.Addresses,
+		CertFile: m.cfg.CertFile, KeyFile: m.cfg.KeyFile,
+	})
+	if err != nil {
+		return err
+	}
+	m.allowed, m.serving = allowed, serving
+	return nil
+}
+
+// clientPool is the authority of kubeconfigs as of now.
+func (m *remote) clientPool() (*x509.CertPool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.clients == nil {
+		return nil, errors.New("no kubeconfig was made")
+	}
+	return m.clients.Pool(), nil
+}
+
+// caller finds out who sent a request.
+func (m *remote) caller(r *http.Request) (access.Caller, error) { return m.allowed.Caller(r) }
+
+// tls is how each door speaks. Client certificates are judged with each
+// request, not in the handshake: the client then learns what is wrong with his,
+// and one that expires on an open connection counts no more.
+func (m *remote) tls() *tls.Config {
+	return &tls.Config{
+		GetCertificate: m.serving.Certificate,
+		ClientAuth:     tls.RequestClientCert,
+		MinVersion:     max(m.cfg.MinVersion, tls.VersionTLS12),
+		CipherSuites:   m.cfg.CipherSuites,
+	}
+}
+
+// routes is the table as it is served over TLS.
+func (m *remote) routes(all []Route) []Route {
+	if !m.cfg.NoDebugging {
+		return all
+	}
+	less := make([]Route, 0, len(all))
+	for _, r := range all {
+		if r.Access&(access.Logs|access.Exec) != 0 {
+			r.Access = access.Health
+			r.Handle = func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "Debug endpoints are disabled.", http.StatusMethodNotAllowed)
+			}
+		}
+		less = append(less, r)
+	}
+	return less
+}
+
+// mainIs says whether a loopback address is served by the port of the flags.
+func (m *remote) mainIs(address string) bool {
+	want, err := netip.ParseAddrPort(address)
+	return err == nil && m.main != nil && m.main.Port == int(want.Port()) && m.mainOnLoopback()
+}
+
+func (m *remote) mainOnLoopback() bool {
+	return m.main != nil && (m.main.IP.IsUnspecified() || m.main.IP.Equal(net.IPv4(127, 0, 0, 1)))
+}
+
+// The name of the file in Folder that keeps where kubeconfigs lead.
+const loopbackFile = "kubeconfig-address"
+
+func (m *remote) loopbackPath() string { return filepath.Join(m.cfg.Folder, loopbackFile) }
+
+// openLoopback opens an address. The caller holds mu.
+func (m *remote) openLoopback(ctx context.Context, address string) error {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("cannot open %s: %w", address, err)
+	}
+	m.loopback = &door{Listener: ln, shut: make(chan struct{})}
+	return nil
+}

@@ -1,0 +1,464 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/httpapi/pki"
+)
+
+const (
+	readerToken = "reader-0123456789abcdef"
+	execToken   = "exec-0123456789abcdef"
+	adminToken  = "admin-0123456789abcdef"
+	tokenLines  = readerToken + ",ann,read\n" + execToken + ",bob,exec\n" + adminToken + ",eve,admin\n"
+)
+
+// box is a server with a folder that outlives it.
+type box struct {
+	*testing.T
+	dir    string
+	cfg    Config
+	src    Sources
+	server *Server
+	main   string // the address of the port of the flags
+	end    func()
+}
+
+func newBox(t *testing.T) *box {
+	t.Helper()
+	dir := t.TempDir()
+	b := &box{T: t, dir: dir, src: fixture{}.sources(), cfg: Config{
+		Socket: filepath.Join(dir, "api.sock"), Log: slog.New(slog.DiscardHandler),
+		Remote: Remote{Folder: filepath.Join(dir, "pki"), Node: "edge"},
+	}}
+	return b
+}
+
+// withTokens opens a port for those with tokens.
+func (b *box) withTokens() *box {
+	b.cfg.Remote.Address = "127.0.0.1:0"
+	b.cfg.Remote.TokenFile = filepath.Join(b.dir, "tokens")
+	b.tokens(tokenLines)
+	return b
+}
+
+func (b *box) tokens(text string) {
+	b.Helper()
+	if err := pki.WriteFile(b.cfg.Remote.TokenFile, []byte(text)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *box) start() *box {
+	b.Helper()
+	b.server = New(b.cfg, b.src)
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := b.server.Listen(ctx)
+	if err != nil {
+		cancel()
+		b.Fatal(err)
+	}
+	if b.server.remote.main != nil {
+		b.main = b.server.remote.main.String()
+	}
+	done := make(chan error, 1)
+	go func() { done <- b.server.Serve(ctx, l) }()
+	ended := false
+	b.end = func() {
+		if ended {
+			return
+		}
+		ended = true
+		cancel()
+		if err := <-done; err != nil {
+			b.Errorf("Serve returned %v after its context ended", err)
+		}
+	}
+	b.Cleanup(b.end)
+	return b
+}
+
+// client speaks TLS and trusts the box.
+func (b *box) client(certs ...tls.Certificate) *http.Client {
+	b.Helper()
+	pem, err := os.ReadFile(filepath.Join(b.cfg.Remote.Folder, "servers.crt"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	c := &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certs}, ForceAttemptHTTP2: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	b.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// ask sends a request, with a token unless that is empty.
+func (b *box) ask(c *http.Client, method, url, token string) (int, string) {
+	b.Helper()
+	req, err := http.NewRequestWithContext(b.Context(), method, url, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// kubeconfig asks for one over the socket's handler.
+func (b *box) kubeconfig(role access.Role, lasts time.Duration) (*Kubeconfig, *http.Client) {
+	b.Helper()
+	k, err := b.server.remote.Kubeconfig(b.Context(), role, lasts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair([]byte(k.ClientCertificate), []byte(k.ClientKey))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return k, b.client(pair)
+}
+
+// TestNobodyUnknownIsAnswered asks for each route of the table in vain.
+func TestNobodyUnknownIsAnswered(t *testing.T) {
+	b := newBox(t).withTokens().start()
+	c := b.client()
+	for _, token := range []string{"", "wrong-0123456789abcdef", readerToken[:len(readerToken)-1]} {
+		for _, route := range b.server.routes {
+			method := route.Method
+			if method == "" {
+				method = "GET"
+			}
+			path := strings.NewReplacer("{", "", "}", "").Replace(route.Path)
+			code, body := b.ask(c, method, "https://"+b.main+path, token)
+			if code != http.StatusUnauthorized || token != "" && strings.Contains(body, token) {
+				t.Errorf("%s %s with token %q = %d %q, want 401", method, path, token, code, body)
+			}
+		}
+	}
+}
+
+func TestTokenGivesItsRoleUntilItIsTakenAway(t *testing.T) {
+	b := newBox(t).withTokens().start()
+	c := b.client()
+	want := func(method, path, token string, want int) {
+		t.Helper()
+		if code, body := b.ask(c, method, "https://"+b.main+path, token); code != want {
+			t.Errorf("%s %s = %d %q, want %d", method, path, code, body, want)
+		}
+	}
+	want("GET", "/pods", readerToken, 200)
+	want("POST", "/podstead/v1/images/prune", readerToken, 403)
+	want("POST", "/podstead/v1/images/prune", execToken, 403)
+	want("POST", "/podstead/v1/images/prune?dryRun=x", adminToken, 400) // it was let through
+	// A kubeconfig is for who may use the socket: a token must not become one.
+	want("POST", "/podstead/v1/kubeconfig", adminToken, 403)
+	// The role is judged with each request, on the same connection too.
+	b.tokens(strings.Replace(tokenLines, "eve,admin", "eve,read", 1))
+	want("POST", "/podstead/v1/images/prune?dryRun=x", adminToken, 403)
+	want("GET", "/pods", adminToken, 200)
+	b.tokens(readerToken + ",ann,read\n")
+	want("GET", "/pods", adminToken, 401)
+	want("GET", "/pods", readerToken, 200)
+}
+
+func TestFaultyTokenFileIsAnErrorAtStart(t *testing.T) {
+	b := newBox(t).withTokens()
+	b.tokens("x,ann,read\n")
+	if _, err := New(b.cfg, b.src).Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "--token-auth-file") {
+		t.Errorf("Listen = %v", err)
+	}
+}
+
+func TestKubeconfigOpensAPortThatStays(t *testing.T) {
+	b := newBox(t).start()
+	if b.server.remote.loopback != nil {
+		t.Fatal("a port is open before anybody asked")
+	}
+	if _, err := os.Stat(b.cfg.Remote.Folder); !os.IsNotExist(err) {
+		t.Errorf("keys were made before anybody asked: %v", err)
+	}
+	k, reader := b.kubeconfig(access.RoleRead, time.Hour)
+	if host, _, err := net.SplitHostPort(strings.TrimPrefix(k.Server, "https://")); err != nil || host != "127.0.0.1" {
+		t.Errorf("the server is %s", k.Server)
+	}
+	again, admin := b.kubeconfig(access.RoleAdmin, time.Hour)
+	if again.Server != k.Server {
+		t.Errorf("the second one leads to %s, the first to %s", again.Server, k.Server)
+	}
+	check := func(c *http.Client, method, path string, want int) {
+		t.Helper()
+		if code, body := b.ask(c, method, k.Server+path, ""); code != want {
+			t.Errorf("%s %s = %d %q, want %d", method, path, code, body, want)
+		}
+	}
+	check(reader, "GET", "/pods", 200)
+	check(reader, "POST", "/podstead/v1/images/prune?dryRun=x", 403)
+	check(admin, "POST", "/podstead/v1/images/prune?dryRun=x", 400)
+	check(b.client(), "GET", "/pods", 401)
+	b.end()
+	b.start()
+	check(reader, "GET", "/pods", 200)
+	// What was granted ends at once, on open connections too.
+	if err := b.server.remote.Revoke(); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := reader.Get(k.Server + "/pods"); err == nil {
+		resp.Body.Close()
+		if resp.StatusCode != 401 {
+			t.Errorf("after it was revoked: %s", resp.Status)
+		}
+	}
+	next, _ := b.kubeconfig(access.RoleRead, time.Hour)
+	if code, body := b.ask(reader, "GET", next.Server+"/pods", ""); code != 401 || !strings.Contains(body, "podstead kubeconfig makes another") {
+		t.Errorf("a revoked one on the new port = %d %q", code, body)
+	}
+	b.end()
+	if err := New(b.cfg, b.src).remote.Revoke(); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	if b.server.remote.loopback != nil {
+		t.Error("the port is open again though every kubeconfig was revoked")
+	}
+}
+
+func TestKubeconfigTakesAnotherPortIfItsOwnIsTaken(t *testing.T) {
+	b := newBox(t).start()
+	k, _ := b.kubeconfig(access.RoleRead, time.Hour)
+	b.end()
+	taken, err := net.Listen("tcp", strings.TrimPrefix(k.Server, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	b.start() // says so, and goes on
+	again, c := b.kubeconfig(access.RoleRead, time.Hour)
+	if again.Server == k.Server {
+		t.Fatal("it leads to a port of somebody else")
+	}
+	if code, body := b.ask(c, "GET", again.Server+"/pods", ""); code != 200 {
+		t.Errorf("GET /pods = %d %q", code, body)
+	}
+}
+
+func TestKubeconfigLeadsToThePortOfTheFlags(t *testing.T) {
+	b := newBox(t).withTokens().start()
+	k, c := b.kubeconfig(access.RoleRead, time.Hour)
+	if k.Server != "https://"+b.main || b.server.remote.loopback != nil {
+		t.Errorf("it leads to %s, the port is %s", k.Server, b.main)
+	}
+	if code, body := b.ask(c, "GET", k.Server+"/pods", ""); code != 200 {
+		t.Errorf("GET /pods = %d %q", code, body)
+	}
+}
+
+func TestExpiredAndForeignCertificatesDoNotCount(t *testing.T) {
+	b := newBox(t).withTokens()
+	other, err := pki.OpenAuthority(filepath.Join(b.dir, "other"), "clients")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted, err := pki.OpenAuthority(filepath.Join(b.dir, "trusted"), "clients")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cfg.Remote.ClientCAFile = filepath.Join(b.dir, "trusted", "clients.crt")
+	b.start()
+	for _, c := range []struct {
+		name   string
+		from   *pki.Authority
+		groups []string
+		lasts  time.Duration
+		prune  int
+		words  string
+	}{
+		{"of our own", b.server.remote.clients, []string{"podstead:admin"}, time.Hour, 400, "dryRun"},
+		{"expired", b.server.remote.clients, []string{"podstead:admin"}, -time.Minute, 401, "expired at"},
+		{"of an unknown authority", other, []string{"podstead:admin"}, time.Hour, 401, "not signed by an authority that counts"},
+		{"of --client-ca-file", trusted, []string{"podstead:admin"}, time.Hour, 400, "dryRun"},
+		{"of the API server", trusted, []string{"system:masters"}, time.Hour, 400, "dryRun"},
+		{"with too little", trusted, []string{"podstead:exec"}, time.Hour, 403, `user "x"`},
+		{"with no role", trusted, []string{"admin", "podstead:root", "podstead:"}, time.Hour, 403, `user "x"`},
+		{"expired, of --client-ca-file", trusted, []string{"podstead:admin"}, -time.Minute, 401, "expired at"},
+	} {
+		certPEM, keyPEM, _, err := c.from.Client("x", c.groups, c.lasts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(certPEM, keyPEM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, body := b.ask(b.client(pair), "POST", "https://"+b.main+"/podstead/v1/images/prune?dryRun=x", "")
+		if code != c.prune || !strings.Contains(body, c.words) {
+			t.Errorf("a certificate %s = %d %q, want %d %q", c.name, code, body, c.prune, c.words)
+		}
+	}
+	// A serving certificate proves no client.
+	pair, err := tls.LoadX509KeyPair(filepath.Join(b.cfg.Remote.Folder, "server.crt"), filepath.Join(b.cfg.Remote.Folder, "server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, body := b.ask(b.client(pair), "GET", "https://"+b.main+"/pods", ""); code != 401 {
+		t.Errorf("a serving certificate = %d %q", code, body)
+	}
+}
+
+func TestOldTLSIsRefused(t *testing.T) {
+	b := newBox(t).withTokens().start()
+	for version, ok := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		conn, err := tls.Dial("tcp", b.main, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: version})
+		if err == nil {
+			conn.Close()
+		}
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+	}
+	// Nor is anything said in the clear.
+	resp, err := http.Get("http://" + b.main + "/pods")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 400 {
+		t.Errorf("without TLS: %s", resp.Status)
+	}
+}
+
+func TestDisabledDebuggingLetsNobodyIn(t *testing.T) {
+	b := newBox(t).withTokens()
+	b.cfg.Remote.NoDebugging = true
+	b.start()
+	c := b.client()
+	if code, body := b.ask(c, "GET", "https://"+b.main+"/containerLogs/a/b/c", adminToken); code != 405 || !strings.Contains(body, "disabled") {
+		t.Errorf("logs = %d %q", code, body)
+	}
+	if code, _ := b.ask(c, "GET", "https://"+b.main+"/pods", readerToken); code != 200 {
+		t.Errorf("/pods = %d", code)
+	}
+	if code, _ := b.ask(c, "GET", "https://"+b.main+"/containerLogs/a/b/c", ""); code != 401 {
+		t.Errorf("logs for nobody = %d, want 401", code)
+	}
+}
+
+func TestReadOnlyPortShowsStatesOnly(t *testing.T) {
+	b := newBox(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cfg.ReadOnlyAddress = free.Addr().String()
+	free.Close()
+	b.start()
+	c := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(c.CloseIdleConnections)
+	shown := 0
+	for _, route := range b.server.routes {
+		method := route.Method
+		if method == "" {
+			method = "POST"
+		}
+		if route.Access&(access.Logs|access.Exec|access.Admin) == 0 {
+			continue
+		}
+		shown++
+		path := strings.NewReplacer("{", "", "}", "").Replace(route.Path)
+		if code, body := b.ask(c, method, "http://"+b.cfg.ReadOnlyAddress+path, ""); code != 404 {
+			t.Errorf("%s %s on the read-only port = %d %q, want 404", method, path, code, body)
+		}
+	}
+	if shown < 4 {
+		t.Errorf("only %d routes were tried", shown)
+	}
+	if code, body := b.ask(c, "GET", "http://"+b.cfg.ReadOnlyAddress+"/pods", ""); code != 200 {
+		t.Errorf("GET /pods = %d %q", code, body)
+	}
+}
+
+// TestSlowAndLargeRequestsAreEnded opens connections that never finish what they
+// send; others are answered meanwhile, and those that dawdle are gone soon.
+func TestSlowAndLargeRequestsAreEnded(t *testing.T) {
+	t.Parallel()
+	b := newBox(t).withTokens().start()
+	c := b.client()
+	var slow []net.Conn
+	for i := range 200 {
+		var conn net.Conn
+		var err error
+		if i%2 == 0 {
+			conn, err = net.Dial("tcp", b.main) // never shakes hands
+		} else {
+			conn, err = tls.Dial("tcp", b.main, &tls.Config{InsecureSkipVerify: true})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if i%2 == 1 {
+			_, _ = io.WriteString(conn, "GET /pods HTTP/1.1\r\nHost: x\r\nX-A: b\r\n")
+		}
+		slow = append(slow, conn)
+	}
+	begin := time.Now()
+	if code, body := b.ask(c, "GET", "https://"+b.main+"/pods", readerToken); code != 200 || time.Since(begin) > 2*time.Second {
+		t.Errorf("beside slow clients: %d %q after %v", code, body, time.Since(begin))
+	}
+	for i, conn := range slow {
+		if err := conn.SetReadDeadline(begin.Add(4 * readHeaderTimeout)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, conn); err != nil && os.IsTimeout(err) {
+			t.Fatalf("connection %d is still open after %v", i, time.Since(begin))
+		}
+	}
+	for _, size := range []int{maxHeaderBytes / 2, 4 * maxHeaderBytes} {
+		conn, err := tls.Dial("tcp", b.main, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			fmt.Fprintf(conn, "GET /pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nX-Large: %s\r\n\r\n", readerToken, strings.Repeat("x", size))
+		}()
+		want := 200
+		if size > maxHeaderBytes {
+			want = http.StatusRequestHeaderFieldsTooLarge
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		conn.Close()
+		if resp.StatusCode != want {
+			t.Errorf("a header of %d bytes: %s, want %d", size, resp.Status, want)
+		}
+	}
+}
