@@ -130,7 +130,10 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 
 	view := manifestView{config: src.config, pods: sup, opts: o.Manifests}
 	api := httpapi.New(
-		httpapi.Config{Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, Log: log},
+		httpapi.Config{
+			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
+			Remote: remoteOf(o, node, addresses), Log: log,
+		},
 		httpapi.Sources{
 			Pods: sup, Manifests: view, Objects: view, Health: sup,
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: imageView{images: p.images, service: cri.ToldPulls(rt.client, p.images.Pulled), logins: sup.Logins},

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,51 +13,26 @@ import (
 	"github.com/podstead/podstead/test/bed"
 )
 
-// kubectl runs a real kubectl against a daemon. It cannot dial a unix socket,
-// so that a port of this test leads there.
+// kubectl runs a real kubectl against a daemon, with a kubeconfig of it.
 type kubectl struct {
-	n    *node
-	args []string
-	home string
+	n      *node
+	config string
 }
 
-func newKubectl(n *node) *kubectl {
+// newKubectl asks a running daemon for a kubeconfig.
+func newKubectl(n *node, more ...string) *kubectl {
 	n.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		n.t.Fatal(err)
+	k := &kubectl{n: n, config: filepath.Join(n.t.TempDir(), "config")}
+	args := append([]string{"kubeconfig", "--api-socket", n.Socket(), "--output", k.config}, more...)
+	if out, err := n.Command(args...).CombinedOutput(); err != nil {
+		n.t.Fatalf("podstead %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	n.t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go carry(conn, n.Socket())
-		}
-	}()
-	return &kubectl{n: n, args: []string{"--server", "http://" + listener.Addr().String()}, home: n.t.TempDir()}
-}
-
-// carry joins a connection with one to the socket.
-func carry(conn net.Conn, socket string) {
-	defer conn.Close()
-	to, err := net.Dial("unix", socket)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	go func() {
-		_, _ = io.Copy(to, conn)
-		_ = to.(*net.UnixConn).CloseWrite()
-	}()
-	_, _ = io.Copy(conn, to)
+	return k
 }
 
 func (k *kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, bed.Kubectl(), append(k.args, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+k.home, "KUBECONFIG="+filepath.Join(k.home, "none"))
+	cmd := exec.CommandContext(ctx, bed.Kubectl(), append([]string{"--kubeconfig", k.config}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(k.config))
 	return cmd
 }
 
@@ -120,6 +93,12 @@ spec:
 		if err == nil || !strings.Contains(out, "web.yaml") {
 			t.Errorf("delete: %v, %s; want an error that names the manifest", err, out)
 		}
+		reader := newKubectl(n, "--role", "read", "--duration", "1h")
+		reader.must([]string{web, "Running"}, "get", "pods")
+		reader.must([]string{"hello from web"}, "logs", web)
+		// The port and what opens it outlive the daemon.
+		n.restart()
+		k.must([]string{web, "1/1", "Running"}, "get", "pods")
 		// A watch sees the pod go and come.
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -156,5 +135,11 @@ spec:
 		n.put("again.yaml", sleeper("again", "x"))
 		read("ADDED", n.PodName("again"))
 		read("MODIFIED", n.PodName("again"), "1/1", "Running")
+		if out, err := n.Command("kubeconfig", "--api-socket", n.Socket(), "--revoke").CombinedOutput(); err != nil {
+			t.Errorf("revoke: %v, %s", err, out)
+		}
+		if out, err := k.run("get", "pods"); err == nil {
+			t.Errorf("a revoked kubeconfig is answered: %s", out)
+		}
 	})
 }

@@ -16,6 +16,7 @@ func Commands(version string) []*cobra.Command {
 		describeCommand(),
 		getCommand(),
 		imagesCommand(),
+		kubeconfigCommand(),
 		logsCommand(),
 		validateCommand(),
 		versionCommand(version),

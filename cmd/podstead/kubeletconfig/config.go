@@ -39,6 +39,8 @@ type Config struct {
 	Garbage  Garbage
 	Shutdown Shutdown
 
+	Remote Remote
+
 	HealthzBindAddress string
 	HealthzPort        *int
 

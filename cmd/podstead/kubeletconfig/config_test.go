@@ -51,6 +51,16 @@ systemReserved: {memory: 1Gi, pid: 1000}
 kubeReserved: {cpu: 100m}
 singleProcessOOMKill: true
 memorySwap: {swapBehavior: NoSwap}
+address: 192.0.2.1
+port: 10251
+readOnlyPort: 10255
+tlsCertFile: tls.crt
+tlsPrivateKeyFile: /tls.key
+tlsMinVersion: VersionTLS13
+tlsCipherSuites: [TLS_AES_128_GCM_SHA256]
+enableDebuggingHandlers: false
+enableProfilingHandler: true
+authentication: {x509: {clientCAFile: ca.crt}, webhook: {enabled: false, cacheTTL: 0s}, anonymous: {enabled: false}}
 `)
 	got, err := Read(path)
 	if err != nil {
@@ -78,6 +88,11 @@ memorySwap: {swapBehavior: NoSwap}
 			Root: "/", Driver: "systemd", PodPids: n(100), CPUQuota: new(bool), QuotaPeriod: d(50 * time.Millisecond), Enforce: []string{"none"},
 			SystemReserved: map[string]string{"memory": "1Gi", "pid": "1000"}, KubeReserved: map[string]string{"cpu": "100m"}, SingleProcessOOMKill: &yes,
 		},
+		Remote: Remote{
+			Address: "192.0.2.1", Port: n(10251), ReadOnlyPort: n(10255), CertFile: filepath.Join(filepath.Dir(path), "tls.crt"), KeyFile: "/tls.key",
+			ClientCAFile: filepath.Join(filepath.Dir(path), "ca.crt"), MinVersion: "VersionTLS13", CipherSuites: []string{"TLS_AES_128_GCM_SHA256"},
+			Debugging: new(bool), Profiling: &yes,
+		},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("Read:\n got %+v\nwant %+v", got, want)
@@ -85,11 +100,11 @@ memorySwap: {swapBehavior: NoSwap}
 }
 
 func TestReadNamesWhatItDoesNotHonour(t *testing.T) {
-	got, err := Read(write(t, head+"maxPods: 5\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\n"))
+	got, err := Read(write(t, head+"maxPods: 5\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"authorization.mode", "authorization.webhook", "enforceNodeAllocatable[1] system-reserved", "failSwapOn", "maxPods", "memorySwap.swapBehavior"}; !slices.Equal(got.Ignored, want) {
+	if want := []string{"authentication.anonymous.enabled", "authentication.webhook.enabled", "authorization.mode", "authorization.webhook", "enforceNodeAllocatable[1] system-reserved", "failSwapOn", "maxPods", "memorySwap.swapBehavior"}; !slices.Equal(got.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
 	}
 }
@@ -112,6 +127,7 @@ func TestReadRefuses(t *testing.T) {
 		"back-off field": {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},
 		"reserved":       {head + "systemReserved: {cpu: [1]}\n", "systemReserved.cpu: [1] is no quantity"},
 		"enforced":       {head + "enforceNodeAllocatable: [all]\n", "enforceNodeAllocatable[0]: all cannot be enforced"},
+		"authentication": {head + "authentication: {x509: {caFile: /x}}\n", "authentication.x509.caFile: unknown field"},
 		"truth":          {head + "cpuCFSQuota: maybe\n", "maybe is neither true nor false"},
 		"yaml":           {"{", "yaml"},
 	} {
@@ -140,6 +156,11 @@ func TestEveryHonouredFieldIsKnown(t *testing.T) {
 	}
 	for name := range honouredCgroups {
 		if !slices.Contains(known, name) || honoured[name] != nil {
+			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
+		}
+	}
+	for name := range honouredRemote {
+		if !slices.Contains(known, name) || honoured[name] != nil || honouredCgroups[name] != nil {
 			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
 		}
 	}

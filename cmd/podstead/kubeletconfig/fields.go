@@ -60,7 +60,6 @@ var met = map[string]any{
 	"registerNode":          false,
 	"runOnce":               false,
 	"enableServer":          true,
-	"readOnlyPort":          float64(0),
 	// Whoever may write a manifest here is root: nobody is kept from an image.
 	"imagePullCredentialsVerificationPolicy": "NeverVerify",
 }
@@ -70,7 +69,7 @@ func (p *parser) field(name string, value any) {
 	if value == nil {
 		return // as absent
 	}
-	for _, fields := range []map[string]func(*parser, string, any){honoured, honouredCgroups, honouredShutdown} {
+	for _, fields := range []map[string]func(*parser, string, any){honoured, honouredCgroups, honouredShutdown, honouredRemote} {
 		if apply, ok := fields[name]; ok {
 			apply(p, name, value)
 			return

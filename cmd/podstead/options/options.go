@@ -29,6 +29,7 @@ type Options struct {
 	Policy    Policy
 	Garbage   Garbage
 	Shutdown  Shutdown
+	Remote    Remote
 	// Node is the value of --hostname-override; empty if not given.
 	Node string
 	// RunOnce asks to start every pod, report, and end.
@@ -164,6 +165,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.API.Socket, "api-socket", DefaultSocket, "unix `socket` to answer on; its owner and group may use it")
 	f.StringVar(&o.healthHost, "healthz-bind-address", defaultHealthHost, "`address` of the health port")
 	f.IntVar(&o.healthPort, "healthz-port", defaultHealthPort, "health `port`; 0 for none")
+	o.Remote.addFlags(f)
 	o.Policy.addFlags(f)
 	o.Garbage.addFlags(f)
 	o.Shutdown.addFlags(f)
@@ -194,6 +196,9 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 	if err := o.Shutdown.check(f); err != nil {
 		return nil, err
 	}
+	if err := o.Remote.check(f); err != nil {
+		return nil, err
+	}
 	return notices, o.check()
 }
 
@@ -218,6 +223,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	take("pod-logs-dir", c.PodLogsDir != "", func() { o.Paths.PodLogs = c.PodLogsDir })
 	take("healthz-bind-address", c.HealthzBindAddress != "", func() { o.healthHost = c.HealthzBindAddress })
 	take("healthz-port", c.HealthzPort != nil, func() { o.healthPort = *c.HealthzPort })
+	o.Remote.merge(&c.Remote, f)
 	o.Policy.merge(c, f)
 	o.Cgroups.merge(&c.Cgroups, take)
 	o.Garbage.merge(c, f)
@@ -276,7 +282,8 @@ func (o *Options) check() error {
 	if o.healthPort > 0 {
 		o.API.HealthAddress = net.JoinHostPort(o.healthHost, strconv.Itoa(o.healthPort))
 	}
-	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir} {
+	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir,
+		&o.Remote.CertFile, &o.Remote.KeyFile, &o.Remote.ClientCAFile, &o.Remote.TokenFile} {
 		if *p == "" {
 			continue
 		}

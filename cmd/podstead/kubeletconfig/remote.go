@@ -1,0 +1,76 @@
+package kubeletconfig
+
+// Remote are the fields about the ports for those who ask from elsewhere.
+type Remote struct {
+	Address              string
+	Port, ReadOnlyPort   *int
+	CertFile, KeyFile    string
+	ClientCAFile         string
+	MinVersion           string
+	CipherSuites         []string
+	Debugging, Profiling *bool
+}
+
+// The fields of Remote.
+var honouredRemote = map[string]func(*parser, string, any){
+	"address":                 func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Remote.Address) },
+	"port":                    func(p *parser, n string, v any) { p.number(n, v, 0, 65535, &p.cfg.Remote.Port) },
+	"readOnlyPort":            func(p *parser, n string, v any) { p.number(n, v, 0, 65535, &p.cfg.Remote.ReadOnlyPort) },
+	"tlsCertFile":             func(p *parser, n string, v any) { p.path(n, v, &p.cfg.Remote.CertFile) },
+	"tlsPrivateKeyFile":       func(p *parser, n string, v any) { p.path(n, v, &p.cfg.Remote.KeyFile) },
+	"tlsMinVersion":           func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Remote.MinVersion) },
+	"tlsCipherSuites":         func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.Remote.CipherSuites) },
+	"enableDebuggingHandlers": func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.Debugging) },
+	"enableProfilingHandler":  func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.Profiling) },
+	"authentication":          (*parser).authentication,
+}
+
+// authentication takes client certificates. Nobody is let in unknown, and there
+// is no API server that could be asked about a token.
+func (p *parser) authentication(name string, v any) {
+	for key, v := range p.fields(name, v, "x509", "webhook", "anonymous") {
+		at := name + "." + key
+		switch key {
+		case "x509":
+			for sub, v := range p.fields(at, v, "clientCAFile") {
+				p.path(at+"."+sub, v, &p.cfg.Remote.ClientCAFile)
+			}
+		case "webhook", "anonymous":
+			known := []string{"enabled", "cacheTTL"}
+			if key == "anonymous" {
+				known = known[:1]
+			}
+			var asked *bool
+			fields := p.fields(at, v, known...)
+			if v, ok := fields["enabled"]; ok {
+				p.truth(at+".enabled", v, &asked)
+			}
+			if asked != nil && *asked {
+				p.cfg.Ignored = append(p.cfg.Ignored, at+".enabled")
+			}
+		}
+	}
+}
+
+// fields are those of a map that are set; unknown ones are told.
+func (p *parser) fields(name string, v any, known ...string) map[string]any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		p.fail(name, "%v is no map", v)
+		return nil
+	}
+	set := map[string]any{}
+	for _, key := range sortedKeys(m) {
+		found := false
+		for _, k := range known {
+			found = found || k == key
+		}
+		switch {
+		case !found:
+			p.fail(name+"."+key, "unknown field; there is %v", known)
+		case m[key] != nil:
+			set[key] = m[key]
+		}
+	}
+	return set
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/supervisor/hostip"
+)
+
+// remoteOf is how clients of other machines, and those that cannot dial a unix
+// socket, are answered.
+func remoteOf(o *options.Options, node string, addresses *hostip.Source) httpapi.Remote {
+	r := &o.Remote
+	return httpapi.Remote{
+		Address: r.Address, Folder: filepath.Join(o.Paths.Root, "pki"), Node: node,
+		CertFile: r.CertFile, KeyFile: r.KeyFile, ClientCAFile: r.ClientCAFile, TokenFile: r.TokenFile,
+		MinVersion: r.MinVersion, CipherSuites: r.CipherSuites, NoDebugging: !r.Debugging,
+		Names: func() []string {
+			names := []string{node}
+			if host, err := os.Hostname(); err == nil {
+				names = append(names, host)
+			}
+			return names
+		},
+		Addresses: func() (all []netip.Addr) {
+			for _, text := range addresses.Addresses() {
+				if a, err := netip.ParseAddr(text); err == nil {
+					all = append(all, a)
+				}
+			}
+			return all
+		},
+	}
+}
