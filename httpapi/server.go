@@ -168,7 +168,7 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 	}
 	ln = bounded(ln)
 	g.Go(func() error {
-		err := http.ErrServerClosed
+		var err error
 		if secure == nil {
 			err = srv.Serve(ln)
 		} else {
