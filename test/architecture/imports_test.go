@@ -35,7 +35,7 @@ var rooms = []room{
 	{"supervisor/pleg", []string{"cri", "manifest"}},
 	{"supervisor/status", []string{"cri", "manifest", "probe"}},
 	{"supervisor/event", nil},
-	{"supervisor/admit", nil},
+	{"supervisor/admit", []string{"cri"}},
 	{"supervisor/node", nil},
 	{"supervisor/stats", []string{"cri", "supervisor/cgroup"}},
 	{"supervisor/cgroup", []string{"cri"}},
