@@ -48,7 +48,9 @@ type bed struct {
 	// gates and returns are those of the next daemon.
 	gates   []Gate
 	returns map[string]Return
-	daemon  *daemon
+	// allocatable is what the next daemon has for pods; nil has no bounds.
+	allocatable v1.ResourceList
+	daemon      *daemon
 }
 
 // daemon is one life of the supervisor and what it stands on.
@@ -139,16 +141,17 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		b.sources(&src)
 	}
 	d.Supervisor, err = New(Config{
-		Sources: src,
-		Runtime: Runtime{Observer: d.pleg, Syncer: syncer, Backoff: syncer.Backoff(), Health: client, Cgroups: b.cgroups},
-		Store:   Store{Statuses: writtenFirst{d.statuses, records, b.t, d}, Records: records},
-		Paths:   Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
-		Events:  d.events,
-		Log:     log,
-		Network: b.network,
-		Node:    b.node,
-		Gates:   b.gates,
-		Returns: b.returns,
+		Sources:     src,
+		Runtime:     Runtime{Observer: d.pleg, Syncer: syncer, Backoff: syncer.Backoff(), Health: client, Cgroups: b.cgroups},
+		Store:       Store{Statuses: writtenFirst{d.statuses, records, b.t, d}, Records: records},
+		Paths:       Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
+		Events:      d.events,
+		Log:         log,
+		Network:     b.network,
+		Node:        b.node,
+		Gates:       b.gates,
+		Returns:     b.returns,
+		Allocatable: b.allocatable,
 	})
 	if err != nil {
 		b.t.Fatal(err)

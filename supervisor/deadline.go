@@ -43,6 +43,9 @@ func (s *podScripts) syncBefore(ctx context.Context, j job, r *podRun) outcome {
 		defer cancel()
 	}
 	out := s.syncPod(ctx, j, r)
+	if out.err != nil {
+		s.room.aside(j.pod.UID)
+	}
 	out.due = deadline(j.pod, r.record)
 	return out
 }

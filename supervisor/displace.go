@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -119,7 +120,11 @@ func (o outcome) orReturn(s *podScripts, j job, r *podRun) outcome {
 		return o
 	}
 	o.again = true
-	if may := s.cfg.Returns[d.Reason]; may != nil {
+	may := s.cfg.Returns[d.Reason]
+	if may == nil && d.Reason == admit.ReasonPreempting {
+		may = s.mayReturn
+	}
+	if may != nil {
 		o.again, o.after = may(j.pod, *d)
 	}
 	return o

@@ -154,6 +154,8 @@ type outcome struct {
 	replace *killOrder
 	// held: another client's pod must end first, or the node refuses the pod.
 	held bool
+	// parked: it is woken when there is room for it, and not looked at before.
+	parked bool
 	// after is the time to the next look, 0 for the usual one; it comes at due
 	// at the latest, unless that is zero.
 	after time.Duration
@@ -292,6 +294,10 @@ func (p *podWorkers) schedule(w *worker, out outcome) {
 		at = now.Add(min(out.after, resyncPeriod))
 	case out.err != nil:
 		at = now.Add(errorDelay(w.failures))
+	case out.parked && out.due.IsZero():
+		return
+	case out.parked:
+		at = out.due
 	case w.state == stateSyncing:
 		// Whole seconds let the resyncs of many pods share one wake-up.
 		at = now.Add(jitter(resyncPeriod)).Truncate(time.Second)

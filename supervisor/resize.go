@@ -18,6 +18,7 @@ const (
 	reasonResizeStarted    = "ResizeStarted"
 	reasonResizeCompleted  = "ResizeCompleted"
 	reasonResizeInfeasible = "ResizeInfeasible"
+	reasonResizeDeferred   = "ResizeDeferred"
 	reasonResizeError      = "ResizeError"
 )
 
@@ -38,10 +39,12 @@ func (s *podScripts) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun
 	r.resizes = cri.Resizes(pod, observed, actuated)
 	if len(r.resizes) == 0 {
 		r.resize = nil
+		if sandboxReady(observed) {
+			s.room.hold(pod, pod, pod)
+		}
 		return nil
 	}
-	if err := s.cfg.Runtime.Cgroups.Fits(pod); err != nil {
-		s.tellResize(pod, r, &status.Resize{Infeasible: true, Message: err.Error()}, reasonResizeInfeasible)
+	if !s.mayResize(pod, observed, r) {
 		return nil
 	}
 	if r.resize == nil {
@@ -54,6 +57,31 @@ func (s *podScripts) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun
 	}
 	s.save(pod.UID, r)
 	return r.resizes
+}
+
+// mayResize reports whether the node can give a pod the resources that it is to
+// have, and tells if not. A resize that has to wait is tried again when there is
+// room.
+func (s *podScripts) mayResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun) bool {
+	has := r.present(pod)
+	if err := s.cfg.Runtime.Cgroups.Fits(pod); err != nil {
+		s.room.hold(has, has, has)
+		s.tellResize(pod, r, &status.Resize{Infeasible: true, Message: err.Error()}, reasonResizeInfeasible)
+		return false
+	}
+	if !sandboxReady(observed) {
+		return true
+	}
+	v := s.room.hold(has, pod, r.widest(pod))
+	switch {
+	case v.Refusal == nil:
+		return true
+	case v.Never:
+		s.tellResize(pod, r, &status.Resize{Infeasible: true, Message: v.Refusal.Message}, reasonResizeInfeasible)
+	case !v.Unsettled:
+		s.tellResize(pod, r, &status.Resize{Deferred: true, Message: v.Refusal.Message}, reasonResizeDeferred)
+	}
+	return false
 }
 
 // noteResized writes down what a container has been given, or may have been.
@@ -110,16 +138,23 @@ func (r *podRun) widest(pod *v1.Pod) *v1.Pod {
 	if len(r.resizes) == 0 {
 		return pod
 	}
+	return r.resized(pod, func(c cri.Resize) cri.Resources { return c.From.Widest(c.To) })
+}
+
+// present is a pod with what its containers have.
+func (r *podRun) present(pod *v1.Pod) *v1.Pod {
+	return r.resized(pod, func(c cri.Resize) cri.Resources { return c.From })
+}
+
+func (r *podRun) resized(pod *v1.Pod, to func(cri.Resize) cri.Resources) *v1.Pod {
 	pod = pod.DeepCopy()
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for _, change := range r.resizes {
-				if change.Name == list[i].Name {
-					list[i].Resources = change.From.Widest(change.To).Into(list[i].Resources)
-				}
+	eachContainer(pod, func(c *v1.Container) {
+		for _, change := range r.resizes {
+			if change.Name == c.Name {
+				c.Resources = to(change).Into(c.Resources)
 			}
 		}
-	}
+	})
 	return pod
 }
 

@@ -85,7 +85,7 @@ func started(pod *v1.Pod) (bool, error) {
 	case v1.PodFailed:
 		return true, fmt.Errorf("pod %s failed: %s", fullName(pod), explain(st))
 	}
-	if slices.Contains(stuck, st.Reason) {
+	if slices.Contains(stuck, st.Reason) || admit.IsShortage(st.Reason) {
 		return true, fmt.Errorf("pod %s cannot start: %s", fullName(pod), st.Message)
 	}
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {

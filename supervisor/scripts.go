@@ -32,10 +32,10 @@ type podScripts struct {
 	runtime *runtimeState
 	volumes *volume.Volumes
 	users   *userns.Ranges
-	ports   hostPorts
 	wanted  *podSet
-	// freed wakes whoever waits for something of the node that has got free.
-	freed func()
+	room    *admissions
+	// displaced ends a pod for the node's own sake.
+	displaced func(uid types.UID, d status.Displacement, grace *int64) error
 
 	// faults are the manifests' faults that statuses show, by UID.
 	faults sync.Map
@@ -146,8 +146,10 @@ func (s *podScripts) announce(j job, r *podRun) {
 	if s.cfg.Runtime.Observer.Observed().At.IsZero() {
 		return
 	}
+	s.room.queued(j.pod)
 	cause := &status.Cause{Reason: reasonPredecessor, Message: "the pod that had this name before is still ending"}
 	if j.notBefore.After(time.Now()) {
+		s.room.aside(j.pod.UID)
 		cause = &status.Cause{Reason: reasonNotBefore, Message: "it runs again at " + j.notBefore.Format(time.RFC3339)}
 	}
 	s.publish(j, r, &cri.PodStatus{UID: j.pod.UID}, shown{waitingFor: cause, queued: true})

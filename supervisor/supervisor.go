@@ -80,7 +80,8 @@ func New(cfg Config) (*Supervisor, error) {
 		wanted:  s.wanted,
 	}
 	s.workers = newPodWorkers(s.scripts)
-	s.scripts.freed = s.workers.wakeHeld
+	s.scripts.room = newAdmissions(cfg.Allocatable, s.workers.wake)
+	s.scripts.displaced = s.workers.displace
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},

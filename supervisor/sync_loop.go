@@ -107,6 +107,13 @@ func (s *Supervisor) syncDue(now time.Time) {
 
 // handleUpdate takes in what a source says.
 func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
+	if u.Op != manifest.Remove {
+		// All of them, before any of them speaks.
+		for _, pod := range u.Pods {
+			resolved, _, _ := s.scripts.withClasses(pod)
+			s.scripts.room.announce(resolved)
+		}
+	}
 	for _, pod := range u.Pods {
 		switch {
 		case u.Op != manifest.Remove:

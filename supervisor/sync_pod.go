@@ -78,14 +78,13 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	// 4. What a new sandbox would need. A pod that has one goes on without.
 	if !sandboxReady(observed) {
 		if classFault != nil {
+			s.room.aside(pod.UID)
 			return s.refuse(j, r, observed, classFault)
 		}
 		if out, ok := s.mayStart(j, r, observed); !ok {
 			return out
 		}
 		r.refused = status.Cause{}
-	} else {
-		s.ports.hold(pod)
 	}
 	// 5. Other resources of what runs, and the pod's cgroup. What
 	// runs goes on in the one it has.
@@ -172,6 +171,12 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 		// another pod of this name runs.
 		return outcome{held: true, after: runtimeBackoffMin}, false
 	}
+	asks := false
+	defer func() {
+		if !asks {
+			s.room.aside(pod.UID)
+		}
+	}()
 	if refusal := admit.Judge(pod, &s.cfg.Node); refusal != nil {
 		return s.refuse(j, r, observed, &status.Cause{Reason: refusal.Reason, Message: refusal.Message}), false
 	}
@@ -201,10 +206,8 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 			return s.refuse(j, r, observed, closed), false
 		}
 	}
-	if taken := s.ports.take(pod, runningPods(s.wanted.list(), all)); taken != nil {
-		return s.refuse(j, r, observed, &status.Cause{Reason: taken.Reason, Message: taken.Message}), false
-	}
-	return outcome{}, true
+	asks = true
+	return s.admitPod(j, r, observed)
 }
 
 // refuse shows why a pod does not start here. The kubelet calls it Failed for

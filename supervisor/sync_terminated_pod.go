@@ -20,9 +20,7 @@ func (s *podScripts) syncTerminatedPod(ctx context.Context, j job, r *podRun) ou
 	if err := s.volumes.Teardown(uid); err != nil {
 		return outcome{err: err}
 	}
-	if s.ports.release(uid) {
-		s.freed()
-	}
+	s.room.release(uid, j.rerun)
 	s.tellEnd(j, r)
 	if !j.wanted {
 		// The record goes with the pod; writing it would only delay whoever
@@ -67,6 +65,7 @@ func (s *podScripts) clearRemains(ctx context.Context, j job, r *podRun) error {
 		return err
 	}
 	s.cfg.Runtime.Syncer.Forget(uid)
+	s.room.forget(uid)
 	s.cfg.Store.Statuses.Delete(uid)
 	s.faults.Delete(uid)
 	s.seenObjects.Delete(uid)

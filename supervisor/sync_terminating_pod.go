@@ -12,6 +12,7 @@ import (
 // ended before a look newer than the kill has shown so.
 func (s *podScripts) syncTerminatingPod(ctx context.Context, j job, r *podRun) outcome {
 	uid := podUID(j)
+	s.room.ending(uid)
 	observed, err := s.observe(ctx, uid, r)
 	if err != nil {
 		return outcome{err: err}

@@ -29,9 +29,10 @@ type Terminal struct {
 
 // Resize is a resize that could not be made.
 type Resize struct {
-	// Infeasible: it never can be here; else it was tried and failed.
-	Infeasible bool
-	Message    string
+	// Infeasible: it never can be here; Deferred: there is no room for it now.
+	// Else it was tried and failed.
+	Infeasible, Deferred bool
+	Message              string
 }
 
 // Input is all that Generate looks at. Everything in it is only read.

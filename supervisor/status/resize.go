@@ -14,6 +14,8 @@ func resizeCondition(r *Resize) *v1.PodCondition {
 		return nil
 	case r.Infeasible:
 		return &v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonInfeasible, Message: r.Message}
+	case r.Deferred:
+		return &v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonDeferred, Message: r.Message}
 	}
 	return &v1.PodCondition{Type: v1.PodResizeInProgress, Status: v1.ConditionTrue, Reason: v1.PodReasonError, Message: r.Message}
 }

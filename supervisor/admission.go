@@ -1,0 +1,65 @@
+package supervisor
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// admitPod takes what a pod needs of the node, or says what to do without.
+func (s *podScripts) admitPod(j job, r *podRun, observed *cri.PodStatus) (outcome, bool) {
+	v := s.room.take(j.pod, r.record.StartTime, s.runningPods)
+	switch {
+	case v.Refusal == nil:
+		return outcome{}, true
+	case v.Unsettled:
+		return outcome{parked: true}, false
+	}
+	if len(v.Victims) > 0 {
+		s.preempt(j.pod, v)
+	}
+	out := s.refuse(j, r, observed, &status.Cause{Reason: v.Refusal.Reason, Message: v.Refusal.Message})
+	// Its place in the line outlives the daemon.
+	s.save(j.pod.UID, r)
+	out.held, out.parked = false, true
+	return out, false
+}
+
+// preempt ends pods, so that a critical one can run.
+func (s *podScripts) preempt(pod *v1.Pod, v admit.Verdict) {
+	for _, victim := range v.Victims {
+		d := status.Displacement{Reason: admit.ReasonPreempting, Cause: v.Refusal.Reason, Message: fmt.Sprintf(
+			"critical pod %s has %s; this one runs again when there is room", fullName(pod), shortageText(v.Refusal.Reason))}
+		if err := s.displaced(victim.Pod.UID, d, nil); err != nil {
+			// Then it ends already.
+			s.cfg.Log.Debug("pod is not preempted", "pod", fullName(victim.Pod), "error", err)
+			continue
+		}
+		s.cfg.Log.Info("pod is preempted", "pod", fullName(victim.Pod), "uid", victim.Pod.UID, "for", fullName(pod), "reason", v.Refusal.Reason)
+	}
+}
+
+func shortageText(reason string) string {
+	return "no room (" + reason + ")"
+}
+
+// mayReturn is the Return of pods that were preempted.
+func (s *podScripts) mayReturn(pod *v1.Pod, _ status.Displacement) (bool, time.Duration) {
+	resolved, _, _ := s.withClasses(pod)
+	return s.room.fits(resolved, s.runningPods), 0
+}
+
+// runningPods are our pods of which something runs.
+func (s *podScripts) runningPods() map[types.UID]bool {
+	runs := map[types.UID]bool{}
+	for _, pod := range s.cfg.Runtime.Observer.Observed().Own {
+		runs[pod.UID] = runs[pod.UID] || pod.Running()
+	}
+	return runs
+}
