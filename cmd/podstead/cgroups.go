@@ -40,6 +40,8 @@ func openCgroups(o *options.Cgroups, client *cri.Client, log *slog.Logger) *cgro
 // one that containers' files would fill.
 func capacity(o *options.Options) v1.ResourceList {
 	list := cgroup.Capacity()
+	cpus := list[v1.ResourceCPU]
+	list[v1.ResourcePods] = *resource.NewQuantity(int64(o.Policy.Pods(int(cpus.Value()))), resource.DecimalSI)
 	var fs unix.Statfs_t
 	if err := unix.Statfs(o.Paths.Root, &fs); err == nil {
 		list[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI)

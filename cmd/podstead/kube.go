@@ -5,7 +5,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
@@ -15,9 +14,6 @@ import (
 	"github.com/podstead/podstead/supervisor/cgroup"
 	supnode "github.com/podstead/podstead/supervisor/node"
 )
-
-// maxPods is the kubelet's default.
-const maxPods = 110
 
 // newKubeAPI makes the part of the Kubernetes API that this box answers.
 func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor, config *manifest.PodConfig, p parts) (*kubeapi.API, error) {
@@ -83,9 +79,8 @@ func manifestOf(config *manifest.PodConfig, sup *supervisor.Supervisor) func(nam
 }
 
 // shownCapacity is the capacity in the terms of a v1.Node, which knows no
-// process IDs and counts pods.
+// process IDs.
 func shownCapacity(list v1.ResourceList) v1.ResourceList {
 	delete(list, cgroup.ResourcePID)
-	list[v1.ResourcePods] = *resource.NewQuantity(maxPods, resource.DecimalSI)
 	return list
 }

@@ -38,7 +38,7 @@ func ParseReserved(list map[string]string) (v1.ResourceList, error) {
 	return reserved, nil
 }
 
-// Capacity is what the machine has: cpu, memory and process IDs.
+// Capacity is what the machine has: cpu, memory, hugepages and process IDs.
 func Capacity() v1.ResourceList {
 	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI)}
 	var info unix.Sysinfo_t
@@ -50,11 +50,14 @@ func Capacity() v1.ResourceList {
 			list[ResourcePID] = *resource.NewQuantity(n, resource.DecimalSI)
 		}
 	}
+	for name, quantity := range hugePages(hugePagesFolder) {
+		list[name] = quantity
+	}
 	return list
 }
 
 // Allocatable is what is left of a capacity after what is reserved; never less
-// than nothing.
+// than nothing. Hugepages are taken out of the memory, as by the kernel.
 func Allocatable(capacity v1.ResourceList, reserved ...v1.ResourceList) v1.ResourceList {
 	left := v1.ResourceList{}
 	for name, quantity := range capacity {
@@ -62,6 +65,11 @@ func Allocatable(capacity v1.ResourceList, reserved ...v1.ResourceList) v1.Resou
 		for _, list := range reserved {
 			if r, ok := list[name]; ok {
 				q.Sub(r)
+			}
+		}
+		for page, pages := range capacity {
+			if name == v1.ResourceMemory && strings.HasPrefix(string(page), v1.ResourceHugePagesPrefix) {
+				q.Sub(pages)
 			}
 		}
 		if q.Sign() < 0 {
@@ -96,8 +104,26 @@ func DetectSettings() cri.CgroupSettings {
 		matches, _ := filepath.Glob(filepath.Join(h.unified, "*", "memory.swap.max"))
 		s.SwapLimit = len(matches) > 0
 	}
-	s.PageSizes = pageSizes("/sys/kernel/mm/hugepages")
+	s.PageSizes = pageSizes(hugePagesFolder)
 	return s
+}
+
+// hugePagesFolder has a folder for each size of hugepages.
+const hugePagesFolder = "/sys/kernel/mm/hugepages"
+
+// hugePages are the bytes in hugepages by their resource, of each size that the
+// kernel has.
+func hugePages(folder string) v1.ResourceList {
+	list := v1.ResourceList{}
+	for _, size := range pageSizes(folder) {
+		bytes := resource.MustParse(size)
+		text, err := os.ReadFile(filepath.Join(folder, fmt.Sprintf("hugepages-%dkB", bytes.Value()>>10), "nr_hugepages"))
+		n, errN := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil && errN == nil {
+			list[v1.ResourceName(v1.ResourceHugePagesPrefix+size)] = *resource.NewQuantity(n*bytes.Value(), resource.BinarySI)
+		}
+	}
+	return list
 }
 
 // pageSizes are the sizes of hugepages, as in the names of resources.

@@ -30,6 +30,7 @@ type Config struct {
 
 	SeccompDefault       *bool
 	AllowedUnsafeSysctls []string
+	MaxPods, PodsPerCore *int
 	ClusterDNS           []string
 	ClusterDomain        string
 	// ResolvConf is nil if not set, and empty for none.

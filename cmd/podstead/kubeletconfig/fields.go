@@ -31,6 +31,8 @@ var honoured = map[string]func(*parser, string, any){
 	"healthzPort":              func(p *parser, n string, v any) { p.number(n, v, 0, 65535, &p.cfg.HealthzPort) },
 	"seccompDefault":           func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.SeccompDefault) },
 	"allowedUnsafeSysctls":     func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.AllowedUnsafeSysctls) },
+	"maxPods":                  func(p *parser, n string, v any) { p.number(n, v, 0, math.MaxInt32, &p.cfg.MaxPods) },
+	"podsPerCore":              func(p *parser, n string, v any) { p.number(n, v, 0, math.MaxInt32, &p.cfg.PodsPerCore) },
 	"containerLogMaxSize":      func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Garbage.ContainerLogMaxSize) },
 	"containerLogMaxFiles":     (*parser).logFiles,
 	"imageGCHighThresholdPercent": func(p *parser, n string, v any) {
