@@ -29,17 +29,27 @@ func openCgroups(o *options.Cgroups, client *cri.Client, log *slog.Logger) *cgro
 		Root:               o.Root,
 		Driver:             func(ctx context.Context) (cgroup.Driver, error) { return cgroupDriver(ctx, o, client, settings.V2) },
 		Settings:           settings,
-		Allocatable:        cgroup.Allocatable(cgroup.Capacity(), o.Reserved...),
+		Allocatable:        cgroup.Allocatable(memoryCapacity(o), o.Reserved...),
 		EnforceAllocatable: o.EnforceAllocatable,
 		PodPids:            o.PodPids,
 		Log:                log,
 	})
 }
 
-// capacity is what the machine has. The file system of the root folder is the
+// memoryCapacity is what the machine has, as far as the cgroups above that of
+// all pods let it have it: one who runs podstead in a slice of 1 GiB has a node
+// of that size.
+func memoryCapacity(o *options.Cgroups) v1.ResourceList {
+	list := cgroup.Capacity()
+	_, ceiling := cgroup.Ceiling(o.Root)
+	cgroup.LowerMemory(list, ceiling)
+	return list
+}
+
+// capacity is what the node has. The file system of the root folder is the
 // one that containers' files would fill.
 func capacity(o *options.Options) v1.ResourceList {
-	list := cgroup.Capacity()
+	list := memoryCapacity(&o.Cgroups)
 	cpus := list[v1.ResourceCPU]
 	list[v1.ResourcePods] = *resource.NewQuantity(int64(o.Policy.Pods(int(cpus.Value()))), resource.DecimalSI)
 	var fs unix.Statfs_t

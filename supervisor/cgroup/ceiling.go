@@ -1,0 +1,102 @@
+package cgroup
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// MemoryCgroup is where the kernel counts the memory of a cgroup.
+type MemoryCgroup struct {
+	// Folder is the cgroup's own; empty if there is none.
+	Folder string
+	// V2: it is of the unified hierarchy.
+	V2 bool
+}
+
+// Limit is the cgroup's limit of memory in bytes, 0 if it has none.
+func (c MemoryCgroup) Limit() int64 {
+	file := "memory.limit_in_bytes"
+	if c.V2 {
+		file = "memory.max"
+	}
+	data, err := os.ReadFile(filepath.Join(c.Folder, file))
+	if c.Folder == "" || err != nil {
+		return 0
+	}
+	// "max" is no number, and version 1 has the greatest number instead.
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(data)), 10, 64)
+	if err != nil || n >= 1<<62 {
+		return 0
+	}
+	return n
+}
+
+// PodsMemory is that of the root of all pods, with the driver that made it.
+// It is empty while the root is not there.
+func PodsMemory(root string) MemoryCgroup {
+	h, err := find(mountinfoFile)
+	if err != nil {
+		return MemoryCgroup{}
+	}
+	for _, driver := range []Driver{Systemd, Cgroupfs} {
+		if c := h.memoryOf(driver.path(rootName(root))); c.Folder != "" {
+			return c
+		}
+	}
+	return MemoryCgroup{}
+}
+
+// MachineMemory is that of the whole machine, or of the container that this
+// process is in.
+func MachineMemory() MemoryCgroup {
+	h, err := find(mountinfoFile)
+	if err != nil {
+		return MemoryCgroup{}
+	}
+	return h.memoryOf("/")
+}
+
+// Ceiling is the cgroup above the root of all pods that has the least limit of
+// memory, and that limit in bytes: a slice of the machine that pods were given.
+// It is empty, and 0, if what is above has none. What the node has is then what
+// the machine has.
+func Ceiling(root string) (MemoryCgroup, int64) {
+	h, err := find(mountinfoFile)
+	if err != nil {
+		return MemoryCgroup{}, 0
+	}
+	return h.ceiling(root)
+}
+
+func (h *hierarchies) ceiling(root string) (lowest MemoryCgroup, limit int64) {
+	name := rootName(root)
+	for _, driver := range []Driver{Cgroupfs, Systemd} {
+		for n := range len(name) {
+			c := h.memoryOf(driver.path(name[:n]))
+			if l := c.Limit(); l > 0 && (limit == 0 || l < limit) {
+				lowest, limit = c, l
+			}
+		}
+	}
+	return lowest, limit
+}
+
+func (h *hierarchies) memoryOf(path string) MemoryCgroup {
+	folder := h.folder(controllerMemory, path)
+	if folder == "" || !isFolder(folder) {
+		return MemoryCgroup{}
+	}
+	return MemoryCgroup{Folder: folder, V2: h.v2()}
+}
+
+// LowerMemory brings a capacity down to a ceiling in bytes; 0 is none.
+func LowerMemory(capacity v1.ResourceList, ceiling int64) {
+	if has, ok := capacity[v1.ResourceMemory]; ceiling > 0 && (!ok || has.Value() > ceiling) {
+		capacity[v1.ResourceMemory] = *resource.NewQuantity(ceiling, resource.BinarySI)
+	}
+}
