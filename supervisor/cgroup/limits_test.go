@@ -151,6 +151,25 @@ func TestAllocatable(t *testing.T) {
 	if got.Cpu().Sign() != 0 || got.Memory().Value() != 6656<<20 {
 		t.Errorf("allocatable: %v", got)
 	}
+	const pages = v1.ResourceHugePagesPrefix + "2Mi"
+	got = Allocatable(v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Gi"), pages: resource.MustParse("1Gi")}, system)
+	if q := got[pages]; got.Memory().Value() != 6<<30 || q.Value() != 1<<30 {
+		t.Errorf("allocatable with hugepages: %v", got)
+	}
+	dir := t.TempDir()
+	for size, n := range map[string]string{"hugepages-2048kB": "3\n", "hugepages-1048576kB": "0\n", "hugepages-64kB": "x\n"} {
+		if err := os.Mkdir(filepath.Join(dir, size), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, size, "nr_hugepages"), []byte(n), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := hugePages(dir)
+	two, giga := list[pages], list[v1.ResourceHugePagesPrefix+"1Gi"]
+	if len(list) != 2 || two.Value() != 6<<20 || giga.Value() != 0 {
+		t.Errorf("hugepages: %v", list)
+	}
 	for name, text := range map[string]string{"gpu": "1", "cpu": "x", "memory": "-1"} {
 		if _, err := ParseReserved(map[string]string{name: text}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s=%s: %v", name, text, err)

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/supervisor/cgroup"
 	"github.com/podstead/podstead/test/bed"
 )
 
@@ -140,5 +141,49 @@ func TestReadinessGate(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+// One bounds what the node has for pods and fills it: who comes then waits, a
+// critical pod makes room for itself, and each comes back when it can. A
+// restart of the daemon ends nothing, even if there is less than what runs has.
+func TestRoomOnTheNode(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		sized := func(name, memory, more string) string {
+			return minimal(name, more+"resources: {requests: {memory: "+memory+"}}")
+		}
+		capacity := cgroup.Capacity()
+		reserved := capacity.Memory().Value() - 512<<20
+		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", reserved), "--max-pods", "3"}
+		n.put("small.yaml", sized("small", "100Mi", ""))
+		n.put("large.yaml", sized("large", "300Mi", ""))
+		n.start()
+		small, large := n.awaitRunning("small"), n.awaitRunning("large")
+		n.put("more.yaml", sized("more", "200Mi", ""))
+		n.awaitRefused("more", "OutOfmemory", "requested 200Mi, used 400Mi, capacity 512Mi")
+		n.put("critical.yaml", sized("critical", "250Mi", "priorityClassName: system-node-critical\n  "))
+		n.awaitRunning("critical")
+		n.mustBe("small", small)
+		n.awaitStatus("large", "it is preempted", func(p v1.Pod) error {
+			if p.Status.Phase != v1.PodFailed || p.Status.Reason != "Preempting" {
+				return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
+			}
+			return nil
+		})
+		// Now there is a place, and room for the one that waited no longer.
+		n.drop("critical.yaml")
+		if again := n.awaitRunning("large"); again.Pid == large.Pid {
+			t.Error("the preempted pod was never ended")
+		}
+		n.put("light.yaml", sized("light", "1Mi", ""))
+		n.awaitRunning("light")
+		n.put("last.yaml", sized("last", "1Mi", ""))
+		n.awaitRefused("last", "OutOfpods", "requested 1, used 3, capacity 3")
+		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", reserved+400<<20), "--max-pods", "1"}
+		n.restart()
+		n.awaitRefused("more", "OutOfpods")
+		n.mustBe("small", small)
+		n.awaitReady("large")
+		n.awaitReady("light")
 	})
 }

@@ -100,11 +100,11 @@ authentication: {x509: {clientCAFile: ca.crt}, webhook: {enabled: false, cacheTT
 }
 
 func TestReadNamesWhatItDoesNotHonour(t *testing.T) {
-	got, err := Read(write(t, head+"maxPods: 5\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
+	got, err := Read(write(t, head+"volumeStatsAggPeriod: 5m\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"authentication.anonymous.enabled", "authentication.webhook.enabled", "authorization.mode", "authorization.webhook", "enforceNodeAllocatable[1] system-reserved", "failSwapOn", "maxPods", "memorySwap.swapBehavior"}; !slices.Equal(got.Ignored, want) {
+	if want := []string{"authentication.anonymous.enabled", "authentication.webhook.enabled", "authorization.mode", "authorization.webhook", "enforceNodeAllocatable[1] system-reserved", "failSwapOn", "memorySwap.swapBehavior", "volumeStatsAggPeriod"}; !slices.Equal(got.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
 	}
 }
@@ -113,6 +113,7 @@ func TestReadRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"unknown field":  {head + "staticPodPaht: /x\n", "staticPodPaht: unknown field; did you mean staticPodPath?"},
 		"nothing alike":  {head + "zzz: 1\n", "zzz: unknown field"},
+		"pods":           {head + "maxPods: -1\n", "maxPods: -1 is no whole number from 0"},
 		"duplicate":      {head + "maxPods: 1\nmaxPods: 2\n", "maxPods"},
 		"kind":           {"apiVersion: v1\nkind: Pod\n", "want kubelet.config.k8s.io/v1beta1"},
 		"duration":       {head + "fileCheckFrequency: 20\n", "fileCheckFrequency: 20 is no duration"},

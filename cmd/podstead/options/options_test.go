@@ -44,6 +44,8 @@ healthzPort: 0
 staticPodURL: http://127.0.0.1/x
 staticPodURLHeader: {A: [b]}
 maxPods: 3
+podsPerCore: 2
+volumeStatsAggPeriod: 3m
 crashLoopBackOff: {maxContainerRestartPeriod: 7s}
 `), 0o600); err != nil {
 		t.Fatal(err)
@@ -56,8 +58,11 @@ crashLoopBackOff: {maxContainerRestartPeriod: 7s}
 		o.Manifests.URL != "http://127.0.0.1/x" || o.Manifests.Header.Get("A") != "b" || o.Manifests.HTTPCheck != 20*time.Second || o.Runtime.RestartCap != 7*time.Second {
 		t.Errorf("options are %+v", o)
 	}
-	if len(notices) != 1 || !strings.Contains(notices[0], "maxPods") {
-		t.Errorf("notices are %q, want one that names maxPods", notices)
+	if one, eight := o.Policy.Pods(1), o.Policy.Pods(8); one != 2 || eight != 3 {
+		t.Errorf("%d pods on one CPU, %d on eight", one, eight)
+	}
+	if len(notices) != 1 || !strings.Contains(notices[0], "volumeStatsAggPeriod") {
+		t.Errorf("notices are %q, want one that names volumeStatsAggPeriod", notices)
 	}
 }
 
