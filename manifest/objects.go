@@ -133,6 +133,33 @@ func (o *Objects) ConfigMap(namespace, name string) (*v1.ConfigMap, bool) {
 	return found, found != nil
 }
 
+// ConfigMaps are all in effect, by namespace and name. They are shared and must
+// not be written to.
+func (o *Objects) ConfigMaps() []*v1.ConfigMap {
+	return all(o, func(e *Object) *v1.ConfigMap { return e.ConfigMap })
+}
+
+// Secrets are all in effect, as ConfigMaps.
+func (o *Objects) Secrets() []*v1.Secret {
+	return all(o, func(e *Object) *v1.Secret { return e.Secret })
+}
+
+// Claims are all PersistentVolumeClaims in effect, as ConfigMaps.
+func (o *Objects) Claims() []*v1.PersistentVolumeClaim {
+	return all(o, func(e *Object) *v1.PersistentVolumeClaim { return e.Claim })
+}
+
+// all are the objects of one kind, of which pick is nil for every other.
+func all[T any](o *Objects, pick func(*Object) *T) []*T {
+	var found []*T
+	for _, entry := range o.sorted() {
+		if one := pick(&entry.object); one != nil {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
 // Secret is the one of that name, and whether there is one. All is in Data;
 // StringData is empty.
 func (o *Objects) Secret(namespace, name string) (*v1.Secret, bool) {
@@ -154,13 +181,7 @@ func (o *Objects) PriorityClass(name string) (*schedulingv1.PriorityClass, bool)
 
 // PriorityClasses are all that manifests declare, in the order of their names.
 func (o *Objects) PriorityClasses() []*schedulingv1.PriorityClass {
-	var classes []*schedulingv1.PriorityClass
-	for _, entry := range o.sorted() {
-		if class := entry.object.PriorityClass; class != nil {
-			classes = append(classes, class)
-		}
-	}
-	return classes
+	return all(o, func(e *Object) *schedulingv1.PriorityClass { return e.PriorityClass })
 }
 
 // RuntimeClass is the one of that name, and whether a manifest declares one.

@@ -22,7 +22,7 @@ func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor,
 		return nil, err
 	}
 	since, host := time.Now(), supnode.ReadHost("/")
-	changed := p.statuses.Subscribe
+	changed, objects := p.statuses.Subscribe, config.Objects()
 	return kubeapi.New(kubeapi.Config{
 		Versions: versions, Version: versionNumber(),
 		Manifest: manifestOf(config, sup),
@@ -45,8 +45,16 @@ func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor,
 				for _, pod := range sup.Pods() {
 					names = append(names, pod.Namespace)
 				}
+				for _, o := range objects.List() {
+					if o.Namespace != "" {
+						names = append(names, o.Namespace)
+					}
+				}
 				return names
 			}, metav1.NewTime(since), changed),
+			ConfigMaps: kubeapi.ObjectSource(objects.ConfigMaps, objects.Subscribe),
+			Secrets:    kubeapi.ObjectSource(objects.Secrets, objects.Subscribe),
+			Claims:     kubeapi.ObjectSource(objects.Claims, objects.Subscribe),
 		},
 		Subresources: []metav1.APIResource{
 			{Name: "pods/attach", Kind: "PodAttachOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
@@ -57,9 +65,17 @@ func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor,
 	}), nil
 }
 
-// manifestOf tells which manifest a pod comes from.
-func manifestOf(config *manifest.PodConfig, sup *supervisor.Supervisor) func(namespace, name string) string {
-	return func(namespace, name string) string {
+// manifestOf tells which manifest a pod or an object beside pods comes from.
+func manifestOf(config *manifest.PodConfig, sup *supervisor.Supervisor) func(kind, namespace, name string) string {
+	return func(kind, namespace, name string) string {
+		for _, o := range config.Objects().List() {
+			if o.Kind == kind && o.Namespace == namespace && o.Name == name {
+				return o.Unit
+			}
+		}
+		if kind != "Pod" {
+			return ""
+		}
 		for _, pod := range sup.Pods() {
 			if pod.Namespace != namespace || pod.Name != name {
 				continue

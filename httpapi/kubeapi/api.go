@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/podstead/podstead/httpapi/access"
 )
 
 // Config is what an API is made of.
@@ -16,9 +18,9 @@ type Config struct {
 	Versions *Versions
 	// Version is podstead's.
 	Version string
-	// Manifest says which file or URL a pod comes from, for whoever tries to
+	// Manifest says which file or URL an object comes from, for whoever tries to
 	// write to it; empty if it is not known. Nil knows none.
-	Manifest func(namespace, name string) string
+	Manifest func(kind, namespace, name string) string
 	// Subresources are told in discovery; somebody else serves them.
 	Subresources []metav1.APIResource
 	// Groups are the groups beside the core one, each with its version and its
@@ -32,7 +34,7 @@ type API struct {
 	resources    []*resource
 	subresources []metav1.APIResource
 	groups       []metav1.APIResourceList
-	manifest     func(namespace, name string) string
+	manifest     func(kind, namespace, name string) string
 	version      string
 }
 
@@ -43,10 +45,13 @@ func New(c Config) *API {
 		subresources: c.Subresources, groups: c.Groups, manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
 	}
 	if a.manifest == nil {
-		a.manifest = func(string, string) string { return "" }
+		a.manifest = func(string, string, string) string { return "" }
 	}
 	for _, r := range a.resources {
 		r.cache.kind = schema.GroupVersionKind{Version: "v1", Kind: r.kind}
+		if r.whole != nil {
+			r.whole.cache.kind = r.cache.kind
+		}
 	}
 	for path, handle := range map[string]http.HandlerFunc{
 		"/api":     apiVersions,
@@ -91,6 +96,9 @@ func (a *API) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, r := range a.resources {
 		all.Go(func() { r.cache.run(ctx) })
+		if r.whole != nil {
+			all.Go(func() { r.whole.cache.run(ctx) })
+		}
 	}
 	all.Wait()
 	return nil
@@ -117,10 +125,13 @@ func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 			continue
 		}
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			if res.whole != nil && access.Of(r.Context()).May.Has(access.Admin) {
+				return res.whole
+			}
 			return res
 		}
 		hint := res.write
-		if file := a.manifest(namespace, r.PathValue("name")); res.name == "pods" && file != "" {
+		if file := a.manifest(res.kind, namespace, r.PathValue("name")); file != "" {
 			hint = "edit " + file + " instead"
 		} else if res.name == "pods" {
 			hint += "; add, edit or remove one of them instead"

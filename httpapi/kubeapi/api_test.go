@@ -94,8 +94,8 @@ func newBedAt(t *testing.T, versions string, pods ...*v1.Pod) *bed {
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
 	api := New(Config{
 		Versions: v, Version: "1.2.3",
-		Manifest: func(_, name string) string {
-			if name == "web" {
+		Manifest: func(kind, _, name string) string {
+			if kind == "Pod" && name == "web" {
 				return "/etc/pods/web.yaml"
 			}
 			return ""

@@ -70,7 +70,7 @@ func choiceOf(r *http.Request, res *resource) (choice, *metav1.Status) {
 	if c.fields, err = fields.ParseSelector(q.Get("fieldSelector")); err != nil {
 		return c, badRequest("fieldSelector: %v", err)
 	}
-	known := res.fields(emptyOf(res))
+	known := res.fields(res.empty)
 	for _, requirement := range c.fields.Requirements() {
 		if _, ok := known[requirement.Field]; !ok {
 			return c, badRequest("fieldSelector: %q is not a field by which %s can be chosen", requirement.Field, res.name)

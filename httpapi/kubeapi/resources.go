@@ -1,14 +1,19 @@
 package kubeapi
 
 import (
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Sources are what the resources are read from. All are needed.
+// Sources are what the resources are read from. Pods, Nodes, Namespaces and
+// Events are needed; another one without List is not served.
 type Sources struct {
 	Pods, Nodes, Namespaces, Events Source
+	ConfigMaps, Secrets, Claims     Source
 }
 
 // resource is one row of the table of what this API serves, all of it of
@@ -20,54 +25,47 @@ type resource struct {
 	categories           []string
 	columns              []metav1.TableColumnDefinition
 	row                  func(Object) []any
+	// empty is an object with nothing in it.
+	empty Object
 	// fields are those that a field selector may name.
 	fields func(Object) fields.Set
 	// write is what to do instead of writing.
 	write string
 	cache *cache
+	// whole is what admins see in its place, nil if everybody sees the same.
+	whole *resource
 }
 
 // resources is the table, in the order of discovery.
 func resources(src Sources, versions *Versions) []*resource {
-	return []*resource{
+	served := append(objectResources(src, versions), []*resource{
 		{
-			name: "events", singular: "event", kind: "Event", short: []string{"ev"}, namespaced: true,
+			name: "events", singular: "event", kind: "Event", empty: &v1.Event{}, short: []string{"ev"}, namespaced: true,
 			columns: eventColumns, row: eventRow, fields: eventFields,
 			write: "events are made by podstead alone",
 			cache: newCache(src.Events, versions),
 		},
 		{
-			name: "namespaces", singular: "namespace", kind: "Namespace", short: []string{"ns"},
+			name: "namespaces", singular: "namespace", kind: "Namespace", empty: &v1.Namespace{}, short: []string{"ns"},
 			columns: namespaceColumns, row: namespaceRow, fields: nameFields,
 			write: "a namespace is there as soon as a manifest names it, and goes with the last one",
 			cache: newCache(src.Namespaces, versions),
 		},
 		{
-			name: "nodes", singular: "node", kind: "Node", short: []string{"no"},
+			name: "nodes", singular: "node", kind: "Node", empty: &v1.Node{}, short: []string{"no"},
 			columns: nodeColumns, row: nodeRow, fields: nodeFields,
 			write: "this node is described by the flags and the configuration of podstead",
 			cache: newCache(src.Nodes, versions),
 		},
 		{
-			name: "pods", singular: "pod", kind: "Pod", short: []string{"po"}, namespaced: true, categories: []string{"all"},
+			name: "pods", singular: "pod", kind: "Pod", empty: &v1.Pod{}, short: []string{"po"}, namespaced: true, categories: []string{"all"},
 			columns: podColumns, row: podRow, fields: podFields,
 			write: "pods are what the manifests say",
 			cache: newCache(src.Pods, versions),
 		},
-	}
-}
-
-// emptyOf is an object with nothing in it.
-func emptyOf(r *resource) Object {
-	switch r.kind {
-	case "Event":
-		return &v1.Event{}
-	case "Namespace":
-		return &v1.Namespace{}
-	case "Node":
-		return &v1.Node{}
-	}
-	return &v1.Pod{}
+	}...)
+	slices.SortFunc(served, func(a, b *resource) int { return strings.Compare(a.name, b.name) })
+	return served
 }
 
 func nameFields(o Object) fields.Set {

@@ -1,0 +1,161 @@
+package kubeapi
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// declared is what to do instead of writing to an object that manifests declare.
+const declared = "it is what the manifests say; edit them instead"
+
+// objectResources are the rows of what manifests declare beside pods.
+func objectResources(src Sources, versions *Versions) (rows []*resource) {
+	if src.ConfigMaps.List != nil {
+		rows = append(rows, &resource{
+			name: "configmaps", singular: "configmap", kind: "ConfigMap", empty: &v1.ConfigMap{}, short: []string{"cm"}, namespaced: true,
+			columns: configMapColumns, row: configMapRow, fields: nameFields, write: declared,
+			cache: newCache(src.ConfigMaps, versions),
+		})
+	}
+	if src.Claims.List != nil {
+		rows = append(rows, &resource{
+			name: "persistentvolumeclaims", singular: "persistentvolumeclaim", kind: "PersistentVolumeClaim", empty: &v1.PersistentVolumeClaim{},
+			short: []string{"pvc"}, namespaced: true,
+			columns: claimColumns, row: claimRow, fields: nameFields, write: declared,
+			cache: newCache(src.Claims, versions),
+		})
+	}
+	if src.Secrets.List != nil {
+		row := resource{
+			name: "secrets", singular: "secret", kind: "Secret", empty: &v1.Secret{}, namespaced: true,
+			columns: secretColumns, row: secretRow, fields: secretFields, write: declared,
+		}
+		named, whole := row, row
+		named.cache, whole.cache = newCache(namesOnly(src.Secrets), versions), newCache(src.Secrets, versions)
+		named.row = namedSecretRow
+		named.whole = &whole
+		rows = append(rows, &named)
+	}
+	return rows
+}
+
+// namesOnly shows of Secrets that they are there. Annotations may repeat what is
+// in them: kubectl writes the whole manifest into one.
+func namesOnly(secrets Source) Source {
+	return Source{Subscribe: secrets.Subscribe, List: func() []Object {
+		all := secrets.List()
+		for i, o := range all {
+			s := o.(*v1.Secret)
+			own := &v1.Secret{Type: s.Type}
+			own.Name, own.Namespace, own.UID = s.Name, s.Namespace, s.UID
+			own.Labels, own.CreationTimestamp = s.Labels, s.CreationTimestamp
+			all[i] = own
+		}
+		return all
+	}}
+}
+
+// ObjectSource serves objects that manifests declare. They are shared; what is
+// set in them is set in copies, which copied makes without what they point to.
+func ObjectSource[T any, O interface {
+	*T
+	Object
+}](list func() []O, subscribe Subscribe) Source {
+	return Source{Subscribe: subscribe, List: func() []Object {
+		shared := list()
+		out := make([]Object, 0, len(shared))
+		for _, o := range shared {
+			own := O(new(T))
+			*own = *o
+			if own.GetUID() == "" {
+				// Clients tell by it whether an object was made anew.
+				own.SetUID(types.UID(strings.ToLower(kindOf(own)) + "-" + own.GetNamespace() + "-" + own.GetName()))
+			}
+			out = append(out, own)
+		}
+		return out
+	}}
+}
+
+func kindOf(o Object) string {
+	switch o.(type) {
+	case *v1.ConfigMap:
+		return "ConfigMap"
+	case *v1.Secret:
+		return "Secret"
+	case *v1.PersistentVolumeClaim:
+		return "PersistentVolumeClaim"
+	}
+	return "Object"
+}
+
+var (
+	configMapColumns = []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Data", "How many keys it has."),
+		column("Age", "Time since it was made, which no manifest tells."),
+	}
+	secretColumns = []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Type", "What it is for."),
+		column("Data", "How many keys it has."),
+		column("Age", "Time since it was made, which no manifest tells."),
+	}
+	claimColumns = []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Status", "What its manifest says, if anything."),
+		column("Volume", "Always none: it is a folder of this box."),
+		column("Capacity", "What it asks for."),
+		column("Access Modes", "How pods may use it."),
+		column("StorageClass", "Class that it names."),
+		column("Age", "Time since it was made, which no manifest tells."),
+	}
+)
+
+func configMapRow(o Object) []any {
+	c := o.(*v1.ConfigMap)
+	return []any{c.Name, int64(len(c.Data) + len(c.BinaryData)), since(c.CreationTimestamp)}
+}
+
+func secretRow(o Object) []any {
+	s := o.(*v1.Secret)
+	return []any{s.Name, string(s.Type), int64(len(s.Data)), since(s.CreationTimestamp)}
+}
+
+func namedSecretRow(o Object) []any {
+	row := secretRow(o)
+	row[2] = "<hidden>"
+	return row
+}
+
+func secretFields(o Object) fields.Set {
+	set := nameFields(o)
+	set["type"] = string(o.(*v1.Secret).Type)
+	return set
+}
+
+func claimRow(o Object) []any {
+	c := o.(*v1.PersistentVolumeClaim)
+	var modes []string
+	for _, m := range c.Spec.AccessModes {
+		switch m {
+		case v1.ReadWriteOnce:
+			modes = append(modes, "RWO")
+		case v1.ReadOnlyMany:
+			modes = append(modes, "ROX")
+		case v1.ReadWriteMany:
+			modes = append(modes, "RWX")
+		case v1.ReadWriteOncePod:
+			modes = append(modes, "RWOP")
+		}
+	}
+	asked, class := c.Spec.Resources.Requests[v1.ResourceStorage], ""
+	if c.Spec.StorageClassName != nil {
+		class = *c.Spec.StorageClassName
+	}
+	return []any{c.Name, orNone(string(c.Status.Phase)), none, asked.String(), strings.Join(modes, ","), orNone(class), since(c.CreationTimestamp)}
+}
