@@ -68,7 +68,9 @@ func TestSystemd(t *testing.T) {
 type machine struct {
 	t    *testing.T
 	root string
-	pid  int // of its process 1, as we see it
+	// pid is that of its process 1, as we see it, 0 while it is off.
+	pid    int
+	nspawn *exec.Cmd
 }
 
 // boot boots the root folder that test/setup.sh made, with the product, the unit
@@ -135,41 +137,68 @@ WantedBy=multi-user.target
 		}
 	}
 
-	console, err := os.Create(s.root + ".console")
+	t.Cleanup(s.cutPower)
+	s.powerOn()
+	return s
+}
+
+// powerOn boots the machine, anew after goesDown, and waits until the unit is
+// active.
+func (s *machine) powerOn() {
+	s.t.Helper()
+	console, err := os.OpenFile(s.root+".console", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	defer console.Close()
-	nspawn := bed.CgroupCommand("systemd-nspawn", "-D", s.root, "--hostname=sd", "--register=no", "--keep-unit", "--capability=all",
+	s.nspawn = bed.CgroupCommand("systemd-nspawn", "-D", s.root, "--hostname=sd", "--register=no", "--keep-unit", "--capability=all",
 		"--system-call-filter=@keyring bpf", "-b") // which a runtime needs and nspawn forbids
-	nspawn.Stdout, nspawn.Stderr = console, console
-	nspawn.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := nspawn.Start(); err != nil {
-		t.Fatal(err)
+	s.nspawn.Stdout, s.nspawn.Stderr = console, console
+	s.nspawn.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := s.nspawn.Start(); err != nil {
+		s.t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("journal of podstead:\n%s", s.try("journalctl", "-u", "podstead", "-n", "60", "--no-pager"))
-			t.Logf("console:\n%s", lastLines(console.Name(), 20))
-		}
-		if s.pid != 0 {
-			_ = syscall.Kill(s.pid, syscall.SIGKILL) // ends everything in its pid namespace
-		}
-		_ = nspawn.Process.Kill()
-		_ = nspawn.Wait()
-	})
-	await(t, "process 1 of the machine is there", func() error {
+	await(s.t, "process 1 of the machine is there", func() error {
 		var err error
-		s.pid, err = childInit(nspawn.Process.Pid)
+		s.pid, err = childInit(s.nspawn.Process.Pid)
 		return err
 	})
-	await(t, "podstead is active", func() error {
+	await(s.t, "podstead is active", func() error {
 		if state := s.try("systemctl", "is-active", "podstead"); state != "active" {
 			return errors.New(state)
 		}
 		return nil
 	})
-	return s
+}
+
+// cutPower ends the machine wherever it is.
+func (s *machine) cutPower() {
+	if s.t.Failed() && s.pid != 0 {
+		s.t.Logf("journal of podstead:\n%s", s.try("journalctl", "-u", "podstead", "-n", "60", "--no-pager"))
+		s.t.Logf("console:\n%s", lastLines(s.root+".console", 20))
+	}
+	if s.pid != 0 {
+		_ = syscall.Kill(s.pid, syscall.SIGKILL) // ends everything in its pid namespace
+	}
+	if s.nspawn != nil && s.nspawn.ProcessState == nil {
+		_ = s.nspawn.Process.Kill()
+		_ = s.nspawn.Wait()
+	}
+}
+
+// goesDown waits until the machine has gone down, and returns how long that
+// took.
+func (s *machine) goesDown() time.Duration {
+	s.t.Helper()
+	begun, down := time.Now(), make(chan error, 1)
+	go func() { down <- s.nspawn.Wait() }()
+	select {
+	case <-down: // a reboot is a status of its own
+		s.pid = 0
+	case <-time.After(time.Minute):
+		s.t.Fatal("the machine does not go down within a minute")
+	}
+	return time.Since(begun)
 }
 
 // node looks at the machine's runtime from outside.

@@ -1,0 +1,263 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// A host that goes down with its logind, its systemd alone, or not after all:
+// pods end by priority, each with its hooks and its time, no shim is left when
+// podstead has ended, and all return in order.
+func TestHostGoesDown(t *testing.T) {
+	t.Parallel()
+	t.Run("system runtime", func(t *testing.T) {
+		s := boot(t, false, goesDownFiles)
+		s.awaitAll(0, "low", "mid", "crit", "stubborn")
+		s.diary("crit-start", "low-start", "mid-start", "stubborn-start") // as they come; sorted
+		if got := s.try("busctl", "get-property", "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager", "InhibitDelayMaxUSec"); got != "t 29000000" {
+			t.Errorf("InhibitDelayMaxUSec is %q, want 29 s", got)
+		}
+		// A shutdown that is forgotten half way.
+		s.run("systemctl", "reboot")
+		s.awaitDiary("stubborn-term")
+		s.run("sh", "-c", "sed s/low/fresh/g /etc/pods/low.yaml > /etc/pods/fresh.yaml")
+		await(t, "the node and a new pod say that the host goes down", func() error {
+			if fresh := s.podNamed("fresh"); fresh.Status.Reason != "NodeShutdown" || fresh.Status.Phase != v1.PodPending {
+				return fmt.Errorf("%+v", fresh.Status)
+			}
+			var nodes v1.NodeList
+			s.get("/api/v1/nodes", &nodes)
+			for _, c := range nodes.Items[0].Status.Conditions {
+				if c.Type == v1.NodeReady && c.Status == v1.ConditionFalse && strings.Contains(c.Message, "shutting down") {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", nodes.Items[0].Status.Conditions)
+		})
+		if low := s.podNamed("low"); low.Status.Phase != v1.PodFailed || low.Status.Reason != "Terminated" {
+			t.Errorf("low: %+v", low.Status)
+		}
+		s.run("systemctl", "restart", "systemd-logind")
+		s.awaitAll(1, "low", "stubborn")
+		s.awaitAll(0, "fresh")
+		s.run("rm", "/etc/pods/fresh.yaml")
+		await(t, "the new pod is gone", func() error {
+			if fresh := s.podNamed("fresh"); fresh.Name != "" {
+				return errors.New(string(fresh.Status.Phase))
+			}
+			return nil
+		})
+
+		counts := map[string]int32{}
+		for _, name := range []string{"low", "mid", "crit", "stubborn"} {
+			counts[name] = s.podNamed(name).Status.ContainerStatuses[0].RestartCount
+		}
+		// SIGRTMIN+4 has systemd power off at once, past logind.
+		for i, ask := range [][]string{{"systemctl", "reboot"}, {"sh", "-c", "kill -38 1"}} {
+			s.forget()
+			s.run(ask...)
+			took := s.goesDown()
+			s.endedInOrder(strings.Join(ask, " "), took)
+			s.forget()
+			s.powerOn()
+			for name, count := range counts {
+				s.awaitAll(count+int32(i)+1, name)
+			}
+			if got := s.words(); i == 0 && (got[0] != "crit-start" || got[1] != "mid-start") {
+				t.Errorf("started in the order %v", got)
+			}
+		}
+		if got := s.try("podstead", "logs", "-p", "low"); !strings.Contains(got, "low was here") {
+			t.Errorf("the log before the boot: %s", got)
+		}
+	})
+	t.Run("private runtime", func(t *testing.T) { // after the other: they share the ports of the host's network
+		s := boot(t, true, goesDownFiles)
+		s.awaitAll(0, "low", "mid", "crit", "stubborn")
+		s.forget()
+		s.run("systemctl", "poweroff")
+		took := s.goesDown()
+		s.endedInOrder("systemctl poweroff", took)
+	})
+}
+
+// downPod is a pod of the machine that writes a diary.
+func downPod(name, spec, script, container string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 30
+  %s
+  volumes: [{name: v, hostPath: {path: /diary, type: DirectoryOrCreate}}]
+  containers:
+    - {name: main, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]%s}
+`, name, spec, bed.BusyboxImage, "note() { read up rest < /proc/uptime; echo $1 $up >> /v/diary; }; note "+name+"-start; echo "+name+" was here; "+script, container)
+}
+
+var goesDownFiles = map[string]string{
+	"etc/pods/low.yaml": downPod("low", "priority: 0", "trap 'note low-term; sleep 1; note low-gone; exit 0' TERM; sleep 100000 & wait", ""),
+	"etc/pods/mid.yaml": downPod("mid", "priority: 1500", "trap 'note mid-term; exit 0' TERM; sleep 100000 & wait",
+		", lifecycle: {preStop: {exec: {command: [sh, -c, \"read up rest < /proc/uptime; echo mid-hook $up >> /v/diary; sleep 1\"]}}}"),
+	"etc/pods/crit.yaml":     downPod("crit", "priorityClassName: system-node-critical", "trap 'note crit-term; sleep 1; note crit-gone; exit 0' TERM; sleep 100000 & wait", ""),
+	"etc/pods/stubborn.yaml": downPod("stubborn", "priority: 10", "trap 'note stubborn-term' TERM; while :; do sleep 100000 & wait; done", ""),
+	"etc/pods/p.yaml":        "{apiVersion: v1, kind: PodList, items: []}\n",
+	"etc/systemd/system/podstead.service.d/shutdown.conf": `[Unit]
+Wants=left.service
+[Service]
+ExecStart=
+ExecStart=/usr/local/bin/podstead run --shutdown-grace-period-by-pod-priority 0=4s,1000=10s,2000000000=10s
+`,
+	// Stopped when podstead has ended.
+	"etc/systemd/system/left.service": `[Unit]
+Before=podstead.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=true
+ExecStop=sh -c 'echo podstead has ended > /diary/left; grep -l containerd-shim /proc/[0-9]*/comm >> /diary/left; true'
+`,
+}
+
+// endedInOrder reads the diary of a machine that is off.
+func (s *machine) endedInOrder(how string, took time.Duration) {
+	s.t.Helper()
+	at := map[string]float64{}
+	var order []string
+	for _, line := range s.lines() {
+		word, up, _ := strings.Cut(line, " ")
+		seconds, err := strconv.ParseFloat(up, 64)
+		if _, twice := at[word]; err != nil || twice {
+			s.t.Errorf("%s: %q in the diary: %v", how, line, err)
+		}
+		at[word], order = seconds, append(order, word)
+	}
+	// The first two are asked together.
+	slices.Sort(order[:min(2, len(order))])
+	want := []string{"low-term", "stubborn-term", "low-gone", "mid-hook", "mid-term", "crit-term", "crit-gone"}
+	if !slices.Equal(order, want) {
+		s.t.Errorf("%s: the diary says %v, want %v", how, order, want)
+		return
+	}
+	// The first group had its four seconds, and no more, for the one that does
+	// not end; the second ended early and was not waited for.
+	if first := at["mid-hook"] - at["low-term"]; first < 3.5 || first > 7 {
+		s.t.Errorf("%s: the first group had %.1f s, want 4", how, first)
+	}
+	if second := at["crit-term"] - at["mid-hook"]; second < 1 || second > 5 {
+		s.t.Errorf("%s: the second group took %.1f s, want little more than 1", how, second)
+	}
+	left, err := os.ReadFile(filepath.Join(s.root, "diary/left"))
+	if err != nil || string(left) != "podstead has ended\n" {
+		s.t.Errorf("%s: what is left when podstead has ended: %q, %v", how, left, err)
+	}
+	if took > 30*time.Second {
+		s.t.Errorf("%s took %s", how, took)
+	}
+}
+
+func (s *machine) lines() []string {
+	text, err := os.ReadFile(filepath.Join(s.root, "diary/diary"))
+	if err != nil && !os.IsNotExist(err) {
+		s.t.Fatal(err)
+	}
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+}
+
+func (s *machine) words() (words []string) {
+	for _, line := range s.lines() {
+		word, _, _ := strings.Cut(line, " ")
+		words = append(words, word)
+	}
+	return words
+}
+
+// diary checks its words, in any order, and begins a new one.
+func (s *machine) diary(want ...string) {
+	s.t.Helper()
+	got := s.words()
+	if slices.Sort(got); !slices.Equal(got, want) {
+		s.t.Errorf("the diary says %v, want %v", got, want)
+	}
+	s.forget()
+}
+
+func (s *machine) awaitDiary(word string) {
+	s.t.Helper()
+	await(s.t, "the diary says "+word, func() error {
+		if got := s.words(); !slices.Contains(got, word) {
+			return fmt.Errorf("%v", got)
+		}
+		return nil
+	})
+}
+
+func (s *machine) forget() {
+	s.t.Helper()
+	for _, name := range []string{"diary/diary", "diary/left"} {
+		if err := os.Remove(filepath.Join(s.root, name)); err != nil && !os.IsNotExist(err) {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// awaitAll waits until pods run with so many restarts.
+func (s *machine) awaitAll(restarts int32, names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		await(s.t, fmt.Sprintf("%s runs with %d restarts", name, restarts), func() error {
+			p := s.podNamed(name)
+			if st := p.Status; st.Phase != v1.PodRunning || len(st.ContainerStatuses) != 1 || !st.ContainerStatuses[0].Ready || st.ContainerStatuses[0].RestartCount != restarts {
+				return fmt.Errorf("%+v", st)
+			}
+			return nil
+		})
+	}
+}
+
+// podNamed is a pod as the machine's daemon tells it, an empty one if there is
+// none.
+func (s *machine) podNamed(name string) v1.Pod {
+	s.t.Helper()
+	var pods v1.PodList
+	s.get("/pods", &pods)
+	for i := range pods.Items {
+		if pods.Items[i].Name == name+"-sd" {
+			return pods.Items[i]
+		}
+	}
+	return v1.Pod{}
+}
+
+// get asks the machine's daemon; what it does not answer stays empty.
+func (s *machine) get(path string, to any) {
+	s.t.Helper()
+	socket := fmt.Sprintf("/proc/%d/root/run/podstead/podstead.sock", s.pid)
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}}
+	r, err := client.Get("http://podstead" + path)
+	if err != nil {
+		return
+	}
+	defer r.Body.Close()
+	if err := json.NewDecoder(r.Body).Decode(to); err != nil {
+		s.t.Errorf("%s: %v", path, err)
+	}
+}
