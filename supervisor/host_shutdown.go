@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -146,14 +147,21 @@ func (s *Supervisor) awaitsGreater(pod *v1.Pod) bool {
 		}
 		shown := *other
 		shown.Status, _ = s.cfg.Store.Statuses.Get(other.UID)
-		if shown.Status.Reason == reasonTerminated && other.Spec.RestartPolicy != v1.RestartPolicyNever {
-			return true
-		}
-		if settled, _ := started(&shown); !settled {
+		if settled, _ := started(&shown); !settled || hasToReturn(&shown) {
 			return true
 		}
 	}
 	return false
+}
+
+// hasToReturn reports whether a pod shows what it was before the boot.
+func hasToReturn(pod *v1.Pod) bool {
+	if pod.Status.Reason == reasonTerminated {
+		return pod.Spec.RestartPolicy != v1.RestartPolicyNever
+	}
+	return pod.Spec.RestartPolicy == v1.RestartPolicyAlways && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c v1.ContainerStatus) bool {
+		return c.State.Terminated != nil
+	})
 }
 
 // live are the pods that have a run which has not ended.

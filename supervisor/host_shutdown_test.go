@@ -87,12 +87,15 @@ func TestShutdownAndBoot(t *testing.T) {
 			st := d.status(fresh.UID)
 			return st.Phase == v1.PodPending && st.Reason == "NodeShutdown" && b.running(fresh.UID) == 0
 		})
-		for uid, want := range map[types.UID]time.Duration{short.UID: 2 * time.Second, long.UID: 10 * time.Second} {
-			if err := d.AwaitEnded(t.Context(), []types.UID{uid}); err != nil {
+		for _, c := range []struct {
+			uid  types.UID
+			want time.Duration
+		}{{short.UID, 2 * time.Second}, {long.UID, 10 * time.Second}} {
+			if err := d.AwaitEnded(t.Context(), []types.UID{c.uid}); err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(begun); took < want || took > want+time.Second {
-				t.Errorf("%s ended after %s, want %s", uid, took, want)
+			if took := time.Since(begun); took < c.want || took > c.want+time.Second {
+				t.Errorf("%s ended after %s, want %s", c.uid, took, c.want)
 			}
 		}
 		b.fake.Behave("*", critest.Behaviour{})
@@ -111,12 +114,18 @@ func TestShutdownAndBoot(t *testing.T) {
 		d.config.deliver(manifest.SourceFile, short, long, critical, fresh)
 		for _, pod := range []*v1.Pod{short, long, critical, fresh} {
 			b.runs(pod.UID)
+			b.until(time.Second, "it is ready", func() bool { return isReady(d.status(pod.UID)) == v1.ConditionTrue })
 			want := int32(1)
 			if pod == fresh {
 				want = 0
 			}
-			if st := d.status(pod.UID); st.ContainerStatuses[0].RestartCount != want || isReady(st) != v1.ConditionTrue || st.Reason != "" {
+			st := d.status(pod.UID)
+			if st.ContainerStatuses[0].RestartCount != want || isReady(st) != v1.ConditionTrue || st.Reason != "" {
 				t.Errorf("%s after the boot: %+v", pod.Name, st)
+			}
+			// So that what it printed can be read.
+			if before := st.ContainerStatuses[0].LastTerminationState.Terminated; pod != fresh && before == nil {
+				t.Errorf("%s after the boot shows nothing of the run before", pod.Name)
 			}
 		}
 		// The daemon alone is restarted: nobody is ended for the old shutdown.

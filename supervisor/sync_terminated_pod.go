@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podstead/podstead/cri"
 )
 
@@ -80,6 +82,21 @@ func (s *podScripts) remove(ctx context.Context, pod *cri.Pod, r *podRun) error 
 		return fmt.Errorf("cannot remove what is left of the pod: %w", err)
 	}
 	return nil
+}
+
+// keepsHistory reports whether how the containers of the run before ended makes
+// no difference to this one: all are started again whatever it was, and people
+// can read what they printed.
+func keepsHistory(pod *v1.Pod, observed *cri.PodStatus) bool {
+	if pod.Spec.RestartPolicy != v1.RestartPolicyAlways || replaces(pod, observed) != nil {
+		return false
+	}
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.RestartPolicy != nil || len(c.RestartPolicyRules) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // purge removes the containers of the run before, so that neither its exit
