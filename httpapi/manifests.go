@@ -16,9 +16,11 @@ type ManifestSource struct {
 	Delivered bool `json:"delivered"`
 	// Time is that of the last full read; zero before the first.
 	Time time.Time `json:"time,omitzero"`
-	// Fault is set while the source as a whole cannot be read.
-	Fault string         `json:"fault,omitempty"`
-	Units []ManifestUnit `json:"units"`
+	// Fault is set while the source as a whole cannot be read, Warning if what
+	// is odd about it holds nothing back.
+	Fault   string         `json:"fault,omitempty"`
+	Warning string         `json:"warning,omitempty"`
+	Units   []ManifestUnit `json:"units"`
 }
 
 // ManifestUnit is one file or URL body.
@@ -31,8 +33,10 @@ type ManifestUnit struct {
 	Pods []string `json:"pods,omitempty"`
 	// Restored says that an older revision is in force, since the newest
 	// bytes are faulty.
-	Restored bool     `json:"restored,omitempty"`
+	Restored bool `json:"restored,omitempty"`
+	// Faults hold the newest bytes back, Warnings do not.
 	Faults   []string `json:"faults,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // ManifestLister gives the view of every source.

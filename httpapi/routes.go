@@ -31,6 +31,8 @@ type Sources struct {
 	Events    EventLister
 	Statuses  StatusReader
 	Volumes   VolumeKeeper
+	// Restarter runs pods again.
+	Restarter PodRestarter
 	// LogDirectory is where the logs of a pod are.
 	LogDirectory LogDirectory
 	// ManifestName is a pod's name as its manifest has it.
@@ -61,6 +63,7 @@ func Routes(src Sources) []Route {
 		{"GET", "/podstead/v1/images", access.Read, images(src.Images)},
 		{"POST", "/podstead/v1/images/prune", access.Admin, pruneImages(src.Images)},
 		{"POST", "/podstead/v1/images/pull", access.Admin, pullImage(src.Images)},
+		{"POST", "/podstead/v1/namespaces/{namespace}/pods/{pod}/restart", access.Admin, restartPod(src)},
 		{"GET", "/podstead/v1/volumes", access.Read, volumes(src.Volumes)},
 		{"DELETE", "/podstead/v1/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},
 		{"POST", "/podstead/v1/kubeconfig", access.Admin, kubeconfig(src.Kubeconfigs)},

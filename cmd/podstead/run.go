@@ -135,7 +135,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 			Remote: remoteOf(o, node, addresses), Log: log,
 		},
 		httpapi.Sources{
-			Pods: sup, Manifests: view, Objects: view, Health: sup,
+			Pods: sup, Manifests: view, Objects: view, Health: sup, Restarter: sup,
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: imageView{images: p.images, service: cri.ToldPulls(rt.client, p.images.Pulled), logins: sup.Logins},
 			Streams: containerStreams{client: rt.client, observer: observer}, StreamIdle: streaming.DefaultIdle,
 			Volumes:      volumeView{objects: src.config.Objects(), pods: sup},

@@ -40,18 +40,26 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 		if s.Source == manifest.SourceHTTP {
 			src.Location = v.opts.RedactedURL()
 		}
-		if s.Fault != nil {
+		switch {
+		case s.Fault == nil:
+		case s.Fault.Warning:
+			src.Warning = s.Fault.Error()
+		default:
 			src.Fault = s.Fault.Error()
 		}
 		for _, u := range s.Units {
-			unit := httpapi.ManifestUnit{Name: u.Name, Digest: u.Digest, Restored: u.Restored}
+			unit := httpapi.ManifestUnit{Name: u.Name, Digest: u.Digest, Restored: u.Faults.Fatal() && len(u.UIDs) > 0}
 			for _, uid := range u.UIDs {
 				if n, ok := names[uid]; ok {
 					unit.Pods = append(unit.Pods, n)
 				}
 			}
 			for _, f := range u.Faults {
-				unit.Faults = append(unit.Faults, f.Error())
+				if f.Warning {
+					unit.Warnings = append(unit.Warnings, f.Error())
+				} else {
+					unit.Faults = append(unit.Faults, f.Error())
+				}
 			}
 			src.Units = append(src.Units, unit)
 		}

@@ -18,9 +18,11 @@ func Commands(version string) []*cobra.Command {
 		imagesCommand(),
 		kubeconfigCommand(),
 		logsCommand(),
+		restartCommand(),
 		validateCommand(),
 		versionCommand(version),
 		volumesCommand(),
+		waitCommand(),
 	}
 }
 

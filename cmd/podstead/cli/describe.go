@@ -55,6 +55,7 @@ type manifestSource struct {
 	Source   string
 	Location string
 	Fault    string
+	Warning  string
 	Units    []manifestUnit
 }
 
@@ -65,6 +66,7 @@ type manifestUnit struct {
 	Pods     []string
 	Restored bool
 	Faults   []string
+	Warnings []string
 }
 
 func describePod(cmd *cobra.Command, o getOptions, name string) error {

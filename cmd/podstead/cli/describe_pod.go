@@ -54,6 +54,7 @@ func (d described) top(s *sheet) {
 	optional("Manifest", d.unit.Name)
 	optional("Manifest Digest", d.unit.Digest)
 	optional("Manifest Fault", strings.Join(d.unit.Faults, "\n"))
+	optional("Warning", strings.Join(d.unit.Warnings, "\n"))
 	if d.unit.Restored {
 		field("Revision", "the last good one; the newest is at fault")
 	}

@@ -278,14 +278,19 @@ func printFaults(cmd *cobra.Command, c *client) error {
 	if err := c.get(cmd.Context(), "/podstead/v1/manifests", &sources); err != nil {
 		return err
 	}
-	for _, s := range sources {
-		if s.Fault != "" {
-			cmd.PrintErrf("fault: %s\n", visible(s.Fault))
-		}
-		for _, u := range s.Units {
-			for _, f := range u.Faults {
-				cmd.PrintErrf("fault: %s\n", visible(f))
+	tell := func(what string, texts ...string) {
+		for _, text := range texts {
+			if text != "" {
+				cmd.PrintErrf("%s: %s\n", what, visible(text))
 			}
+		}
+	}
+	for _, s := range sources {
+		tell("fault", s.Fault)
+		tell("warning", s.Warning)
+		for _, u := range s.Units {
+			tell("fault", u.Faults...)
+			tell("warning", u.Warnings...)
 		}
 	}
 	return nil
