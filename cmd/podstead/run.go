@@ -156,7 +156,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if rt.own != nil {
 		g.Go(func() error { return rt.own.Run(ctx) })
 	}
-	for _, part := range append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, p.logs.Run, p.images.Run, sup.Run, kube.Run) {
+	for _, part := range append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, p.logs.Run, p.images.Run, sup.Run, kube.Run, newOOMWatcher(p, sup, log).Run) {
 		g.Go(func() error {
 			if err := part(ctx); !errors.Is(err, context.Canceled) {
 				return err

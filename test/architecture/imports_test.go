@@ -36,6 +36,7 @@ var rooms = []room{
 	{"supervisor/status", []string{"cri", "manifest", "probe"}},
 	{"supervisor/event", nil},
 	{"supervisor/admit", []string{"cri"}},
+	{"supervisor/oom", nil},
 	{"supervisor/node", nil},
 	{"supervisor/stats", []string{"cri", "supervisor/cgroup"}},
 	{"supervisor/cgroup", []string{"cri"}},

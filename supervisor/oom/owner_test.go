@@ -1,0 +1,39 @@
+package oom
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWhatIsToldOfAKill(t *testing.T) {
+	owner := &Owner{Pod: "default/web", PodUID: "1-2", Name: "app", ID: "aa"}
+	const container, pod = "/podstead/pod1-2/aa", "/podstead/pod1-2"
+	for name, tc := range map[string]struct {
+		limit     string
+		owner     *Owner
+		node, pod string
+	}{
+		"the container's limit":  {container, owner, "", "container reached its memory limit"},
+		"the pod's":              {pod, owner, "", "pod's containers reached"},
+		"the pod's, of systemd":  {"/podstead.slice/podstead-pod1_2.slice", owner, "", "pod's containers reached"},
+		"that of all pods":       {"/podstead", owner, "cgroup /podstead is used up, which pods share; the kernel killed process x (pid 5) of container app in pod default/web", "node ran out"},
+		"the machine's":          {Machine, owner, "the node is out of memory; the kernel killed process x (pid 5) of container app", "node ran out"},
+		"the machine's, no pod":  {Machine, nil, "the node is out of memory; the kernel killed process x (pid 5)", ""},
+		"of somebody else":       {"/docker/bb", nil, "", ""},
+		"an owner without an ID": {Machine, &Owner{Pod: "p"}, "the node is out", "node ran out"},
+	} {
+		k := Kill{Process: "x", PID: 5, Cgroup: container, Limit: tc.limit}
+		if got := k.OfNode(tc.owner); (got == "") != (tc.node == "") || !strings.Contains(got, tc.node) {
+			t.Errorf("%s: %q", name, got)
+		}
+		if tc.owner == nil {
+			continue
+		}
+		if got := k.OfPod(tc.owner); !strings.Contains(got, tc.pod) {
+			t.Errorf("%s: %q", name, got)
+		}
+		if tc.owner.Has(k) != (tc.owner.ID != "") {
+			t.Errorf("%s: whose it was", name)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package oom
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Kill is one process that the kernel killed for want of memory.
+type Kill struct {
+	Process string
+	PID     int
+	// Cgroup is that of the process below the hierarchy's root, empty if the
+	// kernel does not say.
+	Cgroup string
+	// Limit is the cgroup whose limit was reached; it is Machine if that is the
+	// whole machine's memory.
+	Limit string
+}
+
+// Machine is the limit of a Kill that no cgroup's limit led to.
+const Machine = "/"
+
+var (
+	// Linux 5.0 and later. A limit is missing if it is the machine's.
+	verdict = regexp.MustCompile(`\boom-kill:constraint=(.*?),.*?(?:,oom_memcg=(.*))?,task_memcg=(.*),task=(.*),pid=\d+,uid=\d+$`)
+	// Before.
+	task = regexp.MustCompile(`\bTask in (.*) killed as a result of limit of (.*)$`)
+	// Red Hat's 3.10 puts the user between.
+	killed = regexp.MustCompile(`\bKilled process (\d+),?(?: UID \d+,)? \((.*)\)(?:,| total-vm)`)
+)
+
+// Parser puts together what the kernel's log says of a kill in several lines,
+// among which others may be. The zero value is ready.
+type Parser struct {
+	cgroup, limit string
+	// told are the victims of the present kill.
+	told map[int]bool
+}
+
+// Line takes the next line, without a prefix, and returns the kill that it
+// completes. Each victim is told once, also where all of a cgroup are killed.
+func (p *Parser) Line(line string) (Kill, bool) {
+	switch {
+	case strings.Contains(line, " invoked oom-killer: "):
+		*p = Parser{}
+	case strings.Contains(line, "oom-kill:"):
+		if m := verdict.FindStringSubmatch(line); m != nil {
+			*p = Parser{cgroup: m[3], limit: m[2]}
+		}
+	case strings.Contains(line, "Task in "):
+		if m := task.FindStringSubmatch(line); m != nil {
+			*p = Parser{cgroup: m[1], limit: m[2]}
+		}
+	case strings.Contains(line, "Killed process "):
+		m := killed.FindStringSubmatch(line)
+		if m == nil {
+			break
+		}
+		pid, err := strconv.Atoi(m[1])
+		if err != nil || p.told[pid] {
+			break
+		}
+		if p.told == nil {
+			p.told = map[int]bool{}
+		}
+		p.told[pid] = true
+		k := Kill{Process: m[2], PID: pid, Cgroup: p.cgroup, Limit: p.limit}
+		if k.Limit == "" {
+			k.Limit = Machine
+		}
+		return k, true
+	}
+	return Kill{}, false
+}
+
+// message is the text of a record of /dev/kmsg, which begins with numbers up to
+// a semicolon; more lines with details may follow.
+func message(record string) string {
+	_, text, _ := strings.Cut(record, ";")
+	text, _, _ = strings.Cut(text, "\n")
+	return text
+}

@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/supervisor/cgroup"
+	"github.com/podstead/podstead/test/bed"
+)
+
+// What the kernel kills for want of memory is told: of a container that ends by
+// it, of a process in one that goes on, and of the node when it is the memory of
+// all pods that is used up.
+func TestKernelOOMIsTold(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		leaks := func(name, command, more string) string {
+			return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 0
+  restartPolicy: Never
+  containers: [{name: main, image: %s, command: [sh, -c, %q], %s}]
+`, name, bed.BusyboxImage, command, more)
+		}
+		const leak, limit = "tail -c 400m /dev/zero", "resources: {limits: {memory: 30Mi}}"
+		capacity := cgroup.Capacity()
+		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", capacity.Memory().Value()-120<<20)}
+		n.put("ends.yaml", leaks("ends", "exec "+leak, limit))
+		n.put("goes.yaml", leaks("goes", leak+"; exec sleep 100000", limit))
+		n.start()
+		told := func(name, reason string, words ...string) {
+			t.Helper()
+			n.await(fmt.Sprintf("event %s of %q", reason, name), func() error {
+				events, err := n.events(name)
+				if err != nil {
+					return err
+				}
+				for _, w := range words {
+					if !strings.Contains(events[reason].Message, w) {
+						return fmt.Errorf("%q is not in %q", w, events[reason].Message)
+					}
+				}
+				return nil
+			})
+		}
+		n.awaitStatus("ends", "its reason is OOMKilled", func(p v1.Pod) error {
+			for _, c := range p.Status.ContainerStatuses {
+				if end := c.State.Terminated; end != nil && end.Reason == "OOMKilled" && end.ExitCode == 137 {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+		})
+		told("ends", "OOMKilling", "killed process tail of container main", "memory limit")
+		if cgroup.DetectSettings().V2 {
+			t.Log("here all of a container end together")
+		} else {
+			n.awaitRunning("goes")
+		}
+		told("goes", "OOMKilling", "killed process tail of container main")
+		if events, err := n.events(""); err != nil || events["SystemOOM"].Reason != "" {
+			t.Errorf("pods that reach their own limits are no trouble of the node: %v, %v", events["SystemOOM"], err)
+		}
+		n.put("all.yaml", leaks("all", "exec "+leak, "tty: false"))
+		told("", "SystemOOM", "killed process tail (pid ", "of container main in pod default/all")
+	})
+}
