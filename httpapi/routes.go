@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/httpapi/kubeapi"
 )
 
 // Route is one row of the table.
@@ -47,12 +48,15 @@ type Sources struct {
 	Kubeconfigs KubeconfigMaker
 	// Kube answers /api, /apis and /version.
 	Kube http.Handler
+	// Stats and Usage tell what is used, in two forms.
+	Stats StatsReader
+	Usage kubeapi.UsageReader
 }
 
 // Routes is the whole table.
 func Routes(src Sources) []Route {
 	logs, kube := containerLogs(src), src.Kube.ServeHTTP
-	return append(streamRoutes(newSessions(src)), []Route{
+	return append(append(streamRoutes(newSessions(src)), statsRoutes(src)...), []Route{
 		{"GET", "/healthz", access.Health, healthz(src.Health)},
 		{"GET", "/healthz/ping", access.Health, healthz(nil)},
 		{"GET", "/healthz/syncloop", access.Health, healthz(src.Health)},

@@ -56,6 +56,7 @@ func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor,
 			Secrets:    kubeapi.ObjectSource(objects.Secrets, objects.Subscribe),
 			Claims:     kubeapi.ObjectSource(objects.Claims, objects.Subscribe),
 		},
+		Groups: []metav1.APIResourceList{kubeapi.UsageGroup},
 		Subresources: []metav1.APIResource{
 			{Name: "pods/attach", Kind: "PodAttachOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
 			{Name: "pods/exec", Kind: "PodExecOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},

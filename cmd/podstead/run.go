@@ -128,6 +128,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		return err
 	}
 
+	figures := statsView{nodeName: node, labels: p.node.Labels, collector: p.stats, pods: sup, diskAge: o.Stats.DiskAge}
 	view := manifestView{config: src.config, pods: sup, opts: o.Manifests}
 	api := httpapi.New(
 		httpapi.Config{
@@ -138,6 +139,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 			Pods: sup, Manifests: view, Objects: view, Health: sup, Restarter: sup,
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: imageView{images: p.images, service: cri.ToldPulls(rt.client, p.images.Pulled), logins: sup.Logins},
 			Streams: containerStreams{client: rt.client, observer: observer}, StreamIdle: streaming.DefaultIdle,
+			Stats: figures, Usage: figures,
 			Volumes:      volumeView{objects: src.config.Objects(), pods: sup},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},

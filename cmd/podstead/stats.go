@@ -1,12 +1,23 @@
 package main
 
 import (
+	"context"
 	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/httpapi/kubeapi"
+	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/cgroup"
 	"github.com/podstead/podstead/supervisor/stats"
+	"github.com/podstead/podstead/supervisor/stats/summary"
 )
+
+// usageAge is how old figures may be that people and dashboards are shown; the
+// kubelet's are up to 15 seconds old.
+const usageAge = time.Second
 
 // newStats makes what measures. Where no cgroups are, the runtime tells.
 func newStats(o *options.Options, rt *openedRuntime, p parts, log *slog.Logger) *stats.Collector {
@@ -18,4 +29,75 @@ func newStats(o *options.Options, rt *openedRuntime, p parts, log *slog.Logger) 
 		Runtime: rt.client, Observed: p.observer.Observed, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
 		Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, Log: log,
 	})
+}
+
+// statsView shows figures as the API has them.
+type statsView struct {
+	nodeName  string
+	labels    map[string]string
+	collector *stats.Collector
+	pods      *supervisor.Supervisor
+	// diskAge is the same for disks.
+	diskAge time.Duration
+}
+
+// Summary implements httpapi.StatsReader.
+func (v statsView) Summary(ctx context.Context, onlyCPUAndMemory bool) (any, error) {
+	node, pods, err := v.collector.Rates(ctx, usageAge)
+	if err != nil {
+		return nil, err
+	}
+	in := summary.Input{NodeName: v.nodeName, Node: node, Pods: pods}
+	if onlyCPUAndMemory {
+		return summary.Make(in), nil
+	}
+	if in.Disks, err = v.collector.Disks(ctx, v.diskAge); err != nil {
+		return nil, err
+	}
+	if in.Traffic, err = v.collector.Traffic(ctx, usageAge); err != nil {
+		return nil, err
+	}
+	in.Specs = v.pods.Pods()
+	return summary.Make(in), nil
+}
+
+// Usage implements kubeapi.UsageReader.
+func (v statsView) Usage(ctx context.Context) ([]kubeapi.NodeUsage, []kubeapi.PodUsage, error) {
+	node, pods, err := v.collector.Rates(ctx, usageAge)
+	if err != nil {
+		return nil, nil, err
+	}
+	var nodes []kubeapi.NodeUsage
+	if u, window, ok := usedOf(&node.Usage); ok {
+		nodes = append(nodes, kubeapi.NodeUsage{Name: v.nodeName, Labels: v.labels, At: node.At, Window: window, Used: u})
+	}
+	labels := map[types.UID]map[string]string{}
+	for _, pod := range v.pods.Pods() {
+		labels[pod.UID] = pod.Labels
+	}
+	var list []kubeapi.PodUsage
+	for i := range pods.Pods {
+		pod := &pods.Pods[i]
+		one := kubeapi.PodUsage{Name: pod.Name, Namespace: pod.Namespace, Labels: labels[pod.UID], At: pod.At}
+		for j := range pod.Containers {
+			u, window, ok := usedOf(&pod.Containers[j].Usage)
+			if !ok {
+				continue
+			}
+			one.Window = max(one.Window, window)
+			one.Containers = append(one.Containers, kubeapi.ContainerUsage{Name: pod.Containers[j].Name, Used: u})
+		}
+		if len(one.Containers) > 0 {
+			list = append(list, one)
+		}
+	}
+	return nodes, list, nil
+}
+
+// usedOf is what something uses now, if both figures are known.
+func usedOf(u *stats.Usage) (kubeapi.Used, time.Duration, bool) {
+	if u.CPU == nil || u.CPU.Rate == nil || u.Memory == nil {
+		return kubeapi.Used{}, 0, false
+	}
+	return kubeapi.Used{Cores: *u.CPU.Rate, Memory: u.WorkingSet()}, u.CPU.Window, true
 }

@@ -19,6 +19,7 @@ func Commands(version string) []*cobra.Command {
 		kubeconfigCommand(),
 		logsCommand(),
 		restartCommand(),
+		topCommand(),
 		validateCommand(),
 		versionCommand(version),
 		volumesCommand(),

@@ -42,6 +42,8 @@ type Config struct {
 
 	Remote Remote
 
+	VolumeStatsAggPeriod *time.Duration
+
 	HealthzBindAddress string
 	HealthzPort        *int
 

@@ -100,11 +100,11 @@ authentication: {x509: {clientCAFile: ca.crt}, webhook: {enabled: false, cacheTT
 }
 
 func TestReadNamesWhatItDoesNotHonour(t *testing.T) {
-	got, err := Read(write(t, head+"volumeStatsAggPeriod: 5m\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
+	got, err := Read(write(t, head+"topologyManagerScope: pod\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"authentication.anonymous.enabled", "authentication.webhook.enabled", "authorization.mode", "authorization.webhook", "enforceNodeAllocatable[1] system-reserved", "failSwapOn", "memorySwap.swapBehavior", "volumeStatsAggPeriod"}; !slices.Equal(got.Ignored, want) {
+	if want := []string{"authentication.anonymous.enabled", "authentication.webhook.enabled", "authorization.mode", "authorization.webhook", "enforceNodeAllocatable[1] system-reserved", "failSwapOn", "memorySwap.swapBehavior", "topologyManagerScope"}; !slices.Equal(got.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
 	}
 }

@@ -50,6 +50,7 @@ var honoured = map[string]func(*parser, string, any){
 	"serializeImagePulls":   (*parser).serializePulls,
 	"crashLoopBackOff":      (*parser).crashLoop,
 	"authorization":         (*parser).authorization,
+	"volumeStatsAggPeriod":  func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.VolumeStatsAggPeriod) },
 }
 
 // met are fields for which one value asks for what podstead does anyway. Any

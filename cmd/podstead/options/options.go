@@ -28,6 +28,7 @@ type Options struct {
 	API       API
 	Policy    Policy
 	Garbage   Garbage
+	Stats     Stats
 	Shutdown  Shutdown
 	Remote    Remote
 	// Node is the value of --hostname-override; empty if not given.
@@ -168,6 +169,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.Remote.addFlags(f)
 	o.Policy.addFlags(f)
 	o.Garbage.addFlags(f)
+	o.Stats.addFlags(f)
 	o.Shutdown.addFlags(f)
 	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each runs or failed, say so, and end; pods go on")
 	f.StringVar(&o.Log.Format, "log-format", "auto", "text, json, or auto: text with colours on a terminal")
@@ -227,6 +229,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Policy.merge(c, f)
 	o.Cgroups.merge(&c.Cgroups, take)
 	o.Garbage.merge(c, f)
+	o.Stats.merge(c, f)
 	o.Shutdown.merge(c, f)
 	if c.MaxParallelImagePulls != nil {
 		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
@@ -255,6 +258,9 @@ func (o *Options) check() error {
 	}
 	if d := o.Runtime.RestartCap; d < time.Second || d > defaultRestartCap {
 		return fmt.Errorf("--max-container-restart-period=%s: must be 1s to 5m", d)
+	}
+	if err := o.Stats.check(); err != nil {
+		return err
 	}
 	if err := o.Garbage.check(); err != nil {
 		return err

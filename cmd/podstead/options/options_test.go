@@ -45,7 +45,7 @@ staticPodURL: http://127.0.0.1/x
 staticPodURLHeader: {A: [b]}
 maxPods: 3
 podsPerCore: 2
-volumeStatsAggPeriod: 3m
+topologyManagerScope: pod
 crashLoopBackOff: {maxContainerRestartPeriod: 7s}
 `), 0o600); err != nil {
 		t.Fatal(err)
@@ -61,8 +61,8 @@ crashLoopBackOff: {maxContainerRestartPeriod: 7s}
 	if one, eight := o.Policy.Pods(1), o.Policy.Pods(8); one != 2 || eight != 3 {
 		t.Errorf("%d pods on one CPU, %d on eight", one, eight)
 	}
-	if len(notices) != 1 || !strings.Contains(notices[0], "volumeStatsAggPeriod") {
-		t.Errorf("notices are %q, want one that names volumeStatsAggPeriod", notices)
+	if len(notices) != 1 || !strings.Contains(notices[0], "topologyManagerScope") {
+		t.Errorf("notices are %q, want one that names topologyManagerScope", notices)
 	}
 }
 

@@ -1,0 +1,197 @@
+package kubeapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// UsageGroup is the group metrics.k8s.io for discovery.
+var UsageGroup = metav1.APIResourceList{
+	GroupVersion: usageVersion,
+	APIResources: []metav1.APIResource{
+		{Name: "nodes", Kind: "NodeMetrics", Verbs: metav1.Verbs{"get", "list"}},
+		{Name: "pods", Kind: "PodMetrics", Namespaced: true, Verbs: metav1.Verbs{"get", "list"}},
+	},
+}
+
+const usageVersion = "metrics.k8s.io/v1beta1"
+
+// Used is what something uses of processors, in cores, and of memory, in bytes
+// of its working set.
+type Used struct {
+	Cores  float64
+	Memory uint64
+}
+
+// NodeUsage is what the node uses.
+type NodeUsage struct {
+	Name   string
+	Labels map[string]string
+	At     time.Time
+	// Window is the time that Cores is the mean of.
+	Window time.Duration
+	Used
+}
+
+// PodUsage is what the containers of a pod use.
+type PodUsage struct {
+	Name, Namespace string
+	Labels          map[string]string
+	At              time.Time
+	Window          time.Duration
+	Containers      []ContainerUsage
+}
+
+// ContainerUsage is what a container uses.
+type ContainerUsage struct {
+	Name string
+	Used
+}
+
+// UsageReader tells what the node and the pods use now. What is not known of
+// something leaves it out.
+type UsageReader interface {
+	Usage(ctx context.Context) ([]NodeUsage, []PodUsage, error)
+}
+
+// The objects of the group, with the JSON names of the API.
+type (
+	nodeMetrics struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+		Timestamp         metav1.Time     `json:"timestamp"`
+		Window            metav1.Duration `json:"window"`
+		Usage             v1.ResourceList `json:"usage"`
+	}
+	podMetrics struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+		Timestamp         metav1.Time        `json:"timestamp"`
+		Window            metav1.Duration    `json:"window"`
+		Containers        []containerMetrics `json:"containers"`
+	}
+	containerMetrics struct {
+		Name  string          `json:"name"`
+		Usage v1.ResourceList `json:"usage"`
+	}
+	metricsList struct {
+		metav1.TypeMeta `json:",inline"`
+		metav1.ListMeta `json:"metadata"`
+		Items           []any `json:"items"`
+	}
+)
+
+// UsageOf answers for a resource of the group metrics.k8s.io, "nodes" or
+// "pods": with one object if the path has a name, else with a list.
+func UsageOf(reader UsageReader, resource string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		chosen, refusal := usageChoice(r, resource)
+		if refusal != nil {
+			fail(w, refusal)
+			return
+		}
+		nodes, pods, err := reader.Usage(r.Context())
+		if err != nil {
+			fail(w, failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "cannot measure: %v", err))
+			return
+		}
+		list := metricsList{TypeMeta: usageType("NodeMetricsList"), Items: []any{}}
+		if resource == "pods" {
+			list.TypeMeta = usageType("PodMetricsList")
+			for i := range pods {
+				if p := &pods[i]; chosen.holds(p.Namespace, p.Name, p.Labels) {
+					list.Items = append(list.Items, podMetricsOf(p))
+				}
+			}
+		} else {
+			for i := range nodes {
+				if n := &nodes[i]; chosen.holds("", n.Name, n.Labels) {
+					list.Items = append(list.Items, nodeMetricsOf(n))
+				}
+			}
+		}
+		switch name := r.PathValue("name"); {
+		case name == "":
+			writeJSON(w, http.StatusOK, list)
+		case len(list.Items) == 1:
+			writeJSON(w, http.StatusOK, list.Items[0])
+		default:
+			s := failure(http.StatusNotFound, metav1.StatusReasonNotFound, "%s %q not found, or not measured yet", resource, name)
+			s.Details = &metav1.StatusDetails{Name: name, Group: "metrics.k8s.io", Kind: resource}
+			fail(w, s)
+		}
+	}
+}
+
+// usageChoices is which objects are asked for.
+type usageChoices struct {
+	namespace, name string
+	labels          labels.Selector
+	fields          fields.Selector
+}
+
+func usageChoice(r *http.Request, resource string) (usageChoices, *metav1.Status) {
+	q := r.URL.Query()
+	c := usageChoices{namespace: r.PathValue("namespace"), name: r.PathValue("name")}
+	if watches, err := strconv.ParseBool(q.Get("watch")); err == nil && watches {
+		return c, failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s of metrics.k8s.io cannot be watched", resource)
+	}
+	var err error
+	if c.labels, err = labels.Parse(q.Get("labelSelector")); err != nil {
+		return c, badRequest("labelSelector: %v", err)
+	}
+	if c.fields, err = fields.ParseSelector(q.Get("fieldSelector")); err != nil {
+		return c, badRequest("fieldSelector: %v", err)
+	}
+	for _, requirement := range c.fields.Requirements() {
+		if requirement.Field != "metadata.name" && (requirement.Field != "metadata.namespace" || resource != "pods") {
+			return c, badRequest("fieldSelector: %q is not a field by which %s can be chosen", requirement.Field, resource)
+		}
+	}
+	return c, nil
+}
+
+func (c *usageChoices) holds(namespace, name string, own map[string]string) bool {
+	return (c.namespace == "" || c.namespace == namespace) && (c.name == "" || c.name == name) &&
+		c.labels.Matches(labels.Set(own)) && c.fields.Matches(fields.Set{"metadata.name": name, "metadata.namespace": namespace})
+}
+
+func usageType(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{Kind: kind, APIVersion: usageVersion}
+}
+
+func nodeMetricsOf(n *NodeUsage) *nodeMetrics {
+	return &nodeMetrics{
+		TypeMeta:   usageType("NodeMetrics"),
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, CreationTimestamp: metav1.NewTime(n.At)},
+		Timestamp:  metav1.NewTime(n.At), Window: metav1.Duration{Duration: n.Window.Round(time.Millisecond)}, Usage: n.list(),
+	}
+}
+
+func podMetricsOf(p *PodUsage) *podMetrics {
+	m := &podMetrics{
+		TypeMeta:   usageType("PodMetrics"),
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels, CreationTimestamp: metav1.NewTime(p.At)},
+		Timestamp:  metav1.NewTime(p.At), Window: metav1.Duration{Duration: p.Window.Round(time.Millisecond)},
+		Containers: make([]containerMetrics, 0, len(p.Containers)),
+	}
+	for i := range p.Containers {
+		m.Containers = append(m.Containers, containerMetrics{p.Containers[i].Name, p.Containers[i].list()})
+	}
+	return m
+}
+
+func (u *Used) list() v1.ResourceList {
+	return v1.ResourceList{
+		v1.ResourceCPU:    *quantity.NewScaledQuantity(int64(u.Cores*1e9), quantity.Nano),
+		v1.ResourceMemory: *quantity.NewQuantity(int64(u.Memory), quantity.BinarySI),
+	}
+}

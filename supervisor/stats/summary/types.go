@@ -1,0 +1,146 @@
+package summary
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Summary is the answer: the node and all pods that run. As with the kubelet,
+// what is not known is left out.
+type Summary struct {
+	Node NodeStats  `json:"node"`
+	Pods []PodStats `json:"pods"`
+}
+
+// NodeStats is what the node uses.
+type NodeStats struct {
+	NodeName string `json:"nodeName"`
+	// SystemContainers are "pods", all pods together, and "kubelet", which is
+	// this daemon.
+	SystemContainers []ContainerStats `json:"systemContainers,omitempty"`
+	StartTime        metav1.Time      `json:"startTime"`
+	CPU              *CPUStats        `json:"cpu,omitempty"`
+	Memory           *MemoryStats     `json:"memory,omitempty"`
+	Network          *NetworkStats    `json:"network,omitempty"`
+	Fs               *FsStats         `json:"fs,omitempty"`
+	Runtime          *RuntimeStats    `json:"runtime,omitempty"`
+	Rlimit           *RlimitStats     `json:"rlimit,omitempty"`
+	Swap             *SwapStats       `json:"swap,omitempty"`
+}
+
+// RuntimeStats are the file systems of images and of what containers write.
+type RuntimeStats struct {
+	ImageFs     *FsStats `json:"imageFs,omitempty"`
+	ContainerFs *FsStats `json:"containerFs,omitempty"`
+}
+
+// RlimitStats are the processes and threads of the node.
+type RlimitStats struct {
+	Time         metav1.Time `json:"time"`
+	MaxPID       *uint64     `json:"maxpid,omitempty"`
+	NumOfRunning *uint64     `json:"curproc,omitempty"`
+}
+
+// PodStats is what a pod uses.
+type PodStats struct {
+	PodRef           PodReference     `json:"podRef"`
+	StartTime        metav1.Time      `json:"startTime"`
+	Containers       []ContainerStats `json:"containers"`
+	CPU              *CPUStats        `json:"cpu,omitempty"`
+	Memory           *MemoryStats     `json:"memory,omitempty"`
+	Network          *NetworkStats    `json:"network,omitempty"`
+	VolumeStats      []VolumeStats    `json:"volume,omitempty"`
+	EphemeralStorage *FsStats         `json:"ephemeral-storage,omitempty"`
+	ProcessStats     *ProcessStats    `json:"process_stats,omitempty"`
+	Swap             *SwapStats       `json:"swap,omitempty"`
+}
+
+// PodReference names a pod.
+type PodReference struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	UID       string `json:"uid"`
+}
+
+// ProcessStats are a pod's processes and threads.
+type ProcessStats struct {
+	ProcessCount *uint64 `json:"process_count,omitempty"`
+}
+
+// ContainerStats is what a container uses.
+type ContainerStats struct {
+	Name      string       `json:"name"`
+	StartTime metav1.Time  `json:"startTime"`
+	CPU       *CPUStats    `json:"cpu,omitempty"`
+	Memory    *MemoryStats `json:"memory,omitempty"`
+	Rootfs    *FsStats     `json:"rootfs,omitempty"`
+	Logs      *FsStats     `json:"logs,omitempty"`
+	Swap      *SwapStats   `json:"swap,omitempty"`
+}
+
+// CPUStats is what is used of processors: in billionths of one now, and in
+// nanoseconds since the start.
+type CPUStats struct {
+	Time                 metav1.Time `json:"time"`
+	UsageNanoCores       *uint64     `json:"usageNanoCores,omitempty"`
+	UsageCoreNanoSeconds *uint64     `json:"usageCoreNanoSeconds,omitempty"`
+}
+
+// MemoryStats is what is used of memory. AvailableBytes is there where there is
+// a limit.
+type MemoryStats struct {
+	Time            metav1.Time `json:"time"`
+	AvailableBytes  *uint64     `json:"availableBytes,omitempty"`
+	UsageBytes      *uint64     `json:"usageBytes,omitempty"`
+	WorkingSetBytes *uint64     `json:"workingSetBytes,omitempty"`
+	RSSBytes        *uint64     `json:"rssBytes,omitempty"`
+	PageFaults      *uint64     `json:"pageFaults,omitempty"`
+	MajorPageFaults *uint64     `json:"majorPageFaults,omitempty"`
+}
+
+// SwapStats is what is used of swap.
+type SwapStats struct {
+	Time               metav1.Time `json:"time"`
+	SwapAvailableBytes *uint64     `json:"swapAvailableBytes,omitempty"`
+	SwapUsageBytes     *uint64     `json:"swapUsageBytes,omitempty"`
+}
+
+// NetworkStats is what went through the interfaces; the figures beside the list
+// are those of the first one.
+type NetworkStats struct {
+	Time           metav1.Time `json:"time"`
+	InterfaceStats `json:",inline"`
+	Interfaces     []InterfaceStats `json:"interfaces,omitempty"`
+}
+
+// InterfaceStats is what went through one interface.
+type InterfaceStats struct {
+	Name     string  `json:"name"`
+	RxBytes  *uint64 `json:"rxBytes,omitempty"`
+	RxErrors *uint64 `json:"rxErrors,omitempty"`
+	TxBytes  *uint64 `json:"txBytes,omitempty"`
+	TxErrors *uint64 `json:"txErrors,omitempty"`
+}
+
+// FsStats is a file system, or what is used of one by a part.
+type FsStats struct {
+	Time           metav1.Time `json:"time"`
+	AvailableBytes *uint64     `json:"availableBytes,omitempty"`
+	CapacityBytes  *uint64     `json:"capacityBytes,omitempty"`
+	UsedBytes      *uint64     `json:"usedBytes,omitempty"`
+	InodesFree     *uint64     `json:"inodesFree,omitempty"`
+	Inodes         *uint64     `json:"inodes,omitempty"`
+	InodesUsed     *uint64     `json:"inodesUsed,omitempty"`
+}
+
+// VolumeStats is what a volume holds.
+type VolumeStats struct {
+	FsStats `json:",inline"`
+	Name    string        `json:"name,omitempty"`
+	PVCRef  *PVCReference `json:"pvcRef,omitempty"`
+}
+
+// PVCReference names a PersistentVolumeClaim.
+type PVCReference struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}

@@ -1,0 +1,254 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// figure is a part of an answer in JSON.
+type figure struct{ value any }
+
+// at follows names and indexes; what is not there is nil.
+func (f figure) at(path ...any) figure {
+	for _, step := range path {
+		switch in := f.value.(type) {
+		case map[string]any:
+			name, _ := step.(string)
+			f.value = in[name]
+		case []any:
+			f.value = findNamed(in, step)
+		default:
+			return figure{}
+		}
+	}
+	return f
+}
+
+// findNamed is the element of a list with a name, or of a place in it.
+func findNamed(list []any, step any) any {
+	if i, ok := step.(int); ok && i < len(list) {
+		return list[i]
+	}
+	for _, e := range list {
+		in := figure{e}
+		if in.at("name").value == step || in.at("podRef", "name").value == step {
+			return e
+		}
+	}
+	return nil
+}
+
+// number is -1 if it is not there.
+func (f figure) number() float64 {
+	if n, ok := f.value.(float64); ok {
+		return n
+	}
+	return -1
+}
+
+func (n *node) figures(path string) figure {
+	n.t.Helper()
+	body, err := n.Get(n.t.Context(), path)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var f figure
+	if err := json.Unmarshal(body, &f.value); err != nil {
+		n.t.Fatalf("%s: %v\n%s", path, err, body)
+	}
+	return f
+}
+
+// kernel is what the kernel says of a container: nanoseconds of processors, and
+// bytes of its working set and its usage.
+func (n *node) kernel(pid int) (cpu, working, usage float64) {
+	n.t.Helper()
+	read := func(controller, file string) string {
+		path, err := cgroupPath(pid, controller)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		text, err := cgroupValue(controller, path, file)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		return text
+	}
+	number := func(text string) float64 {
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		return f
+	}
+	usage = number(read("memory", "memory.usage_in_bytes"))
+	for line := range strings.Lines(read("memory", "memory.stat")) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "total_inactive_file "); ok {
+			working = usage - number(text)
+		}
+	}
+	return number(read("cpuacct", "cpuacct.usage")), working, usage
+}
+
+// near fails the test if a figure is not within a margin.
+func (n *node) near(what string, got, want, margin float64) {
+	n.t.Helper()
+	if got < want-margin || got > want+margin {
+		n.t.Errorf("%s is %.0f, want %.0f +- %.0f", what, got, want, margin)
+	}
+}
+
+const mega = 1 << 20
+
+// A pod that uses known shares of the machine shows them wherever figures are
+// shown, and they are the kernel's.
+func TestUsage(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.Args = []string{"--volume-stats-agg-period", "1s"}
+		n.put("load.yaml", `apiVersion: v1
+kind: Pod
+metadata: {name: load, labels: {app: load}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: burn
+      image: `+bed.BusyboxImage+`
+      command: [sh, -c, "while :; do :; done"]
+      resources: {limits: {cpu: 100m}}
+    - name: hold
+      image: `+bed.BusyboxImage+`
+      command: [sh, -c, "(head -c 33554432 /dev/zero; exec sleep 100000) | tail -c 33554432"]
+      resources: {limits: {memory: 100Mi}}
+    - name: write
+      image: `+bed.BusyboxImage+`
+      command: [sh, -c, "dd if=/dev/urandom of=/written bs=1M count=8; dd if=/dev/urandom of=/scratch/a bs=1M count=4; head -c 1000000 /dev/zero | tr '\\0' x | fold -w 100; sync; exec sleep 100000"]
+      volumeMounts: [{name: scratch, mountPath: /scratch}, {name: mem, mountPath: /mem}]
+  volumes: [{name: scratch, emptyDir: {}}, {name: mem, emptyDir: {medium: Memory, sizeLimit: 8Mi}}]
+`)
+		n.start()
+		n.awaitReady("load")
+		burn, hold := n.awaitContainer("load", "burn"), n.awaitContainer("load", "hold")
+		n.await("memory is held", func() error {
+			if _, working, _ := n.kernel(hold.Pid); working < 32*mega {
+				return fmt.Errorf("working set is %.0f", working)
+			}
+			return nil
+		})
+
+		// How much of its share it gets is up to what else runs on the machine:
+		// the kernel's account since now tells.
+		began := time.Now()
+		start, _, _ := n.kernel(burn.Pid)
+		cores := func(what string, got float64) {
+			t.Helper()
+			now, _, _ := n.kernel(burn.Pid)
+			want := (now - start) / float64(time.Since(began).Nanoseconds())
+			if got < want*0.6 || got > want*1.4 || got > 0.12 || got < 0.01 {
+				t.Errorf("%s: %.3f cores, by the kernel %.3f, with a limit of 0.1", what, got, want)
+			}
+		}
+
+		// The first answer has a rate already; it takes a second.
+		name := n.PodName("load")
+		only := n.figures("/stats/summary?only_cpu_and_memory=true")
+		cores("the first summary", only.at("pods", name, "containers", "burn", "cpu", "usageNanoCores").number()/1e9)
+		if only.at("node", "fs").value != nil || only.at("pods", name, "volume").value != nil {
+			t.Error("only processors and memory were asked for")
+		}
+
+		// What the kernel says before and after holds the figure between.
+		time.Sleep(1100 * time.Millisecond) // older figures are shown again
+		before, _, _ := n.kernel(burn.Pid)
+		_, working, usage := n.kernel(hold.Pid)
+		s := n.figures("/stats/summary")
+		after, _, _ := n.kernel(burn.Pid)
+		pod := s.at("pods", name)
+		if got := pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); got < before || got > after {
+			t.Errorf("burn used %.0f ns, the kernel says %.0f before and %.0f after", got, before, after)
+		}
+		cores("the summary", pod.at("containers", "burn", "cpu", "usageNanoCores").number()/1e9)
+		if whole, part := pod.at("cpu", "usageCoreNanoSeconds").number(), pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); whole < part {
+			t.Errorf("the pod used %.0f ns, one container of it %.0f", whole, part)
+		}
+		n.near("working set of hold", pod.at("containers", "hold", "memory", "workingSetBytes").number(), working, mega)
+		n.near("usage of hold", pod.at("containers", "hold", "memory", "usageBytes").number(), usage, mega)
+		n.near("available of hold", pod.at("containers", "hold", "memory", "availableBytes").number(), 100*mega-working, mega)
+		if got := pod.at("memory", "workingSetBytes").number(); got < working || got > working+64*mega {
+			t.Errorf("working set of the pod is %.0f, of one container %.0f", got, working)
+		}
+		if got := pod.at("process_stats", "process_count").number(); got < 6 {
+			t.Errorf("the pod has %v processes; pause, burn, three of hold and write are six", got)
+		}
+		if got := pod.at("network", "name").value; got != "eth0" {
+			t.Errorf("the first interface is %v", got)
+		}
+		if fs := s.at("node", "fs"); fs.at("capacityBytes").number() <= fs.at("availableBytes").number() || fs.at("inodesUsed").number() <= 0 {
+			t.Errorf("file system of the node: %v", fs)
+		}
+		if used := s.at("node", "runtime", "imageFs", "usedBytes").number(); used < mega/2 {
+			t.Errorf("images take %v", used)
+		}
+		n.near("capacity of the volume in memory", pod.at("volume", "mem", "capacityBytes").number(), 8*mega, 0)
+
+		// The runtime looks at root file systems every ten seconds.
+		n.await("disks are measured", func() error {
+			pod := n.figures("/stats/summary").at("pods", name)
+			write := pod.at("containers", "write")
+			rootfs, logs, scratch := write.at("rootfs", "usedBytes").number(), write.at("logs", "usedBytes").number(), pod.at("volume", "scratch", "usedBytes").number()
+			if rootfs < 8*mega || rootfs > 9*mega || logs < 1.3e6 || logs > 2e6 || scratch < 4*mega || scratch > 4.5*mega {
+				return fmt.Errorf("root file system %.0f, logs %.0f, emptyDir %.0f", rootfs, logs, scratch)
+			}
+			if sum := pod.at("ephemeral-storage", "usedBytes").number(); sum < rootfs+logs+scratch || sum > rootfs+logs+scratch+mega {
+				return fmt.Errorf("all together %.0f", sum)
+			}
+			return nil
+		})
+
+		// The same through the API that kubectl top reads, and our own.
+		k := newKubectl(n)
+		_, working, _ = n.kernel(hold.Pid)
+		cells := func(out, row string) (milli, mi float64) {
+			t.Helper()
+			for line := range strings.Lines(out) {
+				if !strings.Contains(line, row) {
+					continue
+				}
+				f := strings.Fields(line)
+				milli, err := strconv.ParseFloat(strings.TrimSuffix(f[len(f)-2], "m"), 64)
+				mi, err2 := strconv.ParseFloat(strings.TrimSuffix(f[len(f)-1], "Mi"), 64)
+				if err == nil && err2 == nil {
+					return milli, mi
+				}
+			}
+			t.Errorf("no line %q in:\n%s", row, out)
+			return -1, -1
+		}
+		top := k.must([]string{"CPU(cores)", "MEMORY(bytes)"}, "top", "pods", "-A")
+		_, mi := cells(top, name)
+		if mi*mega < working-2*mega || mi*mega > working+64*mega {
+			t.Errorf("kubectl top pods: %.0f Mi, one container of it %.0f", mi, working/mega)
+		}
+		containers := k.must([]string{"POD", "NAME"}, "top", "pod", name, "--containers")
+		milli, _ := cells(containers, "burn")
+		cores("kubectl top --containers", milli/1000)
+		_, mi = cells(containers, "hold")
+		n.near("kubectl top --containers: memory", mi*mega, working, 2*mega)
+		if out := k.must(nil, "top", "pods", "-l", "app=other"); strings.Contains(out, name) {
+			t.Errorf("the selector chose too much: %s", out)
+		}
+		k.must([]string{n.Name, "%"}, "top", "nodes")
+		out, err := n.Command("top", "pods", "load", "--containers", "--sort-by", "cpu", "--api-socket", n.Socket()).CombinedOutput()
+		if err != nil {
+			t.Errorf("podstead top: %v\n%s", err, out)
+		}
+		milli, _ = cells(string(out), "burn")
+		cores("podstead top", milli/1000)
+		t.Logf("kubectl top pods:\n%s--containers:\n%s", top, containers)
+	})
+}
