@@ -28,6 +28,7 @@ var rooms = []room{
 	{"manifest", nil},
 	{"cri", nil},
 	{"cri/critest", []string{"cri"}},
+	{"cri/archive", nil},
 	{"cri/private", nil},
 	{"probe", nil},
 	{"gc", []string{"cri"}},

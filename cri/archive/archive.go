@@ -1,0 +1,214 @@
+package archive
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+)
+
+const (
+	// maxEntries bounds the files of an archive: an image has at most a few
+	// hundred layers.
+	maxEntries = 100_000
+	// maxDocument bounds a JSON document in bytes, containerd's limit for a manifest.
+	maxDocument = 8 << 20
+)
+
+// Archive is an archive that was read. It is for one goroutine, its images'
+// blobs are for many.
+type Archive struct {
+	file    *os.File
+	entries map[string]entry
+}
+
+// entry is one file of an archive.
+type entry struct {
+	offset, size int64
+	digest       string
+	// link is the path that a link leads to.
+	link string
+}
+
+// Read reads an archive to its end, uncompressed or by gzip, and keeps it in
+// a file in dir, which is gone when the archive is closed or the daemon ends.
+func Read(ctx context.Context, dir string, r io.Reader) (*Archive, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot keep the archive while it is loaded: %w", err)
+	}
+	file, err := os.CreateTemp(dir, "images-*.tar")
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep the archive while it is loaded: %w", err)
+	}
+	// Whatever becomes of this process, its room comes back.
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	a := &Archive{file: file, entries: map[string]entry{}}
+	if err := a.read(bufio.NewReaderSize(stoppable{ctx, r}, 1<<20)); err != nil {
+		a.Close()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return a, nil
+}
+
+// Close gives the archive's room back.
+func (a *Archive) Close() { _ = a.file.Close() }
+
+// stoppable is a reader that ends with a context.
+type stoppable struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s stoppable) Read(b []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.Read(b)
+}
+
+// keep is a writer to the archive's file that counts, and knows its own errors.
+type keep struct {
+	w   *bufio.Writer
+	n   int64
+	err error
+}
+
+func (k *keep) Write(b []byte) (int, error) {
+	n, err := k.w.Write(b)
+	k.n += int64(n)
+	if err != nil {
+		k.err = fmt.Errorf("cannot keep the archive while it is loaded: %w", err)
+	}
+	return n, k.err
+}
+
+// others are forms of compression by how they begin.
+var others = map[string]string{"\x28\xb5\x2f\xfd": "zstd", "\xfd7zXZ": "xz", "BZh": "bzip2"}
+
+func (a *Archive) read(in *bufio.Reader) error {
+	begin, err := in.Peek(6)
+	if len(begin) == 0 {
+		if err == io.EOF {
+			err = errors.New("it is empty")
+		}
+		return fmt.Errorf("cannot read the archive: %w", err)
+	}
+	for magic, name := range others {
+		if strings.HasPrefix(string(begin), magic) {
+			return fmt.Errorf("the archive is compressed by %s: decompress it first, or use gzip", name)
+		}
+	}
+	var from io.Reader = in
+	if bytes.HasPrefix(begin, []byte("\x1f\x8b")) {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return cut(err)
+		}
+		from = z
+	}
+	out := &keep{w: bufio.NewWriterSize(a.file, 1<<20)}
+	tee := io.TeeReader(from, out)
+	err = a.index(tar.NewReader(tee), out)
+	if err == nil {
+		// What is behind the last file is of a gzip, which has a checksum.
+		_, err = io.Copy(io.Discard, from)
+	}
+	switch {
+	case out.err != nil:
+		return out.err
+	case err != nil && len(a.entries) == 0 && errors.Is(err, io.ErrUnexpectedEOF):
+		return cut(tar.ErrHeader)
+	case err != nil:
+		return cut(err)
+	}
+	if err := out.w.Flush(); err != nil {
+		return fmt.Errorf("cannot keep the archive while it is loaded: %w", err)
+	}
+	return nil
+}
+
+// index notes where each file is in what is kept.
+func (a *Archive) index(t *tar.Reader, out *keep) error {
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			if len(a.entries) == 0 {
+				return errors.New("it holds no files")
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(a.entries) == maxEntries {
+			return fmt.Errorf("it holds more than %d files: that is no archive of images", maxEntries)
+		}
+		name := path.Clean(strings.TrimPrefix(h.Name, "/"))
+		switch h.Typeflag {
+		case tar.TypeReg:
+			// The reader of a tar reads no byte beyond the header.
+			e := entry{offset: out.n, size: h.Size}
+			sum := sha256.New()
+			if _, err := io.Copy(sum, t); err != nil {
+				return err
+			}
+			e.digest = "sha256:" + hex.EncodeToString(sum.Sum(nil))
+			a.entries[name] = e
+		case tar.TypeSymlink:
+			a.entries[name] = entry{link: path.Join(path.Dir(name), h.Linkname)}
+		case tar.TypeLink:
+			a.entries[name] = entry{link: path.Clean(strings.TrimPrefix(h.Linkname, "/"))}
+		}
+	}
+}
+
+// cut says of an error of reading what it means.
+func cut(err error) error {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return errors.New("the archive is cut short: it ends in the middle; copy or make it again")
+	case errors.Is(err, tar.ErrHeader):
+		return errors.New("this is no tar archive, or it is damaged; docker save, podman save, skopeo copy and buildx make archives of images")
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
+		return fmt.Errorf("the archive is damaged (%w); copy or make it again", err)
+	}
+	return fmt.Errorf("cannot read the archive: %w", err)
+}
+
+// maxLinks bounds a chain of links.
+const maxLinks = 8
+
+// find is a file by its path, over links.
+func (a *Archive) find(name string) (entry, bool) {
+	name = path.Clean(name)
+	for range maxLinks {
+		e, ok := a.entries[name]
+		if !ok || e.link == "" {
+			return e, ok
+		}
+		name = e.link
+	}
+	return entry{}, false
+}
+
+// document is a JSON document of the archive.
+func (a *Archive) document(e entry) ([]byte, error) {
+	if e.size > maxDocument {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", e.size, maxDocument)
+	}
+	return io.ReadAll(io.NewSectionReader(a.file, e.offset, e.size))
+}

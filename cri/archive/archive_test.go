@@ -1,0 +1,472 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+var here = Platform{OS: "linux", Architecture: "amd64"}
+
+// made is an image for an architecture with two layers.
+func made(t testing.TB, arch string) v1.Image {
+	t.Helper()
+	img, err := random.Image(3000, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.OS, file.Architecture = "linux", arch
+	if img, err = mutate.ConfigFile(img, file); err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// dockerArchive is what docker save writes; its layers are as tarball has them.
+func dockerArchive(t testing.TB, images map[string]v1.Image) []byte {
+	t.Helper()
+	tags := map[name.Tag]v1.Image{}
+	for ref, img := range images {
+		tag, err := name.NewTag(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags[tag] = img
+	}
+	var b bytes.Buffer
+	if err := tarball.MultiWrite(tags, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// files are those of a tar, in its order by name.
+func files(t testing.TB, data []byte) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	r := tar.NewReader(bytes.NewReader(data))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[h.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// tarOf is a tar of files; a text that begins with -> is a link.
+func tarOf(t testing.TB, all map[string][]byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		h := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(all[name])), Typeflag: tar.TypeReg}
+		if target, ok := bytes.CutPrefix(all[name], []byte("-> ")); ok {
+			h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, string(target), 0
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			if _, err := w.Write(all[name]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func jsonOf(t testing.TB, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// layoutOf are the files of an OCI layout of descriptors and images.
+func layoutOf(t testing.TB, index []descriptor, images ...v1.Image) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{"oci-layout": []byte(`{"imageLayoutVersion":"1.0.0"}`), "index.json": jsonOf(t, document{SchemaVersion: 2, Manifests: index})}
+	for _, img := range images {
+		manifest, err := img.RawManifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := img.RawConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, _ := img.Digest()
+		id, _ := img.ConfigName()
+		all[blobPath(digest.String())], all[blobPath(id.String())] = manifest, config
+		layers, err := img.Layers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range layers {
+			r, err := l.Compressed()
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			digest, _ := l.Digest()
+			all[blobPath(digest.String())] = data
+		}
+	}
+	return all
+}
+
+// described is the descriptor of an image with a name, by an annotation.
+func described(t testing.TB, img v1.Image, annotation, name string) descriptor {
+	t.Helper()
+	d, err := img.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, _ := img.Size()
+	config, _ := img.ConfigFile()
+	kind, _ := img.MediaType()
+	return descriptor{MediaType: string(kind), Digest: d.String(), Size: size, Annotations: map[string]string{annotation: name}, Platform: &Platform{OS: config.OS, Architecture: config.Architecture}}
+}
+
+// read reads an archive and its images.
+func read(t testing.TB, data []byte, as string) ([]*Image, error) {
+	t.Helper()
+	a, err := Read(t.Context(), t.TempDir(), bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(a.Close)
+	return a.Images(here, as)
+}
+
+// pulled pulls an image from the registry that serves them, and fails the test
+// unless it is the same as the one that went into the archive.
+func pulled(t *testing.T, images []*Image, ref string, want v1.Image) {
+	t.Helper()
+	r := NewRegistry(images)
+	s := httptest.NewServer(r)
+	defer s.Close()
+	named, err := name.ParseReference(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := name.ParseReference(strings.TrimPrefix(s.URL, "http://")+"/"+named.Context().RepositoryStr()+":"+named.Identifier(), name.Insecure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := remote.Image(at, remote.WithTransport(shown{r.Token}), remote.WithPlatform(v1.Platform{OS: here.OS, Architecture: here.Architecture}))
+	if err != nil {
+		t.Fatalf("%s: %v", ref, err)
+	}
+	layers, err := img.Layers()
+	if err != nil || len(layers) != 2 {
+		t.Fatalf("%s: %d layers: %v", ref, len(layers), err)
+	}
+	for _, l := range layers {
+		// As it was sent, plain or not: its digest is checked while it is read.
+		r, err := l.Compressed()
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	got, _ := img.ConfigName()
+	id, _ := want.ConfigName()
+	if got != id {
+		t.Errorf("%s is %s, want %s", ref, got, id)
+	}
+}
+
+// shown shows the token.
+type shown struct{ token string }
+
+func (s shown) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(TokenHeader, s.token)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func TestDockerArchive(t *testing.T) {
+	one, two := made(t, "amd64"), made(t, "amd64")
+	data := dockerArchive(t, map[string]v1.Image{"busybox:1": one, "registry.test:5000/a/b:2": two})
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write(data)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Plain layers, one of them a link as docker writes it.
+	plain := files(t, data)
+	var list []dockerEntry
+	if err := json.Unmarshal(plain["manifest.json"], &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		for k, layer := range list[i].Layers {
+			zipped, err := gzip.NewReader(bytes.NewReader(plain[layer]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(zipped)
+			if err != nil {
+				t.Fatal(err)
+			}
+			delete(plain, layer)
+			list[i].Layers[k] = fmt.Sprintf("%d-%d/layer.tar", i, k)
+			plain[list[i].Layers[k]] = []byte("-> ../shared/" + fmt.Sprint(i, k))
+			plain["shared/"+fmt.Sprint(i, k)] = text
+		}
+	}
+	plain["manifest.json"] = jsonOf(t, list)
+	for form, data := range map[string][]byte{"as it is": data, "gzip": zipped.Bytes(), "plain layers": tarOf(t, plain)} {
+		t.Run(form, func(t *testing.T) {
+			images, err := read(t, data, "")
+			if err != nil || len(images) != 2 {
+				t.Fatalf("%d images: %v", len(images), err)
+			}
+			pulled(t, images, "docker.io/library/busybox:1", one)
+			pulled(t, images, "registry.test:5000/a/b:2", two)
+		})
+	}
+}
+
+func TestLayout(t *testing.T) {
+	img, other, second := made(t, "amd64"), made(t, "s390x"), made(t, "amd64")
+	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex),
+		mutate.IndexAddendum{Add: other, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}},
+		mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}},
+		mutate.IndexAddendum{Add: second, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "unknown", Architecture: "unknown"}}})
+	raw, err := index.RawManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, _ := index.Digest()
+	many := layoutOf(t, []descriptor{{MediaType: typeIndex, Digest: digest.String(), Size: int64(len(raw)), Annotations: map[string]string{annotationName: "docker.io/library/web:1"}}}, img)
+	many[blobPath(digest.String())] = raw
+	tags := layoutOf(t, []descriptor{described(t, img, annotationRef, "1")}, img)
+	id, _ := img.ConfigName()
+	tags["manifest.json"] = jsonOf(t, []dockerEntry{{Config: blobPath(id.String()), RepoTags: []string{"web:1"}}})
+	for name, c := range map[string]struct {
+		files map[string][]byte
+		as    string
+	}{
+		"named by containerd":         {files: layoutOf(t, []descriptor{described(t, img, annotationName, "docker.io/library/web:1")}, img)},
+		"named in full by the ref":    {files: layoutOf(t, []descriptor{described(t, img, annotationRef, "web:1")}, img)},
+		"named by manifest.json":      {files: tags},
+		"named by the caller":         {files: layoutOf(t, []descriptor{described(t, img, annotationRef, "latest")}, img), as: "web:1"},
+		"one of many platforms":       {files: many},
+		"a platform that is not told": {files: layoutOf(t, []descriptor{{Digest: described(t, img, "", "").Digest, Size: described(t, img, "", "").Size, Annotations: map[string]string{annotationName: "web:1"}}}, img)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			images, err := read(t, tarOf(t, c.files), c.as)
+			if err != nil || len(images) != 1 || strings.Join(images[0].Names, " ") != "docker.io/library/web:1" || images[0].ID != id.String() {
+				t.Fatalf("%+v: %v", images, err)
+			}
+			pulled(t, images, "docker.io/library/web:1", img)
+			// As ctr is given it, it is the same image still.
+			var again bytes.Buffer
+			if err := WriteLayout(&again, images); err != nil {
+				t.Fatal(err)
+			}
+			back, err := Read(t.Context(), t.TempDir(), &again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer back.Close()
+			e, _ := back.find("index.json")
+			var doc document
+			if err := back.decode(e, &doc); err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, d := range doc.Manifests {
+				names = append(names, d.Annotations[annotationName])
+			}
+			if want := "docker.io/library/web:1 docker.io/library/web@" + images[0].root.Digest; strings.Join(names, " ") != want {
+				t.Errorf("it is written as %q, want %s", names, want)
+			}
+			same := &Image{root: doc.Manifests[0], blobs: map[string]blob{}}
+			if err := back.collect(same, doc.Manifests[0], here); err != nil || same.ID != images[0].ID || len(same.blobs) != len(images[0].blobs) {
+				t.Errorf("written and read again it is %+v: %v", same, err)
+			}
+		})
+	}
+}
+
+// One sentence says what is wrong with an archive and what to do.
+func TestBadArchives(t *testing.T) {
+	img, other := made(t, "amd64"), made(t, "arm64")
+	docker := dockerArchive(t, map[string]v1.Image{"web:1": img})
+	layer := func(all map[string][]byte) string {
+		for name, data := range all {
+			if bytes.HasPrefix(data, []byte("\x1f\x8b")) {
+				return name
+			}
+		}
+		t.Fatal("no layer")
+		return ""
+	}
+	damaged := layoutOf(t, []descriptor{described(t, img, annotationName, "web:1")}, img)
+	name := layer(damaged)
+	damaged[name] = bytes.Clone(damaged[name])
+	damaged[name][20] ^= 1
+	without := files(t, docker)
+	delete(without, layer(without))
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write(docker)
+	_ = z.Close()
+	both := dockerArchive(t, map[string]v1.Image{"web:1": img, "db:1": made(t, "amd64")})
+	twoPlatforms := layoutOf(t, []descriptor{described(t, other, annotationName, "web:1")}, other)
+	for name, c := range map[string]struct {
+		data []byte
+		as   string
+		want string
+	}{
+		"empty":              {want: "it is empty"},
+		"text":               {data: []byte("apiVersion: v1\n"), want: "this is no tar archive"},
+		"long text":          {data: bytes.Repeat([]byte("apiVersion: v1\n"), 1000), want: "this is no tar archive"},
+		"cut short":          {data: docker[:len(docker)/2], want: "cut short"},
+		"gzip cut short":     {data: zipped.Bytes()[:zipped.Len()/2], want: "cut short"},
+		"gzip without end":   {data: zipped.Bytes()[:zipped.Len()-3], want: "cut short"},
+		"damaged":            {data: tarOf(t, damaged), want: "is damaged; copy or make the archive again"},
+		"a layer is missing": {data: tarOf(t, without), want: "is not in the archive"},
+		"of another machine": {data: dockerArchive(t, map[string]v1.Image{"web:1": other}), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64: make the archive for that"},
+		"layout of another":  {data: tarOf(t, twoPlatforms), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64"},
+		"another tar":        {data: tarOf(t, map[string][]byte{"etc/passwd": []byte("root")}), want: "holds no images"},
+		"zstd":               {data: []byte("\x28\xb5\x2f\xfd12345678"), want: "compressed by zstd: decompress it first"},
+		"without a name":     {data: tarOf(t, layoutOf(t, []descriptor{described(t, img, annotationRef, "latest")}, img)), want: "give it one with --name"},
+		"a bad name":         {data: docker, as: "Web", want: "is not a valid reference"},
+		"a digest as name":   {data: docker, as: "web@sha256:" + strings.Repeat("0", 64), want: "has a digest"},
+		"a name for two":     {data: both, as: "web:1", want: "holds 2 images"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := read(t, c.data, c.as)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// Wherever an archive is cut, it is an error or the whole image.
+func TestCutAnywhere(t *testing.T) {
+	img := made(t, "amd64")
+	id, _ := img.ConfigName()
+	data := dockerArchive(t, map[string]v1.Image{"web:1": img})
+	whole := 0
+	for n := 0; n < len(data); n += 1 + rand.IntN(200) {
+		images, err := read(t, data[:n], "")
+		if err != nil {
+			continue
+		}
+		whole++
+		if len(images) != 1 || images[0].ID != id.String() || len(images[0].blobs) != 4 {
+			t.Errorf("cut at %d of %d: %+v", n, len(data), images)
+		}
+	}
+	if whole > 20 {
+		t.Errorf("%d cuts of %d bytes leave it whole", whole, len(data))
+	}
+}
+
+func TestRegistryIsForTheRuntimeAlone(t *testing.T) {
+	images, err := read(t, dockerArchive(t, map[string]v1.Image{"web:1": made(t, "amd64")}), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRegistry(images)
+	ask := func(method, path, token string) int {
+		q := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+		q.Header.Set(TokenHeader, token)
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, q)
+		return w.Code
+	}
+	for _, c := range []struct {
+		method, path, token string
+		want                int
+	}{
+		{"GET", "/v2/", "", 403},
+		{"GET", "/v2/library/web/manifests/1", "guess", 403},
+		{"GET", "/v2/", r.Token, 200},
+		{"HEAD", "/v2/library/web/manifests/1", r.Token, 200},
+		{"GET", "/v2/library/web/manifests/1?ns=docker.io", r.Token, 200},
+		{"GET", "/v2/library/web/manifests/1?ns=quay.io", r.Token, 404},
+		{"GET", "/v2/library/web/manifests/2", r.Token, 404},
+		{"GET", "/v2/library/web/blobs/" + images[0].ID, r.Token, 200},
+		{"GET", "/v2/library/web/blobs/sha256:00", r.Token, 404},
+		{"PUT", "/v2/library/web/manifests/1", r.Token, 405},
+		{"GET", "/etc/passwd", r.Token, 404},
+	} {
+		if got := ask(c.method, c.path, c.token); got != c.want {
+			t.Errorf("%s %s: %d, want %d", c.method, c.path, got, c.want)
+		}
+	}
+}
+
+// What is kept leaves nothing behind, however the reading ends.
+func TestNothingIsLeftBehind(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the caller went")
+	r, w := io.Pipe()
+	go func() {
+		_, _ = w.Write(make([]byte, 100))
+		cancel(gone)
+		_ = w.Close()
+	}()
+	if _, err := Read(ctx, dir, r); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
+	a, err := Read(t.Context(), dir, bytes.NewReader(dockerArchive(t, map[string]v1.Image{"web:1": made(t, "amd64")})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left: %v %v", left, err)
+	}
+}

@@ -1,0 +1,336 @@
+package archive
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// The media types of OCI, which every runtime knows.
+const (
+	typeIndex    = "application/vnd.oci.image.index.v1+json"
+	typeManifest = "application/vnd.oci.image.manifest.v1+json"
+	typeConfig   = "application/vnd.oci.image.config.v1+json"
+	typeLayer    = "application/vnd.oci.image.layer.v1.tar"
+	// Docker's, which archives hold too.
+	typeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
+	typeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+)
+
+// Image is an image of an archive, for the platform asked for.
+type Image struct {
+	// Names are its full names, with host and tag.
+	Names []string
+	// ID is the digest of its configuration, which runtimes take as its ID.
+	ID string
+	// root is its manifest, or the index that leads to it.
+	root descriptor
+	// blobs by digest are all that it consists of.
+	blobs map[string]blob
+}
+
+// blob is a part of an image: bytes of the archive, or made here.
+type blob struct {
+	mediaType string
+	size      int64
+	open      func() io.ReadSeeker
+}
+
+// descriptor is OCI's.
+type descriptor struct {
+	MediaType   string            `json:"mediaType,omitempty"`
+	Digest      string            `json:"digest"`
+	Size        int64             `json:"size"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Platform    *Platform         `json:"platform,omitempty"`
+}
+
+// document is an index or a manifest.
+type document struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	MediaType     string       `json:"mediaType,omitempty"`
+	Manifests     []descriptor `json:"manifests,omitempty"`
+	Config        *descriptor  `json:"config,omitempty"`
+	Layers        []descriptor `json:"layers,omitempty"`
+}
+
+// Platform is what an image is made for.
+type Platform struct {
+	OS           string `json:"os"`
+	Architecture string `json:"architecture"`
+	Variant      string `json:"variant,omitempty"`
+}
+
+// String is os/architecture[/variant].
+func (p Platform) String() string {
+	return strings.TrimSuffix(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
+}
+
+// runs reports whether what is made for o runs on p.
+func (p Platform) runs(o Platform) bool { return p.OS == o.OS && p.Architecture == o.Architecture }
+
+// Images are the images of the archive for a platform. One that the archive
+// gives no full name has the given one, which is for a single image; empty is none.
+func (a *Archive) Images(p Platform, name string) ([]*Image, error) {
+	images, err := a.images(p)
+	if err != nil {
+		return nil, err
+	}
+	if name != "" {
+		if len(images) != 1 {
+			return nil, fmt.Errorf("the archive holds %d images: a name can be given to a single one", len(images))
+		}
+		images[0].Names = []string{name}
+	}
+	for _, i := range images {
+		if len(i.Names) == 0 {
+			return nil, errors.New("the archive gives its image no full name: give it one with --name HOST/REPOSITORY:TAG")
+		}
+		for k, given := range i.Names {
+			if i.Names[k], err = fullName(given); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return images, nil
+}
+
+func (a *Archive) images(p Platform) ([]*Image, error) {
+	docker, err := a.dockerManifest()
+	if err != nil {
+		return nil, err
+	}
+	if index, ok := a.find("index.json"); ok {
+		return a.layoutImages(index, docker, p)
+	}
+	if len(docker) == 0 {
+		return nil, errors.New("the archive holds no images: neither an index.json (OCI layout) nor a manifest.json (docker save) is in it, or it is cut short")
+	}
+	var images []*Image
+	for i := range docker {
+		image, err := a.dockerImage(&docker[i], p)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, image)
+	}
+	return images, nil
+}
+
+func fullName(name string) (string, error) {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return "", fmt.Errorf("image name %q is not a valid reference (%w): name it HOST/REPOSITORY:TAG", name, err)
+	}
+	if _, ok := named.(reference.Digested); ok {
+		return "", fmt.Errorf("image name %q has a digest, which nobody can give: name it HOST/REPOSITORY:TAG", name)
+	}
+	return reference.TagNameOnly(named).String(), nil
+}
+
+// The annotations by which an OCI layout names an image: containerd's and
+// docker's with the full name, OCI's often with the tag alone.
+const (
+	annotationName = "io.containerd.image.name"
+	annotationRef  = "org.opencontainers.image.ref.name"
+)
+
+// layoutImages are those of an OCI layout.
+func (a *Archive) layoutImages(index entry, docker []dockerEntry, p Platform) ([]*Image, error) {
+	var doc document
+	if err := a.decode(index, &doc); err != nil {
+		return nil, fmt.Errorf("the archive's index.json cannot be read: %w", err)
+	}
+	var images []*Image
+	for _, d := range doc.Manifests {
+		name := d.Annotations[annotationName]
+		if ref := d.Annotations[annotationRef]; name == "" && strings.ContainsAny(ref, "/:") {
+			name = ref
+		}
+		if k := slices.IndexFunc(images, func(i *Image) bool { return i.root.Digest == d.Digest }); k >= 0 {
+			images[k].addName(name)
+			continue
+		}
+		image := &Image{root: descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}, blobs: map[string]blob{}}
+		if err := a.collect(image, d, p); err != nil {
+			return nil, fmt.Errorf("image %s of the archive: %w", cmp.Or(name, d.Annotations[annotationRef], d.Digest), err)
+		}
+		image.root.MediaType = image.blobs[d.Digest].mediaType
+		image.addName(name)
+		if len(image.Names) == 0 {
+			for i := range docker {
+				if e, ok := a.find(docker[i].Config); ok && e.digest == image.ID {
+					image.Names = docker[i].RepoTags
+				}
+			}
+		}
+		images = append(images, image)
+	}
+	if len(images) == 0 {
+		return nil, errors.New("the archive's index.json names no images")
+	}
+	return images, nil
+}
+
+func (i *Image) addName(name string) {
+	if name != "" && !slices.Contains(i.Names, name) {
+		i.Names = append(i.Names, name)
+	}
+}
+
+// collect takes in what a descriptor leads to, of an index the part for the
+// platform.
+func (a *Archive) collect(image *Image, d descriptor, p Platform) error {
+	e, err := a.blob(d, "manifest")
+	if err != nil {
+		return err
+	}
+	var doc document
+	if err := a.decode(e, &doc); err != nil {
+		return fmt.Errorf("its manifest cannot be read: %w", err)
+	}
+	d.MediaType = cmp.Or(d.MediaType, doc.MediaType)
+	switch {
+	case d.MediaType == typeIndex, d.MediaType == typeDockerList, d.MediaType == "" && doc.Manifests != nil:
+		a.take(image, d.Digest, cmp.Or(d.MediaType, typeIndex), e)
+		child, err := a.choose(doc.Manifests, p)
+		if err != nil {
+			return err
+		}
+		return a.collect(image, child, p)
+	case d.MediaType == typeManifest, d.MediaType == typeDockerManifest, d.MediaType == "" && doc.Config != nil:
+		a.take(image, d.Digest, cmp.Or(d.MediaType, typeManifest), e)
+	default:
+		return fmt.Errorf("its manifest is of type %q, which is none of an image", d.MediaType)
+	}
+	if doc.Config == nil {
+		return errors.New("its manifest names no configuration")
+	}
+	config, err := a.blob(*doc.Config, "configuration")
+	if err != nil {
+		return err
+	}
+	if _, err := a.config(config, p); err != nil {
+		return err
+	}
+	image.ID = doc.Config.Digest
+	a.take(image, doc.Config.Digest, doc.Config.MediaType, config)
+	for _, l := range doc.Layers {
+		layer, err := a.blob(l, "layer")
+		if err != nil {
+			return err
+		}
+		a.take(image, l.Digest, l.MediaType, layer)
+	}
+	return nil
+}
+
+// choose is the manifest of an index for a platform.
+func (a *Archive) choose(list []descriptor, p Platform) (descriptor, error) {
+	var has []string
+	var fit []descriptor
+	for _, d := range list {
+		switch {
+		case d.Platform == nil:
+			fit = append(fit, d) // its configuration tells
+		case p.runs(*d.Platform):
+			fit = append(fit, d)
+		case d.Platform.OS != "unknown": // that is an attestation
+			has = append(has, d.Platform.String())
+		}
+	}
+	if len(fit) == 0 {
+		return descriptor{}, wrongPlatform(p, has...)
+	}
+	// The plain one before those for newer machines, and what is there before
+	// what is not: archives often hold one platform of many.
+	there := func(d descriptor) int {
+		if _, ok := a.find(blobPath(d.Digest)); ok {
+			return 0
+		}
+		return 1
+	}
+	variant := func(d descriptor) string {
+		if d.Platform == nil {
+			return ""
+		}
+		return d.Platform.Variant
+	}
+	return slices.MinFunc(fit, func(x, y descriptor) int {
+		return cmp.Or(cmp.Compare(there(x), there(y)), cmp.Compare(variant(x), variant(y)))
+	}), nil
+}
+
+func wrongPlatform(p Platform, has ...string) error {
+	return fmt.Errorf("it is for %s, and this machine is %s: make the archive for that (docker pull --platform %s before docker save)", strings.Join(has, ", "), p, p)
+}
+
+// imageConfig is what is needed of a configuration.
+type imageConfig struct {
+	Platform
+	RootFS struct {
+		DiffIDs []string `json:"diff_ids"`
+	} `json:"rootfs"`
+}
+
+// config is the configuration of an image, an error if the platform is another.
+func (a *Archive) config(e entry, p Platform) (imageConfig, error) {
+	var c imageConfig
+	if err := a.decode(e, &c); err != nil {
+		return c, fmt.Errorf("its configuration cannot be read: %w", err)
+	}
+	if !p.runs(c.Platform) {
+		return c, wrongPlatform(p, c.Platform.String())
+	}
+	return c, nil
+}
+
+// blob is the file with what a descriptor describes.
+func (a *Archive) blob(d descriptor, what string) (entry, error) {
+	e, ok := a.find(blobPath(d.Digest))
+	switch {
+	case !ok:
+		return e, missing(what, d.Digest)
+	case e.digest != d.Digest || e.size != d.Size:
+		return e, fmt.Errorf("its %s %s is damaged; copy or make the archive again", what, d.Digest)
+	}
+	return e, nil
+}
+
+func missing(what, name string) error {
+	return fmt.Errorf("its %s %s is not in the archive, which is cut short or was not written whole", what, name)
+}
+
+func blobPath(digest string) string { return "blobs/" + strings.Replace(digest, ":", "/", 1) }
+
+// take makes a file of the archive a part of an image.
+func (a *Archive) take(image *Image, digest, mediaType string, e entry) {
+	image.blobs[digest] = blob{mediaType: mediaType, size: e.size, open: func() io.ReadSeeker { return io.NewSectionReader(a.file, e.offset, e.size) }}
+}
+
+func (i *Image) made(digest, mediaType string, data []byte) {
+	i.blobs[digest] = blob{mediaType: mediaType, size: int64(len(data)), open: func() io.ReadSeeker { return bytes.NewReader(data) }}
+}
+
+func (a *Archive) decode(e entry, into any) error {
+	data, err := a.document(e)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// Size is how many bytes the image's blobs have.
+func (i *Image) Size() (n int64) {
+	for _, b := range i.blobs {
+		n += b.size
+	}
+	return n
+}
