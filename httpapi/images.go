@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -38,9 +39,11 @@ type ImageKeeper interface {
 	// PruneImages returns what was removed, would be with dryRun, or could
 	// not be.
 	PruneImages(ctx context.Context, dryRun bool) ([]Image, error)
-	// PullImage pulls an image. An error with ErrBadImage in it is the
-	// caller's fault.
+	// PullImage pulls an image. A BadImageError is the caller's fault.
 	PullImage(ctx context.Context, p Pull) (Image, error)
+	// LoadImages loads the images of an archive; as is the name of one that has
+	// none. A BadImageError is the archive's fault, or that of the kind of runtime.
+	LoadImages(ctx context.Context, archive io.Reader, as string) ([]Image, error)
 }
 
 // Pull is an image to be pulled.
@@ -52,8 +55,19 @@ type Pull struct {
 	Secrets   []string
 }
 
-// ErrBadImage says that what was asked for can never be had.
-var ErrBadImage = errors.New("bad image")
+// BadImageError says that what was asked for can never be had.
+type BadImageError struct{ Err error }
+
+// Error is the text of Err.
+func (e *BadImageError) Error() string { return e.Err.Error() }
+
+// Unwrap is Err.
+func (e *BadImageError) Unwrap() error { return e.Err }
+
+func badImage(err error) bool {
+	var bad *BadImageError
+	return errors.As(err, &bad)
+}
 
 func images(k ImageKeeper) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +110,7 @@ func pullImage(k ImageKeeper) http.HandlerFunc {
 		// The pull ends when the caller goes.
 		image, err := k.PullImage(r.Context(), p)
 		switch {
-		case errors.Is(err, ErrBadImage):
+		case badImage(err):
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusBadGateway)
@@ -104,6 +118,39 @@ func pullImage(k ImageKeeper) http.HandlerFunc {
 			writeJSON(w, image)
 		}
 	}
+}
+
+func loadImages(k ImageKeeper) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		largeBody(r)
+		if err := noDeadlines(w); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		body := &begun{Reader: r.Body}
+		list, err := k.LoadImages(r.Context(), body, r.URL.Query().Get("name"))
+		if body.read {
+			// Who sends hears nothing before all is sent.
+			_, _ = io.Copy(io.Discard, body)
+		}
+		if badImage(err) {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		answerImages(w, list, err)
+	}
+}
+
+// begun notes that it was read from: only then is a caller that waits for leave
+// to send given it.
+type begun struct {
+	io.Reader
+	read bool
+}
+
+func (b *begun) Read(p []byte) (int, error) {
+	b.read = true
+	return b.Reader.Read(p)
 }
 
 // noDeadlines takes the server's limits from a request that may last. Without a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -36,10 +37,60 @@ func (k *keeper) PullImage(ctx context.Context, p Pull) (Image, error) {
 		k.gone <- ctx.Err()
 		return Image{}, ctx.Err()
 	case "Bad":
-		return Image{}, fmt.Errorf("%w: no such name", ErrBadImage)
+		return Image{}, &BadImageError{errors.New("no such name")}
 	}
 	return Image{Name: fmt.Sprint(p)}, k.fail
 }
+
+func (k *keeper) LoadImages(_ context.Context, archive io.Reader, as string) ([]Image, error) {
+	switch as {
+	case "never":
+		return nil, &BadImageError{errors.New("this runtime loads nothing")}
+	case "late":
+		_, err := io.ReadFull(archive, make([]byte, 10))
+		return nil, errors.Join(&BadImageError{errors.New("the archive is damaged")}, err)
+	}
+	n, err := io.Copy(io.Discard, archive)
+	return []Image{{Name: as, Size: uint64(n)}}, err
+}
+
+// An archive may be larger than other requests are. One that is refused is not
+// sent, and one that is refused half way is still told why.
+func TestLoad(t *testing.T) {
+	s := httptest.NewServer(serving(Routes(Sources{Images: &keeper{}, Kube: http.NotFoundHandler()}), access.Admin))
+	defer s.Close()
+	client := s.Client()
+	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
+	const size = 20 << 20
+	for as, want := range map[string]string{
+		"web:1": fmt.Sprintf(`200 [{"name":"web:1","id":"","size":%d,"state":""}]`, size),
+		"never": "400 this runtime loads nothing", "late": "400 the archive is damaged",
+	} {
+		body := &begun{Reader: io.LimitReader(zeros{}, size)}
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/podstead/v1/images/load?name="+as, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Expect", "100-continue")
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatalf("%s: %v", as, err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if got := strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", string(text))); got != want {
+			t.Errorf("%s: got %s, want %s", as, got, want)
+		}
+		if body.read == (as == "never") {
+			t.Errorf("%s: sent: %t", as, body.read)
+		}
+	}
+}
+
+// zeros has no end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
 func TestPullEndsWithTheCaller(t *testing.T) {
 	k := &keeper{gone: make(chan error)}

@@ -67,6 +67,7 @@ func Routes(src Sources) []Route {
 		{"GET", "/podstead/v1/images", access.Read, images(src.Images)},
 		{"POST", "/podstead/v1/images/prune", access.Admin, pruneImages(src.Images)},
 		{"POST", "/podstead/v1/images/pull", access.Admin, pullImage(src.Images)},
+		{"POST", "/podstead/v1/images/load", access.Admin, loadImages(src.Images)},
 		{"POST", "/podstead/v1/namespaces/{namespace}/pods/{pod}/restart", access.Admin, restartPod(src)},
 		{"GET", "/podstead/v1/volumes", access.Read, volumes(src.Volumes)},
 		{"DELETE", "/podstead/v1/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},
@@ -142,8 +143,11 @@ func handler(routes []Route, allowed access.Class, who identify) http.Handler {
 			refuse(w, r, http.StatusUnauthorized, err.Error())
 			return
 		}
+		// A copy has the bound: the server looks at the body of its own to see
+		// whether the caller still waits for leave to send it.
+		r = r.WithContext(access.With(r.Context(), caller))
 		boundBody(w, r)
-		mux.ServeHTTP(w, r.WithContext(access.With(r.Context(), caller)))
+		mux.ServeHTTP(w, r)
 	})
 }
 

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
@@ -16,6 +16,12 @@ type imageView struct {
 	// service pulls, and tells images of it.
 	service cri.ImageRuntime
 	logins  func(namespace string, secrets []string) cri.Logins
+	loader  *imageLoader
+}
+
+func newImageView(rt *openedRuntime, images *gc.Images, root string, logins func(namespace string, secrets []string) cri.Logins) imageView {
+	service := cri.ToldPulls(rt.client, images.Pulled)
+	return imageView{images: images, service: service, logins: logins, loader: &imageLoader{rt: rt, images: images, service: service, dir: loadFolder(root)}}
 }
 
 // Images implements httpapi.ImageKeeper.
@@ -43,12 +49,25 @@ func (v imageView) PullImage(ctx context.Context, p httpapi.Pull) (httpapi.Image
 	name, id, err := cri.PullFor(ctx, v.service, p.Image, v.logins(p.Namespace, p.Secrets))
 	var bad *cri.NameError
 	if errors.As(err, &bad) {
-		return httpapi.Image{}, fmt.Errorf("%w: %w", httpapi.ErrBadImage, err)
+		return httpapi.Image{}, &httpapi.BadImageError{Err: err}
 	}
 	if err != nil {
 		return httpapi.Image{}, err
 	}
 	return v.named(ctx, name, id)
+}
+
+// LoadImages implements httpapi.ImageKeeper.
+func (v imageView) LoadImages(ctx context.Context, r io.Reader, as string) (shown []httpapi.Image, err error) {
+	loaded, err := v.loader.load(ctx, r, as)
+	for _, l := range loaded {
+		image, err := v.named(ctx, l[0], l[1])
+		if err != nil {
+			return shown, err
+		}
+		shown = append(shown, image)
+	}
+	return shown, err
 }
 
 // named is the image that has a name, or failing that, an ID.

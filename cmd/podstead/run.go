@@ -137,7 +137,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		},
 		httpapi.Sources{
 			Pods: sup, Manifests: view, Objects: view, Health: sup, Restarter: sup,
-			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: imageView{images: p.images, service: cri.ToldPulls(rt.client, p.images.Pulled), logins: sup.Logins},
+			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: newImageView(rt, p.images, o.Paths.Root, sup.Logins),
 			Streams: containerStreams{client: rt.client, observer: observer}, StreamIdle: streaming.DefaultIdle,
 			Stats: figures, Usage: figures,
 			Volumes:      volumeView{objects: src.config.Objects(), pods: sup},

@@ -63,7 +63,7 @@ state = %[2]q
     conf_dir = %[8]q
 
   [plugins."io.containerd.grpc.v1.cri".registry]
-    config_path = %[9]q
+    config_path = %[10]q
 `
 
 // render makes the text of the config file.
@@ -73,7 +73,7 @@ func (c Config) render(binDir, confDir string, restrictOOM bool) []byte {
 		pause = fmt.Sprintf("  sandbox_image = %q\n", c.PauseImage)
 	}
 	return fmt.Appendf(nil, configText, filepath.Join(c.Root, "root"), filepath.Join(c.State, "state"), c.Socket(),
-		filepath.Join(c.Root, "opt"), restrictOOM, pause, binDir, confDir, c.CertsDir())
+		filepath.Join(c.Root, "opt"), restrictOOM, pause, binDir, confDir, c.CertsDir(), c.registries())
 }
 
 // prepare makes the folders, settles the network and writes the config.
@@ -91,6 +91,9 @@ func (c Config) prepare() error {
 	}
 	conf, err := c.cniConf()
 	if err != nil {
+		return err
+	}
+	if err := c.withdraw(); err != nil {
 		return err
 	}
 	return replaceFile(c.file(), c.render(bin, conf, !capable(capSysResource)), 0o600)

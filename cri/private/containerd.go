@@ -43,6 +43,9 @@ func New(cfg Config, binary string, log *slog.Logger) *Containerd {
 // earlier podstead, is taken over as it is.
 func (c *Containerd) Start(ctx context.Context) error {
 	if Answers(ctx, c.cfg.Socket()) {
+		if err := c.cfg.withdraw(); err != nil {
+			return err
+		}
 		c.log.Info("found the private containerd", "socket", c.cfg.Socket())
 		return nil
 	}

@@ -237,6 +237,9 @@ func pauseImage() (containerimage.Image, error) {
 	return image([]entry{{name: "pause", data: bin}}, containerimage.Config{Entrypoint: []string{"/pause"}})
 }
 
+// Pause is the image that PauseImage names, to be had under other names.
+func Pause() (containerimage.Image, error) { return pauseImage() }
+
 // Busybox is the image that BusyboxImage names, to be pushed under other names: Debian's
 // static busybox with a link for each applet, as the image of that name has.
 func Busybox() (containerimage.Image, error) { return BusyboxWith("", nil) }

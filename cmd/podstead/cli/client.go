@@ -27,7 +27,7 @@ type client struct {
 
 func newClient(socket string) *client {
 	return &client{socket: socket, http: &http.Client{
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		Transport: &http.Transport{ExpectContinueTimeout: requestTimeout, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}},
 	}}
@@ -46,6 +46,26 @@ func (c *client) get(ctx context.Context, path string, into any) error {
 func (c *client) post(ctx context.Context, path string, into any) error {
 	body, err := c.do(ctx, http.MethodPost, path)
 	return decode(path, body, err, into)
+}
+
+// send asks for a change with a body, and decodes the JSON that the daemon
+// answers. Nothing is sent before the daemon wants it.
+func (c *client) send(ctx context.Context, path string, body io.Reader, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://podstead"+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Expect", "100-continue")
+	req.Header.Set("Content-Type", "application/octet-stream")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.explain(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return refused(resp, path)
+	}
+	return decode(path, resp.Body, nil, into)
 }
 
 func decode(path string, body io.ReadCloser, err error, into any) error {

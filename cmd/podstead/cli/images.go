@@ -34,7 +34,7 @@ func imagesCommand() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(imagesListCommand(), imagesPullCommand(), imagesPruneCommand())
+	cmd.AddCommand(imagesListCommand(), imagesLoadCommand(), imagesPullCommand(), imagesPruneCommand())
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,6 +49,14 @@ func imageDaemon(t *testing.T) (socket string) {
 		default:
 			http.Error(w, "cannot pull image: there is none", http.StatusBadGateway)
 		}
+	})
+	mux.HandleFunc("POST /podstead/v1/images/load", func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		if err != nil || string(data) == "bad" {
+			http.Error(w, "the archive is cut short", http.StatusBadRequest)
+			return
+		}
+		answer(w, image{Name: r.URL.Query().Get("name") + string(data), ID: id, Size: 5 << 20}, image{Name: "b:1", ID: id, Size: 700})
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.Serve(l) }()
@@ -107,5 +116,25 @@ func TestImagesPullGivenUp(t *testing.T) {
 	err := cmd.ExecuteContext(ctx)
 	if err == nil || err.Error() != "the pull of slow:1 was given up" || Code(err) != 130 {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestImagesLoad(t *testing.T) {
+	socket, dir := imageDaemon(t), t.TempDir()
+	for name, text := range map[string]string{"a.tar": "-one", "bad.tar": "bad"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "a.tar")
+	out, errs, err := execute(t, "-two", "images", "load", "--name", "a:1", file, "-", "--api-socket", socket)
+	want := "loaded a:1-one (0123456789ab, 5.0 MiB) in 0s\nloaded b:1 (0123456789ab, 700 B) in 0s\n"
+	if err != nil || out != want+strings.ReplaceAll(want, "one", "two") || errs != "loading "+file+"\nloading -\n" {
+		t.Errorf("%v %q %q", err, out, errs)
+	}
+	for name, want := range map[string]string{"bad.tar": "bad.tar: the archive is cut short", "none.tar": "no such file", "": "is a folder; an OCI layout is loaded as a tar of it"} {
+		if _, _, err := execute(t, "", "images", "load", filepath.Join(dir, name), "--api-socket", socket); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }

@@ -1,0 +1,96 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// criNamespace is containerd's namespace of what its CRI plugin has.
+const criNamespace = "k8s.io"
+
+// FindCtr finds ctr, the command of a containerd that listens on a socket: the
+// one that lies beside it, else one on the path.
+func FindCtr(ctx context.Context, socket string) (string, error) {
+	if dir := folderOfListener(ctx, socket); dir != "" {
+		if p, err := exec.LookPath(filepath.Join(dir, "ctr")); err == nil {
+			return p, nil
+		}
+	}
+	if p, err := exec.LookPath("ctr"); err == nil {
+		return p, nil
+	}
+	return "", errors.New("images are loaded into this containerd by its own command, ctr, which is neither beside it nor on the path: install it (it comes with containerd)")
+}
+
+// folderOfListener is the folder of the program that listens on a socket, empty
+// if that cannot be told.
+func folderOfListener(ctx context.Context, socket string) string {
+	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return ""
+	}
+	pid := 0
+	_ = raw.Control(func(fd uintptr) {
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(cred.Pid)
+		}
+	})
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(exe)
+}
+
+// Import gives images to the containerd on a socket by its command ctr. They are
+// there under their names when it returns; the CRI plugin hears of them a moment
+// later.
+func Import(ctx context.Context, ctr, socket string, images []*Image) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	written := make(chan error, 1)
+	go func() {
+		err := WriteLayout(w, images)
+		written <- errors.Join(err, w.Close())
+	}()
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, ctr, "--address", socket, "--namespace", criNamespace, "images", "import", "-")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = r, &said, &said
+	err = cmd.Run()
+	// It may have ended before it read everything.
+	_ = r.Close()
+	if werr := <-written; err == nil && werr != nil && !errors.Is(werr, syscall.EPIPE) {
+		err = werr
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return fmt.Errorf("ctr cannot import the images: %w: %s", err, lastLine(said.String()))
+	}
+	return nil
+}
+
+// lastLine is the line in which a command says why it failed.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"compress/gzip"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	containerimage "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// saved writes an image as docker save does.
+func saved(t *testing.T, file, ref string, img containerimage.Image) {
+	t.Helper()
+	tag, err := name.NewTag(ref)
+	if err == nil {
+		err = tarball.WriteToFile(file, tag, img)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// savedLayout writes an image as the tar of an OCI layout, by gzip, in which it
+// has a tag alone.
+func savedLayout(t *testing.T, file string, img containerimage.Image) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "layout")
+	p, err := layout.Write(dir, empty.Index)
+	if err == nil {
+		err = p.AppendImage(img, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "1"}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("tar", "-C", dir, "-czf", file, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// withWord is busybox with a file that no other image has.
+func withWord(t *testing.T, word string) containerimage.Image {
+	t.Helper()
+	img, err := bed.BusyboxWith("etc/word", []byte(word))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// loads loads an archive, and fails the test unless the images are told.
+func (n *node) loads(args ...string) (out string) {
+	n.t.Helper()
+	out, errs, status := n.podstead(append([]string{"images", "load", "--api-socket", n.Socket()}, args...)...)
+	if status != 0 {
+		n.t.Fatalf("images load %v ends with %d: %s%s", args, status, out, errs)
+	}
+	return out
+}
+
+// loadedPods loads images in each form and runs pods of them by their own names,
+// which no registry has.
+func (n *node) loadedPods() {
+	n.t.Helper()
+	dir := n.t.TempDir()
+	host := "registry.nowhere.test:5000/" + n.Name
+	docker, oci := filepath.Join(dir, "docker.tar"), filepath.Join(dir, "oci.tgz")
+	first := withWord(n.t, "first")
+	saved(n.t, docker, host+"/docker:1", first)
+	savedLayout(n.t, oci, withWord(n.t, "second"))
+	if out := n.loads(docker); !strings.HasPrefix(out, "loaded "+host+"/docker:1 (") {
+		n.t.Errorf("it tells %s", out)
+	}
+	n.put("docker.yaml", strings.Replace(of("docker", host+"/docker:1", ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
+	n.loads("--name", "loaded-"+n.Name+":1", oci)
+	n.put("oci.yaml", of("oci", "loaded-"+n.Name+":1", ""))
+	n.mustSay(n.awaitRunning("docker"), "first", "cat", "/etc/word")
+	n.mustSay(n.awaitRunning("oci"), "second", "cat", "/etc/word")
+	n.drop("oci.yaml")
+	n.awaitGone("oci")
+	n.await("the states of images", func() error {
+		states, err := n.images()
+		if err != nil || states[host+"/docker:1"] != "used" || states["docker.io/library/loaded-"+n.Name+":1"] != "unused" {
+			return fmt.Errorf("%v %v", states, err)
+		}
+		return nil
+	})
+	// One that was loaded counts as pulled: it goes when nobody needs it.
+	out, errs, status := n.podstead("images", "prune", "--api-socket", n.Socket())
+	if status != 0 || !strings.Contains(out, "loaded-"+n.Name+":1") || strings.Contains(out, "docker:1") || n.has("docker.io/library/loaded-"+n.Name+":1") {
+		n.t.Errorf("images prune ends with %d: %s%s", status, out, errs)
+	}
+	// It is taken again, by a pipe.
+	zipped, err := os.Open(oci)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer zipped.Close()
+	plain, err := gzip.NewReader(zipped)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	cmd := n.Command("images", "load", "--name", "loaded-"+n.Name+":1", "-", "--api-socket", n.Socket())
+	cmd.Stdin = plain
+	if out, err := cmd.CombinedOutput(); err != nil || !n.has("docker.io/library/loaded-"+n.Name+":1") {
+		n.t.Errorf("images load - : %v: %s", err, out)
+	}
+}
+
+// refuses fails the test unless an archive is refused in one line with a word.
+func (n *node) refuses(file, want string) {
+	n.t.Helper()
+	out, errs, status := n.podstead("images", "load", file, "--api-socket", n.Socket())
+	errs = strings.TrimPrefix(errs, "loading "+file+"\n")
+	if status != 1 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
+		n.t.Errorf("images load %s ends with %d, want %q: %s%s", filepath.Base(file), status, want, out, errs)
+	}
+}
+
+// badArchives are refused, each with one clear line, and change nothing.
+func (n *node) badArchives() {
+	n.t.Helper()
+	dir := n.t.TempDir()
+	before, err := n.images()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	whole, short, other := filepath.Join(dir, "whole.tar"), filepath.Join(dir, "short.tar"), filepath.Join(dir, "other.tar")
+	img := withWord(n.t, "third")
+	saved(n.t, whole, "third:1", img)
+	data, err := os.ReadFile(whole)
+	if err == nil {
+		err = os.WriteFile(short, data[:len(data)/2], 0o600)
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	config.Architecture = "s390x"
+	if img, err = mutate.ConfigFile(img, config); err != nil {
+		n.t.Fatal(err)
+	}
+	saved(n.t, other, "third:1", img)
+	n.refuses(short, "cut short")
+	n.refuses(other, "it is for linux/s390x, and this machine is linux/")
+	n.refuses(filepath.Join(n.Manifests, "docker.yaml"), "this is no tar archive")
+	if after, err := n.images(); err != nil || len(after) != len(before) {
+		n.t.Errorf("images were %v, are %v: %v", before, after, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(n.Root, "load")); err != nil || len(left) != 0 {
+		n.t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+// Images come from archives into another's containerd, by its own command.
+func TestImagesAreLoaded(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.Args = []string{"--minimum-image-ttl-duration", "0s"}
+		n.start()
+		n.loadedPods()
+		n.badArchives()
+	})
+}
+
+// On a box without a network even the image of sandboxes comes from an archive.
+func TestImagesAreLoadedIntoThePrivateRuntime(t *testing.T) {
+	t.Parallel()
+	for _, kind := range bed.Kinds() {
+		t.Run(string(kind), func(t *testing.T) { // one after the other: there is one such network a host
+			n := privateNode(t, kind)
+			// No registry answers here.
+			if err := os.RemoveAll(filepath.Join(n.Root, "containerd/certs.d/_default")); err != nil {
+				t.Fatal(err)
+			}
+			n.Args = []string{"--pod-infra-container-image", "pause.test/pause:1", "--minimum-image-ttl-duration", "0s"}
+			n.start()
+			pause := filepath.Join(t.TempDir(), "pause.tar")
+			img, err := bed.Pause()
+			if err != nil {
+				t.Fatal(err)
+			}
+			saved(t, pause, "pause.test/pause:1", img)
+			n.loads(pause)
+			n.loadedPods()
+			n.badArchives()
+			states, err := n.images()
+			if err != nil || states["pause.test/pause:1"] != "sandbox" && states["pause.test/pause:1"] != "pinned" {
+				t.Errorf("images are %v: %v", states, err)
+			}
+			if to, err := os.Readlink(filepath.Join(filepath.Dir(n.rt.Socket), "registries")); err != nil || to != filepath.Join(n.Root, "containerd/certs.d") {
+				t.Errorf("the settings of registries are %s: %v", to, err)
+			}
+		})
+	}
+}
