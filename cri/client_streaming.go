@@ -2,6 +2,8 @@ package cri
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -42,4 +44,19 @@ func (c *Client) PortForward(ctx context.Context, sandboxID string, ports ...int
 		return "", err
 	}
 	return a.Url, nil
+}
+
+// SandboxPid is the ID of a process on the host that is in the namespaces of a
+// sandbox. No runtime has to tell it: where one does not, it is an error.
+func (c *Client) SandboxPid(ctx context.Context, id string) (int, error) {
+	a, err := read(ctx, c, operation{"look at pod sandbox", id}, runtimeapi.RuntimeServiceClient.PodSandboxStatus,
+		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
+	if err != nil {
+		return 0, err
+	}
+	var info struct{ Pid int }
+	if err := json.Unmarshal([]byte(a.Info["info"]), &info); err != nil || info.Pid <= 0 {
+		return 0, fmt.Errorf("the container runtime does not tell the process of pod sandbox %s", id)
+	}
+	return info.Pid, nil
 }

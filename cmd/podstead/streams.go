@@ -40,12 +40,19 @@ func (s containerStreams) Run(ctx context.Context, id string, command []string) 
 	return out, err
 }
 
-// Dial is httpapi.ContainerStreams'.
+// Dial is httpapi.ContainerStreams'. It goes into the pod's network namespace by
+// itself, and through the runtime where that cannot be.
 func (s containerStreams) Dial(ctx context.Context, pod types.UID, port uint16) (streaming.Port, error) {
 	st, _ := s.observer.Status(pod)
 	for _, b := range st.Sandboxes {
 		if !b.Ready {
 			continue
+		}
+		if pid, err := s.client.SandboxPid(ctx, b.ID); err == nil {
+			p, err := streaming.DialInside(ctx, fmt.Sprintf("/proc/%d/ns/net", pid), port)
+			if !errors.Is(err, streaming.ErrNoNamespace) {
+				return p, err
+			}
 		}
 		address, err := s.client.PortForward(ctx, b.ID, int32(port))
 		if err != nil {

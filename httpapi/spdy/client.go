@@ -39,6 +39,15 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%d %s: %s", r.Code, http.StatusText(r.Code), strings.TrimSpace(string(r.Body)))
 }
 
+// Headers are headers of a stream, given as names and values in turn.
+func Headers(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		h.Set(pairs[i], pairs[i+1]) // gives names the form that Set and Get agree on
+	}
+	return h
+}
+
 // Upgrade sends the request on the connection and makes it one of SPDY that
 // speaks one of the protocols, the first the server knows. It takes the
 // connection over: after an error it is closed. An answer other than an

@@ -54,7 +54,14 @@ type rawConn struct {
 	once     sync.Once
 }
 
-func (c *rawConn) Read(b []byte) (int, error) { return c.buffered.Read(b) }
+// Read takes the rest from the connection itself: the buffer's own source may
+// be the HTTP server's, which ends the request's context with the connection.
+func (c *rawConn) Read(b []byte) (int, error) {
+	if n := c.buffered.Buffered(); n > 0 {
+		return c.buffered.Read(b[:min(n, len(b))])
+	}
+	return c.Conn.Read(b)
+}
 
 func (c *rawConn) Close() error {
 	c.once.Do(func() {

@@ -10,7 +10,8 @@
 // the session ends.
 //
 // It reads the address that the runtime gives for one session, and speaks SPDY
-// with it, as every container runtime does. It never looks for a pod, and
+// with it, as every container runtime does; ports are dialed in the pod's own
+// network namespace where that can be entered. It never looks for a pod, and
 // never decides who may use one.
 //
 // # Idle sessions and stalled ones

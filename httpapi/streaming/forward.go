@@ -42,6 +42,9 @@ type Port interface {
 	CloseWrite() error
 	// Abort ends it, and the calls under way.
 	Abort()
+	// Halves says that the other direction may go on after reading came to the
+	// end.
+	Halves() bool
 	// Err is why it ended, once reading came to the end; nil if it ended well.
 	Err() error
 }
@@ -203,25 +206,30 @@ func (s *forwarding) forward(p *pair) error {
 	if err != nil {
 		return err
 	}
-	var up sync.WaitGroup
-	defer up.Wait()
+	up := make(chan struct{})
+	defer func() { <-up }()
 	defer func() { _ = p.data.Reset() }() // ends the reading of the other direction
 	defer to.Abort()
 	defer context.AfterFunc(s.ctx, to.Abort)()
-	up.Go(func() {
+	go func() {
+		defer close(up)
 		g := newGuard(to, func() bool { return !hungUp(s.conn.Raw()) }, func() { s.cancel(errGone) })
 		if s.copy(g, p.data) == nil {
 			_ = to.CloseWrite()
 		}
-	})
+	}()
 	if err := s.copy(p.data, to); err != nil {
 		return nil // the client has left
 	}
-	err = to.Err()
-	if err == nil {
-		_ = p.data.Close()
+	if err := to.Err(); err != nil {
+		return err
 	}
-	return err
+	_ = p.data.Close()
+	if to.Halves() {
+		// Ends with the client's half, or when the pod takes no more.
+		<-up
+	}
+	return nil
 }
 
 // copy is io.Copy in chunks that count as movement.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -27,12 +26,9 @@ func DialPort(ctx context.Context, address string, port uint16) (Port, error) {
 		return nil, errors.New(plain(err))
 	}
 	p := &runtimePort{conn: conn, told: make(chan struct{})}
-	headers := http.Header{v1.PortHeader: {strconv.Itoa(int(port))}, v1.PortForwardRequestIDHeader: {"0"}}
 	open := func(kind string) (s httpstream.Stream) {
-		h := headers.Clone()
-		h.Set(v1.StreamType, kind)
 		if err == nil {
-			s, err = conn.CreateStream(h)
+			s, err = conn.CreateStream(spdy.Headers(v1.StreamType, kind, v1.PortHeader, strconv.Itoa(int(port)), v1.PortForwardRequestIDHeader, "0"))
 		}
 		return s
 	}
@@ -63,6 +59,7 @@ type runtimePort struct {
 
 func (p *runtimePort) CloseWrite() error { return p.Close() }
 func (p *runtimePort) Abort()            { p.conn.Abort() }
+func (p *runtimePort) Halves() bool      { return false }
 
 // Err waits for the runtime, which tells what went wrong before it ends.
 func (p *runtimePort) Err() error {

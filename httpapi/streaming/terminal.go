@@ -157,7 +157,7 @@ func (j *joint) carry(o Options, all *sync.WaitGroup) (*metav1.Status, error) {
 		names = append(names, v1.StreamTypeResize)
 	}
 	for _, name := range names {
-		s, err := j.runtime.CreateStream(http.Header{v1.StreamType: {name}})
+		s, err := j.runtime.CreateStream(spdy.Headers(v1.StreamType, name))
 		if err != nil {
 			return nil, err
 		}

@@ -36,16 +36,23 @@ func Cache() string {
 const (
 	productVar = "PODSTEAD_BED_PRODUCT"
 	pauseVar   = "PODSTEAD_BED_PAUSE"
+	talkerVar  = "PODSTEAD_BED_TALKER"
 )
 
 // Product is the daemon's binary, built by Build.
 func Product() string { return os.Getenv(productVar) }
 
-// Build checks that the parts are there and builds the pause program and the
-// product, the latter as plain `go build` makes it unless PODSTEAD_BED_PRODUCT
+// Talker is a static program that listens on ports, built by Build.
+func Talker() string { return os.Getenv(talkerVar) }
+
+// Build checks that the parts are there and builds the pause program, the
+// talker and the product, the last as plain `go build` makes it unless PODSTEAD_BED_PRODUCT
 // names a binary. It is what Isolate should prepare.
 func Build() error {
 	if err := BuildPause(); err != nil {
+		return err
+	}
+	if err := build(talkerVar, "talker", "./test/bed/talker", "-ldflags=-s -w"); err != nil {
 		return err
 	}
 	if Product() != "" {

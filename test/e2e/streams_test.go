@@ -1,16 +1,23 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/podstead/podstead/test/bed"
 )
@@ -26,8 +33,11 @@ spec:
   containers:
     - name: main
       image: ` + bed.BusyboxImage + `
-      command: [sh, -c, "nc -lk -p 7001 -e cat & nc -lk -p 7002 -e sha256sum & trap 'exit 0' TERM; sleep 100000 & wait"]
+      ports: [{name: digest, containerPort: 7002}]
+      command: [/talker]
+      volumeMounts: [{name: talker, mountPath: /talker}]
     - {name: reader, image: ` + bed.BusyboxImage + `, stdin: true, command: [sh, -c, "while read line; do echo got $line; done; sleep 100000"]}
+  volumes: [{name: talker, hostPath: {path: ` + bed.Talker() + `}}]
 `
 }
 
@@ -85,9 +95,258 @@ func TestKubectlStreams(t *testing.T) {
 			if text, err := command("exec", web, "--", "/nothing").CombinedOutput(); err == nil || !strings.Contains(string(text), "/nothing") {
 				t.Errorf("%s: exec of nothing: %v, %s", shape, err, text)
 			}
+			if err := onTerminal(n, command("exec", "-it", web, "--", "sh")); err != nil {
+				t.Errorf("%s: exec -it: %v", shape, err)
+			}
 			if text, err := command("exec", web, "-c", "none", "--", "true").CombinedOutput(); err == nil || !strings.Contains(string(text), "none") {
 				t.Errorf("%s: exec in no container: %v, %s", shape, err, text)
 			}
 		}
+	})
+}
+
+// onTerminal types into a shell that a command opens in a container, changes the
+// terminal's size and leaves with a code.
+func onTerminal(n *node, cmd *exec.Cmd) error {
+	term, err := bed.OnTerminal(cmd, 100, 40)
+	if err != nil {
+		return err
+	}
+	defer term.Close()
+	step := func(typed, want string) error {
+		if _, err := io.WriteString(term, typed); err != nil {
+			return err
+		}
+		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(term.Screen(), want); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				_ = cmd.Process.Kill()
+				return fmt.Errorf("no %q after %q; the screen shows %q", want, typed, term.Screen())
+			}
+		}
+		return nil
+	}
+	if err := step("", "/ # "); err != nil {
+		return err
+	}
+	if err := step("stty size; echo is$((40+2))\n", "40 100\r\nis42"); err != nil {
+		return err
+	}
+	// Raw: the terminal echoes in the container alone, and Ctrl-C belongs there.
+	if strings.Count(term.Screen(), "stty size") != 1 {
+		return fmt.Errorf("what is typed is echoed twice: %q", term.Screen())
+	}
+	if err := term.Resize(132, 50); err != nil {
+		return err
+	}
+	if err := step("until stty size | grep '50 132'; do sleep 0.05; done\n", "50 132\r\n"); err != nil {
+		return err
+	}
+	if err := step("echo be''gun; sleep 1000\n", "begun"); err != nil {
+		return err
+	}
+	if err := step("\x03", "^C"); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(term, "exit 5\n"); err != nil {
+		return err
+	}
+	err = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 5 {
+		return fmt.Errorf("it ends with %d (%v); the screen shows %q", code, err, term.Screen())
+	}
+	return nil
+}
+
+// The command line gets into containers by itself.
+func TestExec(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("web.yaml", talker("web"))
+		n.start()
+		n.awaitReady("web")
+		command := func(args ...string) *exec.Cmd {
+			return n.Command(append(args[:1:1], append([]string{"--api-socket", n.Socket()}, args[1:]...)...)...)
+		}
+		out, errs, status := n.podstead("exec", "--api-socket", n.Socket(), "web", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+		if status != 7 || out != "out\n" || !strings.HasPrefix(errs, "err\n") {
+			t.Errorf("exec ends with %d, %q, %q", status, out, errs)
+		}
+		if out, errs, status = n.podstead("exec", "--api-socket", n.Socket(), "web", "--", "/nothing"); status != 1 || !strings.Contains(errs, "/nothing") {
+			t.Errorf("exec of nothing ends with %d, %q, %q", status, out, errs)
+		}
+		begun := time.Now()
+		if err := through(command("exec", "-i", "web", "--", "cat"), 100e6); err != nil {
+			t.Errorf("exec -i cat: %v", err)
+		}
+		t.Logf("100 MB through cat in %v", time.Since(begun))
+		if err := onTerminal(n, command("exec", "-it", "web", "--", "sh")); err != nil {
+			t.Errorf("exec -it: %v", err)
+		}
+		attached := command("attach", "-i", "web", "-c", "reader")
+		in, _ := attached.StdinPipe()
+		lines, _ := attached.StdoutPipe()
+		if err := attached.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(in, "hello\n")
+		first := make([]byte, len("got hello\n"))
+		if _, err := io.ReadFull(lines, first); err != nil || string(first) != "got hello\n" {
+			t.Errorf("attach -i: %q, %v", first, err)
+		}
+		_ = attached.Process.Signal(syscall.SIGINT)
+		if err := attached.Wait(); err != nil {
+			t.Errorf("attach, left with Ctrl-C: %v", err)
+		}
+	})
+}
+
+// forwarded starts a port forwarding and returns the local addresses by port of
+// the pod.
+func forwarded(t *testing.T, cmd *exec.Cmd, ports int) map[string]string {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%v prints %s", cmd.Args, lastBytes(errs.String()))
+		}
+	})
+	found := map[string]string{}
+	lines := bufio.NewScanner(out)
+	for len(found) < ports && lines.Scan() {
+		words := strings.Fields(lines.Text()) // Forwarding from 127.0.0.1:40001 -> 7001
+		if len(words) == 5 && strings.HasPrefix(words[2], "127.") {
+			found[words[4]] = words[2]
+		}
+	}
+	if len(found) < ports {
+		t.Fatalf("forwarded are %v only: %v", found, lines.Err())
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return found
+}
+
+func lastBytes(text string) string { return text[max(0, len(text)-2000):] }
+
+// echoed sends noise to an address, ends its half, and compares the answer with
+// the noise, or with its digest.
+func echoed(address string, size int64, digest bool) error {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	sent, back := sha256.New(), sha256.New()
+	sending := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(conn, io.TeeReader(noise(size), sent))
+		sending <- errors.Join(err, conn.(*net.TCPConn).CloseWrite())
+	}()
+	if digest {
+		text, err := io.ReadAll(conn)
+		if err := errors.Join(<-sending, err); err != nil {
+			return err
+		}
+		if want := fmt.Sprintf("%x\n", sent.Sum(nil)); string(text) != want {
+			return fmt.Errorf("the answer after the end of the input is %q, want %q", text, want)
+		}
+		return nil
+	}
+	n, err := io.Copy(back, conn)
+	if err := errors.Join(<-sending, err); err != nil {
+		return err
+	}
+	if n != size || !bytes.Equal(sent.Sum(nil), back.Sum(nil)) {
+		return fmt.Errorf("%d bytes of %d came back, or others", n, size)
+	}
+	return nil
+}
+
+// Ports of a pod are reached through kubectl and by ourselves, by many
+// connections at once, each direction of which ends by itself.
+func TestPortForward(t *testing.T) {
+	const parallel, size = 40, 500_000
+	each(t, func(t *testing.T, n *node) {
+		n.put("web.yaml", talker("web"))
+		n.start()
+		n.awaitReady("web")
+		commands := map[string]*exec.Cmd{"podstead": n.Command("port-forward", "--api-socket", n.Socket(), "web", ":7001", ":digest", ":7003")}
+		for shape, env := range shapes {
+			cmd := newKubectl(n).command(t.Context(), "port-forward", "pod/"+n.PodName("web"), ":7001", ":7002", ":7003")
+			cmd.Env = append(cmd.Env, env...)
+			commands["kubectl with "+shape] = cmd
+		}
+		for name, cmd := range commands {
+			begun := time.Now()
+			at := forwarded(t, cmd, 3)
+			var all errgroup.Group
+			for range parallel {
+				all.Go(func() error { return echoed(at["7001"], size, false) })
+				all.Go(func() error { return echoed(at["7002"], size/10, true) })
+			}
+			if err := all.Wait(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			t.Logf("%s: %d connections in %v", name, 2*parallel, time.Since(begun))
+			if err := echoed(at["7003"], 10, false); err == nil {
+				t.Errorf("%s: a port on which nothing listens echoes", name)
+			}
+		}
+	})
+}
+
+// Files are copied both ways, by kubectl and by ourselves.
+func TestCopy(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("web.yaml", talker("web"))
+		n.start()
+		main := n.awaitRunning("web")
+		n.awaitReady("web")
+		from := filepath.Join(t.TempDir(), "site")
+		if err := os.MkdirAll(filepath.Join(from, "deep", "er"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(noise(3 << 20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, mode := range map[string]os.FileMode{"deep/er/big": 0o600, "run": 0o755} {
+			if err := os.WriteFile(filepath.Join(from, name), content, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sum := fmt.Sprintf("%x", sha256.Sum256(content))
+		run := func(name string, args ...string) {
+			t.Helper()
+			cmd := newKubectl(n).command(t.Context(), append([]string{"cp"}, args...)...)
+			if name == "podstead" {
+				cmd = n.Command(append([]string{"cp", "--api-socket", n.Socket()}, args...)...)
+			}
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s cp %v: %v, %s", name, args, err, out)
+			}
+		}
+		for _, name := range []string{"podstead", "kubectl"} {
+			pod, back := n.PodName("web"), filepath.Join(t.TempDir(), "back")
+			run(name, from, pod+":/"+name)
+			if got := n.exec(main, "sh", "-c", "cd /"+name+" && sha256sum < deep/er/big && stat -c %a run deep/er/big"); got != sum+"  -\n755\n600" {
+				t.Errorf("%s: in the container are %q", name, got)
+			}
+			run(name, pod+":/"+name, back)
+			got, err := os.ReadFile(filepath.Join(back, "deep/er/big"))
+			if err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%s: back are %d bytes, %v", name, len(got), err)
+			}
+		}
+		run("podstead", n.PodName("web")+":/podstead/run", t.TempDir())
 	})
 }

@@ -13,11 +13,15 @@ const DefaultSocket = "/run/podstead/podstead.sock"
 // Commands are all commands but run. The socket flag is the same for each.
 func Commands(version string) []*cobra.Command {
 	return []*cobra.Command{
+		attachCommand(),
+		copyCommand(),
 		describeCommand(),
+		execCommand(),
 		getCommand(),
 		imagesCommand(),
 		kubeconfigCommand(),
 		logsCommand(),
+		portForwardCommand(),
 		restartCommand(),
 		topCommand(),
 		validateCommand(),
