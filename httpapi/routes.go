@@ -1,9 +1,10 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,7 @@ type Sources struct {
 	StreamIdle time.Duration
 	// Kubeconfigs lets clients that cannot use the socket in; set by New.
 	Kubeconfigs KubeconfigMaker
+	Kubelet     Kubelet
 	// Kube answers /api, /apis and /version.
 	Kube http.Handler
 	// Stats and Usage tell what is used, in two forms.
@@ -55,10 +57,11 @@ type Sources struct {
 
 // Routes is the whole table.
 func Routes(src Sources) []Route {
-	logs, kube := containerLogs(src), src.Kube.ServeHTTP
-	return append(append(streamRoutes(newSessions(src)), statsRoutes(src)...), []Route{
+	logs, kube, sessions := containerLogs(src), src.Kube.ServeHTTP, newSessions(src)
+	return slices.Concat(streamRoutes(sessions), statsRoutes(src), kubeletRoutes(src.Kubelet, sessions), []Route{
 		{"GET", "/healthz", access.Health, healthz(src.Health)},
 		{"GET", "/healthz/ping", access.Health, healthz(nil)},
+		{"GET", "/healthz/log", access.Health, healthz(nil)},
 		{"GET", "/healthz/syncloop", access.Health, healthz(src.Health)},
 		{"GET", "/pods", access.Read, pods(src.Pods)},
 		{"GET", "/podstead/v1/manifests", access.Read, manifests(src.Manifests)},
@@ -80,7 +83,7 @@ func Routes(src Sources) []Route {
 		{"", "/apis", access.Read, kube},
 		{"", "/apis/", access.Read, kube},
 		{"", "/version", access.Read, kube},
-	}...)
+	})
 }
 
 // streamRoutes are the sessions with containers: the kubelet's paths, then those
@@ -126,12 +129,15 @@ func everybody(may access.Class) identify {
 func handler(routes []Route, allowed access.Class, who identify) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
+		parameters := parametersOf(route.Path)
 		mux.HandleFunc(strings.TrimSpace(route.Method+" "+route.Path), func(w http.ResponseWriter, r *http.Request) {
 			switch caller := access.Of(r.Context()); {
 			case !allowed.Has(route.Access):
 				http.NotFound(w, r)
 			case !caller.May.Has(route.Access):
 				refuse(w, r, http.StatusForbidden, fmt.Sprintf("%s may not use %s %s, which needs the access class %s", userText(caller), r.Method, r.URL.Path, route.Access))
+			case !named(r, parameters):
+				refuse(w, r, http.StatusNotFound, "a name in the path is none that an object can have")
 			default:
 				route.Handle(w, r)
 			}
@@ -149,6 +155,32 @@ func handler(routes []Route, allowed access.Class, who identify) http.Handler {
 		boundBody(w, r)
 		mux.ServeHTTP(w, r)
 	})
+}
+
+var parameter = regexp.MustCompile(`\{(\w+)\}`)
+
+// parametersOf are the names of the parameters of a path.
+func parametersOf(path string) (names []string) {
+	for _, m := range parameter.FindAllStringSubmatch(path, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// maxName is the length of the longest names of Kubernetes, in bytes.
+const maxName = 253
+
+var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]*$`)
+
+// named says whether each parameter could be a name or a UID. What has a slash
+// in it, or is a step upwards, never is one, and no handler needs to fear it.
+func named(r *http.Request, parameters []string) bool {
+	for _, p := range parameters {
+		if v := r.PathValue(p); len(v) > maxName || !name.MatchString(v) {
+			return false
+		}
+	}
+	return true
 }
 
 func userText(c access.Caller) string {
@@ -169,15 +201,5 @@ func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
 	if code == http.StatusUnauthorized {
 		reason = metav1.StatusReasonUnauthorized
 	}
-	body, err := json.Marshal(&metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
-	})
-	if err != nil {
-		http.Error(w, message, code)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that went away needs no answer
+	refuseAs(w, code, reason, "%s", message)
 }

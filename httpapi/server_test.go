@@ -89,8 +89,13 @@ func TestPodsAreAPodList(t *testing.T) {
 
 func TestHealthPortServesHealthOnly(t *testing.T) {
 	_, _, tcp := start(t, fixture{})
-	if code, body := tcp("/healthz"); code != 200 || body != "ok" {
-		t.Errorf("GET /healthz = %d %q, want 200 ok", code, body)
+	for _, path := range []string{"/healthz", "/healthz/ping", "/healthz/log", "/healthz/syncloop"} {
+		if code, body := tcp(path); code != 200 || body != "ok" {
+			t.Errorf("GET %s = %d %q, want 200 ok", path, code, body)
+		}
+	}
+	if code, body := tcp("/healthz?verbose"); code != 200 || !strings.Contains(body, "[+]syncloop ok") {
+		t.Errorf("GET /healthz?verbose = %d %q", code, body)
 	}
 	for _, path := range []string{"/pods", "/podstead/v1/manifests", "/podstead/v1/objects", "/healthz/../pods"} {
 		if code, body := tcp(path); code != http.StatusNotFound {

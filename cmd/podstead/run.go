@@ -140,6 +140,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: newImageView(rt, p.images, o.Paths.Root, sup.Logins),
 			Streams: containerStreams{client: rt.client, observer: observer}, StreamIdle: streaming.DefaultIdle,
 			Stats: figures, Usage: figures,
+			Kubelet:      kubeletView(o, rt.client, observer),
 			Volumes:      volumeView{objects: src.config.Objects(), pods: sup},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},

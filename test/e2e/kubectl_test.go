@@ -68,6 +68,16 @@ spec:
   terminationGracePeriodSeconds: 1
   containers: [{name: main, image: `+bed.BusyboxImage+`, command: [sh, -c, "echo hello from web; sleep 100000"]}]
 `)
+		n.put("objects.yaml", `apiVersion: v1
+kind: ConfigMap
+metadata: {name: site, namespace: other}
+data: {color: red}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: login}
+stringData: {password: hunter2}
+`)
 		n.put("away.yaml", strings.Replace(sleeper("away", "x"), "name: away\n", "name: away\n  namespace: other\n", 1))
 		n.start()
 		n.awaitReady("web")
@@ -88,7 +98,7 @@ spec:
 		k.must([]string{n.Name, "Ready"}, "get", "nodes")
 		k.must([]string{"Kernel Version", "Capacity"}, "describe", "node", n.Name)
 		k.must([]string{"default", "other", "Active"}, "get", "namespaces")
-		k.must([]string{"pods", "po", "namespaces"}, "api-resources")
+		k.must([]string{"pods", "po", "namespaces", "configmaps", "secrets"}, "api-resources")
 		out, err := k.run("delete", "pod", web)
 		if err == nil || !strings.Contains(out, "web.yaml") {
 			t.Errorf("delete: %v, %s; want an error that names the manifest", err, out)
@@ -96,6 +106,14 @@ spec:
 		reader := newKubectl(n, "--role", "read", "--duration", "1h")
 		reader.must([]string{web, "Running"}, "get", "pods")
 		reader.must([]string{"hello from web"}, "logs", web)
+		k.must([]string{"color: red"}, "get", "configmap", "site", "-n", "other", "-o", "yaml")
+		k.must([]string{"password: aHVudGVyMg=="}, "get", "secret", "login", "-o", "yaml")
+		if out := reader.must([]string{"name: login"}, "get", "secrets", "-A", "-o", "yaml"); strings.Contains(out, "aHVudGVy") {
+			t.Errorf("a reader sees what a Secret holds: %s", out)
+		}
+		if out, err := reader.run("exec", web, "--", "id"); err == nil || !strings.Contains(out, "access class exec") {
+			t.Errorf("a reader in a container: %v, %s", err, out)
+		}
 		// The port and what opens it outlive the daemon.
 		n.restart()
 		k.must([]string{web, "1/1", "Running"}, "get", "pods")

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/httpapi"
+	supnode "github.com/podstead/podstead/supervisor/node"
+	"github.com/podstead/podstead/supervisor/pleg"
+)
+
+// hostLogs is what /logs/ shows.
+const hostLogs = "/var/log"
+
+// kubeletView is what those ask for who know a kubelet.
+func kubeletView(o *options.Options, client *cri.Client, observer *pleg.PLEG) httpapi.Kubelet {
+	return httpapi.Kubelet{
+		Running: func() []v1.Pod { return runningPods(observer.Observed()) },
+		Config:  o.KubeletConfiguration,
+		Machine: func() httpapi.Machine {
+			host, has := supnode.ReadHost("/"), capacity(o)
+			return httpapi.Machine{
+				Timestamp: time.Now(), Cores: runtime.NumCPU(), Memory: uint64(has.Memory().Value()),
+				MachineID: host.MachineID, SystemUUID: host.SystemUUID, BootID: host.BootID, Cloud: "Unknown",
+			}
+		},
+		LogRoot: hostLogs, Checkpoints: filepath.Join(o.Paths.Root, "checkpoints"), Profiling: o.Remote.Profiling,
+		Checkpoint: func(ctx context.Context, id, file string, timeout time.Duration) error {
+			err := client.Checkpoint(ctx, id, file, timeout)
+			if errors.Is(err, cri.ErrUnimplemented) {
+				return fmt.Errorf("%w: %w", httpapi.ErrNoCheckpoints, err)
+			}
+			return err
+		},
+	}
+}
+
+// runningPods are the pods with something that runs, as the runtime shows them.
+func runningPods(o *cri.Observed) []v1.Pod {
+	var out []v1.Pod
+	for _, p := range o.Own {
+		if !p.Running() {
+			continue
+		}
+		var pod v1.Pod
+		pod.Name, pod.Namespace, pod.UID = p.Name, p.Namespace, p.UID
+		for _, c := range p.Containers {
+			if c.State == cri.StateRunning {
+				pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: c.Name, Image: c.Image})
+			}
+		}
+		out = append(out, pod)
+	}
+	return out
+}

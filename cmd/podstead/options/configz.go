@@ -1,0 +1,41 @@
+package options
+
+// KubeletConfiguration is what the daemon runs with, in the fields of that
+// document, for those who ask a kubelet for it. What may be secret is left out.
+func (o *Options) KubeletConfiguration() map[string]any {
+	r, c, g := &o.Remote, &o.Cgroups, &o.Garbage
+	all := map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"enableServer": true, "staticPodPath": o.Manifests.Path, "staticPodURL": o.Manifests.RedactedURL(),
+		"fileCheckFrequency": o.Manifests.FileCheck.String(), "httpCheckFrequency": o.Manifests.HTTPCheck.String(),
+		"address": r.host, "port": r.port, "readOnlyPort": r.readOnlyPort,
+		"tlsCertFile": r.CertFile, "tlsPrivateKeyFile": r.KeyFile, "tlsMinVersion": r.minVersion, "tlsCipherSuites": r.ciphers,
+		"authentication": map[string]any{
+			"x509": map[string]any{"clientCAFile": r.ClientCAFile}, "webhook": map[string]any{"enabled": false}, "anonymous": map[string]any{"enabled": false},
+		},
+		"enableDebuggingHandlers": r.Debugging, "enableProfilingHandler": r.Profiling,
+		"healthzBindAddress": o.healthHost, "healthzPort": o.healthPort,
+		"containerRuntimeEndpoint": o.Runtime.Endpoint, "runtimeRequestTimeout": o.Runtime.RequestTimeout.String(),
+		"crashLoopBackOff":    map[string]any{"maxContainerRestartPeriod": o.Runtime.RestartCap.String()},
+		"podLogsDir":          o.Paths.PodLogs,
+		"containerLogMaxSize": g.logMaxSize, "containerLogMaxFiles": g.LogMaxFiles,
+		"imageGCHighThresholdPercent": g.ImageHigh, "imageGCLowThresholdPercent": g.ImageLow,
+		"imageMinimumGCAge": g.ImageMinAge.String(), "imageMaximumGCAge": g.ImageMaxAge.String(),
+		"clusterDNS": o.Network.ClusterDNS, "clusterDomain": o.Network.ClusterDomain, "resolvConf": o.Network.ResolvConf,
+		"cgroupRoot": c.Root, "cgroupDriver": c.Driver, "cgroupsPerQOS": true, "podPidsLimit": c.PodPids,
+		"cpuCFSQuota": !c.NoCPUQuota, "cpuCFSQuotaPeriod": c.QuotaPeriod.String(), "singleProcessOOMKill": c.SingleProcessOOMKill,
+		"enforceNodeAllocatable": c.enforce, "systemReserved": c.systemReserved, "kubeReserved": c.kubeReserved,
+		"seccompDefault": o.Policy.SeccompDefault, "allowedUnsafeSysctls": o.Policy.UnsafeSysctls,
+		"failSwapOn": false, "failCgroupV1": false, "registerNode": false,
+	}
+	if o.Runtime.ParallelPulls > 0 {
+		all["maxParallelImagePulls"] = o.Runtime.ParallelPulls
+	}
+	for name, v := range all {
+		// As the kubelet does, leave out what is not set.
+		if text, ok := v.(string); ok && text == "" {
+			delete(all, name)
+		}
+	}
+	return all
+}

@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// overSocket asks the daemon's socket with any method.
+func (n *node) overSocket(method, path string) (int, string) {
+	n.t.Helper()
+	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", n.Socket())
+	}}}
+	defer c.CloseIdleConnections()
+	return n.over(c, method, "http://podstead"+path, "")
+}
+
+func (n *node) over(c *http.Client, method, url, token string) (int, string) {
+	n.t.Helper()
+	req, err := http.NewRequestWithContext(n.t.Context(), method, url, nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// freePort is a port that nobody has right now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// TestKubeletRoutes asks as those do who know a kubelet: over the socket, over
+// TLS with tokens, and on the read-only port.
+func TestKubeletRoutes(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		const reader, admin = "reader-0123456789abcdef", "admin-0123456789abcdef"
+		tokens := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(tokens, []byte(reader+",ann,read\n"+admin+",eve,admin\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		port, readOnly := freePort(t), freePort(t)
+		n.Args = []string{"--port", port, "--address", "127.0.0.1", "--token-auth-file", tokens, "--read-only-port", readOnly, "--profiling"}
+		n.put("web.yaml", sleeper("web", "x"))
+		n.start()
+		n.awaitReady("web")
+		web := n.PodName("web")
+		secure := &http.Client{Transport: trusting(t, filepath.Join(n.Root, "pki/servers.crt"))}
+		defer secure.CloseIdleConnections()
+		plain := &http.Client{Transport: &http.Transport{}}
+		defer plain.CloseIdleConnections()
+		check := func(who string, code int, body string, want int, words ...string) {
+			t.Helper()
+			if code != want {
+				t.Errorf("%s: %d %s, want %d", who, code, body, want)
+			}
+			for _, w := range words {
+				if !strings.Contains(body, w) {
+					t.Errorf("%s: no %q in %s", who, w, body)
+				}
+			}
+		}
+		for _, c := range []struct {
+			method, path                string
+			socket, asReader, asAnybody int
+			words                       string
+		}{
+			{"GET", "/pods", 200, 200, 200, web},
+			{"GET", "/runningpods/", 200, 200, 200, web},
+			{"GET", "/healthz/syncloop", 200, 200, 200, "ok"},
+			{"GET", "/configz", 200, 200, 200, `"cgroupRoot"`},
+			{"GET", "/spec/", 200, 200, 200, "memory_capacity"},
+			{"GET", "/api/v1/pods", 200, 200, 200, web},
+			{"GET", "/containerLogs/default/" + web + "/main", 200, 200, 404, ""},
+			{"GET", "/logs/", 200, 403, 404, "<pre>"},
+			{"GET", "/debug/pprof/goroutine?debug=1", 200, 403, 404, "goroutine profile"},
+			{"POST", "/podstead/v1/images/prune?dryRun=true", 200, 403, 404, ""},
+			{"GET", "/exec/default/" + web + "/main?command=id&output=1", 400, 403, 404, ""},
+		} {
+			code, body := n.overSocket(c.method, c.path)
+			check(c.path+" over the socket", code, body, c.socket, c.words)
+			code, body = n.over(secure, c.method, "https://127.0.0.1:"+port+c.path, admin)
+			check(c.path+" as an admin", code, body, c.socket, c.words)
+			code, body = n.over(secure, c.method, "https://127.0.0.1:"+port+c.path, reader)
+			check(c.path+" as a reader", code, body, c.asReader)
+			code, body = n.over(secure, c.method, "https://127.0.0.1:"+port+c.path, "")
+			check(c.path+" as nobody", code, body, 401)
+			code, body = n.over(plain, c.method, "http://127.0.0.1:"+readOnly+c.path, admin)
+			check(c.path+" on the read-only port", code, body, c.asAnybody)
+		}
+		// Neither runtime can here: the old one has no such call, the new one no
+		// criu. Both say so, and leave nothing.
+		code, body := n.overSocket("POST", "/checkpoint/default/"+web+"/main")
+		if code != 500 && code != 501 {
+			t.Errorf("/checkpoint: %d %s", code, body)
+		}
+		if left, _ := filepath.Glob(filepath.Join(n.Root, "checkpoints/*")); left != nil {
+			t.Errorf("/checkpoint left %v", left)
+		}
+		t.Logf("/checkpoint: %s", fmt.Sprint(code, " ", body))
+	})
+}
