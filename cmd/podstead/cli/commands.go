@@ -17,6 +17,7 @@ func Commands(version string) []*cobra.Command {
 		copyCommand(),
 		describeCommand(),
 		execCommand(),
+		explainCommand(),
 		getCommand(),
 		imagesCommand(),
 		kubeconfigCommand(),

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+func explainCommand() *cobra.Command {
+	var recursive bool
+	cmd := &cobra.Command{
+		Use:   "explain FIELD",
+		Short: "Explain a field of a Pod, and what podstead does with it",
+		Long: `Explain a field of a Pod: its type, its default, what it is for in the words of
+the Kubernetes API, and what podstead does with it: it is honoured, inert
+(accepted, and nothing depends on it) or refused. No daemon is needed.`,
+		Example: `  podstead explain pod.spec.containers.livenessProbe
+  podstead explain spec.volumes --recursive`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := findField(args[0])
+			if err != nil {
+				return err
+			}
+			screen := screenOf(cmd.OutOrStdout())
+			if screen.width == 0 {
+				screen.width = explainWidth
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), f.text(screen, recursive))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&recursive, "recursive", false, "the names of all fields below it too")
+	cmd.Flags().String("api-socket", DefaultSocket, "unused: explain asks no daemon")
+	return cmd
+}
+
+// explainWidth is the width of what is no terminal.
+const explainWidth = 80
+
+// podField is a field of a Pod, or the Pod itself.
+type podField struct {
+	name string
+	// path is as manifest.Fields has it: [] for each element of a list.
+	path string
+	of   reflect.Type
+	// steps lead to it from a Pod.
+	steps []string
+	doc   string
+}
+
+// swaggerDoc is what the API's types say of their fields.
+type swaggerDoc interface{ SwaggerDoc() map[string]string }
+
+func docsOf(t reflect.Type) map[string]string {
+	if t = bare(t); t.Kind() == reflect.Struct {
+		if d, ok := reflect.New(t).Interface().(swaggerDoc); ok {
+			return d.SwaggerDoc()
+		}
+	}
+	return nil
+}
+
+// bare is the type of the elements of lists, maps and pointers.
+func bare(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	return t
+}
+
+// fields are those of a field, in the order of the API.
+func (f *podField) fields() []*podField {
+	t := bare(f.of)
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ UnmarshalJSON([]byte) error }]()) {
+		return nil
+	}
+	path := f.path
+	if f.of.Kind() == reflect.Slice {
+		path += "[]"
+	}
+	var all []*podField
+	docs := docsOf(t)
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" { // an embedded struct is part of the outer one
+			all = append(all, (&podField{path: path, of: field.Type, steps: f.steps}).fields()...)
+			continue
+		}
+		if f.path == "" && name != "metadata" && name != "spec" && name != "status" {
+			all = append(all, &podField{name: name, path: name, of: field.Type, steps: []string{name}, doc: docs[name]})
+			continue
+		}
+		all = append(all, &podField{
+			name: name, path: strings.TrimPrefix(path+"."+name, "."), of: field.Type, steps: append(slices.Clone(f.steps), name), doc: docs[name],
+		})
+	}
+	return all
+}
+
+func findField(text string) (*podField, error) {
+	at := &podField{name: "pod", of: reflect.TypeFor[v1.Pod](), doc: docsOf(reflect.TypeFor[v1.Pod]())[""]}
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == '.' })
+	for i, word := range words {
+		word, _, _ = strings.Cut(word, "[")
+		if i == 0 && podKind().is(word) {
+			continue
+		}
+		var names []string
+		var found *podField
+		for _, f := range at.fields() {
+			names = append(names, f.name)
+			if f.name == word {
+				found = f
+			}
+		}
+		if found == nil {
+			hint := "; it has " + strings.Join(names, ", ")
+			if near := manifest.NearestName(word, names); near != "" {
+				hint = fmt.Sprintf("; did you mean %q?", near)
+			} else if len(names) == 0 {
+				hint = ", nor any other"
+			} else if i == 0 {
+				hint = "; only the fields of a pod can be explained, such as pod.spec.containers"
+			}
+			return nil, fmt.Errorf("%s has no field %q%s", strings.Join(append([]string{"pod"}, at.steps...), "."), word, hint)
+		}
+		at = found
+	}
+	return at, nil
+}
+
+// typeName is the type as kubectl writes it.
+func (f *podField) typeName() string {
+	t, list, of := f.of, "", ""
+	for {
+		switch {
+		case t.Kind() == reflect.Pointer:
+			t = t.Elem()
+			continue
+		case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+			list, t = list+"[]", t.Elem()
+			continue
+		case t.Kind() == reflect.Map:
+			of, t = "map[string]", t.Elem()
+			continue
+		}
+		break
+	}
+	name := t.Name()
+	switch {
+	case t.Kind() == reflect.Slice:
+		name = "base64"
+	case t.Kind() == reflect.String:
+		name = "string"
+	case t.Kind() == reflect.Bool:
+		name = "boolean"
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64:
+		name = "integer"
+	}
+	return "<" + list + of + name + ">"
+}
+
+func (f *podField) text(s screen, recursive bool) string {
+	var out sheet
+	field := func(key, value string) {
+		if value != "" {
+			out.field(0, 10, key, strings.Join(wrap(value, max(prose, s.width-10)), "\n"))
+		}
+	}
+	field("FIELD", strings.Join(append([]string{"pod"}, f.steps...), ".")+" "+f.typeName())
+	if len(f.steps) > 0 {
+		field("HERE", f.verdict().text())
+		field("DEFAULT", f.defaultValue())
+	}
+	out.line(0, "")
+	for _, line := range wrap(f.doc, s.width-1) {
+		out.line(0, line)
+	}
+	if below := f.fields(); len(below) > 0 {
+		out.line(0, "")
+		out.head(0, "FIELDS")
+		fieldLines(&out, below, 2, recursive, nil)
+	}
+	return out.String()
+}
+
+// fieldLines lists fields with their types, and of each that is not simply
+// honoured what it is.
+func fieldLines(out *sheet, fields []*podField, indent int, recursive bool, within []reflect.Type) {
+	widest := 0
+	for _, f := range fields {
+		widest = max(widest, len(f.name))
+	}
+	for _, f := range fields {
+		line := f.name + strings.Repeat(" ", widest-len(f.name)+2) + f.typeName()
+		if v := f.verdict(); v.kind != manifest.FieldHonoured && v.kind != "" {
+			line += "  " + string(v.kind)
+		}
+		out.line(indent, line)
+		if t := bare(f.of); recursive && !slices.Contains(within, t) {
+			fieldLines(out, f.fields(), indent+2, true, append(within, t))
+		}
+	}
+}

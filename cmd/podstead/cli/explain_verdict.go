@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+// podVerdicts are those of all leaves of a Pod.
+var podVerdicts = sync.OnceValue(manifest.Fields)
+
+// fieldVerdict is what podstead does with a field.
+type fieldVerdict struct {
+	// kind is that of all leaves at and below it, "in part" if they differ,
+	// empty if nothing is said.
+	kind manifest.FieldKind
+	// why is why, or the error.
+	why string
+	// accepted are values that are taken although others are refused.
+	accepted []string
+	// refused are the fields below that are refused.
+	refused []string
+}
+
+const inPart manifest.FieldKind = "in part"
+
+func (f *podField) verdict() fieldVerdict {
+	var v fieldVerdict
+	var refused []string
+	for _, leaf := range podVerdicts() {
+		if !under(leaf.Path, f.path) {
+			continue
+		}
+		is := fieldVerdict{kind: leaf.Kind, why: leaf.Text, accepted: leaf.Accepted}
+		if leaf.Kind == manifest.FieldRefused || leaf.Kind == manifest.FieldNotYet {
+			if short := strings.TrimPrefix(leaf.Subtree, f.path); short != "" {
+				refused = append(refused, strings.Trim(short, ".[]"))
+			}
+		}
+		switch {
+		case v.kind == "":
+			v = is
+		case v.kind != is.kind && v.kind != inPart:
+			v = fieldVerdict{kind: inPart}
+		case v.why != is.why:
+			v.why = ""
+		}
+	}
+	v.refused = slices.Compact(refused)
+	return v
+}
+
+// under reports whether a leaf is the field or below it.
+func under(leaf, path string) bool {
+	rest, ok := strings.CutPrefix(leaf, path)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+func (v fieldVerdict) text() string {
+	switch v.kind {
+	case "":
+		return ""
+	case inPart:
+		text := "honoured"
+		if len(v.refused) > 0 {
+			text += ", but for " + strings.Join(v.refused, ", ")
+		} else {
+			text += " in part; see the fields below"
+		}
+		return text
+	}
+	text := string(v.kind)
+	if v.why != "" {
+		text += ": " + v.why
+	}
+	if len(v.accepted) > 0 {
+		text += fmt.Sprintf("; taken are %s", strings.Join(v.accepted, ", "))
+	}
+	return text
+}
+
+// defaultValue is what an unset field gets, empty for nothing: found by
+// setting the defaults of a pod that has all that is above the field.
+func (f *podField) defaultValue() string {
+	pod := &v1.Pod{}
+	f.value(pod, true)
+	manifest.SetDefaults(pod)
+	value, ok := f.value(pod, false)
+	if !ok || value.IsZero() || value.Kind() == reflect.Pointer && value.IsNil() {
+		return ""
+	}
+	text, err := json.Marshal(value.Interface())
+	if err != nil || string(text) == "{}" {
+		return ""
+	}
+	return string(text)
+}
+
+// value walks to the field. With fill all above it is made as it goes.
+func (f *podField) value(pod *v1.Pod, fill bool) (reflect.Value, bool) {
+	v := reflect.ValueOf(pod).Elem()
+	for _, step := range f.steps {
+		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice {
+			switch {
+			case v.Kind() == reflect.Pointer && v.IsNil():
+				if !fill {
+					return v, false
+				}
+				v.Set(reflect.New(v.Type().Elem()))
+			case v.Kind() == reflect.Slice && v.Len() == 0:
+				if !fill {
+					return v, false
+				}
+				v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			}
+			if v.Kind() == reflect.Pointer {
+				v = v.Elem()
+			} else {
+				v = v.Index(0)
+			}
+		}
+		if v.Kind() != reflect.Struct {
+			return v, false
+		}
+		next, ok := jsonField(v, step, fill)
+		if !ok {
+			return v, false
+		}
+		v = next
+	}
+	return v, true
+}
+
+// jsonField is the field of that name, in embedded structs too.
+func jsonField(v reflect.Value, name string, fill bool) (reflect.Value, bool) {
+	for i := range v.NumField() {
+		tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		switch {
+		case tag == name:
+			return v.Field(i), true
+		case tag == "" && v.Field(i).Kind() == reflect.Struct:
+			if found, ok := jsonField(v.Field(i), name, fill); ok {
+				return found, true
+			}
+		}
+	}
+	return reflect.Value{}, false
+}
