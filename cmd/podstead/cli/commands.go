@@ -16,6 +16,7 @@ func Commands(version string) []*cobra.Command {
 		attachCommand(),
 		copyCommand(),
 		describeCommand(),
+		diffCommand(),
 		execCommand(),
 		explainCommand(),
 		getCommand(),

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -23,7 +24,9 @@ type fakeDaemon struct {
 	// manifests and objects are the answers on /podstead/v1/…, as JSON.
 	manifests, objects string
 	// more are further routes.
-	more map[string]http.HandlerFunc
+	more       map[string]http.HandlerFunc
+	configMaps []*v1.ConfigMap
+	secrets    []*v1.Secret
 	// watched is told of each watch that was asked for.
 	watched chan struct{}
 
@@ -57,6 +60,8 @@ func (d *fakeDaemon) start() *fakeDaemon {
 		Nodes:      kubeapi.NodeSource(func() *v1.Node { return node }, nil),
 		Namespaces: kubeapi.NamespaceSource(func() []string { return nil }, metav1.Now(), nil),
 		Events:     kubeapi.EventSource(func() []v1.Event { return d.happened() }, d.subscribe),
+		ConfigMaps: kubeapi.ObjectSource(func() []*v1.ConfigMap { return d.configMaps }, d.subscribe),
+		Secrets:    kubeapi.ObjectSource(func() []*v1.Secret { return d.secrets }, d.subscribe),
 	}})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
@@ -134,6 +139,19 @@ func daemonWithObjects(t *testing.T, objects string) (socket string) {
 	t.Helper()
 	d := newFakeDaemon(t)
 	d.objects = objects
+	var all []struct{ Kind, Namespace, Name string }
+	if err := json.Unmarshal([]byte(objects), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range all {
+		meta := metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}
+		switch o.Kind {
+		case "ConfigMap":
+			d.configMaps = append(d.configMaps, &v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"a": "1"}})
+		case "Secret":
+			d.secrets = append(d.secrets, &v1.Secret{ObjectMeta: meta, Data: map[string][]byte{"password": []byte("x")}})
+		}
+	}
 	return d.start().socket
 }
 

@@ -196,14 +196,14 @@ func (f *podField) text(s screen, recursive bool) string {
 // fieldLines lists fields with their types, and of each that is not simply
 // honoured what it is.
 func fieldLines(out *sheet, fields []*podField, indent int, recursive bool, within []reflect.Type) {
-	widest := 0
+	widest, widestType := 0, 0
 	for _, f := range fields {
-		widest = max(widest, len(f.name))
+		widest, widestType = max(widest, len(f.name)), max(widestType, len(f.typeName()))
 	}
 	for _, f := range fields {
 		line := f.name + strings.Repeat(" ", widest-len(f.name)+2) + f.typeName()
 		if v := f.verdict(); v.kind != manifest.FieldHonoured && v.kind != "" {
-			line += "  " + string(v.kind)
+			line += strings.Repeat(" ", widestType-len(f.typeName())+2) + string(v.kind)
 		}
 		out.line(indent, line)
 		if t := bare(f.of); recursive && !slices.Contains(within, t) {

@@ -25,6 +25,8 @@ func TestGetObjects(t *testing.T) {
 		{"secrets", "NAMESPACE   NAME    TYPE     KEYS       MANIFEST\ndefault     login   Opaque   password   /etc/pods/web.yaml\n"},
 		{"secret secret/login -o name", "secret/login\n"},
 		{"secrets -n none -o name", ""},
+		{"cm web -o jsonpath={.data.a}", "1"},
+		{"pc", "NAME   MANIFEST\nhigh   /etc/pods/web.yaml\n"},
 	} {
 		out, errs, err := execute(t, "", append([]string{"get", "--api-socket", socket}, strings.Fields(c.args)...)...)
 		if err != nil || errs != "" || out != c.want {

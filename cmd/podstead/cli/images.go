@@ -55,7 +55,7 @@ func imagesListCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"", "json", "yaml"}, output) {
-				return fmt.Errorf("--output %q: must be json or yaml", output)
+				return usageError(fmt.Errorf("--output %q: must be json or yaml", output))
 			}
 			var list []image
 			if err := newClient(socket).get(cmd.Context(), "/podstead/v1/images", &list); err != nil {

@@ -27,6 +27,8 @@ type kind struct {
 	// head and row make the table here; without row it is the server's.
 	head, wide []string
 	row        func(o *object, now time.Time) ([]string, error)
+	// prepare asks for what row needs besides the object; nil for nothing.
+	prepare func(ctx context.Context, c *client) error
 	// names are further names by which an object is asked for.
 	names func(o *object) []string
 }
@@ -48,8 +50,8 @@ func kinds() []*kind {
 		objectKind("configmaps", "configmap", manifest.KindConfigMap, "cm"),
 		objectKind("secrets", "secret", manifest.KindSecret),
 		objectKind("persistentvolumeclaims", "persistentvolumeclaim", manifest.KindClaim, "pvc"),
-		objectKind("priorityclasses", "priorityclass", manifest.KindPriorityClass, "pc"),
-		objectKind("runtimeclasses", "runtimeclass", manifest.KindRuntimeClass),
+		classKind("priorityclasses", "priorityclass", manifest.KindPriorityClass, "pc"),
+		classKind("runtimeclasses", "runtimeclass", manifest.KindRuntimeClass),
 		{
 			name: "images", singular: "image", local: localImages, names: imageNames,
 			head: imageHead, row: imageCells,

@@ -66,12 +66,23 @@ func (q query) list(ctx context.Context, c *client) (*listing, error) {
 		return nil, err
 	}
 	l.objects = slices.DeleteFunc(l.objects, func(o *object) bool { return !q.wants(o) })
+	if err := q.prepare(ctx, c); err != nil {
+		return nil, err
+	}
 	if q.kind.name == "events" {
 		if err := sortEvents(l.objects); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
+}
+
+// prepare asks for what a table needs.
+func (q query) prepare(ctx context.Context, c *client) error {
+	if !q.table || q.kind.prepare == nil {
+		return nil
+	}
+	return q.kind.prepare(ctx, c)
 }
 
 func (q query) listAll(ctx context.Context, c *client) (*listing, error) {

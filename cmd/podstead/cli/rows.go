@@ -91,58 +91,87 @@ func volumeCells(o *object, _ time.Time) ([]string, error) {
 	return []string{v.Namespace, v.Name, orNone(v.Requested), orNone(strings.Join(v.Pods, ",")), v.Path}, nil
 }
 
-// objectKind is a kind of the objects beside pods: their names and keys. What
-// Secrets hold is not shown.
+// objectKind is a kind of the objects beside pods. The table tells their keys
+// and manifests; what Secrets hold is not in it.
 func objectKind(name, singular, kindName string, short ...string) *kind {
 	k := &kind{
-		name: name, singular: singular, short: short, namespaced: true,
+		name: name, singular: singular, short: short, namespaced: true, path: "/api/v1",
 		head: []string{"NAMESPACE", "NAME", "KEYS", "MANIFEST"},
-		local: func(ctx context.Context, c *client) ([]json.RawMessage, error) {
-			all, err := rawsOf(ctx, c, "/podstead/v1/objects")
-			if err != nil {
-				return nil, err
-			}
-			var list []json.RawMessage
-			for _, raw := range all {
-				var is struct{ Kind string }
-				if err := json.Unmarshal(raw, &is); err == nil && is.Kind == kindName {
-					list = append(list, raw)
-				}
-			}
-			return list, nil
-		},
-		row: func(o *object, _ time.Time) ([]string, error) {
-			var l localObject
-			if err := o.into(&l); err != nil {
-				return nil, fmt.Errorf("cannot read an object that podstead sent: %w", err)
-			}
-			keys := orNone(strings.Join(l.Keys, ","))
-			switch kindName {
-			case manifest.KindSecret:
-				return []string{l.Namespace, l.Name, l.Type, keys, l.Manifest}, nil
-			case manifest.KindConfigMap:
-				return []string{l.Namespace, l.Name, keys, l.Manifest}, nil
-			case manifest.KindClaim:
-				return []string{l.Namespace, l.Name, l.Manifest}, nil
-			}
-			return []string{l.Name, l.Manifest}, nil
-		},
 	}
 	switch kindName {
 	case manifest.KindSecret:
 		k.head = []string{"NAMESPACE", "NAME", "TYPE", "KEYS", "MANIFEST"}
 	case manifest.KindClaim:
 		k.head = []string{"NAMESPACE", "NAME", "MANIFEST"}
-	case manifest.KindPriorityClass, manifest.KindRuntimeClass:
-		k.head, k.namespaced = []string{"NAME", "MANIFEST"}, false
+	}
+	known := map[string]localObject{}
+	k.prepare = func(ctx context.Context, c *client) error {
+		all, err := localObjects(ctx, c, kindName)
+		for _, l := range all {
+			known[l.Namespace+"/"+l.Name] = l
+		}
+		return err
+	}
+	k.row = func(o *object, _ time.Time) ([]string, error) {
+		l := known[o.key()]
+		row := []string{o.Namespace, o.Name}
+		if kindName == manifest.KindSecret {
+			row = append(row, l.Type)
+		}
+		if kindName != manifest.KindClaim {
+			row = append(row, orNone(strings.Join(l.Keys, ",")))
+		}
+		return append(row, orNone(l.Manifest)), nil
 	}
 	return k
+}
+
+// classKind is a kind of the classes that manifests declare.
+func classKind(name, singular, kindName string, short ...string) *kind {
+	return &kind{
+		name: name, singular: singular, short: short, head: []string{"NAME", "MANIFEST"},
+		local: func(ctx context.Context, c *client) ([]json.RawMessage, error) {
+			all, err := localObjects(ctx, c, kindName)
+			var list []json.RawMessage
+			for _, l := range all {
+				list = append(list, l.raw)
+			}
+			return list, err
+		},
+		row: func(o *object, _ time.Time) ([]string, error) {
+			var l localObject
+			if err := o.into(&l); err != nil {
+				return nil, fmt.Errorf("cannot read an object that podstead sent: %w", err)
+			}
+			return []string{l.Name, l.Manifest}, nil
+		},
+	}
+}
+
+// localObjects are the objects of a kind as podstead's own API tells of them.
+func localObjects(ctx context.Context, c *client, kindName string) (list []localObject, err error) {
+	all, err := rawsOf(ctx, c, "/podstead/v1/objects")
+	if err != nil {
+		return nil, err
+	}
+	for _, raw := range all {
+		l := localObject{raw: raw}
+		if err := json.Unmarshal(raw, &l); err != nil {
+			return nil, fmt.Errorf("cannot read an object that podstead sent: %w", err)
+		}
+		if l.Kind == kindName {
+			list = append(list, l)
+		}
+	}
+	return list, nil
 }
 
 // localObject is what the daemon tells of an object beside pods.
 type localObject struct {
 	Kind, Namespace, Name, Source, Manifest, Revision, Type string
 	Keys                                                    []string
+
+	raw json.RawMessage
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

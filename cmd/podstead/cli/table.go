@@ -201,32 +201,22 @@ func cut(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// wrap breaks a text between words, and within a word that is too long.
+// wrap breaks a text between words, and a word that is wider than a line.
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""
 	for _, word := range strings.Fields(text) {
-		for utf8.RuneCountInString(word) > width {
-			room := width
-			if line != "" {
-				room -= utf8.RuneCountInString(line) + 1
-			}
-			if room < width/2 {
-				lines, line = append(lines, line), ""
-				continue
-			}
-			runes := []rune(word)
-			lines = append(lines, strings.TrimSpace(line+" "+string(runes[:room])))
-			line, word = "", string(runes[room:])
-		}
-		switch {
-		case line == "":
-			line = word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width {
 			line += " " + word
-		default:
-			lines, line = append(lines, line), word
+			continue
 		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for runes := []rune(word); len(runes) > width; runes = []rune(word) {
+			lines, word = append(lines, string(runes[:width])), string(runes[width:])
+		}
+		line = word
 	}
 	return append(lines, line)
 }

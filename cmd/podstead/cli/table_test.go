@@ -75,7 +75,7 @@ func TestWrap(t *testing.T) {
 	}{
 		{"one two three", "one two|three"},
 		{"abcdefghijklmnopqrs", "abcdefghij|klmnopqrs"},
-		{"ab abcdefghijkl", "ab abcdefg|hijkl"},
+		{"ab abcdefghijkl", "ab|abcdefghij|kl"},
 		{"", ""},
 	} {
 		if got := strings.Join(wrap(c.text, 10), "|"); got != c.want {

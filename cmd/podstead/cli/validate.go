@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,10 +54,10 @@ no folders below. - is standard input.`,
 func validate(cmd *cobra.Command, o validateOptions, paths []string) error {
 	mode, err := manifest.ParseMode(o.mode)
 	if err != nil {
-		return fmt.Errorf("--manifest-validation: %w", err)
+		return usageError(fmt.Errorf("--manifest-validation: %w", err))
 	}
 	if o.output != "" && o.output != "yaml" {
-		return fmt.Errorf("--output %q: must be yaml", o.output)
+		return usageError(fmt.Errorf("--output %q: must be yaml", o.output))
 	}
 	if o.node == "" {
 		if o.node, err = os.Hostname(); err != nil {
@@ -106,16 +105,12 @@ func (v *validator) path(cmd *cobra.Command, path string) error {
 	if !fi.IsDir() {
 		return v.file(path)
 	}
-	entries, err := os.ReadDir(path)
+	files, err := manifestsIn(path)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		full := filepath.Join(path, e.Name())
-		if fi, err := os.Stat(full); err != nil || fi.IsDir() || !manifest.IsManifestFile(e.Name()) {
-			continue
-		}
-		if err := v.file(full); err != nil {
+	for _, file := range files {
+		if err := v.file(file); err != nil {
 			return err
 		}
 	}

@@ -155,6 +155,9 @@ func (q query) watch(ctx context.Context, c *client, version string, opened func
 		if err != nil {
 			return next, nil, err
 		}
+		if err := q.prepare(ctx, c); err != nil {
+			return next, nil, err
+		}
 		for _, o := range objects {
 			next = o.ResourceVersion
 			if !q.wants(o) {
