@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/userns"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -119,6 +120,12 @@ func (s *Supervisor) Rerun(uid types.UID, reason string, notBefore time.Time) er
 // full, those of ended pods to the last one, and returns how many went.
 func (s *Supervisor) ReclaimContainers(ctx context.Context) (int, error) {
 	return s.garbage.Reclaim(ctx)
+}
+
+// Delivered reports whether Pods has all pods of a source; of one that is not
+// among the sources any more, whether all sources have told theirs.
+func (s *Supervisor) Delivered(source string) bool {
+	return s.wanted.hasDelivered(manifest.Source(source), s.cfg.Sources.Pods.Sources())
 }
 
 func (s *Supervisor) endedForGood(pod *v1.Pod) bool {

@@ -137,6 +137,7 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	if s.wanted.heard(u) {
 		s.log.Info("source has told of all its pods", "source", u.Source)
 		s.handlePodCleanups()
+		s.cfg.Store.Statuses.Touch()
 	}
 }
 

@@ -56,6 +56,14 @@ kubectl() {
 	(cd "$here/kubectl" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "cannot build kubectl $KUBECTL_VERSION"
 }
 
+# api_server builds Kubernetes' own, for the tests of joining a cluster.
+api_server() {
+	local out=$cache/kube-apiserver-$KUBERNETES_VERSION
+	[ -x "$out" ] && return 0
+	echo "setup: building kube-apiserver $KUBERNETES_VERSION"
+	(cd "$here/apiserver" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "cannot build kube-apiserver $KUBERNETES_VERSION"
+}
+
 # newer_runc builds the runc that maps the owners of mounts into user namespaces.
 newer_runc() {
 	local dir=$cache/runc-$RUNC_VERSION
@@ -91,8 +99,9 @@ packages containerd runc containernetworking-plugins iptables iproute2 util-linu
 [ "$what" = runtime ] && exit 0
 
 # The race detector and runc need a C compiler.
-packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap
+packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap etcd-server
 newer_containerd
 kubectl
+api_server
 newer_runc
 systemd_root

@@ -16,12 +16,11 @@ import (
 )
 
 // newKubeAPI makes the part of the Kubernetes API that this box answers.
-func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor, config *manifest.PodConfig, p parts) (*kubeapi.API, error) {
+func newKubeAPI(o *options.Options, describe func() *v1.Node, sup *supervisor.Supervisor, config *manifest.PodConfig, p parts) (*kubeapi.API, error) {
 	versions, err := kubeapi.OpenVersions(filepath.Join(o.Paths.Root, "resource-version"))
 	if err != nil {
 		return nil, err
 	}
-	since, host := time.Now(), supnode.ReadHost("/")
 	changed, objects := p.statuses.Subscribe, config.Objects()
 	return kubeapi.New(kubeapi.Config{
 		Versions: versions, Version: versionNumber(),
@@ -29,18 +28,7 @@ func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor,
 		Sources: kubeapi.Sources{
 			Pods:   kubeapi.PodSource(sup.Pods, changed),
 			Events: kubeapi.EventSource(p.events.List, p.events.Subscribe),
-			Nodes: kubeapi.NodeSource(func() *v1.Node {
-				rt := sup.Runtime()
-				in := supnode.Input{
-					Name: nodeName, Since: since, Capacity: shownCapacity(capacity(o)), Allocatable: shownCapacity(allocatable(o)),
-					Labels: p.node.Labels, Addresses: p.addresses.Addresses(),
-					Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
-				}
-				if rt.Version.Name != "" {
-					in.Runtime = rt.Version.Name + "://" + rt.Version.Version
-				}
-				return supnode.Describe(in)
-			}, changed),
+			Nodes:  kubeapi.NodeSource(describe, changed),
 			Namespaces: kubeapi.NamespaceSource(func() (names []string) {
 				for _, pod := range sup.Pods() {
 					names = append(names, pod.Namespace)
@@ -51,7 +39,7 @@ func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor,
 					}
 				}
 				return names
-			}, metav1.NewTime(since), changed),
+			}, metav1.Now(), changed),
 			ConfigMaps: kubeapi.ObjectSource(objects.ConfigMaps, objects.Subscribe),
 			Secrets:    kubeapi.ObjectSource(objects.Secrets, objects.Subscribe),
 			Claims:     kubeapi.ObjectSource(objects.Claims, objects.Subscribe),
@@ -64,6 +52,23 @@ func newKubeAPI(o *options.Options, nodeName string, sup *supervisor.Supervisor,
 			{Name: "pods/portforward", Kind: "PodPortForwardOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
 		},
 	}), nil
+}
+
+// nodeOf describes this node as it is whenever it is called.
+func nodeOf(o *options.Options, name string, sup *supervisor.Supervisor, p parts) func() *v1.Node {
+	since, host := time.Now(), supnode.ReadHost("/")
+	return func() *v1.Node {
+		rt := sup.Runtime()
+		in := supnode.Input{
+			Name: name, Since: since, Capacity: shownCapacity(capacity(o)), Allocatable: shownCapacity(allocatable(o)),
+			Labels: p.node.Labels, Addresses: p.addresses.Addresses(),
+			Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
+		}
+		if rt.Version.Name != "" {
+			in.Runtime = rt.Version.Name + "://" + rt.Version.Version
+		}
+		return supnode.Describe(in)
+	}
 }
 
 // manifestOf tells which manifest a pod or an object beside pods comes from.

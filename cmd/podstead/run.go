@@ -123,9 +123,18 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if err := sup.ShareMounts(); err != nil {
 		log.Warn("mounts of pods will not propagate; mountPropagation of emptyDir and claims is refused", "error", err)
 	}
-	kube, err := newKubeAPI(o, node, sup, src.config, p)
+	describe := nodeOf(o, node, sup, p)
+	kube, err := newKubeAPI(o, describe, sup, src.config, p)
 	if err != nil {
 		return err
+	}
+	joined, err := newCluster(o, describe, sup, p, log)
+	if err != nil {
+		return err
+	}
+	running := append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, p.logs.Run, p.images.Run, sup.Run, kube.Run, newOOMWatcher(p, sup, log).Run)
+	if joined != nil {
+		running = append(running, joined.Run)
 	}
 
 	figures := statsView{nodeName: node, labels: p.node.Labels, collector: p.stats, pods: sup, diskAge: o.Stats.DiskAge}
@@ -159,7 +168,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if rt.own != nil {
 		g.Go(func() error { return rt.own.Run(ctx) })
 	}
-	for _, part := range append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, p.logs.Run, p.images.Run, sup.Run, kube.Run, newOOMWatcher(p, sup, log).Run) {
+	for _, part := range running {
 		g.Go(func() error {
 			if err := part(ctx); !errors.Is(err, context.Canceled) {
 				return err

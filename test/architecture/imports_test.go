@@ -43,6 +43,7 @@ var rooms = []room{
 	{"supervisor/cgroup", []string{"cri"}},
 	{"supervisor/shutdown", nil},
 	{"supervisor/userns", nil},
+	{"supervisor/cluster", nil},
 	{"supervisor/volume", []string{"manifest"}},
 	{"supervisor/dns", []string{"cri"}},
 	{"supervisor/hostip", nil},

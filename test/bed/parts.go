@@ -135,3 +135,8 @@ func newContainerd(name string) string {
 
 // Kubectl is where test/setup.sh puts kubectl.
 func Kubectl() string { return filepath.Join(Cache(), "kubectl-"+Version("KUBECTL_VERSION")) }
+
+// kubeAPIServer is where test/setup.sh puts Kubernetes' API server.
+func kubeAPIServer() string {
+	return filepath.Join(Cache(), "kube-apiserver-"+Version("KUBERNETES_VERSION"))
+}

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -30,6 +31,7 @@ type Options struct {
 	Garbage   Garbage
 	Stats     Stats
 	Shutdown  Shutdown
+	Cluster   Cluster
 	Remote    Remote
 	// Node is the value of --hostname-override; empty if not given.
 	Node string
@@ -171,6 +173,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.Garbage.addFlags(f)
 	o.Stats.addFlags(f)
 	o.Shutdown.addFlags(f)
+	o.Cluster.addFlags(f)
 	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each runs or failed, say so, and end; pods go on")
 	f.StringVar(&o.Log.Format, "log-format", "auto", "text, json, or auto: text with colours on a terminal")
 	f.BoolVar(&o.Log.Debug, "debug", false, "log more")
@@ -238,7 +241,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 
 // check judges the settings and makes the paths absolute.
 func (o *Options) check() error {
-	if err := o.Policy.check(); err != nil {
+	if err := errors.Join(o.Policy.check(), o.Cluster.check()); err != nil {
 		return err
 	}
 	if o.Manifests.Path == "" && o.Manifests.URL == "" {

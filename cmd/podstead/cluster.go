@@ -1,0 +1,24 @@
+package main
+
+import (
+	"log/slog"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/cluster"
+)
+
+// newCluster makes what joins this box to a cluster, nil if it joins none.
+func newCluster(o *options.Options, describe func() *v1.Node, sup *supervisor.Supervisor, p parts, log *slog.Logger) (*cluster.Adapter, error) {
+	if o.Cluster.Kubeconfig == "" {
+		return nil, nil
+	}
+	return cluster.New(cluster.Config{
+		Kubeconfig: o.Cluster.Kubeconfig, UserAgent: "podstead/" + versionNumber(),
+		Node: describe, Static: sup.Pods, Delivered: sup.Delivered, Subscribe: p.statuses.Subscribe,
+		Log: log, Events: p.events,
+		Taints: o.Cluster.Taints, ProviderID: o.Cluster.ProviderID,
+	})
+}

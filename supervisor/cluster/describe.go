@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// newNode is the node as it registers: what it is here, and what only a
+// registration sets.
+func newNode(local *v1.Node, taints []v1.Taint, providerID string, now time.Time) *v1.Node {
+	n := local.DeepCopy()
+	n.ObjectMeta = metav1.ObjectMeta{Name: local.Name, Labels: local.Labels, Annotations: local.Annotations}
+	n.Spec = v1.NodeSpec{ProviderID: providerID, Taints: taints}
+	beat(n.Status.Conditions, n.Status.Conditions, now)
+	return n
+}
+
+// labelsPatch brings the labels in the API up to the local ones, and leaves
+// those alone that others have put there; nil if there is nothing to do.
+func labelsPatch(local, registered *v1.Node) ([]byte, error) {
+	wanted := map[string]string{}
+	for name, value := range local.Labels {
+		if have, ok := registered.Labels[name]; !ok || have != value {
+			wanted[name] = value
+		}
+	}
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"labels": wanted, "uid": registered.UID}})
+}
+
+// nodeStatusPatch brings the status in the API up to the local one; nil if they
+// agree in all but the time of the last look and that is not due to be sent.
+func nodeStatusPatch(local, registered *v1.Node, due bool, now time.Time) ([]byte, error) {
+	want := local.Status.DeepCopy()
+	have := &registered.Status
+	// What others have put there stays.
+	want.VolumesAttached, want.Config, want.Phase = have.VolumesAttached, have.Config, have.Phase
+	want.Conditions = nodeConditions(want.Conditions, have.Conditions)
+	if !due {
+		patch, err := statusPatch(registered.UID, have, want)
+		if patch == nil || err != nil {
+			return nil, err
+		}
+	}
+	beat(want.Conditions, local.Status.Conditions, now)
+	return statusPatch(registered.UID, have, want)
+}
+
+// nodeConditions are the own conditions with the times in the API where nothing
+// has changed, after those that others have put there.
+func nodeConditions(own, have []v1.NodeCondition) []v1.NodeCondition {
+	var all []v1.NodeCondition
+	for _, h := range have {
+		if !slices.ContainsFunc(own, func(c v1.NodeCondition) bool { return c.Type == h.Type }) {
+			all = append(all, h)
+		}
+	}
+	for _, c := range own {
+		if i := slices.IndexFunc(have, func(h v1.NodeCondition) bool { return h.Type == c.Type }); i >= 0 {
+			c.LastHeartbeatTime = have[i].LastHeartbeatTime
+			if have[i].Status == c.Status {
+				c.LastTransitionTime = have[i].LastTransitionTime
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// beat says of the own among the conditions that they were looked at now.
+func beat(conditions, own []v1.NodeCondition, now time.Time) {
+	for i, c := range conditions {
+		if slices.ContainsFunc(own, func(o v1.NodeCondition) bool { return o.Type == c.Type }) {
+			conditions[i].LastHeartbeatTime = metav1.NewTime(now.Truncate(time.Second))
+		}
+	}
+}

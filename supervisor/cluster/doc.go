@@ -1,0 +1,15 @@
+// Package cluster joins this box to a Kubernetes cluster. It is made only if
+// there is a kubeconfig; nothing else needs it, and the pods of files and URLs
+// run the same whether an API server answers or not.
+//
+// It owns the node's object and lease in the API, the mirror pods of static
+// pods, and their statuses there. It reads the node's description and the pods
+// with their statuses through the functions of its Config, and watches the
+// node's own objects in the API. It never starts, ends or changes a pod here.
+//
+// It is level-triggered: whatever wakes it, here or in the API, it compares what
+// is with what should be and does the one next thing for each object.
+//
+// It is the only package that imports client-go, and of that the parts that are
+// small: rest, tools/cache, tools/clientcmd, with a scheme of the groups used.
+package cluster

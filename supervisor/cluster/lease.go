@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The kubelet's lease: by it the cluster sees that the node lives.
+const (
+	leaseDuration = 40 * time.Second
+	leaseRenewal  = 10 * time.Second
+)
+
+// leaseOf is the lease as it should be now, made out of the one that is there,
+// or anew if that is nil.
+func leaseOf(held *coordinationv1.Lease, node *v1.Node, now time.Time) *coordinationv1.Lease {
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Namespace: v1.NamespaceNodeLease}}
+	if held != nil {
+		l = held.DeepCopy()
+	}
+	seconds, renewed := int32(leaseDuration/time.Second), metav1.NewMicroTime(now)
+	l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
+	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &node.Name, &seconds, &renewed
+	return l
+}
+
+// renew writes the lease. What is known of it is forgotten when a write fails,
+// so that the next one begins with a look.
+func (a *Adapter) renew(ctx context.Context) error {
+	node := a.node()
+	if node == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	leases := a.client.coordination
+	if a.lease == nil {
+		found := &coordinationv1.Lease{}
+		err := leases.Get().Namespace(v1.NamespaceNodeLease).Resource("leases").Name(node.Name).Do(ctx).Into(found)
+		switch {
+		case err == nil:
+			a.lease = found
+		case !apierrors.IsNotFound(err):
+			return err
+		}
+	}
+	wanted, written := leaseOf(a.lease, node, time.Now()), &coordinationv1.Lease{}
+	request := leases.Put().Name(node.Name)
+	if a.lease == nil {
+		request = leases.Post()
+	}
+	if err := request.Namespace(v1.NamespaceNodeLease).Resource("leases").Body(wanted).Do(ctx).Into(written); err != nil {
+		a.lease = nil
+		return err
+	}
+	a.lease = written
+	return nil
+}

@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// reportPeriod is how often the status is sent when nothing changes, as the
+// kubelet's nodeStatusReportFrequency.
+const reportPeriod = 5 * time.Minute
+
+// requestTimeout bounds one request.
+const requestTimeout = 10 * time.Second
+
+// syncNode does the next thing that the node's object needs, and returns when
+// to look again if nothing wakes it.
+func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
+	objects, synced := a.nodes.Objects()
+	if !synced {
+		return 0, nil // The watch wakes.
+	}
+	local, now := a.cfg.Node(), time.Now()
+	registered := objects["/"+local.Name]
+	if registered == nil {
+		return reportPeriod, a.register(ctx, newNode(local, a.cfg.Taints, a.cfg.ProviderID, now))
+	}
+	labels, err := labelsPatch(local, registered)
+	if err != nil {
+		return 0, err
+	}
+	if labels != nil {
+		if err := a.patchNode(ctx, registered, labels); err != nil {
+			return 0, fmt.Errorf("cannot bring the node's labels up to date: %w", err)
+		}
+	}
+	due := now.Sub(a.reported) >= reportPeriod
+	status, err := nodeStatusPatch(local, registered, due, now)
+	if err != nil {
+		return 0, err
+	}
+	if status != nil {
+		if err := a.patchNode(ctx, registered, status, "status"); err != nil {
+			return 0, fmt.Errorf("cannot report the node's status: %w", err)
+		}
+		a.reported = now
+	}
+	return time.Until(a.reported.Add(reportPeriod)), nil
+}
+
+// register makes the node's object. One that is there already is seen by the
+// watch.
+func (a *Adapter) register(ctx context.Context, node *v1.Node) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	made := &v1.Node{}
+	err := a.client.core.Post().Resource("nodes").Body(node).Do(ctx).Into(made)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot register the node: %w", err)
+	}
+	a.reported = time.Now()
+	a.nodes.Wrote(made)
+	a.cfg.Log.Info("node is registered", "node", made.Name)
+	return nil
+}
+
+func (a *Adapter) patchNode(ctx context.Context, node *v1.Node, body []byte, subresource ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	made := &v1.Node{}
+	err := a.client.core.Patch(types.MergePatchType).Resource("nodes").Name(node.Name).SubResource(subresource...).Body(body).Do(ctx).Into(made)
+	if err != nil {
+		return err
+	}
+	a.nodes.Wrote(made)
+	return nil
+}
+
+// node is the registered node, nil while there is none.
+func (a *Adapter) node() *v1.Node {
+	objects, _ := a.nodes.Objects()
+	return objects["/"+a.name]
+}

@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var (
+	earlier = metav1.Unix(1000, 0)
+	now     = time.Unix(5000, 7)
+)
+
+func described() *v1.Node {
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "edge", UID: "local", CreationTimestamp: earlier, Labels: map[string]string{"disk": "ssd"}},
+		Status: v1.NodeStatus{
+			Capacity:   v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},
+			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.Unix(4000, 0)}},
+		},
+	}
+}
+
+func registered() *v1.Node {
+	n := newNode(described(), nil, "", earlier.Time)
+	n.UID, n.ResourceVersion = "node-1", "7"
+	n.Status.Conditions[0].LastTransitionTime = earlier
+	n.Status.Conditions = append([]v1.NodeCondition{{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionFalse}}, n.Status.Conditions...)
+	return n
+}
+
+func TestNewNode(t *testing.T) {
+	taints := []v1.Taint{{Key: "a", Effect: v1.TaintEffectNoSchedule}}
+	n := newNode(described(), taints, "cloud://1", now)
+	if n.UID != "" || !n.CreationTimestamp.IsZero() || n.Labels["disk"] != "ssd" || n.Spec.ProviderID != "cloud://1" || len(n.Spec.Taints) != 1 {
+		t.Errorf("node %+v", n)
+	}
+	if c := n.Status.Conditions[0]; c.LastHeartbeatTime.Unix() != 5000 {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+func TestNodeStatusPatch(t *testing.T) {
+	if patch, err := nodeStatusPatch(described(), registered(), false, now); patch != nil || err != nil {
+		t.Errorf("nothing changed, patch %s, %v", patch, err)
+	}
+	status := func(local *v1.Node, due bool) v1.NodeStatus {
+		t.Helper()
+		patch, err := nodeStatusPatch(local, registered(), due, now)
+		if err != nil || patch == nil {
+			t.Fatalf("patch %s, %v", patch, err)
+		}
+		var got struct {
+			Metadata metav1.ObjectMeta
+			Status   v1.NodeStatus
+		}
+		if err := json.Unmarshal(patch, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Metadata.UID != "node-1" {
+			t.Errorf("patch of %q", got.Metadata.UID)
+		}
+		return got.Status
+	}
+	// A report brings the time of the look and nothing else.
+	st := status(described(), true)
+	if c := st.Conditions; len(c) != 2 || c[0].Type != v1.NodeNetworkUnavailable || !c[0].LastHeartbeatTime.IsZero() ||
+		c[1].LastHeartbeatTime.Unix() != 5000 || c[1].LastTransitionTime.Unix() != 1000 || st.Capacity != nil {
+		t.Errorf("report %+v", st)
+	}
+	// A change is sent at once, with its time.
+	local := described()
+	local.Status.Conditions[0].Status = v1.ConditionFalse
+	if c := status(local, false).Conditions; c[1].Status != v1.ConditionFalse || c[1].LastTransitionTime.Unix() != 4000 || c[1].LastHeartbeatTime.Unix() != 5000 {
+		t.Errorf("change %+v", c)
+	}
+}
+
+func TestLabelsPatch(t *testing.T) {
+	n := registered()
+	n.Labels["theirs"] = "stays"
+	if patch, err := labelsPatch(described(), n); patch != nil || err != nil {
+		t.Errorf("patch %s, %v", patch, err)
+	}
+	n.Labels["disk"] = "hdd"
+	if patch, err := labelsPatch(described(), n); string(patch) != `{"metadata":{"labels":{"disk":"ssd"},"uid":"node-1"}}` || err != nil {
+		t.Errorf("patch %s, %v", patch, err)
+	}
+}
+
+func TestLeaseOf(t *testing.T) {
+	n := registered()
+	l := leaseOf(nil, n, now)
+	if l.Namespace != "kube-node-lease" || l.Name != "edge" || *l.Spec.HolderIdentity != "edge" || *l.Spec.LeaseDurationSeconds != 40 ||
+		!l.Spec.RenewTime.Time.Equal(now) || l.OwnerReferences[0].UID != "node-1" {
+		t.Errorf("lease %+v", l)
+	}
+	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "edge", ResourceVersion: "9"}}
+	if l := leaseOf(held, n, now); l.ResourceVersion != "9" || held.Spec.RenewTime != nil {
+		t.Errorf("renewed %+v, held %+v", l, held)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	for failures, want := range map[int]time.Duration{1: 200 * time.Millisecond, 2: 400 * time.Millisecond, 8: 25600 * time.Millisecond, 9: 30 * time.Second, 1000: 30 * time.Second} {
+		if got := retry(failures); got != want {
+			t.Errorf("after %d: %v, want %v", failures, got, want)
+		}
+	}
+}

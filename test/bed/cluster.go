@@ -1,0 +1,156 @@
+package bed
+
+import (
+	"context"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Cluster is a real etcd and kube-apiserver on loopback, with RBAC, the Node
+// authorizer and NodeRestriction on, and nothing else: no scheduler, no
+// controllers.
+type Cluster struct {
+	dir        string
+	ca         *authority
+	etcd, api  *process
+	etcdPort   int
+	peerPort   int
+	securePort int
+}
+
+// StartCluster starts one in a folder of its own and waits until it is ready.
+// It ends with the bed, or with Stop.
+func StartCluster(ctx context.Context, name string) (*Cluster, error) {
+	if _, err := os.Stat(kubeAPIServer()); err != nil {
+		return nil, fmt.Errorf("%w\nrun: make setup", err)
+	}
+	c := &Cluster{dir: filepath.Join(Dir(), "cluster-"+name)}
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		return nil, err
+	}
+	for _, port := range []*int{&c.etcdPort, &c.peerPort, &c.securePort} {
+		free, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		*port = free
+	}
+	var err error
+	if c.ca, err = newAuthority(c.dir); err != nil {
+		return nil, err
+	}
+	for _, err := range []error{
+		c.ca.issue("apiserver", pkix.Name{CommonName: "apiserver"}, []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"}),
+		c.ca.issue("accounts", pkix.Name{CommonName: "accounts"}, nil, nil),
+		c.ca.issue("to-kubelet", pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: []string{"system:masters"}}, nil, nil),
+	} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := c.StartEtcd(); err != nil {
+		return nil, err
+	}
+	return c, c.StartAPI(ctx)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// StartEtcd starts etcd.
+func (c *Cluster) StartEtcd() (err error) {
+	client, peer := fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), fmt.Sprintf("http://127.0.0.1:%d", c.peerPort)
+	c.etcd, err = start(exec.Command("etcd", "--name", "bed", "--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync",
+		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
+		"--initial-advertise-peer-urls", peer, "--initial-cluster", "bed="+peer), filepath.Join(c.dir, "etcd.log"))
+	return err
+}
+
+// WipeEtcd stops etcd and takes everything that it has.
+func (c *Cluster) WipeEtcd() error {
+	c.etcd.Kill()
+	return os.RemoveAll(filepath.Join(c.dir, "etcd"))
+}
+
+// StartAPI starts the API server and waits until it is ready.
+func (c *Cluster) StartAPI(ctx context.Context) (err error) {
+	key, cert := c.ca.file("accounts.key"), c.ca.file("accounts.crt")
+	c.api, err = start(exec.Command(kubeAPIServer(),
+		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), "--bind-address", "127.0.0.1", "--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none", "--secure-port", strconv.Itoa(c.securePort),
+		"--tls-cert-file", c.ca.file("apiserver.crt"), "--tls-private-key-file", c.ca.file("apiserver.key"), "--client-ca-file", c.ca.file("ca.crt"),
+		"--kubelet-client-certificate", c.ca.file("to-kubelet.crt"), "--kubelet-client-key", c.ca.file("to-kubelet.key"),
+		"--service-account-issuer", "https://bed.invalid", "--service-account-key-file", cert, "--service-account-signing-key-file", key,
+		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
+		"--allow-privileged", "--enable-priority-and-fairness=false",
+	), filepath.Join(c.dir, "apiserver.log"))
+	if err != nil {
+		return err
+	}
+	config, err := c.Kubeconfig("admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	for {
+		out, err := exec.CommandContext(ctx, Kubectl(), "--kubeconfig", config, "get", "--raw", "/readyz").CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-c.api.ended:
+			return fmt.Errorf("kube-apiserver ended: %v\n%s", c.api.err, tail(c.api.log))
+		case <-ctx.Done():
+			return fmt.Errorf("kube-apiserver is not ready: %w\n%s\n%s", ctx.Err(), out, tail(c.api.log))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// KillAPI kills the API server.
+func (c *Cluster) KillAPI() { c.api.Kill() }
+
+// Stop ends both and removes their folder.
+func (c *Cluster) Stop() error {
+	c.api.Kill()
+	c.etcd.Kill()
+	return os.RemoveAll(c.dir)
+}
+
+// Log is the end of what the API server said.
+func (c *Cluster) Log() string { return string(tail(c.api.log)) }
+
+// NodeKubeconfig is that of a node, with a node's rights.
+func (c *Cluster) NodeKubeconfig(node string) (string, error) {
+	return c.Kubeconfig("system:node:"+node, "system:nodes")
+}
+
+// Kubeconfig writes the kubeconfig of a user with a client certificate and
+// returns its path.
+func (c *Cluster) Kubeconfig(user string, groups ...string) (string, error) {
+	name := strings.ReplaceAll(user, ":", "-")
+	if err := c.ca.issue(name, pkix.Name{CommonName: user, Organization: groups}, nil, nil); err != nil {
+		return "", err
+	}
+	file := c.ca.file(name + ".kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: bed
+clusters: [{name: bed, cluster: {server: "https://127.0.0.1:%d", certificate-authority: %s}}]
+users: [{name: me, user: {client-certificate: %s, client-key: %s}}]
+contexts: [{name: bed, context: {cluster: bed, user: me}}]
+`, c.securePort, c.ca.file("ca.crt"), c.ca.file(name+".crt"), c.ca.file(name+".key"))
+	return file, errors.Join(os.WriteFile(file, []byte(text), 0o600))
+}

@@ -1,0 +1,250 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// admin asks the API server of a cluster as its administrator.
+type admin struct {
+	t      *testing.T
+	config string
+}
+
+func (a *admin) kubectl(args ...string) (string, error) {
+	cmd := exec.CommandContext(a.t.Context(), bed.Kubectl(), append([]string{"--kubeconfig", a.config}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+func (a *admin) must(args ...string) {
+	a.t.Helper()
+	if _, err := a.kubectl(args...); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// get reads an object.
+func (a *admin) get(into any, args ...string) error {
+	out, err := a.kubectl(append([]string{"get", "-o", "json"}, args...)...)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(out), into)
+}
+
+// mirror waits for a pod's mirror to be as it should.
+func (a *admin) mirror(n *node, what, namespace, name string, check func(*v1.Pod) error) *v1.Pod {
+	n.t.Helper()
+	var pod *v1.Pod
+	n.await(what, func() error {
+		pod = &v1.Pod{}
+		if err := a.get(pod, "pod", "-n", namespace, n.PodName(name)); err != nil {
+			return err
+		}
+		return check(pod)
+	})
+	return pod
+}
+
+// gone waits until a mirror is no more.
+func (a *admin) gone(n *node, namespace, name string) {
+	n.t.Helper()
+	n.await("the mirror goes", func() error {
+		_, err := a.kubectl("get", "pod", "-n", namespace, n.PodName(name))
+		switch {
+		case err == nil:
+			return errors.New("it is there")
+		case !strings.Contains(err.Error(), "NotFound"):
+			return err
+		}
+		return nil
+	})
+}
+
+func ready(p *v1.Pod) error {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("not ready: %s %v", p.Status.Phase, p.Status.Conditions)
+}
+
+// A box joins a cluster with a node's rights: it registers, renews its lease
+// and shows its static pods, through deletions, an API server that is away and
+// one that lost everything. What runs is never touched by any of it.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	c, err := bed.StartCluster(ctx, n.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("end of the API server's log:\n%s", c.Log())
+		}
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	adminConfig, err := c.Kubeconfig("admin", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &admin{t, adminConfig}
+	kubeconfig, err := c.NodeKubeconfig(n.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--node-labels", "disk=ssd", "--register-with-taints", "only=edge:NoSchedule", "--provider-id", "bed://1")
+	n.put("web.yaml", mirrored("name: web", "{name: REV, value: one}"))
+	n.put("local.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {color: red}\n---\n"+
+		mirrored("name: local", "{name: COLOR, valueFrom: {configMapKeyRef: {name: conf, key: color}}}"))
+	// The API server is away when the daemon starts.
+	c.KillAPI()
+	n.start()
+	started := n.awaitRunning("web")
+	if err := c.StartAPI(ctx); err != nil {
+		t.Fatal(err)
+	}
+
+	a.node(n)
+	lease := func() (time.Time, error) {
+		l := &coordinationv1.Lease{}
+		if err := a.get(l, "lease", "-n", "kube-node-lease", n.Name); err != nil {
+			return time.Time{}, err
+		}
+		return l.Spec.RenewTime.Time, nil
+	}
+	var first time.Time
+	n.await("a lease", func() (err error) { first, err = lease(); return err })
+
+	web := a.mirror(n, "the mirror is ready", "default", "web", ready)
+	if web.Annotations["kubernetes.io/config.mirror"] == "" || len(web.OwnerReferences) != 1 || web.OwnerReferences[0].Kind != "Node" {
+		t.Errorf("mirror: %v %v", web.Annotations, web.OwnerReferences)
+	}
+	if local := n.awaitReady("web").Status; web.Status.PodIP == "" || web.Status.PodIP != local.PodIP || web.Status.ContainerStatuses[0].ContainerID != local.ContainerStatuses[0].ContainerID {
+		t.Errorf("the mirror says %v, here is %v", web.Status, local)
+	}
+	local := a.mirror(n, "the mirror of what uses local objects", "default", "local", ready)
+	if left := local.Annotations["podstead.io/left-out-of-mirror"]; left != "spec.containers[main].env[COLOR]" {
+		t.Errorf("left out: %q", left)
+	}
+
+	// Who deletes a mirror gets another one, and the pod does not notice.
+	a.must("delete", "pod", n.PodName("web"), "--wait=false")
+	again := a.mirror(n, "another mirror", "default", "web", func(p *v1.Pod) error {
+		if p.UID == web.UID {
+			return errors.New("the old one")
+		}
+		return ready(p)
+	})
+
+	// A pod whose namespace the cluster lacks runs, and says why it is not shown.
+	n.put("stray.yaml", mirrored("name: stray, namespace: nowhere", ""))
+	n.awaitEvent("stray", "FailedMirror", `namespaces "nowhere" not found`)
+	a.must("create", "namespace", "nowhere")
+	a.mirror(n, "it is shown once there is the namespace", "nowhere", "stray", ready)
+
+	// Without an API server everything goes on; it is told later.
+	c.KillAPI()
+	n.put("web.yaml", mirrored("name: web", "{name: REV, value: two}"))
+	started = n.awaitOther("web", started)
+	n.drop("stray.yaml")
+	n.awaitGone("stray")
+	if err := c.StartAPI(ctx); err != nil {
+		t.Fatal(err)
+	}
+	a.mirror(n, "the mirror of the new revision", "default", "web", func(p *v1.Pod) error {
+		if p.UID == again.UID || p.Spec.Containers[0].Env[0].Value != "two" {
+			return errors.New("the old one")
+		}
+		return ready(p)
+	})
+	a.gone(n, "nowhere", "stray")
+
+	// A daemon that was away removes the mirror of what was removed meanwhile.
+	n.Kill()
+	n.drop("local.yaml")
+	n.start()
+	a.gone(n, "default", "local")
+
+	// Somebody removes the node; then the cluster loses everything.
+	a.must("delete", "node", n.Name, "--wait=false")
+	a.node(n)
+	a.mirror(n, "a mirror of the new node's", "default", "web", ready)
+	c.KillAPI()
+	if err := c.WipeEtcd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StartEtcd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StartAPI(ctx); err != nil {
+		t.Fatal(err)
+	}
+	a.node(n)
+	a.mirror(n, "a mirror in the new cluster", "default", "web", ready)
+	n.await("the lease is renewed", func() error {
+		renewed, err := lease()
+		if err == nil && !renewed.After(first) {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+	n.mustBe("web", started)
+}
+
+func mirrored(meta, env string) string {
+	return `apiVersion: v1
+kind: Pod
+metadata: {` + meta + `}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: main, image: busybox:1.36, command: [sleep, "100000"], env: [` + env + `]}
+`
+}
+
+// node waits until the node is registered and ready.
+func (a *admin) node(n *node) {
+	n.t.Helper()
+	n.await("the node is registered", func() error {
+		node := &v1.Node{}
+		if err := a.get(node, "node", n.Name); err != nil {
+			return err
+		}
+		taint := v1.Taint{Key: "only", Value: "edge", Effect: v1.TaintEffectNoSchedule}
+		found := false
+		for _, have := range node.Spec.Taints {
+			found = found || have.MatchTaint(&taint)
+		}
+		if !found || node.Labels["disk"] != "ssd" || node.Spec.ProviderID != "bed://1" || node.Status.Capacity.Pods().IsZero() {
+			return fmt.Errorf("node: %v %v %v", node.Labels, node.Spec, node.Status.Capacity)
+		}
+		for _, c := range node.Status.Conditions {
+			if c.Type == v1.NodeReady && c.Status == v1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("not ready: %v", node.Status.Conditions)
+	})
+}
