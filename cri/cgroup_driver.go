@@ -34,7 +34,7 @@ func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
 // shownCgroupDriver reads the driver out of containerd's configuration. The
 // default runtime's counts.
 func (c *Client) shownCgroupDriver(ctx context.Context) (string, error) {
-	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{Verbose: true})
+	text, err := c.shownConfig(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -47,7 +47,7 @@ func (c *Client) shownCgroupDriver(ctx context.Context) (string, error) {
 			} `json:"runtimes"`
 		} `json:"containerd"`
 	}
-	if err := json.Unmarshal([]byte(a.GetInfo()["config"]), &config); err != nil {
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
 		return "", nil // not containerd's, or none
 	}
 	chosen, ok := config.Containerd.Runtimes[config.Containerd.DefaultRuntimeName]

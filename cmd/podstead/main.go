@@ -44,7 +44,7 @@ cri-dockerd, and keeps them running. It needs no Kubernetes.`,
 	// which keeps every method of every type in the binary.
 	root.Version = versionNumber()
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(runCommand())
+	root.AddCommand(runCommand(), checkCommand())
 	root.AddCommand(cli.Commands(versionText())...)
 	cli.Finish(root)
 	return root

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
@@ -31,13 +30,7 @@ func openRuntime(ctx context.Context, o *options.Options, instance string, log *
 	if err != nil {
 		return nil, err
 	}
-	cfg := private.Config{
-		Root:       filepath.Join(o.Paths.Root, "containerd"),
-		State:      filepath.Join(filepath.Dir(o.API.Socket), "containerd"),
-		CNIConfDir: o.Runtime.CNIConfDir,
-		CNIBinDirs: cniBinDirs,
-		PauseImage: o.Runtime.PauseImage,
-	}
+	cfg := privateConfig(o)
 	own := "unix://" + cfg.Socket()
 	endpoint := o.Runtime.Endpoint
 	if endpoint == "" {

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/cmd/podstead/cli"
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/cmd/podstead/preflight"
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/private"
+)
+
+func checkCommand() *cobra.Command {
+	var o options.Options
+	var output string
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Say what of this host is missing or wrong for pods, and how to mend it",
+		Long: `Say what of this host is missing or wrong for pods, and how to mend it.
+
+It takes the flags of run, and looks at the host as a daemon with them would find
+it. Without any, and with a daemon running, it takes that one's. It changes
+nothing. The exit code is 1 if something keeps pods from running.`,
+		Example: `  podstead check
+  podstead check --container-runtime-endpoint unix:///run/crio/crio.sock -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "" && output != "json" {
+				return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("-o %s: must be json, or nothing for text", output)}
+			}
+			running := daemonProcess(o.API.Socket)
+			flags := cmd.Flags()
+			if running != 0 && !flagsOfRun(flags) {
+				taken, of := daemonFlags(running)
+				if taken != nil {
+					flags, o = taken, *of
+				}
+			}
+			if _, err := o.Complete(flags); err != nil {
+				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+			}
+			list := preflight.Look(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))
+			if err := printFindings(cmd.OutOrStdout(), list, output); err != nil {
+				return err
+			}
+			if preflight.Failed(list) > 0 {
+				return &cli.ExitError{Code: cli.ExitFailed}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`format`: json, or text without it")
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// flagsOfRun reports whether the settings of a daemon are given.
+func flagsOfRun(f *pflag.FlagSet) bool {
+	given := false
+	f.Visit(func(flag *pflag.Flag) {
+		given = given || !slices.Contains([]string{"output", "api-socket", "help"}, flag.Name)
+	})
+	return given
+}
+
+// daemonProcess is the process that answers on the socket, 0 if none does.
+func daemonProcess(socket string) int {
+	conn, err := net.DialTimeout("unix", socket, time.Second)
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0
+	}
+	pid := 0
+	_ = raw.Control(func(fd uintptr) {
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(peer.Pid)
+		}
+	})
+	return pid
+}
+
+// daemonFlags are those that a daemon was started with; nil if they cannot be
+// told, as when it is another program that listens there.
+func daemonFlags(pid int) (*pflag.FlagSet, *options.Options) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return nil, nil
+	}
+	args := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+	at := slices.Index(args, "run")
+	if at < 1 {
+		return nil, nil
+	}
+	o := &options.Options{}
+	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	o.AddFlags(flags)
+	if flags.Parse(args[at+1:]) != nil {
+		return nil, nil
+	}
+	return flags, o
+}
+
+// runtimeTimeout bounds a question to the runtime.
+const runtimeTimeout = 10 * time.Second
+
+func checkSettings(ctx context.Context, o *options.Options, running int) preflight.Settings {
+	s := preflight.Settings{
+		Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, Manifests: o.Manifests.Path, Socket: o.API.Socket,
+		Ports:   map[string]string{"health": o.API.HealthAddress, "clients over TLS": o.Remote.Address, "everybody to see numbers": o.Remote.ReadOnlyAddress},
+		Running: running, CNIConfDir: o.Runtime.CNIConfDir, CNIBinDirs: cniBinDirs,
+		ResolvConf: o.Network.ResolvConf, NodeIP: len(o.Network.NodeIPs) > 0,
+		CgroupDriver: o.Cgroups.Driver, Built: built(),
+	}
+	r := &s.Runtime
+	own := "unix://" + privateConfig(o).Socket()
+	r.Endpoint = o.Runtime.Endpoint
+	if r.Endpoint == "" {
+		remembered, _ := private.NewMemory(o.Paths.Root).Load()
+		r.Endpoint = private.Choose(ctx, remembered, private.UsualSockets, own)
+	}
+	r.Private = r.Endpoint == own
+	shown := askRuntime(ctx, r)
+	// What is told of a runtime of our own is where podstead found it.
+	if shown.CNIConfDir != "" {
+		s.CNIConfDir = shown.CNIConfDir
+	}
+	if len(shown.CNIBinDirs) > 0 {
+		s.CNIBinDirs = shown.CNIBinDirs
+	}
+	return s
+}
+
+// askRuntime fills in what the runtime says of itself.
+func askRuntime(ctx context.Context, r *preflight.Runtime) (shown cri.Shown) {
+	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
+	defer cancel()
+	// Nothing is done in the runtime, so that no pod is marked as ours.
+	client, err := cri.Dial(cri.Options{Endpoint: r.Endpoint, Instance: "check", RequestTimeout: runtimeTimeout})
+	if err != nil {
+		r.Err = err
+		return shown
+	}
+	defer client.Close()
+	v, err := client.Version(ctx)
+	if err != nil {
+		r.Err = err
+		return shown
+	}
+	r.Name, r.Version = v.Name, v.Version
+	st, err := client.RuntimeStatus(ctx)
+	if err != nil {
+		r.Err = err
+		return shown
+	}
+	r.NotReady, r.NoNetwork = st.RuntimeMessage, st.NetworkMessage
+	// What these do not tell is not looked at.
+	r.CgroupDriver, _ = client.CgroupDriver(ctx)
+	shown, _ = client.Shown(ctx)
+	if r.PauseImage = shown.SandboxImage; r.PauseImage != "" {
+		image, err := client.ImageStatus(ctx, r.PauseImage)
+		r.PauseMissing = err == nil && image == nil
+	}
+	return shown
+}
+
+// built is when this program was made, the zero time if it does not know.
+func built() time.Time {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return time.Time{}
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.time" {
+			at, _ := time.Parse(time.RFC3339, setting.Value)
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+// printFindings writes what was found, what is wrong with the command that
+// mends it below.
+func printFindings(w io.Writer, list []preflight.Finding, output string) error {
+	failed, warned := preflight.Failed(list), 0
+	for _, f := range list {
+		if f.Level == preflight.Warn {
+			warned++
+		}
+	}
+	if output == "json" {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(struct {
+			Findings []preflight.Finding `json:"findings"`
+			Failed   int                 `json:"failed"`
+			Warned   int                 `json:"warned"`
+		}{list, failed, warned})
+	}
+	width := 0
+	for _, f := range list {
+		width = max(width, len(f.Check))
+	}
+	var text strings.Builder
+	for _, f := range list {
+		fmt.Fprintf(&text, "%-4s  %-*s  %s\n", f.Level, width, f.Check, f.Message)
+		if f.Fix != "" {
+			fmt.Fprintf(&text, "%*s  fix: %s\n", 6+width, "", f.Fix)
+		}
+	}
+	fmt.Fprintf(&text, "%d failed, %d warnings, %d ok\n", failed, warned, len(list)-failed-warned)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// privateConfig is that of a containerd of podstead's own.
+func privateConfig(o *options.Options) private.Config {
+	return private.Config{
+		Root:       filepath.Join(o.Paths.Root, "containerd"),
+		State:      filepath.Join(filepath.Dir(o.API.Socket), "containerd"),
+		CNIConfDir: o.Runtime.CNIConfDir,
+		CNIBinDirs: cniBinDirs,
+		PauseImage: o.Runtime.PauseImage,
+	}
+}

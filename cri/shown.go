@@ -1,0 +1,53 @@
+package cri
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Shown is what a runtime tells of its configuration. What it does not tell is
+// empty.
+type Shown struct {
+	// SandboxImage is the image of the container that holds a sandbox.
+	SandboxImage string
+	// CNIConfDir and CNIBinDirs are where it looks for networks and plugins.
+	CNIConfDir string
+	CNIBinDirs []string
+}
+
+// Shown asks the runtime for its configuration. CRI has no form for it: this
+// is what containerd and CRI-O put into their detailed status.
+func (c *Client) Shown(ctx context.Context) (Shown, error) {
+	text, err := c.shownConfig(ctx)
+	if err != nil {
+		return Shown{}, err
+	}
+	var config struct {
+		SandboxImage string `json:"sandboxImage"`
+		CNI          struct {
+			ConfDir string   `json:"confDir"`
+			BinDir  string   `json:"binDir"`
+			BinDirs []string `json:"binDirs"`
+		} `json:"cni"`
+	}
+	if json.Unmarshal([]byte(text), &config) != nil {
+		return Shown{}, nil
+	}
+	s := Shown{SandboxImage: config.SandboxImage, CNIConfDir: config.CNI.ConfDir, CNIBinDirs: config.CNI.BinDirs}
+	if dir := config.CNI.BinDir; dir != "" && !slices.Contains(s.CNIBinDirs, dir) {
+		s.CNIBinDirs = append(s.CNIBinDirs, dir)
+	}
+	return s, nil
+}
+
+// shownConfig is the configuration as the runtime writes it, empty if it does not.
+func (c *Client) shownConfig(ctx context.Context) (string, error) {
+	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{Verbose: true})
+	if err != nil {
+		return "", err
+	}
+	return a.GetInfo()["config"], nil
+}

@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+type finding struct{ Check, Level, Message, Fix string }
+
+// check runs podstead check and returns what it found, by the name of the check.
+func (n *node) check(status int, args ...string) map[string]finding {
+	n.t.Helper()
+	out, errs, got := n.podstead(append([]string{"check", "-o", "json"}, args...)...)
+	var report struct {
+		Findings []finding
+		Failed   int
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || got != status || (report.Failed > 0) != (status == 1) {
+		n.t.Fatalf("podstead check %q ends with %d, want %d (%v): %s%s", args, got, status, err, out, errs)
+	}
+	found := map[string]finding{}
+	for _, f := range report.Findings {
+		// Of several, what is wrong.
+		if before, ok := found[f.Check]; !ok || before.Level == "ok" {
+			found[f.Check] = f
+		}
+	}
+	return found
+}
+
+// A host on which pods run is not complained of, with a daemon and without. What
+// is broken for real is named.
+func TestCheckTheHost(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := free.Addr().String()
+		_, port, _ := net.SplitHostPort(address)
+		if err := free.Close(); err != nil {
+			t.Fatal(err)
+		}
+		n.Args = []string{"--healthz-port", port}
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		n.awaitReady("p")
+		is := func(found map[string]finding, check, level string, words ...string) {
+			t.Helper()
+			f := found[check]
+			for _, w := range append(words, "") {
+				if f.Level != level || !strings.Contains(f.Message, w) {
+					t.Errorf("%s: %+v, want %s with %q", check, f, level, w)
+				}
+			}
+			if f.Level == "fail" && f.Fix == "" {
+				t.Errorf("%s: nothing says how to mend it: %+v", check, f)
+			}
+		}
+		// It takes the running daemon's flags.
+		found := n.check(0, "--api-socket", n.Socket())
+		is(found, "daemon", "ok", "pid "+strconv.Itoa(n.Pid()))
+		is(found, "ports", "ok", "podstead itself has 127.0.0.1:"+port)
+		is(found, "manifests", "ok", n.Manifests)
+		is(found, "runtime", "ok", "containerd ", strings.TrimPrefix(n.Endpoint, "unix://"))
+		for _, check := range []string{"cni", "iptables", "cgroups", "overlay", "cgroup-driver", "kubelet", "disk"} {
+			is(found, check, "ok")
+		}
+		if image, told := found["pause-image"]; told && image.Level != "ok" {
+			t.Errorf("a pod runs, and %+v", image)
+		}
+
+		n.Kill()
+		flags := n.Flags()[1:]
+		found = n.check(0, flags...)
+		is(found, "daemon", "ok", "no podstead runs")
+		is(found, "ports", "ok", "is free")
+		taken, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+		if err := os.Chmod(n.Manifests, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		found = n.check(1, append(flags, "--container-runtime-endpoint", "unix://"+n.Dir()+"/none.sock")...)
+		is(found, "ports", "fail", "(pid "+strconv.Itoa(os.Getpid())+") has 127.0.0.1:"+port)
+		is(found, "manifests", "fail", "everybody may write")
+		is(found, "runtime", "fail", "no socket "+n.Dir()+"/none.sock")
+		out, _, _ := n.podstead(append([]string{"check"}, flags...)...)
+		if !strings.Contains(out, "fix: chmod o-w "+n.Manifests) || !strings.Contains(out, "2 failed") {
+			t.Errorf("the text is:\n%s", out)
+		}
+		if _, errs, status := n.podstead("check", "--max-pods", "-3"); status != 2 || !strings.Contains(errs, "--max-pods") {
+			t.Errorf("a wrong flag ends with %d: %s", status, errs)
+		}
+		if err := os.Chmod(n.Manifests, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
