@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/podstead/podstead/wallclock"
 )
 
 const (
@@ -67,6 +69,38 @@ func loadRecord(path, runtime string) (imageRecord, error) {
 		return newRecord(runtime), err
 	}
 	return record, nil
+}
+
+// settle has times of which nobody knows when they were count from now.
+func (r *imageRecord) settle(now time.Time) {
+	r.change(func(t time.Time) time.Time {
+		if wallclock.Unset(t, now) {
+			return now.Round(0)
+		}
+		return t
+	})
+}
+
+// move moves times that the clock showed until it was set. Later ones are from
+// a boot in which it had been right.
+func (r *imageRecord) move(until time.Time, jump time.Duration) {
+	until = until.Round(0)
+	r.change(func(t time.Time) time.Time {
+		if t.After(until) {
+			return t
+		}
+		return t.Add(jump)
+	})
+}
+
+func (r *imageRecord) change(f func(time.Time) time.Time) {
+	for id, image := range r.Pulled {
+		image.At = f(image.At)
+		r.Pulled[id] = image
+	}
+	for ref, at := range r.Used {
+		r.Used[ref] = f(at)
+	}
 }
 
 // tidy drops what concerns images that are gone for long, and reports whether

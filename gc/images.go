@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/wallclock"
 )
 
 // imagePeriod is the default time between two looks at the image file system,
@@ -76,6 +77,7 @@ type Images struct {
 	mu     sync.Mutex
 	record imageRecord
 	using  map[string]bool // what containers have now
+	looked time.Time       // at the clock
 	fault  string          // why the record is not written
 
 	failures int // of rounds in a row; Run's alone
@@ -94,7 +96,9 @@ func NewImages(cfg ImagesConfig) *Images {
 	if err != nil {
 		cfg.Log.Warn("what is known of images is lost: those that are there now are never removed", "file", cfg.File, "error", err)
 	}
-	return &Images{cfg: cfg, wake: make(chan struct{}, 1), record: record, using: map[string]bool{}}
+	now := time.Now()
+	record.settle(now)
+	return &Images{cfg: cfg, wake: make(chan struct{}, 1), record: record, using: map[string]bool{}, looked: now}
 }
 
 func statfs(mount string) (capacity, free uint64, err error) {
@@ -169,7 +173,8 @@ func (g *Images) Pulled(ctx context.Context, ref, before string) {
 		known.Refs = append(known.Refs, name)
 	}
 	if !ours {
-		known.At = time.Now()
+		g.followClock(time.Now())
+		known.At = time.Now().Round(0)
 	}
 	g.record.Pulled[image.ID] = known
 	g.save()
@@ -191,9 +196,10 @@ func (g *Images) noteUse(observed *cri.Observed) {
 			}
 		}
 	}
-	now := time.Now().UTC().Truncate(time.Second)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.followClock(time.Now())
+	now := time.Now().UTC().Truncate(time.Second)
 	changed := len(using) != len(g.using)
 	for ref := range g.using {
 		if !using[ref] {
@@ -210,6 +216,18 @@ func (g *Images) noteUse(observed *cri.Observed) {
 		g.save()
 	}
 }
+
+// followClock moves what was noted before the clock was set along with it, so
+// that ages stay what they are; the caller holds mu.
+func (g *Images) followClock(now time.Time) {
+	if jump := wallclock.Jump(g.looked, now); jump.Abs() > clockSlack {
+		g.record.move(now.Add(-jump), jump)
+	}
+	g.looked = now
+}
+
+// clockSlack is what a clock that is only kept right may be put right by.
+const clockSlack = time.Minute
 
 // save writes the record; the caller holds mu. A fault is told once.
 func (g *Images) save() {
@@ -253,6 +271,7 @@ func (g *Images) List(ctx context.Context) ([]Image, error) {
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.followClock(time.Now())
 	if g.record.tidy(index, time.Now()) {
 		g.save()
 	}

@@ -71,11 +71,16 @@ func (p *Prober) begin(w *worker, jitter time.Duration) {
 	if w.waits() {
 		return
 	}
-	at := w.of.started.Add(seconds(w.spec.InitialDelaySeconds))
-	if now := time.Now().Add(jitter); at.Before(now) {
-		at = now
-	}
-	p.schedule(w, at)
+	now := time.Now()
+	p.schedule(w, now.Add(max(w.initialDelay(now), jitter)))
+}
+
+// initialDelay is what is left of it. A container that was started in the
+// future was started before the clock was set; it waits no longer than one that
+// is started now.
+func (w *worker) initialDelay(now time.Time) time.Duration {
+	delay := seconds(w.spec.InitialDelaySeconds)
+	return min(w.of.started.Add(delay).Sub(now), delay)
 }
 
 // note counts a result and reports whether it changed the state. As with the

@@ -82,6 +82,40 @@ func TestInitialDelayAndPeriod(t *testing.T) {
 	})
 }
 
+// A container that was started before the clock was set, back or forward, is
+// asked after its delay at the latest, and goes on being asked.
+func TestInitialDelayWhenTheClockIsSet(t *testing.T) {
+	for name, c := range map[string]struct {
+		started time.Duration // from now
+		first   time.Duration
+	}{
+		"started in the future": {365 * 24 * time.Hour, 7 * time.Second},
+		"started long ago":      {-365 * 24 * time.Hour, 0},
+		"started just now":      {-2 * time.Second, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBed(t, func(t *testing.T, b *bed) {
+				probe := every("live", 10, 3)
+				probe.InitialDelaySeconds = 7
+				began := time.Now()
+				container := now("c", nil, probe)
+				// As the runtime tells it: without a monotonic reading.
+				container.StartedAt = began.Add(c.started).Round(0)
+				b.Set(podOf("u", container))
+				b.after(time.Minute)
+				asked := b.asked["live"]
+				if len(asked) < 5 {
+					t.Fatalf("asked %d times in a minute", len(asked))
+				}
+				// What runs before the daemon does is spread over a period.
+				if at := asked[0].Sub(began); at < c.first || at > c.first+10*time.Second || c.started > 0 && at != c.first {
+					t.Errorf("first asked after %s, want %s", at, c.first)
+				}
+			})
+		})
+	}
+}
+
 func TestStartupHoldsTheOthersBack(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.says("start", 1)

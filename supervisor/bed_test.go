@@ -26,6 +26,7 @@ import (
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/wallclock"
 )
 
 // bed is a fake runtime, a root folder, and daemons that come and go: the real
@@ -50,7 +51,9 @@ type bed struct {
 	returns map[string]Return
 	// allocatable is what the next daemon has for pods; nil has no bounds.
 	allocatable v1.ResourceList
-	daemon      *daemon
+	// mark is the next daemon's time since the boot; nil is not known.
+	mark   func() (wallclock.Mark, bool)
+	daemon *daemon
 }
 
 // daemon is one life of the supervisor and what it stands on.
@@ -151,6 +154,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		Node:        b.node,
 		Gates:       b.gates,
 		Returns:     b.returns,
+		Mark:        b.mark,
 		Allocatable: b.allocatable,
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/wallclock"
 )
 
 // Config is what a Supervisor is made of.
@@ -47,6 +48,17 @@ type Config struct {
 	Returns map[string]Return
 	// Credentials are the node's for registries; nil has none.
 	Credentials Credentials
+	// Mark tells the time since the boot, if that is known. Without it what
+	// outlives the daemon goes by the time of day. It is wallclock.Now.
+	Mark func() (wallclock.Mark, bool)
+}
+
+// mark is Mark.
+func (c *Config) mark() (wallclock.Mark, bool) {
+	if c.Mark == nil {
+		return wallclock.Mark{}, false
+	}
+	return c.Mark()
 }
 
 // Credentials are those with which any pod's images are pulled, after its own

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/wallclock"
 )
 
 // Reason and message of a pod whose activeDeadlineSeconds are over, the
@@ -21,13 +22,29 @@ const (
 var errDeadline = errors.New("the pod's activeDeadlineSeconds are over")
 
 // deadline is when a pod's activeDeadlineSeconds are over, zero if it has none.
-// They count from its start time, which is in the record: neither a restart of
-// the daemon nor one of its containers gives it more.
-func deadline(pod *v1.Pod, rec status.Record) time.Time {
-	if pod.Spec.ActiveDeadlineSeconds == nil || rec.StartTime.IsZero() {
+// They count from its start, which is in the record: neither a restart of the
+// daemon nor one of its containers gives it more. A clock that is set gives it
+// neither more nor less. (At the kubelet it does.)
+func (s *podScripts) deadline(pod *v1.Pod, r *podRun) time.Time {
+	if pod.Spec.ActiveDeadlineSeconds == nil || r.record.StartTime.IsZero() {
 		return time.Time{}
 	}
-	return rec.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
+	if r.began.IsZero() {
+		now := time.Now()
+		here, known := s.cfg.mark()
+		r.began = now.Add(-wallclock.Passed(r.record.StartTime, r.record.Start, now, here, known))
+	}
+	return r.began.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
+}
+
+// beginDeadline begins to count.
+func (s *podScripts) beginDeadline(r *podRun) {
+	now := time.Now()
+	r.record.StartTime = now.Truncate(time.Second)
+	if here, known := s.cfg.mark(); known {
+		here.Up -= now.Sub(r.record.StartTime)
+		r.record.Start = &here
+	}
 }
 
 // syncBefore is syncPod with the pod's deadline: it breaks off what lasts
@@ -35,9 +52,9 @@ func deadline(pod *v1.Pod, rec status.Record) time.Time {
 // kubelet looks every 10 s or more.)
 func (s *podScripts) syncBefore(ctx context.Context, j job, r *podRun) outcome {
 	if j.pod.Spec.ActiveDeadlineSeconds != nil && r.record.StartTime.IsZero() {
-		r.record.StartTime = time.Now().Truncate(time.Second)
+		s.beginDeadline(r)
 	}
-	if due := deadline(j.pod, r.record); time.Now().Before(due) {
+	if due := s.deadline(j.pod, r); time.Now().Before(due) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, due, errDeadline)
 		defer cancel()
@@ -46,13 +63,13 @@ func (s *podScripts) syncBefore(ctx context.Context, j job, r *podRun) outcome {
 	if out.err != nil {
 		s.room.aside(j.pod.UID)
 	}
-	out.due = deadline(j.pod, r.record)
+	out.due = s.deadline(j.pod, r)
 	return out
 }
 
 // overdue is the end that the deadline puts to a pod, nil if it does not.
-func overdue(pod *v1.Pod, rec status.Record) *status.Terminal {
-	if due := deadline(pod, rec); due.IsZero() || time.Now().Before(due) {
+func (s *podScripts) overdue(pod *v1.Pod, r *podRun) *status.Terminal {
+	if due := s.deadline(pod, r); due.IsZero() || time.Now().Before(due) {
 		return nil
 	}
 	return &status.Terminal{Phase: v1.PodFailed, Cause: status.Cause{Reason: reasonDeadline, Message: deadlineMessage}}

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/wallclock"
 )
 
 func deadlinePod(name string, uid types.UID, seconds int64) *v1.Pod {
@@ -79,6 +82,39 @@ func TestDeadlineCountsOn(t *testing.T) {
 	})
 }
 
+// A deadline is as long as it is, whatever the clock is set to while the pod
+// runs, also for a daemon that is restarted in between.
+func TestDeadlineWhenTheClockIsSet(t *testing.T) {
+	for name, set := range map[string]time.Duration{"forward by 56 years": -56 * 365 * 24 * time.Hour, "back by 56 years": 56 * 365 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inBed(t, func(t *testing.T, b *bed) {
+				begun := time.Now()
+				b.mark = func() (wallclock.Mark, bool) {
+					return wallclock.Mark{Boot: "this", Up: time.Hour + time.Since(begun)}, true
+				}
+				pod := deadlinePod("a", "a", 100)
+				b.start().config.deliver(manifest.SourceFile, pod)
+				b.runs("a")
+				b.after(30 * time.Second)
+				b.kill()
+				// What a clock that is set makes of a time that was written down.
+				records, err := status.OpenRecords(b.path("records"), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				record := records.Load("a")
+				record.StartTime = record.StartTime.Add(set)
+				if _, err := records.Save("a", record); err != nil {
+					t.Fatal(err)
+				}
+				b.restart(pod)
+				b.failedAt("a")
+				b.mustBeAt(time.Since(begun), 100*time.Second)
+			})
+		})
+	}
+}
+
 // The time that a pod waits for its predecessor is not its own.
 func TestDeadlineDoesNotCountTheQueue(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
@@ -116,4 +152,16 @@ func TestDeadlineOutlivesTheDaemon(t *testing.T) {
 			t.Errorf("%+v\n%s", st, b.fake.Dump())
 		}
 	})
+}
+
+// The resyncs, which mend what nothing tells of, come by the clock that nobody
+// sets.
+func TestResyncsDoNotGoByTheTimeOfDay(t *testing.T) {
+	p := newPodWorkers(nil)
+	w := &worker{uid: "u", state: stateSyncing}
+	p.schedule(w, outcome{})
+	at, ok := p.queue.earliest()
+	if left := time.Until(at); !ok || !strings.Contains(at.String(), " m=") || left < resyncPeriod-time.Second || left > 2*resyncPeriod {
+		t.Errorf("the next look is due at %s, which a clock that is set moves", at)
+	}
 }

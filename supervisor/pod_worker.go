@@ -299,8 +299,11 @@ func (p *podWorkers) schedule(w *worker, out outcome) {
 	case out.parked:
 		at = out.due
 	case w.state == stateSyncing:
-		// Whole seconds let the resyncs of many pods share one wake-up.
-		at = now.Add(jitter(resyncPeriod)).Truncate(time.Second)
+		// Whole seconds let the resyncs of many pods share one wake-up. Truncate
+		// would drop the monotonic reading, and a clock that is set back would
+		// stop the resyncs for years.
+		at = now.Add(jitter(resyncPeriod))
+		at = at.Add(-time.Duration(at.Nanosecond()))
 	default:
 		return
 	}

@@ -57,6 +57,9 @@ type memory struct {
 	resize  *status.Resize
 	// purge: the containers of the run before are still to be removed.
 	purge bool
+	// began is when the pod started, by the clock that nobody sets; zero if that
+	// was not asked yet.
+	began time.Time
 	// acts counts Syncs in a row that acted.
 	acts  int
 	ready bool

@@ -65,7 +65,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	// 3. The status, and whether the pod has come to its end.
 	s.setProbes(pod, observed, r.record)
-	st := s.publish(j, r, observed, shown{terminal: overdue(pod, r.record)})
+	st := s.publish(j, r, observed, shown{terminal: s.overdue(pod, r)})
 	if terminal(st.Phase) {
 		return s.ended(j, r)
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/stats"
 	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/wallclock"
 )
 
 func runCommand() *cobra.Command {
@@ -324,6 +325,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 	return supervisor.New(supervisor.Config{
+		Mark:        wallclock.Now,
 		Sources:     supervisor.Sources{Pods: src.config, Objects: src.config.Objects(), Ready: src.checkpoint.RecordReady, Probes: p.prober},
 		Runtime:     supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client, Cgroups: cgroups, Classes: o.Policy.RuntimeClasses},
 		Store:       supervisor.Store{Statuses: p.statuses, Records: records},

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/wallclock"
 )
 
 const (
@@ -160,7 +162,7 @@ func (r *Recorder) drop(el *list.Element) {
 
 // restore takes up events that an earlier daemon recorded, oldest occurrence
 // first.
-func (r *Recorder) restore(events []v1.Event) {
+func (r *Recorder) restore(events []v1.Event, now time.Time) {
 	for i := range events {
 		e := events[i]
 		k := key{eventType: e.Type, reason: e.Reason, message: WithoutIDs(e.Message)}
@@ -170,7 +172,12 @@ func (r *Recorder) restore(events []v1.Event) {
 		if _, twice := r.entries[k]; twice {
 			continue
 		}
-		r.insert(&entry{key: k, event: e, last: e.LastTimestamp.Time})
+		last := e.LastTimestamp.Time
+		if wallclock.Unset(last, now) {
+			// Nobody knows when it was; it is kept for as long as a new one.
+			last = now
+		}
+		r.insert(&entry{key: k, event: e, last: last})
 		// Names go on from there, so that no two are equal even if the clock
 		// was set back.
 		if n, err := strconv.ParseInt(e.Name[strings.LastIndexByte(e.Name, '.')+1:], 16, 64); err == nil {

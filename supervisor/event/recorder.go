@@ -115,7 +115,7 @@ func New(cfg Config) *Recorder {
 		if err != nil {
 			r.log.Warn("events of before are not shown in full", "error", err)
 		}
-		r.restore(events)
+		r.restore(events, time.Now())
 	}
 	return r
 }

@@ -54,9 +54,10 @@ func (r *rates) add(name string, cpu *CPU, at, born time.Time) {
 	}
 	now := sample{at, cpu.Total}
 	h := r.byName[name]
-	if h == nil || now.total < h.last.total || at.Sub(h.last.at) > rateMemory {
+	// A clock that was set back, or far forward, begins anew.
+	if h == nil || now.total < h.last.total || at.Before(h.last.at) || at.Sub(h.last.at) > rateMemory {
 		h = &history{base: now}
-		if !born.IsZero() && at.Sub(born) < rateMemory {
+		if !born.IsZero() && !born.After(at) && at.Sub(born) < rateMemory {
 			h.base = sample{at: born}
 		}
 		r.byName[name] = h

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/wallclock"
 )
 
 // Record is what the runtime cannot tell of a pod after the daemon or the
@@ -16,6 +17,9 @@ import (
 type Record struct {
 	// StartTime is when the daemon first took the pod up.
 	StartTime time.Time `json:"startTime,omitzero"`
+	// Start is the same moment by the time since the boot, of pods with a
+	// deadline.
+	Start *wallclock.Mark `json:"start,omitempty"`
 	// Phase, Reason and Message are set once the phase is terminal. A
 	// terminal phase stays until NewRun.
 	Phase   v1.PodPhase `json:"phase,omitempty"`
@@ -135,7 +139,7 @@ func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 // must be taken as it is; it does not bring the phase back.
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
-	r.StartTime, r.Again, r.Ends, r.Displaced = time.Time{}, nil, nil, nil
+	r.StartTime, r.Start, r.Again, r.Ends, r.Displaced = time.Time{}, nil, nil, nil, nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)
 	return r
