@@ -43,7 +43,6 @@ cri-dockerd, and keeps them running. It needs no Kubernetes.`,
 	// The default template, on purpose: one of our own would link text/template,
 	// which keeps every method of every type in the binary.
 	root.Version = versionNumber()
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand(), checkCommand())
 	root.AddCommand(cli.Commands(versionText())...)
 	cli.Finish(root)

@@ -17,6 +17,7 @@ func Commands(version string) []*cobra.Command {
 		copyCommand(),
 		describeCommand(),
 		diffCommand(),
+		eventsCommand(),
 		execCommand(),
 		explainCommand(),
 		getCommand(),
@@ -25,6 +26,7 @@ func Commands(version string) []*cobra.Command {
 		logsCommand(),
 		portForwardCommand(),
 		restartCommand(),
+		statusCommand(),
 		topCommand(),
 		validateCommand(),
 		versionCommand(version),
@@ -46,6 +48,7 @@ func Finish(root *cobra.Command) {
 		}
 		return unknownCommand(cmd, args[0])
 	}
+	completeAll(root)
 	eachCommand(root, func(cmd *cobra.Command) {
 		check := cmd.Args
 		if check == nil {

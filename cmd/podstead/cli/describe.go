@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"fmt"
+	"errors"
 	"io"
 	"slices"
 	"time"
@@ -13,33 +13,123 @@ import (
 )
 
 func describeCommand() *cobra.Command {
-	describe := &cobra.Command{
-		Use:   "describe",
-		Short: "Show all that is known of one thing",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("cannot describe %q: only a pod can be described, with: podstead describe pod NAME", args[0])
-			}
-			return cmd.Help()
-		},
-	}
 	var o getOptions
-	pod := &cobra.Command{
-		Use:     "pod NAME",
-		Aliases: []string{"pods", "po"},
-		Short:   "Show a pod's spec, state, faults and events",
-		Long: `Show a pod: where it comes from and what is wrong with its manifest, its
+	cmd := &cobra.Command{
+		Use:   "describe TYPE [NAME...] | TYPE/NAME...",
+		Short: "Show all that is known of one thing",
+		Long: `Show all that is known of a pod, a node, a ConfigMap and so on; of each, if none
+is named. Of a pod: where it comes from and what is wrong with its manifest, its
 containers with their states, its conditions and volumes, and what happened to it.
 
-NAME is the pod's name as its manifest has it, or with the suffix -NODE.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return describePod(cmd, o, args[0]) },
+The NAME of a pod is as in its manifest, or with the suffix -NODE. What Secrets
+hold is not shown.`,
+		Example: `  podstead describe pod web
+  podstead describe node`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("nothing to describe; name a type and an object, such as: podstead describe pod web")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return describe(cmd, o, args) },
 	}
-	f := pod.Flags()
+	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `namespace`, needed if several have a pod of this name")
-	describe.AddCommand(pod)
-	return describe
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only of this `namespace`")
+	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
+	f.StringVarP(&o.labels, "selector", "l", "", "only with these `labels`, such as app=web,tier!=test")
+	return cmd
+}
+
+func describe(cmd *cobra.Command, o getOptions, args []string) error {
+	ctx, c := cmd.Context(), newClient(o.socket)
+	queries, err := queriesOf(ctx, c, o, args)
+	if err != nil {
+		return err
+	}
+	d := describer{cmd: cmd, client: c}
+	missing := 0
+	for _, q := range queries {
+		if q.kind.name == "pods" && len(q.names) > 0 {
+			for _, name := range q.names {
+				pod, err := onePod(cmd, c, q.namespace, name)
+				if err != nil {
+					return err
+				}
+				if err := d.pod(pod); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		q.table = false
+		l, err := q.list(ctx, c)
+		if err != nil {
+			return err
+		}
+		for _, name := range q.missing(l.objects) {
+			missing++
+			cmd.PrintErrf("no %s %q%s%s\n", q.kind.singular, name, inNamespace(q.namespace), q.near(ctx, c, name))
+		}
+		for _, object := range l.objects {
+			if err := d.object(q.kind, object); err != nil {
+				return err
+			}
+		}
+	}
+	if missing > 0 {
+		return &ExitError{Code: ExitFailed}
+	}
+	if d.printed == 0 {
+		cmd.PrintErrf("no %s%s\n", queries[0].kind.name, inNamespace(o.namespace))
+	}
+	return nil
+}
+
+// describer is one call of describe.
+type describer struct {
+	cmd     *cobra.Command
+	client  *client
+	printed int
+}
+
+// print prints a description, apart from the one before.
+func (d *describer) print(text string) error {
+	if d.printed++; d.printed > 1 {
+		text = "\n\n" + text
+	}
+	_, err := io.WriteString(d.cmd.OutOrStdout(), text)
+	return err
+}
+
+func (d *describer) object(k *kind, o *object) error {
+	ctx := d.cmd.Context()
+	if k.name == "pods" {
+		pod, err := podOf(o)
+		if err != nil {
+			return err
+		}
+		return d.pod(pod)
+	}
+	var happened []v1.Event
+	if k.local == nil && k.name != "events" {
+		var err error
+		if happened, err = askEvents(ctx, d.client, kindName(k), o.Namespace, o.Name); err != nil {
+			return err
+		}
+	}
+	if k.name == "nodes" {
+		text, err := d.node(o, happened)
+		if err != nil {
+			return err
+		}
+		return d.print(text)
+	}
+	text, err := d.plain(k, o, happened)
+	if err != nil {
+		return err
+	}
+	return d.print(text)
 }
 
 // described is what a description is made of.
@@ -52,11 +142,13 @@ type described struct {
 
 // manifestSource is the part of a source's view that is shown.
 type manifestSource struct {
-	Source   string
-	Location string
-	Fault    string
-	Warning  string
-	Units    []manifestUnit
+	Source    string
+	Location  string
+	Delivered bool
+	Time      time.Time
+	Fault     string
+	Warning   string
+	Units     []manifestUnit
 }
 
 // manifestUnit is the part of a manifest file's view that is shown.
@@ -69,22 +161,39 @@ type manifestUnit struct {
 	Warnings []string
 }
 
-func describePod(cmd *cobra.Command, o getOptions, name string) error {
-	c := newClient(o.socket)
-	pod, err := onePod(cmd, c, o.namespace, name)
-	if err != nil {
-		return err
+// faults are those of the source as a whole and of each of its manifests.
+func (s *manifestSource) faults() (all []string) {
+	if s.Fault != "" {
+		all = append(all, s.Fault)
 	}
-	d := described{pod: pod, now: time.Now()}
-	if d.unit, err = unitOf(cmd, c, pod); err != nil {
+	for _, u := range s.Units {
+		all = append(all, u.Faults...)
+	}
+	return all
+}
+
+// warnings hold nothing back.
+func (s *manifestSource) warnings() (all []string) {
+	if s.Warning != "" {
+		all = append(all, s.Warning)
+	}
+	for _, u := range s.Units {
+		all = append(all, u.Warnings...)
+	}
+	return all
+}
+
+func (d *describer) pod(pod *v1.Pod) error {
+	of := described{pod: pod, now: time.Now()}
+	var err error
+	if of.unit, err = unitOf(d.cmd, d.client, pod); err != nil {
 		return err
 	}
 	// Those of an earlier revision have another UID; they tell why it went.
-	if d.events, err = askEvents(cmd.Context(), c, pod.Namespace, pod.Name); err != nil {
+	if of.events, err = askEvents(d.cmd.Context(), d.client, "Pod", pod.Namespace, pod.Name); err != nil {
 		return err
 	}
-	_, err = io.WriteString(cmd.OutOrStdout(), d.text())
-	return err
+	return d.print(of.text())
 }
 
 // unitOf is the file or URL body that the pod comes from, zero if no source

@@ -182,7 +182,8 @@ func (g *getter) print(lists []*listing) error {
 		var all []*object
 		alone, kinds := true, map[*object]*kind{}
 		for i, l := range lists {
-			alone = alone && len(g.queries[i].names) == 1
+			// The name of an event is that of whom it is about, who has several.
+			alone = alone && len(g.queries[i].names) == 1 && g.queries[i].kind.name != "events"
 			for _, o := range l.objects {
 				kinds[o] = g.queries[i].kind
 			}
@@ -278,19 +279,12 @@ func printFaults(cmd *cobra.Command, c *client) error {
 	if err := c.get(cmd.Context(), "/podstead/v1/manifests", &sources); err != nil {
 		return err
 	}
-	tell := func(what string, texts ...string) {
-		for _, text := range texts {
-			if text != "" {
-				cmd.PrintErrf("%s: %s\n", what, visible(text))
-			}
+	for i := range sources {
+		for _, fault := range sources[i].faults() {
+			cmd.PrintErrf("fault: %s\n", visible(fault))
 		}
-	}
-	for _, s := range sources {
-		tell("fault", s.Fault)
-		tell("warning", s.Warning)
-		for _, u := range s.Units {
-			tell("fault", u.Faults...)
-			tell("warning", u.Warnings...)
+		for _, warning := range sources[i].warnings() {
+			cmd.PrintErrf("warning: %s\n", visible(warning))
 		}
 	}
 	return nil

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// askEvents asks for what happened to a pod, in the order in which it happened last.
-func askEvents(ctx context.Context, c *client, namespace, pod string) ([]v1.Event, error) {
-	l, err := query{kind: eventKind(), namespace: namespace, fields: "involvedObject.kind=Pod,involvedObject.name=" + pod}.list(ctx, c)
+// askEvents asks for what happened to an object, in the order in which it happened last.
+func askEvents(ctx context.Context, c *client, kind, namespace, name string) ([]v1.Event, error) {
+	l, err := query{kind: eventKind(), namespace: namespace, fields: "involvedObject.kind=" + kind + ",involvedObject.name=" + name}.list(ctx, c)
 	if err != nil {
 		return nil, err
 	}
