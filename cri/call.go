@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -86,4 +87,14 @@ func limited(ctx context.Context, limit time.Duration) (context.Context, context
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, limit)
+}
+
+// observing tells of each call.
+func observing(observe func(method string, took time.Duration, err error)) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		began := time.Now()
+		err := call(ctx, method, request, answer, conn, options...)
+		observe(method[strings.LastIndexByte(method, '/')+1:], time.Since(began), err)
+		return err
+	}
 }

@@ -54,6 +54,9 @@ type Options struct {
 	RequestTimeout time.Duration
 	// Log may be nil.
 	Log *slog.Logger
+	// Observe is told of each call that was answered or failed, by the name of
+	// its method, such as RunPodSandbox; nil tells nobody. It must not block.
+	Observe func(method string, took time.Duration, err error)
 	// DialOptions come last and win; tests give a dialer here.
 	DialOptions []grpc.DialOption
 }
@@ -100,6 +103,9 @@ func Dial(o Options) (*Client, error) {
 			grpc.MaxCallSendMsgSize(maxMessage),
 		),
 	}, o.DialOptions...)
+	if o.Observe != nil {
+		options = append(options, grpc.WithChainUnaryInterceptor(observing(o.Observe)))
+	}
 	conn, err := grpc.NewClient("passthrough:///runtime", options...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use container runtime endpoint %q: %w", o.Endpoint, err)

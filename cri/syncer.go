@@ -44,6 +44,9 @@ type SyncerConfig struct {
 	Events Recorder
 	// Log may be nil.
 	Log *slog.Logger
+	// Started is told of each attempt to make and start a container, and with
+	// which reason it failed, empty if it did not; nil tells nobody.
+	Started func(kind ContainerKind, failed string)
 	// Backoff spaces out restarts; nil makes one with the default limit.
 	Backoff *Backoff
 	// Instance is the value of LabelInstance on what is made. It must be the
@@ -72,6 +75,7 @@ type Syncer struct {
 	hooks    Hooks
 	events   Recorder
 	log      *slog.Logger
+	started  func(kind ContainerKind, failed string)
 	backoff  *Backoff
 	config   config
 	logLinks string
@@ -83,12 +87,15 @@ type Syncer struct {
 
 // NewSyncer makes a Syncer.
 func NewSyncer(c SyncerConfig) *Syncer {
-	s := &Syncer{runtime: c.Runtime, hooks: c.Hooks, events: c.Events, log: c.Log, backoff: c.Backoff, logLinks: c.LogLinks}
+	s := &Syncer{runtime: c.Runtime, hooks: c.Hooks, events: c.Events, log: c.Log, started: c.Started, backoff: c.Backoff, logLinks: c.LogLinks}
 	if s.hooks == nil {
 		s.hooks = noHooks{}
 	}
 	if s.events == nil {
 		s.events = noEvents{}
+	}
+	if s.started == nil {
+		s.started = func(ContainerKind, string) {}
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -270,6 +270,7 @@ func (t *transaction) launch(ctx context.Context, c *v1.Container, id string, nu
 	if err := t.runtime.StartContainer(ctx, id); err != nil {
 		return t.failed(ctx, "start", c, reasonRun, err)
 	}
+	t.started(t.kindOf(c), "")
 	t.events.Event(t.Pod, v1.EventTypeNormal, "Started", "Started container "+c.Name)
 	link := LogLink(t.Pod.Namespace, t.Pod.Name, c.Name, id)
 	if err := linkLog(t.logLinks, link, filepath.Join(t.sandboxConfig.LogDirectory, LogPath(c.Name, number))); err != nil {
@@ -283,6 +284,7 @@ func (t *transaction) failed(ctx context.Context, verb string, c *v1.Container, 
 	if ctx.Err() != nil {
 		return err
 	}
+	t.started(t.kindOf(c), reason)
 	t.tellFailed(verb, c, err)
 	why := Waiting{reason, detail(err)}
 	t.holds.failed(t.Pod, c.Name, why)
@@ -291,4 +293,22 @@ func (t *transaction) failed(ctx context.Context, verb string, c *v1.Container, 
 
 func (t *transaction) tellFailed(verb string, c *v1.Container, err error) {
 	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Cannot %s container %s: %s", verb, c.Name, detail(err)))
+}
+
+// ContainerKind is what part of a pod a container is, in the kubelet's words.
+type ContainerKind string
+
+// The kinds of containers.
+const (
+	KindContainer     ContainerKind = "container"
+	KindInitContainer ContainerKind = "init_container"
+)
+
+func (t *transaction) kindOf(c *v1.Container) ContainerKind {
+	for i := range t.Pod.Spec.InitContainers {
+		if t.Pod.Spec.InitContainers[i].Name == c.Name {
+			return KindInitContainer
+		}
+	}
+	return KindContainer
 }

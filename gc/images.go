@@ -59,6 +59,9 @@ type ImagesConfig struct {
 	// File is where is kept what was pulled and used.
 	File   string
 	Events Recorder
+	// Removed is told of each image that was removed, and why: age, space or
+	// command. Nil tells nobody.
+	Removed func(why string)
 	// Log may be nil.
 	Log *slog.Logger
 	// Room is statfs(2) unless a test says otherwise.
@@ -91,6 +94,9 @@ func NewImages(cfg ImagesConfig) *Images {
 	}
 	if cfg.Room == nil {
 		cfg.Room = statfs
+	}
+	if cfg.Removed == nil {
+		cfg.Removed = func(string) {}
 	}
 	record, err := loadRecord(cfg.File, cfg.Runtime)
 	if err != nil {
@@ -312,6 +318,17 @@ type Removal struct {
 
 // Prune removes all images that nothing keeps. With dryRun it only tells which.
 func (g *Images) Prune(ctx context.Context, dryRun bool) ([]Removal, error) {
+	return g.prune(ctx, dryRun, removedCommand)
+}
+
+// Why an image was removed; the first two are the kubelet's words.
+const (
+	removedAge     = "age"
+	removedSpace   = "space"
+	removedCommand = "command"
+)
+
+func (g *Images) prune(ctx context.Context, dryRun bool, why string) ([]Removal, error) {
 	g.round.Lock()
 	defer g.round.Unlock()
 	images, err := g.List(ctx)
@@ -322,7 +339,7 @@ func (g *Images) Prune(ctx context.Context, dryRun bool) ([]Removal, error) {
 	for _, i := range RemovableImages(images, g.cfg.Policy, time.Now()) {
 		r := Removal{Image: i}
 		if !dryRun {
-			r.Err = g.remove(ctx, &i)
+			r.Err = g.remove(ctx, &i, why)
 		}
 		done = append(done, r)
 	}
@@ -333,7 +350,7 @@ func (g *Images) Prune(ctx context.Context, dryRun bool) ([]Removal, error) {
 // returns the bytes that they had. One that cannot be removed does not stop the
 // others.
 func (g *Images) Reclaim(ctx context.Context) (freed uint64, err error) {
-	list, err := g.Prune(ctx, false)
+	list, err := g.prune(ctx, false, removedSpace)
 	errs := []error{err}
 	for _, r := range list {
 		if r.Err == nil {
@@ -367,7 +384,7 @@ func (g *Images) collect(ctx context.Context) error {
 	removable := RemovableImages(images, p, now)
 	var errs []error
 	for _, i := range ExpiredImages(removable, p, now) {
-		errs = append(errs, g.remove(ctx, &i))
+		errs = append(errs, g.remove(ctx, &i, removedAge))
 		removable = slices.DeleteFunc(removable, func(other Image) bool { return other.ID == i.ID })
 	}
 	if short != nil {
@@ -418,7 +435,7 @@ func (g *Images) makeRoom(ctx context.Context, short *shortage, removable []Imag
 	var errs []error
 	freed := uint64(0)
 	for _, i := range removable {
-		if err := g.remove(ctx, &i); err != nil {
+		if err := g.remove(ctx, &i, removedSpace); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -436,10 +453,11 @@ func (g *Images) makeRoom(ctx context.Context, short *shortage, removable []Imag
 }
 
 // remove removes an image and forgets it.
-func (g *Images) remove(ctx context.Context, i *Image) error {
+func (g *Images) remove(ctx context.Context, i *Image, why string) error {
 	if err := g.cfg.Store.RemoveImage(ctx, i.ID); err != nil {
 		return fmt.Errorf("cannot remove image %s: %w", i.Name(), err)
 	}
+	g.cfg.Removed(why)
 	g.cfg.Log.Info("image was removed", "image", i.Name(), "id", i.ID, "bytes", i.Size)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -53,6 +53,8 @@ type Sources struct {
 	// Stats and Usage tell what is used, in two forms.
 	Stats StatsReader
 	Usage kubeapi.UsageReader
+	// Metrics are what Prometheus scrapes.
+	Metrics Metrics
 }
 
 // Routes is the whole table.

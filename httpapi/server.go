@@ -36,6 +36,9 @@ type Config struct {
 	// ReadOnlyAddress is host:port of a listener without TLS where everybody may
 	// see states and numbers; empty opens none.
 	ReadOnlyAddress string
+	// Serving is told of each request that may use its route, and its result is
+	// called when that was answered; nil tells nobody.
+	Serving func(Request) (done func())
 	// Remote is how to answer over TLS.
 	Remote Remote
 	Log    *slog.Logger
@@ -52,7 +55,7 @@ type Server struct {
 func New(cfg Config, src Sources) *Server {
 	r := newRemote(cfg.Remote, cfg.Log)
 	src.Kubeconfigs = r
-	return &Server{cfg: cfg, routes: Routes(src), remote: r}
+	return &Server{cfg: cfg, routes: counted(Routes(src), cfg.Serving), remote: r}
 }
 
 // Listeners are open listeners that Serve takes over.

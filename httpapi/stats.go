@@ -16,11 +16,18 @@ type StatsReader interface {
 	Summary(ctx context.Context, onlyCPUAndMemory bool) (any, error)
 }
 
+// Metrics are the handlers of what Prometheus scrapes, under the kubelet's paths.
+type Metrics struct{ Kubelet, Resource, Probes, Cadvisor http.HandlerFunc }
+
 // statsRoutes are the rows of the table that tell what is used.
 func statsRoutes(src Sources) []Route {
 	const group = "/apis/metrics.k8s.io/v1beta1/"
 	nodes, pods := kubeapi.UsageOf(src.Usage, "nodes"), kubeapi.UsageOf(src.Usage, "pods")
 	return []Route{
+		{"GET", "/metrics", access.Metrics, src.Metrics.Kubelet},
+		{"GET", "/metrics/resource", access.Metrics, src.Metrics.Resource},
+		{"GET", "/metrics/probes", access.Metrics, src.Metrics.Probes},
+		{"GET", "/metrics/cadvisor", access.Metrics, src.Metrics.Cadvisor},
 		{"GET", "/stats/summary", access.Metrics, statsSummary(src.Stats)},
 		{"GET", group + "nodes", access.Metrics, nodes},
 		{"GET", group + "nodes/{name}", access.Metrics, nodes},

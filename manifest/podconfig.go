@@ -64,6 +64,10 @@ type sourceState struct {
 	pods     map[types.UID]*v1.Pod
 	// heard says that there was a set, delivered that one was not restored.
 	heard, delivered bool
+	// good says that nothing of it is held back, lastGood when that was last
+	// found to be so; zero if it never was.
+	good     bool
+	lastGood time.Time
 }
 
 // NewPodConfig makes a PodConfig; it starts nothing.
@@ -153,6 +157,7 @@ func (c *PodConfig) Deliver(set Set) {
 	state.delivered = state.delivered || !set.Restored
 	c.merge(set.Source, first)
 	c.refreshFaults()
+	c.noteGood()
 	c.wake()
 	c.mu.Unlock()
 

@@ -15,6 +15,9 @@ type SourceView struct {
 	Delivered bool `json:"delivered"`
 	// LastRead is when its newest set was made; zero if there is none.
 	LastRead time.Time `json:"lastRead,omitzero"`
+	// LastGood is when nothing of it was held back last: now, unless there is a
+	// fault. Zero if that was never so in this run of the daemon.
+	LastGood time.Time `json:"lastGood,omitzero"`
 	// Restored says that what it holds comes from the checkpoint alone.
 	Restored bool `json:"restored,omitempty"`
 	// Fault is why the source as a whole cannot be read.
@@ -44,6 +47,10 @@ func (c *PodConfig) Snapshot() []SourceView {
 	for _, source := range c.sources {
 		state := c.states[source]
 		view := SourceView{Source: source, Delivered: state.delivered, LastRead: state.offer.Time, Restored: state.offer.Restored, Fault: state.offer.Fault}
+		view.LastGood = state.lastGood
+		if state.good {
+			view.LastGood = c.now()
+		}
 		for i := range state.units {
 			unit := &state.units[i]
 			shown := UnitView{Name: unit.Name, Digest: unit.Digest, Faults: unit.Faults, Restored: unit.Restored}
@@ -58,6 +65,23 @@ func (c *PodConfig) Snapshot() []SourceView {
 		views = append(views, view)
 	}
 	return views
+}
+
+// noteGood notes which sources have no fault now. One that had none until now
+// was good until now. mu is held.
+func (c *PodConfig) noteGood() {
+	for _, state := range c.states {
+		if state.good {
+			state.lastGood = c.now()
+		}
+		held := func(f Fault) bool { return !f.Warning }
+		state.good = state.delivered && state.offer.Fault == nil && !slices.ContainsFunc(state.units, func(u Unit) bool {
+			return slices.ContainsFunc(u.Faults, held)
+		})
+		if state.good {
+			state.lastGood = c.now()
+		}
+	}
 }
 
 // Faults are all faults that there are now, in the order of the sources, that

@@ -83,6 +83,8 @@ type podProbes struct {
 	ip         string
 	ending     bool
 	containers map[string]*probed
+	// counts are by container and kind, over all instances.
+	counts map[countKey]*Count
 }
 
 // probed is one instance of a container, with its probes by kind.

@@ -93,8 +93,9 @@ func (p *Prober) startDue(ctx context.Context, probes *sync.WaitGroup) (time.Tim
 			pod:    w.of.pod.pod, kind: w.kind, probe: w.spec, timeout: w.timeout(),
 		}
 		probes.Go(func() {
+			began := time.Now()
 			answered, ok := p.ask(one, q)
-			p.finish(w, answered, ok)
+			p.finish(w, answered, ok, time.Since(began))
 		})
 	}
 	return time.Time{}, false

@@ -105,7 +105,7 @@ func (w *worker) note(ok bool) bool {
 }
 
 // finish takes in what came of a probe: answered is false if nobody knows.
-func (p *Prober) finish(w *worker, answered, ok bool) {
+func (p *Prober) finish(w *worker, answered, ok bool, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.cancel()
@@ -113,6 +113,7 @@ func (p *Prober) finish(w *worker, answered, ok bool) {
 	if w.ended {
 		return
 	}
+	w.of.pod.count(w, answered, ok, took)
 	if answered && w.note(ok) {
 		p.tell(w.of.pod.pod.UID)
 		if w.kind == Startup && ok {

@@ -29,6 +29,8 @@ type Config struct {
 	Paths   Paths
 	// Events takes what a person should see of a pod; nil takes nothing.
 	Events Recorder
+	// Metrics counts what happens to pods; nil counts nothing.
+	Metrics Metrics
 	// Log is where the supervisor logs; nil logs nothing.
 	Log *slog.Logger
 	// Observed are called after what is observed of the runtime changed. They
@@ -60,6 +62,25 @@ func (c *Config) mark() (wallclock.Mark, bool) {
 	}
 	return c.Mark()
 }
+
+// Metrics counts what happens to pods. Its methods must not block.
+type Metrics interface {
+	// PodWorked is told of a script that was run for a pod: create, which is
+	// the first sync of a run, sync, kill or cleanup.
+	PodWorked(operation string, took time.Duration)
+	// PodStarted is told of a pod that has come to run, and how long after it
+	// was taken up.
+	PodStarted(took time.Duration)
+	// PodDisplaced is told of a pod that ends for the node's sake.
+	PodDisplaced(reason, cause string)
+}
+
+// noMetrics counts nothing.
+type noMetrics struct{}
+
+func (noMetrics) PodWorked(string, time.Duration) {}
+func (noMetrics) PodStarted(time.Duration)        {}
+func (noMetrics) PodDisplaced(string, string)     {}
 
 // Credentials are those with which any pod's images are pulled, after its own
 // pull secrets. Implemented by credential.Node.

@@ -108,6 +108,7 @@ func (s *podScripts) displace(j job, r *podRun) *status.Terminal {
 	}
 	d := *j.kill.displaced
 	r.record.Displaced = &d
+	s.cfg.Metrics.PodDisplaced(d.Reason, d.Cause)
 	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, d.Reason, d.Message)
 	return &status.Terminal{Phase: v1.PodFailed, Cause: status.Cause{Reason: d.Reason, Message: d.Message}}
 }

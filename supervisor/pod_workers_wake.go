@@ -154,3 +154,38 @@ func (p *podWorkers) views() []view {
 	}
 	return views
 }
+
+// Workers are how many workers there are, by what they are for and what they do,
+// in the kubelet's words: of a pod that is desired, of an orphan, which no source
+// wants any more, or of a pod that the runtime alone knows; and sync, terminating
+// or terminated. One that waits for its name syncs as far as that is told.
+type Workers map[WorkerKind]int
+
+// WorkerKind is what a worker is for and what it does.
+type WorkerKind struct{ Config, Lifecycle string }
+
+// Workers are counted without a look at anything else.
+func (s *Supervisor) Workers() Workers {
+	p := s.workers
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := Workers{}
+	for _, w := range p.byUID {
+		kind := WorkerKind{"desired", "sync"}
+		switch {
+		case w.wanted:
+		case w.pod == nil:
+			kind.Config = "runtime_only"
+		default:
+			kind.Config = "orphan"
+		}
+		switch w.state {
+		case stateTerminating:
+			kind.Lifecycle = "terminating"
+		case stateTerminated, stateFinished:
+			kind.Lifecycle = "terminated"
+		}
+		all[kind]++
+	}
+	return all
+}

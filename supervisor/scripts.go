@@ -76,6 +76,8 @@ type memory struct {
 	// of the pod was.
 	exits   int
 	endTold bool
+	// synced: a first sync of this run was made.
+	synced bool
 }
 
 // do runs the script that belongs to the state.
@@ -83,6 +85,7 @@ func (s *podScripts) do(ctx context.Context, j job, r *podRun) outcome {
 	if r.number != j.run {
 		s.beginRun(j, r)
 	}
+	began := time.Now()
 	var out outcome
 	switch j.state {
 	case stateQueued:
@@ -100,8 +103,29 @@ func (s *podScripts) do(ctx context.Context, j job, r *podRun) outcome {
 			out.err = s.clearRemains(ctx, j, r)
 		}
 	}
+	if operation := operationOf(j.state, r); operation != "" {
+		s.cfg.Metrics.PodWorked(operation, time.Since(began))
+	}
 	s.logOnce(ctx, j, r, out)
 	return out
+}
+
+// operationOf is what a script is called where its time is counted; a pod that
+// only waits has none.
+func operationOf(at state, r *podRun) string {
+	switch at {
+	case stateSyncing:
+		if r.synced {
+			return "sync"
+		}
+		r.synced = true
+		return "create"
+	case stateTerminating:
+		return "kill"
+	case stateTerminated:
+		return "cleanup"
+	}
+	return ""
 }
 
 // beginRun forgets what belongs to the run before, and takes up what the
@@ -234,6 +258,9 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 	}
 	s.cfg.Store.Statuses.Set(pod.UID, st)
 	s.tellExits(j, r, &st)
+	if was := r.previous; was != nil && was.Phase == v1.PodPending && st.Phase == v1.PodRunning && st.StartTime != nil {
+		s.cfg.Metrics.PodStarted(in.Now.Sub(st.StartTime.Time))
+	}
 	r.previous = &st
 	s.tellReady(pod.UID, r, &st)
 	return &st

@@ -51,6 +51,9 @@ func New(cfg Config) (*Supervisor, error) {
 	if cfg.Events == nil {
 		cfg.Events = noEvents{}
 	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = noMetrics{}
+	}
 	if cfg.Sources.Objects == nil {
 		cfg.Sources.Objects = noObjects{}
 	}

@@ -37,7 +37,7 @@ func newImages(o *options.Options, rt *openedRuntime, p parts, pods func() []*v1
 		Policy: gc.ImagePolicy{High: o.Garbage.ImageHigh, Low: o.Garbage.ImageLow, Period: o.Garbage.ImagePeriod, MinAge: o.Garbage.ImageMinAge, MaxAge: o.Garbage.ImageMaxAge},
 		Store:  rt.client, Runtime: rt.client.Endpoint(), Observed: p.observer.Observed,
 		Wanted: func() []string { return imagesOf(pods()) },
-		File:   filepath.Join(o.Paths.Root, "images.json"), Events: p.events, Log: log,
+		File:   filepath.Join(o.Paths.Root, "images.json"), Events: p.events, Removed: p.counters.ImageRemoved, Log: log,
 	})
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/hostip"
+	"github.com/podstead/podstead/supervisor/metrics"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/stats"
 	"github.com/podstead/podstead/supervisor/status"
@@ -91,7 +92,8 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	tameMemory()
 	log.Info("podstead starts", append([]any{"version", versionText(), "node", node, "root", o.Paths.Root}, origins(o.Manifests)...)...)
 
-	rt, err := openRuntime(ctx, o, cri.Instance(machineID(node, log), o.Paths.Root), log)
+	counters := metrics.NewCounters()
+	rt, err := openRuntime(ctx, o, cri.Instance(machineID(node, log), o.Paths.Root), counters, log)
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	observer := pleg.New(pleg.Config{Runtime: rt.client, Log: log})
+	observer := pleg.New(pleg.Config{Runtime: rt.client, Log: log, Relisted: counters.Relisted})
 	events := event.New(event.Config{Node: node, File: filepath.Join(o.Paths.Root, "events", "journal.jsonl"), Log: log})
 	// The kubelet's first event: after a restart it tells when.
 	events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")
@@ -110,6 +112,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	prober := probe.New(probe.Config{Exec: containerExec{rt.client}, Events: events, UserAgent: "podstead-probe/" + versionNumber()})
 	p := parts{
 		observer: observer, prober: prober, events: events, statuses: statuses, addresses: addresses, node: admittingNode(o, node), logins: logins,
+		counters: counters,
 	}
 	p.stats = newStats(o, rt, p, log)
 	p.logs = newLogs(o, rt, p, log)
@@ -143,13 +146,13 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	api := httpapi.New(
 		httpapi.Config{
 			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
-			Remote: remoteOf(o, node, addresses), Log: log,
+			Remote: remoteOf(o, node, addresses), Log: log, Serving: served(counters),
 		},
 		httpapi.Sources{
 			Pods: sup, Manifests: view, Objects: view, Health: sup, Restarter: sup,
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: newImageView(rt, p.images, o.Paths.Root, sup.Logins),
 			Streams: containerStreams{client: rt.client, observer: observer}, StreamIdle: streaming.DefaultIdle,
-			Stats: figures, Usage: figures,
+			Stats: figures, Usage: figures, Metrics: newMetrics(node, src, sup, p, log),
 			Kubelet:      kubeletView(o, rt.client, observer),
 			Volumes:      volumeView{objects: src.config.Objects(), pods: sup},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
@@ -304,6 +307,7 @@ type parts struct {
 	addresses *hostip.Source
 	node      admit.Node
 	stats     *stats.Collector
+	counters  *metrics.Counters
 	logs      *gc.Logs
 	images    *gc.Images
 	logins    credential.Node
@@ -320,8 +324,10 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		Runtime: rt.client, Images: cri.ToldPulls(rt.client, p.images.Pulled), Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
 			Exec: containerExec{rt.client}, UserAgent: "podstead-lifecycle/" + versionNumber(),
 		})},
-		Events: p.events, Log: log, Backoff: backoff, Instance: rt.instance, ParallelPulls: o.Runtime.ParallelPulls,
-		LogRoot: o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: cgroups.Settings,
+		Events: p.events, Log: log, Backoff: backoff, Instance: rt.instance,
+		Started:       func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
+		ParallelPulls: o.Runtime.ParallelPulls,
+		LogRoot:       o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: cgroups.Settings,
 		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
 	return supervisor.New(supervisor.Config{
@@ -333,6 +339,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		Garbage:     containerPolicy(o.Garbage),
 		Observed:    []func(){p.logs.Wake, p.images.Wake},
 		Events:      p.events,
+		Metrics:     p.counters,
 		Log:         log,
 		Node:        p.node,
 		Allocatable: allocatable(o),

@@ -9,6 +9,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/preflight"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/private"
+	"github.com/podstead/podstead/supervisor/metrics"
 )
 
 // cniBinDirs are where CNI plugins are installed: by hand, by Debian, by
@@ -24,7 +25,7 @@ type openedRuntime struct {
 }
 
 // openRuntime settles which runtime the pods live in.
-func openRuntime(ctx context.Context, o *options.Options, instance string, log *slog.Logger) (*openedRuntime, error) {
+func openRuntime(ctx context.Context, o *options.Options, instance string, counters *metrics.Counters, log *slog.Logger) (*openedRuntime, error) {
 	memory := private.NewMemory(o.Paths.Root)
 	remembered, err := memory.Load()
 	if err != nil {
@@ -41,7 +42,7 @@ func openRuntime(ctx context.Context, o *options.Options, instance string, log *
 			return nil, err
 		}
 	}
-	client, err := cri.Dial(cri.Options{Endpoint: endpoint, Instance: instance, RequestTimeout: o.Runtime.RequestTimeout, Log: log})
+	client, err := cri.Dial(cri.Options{Endpoint: endpoint, Instance: instance, RequestTimeout: o.Runtime.RequestTimeout, Log: log, Observe: counters.Call})
 	if err != nil {
 		return nil, err
 	}

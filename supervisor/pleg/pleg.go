@@ -63,6 +63,9 @@ type Config struct {
 	Log *slog.Logger
 	// Generic turns the event stream off.
 	Generic bool
+	// Relisted is told of each full list that succeeded: what it took, and how
+	// long after the one before it began, 0 for the first. Nil tells nobody.
+	Relisted func(took, since time.Duration)
 }
 
 // Kind is the kind of an Event.
@@ -126,9 +129,10 @@ type Stats struct {
 
 // PLEG watches the runtime. It is safe for concurrent use.
 type PLEG struct {
-	runtime Runtime
-	log     *slog.Logger
-	generic bool
+	runtime  Runtime
+	log      *slog.Logger
+	generic  bool
+	relisted func(took, since time.Duration)
 
 	changed    chan struct{} // wakes whoever takes events
 	relistWake chan struct{} // wakes the relist loop
@@ -148,7 +152,11 @@ func New(cfg Config) *PLEG {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Relisted == nil {
+		cfg.Relisted = func(time.Duration, time.Duration) {}
+	}
 	return &PLEG{
+		relisted:   cfg.Relisted,
 		runtime:    cfg.Runtime,
 		log:        cfg.Log,
 		generic:    cfg.Generic,

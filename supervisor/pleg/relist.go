@@ -87,6 +87,11 @@ func (p *PLEG) relist(ctx context.Context) {
 		p.list.fault = ""
 	}
 	p.list.ended = now
+	since := time.Duration(0)
+	if !p.stats.LastRelist.IsZero() {
+		since = start.Sub(p.stats.LastRelist)
+	}
+	p.relisted(now.Sub(start), since)
 	p.stats.Relists++
 	p.stats.LastRelist, p.stats.LastDuration = start, now.Sub(start)
 

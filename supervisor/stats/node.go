@@ -208,3 +208,9 @@ func statfs(path string) (f FS, memory bool, err error) {
 		Inodes: s.Files, InodesFree: s.Ffree, InodesUsed: s.Files - s.Ffree,
 	}, s.Type == unix.TMPFS_MAGIC || s.Type == unix.HUGETLBFS_MAGIC, nil
 }
+
+// Statfs is the file system that a path is on.
+func Statfs(path string) (FS, error) {
+	f, _, err := statfs(path)
+	return f, err
+}

@@ -41,6 +41,7 @@ var rooms = []room{
 	{"supervisor/oom", nil},
 	{"supervisor/node", nil},
 	{"supervisor/stats", []string{"cri", "supervisor/cgroup"}},
+	{"supervisor/metrics", []string{"cri", "probe", "supervisor/cgroup", "supervisor/stats"}},
 	{"supervisor/cgroup", []string{"cri"}},
 	{"supervisor/shutdown", nil},
 	{"supervisor/userns", nil},
@@ -83,6 +84,7 @@ var onlyIn = map[string][]string{
 	"github.com/godbus/dbus":                 {"supervisor/cgroup", "supervisor/shutdown"},
 	"github.com/gorilla/websocket":           {"httpapi/streaming"},
 	"k8s.io/streaming":                       {"httpapi", "cmd/podstead/cli"},
+	"github.com/prometheus":                  {"supervisor/metrics"},
 	"github.com/fsnotify/fsnotify":           {"manifest", "httpapi/containerlog"},
 }
 

@@ -1,0 +1,31 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podstead/podstead/probe"
+)
+
+var (
+	probeTotal = counter("prober_probe_total", "Cumulative number of a liveness, readiness or startup probe for a container by result.",
+		"probe_type", "result", "container", "pod", "namespace", "pod_uid")
+	probeTime = prometheus.NewDesc("prober_probe_duration_seconds", "Duration in seconds for a probe response.",
+		[]string{"probe_type", "container", "pod", "namespace", "pod_uid"}, nil)
+)
+
+// probes collects what came of probes.
+func (s *Sources) probes(to chan<- prometheus.Metric) {
+	for _, c := range s.Probes() {
+		uid := string(c.UID)
+		for result, n := range map[string]uint64{"successful": c.Succeeded, "failed": c.Failed, "unknown": c.Unknown} {
+			if n > 0 || result == "successful" {
+				probeTotal.put(to, float64(n), c.Kind.String(), result, c.Container, c.Pod, c.Namespace, uid)
+			}
+		}
+		within := make(map[float64]uint64, len(probe.Buckets))
+		for i, bound := range probe.Buckets {
+			within[bound] = c.Within[i]
+		}
+		to <- prometheus.MustNewConstHistogram(probeTime, c.Succeeded+c.Failed, c.Took.Seconds(), within, c.Kind.String(), c.Container, c.Pod, c.Namespace, uid)
+	}
+}
