@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -56,6 +57,9 @@ func Finish(root *cobra.Command) {
 		}
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
+				if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") {
+					err = fmt.Errorf("%d arguments are given; it is: %s", len(args), cmd.UseLine())
+				}
 				return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
 			}
 			return nil

@@ -27,9 +27,14 @@ type fieldVerdict struct {
 	accepted []string
 	// refused are the fields below that are refused.
 	refused []string
+	// keys are the verdicts on the entries of a map.
+	keys []manifest.Field
 }
 
 const inPart manifest.FieldKind = "in part"
+
+// maxRefused is how many fields below one are named.
+const maxRefused = 20
 
 func (f *podField) verdict() fieldVerdict {
 	var v fieldVerdict
@@ -41,7 +46,7 @@ func (f *podField) verdict() fieldVerdict {
 		is := fieldVerdict{kind: leaf.Kind, why: leaf.Text, accepted: leaf.Accepted}
 		if leaf.Kind == manifest.FieldRefused || leaf.Kind == manifest.FieldNotYet {
 			if short := strings.TrimPrefix(leaf.Subtree, f.path); short != "" {
-				refused = append(refused, strings.Trim(short, ".[]"))
+				refused = append(refused, strings.TrimPrefix(strings.TrimPrefix(short, "[]"), "."))
 			}
 		}
 		switch {
@@ -54,7 +59,31 @@ func (f *podField) verdict() fieldVerdict {
 		}
 	}
 	v.refused = slices.Compact(refused)
+	if f.of.Kind() == reflect.Map && v.kind == inPart {
+		for _, leaf := range podVerdicts() {
+			if strings.HasPrefix(leaf.Path, f.path+"[") {
+				v.keys = append(v.keys, leaf)
+			}
+		}
+	}
 	return v
+}
+
+// keyText says which keys of a map are honoured, and why others are not.
+func (v fieldVerdict) keyText() string {
+	var honoured, others []string
+	for _, leaf := range v.keys {
+		key := strings.TrimSuffix(leaf.Path[strings.LastIndexByte(leaf.Path, '[')+1:], "]")
+		if leaf.Kind == manifest.FieldHonoured {
+			honoured = append(honoured, key)
+			continue
+		}
+		if key == "*" {
+			key = "others"
+		}
+		others = append(others, fmt.Sprintf("%s %s: %s", key, leaf.Kind, leaf.Text))
+	}
+	return strings.Join(append([]string{"honoured for " + strings.Join(honoured, ", ")}, others...), "; ")
 }
 
 // under reports whether a leaf is the field or below it.
@@ -68,11 +97,17 @@ func (v fieldVerdict) text() string {
 	case "":
 		return ""
 	case inPart:
+		if len(v.keys) > 0 {
+			return v.keyText()
+		}
 		text := "honoured"
-		if len(v.refused) > 0 {
-			text += ", but for " + strings.Join(v.refused, ", ")
-		} else {
+		switch n := len(v.refused); {
+		case n == 0:
 			text += " in part; see the fields below"
+		case n > maxRefused:
+			text += fmt.Sprintf(" in part: %d fields below are refused, such as %s; --recursive shows all", n, v.refused[0])
+		default:
+			text += ", but for " + strings.Join(v.refused, ", ")
 		}
 		return text
 	}

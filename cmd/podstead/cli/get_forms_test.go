@@ -169,9 +169,9 @@ func TestGetWatchSurvivesARestart(t *testing.T) {
 	d.change(func(pods []v1.Pod) []v1.Pod { return append(pods[1:], samples()[5]) })
 	_ = os.Remove(d.socket)
 	d.start()
+	w.want("answers again")
 	w.want("ADDED", "held-n1")
 	w.want("DELETED", "web-n1")
-	w.want("answers again")
 	d.change(func(pods []v1.Pod) []v1.Pod { return pods[1:] })
 	w.want("DELETED", "crash-n1")
 	if err := w.end(); err != nil {

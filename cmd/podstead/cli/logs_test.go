@@ -90,7 +90,7 @@ func TestLogsErrors(t *testing.T) {
 		{"web --tail -2", "--tail -2", 2},
 		{"web --since -1s", "--since -1s", 2},
 		{"web", "try again", 1},
-		{"", "accepts 1 arg", 2},
+		{"", "podstead logs POD", 2},
 	} {
 		args := append([]string{"logs", "--api-socket", socket}, strings.Fields(c.args)...)
 		if _, _, err := execute(t, "", args...); Code(err) != c.code || !strings.Contains(err.Error(), c.want) {

@@ -262,8 +262,13 @@ func (s *boxStatus) unready() table {
 	return t
 }
 
-// unreadyMessage is why a pod that runs is not ready.
+// unreadyMessage is why a pod is not ready that says nothing of it itself.
 func unreadyMessage(p *v1.Pod) string {
+	for _, s := range p.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil && w.Reason == "ContainerCreating" {
+			return fmt.Sprintf("container %s is made of image %s", s.Name, s.Image)
+		}
+	}
 	for _, t := range []v1.PodConditionType{v1.PodInitialized, v1.PodReadyToStartContainers, v1.ContainersReady, v1.PodReady} {
 		for _, c := range p.Status.Conditions {
 			if c.Type == t && c.Status != v1.ConditionTrue && c.Message != "" {

@@ -110,7 +110,7 @@ func (r *rows) fit() {
 		r.widths[last] = max(r.widths[last]-over, min(r.widths[last], prose))
 	}
 	r.shorten(last, whole)
-	if r.over() > 0 && r.widths[last] >= prose && !slices.Contains(whole, r.head[last]) {
+	if r.over() > 0 && last > 0 && !slices.Contains(whole, r.head[last]) {
 		r.apart = true
 		r.widths, r.head = r.widths[:last], r.head[:last]
 	}

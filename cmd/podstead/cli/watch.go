@@ -55,9 +55,8 @@ func (q query) follow(ctx context.Context, c *client, from *listing, tell func(c
 		var told, err error
 		if stale {
 			var at string
-			if at, told, err = q.catchUp(ctx, c, known, note); told == nil && err == nil {
+			if at, told, err = q.catchUp(ctx, c, known, back, note); told == nil && err == nil {
 				version, stale = at, false
-				back()
 			}
 		} else {
 			version, told, err = q.watch(ctx, c, version, back, note)
@@ -85,13 +84,14 @@ func (q query) follow(ctx context.Context, c *client, from *listing, tell func(c
 	}
 }
 
-// catchUp lists anew and tells what is not as it is known. told is the error
-// of note.
-func (q query) catchUp(ctx context.Context, c *client, known map[string]*object, note func(change) error) (version string, told, err error) {
+// catchUp lists anew and tells what is not as it is known; opened is told that
+// the daemon answers. told is the error of note.
+func (q query) catchUp(ctx context.Context, c *client, known map[string]*object, opened func(), note func(change) error) (version string, told, err error) {
 	l, err := q.list(ctx, c)
 	if err != nil {
 		return "", nil, err
 	}
+	opened()
 	there := map[string]bool{}
 	var changes []change
 	for _, o := range l.objects {

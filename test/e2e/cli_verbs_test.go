@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// A person sees how the box is, and why, with podstead alone.
+func TestSeeWithTheCommandLine(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("web.yaml", strings.Replace(sleeper("web", "one"), "name: web\n", "name: web\n  labels: {tier: front}\n", 1)+
+			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {a: one}\n"+
+			"---\napiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData: {password: hunter2}\n")
+		n.put("bad.yaml", stubborn("bad", "one", 1, "exit 3"))
+		n.start()
+		n.awaitReady("web")
+		n.awaitStatus("bad", "crash", func(p v1.Pod) error {
+			if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil || p.Status.ContainerStatuses[0].State.Waiting.Reason != "CrashLoopBackOff" {
+				return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+			}
+			return nil
+		})
+		web, file := n.PodName("web"), filepath.Join(n.Manifests, "web.yaml")
+		status := n.cli(1, []string{n.Name + ", ready", "Runtime:", "Pressure:", n.Manifests, "1 ready, 1 failing", "CrashLoopBackOff"}, "status")
+		if strings.Contains(status, "web  ") {
+			t.Errorf("a pod that is ready is among those that are not:\n%s", status)
+		}
+		for _, c := range []struct {
+			args  string
+			words []string
+		}{
+			{"get po,no,ns,cm,secrets", []string{"pod/" + web, "node/" + n.Name, "namespace/default", "configmap/conf", "secret/login", file, "password"}},
+			{"get pods -l tier=front -o name", []string{"pod/" + web}},
+			{"get pods --field-selector metadata.name=" + web + " --show-labels --no-headers", []string{"tier=front"}},
+			{"get pod/web -o jsonpath={.status.phase}", []string{"Running"}},
+			{"get pods --sort-by=.metadata.name -o custom-columns=N:.metadata.name,P:.status.phase", []string{"N ", "Running"}},
+			{"get cm conf -o jsonpath={.data.a}", []string{"one"}},
+			{"get nodes -o wide", []string{"KERNEL-VERSION", "containerd://"}},
+			{"get images", []string{"busybox"}},
+			{"get events --field-selector reason=Started web", []string{"Started", "pod/" + web}},
+			{"events --for pod/web --types=Normal", []string{"Created", "Started"}},
+			{"events --for node/" + n.Name, []string{"Starting"}},
+			{"describe node", []string{n.Name, "Conditions:", "web", "Capacity"}},
+			{"describe cm/conf", []string{file, "a: one"}},
+			{"describe secret login", []string{file, "(not shown)"}},
+			{"describe pods -l tier=front", []string{web, file, "Started"}},
+			{"diff " + file, nil},
+			{"validate " + n.Manifests, []string{"2 pods and 2 objects beside in 2 files: valid"}},
+			{"explain pod.spec.hostNetwork", []string{"honoured"}},
+		} {
+			args := strings.Fields(c.args)
+			n.cli(0, c.words, args...)
+		}
+		n.cli(1, []string{`did you mean "web"?`}, "get", "pod", "wbe")
+		n.cli(2, []string{"did you mean pods?"}, "get", "pots")
+		n.cli(2, []string{"unknown flag"}, "get", "pods", "--frobnicate")
+		n.put("web.yaml", strings.Replace(sleeper("web", "two"), "name: web\n", "name: web\n  labels: {tier: front}\n", 1))
+		n.awaitWord("web", "two")
+		n.put("next.yaml", sleeper("web", "three"))
+		n.cli(1, []string{"-  labels:", "three", "+ "}, "diff", filepath.Join(n.Manifests, "next.yaml"))
+		n.drop("next.yaml")
+		var list v1.PodList
+		if err := json.Unmarshal([]byte(n.cli(0, nil, "get", "pods", "-o", "json")), &list); err != nil || len(list.Items) != 2 || list.Items[0].Kind != "Pod" {
+			t.Errorf("get pods -o json: %v, %d pods", err, len(list.Items))
+		}
+		out, _, _ := n.podstead("__complete", "logs", "--api-socket", n.Socket(), "w")
+		if !strings.HasPrefix(out, "web\n") {
+			t.Errorf("completion of logs w: %q", out)
+		}
+	})
+}
+
+// A watch goes on over a restart of the daemon, and tells what changed meanwhile.
+func TestWatchOverARestart(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.put("p.yaml", sleeper("p", "one"))
+		n.start()
+		n.awaitReady("p")
+		cmd := n.Command("get", "pods", "-w", "--output-watch-events", "--api-socket", n.Socket())
+		r, w := io.Pipe()
+		cmd.Stdout, cmd.Stderr = w, w
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait(); _ = w.Close() }()
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		lines := make(chan string, 100)
+		go func() {
+			defer close(lines)
+			for s := bufio.NewScanner(r); s.Scan(); {
+				lines <- s.Text()
+			}
+		}()
+		read := func(words ...string) string {
+			t.Helper()
+			for deadline := time.After(time.Minute); ; {
+				select {
+				case line := <-lines:
+					if containsAll(line, words) {
+						return line
+					}
+				case <-deadline:
+					t.Fatalf("the watch has no line with %q", words)
+				}
+			}
+		}
+		read("ADDED", n.PodName("p"), "Running")
+		n.Kill()
+		read("does not answer")
+		n.put("q.yaml", sleeper("q", "one"))
+		n.start()
+		read("answers again")
+		read(n.PodName("q"), "1/1", "Running")
+		n.drop("p.yaml")
+		read("DELETED", n.PodName("p"))
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("after Ctrl-C the watch ends with %v", err)
+		}
+		n.Kill()
+		n.cli(3, []string{n.Socket(), "podstead run"}, "get", "pods")
+		n.cli(3, nil, "wait", "q", "--timeout=1s")
+		n.start()
+	})
+}
+
+func containsAll(line string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(line, w) {
+			return false
+		}
+	}
+	return true
+}
