@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +22,8 @@ type admissions struct {
 
 	mu    sync.Mutex
 	seats map[types.UID]*seat
+	// total is what all of them have or ask for.
+	total admit.Needs
 }
 
 // seat is what one wanted pod has or asks for.
@@ -42,7 +43,7 @@ type seat struct {
 }
 
 func newAdmissions(allocatable v1.ResourceList, wake func(types.UID)) *admissions {
-	a := &admissions{wake: wake, seats: map[types.UID]*seat{}}
+	a := &admissions{wake: wake, seats: map[types.UID]*seat{}, total: admit.Needs{}}
 	if allocatable != nil {
 		a.has = admit.Amounts(allocatable)
 	}
@@ -57,16 +58,28 @@ func (a *admissions) announce(pod *v1.Pod) {
 	defer a.mu.Unlock()
 	s := a.seats[pod.UID]
 	if s == nil {
-		s = &seat{Stake: admit.Stake{Pod: pod, Needs: admit.NeedsOf(pod)}}
+		s = &seat{Stake: admit.NewStake(pod)}
 		for _, other := range a.seats {
-			if fullName(other.Pod) == fullName(pod) && (s.Since.IsZero() || other.Since.Before(s.Since)) {
+			if other.Name == s.Name && (s.Since.IsZero() || other.Since.Before(s.Since)) {
 				s.Since = other.Since
 			}
 		}
 		a.seats[pod.UID] = s
 	}
 	if !s.holds {
+		a.count(s, -1)
 		s.asks, s.Unsettled = true, true
+		a.count(s, 1)
+	}
+}
+
+// count adds what a seat stands for to the total, or takes it away.
+func (a *admissions) count(s *seat, sign int64) {
+	if s.holds || s.asks {
+		a.total.Add(s.Needs, sign)
+	}
+	if s.grows != nil {
+		a.total.Add(s.grows.Needs, sign)
 	}
 }
 
@@ -113,8 +126,10 @@ func (a *admissions) ask(pod *v1.Pod, since time.Time, running func() map[types.
 		return admit.Verdict{}
 	}
 	settles := s.Unsettled || !s.asks
-	s.Pod, s.Needs = pod, admit.NeedsOf(pod)
+	a.count(s, -1)
+	s.become(pod)
 	s.asks = true
+	a.count(s, 1)
 	s.settle(since)
 	a.adopt(running)
 	v := a.room().Decide(&s.Stake)
@@ -134,10 +149,16 @@ func (a *admissions) ask(pod *v1.Pod, since time.Time, running func() map[types.
 	return v
 }
 
+// become takes a pod's newest revision.
+func (s *seat) become(pod *v1.Pod) {
+	now := admit.NewStake(pod)
+	s.Pod, s.Needs, s.Name, s.Ports = pod, now.Needs, now.Name, now.Ports
+}
+
 func (a *admissions) seat(pod *v1.Pod) *seat {
 	s := a.seats[pod.UID]
 	if s == nil {
-		s = &seat{Stake: admit.Stake{Pod: pod}}
+		s = &seat{Stake: admit.NewStake(pod)}
 		a.seats[pod.UID] = s
 	}
 	return s
@@ -167,11 +188,15 @@ func (a *admissions) hold(has, wants, needs *v1.Pod) admit.Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.seat(has)
+	a.count(s, -1)
 	settles := !s.holds || s.Unsettled
 	s.holds, s.asks, s.refused = true, false, false
 	s.settle(time.Time{})
 	before := s.Needs
-	s.Pod, s.Needs = wants, admit.NeedsOf(has)
+	s.grows, s.waits, s.unsure = nil, false, false
+	s.become(wants)
+	s.Needs = admit.NeedsOf(has)
+	a.count(s, 1)
 	verdict := a.grow(s, has, wants, needs)
 	if settles || gives(before, s.Needs) {
 		a.wakeThose(has.UID)
@@ -181,7 +206,6 @@ func (a *admissions) hold(has, wants, needs *v1.Pod) admit.Verdict {
 
 // grow decides whether a pod that runs may have more.
 func (a *admissions) grow(s *seat, has, wants, needs *v1.Pod) admit.Verdict {
-	s.grows, s.waits, s.unsure = nil, false, false
 	if has == wants {
 		s.granted = nil
 		return admit.Verdict{}
@@ -193,15 +217,19 @@ func (a *admissions) grow(s *seat, has, wants, needs *v1.Pod) admit.Verdict {
 		}
 	}
 	if len(more) > 0 && !maps.Equal(s.granted, wanted) {
-		s.grows = &admit.Stake{Pod: wants, Needs: more, Since: s.Since, Grows: true}
+		s.grows = &admit.Stake{Pod: wants, Needs: more, Name: s.Name, Since: s.Since, Grows: true}
+		a.total.Add(more, 1)
 		if v := a.room().Decide(s.grows); v.Refusal != nil {
 			s.waits, s.unsure, s.granted = true, v.Unsettled, nil
 			return v
 		}
+		a.total.Add(more, -1)
 		s.grows = nil
 	}
 	s.granted = wanted
+	a.count(s, -1)
 	s.Needs = admit.NeedsOf(needs)
+	a.count(s, 1)
 	return admit.Verdict{}
 }
 
@@ -250,16 +278,26 @@ func (a *admissions) forget(uid types.UID) {
 func (a *admissions) change(uid types.UID, f func(s *seat)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s, ok := a.seats[uid]; ok {
-		f(s)
-		a.wakeThose(uid)
+	s, ok := a.seats[uid]
+	if !ok {
+		return
 	}
+	a.count(s, -1)
+	f(s)
+	if _, ok := a.seats[uid]; ok {
+		a.count(s, 1)
+	}
+	a.wakeThose(uid)
 }
 
 // wakeThose wakes who waits and may have what it asked for, but the pod that
 // changed something, and who was refused while not all had spoken.
 func (a *admissions) wakeThose(but types.UID) {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(a.seats)), func(s *seat) bool { return s.refused || s.waits }) {
+	anybody := false
+	for _, s := range a.seats {
+		anybody = anybody || s.refused || s.waits
+	}
+	if !anybody {
 		return
 	}
 	woken := map[types.UID]bool{but: true}
@@ -278,7 +316,7 @@ func (a *admissions) wakeThose(but types.UID) {
 }
 
 func (a *admissions) room() *admit.Room {
-	r := &admit.Room{Has: a.has}
+	r := &admit.Room{Has: a.has, Total: a.total}
 	for _, s := range a.seats {
 		switch {
 		case s.holds:

@@ -70,17 +70,15 @@ func NeedsOf(pod *v1.Pod) Needs {
 	return peak
 }
 
-func (n Needs) add(o Needs) {
+// Add adds others, so many times.
+func (n Needs) Add(o Needs, times int64) {
 	for name, amount := range o {
-		n[name] += amount
+		n[name] += times * amount
 	}
 }
 
-func (n Needs) subtract(o Needs) {
-	for name, amount := range o {
-		n[name] -= amount
-	}
-}
+func (n Needs) add(o Needs)      { n.Add(o, 1) }
+func (n Needs) subtract(o Needs) { n.Add(o, -1) }
 
 // raise makes each amount the greater one.
 func (n Needs) raise(o Needs) {

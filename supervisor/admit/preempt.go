@@ -34,7 +34,7 @@ func preempts(s *Stake) bool {
 func (f *forecast) victims(asks *Stake) []*Stake {
 	missing := Needs{}
 	for name, amount := range asks.Needs {
-		if has, bounded := f.capacity(name); bounded && amount > 0 {
+		if has, bounded := capacity(f.has, name); bounded && amount > 0 {
 			missing[name] = f.used[name] + f.kept[name] + amount - has
 		}
 	}
@@ -94,7 +94,7 @@ func nearest(from []*Stake, missing Needs) (chosen []*Stake) {
 				cmp.Compare(a.Needs[v1.ResourceCPU], b.Needs[v1.ResourceCPU]),
 				cmp.Compare(priority(a.Pod), priority(b.Pod)),
 				b.Since.Compare(a.Since),
-				strings.Compare(fullName(a.Pod), fullName(b.Pod)),
+				strings.Compare(a.Name, b.Name),
 			)
 		})
 		chosen = append(chosen, next)

@@ -23,6 +23,9 @@ type Stake struct {
 	// Pod is the pod with its classes resolved.
 	Pod   *v1.Pod
 	Needs Needs
+	// Name is the pod's full name, Ports those of the host that it asks for.
+	Name  string
+	Ports []Port
 	// Since is when the pod's name was first wanted.
 	Since time.Time
 	// Ending: the pod is being ended and gives back what it has.
@@ -33,6 +36,11 @@ type Stake struct {
 	Unsettled bool
 }
 
+// NewStake is that of a pod with its classes resolved.
+func NewStake(pod *v1.Pod) Stake {
+	return Stake{Pod: pod, Needs: NeedsOf(pod), Name: fullName(pod), Ports: HostPorts(pod)}
+}
+
 // Room is what a node has for pods, who has it, and who waits for it.
 type Room struct {
 	// Has is nil for a node without bounds. Otherwise hugepages that are not
@@ -41,6 +49,9 @@ type Room struct {
 	Holders []*Stake
 	// Waiting, in any order.
 	Waiting []*Stake
+	// Total is what all these have or ask for together; nil if nobody has
+	// counted it.
+	Total Needs
 }
 
 // Verdict is what comes of asking.
@@ -61,7 +72,7 @@ func senior(a, b *Stake) bool {
 	return cmp.Or(
 		cmp.Compare(priority(b.Pod), priority(a.Pod)),
 		a.Since.Compare(b.Since),
-		strings.Compare(fullName(a.Pod), fullName(b.Pod)),
+		strings.Compare(a.Name, b.Name),
 		strings.Compare(string(a.Pod.UID), string(b.Pod.UID)),
 	) < 0
 }
@@ -81,6 +92,9 @@ func fullName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
 // pods that come and go never starve a large one. Who waits for what only pods
 // have that never end by themselves keeps nobody from anything.
 func (r *Room) Decide(asks *Stake) Verdict {
+	if r.plenty(asks) {
+		return Verdict{}
+	}
 	f := r.forecast()
 	unsettled := slices.ContainsFunc(r.Holders, func(h *Stake) bool { return h.Unsettled })
 	for _, w := range r.queue() {
@@ -99,6 +113,36 @@ func (r *Room) Decide(asks *Stake) Verdict {
 		v.Victims = f.victims(asks)
 	}
 	return v
+}
+
+// plenty reports whether there is room for everybody, and no port that two ask
+// for.
+func (r *Room) plenty(asks *Stake) bool {
+	if r.Total == nil {
+		return false
+	}
+	for name, amount := range asks.Needs {
+		if has, bounded := capacity(r.Has, name); bounded && amount > 0 && r.Total[name] > has {
+			return false
+		}
+	}
+	if asks.Grows || len(asks.Ports) == 0 {
+		return true
+	}
+	taken := func(s *Stake) bool { return s.Pod.UID != asks.Pod.UID && !s.Grows && asks.clashes(s) }
+	return !slices.ContainsFunc(r.Holders, taken) && !slices.ContainsFunc(r.Waiting, taken)
+}
+
+// clashes reports whether two cannot have their ports beside each other.
+func (s *Stake) clashes(o *Stake) bool {
+	for _, a := range s.Ports {
+		for _, b := range o.Ports {
+			if a.clashes(b) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Admissible are those of the waiting who may have what they ask for now.
@@ -126,6 +170,10 @@ func (r *Room) queue() []*Stake {
 type forecast struct {
 	has     Needs
 	holders []*Stake
+	// byName has the indices of holders.
+	byName map[string]int
+	// byPort has the holders by the numbers of their ports.
+	byPort map[int32][]*Stake
 	// used is what holders have, lasting the part that is not given back by
 	// itself, kept what is kept for those who wait.
 	used, lasting, kept Needs
@@ -134,7 +182,7 @@ type forecast struct {
 }
 
 func (r *Room) forecast() *forecast {
-	f := &forecast{has: r.Has, used: Needs{}, lasting: Needs{}, kept: Needs{}, keeper: map[v1.ResourceName]*v1.Pod{}}
+	f := &forecast{has: r.Has, byName: map[string]int{}, byPort: map[int32][]*Stake{}, used: Needs{}, lasting: Needs{}, kept: Needs{}, keeper: map[v1.ResourceName]*v1.Pod{}}
 	for _, h := range r.Holders {
 		f.hold(h)
 	}
@@ -142,7 +190,15 @@ func (r *Room) forecast() *forecast {
 }
 
 func (f *forecast) hold(s *Stake) {
+	f.byName[s.Name] = len(f.holders)
 	f.holders = append(f.holders, s)
+	f.count(s)
+}
+
+func (f *forecast) count(s *Stake) {
+	for _, p := range s.Ports {
+		f.byPort[p.Number] = append(f.byPort[p.Number], s)
+	}
 	f.used.add(s.Needs)
 	if lasts(s) {
 		f.lasting.add(s.Needs)
@@ -158,17 +214,21 @@ func lasts(s *Stake) bool {
 // pass lets one that waits have its turn, and reports whether it gets what it
 // asks for.
 func (f *forecast) pass(w *Stake) bool {
-	if i := f.predecessor(w); i >= 0 {
+	if i, ok := f.byName[w.Name]; ok && !w.Grows && f.holders[i].Pod.UID != w.Pod.UID {
 		// It takes the place of the revision before, which still ends.
 		before := f.holders[i]
-		f.holders = slices.Delete(slices.Clone(f.holders), i, i+1)
 		f.used.subtract(before.Needs)
-		taken := maps.Clone(w.Needs)
-		taken.raise(before.Needs)
-		f.hold(&Stake{Pod: w.Pod, Needs: taken, Since: w.Since})
+		if lasts(before) {
+			f.lasting.subtract(before.Needs)
+		}
+		both := *w
+		both.Needs = maps.Clone(w.Needs)
+		both.Needs.raise(before.Needs)
+		f.holders[i] = &both
+		f.count(&both)
 		return false
 	}
-	if refusal, _ := f.refuse(w); refusal == nil {
+	if f.fits(w) {
 		f.hold(w)
 		return true
 	}
@@ -183,23 +243,51 @@ func (f *forecast) pass(w *Stake) bool {
 	return false
 }
 
-// predecessor is the index of the pod whose name another one waits for, -1 if
-// there is none.
-func (f *forecast) predecessor(w *Stake) int {
-	return slices.IndexFunc(f.holders, func(h *Stake) bool {
-		return !w.Grows && h.Pod.UID != w.Pod.UID && fullName(h.Pod) == fullName(w.Pod)
-	})
+// fits reports whether a pod can have what it asks for.
+func (f *forecast) fits(w *Stake) bool {
+	for name, amount := range w.Needs {
+		if f.short(name, amount) {
+			return false
+		}
+	}
+	return f.portHolder(w, func(*Stake) bool { return true }) == nil
+}
+
+// portHolder is one of the holders that counts and has a port that the pod asks
+// for, nil if none has.
+func (f *forecast) portHolder(w *Stake, counts func(*Stake) bool) *Stake {
+	if w.Grows {
+		return nil
+	}
+	for _, p := range w.Ports {
+		for _, h := range f.byPort[p.Number] {
+			if h.Pod.UID != w.Pod.UID && counts(h) && w.clashes(h) {
+				return h
+			}
+		}
+	}
+	return nil
+}
+
+// short reports whether there is less of a resource than an amount, what is kept
+// for others aside.
+func (f *forecast) short(name v1.ResourceName, amount int64) bool {
+	has, bounded := capacity(f.has, name)
+	if !bounded || amount <= 0 {
+		return false
+	}
+	return f.used[name]+amount > has || f.kept[name] > 0 && f.lasting[name]+f.kept[name]+amount > has
 }
 
 // awaitable reports whether one that waits gets what it asks for when all has
 // ended that ends by itself.
 func (f *forecast) awaitable(w *Stake) bool {
 	for name, amount := range w.Needs {
-		if has, bounded := f.capacity(name); bounded && amount > 0 && f.lasting[name]+f.kept[name]+amount > has {
+		if has, bounded := capacity(f.has, name); bounded && amount > 0 && f.lasting[name]+f.kept[name]+amount > has {
 			return false
 		}
 	}
-	return w.Grows || !slices.ContainsFunc(f.holders, func(h *Stake) bool { return lasts(h) && PortTaken(w.Pod, h.Pod) != nil })
+	return f.portHolder(w, lasts) == nil
 }
 
 // own is what a pod that grows has already.
@@ -214,44 +302,34 @@ func (f *forecast) own(s *Stake) Needs {
 	return nil
 }
 
-func (f *forecast) capacity(name v1.ResourceName) (int64, bool) {
-	has, known := f.has[name]
-	return has, known || f.has != nil && isHugePages(name)
+// capacity is what there is of a resource, and whether that is bounded.
+func capacity(node Needs, name v1.ResourceName) (int64, bool) {
+	has, known := node[name]
+	return has, known || node != nil && isHugePages(name)
 }
 
 // refuse is why a pod cannot have what it asks for; never says that it is more
 // than the node has.
 func (f *forecast) refuse(s *Stake) (refusal *Refusal, never bool) {
-	if !s.Grows && len(HostPorts(s.Pod)) > 0 {
-		for _, h := range f.holders {
-			if h.Pod.UID == s.Pod.UID {
-				continue
-			}
-			if refusal := PortTaken(s.Pod, h.Pod); refusal != nil {
-				return refusal, false
-			}
-		}
+	if h := f.portHolder(s, func(*Stake) bool { return true }); h != nil {
+		return PortTaken(s.Pod, h.Pod), false
 	}
 	var texts []string
 	reason, own := "", f.own(s)
 	for _, name := range s.Needs.names() {
 		amount := s.Needs[name]
-		has, bounded := f.capacity(name)
-		if !bounded || amount <= 0 {
+		if !f.short(name, amount) {
 			continue
 		}
+		has, _ := capacity(f.has, name)
 		more := ""
 		if s.Grows {
 			more = " more"
 		}
 		text := fmt.Sprintf("not enough %s: requested %s%s, used %s, capacity %s", name,
 			amountText(name, amount), more, amountText(name, f.used[name]), amountText(name, has))
-		switch {
-		case f.used[name]+amount > has:
-		case f.lasting[name]+f.kept[name]+amount > has && f.kept[name] > 0:
+		if f.used[name]+amount <= has {
 			text += fmt.Sprintf(", of which %s is kept for pod %s, which goes first", amountText(name, f.kept[name]), fullName(f.keeper[name]))
-		default:
-			continue
 		}
 		if reason == "" {
 			reason = reasonOutOf + string(name)

@@ -54,7 +54,8 @@ func TestNeedsOf(t *testing.T) {
 // cpu is a pod that requests so much; more is the rest of its spec.
 func cpu(t testing.TB, name, amount, more string) *Stake {
 	pod := podOf(t, name, fmt.Sprintf(`{%s containers: [{name: a, resources: {requests: {cpu: %q}}}]}`, more, amount))
-	return &Stake{Pod: pod, Needs: NeedsOf(pod)}
+	s := NewStake(pod)
+	return &s
 }
 
 func since(s *Stake, seconds int64) *Stake {
@@ -81,11 +82,13 @@ func TestDecide(t *testing.T) {
 			"not enough pods: requested 1, used 4, capacity 4; not enough cpu", ""},
 		"hugepages that are not there": {nil, nil, func() *Stake {
 			pod := podOf(t, "p", `{containers: [{name: a, resources: {requests: {hugepages-2Mi: 2Mi}}}]}`)
-			return &Stake{Pod: pod, Needs: NeedsOf(pod)}
+			s := NewStake(pod)
+			return &s
 		}(), "OutOfhugepages-2Mi", "capacity 0", ""},
 		"ephemeral storage": {nil, nil, func() *Stake {
 			pod := podOf(t, "p", `{containers: [{name: a, resources: {requests: {ephemeral-storage: 2Gi}}}]}`)
-			return &Stake{Pod: pod, Needs: NeedsOf(pod)}
+			s := NewStake(pod)
+			return &s
 		}(), "OutOfephemeral-storage", "requested 2Gi", ""},
 		"a port": {[]*Stake{cpu(t, "x", "0", port)}, nil, cpu(t, "p", "0", port), ReasonPorts, "that of pod default/x", ""},
 
@@ -102,21 +105,28 @@ func TestDecide(t *testing.T) {
 		// Only a person can make room for it.
 		"who waits for what lasts holds up nobody": {[]*Stake{cpu(t, "service", "2", "")}, []*Stake{since(cpu(t, "large", "4", ""), 1)}, since(cpu(t, "small", "1", ""), 2), "", "", ""},
 		"nor who wants too much":                   {nil, []*Stake{since(cpu(t, "huge", "5", ""), 1)}, since(cpu(t, "small", "4", ""), 2), "", "", ""},
-		"what ends is given back": {[]*Stake{{Pod: cpu(t, "x", "4", "").Pod, Needs: cpu(t, "x", "4", "").Needs, Ending: true}}, []*Stake{since(cpu(t, "old", "4", ""), 1)},
+		"what ends is given back": {[]*Stake{ends(cpu(t, "x", "4", ""))}, []*Stake{since(cpu(t, "old", "4", ""), 1)},
 			since(cpu(t, "p", "1", ""), 2), "OutOfcpu", "used 4", ""},
 
 		// The next revision of web takes web's place, and no second one.
 		"a successor counts once":    {[]*Stake{since(cpu(t, "web", "2", ""), 0)}, []*Stake{named(cpu(t, "web2", "2", ""), "web")}, since(cpu(t, "p", "2", ""), 1), "", "", ""},
 		"a successor's growth does":  {[]*Stake{since(cpu(t, "web", "2", ""), 0)}, []*Stake{named(cpu(t, "web2", "3", ""), "web")}, since(cpu(t, "p", "2", ""), 1), "OutOfcpu", "used 3", ""},
 		"nobody takes its place":     {[]*Stake{since(cpu(t, "web", "3", ""), 0)}, []*Stake{named(cpu(t, "web2", "3", ""), "web")}, since(cpu(t, "p", "2", ""), 1), "OutOfcpu", "used 3", ""},
-		"one that grows":             {[]*Stake{cpu(t, "p", "2", "")}, nil, &Stake{Pod: cpu(t, "p", "4", "").Pod, Needs: Needs{v1.ResourceCPU: 2000}, Grows: true}, "", "", ""},
-		"one that grows too much":    {[]*Stake{cpu(t, "p", "2", ""), cpu(t, "x", "1", "")}, nil, &Stake{Pod: cpu(t, "p", "4", "").Pod, Needs: Needs{v1.ResourceCPU: 2000}, Grows: true}, "OutOfcpu", "requested 2 more, used 3, capacity 4; it is resized when", ""},
-		"one that grows beyond all":  {[]*Stake{cpu(t, "p", "3", "")}, nil, &Stake{Pod: cpu(t, "p", "5", "").Pod, Needs: Needs{v1.ResourceCPU: 2000}, Grows: true}, "OutOfcpu", "ever have", ""},
-		"growing keeps its own port": {[]*Stake{cpu(t, "p", "2", port)}, nil, &Stake{Pod: cpu(t, "p", "4", port).Pod, Needs: Needs{v1.ResourceCPU: 2000}, Grows: true}, "", "", ""},
+		"one that grows":             {[]*Stake{cpu(t, "p", "2", "")}, nil, grows(cpu(t, "p", "4", "")), "", "", ""},
+		"one that grows too much":    {[]*Stake{cpu(t, "p", "2", ""), cpu(t, "x", "1", "")}, nil, grows(cpu(t, "p", "4", "")), "OutOfcpu", "requested 2 more, used 3, capacity 4; it is resized when", ""},
+		"one that grows beyond all":  {[]*Stake{cpu(t, "p", "3", "")}, nil, grows(cpu(t, "p", "5", "")), "OutOfcpu", "ever have", ""},
+		"growing keeps its own port": {[]*Stake{cpu(t, "p", "2", port)}, nil, grows(cpu(t, "p", "4", port)), "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			room := Room{Has: has, Holders: tc.holders, Waiting: append([]*Stake{tc.asks}, tc.waiting...)}
 			v := room.Decide(tc.asks)
+			room.Total = Needs{}
+			for _, s := range slices.Concat(room.Holders, room.Waiting) {
+				room.Total.add(s.Needs)
+			}
+			if counted := room.Decide(tc.asks); (counted.Refusal == nil) != (v.Refusal == nil) {
+				t.Errorf("with the total counted it is %+v", counted.Refusal)
+			}
 			switch {
 			case tc.reason == "" && v.Refusal != nil:
 				t.Errorf("refused: %+v", v.Refusal)
@@ -144,8 +154,20 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// grows makes it ask for 2 more.
+func grows(s *Stake) *Stake {
+	s.Needs, s.Grows = Needs{v1.ResourceCPU: 2000}, true
+	return s
+}
+
+func ends(s *Stake) *Stake {
+	s.Ending = true
+	return s
+}
+
 func named(s *Stake, name string) *Stake {
 	s.Pod.Name = name
+	s.Name = fullName(s.Pod)
 	return s
 }
 
@@ -181,7 +203,8 @@ func TestVictims(t *testing.T) {
 			limits = fmt.Sprintf(`, limits: {cpu: %s, memory: %s}`, cpu, memory)
 		}
 		pod := podOf(t, name, fmt.Sprintf(`{priority: %d, containers: [{name: a, resources: {requests: {cpu: %s, memory: %s}%s}}]}`, priority, cpu, memory, limits))
-		return &Stake{Pod: pod, Needs: NeedsOf(pod)}
+		s := NewStake(pod)
+		return &s
 	}
 	critical := func(cpu, memory string) *Stake { return sized("critical", cpu, memory, "", 2_000_000_000) }
 	ending := func(s *Stake) *Stake { s.Ending = true; return s }
