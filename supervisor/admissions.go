@@ -34,6 +34,8 @@ type seat struct {
 	holds, asks bool
 	// refused: it waits to be woken; unsure: because not all have spoken.
 	refused, unsure bool
+	// obstacle is what it was refused for.
+	obstacle string
 	// grows is what a pod that runs asks for beside, nil for nothing; granted
 	// is the last that it was given, until its containers have it.
 	grows   *admit.Stake
@@ -133,7 +135,7 @@ func (a *admissions) ask(pod *v1.Pod, since time.Time, running func() map[types.
 	s.settle(since)
 	a.adopt(running)
 	v := a.room().Decide(&s.Stake)
-	s.refused, s.unsure = v.Refusal != nil, v.Unsettled
+	s.refused, s.unsure, s.obstacle = v.Refusal != nil, v.Unsettled, v.Obstacle
 	switch {
 	case v.Refusal == nil && take:
 		s.holds, s.asks = true, false
@@ -220,7 +222,7 @@ func (a *admissions) grow(s *seat, has, wants, needs *v1.Pod) admit.Verdict {
 		s.grows = &admit.Stake{Pod: wants, Needs: more, Name: s.Name, Since: s.Since, Grows: true}
 		a.total.Add(more, 1)
 		if v := a.room().Decide(s.grows); v.Refusal != nil {
-			s.waits, s.unsure, s.granted = true, v.Unsettled, nil
+			s.waits, s.unsure, s.obstacle, s.granted = true, v.Unsettled, v.Obstacle, nil
 			return v
 		}
 		a.total.Add(more, -1)
@@ -290,8 +292,9 @@ func (a *admissions) change(uid types.UID, f func(s *seat)) {
 	a.wakeThose(uid)
 }
 
-// wakeThose wakes who waits and may have what it asked for, but the pod that
-// changed something, and who was refused while not all had spoken.
+// wakeThose wakes who waits and may have what it asked for, or is kept from it
+// by something else now, but the pod that changed something; and who was refused
+// while not all had spoken.
 func (a *admissions) wakeThose(but types.UID) {
 	anybody := false
 	for _, s := range a.seats {
@@ -301,9 +304,9 @@ func (a *admissions) wakeThose(but types.UID) {
 		return
 	}
 	woken := map[types.UID]bool{but: true}
-	for _, stake := range a.room().Admissible() {
-		uid := stake.Pod.UID
-		if s := a.seats[uid]; !woken[uid] && (stake.Grows && s.waits || !stake.Grows && s.refused) {
+	for _, o := range a.room().Outlooks() {
+		uid := o.Pod.UID
+		if s := a.seats[uid]; !woken[uid] && (o.Grows && s.waits || !o.Grows && s.refused) && o.Obstacle != s.obstacle {
 			woken[uid] = true
 			a.wake(uid)
 		}

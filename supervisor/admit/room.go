@@ -60,6 +60,8 @@ type Verdict struct {
 	Refusal *Refusal
 	// Never: it asks for more than pods can ever have here.
 	Never bool
+	// Obstacle is what the refusal is for, in a word that changes with it.
+	Obstacle string
 	// Unsettled: a refusal may not last, since not everybody has spoken.
 	Unsettled bool
 	// Victims are to be ended, so that there will be room for a critical pod.
@@ -108,7 +110,7 @@ func (r *Room) Decide(asks *Stake) Verdict {
 		f.pass(w)
 	}
 	refusal, never := f.refuse(asks)
-	v := Verdict{Refusal: refusal, Never: never, Unsettled: refusal != nil && unsettled && !never}
+	v := Verdict{Refusal: refusal, Obstacle: f.obstacle(asks), Never: never, Unsettled: refusal != nil && unsettled && !never}
 	if refusal != nil && !v.Unsettled && !never && IsShortage(refusal.Reason) && preempts(asks) {
 		v.Victims = f.victims(asks)
 	}
@@ -145,14 +147,24 @@ func (s *Stake) clashes(o *Stake) bool {
 	return false
 }
 
-// Admissible are those of the waiting who may have what they ask for now.
-func (r *Room) Admissible() []*Stake {
+// Outlook is what one that waits would be told now: its obstacle, as in a
+// Verdict, which is empty if it may have what it asks for.
+type Outlook struct {
+	*Stake
+	Obstacle string
+}
+
+// Outlooks are those of all that wait.
+func (r *Room) Outlooks() []Outlook {
 	f := r.forecast()
-	var list []*Stake
+	list := make([]Outlook, 0, len(r.Waiting))
 	for _, w := range r.queue() {
-		if f.pass(w) {
-			list = append(list, w)
+		o := Outlook{w, f.obstacle(w)}
+		if before := f.predecessor(w); before != nil {
+			o.Obstacle = string(before.Pod.UID)
 		}
+		list = append(list, o)
+		f.pass(w)
 	}
 	return list
 }
@@ -211,12 +223,10 @@ func lasts(s *Stake) bool {
 		s.Pod.Spec.ActiveDeadlineSeconds == nil
 }
 
-// pass lets one that waits have its turn, and reports whether it gets what it
-// asks for.
-func (f *forecast) pass(w *Stake) bool {
-	if i, ok := f.byName[w.Name]; ok && !w.Grows && f.holders[i].Pod.UID != w.Pod.UID {
+// pass lets one that waits have its turn.
+func (f *forecast) pass(w *Stake) {
+	if before := f.predecessor(w); before != nil {
 		// It takes the place of the revision before, which still ends.
-		before := f.holders[i]
 		f.used.subtract(before.Needs)
 		if lasts(before) {
 			f.lasting.subtract(before.Needs)
@@ -224,13 +234,13 @@ func (f *forecast) pass(w *Stake) bool {
 		both := *w
 		both.Needs = maps.Clone(w.Needs)
 		both.Needs.raise(before.Needs)
-		f.holders[i] = &both
+		f.holders[f.byName[w.Name]] = &both
 		f.count(&both)
-		return false
+		return
 	}
-	if f.fits(w) {
+	if f.obstacle(w) == "" {
 		f.hold(w)
-		return true
+		return
 	}
 	if f.awaitable(w) {
 		f.kept.add(w.Needs)
@@ -240,17 +250,29 @@ func (f *forecast) pass(w *Stake) bool {
 			}
 		}
 	}
-	return false
 }
 
-// fits reports whether a pod can have what it asks for.
-func (f *forecast) fits(w *Stake) bool {
+// predecessor is the holder whose name a pod waits for, nil if there is none.
+func (f *forecast) predecessor(w *Stake) *Stake {
+	if i, ok := f.byName[w.Name]; ok && !w.Grows && f.holders[i].Pod.UID != w.Pod.UID {
+		return f.holders[i]
+	}
+	return nil
+}
+
+// obstacle is who has a port that a pod asks for, or what resource is short;
+// empty if it can have what it asks for.
+func (f *forecast) obstacle(w *Stake) string {
+	if h := f.portHolder(w, func(*Stake) bool { return true }); h != nil {
+		return string(h.Pod.UID)
+	}
+	least := v1.ResourceName("")
 	for name, amount := range w.Needs {
-		if f.short(name, amount) {
-			return false
+		if f.short(name, amount) && (least == "" || name < least) {
+			least = name
 		}
 	}
-	return f.portHolder(w, func(*Stake) bool { return true }) == nil
+	return string(least)
 }
 
 // portHolder is one of the holders that counts and has a port that the pod asks

@@ -134,15 +134,15 @@ func TestDecide(t *testing.T) {
 				t.Errorf("got %+v, want %s with %q", v.Refusal, tc.reason, tc.words)
 			}
 			var can []string
-			for _, s := range room.Admissible() {
-				if s != tc.asks {
-					can = append(can, s.Pod.Name)
-				} else if v.Refusal != nil {
-					t.Error("it is refused, and would be woken for nothing")
+			for _, o := range room.Outlooks() {
+				switch {
+				case o.Stake == tc.asks:
+					if o.Obstacle != v.Obstacle || (v.Obstacle == "") != (v.Refusal == nil) {
+						t.Errorf("its obstacle is %q, and the outlook %q", v.Obstacle, o.Obstacle)
+					}
+				case o.Obstacle == "":
+					can = append(can, o.Pod.Name)
 				}
-			}
-			if v.Refusal == nil && !slices.Contains(room.Admissible(), tc.asks) {
-				t.Error("it may have it, and would not be woken")
 			}
 			if got := strings.Join(can, " "); got != tc.can {
 				t.Errorf("%q may have theirs, want %q", got, tc.can)
