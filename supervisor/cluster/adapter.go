@@ -11,7 +11,7 @@ import (
 )
 
 // Config is what an Adapter is made of. All fields are needed but the last
-// three.
+// two.
 type Config struct {
 	// Kubeconfig is the file that says where the API server is and who we are.
 	Kubeconfig string
@@ -28,8 +28,8 @@ type Config struct {
 	// Subscribe wakes after any of this changed, until the function is called.
 	Subscribe func() (<-chan struct{}, func())
 	Log       *slog.Logger
-	// Events hears what a person should know; nil takes nothing.
-	Events Recorder
+	// Events hears what a person should know, and has what is to be told there.
+	Events Events
 	// Taints and ProviderID are set when the node registers.
 	Taints     []v1.Taint
 	ProviderID string
@@ -51,12 +51,14 @@ type Adapter struct {
 	pods   *watched[*v1.Pod]
 
 	// Room for one wake-up each.
-	nodeChanged, mirrorsChanged chan struct{}
+	nodeChanged, mirrorsChanged, eventsChanged chan struct{}
 
 	// The node loop's alone: when the status was last sent.
 	reported time.Time
 	// The lease loop's alone; nil is unknown.
 	lease *coordinationv1.Lease
+	// The event loop's alone.
+	sent sentEvents
 }
 
 // New reads the kubeconfig. It asks nothing of the API server yet.
@@ -67,26 +69,31 @@ func New(cfg Config) (*Adapter, error) {
 	}
 	a := &Adapter{
 		cfg: cfg, name: cfg.Node().Name, client: c, link: &link{log: cfg.Log},
-		nodeChanged: make(chan struct{}, 1), mirrorsChanged: make(chan struct{}, 1),
+		nodeChanged: make(chan struct{}, 1), mirrorsChanged: make(chan struct{}, 1), eventsChanged: make(chan struct{}, 1),
+		sent: sentEvents{},
 	}
-	both := func() { wake(a.nodeChanged); wake(a.mirrorsChanged) }
+	all := func() { wake(a.nodeChanged); wake(a.mirrorsChanged); wake(a.eventsChanged) }
 	// The selectors are those that the Node authorizer asks of a node.
-	if a.nodes, err = watch(c.core, "nodes", "metadata.name="+a.name, &v1.Node{}, a.link, both); err != nil {
+	if a.nodes, err = watch(c.core, "nodes", "metadata.name="+a.name, &v1.Node{}, a.link, all); err != nil {
 		return nil, err
 	}
 	a.pods, err = watch(c.core, "pods", "spec.nodeName="+a.name, &v1.Pod{}, a.link, func() { wake(a.mirrorsChanged) })
 	return a, err
 }
 
-// Run keeps the node, its lease and the mirror pods until the context ends.
+// Run keeps the node, its lease, the mirror pods and the events until the
+// context ends.
 func (a *Adapter) Run(ctx context.Context) error {
 	changed, end := a.cfg.Subscribe()
 	defer end()
+	happened, endEvents := a.cfg.Events.Subscribe()
+	defer endEvents()
 	var wg sync.WaitGroup
 	wg.Go(func() { a.nodes.Run(ctx) })
 	wg.Go(func() { a.pods.Run(ctx) })
 	wg.Go(func() { keep(ctx, a.nodeChanged, a.cfg.Log, a.syncNode) })
 	wg.Go(func() { a.keepLease(ctx) })
+	wg.Go(func() { keep(ctx, a.eventsChanged, a.cfg.Log, a.sendEvents) })
 	wg.Go(func() { newMirrors(a).run(ctx) })
 	defer wg.Wait()
 	for {
@@ -94,6 +101,8 @@ func (a *Adapter) Run(ctx context.Context) error {
 		case <-changed:
 			wake(a.nodeChanged)
 			wake(a.mirrorsChanged)
+		case <-happened:
+			wake(a.eventsChanged)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -276,7 +276,5 @@ func (m *mirrors) fail(name string, pod *v1.Pod, err error, limit time.Duration)
 	}
 	t.told = err.Error()
 	m.cfg.Log.Warn("pod is not shown in the cluster, it runs all the same", "pod", name, "error", err)
-	if m.cfg.Events != nil {
-		m.cfg.Events.Event(pod, v1.EventTypeWarning, "FailedMirror", "the pod runs, but the cluster does not show it: "+err.Error())
-	}
+	m.cfg.Events.Event(pod, v1.EventTypeWarning, "FailedMirror", "the pod runs, but the cluster does not show it: "+err.Error())
 }

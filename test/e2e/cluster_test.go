@@ -149,6 +149,14 @@ func TestCluster(t *testing.T) {
 		t.Errorf("left out: %q", left)
 	}
 
+	n.await("the pod's events are told there", func() error {
+		out, err := a.kubectl("describe", "pod", n.PodName("web"))
+		if err == nil && !strings.Contains(out, "Started container main") {
+			err = errors.New(out)
+		}
+		return err
+	})
+
 	// Who deletes a mirror gets another one, and the pod does not notice.
 	a.must("delete", "pod", n.PodName("web"), "--wait=false")
 	again := a.mirror(n, "another mirror", "default", "web", func(p *v1.Pod) error {
