@@ -86,16 +86,20 @@ func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container, longest ti
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.pods[pod.UID][c.Name]
-	if e == nil || e.revision != revision(pod, c) || e.recovered(last) {
+	now := time.Now()
+	if e == nil || e.revision != revision(pod, c) || e.recovered(last, now) {
 		return 0, 0
 	}
 	// A limit may be lower than it was when the step was recorded.
 	delay = min(e.step.Delay, b.longest(longest))
-	now := time.Now()
 	if e.seen != last.ID {
 		rest := delay
 		if !last.FinishedAt.IsZero() {
 			rest = min(last.FinishedAt.Add(rest).Sub(now), rest)
+		}
+		if passed := now.Sub(e.step.Updated); passed >= 0 {
+			// It did not end before it was started, whatever the clock showed then.
+			rest = max(rest, delay-passed)
 		}
 		e.seen, e.until = last.ID, now.Add(rest)
 	}
@@ -115,18 +119,24 @@ func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container, longest
 		entries = map[string]*backoffEntry{}
 		b.pods[pod.UID] = entries
 	}
-	delay := backoffInitial
-	if e := entries[c.Name]; e != nil && e.revision == revision(pod, c) && !e.recovered(last) {
+	delay, now := backoffInitial, time.Now()
+	if e := entries[c.Name]; e != nil && e.revision == revision(pod, c) && !e.recovered(last, now) {
 		delay = 2 * e.step.Delay
 	}
 	entries[c.Name] = &backoffEntry{
 		revision: revision(pod, c),
-		step:     BackoffStep{Delay: min(delay, b.longest(longest)), Updated: time.Now()},
+		step:     BackoffStep{Delay: min(delay, b.longest(longest)), Updated: now},
 	}
 }
 
-// recovered reports whether an instance ran long enough to begin again.
-func (e *backoffEntry) recovered(last *Container) bool {
+// recovered reports whether an instance ran long enough to begin again. What the
+// runtime says of that goes by a clock that may have been set meanwhile: no
+// instance ran for longer than has passed since the step was taken, which this
+// daemon knows by a clock that nobody sets.
+func (e *backoffEntry) recovered(last *Container, now time.Time) bool {
+	if passed := now.Sub(e.step.Updated); passed >= 0 && passed <= backoffReset {
+		return false
+	}
 	return last.FinishedAt.Sub(e.step.Updated) > backoffReset ||
 		!last.StartedAt.IsZero() && last.FinishedAt.Sub(last.StartedAt) > backoffReset
 }

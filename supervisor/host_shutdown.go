@@ -156,9 +156,6 @@ func (s *Supervisor) awaitsGreater(pod *v1.Pod) bool {
 
 // hasToReturn reports whether a pod shows what it was before the boot.
 func hasToReturn(pod *v1.Pod) bool {
-	if pod.Status.Reason == reasonTerminated {
-		return pod.Spec.RestartPolicy != v1.RestartPolicyNever
-	}
 	return pod.Spec.RestartPolicy == v1.RestartPolicyAlways && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c v1.ContainerStatus) bool {
 		return c.State.Terminated != nil
 	})

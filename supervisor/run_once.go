@@ -79,6 +79,9 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 // failed why.
 func started(pod *v1.Pod) (bool, error) {
 	st := &pod.Status
+	if st.Reason == reasonTerminated && pod.Spec.RestartPolicy != v1.RestartPolicyNever {
+		return false, nil // it ended for a shutdown, and returns
+	}
 	switch st.Phase {
 	case v1.PodSucceeded:
 		return true, nil

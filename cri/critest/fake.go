@@ -29,6 +29,7 @@ type Fake struct {
 	changed    chan struct{} // closed at the next change; nil while nobody waits
 	serial     uint64
 	lastTime   time.Time
+	skew       time.Duration // of the clock that clients are told
 	sandboxes  map[string]*sandbox
 	containers map[string]*container
 	names      map[string]string // reserved name to ID
@@ -135,7 +136,16 @@ func (f *Fake) now() time.Time {
 		now = f.lastTime.Add(1)
 	}
 	f.lastTime = now
-	return now
+	return now.Add(f.skew)
+}
+
+// SetClock sets the clock by which the runtime says when things happened, ahead
+// of that of its client: what was noted before keeps its time, as when the
+// host's clock is set.
+func (f *Fake) SetClock(ahead time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.skew = ahead
 }
 
 // newID is a new ID of 64 hex digits. The lock is held.

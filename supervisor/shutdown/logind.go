@@ -53,9 +53,13 @@ func (l SystemLogind) Connect(ctx context.Context) (Session, error) {
 		return nil, err
 	}
 	s := &session{conn: conn, dropIn: l.DropIn, signals: make(chan *dbus.Signal, 16), changes: make(chan bool), closed: make(chan struct{})}
-	if err := s.open(ctx); err != nil {
+	// A bus that hangs must not hold us: greeting it knows no context.
+	limit, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	unhang := context.AfterFunc(limit, func() { _ = conn.Close() })
+	if err := s.open(limit); err != nil || !unhang() {
 		_ = conn.Close()
-		return nil, err
+		return nil, errors.Join(err, limit.Err())
 	}
 	go s.listen()
 	return s, nil
@@ -80,6 +84,7 @@ func systemState(ctx context.Context, dial func() (*dbus.Conn, error), hello boo
 		return "", err
 	}
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if err := greet(conn, hello); err != nil {
 		return "", err
 	}
@@ -114,8 +119,6 @@ func (s *session) open(ctx context.Context) error {
 	if err := greet(s.conn, true); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
 	s.conn.Signal(s.signals)
 	for _, rule := range [][]dbus.MatchOption{
 		{dbus.WithMatchSender(login1), dbus.WithMatchObjectPath(login1Path), dbus.WithMatchInterface(login1Object), dbus.WithMatchMember("PrepareForShutdown")},
