@@ -61,7 +61,7 @@ var rooms = []room{
 	{"cmd/podstead", []string{"*"}},
 	{"cmd/podstead/cli", []string{"manifest", "httpapi/podtable", "httpapi/spdy"}},
 	{"cmd/podstead/kubeletconfig", nil},
-	{"cmd/podstead/options", []string{"manifest", "supervisor/cgroup", "supervisor/shutdown", "cmd/podstead/kubeletconfig"}},
+	{"cmd/podstead/options", []string{"manifest", "supervisor/cgroup", "supervisor/evict", "supervisor/shutdown", "cmd/podstead/kubeletconfig"}},
 	{"cmd/podstead/preflight", nil},
 	{"test", []string{"*"}},
 }
