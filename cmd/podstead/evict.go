@@ -129,7 +129,7 @@ func (m podMeter) Disks(ctx context.Context, maxAge time.Duration) (map[types.UI
 }
 
 func diskOf(pod *stats.PodDisk) evict.Disk {
-	d := evict.Disk{Volumes: map[string]evict.Space{}, Rootfs: map[string]evict.Space{}, Logs: map[string]evict.Space{}}
+	d := evict.Disk{At: pod.At, Volumes: map[string]evict.Space{}, Rootfs: map[string]evict.Space{}, Logs: map[string]evict.Space{}}
 	for i := range pod.Volumes {
 		if v := &pod.Volumes[i]; v.Ephemeral {
 			d.Volumes[v.Name] = spaceOf(&v.FS)

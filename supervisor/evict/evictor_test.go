@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -30,10 +31,10 @@ type bed struct {
 	usage        map[types.UID]Usage
 	dead, unused int // what Reclaim finds
 	seen
-	wake, alarm        chan struct{}
-	armed              map[Signal]int64
-	onEvict, onReclaim func()
-	measureErr         error
+	wake, alarm chan struct{}
+	armed       map[Signal]int64
+	onEvict     func()
+	measureErr  error
 }
 
 // seen is what came of it.
@@ -154,6 +155,9 @@ func (b *bed) Disks(context.Context, time.Duration) (map[types.UID]Disk, error) 
 	b.measured++
 	disks := map[types.UID]Disk{}
 	for uid, u := range b.usage {
+		if u.Disk.At.IsZero() {
+			u.Disk.At = time.Now()
+		}
 		disks[uid] = u.Disk
 	}
 	return disks, b.measureErr
@@ -423,6 +427,18 @@ func TestPodOverItsLimitIsEvicted(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		if now, _ := b.MayReturn("", began); !now || b.evicted() != "fat" {
 			t.Errorf("it does not run again; evicted %q", b.evicted())
+		}
+		// What its run before had held counts no more.
+		b.mu.Lock()
+		old := b.usage["fat"]
+		old.Disk.At = time.Now()
+		b.usage["fat"] = old
+		fat.Status.Phase, fat.Status.StartTime = v1.PodRunning, &metav1.Time{Time: time.Now().Truncate(time.Second)}
+		b.mu.Unlock()
+		b.wake <- struct{}{}
+		time.Sleep(time.Minute)
+		if b.evicted() != "fat" {
+			t.Errorf("evicted %q for what was there before", b.evicted())
 		}
 		// Nobody is measured when nobody has a limit.
 		b.mu.Lock()

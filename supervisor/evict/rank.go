@@ -19,10 +19,18 @@ type Usage struct {
 
 // Disk is what a pod holds on the node's disks.
 type Disk struct {
+	// At is when that was measured, zero if it was not.
+	At time.Time
 	// Volumes by name are those that end with the pod and lie on disk.
 	Volumes map[string]Space
 	// Rootfs and Logs are by container.
 	Rootfs, Logs map[string]Space
+}
+
+// isOf reports whether the present run of the pod was measured, and not one that
+// was evicted before it. A start time has whole seconds.
+func (d Disk) isOf(pod *v1.Pod) bool {
+	return !d.At.IsZero() && d.At.After(started(pod).Add(time.Second))
 }
 
 // Space is a part of a file system.

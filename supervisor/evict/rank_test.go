@@ -3,6 +3,7 @@ package evict
 import (
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,7 +19,7 @@ func pod(name string, priority int32, amounts ...string) *v1.Pod {
 		Spec:       v1.PodSpec{Priority: &priority, Containers: []v1.Container{{Name: "app"}}},
 		Status: v1.PodStatus{
 			Phase:      v1.PodRunning,
-			StartTime:  &metav1.Time{Time: at(0)},
+			StartTime:  &metav1.Time{Time: time.Unix(0, 0)},
 			Conditions: []v1.PodCondition{{Type: v1.PodReadyToStartContainers, Status: v1.ConditionTrue}},
 		},
 	}

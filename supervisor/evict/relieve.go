@@ -93,7 +93,14 @@ func (e *Evictor) reclaim(ctx context.Context, t Threshold) bool {
 // evictFor ends the pod that a threshold costs, and waits until it has ended.
 func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 	usage := e.measure(ctx, t.Signal)
-	for _, c := range Rank(running(e.cfg.Pods.List()), func(p *v1.Pod) Usage { return usage[p.UID] }, t.Signal, e.cfg.Machine.Separate()) {
+	of := func(pod *v1.Pod) Usage {
+		u := usage[pod.UID]
+		if !u.Disk.isOf(pod) {
+			u.Disk = Disk{}
+		}
+		return u
+	}
+	for _, c := range Rank(running(e.cfg.Pods.List()), of, t.Signal, e.cfg.Machine.Separate()) {
 		if t.Signal.isDisk() && c.Used == 0 {
 			continue // its end would free nothing
 		}
@@ -163,7 +170,6 @@ func (e *Evictor) evict(ctx context.Context, pod *v1.Pod, order Order) bool {
 		e.log.Debug("pod is not evicted", "pod", pod.Namespace+"/"+pod.Name, "error", err)
 		return false
 	}
-	e.log.Warn("pod is evicted", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "message", order.Message)
 	timeout := endTimeout
 	if order.Grace != nil {
 		timeout = max(timeout, time.Duration(*order.Grace)*time.Second+endTimeout/2)
@@ -195,8 +201,8 @@ func (e *Evictor) keepLimits(ctx context.Context) (ended bool) {
 		return false // told by who measures, and by the next need
 	}
 	for _, pod := range e.limited {
-		d, ok := disks[pod.UID]
-		if !ok {
+		d := disks[pod.UID]
+		if !d.isOf(pod) {
 			continue
 		}
 		if why := OverLimit(pod, d); why != "" {
