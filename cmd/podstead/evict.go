@@ -80,7 +80,9 @@ type evictedPods struct {
 func (p evictedPods) List() []*v1.Pod { return p.sup().Pods() }
 
 func (p evictedPods) Evict(o evict.Order) error {
-	return p.sup().Displace(o.UID, status.Displacement{Reason: evict.ReasonEvicted, Message: o.Message, Cause: string(o.Condition)}, o.Grace)
+	return p.sup().Displace(o.UID, status.Displacement{
+		Reason: evict.ReasonEvicted, Message: o.Message, Cause: string(o.Condition), ClearLogs: o.Disk,
+	}, o.Grace)
 }
 
 func (p evictedPods) WaitEnded(ctx context.Context, uid types.UID) error {

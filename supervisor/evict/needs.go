@@ -20,6 +20,8 @@ type Order struct {
 	Message string
 	// Condition has to pass before the pod runs again; empty is none.
 	Condition v1.NodeConditionType
+	// Disk: what it left on disk, its logs too, is to go before it runs again.
+	Disk bool
 	// Grace is how many seconds it has to end; nil is as many as it asks for.
 	Grace *int64
 }

@@ -171,9 +171,12 @@ func TestEvictionOfAFullDisk(t *testing.T) {
 		})
 		n.awaitEvicted("writer", "low on resource: ephemeral-storage", "nodefs.available", "DiskPressure")
 		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionTrue)
-		if used := usedPercent(t, n.Root); used > 50 {
-			t.Errorf("%d%% are used after the writer has ended", used)
-		}
+		n.await("what it wrote is gone", func() error {
+			if used := usedPercent(t, n.Root); used > 50 {
+				return fmt.Errorf("%d%% are used", used)
+			}
+			return nil
+		})
 		n.awaitRunning("writer")
 		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionFalse)
 		n.mustBe("calm", calm)
@@ -194,11 +197,28 @@ func TestLocalStorageLimits(t *testing.T) {
 		n.put("fine.yaml", n.once("fine", "head -c 4000000 /dev/zero > /data/big")+limit+n.onceVolumes("sizeLimit: 8Mi"))
 		n.start()
 		fine := n.awaitRunning("fine")
-		n.awaitEvicted("dir", `emptyDir volume "data" holds 11.4Mi, more than its sizeLimit, 8Mi`)
-		n.awaitEvicted("root", `Container "main" holds 11.`, "more than its limit, 8Mi")
-		n.awaitEvicted("log", `Container "main" holds 11.`, "more than its limit, 8Mi")
-		n.awaitEvicted("all", "The pod holds 11.", "more than the limits of its containers together, 8Mi")
+		for name, words := range map[string][]string{
+			"dir":  {`emptyDir volume "data" holds 11.4Mi, more than its sizeLimit, 8Mi`},
+			"root": {`Container "main" holds 11.`, "more than its limit, 8Mi"},
+			"log":  {`Container "main" holds 11.`, "more than its limit, 8Mi"},
+			"all":  {"The pod holds 11.", "more than the limits of its containers together, 8Mi"},
+		} {
+			n.awaitEvent(name, "Evicted", words...)
+			n.awaitStatus(name, "runs again", func(p v1.Pod) error {
+				if c := p.Status.ContainerStatuses; p.Status.Phase != v1.PodRunning || c[0].State.Running == nil || c[0].RestartCount < 1 {
+					return fmt.Errorf("%s %s", p.Status.Phase, p.Status.Reason)
+				}
+				return nil
+			})
+		}
+		// What the run before held is gone, and counts no more.
+		n.put("more.yaml", n.once("more", fill+"/data/big")+n.onceVolumes("sizeLimit: 8Mi"))
+		n.awaitEvent("more", "Evicted")
 		for _, name := range []string{"dir", "root", "log", "all"} {
+			all, err := n.events(name)
+			if e := all["Evicted"]; err != nil || e.Count != 1 {
+				t.Errorf("%s was evicted %d times (%v)", name, e.Count, err)
+			}
 			n.awaitRunning(name)
 		}
 		n.mustBe("fine", fine)
