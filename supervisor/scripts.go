@@ -60,7 +60,7 @@ type memory struct {
 	// began is when the pod started, by the clock that nobody sets; zero if that
 	// was not asked yet.
 	began time.Time
-	// clearLogs: its logs, too.
+	// clearLogs: and its logs, whatever they tell.
 	clearLogs bool
 	// acts counts Syncs in a row that acted.
 	acts  int
