@@ -1,11 +1,13 @@
 package evict
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,10 +45,11 @@ type Host struct {
 	// that of the root folder.
 	images   string
 	separate bool
-	// short is the cgroup by which the node's memory was found short of last.
-	short  MemoryCgroup
-	alarms *Notifier
-	pids   []*counters
+	// short is the cgroup whose memory is the node's, or the pods', at the last
+	// look, and how much of it was not used at all.
+	short, shortPods usable
+	alarms           *Notifier
+	pids             []*counters
 }
 
 // NewHost opens nothing that is not there.
@@ -54,7 +57,7 @@ func NewHost(cfg HostConfig) *Host {
 	if cfg.Proc == "" {
 		cfg.Proc = "/proc"
 	}
-	h := &Host{cfg: cfg, meminfo: openCounters(filepath.Join(cfg.Proc, "meminfo"), "MemTotal:", "MemAvailable:"), alarms: NewNotifier()}
+	h := &Host{cfg: cfg, meminfo: openCounters(filepath.Join(cfg.Proc, "meminfo"), "MemTotal:", "MemAvailable:", "MemFree:"), alarms: NewNotifier()}
 	for _, file := range []string{"sys/kernel/pid_max", "sys/kernel/threads-max"} {
 		h.pids = append(h.pids, openCounters(filepath.Join(cfg.Proc, file), ""))
 	}
@@ -68,14 +71,15 @@ func NewHost(cfg HostConfig) *Host {
 func (h *Host) Memory(levels *Levels) {
 	levels[MemoryAvailable], levels[AllocatableMemory] = Level{}, Level{}
 	machine := Level{}
+	h.short, h.shortPods = usable{at: h.cfg.Machine}, usable{}
 	if values, err := h.meminfo.read(); err == nil {
-		machine = Level{Available: values[1] << 10, Capacity: values[0] << 10}
+		machine, h.short.free = Level{Available: values[1] << 10, Capacity: values[0] << 10}, values[2]<<10
 	}
-	levels[MemoryAvailable], h.short = machine, h.cfg.Machine
+	levels[MemoryAvailable] = machine
 	if h.ceiling != nil {
 		// Whichever is the shorter: neither holds without the other.
-		if level, err := h.ceiling.level(); err == nil && (machine.Capacity == 0 || level.Available < machine.Available) {
-			levels[MemoryAvailable], h.short = level, h.cfg.Ceiling
+		if level, free, err := h.ceiling.level(); err == nil && level.Capacity > 0 && (machine.Capacity == 0 || level.Available < machine.Available) {
+			levels[MemoryAvailable], h.short = level, usable{h.cfg.Ceiling, free}
 		}
 	}
 	if h.pods == nil && h.cfg.Pods != nil {
@@ -84,7 +88,7 @@ func (h *Host) Memory(levels *Levels) {
 		}
 	}
 	if h.pods != nil {
-		level, err := h.pods.level()
+		level, free, err := h.pods.level()
 		if err != nil {
 			h.pods.close() // made anew, or gone
 			h.pods = nil
@@ -92,7 +96,7 @@ func (h *Host) Memory(levels *Levels) {
 		}
 		// One without a limit of its own has the whole node.
 		if level.Capacity > 0 && level.Capacity < levels[MemoryAvailable].Capacity {
-			levels[AllocatableMemory] = level
+			levels[AllocatableMemory], h.shortPods = level, usable{h.pods.MemoryCgroup, free}
 		}
 	}
 }
@@ -132,16 +136,33 @@ func (h *Host) Run(ctx context.Context) error {
 // C implements Alarm.
 func (h *Host) C() <-chan struct{} { return h.alarms.C }
 
+// usable is a cgroup with the bytes that it may use before the kernel has to take
+// back others.
+type usable struct {
+	at   MemoryCgroup
+	free int64
+}
+
+// errNotReached: the kernel tells of usage, which stays as it is while pages of
+// files make room for others.
+var errNotReached = errors.New("usage would not rise so far while the kernel takes back pages of files")
+
 // Arm implements Alarm.
 func (h *Host) Arm(s Signal, margin int64) error {
-	switch {
-	case s == MemoryAvailable:
-		return h.alarms.Arm(h.short, margin)
-	case s == AllocatableMemory && h.pods != nil:
-		return h.alarms.Arm(h.pods.MemoryCgroup, margin)
+	of := h.short
+	if s == AllocatableMemory {
+		of = h.shortPods
 	}
-	return errors.ErrUnsupported
+	// A part is left to what the kernel keeps free.
+	if margin >= of.free-of.free/reservePart {
+		h.alarms.disarm(of.at.Folder)
+		return errNotReached
+	}
+	return h.alarms.Arm(of.at, margin)
 }
+
+// reservePart is which part of free memory the kernel may keep free.
+const reservePart = 8
 
 // Separate reports whether images have a file system of their own.
 func (h *Host) Separate() bool { return h.separate }
@@ -156,10 +177,24 @@ func (h *Host) PIDs(levels *Levels) {
 			total = values[0]
 		}
 	}
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err == nil && total > 0 {
-		levels[PIDAvailable] = Level{Available: total - int64(info.Procs), Capacity: total}
+	if used, err := h.processes(); err == nil && total > 0 {
+		levels[PIDAvailable] = Level{Available: total - used, Capacity: total}
 	}
+}
+
+// processes counts them with their threads, each of which has an ID. (sysinfo(2)
+// counts to 65535.)
+func (h *Host) processes() (int64, error) {
+	data, err := os.ReadFile(filepath.Join(h.cfg.Proc, "loadavg"))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, ok := bytes.Cut(data, []byte("/"))
+	text, _, _ := bytes.Cut(rest, []byte(" "))
+	if !ok {
+		return 0, errNoCounter
+	}
+	return strconv.ParseInt(string(text), 10, 64)
 }
 
 func room(folder string) (bytes, inodes Level) {
@@ -206,25 +241,26 @@ func (m *memory) close() {
 // pages of files, which the kernel takes back before it kills, used recently or
 // not. (The kubelet counts those used recently, and so evicts pods of a node
 // that has read many files, k/k#43916.)
-func (m *memory) level() (Level, error) {
+// free is what it does not use at all.
+func (m *memory) level() (level Level, free int64, err error) {
 	limit, err := m.limit.read()
 	if err != nil {
-		return Level{}, err
+		return Level{}, 0, err
 	}
 	capacity := limit[0]
 	if capacity >= 1<<62 {
-		return Level{}, nil
+		return Level{}, 0, nil
 	}
 	usage, err := m.usage.read()
 	if err != nil {
-		return Level{}, err
+		return Level{}, 0, err
 	}
 	used := usage[0]
 	files, err := m.stat.read()
 	if err != nil {
-		return Level{}, err
+		return Level{}, 0, err
 	}
-	return Level{Available: capacity - max(used-files[0]-files[1], 0), Capacity: capacity}, nil
+	return Level{Available: capacity - max(used-files[0]-files[1], 0), Capacity: capacity}, capacity - used, nil
 }
 
 // counters reads numbers out of a file of the kernel's, which stays open.

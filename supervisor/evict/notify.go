@@ -31,9 +31,9 @@ type Notifier struct {
 
 // armed is one event that the kernel was asked for.
 type armed struct {
-	usage, limit *counters
-	at           int64
-	event        *os.File // nil if it was not
+	usage *counters
+	at    int64
+	event *os.File // nil if it was not
 }
 
 func (a *armed) disarm() {
@@ -63,8 +63,7 @@ const (
 )
 
 // Arm asks for a wake when a cgroup of version 1 uses margin more bytes than it
-// does now. It is an error if the kernel cannot tell, or if usage can get there
-// only by way of the limit, where it stays while the kernel takes files back.
+// does now. It is an error if the kernel cannot tell.
 func (n *Notifier) Arm(c MemoryCgroup, margin int64) error {
 	if c.V2 || c.Folder == "" {
 		return errors.ErrUnsupported
@@ -76,10 +75,7 @@ func (n *Notifier) Arm(c MemoryCgroup, margin int64) error {
 	}
 	a := n.armed[c.Folder]
 	if a == nil {
-		a = &armed{
-			usage: openCounters(filepath.Join(c.Folder, "memory.usage_in_bytes"), ""),
-			limit: openCounters(filepath.Join(c.Folder, "memory.limit_in_bytes"), ""),
-		}
+		a = &armed{usage: openCounters(filepath.Join(c.Folder, "memory.usage_in_bytes"), "")}
 		n.armed[c.Folder] = a
 	}
 	usage, err := a.usage.read()
@@ -88,10 +84,6 @@ func (n *Notifier) Arm(c MemoryCgroup, margin int64) error {
 		return err
 	}
 	at := usage[0] + margin
-	if limit, err := a.limit.read(); err == nil && at >= limit[0] {
-		a.disarm()
-		return errLimitFirst
-	}
 	if moved := at - a.at; a.event != nil && max(moved, -moved) < max(margin/rearmPart, rearmLeast) {
 		return nil
 	}
@@ -113,8 +105,14 @@ func (n *Notifier) Arm(c MemoryCgroup, margin int64) error {
 	return nil
 }
 
-// errLimitFirst: usage would stay at the limit, and files make room for a while.
-var errLimitFirst = errors.New("the cgroup would reach its limit first")
+// disarm takes back what was armed for a cgroup.
+func (n *Notifier) disarm(folder string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if a := n.armed[folder]; a != nil {
+		a.disarm()
+	}
+}
 
 // register has the kernel write to a new eventfd when the value of a file of a
 // cgroup crosses a number, in either direction.
@@ -193,7 +191,6 @@ func (n *Notifier) Close() {
 	for _, a := range n.armed {
 		a.disarm()
 		a.usage.close()
-		a.limit.close()
 	}
 	clear(n.armed)
 	n.mu.Unlock()
