@@ -258,7 +258,7 @@ const clusterDevices refused = "names a device that only a cluster's scheduler a
 var quantityVerdicts = mapVerdict{
 	string(v1.ResourceCPU):              honoured("TestContainerSeesItsSpec"),
 	string(v1.ResourceMemory):           honoured("TestContainerSeesItsSpec"),
-	string(v1.ResourceEphemeralStorage): inert("a kubelet enforces it by evicting the pod, and never evicts a static one"),
+	string(v1.ResourceEphemeralStorage): honoured("TestLocalStorageLimits"),
 	v1.ResourceHugePagesPrefix + "*":    honoured("TestHugePages"),
 	"*":                                 clusterDevices,
 }
@@ -298,7 +298,7 @@ var volumeVerdicts = structVerdict{
 	"hostPath": honoured("TestContainerSeesItsSpec"),
 	"emptyDir": structVerdict{
 		"medium":    honoured("TestEmptyDirInMemory"),
-		"sizeLimit": honoured("TestEmptyDirInMemory"),
+		"sizeLimit": honoured("TestLocalStorageLimits"),
 	},
 
 	"configMap":             honoured("TestObjectVolumes"),

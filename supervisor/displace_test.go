@@ -3,6 +3,9 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -117,6 +120,34 @@ func TestDisplacedPodIsRemovedAndReplaced(t *testing.T) {
 		}
 		d.config.deliver(manifest.SourceFile)
 		b.gone("u2")
+	})
+}
+
+// What a pod printed goes with its eviction from a full disk, and only then.
+func TestLogsOfADisplacedPod(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod := testPod("p", "u1", "1")
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.runs(pod.UID)
+		for run, clear := range []bool{false, true} {
+			log := filepath.Join(b.path("logs"), "default_p_u1", "app", fmt.Sprintf("%d.log", run))
+			if _, err := os.Stat(log); err != nil {
+				t.Fatal(err)
+			}
+			order := eviction
+			order.ClearLogs = clear
+			if err := d.Displace(pod.UID, order, nil); err != nil {
+				t.Fatal(err)
+			}
+			b.until(time.Minute, "it runs again", func() bool {
+				st := d.status(pod.UID)
+				return st.Phase == v1.PodRunning && st.ContainerStatuses[0].RestartCount == int32(run+1) && st.ContainerStatuses[0].State.Running != nil
+			})
+			if _, err := os.Stat(log); os.IsNotExist(err) != clear {
+				t.Errorf("log of run %d: %v", run, err)
+			}
+		}
 	})
 }
 

@@ -40,6 +40,10 @@ func (s *podScripts) removeFolders(uid types.UID) error {
 	if err := s.volumes.Remove(uid); err != nil {
 		return err
 	}
+	return s.removeLogs(uid)
+}
+
+func (s *podScripts) removeLogs(uid types.UID) error {
 	entries, err := os.ReadDir(s.cfg.Paths.PodLogs)
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("cannot look for the pod's logs: %w", err)

@@ -60,6 +60,8 @@ type memory struct {
 	// began is when the pod started, by the clock that nobody sets; zero if that
 	// was not asked yet.
 	began time.Time
+	// clearLogs: and its logs, whatever they tell.
+	clearLogs bool
 	// acts counts Syncs in a row that acted.
 	acts  int
 	ready bool
@@ -138,6 +140,7 @@ func (s *podScripts) beginRun(j job, r *podRun) {
 	r.unknown = r.record.StartTime.IsZero()
 	if again {
 		r.purge = true
+		r.clearLogs = r.record.Displaced != nil && r.record.Displaced.ClearLogs
 		r.record = nextRun(r.record, previous)
 		s.cfg.Runtime.Syncer.Forget(podUID(j))
 	}

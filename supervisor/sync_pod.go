@@ -51,7 +51,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		return outcome{err: err}
 	}
 	// 2. Nothing of an earlier run or of another revision goes on.
-	if r.purge && !keepsHistory(pod, observed) {
+	if r.purge && (r.clearLogs || !keepsHistory(pod, observed)) {
 		if observed, err = s.purge(ctx, observed, r); err != nil {
 			return outcome{err: err}
 		}

@@ -107,6 +107,11 @@ func (s *podScripts) purge(ctx context.Context, observed *cri.PodStatus, r *podR
 	if len(dead.Sandboxes) > 0 {
 		dead.Sandboxes = dead.Sandboxes[1:]
 	}
+	if r.clearLogs {
+		if err := s.removeLogs(observed.UID); err != nil {
+			return nil, err
+		}
+	}
 	if len(dead.Containers)+len(dead.Sandboxes) == 0 {
 		return observed, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,9 +60,11 @@ func capacity(o *options.Options) v1.ResourceList {
 	return list
 }
 
-// allocatable is what is left of that for pods.
+// allocatable is what is left of that for pods: what is not reserved, and would
+// not be evicted for at once.
 func allocatable(o *options.Options) v1.ResourceList {
-	return cgroup.Allocatable(capacity(o), o.Cgroups.Reserved...)
+	has := capacity(o)
+	return cgroup.Allocatable(has, append(slices.Clone(o.Cgroups.Reserved), o.Eviction.Kept(has))...)
 }
 
 // cgroupDriver is the runtime's driver: what it tells, unless a flag knows

@@ -63,6 +63,7 @@ func nodeOf(o *options.Options, name string, sup *supervisor.Supervisor, p parts
 			Name: name, Since: since, Capacity: shownCapacity(capacity(o)), Allocatable: shownCapacity(allocatable(o)),
 			Labels: p.node.Labels, Addresses: p.addresses.Addresses(),
 			Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
+			Pressures: p.eviction.NodeConditions(since),
 		}
 		if rt.Version.Name != "" {
 			in.Runtime = rt.Version.Name + "://" + rt.Version.Version

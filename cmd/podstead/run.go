@@ -28,6 +28,7 @@ import (
 	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/event"
+	"github.com/podstead/podstead/supervisor/evict"
 	"github.com/podstead/podstead/supervisor/hostip"
 	"github.com/podstead/podstead/supervisor/metrics"
 	"github.com/podstead/podstead/supervisor/pleg"
@@ -119,6 +120,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	// What manifests name is known to the supervisor, which pulls it.
 	var sup *supervisor.Supervisor
 	p.images = newImages(o, rt, p, func() []*v1.Pod { return sup.Pods() }, log)
+	p.eviction = newEviction(o, rt, p, func() *supervisor.Supervisor { return sup }, log)
 	sup, err = newSupervisor(o, src, rt, p, log)
 	if err != nil {
 		return err
@@ -136,7 +138,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	running := append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, p.logs.Run, p.images.Run, sup.Run, kube.Run, newOOMWatcher(p, sup, log).Run)
+	running := append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, p.logs.Run, p.images.Run, p.eviction.Run, p.eviction.host.Run, sup.Run, kube.Run, newOOMWatcher(p, sup, log).Run)
 	if joined != nil {
 		running = append(running, joined.Run)
 	}
@@ -310,6 +312,7 @@ type parts struct {
 	counters  *metrics.Counters
 	logs      *gc.Logs
 	images    *gc.Images
+	eviction  *eviction
 	logins    credential.Node
 }
 
@@ -338,6 +341,8 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
 		Garbage:     containerPolicy(o.Garbage),
 		Observed:    []func(){p.logs.Wake, p.images.Wake},
+		Gates:       []supervisor.Gate{p.eviction.gate},
+		Returns:     map[string]supervisor.Return{evict.ReasonEvicted: p.eviction.mayReturn},
 		Events:      p.events,
 		Metrics:     p.counters,
 		Log:         log,

@@ -3,6 +3,7 @@ package node
 import (
 	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,9 @@ type Input struct {
 	// became so.
 	NotReady string
 	Changed  time.Time
-	Host     Host
+	// Pressures are the conditions of what is short here.
+	Pressures []v1.NodeCondition
+	Host      Host
 }
 
 // Reasons of the Ready condition, as the kubelet's.
@@ -48,7 +51,8 @@ func Describe(in Input) *v1.Node {
 		},
 		Status: v1.NodeStatus{
 			Capacity: in.Capacity, Allocatable: in.Allocatable,
-			Conditions: []v1.NodeCondition{ready(in)},
+			// Ready is the last one, as the kubelet has it.
+			Conditions: append(slices.Clone(in.Pressures), ready(in)),
 			NodeInfo: v1.NodeSystemInfo{
 				MachineID: in.Host.MachineID, SystemUUID: in.Host.SystemUUID, BootID: in.Host.BootID,
 				KernelVersion: in.Host.Kernel, OSImage: in.Host.OS,

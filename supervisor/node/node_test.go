@@ -27,7 +27,11 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("condition %v", c)
 	}
 	in.NotReady = "the runtime is away"
-	if c := Describe(in).Status.Conditions[0]; c.Status != v1.ConditionFalse || c.Message != "the runtime is away" || c.Reason != reasonNotReady {
+	in.Pressures = []v1.NodeCondition{{Type: v1.NodeMemoryPressure, Status: v1.ConditionTrue}}
+	if c := Describe(in).Status.Conditions; len(c) != 2 || c[0].Type != v1.NodeMemoryPressure {
+		t.Errorf("conditions %v", c)
+	}
+	if c := Describe(in).Status.Conditions[1]; c.Status != v1.ConditionFalse || c.Message != "the runtime is away" || c.Reason != reasonNotReady {
 		t.Errorf("condition %v", c)
 	}
 }

@@ -18,6 +18,9 @@ type Displacement struct {
 	Cause string `json:"cause,omitempty"`
 	// At is when it was decided.
 	At time.Time `json:"at"`
+	// ClearLogs: what the pod printed goes before it runs again, since it took
+	// too much of the disk.
+	ClearLogs bool `json:"clearLogs,omitempty"`
 }
 
 // reasonTerminationByKubelet is that of the condition DisruptionTarget of a pod

@@ -39,6 +39,7 @@ var rooms = []room{
 	{"supervisor/event", []string{"wallclock"}},
 	{"supervisor/admit", []string{"cri"}},
 	{"supervisor/oom", nil},
+	{"supervisor/evict", []string{"cri"}},
 	{"supervisor/node", nil},
 	{"supervisor/stats", []string{"cri", "supervisor/cgroup"}},
 	{"supervisor/metrics", []string{"cri", "probe", "supervisor/cgroup", "supervisor/stats"}},
@@ -60,7 +61,7 @@ var rooms = []room{
 	{"cmd/podstead", []string{"*"}},
 	{"cmd/podstead/cli", []string{"manifest", "httpapi/podtable", "httpapi/spdy"}},
 	{"cmd/podstead/kubeletconfig", nil},
-	{"cmd/podstead/options", []string{"manifest", "supervisor/cgroup", "supervisor/shutdown", "cmd/podstead/kubeletconfig"}},
+	{"cmd/podstead/options", []string{"manifest", "supervisor/cgroup", "supervisor/evict", "supervisor/shutdown", "cmd/podstead/kubeletconfig"}},
 	{"cmd/podstead/preflight", nil},
 	{"test", []string{"*"}},
 }

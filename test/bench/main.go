@@ -22,6 +22,7 @@ type options struct {
 	strict  bool
 	fake    int
 	largest int
+	leaks   int
 }
 
 func main() {
@@ -58,6 +59,7 @@ func parse() options {
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement; the table shows medians")
 	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long CPU is watched while idle")
 	flag.IntVar(&o.largest, "pods", 50, "pods of the largest measurement on a real runtime")
+	flag.IntVar(&o.leaks, "leaks", 0, "leaks of memory to relieve, one after the other; 0 leaves them out, 10 is what the target asks")
 	flag.IntVar(&o.fake, "fake", 1000, "pods on the fake runtime; 0 leaves it out")
 	flag.BoolVar(&o.strict, "strict", false, "end with 1 when a target is missed")
 	flag.Parse()

@@ -56,7 +56,7 @@ func measureRuntime(ctx context.Context, r *report, kind bed.Kind, registry *bed
 			return fmt.Errorf("start of %d pods: %w", count, err)
 		}
 	}
-	for _, step := range []func() error{b.restarts, b.replacements, b.removals, b.probes, b.idle} {
+	for _, step := range []func() error{b.restarts, b.replacements, b.removals, b.probes, b.idle, b.evictions} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -97,7 +97,8 @@ func TestImagesOfAFullDisk(t *testing.T) {
 	disk := filepath.Join(n.Root, "containerd")
 	mountDisk(t, disk, 320<<20)
 	writeAll(t, filepath.Join(disk, "certs.d/_default"), map[string]string{"hosts.toml": bed.HostsTOML(registry.Addr())})
-	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s"}
+	// Eviction would take all unused images.
+	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s", "--eviction-hard", ""}
 	n.start()
 	var refs []string
 	highest := 0

@@ -39,6 +39,7 @@ type Config struct {
 
 	Garbage  Garbage
 	Shutdown Shutdown
+	Eviction Eviction
 
 	Remote Remote
 

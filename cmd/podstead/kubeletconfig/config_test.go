@@ -51,6 +51,13 @@ systemReserved: {memory: 1Gi, pid: 1000}
 kubeReserved: {cpu: 100m}
 singleProcessOOMKill: true
 memorySwap: {swapBehavior: NoSwap}
+evictionHard: {memory.available: 5%, pid.available: 1000}
+evictionSoft: {nodefs.available: 10Gi}
+evictionSoftGracePeriod: {nodefs.available: 1m}
+evictionMinimumReclaim: {memory.available: 50Mi}
+mergeDefaultEvictionSettings: true
+evictionPressureTransitionPeriod: 0s
+evictionMaxPodGracePeriod: 60
 address: 192.0.2.1
 port: 10251
 readOnlyPort: 10255
@@ -88,6 +95,11 @@ authentication: {x509: {clientCAFile: ca.crt}, webhook: {enabled: false, cacheTT
 			Root: "/", Driver: "systemd", PodPids: n(100), CPUQuota: new(bool), QuotaPeriod: d(50 * time.Millisecond), Enforce: []string{"none"},
 			SystemReserved: map[string]string{"memory": "1Gi", "pid": "1000"}, KubeReserved: map[string]string{"cpu": "100m"}, SingleProcessOOMKill: &yes,
 		},
+		Eviction: Eviction{
+			Hard: map[string]string{"memory.available": "5%", "pid.available": "1000"}, Soft: map[string]string{"nodefs.available": "10Gi"},
+			SoftGracePeriod: map[string]string{"nodefs.available": "1m"}, MinimumReclaim: map[string]string{"memory.available": "50Mi"},
+			MergeDefaults: &yes, TransitionPeriod: new(time.Duration), MaxPodGracePeriod: n(60),
+		},
 		Remote: Remote{
 			Address: "192.0.2.1", Port: n(10251), ReadOnlyPort: n(10255), CertFile: filepath.Join(filepath.Dir(path), "tls.crt"), KeyFile: "/tls.key",
 			ClientCAFile: filepath.Join(filepath.Dir(path), "ca.crt"), MinVersion: "VersionTLS13", CipherSuites: []string{"TLS_AES_128_GCM_SHA256"},
@@ -100,11 +112,11 @@ authentication: {x509: {clientCAFile: ca.crt}, webhook: {enabled: false, cacheTT
 }
 
 func TestReadNamesWhatItDoesNotHonour(t *testing.T) {
-	got, err := Read(write(t, head+"topologyManagerScope: pod\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
+	got, err := Read(write(t, head+"topologyManagerScope: pod\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nevictionSoft: {containerfs.available: 5%}\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"authentication.anonymous.enabled", "authentication.webhook.enabled", "authorization.mode", "authorization.webhook", "enforceNodeAllocatable[1] system-reserved", "failSwapOn", "memorySwap.swapBehavior", "topologyManagerScope"}; !slices.Equal(got.Ignored, want) {
+	if want := []string{"authentication.anonymous.enabled", "authentication.webhook.enabled", "authorization.mode", "authorization.webhook", "enforceNodeAllocatable[1] system-reserved", "evictionSoft.containerfs.available", "failSwapOn", "memorySwap.swapBehavior", "topologyManagerScope"}; !slices.Equal(got.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
 	}
 }
@@ -129,6 +141,8 @@ func TestReadRefuses(t *testing.T) {
 		"reserved":       {head + "systemReserved: {cpu: [1]}\n", "systemReserved.cpu: [1] is no quantity"},
 		"enforced":       {head + "enforceNodeAllocatable: [all]\n", "enforceNodeAllocatable[0]: all cannot be enforced"},
 		"authentication": {head + "authentication: {x509: {caFile: /x}}\n", "authentication.x509.caFile: unknown field"},
+		"eviction":       {head + "evictionHard: [memory]\n", "evictionHard: want a map of signal to amount"},
+		"threshold":      {head + "evictionHard: {memory.available: [1]}\n", "evictionHard.memory.available: [1] is no text"},
 		"truth":          {head + "cpuCFSQuota: maybe\n", "maybe is neither true nor false"},
 		"yaml":           {"{", "yaml"},
 	} {
@@ -156,6 +170,11 @@ func TestEveryHonouredFieldIsKnown(t *testing.T) {
 		}
 	}
 	for name := range honouredCgroups {
+		if !slices.Contains(known, name) || honoured[name] != nil {
+			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
+		}
+	}
+	for name := range honouredEviction {
 		if !slices.Contains(known, name) || honoured[name] != nil {
 			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
 		}

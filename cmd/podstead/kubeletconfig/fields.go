@@ -72,7 +72,7 @@ func (p *parser) field(name string, value any) {
 	if value == nil {
 		return // as absent
 	}
-	for _, fields := range []map[string]func(*parser, string, any){honoured, honouredCgroups, honouredShutdown, honouredRemote} {
+	for _, fields := range []map[string]func(*parser, string, any){honoured, honouredCgroups, honouredShutdown, honouredEviction, honouredRemote} {
 		if apply, ok := fields[name]; ok {
 			apply(p, name, value)
 			return

@@ -32,6 +32,7 @@ type Options struct {
 	Stats     Stats
 	Shutdown  Shutdown
 	Cluster   Cluster
+	Eviction  Eviction
 	Remote    Remote
 	// Node is the value of --hostname-override; empty if not given.
 	Node string
@@ -174,6 +175,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.Stats.addFlags(f)
 	o.Shutdown.addFlags(f)
 	o.Cluster.addFlags(f)
+	o.Eviction.addFlags(f)
 	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each runs or failed, say so, and end; pods go on")
 	f.StringVar(&o.Log.Format, "log-format", "auto", "text, json, or auto: text with colours on a terminal")
 	f.BoolVar(&o.Log.Debug, "debug", false, "log more")
@@ -197,6 +199,9 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 	}
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
 		return nil, fmt.Errorf("--manifest-validation: %w", err)
+	}
+	if err := o.Eviction.check(); err != nil {
+		return nil, err
 	}
 	if err := o.Shutdown.check(f); err != nil {
 		return nil, err
@@ -234,6 +239,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Garbage.merge(c, f)
 	o.Stats.merge(c, f)
 	o.Shutdown.merge(c, f)
+	o.Eviction.merge(&c.Eviction, f)
 	if c.MaxParallelImagePulls != nil {
 		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
 	}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/cgroup"
+	"github.com/podstead/podstead/supervisor/evict"
+	"github.com/podstead/podstead/supervisor/node"
+	"github.com/podstead/podstead/supervisor/stats"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// eviction is what relieves the node, and how the supervisor sees it.
+type eviction struct {
+	*evict.Evictor
+	host *evict.Host
+}
+
+// newEviction wires what ends pods when the node runs short. The supervisor is
+// made after it, since pods that start are held against it.
+func newEviction(o *options.Options, rt *openedRuntime, p parts, sup func() *supervisor.Supervisor, log *slog.Logger) *eviction {
+	ceiling, _ := cgroup.Ceiling(o.Cgroups.Root)
+	host := evict.NewHost(evict.HostConfig{
+		Root: o.Paths.Root, Images: imageMount(rt.client),
+		Ceiling: evict.MemoryCgroup(ceiling), Machine: evict.MemoryCgroup(cgroup.MachineMemory()),
+		Pods: func() evict.MemoryCgroup { return evict.MemoryCgroup(cgroup.PodsMemory(o.Cgroups.Root)) },
+	})
+	return &eviction{host: host, Evictor: evict.New(evict.Config{
+		Thresholds: o.Eviction.Thresholds, Transition: o.Eviction.Transition, MaxPodGrace: int64(o.Eviction.MaxPodGrace),
+		Machine: host, Alarm: host, Pods: evictedPods{sup: sup, statuses: p.statuses}, Meter: podMeter{p.stats},
+		Reclaim: reclaimer{sup: sup, images: p.images}, Events: p.events,
+		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: node.ReadHost("/").BootID, Log: log,
+	})}
+}
+
+// imageMountTimeout is how long the runtime may take to say where its images are.
+const imageMountTimeout = 2 * time.Second
+
+// imageMount is where images are; empty while the runtime does not say.
+func imageMount(client *cri.Client) func() string {
+	return func() string {
+		ctx, cancel := context.WithTimeout(context.Background(), imageMountTimeout)
+		defer cancel()
+		mount, err := client.ImageMount(ctx)
+		if err != nil {
+			return "" // asked again
+		}
+		return mount
+	}
+}
+
+// gate holds pods back that the node under pressure could not keep.
+func (e *eviction) gate(pod *v1.Pod) *status.Cause {
+	condition, message := e.Admit(pod)
+	if condition == "" {
+		return nil
+	}
+	return &status.Cause{Reason: string(condition), Message: message}
+}
+
+func (e *eviction) mayReturn(_ *v1.Pod, d status.Displacement) (now bool, after time.Duration) {
+	return e.MayReturn(v1.NodeConditionType(d.Cause), d.At)
+}
+
+// evictedPods ends pods through the supervisor.
+type evictedPods struct {
+	sup      func() *supervisor.Supervisor
+	statuses *status.Store
+}
+
+func (p evictedPods) List() []*v1.Pod { return p.sup().Pods() }
+
+func (p evictedPods) Evict(o evict.Order) error {
+	return p.sup().Displace(o.UID, status.Displacement{
+		Reason: evict.ReasonEvicted, Message: o.Message, Cause: string(o.Condition), ClearLogs: o.Disk,
+	}, o.Grace)
+}
+
+func (p evictedPods) WaitEnded(ctx context.Context, uid types.UID) error {
+	return p.sup().WaitEnded(ctx, uid)
+}
+
+func (p evictedPods) Changed() (<-chan struct{}, func()) { return p.statuses.Subscribe() }
+
+// Recheck also wakes who watches the node.
+func (p evictedPods) Recheck() {
+	p.sup().WakeDisplaced()
+	p.sup().WakeHeld()
+	p.statuses.Touch()
+}
+
+// podMeter tells what pods use, as they are measured for everybody.
+type podMeter struct{ stats *stats.Collector }
+
+func (m podMeter) Running(ctx context.Context) (map[types.UID]evict.Usage, error) {
+	pods, err := m.stats.Pods(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	usage := make(map[types.UID]evict.Usage, len(pods.Pods))
+	for i := range pods.Pods {
+		p := &pods.Pods[i]
+		u := evict.Usage{Memory: int64(p.WorkingSet())}
+		if p.Processes != nil {
+			u.Processes = int64(*p.Processes)
+		}
+		usage[p.UID] = u
+	}
+	return usage, nil
+}
+
+func (m podMeter) Disks(ctx context.Context, maxAge time.Duration) (map[types.UID]evict.Disk, error) {
+	disks, err := m.stats.Disks(ctx, maxAge)
+	if err != nil {
+		return nil, err
+	}
+	usage := make(map[types.UID]evict.Disk, len(disks.Pods))
+	for uid, pod := range disks.Pods {
+		usage[uid] = diskOf(pod)
+	}
+	return usage, nil
+}
+
+func diskOf(pod *stats.PodDisk) evict.Disk {
+	d := evict.Disk{At: pod.At, Volumes: map[string]evict.Space{}, Rootfs: map[string]evict.Space{}, Logs: map[string]evict.Space{}}
+	for i := range pod.Volumes {
+		if v := &pod.Volumes[i]; v.Ephemeral {
+			d.Volumes[v.Name] = spaceOf(&v.FS)
+		}
+	}
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if c.Rootfs != nil {
+			d.Rootfs[c.Name] = spaceOf(c.Rootfs)
+		}
+		if c.Logs != nil {
+			d.Logs[c.Name] = spaceOf(c.Logs)
+		}
+	}
+	return d
+}
+
+func spaceOf(fs *stats.FS) evict.Space {
+	return evict.Space{Bytes: int64(fs.Used), Inodes: int64(fs.InodesUsed)}
+}
+
+// reclaimer frees what nobody needs.
+type reclaimer struct {
+	sup    func() *supervisor.Supervisor
+	images interface {
+		Reclaim(ctx context.Context) (uint64, error)
+	}
+}
+
+func (r reclaimer) Containers(ctx context.Context) (int, error) {
+	return r.sup().ReclaimContainers(ctx)
+}
+func (r reclaimer) Images(ctx context.Context) (uint64, error) { return r.images.Reclaim(ctx) }

@@ -1,0 +1,522 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// bed is a node of which a test says what is left, with pods that end when they
+// are asked to.
+type bed struct {
+	t    *testing.T
+	file string
+	*Evictor
+	stop func()
+
+	mu           sync.Mutex
+	levels       Levels
+	separate     bool
+	pods         []*v1.Pod
+	usage        map[types.UID]Usage
+	dead, unused int // what Reclaim finds
+	seen
+	wake, alarm chan struct{}
+	armed       map[Signal]int64
+	onEvict     func()
+	measureErr  error
+}
+
+// seen is what came of it.
+type seen struct {
+	// looks counts looks at memory, diskLooks those at the disks, measured
+	// those at what pods have there.
+	looks, diskLooks, measured, rechecks int
+	orders                               []Order
+	events, reclaimed                    []string
+}
+
+// now is what has come of it once all have done what they can.
+func (b *bed) now() seen {
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seen
+}
+
+func newBed(t *testing.T) *bed {
+	b := &bed{t: t, file: filepath.Join(t.TempDir(), "pressure.json"), usage: map[types.UID]Usage{}, wake: make(chan struct{}, 1), armed: map[Signal]int64{}}
+	b.levels[MemoryAvailable] = Level{Available: 8 << 30, Capacity: 10 << 30}
+	b.levels[NodeFSAvailable] = Level{Available: 900, Capacity: 1000}
+	return b
+}
+
+func (b *bed) start(hard string, change func(*Config)) {
+	b.t.Helper()
+	s := Settings{Hard: map[string]string{}}
+	for _, pair := range strings.Fields(hard) {
+		name, amount, _ := strings.Cut(pair, "<")
+		s.Hard[name] = amount
+	}
+	cfg := Config{
+		Thresholds: parse(b.t, s), Transition: 5 * time.Minute, Machine: b, Pods: b, Meter: b, Reclaim: b, Events: b, File: b.file, Boot: "boot 1",
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	b.Evictor = New(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = b.Run(ctx) }()
+	b.stop = func() { cancel(); <-done }
+	b.t.Cleanup(b.stop)
+	synctest.Wait()
+}
+
+func (b *bed) Memory(l *Levels) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.looks++
+	l[MemoryAvailable], l[AllocatableMemory] = b.levels[MemoryAvailable], b.levels[AllocatableMemory]
+}
+
+func (b *bed) Disk(l *Levels) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.diskLooks++
+	for _, s := range []Signal{NodeFSAvailable, NodeFSInodes, ImageFSAvailable, ImageFSInodes} {
+		l[s] = b.levels[s]
+	}
+}
+
+func (b *bed) PIDs(l *Levels) { l[PIDAvailable] = b.levels[PIDAvailable] }
+func (b *bed) Separate() bool { return b.separate }
+
+func (b *bed) List() []*v1.Pod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []*v1.Pod
+	for _, p := range b.pods {
+		list = append(list, p.DeepCopy())
+	}
+	return list
+}
+
+// Evict ends a pod a second later, with what it used.
+func (b *bed) Evict(o Order) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.pods {
+		if p.UID == o.UID && p.Status.Phase == v1.PodRunning {
+			p.Status.Phase, p.Status.Reason = v1.PodFailed, ReasonEvicted
+			b.orders = append(b.orders, o)
+			return nil
+		}
+	}
+	return errors.New("it does not run")
+}
+
+func (b *bed) WaitEnded(ctx context.Context, uid types.UID) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Second):
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.levels[MemoryAvailable].Available += b.usage[uid].Memory
+	if b.onEvict != nil {
+		b.onEvict()
+	}
+	return nil
+}
+
+func (b *bed) Changed() (<-chan struct{}, func()) { return b.wake, func() {} }
+func (b *bed) Recheck() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rechecks++
+}
+
+func (b *bed) Running(context.Context) (map[types.UID]Usage, error) { return b.usage, b.measureErr }
+func (b *bed) Disks(context.Context, time.Duration) (map[types.UID]Disk, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.measured++
+	disks := map[types.UID]Disk{}
+	for uid, u := range b.usage {
+		if u.Disk.At.IsZero() {
+			u.Disk.At = time.Now()
+		}
+		disks[uid] = u.Disk
+	}
+	return disks, b.measureErr
+}
+
+func (b *bed) Containers(context.Context) (int, error) { return b.free("containers", &b.dead) }
+func (b *bed) Images(context.Context) (uint64, error) {
+	n, err := b.free("images", &b.unused)
+	return uint64(n), err
+}
+
+// free gives each thing that was found as much room.
+func (b *bed) free(what string, left *int) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reclaimed = append(b.reclaimed, what)
+	n := *left
+	b.levels[NodeFSAvailable].Available += int64(n)
+	*left = 0
+	return n, nil
+}
+
+func (b *bed) Event(pod *v1.Pod, _, reason, message string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if pod == nil {
+		b.events = append(b.events, reason+" "+message)
+	}
+}
+
+func (b *bed) C() <-chan struct{} { return b.alarm }
+func (b *bed) Arm(s Signal, margin int64) error {
+	if b.alarm == nil {
+		return errors.ErrUnsupported
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.armed[s] = margin
+	return nil
+}
+
+func (b *bed) set(s Signal, available int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.levels[s].Available = available
+}
+
+func (b *bed) evicted() string {
+	var names []string
+	for _, o := range b.now().orders {
+		names = append(names, string(o.UID))
+	}
+	return strings.Join(names, " ")
+}
+
+func (b *bed) under(c v1.NodeConditionType) bool {
+	for _, n := range b.NodeConditions(time.Time{}) {
+		if n.Type == c {
+			return n.Status == v1.ConditionTrue
+		}
+	}
+	b.t.Fatalf("there is no condition %s", c)
+	return false
+}
+
+func bubble(t *testing.T, f func(t *testing.T, b *bed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newBed(t)) })
+}
+
+func TestLeakCostsTheLeaker(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bed) {
+		b.alarm = make(chan struct{}, 1)
+		b.pods = []*v1.Pod{pod("good", 0, "memory=1Gi"), pod("leak", 0, "memory=10Mi"), pod("system", 2_000_000_000)}
+		b.usage = map[types.UID]Usage{"good": {Memory: 900 << 20}, "leak": {Memory: 3 << 30}, "system": {Memory: 4 << 30}}
+		b.start("memory.available<200Mi", func(c *Config) { c.Alarm = b })
+		if b.armed[MemoryAvailable] != 8<<30-200<<20 {
+			t.Errorf("armed %v", b.armed)
+		}
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		b.set(MemoryAvailable, 150<<20)
+		b.alarm <- struct{}{}
+		time.Sleep(2 * time.Second)
+		if got := b.evicted(); got != "leak" {
+			t.Fatalf("evicted %q", got)
+		}
+		o := b.now().orders[0]
+		for _, part := range []string{"The node was low on resource: memory.", "memory.available is 150Mi, below the threshold of 200Mi", "used 3Gi and requests 10Mi", "once MemoryPressure has been gone for 5m0s"} {
+			if !strings.Contains(o.Message, part) {
+				t.Errorf("message %q lacks %q", o.Message, part)
+			}
+		}
+		if o.Condition != v1.NodeMemoryPressure || o.Grace == nil || *o.Grace > 1 {
+			t.Errorf("order %+v", o)
+		}
+		if len(b.now().events) != 1 || !strings.HasPrefix(b.now().events[0], "EvictionThresholdMet Attempting to reclaim memory") {
+			t.Errorf("events %q", b.now().events)
+		}
+		// It stays until the pressure has been gone for the transition time, to
+		// the moment, and Recheck tells.
+		rechecks := b.now().rechecks
+		for time.Since(began) < 5*time.Minute {
+			if now, _ := b.MayReturn(o.Condition, began); now || !b.under(v1.NodeMemoryPressure) {
+				t.Fatalf("it may run again %s after the pressure", time.Since(began))
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if now, _ := b.MayReturn(o.Condition, began); !now || b.under(v1.NodeMemoryPressure) || b.now().rechecks != rechecks+1 {
+			t.Errorf("it does not run again: pressure %v, told %d times", b.under(v1.NodeMemoryPressure), b.now().rechecks-rechecks)
+		}
+		if b.evicted() != "leak" || len(b.now().events) != 1 {
+			t.Errorf("evicted %q, events %q", b.evicted(), b.now().events)
+		}
+		if _, err := os.Stat(b.file); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", b.file, err)
+		}
+	})
+}
+
+// Without an alarm memory is looked at the more often the nearer it is to the
+// threshold, and hardly ever when it is far.
+func TestLooksWithoutAnAlarm(t *testing.T) {
+	for name, c := range map[string]struct {
+		left     int64
+		min, max int // looks in a minute
+	}{
+		"far":    {8 << 30, 5, 7},
+		"nearer": {1200 << 20, 11, 13}, // 1 GiB of margin lasts 5 s
+		"near":   {300 << 20, 59, 61},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, b *bed) {
+				b.set(MemoryAvailable, c.left)
+				b.start("memory.available<200Mi nodefs.available<10%", nil)
+				looks := b.now().looks
+				time.Sleep(time.Minute + time.Millisecond)
+				synctest.Wait()
+				if n := b.now().looks - looks; n < c.min || n > c.max {
+					t.Errorf("%d looks in a minute, want %d to %d", n, c.min, c.max)
+				}
+				if b.now().diskLooks > 8 || b.now().measured > 0 {
+					t.Errorf("%d looks at disks, %d measurements of pods", b.now().diskLooks, b.now().measured)
+				}
+			})
+		})
+	}
+}
+
+// A restart neither forgets the pressure nor takes it as gone.
+func TestRestartKeepsThePressure(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bed) {
+		b.pods = []*v1.Pod{pod("leak", 0)}
+		b.usage = map[types.UID]Usage{"leak": {Memory: 3 << 30}}
+		b.set(MemoryAvailable, 1<<20)
+		b.start("memory.available<200Mi", nil)
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		if b.evicted() != "leak" {
+			t.Fatal("nothing was evicted")
+		}
+		time.Sleep(4 * time.Minute)
+		b.stop()
+		b.start("memory.available<200Mi", nil)
+		time.Sleep(5*time.Minute - time.Second)
+		synctest.Wait()
+		if now, _ := b.MayReturn(v1.NodeMemoryPressure, began); now || !b.under(v1.NodeMemoryPressure) {
+			t.Error("the pressure ended with the restart")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if now, _ := b.MayReturn(v1.NodeMemoryPressure, began); !now {
+			t.Error("the pressure does not end")
+		}
+		// After a boot memory is free; the disk is not.
+		for _, c := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure} {
+			b.stop()
+			if err := keep(b.file, "boot 1", []v1.NodeConditionType{c}); err != nil {
+				t.Fatal(err)
+			}
+			b.start("memory.available<200Mi", func(cfg *Config) { cfg.Boot = "boot 2" })
+			if got, want := b.under(c), c == v1.NodeDiskPressure; got != want {
+				t.Errorf("after a boot %s is %v", c, got)
+			}
+		}
+		// A damaged file costs nothing more than what it held.
+		b.stop()
+		if err := os.WriteFile(b.file, []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.start("memory.available<200Mi", nil)
+		if b.under(v1.NodeDiskPressure) {
+			t.Error("a damaged file says something")
+		}
+	})
+}
+
+func TestDiskIsReclaimedBeforePodsAreEvicted(t *testing.T) {
+	for name, c := range map[string]struct {
+		dead, unused int
+		separate     bool
+		used         int64 // by the writer
+		reclaimed    string
+		evicted      string
+	}{
+		"containers are enough":          {dead: 100, unused: 100, used: 500, reclaimed: "containers"},
+		"and images":                     {dead: 10, unused: 100, used: 500, reclaimed: "containers images"},
+		"images are on another disk":     {unused: 100, separate: true, used: 500, reclaimed: "containers", evicted: "writer"},
+		"nothing to reclaim":             {used: 500, reclaimed: "containers images", evicted: "writer"},
+		"nobody who would free anything": {reclaimed: "containers images"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, b *bed) {
+				b.dead, b.unused, b.separate = c.dead, c.unused, c.separate
+				b.pods = []*v1.Pod{pod("quiet", -5), pod("writer", 0)}
+				b.usage = map[types.UID]Usage{"writer": {Disk: Disk{Logs: space(c.used, 1)}}}
+				b.onEvict = func() { b.levels[NodeFSAvailable].Available = 800 }
+				b.start("nodefs.available<10%", nil)
+				b.set(NodeFSAvailable, 50)
+				time.Sleep(25 * time.Second)
+				if got := b.evicted(); got != c.evicted || strings.Join(b.now().reclaimed, " ") != c.reclaimed || !b.under(v1.NodeDiskPressure) {
+					t.Errorf("evicted %q, reclaimed %q, pressure %v", got, b.now().reclaimed, b.under(v1.NodeDiskPressure))
+				}
+			})
+		})
+	}
+}
+
+// Where nothing helps, it is tried again once a minute and told once.
+func TestNothingHelps(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bed) {
+		b.pods = []*v1.Pod{pod("system", 2_000_000_000)}
+		b.usage = map[types.UID]Usage{"system": {Disk: Disk{Logs: space(500, 1)}}}
+		b.set(NodeFSAvailable, 50)
+		b.start("nodefs.available<10%", nil)
+		time.Sleep(time.Hour)
+		if b.evicted() != "" || len(b.now().events) != 1 || len(b.now().reclaimed) > 130 || len(b.now().reclaimed) < 100 {
+			t.Errorf("evicted %q, events %q, %d attempts", b.evicted(), b.now().events, len(b.now().reclaimed))
+		}
+	})
+}
+
+func TestPodOverItsLimitIsEvicted(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bed) {
+		fat, fine, system := volume(pod("fat", 0), "app", "50Mi"), volume(pod("fine", 0), "app", "50Mi"), volume(pod("system", 2_000_000_000), "app", "50Mi")
+		b.pods = []*v1.Pod{fat, fine, system}
+		b.usage = map[types.UID]Usage{"fat": {Disk: Disk{Volumes: space(10<<20, 1)}}, "fine": {Disk: Disk{Volumes: space(50<<20, 1)}}, "system": {Disk: Disk{Volumes: space(500<<20, 1)}}}
+		b.start("", nil)
+		time.Sleep(15 * time.Second)
+		if b.evicted() != "" {
+			t.Fatalf("evicted %q", b.evicted())
+		}
+		b.mu.Lock()
+		b.usage["fat"] = Usage{Disk: Disk{Volumes: space(60<<20, 1)}}
+		b.mu.Unlock()
+		began := time.Now()
+		time.Sleep(15 * time.Second)
+		if b.evicted() != "fat" || b.now().orders[0].Condition != "" || !strings.Contains(b.now().orders[0].Message, "sizeLimit") || !strings.Contains(b.now().orders[0].Message, "again in 5m0s") {
+			t.Fatalf("orders %+v", b.now().orders)
+		}
+		if now, after := b.MayReturn("", began); now || after != 5*time.Minute-15*time.Second {
+			t.Errorf("it may run again %v after %s", now, after)
+		}
+		time.Sleep(5 * time.Minute)
+		if now, _ := b.MayReturn("", began); !now || b.evicted() != "fat" {
+			t.Errorf("it does not run again; evicted %q", b.evicted())
+		}
+		// What its run before had held counts no more.
+		b.mu.Lock()
+		old := b.usage["fat"]
+		old.Disk.At = time.Now()
+		b.usage["fat"] = old
+		fat.Status.Phase, fat.Status.StartTime = v1.PodRunning, &metav1.Time{Time: time.Now().Truncate(time.Second)}
+		b.mu.Unlock()
+		b.wake <- struct{}{}
+		time.Sleep(time.Minute)
+		if b.evicted() != "fat" {
+			t.Errorf("evicted %q for what was there before", b.evicted())
+		}
+		// Nobody is measured when nobody has a limit.
+		b.mu.Lock()
+		b.pods = b.pods[:0]
+		b.mu.Unlock()
+		b.wake <- struct{}{}
+		time.Sleep(time.Minute)
+		measured := b.now().measured
+		time.Sleep(time.Hour)
+		if b.now().measured != measured {
+			t.Errorf("%d measurements for nobody", b.now().measured-measured)
+		}
+	})
+}
+
+func TestSoftThresholdGivesTime(t *testing.T) {
+	for own, want := range map[int64]int64{10: 10, 100: 60} {
+		bubble(t, func(t *testing.T, b *bed) {
+			p := pod("leak", 0)
+			p.Spec.TerminationGracePeriodSeconds = &own
+			b.pods = []*v1.Pod{p}
+			b.usage = map[types.UID]Usage{"leak": {Memory: 3 << 30}}
+			b.set(MemoryAvailable, 100<<20)
+			b.start("", func(c *Config) {
+				c.Thresholds = parse(t, Settings{Soft: map[string]string{"memory.available": "200Mi"}, SoftGrace: map[string]string{"memory.available": "30s"}})
+				c.MaxPodGrace = 60
+			})
+			time.Sleep(29 * time.Second)
+			if b.evicted() != "" || !b.under(v1.NodeMemoryPressure) {
+				t.Errorf("evicted %q before its time", b.evicted())
+			}
+			time.Sleep(2 * time.Second)
+			if b.evicted() != "leak" || *b.now().orders[0].Grace != want {
+				t.Errorf("%+v, want a grace of %d", b.now().orders, want)
+			}
+		})
+	}
+}
+
+// What cannot be measured is no reason to let the kernel choose.
+func TestEvictionWithoutMeasurements(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bed) {
+		b.pods = []*v1.Pod{pod("high", 10), pod("low", -1)}
+		b.usage, b.measureErr = nil, errors.New("the runtime hangs")
+		b.onEvict = func() { b.levels[MemoryAvailable].Available = 1 << 30 }
+		b.set(MemoryAvailable, 1<<20)
+		b.start("memory.available<200Mi", nil)
+		time.Sleep(5 * time.Second)
+		if b.evicted() != "low" {
+			t.Errorf("evicted %q", b.evicted())
+		}
+	})
+}
+
+func TestAdmit(t *testing.T) {
+	for condition, refused := range map[v1.NodeConditionType]string{
+		"":                    "",
+		v1.NodeMemoryPressure: "besteffort",
+		v1.NodeDiskPressure:   "besteffort burstable",
+		v1.NodePIDPressure:    "besteffort burstable",
+	} {
+		bubble(t, func(t *testing.T, b *bed) {
+			if err := keep(b.file, "boot 1", []v1.NodeConditionType{condition}); err != nil {
+				t.Fatal(err)
+			}
+			b.start("", nil)
+			var got []string
+			for _, p := range []*v1.Pod{pod("besteffort", 0), pod("burstable", 0, "memory=1Mi"), pod("critical", 2_000_000_000)} {
+				if c, message := b.Admit(p); c != "" {
+					got = append(got, p.Name)
+					if c != condition || !strings.Contains(message, "The node had condition: ["+string(condition)+"]") {
+						t.Errorf("%s: %s", c, message)
+					}
+				}
+			}
+			if strings.Join(got, " ") != refused {
+				t.Errorf("under %q: %q are refused, want %q", condition, got, refused)
+			}
+		})
+	}
+}

@@ -1,0 +1,355 @@
+package evict
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// MemoryCgroup is where the kernel counts the memory of a cgroup. Its folder is
+// empty for none.
+type MemoryCgroup struct {
+	Folder string
+	V2     bool
+}
+
+// HostConfig is what of the host is looked at.
+type HostConfig struct {
+	// Root is a folder on the node's file system.
+	Root string
+	// Images is a folder on that of the images, empty if it is not known yet.
+	Images func() string
+	// Ceiling is the cgroup that is all of the node's memory; without one that
+	// is the machine's. Machine is that of the whole machine.
+	Ceiling, Machine MemoryCgroup
+	// Pods is that of all pods together; it may not be there yet.
+	Pods func() MemoryCgroup
+	// Proc is /proc unless a test says otherwise.
+	Proc string
+}
+
+// Host looks at what is left on this machine. It allocates nothing while all
+// stays as it is.
+type Host struct {
+	cfg     HostConfig
+	meminfo *counters
+	ceiling *memory
+	pods    *memory
+	// images is where the images are and whether their file system is not
+	// that of the root folder.
+	images   string
+	separate bool
+	// short is the cgroup whose memory is the node's, or the pods', at the last
+	// look, and how much of it was not used at all.
+	short, shortPods usable
+	alarms           *Notifier
+	pids             []*counters
+}
+
+// NewHost opens nothing that is not there.
+func NewHost(cfg HostConfig) *Host {
+	if cfg.Proc == "" {
+		cfg.Proc = "/proc"
+	}
+	h := &Host{cfg: cfg, meminfo: openCounters(filepath.Join(cfg.Proc, "meminfo"), "MemTotal:", "MemAvailable:", "MemFree:"), alarms: NewNotifier()}
+	for _, file := range []string{"sys/kernel/pid_max", "sys/kernel/threads-max"} {
+		h.pids = append(h.pids, openCounters(filepath.Join(cfg.Proc, file), ""))
+	}
+	if cfg.Ceiling.Folder != "" {
+		h.ceiling = openMemory(cfg.Ceiling)
+	}
+	return h
+}
+
+// Memory fills in the levels of memory.
+func (h *Host) Memory(levels *Levels) {
+	levels[MemoryAvailable], levels[AllocatableMemory] = Level{}, Level{}
+	machine := Level{}
+	h.short, h.shortPods = usable{at: h.cfg.Machine}, usable{}
+	if values, err := h.meminfo.read(); err == nil {
+		machine, h.short.free = Level{Available: values[1] << 10, Capacity: values[0] << 10}, values[2]<<10
+	}
+	levels[MemoryAvailable] = machine
+	if h.ceiling != nil {
+		// Whichever is the shorter: neither holds without the other.
+		if level, free, err := h.ceiling.level(); err == nil && level.Capacity > 0 && (machine.Capacity == 0 || level.Available < machine.Available) {
+			levels[MemoryAvailable], h.short = level, usable{h.cfg.Ceiling, free}
+		}
+	}
+	if h.pods == nil && h.cfg.Pods != nil {
+		if c := h.cfg.Pods(); c.Folder != "" {
+			h.pods = openMemory(c)
+		}
+	}
+	if h.pods != nil {
+		level, free, err := h.pods.level()
+		if err != nil {
+			h.pods.close() // made anew, or gone
+			h.pods = nil
+			return
+		}
+		// One without a limit of its own has the whole node.
+		if level.Capacity > 0 && level.Capacity < levels[MemoryAvailable].Capacity {
+			levels[AllocatableMemory], h.shortPods = level, usable{h.pods.MemoryCgroup, free}
+		}
+	}
+}
+
+// Disk fills in the levels of file systems.
+func (h *Host) Disk(levels *Levels) {
+	levels[NodeFSAvailable], levels[NodeFSInodes] = room(h.cfg.Root)
+	if h.images == "" && h.cfg.Images != nil {
+		h.images = h.cfg.Images()
+		h.separate = h.images != "" && !sameFS(h.images, h.cfg.Root)
+	}
+	levels[ImageFSAvailable], levels[ImageFSInodes] = Level{}, Level{}
+	if h.images != "" {
+		levels[ImageFSAvailable], levels[ImageFSInodes] = room(h.images)
+	}
+}
+
+// Run listens to the kernel until ctx ends. With version 1 of cgroups Arm is what
+// makes it tell.
+func (h *Host) Run(ctx context.Context) error {
+	defer h.alarms.Close()
+	file := ""
+	switch {
+	case h.cfg.Ceiling.V2:
+		file = filepath.Join(h.cfg.Ceiling.Folder, "memory.pressure")
+	case h.cfg.Machine.V2 || h.cfg.Machine.Folder == "":
+		file = filepath.Join(h.cfg.Proc, "pressure/memory")
+	}
+	if file != "" && h.alarms.WatchPressure(ctx, file) == nil {
+		return nil
+	}
+	// A kernel that does not tell is looked at more often.
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// C implements Alarm.
+func (h *Host) C() <-chan struct{} { return h.alarms.C }
+
+// usable is a cgroup with the bytes that it may use before the kernel has to take
+// back others.
+type usable struct {
+	at   MemoryCgroup
+	free int64
+}
+
+// errNotReached: the kernel tells of usage, which stays as it is while pages of
+// files make room for others.
+var errNotReached = errors.New("usage would not rise so far while the kernel takes back pages of files")
+
+// Arm implements Alarm.
+func (h *Host) Arm(s Signal, margin int64) error {
+	of := h.short
+	if s == AllocatableMemory {
+		of = h.shortPods
+	}
+	// A part is left to what the kernel keeps free.
+	if margin >= of.free-of.free/reservePart {
+		h.alarms.disarm(of.at.Folder)
+		return errNotReached
+	}
+	return h.alarms.Arm(of.at, margin)
+}
+
+// reservePart is which part of free memory the kernel may keep free.
+const reservePart = 8
+
+// Separate reports whether images have a file system of their own.
+func (h *Host) Separate() bool { return h.separate }
+
+// PIDs fills in the level of process IDs.
+func (h *Host) PIDs(levels *Levels) {
+	levels[PIDAvailable] = Level{}
+	total := int64(0)
+	for _, limit := range h.pids {
+		values, err := limit.read()
+		if err == nil && (total == 0 || values[0] < total) {
+			total = values[0]
+		}
+	}
+	if used, err := h.processes(); err == nil && total > 0 {
+		levels[PIDAvailable] = Level{Available: total - used, Capacity: total}
+	}
+}
+
+// processes counts them with their threads, each of which has an ID. (sysinfo(2)
+// counts to 65535.)
+func (h *Host) processes() (int64, error) {
+	data, err := os.ReadFile(filepath.Join(h.cfg.Proc, "loadavg"))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, ok := bytes.Cut(data, []byte("/"))
+	text, _, _ := bytes.Cut(rest, []byte(" "))
+	if !ok {
+		return 0, errNoCounter
+	}
+	return strconv.ParseInt(string(text), 10, 64)
+}
+
+func room(folder string) (bytes, inodes Level) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(folder, &s); err != nil {
+		return Level{}, Level{}
+	}
+	return Level{Available: int64(s.Bavail) * s.Bsize, Capacity: int64(s.Blocks) * s.Bsize}, Level{Available: int64(s.Ffree), Capacity: int64(s.Files)}
+}
+
+func sameFS(a, b string) bool {
+	var sa, sb unix.Stat_t
+	return unix.Stat(a, &sa) == nil && unix.Stat(b, &sb) == nil && sa.Dev == sb.Dev
+}
+
+// memory is a cgroup's, with its files kept open.
+type memory struct {
+	MemoryCgroup
+	usage, limit, stat *counters
+}
+
+func openMemory(c MemoryCgroup) *memory {
+	m := &memory{MemoryCgroup: c}
+	open := func(name string, fields ...string) *counters {
+		return openCounters(filepath.Join(c.Folder, name), fields...)
+	}
+	if c.V2 {
+		m.usage, m.limit = open("memory.current", ""), open("memory.max", "")
+		m.stat = open("memory.stat", "inactive_file", "active_file")
+	} else {
+		m.usage, m.limit = open("memory.usage_in_bytes", ""), open("memory.limit_in_bytes", "")
+		m.stat = open("memory.stat", "total_inactive_file", "total_active_file")
+	}
+	return m
+}
+
+func (m *memory) close() {
+	m.usage.close()
+	m.limit.close()
+	m.stat.close()
+}
+
+// level is what is left to the cgroup: its limit, without what it uses but for
+// pages of files, which the kernel takes back before it kills, used recently or
+// not. (The kubelet counts those used recently, and so evicts pods of a node
+// that has read many files, k/k#43916.)
+// free is what it does not use at all.
+func (m *memory) level() (level Level, free int64, err error) {
+	limit, err := m.limit.read()
+	if err != nil {
+		return Level{}, 0, err
+	}
+	capacity := limit[0]
+	if capacity >= 1<<62 {
+		return Level{}, 0, nil
+	}
+	usage, err := m.usage.read()
+	if err != nil {
+		return Level{}, 0, err
+	}
+	used := usage[0]
+	files, err := m.stat.read()
+	if err != nil {
+		return Level{}, 0, err
+	}
+	return Level{Available: capacity - max(used-files[0]-files[1], 0), Capacity: capacity}, capacity - used, nil
+}
+
+// counters reads numbers out of a file of the kernel's, which stays open.
+type counters struct {
+	path   string
+	names  [][]byte
+	values []int64
+	file   *os.File
+	buffer []byte
+}
+
+// openCounters is for lines that begin with the names; the name "" is the whole
+// file.
+func openCounters(path string, names ...string) *counters {
+	c := &counters{path: path, values: make([]int64, len(names)), buffer: make([]byte, 8<<10)}
+	for _, name := range names {
+		c.names = append(c.names, []byte(name))
+	}
+	return c
+}
+
+var errNoCounter = errors.New("a number is missing")
+
+// read is what the file says now; "max" is a great number. It is good until the
+// next read.
+func (c *counters) read() ([]int64, error) {
+	if c.file == nil {
+		f, err := os.Open(c.path)
+		if err != nil {
+			return nil, err
+		}
+		c.file = f
+	}
+	n, err := c.file.ReadAt(c.buffer, 0)
+	if n == 0 {
+		c.close()
+		return nil, fmt.Errorf("cannot read %s: %w", c.path, err)
+	}
+	found := 0
+	for i := range c.values {
+		c.values[i] = -1
+	}
+	for line := c.buffer[:n]; len(line) > 0 && found < len(c.names); {
+		end := 0
+		for end < len(line) && line[end] != '\n' {
+			end++
+		}
+		for i, name := range c.names {
+			if value, ok := number(line[:end], name); ok && c.values[i] < 0 {
+				c.values[i] = value
+				found++
+			}
+		}
+		line = line[min(end+1, len(line)):]
+	}
+	if found < len(c.names) {
+		return nil, fmt.Errorf("%s: %w", c.path, errNoCounter)
+	}
+	return c.values, nil
+}
+
+func (c *counters) close() {
+	if c.file != nil {
+		_ = c.file.Close()
+		c.file = nil
+	}
+}
+
+// number is the one after a name and spaces.
+func number(line, name []byte) (value int64, ok bool) {
+	if len(line) < len(name) || string(line[:len(name)]) != string(name) {
+		return 0, false
+	}
+	line = line[len(name):]
+	if len(name) > 0 && (len(line) == 0 || line[0] != ' ') {
+		return 0, false
+	}
+	for len(line) > 0 && line[0] == ' ' {
+		line = line[1:]
+	}
+	if string(line) == "max" {
+		return 1 << 62, true
+	}
+	digits := 0
+	for ; digits < len(line) && line[digits] >= '0' && line[digits] <= '9'; digits++ {
+		if value > (1<<62)/10 {
+			return 1 << 62, true
+		}
+		value = value*10 + int64(line[digits]-'0')
+	}
+	return value, digits > 0
+}

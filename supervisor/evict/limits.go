@@ -1,0 +1,73 @@
+package evict
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// HasLimits reports whether a pod has a limit of local storage that is kept by
+// ending the pod. An emptyDir in memory is kept by its file system.
+func HasLimits(pod *v1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		if sizeLimit(&pod.Spec.Volumes[i]) > 0 {
+			return true
+		}
+	}
+	return storageLimit(pod) > 0
+}
+
+// sizeLimit is that of an emptyDir on disk, in bytes, 0 if there is none.
+func sizeLimit(v *v1.Volume) int64 {
+	if v.EmptyDir == nil || v.EmptyDir.Medium != v1.StorageMediumDefault || v.EmptyDir.SizeLimit == nil {
+		return 0
+	}
+	return v.EmptyDir.SizeLimit.Value()
+}
+
+func storageLimit(pod *v1.Pod) int64 {
+	return storageOf(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits })
+}
+
+// OverLimit is why a pod that holds so much has to end, empty if it has not: an
+// emptyDir beyond its sizeLimit, a container that wrote and printed more than
+// its limit of ephemeral storage, or the pod with its volumes more than those of
+// all its containers, as the kubelet counts.
+func OverLimit(pod *v1.Pod, d Disk) string {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if limit, used := sizeLimit(v), d.Volumes[v.Name].Bytes; limit > 0 && used > limit {
+			return fmt.Sprintf("The emptyDir volume %q holds %s, more than its sizeLimit, %s.", v.Name, size(used), size(limit))
+		}
+	}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			limit := c.Resources.Limits.StorageEphemeral().Value()
+			if used := d.Rootfs[c.Name].Bytes + d.Logs[c.Name].Bytes; limit > 0 && used > limit {
+				return fmt.Sprintf("Container %q holds %s of local ephemeral storage, more than its limit, %s.", c.Name, size(used), size(limit))
+			}
+		}
+	}
+	if limit, used := storageLimit(pod), sum(d.Volumes, d.Logs, d.Rootfs).Bytes; limit > 0 && used > limit {
+		return fmt.Sprintf("The pod holds %s of local ephemeral storage, more than the limits of its containers together, %s.", size(used), size(limit))
+	}
+	return ""
+}
+
+// size is a number of bytes as people write it.
+func size(bytes int64) string {
+	for _, unit := range []struct {
+		name  string
+		bytes int64
+	}{{"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}} {
+		switch {
+		case bytes < unit.bytes:
+		case bytes%unit.bytes == 0:
+			return fmt.Sprintf("%d%s", bytes/unit.bytes, unit.name)
+		default:
+			return fmt.Sprintf("%.1f%s", float64(bytes)/float64(unit.bytes), unit.name)
+		}
+	}
+	return fmt.Sprint(bytes)
+}

@@ -1,0 +1,198 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Notifier has the kernel tell when memory gets short.
+//
+// With version 1 of cgroups that is an event when the usage of a cgroup crosses
+// a number of bytes; Arm sets it anew as the node's files come and go. With
+// version 2 it is a trigger on pressure stall information, if the kernel has
+// that: it tells that somebody waits for memory, not how much is left, so that
+// who listens has to look near the threshold too.
+type Notifier struct {
+	// C wakes when memory may be short.
+	C chan struct{}
+
+	mu     sync.Mutex
+	armed  map[string]*armed // by folder
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// armed is one event that the kernel was asked for.
+type armed struct {
+	usage *counters
+	at    int64
+	event *os.File // nil if it was not
+}
+
+func (a *armed) disarm() {
+	if a.event != nil {
+		_ = a.event.Close()
+		a.event = nil
+	}
+}
+
+// NewNotifier asks the kernel for nothing yet.
+func NewNotifier() *Notifier {
+	return &Notifier{C: make(chan struct{}, 1), armed: map[string]*armed{}}
+}
+
+func (n *Notifier) wake() {
+	select {
+	case n.C <- struct{}{}:
+	default:
+	}
+}
+
+// rearmPart is which part of the margin the number has to move by before it is
+// set anew, and rearmLeast how many bytes at least.
+const (
+	rearmPart  = 32
+	rearmLeast = 1 << 20
+)
+
+// Arm asks for a wake when a cgroup of version 1 uses margin more bytes than it
+// does now. It is an error if the kernel cannot tell.
+func (n *Notifier) Arm(c MemoryCgroup, margin int64) error {
+	if c.V2 || c.Folder == "" {
+		return errors.ErrUnsupported
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return os.ErrClosed
+	}
+	a := n.armed[c.Folder]
+	if a == nil {
+		a = &armed{usage: openCounters(filepath.Join(c.Folder, "memory.usage_in_bytes"), "")}
+		n.armed[c.Folder] = a
+	}
+	usage, err := a.usage.read()
+	if err != nil {
+		a.disarm()
+		return err
+	}
+	at := usage[0] + margin
+	if moved := at - a.at; a.event != nil && max(moved, -moved) < max(margin/rearmPart, rearmLeast) {
+		return nil
+	}
+	event, err := register(c.Folder, a.usage.path, at)
+	a.disarm()
+	if err != nil {
+		return err
+	}
+	a.at, a.event = at, event
+	n.wg.Go(func() {
+		buffer := make([]byte, 8)
+		for {
+			if _, err := event.Read(buffer); err != nil {
+				return // closed
+			}
+			n.wake()
+		}
+	})
+	return nil
+}
+
+// disarm takes back what was armed for a cgroup.
+func (n *Notifier) disarm(folder string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if a := n.armed[folder]; a != nil {
+		a.disarm()
+	}
+}
+
+// register has the kernel write to a new eventfd when the value of a file of a
+// cgroup crosses a number, in either direction.
+func register(folder, file string, at int64) (*os.File, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make an eventfd: %w", err)
+	}
+	// Not blocking, so that it is the runtime that waits, and Close wakes it.
+	event := os.NewFile(uintptr(fd), "eventfd")
+	watched, err := os.Open(file)
+	if err == nil {
+		defer watched.Close()
+		err = os.WriteFile(filepath.Join(folder, "cgroup.event_control"), fmt.Appendf(nil, "%d %d %d", fd, watched.Fd(), at), 0)
+	}
+	if err != nil {
+		_ = event.Close()
+		return nil, fmt.Errorf("cannot be told of memory by the kernel: %w", err)
+	}
+	return event, nil
+}
+
+// stall is when the kernel tells of pressure: somebody had to wait for memory
+// for that long within the window.
+const (
+	stallTime   = 100 * time.Millisecond
+	stallWindow = time.Second
+)
+
+// WatchPressure listens to the pressure stall information of a cgroup, or of the
+// machine, until ctx ends. It is an error if the kernel has none.
+func (n *Notifier) WatchPressure(ctx context.Context, file string) error {
+	fd, err := unix.Open(file, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("cannot listen to %s: %w", file, err)
+	}
+	defer unix.Close(fd)
+	trigger := fmt.Sprintf("some %d %d\x00", stallTime.Microseconds(), stallWindow.Microseconds())
+	if _, err := unix.Write(fd, []byte(trigger)); err != nil {
+		return fmt.Errorf("cannot listen to %s: %w", file, err)
+	}
+	end, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(end)
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_, _ = unix.Write(end, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		close(told)
+	})
+	defer func() {
+		if !stop() {
+			<-told // before its descriptor is closed
+		}
+	}()
+	for ctx.Err() == nil {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}, {Fd: int32(end), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		switch {
+		case fds[0].Revents&unix.POLLERR != 0:
+			return fmt.Errorf("%s is gone", file)
+		case fds[0].Revents&unix.POLLPRI != 0:
+			n.wake()
+		}
+	}
+	return ctx.Err()
+}
+
+// Close gives up all events and waits for who listened.
+func (n *Notifier) Close() {
+	n.mu.Lock()
+	n.closed = true
+	for _, a := range n.armed {
+		a.disarm()
+		a.usage.close()
+	}
+	clear(n.armed)
+	n.mu.Unlock()
+	n.wg.Wait()
+}

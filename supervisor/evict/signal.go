@@ -1,0 +1,85 @@
+package evict
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Signal is something of the node that can run short.
+type Signal uint8
+
+// The signals, in the order in which they are relieved: memory first, since the
+// kernel waits for nobody.
+const (
+	MemoryAvailable Signal = iota
+	AllocatableMemory
+	NodeFSAvailable
+	NodeFSInodes
+	ImageFSAvailable
+	ImageFSInodes
+	PIDAvailable
+	signalCount
+)
+
+// signals says of each what it is called, of which condition it is a sign, and
+// what it is short of, in the kubelet's words.
+var signals = [signalCount]struct {
+	name      string
+	condition v1.NodeConditionType
+	resource  v1.ResourceName
+}{
+	MemoryAvailable:   {"memory.available", v1.NodeMemoryPressure, v1.ResourceMemory},
+	AllocatableMemory: {"allocatableMemory.available", v1.NodeMemoryPressure, v1.ResourceMemory},
+	NodeFSAvailable:   {"nodefs.available", v1.NodeDiskPressure, v1.ResourceEphemeralStorage},
+	NodeFSInodes:      {"nodefs.inodesFree", v1.NodeDiskPressure, "inodes"},
+	ImageFSAvailable:  {"imagefs.available", v1.NodeDiskPressure, v1.ResourceEphemeralStorage},
+	ImageFSInodes:     {"imagefs.inodesFree", v1.NodeDiskPressure, "inodes"},
+	PIDAvailable:      {"pid.available", v1.NodePIDPressure, "pids"},
+}
+
+// String is the kubelet's name.
+func (s Signal) String() string { return signals[s].name }
+
+// Condition is the node's condition that it is a sign of.
+func (s Signal) Condition() v1.NodeConditionType { return signals[s].condition }
+
+// Resource is what is short.
+func (s Signal) Resource() v1.ResourceName { return signals[s].resource }
+
+func (s Signal) isMemory() bool  { return s.Condition() == v1.NodeMemoryPressure }
+func (s Signal) isDisk() bool    { return s.Condition() == v1.NodeDiskPressure }
+func (s Signal) isImageFS() bool { return s == ImageFSAvailable || s == ImageFSInodes }
+
+// signalNamed finds a signal that thresholds may be given for. That of
+// allocatable memory has those of memory.
+func signalNamed(name string) (Signal, bool) {
+	for s := range signalCount {
+		if s != AllocatableMemory && signals[s].name == name {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+// SignalNames are those that thresholds may be given for.
+func SignalNames() []string {
+	var names []string
+	for s := range signalCount {
+		if s != AllocatableMemory {
+			names = append(names, signals[s].name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Conditions are the node's conditions that are decided here.
+var Conditions = []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure}
+
+// Level is how much of something is left: bytes, inodes or process IDs. It is
+// not known while Capacity is 0.
+type Level struct{ Available, Capacity int64 }
+
+// Levels are those of all signals.
+type Levels [signalCount]Level

@@ -1,0 +1,169 @@
+package evict
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// DefaultHard are the kubelet's hard thresholds.
+var DefaultHard = map[string]string{
+	"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%",
+	"imagefs.available": "15%", "imagefs.inodesFree": "5%",
+}
+
+// Amount is a part of what there is: a number, or a percentage if that is set.
+type Amount struct {
+	Number  int64
+	Percent float64
+}
+
+// Of is the amount, of a capacity.
+func (a Amount) Of(capacity int64) int64 {
+	if a.Percent > 0 {
+		return int64(math.Ceil(a.Percent / 100 * float64(capacity)))
+	}
+	return a.Number
+}
+
+// String is how people write it.
+func (a Amount) String() string {
+	if a.Percent > 0 {
+		return strconv.FormatFloat(a.Percent, 'f', -1, 64) + "%"
+	}
+	if a.Number%1024 == 0 {
+		return size(a.Number)
+	}
+	return strconv.FormatInt(a.Number, 10)
+}
+
+// Threshold is how little may be left of something.
+type Threshold struct {
+	Signal Signal
+	Min    Amount
+	// Soft: it counts once it has been crossed for Grace, and pods get time to
+	// end. A hard one has no Grace.
+	Soft  bool
+	Grace time.Duration
+	// Reclaim is how much more than Min is to be left once it was crossed.
+	Reclaim Amount
+}
+
+// Settings are the thresholds as people write them: maps of signal to amount or
+// time.
+type Settings struct {
+	Hard, Soft, SoftGrace, MinReclaim map[string]string
+}
+
+// ErrThreshold is in errors of settings.
+var ErrThreshold = errors.New("no valid eviction threshold")
+
+// Parse reads settings. Each error names the setting by the name that names has
+// for it, as Hard, Soft, SoftGrace and MinReclaim stand in Settings.
+func (s Settings) Parse(names [4]string) ([]Threshold, error) {
+	var list []Threshold
+	var errs []error
+	fail := func(i int, signal string, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s: %s", names[i], signal, fmt.Sprintf(format, args...)))
+	}
+	known := func(i int, name string) (Signal, bool) {
+		signal, ok := signalNamed(name)
+		if !ok {
+			fail(i, name, "unknown signal; there are %s", strings.Join(SignalNames(), ", "))
+		}
+		return signal, ok
+	}
+	reclaim := map[Signal]Amount{}
+	for _, name := range slices.Sorted(maps.Keys(s.MinReclaim)) {
+		if signal, ok := known(3, name); ok {
+			amount, err := parseAmount(s.MinReclaim[name], signal)
+			if err != nil {
+				fail(3, name, "%v", err)
+			}
+			reclaim[signal] = amount
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Hard)) {
+		if signal, ok := known(0, name); ok {
+			amount, err := parseAmount(s.Hard[name], signal)
+			if err != nil {
+				fail(0, name, "%v", err)
+			}
+			list = append(list, Threshold{Signal: signal, Min: amount})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.SoftGrace)) {
+		if _, ok := known(2, name); ok && s.Soft[name] == "" {
+			fail(2, name, "there is no %s for it; add one, or take this out", names[1])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Soft)) {
+		signal, ok := known(1, name)
+		if !ok {
+			continue
+		}
+		amount, err := parseAmount(s.Soft[name], signal)
+		if err != nil {
+			fail(1, name, "%v", err)
+		}
+		grace, err := time.ParseDuration(s.SoftGrace[name])
+		switch {
+		case s.SoftGrace[name] == "":
+			fail(1, name, "needs its time in %s, such as 1m30s", names[2])
+		case err != nil || grace < 0:
+			fail(2, name, "%q is no duration; write one such as 1m30s", s.SoftGrace[name])
+		}
+		list = append(list, Threshold{Signal: signal, Min: amount, Soft: true, Grace: grace})
+	}
+	var out []Threshold
+	for _, t := range list {
+		// As with the kubelet, nothing and everything stand for no threshold.
+		if t.Min == (Amount{}) || t.Min.Percent >= 100 {
+			continue
+		}
+		t.Reclaim = reclaim[t.Signal]
+		out = append(out, t)
+		if t.Signal == MemoryAvailable && !t.Soft {
+			// What pods may have together runs out as memory does.
+			t.Signal = AllocatableMemory
+			out = append(out, t)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func parseAmount(text string, s Signal) (Amount, error) {
+	example := "500Mi or 10%"
+	if !s.isMemory() && s != NodeFSAvailable && s != ImageFSAvailable {
+		example = "1000 or 5%"
+	}
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		percent, err := strconv.ParseFloat(number, 64)
+		if err != nil || percent < 0 || percent > 100 || math.IsNaN(percent) {
+			return Amount{}, fmt.Errorf("%q is %w; write one such as %s", text, ErrThreshold, example)
+		}
+		return Amount{Percent: percent}, nil
+	}
+	quantity, err := resource.ParseQuantity(text)
+	if err != nil || quantity.Sign() < 0 {
+		return Amount{}, fmt.Errorf("%q is %w; write one such as %s", text, ErrThreshold, example)
+	}
+	return Amount{Number: quantity.Value()}, nil
+}
+
+// HardMin is what the hard thresholds keep of a signal out of a capacity.
+func HardMin(list []Threshold, s Signal, capacity int64) (least int64) {
+	for _, t := range list {
+		if t.Signal == s && !t.Soft {
+			least = max(least, t.Min.Of(capacity))
+		}
+	}
+	return least
+}

@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// box is a cgroup with so much memory that the node's pods are below of: the
+// node of whoever gives pods a slice of a machine.
+func (n *node) box(memory int64) (folder string) {
+	n.t.Helper()
+	at := n.CgroupRoot() + "-box"
+	folder = filepath.Join("/sys/fs/cgroup/memory", at)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "memory.limit_in_bytes"), []byte(strconv.FormatInt(memory, 10)), 0); err != nil {
+		n.t.Fatal(err)
+	}
+	n.Args = append(n.Args, "--cgroup-root", at+"/podstead")
+	return folder
+}
+
+// conditionOf is a condition of the node, as the Kubernetes API shows it.
+func (n *node) conditionOf(c v1.NodeConditionType) (v1.NodeCondition, error) {
+	body, err := n.Get(n.t.Context(), "/api/v1/nodes/"+n.Name)
+	if err != nil {
+		return v1.NodeCondition{}, err
+	}
+	var node v1.Node
+	if err := json.Unmarshal(body, &node); err != nil {
+		return v1.NodeCondition{}, err
+	}
+	i := slices.IndexFunc(node.Status.Conditions, func(o v1.NodeCondition) bool { return o.Type == c })
+	if i < 0 {
+		return v1.NodeCondition{}, fmt.Errorf("the node has no %s", c)
+	}
+	return node.Status.Conditions[i], nil
+}
+
+func (n *node) awaitCondition(c v1.NodeConditionType, want v1.ConditionStatus) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("%s is %s", c, want), func() error {
+		got, err := n.conditionOf(c)
+		if err == nil && got.Status != want {
+			err = fmt.Errorf("it is %s since %s: %s", got.Status, got.LastTransitionTime, got.Message)
+		}
+		return err
+	})
+}
+
+// evicted is whether a pod is shown as evicted, for what.
+func evicted(p v1.Pod, words ...string) error {
+	target := slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonTerminationByKubelet
+	})
+	if p.Status.Phase != v1.PodFailed || p.Status.Reason != "Evicted" || !target {
+		return fmt.Errorf("%s %s, target of a disruption: %v", p.Status.Phase, p.Status.Reason, target)
+	}
+	for _, w := range words {
+		if !strings.Contains(p.Status.Message, w) {
+			return fmt.Errorf("%q is not in %q", w, p.Status.Message)
+		}
+	}
+	return nil
+}
+
+func (n *node) awaitEvicted(name string, words ...string) {
+	n.t.Helper()
+	n.awaitStatus(name, "is evicted", func(p v1.Pod) error { return evicted(p, words...) })
+	n.await("all of it has ended", func() error {
+		left, err := n.running(name)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("%v runs", left)
+		}
+		return err
+	})
+	n.awaitEvent(name, "Evicted", words...)
+}
+
+// once is a script that does something the first time that the pod runs, and
+// nothing when it comes back. The folder must be there.
+func (n *node) once(name, script string) string {
+	mark := filepath.Join(n.Dir(), "marks")
+	if err := os.MkdirAll(mark, 0o777); err != nil {
+		n.t.Fatal(err)
+	}
+	return stubborn(name, "one", 1, "[ -e /marks/"+name+" ] && exec sleep 100000; touch /marks/"+name+"; "+script+"; exec sleep 100000") +
+		"      volumeMounts: [{name: marks, mountPath: /marks}, {name: data, mountPath: /data}]\n"
+}
+
+func (n *node) onceVolumes(data string) string {
+	return fmt.Sprintf("  volumes: [{name: marks, hostPath: {path: %s}}, {name: data, emptyDir: {%s}}]\n", filepath.Join(n.Dir(), "marks"), data)
+}
+
+// leak takes 50 MB a second of memory that no file stands behind.
+const leak = "while :; do (head -c 50000000 /dev/zero; sleep 100000) | tail -c 60000000 >/dev/null & sleep 1; done"
+
+// A pod that leaks 50 MB a second is ended before the kernel's OOM killer has to
+// choose; what uses little goes on. New pods without a request wait. When the
+// pressure has been gone for a time all of them run, whatever restarts between.
+func TestEviction(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		const transition = 6 * time.Second
+		n.Args = []string{"--eviction-hard", "memory.available<200Mi", "--eviction-pressure-transition-period", transition.String()}
+		box := n.box(1 << 30)
+		n.put("calm.yaml", sleeper("calm", "one"))
+		n.start()
+		calm := n.awaitRunning("calm")
+		n.put("leak.yaml", n.once("leak", leak)+n.onceVolumes(""))
+		n.awaitEvicted("leak", "low on resource: memory", "200Mi", "MemoryPressure")
+		ended := time.Now()
+		peak, err := os.ReadFile(filepath.Join(box, "memory.max_usage_in_bytes"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used, err := strconv.ParseInt(strings.TrimSpace(string(peak)), 10, 64); err != nil || used >= 1<<30 || used < 700<<20 {
+			t.Errorf("at most %d MiB of 1024 were used (%v)", used>>20, err)
+		}
+		n.awaitCondition(v1.NodeMemoryPressure, v1.ConditionTrue)
+		n.put("late.yaml", minimal("late", ""))
+		n.awaitRefused("late", "MemoryPressure", "The node had condition: [MemoryPressure]")
+		n.restart()
+		n.awaitStatus("leak", "is still evicted", func(p v1.Pod) error { return evicted(p) })
+		n.awaitCondition(v1.NodeMemoryPressure, v1.ConditionTrue)
+		n.awaitRunning("leak")
+		if waited := time.Since(ended); waited < transition {
+			t.Errorf("it ran again %s after the pressure", waited)
+		}
+		n.awaitRunning("late")
+		n.awaitCondition(v1.NodeMemoryPressure, v1.ConditionFalse)
+		n.awaitStatus("leak", "is no longer evicted", func(p v1.Pod) error {
+			if evicted(p) == nil || p.Status.Phase != v1.PodRunning || p.Status.ContainerStatuses[0].RestartCount != 1 {
+				return fmt.Errorf("%s %s", p.Status.Phase, p.Status.Reason)
+			}
+			return nil
+		})
+		n.mustBe("calm", calm)
+		all, err := n.events("")
+		if e := all["EvictionThresholdMet"]; err != nil || e.Count != 1 || e.InvolvedObject.Kind != "Node" || !strings.Contains(e.Message, "memory") {
+			t.Errorf("the node's event is %+v, %v", e, err)
+		}
+	})
+}
+
+// A pod that fills the node's disk is ended, its files are removed, and the
+// others go on.
+func TestEvictionOfAFullDisk(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		mountDisk(t, n.Root, 64<<20)
+		n.Args = []string{"--eviction-hard", "nodefs.available<20%,nodefs.inodesFree<5%", "--eviction-pressure-transition-period", "3s"}
+		n.put("calm.yaml", sleeper("calm", "one"))
+		n.start()
+		calm := n.awaitRunning("calm")
+		n.put("writer.yaml", n.once("writer", "head -c 200000000 /dev/zero > /data/big; wc -c < /data/big > /marks/wrote")+n.onceVolumes(""))
+		n.await("the disk is full", func() error {
+			wrote, err := os.ReadFile(filepath.Join(n.Dir(), "marks", "wrote"))
+			if size, _ := strconv.Atoi(strings.TrimSpace(string(wrote))); err == nil && (size < 30_000_000 || size >= 64<<20) {
+				err = fmt.Errorf("%d bytes fit on it", size)
+			}
+			return err
+		})
+		n.awaitEvicted("writer", "low on resource: ephemeral-storage", "nodefs.available", "DiskPressure")
+		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionTrue)
+		n.await("what it wrote is gone", func() error {
+			if used := usedPercent(t, n.Root); used > 50 {
+				return fmt.Errorf("%d%% are used", used)
+			}
+			return nil
+		})
+		n.awaitRunning("writer")
+		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionFalse)
+		n.mustBe("calm", calm)
+	})
+}
+
+// Pods that hold more on disk than their limits say are ended, for an emptyDir,
+// for what a container writes, and for what it prints; others are not.
+func TestLocalStorageLimits(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		n.Args = []string{"--eviction-pressure-transition-period", "3s"}
+		const fill = "head -c 12000000 /dev/zero > "
+		limit := resources("limits: {ephemeral-storage: 8Mi}")
+		n.put("dir.yaml", n.once("dir", fill+"/data/big")+n.onceVolumes("sizeLimit: 8Mi"))
+		n.put("root.yaml", n.once("root", fill+"/big")+limit+n.onceVolumes(""))
+		n.put("log.yaml", n.once("log", "head -c 12000000 /dev/zero | tr '\\0' 'x' | fold -w 1000")+limit+n.onceVolumes(""))
+		n.put("all.yaml", n.once("all", fill+"/data/big")+limit+n.onceVolumes(""))
+		n.put("fine.yaml", n.once("fine", "head -c 4000000 /dev/zero > /data/big")+limit+n.onceVolumes("sizeLimit: 8Mi"))
+		n.start()
+		fine := n.awaitRunning("fine")
+		for name, words := range map[string][]string{
+			"dir":  {`emptyDir volume "data" holds 11.4Mi, more than its sizeLimit, 8Mi`},
+			"root": {`Container "main" holds 11.`, "more than its limit, 8Mi"},
+			"log":  {`Container "main" holds 11.`, "more than its limit, 8Mi"},
+			"all":  {"The pod holds 11.", "more than the limits of its containers together, 8Mi"},
+		} {
+			n.awaitEvent(name, "Evicted", words...)
+			n.awaitStatus(name, "runs again", func(p v1.Pod) error {
+				if c := p.Status.ContainerStatuses; p.Status.Phase != v1.PodRunning || c[0].State.Running == nil || c[0].RestartCount < 1 {
+					return fmt.Errorf("%s %s", p.Status.Phase, p.Status.Reason)
+				}
+				return nil
+			})
+		}
+		// What the run before held is gone, and counts no more.
+		n.put("more.yaml", n.once("more", fill+"/data/big")+n.onceVolumes("sizeLimit: 8Mi"))
+		n.awaitEvent("more", "Evicted")
+		for _, name := range []string{"dir", "root", "log", "all"} {
+			all, err := n.events(name)
+			if e := all["Evicted"]; err != nil || e.Count != 1 {
+				t.Errorf("%s was evicted %d times (%v)", name, e.Count, err)
+			}
+			n.awaitRunning(name)
+		}
+		n.mustBe("fine", fine)
+	})
+}
