@@ -32,7 +32,7 @@ func Agree(r *http.Request, known ...string) (string, error) {
 }
 
 // Accept answers the request with the upgrade to a protocol that Agree gave.
-// Streams go to accept as in NewServer. After an error nothing more can be
+// The rest is as in NewServer. After an error nothing more can be
 // answered.
 func Accept(w http.ResponseWriter, protocol string, accept func(httpstream.Stream)) (*Conn, error) {
 	w.Header().Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)

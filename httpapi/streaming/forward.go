@@ -213,7 +213,10 @@ func (s *forwarding) forward(p *pair) error {
 	defer context.AfterFunc(s.ctx, to.Abort)()
 	go func() {
 		defer close(up)
-		g := newGuard(to, func() bool { return !hungUp(s.conn.Raw()) }, func() { s.cancel(errGone) })
+		g := newGuard(to, func() bool {
+			_, err := p.data.Write(nil) // see spdyClient.stalled
+			return err == nil && !hungUp(s.conn.Raw())
+		}, func() { s.cancel(errGone) }, stallCheck)
 		if s.copy(g, p.data) == nil {
 			_ = to.CloseWrite()
 		}

@@ -17,8 +17,8 @@ type guard struct {
 	waiting atomic.Bool
 }
 
-func newGuard(to io.Writer, alive func() bool, left func()) *guard {
-	g := &guard{to: to, alive: alive, left: left, every: stallCheck}
+func newGuard(to io.Writer, alive func() bool, left func(), every time.Duration) *guard {
+	g := &guard{to: to, alive: alive, left: left, every: every}
 	g.timer = time.AfterFunc(time.Hour, g.look)
 	g.timer.Stop()
 	return g

@@ -109,7 +109,13 @@ func (c *spdyClient) out(name string) io.Writer {
 
 func (c *spdyClient) gone() <-chan struct{} { return c.left }
 func (c *spdyClient) abort()                { c.conn.Abort() }
-func (c *spdyClient) stalled() bool         { return !hungUp(c.conn.Raw()) }
+
+// stalled sends nothing, in a frame: that its socket is closed is told to us
+// when we write to it, also where its end is behind bytes that nobody reads.
+func (c *spdyClient) stalled() bool {
+	_, err := c.streams[v1.StreamTypeError].Write(nil)
+	return err == nil && !hungUp(c.conn.Raw())
+}
 
 func (c *spdyClient) end(st *metav1.Status) {
 	_ = c.conn.Raw().SetWriteDeadline(time.Now().Add(endTimeout))

@@ -1,6 +1,7 @@
 package streaming
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ type Terminal struct {
 	Open func(context.Context) (address string, err error)
 	// Idle ends a session in which nothing moved for so long; 0 never.
 	Idle time.Duration
+	// stall stands for stallCheck in tests.
+	stall time.Duration
 }
 
 // Serve answers a request for a terminal, and returns when the session is over
@@ -88,7 +91,7 @@ func (t Terminal) Serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		c = s
 	}
-	j := &joint{ctx: ctx, cancel: cancel, client: c, runtime: rt, idle: t.Idle}
+	j := &joint{ctx: ctx, cancel: cancel, client: c, runtime: rt, idle: t.Idle, stall: cmp.Or(t.stall, stallCheck)}
 	return j.run(t.Runtime)
 }
 
@@ -99,6 +102,7 @@ type joint struct {
 	client  client
 	runtime *spdy.Conn
 	idle    time.Duration
+	stall   time.Duration
 	timer   *time.Timer
 }
 
@@ -168,7 +172,7 @@ func (j *joint) carry(o Options, all *sync.WaitGroup) (*metav1.Status, error) {
 		switch {
 		case from != nil && to != nil:
 			all.Go(func() {
-				g := newGuard(to, j.client.stalled, func() { j.cancel(errGone) })
+				g := newGuard(to, j.client.stalled, func() { j.cancel(errGone) }, j.stall)
 				if j.copy(g, from) == nil {
 					_ = to.Close() // half of it: the command sees the end
 					return

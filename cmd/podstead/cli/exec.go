@@ -83,7 +83,7 @@ func containerPath(pod *v1.Pod, container string) string {
 // interrupted gives what ended by Ctrl-C the shells' exit code for it.
 func interrupted(cmd *cobra.Command, err error) error {
 	if cmd.Context().Err() != nil {
-		return &ExitError{Code: 130}
+		return &ExitError{Code: ExitInterrupted}
 	}
 	return err
 }

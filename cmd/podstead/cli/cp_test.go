@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// archive is a tar of entries NAME, NAME/ or NAME -> TARGET; files hold their
+// own names.
+func archive(t *testing.T, entries ...string) *bytes.Buffer {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, e := range entries {
+		h := &tar.Header{Name: e, Mode: 0o640, Typeflag: tar.TypeReg, Size: int64(len(e))}
+		name, target, link := strings.Cut(e, " -> ")
+		switch {
+		case link:
+			h = &tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeSymlink}
+		case strings.Contains(e, " = "):
+			name, target, _ := strings.Cut(e, " = ")
+			h = &tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeLink}
+		case strings.HasSuffix(e, "/"):
+			h = &tar.Header{Name: e, Mode: 0o750, Typeflag: tar.TypeDir}
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := w.Write([]byte(e)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &b
+}
+
+// Whatever a container sends, nothing is written outside the destination.
+func TestUnpackStaysInside(t *testing.T) {
+	for _, entries := range [][]string{
+		{"site/", "../escaped", "site/../../escaped", "/escaped", "site/../escaped"},
+		{"site/", "site/out -> ..", "site/out/escaped"},
+		{"site/", "site/out -> /tmp", "site/deep/", "site/deep/out -> ../..", "site/deep/out/escaped"},
+		{"site/", "site/a -> b", "site/b -> ../..", "site/a/escaped"},
+		{"site/", "site/hard = ../secret", "site/hard"},
+		{"site -> ../escaped", "site/escaped"},
+		{"site -> ..", "site"},
+		{"..", "../escaped"},
+		{"site", "site/escaped", "escaped"},
+	} {
+		dir := filepath.Join(t.TempDir(), "outer")
+		to := filepath.Join(dir, "in", "dest")
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var warnings []string
+		_ = unpack(archive(t, entries...), to, func(f string, args ...any) { warnings = append(warnings, fmt.Sprintf(f, args...)) })
+		err := filepath.Walk(filepath.Dir(dir), func(p string, info os.FileInfo, err error) error {
+			if err == nil && !info.IsDir() && p != filepath.Join(dir, "secret") && p != to && !strings.HasPrefix(p, to+"/") {
+				t.Errorf("%q: %s was written", entries, p)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := os.ReadFile(filepath.Join(dir, "secret")); string(text) != "secret" {
+			t.Errorf("%q: the secret is now %q", entries, text)
+		}
+	}
+}
+
+func TestUnpackKeepsWhatBelongsTogether(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "dest")
+	warn := func(f string, args ...any) { t.Errorf(f, args...) }
+	if err := unpack(archive(t, "site/", "site/a", "site/deep/", "site/deep/up -> ../a", "site/hard = site/a"), to, warn); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "deep/up", "hard"} {
+		if text, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(text) != "site/a" {
+			t.Errorf("%s holds %q, %v", name, text, err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(to, "deep")); err != nil || info.Mode().Perm() != 0o750 {
+		t.Errorf("the folder: %v, %v", info.Mode(), err)
+	}
+	// Again, over what is there.
+	if err := unpack(archive(t, "site/", "site/a", "site/deep/", "site/deep/up -> ../a"), to, warn); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPackAndUnpackGiveTheSame(t *testing.T) {
+	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+	if err := os.MkdirAll(filepath.Join(from, "locked"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(from, "locked", "f"), []byte("content"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(from, "locked"), 0o555); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := pack(&b, from, "to"); err != nil {
+		t.Fatal(err)
+	}
+	if err := unpack(&b, to, func(f string, args ...any) { t.Errorf(f, args...) }); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Stat(filepath.Join(to, "locked", "f"))
+	folder, err2 := os.Stat(filepath.Join(to, "locked"))
+	if err != nil || err2 != nil || file.Mode().Perm() != 0o400 || folder.Mode().Perm() != 0o555 {
+		t.Errorf("%v %v, %v %v", file, err, folder, err2)
+	}
+}
+
+func TestParsePlace(t *testing.T) {
+	for text, want := range map[string]place{
+		"web:/etc/hosts":    {pod: "web", path: "/etc/hosts"},
+		"prod/web:data/x:y": {namespace: "prod", pod: "web", path: "data/x:y"},
+		"./a:b":             {path: "./a:b"},
+		"/a:b":              {path: "/a:b"},
+		"plain":             {path: "plain"},
+	} {
+		if got, err := parsePlace(text); err != nil || got != want {
+			t.Errorf("%q is %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", ":x", "web:", "a/b/c:x", "a/:x"} {
+		if got, err := parsePlace(text); err == nil || Code(err) != ExitUsage {
+			t.Errorf("%q is %+v, %v", text, got, err)
+		}
+	}
+}

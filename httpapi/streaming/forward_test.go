@@ -1,0 +1,147 @@
+package streaming
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/podstead/podstead/httpapi/spdy"
+)
+
+// forwardingRuntime sends back what comes on port 80 and has no other.
+func forwardingRuntime(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived := make(chan httpstream.Stream, 8)
+		conn, err := spdy.Accept(w, protocolForward, func(s httpstream.Stream) { arrived <- s })
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Abort()
+		all := map[string]httpstream.Stream{}
+		for len(all) < 2 {
+			s := <-arrived
+			all[s.Headers().Get(v1.StreamType)] = s
+		}
+		data, fault := all[v1.StreamTypeData], all[v1.StreamTypeError]
+		if port := data.Headers().Get(v1.PortHeader); port != "80" {
+			_, _ = io.WriteString(fault, "nothing on port "+port)
+		} else {
+			_, _ = io.Copy(data, data)
+		}
+		_ = fault.Close()
+		_ = data.Close()
+		conn.Finish()
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func serveForward(t *testing.T, f Forward) (url string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = f.Serve(w, r) }))
+	s.Config.BaseContext = func(net.Listener) context.Context { return ctx }
+	s.Start()
+	t.Cleanup(func() {
+		cancel()
+		s.Close()
+		nothingLeft(t)
+	})
+	return s.URL
+}
+
+// connect opens the two streams of a connection.
+func connect(t *testing.T, c *spdy.Conn, port, id int) (data, fault httpstream.Stream) {
+	t.Helper()
+	open := func(kind string) httpstream.Stream {
+		s, err := c.CreateStream(spdy.Headers(v1.StreamType, kind, v1.PortHeader, strconv.Itoa(port), v1.PortForwardRequestIDHeader, strconv.Itoa(id)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	fault = open(v1.StreamTypeError)
+	return open(v1.StreamTypeData), fault
+}
+
+// Through the runtime, where the pod's namespace cannot be entered.
+func TestForwardThroughTheRuntime(t *testing.T) {
+	runtime := forwardingRuntime(t)
+	url := serveForward(t, Forward{Dial: func(ctx context.Context, port uint16) (Port, error) { return DialPort(ctx, runtime, port) }})
+	c, _ := dialSPDY(t, url, protocolForward)
+	for id := range 20 {
+		data, fault := connect(t, c, 80, id)
+		_, _ = io.WriteString(data, "hello")
+		_ = data.Close()
+		text, _ := io.ReadAll(data)
+		told, _ := io.ReadAll(fault)
+		if string(text) != "hello" || len(told) > 0 {
+			t.Fatalf("connection %d: %q, fault %q", id, text, told)
+		}
+	}
+	_, fault := connect(t, c, 81, 100)
+	if told, _ := io.ReadAll(fault); string(told) != "nothing on port 81" {
+		t.Errorf("the fault is %q", told)
+	}
+}
+
+// Each direction ends by itself, and a client that leaves ends the connection
+// in the pod.
+func TestForwardInside(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conns := make(chan net.Conn, 1)
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			conns <- c
+		}
+	}()
+	url := serveForward(t, Forward{Dial: func(ctx context.Context, port uint16) (Port, error) {
+		return DialInside(ctx, "/proc/self/ns/net", port)
+	}})
+	c, _ := dialSPDY(t, url, protocolForward)
+	data, fault := connect(t, c, l.Addr().(*net.TCPAddr).Port, 1)
+	inside := <-conns
+	_, _ = io.WriteString(data, "question")
+	_ = data.Close()
+	text, err := io.ReadAll(inside)
+	if err != nil || string(text) != "question" {
+		t.Fatalf("inside: %q, %v", text, err)
+	}
+	_, _ = io.WriteString(inside, "answer")
+	_ = inside.Close()
+	if text, _ = io.ReadAll(data); string(text) != "answer" {
+		t.Errorf("the answer is %q", text)
+	}
+	if told, _ := io.ReadAll(fault); len(told) > 0 {
+		t.Errorf("the fault is %q", told)
+	}
+
+	connect(t, c, l.Addr().(*net.TCPAddr).Port, 2)
+	inside = <-conns
+	c.Abort()
+	if n, err := inside.Read(make([]byte, 1)); err == nil {
+		t.Errorf("the connection inside gives %d bytes after the client left", n)
+	}
+	_ = inside.Close()
+
+	c, _ = dialSPDY(t, url, protocolForward)
+	_ = l.Close()
+	_, fault = connect(t, c, l.Addr().(*net.TCPAddr).Port, 3)
+	if told, _ := io.ReadAll(fault); !strings.Contains(string(told), "nothing listens on port") {
+		t.Errorf("the fault is %q", told)
+	}
+}
