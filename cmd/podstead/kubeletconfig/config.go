@@ -44,6 +44,8 @@ type Config struct {
 
 	VolumeStatsAggPeriod *time.Duration
 
+	StreamingConnectionIdleTimeout *time.Duration
+
 	HealthzBindAddress string
 	HealthzPort        *int
 
