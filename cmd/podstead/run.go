@@ -20,7 +20,6 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/httpapi"
-	"github.com/podstead/podstead/httpapi/streaming"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor"
@@ -153,7 +152,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		httpapi.Sources{
 			Pods: sup, Manifests: view, Objects: view, Health: sup, Restarter: sup,
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: newImageView(rt, p.images, o.Paths.Root, sup.Logins),
-			Streams: containerStreams{client: rt.client, observer: observer}, StreamIdle: streaming.DefaultIdle,
+			Streams: containerStreams{client: rt.client, observer: observer}, StreamIdle: o.API.StreamIdle,
 			Stats: figures, Usage: figures, Metrics: newMetrics(node, src, sup, p, log),
 			Kubelet:      kubeletView(o, rt.client, observer),
 			Volumes:      volumeView{objects: src.config.Objects(), pods: sup},

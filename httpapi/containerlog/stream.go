@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -18,6 +19,10 @@ const (
 	// maxLine is how long a line of the file may be to be read whole. A
 	// longer one (containerd can be told not to split) goes through in pieces.
 	maxLine = 1 << 20
+	// settle is how long a file must be let alone before the one that continues
+	// it is read. containerd writes what it holds of an unfinished line to the
+	// old file when the new one has its first lines already.
+	settle = 200 * time.Millisecond
 )
 
 // Options choose what is printed and how.
@@ -198,7 +203,10 @@ func (s *Stream) advance(ctx context.Context, p *printer, ended bool) (bool, err
 	if err != nil || path == "" {
 		return false, err
 	}
-	// The writer had this file until the next one was there.
+	// The writer had this file until the next one was there, and a little longer.
+	if err := settled(ctx, s.file); err != nil {
+		return false, err
+	}
 	if err := s.drain(ctx, p); err != nil {
 		return false, err
 	}
@@ -219,6 +227,29 @@ func (s *Stream) advance(ctx context.Context, p *printer, ended bool) (bool, err
 	}
 	s.n = instance
 	return true, err
+}
+
+// settled waits until a file was let alone for a moment, by its writer and by
+// whoever renames it.
+func settled(ctx context.Context, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	wait := settle - time.Since(time.Unix(st.Ctim.Unix()))
+	if wait <= 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(min(wait, settle)): // the clock may be set
+		return nil
+	}
 }
 
 // next is the path that continues the open file, empty if there is none yet.

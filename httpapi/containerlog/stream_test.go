@@ -372,6 +372,23 @@ func TestFollowRotation(t *testing.T) {
 	}
 }
 
+// containerd 2.4 writes what it holds of an unfinished line into the old file a
+// moment after the new one has its first lines.
+func TestFollowRotationAmidALine(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "0.log")
+	write(t, path, full(1, "stdout", "one"))
+	f := follow(t, dir, 0, Options{Tail: -1})
+	f.sink.await(t, "one\n")
+	if err := os.Rename(path, path+".20260131-120000"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, full(2, "stdout", "end")+full(3, "stdout", "three"))
+	time.Sleep(50 * time.Millisecond)
+	write(t, path+".20260131-120000", piece(2, "stdout", "begin and "))
+	f.sink.await(t, "one\nbegin and end\nthree\n")
+}
+
 func TestFollowTruncation(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "0.log")

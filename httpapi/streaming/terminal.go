@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// DefaultIdle is the kubelet's streamingConnectionIdleTimeout.
-	DefaultIdle = 4 * time.Hour
 	// chunk is what is read at once of a stream.
 	chunk = 32 << 10
 	// stallCheck is how often a side is asked whether it is still there while

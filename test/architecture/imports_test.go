@@ -56,6 +56,7 @@ var rooms = []room{
 	{"httpapi/containerlog", nil},
 	{"httpapi/kubeapi", []string{"httpapi/access", "httpapi/podtable"}},
 	{"httpapi/podtable", nil},
+	{"httpapi/hangup", nil},
 	{"httpapi/spdy", nil},
 	{"httpapi/streaming", []string{"httpapi/spdy"}},
 	{"cmd/podstead", []string{"*"}},

@@ -93,6 +93,9 @@ func run(ctx context.Context, opts options) (*report, error) {
 		if err := measureProbes(ctx, r, opts); err != nil {
 			return nil, fmt.Errorf("probes on the fake runtime: %w", err)
 		}
+		if err := measureLogs(ctx, r, opts); err != nil {
+			return nil, fmt.Errorf("logs on the fake runtime: %w", err)
+		}
 	}
 	return r, nil
 }

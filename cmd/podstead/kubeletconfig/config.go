@@ -45,6 +45,8 @@ type Config struct {
 
 	VolumeStatsAggPeriod *time.Duration
 
+	StreamingConnectionIdleTimeout *time.Duration
+
 	HealthzBindAddress string
 	HealthzPort        *int
 

@@ -112,6 +112,9 @@ type API struct {
 	Socket string
 	// HealthAddress is host:port; empty opens none.
 	HealthAddress string
+	// StreamIdle ends a session of exec, attach or port forwarding in which
+	// nothing moved for so long; 0 is never.
+	StreamIdle time.Duration
 }
 
 // Log says how to log.
@@ -136,6 +139,7 @@ const (
 	defaultHealthHost     = "127.0.0.1"
 	defaultHealthPort     = 10248
 	defaultRestartCap     = 5 * time.Minute
+	defaultStreamIdle     = 4 * time.Hour
 )
 
 // AddFlags declares the flags of run. Their names are the kubelet's where it
@@ -152,6 +156,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.validation, "manifest-validation", string(manifest.ModeStrict), "what becomes of unknown and duplicate fields: strict, warn or ignore")
 	f.StringVar(&o.Runtime.Endpoint, "container-runtime-endpoint", "", "CRI `socket`; empty finds containerd, CRI-O or cri-dockerd, or starts a private containerd")
 	f.DurationVar(&o.Runtime.RequestTimeout, "runtime-request-timeout", defaultRequestTimeout, "`time` a request to the runtime may take, pulls excepted")
+	f.DurationVar(&o.API.StreamIdle, "streaming-connection-idle-timeout", defaultStreamIdle, "longest `time` that nothing may move in a session of exec, attach or port forwarding; 0 for any")
 	f.DurationVar(&o.Runtime.RestartCap, "max-container-restart-period", defaultRestartCap, "longest `time`, 1s to 5m, that a container which keeps ending waits for its next start")
 	f.StringVar(&o.Runtime.PauseImage, "pod-infra-container-image", "", "sandbox `image` of a private containerd (default: containerd's own)")
 	f.StringVar(&o.Runtime.Providers, "image-credential-provider-config", "", "CredentialProviderConfig `file`, or a folder of them: plugins to ask for registries' credentials")
@@ -226,6 +231,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	take("http-check-frequency", c.HTTPCheckFrequency != nil, func() { o.Manifests.HTTPCheck = *c.HTTPCheckFrequency })
 	take("container-runtime-endpoint", c.ContainerRuntimeEndpoint != "", func() { o.Runtime.Endpoint = c.ContainerRuntimeEndpoint })
 	take("runtime-request-timeout", c.RuntimeRequestTimeout != nil, func() { o.Runtime.RequestTimeout = *c.RuntimeRequestTimeout })
+	take("streaming-connection-idle-timeout", c.StreamingConnectionIdleTimeout != nil, func() { o.API.StreamIdle = *c.StreamingConnectionIdleTimeout })
 	take("max-container-restart-period", c.MaxContainerRestartPeriod != nil, func() { o.Runtime.RestartCap = *c.MaxContainerRestartPeriod })
 	take("cluster-dns", c.ClusterDNS != nil, func() { o.Network.ClusterDNS = c.ClusterDNS })
 	take("cluster-domain", c.ClusterDomain != "", func() { o.Network.ClusterDomain = c.ClusterDomain })
@@ -264,6 +270,9 @@ func (o *Options) check() error {
 		if d < 100*time.Millisecond {
 			return fmt.Errorf("--%s=%s: must be 100ms at least, such as 20s", name, d)
 		}
+	}
+	if d := o.API.StreamIdle; d < 0 {
+		return fmt.Errorf("--streaming-connection-idle-timeout=%s: must be 0 or more", d)
 	}
 	if d := o.Runtime.RestartCap; d < time.Second || d > defaultRestartCap {
 		return fmt.Errorf("--max-container-restart-period=%s: must be 1s to 5m", d)

@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// Who follows a log sees each line once, over rotations and a restart of the
+// container: with kubectl too, for which the answer of the API just goes on.
+func TestFollowOverRotationAndRestart(t *testing.T) {
+	const lines, size = 5000, 4000 // of each instance: 20 MB, twice the limit of a file
+	each(t, func(t *testing.T, n *node) {
+		n.Args = []string{"--container-log-max-size", "10Mi", "--container-log-max-files", "20"}
+		script := fmt.Sprintf(`x=$(head -c %d /dev/zero | tr '\0' x); from=$(cat /v/from 2> /dev/null || echo 0)
+echo $((from + %[2]d)) > /v/from
+echo $from $x
+until [ -e /v/go ]; do sleep 0.1; done
+awk -v x=$x -v from=$from 'BEGIN { for (i = from + 1; i < from + %[2]d; i++) print i " " x }'
+[ $from = 0 ] && exit 1; trap 'exit 0' TERM; sleep 100000 & wait`, size, lines)
+		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers: [{name: main, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]}]
+  volumes: [{name: v, emptyDir: {}}]
+`, bed.BusyboxImage, script))
+		n.start()
+		main := n.awaitRunning("p")
+		followers := map[string]*exec.Cmd{
+			"podstead": n.Command("logs", "-f", "p", "--api-socket", n.Socket()),
+			"kubectl":  newKubectl(n).command(t.Context(), "logs", "-f", n.PodName("p")),
+		}
+		connected, results := make(chan error, len(followers)), make(chan error, len(followers))
+		for name, cmd := range followers {
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			})
+			go func() {
+				in := bufio.NewReader(out)
+				_, err := in.Peek(1)
+				connected <- err
+				if err := numbered(in, 2*lines, size); err != nil {
+					results <- fmt.Errorf("%s logs -f: %w", name, err)
+					return
+				}
+				results <- nil
+			}()
+		}
+		for range followers {
+			if err := <-connected; err != nil {
+				t.Error(err)
+			}
+		}
+		n.exec(main, "touch", "/v/go")
+		for range followers {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		files, err := os.ReadDir(filepath.Join(n.logs("p"), "main"))
+		rotated := 0
+		for _, f := range files {
+			if !strings.HasSuffix(f.Name(), ".log") {
+				rotated++
+			}
+		}
+		if err != nil || rotated < 1 {
+			t.Errorf("%d of %d files come from a rotation, %v", rotated, len(files), err)
+		}
+	})
+}
