@@ -22,6 +22,8 @@ type options struct {
 	strict  bool
 	fake    int
 	largest int
+	// api is how many pods the API is asked for, watchers how many watch them.
+	api, watchers int
 }
 
 func main() {
@@ -59,6 +61,8 @@ func parse() options {
 	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long CPU is watched while idle")
 	flag.IntVar(&o.largest, "pods", 50, "pods of the largest measurement on a real runtime")
 	flag.IntVar(&o.fake, "fake", 1000, "pods on the fake runtime; 0 leaves it out")
+	flag.IntVar(&o.api, "api", 500, "pods that the API is asked for; 0 leaves it out")
+	flag.IntVar(&o.watchers, "watchers", 1000, "watches that are open at once")
 	flag.BoolVar(&o.strict, "strict", false, "end with 1 when a target is missed")
 	flag.Parse()
 	for k := range strings.SplitSeq(kinds, ",") {
@@ -90,6 +94,11 @@ func run(ctx context.Context, opts options) (*report, error) {
 		}
 		if err := measureProbes(ctx, r, opts); err != nil {
 			return nil, fmt.Errorf("probes on the fake runtime: %w", err)
+		}
+	}
+	if opts.api > 0 {
+		if err := measureAPI(ctx, r, opts); err != nil {
+			return nil, fmt.Errorf("API: %w", err)
 		}
 	}
 	return r, nil
