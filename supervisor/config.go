@@ -227,6 +227,8 @@ type Store struct {
 type Statuses interface {
 	Set(uid types.UID, st v1.PodStatus) bool
 	Get(uid types.UID) (v1.PodStatus, bool)
+	// Current is the same as Get without a copy; nil if there is none.
+	Current(uid types.UID) *v1.PodStatus
 	Delete(uid types.UID)
 	// Touch wakes the subscribers although no status changed.
 	Touch()

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -31,6 +32,34 @@ func TestFoldersAreNotShownAsPods(t *testing.T) {
 		b.p.orphan(&cri.Pod{UID: "ends", Name: "web", Namespace: "default"})
 		if views := b.p.views(); len(views) != 1 || views[0].pod.UID != "ends" {
 			t.Errorf("shown: %+v", views)
+		}
+	})
+}
+
+// Who compares what is shown looks into changed pods only.
+func TestUnchangedPodsAreShownByTheSamePointer(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		d := b.start()
+		other := testPod("other", "u2", "r1")
+		d.config.deliver(file, testPod("web", "u1", "r1"), other)
+		b.until(time.Minute, "both are ready", func() bool {
+			pods := d.Pods()
+			return len(pods) == 2 && ready(pods[0]) && ready(pods[1])
+		})
+		first := d.Pods()
+		b.after(time.Minute)
+		if again := d.Pods(); again[0] != first[0] || again[1] != first[1] {
+			t.Error("pods in which nothing changed are other ones")
+		}
+		d.config.deliver(file, other)
+		b.until(time.Minute, "web ends", func() bool { return d.Pods()[1].DeletionTimestamp != nil })
+		second := d.Pods()
+		if second[0] != first[0] || second[1] == first[1] || first[1].DeletionTimestamp != nil {
+			t.Errorf("after one of two changed: the other is the same %v, it is %v", second[0] == first[0], second[1] == first[1])
+		}
+		b.gone("u1")
+		if pods := d.Pods(); len(pods) != 1 || pods[0] != first[0] {
+			t.Errorf("%d pods", len(pods))
 		}
 	})
 }

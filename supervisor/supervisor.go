@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/gc"
@@ -33,6 +30,7 @@ type Supervisor struct {
 	loop     loopHealth
 	cleanup  cleanup
 	shutdown hostShutdown
+	shown    shownPods
 }
 
 // New makes a supervisor. It starts nothing and touches nothing.
@@ -134,33 +132,6 @@ func (s *Supervisor) Delivered(source string) bool {
 func (s *Supervisor) endedForGood(pod *v1.Pod) bool {
 	st, ok := s.cfg.Store.Statuses.Get(pod.UID)
 	return ok && terminal(st.Phase)
-}
-
-// Pods are the wanted pods and those that are still ending, with their
-// statuses, sorted by namespace and name. One that is ending has a deletion
-// timestamp if no source wants it.
-func (s *Supervisor) Pods() []*v1.Pod {
-	views := s.workers.views()
-	pods := make([]*v1.Pod, 0, len(views))
-	for _, v := range views {
-		resolved, _, _ := s.scripts.withClasses(v.pod)
-		pod := resolved.DeepCopy()
-		if st, ok := s.cfg.Store.Statuses.Get(pod.UID); ok {
-			pod.Status = *st.DeepCopy()
-		}
-		if !v.wanted && pod.DeletionTimestamp == nil {
-			since := metav1.NewTime(v.since)
-			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &since, &v.grace
-		}
-		pods = append(pods, pod)
-	}
-	slices.SortFunc(pods, func(a, b *v1.Pod) int {
-		if c := strings.Compare(fullName(a), fullName(b)); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.UID), string(b.UID))
-	})
-	return pods
 }
 
 // loopTimeout is how long one turn of the sync loop may take before the loop

@@ -28,7 +28,8 @@ type Object interface {
 // Source gives the objects of one resource.
 type Source struct {
 	// List is a snapshot. The cache keeps the objects and sets their resource
-	// versions, so that each call returns objects of its own.
+	// versions: each call returns objects of its own, and for those in which
+	// nothing changed the same as before, if it is known.
 	List func() []Object
 	// Subscribe returns a channel that is woken after a change, and what ends
 	// that; nil for objects that change only when they are asked for.
@@ -43,6 +44,9 @@ type entry struct {
 
 	encode sync.Once
 	json   []byte
+
+	encodeMeta sync.Once
+	meta       []byte
 }
 
 // bytes is the object as JSON. Each version is encoded once, for all readers.
@@ -56,6 +60,20 @@ func (e *entry) bytes() []byte {
 		e.json = data
 	})
 	return e.json
+}
+
+// metadata is what a table carries of the object, encoded once as well.
+func (e *entry) metadata() []byte {
+	e.encodeMeta.Do(func() {
+		o := e.object
+		meta := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}}
+		meta.Name, meta.Namespace, meta.UID = o.GetName(), o.GetNamespace(), o.GetUID()
+		meta.ResourceVersion, meta.CreationTimestamp = o.GetResourceVersion(), o.GetCreationTimestamp()
+		meta.DeletionTimestamp = o.GetDeletionTimestamp()
+		meta.Labels, meta.Annotations = o.GetLabels(), o.GetAnnotations()
+		e.meta = mustJSON(meta)
+	})
+	return e.meta
 }
 
 // change is one step of a resource.
@@ -126,8 +144,11 @@ func (c *cache) look() {
 			continue // an older revision of the same name, which is ending
 		}
 		seen[key] = true
-		o.GetObjectKind().SetGroupVersionKind(c.kind)
 		before := c.entries[key]
+		if before != nil && before.object == o {
+			continue // readers have it: it must not be written to
+		}
+		o.GetObjectKind().SetGroupVersionKind(c.kind)
 		if before != nil && before.object.GetUID() != o.GetUID() {
 			changes = append(changes, c.gone(before))
 			before = nil

@@ -1,7 +1,6 @@
 package kubeapi
 
 import (
-	"encoding/json"
 	"mime"
 	"net/http"
 	"strconv"
@@ -137,14 +136,7 @@ func (f form) objectOf(e *entry) runtime.RawExtension {
 	case metav1.IncludeObject:
 		return runtime.RawExtension{Raw: e.bytes()}
 	case metav1.IncludeMetadata:
-		meta := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}}
-		meta.Name, meta.Namespace, meta.UID = e.object.GetName(), e.object.GetNamespace(), e.object.GetUID()
-		meta.ResourceVersion, meta.CreationTimestamp = e.object.GetResourceVersion(), e.object.GetCreationTimestamp()
-		meta.DeletionTimestamp = e.object.GetDeletionTimestamp()
-		meta.Labels, meta.Annotations = e.object.GetLabels(), e.object.GetAnnotations()
-		if raw, err := json.Marshal(meta); err == nil {
-			return runtime.RawExtension{Raw: raw}
-		}
+		return runtime.RawExtension{Raw: e.metadata()}
 	}
 	return runtime.RawExtension{}
 }

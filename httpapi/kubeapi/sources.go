@@ -2,6 +2,7 @@ package kubeapi
 
 import (
 	"slices"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,13 +13,19 @@ import (
 type Subscribe func() (<-chan struct{}, func())
 
 // PodSource serves pods. They are shared; what is set in them here is set in
-// copies. A pod that was not created by an API server counts as created when
-// it was started, since kubectl tells its age by that.
+// copies. A pod that is the same pointer as in the last list is the same object
+// again. A pod that was not created by an API server counts as created when it
+// was started, since kubectl tells its age by that.
 func PodSource(list func() []*v1.Pod, subscribe Subscribe) Source {
+	var mu sync.Mutex
+	var last map[*v1.Pod]*v1.Pod
 	return Source{
 		List: func() []Object {
+			mu.Lock()
+			defer mu.Unlock()
 			pods := list()
 			out := make([]Object, 0, len(pods))
+			now := make(map[*v1.Pod]*v1.Pod, len(pods))
 			// Of two revisions the one that is not ending goes first, and is
 			// the one that is shown.
 			for _, ending := range []bool{false, true} {
@@ -26,13 +33,19 @@ func PodSource(list func() []*v1.Pod, subscribe Subscribe) Source {
 					if (p.DeletionTimestamp != nil) != ending {
 						continue
 					}
-					own := *p
-					if own.CreationTimestamp.IsZero() && own.Status.StartTime != nil {
-						own.CreationTimestamp = *own.Status.StartTime
+					own := last[p]
+					if own == nil {
+						copied := *p
+						own = &copied
+						if own.CreationTimestamp.IsZero() && own.Status.StartTime != nil {
+							own.CreationTimestamp = *own.Status.StartTime
+						}
 					}
-					out = append(out, &own)
+					now[p] = own
+					out = append(out, own)
 				}
 			}
+			last = now
 			return out
 		},
 		Subscribe: subscribe,

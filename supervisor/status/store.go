@@ -78,6 +78,14 @@ func (s *Store) Get(uid types.UID) (v1.PodStatus, bool) {
 	return *p.status, true
 }
 
+// Current is the published status of a pod, nil if there is none. The same
+// pointer is the same status.
+func (s *Store) Current(uid types.UID) *v1.PodStatus {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.statuses[uid].status
+}
+
 // Delete forgets a pod.
 func (s *Store) Delete(uid types.UID) {
 	s.mu.Lock()

@@ -28,6 +28,7 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 	if err != nil {
 		return err
 	}
+	node.Args = []string{"--max-pods", fmt.Sprint(opts.fake)}
 	if err := node.Start(ctx); err != nil {
 		return err
 	}

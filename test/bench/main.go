@@ -23,6 +23,8 @@ type options struct {
 	fake    int
 	largest int
 	leaks   int
+	// api is how many pods the API is asked for, watchers how many watch them.
+	api, watchers int
 }
 
 func main() {
@@ -61,6 +63,8 @@ func parse() options {
 	flag.IntVar(&o.largest, "pods", 50, "pods of the largest measurement on a real runtime")
 	flag.IntVar(&o.leaks, "leaks", 0, "leaks of memory to relieve, one after the other; 0 leaves them out, 10 is what the target asks")
 	flag.IntVar(&o.fake, "fake", 1000, "pods on the fake runtime; 0 leaves it out")
+	flag.IntVar(&o.api, "api", 500, "pods that the API is asked for; 0 leaves it out")
+	flag.IntVar(&o.watchers, "watchers", 1000, "watches that are open at once")
 	flag.BoolVar(&o.strict, "strict", false, "end with 1 when a target is missed")
 	flag.Parse()
 	for k := range strings.SplitSeq(kinds, ",") {
@@ -95,6 +99,11 @@ func run(ctx context.Context, opts options) (*report, error) {
 		}
 		if err := measureLogs(ctx, r, opts); err != nil {
 			return nil, fmt.Errorf("logs on the fake runtime: %w", err)
+		}
+	}
+	if opts.api > 0 {
+		if err := measureAPI(ctx, r, opts); err != nil {
+			return nil, fmt.Errorf("API: %w", err)
 		}
 	}
 	return r, nil
