@@ -198,7 +198,11 @@ func (s *Stream) advance(ctx context.Context, p *printer, ended bool) (bool, err
 	if err != nil || path == "" {
 		return false, err
 	}
-	// The writer had this file until the next one was there.
+	// The writer had this file until the next one was there, and some have it
+	// for a moment longer.
+	if err := s.settle(ctx); err != nil {
+		return false, err
+	}
 	if err := s.drain(ctx, p); err != nil {
 		return false, err
 	}
@@ -219,6 +223,36 @@ func (s *Stream) advance(ctx context.Context, p *printer, ended bool) (bool, err
 	}
 	s.n = instance
 	return true, err
+}
+
+const (
+	// settled is how long nothing was written to a file that is not the newest
+	// any more before it counts as whole: containerd writes what it has read of a
+	// container's output to the old file while it writes to the new one already.
+	settled = 50 * time.Millisecond
+	// settles bounds how often that is waited for.
+	settles = 20
+)
+
+// settle waits until the open file was not written to for a moment. Who reads
+// what was written long ago does not wait.
+func (s *Stream) settle(ctx context.Context) error {
+	for range settles {
+		info, err := s.file.Stat()
+		if err != nil {
+			return err
+		}
+		left := settled - time.Since(info.ModTime())
+		if left <= 0 || s.unpacked != nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(left, settled)): // a clock that was set back says more
+		}
+	}
+	return nil
 }
 
 // next is the path that continues the open file, empty if there is none yet.
