@@ -91,6 +91,39 @@ func TestPullSecrets(t *testing.T) {
 	})
 }
 
+// An image that somebody loads ends the back-off of who waits for it.
+func TestImagesThatComeEndTheBackoff(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.fake.SetImages()
+		b.fake.SetPullable("other:1")
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, testPod("web", "u1", "1"))
+		// Its next try is minutes away.
+		b.after(12 * time.Minute)
+		b.fake.SetImages("img:1")
+		d.ImagesCame()
+		if took := b.runs("u1"); took > 2*time.Second {
+			t.Errorf("ran %s after its image came", took)
+		}
+	})
+}
+
+// Logins for no pod: what is missing is told with a failure, and is no event.
+func TestLoginsForNoPod(t *testing.T) {
+	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
+	objects.put("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob"}}}`)
+	s := &Supervisor{scripts: &podScripts{cfg: Config{Sources: Sources{Objects: objects}, Credentials: nodeCredentials{}, Events: panicEvents{}}}}
+	found, err := s.Logins("shop", []string{"there", "missing"}).Find(t.Context(), "r.test/web:1")
+	if len(found) != 2 || found[0].Username != "bob" || found[1].Username != "node" || err == nil || !strings.Contains(err.Error(), "there is no Secret shop/missing") {
+		t.Errorf("%v (%v)", found, err)
+	}
+}
+
+// panicEvents wants none.
+type panicEvents struct{}
+
+func (panicEvents) Event(*v1.Pod, string, string, string) { panic("an event for no pod") }
+
 func TestLoginsInOrder(t *testing.T) {
 	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
 	objects.put("new", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "new"}}}`)

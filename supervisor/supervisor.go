@@ -117,6 +117,10 @@ func (s *Supervisor) Rerun(uid types.UID, reason string, notBefore time.Time) er
 	return s.workers.rerun(uid, reason, notBefore, s.endedForGood)
 }
 
+// ImagesCame makes every pod look again: one may wait for its image, and somebody
+// has brought images to the runtime.
+func (s *Supervisor) ImagesCame() { s.workers.wakeAll() }
+
 // ReclaimContainers removes dead containers and sandboxes because a disk is
 // full, those of ended pods to the last one, and returns how many went.
 func (s *Supervisor) ReclaimContainers(ctx context.Context) (int, error) {

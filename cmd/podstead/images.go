@@ -8,6 +8,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/supervisor"
 )
 
 // imageView shows images as the API has them.
@@ -17,11 +18,13 @@ type imageView struct {
 	service cri.ImageRuntime
 	logins  func(namespace string, secrets []string) cri.Logins
 	loader  *imageLoader
+	// came is called when images were pulled or loaded.
+	came func()
 }
 
-func newImageView(rt *openedRuntime, images *gc.Images, root string, logins func(namespace string, secrets []string) cri.Logins) imageView {
+func newImageView(rt *openedRuntime, images *gc.Images, root string, sup *supervisor.Supervisor) imageView {
 	service := cri.ToldPulls(rt.client, images.Pulled)
-	return imageView{images: images, service: service, logins: logins, loader: &imageLoader{rt: rt, images: images, service: service, dir: loadFolder(root)}}
+	return imageView{images: images, service: service, logins: sup.Logins, came: sup.ImagesCame, loader: &imageLoader{rt: rt, images: images, service: service, dir: loadFolder(root)}}
 }
 
 // Images implements httpapi.ImageKeeper.
@@ -54,12 +57,14 @@ func (v imageView) PullImage(ctx context.Context, p httpapi.Pull) (httpapi.Image
 	if err != nil {
 		return httpapi.Image{}, err
 	}
+	v.came()
 	return v.named(ctx, name, id)
 }
 
 // LoadImages implements httpapi.ImageKeeper.
 func (v imageView) LoadImages(ctx context.Context, r io.Reader, as string) (shown []httpapi.Image, err error) {
 	loaded, err := v.loader.load(ctx, r, as)
+	v.came()
 	for _, l := range loaded {
 		image, err := v.named(ctx, l[0], l[1])
 		if err != nil {

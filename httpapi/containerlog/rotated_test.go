@@ -175,3 +175,30 @@ func TestFollowOverCompressedFiles(t *testing.T) {
 	close(f.gate)
 	f.await(t, want+"7\n")
 }
+
+// A runtime that has begun the new file may still write its last lines to the
+// old one: containerd's old writer drains beside the new one.
+func TestFollowWaitsForTheLastLinesOfTheOldFile(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "0.log")
+	write(t, log, full(1, "stdout", "1"))
+	f := follow(t, dir, 0, Options{Tail: -1})
+	f.await(t, "1\n")
+	write(t, log, full(2, "stdout", "2"))
+	old, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if err := os.Rename(log, rotatedPath(dir, 1)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, log, full(5, "stdout", "5"))
+	for _, line := range []string{full(3, "stdout", "3"), full(4, "stdout", "4")} {
+		time.Sleep(settled / 3) // it is about time
+		if _, err := old.WriteString(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.await(t, "1\n2\n3\n4\n5\n")
+}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -19,10 +18,6 @@ const (
 	// maxLine is how long a line of the file may be to be read whole. A
 	// longer one (containerd can be told not to split) goes through in pieces.
 	maxLine = 1 << 20
-	// settle is how long a file must be let alone before the one that continues
-	// it is read. containerd writes what it holds of an unfinished line to the
-	// old file when the new one has its first lines already.
-	settle = 200 * time.Millisecond
 )
 
 // Options choose what is printed and how.
@@ -203,8 +198,9 @@ func (s *Stream) advance(ctx context.Context, p *printer, ended bool) (bool, err
 	if err != nil || path == "" {
 		return false, err
 	}
-	// The writer had this file until the next one was there, and a little longer.
-	if err := settled(ctx, s.file); err != nil {
+	// The writer had this file until the next one was there, and some have it
+	// for a moment longer.
+	if err := s.settle(ctx); err != nil {
 		return false, err
 	}
 	if err := s.drain(ctx, p); err != nil {
@@ -229,27 +225,34 @@ func (s *Stream) advance(ctx context.Context, p *printer, ended bool) (bool, err
 	return true, err
 }
 
-// settled waits until a file was let alone for a moment, by its writer and by
-// whoever renames it.
-func settled(ctx context.Context, f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
+const (
+	// settled is how long nothing was written to a file that is not the newest
+	// any more before it counts as whole: containerd writes what it has read of a
+	// container's output to the old file while it writes to the new one already.
+	settled = 200 * time.Millisecond
+	// settles bounds how often that is waited for.
+	settles = 20
+)
+
+// settle waits until the open file was not written to for a moment. Who reads
+// what was written long ago does not wait.
+func (s *Stream) settle(ctx context.Context) error {
+	for range settles {
+		info, err := s.file.Stat()
+		if err != nil {
+			return err
+		}
+		left := settled - time.Since(info.ModTime())
+		if left <= 0 || s.unpacked != nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(left, settled)): // a clock that was set back says more
+		}
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	wait := settle - time.Since(time.Unix(st.Ctim.Unix()))
-	if wait <= 0 {
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(min(wait, settle)): // the clock may be set
-		return nil
-	}
+	return nil
 }
 
 // next is the path that continues the open file, empty if there is none yet.

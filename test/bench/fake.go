@@ -73,6 +73,11 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 		return err
 	}
 	r.add(row("CPU while idle with "+of, "% of a core"), shares, nil, bound{})
+	busy, err := restartEachSecond(ctx, fake, opts, node.Pid())
+	if err != nil {
+		return err
+	}
+	r.add(row("CPU with "+of+", one restarted a second (a round of housekeeping each 2 s)", "% of a core"), busy, nil, atMost(5, "≤ 5 %"))
 	full, err := bed.MemoryOf(node.Pid())
 	if err != nil {
 		return err
@@ -85,6 +90,27 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 	}
 	r.add(row("relist of "+of, "ms"), relists, nil, bound{})
 	return measureScrapes(ctx, r, opts, fake, node)
+}
+
+// restartEachSecond is what the daemon uses of a core while a container of another
+// pod is killed each second, so that housekeeping has to go round all the time.
+func restartEachSecond(ctx context.Context, fake *critest.Fake, opts options, pid int) ([]float64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan int)
+	go func() {
+		killed := 0
+		for i := 0; pause(ctx, time.Second) == nil; i++ {
+			killed += fake.Kill(fmt.Sprintf("p%d-fake/main", i%opts.fake))
+		}
+		ended <- killed
+	}()
+	shares, err := cpuShares(ctx, opts.idle, pid)
+	cancel()
+	if killed := <-ended; err == nil && killed < int(opts.idle.Seconds())/2 {
+		err = fmt.Errorf("%d containers only were killed in %s", killed, opts.idle)
+	}
+	return shares, err
 }
 
 // awaitAll waits until the daemon tells of a number of running pods.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -25,7 +26,13 @@ type options struct {
 	leaks   int
 	// api is how many pods the API is asked for, watchers how many watch them.
 	api, watchers int
+	// restarts are those of the crash loop.
+	restarts int
+	only     *regexp.Regexp
 }
+
+// wants reports whether a measurement is asked for.
+func (o options) wants(name string) bool { return o.only == nil || o.only.MatchString(name) }
 
 func main() {
 	opts := parse()
@@ -65,8 +72,13 @@ func parse() options {
 	flag.IntVar(&o.fake, "fake", 1000, "pods on the fake runtime; 0 leaves it out")
 	flag.IntVar(&o.api, "api", 500, "pods that the API is asked for; 0 leaves it out")
 	flag.IntVar(&o.watchers, "watchers", 1000, "watches that are open at once")
+	flag.IntVar(&o.restarts, "restarts", 1000, "restarts of the crash loop")
+	only := flag.String("only", "", "regular expression: the measurements to make, of those that the package's comment lists")
 	flag.BoolVar(&o.strict, "strict", false, "end with 1 when a target is missed")
 	flag.Parse()
+	if *only != "" {
+		o.only = regexp.MustCompile(*only)
+	}
 	for k := range strings.SplitSeq(kinds, ",") {
 		if k != "" {
 			o.kinds = append(o.kinds, bed.Kind(k))
@@ -91,17 +103,19 @@ func run(ctx context.Context, opts options) (*report, error) {
 		}
 	}
 	if opts.fake > 0 {
-		if err := measureFake(ctx, r, opts); err != nil {
-			return nil, fmt.Errorf("fake runtime: %w", err)
-		}
-		if err := measureProbes(ctx, r, opts); err != nil {
-			return nil, fmt.Errorf("probes on the fake runtime: %w", err)
-		}
-		if err := measureLogs(ctx, r, opts); err != nil {
-			return nil, fmt.Errorf("logs on the fake runtime: %w", err)
+		for _, m := range []struct {
+			name    string
+			measure func(context.Context, *report, options) error
+		}{{"fake", measureFake}, {"fakeprobes", measureProbes}, {"garbage", measureGarbage}, {"logs", measureLogs}} {
+			if !opts.wants(m.name) {
+				continue
+			}
+			if err := m.measure(ctx, r, opts); err != nil {
+				return nil, fmt.Errorf("%s on the fake runtime: %w", m.name, err)
+			}
 		}
 	}
-	if opts.api > 0 {
+	if opts.api > 0 && opts.wants("api") {
 		if err := measureAPI(ctx, r, opts); err != nil {
 			return nil, fmt.Errorf("API: %w", err)
 		}

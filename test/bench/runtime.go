@@ -51,14 +51,18 @@ func measureRuntime(ctx context.Context, r *report, kind bed.Kind, registry *bed
 	}
 	defer node.Kill()
 	b := &bench{ctx: ctx, rt: rt, node: node, report: r, opts: opts}
-	for _, count := range []int{1, 20, opts.largest} {
-		if err := b.starts(count); err != nil {
-			return fmt.Errorf("start of %d pods: %w", count, err)
+	for _, step := range []struct {
+		name    string
+		measure func() error
+	}{
+		{"starts", b.allStarts}, {"restarts", b.restarts}, {"replacements", b.replacements}, {"removals", b.removals},
+		{"probes", b.probes}, {"rotation", b.rotation}, {"crashloop", b.crashLoop}, {"idle", b.idle}, {"evictions", b.evictions},
+	} {
+		if !opts.wants(step.name) {
+			continue
 		}
-	}
-	for _, step := range []func() error{b.restarts, b.replacements, b.removals, b.probes, b.idle, b.evictions} {
-		if err := step(); err != nil {
-			return err
+		if err := step.measure(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
 	return nil
@@ -78,7 +82,9 @@ func (b *bench) bare() *bed.BarePod {
 
 const script = "trap 'exit 0' TERM; sleep 100000 & wait"
 
-func manifest(name, word string) string {
+func manifest(name, word string) string { return manifestOf(name, word, script) }
+
+func manifestOf(name, word, script string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s}

@@ -9,6 +9,15 @@ import (
 	"github.com/podstead/podstead/test/bed"
 )
 
+func (b *bench) allStarts() error {
+	for _, count := range []int{1, 20, b.opts.largest} {
+		if err := b.starts(count); err != nil {
+			return fmt.Errorf("of %d pods: %w", count, err)
+		}
+	}
+	return nil
+}
+
 // starts measures how long it takes until a number of pods run, the floor and
 // the daemon by turns.
 func (b *bench) starts(count int) error {

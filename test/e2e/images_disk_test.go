@@ -89,7 +89,8 @@ func usedPercent(t *testing.T, folder string) int {
 }
 
 // A small disk of images that fills is brought below the low threshold by
-// removing what was used longest ago, and every pod starts.
+// removing what was used longest ago, and every pod starts. What a manifest names
+// stays, however long nobody has used it.
 func TestImagesOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	const size = 24 << 20
@@ -100,6 +101,12 @@ func TestImagesOfAFullDisk(t *testing.T) {
 	// Eviction would take all unused images.
 	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s", "--eviction-hard", ""}
 	n.start()
+	// It is here before all others, and its pod does not start for want of an object.
+	wanted := n.pushBig("wanted", 1<<20)
+	n.put("wanted.yaml", strings.Replace(of("wanted", wanted, "hostNetwork: true"), "name: main", "name: main\n      envFrom: [{configMapRef: {name: none}}]", 1))
+	if out, errs, status := n.podstead("images", "pull", wanted, "--api-socket", n.Socket()); status != 0 {
+		t.Fatalf("images pull ends with %d: %s%s", status, out, errs)
+	}
 	var refs []string
 	highest := 0
 	// An image takes twice its size: as it came and unpacked.
@@ -121,6 +128,9 @@ func TestImagesOfAFullDisk(t *testing.T) {
 	}
 	if highest < 85 {
 		t.Errorf("the disk was used to %d%% at most: nothing was tested", highest)
+	}
+	if states, err := n.images(); err != nil || states[wanted] != "wanted" {
+		t.Errorf("the image that a manifest names is %q: %v %v", states[wanted], states, err)
 	}
 	if n.has(refs[0]) || !n.has(refs[9]) || !n.has(refs[8]) {
 		t.Errorf("of ten images the first is there: %t, the ninth: %t, the last: %t", n.has(refs[0]), n.has(refs[8]), n.has(refs[9]))

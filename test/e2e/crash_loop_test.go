@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// below counts the files below a folder and their bytes.
+func below(t *testing.T, dir string) (files int, bytes int64) {
+	t.Helper()
+	// What goes meanwhile is not counted.
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			files, bytes = files+1, bytes+info.Size()
+		}
+		return nil
+	})
+	return files, bytes
+}
+
+// A pod that crashes over and over leaves no more after thirty restarts than
+// after a few: the last end of each container, and its log.
+func TestCrashLoopFillsNothing(t *testing.T) {
+	const containers, printed = 6, 50_000
+	each(t, func(t *testing.T, n *node) {
+		n.Args = []string{"--max-container-restart-period", "1s"}
+		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n"
+		for i := range containers {
+			text += fmt.Sprintf("  - {name: c%d, image: %s, command: [sh, -c, \"echo begin; head -c %d /dev/zero | tr '\\\\0' x; exit 1\"]}\n", i, bed.BusyboxImage, printed)
+		}
+		n.put("p.yaml", text)
+		n.start()
+		n.awaitStatus("p", "known", func(v1.Pod) error { return nil })
+		restarts := 0
+		for restarts < 30 {
+			p, err := n.pod("p")
+			if err != nil {
+				t.Fatal(err)
+			}
+			restarts = 0
+			for _, c := range p.Status.ContainerStatuses {
+				restarts += int(c.RestartCount)
+			}
+			list, err := n.rt.CRI.Containers(t.Context(), "io.kubernetes.pod.name", n.PodName("p"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A round comes 2 s after the last; until then a container ends twice.
+			logs, bytes := below(t, n.PodLogs)
+			links, _ := below(t, n.ContainerLogs)
+			if len(list) > 5*containers || logs > 5*containers || links > 5*containers || bytes > 5*containers*(printed+5000) {
+				t.Fatalf("after %d restarts there are %d containers, %d logs with %d bytes, %d links", restarts, len(list), logs, bytes, links)
+			}
+			n.await("another restart", func() error {
+				p, err := n.pod("p")
+				now := 0
+				for _, c := range p.Status.ContainerStatuses {
+					now += int(c.RestartCount)
+				}
+				if now <= restarts {
+					return fmt.Errorf("%d restarts: %v", now, err)
+				}
+				return nil
+			})
+		}
+		if boxes, err := n.sandboxes("p"); err != nil || len(boxes) != 1 {
+			t.Errorf("%d sandboxes: %v", len(boxes), err)
+		}
+		out, errs, status := n.podstead("logs", "-p", "-c", "c0", "p", "--api-socket", n.Socket())
+		if status != 0 || !strings.HasPrefix(out, "begin\nxxx") {
+			t.Errorf("logs -p ends with %d: %.40s%s", status, out, errs)
+		}
+	})
+}
