@@ -52,8 +52,10 @@ type bed struct {
 	// allocatable is what the next daemon has for pods; nil has no bounds.
 	allocatable v1.ResourceList
 	// mark is the next daemon's time since the boot; nil is not known.
-	mark   func() (wallclock.Mark, bool)
-	daemon *daemon
+	mark func() (wallclock.Mark, bool)
+	// metrics are told of what the next daemon does; may be nil.
+	metrics Metrics
+	daemon  *daemon
 }
 
 // daemon is one life of the supervisor and what it stands on.
@@ -144,15 +146,15 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		b.sources(&src)
 	}
 	d.Supervisor, err = New(Config{
-		Sources:     src,
-		Runtime:     Runtime{Observer: d.pleg, Syncer: syncer, Backoff: syncer.Backoff(), Health: client, Cgroups: b.cgroups},
-		Store:       Store{Statuses: writtenFirst{d.statuses, records, b.t, d}, Records: records},
-		Paths:       Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
-		Events:      d.events,
-		Log:         log,
-		Network:     b.network,
-		Node:        b.node,
-		Gates:       b.gates,
+		Sources: src,
+		Runtime: Runtime{Observer: d.pleg, Syncer: syncer, Backoff: syncer.Backoff(), Health: client, Cgroups: b.cgroups},
+		Store:   Store{Statuses: writtenFirst{d.statuses, records, b.t, d}, Records: records},
+		Paths:   Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
+		Events:  d.events,
+		Log:     log,
+		Network: b.network,
+		Node:    b.node,
+		Metrics: b.metrics, Gates: b.gates,
 		Returns:     b.returns,
 		Mark:        b.mark,
 		Allocatable: b.allocatable,

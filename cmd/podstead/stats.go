@@ -27,7 +27,8 @@ func newStats(o *options.Options, rt *openedRuntime, p parts, log *slog.Logger) 
 	}
 	return stats.New(stats.Config{
 		Runtime: rt.client, Observed: p.observer.Observed, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
-		Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, Log: log,
+		Ceiling: func() (cgroup.MemoryCgroup, int64) { return cgroup.Ceiling(o.Cgroups.Root) },
+		Root:    o.Paths.Root, PodLogs: o.Paths.PodLogs, Log: log,
 	})
 }
 

@@ -131,12 +131,17 @@ func (r *Reader) Usage(path string) (Usage, error) {
 // Memory reads what a cgroup uses of memory; nil without an error says that
 // this machine does not count that.
 func (r *Reader) Memory(path string) (*Memory, error) {
-	folder := r.folder(controllerMemory, path)
+	return MemoryCgroup{Folder: r.folder(controllerMemory, path), V2: r.h.v2()}.Usage()
+}
+
+// Usage reads what it uses; nil without an error says that it is not there.
+func (c MemoryCgroup) Usage() (*Memory, error) {
+	folder := c.Folder
 	if folder == "" {
 		return nil, nil
 	}
 	f := memoryFilesV1
-	if r.h.v2() {
+	if c.V2 {
 		f = memoryFilesV2
 	}
 	usage, err := optional(numberOf(folder, f.usage))
@@ -151,7 +156,7 @@ func (r *Reader) Memory(path string) (*Memory, error) {
 		Usage: *usage, InactiveFile: stat[f.inactive], RSS: stat[f.rss], Cache: stat[f.cache], MappedFile: stat[f.mapped],
 		Swap: stat[f.swap], PageFaults: stat[f.faults], MajorPageFaults: stat[f.majorFaults],
 	}
-	if r.h.v2() {
+	if c.V2 {
 		m.Swap, _ = numberOf(folder, "memory.swap.current") // not there without swap accounting
 	}
 	// "max" is no number, and version 1 has the greatest number instead.

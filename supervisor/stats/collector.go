@@ -28,6 +28,9 @@ type Config struct {
 	Cgroups *cgroup.Reader
 	// CgroupRoot is the path of the cgroup of all pods.
 	CgroupRoot string
+	// Ceiling is the cgroup above that one which bounds the node's memory, with
+	// its limit; empty if the whole machine is the node. Nil is that.
+	Ceiling func() (cgroup.MemoryCgroup, int64)
 	// Root is the daemon's folder with the pods' below it in pods, PodLogs
 	// the one of logs.
 	Root, PodLogs string

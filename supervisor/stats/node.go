@@ -47,7 +47,7 @@ func (c *Collector) measureNode(ctx context.Context, last *Node) (*Node, error) 
 
 // readMemory reads meminfo, which counts the same on both versions of cgroups:
 // what is not free is used, and what of that the kernel can take back at once
-// is not part of the working set.
+// is not part of the working set. A node in a part of the machine is that part.
 func (c *Collector) readMemory(n *Node) {
 	fields := map[string]uint64{}
 	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "meminfo"))
@@ -79,6 +79,13 @@ func (c *Collector) readMemory(n *Node) {
 		}
 	}
 	n.Memory, n.SwapTotal = m, fields["SwapTotal"]
+	if c.cfg.Ceiling != nil {
+		above, limit := c.cfg.Ceiling()
+		if own, err := above.Usage(); err == nil && own != nil && limit > 0 && uint64(limit) < m.Limit {
+			n.Memory = own
+			n.Memory.Limit, m = uint64(limit), own
+		}
+	}
 	n.MemoryAvailable = m.Limit - min(m.WorkingSet(), m.Limit)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/cgroup"
 )
 
 func TestNode(t *testing.T) {
@@ -41,6 +42,28 @@ func TestNode(t *testing.T) {
 	m.rt.fault = cri.ErrUnavailable
 	if n, err := c.Node(t.Context(), 0); err != nil || n.ImageFS == nil {
 		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// A node in a slice of the machine is as big as that.
+func TestNodeInASlice(t *testing.T) {
+	m := newMachine(t)
+	m.cgroup("slice", time.Second, 70<<10, 20<<10, 1)
+	c := m.collector()
+	limit := int64(500 << 10)
+	c.cfg.Ceiling = func() (cgroup.MemoryCgroup, int64) {
+		return cgroup.MemoryCgroup{Folder: m.path("cgroup/slice"), V2: true}, limit
+	}
+	n, err := c.Node(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Memory.Limit != 500<<10 || n.WorkingSet() != 50<<10 || n.MemoryAvailable != 450<<10 {
+		t.Errorf("memory %+v, %d available", n.Memory, n.MemoryAvailable)
+	}
+	limit = 0 // none
+	if n, err := c.Node(t.Context(), 0); err != nil || n.Memory.Limit != 1000<<10 {
+		t.Errorf("without a bound %+v, %v", n.Memory, err)
 	}
 }
 

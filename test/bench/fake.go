@@ -83,7 +83,7 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 		return err
 	}
 	r.add(row("relist of "+of, "ms"), relists, nil, bound{})
-	return nil
+	return measureScrapes(ctx, r, opts, fake, node)
 }
 
 // awaitAll waits until the daemon tells of a number of running pods.

@@ -120,6 +120,7 @@ spec:
     - name: burn
       image: `+bed.BusyboxImage+`
       command: [sh, -c, "while :; do :; done"]
+      readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1}
       resources: {limits: {cpu: 100m}}
     - name: hold
       image: `+bed.BusyboxImage+`
@@ -191,14 +192,15 @@ spec:
 		if fs := s.at("node", "fs"); fs.at("capacityBytes").number() <= fs.at("availableBytes").number() || fs.at("inodesUsed").number() <= 0 {
 			t.Errorf("file system of the node: %v", fs)
 		}
-		if used := s.at("node", "runtime", "imageFs", "usedBytes").number(); used < mega/2 {
-			t.Errorf("images take %v", used)
-		}
 		n.near("capacity of the volume in memory", pod.at("volume", "mem", "capacityBytes").number(), 8*mega, 0)
 
-		// The runtime looks at root file systems every ten seconds.
+		// The runtime looks at its file systems every ten seconds.
 		n.await("disks are measured", func() error {
-			pod := n.figures("/stats/summary").at("pods", name)
+			all := n.figures("/stats/summary")
+			pod := all.at("pods", name)
+			if used := all.at("node", "runtime", "imageFs", "usedBytes").number(); used < mega/2 {
+				return fmt.Errorf("images take %.0f", used)
+			}
 			write := pod.at("containers", "write")
 			rootfs, logs, scratch := write.at("rootfs", "usedBytes").number(), write.at("logs", "usedBytes").number(), pod.at("volume", "scratch", "usedBytes").number()
 			if rootfs < 8*mega || rootfs > 9*mega || logs < 1.3e6 || logs > 2e6 || scratch < 4*mega || scratch > 4.5*mega {
@@ -209,6 +211,8 @@ spec:
 			}
 			return nil
 		})
+
+		n.scrapes(name, burn, hold)
 
 		// The same through the API that kubectl top reads, and our own.
 		k := newKubectl(n)
@@ -251,4 +255,112 @@ spec:
 		cores("podstead top", milli/1000)
 		t.Logf("kubectl top pods:\n%s--containers:\n%s", top, containers)
 	})
+}
+
+// scrapes checks the same figures in what Prometheus scrapes.
+func (n *node) scrapes(name string, burn, hold instance) {
+	t := n.t
+	t.Helper()
+	time.Sleep(1100 * time.Millisecond) // older figures are shown again
+	before, _, _ := n.kernel(burn.Pid)
+	_, working, _ := n.kernel(hold.Pid)
+	resource, cadvisor := n.series("/metrics/resource"), n.series("/metrics/cadvisor")
+	after, _, _ := n.kernel(burn.Pid)
+	of := func(container string) []string {
+		return []string{`container="` + container + `"`, `namespace="default"`, `pod="` + name + `"`}
+	}
+	// A scrape may show what the one before has measured.
+	for where, s := range map[string]series{"resource": resource, "cadvisor": cadvisor} {
+		if got := s.value(t, "container_cpu_usage_seconds_total", of("burn")...) * 1e9; got < before-1 || got > after+1 {
+			t.Errorf("%s: burn used %.0f ns, the kernel says %.0f before and %.0f after", where, got, before, after)
+		}
+		n.near(where+": working set of hold", s.value(t, "container_memory_working_set_bytes", of("hold")...), working, mega)
+	}
+	if pod := resource.value(t, "pod_cpu_usage_seconds_total", `pod="`+name+`"`); pod*1e9 < before {
+		t.Errorf("the pod used %v s, one container of it %.0f ns", pod, before)
+	}
+	if resource.value(t, "node_cpu_usage_seconds_total") <= 0 || resource.value(t, "resource_scrape_error") != 0 {
+		t.Error("the node used nothing, or something failed")
+	}
+	n.near("cpu quota of burn", cadvisor.value(t, "container_spec_cpu_quota", of("burn")...), 10000, 0)
+	n.near("memory limit of hold", cadvisor.value(t, "container_spec_memory_limit_bytes", of("hold")...), 100*mega, 0)
+	n.near("periods of burn", cadvisor.value(t, "container_cpu_cfs_periods_total", of("burn")...), 1000, 999)
+	n.near("bytes on disk of write", cadvisor.value(t, "container_fs_usage_bytes", of("write")...), 10*mega, 2*mega)
+	cadvisor.value(t, "container_network_receive_bytes_total", `interface="eth0"`, `pod="`+name+`"`)
+	cadvisor.value(t, "container_memory_working_set_bytes", `id="/"`)
+
+	n.put("broken.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: broken}\nspec: {}\n")
+	n.await("the fault is counted", func() error {
+		if got := n.series("/metrics").value(t, "podstead_manifest_faults", `source="file"`); got < 1 {
+			return fmt.Errorf("%v faults", got)
+		}
+		return nil
+	})
+	m := n.series("/metrics")
+	for metric, want := range map[string]float64{
+		"kubelet_running_pods": 1, `kubelet_running_containers{container_state="running"}`: 3, `kubelet_started_containers_total{container_type="container"}`: 3,
+		"kubelet_started_pods_total": 1, "kubelet_pod_start_duration_seconds_count": 1, `kubelet_desired_pods{static="true"}`: 1,
+		`kubelet_runtime_operations_total{operation_type="run_podsandbox"}`: 1, `kubelet_node_name{node="` + n.Name + `"}`: 1, "podstead_pods_ready": 1,
+	} {
+		if got, ok := m[metric]; !ok || got != want {
+			t.Errorf("%s is %v, want %v", metric, got, want)
+		}
+	}
+	if age := m.value(t, "podstead_manifest_last_good_age_seconds", `source="file"`); age <= 0 || age > 60 {
+		t.Errorf("the manifests were good %v s ago", age)
+	}
+	if m.value(t, "kubelet_pod_worker_duration_seconds_count", `operation_type="create"`) != 1 || m.value(t, "process_resident_memory_bytes") < mega {
+		t.Error("the worker did nothing, or the process is too small")
+	}
+	n.drop("broken.yaml")
+	probes := n.series("/metrics/probes")
+	if got := probes.value(t, "prober_probe_total", `container="burn"`, `probe_type="Readiness"`, `result="successful"`, `pod="`+name+`"`); got < 1 {
+		t.Errorf("%v probes", got)
+	}
+}
+
+// series are the values of a scrape by name and labels.
+type series map[string]float64
+
+func (n *node) series(path string) series {
+	n.t.Helper()
+	body, err := n.Get(n.t.Context(), path)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	s := series{}
+	for line := range strings.Lines(string(body)) {
+		name, rest, ok := strings.Cut(strings.TrimSpace(line), "} ")
+		if ok {
+			name += "}"
+		} else {
+			name, rest, _ = strings.Cut(name, " ")
+		}
+		// A time may follow the value.
+		text, _, _ := strings.Cut(rest, " ")
+		if v, err := strconv.ParseFloat(text, 64); err == nil && !strings.HasPrefix(line, "#") {
+			s[name] = v
+		}
+	}
+	return s
+}
+
+// value is that of the one series with a name and labels.
+func (s series) value(t *testing.T, name string, labels ...string) float64 {
+	t.Helper()
+	found, value := 0, -1.0
+	for key, v := range s {
+		own, rest, _ := strings.Cut(key, "{")
+		has := own == name
+		for _, label := range labels {
+			has = has && strings.Contains(rest, label)
+		}
+		if has {
+			found, value = found+1, v
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d series %s with %q", found, name, labels)
+	}
+	return value
 }

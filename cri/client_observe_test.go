@@ -1,0 +1,46 @@
+package cri_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/critest"
+)
+
+func TestCallsAreTold(t *testing.T) {
+	f := critest.New(t)
+	var mu sync.Mutex
+	var told []string
+	options := f.Options()
+	options.Observe = func(method string, took time.Duration, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			method += " failed"
+		}
+		if took < 0 || took > time.Minute {
+			t.Errorf("%s took %v", method, took)
+		}
+		told = append(told, method)
+	}
+	c, err := cri.Dial(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := c.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.Inject("Version", critest.Fault{Before: critest.Err(codes.Internal, "no")})
+	if _, err := c.Version(t.Context()); err == nil {
+		t.Error("the fault was not seen")
+	}
+	if want := []string{"ListContainers", "ListPodSandbox", "Version failed"}; !slices.Equal(told, want) {
+		t.Errorf("told of %q, want %q", told, want)
+	}
+}

@@ -1,0 +1,96 @@
+package supervisor
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+// told are the metrics that a supervisor told of.
+type told struct {
+	mu        sync.Mutex
+	worked    map[string]int
+	started   []time.Duration
+	displaced []string
+}
+
+func (m *told) PodWorked(operation string, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.worked[operation]++
+}
+
+func (m *told) PodStarted(took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.started = append(m.started, took)
+}
+
+func (m *told) PodDisplaced(reason, cause string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.displaced = append(m.displaced, reason+" "+cause)
+}
+
+func TestMetricsAreTold(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		m := &told{worked: map[string]int{}}
+		b.metrics = m
+		pod := testPod("p", "u", "1")
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.runs(pod.UID)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		m.mu.Lock()
+		if len(m.started) != 1 || m.started[0] < 0 || m.started[0] > 5*time.Second {
+			t.Errorf("started after %v, want once and soon", m.started)
+		}
+		if m.worked["create"] != 1 || m.worked["sync"] < 1 || m.worked["kill"] != 0 {
+			t.Errorf("worked %v", m.worked)
+		}
+		m.mu.Unlock()
+		if got := d.Workers(); got[WorkerKind{"desired", "sync"}] != 1 || len(got) != 1 {
+			t.Errorf("workers %v", got)
+		}
+		grace := int64(1)
+		if err := d.Displace(pod.UID, eviction, &grace); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.WaitEnded(context.Background(), pod.UID); err != nil {
+			t.Fatal(err)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !slices.Equal(m.displaced, []string{"Evicted MemoryPressure"}) || m.worked["kill"] < 1 || m.worked["cleanup"] < 1 {
+			t.Errorf("displaced %v, worked %v", m.displaced, m.worked)
+		}
+	})
+}
+
+// A daemon that takes a running pod over has not started it.
+func TestAdoptedPodIsNotCountedAsStarted(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod := testPod("p", "u", "1")
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.runs(pod.UID)
+		b.kill()
+		m := &told{worked: map[string]int{}}
+		b.metrics = m
+		d = b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if len(m.started) != 0 || m.worked["create"] != 1 {
+			t.Errorf("started %v, worked %v", m.started, m.worked)
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/test/bed"
+)
+
+// statsMethods are the calls that a runtime answers with work for each container.
+var statsMethods = []string{"ContainerStats", "ListContainerStats", "PodSandboxStats", "ListPodSandboxStats", "ContainerStatus", "PodSandboxStatus"}
+
+// measureScrapes measures what the daemon answers to Prometheus, and what that
+// asks of the runtime. The bound is for 500 pods.
+func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.Fake, node *bed.Node) error {
+	calls := func() (n int) {
+		for _, method := range statsMethods {
+			n += fake.Calls(method)
+		}
+		return n
+	}
+	scrapes := 5 * opts.rounds
+	for _, path := range []string{"/metrics", "/metrics/resource", "/metrics/probes", "/metrics/cadvisor"} {
+		var times []float64
+		before := calls()
+		for range scrapes {
+			// Figures that are young enough are shown again.
+			if err := pause(ctx, 1100*time.Millisecond); err != nil {
+				return err
+			}
+			begin := time.Now()
+			if _, err := node.Get(ctx, path); err != nil {
+				return err
+			}
+			times = append(times, float64(time.Since(begin).Microseconds())/1e3)
+		}
+		asked := float64(calls()-before) / float64(scrapes)
+		target, none := bound{}, bound{}
+		if path == "/metrics" && opts.fake <= 1000 {
+			target, none = atMost(50*max(1, float64(opts.fake)/500), "50 ms with 500 pods"), atMost(0, "none")
+		}
+		of := fmt.Sprintf("GET %s with %d pods", path, opts.fake)
+		r.add(row{Runtime: "fake", What: of, Unit: "ms"}, times, nil, target)
+		r.add(row{Runtime: "fake", What: "calls of the runtime for stats in one " + of, Unit: ""}, []float64{asked}, nil, none)
+	}
+	return nil
+}
