@@ -105,8 +105,13 @@ func State(p *v1.Pod) string {
 		}
 		return "NotReady"
 	}
-	if state == "" {
+	switch {
+	case state == "":
 		return "Unknown"
+	case state == "Completed" && p.Status.Phase == v1.PodFailed:
+		// kubectl shows the first container's, which may have done its work
+		// where another one failed.
+		return "Error"
 	}
 	return state
 }

@@ -45,3 +45,24 @@ func TestSidecars(t *testing.T) {
 		}
 	}
 }
+
+// A pod that failed does not look as if it had done its work.
+func TestFailedPodIsAnError(t *testing.T) {
+	ended := func(code int32, reason string) v1.ContainerStatus {
+		return v1.ContainerStatus{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}
+	}
+	for _, c := range []struct {
+		phase v1.PodPhase
+		codes []v1.ContainerStatus
+		want  string
+	}{
+		{v1.PodFailed, []v1.ContainerStatus{ended(0, "Completed"), ended(7, "Error")}, "Error"},
+		{v1.PodFailed, []v1.ContainerStatus{ended(137, "OOMKilled"), ended(0, "Completed")}, "OOMKilled"},
+		{v1.PodSucceeded, []v1.ContainerStatus{ended(0, "Completed"), ended(0, "Completed")}, "Completed"},
+	} {
+		p := &v1.Pod{Status: v1.PodStatus{Phase: c.phase, ContainerStatuses: c.codes}}
+		if got := State(p); got != c.want {
+			t.Errorf("%s: %s, want %s", c.phase, got, c.want)
+		}
+	}
+}

@@ -99,6 +99,7 @@ stringData: {password: hunter2}
 		k.must([]string{"Kernel Version", "Capacity"}, "describe", "node", n.Name)
 		k.must([]string{"default", "other", "Active"}, "get", "namespaces")
 		k.must([]string{"pods", "po", "namespaces", "configmaps", "secrets"}, "api-resources")
+		k.alike(web)
 		out, err := k.run("delete", "pod", web)
 		if err == nil || !strings.Contains(out, "web.yaml") {
 			t.Errorf("delete: %v, %s; want an error that names the manifest", err, out)
@@ -116,6 +117,7 @@ stringData: {password: hunter2}
 		}
 		// The port and what opens it outlive the daemon.
 		n.restart()
+		n.awaitReady("web")
 		k.must([]string{web, "1/1", "Running"}, "get", "pods")
 		// A watch sees the pod go and come.
 		ctx, cancel := context.WithCancel(t.Context())

@@ -65,6 +65,9 @@ func kinds() []*kind {
 
 func (k *kind) is(word string) bool {
 	word = strings.ToLower(word)
+	if word == "all" { // kubectl's word for what runs
+		word = "pods"
+	}
 	return word == k.name || word == k.singular || slices.Contains(k.short, word)
 }
 

@@ -80,9 +80,16 @@ func (p *path) find(root, current any) []any {
 		values = []any{current}
 	}
 	for _, s := range p.steps {
+		parts := s.union
+		if parts == nil {
+			parts = []step{s}
+		}
+		// Of a union first all values of its first part, as kubectl has it.
 		var next []any
-		for _, v := range values {
-			next = append(next, s.of(root, v)...)
+		for i := range parts {
+			for _, v := range values {
+				next = append(next, parts[i].of(root, v)...)
+			}
 		}
 		values = next
 	}
@@ -91,12 +98,6 @@ func (p *path) find(root, current any) []any {
 
 func (s *step) of(root, v any) []any {
 	switch {
-	case s.union != nil:
-		var all []any
-		for i := range s.union {
-			all = append(all, s.union[i].of(root, v)...)
-		}
-		return all
 	case s.wildcard:
 		return children(v)
 	case s.descend:
@@ -116,6 +117,12 @@ func (s *step) of(root, v any) []any {
 	object, _ := v.(map[string]any)
 	if value, ok := object[s.field]; ok {
 		return []any{value}
+	}
+	if above, field, dotted := strings.Cut(s.field, "."); dotted && s.quoted {
+		// kubectl takes a name in quotes for a path.
+		if value, ok := object[above]; ok {
+			return (&step{field: field, quoted: true}).of(root, value)
+		}
 	}
 	return nil
 }

@@ -37,6 +37,8 @@ func TestText(t *testing.T) {
 		`{.items[0].metadata.labels.a\.b/c}`:                     "x",
 		`{.items[0].metadata.labels['a.b/c']}`:                   "x",
 		`{.items[0]['n','big']}`:                                 "3 12345678901",
+		`{.items[*]['metadata.name','n']}`:                       "web db 3 10",
+		`{.items[0].metadata.labels['a\.b/c']}`:                  "x",
 		`{.items[*]['n']}`:                                       "3 10",
 		`{..image}`:                                              "i:1 i:2 i:3",
 		`{.items[?(@.n>5)].metadata.name}`:                       "db",

@@ -29,9 +29,11 @@ type path struct {
 	isValue bool
 }
 
-// step is one of a path. Exactly one field is set.
+// step is one of a path. Exactly one field is set besides quoted.
 type step struct {
-	field    string
+	field string
+	// quoted says that the name of the field stood in quotes.
+	quoted   bool
 	wildcard bool
 	descend  bool
 	slice    *slice
@@ -314,7 +316,7 @@ func (p *parser) part() (step, error) {
 		return step{wildcard: true}, nil
 	case p.rest != "" && (p.rest[0] == '\'' || p.rest[0] == '"'):
 		name, err := p.quoted()
-		return step{field: name}, err
+		return step{field: name, quoted: true}, err
 	}
 	n := strings.IndexFunc(p.rest, func(r rune) bool { return !strings.ContainsRune("-0123456789:", r) })
 	if n <= 0 {

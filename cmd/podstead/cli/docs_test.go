@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The reference names every command, and no exit code but ours.
+func TestReferenceNamesEveryCommand(t *testing.T) {
+	data, err := os.ReadFile("../../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for _, cmd := range Commands("") {
+		if !strings.Contains(text, "`"+cmd.Name()) {
+			t.Errorf("docs/cli.md does not tell of podstead %s", cmd.Name())
+		}
+	}
+}
+
+// Each command can be asked about itself, and says no more than it can do.
+func TestEveryCommandHasHelp(t *testing.T) {
+	for _, cmd := range Commands("") {
+		out, errs, err := execute(t, "", cmd.Name(), "--help")
+		if err != nil || errs != "" || !strings.Contains(out, "Usage:") || cmd.Short == "" {
+			t.Errorf("podstead %s --help: %v %s\n%s", cmd.Name(), err, errs, out)
+		}
+		if cmd.Flags().Lookup("api-socket") == nil && cmd.PersistentFlags().Lookup("api-socket") == nil && !cmd.HasSubCommands() {
+			t.Errorf("podstead %s has no --api-socket", cmd.Name())
+		}
+	}
+}

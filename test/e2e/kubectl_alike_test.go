@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"strings"
+)
+
+// alike checks that kubectl and podstead print the same where both print what
+// a template or a list of columns asks for, and further verbs of kubectl's.
+func (k *kubectl) alike(web string) {
+	n, t := k.n, k.n.t
+	t.Helper()
+	for _, args := range [][]string{
+		{"get", "pods", "-A", "-o", "jsonpath={.items[*].metadata.name}"},
+		{"get", "pods", "-A", "-o", `jsonpath={range .items[*]}{.metadata.namespace}{"\t"}{.metadata.name}{"\n"}{end}`},
+		{"get", "pods", "-A", "-o", `jsonpath={.items[?(@.metadata.name=="` + web + `")].status.phase}`},
+		{"get", "pods", "-A", "-o", "jsonpath={..image}"},
+		{"get", "pods", "-A", "-o", "jsonpath={.items[0:1].spec.containers[-1:].name}"},
+		{"get", "pods", "-A", "-o", `jsonpath={.items[*].metadata.annotations.kubernetes\.io/config\.source}`},
+		{"get", "pods", "-A", "-o", `jsonpath={.items[*]['metadata.name','kind']}`},
+		{"get", "pod", web, "-o", "jsonpath={.metadata.labels}"},
+		{"get", "pod", web, "-o", "jsonpath={.spec.terminationGracePeriodSeconds} {.nothing}"},
+		{"get", "pods", "-A", "-o", "custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image,NONE:.x"},
+		{"get", "pods", "-A", "--sort-by=.metadata.name", "-o", "name"},
+		{"get", "pods", "-A", "--field-selector", "status.phase=Running,metadata.name!=" + web, "-o", "name"},
+		{"get", "pods", "-A", "-l", "app in (web),!none", "-o", "name"},
+		{"get", "cm", "-n", "other", "-o", "jsonpath={.items[*].data}"},
+		{"get", "no", "-o", "name"},
+	} {
+		theirs, err := k.run(args...)
+		if err != nil {
+			t.Errorf("kubectl %s: %v\n%s", strings.Join(args, " "), err, theirs)
+			continue
+		}
+		if ours := n.cli(0, nil, args...); ours != theirs {
+			t.Errorf("%s: podstead prints\n%q\nand kubectl\n%q", strings.Join(args, " "), ours, theirs)
+		}
+	}
+	k.must([]string{"Started"}, "events", "--for", "pod/"+web, "--types=Normal")
+	k.must([]string{"Started"}, "get", "events", "--field-selector", "reason=Started,involvedObject.name="+web)
+	k.must([]string{web}, "get", "all")
+	k.must([]string{"app=web"}, "get", "pods", "--show-labels")
+	k.must([]string{"condition met"}, "wait", "--for=jsonpath={.status.phase}=Running", "pod/"+web, "--timeout=10s")
+	k.must([]string{"condition met"}, "wait", "--for=condition=Ready", "node/"+n.Name, "--timeout=10s")
+	k.must([]string{"red"}, "describe", "configmap", "site", "-n", "other")
+	if out, err := k.run("get", "pod", "nosuch"); err == nil || !strings.Contains(out, `pods "nosuch" not found`) {
+		t.Errorf("kubectl get pod nosuch: %v, %s", err, out)
+	}
+	if out, err := k.run("get", "pods", "--field-selector", "spec.colour=red"); err == nil || !strings.Contains(out, "spec.colour") {
+		t.Errorf("kubectl with a field that there is not: %v, %s", err, out)
+	}
+}
