@@ -84,6 +84,12 @@ func (s *Supervisor) CancelShutdown() {
 	s.WakeHeld()
 }
 
+// GoingDown reports whether the host goes down, as BeginShutdown said.
+func (s *Supervisor) GoingDown() bool {
+	_, begun := s.shutdown.begun()
+	return begun
+}
+
 // Live are the pods that were taken up and have not ended, with their
 // priorities.
 func (s *Supervisor) Live() map[types.UID]int32 {

@@ -204,7 +204,11 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	}
 	notify(daemon.SdNotifyReady, log)
 	err = g.Wait()
-	log.Info("podstead ends; pods go on")
+	if sup.GoingDown() {
+		log.Info("podstead ends; its pods have ended, and return after the boot")
+	} else {
+		log.Info("podstead ends; pods go on")
+	}
 	return err
 }
 
