@@ -200,6 +200,7 @@ func measureProbes(ctx context.Context, r *report, opts options) error {
 	if err != nil {
 		return err
 	}
+	node.Args = []string{"--max-pods", fmt.Sprint(opts.fake)}
 	for i := range opts.fake {
 		name := fmt.Sprintf("p%d", i)
 		if err := node.Write(name+".yaml", readyManifest(name)); err != nil {

@@ -23,11 +23,15 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 	}
 	scrapes := 5 * opts.rounds
 	for _, path := range []string{"/metrics", "/metrics/resource", "/metrics/probes", "/metrics/cadvisor"} {
-		var times []float64
+		var times, work []float64
 		before := calls()
 		for range scrapes {
 			// Figures that are young enough are shown again.
 			if err := pause(ctx, 1100*time.Millisecond); err != nil {
+				return err
+			}
+			used, err := bed.CPU(node.Pid())
+			if err != nil {
 				return err
 			}
 			begin := time.Now()
@@ -35,6 +39,11 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 				return err
 			}
 			times = append(times, float64(time.Since(begin).Microseconds())/1e3)
+			now, err := bed.CPU(node.Pid())
+			if err != nil {
+				return err
+			}
+			work = append(work, float64((now-used).Microseconds())/1e3)
 		}
 		asked := float64(calls()-before) / float64(scrapes)
 		target, none := bound{}, bound{}
@@ -43,6 +52,7 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 		}
 		of := fmt.Sprintf("GET %s with %d pods", path, opts.fake)
 		r.add(row{Runtime: "fake", What: of, Unit: "ms"}, times, nil, target)
+		r.add(row{Runtime: "fake", What: "the daemon's CPU for " + of, Unit: "ms"}, work, nil, bound{})
 		r.add(row{Runtime: "fake", What: "calls of the runtime for stats in one " + of, Unit: ""}, []float64{asked}, nil, none)
 	}
 	return nil
