@@ -209,9 +209,10 @@ func TestHugePages(t *testing.T) {
 		n.put("fine.yaml", sleeper("fine", "one"))
 		n.start()
 		n.awaitRunning("fine")
-		if _, err := os.Stat("/sys/fs/cgroup/hugetlb"); err != nil {
-			n.awaitStatus("p", "waits for the controller", func(p v1.Pod) error {
-				if p.Status.Reason != "FailedCreatePodContainer" || !strings.Contains(p.Status.Message, "hugetlb") {
+		pages, err := os.ReadFile("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
+		if err != nil || strings.TrimSpace(string(pages)) == "0" {
+			n.awaitStatus("p", "waits for pages", func(p v1.Pod) error {
+				if p.Status.Reason != "OutOfhugepages-2Mi" || !strings.Contains(p.Status.Message, "requested 4Mi, used 0, capacity 0") {
 					return fmt.Errorf("%s: %s", p.Status.Reason, p.Status.Message)
 				}
 				return nil
