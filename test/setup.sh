@@ -64,6 +64,21 @@ api_server() {
 	(cd "$here/apiserver" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "cannot build kube-apiserver $KUBERNETES_VERSION"
 }
 
+# debian_kubectl unpacks Debian's own, years older, beside whatever is installed.
+debian_kubectl() {
+	local out=$cache/kubectl-debian tmp
+	[ -x "$out" ] && return 0
+	echo "setup: unpacking Debian's kubectl"
+	tmp=$(mktemp -d "$cache/kubectl.XXXXXX")
+	trap 'rm -rf "$tmp"' EXIT
+	chmod 755 "$tmp"
+	(cd "$tmp" && { apt-get download kubernetes-client || { apt-get update && apt-get download kubernetes-client; }; } && dpkg-deb -x kubernetes-client_*.deb root) >"$tmp/log" 2>&1 ||
+		{ tail -n 30 "$tmp/log" >&2; fail "cannot download Debian's kubernetes-client"; }
+	mv "$tmp/root/usr/bin/kubectl" "$out"
+	rm -rf "$tmp"
+	trap - EXIT
+}
+
 # newer_runc builds the runc that maps the owners of mounts into user namespaces.
 newer_runc() {
 	local dir=$cache/runc-$RUNC_VERSION
@@ -102,6 +117,7 @@ packages containerd runc containernetworking-plugins iptables iproute2 util-linu
 packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap etcd-server
 newer_containerd
 kubectl
+debian_kubectl
 api_server
 newer_runc
 systemd_root

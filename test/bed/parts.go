@@ -136,6 +136,9 @@ func newContainerd(name string) string {
 // Kubectl is where test/setup.sh puts kubectl.
 func Kubectl() string { return filepath.Join(Cache(), "kubectl-"+Version("KUBECTL_VERSION")) }
 
+// DebianKubectl is where test/setup.sh puts Debian's own, years older.
+func DebianKubectl() string { return filepath.Join(Cache(), "kubectl-debian") }
+
 // kubeAPIServer is where test/setup.sh puts Kubernetes' API server.
 func kubeAPIServer() string {
 	return filepath.Join(Cache(), "kube-apiserver-"+Version("KUBERNETES_VERSION"))

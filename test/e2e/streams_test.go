@@ -45,6 +45,20 @@ spec:
 var shapes = map[string][]string{
 	"WebSocket": {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true", "KUBECTL_PORT_FORWARD_WEBSOCKETS=true"},
 	"SPDY":      {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false"},
+	debians:     {},
+}
+
+// debians is Debian's kubectl, which is years older.
+const debians = "Debian's SPDY"
+
+// shaped is kubectl in one of these ways.
+func (k *kubectl) shaped(shape string, args ...string) *exec.Cmd {
+	cmd := k.command(k.n.t.Context(), args...)
+	if shape == debians {
+		cmd.Path = bed.DebianKubectl()
+	}
+	cmd.Env = append(cmd.Env, shapes[shape]...)
+	return cmd
 }
 
 // noise is reproducible and does not compress.
@@ -73,15 +87,11 @@ func TestKubectlStreams(t *testing.T) {
 		n.start()
 		n.awaitReady("web")
 		web := n.PodName("web")
-		for shape, env := range shapes {
+		for shape := range shapes {
 			k := newKubectl(n)
-			command := func(args ...string) *exec.Cmd {
-				cmd := k.command(t.Context(), args...)
-				cmd.Env = append(cmd.Env, env...)
-				return cmd
-			}
+			command := func(args ...string) *exec.Cmd { return k.shaped(shape, args...) }
 			var out, errs bytes.Buffer
-			cmd := command("exec", web, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+			cmd := command("exec", web, "-c", "main", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
 			cmd.Stdout, cmd.Stderr = &out, &errs
 			err := cmd.Run()
 			if code := cmd.ProcessState.ExitCode(); code != 7 || out.String() != "out\n" || !strings.HasPrefix(errs.String(), "err\n") {
@@ -318,10 +328,8 @@ func TestPortForward(t *testing.T) {
 		n.start()
 		n.awaitReady("web")
 		commands := map[string]*exec.Cmd{"podstead": n.Command("port-forward", "--api-socket", n.Socket(), "web", ":7001", ":digest", ":7003")}
-		for shape, env := range shapes {
-			cmd := newKubectl(n).command(t.Context(), "port-forward", "pod/"+n.PodName("web"), ":7001", ":7002", ":7003")
-			cmd.Env = append(cmd.Env, env...)
-			commands["kubectl with "+shape] = cmd
+		for shape := range shapes {
+			commands["kubectl with "+shape] = newKubectl(n).shaped(shape, "port-forward", "pod/"+n.PodName("web"), ":7001", ":7002", ":7003")
 		}
 		for name, cmd := range commands {
 			begun := time.Now()
