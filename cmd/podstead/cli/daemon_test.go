@@ -19,7 +19,7 @@ import (
 
 // fakeDaemon answers on a socket as podstead does, with the real Kubernetes API.
 type fakeDaemon struct {
-	t      *testing.T
+	t      testing.TB
 	socket string
 	// manifests and objects are the answers on /podstead/v1/…, as JSON.
 	manifests, objects string
@@ -37,7 +37,7 @@ type fakeDaemon struct {
 	stop   func()
 }
 
-func newFakeDaemon(t *testing.T, pods ...v1.Pod) *fakeDaemon {
+func newFakeDaemon(t testing.TB, pods ...v1.Pod) *fakeDaemon {
 	t.Helper()
 	return &fakeDaemon{t: t, socket: filepath.Join(t.TempDir(), "s"), manifests: noFaults, objects: "[]", pods: pods, more: map[string]http.HandlerFunc{}, watched: make(chan struct{}, 100)}
 }

@@ -158,7 +158,7 @@ func (f form) head(k *kind, l *listing) []string {
 
 func (f form) row(k *kind, l *listing, o *object, now time.Time) ([]string, error) {
 	var row []string
-	if k.row != nil {
+	if k.row != nil && o.cells == nil {
 		cells, err := k.row(o, now)
 		if err != nil {
 			return nil, err

@@ -150,6 +150,8 @@ func (g *getter) list(ctx context.Context) error {
 	missing, pods := 0, false
 	var lists []*listing
 	for _, q := range g.queries {
+		// The server's table of pods is the one here but for what wide adds.
+		q.short = q.kind.name == "pods" && g.form.name == "" && g.form.sortBy == nil && len(q.names) == 0
 		l, err := q.list(ctx, g.client)
 		if err != nil {
 			return err

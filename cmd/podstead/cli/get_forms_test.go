@@ -196,3 +196,17 @@ func TestGetWatchForms(t *testing.T) {
 func answer(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 }
+
+// The server's table, which is asked for where it suffices, is the one that is
+// made here of whole objects.
+func TestBothTablesOfPodsAreOne(t *testing.T) {
+	d := newFakeDaemon(t, samples()...).start()
+	short, _, err := execute(t, "", "get", "pods", "--show-labels", "--api-socket", d.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, _, err := execute(t, "", "get", "pods", "--show-labels", "--sort-by", ".metadata.namespace", "--api-socket", d.socket)
+	if err != nil || short != whole || strings.Count(short, "\n") != len(samples())+1 {
+		t.Errorf("%v: the server's table\n%sand the one made here\n%s", err, short, whole)
+	}
+}
