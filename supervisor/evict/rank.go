@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/wallclock"
 )
 
 // Usage is what a pod uses now; what is not known is 0.
@@ -30,7 +31,11 @@ type Disk struct {
 // isOf reports whether the present run of the pod was measured, and not one that
 // was evicted before it. A start time has whole seconds.
 func (d Disk) isOf(pod *v1.Pod) bool {
-	return !d.At.IsZero() && d.At.After(started(pod).Add(time.Second))
+	if d.At.IsZero() {
+		return false
+	}
+	start := started(pod)
+	return d.At.After(start.Add(time.Second)) || wallclock.Unset(start, d.At)
 }
 
 // Space is a part of a file system.

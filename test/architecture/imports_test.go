@@ -39,7 +39,7 @@ var rooms = []room{
 	{"supervisor/event", []string{"wallclock"}},
 	{"supervisor/admit", []string{"cri"}},
 	{"supervisor/oom", nil},
-	{"supervisor/evict", []string{"cri"}},
+	{"supervisor/evict", []string{"cri", "wallclock"}},
 	{"supervisor/node", nil},
 	{"supervisor/stats", []string{"cri", "supervisor/cgroup"}},
 	{"supervisor/metrics", []string{"cri", "probe", "supervisor/cgroup", "supervisor/stats"}},
