@@ -84,6 +84,8 @@ func Routes(src Sources) []Route {
 		{"", "/api/", access.Read, kube},
 		{"", "/apis", access.Read, kube},
 		{"", "/apis/", access.Read, kube},
+		{"", "/openapi/v3", access.Read, kube},
+		{"", "/openapi/v3/", access.Read, kube},
 		{"", "/version", access.Read, kube},
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +43,7 @@ type API struct {
 func New(c Config) *API {
 	a := &API{
 		mux: http.NewServeMux(), resources: resources(c.Sources, c.Versions),
-		subresources: c.Subresources, groups: c.Groups, manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
+		subresources: c.Subresources, groups: slices.Clone(c.Groups), manifest: c.Manifest, version: cmp.Or(c.Version, "unknown"),
 	}
 	if a.manifest == nil {
 		a.manifest = func(string, string, string) string { return "" }
@@ -54,19 +55,24 @@ func New(c Config) *API {
 		}
 	}
 	for path, handle := range map[string]http.HandlerFunc{
-		"/api":     apiVersions,
-		"/apis":    a.apiGroups,
-		"/api/v1":  a.apiResources,
-		"/version": a.versionInfo,
+		"/api":        apiVersions,
+		"/apis":       a.apiGroups,
+		"/api/v1":     a.apiResources,
+		"/version":    a.versionInfo,
+		"/openapi/v3": a.openAPIIndex,
+		openAPIPath:   a.openAPI,
 	} {
 		a.mux.HandleFunc(path, a.readOnly(handle))
 		if path != "/version" {
 			a.mux.HandleFunc(path+"/{$}", a.readOnly(handle))
 		}
 	}
-	for _, g := range c.Groups {
+	a.groups = append(a.groups, reviewGroups...)
+	for _, g := range a.groups {
 		a.serveGroup(g)
 	}
+	a.mux.HandleFunc("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", posted(a.review))
+	a.mux.HandleFunc("/apis/authentication.k8s.io/v1/selfsubjectreviews", posted(whoami))
 	a.mux.HandleFunc("/api/v1/{resource}", a.collection)
 	a.mux.HandleFunc("/api/v1/{resource}/{name}", a.object)
 	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}", a.collection)

@@ -104,6 +104,14 @@ stringData: {password: hunter2}
 		if err == nil || !strings.Contains(out, "web.yaml") {
 			t.Errorf("delete: %v, %s; want an error that names the manifest", err, out)
 		}
+		k.must([]string{"KIND:       Pod", "FIELDS:", "periodSeconds", "<integer>", "How often (in seconds) to perform the probe"}, "explain", "pod.spec.containers.livenessProbe")
+		k.must([]string{"KIND:       Node", "capacity"}, "explain", "node.status")
+		k.must([]string{"yes"}, "auth", "can-i", "create", "pods", "--subresource=exec")
+		k.must([]string{"podstead-admin"}, "auth", "whoami")
+		manifest := filepath.Join(n.Manifests, "web.yaml")
+		if out, err := k.run("apply", "-f", manifest); err == nil || !strings.Contains(out, "manifest") || strings.Contains(out, "openapi") {
+			t.Errorf("apply: %v, %s; want an error that says to edit the manifest", err, out)
+		}
 		reader := newKubectl(n, "--role", "read", "--duration", "1h")
 		reader.must([]string{web, "Running"}, "get", "pods")
 		reader.must([]string{"hello from web"}, "logs", web)
@@ -111,6 +119,9 @@ stringData: {password: hunter2}
 		k.must([]string{"password: aHVudGVyMg=="}, "get", "secret", "login", "-o", "yaml")
 		if out := reader.must([]string{"name: login"}, "get", "secrets", "-A", "-o", "yaml"); strings.Contains(out, "aHVudGVy") {
 			t.Errorf("a reader sees what a Secret holds: %s", out)
+		}
+		if out, err := reader.run("auth", "can-i", "create", "pods", "--subresource=exec"); err == nil || !strings.Contains(out, "no") {
+			t.Errorf("a reader may: %v, %s", err, out)
 		}
 		if out, err := reader.run("exec", web, "--", "id"); err == nil || !strings.Contains(out, "access class exec") {
 			t.Errorf("a reader in a container: %v, %s", err, out)

@@ -1,0 +1,163 @@
+package kubeapi
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// openAPIPath is where the description of /api/v1 is.
+const openAPIPath = "/openapi/v3/api/v1"
+
+// openAPIIndex is the answer to /openapi/v3.
+func (a *API) openAPIIndex(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]any{"paths": map[string]any{
+		"api/v1": map[string]string{"serverRelativeURL": openAPIPath + "?hash=" + a.version},
+	}})
+}
+
+// openAPI describes /api/v1: enough for kubectl to explain fields, and to leave
+// validation to the server, which says what to edit instead. It is made of the
+// types for who asks, which is seldom.
+func (a *API) openAPI(w http.ResponseWriter, _ *http.Request) {
+	s := schemas{}
+	paths := map[string]any{}
+	for _, r := range a.resources {
+		gvk := map[string]string{"group": "", "version": "v1", "kind": r.kind}
+		of := reflect.TypeOf(r.empty).Elem()
+		schema := s.define(of)
+		schema["x-kubernetes-group-version-kind"] = []any{gvk}
+		collection := "/api/v1/" + r.name
+		if r.namespaced {
+			collection = "/api/v1/namespaces/{namespace}/" + r.name
+		}
+		operation := func(action string, parameters ...any) map[string]any {
+			return map[string]any{
+				"x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk, "parameters": parameters,
+				"responses": map[string]any{"200": map[string]any{
+					"description": "OK", "content": map[string]any{"application/json": map[string]any{"schema": map[string]string{"$ref": reference(of)}}},
+				}},
+			}
+		}
+		validation := map[string]any{"name": "fieldValidation", "in": "query", "schema": map[string]string{"type": "string"}}
+		paths[collection] = map[string]any{"get": operation("list"), "post": operation("post", validation)}
+		paths[collection+"/{name}"] = map[string]any{"get": operation("get"), "patch": operation("patch", validation)}
+	}
+	writeJSON(w, http.StatusOK, map[string]any{
+		"openapi": "3.0.0", "info": map[string]string{"title": "podstead", "version": a.version},
+		"paths": paths, "components": map[string]any{"schemas": s},
+	})
+}
+
+// schemas are the types by their names.
+type schemas map[string]map[string]any
+
+// typeName is a type's name in OpenAPI documents of Kubernetes.
+func typeName(t reflect.Type) string {
+	return strings.ReplaceAll(strings.Replace(t.PkgPath(), "k8s.io", "io.k8s", 1), "/", ".") + "." + t.Name()
+}
+
+func reference(t reflect.Type) string { return "#/components/schemas/" + typeName(t) }
+
+// scalars are types that are written as one value.
+var scalars = map[reflect.Type]map[string]any{
+	reflect.TypeFor[metav1.Time]():          {"type": "string", "format": "date-time"},
+	reflect.TypeFor[metav1.MicroTime]():     {"type": "string", "format": "date-time"},
+	reflect.TypeFor[metav1.Duration]():      {"type": "string"},
+	reflect.TypeFor[quantity.Quantity]():    {"type": "string"},
+	reflect.TypeFor[intstr.IntOrString]():   {"type": "string", "format": "int-or-string"},
+	reflect.TypeFor[runtime.RawExtension](): {"type": "object"},
+	reflect.TypeFor[metav1.FieldsV1]():      {"type": "object"},
+}
+
+// define adds a struct, and all it is made of, and returns it.
+func (s schemas) define(t reflect.Type) map[string]any {
+	name := typeName(t)
+	if known, ok := s[name]; ok {
+		return known
+	}
+	schema := map[string]any{"type": "object"}
+	s[name] = schema // before its fields: some types hold themselves
+	docs := docsOf(t)
+	if docs[""] != "" {
+		schema["description"] = docs[""]
+	}
+	properties := map[string]any{}
+	var required []string
+	s.fields(t, properties, &required, docs)
+	schema["properties"] = properties
+	if required != nil {
+		schema["required"] = required
+	}
+	return schema
+}
+
+// fields adds those of a struct; one that is embedded adds its own.
+func (s schemas) fields(t reflect.Type, properties map[string]any, required *[]string, docs map[string]string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-":
+		case name == "":
+			s.fields(f.Type, properties, required, docsOf(f.Type))
+		default:
+			of := s.of(f.Type)
+			if doc := docs[name]; doc != "" {
+				of["description"] = doc
+			}
+			properties[name] = of
+			if !strings.Contains(options, "omit") {
+				*required = append(*required, name)
+			}
+		}
+	}
+}
+
+// of is how a field of a type is described.
+func (s schemas) of(t reflect.Type) map[string]any {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if scalar, ok := scalars[t]; ok {
+		copied := map[string]any{}
+		for k, v := range scalar {
+			copied[k] = v
+		}
+		return copied
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		s.define(t)
+		return map[string]any{"allOf": []any{map[string]string{"$ref": reference(t)}}}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return map[string]any{"type": "string", "format": "byte"}
+		}
+		return map[string]any{"type": "array", "items": s.of(t.Elem())}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": s.of(t.Elem())}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int, reflect.Int32, reflect.Uint32:
+		return map[string]any{"type": "integer", "format": "int32"}
+	case reflect.Int64, reflect.Uint64:
+		return map[string]any{"type": "integer", "format": "int64"}
+	case reflect.Float64:
+		return map[string]any{"type": "number", "format": "double"}
+	}
+	return map[string]any{"type": "string"}
+}
+
+// docsOf is what a type says of its fields.
+func docsOf(t reflect.Type) map[string]string {
+	if d, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
+		return d.SwaggerDoc()
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// seen are the pods as an informer of client-go tells of them.
+type seen struct {
+	mu      sync.Mutex
+	added   map[string]int
+	deleted map[string]int
+	now     map[string]*v1.Pod
+}
+
+func (s *seen) put(o any, added bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := o.(*v1.Pod)
+	if added {
+		s.added[p.Name]++
+	}
+	s.now[p.Name] = p
+}
+
+func (s *seen) drop(o any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
+	}
+	p := o.(*v1.Pod)
+	s.deleted[p.Name]++
+	delete(s.now, p.Name)
+}
+
+// want is an error while a pod is not shown as it should be.
+func (s *seen) want(name string, added, deleted int, ready bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.now[name]
+	is := false
+	if p != nil {
+		for _, c := range p.Status.Conditions {
+			is = is || c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+		}
+	}
+	if s.added[name] != added || s.deleted[name] != deleted || is != ready {
+		return fmt.Errorf("%s: added %d times, deleted %d, ready %v; want %d, %d, %v", name, s.added[name], s.deleted[name], is, added, deleted, ready)
+	}
+	return nil
+}
+
+// TestInformer follows pods as controllers do, through a crash of the daemon: its
+// client neither misses what happened meanwhile nor sees anything twice.
+func TestInformer(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		for _, name := range []string{"a", "b"} {
+			n.put(name+".yaml", sleeper(name, "x"))
+		}
+		n.start()
+		n.awaitReady("a")
+		n.awaitReady("b")
+		config, err := clientcmd.BuildConfigFromFlags("", newKubectl(n, "--role", "read").config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scheme := runtime.NewScheme()
+		metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
+		if err := v1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		config.APIPath, config.GroupVersion = "/api", &v1.SchemeGroupVersion
+		config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+		client, err := rest.RESTClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &seen{added: map[string]int{}, deleted: map[string]int{}, now: map[string]*v1.Pod{}}
+		_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+			ListerWatcher: cache.NewListWatchFromClient(client, "pods", metav1.NamespaceAll, fields.Everything()), ObjectType: &v1.Pod{},
+			Handler: cache.ResourceEventHandlerFuncs{
+				AddFunc:    func(o any) { s.put(o, true) },
+				UpdateFunc: func(_, o any) { s.put(o, false) },
+				DeleteFunc: s.drop,
+			},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { informer.RunWithContext(ctx) })
+		defer done.Wait()
+		defer cancel()
+		a, b, c, d := n.PodName("a"), n.PodName("b"), n.PodName("c"), n.PodName("d")
+		n.await("both are known", func() error {
+			if err := s.want(a, 1, 0, true); err != nil {
+				return err
+			}
+			return s.want(b, 1, 0, true)
+		})
+		n.put("c.yaml", sleeper("c", "x"))
+		n.await("one came", func() error { return s.want(c, 1, 0, true) })
+		// While nobody answers, one goes and one comes.
+		n.Kill()
+		n.drop("b.yaml")
+		n.put("d.yaml", sleeper("d", "x"))
+		n.start()
+		n.await("what happened meanwhile is known", func() error {
+			if err := s.want(b, 1, 1, false); err != nil {
+				return err
+			}
+			return s.want(d, 1, 0, true)
+		}, 2*time.Minute)
+		n.drop("a.yaml")
+		n.await("one went", func() error { return s.want(a, 1, 1, false) })
+		if err := s.want(c, 1, 0, true); err != nil {
+			t.Errorf("what nobody touched: %v", err)
+		}
+	})
+}
