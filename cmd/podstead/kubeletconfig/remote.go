@@ -28,8 +28,9 @@ var honouredRemote = map[string]func(*parser, string, any){
 // authentication takes client certificates. Nobody is let in unknown, and there
 // is no API server that could be asked about a token.
 func (p *parser) authentication(name string, v any) {
-	for key, v := range p.fields(name, v, "x509", "webhook", "anonymous") {
-		at := name + "." + key
+	all := p.fields(name, v, "x509", "webhook", "anonymous")
+	for _, key := range sortedKeys(all) {
+		at, v := name+"."+key, all[key]
 		switch key {
 		case "x509":
 			for sub, v := range p.fields(at, v, "clientCAFile") {
