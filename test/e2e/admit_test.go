@@ -187,3 +187,48 @@ func TestRoomOnTheNode(t *testing.T) {
 		n.awaitReady("light")
 	})
 }
+
+// A resize for which there is no room now is Deferred, and made on the running
+// container when another pod has ended.
+func TestResizeIsDeferred(t *testing.T) {
+	each(t, func(t *testing.T, n *node) {
+		cpu := func(name string, milli int64) string {
+			return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: main, image: %s, command: [sleep, "100000"], resources: {requests: {cpu: %dm}}}]
+`, name, bed.BusyboxImage, milli)
+		}
+		capacity := cgroup.Capacity()
+		all := capacity.Cpu().MilliValue()
+		n.put("p.yaml", cpu("p", 100))
+		n.put("hog.yaml", cpu("hog", all-300))
+		n.start()
+		p := n.awaitRunning("p")
+		n.awaitRunning("hog")
+		n.put("p.yaml", cpu("p", 500))
+		n.awaitStatus("p", "the resize waits", func(p v1.Pod) error {
+			for _, c := range p.Status.Conditions {
+				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonDeferred && strings.Contains(c.Message, "not enough cpu: requested 400m more") {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", p.Status.Conditions)
+		})
+		at, err := cgroupPath(p.Pid, "cpu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.mustHaveValue("cpu", at, "cpu.shares", "102")
+		n.drop("hog.yaml")
+		n.await("the container has its shares", func() error {
+			if got, err := cgroupValue("cpu", at, "cpu.shares"); err != nil || got != "512" {
+				return fmt.Errorf("%s, %v", got, err)
+			}
+			return nil
+		})
+		n.mustBe("p", p)
+	})
+}
