@@ -125,7 +125,7 @@ func (m *remote) reach(ctx context.Context) (string, error) {
 		return m.loopback.Addr().String(), nil
 	}
 	var faults []error
-	for _, address := range []string{m.keptLoopback(), loopbackAddress(kubeletPort), loopbackAddress(0)} {
+	for _, address := range []string{m.keptLoopback(), loopbackAddress(m.preferred), loopbackAddress(0)} {
 		if address == "" {
 			continue
 		}

@@ -57,6 +57,8 @@ type remote struct {
 	cfg   Remote
 	log   *slog.Logger
 	doors chan door
+	// preferred is the port to which kubeconfigs lead if it is free.
+	preferred int
 	// allowed finds out who asks. It is set when the keys are opened.
 	allowed access.Authenticator
 
@@ -72,7 +74,7 @@ type remote struct {
 
 func newRemote(cfg Remote, log *slog.Logger) *remote {
 	// Two are opened at start, one at a time later.
-	return &remote{cfg: cfg, log: log, doors: make(chan door, 3)}
+	return &remote{cfg: cfg, log: log, doors: make(chan door, 3), preferred: kubeletPort}
 }
 
 // listen opens the port that the flags ask for, and the one that kubeconfigs of

@@ -66,6 +66,7 @@ func (b *box) tokens(text string) {
 func (b *box) start() *box {
 	b.Helper()
 	b.server = New(b.cfg, b.src)
+	b.server.remote.preferred = 0 // the usual one is wanted by other tests of this machine too
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := b.server.Listen(ctx)
 	if err != nil {

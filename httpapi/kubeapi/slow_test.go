@@ -1,0 +1,58 @@
+package kubeapi
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestSlowReadersHarmNobody opens watches that read nothing of more than the
+// system buffers for them, beside one that reads.
+func TestSlowReadersHarmNobody(t *testing.T) {
+	b := newBed(t, pod("shop", "web", v1.PodRunning))
+	var answered []net.Conn
+	for range 100 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(conn, "GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		answered = append(answered, conn)
+	}
+	for _, conn := range answered {
+		// Its watch is open once the head of the answer is there.
+		if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	good := b.watch("/api/v1/pods?watch=1", "application/json")
+	good.lines.Buffer(nil, 1<<21)
+	good.next()
+	large := strings.Repeat("x", 1<<20)
+	begin := time.Now()
+	for i := range 10 {
+		p := pod("shop", "web", v1.PodRunning)
+		p.Annotations = map[string]string{"large": large, "round": fmt.Sprint(i)}
+		b.box.set("web", p)
+		if _, e := good.next(); e.Object.Annotations["round"] != fmt.Sprint(i) {
+			t.Fatalf("round %d: told of %q", i, e.Object.Annotations["round"])
+		}
+	}
+	if took := time.Since(begin); took > writeTimeout/2 {
+		t.Errorf("ten events took %v beside readers that read nothing", took)
+	}
+	if code, _ := b.do("GET", "/api/v1/namespaces/shop/pods/web", ""); code != 200 {
+		t.Errorf("a question beside them: %d", code)
+	}
+}
