@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -156,8 +157,13 @@ func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
 // serve answers on a listener until ctx ends; without a configuration of TLS in
 // the clear.
 func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, secure *tls.Config, h http.Handler) {
+	var running sync.WaitGroup
 	srv := &http.Server{
-		Handler: h,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			running.Add(1)
+			defer running.Done()
+			h.ServeHTTP(w, r)
+		}),
 		// What streams sees by its context that the daemon ends; short
 		// answers do not look at it and are given to their end.
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -189,6 +195,16 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 		defer cancel()
 		if err := srv.Shutdown(end); err != nil {
 			return srv.Close()
+		}
+		// Sessions have left the server's hands; they tell their clients.
+		over := make(chan struct{})
+		go func() {
+			running.Wait()
+			close(over)
+		}()
+		select {
+		case <-over:
+		case <-end.Done():
 		}
 		return nil
 	})

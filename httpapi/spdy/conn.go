@@ -2,6 +2,7 @@ package spdy
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -13,6 +14,12 @@ import (
 // lingering is how long Finish waits for the other side to take what was
 // written and to close.
 const lingering = 10 * time.Second
+
+// handling is how long the frames before a connection's end may take.
+const handling = time.Second
+
+// errEnded says that the connection was ended while something was asked.
+var errEnded = errors.New("the connection has ended")
 
 // Conn is a SPDY connection. Whoever has one ends it with Finish or Abort.
 type Conn struct {
@@ -41,6 +48,33 @@ func (c *Conn) Finish() {
 	_ = c.raw.Close()
 	<-c.CloseChan()
 	_ = c.raw.Conn.Close()
+}
+
+// Open opens a stream with headers, given as names and values in turn, and waits
+// until the other side has taken it, or the connection has ended. (CreateStream
+// alone waits on for 30 s then.)
+func (c *Conn) Open(headers ...string) (httpstream.Stream, error) {
+	type result struct {
+		stream httpstream.Stream
+		err    error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		s, err := c.CreateStream(Headers(headers...))
+		opened <- result{s, err}
+	}()
+	select {
+	case r := <-opened:
+		return r.stream, r.err
+	case <-c.CloseChan():
+	}
+	// What came before the end is still being handled.
+	select {
+	case r := <-opened:
+		return r.stream, r.err
+	case <-time.After(handling):
+		return nil, errEnded
+	}
 }
 
 // Raw is the connection below, to ask about, not to use.

@@ -28,7 +28,7 @@ func DialPort(ctx context.Context, address string, port uint16) (Port, error) {
 	p := &runtimePort{conn: conn, told: make(chan struct{})}
 	open := func(kind string) (s httpstream.Stream) {
 		if err == nil {
-			s, err = conn.CreateStream(spdy.Headers(v1.StreamType, kind, v1.PortHeader, strconv.Itoa(int(port)), v1.PortForwardRequestIDHeader, "0"))
+			s, err = conn.Open(v1.StreamType, kind, v1.PortHeader, strconv.Itoa(int(port)), v1.PortForwardRequestIDHeader, "0")
 		}
 		return s
 	}

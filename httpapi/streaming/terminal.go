@@ -137,6 +137,8 @@ func (j *joint) run(o Options) error {
 	case errors.Is(cause, errGone):
 		j.client.abort()
 		return cause
+	case errors.Is(cause, context.Canceled):
+		status = failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "podstead ends; the command runs on")
 	case cause != nil:
 		status = failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "podstead ended the session: %v", cause)
 	case err != nil:
@@ -159,7 +161,7 @@ func (j *joint) carry(o Options, all *sync.WaitGroup) (*metav1.Status, error) {
 		names = append(names, v1.StreamTypeResize)
 	}
 	for _, name := range names {
-		s, err := j.runtime.CreateStream(spdy.Headers(v1.StreamType, name))
+		s, err := j.runtime.Open(v1.StreamType, name)
 		if err != nil {
 			return nil, err
 		}

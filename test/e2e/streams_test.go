@@ -108,6 +108,12 @@ func TestKubectlStreams(t *testing.T) {
 			if err := onTerminal(n, command("exec", "-it", web, "--", "sh")); err != nil {
 				t.Errorf("%s: exec -it: %v", shape, err)
 			}
+			attached := command("attach", "-i", web, "-c", "reader")
+			if err := talk(attached); err != nil {
+				t.Errorf("%s: attach -i: %v", shape, err)
+			}
+			_ = attached.Process.Kill()
+			_ = attached.Wait()
 			if text, err := command("exec", web, "-c", "none", "--", "true").CombinedOutput(); err == nil || !strings.Contains(string(text), "none") {
 				t.Errorf("%s: exec in no container: %v, %s", shape, err, text)
 			}
@@ -163,6 +169,29 @@ func onTerminal(n *node, cmd *exec.Cmd) error {
 	err = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 5 {
 		return fmt.Errorf("it ends with %d (%v); the screen shows %q", code, err, term.Screen())
+	}
+	return nil
+}
+
+// talk attaches to a container that answers each line.
+func talk(attached *exec.Cmd) error {
+	in, err := attached.StdinPipe()
+	if err != nil {
+		return err
+	}
+	lines, err := attached.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := attached.Start(); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(in, "hello\n"); err != nil {
+		return err
+	}
+	first, err := bufio.NewReader(lines).ReadString('\n')
+	if first != "got hello\n" {
+		return fmt.Errorf("the answer is %q, %v", first, err)
 	}
 	return nil
 }
@@ -230,15 +259,8 @@ func TestExec(t *testing.T) {
 			}
 		}
 		attached := command("attach", "-i", "web", "-c", "reader")
-		in, _ := attached.StdinPipe()
-		lines, _ := attached.StdoutPipe()
-		if err := attached.Start(); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(in, "hello\n")
-		first := make([]byte, len("got hello\n"))
-		if _, err := io.ReadFull(lines, first); err != nil || string(first) != "got hello\n" {
-			t.Errorf("attach -i: %q, %v", first, err)
+		if err := talk(attached); err != nil {
+			t.Errorf("attach -i: %v", err)
 		}
 		_ = attached.Process.Signal(syscall.SIGINT)
 		if err := attached.Wait(); err != nil {

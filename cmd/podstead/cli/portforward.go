@@ -14,8 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/streaming/pkg/httpstream"
-
-	"github.com/podstead/podstead/httpapi/spdy"
 )
 
 // forwardOptions are the flags of port-forward.
@@ -223,7 +221,7 @@ func (f *forwarder) carry(ctx context.Context, local *net.TCPConn, remote uint16
 		_ = local.Close()
 	})()
 	open := func(kind string) (httpstream.Stream, error) {
-		return conn.CreateStream(spdy.Headers(v1.StreamType, kind, v1.PortHeader, strconv.Itoa(int(remote)), v1.PortForwardRequestIDHeader, "0"))
+		return conn.Open(v1.StreamType, kind, v1.PortHeader, strconv.Itoa(int(remote)), v1.PortForwardRequestIDHeader, "0")
 	}
 	fault, err := open(v1.StreamTypeError)
 	if err != nil {

@@ -90,7 +90,7 @@ func (c *client) converse(ctx context.Context, path string, s session) error {
 		on   bool
 	}{{v1.StreamTypeError, true}, {v1.StreamTypeStdin, s.stdin != nil}, {v1.StreamTypeStdout, s.stdout != nil}, {v1.StreamTypeStderr, s.stderr != nil}, {v1.StreamTypeResize, s.tty}} {
 		if want.on {
-			if streams[want.name], err = conn.CreateStream(spdy.Headers(v1.StreamType, want.name)); err != nil {
+			if streams[want.name], err = conn.Open(v1.StreamType, want.name); err != nil {
 				return fmt.Errorf("cannot open the stream %s: %w", want.name, err)
 			}
 		}
