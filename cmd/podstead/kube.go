@@ -26,7 +26,7 @@ func newKubeAPI(o *options.Options, describe func() *v1.Node, sup *supervisor.Su
 		Versions: versions, Version: versionNumber(),
 		Manifest: manifestOf(config, sup),
 		Sources: kubeapi.Sources{
-			Pods:   kubeapi.PodSource(sup.Pods, changed),
+			Pods:   kubeapi.PodSource(afterFirstLook(sup.Pods, changed), changed),
 			Events: kubeapi.EventSource(p.events.List, p.events.Subscribe),
 			Nodes:  kubeapi.NodeSource(describe, changed),
 			Namespaces: kubeapi.NamespaceSource(func() (names []string) {

@@ -45,6 +45,9 @@ type step struct {
 // after its end, since in the API an end is for ever, and one that belongs to a
 // node of before, which a cluster would collect.
 func nextStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
+	// A daemon that has just started has not looked at the pod yet: what the API
+	// has is the better word then.
+	looked := static != nil && len(static.Status.Conditions) > 0
 	switch {
 	case static == nil && mirror == nil:
 		return step{}, nil
@@ -56,9 +59,12 @@ func nextStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
 		return step{verb: create, pod: mirrorOf(static, node)}, nil
 	case mirror.DeletionTimestamp != nil,
 		mirror.Annotations[annotationMirror] != static.Annotations[annotationHash],
-		ended(mirror.Status.Phase) && !ended(static.Status.Phase),
+		looked && ended(mirror.Status.Phase) && !ended(static.Status.Phase),
 		!metav1.IsControlledBy(mirror, node):
 		return step{verb: remove, uid: mirror.UID}, nil
+	}
+	if !looked {
+		return step{}, nil
 	}
 	body, err := statusPatch(mirror.UID, mirror.Status, shownStatus(static, mirror))
 	if body == nil || err != nil {

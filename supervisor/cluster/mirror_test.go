@@ -16,7 +16,9 @@ func aStatic() *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-edge", Namespace: "default", UID: "abc", Annotations: map[string]string{annotationHash: "abc"}},
 		Spec:       v1.PodSpec{NodeName: "edge", Containers: []v1.Container{{Name: "main", Image: "x"}}},
-		Status:     v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1"},
+		Status: v1.PodStatus{
+			Phase: v1.PodRunning, PodIP: "10.0.0.1", Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
+		},
 	}
 }
 
@@ -46,12 +48,20 @@ func TestNextStep(t *testing.T) {
 		"another status":      {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.Status.PodIP = ""; return s, m }, patch},
 		"ends without mirror": {func(s, _ *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.DeletionTimestamp = &metav1.Time{}; return s, nil }, nothing},
 		"the node is deleted": {func(s, _ *v1.Pod, n *v1.Node) (*v1.Pod, *v1.Pod) { n.DeletionTimestamp = &metav1.Time{}; return s, nil }, nothing},
+		"not looked at yet": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
+			s.Status = v1.PodStatus{Phase: v1.PodPending}
+			return s, m
+		}, nothing},
+		"ended, not looked at yet": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
+			s.Status, m.Status.Phase = v1.PodStatus{Phase: v1.PodPending}, v1.PodFailed
+			return s, m
+		}, nothing},
 		"another's condition": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
-			m.Status.Conditions = []v1.PodCondition{{Type: "example.com/gate", Status: v1.ConditionTrue}}
+			m.Status.Conditions = append(m.Status.Conditions, v1.PodCondition{Type: "example.com/gate", Status: v1.ConditionTrue})
 			return s, m
 		}, nothing},
 		"an own condition that went": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
-			m.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}}
+			m.Status.Conditions = append(m.Status.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue})
 			return s, m
 		}, patch},
 	}
