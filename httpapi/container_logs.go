@@ -132,7 +132,12 @@ func (l *logWriter) Flush() error {
 	if err := l.c.SetWriteDeadline(time.Now().Add(logStall)); err != nil {
 		return err
 	}
-	return l.c.Flush()
+	if err := l.c.Flush(); err != nil {
+		return err
+	}
+	// A log may be quiet for long, and HTTP/2 ends a stream at its deadline,
+	// though nothing waits to be written.
+	return l.c.SetWriteDeadline(time.Time{})
 }
 
 // logRequest reads the parameters.

@@ -228,6 +228,10 @@ func (s *stream) flush() {
 	if s.err == nil {
 		s.err = s.http.Flush()
 	}
+	if s.err == nil {
+		// HTTP/2 ends a stream at its deadline, though nothing waits to be written.
+		s.err = s.http.SetWriteDeadline(time.Time{})
+	}
 }
 
 // mustJSON encodes a type of the API, none of which can fail.
