@@ -153,7 +153,8 @@ func TestRoomOnTheNode(t *testing.T) {
 			return minimal(name, more+"resources: {requests: {memory: "+memory+"}}")
 		}
 		capacity := cgroup.Capacity()
-		reserved := capacity.Memory().Value() - 512<<20
+		// 512 MiB for pods, and 100 that the threshold of eviction keeps free.
+		reserved := capacity.Memory().Value() - 612<<20
 		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", reserved), "--max-pods", "3"}
 		n.put("small.yaml", sized("small", "100Mi", ""))
 		n.put("large.yaml", sized("large", "300Mi", ""))
