@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Config is what an Evictor is made of. All but Alarm, File and Log is needed.
@@ -46,7 +47,8 @@ type Evictor struct {
 	diskLooked time.Time
 	limited    []*v1.Pod
 	// stale: pods may have changed since limited was made.
-	stale bool
+	stale   bool
+	weighed weighing
 	// fruitless is when nothing could be done last.
 	fruitless time.Time
 	// met is what was told to be short, hopeless that nothing helps, unkept why
@@ -63,6 +65,7 @@ func New(cfg Config) *Evictor {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Evictor{cfg: cfg, log: cfg.Log, tracker: NewTracker(cfg.Thresholds, cfg.Transition), stale: true}
+	e.weighed.done = make(chan map[types.UID]Disk)
 	e.restore()
 	return e
 }
@@ -83,6 +86,9 @@ const (
 	pause = 100 * time.Millisecond
 	// endTimeout is how long the end of a pod is waited for, the kubelet's.
 	endTimeout = 30 * time.Second
+	// measureTimeout is how long it may take to learn what pods use: memory
+	// does not wait for a runtime that hangs.
+	measureTimeout = 3 * time.Second
 	// fruitlessPause is how long nothing is tried again after nothing helped.
 	fruitlessPause = time.Minute
 	// limitsPeriod is the time between two measurements of pods with limits of
@@ -94,6 +100,7 @@ const (
 func (e *Evictor) Run(ctx context.Context) error {
 	changed, cancel := e.cfg.Pods.Changed()
 	defer cancel()
+	defer e.weighed.all.Wait()
 	var alarm <-chan struct{}
 	if e.cfg.Alarm != nil {
 		alarm = e.cfg.Alarm.C()
@@ -106,8 +113,14 @@ func (e *Evictor) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-changed:
 			// Others may be there to be ended, or to be kept within limits.
-			e.stale, e.fruitless = true, time.Time{}
+			e.stale = true
+			if !e.fruitless.IsZero() {
+				e.fruitless = time.Time{}
+				timer.Reset(nearest)
+			}
 			continue
+		case e.weighed.disks = <-e.weighed.done:
+			e.weighed.busy = false
 		case <-alarm:
 			// What wakes in bursts is heard once.
 			select {
@@ -138,19 +151,19 @@ func (e *Evictor) restore() {
 func (e *Evictor) pass(ctx context.Context) time.Duration {
 	for ctx.Err() == nil {
 		e.look()
-		if e.keepLimits(ctx) {
-			continue
-		}
 		e.mu.Lock()
 		active := e.tracker.Active()
 		e.mu.Unlock()
 		e.tell(active)
-		if active == nil || !e.relieve(ctx, *active) {
+		// Memory does not wait. A disk is better relieved of who has too much.
+		memory := active != nil && active.Signal.isMemory()
+		if !(memory && e.relieve(ctx, *active)) && !e.keepLimits(ctx) && (active == nil || memory || !e.relieve(ctx, *active)) {
 			break
 		}
 		// It helped: look whether that was enough.
 		e.diskLooked = time.Time{}
 	}
+	e.weigh(ctx)
 	return e.next()
 }
 
@@ -205,6 +218,9 @@ func (e *Evictor) next() time.Duration {
 	wait := max(period-now.Sub(e.diskLooked), pause)
 	if after := e.tracker.Next(now); after > 0 {
 		wait = min(wait, after)
+	}
+	if len(e.limited) > 0 && !e.weighed.busy {
+		wait = min(wait, max(limitsPeriod-now.Sub(e.weighed.at), pause))
 	}
 	for _, s := range []Signal{MemoryAvailable, AllocatableMemory} {
 		margin, ok := e.tracker.Margin(&e.levels, s)

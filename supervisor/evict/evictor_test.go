@@ -35,6 +35,10 @@ type bed struct {
 	armed       map[Signal]int64
 	onEvict     func()
 	measureErr  error
+	// walk is how long a look at what pods have on disk takes.
+	walk time.Duration
+	// hangs: nobody tells what those that run use.
+	hangs bool
 }
 
 // seen is what came of it.
@@ -148,8 +152,20 @@ func (b *bed) Recheck() {
 	b.rechecks++
 }
 
-func (b *bed) Running(context.Context) (map[types.UID]Usage, error) { return b.usage, b.measureErr }
-func (b *bed) Disks(context.Context, time.Duration) (map[types.UID]Disk, error) {
+func (b *bed) Running(ctx context.Context) (map[types.UID]Usage, error) {
+	if b.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return b.usage, b.measureErr
+}
+
+func (b *bed) Disks(ctx context.Context, _ time.Duration) (map[types.UID]Disk, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(b.walk):
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.measured++
@@ -454,6 +470,49 @@ func TestPodOverItsLimitIsEvicted(t *testing.T) {
 	})
 }
 
+// Pods with limits may have so many files that it takes long to count them.
+// Nobody waits for that when memory runs out.
+func TestMemoryDoesNotWaitForDisks(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bed) {
+		b.walk, b.alarm = 15*time.Second, make(chan struct{}, 1)
+		fat, leak := volume(pod("fat", 1), "app", "50Mi"), pod("leak", 0)
+		b.pods = []*v1.Pod{fat, leak}
+		b.usage = map[types.UID]Usage{"leak": {Memory: 8 << 30}, "fat": {Disk: Disk{Volumes: space(60<<20, 1)}}}
+		b.start("memory.available<200Mi", func(c *Config) { c.Alarm = b })
+		time.Sleep(2 * time.Second)
+		b.set(MemoryAvailable, 100<<20)
+		b.alarm <- struct{}{}
+		time.Sleep(time.Second)
+		if b.evicted() != "leak" {
+			t.Errorf("evicted %q a second after memory ran short", b.evicted())
+		}
+		time.Sleep(20 * time.Second)
+		if b.evicted() != "leak fat" {
+			t.Errorf("evicted %q after the files were counted", b.evicted())
+		}
+	})
+}
+
+// One that comes when nothing could be ended is ended before it has taken what
+// is left.
+func TestVictimThatComesLater(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bed) {
+		b.pods, b.alarm = []*v1.Pod{pod("system", 2_000_000_000)}, make(chan struct{}, 1)
+		b.start("memory.available<200Mi", func(c *Config) { c.Alarm = b })
+		b.set(MemoryAvailable, 150<<20)
+		b.alarm <- struct{}{}
+		time.Sleep(time.Second)
+		b.mu.Lock()
+		b.pods = append(b.pods, pod("leak", 0))
+		b.mu.Unlock()
+		b.wake <- struct{}{}
+		time.Sleep(2 * time.Second)
+		if b.evicted() != "leak" {
+			t.Errorf("evicted %q", b.evicted())
+		}
+	})
+}
+
 func TestSoftThresholdGivesTime(t *testing.T) {
 	for own, want := range map[int64]int64{10: 10, 100: 60} {
 		bubble(t, func(t *testing.T, b *bed) {
@@ -480,17 +539,19 @@ func TestSoftThresholdGivesTime(t *testing.T) {
 
 // What cannot be measured is no reason to let the kernel choose.
 func TestEvictionWithoutMeasurements(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bed) {
-		b.pods = []*v1.Pod{pod("high", 10), pod("low", -1)}
-		b.usage, b.measureErr = nil, errors.New("the runtime hangs")
-		b.onEvict = func() { b.levels[MemoryAvailable].Available = 1 << 30 }
-		b.set(MemoryAvailable, 1<<20)
-		b.start("memory.available<200Mi", nil)
-		time.Sleep(5 * time.Second)
-		if b.evicted() != "low" {
-			t.Errorf("evicted %q", b.evicted())
-		}
-	})
+	for _, hangs := range []bool{false, true} {
+		bubble(t, func(t *testing.T, b *bed) {
+			b.pods = []*v1.Pod{pod("high", 10), pod("low", -1)}
+			b.usage, b.measureErr, b.hangs = nil, errors.New("the runtime hangs"), hangs
+			b.onEvict = func() { b.levels[MemoryAvailable].Available = 1 << 30 }
+			b.set(MemoryAvailable, 1<<20)
+			b.start("memory.available<200Mi", nil)
+			time.Sleep(5 * time.Second)
+			if b.evicted() != "low" {
+				t.Errorf("evicted %q", b.evicted())
+			}
+		})
+	}
 }
 
 func TestAdmit(t *testing.T) {

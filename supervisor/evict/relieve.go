@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -128,7 +129,9 @@ func (e *Evictor) measure(ctx context.Context, s Signal) map[types.UID]Usage {
 			usage[uid] = Usage{Disk: d}
 		}
 	} else {
-		usage, err = e.cfg.Meter.Running(ctx)
+		limit, cancel := context.WithTimeout(ctx, measureTimeout)
+		defer cancel()
+		usage, err = e.cfg.Meter.Running(limit)
 	}
 	if err != nil && ctx.Err() == nil {
 		e.log.Warn("what pods use cannot be told; priorities decide which is evicted", "error", err)
@@ -182,24 +185,59 @@ func (e *Evictor) evict(ctx context.Context, pod *v1.Pod, order Order) bool {
 	return true
 }
 
-// keepLimits ends the pods that hold more on disk than they may, and reports
-// whether there were some.
-func (e *Evictor) keepLimits(ctx context.Context) (ended bool) {
-	if e.stale {
-		e.stale, e.limited = false, nil
-		for _, pod := range running(e.cfg.Pods.List()) {
-			if HasLimits(pod) && !IsCritical(pod) {
-				e.limited = append(e.limited, pod)
+// weighing is the measurement of pods with limits of local storage. It goes on
+// beside all else: a walk through many files takes seconds, in which memory may
+// run out.
+type weighing struct {
+	// at is when the last one began; busy: it is under way.
+	at   time.Time
+	busy bool
+	done chan map[types.UID]Disk
+	// disks is what it found, nil once that was judged.
+	disks map[types.UID]Disk
+	all   sync.WaitGroup
+}
+
+// weigh begins a measurement if one is due and somebody has limits.
+func (e *Evictor) weigh(ctx context.Context) {
+	e.findLimited()
+	if w := &e.weighed; !w.busy && len(e.limited) > 0 && (w.at.IsZero() || time.Since(w.at) >= limitsPeriod) {
+		w.busy, w.at = true, time.Now()
+		w.all.Go(func() {
+			// A fault is told by who measures, and by the next need.
+			disks, err := e.cfg.Meter.Disks(ctx, limitsPeriod)
+			if err != nil {
+				disks = nil
 			}
+			select {
+			case w.done <- disks:
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+// findLimited finds the pods that have limits, and may be ended.
+func (e *Evictor) findLimited() {
+	if !e.stale {
+		return
+	}
+	e.stale, e.limited = false, nil
+	for _, pod := range running(e.cfg.Pods.List()) {
+		if HasLimits(pod) && !IsCritical(pod) {
+			e.limited = append(e.limited, pod)
 		}
 	}
-	if len(e.limited) == 0 {
+}
+
+// keepLimits ends the pods that were found to hold more on disk than they may,
+// and reports whether there were some.
+func (e *Evictor) keepLimits(ctx context.Context) (ended bool) {
+	disks := e.weighed.disks
+	if e.weighed.disks = nil; disks == nil {
 		return false
 	}
-	disks, err := e.cfg.Meter.Disks(ctx, limitsPeriod)
-	if err != nil {
-		return false // told by who measures, and by the next need
-	}
+	e.findLimited()
 	for _, pod := range e.limited {
 		d := disks[pod.UID]
 		if !d.isOf(pod) {
