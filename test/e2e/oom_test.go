@@ -28,7 +28,7 @@ spec:
 		}
 		const leak, limit = "tail -c 400m /dev/zero", "resources: {limits: {memory: 30Mi}}"
 		capacity := cgroup.Capacity()
-		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", capacity.Memory().Value()-120<<20)}
+		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", capacity.Memory().Value()-220<<20)}
 		n.put("ends.yaml", leaks("ends", "exec "+leak, limit))
 		n.put("goes.yaml", leaks("goes", leak+"; exec sleep 100000", limit))
 		n.start()
