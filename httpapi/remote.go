@@ -40,7 +40,8 @@ type Remote struct {
 	// Names and Addresses are what clients call this box by.
 	Names     func() []string
 	Addresses func() []netip.Addr
-	// NoDebugging serves no logs and lets nobody into a container.
+	// NoDebugging serves no logs, profiles or checkpoints, and lets nobody into
+	// a container.
 	NoDebugging bool
 }
 
@@ -168,6 +169,12 @@ func (m *remote) tls() *tls.Config {
 	}
 }
 
+// debugging are the paths that the kubelet takes for debugging beside logs and
+// sessions, and /checkpoint, whose files hold what a container has in memory.
+var debugging = map[string]bool{
+	"/logs/": true, "/runningpods/{$}": true, "/debug/pprof/": true, "/checkpoint/{namespace}/{pod}/{container}": true,
+}
+
 // routes is the table as it is served over TLS.
 func (m *remote) routes(all []Route) []Route {
 	if !m.cfg.NoDebugging {
@@ -175,7 +182,7 @@ func (m *remote) routes(all []Route) []Route {
 	}
 	less := make([]Route, 0, len(all))
 	for _, r := range all {
-		if r.Access&(access.Logs|access.Exec) != 0 {
+		if r.Access&(access.Logs|access.Exec) != 0 || debugging[r.Path] {
 			r.Access = access.Health
 			r.Handle = func(w http.ResponseWriter, _ *http.Request) {
 				http.Error(w, "Debug endpoints are disabled.", http.StatusMethodNotAllowed)

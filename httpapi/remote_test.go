@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -359,8 +360,20 @@ func TestDisabledDebuggingLetsNobodyIn(t *testing.T) {
 	b.cfg.Remote.NoDebugging = true
 	b.start()
 	c := b.client()
-	if code, body := b.ask(c, "GET", "https://"+b.main+"/containerLogs/a/b/c", adminToken); code != 405 || !strings.Contains(body, "disabled") {
-		t.Errorf("logs = %d %q", code, body)
+	for _, path := range []string{"/containerLogs/a/b/c", "/api/v1/namespaces/a/pods/b/log", "/logs/", "/runningpods/", "/debug/pprof/heap"} {
+		if code, body := b.ask(c, "GET", "https://"+b.main+path, adminToken); code != 405 || !strings.Contains(body, "disabled") {
+			t.Errorf("%s = %d %q", path, code, body)
+		}
+	}
+	for _, path := range []string{"/exec/a/b/c", "/run/a/b/c", "/portForward/a/b", "/api/v1/namespaces/a/pods/b/attach", "/checkpoint/a/b/c"} {
+		if code, body := b.ask(c, "POST", "https://"+b.main+path, adminToken); code != 405 || !strings.Contains(body, "disabled") {
+			t.Errorf("%s = %d %q", path, code, body)
+		}
+	}
+	for path := range debugging {
+		if !slices.ContainsFunc(b.server.routes, func(r Route) bool { return r.Path == path }) {
+			t.Errorf("%s is no route", path)
+		}
 	}
 	if code, _ := b.ask(c, "GET", "https://"+b.main+"/pods", readerToken); code != 200 {
 		t.Errorf("/pods = %d", code)

@@ -193,6 +193,6 @@ func (a *API) collection(w http.ResponseWriter, r *http.Request) {
 	} else if watches {
 		serveWatch(w, r, res, form, choice)
 	} else {
-		serveList(w, res, form, choice)
+		serveList(w, r, res, form, choice)
 	}
 }

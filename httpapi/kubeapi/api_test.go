@@ -253,6 +253,23 @@ func TestListAndGet(t *testing.T) {
 	}
 }
 
+// A list answers for the versions that it is as new as.
+func TestListOfAVersion(t *testing.T) {
+	b := newBed(t, pod("shop", "web", v1.PodRunning))
+	var list v1.PodList
+	b.get("/api/v1/pods?resourceVersion=0", &list)
+	exact := "/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=" + list.ResourceVersion
+	b.get(exact, &list)
+	b.box.set("db", pod("shop", "db", v1.PodRunning))
+	b.get("/api/v1/pods?resourceVersionMatch=NotOlderThan&resourceVersion="+list.ResourceVersion, &list)
+	if len(list.Items) != 2 {
+		t.Errorf("%d pods, want 2", len(list.Items))
+	}
+	if code, body := b.do("GET", exact, ""); code != 410 {
+		t.Errorf("what was before the newest change: %d %s", code, body)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	b := newBed(t, pod("shop", "web", v1.PodRunning))
 	for _, c := range []struct {
@@ -276,6 +293,12 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/api/v1/pods?watch=1&resourceVersion=99999999999999999", "", 410, "list again"},
 		{"GET", "/api/v1/pods?watch=1&resourceVersion=abc", "", 400, "resourceVersion"},
 		{"GET", "/api/v1/pods?watch=1&sendInitialEvents=true", "", 422, "NotOlderThan"},
+		{"GET", "/api/v1/pods?resourceVersion=abc", "", 400, "resourceVersion"},
+		{"GET", "/api/v1/pods?resourceVersion=99999999999999999", "", 410, "list again"},
+		{"GET", "/api/v1/pods?resourceVersion=1&resourceVersionMatch=Exact", "", 410, "list again"},
+		{"GET", "/api/v1/pods?resourceVersion=0&resourceVersionMatch=Exact", "", 422, "Exact"},
+		{"GET", "/api/v1/pods?resourceVersion=1&resourceVersionMatch=Newest", "", 422, "NotOlderThan"},
+		{"GET", "/api/v1/pods?resourceVersionMatch=Exact", "", 422, "without resourceVersion"},
 		{"GET", "/api/v1/pods", "application/vnd.kubernetes.protobuf", 406, "application/json"},
 		{"GET", "/api/v1/namespaces/..%2f..%2fetc/pods/passwd", "", 404, "not found"},
 	} {

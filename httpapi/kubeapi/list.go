@@ -4,12 +4,18 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // serveList answers with what is chosen, whole: limit is only a wish. The
-// newest state is never older than any resource version that was asked for.
-func serveList(w http.ResponseWriter, res *resource, f form, c choice) {
+// newest state is never older than any resource version that was given.
+func serveList(w http.ResponseWriter, r *http.Request, res *resource, f form, c choice) {
 	all, version := res.cache.list()
+	if refusal := listable(r, version, res.cache.versions.Last()); refusal != nil {
+		fail(w, refusal)
+		return
+	}
 	chosen := c.of(all)
 	text := strconv.FormatUint(version, 10)
 	if f.table {
@@ -27,4 +33,30 @@ func serveList(w http.ResponseWriter, res *resource, f form, c choice) {
 		_, _ = w.Write(e.bytes())
 	}
 	_, _ = io.WriteString(w, "]}\n")
+}
+
+// listable refuses a resource version that a list of the newest state does not
+// answer for: an exact one of before the newest change, and one that was never
+// given, which is of another life of this box.
+func listable(r *http.Request, newest, last uint64) *metav1.Status {
+	q := r.URL.Query()
+	text, match := q.Get("resourceVersion"), metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
+	switch {
+	case match != "" && match != metav1.ResourceVersionMatchExact && match != metav1.ResourceVersionMatchNotOlderThan:
+		return invalid("resourceVersionMatch: is %q; must be Exact or NotOlderThan", match)
+	case match != "" && text == "":
+		return invalid("resourceVersionMatch: must not be set without resourceVersion")
+	case match == metav1.ResourceVersionMatchExact && text == "0":
+		return invalid("resourceVersionMatch: must not be Exact with the resourceVersion 0")
+	case text == "":
+		return nil
+	}
+	version, err := strconv.ParseUint(text, 10, 64)
+	switch {
+	case err != nil:
+		return badRequest("resourceVersion: is %q; must be one that this API gave", text)
+	case version > last, match == metav1.ResourceVersionMatchExact && version < newest:
+		return tooOld()
+	}
+	return nil
 }
