@@ -56,6 +56,10 @@ type ImagesConfig struct {
 	Observed func() *cri.Observed
 	// Wanted are the images that manifests name.
 	Wanted func() []string
+	// Settled waits until Wanted has all that there will be, or for as long as
+	// that is worth. It is asked by who does not come with the period; nil does
+	// not wait.
+	Settled func(ctx context.Context)
 	// File is where is kept what was pulled and used.
 	File   string
 	Events Recorder
@@ -329,6 +333,9 @@ const (
 )
 
 func (g *Images) prune(ctx context.Context, dryRun bool, why string) ([]Removal, error) {
+	if g.cfg.Settled != nil {
+		g.cfg.Settled(ctx)
+	}
 	g.round.Lock()
 	defer g.round.Unlock()
 	images, err := g.List(ctx)

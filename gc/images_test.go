@@ -279,6 +279,22 @@ func TestReclaimTellsWhatItFreed(t *testing.T) {
 	})
 }
 
+// A disk that is full when the daemon comes up costs no image of a manifest that
+// has not been read yet.
+func TestReclaimWaitsForManifests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		g := keeper(t, s, ImagePolicy{High: 85, Low: 80}, filepath.Join(t.TempDir(), "images.json"))
+		pull(g, s, 1, "a", "b")
+		var wanted []string
+		g.cfg.Wanted = func() []string { return wanted }
+		g.cfg.Settled = func(context.Context) { wanted = []string{"b:1"} }
+		if freed, err := g.Reclaim(t.Context()); freed != 1 || err != nil || s.gone() != "a" {
+			t.Errorf("%d bytes of %q were freed: %v", freed, s.gone(), err)
+		}
+	})
+}
+
 func TestDamagedImageRecordRemovesNothing(t *testing.T) {
 	for name, text := range map[string]string{"torn": `{"version":1,"pul`, "another version": `{"version":9,"runtime":"unix:///r","pulled":{"sha256:a":{}},"used":{}}`, "another runtime's": `{"version":1,"runtime":"unix:///x","pulled":{"sha256:a":{"refs":["docker.io/library/a:1"]}},"used":{}}`, "null": "null"} {
 		t.Run(name, func(t *testing.T) {

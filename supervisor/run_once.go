@@ -75,6 +75,22 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 	}
 }
 
+// AwaitSources waits until each source has delivered, or was restored from the
+// checkpoint: Pods has all then. It is the context's error if that ends first.
+func (s *Supervisor) AwaitSources(ctx context.Context) error {
+	for {
+		spoken, sources := s.wanted.spoken(s.cfg.Sources.Pods.Sources())
+		if spoken {
+			return nil
+		}
+		select {
+		case <-sources:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // started reports whether the fate of a pod's start is settled, and if it
 // failed why.
 func started(pod *v1.Pod) (bool, error) {

@@ -31,6 +31,25 @@ func waitStarted(d *daemon, limit time.Duration) ([]string, error) {
 	return lines, err
 }
 
+func TestAwaitSources(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		d := b.start(manifest.SourceFile, manifest.SourceHTTP)
+		d.config.deliver(manifest.SourceFile, testPod("web", "u1", "r1"))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := d.AwaitSources(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one source is silent: %v", err)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			d.config.restore(manifest.SourceHTTP, testPod("late", "u2", "r1"))
+		}()
+		if err := d.AwaitSources(t.Context()); err != nil || len(d.Pods()) != 2 {
+			t.Errorf("%d pods: %v", len(d.Pods()), err)
+		}
+	})
+}
+
 func TestWaitStarted(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.fake.Latency("*", 50*time.Millisecond)

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
@@ -31,13 +34,25 @@ func newLogs(o *options.Options, rt *openedRuntime, p parts, log *slog.Logger) *
 	})
 }
 
-// newImages makes the collection of images. pods are those that are wanted.
-func newImages(o *options.Options, rt *openedRuntime, p parts, pods func() []*v1.Pod, log *slog.Logger) *gc.Images {
+// sourcesPatience is how long after the start nobody removes images because of a
+// full disk, or by command, while a source has not said what it wants and was
+// not restored either. The regular collection waits for its first period.
+const sourcesPatience = 10 * time.Second
+
+// newImages makes the collection of images. The supervisor, which knows what
+// manifests name, is made after it.
+func newImages(o *options.Options, rt *openedRuntime, p parts, sup func() *supervisor.Supervisor, log *slog.Logger) *gc.Images {
+	until := time.Now().Add(sourcesPatience)
 	return gc.NewImages(gc.ImagesConfig{
 		Policy: gc.ImagePolicy{High: o.Garbage.ImageHigh, Low: o.Garbage.ImageLow, Period: o.Garbage.ImagePeriod, MinAge: o.Garbage.ImageMinAge, MaxAge: o.Garbage.ImageMaxAge},
 		Store:  rt.client, Runtime: rt.client.Endpoint(), Observed: p.observer.Observed,
-		Wanted: func() []string { return imagesOf(pods()) },
-		File:   filepath.Join(o.Paths.Root, "images.json"), Events: p.events, Removed: p.counters.ImageRemoved, Log: log,
+		Wanted: func() []string { return imagesOf(sup().Pods()) },
+		Settled: func(ctx context.Context) {
+			ctx, cancel := context.WithDeadline(ctx, until)
+			defer cancel()
+			_ = sup().AwaitSources(ctx)
+		},
+		File: filepath.Join(o.Paths.Root, "images.json"), Events: p.events, Removed: p.counters.ImageRemoved, Log: log,
 	})
 }
 

@@ -118,7 +118,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	p.logs = newLogs(o, rt, p, log)
 	// What manifests name is known to the supervisor, which pulls it.
 	var sup *supervisor.Supervisor
-	p.images = newImages(o, rt, p, func() []*v1.Pod { return sup.Pods() }, log)
+	p.images = newImages(o, rt, p, func() *supervisor.Supervisor { return sup }, log)
 	p.eviction = newEviction(o, rt, p, func() *supervisor.Supervisor { return sup }, log)
 	sup, err = newSupervisor(o, src, rt, p, log)
 	if err != nil {
