@@ -175,6 +175,7 @@ func askRuntime(ctx context.Context, r *preflight.Runtime) (shown cri.Shown) {
 	// What these do not tell is not looked at.
 	r.CgroupDriver, _ = client.CgroupDriver(ctx)
 	shown, _ = client.Shown(ctx)
+	r.Images, _ = client.ImageMount(ctx)
 	if r.PauseImage = shown.SandboxImage; r.PauseImage != "" {
 		image, err := client.ImageStatus(ctx, r.PauseImage)
 		r.PauseMissing = err == nil && image == nil

@@ -42,6 +42,9 @@ type Runtime struct {
 	// PauseMissing: it is not there.
 	PauseImage   string
 	PauseMissing bool
+	// Images is a folder on the file system of its images, empty if it does not
+	// tell.
+	Images string
 }
 
 // Look looks at everything, in the order in which a person would mend it.

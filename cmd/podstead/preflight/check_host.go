@@ -103,16 +103,23 @@ func clock(h *Host, s *Settings) []Finding {
 }
 
 // Available space and inodes, in percent, below which the node counts as full
-// and pods are ended, as the kubelet's defaults; and from which on images are
-// collected.
+// and pods are ended, as the kubelet's defaults. Images have a threshold of
+// their own, which counts for all that shares their disk.
 const (
-	fullSpace, fullInodes = 10, 5
-	tightSpace            = 15
+	fullSpace, fullImages, fullInodes = 10, 15, 5
+	// tightSpace more than that is a warning.
+	tightSpace = 5
 )
 
 func disks(h *Host, s *Settings) (list []Finding) {
 	seen := map[Space]bool{}
-	for _, d := range []struct{ what, path string }{{"root folder", s.Root}, {"logs of pods", s.PodLogs}} {
+	for _, d := range []struct {
+		what, path string
+		full       float64
+	}{{"images", s.Runtime.Images, fullImages}, {"root folder", s.Root, fullSpace}, {"logs of pods", s.PodLogs, fullSpace}} {
+		if d.path == "" {
+			continue
+		}
 		at := h.nearest(d.path)
 		space, err := h.Space(h.path(at))
 		if err != nil {
@@ -126,13 +133,13 @@ func disks(h *Host, s *Settings) (list []Finding) {
 		free := 100 * float64(space.BytesFree) / float64(space.Bytes)
 		const remedy = "podstead images prune; journalctl --vacuum-size=100M; du -xhd2 / | sort -h | tail"
 		switch {
-		case free < fullSpace:
-			list = append(list, fail("disk", remedy, "%.1f%% of the disk of the %s (%s) is free: below %d%% pods are ended to make room", free, d.what, at, fullSpace)...)
+		case free < d.full:
+			list = append(list, fail("disk", remedy, "%.1f%% of the disk of the %s (%s) is free: below %.0f%% pods are ended to make room", free, d.what, at, d.full)...)
 		case space.Inodes > 0 && 100*space.InodesFree/space.Inodes < fullInodes:
 			list = append(list, fail("disk", "find "+at+" -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail",
 				"%d%% of the inodes of the disk of the %s (%s) are free: below %d%% pods are ended to make room", 100*space.InodesFree/space.Inodes, d.what, at, fullInodes)...)
-		case free < tightSpace:
-			list = append(list, warn("disk", remedy, "%.1f%% of the disk of the %s (%s) is free; images that no pod needs are being removed", free, d.what, at)...)
+		case free < d.full+tightSpace:
+			list = append(list, warn("disk", remedy, "%.1f%% of the disk of the %s (%s) is free; below %.0f%% pods are ended to make room", free, d.what, at, d.full)...)
 		default:
 			list = append(list, ok("disk", "%.0f%% of the disk of the %s is free", free, d.what)...)
 		}

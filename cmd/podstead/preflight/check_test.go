@@ -231,6 +231,11 @@ func TestLook(t *testing.T) {
 		"a full disk":              {func(b *tree) { b.space["var/lib/podstead"] = Space{Bytes: 1000, BytesFree: 99} }, "disk", Fail, "9.9% of the disk of the root folder", "podstead images prune"},
 		"no inodes":                {func(b *tree) { b.space["var/log/pods"] = Space{Bytes: 10, BytesFree: 5, Inodes: 100, InodesFree: 4} }, "disk", Fail, "4% of the inodes", "find /var/log/pods"},
 		"a tight disk":             {func(b *tree) { b.space["var/lib/podstead"] = Space{Bytes: 100, BytesFree: 12} }, "disk", Warn, "12.0%", "prune"},
+		"a full disk of images": {func(b *tree) {
+			b.settings.Runtime.Images = "/var/lib/containerd/images"
+			b.write("var/lib/containerd/images/x", "")
+			b.space["var/lib/containerd/images"] = Space{Bytes: 100, BytesFree: 14}
+		}, "disk", Fail, "14.0% of the disk of the images (/var/lib/containerd/images) is free: below 15% pods are ended", "podstead images prune"},
 		"a root in memory":         {func(b *tree) { b.space["var/lib/podstead"] = Space{Bytes: 100, BytesFree: 90, InMemory: true} }, "folders", Warn, "in memory", "--root-dir"},
 		"noexec":                   {func(b *tree) { b.space["var/lib/podstead"] = Space{Bytes: 100, BytesFree: 90, NoExec: true} }, "folders", Warn, "noexec", "remount,exec"},
 		"read-only":                {func(b *tree) { b.space["var/log/pods"] = Space{Bytes: 100, BytesFree: 90, ReadOnly: true} }, "folders", Fail, "read-only", "remount,rw"},
