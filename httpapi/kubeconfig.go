@@ -154,6 +154,9 @@ func (m *remote) Revoke() error {
 		return err
 	}
 	m.clients = clients
+	for _, end := range m.certified {
+		end()
+	}
 	if m.loopback != nil {
 		close(m.loopback.shut)
 		m.loopback = nil

@@ -1,6 +1,10 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/podstead/podstead/httpapi/access"
+)
 
 // Object is one of the objects that manifests declare beside pods, as far as
 // anybody may know it: what it holds is not told.
@@ -14,7 +18,8 @@ type Object struct {
 	Manifest string `json:"manifest"`
 	// Revision changes with the content and does not tell what that is.
 	Revision string `json:"revision"`
-	// Keys are those of the data of a ConfigMap or Secret.
+	// Keys are those of the data of a ConfigMap or Secret; of a Secret admins
+	// alone are told.
 	Keys []string `json:"keys,omitempty"`
 	// Type is that of a Secret.
 	Type string `json:"type,omitempty"`
@@ -26,10 +31,14 @@ type ObjectLister interface {
 }
 
 func objects(l ObjectLister) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		list := l.Objects()
-		if list == nil {
-			list = []Object{}
+	return func(w http.ResponseWriter, r *http.Request) {
+		whole := access.Of(r.Context()).May.Has(access.Admin)
+		list := []Object{}
+		for _, o := range l.Objects() {
+			if o.Kind == "Secret" && !whole {
+				o.Keys = nil
+			}
+			list = append(list, o)
 		}
 		writeJSON(w, list)
 	}

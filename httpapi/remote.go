@@ -71,11 +71,13 @@ type remote struct {
 	// kubeconfigs lead if not there; nil while not open.
 	main     *net.TCPAddr
 	loopback *door
+	// certified end the requests under way of those with certificates.
+	certified map[*http.Request]context.CancelFunc
 }
 
 func newRemote(cfg Remote, log *slog.Logger) *remote {
 	// Two are opened at start, one at a time later.
-	return &remote{cfg: cfg, log: log, doors: make(chan door, 3), preferred: kubeletPort}
+	return &remote{cfg: cfg, log: log, doors: make(chan door, 3), preferred: kubeletPort, certified: map[*http.Request]context.CancelFunc{}}
 }
 
 // listen opens the port that the flags ask for, and the one that kubeconfigs of
@@ -156,6 +158,29 @@ func (m *remote) clientPool() (*x509.CertPool, error) {
 
 // caller finds out who sent a request.
 func (m *remote) caller(r *http.Request) (access.Caller, error) { return m.allowed.Caller(r) }
+
+// revocable ends watches and sessions of those with certificates when
+// kubeconfigs are revoked. Whom another authority has certified begins anew.
+func (m *remote) revocable(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+			h.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		// Before the caller is judged, so that no revocation falls between.
+		m.mu.Lock()
+		m.certified[r] = cancel
+		m.mu.Unlock()
+		defer func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			delete(m.certified, r)
+		}()
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
 
 // tls is how each door speaks. Client certificates are judged with each
 // request, not in the handshake: the client then learns what is wrong with his,

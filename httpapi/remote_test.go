@@ -190,6 +190,16 @@ func TestTokenGivesItsRoleUntilItIsTakenAway(t *testing.T) {
 	want("GET", "/pods", readerToken, 200)
 }
 
+func TestKeysOfSecretsAreForAdmins(t *testing.T) {
+	b := newBox(t).withTokens().start()
+	for token, want := range map[string]bool{readerToken: false, execToken: false, adminToken: true} {
+		code, body := b.ask(b.client(), "GET", "https://"+b.main+"/podstead/v1/objects", token)
+		if code != 200 || !strings.Contains(body, "login") || strings.Contains(body, "password") != want {
+			t.Errorf("%s: %d %s, want the keys: %v", token, code, body, want)
+		}
+	}
+}
+
 func TestFaultyTokenFileIsAnErrorAtStart(t *testing.T) {
 	b := newBox(t).withTokens()
 	b.tokens("x,ann,read\n")
@@ -248,6 +258,53 @@ func TestKubeconfigOpensAPortThatStays(t *testing.T) {
 	b.start()
 	if b.server.remote.loopback != nil {
 		t.Error("the port is open again though every kubeconfig was revoked")
+	}
+}
+
+// TestRevokedWatchesEnd has a watch of a kubeconfig and one of a token on the
+// port of the flags, which stays open.
+func TestRevokedWatchesEnd(t *testing.T) {
+	b := newBox(t).withTokens()
+	ended := make(chan string, 2)
+	b.src.Kube = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		ended <- access.Of(r.Context()).User
+	})
+	b.start()
+	k, c := b.kubeconfig(access.RoleRead, time.Hour)
+	for client, token := range map[*http.Client]string{c: "", b.client(): readerToken} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", k.Server+"/api/v1/pods?watch=1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != 200 {
+			t.Fatal(resp.Status)
+		}
+	}
+	if err := b.server.remote.Revoke(); err != nil {
+		t.Fatal(err)
+	}
+	if who := <-ended; who != "podstead-read" {
+		t.Errorf("the watch of %q ended", who)
+	}
+	select {
+	case who := <-ended:
+		t.Errorf("the watch of %q ended too", who)
+	case <-time.After(50 * time.Millisecond):
+	}
+	b.server.remote.mu.Lock()
+	defer b.server.remote.mu.Unlock()
+	if n := len(b.server.remote.certified); n > 1 {
+		t.Errorf("%d requests are still known", n)
 	}
 }
 

@@ -134,7 +134,7 @@ func ownerOfSocket(*http.Request) (access.Caller, error) {
 
 // serveRemote answers over TLS on each door that is opened, until ctx ends.
 func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
-	h := handler(s.remote.routes(s.routes), access.All, s.remote.caller)
+	h := s.remote.revocable(handler(s.remote.routes(s.routes), access.All, s.remote.caller))
 	for {
 		select {
 		case <-ctx.Done():
