@@ -318,3 +318,34 @@ func TestKubeletViews(t *testing.T) {
 		}
 	}
 }
+
+// TestRun lets who may get into containers run a command in one, and answers
+// with what it printed.
+func TestRun(t *testing.T) {
+	b := newBox(t).withTokens()
+	node := &trapped{}
+	b.src = node.sources()
+	b.src.Pods, b.src.Streams = node, node
+	b.src.ManifestName = func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") }
+	b.start()
+	for _, c := range []struct {
+		method, path, token string
+		code                int
+		words               string
+	}{
+		{"POST", "/run/default/web-n1/main?cmd=echo+hi", execToken, 200, "reached the runtime"},
+		{"POST", "/run/default/web/u-1/main?cmd=echo+hi", execToken, 200, "reached the runtime"},
+		{"POST", "/run/default/web/u-2/main?cmd=echo+hi", execToken, 404, "has the UID u-1"},
+		{"POST", "/run/default/web/none/?cmd=id", execToken, 404, ""},
+		{"POST", "/run/default/web/main?cmd=+", execToken, 400, "cmd="},
+		{"POST", "/run/default/web/none?cmd=id", execToken, 404, "there is main"},
+		{"POST", "/run/default/web/main?cmd=id", readerToken, 403, "access class exec"},
+		{"POST", "/run/default/web/main?cmd=id", "", 401, "who are you?"},
+		{"GET", "/run/default/web/main?cmd=id", adminToken, 405, ""},
+	} {
+		code, body := b.ask(b.client(), c.method, "https://"+b.main+c.path, c.token)
+		if code != c.code || !strings.Contains(body, c.words) || c.code != 200 && strings.Contains(body, "reached") {
+			t.Errorf("%s %s with %.6q = %d %q, want %d %q", c.method, c.path, c.token, code, body, c.code, c.words)
+		}
+	}
+}
