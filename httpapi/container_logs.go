@@ -20,6 +20,9 @@ const (
 	// maxLogStreams is how many logs are read at once. Each that follows
 	// holds one of the 128 inotify instances that a user has by default.
 	maxLogStreams = 64
+	// ownLogStreams is how many more whoever may use the socket reads, however
+	// many others do.
+	ownLogStreams = 16
 	// logStall is how long a client may take nothing, as a pager does, before
 	// its stream ends. It is the kubelet's limit for idle streams. A stalled
 	// client holds a goroutine and a file and stands in nobody's way.
@@ -44,12 +47,11 @@ type StatusReader interface {
 // restart of the container, and ends when it has ended for good or its pod is
 // gone.
 func containerLogs(src Sources) http.HandlerFunc {
-	slots := make(chan struct{}, maxLogStreams)
+	slots := newSlots(maxLogStreams, ownLogStreams)
 	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		default:
+		if free := slots.take(r); free != nil {
+			defer free()
+		} else {
 			http.Error(w, fmt.Sprintf("%d logs are being read already; end one of them", maxLogStreams), http.StatusTooManyRequests)
 			return
 		}

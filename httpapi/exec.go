@@ -23,6 +23,10 @@ import (
 // are at once.
 const maxSessions = 256
 
+// ownSessions is how many more whoever may use the socket has, however many
+// others have.
+const ownSessions = 32
+
 // ContainerStreams are sessions with containers, as the runtime offers them.
 type ContainerStreams interface {
 	// Exec is the address of a session with a new command in a container, Attach
@@ -42,22 +46,21 @@ type ContainerStreams interface {
 // sessions serves what streams to and from containers.
 type sessions struct {
 	src   Sources
-	slots chan struct{}
+	slots slots
 	execs hangup.Execs
 }
 
 func newSessions(src Sources) *sessions {
-	return &sessions{src: src, slots: make(chan struct{}, maxSessions)}
+	return &sessions{src: src, slots: newSlots(maxSessions, ownSessions)}
 }
 
 // limited refuses a session too many.
 func (s *sessions) limited(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
+		if free := s.slots.take(r); free != nil {
+			defer free()
 			h(w, r)
-		default:
+		} else {
 			refuseAs(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "%d sessions of exec, attach and port forwarding are open already; end one of them", maxSessions)
 		}
 	}
