@@ -135,12 +135,13 @@ func register(folder, file string, at int64) (*os.File, error) {
 	return event, nil
 }
 
-// stall is when the kernel tells of pressure: somebody had to wait for memory
-// for that long within the window.
-const (
-	stallTime   = 100 * time.Millisecond
-	stallWindow = time.Second
-)
+// stallPart is when the kernel tells of pressure: somebody had to wait for memory
+// for that part of a window.
+const stallPart = 10
+
+// stallWindows are tried in this order: without CAP_SYS_RESOURCE the kernel
+// takes multiples of two seconds alone (Linux 6.5, none before).
+var stallWindows = []time.Duration{time.Second, 2 * time.Second}
 
 // WatchPressure listens to the pressure stall information of a cgroup, or of the
 // machine, until ctx ends. It is an error if the kernel has none.
@@ -150,8 +151,13 @@ func (n *Notifier) WatchPressure(ctx context.Context, file string) error {
 		return fmt.Errorf("cannot listen to %s: %w", file, err)
 	}
 	defer unix.Close(fd)
-	trigger := fmt.Sprintf("some %d %d\x00", stallTime.Microseconds(), stallWindow.Microseconds())
-	if _, err := unix.Write(fd, []byte(trigger)); err != nil {
+	for _, window := range stallWindows {
+		trigger := fmt.Sprintf("some %d %d\x00", (window / stallPart).Microseconds(), window.Microseconds())
+		if _, err = unix.Write(fd, []byte(trigger)); err == nil {
+			break
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("cannot listen to %s: %w", file, err)
 	}
 	end, err := unix.Eventfd(0, unix.EFD_CLOEXEC)

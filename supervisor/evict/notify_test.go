@@ -1,0 +1,96 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// makeCgroup is a new cgroup in a hierarchy of this machine's; the test is
+// skipped where there is none, or this process may not make one.
+func makeCgroup(t *testing.T, file string, hierarchies ...string) string {
+	t.Helper()
+	for _, at := range hierarchies {
+		dir := filepath.Join(at, fmt.Sprintf("%s-%d", t.Name(), os.Getpid()))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			// What was killed may not have left yet.
+			for end := time.Now().Add(10 * time.Second); os.Remove(dir) != nil; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Errorf("%s stays", dir)
+					return
+				}
+			}
+		})
+		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
+			return dir
+		}
+	}
+	t.Skipf("no cgroup with %s can be made here", file)
+	return ""
+}
+
+// in starts a shell in cgroups.
+func in(t *testing.T, script string, folders ...string) {
+	t.Helper()
+	enter := ""
+	for _, folder := range folders {
+		enter += "echo $$ > " + folder + "/cgroup.procs && "
+	}
+	c := exec.Command("sh", "-c", enter+script)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL); _ = c.Wait() })
+}
+
+func awaitAlarm(t *testing.T, n *Notifier) {
+	t.Helper()
+	select {
+	case <-n.C:
+	case <-time.After(30 * time.Second):
+		t.Error("the kernel did not tell")
+	}
+}
+
+// The kernel tells when a cgroup of version 1 uses so much more.
+func TestKernelTellsOfUsage(t *testing.T) {
+	dir := makeCgroup(t, "cgroup.event_control", "/sys/fs/cgroup/memory")
+	n := NewNotifier()
+	defer n.Close()
+	if err := n.Arm(MemoryCgroup{Folder: dir}, 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-n.C:
+		t.Error("it tells of nothing")
+	default:
+	}
+	in(t, "(head -c 20000000 /dev/zero; sleep 60) | exec tail -c 20000000", dir)
+	awaitAlarm(t, n)
+}
+
+// The kernel takes the trigger on pressure, with CAP_SYS_RESOURCE or without, and
+// it ends with the context.
+func TestKernelTakesTheTrigger(t *testing.T) {
+	const file = "/proc/pressure/memory"
+	if f, err := os.OpenFile(file, os.O_RDWR, 0); err != nil {
+		t.Skipf("no pressure can be listened to here: %v", err)
+	} else if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := NewNotifier().WatchPressure(ctx, file); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it ends with %v", err)
+	}
+}
