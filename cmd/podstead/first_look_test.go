@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,9 +11,10 @@ import (
 
 func TestAfterFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pod := &v1.Pod{}
+		var pod atomic.Pointer[v1.Pod]
+		pod.Store(&v1.Pod{})
 		changed := make(chan struct{}, 1)
-		list := func() []*v1.Pod { return []*v1.Pod{pod} }
+		list := func() []*v1.Pod { return []*v1.Pod{pod.Load()} }
 		subscribe := func() (<-chan struct{}, func()) { return changed, func() {} }
 		ask := func(pods func() []*v1.Pod) time.Duration {
 			start := time.Now()
@@ -27,7 +29,7 @@ func TestAfterFirstLook(t *testing.T) {
 			t.Errorf("it is waited for again, %s", took)
 		}
 		time.AfterFunc(time.Second, func() {
-			pod = &v1.Pod{Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady}}}}
+			pod.Store(&v1.Pod{Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady}}}})
 			changed <- struct{}{}
 		})
 		if took := ask(afterFirstLook(list, subscribe)); took != time.Second {
