@@ -104,6 +104,7 @@ func TestKubeletRoutes(t *testing.T) {
 			{"GET", "/debug/pprof/goroutine?debug=1", 200, 403, 404, "goroutine profile"},
 			{"POST", "/podstead/v1/images/prune?dryRun=true", 200, 403, 404, ""},
 			{"GET", "/exec/default/" + web + "/main?command=id&output=1", 400, 403, 404, ""},
+			{"POST", "/run/default/" + web + "/main?cmd=cat+/proc/1/comm", 200, 403, 404, "sh"},
 		} {
 			code, body := n.overSocket(c.method, c.path)
 			check(c.path+" over the socket", code, body, c.socket, c.words)
