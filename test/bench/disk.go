@@ -119,7 +119,8 @@ func crashing(name string, containers int) string {
 // daemon's and the runtime's folders after the first tenth of the restarts, and
 // the most that there is from then on.
 func (b *bench) crashLoop() error {
-	node, err := bed.NewNode("crash", b.rt.Endpoint())
+	// A node of another runtime's would go on with that one's restarts.
+	node, err := bed.NewNode("crash-"+string(b.rt.Kind), b.rt.Endpoint())
 	if err != nil {
 		return err
 	}
