@@ -200,5 +200,14 @@ func TestFollowWaitsForTheLastLinesOfTheOldFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.await(t, "1\n2\n3\n4\n5\n")
+	// A busy disk stops the writer amid a line.
+	last := full(4, "stdout", "and more")
+	if _, err := old.WriteString(last[:len(last)/2]); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * settled)
+	if _, err := old.WriteString(last[len(last)/2:]); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "1\n2\n3\n4\nand more\n5\n")
 }

@@ -230,8 +230,11 @@ const (
 	// any more before it counts as whole: containerd writes what it has read of a
 	// container's output to the old file while it writes to the new one already.
 	settled = 200 * time.Millisecond
+	// stalled is the same for one that ends amid a line: a host whose disk is busy
+	// may stop a writer there.
+	stalled = 5 * time.Second
 	// settles bounds how often that is waited for.
-	settles = 20
+	settles = 50
 )
 
 // settle waits until the open file was not written to for a moment. Who reads
@@ -242,8 +245,12 @@ func (s *Stream) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		left := settled - time.Since(info.ModTime())
-		if left <= 0 || s.unpacked != nil {
+		quiet := settled
+		if !whole(s.file, info.Size()) {
+			quiet = stalled
+		}
+		left := quiet - time.Since(info.ModTime())
+		if s.unpacked != nil || left <= 0 {
 			return nil
 		}
 		select {
@@ -253,6 +260,17 @@ func (s *Stream) settle(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// whole reports whether a file ends with a line.
+func whole(f *os.File, size int64) bool {
+	last := []byte{'\n'}
+	if size > 0 {
+		if _, err := f.ReadAt(last, size-1); err != nil {
+			return true // the next read tells
+		}
+	}
+	return last[0] == '\n'
 }
 
 // next is the path that continues the open file, empty if there is none yet.

@@ -8,7 +8,8 @@
 // nohup, is left alone, and so is what made a session of its own.
 //
 // It reads /proc. No runtime tells the process of a session; it is found as one
-// that came into the container from outside since the session began. Where more
-// than one may be meant, nothing is ended. It never ends a container's own
+// that came into the container from outside since the session began and bears the
+// session's command. Where more than one may be meant, nothing is ended, nor where
+// the command has become another one. It never ends a container's own
 // first process.
 package hangup

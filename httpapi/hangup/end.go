@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// beginning is how long after its session a command may begin: the runtime
-	// starts it as soon as the streams are there.
-	beginning = 5 * time.Second
+	// apart is how long after another a session with the same command must have
+	// begun for the two to be told apart.
+	apart = 500 * time.Millisecond
 	// patience is how long what was hung up may take to end.
 	patience = 5 * time.Second
 	// look is how often it is looked at meanwhile.
@@ -75,23 +75,9 @@ func (x *Exec) find(all []process, init int) (*process, error) {
 	case len(same) > 0:
 		return x.byTurn(same, others)
 	}
-	// The command has become another one, as a shell does for its last, or has
-	// ended.
-	soon := slices.DeleteFunc(came, func(p process) bool {
-		return p.begun > x.begun+beginning || slices.ContainsFunc(others, func(o *Exec) bool { return p.runs(o.args) })
-	})
-	// Another session of about the same time may have begun it, if its own
-	// command is not to be seen either.
-	near := slices.ContainsFunc(others, func(o *Exec) bool {
-		return (o.begun-x.begun).Abs() <= beginning && !slices.ContainsFunc(all, func(p process) bool { return p.runs(o.args) })
-	})
-	switch {
-	case len(soon) == 0:
-		return nil, nil
-	case len(soon) > 1 || near:
-		return nil, fmt.Errorf("%w for %q", ErrUnclear, x.args)
-	}
-	return &soon[0], nil
+	// It has ended, or has become another one, as a shell does for its last
+	// command: that cannot be told from what somebody else began meanwhile.
+	return nil, nil
 }
 
 // byTurn tells sessions with the same command apart by the order in which they
@@ -106,7 +92,7 @@ func (x *Exec) byTurn(same []process, others []*Exec) (*process, error) {
 	slices.Sort(begun)
 	slices.SortFunc(same, func(a, b process) int { return int(a.begun - b.begun) })
 	// The next one began clearly later.
-	if len(begun) != len(same) || len(begun) > 1 && (begun[1]-begun[0] < beginning/10 || same[1].begun < begun[1]-tick || same[0].begun >= begun[1]) {
+	if len(begun) != len(same) || len(begun) > 1 && (begun[1]-begun[0] < apart || same[1].begun < begun[1]-tick || same[0].begun >= begun[1]) {
 		return nil, fmt.Errorf("%w for %q", ErrUnclear, x.args)
 	}
 	return &same[0], nil

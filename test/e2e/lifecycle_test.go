@@ -330,7 +330,8 @@ func TestCrashLoopBackOff(t *testing.T) {
 			return nil
 		})
 		gap := startedAt(p.Status.ContainerStatuses[0]).Sub(last.FinishedAt.Time)
-		if gap < 9*time.Second || gap > 16*time.Second {
+		// A busy machine may be late, but not by a minute's sync.
+		if gap < 9*time.Second || gap > 50*time.Second {
 			t.Errorf("restarted %v after its end, want about 10 s", gap)
 		}
 		// A changed manifest starts at once, whatever the back-off.

@@ -73,15 +73,18 @@ spec:
 				t.Error(err)
 			}
 		}
-		files, err := os.ReadDir(filepath.Join(n.logs("p"), "main"))
-		rotated := 0
-		for _, f := range files {
-			if !strings.HasSuffix(f.Name(), ".log") {
-				rotated++
+		n.await("the log was rotated", func() error {
+			files, err := os.ReadDir(filepath.Join(n.logs("p"), "main"))
+			rotated := 0
+			for _, f := range files {
+				if !strings.HasSuffix(f.Name(), ".log") {
+					rotated++
+				}
 			}
-		}
-		if err != nil || rotated < 1 {
-			t.Errorf("%d of %d files come from a rotation, %v", rotated, len(files), err)
-		}
+			if err == nil && rotated < 1 {
+				err = fmt.Errorf("%d of %d files come from a rotation", rotated, len(files))
+			}
+			return err
+		})
 	})
 }

@@ -224,7 +224,7 @@ func TestExec(t *testing.T) {
 			t.Errorf("exec -it: %v", err)
 		}
 		// A command whose client is gone ends, and no other one.
-		for _, typed := range [][]string{{"exec", "web", "--", "sleep", "4711"}, {"exec", "web", "--", "sh", "-c", "sleep 4711"}, {"exec", "-i", "web", "--", "sh", "-c", "trap '' HUP; exec sleep 4712"}} {
+		for _, typed := range [][]string{{"exec", "web", "--", "sleep", "4711"}, {"exec", "-i", "web", "--", "sh", "-c", "trap '' HUP; exec sleep 4712"}} {
 			main := n.awaitContainer("web", "main")
 			cut, other := command(typed...), command("exec", "web", "--", "sleep", "4713")
 			var errs bytes.Buffer
