@@ -26,6 +26,8 @@ const (
 // kubeletPort is where a kubelet answers, and kubeconfigs lead if it is free.
 const kubeletPort = 10250
 
+var errStopping = errors.New("podstead is stopping, and opens no port")
+
 // Kubeconfig is what a client needs to reach this box and to prove who he is.
 type Kubeconfig struct {
 	// Node names this box, User the client and his role.
@@ -118,6 +120,11 @@ func (m *remote) Kubeconfig(ctx context.Context, role access.Role, lasts time.Du
 // reach is an open address on loopback: that of the flags' port, the one that is
 // kept, or a new one. The caller holds mu.
 func (m *remote) reach(ctx context.Context) (string, error) {
+	select {
+	case <-m.ended:
+		return "", errStopping
+	default:
+	}
 	switch {
 	case m.mainOnLoopback():
 		return loopbackAddress(m.main.Port), nil
@@ -133,13 +140,20 @@ func (m *remote) reach(ctx context.Context) (string, error) {
 			faults = append(faults, err)
 			continue
 		}
-		if err := pki.WriteFile(m.loopbackPath(), []byte(m.loopback.Addr().String()+"\n")); err != nil {
+		err := pki.WriteFile(m.loopbackPath(), []byte(m.loopback.Addr().String()+"\n"))
+		if err == nil {
+			select {
+			case m.doors <- *m.loopback:
+			case <-m.ended:
+				err = errStopping
+			}
+		}
+		if err != nil {
 			_ = m.loopback.Close()
 			m.loopback = nil
 			return "", err
 		}
 		m.log.Info("answers over TLS, since somebody asked for a kubeconfig", "address", m.loopback.Addr().String())
-		m.doors <- *m.loopback
 		return m.loopback.Addr().String(), nil
 	}
 	return "", errors.Join(faults...)

@@ -58,6 +58,8 @@ type remote struct {
 	cfg   Remote
 	log   *slog.Logger
 	doors chan door
+	// ended is closed when no more doors are served.
+	ended chan struct{}
 	// preferred is the port to which kubeconfigs lead if it is free.
 	preferred int
 	// allowed finds out who asks. It is set when the keys are opened.
@@ -77,7 +79,7 @@ type remote struct {
 
 func newRemote(cfg Remote, log *slog.Logger) *remote {
 	// Two are opened at start, one at a time later.
-	return &remote{cfg: cfg, log: log, doors: make(chan door, 3), preferred: kubeletPort, certified: map[*http.Request]context.CancelFunc{}}
+	return &remote{cfg: cfg, log: log, doors: make(chan door, 3), ended: make(chan struct{}), preferred: kubeletPort, certified: map[*http.Request]context.CancelFunc{}}
 }
 
 // listen opens the port that the flags ask for, and the one that kubeconfigs of
@@ -241,4 +243,20 @@ func (m *remote) openLoopback(ctx context.Context, address string) error {
 	}
 	m.loopback = &door{Listener: ln, shut: make(chan struct{})}
 	return nil
+}
+
+// end closes the doors that nobody answers on yet, and lets no more be opened.
+func (m *remote) end() {
+	// Before mu is taken: who holds it may be handing over a door.
+	close(m.ended)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		select {
+		case d := <-m.doors:
+			_ = d.Close()
+		default:
+			return
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,6 +61,17 @@ func (b *box) withTokens() *box {
 func (b *box) tokens(text string) {
 	b.Helper()
 	if err := pki.WriteFile(b.cfg.Remote.TokenFile, []byte(text)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// keep leaves behind what an earlier life does: where kubeconfigs lead.
+func (b *box) keep(address string) {
+	b.Helper()
+	if err := os.MkdirAll(b.cfg.Remote.Folder, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(b.cfg.Remote.Folder, loopbackFile), []byte(address+"\n"), 0o600); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -236,6 +248,11 @@ func TestKubeconfigOpensAPortThatStays(t *testing.T) {
 	check(b.client(), "GET", "/pods", 401)
 	b.end()
 	b.start()
+	// A connection of another test may have taken the port meanwhile.
+	for begun := time.Now(); b.server.remote.loopback == nil && time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
+		b.end()
+		b.start()
+	}
 	check(reader, "GET", "/pods", 200)
 	// What was granted ends at once, on open connections too.
 	if err := b.server.remote.Revoke(); err != nil {
@@ -309,21 +326,58 @@ func TestRevokedWatchesEnd(t *testing.T) {
 }
 
 func TestKubeconfigTakesAnotherPortIfItsOwnIsTaken(t *testing.T) {
-	b := newBox(t).start()
-	k, _ := b.kubeconfig(access.RoleRead, time.Hour)
-	b.end()
-	taken, err := net.Listen("tcp", strings.TrimPrefix(k.Server, "https://"))
+	b := newBox(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	b.keep(taken.Addr().String())
 	b.start() // says so, and goes on
-	again, c := b.kubeconfig(access.RoleRead, time.Hour)
-	if again.Server == k.Server {
+	k, c := b.kubeconfig(access.RoleRead, time.Hour)
+	if k.Server == "https://"+taken.Addr().String() {
 		t.Fatal("it leads to a port of somebody else")
 	}
-	if code, body := b.ask(c, "GET", again.Server+"/pods", ""); code != 200 {
+	if code, body := b.ask(c, "GET", k.Server+"/pods", ""); code != 200 {
 		t.Errorf("GET /pods = %d %q", code, body)
+	}
+}
+
+// TestNoPortOutlivesTheServer has it stop right after ports were opened, before
+// it answers on them. The order of both is by chance, so it is tried some times.
+func TestNoPortOutlivesTheServer(t *testing.T) {
+	b := newBox(t).withTokens()
+	b.cfg.Remote.Address = "127.0.0.2:0" // no port for kubeconfigs
+	for range 20 {
+		s := New(b.cfg, b.src)
+		s.remote.preferred = 0
+		ctx, cancel := context.WithCancel(t.Context())
+		l, err := s.Listen(ctx)
+		if err != nil {
+			cancel()
+			t.Fatal(err)
+		}
+		if _, err := s.remote.Kubeconfig(ctx, access.RoleRead, time.Hour); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := s.Serve(ctx, l); err != nil {
+			t.Error(err)
+		}
+		for _, d := range append(l.doors, *s.remote.loopback) {
+			if err := d.Listener.(*net.TCPListener).SetDeadline(time.Time{}); !errors.Is(err, net.ErrClosed) {
+				t.Fatalf("%s is open though Serve returned", d.Addr())
+			}
+		}
+		if _, err := s.remote.Kubeconfig(t.Context(), access.RoleRead, time.Hour); !errors.Is(err, errStopping) {
+			t.Fatalf("a kubeconfig after the end = %v", err)
+		}
+		if err := s.remote.Revoke(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.remote.Kubeconfig(t.Context(), access.RoleRead, time.Hour); !errors.Is(err, errStopping) {
+			t.Fatalf("a kubeconfig after the end = %v", err)
+		}
 	}
 }
 

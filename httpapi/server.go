@@ -134,6 +134,7 @@ func ownerOfSocket(*http.Request) (access.Caller, error) {
 
 // serveRemote answers over TLS on each door that is opened, until ctx ends.
 func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
+	defer s.remote.end()
 	h := s.remote.revocable(handler(s.remote.routes(s.routes), access.All, s.remote.caller))
 	for {
 		select {
