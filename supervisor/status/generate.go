@@ -2,6 +2,7 @@ package status
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -44,7 +45,7 @@ func settlePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
 		return v1.PodFailed, in.Refused.Reason, "Pod was rejected: " + in.Refused.Message
 	}
 	phase := phaseOf(in, st)
-	if phase != v1.PodPending {
+	if terminal(phase) || phase == v1.PodRunning && runs(st) {
 		return phase, "", ""
 	}
 	// The kubelet tells of these by events alone. Whoever looks at a pod that
@@ -56,6 +57,13 @@ func settlePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
 		return phase, w.Reason, w.Message
 	}
 	return phase, "", ""
+}
+
+// runs reports whether a container of the pod does. After a reboot the phase is
+// Running still, and nothing does.
+func runs(st *v1.PodStatus) bool {
+	running := func(c v1.ContainerStatus) bool { return c.State.Running != nil }
+	return slices.ContainsFunc(st.InitContainerStatuses, running) || slices.ContainsFunc(st.ContainerStatuses, running)
 }
 
 func startTime(in Input) *metav1.Time {

@@ -131,7 +131,13 @@ func TestReasonOfThePhase(t *testing.T) {
 		{"runs, whatever it waited for", Input{
 			WaitingFor: &Cause{"NameTaken", "held by x"}, Observed: observed(running("web")),
 		}, "", ""},
+		{"ran before a reboot, and waits", Input{
+			WaitingFor: &Cause{"OutOfcpu", "not enough"}, Observed: observed(exited("web", 255)),
+		}, "OutOfcpu", "not enough"},
 		{"sandbox fails", Input{Waiting: map[string]cri.Waiting{"": {Reason: "FailedCreatePodSandBox", Message: "no net"}}}, "FailedCreatePodSandBox", "no net"},
+		{"sandbox fails after a reboot", Input{
+			Waiting: map[string]cri.Waiting{"": {Reason: "FailedCreatePodSandBox", Message: "no net"}}, Observed: observed(exited("web", 255)),
+		}, "FailedCreatePodSandBox", "no net"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
