@@ -14,7 +14,12 @@ import (
 
 // admitPod takes what a pod needs of the node, or says what to do without.
 func (s *podScripts) admitPod(j job, r *podRun, observed *cri.PodStatus) (outcome, bool) {
-	v := s.room.take(j.pod, r.record.StartTime, s.runningPods)
+	asks := r.allocated(j.pod, observed)
+	if asks != j.pod && !s.room.holds(j.pod.UID) && !admit.NeedsOf(asks).Within(admit.NeedsOf(j.pod)) {
+		// It waits, and wants less of something than it had.
+		asks, r.record.Allocated = j.pod, nil
+	}
+	v := s.room.take(asks, r.record.StartTime, s.runningPods)
 	switch {
 	case v.Refusal == nil:
 		return outcome{}, true

@@ -166,6 +166,14 @@ func (a *admissions) seat(pod *v1.Pod) *seat {
 	return s
 }
 
+// holds reports whether a pod has a seat that nobody else can take.
+func (a *admissions) holds(uid types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.seats[uid]
+	return s != nil && s.holds
+}
+
 // adopt gives pods that run what they need, whether or not there is room. After
 // a restart of the daemon none of them has said so yet.
 func (a *admissions) adopt(running func() map[types.UID]bool) {

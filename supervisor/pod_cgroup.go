@@ -18,8 +18,8 @@ const reasonFailedCgroup = "FailedCreatePodContainer"
 // ensureCgroup makes the pod's cgroup, or brings it up to the pod, and returns
 // it for a new sandbox. A pod that runs goes on where it is, whatever fails
 // here; one that does not run waits.
-func (s *podScripts) ensureCgroup(ctx context.Context, j job, r *podRun, observed *cri.PodStatus) (parent string, out *outcome, err error) {
-	parent, err = s.cfg.Runtime.Cgroups.Ensure(ctx, r.widest(j.pod), presentCgroup(observed))
+func (s *podScripts) ensureCgroup(ctx context.Context, j job, pod *v1.Pod, r *podRun, observed *cri.PodStatus) (parent string, out *outcome, err error) {
+	parent, err = s.cfg.Runtime.Cgroups.Ensure(ctx, r.widest(pod), presentCgroup(observed))
 	if err == nil {
 		return parent, nil, nil
 	}

@@ -22,10 +22,11 @@ const (
 	reasonResizeError      = "ResizeError"
 )
 
-// beginResize looks for running containers with other resources than wanted
-// and returns the changes to make now. Before any is made it is written down:
-// a daemon that ends half way leaves a later one in no doubt.
-func (s *podScripts) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun) []cri.Resize {
+// beginResize looks for containers with other resources than wanted. It returns
+// the pod as it is to be now, which is another one while there is no room for
+// what is wanted, and the changes to make now in what runs. Before any is made
+// it is written down: a daemon that ends half way leaves a later one in no doubt.
+func (s *podScripts) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun) (*v1.Pod, []cri.Resize) {
 	// What belongs to instances that are gone is history.
 	r.record.Resized = maps.Clone(r.record.Resized)
 	maps.DeleteFunc(r.record.Resized, func(name string, done status.ResizedRecord) bool {
@@ -37,17 +38,23 @@ func (s *podScripts) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun
 		actuated[done.ContainerID] = done.Actuated
 	}
 	r.resizes = cri.Resizes(pod, observed, actuated)
-	if len(r.resizes) == 0 {
+	has := r.allocated(pod, observed)
+	if len(r.resizes) == 0 && has == pod {
 		r.resize = nil
 		if sandboxReady(observed) {
 			s.room.hold(pod, pod, pod)
 		}
-		return nil
+		r.allocate(pod)
+		return pod, nil
 	}
-	if !s.mayResize(pod, observed, r) {
-		return nil
+	if !s.mayResize(has, pod, r) {
+		r.resizes = nil
+		return has, nil
 	}
-	if r.resize == nil {
+	r.allocate(pod)
+	if len(r.resizes) == 0 {
+		r.resize = nil
+	} else if r.resize == nil {
 		s.cfg.Events.Event(pod, v1.EventTypeNormal, reasonResizeStarted, "Pod resize started: "+resizeText(r.resizes))
 	}
 	for _, change := range r.resizes {
@@ -56,21 +63,17 @@ func (s *podScripts) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun
 		}
 	}
 	s.save(pod.UID, r)
-	return r.resizes
+	return pod, r.resizes
 }
 
 // mayResize reports whether the node can give a pod the resources that it is to
 // have, and tells if not. A resize that has to wait is tried again when there is
 // room.
-func (s *podScripts) mayResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun) bool {
-	has := r.present(pod)
+func (s *podScripts) mayResize(has, pod *v1.Pod, r *podRun) bool {
 	if err := s.cfg.Runtime.Cgroups.Fits(pod); err != nil {
 		s.room.hold(has, has, has)
 		s.tellResize(pod, r, &status.Resize{Infeasible: true, Message: err.Error()}, reasonResizeInfeasible)
 		return false
-	}
-	if !sandboxReady(observed) {
-		return true
 	}
 	v := s.room.hold(has, pod, r.widest(pod))
 	switch {
@@ -138,24 +141,58 @@ func (r *podRun) widest(pod *v1.Pod) *v1.Pod {
 	if len(r.resizes) == 0 {
 		return pod
 	}
-	return r.resized(pod, func(c cri.Resize) cri.Resources { return c.From.Widest(c.To) })
-}
-
-// present is a pod with what its containers have.
-func (r *podRun) present(pod *v1.Pod) *v1.Pod {
-	return r.resized(pod, func(c cri.Resize) cri.Resources { return c.From })
-}
-
-func (r *podRun) resized(pod *v1.Pod, to func(cri.Resize) cri.Resources) *v1.Pod {
 	pod = pod.DeepCopy()
 	eachContainer(pod, func(c *v1.Container) {
 		for _, change := range r.resizes {
 			if change.Name == c.Name {
-				c.Resources = to(change).Into(c.Resources)
+				c.Resources = change.From.Widest(change.To).Into(c.Resources)
 			}
 		}
 	})
 	return pod
+}
+
+// allocated is a pod with what its containers have, those that run, and what
+// the others have room for: they start with that. It is the pod itself if
+// that is what it wants.
+func (r *podRun) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
+	other := map[string]cri.Resources{}
+	eachContainer(pod, func(c *v1.Container) {
+		newest := observed.Newest(c.Name)
+		has, known := r.record.Allocated[c.Name]
+		switch {
+		case newest != nil && newest.State == cri.StateRunning:
+			known = false
+		case !known && newest != nil && newest.Resources != nil && sandboxReady(observed):
+			// It was made by a version that did not write down the former.
+			has, known = *newest.Resources, true
+		}
+		if known && !has.Equal(cri.ResourcesOf(&c.Resources)) {
+			other[c.Name] = has
+		}
+	})
+	for _, change := range r.resizes {
+		other[change.Name] = change.From
+	}
+	if len(other) == 0 {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	eachContainer(pod, func(c *v1.Container) {
+		if has, ok := other[c.Name]; ok {
+			c.Resources = has.Into(c.Resources)
+		}
+	})
+	return pod
+}
+
+// allocate notes that there is room for all that a pod wants.
+func (r *podRun) allocate(pod *v1.Pod) {
+	all := map[string]cri.Resources{}
+	eachContainer(pod, func(c *v1.Container) { all[c.Name] = cri.ResourcesOf(&c.Resources) })
+	if !maps.EqualFunc(all, r.record.Allocated, cri.Resources.Equal) {
+		r.record.Allocated = all
+	}
 }
 
 // resizeText names the containers and what they get.

@@ -88,8 +88,8 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	// 5. Other resources of what runs, and the pod's cgroup. What
 	// runs goes on in the one it has.
-	resizes := s.beginResize(pod, observed, r)
-	cgroup, out, cgroupFault := s.ensureCgroup(ctx, j, r, observed)
+	pod, resizes := s.beginResize(pod, observed, r)
+	cgroup, out, cgroupFault := s.ensureCgroup(ctx, j, pod, r, observed)
 	if out != nil {
 		return *out
 	}

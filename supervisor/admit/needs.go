@@ -87,6 +87,16 @@ func (n Needs) raise(o Needs) {
 	}
 }
 
+// Within reports whether no amount is greater than the other's.
+func (n Needs) Within(o Needs) bool {
+	for name, amount := range n {
+		if amount > o[name] {
+			return false
+		}
+	}
+	return true
+}
+
 // names are those of the resources in the order in which people are told.
 func (n Needs) names() []v1.ResourceName {
 	first := []v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}

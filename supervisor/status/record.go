@@ -42,6 +42,10 @@ type Record struct {
 	// Resized by container name has the running containers whose resources were
 	// changed since they were made.
 	Resized map[string]ResizedRecord `json:"resized,omitempty"`
+	// Allocated by container name are the resources for which the pod was given
+	// room, nil before it was: while it wants others that have to wait for room,
+	// what starts starts with these.
+	Allocated map[string]cri.Resources `json:"allocated,omitempty"`
 	// Ends by container name are how the containers of a pod with a terminal
 	// phase ended: their remains go when the disk is full.
 	Ends map[string]v1.ContainerStateTerminated `json:"ends,omitempty"`
@@ -135,11 +139,12 @@ func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 }
 
 // NewRun is the record with which the pod is run again under its UID: the
-// terminal phase is gone, the restart counts go on. The last published status
+// terminal phase is gone, the restart counts go on, and it asks for room anew. The last published status
 // must be taken as it is; it does not bring the phase back.
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
 	r.StartTime, r.Start, r.Again, r.Ends, r.Displaced = time.Time{}, nil, nil, nil, nil
+	r.Allocated = nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)
 	return r

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -220,6 +221,15 @@ spec:
 		})
 		at, err := cgroupPath(p.Pid, "cpu")
 		if err != nil {
+			t.Fatal(err)
+		}
+		n.mustHaveValue("cpu", at, "cpu.shares", "102")
+		// One that crashes meanwhile comes back with what it had.
+		if err := syscall.Kill(p.Pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		p = n.awaitOther("p", p)
+		if at, err = cgroupPath(p.Pid, "cpu"); err != nil {
 			t.Fatal(err)
 		}
 		n.mustHaveValue("cpu", at, "cpu.shares", "102")
