@@ -51,34 +51,53 @@ type Adapter struct {
 	pods   *watched[*v1.Pod]
 
 	// Room for one wake-up each.
-	nodeChanged, mirrorsChanged, eventsChanged chan struct{}
+	nodeChanged, leaseChanged, mirrorsChanged, eventsChanged chan struct{}
 
 	// The node loop's alone: when the status was last sent.
 	reported time.Time
-	// The lease loop's alone; nil is unknown.
-	lease *coordinationv1.Lease
+	// The lease loop's alone: what is known of it, nil is nothing, and when it was
+	// renewed.
+	lease   *coordinationv1.Lease
+	renewed time.Time
 	// The event loop's alone.
 	sent sentEvents
 }
 
 // New reads the kubeconfig. It asks nothing of the API server yet.
 func New(cfg Config) (*Adapter, error) {
-	c, err := connect(cfg.Kubeconfig, cfg.UserAgent)
+	a := newAdapter(cfg)
+	c, err := connect(cfg.Kubeconfig, cfg.UserAgent, a.link)
 	if err != nil {
 		return nil, err
 	}
+	a.use(c)
+	return a, nil
+}
+
+func newAdapter(cfg Config) *Adapter {
 	a := &Adapter{
-		cfg: cfg, name: cfg.Node().Name, client: c, link: &link{log: cfg.Log},
-		nodeChanged: make(chan struct{}, 1), mirrorsChanged: make(chan struct{}, 1), eventsChanged: make(chan struct{}, 1),
+		cfg: cfg, name: cfg.Node().Name,
+		nodeChanged: make(chan struct{}, 1), leaseChanged: make(chan struct{}, 1),
+		mirrorsChanged: make(chan struct{}, 1), eventsChanged: make(chan struct{}, 1),
 		sent: sentEvents{},
 	}
-	all := func() { wake(a.nodeChanged); wake(a.mirrorsChanged); wake(a.eventsChanged) }
+	a.link = &link{log: cfg.Log, returned: a.wakeAll}
+	return a
+}
+
+// use sets what the adapter asks by.
+func (a *Adapter) use(c *client) {
+	a.client = c
 	// The selectors are those that the Node authorizer asks of a node.
-	if a.nodes, err = watch(c.core, "nodes", "metadata.name="+a.name, &v1.Node{}, a.link, all); err != nil {
-		return nil, err
-	}
-	a.pods, err = watch(c.core, "pods", "spec.nodeName="+a.name, &v1.Pod{}, a.link, func() { wake(a.mirrorsChanged) })
-	return a, err
+	a.nodes = watch[*v1.Node](c.core, "nodes", "metadata.name="+a.name, a.link, a.wakeAll)
+	a.pods = watch[*v1.Pod](c.core, "pods", "spec.nodeName="+a.name, a.link, func() { wake(a.mirrorsChanged) })
+}
+
+func (a *Adapter) wakeAll() {
+	wake(a.nodeChanged)
+	wake(a.leaseChanged)
+	wake(a.mirrorsChanged)
+	wake(a.eventsChanged)
 }
 
 // Run keeps the node, its lease, the mirror pods and the events until the
@@ -91,9 +110,9 @@ func (a *Adapter) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { a.nodes.Run(ctx) })
 	wg.Go(func() { a.pods.Run(ctx) })
-	wg.Go(func() { keep(ctx, a.nodeChanged, a.cfg.Log, a.syncNode) })
-	wg.Go(func() { a.keepLease(ctx) })
-	wg.Go(func() { keep(ctx, a.eventsChanged, a.cfg.Log, a.sendEvents) })
+	wg.Go(func() { a.keep(ctx, a.nodeChanged, a.syncNode) })
+	wg.Go(func() { a.keep(ctx, a.leaseChanged, a.syncLease) })
+	wg.Go(func() { a.keep(ctx, a.eventsChanged, a.sendEvents) })
 	wg.Go(func() { newMirrors(a).run(ctx) })
 	defer wg.Wait()
 	for {
@@ -116,27 +135,11 @@ func wake(ch chan struct{}) {
 	}
 }
 
-// The spacing of attempts that fail.
-const (
-	firstRetry = 200 * time.Millisecond
-	lastRetry  = 30 * time.Second
-)
-
-// retry is how long to wait after so many failures in a row.
-func retry(failures int) time.Duration {
-	d := firstRetry
-	for range failures - 1 {
-		if d *= 2; d >= lastRetry {
-			return lastRetry
-		}
-	}
-	return d
-}
-
 // keep calls sync whenever it is woken, and when the time that sync returned has
-// passed; 0 waits for the next wake-up. After a failure it waits, woken or not.
-// It logs a failure once until there is another or none.
-func keep(ctx context.Context, woken <-chan struct{}, log *slog.Logger, sync func(context.Context) (time.Duration, error)) {
+// passed; 0 waits for the next wake-up. After a failure it waits, woken or not,
+// but for an API server that answers again. It logs a refusal once until there is
+// another or none; that nobody answers is the link's to tell.
+func (a *Adapter) keep(ctx context.Context, woken <-chan struct{}, sync func(context.Context) (time.Duration, error)) {
 	failures, told := 0, ""
 	for {
 		next, err := sync(ctx)
@@ -144,11 +147,14 @@ func keep(ctx context.Context, woken <-chan struct{}, log *slog.Logger, sync fun
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			if failures++; err.Error() != told {
-				told = err.Error()
-				log.Warn("cluster: it is tried again", "error", err)
+			if answered(err) {
+				failures++
 			}
-			if !sleep(ctx, retry(failures)) {
+			if answered(err) && err.Error() != told {
+				told = err.Error()
+				a.cfg.Log.Warn("cluster: it is tried again", "error", err)
+			}
+			if !a.link.rest(ctx, failures) {
 				return
 			}
 			continue
@@ -162,40 +168,6 @@ func keep(ctx context.Context, woken <-chan struct{}, log *slog.Logger, sync fun
 		case <-woken:
 		case <-due:
 		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// sleep reports whether the time passed before the context ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// keepLease renews the lease. Its failures are the link's to tell: the watches
-// see an API server that is away as well.
-func (a *Adapter) keepLease(ctx context.Context) {
-	failures, told := 0, ""
-	for {
-		// Until the node is registered there is nothing to renew.
-		wait := leaseRenewal
-		if a.node() == nil {
-			wait = time.Second
-		} else if err := a.renew(ctx); err != nil && ctx.Err() == nil {
-			if failures++; failures > 1 && err.Error() != told {
-				told = err.Error()
-				a.cfg.Log.Warn("cannot renew the node's lease", "error", err)
-			}
-			wait = min(retry(failures), leaseRenewal)
-		} else {
-			failures, told = 0, ""
-		}
-		if !sleep(ctx, wait) {
 			return
 		}
 	}

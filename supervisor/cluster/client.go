@@ -25,12 +25,22 @@ type client struct {
 
 // connect reads the kubeconfig. It opens no connection: an API server that is
 // away is met by the first request.
-func connect(kubeconfig, userAgent string) (*client, error) {
+func connect(kubeconfig, userAgent string, link *link) (*client, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)
 	}
 	cfg.UserAgent = userAgent
+	c, err := newClient(cfg, link)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)
+	}
+	return c, nil
+}
+
+// newClient makes the clients of each group. Their requests go over the link.
+func newClient(cfg *rest.Config, link *link) (*client, error) {
+	cfg.Wrap(link.over)
 	cfg.QPS, cfg.Burst = requestsPerSecond, requestsBurst
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	cfg.ContentType = runtime.ContentTypeProtobuf
@@ -44,7 +54,7 @@ func connect(kubeconfig, userAgent string) (*client, error) {
 	// One transport, and so one connection, serves both.
 	transport, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)
+		return nil, err
 	}
 	of := func(path string, gv schema.GroupVersion) rest.Interface {
 		group := rest.CopyConfig(cfg)
@@ -56,8 +66,5 @@ func connect(kubeconfig, userAgent string) (*client, error) {
 		return c
 	}
 	c := &client{core: of("/api", v1.SchemeGroupVersion), coordination: of("/apis", coordinationv1.SchemeGroupVersion)}
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)
-	}
-	return c, nil
+	return c, err
 }

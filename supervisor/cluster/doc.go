@@ -10,6 +10,8 @@
 // It is level-triggered: whatever wakes it, here or in the API, it compares what
 // is with what should be and does the one next thing for each object.
 //
+// All requests go over one link, which knows whether the API server answers.
+//
 // It is the only package that imports client-go, and of that the parts that are
-// small: rest, tools/cache, tools/clientcmd, with a scheme of the groups used.
+// small: rest and tools/clientcmd, with a scheme of the groups used.
 package cluster

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -29,13 +30,28 @@ func leaseOf(held *coordinationv1.Lease, node *v1.Node, now time.Time) *coordina
 	return l
 }
 
-// renew writes the lease. What is known of it is forgotten when a write fails,
-// so that the next one begins with a look.
-func (a *Adapter) renew(ctx context.Context) error {
+// syncLease renews the lease when that is due, and returns when it is again.
+func (a *Adapter) syncLease(ctx context.Context) (time.Duration, error) {
+	// Until the node is registered there is nothing to renew: its watch wakes.
 	node := a.node()
 	if node == nil {
-		return nil
+		a.renewed = time.Time{}
+		return 0, nil
 	}
+	if wait := leaseRenewal - time.Since(a.renewed); wait > 0 {
+		return wait, nil
+	}
+	now := time.Now()
+	if err := a.renew(ctx, node, now); err != nil {
+		return 0, fmt.Errorf("cannot renew the node's lease: %w", err)
+	}
+	a.renewed = now
+	return leaseRenewal, nil
+}
+
+// renew writes the lease. What is known of it is forgotten when a write fails,
+// so that the next one begins with a look.
+func (a *Adapter) renew(ctx context.Context, node *v1.Node, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	leases := a.client.coordination
@@ -49,7 +65,7 @@ func (a *Adapter) renew(ctx context.Context) error {
 			return err
 		}
 	}
-	wanted, written := leaseOf(a.lease, node, time.Now()), &coordinationv1.Lease{}
+	wanted, written := leaseOf(a.lease, node, now), &coordinationv1.Lease{}
 	request := leases.Put().Name(node.Name)
 	if a.lease == nil {
 		request = leases.Post()

@@ -20,6 +20,9 @@ const (
 	// batch is how long changes are gathered before they are looked at: a pod
 	// that starts changes its status several times within it.
 	batch = 50 * time.Millisecond
+	// lastFailureRetry is how rarely a mirror is tried again at last that the API
+	// server fails to write.
+	lastFailureRetry = 30 * time.Second
 	// lastRefusalRetry is how rarely a mirror is tried again that the API server
 	// refuses, say for want of its namespace.
 	lastRefusalRetry = 5 * time.Minute
@@ -35,16 +38,12 @@ type mirrors struct {
 	// agreed is what was compared last and found to agree, so that a look costs
 	// little where nothing changed.
 	agreed map[string]agreement
-	// away is until when nothing is asked of an API server that did not answer,
-	// after so many failures in a row.
-	away     time.Time
-	failures int
 }
 
 type agreement struct {
-	mirror  types.UID
-	version string
-	status  *v1.PodStatus
+	static, mirror types.UID
+	version        string
+	status         *v1.PodStatus
 }
 
 // trouble is a mirror that could not be brought up to date.
@@ -98,10 +97,10 @@ func (m *mirrors) look(ctx context.Context, wg *sync.WaitGroup) (next time.Durat
 	if registered == nil || !synced || len(m.busy) >= atOnce {
 		return 0 // The watches wake, or the next result.
 	}
-	now := time.Now()
-	if now.Before(m.away) {
-		return m.away.Sub(now)
+	if wait := m.link.closed(); wait > 0 {
+		return wait
 	}
+	now := time.Now()
 	// Asked before the pods are read: what is not among them then is gone.
 	orphans := m.orphans(known)
 	static := m.static()
@@ -174,7 +173,7 @@ func union(a, b map[string]*v1.Pod) map[string]bool {
 
 func (m *mirrors) hasAgreed(name string, pod, mirror *v1.Pod) bool {
 	a, ok := m.agreed[name]
-	return ok && pod != nil && mirror != nil && a.mirror == mirror.UID && a.version == mirror.ResourceVersion &&
+	return ok && pod != nil && mirror != nil && a.static == pod.UID && a.mirror == mirror.UID && a.version == mirror.ResourceVersion &&
 		equality.Semantic.DeepEqual(a.status, &pod.Status)
 }
 
@@ -182,7 +181,7 @@ func (m *mirrors) agree(name string, pod, mirror *v1.Pod) {
 	delete(m.trouble, name)
 	delete(m.agreed, name)
 	if pod != nil && mirror != nil {
-		m.agreed[name] = agreement{mirror.UID, mirror.ResourceVersion, &pod.Status}
+		m.agreed[name] = agreement{pod.UID, mirror.UID, mirror.ResourceVersion, &pod.Status}
 	}
 }
 
@@ -220,7 +219,6 @@ func (m *mirrors) finished(r result) {
 	delete(m.busy, r.key)
 	switch {
 	case r.err == nil:
-		m.failures = 0
 		delete(m.trouble, r.key)
 		if r.pod != nil {
 			m.pods.Wrote(r.pod)
@@ -229,23 +227,16 @@ func (m *mirrors) finished(r result) {
 		// The watch is late: it shows what is there.
 		m.fail(r.key, nil, nil, time.Second)
 	case !answered(r.err):
-		m.link.tell(r.err)
-		m.failures++
-		m.away = time.Now().Add(retry(m.failures))
+		// The link keeps the next one back.
+		m.fail(r.key, nil, nil, time.Second)
 	default:
-		limit := lastRetry
+		limit := lastFailureRetry
 		if apierrors.IsForbidden(r.err) || apierrors.IsInvalid(r.err) || apierrors.IsNotFound(r.err) {
 			limit = lastRefusalRetry
 		}
 		m.fail(r.key, m.static()[r.key], r.err, limit)
 	}
 	wake(m.mirrorsChanged)
-}
-
-// answered tells a refusal from an API server that does not answer.
-func answered(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && !apierrors.IsServerTimeout(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err)
 }
 
 // namespaceThere tells a request that failed since its pod is gone from one

@@ -105,11 +105,3 @@ func TestLeaseOf(t *testing.T) {
 		t.Errorf("renewed %+v, held %+v", l, held)
 	}
 }
-
-func TestRetry(t *testing.T) {
-	for failures, want := range map[int]time.Duration{1: 200 * time.Millisecond, 2: 400 * time.Millisecond, 8: 25600 * time.Millisecond, 9: 30 * time.Second, 1000: 30 * time.Second} {
-		if got := retry(failures); got != want {
-			t.Errorf("after %d: %v, want %v", failures, got, want)
-		}
-	}
-}

@@ -2,19 +2,33 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"sync"
+	"time"
 
-	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
+)
+
+const (
+	// listTimeout bounds a list.
+	listTimeout = 30 * time.Second
+	// watchPeriod, and up to as much again, is how long a watch lasts.
+	watchPeriod = 5 * time.Minute
+	// watchSilence is how long a watch may say nothing: an API server sends a
+	// bookmark about every minute.
+	watchSilence = 3 * time.Minute
+	// shortWatch is a watch that ended too early to be begun anew at once.
+	shortWatch = 10 * time.Second
 )
 
 // object is what is watched.
@@ -26,111 +40,164 @@ type object interface {
 // watched are the objects of one resource as the API server last told, and as
 // its answers to our own writes told since: a write is never followed by a
 // second one because the watch is late.
+//
+// Each watch begins with a list of its own. An API server that came back without
+// its data would take a watch from the last version on and wait, silent, until it
+// has counted up to that again. What is listed is this node's only, so that it
+// costs little.
 type watched[T object] struct {
-	cache.Store
-	reflector *cache.Reflector
-	wake      func()
+	client             rest.Interface
+	resource, selector string
+	link               *link
+	wake               func()
 
 	mu     sync.Mutex
 	synced bool
-	// written are answers to our own writes that the watch has not shown yet.
-	written map[types.UID]T
-	// removed are objects that we deleted, until the watch shows it.
+	// objects are what the API server told, or answered, by namespace/name.
+	objects map[string]T
+	// removed are the objects that are no more, since the last list: by our own
+	// doing before the watch shows it, or by the watch before an answer to us.
 	removed map[types.UID]bool
 }
 
-// watch makes a watch of the objects that the selector takes. It begins with
-// Run.
-func watch[T object](c rest.Interface, resource, selector string, example T, link *link, wake func()) (*watched[T], error) {
-	fieldSelector, err := fields.ParseSelector(selector)
-	if err != nil {
-		return nil, err
+// watch makes a watch of the objects that the field selector takes. It begins
+// with Run.
+func watch[T object](c rest.Interface, resource, selector string, link *link, wake func()) *watched[T] {
+	return &watched[T]{
+		client: c, resource: resource, selector: selector, link: link, wake: wake,
+		objects: map[string]T{}, removed: map[types.UID]bool{},
 	}
-	w := &watched[T]{
-		Store: cache.NewStore(cache.MetaNamespaceKeyFunc), wake: wake,
-		written: map[types.UID]T{}, removed: map[types.UID]bool{},
-	}
-	silent := logr.Discard()
-	list := cache.NewListWatchFromClient(c, resource, metav1.NamespaceAll, fieldSelector)
-	w.reflector = cache.NewReflectorWithOptions(&listed{ListWatch: list, link: link}, example, w, cache.ReflectorOptions{Name: resource, Logger: &silent})
-	return w, nil
 }
 
-// listed begins each watch with a list of its own, also where the reflector
-// would go on from the last version. An API server that came back without its
-// data would take such a watch and wait, silent, until it has counted up to that
-// version again. What is listed is this node's only, so that it costs little.
-type listed struct {
-	*cache.ListWatch
-	link *link
-	// fresh is set between a list and the watch that follows. Both are called by
-	// the reflector alone, one after the other.
-	fresh bool
-}
-
-func (l *listed) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	list, err := l.ListWatch.ListWithContext(ctx, o)
-	l.link.tell(err)
-	l.fresh = err == nil
-	return list, err
-}
-
-func (l *listed) WatchWithContext(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-	if !l.fresh {
-		return nil, apierrors.NewResourceExpired("a watch begins with a list")
-	}
-	l.fresh = false
-	w, err := l.ListWatch.WatchWithContext(ctx, o)
-	l.link.tell(err)
-	return w, err
-}
-
-// IsWatchListSemanticsUnSupported makes the reflector list instead of having
-// the watch send what is there, which waits in the same way.
-func (*listed) IsWatchListSemanticsUnSupported() bool { return true }
-
-// Run watches until the context ends. Without an API server it tries again,
-// ever more rarely.
+// Run watches until the context ends. It logs once why the API server refuses,
+// until that changes.
 func (w *watched[T]) Run(ctx context.Context) {
-	w.reflector.RunWithContext(klog.NewContext(ctx, logr.Discard()))
+	failures, told := 0, ""
+	for {
+		version, err := w.list(ctx)
+		began := time.Now()
+		if err == nil {
+			told = ""
+			err = w.follow(ctx, version)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && time.Since(began) > shortWatch:
+			failures = 0
+			continue
+		case err == nil || answered(err):
+			failures++
+		}
+		if err != nil && answered(err) && !apierrors.IsResourceExpired(err) && err.Error() != told {
+			told = err.Error()
+			w.link.log.Warn("API server does not tell what it has, it is asked again", "resource", w.resource, "error", err)
+		}
+		if !w.link.rest(ctx, failures) {
+			return
+		}
+	}
 }
 
-// Replace takes a whole list. What we wrote before it is in it, or is gone: an
+func (w *watched[T]) request(o metav1.ListOptions) *rest.Request {
+	o.FieldSelector = w.selector
+	return w.client.Get().Resource(w.resource).VersionedParams(&o, metav1.ParameterCodec)
+}
+
+// list asks for all, and returns the version from which to go on.
+func (w *watched[T]) list(ctx context.Context) (version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	list, err := w.request(metav1.ListOptions{}).Do(ctx).Get()
+	if err != nil {
+		return "", err
+	}
+	of, err := meta.ListAccessor(list)
+	if err != nil {
+		return "", err
+	}
+	var all []T
+	err = meta.EachListItem(list, func(o runtime.Object) error {
+		item, ok := o.(T)
+		if !ok {
+			return fmt.Errorf("a list of %s has a %T", w.resource, o)
+		}
+		all = append(all, item)
+		return nil
+	})
+	if err == nil {
+		w.replace(all)
+	}
+	return of.GetResourceVersion(), err
+}
+
+// follow takes what changes until the watch ends.
+func (w *watched[T]) follow(ctx context.Context, version string) error {
+	period := watchPeriod + rand.N(watchPeriod)
+	seconds := int64(period / time.Second)
+	// An API server that does not end it is not waited for.
+	ctx, cancel := context.WithTimeout(ctx, period+listTimeout)
+	defer cancel()
+	events, err := w.request(metav1.ListOptions{
+		Watch: true, ResourceVersion: version, TimeoutSeconds: &seconds, AllowWatchBookmarks: true,
+	}).Watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer events.Stop()
+	silence := time.NewTimer(watchSilence)
+	defer silence.Stop()
+	for {
+		select {
+		case e, ok := <-events.ResultChan():
+			if !ok {
+				return nil
+			}
+			silence.Reset(watchSilence)
+			if err := w.take(e); err != nil {
+				return err
+			}
+		case <-silence.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+var errWatch = errors.New("watch tells of something else")
+
+func (w *watched[T]) take(e apiwatch.Event) error {
+	switch e.Type {
+	case apiwatch.Error:
+		return apierrors.FromObject(e.Object)
+	case apiwatch.Bookmark:
+		return nil
+	}
+	o, ok := e.Object.(T)
+	if !ok {
+		return fmt.Errorf("%w: %s %T", errWatch, e.Type, e.Object)
+	}
+	if e.Type == apiwatch.Deleted {
+		w.Removed(o.GetUID())
+	} else {
+		w.Wrote(o)
+	}
+	return nil
+}
+
+// replace takes a whole list. What we wrote before it is in it, or is gone: an
 // API server that lost its data counts versions anew.
-func (w *watched[T]) Replace(list []any, version string) error {
+func (w *watched[T]) replace(all []T) {
 	w.mu.Lock()
 	w.synced = true
-	clear(w.written)
+	clear(w.objects)
 	clear(w.removed)
+	for _, o := range all {
+		w.objects[key(o)] = o
+	}
 	w.mu.Unlock()
-	defer w.wake()
-	return w.Store.Replace(list, version)
-}
-
-// Add, Update and Delete take what the watch tells.
-func (w *watched[T]) Add(o any) error    { return w.changed(o, w.Store.Add) }
-func (w *watched[T]) Update(o any) error { return w.changed(o, w.Store.Update) }
-func (w *watched[T]) Delete(o any) error {
-	if gone, ok := o.(T); ok {
-		w.mu.Lock()
-		delete(w.written, gone.GetUID())
-		delete(w.removed, gone.GetUID())
-		w.mu.Unlock()
-	}
-	defer w.wake()
-	return w.Store.Delete(o)
-}
-
-func (w *watched[T]) changed(o any, store func(any) error) error {
-	if seen, ok := o.(T); ok {
-		w.mu.Lock()
-		if ours, written := w.written[seen.GetUID()]; written && !older(seen, ours) {
-			delete(w.written, seen.GetUID())
-		}
-		w.mu.Unlock()
-	}
-	defer w.wake()
-	return store(o)
+	w.wake()
 }
 
 // older tells whether a is of an older version than b; what cannot be compared
@@ -140,19 +207,27 @@ func older(a, b metav1.Object) bool {
 	return err == nil && c < 0
 }
 
-// Wrote takes the API server's answer to a write of ours.
+// Wrote takes an object as the watch tells it, or as the API server answered to
+// a write of ours. Either may come late, or twice.
 func (w *watched[T]) Wrote(o T) {
 	w.mu.Lock()
-	w.written[o.GetUID()] = o
+	known, ok := w.objects[key(o)]
+	if !w.removed[o.GetUID()] && (!ok || !older(o, known)) {
+		w.objects[key(o)] = o
+	}
 	w.mu.Unlock()
 	w.wake()
 }
 
-// Removed is told that we deleted an object.
+// Removed is told that an object is no more.
 func (w *watched[T]) Removed(uid types.UID) {
 	w.mu.Lock()
 	w.removed[uid] = true
-	delete(w.written, uid)
+	for name, o := range w.objects {
+		if o.GetUID() == uid {
+			delete(w.objects, name)
+		}
+	}
 	w.mu.Unlock()
 	w.wake()
 }
@@ -165,18 +240,7 @@ func (w *watched[T]) Objects() (map[string]T, bool) {
 	if !w.synced {
 		return nil, false
 	}
-	objects := map[string]T{}
-	for _, o := range w.Store.List() {
-		if o := o.(T); !w.removed[o.GetUID()] {
-			objects[key(o)] = o
-		}
-	}
-	for _, o := range w.written {
-		if known, ok := objects[key(o)]; !ok || known.GetUID() == o.GetUID() {
-			objects[key(o)] = o
-		}
-	}
-	return objects, true
+	return maps.Clone(w.objects), true
 }
 
 // key is namespace/name.
