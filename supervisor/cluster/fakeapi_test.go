@@ -48,6 +48,8 @@ type fakeAPI struct {
 	asked     []fakeRequest
 	// away refuses connections; silent accepts requests and never answers them.
 	away, silent bool
+	// short ends each watch as soon as it begins.
+	short bool
 	// react answers in place of the server, unless it returns nil. An error that is
 	// an APIStatus is an answer, another one breaks the connection.
 	react func(fakeRequest) (runtime.Object, error)
@@ -193,6 +195,14 @@ func (f *fakeAPI) setSilent(silent bool) {
 func (f *fakeAPI) endWatches() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.end(io.EOF)
+}
+
+// shortWatches ends each watch as soon as it begins, as a broken proxy does.
+func (f *fakeAPI) shortWatches() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.short = true
 	f.end(io.EOF)
 }
 
@@ -490,6 +500,9 @@ func (f *fakeAPI) watch(hr *http.Request, r fakeRequest) *http.Response {
 		if e.version > since {
 			w.tell(e)
 		}
+	}
+	if f.short {
+		w.end(io.EOF)
 	}
 	ended := func(err error) {
 		f.mu.Lock()

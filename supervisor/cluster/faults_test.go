@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Whatever happens to the connection or in the API server, a pod that changes
+// afterwards is shown there as it is.
+func TestFaultsOfAnAPIServer(t *testing.T) {
+	tests := map[string]struct {
+		fault func(r *rig)
+		// within is how long it may take to see what happened in the API.
+		within time.Duration
+		// asks bounds the requests meanwhile.
+		asks int
+	}{
+		"the watches end":          {func(r *rig) { r.endWatches() }, time.Second, 20},
+		"the connection breaks":    {func(r *rig) { r.setAway(true); r.setAway(false) }, time.Second, 20},
+		"the version is expired":   {func(r *rig) { r.compact(); r.endWatches() }, time.Second, 20},
+		"all data is lost":         {func(r *rig) { r.wipe() }, 2 * time.Second, 25},
+		"somebody deletes it":      {func(r *rig) { r.remove("pods", "default", "web-edge") }, time.Second, 10},
+		"the node is deleted":      {func(r *rig) { r.remove("nodes", "", "edge") }, 2 * time.Second, 20},
+		"the watch says no more":   {func(r *rig) { r.setSilent(true); r.remove("pods", "default", "web-edge"); r.setSilent(false) }, watchSilence + time.Second, 60},
+		"each watch ends at once":  {func(r *rig) { r.shortWatches(); r.remove("pods", "default", "web-edge") }, lastRetry + 5*time.Second, 40},
+		"it accepts and is silent": {func(r *rig) { r.setSilent(true); pass(time.Hour); r.requests(); r.setSilent(false); r.endWatches() }, listTimeout, 60},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.run("web", "one")
+				r.start()
+				defer r.end()
+				pass(time.Minute)
+				if r.mirror("web") == nil {
+					t.Fatal("no mirror")
+				}
+				r.requests()
+				test.fault(r)
+				pass(test.within)
+				if m := r.mirror("web"); m == nil || m.DeletionTimestamp != nil || m.Status.Phase != v1.PodRunning {
+					t.Fatalf("the mirror is %v", m)
+				}
+				if n := (&v1.Node{}); !r.get(t, "nodes", "", "edge", n) || n.Status.Conditions[0].Status != v1.ConditionTrue {
+					t.Errorf("the node is %v", n)
+				}
+				asked := r.requests()
+				if len(asked) > test.asks {
+					t.Errorf("%d requests: %v", len(asked), asked)
+				}
+				r.run("web", "two")
+				pass(time.Second)
+				if m := r.mirror("web"); m == nil || m.Annotations[annotationMirror] != "two" {
+					t.Errorf("the mirror is still %v", m)
+				}
+			})
+		})
+	}
+}
+
+// Somebody else writes what the adapter has put there: it is put right, and what
+// is theirs stays.
+func TestOthersWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run("web", "one")
+		r.start()
+		defer r.end()
+		pass(time.Second)
+		m := r.mirror("web")
+		m.Status.Phase = v1.PodPending
+		m.Labels = map[string]string{"theirs": "stays"}
+		r.put(t, m)
+		pass(time.Second)
+		if m := r.mirror("web"); m.Status.Phase != v1.PodRunning || m.Labels["theirs"] != "stays" {
+			t.Errorf("mirror %v", m)
+		}
+	})
+}
