@@ -38,8 +38,9 @@ const reasonLogRotationFailed = "LogRotationFailed"
 type LogRuntime interface {
 	// Observed is the last view of all pods.
 	Observed() *cri.Observed
-	// ReopenContainerLog makes the runtime open a container's log anew. The
-	// old file is not written to after it has returned.
+	// ReopenContainerLog makes the runtime open a container's log anew. What it
+	// has read of the container's output so far it may write to the old file for
+	// a moment after it has returned.
 	ReopenContainerLog(ctx context.Context, id string) error
 }
 
@@ -306,6 +307,10 @@ func (l *Logs) started(log *openLog, err error, missing time.Duration) {
 		return
 	case missing > 0:
 		log.next = now.Add(missing)
+		if _, err := os.Lstat(log.path); err == nil {
+			// It may already grow fast.
+			log.next, log.rate = now.Add(checkSoon), unknownRate
+		}
 	default:
 		log.next = now.Add(nextCheck(0, l.cfg.Policy.MaxSize, log.rate))
 		l.compress[log.path] = now.Add(compressAfter)

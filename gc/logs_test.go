@@ -314,6 +314,23 @@ func TestInterruptedRotationIsFinished(t *testing.T) {
 			t.Errorf("%d reopened, first line %d: %s", w.reopens, first, w.files(t))
 		}
 	})
+	// The new log is bounded from its beginning.
+	synctest.Test(t, func(t *testing.T) {
+		w := newWriter(t)
+		if err := os.Rename(w.path, w.path+".20260101-000000.000"); err != nil {
+			t.Fatal(err)
+		}
+		rotator(t, w, LogPolicy{MaxSize: 100_000, MaxFiles: 200})
+		synctest.Wait()
+		for range 200 { // 1 MB/s for 10 s
+			w.print(t, 500)
+			time.Sleep(50 * time.Millisecond)
+		}
+		synctest.Wait()
+		if first := w.numbers(t); first != 0 || w.reopens < 5 {
+			t.Errorf("%d reopened, first line %d: %s", w.reopens, first, w.files(t))
+		}
+	})
 }
 
 func TestLinksAreNotRotated(t *testing.T) {

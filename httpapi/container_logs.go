@@ -97,7 +97,7 @@ func containerLogs(src Sources) http.HandlerFunc {
 // file cannot be read) breaks the connection, so that no client takes it for
 // the end of the log.
 func sendLog(w http.ResponseWriter, r *http.Request, req containerlog.Request) {
-	s, err := containerlog.Open(req)
+	s, err := containerlog.Open(r.Context(), req)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

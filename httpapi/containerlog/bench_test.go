@@ -18,7 +18,7 @@ func BenchmarkRead(b *testing.B) {
 	write(b, filepath.Join(dir, "0.log"), text)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		s, err := Open(Request{Dir: dir, Options: Options{Tail: -1}})
+		s, err := Open(b.Context(), Request{Dir: dir, Options: Options{Tail: -1}})
 		if err != nil {
 			b.Fatal(err)
 		}

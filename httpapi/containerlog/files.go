@@ -50,24 +50,23 @@ func (f logFile) compressed() bool { return strings.HasSuffix(f.path, gzSuffix) 
 // carries the time of its rotation, and N.log itself is the newest. One that
 // is there compressed as well is given as it was.
 func filesOf(dir string, n int) ([]logFile, error) {
-	entries, err := os.ReadDir(dir)
+	base := strconv.Itoa(n) + suffix
+	names, err := namesOf(dir, base)
 	if err != nil {
 		return nil, err
 	}
-	base := strconv.Itoa(n) + suffix
-	var files []logFile
-	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), base)
-		if !ok || strings.HasSuffix(rest, tmpSuffix) || (rest != "" && rest[0] != '.') {
-			continue
+	files := infosOf(dir, names)
+	// A rotation in between gives the name of the log to another file, and the
+	// one that had it would be missed.
+	for range moves {
+		again, err := namesOf(dir, base)
+		if err != nil {
+			return nil, err
 		}
-		path := filepath.Join(dir, e.Name())
-		// Stat, not Lstat: cri-dockerd's N.log is a link.
-		info, err := os.Stat(path)
-		if err != nil || !info.Mode().IsRegular() {
-			continue
+		if slices.Equal(names, again) {
+			break
 		}
-		files = append(files, logFile{path: path, info: info})
+		names, files = again, infosOf(dir, again)
 	}
 	slices.SortFunc(files, func(a, b logFile) int {
 		switch {
@@ -80,6 +79,38 @@ func filesOf(dir string, n int) ([]logFile, error) {
 		return cmp.Or(cmp.Compare(bare(a.path), bare(b.path)), cmp.Compare(a.path, b.path))
 	})
 	return slices.CompactFunc(files, func(a, b logFile) bool { return bare(a.path) == bare(b.path) }), nil
+}
+
+// namesOf are the names of a log's files in ascending order.
+func namesOf(dir, base string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), base)
+		if !ok || strings.HasSuffix(rest, tmpSuffix) || (rest != "" && rest[0] != '.') {
+			continue
+		}
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+// infosOf are the files with these names that are there.
+func infosOf(dir string, names []string) []logFile {
+	var files []logFile
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		// Stat, not Lstat: cri-dockerd's N.log is a link.
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		files = append(files, logFile{path: path, info: info})
+	}
+	return files
 }
 
 // bare is the name under which a file was rotated.

@@ -1,6 +1,7 @@
 package containerlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ var errMoved = errors.New("the log was rotated at this moment: try again")
 // a few times a second.
 const moves = 10
 
-func (s *Stream) openFirst() error {
+func (s *Stream) openFirst(ctx context.Context) error {
 	files, err := filesOf(s.req.Dir, s.n)
 	if err != nil {
 		return err
@@ -25,22 +26,24 @@ func (s *Stream) openFirst() error {
 		return fmt.Errorf("%s has no log of instance %d: %w", s.req.Dir, s.n, fs.ErrNotExist)
 	}
 	last := files[len(files)-1]
-	if err := s.open(last.path); errors.Is(err, fs.ErrNotExist) {
-		return errMoved
-	} else if err != nil {
-		return err
-	}
-	info, err := s.file.Stat()
+	found, err := openFound(last)
 	if err != nil {
 		return err
 	}
-	if !os.SameFile(info, last.info) {
-		return errMoved
+	s.take(found)
+	info, err := s.file.Stat()
+	if err != nil {
+		return err
 	}
 	s.until = info.Size()
 	s.older = files[:len(files)-1]
 	for len(s.older) > 0 && s.older[0].info.ModTime().Before(s.req.Options.Since) {
 		s.older = s.older[1:] // its last line is too old
+	}
+	for _, f := range s.older {
+		if err := settleFile(ctx, f); err != nil {
+			return err
+		}
 	}
 	if s.req.Options.Tail >= 0 {
 		return s.openTail()
@@ -101,31 +104,77 @@ func tailOf(f logFile, n int64, continued bool) (offset, lines int64, err error)
 	return tailOffset(file, info.Size(), n, continued)
 }
 
-// open goes on with another file, from its beginning.
-func (s *Stream) open(path string) error {
-	f, unpacked, err := openFile(path)
+// settleFile is settle for one of the older files.
+func settleFile(ctx context.Context, f logFile) error {
+	if f.compressed() {
+		return nil
+	}
+	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // removed or compressed
+	}
 	if err != nil {
 		return err
 	}
-	if s.file != nil {
-		_ = s.file.Close()
-	}
-	s.file, s.path, s.unpacked, s.offset = f, path, unpacked, 0
-	if s.watch != nil {
-		s.watch.link(path)
-	}
-	return nil
+	defer file.Close()
+	return settle(ctx, file)
 }
 
-// openFile opens a file of either kind; unpacked is nil unless it is
-// compressed. One that was compressed since it was found is found again.
-func openFile(path string) (f *os.File, unpacked io.Reader, err error) {
-	if strings.HasSuffix(path, gzSuffix) {
-		return openCompressed(path)
+// take goes on with another file, from its beginning.
+func (s *Stream) take(next source) {
+	s.source.close()
+	s.source, s.offset = next, 0
+	if s.watch != nil {
+		s.watch.link(next.path)
 	}
-	f, err = os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(path, suffix) {
-		return openCompressed(path + gzSuffix)
+}
+
+// source is an open file.
+type source struct {
+	file *os.File
+	// path is the name under which it was opened.
+	path string
+	// unpacked is what is in it if it is compressed, else nil.
+	unpacked io.Reader
+}
+
+func (f source) close() {
+	if f.file != nil {
+		_ = f.file.Close() // it was only read
 	}
-	return f, nil, err
+}
+
+// openFound opens a file as it was found. The name of the log itself may be
+// that of a later file by now: that is errMoved.
+func openFound(f logFile) (source, error) {
+	found, err := openFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return source{}, errMoved
+	}
+	if err != nil || found.unpacked != nil {
+		return found, err
+	}
+	info, err := found.file.Stat()
+	if err == nil && !os.SameFile(info, f.info) {
+		err = errMoved
+	}
+	if err != nil {
+		found.close()
+		return source{}, err
+	}
+	return found, nil
+}
+
+// openFile opens a file of either kind. One that was compressed since it was
+// found is found again.
+func openFile(path string) (source, error) {
+	if !strings.HasSuffix(path, gzSuffix) {
+		f, err := os.Open(path)
+		if !errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(path, suffix) {
+			return source{file: f, path: path}, err
+		}
+		path += gzSuffix
+	}
+	f, unpacked, err := openCompressed(path)
+	return source{file: f, path: path, unpacked: unpacked}, err
 }

@@ -176,8 +176,25 @@ func TestFollowOverCompressedFiles(t *testing.T) {
 	f.await(t, want+"7\n")
 }
 
+// oldWriter rotates a log away. What it returns is the runtime's old writer,
+// which is not at its end yet.
+func oldWriter(t *testing.T, dir string, n int) *os.File {
+	t.Helper()
+	log := filepath.Join(dir, "0.log")
+	old, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = old.Close() })
+	if err := os.Rename(log, rotatedPath(dir, n)); err != nil {
+		t.Fatal(err)
+	}
+	return old
+}
+
 // A runtime that has begun the new file may still write its last lines to the
-// old one: containerd's old writer drains beside the new one.
+// old one: containerd's old writer drains beside the new one, however long a
+// busy disk holds it up, and ends with what it holds of an unfinished line.
 func TestFollowWaitsForTheLastLinesOfTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "0.log")
@@ -185,29 +202,63 @@ func TestFollowWaitsForTheLastLinesOfTheOldFile(t *testing.T) {
 	f := follow(t, dir, 0, Options{Tail: -1})
 	f.await(t, "1\n")
 	write(t, log, full(2, "stdout", "2"))
-	old, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer old.Close()
-	if err := os.Rename(log, rotatedPath(dir, 1)); err != nil {
-		t.Fatal(err)
-	}
-	write(t, log, full(5, "stdout", "5"))
-	for _, line := range []string{full(3, "stdout", "3"), full(4, "stdout", "4")} {
-		time.Sleep(settled / 3) // it is about time
-		if _, err := old.WriteString(line); err != nil {
+	old := oldWriter(t, dir, 1)
+	write(t, log, full(5, "stdout", "end")+full(5, "stdout", "5"))
+	last := full(4, "stdout", "and more")
+	for _, text := range []string{full(3, "stdout", "3"), full(4, "stdout", "4"), last[:len(last)/2], last[len(last)/2:], piece(4, "stdout", "begin and ")} {
+		time.Sleep(2 * settled) // it is about time
+		if _, err := old.WriteString(text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// A busy disk stops the writer amid a line.
-	last := full(4, "stdout", "and more")
-	if _, err := old.WriteString(last[:len(last)/2]); err != nil {
-		t.Fatal(err)
-	}
 	time.Sleep(2 * settled)
-	if _, err := old.WriteString(last[len(last)/2:]); err != nil {
+	f.await(t, "1\n2\n")
+	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f.await(t, "1\n2\n3\n4\nand more\n5\n")
+	f.await(t, "1\n2\n3\n4\nand more\nbegin and end\n5\n")
+}
+
+// The log is rotated again while a reader still waits for the old file: the
+// file that it was to go on with has another name then.
+func TestFollowOverRotationsWhileItWaits(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "0.log")
+	write(t, log, full(1, "stdout", "1"))
+	f := follow(t, dir, 0, Options{Tail: -1})
+	f.await(t, "1\n")
+	want := "1\n"
+	first := oldWriter(t, dir, 1)
+	for n := 2; n < 6; n++ {
+		write(t, log, full(n, "stdout", fmt.Sprint(n)))
+		want += fmt.Sprintln(n)
+		time.Sleep(settled / 3) // so that the reader has looked
+		if err := oldWriter(t, dir, n).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, log, full(6, "stdout", "6"))
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, want+"6\n")
+}
+
+// Who only reads what there is gets a line whole that is cut by a rotation at
+// this moment, and its tail is as long as asked for.
+func TestReadWaitsForTheLastLinesOfTheOldFile(t *testing.T) {
+	for tail, want := range map[int64]string{-1: "1\n2\nbegin and end\n4\n", 2: "begin and end\n4\n", 3: "2\nbegin and end\n4\n"} {
+		dir := t.TempDir()
+		log := filepath.Join(dir, "0.log")
+		write(t, log, full(1, "stdout", "1"))
+		old := oldWriter(t, dir, 1)
+		write(t, log, full(3, "stdout", "end")+full(4, "stdout", "4"))
+		time.AfterFunc(2*settled, func() {
+			_, _ = old.WriteString(full(2, "stdout", "2") + piece(3, "stdout", "begin and "))
+			_ = old.Close()
+		})
+		if got := read(t, dir, 0, Options{Tail: tail}); got != want {
+			t.Errorf("tail %d: got %q, want %q", tail, got, want)
+		}
+	}
 }

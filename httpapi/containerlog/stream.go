@@ -7,8 +7,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
-	"slices"
 	"time"
 )
 
@@ -67,12 +65,9 @@ type Stream struct {
 	// the first skip bytes are left out.
 	older []logFile
 	skip  int64
-	// file was opened under path; unpacked is what is in it if it is
-	// compressed, else nil.
-	file     *os.File
-	path     string
-	unpacked io.Reader
-	offset   int64
+	// source is the file that is read, up to offset so far.
+	source
+	offset int64
 	// until ends the reading of a stream that does not follow.
 	until int64
 	watch *watch
@@ -83,8 +78,9 @@ type Stream struct {
 }
 
 // Open opens a log at the place where the printing begins. The error is
-// fs.ErrNotExist if the instance has no log.
-func Open(req Request) (*Stream, error) {
+// fs.ErrNotExist if the instance has no log. It waits, if need be, for the
+// runtime to finish a file that was rotated at this moment.
+func Open(ctx context.Context, req Request) (*Stream, error) {
 	s := &Stream{req: req, n: req.Instance, buf: make([]byte, readBuffer)}
 	if req.Follow != nil {
 		// Before the first look, so that no change falls between.
@@ -94,12 +90,12 @@ func Open(req Request) (*Stream, error) {
 		}
 		s.watch = w
 	}
-	err := s.openFirst()
+	err := s.openFirst(ctx)
 	for range moves {
 		if !errors.Is(err, errMoved) {
 			break
 		}
-		err = s.openFirst()
+		err = s.openFirst(ctx)
 	}
 	if err != nil {
 		s.Close()
@@ -113,9 +109,7 @@ func (s *Stream) Close() {
 	if s.watch != nil {
 		s.watch.close()
 	}
-	if s.file != nil {
-		_ = s.file.Close() // it was only read
-	}
+	s.source.close()
 }
 
 // Copy prints the log to out until its end, or while it follows until the
@@ -154,7 +148,7 @@ func (s *Stream) copy(ctx context.Context, p *printer, flush func() error) error
 		if err := s.drain(ctx, p); err != nil {
 			return err
 		}
-		moved, err := s.advance(ctx, p, ended)
+		moved, err := s.advance(ctx, p, ended, flush)
 		if err != nil {
 			return err
 		}
@@ -177,138 +171,11 @@ func (s *Stream) copy(ctx context.Context, p *printer, flush func() error) error
 	}
 }
 
-// advance goes on to the file that continues this one, if there is one: the
-// same instance's after a rotation, or the next instance's. Names are looked at
-// only if one changed.
-func (s *Stream) advance(ctx context.Context, p *printer, ended bool) (bool, error) {
-	info, err := s.file.Stat()
-	if err != nil {
-		return false, err
-	}
-	if s.unpacked == nil && info.Size() < s.offset {
-		// Cut by a rotation that copies and truncates.
-		s.offset, s.held, s.long = 0, 0, nil
-		return true, nil
-	}
-	// Nothing is added to a compressed file: another one goes on.
-	if !s.watch.names.Swap(false) && !ended && s.unpacked == nil {
-		return false, nil
-	}
-	path, instance, err := s.next(info)
-	if err != nil || path == "" {
-		return false, err
-	}
-	// The writer had this file until the next one was there, and some have it
-	// for a moment longer.
-	if err := s.settle(ctx); err != nil {
-		return false, err
-	}
-	if err := s.drain(ctx, p); err != nil {
-		return false, err
-	}
-	if err := s.torn(p); err != nil {
-		return false, err
-	}
-	if instance != s.n {
-		if err := p.end(); err != nil {
-			return false, err
-		}
-	}
-	// More may have changed than this one step: look again. That goes for a
-	// file that was renamed since, too.
-	s.watch.names.Store(true)
-	err = s.open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	}
-	s.n = instance
-	return true, err
-}
-
-const (
-	// settled is how long nothing was written to a file that is not the newest
-	// any more before it counts as whole: containerd writes what it has read of a
-	// container's output to the old file while it writes to the new one already.
-	settled = 200 * time.Millisecond
-	// stalled is the same for one that ends amid a line: a host whose disk is busy
-	// may stop a writer there.
-	stalled = 5 * time.Second
-	// settles bounds how often that is waited for.
-	settles = 50
-)
-
-// settle waits until the open file was not written to for a moment. Who reads
-// what was written long ago does not wait.
-func (s *Stream) settle(ctx context.Context) error {
-	for range settles {
-		info, err := s.file.Stat()
-		if err != nil {
-			return err
-		}
-		quiet := settled
-		if !whole(s.file, info.Size()) {
-			quiet = stalled
-		}
-		left := quiet - time.Since(info.ModTime())
-		if s.unpacked != nil || left <= 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(min(left, settled)): // a clock that was set back says more
-		}
-	}
-	return nil
-}
-
-// whole reports whether a file ends with a line.
-func whole(f *os.File, size int64) bool {
-	last := []byte{'\n'}
-	if size > 0 {
-		if _, err := f.ReadAt(last, size-1); err != nil {
-			return true // the next read tells
-		}
-	}
-	return last[0] == '\n'
-}
-
-// next is the path that continues the open file, empty if there is none yet.
-func (s *Stream) next(current fs.FileInfo) (path string, instance int, err error) {
-	files, err := filesOf(s.req.Dir, s.n)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", 0, nil // removed with its pod; Ended will tell
-	}
-	if err != nil {
-		return "", 0, err
-	}
-	if f, ok := after(files, current, s.path); ok {
-		if f.info.Size() > 0 {
-			return f.path, s.n, nil
-		}
-		// The runtime has just made it and may still be writing its last
-		// lines to the old one.
-		s.watch.names.Store(true)
-	}
-	all, err := Instances(s.req.Dir)
-	if err != nil {
-		return "", 0, err
-	}
-	i, _ := slices.BinarySearch(all, s.n+1)
-	if i == len(all) {
-		return "", 0, nil
-	}
-	if files, err = filesOf(s.req.Dir, all[i]); err != nil || len(files) == 0 {
-		return "", 0, err
-	}
-	return files[0].path, all[i], nil
-}
-
 // drainOlder prints the files that come before the one that is open. One that
 // a rotation removed meanwhile is not there any more for anybody.
 func (s *Stream) drainOlder(ctx context.Context, p *printer) error {
 	for _, f := range s.older {
-		file, unpacked, err := openFile(f.path)
+		file, err := openFile(f.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			s.skip = 0
 			continue
@@ -316,16 +183,16 @@ func (s *Stream) drainOlder(ctx context.Context, p *printer) error {
 		if err != nil {
 			return err
 		}
-		var r io.Reader = file
-		if unpacked != nil {
-			r = unpacked
+		var r io.Reader = file.file
+		if file.unpacked != nil {
+			r = file.unpacked
 		}
 		_, err = io.CopyN(io.Discard, r, s.skip)
 		s.skip = 0
 		if err == nil {
 			err = s.fill(ctx, p, r.Read)
 		}
-		_ = file.Close() // it was only read
+		file.close()
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}

@@ -53,7 +53,7 @@ func (*buffer) Flush() error { return nil }
 // read prints a log without following.
 func read(t *testing.T, dir string, n int, o Options) string {
 	t.Helper()
-	s, err := Open(Request{Dir: dir, Instance: n, Options: o})
+	s, err := Open(t.Context(), Request{Dir: dir, Instance: n, Options: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestInstances(t *testing.T) {
 	if _, err := Instances(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
 	}
-	if _, err := Open(Request{Dir: dir, Instance: 7}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Open(t.Context(), Request{Dir: dir, Instance: 7}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no log: %v", err)
 	}
 }
@@ -264,7 +264,7 @@ func follow(t *testing.T, dir string, n int, o Options) *follower {
 func followTo(t *testing.T, to *sink, dir string, n int, o Options) *follower {
 	t.Helper()
 	f := &follower{sink: to, change: make(chan struct{}, 1), done: make(chan error, 1)}
-	s, err := Open(Request{Dir: dir, Instance: n, Options: o, Follow: &Follow{Ended: f.ended.Load, Changed: f.change}})
+	s, err := Open(t.Context(), Request{Dir: dir, Instance: n, Options: o, Follow: &Follow{Ended: f.ended.Load, Changed: f.change}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,23 +370,6 @@ func TestFollowRotation(t *testing.T) {
 	if err := f.end(t); err != nil {
 		t.Error(err)
 	}
-}
-
-// containerd 2.4 writes what it holds of an unfinished line into the old file a
-// moment after the new one has its first lines.
-func TestFollowRotationAmidALine(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "0.log")
-	write(t, path, full(1, "stdout", "one"))
-	f := follow(t, dir, 0, Options{Tail: -1})
-	f.sink.await(t, "one\n")
-	if err := os.Rename(path, path+".20260131-120000"); err != nil {
-		t.Fatal(err)
-	}
-	write(t, path, full(2, "stdout", "end")+full(3, "stdout", "three"))
-	time.Sleep(50 * time.Millisecond)
-	write(t, path+".20260131-120000", piece(2, "stdout", "begin and "))
-	f.sink.await(t, "one\nbegin and end\nthree\n")
 }
 
 func TestFollowTruncation(t *testing.T) {
