@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,13 +51,19 @@ func TestTerminationMessageIsNoWayOut(t *testing.T) {
 		os.Symlink(at("nothing"), at("dangling")),
 		unix.Mkfifo(at("fifo"), 0o600),
 		os.Mkdir(at("dir"), 0o700),
-		unix.Mknod(at("device"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))), // /dev/zero
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"link", "dangling", "fifo", "dir", "device", "absent"} {
+	names := []string{"link", "dangling", "fifo", "dir", "absent"}
+	switch err := unix.Mknod(at("device"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))); { // /dev/zero
+	case err == nil:
+		names = append(names, "device")
+	case !errors.Is(err, unix.EPERM): // it is for root
+		t.Fatal(err)
+	}
+	for _, name := range names {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -66,7 +73,7 @@ func TestTerminationMessageIsNoWayOut(t *testing.T) {
 		}()
 		select {
 		case <-done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%s: reading blocks", name)
 		}
 	}

@@ -137,12 +137,20 @@ func (n *logNode) sources() Sources {
 	}
 }
 
-// serveLogs serves with the daemon's limits, much shortened.
 func serveLogs(t *testing.T, n *logNode, allowed access.Class) *httptest.Server {
 	t.Helper()
-	srv := httptest.NewUnstartedServer(serving(Routes(n.sources()), allowed))
-	srv.Config.ReadTimeout = 200 * time.Millisecond
-	srv.Config.WriteTimeout = 200 * time.Millisecond
+	srv := httptest.NewServer(serving(Routes(n.sources()), allowed))
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// serveLogsShortly serves with the daemon's limits, shortened. Whoever asks must
+// still be able to on a busy machine.
+func serveLogsShortly(t *testing.T, n *logNode) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(serving(Routes(n.sources()), access.Logs))
+	srv.Config.ReadTimeout = 5 * time.Second
+	srv.Config.WriteTimeout = 5 * time.Second
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return srv
@@ -266,8 +274,9 @@ func mustRead(t *testing.T, r *bufio.Reader, want string) {
 // Following outlives the server's limits for short answers, a restart of the
 // container and a client that takes nothing, and ends with the pod.
 func TestContainerLogsFollow(t *testing.T) {
+	t.Parallel()
 	n := newLogNode(t)
-	srv := serveLogs(t, n, access.Logs)
+	srv := serveLogsShortly(t, n)
 	url := srv.URL + "/containerLogs/default/web/main?follow=true"
 	// It takes nothing although more is sent than the sockets can hold.
 	stalled, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
@@ -299,6 +308,7 @@ func TestContainerLogsFollow(t *testing.T) {
 func TestStoppingBreaksStreams(t *testing.T) {
 	n := newLogNode(t)
 	s := New(Config{Socket: filepath.Join(t.TempDir(), "s"), Log: slog.New(slog.DiscardHandler)}, n.sources())
+	s.patience = time.Hour // and would be seen if it were needed
 	ctx, cancel := context.WithCancel(t.Context())
 	l, err := s.Listen(ctx)
 	if err != nil {
@@ -316,13 +326,12 @@ func TestStoppingBreaksStreams(t *testing.T) {
 	defer resp.Body.Close()
 	r := bufio.NewReader(resp.Body)
 	mustRead(t, r, "two")
-	start := time.Now()
 	cancel()
 	if _, err := r.ReadByte(); err != io.ErrUnexpectedEOF {
 		t.Errorf("a stream that the daemon breaks off ends with %v", err)
 	}
-	if err := <-done; err != nil || time.Since(start) >= closeTimeout {
-		t.Errorf("Serve took %s: %v", time.Since(start), err)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

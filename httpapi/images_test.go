@@ -19,6 +19,8 @@ type keeper struct {
 	pruned []bool
 	fail   error
 	gone   chan error
+	// slow is called by a pull that does not end.
+	slow func()
 }
 
 func (k *keeper) Images(context.Context) ([]Image, error) {
@@ -33,6 +35,7 @@ func (k *keeper) PruneImages(_ context.Context, dryRun bool) ([]Image, error) {
 func (k *keeper) PullImage(ctx context.Context, p Pull) (Image, error) {
 	switch p.Image {
 	case "slow:1":
+		k.slow()
 		<-ctx.Done()
 		k.gone <- ctx.Err()
 		return Image{}, ctx.Err()
@@ -93,15 +96,14 @@ type zeros struct{}
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
 func TestPullEndsWithTheCaller(t *testing.T) {
-	k := &keeper{gone: make(chan error)}
+	ctx, cancel := context.WithCancel(t.Context())
+	k := &keeper{gone: make(chan error), slow: cancel}
 	s := httptest.NewServer(serving(Routes(Sources{Images: k, Kube: http.NotFoundHandler()}), access.Admin))
 	defer s.Close()
-	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/podstead/v1/images/pull?image=slow:1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(50*time.Millisecond, cancel)
 	if resp, err := s.Client().Do(r); err == nil {
 		resp.Body.Close()
 		t.Error("it was answered")

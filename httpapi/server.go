@@ -50,13 +50,15 @@ type Server struct {
 	cfg    Config
 	routes []Route
 	remote *remote
+	// patience is closeTimeout but for tests.
+	patience time.Duration
 }
 
 // New makes a server; nothing listens before Listen.
 func New(cfg Config, src Sources) *Server {
 	r := newRemote(cfg.Remote, cfg.Log)
 	src.Kubeconfigs = r
-	return &Server{cfg: cfg, routes: counted(Routes(src), cfg.Serving), remote: r}
+	return &Server{cfg: cfg, routes: counted(Routes(src), cfg.Serving), remote: r, patience: closeTimeout}
 }
 
 // Listeners are open listeners that Serve takes over.
@@ -193,7 +195,7 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 	g.Go(func() error {
 		<-ctx.Done()
 		// The parent is over; what still runs gets a moment of its own.
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
 		defer cancel()
 		if err := srv.Shutdown(end); err != nil {
 			return srv.Close()

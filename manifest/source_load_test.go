@@ -202,6 +202,9 @@ func (m *podModel) drain(c *PodConfig) []string {
 	}
 }
 
+// patience is how long a test waits for what must happen.
+const patience = 2 * time.Minute
+
 // sinkDeliverer merges sets and lets a test wait for them.
 type sinkDeliverer struct {
 	config *PodConfig
@@ -222,7 +225,7 @@ func (s *sinkDeliverer) Deliver(set Set) {
 // await takes sets until one satisfies, and applies what came of them.
 func (s *sinkDeliverer) await(what string, satisfies func(Set) bool) Set {
 	s.model.t.Helper()
-	timeout := time.After(15 * time.Second)
+	timeout := time.After(patience)
 	var last Set
 	for {
 		select {

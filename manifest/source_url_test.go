@@ -35,7 +35,7 @@ func newURLBed(t *testing.T) *urlBed {
 	b := &urlBed{t: t, cp: filepath.Join(t.TempDir(), "checkpoint.json"), lines: &logLines{}, loader: newScriptLoader(), asked: make(chan struct{}, 10000)}
 	b.server = httptest.NewServer(http.HandlerFunc(b.serve))
 	t.Cleanup(b.server.Close)
-	b.opts = URLSourceOptions{URL: b.server.URL + "/pods", Interval: 10 * time.Millisecond, Node: "node"}
+	b.opts = URLSourceOptions{URL: b.server.URL + "/pods", Interval: 10 * time.Millisecond, Timeout: time.Minute, Node: "node"}
 	return b
 }
 
@@ -86,7 +86,7 @@ func (b *urlBed) awaitRequests(n int) {
 	for range n {
 		select {
 		case <-b.asked:
-		case <-time.After(15 * time.Second):
+		case <-time.After(patience):
 			b.t.Fatal("the server is not asked")
 		}
 	}
@@ -150,7 +150,9 @@ func TestURLSourceKeepsTheLastGood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newURLBed(t)
-			b.opts.Timeout = time.Second
+			if strings.Contains(c.fault, "within 1s") {
+				b.opts.Timeout = time.Second
+			}
 			b.server.Config.ErrorLog = nil
 			b.body("a 1\nb 1")
 			b.start()
@@ -165,6 +167,10 @@ func TestURLSourceKeepsTheLastGood(t *testing.T) {
 			}
 			b.body("a 1\nb 2")
 			b.sink.awaitPods("a=1", "b=2")
+			// An answer later than in a second is a fault until the next one.
+			for begun := time.Now(); len(b.sink.config.Faults()) > 0 && time.Since(begun) < patience; {
+				time.Sleep(10 * time.Millisecond)
+			}
 			if len(b.sink.config.Faults()) > 0 {
 				t.Errorf("faults are %v", b.sink.config.Faults())
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -22,10 +23,8 @@ import (
 // once asks a server of this machine, which stands for a pod, once.
 func once(t *testing.T, handler v1.ProbeHandler, timeout time.Duration, exec Execer) (answer, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	a := newAsker(Config{Exec: exec, UserAgent: "podstead-probe/1"})
-	return a.once(ctx, question{
+	return a.once(t.Context(), question{
 		target:  target{container: &v1.Container{Name: "c", Ports: []v1.ContainerPort{{Name: "web", ContainerPort: namedPort}}}, id: "id-1", ip: "127.0.0.1"},
 		timeout: timeout, probe: &v1.Probe{ProbeHandler: handler},
 	})
@@ -33,6 +32,31 @@ func once(t *testing.T, handler v1.ProbeHandler, timeout time.Duration, exec Exe
 
 // namedPort stands for the port "web"; nobody listens there.
 const namedPort = 1
+
+const (
+	// patience is the timeout of a probe that is to be answered, on however busy
+	// a machine; haste that of one that is not.
+	patience = 2 * time.Minute
+	haste    = time.Second
+)
+
+// nobody is a port that refuses connections and that no one else can get.
+func nobody(t *testing.T) int32 {
+	t.Helper()
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(s) })
+	if err := unix.Bind(s, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int32(name.(*unix.SockaddrInet4).Port)
+}
 
 // judge compares an answer with: "ok", "warning", "failed" or "error", each
 // with a part of the text.
@@ -186,7 +210,15 @@ func TestHTTP(t *testing.T) {
 			if c.get.Port == (intstr.IntOrString{}) {
 				c.get.Port = intstr.FromInt32(int32(port))
 			}
-			a, err := once(t, v1.ProbeHandler{HTTPGet: &c.get}, time.Second, nil)
+			timeout := patience
+			if c.get.Path == "/silent" || c.get.Path == "/stuck" || c.get.Host == "nobody.invalid" {
+				timeout = haste
+			}
+			a, err := once(t, v1.ProbeHandler{HTTPGet: &c.get}, timeout, nil)
+			for c.get.Path == "/stuck" && !strings.Contains(a.text, c.text) && timeout < patience {
+				timeout *= 4 // it had not begun
+				a, err = once(t, v1.ProbeHandler{HTTPGet: &c.get}, timeout, nil)
+			}
 			judge(t, a, err, c.want, strings.ReplaceAll(c.text, "PORT", fmt.Sprint(port)))
 		})
 	}
@@ -206,13 +238,14 @@ func TestTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	probe := v1.TCPSocketAction{Port: intstr.FromInt32(int32(l.Addr().(*net.TCPAddr).Port))}
-	a, err := once(t, v1.ProbeHandler{TCPSocket: &probe}, time.Second, nil)
+	defer l.Close()
+	a, err := once(t, v1.ProbeHandler{TCPSocket: &probe}, patience, nil)
 	judge(t, a, err, "ok", "")
-	_ = l.Close()
-	a, err = once(t, v1.ProbeHandler{TCPSocket: &probe}, time.Second, nil)
+	probe.Port = intstr.FromInt32(nobody(t))
+	a, err = once(t, v1.ProbeHandler{TCPSocket: &probe}, patience, nil)
 	judge(t, a, err, "failed", "connection refused")
 	probe.Port = intstr.FromString("nothing")
-	a, err = once(t, v1.ProbeHandler{TCPSocket: &probe}, time.Second, nil)
+	a, err = once(t, v1.ProbeHandler{TCPSocket: &probe}, patience, nil)
 	judge(t, a, err, "error", `port "nothing"`)
 }
 
@@ -247,8 +280,6 @@ func TestGRPC(t *testing.T) {
 	}))
 	without := serve(func(*grpc.Server) {})
 	_, silent := listen() // accepts, and says nothing
-	gone, nobody := listen()
-	_ = gone.Close()
 	for name, c := range map[string]struct {
 		port       int32
 		service    *string
@@ -260,10 +291,14 @@ func TestGRPC(t *testing.T) {
 		"service unknown":        {healthy, ptr("other"), "failed", "unknown service"},
 		"no health service":      {without, nil, "failed", "does not implement the grpc health protocol"},
 		"a server that is stuck": {silent, nil, "failed", "timeout: "},
-		"nobody":                 {nobody, nil, "failed", "connection refused"},
+		"nobody":                 {nobody(t), nil, "failed", "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := once(t, v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: c.port, Service: c.service}}, time.Second, nil)
+			timeout := patience
+			if c.port == silent {
+				timeout = haste
+			}
+			a, err := once(t, v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: c.port, Service: c.service}}, timeout, nil)
 			judge(t, a, err, c.want, c.text)
 		})
 	}

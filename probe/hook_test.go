@@ -19,7 +19,7 @@ import (
 // hookOn performs a hook of a container whose pod is this machine.
 func hookOn(t *testing.T, exec Execer, handler v1.LifecycleHandler, ports ...v1.ContainerPort) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	return NewHooks(Config{Exec: exec, UserAgent: "podstead-lifecycle/1"}).Run(ctx, Hook{
 		Handler: &handler, Container: &v1.Container{Name: "c", Ports: ports}, ID: "id-1", IP: "127.0.0.1",
@@ -120,8 +120,9 @@ func TestHookTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	connect := v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(int32(l.Addr().(*net.TCPAddr).Port))}}
+	defer l.Close()
 	fails(t, hookOn(t, nil, connect), "")
-	_ = l.Close()
+	connect.TCPSocket.Port = intstr.FromInt32(nobody(t))
 	fails(t, hookOn(t, nil, connect), "connection refused")
 }
 

@@ -74,6 +74,7 @@ func pod(namespace, name string, phase v1.PodPhase) *v1.Pod {
 type bed struct {
 	*testing.T
 	box *box
+	api *API
 	url string
 }
 
@@ -120,7 +121,7 @@ func newBedAt(t *testing.T, versions string, pods ...*v1.Pod) *bed {
 		cancel()
 		<-done
 	})
-	return &bed{T: t, box: b, url: server.URL}
+	return &bed{T: t, box: b, api: api, url: server.URL}
 }
 
 func (b *bed) do(method, path, accept string) (int, string) {
@@ -163,7 +164,7 @@ type watched struct {
 
 func (b *bed) watch(path, accept string) *watched {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
 	b.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, "GET", b.url+path, nil)
 	if err != nil {

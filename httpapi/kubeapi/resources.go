@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,8 @@ type resource struct {
 	cache *cache
 	// whole is what admins see in its place, nil if everybody sees the same.
 	whole *resource
+	// patience is writeTimeout but for tests.
+	patience time.Duration
 }
 
 // resources is the table, in the order of discovery.

@@ -15,6 +15,9 @@ import (
 // system buffers for them, beside one that reads.
 func TestSlowReadersHarmNobody(t *testing.T) {
 	b := newBed(t, pod("shop", "web", v1.PodRunning))
+	for _, r := range b.api.resources {
+		r.patience = time.Hour // who waited for them would wait until the test is given up
+	}
 	var answered []net.Conn
 	for range 100 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
@@ -40,7 +43,6 @@ func TestSlowReadersHarmNobody(t *testing.T) {
 	good.lines.Buffer(nil, 1<<21)
 	good.next()
 	large := strings.Repeat("x", 1<<20)
-	begin := time.Now()
 	for i := range 10 {
 		p := pod("shop", "web", v1.PodRunning)
 		p.Annotations = map[string]string{"large": large, "round": fmt.Sprint(i)}
@@ -48,9 +50,6 @@ func TestSlowReadersHarmNobody(t *testing.T) {
 		if _, e := good.next(); e.Object.Annotations["round"] != fmt.Sprint(i) {
 			t.Fatalf("round %d: told of %q", i, e.Object.Annotations["round"])
 		}
-	}
-	if took := time.Since(begin); took > writeTimeout/2 {
-		t.Errorf("ten events took %v beside readers that read nothing", took)
 	}
 	if code, _ := b.do("GET", "/api/v1/namespaces/shop/pods/web", ""); code != 200 {
 		t.Errorf("a question beside them: %d", code)

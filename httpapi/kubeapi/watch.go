@@ -2,6 +2,7 @@ package kubeapi
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,7 +128,7 @@ func newStream(w http.ResponseWriter, res *resource, f form) *stream {
 	w.Header().Set("Content-Type", "application/json")
 	s := &stream{res: res, form: f, out: bufio.NewWriterSize(w, 1024), http: http.NewResponseController(w)}
 	// The time for a whole answer is not meant for a watch.
-	s.err = errors.Join(s.http.SetReadDeadline(time.Time{}), s.http.SetWriteDeadline(time.Now().Add(writeTimeout)))
+	s.err = errors.Join(s.http.SetReadDeadline(time.Time{}), s.http.SetWriteDeadline(time.Now().Add(cmp.Or(res.patience, writeTimeout))))
 	w.WriteHeader(http.StatusOK)
 	return s
 }
@@ -211,7 +212,7 @@ func (s *stream) write(kind watch.EventType, object []byte) {
 	if s.err != nil {
 		return
 	}
-	if s.err = s.http.SetWriteDeadline(time.Now().Add(writeTimeout)); s.err != nil {
+	if s.err = s.http.SetWriteDeadline(time.Now().Add(cmp.Or(s.res.patience, writeTimeout))); s.err != nil {
 		return
 	}
 	for _, part := range [][]byte{[]byte(`{"type":"` + string(kind) + `","object":`), object, []byte("}\n")} {

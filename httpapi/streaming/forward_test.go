@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/streaming/pkg/httpstream"
 
@@ -95,6 +96,24 @@ func TestForwardThroughTheRuntime(t *testing.T) {
 	}
 }
 
+// nobody is a port that refuses connections and that no one else can get.
+func nobody(t *testing.T) int {
+	t.Helper()
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(s) })
+	if err := unix.Bind(s, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name.(*unix.SockaddrInet4).Port
+}
+
 // Each direction ends by itself, and a client that leaves ends the connection
 // in the pod.
 func TestForwardInside(t *testing.T) {
@@ -139,8 +158,7 @@ func TestForwardInside(t *testing.T) {
 	_ = inside.Close()
 
 	c, _ = dialSPDY(t, url, protocolForward)
-	_ = l.Close()
-	_, fault = connect(t, c, l.Addr().(*net.TCPAddr).Port, 3)
+	_, fault = connect(t, c, nobody(t), 3)
 	if told, _ := io.ReadAll(fault); !strings.Contains(string(told), "nothing listens on port") {
 		t.Errorf("the fault is %q", told)
 	}

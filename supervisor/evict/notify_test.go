@@ -23,7 +23,7 @@ func makeCgroup(t *testing.T, file string, hierarchies ...string) string {
 		}
 		t.Cleanup(func() {
 			// What was killed may not have left yet.
-			for end := time.Now().Add(10 * time.Second); os.Remove(dir) != nil; time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); os.Remove(dir) != nil; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Errorf("%s stays", dir)
 					return
@@ -57,7 +57,7 @@ func awaitAlarm(t *testing.T, n *Notifier) {
 	t.Helper()
 	select {
 	case <-n.C:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("the kernel did not tell")
 	}
 }

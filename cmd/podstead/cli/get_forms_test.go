@@ -150,7 +150,7 @@ func (w *watching) want(words ...string) {
 				w.t.Fatalf("the line %q has no %q", line, word)
 			}
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		w.t.Fatalf("no line with %q", words)
 	}
 }
