@@ -161,6 +161,7 @@ func TestInitAndSidecarsRunAgainInANewSandbox(t *testing.T) {
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
+		d.await("init", "side", "late", "main")
 		all, err := n.sandboxes("p")
 		if err != nil || len(all) != 1 {
 			t.Fatalf("sandboxes: %v, %v", all, err)
