@@ -19,6 +19,9 @@ func newCluster(o *options.Options, describe func() *v1.Node, sup *supervisor.Su
 		Kubeconfig: o.Cluster.Kubeconfig, UserAgent: "podstead/" + versionNumber(),
 		Node: describe, Static: sup.Pods, Delivered: sup.Delivered, Subscribe: p.statuses.Subscribe,
 		Log: log, Events: p.events,
-		Taints: o.Cluster.Taints, ProviderID: o.Cluster.ProviderID,
+		Registration: cluster.Registration{
+			Elsewhere: !o.Cluster.Register, Taints: o.Cluster.Taints, ProviderID: o.Cluster.ProviderID,
+			Look: o.Cluster.StatusUpdate, Report: o.Cluster.StatusReport, Lease: o.Cluster.Lease,
+		},
 	})
 }

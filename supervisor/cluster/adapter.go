@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -10,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Config is what an Adapter is made of. All fields are needed but the last
-// two.
+// Config is what an Adapter is made of. All fields are needed but
+// Registration.
 type Config struct {
 	// Kubeconfig is the file that says where the API server is and who we are.
 	Kubeconfig string
@@ -29,10 +30,34 @@ type Config struct {
 	Subscribe func() (<-chan struct{}, func())
 	Log       *slog.Logger
 	// Events hears what a person should know, and has what is to be told there.
-	Events Events
+	Events       Events
+	Registration Registration
+}
+
+// Registration says how the node shows itself.
+type Registration struct {
+	// Elsewhere waits for somebody else to make the node's object.
+	Elsewhere bool
 	// Taints and ProviderID are set when the node registers.
 	Taints     []v1.Taint
 	ProviderID string
+	// Look is the time between two looks at what the node is, Report between two
+	// reports of it while nothing changes; 0 are the kubelet's 10 s and 5 min.
+	Look, Report time.Duration
+	// Lease is how long the node counts as alive after its lease was renewed, which
+	// is done four times in it; 0 is the kubelet's 40 s.
+	Lease time.Duration
+}
+
+// The kubelet's defaults.
+const (
+	defaultLook   = 10 * time.Second
+	defaultReport = 5 * time.Minute
+	defaultLease  = 40 * time.Second
+)
+
+func (r *Registration) setDefaults() {
+	r.Look, r.Report, r.Lease = cmp.Or(r.Look, defaultLook), cmp.Or(r.Report, defaultReport), cmp.Or(r.Lease, defaultLease)
 }
 
 // Recorder records events about a pod, or the node if pod is nil. Implemented
@@ -75,6 +100,7 @@ func New(cfg Config) (*Adapter, error) {
 }
 
 func newAdapter(cfg Config) *Adapter {
+	cfg.Registration.setDefaults()
 	a := &Adapter{
 		cfg: cfg, name: cfg.Node().Name,
 		nodeChanged: make(chan struct{}, 1), leaseChanged: make(chan struct{}, 1),

@@ -11,20 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The kubelet's lease: by it the cluster sees that the node lives.
-const (
-	leaseDuration = 40 * time.Second
-	leaseRenewal  = 10 * time.Second
-)
+// renewals are how often a lease is renewed while it lasts, as the kubelet does.
+const renewals = 4
 
-// leaseOf is the lease as it should be now, made out of the one that is there,
-// or anew if that is nil.
-func leaseOf(held *coordinationv1.Lease, node *v1.Node, now time.Time) *coordinationv1.Lease {
+// leaseOf is the lease as it should be now, by which the cluster sees that the
+// node lives, made out of the one that is there, or anew if that is nil.
+func leaseOf(held *coordinationv1.Lease, node *v1.Node, lasts time.Duration, now time.Time) *coordinationv1.Lease {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Namespace: v1.NamespaceNodeLease}}
 	if held != nil {
 		l = held.DeepCopy()
 	}
-	seconds, renewed := int32(leaseDuration/time.Second), metav1.NewMicroTime(now)
+	seconds, renewed := int32(lasts/time.Second), metav1.NewMicroTime(now)
 	l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &node.Name, &seconds, &renewed
 	return l
@@ -38,7 +35,8 @@ func (a *Adapter) syncLease(ctx context.Context) (time.Duration, error) {
 		a.renewed = time.Time{}
 		return 0, nil
 	}
-	if wait := leaseRenewal - time.Since(a.renewed); wait > 0 {
+	period := a.cfg.Registration.Lease / renewals
+	if wait := period - time.Since(a.renewed); wait > 0 {
 		return wait, nil
 	}
 	now := time.Now()
@@ -46,7 +44,7 @@ func (a *Adapter) syncLease(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("cannot renew the node's lease: %w", err)
 	}
 	a.renewed = now
-	return leaseRenewal, nil
+	return period, nil
 }
 
 // renew writes the lease. What is known of it is forgotten when a write fails,
@@ -65,7 +63,7 @@ func (a *Adapter) renew(ctx context.Context, node *v1.Node, now time.Time) error
 			return err
 		}
 	}
-	wanted, written := leaseOf(a.lease, node, now), &coordinationv1.Lease{}
+	wanted, written := leaseOf(a.lease, node, a.cfg.Registration.Lease, now), &coordinationv1.Lease{}
 	request := leases.Put().Name(node.Name)
 	if a.lease == nil {
 		request = leases.Post()

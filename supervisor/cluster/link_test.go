@@ -46,7 +46,7 @@ func TestReturnOfAnAPIServer(t *testing.T) {
 				}
 				pass(time.Second)
 				lease := &coordinationv1.Lease{}
-				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > leaseRenewal {
+				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > defaultLease/renewals {
 					t.Errorf("the lease was not renewed: %v", lease.Spec.RenewTime)
 				}
 			})

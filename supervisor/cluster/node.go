@@ -10,10 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reportPeriod is how often the status is sent when nothing changes, as the
-// kubelet's nodeStatusReportFrequency.
-const reportPeriod = 5 * time.Minute
-
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
 
@@ -26,8 +22,12 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	}
 	local, now := a.cfg.Node(), time.Now()
 	registered := objects["/"+local.Name]
-	if registered == nil {
-		return reportPeriod, a.register(ctx, newNode(local, a.cfg.Taints, a.cfg.ProviderID, now))
+	shown := &a.cfg.Registration
+	switch {
+	case registered == nil && shown.Elsewhere:
+		return 0, nil // The watch wakes.
+	case registered == nil:
+		return shown.Look, a.register(ctx, newNode(local, shown.Taints, shown.ProviderID, now))
 	}
 	labels, err := labelsPatch(local, registered)
 	if err != nil {
@@ -38,7 +38,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 			return 0, fmt.Errorf("cannot bring the node's labels up to date: %w", err)
 		}
 	}
-	due := now.Sub(a.reported) >= reportPeriod
+	due := now.Sub(a.reported) >= shown.Report
 	status, err := nodeStatusPatch(local, registered, due, now)
 	if err != nil {
 		return 0, err
@@ -49,7 +49,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 		}
 		a.reported = now
 	}
-	return time.Until(a.reported.Add(reportPeriod)), nil
+	return shown.Look, nil
 }
 
 // register makes the node's object. One that is there already is seen by the

@@ -95,13 +95,13 @@ func TestLabelsPatch(t *testing.T) {
 
 func TestLeaseOf(t *testing.T) {
 	n := registered()
-	l := leaseOf(nil, n, now)
+	l := leaseOf(nil, n, defaultLease, now)
 	if l.Namespace != "kube-node-lease" || l.Name != "edge" || *l.Spec.HolderIdentity != "edge" || *l.Spec.LeaseDurationSeconds != 40 ||
 		!l.Spec.RenewTime.Time.Equal(now) || l.OwnerReferences[0].UID != "node-1" {
 		t.Errorf("lease %+v", l)
 	}
 	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "edge", ResourceVersion: "9"}}
-	if l := leaseOf(held, n, now); l.ResourceVersion != "9" || held.Spec.RenewTime != nil {
+	if l := leaseOf(held, n, time.Minute, now); l.ResourceVersion != "9" || *l.Spec.LeaseDurationSeconds != 60 || held.Spec.RenewTime != nil {
 		t.Errorf("renewed %+v, held %+v", l, held)
 	}
 }

@@ -42,6 +42,7 @@ type Config struct {
 	Eviction Eviction
 
 	Remote Remote
+	Node   Node
 
 	VolumeStatsAggPeriod *time.Duration
 

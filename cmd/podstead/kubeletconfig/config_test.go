@@ -143,6 +143,8 @@ func TestReadRefuses(t *testing.T) {
 		"authentication": {head + "authentication: {x509: {caFile: /x}}\n", "authentication.x509.caFile: unknown field"},
 		"eviction":       {head + "evictionHard: [memory]\n", "evictionHard: want a map of signal to amount"},
 		"threshold":      {head + "evictionHard: {memory.available: [1]}\n", "evictionHard.memory.available: [1] is no text"},
+		"taint":          {head + "registerWithTaints: [{key: a, affect: NoSchedule}]\n", "registerWithTaints[0].affect: unknown field"},
+		"lease":          {head + "nodeLeaseDurationSeconds: 1\n", "nodeLeaseDurationSeconds: 1 is no whole number from 4"},
 		"truth":          {head + "cpuCFSQuota: maybe\n", "maybe is neither true nor false"},
 		"yaml":           {"{", "yaml"},
 	} {
@@ -181,6 +183,11 @@ func TestEveryHonouredFieldIsKnown(t *testing.T) {
 	}
 	for name := range honouredRemote {
 		if !slices.Contains(known, name) || honoured[name] != nil || honouredCgroups[name] != nil {
+			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
+		}
+	}
+	for name := range honouredNode {
+		if !slices.Contains(known, name) || honoured[name] != nil {
 			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
 		}
 	}

@@ -61,7 +61,6 @@ var met = map[string]any{
 	"failSwapOn":            false,
 	"failCgroupV1":          false,
 	"protectKernelDefaults": true, // no sysctl of the host is ever changed
-	"registerNode":          false,
 	"runOnce":               false,
 	"enableServer":          true,
 	// Whoever may write a manifest here is root: nobody is kept from an image.
@@ -73,7 +72,7 @@ func (p *parser) field(name string, value any) {
 	if value == nil {
 		return // as absent
 	}
-	for _, fields := range []map[string]func(*parser, string, any){honoured, honouredCgroups, honouredShutdown, honouredEviction, honouredRemote} {
+	for _, fields := range []map[string]func(*parser, string, any){honoured, honouredCgroups, honouredShutdown, honouredEviction, honouredRemote, honouredNode} {
 		if apply, ok := fields[name]; ok {
 			apply(p, name, value)
 			return

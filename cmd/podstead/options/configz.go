@@ -1,5 +1,7 @@
 package options
 
+import "time"
+
 // KubeletConfiguration is what the daemon runs with, in the fields of that
 // document, for those who ask a kubelet for it. What may be secret is left out.
 func (o *Options) KubeletConfiguration() map[string]any {
@@ -26,7 +28,12 @@ func (o *Options) KubeletConfiguration() map[string]any {
 		"cpuCFSQuota": !c.NoCPUQuota, "cpuCFSQuotaPeriod": c.QuotaPeriod.String(), "singleProcessOOMKill": c.SingleProcessOOMKill,
 		"enforceNodeAllocatable": c.enforce, "systemReserved": c.systemReserved, "kubeReserved": c.kubeReserved,
 		"seccompDefault": o.Policy.SeccompDefault, "allowedUnsafeSysctls": o.Policy.UnsafeSysctls,
-		"failSwapOn": false, "failCgroupV1": false, "registerNode": false,
+		"failSwapOn": false, "failCgroupV1": false, "registerNode": o.Cluster.Kubeconfig != "" && o.Cluster.Register,
+	}
+	if c := &o.Cluster; c.Kubeconfig != "" {
+		all["registerWithTaints"], all["providerID"] = c.Taints, c.ProviderID
+		all["nodeStatusUpdateFrequency"], all["nodeStatusReportFrequency"] = c.StatusUpdate.String(), c.StatusReport.String()
+		all["nodeLeaseDurationSeconds"] = int(c.Lease / time.Second)
 	}
 	if o.Runtime.ParallelPulls > 0 {
 		all["maxParallelImagePulls"] = o.Runtime.ParallelPulls

@@ -202,6 +202,9 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 			notices = append(notices, fmt.Sprintf("%s asks for what this version does not support: %s", o.configFile, strings.Join(cfg.Ignored, ", ")))
 		}
 	}
+	if vain := o.Cluster.vain(f); o.Cluster.Kubeconfig == "" && len(vain) > 0 {
+		notices = append(notices, fmt.Sprintf("without --kubeconfig there is no cluster for which these settings are: %s", strings.Join(vain, ", ")))
+	}
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
 		return nil, fmt.Errorf("--manifest-validation: %w", err)
 	}
@@ -246,6 +249,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Stats.merge(c, f)
 	o.Shutdown.merge(c, f)
 	o.Eviction.merge(&c.Eviction, f)
+	o.Cluster.merge(&c.Node, f)
 	if c.MaxParallelImagePulls != nil {
 		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
 	}
@@ -253,7 +257,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 
 // check judges the settings and makes the paths absolute.
 func (o *Options) check() error {
-	if err := errors.Join(o.Policy.check(), o.Cluster.check()); err != nil {
+	if err := errors.Join(o.Policy.check(), o.Cluster.check(o.Policy.NodeLabels)); err != nil {
 		return err
 	}
 	if o.Manifests.Path == "" && o.Manifests.URL == "" {

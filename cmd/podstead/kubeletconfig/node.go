@@ -1,0 +1,60 @@
+package kubeletconfig
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Node holds the fields that say how the node shows itself in a cluster.
+type Node struct {
+	Register *bool
+	// Taints is nil if not set.
+	Taints                     []v1.Taint
+	ProviderID                 string
+	StatusUpdate, StatusReport *time.Duration
+	LeaseSeconds               *int
+}
+
+// honouredNode are the fields of it that are applied.
+var honouredNode = map[string]func(*parser, string, any){
+	"registerNode":              func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Node.Register) },
+	"registerWithTaints":        (*parser).taints,
+	"providerID":                func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Node.ProviderID) },
+	"nodeStatusUpdateFrequency": func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Node.StatusUpdate) },
+	"nodeStatusReportFrequency": func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Node.StatusReport) },
+	"nodeLeaseDurationSeconds":  (*parser).leaseSeconds,
+}
+
+// leaseSeconds: zero asks for the default, as in the kubelet's own defaulting.
+func (p *parser) leaseSeconds(name string, v any) {
+	if v == 0.0 {
+		return
+	}
+	p.number(name, v, 4, math.MaxInt32, &p.cfg.Node.LeaseSeconds)
+}
+
+func (p *parser) taints(name string, v any) {
+	list, ok := v.([]any)
+	if !ok {
+		p.fail(name, "%v is no list", v)
+		return
+	}
+	p.cfg.Node.Taints = []v1.Taint{}
+	for i, e := range list {
+		at := fmt.Sprintf("%s[%d]", name, i)
+		fields := p.fields(at, e, "key", "value", "effect", "timeAdded")
+		if _, ok := fields["timeAdded"]; ok {
+			p.cfg.Ignored = append(p.cfg.Ignored, at+".timeAdded")
+		}
+		var t v1.Taint
+		for field, to := range map[string]*string{"key": &t.Key, "value": &t.Value, "effect": (*string)(&t.Effect)} {
+			if v, ok := fields[field]; ok {
+				p.text(at+"."+field, v, to)
+			}
+		}
+		p.cfg.Node.Taints = append(p.cfg.Node.Taints, t)
+	}
+}
