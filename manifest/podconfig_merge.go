@@ -198,6 +198,9 @@ func (ch *podChanges) classify(before, now *v1.Pod, source Source, seen time.Tim
 		ch.add = append(ch.add, pod)
 		return pod
 	}
+	if source == SourceAPI && before.ResourceVersion == now.ResourceVersion && now.ResourceVersion != "" {
+		return before
+	}
 	same := sameWanted(before, now)
 	if same && sameStatus(before, now) {
 		return before

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 	"github.com/podstead/podstead/wallclock"
 )
@@ -65,6 +66,15 @@ func (s *podScripts) syncBefore(ctx context.Context, j job, r *podRun) outcome {
 	}
 	out.due = s.deadline(j.pod, r)
 	return out
+}
+
+// endedFromOutside is the end that its deadline puts to a pod, or that an API
+// server says it has come to; nil if neither does.
+func (s *podScripts) endedFromOutside(pod *v1.Pod, r *podRun) *status.Terminal {
+	if st := &pod.Status; sourceOf(pod) == manifest.SourceAPI && terminal(st.Phase) {
+		return &status.Terminal{Phase: st.Phase, Cause: status.Cause{Reason: st.Reason, Message: st.Message}}
+	}
+	return s.overdue(pod, r)
 }
 
 // overdue is the end that the deadline puts to a pod, nil if it does not.

@@ -30,6 +30,11 @@ var (
 	errEnding     = errors.New("it is ending already")
 )
 
+// Ended reports whether everything of a pod has ended: nothing of it runs, its
+// volumes are down and its cgroup is gone. It is false for a pod that is not
+// known, or waits to run.
+func (s *Supervisor) Ended(uid types.UID) bool { return s.workers.state(uid) == stateFinished }
+
 // Displace ends the run of a pod for the node's own sake, within grace seconds,
 // or the pod's own grace period if that is nil. The pod is Failed from now on
 // with the reason and the message, and has the condition DisruptionTarget, until

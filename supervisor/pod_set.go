@@ -104,12 +104,13 @@ func (s *podSet) hasDelivered(source manifest.Source, all []manifest.Source) boo
 }
 
 // spoken reports whether each source has delivered or was restored, and a
-// channel that is closed when that may have changed.
+// channel that is closed when that may have changed. An API server is not waited
+// for: it may be away for ever.
 func (s *podSet) spoken(all []manifest.Source) (bool, <-chan struct{}) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, source := range all {
-		if !s.delivered[source] && !s.restored[source] {
+		if source != manifest.SourceAPI && !s.delivered[source] && !s.restored[source] {
 			return false, s.changed
 		}
 	}

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
 )
 
 // Times of the work queue, as in the kubelet (syncFrequency and the worker's
@@ -100,6 +102,22 @@ func (p *podWorkers) update(pod *v1.Pod) {
 	}
 	p.touch(w)
 	p.endIfDeleted(w)
+}
+
+// reconcile takes a pod of which only the status in the API differs. What this
+// daemon wrote there itself asks for nothing.
+func (p *podWorkers) reconcile(pod *v1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, ok := p.byUID[pod.UID]
+	if !ok {
+		return
+	}
+	before := w.pod
+	w.pod, w.wanted = pod, true
+	if before == nil || terminal(pod.Status.Phase) != terminal(before.Status.Phase) || !status.SameForeignConditions(&before.Status, &pod.Status) {
+		p.touch(w)
+	}
 }
 
 // endIfDeleted ends a pod that an API server is deleting. It stays wanted
@@ -348,15 +366,23 @@ func (p *podWorkers) unname(w *worker) {
 func fullName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
 // sameTemplate reports whether one revision can become the other in place. A
-// pod without the annotation (from an API server) can always.
+// pod from an API server can always, and one without the annotation.
 func sameTemplate(a, b *v1.Pod) bool {
 	if a == nil || b == nil {
+		return true
+	}
+	if sourceOf(b) == manifest.SourceAPI {
 		return true
 	}
 	ta, tb := a.Annotations[manifest.AnnotationTemplate], b.Annotations[manifest.AnnotationTemplate]
 	return ta == "" || tb == "" || ta == tb && fullName(a) == fullName(b)
 }
 
+// sameRevision tells revisions of manifests by their hash; an API server's pod
+// has none, or somebody else's.
 func sameRevision(a, b *v1.Pod) bool {
+	if sourceOf(b) == manifest.SourceAPI {
+		return equality.Semantic.DeepEqual(&a.Spec, &b.Spec)
+	}
 	return a.Annotations[manifest.AnnotationHash] == b.Annotations[manifest.AnnotationHash]
 }

@@ -138,6 +138,10 @@ func (s *podScripts) beginRun(j job, r *podRun) {
 	*r = podRun{number: j.run, lastAct: r.lastAct}
 	r.record = s.cfg.Store.Records.Load(podUID(j))
 	r.unknown = r.record.StartTime.IsZero()
+	if r.unknown && j.pod != nil && sourceOf(j.pod) == manifest.SourceAPI {
+		// Another daemon may have run it: the API server knows of that.
+		r.record = r.record.Observe(&j.pod.Status)
+	}
 	if again {
 		r.purge = true
 		r.clearLogs = r.record.Displaced != nil && r.record.Displaced.ClearLogs

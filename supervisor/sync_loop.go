@@ -67,6 +67,8 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 	case <-s.workers.changed:
 		s.busy()
 		s.cleanup.request(time.Now())
+		// Who waits for the end of a pod sees no other change.
+		s.cfg.Store.Statuses.Touch()
 	case <-s.workers.queue.changed:
 	case <-due.C:
 		s.busy()
@@ -107,7 +109,7 @@ func (s *Supervisor) syncDue(now time.Time) {
 
 // handleUpdate takes in what a source says.
 func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
-	if u.Op != manifest.Remove {
+	if u.Op != manifest.Remove && u.Op != manifest.Reconcile {
 		// All of them, before any of them speaks.
 		for _, pod := range u.Pods {
 			resolved, _, _ := s.scripts.withClasses(pod)
@@ -116,6 +118,9 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	}
 	for _, pod := range u.Pods {
 		switch {
+		case u.Op == manifest.Reconcile:
+			s.wanted.put(pod)
+			s.workers.reconcile(pod)
 		case u.Op != manifest.Remove:
 			// The kubelet, too, handles DELETE as an update: the deletion
 			// timestamp in it is what ends the pod.
@@ -131,7 +136,7 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 			s.workers.remove(pod.UID)
 		}
 	}
-	if len(u.Pods) > 0 {
+	if len(u.Pods) > 0 && u.Op != manifest.Reconcile {
 		s.cfg.Store.Statuses.Touch()
 	}
 	if s.wanted.heard(u) {

@@ -65,7 +65,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	// 3. The status, and whether the pod has come to its end.
 	s.setProbes(pod, observed, r.record)
-	st := s.publish(j, r, observed, shown{terminal: s.overdue(pod, r)})
+	st := s.publish(j, r, observed, shown{terminal: s.endedFromOutside(pod, r)})
 	if terminal(st.Phase) {
 		return s.ended(j, r)
 	}
@@ -281,7 +281,7 @@ func sandboxIDs(pod *cri.Pod, ready bool) string {
 // become the wanted one in place: a uid set in the manifest, and an edit while
 // the daemon was away. The template hash on the sandbox tells.
 func replaces(pod *v1.Pod, observed *cri.PodStatus) *killOrder {
-	if len(observed.Sandboxes) == 0 || !sandboxReady(observed) && len(observed.Containers) == 0 {
+	if sourceOf(pod) == manifest.SourceAPI || len(observed.Sandboxes) == 0 || !sandboxReady(observed) && len(observed.Containers) == 0 {
 		return nil
 	}
 	running := observed.Sandboxes[0].Annotations[manifest.AnnotationTemplate]

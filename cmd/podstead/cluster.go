@@ -11,14 +11,15 @@ import (
 )
 
 // newCluster makes what joins this box to a cluster, nil if it joins none.
-func newCluster(o *options.Options, describe func() *v1.Node, sup *supervisor.Supervisor, p parts, log *slog.Logger) (*cluster.Adapter, error) {
+func newCluster(o *options.Options, describe func() *v1.Node, sup *supervisor.Supervisor, src *sources, p parts, log *slog.Logger) (*cluster.Adapter, error) {
 	if o.Cluster.Kubeconfig == "" {
 		return nil, nil
 	}
 	return cluster.New(cluster.Config{
 		Kubeconfig: o.Cluster.Kubeconfig, UserAgent: "podstead/" + versionNumber(),
-		Node: describe, Static: sup.Pods, Delivered: sup.Delivered, Subscribe: p.statuses.Subscribe,
-		Log: log, Events: p.events,
+		Node: describe, Subscribe: p.statuses.Subscribe,
+		Pods: cluster.Pods{List: sup.Pods, Delivered: sup.Delivered, Ended: sup.Ended, Bound: src.config},
+		Log:  log, Events: p.events,
 		Registration: cluster.Registration{
 			Elsewhere: !o.Cluster.Register, Taints: o.Cluster.Taints, ProviderID: o.Cluster.ProviderID,
 			Look: o.Cluster.StatusUpdate, Report: o.Cluster.StatusReport, Lease: o.Cluster.Lease,

@@ -133,7 +133,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	joined, err := newCluster(o, describe, sup, p, log)
+	joined, err := newCluster(o, describe, sup, src, p, log)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	}
 
 	figures := statsView{nodeName: node, labels: p.node.Labels, collector: p.stats, pods: sup, diskAge: o.Stats.DiskAge}
-	view := manifestView{config: src.config, pods: sup, opts: o.Manifests}
+	view := manifestView{config: src.config, pods: sup, opts: o.Manifests, server: o.Cluster.Kubeconfig}
 	api := httpapi.New(
 		httpapi.Config{
 			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
@@ -281,6 +281,9 @@ func openSources(o *options.Options, node string, log *slog.Logger) (*sources, e
 	}
 	if o.Manifests.URL != "" {
 		names = append(names, manifest.SourceHTTP)
+	}
+	if o.Cluster.Kubeconfig != "" {
+		names = append(names, manifest.SourceAPI)
 	}
 	config := manifest.NewPodConfig(manifest.PodConfigOptions{Sources: names, Checkpoint: checkpoint, Log: log})
 	s := &sources{config: config, checkpoint: checkpoint, run: []func(context.Context) error{checkpoint.Run, config.Run}}

@@ -14,6 +14,8 @@ type manifestView struct {
 	config *manifest.PodConfig
 	pods   *supervisor.Supervisor
 	opts   options.Manifests
+	// server is the API server's address, or where it is to be found.
+	server string
 }
 
 // Objects implements httpapi.ObjectLister.
@@ -37,8 +39,11 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 	var out []httpapi.ManifestSource
 	for _, s := range v.config.Snapshot() {
 		src := httpapi.ManifestSource{Source: string(s.Source), Location: v.opts.Path, Delivered: s.Delivered, Time: s.LastRead, Units: []httpapi.ManifestUnit{}}
-		if s.Source == manifest.SourceHTTP {
+		switch s.Source {
+		case manifest.SourceHTTP:
 			src.Location = v.opts.RedactedURL()
+		case manifest.SourceAPI:
+			src.Location = v.server
 		}
 		switch {
 		case s.Fault == nil:

@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Config is what an Adapter is made of. All fields are needed but
@@ -19,13 +20,8 @@ type Config struct {
 	UserAgent  string
 	// Node describes the node.
 	Node func() *v1.Node
-	// Static are the pods of files and URLs that run or end here, with their
-	// statuses and resolved classes. Of two with one name the wanted one has no
-	// deletion timestamp.
-	Static func() []*v1.Pod
-	// Delivered tells whether Static has all pods of that source: its other
-	// mirrors are removed from then on.
-	Delivered func(source string) bool
+	// Pods are those that run or end here.
+	Pods Pods
 	// Subscribe wakes after any of this changed, until the function is called.
 	Subscribe func() (<-chan struct{}, func())
 	Log       *slog.Logger
@@ -60,6 +56,20 @@ func (r *Registration) setDefaults() {
 	r.Look, r.Report, r.Lease = cmp.Or(r.Look, defaultLook), cmp.Or(r.Report, defaultReport), cmp.Or(r.Lease, defaultLease)
 }
 
+// Pods are the pods of the box.
+type Pods struct {
+	// List has all that run or end here, with their statuses and resolved
+	// classes. Of two with one name the wanted one has no deletion timestamp.
+	List func() []*v1.Pod
+	// Delivered tells whether List has all pods of that source: other mirrors of
+	// such are removed from then on.
+	Delivered func(source string) bool
+	// Ended tells whether everything of a pod has ended.
+	Ended func(uid types.UID) bool
+	// Bound takes the pods that the cluster binds to this node.
+	Bound Deliverer
+}
+
 // Recorder records events about a pod, or the node if pod is nil. Implemented
 // by event.Recorder.
 type Recorder interface {
@@ -74,9 +84,10 @@ type Adapter struct {
 	link   *link
 	nodes  *watched[*v1.Node]
 	pods   *watched[*v1.Pod]
+	bound  *boundPods
 
 	// Room for one wake-up each.
-	nodeChanged, leaseChanged, mirrorsChanged, eventsChanged chan struct{}
+	nodeChanged, leaseChanged, podsChanged, eventsChanged chan struct{}
 
 	// The node loop's alone: when the status was last sent.
 	reported time.Time
@@ -104,7 +115,7 @@ func newAdapter(cfg Config) *Adapter {
 	a := &Adapter{
 		cfg: cfg, name: cfg.Node().Name,
 		nodeChanged: make(chan struct{}, 1), leaseChanged: make(chan struct{}, 1),
-		mirrorsChanged: make(chan struct{}, 1), eventsChanged: make(chan struct{}, 1),
+		podsChanged: make(chan struct{}, 1), eventsChanged: make(chan struct{}, 1),
 		sent: sentEvents{},
 	}
 	a.link = &link{log: cfg.Log, returned: a.wakeAll}
@@ -116,18 +127,20 @@ func (a *Adapter) use(c *client) {
 	a.client = c
 	// The selectors are those that the Node authorizer asks of a node.
 	a.nodes = watch[*v1.Node](c.core, "nodes", "metadata.name="+a.name, a.link, a.wakeAll)
-	a.pods = watch[*v1.Pod](c.core, "pods", "spec.nodeName="+a.name, a.link, func() { wake(a.mirrorsChanged) })
+	a.pods = watch[*v1.Pod](c.core, "pods", "spec.nodeName="+a.name, a.link, func() { wake(a.podsChanged); wake(a.bound.changed) })
+	a.bound = &boundPods{Adapter: a, name: c.server, changed: make(chan struct{}, 1)}
 }
 
 func (a *Adapter) wakeAll() {
 	wake(a.nodeChanged)
 	wake(a.leaseChanged)
-	wake(a.mirrorsChanged)
+	wake(a.podsChanged)
+	wake(a.bound.changed)
 	wake(a.eventsChanged)
 }
 
-// Run keeps the node, its lease, the mirror pods and the events until the
-// context ends.
+// Run keeps the node, its lease, the pods in the API and the events, and brings
+// the pods that the cluster binds to this node, until the context ends.
 func (a *Adapter) Run(ctx context.Context) error {
 	changed, end := a.cfg.Subscribe()
 	defer end()
@@ -139,13 +152,14 @@ func (a *Adapter) Run(ctx context.Context) error {
 	wg.Go(func() { a.keep(ctx, a.nodeChanged, a.syncNode) })
 	wg.Go(func() { a.keep(ctx, a.leaseChanged, a.syncLease) })
 	wg.Go(func() { a.keep(ctx, a.eventsChanged, a.sendEvents) })
-	wg.Go(func() { newMirrors(a).run(ctx) })
+	wg.Go(func() { a.bound.run(ctx) })
+	wg.Go(func() { newPodWriter(a).run(ctx) })
 	defer wg.Wait()
 	for {
 		select {
 		case <-changed:
 			wake(a.nodeChanged)
-			wake(a.mirrorsChanged)
+			wake(a.podsChanged)
 		case <-happened:
 			wake(a.eventsChanged)
 		case <-ctx.Done():

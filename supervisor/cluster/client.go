@@ -21,6 +21,8 @@ const (
 // client speaks to the API server, one REST client a group.
 type client struct {
 	core, coordination rest.Interface
+	// server is the API server's address.
+	server string
 }
 
 // connect reads the kubeconfig. It opens no connection: an API server that is
@@ -65,6 +67,6 @@ func newClient(cfg *rest.Config, link *link) (*client, error) {
 		}
 		return c
 	}
-	c := &client{core: of("/api", v1.SchemeGroupVersion), coordination: of("/apis", coordinationv1.SchemeGroupVersion)}
+	c := &client{server: cfg.Host, core: of("/api", v1.SchemeGroupVersion), coordination: of("/apis", coordinationv1.SchemeGroupVersion)}
 	return c, err
 }

@@ -3,9 +3,11 @@
 // run the same whether an API server answers or not.
 //
 // It owns the node's object and lease in the API, the mirror pods of static
-// pods and their statuses, and the events there. It reads the node's
-// description, the pods with their statuses and the events through its Config,
-// and watches the node's own objects in the API. It never starts, ends or changes a pod here.
+// pods, the statuses of all pods of the node, and the events there. It reads the
+// node's description, the pods with their statuses and the events through its
+// Config, and watches the node's own objects in the API. The pods that the cluster
+// binds to the node it delivers as a source like files and URLs; it never starts,
+// ends or changes a pod itself.
 //
 // It is level-triggered: whatever wakes it, here or in the API, it compares what
 // is with what should be and does the one next thing for each object.

@@ -67,8 +67,10 @@ func (a *Adapter) sendEvents(ctx context.Context) (time.Duration, error) {
 	}
 	// An event is looked up by what its pod's mirror bears, as the kubelet's are.
 	mirrored := map[types.UID]types.UID{}
-	for _, pod := range a.cfg.Static() {
-		mirrored[pod.UID] = types.UID(pod.Annotations[annotationHash])
+	for _, pod := range a.cfg.Pods.List() {
+		if !isBound(pod) {
+			mirrored[pod.UID] = types.UID(pod.Annotations[annotationHash])
+		}
 	}
 	for _, e := range next {
 		if hash := mirrored[e.InvolvedObject.UID]; hash != "" {

@@ -29,12 +29,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
 // fakeAPI is an API server in memory, as a transport: it opens no socket and
 // so works within a synctest bubble. It has get, list with field selectors, watch
-// from a version on, create, update, merge patch (also of status) and graceful
+// from a version on, create, update, merge patch (also of status, and
+// there the strategic one) and graceful
 // deletion of pods, all with the versions, preconditions and refusals of a real
 // one. What a real one does beside that is put in by react.
 type fakeAPI struct {
@@ -65,6 +67,8 @@ type fakeRequest struct {
 	verb                           string
 	resource, sub, namespace, name string
 	body                           []byte
+	// strategic: it is a strategic merge patch.
+	strategic bool
 }
 
 func (r fakeRequest) String() string {
@@ -339,7 +343,7 @@ func (f *fakeAPI) RoundTrip(hr *http.Request) (*http.Response, error) {
 }
 
 func readRequest(hr *http.Request) (fakeRequest, error) {
-	r := fakeRequest{at: time.Now(), verb: hr.Method}
+	r := fakeRequest{at: time.Now(), verb: hr.Method, strategic: hr.Header.Get("Content-Type") == string(types.StrategicMergePatchType)}
 	parts := strings.Split(strings.Trim(hr.URL.Path, "/"), "/")
 	if parts[0] == "api" {
 		parts = parts[2:]
@@ -420,6 +424,9 @@ func (f *fakeAPI) change(r fakeRequest, known, sent fakeObject) (any, apierrors.
 	next := sent
 	if r.verb == "PATCH" {
 		next = known.clone()
+		if r.strategic {
+			mergeLists(next, sent)
+		}
 		merge(next, sent)
 	}
 	if r.sub == "status" {
@@ -595,6 +602,42 @@ func toJSON(o any) []byte {
 		panic(err)
 	}
 	return text
+}
+
+// mergeKeys are the keys of the lists in a pod's status that a strategic merge
+// patch merges.
+var mergeKeys = map[string]string{"conditions": "type", "podIPs": "ip", "hostIPs": "ip"}
+
+// mergeLists puts in place of each list of a strategic merge patch of a status
+// what that makes of the one that is there.
+func mergeLists(into, patch fakeObject) {
+	was, _ := into["status"].(map[string]any)
+	status, _ := patch["status"].(map[string]any)
+	for name, by := range mergeKeys {
+		changes, ok := status[name].([]any)
+		if !ok {
+			continue
+		}
+		list, _ := was[name].([]any)
+		for _, change := range changes {
+			c := change.(map[string]any)
+			if c["$patch"] == "replace" {
+				list = nil
+				continue
+			}
+			i := slices.IndexFunc(list, func(o any) bool { return o.(map[string]any)[by] == c[by] })
+			switch {
+			case c["$patch"] == "delete" && i >= 0:
+				list = slices.Delete(list, i, i+1)
+			case c["$patch"] == "delete":
+			case i >= 0:
+				merge(list[i].(map[string]any), c)
+			default:
+				list = append(list, c)
+			}
+		}
+		status[name] = list
+	}
 }
 
 // merge is a JSON merge patch.

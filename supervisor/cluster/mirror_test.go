@@ -31,7 +31,7 @@ func aMirror(static *v1.Pod) *v1.Pod {
 	return m
 }
 
-func TestNextStep(t *testing.T) {
+func TestMirrorStep(t *testing.T) {
 	tests := map[string]struct {
 		change func(static, mirror *v1.Pod, node *v1.Node) (*v1.Pod, *v1.Pod)
 		want   verb
@@ -61,7 +61,7 @@ func TestNextStep(t *testing.T) {
 			return s, m
 		}, nothing},
 		"an own condition that went": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
-			m.Status.Conditions = append(m.Status.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue})
+			m.Status.Conditions = append(m.Status.Conditions, v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue})
 			return s, m
 		}, patch},
 	}
@@ -69,7 +69,7 @@ func TestNextStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			static, node := aStatic(), aNode()
 			static, mirror := test.change(static, aMirror(static), node)
-			got, err := nextStep(static, mirror, node)
+			got, err := mirrorStep(static, mirror, node)
 			if err != nil || got.verb != test.want {
 				t.Fatalf("%v %s, %v; want %v", got.verb, got.body, err, test.want)
 			}

@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/manifest"
 )
 
 // rig is a box with static pods whose adapter runs against a fake API server,
@@ -23,8 +25,12 @@ type rig struct {
 	t testing.TB
 	a *Adapter
 
-	mu     sync.Mutex
-	pods   map[string]*v1.Pod
+	mu   sync.Mutex
+	pods map[string]*v1.Pod
+	// bound are the pods of the last set that was delivered, ended those of which
+	// everything has ended.
+	bound  map[types.UID]*v1.Pod
+	ended  map[types.UID]bool
 	events []v1.Event
 	// The wake-ups of statuses and of events.
 	changed, happened chan struct{}
@@ -34,11 +40,11 @@ type rig struct {
 // newRig makes one; start runs it.
 func newRig(t testing.TB) *rig {
 	r := &rig{
-		fakeAPI: newFakeAPI(), t: t, pods: map[string]*v1.Pod{},
+		fakeAPI: newFakeAPI(), t: t, pods: map[string]*v1.Pod{}, bound: map[types.UID]*v1.Pod{}, ended: map[types.UID]bool{},
 		changed: make(chan struct{}, 1), happened: make(chan struct{}, 1),
 	}
 	r.a = newAdapter(Config{
-		Node: described, Static: r.static, Delivered: func(string) bool { return true },
+		Node: described, Pods: Pods{List: r.list, Delivered: func(string) bool { return true }, Ended: r.hasEnded, Bound: r},
 		Subscribe: func() (<-chan struct{}, func()) { return r.changed, func() {} },
 		Log:       slog.New(slog.NewTextHandler(io.Discard, nil)), Events: rigEvents{r},
 	})
@@ -70,13 +76,58 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func (r *rig) static() (pods []*v1.Pod) {
+func (r *rig) list() (pods []*v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, p := range r.bound {
+		pods = append(pods, p)
+	}
 	for _, p := range r.pods {
 		pods = append(pods, p)
 	}
 	return pods
+}
+
+// Deliver takes up the cluster's pods, as far as it was told of them before with
+// the statuses that they have here.
+func (r *rig) Deliver(set manifest.Set) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.bound
+	r.bound = map[types.UID]*v1.Pod{}
+	for _, d := range set.Units[0].Documents {
+		p := d.Pod.DeepCopy()
+		p.Annotations = map[string]string{annotationSource: "api"}
+		if known := before[p.UID]; known != nil {
+			p.Status = known.Status
+		}
+		r.bound[p.UID] = p
+	}
+	wake(r.changed)
+}
+
+func (r *rig) hasEnded(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended[uid]
+}
+
+// show gives one of the cluster's pods another status here.
+func (r *rig) show(uid types.UID, change func(*v1.PodStatus)) {
+	r.mu.Lock()
+	p := r.bound[uid].DeepCopy()
+	change(&p.Status)
+	r.bound[uid] = p
+	r.mu.Unlock()
+	wake(r.changed)
+}
+
+// over says that everything of one of the cluster's pods has ended.
+func (r *rig) over(uid types.UID) {
+	r.mu.Lock()
+	r.ended[uid] = true
+	r.mu.Unlock()
+	wake(r.changed)
 }
 
 // run puts a static pod of that revision, which runs.

@@ -2,11 +2,14 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
 )
 
 // Reasons of conditions, the kubelet's.
@@ -89,10 +92,11 @@ func stamp(in Input, c *v1.PodCondition) {
 	}
 }
 
-// foreignConditions are kept from the last status, else from the pod itself.
+// foreignConditions are kept from the last status, else from the pod itself. An
+// API server's pod has them there.
 func foreignConditions(in Input) []v1.PodCondition {
 	from := in.Pod.Status.Conditions
-	if in.Previous != nil {
+	if in.Previous != nil && !fromAPI(in.Pod) {
 		from = in.Previous.Conditions
 	}
 	var list []v1.PodCondition
@@ -102,6 +106,20 @@ func foreignConditions(in Input) []v1.PodCondition {
 		}
 	}
 	return list
+}
+
+// SameForeignConditions reports whether others say the same of a pod in two
+// statuses.
+func SameForeignConditions(a, b *v1.PodStatus) bool {
+	foreign := func(st *v1.PodStatus) []v1.PodCondition {
+		return slices.DeleteFunc(slices.Clone(st.Conditions), func(c v1.PodCondition) bool { return ours(&c) })
+	}
+	return equality.Semantic.DeepEqual(foreign(a), foreign(b))
+}
+
+// fromAPI reports whether a pod belongs to an API server.
+func fromAPI(pod *v1.Pod) bool {
+	return pod.Annotations[manifest.AnnotationSource] == string(manifest.SourceAPI)
 }
 
 // readyToStart says that there is a sandbox with its network in which

@@ -29,6 +29,11 @@ func phaseOf(in Input, st *v1.PodStatus) v1.PodPhase {
 		return v1.PodRunning
 	case n.running == 0 && n.stopped > 0 && n.unknown == 0:
 		switch {
+		case in.Ended && fromAPI(in.Pod) && n.stopped != n.succeeded:
+			// Such a pod does not run again, whatever its policy.
+			return v1.PodFailed
+		case in.Ended && fromAPI(in.Pod):
+			return v1.PodSucceeded
 		case n.restartable > 0:
 			return v1.PodRunning
 		case n.stopped == n.succeeded:

@@ -46,7 +46,7 @@ var rooms = []room{
 	{"supervisor/cgroup", []string{"cri"}},
 	{"supervisor/shutdown", nil},
 	{"supervisor/userns", nil},
-	{"supervisor/cluster", nil},
+	{"supervisor/cluster", []string{"manifest"}},
 	{"supervisor/volume", []string{"manifest"}},
 	{"supervisor/dns", []string{"cri"}},
 	{"supervisor/hostip", nil},

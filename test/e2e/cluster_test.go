@@ -85,35 +85,42 @@ func ready(p *v1.Pod) error {
 	return fmt.Errorf("not ready: %s %v", p.Status.Phase, p.Status.Conditions)
 }
 
+// newCluster starts a cluster that ends with the test, and returns it with its
+// administrator and the kubeconfig of the node.
+func newCluster(ctx context.Context, n *node) (*bed.Cluster, *admin, string) {
+	n.t.Helper()
+	c, err := bed.StartCluster(ctx, n.Name)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() {
+		if n.t.Failed() {
+			n.t.Logf("end of the API server's log:\n%s", c.Log())
+		}
+		if err := c.Stop(); err != nil {
+			n.t.Error(err)
+		}
+	})
+	adminConfig, err := c.Kubeconfig("admin", "system:masters")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	kubeconfig, err := c.NodeKubeconfig(n.Name)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return c, &admin{n.t, adminConfig}, kubeconfig
+}
+
 // A box joins a cluster with a node's rights: it registers, renews its lease
 // and shows its static pods, through deletions, an API server that is away and
 // one that lost everything. What runs is never touched by any of it.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, bed.Containerd24))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	c, err := bed.StartCluster(ctx, n.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("end of the API server's log:\n%s", c.Log())
-		}
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	adminConfig, err := c.Kubeconfig("admin", "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &admin{t, adminConfig}
-	kubeconfig, err := c.NodeKubeconfig(n.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, a, kubeconfig := newCluster(ctx, n)
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--node-labels", "disk=ssd", "--register-with-taints", "only=edge:NoSchedule", "--provider-id", "bed://1")
 	n.put("web.yaml", mirrored("name: web", "{name: REV, value: one}"))
 	n.put("local.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {color: red}\n---\n"+

@@ -16,7 +16,7 @@ type Cluster struct {
 }
 
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of a cluster to join: the node and mirrors of its pods are shown there; empty joins none")
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of a cluster to join: the node and its pods are shown there, and what it binds to the node runs here; empty joins none")
 	c.Registration.addFlags(f)
 }
 
