@@ -24,6 +24,7 @@ import (
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/cluster"
 	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/event"
@@ -114,6 +115,10 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		observer: observer, prober: prober, events: events, statuses: statuses, addresses: addresses, node: admittingNode(o, node), logins: logins,
 		counters: counters,
 	}
+	var joined *cluster.Adapter
+	if o.Cluster.Kubeconfig != "" {
+		p.node.Taints = func() []v1.Taint { return joined.Taints() }
+	}
 	p.stats = newStats(o, rt, p, log)
 	p.logs = newLogs(o, rt, p, log)
 	// What manifests name is known to the supervisor, which pulls it.
@@ -133,7 +138,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	joined, err := newCluster(o, describe, sup, src, p, log)
+	joined, err = newCluster(o, describe, sup, src, p, log)
 	if err != nil {
 		return err
 	}

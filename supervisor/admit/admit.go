@@ -11,10 +11,11 @@ const (
 	ReasonAffinity = "NodeAffinity"
 	ReasonAppArmor = "AppArmor"
 	ReasonPorts    = "NodePorts"
+	ReasonTaint    = "TaintToleration"
 )
 
 // Reasons are all of them.
-var Reasons = []string{ReasonSysctl, ReasonAffinity, ReasonAppArmor, ReasonPorts}
+var Reasons = []string{ReasonSysctl, ReasonAffinity, ReasonAppArmor, ReasonPorts, ReasonTaint}
 
 // Node is what a pod is held against.
 type Node struct {
@@ -24,6 +25,9 @@ type Node struct {
 	// UnsafeSysctls are kernel parameters beyond the safe ones that pods may
 	// set; one that ends in * stands for all that begin so.
 	UnsafeSysctls []string
+	// Taints are those that the node has in its cluster, which pods of the cluster
+	// must tolerate; nil without a cluster.
+	Taints func() []v1.Taint
 	Host
 }
 
@@ -32,7 +36,7 @@ type Refusal struct{ Reason, Message string }
 
 // Judge is nil if the pod may run on the node.
 func Judge(pod *v1.Pod, n *Node) *Refusal {
-	for _, rule := range []func(*v1.Pod, *Node) *Refusal{sysctls, selected, appArmor} {
+	for _, rule := range []func(*v1.Pod, *Node) *Refusal{sysctls, selected, tolerated, appArmor} {
 		if refusal := rule(pod, n); refusal != nil {
 			return refusal
 		}

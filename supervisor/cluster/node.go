@@ -88,3 +88,11 @@ func (a *Adapter) node() *v1.Node {
 	objects, _ := a.nodes.Objects()
 	return objects["/"+a.name]
 }
+
+// Taints are those of the registered node.
+func (a *Adapter) Taints() []v1.Taint {
+	if n := a.node(); n != nil {
+		return n.Spec.Taints
+	}
+	return nil
+}
