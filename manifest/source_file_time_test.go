@@ -220,7 +220,11 @@ func TestFileSourceOverflow(t *testing.T) {
 func TestFileSourceWatchBreaks(t *testing.T) {
 	for name, breakIt := range map[string]func(*fakeWatch){
 		"error": func(w *fakeWatch) { w.errs <- errors.New("it broke") },
-		"ended": func(w *fakeWatch) { close(w.events); w.events = make(chan fsnotify.Event) },
+		"ended": func(w *fakeWatch) {
+			ended := w.events
+			w.events = make(chan fsnotify.Event) // before the source learns of it and reads it
+			close(ended)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
