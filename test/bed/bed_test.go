@@ -25,7 +25,7 @@ func TestBarePod(t *testing.T) {
 	defer r.Close()
 	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			rt, err := StartRuntime(ctx, kind, r)
 			if err != nil {

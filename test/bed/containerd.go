@@ -64,7 +64,7 @@ type Runtime struct {
 }
 
 // startTimeout is how long a runtime may take until it answers.
-const startTimeout = 60 * time.Second
+const startTimeout = 3 * time.Minute
 
 // number tells the beds' runtimes apart in bridges and subnets.
 var number struct {
@@ -157,7 +157,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	r.proc.Signal(syscall.SIGTERM)
 	select {
 	case <-r.proc.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		r.proc.Kill()
 	}
 	return errors.Join(err, r.CRI.Close())

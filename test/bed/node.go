@@ -146,7 +146,7 @@ func (n *Node) Kill() {
 }
 
 // Stop ends the daemon with SIGTERM; an exit status other than 0 is an error,
-// and so is one that takes longer than ten seconds.
+// and so is one that takes longer than a minute.
 func (n *Node) Stop() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,10 +157,10 @@ func (n *Node) Stop() error {
 	select {
 	case <-n.proc.ended:
 		return n.proc.err
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		n.proc.Signal(syscall.SIGQUIT) // its stacks go to the log
 		<-n.proc.ended
-		return errors.New("podstead did not end within 10 s of SIGTERM")
+		return errors.New("podstead did not end within a minute of SIGTERM")
 	}
 }
 

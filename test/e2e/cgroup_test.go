@@ -284,7 +284,7 @@ func TestLeftoverProcessesEnd(t *testing.T) {
 		n.drop("p.yaml")
 		select {
 		case <-ended:
-		case <-time.After(30 * time.Second):
+		case <-time.After(3 * time.Minute):
 			t.Error("the stray process goes on")
 		}
 		n.await("no cgroup is left", func() error {

@@ -103,7 +103,7 @@ func TestWatchOverARestart(t *testing.T) {
 		}()
 		read := func(words ...string) string {
 			t.Helper()
-			for deadline := time.After(time.Minute); ; {
+			for deadline := time.After(3 * time.Minute); ; {
 				select {
 				case line := <-lines:
 					if containsAll(line, words) {

@@ -29,25 +29,25 @@ func TestWaitAndRestart(t *testing.T) {
 		n.start()
 		file := filepath.Join(n.Manifests, "p.yaml")
 		n.put("p.yaml", sleeper("p", "one"))
-		n.cli(0, []string{"pod/" + n.PodName("p") + " is ready"}, "wait", "p", "--timeout=1m")
+		n.cli(0, []string{"pod/" + n.PodName("p") + " is ready"}, "wait", "p", "--timeout=3m")
 		before := n.awaitReady("p")
 		n.put("p.yaml", strings.Replace(sleeper("p", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
-		n.cli(124, []string{"none:1"}, "wait", "p", "--for=revision", "--timeout=2s")
+		n.cli(124, []string{"none:1"}, "wait", "p", "--for=revision", "--timeout=10s")
 		n.put("p.yaml", strings.Replace(sleeper("p", "one"), "image:", "imege:", 1))
-		n.cli(1, []string{file + ":9: ", "image"}, "wait", "p", "--for=revision", "--timeout=1m")
+		n.cli(1, []string{file + ":9: ", "image"}, "wait", "p", "--for=revision", "--timeout=3m")
 		n.put("p.yaml", sleeper("p", "two"))
-		n.cli(0, []string{"runs what its manifest says"}, "wait", "-f", file, "--for=revision", "--timeout=1m")
+		n.cli(0, []string{"runs what its manifest says"}, "wait", "-f", file, "--for=revision", "--timeout=3m")
 		if now := n.awaitReady("p"); now.UID == before.UID || now.Status.ContainerStatuses[0].State.Running == nil {
 			t.Errorf("after the wait there is %s (%s was before): %+v", now.UID, before.UID, now.Status)
 		}
 		before = n.awaitReady("p")
-		n.cli(0, []string{"restarts", "runs again"}, "restart", "pod", "p", "--wait", "--timeout=1m")
+		n.cli(0, []string{"restarts", "runs again"}, "restart", "pod", "p", "--wait", "--timeout=3m")
 		now := n.awaitReady("p")
 		if now.UID != before.UID || now.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID {
 			t.Errorf("after a restart there is %s %+v, before there was %s %+v", now.UID, now.Status, before.UID, before.Status)
 		}
 		n.cli(0, []string{"its restart was asked for"}, "get", "events", "p")
 		n.drop("p.yaml")
-		n.cli(0, []string{"is gone"}, "wait", "p", "--for=delete", "--timeout=1m")
+		n.cli(0, []string{"is gone"}, "wait", "p", "--for=delete", "--timeout=3m")
 	})
 }

@@ -118,7 +118,7 @@ func newCluster(ctx context.Context, n *node) (*bed.Cluster, *admin, string) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, bed.Containerd24))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	c, a, kubeconfig := newCluster(ctx, n)
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--node-labels", "disk=ssd", "--register-with-taints", "only=edge:NoSchedule", "--provider-id", "bed://1")

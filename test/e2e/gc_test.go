@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -138,7 +137,7 @@ func TestDeadContainersAreRemoved(t *testing.T) {
 				return fmt.Errorf("links %v are left, want that of the running container", got)
 			}
 			return nil
-		}, 5*time.Second)
+		})
 		if out, errs, status := n.podstead("logs", "-p", "p", "--api-socket", n.Socket()); status != 0 || out != "instance 100\n" {
 			t.Errorf("logs -p ends with %d: %s%s", status, out, errs)
 		}

@@ -121,7 +121,7 @@ func TestInformer(t *testing.T) {
 				return err
 			}
 			return s.want(d, 1, 0, true)
-		}, 2*time.Minute)
+		}, 5*time.Minute)
 		n.drop("a.yaml")
 		n.await("one went", func() error { return s.want(a, 1, 1, false) })
 		if err := s.want(c, 1, 0, true); err != nil {

@@ -83,7 +83,7 @@ stringData: {password: hunter2}
 		n.awaitReady("web")
 		k := newKubectl(n)
 		web := n.PodName("web")
-		k.must([]string{"condition met"}, "wait", "--for=condition=Ready", "pod/"+web, "--timeout=30s")
+		k.must([]string{"condition met"}, "wait", "--for=condition=Ready", "pod/"+web, "--timeout=3m")
 		k.must([]string{"NAMESPACE", "READY", "STATUS", "RESTARTS", "AGE", web, "1/1", "Running", n.PodName("away"), "other"}, "get", "pods", "-A")
 		k.must([]string{"NODE", "NOMINATED NODE", n.Name}, "get", "pods", "-o", "wide")
 		if out := k.must([]string{"pod/" + web}, "get", "pods", "-l", "app=web", "-o", "name"); strings.Contains(out, "away") {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -43,21 +44,6 @@ func (n *node) over(c *http.Client, method, url, token string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// freePort is a port that nobody has right now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 // TestKubeletRoutes asks as those do who know a kubelet: over the socket, over
 // TLS with tokens, and on the read-only port.
 func TestKubeletRoutes(t *testing.T) {
@@ -67,7 +53,7 @@ func TestKubeletRoutes(t *testing.T) {
 		if err := os.WriteFile(tokens, []byte(reader+",ann,read\n"+admin+",eve,admin\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		port, readOnly := freePort(t), freePort(t)
+		port, readOnly := strconv.Itoa(hostPort()), strconv.Itoa(hostPort())
 		n.Args = []string{"--port", port, "--address", "127.0.0.1", "--token-auth-file", tokens, "--read-only-port", readOnly, "--profiling"}
 		n.put("web.yaml", sleeper("web", "x"))
 		n.start()

@@ -50,7 +50,7 @@ func (n *node) mustPrint(lines <-chan string, want string) {
 		if got != want {
 			n.t.Fatalf("logs -f prints %.100q (%v), want %.100q", got, ok, want)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		n.t.Fatalf("logs -f does not print %.100q", want)
 	}
 }
@@ -108,7 +108,7 @@ func TestLogs(t *testing.T) {
 			if more {
 				t.Errorf("logs -f of a removed pod prints %.100q", line)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(3 * time.Minute):
 			t.Error("logs -f goes on after its pod is gone")
 		}
 	})

@@ -50,7 +50,7 @@ func sharedRuntime(t *testing.T, kind bed.Kind) *bed.Runtime {
 // startRuntime starts a runtime with the busybox image in it.
 func startRuntime(t *testing.T, kind bed.Kind) *bed.Runtime {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	rt, err := bed.StartRuntime(ctx, kind, registry)
 	if err != nil {

@@ -181,7 +181,7 @@ func TestHostPortAddressAndProtocol(t *testing.T) {
 		n.start()
 		main := n.awaitRunning("p")
 		dial := func(address string) error {
-			c, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", address, tcp), time.Second)
+			c, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", address, tcp), 10*time.Second)
 			if err == nil {
 				_ = c.Close()
 			}

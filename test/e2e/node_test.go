@@ -75,7 +75,8 @@ func (n *node) drop(file string) {
 }
 
 // await polls until check is nil, and fails the test with its last error
-// when that takes longer than the deadline, 60 s if none is given.
+// when that takes longer than the deadline, three minutes if none is given: a busy
+// machine may be slow, and who waits loses nothing.
 func (n *node) await(what string, check func() error, deadline ...time.Duration) {
 	n.t.Helper()
 	await(n.t, what, check, deadline...)
@@ -83,7 +84,7 @@ func (n *node) await(what string, check func() error, deadline ...time.Duration)
 
 func await(t *testing.T, what string, check func() error, deadline ...time.Duration) {
 	t.Helper()
-	limit := 60 * time.Second
+	limit := 3 * time.Minute
 	if len(deadline) > 0 {
 		limit = deadline[0]
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -149,5 +148,5 @@ func kill(t *testing.T, pid int) {
 			return errors.New("it has not")
 		}
 		return nil
-	}, 10*time.Second)
+	})
 }

@@ -77,7 +77,7 @@ func TestProbesOfOtherHosts(t *testing.T) {
         periodSeconds: 1
         successThreshold: 3
         failureThreshold: 1
-      livenessProbe: {tcpSocket: {host: 127.0.0.1, port: %d}, periodSeconds: 1, failureThreshold: 1}
+      livenessProbe: {tcpSocket: {host: 127.0.0.1, port: %d}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 `, portOf(t, server.Listener.Addr()), portOf(t, listener.Addr()))))
 		n.start()
 		first := n.awaitRunning("p")
@@ -139,7 +139,7 @@ spec:
     - name: main
       image: %s
       command: ["sh", "-c", "trap '' TERM; sleep 100000 & wait; sleep 100000"]
-      livenessProbe: {grpc: {port: %d, service: db}, periodSeconds: 1, failureThreshold: 2, terminationGracePeriodSeconds: 1}
+      livenessProbe: {grpc: {port: %d, service: db}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 2, terminationGracePeriodSeconds: 1}
       readinessProbe: {grpc: {port: %[2]d}, periodSeconds: 1, failureThreshold: 1}
 `, bed.BusyboxImage, portOf(t, listener.Addr())))
 		n.start()

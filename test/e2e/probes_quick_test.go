@@ -16,8 +16,8 @@ import (
 func TestProbesActAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("p.yaml", n.podOf("p", 5, "", part{"main", endsOnSignal,
-			"livenessProbe: {exec: {command: [sh, -c, '. /out/lib; test ! -e /out/die || { note failed; exit 1; }']}, periodSeconds: 1, failureThreshold: 1}\n" +
-				"readinessProbe: {exec: {command: [sh, -c, '. /out/lib; test -e /out/go && { test -e /out/p-main-ready || note ready; }']}, periodSeconds: 1, failureThreshold: 1}"}))
+			"livenessProbe: {exec: {command: [sh, -c, '. /out/lib; test ! -e /out/die || { note failed; exit 1; }']}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}\n" +
+				"readinessProbe: {exec: {command: [sh, -c, '. /out/lib; test -e /out/go && { test -e /out/p-main-ready || note ready; }']}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}"}))
 		n.start()
 		n.awaitRunning("p")
 		n.awaitUnready("p")

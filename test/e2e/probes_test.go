@@ -45,7 +45,7 @@ const untilTerm = "trap 'exit 0' TERM; sleep 100000 & wait"
 func TestProbeExecReadiness(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("p.yaml", probed("p", untilTerm, `
-      readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, failureThreshold: 1}
+      readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 `))
 		n.start()
 		first := n.awaitRunning("p")
@@ -90,7 +90,7 @@ func TestProbeHTTPReadinessAfterStartup(t *testing.T) {
 func TestProbeLivenessRestarts(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("p.yaml", probed("p", untilTerm, `
-      livenessProbe: {exec: {command: [test, "!", -e, /tmp/dead]}, periodSeconds: 1, failureThreshold: 2}
+      livenessProbe: {exec: {command: [test, "!", -e, /tmp/dead]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 2}
 `))
 		n.start()
 		first := n.awaitRunning("p")
@@ -98,7 +98,8 @@ func TestProbeLivenessRestarts(t *testing.T) {
 		n.exec(first, "touch", "/tmp/dead")
 		died := time.Now()
 		second := n.awaitOther("p", first)
-		if took := time.Since(died); took > 10*time.Second {
+		// A busy machine may be late, but not by a minute's sync.
+		if took := time.Since(died); took > 40*time.Second {
 			t.Errorf("restarted after %s", took)
 		}
 		n.awaitStatus("p", "one restart", func(p v1.Pod) error {

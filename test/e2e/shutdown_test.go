@@ -162,19 +162,20 @@ func (s *machine) endedInOrder(how string, took time.Duration) {
 		s.t.Errorf("%s: the diary says %v, want %v", how, order, want)
 		return
 	}
-	// The first group had its four seconds, and no more, for the one that does
-	// not end; the second ended early and was not waited for.
-	if first := at["mid-hook"] - at["low-term"]; first < 3.5 || first > 7 {
+	// The first group had its four seconds, and on a busy machine little more, for
+	// the one that does not end within its own thirty; the second ended early and
+	// was not given its ten.
+	if first := at["mid-hook"] - at["low-term"]; first < 3.5 || first > 20 {
 		s.t.Errorf("%s: the first group had %.1f s, want 4", how, first)
 	}
-	if second := at["crit-term"] - at["mid-hook"]; second < 1 || second > 5 {
+	if second := at["crit-term"] - at["mid-hook"]; second < 1 || second > 9 {
 		s.t.Errorf("%s: the second group took %.1f s, want little more than 1", how, second)
 	}
 	left, err := os.ReadFile(filepath.Join(s.root, "diary/left"))
 	if err != nil || string(left) != "podstead has ended\n" {
 		s.t.Errorf("%s: what is left when podstead has ended: %q, %v", how, left, err)
 	}
-	if took > 30*time.Second {
+	if took > 80*time.Second { // systemd waits 90 s for what does not stop
 		s.t.Errorf("%s took %s", how, took)
 	}
 }

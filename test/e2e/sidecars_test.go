@@ -97,7 +97,7 @@ func TestSidecarOfAJob(t *testing.T) {
 		n.put("p.yaml", d.pod("p", "Never", [][3]string{
 			{"side", say("side") + "sleep 1.5; touch /tmp/up; " + say("up") + untilAsked("side-ends"),
 				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 60}" +
-					", readinessProbe: {exec: {command: [test, '!', -e, /v/unready]}, periodSeconds: 1, failureThreshold: 1}"},
+					", readinessProbe: {exec: {command: [test, '!', -e, /v/unready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}"},
 			{"init", say("init"), ""},
 		}, [][3]string{
 			{"main", say("main") + "until test -e /v/done; do sleep 0.1; done; " + say("main-ends"), ""},
@@ -305,19 +305,27 @@ func TestCrashLoopCap(t *testing.T) {
 		n.put("own.yaml", strings.Replace(stubborn("own", "x", 1, "exit 7"), "metadata:\n",
 			"metadata:\n  annotations: {podstead.io/max-container-restart-period: 1s}\n", 1))
 		n.start()
-		begin := time.Now()
 		for name, limit := range map[string]string{"own": "1s", "node": "4s"} {
-			n.awaitStatus(name, "three restarts, and the limit is told", func(p v1.Pod) error {
+			p := n.awaitStatus(name, "three restarts, and the limit is told", func(p v1.Pod) error {
 				c := p.Status.ContainerStatuses
 				if len(c) != 1 || c[0].RestartCount < 3 || c[0].State.Waiting == nil || !strings.HasPrefix(c[0].State.Waiting.Message, "back-off "+limit+" ") {
 					return fmt.Errorf("%+v", c)
 				}
 				return nil
 			})
-		}
-		// Without a limit the third would come after 10 s, the fourth after 30.
-		if took := time.Since(begin); took > 25*time.Second {
-			t.Errorf("three restarts took %s", took)
+			before := p.Status.ContainerStatuses[0]
+			p = n.awaitStatus(name, "the next start", func(p v1.Pod) error {
+				if c := p.Status.ContainerStatuses; len(c) != 1 || c[0].RestartCount == before.RestartCount {
+					return fmt.Errorf("%+v", c)
+				}
+				return nil
+			})
+			// Without a limit it would come after 40 s and more.
+			next := p.Status.ContainerStatuses[0]
+			gap := startedAt(next).Sub(before.LastTerminationState.Terminated.FinishedAt.Time)
+			if next.RestartCount == before.RestartCount+1 && (gap < 0 || gap > 30*time.Second) {
+				t.Errorf("%s is restarted after %s", name, gap)
+			}
 		}
 	})
 }

@@ -259,7 +259,7 @@ func (n *node) awaitPage(port int, want string) {
 
 // fetch gets the page at a port of this host over a connection of its own.
 func fetch(port int) (string, error) {
-	c := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	c := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := c.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
 	if err != nil {
 		return "", err

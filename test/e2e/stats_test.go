@@ -143,22 +143,35 @@ spec:
 		})
 
 		// How much of its share it gets is up to what else runs on the machine:
-		// the kernel's account since now tells.
+		// the kernel's account of the same time tells, which a figure meets sooner
+		// or later also where the machine is so busy that it is not the same.
 		began := time.Now()
 		start, _, _ := n.kernel(burn.Pid)
-		cores := func(what string, got float64) {
+		cores := func(what string, figure func() float64) {
 			t.Helper()
-			now, _, _ := n.kernel(burn.Pid)
-			want := (now - start) / float64(time.Since(began).Nanoseconds())
-			if got < want*0.6 || got > want*1.4 || got > 0.12 || got < 0.01 {
-				t.Errorf("%s: %.3f cores, by the kernel %.3f, with a limit of 0.1", what, got, want)
-			}
+			n.await("the processors of burn in "+what, func() error {
+				got := figure()
+				now, _, _ := n.kernel(burn.Pid)
+				want := (now - start) / float64(time.Since(began).Nanoseconds())
+				began, start = time.Now(), now
+				if got >= want*0.6 && got <= want*1.4 && got <= 0.12 && got > 0 {
+					return nil
+				}
+				time.Sleep(1100 * time.Millisecond) // older figures are shown again
+				return fmt.Errorf("%.3f cores, by the kernel %.3f, with a limit of 0.1", got, want)
+			})
 		}
 
 		// The first answer has a rate already; it takes a second.
 		name := n.PodName("load")
 		only := n.figures("/stats/summary?only_cpu_and_memory=true")
-		cores("the first summary", only.at("pods", name, "containers", "burn", "cpu", "usageNanoCores").number()/1e9)
+		if only.at("pods", name, "containers", "burn", "cpu", "usageNanoCores").number() <= 0 {
+			t.Error("the first summary has no rate")
+		}
+		inSummary := func() float64 {
+			return n.figures("/stats/summary").at("pods", name, "containers", "burn", "cpu", "usageNanoCores").number() / 1e9
+		}
+		cores("the summary", inSummary)
 		if only.at("node", "fs").value != nil || only.at("pods", name, "volume").value != nil {
 			t.Error("only processors and memory were asked for")
 		}
@@ -173,7 +186,6 @@ spec:
 		if got := pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); got < before || got > after {
 			t.Errorf("burn used %.0f ns, the kernel says %.0f before and %.0f after", got, before, after)
 		}
-		cores("the summary", pod.at("containers", "burn", "cpu", "usageNanoCores").number()/1e9)
 		if whole, part := pod.at("cpu", "usageCoreNanoSeconds").number(), pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); whole < part {
 			t.Errorf("the pod used %.0f ns, one container of it %.0f", whole, part)
 		}
@@ -238,21 +250,26 @@ spec:
 		if mi*mega < working-2*mega || mi*mega > working+64*mega {
 			t.Errorf("kubectl top pods: %.0f Mi, one container of it %.0f", mi, working/mega)
 		}
-		containers := k.must([]string{"POD", "NAME"}, "top", "pod", name, "--containers")
-		milli, _ := cells(containers, "burn")
-		cores("kubectl top --containers", milli/1000)
+		var containers string
+		cores("kubectl top --containers", func() float64 {
+			containers = k.must([]string{"POD", "NAME"}, "top", "pod", name, "--containers")
+			milli, _ := cells(containers, "burn")
+			return milli / 1000
+		})
 		_, mi = cells(containers, "hold")
 		n.near("kubectl top --containers: memory", mi*mega, working, 2*mega)
 		if out := k.must(nil, "top", "pods", "-l", "app=other"); strings.Contains(out, name) {
 			t.Errorf("the selector chose too much: %s", out)
 		}
 		k.must([]string{n.Name, "%"}, "top", "nodes")
-		out, err := n.Command("top", "pods", "load", "--containers", "--sort-by", "cpu", "--api-socket", n.Socket()).CombinedOutput()
-		if err != nil {
-			t.Errorf("podstead top: %v\n%s", err, out)
-		}
-		milli, _ = cells(string(out), "burn")
-		cores("podstead top", milli/1000)
+		cores("podstead top", func() float64 {
+			out, err := n.Command("top", "pods", "load", "--containers", "--sort-by", "cpu", "--api-socket", n.Socket()).CombinedOutput()
+			if err != nil {
+				t.Fatalf("podstead top: %v\n%s", err, out)
+			}
+			milli, _ := cells(string(out), "burn")
+			return milli / 1000
+		})
 		t.Logf("kubectl top pods:\n%s--containers:\n%s", top, containers)
 	})
 }

@@ -136,7 +136,7 @@ func onTerminal(n *node, cmd *exec.Cmd) error {
 		if _, err := io.WriteString(term, typed); err != nil {
 			return err
 		}
-		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(term.Screen(), want); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(3 * time.Minute); !strings.Contains(term.Screen(), want); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				_ = cmd.Process.Kill()
 				return fmt.Errorf("no %q after %q; the screen shows %q", want, typed, term.Screen())
@@ -317,7 +317,7 @@ func echoed(address string, size int64, digest bool) error {
 		return err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	sent, back := sha256.New(), sha256.New()
 	sending := make(chan error, 1)
 	go func() {

@@ -240,7 +240,7 @@ func TestTimelines(t *testing.T) {
 		for i := range timelines {
 			c := &timelines[i]
 			t.Run(c.name, func(t *testing.T) {
-				await(t, "the pod is where it should be", func() error { return read(c).check(c.want) }, 4*time.Minute)
+				await(t, "the pod is where it should be", func() error { return read(c).check(c.want) }, 8*time.Minute)
 			})
 		}
 		// Now those end that have an order in that, all at the same time.
@@ -260,7 +260,7 @@ func TestTimelines(t *testing.T) {
 						return errors.New("it is still shown")
 					}
 					return nil
-				}, 4*time.Minute)
+				}, 8*time.Minute)
 				if err := read(c).check(c.ended); err != nil {
 					t.Error(err)
 				}
