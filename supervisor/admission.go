@@ -5,7 +5,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -19,7 +18,7 @@ func (s *podScripts) admitPod(j job, r *podRun, observed *cri.PodStatus) (outcom
 		// It waits, and wants less of something than it had.
 		asks, r.record.Allocated = j.pod, nil
 	}
-	v := s.room.take(asks, r.record.StartTime, s.runningPods)
+	v := s.room.take(asks, r.record.StartTime)
 	switch {
 	case v.Refusal == nil:
 		return outcome{}, true
@@ -57,14 +56,5 @@ func shortageText(reason string) string {
 // mayReturn is the Return of pods that were preempted.
 func (s *podScripts) mayReturn(pod *v1.Pod, _ status.Displacement) (bool, time.Duration) {
 	resolved, _, _ := s.withClasses(pod)
-	return s.room.fits(resolved, s.runningPods), 0
-}
-
-// runningPods are our pods of which something runs.
-func (s *podScripts) runningPods() map[types.UID]bool {
-	runs := map[types.UID]bool{}
-	for _, pod := range s.cfg.Runtime.Observer.Observed().Own {
-		runs[pod.UID] = runs[pod.UID] || pod.Running()
-	}
-	return runs
+	return s.room.fits(resolved), 0
 }

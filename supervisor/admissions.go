@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/supervisor/admit"
 )
 
@@ -17,16 +18,20 @@ import (
 type admissions struct {
 	// has is nil for a node without bounds.
 	has admit.Needs
+	// observed is the last list of the runtime.
+	observed func() *cri.Observed
 	// wake makes a pod ask again.
 	wake func(uid types.UID)
 
 	mu    sync.Mutex
 	seats map[types.UID]*seat
+	// strays are the seats of pods that run and that nobody has told of.
+	strays map[types.UID]bool
 	// total is what all of them have or ask for.
 	total admit.Needs
 }
 
-// seat is what one wanted pod has or asks for.
+// seat is what one pod has or asks for.
 type seat struct {
 	admit.Stake
 	// holds: it has what it needs. asks: it is going to ask, or has and was
@@ -44,8 +49,8 @@ type seat struct {
 	waits bool
 }
 
-func newAdmissions(allocatable v1.ResourceList, wake func(types.UID)) *admissions {
-	a := &admissions{wake: wake, seats: map[types.UID]*seat{}, total: admit.Needs{}}
+func newAdmissions(allocatable v1.ResourceList, observed func() *cri.Observed, wake func(types.UID)) *admissions {
+	a := &admissions{observed: observed, wake: wake, seats: map[types.UID]*seat{}, strays: map[types.UID]bool{}, total: admit.Needs{}}
 	if allocatable != nil {
 		a.has = admit.Amounts(allocatable)
 	}
@@ -68,11 +73,14 @@ func (a *admissions) announce(pod *v1.Pod) {
 		}
 		a.seats[pod.UID] = s
 	}
-	if !s.holds {
-		a.count(s, -1)
-		s.asks, s.Unsettled = true, true
-		a.count(s, 1)
+	a.count(s, -1)
+	if a.strays[pod.UID] {
+		a.reveal(s, pod)
 	}
+	if !s.holds {
+		s.asks, s.Unsettled = true, true
+	}
+	a.count(s, 1)
 }
 
 // count adds what a seat stands for to the total, or takes it away.
@@ -107,18 +115,17 @@ func (s *seat) settle(since time.Time) {
 }
 
 // take gives a pod what it needs, or says why it cannot have it. since is when it
-// was first taken up, zero if now. running tells of a pod that has not spoken
-// whether something of it runs.
-func (a *admissions) take(pod *v1.Pod, since time.Time, running func() map[types.UID]bool) admit.Verdict {
-	return a.ask(pod, since, running, true)
+// was first taken up, zero if now.
+func (a *admissions) take(pod *v1.Pod, since time.Time) admit.Verdict {
+	return a.ask(pod, since, true)
 }
 
 // fits is take without taking: a pod that may have what it needs keeps its turn.
-func (a *admissions) fits(pod *v1.Pod, running func() map[types.UID]bool) bool {
-	return a.ask(pod, time.Time{}, running, false).Refusal == nil
+func (a *admissions) fits(pod *v1.Pod) bool {
+	return a.ask(pod, time.Time{}, false).Refusal == nil
 }
 
-func (a *admissions) ask(pod *v1.Pod, since time.Time, running func() map[types.UID]bool, take bool) admit.Verdict {
+func (a *admissions) ask(pod *v1.Pod, since time.Time, take bool) admit.Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.seat(pod)
@@ -133,7 +140,7 @@ func (a *admissions) ask(pod *v1.Pod, since time.Time, running func() map[types.
 	s.asks = true
 	a.count(s, 1)
 	s.settle(since)
-	a.adopt(running)
+	a.adopt()
 	v := a.room().Decide(&s.Stake)
 	s.refused, s.unsure, s.obstacle = v.Refusal != nil, v.Unsettled, v.Obstacle
 	switch {
@@ -172,23 +179,6 @@ func (a *admissions) holds(uid types.UID) bool {
 	defer a.mu.Unlock()
 	s := a.seats[uid]
 	return s != nil && s.holds
-}
-
-// adopt gives pods that run what they need, whether or not there is room. After
-// a restart of the daemon none of them has said so yet.
-func (a *admissions) adopt(running func() map[types.UID]bool) {
-	var runs map[types.UID]bool
-	for uid, s := range a.seats {
-		if s.holds || !s.Unsettled {
-			continue
-		}
-		if runs == nil {
-			runs = running()
-		}
-		if runs[uid] {
-			s.holds, s.asks = true, false
-		}
-	}
 }
 
 // hold says what a pod that runs has: it keeps that, whoever else was there
@@ -265,6 +255,7 @@ func (a *admissions) aside(uid types.UID) {
 // ending says that a pod is being ended.
 func (a *admissions) ending(uid types.UID) {
 	a.change(uid, func(s *seat) {
+		delete(a.strays, uid)
 		s.Ending = s.holds
 		s.asks, s.refused, s.Unsettled = false, false, false
 		s.grows, s.waits, s.granted = nil, false, nil
@@ -282,7 +273,10 @@ func (a *admissions) release(uid types.UID, again bool) {
 
 // forget drops a pod that nobody wants any more.
 func (a *admissions) forget(uid types.UID) {
-	a.change(uid, func(*seat) { delete(a.seats, uid) })
+	a.change(uid, func(*seat) {
+		delete(a.strays, uid)
+		delete(a.seats, uid)
+	})
 }
 
 func (a *admissions) change(uid types.UID, f func(s *seat)) {

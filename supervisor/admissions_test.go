@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
 )
 
 // BenchmarkAdmitAll is the start of a node with a thousand pods, with room for
@@ -23,19 +25,19 @@ func admitAll(b *testing.B, cpu string, fit int) {
 		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: int32(1000 + i)}}
 		pods = append(pods, pod)
 	}
-	none := func() map[types.UID]bool { return nil }
+	none := func() *cri.Observed { return &cri.Observed{} }
 	for b.Loop() {
-		a := newAdmissions(v1.ResourceList{v1.ResourceCPU: cpus(cpu)[v1.ResourceCPU]}, func(types.UID) {})
+		a := newAdmissions(v1.ResourceList{v1.ResourceCPU: cpus(cpu)[v1.ResourceCPU]}, none, func(types.UID) {})
 		for _, pod := range pods {
 			a.announce(pod)
 		}
 		for i := range pods {
-			a.take(pods[len(pods)-1-i], time.Time{}, none)
+			a.take(pods[len(pods)-1-i], time.Time{})
 		}
 		// Who was refused while not all had spoken asks again.
 		admitted := 0
 		for _, pod := range pods {
-			if a.take(pod, time.Time{}, none).Refusal == nil {
+			if a.take(pod, time.Time{}).Refusal == nil {
 				admitted++
 			}
 		}

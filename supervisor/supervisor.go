@@ -82,7 +82,7 @@ func New(cfg Config) (*Supervisor, error) {
 		wanted:  s.wanted,
 	}
 	s.workers = newPodWorkers(s.scripts)
-	s.scripts.room = newAdmissions(cfg.Allocatable, s.workers.wake)
+	s.scripts.room = newAdmissions(cfg.Allocatable, cfg.Runtime.Observer.Observed, s.workers.wake)
 	s.scripts.displaced = s.workers.displace
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,

@@ -174,6 +174,7 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 			s.workers.wake(events[i].UID)
 		}
 	}
+	s.scripts.room.look()
 	s.workers.wakeHeld()
 	for _, wake := range s.cfg.Observed {
 		wake()

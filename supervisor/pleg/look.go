@@ -81,6 +81,9 @@ func (p *PLEG) store(uid types.UID, st *cri.PodStatus) {
 	if e == nil {
 		e = &entry{}
 		p.cache.pods[uid] = e
+	} else if e.status == nil && gone(st) {
+		// Whoever saw the list has taken it for one that is there.
+		p.events.add(Event{UID: uid, Kind: PodSync})
 	}
 	st = keepIPs(e.status, st)
 	p.events.compare(e.status, st)

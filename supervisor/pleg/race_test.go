@@ -110,6 +110,7 @@ func TestLookUnderWayServesAnOlderList(t *testing.T) {
 	})
 }
 
+// Whoever saw the list has taken it for one that runs, and learns that it is not.
 func TestPodThatGoesBeforeALookSucceeded(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.set(func() { f.lookErr["a"] = errors.New("no") })
@@ -120,7 +121,7 @@ func TestPodThatGoesBeforeALookSucceeded(t *testing.T) {
 		if err != nil || !gone(st) || time.Since(since) > time.Second {
 			t.Errorf("NewerThan = %+v, %v after %v", st, err, time.Since(since))
 		}
-		wantEvents(t, p)
+		wantEvents(t, p, "a PodSync ")
 	})
 }
 

@@ -139,6 +139,9 @@ func (p *PLEG) absorb(o *cri.Observed) {
 			if e.round == p.list.round {
 				continue
 			}
+			if e.status == nil {
+				p.events.add(Event{UID: uid, Kind: PodSync})
+			}
 			if e.status == nil || gone(e.status) && !e.status.At.After(o.At) {
 				delete(p.cache.pods, uid)
 				continue

@@ -1,0 +1,123 @@
+package supervisor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/admit"
+)
+
+const url = manifest.SourceHTTP
+
+// slowly makes a pod's container take so long to end.
+func (b *bed) slowly(pod *v1.Pod, ends time.Duration) {
+	b.fake.Behave("of-"+pod.Name, critest.Behaviour{StopAfter: ends})
+}
+
+// What runs has its room until it has ended, though its manifest went while no
+// daemon was there and no source wants it.
+func TestOrphanKeepsItsRoom(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.allocatable = cpus("2")
+		old, small, large := asking("old", "1"), asking("small", "1"), asking("large", "2")
+		b.slowly(old, 20*time.Second)
+		b.start().config.deliver(file, old)
+		b.runs(old.UID)
+		d := b.restart(small)
+		b.runs(small.UID)
+		if b.running(old.UID) != 1 {
+			t.Fatal("the orphan has ended already")
+		}
+		b.until(time.Minute, "the orphan has ended", func() bool { return b.running(old.UID) == 0 })
+		d.config.deliver(file, old)
+		b.runs(old.UID)
+
+		d = b.restart(large)
+		b.waitsFor(large.UID, outOfCPU)
+		if st := d.status(large.UID); !strings.Contains(st.Message, "used ") {
+			t.Errorf("message %q", st.Message)
+		}
+		for b.running(old.UID)+b.running(small.UID) > 0 {
+			if b.running(large.UID) > 0 {
+				t.Fatal("it runs beside those whose room it takes")
+			}
+			b.after(100 * time.Millisecond)
+		}
+		if took := b.runs(large.UID); took > time.Second {
+			t.Errorf("it ran %s after the last of them", took)
+		}
+	})
+}
+
+// A pod of a source that has not spoken has its room, whether that wants it in
+// the end, or it ends by itself, and nobody preempts it.
+func TestPodOfSilentSourceKeepsItsRoom(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.allocatable = cpus("2")
+		theirs, critical := asking("theirs", "1"), asking("critical", "2")
+		critical.Spec.PriorityClassName = "system-node-critical"
+		d := b.start(file, url)
+		d.config.deliver(file)
+		d.config.deliver(url, theirs)
+		b.runs(theirs.UID)
+		b.kill()
+		d = b.start(file, url)
+		d.config.deliver(file, critical)
+		b.waitsFor(critical.UID, outOfCPU)
+		b.after(10 * time.Minute)
+		if b.running(theirs.UID) != 1 || b.running(critical.UID) != 0 {
+			t.Errorf("%d of theirs, %d critical", b.running(theirs.UID), b.running(critical.UID))
+		}
+		d.config.deliver(url, theirs)
+		b.runs(critical.UID)
+		if st := d.status(theirs.UID); st.Reason != admit.ReasonPreempting {
+			t.Errorf("theirs is %s %s: it is wanted and can be preempted", st.Phase, st.Reason)
+		}
+		b.kill()
+		b.fake.EndPod(string(critical.UID))
+
+		d = b.start(file, url)
+		d.config.deliver(url, theirs)
+		d.config.deliver(file)
+		b.runs(theirs.UID)
+		b.kill()
+		d = b.start(file, url)
+		d.config.deliver(file, critical)
+		b.until(time.Minute, "it waits", func() bool { return d.status(critical.UID).Reason == outOfCPU })
+		b.fake.EndPod(string(theirs.UID))
+		if took := b.runs(critical.UID); took > 10*time.Second {
+			t.Errorf("it ran %s after the other had ended", took)
+		}
+	})
+}
+
+// Who is preempted has its room until it has ended.
+func TestPreemptedPodKeepsItsRoomUntilItHasEnded(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.allocatable = cpus("2")
+		victim, critical := asking("victim", "1"), asking("critical", "2")
+		critical.Spec.PriorityClassName = "system-node-critical"
+		b.slowly(victim, 20*time.Second)
+		d := b.start()
+		d.config.deliver(file, victim)
+		b.runs(victim.UID)
+		d.config.deliver(file, victim, critical)
+		b.until(time.Minute, "it is preempted", func() bool { return d.status(victim.UID).Reason == admit.ReasonPreempting })
+		ended := time.Now()
+		for b.running(victim.UID) > 0 {
+			if b.running(critical.UID) > 0 {
+				t.Fatal("it runs beside the one whose room it takes")
+			}
+			b.after(100 * time.Millisecond)
+		}
+		if took := time.Since(ended); took < 15*time.Second {
+			t.Errorf("it ended within %s: the test proves nothing", took)
+		}
+		b.runs(critical.UID)
+	})
+}
