@@ -99,7 +99,7 @@ var specVerdicts = structVerdict{
 
 	"nodeName":                  placing,
 	"schedulerName":             placing,
-	"tolerations":               placing,
+	"tolerations":               listVerdict{tolerationVerdicts},
 	"preemptionPolicy":          inert("for a scheduler; on a node only critical pods make others give way"),
 	"nodeSelector":              honoured("TestNodeSelector"),
 	"affinity":                  affinityVerdicts,
@@ -110,6 +110,16 @@ var specVerdicts = structVerdict{
 
 // affinityVerdicts: with one node there is nothing to prefer. Which other pods
 // must be beside it, or must not, is for whoever puts the manifests here.
+// tolerationVerdicts: of the taints that a scheduler heeds one counts on the
+// node too, that of memory pressure, for pods without requests.
+var tolerationVerdicts = structVerdict{
+	"key":               honoured("TestEviction"),
+	"operator":          honoured("TestEviction"),
+	"value":             honoured("TestEviction"),
+	"effect":            honoured("TestEviction"),
+	"tolerationSeconds": placing,
+}
+
 var affinityVerdicts = structVerdict{
 	"nodeAffinity": structVerdict{
 		"requiredDuringSchedulingIgnoredDuringExecution":  honoured("TestNodeSelector"),

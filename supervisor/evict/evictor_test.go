@@ -555,11 +555,21 @@ func TestEvictionWithoutMeasurements(t *testing.T) {
 }
 
 func TestAdmit(t *testing.T) {
+	tolerant, stoic, indifferent := pod("tolerant", 0), pod("stoic", 0), pod("indifferent", 0)
+	tolerant.Spec.Tolerations = []v1.Toleration{{Key: v1.TaintNodeMemoryPressure, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule}}
+	stoic.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
+	// Each of these is for something else; the last is that of every pod of a file.
+	indifferent.Spec.Tolerations = []v1.Toleration{
+		{Key: v1.TaintNodeDiskPressure, Operator: v1.TolerationOpExists},
+		{Key: v1.TaintNodeMemoryPressure, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute},
+		{Key: v1.TaintNodeMemoryPressure, Value: "high"},
+		{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute},
+	}
 	for condition, refused := range map[v1.NodeConditionType]string{
 		"":                    "",
-		v1.NodeMemoryPressure: "besteffort",
-		v1.NodeDiskPressure:   "besteffort burstable",
-		v1.NodePIDPressure:    "besteffort burstable",
+		v1.NodeMemoryPressure: "besteffort indifferent",
+		v1.NodeDiskPressure:   "besteffort tolerant stoic indifferent burstable",
+		v1.NodePIDPressure:    "besteffort tolerant stoic indifferent burstable",
 	} {
 		bubble(t, func(t *testing.T, b *bed) {
 			if err := keep(b.file, "boot 1", []v1.NodeConditionType{condition}); err != nil {
@@ -567,7 +577,9 @@ func TestAdmit(t *testing.T) {
 			}
 			b.start("", nil)
 			var got []string
-			for _, p := range []*v1.Pod{pod("besteffort", 0), pod("burstable", 0, "memory=1Mi"), pod("critical", 2_000_000_000)} {
+			for _, p := range []*v1.Pod{
+				pod("besteffort", 0), tolerant, stoic, indifferent, pod("burstable", 0, "memory=1Mi"), pod("critical", 2_000_000_000),
+			} {
 				if c, message := b.Admit(p); c != "" {
 					got = append(got, p.Name)
 					if c != condition || !strings.Contains(message, "The node had condition: ["+string(condition)+"]") {

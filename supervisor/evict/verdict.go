@@ -2,6 +2,7 @@ package evict
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 )
 
 // Admit is why a pod may not start now, empty if it may: under pressure of
-// memory one that asked for none would be the first to go again, under any other
-// pressure each would. Critical pods start always.
+// memory one that asked for none would be the first to go again, and may start if
+// it tolerates that; under any other pressure each would. Critical pods start
+// always.
 func (e *Evictor) Admit(pod *v1.Pod) (condition v1.NodeConditionType, message string) {
 	if IsCritical(pod) {
 		return "", ""
@@ -25,7 +27,7 @@ func (e *Evictor) Admit(pod *v1.Pod) (condition v1.NodeConditionType, message st
 		if !e.tracker.Under(c) {
 			continue
 		}
-		if c == v1.NodeMemoryPressure && cri.QOSClass(pod) != v1.PodQOSBestEffort {
+		if c == v1.NodeMemoryPressure && (cri.QOSClass(pod) != v1.PodQOSBestEffort || toleratesMemoryPressure(pod)) {
 			continue
 		}
 		if condition == "" {
@@ -37,6 +39,17 @@ func (e *Evictor) Admit(pod *v1.Pod) (condition v1.NodeConditionType, message st
 		return "", ""
 	}
 	return condition, fmt.Sprintf("The node had condition: [%s]. The pod starts when that has passed.", strings.Join(on, ", "))
+}
+
+// toleratesMemoryPressure reports whether a pod tolerates the taint that a
+// cluster gives to a node under pressure of memory.
+func toleratesMemoryPressure(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t v1.Toleration) bool {
+		taint := t.Key == "" || t.Key == v1.TaintNodeMemoryPressure
+		effect := t.Effect == "" || t.Effect == v1.TaintEffectNoSchedule
+		equal := t.Operator == "" || t.Operator == v1.TolerationOpEqual
+		return taint && effect && (t.Operator == v1.TolerationOpExists || equal && t.Value == "")
+	})
 }
 
 // MayReturn tells whether a pod that was evicted at a time, for a condition or

@@ -106,7 +106,8 @@ func (n *node) onceVolumes(data string) string {
 const leak = "while :; do (head -c 50000000 /dev/zero; sleep 100000) | tail -c 60000000 >/dev/null & sleep 1; done"
 
 // A pod that leaks 50 MB a second is ended before the kernel's OOM killer has to
-// choose; what uses little goes on. New pods without a request wait. When the
+// choose; what uses little goes on. New pods without a request wait, unless they
+// tolerate the pressure. When the
 // pressure has been gone for a time all of them run, whatever restarts between.
 func TestEviction(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
@@ -127,8 +128,13 @@ func TestEviction(t *testing.T) {
 			t.Errorf("at most %d MiB of 1024 were used (%v)", used>>20, err)
 		}
 		n.awaitCondition(v1.NodeMemoryPressure, v1.ConditionTrue)
+		n.put("tolerant.yaml", minimal("tolerant", "tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists, effect: NoSchedule}]"))
 		n.put("late.yaml", minimal("late", ""))
 		n.awaitRefused("late", "MemoryPressure", "The node had condition: [MemoryPressure]")
+		n.awaitRunning("tolerant")
+		if told, err := n.events("tolerant"); err != nil || told["MemoryPressure"].Count != 0 {
+			t.Errorf("one that tolerates the pressure was held back: %v, %v", told, err)
+		}
 		n.restart()
 		n.awaitStatus("leak", "is still evicted", func(p v1.Pod) error { return evicted(p) })
 		n.awaitCondition(v1.NodeMemoryPressure, v1.ConditionTrue)
