@@ -43,6 +43,7 @@ func connect(kubeconfig, userAgent string, link *link) (*client, error) {
 // newClient makes the clients of each group. Their requests go over the link.
 func newClient(cfg *rest.Config, link *link) (*client, error) {
 	cfg.Wrap(link.over)
+	cfg.Dial = link.connections.dial
 	cfg.QPS, cfg.Burst = requestsPerSecond, requestsBurst
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	cfg.ContentType = runtime.ContentTypeProtobuf

@@ -43,6 +43,8 @@ type link struct {
 	log *slog.Logger
 	// returned is called when the API server answers again.
 	returned func()
+	// connections are closed once nothing is heard over them.
+	connections connections
 
 	mu    sync.Mutex
 	asked bool
@@ -54,8 +56,8 @@ type link struct {
 	// probes are those made in a row, next is when another one may be made.
 	probes int
 	next   time.Time
-	// since is when it answered again.
-	since time.Time
+	// since is when it answered again, heard when it answered last.
+	since, heard time.Time
 }
 
 // over puts the link before a transport.
@@ -73,16 +75,31 @@ func (l linked) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	began := time.Now()
 	resp, err := l.transport.RoundTrip(r)
 	switch {
 	case err == nil && unavailable(resp.StatusCode):
 		l.failed(errors.New(resp.Status))
 	case err == nil:
 		l.answers()
-	case !errors.Is(r.Context().Err(), context.Canceled):
+	case errors.Is(r.Context().Err(), context.Canceled):
+	case errors.Is(r.Context().Err(), context.DeadlineExceeded):
+		// Others that were answered meanwhile say that it is this one's own matter.
+		if l.silentSince(began) {
+			l.failed(err)
+			l.connections.close()
+		}
+	default:
 		l.failed(err)
 	}
 	return resp, err
+}
+
+// silentSince tells whether nobody was answered since then.
+func (l *link) silentSince(then time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heard.Before(then)
 }
 
 // unavailable tells the answers that an API server gives, or what stands before
@@ -139,6 +156,7 @@ func (l *link) failed(err error) {
 func (l *link) answers() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.heard = time.Now()
 	if l.away == nil && l.asked {
 		return
 	}

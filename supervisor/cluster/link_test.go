@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -124,6 +126,55 @@ func TestLink(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "API server is away"); n > 15 {
 			t.Errorf("told %d times", n)
+		}
+	})
+}
+
+// A connection that is dead without a word holds nobody up for long; one slow
+// request among others that are answered is its own matter.
+func TestSilentConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := true
+		l := &link{log: slog.New(slog.DiscardHandler), returned: func() {}}
+		over := l.over(transport(func(r *http.Request) (*http.Response, error) {
+			if silent {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return response(200, io.NopCloser(strings.NewReader(""))), nil
+		}))
+		ask := func(timeout time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api.invalid/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := over.RoundTrip(req)
+			if err == nil {
+				resp.Body.Close()
+			}
+			return err
+		}
+		here, there := net.Pipe()
+		defer there.Close()
+		l.connections.open = map[*connection]bool{{Conn: here, of: &l.connections}: true}
+
+		slow := make(chan error, 1)
+		go func() { slow <- ask(requestTimeout) }()
+		synctest.Wait()
+		silent = false
+		pass(time.Second)
+		if err := ask(time.Second); err != nil {
+			t.Error(err)
+		}
+		if err := <-slow; !errors.Is(err, context.DeadlineExceeded) || l.closed() > 0 || len(l.connections.open) != 1 {
+			t.Errorf("a slow one ends with %v, closed for %v, %d connections", err, l.closed(), len(l.connections.open))
+		}
+		silent = true
+		pass(time.Second)
+		if err := ask(requestTimeout); !errors.Is(err, context.DeadlineExceeded) || l.closed() == 0 || len(l.connections.open) != 0 {
+			t.Errorf("one that nobody answers ends with %v, closed for %v, %d connections", err, l.closed(), len(l.connections.open))
 		}
 	})
 }

@@ -138,9 +138,11 @@ func (w *watched[T]) follow(ctx context.Context, version string) error {
 	// An API server that does not end it is not waited for.
 	ctx, cancel := context.WithTimeout(ctx, period+listTimeout)
 	defer cancel()
+	mute := time.AfterFunc(watchSilence, cancel)
 	events, err := w.request(metav1.ListOptions{
 		Watch: true, ResourceVersion: version, TimeoutSeconds: &seconds, AllowWatchBookmarks: true,
 	}).Watch(ctx)
+	mute.Stop()
 	if err != nil {
 		return err
 	}
