@@ -24,5 +24,8 @@ func newCluster(o *options.Options, describe func() *v1.Node, sup *supervisor.Su
 			Elsewhere: !o.Cluster.Register, Taints: o.Cluster.Taints, ProviderID: o.Cluster.ProviderID,
 			Look: o.Cluster.StatusUpdate, Report: o.Cluster.StatusReport, Lease: o.Cluster.Lease,
 		},
+		Certificates: cluster.Certificates{
+			Bootstrap: o.Cluster.Bootstrap, Folder: o.Cluster.Folder, Rotate: o.Cluster.Rotate, Serving: o.Cluster.RotateServing,
+		},
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Config is what an Adapter is made of. All fields are needed but
-// Registration.
+// Registration and Certificates.
 type Config struct {
 	// Kubeconfig is the file that says where the API server is and who we are.
 	Kubeconfig string
@@ -28,6 +28,7 @@ type Config struct {
 	// Events hears what a person should know, and has what is to be told there.
 	Events       Events
 	Registration Registration
+	Certificates Certificates
 }
 
 // Registration says how the node shows itself.
@@ -78,13 +79,14 @@ type Recorder interface {
 
 // Adapter keeps the box's part of a cluster. It does nothing before Run.
 type Adapter struct {
-	cfg    Config
-	name   string
-	client *client
-	link   *link
-	nodes  *watched[*v1.Node]
-	pods   *watched[*v1.Pod]
-	bound  *boundPods
+	cfg          Config
+	name         string
+	client       *client
+	link         *link
+	nodes        *watched[*v1.Node]
+	pods         *watched[*v1.Pod]
+	bound        *boundPods
+	certificates *certificates
 
 	// Room for one wake-up each.
 	nodeChanged, leaseChanged, podsChanged, eventsChanged chan struct{}
@@ -102,11 +104,9 @@ type Adapter struct {
 // New reads the kubeconfig. It asks nothing of the API server yet.
 func New(cfg Config) (*Adapter, error) {
 	a := newAdapter(cfg)
-	c, err := connect(cfg.Kubeconfig, cfg.UserAgent, a.link)
-	if err != nil {
+	if err := a.connect(); err != nil {
 		return nil, err
 	}
-	a.use(c)
 	return a, nil
 }
 
@@ -119,6 +119,7 @@ func newAdapter(cfg Config) *Adapter {
 		sent: sentEvents{},
 	}
 	a.link = &link{log: cfg.Log, returned: a.wakeAll}
+	a.certificates = keepCertificates(a, nil)
 	return a
 }
 
@@ -139,14 +140,23 @@ func (a *Adapter) wakeAll() {
 	wake(a.eventsChanged)
 }
 
-// Run keeps the node, its lease, the pods in the API and the events, and brings
-// the pods that the cluster binds to this node, until the context ends.
+// Run keeps the node, its lease, its certificates, the pods in the API and the
+// events, and brings the pods that the cluster binds to this node, until the
+// context ends. While the node cannot prove who it is, it asks for a certificate
+// only.
 func (a *Adapter) Run(ctx context.Context) error {
 	changed, end := a.cfg.Subscribe()
 	defer end()
 	happened, endEvents := a.cfg.Events.Subscribe()
 	defer endEvents()
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { a.certificates.run(ctx) })
+	select {
+	case <-a.certificates.proven:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	wg.Go(func() { a.nodes.Run(ctx) })
 	wg.Go(func() { a.pods.Run(ctx) })
 	wg.Go(func() { a.keep(ctx, a.nodeChanged, a.syncNode) })
@@ -154,7 +164,6 @@ func (a *Adapter) Run(ctx context.Context) error {
 	wg.Go(func() { a.keep(ctx, a.eventsChanged, a.sendEvents) })
 	wg.Go(func() { a.bound.run(ctx) })
 	wg.Go(func() { newPodWriter(a).run(ctx) })
-	defer wg.Wait()
 	for {
 		select {
 		case <-changed:

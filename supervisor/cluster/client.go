@@ -3,13 +3,13 @@ package cluster
 import (
 	"fmt"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // The kubelet's limits of its requests a second.
@@ -20,24 +20,31 @@ const (
 
 // client speaks to the API server, one REST client a group.
 type client struct {
-	core, coordination rest.Interface
+	core, coordination, certificates rest.Interface
 	// server is the API server's address.
 	server string
 }
 
-// connect reads the kubeconfig. It opens no connection: an API server that is
-// away is met by the first request.
-func connect(kubeconfig, userAgent string, link *link) (*client, error) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+// connect reads who we are and where the API server is. It opens no connection:
+// an API server that is away is met by the first request.
+func (a *Adapter) connect() error {
+	cfg, id, err := establish(a.cfg.Kubeconfig, a.cfg.Certificates, a.name, a.cfg.Log)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)
+		return err
 	}
-	cfg.UserAgent = userAgent
-	c, err := newClient(cfg, link)
+	a.certificates = keepCertificates(a, id)
+	if id != nil {
+		if cfg, a.certificates.transport, err = id.proving(a.certificates.client.Certificate); err != nil {
+			return fmt.Errorf("--kubeconfig %s: %w", a.cfg.Kubeconfig, err)
+		}
+	}
+	cfg.UserAgent = a.cfg.UserAgent
+	c, err := newClient(cfg, a.link)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)
+		return fmt.Errorf("--kubeconfig %s: %w", a.cfg.Kubeconfig, err)
 	}
-	return c, nil
+	a.use(c)
+	return nil
 }
 
 // newClient makes the clients of each group. Their requests go over the link.
@@ -48,7 +55,7 @@ func newClient(cfg *rest.Config, link *link) (*client, error) {
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, coordinationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -68,6 +75,10 @@ func newClient(cfg *rest.Config, link *link) (*client, error) {
 		}
 		return c
 	}
-	c := &client{server: cfg.Host, core: of("/api", v1.SchemeGroupVersion), coordination: of("/apis", coordinationv1.SchemeGroupVersion)}
+	c := &client{
+		server: cfg.Host,
+		core:   of("/api", v1.SchemeGroupVersion), coordination: of("/apis", coordinationv1.SchemeGroupVersion),
+		certificates: of("/apis", certificatesv1.SchemeGroupVersion),
+	}
 	return c, err
 }

@@ -20,6 +20,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	if !synced {
 		return 0, nil // The watch wakes.
 	}
+	a.certificates.look()
 	local, now := a.cfg.Node(), time.Now()
 	registered := objects["/"+local.Name]
 	shown := &a.cfg.Registration

@@ -9,6 +9,8 @@ type Remote struct {
 	MinVersion           string
 	CipherSuites         []string
 	Debugging, Profiling *bool
+	// RotateCertificates and ServerTLSBootstrap ask a cluster for certificates.
+	RotateCertificates, ServerTLSBootstrap *bool
 }
 
 // The fields of Remote.
@@ -22,6 +24,8 @@ var honouredRemote = map[string]func(*parser, string, any){
 	"tlsCipherSuites":         func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.Remote.CipherSuites) },
 	"enableDebuggingHandlers": func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.Debugging) },
 	"enableProfilingHandler":  func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.Profiling) },
+	"rotateCertificates":      func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.RotateCertificates) },
+	"serverTLSBootstrap":      func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.ServerTLSBootstrap) },
 	"authentication":          (*parser).authentication,
 }
 

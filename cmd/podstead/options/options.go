@@ -249,7 +249,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	o.Stats.merge(c, f)
 	o.Shutdown.merge(c, f)
 	o.Eviction.merge(&c.Eviction, f)
-	o.Cluster.merge(&c.Node, f)
+	o.Cluster.merge(c, f)
 	if c.MaxParallelImagePulls != nil {
 		o.Runtime.ParallelPulls = *c.MaxParallelImagePulls
 	}
@@ -257,7 +257,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 
 // check judges the settings and makes the paths absolute.
 func (o *Options) check() error {
-	if err := errors.Join(o.Policy.check(), o.Cluster.check(o.Policy.NodeLabels)); err != nil {
+	if err := errors.Join(o.Policy.check(), o.Cluster.check(o.Policy.NodeLabels, &o.Remote, o.Paths.Root)); err != nil {
 		return err
 	}
 	if o.Manifests.Path == "" && o.Manifests.URL == "" {
