@@ -6,6 +6,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Whatever happens to the connection or in the API server, a pod that changes
@@ -78,6 +80,35 @@ func TestOthersWrites(t *testing.T) {
 		pass(time.Second)
 		if m := r.mirror("web"); m.Status.Phase != v1.PodRunning || m.Labels["theirs"] != "stays" {
 			t.Errorf("mirror %v", m)
+		}
+	})
+}
+
+// An API server that has just started may not find a pod that it has: NodeRestriction
+// looks for it in a cache. It is deleted all the same, and asked for rarely.
+func TestDeletedPodIsNotFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		missed := 0
+		r.react = func(q fakeRequest) (runtime.Object, error) {
+			if q.verb != "DELETE" || missed == 3 {
+				return nil, nil
+			}
+			missed++
+			return nil, apierrors.NewNotFound(v1.Resource("pods"), q.name)
+		}
+		r.run("web", "one")
+		r.start()
+		defer r.end()
+		pass(time.Second)
+		r.requests()
+		r.run("web", "two")
+		pass(10 * time.Second)
+		if m := r.mirror("web"); m == nil || m.Annotations[annotationMirror] != "two" {
+			t.Errorf("the mirror is still %v", m)
+		}
+		if asked := r.requests(); missed != 3 || len(asked) > 10 {
+			t.Errorf("missed %d times, %d requests: %v", missed, len(asked), asked)
 		}
 	})
 }

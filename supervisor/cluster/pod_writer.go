@@ -225,8 +225,10 @@ func (w *podWriter) do(ctx context.Context, shown *v1.Pod, s step) result {
 		r.pod = nil
 		r.err = pods.Delete().Namespace(shown.Namespace).Resource("pods").Name(shown.Name).
 			Body(&metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &s.uid}}).Do(ctx).Error()
-		if r.err == nil || apierrors.IsNotFound(r.err) {
-			r.err = nil
+		// One that is not found may be there all the same: an API server that has
+		// just started looks for it in a cache that it has not filled yet. If it
+		// is gone, the watch tells.
+		if r.err == nil {
 			w.pods.Removed(s.uid)
 		}
 	case patch:
