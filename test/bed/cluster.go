@@ -3,7 +3,6 @@ package bed
 import (
 	"context"
 	"crypto/x509/pkix"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -135,17 +134,6 @@ func (c *Cluster) NodeKubeconfig(node string) (string, error) {
 // Kubeconfig writes the kubeconfig of a user with a client certificate and
 // returns its path.
 func (c *Cluster) Kubeconfig(user string, groups ...string) (string, error) {
-	name := strings.ReplaceAll(user, ":", "-")
-	if err := c.ca.issue(name, pkix.Name{CommonName: user, Organization: groups}, nil, nil); err != nil {
-		return "", err
-	}
-	file := c.ca.file(name + ".kubeconfig")
-	text := fmt.Sprintf(`apiVersion: v1
-kind: Config
-current-context: bed
-clusters: [{name: bed, cluster: {server: "https://127.0.0.1:%d", certificate-authority: %s}}]
-users: [{name: me, user: {client-certificate: %s, client-key: %s}}]
-contexts: [{name: bed, context: {cluster: bed, user: me}}]
-`, c.securePort, c.ca.file("ca.crt"), c.ca.file(name+".crt"), c.ca.file(name+".key"))
-	return file, errors.Join(os.WriteFile(file, []byte(text), 0o600))
+	file := c.ca.file(strings.ReplaceAll(user, ":", "-") + ".kubeconfig")
+	return file, c.ca.kubeconfig(file, c.securePort, user, groups...)
 }

@@ -7,10 +7,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -71,6 +73,23 @@ func (a *authority) issue(name string, subject pkix.Name, ips []net.IP, names []
 		return err
 	}
 	return writePEM(a.file(name+".key"), "EC PRIVATE KEY", private)
+}
+
+// kubeconfig writes the kubeconfig of a user with a client certificate, for an API
+// server on loopback.
+func (a *authority) kubeconfig(file string, port int, user string, groups ...string) error {
+	name := strings.ReplaceAll(user, ":", "-")
+	if err := a.issue(name, pkix.Name{CommonName: user, Organization: groups}, nil, nil); err != nil {
+		return err
+	}
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: bed
+clusters: [{name: bed, cluster: {server: "https://127.0.0.1:%d", certificate-authority: %s}}]
+users: [{name: me, user: {client-certificate: %s, client-key: %s}}]
+contexts: [{name: bed, context: {cluster: bed, user: me}}]
+`, port, a.file("ca.crt"), a.file(name+".crt"), a.file(name+".key"))
+	return os.WriteFile(file, []byte(text), 0o600)
 }
 
 func writePEM(file, kind string, der []byte) error {

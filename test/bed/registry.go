@@ -294,6 +294,17 @@ func WithFiles(img containerimage.Image, files map[string]string) (containerimag
 }
 
 func imageLayer(entries []entry) (containerimage.Layer, error) {
+	layer, err := archive(entries)
+	if err != nil {
+		return nil, err
+	}
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(layer)), nil
+	})
+}
+
+// archive is a tar archive of the entries.
+func archive(entries []entry) ([]byte, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for _, e := range entries {
@@ -314,12 +325,7 @@ func imageLayer(entries []entry) (containerimage.Layer, error) {
 			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
-	})
+	return layer.Bytes(), w.Close()
 }
 
 func image(entries []entry, config containerimage.Config) (containerimage.Image, error) {
@@ -327,6 +333,11 @@ func image(entries []entry, config containerimage.Config) (containerimage.Image,
 	if err != nil {
 		return nil, err
 	}
+	return imageOf(l, config)
+}
+
+// imageOf is an image of one layer for this machine.
+func imageOf(l containerimage.Layer, config containerimage.Config) (containerimage.Image, error) {
 	img, err := mutate.AppendLayers(empty.Image, l)
 	if err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ evictionSoft: {nodefs.available: 10Gi}
 evictionSoftGracePeriod: {nodefs.available: 1m}
 evictionMinimumReclaim: {memory.available: 50Mi}
 mergeDefaultEvictionSettings: true
-evictionPressureTransitionPeriod: 0s
+evictionPressureTransitionPeriod: 10s
 evictionMaxPodGracePeriod: 60
 address: 192.0.2.1
 port: 10251
@@ -98,7 +98,7 @@ authentication: {x509: {clientCAFile: ca.crt}, webhook: {enabled: false, cacheTT
 		Eviction: Eviction{
 			Hard: map[string]string{"memory.available": "5%", "pid.available": "1000"}, Soft: map[string]string{"nodefs.available": "10Gi"},
 			SoftGracePeriod: map[string]string{"nodefs.available": "1m"}, MinimumReclaim: map[string]string{"memory.available": "50Mi"},
-			MergeDefaults: &yes, TransitionPeriod: new(time.Duration), MaxPodGracePeriod: n(60),
+			MergeDefaults: &yes, TransitionPeriod: d(10 * time.Second), MaxPodGracePeriod: n(60),
 		},
 		Remote: Remote{
 			Address: "192.0.2.1", Port: n(10251), ReadOnlyPort: n(10255), CertFile: filepath.Join(filepath.Dir(path), "tls.crt"), KeyFile: "/tls.key",
@@ -195,5 +195,20 @@ func TestEveryHonouredFieldIsKnown(t *testing.T) {
 		if !slices.Contains(known, name) {
 			t.Errorf("%s is listed as met but no field of KubeletConfiguration", name)
 		}
+	}
+}
+
+// The file that `kubeadm init` of 1.36 writes has every field without a pointer,
+// with a zero where it asks for the default. None of those is told as not honoured.
+func TestReadTakesWhatKubeadmWrites(t *testing.T) {
+	got, err := Read("testdata/kubeadm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"authentication.webhook.enabled", "authorization.mode", "rotateCertificates"}; !slices.Equal(got.Ignored, want) {
+		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
+	}
+	if got.StaticPodPath != "/etc/kubernetes/manifests" || got.Remote.ClientCAFile != "/etc/kubernetes/pki/ca.crt" || got.Eviction.TransitionPeriod != nil || got.FileCheckFrequency != nil {
+		t.Errorf("%+v", got)
 	}
 }

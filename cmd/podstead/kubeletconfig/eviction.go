@@ -13,7 +13,7 @@ type Eviction struct {
 	Hard, Soft, SoftGracePeriod, MinimumReclaim map[string]string
 	// MergeDefaults: defaults hold for signals that Hard does not name.
 	MergeDefaults *bool
-	// TransitionPeriod is nil if not set; zero asks for none.
+	// TransitionPeriod is nil if not set, or zero, as the kubelet has it.
 	TransitionPeriod *time.Duration
 	// MaxPodGracePeriod is in seconds.
 	MaxPodGracePeriod *int
@@ -27,7 +27,7 @@ var honouredEviction = map[string]func(*parser, string, any){
 	"evictionMinimumReclaim":       func(p *parser, n string, v any) { p.signals(n, v, &p.cfg.Eviction.MinimumReclaim) },
 	"mergeDefaultEvictionSettings": func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Eviction.MergeDefaults) },
 	"evictionPressureTransitionPeriod": func(p *parser, n string, v any) {
-		p.durationOrZero(n, v, &p.cfg.Eviction.TransitionPeriod)
+		p.duration(n, v, &p.cfg.Eviction.TransitionPeriod)
 	},
 	"evictionMaxPodGracePeriod": func(p *parser, n string, v any) {
 		p.number(n, v, 0, math.MaxInt32, &p.cfg.Eviction.MaxPodGracePeriod)

@@ -78,14 +78,36 @@ func (p *parser) field(name string, value any) {
 			return
 		}
 	}
-	if want, ok := met[name]; ok && want == value {
+	if !slices.Contains(known, name) {
+		p.fail(name, "unknown field%s", nearest(name))
 		return
 	}
-	if slices.Contains(known, name) {
-		p.cfg.Ignored = append(p.cfg.Ignored, name)
+	if want, ok := met[name]; ok && want == value || asksForDefault(value) {
 		return
 	}
-	p.fail(name, "unknown field%s", nearest(name))
+	p.cfg.Ignored = append(p.cfg.Ignored, name)
+}
+
+// asksForDefault tells a value by which the kubelet's default is asked for.
+// kubeadm writes each field that has no pointer in Go, and so most as a zero. A
+// number or a truth of its own may be meant as it stands.
+func asksForDefault(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		return v == "" || v == "0s"
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		for _, field := range v {
+			if !asksForDefault(field) && field != 0.0 && field != "0" {
+				return false
+			}
+		}
+		return true
+	}
+	return false
 }
 
 func (p *parser) fail(name, format string, args ...any) {
@@ -245,11 +267,11 @@ func (p *parser) authorization(name string, v any) {
 	}
 	for _, key := range sortedKeys(m) {
 		switch {
-		case key == "mode" && m[key] == "AlwaysAllow":
-		case key == "mode" || key == "webhook":
-			p.cfg.Ignored = append(p.cfg.Ignored, name+"."+key)
-		default:
+		case key != "mode" && key != "webhook":
 			p.fail(name+"."+key, "unknown field; did you mean mode?")
+		case key == "mode" && m[key] == "AlwaysAllow", asksForDefault(m[key]):
+		default:
+			p.cfg.Ignored = append(p.cfg.Ignored, name+"."+key)
 		}
 	}
 }

@@ -74,9 +74,12 @@ func TestEvictionSettings(t *testing.T) {
 			}
 		})
 	}
-	o, err := evictionOf(t, "evictionPressureTransitionPeriod: 0s\nevictionMaxPodGracePeriod: 9\n")
-	if err != nil || o.Eviction.Transition != 0 || o.Eviction.MaxPodGrace != 9 {
-		t.Errorf("%+v, %v", o.Eviction, err)
+	// A zero in a file asks for the default, as at the kubelet; a flag means it.
+	for arg, want := range map[string]time.Duration{"--eviction-hard=": 5 * time.Minute, "--eviction-pressure-transition-period=0": 0} {
+		o, err := evictionOf(t, "evictionPressureTransitionPeriod: 0s\nevictionMaxPodGracePeriod: 9\n", arg)
+		if err != nil || o.Eviction.Transition != want || o.Eviction.MaxPodGrace != 9 {
+			t.Errorf("%s: %+v, %v", arg, o.Eviction, err)
+		}
 	}
 }
 

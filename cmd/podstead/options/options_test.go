@@ -181,3 +181,23 @@ func TestMachineIDPassesOverWhatIsNone(t *testing.T) {
 		t.Error("MachineID found one in an empty file")
 	}
 }
+
+// What kubeadm gives a kubelet is taken: its config file, and what it writes into
+// kubeadm-flags.env, also in older versions.
+func TestKubeadmFlags(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubelet.conf")
+	if err := os.WriteFile(kubeconfig, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, _, err := complete(t, "--kubeconfig="+kubeconfig, "--config=../kubeletconfig/testdata/kubeadm.yaml",
+		"--container-runtime-endpoint=unix:///run/containerd/containerd.sock", "--pod-infra-container-image=registry.k8s.io/pause:3.10",
+		"--hostname-override=cp-1", "--node-ip=192.0.2.10", "--node-labels=a=b", "--cgroup-driver=systemd",
+		"--register-with-taints=node-role.kubernetes.io/control-plane:NoSchedule")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Manifests.Path != "/etc/kubernetes/manifests" || o.Node != "cp-1" || o.Remote.Address != "0.0.0.0:10250" || o.Remote.ClientCAFile != "/etc/kubernetes/pki/ca.crt" ||
+		o.API.HealthAddress != "127.0.0.1:10248" || fmt.Sprint(o.Network.ClusterDNS) != "[10.96.0.10]" || o.Eviction.Transition != 5*time.Minute {
+		t.Errorf("options are %+v", o)
+	}
+}

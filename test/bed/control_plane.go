@@ -1,0 +1,171 @@
+package bed
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	containerimage "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sys/unix"
+)
+
+// ControlPlane is a machine that is about to hold a control plane: certificates
+// and kubeconfigs lie where kubeadm puts them, and nothing runs. Its folders cover
+// those of the host within the bed, so that there can be one at a time.
+type ControlPlane struct {
+	// Manifests is the folder of its static pods, still empty.
+	Manifests string
+	// Admin and Kubelet are the kubeconfigs of its administrator and of the node.
+	Admin, Kubelet string
+
+	undo []func() error
+}
+
+// The folders and the port of kubeadm.
+const (
+	kubernetesDir = "/etc/kubernetes"
+	etcdDir       = "/var/lib/etcd"
+	securePort    = 6443
+)
+
+// NewControlPlane prepares the machine as a node of that name. Remove ends it.
+func NewControlPlane(node string) (*ControlPlane, error) {
+	c := &ControlPlane{
+		Manifests: filepath.Join(kubernetesDir, "manifests"),
+		Admin:     filepath.Join(kubernetesDir, "admin.conf"), Kubelet: filepath.Join(kubernetesDir, "kubelet.conf"),
+	}
+	err := errors.Join(c.cover(kubernetesDir), c.cover(etcdDir))
+	if err == nil {
+		err = c.fill(node)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Remove())
+	}
+	return c, nil
+}
+
+// Remove takes everything of it away. Its pods must have ended.
+func (c *ControlPlane) Remove() error {
+	var errs []error
+	for _, undo := range c.undo {
+		errs = append(errs, undo())
+	}
+	return errors.Join(errs...)
+}
+
+// cover mounts an empty folder over one of the host.
+func (c *ControlPlane) cover(dir string) error {
+	made := os.Mkdir(dir, 0o755) == nil
+	if err := unix.Mount("bed", dir, "tmpfs", 0, "mode=0755"); err != nil {
+		return fmt.Errorf("cannot mount %s: %w", dir, err)
+	}
+	c.undo = append(c.undo, func() error {
+		if err := unix.Unmount(dir, 0); err != nil {
+			return fmt.Errorf("cannot unmount %s: %w", dir, err)
+		}
+		if made {
+			return os.Remove(dir)
+		}
+		return nil
+	})
+	return nil
+}
+
+func (c *ControlPlane) fill(node string) error {
+	pki := filepath.Join(kubernetesDir, "pki")
+	if err := errors.Join(os.MkdirAll(c.Manifests, 0o755), os.MkdirAll(filepath.Join(pki, "etcd"), 0o755)); err != nil {
+		return err
+	}
+	ca, err := newAuthority(pki)
+	if err != nil {
+		return err
+	}
+	etcd, err := newAuthority(filepath.Join(pki, "etcd"))
+	if err != nil {
+		return err
+	}
+	here, names := []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost", node}
+	return errors.Join(
+		ca.issue("apiserver", pkix.Name{CommonName: "kube-apiserver"}, here, append(names, "kubernetes.default.svc")),
+		ca.issue("apiserver-kubelet-client", pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: []string{"system:masters"}}, nil, nil),
+		etcd.issue("server", pkix.Name{CommonName: node}, here, names),
+		etcd.issue("peer", pkix.Name{CommonName: node}, here, names),
+		etcd.issue("../apiserver-etcd-client", pkix.Name{CommonName: "kube-apiserver-etcd-client"}, nil, nil),
+		accountKeys(ca.file("sa.key"), ca.file("sa.pub")),
+		ca.kubeconfig(c.Admin, securePort, "kubernetes-super-admin", "system:masters"),
+		ca.kubeconfig(c.Kubelet, securePort, "system:node:"+node, "system:nodes"),
+	)
+}
+
+// accountKeys writes a key that signs service account tokens, and its public half.
+func accountKeys(private, public string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return err
+	}
+	if err := writePEM(private, "EC PRIVATE KEY", der); err != nil {
+		return err
+	}
+	if der, err = x509.MarshalPKIXPublicKey(key.Public()); err != nil {
+		return err
+	}
+	return writePEM(public, "PUBLIC KEY", der)
+}
+
+// EtcdImage is an image of Debian's etcd with the libraries that it needs.
+func EtcdImage() (containerimage.Image, error) {
+	const etcd = "/usr/bin/etcd"
+	out, err := exec.Command("ldd", etcd).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %s\nrun: make setup", etcd, err, out)
+	}
+	files := map[string]string{"usr/local/bin/etcd": etcd}
+	for word := range strings.FieldsSeq(string(out)) {
+		if filepath.IsAbs(word) {
+			files[word[1:]] = word
+		}
+	}
+	return programImage(files)
+}
+
+// KubeAPIServerImage is an image of Kubernetes' API server. It takes some 100 MB:
+// make it once and push it under each name that it should have.
+func KubeAPIServerImage() (containerimage.Image, error) {
+	return programImage(map[string]string{"usr/local/bin/kube-apiserver": kubeAPIServer()})
+}
+
+// programImage is an image of files of the host by their paths in it. Its one
+// layer is not compressed: it is read from loopback, and packing a program of 100 MB
+// takes seconds.
+func programImage(files map[string]string) (containerimage.Image, error) {
+	var entries []entry
+	for name, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%w\nrun: make setup", err)
+		}
+		entries = append(entries, entry{name: name, data: data})
+	}
+	layer, err := archive(entries)
+	if err != nil {
+		return nil, err
+	}
+	return imageOf(static.NewLayer(layer, types.DockerUncompressedLayer), containerimage.Config{
+		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+	})
+}

@@ -1,0 +1,227 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	containerimage "github.com/google/go-containerregistry/pkg/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// controlPlane is a machine whose control plane podstead runs itself.
+type controlPlane struct {
+	*node
+	*admin
+	manifests map[string]string
+}
+
+// slow is how long an API server may take that starts on a busy machine.
+const slow = 3 * time.Minute
+
+// newControlPlane is a machine with the files that kubeadm makes before a kubelet
+// starts, and a registry with the images of the examples and of a release after it.
+func newControlPlane(t *testing.T) *controlPlane {
+	t.Helper()
+	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	m, err := bed.NewControlPlane(n.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if logs, _ := filepath.Glob(n.PodLogs + "/kube-system_kube-apiserver*/*/*.log"); t.Failed() && len(logs) > 0 {
+			t.Logf("end of an API server's log:\n%s", lastLines(logs[len(logs)-1], 20))
+		}
+		n.Kill()
+		n.removePods() // They use the machine's folders.
+		if err := m.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	n.Manifests = m.Manifests
+	// What kubeadm passes on: its config file, and what it writes into kubeadm-flags.env.
+	n.Args = append(n.Args, "--kubeconfig", m.Kubelet, "--config", filepath.Join(bed.Tree(), "cmd/podstead/kubeletconfig/testdata/kubeadm.yaml"),
+		"--node-ip", "192.0.2.10", "--register-with-taints", "node-role.kubernetes.io/control-plane:NoSchedule", "--port", fmt.Sprint(hostPort()))
+	c := &controlPlane{node: n, admin: &admin{t, m.Admin}, manifests: map[string]string{}}
+	for name, image := range map[string]func() (containerimage.Image, error){"etcd": bed.EtcdImage, "kube-apiserver": bed.KubeAPIServerImage} {
+		data, err := os.ReadFile(filepath.Join(bed.Tree(), "examples/control-plane", name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.manifests[name] = string(data)
+		img, err := image()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ref := range []string{c.image(name), c.image(name) + "-next"} {
+			if err := registry.Push(ref, img); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return c
+}
+
+// image is what the manifest of a component names.
+func (c *controlPlane) image(name string) string {
+	_, rest, _ := strings.Cut(c.manifests[name], "image: ")
+	ref, _, _ := strings.Cut(rest, "\n")
+	return ref
+}
+
+// other waits until another instance than old of a component runs, and returns it.
+func (c *controlPlane) other(name string, old instance) instance {
+	c.node.t.Helper()
+	var now instance
+	c.await("another "+name+" runs", func() error {
+		found, err := c.running(name)
+		if now = found[name]; err == nil && (now.ID == "" || now.ID == old.ID) {
+			err = fmt.Errorf("running: %v", found)
+		}
+		return err
+	}, slow)
+	return now
+}
+
+// same fails the test unless the very instance still runs.
+func (c *controlPlane) same(name string, want instance) {
+	c.node.t.Helper()
+	found, err := c.running(name)
+	if err != nil {
+		c.node.t.Fatal(err)
+	}
+	if found[name] != want {
+		c.node.t.Fatalf("%s runs as %+v, want the same as before, %+v", name, found[name], want)
+	}
+}
+
+// shown waits until the cluster shows a component as the instance that runs here, in
+// another mirror than the one of before.
+func (c *controlPlane) shown(name string, running instance, before *v1.Pod) *v1.Pod {
+	c.node.t.Helper()
+	var pod *v1.Pod
+	c.await("the cluster shows "+name, func() error {
+		pod = &v1.Pod{}
+		if err := c.get(pod, "pod", "-n", "kube-system", c.PodName(name)); err != nil {
+			return err
+		}
+		if before != nil && pod.UID == before.UID {
+			return errors.New("it is the mirror of before")
+		}
+		if err := ready(pod); err != nil {
+			return err
+		}
+		if got := pod.Status.ContainerStatuses[0].ContainerID; got != "containerd://"+running.ID {
+			return fmt.Errorf("it shows %s, %s runs", got, running.ID)
+		}
+		return nil
+	}, slow)
+	return pod
+}
+
+// registered waits until the cluster has the node and it is ready.
+func (c *controlPlane) registered() *v1.Node {
+	c.node.t.Helper()
+	var n *v1.Node
+	c.await("the node is ready", func() error {
+		n = &v1.Node{}
+		if err := c.get(n, "node", c.Name); err != nil {
+			return err
+		}
+		for _, cond := range n.Status.Conditions {
+			if cond.Type == v1.NodeReady && cond.Status == v1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("not ready: %v", n.Status.Conditions)
+	}, slow)
+	return n
+}
+
+// From an empty machine etcd and the API server themselves run as static pods, and
+// the node joins the cluster that it holds up. Then each is upgraded, while the daemon
+// crashes, and an edit that is broken ends nothing.
+func TestBootstrap(t *testing.T) {
+	t.Parallel()
+	c := newControlPlane(t)
+	c.put("web.yaml", sleeper("web", "one"))
+	for name, manifest := range c.manifests {
+		c.put(name+".yaml", manifest)
+	}
+	c.start()
+	web := c.awaitRunning("web")
+	etcd, api := c.other("etcd", instance{}), c.other("kube-apiserver", instance{})
+	n := c.registered()
+	if !slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == "node-role.kubernetes.io/control-plane" }) {
+		t.Errorf("taints: %v", n.Spec.Taints)
+	}
+	shownEtcd, shownAPI := c.shown("etcd", etcd, nil), c.shown("kube-apiserver", api, nil)
+	for _, p := range []*v1.Pod{shownEtcd, shownAPI} {
+		if p.Spec.PriorityClassName != "system-node-critical" || p.Spec.Priority == nil || *p.Spec.Priority != 2000001000 || p.Status.HostIP != "192.0.2.10" || p.Status.PodIP != "192.0.2.10" || p.Annotations["podstead.io/left-out-of-mirror"] != "" {
+			t.Errorf("%s: class %s, priority %v, addresses %s %s, annotations %v", p.Name, p.Spec.PriorityClassName, p.Spec.Priority, p.Status.HostIP, p.Status.PodIP, p.Annotations)
+		}
+	}
+	c.must("create", "configmap", "-n", "default", "kept", "--from-literal=a=b")
+
+	// An edit with a fault ends nothing.
+	c.put("kube-apiserver.yaml", strings.Replace(c.manifests["kube-apiserver"], "hostNetwork: true", "hostNetwork: yes please", 1))
+	c.awaitFault("kube-apiserver.yaml", "hostNetwork")
+	c.same("kube-apiserver", api)
+
+	// The API server is upgraded, and the daemon crashes while the old one ends and
+	// again while the new one starts.
+	next := func(name string) string {
+		return strings.Replace(c.manifests[name], c.image(name), c.image(name)+"-next", 1)
+	}
+	c.put("kube-apiserver.yaml", strings.Replace(next("kube-apiserver"), "- --allow-privileged=true\n", "- --allow-privileged=true\n        - --max-requests-inflight=300\n", 1))
+	c.await("the API server of before ends", func() error {
+		if alive(api.Pid) {
+			return errors.New("it runs")
+		}
+		return nil
+	}, slow)
+	c.restart()
+	api = c.other("kube-apiserver", api)
+	c.restart()
+	if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", api.Pid)); err != nil || !strings.Contains(string(args), "--max-requests-inflight=300") {
+		t.Errorf("the new API server runs as %q, %v", args, err)
+	}
+	shownAPI = c.shown("kube-apiserver", api, shownAPI)
+	if got := shownAPI.Spec.Containers[0].Image; got != c.image("kube-apiserver")+"-next" {
+		t.Errorf("the cluster shows the image %s", got)
+	}
+	c.same("etcd", etcd)
+	if again := c.shown("etcd", etcd, nil); again.UID != shownEtcd.UID {
+		t.Error("the mirror of etcd was replaced with that of the API server")
+	}
+
+	// Then etcd, under the API server that runs.
+	c.put("etcd.yaml", next("etcd"))
+	etcd = c.other("etcd", etcd)
+	c.shown("etcd", etcd, shownEtcd)
+	c.same("kube-apiserver", api)
+	if now := c.registered(); now.UID != n.UID {
+		t.Error("the cluster has another node than before: etcd lost its data")
+	}
+	c.must("get", "configmap", "-n", "default", "kept")
+
+	// A daemon that comes back takes over all of it.
+	c.restart()
+	c.must("delete", "pod", "-n", "kube-system", c.PodName("etcd"), "--wait=false")
+	c.shown("etcd", etcd, nil)
+	c.same("etcd", etcd)
+	c.same("kube-apiserver", api)
+	c.mustBe("web", web)
+	for _, name := range []string{"etcd", "kube-apiserver"} {
+		if p := c.awaitReady(name); p.Status.ContainerStatuses[0].RestartCount != 0 {
+			t.Errorf("%s was restarted %d times", name, p.Status.ContainerStatuses[0].RestartCount)
+		}
+	}
+}
