@@ -205,7 +205,7 @@ func TestReadTakesWhatKubeadmWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"authentication.webhook.enabled", "authorization.mode", "rotateCertificates"}; !slices.Equal(got.Ignored, want) {
+	if want := []string{"authentication.webhook.enabled", "authorization.mode"}; !slices.Equal(got.Ignored, want) {
 		t.Errorf("Ignored = %v, want %v", got.Ignored, want)
 	}
 	if got.StaticPodPath != "/etc/kubernetes/manifests" || got.Remote.ClientCAFile != "/etc/kubernetes/pki/ca.crt" || got.Eviction.TransitionPeriod != nil || got.FileCheckFrequency != nil {
