@@ -30,18 +30,18 @@ check: ## formatting, vet, staticcheck and unit tests: a few minutes, no root
 	$(MAKE) unit
 
 unit: ## unit tests with their fuzz seeds and the fake runtime with its injected faults
-	$(GO) test $(UNIT)
+	$(GO) test -timeout 20m $(UNIT)
 
 # One thread at a time: the detector of Go 1.26 can crash when the timers of a
 # synctest bubble fire on two. What it finds depends on order, not on threads.
 race: ## the same under the race detector
-	CGO_ENABLED=1 $(GO) test -race -cpu 1 $(UNIT)
+	CGO_ENABLED=1 $(GO) test -race -cpu 1 -timeout 30m $(UNIT)
 
 oracle: ## defaulting and validation against Kubernetes' own, in a module of its own
-	cd test/oracle && $(GO) vet ./... && $(GO) test -count=1 ./...
+	cd test/oracle && $(GO) vet ./... && $(GO) test -count=1 -timeout 20m ./...
 
 e2e: setup ## end to end on real runtimes and a real systemd; E2E_FLAGS="-run TestEdit -v" for a part
-	$(GO) test -count=1 -timeout 40m ./test/bed
+	$(GO) test -count=1 -timeout 15m ./test/bed
 	$(GO) test -count=1 -timeout 40m $(E2E_FLAGS) ./test/e2e
 
 test: setup ## everything, cheapest first

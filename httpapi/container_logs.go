@@ -215,6 +215,11 @@ func logInstance(dir string, pod *v1.Pod, c container, previous bool) (int, erro
 				return all[i], nil
 			}
 		}
+		// In a fast loop of crashes the status is older than what the collection
+		// of the dead has left: the one before the newest is the last then.
+		if known && st.LastTerminationState.Terminated != nil && len(all) > 1 {
+			return all[len(all)-2], nil
+		}
 		return 0, fmt.Errorf("container %q in pod %q has no previous instance with a log", c.name, pod.Name)
 	}
 	if len(all) > 0 {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -209,6 +210,28 @@ func TestContainerLogs(t *testing.T) {
 		code, body := fetch(t, srv.URL+"/containerLogs/"+c.path)
 		if code != c.code || code == 200 && body != c.want || !strings.Contains(body, c.want) {
 			t.Errorf("%s: %d %q, want %d %q", c.path, code, body, c.code, c.want)
+		}
+	}
+}
+
+// Where a container ends over and over, others may be gone and come since its
+// status was made.
+func TestPreviousLogOfAFastLoop(t *testing.T) {
+	n := newLogNode(t)
+	srv := serveLogs(t, n, access.Logs)
+	for _, c := range []struct {
+		there []int
+		code  int
+		want  string
+	}{{[]int{5, 6}, 200, "5\n"}, {[]int{6}, 400, "no previous"}} {
+		for i := range 10 {
+			_ = os.Remove(filepath.Join(n.root, "web/main", fmt.Sprint(i)+".log"))
+		}
+		for _, i := range c.there {
+			n.write(t, fmt.Sprintf("web/main/%d.log", i), line(fmt.Sprint(i)))
+		}
+		if code, body := fetch(t, srv.URL+"/containerLogs/default/web/main?previous=true"); code != c.code || !strings.Contains(body, c.want) {
+			t.Errorf("of %v: %d %q, want %d %q", c.there, code, body, c.code, c.want)
 		}
 	}
 }

@@ -76,9 +76,13 @@ func TestCrashLoopFillsNothing(t *testing.T) {
 		if boxes, err := n.sandboxes("p"); err != nil || len(boxes) != 1 {
 			t.Errorf("%d sandboxes: %v", len(boxes), err)
 		}
-		out, errs, status := n.podstead("logs", "-p", "-c", "c0", "p", "--api-socket", n.Socket())
-		if status != 0 || !strings.HasPrefix(out, "begin\nxxx") {
-			t.Errorf("logs -p ends with %d: %.40s%s", status, out, errs)
-		}
+		// There is none while the newest instance has just ended and waits for nothing yet.
+		n.await("the log of the instance before", func() error {
+			out, errs, status := n.podstead("logs", "-p", "-c", "c0", "p", "--api-socket", n.Socket())
+			if status != 0 || !strings.HasPrefix(out, "begin\nxxx") {
+				return fmt.Errorf("logs -p ends with %d: %.40s%s", status, out, errs)
+			}
+			return nil
+		})
 	})
 }
