@@ -12,12 +12,16 @@ import (
 // unservable finds values that the API lets pass and that would be dropped
 // without a word on a node.
 func unservable(pod *v1.Pod) field.ErrorList {
+	return append(badValues(pod), missingToken(field.NewPath("spec"), &pod.Spec)...)
+}
+
+// badValues finds those that no API server would mend.
+func badValues(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	if value, ok := pod.Annotations[AnnotationRestartOnChange]; ok && value != "true" && value != "false" {
 		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(AnnotationRestartOnChange), value, []string{"true", "false"}))
 	}
 	spec := field.NewPath("spec")
-	errs = append(errs, missingToken(spec, &pod.Spec)...)
 	for _, list := range []struct {
 		name       string
 		containers []v1.Container

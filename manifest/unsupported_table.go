@@ -343,12 +343,14 @@ var volumeVerdicts = structVerdict{
 
 var projectedVerdicts = structVerdict{
 	"defaultMode": honoured("TestObjectVolumes"),
-	"sources": listVerdict{structVerdict{
-		"configMap":           honoured("TestObjectVolumes"),
-		"secret":              honoured("TestObjectVolumes"),
-		"downwardAPI":         honoured("TestObjectVolumes"),
-		"serviceAccountToken": refused("needs an API server that issues tokens; put a token into a Secret and project that"),
-		"clusterTrustBundle":  refused("needs an API server that keeps trust bundles; put the certificates into a ConfigMap and project that"),
-		"podCertificate":      refused("needs an API server that signs certificates; put the certificate into a Secret and project that"),
-	}},
+	"sources":     listVerdict{projectedSourceVerdicts},
+}
+
+var projectedSourceVerdicts = structVerdict{
+	"configMap":           honoured("TestObjectVolumes"),
+	"secret":              honoured("TestObjectVolumes"),
+	"downwardAPI":         honoured("TestObjectVolumes"),
+	"serviceAccountToken": refused("needs an API server that issues tokens; put a token into a Secret and project that"),
+	"clusterTrustBundle":  refused("needs an API server that keeps trust bundles; put the certificates into a ConfigMap and project that"),
+	"podCertificate":      refused("needs an API server that signs certificates; put the certificate into a Secret and project that"),
 }

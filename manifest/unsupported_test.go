@@ -53,6 +53,7 @@ func TestEveryFieldHasAVerdict(t *testing.T) {
 		}
 	}
 	walk("pod", podVerdicts, reflect.TypeFor[v1.Pod]())
+	walk("a cluster's pod", boundVerdicts, reflect.TypeFor[v1.Pod]())
 }
 
 // jsonFields collects the fields of a struct, embedded ones included, by name.
@@ -230,5 +231,39 @@ func TestZeroThatSaysSomething(t *testing.T) {
 	errs := verdicts.judge(field.NewPath("spec"), reflect.ValueOf(spec{Seconds: new(int64), On: new(bool)}))
 	if got := faultPaths(errs); !slices.Equal(got, []string{"spec.on", "spec.seconds"}) {
 		t.Errorf("got %v", errs)
+	}
+}
+
+// What a cluster has seen to is not asked of this node; what it would have to do
+// and cannot is refused.
+func TestUnsupportedBound(t *testing.T) {
+	pod := defaultedPod(t, `
+metadata: {name: web, deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 5, annotations: {container.apparmor.security.beta.kubernetes.io/web: unconfined}}
+spec:
+  serviceAccountName: robot
+  automountServiceAccountToken: true
+  affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname}]}}
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
+  containers: [{name: web, image: x}]
+  ephemeralContainers: [{name: debug, image: x, targetContainerName: web}]
+  volumes: [{name: token, projected: {sources: [{serviceAccountToken: {path: token}}]}}]
+`)
+	if errs := UnsupportedBound(pod); len(errs) > 0 {
+		t.Errorf("refused: %v", errs)
+	}
+	pod = defaultedPod(t, `
+spec:
+  resourceClaims: [{name: gpu, resourceClaimName: gpu}]
+  containers: [{name: web, image: x, volumeDevices: [{name: disk, devicePath: /dev/disk}], securityContext: {capabilities: {add: [NET_ADMINS]}}}]
+  volumes:
+  - {name: data, persistentVolumeClaim: {claimName: data}}
+  - {name: csi, csi: {driver: example.com}}
+`)
+	want := []string{
+		"spec.containers[0].securityContext.capabilities.add[0]", "spec.containers[0].volumeDevices", "spec.resourceClaims",
+		"spec.volumes[0].persistentVolumeClaim", "spec.volumes[1].csi",
+	}
+	if got := faultPaths(UnsupportedBound(pod)); !slices.Equal(got, want) {
+		t.Errorf("refused %q, want %q", got, want)
 	}
 }

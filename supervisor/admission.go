@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -28,7 +29,12 @@ func (s *podScripts) admitPod(j job, r *podRun, observed *cri.PodStatus) (outcom
 	if len(v.Victims) > 0 {
 		s.preempt(j.pod, v)
 	}
-	out := s.refuse(j, r, observed, &status.Cause{Reason: v.Refusal.Reason, Message: v.Refusal.Message})
+	cause := &status.Cause{Reason: v.Refusal.Reason, Message: v.Refusal.Message}
+	if sourceOf(j.pod) == manifest.SourceAPI && (v.Never || !admit.Critical(j.pod)) {
+		return s.turnDown(j, r, observed, cause), false
+	}
+	// A critical one of a cluster waits for those that end for it.
+	out := s.refuse(j, r, observed, cause)
 	// Its place in the line outlives the daemon.
 	s.save(j.pod.UID, r)
 	out.held, out.parked = false, true

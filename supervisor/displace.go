@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/status"
@@ -107,12 +108,13 @@ func (w *worker) tellEnded() {
 
 // displace is the end that the node puts to a pod, nil if it does not. A pod
 // that had come to its own end before keeps that.
-func (s *podScripts) displace(j job, r *podRun) *status.Terminal {
+func (s *podScripts) displace(j job, r *podRun, observed *cri.PodStatus) *status.Terminal {
 	if j.kill == nil || j.kill.displaced == nil || r.record.Terminal() {
 		return nil
 	}
 	d := *j.kill.displaced
 	r.record.Displaced = &d
+	r.record.Rejected = sourceOf(j.pod) == manifest.SourceAPI && len(observed.Containers) == 0
 	s.cfg.Metrics.PodDisplaced(d.Reason, d.Cause)
 	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, d.Reason, d.Message)
 	return &status.Terminal{Phase: v1.PodFailed, Cause: status.Cause{Reason: d.Reason, Message: d.Message}}

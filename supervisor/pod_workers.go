@@ -79,6 +79,7 @@ func (p *podWorkers) update(pod *v1.Pod) {
 		p.move(w, onUpdate)
 		p.touch(w)
 		p.endIfDeleted(w)
+		p.clearName(w)
 		return
 	}
 	before, readded := w.pod, !w.wanted
@@ -102,6 +103,7 @@ func (p *podWorkers) update(pod *v1.Pod) {
 	}
 	p.touch(w)
 	p.endIfDeleted(w)
+	p.clearName(w)
 }
 
 // reconcile takes a pod of which only the status in the API differs. What this

@@ -141,6 +141,7 @@ func (s *podScripts) beginRun(j job, r *podRun) {
 	if r.unknown && j.pod != nil && sourceOf(j.pod) == manifest.SourceAPI {
 		// Another daemon may have run it: the API server knows of that.
 		r.record = r.record.Observe(&j.pod.Status)
+		s.save(j.pod.UID, r)
 	}
 	if again {
 		r.purge = true
@@ -213,6 +214,8 @@ type shown struct {
 	queued bool
 	// terminal is the end that a decision puts to the pod.
 	terminal *status.Terminal
+	// rejected: the node does not take it, for good.
+	rejected *status.Cause
 	// acting: something is being done about the pod. That nothing runs may be
 	// a restart half done, and ends nothing.
 	acting bool
@@ -236,6 +239,7 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 		WaitingFor:    sh.waitingFor,
 		Terminal:      sh.terminal,
 		Resize:        r.resize,
+		Refused:       sh.rejected,
 		Ended:         sh.ended,
 		Now:           time.Now(),
 	}

@@ -177,8 +177,11 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 			s.room.aside(pod.UID)
 		}
 	}()
+	if cause := s.unsupported(pod); cause != nil {
+		return s.refuse(j, r, observed, cause), false
+	}
 	if refusal := admit.Judge(pod, &s.cfg.Node); refusal != nil {
-		return s.refuse(j, r, observed, &status.Cause{Reason: refusal.Reason, Message: refusal.Message}), false
+		return s.turnDown(j, r, observed, &status.Cause{Reason: refusal.Reason, Message: refusal.Message}), false
 	}
 	if notice := admit.SELinuxIgnored(pod, &s.cfg.Node); notice != nil {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, notice.Reason, notice.Message)
@@ -203,7 +206,7 @@ func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcom
 	}
 	for _, gate := range s.cfg.Gates {
 		if closed := gate(pod); closed != nil {
-			return s.refuse(j, r, observed, closed), false
+			return s.turnDown(j, r, observed, closed), false
 		}
 	}
 	asks = true

@@ -19,7 +19,7 @@ func (s *podScripts) syncTerminatingPod(ctx context.Context, j job, r *podRun) o
 	}
 	s.stopProbes(uid)
 	s.setProbes(j.pod, observed, r.record)
-	s.publish(j, r, observed, shown{terminal: s.displace(j, r)})
+	s.publish(j, r, observed, shown{terminal: s.displace(j, r, observed)})
 	// A sandbox that died by itself may still hold an address or host ports,
 	// which a successor may want: when the pod has to go, it is stopped too.
 	rest := j.kill != nil && !r.killed && len(observed.Sandboxes) > 0

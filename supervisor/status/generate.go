@@ -23,7 +23,7 @@ func Generate(in Input) v1.PodStatus {
 		QOSClass:           cri.QOSClass(in.Pod),
 		StartTime:          startTime(in),
 	}
-	if in.Refused == nil || in.Observed != nil && len(in.Observed.Containers) > 0 {
+	if in.Refused == nil && !in.Record.Rejected || in.Observed != nil && len(in.Observed.Containers) > 0 {
 		st.InitContainerStatuses = initStatuses(in)
 		st.ContainerStatuses = regularStatuses(in)
 	}

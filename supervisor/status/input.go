@@ -67,7 +67,7 @@ type Input struct {
 	// Resize is why the resources of running containers are not the wanted
 	// ones; nil if they are.
 	Resize *Resize
-	// Refused is set when the pod was not admitted.
+	// Refused is set when the pod was not admitted and never will be.
 	Refused *Cause
 	// WaitingFor is set while something outside keeps the pod from starting,
 	// such as a live pod of the same name that belongs to somebody else.

@@ -25,6 +25,8 @@ type Record struct {
 	Phase   v1.PodPhase `json:"phase,omitempty"`
 	Reason  string      `json:"reason,omitempty"`
 	Message string      `json:"message,omitempty"`
+	// Rejected: the node did not take the pod, and nothing of it ever ran.
+	Rejected bool `json:"rejected,omitempty"`
 	// RestartCounts by container name are the least that the next status says.
 	RestartCounts map[string]int32 `json:"restartCounts,omitempty"`
 	// Backoff is the crash-loop step by container name.
@@ -143,7 +145,7 @@ func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 // must be taken as it is; it does not bring the phase back.
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
-	r.StartTime, r.Start, r.Again, r.Ends, r.Displaced = time.Time{}, nil, nil, nil, nil
+	r.StartTime, r.Start, r.Again, r.Ends, r.Displaced, r.Rejected = time.Time{}, nil, nil, nil, nil, false
 	r.Allocated = nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)

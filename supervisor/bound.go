@@ -1,0 +1,70 @@
+package supervisor
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// What differs for a pod that a cluster has bound to this node. Whoever made it
+// makes another one elsewhere, so that such a pod never waits for a node that does
+// not take it, as at the kubelet.
+
+// reasonUnsupported is the kubelet's, of a pod that asks for what this node
+// cannot do.
+const reasonUnsupported = "PodFeatureUnsupported"
+
+// turnDown ends a cluster's pod that the node does not take: it is Failed. One
+// that was taken before, and lost its sandbox, waits, as do all pods of manifests.
+func (s *podScripts) turnDown(j job, r *podRun, observed *cri.PodStatus, cause *status.Cause) outcome {
+	if sourceOf(j.pod) != manifest.SourceAPI || s.room.holds(j.pod.UID) {
+		return s.refuse(j, r, observed, cause)
+	}
+	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
+	r.record.Rejected = len(observed.Containers) == 0
+	s.publish(j, r, observed, shown{rejected: cause})
+	return s.ended(j, r)
+}
+
+// unsupported is why a cluster's pod cannot run on this node as it asks to, nil
+// if it can. It waits: to fail it would have whoever made it make the next one, at
+// once and for ever. A manifest's pod was judged when it was read.
+func (s *podScripts) unsupported(pod *v1.Pod) *status.Cause {
+	if sourceOf(pod) != manifest.SourceAPI {
+		return nil
+	}
+	errs := manifest.UnsupportedBound(pod)
+	if len(errs) == 0 {
+		return nil
+	}
+	message := errs[0].Error()
+	if more := len(errs) - 1; more > 0 {
+		message += fmt.Sprintf(" (and %d more)", more)
+	}
+	return &status.Cause{Reason: reasonUnsupported, Message: message}
+}
+
+// clearName ends a cluster's pod whose full name a pod of a manifest has: two of
+// one name could share a data folder, and what a node runs by itself comes first.
+func (p *podWorkers) clearName(w *worker) {
+	for _, other := range p.byName[w.name] {
+		if other == w || !other.wanted || !w.wanted {
+			continue
+		}
+		bound := w
+		if sourceOf(w.pod) != manifest.SourceAPI {
+			bound = other
+		}
+		if sourceOf(w.pod) == sourceOf(other.pod) || sourceOf(bound.pod) != manifest.SourceAPI || bound.kill != nil || bound.state == stateFinished {
+			continue
+		}
+		d := status.Displacement{Reason: reasonNameTaken, At: time.Now(), Message: fmt.Sprintf(
+			"a manifest of node %s has a pod of this name; rename one of the two", bound.pod.Spec.NodeName)}
+		p.end(bound, onKill, killOrder{reason: killDisplaced, message: d.Message, displaced: &d})
+	}
+}

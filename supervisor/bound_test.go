@@ -1,0 +1,251 @@
+package supervisor
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/admit"
+)
+
+// boundPod is a pod as a cluster binds it to the node.
+func boundPod(name string, uid types.UID) *v1.Pod {
+	pod := testPod(name, uid, "")
+	pod.Annotations = map[string]string{manifest.AnnotationSource: string(manifest.SourceAPI)}
+	pod.Generation = 1
+	pod.Spec.NodeName = "n"
+	pod.Status = v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}}
+	return pod
+}
+
+// tell brings one change of a cluster's pod.
+func (c *fakeConfig) tell(op manifest.Op, pod *v1.Pod) {
+	c.updates <- manifest.PodUpdate{Op: op, Source: manifest.SourceAPI, Pods: []*v1.Pod{pod.DeepCopy()}}
+}
+
+// A cluster's pod that this node does not take is Failed for good: whoever made
+// it makes another one.
+func TestBoundPodIsTurnedDown(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(b *bed, pod *v1.Pod)
+		reason string
+	}{
+		"no such node": {func(b *bed, pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "ssd"} }, admit.ReasonAffinity},
+		"no room": {func(b *bed, pod *v1.Pod) {
+			b.allocatable = cpus("1")
+			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
+		}, outOfCPU},
+		"no room, critical": {func(b *bed, pod *v1.Pod) {
+			b.allocatable = cpus("1")
+			critical := int32(2_000_000_000)
+			pod.Spec.Priority, pod.Spec.Containers[0].Resources.Requests = &critical, v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
+		}, outOfCPU},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBed(t, func(t *testing.T, b *bed) {
+				pod := boundPod("p", "u1")
+				test.change(b, pod)
+				d := b.start(manifest.SourceAPI)
+				check := func() {
+					t.Helper()
+					synctest.Wait()
+					st := d.status(pod.UID)
+					if st.Phase != v1.PodFailed || st.Reason != test.reason || !strings.HasPrefix(st.Message, "Pod was rejected: ") || len(st.ContainerStatuses) != 0 || isTarget(st) {
+						t.Errorf("status %+v", st)
+					}
+					if b.fake.Calls("RunPodSandbox") != 0 {
+						t.Error("it was given a sandbox")
+					}
+				}
+				d.config.deliver(manifest.SourceAPI, pod)
+				b.until(time.Minute, "it has ended", func() bool { return d.Ended(pod.UID) })
+				check()
+				if len(d.eventsOf(pod, test.reason)) != 1 {
+					t.Errorf("events %q", d.eventsOf(pod, test.reason))
+				}
+				b.after(time.Hour)
+				check()
+				// Room that comes is not for it any more.
+				b.allocatable, b.node.Labels = nil, map[string]string{"disk": "ssd"}
+				b.kill()
+				d = b.start(manifest.SourceAPI)
+				d.config.deliver(manifest.SourceAPI, pod)
+				b.after(time.Minute)
+				check()
+			})
+		})
+	}
+}
+
+// What no daemon of this version can do is told, and waited with: to fail would
+// have the next pod made at once.
+func TestBoundPodThatCannotRun(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod, other := boundPod("p", "u1"), boundPod("other", "v")
+		pod.Spec.Volumes = []v1.Volume{{Name: "disk", VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "example.com"}}}}
+		d := b.start(manifest.SourceAPI)
+		d.config.deliver(manifest.SourceAPI, pod, other)
+		b.runs(other.UID)
+		b.after(time.Hour)
+		st := d.status(pod.UID)
+		if st.Phase != v1.PodPending || st.Reason != reasonUnsupported || !strings.Contains(st.Message, "spec.volumes[0].csi") || b.running(pod.UID) != 0 {
+			t.Errorf("status %+v", st)
+		}
+		if len(d.eventsOf(pod, reasonUnsupported)) != 1 {
+			t.Errorf("events %q", d.eventsOf(pod, reasonUnsupported))
+		}
+	})
+}
+
+// Of two pods of one name the manifest's runs, whichever came first.
+func TestBoundPodWithAStaticPodsName(t *testing.T) {
+	for name, boundFirst := range map[string]bool{"the cluster's comes first": true, "the manifest's comes first": false} {
+		t.Run(name, func(t *testing.T) {
+			inBed(t, func(t *testing.T, b *bed) {
+				static, bound := testPod("p", "s", "1"), boundPod("p", "u1")
+				d := b.start(manifest.SourceFile, manifest.SourceAPI)
+				if boundFirst {
+					d.config.deliver(manifest.SourceAPI, bound)
+					b.runs(bound.UID)
+					d.config.deliver(manifest.SourceFile, static)
+				} else {
+					d.config.deliver(manifest.SourceFile, static)
+					b.runs(static.UID)
+					d.config.deliver(manifest.SourceAPI, bound)
+				}
+				b.runs(static.UID)
+				b.until(time.Minute, "the other has ended", func() bool { return d.Ended(bound.UID) })
+				if st := d.status(bound.UID); st.Phase != v1.PodFailed || st.Reason != reasonNameTaken || boundFirst == (len(st.ContainerStatuses) == 0) {
+					t.Errorf("status %+v", st)
+				}
+				if b.running(bound.UID) != 0 || len(d.eventsOf(bound, reasonNameTaken)) != 1 {
+					t.Errorf("%d run; events %q", b.running(bound.UID), d.eventsOf(bound, reasonNameTaken))
+				}
+			})
+		})
+	}
+}
+
+// A pod that has ended in the API is not run, whatever this box knows of it, and
+// one that ends there ends here.
+func TestBoundPodThatHasEndedInTheAPI(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		job, pod := boundPod("job", "j"), boundPod("p", "u1")
+		job.Status.Phase = v1.PodSucceeded
+		began := metav1.NewTime(time.Now().Add(-time.Hour)).Rfc3339Copy()
+		job.Status.StartTime = &began
+		job.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "app", RestartCount: 3, State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 0, Reason: "Completed"}}}}
+		d := b.start(manifest.SourceAPI)
+		d.config.deliver(manifest.SourceAPI, job, pod)
+		b.runs(pod.UID)
+		b.until(time.Minute, "the job is over", func() bool { return d.Ended(job.UID) })
+		st := d.status(job.UID)
+		if b.fake.Calls("RunPodSandbox") != 1 || st.Phase != v1.PodSucceeded || !st.StartTime.Equal(&began) ||
+			st.ContainerStatuses[0].State.Terminated == nil || st.ContainerStatuses[0].RestartCount != 3 {
+			t.Errorf("status %+v", st)
+		}
+		pod.Status.Phase, pod.Status.Reason = v1.PodFailed, "NodeLost"
+		d.config.tell(manifest.Reconcile, pod)
+		b.until(time.Minute, "it ends", func() bool { return b.running(pod.UID) == 0 })
+		if st := d.status(pod.UID); st.Phase != v1.PodFailed || st.Reason != "NodeLost" {
+			t.Errorf("status %+v", st)
+		}
+	})
+}
+
+// A pod that is deleted gets the grace of the deletion and no more, is shown as
+// ended whatever its policy, and is forgotten when its source lets go of it.
+func TestBoundPodIsDeleted(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.fake.Behave("app", critest.Behaviour{IgnoreTerm: true})
+		pod := boundPod("p", "u1")
+		d := b.start(manifest.SourceAPI)
+		d.config.deliver(manifest.SourceAPI, pod)
+		b.runs(pod.UID)
+		grace := int64(7)
+		at := time.Now()
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: at}, &grace
+		d.config.tell(manifest.Delete, pod)
+		b.until(time.Minute, "it has ended", func() bool { return d.Ended(pod.UID) })
+		if st := d.status(pod.UID); !terminal(st.Phase) {
+			t.Errorf("status %+v", st)
+		}
+		if took := time.Since(at); took < 7*time.Second || took > 9*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		d.config.deliver(manifest.SourceAPI)
+		b.gone(pod.UID)
+	})
+}
+
+// What others say of a pod in the API counts for its readiness.
+func TestBoundPodsReadinessGates(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod := boundPod("p", "u1")
+		pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+		d := b.start(manifest.SourceAPI)
+		d.config.deliver(manifest.SourceAPI, pod)
+		b.runs(pod.UID)
+		is := func(want v1.ConditionStatus) func() bool {
+			return func() bool {
+				for _, c := range d.status(pod.UID).Conditions {
+					if c.Type == v1.PodReady {
+						return c.Status == want
+					}
+				}
+				return false
+			}
+		}
+		b.until(time.Second, "it is not ready", is(v1.ConditionFalse))
+		for _, want := range []v1.ConditionStatus{v1.ConditionTrue, v1.ConditionFalse} {
+			pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/gate", Status: want}}
+			d.config.tell(manifest.Reconcile, pod)
+			b.until(time.Second, "the gate counts", is(want))
+		}
+		ran := d.ran.Load()
+		// Our own word, come back, is no reason to look at the pod.
+		pod.Status.Phase = v1.PodRunning
+		d.config.tell(manifest.Reconcile, pod)
+		synctest.Wait()
+		if n := d.ran.Load() - ran; n != 0 {
+			t.Errorf("%d scripts ran", n)
+		}
+	})
+}
+
+// The pods of a cluster that is away when the daemon starts are left as they run.
+func TestBoundPodsWhileTheClusterIsAway(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		pod := boundPod("p", "u1")
+		d := b.start(manifest.SourceFile, manifest.SourceAPI)
+		d.config.deliver(manifest.SourceFile)
+		d.config.deliver(manifest.SourceAPI, pod)
+		b.runs(pod.UID)
+		b.kill()
+		before := len(b.fake.Writes())
+		d = b.start(manifest.SourceFile, manifest.SourceAPI)
+		d.config.deliver(manifest.SourceFile, testPod("static", "s", "1"))
+		b.runs("s")
+		b.after(time.Hour)
+		for _, call := range b.writes(before) {
+			if !strings.Contains(call, "static") {
+				t.Errorf("the runtime was asked %s", call)
+			}
+		}
+		d.config.deliver(manifest.SourceAPI, pod)
+		b.until(time.Minute, "it is taken up", func() bool { return d.status(pod.UID).Phase == v1.PodRunning })
+		if st := d.status(pod.UID); st.ContainerStatuses[0].RestartCount != 0 {
+			t.Errorf("status %+v", st)
+		}
+		d.config.deliver(manifest.SourceAPI)
+		b.gone(pod.UID)
+	})
+}
