@@ -215,10 +215,17 @@ func logInstance(dir string, pod *v1.Pod, c container, previous bool) (int, erro
 				return all[i], nil
 			}
 		}
+		if !known || st.LastTerminationState.Terminated == nil {
+			return 0, fmt.Errorf("container %q in pod %q has no previous instance with a log", c.name, pod.Name)
+		}
 		// In a fast loop of crashes the status is older than what the collection
-		// of the dead has left: the one before the newest is the last then.
-		if known && st.LastTerminationState.Terminated != nil && len(all) > 1 {
+		// of the dead has left: the one before the newest is the last then. If
+		// the newest has ended, too, it may be the only one.
+		if len(all) > 1 {
 			return all[len(all)-2], nil
+		}
+		if len(all) == 1 && st.State.Terminated != nil {
+			return all[0], nil
 		}
 		return 0, fmt.Errorf("container %q in pod %q has no previous instance with a log", c.name, pod.Name)
 	}

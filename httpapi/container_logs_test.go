@@ -116,9 +116,19 @@ func newLogNode(t *testing.T) *logNode {
 		pod("loop", v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
 			{Name: "main", RestartCount: 2, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, LastTerminationState: terminated},
 		}}),
+		pod("ended", v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+			{Name: "main", RestartCount: 2, State: terminated, LastTerminationState: terminated},
+		}}),
+		pod("cleared", v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+			{Name: "main", RestartCount: 3, State: terminated, LastTerminationState: terminated},
+		}}),
 	}
+	n.write(t, "cleared/main/3.log", line("three"))
 	for _, p := range n.pods {
 		n.statuses[p.UID] = p.Status
+		if p.Name == "cleared-n1" {
+			continue // the instances before its last are removed
+		}
 		for i, text := range []string{"zero", "one", "two"} {
 			n.write(t, filepath.Join(string(p.UID), "main", string(rune('0'+i))+".log"), line(text))
 		}
@@ -187,6 +197,8 @@ func TestContainerLogs(t *testing.T) {
 		{"default/web/setup?follow", 200, "set up\n"},
 		{"default/loop/main", 200, "two\n"},
 		{"default/loop/main?previous=1", 200, "two\n"},
+		{"default/ended/main?previous=1", 200, "one\n"},
+		{"default/cleared/main?previous=1", 200, "three\n"},
 		{"default/web/main?timestamps=true", 200, "2026-01-31T12:00:00.000000005Z two\n"},
 		{"default/web/main?limitBytes=2", 200, "tw"},
 		{"default/web/main?tailLines=0", 200, ""},

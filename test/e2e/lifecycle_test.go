@@ -170,20 +170,23 @@ metadata: {name: p, labels: {}}
 // old revision gets its grace once, the one between is never started, the newest runs.
 func TestTwoEditsWithinGrace(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", stubborn("p", "one", 60, endsIn("10")))
+		n.put("p.yaml", n.podOf("p", 120, "", part{"main", endsWhenTold, ""}))
 		n.start()
 		first := n.awaitRunning("p")
-		n.awaitFile(first, "/trapped")
-		begin := time.Now()
+		n.awaitNoted("p-main-start")
 		n.put("p.yaml", sleeper("p", "two"))
-		n.awaitFile(first, "/ending")
+		n.awaitNoted("p-main-ending")
 		n.put("p.yaml", sleeper("p", "three"))
+		n.put("probe.yaml", sleeper("probe", "one"))
+		n.awaitRunning("probe") // so the one before it has been seen too
+		n.mustBe("p", first)
+		n.tell("go")
 		third := n.awaitOther("p", first)
 		if got := n.exec(third, "sh", "-c", "echo $WORD"); got != "three" {
 			t.Errorf("WORD is %q, want three", got)
 		}
-		if took := time.Since(begin); took < 10*time.Second {
-			t.Errorf("the old revision had %v to end, less than the 10 s that it needs", took)
+		if _, ended := n.noted("p-main-ended"); !ended {
+			t.Error("the old revision was not let end")
 		}
 		n.await("no sandbox but the new one's is left", func() error {
 			all, err := n.sandboxes("p")
@@ -195,19 +198,14 @@ func TestTwoEditsWithinGrace(t *testing.T) {
 	})
 }
 
-// endsIn is a script that takes some seconds to end when asked to, and leaves a
-// file when it can be asked and one when it was.
-func endsIn(seconds string) string {
-	return "trap 'touch /ending; sleep " + seconds + "; exit 0' TERM; touch /trapped; while true; do sleep 0.1; done"
-}
+// endsWhenTold is a script for podOf. It notes that it was asked to end, and
+// ends once it is told "go".
+const endsWhenTold = "trap 'note ending; until [ -e /out/go ]; do sleep 0.05; done; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done"
 
-// awaitFile waits until a file is there in a container.
-func (n *node) awaitFile(i instance, file string) {
+// tell makes a file in the folder that pods of podOf have at /out.
+func (n *node) tell(name string) {
 	n.t.Helper()
-	n.await(file+" is there", func() error {
-		_, err := n.rt.CRI.Exec(n.t.Context(), i.ID, "test", "-e", file)
-		return err
-	})
+	writeAll(n.t, n.outDir(), map[string]string{name: ""})
 }
 
 // A file that is written by removing and creating it was never gone.
@@ -230,14 +228,18 @@ func TestRemovedAndAddedAtOnce(t *testing.T) {
 // A pod that comes back while it is ending runs again.
 func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		manifest := stubborn("p", "one", 30, endsIn("6"))
+		manifest := n.podOf("p", 120, "", part{"main", endsWhenTold, ""})
 		n.put("p.yaml", manifest)
 		n.start()
 		first := n.awaitRunning("p")
-		n.awaitFile(first, "/trapped")
+		n.awaitNoted("p-main-start")
 		n.drop("p.yaml")
-		n.awaitFile(first, "/ending")
+		n.awaitNoted("p-main-ending")
 		n.put("p.yaml", manifest)
+		n.put("probe.yaml", sleeper("probe", "one"))
+		n.awaitRunning("probe") // so the one before it has been seen too
+		n.mustBe("p", first)
+		n.tell("go")
 		n.awaitOther("p", first)
 		n.awaitReady("p")
 	})

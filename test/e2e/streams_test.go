@@ -160,7 +160,9 @@ func onTerminal(n *node, cmd *exec.Cmd) error {
 	if err := step("until stty size | grep '50 132'; do sleep 0.05; done\n", "50 132\r\n"); err != nil {
 		return err
 	}
-	if err := step("echo be''gun; sleep 1000\n", "begun"); err != nil {
+	// By a shell of its own, which has the terminal by then: while the first one
+	// hands it over, it takes no Ctrl-C.
+	if err := step("sh -c \"echo be''gun; exec sleep 1000\"\n", "begun"); err != nil {
 		return err
 	}
 	if err := step("\x03", "^C"); err != nil {
@@ -169,6 +171,8 @@ func onTerminal(n *node, cmd *exec.Cmd) error {
 	if _, err := io.WriteString(term, "exit 5\n"); err != nil {
 		return err
 	}
+	stuck := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer stuck.Stop()
 	err = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 5 {
 		return fmt.Errorf("it ends with %d (%v); the screen shows %q", code, err, term.Screen())
