@@ -54,8 +54,9 @@ func newKubeAPI(o *options.Options, describe func() *v1.Node, sup *supervisor.Su
 	}), nil
 }
 
-// nodeOf describes this node as it is whenever it is called.
-func nodeOf(o *options.Options, name string, sup *supervisor.Supervisor, p parts) func() *v1.Node {
+// nodeOf describes this node as it is whenever it is called. Without an inventory
+// it does not tell what the runtime has.
+func nodeOf(o *options.Options, name string, sup *supervisor.Supervisor, p parts, inventory *supnode.Inventory) func() *v1.Node {
 	since, host := time.Now(), supnode.ReadHost("/")
 	return func() *v1.Node {
 		rt := sup.Runtime()
@@ -64,6 +65,9 @@ func nodeOf(o *options.Options, name string, sup *supervisor.Supervisor, p parts
 			Labels: p.node.Labels, Addresses: p.addresses.Addresses(),
 			Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
 			Pressures: p.eviction.NodeConditions(since),
+		}
+		if inventory != nil {
+			in.Held = inventory.Held()
 		}
 		if rt.Version.Name != "" {
 			in.Runtime = rt.Version.Name + "://" + rt.Version.Version

@@ -31,6 +31,7 @@ import (
 	"github.com/podstead/podstead/supervisor/evict"
 	"github.com/podstead/podstead/supervisor/hostip"
 	"github.com/podstead/podstead/supervisor/metrics"
+	supnode "github.com/podstead/podstead/supervisor/node"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/stats"
 	"github.com/podstead/podstead/supervisor/status"
@@ -133,7 +134,11 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if err := sup.ShareMounts(); err != nil {
 		log.Warn("mounts of pods will not propagate; mountPropagation of emptyDir and claims is refused", "error", err)
 	}
-	describe := nodeOf(o, node, sup, p)
+	var inventory *supnode.Inventory
+	if o.Cluster.Kubeconfig != "" {
+		inventory = supnode.NewInventory(rt.client, o.Cluster.Images, log)
+	}
+	describe := nodeOf(o, node, sup, p, inventory)
 	kube, err := newKubeAPI(o, describe, sup, src.config, p)
 	if err != nil {
 		return err
@@ -144,7 +149,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	}
 	running := append(src.run, addresses.Run, events.Run, observer.Run, prober.Run, p.logs.Run, p.images.Run, p.eviction.Run, p.eviction.host.Run, sup.Run, kube.Run, newOOMWatcher(p, sup, log).Run)
 	if joined != nil {
-		running = append(running, joined.Run)
+		running = append(running, joined.Run, inventory.Run)
 	}
 
 	figures := statsView{nodeName: node, labels: p.node.Labels, collector: p.stats, pods: sup, diskAge: o.Stats.DiskAge}

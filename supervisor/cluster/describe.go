@@ -41,6 +41,10 @@ func nodeStatusPatch(local, registered *v1.Node, due bool, now time.Time) ([]byt
 	have := &registered.Status
 	// What others have put there stays.
 	want.VolumesAttached, want.Config, want.Phase = have.VolumesAttached, have.Config, have.Phase
+	if want.Images == nil {
+		// A daemon that has just started has not asked the runtime yet.
+		want.Images, want.RuntimeHandlers, want.Features = have.Images, have.RuntimeHandlers, have.Features
+	}
 	want.Conditions = nodeConditions(want.Conditions, have.Conditions)
 	if !due {
 		patch, err := statusPatch(registered.UID, have, want)

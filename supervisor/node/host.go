@@ -3,6 +3,7 @@ package node
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -10,6 +11,8 @@ import (
 type Host struct {
 	OS, Kernel                    string
 	MachineID, SystemUUID, BootID string
+	// Swap is in bytes.
+	Swap int64
 }
 
 // ReadHost reads it from the files below root, "/" for this host.
@@ -25,6 +28,12 @@ func ReadHost(root string) Host {
 		OS: "Linux", Kernel: line("proc/sys/kernel/osrelease"),
 		MachineID: line("etc/machine-id"), BootID: line("proc/sys/kernel/random/boot_id"),
 		SystemUUID: line("sys/class/dmi/id/product_uuid"),
+	}
+	for _, l := range strings.Split(line("proc/meminfo"), "\n") {
+		if of, ok := strings.CutPrefix(l, "SwapTotal:"); ok {
+			kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(of), " kB"), 10, 64)
+			h.Swap = kib << 10
+		}
 	}
 	for _, path := range []string{"etc/os-release", "usr/lib/os-release"} {
 		for _, l := range strings.Split(line(path), "\n") {

@@ -31,6 +31,8 @@ type Input struct {
 	// Pressures are the conditions of what is short here.
 	Pressures []v1.NodeCondition
 	Host      Host
+	// Held is what the runtime has.
+	Held Held
 }
 
 // Reasons of the Ready condition, as the kubelet's.
@@ -59,7 +61,11 @@ func Describe(in Input) *v1.Node {
 				ContainerRuntimeVersion: in.Runtime, KubeletVersion: in.Version,
 				OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 			},
+			Images: in.Held.Images, RuntimeHandlers: in.Held.Handlers, Features: in.Held.Features,
 		},
+	}
+	if swap := in.Host.Swap; swap > 0 {
+		n.Status.NodeInfo.Swap = &v1.NodeSwapStatus{Capacity: &swap}
 	}
 	maps.Copy(n.Labels, in.Labels)
 	for _, a := range in.Addresses {

@@ -16,7 +16,15 @@ func TestDescribe(t *testing.T) {
 		Addresses: []string{"10.0.0.1", "fd00::1"}, Version: "v1", Runtime: "containerd://2",
 		Capacity: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},
 	}
+	in.Host.Swap, in.Held.Images = 4096, []v1.ContainerImage{{Names: []string{"a"}}}
 	n := Describe(in)
+	if n.Status.NodeInfo.Swap == nil || *n.Status.NodeInfo.Swap.Capacity != 4096 || len(n.Status.Images) != 1 {
+		t.Errorf("status %+v", n.Status)
+	}
+	in.Host.Swap = 0
+	if s := Describe(in).Status.NodeInfo.Swap; s != nil {
+		t.Errorf("swap %v", s)
+	}
 	if n.Labels["zone"] != "a" || n.Labels[v1.LabelHostname] != "edge" || n.Labels[v1.LabelOSStable] != "linux" {
 		t.Errorf("labels %v", n.Labels)
 	}
@@ -39,7 +47,7 @@ func TestDescribe(t *testing.T) {
 func TestReadHost(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{
-		"proc/sys/kernel/osrelease": "6.1\n", "etc/machine-id": "abc\n",
+		"proc/sys/kernel/osrelease": "6.1\n", "etc/machine-id": "abc\n", "proc/meminfo": "MemTotal: 9 kB\nSwapTotal:          2048 kB\n",
 		"usr/lib/os-release": "ID=x\nPRETTY_NAME=\"X Linux 1\"\n",
 	} {
 		path = filepath.Join(root, path)
@@ -50,7 +58,7 @@ func TestReadHost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := Host{OS: "X Linux 1", Kernel: "6.1", MachineID: "abc"}
+	want := Host{OS: "X Linux 1", Kernel: "6.1", MachineID: "abc", Swap: 2 << 20}
 	if got := ReadHost(root); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -40,7 +40,7 @@ var rooms = []room{
 	{"supervisor/admit", []string{"cri"}},
 	{"supervisor/oom", nil},
 	{"supervisor/evict", []string{"cri", "wallclock"}},
-	{"supervisor/node", nil},
+	{"supervisor/node", []string{"cri"}},
 	{"supervisor/stats", []string{"cri", "supervisor/cgroup"}},
 	{"supervisor/metrics", []string{"cri", "probe", "supervisor/cgroup", "supervisor/stats"}},
 	{"supervisor/cgroup", []string{"cri"}},

@@ -255,7 +255,14 @@ func (a *admin) node(n *node) {
 		if !found || node.Labels["disk"] != "ssd" || node.Spec.ProviderID != "bed://1" || node.Status.Capacity.Pods().IsZero() {
 			return fmt.Errorf("node: %v %v %v", node.Labels, node.Spec, node.Status.Capacity)
 		}
+		if st := node.Status; len(st.Images) == 0 || len(st.Images[0].Names) == 0 || len(st.RuntimeHandlers) == 0 || st.Features == nil ||
+			len(st.VolumesInUse) > 0 || st.NodeInfo.BootID == "" || st.NodeInfo.ContainerRuntimeVersion == "" {
+			return fmt.Errorf("node: %v %v %v %v", st.Images, st.RuntimeHandlers, st.Features, st.NodeInfo)
+		}
 		for _, c := range node.Status.Conditions {
+			if c.LastHeartbeatTime.IsZero() || c.LastTransitionTime.IsZero() {
+				return fmt.Errorf("condition %v", c)
+			}
 			if c.Type == v1.NodeReady && c.Status == v1.ConditionTrue {
 				return nil
 			}

@@ -15,7 +15,7 @@ type Node struct {
 	Taints                     []v1.Taint
 	ProviderID                 string
 	StatusUpdate, StatusReport *time.Duration
-	LeaseSeconds               *int
+	LeaseSeconds, Images       *int
 }
 
 // honouredNode are the fields of it that are applied.
@@ -26,6 +26,7 @@ var honouredNode = map[string]func(*parser, string, any){
 	"nodeStatusUpdateFrequency": func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Node.StatusUpdate) },
 	"nodeStatusReportFrequency": func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Node.StatusReport) },
 	"nodeLeaseDurationSeconds":  (*parser).leaseSeconds,
+	"nodeStatusMaxImages":       func(p *parser, n string, v any) { p.number(n, v, -1, math.MaxInt32, &p.cfg.Node.Images) },
 }
 
 // leaseSeconds: zero asks for the default, as in the kubelet's own defaulting.

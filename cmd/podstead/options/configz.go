@@ -34,6 +34,7 @@ func (o *Options) KubeletConfiguration() map[string]any {
 		all["registerWithTaints"], all["providerID"] = c.Taints, c.ProviderID
 		all["nodeStatusUpdateFrequency"], all["nodeStatusReportFrequency"] = c.StatusUpdate.String(), c.StatusReport.String()
 		all["nodeLeaseDurationSeconds"] = int(c.Lease / time.Second)
+		all["nodeStatusMaxImages"] = c.Images
 	}
 	if o.Runtime.ParallelPulls > 0 {
 		all["maxParallelImagePulls"] = o.Runtime.ParallelPulls

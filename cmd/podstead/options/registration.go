@@ -27,6 +27,8 @@ type Registration struct {
 	StatusUpdate, StatusReport time.Duration
 	// Lease is how long the node counts as alive after a word of it.
 	Lease time.Duration
+	// Images is how many images are shown; -1 is all.
+	Images int
 
 	taints []string
 	// set are the fields of the config file that were set.
@@ -38,13 +40,14 @@ const (
 	defaultStatusUpdate = 10 * time.Second
 	defaultStatusReport = 5 * time.Minute
 	defaultLease        = 40 * time.Second
+	defaultImages       = 50
 )
 
 func (r *Registration) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&r.Register, "register-node", true, "make the node's object in the cluster; without it somebody else does")
 	f.StringSliceVar(&r.taints, "register-with-taints", nil, "`taints` with which the node registers, as key=value:effect")
 	f.StringVar(&r.ProviderID, "provider-id", "", "`id` that the cloud has for this machine")
-	r.StatusUpdate, r.StatusReport, r.Lease = defaultStatusUpdate, defaultStatusReport, defaultLease
+	r.StatusUpdate, r.StatusReport, r.Lease, r.Images = defaultStatusUpdate, defaultStatusReport, defaultLease, defaultImages
 }
 
 // merge takes from the file what no flag says.
@@ -70,6 +73,7 @@ func (r *Registration) merge(c *kubeletconfig.Node, f *pflag.FlagSet) {
 	})
 	take("nodeStatusReportFrequency", "", c.StatusReport != nil, func() { r.StatusReport = *c.StatusReport })
 	take("nodeLeaseDurationSeconds", "", c.LeaseSeconds != nil, func() { r.Lease = time.Duration(*c.LeaseSeconds) * time.Second })
+	take("nodeStatusMaxImages", "", c.Images != nil, func() { r.Images = *c.Images })
 }
 
 // vain are the settings that mean nothing without a cluster.

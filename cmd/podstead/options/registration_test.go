@@ -18,6 +18,7 @@ registerWithTaints: [{key: only, value: edge, effect: NoExecute}, {key: gone, ef
 providerID: file://1
 nodeStatusUpdateFrequency: 20s
 nodeLeaseDurationSeconds: 60
+nodeStatusMaxImages: 10
 `
 
 func TestRegistration(t *testing.T) {
@@ -29,14 +30,14 @@ func TestRegistration(t *testing.T) {
 		}
 	}
 	o, notices, err := complete(t, "--kubeconfig", kubeconfig)
-	if r := o.Cluster.Registration; err != nil || len(notices) > 0 || !r.Register || r.Taints != nil || r.StatusUpdate != 10*time.Second || r.StatusReport != 5*time.Minute || r.Lease != 40*time.Second {
+	if r := o.Cluster.Registration; err != nil || len(notices) > 0 || !r.Register || r.Taints != nil || r.StatusUpdate != 10*time.Second || r.StatusReport != 5*time.Minute || r.Lease != 40*time.Second || r.Images != 50 {
 		t.Errorf("of itself: %+v, %v, %v", r, notices, err)
 	}
 	o, notices, err = complete(t, "--kubeconfig", kubeconfig, "--config", file)
 	r := o.Cluster.Registration
 	want := []v1.Taint{{Key: "only", Value: "edge", Effect: v1.TaintEffectNoExecute}, {Key: "gone", Effect: v1.TaintEffectNoSchedule}}
 	if err != nil || len(notices) > 0 || r.Register || !slices.Equal(r.Taints, want) || r.ProviderID != "file://1" ||
-		r.StatusUpdate != 20*time.Second || r.StatusReport != 20*time.Second || r.Lease != time.Minute {
+		r.StatusUpdate != 20*time.Second || r.StatusReport != 20*time.Second || r.Lease != time.Minute || r.Images != 10 {
 		t.Errorf("from the file: %+v, %v, %v", r, notices, err)
 	}
 	told := o.KubeletConfiguration()
@@ -48,7 +49,7 @@ func TestRegistration(t *testing.T) {
 		t.Errorf("from flags: %+v, %v", r, err)
 	}
 	_, notices, err = complete(t, "--config", file, "--provider-id=x")
-	if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "registerWithTaints, providerID, nodeStatusUpdateFrequency, nodeLeaseDurationSeconds, --provider-id") {
+	if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "registerWithTaints, providerID, nodeStatusUpdateFrequency, nodeLeaseDurationSeconds, nodeStatusMaxImages, --provider-id") {
 		t.Errorf("without a cluster: %q, %v", notices, err)
 	}
 
