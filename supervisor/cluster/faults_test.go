@@ -95,7 +95,7 @@ func TestDeletedPodIsNotFound(t *testing.T) {
 				return nil, nil
 			}
 			missed++
-			return nil, apierrors.NewNotFound(v1.Resource("pods"), q.name)
+			return nil, apierrors.NewNotFound(v1.Resource("pod"), q.name)
 		}
 		r.run("web", "one")
 		r.start()
@@ -109,6 +109,9 @@ func TestDeletedPodIsNotFound(t *testing.T) {
 		}
 		if asked := r.requests(); missed != 3 || len(asked) > 10 {
 			t.Errorf("missed %d times, %d requests: %v", missed, len(asked), asked)
+		}
+		if events := (rigEvents{r}).List(); len(events) > 0 {
+			t.Errorf("a fault is told that is none: %v", events)
 		}
 	})
 }

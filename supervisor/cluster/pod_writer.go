@@ -268,10 +268,14 @@ func (w *podWriter) finished(r result) {
 }
 
 // namespaceThere tells a request that failed since its pod is gone from one
-// whose namespace is.
+// whose namespace is. NodeRestriction names the kind in the singular.
 func (w *podWriter) namespaceThere(r result) bool {
 	var status apierrors.APIStatus
-	return errors.As(r.err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "pods"
+	if !errors.As(r.err, &status) || status.Status().Details == nil {
+		return false
+	}
+	kind := status.Status().Details.Kind
+	return kind == "pods" || kind == "pod"
 }
 
 // fail spaces the next attempt, and tells of the fault once.

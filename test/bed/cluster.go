@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -115,6 +116,13 @@ func (c *Cluster) StartAPI(ctx context.Context) (err error) {
 
 // KillAPI kills the API server.
 func (c *Cluster) KillAPI() { c.api.Kill() }
+
+// FreezeAPI stops the API server where it stands, so that its connections stay and
+// nothing is answered.
+func (c *Cluster) FreezeAPI() { c.api.Signal(syscall.SIGSTOP) }
+
+// ThawAPI lets it go on, also with what was asked meanwhile.
+func (c *Cluster) ThawAPI() { c.api.Signal(syscall.SIGCONT) }
 
 // Stop ends both and removes their folder.
 func (c *Cluster) Stop() error {
