@@ -120,7 +120,7 @@ spec:
     - name: burn
       image: `+bed.BusyboxImage+`
       command: [sh, -c, "while :; do :; done"]
-      readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1}
+      readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 30}
       resources: {limits: {cpu: 100m}}
     - name: hold
       image: `+bed.BusyboxImage+`
@@ -301,7 +301,7 @@ func (n *node) scrapes(name string, burn, hold instance) {
 	}
 	n.near("cpu quota of burn", cadvisor.value(t, "container_spec_cpu_quota", of("burn")...), 10000, 0)
 	n.near("memory limit of hold", cadvisor.value(t, "container_spec_memory_limit_bytes", of("hold")...), 100*mega, 0)
-	n.near("periods of burn", cadvisor.value(t, "container_cpu_cfs_periods_total", of("burn")...), 1000, 999)
+	n.near("periods of burn", cadvisor.value(t, "container_cpu_cfs_periods_total", of("burn")...), 10000, 9999)
 	n.near("bytes on disk of write", cadvisor.value(t, "container_fs_usage_bytes", of("write")...), 10*mega, 2*mega)
 	cadvisor.value(t, "container_network_receive_bytes_total", `interface="eth0"`, `pod="`+name+`"`)
 	cadvisor.value(t, "container_memory_working_set_bytes", `id="/"`)
@@ -323,7 +323,7 @@ func (n *node) scrapes(name string, burn, hold instance) {
 			t.Errorf("%s is %v, want %v", metric, got, want)
 		}
 	}
-	if age := m.value(t, "podstead_manifest_last_good_age_seconds", `source="file"`); age <= 0 || age > 60 {
+	if age := m.value(t, "podstead_manifest_last_good_age_seconds", `source="file"`); age <= 0 || age > 600 {
 		t.Errorf("the manifests were good %v s ago", age)
 	}
 	if m.value(t, "kubelet_pod_worker_duration_seconds_count", `operation_type="create"`) != 1 || m.value(t, "process_resident_memory_bytes") < mega {

@@ -106,6 +106,9 @@ func TestPackAndUnpackGiveTheSame(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(from, "locked"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // which only root could remove
+		_, _ = os.Chmod(filepath.Join(from, "locked"), 0o755), os.Chmod(filepath.Join(to, "locked"), 0o755)
+	})
 	if err := os.WriteFile(filepath.Join(from, "locked", "f"), []byte("content"), 0o400); err != nil {
 		t.Fatal(err)
 	}
