@@ -33,6 +33,11 @@ type Remote struct {
 	// ClientCAFile and TokenFile let clients in beside those with kubeconfigs;
 	// empty for none.
 	ClientCAFile, TokenFile string
+	// Reviews asks a cluster about those who are not known here.
+	Reviews access.ReviewConfig
+	// Signed is the serving certificate that a cluster has signed, nil while there
+	// is none; the field is nil if there never is one.
+	Signed func() *tls.Certificate
 	// MinVersion and CipherSuites are those of crypto/tls; zero is TLS 1.2 and
 	// Go's own choice.
 	MinVersion   uint16
@@ -124,13 +129,13 @@ func (m *remote) open() (err error) {
 	if m.clients, err = pki.OpenAuthority(m.cfg.Folder, "clients"); err != nil {
 		return err
 	}
-	allowed := access.Authenticator{Authorities: []func() (*x509.CertPool, error){m.clientPool}}
+	allowed := access.Authenticator{Authorities: []access.Authority{{Pool: m.clientPool}}, Reviews: access.NewReviews(m.cfg.Reviews)}
 	if m.cfg.ClientCAFile != "" {
 		file, err := access.OpenCAFile(m.cfg.ClientCAFile)
 		if err != nil {
 			return err
 		}
-		allowed.Authorities = append(allowed.Authorities, file.Pool)
+		allowed.Authorities = append(allowed.Authorities, access.Authority{Pool: file.Pool, Foreign: true})
 	}
 	if m.cfg.TokenFile != "" {
 		if allowed.Tokens, err = access.OpenTokenFile(m.cfg.TokenFile, m.log); err != nil {
@@ -139,7 +144,7 @@ func (m *remote) open() (err error) {
 	}
 	serving, err := pki.NewServing(pki.ServingConfig{
 		Dir: m.cfg.Folder, Authority: m.servers, Names: m.cfg.Names, Addresses: m.cfg.Addresses,
-		CertFile: m.cfg.CertFile, KeyFile: m.cfg.KeyFile,
+		CertFile: m.cfg.CertFile, KeyFile: m.cfg.KeyFile, Signed: m.cfg.Signed,
 	})
 	if err != nil {
 		return err

@@ -1,7 +1,7 @@
 package httpapi
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
 	"regexp"
 	"slices"
@@ -135,21 +135,30 @@ func handler(routes []Route, allowed access.Class, who identify) http.Handler {
 	for _, route := range routes {
 		parameters := parametersOf(route.Path)
 		mux.HandleFunc(strings.TrimSpace(route.Method+" "+route.Path), func(w http.ResponseWriter, r *http.Request) {
-			switch caller := access.Of(r.Context()); {
-			case !allowed.Has(route.Access):
+			if !allowed.Has(route.Access) {
 				http.NotFound(w, r)
-			case !caller.May.Has(route.Access):
-				refuse(w, r, http.StatusForbidden, fmt.Sprintf("%s may not use %s %s, which needs the access class %s", userText(caller), r.Method, r.URL.Path, route.Access))
+				return
+			}
+			caller, why, err := access.Of(r.Context()).Permit(r, route.Access, route.Path)
+			switch {
+			case err != nil:
+				refuse(w, r, http.StatusServiceUnavailable, err.Error())
+			case why != "":
+				refuse(w, r, http.StatusForbidden, why)
 			case !named(r, parameters):
 				refuse(w, r, http.StatusNotFound, "a name in the path is none that an object can have")
 			default:
-				route.Handle(w, r)
+				route.Handle(w, r.WithContext(access.With(r.Context(), caller)))
 			}
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := who(r)
-		if err != nil {
+		switch {
+		case errors.Is(err, access.ErrCluster):
+			refuse(w, r, http.StatusServiceUnavailable, err.Error())
+			return
+		case err != nil:
 			refuse(w, r, http.StatusUnauthorized, err.Error())
 			return
 		}
@@ -187,13 +196,6 @@ func named(r *http.Request, parameters []string) bool {
 	return true
 }
 
-func userText(c access.Caller) string {
-	if c.User == "" {
-		return "whoever asks here"
-	}
-	return fmt.Sprintf("user %q", c.User)
-}
-
 // refuse tells why a request is not answered: to clients of the Kubernetes API
 // in its own form, to others as text.
 func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
@@ -201,9 +203,11 @@ func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
 		http.Error(w, message, code)
 		return
 	}
-	reason := metav1.StatusReasonForbidden
-	if code == http.StatusUnauthorized {
-		reason = metav1.StatusReasonUnauthorized
+	reason := map[int]metav1.StatusReason{
+		http.StatusUnauthorized: metav1.StatusReasonUnauthorized, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
+	}[code]
+	if reason == "" {
+		reason = metav1.StatusReasonForbidden
 	}
 	refuseAs(w, code, reason, "%s", message)
 }

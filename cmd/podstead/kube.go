@@ -62,7 +62,7 @@ func nodeOf(o *options.Options, name string, sup *supervisor.Supervisor, p parts
 		rt := sup.Runtime()
 		in := supnode.Input{
 			Name: name, Since: since, Capacity: shownCapacity(capacity(o)), Allocatable: shownCapacity(allocatable(o)),
-			Labels: p.node.Labels, Addresses: p.addresses.Addresses(),
+			Labels: p.node.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
 			Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
 			Pressures: p.eviction.NodeConditions(since),
 		}

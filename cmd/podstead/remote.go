@@ -7,14 +7,16 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/httpapi/access"
+	"github.com/podstead/podstead/supervisor/cluster"
 	"github.com/podstead/podstead/supervisor/hostip"
 )
 
 // remoteOf is how clients of other machines, and those that cannot dial a unix
 // socket, are answered.
-func remoteOf(o *options.Options, node string, addresses *hostip.Source) httpapi.Remote {
+func remoteOf(o *options.Options, node string, addresses *hostip.Source, joined *cluster.Adapter) httpapi.Remote {
 	r := &o.Remote
-	return httpapi.Remote{
+	remote := httpapi.Remote{
 		Address: r.Address, Folder: filepath.Join(o.Paths.Root, "pki"), Node: node,
 		CertFile: r.CertFile, KeyFile: r.KeyFile, ClientCAFile: r.ClientCAFile, TokenFile: r.TokenFile,
 		MinVersion: r.MinVersion, CipherSuites: r.CipherSuites, NoDebugging: !r.Debugging,
@@ -34,4 +36,12 @@ func remoteOf(o *options.Options, node string, addresses *hostip.Source) httpapi
 			return all
 		},
 	}
+	if joined != nil {
+		remote.Signed = joined.ServingCertificate
+		remote.Reviews = access.ReviewConfig{
+			Reviewer: joined, Node: node, Tokens: r.Reviews.Tokens, Rights: r.Reviews.Rights,
+			TokenTTL: r.Reviews.TokenTTL, AllowedTTL: r.Reviews.AllowedTTL, DeniedTTL: r.Reviews.DeniedTTL,
+		}
+	}
+	return remote
 }

@@ -13,20 +13,25 @@ import (
 // user a role, such as podstead:exec.
 const RolePrefix = "podstead:"
 
-// adminGroups are those of Kubernetes whose members may do everything; a
-// kubelet lets the API server in for them.
-var adminGroups = map[string]bool{"system:masters": true, "kubeadm:cluster-admins": true}
+// The groups of Kubernetes whose members may do everything; a kubelet lets the
+// API server in for them. The rights of the second one can be taken from it in
+// the cluster.
+const (
+	mastersGroup = "system:masters"
+	adminsGroup  = "kubeadm:cluster-admins"
+)
 
 // Group is the organization that gives a role.
 func (r Role) Group() string { return RolePrefix + string(r) }
 
-// ofGroups is what somebody may do who is of the given organizations.
-func ofGroups(groups []string) Class {
+// ofGroups is what somebody may do who is of the given organizations, whatever a
+// cluster says, if it is asked.
+func ofGroups(groups []string, asked bool) Class {
 	var may Class
 	for _, g := range groups {
 		if role, ok := strings.CutPrefix(g, RolePrefix); ok {
 			may |= Role(role).Classes()
-		} else if adminGroups[g] {
+		} else if g == mastersGroup || g == adminsGroup && !asked {
 			may |= All
 		}
 	}

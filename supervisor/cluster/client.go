@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"fmt"
+	"net/http"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
@@ -21,6 +24,9 @@ const (
 // client speaks to the API server, one REST client a group.
 type client struct {
 	core, coordination, certificates rest.Interface
+	// authentication and authorization do not go over the link: who asks this node
+	// much must not make the API server seem away.
+	authentication, authorization rest.Interface
 	// server is the API server's address.
 	server string
 }
@@ -34,7 +40,7 @@ func (a *Adapter) connect() error {
 	}
 	a.certificates = keepCertificates(a, id)
 	if id != nil {
-		if cfg, a.certificates.transport, err = id.proving(a.certificates.client.Certificate); err != nil {
+		if cfg, a.certificates.transport, err = id.proving(a.certificates.client.Certificate, a.link.connections.dial); err != nil {
 			return fmt.Errorf("--kubeconfig %s: %w", a.cfg.Kubeconfig, err)
 		}
 	}
@@ -49,13 +55,16 @@ func (a *Adapter) connect() error {
 
 // newClient makes the clients of each group. Their requests go over the link.
 func newClient(cfg *rest.Config, link *link) (*client, error) {
-	cfg.Wrap(link.over)
 	cfg.Dial = link.connections.dial
+	aside := rest.CopyConfig(cfg)
+	cfg.Wrap(link.over)
 	cfg.QPS, cfg.Burst = requestsPerSecond, requestsBurst
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -66,7 +75,11 @@ func newClient(cfg *rest.Config, link *link) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := func(path string, gv schema.GroupVersion) rest.Interface {
+	apart, err := rest.HTTPClientFor(aside)
+	if err != nil {
+		return nil, err
+	}
+	of := func(transport *http.Client, path string, gv schema.GroupVersion) rest.Interface {
 		group := rest.CopyConfig(cfg)
 		group.APIPath, group.GroupVersion, group.NegotiatedSerializer = path, &gv, codecs
 		c, groupErr := rest.RESTClientForConfigAndClient(group, transport)
@@ -77,8 +90,10 @@ func newClient(cfg *rest.Config, link *link) (*client, error) {
 	}
 	c := &client{
 		server: cfg.Host,
-		core:   of("/api", v1.SchemeGroupVersion), coordination: of("/apis", coordinationv1.SchemeGroupVersion),
-		certificates: of("/apis", certificatesv1.SchemeGroupVersion),
+		core:   of(transport, "/api", v1.SchemeGroupVersion), coordination: of(transport, "/apis", coordinationv1.SchemeGroupVersion),
+		certificates:   of(transport, "/apis", certificatesv1.SchemeGroupVersion),
+		authentication: of(apart, "/apis", authenticationv1.SchemeGroupVersion),
+		authorization:  of(apart, "/apis", authorizationv1.SchemeGroupVersion),
 	}
 	return c, err
 }

@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -200,7 +202,7 @@ func (id *identity) writeKubeconfig(path string) error {
 
 // proving is a configuration of clients that prove themselves with whatever
 // certificate there is.
-func (id *identity) proving(current func() *tls.Certificate) (*rest.Config, *rotating, error) {
+func (id *identity) proving(current func() *tls.Certificate, dial func(context.Context, string, string) (net.Conn, error)) (*rest.Config, *rotating, error) {
 	secure, err := rest.TLSConfigFor(id.config)
 	if err != nil {
 		return nil, nil, err
@@ -220,7 +222,7 @@ func (id *identity) proving(current func() *tls.Certificate) (*rest.Config, *rot
 	}
 	t := &rotating{make: func() *http.Transport {
 		return utilnet.SetTransportDefaults(&http.Transport{
-			Proxy: proxy, TLSClientConfig: secure.Clone(), TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 25,
+			Proxy: proxy, TLSClientConfig: secure.Clone(), TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 25, DialContext: dial,
 		})
 	}}
 	t.renew()

@@ -250,7 +250,7 @@ func TestRequestsTakeTheNewestCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	current := load(ca.pair("me", first, now.Add(time.Hour)))
-	cfg, rotating, err := id.proving(func() *tls.Certificate { return current })
+	cfg, rotating, err := id.proving(func() *tls.Certificate { return current }, new(net.Dialer).DialContext)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ type Input struct {
 	Since time.Time
 	// Addresses are the node's, the primary one first.
 	Addresses []string
+	// Port is where the kubelet's endpoints are asked for.
+	Port int
 	// Capacity is what the host has, Allocatable what is left for pods.
 	Capacity, Allocatable v1.ResourceList
 	// Version is podstead's, Runtime the container runtime's as name://version.
@@ -67,6 +69,7 @@ func Describe(in Input) *v1.Node {
 	if swap := in.Host.Swap; swap > 0 {
 		n.Status.NodeInfo.Swap = &v1.NodeSwapStatus{Capacity: &swap}
 	}
+	n.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(in.Port)
 	maps.Copy(n.Labels, in.Labels)
 	for _, a := range in.Addresses {
 		n.Status.Addresses = append(n.Status.Addresses, v1.NodeAddress{Type: v1.NodeInternalIP, Address: a})

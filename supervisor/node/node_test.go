@@ -13,7 +13,7 @@ import (
 func TestDescribe(t *testing.T) {
 	in := Input{
 		Name: "edge", Labels: map[string]string{"zone": "a"}, Since: time.Unix(1000, 5), Changed: time.Unix(2000, 5),
-		Addresses: []string{"10.0.0.1", "fd00::1"}, Version: "v1", Runtime: "containerd://2",
+		Addresses: []string{"10.0.0.1", "fd00::1"}, Port: 10250, Version: "v1", Runtime: "containerd://2",
 		Capacity: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},
 	}
 	in.Host.Swap, in.Held.Images = 4096, []v1.ContainerImage{{Names: []string{"a"}}}
@@ -27,6 +27,9 @@ func TestDescribe(t *testing.T) {
 	}
 	if n.Labels["zone"] != "a" || n.Labels[v1.LabelHostname] != "edge" || n.Labels[v1.LabelOSStable] != "linux" {
 		t.Errorf("labels %v", n.Labels)
+	}
+	if port := n.Status.DaemonEndpoints.KubeletEndpoint.Port; port != 10250 {
+		t.Errorf("port %d", port)
 	}
 	if a := n.Status.Addresses; len(a) != 3 || a[0].Address != "10.0.0.1" || a[0].Type != v1.NodeInternalIP || a[2].Type != v1.NodeHostName {
 		t.Errorf("addresses %v", a)

@@ -77,7 +77,7 @@ func (n *Node) PodName(name string) string { return name + "-" + n.Name }
 // Flags are the arguments of `podstead run` for this node, with more added.
 func (n *Node) Flags(more ...string) []string {
 	args := []string{"run", "--pod-manifest-path", n.Manifests, "--root-dir", n.Root,
-		"--api-socket", n.Socket(), "--hostname-override", n.Name, "--healthz-port", "0",
+		"--api-socket", n.Socket(), "--hostname-override", n.Name, "--healthz-port", "0", "--port", "0",
 		"--cgroup-root", n.CgroupRoot(), "--pod-logs-dir", n.PodLogs, "--container-logs-dir", n.ContainerLogs}
 	if n.Endpoint != "" {
 		args = append(args, "--container-runtime-endpoint", n.Endpoint)

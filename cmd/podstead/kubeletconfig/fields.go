@@ -257,25 +257,6 @@ func (p *parser) crashLoop(name string, v any) {
 	}
 }
 
-// authorization takes AlwaysAllow, which a standalone kubelet needs and which
-// opens nothing here: permission is the socket's file mode.
-func (p *parser) authorization(name string, v any) {
-	m, ok := v.(map[string]any)
-	if !ok {
-		p.fail(name, "%v is no map", v)
-		return
-	}
-	for _, key := range sortedKeys(m) {
-		switch {
-		case key != "mode" && key != "webhook":
-			p.fail(name+"."+key, "unknown field; did you mean mode?")
-		case key == "mode" && m[key] == "AlwaysAllow", asksForDefault(m[key]):
-		default:
-			p.cfg.Ignored = append(p.cfg.Ignored, name+"."+key)
-		}
-	}
-}
-
 func sortedKeys(m map[string]any) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

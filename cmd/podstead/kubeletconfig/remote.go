@@ -11,6 +11,7 @@ type Remote struct {
 	Debugging, Profiling *bool
 	// RotateCertificates and ServerTLSBootstrap ask a cluster for certificates.
 	RotateCertificates, ServerTLSBootstrap *bool
+	Reviews                                Reviews
 }
 
 // The fields of Remote.
@@ -27,34 +28,6 @@ var honouredRemote = map[string]func(*parser, string, any){
 	"rotateCertificates":      func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.RotateCertificates) },
 	"serverTLSBootstrap":      func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.ServerTLSBootstrap) },
 	"authentication":          (*parser).authentication,
-}
-
-// authentication takes client certificates. Nobody is let in unknown, and there
-// is no API server that could be asked about a token.
-func (p *parser) authentication(name string, v any) {
-	all := p.fields(name, v, "x509", "webhook", "anonymous")
-	for _, key := range sortedKeys(all) {
-		at, v := name+"."+key, all[key]
-		switch key {
-		case "x509":
-			for sub, v := range p.fields(at, v, "clientCAFile") {
-				p.path(at+"."+sub, v, &p.cfg.Remote.ClientCAFile)
-			}
-		case "webhook", "anonymous":
-			known := []string{"enabled", "cacheTTL"}
-			if key == "anonymous" {
-				known = known[:1]
-			}
-			var asked *bool
-			fields := p.fields(at, v, known...)
-			if v, ok := fields["enabled"]; ok {
-				p.truth(at+".enabled", v, &asked)
-			}
-			if asked != nil && *asked {
-				p.cfg.Ignored = append(p.cfg.Ignored, at+".enabled")
-			}
-		}
-	}
 }
 
 // fields are those of a map that are set; unknown ones are told.

@@ -6,6 +6,7 @@ import "time"
 // document, for those who ask a kubelet for it. What may be secret is left out.
 func (o *Options) KubeletConfiguration() map[string]any {
 	r, c, g := &o.Remote, &o.Cgroups, &o.Garbage
+	joins := o.Cluster.Kubeconfig != ""
 	all := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"enableServer": true, "staticPodPath": o.Manifests.Path, "staticPodURL": o.Manifests.RedactedURL(),
@@ -13,8 +14,10 @@ func (o *Options) KubeletConfiguration() map[string]any {
 		"address": r.host, "port": r.port, "readOnlyPort": r.readOnlyPort,
 		"tlsCertFile": r.CertFile, "tlsPrivateKeyFile": r.KeyFile, "tlsMinVersion": r.minVersion, "tlsCipherSuites": r.ciphers,
 		"authentication": map[string]any{
-			"x509": map[string]any{"clientCAFile": r.ClientCAFile}, "webhook": map[string]any{"enabled": false}, "anonymous": map[string]any{"enabled": false},
+			"x509": map[string]any{"clientCAFile": r.ClientCAFile}, "anonymous": map[string]any{"enabled": false},
+			"webhook": map[string]any{"enabled": joins && r.Reviews.Tokens, "cacheTTL": r.Reviews.TokenTTL.String()},
 		},
+		"rotateCertificates": joins && o.Cluster.Rotate, "serverTLSBootstrap": joins && o.Cluster.RotateServing,
 		"enableDebuggingHandlers": r.Debugging, "enableProfilingHandler": r.Profiling,
 		"healthzBindAddress": o.healthHost, "healthzPort": o.healthPort,
 		"containerRuntimeEndpoint": o.Runtime.Endpoint, "runtimeRequestTimeout": o.Runtime.RequestTimeout.String(),
@@ -28,13 +31,18 @@ func (o *Options) KubeletConfiguration() map[string]any {
 		"cpuCFSQuota": !c.NoCPUQuota, "cpuCFSQuotaPeriod": c.QuotaPeriod.String(), "singleProcessOOMKill": c.SingleProcessOOMKill,
 		"enforceNodeAllocatable": c.enforce, "systemReserved": c.systemReserved, "kubeReserved": c.kubeReserved,
 		"seccompDefault": o.Policy.SeccompDefault, "allowedUnsafeSysctls": o.Policy.UnsafeSysctls,
-		"failSwapOn": false, "failCgroupV1": false, "registerNode": o.Cluster.Kubeconfig != "" && o.Cluster.Register,
+		"failSwapOn": false, "failCgroupV1": false, "registerNode": joins && o.Cluster.Register,
 	}
 	if c := &o.Cluster; c.Kubeconfig != "" {
 		all["registerWithTaints"], all["providerID"] = c.Taints, c.ProviderID
 		all["nodeStatusUpdateFrequency"], all["nodeStatusReportFrequency"] = c.StatusUpdate.String(), c.StatusReport.String()
 		all["nodeLeaseDurationSeconds"] = int(c.Lease / time.Second)
 		all["nodeStatusMaxImages"] = c.Images
+	}
+	if joins {
+		all["authorization"] = map[string]any{"mode": r.Reviews.mode, "webhook": map[string]any{
+			"cacheAuthorizedTTL": r.Reviews.AllowedTTL.String(), "cacheUnauthorizedTTL": r.Reviews.DeniedTTL.String(),
+		}}
 	}
 	if o.Runtime.ParallelPulls > 0 {
 		all["maxParallelImagePulls"] = o.Runtime.ParallelPulls

@@ -202,7 +202,7 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 			notices = append(notices, fmt.Sprintf("%s asks for what this version does not support: %s", o.configFile, strings.Join(cfg.Ignored, ", ")))
 		}
 	}
-	if vain := o.Cluster.vain(f); o.Cluster.Kubeconfig == "" && len(vain) > 0 {
+	if vain := append(o.Cluster.vain(f), o.Remote.Reviews.set...); o.Cluster.Kubeconfig == "" && len(vain) > 0 {
 		notices = append(notices, fmt.Sprintf("without --kubeconfig there is no cluster for which these settings are: %s", strings.Join(vain, ", ")))
 	}
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
@@ -214,8 +214,11 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 	if err := o.Shutdown.check(f); err != nil {
 		return nil, err
 	}
-	if err := o.Remote.check(f); err != nil {
+	if err := o.Remote.check(f, o.Cluster.Kubeconfig != ""); err != nil {
 		return nil, err
+	}
+	if o.Cluster.Kubeconfig != "" && o.Remote.Address != "" && o.Remote.ClientCAFile == "" {
+		notices = append(notices, "without --client-ca-file the API server's certificate is not known here: kubectl logs, exec and port-forward of the cluster do not reach this node; give it the CA of the cluster's client certificates")
 	}
 	return notices, o.check()
 }

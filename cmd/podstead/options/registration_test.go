@@ -29,11 +29,11 @@ func TestRegistration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o, notices, err := complete(t, "--kubeconfig", kubeconfig)
+	o, notices, err := complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt")
 	if r := o.Cluster.Registration; err != nil || len(notices) > 0 || !r.Register || r.Taints != nil || r.StatusUpdate != 10*time.Second || r.StatusReport != 5*time.Minute || r.Lease != 40*time.Second || r.Images != 50 {
 		t.Errorf("of itself: %+v, %v, %v", r, notices, err)
 	}
-	o, notices, err = complete(t, "--kubeconfig", kubeconfig, "--config", file)
+	o, notices, err = complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt", "--config", file)
 	r := o.Cluster.Registration
 	want := []v1.Taint{{Key: "only", Value: "edge", Effect: v1.TaintEffectNoExecute}, {Key: "gone", Effect: v1.TaintEffectNoSchedule}}
 	if err != nil || len(notices) > 0 || r.Register || !slices.Equal(r.Taints, want) || r.ProviderID != "file://1" ||
@@ -44,7 +44,7 @@ func TestRegistration(t *testing.T) {
 	if told["nodeLeaseDurationSeconds"] != 60 || told["registerNode"] != false || told["nodeStatusReportFrequency"] != "20s" {
 		t.Errorf("told: %v", told)
 	}
-	o, _, err = complete(t, "--kubeconfig", kubeconfig, "--config", file, "--register-node", "--register-with-taints", "a=b:PreferNoSchedule", "--provider-id", "flag://1")
+	o, _, err = complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt", "--config", file, "--register-node", "--register-with-taints", "a=b:PreferNoSchedule", "--provider-id", "flag://1")
 	if r := o.Cluster.Registration; err != nil || !r.Register || !slices.Equal(r.Taints, []v1.Taint{{Key: "a", Value: "b", Effect: "PreferNoSchedule"}}) || r.ProviderID != "flag://1" {
 		t.Errorf("from flags: %+v, %v", r, err)
 	}
@@ -65,7 +65,7 @@ func TestRegistration(t *testing.T) {
 		"--node-labels=disk=ssd,a.node.kubernetes.io/b=1,c.other.io/k=1": "",
 		"--node-labels=topology.kubernetes.io/zone=a":                    "",
 	} {
-		_, _, err := complete(t, "--kubeconfig", kubeconfig, flag)
+		_, _, err := complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt", flag)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", flag, err, want)
 		}

@@ -2,6 +2,7 @@ package options
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -26,6 +27,8 @@ type Remote struct {
 	// own choice.
 	MinVersion   uint16
 	CipherSuites []uint16
+	// Reviews say what a cluster is asked about those who ask there.
+	Reviews Reviews
 	// Debugging serves logs and lets clients into containers; Profiling tells
 	// of the daemon's own memory and time.
 	Debugging, Profiling bool
@@ -47,12 +50,13 @@ var enabling = []string{"address", "tls-cert-file", "tls-private-key-file", "cli
 
 // addFlags declares flags under the kubelet's names where it has them.
 func (r *Remote) addFlags(f *pflag.FlagSet) {
-	f.IntVar(&r.port, "port", 0, "`port` for clients with certificates or tokens, over TLS; 0 for none (default: 10250 if a flag that follows, up to --token-auth-file, is given, else none)")
+	f.IntVar(&r.port, "port", 0, "`port` for clients with certificates or tokens, over TLS; 0 for none (default: 10250 with --kubeconfig, or if a flag that follows, up to --token-auth-file, is given; else none)")
 	f.StringVar(&r.host, "address", "0.0.0.0", "`address` of that port and of the read-only one")
 	f.StringVar(&r.CertFile, "tls-cert-file", "", "PEM `file` of the serving certificate with its chain (default: podstead makes and renews one)")
 	f.StringVar(&r.KeyFile, "tls-private-key-file", "", "PEM `file` of its key")
 	f.StringVar(&r.ClientCAFile, "client-ca-file", "", "PEM `file` of the authorities whose client certificates count; their organization podstead:ROLE is the role")
 	f.StringVar(&r.TokenFile, "token-auth-file", "", "`file` of bearer tokens, with a line TOKEN,USER,ROLE for each; ROLE is read, exec or admin")
+	r.Reviews.addFlags(f)
 	f.StringVar(&r.minVersion, "tls-min-version", "VersionTLS12", "oldest `version` of TLS: VersionTLS12 or VersionTLS13")
 	f.StringSliceVar(&r.ciphers, "tls-cipher-suites", nil, "`names` of cipher suites for TLS 1.2 (default: Go's)")
 	f.BoolVar(&r.Debugging, "enable-debugging-handlers", true, "serve logs there, and let clients into containers")
@@ -75,6 +79,7 @@ func (r *Remote) merge(c *kubeletconfig.Remote, f *pflag.FlagSet) {
 	if c.CipherSuites != nil && !f.Changed("tls-cipher-suites") {
 		r.ciphers = c.CipherSuites
 	}
+	r.Reviews.merge(&c.Reviews, f)
 	r.portGiven = c.Port != nil
 	take(f, "port", c.Port, &r.port)
 	take(f, "read-only-port", c.ReadOnlyPort, &r.readOnlyPort)
@@ -82,8 +87,13 @@ func (r *Remote) merge(c *kubeletconfig.Remote, f *pflag.FlagSet) {
 	take(f, "profiling", c.Profiling, &r.Profiling)
 }
 
-// check judges the settings.
-func (r *Remote) check(f *pflag.FlagSet) error {
+// Port is the number of the port; 0 is none.
+func (r *Remote) Port() int { return r.port }
+
+// check judges the settings. A node of a cluster has the port unless it is told
+// not to: logs and sessions of the cluster come that way.
+func (r *Remote) check(f *pflag.FlagSet, joins bool) error {
+	r.enabled = r.enabled || joins
 	for _, flag := range enabling {
 		r.enabled = r.enabled || f.Changed(flag)
 	}
@@ -118,7 +128,7 @@ func (r *Remote) check(f *pflag.FlagSet) error {
 	default:
 		return fmt.Errorf("--tls-min-version=%q: must be VersionTLS12 or VersionTLS13", r.minVersion)
 	}
-	return r.checkCiphers()
+	return errors.Join(r.Reviews.check(), r.checkCiphers())
 }
 
 func (r *Remote) checkCiphers() error {

@@ -1,0 +1,74 @@
+package options
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A node of a cluster is asked over its port, and asks the cluster about those
+// who ask, unless it is told not to.
+func TestNodeOfAClusterIsSecure(t *testing.T) {
+	dir := t.TempDir()
+	kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "config.yaml")
+	for path, text := range map[string]string{kubeconfig: "", config: `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {webhook: {enabled: false, cacheTTL: 1m}}
+authorization: {mode: AlwaysAllow, webhook: {cacheAuthorizedTTL: 3m, cacheUnauthorizedTTL: 4s}}
+rotateCertificates: false
+serverTLSBootstrap: true
+`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, notices, err := complete(t, "--kubeconfig", kubeconfig)
+	if r := o.Remote.Reviews; err != nil || o.Remote.Address != "0.0.0.0:10250" || o.Remote.Port() != 10250 || !r.Tokens || !r.Rights ||
+		r.TokenTTL != 2*time.Minute || r.AllowedTTL != 5*time.Minute || r.DeniedTTL != 30*time.Second {
+		t.Errorf("of itself: %q %+v, %v", o.Remote.Address, r, err)
+	}
+	if len(notices) != 1 || !strings.Contains(notices[0], "--client-ca-file") {
+		t.Errorf("notices: %v", notices)
+	}
+	if c := o.Cluster.Certificates; !c.Rotate || c.RotateServing || c.Folder != "/var/lib/podstead/pki" {
+		t.Errorf("certificates: %+v", c)
+	}
+	if o, notices, err = complete(t, "--kubeconfig", kubeconfig, "--port=0"); err != nil || o.Remote.Address != "" || len(notices) > 0 {
+		t.Errorf("without a port: %q, %v, %v", o.Remote.Address, notices, err)
+	}
+	o, _, err = complete(t, "--kubeconfig", kubeconfig, "--config", config)
+	if r := o.Remote.Reviews; err != nil || r.Tokens || r.Rights || r.TokenTTL != time.Minute || r.AllowedTTL != 3*time.Minute || r.DeniedTTL != 4*time.Second {
+		t.Errorf("from the file: %+v, %v", r, err)
+	}
+	if c := o.Cluster.Certificates; c.Rotate || !c.RotateServing {
+		t.Errorf("certificates from the file: %+v", c)
+	}
+	if o, _, err = complete(t, "--config", config, "--authorization-mode=Webhook"); err != nil || !o.Remote.Reviews.Rights || o.Remote.Address != "" {
+		t.Errorf("without a cluster: %+v, %v", o.Remote, err)
+	}
+	boot := filepath.Join(dir, "boot")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--bootstrap-kubeconfig", boot}, "--bootstrap-kubeconfig: needs --kubeconfig"},
+		{[]string{"--kubeconfig", dir + "/none"}, "or give a --bootstrap-kubeconfig"},
+		{[]string{"--kubeconfig", dir + "/none", "--bootstrap-kubeconfig", boot}, "it is needed as long as there is no --kubeconfig"},
+		{[]string{"--kubeconfig", kubeconfig, "--bootstrap-kubeconfig", boot}, ""},
+		{[]string{"--kubeconfig", kubeconfig, "--rotate-server-certificates", "--tls-cert-file=/c", "--tls-private-key-file=/k"}, "two serving certificates"},
+		{[]string{"--authorization-mode=RBAC"}, "must be Webhook or AlwaysAllow"},
+		{[]string{"--authentication-token-webhook-cache-ttl=-1s"}, "must be 0 or more"},
+	} {
+		if _, _, err := complete(t, c.args...); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
+	if err := os.WriteFile(boot, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := complete(t, "--kubeconfig", dir+"/none", "--bootstrap-kubeconfig", boot); err != nil {
+		t.Errorf("with a bootstrap: %v", err)
+	}
+}

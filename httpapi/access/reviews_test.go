@@ -1,0 +1,337 @@
+package access
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+)
+
+// aCluster knows users by their tokens, and rights as "user verb subresource".
+type aCluster struct {
+	mu     sync.Mutex
+	users  map[string]authenticationv1.UserInfo
+	rights map[string]bool
+	away   error
+	silent bool
+	asked  []string
+	specs  []authorizationv1.SubjectAccessReviewSpec
+}
+
+func (c *aCluster) asks(ctx context.Context, what string) error {
+	c.mu.Lock()
+	c.asked = append(c.asked, what)
+	away, silent := c.away, c.silent
+	c.mu.Unlock()
+	if silent {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return away
+}
+
+func (c *aCluster) ReviewToken(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error) {
+	if err := c.asks(ctx, token); err != nil {
+		return authenticationv1.UserInfo{}, false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u, ok := c.users[token]
+	return u, ok, nil
+}
+
+func (c *aCluster) ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, string, error) {
+	what := spec.User + " " + spec.ResourceAttributes.Verb + " " + spec.ResourceAttributes.Subresource
+	if err := c.asks(ctx, what); err != nil {
+		return false, "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.specs = append(c.specs, spec)
+	return c.rights[what], "no rule", nil
+}
+
+// questions are those asked since the last call.
+func (c *aCluster) questions() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := strings.Join(c.asked, ", ")
+	c.asked = nil
+	return all
+}
+
+func (c *aCluster) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+func (c *aCluster) reviews() *Reviews {
+	return NewReviews(ReviewConfig{
+		Reviewer: c, Node: "edge", Tokens: true, Rights: true, TokenTTL: 2 * time.Minute, AllowedTTL: 5 * time.Minute, DeniedTTL: 30 * time.Second,
+	})
+}
+
+// ask is how somebody with a token fares, in the words of HTTP.
+func ask(t *testing.T, a *Authenticator, token, method, route string, class Class) string {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	return outcome(a, r, route, class)
+}
+
+func outcome(a *Authenticator, r *http.Request, route string, class Class) string {
+	c, err := a.Caller(r)
+	if err != nil {
+		if errors.Is(err, ErrCluster) {
+			return "503 " + err.Error()
+		}
+		return "401 " + err.Error()
+	}
+	c, why, err := c.Permit(r, class, route)
+	switch {
+	case err != nil:
+		return "503 " + err.Error()
+	case why != "":
+		return "403 " + why
+	}
+	return fmt.Sprintf("200 %s %s", c.User, c.May)
+}
+
+func TestAnswersOfTheClusterAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &aCluster{
+			users:  map[string]authenticationv1.UserInfo{"secret": {Username: "ann", UID: "7", Groups: []string{"ops"}, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}},
+			rights: map[string]bool{"ann get metrics": true},
+		}
+		a := &Authenticator{Reviews: c.reviews()}
+		metrics := func() string { t.Helper(); return ask(t, a, "secret", "GET", "/metrics/cadvisor", Metrics) }
+		if got := metrics(); got != "200 ann metrics" {
+			t.Error(got)
+		}
+		if got := fmt.Sprintf("%+v", c.specs[0]); !strings.Contains(got, "User:ann Groups:[ops system:authenticated] Extra:map[k:[v]] UID:7") ||
+			!strings.Contains(c.specs[0].ResourceAttributes.String(), "Verb:get,Group:,Version:v1,Resource:nodes,Subresource:metrics,Name:edge") {
+			t.Errorf("asked %s %s", got, c.specs[0].ResourceAttributes)
+		}
+		if q := c.questions(); q != "secret, ann get metrics" {
+			t.Errorf("asked %s", q)
+		}
+		time.Sleep(110 * time.Second)
+		// Who was let in is let in while nobody answers, and others are not.
+		c.set(func() { c.away = errors.New("connection refused") })
+		if got := metrics(); got != "200 ann metrics" || c.questions() != "" {
+			t.Error(got)
+		}
+		if got := ask(t, a, "other", "GET", "/metrics", Metrics); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "connection refused") {
+			t.Error(got)
+		}
+		time.Sleep(11 * time.Second)
+		if got := metrics(); !strings.HasPrefix(got, "503 ") {
+			t.Errorf("an answer that is over counts: %s", got)
+		}
+		c.questions()
+		c.set(func() { c.away = nil })
+		if got := metrics(); got != "200 ann metrics" || c.questions() != "secret" {
+			t.Error(got)
+		}
+		// What somebody lacks is asked again sooner.
+		if got := ask(t, a, "secret", "GET", "/pods", Read); !strings.HasPrefix(got, `403 user "ann" may not get nodes/pods of node edge`) || !strings.Contains(got, "no rule") {
+			t.Error(got)
+		}
+		ask(t, a, "secret", "GET", "/pods", Read)
+		if q := c.questions(); q != "ann get pods, ann get proxy" {
+			t.Errorf("asked %s", q)
+		}
+		time.Sleep(31 * time.Second)
+		c.set(func() { c.rights["ann get proxy"] = true })
+		if got := ask(t, a, "secret", "GET", "/pods", Read); got != "200 ann read" {
+			t.Error(got)
+		}
+		// Unknown tokens are kept as such too.
+		c.questions()
+		for range 3 {
+			if got := ask(t, a, "wrong", "GET", "/pods", Read); !strings.HasPrefix(got, "401 ") {
+				t.Error(got)
+			}
+		}
+		if q := c.questions(); q != "wrong" {
+			t.Errorf("asked %s", q)
+		}
+	})
+}
+
+func TestSilentClusterHoldsNobodyForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &aCluster{silent: true}
+		a := &Authenticator{Reviews: c.reviews()}
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				if got := ask(t, a, "secret", "GET", "/pods", Read); !strings.HasPrefix(got, "503 ") {
+					t.Error(got)
+				}
+			})
+		}
+		wg.Wait()
+		if d := time.Since(began); d != reviewTimeout || c.questions() != "secret" {
+			t.Errorf("after %v", d)
+		}
+	})
+}
+
+// Who asks first and goes away does not take the answer from the others.
+func TestAnswerOutlivesWhoAskedForIt(t *testing.T) {
+	c := newCache[int]()
+	ctx, cancel := context.WithCancel(t.Context())
+	got, err := c.get(ctx, [32]byte{}, func(ctx context.Context) (int, time.Duration, error) {
+		cancel()
+		return 7, time.Hour, ctx.Err()
+	})
+	if got != 7 || err != nil {
+		t.Errorf("%d, %v", got, err)
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	c := newCache[int]()
+	for i := range 2 * maxAnswers {
+		_, _ = c.get(t.Context(), [32]byte{byte(i), byte(i >> 8)}, func(context.Context) (int, time.Duration, error) { return i, time.Hour, nil })
+	}
+	if n := len(c.answers); n != maxAnswers {
+		t.Errorf("%d answers are kept", n)
+	}
+}
+
+func TestAttributesAreThoseOfTheKubelet(t *testing.T) {
+	for _, c := range []struct {
+		method, path string
+		class        Class
+		want         string
+	}{
+		{"GET", "/metrics", Metrics, "get metrics"},
+		{"GET", "/metrics/resource", Metrics, "get metrics"},
+		{"GET", "/stats/summary", Metrics, "get stats"},
+		{"GET", "/logs/", Admin, "get log"},
+		{"POST", "/checkpoint/{namespace}/{pod}/{container}", Admin, "create checkpoint"},
+		{"GET", "/pods", Read, "get pods, get proxy"},
+		{"GET", "/runningpods/{$}", Read, "get pods, get proxy"},
+		{"GET", "/healthz/syncloop", Health, "get healthz, get proxy"},
+		{"GET", "/configz", Read, "get configz, get proxy"},
+		{"GET", "/containerLogs/{namespace}/{pod}/{container}", Logs, "get proxy"},
+		{"POST", "/exec/{namespace}/{pod}/{container}", Exec, "create proxy"},
+		// A kubelet takes the right to get for this one.
+		{"GET", "/exec/{namespace}/{pod}/{container}", Exec, "create proxy"},
+		{"PUT", "/x", Admin, "update proxy"},
+		{"DELETE", "/podstead/v1/volumes/{namespace}/{name}", Admin, "delete proxy"},
+		{"GET", "/metricsx", Metrics, "get proxy"},
+	} {
+		var all []string
+		for _, a := range attributesOf(c.method, c.path, c.class, "edge") {
+			if a.Resource != "nodes" || a.Name != "edge" || a.Group != "" {
+				t.Errorf("%v", a)
+			}
+			all = append(all, a.Verb+" "+a.Subresource)
+		}
+		if got := strings.Join(all, ", "); got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.method, c.path, got, c.want)
+		}
+	}
+}
+
+// Roles count beside what the cluster says; of groups with every right only the
+// one from which none can be taken is not asked about.
+func TestRolesCountBesideTheCluster(t *testing.T) {
+	own, foreign := newPool(t), newPool(t)
+	c := &aCluster{rights: map[string]bool{"eve get proxy": true}}
+	a := &Authenticator{
+		Authorities: []Authority{{Pool: func() (*x509.CertPool, error) { return own.pool, nil }}, {Pool: func() (*x509.CertPool, error) { return foreign.pool, nil }, Foreign: true}},
+		Reviews:     c.reviews(),
+	}
+	for _, test := range []struct {
+		ca          *pool
+		user, group string
+		class       Class
+		want, asked string
+	}{
+		{foreign, "api", "system:masters", Exec, "200 ", ""},
+		{foreign, "api", "kubeadm:cluster-admins", Exec, "403 ", "api create proxy"},
+		{foreign, "ann", "podstead:exec", Exec, "200 ", ""},
+		{foreign, "eve", "people", Read, "200 eve read", "eve get proxy"},
+		{foreign, "eve", "people", Exec, "403 ", "eve create proxy"},
+		{own, "eve", "people", Read, "403 ", ""},
+		{own, "podstead-read", "podstead:read", Read, "200 ", ""},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{test.ca.sign(test.user, test.group)}}
+		got := outcome(a, r, "/containerLogs/x", test.class)
+		if asked := c.questions(); !strings.HasPrefix(got, test.want) || asked != test.asked {
+			t.Errorf("%s of %s: %s, asked %q; want %s, %q", test.user, test.group, got, asked, test.want, test.asked)
+		}
+	}
+	// Without a cluster both groups of administrators count.
+	a.Reviews = nil
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{foreign.sign("api", "kubeadm:cluster-admins")}}
+	if got := outcome(a, r, "/", Admin); !strings.HasPrefix(got, "200 ") {
+		t.Error(got)
+	}
+}
+
+// pool is an authority.
+type pool struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pool *x509.CertPool
+}
+
+func newPool(t *testing.T) *pool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pool{t: t, key: key, pool: x509.NewCertPool()}
+	p.cert = p.make(&x509.Certificate{Subject: pkix.Name{CommonName: t.Name()}, IsCA: true, BasicConstraintsValid: true})
+	p.pool.AddCert(p.cert)
+	return p
+}
+
+func (p *pool) make(c *x509.Certificate) *x509.Certificate {
+	p.t.Helper()
+	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(1), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent := p.cert
+	if parent == nil {
+		parent = c
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, p.key.Public(), p.key)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return made
+}
+
+func (p *pool) sign(user, group string) *x509.Certificate {
+	return p.make(&x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: []string{group}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+}

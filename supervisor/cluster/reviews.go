@@ -1,0 +1,53 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+)
+
+// ReviewToken asks the API server whose token it is; false if nobody's. It fails
+// at once while the API server is known to be away.
+func (a *Adapter) ReviewToken(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error) {
+	if err := a.mayAsk(); err != nil {
+		return authenticationv1.UserInfo{}, false, err
+	}
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	err := a.client.authentication.Post().Resource("tokenreviews").Body(review).Do(ctx).Into(review)
+	if err != nil {
+		return authenticationv1.UserInfo{}, false, err
+	}
+	if review.Status.Error != "" && !review.Status.Authenticated {
+		a.cfg.Log.Debug("token is not known in the cluster", "error", review.Status.Error)
+	}
+	return review.Status.User, review.Status.Authenticated, nil
+}
+
+// ReviewAccess asks the API server whether somebody may do something, and why
+// not. It fails at once while the API server is known to be away.
+func (a *Adapter) ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool, why string, err error) {
+	if err := a.mayAsk(); err != nil {
+		return false, "", err
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: spec}
+	if err := a.client.authorization.Post().Resource("subjectaccessreviews").Body(review).Do(ctx).Into(review); err != nil {
+		return false, "", err
+	}
+	return review.Status.Allowed && !review.Status.Denied, review.Status.Reason, nil
+}
+
+// mayAsk says why the API server cannot be asked about others.
+func (a *Adapter) mayAsk() error {
+	select {
+	case <-a.certificates.proven:
+	default:
+		return errors.New("this node has no certificate of the cluster yet")
+	}
+	if wait := a.link.closed(); wait > 0 {
+		return fmt.Errorf("%w, it is tried again", errAway)
+	}
+	return nil
+}
