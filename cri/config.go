@@ -57,6 +57,9 @@ type containerInput struct {
 	user         user
 	// users is that of the sandbox.
 	users *UserNamespace
+	// target is the container whose processes it sees; empty for its own alone,
+	// or those that the pod says.
+	target string
 }
 
 // container is the config of one instance of a container.

@@ -151,6 +151,11 @@ func (g config) containerSecurity(pod *v1.Pod, c *v1.Container, in containerInpu
 		Seccomp:                  g.seccomp(seccompProfile(pod, c)),
 		Apparmor:                 appArmor(first(sc.AppArmorProfile, podSecurity(pod).AppArmorProfile)),
 	}
+	if in.target != "" {
+		// Where processes are shared it sees them all anyway; the kubelet asks so
+		// all the same.
+		out.NamespaceOptions.Pid, out.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, in.target
+	}
 	if sc.ProcMount == nil || *sc.ProcMount != v1.UnmaskedProcMount {
 		out.MaskedPaths, out.ReadonlyPaths = g.masked, readonlyPaths
 	}

@@ -67,6 +67,8 @@ type Actions struct {
 	CreateSandbox bool
 	SandboxID     string
 	Attempt       uint32
+	// StartEphemeral are indices into spec.ephemeralContainers. They start first.
+	StartEphemeral []int
 	// StartInit are indices into spec.initContainers, Start into
 	// spec.containers, both in order.
 	StartInit []int
@@ -109,6 +111,7 @@ func Plan(in PlanInput) Actions {
 	a := Actions{SandboxID: v.sandbox.ID, Attempt: v.sandbox.Attempt}
 	v.killUnwanted(&a)
 	v.pruneInit(&a)
+	v.startEphemeral(&a)
 	if v.initialize(&a) {
 		v.startRegular(&a)
 	}
@@ -117,7 +120,7 @@ func Plan(in PlanInput) Actions {
 	}
 	if a.KillPod {
 		// Whatever else was found ends with the pod.
-		a.Kill, a.StartInit, a.Start = nil, nil, nil
+		a.Kill, a.StartEphemeral, a.StartInit, a.Start = nil, nil, nil, nil
 	}
 	v.resizeKept(&a)
 	v.sortCreated(&a)

@@ -13,7 +13,7 @@ func (v *view) restartAll(triggers []*Container) Actions {
 	grace := int64(0)
 	for i := range v.Status.Containers {
 		c := &v.Status.Containers[i]
-		if c.State != StateRunning && c.State != StateUnknown {
+		if c.State != StateRunning && c.State != StateUnknown || isEphemeral(v.Pod, c.Name) {
 			continue
 		}
 		a.Kill = append(a.Kill, Kill{ID: c.ID, Name: c.Name, Reason: KillRestartAll, Grace: &grace,
@@ -27,7 +27,7 @@ func (v *view) restartAll(triggers []*Container) Actions {
 	for _, last := range []bool{false, true} {
 		for _, init := range []bool{false, true} {
 			for i := range v.Status.Containers {
-				if c := &v.Status.Containers[i]; calls[c.ID] == last && v.isInit(c.Name) == init {
+				if c := &v.Status.Containers[i]; calls[c.ID] == last && v.isInit(c.Name) == init && !isEphemeral(v.Pod, c.Name) {
 					a.RestartAll.Remove = append(a.RestartAll.Remove, c.ID)
 				}
 			}

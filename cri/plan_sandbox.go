@@ -65,6 +65,9 @@ func (v *view) sortCreated(a *Actions) {
 		return
 	}
 	starting := map[string]bool{}
+	for _, i := range a.StartEphemeral {
+		starting[v.Pod.Spec.EphemeralContainers[i].Name] = true
+	}
 	for _, i := range a.StartInit {
 		starting[v.Pod.Spec.InitContainers[i].Name] = true
 	}

@@ -76,6 +76,10 @@ func specOf(pod *v1.Pod, name string) *v1.Container {
 	if i := slices.IndexFunc(pod.Spec.InitContainers, named); i >= 0 {
 		return &pod.Spec.InitContainers[i]
 	}
+	if i := slices.IndexFunc(pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == name }); i >= 0 {
+		c := v1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		return &c
+	}
 	return nil
 }
 

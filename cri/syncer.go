@@ -157,6 +157,8 @@ type SyncRequest struct {
 	Changed map[string]string
 	// Resizes are those to be made now, of what Resizes found.
 	Resizes []Resize
+	// Withheld are containers that are not to be started, by name, and why.
+	Withheld map[string]Waiting
 	// Inputs resolves what a container needs, when it is about to be created.
 	Inputs func(ctx context.Context, c *v1.Container, podIPs []string) (Inputs, error)
 	// Logins are what images are pulled with.

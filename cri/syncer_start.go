@@ -56,6 +56,10 @@ func (t *transaction) toStart() (due []*v1.Container, running map[string]string)
 		for i := range list {
 			c := &list[i]
 			if slices.Contains(start, i) {
+				if why, withheld := t.Withheld[c.Name]; withheld {
+					t.wait(c.Name, &waitError{Waiting: why})
+					continue
+				}
 				if held := t.heldBack(c); held != nil {
 					t.wait(c.Name, held)
 					continue
@@ -67,6 +71,7 @@ func (t *transaction) toStart() (due []*v1.Container, running map[string]string)
 			}
 		}
 	}
+	add(Ephemeral(t.Pod), t.actions.StartEphemeral)
 	add(t.Pod.Spec.InitContainers, t.actions.StartInit)
 	add(t.Pod.Spec.Containers, t.actions.Start)
 	return due, running
@@ -187,6 +192,12 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		in.discard()
 		return "", 0, err
 	}
+	if target := targetOf(t.Pod, c.Name); target != "" {
+		if in.target = t.runningID(target); in.target == "" {
+			in.discard()
+			return "", 0, t.failed(ctx, "create", c, reasonContainerConfig, fmt.Errorf("container %q, whose processes it is to see, does not run", target))
+		}
+	}
 	config := t.config.container(t.Pod, c, in)
 	t.result.Acted = true
 	id, err = t.runtime.CreateContainer(ctx, t.actions.SandboxID, config, t.sandboxConfig)
@@ -197,6 +208,16 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		return "", 0, t.failed(ctx, "create", c, reasonCreate, err)
 	}
 	return id, in.restartCount, nil
+}
+
+// runningID is the instance of a container that runs, empty if none does.
+func (t *transaction) runningID(name string) string {
+	for i := range t.Status.Containers {
+		if c := &t.Status.Containers[i]; c.Name == name && c.State == StateRunning && c.SandboxID == t.actions.SandboxID {
+			return c.ID
+		}
+	}
+	return ""
 }
 
 // discard removes what was made for an instance alone that there will not be;
@@ -302,6 +323,7 @@ type ContainerKind string
 const (
 	KindContainer     ContainerKind = "container"
 	KindInitContainer ContainerKind = "init_container"
+	KindEphemeral     ContainerKind = "ephemeral_container"
 )
 
 func (t *transaction) kindOf(c *v1.Container) ContainerKind {
@@ -309,6 +331,9 @@ func (t *transaction) kindOf(c *v1.Container) ContainerKind {
 		if t.Pod.Spec.InitContainers[i].Name == c.Name {
 			return KindInitContainer
 		}
+	}
+	if isEphemeral(t.Pod, c.Name) {
+		return KindEphemeral
 	}
 	return KindContainer
 }

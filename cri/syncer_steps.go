@@ -70,7 +70,7 @@ func (t *transaction) run(ctx context.Context) error {
 	if !t.actions.CreateSandbox {
 		t.keepSandbox()
 	}
-	if t.actions.CreateSandbox || len(t.actions.StartInit)+len(t.actions.Start) > 0 {
+	if t.actions.CreateSandbox || len(t.actions.StartEphemeral)+len(t.actions.StartInit)+len(t.actions.Start) > 0 {
 		if err := t.supported(ctx); err != nil {
 			return err
 		}

@@ -219,6 +219,11 @@ func (s *sessions) running(w http.ResponseWriter, r *http.Request) (*v1.Pod, run
 			found.stdin, found.tty = list[i].Stdin, list[i].TTY
 		}
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		if c := &pod.Spec.EphemeralContainers[i]; c.Name == name {
+			found.stdin, found.tty = c.Stdin, c.TTY
+		}
+	}
 	return pod, found, true
 }
 

@@ -49,6 +49,8 @@ type container struct {
 	// init says that it is an init container, once that it ends before the
 	// others start.
 	init, once bool
+	// ephemeral: it was added to the pod that ran, and runs once.
+	ephemeral bool
 	// policy is its own restartPolicy, else the pod's.
 	policy v1.RestartPolicy
 	// ruled says that a rule of its own may start it again, all that a rule of
@@ -82,6 +84,13 @@ func findContainer(pod *v1.Pod, name string) (container, error) {
 		}
 		names = append(names, c.Name)
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		c := &pod.Spec.EphemeralContainers[i]
+		if c.Name == name {
+			return container{name: name, ephemeral: true, once: true, policy: v1.RestartPolicyNever}, nil
+		}
+		names = append(names, c.Name)
+	}
 	return container{}, fmt.Errorf("pod %q has no container %q; %s", pod.Name, name, thereAre(names))
 }
 
@@ -94,8 +103,11 @@ func restartsAll(c v1.Container) bool {
 // status is that of the container, and whether there is one.
 func (c container) status(st v1.PodStatus) (v1.ContainerStatus, bool) {
 	list := st.ContainerStatuses
-	if c.init {
+	switch {
+	case c.init:
 		list = st.InitContainerStatuses
+	case c.ephemeral:
+		list = st.EphemeralContainerStatuses
 	}
 	for _, s := range list {
 		if s.Name == c.name {

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -47,6 +48,23 @@ func (s *podScripts) unsupported(pod *v1.Pod) *status.Cause {
 		message += fmt.Sprintf(" (and %d more)", more)
 	}
 	return &status.Cause{Reason: reasonUnsupported, Message: message}
+}
+
+// unsupportedEphemeral are the ephemeral containers that ask for what this
+// version cannot do: they came after the pod was judged, and do not end it.
+func (s *podScripts) unsupportedEphemeral(pod *v1.Pod) map[string]cri.Waiting {
+	if len(pod.Spec.EphemeralContainers) == 0 {
+		return nil
+	}
+	why := map[string]cri.Waiting{}
+	for _, err := range manifest.UnsupportedBound(pod) {
+		for i := range pod.Spec.EphemeralContainers {
+			if strings.HasPrefix(err.Field, fmt.Sprintf("spec.ephemeralContainers[%d].", i)) {
+				why[pod.Spec.EphemeralContainers[i].Name] = cri.Waiting{Reason: reasonUnsupported, Message: err.Error()}
+			}
+		}
+	}
+	return why
 }
 
 // clearName ends a cluster's pod whose full name a pod of a manifest has: two of

@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -248,4 +250,51 @@ func TestBoundPodsWhileTheClusterIsAway(t *testing.T) {
 		d.config.deliver(manifest.SourceAPI)
 		b.gone(pod.UID)
 	})
+}
+
+// Ephemeral containers that are added to a pod that runs are started once each,
+// whenever the daemon is killed meanwhile, and touch nothing else of it.
+func TestEphemeralContainersAtRandomPoints(t *testing.T) {
+	for seed := range seeds(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBed(t, func(t *testing.T, b *bed) {
+				rnd := rand.New(rand.NewPCG(seed, 2))
+				b.fake.Latency("*", 7*time.Millisecond)
+				pod := boundPod("p", "u1")
+				b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, pod)
+				b.runs(pod.UID)
+				var names []string
+				for round := range 12 {
+					name := fmt.Sprint("debug", round)
+					names = append(names, name)
+					if round%2 == 0 {
+						b.fake.Behave(name, critest.Behaviour{RunFor: 20 * time.Millisecond, ExitCode: 1})
+					}
+					pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, v1.EphemeralContainer{
+						EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}, TargetContainerName: "app",
+					})
+					pod.Generation++
+					b.daemon.config.tell(manifest.Update, pod)
+					b.after(time.Duration(rnd.IntN(150)) * time.Millisecond)
+					b.kill()
+					b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, pod)
+				}
+				b.after(time.Minute)
+				for _, name := range append(names, "app") {
+					if n := b.fake.Starts(string(pod.UID), name); n != 1 {
+						t.Errorf("container %s was started %d times", name, n)
+					}
+				}
+				st := b.daemon.status(pod.UID)
+				if st.Phase != v1.PodRunning || len(st.EphemeralContainerStatuses) != len(names) || st.ObservedGeneration != pod.Generation {
+					t.Fatalf("status %+v", st)
+				}
+				for i, c := range st.EphemeralContainerStatuses {
+					if ended := c.State.Terminated != nil; c.Name != names[i] || ended != (i%2 == 0) {
+						t.Errorf("status %+v", c)
+					}
+				}
+			})
+		})
+	}
 }

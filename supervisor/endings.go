@@ -19,6 +19,7 @@ func (s *podScripts) tellExits(j job, r *podRun, now *v1.PodStatus) {
 	}
 	s.tellExitsOf(j, r, before.InitContainerStatuses, now.InitContainerStatuses)
 	s.tellExitsOf(j, r, before.ContainerStatuses, now.ContainerStatuses)
+	s.tellExitsOf(j, r, before.EphemeralContainerStatuses, now.EphemeralContainerStatuses)
 }
 
 func (s *podScripts) tellExitsOf(j job, r *podRun, before, now []v1.ContainerStatus) {

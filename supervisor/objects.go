@@ -102,6 +102,9 @@ func eachContainer(pod *v1.Pod, visit func(*v1.Container)) {
 	for i := range pod.Spec.Containers {
 		visit(&pod.Spec.Containers[i])
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		visit((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
 }
 
 // references gathers what a pod of a namespace refers to.

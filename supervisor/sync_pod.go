@@ -111,7 +111,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	req.RestartCap, _ = manifest.MaxRestartPeriod(pod)
 	req.PostStart, req.HostIP = r.record.PostStart, s.hostIP()
 	req.Failed, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
-	req.Changed = s.changedContainers(pod, observed)
+	req.Changed, req.Withheld = s.changedContainers(pod, observed), s.unsupportedEphemeral(pod)
 	var sandboxFault error
 	if req.Sandbox, sandboxFault = s.sandboxInputs(pod, observed); sandboxFault != nil {
 		message := "Failed to create pod sandbox: " + sandboxFault.Error()

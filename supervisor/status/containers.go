@@ -41,6 +41,8 @@ type builder struct {
 	in       Input
 	previous []v1.ContainerStatus
 	init     bool
+	// ephemeral: they are never ready, and have no resources.
+	ephemeral bool
 	// messageLimit bounds one termination message, in bytes.
 	messageLimit int
 }
@@ -59,8 +61,19 @@ func initStatuses(in Input) []v1.ContainerStatus {
 	return b.build(in.Pod.Spec.InitContainers)
 }
 
+// ephemeralStatuses are in the order of the spec.
+func ephemeralStatuses(in Input) []v1.ContainerStatus {
+	b := newBuilder(in, false)
+	// The API server knows of those whose remains are gone.
+	b.ephemeral, b.previous = true, in.Pod.Status.EphemeralContainerStatuses
+	if in.Previous != nil {
+		b.previous = in.Previous.EphemeralContainerStatuses
+	}
+	return b.build(cri.Ephemeral(in.Pod))
+}
+
 func newBuilder(in Input, init bool) builder {
-	n := len(in.Pod.Spec.Containers) + len(in.Pod.Spec.InitContainers)
+	n := len(in.Pod.Spec.Containers) + len(in.Pod.Spec.InitContainers) + len(in.Pod.Spec.EphemeralContainers)
 	b := builder{in: in, init: init, messageLimit: maxMessages / max(n, 1)}
 	if in.Previous != nil {
 		b.previous = in.Previous.ContainerStatuses
@@ -97,8 +110,21 @@ func (b *builder) one(c *v1.Container) v1.ContainerStatus {
 	}
 	b.overrideWaiting(c, &s)
 	b.settleEnd(&s, previous)
+	if b.ephemeral {
+		return onlyRun(s)
+	}
 	b.probe(c, newest, &s)
 	b.setResources(c, newest, &s)
+	return s
+}
+
+// onlyRun is the status of a container that is not started again: how it ended
+// last is how it ended.
+func onlyRun(s v1.ContainerStatus) v1.ContainerStatus {
+	if s.State.Waiting != nil && s.LastTerminationState.Terminated != nil {
+		s.State, s.LastTerminationState = s.LastTerminationState, v1.ContainerState{}
+	}
+	s.RestartCount = 0
 	return s
 }
 
@@ -274,7 +300,7 @@ func (b *builder) notYet() v1.ContainerState {
 // overrideWaiting shows why a container that should run could not be started.
 func (b *builder) overrideWaiting(c *v1.Container, s *v1.ContainerStatus) {
 	w, ok := b.in.Waiting[c.Name]
-	if !ok || s.State.Running != nil || b.in.Record.Terminal() {
+	if !ok || s.State.Running != nil || b.in.Record.Terminal() || b.ephemeral && s.State.Terminated != nil {
 		return
 	}
 	if end := s.State.Terminated; end != nil {
@@ -301,7 +327,7 @@ func (b *builder) settleEnd(s, previous *v1.ContainerStatus) {
 		s.State, s.ContainerID = v1.ContainerState{Terminated: &end}, end.ContainerID
 		return
 	}
-	if b.in.Record.Phase == v1.PodSucceeded {
+	if b.in.Record.Phase == v1.PodSucceeded && !b.ephemeral {
 		// Known from the phase: all of them exited with 0.
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reasonCompleted}}
 		return

@@ -26,6 +26,7 @@ func Generate(in Input) v1.PodStatus {
 	if in.Refused == nil && !in.Record.Rejected || in.Observed != nil && len(in.Observed.Containers) > 0 {
 		st.InitContainerStatuses = initStatuses(in)
 		st.ContainerStatuses = regularStatuses(in)
+		st.EphemeralContainerStatuses = ephemeralStatuses(in)
 	}
 	st.Phase, st.Reason, st.Message = settlePhase(in, &st)
 	setIPs(in, &st)

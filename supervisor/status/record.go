@@ -85,7 +85,7 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 	r.Again = r.again(st)
 	counts := make(map[string]int32, len(st.ContainerStatuses))
 	ready := make(map[string]ReadyRecord, len(st.ContainerStatuses))
-	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses} {
 		for i := range list {
 			c := &list[i]
 			if c.RestartCount > 0 {
@@ -130,7 +130,7 @@ func (r Record) again(st *v1.PodStatus) []string {
 // ends are how the containers of a status ended.
 func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 	found := map[string]v1.ContainerStateTerminated{}
-	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses} {
 		for i := range list {
 			if end := list[i].State.Terminated; end != nil {
 				found[list[i].Name] = *end

@@ -192,6 +192,11 @@ func mounted(pod *v1.Pod, name string) bool {
 			}
 		}
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		if slices.ContainsFunc(pod.Spec.EphemeralContainers[i].VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == name }) {
+			return true
+		}
+	}
 	return false
 }
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,7 +62,7 @@ func TestClusterPods(t *testing.T) {
 	n := newNode(t, sharedRuntime(t, bed.Containerd24))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	_, a, kubeconfig := newCluster(ctx, n)
+	c, a, kubeconfig := newCluster(ctx, n)
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
 	a.must("create", "serviceaccount", "default")
 	n.put("static.yaml", sleeper("static", "one"))
@@ -107,5 +108,96 @@ func TestClusterPods(t *testing.T) {
 	if count := n.lines("job"); count != 1 {
 		t.Errorf("it ran %d times", count)
 	}
+
+	// What others say of it counts for its readiness.
+	a.create(n.bound("app", waits, "readinessGates: [{conditionType: example.com/gate}]\n"))
+	app := n.awaitRunning("app")
+	isReady := func(want v1.ConditionStatus) func(*v1.Pod) error {
+		return func(p *v1.Pod) error {
+			for _, c := range p.Status.Conditions {
+				if c.Type == v1.PodReady && c.Status == want {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", p.Status.Conditions)
+		}
+	}
+	a.mirror(n, "the gate is closed", "default", "app", isReady(v1.ConditionFalse))
+	a.must("patch", "pod", n.PodName("app"), "--subresource", "status", "-p", `{"status": {"conditions": [{"type": "example.com/gate", "status": "True"}]}}`)
+	a.mirror(n, "the gate is open", "default", "app", isReady(v1.ConditionTrue))
+
+	// Its resources change in place, and are shown.
+	at, err := cgroupPath(app.Pid, "memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.must("patch", "pod", n.PodName("app"), "--subresource", "resize", "-p", `{"spec": {"containers": [{"name": "main", "resources": {"limits": {"memory": "48Mi"}}}]}}`)
+	n.await("the kernel has the new limit", func() error {
+		if got, err := cgroupValue("memory", at, "memory.limit_in_bytes"); err != nil || got != fmt.Sprint(48<<20) {
+			return fmt.Errorf("%s %v", got, err)
+		}
+		return nil
+	})
+	a.mirror(n, "the API has the new limit", "default", "app", func(p *v1.Pod) error {
+		r := p.Status.ContainerStatuses[0].Resources
+		if r == nil || r.Limits.Memory().Value() != 48<<20 || p.Status.ObservedGeneration != p.Generation {
+			return fmt.Errorf("%+v of generation %d: %+v", p.Status, p.Generation, r)
+		}
+		return nil
+	})
+
+	// Who debugs it sees its processes.
+	a.must("debug", n.PodName("app"), "--image", bed.BusyboxImage, "--container", "debug", "--target", "main", "--", "sleep", "100000")
+	debug := n.awaitContainer("app", "debug")
+	if out := n.exec(debug, "cat", "/proc/1/cmdline"); !strings.Contains(out, ".asked") {
+		t.Errorf("process 1 is %q", out)
+	}
+	a.mirror(n, "it is shown", "default", "app", func(p *v1.Pod) error {
+		if e := p.Status.EphemeralContainerStatuses; len(e) != 1 || e[0].State.Running == nil {
+			return fmt.Errorf("%+v", e)
+		}
+		return nil
+	})
+
+	// A daemon that was away goes on with them, also without an API server.
+	a.create(n.bound("short", waits, ""))
+	short := n.awaitRunning("short")
+	a.create(n.bound("forced", waits, ""))
+	n.awaitRunning("forced")
+	n.Kill()
+	a.must("delete", "pod", n.PodName("short"), "--wait=false")
+	a.must("delete", "pod", n.PodName("forced"), "--wait=false", "--grace-period=0", "--force")
+	c.KillAPI()
+	n.start()
+	n.awaitReady("static")
+	n.mustBe("app", app)
+	n.mustBe("short", short)
+	if err := c.StartAPI(ctx); err != nil {
+		t.Fatal(err)
+	}
+	a.gone(n, "default", "short")
+	n.awaitGone("short")
+	n.awaitGone("forced")
+	n.awaitReady("app")
+
+	// An API server that goes while one starts and another ends hears of both
+	// when it is back.
+	a.create(n.bound("last", waits, ""))
+	a.must("delete", "pod", n.PodName("app"), "--wait=false")
+	n.awaitStatus("app", "it is asked to end", func(p v1.Pod) error {
+		if p.DeletionTimestamp == nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	last := n.awaitRunning("last")
+	c.KillAPI()
+	n.awaitGone("app")
+	if err := c.StartAPI(ctx); err != nil {
+		t.Fatal(err)
+	}
+	a.gone(n, "default", "app")
+	a.mirror(n, "it is ready", "default", "last", ready)
+	n.mustBe("last", last)
 	n.mustBe("static", static)
 }
