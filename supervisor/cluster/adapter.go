@@ -86,6 +86,7 @@ type Adapter struct {
 	nodes        *watched[*v1.Node]
 	pods         *watched[*v1.Pod]
 	bound        *boundPods
+	writer       *podWriter
 	certificates *certificates
 
 	// Room for one wake-up each.
@@ -129,6 +130,7 @@ func (a *Adapter) use(c *client) {
 	// The selectors are those that the Node authorizer asks of a node.
 	a.nodes = watch[*v1.Node](c.core, "nodes", "metadata.name="+a.name, a.link, a.wakeAll)
 	a.pods = watch[*v1.Pod](c.core, "pods", "spec.nodeName="+a.name, a.link, func() { wake(a.podsChanged); wake(a.bound.changed) })
+	a.writer = newPodWriter(a)
 	a.bound = &boundPods{Adapter: a, name: c.server, changed: make(chan struct{}, 1)}
 }
 
@@ -163,7 +165,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 	wg.Go(func() { a.keep(ctx, a.leaseChanged, a.syncLease) })
 	wg.Go(func() { a.keep(ctx, a.eventsChanged, a.sendEvents) })
 	wg.Go(func() { a.bound.run(ctx) })
-	wg.Go(func() { newPodWriter(a).run(ctx) })
+	wg.Go(func() { a.writer.run(ctx) })
 	for {
 		select {
 		case <-changed:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -72,20 +73,29 @@ func newPodWriter(a *Adapter) *podWriter {
 func (w *podWriter) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for {
-		next := w.look(ctx, &wg)
-		var due <-chan time.Time
-		if next > 0 {
+	var gathered, due <-chan time.Time
+	look := func() {
+		gathered, due = nil, nil
+		if next := w.look(ctx, &wg); next > 0 {
 			due = time.After(next)
 		}
+	}
+	look()
+	for {
 		select {
 		case <-w.podsChanged:
-			if !sleep(ctx, batch) {
-				return
+			if gathered == nil {
+				gathered = time.After(batch)
 			}
+		case <-gathered:
+			look()
 		case r := <-w.results:
-			w.finished(r)
+			// A look compares all pods: one for a few results does.
+			if w.finished(r); len(w.busy) <= atOnce/2 {
+				look()
+			}
 		case <-due:
+			look()
 		case <-ctx.Done():
 			return
 		}
@@ -107,7 +117,9 @@ func (w *podWriter) look(ctx context.Context, wg *sync.WaitGroup) (next time.Dur
 	// Asked before the pods are read: what is not among them then is gone.
 	orphans := w.orphans(known)
 	here := w.localPods()
-	for name := range union(here.static, known) {
+	all := union(here.static, known)
+	w.forget(all)
+	for name := range all {
 		local, shown := here.static[name], known[name]
 		if shown != nil && !isMirror(shown) {
 			if local != nil {
@@ -147,6 +159,12 @@ func (w *podWriter) look(ctx context.Context, wg *sync.WaitGroup) (next time.Dur
 		}
 	}
 	return next
+}
+
+// forget drops what is known of pods that are neither here nor there.
+func (w *podWriter) forget(all map[string]bool) {
+	maps.DeleteFunc(w.agreed, func(name string, _ agreement) bool { return !all[name] })
+	maps.DeleteFunc(w.trouble, func(name string, _ *trouble) bool { return !all[name] })
 }
 
 func (w *podWriter) nextStep(local, shown *v1.Pod, node *v1.Node) (step, error) {
@@ -264,7 +282,6 @@ func (w *podWriter) finished(r result) {
 		}
 		w.fail(r.key, r.local, r.err, limit)
 	}
-	wake(w.podsChanged)
 }
 
 // namespaceThere tells a request that failed since its pod is gone from one

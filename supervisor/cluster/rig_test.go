@@ -138,6 +138,14 @@ func (r *rig) run(name, revision string) {
 	r.set(p)
 }
 
+// drop takes a static pod away.
+func (r *rig) drop(name string) {
+	r.mu.Lock()
+	delete(r.pods, "default/"+name+"-edge")
+	r.mu.Unlock()
+	wake(r.changed)
+}
+
 func (r *rig) set(p *v1.Pod) {
 	r.mu.Lock()
 	r.pods[key(p)] = p
