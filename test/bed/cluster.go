@@ -19,6 +19,9 @@ import (
 // authorizer and NodeRestriction on, and nothing else: no scheduler, no
 // controllers.
 type Cluster struct {
+	// Flags are further ones of the API server, read at each start.
+	Flags []string
+
 	dir        string
 	ca         *authority
 	etcd, api  *process
@@ -30,6 +33,15 @@ type Cluster struct {
 // StartCluster starts one in a folder of its own and waits until it is ready.
 // It ends with the bed, or with Stop.
 func StartCluster(ctx context.Context, name string) (*Cluster, error) {
+	c, err := NewCluster(name)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.StartAPI(ctx)
+}
+
+// NewCluster is one whose API server has not started yet.
+func NewCluster(name string) (*Cluster, error) {
 	if _, err := os.Stat(kubeAPIServer()); err != nil {
 		return nil, fmt.Errorf("%w\nrun: make setup", err)
 	}
@@ -53,10 +65,7 @@ func StartCluster(ctx context.Context, name string) (*Cluster, error) {
 			return nil, err
 		}
 	}
-	if err := c.StartEtcd(); err != nil {
-		return nil, err
-	}
-	return c, c.StartAPI(ctx)
+	return c, c.StartEtcd()
 }
 
 // ports counts those of the clusters. They are below those that the kernel gives
@@ -84,14 +93,14 @@ func (c *Cluster) WipeEtcd() error {
 // StartAPI starts the API server and waits until it is ready.
 func (c *Cluster) StartAPI(ctx context.Context) (err error) {
 	key, cert := c.ca.file("accounts.key"), c.ca.file("accounts.crt")
-	c.api, err = start(exec.Command(kubeAPIServer(),
+	c.api, err = start(exec.Command(kubeAPIServer(), append([]string{
 		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), "--bind-address", "127.0.0.1", "--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none", "--secure-port", strconv.Itoa(c.securePort),
 		"--tls-cert-file", c.ca.file("apiserver.crt"), "--tls-private-key-file", c.ca.file("apiserver.key"), "--client-ca-file", c.ca.file("ca.crt"),
 		"--kubelet-client-certificate", c.ca.file("to-kubelet.crt"), "--kubelet-client-key", c.ca.file("to-kubelet.key"),
 		"--service-account-issuer", "https://bed.invalid", "--service-account-key-file", cert, "--service-account-signing-key-file", key,
 		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
 		"--allow-privileged", "--enable-priority-and-fairness=false",
-	), filepath.Join(c.dir, "apiserver.log"))
+	}, c.Flags...)...), filepath.Join(c.dir, "apiserver.log"))
 	if err != nil {
 		return err
 	}
@@ -126,13 +135,35 @@ func (c *Cluster) ThawAPI() { c.api.Signal(syscall.SIGCONT) }
 
 // Stop ends both and removes their folder.
 func (c *Cluster) Stop() error {
-	c.api.Kill()
+	if c.api != nil {
+		c.api.Kill()
+	}
 	c.etcd.Kill()
 	return os.RemoveAll(c.dir)
 }
 
 // Log is the end of what the API server said.
-func (c *Cluster) Log() string { return string(tail(c.api.log)) }
+func (c *Cluster) Log() string { return string(tail(filepath.Join(c.dir, "apiserver.log"))) }
+
+// CA is the file of the authority that signs for servers and clients.
+func (c *Cluster) CA() string { return c.ca.file("ca.crt") }
+
+// Sign signs what a request in PEM asks for, from one time to another.
+func (c *Cluster) Sign(request []byte, from, to time.Time) ([]byte, error) {
+	return c.ca.sign(request, from, to)
+}
+
+// TokenKubeconfig writes the kubeconfig of who has a token, and returns its path.
+func (c *Cluster) TokenKubeconfig(token string) (string, error) {
+	file := c.ca.file("token-" + token + ".kubeconfig")
+	return file, os.WriteFile(file, []byte(fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: bed
+clusters: [{name: bed, cluster: {server: "https://127.0.0.1:%d", certificate-authority: %s}}]
+users: [{name: me, user: {token: %s}}]
+contexts: [{name: bed, context: {cluster: bed, user: me}}]
+`, c.securePort, c.CA(), token)), 0o600)
+}
 
 // NodeKubeconfig is that of a node, with a node's rights.
 func (c *Cluster) NodeKubeconfig(node string) (string, error) {

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -73,6 +74,28 @@ func (a *authority) issue(name string, subject pkix.Name, ips []net.IP, names []
 		return err
 	}
 	return writePEM(a.file(name+".key"), "EC PRIVATE KEY", private)
+}
+
+// sign signs what a request in PEM asks for.
+func (a *authority) sign(request []byte, from, to time.Time) ([]byte, error) {
+	block, _ := pem.Decode(request)
+	if block == nil {
+		return nil, errors.New("the request is not in PEM")
+	}
+	asked, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := asked.CheckSignature(); err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: asked.Subject, IPAddresses: asked.IPAddresses, DNSNames: asked.DNSNames,
+		NotBefore: from, NotAfter: to, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, asked.PublicKey, a.key)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
 // kubeconfig writes the kubeconfig of a user with a client certificate, for an API

@@ -89,10 +89,21 @@ func ready(p *v1.Pod) error {
 // administrator and the kubeconfig of the node.
 func newCluster(ctx context.Context, n *node) (*bed.Cluster, *admin, string) {
 	n.t.Helper()
-	c, err := bed.StartCluster(ctx, n.Name)
+	c, err := bed.NewCluster(n.Name)
 	if err != nil {
 		n.t.Fatal(err)
 	}
+	a, kubeconfig := with(n, c)
+	if err := c.StartAPI(ctx); err != nil {
+		n.t.Fatal(err)
+	}
+	return c, a, kubeconfig
+}
+
+// with ends a cluster with the test. Returned are its administrator and the
+// kubeconfig of the node.
+func with(n *node, c *bed.Cluster) (*admin, string) {
+	n.t.Helper()
 	n.t.Cleanup(func() {
 		if n.t.Failed() {
 			n.t.Logf("end of the API server's log:\n%s", c.Log())
@@ -109,7 +120,7 @@ func newCluster(ctx context.Context, n *node) (*bed.Cluster, *admin, string) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	return c, &admin{n.t, adminConfig}, kubeconfig
+	return &admin{n.t, adminConfig}, kubeconfig
 }
 
 // A box joins a cluster with a node's rights: it registers, renews its lease

@@ -1,0 +1,318 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// signer signs what is asked for in a cluster, as a controller manager does.
+type signer struct {
+	*admin
+	c *bed.Cluster
+	// life is how long a certificate lasts, and how old it is when it is signed.
+	life func(*certificatesv1.CertificateSigningRequest) (age, life time.Duration)
+
+	mu     sync.Mutex
+	signed []certificatesv1.CertificateSigningRequest
+}
+
+// run signs until the context ends.
+func (s *signer) run(ctx context.Context) error {
+	watch := exec.CommandContext(ctx, bed.Kubectl(), "--kubeconfig", s.config, "get", "csr", "--watch", "-o", "json")
+	out, err := watch.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := watch.Start(); err != nil {
+		return err
+	}
+	defer func() { _ = watch.Wait() }()
+	done := map[string]bool{}
+	for all := json.NewDecoder(out); ; {
+		csr := certificatesv1.CertificateSigningRequest{}
+		if err := all.Decode(&csr); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		if done[csr.Name] || csr.Status.Certificate != nil {
+			continue
+		}
+		done[csr.Name] = true
+		age, life := s.life(&csr)
+		signed, err := s.c.Sign(csr.Spec.Request, time.Now().Add(-age), time.Now().Add(life-age))
+		if err != nil {
+			return err
+		}
+		patch := fmt.Sprintf(`{"status": {"certificate": %q}}`, base64.StdEncoding.EncodeToString(signed))
+		for _, args := range [][]string{{"certificate", "approve", csr.Name}, {"patch", "csr", csr.Name, "--subresource=status", "--type=merge", "-p", patch}} {
+			if _, err := s.kubectl(args...); err != nil {
+				return err
+			}
+		}
+		s.mu.Lock()
+		s.signed = append(s.signed, csr)
+		s.mu.Unlock()
+	}
+}
+
+// of waits for the requests of a user to a signer, so many at least.
+func (s *signer) of(n *node, user, name string, count int) (found []certificatesv1.CertificateSigningRequest) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("%d certificates for %s are signed by %s", count, user, name), func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		found = nil
+		var all []string
+		for _, csr := range s.signed {
+			all = append(all, csr.Spec.Username+" by "+csr.Spec.SignerName)
+			if csr.Spec.Username == user && csr.Spec.SignerName == name {
+				found = append(found, csr)
+			}
+		}
+		if len(found) < count {
+			return fmt.Errorf("signed were %v", all)
+		}
+		return nil
+	})
+	return found
+}
+
+// A box with a bootstrap token becomes a node: its certificates are signed and
+// renewed, and the API server reaches its pods.
+func TestClusterJoin(t *testing.T) {
+	t.Parallel()
+	// An address of the machine, which is on loopback alone here.
+	const address = "198.51.100.7"
+	if out, err := exec.Command("ip", "addr", "add", address+"/32", "dev", "lo").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("ip", "addr", "del", address+"/32", "dev", "lo").Run() })
+	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	c, err := bed.NewCluster(n.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := with(n, c)
+	const token = "bootstrap-0123456789"
+	tokens := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(tokens, []byte(token+`,newcomer,1,"system:bootstrappers"`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Flags = []string{"--token-auth-file", tokens, "--kubelet-certificate-authority", c.CA(), "--kubelet-preferred-address-types", "InternalIP"}
+	bootstrap, err := c.TokenKubeconfig(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, port := filepath.Join(n.Dir(), "joined/kubeconfig"), fmt.Sprint(hostPort())
+	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--bootstrap-kubeconfig", bootstrap, "--rotate-server-certificates",
+		"--client-ca-file", c.CA(), "--port", port, "--node-ip", address)
+	n.put("web.yaml", talker("web"))
+
+	// There is no API server yet, and what runs does not wait for one.
+	n.start()
+	web := n.awaitContainer("web", "main")
+	if err := c.StartAPI(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n.await("a request is made once newcomers may", func() error {
+		_, err := a.kubectl("create", "clusterrolebinding", "newcomers", "--clusterrole", "system:node-bootstrapper", "--group", "system:bootstrappers")
+		if err != nil && !strings.Contains(err.Error(), "AlreadyExists") && !strings.Contains(err.Error(), "already exists") {
+			return err
+		}
+		out, err := a.kubectl("get", "csr", "-o", "name")
+		if err == nil && !strings.Contains(out, "node-csr-") {
+			err = errors.New("none")
+		}
+		return err
+	})
+	// One that is restarted goes on with the same request.
+	n.restart()
+	newcomer, itself := "newcomer", "system:node:"+n.Name
+	first := true
+	s := &signer{admin: a, c: c, life: func(csr *certificatesv1.CertificateSigningRequest) (time.Duration, time.Duration) {
+		if csr.Spec.Username == newcomer && first {
+			// Renewed 16 to 52 s from now, with 18 s to spare at least.
+			first = false
+			return 110 * time.Second, 3 * time.Minute
+		}
+		return 0, 24 * time.Hour
+	}}
+	signing, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(signing) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("signer: %v", err)
+		}
+	}()
+	a.mirror(n, "the mirror is ready", "default", "web", ready)
+	node := &v1.Node{}
+	if err := a.get(node, "node", n.Name); err != nil {
+		t.Fatal(err)
+	}
+	if got := node.Status.DaemonEndpoints.KubeletEndpoint.Port; fmt.Sprint(got) != port {
+		t.Errorf("the node is asked at port %d, not %s", got, port)
+	}
+	if asked := s.of(n, newcomer, certificatesv1.KubeAPIServerClientKubeletSignerName, 1); len(asked) != 1 {
+		t.Errorf("%d requests of the newcomer", len(asked))
+	}
+	if fi, err := os.Stat(filepath.Join(n.Root, "pki/kubelet-client-current.pem")); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("certificate: %v, %v", fi, err)
+	}
+
+	// The serving certificate is the cluster's, which the API server insists on.
+	s.of(n, itself, certificatesv1.KubeletServingSignerName, 1)
+	k := &kubectl{n: n, config: a.config}
+	n.await("logs through the API server", func() error {
+		out, err := k.run("logs", n.PodName("web"), "-c", "main", "--tail", "5")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	reachesPods(t, n, k)
+	asksTheCluster(t, n, a, "https://"+address+":"+port, c.CA())
+
+	// The next certificate is asked for as the node, and is used from then on.
+	s.of(n, itself, certificatesv1.KubeAPIServerClientKubeletSignerName, 1)
+	current := filepath.Join(n.Root, "pki/kubelet-client-current.pem")
+	n.await("the renewed certificate is there", func() error {
+		cert, err := tls.LoadX509KeyPair(current, current)
+		if err == nil && time.Until(cert.Leaf.NotAfter) < time.Hour {
+			err = fmt.Errorf("until %s", cert.Leaf.NotAfter)
+		}
+		return err
+	})
+	n.put("later.yaml", mirrored("name: later", ""))
+	a.mirror(n, "a mirror after the renewal", "default", "later", ready)
+	n.restart()
+	n.drop("later.yaml")
+	a.gone(n, "default", "later")
+	if again := n.awaitContainer("web", "main"); again.ID != web.ID {
+		t.Errorf("web was restarted: %v, then %v", web, again)
+	}
+}
+
+// reachesPods gets into a mirror's pod through the API server.
+func reachesPods(t *testing.T, n *node, k *kubectl) {
+	t.Helper()
+	web := n.PodName("web")
+	for _, shape := range []string{"WebSocket", "SPDY"} {
+		if out, err := k.shaped(shape, "exec", web, "-c", "main", "--", "hostname").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != web {
+			t.Errorf("%s: exec: %v, %s", shape, err, out)
+		}
+		if err := onTerminal(n, k.shaped(shape, "exec", "-it", web, "-c", "main", "--", "sh")); err != nil {
+			t.Errorf("%s: exec -it: %v", shape, err)
+		}
+		at := forwarded(t, k.shaped(shape, "port-forward", "pod/"+web, ":7001"), 1)
+		if err := echoed(at["7001"], 100_000, false); err != nil {
+			t.Errorf("%s: port-forward: %v", shape, err)
+		}
+	}
+	attached := k.shaped("WebSocket", "attach", "-i", web, "-c", "reader")
+	if err := talk(attached); err != nil {
+		t.Errorf("attach: %v", err)
+	}
+	_ = attached.Process.Signal(syscall.SIGINT)
+	_ = attached.Wait()
+	follow := k.command(t.Context(), "logs", "-f", web, "-c", "reader")
+	lines, err := follow.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, len("got hello\n"))
+	if _, err := io.ReadFull(lines, line); err != nil || string(line) != "got hello\n" {
+		t.Errorf("logs -f: %q, %v", line, err)
+	}
+	_ = follow.Process.Kill()
+	_ = follow.Wait()
+	file := filepath.Join(t.TempDir(), "file")
+	if out, err := k.run("cp", "-c", "main", web+":/etc/passwd", file); err != nil {
+		t.Errorf("cp: %v, %s", err, out)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "root") {
+		t.Errorf("cp brings %q, %v", text, err)
+	}
+}
+
+// asksTheCluster asks at the port with tokens of the cluster.
+func asksTheCluster(t *testing.T, n *node, a *admin, url, ca string) {
+	t.Helper()
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer client.CloseIdleConnections()
+	ask := func(token, path string) (int, string) {
+		t.Helper()
+		q, err := http.NewRequestWithContext(t.Context(), "GET", url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		r, err := client.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(text)
+	}
+	a.must("create", "serviceaccount", "scraper")
+	out, err := a.kubectl("create", "token", "scraper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimSpace(out)
+	if code, text := ask("nobody's", "/metrics"); code != 401 {
+		t.Errorf("a foreign token: %d %s", code, text)
+	}
+	if code, text := ask(token, "/stats/summary"); code != 403 || !strings.Contains(text, "system:serviceaccount:default:scraper") || !strings.Contains(text, "nodes/stats") {
+		t.Errorf("without rights: %d %s", code, text)
+	}
+	a.must("create", "clusterrole", "scraper", "--verb", "get", "--resource", "nodes/metrics")
+	a.must("create", "clusterrolebinding", "scraper", "--clusterrole", "scraper", "--serviceaccount", "default:scraper")
+	n.await("the scraper is let in", func() error {
+		if code, text := ask(token, "/metrics/resource"); code != 200 || !strings.Contains(text, "node_cpu_usage_seconds_total") {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	})
+	if code, text := ask(token, "/pods"); code != 403 {
+		t.Errorf("more than its rights: %d %s", code, text)
+	}
+}
