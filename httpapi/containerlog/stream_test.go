@@ -349,6 +349,11 @@ func TestFollowRotation(t *testing.T) {
 	write(t, log, full(1, "stdout", "a"))
 	f := follow(t, dir, 0, Options{Tail: -1})
 	f.await(t, "a\n")
+	runtime, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.Close()
 	if err := os.Rename(log, old); err != nil {
 		t.Fatal(err)
 	}
@@ -357,6 +362,9 @@ func TestFollowRotation(t *testing.T) {
 	write(t, log, "")
 	write(t, old, piece(3, "stdout", "c")) // and writes its last there
 	write(t, log, full(4, "stdout", "d"))
+	if err := runtime.Close(); err != nil {
+		t.Fatal(err)
+	}
 	f.await(t, "a\nb\ncd\n")
 	// Another rotation, and the old files are compressed and removed.
 	if err := os.Rename(log, filepath.Join(dir, "0.log.20260131-130000")); err != nil {
