@@ -44,7 +44,7 @@ func (s *podScripts) admitPod(j job, r *podRun, observed *cri.PodStatus) (outcom
 // preempt ends pods, so that a critical one can run.
 func (s *podScripts) preempt(pod *v1.Pod, v admit.Verdict) {
 	for _, victim := range v.Victims {
-		d := status.Displacement{Reason: admit.ReasonPreempting, Cause: v.Refusal.Reason, Message: fmt.Sprintf(
+		d := status.Displacement{Reason: admit.ReasonPreempting, Signal: admit.Short(v.Refusal.Reason), Message: fmt.Sprintf(
 			"critical pod %s has %s; this one runs again when there is room", fullName(pod), shortageText(v.Refusal.Reason))}
 		if err := s.displaced(victim.Pod.UID, d, nil); err != nil {
 			// Then it ends already.

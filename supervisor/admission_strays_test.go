@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,8 @@ func TestPreemptedPodKeepsItsRoomUntilItHasEnded(t *testing.T) {
 		victim, critical := asking("victim", "1"), asking("critical", "2")
 		critical.Spec.PriorityClassName = "system-node-critical"
 		b.slowly(victim, 20*time.Second)
+		m := &told{worked: map[string]int{}}
+		b.metrics = m
 		d := b.start()
 		d.config.deliver(file, victim)
 		b.runs(victim.UID)
@@ -119,5 +122,10 @@ func TestPreemptedPodKeepsItsRoomUntilItHasEnded(t *testing.T) {
 			t.Errorf("it ended within %s: the test proves nothing", took)
 		}
 		b.runs(critical.UID)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !slices.Equal(m.displaced, []string{"Preempting cpu"}) {
+			t.Errorf("metrics were told of %q", m.displaced)
+		}
 	})
 }

@@ -71,8 +71,9 @@ type Metrics interface {
 	// PodStarted is told of a pod that has come to run, and how long after it
 	// was taken up.
 	PodStarted(took time.Duration)
-	// PodDisplaced is told of a pod that ends for the node's sake.
-	PodDisplaced(reason, cause string)
+	// PodDisplaced is told of a pod that ends for the node's sake, and of the
+	// signal that was short.
+	PodDisplaced(reason, signal string)
 }
 
 // noMetrics counts nothing.

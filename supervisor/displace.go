@@ -115,7 +115,7 @@ func (s *podScripts) displace(j job, r *podRun, observed *cri.PodStatus) *status
 	d := *j.kill.displaced
 	r.record.Displaced = &d
 	r.record.Rejected = sourceOf(j.pod) == manifest.SourceAPI && len(observed.Containers) == 0
-	s.cfg.Metrics.PodDisplaced(d.Reason, d.Cause)
+	s.cfg.Metrics.PodDisplaced(d.Reason, d.Signal)
 	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, d.Reason, d.Message)
 	return &status.Terminal{Phase: v1.PodFailed, Cause: status.Cause{Reason: d.Reason, Message: d.Message}}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-var eviction = status.Displacement{Reason: "Evicted", Message: "The node was low on resource: memory.", Cause: "MemoryPressure"}
+var eviction = status.Displacement{Reason: "Evicted", Message: "The node was low on resource: memory.", Cause: "MemoryPressure", Signal: "memory.available"}
 
 func isTarget(st v1.PodStatus) bool {
 	return slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {

@@ -31,18 +31,29 @@ func (m *told) PodStarted(took time.Duration) {
 	m.started = append(m.started, took)
 }
 
-func (m *told) PodDisplaced(reason, cause string) {
+func (m *told) PodDisplaced(reason, signal string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.displaced = append(m.displaced, reason+" "+cause)
+	m.displaced = append(m.displaced, reason+" "+signal)
 }
 
 func TestMetricsAreTold(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		m := &told{worked: map[string]int{}}
 		b.metrics = m
-		pod := testPod("p", "u", "1")
-		d := b.start()
+		pod, bound := testPod("p", "u", "1"), testPod("bound", "b", "1")
+		d := b.start(manifest.SourceFile, manifest.SourceAPI)
+		d.config.deliver(manifest.SourceAPI, bound)
+		b.runs(bound.UID)
+		if got := d.Workers(); got[WorkerKind{"desired", "sync", ""}] != 1 || len(got) != 1 {
+			t.Errorf("workers of a pod of an API server: %v", got)
+		}
+		d.config.deliver(manifest.SourceAPI)
+		b.gone(bound.UID)
+		m.mu.Lock()
+		clear(m.worked)
+		m.started = nil
+		m.mu.Unlock()
 		d.config.deliver(manifest.SourceFile, pod)
 		b.runs(pod.UID)
 		time.Sleep(10 * time.Second)
@@ -55,7 +66,7 @@ func TestMetricsAreTold(t *testing.T) {
 			t.Errorf("worked %v", m.worked)
 		}
 		m.mu.Unlock()
-		if got := d.Workers(); got[WorkerKind{"desired", "sync"}] != 1 || len(got) != 1 {
+		if got := d.Workers(); got[WorkerKind{"desired", "sync", "true"}] != 1 || len(got) != 1 {
 			t.Errorf("workers %v", got)
 		}
 		grace := int64(1)
@@ -67,7 +78,7 @@ func TestMetricsAreTold(t *testing.T) {
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if !slices.Equal(m.displaced, []string{"Evicted MemoryPressure"}) || m.worked["kill"] < 1 || m.worked["cleanup"] < 1 {
+		if !slices.Equal(m.displaced, []string{"Evicted memory.available"}) || m.worked["kill"] < 1 || m.worked["cleanup"] < 1 {
 			t.Errorf("displaced %v, worked %v", m.displaced, m.worked)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/manifest"
 )
 
 // pause holds scripts back, or lets them go again and wakes whoever has one
@@ -162,7 +163,12 @@ func (p *podWorkers) views() []view {
 type Workers map[WorkerKind]int
 
 // WorkerKind is what a worker is for and what it does.
-type WorkerKind struct{ Config, Lifecycle string }
+type WorkerKind struct {
+	Config, Lifecycle string
+	// Static is "true" of a pod that no API server gave, "unknown" of one that the
+	// runtime alone knows, and else empty.
+	Static string
+}
 
 // Workers are counted without a look at anything else.
 func (s *Supervisor) Workers() Workers {
@@ -171,13 +177,15 @@ func (s *Supervisor) Workers() Workers {
 	defer p.mu.Unlock()
 	all := Workers{}
 	for _, w := range p.byUID {
-		kind := WorkerKind{"desired", "sync"}
+		kind := WorkerKind{"desired", "sync", ""}
 		switch {
-		case w.wanted:
 		case w.pod == nil:
-			kind.Config = "runtime_only"
-		default:
+			kind.Config, kind.Static = "runtime_only", "unknown"
+		case !w.wanted:
 			kind.Config = "orphan"
+		}
+		if w.pod != nil && sourceOf(w.pod) != manifest.SourceAPI {
+			kind.Static = "true"
 		}
 		switch w.state {
 		case stateTerminating:

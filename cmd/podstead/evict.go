@@ -81,7 +81,7 @@ func (p evictedPods) List() []*v1.Pod { return p.sup().Pods() }
 
 func (p evictedPods) Evict(o evict.Order) error {
 	return p.sup().Displace(o.UID, status.Displacement{
-		Reason: evict.ReasonEvicted, Message: o.Message, Cause: string(o.Condition), ClearLogs: o.Disk,
+		Reason: evict.ReasonEvicted, Message: o.Message, Signal: o.Signal, Cause: string(o.Condition), ClearLogs: o.Disk,
 	}, o.Grace)
 }
 

@@ -30,7 +30,7 @@ func newMetrics(node string, src *sources, sup *supervisor.Supervisor, p parts, 
 
 func workersOf(sup *supervisor.Supervisor) (list []metrics.Worker) {
 	for kind, count := range sup.Workers() {
-		list = append(list, metrics.Worker{Config: kind.Config, Lifecycle: kind.Lifecycle, Count: count})
+		list = append(list, metrics.Worker{Config: kind.Config, Lifecycle: kind.Lifecycle, Static: kind.Static, Count: count})
 	}
 	return list
 }

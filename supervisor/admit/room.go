@@ -18,6 +18,9 @@ const reasonOutOf = "OutOf"
 // IsShortage reports whether a refusal is for want of a resource of the node.
 func IsShortage(reason string) bool { return strings.HasPrefix(reason, reasonOutOf) }
 
+// Short is the resource for want of which a pod was refused.
+func Short(reason string) string { return strings.TrimPrefix(reason, reasonOutOf) }
+
 // Stake is what one pod has of a node, or asks for.
 type Stake struct {
 	// Pod is the pod with its classes resolved.

@@ -267,7 +267,7 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 				t.Errorf("message %q lacks %q", o.Message, part)
 			}
 		}
-		if o.Condition != v1.NodeMemoryPressure || o.Grace == nil || *o.Grace > 1 {
+		if o.Signal != "memory.available" || o.Condition != v1.NodeMemoryPressure || o.Grace == nil || *o.Grace > 1 {
 			t.Errorf("order %+v", o)
 		}
 		if len(b.now().events) != 1 || !strings.HasPrefix(b.now().events[0], "EvictionThresholdMet Attempting to reclaim memory") {
@@ -434,7 +434,7 @@ func TestPodOverItsLimitIsEvicted(t *testing.T) {
 		b.mu.Unlock()
 		began := time.Now()
 		time.Sleep(15 * time.Second)
-		if b.evicted() != "fat" || b.now().orders[0].Condition != "" || !strings.Contains(b.now().orders[0].Message, "sizeLimit") || !strings.Contains(b.now().orders[0].Message, "again in 5m0s") {
+		if b.evicted() != "fat" || b.now().orders[0].Condition != "" || b.now().orders[0].Signal != "emptydirfs.limit" || !strings.Contains(b.now().orders[0].Message, "sizeLimit") || !strings.Contains(b.now().orders[0].Message, "again in 5m0s") {
 			t.Fatalf("orders %+v", b.now().orders)
 		}
 		if now, after := b.MayReturn("", began); now || after != 5*time.Minute-15*time.Second {

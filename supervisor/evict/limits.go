@@ -29,15 +29,23 @@ func storageLimit(pod *v1.Pod) int64 {
 	return storageOf(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits })
 }
 
-// OverLimit is why a pod that holds so much has to end, empty if it has not: an
+// The limits of local storage, as the kubelet's metrics call them.
+const (
+	limitEmptyDir  = "emptydirfs.limit"
+	limitContainer = "ephemeralcontainerfs.limit"
+	limitPod       = "ephemeralpodfs.limit"
+)
+
+// OverLimit is which limit a pod that holds so much exceeds, and why it has to
+// end therefore, both empty if it has not: an
 // emptyDir beyond its sizeLimit, a container that wrote and printed more than
 // its limit of ephemeral storage, or the pod with its volumes more than those of
 // all its containers, as the kubelet counts.
-func OverLimit(pod *v1.Pod, d Disk) string {
+func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if limit, used := sizeLimit(v), d.Volumes[v.Name].Bytes; limit > 0 && used > limit {
-			return fmt.Sprintf("The emptyDir volume %q holds %s, more than its sizeLimit, %s.", v.Name, size(used), size(limit))
+			return limitEmptyDir, fmt.Sprintf("The emptyDir volume %q holds %s, more than its sizeLimit, %s.", v.Name, size(used), size(limit))
 		}
 	}
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -45,14 +53,14 @@ func OverLimit(pod *v1.Pod, d Disk) string {
 			c := &list[i]
 			limit := c.Resources.Limits.StorageEphemeral().Value()
 			if used := d.Rootfs[c.Name].Bytes + d.Logs[c.Name].Bytes; limit > 0 && used > limit {
-				return fmt.Sprintf("Container %q holds %s of local ephemeral storage, more than its limit, %s.", c.Name, size(used), size(limit))
+				return limitContainer, fmt.Sprintf("Container %q holds %s of local ephemeral storage, more than its limit, %s.", c.Name, size(used), size(limit))
 			}
 		}
 	}
 	if limit, used := storageLimit(pod), sum(d.Volumes, d.Logs, d.Rootfs).Bytes; limit > 0 && used > limit {
-		return fmt.Sprintf("The pod holds %s of local ephemeral storage, more than the limits of its containers together, %s.", size(used), size(limit))
+		return limitPod, fmt.Sprintf("The pod holds %s of local ephemeral storage, more than the limits of its containers together, %s.", size(used), size(limit))
 	}
-	return ""
+	return "", ""
 }
 
 // size is a number of bytes as people write it.

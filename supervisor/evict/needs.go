@@ -18,6 +18,8 @@ const reasonThresholdMet = "EvictionThresholdMet"
 type Order struct {
 	UID     types.UID
 	Message string
+	// Signal is what was short, as the kubelet's metrics call it.
+	Signal string
 	// Condition has to pass before the pod runs again; empty is none.
 	Condition v1.NodeConditionType
 	// Disk: what it left on disk, its logs too, is to go before it runs again.

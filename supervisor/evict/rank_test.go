@@ -142,20 +142,24 @@ func TestOverLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		disk Disk
-		want string // empty: it goes on
-		none bool   // it has no limit
+		// limit is that which is exceeded, want what is said; empty: it goes on
+		limit, want string
+		none        bool // it has no limit
 	}{
 		"none":              {pod: volume(pod("p", 0), "app", ""), disk: Disk{Volumes: space(1<<40, 1)}, none: true},
-		"an emptyDir":       {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)}, want: `emptyDir volume "app" holds 60Mi, more than its sizeLimit, 50Mi`},
+		"an emptyDir":       {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)}, limit: "emptydirfs.limit", want: `emptyDir volume "app" holds 60Mi, more than its sizeLimit, 50Mi`},
 		"as much as it may": {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(50<<20, 1)}},
 		"another volume":    {pod: volume(pod("p", 0), "other", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)}},
 		"in memory":         {pod: memory, disk: Disk{Volumes: space(60<<20, 1)}, none: true},
-		"a container":       {pod: two, disk: Disk{Rootfs: space(60, 1), Logs: space(41, 1)}, want: `Container "app" holds 101 of local ephemeral storage, more than its limit, 100`},
-		"the pod":           {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {51, 1}}}, want: "The pod holds 151 of local ephemeral storage, more than the limits of its containers together, 150"},
+		"a container":       {pod: two, disk: Disk{Rootfs: space(60, 1), Logs: space(41, 1)}, limit: "ephemeralcontainerfs.limit", want: `Container "app" holds 101 of local ephemeral storage, more than its limit, 100`},
+		"the pod":           {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {51, 1}}}, limit: "ephemeralpodfs.limit", want: "The pod holds 151 of local ephemeral storage, more than the limits of its containers together, 150"},
 		"the pod just not":  {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {50, 1}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := OverLimit(c.pod, c.disk)
+			limit, got := OverLimit(c.pod, c.disk)
+			if limit != c.limit {
+				t.Errorf("limit %q, want %q", limit, c.limit)
+			}
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("%q, want %q", got, c.want)
 			}

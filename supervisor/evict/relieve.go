@@ -108,7 +108,7 @@ func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 		message := fmt.Sprintf("The node was low on resource: %s. %s. The pod used %s and requests %s. It runs again once %s has been gone for %s.",
 			t.Signal.Resource(), shortText(&t, e.levels[t.Signal]), amountText(t.Signal, c.Used), amountText(t.Signal, c.Requested),
 			t.Signal.Condition(), e.cfg.Transition)
-		order := Order{UID: c.Pod.UID, Message: message, Condition: t.Signal.Condition(), Disk: t.Signal.isDisk(), Grace: e.grace(c.Pod, t)}
+		order := Order{UID: c.Pod.UID, Message: message, Signal: t.Signal.String(), Condition: t.Signal.Condition(), Disk: t.Signal.isDisk(), Grace: e.grace(c.Pod, t)}
 		if e.evict(ctx, c.Pod, order) {
 			return true
 		}
@@ -243,9 +243,9 @@ func (e *Evictor) keepLimits(ctx context.Context) (ended bool) {
 		if !d.isOf(pod) {
 			continue
 		}
-		if why := OverLimit(pod, d); why != "" {
+		if limit, why := OverLimit(pod, d); why != "" {
 			grace := int64(1)
-			order := Order{UID: pod.UID, Message: fmt.Sprintf("%s It runs again in %s.", why, e.cfg.Transition), Disk: true, Grace: &grace}
+			order := Order{UID: pod.UID, Signal: limit, Message: fmt.Sprintf("%s It runs again in %s.", why, e.cfg.Transition), Disk: true, Grace: &grace}
 			ended = e.evict(ctx, pod, order) || ended
 		}
 	}

@@ -159,13 +159,13 @@ const (
 )
 
 // PodDisplaced implements supervisor.Metrics.
-func (c *Counters) PodDisplaced(reason, cause string) {
+func (c *Counters) PodDisplaced(reason, signal string) {
 	c.displaced.WithLabelValues(reason).Inc()
 	switch reason {
 	case reasonEvicted:
-		c.evictions.WithLabelValues(cause).Inc()
+		c.evictions.WithLabelValues(signal).Inc()
 	case reasonPreempting:
-		c.preemptions.WithLabelValues(cause).Inc()
+		c.preemptions.WithLabelValues(signal).Inc()
 	}
 }
 

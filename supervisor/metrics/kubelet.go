@@ -12,9 +12,6 @@ import (
 	"github.com/podstead/podstead/supervisor/stats"
 )
 
-// static is the kubelet's label for pods that no API server gave.
-const static = "true"
-
 var (
 	nodeName          = gauge("kubelet_node_name", "The node's name. The count is always 1.", "node")
 	buildInfo         = gauge("podstead_build_info", "The version of this program. The value is always 1.", "version")
@@ -96,18 +93,20 @@ func (s *Sources) runtime(to chan<- prometheus.Metric) {
 }
 
 func (s *Sources) workers(to chan<- prometheus.Metric) {
-	desired, active := 0, 0
+	desired, active := map[string]int{}, map[string]int{}
 	for _, w := range s.Workers() {
-		workingPods.put(to, float64(w.Count), w.Config, w.Lifecycle, static)
+		workingPods.put(to, float64(w.Count), w.Config, w.Lifecycle, w.Static)
 		if w.Config == "desired" {
-			desired += w.Count
+			desired[w.Static] += w.Count
 			if w.Lifecycle == "sync" {
-				active += w.Count
+				active[w.Static] += w.Count
 			}
 		}
 	}
-	desiredPods.put(to, float64(desired), static)
-	activePods.put(to, float64(active), static)
+	for _, static := range []string{"", "true"} {
+		desiredPods.put(to, float64(desired[static]), static)
+		activePods.put(to, float64(active[static]), static)
+	}
 }
 
 // statuses are the published ones. A status does not tell whose it is; what is

@@ -88,7 +88,10 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 		NodeName: "n1", Version: "1.2.3", Stats: m,
 		Observed: func() *cri.Observed { return observed }, LastRelist: func() time.Time { return time.Unix(1000, 0) },
 		Workers: func() []Worker {
-			return []Worker{{"desired", "sync", pods}, {"desired", "terminated", 2}, {"orphan", "terminating", 1}}
+			return []Worker{
+				{"desired", "sync", "true", pods}, {"desired", "terminated", "true", 2}, {"orphan", "terminating", "true", 1},
+				{"desired", "sync", "", 5}, {"desired", "terminating", "", 1}, {"runtime_only", "terminating", "unknown", 3},
+			}
 		},
 		Statuses: func() map[types.UID]*v1.PodStatus { return statuses },
 		Manifests: func() []Manifests {
@@ -147,6 +150,7 @@ func TestMetrics(t *testing.T) {
 			`kubelet_node_name{node="n1"} 1`, `kubelet_running_pods 2`, `kubelet_running_containers{container_state="running"} 2`,
 			`kubelet_running_containers{container_state="exited"} 2`, `kubelet_pleg_last_seen_seconds 1000`,
 			`kubelet_desired_pods{static="true"} 4`, `kubelet_active_pods{static="true"} 2`, `kubelet_working_pods{config="orphan",lifecycle="terminating",static="true"} 1`,
+			`kubelet_desired_pods{static=""} 6`, `kubelet_active_pods{static=""} 5`, `kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 3`,
 			`kubelet_runtime_operations_total{operation_type="run_podsandbox"} 2`, `kubelet_runtime_operations_errors_total{operation_type="run_podsandbox"} 1`,
 			`kubelet_runtime_operations_total{operation_type="list_containers"} 1`, `kubelet_runtime_operations_total{operation_type="update_container"} 1`,
 			`kubelet_runtime_operations_duration_seconds_count{operation_type="run_podsandbox"} 2`,

@@ -41,8 +41,9 @@ type Stats interface {
 
 // Worker is how many workers of pods there are of a kind.
 type Worker struct {
-	Config, Lifecycle string
-	Count             int
+	// Static is "true", empty of a pod of an API server, or "unknown".
+	Config, Lifecycle, Static string
+	Count                     int
 }
 
 // Manifests is how a source of manifests stands.

@@ -16,6 +16,8 @@ type Displacement struct {
 	// Cause is a word for whoever decides when the pod may run again, such as
 	// the node's condition that has to pass. It may be empty.
 	Cause string `json:"cause,omitempty"`
+	// Signal is what was short, as metrics count it; it may be empty.
+	Signal string `json:"signal,omitempty"`
 	// At is when it was decided.
 	At time.Time `json:"at"`
 	// ClearLogs: what the pod printed goes before it runs again, since it took
