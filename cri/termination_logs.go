@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -38,26 +35,12 @@ func (c *Client) readLogEnd(path string) string {
 }
 
 func logEnd(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a regular file")
-	}
-	from := max(info.Size()-fallbackWindow, 0)
-	data, err := io.ReadAll(io.NewSectionReader(f, from, fallbackWindow))
-	if from > 0 {
+	data, cut, err := fileEnd(path, fallbackWindow)
+	if cut {
 		_, data, _ = bytes.Cut(data, []byte{'\n'})
 	}
 	text := lastLines(printed(data), maxFallbackLines)
-	cut := len(text) > maxFallbackBytes
-	if cut {
+	if cut = len(text) > maxFallbackBytes; cut {
 		text = text[len(text)-maxFallbackBytes:]
 	}
 	return validMessage(text, cut), err

@@ -25,25 +25,32 @@ func (c *Client) readTerminationMessage(path string) string {
 	return message
 }
 
-// terminationMessage reads at most the last 4096 bytes. A container may have
-// put anything in place of the file, so that no link is followed, nothing
-// that is not a regular file is read, and opening never waits.
+// terminationMessage reads at most the last 4096 bytes.
 func terminationMessage(path string) (string, error) {
+	data, cut, err := fileEnd(path, maxTerminationMessage)
+	return validMessage(data, cut), err
+}
+
+// fileEnd is at most so many last bytes of a file, and whether there are more
+// before them; if it fails, what was read so far. A container may have put
+// anything in place of the file, so that no link is followed, nothing that is
+// not a regular file is read, and opening never waits.
+func fileEnd(path string, most int64) (data []byte, cut bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return "", err
+		return nil, false, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", err
+		return nil, false, err
 	}
 	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a regular file")
+		return nil, false, errors.New("it is not a regular file")
 	}
-	from := max(info.Size()-maxTerminationMessage, 0)
-	data, err := io.ReadAll(io.NewSectionReader(f, from, maxTerminationMessage))
-	return validMessage(data, from > 0), err
+	from := max(info.Size()-most, 0)
+	data, err = io.ReadAll(io.NewSectionReader(f, from, most))
+	return data, from > 0, err
 }
 
 // validMessage makes valid UTF-8 of data. Where the start was cut off, the

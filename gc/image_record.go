@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/podstead/podstead/atomicfile"
 	"github.com/podstead/podstead/wallclock"
 )
 
@@ -129,7 +130,7 @@ func (r *imageRecord) tidy(images references, now time.Time) (changed bool) {
 }
 
 // save replaces the file, whole or not at all.
-func (r *imageRecord) save(path string) (err error) {
+func (r *imageRecord) save(path string) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -137,21 +138,5 @@ func (r *imageRecord) save(path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	tmp := path + tmpSuffix
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(tmp)
-		}
-	}()
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
+	return atomicfile.Replace(path, data)
 }

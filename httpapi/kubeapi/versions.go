@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/podstead/podstead/atomicfile"
 )
 
 // reserved is how many resource versions are taken at once. The file is
@@ -51,7 +52,7 @@ func OpenVersions(path string) (*Versions, error) {
 func (v *Versions) reserve() error {
 	next := v.last + reserved
 	if v.path != "" {
-		if err := write(v.path, strconv.FormatUint(next, 10)+"\n"); err != nil {
+		if err := atomicfile.Replace(v.path, []byte(strconv.FormatUint(next, 10)+"\n")); err != nil {
 			return fmt.Errorf("cannot keep the last resource version: %w", err)
 		}
 	}
@@ -77,19 +78,4 @@ func (v *Versions) Last() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.last
-}
-
-// write replaces a file in one step.
-func write(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".resource-version-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

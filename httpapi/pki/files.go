@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/podstead/podstead/atomicfile"
 )
 
 // readPrivate reads a key that nobody else may read.
@@ -36,16 +38,7 @@ func writePair(dir, name string, certPEM, keyPEM []byte) error {
 
 // WriteFile replaces a file in one step. Only its owner can read it.
 func WriteFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	if err := atomicfile.Replace(path, data); err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return nil

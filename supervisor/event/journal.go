@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/atomicfile"
 )
 
 const (
@@ -128,27 +130,11 @@ func (j *journal) add(data []byte) error {
 
 // replace puts a file with these lines in the place of the old one. It is
 // synced before: the old events would be lost with a power loss otherwise.
-func (j *journal) replace(data []byte) (err error) {
+func (j *journal) replace(data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(j.path), 0o700); err != nil {
 		return err
 	}
-	tmp := j.path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(tmp)
-		}
-	}()
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(tmp, j.path); err != nil {
+	if err := atomicfile.Replace(j.path, data); err != nil {
 		return err
 	}
 	j.size, j.rewrite = int64(len(data)), false

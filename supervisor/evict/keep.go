@@ -8,6 +8,8 @@ import (
 	"os"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/atomicfile"
 )
 
 // kept is what a daemon leaves to the next one: which conditions are on. It is
@@ -67,10 +69,5 @@ func keep(file, boot string, list []v1.NodeConditionType) error {
 	if err != nil {
 		return err
 	}
-	fresh := file + ".tmp"
-	if err := os.WriteFile(fresh, data, 0o600); err != nil {
-		_ = os.Remove(fresh)
-		return err
-	}
-	return os.Rename(fresh, file)
+	return atomicfile.Replace(file, data)
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/atomicfile"
 )
 
 // recordVersion is the version of a record file's form. A file of another
@@ -49,7 +51,7 @@ func OpenRecords(dir string, log *slog.Logger) (*Records, error) {
 		return nil, fmt.Errorf("cannot keep pod records: %w", err)
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), tmpSuffix) {
+		if strings.HasSuffix(e.Name(), atomicfile.Suffix) {
 			// One that stays is no harm: the next write replaces it.
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
@@ -104,7 +106,7 @@ func (r *Records) Save(uid types.UID, rec Record) (bool, error) {
 	if same {
 		return false, nil
 	}
-	if err := replace(path, data); err != nil {
+	if err := atomicfile.Replace(path, data); err != nil {
 		return false, fmt.Errorf("cannot write pod record %s: %w", path, err)
 	}
 	r.remember(uid, data)

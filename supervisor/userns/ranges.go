@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/atomicfile"
 )
 
 const (
@@ -27,7 +29,6 @@ const (
 
 	fileName = "userns"
 	dirMode  = 0o750
-	fileMode = 0o600
 )
 
 // Range is Length IDs of the host, from HostID on, for users and for groups.
@@ -119,17 +120,7 @@ func (r *Ranges) write(uid string, mine Range) error {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return fmt.Errorf("cannot keep the user IDs of a pod: %w", err)
 	}
-	tmp, err := os.CreateTemp(dir, "."+fileName)
-	if err != nil {
-		return fmt.Errorf("cannot keep the user IDs of a pod: %w", err)
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(text)
-	err = errors.Join(err, tmp.Chmod(fileMode), tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), filepath.Join(dir, fileName))
-	}
-	if err != nil {
+	if err := atomicfile.Replace(filepath.Join(dir, fileName), text); err != nil {
 		return fmt.Errorf("cannot keep the user IDs of a pod: %w", err)
 	}
 	return nil

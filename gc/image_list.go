@@ -1,0 +1,70 @@
+package gc
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// List are all images of the runtime, by name.
+func (g *Images) List(ctx context.Context) ([]Image, error) {
+	g.noteUse(g.cfg.Observed())
+	stored, err := g.cfg.Store.StoredImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	users, err := g.cfg.Store.ImageUsers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sandbox, err := g.cfg.Store.SandboxImage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	index := indexImages(stored)
+	in := func(names []string) map[string]bool {
+		found := map[string]bool{}
+		for _, name := range names {
+			if id, ok := index.find(name); ok {
+				found[id] = true
+			}
+		}
+		return found
+	}
+	used, wanted, sandboxes := in(users), in(g.cfg.Wanted()), in([]string{sandbox})
+
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.followClock(time.Now())
+	if g.record.tidy(index, time.Now()) {
+		g.save()
+	}
+	last := map[string]time.Time{} // by ID
+	for ref, at := range g.record.Used {
+		if id, ok := index.find(ref); ok && at.After(last[id]) {
+			last[id] = at
+		}
+	}
+	images := make([]Image, 0, len(stored))
+	for _, s := range stored {
+		pulled, ours := g.record.Pulled[s.ID]
+		ours = ours && !slices.ContainsFunc(s.Tags, func(tag string) bool { return !slices.Contains(pulled.Refs, fullName(tag)) })
+		i := Image{StoredImage: s, State: ImageUnused, LastUsed: last[s.ID], Pulled: pulled.At}
+		switch {
+		case s.Pinned:
+			i.State = ImagePinned
+		case sandboxes[s.ID]:
+			i.State = ImageSandbox
+		case used[s.ID]:
+			i.State = ImageInUse
+		case wanted[s.ID]:
+			i.State = ImageWanted
+		case !ours:
+			i.State = ImageForeign
+		}
+		images = append(images, i)
+	}
+	slices.SortFunc(images, func(a, b Image) int { return cmp.Or(cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.ID, b.ID)) })
+	return images, nil
+}
