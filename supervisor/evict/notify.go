@@ -151,15 +151,26 @@ func (n *Notifier) WatchPressure(ctx context.Context, file string) error {
 		return fmt.Errorf("cannot listen to %s: %w", file, err)
 	}
 	defer unix.Close(fd)
-	for _, window := range stallWindows {
-		trigger := fmt.Sprintf("some %d %d\x00", (window / stallPart).Microseconds(), window.Microseconds())
-		if _, err = unix.Write(fd, []byte(trigger)); err == nil {
-			break
-		}
-	}
-	if err != nil {
+	if err := trigger(func(text []byte) (int, error) { return unix.Write(fd, text) }); err != nil {
 		return fmt.Errorf("cannot listen to %s: %w", file, err)
 	}
+	return n.listen(ctx, fd, file)
+}
+
+// trigger asks for the shortest window that the kernel grants.
+func trigger(write func([]byte) (int, error)) (err error) {
+	for _, window := range stallWindows {
+		text := fmt.Sprintf("some %d %d\x00", (window / stallPart).Microseconds(), window.Microseconds())
+		if _, err = write([]byte(text)); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// listen wakes whenever the kernel tells of something at a descriptor, until ctx
+// ends or the file is gone.
+func (n *Notifier) listen(ctx context.Context, fd int, file string) error {
 	end, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {
 		return err

@@ -1,0 +1,218 @@
+package evict
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fakeCgroup is a folder with the files of a cgroup of version 1. What the kernel
+// would be asked for is read from it, and the test answers in its place.
+type fakeCgroup struct {
+	t   *testing.T
+	dir string
+}
+
+func newFakeCgroup(t *testing.T, usage int) fakeCgroup {
+	c := fakeCgroup{t, t.TempDir()}
+	c.uses(usage)
+	return c
+}
+
+func (c fakeCgroup) uses(bytes int) {
+	c.t.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, "memory.usage_in_bytes"), fmt.Appendln(nil, bytes), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// asked is what the kernel was asked for last: to write to an eventfd when the
+// value of a file crosses a number.
+func (c fakeCgroup) asked() (event int, at int64) {
+	c.t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.dir, "cgroup.event_control"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var watched int
+	if n, err := fmt.Sscanf(string(text), "%d %d %d", &event, &watched, &at); n != 3 || err != nil {
+		c.t.Fatalf("the kernel is asked for %q", text)
+	}
+	return event, at
+}
+
+// tells does what the kernel does.
+func (c fakeCgroup) tells() {
+	c.t.Helper()
+	event, _ := c.asked()
+	if _, err := unix.Write(event, binary.NativeEndian.AppendUint64(nil, 1)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestArmAsksForTheMarginAboveUsage(t *testing.T) {
+	c := newFakeCgroup(t, 100<<20)
+	n := NewNotifier()
+	cgroup := MemoryCgroup{Folder: c.dir}
+	arm := func(margin, want int64) {
+		t.Helper()
+		if err := n.Arm(cgroup, margin); err != nil {
+			t.Fatal(err)
+		}
+		if _, at := c.asked(); at != want {
+			t.Errorf("the kernel tells at %d MiB, want %d", at>>20, want>>20)
+		}
+	}
+	arm(64<<20, 164<<20)
+	for range 3 {
+		c.tells()
+		awaitAlarm(t, n)
+	}
+	// A little more changes nothing, much more does, and then the new event counts.
+	c.uses(101 << 20)
+	arm(64<<20, 164<<20)
+	c.uses(110 << 20)
+	arm(64<<20, 174<<20)
+	c.tells()
+	awaitAlarm(t, n)
+	n.Close()
+	if err := n.Arm(cgroup, 64<<20); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after its end: %v", err)
+	}
+	select {
+	case <-n.C:
+		t.Error("it tells though nobody told it")
+	default:
+	}
+}
+
+func TestArmSaysThatItCannotBeTold(t *testing.T) {
+	n := NewNotifier()
+	defer n.Close()
+	for name, c := range map[string]MemoryCgroup{"version 2": {Folder: t.TempDir(), V2: true}, "none": {}} {
+		if err := n.Arm(c, 1); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := n.Arm(MemoryCgroup{Folder: t.TempDir()}, 1); err == nil {
+		t.Error("a cgroup that is gone was armed")
+	}
+	c := newFakeCgroup(t, 1)
+	if err := os.Mkdir(filepath.Join(c.dir, "cgroup.event_control"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Arm(MemoryCgroup{Folder: c.dir}, 1); err == nil || !strings.Contains(err.Error(), "cannot be told of memory") {
+		t.Errorf("a kernel that refuses: %v", err)
+	}
+}
+
+// A kernel may refuse windows that are no multiples of two seconds.
+func TestTriggerIsTheShortestThatIsGranted(t *testing.T) {
+	for _, c := range []struct{ refused, want string }{
+		{"nothing", "some 100000 1000000\x00"},
+		{" 1000000\x00", "some 100000 1000000\x00 some 200000 2000000\x00"},
+	} {
+		var asked []string
+		err := trigger(func(text []byte) (int, error) {
+			asked = append(asked, string(text))
+			if strings.HasSuffix(string(text), c.refused) {
+				return 0, unix.EINVAL
+			}
+			return len(text), nil
+		})
+		if got := strings.Join(asked, " "); err != nil || got != c.want {
+			t.Errorf("asked for %q, %v; want %q", got, err, c.want)
+		}
+	}
+	if err := trigger(func([]byte) (int, error) { return 0, unix.EOPNOTSUPP }); !errors.Is(err, unix.EOPNOTSUPP) {
+		t.Errorf("a kernel that grants none: %v", err)
+	}
+}
+
+// Urgent data on a connection is told as pressure is: with POLLPRI.
+func TestListenWakesUntilItsContextEnds(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	dialled, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dialled.Close()
+	accepted, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	kernel, file := descriptor(t, dialled), descriptor(t, accepted)
+
+	n := NewNotifier()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.listen(ctx, int(file.Fd()), "memory.pressure") }()
+	for range 2 {
+		if err := unix.Sendto(int(kernel.Fd()), []byte{1}, unix.MSG_OOB, nil); err != nil {
+			t.Fatal(err)
+		}
+		awaitAlarm(t, n)
+		// What was told of is taken, or it would be told of again and again.
+		if _, _, err := unix.Recvfrom(int(file.Fd()), make([]byte, 1), unix.MSG_OOB); err != nil && !errors.Is(err, unix.EINVAL) {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it goes on after its context has ended")
+	}
+}
+
+func descriptor(t *testing.T, c net.Conn) *os.File {
+	t.Helper()
+	f, err := c.(*net.TCPConn).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// A file that takes a trigger and never tells of anything.
+func TestWatchPressureSetsTheTrigger(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "memory.pressure")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := NewNotifier().WatchPressure(ctx, file); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if text, err := io.ReadAll(f); err != nil || string(text) != "some 100000 1000000\x00" {
+		t.Errorf("the kernel is asked for %q, %v", text, err)
+	}
+	if err := NewNotifier().WatchPressure(t.Context(), file+".none"); err == nil || !strings.Contains(err.Error(), "cannot listen to") {
+		t.Errorf("without the file: %v", err)
+	}
+}
