@@ -19,4 +19,3 @@ func read(path string) ([]byte, error) {
 	}
 	return data, err
 }
-
