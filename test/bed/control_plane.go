@@ -64,18 +64,18 @@ func (c *ControlPlane) Remove() error {
 	return errors.Join(errs...)
 }
 
-// cover mounts an empty folder over one of the host.
+// cover mounts an empty folder over one of the host. It stays there where there
+// was none: to remove it would take away what another bed has mounted over it.
 func (c *ControlPlane) cover(dir string) error {
-	made := os.Mkdir(dir, 0o755) == nil
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	if err := unix.Mount("bed", dir, "tmpfs", 0, "mode=0755"); err != nil {
 		return fmt.Errorf("cannot mount %s: %w", dir, err)
 	}
 	c.undo = append(c.undo, func() error {
 		if err := unix.Unmount(dir, 0); err != nil {
 			return fmt.Errorf("cannot unmount %s: %w", dir, err)
-		}
-		if made {
-			return os.Remove(dir)
 		}
 		return nil
 	})
