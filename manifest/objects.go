@@ -190,6 +190,12 @@ func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 	return found, found != nil
 }
 
+// Missing says of an object that was not found why that is, as what follows its
+// name in a sentence, and what to do.
+func (o *Objects) Missing(ObjectRef) (what, remedy string) {
+	return "is in no manifest", "add it to the manifests"
+}
+
 // ObjectView is one object in effect as people see it: no contents.
 type ObjectView struct {
 	ObjectRef

@@ -111,6 +111,9 @@ type Sources struct {
 	Pods PodConfig
 	// Objects are what pods of files and URLs refer to; nil has none.
 	Objects Objects
+	// Bound is what the pods refer to that a cluster has bound to this node; nil
+	// has none.
+	Bound BoundObjects
 	// Ready is called each time a pod becomes ready, and once for a pod that
 	// is ready when the daemon starts; may be nil. It must not call back.
 	Ready func(uid types.UID)

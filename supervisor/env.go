@@ -18,6 +18,8 @@ import (
 type envInput struct {
 	pod     *v1.Pod
 	objects Objects
+	// services are those that the pod has variables of.
+	services []*v1.Service
 	// allocatable is what the node has for pods.
 	allocatable v1.ResourceList
 	// hostIPs are the node's addresses and podIPs the pod's, the primary one
@@ -36,12 +38,15 @@ func (e *missingError) Error() string { return strings.Join(e.what, "; ") }
 // Is makes it known to cri that trying again is of no use before that.
 func (e *missingError) Is(target error) bool { return target == cri.ErrAwaited }
 
-// resolveEnv makes the variables of a container: those of envFrom in order,
-// then those of env in order, in which each sees those before it. A later one
+// resolveEnv makes the variables of a container: those of services, those of
+// envFrom in order, then those of env in order, in which each sees those before it. A later one
 // of the same name wins and keeps the place of the first, so that the order is
 // always the same; the kubelet's is random. Of what is missing all is told.
 func resolveEnv(c *v1.Container, in envInput) ([]cri.EnvVar, error) {
 	b := &envBuilder{envInput: in, container: c, values: map[string]string{}}
+	for _, variable := range serviceEnv(in.services) {
+		b.set(variable.Name, variable.Value)
+	}
 	for i := range c.EnvFrom {
 		b.addAll(fmt.Sprintf("envFrom[%d]", i), &c.EnvFrom[i])
 	}
@@ -183,11 +188,9 @@ func (b *envBuilder) missingUnless(fine bool, kind, name string) error {
 	if fine {
 		return nil
 	}
-	return missingObject(manifest.ObjectRef{Kind: kind, Namespace: b.pod.Namespace, Name: name})
-}
-
-func missingObject(ref manifest.ObjectRef) *missingError {
-	return &missingError{what: []string{ref.String() + " is in no manifest"}}
+	ref := manifest.ObjectRef{Kind: kind, Namespace: b.pod.Namespace, Name: name}
+	why, _ := b.objects.Missing(ref)
+	return &missingError{what: []string{ref.String() + " " + why}}
 }
 
 func (b *envBuilder) missingKey(kind, name, key string) error {

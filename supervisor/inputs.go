@@ -56,7 +56,7 @@ func hasVolumes(c *v1.Container, volumes map[string]volume.Mounted) bool {
 // envInput is what the variables of a pod's containers are made of now.
 func (s *podScripts) envInput(pod *v1.Pod, podIPs []string, volumes map[string]volume.Mounted) envInput {
 	return envInput{
-		pod: pod, objects: s.objectsFor(pod), allocatable: s.cfg.Allocatable, hostIPs: s.cfg.Network.HostIPs.Addresses(), podIPs: podIPs,
+		pod: pod, objects: s.objectsFor(pod), services: s.services(pod), allocatable: s.cfg.Allocatable, hostIPs: s.cfg.Network.HostIPs.Addresses(), podIPs: podIPs,
 		openFile: func(volume, path string) (io.ReadCloser, error) { return openIn(volumes[volume].Path, path) },
 	}
 }

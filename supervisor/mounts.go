@@ -19,11 +19,16 @@ func (s *podScripts) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]
 	result, err := s.volumes.Setup(ctx, &volume.Request{
 		Pod:     pod,
 		Objects: s.objectsFor(pod),
+		Token:   s.token(pod),
 		Memory:  allocatable.Memory().Value(),
 		Downward: func(item *v1.DownwardAPIVolumeFile) (string, error) {
 			return downwardFile(pod, item, allocatable)
 		},
 	})
+	if len(s.awaited(pod)) > 0 {
+		// What is not known yet is not gone.
+		result.Kept = nil
+	}
 	for _, kept := range result.Kept {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, kept.Error())
 	}

@@ -23,6 +23,9 @@ type Objects interface {
 	// PriorityClasses are all, in the order of their names.
 	PriorityClasses() []*schedulingv1.PriorityClass
 	RuntimeClass(name string) (*nodev1.RuntimeClass, bool)
+	// Missing says of an object that was not found why that is, as what follows
+	// its name in a sentence, and what to do.
+	Missing(ref manifest.ObjectRef) (what, remedy string)
 	// Subscribe wakes after an object came, went or changed, until the
 	// function is called.
 	Subscribe() (<-chan struct{}, func())
@@ -38,13 +41,20 @@ func (noObjects) Claim(string, string) (*v1.PersistentVolumeClaim, bool)   { ret
 func (noObjects) PriorityClass(string) (*schedulingv1.PriorityClass, bool) { return nil, false }
 func (noObjects) PriorityClasses() []*schedulingv1.PriorityClass           { return nil }
 func (noObjects) RuntimeClass(string) (*nodev1.RuntimeClass, bool)         { return nil, false }
-func (noObjects) Subscribe() (<-chan struct{}, func())                     { return nil, func() {} }
+func (noObjects) Missing(manifest.ObjectRef) (what, remedy string) {
+	return "is in no manifest", "add it to the manifests"
+}
+func (noObjects) Subscribe() (<-chan struct{}, func()) { return nil, func() {} }
 
 // objectsFor are the objects that a pod may refer to.
 func (s *podScripts) objectsFor(pod *v1.Pod) Objects {
-	switch manifest.Source(pod.Annotations[manifest.AnnotationSource]) {
+	switch sourceOf(pod) {
 	case manifest.SourceFile, manifest.SourceHTTP:
 		return s.cfg.Sources.Objects
+	case manifest.SourceAPI:
+		if s.cfg.Sources.Bound != nil {
+			return s.cfg.Sources.Bound
+		}
 	}
 	return noObjects{}
 }
@@ -77,11 +87,17 @@ func objectRevision(objects Objects, ref manifest.ObjectRef) string {
 	return ""
 }
 
+// References are the objects that a pod refers to, each once.
+func References(pod *v1.Pod) []manifest.ObjectRef { return podReferences(pod) }
+
 // podReferences are the objects that a pod refers to, each once, those of its
 // containers' env included.
 func podReferences(pod *v1.Pod) []manifest.ObjectRef {
 	refs := references{namespace: pod.Namespace}
 	eachContainer(pod, func(c *v1.Container) { refs.ofContainer(c) })
+	for i := range pod.Spec.EphemeralContainers {
+		refs.ofContainer((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
 	for i := range pod.Spec.Volumes {
 		refs.ofVolume(&pod.Spec.Volumes[i])
 	}
@@ -182,6 +198,10 @@ func (r *references) ofVolume(volume *v1.Volume) {
 // objectsText is what the pod's references lead to, with the revisions: it
 // changes when the pod has to be looked at again.
 func (s *podScripts) objectsText(pod *v1.Pod) string {
+	if bound := s.boundFor(pod); bound != nil {
+		state, _ := bound.State(pod)
+		return state
+	}
 	refs := podReferences(pod)
 	if len(refs) == 0 {
 		return ""

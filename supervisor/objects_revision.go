@@ -102,7 +102,7 @@ func (s *podScripts) changedSince(pod *v1.Pod, c *cri.Container) string {
 // fault of the manifests. It takes nothing from what runs.
 func (s *podScripts) missingObjects(pod *v1.Pod) string {
 	objects := s.objectsFor(pod)
-	if _, none := objects.(noObjects); none {
+	if _, none := objects.(noObjects); none || sourceOf(pod) == manifest.SourceAPI {
 		return ""
 	}
 	var missing []string

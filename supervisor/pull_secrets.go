@@ -62,10 +62,15 @@ func (s *podScripts) pullSecrets(pod *v1.Pod, image credential.Image) ([]cri.Cre
 			continue
 		}
 		origin := "Secret " + pod.Namespace + "/" + ref.Name
-		secret, ok := s.objectsFor(pod).Secret(pod.Namespace, ref.Name)
+		objects := s.objectsFor(pod)
+		secret, ok := objects.Secret(pod.Namespace, ref.Name)
 		if !ok {
 			missing = append(missing, ref.Name)
-			errs = append(errs, fmt.Errorf("imagePullSecrets[%d]: there is no %s; put it beside the manifest", i, origin))
+			remedy := "put it beside the manifest"
+			if sourceOf(pod) == manifest.SourceAPI {
+				_, remedy = objects.Missing(manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: pod.Namespace, Name: ref.Name})
+			}
+			errs = append(errs, fmt.Errorf("imagePullSecrets[%d]: there is no %s; %s", i, origin, remedy))
 			continue
 		}
 		var keyring credential.Keyring

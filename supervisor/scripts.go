@@ -69,6 +69,8 @@ type memory struct {
 	refused status.Cause
 	// logged is the last error that was logged.
 	logged string
+	// untold is since when the pod waits for what the API server has not told.
+	untold time.Time
 	// unsaved is why the record could not be written, empty if it could.
 	unsaved    string
 	killLogged *killOrder

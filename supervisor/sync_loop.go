@@ -21,14 +21,21 @@ func (s *Supervisor) syncLoop(ctx context.Context) {
 	defer cancel()
 	objects, cancelObjects := s.cfg.Sources.Objects.Subscribe()
 	defer cancelObjects()
+	var bound <-chan struct{}
+	if s.cfg.Sources.Bound != nil {
+		told, cancelBound := s.cfg.Sources.Bound.Subscribe()
+		defer cancelBound()
+		bound = told
+	}
 	s.workers.pause(true)
 	for ctx.Err() == nil {
-		s.syncLoopIteration(ctx, due, manifestWakes{faults, objects})
+		s.syncLoopIteration(ctx, due, manifestWakes{faults, objects, bound})
 	}
 }
 
-// manifestWakes tell that something in the manifests changed but the pods.
-type manifestWakes struct{ faults, objects <-chan struct{} }
+// manifestWakes tell that something in the manifests changed but the pods, or of
+// what a cluster's pods refer to.
+type manifestWakes struct{ faults, objects, bound <-chan struct{} }
 
 // syncLoopIteration waits for one thing to happen and handles it. The kubelet
 // ticks every second and every two; here one timer is armed for the earliest
@@ -55,6 +62,9 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 		s.busy()
 		s.refreshFaults()
 	case <-manifests.objects:
+		s.busy()
+		s.refreshObjects()
+	case <-manifests.bound:
 		s.busy()
 		s.refreshObjects()
 	case <-s.cfg.Network.HostIPs.Changed():

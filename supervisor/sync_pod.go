@@ -77,6 +77,9 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	// 4. What a new sandbox would need. A pod that has one goes on without.
 	if !sandboxReady(observed) {
+		if out, waits := s.awaitObjects(j, r, func(sh shown) { s.publish(j, r, observed, sh) }); waits {
+			return out
+		}
 		if classFault != nil {
 			s.room.aside(pod.UID)
 			return s.refuse(j, r, observed, classFault)

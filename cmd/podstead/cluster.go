@@ -11,7 +11,7 @@ import (
 )
 
 // newCluster makes what joins this box to a cluster, nil if it joins none.
-func newCluster(o *options.Options, describe func() *v1.Node, sup *supervisor.Supervisor, src *sources, p parts, log *slog.Logger) (*cluster.Adapter, error) {
+func newCluster(o *options.Options, describe func() *v1.Node, sup *supervisor.Supervisor, src *sources, bound *cluster.Objects, p parts, log *slog.Logger) (*cluster.Adapter, error) {
 	if o.Cluster.Kubeconfig == "" {
 		return nil, nil
 	}
@@ -20,6 +20,7 @@ func newCluster(o *options.Options, describe func() *v1.Node, sup *supervisor.Su
 		Node: describe, Subscribe: p.statuses.Subscribe,
 		Pods: cluster.Pods{List: sup.Pods, Delivered: sup.Delivered, Ended: sup.Ended, Bound: src.config},
 		Log:  log, Events: p.events,
+		Objects: bound,
 		Registration: cluster.Registration{
 			Elsewhere: !o.Cluster.Register, Taints: o.Cluster.Taints, ProviderID: o.Cluster.ProviderID,
 			Look: o.Cluster.StatusUpdate, Report: o.Cluster.StatusReport, Lease: o.Cluster.Lease,

@@ -117,7 +117,9 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 		counters: counters,
 	}
 	var joined *cluster.Adapter
+	var bound *cluster.Objects
 	if o.Cluster.Kubeconfig != "" {
+		bound = cluster.NewObjects(supervisor.References)
 		p.node.Taints = func() []v1.Taint { return joined.Taints() }
 	}
 	p.stats = newStats(o, rt, p, log)
@@ -126,7 +128,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	var sup *supervisor.Supervisor
 	p.images = newImages(o, rt, p, func() *supervisor.Supervisor { return sup }, log)
 	p.eviction = newEviction(o, rt, p, func() *supervisor.Supervisor { return sup }, log)
-	sup, err = newSupervisor(o, src, rt, p, log)
+	sup, err = newSupervisor(o, src, rt, bound, p, log)
 	if err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	joined, err = newCluster(o, describe, sup, src, p, log)
+	joined, err = newCluster(o, describe, sup, src, bound, p, log)
 	if err != nil {
 		return err
 	}
@@ -332,7 +334,7 @@ type parts struct {
 	logins    credential.Node
 }
 
-func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts, log *slog.Logger) (*supervisor.Supervisor, error) {
+func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, bound *cluster.Objects, p parts, log *slog.Logger) (*supervisor.Supervisor, error) {
 	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), log)
 	if err != nil {
 		return nil, err
@@ -349,9 +351,13 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, p parts,
 		LogRoot:       o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: cgroups.Settings,
 		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
 	})
+	from := supervisor.Sources{Pods: src.config, Objects: src.config.Objects(), Ready: src.checkpoint.RecordReady, Probes: p.prober}
+	if bound != nil {
+		from.Bound = bound
+	}
 	return supervisor.New(supervisor.Config{
 		Mark:        wallclock.Now,
-		Sources:     supervisor.Sources{Pods: src.config, Objects: src.config.Objects(), Ready: src.checkpoint.RecordReady, Probes: p.prober},
+		Sources:     from,
 		Runtime:     supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client, Cgroups: cgroups, Classes: o.Policy.RuntimeClasses},
 		Store:       supervisor.Store{Statuses: p.statuses, Records: records},
 		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},

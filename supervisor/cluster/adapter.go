@@ -13,7 +13,7 @@ import (
 )
 
 // Config is what an Adapter is made of. All fields are needed but
-// Registration and Certificates.
+// Registration, Certificates and Objects.
 type Config struct {
 	// Kubeconfig is the file that says where the API server is and who we are.
 	Kubeconfig string
@@ -29,6 +29,8 @@ type Config struct {
 	Events       Events
 	Registration Registration
 	Certificates Certificates
+	// Objects are filled with what the cluster's pods refer to; nil gets none.
+	Objects *Objects
 }
 
 // Registration says how the node shows itself.
@@ -129,7 +131,13 @@ func (a *Adapter) use(c *client) {
 	a.client = c
 	// The selectors are those that the Node authorizer asks of a node.
 	a.nodes = watch[*v1.Node](c.core, "nodes", "metadata.name="+a.name, a.link, a.wakeAll)
-	a.pods = watch[*v1.Pod](c.core, "pods", "spec.nodeName="+a.name, a.link, func() { wake(a.podsChanged); wake(a.bound.changed) })
+	a.pods = watch[*v1.Pod](c.core, "pods", "spec.nodeName="+a.name, a.link, func() {
+		wake(a.podsChanged)
+		wake(a.bound.changed)
+		if a.cfg.Objects != nil {
+			wake(a.cfg.Objects.changed)
+		}
+	})
 	a.writer = newPodWriter(a)
 	a.bound = &boundPods{Adapter: a, name: c.server, changed: make(chan struct{}, 1)}
 }
@@ -166,6 +174,9 @@ func (a *Adapter) Run(ctx context.Context) error {
 	wg.Go(func() { a.keep(ctx, a.eventsChanged, a.sendEvents) })
 	wg.Go(func() { a.bound.run(ctx) })
 	wg.Go(func() { a.writer.run(ctx) })
+	if a.cfg.Objects != nil {
+		wg.Go(func() { a.cfg.Objects.run(ctx, a) })
+	}
 	for {
 		select {
 		case <-changed:

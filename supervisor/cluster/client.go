@@ -9,6 +9,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -23,7 +24,7 @@ const (
 
 // client speaks to the API server, one REST client a group.
 type client struct {
-	core, coordination, certificates rest.Interface
+	core, coordination, certificates, node rest.Interface
 	// authentication and authorization do not go over the link: who asks this node
 	// much must not make the API server seem away.
 	authentication, authorization rest.Interface
@@ -63,7 +64,8 @@ func newClient(cfg *rest.Config, link *link) (*client, error) {
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+		v1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, nodev1.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -92,6 +94,7 @@ func newClient(cfg *rest.Config, link *link) (*client, error) {
 		server: cfg.Host,
 		core:   of(transport, "/api", v1.SchemeGroupVersion), coordination: of(transport, "/apis", coordinationv1.SchemeGroupVersion),
 		certificates:   of(transport, "/apis", certificatesv1.SchemeGroupVersion),
+		node:           of(transport, "/apis", nodev1.SchemeGroupVersion),
 		authentication: of(apart, "/apis", authenticationv1.SchemeGroupVersion),
 		authorization:  of(apart, "/apis", authorizationv1.SchemeGroupVersion),
 	}

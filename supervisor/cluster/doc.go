@@ -6,8 +6,8 @@
 // pods, the statuses of all pods of the node, and the events there. It reads the
 // node's description, the pods with their statuses and the events through its
 // Config, and watches the node's own objects in the API. The pods that the cluster
-// binds to the node it delivers as a source like files and URLs; it never starts,
-// ends or changes a pod itself.
+// binds to the node it delivers as a source like files and URLs, and keeps what
+// these refer to in its Objects; it never starts, ends or changes a pod itself.
 //
 // It is level-triggered: whatever wakes it, here or in the API, it compares what
 // is with what should be and does the one next thing for each object.

@@ -48,8 +48,13 @@ type object interface {
 type watched[T object] struct {
 	client             rest.Interface
 	resource, selector string
-	link               *link
-	wake               func()
+	// namespace is that of the objects; empty is all.
+	namespace string
+	link      *link
+	wake      func()
+	// refused is told of each refusal and how many there were in a row; nil logs
+	// them.
+	refused func(err error, failures int)
 
 	mu     sync.Mutex
 	synced bool
@@ -89,7 +94,11 @@ func (w *watched[T]) Run(ctx context.Context) {
 		case err == nil || answered(err):
 			failures++
 		}
-		if err != nil && answered(err) && !apierrors.IsResourceExpired(err) && err.Error() != told {
+		switch {
+		case err == nil || !answered(err) || apierrors.IsResourceExpired(err):
+		case w.refused != nil:
+			w.refused(err, failures)
+		case err.Error() != told:
 			told = err.Error()
 			w.link.log.Warn("API server does not tell what it has, it is asked again", "resource", w.resource, "error", err)
 		}
@@ -101,7 +110,7 @@ func (w *watched[T]) Run(ctx context.Context) {
 
 func (w *watched[T]) request(o metav1.ListOptions) *rest.Request {
 	o.FieldSelector = w.selector
-	return w.client.Get().Resource(w.resource).VersionedParams(&o, metav1.ParameterCodec)
+	return w.client.Get().NamespaceIfScoped(w.namespace, w.namespace != "").Resource(w.resource).VersionedParams(&o, metav1.ParameterCodec)
 }
 
 // list asks for all, and returns the version from which to go on.

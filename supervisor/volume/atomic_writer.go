@@ -84,11 +84,19 @@ func holds(dir string, files payload, group owner) bool {
 // is reports whether a file on disk is this one.
 func (f file) is(at string, group owner) bool {
 	var st unix.Stat_t
-	if unix.Lstat(at, &st) != nil || st.Mode != unix.S_IFREG|group.fileMode(f.mode) || group.gid != nil && int64(st.Gid) != *group.gid {
+	if unix.Lstat(at, &st) != nil || int64(st.Uid) != f.owner() || st.Mode != unix.S_IFREG|group.fileMode(f.mode) || group.gid != nil && int64(st.Gid) != *group.gid {
 		return false
 	}
 	data, err := os.ReadFile(at)
 	return err == nil && bytes.Equal(data, f.data)
+}
+
+// owner is the user that the file belongs to; without one it is who wrote it.
+func (f file) owner() int64 {
+	if f.uid == nil {
+		return int64(os.Geteuid())
+	}
+	return *f.uid
 }
 
 // writeFresh makes a new folder with the files and returns its name.
@@ -139,6 +147,9 @@ func writeFile(dir, name string, f file) error {
 		return err
 	}
 	_, err = out.Write(f.data)
+	if f.uid != nil {
+		err = errors.Join(err, unix.Fchown(int(out.Fd()), int(*f.uid), -1))
+	}
 	return errors.Join(err, unix.Fchmod(int(out.Fd()), f.mode), out.Close())
 }
 

@@ -49,7 +49,7 @@ func TestWriteFiles(t *testing.T) {
 		}
 		return stamp
 	}
-	first := write(payload{"a": {[]byte("1"), 0o640}, "sub/b": {[]byte("2"), 0o400}, "sub/deep/c": {nil, 0o604}}, true)
+	first := write(payload{"a": {data: []byte("1"), mode: 0o640}, "sub/b": {data: []byte("2"), mode: 0o400}, "sub/deep/c": {mode: 0o604}}, true)
 	if got := listed(t, dir); !slices.Equal(got, []string{"..stamp", "..data", "a", "sub"}) && !slices.Equal(got, []string{"..data", "..stamp", "a", "sub"}) {
 		t.Errorf("in the volume: %v", got)
 	}
@@ -65,7 +65,7 @@ func TestWriteFiles(t *testing.T) {
 		}
 	}
 	// Nothing changed: nothing is written.
-	if again := write(payload{"a": {[]byte("1"), 0o640}, "sub/b": {[]byte("2"), 0o400}, "sub/deep/c": {nil, 0o604}}, false); again != first {
+	if again := write(payload{"a": {data: []byte("1"), mode: 0o640}, "sub/b": {data: []byte("2"), mode: 0o400}, "sub/deep/c": {mode: 0o604}}, false); again != first {
 		t.Errorf("written anew: %s, %s", first, again)
 	}
 	// A mode alone is a change; what was held open before stays readable.
@@ -74,7 +74,7 @@ func TestWriteFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	write(payload{"a": {[]byte("1"), 0o600}, "sub": {[]byte("now a file"), 0o600}}, true)
+	write(payload{"a": {data: []byte("1"), mode: 0o600}, "sub": {data: []byte("now a file"), mode: 0o600}}, true)
 	if got := listed(t, dir); len(got) != 4 {
 		t.Errorf("in the volume: %v", got)
 	}
@@ -89,7 +89,7 @@ func TestWriteFiles(t *testing.T) {
 
 func TestWriteFilesAfterACrash(t *testing.T) {
 	dir := t.TempDir()
-	files := payload{"a": {[]byte("1"), 0o644}}
+	files := payload{"a": {data: []byte("1"), mode: 0o644}}
 	if _, err := writeFiles(dir, files, owner{}); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestWriteFilesAfterACrash(t *testing.T) {
 	if got := listed(t, dir); len(got) != 4 || content(t, dir+"/a") != "1" {
 		t.Errorf("in the volume: %v", got)
 	}
-	files["b"] = file{[]byte("2"), 0o644}
+	files["b"] = file{data: []byte("2"), mode: 0o644}
 	if _, err := writeFiles(dir, files, owner{}); err != nil || content(t, dir+"/b") != "2" {
 		t.Error(err)
 	}

@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/manifest"
 )
 
 // Modes of the folders of claims. Whoever a container runs as may write to its
@@ -35,7 +37,8 @@ func (s *setup) setupClaim(link string, src *v1.PersistentVolumeClaimVolumeSourc
 	target, err := os.Readlink(link)
 	held := err == nil && target == folder
 	if !known {
-		err := missing(fmt.Sprintf("PersistentVolumeClaim %s/%s", namespace, src.ClaimName), false)
+		ref := manifest.ObjectRef{Kind: manifest.KindClaim, Namespace: namespace, Name: src.ClaimName}
+		err := s.missing(ref, ref.String(), false)
 		if !held {
 			return Mounted{}, err
 		}

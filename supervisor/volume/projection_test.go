@@ -82,3 +82,44 @@ func TestPayloadNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("a token: %v", err)
 	}
 }
+
+// A token is for whoever the containers run as, and for nobody else if that is
+// known.
+func TestTokenIsForWhoReadsIt(t *testing.T) {
+	one, two, group := int64(1000), int64(1001), int64(2000)
+	as := func(user *int64) *v1.SecurityContext { return &v1.SecurityContext{RunAsUser: user} }
+	source := &v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+		{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}},
+	}}}
+	for name, c := range map[string]struct {
+		change func(*v1.PodSpec)
+		mode   string
+		uid    *int64
+	}{
+		"nobody known":   {func(*v1.PodSpec) {}, "644", nil},
+		"the pod's user": {func(s *v1.PodSpec) { s.SecurityContext = &v1.PodSecurityContext{RunAsUser: &one} }, "600", &one},
+		"the containers'": {func(s *v1.PodSpec) {
+			s.InitContainers = []v1.Container{{SecurityContext: as(&one)}}
+			s.Containers[0].SecurityContext = as(&one)
+		}, "600", &one},
+		"two users": {func(s *v1.PodSpec) {
+			s.SecurityContext = &v1.PodSecurityContext{RunAsUser: &one}
+			s.InitContainers = []v1.Container{{SecurityContext: as(&two)}}
+		}, "644", nil},
+		"one is not known": {func(s *v1.PodSpec) { s.InitContainers = []v1.Container{{SecurityContext: as(&two)}} }, "644", nil},
+		"a group":          {func(s *v1.PodSpec) { s.SecurityContext = &v1.PodSecurityContext{FSGroup: &group} }, "600", nil},
+	} {
+		p := pod("u1")
+		c.change(&p.Spec)
+		s := &setup{owner: ownerOf(p), req: &Request{Pod: p, Token: func(*v1.ServiceAccountTokenProjection) (string, error) { return "secret", nil }}}
+		files, err := s.payloadOf(source)
+		got := files["token"]
+		if err != nil || string(got.data) != "secret" || octal(got.mode) != c.mode || (got.uid == nil) != (c.uid == nil) || c.uid != nil && *got.uid != *c.uid {
+			t.Errorf("%s: %+v, %v, want %s of %v", name, got, err, c.mode, c.uid)
+		}
+	}
+	s := &setup{req: &Request{Pod: pod("u1"), Token: func(*v1.ServiceAccountTokenProjection) (string, error) { return "", errors.New("why") }}}
+	if _, err := s.payloadOf(source); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "why") {
+		t.Errorf("without one: %v", err)
+	}
+}

@@ -12,6 +12,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/manifest"
 )
 
 // Volumes are the volumes of all pods below one root.
@@ -32,6 +34,8 @@ type Objects interface {
 	ConfigMap(namespace, name string) (*v1.ConfigMap, bool)
 	Secret(namespace, name string) (*v1.Secret, bool)
 	Claim(namespace, name string) (*v1.PersistentVolumeClaim, bool)
+	// Missing says what to do about an object that was not found.
+	Missing(ref manifest.ObjectRef) (what, remedy string)
 }
 
 // Request is a pod whose volumes are to be made, and what they are made of.
@@ -40,6 +44,8 @@ type Request struct {
 	Objects Objects
 	// Downward is the content of a file of a downwardAPI volume.
 	Downward func(item *v1.DownwardAPIVolumeFile) (string, error)
+	// Token is a token for a projected volume; nil if none can be had.
+	Token func(of *v1.ServiceAccountTokenProjection) (string, error)
 	// Memory is how much of the node's memory pods may have, in bytes; 0 is
 	// not known.
 	Memory int64

@@ -12,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/manifest"
 )
 
 func pod(uid types.UID, volumes ...v1.Volume) *v1.Pod {
@@ -52,6 +54,10 @@ func (f fixed) Secret(_, name string) (*v1.Secret, bool) {
 func (f fixed) Claim(_, name string) (*v1.PersistentVolumeClaim, bool) {
 	found := f.claims[name]
 	return found, found != nil
+}
+
+func (f fixed) Missing(manifest.ObjectRef) (what, remedy string) {
+	return "is in no manifest", "add it to the manifests"
 }
 
 // setUp makes the volumes of a pod and returns their paths.

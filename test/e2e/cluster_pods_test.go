@@ -48,11 +48,17 @@ const waits = "trap 'sleep 1; touch /out/$HOSTNAME.asked; exit 0' TERM; while :;
 // create makes an object in the cluster.
 func (a *admin) create(text string) {
 	a.t.Helper()
+	a.must("create", "-f", a.file(text))
+}
+
+// file is one that holds the text.
+func (a *admin) file(text string) string {
+	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "object.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		a.t.Fatal(err)
 	}
-	a.must("create", "-f", file)
+	return file
 }
 
 // What the cluster binds to this node runs here, is shown there as it is, and

@@ -1,0 +1,392 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+// referring are the references of a test's pod: its volumes and runtime class.
+func referring(pod *v1.Pod) (refs []manifest.ObjectRef) {
+	for _, v := range pod.Spec.Volumes {
+		if v.ConfigMap != nil {
+			refs = append(refs, manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: pod.Namespace, Name: v.ConfigMap.Name})
+		}
+		if v.Secret != nil {
+			refs = append(refs, manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: pod.Namespace, Name: v.Secret.SecretName})
+		}
+	}
+	if class := pod.Spec.RuntimeClassName; class != nil {
+		refs = append(refs, manifest.ObjectRef{Kind: manifest.KindRuntimeClass, Name: *class})
+	}
+	return refs
+}
+
+func configVolume(name string) v1.Volume {
+	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}}}
+}
+
+func secretVolume(name string) v1.Volume {
+	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: name}}}
+}
+
+func tokenVolume(audience string, seconds int64) v1.Volume {
+	return v1.Volume{Name: "token", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+		{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Audience: audience, ExpirationSeconds: &seconds}},
+	}}}}
+}
+
+// objectsRig is a rig whose adapter keeps objects.
+type objectsRig struct {
+	*rig
+	o     *Objects
+	woken <-chan struct{}
+}
+
+func newObjectsRig(t testing.TB) *objectsRig {
+	r := newRig(t)
+	o := NewObjects(referring)
+	r.a.cfg.Objects = o
+	woken, _ := o.Subscribe()
+	return &objectsRig{r, o, woken}
+}
+
+// pod binds a pod with these volumes to the node, and returns it.
+func (r *objectsRig) pod(name string, volumes ...v1.Volume) *v1.Pod {
+	r.t.Helper()
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       v1.PodSpec{NodeName: "edge", ServiceAccountName: "default", Volumes: volumes, Containers: []v1.Container{{Name: "main", Image: "i"}}},
+	}
+	r.put(r.t, pod)
+	if !r.get(r.t, "pods", "default", name, pod) {
+		r.t.Fatal("the pod is not there")
+	}
+	synctest.Wait()
+	return pod
+}
+
+func (r *objectsRig) config(name string, data map[string]string, change func(*v1.ConfigMap)) {
+	r.t.Helper()
+	m := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: data}
+	if change != nil {
+		change(m)
+	}
+	r.put(r.t, m)
+	synctest.Wait()
+}
+
+// askedFor are the requests about a resource since the last call.
+func (r *objectsRig) askedFor(resource string) (verbs []string) {
+	for _, request := range r.requests() {
+		if request.resource == resource {
+			verbs = append(verbs, request.verb)
+		}
+	}
+	return verbs
+}
+
+// wasWoken tells whether somebody was woken since the last call.
+func (r *objectsRig) wasWoken() bool {
+	synctest.Wait()
+	select {
+	case <-r.woken:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *objectsRig) value(name, key string) string {
+	if m, ok := r.o.ConfigMap("default", name); ok {
+		return m.Data[key]
+	}
+	return "none"
+}
+
+// One object has one watch, from the first pod that refers to it to the last.
+func TestObjectsAreWatchedOnceEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsRig(t)
+		r.config("conf", map[string]string{"a": "1"}, nil)
+		r.start()
+		if got := slices.Concat(r.askedFor("configmaps"), r.askedFor("services")); len(got) != 0 {
+			t.Errorf("asked before there is a pod: %v", got)
+		}
+		one := r.pod("one", configVolume("conf"))
+		r.pod("two", configVolume("conf"), secretVolume("none"))
+		all := r.requests()
+		for _, resource := range []string{"configmaps", "secrets", "services"} {
+			var verbs []string
+			for _, request := range all {
+				if request.resource == resource {
+					verbs = append(verbs, request.verb)
+				}
+			}
+			if !slices.Equal(verbs, []string{"LIST", "WATCH"}) {
+				t.Errorf("%s: %v", resource, verbs)
+			}
+		}
+		if got := r.value("conf", "a"); got != "1" {
+			t.Errorf("a is %q", got)
+		}
+		if _, awaited := r.o.State(one); len(awaited) != 0 {
+			t.Errorf("awaited: %v", awaited)
+		}
+		before, _ := r.o.State(one)
+		r.wasWoken()
+
+		// Labels change nothing for a pod; data do.
+		r.config("conf", map[string]string{"a": "1"}, func(m *v1.ConfigMap) { m.Labels = map[string]string{"x": "y"} })
+		if now, _ := r.o.State(one); r.wasWoken() || now != before {
+			t.Errorf("a label wakes: %q, was %q", now, before)
+		}
+		r.config("conf", map[string]string{"a": "2"}, nil)
+		if now, _ := r.o.State(one); !r.wasWoken() || now == before || r.value("conf", "a") != "2" {
+			t.Errorf("data do not wake: %q", now)
+		}
+
+		// While the API server is away what was told holds.
+		r.setAway(true)
+		pass(time.Hour)
+		if r.value("conf", "a") != "2" {
+			t.Error("it is forgotten")
+		}
+		r.setAway(false)
+		pass(time.Minute)
+		r.requests()
+
+		// The last pod takes it away.
+		r.remove("pods", "default", "one")
+		synctest.Wait()
+		r.config("conf", map[string]string{"a": "3"}, nil)
+		if r.value("conf", "a") != "3" {
+			t.Error("the second pod does not see a change")
+		}
+		r.remove("pods", "default", "two")
+		synctest.Wait()
+		if r.value("conf", "a") != "none" || len(r.o.entries) != 0 {
+			t.Error("it is kept without a pod")
+		}
+		r.requests()
+		pass(time.Hour)
+		if got := r.askedFor("configmaps"); len(got) != 0 {
+			t.Errorf("asked without a pod: %v", got)
+		}
+		r.end()
+	})
+}
+
+// What is not there is awaited, and told when it comes. What never changes needs
+// no watch.
+func TestObjectsThatComeLaterOrNeverChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsRig(t)
+		yes := true
+		r.config("fixed", map[string]string{"a": "1"}, func(m *v1.ConfigMap) { m.Immutable = &yes })
+		r.start()
+		pod := r.pod("one", configVolume("late"), configVolume("fixed"), secretVolume("login"))
+		if _, awaited := r.o.State(pod); len(awaited) != 0 {
+			t.Errorf("awaited: %v", awaited)
+		}
+		ref := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: "default", Name: "late"}
+		if what, remedy := r.o.Missing(ref); what != "is not in the cluster" || remedy != "add it in the cluster" {
+			t.Errorf("missing: %q, %q", what, remedy)
+		}
+		r.wasWoken()
+		r.requests()
+		pass(2 * time.Minute)
+		if got := r.requests(); slices.ContainsFunc(got, func(q fakeRequest) bool { return q.resource == "configmaps" }) {
+			t.Errorf("asked again: %v", got)
+		}
+		r.config("late", map[string]string{"a": "came"}, nil)
+		if !r.wasWoken() || r.value("late", "a") != "came" {
+			t.Error("it came and is not told")
+		}
+		r.put(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login"}, Data: map[string][]byte{"k": []byte("v")}})
+		synctest.Wait()
+		if s, ok := r.o.Secret("default", "login"); !ok || string(s.Data["k"]) != "v" {
+			t.Errorf("Secret: %v", s)
+		}
+		// Nobody looks at it any more.
+		r.config("fixed", map[string]string{"a": "2"}, func(m *v1.ConfigMap) { m.Immutable = &yes })
+		pass(time.Hour)
+		if r.value("fixed", "a") != "1" {
+			t.Error("what never changes is watched")
+		}
+		r.end()
+	})
+}
+
+// A refusal is told only when it stays, is not asked about in a hot loop, and
+// what was told before it holds.
+func TestObjectsThatAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsRig(t)
+		r.config("conf", map[string]string{"a": "1"}, nil)
+		refusals := 1
+		r.react = func(q fakeRequest) (runtime.Object, error) {
+			if q.resource == "configmaps" && q.verb == "LIST" && refusals > 0 {
+				refusals--
+				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "conf", errors.New("no relation"))
+			}
+			return nil, nil
+		}
+		r.start()
+		pod := r.pod("one", configVolume("conf"))
+		if _, awaited := r.o.State(pod); !slices.Equal(awaited, []string{"ConfigMap default/conf"}) {
+			t.Errorf("awaited: %v", awaited)
+		}
+		// The authorizer was late.
+		pass(time.Second)
+		if _, awaited := r.o.State(pod); len(awaited) != 0 || r.value("conf", "a") != "1" {
+			t.Errorf("awaited: %v", awaited)
+		}
+		r.fakeAPI.mu.Lock()
+		refusals = 1000
+		r.fakeAPI.mu.Unlock()
+		r.endWatches()
+		pass(time.Minute)
+		ref := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: "default", Name: "conf"}
+		if what, _ := r.o.Missing(ref); !strings.Contains(what, "no relation") || r.value("conf", "a") != "1" {
+			t.Errorf("missing: %q, %q", what, r.value("conf", "a"))
+		}
+		r.requests()
+		pass(time.Hour)
+		if n := len(r.askedFor("configmaps")); n > 700 {
+			t.Errorf("%d requests in an hour", n)
+		}
+		r.end()
+	})
+}
+
+// What a cluster's pod needs to know of services and runtime classes.
+func TestServicesAndRuntimeClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsRig(t)
+		r.put(t, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Handler: "crun"})
+		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.2"}})
+		r.start()
+		r.setSilent(true)
+		pod := r.pod("one")
+		if _, awaited := r.o.State(pod); !slices.Equal(awaited, []string{"Service "}) {
+			t.Errorf("awaited: %q", awaited)
+		}
+		r.setSilent(false)
+		pass(10 * time.Minute)
+		if got := r.o.Services("default"); len(got) != 1 || got[0].Spec.ClusterIP != "10.0.0.2" {
+			t.Errorf("services: %v", got)
+		}
+		class := "fast"
+		pod.Name, pod.UID, pod.Spec.RuntimeClassName = "two", "", &class
+		r.put(t, pod)
+		synctest.Wait()
+		if c, ok := r.o.RuntimeClass("fast"); !ok || c.Handler != "crun" {
+			t.Errorf("class: %v", c)
+		}
+		r.wasWoken()
+		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.3"}})
+		synctest.Wait()
+		if got := r.o.Services("default"); len(got) != 2 || r.wasWoken() {
+			t.Errorf("services: %v", got)
+		}
+		r.end()
+	})
+}
+
+// Tokens are bound to their pod, shared by its volumes, renewed after four fifths
+// of their life, kept while they cannot be renewed, and forgotten with the pod.
+func TestTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newObjectsRig(t)
+		var given []authenticationv1.TokenRequest
+		var at []time.Time
+		refuse := false
+		r.react = func(q fakeRequest) (runtime.Object, error) {
+			if q.sub != "token" {
+				return nil, nil
+			}
+			if refuse {
+				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, q.name, errors.New("no"))
+			}
+			request := authenticationv1.TokenRequest{}
+			if err := json.Unmarshal(q.body, &request); err != nil {
+				return nil, err
+			}
+			given, at = append(given, request), append(at, time.Now())
+			request.Status.Token = fmt.Sprintf("token-%d", len(given))
+			return &request, nil
+		}
+		r.start()
+		pod := r.pod("one", tokenVolume("vault", 600), tokenVolume("vault", 600))
+		of := pod.Spec.Volumes[0].Projected.Sources[0].ServiceAccountToken
+		is := func(want string) {
+			t.Helper()
+			if got, err := r.o.Token(pod, of); got != want {
+				t.Errorf("token %q (%v), want %q", got, err, want)
+			}
+		}
+		is("token-1")
+		if len(given) != 1 || given[0].Spec.BoundObjectRef.UID != pod.UID || given[0].Spec.BoundObjectRef.Name != "one" ||
+			given[0].Spec.Audiences[0] != "vault" || *given[0].Spec.ExpirationSeconds != 600 {
+			t.Fatalf("asked for %+v", given)
+		}
+		before, awaited := r.o.State(pod)
+		if len(awaited) != 0 {
+			t.Errorf("awaited: %v", awaited)
+		}
+		pass(465 * time.Second)
+		is("token-1")
+		r.wasWoken()
+		pass(20 * time.Second)
+		is("token-2")
+		if now, _ := r.o.State(pod); now == before || !r.wasWoken() {
+			t.Error("nobody is told of the new token")
+		}
+		// One that cannot be renewed serves as long as it lives.
+		refuse = true
+		pass(10*time.Minute - time.Minute)
+		is("token-2")
+		pass(2 * time.Minute)
+		if got, err := r.o.Token(pod, of); got != "" || err == nil || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("an expired token: %q, %v", got, err)
+		}
+		refuse = false
+		pass(20 * time.Second)
+		is("token-3")
+		r.remove("pods", "default", "one")
+		synctest.Wait()
+		r.requests()
+		pass(time.Hour)
+		if len(r.o.tokens) != 0 || len(r.askedFor("serviceaccounts")) != 0 {
+			t.Error("tokens are renewed without a pod")
+		}
+		r.end()
+	})
+}
+
+func TestTokenOfALongLifeIsRenewedDaily(t *testing.T) {
+	for range 100 {
+		if after := renewalAfter(365 * 24 * time.Hour); after > 24*time.Hour || after < 24*time.Hour-tokenJitter {
+			t.Fatalf("after %s", after)
+		}
+		if after := renewalAfter(time.Hour); after > 48*time.Minute || after < 48*time.Minute-tokenJitter {
+			t.Fatalf("after %s", after)
+		}
+	}
+}

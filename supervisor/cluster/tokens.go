@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The kubelet's rules of service account tokens: a new one after so much of its
+// life, and after a day at the latest, a little earlier by chance so that the
+// tokens of many pods are not renewed at once.
+const (
+	tokenShare  = 0.8
+	tokenMaxAge = 24 * time.Hour
+	tokenJitter = 10 * time.Second
+	// defaultTokenSeconds is the API's default of expirationSeconds.
+	defaultTokenSeconds = 3600
+)
+
+// tokenKey is what a token is for.
+type tokenKey struct {
+	uid                     types.UID
+	namespace, pod, account string
+	audience                string
+	seconds                 int64
+}
+
+// token is a service account token that is kept fresh.
+type token struct {
+	value string
+	// serial counts the tokens so far.
+	serial int
+	// dies is when the one at hand is of no use any more.
+	dies  time.Time
+	fault error
+	end   context.CancelFunc
+}
+
+// state changes with the token; known is false while nothing came of it yet.
+func (t *token) state() (state string, known bool) {
+	switch {
+	case t == nil || t.value == "" && t.fault == nil:
+		return "?", false
+	case t.value == "":
+		return "!" + t.fault.Error(), true
+	}
+	return strconv.Itoa(t.serial), true
+}
+
+// tokensOf are the tokens that a pod projects, each once.
+func tokensOf(pod *v1.Pod) (keys []tokenKey) {
+	seen := map[tokenKey]bool{}
+	for i := range pod.Spec.Volumes {
+		projected := pod.Spec.Volumes[i].Projected
+		if projected == nil {
+			continue
+		}
+		for j := range projected.Sources {
+			of := projected.Sources[j].ServiceAccountToken
+			if of == nil {
+				continue
+			}
+			if key := tokenOf(pod, of); !seen[key] {
+				seen[key] = true
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+func tokenOf(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) tokenKey {
+	key := tokenKey{
+		uid: pod.UID, namespace: pod.Namespace, pod: pod.Name, account: pod.Spec.ServiceAccountName,
+		audience: of.Audience, seconds: defaultTokenSeconds,
+	}
+	if of.ExpirationSeconds != nil {
+		key.seconds = *of.ExpirationSeconds
+	}
+	return key
+}
+
+// Token is a token of the pod's service account, for a projected volume.
+func (o *Objects) Token(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) (string, error) {
+	key := tokenOf(pod, of)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := o.tokens[key]
+	switch {
+	case t == nil || t.value == "" && t.fault == nil:
+		return "", errors.New("the API server has not given one yet")
+	case t.value == "":
+		return "", t.fault
+	case t.fault != nil && time.Now().After(t.dies):
+		return "", fmt.Errorf("the one at hand has expired: %w", t.fault)
+	}
+	return t.value, nil
+}
+
+// keepToken keeps one token fresh until the context ends.
+func (o *Objects) keepToken(ctx context.Context, a *Adapter, key tokenKey, t *token) {
+	failures := 0
+	for {
+		value, life, err := a.requestToken(ctx, key)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			if answered(err) {
+				failures++
+				o.refuseToken(t, err, failures)
+			}
+			if !a.link.rest(ctx, failures) {
+				return
+			}
+			continue
+		}
+		failures = 0
+		o.mu.Lock()
+		// By the own clock: that of the API server may be another.
+		t.value, t.fault, t.dies = value, nil, time.Now().Add(life)
+		t.serial++
+		o.wake()
+		o.mu.Unlock()
+		if !sleep(ctx, renewalAfter(life)) {
+			return
+		}
+	}
+}
+
+// refuseToken takes a refusal. A token at hand stays for as long as it lives.
+func (o *Objects) refuseToken(t *token, err error, failures int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if failures < patience || t.fault != nil && t.fault.Error() == err.Error() {
+		return
+	}
+	t.fault = err
+	o.wake()
+}
+
+// renewalAfter is when a token of that life is replaced.
+func renewalAfter(life time.Duration) time.Duration {
+	after := min(time.Duration(float64(life)*tokenShare), tokenMaxAge)
+	return max(after-rand.N(tokenJitter), time.Second)
+}
+
+// requestToken asks for a token that is bound to the pod, and returns how long
+// it lives.
+func (a *Adapter) requestToken(ctx context.Context, key tokenKey) (string, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: &key.seconds,
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: key.pod, UID: key.uid},
+	}}
+	if key.audience != "" {
+		request.Spec.Audiences = []string{key.audience}
+	}
+	given := &authenticationv1.TokenRequest{}
+	err := a.client.core.Post().Namespace(key.namespace).Resource("serviceaccounts").Name(key.account).SubResource("token").
+		Body(request).Do(ctx).Into(given)
+	if err != nil {
+		return "", 0, err
+	}
+	life := time.Duration(key.seconds) * time.Second
+	if given.Spec.ExpirationSeconds != nil {
+		life = time.Duration(*given.Spec.ExpirationSeconds) * time.Second
+	}
+	return given.Status.Token, life, nil
+}

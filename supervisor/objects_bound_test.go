@@ -1,0 +1,143 @@
+package supervisor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+// testBound are what an API server has told, as a test says.
+type testBound struct {
+	*testObjects
+	services map[string][]*v1.Service
+	awaited  []string
+}
+
+func (o *testBound) Services(namespace string) []*v1.Service { return o.services[namespace] }
+
+func (o *testBound) Token(*v1.Pod, *v1.ServiceAccountTokenProjection) (string, error) {
+	return "token", nil
+}
+
+func (o *testBound) State(pod *v1.Pod) (string, []string) {
+	o.mu.Lock()
+	awaited := o.awaited
+	o.mu.Unlock()
+	text := strings.Join(awaited, ",")
+	for _, ref := range References(pod) {
+		text += ref.String() + "=" + objectRevision(o, ref) + "\n"
+	}
+	return text, awaited
+}
+
+func (o *testBound) Missing(manifest.ObjectRef) (what, remedy string) {
+	return "is not in the cluster", "add it in the cluster"
+}
+
+// await says what the API server has not told yet.
+func (o *testBound) await(what ...string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.awaited = what
+	o.tell()
+}
+
+func withBound(b *bed) (files *testObjects, bound *testBound) {
+	files, bound = newTestObjects(), &testBound{testObjects: newTestObjects()}
+	b.sources = func(s *Sources) { s.Objects, s.Bound = files, bound }
+	return files, bound
+}
+
+// A cluster's pod sees the cluster's objects and no manifest's, waits without a
+// sandbox until the API server has told, and is woken by that. A pod of a file
+// beside it waits for nothing.
+func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		files, bound := withBound(b)
+		files.put("default", "cm", map[string]string{"a": "of a file"})
+		bound.await("ConfigMap default/cm")
+		d := b.start(file, manifest.SourceAPI)
+		static, pod := objectPod("u1"), objectPod("u2")
+		pod.Name = "bound"
+		pod.Annotations[manifest.AnnotationSource] = string(manifest.SourceAPI)
+		d.config.deliver(file, static)
+		d.config.deliver(manifest.SourceAPI, pod)
+		b.until(10*time.Second, "the pod of a file runs", func() bool { return b.envOf("u1") == "of a file" })
+		b.after(10 * time.Second)
+		if n := instances(b, "u2"); n != 0 {
+			t.Errorf("the cluster's pod has %d containers", n)
+		}
+		st := d.status("u2")
+		text := st.Message
+		for _, c := range st.ContainerStatuses {
+			if c.State.Waiting != nil {
+				text += c.State.Waiting.Message
+			}
+		}
+		if !strings.Contains(text, "has not told yet of ConfigMap default/cm") {
+			t.Errorf("it does not say what it waits for: %+v", st)
+		}
+		ran := d.ran.Load()
+		b.after(time.Hour)
+		if again := d.ran.Load() - ran; again > 200 {
+			t.Errorf("%d scripts in an hour", again)
+		}
+
+		// There is none: that is told. One comes: it runs at once.
+		bound.await()
+		b.until(10*time.Second, "what is missing is told", func() bool {
+			for _, c := range d.status("u2").ContainerStatuses {
+				if w := c.State.Waiting; w != nil && w.Message == "env A: ConfigMap default/cm is not in the cluster" {
+					return true
+				}
+			}
+			return false
+		})
+		if fault := b.fault("u2"); fault != "" {
+			t.Errorf("a fault of manifests: %q", fault)
+		}
+		bound.put("default", "cm", map[string]string{"a": "of the cluster"})
+		b.until(5*time.Second, "it runs", func() bool { return b.envOf("u2") == "of the cluster" })
+		if got := b.envOf("u1"); got != "of a file" {
+			t.Errorf("the pod of a file has %q", got)
+		}
+	})
+}
+
+// Which services a pod has variables of.
+func TestServicesOfAPod(t *testing.T) {
+	_, bound := withBound(&bed{})
+	api := service("default", "kubernetes", "10.0.0.1", v1.ServicePort{Port: 443})
+	bound.services = map[string][]*v1.Service{
+		"default": {service("default", "db", "10.0.0.3", v1.ServicePort{Port: 1}), api},
+		"shop":    {service("shop", "web", "10.0.0.2", v1.ServicePort{Port: 80})},
+	}
+	s := &podScripts{cfg: Config{Sources: Sources{Bound: bound}}}
+	no := false
+	for name, c := range map[string]struct {
+		namespace string
+		links     *bool
+		source    manifest.Source
+		want      string
+	}{
+		"of its namespace and the API server": {"shop", nil, manifest.SourceAPI, "web kubernetes"},
+		"the API server's once":               {"default", nil, manifest.SourceAPI, "db kubernetes"},
+		"without links":                       {"shop", &no, manifest.SourceAPI, "kubernetes"},
+		"a pod of a file":                     {"shop", nil, manifest.SourceFile, ""},
+	} {
+		pod := testPod("web", "u1", "r1")
+		pod.Namespace, pod.Spec.EnableServiceLinks = c.namespace, c.links
+		pod.Annotations[manifest.AnnotationSource] = string(c.source)
+		var names []string
+		for _, service := range s.services(pod) {
+			names = append(names, service.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// inCluster is a pod as the scheduler has bound it to the node, with what it
+// refers to in fields of the spec and of its container.
+func (n *node) inCluster(name, image, spec, container string) string {
+	indent := func(text, by string) (out string) {
+		for line := range strings.Lines(text) {
+			out += by + line
+		}
+		return out
+	}
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  nodeName: %s
+  terminationGracePeriodSeconds: 0
+%s  containers:
+  - name: main
+    image: %s
+    command: [sh, -c, "trap exit TERM; while :; do sleep 0.2; done"]
+%s`, n.PodName(name), n.Name, indent(spec, "  "), image, indent(container, "    "))
+}
+
+// reviewed is whom a token proves to be, in the words of the API server.
+func (a *admin) reviewed(token string, audiences ...string) (user string, err error) {
+	review := authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}}
+	review.APIVersion, review.Kind = "authentication.k8s.io/v1", "TokenReview"
+	text, err := json.Marshal(review)
+	if err != nil {
+		return "", err
+	}
+	out, err := a.kubectl("create", "-o", "json", "-f", a.file(string(text)))
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal([]byte(out), &review); err != nil {
+		return "", err
+	}
+	if !review.Status.Authenticated {
+		return "", fmt.Errorf("not authenticated: %s", review.Status.Error)
+	}
+	return review.Status.User.Username + " " + strings.Join(review.Status.User.Extra["authentication.kubernetes.io/pod-name"], ","), nil
+}
+
+// What the cluster's pods refer to is in their containers: ConfigMaps, Secrets,
+// tokens, services, the cluster's names, and images that need a login. What comes
+// later is awaited, what changes is seen, and what was told holds while the API
+// server is away. Static pods see none of it.
+func TestClusterObjects(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	c, a, kubeconfig := newCluster(ctx, n)
+	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--cluster-dns", "10.96.0.10", "--cluster-domain", "cluster.local")
+	repository, password := "cluster-"+n.Name+"/app", "pass-word-"+n.Name
+	private, _ := n.push(repository)
+	registry.Protect(repository, "bob", password)
+	// What a cluster's controllers make.
+	a.create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nimagePullSecrets: [{name: login}]\n---\n" +
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt}\ndata: {ca.crt: the-root}\n---\n" +
+		pullSecret("login", dockerConfig("https://index.docker.io/v1/", "bob", password)) + "---\n" +
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {color: red, size: big}\n---\n" +
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: word}\nstringData: {word: hush}\n---\n" +
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: fixed}\nimmutable: true\nstringData: {key: stone}\n---\n" +
+		"apiVersion: v1\nkind: Service\nmetadata: {name: the-db}\nspec: {clusterIP: 10.96.7.7, ports: [{name: sql, port: 5432}]}\n---\n" +
+		"apiVersion: v1\nkind: Service\nmetadata: {name: headless}\nspec: {clusterIP: None, ports: [{port: 80}]}\n---\n" +
+		"apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: usual}\nhandler: runc\n")
+	n.put("static.yaml", sleeper("static", "one"))
+	n.start()
+	static := n.awaitRunning("static")
+
+	a.create(n.inCluster("app", private, `runtimeClassName: usual
+securityContext: {runAsUser: 1000, fsGroup: 2000}
+volumes:
+- {name: conf, configMap: {name: conf}}
+- name: all
+  projected:
+    sources:
+    - {secret: {name: word}}
+    - {secret: {name: fixed}}
+    - {secret: {name: none, optional: true}}
+    - {downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}
+    - {serviceAccountToken: {path: vault, audience: vault, expirationSeconds: 600}}
+`, `env:
+- {name: COLOR, valueFrom: {configMapKeyRef: {name: conf, key: color}}}
+- {name: WORD, valueFrom: {secretKeyRef: {name: word, key: word}}}
+- {name: ACCOUNT, valueFrom: {fieldRef: {fieldPath: spec.serviceAccountName}}}
+- {name: DB, value: "at $(THE_DB_SERVICE_HOST)"}
+envFrom: [{configMapRef: {name: conf}, prefix: C_}]
+volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
+`))
+	app := n.awaitRunning("app")
+	const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
+	n.see(app, map[string]string{
+		"echo $COLOR $WORD $ACCOUNT $C_size":         "red hush default big",
+		"echo $DB":                                   "at 10.96.7.7",
+		"echo $THE_DB_SERVICE_PORT_SQL":              "5432",
+		"echo $THE_DB_PORT_5432_TCP":                 "tcp://10.96.7.7:5432",
+		"echo $KUBERNETES_SERVICE_HOST":              "10.96.0.1",
+		"env | grep -c HEADLESS || true":             "0",
+		"cat /conf/color":                            "red",
+		"cat /all/word":                              "hush",
+		"cat /all/key":                               "stone",
+		"cat /all/name":                              n.PodName("app"),
+		"stat -L -c '%a %u %g' /all/vault":           "640 1000 2000",
+		"cat " + account + "ca.crt":                  "the-root",
+		"cat " + account + "namespace":               "default",
+		"grep ^search /etc/resolv.conf | cut -c1-60": "search default.svc.cluster.local svc.cluster.local cluster.l",
+		"grep -m1 ^nameserver /etc/resolv.conf":      "nameserver 10.96.0.10",
+		"stat -c %s /var/unique":                     "1048576",
+	})
+	want := "system:serviceaccount:default:default " + n.PodName("app")
+	if user, err := a.reviewed(n.exec(app, "cat", account+"token")); user != want {
+		t.Errorf("its token proves %q (%v), want %q", user, err, want)
+	}
+	if user, err := a.reviewed(n.exec(app, "cat", "/all/vault"), "vault"); user != want {
+		t.Errorf("its token for vault proves %q (%v), want %q", user, err, want)
+	}
+	n.mustHide(password)
+	n.mustHide(base64.StdEncoding.EncodeToString([]byte("bob:" + password)))
+
+	// What changes is seen.
+	a.must("patch", "configmap", "conf", "--type=merge", "-p", `{"data": {"color": "blue"}}`)
+	a.must("patch", "secret", "word", "--type=merge", "-p", `{"stringData": {"word": "psst"}}`)
+	n.await("the new contents are seen inside", func() error {
+		if out := n.exec(app, "cat", "/conf/color", "/all/word"); out != "bluepsst" {
+			return errors.New(out)
+		}
+		return nil
+	})
+
+	// What comes later is awaited.
+	a.create(n.inCluster("late", bed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n", "volumeMounts: [{name: v, mountPath: /v}]\n"))
+	a.create(n.inCluster("variable", bed.BusyboxImage, "", "env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
+	n.awaitEvent("late", "FailedMount", "Secret default/later is not there; add it in the cluster")
+	n.awaitStatus("variable", "it tells what it waits for", func(p v1.Pod) error {
+		for _, c := range p.Status.ContainerStatuses {
+			if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" && strings.Contains(w.Message, "Secret default/later is not in the cluster") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+	})
+	a.must("create", "secret", "generic", "later", "--from-literal=a=came")
+	n.see(n.awaitRunning("late"), map[string]string{"cat /v/a": "came"})
+	n.see(n.awaitRunning("variable"), map[string]string{"echo $A": "came"})
+
+	n.see(static, map[string]string{
+		"env | grep -c KUBERNETES || true":        "0",
+		"ls /var/run/secrets 2>/dev/null | wc -l": "0",
+	})
+
+	// Without an API server what was told holds.
+	c.KillAPI()
+	n.exec(app, "kill", "1")
+	again := n.awaitOther("app", app)
+	n.see(again, map[string]string{"echo $COLOR $WORD $KUBERNETES_SERVICE_HOST": "blue psst 10.96.0.1", "cat /all/word": "psst"})
+	n.mustBe("static", static)
+}
