@@ -28,9 +28,9 @@ const slow = 3 * time.Minute
 
 // newControlPlane is a machine with the files that kubeadm makes before a kubelet
 // starts, and a registry with the images of the examples and of a release after it.
-func newControlPlane(t *testing.T) *controlPlane {
+func newControlPlane(t *testing.T, kind bed.Kind) *controlPlane {
 	t.Helper()
-	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	n := newNode(t, sharedRuntime(t, kind))
 	m, err := bed.NewControlPlane(n.Name)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,14 @@ func (c *controlPlane) registered() *v1.Node {
 // crashes, and an edit that is broken ends nothing.
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
-	c := newControlPlane(t)
+	for _, kind := range bed.Kinds() {
+		t.Run(string(kind), func(t *testing.T) { // one after the other: they have ports and folders of the host
+			bootstrap(t, newControlPlane(t, kind))
+		})
+	}
+}
+
+func bootstrap(t *testing.T, c *controlPlane) {
 	c.put("web.yaml", sleeper("web", "one"))
 	for name, manifest := range c.manifests {
 		c.put(name+".yaml", manifest)
