@@ -134,10 +134,25 @@ func (p *podWorkers) endIfDeleted(w *worker) {
 
 // remove ends a pod that its source no longer holds, replace one whose name
 // another revision has taken.
-func (p *podWorkers) remove(uid types.UID)  { p.letGo(uid, "its manifest was removed") }
-func (p *podWorkers) replace(uid types.UID) { p.letGo(uid, "its manifest changed") }
+func (p *podWorkers) remove(uid types.UID)  { p.letGo(uid, whyRemoved) }
+func (p *podWorkers) replace(uid types.UID) { p.letGo(uid, whyReplaced) }
 
-func (p *podWorkers) letGo(uid types.UID, why string) {
+// whyRemoved and whyReplaced say why a source no longer holds a pod.
+func whyRemoved(source manifest.Source) string {
+	if source == manifest.SourceAPI {
+		return "the cluster has it no more"
+	}
+	return "its manifest was removed"
+}
+
+func whyReplaced(source manifest.Source) string {
+	if source == manifest.SourceAPI {
+		return "the cluster has another one of its name"
+	}
+	return "its manifest changed"
+}
+
+func (p *podWorkers) letGo(uid types.UID, why func(manifest.Source) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, ok := p.byUID[uid]
@@ -145,7 +160,7 @@ func (p *podWorkers) letGo(uid types.UID, why string) {
 		return
 	}
 	w.wanted, w.rerun = false, nil
-	p.end(w, onKill, killOrder{reason: killRemoved, message: why})
+	p.end(w, onKill, killOrder{reason: killRemoved, message: why(sourceOf(w.pod))})
 }
 
 // orphan ends what was found of a pod that no source wants, or of one that has

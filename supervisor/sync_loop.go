@@ -159,7 +159,7 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 // updateText is, by operation, what an update says of a pod. A RECONCILE only
 // brings a status, and nobody wants to read of it.
 var updateText = map[manifest.Op]string{
-	manifest.Remove:  "pod is no longer wanted: its manifest was removed",
+	manifest.Remove:  "pod is no longer wanted: ",
 	manifest.Add:     "pod is wanted",
 	manifest.Update:  "pod is wanted in a new revision",
 	manifest.Delete:  "pod was deleted",
@@ -168,8 +168,11 @@ var updateText = map[manifest.Op]string{
 
 func (s *Supervisor) logUpdate(u manifest.PodUpdate, pod *v1.Pod) {
 	text := updateText[u.Op]
-	if u.Replaced[pod.UID] {
-		text = "pod is replaced: its manifest changed"
+	switch {
+	case u.Replaced[pod.UID]:
+		text = "pod is replaced: " + whyReplaced(u.Source)
+	case u.Op == manifest.Remove:
+		text += whyRemoved(u.Source)
 	}
 	if text != "" {
 		s.log.Info(text, "pod", fullName(pod), "uid", pod.UID, "source", u.Source)

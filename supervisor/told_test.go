@@ -60,6 +60,28 @@ func TestEditIsToldFromRemoval(t *testing.T) {
 	})
 }
 
+// A cluster's pod has no manifest here whose change could be told.
+func TestEndOfBoundPodIsToldByTheCluster(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		d := b.start(manifest.SourceAPI)
+		one, two := boundPod("web", "u1"), boundPod("web", "u2")
+		d.config.deliver(manifest.SourceAPI, one)
+		b.runs("u1")
+		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: manifest.SourceAPI, Pods: []*v1.Pod{one}, Replaced: map[types.UID]bool{"u1": true}}
+		d.config.tell(manifest.Add, two)
+		b.runs("u2")
+		d.tells(t, "pod is replaced: the cluster has another one of its name")
+		d.tells(t, "Stopping container app: the cluster has another one of its name")
+		d.config.tell(manifest.Remove, two)
+		b.gone("u2")
+		d.tells(t, "pod is no longer wanted: the cluster has it no more")
+		d.tells(t, "Stopping container app: the cluster has it no more")
+		if lines := d.told("manifest"); len(lines) > 0 {
+			t.Error(lines)
+		}
+	})
+}
+
 func TestEndsOfContainersAreToldOnce(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		d := b.start()
