@@ -204,3 +204,41 @@ func TestGivenCertificateIsForOtherMachinesAndReadAgain(t *testing.T) {
 		t.Error("a broken file took the place of the last good one")
 	}
 }
+
+func TestSignedCertificateIsForOtherMachinesWhileItLasts(t *testing.T) {
+	dir := t.TempDir()
+	own, theirs := authority(t, dir, "servers"), authority(t, t.TempDir(), "cluster")
+	var signed *tls.Certificate
+	s, err := NewServing(ServingConfig{Dir: dir, Authority: own, Signed: func() *tls.Certificate { return signed }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := func(what, local string, a *Authority) {
+		t.Helper()
+		cert, err := s.Certificate(&tls.ClientHelloInfo{Conn: conn{local: local}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cert.Leaf.CheckSignatureFrom(a.cert); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	until := func(end time.Time) {
+		t.Helper()
+		certPEM, keyPEM, err := theirs.sign(&x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(certPEM, keyPEM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed = &pair
+	}
+	by("before there is one", "192.0.2.7:10250", own)
+	until(time.Now().Add(time.Hour))
+	by("from elsewhere", "192.0.2.7:10250", theirs)
+	by("over loopback, where kubeconfigs lead", "127.0.0.1:10250", own)
+	until(time.Now().Add(-time.Minute))
+	by("one that has ended", "192.0.2.7:10250", own)
+}

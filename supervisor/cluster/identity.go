@@ -69,7 +69,7 @@ func establish(kubeconfig string, c Certificates, name string, log *slog.Logger)
 		if why == nil {
 			why = fmt.Errorf("its certificate ended at %s", cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
-		id, err := bootstrapped(kubeconfig, c.Bootstrap, store)
+		id, err := bootstrapped(kubeconfig, c, store)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--kubeconfig %s: %w; --bootstrap-kubeconfig %s: %w", kubeconfig, why, c.Bootstrap, err)
 		}
@@ -127,8 +127,8 @@ func readProof(kubeconfig, folder string) (*rest.Config, *tls.Certificate, certi
 }
 
 // bootstrapped is an identity whose certificate must be asked for.
-func bootstrapped(kubeconfig, bootstrap string, store certificate.Store) (*identity, error) {
-	raw, err := loadKubeconfig(bootstrap)
+func bootstrapped(kubeconfig string, c Certificates, store certificate.Store) (*identity, error) {
+	raw, err := loadKubeconfig(c.Bootstrap)
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +143,10 @@ func bootstrapped(kubeconfig, bootstrap string, store certificate.Store) (*ident
 		}
 	}
 	// What an earlier kubeconfig led to is of an earlier cluster.
-	if err := os.Remove(store.Current()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	for _, of := range []certificate.Store{store, {Dir: c.Folder, Name: servingName}} {
+		if err := os.Remove(of.Current()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
 	}
 	id.kubeconfig = leadingTo(raw, store.Current())
 	return id, nil

@@ -186,7 +186,7 @@ func TestEstablish(t *testing.T) {
 func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	ca := newTestCA(t)
 	stale := ca.pair("system:node:edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	dir := files(t, map[string][]byte{"boot": aKubeconfig("{token: abc}"), "pki/kubelet-client-current.pem": stale})
+	dir := files(t, map[string][]byte{"boot": aKubeconfig("{token: abc}"), "pki/kubelet-client-current.pem": stale, "pki/kubelet-server-current.pem": stale})
 	config := filepath.Join(dir, "etc/config")
 	c := Certificates{Folder: filepath.Join(dir, "pki"), Rotate: true, Bootstrap: filepath.Join(dir, "boot")}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -194,8 +194,10 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(id.store.Current()); !os.IsNotExist(err) {
-		t.Errorf("the certificate of an earlier cluster is there: %v", err)
+	for _, name := range []string{"client", "server"} {
+		if _, err := os.Lstat(filepath.Join(dir, "pki/kubelet-"+name+"-current.pem")); !os.IsNotExist(err) {
+			t.Errorf("the %s certificate of an earlier cluster is there: %v", name, err)
+		}
 	}
 	if err := id.writeKubeconfig(config); err != nil {
 		t.Fatal(err)
@@ -245,7 +247,7 @@ func TestRequestsTakeTheNewestCertificate(t *testing.T) {
 	dir := files(t, map[string][]byte{
 		"ca.pem": ca.pem(), "boot": bytes.Replace(aKubeconfig("{token: abc}"), []byte(`server: "https://api.invalid:6443"`), []byte("certificate-authority: ca.pem, server: "+srv.URL), 1),
 	})
-	id, err := bootstrapped(filepath.Join(dir, "config"), filepath.Join(dir, "boot"), certificate.Store{Dir: dir, Name: clientName})
+	id, err := bootstrapped(filepath.Join(dir, "config"), Certificates{Bootstrap: filepath.Join(dir, "boot"), Folder: dir}, certificate.Store{Dir: dir, Name: clientName})
 	if err != nil {
 		t.Fatal(err)
 	}
