@@ -74,8 +74,13 @@ func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
+// suggestionDistance is how many letters a command may be away from what was
+// typed, to be asked whether it was meant; cobra's, where it asks by itself.
+const suggestionDistance = 2
+
 func unknownCommand(cmd *cobra.Command, name string) error {
-	hint := ""
+	hint := fmt.Sprintf("; see %s --help", cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = suggestionDistance
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean %s %s?", cmd.CommandPath(), near[0])
 	}

@@ -91,7 +91,7 @@ func (d *differ) path(path string) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return err
+		return unreadable(path, err)
 	}
 	files := []string{path}
 	if info.IsDir() {

@@ -206,7 +206,7 @@ func TestValidate(t *testing.T) {
 	}
 
 	_, _, err = execute(t, "", "validate", filepath.Join(dir, "nosuch.yaml"))
-	if Code(err) != 1 || Silent(err) {
+	if Code(err) != 1 || Silent(err) || !strings.HasPrefix(err.Error(), "cannot read "+dir) {
 		t.Errorf("a missing file: %v", err)
 	}
 	empty := t.TempDir()
@@ -220,9 +220,12 @@ func TestMistypedCommandLinesAreErrors(t *testing.T) {
 		"podstead get pods":     {"get"},
 		"or - for standard":     {"validate"},
 		"unknown command \"x\"": {"version", "x"},
+		"mean podstead get?":    {"gett"},
+		"see podstead --help":   {"frobnicate"},
+		"images ls, pull, load": {"images", "lss"},
 	} {
-		if _, _, err := execute(t, "", args...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q in it", args, err, want)
+		if _, _, err := execute(t, "", args...); Code(err) != ExitUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, %d; want %q in it, and %d", args, err, Code(err), want, ExitUsage)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func imagesCommand() *cobra.Command {
 		Short:   "Show images, pull or load some, or remove those that nothing needs",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("cannot %q images: there are podstead images ls, pull, load and prune", args[0])
+				return usageError(fmt.Errorf("cannot %q images: there are podstead images ls, pull, load and prune", args[0]))
 			}
 			return cmd.Help()
 		},

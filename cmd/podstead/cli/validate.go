@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -89,6 +90,16 @@ type validator struct {
 // declared is where an object was found first, and what it holds.
 type declared struct{ file, digest string }
 
+// unreadable says that a file that was named cannot be read, without the name of
+// a system call.
+func unreadable(path string, err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return fmt.Errorf("cannot read %s: %w", path, err)
+}
+
 func (v *validator) path(cmd *cobra.Command, path string) error {
 	if path == "-" {
 		data, err := readLimited(cmd.InOrStdin())
@@ -100,7 +111,7 @@ func (v *validator) path(cmd *cobra.Command, path string) error {
 	}
 	fi, err := os.Stat(path)
 	if err != nil {
-		return err
+		return unreadable(path, err)
 	}
 	if !fi.IsDir() {
 		return v.file(path)
