@@ -12,7 +12,12 @@
 // It is level-triggered: whatever wakes it, here or in the API, it compares what
 // is with what should be and does the one next thing for each object.
 //
-// All requests go over one link, which knows whether the API server answers.
+// It proves itself with a certificate that it has the cluster sign, and sign anew
+// (package certificate). Until it has one it asks for nothing else.
+//
+// All requests go over one link, which knows whether the API server answers, but
+// for those about callers of this node's port: they go beside it, so that many
+// callers do not make the API server seem away.
 //
 // It is the only package that imports client-go, and of that the parts that are
 // small: rest and tools/clientcmd, with a scheme of the groups used.
