@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +18,28 @@ import (
 
 type runtimeOf struct {
 	images []cri.StoredImage
+	mu     sync.Mutex
 	can    cri.Capabilities
 	err    error
 }
 
-func (r *runtimeOf) Capabilities(context.Context) (cri.Capabilities, error)  { return r.can, r.err }
-func (r *runtimeOf) StoredImages(context.Context) ([]cri.StoredImage, error) { return r.images, r.err }
+func (r *runtimeOf) Capabilities(context.Context) (cri.Capabilities, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.can, r.err
+}
+
+func (r *runtimeOf) StoredImages(context.Context) ([]cri.StoredImage, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.images, r.err
+}
+
+func (r *runtimeOf) set(can cri.Capabilities, images []cri.StoredImage, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.can, r.images, r.err = can, images, err
+}
 
 func TestInventory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -57,13 +74,13 @@ func TestInventory(t *testing.T) {
 			t.Errorf("features %+v", h.Features)
 		}
 		// What cannot be seen is as it was; then it is as it is.
-		rt.err = errors.New("away")
+		rt.set(rt.can, rt.images, errors.New("away"))
 		time.Sleep(2 * inventoryPeriod)
 		synctest.Wait()
 		if h := i.Held(); len(h.Images) != 50 {
 			t.Errorf("%d images of a runtime that is away", len(h.Images))
 		}
-		*rt = runtimeOf{images: rt.images[:1]}
+		rt.set(cri.Capabilities{}, rt.images[:1], nil)
 		time.Sleep(inventoryPeriod)
 		synctest.Wait()
 		if h := i.Held(); len(h.Images) != 1 || h.Handlers != nil || h.Features != nil {
