@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,7 +241,10 @@ func TestObjectsThatAreRefused(t *testing.T) {
 		r := newObjectsRig(t)
 		r.config("conf", map[string]string{"a": "1"}, nil)
 		refusals := 1
+		var mu sync.Mutex
 		r.react = func(q fakeRequest) (runtime.Object, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			if q.resource == "configmaps" && q.verb == "LIST" && refusals > 0 {
 				refusals--
 				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "conf", errors.New("no relation"))
@@ -257,9 +261,9 @@ func TestObjectsThatAreRefused(t *testing.T) {
 		if _, awaited := r.o.State(pod); len(awaited) != 0 || r.value("conf", "a") != "1" {
 			t.Errorf("awaited: %v", awaited)
 		}
-		r.fakeAPI.mu.Lock()
+		mu.Lock()
 		refusals = 1000
-		r.fakeAPI.mu.Unlock()
+		mu.Unlock()
 		r.endWatches()
 		pass(time.Minute)
 		ref := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: "default", Name: "conf"}
@@ -315,20 +319,27 @@ func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsRig(t)
 		var given []authenticationv1.TokenRequest
-		var at []time.Time
-		refuse := false
+		var mu sync.Mutex
+		refused := false
+		refuse := func(yes bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			refused = yes
+		}
 		r.react = func(q fakeRequest) (runtime.Object, error) {
 			if q.sub != "token" {
 				return nil, nil
 			}
-			if refuse {
+			mu.Lock()
+			defer mu.Unlock()
+			if refused {
 				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, q.name, errors.New("no"))
 			}
 			request := authenticationv1.TokenRequest{}
 			if err := json.Unmarshal(q.body, &request); err != nil {
 				return nil, err
 			}
-			given, at = append(given, request), append(at, time.Now())
+			given = append(given, request)
 			request.Status.Token = fmt.Sprintf("token-%d", len(given))
 			return &request, nil
 		}
@@ -359,14 +370,14 @@ func TestTokens(t *testing.T) {
 			t.Error("nobody is told of the new token")
 		}
 		// One that cannot be renewed serves as long as it lives.
-		refuse = true
+		refuse(true)
 		pass(10*time.Minute - time.Minute)
 		is("token-2")
 		pass(2 * time.Minute)
 		if got, err := r.o.Token(pod, of); got != "" || err == nil || !strings.Contains(err.Error(), "expired") {
 			t.Errorf("an expired token: %q, %v", got, err)
 		}
-		refuse = false
+		refuse(false)
 		pass(20 * time.Second)
 		is("token-3")
 		r.remove("pods", "default", "one")
