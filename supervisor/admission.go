@@ -45,7 +45,10 @@ func (s *podScripts) admitPod(j job, r *podRun, observed *cri.PodStatus) (outcom
 func (s *podScripts) preempt(pod *v1.Pod, v admit.Verdict) {
 	for _, victim := range v.Victims {
 		d := status.Displacement{Reason: admit.ReasonPreempting, Signal: admit.Short(v.Refusal.Reason), Message: fmt.Sprintf(
-			"critical pod %s has %s; this one runs again when there is room", fullName(pod), shortageText(v.Refusal.Reason))}
+			"critical pod %s has %s", fullName(pod), shortageText(v.Refusal.Reason))}
+		if sourceOf(victim.Pod) != manifest.SourceAPI {
+			d.Message += "; this one runs again when there is room"
+		}
 		if err := s.displaced(victim.Pod.UID, d, nil); err != nil {
 			// Then it ends already.
 			s.cfg.Log.Debug("pod is not preempted", "pod", fullName(victim.Pod), "error", err)

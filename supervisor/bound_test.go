@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/status"
 )
 
 // boundPod is a pod as a cluster binds it to the node.
@@ -297,4 +299,32 @@ func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A pod that the node ends for its own sake has ended for good: whoever made it
+// makes another one.
+func TestBoundPodIsEvicted(t *testing.T) {
+	inBed(t, func(t *testing.T, b *bed) {
+		b.returns = map[string]Return{"Evicted": func(*v1.Pod, status.Displacement) (bool, time.Duration) { return true, 0 }}
+		pod := boundPod("p", "u1")
+		d := b.start(manifest.SourceAPI)
+		d.config.deliver(manifest.SourceAPI, pod)
+		b.runs(pod.UID)
+		if err := d.Displace(pod.UID, eviction, nil); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			b.until(time.Minute, "it has ended", func() bool { return b.daemon.Ended(pod.UID) })
+			b.daemon.WakeDisplaced()
+			b.after(time.Hour)
+			if st := b.daemon.status(pod.UID); b.running(pod.UID) != 0 || st.Phase != v1.PodFailed || st.Reason != "Evicted" || !isTarget(st) {
+				t.Errorf("%d run; status %+v", b.running(pod.UID), st)
+			}
+			if err := b.daemon.Rerun(pod.UID, "asked", time.Time{}); !errors.Is(err, errAPIPod) {
+				t.Errorf("rerun: %v", err)
+			}
+			b.kill()
+			b.start(manifest.SourceAPI).config.deliver(manifest.SourceAPI, pod)
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/cgroup"
 	"github.com/podstead/podstead/supervisor/evict"
@@ -64,7 +65,11 @@ func (e *eviction) gate(pod *v1.Pod) *status.Cause {
 	if condition == "" {
 		return nil
 	}
-	return &status.Cause{Reason: string(condition), Message: message}
+	if pod.Annotations[manifest.AnnotationSource] == string(manifest.SourceAPI) {
+		// It does not wait, and the cluster knows the kubelet's word.
+		return &status.Cause{Reason: evict.ReasonEvicted, Message: message}
+	}
+	return &status.Cause{Reason: string(condition), Message: message + " The pod starts when that has passed."}
 }
 
 func (e *eviction) mayReturn(_ *v1.Pod, d status.Displacement) (now bool, after time.Duration) {

@@ -38,7 +38,7 @@ func (e *Evictor) Admit(pod *v1.Pod) (condition v1.NodeConditionType, message st
 	if condition == "" {
 		return "", ""
 	}
-	return condition, fmt.Sprintf("The node had condition: [%s]. The pod starts when that has passed.", strings.Join(on, ", "))
+	return condition, fmt.Sprintf("The node had condition: [%s].", strings.Join(on, ", "))
 }
 
 // toleratesMemoryPressure reports whether a pod tolerates the taint that a

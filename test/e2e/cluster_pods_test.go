@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,11 @@ func TestClusterPods(t *testing.T) {
 	if st := shown.Status; local.UID != shown.UID || st.PodIP == "" || st.PodIP != local.Status.PodIP || st.StartTime == nil ||
 		st.ObservedGeneration != shown.Generation || len(st.ContainerStatuses) != 1 || !strings.HasSuffix(st.ContainerStatuses[0].ContainerID, web.ID) {
 		t.Errorf("the API has %+v, here is %+v", shown.Status, local.Status)
+	}
+	if out, _, _ := n.podstead("get", "pods", "-o", "wide", "--api-socket", n.Socket()); !slices.ContainsFunc(strings.Split(out, "\n"), func(line string) bool {
+		return strings.Contains(line, n.PodName("web")) && slices.Contains(strings.Fields(line), "api")
+	}) {
+		t.Errorf("here it is told as\n%s", out)
 	}
 	a.must("label", "pod", n.PodName("web"), "--overwrite", "app=other")
 	n.await("the label is seen inside", func() error {

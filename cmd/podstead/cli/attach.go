@@ -58,11 +58,9 @@ func attach(cmd *cobra.Command, o streamOptions, name string) error {
 
 // containerOf is the container of this name, which is there.
 func containerOf(pod *v1.Pod, name string) v1.Container {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, c := range list {
-			if c.Name == name {
-				return c
-			}
+	for _, c := range allContainers(pod) {
+		if c.Name == name {
+			return c
 		}
 	}
 	return v1.Container{}

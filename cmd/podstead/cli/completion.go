@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	v1 "k8s.io/api/core/v1"
 )
 
 // completeTime bounds what is asked while somebody waits at a prompt.
@@ -176,10 +175,8 @@ func completeContainers(cmd *cobra.Command, args []string, begun string) ([]stri
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string
-	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			names = append(names, list[i].Name)
-		}
+	for _, c := range allContainers(p) {
+		names = append(names, c.Name)
 	}
 	return starting(names, "", begun, nil), cobra.ShellCompDirectiveNoFileComp
 }

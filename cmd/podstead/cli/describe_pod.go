@@ -24,6 +24,7 @@ func (d described) text() string {
 	d.top(s)
 	d.containers(s, "Init Containers", d.pod.Spec.InitContainers, d.pod.Status.InitContainerStatuses)
 	d.containers(s, "Containers", d.pod.Spec.Containers, d.pod.Status.ContainerStatuses)
+	d.containers(s, "Ephemeral Containers", ephemeralContainers(d.pod), d.pod.Status.EphemeralContainerStatuses)
 	d.conditions(s)
 	d.volumes(s)
 	s.field(0, topWidth, "QoS Class", orNone(string(d.pod.Status.QOSClass)))

@@ -121,11 +121,11 @@ func (o logsOptions) query() string {
 // chooseContainer is the container that is meant.
 func chooseContainer(pod *v1.Pod, name string) (string, error) {
 	var regular, all []string
-	for _, c := range pod.Spec.InitContainers {
-		all = append(all, c.Name)
-	}
 	for _, c := range pod.Spec.Containers {
-		regular, all = append(regular, c.Name), append(all, c.Name)
+		regular = append(regular, c.Name)
+	}
+	for _, c := range allContainers(pod) {
+		all = append(all, c.Name)
 	}
 	if name == "" {
 		name = pod.Annotations[defaultContainer]

@@ -53,3 +53,17 @@ func onePod(cmd *cobra.Command, c *client, namespace, name string) (*v1.Pod, err
 func bareName(n string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(n, "pod/"), "pods/"), "po/")
 }
+
+// allContainers are a pod's containers of every kind, in the order in which they
+// start; ephemeral ones have the same fields.
+func allContainers(p *v1.Pod) []v1.Container {
+	return slices.Concat(p.Spec.InitContainers, p.Spec.Containers, ephemeralContainers(p))
+}
+
+func ephemeralContainers(p *v1.Pod) []v1.Container {
+	var list []v1.Container
+	for _, c := range p.Spec.EphemeralContainers {
+		list = append(list, v1.Container(c.EphemeralContainerCommon))
+	}
+	return list
+}

@@ -226,7 +226,14 @@ func (s *boxStatus) source(line func(key, value string, h hue), src *manifestSou
 	}
 	text := fmt.Sprintf("%s %s: %s in %s", src.Source, src.Location, count(pods, "pod"), count(files, "manifest"))
 	h := hueGood
+	cluster := src.Source == string(manifest.SourceAPI)
+	if cluster {
+		text = fmt.Sprintf("%s %s: %s", src.Source, src.Location, count(pods, "pod"))
+	}
 	switch {
+	case !src.Delivered && cluster:
+		text, h = text+", not heard of since podstead started; its pods that run are left as they are", hueBusy
+	case cluster:
 	case !src.Delivered:
 		text, h = text+", not read since podstead started; the last good manifests are in effect", hueBusy
 	case !src.Time.IsZero():
