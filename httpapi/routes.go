@@ -24,7 +24,7 @@ type Route struct {
 	Handle http.HandlerFunc
 }
 
-// Sources are what the handlers read. All fields are needed.
+// Sources are what the handlers read. All fields but Cluster are needed.
 type Sources struct {
 	Pods      PodLister
 	Manifests ManifestLister
@@ -35,6 +35,8 @@ type Sources struct {
 	Volumes   VolumeKeeper
 	// Restarter runs pods again.
 	Restarter PodRestarter
+	// Cluster is nil if the box has joined none.
+	Cluster ClusterMember
 	// LogDirectory is where the logs of a pod are.
 	LogDirectory LogDirectory
 	// ManifestName is a pod's name as its manifest has it.
@@ -74,6 +76,7 @@ func Routes(src Sources) []Route {
 		{"POST", "/podstead/v1/images/pull", access.Admin, pullImage(src.Images)},
 		{"POST", "/podstead/v1/images/load", access.Admin, loadImages(src.Images)},
 		{"POST", "/podstead/v1/namespaces/{namespace}/pods/{pod}/restart", access.Admin, restartPod(src)},
+		{"POST", "/podstead/v1/cluster/leave", access.Admin, leaveCluster(src.Cluster)},
 		{"GET", "/podstead/v1/volumes", access.Read, volumes(src.Volumes)},
 		{"DELETE", "/podstead/v1/volumes/{namespace}/{name}", access.Admin, removeVolume(src.Volumes)},
 		{"POST", "/podstead/v1/kubeconfig", access.Admin, kubeconfig(src.Kubeconfigs)},

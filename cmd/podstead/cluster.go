@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/cluster"
 )
@@ -29,4 +30,12 @@ func newCluster(o *options.Options, describe func() *v1.Node, sup *supervisor.Su
 			Bootstrap: o.Cluster.Bootstrap, Folder: o.Cluster.Folder, Rotate: o.Cluster.Rotate, Serving: o.Cluster.RotateServing,
 		},
 	})
+}
+
+// memberOf is nil for a box that joins no cluster.
+func memberOf(joined *cluster.Adapter) httpapi.ClusterMember {
+	if joined == nil {
+		return nil
+	}
+	return joined
 }

@@ -166,7 +166,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: newImageView(rt, p.images, o.Paths.Root, sup),
 			Streams: containerStreams{client: rt.client, observer: observer}, StreamIdle: o.API.StreamIdle,
 			Stats: figures, Usage: figures, Metrics: newMetrics(node, src, sup, p, log),
-			Kubelet:      kubeletView(o, rt.client, observer),
+			Kubelet: kubeletView(o, rt.client, observer), Cluster: memberOf(joined),
 			Volumes:      volumeView{objects: src.config.Objects(), pods: sup},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
 		},

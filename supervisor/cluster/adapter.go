@@ -91,6 +91,8 @@ type Adapter struct {
 	writer       *podWriter
 	certificates *certificates
 
+	departure departure
+
 	// Room for one wake-up each.
 	nodeChanged, leaseChanged, podsChanged, eventsChanged chan struct{}
 
@@ -119,7 +121,7 @@ func newAdapter(cfg Config) *Adapter {
 		cfg: cfg, name: cfg.Node().Name,
 		nodeChanged: make(chan struct{}, 1), leaseChanged: make(chan struct{}, 1),
 		podsChanged: make(chan struct{}, 1), eventsChanged: make(chan struct{}, 1),
-		sent: sentEvents{},
+		sent: sentEvents{}, departure: departure{left: make(chan struct{}), stopped: make(chan struct{})},
 	}
 	a.link = &link{log: cfg.Log, returned: a.wakeAll}
 	a.certificates = keepCertificates(a, nil)
@@ -159,8 +161,11 @@ func (a *Adapter) Run(ctx context.Context) error {
 	defer end()
 	happened, endEvents := a.cfg.Events.Subscribe()
 	defer endEvents()
+	outer := ctx
+	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer stop()
 	wg.Go(func() { a.certificates.run(ctx) })
 	select {
 	case <-a.certificates.proven:
@@ -184,6 +189,12 @@ func (a *Adapter) Run(ctx context.Context) error {
 			wake(a.podsChanged)
 		case <-happened:
 			wake(a.eventsChanged)
+		case <-a.departure.left:
+			stop()
+			wg.Wait()
+			close(a.departure.stopped)
+			<-outer.Done()
+			return outer.Err()
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -192,10 +192,11 @@ type localPods struct {
 
 func (w *podWriter) localPods() localPods {
 	here := localPods{map[string]*v1.Pod{}, map[types.UID]*v1.Pod{}}
+	shows := w.departure.showsMirrors()
 	for _, pod := range w.cfg.Pods.List() {
 		if isBound(pod) {
 			here.bound[pod.UID] = pod
-		} else if other := here.static[key(pod)]; other == nil || other.DeletionTimestamp != nil {
+		} else if other := here.static[key(pod)]; shows && (other == nil || other.DeletionTimestamp != nil) {
 			here.static[key(pod)] = pod
 		}
 	}

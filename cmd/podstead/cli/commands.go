@@ -15,6 +15,7 @@ const DefaultSocket = "/run/podstead/podstead.sock"
 func Commands(version string) []*cobra.Command {
 	return []*cobra.Command{
 		attachCommand(),
+		clusterCommand(),
 		copyCommand(),
 		describeCommand(),
 		diffCommand(),

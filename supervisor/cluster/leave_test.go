@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run("web", "one")
+		r.start()
+		defer r.end()
+		pass(time.Second)
+		for name, owner := range map[string]string{"app": "ReplicaSet", "agent": "DaemonSet"} {
+			controller := true
+			r.put(t, &v1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: []metav1.OwnerReference{{Kind: owner, Controller: &controller}}},
+				Spec:       v1.PodSpec{NodeName: "edge"},
+			})
+		}
+		pass(time.Second)
+		evicted, guarded := 0, true
+		r.mu.Lock()
+		r.react = func(q fakeRequest) (runtime.Object, error) {
+			switch {
+			case q.sub == "eviction" && guarded:
+				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, q.name, nil)
+			case q.sub == "eviction":
+				evicted++
+				r.remove("pods", q.namespace, q.name)
+				return &metav1.Status{Status: metav1.StatusSuccess}, nil
+			case q.verb == "DELETE" && q.resource == "nodes":
+				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, q.name, nil)
+			}
+			return nil, nil
+		}
+		r.mu.Unlock()
+
+		// What may not go holds it up, and the node stays.
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err := r.a.Leave(ctx)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "default/app") || strings.Contains(err.Error(), "agent") {
+			t.Errorf("it leaves: %v", err)
+		}
+		pass(time.Second)
+		if n := (&v1.Node{}); !r.get(t, "nodes", "", "edge", n) || !n.Spec.Unschedulable || r.mirror("web") == nil {
+			t.Errorf("node %+v, mirror %v", n.Spec, r.mirror("web"))
+		}
+		guarded = false
+		remains, err := r.a.Leave(t.Context())
+		if err != nil || !strings.Contains(remains, "kubectl delete node edge") || evicted != 1 {
+			t.Errorf("it left %q, %v, %d evicted", remains, err, evicted)
+		}
+		pass(time.Second)
+		if r.mirror("web") != nil || r.get(t, "leases", v1.NamespaceNodeLease, "edge", &coordinationv1.Lease{}) {
+			t.Error("mirror or lease is there")
+		}
+		if len(r.bound) != 0 {
+			t.Errorf("%d pods of the cluster run on", len(r.bound))
+		}
+		if len(r.list()) != 1 {
+			t.Error("the static pod is gone")
+		}
+		// From then on nothing is asked, whatever happens here.
+		r.requests()
+		r.run("web", "two")
+		pass(time.Hour)
+		if asked := r.requests(); len(asked) > 0 {
+			t.Errorf("it asks %v", asked)
+		}
+		if _, err := r.a.Leave(t.Context()); err == nil {
+			t.Error("it leaves twice")
+		}
+	})
+}
