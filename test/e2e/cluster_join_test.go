@@ -155,9 +155,9 @@ func TestClusterJoin(t *testing.T) {
 	first := true
 	s := &signer{admin: a, c: c, life: func(csr *certificatesv1.CertificateSigningRequest) (time.Duration, time.Duration) {
 		if csr.Spec.Username == newcomer && first {
-			// Renewed 16 to 52 s from now, with 18 s to spare at least.
+			// Renewed 17 to 89 s from now, with 36 s to spare at least.
 			first = false
-			return 110 * time.Second, 3 * time.Minute
+			return 235 * time.Second, 6 * time.Minute
 		}
 		return 0, 24 * time.Hour
 	}}

@@ -67,7 +67,7 @@ func (a *admin) file(text string) string {
 func TestClusterPods(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, bed.Containerd24))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	c, a, kubeconfig := newCluster(ctx, n)
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
