@@ -4,7 +4,7 @@
 //	bench [-json FILE] [-runtime containerd-1.6,containerd-2.4] [-rounds N] [-idle 30s] [-leaks 10] [-strict] [-only REGEXP]
 //
 // The measurements, for -only: starts, restarts, replacements, removals, probes,
-// rotation, crashloop, idle and evictions on each runtime; fake, fakeprobes, garbage
+// rotation, crashloop, idle, evictions and cluster on each runtime; fake, fakeprobes, garbage
 // and logs on the fake one; api. -runtime="" leaves the real ones out.
 //
 // Times of the daemon begin when a manifest is put into the folder or a process
