@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 
 	v1 "k8s.io/api/core/v1"
@@ -53,7 +52,13 @@ func (v volumeView) PersistentVolumes() ([]httpapi.PersistentVolume, error) {
 func (v volumeView) RemovePersistentVolume(namespace, name string) error {
 	err := v.pods.RemoveClaim(namespace, name)
 	if errors.Is(err, volume.ErrNoClaim) {
-		return fmt.Errorf("%w: %w", err, fs.ErrNotExist)
+		return absent{err}
 	}
 	return err
 }
+
+// absent is an error that tells the API of something that is not there, and
+// people no more than it says.
+type absent struct{ error }
+
+func (absent) Is(target error) bool { return target == fs.ErrNotExist }

@@ -152,6 +152,9 @@ func (b *copyTarget) upload(ctx context.Context, from, to string) error {
 		return err
 	}
 	if !b.hasTar(ctx) {
+		if err := b.stopped(); err != nil {
+			return err
+		}
 		return b.uploadFile(ctx, from, to, info)
 	}
 	if strings.HasSuffix(to, "/") || b.has(ctx, "test", "-d", to) {
@@ -182,6 +185,19 @@ func (b *copyTarget) hasTar(ctx context.Context) bool {
 	err := b.run(ctx, nil, io.Discard, "tar", "--help")
 	var exit *ExitError
 	return err == nil || errors.As(err, &exit) && exit.Code != 126 && exit.Code != 127
+}
+
+// stopped is an error if the container does not run: then nobody knows what it
+// has.
+func (b *copyTarget) stopped() error {
+	for _, list := range [][]v1.ContainerStatus{b.pod.Status.InitContainerStatuses, b.pod.Status.ContainerStatuses} {
+		for i := range list {
+			if c := &list[i]; c.Name == b.container && c.State.Running == nil {
+				return fmt.Errorf("container %q in pod %q does not run; see podstead describe pod %s", c.Name, b.pod.Name, b.pod.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // errNoTar says what a container lacks.
@@ -219,6 +235,9 @@ func (b *copyTarget) download(ctx context.Context, from, to string) error {
 		return fmt.Errorf("%s is no folder", to)
 	}
 	if !b.hasTar(ctx) {
+		if err := b.stopped(); err != nil {
+			return err
+		}
 		return b.downloadFile(ctx, from, to)
 	}
 	r, w := io.Pipe()
@@ -241,12 +260,12 @@ func (b *copyTarget) download(ctx context.Context, from, to string) error {
 
 // downloadFile copies one file with cat alone.
 func (b *copyTarget) downloadFile(ctx context.Context, from, to string) error {
-	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
+	f := &lateFile{path: to}
+	err := b.run(ctx, nil, f, "cat", "--", from)
+	if err == nil {
+		_, err = f.Write(nil) // of an empty one nothing comes
 	}
-	err = b.run(ctx, nil, f, "cat", "--", from)
-	if e := f.Close(); err == nil {
+	if e := f.close(); err == nil {
 		err = e
 	}
 	var exit *ExitError
@@ -254,4 +273,29 @@ func (b *copyTarget) downloadFile(ctx context.Context, from, to string) error {
 		return errors.Join(b.errNoTar(" and no cat"), err)
 	}
 	return err
+}
+
+// lateFile is opened, and what it held is lost, when the first of its content is
+// there.
+type lateFile struct {
+	path string
+	file *os.File
+}
+
+func (f *lateFile) Write(b []byte) (int, error) {
+	if f.file == nil {
+		file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+		if err != nil {
+			return 0, err
+		}
+		f.file = file
+	}
+	return f.file.Write(b)
+}
+
+func (f *lateFile) close() error {
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
 }

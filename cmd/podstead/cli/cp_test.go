@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // archive is a tar of entries NAME, NAME/ or NAME -> TARGET; files hold their
@@ -144,6 +146,47 @@ func TestParsePlace(t *testing.T) {
 	for _, text := range []string{"", ":x", "web:", "a/b/c:x", "a/:x"} {
 		if got, err := parsePlace(text); err == nil || Code(err) != ExitUsage {
 			t.Errorf("%q is %+v, %v", text, got, err)
+		}
+	}
+}
+
+// What cannot be had takes nothing from who has it.
+func TestLateFileKeepsWhatItHeldUntilThereIsMore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &lateFile{path: path}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "precious" {
+		t.Errorf("it holds %q", got)
+	}
+	for _, part := range []string{"", "new", " text"} {
+		if n, err := f.Write([]byte(part)); n != len(part) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "new text" {
+		t.Errorf("it holds %q", got)
+	}
+}
+
+func TestCopyTellsAContainerThatDoesNotRun(t *testing.T) {
+	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+	pod := &v1.Pod{Status: v1.PodStatus{
+		InitContainerStatuses: []v1.ContainerStatus{{Name: "sidecar", State: running}},
+		ContainerStatuses:     []v1.ContainerStatus{{Name: "up", State: running}, {Name: "down"}},
+	}}
+	pod.Name = "web-edge"
+	for name, want := range map[string]bool{"sidecar": false, "up": false, "unknown": false, "down": true} {
+		err := (&copyTarget{pod: pod, container: name}).stopped()
+		if (err != nil) != want || want && !strings.Contains(err.Error(), `"down" in pod "web-edge" does not run`) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
