@@ -5,8 +5,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -114,4 +116,51 @@ func TestDeletedPodIsNotFound(t *testing.T) {
 			t.Errorf("a fault is told that is none: %v", events)
 		}
 	})
+}
+
+// A clock here that is far from the cluster's changes nothing about when things
+// are done: what the API has of a later time is written over all the same.
+func TestClockSkew(t *testing.T) {
+	for name, skew := range map[string]time.Duration{"behind": 48 * time.Hour, "ahead": -48 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.run("web", "one")
+				theirs := metav1.NewMicroTime(time.Now().Add(skew))
+				holder := "edge"
+				r.put(t, &coordinationv1.Lease{
+					ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: v1.NamespaceNodeLease},
+					Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &theirs},
+				})
+				n := registered()
+				for i := range n.Status.Conditions {
+					n.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(theirs.Time)
+				}
+				r.put(t, n)
+				r.start()
+				defer r.end()
+				pass(time.Minute)
+				lease := &coordinationv1.Lease{}
+				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > defaultLease/renewals {
+					t.Errorf("the lease was renewed at %v, it is %v", lease.Spec.RenewTime, time.Now())
+				}
+				// The report of the start.
+				got := &v1.Node{}
+				if !r.get(t, "nodes", "", "edge", got) {
+					t.Fatal("no node")
+				}
+				for _, c := range got.Status.Conditions {
+					if c.Type == v1.NodeReady && time.Since(c.LastHeartbeatTime.Time) > 2*time.Minute {
+						t.Errorf("the last heartbeat is of %v, it is %v", c.LastHeartbeatTime, time.Now())
+					}
+				}
+				if m := r.mirror("web"); m == nil || m.Status.Phase != v1.PodRunning {
+					t.Errorf("mirror %v", m)
+				}
+				if asked := len(r.requests()); asked > 25 {
+					t.Errorf("%d requests in a minute", asked)
+				}
+			})
+		})
+	}
 }
