@@ -125,7 +125,9 @@ func (c *churn) disagreement() error {
 		if err := ready(&p); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
-		if st := p.Status.ContainerStatuses[0]; st.ContainerID != "containerd://"+found["main"].ID || st.RestartCount != 0 {
+		// A container that was created and not started when the daemon died has a
+		// successor with the next number.
+		if st := p.Status.ContainerStatuses[0]; st.ContainerID != "containerd://"+found["main"].ID || st.RestartCount != int32(found["main"].Attempt) {
 			return fmt.Errorf("%s is shown as %s with %d restarts, %v runs", p.Name, st.ContainerID, st.RestartCount, found)
 		}
 	}
