@@ -115,3 +115,39 @@ func TestBoundPodsWhileTheAPIServerIsAway(t *testing.T) {
 		}
 	})
 }
+
+// Of two pods of one name the static one runs. The API is told what became of the
+// cluster's, which goes when it is deleted; then the static one gets its mirror.
+func TestBoundPodWithAStaticPodsName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start()
+		defer r.end()
+		pass(time.Second)
+		uid := r.bind("web-edge")
+		r.run("web", "one")
+		pass(time.Second)
+		r.show(uid, func(st *v1.PodStatus) { st.Phase, st.Reason = v1.PodFailed, "NameTaken" })
+		pass(time.Second)
+		if p := r.inAPI("web-edge"); p.UID != uid || p.Status.Phase != v1.PodFailed || p.Status.Reason != "NameTaken" {
+			t.Errorf("the API has %v", p)
+		}
+		r.requests()
+		pass(time.Hour)
+		for _, q := range r.requests() {
+			if q.resource == "pods" && q.verb != "LIST" && q.verb != "WATCH" {
+				t.Errorf("it asks %v", q)
+			}
+		}
+		events := slices.DeleteFunc((rigEvents{r}).List(), func(e v1.Event) bool { return e.Reason != "FailedMirror" })
+		if len(events) != 1 {
+			t.Errorf("events %v", events)
+		}
+		r.delete("web-edge")
+		r.over(uid)
+		pass(5 * time.Second)
+		if m := r.mirror("web"); m == nil || m.Annotations[annotationMirror] != "one" {
+			t.Errorf("the mirror is %v", m)
+		}
+	})
+}

@@ -40,6 +40,9 @@ type podWriter struct {
 	// agreed is what was compared last and found to agree, so that a look costs
 	// little where nothing changed.
 	agreed map[string]agreement
+	// clashes are the static pods, by name, that were told of for having no mirror
+	// since the cluster has a pod of the name.
+	clashes map[string]types.UID
 }
 
 type agreement struct {
@@ -66,7 +69,7 @@ type result struct {
 func newPodWriter(a *Adapter) *podWriter {
 	return &podWriter{
 		Adapter: a, results: make(chan result, atOnce),
-		busy: map[string]bool{}, trouble: map[string]*trouble{}, agreed: map[string]agreement{},
+		busy: map[string]bool{}, trouble: map[string]*trouble{}, agreed: map[string]agreement{}, clashes: map[string]types.UID{},
 	}
 }
 
@@ -122,11 +125,7 @@ func (w *podWriter) look(ctx context.Context, wg *sync.WaitGroup) (next time.Dur
 	for name := range all {
 		local, shown := here.static[name], known[name]
 		if shown != nil && !isMirror(shown) {
-			if local != nil {
-				// Not ours to touch.
-				w.fail(name, local, fmt.Errorf("%s is a pod of the cluster already: rename one of the two", name), lastRefusalRetry)
-				continue
-			}
+			w.clash(name, local)
 			if local = here.bound[shown.UID]; local == nil {
 				continue
 			}
@@ -165,6 +164,20 @@ func (w *podWriter) look(ctx context.Context, wg *sync.WaitGroup) (next time.Dur
 func (w *podWriter) forget(all map[string]bool) {
 	maps.DeleteFunc(w.agreed, func(name string, _ agreement) bool { return !all[name] })
 	maps.DeleteFunc(w.trouble, func(name string, _ *trouble) bool { return !all[name] })
+	maps.DeleteFunc(w.clashes, func(name string, _ types.UID) bool { return !all[name] })
+}
+
+// clash tells once of a static pod, nil if there is none, that has no mirror since
+// the cluster has a pod of its name. That one is shown as it is here all the same,
+// and goes when it is deleted.
+func (w *podWriter) clash(name string, static *v1.Pod) {
+	switch {
+	case static == nil:
+		delete(w.clashes, name)
+	case w.clashes[name] != static.UID:
+		w.clashes[name] = static.UID
+		w.tell(name, static, fmt.Errorf("%s is a pod of the cluster already: rename one of the two", name))
+	}
 }
 
 func (w *podWriter) nextStep(local, shown *v1.Pod, node *v1.Node) (step, error) {
@@ -316,6 +329,11 @@ func (w *podWriter) fail(name string, local *v1.Pod, err error, limit time.Durat
 		return
 	}
 	t.told = err.Error()
+	w.tell(name, local, err)
+}
+
+// tell says why a pod here is not shown in the cluster as it is.
+func (w *podWriter) tell(name string, local *v1.Pod, err error) {
 	w.cfg.Log.Warn("pod is not shown in the cluster as it is, it goes on all the same", "pod", name, "error", err)
 	if isBound(local) {
 		return
