@@ -220,10 +220,11 @@ func (a *Adapter) keep(ctx context.Context, woken <-chan struct{}, sync func(con
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			if answered(err) {
+			own := a.link.own(err)
+			if own {
 				failures++
 			}
-			if answered(err) && err.Error() != told {
+			if own && err.Error() != told {
 				told = err.Error()
 				a.cfg.Log.Warn("cluster: it is tried again", "error", err)
 			}

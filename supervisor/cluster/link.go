@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,7 +79,7 @@ func (l linked) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := time.Now()
 	resp, err := l.transport.RoundTrip(r)
 	switch {
-	case err == nil && unavailable(resp.StatusCode):
+	case err == nil && unavailable(resp.StatusCode) && !held(r, resp):
 		l.failed(errors.New(resp.Status))
 	case err == nil:
 		l.answers()
@@ -112,10 +113,32 @@ func unavailable(code int) bool {
 	return false
 }
 
+// held tells an eviction that a disruption budget holds up, which is answered as if
+// the API server had too much to do.
+func held(r *http.Request, resp *http.Response) bool {
+	return resp.StatusCode == http.StatusTooManyRequests && strings.HasSuffix(r.URL.Path, "/eviction")
+}
+
 // answered tells a refusal of one request from an API server that is away.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !unavailable(int(status.Status().Code)) && !apierrors.IsServerTimeout(err)
+}
+
+// own tells a fault of one request from an API server that is away: a refusal, or
+// an answer that makes no sense.
+func (l *link) own(err error) bool {
+	if answered(err) {
+		return true
+	}
+	for _, silence := range []error{errAway, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, silence) {
+			return false
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.away == nil
 }
 
 // enter lets a request through, or not.

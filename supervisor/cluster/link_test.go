@@ -14,6 +14,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 )
 
 // However long the API server was away, a box is what it should be in the
@@ -175,6 +176,37 @@ func TestSilentConnection(t *testing.T) {
 		pass(time.Second)
 		if err := ask(requestTimeout); !errors.Is(err, context.DeadlineExceeded) || l.closed() == 0 || len(l.connections.open) != 0 {
 			t.Errorf("one that nobody answers ends with %v, closed for %v, %d connections", err, l.closed(), len(l.connections.open))
+		}
+	})
+}
+
+// What answers, and is no API server, is not asked without end, and it is told.
+func TestSomethingElseAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		asked := 0
+		l := &link{log: slog.New(slog.NewTextHandler(&log, nil)), returned: func() {}}
+		c, err := newClient(&rest.Config{Host: "http://api.invalid", Transport: transport(func(*http.Request) (*http.Response, error) {
+			asked++
+			r := response(200, io.NopCloser(strings.NewReader("<html>Please log in</html>")))
+			r.Header.Set("Content-Type", "text/html")
+			return r, nil
+		})}, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		w := watch[*v1.Pod](c.core, "pods", "", l, func() {})
+		go func() { defer close(done); w.Run(ctx) }()
+		pass(10 * time.Minute)
+		cancel()
+		<-done
+		if asked < 10 || asked > 150 {
+			t.Errorf("%d requests in ten minutes", asked)
+		}
+		if _, synced := w.Objects(); synced || strings.Count(log.String(), "does not tell what it has") != 1 {
+			t.Errorf("synced: %v; the log: %s", synced, log.String())
 		}
 	})
 }

@@ -85,17 +85,18 @@ func (w *watched[T]) Run(ctx context.Context) {
 			told = ""
 			err = w.follow(ctx, version)
 		}
+		own := err != nil && w.link.own(err)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil && time.Since(began) > shortWatch:
 			failures = 0
 			continue
-		case err == nil || answered(err):
+		case err == nil || own:
 			failures++
 		}
 		switch {
-		case err == nil || !answered(err) || apierrors.IsResourceExpired(err):
+		case !own || apierrors.IsResourceExpired(err):
 		case w.refused != nil:
 			w.refused(err, failures)
 		case err.Error() != told:
