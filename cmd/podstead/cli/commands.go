@@ -51,6 +51,14 @@ func Finish(root *cobra.Command) {
 		return unknownCommand(cmd, args[0])
 	}
 	completeAll(root)
+	// Made at once: cobra, which makes it when the program runs, has it print its
+	// help for a shell that there is not, and succeed.
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.RunE = root.Args, root.RunE
+		}
+	}
 	eachCommand(root, func(cmd *cobra.Command) {
 		check := cmd.Args
 		if check == nil {

@@ -19,11 +19,11 @@ func execute(t *testing.T, stdin string, args ...string) (stdout, stderr string,
 	t.Helper()
 	root := &cobra.Command{Use: "podstead", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(Commands("podstead v0")...)
-	Finish(root)
 	var out, errs bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errs)
 	root.SetIn(strings.NewReader(stdin))
+	Finish(root)
 	root.SetArgs(args)
 	err = root.ExecuteContext(t.Context())
 	return out.String(), errs.String(), err

@@ -140,4 +140,10 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: %v", shell, err)
 		}
 	}
+	if out, _, err := execute(t, "", "completion", "fishy"); Code(err) != ExitUsage || out != "" || !strings.Contains(err.Error(), "completion fish?") {
+		t.Errorf("a shell that there is not: %v, %q", err, out)
+	}
+	if out, _, err := execute(t, "", "completion"); err != nil || !strings.Contains(out, "bash") {
+		t.Errorf("no shell: %v, %q", err, out)
+	}
 }
