@@ -28,6 +28,9 @@ func preempts(s *Stake) bool {
 	return !s.Grows && Critical(s.Pod) && (policy == nil || *policy != v1.PreemptNever)
 }
 
+// bound tells a pod that a cluster has bound to this node, by its source.
+func bound(pod *v1.Pod) bool { return pod.Annotations["kubernetes.io/config.source"] == "api" }
+
 // victims are the pods of strictly lower priority to end so that a critical
 // one has room, as few and as unimportant ones as can be; none if those that are
 // ending give it room, or if even all others would not.
@@ -43,6 +46,8 @@ func (f *forecast) victims(asks *Stake) []*Stake {
 		switch {
 		case h.Ending:
 			missing.subtract(h.Needs)
+		case bound(asks.Pod) && !bound(h.Pod):
+			// What a manifest of this node runs never ends for a cluster's sake.
 		case h.Pod.UID != asks.Pod.UID && priority(h.Pod) < priority(asks.Pod):
 			class := cri.QOSClass(h.Pod)
 			classes[class] = append(classes[class], h)

@@ -208,11 +208,18 @@ func TestVictims(t *testing.T) {
 	}
 	critical := func(cpu, memory string) *Stake { return sized("critical", cpu, memory, "", 2_000_000_000) }
 	ending := func(s *Stake) *Stake { s.Ending = true; return s }
+	of := func(source string, s *Stake) *Stake {
+		s.Pod.Annotations = map[string]string{"kubernetes.io/config.source": source}
+		return s
+	}
 	for name, tc := range map[string]struct {
 		asks    *Stake
 		holders []*Stake
 		want    string
 	}{
+		"a cluster's for a cluster's": {of("api", critical("2", "0")), []*Stake{of("file", sized("a", "2", "0", "", 0)), of("api", sized("b", "2", "0", "", 0))}, "b"},
+		"no manifest's for those":     {of("api", critical("2", "0")), []*Stake{of("file", sized("a", "2", "0", "", 0)), of("http", sized("b", "2", "0", "", 0))}, ""},
+		"a cluster's for a file's":    {of("file", critical("2", "0")), []*Stake{of("file", sized("a", "2", "0", "", 2_000_000_000)), of("api", sized("b", "2", "0", "", 0))}, "b"},
 		"none is needed":              {critical("1", "0"), []*Stake{sized("a", "3", "0", "", 0)}, ""},
 		"the one that is enough":      {critical("2", "0"), []*Stake{sized("a", "1", "0", "", 0), sized("b", "2", "0", "", 0), sized("c", "1", "0", "", 0)}, "b"},
 		"two small ones":              {critical("2", "0"), []*Stake{sized("a", "1", "0", "", 0), sized("b", "1", "0", "", 0), sized("c", "2", "0", "Guaranteed", 0)}, "c"},
