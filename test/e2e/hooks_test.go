@@ -338,8 +338,10 @@ func TestPreStop(t *testing.T) {
 func TestPreStopOverRestarts(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		hook := "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/$ME-runs; note hook; sleep 2; note hooked']}}}"
-		n.put("gone.yaml", n.podOf("gone", 10, "", part{"main", endsWhenAsked, hook}))
-		n.put("half.yaml", n.podOf("half", 10, "", part{"main", endsWhenAsked, hook}))
+		// A grace period that a busy machine, where an exec begins seconds late, does
+		// not use up.
+		n.put("gone.yaml", n.podOf("gone", 120, "", part{"main", endsWhenAsked, hook}))
+		n.put("half.yaml", n.podOf("half", 120, "", part{"main", endsWhenAsked, hook}))
 		n.start()
 		n.awaitNoted("gone-main-start")
 		n.awaitNoted("half-main-start")
