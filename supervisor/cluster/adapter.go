@@ -161,6 +161,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 	defer end()
 	happened, endEvents := a.cfg.Events.Subscribe()
 	defer endEvents()
+	defer a.departure.stop()
 	outer := ctx
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -192,7 +193,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 		case <-a.departure.left:
 			stop()
 			wg.Wait()
-			close(a.departure.stopped)
+			a.departure.stop()
 			<-outer.Done()
 			return outer.Err()
 		case <-ctx.Done():

@@ -78,7 +78,7 @@ func establish(kubeconfig string, c Certificates, name string, log *slog.Logger)
 	}
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)
+		return nil, nil, fmt.Errorf("--kubeconfig %s: %w; mend the file, or leave the flag out to run without a cluster", kubeconfig, err)
 	case cert == nil || !c.Rotate:
 		return cfg, nil, nil
 	case cert.Leaf.Subject.CommonName != userPrefix+name:

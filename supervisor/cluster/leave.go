@@ -27,9 +27,12 @@ type departure struct {
 	// begun is set while Leave runs, unshown once mirrors are taken away.
 	begun, unshown bool
 	// left is closed when the node leaves for good, stopped when nothing of the
-	// adapter is at work any more.
+	// adapter is at work any more, be it for that or since the daemon ends.
 	left, stopped chan struct{}
+	stopping      sync.Once
 }
+
+func (d *departure) stop() { d.stopping.Do(func() { close(d.stopped) }) }
 
 func (d *departure) begin() error {
 	d.mu.Lock()

@@ -90,3 +90,21 @@ func TestLeave(t *testing.T) {
 		}
 	})
 }
+
+// Who leaves just as the daemon ends is not kept waiting.
+func TestLeaveAtTheEndOfTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start()
+		pass(time.Second)
+		r.end()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := r.a.Leave(ctx); err != nil {
+			t.Error(err)
+		}
+		if r.get(t, "leases", v1.NamespaceNodeLease, "edge", &coordinationv1.Lease{}) {
+			t.Error("the lease is there")
+		}
+	})
+}
