@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // The kubelet's crash-loop back-off.
@@ -17,9 +19,6 @@ const (
 	// backoffReset is how long a container must have run to start afresh.
 	backoffReset = 10 * time.Minute
 )
-
-// annotationConfigHash is the kubelet's key for the hash of a manifest.
-const annotationConfigHash = "kubernetes.io/config.hash"
 
 // BackoffStep is where one container stands in its crash loop.
 type BackoffStep struct {
@@ -73,7 +72,7 @@ func (b *Backoff) longest(own time.Duration) time.Duration {
 // revision is what a container's crash loop belongs to: another image, other
 // resources or any other change of the manifest is another loop.
 func revision(pod *v1.Pod, c *v1.Container) string {
-	return Hash(c) + pod.Annotations[annotationConfigHash]
+	return Hash(c) + pod.Annotations[podinfo.AnnotationHash]
 }
 
 // wait is how long a container must still wait, given its newest instance that

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // crash is one container that keeps ending.
@@ -96,7 +98,7 @@ func TestBackoffBeginsAgain(t *testing.T) {
 		c.restart(10*time.Second, 0)
 
 		// Another manifest, image or resources.
-		c.pod.Annotations = map[string]string{annotationConfigHash: "2"}
+		c.pod.Annotations = map[string]string{podinfo.AnnotationHash: "2"}
 		c.restart(0, 0)
 		c.restart(10*time.Second, 0)
 		c.pod.Spec.Containers[0].Image = "other"

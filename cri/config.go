@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // annotationPorts is the kubelet's key for a container's ports as JSON.
@@ -178,7 +180,7 @@ func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 		add(&pod.Spec.Containers[i])
 	}
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; podinfo.IsSidecar(c) {
 			add(c)
 		}
 	}

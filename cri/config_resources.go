@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Bounds of the kernel's CPU controller, as the kubelet uses them.
@@ -66,7 +68,7 @@ func (s CgroupSettings) Quota(milli int64) (quota, period int64) {
 }
 
 // linux is what the runtime is told. A request that is absent is the limit.
-func (s CgroupSettings) linux(a Amounts) *runtimeapi.LinuxContainerResources {
+func (s CgroupSettings) linux(a podinfo.Amounts) *runtimeapi.LinuxContainerResources {
 	request := a.CPURequest
 	if !a.CPURequested {
 		request = a.CPULimit
@@ -87,7 +89,7 @@ func CPUShares(milli int64) int64 {
 // containerResources are those of one container. One that is out of memory
 // ends as a whole, and none may swap, both as with the kubelet.
 func (g config) containerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
-	a := AmountsOf(&c.Resources)
+	a := podinfo.AmountsOf(&c.Resources)
 	r := g.cgroup.linux(a)
 	r.OomScoreAdj = oomScoreAdj(pod, c, g.memory)
 	for _, size := range g.cgroup.PageSizes {
@@ -123,14 +125,14 @@ func kernelPageSize(size string) string {
 // podResources is what a sandbox with a kernel of its own needs to hold the
 // pod, and podOverhead what it needs beside the containers.
 func (g config) podResources(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
-	return g.cgroup.linux(PodAmounts(pod))
+	return g.cgroup.linux(podinfo.PodAmounts(pod))
 }
 
 func (g config) podOverhead(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	if len(pod.Spec.Overhead) == 0 {
 		return &runtimeapi.LinuxContainerResources{}
 	}
-	return g.cgroup.linux(OverheadAmounts(pod))
+	return g.cgroup.linux(podinfo.OverheadAmounts(pod))
 }
 
 // oomScoreAdj tells the kernel whom to kill first. A Burstable container is
@@ -139,7 +141,7 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, hostMemory int64) int64 {
 	if pod.Spec.PriorityClassName == classNodeCritical {
 		return oomGuaranteed
 	}
-	switch QOSClass(pod) {
+	switch podinfo.QOSClass(pod) {
 	case v1.PodQOSGuaranteed:
 		return oomGuaranteed
 	case v1.PodQOSBestEffort:
@@ -148,7 +150,7 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, hostMemory int64) int64 {
 	score := int64(oomBestEffort - 1)
 	if hostMemory > 0 {
 		request := c.Resources.Requests.Memory().Value()
-		if isInit(pod, c) && IsSidecar(c) {
+		if isInit(pod, c) && podinfo.IsSidecar(c) {
 			// A sidecar is never killed before those that it serves.
 			request = max(request, leastRequest(pod))
 		}
@@ -182,6 +184,6 @@ func sharedRequest(pod *v1.Pod) int64 {
 	}
 	whole := *pod
 	whole.Spec.Resources = nil
-	rest := request.Value() - PodAmounts(&whole).MemoryRequest
+	rest := request.Value() - podinfo.PodAmounts(&whole).MemoryRequest
 	return max(rest, 0) / int64(len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
 }

@@ -12,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 func testConfig() config {
@@ -274,7 +276,7 @@ func TestQOSClass(t *testing.T) {
 		pod := wantedPod("", []string{"a", "b"}, "i")
 		pod.Spec.Containers[0].Resources, pod.Spec.Containers[1].Resources = tc.a, tc.b
 		pod.Spec.InitContainers[0].Resources = tc.init
-		if got := QOSClass(pod); got != tc.want {
+		if got := podinfo.QOSClass(pod); got != tc.want {
 			t.Errorf("%+v: got %s", tc, got)
 		}
 	}

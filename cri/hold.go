@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // The pace of attempts that fail before there is an instance which the
@@ -38,7 +40,7 @@ func (h *holds) left(pod *v1.Pod, name string) *waitError {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.pods[pod.UID][name]
-	if e == nil || e.manifest != pod.Annotations[annotationConfigHash] {
+	if e == nil || e.manifest != pod.Annotations[podinfo.AnnotationHash] {
 		return nil
 	}
 	rest := time.Until(e.until)
@@ -59,7 +61,7 @@ func (h *holds) failed(pod *v1.Pod, name string, why Waiting) {
 		h.pods[pod.UID] = map[string]*hold{}
 	}
 	e := h.pods[pod.UID][name]
-	manifest := pod.Annotations[annotationConfigHash]
+	manifest := pod.Annotations[podinfo.AnnotationHash]
 	if e == nil || e.manifest != manifest {
 		h.pods[pod.UID][name] = &hold{manifest: manifest, waiting: why}
 		return

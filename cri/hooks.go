@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Hooks performs lifecycle hooks. It is called for several containers at the
@@ -146,7 +148,7 @@ func hookAnnotations(annotations map[string]string, pod *v1.Pod, c *v1.Container
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if init := &pod.Spec.InitContainers[i]; init.Name == c.Name && IsSidecar(init) {
+		if init := &pod.Spec.InitContainers[i]; init.Name == c.Name && podinfo.IsSidecar(init) {
 			annotations[AnnotationSidecar] = strconv.Itoa(i)
 		}
 	}

@@ -8,9 +8,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// annotationSource is the kubelet's key for the source of a pod.
-const annotationSource = "kubernetes.io/config.source"
-
 // List asks the runtime for all sandboxes and containers, in two calls, and
 // groups them into pods, in no order. Containers are asked for first, so that
 // a container is not shown without the sandbox that was made before it.

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // BenchmarkReadList is the daemon's own half of a list in which nothing
@@ -17,7 +19,7 @@ func BenchmarkReadList(b *testing.B) {
 		labels := w.labels(i)
 		w.sandboxes = append(w.sandboxes, &runtimeapi.PodSandbox{
 			Id: fmt.Sprintf("%064d", i), CreatedAt: 1, Labels: labels, Metadata: &runtimeapi.PodSandboxMetadata{},
-			Annotations: map[string]string{annotationSource: "file", "kubernetes.io/config.hash": "0", "kubernetes.io/config.seen": "2026-01-01T00:00:00Z"},
+			Annotations: map[string]string{podinfo.AnnotationSource: "file", "kubernetes.io/config.hash": "0", "kubernetes.io/config.seen": "2026-01-01T00:00:00Z"},
 		})
 		w.containers = append(w.containers, &runtimeapi.Container{
 			Id: fmt.Sprintf("%064d", i), PodSandboxId: fmt.Sprintf("%064d", i), CreatedAt: 1, Labels: labels, Metadata: &runtimeapi.ContainerMetadata{},

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // known is what earlier lists showed, by ID. It holds what the last list held
@@ -227,7 +229,7 @@ func (p *knownPod) observed() *Pod {
 			seen.Sandboxes[i] = b.Sandbox
 		}
 		sortSandboxes(seen.Sandboxes)
-		seen.Source = seen.Sandboxes[0].Annotations[annotationSource]
+		seen.Source = seen.Sandboxes[0].Annotations[podinfo.AnnotationSource]
 	}
 	if len(p.containers) > 0 {
 		seen.Containers = make([]Container, len(p.containers))

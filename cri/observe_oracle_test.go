@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // plainList groups decoded lists the obvious way, knowing nothing of before.
@@ -40,7 +42,7 @@ func plainList(instance string, sandboxes []*runtimeapi.PodSandbox, containers [
 		sortSandboxes(p.Sandboxes)
 		sortContainers(p.Containers)
 		if len(p.Sandboxes) > 0 {
-			p.Source = p.Sandboxes[0].Annotations[annotationSource]
+			p.Source = p.Sandboxes[0].Annotations[podinfo.AnnotationSource]
 		}
 	}
 	return pods
@@ -73,7 +75,7 @@ func (w *world) step() {
 			Id: fmt.Sprintf("s%d", w.serial), CreatedAt: int64(w.serial), Labels: w.labels(pod),
 			Metadata:    &runtimeapi.PodSandboxMetadata{Attempt: uint32(w.serial)},
 			State:       runtimeapi.PodSandboxState(w.random.IntN(2)),
-			Annotations: map[string]string{annotationSource: "file", "n": strconv.Itoa(w.serial)},
+			Annotations: map[string]string{podinfo.AnnotationSource: "file", "n": strconv.Itoa(w.serial)},
 		})
 	case 1, 2:
 		pod, name := w.random.IntN(20), fmt.Sprintf("c%d", w.random.IntN(3))

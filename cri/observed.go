@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // State is the state of a container as the runtime tells it.
@@ -175,7 +177,7 @@ func (s *PodStatus) Newest(name string) *Container {
 func (s *PodStatus) Pod() *Pod {
 	pod := &Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace, Sandboxes: s.Sandboxes, Containers: s.Containers}
 	if len(s.Sandboxes) > 0 {
-		pod.Source = s.Sandboxes[0].Annotations[annotationSource]
+		pod.Source = s.Sandboxes[0].Annotations[podinfo.AnnotationSource]
 	}
 	return pod
 }

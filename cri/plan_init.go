@@ -2,6 +2,8 @@ package cri
 
 import (
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // reasonOOMKilled is the runtimes' reason of a container that ran out of
@@ -33,7 +35,7 @@ func (v *view) initialize(a *Actions) bool {
 	inits := v.Pod.Spec.InitContainers
 	at := v.reached()
 	for i := 0; i < at; i++ {
-		if IsSidecar(&inits[i]) {
+		if podinfo.IsSidecar(&inits[i]) {
 			v.keepSidecar(a, i)
 		}
 	}
@@ -41,7 +43,7 @@ func (v *view) initialize(a *Actions) bool {
 	case at == len(inits):
 		return true
 	case at < 0:
-	case IsSidecar(&inits[at]):
+	case podinfo.IsSidecar(&inits[at]):
 		if !v.keepSidecar(a, at) {
 			return false
 		}
@@ -124,7 +126,7 @@ func (v *view) initOver() bool {
 	for i := range v.Pod.Spec.InitContainers {
 		spec := &v.Pod.Spec.InitContainers[i]
 		c := v.last[spec.Name]
-		if c == nil || v.made(spec.Name) || IsSidecar(spec) || c.State == StateExited && !initFailed(c) {
+		if c == nil || v.made(spec.Name) || podinfo.IsSidecar(spec) || c.State == StateExited && !initFailed(c) {
 			continue
 		}
 		if !v.initRestarts(spec, c) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // ExitAction is what a pod's policies have done about a container that exited.
@@ -109,7 +111,7 @@ func RestartTriggers(pod *v1.Pod, s *PodStatus) []*Container {
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		note(&pod.Spec.InitContainers[i], !IsSidecar(&pod.Spec.InitContainers[i]))
+		note(&pod.Spec.InitContainers[i], !podinfo.IsSidecar(&pod.Spec.InitContainers[i]))
 	}
 	for i := range pod.Spec.Containers {
 		note(&pod.Spec.Containers[i], false)

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/podstead/podstead/atomicfile"
-	"github.com/podstead/podstead/wallclock"
+	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/wallclock"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/wallclock"
+	"github.com/podstead/podstead/internal/wallclock"
 )
 
 // Pulled notes that this podstead pulled an image. before is the image of that

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // checkpointVersion is that of the layout below. A file with a greater one is
@@ -82,7 +84,7 @@ func sameObject(a, b Object) bool { return a.Digest == b.Digest && a.Ref() == b.
 
 func sameDocument(a, b Document) bool {
 	return a.Digest == b.Digest && a.Pod.UID == b.Pod.UID &&
-		a.Pod.Annotations[AnnotationHash] == b.Pod.Annotations[AnnotationHash]
+		a.Pod.Annotations[podinfo.AnnotationHash] == b.Pod.Annotations[podinfo.AnnotationHash]
 }
 
 // find is the pod that was made of a document with that digest, nil if none

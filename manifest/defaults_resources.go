@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // defaultRequests makes every limit that has no request beside it the request
@@ -94,7 +96,7 @@ func containersTotal(spec *v1.PodSpec, of func(*v1.ResourceRequirements) v1.Reso
 	running, peak := v1.ResourceList{}, v1.ResourceList{}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
-		if isSidecar(c) {
+		if podinfo.IsSidecar(c) {
 			addResources(running, of(&c.Resources))
 			raiseTo(peak, running)
 			continue
@@ -133,10 +135,6 @@ func raiseTo(peak, list v1.ResourceList) {
 }
 
 // isSidecar tells an init container that keeps running beside the others.
-func isSidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
-}
-
 func isHugePages(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }

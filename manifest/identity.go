@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // identify gives a defaulted pod what makes it a static pod of this node: the
@@ -20,7 +22,7 @@ import (
 func (l *Loader) identify(pod *v1.Pod, source Source) {
 	whole := identityForm(pod)
 	shape := withoutResources(whole)
-	qos := podQOS(&pod.Spec)
+	qos := podinfo.QOSClass(pod)
 	if pod.UID == "" {
 		pod.UID = types.UID(identityHash(map[string]any{
 			"object": shape, "qosClass": qos, "source": source, "node": l.node,
@@ -42,8 +44,8 @@ func (l *Loader) identify(pod *v1.Pod, source Source) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[AnnotationSource] = string(source)
-	pod.Annotations[AnnotationHash] = hash
+	pod.Annotations[podinfo.AnnotationSource] = string(source)
+	pod.Annotations[podinfo.AnnotationHash] = hash
 	pod.Annotations[AnnotationTemplate] = template
 	if source == SourceFile {
 		tolerateNoExecute(&pod.Spec)
@@ -76,7 +78,7 @@ func clearServerFields(pod *v1.Pod) {
 
 // clearOwnAnnotations takes out what this package and the kubelet write.
 func clearOwnAnnotations(pod *v1.Pod) {
-	for _, name := range []string{AnnotationSource, AnnotationHash, AnnotationSeen, AnnotationMirror, AnnotationTemplate} {
+	for _, name := range []string{podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationMirror, AnnotationTemplate} {
 		delete(pod.Annotations, name)
 	}
 }

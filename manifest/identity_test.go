@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // identity is what must not change without a reason.
@@ -38,7 +40,7 @@ func identityOf(t *testing.T, value any) identity {
 	}
 	SetDefaults(pod)
 	NewLoader("node1", ModeStrict).identify(pod, SourceFile)
-	return identity{string(pod.UID), pod.Annotations[AnnotationHash], pod.Annotations[AnnotationTemplate]}
+	return identity{string(pod.UID), pod.Annotations[podinfo.AnnotationHash], pod.Annotations[AnnotationTemplate]}
 }
 
 // corpus are the pods of testdata/pods as generic JSON, by name.

@@ -14,6 +14,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // FuzzLoad holds for any bytes: no panic, one answer, faults that can be
@@ -77,7 +79,7 @@ func checkFaults(t *testing.T, mode Mode, content Content, faults Faults) {
 		if !safeUID.MatchString(string(document.Pod.UID)) || document.Pod.Name == "" || len(document.Digest) != 64 {
 			t.Fatalf("%s: incomplete pod %v", mode, document)
 		}
-		if errs := Unsupported(document.Pod); document.Pod.Annotations[AnnotationHash] == "" || len(errs) > 0 {
+		if errs := Unsupported(document.Pod); document.Pod.Annotations[podinfo.AnnotationHash] == "" || len(errs) > 0 {
 			t.Fatalf("%s: %v", mode, errs)
 		}
 	}

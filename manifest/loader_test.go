@@ -10,6 +10,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 const loaderPod = `apiVersion: v1
@@ -55,7 +57,7 @@ func TestLoadMakesStaticPods(t *testing.T) {
 		"base name":  {BaseName(pod), "web"},
 		"namespace":  {pod.Namespace, "default"},
 		"node":       {pod.Spec.NodeName, "Node1"},
-		"source":     {pod.Annotations[AnnotationSource], "file"},
+		"source":     {pod.Annotations[podinfo.AnnotationSource], "file"},
 		"phase":      {pod.Status.Phase, v1.PodPending},
 		"default":    {pod.Spec.RestartPolicy, v1.RestartPolicyAlways},
 		"kind":       {pod.Kind, "Pod"},
@@ -65,14 +67,14 @@ func TestLoadMakesStaticPods(t *testing.T) {
 			t.Errorf("%s is %v, want %v", what, values[0], values[1])
 		}
 	}
-	if len(pod.Annotations[AnnotationHash]) != 32 || len(pod.Annotations[AnnotationTemplate]) != 32 {
+	if len(pod.Annotations[podinfo.AnnotationHash]) != 32 || len(pod.Annotations[AnnotationTemplate]) != 32 {
 		t.Errorf("annotations %v", pod.Annotations)
 	}
 
 	request := LoadRequest{Source: SourceHTTP, Unit: "http://example.com/", Data: []byte(loaderPod)}
 	fromURL, _ := podsOf(NewLoader("Node1", ModeStrict).Load(request))
 	elsewhere, _ := podsOf(NewLoader("other", ModeStrict).Load(request))
-	if got := fromURL[0].Pod; len(got.Spec.Tolerations) > 0 || got.Annotations[AnnotationSource] != "http" {
+	if got := fromURL[0].Pod; len(got.Spec.Tolerations) > 0 || got.Annotations[podinfo.AnnotationSource] != "http" {
 		t.Errorf("from a URL: %v", got)
 	}
 	if a, b := fromURL[0].Pod.UID, elsewhere[0].Pod.UID; a == b || string(a) == uid {
@@ -90,7 +92,7 @@ func TestBaseName(t *testing.T) {
 	if got := BaseName(pod); got != "web-node1" {
 		t.Errorf("of an API pod: %q", got)
 	}
-	pod.Annotations = map[string]string{AnnotationSource: "http"}
+	pod.Annotations = map[string]string{podinfo.AnnotationSource: "http"}
 	if got := BaseName(pod); got != "web" {
 		t.Errorf("of a static pod: %q", got)
 	}
@@ -131,7 +133,7 @@ func TestLoadForms(t *testing.T) {
 			continue
 		}
 		got := documents[0].Pod
-		if got.UID != want.UID || got.Annotations[AnnotationHash] != want.Annotations[AnnotationHash] {
+		if got.UID != want.UID || got.Annotations[podinfo.AnnotationHash] != want.Annotations[podinfo.AnnotationHash] {
 			t.Errorf("%s: UID %s, want %s", name, got.UID, want.UID)
 		}
 	}

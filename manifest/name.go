@@ -4,12 +4,14 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // BaseName is the name that a static pod has in its manifest: its own without
 // the suffix "-<node>". Any other pod's name is returned as it is.
 func BaseName(pod *v1.Pod) string {
-	switch Source(pod.Annotations[AnnotationSource]) {
+	switch Source(pod.Annotations[podinfo.AnnotationSource]) {
 	case SourceFile, SourceHTTP:
 		return strings.TrimSuffix(pod.Name, nodeSuffix(pod.Spec.NodeName))
 	}

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // merge works out what is in effect now and queues what changed. What any
@@ -170,7 +172,7 @@ func (c *PodConfig) diff(source Source, moved map[types.UID]*v1.Pod) podChanges 
 			pods[uid] = changes.classify(before, document.Pod, source, seen)
 			if !known && before != nil && pods[uid] == before {
 				// Its new source must be told, so that cleanup asks that one.
-				pods[uid] = stamped(document.Pod, source, before.Annotations[AnnotationSeen])
+				pods[uid] = stamped(document.Pod, source, before.Annotations[podinfo.AnnotationSeen])
 				changes.update = append(changes.update, pods[uid])
 			}
 		}
@@ -205,7 +207,7 @@ func (ch *podChanges) classify(before, now *v1.Pod, source Source, seen time.Tim
 	if same && sameStatus(before, now) {
 		return before
 	}
-	pod := stamped(now, source, before.Annotations[AnnotationSeen])
+	pod := stamped(now, source, before.Annotations[podinfo.AnnotationSeen])
 	switch {
 	case same:
 		ch.reconcile = append(ch.reconcile, pod)
@@ -220,7 +222,7 @@ func (ch *podChanges) classify(before, now *v1.Pod, source Source, seen time.Tim
 // sameWanted compares what the kubelet compares: the spec, the labels, the
 // deletion, and the annotations that are not the mux's own.
 func sameWanted(a, b *v1.Pod) bool {
-	return a.Annotations[AnnotationHash] == b.Annotations[AnnotationHash] &&
+	return a.Annotations[podinfo.AnnotationHash] == b.Annotations[podinfo.AnnotationHash] &&
 		equality.Semantic.DeepEqual(a.DeletionTimestamp, b.DeletionTimestamp) &&
 		equality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
 		maps.Equal(a.Labels, b.Labels) &&
@@ -239,7 +241,7 @@ func sameAnnotations(a, b map[string]string) bool {
 func containsAnnotations(all, some map[string]string) bool {
 	for key, value := range some {
 		switch key {
-		case AnnotationSource, AnnotationSeen, AnnotationMirror:
+		case podinfo.AnnotationSource, podinfo.AnnotationSeen, podinfo.AnnotationMirror:
 			continue
 		}
 		if other, ok := all[key]; !ok || other != value {
@@ -257,8 +259,8 @@ func stamped(pod *v1.Pod, source Source, seen string) *v1.Pod {
 	if marked.Annotations == nil {
 		marked.Annotations = map[string]string{}
 	}
-	marked.Annotations[AnnotationSource] = string(source)
-	marked.Annotations[AnnotationSeen] = seen
+	marked.Annotations[podinfo.AnnotationSource] = string(source)
+	marked.Annotations[podinfo.AnnotationSeen] = seen
 	return &marked
 }
 

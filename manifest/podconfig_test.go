@@ -15,6 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // configBed is a PodConfig without goroutines, its sets in the script language.
@@ -164,18 +166,18 @@ func TestPodConfigIgnoresAnUnregisteredSource(t *testing.T) {
 func TestPodConfigKeepsSeen(t *testing.T) {
 	b := newConfigBed(t)
 	b.deliver(SourceFile, "f", "a 1 fixed")
-	first := b.model.pods["fixed"].Annotations[AnnotationSeen]
+	first := b.model.pods["fixed"].Annotations[podinfo.AnnotationSeen]
 	if _, err := time.Parse(time.RFC3339Nano, first); err != nil {
 		t.Fatal(err)
 	}
 	b.config.now = func() time.Time { return time.Now().Add(time.Hour) }
 	b.deliver(SourceFile, "f", "a 2 fixed")
-	if seen := b.model.pods["fixed"].Annotations[AnnotationSeen]; seen != first {
+	if seen := b.model.pods["fixed"].Annotations[podinfo.AnnotationSeen]; seen != first {
 		t.Errorf("seen became %s, want %s", seen, first)
 	}
 	b.restart()
 	b.deliver(SourceFile, "f", "a 2 fixed")
-	if seen := b.model.pods["fixed"].Annotations[AnnotationSeen]; seen != first {
+	if seen := b.model.pods["fixed"].Annotations[podinfo.AnnotationSeen]; seen != first {
 		t.Errorf("seen became %s after a restart, want %s", seen, first)
 	}
 }
@@ -192,12 +194,12 @@ func TestPodConfigComparesAsTheKubelet(t *testing.T) {
 		same   bool
 	}{
 		"nothing":     {func(p *v1.Pod) {}, true},
-		"seen":        {func(p *v1.Pod) { p.Annotations[AnnotationSeen] = "x" }, true},
-		"source":      {func(p *v1.Pod) { p.Annotations[AnnotationSource] = "http" }, true},
-		"mirror":      {func(p *v1.Pod) { p.Annotations[AnnotationMirror] = "x" }, true},
-		"hash":        {func(p *v1.Pod) { p.Annotations[AnnotationHash] = "x" }, false},
+		"seen":        {func(p *v1.Pod) { p.Annotations[podinfo.AnnotationSeen] = "x" }, true},
+		"source":      {func(p *v1.Pod) { p.Annotations[podinfo.AnnotationSource] = "http" }, true},
+		"mirror":      {func(p *v1.Pod) { p.Annotations[podinfo.AnnotationMirror] = "x" }, true},
+		"hash":        {func(p *v1.Pod) { p.Annotations[podinfo.AnnotationHash] = "x" }, false},
 		"annotation":  {func(p *v1.Pod) { p.Annotations["x"] = "" }, false},
-		"less":        {func(p *v1.Pod) { delete(p.Annotations, AnnotationHash) }, false},
+		"less":        {func(p *v1.Pod) { delete(p.Annotations, podinfo.AnnotationHash) }, false},
 		"label":       {func(p *v1.Pod) { p.Labels["l"] = "2" }, false},
 		"spec":        {func(p *v1.Pod) { p.Spec.Containers[0].Image = "2" }, false},
 		"deletion":    {func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, false},

@@ -15,6 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // scriptLoader is a UnitLoader for manifests in a small language: a line is
@@ -90,7 +92,7 @@ func scriptPod(source Source, name, image string, uid types.UID) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name + "-node", Namespace: "default", UID: uid,
-			Annotations: map[string]string{AnnotationHash: image, AnnotationSource: string(source)},
+			Annotations: map[string]string{podinfo.AnnotationHash: image, podinfo.AnnotationSource: string(source)},
 		},
 		Spec: v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "c", Image: image}}},
 	}
@@ -141,7 +143,7 @@ func (m *podModel) apply(u PodUpdate) {
 	for _, pod := range u.Pods {
 		words = append(words, strings.TrimSuffix(pod.Name, "-node")+"="+pod.Spec.Containers[0].Image)
 		_, there := m.pods[pod.UID]
-		if pod.Annotations[AnnotationSeen] == "" || pod.Annotations[AnnotationSource] != string(u.Source) {
+		if pod.Annotations[podinfo.AnnotationSeen] == "" || pod.Annotations[podinfo.AnnotationSource] != string(u.Source) {
 			m.t.Errorf("%v of %s: annotations are %v", u.Op, pod.Name, pod.Annotations)
 		}
 		switch u.Op {

@@ -2,6 +2,8 @@ package manifest
 
 import (
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Why fields have no say in how a pod runs here.
@@ -53,7 +55,7 @@ var metadataVerdicts = structVerdict{
 var annotationVerdicts = mapVerdict{
 	"*":                            honoured("TestContainerSeesItsSpec"),
 	AnnotationMaxRestartPeriod:     honoured("TestCrashLoopCap"),
-	AnnotationMirror:               notYet("API servers' copies of static pods are"),
+	podinfo.AnnotationMirror:       notYet("API servers' copies of static pods are"),
 	annotationSeccomp:              refused("has no effect since Kubernetes 1.27; set spec.securityContext.seccompProfile instead"),
 	annotationSeccompPrefix + "*":  refused("has no effect since Kubernetes 1.27; set securityContext.seccompProfile of the container instead"),
 	annotationAppArmorPrefix + "*": refused("is the old form of securityContext.appArmorProfile; set that of the container instead"),

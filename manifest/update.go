@@ -3,17 +3,18 @@ package manifest
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Source names where a pod comes from. Its value is what the kubelet writes
-// into the annotation kubernetes.io/config.source.
-type Source string
+// Source names where a pod comes from; see internal/pod.
+type Source = podinfo.Source
 
 // The sources of pods.
 const (
-	SourceFile Source = "file"
-	SourceHTTP Source = "http"
-	SourceAPI  Source = "api"
+	SourceFile = podinfo.SourceFile
+	SourceHTTP = podinfo.SourceHTTP
+	SourceAPI  = podinfo.SourceAPI
 )
 
 // Op says what a PodUpdate asks for.

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // maxRestartRules is the API's limit on restartPolicyRules, maxExitCodes on
@@ -82,7 +84,7 @@ func (v *validator) container(path *field.Path, c *v1.Container) {
 
 func (v *validator) initContainer(path *field.Path, c *v1.Container) {
 	v.containerRestart(path, c)
-	if isSidecar(c) {
+	if podinfo.IsSidecar(c) {
 		v.lifecycle(path.Child("lifecycle"), c.Lifecycle)
 		v.probes(path, c)
 		return

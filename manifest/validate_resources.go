@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // countedResources are names that Kubernetes reserves for counting objects:
@@ -158,7 +160,7 @@ func (v *validator) podCoversContainers(path *field.Path, r *v1.ResourceRequirem
 
 // podClaims judges spec.resourceClaims.
 func (v *validator) podClaims(path *field.Path) {
-	_, mirror := v.meta.Annotations[AnnotationMirror]
+	_, mirror := v.meta.Annotations[podinfo.AnnotationMirror]
 	for i, claim := range v.spec.ResourceClaims {
 		if claim.Name != "" {
 			v.claims = append(v.claims, claim.Name)

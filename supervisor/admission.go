@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/manifest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -30,7 +30,7 @@ func (s *podScripts) admitPod(j job, r *podRun, observed *cri.PodStatus) (outcom
 		s.preempt(j.pod, v)
 	}
 	cause := &status.Cause{Reason: v.Refusal.Reason, Message: v.Refusal.Message}
-	if sourceOf(j.pod) == manifest.SourceAPI && (v.Never || !admit.Critical(j.pod)) {
+	if podinfo.IsAPI(j.pod) && (v.Never || !podinfo.IsCritical(j.pod)) {
 		return s.turnDown(j, r, observed, cause), false
 	}
 	// A critical one of a cluster waits for those that end for it.
@@ -45,16 +45,16 @@ func (s *podScripts) admitPod(j job, r *podRun, observed *cri.PodStatus) (outcom
 func (s *podScripts) preempt(pod *v1.Pod, v admit.Verdict) {
 	for _, victim := range v.Victims {
 		d := status.Displacement{Reason: admit.ReasonPreempting, Signal: admit.Short(v.Refusal.Reason), Message: fmt.Sprintf(
-			"critical pod %s has %s", fullName(pod), shortageText(v.Refusal.Reason))}
-		if sourceOf(victim.Pod) != manifest.SourceAPI {
+			"critical pod %s has %s", podinfo.FullName(pod), shortageText(v.Refusal.Reason))}
+		if !podinfo.IsAPI(victim.Pod) {
 			d.Message += "; this one runs again when there is room"
 		}
 		if err := s.displaced(victim.Pod.UID, d, nil); err != nil {
 			// Then it ends already.
-			s.cfg.Log.Debug("pod is not preempted", "pod", fullName(victim.Pod), "error", err)
+			s.cfg.Log.Debug("pod is not preempted", "pod", podinfo.FullName(victim.Pod), "error", err)
 			continue
 		}
-		s.cfg.Log.Info("pod is preempted", "pod", fullName(victim.Pod), "uid", victim.Pod.UID, "for", fullName(pod), "reason", v.Refusal.Reason)
+		s.cfg.Log.Info("pod is preempted", "pod", podinfo.FullName(victim.Pod), "uid", victim.Pod.UID, "for", podinfo.FullName(pod), "reason", v.Refusal.Reason)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 )
@@ -34,7 +35,7 @@ func asking(name, amount string) *v1.Pod {
 func revised(name, amount, uid string) *v1.Pod {
 	pod := asking(name, amount)
 	pod.UID = types.UID(uid)
-	pod.Annotations[manifest.AnnotationHash], pod.Annotations[manifest.AnnotationTemplate] = uid, uid
+	pod.Annotations[podinfo.AnnotationHash], pod.Annotations[manifest.AnnotationTemplate] = uid, uid
 	return pod
 }
 

@@ -20,13 +20,14 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/critest"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
-	"github.com/podstead/podstead/wallclock"
 )
 
 // bed is a fake runtime, a root folder, and daemons that come and go: the real
@@ -364,7 +365,7 @@ func (c *fakeConfig) send(add manifest.Op, source manifest.Source, pods []*v1.Po
 	var removed, added, updated []*v1.Pod
 	for _, pod := range pods {
 		pod = pod.DeepCopy()
-		pod.Annotations[manifest.AnnotationSource] = string(source)
+		pod.Annotations[podinfo.AnnotationSource] = string(source)
 		next[pod.UID] = pod
 		if old := have[pod.UID]; old == nil {
 			added = append(added, pod)
@@ -414,7 +415,7 @@ type writtenFirst struct {
 
 func (w writtenFirst) Set(uid types.UID, st v1.PodStatus) bool {
 	rec := w.records.Load(uid)
-	if terminal(st.Phase) && rec.Phase != st.Phase {
+	if podinfo.IsTerminal(st.Phase) && rec.Phase != st.Phase {
 		w.t.Errorf("%s is told to be %s, and that is not written", uid, st.Phase)
 	}
 	written := rec.Ready

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -23,7 +24,7 @@ const reasonUnsupported = "PodFeatureUnsupported"
 // turnDown ends a cluster's pod that the node does not take: it is Failed. One
 // that was taken before, and lost its sandbox, waits, as do all pods of manifests.
 func (s *podScripts) turnDown(j job, r *podRun, observed *cri.PodStatus, cause *status.Cause) outcome {
-	if sourceOf(j.pod) != manifest.SourceAPI || s.room.holds(j.pod.UID) {
+	if !podinfo.IsAPI(j.pod) || s.room.holds(j.pod.UID) {
 		return s.refuse(j, r, observed, cause)
 	}
 	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
@@ -36,7 +37,7 @@ func (s *podScripts) turnDown(j job, r *podRun, observed *cri.PodStatus, cause *
 // if it can. It waits: to fail it would have whoever made it make the next one, at
 // once and for ever. A manifest's pod was judged when it was read.
 func (s *podScripts) unsupported(pod *v1.Pod) *status.Cause {
-	if sourceOf(pod) != manifest.SourceAPI {
+	if !podinfo.IsAPI(pod) {
 		return nil
 	}
 	errs := manifest.UnsupportedBound(pod)
@@ -75,10 +76,10 @@ func (p *podWorkers) clearName(w *worker) {
 			continue
 		}
 		bound := w
-		if sourceOf(w.pod) != manifest.SourceAPI {
+		if !podinfo.IsAPI(w.pod) {
 			bound = other
 		}
-		if sourceOf(w.pod) == sourceOf(other.pod) || sourceOf(bound.pod) != manifest.SourceAPI || bound.kill != nil || bound.state == stateFinished {
+		if podinfo.SourceOf(w.pod) == podinfo.SourceOf(other.pod) || !podinfo.IsAPI(bound.pod) || bound.kill != nil || bound.state == stateFinished {
 			continue
 		}
 		d := status.Displacement{Reason: reasonNameTaken, At: time.Now(), Message: fmt.Sprintf(

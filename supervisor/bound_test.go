@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri/critest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/status"
@@ -23,7 +24,7 @@ import (
 // boundPod is a pod as a cluster binds it to the node.
 func boundPod(name string, uid types.UID) *v1.Pod {
 	pod := testPod(name, uid, "")
-	pod.Annotations = map[string]string{manifest.AnnotationSource: string(manifest.SourceAPI)}
+	pod.Annotations = map[string]string{podinfo.AnnotationSource: string(manifest.SourceAPI)}
 	pod.Generation = 1
 	pod.Spec.NodeName = "n"
 	pod.Status = v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}}
@@ -179,7 +180,7 @@ func TestBoundPodIsDeleted(t *testing.T) {
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: at}, &grace
 		d.config.tell(manifest.Delete, pod)
 		b.until(time.Minute, "it has ended", func() bool { return d.Ended(pod.UID) })
-		if st := d.status(pod.UID); !terminal(st.Phase) {
+		if st := d.status(pod.UID); !podinfo.IsTerminal(st.Phase) {
 			t.Errorf("status %+v", st)
 		}
 		if took := time.Since(at); took < 7*time.Second || took > 9*time.Second {

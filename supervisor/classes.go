@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/podstead/podstead/manifest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -78,7 +78,7 @@ func (s *podScripts) resolveRuntimeClass(pod *v1.Pod) (handler string, cause *st
 
 // resolvePriority fills in the priority. Pods of an API server have theirs.
 func (s *podScripts) resolvePriority(pod *v1.Pod) *status.Cause {
-	if manifest.Source(pod.Annotations[manifest.AnnotationSource]) == manifest.SourceAPI {
+	if podinfo.IsAPI(pod) {
 		return nil
 	}
 	if pod.Spec.PriorityClassName == "" && pod.Spec.Priority == nil {

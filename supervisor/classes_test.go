@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -95,7 +96,7 @@ func TestPriorityOfClasses(t *testing.T) {
 			s := &podScripts{cfg: Config{Sources: Sources{Objects: objects}}}
 			pod := testPod("p", "u", "1")
 			if tc.source != "" {
-				pod.Annotations[manifest.AnnotationSource] = string(tc.source)
+				pod.Annotations[podinfo.AnnotationSource] = string(tc.source)
 			}
 			pod.Spec.PriorityClassName, pod.Spec.Priority = tc.class, tc.priority
 			before := pod.DeepCopy()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/admit"
@@ -18,7 +19,6 @@ import (
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/pleg"
 	"github.com/podstead/podstead/supervisor/status"
-	"github.com/podstead/podstead/wallclock"
 )
 
 // Config is what a Supervisor is made of.

@@ -8,9 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/manifest"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/supervisor/status"
-	"github.com/podstead/podstead/wallclock"
 )
 
 // Reason and message of a pod whose activeDeadlineSeconds are over, the
@@ -71,7 +71,7 @@ func (s *podScripts) syncBefore(ctx context.Context, j job, r *podRun) outcome {
 // endedFromOutside is the end that its deadline puts to a pod, or that an API
 // server says it has come to; nil if neither does.
 func (s *podScripts) endedFromOutside(pod *v1.Pod, r *podRun) *status.Terminal {
-	if st := &pod.Status; sourceOf(pod) == manifest.SourceAPI && terminal(st.Phase) {
+	if st := &pod.Status; podinfo.IsAPI(pod) && podinfo.IsTerminal(st.Phase) {
 		return &status.Terminal{Phase: st.Phase, Cause: status.Cause{Reason: st.Reason, Message: st.Message}}
 	}
 	return s.overdue(pod, r)

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
-	"github.com/podstead/podstead/wallclock"
 )
 
 func deadlinePod(name string, uid types.UID, seconds int64) *v1.Pod {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/manifest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -114,7 +114,7 @@ func (s *podScripts) displace(j job, r *podRun, observed *cri.PodStatus) *status
 	}
 	d := *j.kill.displaced
 	r.record.Displaced = &d
-	r.record.Rejected = sourceOf(j.pod) == manifest.SourceAPI && len(observed.Containers) == 0
+	r.record.Rejected = podinfo.IsAPI(j.pod) && len(observed.Containers) == 0
 	s.cfg.Metrics.PodDisplaced(d.Reason, d.Signal)
 	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, d.Reason, d.Message)
 	return &status.Terminal{Phase: v1.PodFailed, Cause: status.Cause{Reason: d.Reason, Message: d.Message}}
@@ -124,7 +124,7 @@ func (s *podScripts) displace(j job, r *podRun, observed *cri.PodStatus) *status
 // which are: the daemon may have been restarted since.
 func (o outcome) orReturn(s *podScripts, j job, r *podRun) outcome {
 	d := r.record.Displaced
-	if o.err != nil || d == nil || sourceOf(j.pod) == manifest.SourceAPI {
+	if o.err != nil || d == nil || podinfo.IsAPI(j.pod) {
 		return o
 	}
 	o.again = true

@@ -8,6 +8,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -48,7 +49,7 @@ func (noObjects) Subscribe() (<-chan struct{}, func()) { return nil, func() {} }
 
 // objectsFor are the objects that a pod may refer to.
 func (s *podScripts) objectsFor(pod *v1.Pod) Objects {
-	switch sourceOf(pod) {
+	switch podinfo.SourceOf(pod) {
 	case manifest.SourceFile, manifest.SourceHTTP:
 		return s.cfg.Sources.Objects
 	case manifest.SourceAPI:

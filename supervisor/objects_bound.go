@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/manifest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -27,7 +27,7 @@ type BoundObjects interface {
 // boundFor are the objects of a cluster's pod, nil for every other pod and
 // without a cluster.
 func (s *podScripts) boundFor(pod *v1.Pod) BoundObjects {
-	if sourceOf(pod) != manifest.SourceAPI {
+	if !podinfo.IsAPI(pod) {
 		return nil
 	}
 	return s.cfg.Sources.Bound

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -63,7 +64,7 @@ func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 		d := b.start(file, manifest.SourceAPI)
 		static, pod := objectPod("u1"), objectPod("u2")
 		pod.Name = "bound"
-		pod.Annotations[manifest.AnnotationSource] = string(manifest.SourceAPI)
+		pod.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
 		d.config.deliver(file, static)
 		d.config.deliver(manifest.SourceAPI, pod)
 		b.until(10*time.Second, "the pod of a file runs", func() bool { return b.envOf("u1") == "of a file" })
@@ -131,7 +132,7 @@ func TestServicesOfAPod(t *testing.T) {
 	} {
 		pod := testPod("web", "u1", "r1")
 		pod.Namespace, pod.Spec.EnableServiceLinks = c.namespace, c.links
-		pod.Annotations[manifest.AnnotationSource] = string(c.source)
+		pod.Annotations[podinfo.AnnotationSource] = string(c.source)
 		var names []string
 		for _, service := range s.services(pod) {
 			names = append(names, service.Name)

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -102,7 +103,7 @@ func (s *podScripts) changedSince(pod *v1.Pod, c *cri.Container) string {
 // fault of the manifests. It takes nothing from what runs.
 func (s *podScripts) missingObjects(pod *v1.Pod) string {
 	objects := s.objectsFor(pod)
-	if _, none := objects.(noObjects); none || sourceOf(pod) == manifest.SourceAPI {
+	if _, none := objects.(noObjects); none || podinfo.IsAPI(pod) {
 		return ""
 	}
 	var missing []string

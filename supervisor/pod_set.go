@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -43,15 +44,11 @@ func (s *podSet) remove(pod *v1.Pod, source manifest.Source) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held, ok := s.byUID[pod.UID]
-	if !ok || sourceOf(held) != source {
+	if !ok || podinfo.SourceOf(held) != source {
 		return false
 	}
 	delete(s.byUID, pod.UID)
 	return true
-}
-
-func sourceOf(pod *v1.Pod) manifest.Source {
-	return manifest.Source(pod.Annotations[manifest.AnnotationSource])
 }
 
 func (s *podSet) list() []*v1.Pod {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -74,7 +75,7 @@ func (p *podWorkers) update(pod *v1.Pod) {
 	defer p.mu.Unlock()
 	w, ok := p.byUID[pod.UID]
 	if !ok {
-		w = p.add(pod.UID, fullName(pod))
+		w = p.add(pod.UID, podinfo.FullName(pod))
 		w.pod, w.wanted = pod, true
 		p.move(w, onUpdate)
 		p.touch(w)
@@ -87,7 +88,7 @@ func (p *podWorkers) update(pod *v1.Pod) {
 	p.move(w, onUpdate)
 	switch {
 	case w.state == stateQueued:
-		if name := fullName(pod); w.name != name {
+		if name := podinfo.FullName(pod); w.name != name {
 			p.lineUp(w, name)
 		}
 	case readded:
@@ -117,7 +118,7 @@ func (p *podWorkers) reconcile(pod *v1.Pod) {
 	}
 	before := w.pod
 	w.pod, w.wanted = pod, true
-	if before == nil || terminal(pod.Status.Phase) != terminal(before.Status.Phase) || !status.SameForeignConditions(&before.Status, &pod.Status) {
+	if before == nil || podinfo.IsTerminal(pod.Status.Phase) != podinfo.IsTerminal(before.Status.Phase) || !status.SameForeignConditions(&before.Status, &pod.Status) {
 		p.touch(w)
 	}
 }
@@ -160,7 +161,7 @@ func (p *podWorkers) letGo(uid types.UID, why func(manifest.Source) string) {
 		return
 	}
 	w.wanted, w.rerun = false, nil
-	p.end(w, onKill, killOrder{reason: killRemoved, message: why(sourceOf(w.pod))})
+	p.end(w, onKill, killOrder{reason: killRemoved, message: why(podinfo.SourceOf(w.pod))})
 }
 
 // orphan ends what was found of a pod that no source wants, or of one that has
@@ -201,7 +202,7 @@ func (p *podWorkers) rerun(uid types.UID, reason string, notBefore time.Time, en
 		return fmt.Errorf("cannot run pod %s again: %w", uid, errUnknownPod)
 	case !w.wanted:
 		return fmt.Errorf("cannot run pod %s again: %w", w.name, errUnwantedPod)
-	case sourceOf(w.pod) == manifest.SourceAPI:
+	case podinfo.IsAPI(w.pod):
 		return fmt.Errorf("cannot run pod %s again: %w", w.name, errAPIPod)
 	case w.kill == nil && !w.displaced && w.state != stateQueued && ended(w.pod):
 		return fmt.Errorf("cannot run pod %s again: %w", w.name, errPodEnded)
@@ -288,7 +289,7 @@ func (p *podWorkers) runAgain(w *worker) {
 	if w.cancel != nil {
 		w.cancel()
 	}
-	p.lineUp(w, fullName(w.pod))
+	p.lineUp(w, podinfo.FullName(w.pod))
 	p.touch(w)
 }
 
@@ -380,26 +381,24 @@ func (p *podWorkers) unname(w *worker) {
 	}
 }
 
-func fullName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
-
 // sameTemplate reports whether one revision can become the other in place. A
 // pod from an API server can always, and one without the annotation.
 func sameTemplate(a, b *v1.Pod) bool {
 	if a == nil || b == nil {
 		return true
 	}
-	if sourceOf(b) == manifest.SourceAPI {
+	if podinfo.IsAPI(b) {
 		return true
 	}
 	ta, tb := a.Annotations[manifest.AnnotationTemplate], b.Annotations[manifest.AnnotationTemplate]
-	return ta == "" || tb == "" || ta == tb && fullName(a) == fullName(b)
+	return ta == "" || tb == "" || ta == tb && podinfo.FullName(a) == podinfo.FullName(b)
 }
 
 // sameRevision tells revisions of manifests by their hash; an API server's pod
 // has none, or somebody else's.
 func sameRevision(a, b *v1.Pod) bool {
-	if sourceOf(b) == manifest.SourceAPI {
+	if podinfo.IsAPI(b) {
 		return equality.Semantic.DeepEqual(&a.Spec, &b.Spec)
 	}
-	return a.Annotations[manifest.AnnotationHash] == b.Annotations[manifest.AnnotationHash]
+	return a.Annotations[podinfo.AnnotationHash] == b.Annotations[podinfo.AnnotationHash]
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -198,7 +199,7 @@ func TestInPlaceUpdateCancelsTheSyncInFlight(t *testing.T) {
 			t.Error("an equal revision cancelled the sync")
 		}
 		image := testPod("web", "u1", "r1")
-		image.Annotations[manifest.AnnotationHash] = "other image"
+		image.Annotations[podinfo.AnnotationHash] = "other image"
 		b.p.update(image)
 		synctest.Wait()
 		if first.ctx.Err() == nil {
@@ -240,7 +241,7 @@ func TestRerunIsRefused(t *testing.T) {
 			t.Error(err)
 		}
 		api := testPod("api", "a1", "r1")
-		api.Annotations[manifest.AnnotationSource] = string(manifest.SourceAPI)
+		api.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
 		b.p.update(api)
 		if err := b.rerun("a1"); !errors.Is(err, errAPIPod) {
 			t.Error(err)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/gc"
-	"github.com/podstead/podstead/manifest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // pause holds scripts back, or lets them go again and wakes whoever has one
@@ -184,7 +184,7 @@ func (s *Supervisor) Workers() Workers {
 		case !w.wanted:
 			kind.Config = "orphan"
 		}
-		if w.pod != nil && sourceOf(w.pod) != manifest.SourceAPI {
+		if w.pod != nil && !podinfo.IsAPI(w.pod) {
 			kind.Static = "true"
 		}
 		switch w.state {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -27,7 +28,7 @@ func (s *podScripts) probing(pod *v1.Pod) bool {
 func probedContainers(pod *v1.Pod) []*v1.Container {
 	list := make([]*v1.Container, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; cri.IsSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; podinfo.IsSidecar(c) {
 			list = append(list, c)
 		}
 	}

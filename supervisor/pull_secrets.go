@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/credential"
 )
@@ -43,7 +44,7 @@ func (s *podScripts) logins(pod *v1.Pod) cri.Logins {
 // Logins are what an image for no pod is pulled with: Secrets of the manifests,
 // then the credentials of the node.
 func (s *Supervisor) Logins(namespace string, secrets []string) cri.Logins {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: map[string]string{manifest.AnnotationSource: string(manifest.SourceFile)}}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: map[string]string{podinfo.AnnotationSource: string(manifest.SourceFile)}}}
 	for _, name := range secrets {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: name})
 	}
@@ -67,7 +68,7 @@ func (s *podScripts) pullSecrets(pod *v1.Pod, image credential.Image) ([]cri.Cre
 		if !ok {
 			missing = append(missing, ref.Name)
 			remedy := "put it beside the manifest"
-			if sourceOf(pod) == manifest.SourceAPI {
+			if podinfo.IsAPI(pod) {
 				_, remedy = objects.Missing(manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: pod.Namespace, Name: ref.Name})
 			}
 			errs = append(errs, fmt.Errorf("imagePullSecrets[%d]: there is no %s; %s", i, origin, remedy))

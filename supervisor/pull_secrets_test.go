@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/credential"
 )
@@ -145,7 +146,7 @@ func TestLoginsInOrder(t *testing.T) {
 		t.Error("another Secret is no other revision")
 	}
 	// A pod of an API server sees no Secret of a file.
-	pod.Annotations[manifest.AnnotationSource] = string(manifest.SourceAPI)
+	pod.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
 	if found, err := s.logins(pod).Find(t.Context(), "r.test/web:1"); len(found) != 1 || err == nil {
 		t.Errorf("%v (%v)", found, err)
 	}

@@ -13,13 +13,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/cri/critest"
-	"github.com/podstead/podstead/manifest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // sized is a pod with a limit of cpu and memory; revisions differ in nothing else.
 func sized(cpu, memory string, policies ...v1.ContainerResizePolicy) *v1.Pod {
 	pod := testPod("web", "u1", "template")
-	pod.Annotations[manifest.AnnotationHash] = cpu + memory
+	pod.Annotations[podinfo.AnnotationHash] = cpu + memory
 	list := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
 	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: list, Requests: list}
 	pod.Spec.Containers[0].ResizePolicy = policies

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri/critest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // restartAllPod is a sidecarPod that restarts nothing, but all containers when
@@ -189,7 +190,7 @@ func TestRestartAllWaitsForAnImage(t *testing.T) {
 		b.after(10 * time.Second)
 		d = b.restart(pod)
 		b.after(10 * time.Second)
-		if p := d.status("u1").Phase; terminal(p) {
+		if p := d.status("u1").Phase; podinfo.IsTerminal(p) {
 			t.Errorf("phase %s\n%s", p, d.log)
 		}
 		away.Remove()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
 )
 
@@ -52,7 +53,7 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 			}
 			settled, err := started(pod)
 			if !settled {
-				under = append(under, fullName(pod))
+				under = append(under, podinfo.FullName(pod))
 				continue
 			}
 			reported[pod.UID] = true
@@ -102,15 +103,15 @@ func started(pod *v1.Pod) (bool, error) {
 	case v1.PodSucceeded:
 		return true, nil
 	case v1.PodFailed:
-		return true, fmt.Errorf("pod %s failed: %s", fullName(pod), explain(st))
+		return true, fmt.Errorf("pod %s failed: %s", podinfo.FullName(pod), explain(st))
 	}
 	if slices.Contains(stuck, st.Reason) || admit.IsShortage(st.Reason) {
-		return true, fmt.Errorf("pod %s cannot start: %s", fullName(pod), st.Message)
+		return true, fmt.Errorf("pod %s cannot start: %s", podinfo.FullName(pod), st.Message)
 	}
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range list {
 			if w := list[i].State.Waiting; w != nil && slices.Contains(givenUp, w.Reason) {
-				return true, fmt.Errorf("container %q of pod %s cannot start: %s: %s", list[i].Name, fullName(pod), w.Reason, w.Message)
+				return true, fmt.Errorf("container %q of pod %s cannot start: %s: %s", list[i].Name, podinfo.FullName(pod), w.Reason, w.Message)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/manifest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/status"
@@ -140,7 +140,7 @@ func (s *podScripts) beginRun(j job, r *podRun) {
 	*r = podRun{number: j.run, lastAct: r.lastAct}
 	r.record = s.cfg.Store.Records.Load(podUID(j))
 	r.unknown = r.record.StartTime.IsZero()
-	if r.unknown && j.pod != nil && sourceOf(j.pod) == manifest.SourceAPI {
+	if r.unknown && j.pod != nil && podinfo.IsAPI(j.pod) {
 		// Another daemon may have run it: the API server knows of that.
 		r.record = r.record.Observe(&j.pod.Status)
 		s.save(j.pod.UID, r)
@@ -259,7 +259,7 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 	if sh.queued {
 		st.StartTime = nil
 	}
-	if sh.acting && terminal(st.Phase) && !r.record.Terminal() {
+	if sh.acting && podinfo.IsTerminal(st.Phase) && !r.record.Terminal() {
 		return &st
 	}
 	known := r.record
@@ -342,7 +342,7 @@ func podUID(j job) types.UID {
 
 func podName(j job) string {
 	if j.pod != nil {
-		return fullName(j.pod)
+		return podinfo.FullName(j.pod)
 	}
 	return j.found.FullName()
 }
@@ -351,7 +351,7 @@ func podName(j job) string {
 func podFrom(found *cri.Pod) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: found.Name, Namespace: found.Namespace, UID: found.UID,
-		Annotations: map[string]string{manifest.AnnotationSource: found.Source},
+		Annotations: map[string]string{podinfo.AnnotationSource: found.Source},
 	}}
 	pod.Spec.RestartPolicy = v1.RestartPolicyAlways
 	for i := range found.Containers {

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // shownPods are the pods as they were shown last. A pod in which nothing changed
@@ -60,7 +62,7 @@ func (s *Supervisor) Pods() []*v1.Pod {
 	}
 	s.shown.byKey = next
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
-		if c := strings.Compare(fullName(a), fullName(b)); c != 0 {
+		if c := strings.Compare(podinfo.FullName(a), podinfo.FullName(b)); c != 0 {
 			return c
 		}
 		return strings.Compare(string(a.UID), string(b.UID))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/gc"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/userns"
 	"github.com/podstead/podstead/supervisor/volume"
@@ -135,7 +136,7 @@ func (s *Supervisor) Delivered(source string) bool {
 
 func (s *Supervisor) endedForGood(pod *v1.Pod) bool {
 	st, ok := s.cfg.Store.Statuses.Get(pod.UID)
-	return ok && terminal(st.Phase)
+	return ok && podinfo.IsTerminal(st.Phase)
 }
 
 // loopTimeout is how long one turn of the sync loop may take before the loop
@@ -174,5 +175,3 @@ func (h *loopHealth) busySince() (time.Time, bool) {
 	defer h.mu.Unlock()
 	return h.since, h.running
 }
-
-func terminal(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri/critest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -205,7 +206,7 @@ func TestImageEditUnderAFixedUIDRestartsTheContainer(t *testing.T) {
 		d.config.deliver(file, testPod("web", "fixed", "r1"))
 		b.runs("fixed")
 		edited := testPod("web", "fixed", "r1")
-		edited.Annotations[manifest.AnnotationHash] = "r1 with img:2"
+		edited.Annotations[podinfo.AnnotationHash] = "r1 with img:2"
 		edited.Spec.Containers[0].Image = "img:2"
 		d.config.deliver(file, edited)
 		b.until(time.Minute, "new image runs", func() bool {

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
@@ -175,7 +176,7 @@ func (s *Supervisor) logUpdate(u manifest.PodUpdate, pod *v1.Pod) {
 		text += whyRemoved(u.Source)
 	}
 	if text != "" {
-		s.log.Info(text, "pod", fullName(pod), "uid", pod.UID, "source", u.Source)
+		s.log.Info(text, "pod", podinfo.FullName(pod), "uid", pod.UID, "source", u.Source)
 	}
 }
 

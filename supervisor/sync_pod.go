@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/status"
@@ -66,7 +67,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	// 3. The status, and whether the pod has come to its end.
 	s.setProbes(pod, observed, r.record)
 	st := s.publish(j, r, observed, shown{terminal: s.endedFromOutside(pod, r)})
-	if terminal(st.Phase) {
+	if podinfo.IsTerminal(st.Phase) {
 		return s.ended(j, r)
 	}
 	if len(r.record.Again) > 0 || pod.Spec.ActiveDeadlineSeconds != nil || hasPostStart(pod) {
@@ -287,7 +288,7 @@ func sandboxIDs(pod *cri.Pod, ready bool) string {
 // become the wanted one in place: a uid set in the manifest, and an edit while
 // the daemon was away. The template hash on the sandbox tells.
 func replaces(pod *v1.Pod, observed *cri.PodStatus) *killOrder {
-	if sourceOf(pod) == manifest.SourceAPI || len(observed.Sandboxes) == 0 || !sandboxReady(observed) && len(observed.Containers) == 0 {
+	if podinfo.IsAPI(pod) || len(observed.Sandboxes) == 0 || !sandboxReady(observed) && len(observed.Containers) == 0 {
 		return nil
 	}
 	running := observed.Sandboxes[0].Annotations[manifest.AnnotationTemplate]

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri/critest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -38,7 +39,7 @@ func TestEditIsToldFromRemoval(t *testing.T) {
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
 		edited := testPod("web", "u2", "r2")
-		edited.Annotations[manifest.AnnotationSource] = string(file)
+		edited.Annotations[podinfo.AnnotationSource] = string(file)
 		d.config.updates <- manifest.PodUpdate{
 			Op: manifest.Remove, Source: file, Pods: []*v1.Pod{testPod("web", "u1", "r1")}, Replaced: map[types.UID]bool{"u1": true},
 		}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -153,8 +154,8 @@ func testPod(name string, uid types.UID, revision string) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: "default", UID: uid,
 			Annotations: map[string]string{
-				manifest.AnnotationSource:   string(manifest.SourceFile),
-				manifest.AnnotationHash:     revision,
+				podinfo.AnnotationSource:    string(manifest.SourceFile),
+				podinfo.AnnotationHash:      revision,
 				manifest.AnnotationTemplate: revision,
 			},
 		},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/supervisor/cgroup"
+	"github.com/podstead/podstead/node/cgroup"
 )
 
 // systemdFolder is there while systemd is process 1, as sd_booted(3) has it.

@@ -5,10 +5,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/supervisor"
-	"github.com/podstead/podstead/supervisor/cluster"
 )
 
 // newCluster makes what joins this box to a cluster, nil if it joins none.

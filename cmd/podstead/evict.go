@@ -11,12 +11,13 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/node/evict"
+	"github.com/podstead/podstead/node/nodestatus"
+	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/supervisor"
-	"github.com/podstead/podstead/supervisor/cgroup"
-	"github.com/podstead/podstead/supervisor/evict"
-	"github.com/podstead/podstead/supervisor/node"
-	"github.com/podstead/podstead/supervisor/stats"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -39,7 +40,7 @@ func newEviction(o *options.Options, rt *openedRuntime, p parts, sup func() *sup
 		Thresholds: o.Eviction.Thresholds, Transition: o.Eviction.Transition, MaxPodGrace: int64(o.Eviction.MaxPodGrace),
 		Machine: host, Alarm: host, Pods: evictedPods{sup: sup, statuses: p.statuses}, Meter: podMeter{p.stats},
 		Reclaim: reclaimer{sup: sup, images: p.images}, Events: p.events,
-		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: node.ReadHost("/").BootID, Log: log,
+		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: nodestatus.ReadHost("/").BootID, Log: log,
 	})}
 }
 
@@ -65,7 +66,7 @@ func (e *eviction) gate(pod *v1.Pod) *status.Cause {
 	if condition == "" {
 		return nil
 	}
-	if pod.Annotations[manifest.AnnotationSource] == string(manifest.SourceAPI) {
+	if pod.Annotations[podinfo.AnnotationSource] == string(manifest.SourceAPI) {
 		// It does not wait, and the cluster knows the kubelet's word.
 		return &status.Cause{Reason: evict.ReasonEvicted, Message: message}
 	}

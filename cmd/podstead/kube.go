@@ -10,9 +10,9 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/httpapi/kubeapi"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/node/nodestatus"
 	"github.com/podstead/podstead/supervisor"
-	"github.com/podstead/podstead/supervisor/cgroup"
-	supnode "github.com/podstead/podstead/supervisor/node"
 )
 
 // newKubeAPI makes the part of the Kubernetes API that this box answers.
@@ -56,11 +56,11 @@ func newKubeAPI(o *options.Options, describe func() *v1.Node, sup *supervisor.Su
 
 // nodeOf describes this node as it is whenever it is called. Without an inventory
 // it does not tell what the runtime has.
-func nodeOf(o *options.Options, name string, sup *supervisor.Supervisor, p parts, inventory *supnode.Inventory) func() *v1.Node {
-	since, host := time.Now(), supnode.ReadHost("/")
+func nodeOf(o *options.Options, name string, sup *supervisor.Supervisor, p parts, inventory *nodestatus.Inventory) func() *v1.Node {
+	since, host := time.Now(), nodestatus.ReadHost("/")
 	return func() *v1.Node {
 		rt := sup.Runtime()
-		in := supnode.Input{
+		in := nodestatus.Input{
 			Name: name, Since: since, Capacity: shownCapacity(capacity(o)), Allocatable: shownCapacity(allocatable(o)),
 			Labels: p.node.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
 			Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
@@ -72,7 +72,7 @@ func nodeOf(o *options.Options, name string, sup *supervisor.Supervisor, p parts
 		if rt.Version.Name != "" {
 			in.Runtime = rt.Version.Name + "://" + rt.Version.Version
 		}
-		return supnode.Describe(in)
+		return nodestatus.Describe(in)
 	}
 }
 

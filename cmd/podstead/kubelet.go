@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/httpapi"
-	supnode "github.com/podstead/podstead/supervisor/node"
+	"github.com/podstead/podstead/node/nodestatus"
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
@@ -26,7 +26,7 @@ func kubeletView(o *options.Options, client *cri.Client, observer *pleg.PLEG) ht
 		Running: func() []v1.Pod { return runningPods(observer.Observed()) },
 		Config:  o.KubeletConfiguration,
 		Machine: func() httpapi.Machine {
-			host, has := supnode.ReadHost("/"), capacity(o)
+			host, has := nodestatus.ReadHost("/"), capacity(o)
 			return httpapi.Machine{
 				Timestamp: time.Now(), Cores: runtime.NumCPU(), Memory: uint64(has.Memory().Value()),
 				MachineID: host.MachineID, SystemUUID: host.SystemUUID, BootID: host.BootID, Cloud: "Unknown",

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/httpapi/metrics"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor"
-	"github.com/podstead/podstead/supervisor/metrics"
 )
 
 // newMetrics makes what Prometheus scrapes.

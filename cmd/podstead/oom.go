@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/node/oom"
 	"github.com/podstead/podstead/supervisor"
-	"github.com/podstead/podstead/supervisor/oom"
 )
 
 // Reasons of events: the kubelet's of the node, and ours of the pod whose

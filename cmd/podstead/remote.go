@@ -5,16 +5,16 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/httpapi/access"
-	"github.com/podstead/podstead/supervisor/cluster"
-	"github.com/podstead/podstead/supervisor/hostip"
+	"github.com/podstead/podstead/node/addresses"
 )
 
 // remoteOf is how clients of other machines, and those that cannot dial a unix
 // socket, are answered.
-func remoteOf(o *options.Options, node string, addresses *hostip.Source, joined *cluster.Adapter) httpapi.Remote {
+func remoteOf(o *options.Options, node string, addresses *addresses.Source, joined *cluster.Adapter) httpapi.Remote {
 	r := &o.Remote
 	remote := httpapi.Remote{
 		Address: r.Address, Folder: filepath.Join(o.Paths.Root, "pki"), Node: node,

@@ -14,28 +14,28 @@ import (
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cmd/podstead/cli"
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cmd/podstead/preflight"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/httpapi/metrics"
+	"github.com/podstead/podstead/internal/wallclock"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/addresses"
+	"github.com/podstead/podstead/node/evict"
+	"github.com/podstead/podstead/node/nodestatus"
+	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
-	"github.com/podstead/podstead/supervisor/cluster"
 	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/event"
-	"github.com/podstead/podstead/supervisor/evict"
-	"github.com/podstead/podstead/supervisor/hostip"
-	"github.com/podstead/podstead/supervisor/metrics"
-	supnode "github.com/podstead/podstead/supervisor/node"
 	"github.com/podstead/podstead/supervisor/pleg"
-	"github.com/podstead/podstead/supervisor/stats"
 	"github.com/podstead/podstead/supervisor/status"
-	"github.com/podstead/podstead/wallclock"
 )
 
 func runCommand() *cobra.Command {
@@ -110,7 +110,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	// The kubelet's first event: after a restart it tells when.
 	events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")
 	statuses := status.NewStore()
-	addresses := hostip.New(hostip.Config{Fixed: o.Network.NodeIPs, IPv6First: o.Network.IPv6First, Log: log})
+	addresses := addresses.New(addresses.Config{Fixed: o.Network.NodeIPs, IPv6First: o.Network.IPv6First, Log: log})
 	prober := probe.New(probe.Config{Exec: containerExec{rt.client}, Events: events, UserAgent: "podstead-probe/" + versionNumber()})
 	p := parts{
 		observer: observer, prober: prober, events: events, statuses: statuses, addresses: addresses, node: admittingNode(o, node), logins: logins,
@@ -136,9 +136,9 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	if err := sup.ShareMounts(); err != nil {
 		log.Warn("mounts of pods will not propagate; mountPropagation of emptyDir and claims is refused", "error", err)
 	}
-	var inventory *supnode.Inventory
+	var inventory *nodestatus.Inventory
 	if o.Cluster.Kubeconfig != "" {
-		inventory = supnode.NewInventory(rt.client, o.Cluster.Images, log)
+		inventory = nodestatus.NewInventory(rt.client, o.Cluster.Images, log)
 	}
 	describe := nodeOf(o, node, sup, p, inventory)
 	kube, err := newKubeAPI(o, describe, sup, src.config, p)
@@ -324,7 +324,7 @@ type parts struct {
 	prober    *probe.Prober
 	events    *event.Recorder
 	statuses  *status.Store
-	addresses *hostip.Source
+	addresses *addresses.Source
 	node      admit.Node
 	stats     *stats.Collector
 	counters  *metrics.Counters

@@ -9,7 +9,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/preflight"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/private"
-	"github.com/podstead/podstead/supervisor/metrics"
+	"github.com/podstead/podstead/httpapi/metrics"
 )
 
 // cniBinDirs are where CNI plugins are installed: by hand, by Debian, by

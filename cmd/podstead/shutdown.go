@@ -8,8 +8,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/node/shutdown"
 	"github.com/podstead/podstead/supervisor"
-	"github.com/podstead/podstead/supervisor/shutdown"
 )
 
 // newGuard makes what ends pods before the host goes down, nil if nothing does.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/httpapi/kubeapi"
+	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/node/stats"
+	"github.com/podstead/podstead/node/stats/summary"
 	"github.com/podstead/podstead/supervisor"
-	"github.com/podstead/podstead/supervisor/cgroup"
-	"github.com/podstead/podstead/supervisor/stats"
-	"github.com/podstead/podstead/supervisor/stats/summary"
 )
 
 // usageAge is how old figures may be that people and dashboards are shown; the

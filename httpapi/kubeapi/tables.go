@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podstead/podstead/httpapi/podtable"
+	"github.com/podstead/podstead/internal/podtable"
 )
 
 const none = "<none>"

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podstead/podstead/atomicfile"
+	"github.com/podstead/podstead/internal/atomicfile"
 )
 
 // reserved is how many resource versions are taken at once. The file is

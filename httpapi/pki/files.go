@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/podstead/podstead/atomicfile"
+	"github.com/podstead/podstead/internal/atomicfile"
 )
 
 // readPrivate reads a key that nobody else may read.

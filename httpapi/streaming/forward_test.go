@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/podstead/podstead/httpapi/spdy"
+	"github.com/podstead/podstead/internal/spdy"
 )
 
 // forwardingRuntime sends back what comes on port 80 and has no other.

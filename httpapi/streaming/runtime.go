@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/podstead/podstead/httpapi/spdy"
+	"github.com/podstead/podstead/internal/spdy"
 )
 
 // dialTimeout bounds the connection to the runtime, which is on this machine.

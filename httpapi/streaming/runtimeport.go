@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/podstead/podstead/httpapi/spdy"
+	"github.com/podstead/podstead/internal/spdy"
 )
 
 // maxFault bounds what a runtime tells of a connection that failed.

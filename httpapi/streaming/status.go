@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podstead/podstead/httpapi/spdy"
+	"github.com/podstead/podstead/internal/spdy"
 )
 
 var (

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/podstead/podstead/httpapi/spdy"
+	"github.com/podstead/podstead/internal/spdy"
 )
 
 const (

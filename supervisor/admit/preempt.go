@@ -8,28 +8,18 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // ReasonPreempting is that of a pod that was ended for a critical one, the
 // kubelet's.
 const ReasonPreempting = "Preempting"
 
-// criticalPriority is the least of a critical pod: that of
-// system-cluster-critical.
-const criticalPriority = 2_000_000_000
-
-// Critical reports whether a pod is of one of the system's two classes.
-func Critical(pod *v1.Pod) bool { return priority(pod) >= criticalPriority }
-
 // preempts reports whether others may be ended for a pod that asks.
 func preempts(s *Stake) bool {
 	policy := s.Pod.Spec.PreemptionPolicy
-	return !s.Grows && Critical(s.Pod) && (policy == nil || *policy != v1.PreemptNever)
+	return !s.Grows && podinfo.IsCritical(s.Pod) && (policy == nil || *policy != v1.PreemptNever)
 }
-
-// bound tells a pod that a cluster has bound to this node, by its source.
-func bound(pod *v1.Pod) bool { return pod.Annotations["kubernetes.io/config.source"] == "api" }
 
 // victims are the pods of strictly lower priority to end so that a critical
 // one has room, as few and as unimportant ones as can be; none if those that are
@@ -46,10 +36,10 @@ func (f *forecast) victims(asks *Stake) []*Stake {
 		switch {
 		case h.Ending:
 			missing.subtract(h.Needs)
-		case bound(asks.Pod) && !bound(h.Pod):
+		case podinfo.IsAPI(asks.Pod) && !podinfo.IsAPI(h.Pod):
 			// What a manifest of this node runs never ends for a cluster's sake.
-		case h.Pod.UID != asks.Pod.UID && priority(h.Pod) < priority(asks.Pod):
-			class := cri.QOSClass(h.Pod)
+		case h.Pod.UID != asks.Pod.UID && podinfo.Priority(h.Pod) < podinfo.Priority(asks.Pod):
+			class := podinfo.QOSClass(h.Pod)
 			classes[class] = append(classes[class], h)
 		}
 	}
@@ -97,7 +87,7 @@ func nearest(from []*Stake, missing Needs) (chosen []*Stake) {
 				cmp.Compare(missing.distance(a), missing.distance(b)),
 				cmp.Compare(a.Needs[v1.ResourceMemory], b.Needs[v1.ResourceMemory]),
 				cmp.Compare(a.Needs[v1.ResourceCPU], b.Needs[v1.ResourceCPU]),
-				cmp.Compare(priority(a.Pod), priority(b.Pod)),
+				cmp.Compare(podinfo.Priority(a.Pod), podinfo.Priority(b.Pod)),
 				b.Since.Compare(a.Since),
 				strings.Compare(a.Name, b.Name),
 			)

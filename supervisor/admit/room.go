@@ -9,6 +9,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // reasonOutOf begins the reason of a refusal for want of a resource, whose name
@@ -41,7 +43,7 @@ type Stake struct {
 
 // NewStake is that of a pod with its classes resolved.
 func NewStake(pod *v1.Pod) Stake {
-	return Stake{Pod: pod, Needs: NeedsOf(pod), Name: fullName(pod), Ports: HostPorts(pod)}
+	return Stake{Pod: pod, Needs: NeedsOf(pod), Name: podinfo.FullName(pod), Ports: HostPorts(pod)}
 }
 
 // Room is what a node has for pods, who has it, and who waits for it.
@@ -75,21 +77,12 @@ type Verdict struct {
 // wanted for longer, then by name.
 func senior(a, b *Stake) bool {
 	return cmp.Or(
-		cmp.Compare(priority(b.Pod), priority(a.Pod)),
+		cmp.Compare(podinfo.Priority(b.Pod), podinfo.Priority(a.Pod)),
 		a.Since.Compare(b.Since),
 		strings.Compare(a.Name, b.Name),
 		strings.Compare(string(a.Pod.UID), string(b.Pod.UID)),
 	) < 0
 }
-
-func priority(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
-}
-
-func fullName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
 // Decide says whether a pod may have what it asks for. Those who waited longer go
 // before it: what they can have now is theirs, and what they are going to have
@@ -354,7 +347,7 @@ func (f *forecast) refuse(s *Stake) (refusal *Refusal, never bool) {
 		text := fmt.Sprintf("not enough %s: requested %s%s, used %s, capacity %s", name,
 			amountText(name, amount), more, amountText(name, f.used[name]), amountText(name, has))
 		if f.used[name]+amount <= has {
-			text += fmt.Sprintf(", of which %s is kept for pod %s, which goes first", amountText(name, f.kept[name]), fullName(f.keeper[name]))
+			text += fmt.Sprintf(", of which %s is kept for pod %s, which goes first", amountText(name, f.kept[name]), podinfo.FullName(f.keeper[name]))
 		}
 		if reason == "" {
 			reason = reasonOutOf + string(name)

@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 func podOf(t testing.TB, name, spec string) *v1.Pod {
@@ -167,7 +169,7 @@ func ends(s *Stake) *Stake {
 
 func named(s *Stake, name string) *Stake {
 	s.Pod.Name = name
-	s.Name = fullName(s.Pod)
+	s.Name = podinfo.FullName(s.Pod)
 	return s
 }
 

@@ -6,19 +6,20 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // The mark of a pod of the cluster, as the kubelet has it.
 const (
-	annotationSource = "kubernetes.io/config.source"
-	sourceAPI        = "api"
+	sourceAPI = "api"
 )
 
 // tolerated judges the node's NoExecute taints, as the kubelet does: the others
 // are the scheduler's to honour. A pod of a file or a URL is here by its
 // manifest and is asked for no toleration.
 func tolerated(pod *v1.Pod, n *Node) *Refusal {
-	if n.Taints == nil || pod.Annotations[annotationSource] != sourceAPI {
+	if n.Taints == nil || pod.Annotations[podinfo.AnnotationSource] != sourceAPI {
 		return nil
 	}
 	var left []string

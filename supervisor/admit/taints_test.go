@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 func TestTaints(t *testing.T) {
@@ -31,7 +33,7 @@ func TestTaints(t *testing.T) {
 		"one of two fits":   {sourceAPI, `[{key: x}, {key: only, operator: Exists}]`, false},
 		"only the other is": {sourceAPI, `[{key: busy, operator: Exists}]`, true},
 	} {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationSource: tc.source}}}
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{podinfo.AnnotationSource: tc.source}}}
 		if err := yaml.UnmarshalStrict([]byte(tc.tolerations), &pod.Spec.Tolerations); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/atomicfile"
+	"github.com/podstead/podstead/internal/atomicfile"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/wallclock"
+	"github.com/podstead/podstead/internal/wallclock"
 )
 
 const (

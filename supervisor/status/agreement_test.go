@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // anyPod is a pod with policies and rules at random.
@@ -64,7 +65,7 @@ func anyLook(rnd *rand.Rand, p *v1.Pod) *cri.PodStatus {
 		c := &p.Spec.InitContainers[i]
 		switch {
 		case i > reached:
-		case i == reached || cri.IsSidecar(c):
+		case i == reached || podinfo.IsSidecar(c):
 			add(c, cri.StateExited, cri.StateRunning, cri.StateCreated, cri.StateUnknown)
 		default: // it has succeeded
 			k := exited(c.Name, 0)
@@ -96,9 +97,9 @@ func TestPlanAndPhaseAgree(t *testing.T) {
 		starts := plan.CreateSandbox || len(plan.Start)+len(plan.StartInit) > 0 || plan.RestartAll != nil
 		runs := observedPodRuns(look)
 		switch {
-		case terminal(st.Phase) && starts:
+		case podinfo.IsTerminal(st.Phase) && starts:
 			t.Errorf("seed %d: phase %s, but there is more to start: %+v", seed, st.Phase, plan)
-		case !terminal(st.Phase) && !starts && !runs:
+		case !podinfo.IsTerminal(st.Phase) && !starts && !runs:
 			t.Errorf("seed %d: phase %s, but there is nothing to start: %+v", seed, st.Phase, plan)
 		default:
 			continue

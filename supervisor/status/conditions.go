@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -119,7 +120,7 @@ func SameForeignConditions(a, b *v1.PodStatus) bool {
 
 // fromAPI reports whether a pod belongs to an API server.
 func fromAPI(pod *v1.Pod) bool {
-	return pod.Annotations[manifest.AnnotationSource] == string(manifest.SourceAPI)
+	return pod.Annotations[podinfo.AnnotationSource] == string(manifest.SourceAPI)
 }
 
 // readyToStart says that there is a sandbox with its network in which
@@ -156,7 +157,7 @@ func podInitialized(pod *v1.Pod, st *v1.PodStatus) v1.PodCondition {
 		switch {
 		case s == nil:
 			unknown = append(unknown, spec.Name)
-		case cri.IsSidecar(spec) && (s.Started == nil || !*s.Started), !cri.IsSidecar(spec) && !s.Ready:
+		case podinfo.IsSidecar(spec) && (s.Started == nil || !*s.Started), !podinfo.IsSidecar(spec) && !s.Ready:
 			incomplete = append(incomplete, spec.Name)
 		}
 	}
@@ -198,7 +199,7 @@ func containersReady(pod *v1.Pod, st *v1.PodStatus) v1.PodCondition {
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if spec := &pod.Spec.InitContainers[i]; cri.IsSidecar(spec) {
+		if spec := &pod.Spec.InitContainers[i]; podinfo.IsSidecar(spec) {
 			note(find(st.InitContainerStatuses, spec.Name), spec.Name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Reasons of container states that are the kubelet's own, not the runtime's.
@@ -236,7 +237,7 @@ func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.Conta
 		return s
 	}
 	// An init container's remains may be cleared away once its work is done.
-	if b.init && !cri.IsSidecar(c) && s.State.Waiting != nil && regularCreated(b.in) {
+	if b.init && !podinfo.IsSidecar(c) && s.State.Waiting != nil && regularCreated(b.in) {
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:  reasonCompleted,
 			Message: "the init container is gone, and what comes after it has started: it must have succeeded",
@@ -304,7 +305,7 @@ func (b *builder) overrideWaiting(c *v1.Container, s *v1.ContainerStatus) {
 		return
 	}
 	if end := s.State.Terminated; end != nil {
-		code, toItsEnd := end.ExitCode, b.init && !cri.IsSidecar(c)
+		code, toItsEnd := end.ExitCode, b.init && !podinfo.IsSidecar(c)
 		if toItsEnd {
 			code = failureCode(end)
 		}
@@ -361,7 +362,7 @@ func (b *builder) probe(c *v1.Container, newest *cri.Container, s *v1.ContainerS
 		}
 		ready = ready && started
 	}
-	if b.init && !cri.IsSidecar(c) {
+	if b.init && !podinfo.IsSidecar(c) {
 		ready = s.State.Terminated != nil && !initFailed(s.State.Terminated)
 	}
 	s.Started, s.Ready = &started, ready

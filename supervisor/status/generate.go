@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Generate is the status of a pod. It is pure: the same Input gives the same
@@ -20,7 +21,7 @@ func Generate(in Input) v1.PodStatus {
 	}
 	st := v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,
-		QOSClass:           cri.QOSClass(in.Pod),
+		QOSClass:           podinfo.QOSClass(in.Pod),
 		StartTime:          startTime(in),
 	}
 	if in.Refused == nil && !in.Record.Rejected || in.Observed != nil && len(in.Observed.Containers) > 0 {
@@ -46,7 +47,7 @@ func settlePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
 		return v1.PodFailed, in.Refused.Reason, "Pod was rejected: " + in.Refused.Message
 	}
 	phase := phaseOf(in, st)
-	if terminal(phase) || phase == v1.PodRunning && runs(st) {
+	if podinfo.IsTerminal(phase) || phase == v1.PodRunning && runs(st) {
 		return phase, "", ""
 	}
 	// The kubelet tells of these by events alone. Whoever looks at a pod that

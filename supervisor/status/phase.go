@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // phaseOf is the phase that the container statuses amount to. The rules and
@@ -57,7 +58,7 @@ type counts struct {
 func countInit(in Input, st *v1.PodStatus) (pending, failed bool) {
 	for i := range in.Pod.Spec.InitContainers {
 		c := &in.Pod.Spec.InitContainers[i]
-		if cri.IsSidecar(c) {
+		if podinfo.IsSidecar(c) {
 			continue
 		}
 		s := find(st.InitContainerStatuses, c.Name)
@@ -106,7 +107,7 @@ func countRegular(in Input, st *v1.PodStatus) counts {
 func countSidecars(in Input, st *v1.PodStatus, n *counts) {
 	for i := range in.Pod.Spec.InitContainers {
 		c := &in.Pod.Spec.InitContainers[i]
-		if !cri.IsSidecar(c) {
+		if !podinfo.IsSidecar(c) {
 			continue
 		}
 		s := find(st.InitContainerStatuses, c.Name)
@@ -132,7 +133,7 @@ func countSidecars(in Input, st *v1.PodStatus, n *counts) {
 func runningSidecars(in Input, st *v1.PodStatus) (n int) {
 	for i := range in.Pod.Spec.InitContainers {
 		c := &in.Pod.Spec.InitContainers[i]
-		if s := find(st.InitContainerStatuses, c.Name); cri.IsSidecar(c) && s != nil && s.State.Running != nil {
+		if s := find(st.InitContainerStatuses, c.Name); podinfo.IsSidecar(c) && s != nil && s.State.Running != nil {
 			n++
 		}
 	}

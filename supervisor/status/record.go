@@ -9,7 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/wallclock"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/wallclock"
 )
 
 // Record is what the runtime cannot tell of a pod after the daemon or the
@@ -78,7 +79,7 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 	if r.StartTime.IsZero() && st.StartTime != nil {
 		r.StartTime = st.StartTime.Time
 	}
-	if terminal(st.Phase) {
+	if podinfo.IsTerminal(st.Phase) {
 		r.Phase, r.Reason, r.Message = st.Phase, st.Reason, st.Message
 		r.Ends = ends(st)
 	}
@@ -106,7 +107,7 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 
 // again is what Again becomes with a status.
 func (r Record) again(st *v1.PodStatus) []string {
-	if terminal(st.Phase) {
+	if podinfo.IsTerminal(st.Phase) {
 		return nil
 	}
 	all := slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
@@ -153,7 +154,7 @@ func (r Record) NewRun() Record {
 }
 
 // Terminal reports whether the pod has ended for good in this run.
-func (r Record) Terminal() bool { return terminal(r.Phase) }
+func (r Record) Terminal() bool { return podinfo.IsTerminal(r.Phase) }
 
 // bareID is a container ID without the API's scheme.
 func bareID(id string) string {
@@ -162,8 +163,6 @@ func bareID(id string) string {
 	}
 	return id
 }
-
-func terminal(p v1.PodPhase) bool { return p == v1.PodFailed || p == v1.PodSucceeded }
 
 func orNil[M ~map[K]V, K comparable, V any](m M) M {
 	if len(m) == 0 {

@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/atomicfile"
+	"github.com/podstead/podstead/internal/atomicfile"
 )
 
 // recordVersion is the version of a record file's form. A file of another

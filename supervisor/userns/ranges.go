@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/atomicfile"
+	"github.com/podstead/podstead/internal/atomicfile"
 )
 
 const (

@@ -15,61 +15,57 @@ import (
 
 const module = "github.com/podstead/podstead"
 
-// room is one row of the table: a folder with all below it that has no longer
+// room is one row of the table: a directory with all below it that has no longer
 // row of its own, and the rooms whose packages it may import.
 type room struct {
-	folder string
-	may    []string
+	directory string
+	may       []string
 }
 
-// rooms is the table. Imports follow the road, from the manifest to the
-// command; "*" is everything.
+// rooms is the import table of docs/architecture.md. Imports follow the data, from
+// the manifest to the command; "*" is everything.
 var rooms = []room{
-	{"manifest", nil},
-	{"cri", nil},
-	{"cri/critest", []string{"cri"}},
-	{"cri/archive", nil},
-	{"cri/private", nil},
-	{"probe", nil},
-	{"wallclock", nil},
-	{"atomicfile", nil},
-	{"gc", []string{"atomicfile", "cri", "wallclock"}},
-	{"supervisor", []string{"cri", "probe", "manifest", "gc", "wallclock", "supervisor"}},
-	{"supervisor/pleg", []string{"cri", "manifest"}},
-	{"supervisor/status", []string{"atomicfile", "cri", "manifest", "probe", "wallclock"}},
-	{"supervisor/event", []string{"atomicfile", "wallclock"}},
-	{"supervisor/admit", []string{"cri"}},
-	{"supervisor/oom", nil},
-	{"supervisor/evict", []string{"atomicfile", "cri", "wallclock"}},
-	{"supervisor/node", []string{"cri"}},
-	{"supervisor/stats", []string{"cri", "supervisor/cgroup"}},
-	{"supervisor/metrics", []string{"cri", "probe", "supervisor/cgroup", "supervisor/stats"}},
-	{"supervisor/cgroup", []string{"cri"}},
-	{"supervisor/shutdown", nil},
-	{"supervisor/userns", []string{"atomicfile"}},
-	{"supervisor/cluster", []string{"manifest"}},
-	{"supervisor/volume", []string{"manifest"}},
-	{"supervisor/dns", []string{"cri"}},
-	{"supervisor/hostip", nil},
-	{"supervisor/credential", []string{"cri"}},
-	{"httpapi", []string{"httpapi"}},
-	{"httpapi/access", nil},
-	{"httpapi/containerlog", nil},
-	{"httpapi/kubeapi", []string{"atomicfile", "httpapi/access", "httpapi/podtable"}},
-	{"httpapi/pki", []string{"atomicfile"}},
-	{"httpapi/podtable", nil},
-	{"httpapi/hangup", nil},
-	{"httpapi/spdy", nil},
-	{"httpapi/streaming", []string{"httpapi/spdy"}},
+	{"internal", nil},
+	{"internal/podtable", []string{"internal/pod"}},
+	{"manifest", []string{"internal", "manifest"}},
+	{"manifest/validation", []string{"internal"}},
+	{"probe", []string{"internal"}},
+	{"cri", []string{"internal"}},
+	{"cri/critest", []string{"internal", "cri"}},
+	{"cri/archive", []string{"internal"}},
+	{"cri/private", []string{"internal"}},
+	{"gc", []string{"internal", "cri"}},
+	{"supervisor", []string{"internal", "cri", "probe", "manifest", "gc", "supervisor"}},
+	{"supervisor/podworkers", []string{"internal", "cri", "manifest", "supervisor/status"}},
+	{"supervisor/podinputs", []string{"internal", "cri", "manifest", "supervisor/credential", "supervisor/dns", "supervisor/status", "supervisor/userns", "supervisor/volume"}},
+	{"supervisor/admit", []string{"internal", "cri"}},
+	{"supervisor/pleg", []string{"internal", "cri"}},
+	{"supervisor/status", []string{"internal", "cri", "probe"}},
+	{"supervisor/event", []string{"internal"}},
+	{"supervisor/volume", []string{"internal", "manifest"}},
+	{"supervisor/dns", []string{"internal", "cri"}},
+	{"supervisor/userns", []string{"internal"}},
+	{"supervisor/credential", []string{"internal", "cri"}},
+	{"node", []string{"internal", "node"}},
+	{"cluster", []string{"internal", "manifest", "cluster"}},
+	{"httpapi", []string{"internal", "httpapi"}},
 	{"cmd/podstead", []string{"*"}},
-	{"cmd/podstead/cli", []string{"manifest", "httpapi/podtable", "httpapi/spdy"}},
-	{"cmd/podstead/kubeletconfig", nil},
-	{"cmd/podstead/options", []string{"manifest", "supervisor/cgroup", "supervisor/evict", "supervisor/shutdown", "cmd/podstead/kubeletconfig"}},
-	{"cmd/podstead/preflight", nil},
+	{"cmd/podstead/cli", []string{"internal", "manifest", "cmd/podstead/cli"}},
+	{"cmd/podstead/kubeletconfig", []string{"internal"}},
+	{"cmd/podstead/options", []string{"internal", "manifest", "node", "cmd/podstead/kubeletconfig"}},
+	{"cmd/podstead/preflight", []string{"internal"}},
 	{"test", []string{"*"}},
 }
 
-// testOnly are folders that product code must not import.
+// unfinished are imports that the table forbids and that are still there, as
+// "from to". Nothing may be added.
+var unfinished = []string{
+	"node/cgroup cri", "node/evict cri", "node/stats cri", "node/nodestatus cri",
+	"httpapi/metrics cri", "httpapi/metrics probe", "httpapi/metrics node",
+	"supervisor/pleg manifest", "supervisor/status manifest",
+}
+
+// testOnly are directories that product code must not import.
 var testOnly = []string{"cri/critest", "test"}
 
 // onlyIn names outside packages that a part of the tree alone may import, by
@@ -77,18 +73,18 @@ var testOnly = []string{"cri/critest", "test"}
 var onlyIn = map[string][]string{
 	"k8s.io/client-go/kubernetes":            nil,
 	"k8s.io/client-go/informers":             nil,
-	"k8s.io/client-go":                       {"supervisor/cluster"},
+	"k8s.io/client-go":                       {"cluster"},
 	"k8s.io/kubernetes":                      nil,
 	"k8s.io/component-base":                  nil,
 	"google.golang.org/grpc":                 {"cri", "probe"},
 	"k8s.io/cri-api":                         {"cri"},
 	"github.com/spf13/cobra":                 {"cmd"},
 	"github.com/google/go-containerregistry": {"test"},
-	"github.com/coreos/go-systemd/v22/dbus":  {"supervisor/cgroup"},
-	"github.com/godbus/dbus":                 {"supervisor/cgroup", "supervisor/shutdown"},
+	"github.com/coreos/go-systemd/v22/dbus":  {"node/cgroup"},
+	"github.com/godbus/dbus":                 {"node/cgroup", "node/shutdown"},
 	"github.com/gorilla/websocket":           {"httpapi/streaming"},
-	"k8s.io/streaming":                       {"httpapi", "cmd/podstead/cli"},
-	"github.com/prometheus":                  {"supervisor/metrics"},
+	"k8s.io/streaming":                       {"httpapi", "internal/spdy", "cmd/podstead/cli"},
+	"github.com/prometheus":                  {"httpapi/metrics"},
 	"github.com/fsnotify/fsnotify":           {"manifest", "httpapi/containerlog"},
 }
 
@@ -126,19 +122,19 @@ func product(t *testing.T) []pkg {
 	return all
 }
 
-// folderOf is the package's folder in the module.
-func folderOf(path string) (string, bool) {
+// directoryOf is the package's directory in the module.
+func directoryOf(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
-func below(folder, parent string) bool {
-	return folder == parent || strings.HasPrefix(folder, parent+"/")
+func below(directory, parent string) bool {
+	return directory == parent || strings.HasPrefix(directory, parent+"/")
 }
 
-// roomOf is the row with the longest folder that holds the given one.
-func roomOf(folder string) (best room, found bool) {
+// roomOf is the row with the longest directory that holds the given one.
+func roomOf(directory string) (best room, found bool) {
 	for _, r := range rooms {
-		if below(folder, r.folder) && len(r.folder) > len(best.folder) {
+		if below(directory, r.directory) && len(r.directory) > len(best.directory) {
 			best, found = r, true
 		}
 	}
@@ -147,28 +143,32 @@ func roomOf(folder string) (best room, found bool) {
 
 func TestImportsFollowTheRoad(t *testing.T) {
 	for _, p := range product(t) {
-		folder, ok := folderOf(p.ImportPath)
+		directory, ok := directoryOf(p.ImportPath)
 		if !ok {
 			continue
 		}
-		own, found := roomOf(folder)
+		own, found := roomOf(directory)
 		if !found {
-			t.Errorf("%s has no row in the table: say which rooms it may import", folder)
+			t.Errorf("%s has no row in the table: say which rooms it may import", directory)
 			continue
 		}
 		for _, imp := range p.Imports {
-			to, inside := folderOf(imp)
+			to, inside := directoryOf(imp)
 			if !inside {
 				continue
 			}
 			other, _ := roomOf(to)
-			allowed := other.folder == own.folder || slices.Contains(own.may, "*") ||
-				slices.ContainsFunc(own.may, func(m string) bool { return below(other.folder, m) })
+			allowed := other.directory == own.directory || slices.Contains(own.may, "*") ||
+				slices.ContainsFunc(own.may, func(m string) bool { return below(to, m) })
+			allowed = allowed || slices.ContainsFunc(unfinished, func(u string) bool {
+				from, room, _ := strings.Cut(u, " ")
+				return below(directory, from) && below(to, room)
+			})
 			if !allowed {
-				t.Errorf("%s imports %s: %s may import %v only", folder, to, own.folder, own.may)
+				t.Errorf("%s imports %s: %s may import %v only", directory, to, own.directory, own.may)
 			}
-			if slices.ContainsFunc(testOnly, func(f string) bool { return below(to, f) }) && !below(folder, "test") && !below(folder, "cri/critest") {
-				t.Errorf("%s imports %s, which is for tests only", folder, to)
+			if slices.ContainsFunc(testOnly, func(d string) bool { return below(to, d) }) && !below(directory, "test") && !below(directory, "cri/critest") {
+				t.Errorf("%s imports %s, which is for tests only", directory, to)
 			}
 		}
 	}
@@ -176,8 +176,8 @@ func TestImportsFollowTheRoad(t *testing.T) {
 
 func TestOutsidePackagesStayInTheirRooms(t *testing.T) {
 	for _, p := range product(t) {
-		folder, ok := folderOf(p.ImportPath)
-		if !ok || below(folder, "test") || below(folder, "cri/critest") {
+		directory, ok := directoryOf(p.ImportPath)
+		if !ok || below(directory, "test") || below(directory, "cri/critest") {
 			continue
 		}
 		for _, imp := range p.Imports {
@@ -187,8 +187,8 @@ func TestOutsidePackagesStayInTheirRooms(t *testing.T) {
 					longest, where = prefix, place
 				}
 			}
-			if longest != "" && !slices.ContainsFunc(where, func(place string) bool { return below(folder, place) }) {
-				t.Errorf("%s imports %s, which only %q may", folder, imp, where)
+			if longest != "" && !slices.ContainsFunc(where, func(place string) bool { return below(directory, place) }) {
+				t.Errorf("%s imports %s, which only %q may", directory, imp, where)
 			}
 		}
 	}
@@ -213,24 +213,24 @@ func TestDaemonLinksNothingOfKubernetesButTypes(t *testing.T) {
 
 func TestEachPackageSaysWhatItOwns(t *testing.T) {
 	for _, p := range product(t) {
-		folder, ok := folderOf(p.ImportPath)
-		if !ok || folder == "cmd/podstead" || below(folder, "test") {
+		directory, ok := directoryOf(p.ImportPath)
+		if !ok || directory == "cmd/podstead" || below(directory, "test") {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(p.Dir, "doc.go"))
 		if err != nil {
-			t.Errorf("%s has no doc.go: %v", folder, err)
+			t.Errorf("%s has no doc.go: %v", directory, err)
 			continue
 		}
 		text := strings.Join(strings.Fields(strings.ReplaceAll(string(data), "//", "")), " ")
 		for _, word := range []string{"own", "read", "never"} {
 			if !strings.Contains(strings.ToLower(text), word) {
-				t.Errorf("%s/doc.go does not say what the package %ss", folder, word)
+				t.Errorf("%s/doc.go does not say what the package %ss", directory, word)
 			}
 		}
 		for _, name := range []string{"util", "utils", "helper", "helpers", "common", "misc"} {
-			if filepath.Base(folder) == name {
-				t.Errorf("%s: a package needs the name of what it holds", folder)
+			if filepath.Base(directory) == name {
+				t.Errorf("%s: a package needs the name of what it holds", directory)
 			}
 		}
 	}

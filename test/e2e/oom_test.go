@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/supervisor/cgroup"
+	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/test/bed"
 )
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -152,7 +153,7 @@ func (d *differ) unit(name string, data []byte) error {
 			return err
 		}
 		wanted := document.Pod
-		if running != nil && running.Annotations[manifest.AnnotationSource] == string(manifest.SourceHTTP) {
+		if running != nil && running.Annotations[podinfo.AnnotationSource] == string(manifest.SourceHTTP) {
 			// Pods from a URL have other defaults.
 			again, _ := load(manifest.SourceHTTP)
 			wanted = again.Documents[i].Pod
@@ -202,7 +203,7 @@ func podText(p *v1.Pod) (string, error) {
 	own.Name, own.Namespace, own.Labels = manifest.BaseName(p), p.Namespace, p.Labels
 	for key, value := range p.Annotations {
 		switch key {
-		case manifest.AnnotationSource, manifest.AnnotationHash, manifest.AnnotationSeen, manifest.AnnotationTemplate:
+		case podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, manifest.AnnotationTemplate:
 			continue
 		}
 		if own.Annotations == nil {

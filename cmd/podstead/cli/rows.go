@@ -10,7 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podstead/podstead/httpapi/podtable"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/podtable"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -34,7 +35,7 @@ func podCells(o *object, now time.Time) ([]string, error) {
 	return []string{
 		p.Namespace, p.Name, fmt.Sprintf("%d/%d", ready, podtable.Containers(&p)),
 		podtable.State(&p), podtable.Restarts(restarts, last, now), podtable.Age(&p, now),
-		orNone(p.Status.PodIP), orNone(p.Spec.NodeName), orNone(p.Annotations[manifest.AnnotationSource]), orNone(oneLine(podtable.Message(&p))),
+		orNone(p.Status.PodIP), orNone(p.Spec.NodeName), orNone(p.Annotations[podinfo.AnnotationSource]), orNone(oneLine(podtable.Message(&p))),
 	}, nil
 }
 

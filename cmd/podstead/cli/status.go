@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podstead/podstead/httpapi/podtable"
+	"github.com/podstead/podstead/internal/podtable"
 	"github.com/podstead/podstead/manifest"
 )
 

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -41,7 +42,7 @@ func (w *waiter) awaitFiles(ctx context.Context, o waitOptions) error {
 		}
 		for _, p := range hashes {
 			if manifest.BaseName(p) == t.name || p.Name == t.name {
-				t.namespace, t.until = p.Namespace, untilRevision(p.Annotations[manifest.AnnotationHash])
+				t.namespace, t.until = p.Namespace, untilRevision(p.Annotations[podinfo.AnnotationHash])
 			}
 		}
 		if t.until == nil {
@@ -55,7 +56,7 @@ func (w *waiter) awaitFiles(ctx context.Context, o waitOptions) error {
 			return err
 		}
 		for _, p := range pods {
-			w.targets = append(w.targets, &target{namespace: p.Namespace, name: p.Name, until: untilRevision(p.Annotations[manifest.AnnotationHash])})
+			w.targets = append(w.targets, &target{namespace: p.Namespace, name: p.Name, until: untilRevision(p.Annotations[podinfo.AnnotationHash])})
 		}
 	}
 	began := time.Now()

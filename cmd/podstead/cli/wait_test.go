@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -31,7 +32,7 @@ func TestWait(t *testing.T) {
 	done := pod("job", func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
 	failed := pod("lost", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })
 	web := ready(samples()[0])
-	web.Name, web.Annotations[manifest.AnnotationHash] = "up-n1", "abc"
+	web.Name, web.Annotations[podinfo.AnnotationHash] = "up-n1", "abc"
 	d := newFakeDaemon(t, web, pulling(), done, failed).start()
 	for _, c := range []struct {
 		args      string

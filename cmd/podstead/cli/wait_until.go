@@ -7,7 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/jsonpath"
-	"github.com/podstead/podstead/httpapi/podtable"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/podtable"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -64,7 +65,7 @@ func untilRevision(hash string) until {
 		if err != nil || p == nil {
 			return false, notThere, err
 		}
-		if p.Annotations[manifest.AnnotationHash] != hash && string(p.UID) != hash {
+		if p.Annotations[podinfo.AnnotationHash] != hash && string(p.UID) != hash {
 			return false, "is of another revision", nil
 		}
 		if p.Status.Phase == v1.PodSucceeded {

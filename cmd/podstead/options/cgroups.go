@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
-	"github.com/podstead/podstead/supervisor/cgroup"
+	"github.com/podstead/podstead/node/cgroup"
 )
 
 // Cgroups are the settings of the pods' cgroups.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
-	"github.com/podstead/podstead/supervisor/evict"
+	"github.com/podstead/podstead/node/evict"
 )
 
 // Eviction says how little the node may have left before pods are ended.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
-	"github.com/podstead/podstead/supervisor/shutdown"
+	"github.com/podstead/podstead/node/shutdown"
 )
 
 // Shutdown says how pods end before the host goes down.

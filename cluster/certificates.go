@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"net/netip"
+	"sync"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/podstead/podstead/cluster/certificate"
+)
+
+// certificates are those of this node that the cluster signs.
+type certificates struct {
+	*Adapter
+	id *identity
+	// client proves who we are, serving is for the port on which the API server
+	// asks this node; nil for those that are not ours to keep.
+	client, serving *certificate.Keeper
+	transport       *rotating
+	// proven is closed once we can prove who we are.
+	proven chan struct{}
+	once   sync.Once
+}
+
+// keepCertificates makes the keepers. The client's certificate is kept if there
+// is an identity.
+func keepCertificates(a *Adapter, id *identity) *certificates {
+	c := &certificates{Adapter: a, id: id, proven: make(chan struct{})}
+	settings := &a.cfg.Certificates
+	if id != nil {
+		c.client = certificate.New(certificate.Config{
+			Store: id.store, Current: id.current, Log: a.cfg.Log, Refused: c.refused("client"), Renewed: c.renewed,
+			Subject: func() (certificate.Subject, bool) {
+				return certificate.Subject{User: userPrefix + a.name, Group: nodesGroup}, settings.Rotate || c.client.Certificate() == nil
+			},
+			Signer: &signing{
+				Adapter: a, signer: certificatesv1.KubeAPIServerClientKubeletSignerName, asking: c.asking,
+				usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+				signed: func() error { return id.writeKubeconfig(a.cfg.Kubeconfig) },
+			},
+		})
+	}
+	if id == nil || id.current != nil {
+		c.prove()
+	}
+	if settings.Serving {
+		store := certificate.Store{Dir: settings.Folder, Name: servingName}
+		current, _ := store.Load() // what cannot be read is asked for anew
+		c.serving = certificate.New(certificate.Config{
+			Store: store, Current: current, Log: a.cfg.Log, Refused: c.refused("serving"), Renewed: func() {}, Subject: c.server,
+			Signer: &signing{
+				Adapter: a, signer: certificatesv1.KubeletServingSignerName, asking: func() (*client, error) { return a.client, nil },
+				usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+			},
+		})
+	}
+	return c
+}
+
+// run keeps them until the context ends.
+func (c *certificates) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if c.client != nil {
+		wg.Go(func() { c.client.Run(ctx) })
+	}
+	if c.serving == nil {
+		return
+	}
+	select {
+	case <-c.proven:
+		c.serving.Run(ctx)
+	case <-ctx.Done():
+	}
+}
+
+func (c *certificates) prove() { c.once.Do(func() { close(c.proven) }) }
+
+// renewed is called when there is another client certificate.
+func (c *certificates) renewed() {
+	c.transport.renew()
+	c.prove()
+}
+
+// look compares what is certified with what the node is.
+func (c *certificates) look() {
+	if c.serving != nil {
+		c.serving.Look()
+	}
+}
+
+// asking is who asks for a client certificate: the node, or while it has no
+// proof, or none any more, whoever the bootstrap kubeconfig is of. That is read
+// anew, since its token does not last.
+func (c *certificates) asking() (*client, error) {
+	current := c.client.Certificate()
+	bootstrap := c.cfg.Certificates.Bootstrap
+	if bootstrap == "" || current != nil && !certificate.Expired(current, time.Now()) {
+		return c.Adapter.client, nil
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	cfg.UserAgent = c.cfg.UserAgent
+	return newClient(cfg, c.link)
+}
+
+// server is what the serving certificate should say: all that others call this
+// node by.
+func (c *certificates) server() (certificate.Subject, bool) {
+	s := certificate.Subject{User: userPrefix + c.name, Group: nodesGroup}
+	for _, a := range c.cfg.Node().Status.Addresses {
+		switch a.Type {
+		case v1.NodeHostName, v1.NodeInternalDNS, v1.NodeExternalDNS:
+			s.Names = append(s.Names, a.Address)
+		case v1.NodeInternalIP, v1.NodeExternalIP:
+			if ip, err := netip.ParseAddr(a.Address); err == nil {
+				s.Addresses = append(s.Addresses, ip.Unmap())
+			}
+		}
+	}
+	// Without an address nobody reaches the node.
+	return s, len(s.Addresses) > 0
+}
+
+// refused tells why there is no certificate for now.
+func (c *certificates) refused(what string) func(error) {
+	return func(err error) {
+		c.cfg.Log.Warn("no "+what+" certificate for this node; it is asked for again, ever more rarely", "error", err)
+		c.cfg.Events.Event(nil, v1.EventTypeWarning, "CertificateRefused", "no "+what+" certificate for this node: "+err.Error())
+	}
+}
+
+// ServingCertificate is the certificate that the cluster signed for the port on
+// which it asks this node; nil if there is none.
+func (a *Adapter) ServingCertificate() *tls.Certificate {
+	if a.certificates.serving == nil {
+		return nil
+	}
+	return a.certificates.serving.Certificate()
+}

@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+const (
+	// eventsKept is how long an API server keeps an event by default: older ones
+	// are not sent to one that answers again.
+	eventsKept = time.Hour
+	// eventsBatch is how long events are gathered before they are sent: one that
+	// repeats is sent once with its count.
+	eventsBatch = time.Second
+)
+
+// Events are what happened here, oldest first, within bounds. Implemented by
+// event.Recorder.
+type Events interface {
+	Recorder
+	List() []v1.Event
+	Subscribe() (<-chan struct{}, func())
+}
+
+// sentEvents are the counts of the events that the API server has, by name. What
+// waits to be sent is the recorder's list: nothing is queued here.
+type sentEvents map[types.NamespacedName]int32
+
+func nameOf(e *v1.Event) types.NamespacedName {
+	return types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
+}
+
+// unsent are the events to be sent next, of the last hour and in order. What the
+// recorder has dropped is forgotten.
+func (s sentEvents) unsent(events []v1.Event, now time.Time) (next []v1.Event) {
+	kept := make(map[types.NamespacedName]bool, len(events))
+	for _, e := range events {
+		name := nameOf(&e)
+		kept[name] = true
+		if s[name] != e.Count && now.Sub(e.LastTimestamp.Time) < eventsKept {
+			next = append(next, e)
+		}
+	}
+	for name := range s {
+		if !kept[name] {
+			delete(s, name)
+		}
+	}
+	return next
+}
+
+// sendEvents sends what the API server lacks, and returns when to try again.
+func (a *Adapter) sendEvents(ctx context.Context) (time.Duration, error) {
+	// An event that speaks of a node comes after the node.
+	if a.node() == nil || !sleep(ctx, eventsBatch) {
+		return 0, nil
+	}
+	next := a.sent.unsent(a.cfg.Events.List(), time.Now())
+	if len(next) == 0 {
+		return 0, nil
+	}
+	// An event is looked up by what its pod's mirror bears, as the kubelet's are.
+	mirrored := map[types.UID]types.UID{}
+	for _, pod := range a.cfg.Pods.List() {
+		if !isBound(pod) {
+			mirrored[pod.UID] = types.UID(pod.Annotations[podinfo.AnnotationHash])
+		}
+	}
+	for _, e := range next {
+		if hash := mirrored[e.InvolvedObject.UID]; hash != "" {
+			e.InvolvedObject.UID = hash
+		}
+		name := nameOf(&e)
+		err := a.sendEvent(ctx, &e, a.sent[name] == 0)
+		if err != nil && !answered(err) {
+			return 0, err
+		}
+		// A refusal, say for want of the namespace, is for good: the event can be
+		// read here.
+		a.sent[name] = e.Count
+	}
+	return 0, nil
+}
+
+// sendEvent makes the event in the API, or counts it up.
+func (a *Adapter) sendEvent(ctx context.Context, e *v1.Event, first bool) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	post := func() error {
+		made := e.DeepCopy()
+		made.ObjectMeta = metav1.ObjectMeta{Name: e.Name, Namespace: e.Namespace}
+		return a.client.core.Post().Namespace(e.Namespace).Resource("events").Body(made).Do(ctx).Error()
+	}
+	if first {
+		// A daemon of before may have sent it.
+		if err := post(); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	body, err := json.Marshal(map[string]any{"count": e.Count, "lastTimestamp": e.LastTimestamp, "message": e.Message})
+	if err != nil {
+		return err
+	}
+	err = a.client.core.Patch(types.MergePatchType).Namespace(e.Namespace).Resource("events").Name(e.Name).Body(body).Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		// It is older than the API server keeps one.
+		return post()
+	}
+	return err
+}

@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// Whatever happens to the connection or in the API server, a pod that changes
+// afterwards is shown there as it is.
+func TestFaultsOfAnAPIServer(t *testing.T) {
+	tests := map[string]struct {
+		fault func(r *rig)
+		// within is how long it may take to see what happened in the API.
+		within time.Duration
+		// asks bounds the requests meanwhile.
+		asks int
+	}{
+		"the watches end":          {func(r *rig) { r.endWatches() }, time.Second, 20},
+		"the connection breaks":    {func(r *rig) { r.setAway(true); r.setAway(false) }, time.Second, 20},
+		"the version is expired":   {func(r *rig) { r.compact(); r.endWatches() }, time.Second, 20},
+		"all data is lost":         {func(r *rig) { r.wipe() }, 2 * time.Second, 25},
+		"somebody deletes it":      {func(r *rig) { r.remove("pods", "default", "web-edge") }, time.Second, 10},
+		"the node is deleted":      {func(r *rig) { r.remove("nodes", "", "edge") }, 2 * time.Second, 20},
+		"the watch says no more":   {func(r *rig) { r.setSilent(true); r.remove("pods", "default", "web-edge"); r.setSilent(false) }, watchSilence + time.Second, 60},
+		"each watch ends at once":  {func(r *rig) { r.shortWatches(); r.remove("pods", "default", "web-edge") }, lastRetry + 5*time.Second, 40},
+		"it accepts and is silent": {func(r *rig) { r.setSilent(true); pass(time.Hour); r.requests(); r.setSilent(false); r.endWatches() }, listTimeout, 60},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.run("web", "one")
+				r.start()
+				defer r.end()
+				pass(time.Minute)
+				if r.mirror("web") == nil {
+					t.Fatal("no mirror")
+				}
+				r.requests()
+				test.fault(r)
+				pass(test.within)
+				if m := r.mirror("web"); m == nil || m.DeletionTimestamp != nil || m.Status.Phase != v1.PodRunning {
+					t.Fatalf("the mirror is %v", m)
+				}
+				if n := (&v1.Node{}); !r.get(t, "nodes", "", "edge", n) || n.Status.Conditions[0].Status != v1.ConditionTrue {
+					t.Errorf("the node is %v", n)
+				}
+				asked := r.requests()
+				if len(asked) > test.asks {
+					t.Errorf("%d requests: %v", len(asked), asked)
+				}
+				r.run("web", "two")
+				pass(time.Second)
+				if m := r.mirror("web"); m == nil || m.Annotations[podinfo.AnnotationMirror] != "two" {
+					t.Errorf("the mirror is still %v", m)
+				}
+			})
+		})
+	}
+}
+
+// Somebody else writes what the adapter has put there: it is put right, and what
+// is theirs stays.
+func TestOthersWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run("web", "one")
+		r.start()
+		defer r.end()
+		pass(time.Second)
+		m := r.mirror("web")
+		m.Status.Phase = v1.PodPending
+		m.Labels = map[string]string{"theirs": "stays"}
+		r.put(t, m)
+		pass(time.Second)
+		if m := r.mirror("web"); m.Status.Phase != v1.PodRunning || m.Labels["theirs"] != "stays" {
+			t.Errorf("mirror %v", m)
+		}
+	})
+}
+
+// An API server that has just started may not find a pod that it has: NodeRestriction
+// looks for it in a cache. It is deleted all the same, and asked for rarely.
+func TestDeletedPodIsNotFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		missed := 0
+		r.react = func(q fakeRequest) (runtime.Object, error) {
+			if q.verb != "DELETE" || missed == 3 {
+				return nil, nil
+			}
+			missed++
+			return nil, apierrors.NewNotFound(v1.Resource("pod"), q.name)
+		}
+		r.run("web", "one")
+		r.start()
+		defer r.end()
+		pass(time.Second)
+		r.requests()
+		r.run("web", "two")
+		pass(10 * time.Second)
+		if m := r.mirror("web"); m == nil || m.Annotations[podinfo.AnnotationMirror] != "two" {
+			t.Errorf("the mirror is still %v", m)
+		}
+		if asked := r.requests(); missed != 3 || len(asked) > 10 {
+			t.Errorf("missed %d times, %d requests: %v", missed, len(asked), asked)
+		}
+		if events := (rigEvents{r}).List(); len(events) > 0 {
+			t.Errorf("a fault is told that is none: %v", events)
+		}
+	})
+}
+
+// A clock here that is far from the cluster's changes nothing about when things
+// are done: what the API has of a later time is written over all the same.
+func TestClockSkew(t *testing.T) {
+	for name, skew := range map[string]time.Duration{"behind": 48 * time.Hour, "ahead": -48 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.run("web", "one")
+				theirs := metav1.NewMicroTime(time.Now().Add(skew))
+				holder := "edge"
+				r.put(t, &coordinationv1.Lease{
+					ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: v1.NamespaceNodeLease},
+					Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &theirs},
+				})
+				n := registered()
+				for i := range n.Status.Conditions {
+					n.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(theirs.Time)
+				}
+				r.put(t, n)
+				r.start()
+				defer r.end()
+				pass(time.Minute)
+				lease := &coordinationv1.Lease{}
+				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > defaultLease/renewals {
+					t.Errorf("the lease was renewed at %v, it is %v", lease.Spec.RenewTime, time.Now())
+				}
+				// The report of the start.
+				got := &v1.Node{}
+				if !r.get(t, "nodes", "", "edge", got) {
+					t.Fatal("no node")
+				}
+				for _, c := range got.Status.Conditions {
+					if c.Type == v1.NodeReady && time.Since(c.LastHeartbeatTime.Time) > 2*time.Minute {
+						t.Errorf("the last heartbeat is of %v, it is %v", c.LastHeartbeatTime, time.Now())
+					}
+				}
+				if m := r.mirror("web"); m == nil || m.Status.Phase != v1.PodRunning {
+					t.Errorf("mirror %v", m)
+				}
+				if asked := len(r.requests()); asked > 25 {
+					t.Errorf("%d requests in a minute", asked)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,266 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/podstead/podstead/cluster/certificate"
+)
+
+// Certificates say how this node comes to those that the cluster signs.
+type Certificates struct {
+	// Bootstrap is the kubeconfig to ask for the first one with, while there is
+	// none; empty asks for none.
+	Bootstrap string
+	// Folder keeps them.
+	Folder string
+	// Rotate asks for another client certificate before one ends, Serving for one
+	// for the port on which the API server asks this node.
+	Rotate, Serving bool
+}
+
+// The names of the files, as the kubelet's.
+const (
+	clientName  = "kubelet-client"
+	servingName = "kubelet-server"
+)
+
+// User and group of a node, as the Node authorizer knows them.
+const (
+	userPrefix = "system:node:"
+	nodesGroup = "system:nodes"
+)
+
+// identity is how this node proves itself to the API server where the proof is
+// a client certificate that is asked for and renewed.
+type identity struct {
+	// config leads to the API server and has no proof.
+	config *rest.Config
+	// current is the certificate that there is; nil if it must be asked for.
+	current *tls.Certificate
+	store   certificate.Store
+	// kubeconfig is written once there is a certificate; nil if there is one that
+	// leads to it.
+	kubeconfig *clientcmdapi.Config
+}
+
+// establish reads who we are. The identity is nil if the kubeconfig says all
+// there is to say.
+func establish(kubeconfig string, c Certificates, name string, log *slog.Logger) (*rest.Config, *identity, error) {
+	cfg, cert, store, err := readProof(kubeconfig, c.Folder)
+	if c.Bootstrap != "" && (err != nil || cert != nil && certificate.Expired(cert, time.Now())) {
+		why := err
+		if why == nil {
+			why = fmt.Errorf("its certificate ended at %s", cert.Leaf.NotAfter.Format(time.RFC3339))
+		}
+		id, err := bootstrapped(kubeconfig, c, store)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--kubeconfig %s: %w; --bootstrap-kubeconfig %s: %w", kubeconfig, why, c.Bootstrap, err)
+		}
+		log.Info("asks the cluster for a certificate", "since", why, "bootstrap", c.Bootstrap)
+		return nil, id, nil
+	}
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("--kubeconfig %s: %w; mend the file, or leave the flag out to run without a cluster", kubeconfig, err)
+	case cert == nil || !c.Rotate:
+		return cfg, nil, nil
+	case cert.Leaf.Subject.CommonName != userPrefix+name:
+		log.Warn("the certificate of --kubeconfig is not this node's and is not renewed", "user", cert.Leaf.Subject.CommonName, "node", name)
+		return cfg, nil, nil
+	}
+	return nil, &identity{config: rest.AnonymousClientConfig(cfg), current: cert, store: store}, nil
+}
+
+// readProof reads a kubeconfig and its certificate, nil if it proves us by
+// something else. The store is where the next certificates go.
+func readProof(kubeconfig, folder string) (*rest.Config, *tls.Certificate, certificate.Store, error) {
+	store := certificate.Store{Dir: folder, Name: clientName}
+	raw, err := loadKubeconfig(kubeconfig)
+	if err != nil {
+		return nil, nil, store, err
+	}
+	if proof := proofOf(raw); filepath.Base(proof.ClientCertificate) == filepath.Base(store.Current()) {
+		// A kubelet's layout goes on where it is.
+		store.Dir = filepath.Dir(proof.ClientCertificate)
+	}
+	cfg, err := clientcmd.NewDefaultClientConfig(*raw, nil).ClientConfig()
+	if err != nil {
+		return nil, nil, store, err
+	}
+	t := &cfg.TLSClientConfig
+	var cert *tls.Certificate
+	switch {
+	case len(t.CertData) > 0 || t.CertFile == "" && len(t.KeyData) > 0:
+		var pair tls.Certificate
+		pair, err = tls.X509KeyPair(t.CertData, t.KeyData)
+		cert = &pair
+	case t.CertFile != "":
+		cert, err = certificate.Load(t.CertFile, t.KeyFile)
+	default:
+		return cfg, nil, store, nil
+	}
+	if err != nil {
+		return nil, nil, store, err
+	}
+	// It may have been renewed since, into another file.
+	if newer, err := store.Load(); err == nil && newer.Leaf.NotBefore.After(cert.Leaf.NotBefore) && newer.Leaf.Subject.CommonName == cert.Leaf.Subject.CommonName {
+		cert = newer
+	}
+	return cfg, cert, store, nil
+}
+
+// bootstrapped is an identity whose certificate must be asked for.
+func bootstrapped(kubeconfig string, c Certificates, store certificate.Store) (*identity, error) {
+	raw, err := loadKubeconfig(c.Bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := clientcmd.NewDefaultClientConfig(*raw, nil).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	id := &identity{config: rest.AnonymousClientConfig(cfg), store: store}
+	if before, err := loadKubeconfig(kubeconfig); err == nil {
+		if proof := proofOf(before); proof.ClientCertificate == store.Current() && proof.ClientKey == store.Current() {
+			return id, nil
+		}
+	}
+	// What an earlier kubeconfig led to is of an earlier cluster.
+	for _, of := range []certificate.Store{store, {Dir: c.Folder, Name: servingName}} {
+		if err := os.Remove(of.Current()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	id.kubeconfig = leadingTo(raw, store.Current())
+	return id, nil
+}
+
+// loadKubeconfig reads a kubeconfig with its paths made absolute.
+func loadKubeconfig(path string) (*clientcmdapi.Config, error) {
+	raw, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return raw, clientcmd.ResolveLocalPaths(raw)
+}
+
+// proofOf is what proves the user of a kubeconfig.
+func proofOf(raw *clientcmdapi.Config) *clientcmdapi.AuthInfo {
+	if context := raw.Contexts[raw.CurrentContext]; context != nil && raw.AuthInfos[context.AuthInfo] != nil {
+		return raw.AuthInfos[context.AuthInfo]
+	}
+	return &clientcmdapi.AuthInfo{}
+}
+
+// leadingTo is a kubeconfig for the same cluster with the proof there.
+func leadingTo(bootstrap *clientcmdapi.Config, current string) *clientcmdapi.Config {
+	made := clientcmdapi.NewConfig()
+	cluster, namespace := (*clientcmdapi.Cluster)(nil), ""
+	if context := bootstrap.Contexts[bootstrap.CurrentContext]; context != nil {
+		cluster, namespace = bootstrap.Clusters[context.Cluster], context.Namespace
+	}
+	made.Clusters["default"] = cluster
+	made.AuthInfos["default"] = &clientcmdapi.AuthInfo{ClientCertificate: current, ClientKey: current}
+	made.Contexts["default"] = &clientcmdapi.Context{Cluster: "default", AuthInfo: "default", Namespace: namespace}
+	made.CurrentContext = "default"
+	return made
+}
+
+// writeKubeconfig leads the next start to the certificate.
+func (id *identity) writeKubeconfig(path string) error {
+	if id.kubeconfig == nil {
+		return nil
+	}
+	text, err := clientcmd.Write(*id.kubeconfig)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("cannot make the folder of --kubeconfig: %w", err)
+	}
+	if err := certificate.WriteFile(path, text); err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	id.kubeconfig = nil
+	return nil
+}
+
+// proving is a configuration of clients that prove themselves with whatever
+// certificate there is.
+func (id *identity) proving(current func() *tls.Certificate, dial func(context.Context, string, string) (net.Conn, error)) (*rest.Config, *rotating, error) {
+	secure, err := rest.TLSConfigFor(id.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	if secure == nil {
+		secure = &tls.Config{}
+	}
+	secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if cert := current(); cert != nil {
+			return cert, nil
+		}
+		return &tls.Certificate{}, nil
+	}
+	proxy := id.config.Proxy
+	if proxy == nil {
+		proxy = http.ProxyFromEnvironment
+	}
+	t := &rotating{make: func() *http.Transport {
+		return utilnet.SetTransportDefaults(&http.Transport{
+			Proxy: proxy, TLSClientConfig: secure.Clone(), TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 25, DialContext: dial,
+		})
+	}}
+	t.renew()
+	cfg := rest.CopyConfig(id.config)
+	if !strings.Contains(cfg.Host, "://") {
+		cfg.Host = "https://" + cfg.Host
+	}
+	cfg.TLSClientConfig, cfg.Proxy, cfg.Transport = rest.TLSClientConfig{}, nil, t
+	return cfg, t, nil
+}
+
+// rotating gives each request the newest certificate. What is under way on
+// connections with the one before goes on there.
+type rotating struct {
+	make func() *http.Transport
+
+	mu  sync.Mutex
+	now *http.Transport
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *rotating) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.mu.Lock()
+	now := t.now
+	t.mu.Unlock()
+	return now.RoundTrip(r)
+}
+
+// renew closes the connections on which nothing is asked, and opens others for
+// what is asked from now on.
+func (t *rotating) renew() {
+	t.mu.Lock()
+	before := t.now
+	t.now = t.make()
+	t.mu.Unlock()
+	if before != nil {
+		before.CloseIdleConnections()
+	}
+}

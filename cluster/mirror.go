@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// annotationLeftOut names what of the static pod an API server refuses in a
+// mirror, and what is therefore not shown in it.
+const annotationLeftOut = "podstead.io/left-out-of-mirror"
+
+// verb is what one pod in the API needs next.
+type verb uint8
+
+const (
+	nothing verb = iota
+	create
+	remove
+	patch
+)
+
+// step is the next request about one pod.
+type step struct {
+	verb verb
+	// pod is what is to be created.
+	pod *v1.Pod
+	// uid is the pod that is to be removed or patched.
+	uid  types.UID
+	body []byte
+}
+
+// mirrorStep compares a static pod with its mirror; either may be nil. node is
+// the registered one. By the kubelet's rules a mirror of another revision, or
+// one that somebody deletes, is replaced; beside that one whose pod runs again
+// after its end, since in the API an end is for ever, and one that belongs to a
+// node of before, which a cluster would collect.
+func mirrorStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
+	// A daemon that has just started has not looked at the pod yet: what the API
+	// has is the better word then.
+	looked := static != nil && len(static.Status.Conditions) > 0
+	switch {
+	case static == nil && mirror == nil:
+		return step{}, nil
+	case static == nil:
+		return step{verb: remove, uid: mirror.UID}, nil
+	case mirror == nil && (node.DeletionTimestamp != nil || static.DeletionTimestamp != nil):
+		return step{}, nil
+	case mirror == nil:
+		return step{verb: create, pod: mirrorOf(static, node)}, nil
+	case mirror.DeletionTimestamp != nil,
+		mirror.Annotations[podinfo.AnnotationMirror] != static.Annotations[podinfo.AnnotationHash],
+		looked && podinfo.IsTerminal(mirror.Status.Phase) && !podinfo.IsTerminal(static.Status.Phase),
+		!metav1.IsControlledBy(mirror, node):
+		return step{verb: remove, uid: mirror.UID}, nil
+	}
+	if !looked {
+		return step{}, nil
+	}
+	return patchStep(mirror, mirrorStatus(static, mirror))
+}
+
+// mirrorStatus is the static pod's status as its mirror has it.
+func mirrorStatus(static, mirror *v1.Pod) *v1.PodStatus {
+	st := shownStatus(static, mirror)
+	if st.ObservedGeneration != 0 {
+		st.ObservedGeneration = mirror.Generation
+	}
+	for i := range st.Conditions {
+		if c := &st.Conditions[i]; c.ObservedGeneration != 0 && ownCondition(c) {
+			c.ObservedGeneration = mirror.Generation
+		}
+	}
+	for _, c := range static.Status.Conditions {
+		if !ownCondition(&c) && conditionOf(&mirror.Status, c.Type) == nil {
+			st.Conditions = append(st.Conditions, c)
+		}
+	}
+	return st
+}

@@ -1,0 +1,189 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// conditionManifestFault is the type of the condition that tells of what a pod
+// refers to and there is not.
+const conditionManifestFault v1.PodConditionType = "podstead.io/ManifestFault"
+
+// boundStep compares one of the cluster's pods in the API with the same pod here,
+// nil if it was not taken up yet. ended: everything of it has ended here. By the
+// kubelet's rules an end is for ever, and the pod that somebody deletes is removed
+// from the API once nothing of it is left and its last status was told.
+func boundStep(local, api *v1.Pod, ended bool) (step, error) {
+	switch {
+	case local == nil:
+		return step{}, nil
+	case !told(&local.Status, &api.Status):
+		st := shownStatus(local, api)
+		if api.Status.StartTime != nil {
+			st.StartTime = api.Status.StartTime
+		}
+		s, err := patchStep(api, st)
+		if err != nil || s.verb != nothing {
+			return s, err
+		}
+	}
+	if api.DeletionTimestamp != nil && ended {
+		return step{verb: remove, uid: api.UID}, nil
+	}
+	return step{}, nil
+}
+
+// told reports whether the API has a pod's last word: it has ended there, and if
+// it has here, so have all its containers. Of a pod that ended long ago the API
+// may know more than this box.
+func told(local, api *v1.PodStatus) bool {
+	if !podinfo.IsTerminal(api.Phase) {
+		return false
+	}
+	running := func(c v1.ContainerStatus) bool { return c.State.Terminated == nil }
+	return !podinfo.IsTerminal(local.Phase) ||
+		!slices.ContainsFunc(slices.Concat(api.InitContainerStatuses, api.ContainerStatuses, api.EphemeralContainerStatuses), running)
+}
+
+// shownStatus is a pod's status as the API is to have it: with what others have
+// put there, and with the times of what has not changed.
+func shownStatus(local, shown *v1.Pod) *v1.PodStatus {
+	st, have := local.Status.DeepCopy(), &shown.Status
+	// The API server's own, which cannot change, and the scheduler's and
+	// controllers'.
+	st.QOSClass, st.NominatedNodeName = have.QOSClass, have.NominatedNodeName
+	st.ResourceClaimStatuses, st.ExtendedResourceClaimStatus = have.ResourceClaimStatuses, have.ExtendedResourceClaimStatus
+	st.Conditions = slices.DeleteFunc(st.Conditions, func(c v1.PodCondition) bool { return !ownCondition(&c) })
+	for i := range st.Conditions {
+		c := &st.Conditions[i]
+		if was := conditionOf(have, c.Type); was != nil && was.Status == c.Status && !was.LastTransitionTime.IsZero() {
+			c.LastTransitionTime = was.LastTransitionTime
+		}
+	}
+	for _, c := range have.Conditions {
+		if !ownCondition(&c) && conditionOf(st, c.Type) == nil {
+			st.Conditions = append(st.Conditions, c)
+		}
+	}
+	return st
+}
+
+// ownCondition tells the conditions that a node sets, and clears.
+func ownCondition(c *v1.PodCondition) bool {
+	switch c.Type {
+	case v1.PodScheduled, v1.PodReady, v1.ContainersReady, v1.PodInitialized, v1.PodReadyToStartContainers,
+		v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting, conditionManifestFault:
+		return true
+	case v1.DisruptionTarget:
+		return c.Reason == v1.PodReasonTerminationByKubelet
+	}
+	return false
+}
+
+func conditionOf(st *v1.PodStatus, t v1.PodConditionType) *v1.PodCondition {
+	for i := range st.Conditions {
+		if st.Conditions[i].Type == t {
+			return &st.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// patchStep turns a pod's status in the API into the given one; nothing if it is
+// that already.
+func patchStep(shown *v1.Pod, want *v1.PodStatus) (step, error) {
+	body, err := podStatusPatch(shown.UID, &shown.Status, want)
+	if body == nil || err != nil {
+		return step{}, err
+	}
+	return step{verb: patch, uid: shown.UID, body: body}, nil
+}
+
+// podStatusPatch is a strategic merge patch of the status of the pod with that
+// UID and of none that has taken its name since; nil if there is nothing to
+// change. It names the conditions that change and no others: somebody else may be
+// writing theirs.
+func podStatusPatch(uid types.UID, have, want *v1.PodStatus) ([]byte, error) {
+	before, err := fieldsOf(have)
+	if err != nil {
+		return nil, err
+	}
+	after, err := fieldsOf(want)
+	if err != nil {
+		return nil, err
+	}
+	patch := map[string]any{}
+	for name := range before {
+		if after[name] == nil && name != "conditions" {
+			patch[name] = nil
+		}
+	}
+	for name, value := range after {
+		switch {
+		case name == "conditions" || bytes.Equal(value, before[name]):
+		case name == "podIPs" || name == "hostIPs":
+			// Without the word these lists would be merged.
+			var list []any
+			if err := json.Unmarshal(value, &list); err != nil {
+				return nil, err
+			}
+			patch[name] = append([]any{map[string]string{"$patch": "replace"}}, list...)
+		default:
+			patch[name] = value
+		}
+	}
+	conditions, err := conditionsPatch(have, want)
+	if err != nil {
+		return nil, err
+	}
+	if len(conditions) > 0 {
+		patch["conditions"] = conditions
+	}
+	if len(patch) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": patch})
+}
+
+// fieldsOf are the fields of a status in JSON.
+func fieldsOf(st *v1.PodStatus) (map[string]json.RawMessage, error) {
+	text, err := json.Marshal(st)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]json.RawMessage{}
+	return fields, json.Unmarshal(text, &fields)
+}
+
+// conditionsPatch has the conditions that are to change, and the names of those
+// that are to go.
+func conditionsPatch(have, want *v1.PodStatus) (patch []any, err error) {
+	before := map[v1.PodConditionType][]byte{}
+	for i := range have.Conditions {
+		if before[have.Conditions[i].Type], err = json.Marshal(&have.Conditions[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range want.Conditions {
+		c := &want.Conditions[i]
+		text, err := json.Marshal(c)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(text, before[c.Type]) {
+			patch = append(patch, json.RawMessage(text))
+		}
+		delete(before, c.Type)
+	}
+	for _, t := range slices.Sorted(maps.Keys(before)) {
+		patch = append(patch, map[string]any{"$patch": "delete", "type": t})
+	}
+	return patch, nil
+}

@@ -1,0 +1,344 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+const (
+	// atOnce is how many requests about pods are under way at most.
+	atOnce = 8
+	// batch is how long changes are gathered before they are looked at: a pod
+	// that starts changes its status several times within it.
+	batch = 50 * time.Millisecond
+	// lastFailureRetry is how rarely what the API server fails to write is tried
+	// again at last.
+	lastFailureRetry = 30 * time.Second
+	// lastRefusalRetry is how rarely what the API server refuses is tried again,
+	// say a mirror for want of its namespace.
+	lastRefusalRetry = 5 * time.Minute
+)
+
+// podWriter keeps the pods in the API as they are here: mirrors of static pods,
+// and the statuses of the cluster's own. One goroutine compares and starts
+// requests, at most one a pod at a time.
+type podWriter struct {
+	*Adapter
+	results chan result
+	busy    map[string]bool
+	trouble map[string]*trouble
+	// agreed is what was compared last and found to agree, so that a look costs
+	// little where nothing changed.
+	agreed map[string]agreement
+	// clashes are the static pods, by name, that were told of for having no mirror
+	// since the cluster has a pod of the name.
+	clashes map[string]types.UID
+}
+
+type agreement struct {
+	local, shown types.UID
+	version      string
+	status       *v1.PodStatus
+}
+
+// trouble is a pod in the API that could not be brought up to date.
+type trouble struct {
+	failures int
+	until    time.Time
+	told     string
+}
+
+// result is how a request about the pod of that name ended. local is the one
+// here, nil if it is gone.
+type result struct {
+	key        string
+	local, pod *v1.Pod
+	err        error
+}
+
+func newPodWriter(a *Adapter) *podWriter {
+	return &podWriter{
+		Adapter: a, results: make(chan result, atOnce),
+		busy: map[string]bool{}, trouble: map[string]*trouble{}, agreed: map[string]agreement{}, clashes: map[string]types.UID{},
+	}
+}
+
+func (w *podWriter) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	var gathered, due <-chan time.Time
+	look := func() {
+		gathered, due = nil, nil
+		if next := w.look(ctx, &wg); next > 0 {
+			due = time.After(next)
+		}
+	}
+	look()
+	for {
+		select {
+		case <-w.podsChanged:
+			if gathered == nil {
+				gathered = time.After(batch)
+			}
+		case <-gathered:
+			look()
+		case r := <-w.results:
+			// A look compares all pods: one for a few results does.
+			if w.finished(r); len(w.busy) <= atOnce/2 {
+				look()
+			}
+		case <-due:
+			look()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look starts the next request for each pod that needs one, and returns when the
+// first that waits may be tried again; 0 is never.
+func (w *podWriter) look(ctx context.Context, wg *sync.WaitGroup) (next time.Duration) {
+	registered := w.node()
+	known, synced := w.pods.Objects()
+	if registered == nil || !synced || len(w.busy) >= atOnce {
+		return 0 // The watches wake, or the next result.
+	}
+	if wait := w.link.closed(); wait > 0 {
+		return wait
+	}
+	now := time.Now()
+	// Asked before the pods are read: what is not among them then is gone.
+	orphans := w.orphans(known)
+	here := w.localPods()
+	all := union(here.static, known)
+	w.forget(all)
+	for name := range all {
+		local, shown := here.static[name], known[name]
+		if shown != nil && !isMirror(shown) {
+			w.clash(name, local)
+			if local = here.bound[shown.UID]; local == nil {
+				continue
+			}
+		}
+		if w.busy[name] || local == nil && !orphans[name] || w.hasAgreed(name, local, shown) {
+			continue
+		}
+		if t := w.trouble[name]; t != nil && now.Before(t.until) {
+			if wait := t.until.Sub(now); next == 0 || wait < next {
+				next = wait
+			}
+			continue
+		}
+		s, err := w.nextStep(local, shown, registered)
+		switch {
+		case err != nil:
+			w.fail(name, local, err, lastRefusalRetry)
+		case s.verb == nothing:
+			w.agree(name, local, shown)
+		default:
+			w.busy[name] = true
+			wg.Go(func() {
+				r := w.do(ctx, shown, s)
+				r.key, r.local = name, local
+				w.results <- r
+			})
+			if len(w.busy) >= atOnce {
+				return next
+			}
+		}
+	}
+	return next
+}
+
+// forget drops what is known of pods that are neither here nor there.
+func (w *podWriter) forget(all map[string]bool) {
+	maps.DeleteFunc(w.agreed, func(name string, _ agreement) bool { return !all[name] })
+	maps.DeleteFunc(w.trouble, func(name string, _ *trouble) bool { return !all[name] })
+	maps.DeleteFunc(w.clashes, func(name string, _ types.UID) bool { return !all[name] })
+}
+
+// clash tells once of a static pod, nil if there is none, that has no mirror since
+// the cluster has a pod of its name. That one is shown as it is here all the same,
+// and goes when it is deleted.
+func (w *podWriter) clash(name string, static *v1.Pod) {
+	switch {
+	case static == nil:
+		delete(w.clashes, name)
+	case w.clashes[name] != static.UID:
+		w.clashes[name] = static.UID
+		w.tell(name, static, fmt.Errorf("%s is a pod of the cluster already: rename one of the two", name))
+	}
+}
+
+func (w *podWriter) nextStep(local, shown *v1.Pod, node *v1.Node) (step, error) {
+	if shown != nil && !isMirror(shown) {
+		return boundStep(local, shown, w.cfg.Pods.Ended(shown.UID))
+	}
+	return mirrorStep(local, shown, node)
+}
+
+// orphans are the mirrors that go if they have no pod here.
+func (w *podWriter) orphans(known map[string]*v1.Pod) map[string]bool {
+	names := map[string]bool{}
+	for name, shown := range known {
+		names[name] = isMirror(shown) && w.cfg.Pods.Delivered(shown.Annotations[podinfo.AnnotationSource])
+	}
+	return names
+}
+
+// localPods are the pods here: those that are to have a mirror, by name, and
+// the cluster's, by UID.
+type localPods struct {
+	static map[string]*v1.Pod
+	bound  map[types.UID]*v1.Pod
+}
+
+func (w *podWriter) localPods() localPods {
+	here := localPods{map[string]*v1.Pod{}, map[types.UID]*v1.Pod{}}
+	shows := w.departure.showsMirrors()
+	for _, pod := range w.cfg.Pods.List() {
+		if isBound(pod) {
+			here.bound[pod.UID] = pod
+		} else if other := here.static[key(pod)]; shows && (other == nil || other.DeletionTimestamp != nil) {
+			here.static[key(pod)] = pod
+		}
+	}
+	return here
+}
+
+func union(a, b map[string]*v1.Pod) map[string]bool {
+	all := map[string]bool{}
+	for k := range a {
+		all[k] = true
+	}
+	for k := range b {
+		all[k] = true
+	}
+	return all
+}
+
+// hasAgreed is false for a pod that is being deleted: what that waits for is not
+// in its status.
+func (w *podWriter) hasAgreed(name string, local, shown *v1.Pod) bool {
+	a, ok := w.agreed[name]
+	return ok && local != nil && shown != nil && shown.DeletionTimestamp == nil && a.local == local.UID && a.shown == shown.UID && a.version == shown.ResourceVersion &&
+		equality.Semantic.DeepEqual(a.status, &local.Status)
+}
+
+func (w *podWriter) agree(name string, local, shown *v1.Pod) {
+	delete(w.trouble, name)
+	delete(w.agreed, name)
+	if local != nil && shown != nil {
+		w.agreed[name] = agreement{local.UID, shown.UID, shown.ResourceVersion, &local.Status}
+	}
+}
+
+// do makes one request.
+func (w *podWriter) do(ctx context.Context, shown *v1.Pod, s step) result {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	r := result{pod: &v1.Pod{}}
+	pods := w.client.core
+	switch s.verb {
+	case create:
+		r.err = pods.Post().Namespace(s.pod.Namespace).Resource("pods").Body(s.pod).Do(ctx).Into(r.pod)
+	case remove:
+		now := int64(0)
+		r.pod = nil
+		r.err = pods.Delete().Namespace(shown.Namespace).Resource("pods").Name(shown.Name).
+			Body(&metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &s.uid}}).Do(ctx).Error()
+		// One that is not found may be there all the same: an API server that has
+		// just started looks for it in a cache that it has not filled yet. If it
+		// is gone, the watch tells.
+		if r.err == nil {
+			w.pods.Removed(s.uid)
+		}
+	case patch:
+		r.err = pods.Patch(types.StrategicMergePatchType).Namespace(shown.Namespace).Resource("pods").Name(shown.Name).
+			SubResource("status").Body(s.body).Do(ctx).Into(r.pod)
+		if apierrors.IsInvalid(r.err) && isMirror(shown) {
+			// What may not change in place is shown by a new mirror.
+			return w.do(ctx, shown, step{verb: remove, uid: s.uid})
+		}
+	}
+	return r
+}
+
+// finished takes the end of a request.
+func (w *podWriter) finished(r result) {
+	delete(w.busy, r.key)
+	switch {
+	case r.err == nil:
+		delete(w.trouble, r.key)
+		if r.pod != nil {
+			w.pods.Wrote(r.pod)
+		}
+	case apierrors.IsAlreadyExists(r.err), apierrors.IsConflict(r.err), apierrors.IsNotFound(r.err) && w.namespaceThere(r):
+		// The watch is late: it shows what is there.
+		w.fail(r.key, nil, nil, time.Second)
+	case !answered(r.err):
+		// The link keeps the next one back.
+		w.fail(r.key, nil, nil, time.Second)
+	default:
+		limit := lastFailureRetry
+		if apierrors.IsForbidden(r.err) || apierrors.IsInvalid(r.err) || apierrors.IsNotFound(r.err) {
+			limit = lastRefusalRetry
+		}
+		w.fail(r.key, r.local, r.err, limit)
+	}
+}
+
+// namespaceThere tells a request that failed since its pod is gone from one
+// whose namespace is. NodeRestriction names the kind in the singular.
+func (w *podWriter) namespaceThere(r result) bool {
+	var status apierrors.APIStatus
+	if !errors.As(r.err, &status) || status.Status().Details == nil {
+		return false
+	}
+	kind := status.Status().Details.Kind
+	return kind == "pods" || kind == "pod"
+}
+
+// fail spaces the next attempt, and tells of the fault once.
+func (w *podWriter) fail(name string, local *v1.Pod, err error, limit time.Duration) {
+	t := w.trouble[name]
+	if t == nil {
+		t = &trouble{}
+		w.trouble[name] = t
+	}
+	t.failures++
+	d := firstRetry
+	for range t.failures {
+		if d *= 2; d >= limit {
+			d = limit
+			break
+		}
+	}
+	t.until = time.Now().Add(d)
+	if err == nil || local == nil || err.Error() == t.told {
+		return
+	}
+	t.told = err.Error()
+	w.tell(name, local, err)
+}
+
+// tell says why a pod here is not shown in the cluster as it is.
+func (w *podWriter) tell(name string, local *v1.Pod, err error) {
+	w.cfg.Log.Warn("pod is not shown in the cluster as it is, it goes on all the same", "pod", name, "error", err)
+	if isBound(local) {
+		return
+	}
+	w.cfg.Events.Event(local, v1.EventTypeWarning, "FailedMirror", "the pod runs, but the cluster does not show it: "+err.Error())
+}

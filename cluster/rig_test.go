@@ -1,0 +1,197 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
+)
+
+// rig is a box with static pods whose adapter runs against a fake API server,
+// in a synctest bubble.
+type rig struct {
+	*fakeAPI
+	t testing.TB
+	a *Adapter
+
+	mu   sync.Mutex
+	pods map[string]*v1.Pod
+	// bound are the pods of the last set that was delivered, ended those of which
+	// everything has ended.
+	bound  map[types.UID]*v1.Pod
+	ended  map[types.UID]bool
+	events []v1.Event
+	// The wake-ups of statuses and of events.
+	changed, happened chan struct{}
+	end               func()
+}
+
+// newRig makes one; start runs it.
+func newRig(t testing.TB) *rig {
+	r := &rig{
+		fakeAPI: newFakeAPI(), t: t, pods: map[string]*v1.Pod{}, bound: map[types.UID]*v1.Pod{}, ended: map[types.UID]bool{},
+		changed: make(chan struct{}, 1), happened: make(chan struct{}, 1),
+	}
+	r.a = newAdapter(Config{
+		Node: described, Pods: Pods{List: r.list, Delivered: func(string) bool { return true }, Ended: r.hasEnded, Bound: r},
+		Subscribe: func() (<-chan struct{}, func()) { return r.changed, func() {} },
+		Log:       slog.New(slog.NewTextHandler(io.Discard, nil)), Events: rigEvents{r},
+	})
+	c, err := newClient(r.config(), r.a.link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.a.use(c)
+	return r
+}
+
+// start runs the adapter until the test, or stop, ends it.
+func (r *rig) start() {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	done := make(chan error)
+	go func() { done <- r.a.Run(ctx) }()
+	r.end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			r.t.Errorf("it ends with %v", err)
+		}
+	})
+	synctest.Wait()
+}
+
+// pass lets time pass until all that follows from it is done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (r *rig) list() (pods []*v1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.bound {
+		pods = append(pods, p)
+	}
+	for _, p := range r.pods {
+		pods = append(pods, p)
+	}
+	return pods
+}
+
+// Deliver takes up the cluster's pods, as far as it was told of them before with
+// the statuses that they have here.
+func (r *rig) Deliver(set manifest.Set) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.bound
+	r.bound = map[types.UID]*v1.Pod{}
+	for _, d := range set.Units[0].Documents {
+		p := d.Pod.DeepCopy()
+		p.Annotations = map[string]string{podinfo.AnnotationSource: "api"}
+		if known := before[p.UID]; known != nil {
+			p.Status = known.Status
+		}
+		r.bound[p.UID] = p
+	}
+	wake(r.changed)
+}
+
+func (r *rig) hasEnded(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended[uid]
+}
+
+// show gives one of the cluster's pods another status here.
+func (r *rig) show(uid types.UID, change func(*v1.PodStatus)) {
+	r.mu.Lock()
+	p := r.bound[uid].DeepCopy()
+	change(&p.Status)
+	r.bound[uid] = p
+	r.mu.Unlock()
+	wake(r.changed)
+}
+
+// over says that everything of one of the cluster's pods has ended.
+func (r *rig) over(uid types.UID) {
+	r.mu.Lock()
+	r.ended[uid] = true
+	r.mu.Unlock()
+	wake(r.changed)
+}
+
+// run puts a static pod of that revision, which runs.
+func (r *rig) run(name, revision string) {
+	p := aStatic()
+	p.Name, p.UID = name+"-edge", types.UID(revision)
+	p.Annotations = map[string]string{podinfo.AnnotationHash: revision, podinfo.AnnotationSource: "file"}
+	r.set(p)
+}
+
+// drop takes a static pod away.
+func (r *rig) drop(name string) {
+	r.mu.Lock()
+	delete(r.pods, "default/"+name+"-edge")
+	r.mu.Unlock()
+	wake(r.changed)
+}
+
+func (r *rig) set(p *v1.Pod) {
+	r.mu.Lock()
+	r.pods[key(p)] = p
+	r.mu.Unlock()
+	wake(r.changed)
+}
+
+// mirror is the mirror of a pod, nil if there is none.
+func (r *rig) mirror(name string) *v1.Pod {
+	r.t.Helper()
+	m := &v1.Pod{}
+	if !r.get(r.t, "pods", "default", name+"-edge", m) {
+		return nil
+	}
+	return m
+}
+
+// rigEvents are the events of a rig.
+type rigEvents struct{ *rig }
+
+func (e rigEvents) List() []v1.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]v1.Event(nil), e.events...)
+}
+
+func (e rigEvents) Subscribe() (<-chan struct{}, func()) { return e.happened, func() {} }
+
+// eventsAtMost is how many are kept.
+const eventsAtMost = 100
+
+func (e rigEvents) Event(pod *v1.Pod, eventType, reason, message string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := metav1.Now()
+	n := v1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "event-" + strconv.Itoa(time.Now().Nanosecond()) + strconv.Itoa(len(e.events)) + now.String()},
+		Type:       eventType, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+	}
+	if pod != nil {
+		n.InvolvedObject = v1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	}
+	e.events = append(e.events, n)
+	if len(e.events) > eventsAtMost {
+		e.events = e.events[1:]
+	}
+	wake(e.happened)
+}

@@ -1,0 +1,169 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/cluster/certificate"
+)
+
+const (
+	// asksAgain is how long a request is watched before it is looked for again,
+	// with what proves us by then.
+	asksAgain = 5 * time.Minute
+	// lastRefusal is how rarely one is repeated that the API server refuses to take.
+	lastRefusal = time.Minute
+)
+
+// signing has certificates signed through the API. What is asked for waits there
+// until somebody approves and signs it, or an API server answers at all.
+type signing struct {
+	*Adapter
+	// signer is the name of who signs, usages is what the certificate is for.
+	signer string
+	usages []certificatesv1.KeyUsage
+	// asking is who asks.
+	asking func() (*client, error)
+	// signed is called before a certificate is taken; nil calls nothing.
+	signed func() error
+}
+
+var errRequestGone = errors.New("the request for a certificate was removed")
+
+// Sign implements certificate.Signer.
+func (s *signing) Sign(ctx context.Context, r certificate.Request) ([]byte, error) {
+	failures, told := 0, ""
+	for {
+		signed, err := s.await(ctx, r)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, certificate.ErrRefused):
+			return nil, err
+		case err == nil && signed != nil:
+			if s.signed != nil {
+				err = s.signed()
+			}
+			return signed, err
+		case err == nil, errors.Is(err, errRequestGone):
+			failures = 0
+			continue
+		case !answered(err) && s.link.closed() > 0:
+			if !s.link.rest(ctx, failures) {
+				return nil, ctx.Err()
+			}
+			continue
+		}
+		failures++
+		if err.Error() != told {
+			told = err.Error()
+			s.cfg.Log.Warn("cannot ask for a certificate, it is tried again", "signer", s.signer, "error", explained(err))
+		}
+		wait := firstRetry
+		for range failures {
+			wait = min(2*wait, lastRefusal)
+		}
+		if !sleep(ctx, jittered(wait)) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// explained has the remedy with an error.
+func explained(err error) error {
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%w; is the token or certificate in the kubeconfig good still? A new --bootstrap-kubeconfig is read at the next attempt", err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; bind its group to the ClusterRole system:node-bootstrapper", err)
+	}
+	return err
+}
+
+// await asks for the certificate and waits for it; nil if it should be asked for
+// again.
+func (s *signing) await(ctx context.Context, r certificate.Request) ([]byte, error) {
+	c, err := s.asking()
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.ask(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	if signed, err := judged(made); signed != nil || err != nil {
+		return signed, err
+	}
+	s.cfg.Log.Info("waits for a certificate; to let it be signed: kubectl certificate approve "+r.Name, "signer", s.signer)
+	ctx, cancel := context.WithTimeout(ctx, asksAgain)
+	defer cancel()
+	changed := make(chan struct{}, 1)
+	requests := watch[*certificatesv1.CertificateSigningRequest](c.certificates, "certificatesigningrequests", "metadata.name="+r.Name, s.link, func() { wake(changed) })
+	var wg sync.WaitGroup
+	wg.Go(func() { requests.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	for {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, nil
+		}
+		known, synced := requests.Objects()
+		if !synced {
+			continue
+		}
+		request := known["/"+r.Name]
+		if request == nil {
+			return nil, errRequestGone
+		}
+		if signed, err := judged(request); signed != nil || err != nil {
+			return signed, err
+		}
+	}
+}
+
+// ask makes the request in the API, or finds the one that was made before.
+func (s *signing) ask(ctx context.Context, c *client, r certificate.Request) (*certificatesv1.CertificateSigningRequest, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	wanted := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: r.Name},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{Request: r.PEM, SignerName: s.signer, Usages: s.usages},
+	}
+	made := &certificatesv1.CertificateSigningRequest{}
+	err := c.certificates.Post().Resource("certificatesigningrequests").Body(wanted).Do(ctx).Into(made)
+	if !apierrors.IsAlreadyExists(err) {
+		return made, err
+	}
+	if err := c.certificates.Get().Resource("certificatesigningrequests").Name(r.Name).Do(ctx).Into(made); err != nil {
+		return nil, err
+	}
+	if !certificate.Same(made.Spec.Request, r.PEM) || made.Spec.SignerName != s.signer {
+		return nil, fmt.Errorf("%w: %s was made by somebody else", certificate.ErrRefused, r.Name)
+	}
+	return made, nil
+}
+
+// judged is the certificate of a request, nil while it is neither signed nor
+// refused.
+func judged(r *certificatesv1.CertificateSigningRequest) ([]byte, error) {
+	for _, c := range r.Status.Conditions {
+		if (c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed) && c.Status != v1.ConditionFalse {
+			return nil, fmt.Errorf("%w: %s is %s: %s: %s; another one is made later, or when podstead starts again",
+				certificate.ErrRefused, r.Name, c.Type, c.Reason, c.Message)
+		}
+	}
+	if len(r.Status.Certificate) == 0 {
+		return nil, nil
+	}
+	return r.Status.Certificate, nil
+}

@@ -1,0 +1,205 @@
+package cluster
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/podstead/podstead/cluster/certificate"
+)
+
+// asked is a request that was made in the API, nil if there is none.
+func (r *rig) asked(name string) *certificatesv1.CertificateSigningRequest {
+	r.t.Helper()
+	csr := &certificatesv1.CertificateSigningRequest{}
+	if !r.get(r.t, "certificatesigningrequests", "", name, csr) {
+		return nil
+	}
+	return csr
+}
+
+// signed runs a signature until the test ends it.
+type signed struct {
+	cert []byte
+	err  error
+}
+
+func (r *rig) sign(ctx context.Context, q certificate.Request) <-chan signed {
+	s := &signing{
+		Adapter: r.a, signer: certificatesv1.KubeAPIServerClientKubeletSignerName,
+		usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, asking: func() (*client, error) { return r.a.client, nil },
+	}
+	done := make(chan signed, 1)
+	go func() {
+		cert, err := s.Sign(ctx, q)
+		done <- signed{cert, err}
+	}()
+	synctest.Wait()
+	return done
+}
+
+// aRequest asks for a certificate of a user.
+func aRequest(t *testing.T, user string) certificate.Request {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate.Request{Name: "node-csr-1", PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})}
+}
+
+func TestSigningWaitsForTheSignature(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.setAway(true)
+		q := aRequest(t, "me")
+		done := r.sign(t.Context(), q)
+		pass(time.Hour)
+		if n := len(r.requests()); n > 1000 {
+			t.Errorf("%d requests to an API server that is away", n)
+		}
+		r.setAway(false)
+		pass(10 * time.Second)
+		csr := r.asked("node-csr-1")
+		if csr == nil || csr.Spec.SignerName != "kubernetes.io/kube-apiserver-client-kubelet" || string(csr.Spec.Request) != string(q.PEM) ||
+			len(csr.Spec.Usages) != 1 || csr.Spec.Usages[0] != "client auth" {
+			t.Fatalf("asked for %v", csr)
+		}
+		// Nobody signs, and nothing loops. One that is swept away is made again.
+		r.requests()
+		pass(time.Hour)
+		if n := len(r.requests()); n < 24 || n > 100 {
+			t.Errorf("%d requests in an hour of waiting", n)
+		}
+		r.remove("certificatesigningrequests", "", "node-csr-1")
+		pass(time.Second)
+		if csr = r.asked("node-csr-1"); csr == nil {
+			t.Fatalf("not made again: %v", r.requests())
+		}
+		csr.Status.Certificate = []byte("certificate")
+		r.put(t, csr)
+		synctest.Wait()
+		select {
+		case s := <-done:
+			if string(s.cert) != "certificate" || s.err != nil {
+				t.Errorf("%s, %v", s.cert, s.err)
+			}
+		default:
+			t.Error("the signature is not seen")
+		}
+	})
+}
+
+func TestSigningTellsWhyItIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		done := r.sign(ctx, aRequest(t, "me"))
+		csr := r.asked("node-csr-1")
+		csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True", Reason: "No", Message: "not you"}}
+		r.put(t, csr)
+		if s := <-done; !errors.Is(s.err, certificate.ErrRefused) || !strings.Contains(s.err.Error(), "not you") {
+			t.Errorf("%s, %v", s.cert, s.err)
+		}
+		// Found again after a restart, with another content.
+		if s := <-r.sign(ctx, aRequest(t, "other")); !errors.Is(s.err, certificate.ErrRefused) {
+			t.Errorf("%s, %v", s.cert, s.err)
+		}
+	})
+}
+
+func TestSigningAsksRarelyWhoForbidsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.react = func(q fakeRequest) (runtime.Object, error) {
+			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: q.resource}, "", errors.New("no"))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if s := <-r.sign(ctx, aRequest(t, "me")); !errors.Is(s.err, context.DeadlineExceeded) {
+			t.Errorf("%s, %v", s.cert, s.err)
+		}
+		if n := len(r.requests()); n < 50 || n > 100 {
+			t.Errorf("%d requests in an hour", n)
+		}
+	})
+}
+
+// A node without a certificate asks for nothing else until it has one.
+func TestNodeWithoutCertificateWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca, dir := newTestCA(t), t.TempDir()
+		r := newRig(t)
+		r.a.cfg.Kubeconfig = dir + "/config"
+		r.a.cfg.Certificates = Certificates{Folder: dir, Rotate: true}
+		id := &identity{store: certificate.Store{Dir: dir, Name: clientName}}
+		c := keepCertificates(r.a, id)
+		c.transport = &rotating{make: func() *http.Transport { return &http.Transport{} }}
+		r.a.certificates = c
+		r.run("web", "one")
+		r.start()
+		defer func() { r.end() }()
+		pass(time.Minute)
+		for _, q := range r.requests() {
+			if q.resource != "certificatesigningrequests" {
+				t.Fatalf("asks for %v", q)
+			}
+		}
+		var list []string
+		r.fakeAPI.mu.Lock()
+		for at := range r.objects {
+			list = append(list, at)
+		}
+		r.fakeAPI.mu.Unlock()
+		if len(list) != 1 {
+			t.Fatalf("objects: %v", list)
+		}
+		name := list[0][strings.Index(list[0], "/")+1:]
+		csr := r.asked(name)
+		block, _ := pem.Decode(csr.Spec.Request)
+		parsed, err := x509.ParseCertificateRequest(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprint(parsed.Subject.CommonName, parsed.Subject.Organization, csr.Spec.Usages); text != "system:node:edge[system:nodes] [digital signature client auth]" {
+			t.Errorf("asks for %s", text)
+		}
+		csr.Status.Certificate = ca.sign(parsed.PublicKey, parsed.Subject.CommonName, time.Now(), time.Now().Add(100*time.Minute))
+		r.put(t, csr)
+		pass(time.Second)
+		if r.mirror("web") == nil || c.client.Certificate() == nil {
+			t.Error("it does not go on")
+		}
+		pass(95 * time.Minute)
+		renewed := 0
+		for _, q := range r.requests() {
+			if q.resource == "certificatesigningrequests" && q.verb == "POST" {
+				renewed++
+			}
+		}
+		if renewed == 0 {
+			t.Error("not renewed")
+		}
+	})
+}

@@ -1,0 +1,350 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/node/stats"
+	"github.com/podstead/podstead/probe"
+)
+
+// measured are figures that never change.
+type measured struct {
+	node  *stats.Node
+	pods  *stats.Pods
+	disks *stats.Disks
+	fault error
+}
+
+func (m *measured) Node(context.Context, time.Duration) (*stats.Node, error) { return m.node, m.fault }
+func (m *measured) Pods(context.Context, time.Duration) (*stats.Pods, error) { return m.pods, m.fault }
+func (m *measured) Disks(context.Context, time.Duration) (*stats.Disks, error) {
+	return m.disks, m.fault
+}
+func (m *measured) Traffic(context.Context, time.Duration) (map[types.UID][]stats.Interface, error) {
+	return map[types.UID][]stats.Interface{"u0": {{Name: "eth0", RxBytes: 11, TxBytes: 12, RxPackets: 1, TxPackets: 2, RxDropped: 3}}}, m.fault
+}
+func (m *measured) IO(context.Context, time.Duration) (map[string][]cgroup.IO, error) {
+	return map[string][]cgroup.IO{"c0": {{Device: "999:1", ReadBytes: 5, WriteBytes: 6, ReadOps: 7, WriteOps: 8}, {Device: "999:2"}}}, m.fault
+}
+
+func usage() stats.Usage {
+	processes := uint64(4)
+	return stats.Usage{
+		At:        time.Unix(1000, 0),
+		CPU:       &stats.CPU{CPU: cgroup.CPU{Total: 2500 * time.Millisecond, User: 2 * time.Second, System: 500 * time.Millisecond, Periods: 10, Throttled: 5, ThrottledTime: time.Second}},
+		Memory:    &stats.Memory{Usage: 1000, InactiveFile: 300, RSS: 200, Cache: 400, Swap: 50, Limit: 4096, Peak: 2000, PageFaults: 9, MajorPageFaults: 1},
+		Processes: &processes,
+	}
+}
+
+// fixture is a node with some pods; each has a container.
+func fixture(t testing.TB, pods int) (*Counters, Sources) {
+	t.Helper()
+	m := &measured{node: &stats.Node{Usage: usage(), SwapTotal: 100, Interfaces: []stats.Interface{{Name: "eth0"}}}, pods: &stats.Pods{}, disks: &stats.Disks{Pods: map[types.UID]*stats.PodDisk{}}}
+	observed, statuses := &cri.Observed{}, map[types.UID]*v1.PodStatus{}
+	var specs []*v1.Pod
+	for i := range pods {
+		uid, name := types.UID(fmt.Sprint("u", i)), fmt.Sprint("pod", i)
+		id := fmt.Sprint("c", i)
+		m.pods.Pods = append(m.pods.Pods, stats.Pod{
+			UID: uid, Name: name, Namespace: "default", StartedAt: time.Unix(900, 0), SandboxID: fmt.Sprint("s", i), Usage: usage(),
+			Containers: []stats.Container{{Name: "main", ID: id, CreatedAt: time.Unix(901, 0), Usage: usage()}},
+		})
+		fs := &stats.FS{Used: 70, Capacity: 1000, Inodes: 100, InodesFree: 60}
+		m.disks.Pods[uid] = &stats.PodDisk{Containers: []stats.ContainerDisk{{Name: "main", ID: id, Rootfs: fs, Logs: fs}}}
+		observed.Own = append(observed.Own, &cri.Pod{
+			UID: uid, Name: name, Namespace: "default", Sandboxes: []cri.Sandbox{{ID: fmt.Sprint("s", i), Ready: true}},
+			Containers: []cri.Container{{ID: id, Name: "main", State: cri.StateRunning}, {ID: id + "old", Name: "main", State: cri.StateExited}},
+		})
+		statuses[uid] = &v1.PodStatus{
+			Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
+			ContainerStatuses: []v1.ContainerStatus{{Name: "main", RestartCount: 3}},
+		}
+		spec := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "busybox", Resources: v1.ResourceRequirements{
+			Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("300m")}, Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("300m")},
+		}}}}}
+		spec.UID = uid
+		specs = append(specs, spec)
+	}
+	counters := NewCounters()
+	return counters, Sources{
+		NodeName: "n1", Version: "1.2.3", Stats: m,
+		Observed: func() *cri.Observed { return observed }, LastRelist: func() time.Time { return time.Unix(1000, 0) },
+		Workers: func() []Worker {
+			return []Worker{
+				{"desired", "sync", "true", pods}, {"desired", "terminated", "true", 2}, {"orphan", "terminating", "true", 1},
+				{"desired", "sync", "", 5}, {"desired", "terminating", "", 1}, {"runtime_only", "terminating", "unknown", 3},
+			}
+		},
+		Statuses: func() map[types.UID]*v1.PodStatus { return statuses },
+		Manifests: func() []Manifests {
+			return []Manifests{{Source: "file", Delivered: true, Units: 5, Faults: 2, Warnings: 1, LastGood: time.Now().Add(-time.Hour)}, {Source: "http"}}
+		},
+		Claims: func() []Claim { return []Claim{{"default", "data", t.TempDir()}, {"default", "gone", "/nowhere"}} },
+		Probes: func() []probe.Count {
+			return []probe.Count{{UID: "u0", Namespace: "default", Pod: "pod0", Container: "main", Kind: probe.Liveness, Succeeded: 3, Failed: 1, Took: 2 * time.Second, Within: [11]uint64{0, 0, 0, 0, 0, 0, 3, 4, 4, 4, 4}}}
+		},
+		Specs: func() []*v1.Pod { return specs },
+	}
+}
+
+// happen makes each counter count.
+func happen(c *Counters) {
+	c.Call("RunPodSandbox", time.Second, nil)
+	c.Call("RunPodSandbox", time.Second, errors.New("no network"))
+	c.Call("ListContainers", time.Millisecond, context.Canceled)
+	c.Call("UpdateContainerResources", time.Millisecond, nil)
+	c.Relisted(time.Millisecond, 0)
+	c.Relisted(time.Millisecond, time.Second)
+	c.ContainerStarted("container", "")
+	c.ContainerStarted("init_container", "RunContainerError")
+	c.PodWorked("sync", time.Millisecond)
+	c.PodStarted(time.Second)
+	c.PodDisplaced("Evicted", "memory.available")
+	c.PodDisplaced("Preempting", "cpu")
+	c.PodDisplaced("Terminated", "")
+	c.ImageRemoved("space")
+	c.Request("GET", "metrics", false)()
+	c.Request("BREW", "api", true)()
+}
+
+func scrape(t testing.TB, h http.HandlerFunc) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h(w, httptest.NewRequest("GET", "/", nil))
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil || w.Code != http.StatusOK {
+		t.Fatalf("%d, %v\n%s", w.Code, err, body)
+	}
+	return string(body)
+}
+
+func TestMetrics(t *testing.T) {
+	counters, sources := fixture(t, 2)
+	happen(counters)
+	e := New(counters, sources)
+	const who = `container="main",id="/podu0/c0",image="busybox",`
+	for _, c := range []struct {
+		name   string
+		handle http.HandlerFunc
+		want   []string
+	}{
+		{"kubelet", e.Kubelet(), []string{
+			`kubelet_node_name{node="n1"} 1`, `kubelet_running_pods 2`, `kubelet_running_containers{container_state="running"} 2`,
+			`kubelet_running_containers{container_state="exited"} 2`, `kubelet_pleg_last_seen_seconds 1000`,
+			`kubelet_desired_pods{static="true"} 4`, `kubelet_active_pods{static="true"} 2`, `kubelet_working_pods{config="orphan",lifecycle="terminating",static="true"} 1`,
+			`kubelet_desired_pods{static=""} 6`, `kubelet_active_pods{static=""} 5`, `kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 3`,
+			`kubelet_runtime_operations_total{operation_type="run_podsandbox"} 2`, `kubelet_runtime_operations_errors_total{operation_type="run_podsandbox"} 1`,
+			`kubelet_runtime_operations_total{operation_type="list_containers"} 1`, `kubelet_runtime_operations_total{operation_type="update_container"} 1`,
+			`kubelet_runtime_operations_duration_seconds_count{operation_type="run_podsandbox"} 2`,
+			`kubelet_started_pods_total 2`, `kubelet_started_pods_errors_total{code="CreatePodSandboxError"} 1`, `kubelet_run_podsandbox_duration_seconds_count 2`,
+			`kubelet_started_containers_total{container_type="init_container"} 1`, `kubelet_started_containers_errors_total{code="RunContainerError",container_type="init_container"} 1`,
+			`kubelet_pleg_relist_duration_seconds_count 2`, `kubelet_pleg_relist_interval_seconds_count 1`,
+			`kubelet_pod_worker_duration_seconds_count{operation_type="sync"} 1`, `kubelet_pod_start_duration_seconds_count 1`,
+			`kubelet_evictions{eviction_signal="memory.available"} 1`, `kubelet_preemptions{preemption_signal="cpu"} 1`, `podstead_displaced_pods_total{reason="Terminated"} 1`,
+			`kubelet_image_garbage_collected_total{reason="space"} 1`,
+			`kubelet_http_requests_total{long_running="false",method="GET",path="metrics",server_type="readwrite"} 1`,
+			`kubelet_http_requests_total{long_running="true",method="other",path="api",server_type="readwrite"} 1`,
+			`kubelet_http_inflight_requests{long_running="false",method="GET",path="metrics",server_type="readwrite"} 0`,
+			`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="data"} `,
+			`podstead_build_info{version="1.2.3"} 1`, `podstead_pods{phase="Running"} 2`, `podstead_pods_ready 2`,
+			`podstead_container_restarts_total{container="main",namespace="default",pod="pod1"} 3`,
+			`podstead_manifest_faults{source="file"} 2`, `podstead_manifest_warnings{source="file"} 1`, `podstead_manifest_units{source="file"} 5`,
+			`podstead_manifest_source_delivered{source="http"} 0`, `podstead_manifest_last_good_age_seconds{source="file"} 3600`,
+			`go_goroutines `, `process_resident_memory_bytes `,
+		}},
+		{"resource", e.Resource(), []string{
+			`node_cpu_usage_seconds_total 2.5 1000000`, `node_memory_working_set_bytes 700 1000000`, `node_swap_usage_bytes 50 1000000`,
+			`container_cpu_usage_seconds_total{container="main",namespace="default",pod="pod0"} 2.5 1000000`,
+			`container_memory_working_set_bytes{container="main",namespace="default",pod="pod1"} 700 1000000`,
+			`container_start_time_seconds{container="main",namespace="default",pod="pod1"} 901`,
+			`pod_cpu_usage_seconds_total{namespace="default",pod="pod0"} 2.5 1000000`, `pod_memory_working_set_bytes{namespace="default",pod="pod0"} 700 1000000`,
+			`pod_swap_usage_bytes{namespace="default",pod="pod0"} 50 1000000`, `resource_scrape_error 0`,
+		}},
+		{"probes", e.Probes(), []string{
+			`prober_probe_total{container="main",namespace="default",pod="pod0",pod_uid="u0",probe_type="Liveness",result="successful"} 3`,
+			`prober_probe_total{container="main",namespace="default",pod="pod0",pod_uid="u0",probe_type="Liveness",result="failed"} 1`,
+			`prober_probe_duration_seconds_bucket{container="main",namespace="default",pod="pod0",pod_uid="u0",probe_type="Liveness",le="0.5"} 3`,
+			`prober_probe_duration_seconds_count{container="main",namespace="default",pod="pod0",pod_uid="u0",probe_type="Liveness"} 4`,
+		}},
+		{"cadvisor", e.Cadvisor(), []string{
+			`container_cpu_usage_seconds_total{` + who + `name="c0",namespace="default",pod="pod0",cpu="total"} 2.5 1000000`,
+			`container_cpu_cfs_throttled_periods_total{` + who + `name="c0",namespace="default",pod="pod0"} 5 1000000`,
+			`container_memory_working_set_bytes{` + who + `name="c0",namespace="default",pod="pod0"} 700 1000000`,
+			`container_memory_rss{` + who + `name="c0",namespace="default",pod="pod0"} 200 1000000`,
+			`container_memory_working_set_bytes{container="",id="/",image="",name="",namespace="",pod=""} 700 1000000`,
+			`container_memory_usage_bytes{container="",id="/podu0",image="",name="",namespace="default",pod="pod0"} 1000 1000000`,
+			`container_network_receive_bytes_total{container="",id="/podu0/s0",image="",name="s0",namespace="default",pod="pod0",interface="eth0"} 11`,
+			`container_network_receive_packets_dropped_total{container="",id="/podu0/s0",image="",name="s0",namespace="default",pod="pod0",interface="eth0"} 3`,
+			`container_fs_writes_bytes_total{` + who + `name="c0",namespace="default",pod="pod0",device="999:1"} 6`,
+			`container_fs_usage_bytes{` + who + `name="c0",namespace="default",pod="pod0",device=""} 140`,
+			`container_spec_cpu_quota{` + who + `name="c0",namespace="default",pod="pod0"} 30000`,
+			`container_spec_cpu_shares{` + who + `name="c0",namespace="default",pod="pod0"} 307`,
+			`container_spec_memory_limit_bytes{` + who + `name="c0",namespace="default",pod="pod0"} 4096`,
+			`container_last_seen{` + who, `container_start_time_seconds{` + who + `name="c0",namespace="default",pod="pod0"} 901`,
+			`machine_memory_bytes 4096`, `machine_cpu_cores `,
+		}},
+	} {
+		lines := sorted(scrape(t, c.handle))
+		for _, want := range c.want {
+			if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, sortLabels(want)) }) {
+				t.Errorf("%s: no line %s", c.name, want)
+			}
+		}
+		if t.Failed() {
+			t.Logf("%s:\n%s", c.name, strings.Join(lines, "\n"))
+		}
+	}
+}
+
+// sorted are the lines with their labels sorted.
+func sorted(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			lines = append(lines, sortLabels(strings.TrimSpace(line)))
+		}
+	}
+	return lines
+}
+
+func sortLabels(line string) string {
+	name, rest, ok := strings.Cut(line, "{")
+	labels, value, ok2 := strings.Cut(rest, "}")
+	if !ok || !ok2 {
+		return line
+	}
+	list := strings.Split(labels, ",")
+	slices.Sort(list)
+	return name + "{" + strings.Join(list, ",") + "}" + value
+}
+
+// given are names that are the kubelet's or cAdvisor's, whatever the linter
+// says of them: dashboards know them so.
+var given = []string{"kubelet_evictions", "kubelet_preemptions", "container_fs_inodes_total"}
+
+func TestLint(t *testing.T) {
+	counters, sources := fixture(t, 1)
+	happen(counters)
+	e := New(counters, sources)
+	cadvisor, err := sources.cadvisor(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gather := func(c prometheus.Collector) *prometheus.Registry {
+		r := prometheus.NewPedanticRegistry()
+		r.MustRegister(c)
+		return r
+	}
+	found := map[string]bool{}
+	for name, g := range map[string]prometheus.Gatherer{
+		"kubelet": e.kubelet, "probes": e.probes, "resource": gather(sources.resource(t.Context())), "cadvisor": gather(cadvisor),
+	} {
+		families, err := g.Gather()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(families) < 2 {
+			t.Errorf("%s has %d metrics only", name, len(families))
+		}
+		problems, err := promlint.NewWithMetricFamilies(families).Lint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range problems {
+			found[p.Metric] = true
+			if !slices.Contains(given, p.Metric) {
+				t.Errorf("%s: %s: %s", name, p.Metric, p.Text)
+			}
+		}
+	}
+	for _, name := range given {
+		if !found[name] {
+			t.Errorf("the linter has nothing against %s any more", name)
+		}
+	}
+}
+
+// A fault in measuring is told, and hides nothing else.
+func TestScrapeOfWhatCannotBeMeasured(t *testing.T) {
+	counters, sources := fixture(t, 1)
+	m := sources.Stats.(*measured)
+	m.fault = errors.New("no")
+	e := New(counters, sources)
+	if text := scrape(t, e.Resource()); !strings.Contains(text, "resource_scrape_error 1") {
+		t.Errorf("no error is told:\n%s", text)
+	}
+	w := httptest.NewRecorder()
+	e.Cadvisor()(w, httptest.NewRequest("GET", "/", nil))
+	if w.Code != http.StatusInternalServerError {
+		t.Errorf("cadvisor answers %d", w.Code)
+	}
+	m.fault, m.pods.Missing = nil, 1
+	if text := scrape(t, e.Resource()); !strings.Contains(text, "resource_scrape_error 1") || !strings.Contains(text, "pod_memory_working_set_bytes") {
+		t.Errorf("of a container that is missing:\n%s", text)
+	}
+}
+
+// Two revisions of a pod are there at once now and then.
+func TestTwoRevisionsAreOneSeries(t *testing.T) {
+	counters, sources := fixture(t, 1)
+	m := sources.Stats.(*measured)
+	newer := m.pods.Pods[0]
+	newer.UID, newer.StartedAt = "other", time.Unix(5000, 0)
+	newer.Containers = slices.Clone(newer.Containers)
+	newer.Containers[0].CreatedAt = newer.StartedAt
+	m.pods.Pods = append(m.pods.Pods, newer)
+	own := sources.Observed()
+	own.Own = append(own.Own, &cri.Pod{UID: "other", Name: "pod0", Namespace: "default", Containers: []cri.Container{{Name: "main", State: cri.StateRunning}}})
+	sources.Statuses()["other"] = &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "main", RestartCount: 8}}}
+	e := New(counters, sources)
+	if text := scrape(t, e.Resource()); !strings.Contains(text, `container_start_time_seconds{container="main",namespace="default",pod="pod0"} 5000`) {
+		t.Errorf("resource:\n%s", text)
+	}
+	if text := scrape(t, e.Kubelet()); strings.Count(text, "podstead_container_restarts_total{") != 1 {
+		t.Errorf("kubelet:\n%s", text)
+	}
+	if text := scrape(t, e.Cadvisor()); !strings.Contains(text, `id="/podother/c0"`) {
+		t.Errorf("cadvisor:\n%s", text)
+	}
+}
+
+func TestOperationTypes(t *testing.T) {
+	for method, want := range map[string]string{
+		"RunPodSandbox": "run_podsandbox", "PodSandboxStatus": "podsandbox_status", "ListContainers": "list_containers",
+		"ExecSync": "exec_sync", "ReopenContainerLog": "reopen_container_log", "Version": "version", "UpdateContainerResources": "update_container",
+	} {
+		if got := operationType(method); got != want {
+			t.Errorf("%s is %s, want %s", method, got, want)
+		}
+	}
+}
+
+func BenchmarkScrape(b *testing.B) {
+	counters, sources := fixture(b, 500)
+	happen(counters)
+	e := New(counters, sources)
+	for name, handle := range map[string]http.HandlerFunc{"kubelet": e.Kubelet(), "resource": e.Resource(), "cadvisor": e.Cadvisor()} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				scrape(b, handle)
+			}
+		})
+	}
+}

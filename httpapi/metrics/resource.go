@@ -1,0 +1,87 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podstead/podstead/node/stats"
+)
+
+// resourceAge is how old figures may be that are scraped.
+const resourceAge = time.Second
+
+var (
+	nodeCPU    = counter("node_cpu_usage_seconds_total", "Cumulative cpu time consumed by the node in core-seconds.")
+	nodeMemory = gauge("node_memory_working_set_bytes", "Current working set of the node in bytes.")
+	nodeSwap   = gauge("node_swap_usage_bytes", "Current swap usage of the node in bytes.")
+
+	containerCPU    = counter("container_cpu_usage_seconds_total", "Cumulative cpu time consumed by the container in core-seconds.", "container", "namespace", "pod")
+	containerMemory = gauge("container_memory_working_set_bytes", "Current working set of the container in bytes.", "container", "namespace", "pod")
+	containerSwap   = gauge("container_swap_usage_bytes", "Current swap usage of the container in bytes.", "container", "namespace", "pod")
+	containerStart  = gauge("container_start_time_seconds", "Start time of the container in seconds since 1970.", "container", "namespace", "pod")
+
+	podCPU    = counter("pod_cpu_usage_seconds_total", "Cumulative cpu time consumed by the pod in core-seconds.", "namespace", "pod")
+	podMemory = gauge("pod_memory_working_set_bytes", "Current working set of the pod in bytes.", "namespace", "pod")
+	podSwap   = gauge("pod_swap_usage_bytes", "Current swap usage of the pod in bytes.", "namespace", "pod")
+
+	scrapeError = gauge("resource_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise.")
+)
+
+// resource collects what metrics-server reads.
+func (s *Sources) resource(ctx context.Context) collected {
+	node, nodeErr := s.Stats.Node(ctx, resourceAge)
+	pods, podsErr := s.Stats.Pods(ctx, resourceAge)
+	return func(to chan<- prometheus.Metric) {
+		failed := nodeErr != nil || podsErr != nil
+		if nodeErr == nil {
+			putResource(to, &node.Usage, nodeCPU, nodeMemory, nodeSwap)
+		}
+		if podsErr == nil {
+			failed = failed || pods.Missing > 0
+			for _, pod := range running(pods) {
+				putResource(to, &pod.Usage, podCPU, podMemory, podSwap, pod.Namespace, pod.Name)
+				for i := range pod.Containers {
+					c := &pod.Containers[i]
+					putResource(to, &c.Usage, containerCPU, containerMemory, containerSwap, c.Name, pod.Namespace, pod.Name)
+					containerStart.put(to, seconds(c.CreatedAt), c.Name, pod.Namespace, pod.Name)
+				}
+			}
+		}
+		scrapeError.put(to, truth(failed))
+	}
+}
+
+func putResource(to chan<- prometheus.Metric, u *stats.Usage, cpu, memory, swap series, labels ...string) {
+	if u.CPU != nil {
+		cpu.at(to, u.At, u.CPU.Total.Seconds(), labels...)
+	}
+	if u.Memory != nil {
+		memory.at(to, u.At, float64(u.WorkingSet()), labels...)
+		swap.at(to, u.At, float64(u.Memory.Swap), labels...)
+	}
+}
+
+// running are the pods, each name once: of two revisions the newer. While one
+// ends the other waits, so that this is rare.
+func running(pods *stats.Pods) []*stats.Pod {
+	place := map[string]int{}
+	list := make([]*stats.Pod, 0, len(pods.Pods))
+	for i := range pods.Pods {
+		pod := &pods.Pods[i]
+		name := pod.Namespace + "/" + pod.Name
+		at, twice := place[name]
+		switch {
+		case !twice:
+			place[name] = len(list)
+			list = append(list, pod)
+		case pod.StartedAt.After(list[at].StartedAt):
+			list[at] = pod
+		}
+	}
+	return list
+}
+
+// seconds is a time as Prometheus has it.
+func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }

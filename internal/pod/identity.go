@@ -1,0 +1,42 @@
+package pod
+
+import v1 "k8s.io/api/core/v1"
+
+// Annotations of static and mirror pods. They are the kubelet's, so that tools
+// which know them keep working.
+const (
+	// AnnotationSource holds the Source: file, http or api.
+	AnnotationSource = "kubernetes.io/config.source"
+	// AnnotationHash covers the whole object: a changed value is a changed manifest.
+	AnnotationHash = "kubernetes.io/config.hash"
+	// AnnotationSeen is the RFC 3339 time with nanoseconds at which this
+	// revision was first seen.
+	AnnotationSeen = "kubernetes.io/config.seen"
+	// AnnotationMirror marks a mirror pod; its value is the static pod's hash.
+	AnnotationMirror = "kubernetes.io/config.mirror"
+)
+
+// Source names where a pod comes from. Its values are those that the kubelet
+// writes into AnnotationSource.
+type Source string
+
+// The sources of pods.
+const (
+	SourceFile Source = "file"
+	SourceHTTP Source = "http"
+	SourceAPI  Source = "api"
+)
+
+// SourceOf returns the source in the pod's annotation, empty if it has none.
+func SourceOf(pod *v1.Pod) Source { return Source(pod.Annotations[AnnotationSource]) }
+
+// IsAPI reports whether an API server has bound the pod to this node. All other
+// pods are static.
+func IsAPI(pod *v1.Pod) bool { return SourceOf(pod) == SourceAPI }
+
+// FullName returns namespace/name, which identifies a pod among those that run at
+// the same time. Revisions of one manifest share it and differ in their UID.
+func FullName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// IsTerminal reports whether a phase is final: Succeeded or Failed.
+func IsTerminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }

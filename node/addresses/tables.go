@@ -1,0 +1,89 @@
+package addresses
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// tables are what of the kernel's addresses and routes matters here.
+type tables struct {
+	addresses []address
+	defaults  []route
+}
+
+// address is one that an interface has, in the kernel's order.
+type address struct {
+	ip    netip.Addr
+	iface int
+	// lesser is a second IPv4 address of a network, or a temporary or
+	// deprecated IPv6 one: taken when there is no other.
+	lesser bool
+}
+
+// route is one of the default routes.
+type route struct {
+	v6     bool
+	iface  int
+	metric uint32
+	// source is the address that the route is to be used with, if it says so.
+	source netip.Addr
+}
+
+// loopbackIndex is the interface lo, which may hold a node's address where
+// routing protocols make it known.
+const loopbackIndex = 1
+
+// interfaces are those over which default routes lead.
+func (t tables) interfaces() []int {
+	var all []int
+	for _, r := range t.defaults {
+		all = append(all, r.iface)
+	}
+	return all
+}
+
+// choose takes the address of each family over which the best default route
+// leads, IPv4 first unless told otherwise. One that is known and still right
+// is kept, so that the kernel's order does not matter.
+func choose(t tables, known []netip.Addr, v6First bool) []netip.Addr {
+	var found []netip.Addr
+	for _, v6 := range []bool{v6First, !v6First} {
+		routes := slices.Clone(t.defaults)
+		routes = slices.DeleteFunc(routes, func(r route) bool { return r.v6 != v6 })
+		slices.SortStableFunc(routes, func(a, b route) int { return cmp.Compare(a.metric, b.metric) })
+		for _, r := range routes {
+			if ip := t.source(r, known); ip.IsValid() {
+				found = append(found, ip)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// source is the address that goes with a route.
+func (t tables) source(r route, known []netip.Addr) netip.Addr {
+	if r.source.IsValid() {
+		return r.source
+	}
+	for _, iface := range []int{r.iface, loopbackIndex} {
+		for _, lesser := range []bool{false, true} {
+			var fit []netip.Addr
+			for _, a := range t.addresses {
+				if a.iface == iface && a.lesser == lesser && a.ip.Is6() == r.v6 {
+					fit = append(fit, a.ip)
+				}
+			}
+			for _, ip := range fit {
+				if slices.Contains(known, ip) {
+					return ip
+				}
+			}
+			if len(fit) > 0 {
+				return fit[0]
+			}
+		}
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,147 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// Driver is how cgroups are made.
+type Driver string
+
+// The drivers, by the kubelet's names.
+const (
+	Cgroupfs Driver = "cgroupfs"
+	Systemd  Driver = "systemd"
+)
+
+// The tiers below the root; Guaranteed pods are in the root itself.
+const (
+	tierBurstable  = "burstable"
+	tierBestEffort = "besteffort"
+
+	podPrefix   = "pod"
+	sliceSuffix = ".slice"
+)
+
+// name is where a cgroup stands: its ancestors and itself, from the top.
+type name []string
+
+func (n name) child(part string) name { return append(slices.Clone(n), part) }
+
+// rootName is the name of a root given as a path.
+func rootName(root string) name {
+	return strings.Split(strings.Trim(path.Clean("/"+root), "/"), "/")
+}
+
+// path is that of the cgroup in each hierarchy. With systemd every ancestor is
+// a slice, whose name holds those of all above it.
+func (d Driver) path(n name) string {
+	if d != Systemd {
+		return "/" + strings.Join(n, "/")
+	}
+	p := "/"
+	for i := range n {
+		p = path.Join(p, slice(n[:i+1]))
+	}
+	return p
+}
+
+// slice is the systemd unit of a cgroup. A dash is what separates the names of
+// slices, so that within one it becomes an underscore, as with the kubelet.
+func slice(n name) string {
+	parts := make([]string, len(n))
+	for i, part := range n {
+		parts[i] = strings.ReplaceAll(part, "-", "_")
+	}
+	return strings.Join(parts, "-") + sliceSuffix
+}
+
+// parent is a cgroup as the runtime takes it for cgroup_parent: a path, or the
+// name of a slice, from which it also knows the driver.
+func (d Driver) parent(n name) string {
+	if d == Systemd {
+		return slice(n)
+	}
+	return d.path(n)
+}
+
+// pathOf is the path of a cgroup that the runtime was told of.
+func pathOf(parent string) string {
+	base, ok := strings.CutSuffix(path.Base(parent), sliceSuffix)
+	if !ok {
+		return path.Clean(parent)
+	}
+	return Systemd.path(strings.Split(base, "-"))
+}
+
+// podName is that of a pod's own part.
+func podName(uid types.UID) string { return podPrefix + string(uid) }
+
+// isOf reports whether a cgroup that the runtime was told of is that of a pod.
+func isOf(parent string, uid types.UID) bool {
+	if base, ok := strings.CutSuffix(path.Base(parent), sliceSuffix); ok {
+		return strings.HasSuffix(base, "-"+strings.ReplaceAll(podName(uid), "-", "_"))
+	}
+	return path.IsAbs(parent) && path.Clean(parent) == parent && path.Base(parent) == podName(uid)
+}
+
+// validUID is checked here once more, whoever did before: of it paths are made
+// in which processes are ended.
+var validUID = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
+
+func checkUID(uid types.UID) error {
+	if !validUID.MatchString(string(uid)) {
+		return fmt.Errorf("%q is no valid UID: 1 to 63 of A-Z, a-z, 0-9 and - are", uid)
+	}
+	return nil
+}
+
+// places are all names that the cgroup of a pod can have, whatever its class.
+func places(root name, uid types.UID) []name {
+	pod := podName(uid)
+	return []name{root.child(pod), root.child(tierBurstable).child(pod), root.child(tierBestEffort).child(pod)}
+}
+
+// podPlace is the name of a pod's cgroup.
+func podPlace(root name, pod *v1.Pod) name {
+	switch podinfo.QOSClass(pod) {
+	case v1.PodQOSBurstable:
+		root = root.child(tierBurstable)
+	case v1.PodQOSBestEffort:
+		root = root.child(tierBestEffort)
+	}
+	return root.child(podName(pod.UID))
+}
+
+// podsIn are the pods whose cgroups are in the folder of a tier. systemd's
+// names have an underscore for each dash of a UID, which has none of its own.
+func (d Driver) podsIn(folder string, tier name) []types.UID {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil
+	}
+	var uids []types.UID
+	for _, e := range entries {
+		text := e.Name()
+		if d == Systemd {
+			rest, ok := strings.CutPrefix(text, strings.TrimSuffix(slice(tier), sliceSuffix)+"-")
+			if !ok || !strings.HasSuffix(rest, sliceSuffix) {
+				continue
+			}
+			text = strings.ReplaceAll(strings.TrimSuffix(rest, sliceSuffix), "_", "-")
+		}
+		if uid, ok := strings.CutPrefix(text, podPrefix); ok && e.IsDir() && checkUID(types.UID(uid)) == nil {
+			uids = append(uids, types.UID(uid))
+		}
+	}
+	return uids
+}

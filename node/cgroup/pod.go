@@ -1,0 +1,116 @@
+package cgroup
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// leastShares are those of a cgroup that asks for nothing.
+const leastShares = 2
+
+// podLimits are the values of a pod's cgroup: the sum of its containers' and
+// the overhead, by the kubelet's rules. A limit holds for the pod only if each
+// container has one, or the pod itself states it.
+func (o *Options) podLimits(pod *v1.Pod) limits {
+	a := withOverhead(pod)
+	l := limits{shares: leastShares, quota: none, memory: none}
+	if o.PodPids > 0 {
+		l.pids = o.PodPids
+	} else {
+		l.pids = none
+	}
+	_, l.period = o.Settings.Quota(0)
+	for _, size := range o.Settings.PageSizes {
+		if l.hugePages == nil {
+			l.hugePages = map[string]int64{}
+		}
+		l.hugePages[kernelSize(size)] = a.HugePages[size]
+	}
+	for size, bytes := range a.HugePages {
+		if !slices.Contains(o.Settings.PageSizes, size) && bytes > 0 {
+			// The kernel has no such pages: the limit cannot be set.
+			if l.hugePages == nil {
+				l.hugePages = map[string]int64{}
+			}
+			l.hugePages[kernelSize(size)] = bytes
+		}
+	}
+	if podinfo.QOSClass(pod) == v1.PodQOSBestEffort {
+		return l
+	}
+	l.shares = cri.CPUShares(a.CPURequest)
+	if quota, period := o.Settings.Quota(a.CPULimit); quota > 0 && allLimit(pod, v1.ResourceCPU) {
+		l.quota, l.period = quota, period
+	}
+	if a.MemoryLimit > 0 && allLimit(pod, v1.ResourceMemory) {
+		l.memory = a.MemoryLimit
+	}
+	return l
+}
+
+func withOverhead(pod *v1.Pod) podinfo.Amounts {
+	a, overhead := podinfo.PodAmounts(pod), podinfo.OverheadAmounts(pod)
+	a.CPURequest += overhead.CPURequest
+	a.MemoryRequest += overhead.MemoryRequest
+	if a.CPULimit > 0 {
+		a.CPULimit += overhead.CPULimit
+	}
+	if a.MemoryLimit > 0 {
+		a.MemoryLimit += overhead.MemoryLimit
+	}
+	return a
+}
+
+// allLimit reports whether the pod, or each of its containers, limits a resource.
+func allLimit(pod *v1.Pod, resource v1.ResourceName) bool {
+	limited := func(r *v1.ResourceRequirements) bool {
+		q, ok := r.Limits[resource]
+		return ok && q.Sign() > 0
+	}
+	if r := pod.Spec.Resources; r != nil && limited(r) {
+		return true
+	}
+	unlimited := func(c v1.Container) bool { return !limited(&c.Resources) }
+	return !slices.ContainsFunc(pod.Spec.InitContainers, unlimited) && !slices.ContainsFunc(pod.Spec.Containers, unlimited)
+}
+
+// needs are the controllers without which a limit of the pod, or of one of its
+// containers, would be dropped, each with the field that asks for it.
+func (o *Options) needs(pod *v1.Pod) map[string]string {
+	fields := map[string]string{}
+	note := func(r *v1.ResourceRequirements, at string) {
+		for resource, quantity := range r.Limits {
+			controller := ""
+			switch {
+			case quantity.Sign() <= 0:
+			case resource == v1.ResourceMemory:
+				controller = controllerMemory
+			case resource == v1.ResourceCPU && !o.Settings.NoCPUQuota:
+				controller = controllerCPU
+			case strings.HasPrefix(string(resource), v1.ResourceHugePagesPrefix):
+				controller = controllerHugeTLB
+			}
+			if controller != "" && fields[controller] == "" {
+				fields[controller] = at + "resources.limits." + string(resource)
+			}
+		}
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		note(&c.Resources, "container "+c.Name+": ")
+	}
+	if r := pod.Spec.Resources; r != nil {
+		note(r, "spec.")
+	}
+	if o.PodPids > 0 {
+		fields[controllerPids] = "podPidsLimit of this node"
+	}
+	return fields
+}
+
+// kernelSize is a page size as in the kernel's file names: 2MB for 2Mi.
+func kernelSize(size string) string { return strings.TrimSuffix(size, "i") + "B" }

@@ -1,0 +1,73 @@
+package evict
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/atomicfile"
+)
+
+// kept is what a daemon leaves to the next one: which conditions are on. It is
+// written when one changes.
+type kept struct {
+	// Boot is the machine's boot: memory and processes are free after the next.
+	Boot       string                 `json:"boot"`
+	Conditions []v1.NodeConditionType `json:"conditions"`
+}
+
+// maxKept bounds what is read, in bytes.
+const maxKept = 1 << 16
+
+// load is what the file says of this boot; one that is not there says nothing.
+func load(file, boot string) ([]v1.NodeConditionType, error) {
+	if file == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var data []byte
+	if err == nil && info.Size() <= maxKept {
+		data, err = os.ReadFile(file)
+	}
+	var k kept
+	if err == nil {
+		err = json.Unmarshal(data, &k)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell what was short before: %w", err)
+	}
+	var list []v1.NodeConditionType
+	for _, c := range k.Conditions {
+		if k.Boot == boot || c == v1.NodeDiskPressure {
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
+// keep writes the file, or removes it if nothing is short. A disk that is full
+// may not take it: then a restart forgets what was short, and finds the disk
+// full again.
+func keep(file, boot string, list []v1.NodeConditionType) error {
+	if file == "" {
+		return nil
+	}
+	if len(list) == 0 {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	data, err := json.Marshal(kept{Boot: boot, Conditions: list})
+	if err != nil {
+		return err
+	}
+	return atomicfile.Replace(file, data)
+}

@@ -1,0 +1,256 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// tell says once that a threshold is met.
+func (e *Evictor) tell(active *Threshold) {
+	if active == nil {
+		e.told, e.hopeless, e.fruitless = false, false, time.Time{}
+		return
+	}
+	if e.told && e.met == active.Signal {
+		return
+	}
+	e.told, e.met, e.hopeless, e.fruitless = true, active.Signal, false, time.Time{}
+	level := e.levels[active.Signal]
+	e.log.Warn("node runs short", "signal", active.Signal, "available", amountText(active.Signal, level.Available), "threshold", active.Min)
+	e.cfg.Events.Event(nil, v1.EventTypeWarning, reasonThresholdMet, fmt.Sprintf("Attempting to reclaim %s: %s", active.Signal.Resource(), shortText(active, level)))
+}
+
+// shortText says how short something is.
+func shortText(t *Threshold, level Level) string {
+	return fmt.Sprintf("%s is %s, below the threshold of %s", t.Signal, amountText(t.Signal, level.Available), t.Min)
+}
+
+func amountText(s Signal, n int64) string {
+	if s.isMemory() || s.Resource() == v1.ResourceEphemeralStorage {
+		return size(n)
+	}
+	return fmt.Sprint(n)
+}
+
+// relieve frees something for a threshold, and reports whether it did.
+func (e *Evictor) relieve(ctx context.Context, t Threshold) bool {
+	if !e.fruitless.IsZero() && time.Since(e.fruitless) < fruitlessPause {
+		return false
+	}
+	if t.Signal.isDisk() && e.reclaim(ctx, t) {
+		return true
+	}
+	if e.evictFor(ctx, t) {
+		e.fruitless = time.Time{}
+		return true
+	}
+	if !e.hopeless {
+		e.hopeless = true
+		e.log.Warn("nothing more can be freed; pods that are left are critical, or use nothing of it", "signal", t.Signal)
+	}
+	e.fruitless = time.Now()
+	return false
+}
+
+// reclaim removes what nobody needs from a disk, and reports whether the
+// threshold is no longer met.
+func (e *Evictor) reclaim(ctx context.Context, t Threshold) bool {
+	steps := []func() (bool, error){func() (bool, error) {
+		n, err := e.cfg.Reclaim.Containers(ctx)
+		return n > 0, err
+	}}
+	if t.Signal.isImageFS() || !e.cfg.Machine.Separate() {
+		steps = append(steps, func() (bool, error) {
+			n, err := e.cfg.Reclaim.Images(ctx)
+			return n > 0, err
+		})
+	}
+	for _, step := range steps {
+		freed, err := step()
+		if err != nil && ctx.Err() == nil {
+			e.log.Warn("not all that nobody needs could be removed from the disk", "signal", t.Signal, "error", err)
+		}
+		if !freed {
+			continue
+		}
+		e.diskLooked = time.Time{}
+		e.look()
+		e.mu.Lock()
+		active := e.tracker.Active()
+		e.mu.Unlock()
+		if active == nil || active.Signal != t.Signal {
+			return true
+		}
+	}
+	return false
+}
+
+// evictFor ends the pod that a threshold costs, and waits until it has ended.
+func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
+	usage := e.measure(ctx, t.Signal)
+	of := func(pod *v1.Pod) Usage {
+		u := usage[pod.UID]
+		if !u.Disk.isOf(pod) {
+			u.Disk = Disk{}
+		}
+		return u
+	}
+	for _, c := range Rank(running(e.cfg.Pods.List()), of, t.Signal, e.cfg.Machine.Separate()) {
+		if t.Signal.isDisk() && c.Used == 0 {
+			continue // its end would free nothing
+		}
+		message := fmt.Sprintf("The node was low on resource: %s. %s. The pod used %s and requests %s. It runs again once %s has been gone for %s.",
+			t.Signal.Resource(), shortText(&t, e.levels[t.Signal]), amountText(t.Signal, c.Used), amountText(t.Signal, c.Requested),
+			t.Signal.Condition(), e.cfg.Transition)
+		order := Order{UID: c.Pod.UID, Message: message, Signal: t.Signal.String(), Condition: t.Signal.Condition(), Disk: t.Signal.isDisk(), Grace: e.grace(c.Pod, t)}
+		if e.evict(ctx, c.Pod, order) {
+			return true
+		}
+	}
+	return false
+}
+
+// measure is what pods use of what is short. What cannot be measured counts as
+// nothing: priorities decide then.
+func (e *Evictor) measure(ctx context.Context, s Signal) map[types.UID]Usage {
+	var usage map[types.UID]Usage
+	var err error
+	if s.isDisk() {
+		var disks map[types.UID]Disk
+		disks, err = e.cfg.Meter.Disks(ctx, limitsPeriod)
+		usage = make(map[types.UID]Usage, len(disks))
+		for uid, d := range disks {
+			usage[uid] = Usage{Disk: d}
+		}
+	} else {
+		limit, cancel := context.WithTimeout(ctx, measureTimeout)
+		defer cancel()
+		usage, err = e.cfg.Meter.Running(limit)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.log.Warn("what pods use cannot be told; priorities decide which is evicted", "error", err)
+	}
+	return usage
+}
+
+// running are the pods of which something may run.
+func running(pods []*v1.Pod) (list []*v1.Pod) {
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+			continue
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == v1.PodReadyToStartContainers && c.Status == v1.ConditionTrue {
+				list = append(list, pod)
+			}
+		}
+	}
+	return list
+}
+
+// grace is how long a pod has to end: no longer than it takes to ask it if the
+// threshold is a hard one.
+func (e *Evictor) grace(pod *v1.Pod, t Threshold) *int64 {
+	grace := int64(1)
+	if t.Soft {
+		grace = e.cfg.MaxPodGrace
+		if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
+			grace = min(grace, *own)
+		}
+	}
+	return &grace
+}
+
+// evict ends a pod and reports whether it was running.
+func (e *Evictor) evict(ctx context.Context, pod *v1.Pod, order Order) bool {
+	if err := e.cfg.Pods.Evict(order); err != nil {
+		e.log.Debug("pod is not evicted", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+		return false
+	}
+	timeout := endTimeout
+	if order.Grace != nil {
+		timeout = max(timeout, time.Duration(*order.Grace)*time.Second+endTimeout/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := e.cfg.Pods.WaitEnded(ctx, order.UID); errors.Is(err, context.DeadlineExceeded) {
+		e.log.Warn("evicted pod is still ending", "pod", pod.Namespace+"/"+pod.Name, "after", timeout)
+	}
+	return true
+}
+
+// weighing is the measurement of pods with limits of local storage. It goes on
+// beside all else: a walk through many files takes seconds, in which memory may
+// run out.
+type weighing struct {
+	// at is when the last one began; busy: it is under way.
+	at   time.Time
+	busy bool
+	done chan map[types.UID]Disk
+	// disks is what it found, nil once that was judged.
+	disks map[types.UID]Disk
+	all   sync.WaitGroup
+}
+
+// weigh begins a measurement if one is due and somebody has limits.
+func (e *Evictor) weigh(ctx context.Context) {
+	e.findLimited()
+	if w := &e.weighed; !w.busy && len(e.limited) > 0 && (w.at.IsZero() || time.Since(w.at) >= limitsPeriod) {
+		w.busy, w.at = true, time.Now()
+		w.all.Go(func() {
+			// A fault is told by who measures, and by the next need.
+			disks, err := e.cfg.Meter.Disks(ctx, limitsPeriod)
+			if err != nil {
+				disks = nil
+			}
+			select {
+			case w.done <- disks:
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+// findLimited finds the pods that have limits, and may be ended.
+func (e *Evictor) findLimited() {
+	if !e.stale {
+		return
+	}
+	e.stale, e.limited = false, nil
+	for _, pod := range running(e.cfg.Pods.List()) {
+		if HasLimits(pod) && !podinfo.IsCritical(pod) {
+			e.limited = append(e.limited, pod)
+		}
+	}
+}
+
+// keepLimits ends the pods that were found to hold more on disk than they may,
+// and reports whether there were some.
+func (e *Evictor) keepLimits(ctx context.Context) (ended bool) {
+	disks := e.weighed.disks
+	if e.weighed.disks = nil; disks == nil {
+		return false
+	}
+	e.findLimited()
+	for _, pod := range e.limited {
+		d := disks[pod.UID]
+		if !d.isOf(pod) {
+			continue
+		}
+		if limit, why := OverLimit(pod, d); why != "" {
+			grace := int64(1)
+			order := Order{UID: pod.UID, Signal: limit, Message: fmt.Sprintf("%s It runs again in %s.", why, e.cfg.Transition), Disk: true, Grace: &grace}
+			ended = e.evict(ctx, pod, order) || ended
+		}
+	}
+	e.stale = e.stale || ended
+	return ended
+}

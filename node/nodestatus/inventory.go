@@ -1,0 +1,130 @@
+package nodestatus
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+)
+
+const (
+	// inventoryPeriod is the time between two looks at what the runtime has,
+	// the kubelet's: nothing tells of images that come and go.
+	inventoryPeriod = 30 * time.Second
+	// namesShown is how many names of an image are shown, as the kubelet has it.
+	namesShown = 5
+)
+
+// Runtime is what an Inventory asks. Implemented by cri.Client.
+type Runtime interface {
+	Capabilities(ctx context.Context) (cri.Capabilities, error)
+	StoredImages(ctx context.Context) ([]cri.StoredImage, error)
+}
+
+// Held is what a runtime has for pods. It is shared and must not be written to.
+type Held struct {
+	Images   []v1.ContainerImage
+	Handlers []v1.NodeRuntimeHandler
+	Features *v1.NodeFeatures
+}
+
+// Inventory knows what the runtime has. It asks nothing before Run.
+type Inventory struct {
+	runtime Runtime
+	images  int
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	held Held
+}
+
+// NewInventory makes one that shows so many images; all if that is negative.
+func NewInventory(runtime Runtime, images int, log *slog.Logger) *Inventory {
+	return &Inventory{runtime: runtime, images: images, log: log}
+}
+
+// Held is what the last look showed, nothing before the first.
+func (i *Inventory) Held() Held {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.held
+}
+
+// Run looks until the context ends.
+func (i *Inventory) Run(ctx context.Context) error {
+	tick := time.NewTicker(inventoryPeriod)
+	defer tick.Stop()
+	for {
+		if err := i.look(ctx); err != nil && ctx.Err() == nil {
+			// That the runtime is away is told by who needs it.
+			i.log.Debug("cannot see what the runtime has", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// look keeps what was seen before of what cannot be seen now.
+func (i *Inventory) look(ctx context.Context) error {
+	can, err := i.runtime.Capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	stored, err := i.runtime.StoredImages(ctx)
+	if err != nil {
+		return err
+	}
+	held := Held{Images: shownImages(stored, i.images), Handlers: shownHandlers(can), Features: shownFeatures(can)}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.held = held
+	return nil
+}
+
+// shownImages are the images by size, the largest first, at most so many.
+func shownImages(stored []cri.StoredImage, most int) []v1.ContainerImage {
+	shown := make([]v1.ContainerImage, 0, len(stored))
+	for _, s := range stored {
+		names := slices.Concat(s.Digests, s.Tags)
+		if len(names) == 0 {
+			continue // A scheduler looks for names.
+		}
+		shown = append(shown, v1.ContainerImage{Names: names[:min(len(names), namesShown)], SizeBytes: int64(s.Size)})
+	}
+	slices.SortFunc(shown, func(a, b v1.ContainerImage) int {
+		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), cmp.Compare(a.Names[0], b.Names[0]))
+	})
+	if most >= 0 && len(shown) > most {
+		shown = shown[:most]
+	}
+	return shown
+}
+
+func shownHandlers(can cri.Capabilities) (shown []v1.NodeRuntimeHandler) {
+	for _, name := range slices.Sorted(maps.Keys(can.Handlers)) {
+		f := can.Handlers[name]
+		readOnly, users := f.GetRecursiveReadOnlyMounts(), f.GetUserNamespaces()
+		shown = append(shown, v1.NodeRuntimeHandler{
+			Name: name, Features: &v1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &readOnly, UserNamespaces: &users},
+		})
+	}
+	return shown
+}
+
+func shownFeatures(can cri.Capabilities) *v1.NodeFeatures {
+	if can.Features == nil {
+		return nil
+	}
+	groups := can.Features.GetSupplementalGroupsPolicy()
+	return &v1.NodeFeatures{SupplementalGroupsPolicy: &groups}
+}

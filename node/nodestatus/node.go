@@ -1,0 +1,90 @@
+package nodestatus
+
+import (
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Input is what a description is made of. Zero values are left out.
+type Input struct {
+	Name   string
+	Labels map[string]string
+	// Since is when podstead came up here.
+	Since time.Time
+	// Addresses are the node's, the primary one first.
+	Addresses []string
+	// Port is where the kubelet's endpoints are asked for.
+	Port int
+	// Capacity is what the host has, Allocatable what is left for pods.
+	Capacity, Allocatable v1.ResourceList
+	// Version is podstead's, Runtime the container runtime's as name://version.
+	Version, Runtime string
+	// NotReady is why pods cannot run, empty if they can; Changed is when that
+	// became so.
+	NotReady string
+	Changed  time.Time
+	// Pressures are the conditions of what is short here.
+	Pressures []v1.NodeCondition
+	Host      Host
+	// Held is what the runtime has.
+	Held Held
+}
+
+// Reasons of the Ready condition, as the kubelet's.
+const (
+	reasonReady    = "KubeletReady"
+	reasonNotReady = "KubeletNotReady"
+)
+
+// Describe is the node. It is made anew with each call.
+func Describe(in Input) *v1.Node {
+	n := &v1.Node{
+		TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: in.Name, UID: types.UID(in.Name), CreationTimestamp: metav1.NewTime(in.Since.Truncate(time.Second)),
+			Labels: map[string]string{
+				v1.LabelHostname: in.Name, v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH,
+			},
+		},
+		Status: v1.NodeStatus{
+			Capacity: in.Capacity, Allocatable: in.Allocatable,
+			// Ready is the last one, as the kubelet has it.
+			Conditions: append(slices.Clone(in.Pressures), ready(in)),
+			NodeInfo: v1.NodeSystemInfo{
+				MachineID: in.Host.MachineID, SystemUUID: in.Host.SystemUUID, BootID: in.Host.BootID,
+				KernelVersion: in.Host.Kernel, OSImage: in.Host.OS,
+				ContainerRuntimeVersion: in.Runtime, KubeletVersion: in.Version,
+				OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
+			},
+			Images: in.Held.Images, RuntimeHandlers: in.Held.Handlers, Features: in.Held.Features,
+		},
+	}
+	if swap := in.Host.Swap; swap > 0 {
+		n.Status.NodeInfo.Swap = &v1.NodeSwapStatus{Capacity: &swap}
+	}
+	n.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(in.Port)
+	maps.Copy(n.Labels, in.Labels)
+	for _, a := range in.Addresses {
+		n.Status.Addresses = append(n.Status.Addresses, v1.NodeAddress{Type: v1.NodeInternalIP, Address: a})
+	}
+	n.Status.Addresses = append(n.Status.Addresses, v1.NodeAddress{Type: v1.NodeHostName, Address: in.Name})
+	return n
+}
+
+func ready(in Input) v1.NodeCondition {
+	c := v1.NodeCondition{
+		Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: reasonReady, Message: "podstead runs pods",
+		LastTransitionTime: metav1.NewTime(in.Changed.Truncate(time.Second)),
+	}
+	if in.NotReady != "" {
+		c.Status, c.Reason, c.Message = v1.ConditionFalse, reasonNotReady, strings.TrimSpace(in.NotReady)
+	}
+	return c
+}

@@ -1,0 +1,132 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/node/cgroup"
+)
+
+// machine is a host in a folder: /proc, cgroups of version 2, pods, logs.
+type machine struct {
+	t    *testing.T
+	root string
+	rt   *fakeRuntime
+	pods []*cri.Pod
+}
+
+func newMachine(t *testing.T) *machine {
+	m := &machine{t: t, root: t.TempDir(), rt: &fakeRuntime{}}
+	m.put("mountinfo", fmt.Sprintf("30 20 0:1 / %s rw - cgroup2 none rw\n", m.path("cgroup")))
+	m.put("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 300 kB\nCached: 200 kB\nBuffers: 10 kB\nInactive(file): 100 kB\nAnonPages: 250 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\n")
+	m.put("proc/stat", "cpu  100 10 50 9999 50 1 2 7 5 5\nbtime 1700000000\n")
+	m.put("proc/loadavg", "0.20 0.18 0.12 1/80 11206\n")
+	m.put("proc/sys/kernel/pid_max", "32768\n")
+	m.put("proc/sys/kernel/threads-max", "1000\n")
+	m.put("proc/net/dev", netDev("eth0", 5))
+	m.link("proc/self/ns/net", "net:[1]")
+	m.cgroup("podstead", 3*time.Second, 4096, 1024, 9)
+	return m
+}
+
+func netDev(name string, n int) string {
+	return fmt.Sprintf("Inter-|   Receive |  Transmit\n face |bytes packets\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  %s: %d 2 3 4 0 0 0 0 %d 6 7 8 0 0 0 0\n", name, n, n*2)
+}
+
+func (m *machine) path(parts ...string) string {
+	return filepath.Join(append([]string{m.root}, parts...)...)
+}
+
+func (m *machine) put(file, text string) {
+	m.t.Helper()
+	file = m.path(file)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) link(name, to string) {
+	m.t.Helper()
+	name = m.path(name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Symlink(to, name); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// cgroup makes a cgroup with these figures, or sets them.
+func (m *machine) cgroup(path string, cpu time.Duration, memory, inactive, processes int) {
+	m.t.Helper()
+	path = filepath.Join("cgroup", path)
+	m.put(path+"/cpu.stat", fmt.Sprintf("usage_usec %d\n", cpu.Microseconds()))
+	m.put(path+"/memory.current", fmt.Sprintln(memory))
+	m.put(path+"/memory.max", "max\n")
+	m.put(path+"/memory.stat", fmt.Sprintf("inactive_file %d\nanon %d\n", inactive, memory/2))
+	m.put(path+"/pids.current", fmt.Sprintln(processes))
+}
+
+// pod adds a pod that runs, in a cgroup of its own, with a process in its
+// sandbox and one container for each name.
+func (m *machine) pod(uid string, containers ...string) *cri.Pod {
+	parent := "/podstead/pod" + uid
+	pod := &cri.Pod{
+		UID: types.UID(uid), Name: uid, Namespace: "default",
+		Sandboxes: []cri.Sandbox{{ID: uid + "-sandbox", Ready: true, Annotations: map[string]string{cri.AnnotationCgroupParent: parent}}},
+	}
+	for _, name := range containers {
+		pod.Containers = append(pod.Containers, cri.Container{ID: uid + "-" + name, Name: name, State: cri.StateRunning})
+	}
+	m.pods = append(m.pods, pod)
+	return pod
+}
+
+func (m *machine) collector() *Collector {
+	m.t.Helper()
+	reader, err := cgroup.OpenReader(m.path("mountinfo"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return New(Config{
+		Runtime: m.rt, Observed: func() *cri.Observed { return &cri.Observed{Own: m.pods} }, Cgroups: reader,
+		Root: m.path("root"), PodLogs: m.path("logs"), proc: m.path("proc"),
+		statfs: func(path string) (FS, bool, error) {
+			_, err := os.Stat(path)
+			return FS{Capacity: 1000, Available: 400, Used: 600, Inodes: 100, InodesFree: 40, InodesUsed: 60}, false, err
+		},
+	})
+}
+
+// fakeRuntime answers and counts.
+type fakeRuntime struct {
+	containers []cri.ContainerStats
+	sandboxes  []cri.SandboxStats
+	images     []cri.FilesystemStats
+	fault      error
+	calls      int
+}
+
+func (r *fakeRuntime) ContainerStats(context.Context) ([]cri.ContainerStats, error) {
+	r.calls++
+	return r.containers, r.fault
+}
+
+func (r *fakeRuntime) SandboxStats(context.Context) ([]cri.SandboxStats, error) {
+	r.calls++
+	return r.sandboxes, r.fault
+}
+
+func (r *fakeRuntime) ImageStats(context.Context) (images, containers []cri.FilesystemStats, err error) {
+	return r.images, nil, r.fault
+}

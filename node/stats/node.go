@@ -1,0 +1,223 @@
+package stats
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/node/cgroup"
+)
+
+// measureNode measures the node. What cannot be measured is left out.
+func (c *Collector) measureNode(ctx context.Context, last *Node) (*Node, error) {
+	n := &Node{}
+	n.At = time.Now()
+	c.readMemory(n)
+	c.readCPU(n)
+	n.Processes, n.MaxProcesses = c.processes()
+	n.Interfaces = interfaces(filepath.Join(c.cfg.proc, "net/dev"))
+	if c.cfg.Cgroups != nil {
+		for _, path := range cgroup.RootPaths(c.cfg.CgroupRoot) {
+			if usage, ok := c.read(path); ok {
+				n.Pods = usage
+				break
+			}
+		}
+	}
+	n.Daemon = c.daemon(n.At)
+	if fs, _, err := c.cfg.statfs(c.cfg.Root); err == nil {
+		n.FS = &fs
+	}
+	c.readImages(ctx, n, last)
+	c.nodeRates.begin()
+	c.nodeRates.add("node", n.CPU, n.At, time.Time{})
+	c.nodeRates.add("pods", n.Pods.CPU, n.Pods.At, time.Time{})
+	c.nodeRates.add("daemon", n.Daemon.CPU, n.Daemon.At, time.Time{})
+	c.nodeRates.end()
+	return n, nil
+}
+
+// readMemory reads meminfo, which counts the same on both versions of cgroups:
+// what is not free is used, and what of that the kernel can take back at once
+// is not part of the working set. A node in a part of the machine is that part.
+func (c *Collector) readMemory(n *Node) {
+	fields := map[string]uint64{}
+	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "meminfo"))
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(data)) {
+		name, rest, _ := strings.Cut(line, ":")
+		text := strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB"))
+		if v, err := strconv.ParseUint(text, 10, 64); err == nil {
+			fields[name] = v << 10
+		}
+	}
+	m := &Memory{
+		Limit: fields["MemTotal"], Usage: fields["MemTotal"] - min(fields["MemFree"], fields["MemTotal"]),
+		InactiveFile: fields["Inactive(file)"], RSS: fields["AnonPages"],
+		Cache: fields["Cached"] + fields["Buffers"], MappedFile: fields["Mapped"],
+		Swap: fields["SwapTotal"] - min(fields["SwapFree"], fields["SwapTotal"]),
+	}
+	if data, err := os.ReadFile(filepath.Join(c.cfg.proc, "vmstat")); err == nil {
+		for line := range strings.Lines(string(data)) {
+			name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+			switch name {
+			case "pgfault":
+				m.PageFaults, _ = strconv.ParseUint(text, 10, 64)
+			case "pgmajfault":
+				m.MajorPageFaults, _ = strconv.ParseUint(text, 10, 64)
+			}
+		}
+	}
+	n.Memory, n.SwapTotal = m, fields["SwapTotal"]
+	if c.cfg.Ceiling != nil {
+		above, limit := c.cfg.Ceiling()
+		if own, err := above.Usage(); err == nil && own != nil && limit > 0 && uint64(limit) < m.Limit {
+			n.Memory = own
+			n.Memory.Limit, m = uint64(limit), own
+		}
+	}
+	n.MemoryAvailable = m.Limit - min(m.WorkingSet(), m.Limit)
+}
+
+// userHZ is the unit of /proc/stat, the same on all that Go runs on.
+const userHZ = 100
+
+// readCPU reads how long processors worked, and when the machine was started.
+func (c *Collector) readCPU(n *Node) {
+	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "stat"))
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) >= 8 && f[0] == "cpu":
+			ticks := func(i int) time.Duration {
+				v, _ := strconv.ParseUint(f[i], 10, 64) // the kernel writes numbers
+				return time.Duration(v) * (time.Second / userHZ)
+			}
+			// Idle and waiting for disks is not work, nor is what another
+			// guest of the host took; guests of this one are in user.
+			cpu := cgroup.CPU{User: ticks(1) + ticks(2), System: ticks(3) + ticks(6) + ticks(7)}
+			cpu.Total = cpu.User + cpu.System
+			n.CPU = &CPU{CPU: cpu}
+		case len(f) == 2 && f[0] == "btime":
+			if v, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+				n.BootedAt = time.Unix(v, 0)
+			}
+		}
+	}
+}
+
+// processes are how many processes and threads there are, and can be.
+func (c *Collector) processes() (count *uint64, most uint64) {
+	if data, err := os.ReadFile(filepath.Join(c.cfg.proc, "sys/kernel/pid_max")); err == nil {
+		most, _ = strconv.ParseUint(string(bytes.TrimSpace(data)), 10, 64)
+	}
+	// Threads take process IDs, but have a bound of their own besides.
+	if data, err := os.ReadFile(filepath.Join(c.cfg.proc, "sys/kernel/threads-max")); err == nil {
+		if v, err := strconv.ParseUint(string(bytes.TrimSpace(data)), 10, 64); err == nil && (v < most || most == 0) {
+			most = v
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "loadavg"))
+	if err != nil {
+		return nil, most
+	}
+	// 0.20 0.18 0.12 1/80 11206: the fourth is those that run and all.
+	f := strings.Fields(string(data))
+	if len(f) < 4 {
+		return nil, most
+	}
+	_, all, _ := strings.Cut(f[3], "/")
+	n, err := strconv.ParseUint(all, 10, 64)
+	if err != nil {
+		return nil, most
+	}
+	return &n, most
+}
+
+// daemon is what this process uses.
+func (c *Collector) daemon(at time.Time) Usage {
+	u := Usage{At: at}
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err == nil {
+		user, system := time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano())
+		u.CPU = &CPU{CPU: cgroup.CPU{Total: user + system, User: user, System: system}}
+	}
+	// 5000 2000 1500 …: pages of address space, resident, shared.
+	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "self/statm"))
+	f := strings.Fields(string(data))
+	if err != nil || len(f) < 3 {
+		return u
+	}
+	resident, err := strconv.ParseUint(f[1], 10, 64)
+	shared, err2 := strconv.ParseUint(f[2], 10, 64)
+	if err == nil && err2 == nil {
+		page := uint64(os.Getpagesize())
+		u.Memory = &Memory{
+			Usage: resident * page, RSS: (resident - min(shared, resident)) * page, MappedFile: shared * page,
+			PageFaults: uint64(r.Minflt + r.Majflt), MajorPageFaults: uint64(r.Majflt),
+		}
+	}
+	return u
+}
+
+// readImages asks the runtime where its images are, and how much they take.
+func (c *Collector) readImages(ctx context.Context, n, last *Node) {
+	images, containers, err := c.cfg.Runtime.ImageStats(ctx)
+	if err != nil {
+		// It is away. The figures of its file systems can wait.
+		if last != nil {
+			n.ImageFS, n.ContainerFS = last.ImageFS, last.ContainerFS
+		}
+		return
+	}
+	n.ImageFS, n.ContainerFS = c.fsOf(images), c.fsOf(containers)
+	if n.ContainerFS == nil {
+		n.ContainerFS = n.ImageFS
+	}
+}
+
+// fsOf is the file system on which the runtime has something, with what that
+// takes.
+func (c *Collector) fsOf(told []cri.FilesystemStats) *FS {
+	for _, t := range told {
+		fs, _, err := c.cfg.statfs(t.Mount)
+		if err != nil {
+			continue
+		}
+		fs.Used, fs.InodesUsed = t.Used, t.Inodes
+		return &fs
+	}
+	return nil
+}
+
+// statfs asks for a file system, and whether it is in memory.
+func statfs(path string) (f FS, memory bool, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return FS{}, false, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	size := uint64(s.Bsize)
+	return FS{
+		At: time.Now(), Capacity: s.Blocks * size, Available: s.Bavail * size, Used: (s.Blocks - s.Bfree) * size,
+		Inodes: s.Files, InodesFree: s.Ffree, InodesUsed: s.Files - s.Ffree,
+	}, s.Type == unix.TMPFS_MAGIC || s.Type == unix.HUGETLBFS_MAGIC, nil
+}
+
+// Statfs is the file system that a path is on.
+func Statfs(path string) (FS, error) {
+	f, _, err := statfs(path)
+	return f, err
+}

@@ -1,0 +1,201 @@
+package summary
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/node/stats"
+)
+
+// Input is what a summary is made of. Without Disks and Traffic it is one of
+// processors and memory only.
+type Input struct {
+	NodeName string
+	Node     *stats.Node
+	Pods     *stats.Pods
+	Disks    *stats.Disks
+	Traffic  map[types.UID][]stats.Interface
+	// Specs are the pods, for the claims that their volumes are of.
+	Specs []*v1.Pod
+}
+
+// Make makes a summary, with pods sorted by namespace and name.
+func Make(in Input) *Summary {
+	s := &Summary{Node: nodeOf(in), Pods: make([]PodStats, 0, len(in.Pods.Pods))}
+	specs := map[types.UID]*v1.Pod{}
+	for _, pod := range in.Specs {
+		specs[pod.UID] = pod
+	}
+	for i := range in.Pods.Pods {
+		s.Pods = append(s.Pods, podOf(in, &in.Pods.Pods[i], specs))
+	}
+	slices.SortFunc(s.Pods, func(a, b PodStats) int {
+		return cmp.Or(cmp.Compare(a.PodRef.Namespace, b.PodRef.Namespace), cmp.Compare(a.PodRef.Name, b.PodRef.Name))
+	})
+	return s
+}
+
+func nodeOf(in Input) NodeStats {
+	n := in.Node
+	node := NodeStats{
+		NodeName: in.NodeName, StartTime: at(n.BootedAt), CPU: cpuOf(&n.Usage), Memory: memoryOf(&n.Usage),
+		Swap: swapOf(&n.Usage, n.SwapTotal),
+		SystemContainers: []ContainerStats{
+			{Name: "pods", StartTime: at(n.BootedAt), CPU: cpuOf(&n.Pods), Memory: memoryOf(&n.Pods)},
+			{Name: "kubelet", StartTime: at(n.BootedAt), CPU: cpuOf(&n.Daemon), Memory: memoryOf(&n.Daemon)},
+		},
+	}
+	if in.Disks == nil {
+		return node
+	}
+	node.Network = networkOf(n.At, n.Interfaces)
+	node.Fs = fsOf(n.FS)
+	if n.ImageFS != nil {
+		node.Runtime = &RuntimeStats{ImageFs: fsOf(n.ImageFS), ContainerFs: fsOf(n.ContainerFS)}
+	}
+	if n.Processes != nil {
+		node.Rlimit = &RlimitStats{Time: at(n.At), MaxPID: &n.MaxProcesses, NumOfRunning: n.Processes}
+	}
+	return node
+}
+
+func podOf(in Input, pod *stats.Pod, specs map[types.UID]*v1.Pod) PodStats {
+	p := PodStats{
+		PodRef:    PodReference{Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID)},
+		StartTime: at(pod.StartedAt), CPU: cpuOf(&pod.Usage), Memory: memoryOf(&pod.Usage), Swap: swapOf(&pod.Usage, 0),
+		Containers: make([]ContainerStats, 0, len(pod.Containers)),
+	}
+	if pod.Processes != nil {
+		p.ProcessStats = &ProcessStats{pod.Processes}
+	}
+	var disk *stats.PodDisk
+	if in.Disks != nil {
+		disk = in.Disks.Pods[pod.UID]
+		p.Network = networkOf(pod.At, in.Traffic[pod.UID])
+	}
+	for i := range pod.Containers {
+		p.Containers = append(p.Containers, containerOf(&pod.Containers[i], disk))
+	}
+	if disk == nil {
+		return p
+	}
+	for i := range disk.Volumes {
+		v := &disk.Volumes[i]
+		one := VolumeStats{FsStats: *fsOf(&v.FS), Name: v.Name}
+		if claim := claimOf(specs[pod.UID], v.Name); claim != "" {
+			one.PVCRef = &PVCReference{Name: claim, Namespace: pod.Namespace}
+		}
+		p.VolumeStats = append(p.VolumeStats, one)
+	}
+	used, inodes := disk.Ephemeral()
+	ephemeral := stats.FS{At: disk.At, Used: used, InodesUsed: inodes}
+	if whole := in.Node.FS; whole != nil {
+		ephemeral.Capacity, ephemeral.Available, ephemeral.Inodes, ephemeral.InodesFree = whole.Capacity, whole.Available, whole.Inodes, whole.InodesFree
+	}
+	p.EphemeralStorage = fsOf(&ephemeral)
+	return p
+}
+
+func containerOf(c *stats.Container, disk *stats.PodDisk) ContainerStats {
+	one := ContainerStats{Name: c.Name, StartTime: at(c.CreatedAt), CPU: cpuOf(&c.Usage), Memory: memoryOf(&c.Usage), Swap: swapOf(&c.Usage, 0)}
+	if disk == nil {
+		return one
+	}
+	for i := range disk.Containers {
+		d := &disk.Containers[i]
+		if d.ID == c.ID {
+			one.Rootfs = fsOf(d.Rootfs)
+		}
+		// All instances of a container log into one folder.
+		if d.Name == c.Name && d.Logs != nil {
+			one.Logs = fsOf(d.Logs)
+		}
+	}
+	return one
+}
+
+// claimOf is the claim that a volume is of, empty if it is of none.
+func claimOf(pod *v1.Pod, volume string) string {
+	if pod == nil {
+		return ""
+	}
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.Name == volume && v.PersistentVolumeClaim != nil {
+			return v.PersistentVolumeClaim.ClaimName
+		}
+	}
+	return ""
+}
+
+func cpuOf(u *stats.Usage) *CPUStats {
+	if u.CPU == nil {
+		return nil
+	}
+	total := uint64(u.CPU.Total)
+	c := &CPUStats{Time: at(u.At), UsageCoreNanoSeconds: &total}
+	if u.CPU.Rate != nil {
+		nano := uint64(*u.CPU.Rate * float64(time.Second))
+		c.UsageNanoCores = &nano
+	}
+	return c
+}
+
+func memoryOf(u *stats.Usage) *MemoryStats {
+	m := u.Memory
+	if m == nil {
+		return nil
+	}
+	working := m.WorkingSet()
+	s := &MemoryStats{
+		Time: at(u.At), UsageBytes: &m.Usage, WorkingSetBytes: &working, RSSBytes: &m.RSS,
+		PageFaults: &m.PageFaults, MajorPageFaults: &m.MajorPageFaults,
+	}
+	if m.Limit > 0 {
+		available := m.Limit - min(working, m.Limit)
+		s.AvailableBytes = &available
+	}
+	return s
+}
+
+// swapOf is what is used of swap, and what is left if total is known.
+func swapOf(u *stats.Usage, total uint64) *SwapStats {
+	if u.Memory == nil {
+		return nil
+	}
+	s := &SwapStats{Time: at(u.At), SwapUsageBytes: &u.Memory.Swap}
+	if total > 0 {
+		left := total - min(u.Memory.Swap, total)
+		s.SwapAvailableBytes = &left
+	}
+	return s
+}
+
+func networkOf(when time.Time, list []stats.Interface) *NetworkStats {
+	if len(list) == 0 {
+		return nil
+	}
+	n := &NetworkStats{Time: at(when)}
+	for i := range list {
+		f := &list[i]
+		n.Interfaces = append(n.Interfaces, InterfaceStats{Name: f.Name, RxBytes: &f.RxBytes, RxErrors: &f.RxErrors, TxBytes: &f.TxBytes, TxErrors: &f.TxErrors})
+	}
+	n.InterfaceStats = n.Interfaces[0]
+	return n
+}
+
+func fsOf(f *stats.FS) *FsStats {
+	if f == nil {
+		return nil
+	}
+	return &FsStats{
+		Time: at(f.At), AvailableBytes: &f.Available, CapacityBytes: &f.Capacity, UsedBytes: &f.Used,
+		InodesFree: &f.InodesFree, Inodes: &f.Inodes, InodesUsed: &f.InodesUsed,
+	}
+}
+
+func at(t time.Time) metav1.Time { return metav1.NewTime(t) }

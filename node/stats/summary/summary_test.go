@@ -1,0 +1,73 @@
+package summary
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/node/stats"
+)
+
+func usage(cores float64) stats.Usage {
+	processes := uint64(3)
+	return stats.Usage{
+		At:        time.Unix(1000, 0).UTC(),
+		CPU:       &stats.CPU{CPU: cgroup.CPU{Total: 2 * time.Second}, Rate: &cores},
+		Memory:    &stats.Memory{Usage: 100, InactiveFile: 40, RSS: 20, Limit: 1000, PageFaults: 5, MajorPageFaults: 1},
+		Processes: &processes,
+	}
+}
+
+// The JSON is the kubelet's: readers know its names.
+func TestSummary(t *testing.T) {
+	fs := stats.FS{At: time.Unix(1000, 0).UTC(), Capacity: 1000, Available: 400, Inodes: 100, InodesFree: 40, Used: 7, InodesUsed: 3}
+	pod := &v1.Pod{}
+	pod.UID = "u"
+	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}}}
+	in := Input{
+		NodeName: "n1",
+		Node:     &stats.Node{Usage: usage(0.5), Pods: usage(0.2), Daemon: usage(0.1), SwapTotal: 10, MaxProcesses: 99, FS: &fs, ImageFS: &fs, ContainerFS: &fs, Interfaces: []stats.Interface{{Name: "eth0", RxBytes: 1, TxBytes: 2}}, BootedAt: time.Unix(500, 0).UTC()},
+		Pods:     &stats.Pods{Pods: []stats.Pod{{UID: "u", Name: "web", Namespace: "default", StartedAt: time.Unix(900, 0).UTC(), Usage: usage(0.25), Containers: []stats.Container{{Name: "a", ID: "1", CreatedAt: time.Unix(901, 0).UTC(), Usage: usage(0.125)}}}}},
+		Disks: &stats.Disks{Pods: map[types.UID]*stats.PodDisk{"u": {
+			Containers: []stats.ContainerDisk{{Name: "a", ID: "0", Logs: &fs}, {Name: "a", ID: "1", Rootfs: &fs}},
+			Volumes:    []stats.Volume{{Name: "data", FS: fs}, {Name: "scratch", Ephemeral: true, FS: fs}},
+		}}},
+		Traffic: map[types.UID][]stats.Interface{"u": {{Name: "eth0", RxBytes: 11, TxBytes: 22}}},
+		Specs:   []*v1.Pod{pod},
+	}
+	data, err := json.Marshal(Make(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]any{
+		"node.nodeName": "n1", "node.startTime": "1970-01-01T00:08:20Z", "node.cpu.usageNanoCores": 5e8, "node.cpu.usageCoreNanoSeconds": 2e9,
+		"node.memory.workingSetBytes": 60.0, "node.memory.availableBytes": 940.0, "node.memory.rssBytes": 20.0, "node.swap.swapUsageBytes": 0.0,
+		"node.swap.swapAvailableBytes": 10.0, "node.fs.availableBytes": 400.0, "node.runtime.imageFs.usedBytes": 7.0, "node.runtime.containerFs.inodesUsed": 3.0,
+		"node.rlimit.maxpid": 99.0, "node.rlimit.curproc": 3.0, "node.network.name": "eth0", "node.network.interfaces.0.txBytes": 2.0,
+		"node.systemContainers.0.name": "pods", "node.systemContainers.1.name": "kubelet", "node.systemContainers.0.cpu.usageNanoCores": 2e8,
+		"pods.0.podRef.name": "web", "pods.0.podRef.namespace": "default", "pods.0.podRef.uid": "u", "pods.0.startTime": "1970-01-01T00:15:00Z",
+		"pods.0.cpu.usageNanoCores": 25e7, "pods.0.process_stats.process_count": 3.0, "pods.0.network.rxBytes": 11.0,
+		"pods.0.containers.0.name": "a", "pods.0.containers.0.cpu.usageNanoCores": 125e6, "pods.0.containers.0.memory.majorPageFaults": 1.0,
+		"pods.0.containers.0.rootfs.usedBytes": 7.0, "pods.0.containers.0.logs.usedBytes": 7.0,
+		"pods.0.volume.0.name": "data", "pods.0.volume.0.pvcRef.name": "claim", "pods.0.volume.0.capacityBytes": 1000.0,
+		"pods.0.volume.1.name": "scratch", "pods.0.volume.1.pvcRef": nil,
+		"pods.0.ephemeral-storage.usedBytes": 21.0, "pods.0.ephemeral-storage.inodesUsed": 9.0, "pods.0.ephemeral-storage.capacityBytes": 1000.0,
+	} {
+		if v := lookup(got, path); v != want {
+			t.Errorf("%s is %v, want %v", path, v, want)
+		}
+	}
+	in.Disks, in.Traffic = nil, nil
+	only := Make(in)
+	if only.Node.Fs != nil || only.Node.Network != nil || only.Pods[0].VolumeStats != nil || only.Pods[0].EphemeralStorage != nil || only.Node.CPU == nil || only.Pods[0].Containers[0].Memory == nil {
+		t.Errorf("of processors and memory only: %+v", only)
+	}
+}
