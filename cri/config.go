@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstead/podstead/internal/cgroupvalues"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
@@ -24,7 +25,7 @@ type config struct {
 	masked []string
 	// security is the node's part of security contexts.
 	security Security
-	cgroup   CgroupSettings
+	cgroup   cgroupvalues.Settings
 }
 
 // sandbox is the config of a pod's sandbox. The one given with a container

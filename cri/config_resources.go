@@ -8,19 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstead/podstead/internal/cgroupvalues"
 	podinfo "github.com/podstead/podstead/internal/pod"
-)
-
-// Bounds of the kernel's CPU controller, as the kubelet uses them.
-const (
-	sharesPerCPU = 1024
-	minShares    = 2
-	maxShares    = 262144
-	milliPerCPU  = 1000
-	// quotaPeriod is cpuCFSQuotaPeriod and minQuota the kernel's least quota,
-	// both in microseconds.
-	quotaPeriod = 100_000
-	minQuota    = 1000
 )
 
 // oom_score_adj by QoS class, as the kubelet sets it.
@@ -33,64 +22,26 @@ const (
 // classNodeCritical is the priority class whose pods are killed last.
 const classNodeCritical = "system-node-critical"
 
-// CgroupSettings are the machine's, by which amounts become cgroup values.
-type CgroupSettings struct {
-	// V2 says that the controllers are in the unified hierarchy.
-	V2 bool
-	// SwapLimit says that a limit on swap can be set.
-	SwapLimit bool
-	// PageSizes are those of the hugepages that the kernel has, such as 2Mi.
-	PageSizes []string
-	// NoCPUQuota leaves limits of cpu unenforced (cpuCFSQuota: false).
-	NoCPUQuota bool
-	// QuotaPeriod is in microseconds; 0 stands for 100 ms.
-	QuotaPeriod int64
-	// SingleProcessOOMKill leaves it to the kernel which process of a
-	// container out of memory is killed; else all are (v2 only).
-	SingleProcessOOMKill bool
-}
-
-func (s CgroupSettings) period() int64 {
-	if s.QuotaPeriod == 0 {
-		return quotaPeriod
-	}
-	return s.QuotaPeriod
-}
-
-// Quota is the CFS quota and period of a cpu limit in thousandths, both in
-// microseconds. Without a limit, or where none is enforced, the quota is 0.
-func (s CgroupSettings) Quota(milli int64) (quota, period int64) {
-	period = s.period()
-	if milli == 0 || s.NoCPUQuota {
-		return 0, period
-	}
-	return max(milli*period/milliPerCPU, minQuota), period
-}
-
-// linux is what the runtime is told. A request that is absent is the limit.
-func (s CgroupSettings) linux(a podinfo.Amounts) *runtimeapi.LinuxContainerResources {
+// linuxResources are the amounts as CRI has them. A request that is absent is
+// the limit.
+func linuxResources(s cgroupvalues.Settings, a podinfo.Amounts) *runtimeapi.LinuxContainerResources {
 	request := a.CPURequest
 	if !a.CPURequested {
 		request = a.CPULimit
 	}
 	r := &runtimeapi.LinuxContainerResources{
-		CpuShares:          CPUShares(request),
+		CpuShares:          cgroupvalues.CPUShares(request),
 		MemoryLimitInBytes: a.MemoryLimit,
 	}
 	r.CpuQuota, r.CpuPeriod = s.Quota(a.CPULimit)
 	return r
 }
 
-// CPUShares is the weight of a request in thousandths, for cpu.shares.
-func CPUShares(milli int64) int64 {
-	return min(max(milli*sharesPerCPU/milliPerCPU, minShares), maxShares)
-}
-
 // containerResources are those of one container. One that is out of memory
 // ends as a whole, and none may swap, both as with the kubelet.
 func (g config) containerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
 	a := podinfo.AmountsOf(&c.Resources)
-	r := g.cgroup.linux(a)
+	r := linuxResources(g.cgroup, a)
 	r.OomScoreAdj = oomScoreAdj(pod, c, g.memory)
 	for _, size := range g.cgroup.PageSizes {
 		// A size that is not asked for is 0, not without limit.
@@ -125,14 +76,14 @@ func kernelPageSize(size string) string {
 // podResources is what a sandbox with a kernel of its own needs to hold the
 // pod, and podOverhead what it needs beside the containers.
 func (g config) podResources(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
-	return g.cgroup.linux(podinfo.PodAmounts(pod))
+	return linuxResources(g.cgroup, podinfo.PodAmounts(pod))
 }
 
 func (g config) podOverhead(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	if len(pod.Spec.Overhead) == 0 {
 		return &runtimeapi.LinuxContainerResources{}
 	}
-	return g.cgroup.linux(podinfo.OverheadAmounts(pod))
+	return linuxResources(g.cgroup, podinfo.OverheadAmounts(pod))
 }
 
 // oomScoreAdj tells the kernel whom to kill first. A Burstable container is

@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstead/podstead/internal/cgroupvalues"
 )
 
 // Runtime is what the Syncer needs of the runtime. *Client implements it.
@@ -63,7 +65,7 @@ type SyncerConfig struct {
 	// HostMemory is the host's in bytes; 0 asks the kernel.
 	HostMemory int64
 	// Cgroup are the machine's settings, by which limits are set.
-	Cgroup CgroupSettings
+	Cgroup cgroupvalues.Settings
 }
 
 // Syncer brings the runtime to what is wanted of a pod, one call of Sync at a

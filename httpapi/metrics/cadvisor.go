@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/cgroupvalues"
 	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/node/stats"
 )
@@ -227,7 +227,7 @@ func (s subject) limits(to chan<- prometheus.Metric, c *stats.Container, spec *v
 	if limit := spec.Resources.Limits.Cpu(); limit != nil && !limit.IsZero() {
 		cQuota.put(to, float64(limit.MilliValue()*cfsPeriod/1000), s[:]...)
 	}
-	cShares.put(to, float64(cri.CPUShares(spec.Resources.Requests.Cpu().MilliValue())), s[:]...)
+	cShares.put(to, float64(cgroupvalues.CPUShares(spec.Resources.Requests.Cpu().MilliValue())), s[:]...)
 }
 
 func (s subject) disk(to chan<- prometheus.Metric, c *stats.Container, disk *stats.PodDisk) {

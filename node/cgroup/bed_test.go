@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/cgroupvalues"
 )
 
 // filesV1 are what the kernel puts into a new cgroup, by controller, and filesV2
@@ -140,7 +140,7 @@ func (m *machine) left(uid types.UID) []string {
 func (m *machine) cgroups(change ...func(*Options)) *Cgroups {
 	o := Options{
 		Driver:             func(context.Context) (Driver, error) { return Cgroupfs, nil },
-		Settings:           cri.CgroupSettings{V2: m.h.v2(), PageSizes: []string{"2Mi"}},
+		Settings:           cgroupvalues.Settings{V2: m.h.v2(), PageSizes: []string{"2Mi"}},
 		Allocatable:        v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), ResourcePID: resource.MustParse("1000")},
 		EnforceAllocatable: true,
 		hierarchies:        m.h,

@@ -16,7 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/cgroupvalues"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
@@ -37,7 +37,7 @@ type Options struct {
 	// needed, until it answers.
 	Driver func(ctx context.Context) (Driver, error)
 	// Settings are the machine's; see DetectSettings.
-	Settings cri.CgroupSettings
+	Settings cgroupvalues.Settings
 	// Allocatable is what pods may have together.
 	Allocatable v1.ResourceList
 	// EnforceAllocatable makes it the root's limit; else the root only has a
@@ -332,7 +332,7 @@ func (c *Cgroups) share(ctx context.Context) error {
 	for _, request := range c.shared {
 		milli += request
 	}
-	shares := cri.CPUShares(milli)
+	shares := cgroupvalues.CPUShares(milli)
 	if shares == c.tier || c.controllers == nil {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/cgroupvalues"
 )
 
 type typesUID = types.UID
@@ -25,7 +25,7 @@ func TestWeight(t *testing.T) {
 }
 
 func TestPodLimits(t *testing.T) {
-	o := &Options{Settings: cri.CgroupSettings{PageSizes: []string{"2Mi", "1Gi"}}}
+	o := &Options{Settings: cgroupvalues.Settings{PageSizes: []string{"2Mi", "1Gi"}}}
 	always := v1.ContainerRestartPolicyAlways
 	with := func(change func(*v1.Pod), containers ...[2]string) *v1.Pod {
 		p := pod("a", containers...)

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/cgroupvalues"
 )
 
 // ResourcePID is the name by which process IDs are reserved.
@@ -84,7 +84,7 @@ func Allocatable(capacity v1.ResourceList, reserved ...v1.ResourceList) v1.Resou
 // pods stand against the rest of the host.
 func (o *Options) nodeLimits() limits {
 	cpu := o.Allocatable[v1.ResourceCPU]
-	l := limits{shares: cri.CPUShares(cpu.MilliValue())}
+	l := limits{shares: cgroupvalues.CPUShares(cpu.MilliValue())}
 	if !o.EnforceAllocatable {
 		l.memory, l.pids = none, none
 		return l
@@ -96,8 +96,8 @@ func (o *Options) nodeLimits() limits {
 
 // DetectSettings reads the machine's cgroup version, swap accounting and
 // hugepage sizes. Without cgroups it is the zero value.
-func DetectSettings() cri.CgroupSettings {
-	var s cri.CgroupSettings
+func DetectSettings() cgroupvalues.Settings {
+	var s cgroupvalues.Settings
 	if h, err := find(mountinfoFile); err == nil && h.v2() {
 		s.V2 = true
 		// The root has no such file; what is there says that the kernel does.

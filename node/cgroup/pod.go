@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/cgroupvalues"
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
@@ -43,7 +43,7 @@ func (o *Options) podLimits(pod *v1.Pod) limits {
 	if podinfo.QOSClass(pod) == v1.PodQOSBestEffort {
 		return l
 	}
-	l.shares = cri.CPUShares(a.CPURequest)
+	l.shares = cgroupvalues.CPUShares(a.CPURequest)
 	if quota, period := o.Settings.Quota(a.CPULimit); quota > 0 && allLimit(pod, v1.ResourceCPU) {
 		l.quota, l.period = quota, period
 	}

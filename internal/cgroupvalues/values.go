@@ -1,0 +1,53 @@
+package cgroupvalues
+
+// Limits of the kernel's CPU controller, as the kubelet uses them.
+const (
+	sharesPerCPU = 1024
+	minShares    = 2
+	maxShares    = 262144
+	milliPerCPU  = 1000
+	// defaultQuotaPeriod is the default of cpuCFSQuotaPeriod, minQuota the
+	// smallest quota that the kernel accepts, both in microseconds.
+	defaultQuotaPeriod = 100_000
+	minQuota           = 1000
+)
+
+// Settings are the properties of the node that decide how amounts become cgroup
+// values. The zero value stands for cgroup v1 without swap accounting.
+type Settings struct {
+	// V2 reports whether the controllers are in the unified hierarchy.
+	V2 bool
+	// SwapLimit reports whether the kernel can limit swap.
+	SwapLimit bool
+	// PageSizes are the hugepage sizes that the kernel supports, such as 2Mi.
+	PageSizes []string
+	// NoCPUQuota leaves CPU limits unenforced (cpuCFSQuota: false).
+	NoCPUQuota bool
+	// QuotaPeriod is the CFS period in microseconds; 0 stands for 100 ms.
+	QuotaPeriod int64
+	// SingleProcessOOMKill lets the kernel kill a single process of a container
+	// that is out of memory; otherwise it kills all of them (v2 only).
+	SingleProcessOOMKill bool
+}
+
+func (s Settings) period() int64 {
+	if s.QuotaPeriod == 0 {
+		return defaultQuotaPeriod
+	}
+	return s.QuotaPeriod
+}
+
+// Quota returns the CFS quota and period for a CPU limit in millicores, both in
+// microseconds. The quota is 0 without a limit, or if limits are not enforced.
+func (s Settings) Quota(milli int64) (quota, period int64) {
+	period = s.period()
+	if milli == 0 || s.NoCPUQuota {
+		return 0, period
+	}
+	return max(milli*period/milliPerCPU, minQuota), period
+}
+
+// CPUShares returns the value of cpu.shares for a CPU request in millicores.
+func CPUShares(milli int64) int64 {
+	return min(max(milli*sharesPerCPU/milliPerCPU, minShares), maxShares)
+}
