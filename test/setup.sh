@@ -79,6 +79,23 @@ debian_kubectl() {
 	trap - EXIT
 }
 
+# previous_podstead builds podstead as it was at PREVIOUS_COMMIT, from git's history.
+previous_podstead() {
+	local out=$cache/podstead-$PREVIOUS_COMMIT tmp
+	[ -x "$out" ] && return 0
+	echo "setup: building podstead $PREVIOUS_COMMIT"
+	git -C "$here" cat-file -e "$PREVIOUS_COMMIT^{commit}" 2>/dev/null ||
+		fail "commit $PREVIOUS_COMMIT is not in this clone's history, and the upgrade tests start from it: run git fetch --unshallow"
+	mkdir -p "$cache"
+	tmp=$(mktemp -d "$cache/podstead.XXXXXX")
+	trap 'rm -rf "$tmp"' EXIT
+	git -C "$here/.." archive "$PREVIOUS_COMMIT" | tar -x -C "$tmp"
+	(cd "$tmp" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -tags grpcnotrace -o "$tmp/podstead.out" ./cmd/podstead) || fail "cannot build podstead $PREVIOUS_COMMIT"
+	mv "$tmp/podstead.out" "$out"
+	rm -rf "$tmp"
+	trap - EXIT
+}
+
 # newer_runc builds the runc that maps the owners of mounts into user namespaces.
 newer_runc() {
 	local dir=$cache/runc-$RUNC_VERSION
@@ -120,4 +137,5 @@ kubectl
 debian_kubectl
 api_server
 newer_runc
+previous_podstead
 systemd_root

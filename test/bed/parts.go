@@ -143,3 +143,7 @@ func DebianKubectl() string { return filepath.Join(Cache(), "kubectl-debian") }
 func kubeAPIServer() string {
 	return filepath.Join(Cache(), "kube-apiserver-"+Version("KUBERNETES_VERSION"))
 }
+
+// Previous returns the path of podstead as test/setup.sh builds it from the commit
+// from which upgrades are tested.
+func Previous() string { return filepath.Join(Cache(), "podstead-"+Version("PREVIOUS_COMMIT")) }

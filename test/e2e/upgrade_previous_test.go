@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/test/bed"
+)
+
+// fullPod is a pod that keeps state of every kind: a claim, a memory volume, a
+// ConfigMap and a Secret, a sidecar, an init container, a readiness probe and a
+// postStart hook, which must not run twice.
+const fullPod = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {color: green}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: password}
+stringData: {password: hunter2}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Mi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: full}
+spec:
+  terminationGracePeriodSeconds: 5
+  initContainers:
+    - name: once
+      image: IMAGE
+      command: [sh, -c, "echo ran >> /data/init"]
+      volumeMounts: [{name: data, mountPath: /data}]
+    - name: helper
+      image: IMAGE
+      restartPolicy: Always
+      command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]
+  containers:
+    - name: main
+      image: IMAGE
+      command: [sh, -c, "trap 'exit 0' TERM; echo kept > /memory/file; touch /memory/ready; sleep 100000 & wait"]
+      env:
+        - name: COLOR
+          valueFrom: {configMapKeyRef: {name: settings, key: color}}
+      readinessProbe:
+        exec: {command: [test, -e, /memory/ready]}
+        periodSeconds: 1
+      lifecycle:
+        postStart: {exec: {command: [sh, -c, "echo started >> /data/hook"]}}
+      volumeMounts:
+        - {name: data, mountPath: /data}
+        - {name: memory, mountPath: /memory}
+        - {name: password, mountPath: /password}
+  volumes:
+    - name: data
+      persistentVolumeClaim: {claimName: data}
+    - name: memory
+      emptyDir: {medium: Memory, sizeLimit: 1Mi}
+    - name: password
+      secret: {secretName: password}
+`
+
+// restartCount returns how often the pod's container main was restarted.
+func restartCount(p v1.Pod) int32 {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == "main" {
+			return c.RestartCount
+		}
+	}
+	return 0
+}
+
+func withRestartPolicy(manifest string, policy v1.RestartPolicy) string {
+	return strings.Replace(manifest, "spec:\n", fmt.Sprintf("spec:\n  restartPolicy: %s\n", policy), 1)
+}
+
+// An upgrade from the previous version keeps everything that runs and everything
+// that was remembered: containers and their processes, volumes, restart counts,
+// finished pods, and the last good revision of a manifest that is broken.
+func TestUpgradeFromPreviousVersion(t *testing.T) {
+	if _, err := os.Stat(bed.Previous()); err != nil {
+		t.Fatalf("the previous version is not built: %v; run make setup", err)
+	}
+	each(t, func(t *testing.T, n *node) {
+		n.Binary = bed.Previous()
+		broken := sleeper("broken", "good")
+		edited, removed := sleeper("edited", "old"), sleeper("removed", "old")
+		n.put("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", bed.BusyboxImage))
+		n.put("broken.yaml", broken)
+		n.put("edited.yaml", edited)
+		n.put("removed.yaml", removed)
+		n.put("crashing.yaml", stubborn("crashing", "x", 1, "exit 3"))
+		n.put("done.yaml", withRestartPolicy(stubborn("done", "x", 1, "exit 0"), v1.RestartPolicyNever))
+		n.start()
+
+		before := n.awaitReady("full")
+		main, helper := n.awaitContainer("full", "main"), n.awaitContainer("full", "helper")
+		good, old := n.awaitRunning("broken"), n.awaitRunning("edited")
+		n.awaitRunning("removed")
+		n.awaitReady("broken")
+		n.awaitPhase("done", v1.PodSucceeded)
+		crashes := restartCount(n.awaitStatus("crashing", "restarted twice", func(p v1.Pod) error {
+			if restartCount(p) < 2 {
+				return fmt.Errorf("restarted %d times", restartCount(p))
+			}
+			return nil
+		}))
+		n.put("broken.yaml", broken+"  bogus: [\n")
+		n.awaitFault("broken.yaml")
+		n.exec(main, "sh", "-c", "echo written > /data/file")
+
+		n.Kill()
+		n.put("edited.yaml", sleeper("edited", "new"))
+		n.drop("removed.yaml")
+		n.Binary = bed.Product()
+		n.start()
+
+		after := n.awaitReady("full")
+		n.mustBe("full", main)
+		if got := n.awaitContainer("full", "helper"); got != helper {
+			t.Errorf("the sidecar runs as %+v, want the same instance as before, %+v", got, helper)
+		}
+		if before.UID != after.UID || !before.Status.StartTime.Equal(after.Status.StartTime) {
+			t.Errorf("UID and start time went from %s, %v to %s, %v", before.UID, before.Status.StartTime, after.UID, after.Status.StartTime)
+		}
+		for file, want := range map[string]string{
+			"/memory/file": "kept", "/data/file": "written", "/data/init": "ran", "/data/hook": "started", "/password/password": "hunter2",
+		} {
+			if got := n.exec(main, "cat", file); got != want {
+				t.Errorf("%s contains %q, want %q", file, got, want)
+			}
+		}
+		n.awaitFault("broken.yaml")
+		n.mustBe("broken", good)
+		n.awaitOther("edited", old)
+		n.awaitGone("removed")
+		if p := n.awaitPhase("done", v1.PodSucceeded); restartCount(p) != 0 {
+			t.Errorf("the finished pod was restarted %d times", restartCount(p))
+		}
+		n.awaitStatus("crashing", "restart count kept", func(p v1.Pod) error {
+			if restartCount(p) < crashes {
+				return fmt.Errorf("restarted %d times, %d before the upgrade", restartCount(p), crashes)
+			}
+			return nil
+		})
+
+		// The same content, written again by the user, is no new revision for the
+		// new version either, and a restart of the new version keeps it as well.
+		n.put("full.yaml", "# a comment\n"+strings.ReplaceAll(fullPod, "IMAGE", bed.BusyboxImage))
+		n.put("broken.yaml", broken)
+		n.restart()
+		n.awaitReady("full")
+		n.mustBe("full", main)
+		n.awaitReady("broken")
+		n.mustBe("broken", good)
+		n.drop("full.yaml")
+		n.awaitGone("full")
+	})
+}
