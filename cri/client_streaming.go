@@ -57,17 +57,6 @@ func (c *Client) SandboxPid(ctx context.Context, id string) (int, error) {
 	return pidOf(a.Info, operation{"pod sandbox", id})
 }
 
-// ContainerPid is the ID on the host of a container's first process. No runtime
-// has to tell it: where one does not, it is an error.
-func (c *Client) ContainerPid(ctx context.Context, id string) (int, error) {
-	a, err := read(ctx, c, operation{"look at container", id}, runtimeapi.RuntimeServiceClient.ContainerStatus,
-		&runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: true})
-	if err != nil {
-		return 0, err
-	}
-	return pidOf(a.Info, operation{"container", id})
-}
-
 // pidOf reads what containerd and CRI-O say beyond CRI.
 func pidOf(info map[string]string, of operation) (int, error) {
 	var known struct{ Pid int }

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/httpapi/hangup"
 	"github.com/podstead/podstead/httpapi/streaming"
 )
 
@@ -37,8 +36,6 @@ type ContainerStreams interface {
 	// Run runs a command to its end and returns what it printed. A command that
 	// fails is an error.
 	Run(ctx context.Context, containerID string, command []string) ([]byte, error)
-	// Init is the ID on the host of a container's first process.
-	Init(ctx context.Context, containerID string) (int, error)
 	// Dial connects to a port of a pod.
 	Dial(ctx context.Context, pod types.UID, port uint16) (streaming.Port, error)
 }
@@ -47,7 +44,6 @@ type ContainerStreams interface {
 type sessions struct {
 	src   Sources
 	slots slots
-	execs hangup.Execs
 }
 
 func newSessions(src Sources) *sessions {
@@ -76,22 +72,11 @@ func (s *sessions) exec(w http.ResponseWriter, r *http.Request) {
 	case o == streaming.Options{TTY: o.TTY}:
 		refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "one of stdin, stdout and stderr must be asked for")
 	default:
-		x := s.execs.Begin(c.id, command)
-		defer x.End()
-		err := streaming.Terminal{Client: o, Runtime: o, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
+		// A session that is cut ends here; what becomes of its command is up to the
+		// runtime, as with the kubelet.
+		_ = streaming.Terminal{Client: o, Runtime: o, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
 			return s.src.Streams.Exec(ctx, c.id, command, o)
 		}}.Serve(w, r)
-		if err != nil && r.Context().Err() == nil {
-			s.hangUp(r.Context(), c.id, x)
-		}
-	}
-}
-
-// hangUp ends the command of a session that was cut. Where it cannot, the
-// command goes on, as it does under the kubelet; nobody is left to be told.
-func (s *sessions) hangUp(ctx context.Context, id string, x *hangup.Exec) {
-	if init, err := s.src.Streams.Init(ctx, id); err == nil {
-		_ = x.HangUp(ctx, init)
 	}
 }
 

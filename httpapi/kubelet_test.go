@@ -122,9 +122,6 @@ func (f *trapped) Attach(context.Context, string, streaming.Options) (string, er
 func (f *trapped) Run(context.Context, string, []string) ([]byte, error) {
 	return []byte("reached the runtime"), nil
 }
-func (f *trapped) Init(context.Context, string) (int, error) {
-	return 0, errors.New("reached the runtime")
-}
 func (f *trapped) Dial(context.Context, types.UID, uint16) (streaming.Port, error) {
 	return nil, errors.New("reached the runtime")
 }

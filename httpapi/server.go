@@ -177,7 +177,6 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 		TLSConfig:         secure,
-		ConnState:         newCrowd(giveMemoryBack).changed,
 	}
 	ln = bounded(ln)
 	g.Go(func() error {

@@ -40,11 +40,6 @@ func (s containerStreams) Run(ctx context.Context, id string, command []string) 
 	return out, err
 }
 
-// Init is httpapi.ContainerStreams'.
-func (s containerStreams) Init(ctx context.Context, id string) (int, error) {
-	return s.client.ContainerPid(ctx, id)
-}
-
 // Dial is httpapi.ContainerStreams'. It goes into the pod's network namespace by
 // itself, and through the runtime where that cannot be.
 func (s containerStreams) Dial(ctx context.Context, pod types.UID, port uint16) (streaming.Port, error) {

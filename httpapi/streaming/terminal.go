@@ -46,7 +46,8 @@ type Terminal struct {
 // Serve answers a request for a terminal, and returns when the session is over
 // and everything of it has ended.
 // The error says why it was ended early: the client left, nothing moved, or the
-// request's context ended. The command may then still run.
+// request's context ended. What becomes of the command then is up to the
+// runtime: containerd 2.4 kills it, containerd 1.6 leaves it running.
 func (t Terminal) Serve(w http.ResponseWriter, r *http.Request) error {
 	protocol := ""
 	switch {
