@@ -6,25 +6,28 @@ import (
 	"io"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/imageload"
 	"github.com/podstead/podstead/gc"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/supervisor"
 )
 
-// imageView shows images as the API has them.
+// imageView serves the images of the runtime to the API.
 type imageView struct {
 	images *gc.Images
-	// service pulls, and tells images of it.
+	// service pulls, and reports each pull to images.
 	service cri.ImageRuntime
 	logins  func(namespace string, secrets []string) cri.Logins
-	loader  *imageLoader
-	// came is called when images were pulled or loaded.
-	came func()
+	loader  *imageload.Loader
+	// changed is called after images were pulled or loaded.
+	changed func()
 }
 
 func newImageView(rt *openedRuntime, images *gc.Images, root string, sup *supervisor.Supervisor) imageView {
 	service := cri.ToldPulls(rt.client, images.Pulled)
-	return imageView{images: images, service: service, logins: sup.Logins, came: sup.ImagesCame, loader: &imageLoader{rt: rt, images: images, service: service, dir: loadFolder(root)}}
+	return imageView{images: images, service: service, logins: sup.Logins, changed: sup.ImagesCame, loader: imageload.New(imageload.Config{
+		Client: rt.client, Private: rt.own, Images: service, Imported: images.Pulled, Dir: imageload.Dir(root),
+	})}
 }
 
 // Images implements httpapi.ImageKeeper.
@@ -57,16 +60,20 @@ func (v imageView) PullImage(ctx context.Context, p httpapi.Pull) (httpapi.Image
 	if err != nil {
 		return httpapi.Image{}, err
 	}
-	v.came()
+	v.changed()
 	return v.named(ctx, name, id)
 }
 
 // LoadImages implements httpapi.ImageKeeper.
 func (v imageView) LoadImages(ctx context.Context, r io.Reader, as string) (shown []httpapi.Image, err error) {
-	loaded, err := v.loader.load(ctx, r, as)
-	v.came()
+	loaded, err := v.loader.Load(ctx, r, as)
+	v.changed()
+	var input *imageload.InputError
+	if errors.As(err, &input) {
+		err = &httpapi.BadImageError{Err: input.Err}
+	}
 	for _, l := range loaded {
-		image, err := v.named(ctx, l[0], l[1])
+		image, err := v.named(ctx, l.Name, l.ID)
 		if err != nil {
 			return shown, err
 		}

@@ -34,6 +34,7 @@ var rooms = []room{
 	{"cri/critest", []string{"internal", "cri"}},
 	{"cri/archive", []string{"internal"}},
 	{"cri/private", []string{"internal"}},
+	{"cri/imageload", []string{"internal", "cri"}},
 	{"gc", []string{"internal", "cri"}},
 	{"supervisor", []string{"internal", "cri", "probe", "manifest", "gc", "supervisor"}},
 	{"supervisor/podworkers", []string{"internal", "cri", "manifest", "supervisor/status"}},

@@ -1,0 +1,45 @@
+package imageload_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/critest"
+	"github.com/podstead/podstead/cri/imageload"
+)
+
+// What cannot be loaded is the caller's to solve, and the message names how.
+func TestLoadErrors(t *testing.T) {
+	for name, tc := range map[string]struct{ runtime, want string }{
+		"CRI-O":   {"cri-o", "podman load --input"},
+		"Docker":  {"docker", "docker load --input"},
+		"unknown": {"other", `runtime "other"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := critest.New(t)
+			fake.SetVersion(tc.runtime, "1.0", nil)
+			socket := filepath.Join(t.TempDir(), "cri.sock")
+			if err := fake.ServeUnix(socket); err != nil {
+				t.Fatal(err)
+			}
+			client, err := cri.Dial(cri.Options{Endpoint: "unix://" + socket, Instance: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = client.Close() })
+			loader := imageload.New(imageload.Config{
+				Client: client, Images: client, Dir: imageload.Dir(t.TempDir()),
+				Imported: func(context.Context, string, string) { t.Error("an image was imported") },
+			})
+			_, err = loader.Load(t.Context(), strings.NewReader("no archive"), "")
+			var input *imageload.InputError
+			if !errors.As(err, &input) || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("error is %v, want an InputError with %q", err, tc.want)
+			}
+		})
+	}
+}
