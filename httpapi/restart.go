@@ -12,9 +12,9 @@ const askedFor = "its restart was asked for"
 
 // PodRestarter runs a pod again.
 type PodRestarter interface {
-	// Rerun ends the run of a pod and runs it again, at once if notBefore is
+	// Restart ends the run of a pod and runs it again, at once if notBefore is
 	// zero. An error says why that cannot be.
-	Rerun(uid types.UID, reason string, notBefore time.Time) error
+	Restart(uid types.UID, reason string, notBefore time.Time) error
 }
 
 // RestartedPod is the answer to a restart.
@@ -33,7 +33,7 @@ func restartPod(src Sources) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusNotFound)
 			return
 		}
-		if err := src.Restarter.Rerun(pod.UID, askedFor, time.Time{}); err != nil {
+		if err := src.Restarter.Restart(pod.UID, askedFor, time.Time{}); err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 			return
 		}

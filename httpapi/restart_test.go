@@ -20,7 +20,7 @@ type restarter struct {
 	err   error
 }
 
-func (r *restarter) Rerun(uid types.UID, reason string, notBefore time.Time) error {
+func (r *restarter) Restart(uid types.UID, reason string, notBefore time.Time) error {
 	if reason == "" || !notBefore.IsZero() {
 		return errors.New("a restart has a reason and is at once")
 	}

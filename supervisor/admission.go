@@ -13,28 +13,28 @@ import (
 )
 
 // admitPod takes what a pod needs of the node, or says what to do without.
-func (s *podScripts) admitPod(j job, r *podRun, observed *cri.PodStatus) (outcome, bool) {
+func (s *podSyncer) admit(j syncJob, r *runState, observed *cri.PodStatus) (syncResult, bool) {
 	asks := r.allocated(j.pod, observed)
-	if asks != j.pod && !s.room.holds(j.pod.UID) && !admit.NeedsOf(asks).Within(admit.NeedsOf(j.pod)) {
+	if asks != j.pod && !s.reservations.holds(j.pod.UID) && !admit.NeedsOf(asks).Within(admit.NeedsOf(j.pod)) {
 		// It waits, and wants less of something than it had.
 		asks, r.record.Allocated = j.pod, nil
 	}
-	v := s.room.take(asks, r.record.StartTime)
+	v := s.reservations.take(asks, r.record.StartTime)
 	switch {
 	case v.Refusal == nil:
-		return outcome{}, true
+		return syncResult{}, true
 	case v.Unsettled:
-		return outcome{parked: true}, false
+		return syncResult{parked: true}, false
 	}
 	if len(v.Victims) > 0 {
 		s.preempt(j.pod, v)
 	}
 	cause := &status.Cause{Reason: v.Refusal.Reason, Message: v.Refusal.Message}
 	if podinfo.IsAPI(j.pod) && (v.Never || !podinfo.IsCritical(j.pod)) {
-		return s.turnDown(j, r, observed, cause), false
+		return s.reject(j, r, observed, cause), false
 	}
 	// A critical one of a cluster waits for those that end for it.
-	out := s.refuse(j, r, observed, cause)
+	out := s.hold(j, r, observed, cause)
 	// Its place in the line outlives the daemon.
 	s.save(j.pod.UID, r)
 	out.held, out.parked = false, true
@@ -42,14 +42,14 @@ func (s *podScripts) admitPod(j job, r *podRun, observed *cri.PodStatus) (outcom
 }
 
 // preempt ends pods, so that a critical one can run.
-func (s *podScripts) preempt(pod *v1.Pod, v admit.Verdict) {
+func (s *podSyncer) preempt(pod *v1.Pod, v admit.Verdict) {
 	for _, victim := range v.Victims {
-		d := status.Displacement{Reason: admit.ReasonPreempting, Signal: admit.Short(v.Refusal.Reason), Message: fmt.Sprintf(
+		d := status.Disruption{Reason: admit.ReasonPreempting, Signal: admit.Short(v.Refusal.Reason), Message: fmt.Sprintf(
 			"critical pod %s has %s", podinfo.FullName(pod), shortageText(v.Refusal.Reason))}
 		if !podinfo.IsAPI(victim.Pod) {
 			d.Message += "; this one runs again when there is room"
 		}
-		if err := s.displaced(victim.Pod.UID, d, nil); err != nil {
+		if err := s.disrupt(victim.Pod.UID, d, nil); err != nil {
 			// Then it ends already.
 			s.cfg.Log.Debug("pod is not preempted", "pod", podinfo.FullName(victim.Pod), "error", err)
 			continue
@@ -63,7 +63,7 @@ func shortageText(reason string) string {
 }
 
 // mayReturn is the Return of pods that were preempted.
-func (s *podScripts) mayReturn(pod *v1.Pod, _ status.Displacement) (bool, time.Duration) {
+func (s *podSyncer) canRestartPreempted(pod *v1.Pod, _ status.Disruption) (bool, time.Duration) {
 	resolved, _, _ := s.withClasses(pod)
-	return s.room.fits(resolved), 0
+	return s.reservations.fits(resolved), 0
 }

@@ -12,7 +12,7 @@ import (
 
 // adopt gives pods that run what they need, whether or not there is room. After
 // a restart of the daemon none of them has said so yet, and there may be strays:
-// their manifests went meanwhile, or their source has not spoken. mu is held.
+// their manifests went withStatusRefresh, or their source has not spoken. mu is held.
 func (a *admissions) adopt() {
 	for _, pod := range a.observed().Own {
 		s := a.seats[pod.UID]

@@ -134,7 +134,7 @@ func TestEditedPodKeepsItsPlace(t *testing.T) {
 			d.config.deliver(file, web, waits)
 			b.runs(web.UID)
 		}
-		if err := d.Rerun(web.UID, "by command", time.Time{}); err != nil {
+		if err := d.Restart(web.UID, "by command", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		b.after(time.Minute)

@@ -183,7 +183,7 @@ func (a *admissions) holds(uid types.UID) bool {
 
 // hold says what a pod that runs has: it keeps that, whoever else was there
 // first. wants is what it is to have, the same pod if it has that; needs is what
-// it takes meanwhile. A refusal is of what it wants.
+// it takes withStatusRefresh. A refusal is of what it wants.
 func (a *admissions) hold(has, wants, needs *v1.Pod) admit.Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()

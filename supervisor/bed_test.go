@@ -49,7 +49,7 @@ type bed struct {
 	cgroups Cgroups
 	// gates and returns are those of the next daemon.
 	gates   []Gate
-	returns map[string]Return
+	returns map[string]RestartPolicy
 	// allocatable is what the next daemon has for pods; nil has no bounds.
 	allocatable v1.ResourceList
 	// mark is the next daemon's time since the boot; nil is not known.
@@ -72,14 +72,14 @@ type daemon struct {
 	stop func()
 }
 
-type countingScripts struct {
-	scripts
+type countingSyncer struct {
+	syncer
 	ran *atomic.Int64
 }
 
-func (c countingScripts) do(ctx context.Context, j job, r *podRun) outcome {
+func (c countingSyncer) sync(ctx context.Context, j syncJob, r *runState) syncResult {
 	c.ran.Add(1)
-	return c.scripts.do(ctx, j, r)
+	return c.syncer.sync(ctx, j, r)
 }
 
 // inBed runs a test in a bubble, once with the runtime's event stream and once
@@ -156,14 +156,14 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		Network: b.network,
 		Node:    b.node,
 		Metrics: b.metrics, Gates: b.gates,
-		Returns:     b.returns,
-		Mark:        b.mark,
-		Allocatable: b.allocatable,
+		RestartPolicies: b.returns,
+		Mark:            b.mark,
+		Allocatable:     b.allocatable,
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	d.workers.scripts = countingScripts{d.workers.scripts, &d.ran}
+	d.workers.syncer = countingSyncer{d.workers.syncer, &d.ran}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = d.pleg.Run(ctx) })

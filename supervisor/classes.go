@@ -29,7 +29,7 @@ var builtInPriorities = map[string]int32{
 // runtime's for its runtime class, empty for the default one. A cause says what
 // cannot be resolved, which then is as the pod has it. The pod itself is not
 // changed.
-func (s *podScripts) withClasses(pod *v1.Pod) (resolved *v1.Pod, handler string, cause *status.Cause) {
+func (s *podSyncer) withClasses(pod *v1.Pod) (resolved *v1.Pod, handler string, cause *status.Cause) {
 	copied := *pod
 	resolved = &copied
 	cause = s.resolvePriority(resolved)
@@ -42,7 +42,7 @@ func (s *podScripts) withClasses(pod *v1.Pod) (resolved *v1.Pod, handler string,
 
 // resolveRuntimeClass looks a runtime class up in the manifests, then among
 // those of the daemon's flags.
-func (s *podScripts) resolveRuntimeClass(pod *v1.Pod) (handler string, cause *status.Cause) {
+func (s *podSyncer) resolveRuntimeClass(pod *v1.Pod) (handler string, cause *status.Cause) {
 	if pod.Spec.RuntimeClassName == nil {
 		return "", nil
 	}
@@ -77,7 +77,7 @@ func (s *podScripts) resolveRuntimeClass(pod *v1.Pod) (handler string, cause *st
 }
 
 // resolvePriority fills in the priority. Pods of an API server have theirs.
-func (s *podScripts) resolvePriority(pod *v1.Pod) *status.Cause {
+func (s *podSyncer) resolvePriority(pod *v1.Pod) *status.Cause {
 	if podinfo.IsAPI(pod) {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (s *podScripts) resolvePriority(pod *v1.Pod) *status.Cause {
 
 // defaultPriorityClass is the class of pods that name none, empty if no manifest
 // declares one: of several, that of the least value, as at the API server.
-func (s *podScripts) defaultPriorityClass(pod *v1.Pod) string {
+func (s *podSyncer) defaultPriorityClass(pod *v1.Pod) string {
 	name, least := "", int32(0)
 	for _, class := range s.objectsFor(pod).PriorityClasses() {
 		if class.GlobalDefault && (name == "" || class.Value < least) {

@@ -93,7 +93,7 @@ func TestPriorityOfClasses(t *testing.T) {
 		"of an API server":   {class: "gone", priority: number(3), source: manifest.SourceAPI, want: number(3)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &podScripts{cfg: Config{Sources: Sources{Objects: objects}}}
+			s := &podSyncer{cfg: Config{Sources: Sources{Objects: objects}}}
 			pod := testPod("p", "u", "1")
 			if tc.source != "" {
 				pod.Annotations[podinfo.AnnotationSource] = string(tc.source)
@@ -126,7 +126,7 @@ func TestRuntimeClassIsResolved(t *testing.T) {
 	kata.Overhead = &nodev1.Overhead{PodFixed: overhead}
 	kata.Scheduling = &nodev1.Scheduling{NodeSelector: map[string]string{"kvm": "yes"}}
 	objects := &fakeClasses{runtimes: []*nodev1.RuntimeClass{kata}}
-	s := &podScripts{cfg: Config{Sources: Sources{Objects: objects}, Runtime: Runtime{Classes: map[string]string{"fast": "crun", "kata": "never"}}}}
+	s := &podSyncer{cfg: Config{Sources: Sources{Objects: objects}, Runtime: Runtime{Classes: map[string]string{"fast": "crun", "kata": "never"}}}}
 	resolve := func(edit func(*v1.Pod)) (*v1.Pod, string, string) {
 		pod := testPod("p", "u", "1")
 		edit(pod)

@@ -47,7 +47,7 @@ type Config struct {
 	Gates []Gate
 	// Returns tells, by the reason for which the node ended a pod, when it runs
 	// again; one without an entry does so at once.
-	Returns map[string]Return
+	RestartPolicies map[string]RestartPolicy
 	// Credentials are the node's for registries; nil has none.
 	Credentials Credentials
 	// Mark tells the time since the boot, if that is known. Without it what
@@ -67,21 +67,21 @@ func (c *Config) mark() (wallclock.Mark, bool) {
 type Metrics interface {
 	// PodWorked is told of a script that was run for a pod: create, which is
 	// the first sync of a run, sync, kill or cleanup.
-	PodWorked(operation string, took time.Duration)
+	PodSynced(operation string, took time.Duration)
 	// PodStarted is told of a pod that has come to run, and how long after it
 	// was taken up.
 	PodStarted(took time.Duration)
 	// PodDisplaced is told of a pod that ends for the node's sake, and of the
 	// signal that was short.
-	PodDisplaced(reason, signal string)
+	PodDisrupted(reason, signal string)
 }
 
 // noMetrics counts nothing.
 type noMetrics struct{}
 
-func (noMetrics) PodWorked(string, time.Duration) {}
+func (noMetrics) PodSynced(string, time.Duration) {}
 func (noMetrics) PodStarted(time.Duration)        {}
-func (noMetrics) PodDisplaced(string, string)     {}
+func (noMetrics) PodDisrupted(string, string)     {}
 
 // Credentials are those with which any pod's images are pulled, after its own
 // pull secrets. Implemented by credential.Node.

@@ -26,20 +26,20 @@ var errDeadline = errors.New("the pod's activeDeadlineSeconds are over")
 // They count from its start, which is in the record: neither a restart of the
 // daemon nor one of its containers gives it more. A clock that is set gives it
 // neither more nor less. (At the kubelet it does.)
-func (s *podScripts) deadline(pod *v1.Pod, r *podRun) time.Time {
+func (s *podSyncer) deadline(pod *v1.Pod, r *runState) time.Time {
 	if pod.Spec.ActiveDeadlineSeconds == nil || r.record.StartTime.IsZero() {
 		return time.Time{}
 	}
-	if r.began.IsZero() {
+	if r.startedAt.IsZero() {
 		now := time.Now()
 		here, known := s.cfg.mark()
-		r.began = now.Add(-wallclock.Passed(r.record.StartTime, r.record.Start, now, here, known))
+		r.startedAt = now.Add(-wallclock.Passed(r.record.StartTime, r.record.Start, now, here, known))
 	}
-	return r.began.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
+	return r.startedAt.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
 // beginDeadline begins to count.
-func (s *podScripts) beginDeadline(r *podRun) {
+func (s *podSyncer) beginDeadline(r *runState) {
 	now := time.Now()
 	r.record.StartTime = now.Truncate(time.Second)
 	if here, known := s.cfg.mark(); known {
@@ -48,10 +48,10 @@ func (s *podScripts) beginDeadline(r *podRun) {
 	}
 }
 
-// syncBefore is syncPod with the pod's deadline: it breaks off what lasts
+// syncWithDeadline is syncPod with the pod's deadline: it breaks off what lasts
 // longer, and the worker is woken at that time, not at the next look. (The
 // kubelet looks every 10 s or more.)
-func (s *podScripts) syncBefore(ctx context.Context, j job, r *podRun) outcome {
+func (s *podSyncer) syncWithDeadline(ctx context.Context, j syncJob, r *runState) syncResult {
 	if j.pod.Spec.ActiveDeadlineSeconds != nil && r.record.StartTime.IsZero() {
 		s.beginDeadline(r)
 	}
@@ -62,15 +62,15 @@ func (s *podScripts) syncBefore(ctx context.Context, j job, r *podRun) outcome {
 	}
 	out := s.syncPod(ctx, j, r)
 	if out.err != nil {
-		s.room.aside(j.pod.UID)
+		s.reservations.aside(j.pod.UID)
 	}
 	out.due = s.deadline(j.pod, r)
 	return out
 }
 
-// endedFromOutside is the end that its deadline puts to a pod, or that an API
+// forcedEnd is the end that its deadline puts to a pod, or that an API
 // server says it has come to; nil if neither does.
-func (s *podScripts) endedFromOutside(pod *v1.Pod, r *podRun) *status.Terminal {
+func (s *podSyncer) forcedEnd(pod *v1.Pod, r *runState) *status.Terminal {
 	if st := &pod.Status; podinfo.IsAPI(pod) && podinfo.IsTerminal(st.Phase) {
 		return &status.Terminal{Phase: st.Phase, Cause: status.Cause{Reason: st.Reason, Message: st.Message}}
 	}
@@ -78,7 +78,7 @@ func (s *podScripts) endedFromOutside(pod *v1.Pod, r *podRun) *status.Terminal {
 }
 
 // overdue is the end that the deadline puts to a pod, nil if it does not.
-func (s *podScripts) overdue(pod *v1.Pod, r *podRun) *status.Terminal {
+func (s *podSyncer) overdue(pod *v1.Pod, r *runState) *status.Terminal {
 	if due := s.deadline(pod, r); due.IsZero() || time.Now().Before(due) {
 		return nil
 	}

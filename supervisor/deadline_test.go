@@ -159,7 +159,7 @@ func TestDeadlineOutlivesTheDaemon(t *testing.T) {
 func TestResyncsDoNotGoByTheTimeOfDay(t *testing.T) {
 	p := newPodWorkers(nil)
 	w := &worker{uid: "u", state: stateSyncing}
-	p.schedule(w, outcome{})
+	p.schedule(w, syncResult{})
 	at, ok := p.queue.earliest()
 	if left := time.Until(at); !ok || !strings.Contains(at.String(), " m=") || left < resyncPeriod-time.Second || left > 2*resyncPeriod {
 		t.Errorf("the next look is due at %s, which a clock that is set moves", at)

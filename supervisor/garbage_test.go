@@ -24,7 +24,7 @@ func (b *bed) things() (containers, sandboxes, files int) {
 			files++
 		}
 		if os.IsNotExist(err) {
-			return nil // it went meanwhile
+			return nil // it went withStatusRefresh
 		}
 		return err
 	})

@@ -13,7 +13,7 @@ import (
 // hooked tells whether a container has a postStart hook. Until that has
 // returned the container has not started: nothing probes it, it is neither
 // started nor ready. Which instances' hooks have returned is in the record, so
-// that a daemon that was restarted meanwhile performs them again.
+// that a daemon that was restarted withStatusRefresh performs them again.
 func hooked(c *v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PostStart != nil }
 
 // hasPostStart tells whether a pod has such a container.
@@ -98,7 +98,7 @@ func withFalse(m map[string]bool, id string) map[string]bool {
 
 // hostIP is the node's address for hooks of pods on its network, empty if none
 // is known.
-func (s *podScripts) hostIP() string {
+func (s *podSyncer) hostIP() string {
 	if ips := s.cfg.Network.HostIPs.Addresses(); len(ips) > 0 {
 		return ips[0]
 	}

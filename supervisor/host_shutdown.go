@@ -80,19 +80,19 @@ func (s *Supervisor) CancelShutdown() {
 	s.shutdown.set(time.Time{})
 	s.cfg.Events.Event(nil, v1.EventTypeNormal, reasonNodeShutdown, "The shutdown of the host was cancelled; pods run again.")
 	s.cfg.Store.Statuses.Touch()
-	s.WakeDisplaced()
-	s.WakeHeld()
+	s.RetryDisrupted()
+	s.RetryHeld()
 }
 
 // GoingDown reports whether the host goes down, as BeginShutdown said.
-func (s *Supervisor) GoingDown() bool {
+func (s *Supervisor) ShuttingDown() bool {
 	_, begun := s.shutdown.begun()
 	return begun
 }
 
 // Live are the pods that were taken up and have not ended, with their
 // priorities.
-func (s *Supervisor) Live() map[types.UID]int32 {
+func (s *Supervisor) RunningPriorities() map[types.UID]int32 {
 	live := map[types.UID]int32{}
 	for _, pod := range s.workers.live() {
 		live[pod.UID] = s.priority(pod)
@@ -101,7 +101,7 @@ func (s *Supervisor) Live() map[types.UID]int32 {
 }
 
 func (s *Supervisor) priority(pod *v1.Pod) int32 {
-	resolved, _, _ := s.scripts.withClasses(pod)
+	resolved, _, _ := s.podSyncer.withClasses(pod)
 	if resolved.Spec.Priority == nil {
 		return 0
 	}
@@ -118,7 +118,7 @@ func (s *Supervisor) EndForShutdown(uids []types.UID, grace time.Duration) {
 }
 
 // AwaitEnded waits until the runs of pods have ended, as WaitEnded does.
-func (s *Supervisor) AwaitEnded(ctx context.Context, uids []types.UID) error {
+func (s *Supervisor) WaitAllEnded(ctx context.Context, uids []types.UID) error {
 	for _, uid := range uids {
 		if err := s.WaitEnded(ctx, uid); err != nil {
 			return err
@@ -131,19 +131,19 @@ func (s *Supervisor) AwaitEnded(ctx context.Context, uids []types.UID) error {
 // boot, or when the shutdown was cancelled, the one of most priority first. One
 // that is never to be restarted does not: what it was at could be half done, and
 // its manifest says that it must not be done twice.
-func (s *Supervisor) mayReturn(pod *v1.Pod, _ status.Displacement) (now bool, after time.Duration) {
+func (s *Supervisor) canRestartAfterShutdown(pod *v1.Pod, _ status.Disruption) (now bool, after time.Duration) {
 	if _, begun := s.shutdown.begun(); begun || pod.Spec.RestartPolicy == v1.RestartPolicyNever {
 		return false, 0
 	}
-	if s.shutdown.patient() && s.awaitsGreater(pod) {
+	if s.shutdown.patient() && s.higherPriorityStarting(pod) {
 		return false, returnLook
 	}
 	return true, 0
 }
 
 // awaitsGreater reports whether a pod of more priority is still under way.
-func (s *Supervisor) awaitsGreater(pod *v1.Pod) bool {
-	if spoken, _ := s.wanted.spoken(s.cfg.Sources.Pods.Sources()); !spoken {
+func (s *Supervisor) higherPriorityStarting(pod *v1.Pod) bool {
+	if spoken, _ := s.wanted.allReady(s.cfg.Sources.Pods.Sources()); !spoken {
 		return true
 	}
 	own := s.priority(pod)
@@ -198,6 +198,6 @@ func (p *podWorkers) endForShutdown(uid types.UID, most int64) {
 	grace := min(w.ownGrace(), most)
 	p.end(w, onKill, killOrder{
 		reason: killDisplaced, message: terminatedMessage, grace: &grace,
-		displaced: &status.Displacement{Reason: reasonTerminated, Message: terminatedMessage, At: time.Now()},
+		displaced: &status.Disruption{Reason: reasonTerminated, Message: terminatedMessage, At: time.Now()},
 	})
 }

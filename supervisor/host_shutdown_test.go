@@ -35,11 +35,11 @@ func isReady(st v1.PodStatus) v1.ConditionStatus {
 func (b *bed) shutDown(d *daemon, grace time.Duration) {
 	b.t.Helper()
 	d.BeginShutdown()
-	uids := slices.Collect(maps.Keys(d.Live()))
+	uids := slices.Collect(maps.Keys(d.RunningPriorities()))
 	d.EndForShutdown(uids, grace)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	if err := d.AwaitEnded(ctx, uids); err != nil {
+	if err := d.WaitAllEnded(ctx, uids); err != nil {
 		b.t.Fatalf("pods did not end: %v", err)
 	}
 	synctest.Wait()
@@ -58,7 +58,7 @@ func TestShutdownAndBoot(t *testing.T) {
 		for _, pod := range []*v1.Pod{short, long, critical} {
 			b.runs(pod.UID)
 		}
-		if live := d.Live(); len(live) != 3 || live[critical.UID] != 2_000_000_000 || live[long.UID] != 1 {
+		if live := d.RunningPriorities(); len(live) != 3 || live[critical.UID] != 2_000_000_000 || live[long.UID] != 1 {
 			t.Errorf("live: %v", live)
 		}
 
@@ -91,7 +91,7 @@ func TestShutdownAndBoot(t *testing.T) {
 			uid  types.UID
 			want time.Duration
 		}{{short.UID, 2 * time.Second}, {long.UID, 10 * time.Second}} {
-			if err := d.AwaitEnded(t.Context(), []types.UID{c.uid}); err != nil {
+			if err := d.WaitAllEnded(t.Context(), []types.UID{c.uid}); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(begun); took < c.want || took > c.want+time.Second {
@@ -211,7 +211,7 @@ func TestShutdownOfJobs(t *testing.T) {
 			}
 		}
 		// A person may decide otherwise.
-		if err := d.Rerun(never.UID, "asked to", time.Time{}); err != nil {
+		if err := d.Restart(never.UID, "asked to", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		b.runs(never.UID)
@@ -219,7 +219,7 @@ func TestShutdownOfJobs(t *testing.T) {
 }
 
 // A shutdown that is cancelled brings all back, what still ends and what was
-// refused too; what was ending anyway has less time meanwhile and does not
+// refused too; what was ending anyway has less time withStatusRefresh and does not
 // return.
 func TestCancelledShutdown(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {

@@ -36,7 +36,7 @@ func (c *cleanup) request(now time.Time) {
 func (c *cleanup) isDue(now time.Time) bool { return !c.due.IsZero() && !c.due.After(now) }
 
 // handlePodCleanups looks for what no source wants and nobody takes care of.
-// Each find becomes a worker that ends it: so a pod that comes back meanwhile
+// Each find becomes a worker that ends it: so a pod that comes back withStatusRefresh
 // runs again when its remains are gone, never beside them.
 //
 // It is judged source by source. What a source that has not delivered might
@@ -51,13 +51,13 @@ func (s *Supervisor) handlePodCleanups() {
 	s.garbage.Wake()
 	sources := s.cfg.Sources.Pods.Sources()
 	for _, found := range observed.Own {
-		if s.unattended(found) && s.wanted.hasDelivered(manifest.Source(found.Source), sources) {
+		if s.unattended(found) && s.wanted.isReady(manifest.Source(found.Source), sources) {
 			s.log.Info("pod that no source wants is ended", "pod", found.FullName(), "uid", found.UID, "source", found.Source)
 			s.workers.orphan(found)
 		}
 	}
 	// A folder does not tell its source.
-	if !s.cleanup.swept && s.wanted.hasDelivered("", sources) {
+	if !s.cleanup.swept && s.wanted.isReady("", sources) {
 		s.cleanup.swept = true
 		s.sweepFolders(observed)
 	}
@@ -94,7 +94,7 @@ func (s *Supervisor) sweepFolders(observed *cri.Observed) {
 	if err != nil {
 		s.log.Warn("cannot look for records of pods that are gone", "error", err)
 	}
-	folders, strangers, err := s.scripts.volumes.Orphans(func(uid types.UID) bool { return s.workers.state(uid) != stateNone })
+	folders, strangers, err := s.podSyncer.volumes.Orphans(func(uid types.UID) bool { return s.workers.state(uid) != stateNone })
 	if err != nil {
 		s.log.Warn("cannot look for folders of pods that are gone", "error", err)
 	}

@@ -16,7 +16,7 @@ type resolveInputs func(ctx context.Context, c *v1.Container, podIPs []string) (
 // prepare makes what the pod's containers need on this host. With an error, which
 // names the volumes that could not be made, the inputs of containers that mount
 // none of those can be had nevertheless.
-func (s *podScripts) prepare(ctx context.Context, pod *v1.Pod) (resolveInputs, error) {
+func (s *podSyncer) prepare(ctx context.Context, pod *v1.Pod) (resolveInputs, error) {
 	// Looked up first: what changes from here on counts as a change.
 	revisions := s.objectRevisions(pod)
 	volumes, fault := s.setupVolumes(ctx, pod)
@@ -54,7 +54,7 @@ func hasVolumes(c *v1.Container, volumes map[string]volume.Mounted) bool {
 }
 
 // envInput is what the variables of a pod's containers are made of now.
-func (s *podScripts) envInput(pod *v1.Pod, podIPs []string, volumes map[string]volume.Mounted) envInput {
+func (s *podSyncer) envInput(pod *v1.Pod, podIPs []string, volumes map[string]volume.Mounted) envInput {
 	return envInput{
 		pod: pod, objects: s.objectsFor(pod), services: s.services(pod), allocatable: s.cfg.Allocatable, hostIPs: s.cfg.Network.HostIPs.Addresses(), podIPs: podIPs,
 		openFile: func(volume, path string) (io.ReadCloser, error) { return openIn(volumes[volume].Path, path) },

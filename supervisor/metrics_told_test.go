@@ -19,7 +19,7 @@ type told struct {
 	displaced []string
 }
 
-func (m *told) PodWorked(operation string, took time.Duration) {
+func (m *told) PodSynced(operation string, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.worked[operation]++
@@ -31,7 +31,7 @@ func (m *told) PodStarted(took time.Duration) {
 	m.started = append(m.started, took)
 }
 
-func (m *told) PodDisplaced(reason, signal string) {
+func (m *told) PodDisrupted(reason, signal string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.displaced = append(m.displaced, reason+" "+signal)
@@ -70,7 +70,7 @@ func TestMetricsAreTold(t *testing.T) {
 			t.Errorf("workers %v", got)
 		}
 		grace := int64(1)
-		if err := d.Displace(pod.UID, eviction, &grace); err != nil {
+		if err := d.Disrupt(pod.UID, eviction, &grace); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.WaitEnded(context.Background(), pod.UID); err != nil {

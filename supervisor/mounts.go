@@ -14,7 +14,7 @@ import (
 // setupVolumes makes the pod's volumes and brings them up to date. What of
 // them is no longer declared stays as it is, and is told. With an error come
 // those that could be made.
-func (s *podScripts) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
+func (s *podSyncer) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
 	allocatable := s.cfg.Allocatable
 	result, err := s.volumes.Setup(ctx, &volume.Request{
 		Pod:     pod,
@@ -36,7 +36,7 @@ func (s *podScripts) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]
 }
 
 // resolveMounts turns volume mounts into bind mounts.
-func (s *podScripts) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[string]volume.Mounted, env []cri.EnvVar) ([]cri.Mount, error) {
+func (s *podSyncer) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[string]volume.Mounted, env []cri.EnvVar) ([]cri.Mount, error) {
 	mounts := make([]cri.Mount, 0, len(c.VolumeMounts))
 	for i := range c.VolumeMounts {
 		mount, err := s.resolveMount(pod, c, i, volumes, env)
@@ -49,7 +49,7 @@ func (s *podScripts) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[str
 }
 
 // resolveMount is one mount of a container.
-func (s *podScripts) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map[string]volume.Mounted, env []cri.EnvVar) (cri.Mount, error) {
+func (s *podSyncer) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map[string]volume.Mounted, env []cri.EnvVar) (cri.Mount, error) {
 	m := &c.VolumeMounts[i]
 	vol, ok := volumes[m.Name]
 	if !ok {

@@ -27,7 +27,7 @@ const (
 
 // sandboxInputs are the values for the pod's sandbox. What cannot be had fails
 // a sandbox that is to be made, and changes nothing for one that is there.
-func (s *podScripts) sandboxInputs(pod *v1.Pod, observed *cri.PodStatus) (cri.SandboxInputs, error) {
+func (s *podSyncer) sandboxInputs(pod *v1.Pod, observed *cri.PodStatus) (cri.SandboxInputs, error) {
 	ready := sandboxReady(observed)
 	hostname, err := s.cfg.Network.DNS.Hostname(pod)
 	if err != nil && !ready {
@@ -50,7 +50,7 @@ func (s *podScripts) sandboxInputs(pod *v1.Pod, observed *cri.PodStatus) (cri.Sa
 
 // withHostsFile adds the pod's hosts file to the mounts of a container, unless
 // one of them is in its place, or there is nothing to say yet.
-func (s *podScripts) withHostsFile(mounts []cri.Mount, pod *v1.Pod, sandboxIPs []string) ([]cri.Mount, error) {
+func (s *podSyncer) withHostsFile(mounts []cri.Mount, pod *v1.Pod, sandboxIPs []string) ([]cri.Mount, error) {
 	own := slices.ContainsFunc(mounts, func(m cri.Mount) bool { return filepath.Clean(m.ContainerPath) == hostsPath })
 	ips := status.PodIPs(pod, &cri.PodStatus{IPs: sandboxIPs}, s.cfg.Network.HostIPs.Addresses())
 	if own || len(ips) == 0 && !pod.Spec.HostNetwork {
@@ -65,7 +65,7 @@ func (s *podScripts) withHostsFile(mounts []cri.Mount, pod *v1.Pod, sandboxIPs [
 
 // writeHostsFile brings the pod's hosts file up to date and returns its path.
 // It is written in place: other containers of the pod have it mounted.
-func (s *podScripts) writeHostsFile(pod *v1.Pod, ips []string) (string, error) {
+func (s *podSyncer) writeHostsFile(pod *v1.Pod, ips []string) (string, error) {
 	text, err := s.cfg.Network.DNS.HostsFile(pod, ips)
 	if err != nil {
 		return "", err
@@ -98,7 +98,7 @@ func (s *podScripts) writeHostsFile(pod *v1.Pod, ips []string) (string, error) {
 
 // lacksHostIP is why a pod cannot start before the node has an address, nil if
 // it can. Whoever gets to know one wakes it.
-func (s *podScripts) lacksHostIP(pod *v1.Pod) *status.Cause {
+func (s *podSyncer) lacksHostIP(pod *v1.Pod) *status.Cause {
 	if len(s.cfg.Network.HostIPs.Addresses()) > 0 || !asksHostIP(pod) {
 		return nil
 	}

@@ -48,7 +48,7 @@ func (noObjects) Missing(manifest.ObjectRef) (what, remedy string) {
 func (noObjects) Subscribe() (<-chan struct{}, func()) { return nil, func() {} }
 
 // objectsFor are the objects that a pod may refer to.
-func (s *podScripts) objectsFor(pod *v1.Pod) Objects {
+func (s *podSyncer) objectsFor(pod *v1.Pod) Objects {
 	switch podinfo.SourceOf(pod) {
 	case manifest.SourceFile, manifest.SourceHTTP:
 		return s.cfg.Sources.Objects
@@ -198,7 +198,7 @@ func (r *references) ofVolume(volume *v1.Volume) {
 
 // objectsText is what the pod's references lead to, with the revisions: it
 // changes when the pod has to be looked at again.
-func (s *podScripts) objectsText(pod *v1.Pod) string {
+func (s *podSyncer) objectsText(pod *v1.Pod) string {
 	if bound := s.boundFor(pod); bound != nil {
 		state, _ := bound.State(pod)
 		return state
@@ -218,8 +218,8 @@ func (s *podScripts) objectsText(pod *v1.Pod) string {
 // refreshObjects wakes the pods that were last synced with other objects.
 func (s *Supervisor) refreshObjects() {
 	for _, pod := range s.wanted.list() {
-		seen, _ := s.scripts.seenObjects.Load(pod.UID)
-		if text, _ := seen.(string); text != s.scripts.objectsText(pod) {
+		seen, _ := s.podSyncer.seenObjects.Load(pod.UID)
+		if text, _ := seen.(string); text != s.podSyncer.objectsText(pod) {
 			s.workers.wake(pod.UID)
 		}
 	}

@@ -26,7 +26,7 @@ type BoundObjects interface {
 
 // boundFor are the objects of a cluster's pod, nil for every other pod and
 // without a cluster.
-func (s *podScripts) boundFor(pod *v1.Pod) BoundObjects {
+func (s *podSyncer) boundFor(pod *v1.Pod) BoundObjects {
 	if !podinfo.IsAPI(pod) {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (s *podScripts) boundFor(pod *v1.Pod) BoundObjects {
 }
 
 // awaited is what the API server has not told of yet that a pod refers to.
-func (s *podScripts) awaited(pod *v1.Pod) []string {
+func (s *podSyncer) awaited(pod *v1.Pod) []string {
 	objects := s.boundFor(pod)
 	if objects == nil {
 		return nil
@@ -46,32 +46,32 @@ func (s *podScripts) awaited(pod *v1.Pod) []string {
 // reasonNotTold: the API server has not told of something that the pod refers to.
 const reasonNotTold = "WaitingForAPIServer"
 
-// untold is how long a pod waits for the API server before its status says so:
+// apiWaitGrace is how long a pod waits for the API server before its status says so:
 // mostly all is told before the pod is looked at.
-const untold = 2 * time.Second
+const apiWaitGrace = 2 * time.Second
 
 // awaitObjects holds a cluster's pod that is to start until the API server has
 // told of all that it refers to, which wakes it; false if nothing is awaited.
-func (s *podScripts) awaitObjects(j job, r *podRun, show func(shown)) (outcome, bool) {
+func (s *podSyncer) awaitObjects(j syncJob, r *runState, show func(statusOverrides)) (syncResult, bool) {
 	awaited := s.awaited(j.pod)
 	if len(awaited) == 0 {
-		r.untold = time.Time{}
-		return outcome{}, false
+		r.waitingForAPISince = time.Time{}
+		return syncResult{}, false
 	}
-	s.room.aside(j.pod.UID)
-	if r.untold.IsZero() {
-		r.untold = time.Now()
+	s.reservations.aside(j.pod.UID)
+	if r.waitingForAPISince.IsZero() {
+		r.waitingForAPISince = time.Now()
 	}
-	if left := untold - time.Since(r.untold); left > 0 {
-		return outcome{held: true, after: left}, true
+	if left := apiWaitGrace - time.Since(r.waitingForAPISince); left > 0 {
+		return syncResult{held: true, after: left}, true
 	}
-	show(shown{waitingFor: &status.Cause{Reason: reasonNotTold, Message: "the API server has not told yet of " + strings.Join(awaited, ", ")}})
-	return outcome{held: true}, true
+	show(statusOverrides{waitingFor: &status.Cause{Reason: reasonNotTold, Message: "the API server has not told yet of " + strings.Join(awaited, ", ")}})
+	return syncResult{held: true}, true
 }
 
 // services are those that a cluster's pod has variables of: those of its
 // namespace, unless it asks not to, and the API server's.
-func (s *podScripts) services(pod *v1.Pod) []*v1.Service {
+func (s *podSyncer) services(pod *v1.Pod) []*v1.Service {
 	objects := s.boundFor(pod)
 	if objects == nil {
 		return nil
@@ -95,7 +95,7 @@ func (s *podScripts) services(pod *v1.Pod) []*v1.Service {
 func isAPIServer(service *v1.Service) bool { return service.Name == "kubernetes" }
 
 // token is how the pod's volumes get tokens, nil if there are none to be had.
-func (s *podScripts) token(pod *v1.Pod) func(*v1.ServiceAccountTokenProjection) (string, error) {
+func (s *podSyncer) token(pod *v1.Pod) func(*v1.ServiceAccountTokenProjection) (string, error) {
 	objects := s.boundFor(pod)
 	if objects == nil {
 		return nil

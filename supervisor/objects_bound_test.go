@@ -117,7 +117,7 @@ func TestServicesOfAPod(t *testing.T) {
 		"default": {service("default", "db", "10.0.0.3", v1.ServicePort{Port: 1}), api},
 		"shop":    {service("shop", "web", "10.0.0.2", v1.ServicePort{Port: 80})},
 	}
-	s := &podScripts{cfg: Config{Sources: Sources{Bound: bound}}}
+	s := &podSyncer{cfg: Config{Sources: Sources{Bound: bound}}}
 	no := false
 	for name, c := range map[string]struct {
 		namespace string

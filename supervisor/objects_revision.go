@@ -18,7 +18,7 @@ type objectRevisions map[string]string
 
 // objectRevisions looks all of a pod's references up. It is done before
 // anything is made of them: a change in between is seen as one, if twice.
-func (s *podScripts) objectRevisions(pod *v1.Pod) objectRevisions {
+func (s *podSyncer) objectRevisions(pod *v1.Pod) objectRevisions {
 	objects := s.objectsFor(pod)
 	revisions := objectRevisions{}
 	for _, ref := range podReferences(pod) {
@@ -62,7 +62,7 @@ func containerReferences(pod *v1.Pod, c *v1.Container) []manifest.ObjectRef {
 // changedContainers are the instances that are not what they would be now, by
 // ID, with what changed. One that runs counts only in a pod that wants to be
 // restarted for it; one that was never started does in any.
-func (s *podScripts) changedContainers(pod *v1.Pod, observed *cri.PodStatus) map[string]string {
+func (s *podSyncer) changedContainers(pod *v1.Pod, observed *cri.PodStatus) map[string]string {
 	var changed map[string]string
 	restarts := pod.Annotations[manifest.AnnotationRestartOnChange] == "true"
 	for i := range observed.Containers {
@@ -82,7 +82,7 @@ func (s *podScripts) changedContainers(pod *v1.Pod, observed *cri.PodStatus) map
 
 // changedSince names the objects that have another content than when the
 // container was made. One that is gone by now takes nothing from it.
-func (s *podScripts) changedSince(pod *v1.Pod, c *cri.Container) string {
+func (s *podSyncer) changedSince(pod *v1.Pod, c *cri.Container) string {
 	var noted objectRevisions
 	if json.Unmarshal([]byte(c.Objects), &noted) != nil {
 		return ""
@@ -101,7 +101,7 @@ func (s *podScripts) changedSince(pod *v1.Pod, c *cri.Container) string {
 
 // missingObjects tells of what the pod refers to and no manifest has, as a
 // fault of the manifests. It takes nothing from what runs.
-func (s *podScripts) missingObjects(pod *v1.Pod) string {
+func (s *podSyncer) missingObjects(pod *v1.Pod) string {
 	objects := s.objectsFor(pod)
 	if _, none := objects.(noObjects); none || podinfo.IsAPI(pod) {
 		return ""

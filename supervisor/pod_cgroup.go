@@ -18,7 +18,7 @@ const reasonFailedCgroup = "FailedCreatePodContainer"
 // ensureCgroup makes the pod's cgroup, or brings it up to the pod, and returns
 // it for a new sandbox. A pod that runs goes on where it is, whatever fails
 // here; one that does not run waits.
-func (s *podScripts) ensureCgroup(ctx context.Context, j job, pod *v1.Pod, r *podRun, observed *cri.PodStatus) (parent string, out *outcome, err error) {
+func (s *podSyncer) ensureCgroup(ctx context.Context, j syncJob, pod *v1.Pod, r *runState, observed *cri.PodStatus) (parent string, out *syncResult, err error) {
 	parent, err = s.cfg.Runtime.Cgroups.Ensure(ctx, r.widest(pod), presentCgroup(observed))
 	if err == nil {
 		return parent, nil, nil
@@ -30,8 +30,8 @@ func (s *podScripts) ensureCgroup(ctx context.Context, j job, pod *v1.Pod, r *po
 	if sandboxReady(observed) {
 		return parent, nil, err
 	}
-	s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonFailedCgroup, Message: err.Error()}})
-	return "", &outcome{err: err, told: true}, err
+	s.publish(j, r, observed, statusOverrides{waitingFor: &status.Cause{Reason: reasonFailedCgroup, Message: err.Error()}})
+	return "", &syncResult{err: err, eventSent: true}, err
 }
 
 // presentCgroup is what the newest ready sandbox was made in, empty if there is
@@ -47,7 +47,7 @@ func presentCgroup(observed *cri.PodStatus) string {
 
 // destroyCgroup ends what of a pod is left in its cgroup, whatever the runtime
 // says of it, and removes that.
-func (s *podScripts) destroyCgroup(ctx context.Context, uid types.UID) error {
+func (s *podSyncer) destroyCgroup(ctx context.Context, uid types.UID) error {
 	parent := ""
 	for _, pod := range s.cfg.Runtime.Observer.Observed().Own {
 		if pod.UID == uid && len(pod.Sandboxes) > 0 {
@@ -61,7 +61,7 @@ func (s *podScripts) destroyCgroup(ctx context.Context, uid types.UID) error {
 }
 
 // withFailure adds what failed beside the containers to an outcome.
-func (o outcome) withFailure(err error) outcome {
+func (o syncResult) withFailure(err error) syncResult {
 	if err != nil {
 		o.err = errors.Join(o.err, err)
 	}

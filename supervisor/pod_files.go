@@ -10,7 +10,7 @@ import (
 )
 
 // podDir is the pod's folder below the root, empty for an invalid UID.
-func (s *podScripts) podDir(uid types.UID) string {
+func (s *podSyncer) podDir(uid types.UID) string {
 	dir, err := s.volumes.PodDir(uid)
 	if err != nil {
 		return ""
@@ -20,7 +20,7 @@ func (s *podScripts) podDir(uid types.UID) string {
 
 // messagesDir is where the pod's containers leave their termination messages,
 // empty for an invalid UID.
-func (s *podScripts) messagesDir(uid types.UID) string {
+func (s *podSyncer) messagesDir(uid types.UID) string {
 	dir := s.podDir(uid)
 	if dir == "" {
 		return ""
@@ -36,14 +36,14 @@ func within(dir, path string) bool {
 // removeFolders removes the pod's volumes, its folder and its logs. The logs of
 // pods that are not ours look the same, so that only those with the UID of a
 // pod that was ours are touched.
-func (s *podScripts) removeFolders(uid types.UID) error {
+func (s *podSyncer) removeFolders(uid types.UID) error {
 	if err := s.volumes.Remove(uid); err != nil {
 		return err
 	}
 	return s.removeLogs(uid)
 }
 
-func (s *podScripts) removeLogs(uid types.UID) error {
+func (s *podSyncer) removeLogs(uid types.UID) error {
 	entries, err := os.ReadDir(s.cfg.Paths.PodLogs)
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("cannot look for the pod's logs: %w", err)

@@ -39,7 +39,7 @@ func (s *podSet) put(pod *v1.Pod) {
 }
 
 // remove takes a pod out and reports whether it was there. A source cannot
-// remove what meanwhile comes from another one.
+// remove what withStatusRefresh comes from another one.
 func (s *podSet) remove(pod *v1.Pod, source manifest.Source) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *podSet) list() []*v1.Pod {
 // heard notes an update of a source and reports whether it is the one that
 // makes the source count as having delivered. Only an ADD does: the first set
 // of a source ends in one, and a REMOVE before it is only a part of the set.
-func (s *podSet) heard(u manifest.PodUpdate) bool {
+func (s *podSet) markReady(u manifest.PodUpdate) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := false
@@ -83,9 +83,9 @@ func (s *podSet) heard(u manifest.PodUpdate) bool {
 	return first && u.Op == manifest.Add
 }
 
-// hasDelivered reports whether a source has; for an unknown one, whether all
+// isReady reports whether a source has; for an unknown one, whether all
 // of the given have.
-func (s *podSet) hasDelivered(source manifest.Source, all []manifest.Source) bool {
+func (s *podSet) isReady(source manifest.Source, all []manifest.Source) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if slices.Contains(all, source) {
@@ -103,7 +103,7 @@ func (s *podSet) hasDelivered(source manifest.Source, all []manifest.Source) boo
 // spoken reports whether each source has delivered or was restored, and a
 // channel that is closed when that may have changed. An API server is not waited
 // for: it may be away for ever.
-func (s *podSet) spoken(all []manifest.Source) (bool, <-chan struct{}) {
+func (s *podSet) allReady(all []manifest.Source) (bool, <-chan struct{}) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, source := range all {

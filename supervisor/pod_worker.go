@@ -60,7 +60,7 @@ type killOrder struct {
 	// grace in seconds; nil is the pod's own.
 	grace *int64
 	// displaced is set if the node ends it for its own sake.
-	displaced *status.Displacement
+	displaced *status.Disruption
 }
 
 // killReason is why a pod ends, for logs and the runtime's Killing event.
@@ -123,7 +123,7 @@ func foundGrace(found *cri.Pod) int64 {
 }
 
 // job is one script to run, with a copy of what it needs.
-type job struct {
+type syncJob struct {
 	state  state
 	run    int
 	wanted bool
@@ -134,21 +134,21 @@ type job struct {
 	grace  int64
 	// notBefore is that of a queued run.
 	notBefore time.Time
-	// woken wakes when the worker became dirty meanwhile. A script that lasts
+	// woken wakes when the worker became dirty withStatusRefresh. A script that lasts
 	// may listen; it runs again afterwards all the same.
 	woken <-chan struct{}
 }
 
 // outcome is what a script found out.
-type outcome struct {
+type syncResult struct {
 	err error
 	// told: an event tells of the error.
-	told bool
+	eventSent bool
 	// ended: the restartPolicy has ended the pod, or before this daemon the
 	// node did: displaced.
-	ended, displaced bool
+	ended, disrupted bool
 	// again: a displaced pod may run again.
-	again bool
+	restart bool
 	// replace is set if what runs is a revision that cannot become the wanted
 	// one in place.
 	replace *killOrder
@@ -162,24 +162,15 @@ type outcome struct {
 	due   time.Time
 }
 
-// podRun is what the goroutine of a worker remembers from script to script.
-// Nobody else reads it.
-type podRun struct {
-	number int
-	// lastAct is when the runtime was last asked to change something.
-	lastAct time.Time
-	memory
-}
-
 // scripts runs the transaction script that belongs to a job's state.
-type scripts interface {
-	do(ctx context.Context, j job, r *podRun) outcome
+type syncer interface {
+	sync(ctx context.Context, j syncJob, r *runState) syncResult
 }
 
 // loop is the goroutine of a worker. It returns when the pod is forgotten or
 // the daemon stops.
 func (p *podWorkers) loop(ctx context.Context, w *worker) {
-	r := &podRun{number: -1}
+	r := &runState{number: -1}
 	for {
 		select {
 		case <-ctx.Done():
@@ -191,7 +182,7 @@ func (p *podWorkers) loop(ctx context.Context, w *worker) {
 			if !ok {
 				break
 			}
-			out := p.scripts.do(jobCtx, j, r)
+			out := p.syncer.sync(jobCtx, j, r)
 			cancel()
 			if ctx.Err() != nil {
 				return
@@ -204,11 +195,11 @@ func (p *podWorkers) loop(ctx context.Context, w *worker) {
 }
 
 // take starts the next job of a worker, if it has one.
-func (p *podWorkers) take(ctx context.Context, w *worker) (job, context.Context, context.CancelFunc, bool) {
+func (p *podWorkers) take(ctx context.Context, w *worker) (syncJob, context.Context, context.CancelFunc, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !w.dirty || p.paused || ctx.Err() != nil {
-		return job{}, nil, nil, false
+		return syncJob{}, nil, nil, false
 	}
 	w.dirty = false
 	p.queue.drop(w.uid)
@@ -228,7 +219,7 @@ func (p *podWorkers) take(ctx context.Context, w *worker) (job, context.Context,
 	if pod == nil || w.state == stateQueued {
 		pod = w.pod
 	}
-	j := job{
+	j := syncJob{
 		state: w.state, run: w.run, wanted: w.wanted, rerun: w.rerun != nil,
 		pod: pod, found: w.found, kill: w.kill, notBefore: w.notBefore, woken: w.wake,
 	}
@@ -244,7 +235,7 @@ func (p *podWorkers) take(ctx context.Context, w *worker) (job, context.Context,
 
 // complete moves a worker on after a job. It reports whether the worker is
 // forgotten.
-func (p *podWorkers) complete(w *worker, j job, out outcome) bool {
+func (p *podWorkers) complete(w *worker, j syncJob, out syncResult) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.cancel = nil
@@ -259,7 +250,7 @@ func (p *podWorkers) complete(w *worker, j job, out outcome) bool {
 		p.end(w, onRerun, *out.replace)
 		w.rerun = &rerunOrder{reason: out.replace.message}
 	case out.ended:
-		w.displaced = out.displaced
+		w.displaced = out.disrupted
 		p.end(w, onEnded, killOrder{})
 	case j.state == stateTerminating:
 		p.move(w, onStopped)
@@ -270,7 +261,7 @@ func (p *podWorkers) complete(w *worker, j job, out outcome) bool {
 	case j.state == stateFinished && !j.wanted && !w.wanted:
 		p.forget(w)
 		return true
-	case j.state == stateFinished && out.again && w.wanted:
+	case j.state == stateFinished && out.restart && w.wanted:
 		p.again(w, "what ended it has passed", time.Time{})
 	}
 	p.schedule(w, out)
@@ -278,7 +269,7 @@ func (p *podWorkers) complete(w *worker, j job, out outcome) bool {
 }
 
 // schedule sets the time of the next look, unless there is work already.
-func (p *podWorkers) schedule(w *worker, out outcome) {
+func (p *podWorkers) schedule(w *worker, out syncResult) {
 	if w.dirty {
 		return
 	}

@@ -36,9 +36,9 @@ func jitter(d time.Duration) time.Duration {
 // podWorkers are the workers of all pods. Its methods never block on a script
 // and never wait for anything but its own lock.
 type podWorkers struct {
-	scripts scripts
-	queue   *workQueue
-	spawn   func(w *worker)
+	syncer syncer
+	queue  *workQueue
+	spawn  func(w *worker)
 
 	mu sync.Mutex
 	// paused holds every script back while the runtime is not healthy.
@@ -51,9 +51,9 @@ type podWorkers struct {
 	changed chan struct{}
 }
 
-func newPodWorkers(s scripts) *podWorkers {
+func newPodWorkers(s syncer) *podWorkers {
 	return &podWorkers{
-		scripts: s,
+		syncer:  s,
 		queue:   newWorkQueue(),
 		byUID:   map[types.UID]*worker{},
 		byName:  map[string][]*worker{},

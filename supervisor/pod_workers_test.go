@@ -34,7 +34,7 @@ func (b *workersBed) want(uid types.UID, want state) {
 func TestSuccessorIsWokenAndDoesNotPoll(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
 		b.into("u1", stateSyncing)
-		b.release("u1", outcome{})
+		b.release("u1", syncResult{})
 		b.p.remove("u1")
 		b.p.update(testPod("web", "u2", "r2"))
 		b.want("u2", stateQueued)
@@ -144,12 +144,12 @@ func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
 				b.into("u1", stateSyncing)
 				b.p.remove("u1")
 				for b.p.state("u1") != at {
-					b.release("u1", outcome{})
+					b.release("u1", syncResult{})
 				}
 				b.p.update(testPod("web", "u1", "r1"))
 				synctest.Wait()
 				for b.p.state("u1") != stateSyncing {
-					b.release("u1", outcome{})
+					b.release("u1", syncResult{})
 				}
 				if j := b.in("u1").job; j.run != 1 {
 					t.Errorf("run %d, want a second one", j.run)
@@ -159,7 +159,7 @@ func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
 				b.p.update(testPod("web", "u1", "r1"))
 				b.p.remove("u1")
 				for b.in("u1") != nil {
-					b.release("u1", outcome{})
+					b.release("u1", syncResult{})
 				}
 				b.want("u1", stateNone)
 			})
@@ -170,7 +170,7 @@ func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
 func TestFixedUIDEdit(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
 		b.into("u1", stateSyncing)
-		b.release("u1", outcome{})
+		b.release("u1", syncResult{})
 		old := b.p.byUID["u1"].acting
 		b.p.update(testPod("web", "u1", "r2"))
 		b.want("u1", stateTerminating)
@@ -179,8 +179,8 @@ func TestFixedUIDEdit(t *testing.T) {
 		}
 		// A second edit within the grace: only the newest runs.
 		b.p.update(testPod("web", "u1", "r3"))
-		b.release("u1", outcome{})
-		b.release("u1", outcome{})
+		b.release("u1", syncResult{})
+		b.release("u1", syncResult{})
 		b.want("u1", stateSyncing)
 		if j := b.in("u1").job; j.run != 1 || j.pod.Annotations[manifest.AnnotationTemplate] != "r3" {
 			t.Errorf("run %d of %v", j.run, j.pod.Annotations)
@@ -229,7 +229,7 @@ func TestDeletedByTheAPIServer(t *testing.T) {
 			t.Errorf("grace %d after a shorter one", j.grace)
 		}
 		for range 3 {
-			b.release("u1", outcome{})
+			b.release("u1", syncResult{})
 		}
 		b.want("u1", stateFinished)
 	})
@@ -267,8 +267,8 @@ func TestRerunNotBefore(t *testing.T) {
 		if err := b.p.rerun("u1", "evicted", at, func(*v1.Pod) bool { return false }); err != nil {
 			t.Fatal(err)
 		}
-		b.release("u1", outcome{})
-		b.release("u1", outcome{})
+		b.release("u1", syncResult{})
+		b.release("u1", syncResult{})
 		b.want("u1", stateQueued)
 		time.Sleep(time.Until(at) - time.Nanosecond)
 		b.want("u1", stateQueued)
@@ -280,12 +280,12 @@ func TestRerunNotBefore(t *testing.T) {
 func TestFinishedPodThatRunsIsEndedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
 		b.into("u1", stateFinished)
-		b.release("u1", outcome{})
+		b.release("u1", syncResult{})
 		b.p.orphan(&cri.Pod{UID: "u1", Name: "web", Namespace: "default"})
 		b.want("u1", stateTerminating)
-		b.release("u1", outcome{})
-		b.release("u1", outcome{})
-		b.release("u1", outcome{})
+		b.release("u1", syncResult{})
+		b.release("u1", syncResult{})
+		b.release("u1", syncResult{})
 		b.want("u1", stateFinished)
 	})
 }
@@ -311,7 +311,7 @@ func TestPausedWorkersStart(t *testing.T) {
 		b.want("u1", stateQueued)
 		b.p.pause(false)
 		b.want("u1", stateSyncing)
-		b.release("u1", outcome{err: errors.New("runtime went away")})
+		b.release("u1", syncResult{err: errors.New("runtime went away")})
 		b.p.pause(true)
 		at := time.Now()
 		b.p.pause(false)
@@ -323,13 +323,13 @@ func TestPausedWorkersStart(t *testing.T) {
 
 func TestTimesOfTheNextSync(t *testing.T) {
 	for name, c := range map[string]struct {
-		out      outcome
+		out      syncResult
 		min, max time.Duration
 	}{
-		"success":     {outcome{}, 59 * time.Second, 90 * time.Second},
-		"error":       {outcome{err: errors.New("x")}, time.Second, 1500 * time.Millisecond},
-		"retry after": {outcome{err: errors.New("x"), after: 40 * time.Second}, 40 * time.Second, 40 * time.Second},
-		"long":        {outcome{after: time.Hour}, time.Minute, time.Minute},
+		"success":     {syncResult{}, 59 * time.Second, 90 * time.Second},
+		"error":       {syncResult{err: errors.New("x")}, time.Second, 1500 * time.Millisecond},
+		"retry after": {syncResult{err: errors.New("x"), after: 40 * time.Second}, 40 * time.Second, 40 * time.Second},
+		"long":        {syncResult{after: time.Hour}, time.Minute, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, b *workersBed) {
@@ -373,15 +373,15 @@ func TestWorkersUnderRandomOrders(t *testing.T) {
 						b.p.remove(uid)
 						delete(wanted, uid)
 					case 3:
-						b.release(uid, outcome{err: errors.New("no")})
+						b.release(uid, syncResult{err: errors.New("no")})
 					case 4:
 						_ = b.rerun(uid)
 					case 5:
 						time.Sleep(time.Duration(rnd.IntN(20)) * time.Second)
 					case 6:
-						_ = b.p.displace(uid, status.Displacement{Reason: "Evicted"}, nil)
+						_ = b.p.displace(uid, status.Disruption{Reason: "Evicted"}, nil)
 					default:
-						b.release(uid, outcome{})
+						b.release(uid, syncResult{})
 					}
 					b.checkOneStarted()
 				}
@@ -389,7 +389,7 @@ func TestWorkersUnderRandomOrders(t *testing.T) {
 					time.Sleep(errorBackoff) // what failed comes again
 					b.p.wakeIf(func(w *worker) bool { return w.displaced })
 					for _, uid := range uids {
-						b.release(uid, outcome{again: true})
+						b.release(uid, syncResult{restart: true})
 						b.checkOneStarted()
 					}
 				}

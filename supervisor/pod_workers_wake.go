@@ -124,7 +124,7 @@ func (p *podWorkers) ending(uid types.UID) gc.Ending {
 }
 
 // view is one pod as people see it.
-type view struct {
+type podView struct {
 	pod    *v1.Pod
 	wanted bool
 	// since is when it was decided that it ends, grace how long it may take.
@@ -133,12 +133,12 @@ type view struct {
 }
 
 // views are all pods that are wanted or still ending.
-func (p *podWorkers) views() []view {
+func (p *podWorkers) podViews() []podView {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	views := make([]view, 0, len(p.byUID))
+	views := make([]podView, 0, len(p.byUID))
 	for _, w := range p.byUID {
-		v := view{pod: w.acting, wanted: w.wanted, since: w.endedAt, grace: w.ownGrace()}
+		v := podView{pod: w.acting, wanted: w.wanted, since: w.endedAt, grace: w.ownGrace()}
 		if v.pod == nil || w.wanted {
 			v.pod = w.pod
 		}

@@ -20,11 +20,11 @@ func claimPod(name string, uid types.UID, claim string) *v1.Pod {
 func TestWhoSharesAClaimIsWoken(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
 		b.p.update(claimPod("first", "u1", "data"))
-		b.release("u1", outcome{})
+		b.release("u1", syncResult{})
 		b.p.update(claimPod("second", "u2", "data"))
 		b.p.update(claimPod("third", "u3", "other"))
-		b.release("u2", outcome{after: time.Minute})
-		b.release("u3", outcome{after: time.Minute})
+		b.release("u2", syncResult{after: time.Minute})
+		b.release("u3", syncResult{after: time.Minute})
 		b.p.remove("u1")
 		b.releaseIf("u1", stateTerminating)
 		if b.in("u2") != nil {

@@ -19,7 +19,7 @@ import (
 const loopback = "127.0.0.1"
 
 // probing tells whether a pod has probes, and somebody to ask them.
-func (s *podScripts) probing(pod *v1.Pod) bool {
+func (s *podSyncer) probing(pod *v1.Pod) bool {
 	return s.cfg.Sources.Probes != nil && pod != nil && slices.ContainsFunc(probedContainers(pod), hasProbes)
 }
 
@@ -44,7 +44,7 @@ func hasProbes(c *v1.Container) bool {
 
 // setProbes says what of a pod runs. It comes before a status is made of the
 // same look, so that no new container is taken for ready before it was asked.
-func (s *podScripts) setProbes(pod *v1.Pod, observed *cri.PodStatus, rec status.Record) {
+func (s *podSyncer) setProbes(pod *v1.Pod, observed *cri.PodStatus, rec status.Record) {
 	if !s.probing(pod) {
 		return
 	}
@@ -66,7 +66,7 @@ func (s *podScripts) setProbes(pod *v1.Pod, observed *cri.PodStatus, rec status.
 }
 
 // probedIP is the address at which a pod is asked: the one in its status.
-func (s *podScripts) probedIP(pod *v1.Pod, observed *cri.PodStatus) string {
+func (s *podSyncer) probedIP(pod *v1.Pod, observed *cri.PodStatus) string {
 	if ips := status.PodIPs(pod, observed, s.cfg.Network.HostIPs.Addresses()); len(ips) > 0 {
 		return ips[0]
 	}
@@ -98,7 +98,7 @@ func expandProbes(c *v1.Container) *v1.Container {
 }
 
 // failedProbes are the containers to be killed for a probe.
-func (s *podScripts) failedProbes(uid types.UID) map[string]cri.KillReason {
+func (s *podSyncer) failedProbes(uid types.UID) map[string]cri.KillReason {
 	if s.cfg.Sources.Probes == nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (s *podScripts) failedProbes(uid types.UID) map[string]cri.KillReason {
 
 // startedContainers are those that have started by their startup probes, nil if
 // nobody probes.
-func (s *podScripts) startedContainers(uid types.UID) map[string]bool {
+func (s *podSyncer) startedContainers(uid types.UID) map[string]bool {
 	if s.cfg.Sources.Probes == nil {
 		return nil
 	}
@@ -129,23 +129,23 @@ func (s *podScripts) startedContainers(uid types.UID) map[string]bool {
 }
 
 // stopProbes ends what may kill a container, removeProbes all.
-func (s *podScripts) stopProbes(uid types.UID) {
+func (s *podSyncer) stopProbes(uid types.UID) {
 	if s.cfg.Sources.Probes != nil {
 		s.cfg.Sources.Probes.Stop(uid)
 	}
 }
 
-func (s *podScripts) removeProbes(uid types.UID) {
+func (s *podSyncer) removeProbes(uid types.UID) {
 	if s.cfg.Sources.Probes != nil {
 		s.cfg.Sources.Probes.Remove(uid)
 	}
 }
 
-// meanwhile acts, and keeps probes and status of a pod with probes or hooks up to date
+// withStatusRefresh acts, and keeps probes and status of a pod with probes or hooks up to date
 // until the act is over: a pull or a grace period may take minutes, in which
 // readiness goes on changing. It returns the newest look. The act must not
 // touch r.
-func (s *podScripts) meanwhile(ctx context.Context, j job, r *podRun, observed *cri.PodStatus, act func()) *cri.PodStatus {
+func (s *podSyncer) withStatusRefresh(ctx context.Context, j syncJob, r *runState, observed *cri.PodStatus, act func()) *cri.PodStatus {
 	if !s.probing(j.pod) && !hasHooks(j.pod) || j.woken == nil {
 		act()
 		return observed
@@ -170,6 +170,6 @@ func (s *podScripts) meanwhile(ctx context.Context, j job, r *podRun, observed *
 		observed = newer
 		s.cfg.Runtime.Syncer.Seen(observed)
 		s.setProbes(j.pod, observed, r.record)
-		s.publish(j, r, observed, shown{acting: true})
+		s.publish(j, r, observed, statusOverrides{acting: true})
 	}
 }

@@ -19,7 +19,7 @@ const reasonNoPullSecret = "FailedToRetrieveImagePullSecret"
 
 // logins are what the pod's images are pulled with: its own pull secrets, then
 // the credentials of the node.
-func (s *podScripts) logins(pod *v1.Pod) cri.Logins {
+func (s *podSyncer) logins(pod *v1.Pod) cri.Logins {
 	var revision strings.Builder
 	objects := s.objectsFor(pod)
 	for _, ref := range pod.Spec.ImagePullSecrets {
@@ -48,13 +48,13 @@ func (s *Supervisor) Logins(namespace string, secrets []string) cri.Logins {
 	for _, name := range secrets {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: name})
 	}
-	return s.scripts.logins(pod)
+	return s.podSyncer.logins(pod)
 }
 
 // pullSecrets are the credentials for an image of the pod's own Secrets. As at
 // the kubelet, one that is not there keeps nobody from trying; here it is told
 // with the failure too.
-func (s *podScripts) pullSecrets(pod *v1.Pod, image credential.Image) ([]cri.Credential, error) {
+func (s *podSyncer) pullSecrets(pod *v1.Pod, image credential.Image) ([]cri.Credential, error) {
 	var found []cri.Credential
 	var missing []string
 	var errs []error

@@ -102,7 +102,7 @@ func TestImagesThatComeEndTheBackoff(t *testing.T) {
 		// Its next try is minutes away.
 		b.after(12 * time.Minute)
 		b.fake.SetImages("img:1")
-		d.ImagesCame()
+		d.ImagesAdded()
 		if took := b.runs("u1"); took > 2*time.Second {
 			t.Errorf("ran %s after its image came", took)
 		}
@@ -113,7 +113,7 @@ func TestImagesThatComeEndTheBackoff(t *testing.T) {
 func TestLoginsForNoPod(t *testing.T) {
 	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
 	objects.put("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob"}}}`)
-	s := &Supervisor{scripts: &podScripts{cfg: Config{Sources: Sources{Objects: objects}, Credentials: nodeCredentials{}, Events: panicEvents{}}}}
+	s := &Supervisor{podSyncer: &podSyncer{cfg: Config{Sources: Sources{Objects: objects}, Credentials: nodeCredentials{}, Events: panicEvents{}}}}
 	found, err := s.Logins("shop", []string{"there", "missing"}).Find(t.Context(), "r.test/web:1")
 	if len(found) != 2 || found[0].Username != "bob" || found[1].Username != "node" || err == nil || !strings.Contains(err.Error(), "there is no Secret shop/missing") {
 		t.Errorf("%v (%v)", found, err)
@@ -131,7 +131,7 @@ func TestLoginsInOrder(t *testing.T) {
 	objects.put("old", "1", v1.SecretTypeDockercfg, v1.DockerConfigKey, `{"r.test": {"username": "old"}}`)
 	pod := testPod("web", "u", "1")
 	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "old"}, {Name: ""}, {Name: "new"}}
-	s := &podScripts{cfg: Config{Sources: Sources{Objects: objects}, Credentials: nodeCredentials{errors.New("no plugin")}, Events: noEvents{}}}
+	s := &podSyncer{cfg: Config{Sources: Sources{Objects: objects}, Credentials: nodeCredentials{errors.New("no plugin")}, Events: noEvents{}}}
 	found, err := s.logins(pod).Find(t.Context(), "r.test/web:1")
 	var users []string
 	for _, c := range found {

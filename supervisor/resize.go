@@ -26,7 +26,7 @@ const (
 // the pod as it is to be now, which is another one while there is no room for
 // what is wanted, and the changes to make now in what runs. Before any is made
 // it is written down: a daemon that ends half way leaves a later one in no doubt.
-func (s *podScripts) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun) (*v1.Pod, []cri.Resize) {
+func (s *podSyncer) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *runState) (*v1.Pod, []cri.Resize) {
 	// What belongs to instances that are gone is history.
 	r.record.Resized = maps.Clone(r.record.Resized)
 	maps.DeleteFunc(r.record.Resized, func(name string, done status.ResizedRecord) bool {
@@ -37,58 +37,58 @@ func (s *podScripts) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *podRun
 	for _, done := range r.record.Resized {
 		actuated[done.ContainerID] = done.Actuated
 	}
-	r.resizes = cri.Resizes(pod, observed, actuated)
+	r.pendingResizes = cri.Resizes(pod, observed, actuated)
 	has := r.allocated(pod, observed)
-	if len(r.resizes) == 0 && has == pod {
-		r.resize = nil
+	if len(r.pendingResizes) == 0 && has == pod {
+		r.resizeStatus = nil
 		if sandboxReady(observed) {
-			s.room.hold(pod, pod, pod)
+			s.reservations.hold(pod, pod, pod)
 		}
 		r.allocate(pod)
 		return pod, nil
 	}
 	if !s.mayResize(has, pod, r) {
-		r.resizes = nil
+		r.pendingResizes = nil
 		return has, nil
 	}
 	r.allocate(pod)
-	if len(r.resizes) == 0 {
-		r.resize = nil
-	} else if r.resize == nil {
-		s.cfg.Events.Event(pod, v1.EventTypeNormal, reasonResizeStarted, "Pod resize started: "+resizeText(r.resizes))
+	if len(r.pendingResizes) == 0 {
+		r.resizeStatus = nil
+	} else if r.resizeStatus == nil {
+		s.cfg.Events.Event(pod, v1.EventTypeNormal, reasonResizeStarted, "Pod resize started: "+resizeText(r.pendingResizes))
 	}
-	for _, change := range r.resizes {
+	for _, change := range r.pendingResizes {
 		if !change.Restart {
 			r.noteResized(change, change.From, true)
 		}
 	}
 	s.save(pod.UID, r)
-	return pod, r.resizes
+	return pod, r.pendingResizes
 }
 
 // mayResize reports whether the node can give a pod the resources that it is to
 // have, and tells if not. A resize that has to wait is tried again when there is
 // room.
-func (s *podScripts) mayResize(has, pod *v1.Pod, r *podRun) bool {
+func (s *podSyncer) mayResize(has, pod *v1.Pod, r *runState) bool {
 	if err := s.cfg.Runtime.Cgroups.Fits(pod); err != nil {
-		s.room.hold(has, has, has)
-		s.tellResize(pod, r, &status.Resize{Infeasible: true, Message: err.Error()}, reasonResizeInfeasible)
+		s.reservations.hold(has, has, has)
+		s.reportResize(pod, r, &status.Resize{Infeasible: true, Message: err.Error()}, reasonResizeInfeasible)
 		return false
 	}
-	v := s.room.hold(has, pod, r.widest(pod))
+	v := s.reservations.hold(has, pod, r.widest(pod))
 	switch {
 	case v.Refusal == nil:
 		return true
 	case v.Never:
-		s.tellResize(pod, r, &status.Resize{Infeasible: true, Message: v.Refusal.Message}, reasonResizeInfeasible)
+		s.reportResize(pod, r, &status.Resize{Infeasible: true, Message: v.Refusal.Message}, reasonResizeInfeasible)
 	case !v.Unsettled:
-		s.tellResize(pod, r, &status.Resize{Deferred: true, Message: v.Refusal.Message}, reasonResizeDeferred)
+		s.reportResize(pod, r, &status.Resize{Deferred: true, Message: v.Refusal.Message}, reasonResizeDeferred)
 	}
 	return false
 }
 
 // noteResized writes down what a container has been given, or may have been.
-func (r *podRun) noteResized(change cri.Resize, to cri.Resources, uncertain bool) {
+func (r *runState) noteResized(change cri.Resize, to cri.Resources, uncertain bool) {
 	if r.record.Resized == nil {
 		r.record.Resized = map[string]status.ResizedRecord{}
 	}
@@ -97,7 +97,7 @@ func (r *podRun) noteResized(change cri.Resize, to cri.Resources, uncertain bool
 
 // endResize takes in what came of the changes that were to be made, and fits
 // the pod's cgroup to what its containers have now.
-func (s *podScripts) endResize(ctx context.Context, j job, r *podRun, observed *cri.PodStatus, asked []cri.Resize, result *cri.SyncResult) error {
+func (s *podSyncer) endResize(ctx context.Context, j syncJob, r *runState, observed *cri.PodStatus, asked []cri.Resize, result *cri.SyncResult) error {
 	if len(asked) == 0 {
 		return nil
 	}
@@ -117,33 +117,33 @@ func (s *podScripts) endResize(ctx context.Context, j job, r *podRun, observed *
 	}
 	switch {
 	case len(faults) > 0:
-		s.tellResize(j.pod, r, &status.Resize{Message: strings.Join(faults, "; ")}, reasonResizeError)
+		s.reportResize(j.pod, r, &status.Resize{Message: strings.Join(faults, "; ")}, reasonResizeError)
 	case len(left) == 0 && result.Err == nil:
-		r.resize = nil
+		r.resizeStatus = nil
 		s.cfg.Events.Event(j.pod, v1.EventTypeNormal, reasonResizeCompleted, "Pod resize completed: "+resizeText(asked))
 	}
-	r.resizes = left
+	r.pendingResizes = left
 	_, err := s.cfg.Runtime.Cgroups.Ensure(ctx, r.widest(j.pod), presentCgroup(observed))
 	return err
 }
 
-// tellResize shows why a resize is not made, and tells of it once.
-func (s *podScripts) tellResize(pod *v1.Pod, r *podRun, why *status.Resize, reason string) {
-	if r.resize == nil || *r.resize != *why {
+// reportResize shows why a resize is not made, and tells of it once.
+func (s *podSyncer) reportResize(pod *v1.Pod, r *runState, why *status.Resize, reason string) {
+	if r.resizeStatus == nil || *r.resizeStatus != *why {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reason, why.Message)
 	}
-	r.resize = why
+	r.resizeStatus = why
 }
 
 // widest is a pod with room for what its containers have and for what they
 // are to have: its cgroup holds both while they change.
-func (r *podRun) widest(pod *v1.Pod) *v1.Pod {
-	if len(r.resizes) == 0 {
+func (r *runState) widest(pod *v1.Pod) *v1.Pod {
+	if len(r.pendingResizes) == 0 {
 		return pod
 	}
 	pod = pod.DeepCopy()
 	eachContainer(pod, func(c *v1.Container) {
-		for _, change := range r.resizes {
+		for _, change := range r.pendingResizes {
 			if change.Name == c.Name {
 				c.Resources = change.From.Widest(change.To).Into(c.Resources)
 			}
@@ -155,7 +155,7 @@ func (r *podRun) widest(pod *v1.Pod) *v1.Pod {
 // allocated is a pod with what its containers have, those that run, and what
 // the others have room for: they start with that. It is the pod itself if
 // that is what it wants.
-func (r *podRun) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
+func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 	other := map[string]cri.Resources{}
 	eachContainer(pod, func(c *v1.Container) {
 		newest := observed.Newest(c.Name)
@@ -171,7 +171,7 @@ func (r *podRun) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 			other[c.Name] = has
 		}
 	})
-	for _, change := range r.resizes {
+	for _, change := range r.pendingResizes {
 		other[change.Name] = change.From
 	}
 	if len(other) == 0 {
@@ -187,7 +187,7 @@ func (r *podRun) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 }
 
 // allocate notes that there is room for all that a pod wants.
-func (r *podRun) allocate(pod *v1.Pod) {
+func (r *runState) allocate(pod *v1.Pod) {
 	all := map[string]cri.Resources{}
 	eachContainer(pod, func(c *v1.Container) { all[c.Name] = cri.ResourcesOf(&c.Resources) })
 	if !maps.EqualFunc(all, r.record.Allocated, cri.Resources.Equal) {

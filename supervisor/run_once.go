@@ -41,7 +41,7 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 	reported := map[types.UID]bool{}
 	failed := false
 	for {
-		spoken, sources := s.wanted.spoken(s.cfg.Sources.Pods.Sources())
+		spoken, sources := s.wanted.allReady(s.cfg.Sources.Pods.Sources())
 		var under []string
 		for _, pod := range s.wanted.list() {
 			if reported[pod.UID] {
@@ -78,9 +78,9 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 
 // AwaitSources waits until each source has delivered, or was restored from the
 // checkpoint: Pods has all then. It is the context's error if that ends first.
-func (s *Supervisor) AwaitSources(ctx context.Context) error {
+func (s *Supervisor) WaitSourcesReady(ctx context.Context) error {
 	for {
-		spoken, sources := s.wanted.spoken(s.cfg.Sources.Pods.Sources())
+		spoken, sources := s.wanted.allReady(s.cfg.Sources.Pods.Sources())
 		if spoken {
 			return nil
 		}

@@ -37,14 +37,14 @@ func TestAwaitSources(t *testing.T) {
 		d.config.deliver(manifest.SourceFile, testPod("web", "u1", "r1"))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := d.AwaitSources(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := d.WaitSourcesReady(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("one source is silent: %v", err)
 		}
 		go func() {
 			time.Sleep(time.Second)
 			d.config.restore(manifest.SourceHTTP, testPod("late", "u2", "r1"))
 		}()
-		if err := d.AwaitSources(t.Context()); err != nil || len(d.Pods()) != 2 {
+		if err := d.WaitSourcesReady(t.Context()); err != nil || len(d.Pods()) != 2 {
 			t.Errorf("%d pods: %v", len(d.Pods()), err)
 		}
 	})

@@ -55,12 +55,12 @@ func BenchmarkSteadySync(b *testing.B) {
 	}
 	d.config.deliver(file, pods...)
 	bed.allRun(b, pods)
-	runs := make([]*podRun, len(pods))
+	runs := make([]*runState, len(pods))
 	for i := range runs {
-		runs[i] = &podRun{number: -1}
+		runs[i] = &runState{number: -1}
 	}
 	one := func(i int) {
-		out := d.scripts.do(b.Context(), job{state: stateSyncing, wanted: true, pod: pods[i]}, runs[i])
+		out := d.podSyncer.sync(b.Context(), syncJob{state: stateSyncing, wanted: true, pod: pods[i]}, runs[i])
 		if out.err != nil {
 			b.Fatal(out.err)
 		}

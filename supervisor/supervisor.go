@@ -21,17 +21,17 @@ import (
 
 // Supervisor keeps the wanted pods running.
 type Supervisor struct {
-	cfg      Config
-	log      *slog.Logger
-	wanted   *podSet
-	workers  *podWorkers
-	runtime  *runtimeState
-	scripts  *podScripts
-	garbage  *gc.Containers
-	loop     loopHealth
-	cleanup  cleanup
-	shutdown hostShutdown
-	shown    shownPods
+	cfg       Config
+	log       *slog.Logger
+	wanted    *podSet
+	workers   *podWorkers
+	runtime   *runtimeState
+	podSyncer *podSyncer
+	garbage   *gc.Containers
+	loop      loopHealth
+	cleanup   cleanup
+	shutdown  hostShutdown
+	views     podViews
 }
 
 // New makes a supervisor. It starts nothing and touches nothing.
@@ -70,27 +70,27 @@ func New(cfg Config) (*Supervisor, error) {
 		runtime: newRuntimeState(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
 	}
 	cfg.Gates = append([]Gate{s.shutdown.gate}, cfg.Gates...)
-	cfg.Returns = maps.Clone(cfg.Returns)
-	if cfg.Returns == nil {
-		cfg.Returns = map[string]Return{}
+	cfg.RestartPolicies = maps.Clone(cfg.RestartPolicies)
+	if cfg.RestartPolicies == nil {
+		cfg.RestartPolicies = map[string]RestartPolicy{}
 	}
-	cfg.Returns[reasonTerminated] = s.mayReturn
-	s.scripts = &podScripts{
+	cfg.RestartPolicies[reasonTerminated] = s.canRestartAfterShutdown
+	s.podSyncer = &podSyncer{
 		cfg:     cfg,
 		runtime: s.runtime,
 		volumes: &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()},
 		users:   userns.New(cfg.Paths.pods()),
 		wanted:  s.wanted,
 	}
-	s.workers = newPodWorkers(s.scripts)
-	s.scripts.room = newAdmissions(cfg.Allocatable, cfg.Runtime.Observer.Observed, s.workers.wake)
-	s.scripts.displaced = s.workers.displace
+	s.workers = newPodWorkers(s.podSyncer)
+	s.podSyncer.reservations = newAdmissions(cfg.Allocatable, cfg.Runtime.Observer.Observed, s.workers.wake)
+	s.podSyncer.disrupt = s.workers.displace
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},
 		Collectable: s.workers.wanted,
 		Ended:       s.workers.ending,
-		Files:       gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.scripts.messagesDir},
+		Files:       gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.podSyncer.messagesDir},
 		Events:      cfg.Events,
 		Log:         cfg.Log,
 	})
@@ -114,13 +114,13 @@ func (s *Supervisor) Run(ctx context.Context) error {
 // with the next sandbox attempt, its restart counts and log numbers carried
 // on. It is an error for a pod that no source wants, for one that belongs to
 // an API server, and for one that its restartPolicy has ended.
-func (s *Supervisor) Rerun(uid types.UID, reason string, notBefore time.Time) error {
+func (s *Supervisor) Restart(uid types.UID, reason string, notBefore time.Time) error {
 	return s.workers.rerun(uid, reason, notBefore, s.endedForGood)
 }
 
 // ImagesCame makes every pod look again: one may wait for its image, and somebody
 // has brought images to the runtime.
-func (s *Supervisor) ImagesCame() { s.workers.wakeAll() }
+func (s *Supervisor) ImagesAdded() { s.workers.wakeAll() }
 
 // ReclaimContainers removes dead containers and sandboxes because a disk is
 // full, those of ended pods to the last one, and returns how many went.
@@ -130,8 +130,8 @@ func (s *Supervisor) ReclaimContainers(ctx context.Context) (int, error) {
 
 // Delivered reports whether Pods has all pods of a source; of one that is not
 // among the sources any more, whether all sources have told theirs.
-func (s *Supervisor) Delivered(source string) bool {
-	return s.wanted.hasDelivered(manifest.Source(source), s.cfg.Sources.Pods.Sources())
+func (s *Supervisor) SourceReady(source string) bool {
+	return s.wanted.isReady(manifest.Source(source), s.cfg.Sources.Pods.Sources())
 }
 
 func (s *Supervisor) endedForGood(pod *v1.Pod) bool {

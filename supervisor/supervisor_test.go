@@ -627,7 +627,7 @@ func TestRerunVerb(t *testing.T) {
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
 		b.after(time.Second)
-		if err := d.Rerun("u1", "asked by somebody", time.Now().Add(time.Minute)); err != nil {
+		if err := d.Restart("u1", "asked by somebody", time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		b.until(time.Minute, "ended", func() bool { return b.running("u1") == 0 })
@@ -644,7 +644,7 @@ func TestRerunVerb(t *testing.T) {
 		b.fake.Behave("job/app", critest.Behaviour{RunFor: time.Second})
 		d.config.deliver(file, testPod("web", "u1", "r1"), job)
 		b.after(time.Minute)
-		if err := d.Rerun("uj", "asked", time.Time{}); err == nil {
+		if err := d.Restart("uj", "asked", time.Time{}); err == nil {
 			t.Error("a pod that has succeeded was run again")
 		}
 		if n := b.fake.Starts("uj", "app"); n != 1 {

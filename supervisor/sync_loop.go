@@ -123,8 +123,8 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	if u.Op != manifest.Remove && u.Op != manifest.Reconcile {
 		// All of them, before any of them speaks.
 		for _, pod := range u.Pods {
-			resolved, _, _ := s.scripts.withClasses(pod)
-			s.scripts.room.announce(resolved)
+			resolved, _, _ := s.podSyncer.withClasses(pod)
+			s.podSyncer.reservations.announce(resolved)
 		}
 	}
 	for _, pod := range u.Pods {
@@ -150,7 +150,7 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	if len(u.Pods) > 0 && u.Op != manifest.Reconcile {
 		s.cfg.Store.Statuses.Touch()
 	}
-	if s.wanted.heard(u) {
+	if s.wanted.markReady(u) {
 		s.log.Info("source has told of all its pods", "source", u.Source)
 		s.handlePodCleanups()
 		s.cfg.Store.Statuses.Touch()
@@ -188,7 +188,7 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 			s.workers.wake(events[i].UID)
 		}
 	}
-	s.scripts.room.look()
+	s.podSyncer.reservations.look()
 	s.workers.wakeHeld()
 	for _, wake := range s.cfg.Observed {
 		wake()
@@ -197,7 +197,7 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 }
 
 // handleRuntime holds the workers while the runtime is not healthy. The road
-// from the sources stays open meanwhile, so that people see what is wanted.
+// from the sources stays open withStatusRefresh, so that people see what is wanted.
 func (s *Supervisor) handleRuntime() {
 	_, healthy := s.runtime.healthy()
 	s.workers.pause(!healthy)
@@ -210,7 +210,7 @@ func (s *Supervisor) handleRuntime() {
 // their status shows.
 func (s *Supervisor) refreshFaults() {
 	for _, pod := range s.wanted.list() {
-		if s.scripts.shownFault(pod.UID) != s.cfg.Sources.Pods.FaultFor(pod.UID) {
+		if s.podSyncer.shownFault(pod.UID) != s.cfg.Sources.Pods.FaultFor(pod.UID) {
 			s.workers.wake(pod.UID)
 		}
 	}

@@ -41,7 +41,7 @@ const actsInARow = 10
 
 // syncPod brings a pod nearer to what is wanted. It is one transaction: it
 // looks, decides, acts, and is run again when something changed.
-func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
+func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncResult {
 	// What it refers to, before anything is made of it: what comes later wakes it.
 	s.seenObjects.Store(j.pod.UID, s.objectsText(j.pod))
 	pod, handler, classFault := s.withClasses(j.pod)
@@ -49,28 +49,28 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	// 1. What is observed, with everything this worker did before.
 	observed, err := s.observe(ctx, pod.UID, r)
 	if err != nil {
-		return outcome{err: err}
+		return syncResult{err: err}
 	}
 	// 2. Nothing of an earlier run or of another revision goes on.
-	if r.purge && (r.clearLogs || !keepsHistory(pod, observed)) {
+	if r.purgePrevious && (r.clearLogs || !keepsHistory(pod, observed)) {
 		if observed, err = s.purge(ctx, observed, r); err != nil {
-			return outcome{err: err}
+			return syncResult{err: err}
 		}
 	}
-	r.purge = false
+	r.purgePrevious = false
 	if order := replaces(pod, observed); order != nil {
-		return outcome{replace: order}
+		return syncResult{replace: order}
 	}
-	if r.unknown {
-		r.record, r.unknown = assumeHooked(pod, observed, r.record), false
+	if r.noRecord {
+		r.record, r.noRecord = assumeHooked(pod, observed, r.record), false
 	}
 	// 3. The status, and whether the pod has come to its end.
 	s.setProbes(pod, observed, r.record)
-	st := s.publish(j, r, observed, shown{terminal: s.endedFromOutside(pod, r)})
+	st := s.publish(j, r, observed, statusOverrides{terminal: s.forcedEnd(pod, r)})
 	if podinfo.IsTerminal(st.Phase) {
 		return s.ended(j, r)
 	}
-	if len(r.record.Again) > 0 || pod.Spec.ActiveDeadlineSeconds != nil || hasPostStart(pod) {
+	if len(r.record.PendingRestart) > 0 || pod.Spec.ActiveDeadlineSeconds != nil || hasPostStart(pod) {
 		// Written before containers are removed: without it what is left could
 		// look like a pod that has ended. And before any is started: from here
 		// on a deadline counts, and a hook that is broken off is known to be.
@@ -78,17 +78,17 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	}
 	// 4. What a new sandbox would need. A pod that has one goes on without.
 	if !sandboxReady(observed) {
-		if out, waits := s.awaitObjects(j, r, func(sh shown) { s.publish(j, r, observed, sh) }); waits {
+		if out, waits := s.awaitObjects(j, r, func(sh statusOverrides) { s.publish(j, r, observed, sh) }); waits {
 			return out
 		}
 		if classFault != nil {
-			s.room.aside(pod.UID)
-			return s.refuse(j, r, observed, classFault)
+			s.reservations.aside(pod.UID)
+			return s.hold(j, r, observed, classFault)
 		}
-		if out, ok := s.mayStart(j, r, observed); !ok {
+		if out, ok := s.checkStart(j, r, observed); !ok {
 			return out
 		}
-		r.refused = status.Cause{}
+		r.lastHold = status.Cause{}
 	}
 	// 5. Other resources of what runs, and the pod's cgroup. What
 	// runs goes on in the one it has.
@@ -103,8 +103,8 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, volumeFault.Error())
 		if !sandboxReady(observed) {
 			// The kubelet leaves it to the event to say what a pod waits for.
-			s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonFailedMount, Message: volumeFault.Error()}})
-			return outcome{err: volumeFault, told: true}
+			s.publish(j, r, observed, statusOverrides{waitingFor: &status.Cause{Reason: reasonFailedMount, Message: volumeFault.Error()}})
+			return syncResult{err: volumeFault, eventSent: true}
 		}
 		// Here the kubelet restarts nothing in the pod any more, and kills
 		// nothing that hangs. But only what mounts the volume has to wait.
@@ -121,8 +121,8 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 		message := "Failed to create pod sandbox: " + sandboxFault.Error()
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedSandbox, message)
 		if !sandboxReady(observed) {
-			s.publish(j, r, observed, shown{waitingFor: &status.Cause{Reason: reasonSandboxError, Message: message}})
-			return outcome{err: sandboxFault, told: true}
+			s.publish(j, r, observed, statusOverrides{waitingFor: &status.Cause{Reason: reasonSandboxError, Message: message}})
+			return syncResult{err: sandboxFault, eventSent: true}
 		}
 		// What runs can be ended; nothing can be made for the sandbox.
 		req.Inputs = func(context.Context, *v1.Container, []string) (cri.Inputs, error) { return cri.Inputs{}, sandboxFault }
@@ -131,7 +131,7 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	req.Resizes = resizes
 	req.Sandbox.RuntimeHandler = handler
 	var result cri.SyncResult
-	observed = s.meanwhile(ctx, j, r, observed, func() { result = s.cfg.Runtime.Syncer.Sync(ctx, req) })
+	observed = s.withStatusRefresh(ctx, j, r, observed, func() { result = s.cfg.Runtime.Syncer.Sync(ctx, req) })
 	// 8. What came of it. After an act, and after an error that may hide one,
 	// nothing is decided before the runtime was looked at again.
 	r.waiting = result.Waiting
@@ -139,94 +139,94 @@ func (s *podScripts) syncPod(ctx context.Context, j job, r *podRun) outcome {
 	cgroupFault = errors.Join(cgroupFault, s.endResize(ctx, j, r, observed, resizes, &result))
 	acted := result.Acted || result.Err != nil
 	if acted {
-		s.acted(pod.UID, r)
+		s.noteAct(pod.UID, r)
 	}
-	s.publish(j, r, observed, shown{acting: acted})
+	s.publish(j, r, observed, statusOverrides{acting: acted})
 	s.save(pod.UID, r)
 	return s.afterSync(result, r).withFailure(errors.Join(cgroupFault, volumeFault, sandboxFault))
 }
 
 // afterSync is when to look again.
-func (s *podScripts) afterSync(result cri.SyncResult, r *podRun) outcome {
-	out := outcome{err: result.Err, after: result.RetryAfter, told: len(result.Waiting) > 0}
+func (s *podSyncer) afterSync(result cri.SyncResult, r *runState) syncResult {
+	out := syncResult{err: result.Err, after: result.RetryAfter, eventSent: len(result.Waiting) > 0}
 	if result.Err != nil {
-		r.acts = 0
+		r.consecutiveActs = 0
 		return out
 	}
 	if !result.Acted {
-		r.acts = 0
+		r.consecutiveActs = 0
 		return out
 	}
 	// An act is followed by a look, whether or not an event tells of it.
-	r.acts++
+	r.consecutiveActs++
 	out.after = time.Nanosecond
-	if r.acts > actsInARow {
+	if r.consecutiveActs > actsInARow {
 		out.after = time.Second
 	}
 	return out
 }
 
 // mayStart reports whether a sandbox may be made now, and if not what to do.
-func (s *podScripts) mayStart(j job, r *podRun, observed *cri.PodStatus) (outcome, bool) {
+func (s *podSyncer) checkStart(j syncJob, r *runState, observed *cri.PodStatus) (syncResult, bool) {
 	pod := j.pod
 	all := s.cfg.Runtime.Observer.Observed()
 	if all.At.IsZero() {
 		// The first full list is under way; without it nobody knows whether
 		// another pod of this name runs.
-		return outcome{held: true, after: runtimeBackoffMin}, false
+		return syncResult{held: true, after: runtimeBackoffMin}, false
 	}
 	asks := false
 	defer func() {
 		if !asks {
-			s.room.aside(pod.UID)
+			s.reservations.aside(pod.UID)
 		}
 	}()
 	if cause := s.unsupported(pod); cause != nil {
-		return s.refuse(j, r, observed, cause), false
+		return s.hold(j, r, observed, cause), false
 	}
 	if refusal := admit.Judge(pod, &s.cfg.Node); refusal != nil {
-		return s.turnDown(j, r, observed, &status.Cause{Reason: refusal.Reason, Message: refusal.Message}), false
+		return s.reject(j, r, observed, &status.Cause{Reason: refusal.Reason, Message: refusal.Message}), false
 	}
 	if notice := admit.SELinuxIgnored(pod, &s.cfg.Node); notice != nil {
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, notice.Reason, notice.Message)
 	}
 	if cause := nameTaken(pod, all); cause != nil {
-		s.publish(j, r, observed, shown{waitingFor: cause})
+		s.publish(j, r, observed, statusOverrides{waitingFor: cause})
 		if cause.Reason == reasonNameTaken {
 			s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 		}
-		return outcome{held: true, after: jitter(errorBackoff)}, false
+		return syncResult{held: true, after: jitter(errorBackoff)}, false
 	}
 	if message, ready := s.runtime.networkReady(); !ready && !pod.Spec.HostNetwork {
 		cause := &status.Cause{Reason: reasonNetworkNotReady, Message: fmt.Sprintf("network is not ready: %s", message)}
-		s.publish(j, r, observed, shown{waitingFor: cause})
+		s.publish(j, r, observed, statusOverrides{waitingFor: cause})
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
-		return outcome{err: errNetworkNotReady, after: jitter(networkBackoff)}, false
+		return syncResult{err: errNetworkNotReady, after: jitter(networkBackoff)}, false
 	}
 	if cause := s.lacksHostIP(pod); cause != nil {
-		s.publish(j, r, observed, shown{waitingFor: cause})
+		s.publish(j, r, observed, statusOverrides{waitingFor: cause})
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
-		return outcome{held: true}, false
+		return syncResult{held: true}, false
 	}
 	for _, gate := range s.cfg.Gates {
 		if closed := gate(pod); closed != nil {
-			return s.turnDown(j, r, observed, closed), false
+			return s.reject(j, r, observed, closed), false
 		}
 	}
 	asks = true
-	return s.admitPod(j, r, observed)
+	return s.admit(j, r, observed)
 }
 
 // refuse shows why a pod does not start here. The kubelet calls it Failed for
 // good. Here it waits for another manifest, or a daemon with other settings. It is
 // looked at whenever something ends, and told once.
-func (s *podScripts) refuse(j job, r *podRun, observed *cri.PodStatus, cause *status.Cause) outcome {
-	s.publish(j, r, observed, shown{waitingFor: cause})
-	if r.refused != *cause {
-		r.refused = *cause
+func (s *podSyncer) hold(j syncJob, r *runState, observed *cri.PodStatus, cause *status.Cause) syncResult {
+	s.publish(j, r, observed, statusOverrides{waitingFor: cause})
+	if r.lastHold != *cause {
+		r.lastHold = *cause
 		s.cfg.Events.Event(j.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 	}
-	return outcome{held: true}
+	return syncResult{held: true}
 }
 
 // nameTaken tells of a live pod of the same full name that is not this one: a

@@ -12,44 +12,44 @@ import (
 
 // syncTerminatedPod takes down what a pod had on this host. When it is done
 // the pod's name is free.
-func (s *podScripts) syncTerminatedPod(ctx context.Context, j job, r *podRun) outcome {
+func (s *podSyncer) syncTerminatedPod(ctx context.Context, j syncJob, r *runState) syncResult {
 	uid := podUID(j)
 	s.removeProbes(uid)
 	// Before the volumes: what still runs may hold one.
 	if err := s.destroyCgroup(ctx, uid); err != nil {
-		return outcome{err: err}
+		return syncResult{err: err}
 	}
 	if err := s.volumes.Teardown(uid); err != nil {
-		return outcome{err: err}
+		return syncResult{err: err}
 	}
-	s.room.release(uid, j.rerun)
-	s.tellEnd(j, r)
+	s.reservations.release(uid, j.rerun)
+	s.logEnd(j, r)
 	if !j.wanted {
 		// The record goes with the pod; writing it would only delay whoever
 		// waits for the name.
-		return outcome{}
+		return syncResult{}
 	}
 	if out := s.showFinished(ctx, j, r); out.err != nil || j.rerun {
 		return out
 	}
 	s.save(uid, r)
-	return outcome{}
+	return syncResult{}
 }
 
 // showFinished publishes the status of a pod of which nothing runs any more.
-func (s *podScripts) showFinished(ctx context.Context, j job, r *podRun) outcome {
+func (s *podSyncer) showFinished(ctx context.Context, j syncJob, r *runState) syncResult {
 	observed, err := s.observe(ctx, podUID(j), r)
 	if err != nil {
-		return outcome{err: err}
+		return syncResult{err: err}
 	}
-	s.publish(j, r, observed, shown{ended: true})
-	return outcome{}
+	s.publish(j, r, observed, statusOverrides{ended: true})
+	return syncResult{}
 }
 
 // clearRemains removes all that is left of a pod that no source wants. The
 // record goes last: as long as there is one, a later daemon knows that the
 // pod's logs are ours to remove.
-func (s *podScripts) clearRemains(ctx context.Context, j job, r *podRun) error {
+func (s *podSyncer) clearRemains(ctx context.Context, j syncJob, r *runState) error {
 	uid := podUID(j)
 	observed, err := s.observe(ctx, uid, r)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *podScripts) clearRemains(ctx context.Context, j job, r *podRun) error {
 		return err
 	}
 	s.cfg.Runtime.Syncer.Forget(uid)
-	s.room.forget(uid)
+	s.reservations.forget(uid)
 	s.cfg.Store.Statuses.Delete(uid)
 	s.faults.Delete(uid)
 	s.seenObjects.Delete(uid)
@@ -75,9 +75,9 @@ func (s *podScripts) clearRemains(ctx context.Context, j job, r *podRun) error {
 }
 
 // remove removes dead containers and sandboxes.
-func (s *podScripts) remove(ctx context.Context, pod *cri.Pod, r *podRun) error {
+func (s *podSyncer) remove(ctx context.Context, pod *cri.Pod, r *runState) error {
 	err := s.cfg.Runtime.Syncer.Remove(ctx, pod)
-	s.acted(pod.UID, r)
+	s.noteAct(pod.UID, r)
 	if err != nil {
 		return fmt.Errorf("cannot remove what is left of the pod: %w", err)
 	}
@@ -102,7 +102,7 @@ func keepsHistory(pod *v1.Pod, observed *cri.PodStatus) bool {
 // purge removes the containers of the run before, so that neither its exit
 // codes nor its back-off count for this one. The newest sandbox stays, so that
 // the next attempt has the next number.
-func (s *podScripts) purge(ctx context.Context, observed *cri.PodStatus, r *podRun) (*cri.PodStatus, error) {
+func (s *podSyncer) purge(ctx context.Context, observed *cri.PodStatus, r *runState) (*cri.PodStatus, error) {
 	dead := observed.Pod()
 	if len(dead.Sandboxes) > 0 {
 		dead.Sandboxes = dead.Sandboxes[1:]

@@ -19,7 +19,7 @@ const (
 // terminationMessageFile makes a new file for one instance of a container. The
 // name is random as in the kubelet: an instance never finds the message of the
 // one before it.
-func (s *podScripts) terminationMessageFile(pod *v1.Pod, c *v1.Container) (string, error) {
+func (s *podSyncer) terminationMessageFile(pod *v1.Pod, c *v1.Container) (string, error) {
 	if c.TerminationMessagePath == "" {
 		return "", nil
 	}

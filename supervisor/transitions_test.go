@@ -65,7 +65,7 @@ func TestTransitionTableIsTheCode(t *testing.T) {
 		onRerun:  func(b *workersBed) { _ = b.rerun("u1") },
 		onOrphan: func(b *workersBed) { b.p.orphan(&cri.Pod{UID: "u1", Name: "web", Namespace: "default"}) },
 		onStart:  func(b *workersBed) { b.end("u0") },
-		onEnded:  func(b *workersBed) { b.release("u1", outcome{ended: true}) },
+		onEnded:  func(b *workersBed) { b.release("u1", syncResult{ended: true}) },
 		onStopped: func(b *workersBed) {
 			b.releaseIf("u1", stateTerminating)
 		},

@@ -9,7 +9,7 @@ import (
 
 // userNamespace is the range of user IDs of a pod with hostUsers: false, nil
 // for one with the host's users. It is the pod's as long as its folder is there.
-func (s *podScripts) userNamespace(pod *v1.Pod) (*cri.UserNamespace, error) {
+func (s *podSyncer) userNamespace(pod *v1.Pod) (*cri.UserNamespace, error) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return nil, nil
 	}

@@ -22,15 +22,15 @@ type workersBed struct {
 
 	mu      sync.Mutex
 	running map[types.UID]*script
-	ran     []job
+	ran     []syncJob
 	// ended is what endedForGood answers.
 	ended bool
 }
 
 type script struct {
-	job     job
+	job     syncJob
 	ctx     context.Context
-	outcome chan outcome
+	outcome chan syncResult
 }
 
 func newWorkersBed(t *testing.T) *workersBed {
@@ -65,11 +65,11 @@ func newWorkersBed(t *testing.T) *workersBed {
 	return b
 }
 
-func (b *workersBed) do(ctx context.Context, j job, r *podRun) outcome {
+func (b *workersBed) sync(ctx context.Context, j syncJob, r *runState) syncResult {
 	if j.state == stateQueued {
-		return outcome{}
+		return syncResult{}
 	}
-	s := &script{job: j, ctx: ctx, outcome: make(chan outcome, 1)}
+	s := &script{job: j, ctx: ctx, outcome: make(chan syncResult, 1)}
 	b.mu.Lock()
 	b.running[podUID(j)] = s
 	b.ran = append(b.ran, j)
@@ -83,7 +83,7 @@ func (b *workersBed) do(ctx context.Context, j job, r *podRun) outcome {
 	case out := <-s.outcome:
 		return out
 	case <-ctx.Done():
-		return outcome{err: ctx.Err()}
+		return syncResult{err: ctx.Err()}
 	}
 }
 
@@ -96,7 +96,7 @@ func (b *workersBed) in(uid types.UID) *script {
 	return b.running[uid]
 }
 
-func (b *workersBed) release(uid types.UID, out outcome) {
+func (b *workersBed) release(uid types.UID, out syncResult) {
 	if s := b.in(uid); s != nil {
 		s.outcome <- out
 	}
@@ -105,7 +105,7 @@ func (b *workersBed) release(uid types.UID, out outcome) {
 
 func (b *workersBed) releaseIf(uid types.UID, st state) {
 	if s := b.in(uid); s != nil && s.job.state == st {
-		b.release(uid, outcome{})
+		b.release(uid, syncResult{})
 	}
 }
 
@@ -117,7 +117,7 @@ func (b *workersBed) rerun(uid types.UID) error {
 func (b *workersBed) end(uid types.UID) {
 	b.p.remove(uid)
 	for b.in(uid) != nil {
-		b.release(uid, outcome{})
+		b.release(uid, syncResult{})
 	}
 }
 
@@ -139,9 +139,9 @@ func (b *workersBed) into(uid types.UID, want state) {
 			return
 		}
 		if want > stateSyncing && b.p.state(uid) == stateSyncing {
-			b.release(uid, outcome{ended: true})
+			b.release(uid, syncResult{ended: true})
 		} else {
-			b.release(uid, outcome{})
+			b.release(uid, syncResult{})
 		}
 	}
 	b.t.Fatalf("pod is %s, not %s", b.p.state(uid), want)

@@ -19,7 +19,7 @@ func newCluster(o *options.Options, describe func() *v1.Node, sup *supervisor.Su
 	return cluster.New(cluster.Config{
 		Kubeconfig: o.Cluster.Kubeconfig, UserAgent: "podstead/" + versionNumber(),
 		Node: describe, Subscribe: p.statuses.Subscribe,
-		Pods: cluster.Pods{List: sup.Pods, Delivered: sup.Delivered, Ended: sup.Ended, Bound: src.config},
+		Pods: cluster.Pods{List: sup.Pods, Delivered: sup.SourceReady, Ended: sup.Ended, Bound: src.config},
 		Log:  log, Events: p.events,
 		Objects: bound,
 		Registration: cluster.Registration{

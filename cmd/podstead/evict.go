@@ -73,7 +73,7 @@ func (e *eviction) gate(pod *v1.Pod) *status.Cause {
 	return &status.Cause{Reason: string(condition), Message: message + " The pod starts when that has passed."}
 }
 
-func (e *eviction) mayReturn(_ *v1.Pod, d status.Displacement) (now bool, after time.Duration) {
+func (e *eviction) mayReturn(_ *v1.Pod, d status.Disruption) (now bool, after time.Duration) {
 	return e.MayReturn(v1.NodeConditionType(d.Cause), d.At)
 }
 
@@ -86,7 +86,7 @@ type evictedPods struct {
 func (p evictedPods) List() []*v1.Pod { return p.sup().Pods() }
 
 func (p evictedPods) Evict(o evict.Order) error {
-	return p.sup().Displace(o.UID, status.Displacement{
+	return p.sup().Disrupt(o.UID, status.Disruption{
 		Reason: evict.ReasonEvicted, Message: o.Message, Signal: o.Signal, Cause: string(o.Condition), ClearLogs: o.Disk,
 	}, o.Grace)
 }
@@ -99,8 +99,8 @@ func (p evictedPods) Changed() (<-chan struct{}, func()) { return p.statuses.Sub
 
 // Recheck also wakes who watches the node.
 func (p evictedPods) Recheck() {
-	p.sup().WakeDisplaced()
-	p.sup().WakeHeld()
+	p.sup().RetryDisrupted()
+	p.sup().RetryHeld()
 	p.statuses.Touch()
 }
 

@@ -50,7 +50,7 @@ func newImages(o *options.Options, rt *openedRuntime, p parts, sup func() *super
 		Settled: func(ctx context.Context) {
 			ctx, cancel := context.WithDeadline(ctx, until)
 			defer cancel()
-			_ = sup().AwaitSources(ctx)
+			_ = sup().WaitSourcesReady(ctx)
 		},
 		File: filepath.Join(o.Paths.Root, "images.json"), Events: p.events, Removed: p.counters.ImageRemoved, Log: log,
 	})

@@ -25,7 +25,7 @@ type imageView struct {
 
 func newImageView(rt *openedRuntime, images *gc.Images, root string, sup *supervisor.Supervisor) imageView {
 	service := cri.ToldPulls(rt.client, images.Pulled)
-	return imageView{images: images, service: service, logins: sup.Logins, changed: sup.ImagesCame, loader: imageload.New(imageload.Config{
+	return imageView{images: images, service: service, logins: sup.Logins, changed: sup.ImagesAdded, loader: imageload.New(imageload.Config{
 		Client: rt.client, Private: rt.own, Images: service, Imported: images.Pulled, Dir: imageload.Dir(root),
 	})}
 }

@@ -216,7 +216,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	}
 	notify(daemon.SdNotifyReady, log)
 	err = g.Wait()
-	if sup.GoingDown() {
+	if sup.ShuttingDown() {
 		log.Info("podstead ends; its pods have ended, and return after the boot")
 	} else {
 		log.Info("podstead ends; pods go on")
@@ -356,21 +356,21 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, bound *c
 		from.Bound = bound
 	}
 	return supervisor.New(supervisor.Config{
-		Mark:        wallclock.Now,
-		Sources:     from,
-		Runtime:     supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client, Cgroups: cgroups, Classes: o.Policy.RuntimeClasses},
-		Store:       supervisor.Store{Statuses: p.statuses, Records: records},
-		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
-		Garbage:     containerPolicy(o.Garbage),
-		Observed:    []func(){p.logs.Wake, p.images.Wake},
-		Gates:       []supervisor.Gate{p.eviction.gate},
-		Returns:     map[string]supervisor.Return{evict.ReasonEvicted: p.eviction.mayReturn},
-		Events:      p.events,
-		Metrics:     p.counters,
-		Log:         log,
-		Node:        p.node,
-		Allocatable: allocatable(o),
-		Credentials: p.logins,
+		Mark:            wallclock.Now,
+		Sources:         from,
+		Runtime:         supervisor.Runtime{Observer: p.observer, Syncer: syncer, Backoff: backoff, Health: rt.client, Cgroups: cgroups, Classes: o.Policy.RuntimeClasses},
+		Store:           supervisor.Store{Statuses: p.statuses, Records: records},
+		Paths:           supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
+		Garbage:         containerPolicy(o.Garbage),
+		Observed:        []func(){p.logs.Wake, p.images.Wake},
+		Gates:           []supervisor.Gate{p.eviction.gate},
+		RestartPolicies: map[string]supervisor.RestartPolicy{evict.ReasonEvicted: p.eviction.mayReturn},
+		Events:          p.events,
+		Metrics:         p.counters,
+		Log:             log,
+		Node:            p.node,
+		Allocatable:     allocatable(o),
+		Credentials:     p.logins,
 		Network: supervisor.Network{HostIPs: p.addresses, DNS: dns.Settings{
 			ResolvConf: o.Network.ResolvConf, ClusterDNS: o.Network.ClusterDNS, ClusterDomain: o.Network.ClusterDomain,
 		}},

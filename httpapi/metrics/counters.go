@@ -145,7 +145,7 @@ func (c *Counters) ContainerStarted(kind, failed string) {
 }
 
 // PodWorked implements supervisor.Metrics.
-func (c *Counters) PodWorked(operation string, took time.Duration) {
+func (c *Counters) PodSynced(operation string, took time.Duration) {
 	c.podWork.WithLabelValues(operation).Observe(took.Seconds())
 }
 
@@ -159,7 +159,7 @@ const (
 )
 
 // PodDisplaced implements supervisor.Metrics.
-func (c *Counters) PodDisplaced(reason, signal string) {
+func (c *Counters) PodDisrupted(reason, signal string) {
 	c.displaced.WithLabelValues(reason).Inc()
 	switch reason {
 	case reasonEvicted:

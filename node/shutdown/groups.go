@@ -12,7 +12,7 @@ import (
 // moment more.
 func (g *Guard) endAll(ctx context.Context) {
 	begun, late := time.Now(), []types.UID(nil)
-	g.cfg.Log.Info("the host goes down: pods are ended", "pods", len(g.cfg.Pods.Live()), "at most", g.cfg.Policy.Total())
+	g.cfg.Log.Info("the host goes down: pods are ended", "pods", len(g.cfg.Pods.RunningPriorities()), "at most", g.cfg.Policy.Total())
 	for i, group := range g.cfg.Policy {
 		members := g.members(i)
 		if len(members) == 0 {
@@ -32,7 +32,7 @@ func (g *Guard) endAll(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case !ended:
-		g.cfg.Log.Warn("the host goes down and pods have not ended", "pods", len(g.cfg.Pods.Live()))
+		g.cfg.Log.Warn("the host goes down and pods have not ended", "pods", len(g.cfg.Pods.RunningPriorities()))
 	default:
 		g.cfg.Log.Info("pods have ended before the host goes down", "took", time.Since(begun).Round(time.Millisecond))
 	}
@@ -40,7 +40,7 @@ func (g *Guard) endAll(ctx context.Context) {
 
 // members are the pods of a group that have not ended.
 func (g *Guard) members(group int) (uids []types.UID) {
-	for uid, priority := range g.cfg.Pods.Live() {
+	for uid, priority := range g.cfg.Pods.RunningPriorities() {
 		if g.cfg.Policy.group(priority) == group {
 			uids = append(uids, uid)
 		}
@@ -52,5 +52,5 @@ func (g *Guard) members(group int) (uids []types.UID) {
 func (g *Guard) await(ctx context.Context, uids []types.UID, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return g.cfg.Pods.AwaitEnded(ctx, uids) == nil
+	return g.cfg.Pods.WaitAllEnded(ctx, uids) == nil
 }

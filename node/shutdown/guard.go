@@ -63,12 +63,12 @@ type Pods interface {
 	BeginShutdown()
 	CancelShutdown()
 	// Live are the pods that have not ended, with their priorities.
-	Live() map[types.UID]int32
+	RunningPriorities() map[types.UID]int32
 	// EndForShutdown has pods end, each within its own grace period or the
 	// given one if that is less. It does not wait; AwaitEnded does, until all
 	// have ended or ctx has, which then is its error.
 	EndForShutdown(uids []types.UID, grace time.Duration)
-	AwaitEnded(ctx context.Context, uids []types.UID) error
+	WaitAllEnded(ctx context.Context, uids []types.UID) error
 }
 
 // Config is what a Guard is made of.

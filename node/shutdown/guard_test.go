@@ -144,7 +144,7 @@ func (l lock) Close() error {
 func (h *host) BeginShutdown()  { h.mu.Lock(); defer h.mu.Unlock(); h.note("begin") }
 func (h *host) CancelShutdown() { h.mu.Lock(); defer h.mu.Unlock(); h.note("return") }
 
-func (h *host) Live() map[types.UID]int32 {
+func (h *host) RunningPriorities() map[types.UID]int32 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	live := map[types.UID]int32{}
@@ -170,7 +170,7 @@ func (h *host) EndForShutdown(uids []types.UID, grace time.Duration) {
 	}
 }
 
-func (h *host) AwaitEnded(ctx context.Context, uids []types.UID) error {
+func (h *host) WaitAllEnded(ctx context.Context, uids []types.UID) error {
 	for _, uid := range uids {
 		h.mu.Lock()
 		ended := h.ended[uid]

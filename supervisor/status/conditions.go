@@ -48,7 +48,7 @@ func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 	if c := resizeCondition(in.Resize); c != nil {
 		list = append(list, *c)
 	}
-	if c := displaced(in.Record.Displaced); c != nil {
+	if c := displaced(in.Record.Disruption); c != nil {
 		list = append(list, *c)
 	}
 	all := containersReady(in.Pod, st)

@@ -62,7 +62,7 @@ func TestConditions(t *testing.T) {
 			Input{Observed: observed(exited("s", 1), running("a"))}, v1.PodInitialized, yes},
 		{"succeeded", pod("Never", initContainers("i")), Input{Observed: observed(exited("web", 0), exited("i", 0))}, v1.PodInitialized,
 			want{v1.ConditionTrue, "PodCompleted", ""}},
-		{"refused with init containers", pod("Never", initContainers("i")), Input{Refused: &Cause{}}, v1.PodInitialized,
+		{"refused with init containers", pod("Never", initContainers("i")), Input{Rejected: &Cause{}}, v1.PodInitialized,
 			want{v1.ConditionFalse, "UnknownContainerStatuses", ""}},
 
 		{"all ready", pod("Always", two), Input{Observed: observed(running("a"), running("b"))}, v1.ContainersReady, yes},

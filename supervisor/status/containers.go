@@ -232,7 +232,7 @@ func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.Conta
 		// Nobody looked. That must not end a pod that may well run.
 		return s
 	}
-	if b.in.again(c.Name) {
+	if b.in.pendingRestart(c.Name) {
 		restartWithAll(&s, previous)
 		return s
 	}

@@ -24,7 +24,7 @@ func Generate(in Input) v1.PodStatus {
 		QOSClass:           podinfo.QOSClass(in.Pod),
 		StartTime:          startTime(in),
 	}
-	if in.Refused == nil && !in.Record.Rejected || in.Observed != nil && len(in.Observed.Containers) > 0 {
+	if in.Rejected == nil && !in.Record.Rejected || in.Observed != nil && len(in.Observed.Containers) > 0 {
 		st.InitContainerStatuses = initStatuses(in)
 		st.ContainerStatuses = regularStatuses(in)
 		st.EphemeralContainerStatuses = ephemeralStatuses(in)
@@ -43,8 +43,8 @@ func settlePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
 	if in.Terminal != nil {
 		return in.Terminal.Phase, in.Terminal.Reason, in.Terminal.Message
 	}
-	if in.Refused != nil {
-		return v1.PodFailed, in.Refused.Reason, "Pod was rejected: " + in.Refused.Message
+	if in.Rejected != nil {
+		return v1.PodFailed, in.Rejected.Reason, "Pod was rejected: " + in.Rejected.Message
 	}
 	phase := phaseOf(in, st)
 	if podinfo.IsTerminal(phase) || phase == v1.PodRunning && runs(st) {

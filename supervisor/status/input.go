@@ -68,7 +68,7 @@ type Input struct {
 	// ones; nil if they are.
 	Resize *Resize
 	// Refused is set when the pod was not admitted and never will be.
-	Refused *Cause
+	Rejected *Cause
 	// WaitingFor is set while something outside keeps the pod from starting,
 	// such as a live pod of the same name that belongs to somebody else.
 	WaitingFor *Cause
@@ -86,6 +86,6 @@ type Input struct {
 
 // again reports whether a container was removed so that it starts again with
 // all others, and has not started yet.
-func (in *Input) again(name string) bool {
-	return slices.Contains(in.Record.Again, name) && (in.Observed == nil || in.Observed.Newest(name) == nil)
+func (in *Input) pendingRestart(name string) bool {
+	return slices.Contains(in.Record.PendingRestart, name) && (in.Observed == nil || in.Observed.Newest(name) == nil)
 }

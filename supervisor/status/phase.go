@@ -64,7 +64,7 @@ func countInit(in Input, st *v1.PodStatus) (pending, failed bool) {
 		s := find(st.InitContainerStatuses, c.Name)
 		end := ended(s)
 		switch {
-		case end == nil, aboutToStart(s), in.again(c.Name):
+		case end == nil, aboutToStart(s), in.pendingRestart(c.Name):
 			pending = true
 		case initFailed(end) && !restarts(in, c, failureCode(end)):
 			failed = true
@@ -117,7 +117,7 @@ func countSidecars(in Input, st *v1.PodStatus, n *counts) {
 		case s.State.Running != nil:
 			n.running++
 			n.sidecarsPending = n.sidecarsPending || s.Started == nil || !*s.Started
-		case in.again(c.Name):
+		case in.pendingRestart(c.Name):
 			n.sidecarsPending = true
 		case ended(s) != nil:
 		case s.State.Waiting != nil:
@@ -179,7 +179,7 @@ func initialized(in Input) bool {
 
 // restarts reports whether a container that exited so is started again.
 func restarts(in Input, c *v1.Container, exitCode int32) bool {
-	return len(in.triggers) > 0 || in.again(c.Name) || cri.OnExit(in.Pod, c, exitCode) != cri.StaysEnded
+	return len(in.triggers) > 0 || in.pendingRestart(c.Name) || cri.OnExit(in.Pod, c, exitCode) != cri.StaysEnded
 }
 
 // initFailed reports whether an init container that ran to its end has failed.

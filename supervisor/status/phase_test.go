@@ -101,7 +101,7 @@ func TestPhase(t *testing.T) {
 		{"sticky without remains", Input{Pod: pod(never), Observed: &cri.PodStatus{}, Record: Record{Phase: v1.PodSucceeded}}, v1.PodSucceeded},
 		{"new run", Input{Pod: pod(never), Observed: observed(running("web")), Record: Record{Phase: v1.PodFailed}.NewRun()}, v1.PodRunning},
 		{"forced", Input{Pod: pod(always), Observed: observed(running("web")), Terminal: &Terminal{Phase: v1.PodFailed}}, v1.PodFailed},
-		{"refused", Input{Pod: pod(always), Observed: &cri.PodStatus{}, Refused: &Cause{"OutOfcpu", "no"}}, v1.PodFailed},
+		{"refused", Input{Pod: pod(always), Observed: &cri.PodStatus{}, Rejected: &Cause{"OutOfcpu", "no"}}, v1.PodFailed},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestReasonOfThePhase(t *testing.T) {
 		reason, message string
 	}{
 		{"running", Input{Observed: observed(running("web"))}, "", ""},
-		{"refused", Input{Refused: &Cause{"OutOfcpu", "not enough"}}, "OutOfcpu", "Pod was rejected: not enough"},
+		{"refused", Input{Rejected: &Cause{"OutOfcpu", "not enough"}}, "OutOfcpu", "Pod was rejected: not enough"},
 		{"deadline", Input{Terminal: &Terminal{v1.PodFailed, Cause{"DeadlineExceeded", "too long"}}}, "DeadlineExceeded", "too long"},
 		{"recorded", Input{Record: Record{Phase: v1.PodFailed, Reason: "Evicted", Message: "low"}}, "Evicted", "low"},
 		{"recorded wins over a later decision", Input{

@@ -38,7 +38,7 @@ type Record struct {
 	// Again names the containers that were, or are about to be, removed since
 	// all containers restart, and have no new instance yet. Their policies and
 	// earlier ends do not count: they are started.
-	Again []string `json:"again,omitempty"`
+	PendingRestart []string `json:"again,omitempty"`
 	// PostStart is, by container name, the instance whose postStart hook has
 	// returned.
 	PostStart map[string]string `json:"postStart,omitempty"`
@@ -56,7 +56,7 @@ type Record struct {
 	Runs int `json:"runs,omitempty"`
 	// Displaced is why the node ended the pod, nil if it did not. Such a pod
 	// runs again.
-	Displaced *Displacement `json:"displaced,omitempty"`
+	Disruption *Disruption `json:"displaced,omitempty"`
 }
 
 // ReadyRecord is the last readiness of one container instance.
@@ -83,7 +83,7 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 		r.Phase, r.Reason, r.Message = st.Phase, st.Reason, st.Message
 		r.Ends = ends(st)
 	}
-	r.Again = r.again(st)
+	r.PendingRestart = r.pendingRestart(st)
 	counts := make(map[string]int32, len(st.ContainerStatuses))
 	ready := make(map[string]ReadyRecord, len(st.ContainerStatuses))
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses} {
@@ -106,21 +106,21 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 }
 
 // again is what Again becomes with a status.
-func (r Record) again(st *v1.PodStatus) []string {
+func (r Record) pendingRestart(st *v1.PodStatus) []string {
 	if podinfo.IsTerminal(st.Phase) {
 		return nil
 	}
 	all := slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.AllContainersRestarting && c.Status == v1.ConditionTrue
 	})
-	if !all && len(r.Again) == 0 {
+	if !all && len(r.PendingRestart) == 0 {
 		return nil
 	}
 	var names []string
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range list {
 			c := &list[i]
-			if waits := c.ContainerID == "" && slices.Contains(r.Again, c.Name); waits || all && c.ContainerID != "" {
+			if waits := c.ContainerID == "" && slices.Contains(r.PendingRestart, c.Name); waits || all && c.ContainerID != "" {
 				names = append(names, c.Name)
 			}
 		}
@@ -146,7 +146,7 @@ func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 // must be taken as it is; it does not bring the phase back.
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
-	r.StartTime, r.Start, r.Again, r.Ends, r.Displaced, r.Rejected = time.Time{}, nil, nil, nil, nil, false
+	r.StartTime, r.Start, r.PendingRestart, r.Ends, r.Disruption, r.Rejected = time.Time{}, nil, nil, nil, nil, false
 	r.Allocated = nil
 	r.Runs++
 	r.RestartCounts = maps.Clone(r.RestartCounts)

@@ -64,15 +64,15 @@ func TestPhaseByTheContainersOwnPolicies(t *testing.T) {
 			Pod: pod("Never", two, init, own("a", "Never", on(restartAll, 42))), Observed: observed(exited("a", 42), running("b"), exited("i", 0))}, v1.PodRunning},
 		{"all were removed", Input{
 			Pod:      pod("Never", two, own("a", "Never", on(restartAll, 42))),
-			Observed: observed(), Record: Record{Again: []string{"a", "b"}, Ready: map[string]ReadyRecord{"b": {}}}}, v1.PodPending},
+			Observed: observed(), Record: Record{PendingRestart: []string{"a", "b"}, Ready: map[string]ReadyRecord{"b": {}}}}, v1.PodPending},
 		{"all were removed, one has ended again, one cannot start", Input{
 			Pod:      pod("Never", two, own("a", "Never", on(restartAll, 42))),
-			Observed: observed(exited("a", 1)), Record: Record{Again: []string{"b"}},
+			Observed: observed(exited("a", 1)), Record: Record{PendingRestart: []string{"b"}},
 			Previous: &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "b", LastTerminationState: endState(exited("b", 0))}}},
 			Waiting:  map[string]cri.Waiting{"b": {Reason: "ErrImagePull"}}}, v1.PodRunning},
 		{"all were removed, the init containers begin", Input{
 			Pod:      pod("Never", init, own("web", "Never", on(restartAll, 42))),
-			Observed: observed(), Record: Record{Again: []string{"i", "web"}},
+			Observed: observed(), Record: Record{PendingRestart: []string{"i", "web"}},
 			Previous: &v1.PodStatus{
 				InitContainerStatuses: []v1.ContainerStatus{{Name: "i", ContainerID: "i", State: endState(exited("i", 0))}},
 				ContainerStatuses:     []v1.ContainerStatus{{Name: "web", ContainerID: "w", State: endState(exited("web", 42))}},
@@ -121,8 +121,8 @@ func TestAllContainersRestart(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 		look(observed(exited("a", 42), count(exited("b", 143), 1), exited("i", 0)))
-		if want := []string{"i", "a", "b"}; !slices.Equal(rec.Again, want) {
-			t.Errorf("restarts %q, want %q", rec.Again, want)
+		if want := []string{"i", "a", "b"}; !slices.Equal(rec.PendingRestart, want) {
+			t.Errorf("restarts %q, want %q", rec.PendingRestart, want)
 		}
 		// The trigger is the last to go.
 		restarting(look(observed(exited("a", 42))), v1.ConditionTrue)
@@ -136,12 +136,12 @@ func TestAllContainersRestart(t *testing.T) {
 			t.Errorf("status of b %+v", b)
 		}
 		st = look(observed(id(count(running("i"), 1), "i2")))
-		if st.Phase != v1.PodPending || slices.Contains(rec.Again, "i") || len(rec.Again) != 2 {
-			t.Errorf("phase %s, restarts %q", st.Phase, rec.Again)
+		if st.Phase != v1.PodPending || slices.Contains(rec.PendingRestart, "i") || len(rec.PendingRestart) != 2 {
+			t.Errorf("phase %s, restarts %q", st.Phase, rec.PendingRestart)
 		}
 		st = look(observed(id(count(running("a"), 1), "a2"), id(count(running("b"), 2), "b2"), id(count(exited("i", 0), 1), "i2")))
-		if st.Phase != v1.PodRunning || rec.Again != nil || status(st, "a").RestartCount != 1 || status(st, "b").RestartCount != 2 {
-			t.Errorf("phase %s, restarts %q, status %+v", st.Phase, rec.Again, st.ContainerStatuses)
+		if st.Phase != v1.PodRunning || rec.PendingRestart != nil || status(st, "a").RestartCount != 1 || status(st, "b").RestartCount != 2 {
+			t.Errorf("phase %s, restarts %q, status %+v", st.Phase, rec.PendingRestart, st.ContainerStatuses)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestFoldersAreNotShownAsPods(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
 		b.p.orphan(&cri.Pod{UID: "gone"})
 		b.p.orphan(&cri.Pod{UID: "ends", Name: "web", Namespace: "default"})
-		if views := b.p.views(); len(views) != 1 || views[0].pod.UID != "ends" {
+		if views := b.p.podViews(); len(views) != 1 || views[0].pod.UID != "ends" {
 			t.Errorf("shown: %+v", views)
 		}
 	})

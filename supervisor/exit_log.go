@@ -8,21 +8,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// tellExits logs the ends of containers that the status before did not show.
+// logExits logs the ends of containers that the status before did not show.
 // The first status of a run is the one to compare with: what ended before it
 // was told by an earlier daemon, or by nobody. What ends because the whole pod
 // is being ended is told with that.
-func (s *podScripts) tellExits(j job, r *podRun, now *v1.PodStatus) {
+func (s *podSyncer) logExits(j syncJob, r *runState, now *v1.PodStatus) {
 	before := r.previous
 	if before == nil || j.state != stateSyncing {
 		return
 	}
-	s.tellExitsOf(j, r, before.InitContainerStatuses, now.InitContainerStatuses)
-	s.tellExitsOf(j, r, before.ContainerStatuses, now.ContainerStatuses)
-	s.tellExitsOf(j, r, before.EphemeralContainerStatuses, now.EphemeralContainerStatuses)
+	s.logExitsOf(j, r, before.InitContainerStatuses, now.InitContainerStatuses)
+	s.logExitsOf(j, r, before.ContainerStatuses, now.ContainerStatuses)
+	s.logExitsOf(j, r, before.EphemeralContainerStatuses, now.EphemeralContainerStatuses)
 }
 
-func (s *podScripts) tellExitsOf(j job, r *podRun, before, now []v1.ContainerStatus) {
+func (s *podSyncer) logExitsOf(j syncJob, r *runState, before, now []v1.ContainerStatus) {
 	known := map[string]bool{}
 	for i := range before {
 		for _, t := range ends(&before[i]) {
@@ -35,7 +35,7 @@ func (s *podScripts) tellExitsOf(j job, r *podRun, before, now []v1.ContainerSta
 			if t.ContainerID == "" || t.StartedAt.IsZero() || known[t.ContainerID] {
 				continue
 			}
-			r.exits++
+			r.loggedExits++
 			level := slog.LevelInfo
 			if t.ExitCode != 0 {
 				level = slog.LevelWarn
@@ -62,21 +62,21 @@ func ends(c *v1.ContainerStatus) []*v1.ContainerStateTerminated {
 // ended. It is written down before anything else happens: from here on neither
 // a daemon that is restarted nor a runtime that has lost everything runs it
 // again.
-func (s *podScripts) ended(j job, r *podRun) outcome {
+func (s *podSyncer) ended(j syncJob, r *runState) syncResult {
 	s.save(j.pod.UID, r)
 	if r.record.Reason == reasonDeadline {
 		s.cfg.Events.Event(j.pod, v1.EventTypeNormal, reasonDeadline, deadlineMessage)
 	}
-	return outcome{ended: true, displaced: r.record.Displaced != nil}
+	return syncResult{ended: true, disrupted: r.record.Disruption != nil}
 }
 
-// tellEnd logs that a pod has ended, once a run and only if this daemon ended
+// logEnd logs that a pod has ended, once a run and only if this daemon ended
 // something or saw it end.
-func (s *podScripts) tellEnd(j job, r *podRun) {
-	if r.endTold || !r.killed && r.exits == 0 {
+func (s *podSyncer) logEnd(j syncJob, r *runState) {
+	if r.endLogged || !r.killed && r.loggedExits == 0 {
 		return
 	}
-	r.endTold = true
+	r.endLogged = true
 	attrs := []any{"pod", podName(j), "uid", podUID(j)}
 	if j.kill == nil && r.previous != nil {
 		attrs = append(attrs, "phase", r.previous.Phase)

@@ -23,7 +23,7 @@ type Gate func(pod *v1.Pod) *status.Cause
 // Return tells whether a pod that the node ended may run again now, and if not
 // after how long to ask again; 0 leaves that to WakeDisplaced, which always asks.
 // It is called by many workers at once and must not block.
-type Return func(pod *v1.Pod, d status.Displacement) (now bool, after time.Duration)
+type RestartPolicy func(pod *v1.Pod, d status.Disruption) (now bool, after time.Duration)
 
 // Errors of a displacement.
 var (
@@ -42,7 +42,7 @@ func (s *Supervisor) Ended(uid types.UID) bool { return s.workers.state(uid) == 
 // Config.Returns lets it run again. That is written down: a restart of the daemon
 // neither loses the pod nor runs it at once. A pod of an API server does not run
 // again. Displace does not wait; WaitEnded does.
-func (s *Supervisor) Displace(uid types.UID, d status.Displacement, grace *int64) error {
+func (s *Supervisor) Disrupt(uid types.UID, d status.Disruption, grace *int64) error {
 	return s.workers.displace(uid, d, grace)
 }
 
@@ -59,14 +59,14 @@ func (s *Supervisor) WaitEnded(ctx context.Context, uid types.UID) error {
 }
 
 // WakeDisplaced asks Config.Returns about each displaced pod.
-func (s *Supervisor) WakeDisplaced() {
+func (s *Supervisor) RetryDisrupted() {
 	s.workers.wakeIf(func(w *worker) bool { return w.displaced && w.state == stateFinished })
 }
 
 // WakeHeld asks the gates about each pod that waits.
-func (s *Supervisor) WakeHeld() { s.workers.wakeHeld() }
+func (s *Supervisor) RetryHeld() { s.workers.wakeHeld() }
 
-func (p *podWorkers) displace(uid types.UID, d status.Displacement, grace *int64) error {
+func (p *podWorkers) displace(uid types.UID, d status.Disruption, grace *int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, ok := p.byUID[uid]
@@ -108,32 +108,32 @@ func (w *worker) tellEnded() {
 
 // displace is the end that the node puts to a pod, nil if it does not. A pod
 // that had come to its own end before keeps that.
-func (s *podScripts) displace(j job, r *podRun, observed *cri.PodStatus) *status.Terminal {
+func (s *podSyncer) disruptedEnd(j syncJob, r *runState, observed *cri.PodStatus) *status.Terminal {
 	if j.kill == nil || j.kill.displaced == nil || r.record.Terminal() {
 		return nil
 	}
 	d := *j.kill.displaced
-	r.record.Displaced = &d
+	r.record.Disruption = &d
 	r.record.Rejected = podinfo.IsAPI(j.pod) && len(observed.Containers) == 0
-	s.cfg.Metrics.PodDisplaced(d.Reason, d.Signal)
+	s.cfg.Metrics.PodDisrupted(d.Reason, d.Signal)
 	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, d.Reason, d.Message)
 	return &status.Terminal{Phase: v1.PodFailed, Cause: status.Cause{Reason: d.Reason, Message: d.Message}}
 }
 
-// orReturn lets a displaced pod run again if its time has come. The record tells
+// orRestart lets a displaced pod run again if its time has come. The record tells
 // which are: the daemon may have been restarted since.
-func (o outcome) orReturn(s *podScripts, j job, r *podRun) outcome {
-	d := r.record.Displaced
+func (o syncResult) orRestart(s *podSyncer, j syncJob, r *runState) syncResult {
+	d := r.record.Disruption
 	if o.err != nil || d == nil || podinfo.IsAPI(j.pod) {
 		return o
 	}
-	o.again = true
-	may := s.cfg.Returns[d.Reason]
+	o.restart = true
+	may := s.cfg.RestartPolicies[d.Reason]
 	if may == nil && d.Reason == admit.ReasonPreempting {
-		may = s.mayReturn
+		may = s.canRestartPreempted
 	}
 	if may != nil {
-		o.again, o.after = may(j.pod, *d)
+		o.restart, o.after = may(j.pod, *d)
 	}
 	return o
 }

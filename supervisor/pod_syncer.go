@@ -24,18 +24,18 @@ import (
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
-// podScripts are the transaction scripts of the workers. It keeps nothing of a
+// podSyncer are the transaction scripts of the workers. It keeps nothing of a
 // pod but the fault that its status shows: what a script remembers is in the
-// podRun of its worker.
-type podScripts struct {
-	cfg     Config
-	runtime *runtimeState
-	volumes *volume.Volumes
-	users   *userns.Ranges
-	wanted  *podSet
-	room    *admissions
+// runState of its worker.
+type podSyncer struct {
+	cfg          Config
+	runtime      *runtimeState
+	volumes      *volume.Volumes
+	users        *userns.Ranges
+	wanted       *podSet
+	reservations *admissions
 	// displaced ends a pod for the node's own sake.
-	displaced func(uid types.UID, d status.Displacement, grace *int64) error
+	disrupt func(uid types.UID, d status.Disruption, grace *int64) error
 
 	// faults are the manifests' faults that statuses show, by UID.
 	faults sync.Map
@@ -43,72 +43,31 @@ type podScripts struct {
 	seenObjects sync.Map
 }
 
-// memory is what the scripts of one worker hand on to each other.
-type memory struct {
-	record status.Record
-	// previous is the last status of this run that was published.
-	previous *v1.PodStatus
-	// waiting is why containers could not be started, from the last Sync.
-	waiting map[string]cri.Waiting
-	// unknown: nothing was known of the pod when the run began.
-	unknown bool
-	// resizes are the changes of resources that are not made yet, resize is why.
-	resizes []cri.Resize
-	resize  *status.Resize
-	// purge: the containers of the run before are still to be removed.
-	purge bool
-	// began is when the pod started, by the clock that nobody sets; zero if that
-	// was not asked yet.
-	began time.Time
-	// clearLogs: and its logs, whatever they tell.
-	clearLogs bool
-	// acts counts Syncs in a row that acted.
-	acts  int
-	ready bool
-	// refused is why the pod may not start, as it was told.
-	refused status.Cause
-	// logged is the last error that was logged.
-	logged string
-	// untold is since when the pod waits for what the API server has not told.
-	untold time.Time
-	// unsaved is why the record could not be written, empty if it could.
-	unsaved    string
-	killLogged *killOrder
-	// killed: everything of this run was stopped once.
-	killed bool
-	// exits counts the ends of containers that were logged; endTold: the end
-	// of the pod was.
-	exits   int
-	endTold bool
-	// synced: a first sync of this run was made.
-	synced bool
-}
-
 // do runs the script that belongs to the state.
-func (s *podScripts) do(ctx context.Context, j job, r *podRun) outcome {
+func (s *podSyncer) sync(ctx context.Context, j syncJob, r *runState) syncResult {
 	if r.number != j.run {
 		s.beginRun(j, r)
 	}
 	began := time.Now()
-	var out outcome
+	var out syncResult
 	switch j.state {
 	case stateQueued:
 		s.announce(j, r)
 	case stateSyncing:
-		out = s.syncBefore(ctx, j, r)
+		out = s.syncWithDeadline(ctx, j, r)
 	case stateTerminating:
 		out = s.syncTerminatingPod(ctx, j, r)
 	case stateTerminated:
 		out = s.syncTerminatedPod(ctx, j, r)
 	case stateFinished:
 		if j.wanted {
-			out = s.showFinished(ctx, j, r).orReturn(s, j, r)
+			out = s.showFinished(ctx, j, r).orRestart(s, j, r)
 		} else {
 			out.err = s.clearRemains(ctx, j, r)
 		}
 	}
 	if operation := operationOf(j.state, r); operation != "" {
-		s.cfg.Metrics.PodWorked(operation, time.Since(began))
+		s.cfg.Metrics.PodSynced(operation, time.Since(began))
 	}
 	s.logOnce(ctx, j, r, out)
 	return out
@@ -116,7 +75,7 @@ func (s *podScripts) do(ctx context.Context, j job, r *podRun) outcome {
 
 // operationOf is what a script is called where its time is counted; a pod that
 // only waits has none.
-func operationOf(at state, r *podRun) string {
+func operationOf(at state, r *runState) string {
 	switch at {
 	case stateSyncing:
 		if r.synced {
@@ -134,20 +93,20 @@ func operationOf(at state, r *podRun) string {
 
 // beginRun forgets what belongs to the run before, and takes up what the
 // record knows of the pod.
-func (s *podScripts) beginRun(j job, r *podRun) {
+func (s *podSyncer) beginRun(j syncJob, r *runState) {
 	again := j.run > 0 && j.found == nil
 	previous := r.previous
-	*r = podRun{number: j.run, lastAct: r.lastAct}
+	*r = runState{number: j.run, lastAct: r.lastAct}
 	r.record = s.cfg.Store.Records.Load(podUID(j))
-	r.unknown = r.record.StartTime.IsZero()
-	if r.unknown && j.pod != nil && podinfo.IsAPI(j.pod) {
+	r.noRecord = r.record.StartTime.IsZero()
+	if r.noRecord && j.pod != nil && podinfo.IsAPI(j.pod) {
 		// Another daemon may have run it: the API server knows of that.
 		r.record = r.record.Observe(&j.pod.Status)
 		s.save(j.pod.UID, r)
 	}
 	if again {
-		r.purge = true
-		r.clearLogs = r.record.Displaced != nil && r.record.Displaced.ClearLogs
+		r.purgePrevious = true
+		r.clearLogs = r.record.Disruption != nil && r.record.Disruption.ClearLogs
 		r.record = nextRun(r.record, previous)
 		s.cfg.Runtime.Syncer.Forget(podUID(j))
 	}
@@ -179,28 +138,28 @@ func nextRun(rec status.Record, previous *v1.PodStatus) status.Record {
 
 // announce shows a pod that waits for its name or its time. Before anything
 // was observed nothing is shown: it could only be wrong.
-func (s *podScripts) announce(j job, r *podRun) {
+func (s *podSyncer) announce(j syncJob, r *runState) {
 	if s.cfg.Runtime.Observer.Observed().At.IsZero() {
 		return
 	}
-	s.room.queued(j.pod)
+	s.reservations.queued(j.pod)
 	cause := &status.Cause{Reason: reasonPredecessor, Message: "the pod that had this name before is still ending"}
 	if j.notBefore.After(time.Now()) {
-		s.room.aside(j.pod.UID)
+		s.reservations.aside(j.pod.UID)
 		cause = &status.Cause{Reason: reasonNotBefore, Message: "it runs again at " + j.notBefore.Format(time.RFC3339)}
 	}
-	s.publish(j, r, &cri.PodStatus{UID: j.pod.UID}, shown{waitingFor: cause, queued: true})
+	s.publish(j, r, &cri.PodStatus{UID: j.pod.UID}, statusOverrides{waitingFor: cause, queued: true})
 }
 
-// acted notes that the runtime was asked to change something, and asks for a
+// noteAct notes that the runtime was asked to change something, and asks for a
 // look at the result.
-func (s *podScripts) acted(uid types.UID, r *podRun) {
+func (s *podSyncer) noteAct(uid types.UID, r *runState) {
 	r.lastAct = time.Now()
 	s.cfg.Runtime.Observer.Relist(uid)
 }
 
 // observe waits for a look at the pod that shows the last act.
-func (s *podScripts) observe(ctx context.Context, uid types.UID, r *podRun) (*cri.PodStatus, error) {
+func (s *podSyncer) observe(ctx context.Context, uid types.UID, r *runState) (*cri.PodStatus, error) {
 	observed, err := s.cfg.Runtime.Observer.NewerThan(ctx, uid, r.lastAct)
 	if err != nil {
 		return nil, fmt.Errorf("cannot observe pod: %w", err)
@@ -209,7 +168,7 @@ func (s *podScripts) observe(ctx context.Context, uid types.UID, r *podRun) (*cr
 }
 
 // shown is what a status says besides what was observed.
-type shown struct {
+type statusOverrides struct {
 	waitingFor *status.Cause
 	ended      bool
 	// queued: it has not been taken up, and has no start time.
@@ -224,7 +183,7 @@ type shown struct {
 }
 
 // publish generates the pod's status and puts it into the store.
-func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown) *v1.PodStatus {
+func (s *podSyncer) publish(j syncJob, r *runState, observed *cri.PodStatus, sh statusOverrides) *v1.PodStatus {
 	pod := j.pod
 	if pod == nil {
 		pod = podFrom(j.found)
@@ -240,8 +199,8 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 		ManifestFault: s.cfg.Sources.Pods.FaultFor(pod.UID),
 		WaitingFor:    sh.waitingFor,
 		Terminal:      sh.terminal,
-		Resize:        r.resize,
-		Refused:       sh.rejected,
+		Resize:        r.resizeStatus,
+		Rejected:      sh.rejected,
 		Ended:         sh.ended,
 		Now:           time.Now(),
 	}
@@ -270,17 +229,17 @@ func (s *podScripts) publish(j job, r *podRun, observed *cri.PodStatus, sh shown
 		s.save(pod.UID, r)
 	}
 	s.cfg.Store.Statuses.Set(pod.UID, st)
-	s.tellExits(j, r, &st)
+	s.logExits(j, r, &st)
 	if was := r.previous; was != nil && was.Phase == v1.PodPending && st.Phase == v1.PodRunning && st.StartTime != nil {
 		s.cfg.Metrics.PodStarted(in.Now.Sub(st.StartTime.Time))
 	}
 	r.previous = &st
-	s.tellReady(pod.UID, r, &st)
+	s.notifyReady(pod.UID, r, &st)
 	return &st
 }
 
 // tellReady passes on that the pod became ready.
-func (s *podScripts) tellReady(uid types.UID, r *podRun, st *v1.PodStatus) {
+func (s *podSyncer) notifyReady(uid types.UID, r *runState, st *v1.PodStatus) {
 	was := r.ready
 	r.ready = slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
@@ -292,20 +251,20 @@ func (s *podScripts) tellReady(uid types.UID, r *podRun, st *v1.PodStatus) {
 
 // save writes the record if something in it changed. A record that cannot be
 // written costs history, never a pod.
-func (s *podScripts) save(uid types.UID, r *podRun) {
+func (s *podSyncer) save(uid types.UID, r *runState) {
 	r.record.Backoff = s.cfg.Runtime.Backoff.Steps(uid)
 	fault := ""
 	if _, err := s.cfg.Store.Records.Save(uid, r.record); err != nil {
 		fault = err.Error()
 	}
-	if fault != "" && fault != r.unsaved {
+	if fault != "" && fault != r.saveFault {
 		s.cfg.Log.Warn("history of a pod is not kept", "uid", uid, "error", fault)
 	}
-	r.unsaved = fault
+	r.saveFault = fault
 }
 
 // shownFault is the manifest's fault that the pod's status shows.
-func (s *podScripts) shownFault(uid types.UID) string {
+func (s *podSyncer) shownFault(uid types.UID) string {
 	fault, _ := s.faults.Load(uid)
 	text, _ := fault.(string)
 	return text
@@ -313,34 +272,34 @@ func (s *podScripts) shownFault(uid types.UID) string {
 
 // logOnce logs an error when it is another than the last one of the pod, IDs
 // of failed sandboxes aside. What an event told already is for debugging only.
-func (s *podScripts) logOnce(ctx context.Context, j job, r *podRun, out outcome) {
+func (s *podSyncer) logOnce(ctx context.Context, j syncJob, r *runState, out syncResult) {
 	err := out.err
 	if err == nil {
-		if r.logged != "" && j.state == stateSyncing {
-			r.logged = ""
+		if r.lastLogged != "" && j.state == stateSyncing {
+			r.lastLogged = ""
 		}
 		return
 	}
 	kind := event.WithoutIDs(err.Error())
-	if ctx.Err() != nil || errors.Is(err, errNetworkNotReady) || kind == r.logged {
+	if ctx.Err() != nil || errors.Is(err, errNetworkNotReady) || kind == r.lastLogged {
 		return
 	}
-	r.logged = kind
+	r.lastLogged = kind
 	level := slog.LevelWarn
-	if out.told {
+	if out.eventSent {
 		level = slog.LevelDebug
 	}
 	s.cfg.Log.Log(ctx, level, "pod is not as wanted", "pod", podName(j), "uid", podUID(j), "state", j.state, "error", err)
 }
 
-func podUID(j job) types.UID {
+func podUID(j syncJob) types.UID {
 	if j.pod != nil {
 		return j.pod.UID
 	}
 	return j.found.UID
 }
 
-func podName(j job) string {
+func podName(j syncJob) string {
 	if j.pod != nil {
 		return podinfo.FullName(j.pod)
 	}

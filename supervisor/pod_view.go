@@ -18,19 +18,19 @@ import (
 // is shown by the same pointer again, so that who compares needs to look into
 // changed ones only: with hundreds of pods and a watch open, each change would
 // cost a comparison of them all otherwise.
-type shownPods struct {
+type podViews struct {
 	mu    sync.Mutex
-	byKey map[shownKey]shownPod
+	byKey map[viewKey]cachedView
 }
 
 // shownKey names a run of a pod; of one UID there may be two for a moment.
-type shownKey struct {
+type viewKey struct {
 	uid    types.UID
 	wanted bool
 }
 
 // shownPod is a pod with what it was made of.
-type shownPod struct {
+type cachedView struct {
 	spec     *v1.Pod // as its source has it
 	resolved *v1.Pod // with what its classes say
 	status   *v1.PodStatus
@@ -43,16 +43,16 @@ type shownPod struct {
 // statuses, sorted by namespace and name. One that is ending has a deletion
 // timestamp if no source wants it. They are shared and must not be written to.
 func (s *Supervisor) Pods() []*v1.Pod {
-	views := s.workers.views()
-	s.shown.mu.Lock()
-	defer s.shown.mu.Unlock()
-	next := make(map[shownKey]shownPod, len(views))
+	views := s.workers.podViews()
+	s.views.mu.Lock()
+	defer s.views.mu.Unlock()
+	next := make(map[viewKey]cachedView, len(views))
 	pods := make([]*v1.Pod, 0, len(views))
 	for _, v := range views {
-		resolved, _, _ := s.scripts.withClasses(v.pod)
-		key := shownKey{v.pod.UID, v.wanted}
-		now := shownPod{spec: v.pod, resolved: resolved, status: s.cfg.Store.Statuses.Current(v.pod.UID), ended: v.since, grace: v.grace}
-		if last, ok := s.shown.byKey[key]; ok && last.same(&now) {
+		resolved, _, _ := s.podSyncer.withClasses(v.pod)
+		key := viewKey{v.pod.UID, v.wanted}
+		now := cachedView{spec: v.pod, resolved: resolved, status: s.cfg.Store.Statuses.Current(v.pod.UID), ended: v.since, grace: v.grace}
+		if last, ok := s.views.byKey[key]; ok && last.same(&now) {
 			now = last
 		} else {
 			now.out = now.make(v.wanted)
@@ -60,7 +60,7 @@ func (s *Supervisor) Pods() []*v1.Pod {
 		next[key] = now
 		pods = append(pods, now.out)
 	}
-	s.shown.byKey = next
+	s.views.byKey = next
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
 		if c := strings.Compare(podinfo.FullName(a), podinfo.FullName(b)); c != 0 {
 			return c
@@ -73,7 +73,7 @@ func (s *Supervisor) Pods() []*v1.Pod {
 // same says whether two are made of the same. Sources and the store of statuses
 // never write to what they gave out: the same pointer is the same content. What
 // classes fill in is made anew each time.
-func (p *shownPod) same(other *shownPod) bool {
+func (p *cachedView) same(other *cachedView) bool {
 	a, b := &p.resolved.Spec, &other.resolved.Spec
 	return p.spec == other.spec && p.status == other.status && p.ended.Equal(other.ended) && p.grace == other.grace &&
 		a.PriorityClassName == b.PriorityClassName && equal(a.Priority, b.Priority) && equal(a.PreemptionPolicy, b.PreemptionPolicy) &&
@@ -86,7 +86,7 @@ func equal[T comparable](a, b *T) bool {
 }
 
 // make puts the pod together. All but its own fields are shared.
-func (p *shownPod) make(wanted bool) *v1.Pod {
+func (p *cachedView) make(wanted bool) *v1.Pod {
 	pod := *p.resolved
 	if p.status != nil {
 		pod.Status = *p.status

@@ -18,7 +18,7 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-var eviction = status.Displacement{Reason: "Evicted", Message: "The node was low on resource: memory.", Cause: "MemoryPressure", Signal: "memory.available"}
+var eviction = status.Disruption{Reason: "Evicted", Message: "The node was low on resource: memory.", Cause: "MemoryPressure", Signal: "memory.available"}
 
 func isTarget(st v1.PodStatus) bool {
 	return slices.ContainsFunc(st.Conditions, func(c v1.PodCondition) bool {
@@ -34,7 +34,7 @@ func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
 		pod := testPod("p", "u", "1")
 		var may atomic.Bool
 		var asked atomic.Value
-		b.returns = map[string]Return{"Evicted": func(_ *v1.Pod, d status.Displacement) (bool, time.Duration) {
+		b.returns = map[string]RestartPolicy{"Evicted": func(_ *v1.Pod, d status.Disruption) (bool, time.Duration) {
 			asked.Store(d)
 			return may.Load(), 0
 		}}
@@ -42,7 +42,7 @@ func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
 		d.config.deliver(manifest.SourceFile, pod)
 		b.runs(pod.UID)
 		at, grace := time.Now(), int64(1)
-		if err := d.Displace(pod.UID, eviction, &grace); err != nil {
+		if err := d.Disrupt(pod.UID, eviction, &grace); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.WaitEnded(context.Background(), pod.UID); err != nil {
@@ -67,7 +67,7 @@ func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
 		if n := d.ran.Load() - ran; n > 5 {
 			t.Errorf("%d scripts ran in an hour of waiting", n)
 		}
-		if err := d.Displace(pod.UID, eviction, &grace); !errors.Is(err, errNotRunning) {
+		if err := d.Disrupt(pod.UID, eviction, &grace); !errors.Is(err, errNotRunning) {
 			t.Errorf("a pod that does not run was ended: %v", err)
 		}
 		if len(d.eventsOf(pod, "Evicted")) != 1 {
@@ -78,18 +78,18 @@ func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
 			b.after(time.Hour)
 			waits(d)
 		}
-		if got, _ := asked.Load().(status.Displacement); got.Cause != eviction.Cause || !got.At.Equal(at) {
+		if got, _ := asked.Load().(status.Disruption); got.Cause != eviction.Cause || !got.At.Equal(at) {
 			t.Errorf("asked about %+v, want that of %s", got, at)
 		}
 		may.Store(true)
-		d.WakeDisplaced()
+		d.RetryDisrupted()
 		if took := b.runs(pod.UID); took > time.Second {
 			t.Errorf("it ran %s after it might", took)
 		}
 		if st := d.status(pod.UID); isTarget(st) || st.Reason != "" || st.ContainerStatuses[0].RestartCount != 1 {
 			t.Errorf("after its return: %+v", st)
 		}
-		// And one that went on meanwhile is not ended by a restart.
+		// And one that went on withStatusRefresh is not ended by a restart.
 		d = b.restart(pod)
 		b.after(time.Minute)
 		if st := d.status(pod.UID); b.running(pod.UID) != 1 || st.ContainerStatuses[0].RestartCount != 1 {
@@ -103,11 +103,11 @@ func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
 func TestDisplacedPodIsRemovedAndReplaced(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		pod := testPod("p", "u1", "1")
-		b.returns = map[string]Return{"Evicted": func(*v1.Pod, status.Displacement) (bool, time.Duration) { return false, 0 }}
+		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, pod)
 		b.runs(pod.UID)
-		if err := d.Displace(pod.UID, eviction, nil); err != nil {
+		if err := d.Disrupt(pod.UID, eviction, nil); err != nil {
 			t.Fatal(err)
 		}
 		b.until(time.Minute, "it is ended", func() bool { return b.running(pod.UID) == 0 })
@@ -115,7 +115,7 @@ func TestDisplacedPodIsRemovedAndReplaced(t *testing.T) {
 		b.runs("u2")
 		b.gone("u1")
 		// While it still ends, too.
-		if err := d.Displace("u2", eviction, nil); err != nil {
+		if err := d.Disrupt("u2", eviction, nil); err != nil {
 			t.Fatal(err)
 		}
 		d.config.deliver(manifest.SourceFile)
@@ -137,7 +137,7 @@ func TestLogsOfADisplacedPod(t *testing.T) {
 			}
 			order := eviction
 			order.ClearLogs = clear
-			if err := d.Displace(pod.UID, order, nil); err != nil {
+			if err := d.Disrupt(pod.UID, order, nil); err != nil {
 				t.Fatal(err)
 			}
 			b.until(time.Minute, "it runs again", func() bool {
@@ -155,16 +155,16 @@ func TestLogsOfADisplacedPod(t *testing.T) {
 func TestRerunOfADisplacedPod(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		pod := testPod("p", "u1", "1")
-		b.returns = map[string]Return{"Evicted": func(*v1.Pod, status.Displacement) (bool, time.Duration) { return false, 0 }}
+		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, pod)
 		b.runs(pod.UID)
 		for range 2 {
-			if err := d.Displace(pod.UID, eviction, nil); err != nil {
+			if err := d.Disrupt(pod.UID, eviction, nil); err != nil {
 				t.Fatal(err)
 			}
 			b.until(time.Minute, "it is ended", func() bool { return d.workers.state(pod.UID) == stateFinished })
-			if err := d.Rerun(pod.UID, "asked", time.Time{}); err != nil {
+			if err := d.Restart(pod.UID, "asked", time.Time{}); err != nil {
 				t.Error(err)
 			}
 			b.runs(pod.UID)
@@ -178,7 +178,7 @@ func TestRerunOfADisplacedPod(t *testing.T) {
 func TestDaemonIsKilledWhileItDisplaces(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		pod := testPod("p", "u1", "1")
-		b.returns = map[string]Return{"Evicted": func(_ *v1.Pod, d status.Displacement) (bool, time.Duration) {
+		b.returns = map[string]RestartPolicy{"Evicted": func(_ *v1.Pod, d status.Disruption) (bool, time.Duration) {
 			left := time.Until(d.At.Add(5 * time.Minute))
 			return left <= 0, left
 		}}
@@ -186,7 +186,7 @@ func TestDaemonIsKilledWhileItDisplaces(t *testing.T) {
 		d.config.deliver(manifest.SourceFile, pod)
 		b.runs(pod.UID)
 		at := time.Now()
-		if err := d.Displace(pod.UID, eviction, nil); err != nil {
+		if err := d.Disrupt(pod.UID, eviction, nil); err != nil {
 			t.Fatal(err)
 		}
 		b.until(time.Minute, "it is told", func() bool { return d.status(pod.UID).Reason == "Evicted" })
@@ -220,7 +220,7 @@ func TestGateHoldsPods(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		shut.Store(false)
-		d.WakeHeld()
+		d.RetryHeld()
 		if took := b.runs("u2"); took > time.Second {
 			t.Errorf("it ran %s after it might", took)
 		}

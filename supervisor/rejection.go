@@ -21,22 +21,22 @@ import (
 // cannot do.
 const reasonUnsupported = "PodFeatureUnsupported"
 
-// turnDown ends a cluster's pod that the node does not take: it is Failed. One
+// reject ends a cluster's pod that the node does not take: it is Failed. One
 // that was taken before, and lost its sandbox, waits, as do all pods of manifests.
-func (s *podScripts) turnDown(j job, r *podRun, observed *cri.PodStatus, cause *status.Cause) outcome {
-	if !podinfo.IsAPI(j.pod) || s.room.holds(j.pod.UID) {
-		return s.refuse(j, r, observed, cause)
+func (s *podSyncer) reject(j syncJob, r *runState, observed *cri.PodStatus, cause *status.Cause) syncResult {
+	if !podinfo.IsAPI(j.pod) || s.reservations.holds(j.pod.UID) {
+		return s.hold(j, r, observed, cause)
 	}
 	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 	r.record.Rejected = len(observed.Containers) == 0
-	s.publish(j, r, observed, shown{rejected: cause})
+	s.publish(j, r, observed, statusOverrides{rejected: cause})
 	return s.ended(j, r)
 }
 
 // unsupported is why a cluster's pod cannot run on this node as it asks to, nil
 // if it can. It waits: to fail it would have whoever made it make the next one, at
 // once and for ever. A manifest's pod was judged when it was read.
-func (s *podScripts) unsupported(pod *v1.Pod) *status.Cause {
+func (s *podSyncer) unsupported(pod *v1.Pod) *status.Cause {
 	if !podinfo.IsAPI(pod) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *podScripts) unsupported(pod *v1.Pod) *status.Cause {
 
 // unsupportedEphemeral are the ephemeral containers that ask for what this
 // version cannot do: they came after the pod was judged, and do not end it.
-func (s *podScripts) unsupportedEphemeral(pod *v1.Pod) map[string]cri.Waiting {
+func (s *podSyncer) unsupportedEphemeral(pod *v1.Pod) map[string]cri.Waiting {
 	if len(pod.Spec.EphemeralContainers) == 0 {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (p *podWorkers) clearName(w *worker) {
 		if podinfo.SourceOf(w.pod) == podinfo.SourceOf(other.pod) || !podinfo.IsAPI(bound.pod) || bound.kill != nil || bound.state == stateFinished {
 			continue
 		}
-		d := status.Displacement{Reason: reasonNameTaken, At: time.Now(), Message: fmt.Sprintf(
+		d := status.Disruption{Reason: reasonNameTaken, At: time.Now(), Message: fmt.Sprintf(
 			"a manifest of node %s has a pod of this name; rename one of the two", bound.pod.Spec.NodeName)}
 		p.end(bound, onKill, killOrder{reason: killDisplaced, message: d.Message, displaced: &d})
 	}

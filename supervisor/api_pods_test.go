@@ -256,7 +256,7 @@ func TestBoundPodsWhileTheClusterIsAway(t *testing.T) {
 }
 
 // Ephemeral containers that are added to a pod that runs are started once each,
-// whenever the daemon is killed meanwhile, and touch nothing else of it.
+// whenever the daemon is killed withStatusRefresh, and touch nothing else of it.
 func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -306,22 +306,22 @@ func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 // makes another one.
 func TestBoundPodIsEvicted(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
-		b.returns = map[string]Return{"Evicted": func(*v1.Pod, status.Displacement) (bool, time.Duration) { return true, 0 }}
+		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return true, 0 }}
 		pod := boundPod("p", "u1")
 		d := b.start(manifest.SourceAPI)
 		d.config.deliver(manifest.SourceAPI, pod)
 		b.runs(pod.UID)
-		if err := d.Displace(pod.UID, eviction, nil); err != nil {
+		if err := d.Disrupt(pod.UID, eviction, nil); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
 			b.until(time.Minute, "it has ended", func() bool { return b.daemon.Ended(pod.UID) })
-			b.daemon.WakeDisplaced()
+			b.daemon.RetryDisrupted()
 			b.after(time.Hour)
 			if st := b.daemon.status(pod.UID); b.running(pod.UID) != 0 || st.Phase != v1.PodFailed || st.Reason != "Evicted" || !isTarget(st) {
 				t.Errorf("%d run; status %+v", b.running(pod.UID), st)
 			}
-			if err := b.daemon.Rerun(pod.UID, "asked", time.Time{}); !errors.Is(err, errAPIPod) {
+			if err := b.daemon.Restart(pod.UID, "asked", time.Time{}); !errors.Is(err, errAPIPod) {
 				t.Errorf("rerun: %v", err)
 			}
 			b.kill()

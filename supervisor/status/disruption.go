@@ -6,10 +6,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Displacement is an end that the node put to a pod for its own sake: an
+// Disruption is an end that the node put to a pod for its own sake: an
 // eviction, a preemption, a shutdown. The pod shows Failed with this reason
 // until it runs again.
-type Displacement struct {
+type Disruption struct {
 	// Reason is such as Evicted; Message is for people.
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
@@ -30,7 +30,7 @@ type Displacement struct {
 const reasonTerminationByKubelet = v1.PodReasonTerminationByKubelet
 
 // displaced is the condition that says so, nil for a pod that was not.
-func displaced(d *Displacement) *v1.PodCondition {
+func displaced(d *Disruption) *v1.PodCondition {
 	if d == nil {
 		return nil
 	}
