@@ -21,17 +21,18 @@ import (
 
 // Supervisor keeps the wanted pods running.
 type Supervisor struct {
-	cfg       Config
-	log       *slog.Logger
-	wanted    *podSet
-	workers   *podWorkers
-	runtime   *runtimeState
-	podSyncer *podSyncer
-	garbage   *gc.Containers
-	loop      loopHealth
-	cleanup   cleanup
-	shutdown  hostShutdown
-	views     podViews
+	cfg         Config
+	log         *slog.Logger
+	wanted      *podSet
+	workers     *podWorkers
+	runtime     *runtimeState
+	podSyncer   *podSyncer
+	garbage     *gc.Containers
+	loop        loopHealth
+	cleanup     cleanup
+	shutdown    hostShutdown
+	views       podViews
+	firstStatus firstStatus
 }
 
 // New makes a supervisor. It starts nothing and touches nothing.

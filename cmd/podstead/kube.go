@@ -26,7 +26,7 @@ func newKubeAPI(o *options.Options, describe func() *v1.Node, sup *supervisor.Su
 		Versions: versions, Version: versionNumber(),
 		Manifest: manifestOf(config, sup),
 		Sources: kubeapi.Sources{
-			Pods:   kubeapi.PodSource(afterFirstLook(sup.Pods, changed), changed),
+			Pods:   kubeapi.PodSource(sup.SyncedPods, changed),
 			Events: kubeapi.EventSource(p.events.List, p.events.Subscribe),
 			Nodes:  kubeapi.NodeSource(describe, changed),
 			Namespaces: kubeapi.NamespaceSource(func() (names []string) {
@@ -111,3 +111,10 @@ func shownCapacity(list v1.ResourceList) v1.ResourceList {
 	delete(list, cgroup.ResourcePID)
 	return list
 }
+
+// syncedPods lists pods for the API. Every route gets the same answer, also right
+// after a restart of the daemon.
+type syncedPods struct{ sup *supervisor.Supervisor }
+
+// Pods implements httpapi.PodLister.
+func (p syncedPods) Pods() []*v1.Pod { return p.sup.SyncedPods() }

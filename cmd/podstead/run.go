@@ -162,7 +162,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 			Remote: remoteOf(o, node, addresses, joined), Log: log, Serving: served(counters),
 		},
 		httpapi.Sources{
-			Pods: sup, Manifests: view, Objects: view, Health: sup, Restarter: sup,
+			Pods: syncedPods{sup}, Manifests: view, Objects: view, Health: sup, Restarter: sup,
 			Events: events, Statuses: statuses, ManifestName: manifest.BaseName, Kube: kube, Images: newImageView(rt, p.images, o.Paths.Root, sup),
 			Streams: containerStreams{client: rt.client, observer: observer}, StreamIdle: o.API.StreamIdle,
 			Stats: figures, Usage: figures, Metrics: newMetrics(node, src, sup, p, log),

@@ -1,4 +1,4 @@
-package main
+package supervisor
 
 import (
 	"sync/atomic"
@@ -9,31 +9,31 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-func TestAfterFirstLook(t *testing.T) {
+func TestFirstStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pod atomic.Pointer[v1.Pod]
 		pod.Store(&v1.Pod{})
 		changed := make(chan struct{}, 1)
 		list := func() []*v1.Pod { return []*v1.Pod{pod.Load()} }
 		subscribe := func() (<-chan struct{}, func()) { return changed, func() {} }
-		ask := func(pods func() []*v1.Pod) time.Duration {
+		await := func(f *firstStatus) time.Duration {
 			start := time.Now()
-			pods()
+			f.await(list, subscribe)
 			return time.Since(start)
 		}
-		slow := afterFirstLook(list, subscribe)
-		if took := ask(slow); took != firstLook {
-			t.Errorf("one that is never looked at is waited for %s", took)
+		var never, later firstStatus
+		if took := await(&never); took != firstStatusTimeout {
+			t.Errorf("waited %s for a pod without a status, want %s", took, firstStatusTimeout)
 		}
-		if took := ask(slow); took != 0 {
-			t.Errorf("it is waited for again, %s", took)
+		if took := await(&never); took != 0 {
+			t.Errorf("the second call waited %s, want 0", took)
 		}
 		time.AfterFunc(time.Second, func() {
 			pod.Store(&v1.Pod{Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady}}}})
 			changed <- struct{}{}
 		})
-		if took := ask(afterFirstLook(list, subscribe)); took != time.Second {
-			t.Errorf("it is waited for %s", took)
+		if took := await(&later); took != time.Second {
+			t.Errorf("waited %s for a status that comes after a second", took)
 		}
 	})
 }
