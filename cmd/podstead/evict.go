@@ -12,6 +12,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/node/evict"
@@ -112,16 +113,16 @@ func (m podMeter) Running(ctx context.Context) (map[types.UID]evict.Usage, error
 	if err != nil {
 		return nil, err
 	}
-	usage := make(map[types.UID]evict.Usage, len(pods.Pods))
+	byUID := make(map[types.UID]evict.Usage, len(pods.Pods))
 	for i := range pods.Pods {
 		p := &pods.Pods[i]
 		u := evict.Usage{Memory: int64(p.WorkingSet())}
 		if p.Processes != nil {
 			u.Processes = int64(*p.Processes)
 		}
-		usage[p.UID] = u
+		byUID[p.UID] = u
 	}
-	return usage, nil
+	return byUID, nil
 }
 
 func (m podMeter) Disks(ctx context.Context, maxAge time.Duration) (map[types.UID]evict.Disk, error) {
@@ -129,18 +130,18 @@ func (m podMeter) Disks(ctx context.Context, maxAge time.Duration) (map[types.UI
 	if err != nil {
 		return nil, err
 	}
-	usage := make(map[types.UID]evict.Disk, len(disks.Pods))
+	byUID := make(map[types.UID]evict.Disk, len(disks.Pods))
 	for uid, pod := range disks.Pods {
-		usage[uid] = diskOf(pod)
+		byUID[uid] = diskOf(pod)
 	}
-	return usage, nil
+	return byUID, nil
 }
 
-func diskOf(pod *stats.PodDisk) evict.Disk {
+func diskOf(pod *usage.PodDisk) evict.Disk {
 	d := evict.Disk{At: pod.At, Volumes: map[string]evict.Space{}, Rootfs: map[string]evict.Space{}, Logs: map[string]evict.Space{}}
 	for i := range pod.Volumes {
 		if v := &pod.Volumes[i]; v.Ephemeral {
-			d.Volumes[v.Name] = spaceOf(&v.FS)
+			d.Volumes[v.Name] = spaceOf(&v.Filesystem)
 		}
 	}
 	for i := range pod.Containers {
@@ -155,7 +156,7 @@ func diskOf(pod *stats.PodDisk) evict.Disk {
 	return d
 }
 
-func spaceOf(fs *stats.FS) evict.Space {
+func spaceOf(fs *usage.Filesystem) evict.Space {
 	return evict.Space{Bytes: int64(fs.Used), Inodes: int64(fs.InodesUsed)}
 }
 

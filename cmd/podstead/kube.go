@@ -57,11 +57,11 @@ func newKubeAPI(o *options.Options, describe func() *v1.Node, sup *supervisor.Su
 // nodeOf describes this node as it is whenever it is called. Without an inventory
 // it does not tell what the runtime has.
 func nodeOf(o *options.Options, name string, sup *supervisor.Supervisor, p parts, inventory *nodestatus.Inventory) func() *v1.Node {
-	since, host := time.Now(), nodestatus.ReadHost("/")
+	since, host, resources := time.Now(), nodestatus.ReadHost("/"), nodeResources(o)
 	return func() *v1.Node {
 		rt := sup.Runtime()
 		in := nodestatus.Input{
-			Name: name, Since: since, Capacity: shownCapacity(capacity(o)), Allocatable: shownCapacity(allocatable(o)),
+			Name: name, Since: since, Capacity: shownCapacity(resources.Capacity()), Allocatable: shownCapacity(resources.Allocatable()),
 			Labels: p.node.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
 			Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
 			Pressures: p.eviction.NodeConditions(since),

@@ -26,7 +26,7 @@ func kubeletView(o *options.Options, client *cri.Client, observer *pleg.PLEG) ht
 		Running: func() []v1.Pod { return runningPods(observer.Observed()) },
 		Config:  o.KubeletConfiguration,
 		Machine: func() httpapi.Machine {
-			host, has := nodestatus.ReadHost("/"), capacity(o)
+			host, has := nodestatus.ReadHost("/"), nodeResources(o).Capacity()
 			return httpapi.Machine{
 				Timestamp: time.Now(), Cores: runtime.NumCPU(), Memory: uint64(has.Memory().Value()),
 				MachineID: host.MachineID, SystemUUID: host.SystemUUID, BootID: host.BootID, Cloud: "Unknown",

@@ -8,6 +8,7 @@ import (
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/httpapi/metrics"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/supervisor"
 )
 
@@ -15,13 +16,13 @@ import (
 func newMetrics(node string, src *sources, sup *supervisor.Supervisor, p parts, log *slog.Logger) httpapi.Metrics {
 	e := metrics.New(p.counters, metrics.Sources{
 		NodeName: node, Version: versionNumber(),
-		Observed:   p.observer.Observed,
+		Pods:       func() []metrics.PodState { return podStates(p.observer.Observed()) },
 		LastRelist: func() time.Time { return p.observer.Stats().LastRelist },
 		Workers:    func() []metrics.Worker { return workersOf(sup) },
 		Statuses:   p.statuses.List,
 		Manifests:  func() []metrics.Manifests { return manifestsOf(src.config.Snapshot()) },
 		Claims:     func() []metrics.Claim { return claimsOf(sup, log) },
-		Probes:     p.prober.Counts,
+		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
 		Specs:      sup.Pods,
 		Stats:      p.stats,
 	})
@@ -63,7 +64,11 @@ func claimsOf(sup *supervisor.Supervisor, log *slog.Logger) (list []metrics.Clai
 	}
 	for _, c := range claims {
 		if len(c.Users) > 0 {
-			list = append(list, metrics.Claim{Namespace: c.Namespace, Name: c.Name, Path: c.Path})
+			fs, err := stats.Statfs(c.Path)
+			if err != nil {
+				continue // the directory has just been removed
+			}
+			list = append(list, metrics.Claim{Namespace: c.Namespace, Name: c.Name, FS: fs})
 		}
 	}
 	return slices.Clip(list)

@@ -138,7 +138,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	}
 	var inventory *nodestatus.Inventory
 	if o.Cluster.Kubeconfig != "" {
-		inventory = nodestatus.NewInventory(rt.client, o.Cluster.Images, log)
+		inventory = nodestatus.NewInventory(runtimeInventory{rt.client}, o.Cluster.Images, log)
 	}
 	describe := nodeOf(o, node, sup, p, inventory)
 	kube, err := newKubeAPI(o, describe, sup, src.config, p)
@@ -369,7 +369,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, bound *c
 		Metrics:         p.counters,
 		Log:             log,
 		Node:            p.node,
-		Allocatable:     allocatable(o),
+		Allocatable:     nodeResources(o).Allocatable(),
 		Credentials:     p.logins,
 		Network: supervisor.Network{HostIPs: p.addresses, DNS: dns.Settings{
 			ResolvConf: o.Network.ResolvConf, ClusterDNS: o.Network.ClusterDNS, ClusterDomain: o.Network.ClusterDomain,

@@ -8,7 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/httpapi/kubeapi"
+	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/node/stats/summary"
@@ -23,12 +25,15 @@ const usageAge = time.Second
 func newStats(o *options.Options, rt *openedRuntime, p parts, log *slog.Logger) *stats.Collector {
 	reader, err := cgroup.OpenReader("")
 	if err != nil {
-		log.Warn("what pods use is told by the runtime alone", "error", err)
+		log.Warn("Cannot read cgroups, using the runtime's stats only", "err", err)
 	}
 	return stats.New(stats.Config{
-		Runtime: rt.client, Observed: p.observer.Observed, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
+		Runtime: runtimeStats{rt.client}, Observed: func() []stats.ObservedPod { return observedPods(p.observer.Observed()) }, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
 		Ceiling: func() (cgroup.MemoryCgroup, int64) { return cgroup.Ceiling(o.Cgroups.Root) },
-		Root:    o.Paths.Root, PodLogs: o.Paths.PodLogs, Log: log,
+		Root:    o.Paths.Root, Log: log,
+		LogDirectory: func(namespace, name string, uid types.UID) string {
+			return cri.LogDirectory(o.Paths.PodLogs, namespace, name, uid)
+		},
 	})
 }
 
@@ -96,7 +101,7 @@ func (v statsView) Usage(ctx context.Context) ([]kubeapi.NodeUsage, []kubeapi.Po
 }
 
 // usedOf is what something uses now, if both figures are known.
-func usedOf(u *stats.Usage) (kubeapi.Used, time.Duration, bool) {
+func usedOf(u *usage.Usage) (kubeapi.Used, time.Duration, bool) {
 	if u.CPU == nil || u.CPU.Rate == nil || u.Memory == nil {
 		return kubeapi.Used{}, 0, false
 	}

@@ -14,8 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/cgroupvalues"
-	"github.com/podstead/podstead/node/cgroup"
-	"github.com/podstead/podstead/node/stats"
+	"github.com/podstead/podstead/internal/usage"
 )
 
 // cadvisorAge is how old figures of interfaces and devices may be, diskAge those
@@ -86,11 +85,11 @@ var (
 
 // cadvisorData is what a scrape shows.
 type cadvisorData struct {
-	node    *stats.Node
-	pods    *stats.Pods
-	disks   *stats.Disks
-	traffic map[types.UID][]stats.Interface
-	io      map[string][]cgroup.IO
+	node    *usage.Node
+	pods    *usage.Pods
+	disks   *usage.Disks
+	traffic map[types.UID][]usage.Interface
+	io      map[string][]usage.DeviceIO
 	specs   map[types.UID]*v1.Pod
 	devices map[string]string
 }
@@ -138,7 +137,7 @@ func (d *cadvisorData) collect(to chan<- prometheus.Metric) {
 // subject is what a series is about: container, id, image, name, namespace, pod.
 type subject [6]string
 
-func (d *cadvisorData) pod(to chan<- prometheus.Metric, pod *stats.Pod) {
+func (d *cadvisorData) pod(to chan<- prometheus.Metric, pod *usage.Pod) {
 	spec := d.specs[pod.UID]
 	id := "/pod" + string(pod.UID)
 	of := subject{"", id, "", "", pod.Namespace, pod.Name}
@@ -168,7 +167,7 @@ func (d *cadvisorData) pod(to chan<- prometheus.Metric, pod *stats.Pod) {
 }
 
 // usage gives what every subject has.
-func (s subject) usage(to chan<- prometheus.Metric, u *stats.Usage) {
+func (s subject) usage(to chan<- prometheus.Metric, u *usage.Usage) {
 	l := s[:]
 	if c := u.CPU; c != nil {
 		cCPU.at(to, u.At, c.Total.Seconds(), append(l, "total")...)
@@ -198,7 +197,7 @@ func (s subject) usage(to chan<- prometheus.Metric, u *stats.Usage) {
 	}
 }
 
-func (s subject) interfaces(to chan<- prometheus.Metric, at time.Time, list []stats.Interface) {
+func (s subject) interfaces(to chan<- prometheus.Metric, at time.Time, list []usage.Interface) {
 	for i := range list {
 		f := &list[i]
 		l := append(s[:], f.Name)
@@ -216,7 +215,7 @@ func (s subject) interfaces(to chan<- prometheus.Metric, at time.Time, list []st
 // cfsPeriod is the kubelet's, in microseconds.
 const cfsPeriod = 100_000
 
-func (s subject) limits(to chan<- prometheus.Metric, c *stats.Container, spec *v1.Container) {
+func (s subject) limits(to chan<- prometheus.Metric, c *usage.Container, spec *v1.Container) {
 	if c.Memory != nil {
 		cMemoryLimit.put(to, float64(c.Memory.Limit), s[:]...)
 	}
@@ -230,11 +229,11 @@ func (s subject) limits(to chan<- prometheus.Metric, c *stats.Container, spec *v
 	cShares.put(to, float64(cgroupvalues.CPUShares(spec.Resources.Requests.Cpu().MilliValue())), s[:]...)
 }
 
-func (s subject) disk(to chan<- prometheus.Metric, c *stats.Container, disk *stats.PodDisk) {
+func (s subject) disk(to chan<- prometheus.Metric, c *usage.Container, disk *usage.PodDisk) {
 	if disk == nil {
 		return
 	}
-	used, whole := uint64(0), (*stats.FS)(nil)
+	used, whole := uint64(0), (*usage.Filesystem)(nil)
 	for i := range disk.Containers {
 		d := &disk.Containers[i]
 		if d.ID == c.ID && d.Rootfs != nil {

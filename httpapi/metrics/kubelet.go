@@ -1,15 +1,11 @@
 package metrics
 
 import (
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/node/stats"
 )
 
 var (
@@ -43,9 +39,10 @@ var (
 func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 	nodeName.put(to, 1, s.NodeName)
 	buildInfo.put(to, 1, s.Version)
-	s.runtime(to)
+	pods := s.Pods()
+	s.runtime(to, pods)
 	s.workers(to)
-	s.statuses(to)
+	s.statuses(to, pods)
 	for _, m := range s.Manifests() {
 		manifestFaults.put(to, float64(m.Faults), m.Source)
 		manifestWarnings.put(to, float64(m.Warnings), m.Source)
@@ -56,10 +53,7 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 		}
 	}
 	for _, c := range s.Claims() {
-		fs, err := stats.Statfs(c.Path)
-		if err != nil {
-			continue // it has just been removed
-		}
+		fs := &c.FS
 		volumeCapacity.put(to, float64(fs.Capacity), c.Namespace, c.Name)
 		volumeAvailable.put(to, float64(fs.Available), c.Namespace, c.Name)
 		volumeUsed.put(to, float64(fs.Used), c.Namespace, c.Name)
@@ -69,27 +63,27 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 	}
 }
 
-// runtime is what was observed of the runtime last.
-func (s *Sources) runtime(to chan<- prometheus.Metric) {
+// runtime collects the last observed state of the runtime.
+func (s *Sources) runtime(to chan<- prometheus.Metric, pods []PodState) {
 	if at := s.LastRelist(); !at.IsZero() {
 		lastSeen.put(to, float64(at.UnixNano())/1e9)
 	}
-	pods, containers := 0, map[cri.State]int{}
-	for _, pod := range s.Observed().Own {
-		for i := range pod.Sandboxes {
-			if pod.Sandboxes[i].Ready {
-				pods++
-				break
-			}
+	sandboxes, containers := 0, ContainerStates{}
+	for i := range pods {
+		if pods[i].SandboxReady {
+			sandboxes++
 		}
-		for i := range pod.Containers {
-			containers[pod.Containers[i].State]++
-		}
+		c := &pods[i].Containers
+		containers.Created += c.Created
+		containers.Running += c.Running
+		containers.Exited += c.Exited
+		containers.Unknown += c.Unknown
 	}
-	runningPods.put(to, float64(pods))
-	for _, state := range []cri.State{cri.StateCreated, cri.StateRunning, cri.StateExited, cri.StateUnknown} {
-		runningContainers.put(to, float64(containers[state]), state.String())
-	}
+	runningPods.put(to, float64(sandboxes))
+	runningContainers.put(to, float64(containers.Created), "created")
+	runningContainers.put(to, float64(containers.Running), "running")
+	runningContainers.put(to, float64(containers.Exited), "exited")
+	runningContainers.put(to, float64(containers.Unknown), "unknown")
 }
 
 func (s *Sources) workers(to chan<- prometheus.Metric) {
@@ -109,9 +103,9 @@ func (s *Sources) workers(to chan<- prometheus.Metric) {
 	}
 }
 
-// statuses are the published ones. A status does not tell whose it is; what is
-// observed does, of each pod that has anything in the runtime.
-func (s *Sources) statuses(to chan<- prometheus.Metric) {
+// statuses collects the published statuses. A status does not name its pod, so
+// the names come from what was observed of the pod in the runtime.
+func (s *Sources) statuses(to chan<- prometheus.Metric, pods []PodState) {
 	phases, ready := map[v1.PodPhase]int{}, 0
 	all := s.Statuses()
 	for _, st := range all {
@@ -126,20 +120,22 @@ func (s *Sources) statuses(to chan<- prometheus.Metric) {
 		podPhases.put(to, float64(phases[phase]), string(phase))
 	}
 	podsReady.put(to, float64(ready))
-	// Of two revisions of a pod one counts: a series is there once.
-	names := map[string]types.UID{}
-	for _, pod := range s.Observed().Own {
-		if st := all[pod.UID]; st != nil {
-			if _, known := names[pod.FullName()]; !known || pod.Running() {
-				names[pod.FullName()] = pod.UID
-			}
+	// Of two revisions of a pod one counts: a series must be unique.
+	newest := make(map[types.NamespacedName]types.UID, len(pods))
+	for i := range pods {
+		pod := &pods[i]
+		if all[pod.UID] == nil {
+			continue
+		}
+		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+		if _, found := newest[name]; !found || pod.Running {
+			newest[name] = pod.UID
 		}
 	}
-	for name, uid := range names {
-		namespace, pod, _ := strings.Cut(name, "/")
+	for name, uid := range newest {
 		for _, list := range [][]v1.ContainerStatus{all[uid].InitContainerStatuses, all[uid].ContainerStatuses} {
 			for i := range list {
-				restarts.put(to, float64(list[i].RestartCount), namespace, pod, list[i].Name)
+				restarts.put(to, float64(list[i].RestartCount), name.Namespace, name.Name, list[i].Name)
 			}
 		}
 	}

@@ -18,38 +18,35 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/node/cgroup"
-	"github.com/podstead/podstead/node/stats"
-	"github.com/podstead/podstead/probe"
+	"github.com/podstead/podstead/internal/usage"
 )
 
 // measured are figures that never change.
 type measured struct {
-	node  *stats.Node
-	pods  *stats.Pods
-	disks *stats.Disks
+	node  *usage.Node
+	pods  *usage.Pods
+	disks *usage.Disks
 	fault error
 }
 
-func (m *measured) Node(context.Context, time.Duration) (*stats.Node, error) { return m.node, m.fault }
-func (m *measured) Pods(context.Context, time.Duration) (*stats.Pods, error) { return m.pods, m.fault }
-func (m *measured) Disks(context.Context, time.Duration) (*stats.Disks, error) {
+func (m *measured) Node(context.Context, time.Duration) (*usage.Node, error) { return m.node, m.fault }
+func (m *measured) Pods(context.Context, time.Duration) (*usage.Pods, error) { return m.pods, m.fault }
+func (m *measured) Disks(context.Context, time.Duration) (*usage.Disks, error) {
 	return m.disks, m.fault
 }
-func (m *measured) Traffic(context.Context, time.Duration) (map[types.UID][]stats.Interface, error) {
-	return map[types.UID][]stats.Interface{"u0": {{Name: "eth0", RxBytes: 11, TxBytes: 12, RxPackets: 1, TxPackets: 2, RxDropped: 3}}}, m.fault
+func (m *measured) Traffic(context.Context, time.Duration) (map[types.UID][]usage.Interface, error) {
+	return map[types.UID][]usage.Interface{"u0": {{Name: "eth0", RxBytes: 11, TxBytes: 12, RxPackets: 1, TxPackets: 2, RxDropped: 3}}}, m.fault
 }
-func (m *measured) IO(context.Context, time.Duration) (map[string][]cgroup.IO, error) {
-	return map[string][]cgroup.IO{"c0": {{Device: "999:1", ReadBytes: 5, WriteBytes: 6, ReadOps: 7, WriteOps: 8}, {Device: "999:2"}}}, m.fault
+func (m *measured) IO(context.Context, time.Duration) (map[string][]usage.DeviceIO, error) {
+	return map[string][]usage.DeviceIO{"c0": {{Device: "999:1", ReadBytes: 5, WriteBytes: 6, ReadOps: 7, WriteOps: 8}, {Device: "999:2"}}}, m.fault
 }
 
-func usage() stats.Usage {
+func measuredUsage() usage.Usage {
 	processes := uint64(4)
-	return stats.Usage{
+	return usage.Usage{
 		At:        time.Unix(1000, 0),
-		CPU:       &stats.CPU{CPU: cgroup.CPU{Total: 2500 * time.Millisecond, User: 2 * time.Second, System: 500 * time.Millisecond, Periods: 10, Throttled: 5, ThrottledTime: time.Second}},
-		Memory:    &stats.Memory{Usage: 1000, InactiveFile: 300, RSS: 200, Cache: 400, Swap: 50, Limit: 4096, Peak: 2000, PageFaults: 9, MajorPageFaults: 1},
+		CPU:       &usage.CPU{Total: 2500 * time.Millisecond, User: 2 * time.Second, System: 500 * time.Millisecond, Periods: 10, Throttled: 5, ThrottledTime: time.Second},
+		Memory:    &usage.Memory{Usage: 1000, InactiveFile: 300, RSS: 200, Cache: 400, Swap: 50, Limit: 4096, Peak: 2000, PageFaults: 9, MajorPageFaults: 1},
 		Processes: &processes,
 	}
 }
@@ -57,21 +54,21 @@ func usage() stats.Usage {
 // fixture is a node with some pods; each has a container.
 func fixture(t testing.TB, pods int) (*Counters, Sources) {
 	t.Helper()
-	m := &measured{node: &stats.Node{Usage: usage(), SwapTotal: 100, Interfaces: []stats.Interface{{Name: "eth0"}}}, pods: &stats.Pods{}, disks: &stats.Disks{Pods: map[types.UID]*stats.PodDisk{}}}
-	observed, statuses := &cri.Observed{}, map[types.UID]*v1.PodStatus{}
+	m := &measured{node: &usage.Node{Usage: measuredUsage(), SwapTotal: 100, Interfaces: []usage.Interface{{Name: "eth0"}}}, pods: &usage.Pods{}, disks: &usage.Disks{Pods: map[types.UID]*usage.PodDisk{}}}
+	var observed []PodState
+	statuses := map[types.UID]*v1.PodStatus{}
 	var specs []*v1.Pod
 	for i := range pods {
 		uid, name := types.UID(fmt.Sprint("u", i)), fmt.Sprint("pod", i)
 		id := fmt.Sprint("c", i)
-		m.pods.Pods = append(m.pods.Pods, stats.Pod{
-			UID: uid, Name: name, Namespace: "default", StartedAt: time.Unix(900, 0), SandboxID: fmt.Sprint("s", i), Usage: usage(),
-			Containers: []stats.Container{{Name: "main", ID: id, CreatedAt: time.Unix(901, 0), Usage: usage()}},
+		m.pods.Pods = append(m.pods.Pods, usage.Pod{
+			UID: uid, Name: name, Namespace: "default", StartedAt: time.Unix(900, 0), SandboxID: fmt.Sprint("s", i), Usage: measuredUsage(),
+			Containers: []usage.Container{{Name: "main", ID: id, CreatedAt: time.Unix(901, 0), Usage: measuredUsage()}},
 		})
-		fs := &stats.FS{Used: 70, Capacity: 1000, Inodes: 100, InodesFree: 60}
-		m.disks.Pods[uid] = &stats.PodDisk{Containers: []stats.ContainerDisk{{Name: "main", ID: id, Rootfs: fs, Logs: fs}}}
-		observed.Own = append(observed.Own, &cri.Pod{
-			UID: uid, Name: name, Namespace: "default", Sandboxes: []cri.Sandbox{{ID: fmt.Sprint("s", i), Ready: true}},
-			Containers: []cri.Container{{ID: id, Name: "main", State: cri.StateRunning}, {ID: id + "old", Name: "main", State: cri.StateExited}},
+		fs := &usage.Filesystem{Used: 70, Capacity: 1000, Inodes: 100, InodesFree: 60}
+		m.disks.Pods[uid] = &usage.PodDisk{Containers: []usage.ContainerDisk{{Name: "main", ID: id, Rootfs: fs, Logs: fs}}}
+		observed = append(observed, PodState{
+			UID: uid, Name: name, Namespace: "default", SandboxReady: true, Running: true, Containers: ContainerStates{Running: 1, Exited: 1},
 		})
 		statuses[uid] = &v1.PodStatus{
 			Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
@@ -86,7 +83,7 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 	counters := NewCounters()
 	return counters, Sources{
 		NodeName: "n1", Version: "1.2.3", Stats: m,
-		Observed: func() *cri.Observed { return observed }, LastRelist: func() time.Time { return time.Unix(1000, 0) },
+		Pods: func() []PodState { return observed }, LastRelist: func() time.Time { return time.Unix(1000, 0) },
 		Workers: func() []Worker {
 			return []Worker{
 				{"desired", "sync", "true", pods}, {"desired", "terminated", "true", 2}, {"orphan", "terminating", "true", 1},
@@ -97,9 +94,11 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 		Manifests: func() []Manifests {
 			return []Manifests{{Source: "file", Delivered: true, Units: 5, Faults: 2, Warnings: 1, LastGood: time.Now().Add(-time.Hour)}, {Source: "http"}}
 		},
-		Claims: func() []Claim { return []Claim{{"default", "data", t.TempDir()}, {"default", "gone", "/nowhere"}} },
-		Probes: func() []probe.Count {
-			return []probe.Count{{UID: "u0", Namespace: "default", Pod: "pod0", Container: "main", Kind: probe.Liveness, Succeeded: 3, Failed: 1, Took: 2 * time.Second, Within: [11]uint64{0, 0, 0, 0, 0, 0, 3, 4, 4, 4, 4}}}
+		Claims: func() []Claim {
+			return []Claim{{Namespace: "default", Name: "data", FS: usage.Filesystem{Capacity: 1000}}}
+		},
+		Probes: func() []ProbeCount {
+			return []ProbeCount{{UID: "u0", Namespace: "default", Pod: "pod0", Container: "main", Type: "Liveness", Succeeded: 3, Failed: 1, Took: 2 * time.Second, Buckets: map[float64]uint64{0.25: 0, 0.5: 3, 1: 4}}}
 		},
 		Specs: func() []*v1.Pod { return specs },
 	}
@@ -310,8 +309,8 @@ func TestTwoRevisionsAreOneSeries(t *testing.T) {
 	newer.Containers = slices.Clone(newer.Containers)
 	newer.Containers[0].CreatedAt = newer.StartedAt
 	m.pods.Pods = append(m.pods.Pods, newer)
-	own := sources.Observed()
-	own.Own = append(own.Own, &cri.Pod{UID: "other", Name: "pod0", Namespace: "default", Containers: []cri.Container{{Name: "main", State: cri.StateRunning}}})
+	observed := append(sources.Pods(), PodState{UID: "other", Name: "pod0", Namespace: "default", Running: true, Containers: ContainerStates{Running: 1}})
+	sources.Pods = func() []PodState { return observed }
 	sources.Statuses()["other"] = &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "main", RestartCount: 8}}}
 	e := New(counters, sources)
 	if text := scrape(t, e.Resource()); !strings.Contains(text, `container_start_time_seconds{container="main",namespace="default",pod="pod0"} 5000`) {

@@ -2,8 +2,6 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/podstead/podstead/probe"
 )
 
 var (
@@ -19,13 +17,9 @@ func (s *Sources) probes(to chan<- prometheus.Metric) {
 		uid := string(c.UID)
 		for result, n := range map[string]uint64{"successful": c.Succeeded, "failed": c.Failed, "unknown": c.Unknown} {
 			if n > 0 || result == "successful" {
-				probeTotal.put(to, float64(n), c.Kind.String(), result, c.Container, c.Pod, c.Namespace, uid)
+				probeTotal.put(to, float64(n), c.Type, result, c.Container, c.Pod, c.Namespace, uid)
 			}
 		}
-		within := make(map[float64]uint64, len(probe.Buckets))
-		for i, bound := range probe.Buckets {
-			within[bound] = c.Within[i]
-		}
-		to <- prometheus.MustNewConstHistogram(probeTime, c.Succeeded+c.Failed, c.Took.Seconds(), within, c.Kind.String(), c.Container, c.Pod, c.Namespace, uid)
+		to <- prometheus.MustNewConstHistogram(probeTime, c.Succeeded+c.Failed, c.Took.Seconds(), c.Buckets, c.Type, c.Container, c.Pod, c.Namespace, uid)
 	}
 }

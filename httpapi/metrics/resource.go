@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/podstead/podstead/node/stats"
+	"github.com/podstead/podstead/internal/usage"
 )
 
 // resourceAge is how old figures may be that are scraped.
@@ -53,7 +53,7 @@ func (s *Sources) resource(ctx context.Context) collected {
 	}
 }
 
-func putResource(to chan<- prometheus.Metric, u *stats.Usage, cpu, memory, swap series, labels ...string) {
+func putResource(to chan<- prometheus.Metric, u *usage.Usage, cpu, memory, swap series, labels ...string) {
 	if u.CPU != nil {
 		cpu.at(to, u.At, u.CPU.Total.Seconds(), labels...)
 	}
@@ -65,9 +65,9 @@ func putResource(to chan<- prometheus.Metric, u *stats.Usage, cpu, memory, swap 
 
 // running are the pods, each name once: of two revisions the newer. While one
 // ends the other waits, so that this is rare.
-func running(pods *stats.Pods) []*stats.Pod {
+func running(pods *usage.Pods) []*usage.Pod {
 	place := map[string]int{}
-	list := make([]*stats.Pod, 0, len(pods.Pods))
+	list := make([]*usage.Pod, 0, len(pods.Pods))
 	for i := range pods.Pods {
 		pod := &pods.Pods[i]
 		name := pod.Namespace + "/" + pod.Name

@@ -7,54 +7,82 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/node/cgroup"
-	"github.com/podstead/podstead/node/stats"
-	"github.com/podstead/podstead/probe"
+	"github.com/podstead/podstead/internal/usage"
 )
 
-// Sources are read when somebody scrapes.
+// Sources are read at each scrape.
 type Sources struct {
 	NodeName, Version string
-	// Observed is the last view of all pods in the runtime, LastRelist when all
-	// were listed last.
-	Observed   func() *cri.Observed
+	// Pods returns the pods as last observed in the runtime, LastRelist the time
+	// of the last full relist.
+	Pods       func() []PodState
 	LastRelist func() time.Time
 	Workers    func() []Worker
 	Statuses   func() map[types.UID]*v1.PodStatus
 	Manifests  func() []Manifests
 	Claims     func() []Claim
-	Probes     func() []probe.Count
-	// Specs are the pods with their statuses.
+	Probes     func() []ProbeCount
+	// Specs returns the pods with their statuses.
 	Specs func() []*v1.Pod
 	Stats Stats
 }
 
-// Stats measures. Implemented by stats.Collector.
+// Stats measures the usage of the node and its pods, at most maxAge ago.
+// Implemented by stats.Collector.
 type Stats interface {
-	Node(ctx context.Context, maxAge time.Duration) (*stats.Node, error)
-	Pods(ctx context.Context, maxAge time.Duration) (*stats.Pods, error)
-	Disks(ctx context.Context, maxAge time.Duration) (*stats.Disks, error)
-	Traffic(ctx context.Context, maxAge time.Duration) (map[types.UID][]stats.Interface, error)
-	IO(ctx context.Context, maxAge time.Duration) (map[string][]cgroup.IO, error)
+	Node(ctx context.Context, maxAge time.Duration) (*usage.Node, error)
+	Pods(ctx context.Context, maxAge time.Duration) (*usage.Pods, error)
+	Disks(ctx context.Context, maxAge time.Duration) (*usage.Disks, error)
+	Traffic(ctx context.Context, maxAge time.Duration) (map[types.UID][]usage.Interface, error)
+	IO(ctx context.Context, maxAge time.Duration) (map[string][]usage.DeviceIO, error)
 }
 
-// Worker is how many workers of pods there are of a kind.
+// PodState is the state of one pod in the runtime.
+type PodState struct {
+	UID             types.UID
+	Namespace, Name string
+	// SandboxReady reports whether the pod has a ready sandbox, Running whether
+	// one of its containers may run or a sandbox is ready.
+	SandboxReady, Running bool
+	Containers            ContainerStates
+}
+
+// ContainerStates counts containers by state.
+type ContainerStates struct{ Created, Running, Exited, Unknown int }
+
+// Worker counts the pod workers of one kind.
 type Worker struct {
-	// Static is "true", empty of a pod of an API server, or "unknown".
+	// Static is "true", "" for a pod of an API server, or "unknown".
 	Config, Lifecycle, Static string
 	Count                     int
 }
 
-// Manifests is how a source of manifests stands.
+// Manifests is the state of one manifest source.
 type Manifests struct {
 	Source    string
 	Delivered bool
-	// Units are files, or the URL's body; Faults hold something back.
+	// Units counts files, or the body of a URL; Faults counts the faults that
+	// keep a manifest from taking effect.
 	Units, Faults, Warnings int
-	// LastGood is when nothing was held back last; zero if never.
+	// LastGood is the last time without such faults; zero if there was none.
 	LastGood time.Time
 }
 
-// Claim is a PersistentVolumeClaim that pods use, at its path on the host.
-type Claim struct{ Namespace, Name, Path string }
+// Claim is a PersistentVolumeClaim in use, with the file system that it is on.
+type Claim struct {
+	Namespace, Name string
+	FS              usage.Filesystem
+}
+
+// ProbeCount counts the results of one probe of a container.
+type ProbeCount struct {
+	UID                       types.UID
+	Namespace, Pod, Container string
+	// Type is Liveness, Readiness or Startup.
+	Type                       string
+	Succeeded, Failed, Unknown uint64
+	// Took is the duration of all probes together, Buckets counts those that
+	// took at most the key, in seconds.
+	Took    time.Duration
+	Buckets map[float64]uint64
+}

@@ -94,9 +94,19 @@ func (h *hierarchies) memoryOf(path string) MemoryCgroup {
 	return MemoryCgroup{Folder: folder, V2: h.v2()}
 }
 
-// LowerMemory brings a capacity down to a ceiling in bytes; 0 is none.
-func LowerMemory(capacity v1.ResourceList, ceiling int64) {
+// lowerMemory reduces the memory of a capacity to a ceiling in bytes; 0 is no
+// ceiling.
+func lowerMemory(capacity v1.ResourceList, ceiling int64) {
 	if has, ok := capacity[v1.ResourceMemory]; ceiling > 0 && (!ok || has.Value() > ceiling) {
 		capacity[v1.ResourceMemory] = *resource.NewQuantity(ceiling, resource.BinarySI)
 	}
+}
+
+// NodeCapacity returns what the machine has, as far as the cgroups above the root
+// of all pods allow: podstead in a slice of 1 GiB has a node of that size.
+func NodeCapacity(root string) v1.ResourceList {
+	list := Capacity()
+	_, ceiling := Ceiling(root)
+	lowerMemory(list, ceiling)
+	return list
 }

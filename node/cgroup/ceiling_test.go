@@ -56,7 +56,7 @@ func TestCeiling(t *testing.T) {
 func TestLowerMemory(t *testing.T) {
 	for ceiling, want := range map[int64]int64{0: 100, 50: 50, 200: 100} {
 		list := v1.ResourceList{v1.ResourceMemory: resource.MustParse("100")}
-		LowerMemory(list, ceiling)
+		lowerMemory(list, ceiling)
 		if got := list.Memory().Value(); got != want {
 			t.Errorf("below %d: %d, want %d", ceiling, got, want)
 		}

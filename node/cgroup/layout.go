@@ -23,6 +23,18 @@ const (
 	Systemd  Driver = "systemd"
 )
 
+// systemdDirectory exists while systemd is process 1, as sd_booted(3) has it.
+const systemdDirectory = "/run/systemd/system"
+
+// DefaultDriver is the usual driver of a runtime that does not report its own:
+// systemd on a systemd host with cgroup v2, otherwise cgroupfs.
+func DefaultDriver(v2 bool) Driver {
+	if _, err := os.Stat(systemdDirectory); err == nil && v2 {
+		return Systemd
+	}
+	return Cgroupfs
+}
+
 // The tiers below the root; Guaranteed pods are in the root itself.
 const (
 	tierBurstable  = "burstable"

@@ -14,49 +14,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/usage"
 )
-
-// CPU is what a cgroup used of processors since it was made.
-type CPU struct {
-	Total, User, System time.Duration
-	// Periods are those in which it ran under a quota, Throttled those of them
-	// in which that held it back, for ThrottledTime together.
-	Periods, Throttled uint64
-	ThrottledTime      time.Duration
-}
-
-// Memory is what a cgroup uses of memory, in bytes.
-type Memory struct {
-	Usage uint64
-	// InactiveFile is the part of Usage that the kernel can take back at once.
-	InactiveFile uint64
-	// RSS is memory of processes, Cache pages of files, MappedFile those of
-	// them that processes map.
-	RSS, Cache, MappedFile, Swap uint64
-	// PageFaults and MajorPageFaults count since the cgroup was made.
-	PageFaults, MajorPageFaults uint64
-	// Limit is 0 if there is none.
-	Limit uint64
-	// Peak is the most that was used at once, 0 if the kernel does not tell.
-	Peak uint64
-}
-
-// WorkingSet is what cannot be taken back at once: the figure by which
-// Kubernetes evicts.
-func (m Memory) WorkingSet() uint64 {
-	if m.InactiveFile > m.Usage {
-		return 0
-	}
-	return m.Usage - m.InactiveFile
-}
-
-// Usage is what a cgroup and those below it use. What belongs to a controller
-// that this machine does not have is nil.
-type Usage struct {
-	CPU       *CPU
-	Memory    *Memory
-	Processes *uint64
-}
 
 // Reader reads what cgroups use. It has no state, but for where the
 // hierarchies are.
@@ -111,32 +71,32 @@ func (r *Reader) Exists(path string) bool { return isFolder(r.folder(controllerM
 func (r *Reader) folder(controller, path string) string { return r.h.folder(controller, path) }
 
 // Usage reads what a cgroup uses. One that is not there is fs.ErrNotExist.
-func (r *Reader) Usage(path string) (Usage, error) {
-	var u Usage
+func (r *Reader) Usage(path string) (usage.Usage, error) {
+	var u usage.Usage
 	var err error
 	if u.Memory, err = r.Memory(path); err != nil {
-		return Usage{}, err
+		return usage.Usage{}, err
 	}
 	if u.CPU, err = r.cpu(path); err != nil {
-		return Usage{}, err
+		return usage.Usage{}, err
 	}
 	if u.Processes, err = optional(numberOf(r.folder(controllerPids, path), "pids.current")); err != nil {
-		return Usage{}, err
+		return usage.Usage{}, err
 	}
-	if u == (Usage{}) {
-		return Usage{}, fmt.Errorf("cgroup %s: %w", path, fs.ErrNotExist)
+	if u == (usage.Usage{}) {
+		return usage.Usage{}, fmt.Errorf("cgroup %s: %w", path, fs.ErrNotExist)
 	}
 	return u, nil
 }
 
 // Memory reads what a cgroup uses of memory; nil without an error says that
 // this machine does not count that.
-func (r *Reader) Memory(path string) (*Memory, error) {
+func (r *Reader) Memory(path string) (*usage.Memory, error) {
 	return MemoryCgroup{Folder: r.folder(controllerMemory, path), V2: r.h.v2()}.Usage()
 }
 
 // Usage reads what it uses; nil without an error says that it is not there.
-func (c MemoryCgroup) Usage() (*Memory, error) {
+func (c MemoryCgroup) Usage() (*usage.Memory, error) {
 	folder := c.Folder
 	if folder == "" {
 		return nil, nil
@@ -145,11 +105,11 @@ func (c MemoryCgroup) Usage() (*Memory, error) {
 	if c.V2 {
 		f = memoryFilesV2
 	}
-	usage, err := optional(numberOf(folder, f.usage))
-	if usage == nil || err != nil {
+	used, err := optional(numberOf(folder, f.usage))
+	if used == nil || err != nil {
 		return nil, err
 	}
-	m := &Memory{Usage: *usage}
+	m := &usage.Memory{Usage: *used}
 	err = fieldsOf(folder, "memory.stat", func(name string, n uint64) {
 		switch name {
 		case f.inactive:
@@ -205,8 +165,8 @@ var (
 const userHZ = 100
 
 // cpu is nil without an error if this machine does not count it.
-func (r *Reader) cpu(path string) (*CPU, error) {
-	c := &CPU{}
+func (r *Reader) cpu(path string) (*usage.CPU, error) {
+	c := &usage.CPU{}
 	if r.h.v2() {
 		err := fieldsOf(r.folder(controllerCPU, path), "cpu.stat", func(name string, n uint64) {
 			micro := time.Duration(n) * time.Microsecond
@@ -258,8 +218,8 @@ func (r *Reader) cpu(path string) (*CPU, error) {
 	return c, nil
 }
 
-// First is a process of a cgroup, 0 if it has none of its own.
-func (r *Reader) First(path string) int {
+// FirstProcess returns a process of a cgroup, 0 if it has none of its own.
+func (r *Reader) FirstProcess(path string) int {
 	data, err := os.ReadFile(filepath.Join(r.folder(controllerMemory, path), "cgroup.procs"))
 	if err != nil {
 		return 0

@@ -5,19 +5,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-)
 
-// IO is what a cgroup read from and wrote to one block device since it was made.
-type IO struct {
-	// Device is MAJOR:MINOR.
-	Device                string
-	ReadBytes, WriteBytes uint64
-	ReadOps, WriteOps     uint64
-}
+	"github.com/podstead/podstead/internal/usage"
+)
 
 // IO reads what a cgroup did on block devices. Without the controller it is
 // nothing.
-func (r *Reader) IO(path string) []IO {
+func (r *Reader) IO(path string) []usage.DeviceIO {
 	if r.h.v2() {
 		return ioV2(filepath.Join(r.h.unified, path, "io.stat"))
 	}
@@ -25,14 +19,14 @@ func (r *Reader) IO(path string) []IO {
 	if folder == "" {
 		return nil
 	}
-	byDevice := map[string]*IO{}
+	byDevice := map[string]*usage.DeviceIO{}
 	var order []string
 	for _, count := range []struct {
 		file  string
-		value func(*IO) (read, written *uint64)
+		value func(*usage.DeviceIO) (read, written *uint64)
 	}{
-		{"blkio.throttle.io_service_bytes_recursive", func(i *IO) (*uint64, *uint64) { return &i.ReadBytes, &i.WriteBytes }},
-		{"blkio.throttle.io_serviced_recursive", func(i *IO) (*uint64, *uint64) { return &i.ReadOps, &i.WriteOps }},
+		{"blkio.throttle.io_service_bytes_recursive", func(i *usage.DeviceIO) (*uint64, *uint64) { return &i.ReadBytes, &i.WriteBytes }},
+		{"blkio.throttle.io_serviced_recursive", func(i *usage.DeviceIO) (*uint64, *uint64) { return &i.ReadOps, &i.WriteOps }},
 	} {
 		data, _ := os.ReadFile(filepath.Join(folder, count.file)) // gone, or not counted
 		for line := range strings.Lines(string(data)) {
@@ -45,7 +39,7 @@ func (r *Reader) IO(path string) []IO {
 				continue
 			}
 			if byDevice[f[0]] == nil {
-				byDevice[f[0]] = &IO{Device: f[0]}
+				byDevice[f[0]] = &usage.DeviceIO{Device: f[0]}
 				order = append(order, f[0])
 			}
 			read, written := count.value(byDevice[f[0]])
@@ -57,7 +51,7 @@ func (r *Reader) IO(path string) []IO {
 			}
 		}
 	}
-	var list []IO
+	var list []usage.DeviceIO
 	for _, device := range order {
 		list = append(list, *byDevice[device])
 	}
@@ -65,15 +59,15 @@ func (r *Reader) IO(path string) []IO {
 }
 
 // ioV2 reads lines such as "8:0 rbytes=90112 wbytes=0 rios=3 wios=0".
-func ioV2(file string) []IO {
+func ioV2(file string) []usage.DeviceIO {
 	data, _ := os.ReadFile(file) // gone, or not counted
-	var list []IO
+	var list []usage.DeviceIO
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
 		if len(f) < 2 {
 			continue
 		}
-		i := IO{Device: f[0]}
+		i := usage.DeviceIO{Device: f[0]}
 		for _, pair := range f[1:] {
 			key, text, _ := strings.Cut(pair, "=")
 			n, err := strconv.ParseUint(text, 10, 64)

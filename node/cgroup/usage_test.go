@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podstead/podstead/internal/usage"
 )
 
 // tree is a machine's cgroups in a folder, found by a mountinfo file: FOLDER
@@ -51,8 +53,8 @@ func TestUsage(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		mounts, files map[string]string
-		want          Usage
-		io            []IO
+		want          usage.Usage
+		io            []usage.DeviceIO
 		first         int
 	}{
 		{
@@ -68,12 +70,12 @@ func TestUsage(t *testing.T) {
 				"u/p/cgroup.procs":        "123\n124\n",
 				"u/p/io.stat":             "8:0 rbytes=90 wbytes=80 rios=3 wios=2 dbytes=0 dios=0\n7:1 \n",
 			},
-			Usage{
-				&CPU{3 * time.Millisecond, 2 * time.Millisecond, time.Millisecond, 9, 4, 500 * time.Microsecond},
-				&Memory{Usage: 1000, InactiveFile: 400, RSS: 300, Cache: 600, MappedFile: 20, Swap: 77, PageFaults: 11, MajorPageFaults: 3, Peak: 1500},
-				&processes,
+			usage.Usage{
+				CPU:       &usage.CPU{Total: 3 * time.Millisecond, User: 2 * time.Millisecond, System: time.Millisecond, Periods: 9, Throttled: 4, ThrottledTime: 500 * time.Microsecond},
+				Memory:    &usage.Memory{Usage: 1000, InactiveFile: 400, RSS: 300, Cache: 600, MappedFile: 20, Swap: 77, PageFaults: 11, MajorPageFaults: 3, Peak: 1500},
+				Processes: &processes,
 			},
-			[]IO{{Device: "8:0", ReadBytes: 90, WriteBytes: 80, ReadOps: 3, WriteOps: 2}}, 123,
+			[]usage.DeviceIO{{Device: "8:0", ReadBytes: 90, WriteBytes: 80, ReadOps: 3, WriteOps: 2}}, 123,
 		},
 		{
 			"version 1, each controller apart",
@@ -91,12 +93,12 @@ func TestUsage(t *testing.T) {
 				"b/p/blkio.throttle.io_service_bytes_recursive": "8:0 Read 90\n8:0 Write 80\n8:0 Total 170\nTotal 170\n",
 				"b/p/blkio.throttle.io_serviced_recursive":      "8:0 Read 3\n8:0 Write 2\n",
 			},
-			Usage{
-				&CPU{3 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond, 9, 4, 500 * time.Microsecond},
-				&Memory{Usage: 1000, InactiveFile: 400, RSS: 300, Cache: 600, MappedFile: 20, Swap: 77, PageFaults: 11, MajorPageFaults: 3, Limit: 4096, Peak: 1500},
-				&processes,
+			usage.Usage{
+				CPU:       &usage.CPU{Total: 3 * time.Millisecond, User: 200 * time.Millisecond, System: 100 * time.Millisecond, Periods: 9, Throttled: 4, ThrottledTime: 500 * time.Microsecond},
+				Memory:    &usage.Memory{Usage: 1000, InactiveFile: 400, RSS: 300, Cache: 600, MappedFile: 20, Swap: 77, PageFaults: 11, MajorPageFaults: 3, Limit: 4096, Peak: 1500},
+				Processes: &processes,
 			},
-			[]IO{{Device: "8:0", ReadBytes: 90, WriteBytes: 80, ReadOps: 3, WriteOps: 2}}, 123,
+			[]usage.DeviceIO{{Device: "8:0", ReadBytes: 90, WriteBytes: 80, ReadOps: 3, WriteOps: 2}}, 123,
 		},
 		{
 			"version 1 with memory only", map[string]string{"m": "memory"},
@@ -104,7 +106,7 @@ func TestUsage(t *testing.T) {
 				"m/p/memory.usage_in_bytes": "1000\n", "m/p/memory.limit_in_bytes": "9223372036854771712\n",
 				"m/p/memory.stat": "total_inactive_file 4000\n",
 			},
-			Usage{nil, &Memory{Usage: 1000, InactiveFile: 4000}, nil}, nil, 0,
+			usage.Usage{Memory: &usage.Memory{Usage: 1000, InactiveFile: 4000}}, nil, 0,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,7 +121,7 @@ func TestUsage(t *testing.T) {
 			if d := cmp.Diff(c.io, r.IO("/p")); d != "" {
 				t.Error(d)
 			}
-			if got := r.First("/p"); got != c.first {
+			if got := r.FirstProcess("/p"); got != c.first {
 				t.Errorf("first process %d, want %d", got, c.first)
 			}
 			if _, err := r.Usage("/gone"); !errors.Is(err, fs.ErrNotExist) {
@@ -133,10 +135,10 @@ func TestUsage(t *testing.T) {
 }
 
 func TestWorkingSetIsNeverNegative(t *testing.T) {
-	if w := (Memory{Usage: 1000, InactiveFile: 4000}).WorkingSet(); w != 0 {
+	if w := (usage.Memory{Usage: 1000, InactiveFile: 4000}).WorkingSet(); w != 0 {
 		t.Errorf("working set %d", w)
 	}
-	if w := (Memory{Usage: 1000, InactiveFile: 400}).WorkingSet(); w != 600 {
+	if w := (usage.Memory{Usage: 1000, InactiveFile: 400}).WorkingSet(); w != 600 {
 		t.Errorf("working set %d", w)
 	}
 }

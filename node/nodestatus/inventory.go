@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/podstead/podstead/cri"
 )
 
 const (
@@ -22,10 +19,25 @@ const (
 	namesShown = 5
 )
 
-// Runtime is what an Inventory asks. Implemented by cri.Client.
+// Runtime describes what the container runtime has for pods.
 type Runtime interface {
-	Capabilities(ctx context.Context) (cri.Capabilities, error)
-	StoredImages(ctx context.Context) ([]cri.StoredImage, error)
+	Features(ctx context.Context) (Features, error)
+	Images(ctx context.Context) ([]Image, error)
+}
+
+// Features are those of a runtime and its runtime handlers.
+type Features struct {
+	// SupplementalGroupsPolicy is nil if the runtime reports no features.
+	SupplementalGroupsPolicy *bool
+	// Handlers are in no order.
+	Handlers []v1.NodeRuntimeHandler
+}
+
+// Image is an image in the runtime's store.
+type Image struct {
+	Tags, Digests []string
+	// Size is in bytes.
+	Size uint64
 }
 
 // Held is what a runtime has for pods. It is shared and must not be written to.
@@ -76,15 +88,18 @@ func (i *Inventory) Run(ctx context.Context) error {
 
 // look keeps what was seen before of what cannot be seen now.
 func (i *Inventory) look(ctx context.Context) error {
-	can, err := i.runtime.Capabilities(ctx)
+	features, err := i.runtime.Features(ctx)
 	if err != nil {
 		return err
 	}
-	stored, err := i.runtime.StoredImages(ctx)
+	stored, err := i.runtime.Images(ctx)
 	if err != nil {
 		return err
 	}
-	held := Held{Images: shownImages(stored, i.images), Handlers: shownHandlers(can), Features: shownFeatures(can)}
+	held := Held{Images: shownImages(stored, i.images), Handlers: sortedHandlers(features.Handlers)}
+	if features.SupplementalGroupsPolicy != nil {
+		held.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: features.SupplementalGroupsPolicy}
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.held = held
@@ -92,7 +107,7 @@ func (i *Inventory) look(ctx context.Context) error {
 }
 
 // shownImages are the images by size, the largest first, at most so many.
-func shownImages(stored []cri.StoredImage, most int) []v1.ContainerImage {
+func shownImages(stored []Image, most int) []v1.ContainerImage {
 	shown := make([]v1.ContainerImage, 0, len(stored))
 	for _, s := range stored {
 		names := slices.Concat(s.Digests, s.Tags)
@@ -110,21 +125,6 @@ func shownImages(stored []cri.StoredImage, most int) []v1.ContainerImage {
 	return shown
 }
 
-func shownHandlers(can cri.Capabilities) (shown []v1.NodeRuntimeHandler) {
-	for _, name := range slices.Sorted(maps.Keys(can.Handlers)) {
-		f := can.Handlers[name]
-		readOnly, users := f.GetRecursiveReadOnlyMounts(), f.GetUserNamespaces()
-		shown = append(shown, v1.NodeRuntimeHandler{
-			Name: name, Features: &v1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &readOnly, UserNamespaces: &users},
-		})
-	}
-	return shown
-}
-
-func shownFeatures(can cri.Capabilities) *v1.NodeFeatures {
-	if can.Features == nil {
-		return nil
-	}
-	groups := can.Features.GetSupplementalGroupsPolicy()
-	return &v1.NodeFeatures{SupplementalGroupsPolicy: &groups}
+func sortedHandlers(list []v1.NodeRuntimeHandler) []v1.NodeRuntimeHandler {
+	return slices.SortedFunc(slices.Values(list), func(a, b v1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })
 }

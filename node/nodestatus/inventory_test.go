@@ -11,47 +11,49 @@ import (
 	"testing/synctest"
 	"time"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/podstead/podstead/cri"
+	v1 "k8s.io/api/core/v1"
 )
 
-type runtimeOf struct {
-	images []cri.StoredImage
-	mu     sync.Mutex
-	can    cri.Capabilities
-	err    error
+type fakeRuntime struct {
+	mu       sync.Mutex
+	images   []Image
+	features Features
+	err      error
 }
 
-func (r *runtimeOf) Capabilities(context.Context) (cri.Capabilities, error) {
+func (r *fakeRuntime) Features(context.Context) (Features, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.can, r.err
+	return r.features, r.err
 }
 
-func (r *runtimeOf) StoredImages(context.Context) ([]cri.StoredImage, error) {
+func (r *fakeRuntime) Images(context.Context) ([]Image, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.images, r.err
 }
 
-func (r *runtimeOf) set(can cri.Capabilities, images []cri.StoredImage, err error) {
+func (r *fakeRuntime) set(features Features, images []Image, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.can, r.images, r.err = can, images, err
+	r.features, r.images, r.err = features, images, err
 }
 
 func TestInventory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rt := &runtimeOf{can: cri.Capabilities{
-			Features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true},
-			Handlers: map[string]*runtimeapi.RuntimeHandlerFeatures{"runc": {UserNamespaces: true}, "": {RecursiveReadOnlyMounts: true}},
+		yes, no := true, false
+		rt := &fakeRuntime{features: Features{
+			SupplementalGroupsPolicy: &yes,
+			Handlers: []v1.NodeRuntimeHandler{
+				{Name: "runc", Features: &v1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &no, UserNamespaces: &yes}},
+				{Features: &v1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &yes, UserNamespaces: &no}},
+			},
 		}}
 		for n := range 60 {
-			rt.images = append(rt.images, cri.StoredImage{ID: fmt.Sprint(n), Tags: []string{fmt.Sprintf("tag:%d", n)}, Size: uint64(n)})
+			rt.images = append(rt.images, Image{Tags: []string{fmt.Sprintf("tag:%d", n)}, Size: uint64(n)})
 		}
-		rt.images[7] = cri.StoredImage{Size: 1000, Tags: strings.Split("a b c d e f", " "), Digests: []string{"sha256:x"}}
-		rt.images[8] = cri.StoredImage{Size: 2000}
+		rt.images[7] = Image{Size: 1000, Tags: strings.Split("a b c d e f", " "), Digests: []string{"sha256:x"}}
+		rt.images[8] = Image{Size: 2000}
 		i := NewInventory(rt, 50, slog.New(slog.DiscardHandler))
 		if h := i.Held(); h.Images != nil || h.Features != nil {
 			t.Errorf("before a look: %+v", h)
@@ -74,13 +76,13 @@ func TestInventory(t *testing.T) {
 			t.Errorf("features %+v", h.Features)
 		}
 		// What cannot be seen is as it was; then it is as it is.
-		rt.set(rt.can, rt.images, errors.New("away"))
+		rt.set(rt.features, rt.images, errors.New("runtime unavailable"))
 		time.Sleep(2 * inventoryPeriod)
 		synctest.Wait()
 		if h := i.Held(); len(h.Images) != 50 {
 			t.Errorf("%d images of a runtime that is away", len(h.Images))
 		}
-		rt.set(cri.Capabilities{}, rt.images[:1], nil)
+		rt.set(Features{}, rt.images[:1], nil)
 		time.Sleep(inventoryPeriod)
 		synctest.Wait()
 		if h := i.Held(); len(h.Images) != 1 || h.Handlers != nil || h.Features != nil {
@@ -90,7 +92,7 @@ func TestInventory(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		if n := len(shownImages(make([]cri.StoredImage, 9), -1)); n != 0 {
+		if n := len(shownImages(make([]Image, 9), -1)); n != 0 {
 			t.Errorf("%d images without a name", n)
 		}
 	})

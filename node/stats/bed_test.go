@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/cgroup"
 )
 
@@ -19,7 +20,7 @@ type machine struct {
 	t    *testing.T
 	root string
 	rt   *fakeRuntime
-	pods []*cri.Pod
+	pods []*ObservedPod
 }
 
 func newMachine(t *testing.T) *machine {
@@ -79,17 +80,28 @@ func (m *machine) cgroup(path string, cpu time.Duration, memory, inactive, proce
 
 // pod adds a pod that runs, in a cgroup of its own, with a process in its
 // sandbox and one container for each name.
-func (m *machine) pod(uid string, containers ...string) *cri.Pod {
+func (m *machine) pod(uid string, containers ...string) *ObservedPod {
 	parent := "/podstead/pod" + uid
-	pod := &cri.Pod{
+	pod := &ObservedPod{
 		UID: types.UID(uid), Name: uid, Namespace: "default",
-		Sandboxes: []cri.Sandbox{{ID: uid + "-sandbox", Ready: true, Annotations: map[string]string{cri.AnnotationCgroupParent: parent}}},
+		SandboxID: uid + "-sandbox", SandboxReady: true, CgroupParent: parent,
 	}
 	for _, name := range containers {
-		pod.Containers = append(pod.Containers, cri.Container{ID: uid + "-" + name, Name: name, State: cri.StateRunning})
+		pod.Containers = append(pod.Containers, ObservedContainer{ID: uid + "-" + name, Name: name, Running: true})
 	}
 	m.pods = append(m.pods, pod)
 	return pod
+}
+
+func (m *machine) observed() (list []ObservedPod) {
+	for _, pod := range m.pods {
+		list = append(list, *pod)
+	}
+	return list
+}
+
+func (m *machine) logDirectory(namespace, name string, uid types.UID) string {
+	return m.path("logs", namespace+"_"+name+"_"+string(uid))
 }
 
 func (m *machine) collector() *Collector {
@@ -99,34 +111,36 @@ func (m *machine) collector() *Collector {
 		m.t.Fatal(err)
 	}
 	return New(Config{
-		Runtime: m.rt, Observed: func() *cri.Observed { return &cri.Observed{Own: m.pods} }, Cgroups: reader,
-		Root: m.path("root"), PodLogs: m.path("logs"), proc: m.path("proc"),
-		statfs: func(path string) (FS, bool, error) {
+		Runtime: m.rt, Observed: m.observed, Cgroups: reader,
+		Root: m.path("root"), LogDirectory: m.logDirectory, proc: m.path("proc"),
+		statfs: func(path string) (usage.Filesystem, bool, error) {
 			_, err := os.Stat(path)
-			return FS{Capacity: 1000, Available: 400, Used: 600, Inodes: 100, InodesFree: 40, InodesUsed: 60}, false, err
+			return usage.Filesystem{Capacity: 1000, Available: 400, Used: 600, Inodes: 100, InodesFree: 40, InodesUsed: 60}, false, err
 		},
 	})
 }
 
 // fakeRuntime answers and counts.
 type fakeRuntime struct {
-	containers []cri.ContainerStats
-	sandboxes  []cri.SandboxStats
-	images     []cri.FilesystemStats
+	containers []ContainerUsage
+	sandboxes  []SandboxUsage
+	images     []FilesystemUsage
 	fault      error
 	calls      int
 }
 
-func (r *fakeRuntime) ContainerStats(context.Context) ([]cri.ContainerStats, error) {
+func (r *fakeRuntime) ContainerUsage(context.Context) ([]ContainerUsage, error) {
 	r.calls++
 	return r.containers, r.fault
 }
 
-func (r *fakeRuntime) SandboxStats(context.Context) ([]cri.SandboxStats, error) {
+func (r *fakeRuntime) SandboxUsage(context.Context) ([]SandboxUsage, error) {
 	r.calls++
 	return r.sandboxes, r.fault
 }
 
-func (r *fakeRuntime) ImageStats(context.Context) (images, containers []cri.FilesystemStats, err error) {
+func (r *fakeRuntime) ImageUsage(context.Context) (images, containers []FilesystemUsage, err error) {
 	return r.images, nil, r.fault
 }
+
+var errUnavailable = errors.New("runtime unavailable")

@@ -8,60 +8,57 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/cgroup"
 )
 
-// Runtime is asked for what the kernel does not show. Implemented by cri.Client.
-type Runtime interface {
-	ContainerStats(ctx context.Context) ([]cri.ContainerStats, error)
-	SandboxStats(ctx context.Context) ([]cri.SandboxStats, error)
-	ImageStats(ctx context.Context) (images, containers []cri.FilesystemStats, err error)
-}
-
-// Config is what a Collector is made of.
+// Config configures a Collector.
 type Config struct {
 	Runtime Runtime
-	// Observed is the last view of all pods.
-	Observed func() *cri.Observed
-	// Cgroups reads what cgroups use; nil leaves all to the runtime.
+	// Observed returns the pods as last observed in the runtime. The collector
+	// does not modify them.
+	Observed func() []ObservedPod
+	// Cgroups reads cgroups; nil leaves all measurements to the runtime.
 	Cgroups *cgroup.Reader
 	// CgroupRoot is the path of the cgroup of all pods.
 	CgroupRoot string
-	// Ceiling is the cgroup above that one which bounds the node's memory, with
-	// its limit; empty if the whole machine is the node. Nil is that.
+	// Ceiling returns the cgroup above CgroupRoot that limits the node's memory,
+	// and the limit in bytes; it is empty if the node is the whole machine. Nil
+	// stands for the whole machine.
 	Ceiling func() (cgroup.MemoryCgroup, int64)
-	// Root is the daemon's folder with the pods' below it in pods, PodLogs
-	// the one of logs.
-	Root, PodLogs string
+	// Root is the daemon's root directory, with the pods' directories in pods.
+	Root string
+	// LogDirectory returns the directory of a pod's logs.
+	LogDirectory func(namespace, name string, uid types.UID) string
 	// Log may be nil.
 	Log *slog.Logger
 
-	// What follows stands for the machine in tests.
+	// Tests replace proc and statfs.
 	proc   string
-	statfs func(path string) (FS, bool, error)
+	statfs func(path string) (usage.Filesystem, bool, error)
 }
 
-// Collector measures. Its methods may be called at the same time.
+// Collector measures on demand. Its methods may be called concurrently.
 type Collector struct {
-	cfg   Config
-	log   *slog.Logger
-	found places
+	cfg         Config
+	log         *slog.Logger
+	cgroupPaths cgroupPaths
 
-	node    shared[*Node]
-	pods    shared[*Pods]
-	disks   shared[*Disks]
-	traffic shared[map[types.UID][]Interface]
-	io      shared[map[string][]cgroup.IO]
+	node    shared[*usage.Node]
+	pods    shared[*usage.Pods]
+	disks   shared[*usage.Disks]
+	traffic shared[map[types.UID][]usage.Interface]
+	io      shared[map[string][]usage.DeviceIO]
 
-	// The rates are used in a turn of node and pods.
+	// The measurements of node and pods, of which one runs at a time, use the
+	// rates.
 	nodeRates, podRates rates
 
 	mu    sync.Mutex
 	fault string
 }
 
-// New makes a collector. It measures nothing.
+// New creates a collector. It measures nothing yet.
 func New(cfg Config) *Collector {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -73,29 +70,31 @@ func New(cfg Config) *Collector {
 		cfg.statfs = statfs
 	}
 	return &Collector{
-		cfg: cfg, log: cfg.Log, found: places{byID: map[string]string{}},
-		node: newShared[*Node](), pods: newShared[*Pods](), disks: newShared[*Disks](),
-		traffic: newShared[map[types.UID][]Interface](), io: newShared[map[string][]cgroup.IO](),
+		cfg: cfg, log: cfg.Log, cgroupPaths: cgroupPaths{byID: map[string]string{}},
+		node: newShared[*usage.Node](), pods: newShared[*usage.Pods](), disks: newShared[*usage.Disks](),
+		traffic: newShared[map[types.UID][]usage.Interface](), io: newShared[map[string][]usage.DeviceIO](),
 	}
 }
 
-// Node is what the node uses, measured no longer than maxAge ago.
-func (c *Collector) Node(ctx context.Context, maxAge time.Duration) (*Node, error) {
+// Node returns the usage of the node, measured at most maxAge ago.
+func (c *Collector) Node(ctx context.Context, maxAge time.Duration) (*usage.Node, error) {
 	return c.node.get(ctx, maxAge, 0, c.measureNode)
 }
 
-// Pods is what the pods use of processors, memory and process IDs, measured no
-// longer than maxAge ago. Only what could be measured in no way is an error.
-func (c *Collector) Pods(ctx context.Context, maxAge time.Duration) (*Pods, error) {
+// Pods returns the CPU, memory and process usage of the pods, measured at most
+// maxAge ago. Containers that cannot be measured are counted in Missing; they are
+// no error.
+func (c *Collector) Pods(ctx context.Context, maxAge time.Duration) (*usage.Pods, error) {
 	return c.pods.get(ctx, maxAge, 0, c.measurePods)
 }
 
-// rateGap is between two measurements that are made for a rate alone.
-const rateGap = time.Second
+// rateInterval is the time between two measurements that are only made to
+// compute a rate.
+const rateInterval = time.Second
 
-// Rates is Node and Pods, with the rates of processors. If nothing was measured
-// of late it measures twice, which takes a second.
-func (c *Collector) Rates(ctx context.Context, maxAge time.Duration) (*Node, *Pods, error) {
+// Rates returns Node and Pods with CPU rates. Without a recent measurement it
+// measures twice, which takes a second.
+func (c *Collector) Rates(ctx context.Context, maxAge time.Duration) (*usage.Node, *usage.Pods, error) {
 	for first := true; ; first = false {
 		node, err := c.Node(ctx, maxAge)
 		if err != nil {
@@ -105,11 +104,11 @@ func (c *Collector) Rates(ctx context.Context, maxAge time.Duration) (*Node, *Po
 		if err != nil {
 			return nil, nil, err
 		}
-		if !first || rated(node, pods) {
+		if !first || haveRates(node, pods) {
 			return node, pods, nil
 		}
 		select {
-		case <-time.After(rateGap):
+		case <-time.After(rateInterval):
 		case <-ctx.Done():
 			return nil, nil, context.Cause(ctx)
 		}
@@ -117,19 +116,19 @@ func (c *Collector) Rates(ctx context.Context, maxAge time.Duration) (*Node, *Po
 	}
 }
 
-// rated reports whether all that has a CPU figure has a rate of it.
-func rated(node *Node, pods *Pods) bool {
-	lacks := func(u *Usage) bool { return u.CPU != nil && u.CPU.Rate == nil }
-	if lacks(&node.Usage) {
+// haveRates reports whether each CPU measurement has a rate.
+func haveRates(node *usage.Node, pods *usage.Pods) bool {
+	lacksRate := func(u *usage.Usage) bool { return u.CPU != nil && u.CPU.Rate == nil }
+	if lacksRate(&node.Usage) {
 		return false
 	}
 	for i := range pods.Pods {
 		pod := &pods.Pods[i]
-		if lacks(&pod.Usage) {
+		if lacksRate(&pod.Usage) {
 			return false
 		}
 		for j := range pod.Containers {
-			if lacks(&pod.Containers[j].Usage) {
+			if lacksRate(&pod.Containers[j].Usage) {
 				return false
 			}
 		}
@@ -137,30 +136,32 @@ func rated(node *Node, pods *Pods) bool {
 	return true
 }
 
-// diskPause is how many times as long as a look at the disks takes there is
-// none: walking through files may take a twentieth of a core, and no more.
+// diskPause is the minimum pause between two measurements of the disks, as a
+// multiple of the time that the last one took: walking through files may use a
+// twentieth of a core, not more.
 const diskPause = 20
 
-// Disks is what the pods hold on disk, measured no longer than maxAge ago, or
-// longer if that would be work without end. Readers should not ask for less
-// than a minute without need.
-func (c *Collector) Disks(ctx context.Context, maxAge time.Duration) (*Disks, error) {
+// Disks returns the disk usage of the pods, measured at most maxAge ago, or
+// longer ago if measuring would never pause. Callers should not ask for less than
+// a minute without need.
+func (c *Collector) Disks(ctx context.Context, maxAge time.Duration) (*usage.Disks, error) {
 	return c.disks.get(ctx, maxAge, diskPause, c.measureDisks)
 }
 
-// Traffic is what went through the network interfaces of pods that have a
-// network of their own.
-func (c *Collector) Traffic(ctx context.Context, maxAge time.Duration) (map[types.UID][]Interface, error) {
+// Traffic returns the network interfaces of the pods that have their own network
+// namespace.
+func (c *Collector) Traffic(ctx context.Context, maxAge time.Duration) (map[types.UID][]usage.Interface, error) {
 	return c.traffic.get(ctx, maxAge, 0, c.measureTraffic)
 }
 
-// IO is what containers read from and wrote to devices, by container ID.
-func (c *Collector) IO(ctx context.Context, maxAge time.Duration) (map[string][]cgroup.IO, error) {
+// IO returns what containers read from and wrote to block devices, by container
+// ID.
+func (c *Collector) IO(ctx context.Context, maxAge time.Duration) (map[string][]usage.DeviceIO, error) {
 	return c.io.get(ctx, maxAge, 0, c.measureIO)
 }
 
-// tell logs a fault once, until it changes.
-func (c *Collector) tell(err error) {
+// reportFault logs an error once, until it changes.
+func (c *Collector) reportFault(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -168,7 +169,7 @@ func (c *Collector) tell(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if text != c.fault && text != "" {
-		c.log.Warn("some figures are missing", "error", err)
+		c.log.Warn("Some stats are missing", "err", err)
 	}
 	c.fault = text
 }

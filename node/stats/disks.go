@@ -9,38 +9,40 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/usage"
 )
 
-// diskTime is how long one look at the disks may take. What it does not come to
-// is what the last look found, and comes first in the next.
-const diskTime = 15 * time.Second
+// diskTimeout limits one measurement of the disks. Pods that it does not reach
+// keep their last result and are measured first in the next one.
+const diskTimeout = 15 * time.Second
 
-// Kinds of volumes, by their folders, that are not walked: what is in them is
-// no part of the pod, and of a network's a server that is away would hold us.
+// Volume plugins whose directories are not walked: the content does not belong
+// to the pod, and a network server that is down would block the walk.
 const (
 	pluginClaim = "kubernetes.io~local-volume"
 	pluginNFS   = "kubernetes.io~nfs"
 )
 
-// measureDisks measures what pods hold on disk.
-func (c *Collector) measureDisks(ctx context.Context, last *Disks) (*Disks, error) {
-	ctx, cancel := context.WithTimeout(ctx, diskTime)
+// measureDisks measures the disk usage of the pods.
+func (c *Collector) measureDisks(ctx context.Context, last *usage.Disks) (*usage.Disks, error) {
+	ctx, cancel := context.WithTimeout(ctx, diskTimeout)
 	defer cancel()
-	result := &Disks{At: time.Now(), Pods: map[types.UID]*PodDisk{}}
+	result := &usage.Disks{At: time.Now(), Pods: map[types.UID]*usage.PodDisk{}}
 	if last == nil {
-		last = &Disks{}
+		last = &usage.Disks{}
 	}
-	pods := slices.Clone(c.cfg.Observed().Own)
-	before := func(pod *cri.Pod) (at time.Time) {
+	// The order of the shared list must not change.
+	pods := slices.Clone(c.cfg.Observed())
+	measuredAt := func(pod *ObservedPod) (at time.Time) {
 		if d := last.Pods[pod.UID]; d != nil {
 			at = d.At
 		}
 		return at
 	}
-	slices.SortStableFunc(pods, func(a, b *cri.Pod) int { return before(a).Compare(before(b)) })
-	writable := c.writable(ctx)
-	for _, pod := range pods {
+	slices.SortStableFunc(pods, func(a, b ObservedPod) int { return measuredAt(&a).Compare(measuredAt(&b)) })
+	writable := c.writableLayers(ctx)
+	for i := range pods {
+		pod := &pods[i]
 		disk := c.measureDisk(ctx, pod, writable)
 		if disk == nil || context.Cause(ctx) != nil {
 			if disk = last.Pods[pod.UID]; disk == nil {
@@ -52,95 +54,97 @@ func (c *Collector) measureDisks(ctx context.Context, last *Disks) (*Disks, erro
 	return result, nil
 }
 
-// writable is what containers wrote to their root file systems, by ID: the
-// runtime's figures, which it has in store.
-func (c *Collector) writable(ctx context.Context) map[string]*cri.FilesystemStats {
-	list, err := c.cfg.Runtime.ContainerStats(ctx)
+// writableLayers returns the usage of the containers' writable layers by
+// container ID, as the runtime keeps it.
+func (c *Collector) writableLayers(ctx context.Context) map[string]*FilesystemUsage {
+	list, err := c.cfg.Runtime.ContainerUsage(ctx)
 	if err != nil {
-		return nil // it is away, or does not tell
+		return nil // the runtime is down
 	}
-	byID := map[string]*cri.FilesystemStats{}
+	byID := make(map[string]*FilesystemUsage, len(list))
 	for i := range list {
 		byID[list[i].ID] = list[i].Writable
 	}
 	return byID
 }
 
-// measureDisk is nil if time ran out before there was anything.
-func (c *Collector) measureDisk(ctx context.Context, pod *cri.Pod, writable map[string]*cri.FilesystemStats) *PodDisk {
+// measureDisk returns nil if the time is over before it begins.
+func (c *Collector) measureDisk(ctx context.Context, pod *ObservedPod, writable map[string]*FilesystemUsage) *usage.PodDisk {
 	if ctx.Err() != nil {
 		return nil
 	}
-	d := &PodDisk{UID: pod.UID, At: time.Now()}
-	logs := cri.LogDirectory(c.cfg.PodLogs, pod.Namespace, pod.Name, pod.UID)
+	d := &usage.PodDisk{UID: pod.UID, At: time.Now()}
+	logs := c.cfg.LogDirectory(pod.Namespace, pod.Name, pod.UID)
 	seen := map[string]bool{}
 	for i := range pod.Containers {
-		one := &pod.Containers[i]
-		disk := ContainerDisk{Name: one.Name, ID: one.ID}
-		if w := writable[one.ID]; w != nil {
-			disk.Rootfs = &FS{At: w.At, Used: w.Used, InodesUsed: w.Inodes}
+		container := &pod.Containers[i]
+		disk := usage.ContainerDisk{Name: container.Name, ID: container.ID}
+		if w := writable[container.ID]; w != nil {
+			disk.Rootfs = &usage.Filesystem{At: w.At, Used: w.Used, InodesUsed: w.Inodes}
 			if fs, _, err := c.cfg.statfs(w.Mount); err == nil {
-				disk.Rootfs.setWhole(fs)
+				disk.Rootfs.SetTotals(fs)
 			}
 		}
-		// The instances of a container log into one folder.
-		if !seen[one.Name] {
-			seen[one.Name] = true
-			disk.Logs = c.folder(ctx, d, filepath.Join(logs, one.Name))
+		// All instances of a container log into one directory.
+		if !seen[container.Name] {
+			seen[container.Name] = true
+			disk.Logs = c.measureDirectory(ctx, d, filepath.Join(logs, container.Name))
 		}
 		if disk.Rootfs != nil || disk.Logs != nil {
 			d.Containers = append(d.Containers, disk)
 		}
 	}
-	plugins, _ := os.ReadDir(filepath.Join(c.cfg.Root, "pods", string(pod.UID), "volumes"))
+	volumes := filepath.Join(c.cfg.Root, "pods", string(pod.UID), "volumes")
+	plugins, _ := os.ReadDir(volumes)
 	for _, plugin := range plugins {
-		folder := filepath.Join(c.cfg.Root, "pods", string(pod.UID), "volumes", plugin.Name())
-		volumes, _ := os.ReadDir(folder)
-		for _, v := range volumes {
-			if one, ok := c.volume(ctx, d, folder, plugin.Name(), v.Name()); ok {
-				d.Volumes = append(d.Volumes, one)
+		directory := filepath.Join(volumes, plugin.Name())
+		entries, _ := os.ReadDir(directory)
+		for _, entry := range entries {
+			if v, ok := c.measureVolume(ctx, d, directory, plugin.Name(), entry.Name()); ok {
+				d.Volumes = append(d.Volumes, v)
 			}
 		}
 	}
 	return d
 }
 
-// volume measures one volume. What is a file system of its own tells itself
-// what is used of it.
-func (c *Collector) volume(ctx context.Context, d *PodDisk, folder, plugin, name string) (Volume, bool) {
-	v := Volume{Name: name, Plugin: plugin}
+// measureVolume measures one volume. A volume that is a file system of its own
+// is not walked.
+func (c *Collector) measureVolume(ctx context.Context, d *usage.PodDisk, directory, plugin, name string) (usage.Volume, bool) {
+	v := usage.Volume{Name: name, Plugin: plugin}
 	if plugin == pluginNFS {
 		return v, false
 	}
-	path := filepath.Join(folder, name)
+	path := filepath.Join(directory, name)
 	whole, memory, err := c.cfg.statfs(path)
 	switch {
 	case err != nil:
 		return v, false
 	case plugin == pluginClaim:
-		v.FS = whole
-	case memory && c.mountedHere(path):
-		v.FS, v.Memory = whole, true
+		v.Filesystem = whole
+	case memory && isMountPoint(path):
+		v.Filesystem, v.Memory = whole, true
 	default:
-		used := c.folder(ctx, d, path)
+		used := c.measureDirectory(ctx, d, path)
 		if used == nil {
 			return v, false
 		}
-		v.FS, v.Ephemeral = *used, true
+		v.Filesystem, v.Ephemeral = *used, true
 	}
 	return v, true
 }
 
-// mountedHere reports whether a folder is the top of a mount of its own: where
-// the root folder lies in memory itself, its volumes do too.
-func (c *Collector) mountedHere(path string) bool {
-	own, err := idOf(path)
-	above, err2 := idOf(filepath.Dir(path))
-	return err == nil && err2 == nil && own != above
+// isMountPoint reports whether a directory is on another mount than its parent.
+// If the root directory itself is in memory, so are the volumes that are not.
+func isMountPoint(path string) bool {
+	own, err := mountIDOf(path)
+	parent, err2 := mountIDOf(filepath.Dir(path))
+	return err == nil && err2 == nil && own != parent
 }
 
-// folder walks through a folder, nil if it is not there.
-func (c *Collector) folder(ctx context.Context, d *PodDisk, path string) *FS {
+// measureDirectory walks a directory. It returns nil if the directory does not
+// exist.
+func (c *Collector) measureDirectory(ctx context.Context, d *usage.PodDisk, path string) *usage.Filesystem {
 	used, err := walk(ctx, path)
 	if err != nil {
 		return nil
@@ -148,15 +152,9 @@ func (c *Collector) folder(ctx context.Context, d *PodDisk, path string) *FS {
 	if used.incomplete {
 		d.Incomplete = true
 	}
-	fs := &FS{At: time.Now(), Used: used.bytes, InodesUsed: used.inodes}
+	fs := &usage.Filesystem{At: time.Now(), Used: used.bytes, InodesUsed: used.inodes}
 	if whole, _, err := c.cfg.statfs(path); err == nil {
-		fs.setWhole(whole)
+		fs.SetTotals(whole)
 	}
 	return fs
-}
-
-// setWhole takes over what is of the whole file system.
-func (f *FS) setWhole(whole FS) {
-	f.Capacity, f.Available = whole.Capacity, whole.Available
-	f.Inodes, f.InodesFree = whole.Inodes, whole.InodesFree
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/podstead/podstead/cri"
 )
 
 func TestDisks(t *testing.T) {
@@ -20,7 +18,7 @@ func TestDisks(t *testing.T) {
 	m.put("root/pods/a/volumes/kubernetes.io~nfs/away/file", content)
 	m.put("logs/default_a_a/x/0.log", content)
 	m.put("layers/x", "")
-	m.rt.containers = []cri.ContainerStats{{ID: "a-x", Writable: &cri.FilesystemStats{Mount: m.path("layers"), Used: 5000, Inodes: 5}}}
+	m.rt.containers = []ContainerUsage{{ID: "a-x", Writable: &FilesystemUsage{Mount: m.path("layers"), Used: 5000, Inodes: 5}}}
 	disks, err := m.collector().Disks(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)

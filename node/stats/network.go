@@ -9,63 +9,55 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/usage"
 )
 
-// measureTraffic reads the interfaces of each pod that has a network of its
-// own, as the first process in its sandbox sees them.
-func (c *Collector) measureTraffic(ctx context.Context, _ map[types.UID][]Interface) (map[types.UID][]Interface, error) {
-	all := map[types.UID][]Interface{}
-	own, _ := os.Readlink(filepath.Join(c.cfg.proc, "self/ns/net"))
+// measureTraffic reads the interfaces of each pod that has its own network
+// namespace, through the first process in its sandbox.
+func (c *Collector) measureTraffic(ctx context.Context, _ map[types.UID][]usage.Interface) (map[types.UID][]usage.Interface, error) {
+	all := map[types.UID][]usage.Interface{}
+	hostNetwork, _ := os.Readlink(filepath.Join(c.cfg.proc, "self/ns/net"))
 	unseen := map[string]types.UID{}
-	for _, pod := range c.cfg.Observed().Own {
-		if len(pod.Sandboxes) == 0 || !pod.Sandboxes[0].Ready {
+	observed := c.cfg.Observed()
+	for i := range observed {
+		pod := &observed[i]
+		if !pod.SandboxReady {
 			continue
 		}
-		id := pod.Sandboxes[0].ID
 		pid := 0
-		if path := c.found.find(c.cfg.Cgroups, podPath(pod), id); path != "" {
-			pid = c.cfg.Cgroups.First(path)
+		if path := c.cgroupPaths.find(c.cfg.Cgroups, podCgroup(pod), pod.SandboxID); path != "" {
+			pid = c.cfg.Cgroups.FirstProcess(path)
 		}
 		if pid == 0 {
-			unseen[id] = pod.UID
+			unseen[pod.SandboxID] = pod.UID
 			continue
 		}
 		process := filepath.Join(c.cfg.proc, strconv.Itoa(pid))
-		if its, err := os.Readlink(filepath.Join(process, "ns/net")); err != nil || its == own {
-			continue // it has just ended, or has the node's network
+		if network, err := os.Readlink(filepath.Join(process, "ns/net")); err != nil || network == hostNetwork {
+			continue // the process has just ended, or the pod uses the node's network
 		}
-		if list := interfaces(filepath.Join(process, "net/dev")); len(list) > 0 {
+		if list := readInterfaces(filepath.Join(process, "net/dev")); len(list) > 0 {
 			all[pod.UID] = list
 		}
 	}
 	if len(unseen) == 0 {
 		return all, nil
 	}
-	told, err := c.cfg.Runtime.SandboxStats(ctx)
+	sandboxes, err := c.cfg.Runtime.SandboxUsage(ctx)
 	if err != nil {
-		return all, nil // figures of some pods are missing, and that is all
+		return all, nil // the traffic of some pods is missing; that is no failure
 	}
-	for i := range told {
-		if uid, ok := unseen[told[i].ID]; ok {
-			all[uid] = toldInterfaces(told[i].Interfaces)
+	for i := range sandboxes {
+		if uid, ok := unseen[sandboxes[i].ID]; ok {
+			all[uid] = sandboxes[i].Interfaces
 		}
 	}
 	return all, nil
 }
 
-func toldInterfaces(told []cri.InterfaceStats) (list []Interface) {
-	for _, t := range told {
-		list = append(list, Interface{
-			Name: t.Name, RxBytes: t.RxBytes, RxErrors: t.RxErrors, TxBytes: t.TxBytes, TxErrors: t.TxErrors,
-		})
-	}
-	return list
-}
-
-// interfaces reads a net/dev file, without the loopback. One that is gone has
-// none.
-func interfaces(file string) (list []Interface) {
+// readInterfaces reads a net/dev file, without the loopback interface. A missing
+// file has none.
+func readInterfaces(file string) (list []usage.Interface) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil
@@ -80,7 +72,10 @@ func interfaces(file string) (list []Interface) {
 		for i := range fields {
 			n[i], _ = strconv.ParseUint(fields[i], 10, 64) // the kernel writes numbers
 		}
-		list = append(list, Interface{name, n[0], n[1], n[2], n[3], n[8], n[9], n[10], n[11]})
+		list = append(list, usage.Interface{
+			Name: name, RxBytes: n[0], RxPackets: n[1], RxErrors: n[2], RxDropped: n[3],
+			TxBytes: n[8], TxPackets: n[9], TxErrors: n[10], TxDropped: n[11],
+		})
 	}
 	return list
 }

@@ -12,22 +12,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/cgroup"
 )
 
 // measureNode measures the node. What cannot be measured is left out.
-func (c *Collector) measureNode(ctx context.Context, last *Node) (*Node, error) {
-	n := &Node{}
+func (c *Collector) measureNode(ctx context.Context, last *usage.Node) (*usage.Node, error) {
+	n := &usage.Node{}
 	n.At = time.Now()
 	c.readMemory(n)
 	c.readCPU(n)
 	n.Processes, n.MaxProcesses = c.processes()
-	n.Interfaces = interfaces(filepath.Join(c.cfg.proc, "net/dev"))
+	n.Interfaces = readInterfaces(filepath.Join(c.cfg.proc, "net/dev"))
 	if c.cfg.Cgroups != nil {
 		for _, path := range cgroup.RootPaths(c.cfg.CgroupRoot) {
-			if usage, ok := c.read(path); ok {
-				n.Pods = usage
+			if u, ok := c.readCgroup(path); ok {
+				n.Pods = u
 				break
 			}
 		}
@@ -48,7 +48,7 @@ func (c *Collector) measureNode(ctx context.Context, last *Node) (*Node, error) 
 // readMemory reads meminfo, which counts the same on both versions of cgroups:
 // what is not free is used, and what of that the kernel can take back at once
 // is not part of the working set. A node in a part of the machine is that part.
-func (c *Collector) readMemory(n *Node) {
+func (c *Collector) readMemory(n *usage.Node) {
 	fields := map[string]uint64{}
 	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "meminfo"))
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Collector) readMemory(n *Node) {
 			fields[name] = v << 10
 		}
 	}
-	m := &Memory{
+	m := &usage.Memory{
 		Limit: fields["MemTotal"], Usage: fields["MemTotal"] - min(fields["MemFree"], fields["MemTotal"]),
 		InactiveFile: fields["Inactive(file)"], RSS: fields["AnonPages"],
 		Cache: fields["Cached"] + fields["Buffers"], MappedFile: fields["Mapped"],
@@ -93,7 +93,7 @@ func (c *Collector) readMemory(n *Node) {
 const userHZ = 100
 
 // readCPU reads how long processors worked, and when the machine was started.
-func (c *Collector) readCPU(n *Node) {
+func (c *Collector) readCPU(n *usage.Node) {
 	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "stat"))
 	if err != nil {
 		return
@@ -108,9 +108,9 @@ func (c *Collector) readCPU(n *Node) {
 			}
 			// Idle and waiting for disks is not work, nor is what another
 			// guest of the host took; guests of this one are in user.
-			cpu := cgroup.CPU{User: ticks(1) + ticks(2), System: ticks(3) + ticks(6) + ticks(7)}
+			cpu := usage.CPU{User: ticks(1) + ticks(2), System: ticks(3) + ticks(6) + ticks(7)}
 			cpu.Total = cpu.User + cpu.System
-			n.CPU = &CPU{CPU: cpu}
+			n.CPU = &cpu
 		case len(f) == 2 && f[0] == "btime":
 			if v, err := strconv.ParseInt(f[1], 10, 64); err == nil {
 				n.BootedAt = time.Unix(v, 0)
@@ -148,12 +148,12 @@ func (c *Collector) processes() (count *uint64, most uint64) {
 }
 
 // daemon is what this process uses.
-func (c *Collector) daemon(at time.Time) Usage {
-	u := Usage{At: at}
+func (c *Collector) daemon(at time.Time) usage.Usage {
+	u := usage.Usage{At: at}
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err == nil {
 		user, system := time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano())
-		u.CPU = &CPU{CPU: cgroup.CPU{Total: user + system, User: user, System: system}}
+		u.CPU = &usage.CPU{Total: user + system, User: user, System: system}
 	}
 	// 5000 2000 1500 …: pages of address space, resident, shared.
 	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "self/statm"))
@@ -165,7 +165,7 @@ func (c *Collector) daemon(at time.Time) Usage {
 	shared, err2 := strconv.ParseUint(f[2], 10, 64)
 	if err == nil && err2 == nil {
 		page := uint64(os.Getpagesize())
-		u.Memory = &Memory{
+		u.Memory = &usage.Memory{
 			Usage: resident * page, RSS: (resident - min(shared, resident)) * page, MappedFile: shared * page,
 			PageFaults: uint64(r.Minflt + r.Majflt), MajorPageFaults: uint64(r.Majflt),
 		}
@@ -174,8 +174,8 @@ func (c *Collector) daemon(at time.Time) Usage {
 }
 
 // readImages asks the runtime where its images are, and how much they take.
-func (c *Collector) readImages(ctx context.Context, n, last *Node) {
-	images, containers, err := c.cfg.Runtime.ImageStats(ctx)
+func (c *Collector) readImages(ctx context.Context, n, last *usage.Node) {
+	images, containers, err := c.cfg.Runtime.ImageUsage(ctx)
 	if err != nil {
 		// It is away. The figures of its file systems can wait.
 		if last != nil {
@@ -191,8 +191,8 @@ func (c *Collector) readImages(ctx context.Context, n, last *Node) {
 
 // fsOf is the file system on which the runtime has something, with what that
 // takes.
-func (c *Collector) fsOf(told []cri.FilesystemStats) *FS {
-	for _, t := range told {
+func (c *Collector) fsOf(list []FilesystemUsage) *usage.Filesystem {
+	for _, t := range list {
 		fs, _, err := c.cfg.statfs(t.Mount)
 		if err != nil {
 			continue
@@ -204,20 +204,20 @@ func (c *Collector) fsOf(told []cri.FilesystemStats) *FS {
 }
 
 // statfs asks for a file system, and whether it is in memory.
-func statfs(path string) (f FS, memory bool, err error) {
+func statfs(path string) (f usage.Filesystem, memory bool, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
-		return FS{}, false, &os.PathError{Op: "statfs", Path: path, Err: err}
+		return usage.Filesystem{}, false, &os.PathError{Op: "statfs", Path: path, Err: err}
 	}
 	size := uint64(s.Bsize)
-	return FS{
+	return usage.Filesystem{
 		At: time.Now(), Capacity: s.Blocks * size, Available: s.Bavail * size, Used: (s.Blocks - s.Bfree) * size,
 		Inodes: s.Files, InodesFree: s.Ffree, InodesUsed: s.Files - s.Ffree,
 	}, s.Type == unix.TMPFS_MAGIC || s.Type == unix.HUGETLBFS_MAGIC, nil
 }
 
 // Statfs is the file system that a path is on.
-func Statfs(path string) (FS, error) {
+func Statfs(path string) (usage.Filesystem, error) {
 	f, _, err := statfs(path)
 	return f, err
 }

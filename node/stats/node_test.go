@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/cgroup"
 )
 
@@ -14,7 +14,7 @@ func TestNode(t *testing.T) {
 	m := newMachine(t)
 	m.put("root/x", "")
 	m.put("images/x", "")
-	m.rt.images = []cri.FilesystemStats{{Mount: m.path("nowhere")}, {Mount: m.path("images"), Used: 77, Inodes: 7}}
+	m.rt.images = []FilesystemUsage{{Mount: m.path("nowhere")}, {Mount: m.path("images"), Used: 77, Inodes: 7}}
 	c := m.collector()
 	n, err := c.Node(t.Context(), 0)
 	if err != nil {
@@ -35,11 +35,11 @@ func TestNode(t *testing.T) {
 	if n.FS.Available != 400 || n.FS.Used != 600 || n.ImageFS.Available != 400 || n.ImageFS.Used != 77 || n.ImageFS.InodesUsed != 7 || n.ContainerFS == nil {
 		t.Errorf("file systems %+v %+v", n.FS, n.ImageFS)
 	}
-	if d := cmp.Diff([]Interface{{"eth0", 5, 2, 3, 4, 10, 6, 7, 8}}, n.Interfaces); d != "" {
+	if d := cmp.Diff([]usage.Interface{{Name: "eth0", RxBytes: 5, RxPackets: 2, RxErrors: 3, RxDropped: 4, TxBytes: 10, TxPackets: 6, TxErrors: 7, TxDropped: 8}}, n.Interfaces); d != "" {
 		t.Error(d)
 	}
 	// The runtime is away: what it said last is better than nothing.
-	m.rt.fault = cri.ErrUnavailable
+	m.rt.fault = errUnavailable
 	if n, err := c.Node(t.Context(), 0); err != nil || n.ImageFS == nil {
 		t.Errorf("%+v, %v", n, err)
 	}
@@ -80,7 +80,7 @@ func TestTraffic(t *testing.T) {
 	}
 	m.link("proc/11/ns/net", "net:[11]")
 	m.link("proc/12/ns/net", "net:[1]")
-	m.rt.sandboxes = []cri.SandboxStats{{ID: "vm-sandbox", Interfaces: []cri.InterfaceStats{{Name: "eth0", RxBytes: 3}}}}
+	m.rt.sandboxes = []SandboxUsage{{ID: "vm-sandbox", Interfaces: []usage.Interface{{Name: "eth0", RxBytes: 3}}}}
 	all, err := m.collector().Traffic(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)

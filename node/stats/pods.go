@@ -2,45 +2,43 @@ package stats
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/podstead/podstead/cri"
-	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/internal/usage"
 )
 
-// measurePods measures all pods that run.
-func (c *Collector) measurePods(ctx context.Context, _ *Pods) (*Pods, error) {
+// measurePods measures all running pods.
+func (c *Collector) measurePods(ctx context.Context, _ *usage.Pods) (*usage.Pods, error) {
 	observed := c.cfg.Observed()
-	result := &Pods{At: time.Now()}
-	c.found.keep(observed.Own)
-	var lacking []int
-	for _, pod := range observed.Own {
-		one, whole, ok := c.measurePod(pod)
-		if !ok {
+	result := &usage.Pods{At: time.Now()}
+	c.cgroupPaths.retain(observed)
+	var incomplete []int
+	for i := range observed {
+		pod, complete, running := c.measurePod(&observed[i])
+		if !running {
 			continue
 		}
-		if !whole {
-			lacking = append(lacking, len(result.Pods))
+		if !complete {
+			incomplete = append(incomplete, len(result.Pods))
 		}
-		result.Pods = append(result.Pods, one)
+		result.Pods = append(result.Pods, pod)
 	}
-	if len(lacking) > 0 {
-		c.tell(c.askRuntime(ctx, result, lacking))
+	if len(incomplete) > 0 {
+		c.reportFault(c.askRuntime(ctx, result, incomplete))
 	}
 	c.podRates.begin()
 	for i := range result.Pods {
 		pod := &result.Pods[i]
 		for j := range pod.Containers {
-			one := &pod.Containers[j]
-			if one.CPU == nil && one.Memory == nil {
+			container := &pod.Containers[j]
+			if container.CPU == nil && container.Memory == nil {
 				result.Missing++
 			}
-			c.podRates.add(one.ID, one.CPU, one.At, one.CreatedAt)
+			c.podRates.add(container.ID, container.CPU, container.At, container.CreatedAt)
 		}
 		if pod.CPU == nil && pod.Memory == nil {
-			pod.sum()
+			pod.SumContainers()
 		}
 		c.podRates.add(string(pod.UID), pod.CPU, pod.At, pod.StartedAt)
 	}
@@ -48,159 +46,99 @@ func (c *Collector) measurePods(ctx context.Context, _ *Pods) (*Pods, error) {
 	return result, nil
 }
 
-// measurePod reads the cgroups of a pod. whole says that all of it could be
-// read, ok that the pod runs.
-func (c *Collector) measurePod(pod *cri.Pod) (p Pod, whole, ok bool) {
-	p = Pod{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace}
-	if len(pod.Sandboxes) > 0 && pod.Sandboxes[0].Ready {
-		p.SandboxID, p.StartedAt = pod.Sandboxes[0].ID, pod.Sandboxes[0].CreatedAt
-		ok = true
+// measurePod reads the cgroups of a pod. complete reports whether all of them
+// could be read, running whether the pod runs.
+func (c *Collector) measurePod(observed *ObservedPod) (pod usage.Pod, complete, running bool) {
+	pod = usage.Pod{UID: observed.UID, Name: observed.Name, Namespace: observed.Namespace}
+	if observed.SandboxReady {
+		pod.SandboxID, pod.StartedAt = observed.SandboxID, observed.SandboxCreatedAt
+		running = true
 	}
-	path := podPath(pod)
-	whole = true
-	for i := range pod.Containers {
-		running := &pod.Containers[i]
-		if running.State != cri.StateRunning {
+	path := podCgroup(observed)
+	complete = true
+	for i := range observed.Containers {
+		o := &observed.Containers[i]
+		if !o.Running {
 			continue
 		}
-		ok = true
-		one := Container{Name: running.Name, ID: running.ID, CreatedAt: running.CreatedAt}
-		var read bool
-		if one.Usage, read = c.read(c.found.find(c.cfg.Cgroups, path, running.ID)); !read {
-			whole = false
+		running = true
+		container := usage.Container{Name: o.Name, ID: o.ID, CreatedAt: o.CreatedAt}
+		var ok bool
+		if container.Usage, ok = c.readCgroup(c.cgroupPaths.find(c.cfg.Cgroups, path, o.ID)); !ok {
+			complete = false
 		}
-		p.Containers = append(p.Containers, one)
+		pod.Containers = append(pod.Containers, container)
 	}
 	if path == "" {
-		return p, whole, ok // it is what its containers are together
+		return pod, complete, running // its usage is the sum of its containers
 	}
-	var read bool
-	if p.Usage, read = c.read(path); !read {
-		whole = false
+	var ok bool
+	if pod.Usage, ok = c.readCgroup(path); !ok {
+		complete = false
 	}
-	return p, whole, ok
+	return pod, complete, running
 }
 
-// read reads one cgroup; none is the empty path.
-func (c *Collector) read(path string) (Usage, bool) {
+// readCgroup reads one cgroup. The empty path stands for no cgroup.
+func (c *Collector) readCgroup(path string) (usage.Usage, bool) {
 	if path == "" || c.cfg.Cgroups == nil {
-		return Usage{}, false
+		return usage.Usage{}, false
 	}
 	at := time.Now()
 	u, err := c.cfg.Cgroups.Usage(path)
 	if err != nil {
-		return Usage{}, false // it has just ended, or the runtime knows better
+		return usage.Usage{}, false // the cgroup has just been removed, or only the runtime can read it
 	}
-	return usageOf(u, at), true
+	u.At = at
+	return u, true
 }
 
-func usageOf(u cgroup.Usage, at time.Time) Usage {
-	usage := Usage{At: at, Memory: u.Memory, Processes: u.Processes}
-	if u.CPU != nil {
-		usage.CPU = &CPU{CPU: *u.CPU}
+// askRuntime adds what the cgroups of the incomplete pods did not show, in two
+// calls for all of them.
+func (c *Collector) askRuntime(ctx context.Context, result *usage.Pods, incomplete []int) error {
+	containers, err := c.cfg.Runtime.ContainerUsage(ctx)
+	if err != nil {
+		return fmt.Errorf("failed to get container stats from the runtime for containers without a known cgroup: %w", err)
 	}
-	return usage
-}
-
-// askRuntime fills in what the cgroups did not show of some pods, in two calls
-// for all of them.
-func (c *Collector) askRuntime(ctx context.Context, result *Pods, lacking []int) error {
-	containers, err := c.cfg.Runtime.ContainerStats(ctx)
-	if err != nil && !errors.Is(err, cri.ErrUnimplemented) {
-		return fmt.Errorf("the runtime does not tell what containers use, and their cgroups are not found: %w", err)
-	}
-	byID := map[string]*cri.ContainerStats{}
+	containerByID := make(map[string]*ContainerUsage, len(containers))
 	for i := range containers {
-		byID[containers[i].ID] = &containers[i]
+		containerByID[containers[i].ID] = &containers[i]
 	}
-	sandboxes, err := c.cfg.Runtime.SandboxStats(ctx)
-	if err != nil && !errors.Is(err, cri.ErrUnimplemented) {
-		sandboxes = nil // pods are then the sums of their containers
+	sandboxes, err := c.cfg.Runtime.SandboxUsage(ctx)
+	if err != nil {
+		sandboxes = nil // the pods are then the sums of their containers
 	}
-	sandboxByID := map[string]*cri.SandboxStats{}
+	sandboxByID := make(map[string]*SandboxUsage, len(sandboxes))
 	for i := range sandboxes {
 		sandboxByID[sandboxes[i].ID] = &sandboxes[i]
 	}
-	for _, i := range lacking {
+	for _, i := range incomplete {
 		pod := &result.Pods[i]
 		for j := range pod.Containers {
-			one := &pod.Containers[j]
-			if told := byID[one.ID]; told != nil && one.CPU == nil && one.Memory == nil {
-				one.Usage = toldUsage(told.CPU, told.Memory, nil)
+			container := &pod.Containers[j]
+			if u := containerByID[container.ID]; u != nil && container.CPU == nil && container.Memory == nil {
+				container.Usage = u.Usage
 			}
 		}
-		if told := sandboxByID[pod.SandboxID]; told != nil && pod.CPU == nil && pod.Memory == nil {
-			pod.Usage = toldUsage(told.CPU, told.Memory, told.Processes)
+		if u := sandboxByID[pod.SandboxID]; u != nil && pod.CPU == nil && pod.Memory == nil {
+			pod.Usage = u.Usage
 		}
 	}
 	return nil
 }
 
-// toldUsage is what the runtime says.
-func toldUsage(cpu *cri.CPUStats, memory *cri.MemoryStats, processes *uint64) Usage {
-	u := Usage{Processes: processes}
-	if memory != nil {
-		u.At = memory.At
-		u.Memory = &Memory{
-			Usage: memory.Usage, InactiveFile: memory.Usage - min(memory.WorkingSet, memory.Usage), RSS: memory.RSS,
-			PageFaults: memory.PageFaults, MajorPageFaults: memory.MajorPageFaults,
-		}
-	}
-	if cpu != nil {
-		u.At = cpu.At // a rate needs the time of this one
-		u.CPU = &CPU{CPU: cgroup.CPU{Total: cpu.Total}}
-	}
-	return u
-}
-
-// sum makes the pod's figures of those of its containers.
-func (p *Pod) sum() {
-	for i := range p.Containers {
-		u := &p.Containers[i].Usage
-		if u.At.After(p.At) {
-			p.At = u.At
-		}
-		if u.CPU != nil {
-			if p.CPU == nil {
-				p.CPU = &CPU{}
+// measureIO reads what containers read from and wrote to block devices.
+func (c *Collector) measureIO(context.Context, map[string][]usage.DeviceIO) (map[string][]usage.DeviceIO, error) {
+	all := map[string][]usage.DeviceIO{}
+	observed := c.cfg.Observed()
+	for i := range observed {
+		path := podCgroup(&observed[i])
+		for _, container := range observed[i].Containers {
+			if !container.Running {
+				continue
 			}
-			p.CPU.Total += u.CPU.Total
-			p.CPU.User += u.CPU.User
-			p.CPU.System += u.CPU.System
-		}
-		if m := u.Memory; m != nil {
-			if p.Memory == nil {
-				p.Memory = &Memory{}
-			}
-			p.Memory.Usage += m.Usage
-			p.Memory.InactiveFile += m.InactiveFile
-			p.Memory.RSS += m.RSS
-			p.Memory.Cache += m.Cache
-			p.Memory.MappedFile += m.MappedFile
-			p.Memory.Swap += m.Swap
-			p.Memory.PageFaults += m.PageFaults
-			p.Memory.MajorPageFaults += m.MajorPageFaults
-		}
-		if u.Processes != nil {
-			n := *u.Processes
-			if p.Processes != nil {
-				n += *p.Processes
-			}
-			p.Processes = &n
-		}
-	}
-}
-
-// measureIO reads what containers did on devices.
-func (c *Collector) measureIO(context.Context, map[string][]cgroup.IO) (map[string][]cgroup.IO, error) {
-	all := map[string][]cgroup.IO{}
-	for _, pod := range c.cfg.Observed().Own {
-		path := podPath(pod)
-		for i := range pod.Containers {
-			if one := &pod.Containers[i]; one.State == cri.StateRunning {
-				if place := c.found.find(c.cfg.Cgroups, path, one.ID); place != "" {
-					all[one.ID] = c.cfg.Cgroups.IO(place)
-				}
+			if p := c.cgroupPaths.find(c.cfg.Cgroups, path, container.ID); p != "" {
+				all[container.ID] = c.cfg.Cgroups.IO(p)
 			}
 		}
 	}

@@ -1,23 +1,22 @@
 package stats
 
 import (
-	"errors"
 	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/internal/usage"
 )
 
 func TestPodsFromCgroups(t *testing.T) {
 	m := newMachine(t)
-	m.pod("a", "x", "y").Containers[1].State = cri.StateExited
+	m.pod("a", "x", "y").Containers[1].Running = false
 	m.cgroup("podstead/poda", 2*time.Second, 1000, 300, 5)
 	m.cgroup("podstead/poda/a-x", time.Second, 600, 200, 4)
 	dead := m.pod("b", "x")
-	dead.Sandboxes[0].Ready, dead.Containers[0].State = false, cri.StateExited
+	dead.SandboxReady, dead.Containers[0].Running = false, false
 	pods, err := m.collector().Pods(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -45,11 +44,11 @@ func TestPodsFromTheRuntime(t *testing.T) {
 	m.cgroup("podstead/poda/a-x", time.Second, 600, 200, 4)
 	m.pod("vm", "x")
 	one := uint64(3)
-	m.rt.containers = []cri.ContainerStats{{
-		ID: "vm-x", CPU: &cri.CPUStats{At: time.Now(), Total: 7 * time.Second}, Memory: &cri.MemoryStats{At: time.Now(), Usage: 90, WorkingSet: 80},
+	m.rt.containers = []ContainerUsage{{
+		ID: "vm-x", Usage: usage.Usage{CPU: &usage.CPU{Total: 7 * time.Second}, Memory: &usage.Memory{Usage: 90, InactiveFile: 10}},
 	}}
-	m.rt.sandboxes = []cri.SandboxStats{{
-		ID: "vm-sandbox", CPU: &cri.CPUStats{At: time.Now(), Total: 8 * time.Second}, Memory: &cri.MemoryStats{At: time.Now(), Usage: 95, WorkingSet: 85}, Processes: &one,
+	m.rt.sandboxes = []SandboxUsage{{
+		ID: "vm-sandbox", Usage: usage.Usage{CPU: &usage.CPU{Total: 8 * time.Second}, Memory: &usage.Memory{Usage: 95, InactiveFile: 10}, Processes: &one},
 	}}
 	pods, err := m.collector().Pods(t.Context(), 0)
 	if err != nil {
@@ -70,10 +69,10 @@ func TestPodsFromTheRuntime(t *testing.T) {
 // A pod without a cgroup of its own is what its containers are together.
 func TestPodWithoutItsOwnCgroup(t *testing.T) {
 	m := newMachine(t)
-	m.pod("a", "x", "y").Sandboxes[0].Annotations = nil
+	m.pod("a", "x", "y").CgroupParent = ""
 	m.cgroup("k8s.io/a-x", time.Second, 600, 200, 4)
 	m.cgroup("system.slice/cri-containerd-a-y.scope", 2*time.Second, 60, 20, 1)
-	m.rt.fault = errors.New("away")
+	m.rt.fault = errUnavailable
 	pods, err := m.collector().Pods(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +90,7 @@ func TestWhatCannotBeMeasuredIsMissing(t *testing.T) {
 	m.cgroup("podstead/poda/cri-containerd-a-x.scope", time.Second, 600, 200, 4)
 	m.pod("b", "x")
 	m.cgroup("podstead/podb", 2*time.Second, 1000, 300, 5)
-	m.rt.fault = cri.ErrUnavailable
+	m.rt.fault = errUnavailable
 	pods, err := m.collector().Pods(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +193,7 @@ func TestRates(t *testing.T) {
 func TestRateOfAYoungContainer(t *testing.T) {
 	var r rates
 	now := time.Unix(1000, 0)
-	cpu := &CPU{}
+	cpu := &usage.CPU{}
 	cpu.Total = 3 * time.Second
 	r.begin()
 	r.add("x", cpu, now, now.Add(-6*time.Second))

@@ -1,6 +1,10 @@
 package stats
 
-import "time"
+import (
+	"time"
+
+	"github.com/podstead/podstead/internal/usage"
+)
 
 const (
 	// rateWindow is the least time that a rate is the mean of, once there are
@@ -48,7 +52,7 @@ func (r *rates) end() {
 
 // add takes a sample and gives the CPU its rate. What started at born had used
 // nothing by then; the zero time is not known.
-func (r *rates) add(name string, cpu *CPU, at, born time.Time) {
+func (r *rates) add(name string, cpu *usage.CPU, at, born time.Time) {
 	if cpu == nil {
 		return
 	}

@@ -3,6 +3,8 @@ package stats
 import (
 	"testing"
 	"time"
+
+	"github.com/podstead/podstead/internal/usage"
 )
 
 // Whatever a clock is set to, there is a rate again at the second look.
@@ -11,8 +13,8 @@ func TestRateWhenTheClockIsSet(t *testing.T) {
 	for name, jump := range map[string]time.Duration{"back": -50 * year, "forward": 50 * year} {
 		var r rates
 		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		look := func(total time.Duration, born time.Time) *CPU {
-			cpu := &CPU{}
+		look := func(total time.Duration, born time.Time) *usage.CPU {
+			cpu := &usage.CPU{}
 			cpu.Total = total
 			r.begin()
 			r.add("x", cpu, at, born)

@@ -125,8 +125,8 @@ func mountOf(st *unix.Statx_t) mountID {
 	return id
 }
 
-// idOf is what a path is on.
-func idOf(path string) (mountID, error) {
+// mountIDOf returns the file system and the mount that a path is on.
+func mountIDOf(path string) (mountID, error) {
 	var st unix.Statx_t
 	if err := statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, &st); err != nil {
 		return mountID{}, &os.PathError{Op: "stat", Path: path, Err: err}

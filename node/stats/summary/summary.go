@@ -9,17 +9,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/node/stats"
+	"github.com/podstead/podstead/internal/usage"
 )
 
 // Input is what a summary is made of. Without Disks and Traffic it is one of
 // processors and memory only.
 type Input struct {
 	NodeName string
-	Node     *stats.Node
-	Pods     *stats.Pods
-	Disks    *stats.Disks
-	Traffic  map[types.UID][]stats.Interface
+	Node     *usage.Node
+	Pods     *usage.Pods
+	Disks    *usage.Disks
+	Traffic  map[types.UID][]usage.Interface
 	// Specs are the pods, for the claims that their volumes are of.
 	Specs []*v1.Pod
 }
@@ -64,7 +64,7 @@ func nodeOf(in Input) NodeStats {
 	return node
 }
 
-func podOf(in Input, pod *stats.Pod, specs map[types.UID]*v1.Pod) PodStats {
+func podOf(in Input, pod *usage.Pod, specs map[types.UID]*v1.Pod) PodStats {
 	p := PodStats{
 		PodRef:    PodReference{Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID)},
 		StartTime: at(pod.StartedAt), CPU: cpuOf(&pod.Usage), Memory: memoryOf(&pod.Usage), Swap: swapOf(&pod.Usage, 0),
@@ -73,7 +73,7 @@ func podOf(in Input, pod *stats.Pod, specs map[types.UID]*v1.Pod) PodStats {
 	if pod.Processes != nil {
 		p.ProcessStats = &ProcessStats{pod.Processes}
 	}
-	var disk *stats.PodDisk
+	var disk *usage.PodDisk
 	if in.Disks != nil {
 		disk = in.Disks.Pods[pod.UID]
 		p.Network = networkOf(pod.At, in.Traffic[pod.UID])
@@ -86,14 +86,14 @@ func podOf(in Input, pod *stats.Pod, specs map[types.UID]*v1.Pod) PodStats {
 	}
 	for i := range disk.Volumes {
 		v := &disk.Volumes[i]
-		one := VolumeStats{FsStats: *fsOf(&v.FS), Name: v.Name}
+		one := VolumeStats{FsStats: *fsOf(&v.Filesystem), Name: v.Name}
 		if claim := claimOf(specs[pod.UID], v.Name); claim != "" {
 			one.PVCRef = &PVCReference{Name: claim, Namespace: pod.Namespace}
 		}
 		p.VolumeStats = append(p.VolumeStats, one)
 	}
 	used, inodes := disk.Ephemeral()
-	ephemeral := stats.FS{At: disk.At, Used: used, InodesUsed: inodes}
+	ephemeral := usage.Filesystem{At: disk.At, Used: used, InodesUsed: inodes}
 	if whole := in.Node.FS; whole != nil {
 		ephemeral.Capacity, ephemeral.Available, ephemeral.Inodes, ephemeral.InodesFree = whole.Capacity, whole.Available, whole.Inodes, whole.InodesFree
 	}
@@ -101,7 +101,7 @@ func podOf(in Input, pod *stats.Pod, specs map[types.UID]*v1.Pod) PodStats {
 	return p
 }
 
-func containerOf(c *stats.Container, disk *stats.PodDisk) ContainerStats {
+func containerOf(c *usage.Container, disk *usage.PodDisk) ContainerStats {
 	one := ContainerStats{Name: c.Name, StartTime: at(c.CreatedAt), CPU: cpuOf(&c.Usage), Memory: memoryOf(&c.Usage), Swap: swapOf(&c.Usage, 0)}
 	if disk == nil {
 		return one
@@ -132,7 +132,7 @@ func claimOf(pod *v1.Pod, volume string) string {
 	return ""
 }
 
-func cpuOf(u *stats.Usage) *CPUStats {
+func cpuOf(u *usage.Usage) *CPUStats {
 	if u.CPU == nil {
 		return nil
 	}
@@ -145,7 +145,7 @@ func cpuOf(u *stats.Usage) *CPUStats {
 	return c
 }
 
-func memoryOf(u *stats.Usage) *MemoryStats {
+func memoryOf(u *usage.Usage) *MemoryStats {
 	m := u.Memory
 	if m == nil {
 		return nil
@@ -163,7 +163,7 @@ func memoryOf(u *stats.Usage) *MemoryStats {
 }
 
 // swapOf is what is used of swap, and what is left if total is known.
-func swapOf(u *stats.Usage, total uint64) *SwapStats {
+func swapOf(u *usage.Usage, total uint64) *SwapStats {
 	if u.Memory == nil {
 		return nil
 	}
@@ -175,7 +175,7 @@ func swapOf(u *stats.Usage, total uint64) *SwapStats {
 	return s
 }
 
-func networkOf(when time.Time, list []stats.Interface) *NetworkStats {
+func networkOf(when time.Time, list []usage.Interface) *NetworkStats {
 	if len(list) == 0 {
 		return nil
 	}
@@ -188,7 +188,7 @@ func networkOf(when time.Time, list []stats.Interface) *NetworkStats {
 	return n
 }
 
-func fsOf(f *stats.FS) *FsStats {
+func fsOf(f *usage.Filesystem) *FsStats {
 	if f == nil {
 		return nil
 	}

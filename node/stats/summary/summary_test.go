@@ -8,35 +8,34 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/node/cgroup"
-	"github.com/podstead/podstead/node/stats"
+	"github.com/podstead/podstead/internal/usage"
 )
 
-func usage(cores float64) stats.Usage {
+func sample(cores float64) usage.Usage {
 	processes := uint64(3)
-	return stats.Usage{
+	return usage.Usage{
 		At:        time.Unix(1000, 0).UTC(),
-		CPU:       &stats.CPU{CPU: cgroup.CPU{Total: 2 * time.Second}, Rate: &cores},
-		Memory:    &stats.Memory{Usage: 100, InactiveFile: 40, RSS: 20, Limit: 1000, PageFaults: 5, MajorPageFaults: 1},
+		CPU:       &usage.CPU{Total: 2 * time.Second, Rate: &cores},
+		Memory:    &usage.Memory{Usage: 100, InactiveFile: 40, RSS: 20, Limit: 1000, PageFaults: 5, MajorPageFaults: 1},
 		Processes: &processes,
 	}
 }
 
 // The JSON is the kubelet's: readers know its names.
 func TestSummary(t *testing.T) {
-	fs := stats.FS{At: time.Unix(1000, 0).UTC(), Capacity: 1000, Available: 400, Inodes: 100, InodesFree: 40, Used: 7, InodesUsed: 3}
+	fs := usage.Filesystem{At: time.Unix(1000, 0).UTC(), Capacity: 1000, Available: 400, Inodes: 100, InodesFree: 40, Used: 7, InodesUsed: 3}
 	pod := &v1.Pod{}
 	pod.UID = "u"
 	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}}}
 	in := Input{
 		NodeName: "n1",
-		Node:     &stats.Node{Usage: usage(0.5), Pods: usage(0.2), Daemon: usage(0.1), SwapTotal: 10, MaxProcesses: 99, FS: &fs, ImageFS: &fs, ContainerFS: &fs, Interfaces: []stats.Interface{{Name: "eth0", RxBytes: 1, TxBytes: 2}}, BootedAt: time.Unix(500, 0).UTC()},
-		Pods:     &stats.Pods{Pods: []stats.Pod{{UID: "u", Name: "web", Namespace: "default", StartedAt: time.Unix(900, 0).UTC(), Usage: usage(0.25), Containers: []stats.Container{{Name: "a", ID: "1", CreatedAt: time.Unix(901, 0).UTC(), Usage: usage(0.125)}}}}},
-		Disks: &stats.Disks{Pods: map[types.UID]*stats.PodDisk{"u": {
-			Containers: []stats.ContainerDisk{{Name: "a", ID: "0", Logs: &fs}, {Name: "a", ID: "1", Rootfs: &fs}},
-			Volumes:    []stats.Volume{{Name: "data", FS: fs}, {Name: "scratch", Ephemeral: true, FS: fs}},
+		Node:     &usage.Node{Usage: sample(0.5), Pods: sample(0.2), Daemon: sample(0.1), SwapTotal: 10, MaxProcesses: 99, FS: &fs, ImageFS: &fs, ContainerFS: &fs, Interfaces: []usage.Interface{{Name: "eth0", RxBytes: 1, TxBytes: 2}}, BootedAt: time.Unix(500, 0).UTC()},
+		Pods:     &usage.Pods{Pods: []usage.Pod{{UID: "u", Name: "web", Namespace: "default", StartedAt: time.Unix(900, 0).UTC(), Usage: sample(0.25), Containers: []usage.Container{{Name: "a", ID: "1", CreatedAt: time.Unix(901, 0).UTC(), Usage: sample(0.125)}}}}},
+		Disks: &usage.Disks{Pods: map[types.UID]*usage.PodDisk{"u": {
+			Containers: []usage.ContainerDisk{{Name: "a", ID: "0", Logs: &fs}, {Name: "a", ID: "1", Rootfs: &fs}},
+			Volumes:    []usage.Volume{{Name: "data", Filesystem: fs}, {Name: "scratch", Ephemeral: true, Filesystem: fs}},
 		}}},
-		Traffic: map[types.UID][]stats.Interface{"u": {{Name: "eth0", RxBytes: 11, TxBytes: 22}}},
+		Traffic: map[types.UID][]usage.Interface{"u": {{Name: "eth0", RxBytes: 11, TxBytes: 22}}},
 		Specs:   []*v1.Pod{pod},
 	}
 	data, err := json.Marshal(Make(in))
