@@ -8,6 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 const (
@@ -111,7 +113,7 @@ func duplicateKeys(node *yaml.Node, path string, found []duplicateKey) []duplica
 		lines := make(map[string]int, len(node.Content)/2)
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := keyText(node.Content[i])
-			at := joinPath(path, key)
+			at := validation.JoinPath(path, key)
 			if first, twice := lines[key]; twice {
 				found = append(found, duplicateKey{path: at, first: first, last: node.Content[i].Line})
 			} else if !isMergeKey(node.Content[i]) {

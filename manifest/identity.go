@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,13 @@ import (
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
+
+// AnnotationTemplate hashes the part of the spec that cannot change while the
+// pod runs: everything except the containers' images and their cpu and memory
+// resources. A revision with the same UID and another template replaces the pod;
+// one with the same template is applied in place. The annotation is also on the
+// sandbox, so that a daemon that was down during the change can compare them.
+const AnnotationTemplate = "podstead.io/template-hash"
 
 // identify gives a defaulted pod what makes it a static pod of this node: the
 // UID, name suffix, namespace, node name, annotations, toleration and phase
@@ -93,4 +101,20 @@ func identityHash(form map[string]any) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
+}
+
+// BaseName is the name that a static pod has in its manifest: its own without
+// the suffix "-<node>". Any other pod's name is returned as it is.
+func BaseName(pod *v1.Pod) string {
+	switch Source(pod.Annotations[podinfo.AnnotationSource]) {
+	case SourceFile, SourceHTTP:
+		return strings.TrimSuffix(pod.Name, nodeSuffix(pod.Spec.NodeName))
+	}
+	return pod.Name
+}
+
+// nodeSuffix is what a static pod's name ends in: as at the kubelet, the node
+// name in lower case, since a pod's name must be.
+func nodeSuffix(node string) string {
+	return "-" + strings.ToLower(node)
 }

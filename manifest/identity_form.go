@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 // identityForm is a defaulted pod as a generic JSON object with all left out
@@ -30,11 +32,11 @@ func identityForm(pod *v1.Pod) map[string]any {
 	}
 
 	form := jsonObject(pod)
-	dropDefaults(form, pod, clearDefaults)
+	dropDefaults(form, pod, validation.ClearDefaults)
 	// The requests of the pod come from those of its containers, so that the
 	// latter have to be there when the former are defaulted.
 	if pod.Spec.Resources != nil {
-		dropDefaults(form, pod, clearPodResources)
+		dropDefaults(form, pod, validation.ClearPodResources)
 	}
 	dropEmpty(form, "")
 	return form
@@ -46,7 +48,7 @@ func dropDefaults(form map[string]any, pod *v1.Pod, clear func(*v1.PodSpec)) {
 	cleared := pod.DeepCopy()
 	clear(&cleared.Spec)
 	restored := cleared.DeepCopy()
-	SetDefaults(restored)
+	validation.SetDefaults(restored)
 	dropRestored(form, jsonObject(cleared), jsonObject(restored))
 }
 
@@ -80,7 +82,7 @@ func dropEmpty(value any, path string) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, inner := range value {
-			at := joinPath(path, name)
+			at := validation.JoinPath(path, name)
 			dropEmpty(inner, at)
 			if isEmptyJSON(inner) && !saysSomethingEmpty(at) {
 				delete(value, name)
@@ -151,11 +153,10 @@ func levelQuantities(value reflect.Value) {
 			*quantity = levelQuantity(*quantity)
 			return
 		}
-		if decodesItself(value.Type()) {
-			return
-		}
 		for i := range value.NumField() {
-			levelQuantities(value.Field(i))
+			if value.Type().Field(i).IsExported() {
+				levelQuantities(value.Field(i))
+			}
 		}
 	case reflect.Slice:
 		for i := range value.Len() {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 // leaves are the paths of the plain values of a generic object, in order. Keys
@@ -12,7 +14,7 @@ func leaves(value any, path string, found []string) []string {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			found = leaves(value[name], joinPath(path, name), found)
+			found = leaves(value[name], validation.JoinPath(path, name), found)
 		}
 	case []any:
 		for i, item := range value {

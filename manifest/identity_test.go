@@ -21,6 +21,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 // identity is what must not change without a reason.
@@ -38,7 +39,7 @@ func identityOf(t *testing.T, value any) identity {
 	if err := json.Unmarshal(text, pod); err != nil {
 		t.Fatal(err)
 	}
-	SetDefaults(pod)
+	validation.SetDefaults(pod)
 	NewLoader("node1", ModeStrict).identify(pod, SourceFile)
 	return identity{string(pod.UID), pod.Annotations[podinfo.AnnotationHash], pod.Annotations[AnnotationTemplate]}
 }
@@ -60,9 +61,8 @@ func corpus(t *testing.T) map[string]map[string]any {
 		if fault != nil {
 			t.Fatal(fault)
 		}
-		s := &shape{place: newPlace(raw.tree, 0)}
-		if s.visit(raw.value, reflect.TypeFor[v1.Pod](), "", nil); len(s.faults) > 0 {
-			t.Fatalf("%s: %v", file, s.faults)
+		if faults := newPlace(raw.tree, 0).schemaChecker().Check(raw.value, reflect.TypeFor[v1.Pod]()); len(faults) > 0 {
+			t.Fatalf("%s: %v", file, faults)
 		}
 		pods[strings.TrimSuffix(filepath.Base(file), ".yaml")] = raw.value.(map[string]any)
 	}
@@ -93,7 +93,7 @@ func TestIdentityOfDefaultsSpelledOut(t *testing.T) {
 		if err := json.Unmarshal(text, pod); err != nil {
 			t.Fatal(err)
 		}
-		SetDefaults(pod)
+		validation.SetDefaults(pod)
 		defaulted, err := json.Marshal(pod)
 		if err != nil {
 			t.Fatal(err)
@@ -145,12 +145,12 @@ func TestClearDefaultsIsComplete(t *testing.T) {
 	hollow := &v1.Pod{}
 	fill(reflect.ValueOf(hollow).Elem(), false, 0)
 	before := jsonObject(hollow)
-	SetDefaults(hollow)
+	validation.SetDefaults(hollow)
 	after := jsonObject(hollow)
 
 	full := fullPod()
-	SetDefaults(full)
-	clearDefaults(&full.Spec)
+	validation.SetDefaults(full)
+	validation.ClearDefaults(&full.Spec)
 	left := leaves(jsonObject(full), "", nil)
 
 	defaults := 0
@@ -173,7 +173,7 @@ func TestClearDefaultsIsComplete(t *testing.T) {
 func TestIdentityCoversEverything(t *testing.T) {
 	pod := fullPod()
 	whole := jsonObject(pod.DeepCopy())
-	SetDefaults(pod)
+	validation.SetDefaults(pod)
 	form := identityForm(pod)
 	shape := withoutResources(form)
 	for _, path := range leaves(whole, "", nil) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 // place is where an object stands in its unit.
@@ -58,9 +60,23 @@ func (p place) node(path string) *yaml.Node {
 	return resolveAlias(node)
 }
 
+// schemaChecker returns a checker of the object's fields.
+func (p place) schemaChecker() *validation.SchemaChecker {
+	return &validation.SchemaChecker{Scalar: p.scalar}
+}
+
+// scalar is the text of the scalar at a path within the object; empty if there
+// is none.
+func (p place) scalar(path string) string {
+	if node := p.node(path); node != nil {
+		return node.Value
+	}
+	return ""
+}
+
 // item is the place of an item of a list in this object.
 func (p place) item(path string) place {
-	inner := place{tree: p.node(path), before: p.before, path: joinPath(p.path, path), fields: p.fields}
+	inner := place{tree: p.node(path), before: p.before, path: validation.JoinPath(p.path, path), fields: p.fields}
 	if inner.tree == nil {
 		inner.tree = p.tree
 	}
@@ -107,14 +123,6 @@ func bracketEnd(path string) int {
 		}
 	}
 	return len(path)
-}
-
-// joinPath appends a field, or a path that begins with a bracket, to a path.
-func joinPath(path, field string) string {
-	if path == "" || field == "" || field[0] == '[' {
-		return path + field
-	}
-	return path + "." + field
 }
 
 // step finds a step in a mapping or sequence: what to point at, and the value.

@@ -2,20 +2,20 @@ package manifest
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 // FuzzLoad holds for any bytes: no panic, one answer, faults that can be
@@ -76,10 +76,10 @@ func checkFaults(t *testing.T, mode Mode, content Content, faults Faults) {
 		refs[ref] = true
 	}
 	for _, document := range documents {
-		if !safeUID.MatchString(string(document.Pod.UID)) || document.Pod.Name == "" || len(document.Digest) != 64 {
+		if !regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`).MatchString(string(document.Pod.UID)) || document.Pod.Name == "" || len(document.Digest) != 64 {
 			t.Fatalf("%s: incomplete pod %v", mode, document)
 		}
-		if errs := Unsupported(document.Pod); document.Pod.Annotations[podinfo.AnnotationHash] == "" || len(errs) > 0 {
+		if errs := validation.Unsupported(document.Pod); document.Pod.Annotations[podinfo.AnnotationHash] == "" || len(errs) > 0 {
 			t.Fatalf("%s: %v", mode, errs)
 		}
 	}
@@ -169,69 +169,11 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-func FuzzNearestName(f *testing.F) {
-	f.Add("imag", "image")
-	f.Add("volumeMount", "volumeMounts")
-	f.Fuzz(func(t *testing.T, name, valid string) {
-		distance := editDistance(name, valid)
-		if distance != editDistance(valid, name) || (distance == 0) != (string([]rune(name)) == string([]rune(valid))) {
-			t.Errorf("%q and %q: %d", name, valid, distance)
-		}
-		if got := NearestName(name, []string{valid}); got != "" && got != valid {
-			t.Errorf("%q is not %q", got, valid)
-		}
-	})
-}
-
-func TestNearestName(t *testing.T) {
-	container := fieldsOf(reflect.TypeFor[v1.Container]()).names
-	for name, want := range map[string]string{
-		"imag": "image", "iamge": "image", "images": "image", "comand": "command", "arg": "args", "enviroment": "",
-		"port": "ports", "volumeMount": "volumeMounts", "volumemounts": "volumeMounts", "resource": "resources",
-		"imagePulPolicy": "imagePullPolicy", "livenesProbe": "livenessProbe", "replicas": "", "x": "", "": "", "workdir": "",
-		"workinDir": "workingDir", strings.Repeat("image", 1000): "",
-	} {
-		if got := NearestName(name, container); got != want {
-			t.Errorf("%q: got %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestLines(t *testing.T) {
-	const text = `apiVersion: v1
-metadata:
-  annotations:
-    example.com/a.b: x
-    "odd]key": y
-spec:
-  containers:
-  - name: a
-    image: x
-
-  - image: y
-    args:
-    - one
-    - two
-`
-	tree, err := yamlTree([]byte(text))
+// jsonText is a scalar as JSON writes it.
+func jsonText(value any) string {
+	text, err := json.Marshal(value)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	at := newPlace(tree, 0)
-	for path, want := range map[string]int{
-		"": 1, "apiVersion": 1, "kind": 1, "metadata": 2, "metadata.name": 2, "metadata.annotations[example.com/a.b]": 4,
-		"metadata.annotations[odd]key]": 5, "metadata.annotations[none]": 3, "spec.containers": 7, "spec.containers[0]": 8,
-		"spec.containers[0].image": 9, "spec.containers[0].ports[3].hostPort": 8, "spec.containers[1].name": 11,
-		"spec.containers[1].args[1]": 14, "spec.containers[7].image": 7, "spec.volumes[0].name": 6,
-	} {
-		if got := at.line(path); got != want {
-			t.Errorf("%s: line %d, want %d", path, got, want)
-		}
-	}
-	if got := newPlace(tree, 10).item("spec.containers[1]"); got.path != "spec.containers[1]" || got.line("args[0]") != 23 {
-		t.Errorf("in an item: %s %d", got.path, got.line("args[0]"))
-	}
-	if got := fmt.Sprint(splitPath("a[b[0].c].d[1]")); got != "[{a false} {b[0 true} {c] false} {d false} {1 true}]" {
-		t.Log(got)
-	}
+	return string(text)
 }

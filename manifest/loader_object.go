@@ -11,6 +11,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/internal/suggest"
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 const (
@@ -25,7 +28,7 @@ var supportedKinds = "must be Pod, " + strings.Join(objectKinds, ", ") + ", PodL
 // templateKinds hold the template of a pod.
 var templateKinds = []string{"DaemonSet", "Deployment", "Job", "CronJob", "ReplicaSet", "ReplicationController", "StatefulSet", "PodTemplate"}
 
-// listObject is the shape of a list, apart from its items.
+// listObject is a list whose items are decoded later.
 type listObject struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        metav1.ListMeta `json:"metadata"`
@@ -40,9 +43,9 @@ func (u *unitLoad) document(raw rawDocument) {
 	}
 	value, ok := raw.value.(map[string]any)
 	if !ok {
-		u.faultAt(at, "", fieldFault{
-			problem: "is not a manifest but " + (&shape{place: at}).describe(raw.value, ""),
-			remedy:  "must be a mapping with apiVersion, kind, metadata and spec",
+		u.faultAt(at, "", validation.FieldFault{
+			Problem: "is not a manifest but " + at.schemaChecker().Describe(raw.value, ""),
+			Remedy:  "must be a mapping with apiVersion, kind, metadata and spec",
 		})
 		return
 	}
@@ -76,20 +79,20 @@ func (u *unitLoad) kind(value map[string]any, at place, implied string) (string,
 	if implied != "" && value["apiVersion"] == nil {
 		version, versionSet = "v1", true
 	}
-	missing := fieldFault{problem: "is missing", remedy: supportedKinds}
+	missing := validation.FieldFault{Problem: "is missing", Remedy: supportedKinds}
 	if !kindSet || kind == "" {
 		fault := missing
-		fault.path = "kind"
+		fault.Path = "kind"
 		if kind := value["kind"]; kind != nil && kind != "" {
-			fault.problem = "is " + (&shape{place: at}).describe(kind, "kind")
+			fault.Problem = "is " + at.schemaChecker().Describe(kind, "kind")
 		}
 		u.faultAt(at, "", fault)
 	}
 	if !versionSet || version == "" {
 		fault := missing
-		fault.path, fault.remedy = "apiVersion", "must be "+cmp.Or(kindVersions[kind], "v1")
+		fault.Path, fault.Remedy = "apiVersion", "must be "+cmp.Or(kindVersions[kind], "v1")
 		if version := value["apiVersion"]; version != nil && version != "" {
-			fault.problem = "is " + (&shape{place: at}).describe(version, "apiVersion")
+			fault.Problem = "is " + at.schemaChecker().Describe(version, "apiVersion")
 		}
 		u.faultAt(at, "", fault)
 	}
@@ -97,15 +100,15 @@ func (u *unitLoad) kind(value map[string]any, at place, implied string) (string,
 		return "", false
 	}
 	if !knownKind(kind) {
-		u.faultAt(at, "", fieldFault{path: "kind", problem: quote(kind) + " is not supported by this version of podstead", remedy: kindRemedy(kind)})
+		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: validation.Quote(kind) + " is not supported by this version of podstead", Remedy: kindRemedy(kind)})
 		return kind, false
 	}
 	if implied == kindPod && kind != kindPod {
-		u.faultAt(at, "", fieldFault{path: "kind", problem: "is " + quote(kind), remedy: "must be Pod in a PodList; a List holds objects of any kind"})
+		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: "is " + validation.Quote(kind), Remedy: "must be Pod in a PodList; a List holds objects of any kind"})
 		return kind, false
 	}
 	if right := kindVersions[kind]; version != "" && version != right {
-		u.faultAt(at, "", fieldFault{path: "apiVersion", problem: "is " + quote(version), remedy: "must be " + right + " for a " + kind})
+		u.faultAt(at, "", validation.FieldFault{Path: "apiVersion", Problem: "is " + validation.Quote(version), Remedy: "must be " + right + " for a " + kind})
 	}
 	return kind, true
 }
@@ -114,7 +117,7 @@ func kindRemedy(kind string) string {
 	if slices.Contains(templateKinds, kind) {
 		return "make a Pod of its pod template; " + supportedKinds
 	}
-	if meant := NearestName(kind, append([]string{kindPod, kindPodList, kindList}, objectKinds...)); meant != "" {
+	if meant := suggest.Nearest(kind, append([]string{kindPod, kindPodList, kindList}, objectKinds...)); meant != "" {
 		return fmt.Sprintf("did you mean %q?", meant)
 	}
 	return supportedKinds
@@ -122,27 +125,27 @@ func kindRemedy(kind string) string {
 
 // list loads the items of a PodList or List.
 func (u *unitLoad) list(value map[string]any, at place, kind string) {
-	s := &shape{place: at}
-	s.visit(maps.Clone(value), reflect.TypeFor[listObject](), "", nil)
+	checker := at.schemaChecker()
+	faults := checker.Check(maps.Clone(value), reflect.TypeFor[listObject]())
 	for _, twice := range duplicateKeys(at.tree, "", nil) {
 		if !strings.HasPrefix(twice.path, "items[") {
-			s.faults = append(s.faults, twice.fault(at))
+			faults = append(faults, twice.fault(at))
 		}
 	}
-	u.faultsAt(at, "", s.faults)
+	u.faultsAt(at, "", faults)
 
 	items, set := value["items"]
 	if items == nil {
 		// A list that ends after "items:" may be half a list. One that says
 		// null, as Go writes an empty list, has no items.
 		if node := at.node("items"); !set || node == nil || node.Value == "" {
-			u.faultAt(at, "", fieldFault{path: "items", problem: "is missing", remedy: "an empty list is written as items: []"})
+			u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is missing", Remedy: "an empty list is written as items: []"})
 		}
 		return
 	}
 	list, ok := items.([]any)
 	if !ok {
-		u.faultAt(at, "", fieldFault{path: "items", problem: "is " + s.describe(items, "items"), remedy: "must be a list: put a dash in front of each item"})
+		u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is " + checker.Describe(items, "items"), Remedy: "must be a list: put a dash in front of each item"})
 		return
 	}
 	implied := ""
@@ -159,30 +162,38 @@ func (u *unitLoad) list(value map[string]any, at place, kind string) {
 		case ok:
 			u.object(object, at.item(path), implied)
 		case item == nil:
-			u.faultAt(at, "", fieldFault{path: path, problem: "is empty", remedy: "must be a Pod, or be taken out"})
+			u.faultAt(at, "", validation.FieldFault{Path: path, Problem: "is empty", Remedy: "must be a Pod, or be taken out"})
 		default:
-			u.faultAt(at, "", fieldFault{path: path, problem: "is " + s.describe(item, path), remedy: "must be a Pod"})
+			u.faultAt(at, "", validation.FieldFault{Path: path, Problem: "is " + checker.Describe(item, path), Remedy: "must be a Pod"})
 		}
 	}
 }
 
 // fault words a duplicate. Its line is that of the last one, which would count.
-func (d duplicateKey) fault(at place) fieldFault {
-	return fieldFault{
-		path:    d.path,
-		problem: "is there twice",
-		remedy:  fmt.Sprintf("take one of them out; the first is on line %d", at.before+d.first),
-		lenient: true,
-		line:    at.before + d.last,
+func (d duplicateKey) fault(at place) validation.FieldFault {
+	return validation.FieldFault{
+		Path:    d.path,
+		Problem: "is there twice",
+		Remedy:  fmt.Sprintf("take one of them out; the first is on line %d", at.before+d.first),
+		Lenient: true,
+		Line:    at.before + d.last,
 	}
+}
+
+func duplicateFaults(keys []duplicateKey, at place) []validation.FieldFault {
+	var faults []validation.FieldFault
+	for _, key := range keys {
+		faults = append(faults, key.fault(at))
+	}
+	return faults
 }
 
 // faultsAt adds the faults of one object as the Mode wants them, and reports
 // those that are fatal.
-func (u *unitLoad) faultsAt(at place, object string, faults []fieldFault) []fieldFault {
-	var fatal []fieldFault
+func (u *unitLoad) faultsAt(at place, object string, faults []validation.FieldFault) []validation.FieldFault {
+	var fatal []validation.FieldFault
 	for _, fault := range faults {
-		if fault.lenient && u.loader.mode == ModeIgnore {
+		if fault.Lenient && u.loader.mode == ModeIgnore {
 			continue
 		}
 		u.faultAt(at, object, fault)
@@ -193,21 +204,21 @@ func (u *unitLoad) faultsAt(at place, object string, faults []fieldFault) []fiel
 	return fatal
 }
 
-func (u *unitLoad) isWarning(fault fieldFault) bool {
-	return fault.warning || fault.lenient && u.loader.mode != ModeStrict
+func (u *unitLoad) isWarning(fault validation.FieldFault) bool {
+	return fault.Warning || fault.Lenient && u.loader.mode != ModeStrict
 }
 
-func (u *unitLoad) faultAt(at place, object string, fault fieldFault) {
-	line := fault.line
+func (u *unitLoad) faultAt(at place, object string, fault validation.FieldFault) {
+	line := fault.Line
 	if line == 0 {
-		line = at.line(fault.path)
+		line = at.line(fault.Path)
 	}
 	u.fault(Fault{
 		Line:    line,
 		Object:  object,
-		Path:    joinPath(at.path, fault.path),
-		Problem: fault.problem,
-		Remedy:  fault.remedy,
+		Path:    validation.JoinPath(at.path, fault.Path),
+		Problem: fault.Problem,
+		Remedy:  fault.Remedy,
 		Warning: u.isWarning(fault),
 	})
 }

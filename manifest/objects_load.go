@@ -12,6 +12,8 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 // objectKinds are the kinds that are read beside pods, in the order in which
@@ -57,18 +59,17 @@ func (u *unitLoad) localObject(kind string, value map[string]any, at place) {
 	object.Digest = documentDigest(value, twice)
 	_, meta := object.content()
 
-	s := &shape{place: at, secret: kind == KindSecret}
-	for _, key := range twice {
-		s.faults = append(s.faults, key.fault(at))
-	}
-	s.visit(value, reflect.TypeOf(meta), "", nil)
+	checker := at.schemaChecker()
+	checker.Secret = kind == KindSecret
+	faults := duplicateFaults(twice, at)
+	faults = append(faults, checker.Check(value, reflect.TypeOf(meta))...)
 	text, err := json.Marshal(value)
 	if err == nil {
 		err = json.Unmarshal(text, meta)
 	}
-	if err != nil && len(s.faults) == 0 {
+	if err != nil && len(faults) == 0 {
 		// The text of the error may hold what is secret.
-		s.faults = append(s.faults, fieldFault{problem: "cannot be decoded"})
+		faults = append(faults, validation.FieldFault{Problem: "cannot be decoded"})
 	}
 	name := ""
 	if meta.GetName() != "" {
@@ -78,9 +79,9 @@ func (u *unitLoad) localObject(kind string, value map[string]any, at place) {
 		}
 		name = ref.String()
 	}
-	fatal := u.faultsAt(at, name, s.faults)
-	setObjectDefaults(&object)
-	for _, fault := range withoutConsequences(judgeObject(&object), fatal) {
+	fatal := u.faultsAt(at, name, faults)
+	validation.SetObjectDefaults(meta)
+	for _, fault := range validation.WithoutConsequences(validation.CheckObject(kind, meta), fatal) {
 		u.faultAt(at, name, fault)
 	}
 	clearObject(&object)
@@ -94,37 +95,12 @@ func (u *unitLoad) acceptObject(object Object, at place) {
 		return
 	}
 	if first, twice := u.names[ref.String()]; twice {
-		u.faultAt(at, ref.String(), fieldFault{path: "metadata.name", problem: "another object of this kind and name is in the same unit",
-			remedy: fmt.Sprintf("rename one of them; the first is on line %d", first)})
+		u.faultAt(at, ref.String(), validation.FieldFault{Path: "metadata.name", Problem: "another object of this kind and name is in the same unit",
+			Remedy: fmt.Sprintf("rename one of them; the first is on line %d", first)})
 		return
 	}
 	u.names[ref.String()] = at.line("metadata.name")
 	u.objects = append(u.objects, object)
-}
-
-// setObjectDefaults fills in what the API server does. A Secret's stringData
-// goes into its data, over what is there.
-func setObjectDefaults(object *Object) {
-	switch {
-	case object.Secret != nil:
-		secret := object.Secret
-		if secret.Type == "" {
-			secret.Type = v1.SecretTypeOpaque
-		}
-		if len(secret.StringData) > 0 && secret.Data == nil {
-			secret.Data = make(map[string][]byte, len(secret.StringData))
-		}
-		for key, text := range secret.StringData {
-			secret.Data[key] = []byte(text)
-		}
-		secret.StringData = nil
-	case object.Claim != nil && object.Claim.Spec.VolumeMode == nil:
-		mode := v1.PersistentVolumeFilesystem
-		object.Claim.Spec.VolumeMode = &mode
-	case object.PriorityClass != nil && object.PriorityClass.PreemptionPolicy == nil:
-		policy := v1.PreemptLowerPriority
-		object.PriorityClass.PreemptionPolicy = &policy
-	}
 }
 
 // clearObject leaves of the metadata what a node can use. What kubectl notes

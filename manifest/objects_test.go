@@ -105,7 +105,7 @@ func TestFaultsOfSecretsTellNoSecret(t *testing.T) {
 }
 
 func TestObjectsAreBounded(t *testing.T) {
-	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: " + strings.Repeat("x", maxObjectData) + "}\n"
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: " + strings.Repeat("x", 1<<20) + "}\n"
 	loadObjects(t, text)
 	for _, text := range []string{
 		text + "binaryData: {b: eA==}\n",

@@ -64,7 +64,7 @@ func containerReferences(pod *v1.Pod, c *v1.Container) []manifest.ObjectRef {
 // restarted for it; one that was never started does in any.
 func (s *podSyncer) changedContainers(pod *v1.Pod, observed *cri.PodStatus) map[string]string {
 	var changed map[string]string
-	restarts := pod.Annotations[manifest.AnnotationRestartOnChange] == "true"
+	restarts := pod.Annotations[podinfo.AnnotationRestartOnChange] == "true"
 	for i := range observed.Containers {
 		c := &observed.Containers[i]
 		if c.Objects == "" || !(c.State == cri.StateCreated || restarts && c.State == cri.StateRunning) {

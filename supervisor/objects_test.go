@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri/critest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
@@ -171,7 +172,7 @@ func TestChangedObjectsRestartWhoWantsIt(t *testing.T) {
 		d := b.start()
 		patient := objectPod("u2")
 		patient.Name = "patient"
-		d.config.deliver(file, objectPod("u1", manifest.AnnotationRestartOnChange), patient)
+		d.config.deliver(file, objectPod("u1", podinfo.AnnotationRestartOnChange), patient)
 		b.runs("u1")
 		b.runs("u2")
 		b.after(time.Minute)
@@ -193,7 +194,7 @@ func TestChangedObjectsRestartWhoWantsIt(t *testing.T) {
 		if calls := strings.Join(b.writes(n), " "); strings.Count(calls, "StopContainer default/web") > 3 {
 			t.Errorf("calls %s", calls)
 		}
-		pods := []*v1.Pod{objectPod("u1", manifest.AnnotationRestartOnChange), patient}
+		pods := []*v1.Pod{objectPod("u1", podinfo.AnnotationRestartOnChange), patient}
 		// A daemon that comes back repeats nothing,
 		b.restart(pods...)
 		b.after(10 * time.Second)
@@ -223,7 +224,7 @@ func TestChangedObjectsRestartWhoWantsIt(t *testing.T) {
 func TestOptionalObjectThatComes(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		objects := withObjects(b)
-		pod, yes := objectPod("u1", manifest.AnnotationRestartOnChange), true
+		pod, yes := objectPod("u1", podinfo.AnnotationRestartOnChange), true
 		pod.Spec.Containers[0].Env[0].ValueFrom.ConfigMapKeyRef.Optional = &yes
 		b.start().config.deliver(file, pod)
 		b.runs("u1")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/manifest/validation"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -40,7 +40,7 @@ func (s *podSyncer) unsupported(pod *v1.Pod) *status.Cause {
 	if !podinfo.IsAPI(pod) {
 		return nil
 	}
-	errs := manifest.UnsupportedBound(pod)
+	errs := validation.UnsupportedBound(pod)
 	if len(errs) == 0 {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (s *podSyncer) unsupportedEphemeral(pod *v1.Pod) map[string]cri.Waiting {
 		return nil
 	}
 	why := map[string]cri.Waiting{}
-	for _, err := range manifest.UnsupportedBound(pod) {
+	for _, err := range validation.UnsupportedBound(pod) {
 		for i := range pod.Spec.EphemeralContainers {
 			if strings.HasPrefix(err.Field, fmt.Sprintf("spec.ephemeralContainers[%d].", i)) {
 				why[pod.Spec.EphemeralContainers[i].Name] = cri.Waiting{Reason: reasonUnsupported, Message: err.Error()}

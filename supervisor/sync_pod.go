@@ -112,7 +112,7 @@ func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncRes
 	// 7. The containers.
 	req := cri.SyncRequest{Logins: s.logins(pod), Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
 	// The loader has judged it; what a pod without a loader says wrong counts not.
-	req.RestartCap, _ = manifest.MaxRestartPeriod(pod)
+	req.RestartCap, _ = podinfo.MaxRestartPeriod(pod)
 	req.PostStart, req.HostIP = r.record.PostStart, s.hostIP()
 	req.Failed, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
 	req.Changed, req.Withheld = s.changedContainers(pod, observed), s.unsupportedEphemeral(pod)

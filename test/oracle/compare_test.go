@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 // occurred counts how often each difference was met in this run.
@@ -22,9 +22,9 @@ var occurred = map[string]int{}
 func compareDefaults(t *testing.T, pod *v1.Pod) string {
 	t.Helper()
 	ours := pod.DeepCopy()
-	manifest.SetDefaults(ours)
+	validation.SetDefaults(ours)
 	once := toJSON(t, ours)
-	manifest.SetDefaults(ours)
+	validation.SetDefaults(ours)
 	if again := toJSON(t, ours); again != once {
 		return "defaulting twice is not defaulting once:\n" + cmp.Diff(once, again)
 	}
@@ -46,8 +46,8 @@ func compareDefaults(t *testing.T, pod *v1.Pod) string {
 func compareFaults(t *testing.T, pod *v1.Pod) string {
 	t.Helper()
 	ours := pod.DeepCopy()
-	manifest.SetDefaults(ours)
-	own, theirs := manifest.Validate(ours), upstreamFaults(t, pod)
+	validation.SetDefaults(ours)
+	own, theirs := validation.ValidatePod(ours), upstreamFaults(t, pod)
 	for _, err := range own {
 		if err.Detail == "" && err.Type != field.ErrorTypeNotSupported {
 			return fmt.Sprintf("%v does not say what would be right", err)

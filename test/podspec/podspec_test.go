@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 var update = flag.Bool("update", false, "write docs/pod-spec.md anew")
@@ -18,7 +18,7 @@ const page = "../../docs/pod-spec.md"
 
 // TestPageIsUpToDate keeps docs/pod-spec.md what the table says.
 func TestPageIsUpToDate(t *testing.T) {
-	want := render(manifest.Fields())
+	want := render(validation.Fields())
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -50,8 +50,8 @@ func TestEveryProofIsATest(t *testing.T) {
 			tests[string(m[1])] = true
 		}
 	}
-	for _, f := range manifest.Fields() {
-		if f.Kind == manifest.FieldHonoured && !tests[f.Proof] {
+	for _, f := range validation.Fields() {
+		if f.Kind == validation.FieldHonoured && !tests[f.Proof] {
 			t.Errorf("%s: its proof %q is no test in test/e2e", f.Path, f.Proof)
 		}
 	}
@@ -61,7 +61,7 @@ func TestEveryProofIsATest(t *testing.T) {
 // nothing to a reader.
 func TestEveryFieldHasText(t *testing.T) {
 	seen := map[string]bool{}
-	for _, f := range manifest.Fields() {
+	for _, f := range validation.Fields() {
 		if f.Kind == "" || f.Text == "" && f.Proof == "" {
 			t.Errorf("%s: verdict %q says nothing", f.Path, f.Kind)
 		}
@@ -77,14 +77,14 @@ func TestEveryFieldHasText(t *testing.T) {
 
 // group is rows that share a verdict, shown as one.
 type group struct {
-	manifest.Field
+	validation.Field
 	leaves int
 }
 
-func groups(fields []manifest.Field) []group {
+func groups(fields []validation.Field) []group {
 	var all []group
 	for _, f := range fields {
-		if n := len(all); n > 0 && all[n-1].Subtree == f.Subtree && f.Kind != manifest.FieldHonoured {
+		if n := len(all); n > 0 && all[n-1].Subtree == f.Subtree && f.Kind != validation.FieldHonoured {
 			all[n-1].leaves++
 			continue
 		}
@@ -93,16 +93,16 @@ func groups(fields []manifest.Field) []group {
 	return all
 }
 
-func render(fields []manifest.Field) string {
+func render(fields []validation.Field) string {
 	var b strings.Builder
-	count := map[manifest.FieldKind]int{}
+	count := map[validation.FieldKind]int{}
 	for _, f := range fields {
 		count[f.Kind]++
 	}
-	served := count[manifest.FieldHonoured] + count[manifest.FieldNotYet]
+	served := count[validation.FieldHonoured] + count[validation.FieldNotYet]
 	fmt.Fprintf(&b, `# Every field of a Pod
 
-Made from the table in `+"`manifest/unsupported_table.go`"+`; do not edit.
+Made from the table in `+"`manifest/validation/unsupported_table.go`"+`; do not edit.
 
 Of %d leaves, %d are **honoured** (proven by the end-to-end test named, which
 looks from inside the container or at the kernel), %d are **inert** (accepted;
@@ -113,8 +113,8 @@ has one row, with their number.
 
 | field | verdict | proof, reason or error |
 |---|---|---|
-`, len(fields), count[manifest.FieldHonoured], count[manifest.FieldInert], count[manifest.FieldRefused], count[manifest.FieldNotYet],
-		100*float64(count[manifest.FieldHonoured])/float64(served))
+`, len(fields), count[validation.FieldHonoured], count[validation.FieldInert], count[validation.FieldRefused], count[validation.FieldNotYet],
+		100*float64(count[validation.FieldHonoured])/float64(served))
 	for _, g := range groups(fields) {
 		name, text := g.Path, g.Text
 		if g.leaves > 1 {
@@ -123,10 +123,10 @@ has one row, with their number.
 		} else {
 			name += "`"
 		}
-		if g.Kind == manifest.FieldHonoured {
+		if g.Kind == validation.FieldHonoured {
 			text = "`" + g.Proof + "`"
 		}
-		if len(g.Accepted) > 0 && g.Kind != manifest.FieldHonoured {
+		if len(g.Accepted) > 0 && g.Kind != validation.FieldHonoured {
 			text += "; `" + strings.Join(g.Accepted, "`, `") + "` is taken"
 		}
 		fmt.Fprintf(&b, "| `%s | %s | %s |\n", name, g.Kind, strings.ReplaceAll(text, "|", "\\|"))

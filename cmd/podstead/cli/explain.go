@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/internal/suggest"
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 func explainCommand() *cobra.Command {
@@ -48,7 +49,7 @@ const explainWidth = 80
 // podField is a field of a Pod, or the Pod itself.
 type podField struct {
 	name string
-	// path is as manifest.Fields has it: [] for each element of a list.
+	// path is as validation.Fields has it: [] for each element of a list.
 	path string
 	of   reflect.Type
 	// steps lead to it from a Pod.
@@ -124,7 +125,7 @@ func findField(text string) (*podField, error) {
 		}
 		if found == nil {
 			hint := "; it has " + strings.Join(names, ", ")
-			if near := manifest.NearestName(word, names); near != "" {
+			if near := suggest.Nearest(word, names); near != "" {
 				hint = fmt.Sprintf("; did you mean %q?", near)
 			} else if len(names) == 0 {
 				hint = ", nor any other"
@@ -202,7 +203,7 @@ func fieldLines(out *sheet, fields []*podField, indent int, recursive bool, with
 	}
 	for _, f := range fields {
 		line := f.name + strings.Repeat(" ", widest-len(f.name)+2) + f.typeName()
-		if v := f.verdict(); v.kind != manifest.FieldHonoured && v.kind != "" {
+		if v := f.verdict(); v.kind != validation.FieldHonoured && v.kind != "" {
 			line += strings.Repeat(" ", widestType-len(f.typeName())+2) + string(v.kind)
 		}
 		out.line(indent, line)

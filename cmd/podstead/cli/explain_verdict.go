@@ -10,17 +10,17 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/manifest/validation"
 )
 
 // podVerdicts are those of all leaves of a Pod.
-var podVerdicts = sync.OnceValue(manifest.Fields)
+var podVerdicts = sync.OnceValue(validation.Fields)
 
 // fieldVerdict is what podstead does with a field.
 type fieldVerdict struct {
 	// kind is that of all leaves at and below it, "in part" if they differ,
 	// empty if nothing is said.
-	kind manifest.FieldKind
+	kind validation.FieldKind
 	// why is why, or the error.
 	why string
 	// accepted are values that are taken although others are refused.
@@ -28,10 +28,10 @@ type fieldVerdict struct {
 	// refused are the fields below that are refused.
 	refused []string
 	// keys are the verdicts on the entries of a map.
-	keys []manifest.Field
+	keys []validation.Field
 }
 
-const inPart manifest.FieldKind = "in part"
+const inPart validation.FieldKind = "in part"
 
 // maxRefused is how many fields below one are named.
 const maxRefused = 20
@@ -44,7 +44,7 @@ func (f *podField) verdict() fieldVerdict {
 			continue
 		}
 		is := fieldVerdict{kind: leaf.Kind, why: leaf.Text, accepted: leaf.Accepted}
-		if leaf.Kind == manifest.FieldRefused || leaf.Kind == manifest.FieldNotYet {
+		if leaf.Kind == validation.FieldRefused || leaf.Kind == validation.FieldNotYet {
 			if short := strings.TrimPrefix(leaf.Subtree, f.path); short != "" {
 				refused = append(refused, strings.TrimPrefix(strings.TrimPrefix(short, "[]"), "."))
 			}
@@ -74,7 +74,7 @@ func (v fieldVerdict) keyText() string {
 	var honoured, others []string
 	for _, leaf := range v.keys {
 		key := strings.TrimSuffix(leaf.Path[strings.LastIndexByte(leaf.Path, '[')+1:], "]")
-		if leaf.Kind == manifest.FieldHonoured {
+		if leaf.Kind == validation.FieldHonoured {
 			honoured = append(honoured, key)
 			continue
 		}
@@ -126,7 +126,7 @@ func (v fieldVerdict) text() string {
 func (f *podField) defaultValue() string {
 	pod := &v1.Pod{}
 	f.value(pod, true)
-	manifest.SetDefaults(pod)
+	validation.SetDefaults(pod)
 	value, ok := f.value(pod, false)
 	if !ok || value.IsZero() || value.Kind() == reflect.Pointer && value.IsNil() {
 		return ""

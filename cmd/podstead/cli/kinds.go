@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstead/podstead/internal/suggest"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -103,7 +104,7 @@ func findKind(ctx context.Context, c *client, word string) (*kind, error) {
 		all = append(append(all, k.name, k.singular), k.short...)
 	}
 	hint := ""
-	if near := manifest.NearestName(strings.ToLower(word), all); near != "" {
+	if near := suggest.Nearest(strings.ToLower(word), all); near != "" {
 		hint = fmt.Sprintf("; did you mean %s?", near)
 	}
 	return nil, usageError(fmt.Errorf("there is no %q to get%s It can be one of %s", word, cmp.Or(hint, "."), strings.Join(names, ", ")))

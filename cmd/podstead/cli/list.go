@@ -12,7 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/internal/suggest"
 )
 
 // query is which objects of a kind are wanted, and in which form.
@@ -168,7 +168,7 @@ func (q query) near(ctx context.Context, c *client, name string) string {
 			names = append(names, q.kind.names(o)...)
 		}
 	}
-	if near := manifest.NearestName(name, names); near != "" {
+	if near := suggest.Nearest(name, names); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return ""

@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
-	"strings"
 	"time"
+
+	"github.com/podstead/podstead/internal/suggest"
 )
 
 // parser fills cfg field by field and collects what is wrong.
@@ -79,7 +80,7 @@ func (p *parser) field(name string, value any) {
 		}
 	}
 	if !slices.Contains(known, name) {
-		p.fail(name, "unknown field%s", nearest(name))
+		p.fail(name, "unknown field%s", suggestion(name))
 		return
 	}
 	if want, ok := met[name]; ok && want == value || asksForDefault(value) {
@@ -266,36 +267,10 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// nearest suggests the known field that differs least, if one is close.
-func nearest(name string) string {
-	best, bestCost := "", len(name)/2+1
-	for _, k := range known {
-		if c := distance(strings.ToLower(name), strings.ToLower(k)); c < bestCost {
-			best, bestCost = k, c
-		}
+// suggestion names the known field that differs least, if one is close.
+func suggestion(name string) string {
+	if best := suggest.Nearest(name, known); best != "" {
+		return "; did you mean " + best + "?"
 	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
-}
-
-// distance is the number of single-letter edits between two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost = min(diagonal, row[j], row[j-1]) + 1
-			}
-			diagonal, row[j] = row[j], cost
-		}
-	}
-	return row[len(b)]
+	return ""
 }

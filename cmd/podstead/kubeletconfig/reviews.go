@@ -1,6 +1,8 @@
 package kubeletconfig
 
-import "time"
+import (
+	"time"
+)
 
 // Reviews are the fields about what an API server is asked of those who ask at
 // the port.

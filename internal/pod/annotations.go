@@ -1,0 +1,42 @@
+package pod
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Annotations that the author of a pod sets.
+const (
+	// AnnotationMaxRestartPeriod limits how long a crash-looping container of
+	// the pod waits between restarts, as a Go duration such as 30s. It overrides
+	// the node's crashLoopBackOff.maxContainerRestartPeriod and has the same
+	// bounds.
+	AnnotationMaxRestartPeriod = "podstead.io/max-container-restart-period"
+
+	// AnnotationRestartOnChange, if "true", restarts the pod's containers when a
+	// ConfigMap or Secret changes that their variables or volumes refer to.
+	// Otherwise files are refreshed and variables keep their values.
+	AnnotationRestartOnChange = "podstead.io/restart-on-change"
+)
+
+// The bounds of AnnotationMaxRestartPeriod, which are the kubelet's for the node.
+const (
+	minRestartPeriod = time.Second
+	maxRestartPeriod = 5 * time.Minute
+)
+
+// MaxRestartPeriod returns the pod's own limit of the crash-loop back-off, 0 if
+// it has none. A validated pod has no error.
+func MaxRestartPeriod(pod *v1.Pod) (time.Duration, error) {
+	value, ok := pod.Annotations[AnnotationMaxRestartPeriod]
+	if !ok {
+		return 0, nil
+	}
+	period, err := time.ParseDuration(value)
+	if err != nil || period < minRestartPeriod || period > maxRestartPeriod {
+		return 0, fmt.Errorf("must be a duration from %s to %s, such as 30s", minRestartPeriod, maxRestartPeriod)
+	}
+	return period, nil
+}

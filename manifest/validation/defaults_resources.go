@@ -1,0 +1,156 @@
+package validation
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// defaultRequests makes every limit that has no request beside it the request
+// as well.
+func defaultRequests(r *v1.ResourceRequirements) {
+	if r.Limits == nil {
+		return
+	}
+	if r.Requests == nil {
+		r.Requests = v1.ResourceList{}
+	}
+	addMissing(r.Requests, r.Limits)
+}
+
+// defaultPodResources completes pod-level resources that are given in part.
+// A hugepage limit is the sum of the containers'. A request is what the
+// containers ask for together, where that resource can be overcommitted, and
+// else the pod's own limit.
+func defaultPodResources(spec *v1.PodSpec) {
+	r := spec.Resources
+	if r == nil {
+		return
+	}
+	defer func() {
+		roundUp(r.Limits)
+		roundUp(r.Requests)
+	}()
+
+	if len(r.Limits)+len(r.Requests) > 0 {
+		limits := v1.ResourceList{}
+		for name, quantity := range containersTotal(spec, limitsOf) {
+			if _, requested := r.Requests[name]; !requested && isHugePages(name) {
+				limits[name] = quantity
+			}
+		}
+		r.Limits = merged(r.Limits, limits)
+	}
+	if len(r.Limits) > 0 {
+		requests := v1.ResourceList{}
+		for name, quantity := range containersTotal(spec, requestsOf) {
+			if isPodLevelResource(name) && canOvercommit(name) {
+				requests[name] = quantity
+			}
+		}
+		for name, quantity := range r.Limits {
+			if _, set := requests[name]; !set && isPodLevelResource(name) {
+				requests[name] = quantity.DeepCopy()
+			}
+		}
+		r.Requests = merged(r.Requests, requests)
+	}
+}
+
+// merged is list with the entries of more that it lacks. It stays nil if
+// there are none.
+func merged(list, more v1.ResourceList) v1.ResourceList {
+	if list == nil && len(more) > 0 {
+		list = v1.ResourceList{}
+	}
+	addMissing(list, more)
+	return list
+}
+
+func addMissing(list, more v1.ResourceList) {
+	for name, quantity := range more {
+		if _, set := list[name]; !set {
+			list[name] = quantity.DeepCopy()
+		}
+	}
+}
+
+// roundUp brings every quantity to whole thousandths, the finest the API keeps.
+func roundUp(list v1.ResourceList) {
+	for name, quantity := range list {
+		quantity.RoundUp(resource.Milli)
+		list[name] = quantity
+	}
+}
+
+func limitsOf(r *v1.ResourceRequirements) v1.ResourceList   { return r.Limits }
+func requestsOf(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }
+
+// containersTotal is what the containers of a pod need at once, at most. Init
+// containers run one after the other, beside the sidecars started before
+// them; regular containers run together, beside all sidecars.
+func containersTotal(spec *v1.PodSpec, of func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
+	running, peak := v1.ResourceList{}, v1.ResourceList{}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if podinfo.IsSidecar(c) {
+			addResources(running, of(&c.Resources))
+			raiseTo(peak, running)
+			continue
+		}
+		step := v1.ResourceList{}
+		addResources(step, of(&c.Resources))
+		addResources(step, running)
+		raiseTo(peak, step)
+	}
+	for i := range spec.Containers {
+		addResources(running, of(&spec.Containers[i].Resources))
+	}
+	raiseTo(peak, running)
+	return peak
+}
+
+func addResources(sum, more v1.ResourceList) {
+	for name, quantity := range more {
+		total := sum[name].DeepCopy()
+		if total.IsZero() {
+			// Keep the format in which the first one was written.
+			total = quantity.DeepCopy()
+		} else {
+			total.Add(quantity)
+		}
+		sum[name] = total
+	}
+}
+
+func raiseTo(peak, list v1.ResourceList) {
+	for name, quantity := range list {
+		if highest, ok := peak[name]; !ok || quantity.Cmp(highest) > 0 {
+			peak[name] = quantity.DeepCopy()
+		}
+	}
+}
+
+// isSidecar tells an init container that keeps running beside the others.
+func isHugePages(name v1.ResourceName) bool {
+	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+}
+
+// isPodLevelResource tells the resources that spec.resources may hold.
+func isPodLevelResource(name v1.ResourceName) bool {
+	return name == v1.ResourceCPU || name == v1.ResourceMemory || isHugePages(name)
+}
+
+// isNativeResource tells the resources that Kubernetes itself defines from
+// the extended ones, which have somebody else's domain in their name.
+func isNativeResource(name v1.ResourceName) bool {
+	return !strings.Contains(string(name), "/") || strings.Contains(string(name), v1.ResourceDefaultNamespacePrefix)
+}
+
+// canOvercommit tells the resources whose request may be below their limit.
+func canOvercommit(name v1.ResourceName) bool {
+	return isNativeResource(name) && !isHugePages(name)
+}

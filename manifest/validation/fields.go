@@ -1,0 +1,168 @@
+package validation
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// FieldKind is the kind of a verdict on a field.
+type FieldKind string
+
+// The kinds of verdicts.
+const (
+	// FieldHonoured does here what it does under a kubelet.
+	FieldHonoured FieldKind = "honoured"
+	// FieldInert is accepted, and nothing about the pod depends on it.
+	FieldInert FieldKind = "inert"
+	// FieldRefused is an error: a single node cannot honour it.
+	FieldRefused FieldKind = "refused"
+	// FieldNotYet is an error: a later version may honour it.
+	FieldNotYet FieldKind = "not yet"
+)
+
+// Field is a leaf of a Pod with the verdict on it.
+type Field struct {
+	// Path is that of the leaf, [] standing for each element of a list and
+	// [key] for an entry of a map.
+	Path string
+	// Subtree is the path of the field that the verdict is on: Path itself or
+	// one above it.
+	Subtree string
+	Kind    FieldKind
+	// Text is why it is inert, or the error.
+	Text string
+	// Proof is the end-to-end test of a field that is honoured.
+	Proof string
+	// Accepted are the values that are taken although others are refused, or
+	// that ask for nothing special.
+	Accepted []string
+}
+
+// Fields are all leaves of a Pod's metadata and spec, in the order of the API.
+func Fields() []Field {
+	var w fieldWalk
+	w.walk("metadata", podVerdicts["metadata"], reflect.TypeFor[metav1.ObjectMeta]())
+	w.walk("spec", podVerdicts["spec"], reflect.TypeFor[v1.PodSpec]())
+	return w.fields
+}
+
+type fieldWalk struct{ fields []Field }
+
+func (w *fieldWalk) walk(path string, on verdict, of reflect.Type) {
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	switch on := on.(type) {
+	case listVerdict:
+		w.walk(path+"[]", on.verdict, of.Elem())
+	case boundsVerdict:
+		w.walk(path, on.structVerdict, of)
+	case structVerdict:
+		for i := range of.NumField() {
+			f := of.Field(i)
+			if name := jsonName(f); name == "" {
+				w.walk(path, on, f.Type)
+			} else {
+				w.walk(path+"."+name, on[name], f.Type)
+			}
+		}
+	case mapVerdict:
+		for _, key := range slices.Sorted(mapKeys(on)) {
+			w.add(path+"["+key+"]", on[key], of.Elem())
+		}
+	default:
+		w.add(path, on, of)
+	}
+}
+
+func mapKeys(m mapVerdict) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for key := range m {
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// add notes the leaves at and below a path that has one verdict.
+func (w *fieldWalk) add(path string, on verdict, of reflect.Type) {
+	field := Field{Subtree: path}
+	if o, ok := on.(only); ok {
+		for _, value := range o.values {
+			field.Accepted = append(field.Accepted, textOf(value))
+		}
+		on = o.other
+	}
+	switch on := on.(type) {
+	case honoured:
+		field.Kind, field.Proof = FieldHonoured, string(on)
+	case inert:
+		field.Kind, field.Text = FieldInert, string(on)
+	case refused:
+		field.Kind, field.Text = FieldRefused, string(on)
+	case notYet:
+		field.Kind, field.Text = FieldNotYet, on.text()
+	}
+	eachLeaf(path, of, nil, func(leaf string) {
+		field.Path = leaf
+		w.fields = append(w.fields, field)
+	})
+}
+
+func textOf(value any) string {
+	v := reflect.ValueOf(value)
+	switch v.Kind() {
+	case reflect.Bool:
+		if v.Bool() {
+			return "true"
+		}
+		return "false"
+	case reflect.String:
+		return v.String()
+	}
+	return strings.TrimSpace(reflect.ValueOf(value).String())
+}
+
+// plain are structs that are one value in a manifest.
+var plain = []reflect.Type{
+	reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[metav1.FieldsV1](),
+	reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](),
+}
+
+// eachLeaf calls yield for each leaf of a type. A type within itself is a leaf.
+func eachLeaf(path string, of reflect.Type, within []reflect.Type, yield func(string)) {
+	switch of.Kind() {
+	case reflect.Pointer:
+		eachLeaf(path, of.Elem(), within, yield)
+	case reflect.Slice:
+		if of.Elem().Kind() == reflect.Uint8 {
+			yield(path)
+			return
+		}
+		eachLeaf(path+"[]", of.Elem(), within, yield)
+	case reflect.Map:
+		eachLeaf(path+"[key]", of.Elem(), within, yield)
+	case reflect.Struct:
+		if slices.Contains(plain, of) || slices.Contains(within, of) || of.NumField() == 0 {
+			yield(path)
+			return
+		}
+		for i := range of.NumField() {
+			f := of.Field(i)
+			name := path
+			if json := jsonName(f); json != "" {
+				name += "." + json
+			}
+			eachLeaf(name, f.Type, append(within, of), yield)
+		}
+	default:
+		yield(path)
+	}
+}

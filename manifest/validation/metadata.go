@@ -1,0 +1,221 @@
+package validation
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// Annotations that carry pod settings from the time before these had fields.
+// The API server still judges them.
+const (
+	annotationDeletionCost   = "controller.kubernetes.io/pod-deletion-cost"
+	annotationTolerations    = "scheduler.alpha.kubernetes.io/tolerations"
+	annotationSeccomp        = "seccomp.security.alpha.kubernetes.io/pod"
+	annotationSeccompPrefix  = "container.seccomp.security.alpha.kubernetes.io/"
+	annotationAppArmorPrefix = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
+	seccompDockerDefault     = "docker/default"
+	seccompRuntimeDefault    = "runtime/default"
+	seccompUnconfined        = "unconfined"
+	localhostProfilePrefix   = "localhost/"
+	appArmorRuntimeDefault   = v1.DeprecatedAppArmorBetaProfileRuntimeDefault
+	appArmorUnconfined       = v1.DeprecatedAppArmorBetaProfileNameUnconfined
+	finalizerNames           = "must be a qualified name with a domain, such as example.com/name, or one of kubernetes, orphan, foregroundDeletion"
+)
+
+// safeUID is stricter than the API, which never looks at a UID: ours name
+// folders that root writes to.
+var safeUID = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
+
+func (v *validator) metadata(path *field.Path) {
+	meta := *v.meta
+	if meta.Namespace == "" {
+		meta.Namespace = metav1.NamespaceDefault
+	}
+	// The API server does not say which label or annotation it means.
+	meta.Labels, meta.Annotations = nil, nil
+	v.addInOrder(validation.ValidateObjectMeta(&meta, true, validation.NameIsDNSSubdomain, path))
+	v.labels(path.Child("labels"), v.meta.Labels)
+	v.annotationKeys(path.Child("annotations"), v.meta.Annotations)
+	for _, err := range v.errs {
+		if err.Type == field.ErrorTypeRequired && err.Field == path.Child("name").String() {
+			// Nobody generates a name for a static pod.
+			err.Detail = "a pod needs a name, such as web"
+		}
+	}
+	if uid := string(meta.UID); uid != "" && !safeUID.MatchString(uid) {
+		v.invalid(path.Child("uid"), uid, "must be 1 to 63 letters, digits and dashes, since folders are named by it; better leave it out")
+	}
+	for i, name := range meta.Finalizers {
+		if !strings.Contains(name, "/") && name != string(v1.FinalizerKubernetes) &&
+			name != metav1.FinalizerOrphanDependents && name != metav1.FinalizerDeleteDependents {
+			v.invalid(path.Child("finalizers").Index(i), name, finalizerNames)
+		}
+	}
+	v.annotations(path.Child("annotations"))
+}
+
+// labels judges labels, and what is to be equal to labels.
+func (v *validator) labels(path *field.Path, labels map[string]string) {
+	for key, value := range inOrder(labels) {
+		v.qualifiedName(path.Key(key), key)
+		v.rules(path.Key(key), value, utilvalidation.IsValidLabelValue(value))
+	}
+}
+
+func (v *validator) annotationKeys(path *field.Path, annotations map[string]string) {
+	for key := range inOrder(annotations) {
+		// Upper and lower case count as one, as they always have.
+		v.rules(path.Key(key), key, utilvalidation.IsQualifiedName(strings.ToLower(key)))
+	}
+	if validation.ValidateAnnotationsSize(annotations) != nil {
+		v.add(field.TooLong(path, "", validation.TotalAnnotationSizeLimitB))
+	}
+}
+
+func (v *validator) annotations(path *field.Path) {
+	for key, value := range inOrder(v.meta.Annotations) {
+		at := path.Key(key)
+		switch {
+		case key == annotationTolerations:
+			v.annotatedTolerations(at, value)
+		case key == annotationDeletionCost:
+			if !isDeletionCost(value) {
+				v.invalid(at, value, "must be a 32-bit integer without a plus sign or leading zeros")
+			}
+		case key == annotationSeccomp, strings.HasPrefix(key, annotationSeccompPrefix):
+			v.annotatedSeccomp(at, value)
+		case key == podinfo.AnnotationMaxRestartPeriod:
+			if _, err := podinfo.MaxRestartPeriod(&v1.Pod{ObjectMeta: *v.meta}); err != nil {
+				v.invalid(at, value, err.Error())
+			}
+		case strings.HasPrefix(key, annotationAppArmorPrefix):
+			v.annotatedAppArmor(at, strings.TrimPrefix(key, annotationAppArmorPrefix), value)
+		}
+	}
+}
+
+func (v *validator) annotatedTolerations(path *field.Path, value string) {
+	if value == "" {
+		return
+	}
+	var tolerations []v1.Toleration
+	if err := json.Unmarshal([]byte(value), &tolerations); err != nil {
+		v.invalid(path, value, "must be a JSON list of tolerations: "+err.Error())
+		return
+	}
+	v.tolerations(path, tolerations)
+}
+
+func isDeletionCost(value string) bool {
+	cost, err := strconv.ParseInt(value, 10, 32)
+	if err != nil {
+		return false
+	}
+	// "-0" and "-08" pass at the API server, "+1" and "08" do not.
+	return cost < 0 || value[0] == '-' || value == strconv.FormatInt(cost, 10)
+}
+
+func (v *validator) annotatedSeccomp(path *field.Path, value string) {
+	switch {
+	case value == seccompRuntimeDefault, value == seccompDockerDefault, value == seccompUnconfined:
+	case strings.HasPrefix(value, localhostProfilePrefix):
+		v.descendingPath(path, strings.TrimPrefix(value, localhostProfilePrefix))
+	default:
+		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ and the profile's file; better use securityContext.seccompProfile")
+	}
+}
+
+func (v *validator) annotatedAppArmor(path *field.Path, container, value string) {
+	known := false
+	v.eachContainer(field.NewPath("spec"), func(_ *field.Path, c *v1.Container) { known = known || c.Name == container })
+	for i := range v.spec.EphemeralContainers {
+		known = known || v.spec.EphemeralContainers[i].Name == container
+	}
+	if !known {
+		v.invalid(path, container, "must end in the name of a container of this pod")
+	}
+	if value != "" && value != appArmorRuntimeDefault && value != appArmorUnconfined && !strings.HasPrefix(value, localhostProfilePrefix) {
+		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ and the profile's name; better use securityContext.appArmorProfile")
+	}
+}
+
+// annotatedProfiles compares the fields of a security context with the
+// annotations that say the same: they must not contradict each other.
+func (v *validator) annotatedProfiles(spec *field.Path) {
+	pod := v.spec.SecurityContext
+	if pod != nil && pod.SeccompProfile != nil {
+		if value, ok := v.meta.Annotations[annotationSeccomp]; ok {
+			v.seccompMatches(spec.Child("securityContext", "seccompProfile"), pod.SeccompProfile, value)
+		}
+	}
+	v.eachContainer(spec, func(path *field.Path, c *v1.Container) {
+		path = path.Child("securityContext")
+		if sc := c.SecurityContext; sc != nil && sc.SeccompProfile != nil {
+			if value, ok := v.meta.Annotations[annotationSeccompPrefix+c.Name]; ok {
+				v.seccompMatches(path.Child("seccompProfile"), sc.SeccompProfile, value)
+			}
+		}
+		var profile *v1.AppArmorProfile
+		if pod != nil {
+			profile = pod.AppArmorProfile
+		}
+		if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+			profile = c.SecurityContext.AppArmorProfile
+		}
+		windows := v.spec.OS != nil && v.spec.OS.Name == v1.Windows
+		if value, ok := v.meta.Annotations[annotationAppArmorPrefix+c.Name]; ok && profile != nil && !windows {
+			v.appArmorMatches(path.Child("appArmorProfile"), profile, value)
+		}
+	})
+}
+
+func (v *validator) seccompMatches(path *field.Path, profile *v1.SeccompProfile, annotation string) {
+	const detail = "must say the same as the seccomp annotation; take the annotation out"
+	switch profile.Type {
+	case v1.SeccompProfileTypeUnconfined:
+		if annotation != seccompUnconfined {
+			v.forbidden(path.Child("type"), detail)
+		}
+	case v1.SeccompProfileTypeRuntimeDefault:
+		if annotation != seccompRuntimeDefault && annotation != seccompDockerDefault {
+			v.forbidden(path.Child("type"), detail)
+		}
+	case v1.SeccompProfileTypeLocalhost:
+		v.localhostMatches(path, profile.LocalhostProfile, annotation, detail)
+	}
+}
+
+func (v *validator) appArmorMatches(path *field.Path, profile *v1.AppArmorProfile, annotation string) {
+	const detail = "must say the same as the AppArmor annotation; take the annotation out"
+	switch profile.Type {
+	case v1.AppArmorProfileTypeUnconfined:
+		if annotation != appArmorUnconfined {
+			v.forbidden(path.Child("type"), detail)
+		}
+	case v1.AppArmorProfileTypeRuntimeDefault:
+		if annotation != appArmorRuntimeDefault {
+			v.forbidden(path.Child("type"), detail)
+		}
+	case v1.AppArmorProfileTypeLocalhost:
+		v.localhostMatches(path, profile.LocalhostProfile, annotation, detail)
+	}
+}
+
+func (v *validator) localhostMatches(path *field.Path, profile *string, annotation, detail string) {
+	name, ok := strings.CutPrefix(annotation, localhostProfilePrefix)
+	if !ok {
+		v.forbidden(path.Child("type"), detail)
+	} else if profile == nil || *profile != name {
+		v.forbidden(path.Child("localhostProfile"), detail)
+	}
+}

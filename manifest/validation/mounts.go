@@ -1,0 +1,132 @@
+package validation
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func (v *validator) volumeMounts(list *field.Path, c *v1.Container) {
+	const declared = "must be the name of a volume in spec.volumes"
+	paths := map[string]bool{}
+	for i, mount := range c.VolumeMounts {
+		at := list.Index(i)
+		if v.set(at.Child("name"), mount.Name, declared) && v.volumes[mount.Name] == nil {
+			v.notFound(at.Child("name"), mount.Name, declared)
+		}
+		if v.set(at.Child("mountPath"), mount.MountPath, "must be the folder or file in the container to mount over") {
+			if paths[mount.MountPath] {
+				v.invalid(at.Child("mountPath"), mount.MountPath, "must be mounted over once only")
+			}
+			if slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.DevicePath == mount.MountPath }) {
+				v.invalid(at.Child("mountPath"), mount.MountPath, "must not be a path in volumeDevices as well")
+			}
+		}
+		paths[mount.MountPath] = true
+		if mount.Name != "" && slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.Name == mount.Name }) {
+			v.invalid(at.Child("name"), mount.Name, "must not be in volumeDevices as well")
+		}
+		v.subPaths(at, &mount)
+		v.propagation(at, &mount, c)
+	}
+}
+
+func (v *validator) subPaths(at *field.Path, mount *v1.VolumeMount) {
+	v.descendingPath(at.Child("subPath"), mount.SubPath)
+	v.descendingPath(at.Child("subPathExpr"), mount.SubPathExpr)
+	if mount.SubPath != "" && mount.SubPathExpr != "" {
+		v.invalid(at.Child("subPathExpr"), mount.SubPathExpr, "must not stand beside subPath: keep one of the two")
+	}
+}
+
+func (v *validator) propagation(at *field.Path, mount *v1.VolumeMount, c *v1.Container) {
+	if mode := mount.MountPropagation; mode != nil {
+		oneOf(v, at.Child("mountPropagation"), *mode,
+			v1.MountPropagationNone, v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional)
+		privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
+		if *mode == v1.MountPropagationBidirectional && !privileged {
+			v.forbidden(at.Child("mountPropagation"), "Bidirectional needs securityContext.privileged: true; set that, or make it HostToContainer")
+		}
+	}
+	if mode := mount.RecursiveReadOnly; mode != nil && *mode != v1.RecursiveReadOnlyDisabled {
+		at := at.Child("recursiveReadOnly")
+		if *mode != v1.RecursiveReadOnlyEnabled && *mode != v1.RecursiveReadOnlyIfPossible {
+			oneOf(v, at, *mode, v1.RecursiveReadOnlyDisabled, v1.RecursiveReadOnlyIfPossible, v1.RecursiveReadOnlyEnabled)
+			return
+		}
+		if !mount.ReadOnly {
+			v.forbidden(at, "needs readOnly: true; set that, or take the field out")
+		}
+		if mount.MountPropagation != nil && *mount.MountPropagation != v1.MountPropagationNone {
+			v.forbidden(at, "needs mountPropagation: None, or none at all; take one of the two out")
+		}
+	}
+}
+
+func (v *validator) volumeDevices(list *field.Path, c *v1.Container) {
+	const claimed = "must be the name of a persistentVolumeClaim or ephemeral volume in spec.volumes"
+	names, paths := map[string]bool{}, map[string]bool{}
+	for i, device := range c.VolumeDevices {
+		at := list.Index(i)
+		named := v.set(at.Child("name"), device.Name, claimed)
+		if names[device.Name] {
+			v.invalid(at.Child("name"), device.Name, "must be there once only")
+		}
+		if source := v.volumes[device.Name]; source == nil && named {
+			v.notFound(at.Child("name"), device.Name, claimed)
+		} else if named && source.PersistentVolumeClaim == nil && source.Ephemeral == nil {
+			v.invalid(at.Child("name"), device.Name, claimed)
+		}
+		v.devicePath(at.Child("devicePath"), device.DevicePath, paths, c.VolumeMounts)
+		names[device.Name] = device.Name != ""
+		if named && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == device.Name }) {
+			v.invalid(at.Child("name"), device.Name, "must not be in volumeMounts as well")
+		}
+	}
+}
+
+func (v *validator) devicePath(at *field.Path, name string, taken map[string]bool, mounts []v1.VolumeMount) {
+	if !v.set(at, name, "must be the path of the device in the container") {
+		return
+	}
+	if taken[name] {
+		v.invalid(at, name, "must be there once only")
+	}
+	taken[name] = true
+	v.noBacksteps(at, name)
+	if slices.ContainsFunc(mounts, func(m v1.VolumeMount) bool { return m.MountPath == name }) {
+		v.invalid(at, name, "must not be a path in volumeMounts as well")
+	}
+}
+
+func hasBackstep(name string) bool {
+	return slices.Contains(strings.Split(name, "/"), "..")
+}
+
+// noBacksteps refuses a path that leads up again.
+func (v *validator) noBacksteps(at *field.Path, name string) {
+	if hasBackstep(name) {
+		v.invalid(at, name, "must not contain '..'")
+	}
+}
+
+// descendingPath judges a path that has to stay below where it starts. An
+// empty one does.
+func (v *validator) descendingPath(at *field.Path, name string) {
+	if path.IsAbs(name) {
+		v.invalid(at, name, "must be a relative path")
+	}
+	v.noBacksteps(at, name)
+}
+
+// fileName judges the path of a file that a volume makes. The names that begin
+// with two dots belong to the writer, which swaps such volumes in one step.
+func (v *validator) fileName(at *field.Path, name string) {
+	v.descendingPath(at, name)
+	if strings.HasPrefix(name, "..") && !strings.HasPrefix(name, "../") {
+		v.invalid(at, name, "must not start with '..'")
+	}
+}

@@ -1,0 +1,226 @@
+package validation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// countedResources are names that Kubernetes reserves for counting objects:
+// nothing a container can ask for, and always whole numbers.
+var countedResources = []v1.ResourceName{
+	v1.ResourcePods, v1.ResourceServices, v1.ResourceReplicationControllers, v1.ResourceQuotas, v1.ResourceSecrets,
+	v1.ResourceConfigMaps, v1.ResourcePersistentVolumeClaims, v1.ResourceServicesNodePorts, v1.ResourceServicesLoadBalancers,
+}
+
+func (v *validator) containerResources(path *field.Path, r *v1.ResourceRequirements) {
+	v.resources(path, r, v.containerResourceName)
+	v.claimRefs(path.Child("claims"), r.Claims)
+}
+
+// resources judges limits and requests, with a rule for the names that may
+// stand there.
+func (v *validator) resources(path *field.Path, r *v1.ResourceRequirements, nameRule func(*field.Path, v1.ResourceName)) {
+	limits, requests := path.Child("limits"), path.Child("requests")
+	for name, quantity := range inOrder(r.Limits) {
+		nameRule(limits.Key(string(name)), name)
+		v.quantity(limits.Key(string(name)), name, quantity)
+	}
+	for name, quantity := range inOrder(r.Requests) {
+		at := requests.Key(string(name))
+		nameRule(at, name)
+		v.quantity(at, name, quantity)
+		limit, limited := r.Limits[name]
+		switch {
+		case !limited && !canOvercommit(name):
+			v.required(limits, fmt.Sprintf("%s cannot be overcommitted: its request needs an equal limit", name))
+		case limited && !canOvercommit(name) && quantity.Cmp(limit) != 0:
+			v.invalid(at, quantity.String(), fmt.Sprintf("%s cannot be overcommitted: must be equal to the limit, %s", name, limit.String()))
+		case limited && quantity.Cmp(limit) > 0:
+			v.invalid(at, quantity.String(), fmt.Sprintf("must be at most the limit, %s", limit.String()))
+		}
+	}
+	if hasResource(r, isHugePages) && !hasResource(r, isComputeResource) {
+		v.forbidden(path, "hugepages need cpu or memory beside them; add one of the two")
+	}
+}
+
+func hasResource(r *v1.ResourceRequirements, is func(v1.ResourceName) bool) bool {
+	for _, list := range []v1.ResourceList{r.Limits, r.Requests} {
+		for name := range list {
+			if is(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isComputeResource(name v1.ResourceName) bool {
+	return name == v1.ResourceCPU || name == v1.ResourceMemory
+}
+
+func (v *validator) quantity(path *field.Path, name v1.ResourceName, quantity resource.Quantity) {
+	if quantity.Sign() < 0 {
+		v.invalid(path, quantity.String(), "must be 0 or more")
+	}
+	if (slices.Contains(countedResources, name) || isExtendedResource(name)) && quantity.MilliValue()%1000 != 0 {
+		v.invalid(path, quantity.String(), "must be a whole number")
+	}
+	if isHugePages(name) && !isMultipleOfPage(name, quantity) {
+		v.invalid(path, quantity.String(), "must be a whole multiple of the page size in the resource's name")
+	}
+}
+
+func isMultipleOfPage(name v1.ResourceName, quantity resource.Quantity) bool {
+	page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), v1.ResourceHugePagesPrefix))
+	if err != nil || page.Sign() <= 0 || page.MilliValue()%1000 != 0 {
+		return false
+	}
+	return quantity.Value()%page.Value() == 0
+}
+
+// containerResourceName judges the name of a resource in a container.
+func (v *validator) containerResourceName(path *field.Path, name v1.ResourceName) {
+	if messages := utilvalidation.IsQualifiedName(string(name)); len(messages) > 0 {
+		v.rules(path, name, messages)
+	} else if !strings.Contains(string(name), "/") {
+		if !isComputeResource(name) && name != v1.ResourceEphemeralStorage && !isHugePages(name) {
+			v.invalid(path, name, "must be cpu, memory, ephemeral-storage or hugepages- and a size, or have a domain, such as example.com/gpu")
+		}
+	} else if !isNativeResource(name) && !isExtendedResource(name) {
+		v.invalid(path, name, "must be shorter and not begin with 'requests.'")
+	}
+}
+
+// isExtendedResource tells a resource that somebody else than Kubernetes
+// defines. Its name has to fit a quota as well, where it gets a prefix.
+func isExtendedResource(name v1.ResourceName) bool {
+	return !isNativeResource(name) && !strings.HasPrefix(string(name), v1.DefaultResourceRequestsPrefix) &&
+		len(utilvalidation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+string(name))) == 0
+}
+
+// podResources judges spec.resources, the limits of the pod as a whole.
+func (v *validator) podResources(path *field.Path) {
+	r := v.spec.Resources
+	if r == nil {
+		return
+	}
+	if v.spec.OS != nil && v.spec.OS.Name == v1.Windows {
+		v.forbidden(path, "a Windows pod has no limits of its own; take the field out")
+		return
+	}
+	if r.Claims != nil {
+		v.forbidden(path.Child("claims"), "claims belong to a container; take the field out")
+	}
+	v.resources(path, r, v.podResourceName)
+	v.claimRefs(path.Child("claims"), r.Claims)
+	v.podCoversContainers(path, r)
+}
+
+func (v *validator) podResourceName(path *field.Path, name v1.ResourceName) {
+	if messages := utilvalidation.IsQualifiedName(string(name)); len(messages) > 0 {
+		v.rules(path, name, messages)
+	} else if !isPodLevelResource(name) {
+		v.add(field.NotSupported(path, name, []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceHugePagesPrefix}))
+	}
+}
+
+// podCoversContainers checks that a pod allows what its containers ask for:
+// the requests together, hugepage limits together, each limit by itself.
+func (v *validator) podCoversContainers(path *field.Path, r *v1.ResourceRequirements) {
+	for name, total := range inOrder(containersTotal(v.spec, requestsOf)) {
+		if request, ok := r.Requests[name]; ok && total.Cmp(request) > 0 {
+			v.invalid(path.Child("requests").Key(string(name)), request.String(),
+				"must be at least what the containers request together, "+total.String())
+		}
+	}
+	for name, total := range inOrder(containersTotal(v.spec, limitsOf)) {
+		if limit, ok := r.Limits[name]; ok && isHugePages(name) && total.Cmp(limit) > 0 {
+			v.invalid(path.Child("limits").Key(string(name)), limit.String(),
+				"must be at least the containers' limits together, "+total.String())
+		}
+	}
+	for i := range v.spec.Containers {
+		for name, quantity := range inOrder(v.spec.Containers[i].Resources.Limits) {
+			if limit, ok := r.Limits[name]; ok && quantity.Cmp(limit) > 0 {
+				v.invalid(field.NewPath("spec", "containers").Index(i).Child("resources", "limits").Key(string(name)),
+					quantity.String(), "must be at most the pod's limit, "+limit.String())
+			}
+		}
+	}
+}
+
+// podClaims judges spec.resourceClaims.
+func (v *validator) podClaims(path *field.Path) {
+	_, mirror := v.meta.Annotations[podinfo.AnnotationMirror]
+	for i, claim := range v.spec.ResourceClaims {
+		if claim.Name != "" {
+			v.claims = append(v.claims, claim.Name)
+		}
+		if mirror {
+			v.forbidden(path.Index(i), "a static pod cannot have resource claims; take the field out")
+			continue
+		}
+		v.podClaim(path.Index(i), &claim)
+	}
+}
+
+func (v *validator) podClaim(path *field.Path, claim *v1.PodResourceClaim) {
+	const one = "must have one of resourceClaimName, resourceClaimTemplateName"
+	if v.set(path.Child("name"), claim.Name, "must be the name by which containers refer to the claim") {
+		if slices.Contains(v.claims[:len(v.claims)-1], claim.Name) {
+			v.duplicate(path.Child("name"), claim.Name, "claims need different names")
+		} else {
+			v.dnsLabel(path.Child("name"), claim.Name)
+		}
+	}
+	if (claim.ResourceClaimName == nil) == (claim.ResourceClaimTemplateName == nil) {
+		v.invalid(path, claim.Name, one)
+	}
+	if name := claim.ResourceClaimName; name != nil {
+		v.dnsSubdomain(path.Child("resourceClaimName"), *name)
+	}
+	if name := claim.ResourceClaimTemplateName; name != nil {
+		v.dnsSubdomain(path.Child("resourceClaimTemplateName"), *name)
+	}
+}
+
+// claimRefs judges a container's references to the pod's claims. A claim as a
+// whole and one request of it overlap.
+func (v *validator) claimRefs(path *field.Path, claims []v1.ResourceClaim) {
+	const once = "each claim, or each request of it, may be there once"
+	seen := map[string]bool{}
+	for i, claim := range claims {
+		at := path.Index(i)
+		if !v.set(at, claim.Name, "must have the name of one of spec.resourceClaims") {
+			continue
+		}
+		key, taken := claim.Name, seen[claim.Name]
+		if claim.Request != "" {
+			key += "/" + claim.Request
+			if !taken {
+				v.dnsLabel(at.Child("request"), claim.Request)
+			}
+		} else {
+			for other := range seen {
+				name, _, _ := strings.Cut(other, "/")
+				taken = taken || name == claim.Name
+			}
+		}
+		if taken || seen[key] {
+			v.duplicate(at, claim.Name, once)
+		}
+		seen[key] = true
+		if !slices.Contains(v.claims, claim.Name) {
+			v.notFound(at, claim.Name, "must be the name of one of spec.resourceClaims")
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package validation
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/podstead/podstead/internal/suggest"
+)
+
+// structFields are the fields of a struct as JSON names them.
+type structFields struct {
+	types map[string]reflect.Type
+	// names are in the order of the struct.
+	names []string
+}
+
+var structFieldsCache sync.Map // of reflect.Type to *structFields
+
+// fieldsOf lists the fields of a struct, those of embedded structs included.
+func fieldsOf(t reflect.Type) *structFields {
+	if cached, ok := structFieldsCache.Load(t); ok {
+		return cached.(*structFields)
+	}
+	fields := &structFields{types: map[string]reflect.Type{}}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !field.IsExported():
+		case name == "" && (field.Anonymous || options == "inline"):
+			inner := fieldsOf(pointee(field.Type))
+			for _, name := range inner.names {
+				fields.add(name, inner.types[name])
+			}
+		default:
+			fields.add(name, field.Type)
+		}
+	}
+	cached, _ := structFieldsCache.LoadOrStore(t, fields)
+	return cached.(*structFields)
+}
+
+func (f *structFields) add(name string, t reflect.Type) {
+	if _, twice := f.types[name]; !twice {
+		f.types[name] = t
+		f.names = append(f.names, name)
+	}
+}
+
+func pointee(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+var jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+// decodesItself tells a type that reads JSON in a way of its own, such as a
+// quantity or a time.
+func decodesItself(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(jsonUnmarshaler)
+}
+
+// fieldRemedy says what was most likely meant by a field that is not there.
+// The structs lead from the object to the one in which the field was found.
+func fieldRemedy(name string, structs []structAt) string {
+	here := structs[len(structs)-1]
+	fields := fieldsOf(here.is)
+	for _, valid := range fields.names {
+		if strings.EqualFold(valid, name) {
+			return "did you mean " + Quote(valid) + "? Upper and lower case count"
+		}
+	}
+	if place := homeOf(name, structs); place != "" {
+		return Quote(name) + " belongs in " + place
+	}
+	if valid := suggest.Nearest(name, fields.names); valid != "" {
+		return "did you mean " + Quote(valid) + "?"
+	}
+	if names := slices.Sorted(slices.Values(fields.names)); len(names) > 0 && len(names) <= maxNamed {
+		return "must be one of " + strings.Join(names, ", ")
+	}
+	return "take it out: there is no such field in a " + here.is.Name()
+}
+
+// maxNamed is how many fields a remedy lists.
+const maxNamed = 12
+
+// structAt is a struct on the way to a field.
+type structAt struct {
+	path string
+	is   reflect.Type
+}
+
+// homeOf finds a field that stands one or more levels too deep, or one level
+// too high. It is empty if the field is known in neither place.
+func homeOf(name string, structs []structAt) string {
+	for i := len(structs) - 2; i >= 0; i-- {
+		if _, ok := fieldsOf(structs[i].is).types[name]; ok {
+			if structs[i].path == "" {
+				return "the object itself, beside metadata and spec"
+			}
+			return structs[i].path
+		}
+	}
+	here := structs[len(structs)-1]
+	fields := fieldsOf(here.is)
+	// What is a field of many things most likely belongs in a container.
+	for _, child := range append([]string{"containers"}, fields.names...) {
+		if fields.types[child] == nil {
+			continue
+		}
+		t, brackets := pointee(fields.types[child]), ""
+		if t.Kind() == reflect.Slice {
+			t, brackets = pointee(t.Elem()), "[]"
+		}
+		if t.Kind() != reflect.Struct || decodesItself(t) || child == "status" {
+			continue
+		}
+		if _, ok := fieldsOf(t).types[name]; ok {
+			return JoinPath(here.path, child) + brackets
+		}
+	}
+	return ""
+}

@@ -1,0 +1,84 @@
+package validation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/suggest"
+)
+
+// unservable finds values that the API lets pass and that would be dropped
+// without a word on a node.
+func unservable(pod *v1.Pod) field.ErrorList {
+	return append(badValues(pod), missingToken(field.NewPath("spec"), &pod.Spec)...)
+}
+
+// badValues finds those that no API server would mend.
+func badValues(pod *v1.Pod) field.ErrorList {
+	var errs field.ErrorList
+	if value, ok := pod.Annotations[podinfo.AnnotationRestartOnChange]; ok && value != "true" && value != "false" {
+		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(podinfo.AnnotationRestartOnChange), value, []string{"true", "false"}))
+	}
+	spec := field.NewPath("spec")
+	for _, list := range []struct {
+		name       string
+		containers []v1.Container
+	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
+		for i := range list.containers {
+			if sc := list.containers[i].SecurityContext; sc != nil && sc.Capabilities != nil {
+				at := spec.Child(list.name).Index(i).Child("securityContext", "capabilities")
+				errs = append(errs, unknownCapabilities(at.Child("add"), sc.Capabilities.Add)...)
+				errs = append(errs, unknownCapabilities(at.Child("drop"), sc.Capabilities.Drop)...)
+			}
+		}
+	}
+	return errs
+}
+
+// missingToken finds a pod that would be given the token of a service account,
+// in which it may trust, and is given none here. Every pod read from an API
+// server names the account "default", so that this one says nothing.
+func missingToken(path *field.Path, spec *v1.PodSpec) field.ErrorList {
+	name := spec.ServiceAccountName
+	if name == "" {
+		name = spec.DeprecatedServiceAccount
+	}
+	if name == "" || name == "default" || spec.AutomountServiceAccountToken != nil {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path.Child("serviceAccountName"),
+		"would mount the account's token, and there is no API server to give one; set automountServiceAccountToken: false beside it if the pod does without, or take the field out")}
+}
+
+// capabilities are those of capabilities(7), without the prefix, as of Linux 6.18.
+var capabilities = []string{
+	"AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "CHOWN",
+	"DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE",
+	"LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE", "MKNOD", "NET_ADMIN", "NET_BIND_SERVICE", "NET_BROADCAST",
+	"NET_RAW", "PERFMON", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYSLOG", "SYS_ADMIN", "SYS_BOOT", "SYS_CHROOT",
+	"SYS_MODULE", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG",
+	"WAKE_ALARM",
+}
+
+// unknownCapabilities finds misspelled ones: runc warns of them in a log that
+// nobody reads, and starts the container without.
+func unknownCapabilities(path *field.Path, list []v1.Capability) field.ErrorList {
+	var errs field.ErrorList
+	for i, c := range list {
+		name := strings.TrimPrefix(strings.ToUpper(string(c)), "CAP_")
+		if name == "ALL" || slices.Contains(capabilities, name) {
+			continue
+		}
+		detail := "is not a capability of Linux; must be one such as NET_BIND_SERVICE, or ALL"
+		if near := suggest.Nearest(name, capabilities); near != "" {
+			detail = fmt.Sprintf("is not a capability of Linux; did you mean %s?", near)
+		}
+		errs = append(errs, field.Forbidden(path.Index(i), fmt.Sprintf("%q %s", c, detail)))
+	}
+	return errs
+}

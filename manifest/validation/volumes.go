@@ -1,0 +1,190 @@
+package validation
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// podVolumes judges spec.volumes. A volume that has a fault still counts as
+// declared, so that its mounts are not faults as well.
+func (v *validator) podVolumes(path *field.Path) {
+	made := map[string]bool{}
+	for i := range v.spec.Volumes {
+		if volume := &v.spec.Volumes[i]; volume.Ephemeral != nil {
+			made[v.meta.Name+"-"+volume.Name] = true
+		}
+	}
+	for i := range v.spec.Volumes {
+		volume, at := &v.spec.Volumes[i], path.Index(i)
+		if v.set(at.Child("name"), volume.Name, "a volume needs a name, by which containers mount it") {
+			v.dnsLabel(at.Child("name"), volume.Name)
+			if v.volumes[volume.Name] != nil {
+				v.duplicate(at.Child("name"), volume.Name, "the volumes of a pod need different names")
+			}
+			v.volumes[volume.Name] = &volume.VolumeSource
+		}
+		v.volumeSource(at, volume)
+		if claim := volume.PersistentVolumeClaim; claim != nil && v.meta.Name != "" && made[claim.ClaimName] {
+			v.invalid(at.Child("persistentVolumeClaim", "claimName"), claim.ClaimName,
+				"must not be the claim that an ephemeral volume of this pod makes; mount that volume instead")
+		}
+	}
+}
+
+// volumeKind is one of the types that a volume can have.
+type volumeKind struct {
+	// name is the field's.
+	name string
+	set  bool
+	// judge looks at the type's own fields; nil if nothing in them can be wrong.
+	judge func(path *field.Path)
+}
+
+// volumeSource judges that a volume has one type, and that one's fields.
+func (v *validator) volumeSource(path *field.Path, volume *v1.Volume) {
+	kinds := append(v.localVolumes(volume), v.networkVolumes(volume)...)
+	kinds = append(kinds, v.cloudVolumes(volume)...)
+	first := ""
+	for _, kind := range kinds {
+		switch {
+		case !kind.set:
+		case first != "":
+			v.forbidden(path.Child(kind.name), "a volume has one type, and this one is "+first+" already; take one of the two out, or make it a volume of its own")
+		default:
+			first = kind.name
+			if kind.judge != nil {
+				kind.judge(path.Child(kind.name))
+			}
+		}
+	}
+	if first == "" {
+		v.required(path, "a volume needs a type, such as emptyDir or hostPath")
+	}
+}
+
+// localVolumes are the types that need nothing but the node and the API.
+func (v *validator) localVolumes(volume *v1.Volume) []volumeKind {
+	s := &volume.VolumeSource
+	return []volumeKind{
+		{"emptyDir", s.EmptyDir != nil, func(path *field.Path) {
+			if size := s.EmptyDir.SizeLimit; size != nil && size.Sign() < 0 {
+				v.forbidden(path.Child("sizeLimit"), "must be 0 or more")
+			}
+		}},
+		{"hostPath", s.HostPath != nil, func(path *field.Path) { v.hostPath(path, s.HostPath) }},
+		{"secret", s.Secret != nil, func(path *field.Path) {
+			v.set(path.Child("secretName"), s.Secret.SecretName, "must be the name of the Secret")
+			v.fileMode(path.Child("defaultMode"), s.Secret.DefaultMode)
+			v.keyItems(path.Child("items"), s.Secret.Items, nil)
+		}},
+		{"configMap", s.ConfigMap != nil, func(path *field.Path) {
+			v.set(path.Child("name"), s.ConfigMap.Name, "must be the name of the ConfigMap")
+			v.fileMode(path.Child("defaultMode"), s.ConfigMap.DefaultMode)
+			v.keyItems(path.Child("items"), s.ConfigMap.Items, nil)
+		}},
+		{"downwardAPI", s.DownwardAPI != nil, func(path *field.Path) {
+			v.fileMode(path.Child("defaultMode"), s.DownwardAPI.DefaultMode)
+			v.downwardItems(path.Child("items"), s.DownwardAPI.Items, nil)
+		}},
+		{"projected", s.Projected != nil, func(path *field.Path) { v.projected(path, s.Projected) }},
+		{"image", s.Image != nil, func(path *field.Path) {
+			v.set(path.Child("reference"), s.Image.Reference, "must be an image, such as registry.example.com/data:1.0")
+			requiredOneOf(v, path.Child("pullPolicy"), s.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)
+		}},
+		{"gitRepo", s.GitRepo != nil, func(path *field.Path) {
+			v.set(path.Child("repository"), s.GitRepo.Repository, "must be the URL of the repository")
+			v.descendingPath(path.Child("directory"), s.GitRepo.Directory)
+		}},
+		{"persistentVolumeClaim", s.PersistentVolumeClaim != nil, func(path *field.Path) {
+			v.set(path.Child("claimName"), s.PersistentVolumeClaim.ClaimName, "must be the name of the claim")
+		}},
+		{"ephemeral", s.Ephemeral != nil, func(path *field.Path) { v.ephemeral(path, volume) }},
+	}
+}
+
+func (v *validator) hostPath(path *field.Path, s *v1.HostPathVolumeSource) {
+	if !v.set(path.Child("path"), s.Path, "must be the folder or file of this host") {
+		return
+	}
+	v.noBacksteps(path.Child("path"), s.Path)
+	optionalOneOf(v, path.Child("type"), s.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
+		v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)
+}
+
+// fileSet holds the files that the sources of one projected volume make.
+type fileSet map[string]bool
+
+// take reports a file that another source makes already.
+func (v *validator) take(path *field.Path, files fileSet, name string) {
+	if files == nil {
+		return
+	}
+	if files[name] {
+		v.invalid(path, name, "must be a file that no other source of this volume makes: conflicting duplicate paths")
+	}
+	files[name] = true
+}
+
+// keyItems judges which keys of a ConfigMap or Secret become which files.
+func (v *validator) keyItems(path *field.Path, items []v1.KeyToPath, files fileSet) {
+	for i, item := range items {
+		at := path.Index(i)
+		v.set(at.Child("key"), item.Key, "must be a key of the object's data")
+		if v.set(at.Child("path"), item.Path, "must be the file's path in the volume") {
+			v.fileName(at.Child("path"), item.Path)
+			v.take(at.Child("path"), files, item.Path)
+		}
+		v.fileMode(at.Child("mode"), item.Mode)
+	}
+}
+
+func (v *validator) downwardItems(path *field.Path, items []v1.DownwardAPIVolumeFile, files fileSet) {
+	for i, item := range items {
+		at := path.Index(i)
+		if v.set(at.Child("path"), item.Path, "must be the file's path in the volume") {
+			v.fileName(at.Child("path"), item.Path)
+			v.take(at.Child("path"), files, item.Path)
+		}
+		v.fileMode(at.Child("mode"), item.Mode)
+		switch {
+		case item.FieldRef != nil && item.ResourceFieldRef != nil:
+			v.invalid(at, item.Path, "must have one of fieldRef, resourceFieldRef, not both")
+			v.fieldRef(at.Child("fieldRef"), item.FieldRef, fileFields)
+		case item.FieldRef != nil:
+			v.fieldRef(at.Child("fieldRef"), item.FieldRef, fileFields)
+		case item.ResourceFieldRef != nil:
+			ref := at.Child("resourceFieldRef")
+			v.set(ref.Child("containerName"), item.ResourceFieldRef.ContainerName, "must be the container whose resources the file shows")
+			v.resourceFieldRef(ref, item.ResourceFieldRef)
+		default:
+			v.required(at, "must have one of fieldRef, resourceFieldRef")
+		}
+	}
+}
+
+// ephemeral judges a claim that is made for this pod alone. The claim's name
+// is the pod's and the volume's.
+func (v *validator) ephemeral(path *field.Path, volume *v1.Volume) {
+	if volume.Ephemeral.VolumeClaimTemplate == nil {
+		v.required(path.Child("volumeClaimTemplate"), "must be the claim to make, with accessModes and resources")
+	} else {
+		v.claimTemplate(path.Child("volumeClaimTemplate"), volume.Ephemeral.VolumeClaimTemplate)
+	}
+	if v.meta.Name != "" && volume.Name != "" {
+		before := len(v.errs)
+		v.dnsSubdomain(field.NewPath("spec", "volumes").Index(v.volumeIndex(volume)).Child("name"), v.meta.Name+"-"+volume.Name)
+		for _, err := range v.errs[before:] {
+			err.Detail = "makes a bad name for the claim together with the pod's: " + err.Detail
+		}
+	}
+}
+
+// volumeIndex is where a volume stands; names may be there twice.
+func (v *validator) volumeIndex(volume *v1.Volume) int {
+	for i := range v.spec.Volumes {
+		if &v.spec.Volumes[i] == volume {
+			return i
+		}
+	}
+	return -1
+}

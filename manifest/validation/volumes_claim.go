@@ -1,0 +1,107 @@
+package validation
+
+import (
+	"reflect"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// claimTemplate judges the claim that an ephemeral volume makes.
+func (v *validator) claimTemplate(path *field.Path, template *v1.PersistentVolumeClaimTemplate) {
+	meta := path.Child("metadata")
+	v.annotationKeys(meta.Child("annotations"), template.Annotations)
+	v.labels(meta.Child("labels"), template.Labels)
+	for name := range inOrder(setFields(template.ObjectMeta)) {
+		if name != "annotations" && name != "labels" {
+			v.forbidden(meta.Child(name), "only labels and annotations can be set for the claim")
+		}
+	}
+	v.claimSpec(path.Child("spec"), &template.Spec)
+}
+
+// setFields are the fields of an object's metadata that are not zero, by
+// their names in JSON.
+func setFields(meta metav1.ObjectMeta) map[string]bool {
+	set := map[string]bool{}
+	value := reflect.ValueOf(meta)
+	for i := range value.NumField() {
+		if !value.Field(i).IsZero() {
+			set[jsonName(value.Type().Field(i))] = true
+		}
+	}
+	return set
+}
+
+func (v *validator) claimSpec(path *field.Path, claim *v1.PersistentVolumeClaimSpec) {
+	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOncePod}
+	at := path.Child("accessModes")
+	if len(claim.AccessModes) == 0 {
+		v.required(at, "must have at least one of "+quotedList(modes))
+	}
+	alone, others := false, false
+	for _, mode := range claim.AccessModes {
+		oneOf(v, at, mode, modes...)
+		alone = alone || mode == v1.ReadWriteOncePod
+		others = others || mode != v1.ReadWriteOncePod && slices.Contains(modes, mode)
+	}
+	if alone && others {
+		v.forbidden(at, "ReadWriteOncePod cannot stand beside other modes")
+	}
+	v.labelSelector(path.Child("selector"), claim.Selector)
+	at = path.Child("resources", "requests").Key(string(v1.ResourceStorage))
+	if size, ok := claim.Resources.Requests[v1.ResourceStorage]; !ok {
+		v.required(at, "must be the size of the volume, such as 1Gi")
+	} else if size.Sign() <= 0 {
+		v.invalid(at, size.String(), "must be more than 0")
+	}
+	for name, class := range inOrder(map[string]*string{
+		"storageClassName":          claim.StorageClassName,
+		"volumeAttributesClassName": claim.VolumeAttributesClassName,
+	}) {
+		if class != nil && *class != "" {
+			v.dnsSubdomain(path.Child(name), *class)
+		}
+	}
+	optionalOneOf(v, path.Child("volumeMode"), claim.VolumeMode, v1.PersistentVolumeBlock, v1.PersistentVolumeFilesystem)
+	v.dataSources(path, claim)
+}
+
+// dataSources judges what a new volume is filled from. The two fields have to
+// say the same; only the newer one can name another namespace.
+func (v *validator) dataSources(path *field.Path, claim *v1.PersistentVolumeClaimSpec) {
+	source, ref := claim.DataSource, claim.DataSourceRef
+	if source != nil {
+		v.dataSource(path.Child("dataSource"), *source)
+	}
+	if ref == nil {
+		return
+	}
+	same := v1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	v.dataSource(path.Child("dataSourceRef"), same)
+	elsewhere := ref.Namespace != nil && *ref.Namespace != ""
+	if elsewhere {
+		v.rules(path.Child("dataSourceRef", "namespace"), *ref.Namespace, validation.ValidateNamespaceName(*ref.Namespace, false))
+	}
+	switch {
+	case source == nil:
+	case elsewhere:
+		v.invalid(path.Child("dataSource"), source.Name, "must be left out when dataSourceRef names a namespace")
+	case !reflect.DeepEqual(*source, same):
+		v.invalid(path.Child("dataSource"), source.Name, "must say the same as dataSourceRef")
+	}
+}
+
+func (v *validator) dataSource(path *field.Path, source v1.TypedLocalObjectReference) {
+	v.set(path.Child("name"), source.Name, "must be the name of the object to fill the volume from")
+	v.set(path.Child("kind"), source.Kind, "must be the kind of that object, such as VolumeSnapshot")
+	if source.APIGroup != nil && *source.APIGroup != "" {
+		v.rules(path.Child("apiGroup"), *source.APIGroup, utilvalidation.IsDNS1123Subdomain(*source.APIGroup))
+	} else if source.Kind != "PersistentVolumeClaim" {
+		v.invalid(path, source.Kind, "must be PersistentVolumeClaim if it has no apiGroup")
+	}
+}

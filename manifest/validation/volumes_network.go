@@ -1,0 +1,163 @@
+package validation
+
+import (
+	"net"
+	"path"
+	"regexp"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+var (
+	iqnName = regexp.MustCompile(`iqn\.\d{4}-\d{2}\.[[:alnum:]-.]+:[^,;*&$|\s]+$`)
+	euiName = regexp.MustCompile(`^eui.[[:alnum:]]{16}$`)
+	naaName = regexp.MustCompile(`^naa.[[:alnum:]]{32}$`)
+)
+
+const (
+	// iscsiSessionMax bounds "<volume>:<portal>", which names a session.
+	iscsiSessionMax = 64
+	lunMax          = 255
+	partitionMax    = 255
+	quobyteIDMax    = 64
+	csiDriverMax    = 63
+)
+
+// networkVolumes are the types served by a storage system of one's own.
+func (v *validator) networkVolumes(volume *v1.Volume) []volumeKind {
+	s := &volume.VolumeSource
+	return []volumeKind{
+		{"nfs", s.NFS != nil, func(at *field.Path) {
+			v.set(at.Child("server"), s.NFS.Server, "must be the name or address of the server")
+			if v.set(at.Child("path"), s.NFS.Path, "must be the folder that the server exports") && !path.IsAbs(s.NFS.Path) {
+				v.invalid(at.Child("path"), s.NFS.Path, "must be an absolute path")
+			}
+		}},
+		{"iscsi", s.ISCSI != nil, func(at *field.Path) { v.iscsi(at, volume.Name, s.ISCSI) }},
+		{"fc", s.FC != nil, func(at *field.Path) { v.fibreChannel(at, s.FC) }},
+		{"glusterfs", s.Glusterfs != nil, func(at *field.Path) {
+			v.set(at.Child("endpoints"), s.Glusterfs.EndpointsName, "must be the name of the Endpoints of the servers")
+			v.set(at.Child("path"), s.Glusterfs.Path, "must be the name of the volume")
+		}},
+		{"rbd", s.RBD != nil, func(at *field.Path) {
+			if len(s.RBD.CephMonitors) == 0 {
+				v.required(at.Child("monitors"), "must be the addresses of the Ceph monitors")
+			}
+			v.set(at.Child("image"), s.RBD.RBDImage, "must be the name of the image")
+		}},
+		{"cephfs", s.CephFS != nil, func(at *field.Path) {
+			if len(s.CephFS.Monitors) == 0 {
+				v.required(at.Child("monitors"), "must be the addresses of the Ceph monitors")
+			}
+		}},
+		{"quobyte", s.Quobyte != nil, func(at *field.Path) { v.quobyte(at, s.Quobyte) }},
+		{"flocker", s.Flocker != nil, func(at *field.Path) { v.flocker(at, s.Flocker) }},
+		{"flexVolume", s.FlexVolume != nil, func(at *field.Path) { v.flexVolume(at, s.FlexVolume) }},
+		{"csi", s.CSI != nil, func(at *field.Path) { v.csi(at, s.CSI) }},
+	}
+}
+
+func (v *validator) iscsi(at *field.Path, volume string, s *v1.ISCSIVolumeSource) {
+	v.set(at.Child("targetPortal"), s.TargetPortal, "must be the address of the target, with its port if that is not 3260")
+	if v.set(at.Child("iqn"), s.IQN, "must be the name of the target, such as iqn.2001-04.com.example:storage") {
+		v.iscsiName(at.Child("iqn"), s.IQN)
+	}
+	v.inRange(at.Child("lun"), int64(s.Lun), 0, lunMax)
+	if (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil {
+		v.required(at.Child("secretRef"), "CHAP needs the Secret with the user and the password")
+	}
+	if s.InitiatorName != nil {
+		v.iscsiName(at.Child("initiatorName"), *s.InitiatorName)
+	}
+	if s.InitiatorName != nil && len(volume)+1+len(s.TargetPortal) > iscsiSessionMax {
+		v.invalid(at.Child("targetPortal"), s.TargetPortal,
+			"must be at most 64 characters long together with the volume's name and a colon, since initiatorName is set")
+	}
+}
+
+func (v *validator) iscsiName(at *field.Path, name string) {
+	for prefix, form := range map[string]*regexp.Regexp{"iqn": iqnName, "eui": euiName, "naa": naaName} {
+		if strings.HasPrefix(name, prefix) {
+			if !form.MatchString(name) {
+				v.invalid(at, name, "must be a whole name of its kind, such as iqn.2001-04.com.example:storage")
+			}
+			return
+		}
+	}
+	v.invalid(at, name, "must start with iqn, eui or naa")
+}
+
+func (v *validator) fibreChannel(at *field.Path, s *v1.FCVolumeSource) {
+	switch {
+	case len(s.TargetWWNs) == 0 && len(s.WWIDs) == 0:
+		v.required(at.Child("targetWWNs"), "must have one of targetWWNs, wwids")
+	case len(s.TargetWWNs) > 0 && len(s.WWIDs) > 0:
+		v.invalid(at.Child("targetWWNs"), s.TargetWWNs, "must not stand beside wwids: keep one of the two")
+	}
+	if len(s.TargetWWNs) == 0 {
+		return
+	}
+	if s.Lun == nil {
+		v.required(at.Child("lun"), "targetWWNs need the number of the logical unit")
+		return
+	}
+	v.inRange(at.Child("lun"), int64(*s.Lun), 0, lunMax)
+}
+
+func (v *validator) quobyte(at *field.Path, s *v1.QuobyteVolumeSource) {
+	const form = "must be host:port, or several of them with commas between"
+	v.set(at.Child("volume"), s.Volume, "must be the name of the volume")
+	if !v.set(at.Child("registry"), s.Registry, form) {
+		return
+	}
+	if len(s.Tenant) > quobyteIDMax {
+		v.required(at.Child("tenant"), "must be a UUID of at most 64 characters")
+		return
+	}
+	for _, address := range strings.Split(s.Registry, ",") {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			v.invalid(at.Child("registry"), s.Registry, form)
+			return
+		}
+	}
+}
+
+func (v *validator) flocker(at *field.Path, s *v1.FlockerVolumeSource) {
+	switch {
+	case s.DatasetName == "" && s.DatasetUUID == "":
+		v.required(at, "must have one of datasetName, datasetUUID")
+	case s.DatasetName != "" && s.DatasetUUID != "":
+		v.invalid(at, s.DatasetName, "must have one of datasetName, datasetUUID, not both")
+	}
+	if strings.Contains(s.DatasetName, "/") {
+		v.invalid(at.Child("datasetName"), s.DatasetName, "must not contain '/'")
+	}
+}
+
+func (v *validator) flexVolume(at *field.Path, s *v1.FlexVolumeSource) {
+	v.set(at.Child("driver"), s.Driver, "must be the name of the driver")
+	for key := range inOrder(s.Options) {
+		domain, _, _ := strings.Cut(key, "/")
+		domain = "." + strings.ToLower(domain)
+		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
+			v.invalid(at.Child("options").Key(key), key, "must not be in the domains kubernetes.io and k8s.io, which are reserved")
+		}
+	}
+}
+
+func (v *validator) csi(at *field.Path, s *v1.CSIVolumeSource) {
+	if v.set(at.Child("driver"), s.Driver, "must be the name of the driver, such as csi.example.com") {
+		if len(s.Driver) > csiDriverMax {
+			v.add(field.TooLong(at.Child("driver"), s.Driver, csiDriverMax))
+		}
+		v.rules(at.Child("driver"), s.Driver, utilvalidation.IsDNS1123Subdomain(strings.ToLower(s.Driver)))
+	}
+	if ref := s.NodePublishSecretRef; ref != nil {
+		if v.set(at.Child("nodePublishSecretRef", "name"), ref.Name, "must be the name of the Secret") {
+			v.dnsSubdomain(at.Child("nodePublishSecretRef", "name"), ref.Name)
+		}
+	}
+}
