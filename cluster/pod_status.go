@@ -136,7 +136,7 @@ func podStatusPatch(uid types.UID, have, want *v1.PodStatus) ([]byte, error) {
 			}
 			patch[name] = append([]any{map[string]string{"$patch": "replace"}}, list...)
 		default:
-			patch[name] = value
+			patch[name] = withRemovals(before[name], value)
 		}
 	}
 	conditions, err := conditionsPatch(have, want)
@@ -162,8 +162,30 @@ func fieldsOf(st *v1.PodStatus) (map[string]json.RawMessage, error) {
 	return fields, json.Unmarshal(text, &fields)
 }
 
-// conditionsPatch has the conditions that are to change, and the names of those
-// that are to go.
+// withRemovals returns the value of a patch that turns one value into the other. The
+// API server merges objects field by field, so each field that is gone is named
+// with a null; every other value replaces the one before.
+func withRemovals(before, after json.RawMessage) any {
+	var old, merged map[string]json.RawMessage
+	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &merged) != nil || old == nil || merged == nil {
+		return after
+	}
+	patch := make(map[string]any, len(merged))
+	for name, value := range merged {
+		patch[name] = withRemovals(old[name], value)
+	}
+	for name := range old {
+		if _, kept := merged[name]; !kept {
+			patch[name] = nil
+		}
+	}
+	return patch
+}
+
+// conditionsPatch returns the conditions that change, with a null for each of
+// their fields that is gone, and the types of those that are removed. The API
+// server merges conditions by type: without the nulls a pod that becomes ready would
+// keep the reason and the message why it was not.
 func conditionsPatch(have, want *v1.PodStatus) (patch []any, err error) {
 	before := map[v1.PodConditionType][]byte{}
 	for i := range have.Conditions {
@@ -178,7 +200,7 @@ func conditionsPatch(have, want *v1.PodStatus) (patch []any, err error) {
 			return nil, err
 		}
 		if !bytes.Equal(text, before[c.Type]) {
-			patch = append(patch, json.RawMessage(text))
+			patch = append(patch, withRemovals(before[c.Type], text))
 		}
 		delete(before, c.Type)
 	}
