@@ -33,8 +33,7 @@ type Config struct {
 	Metrics Metrics
 	// Log is where the supervisor logs; nil logs nothing.
 	Log *slog.Logger
-	// Observed are called after what is observed of the runtime changed. They
-	// must not block.
+	// Observed are added as OnObserved does.
 	Observed []func()
 	// Garbage bounds the dead containers of pods that go on.
 	Garbage gc.ContainerPolicy
@@ -43,10 +42,9 @@ type Config struct {
 	Network Network
 	// Allocatable is what the node has for pods; what is not in it counts as 0.
 	Allocatable v1.ResourceList
-	// Gates are asked in order before a sandbox is made for a pod.
+	// Gates are added as AddGate does.
 	Gates []Gate
-	// Returns tells, by the reason for which the node ended a pod, when it runs
-	// again; one without an entry does so at once.
+	// RestartPolicies are set as SetRestartPolicy does, by reason.
 	RestartPolicies map[string]RestartPolicy
 	// Credentials are the node's for registries; nil has none.
 	Credentials Credentials

@@ -11,19 +11,8 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/status"
 )
-
-// Gate is why a pod may not start now, nil if it may. A pod that waits is asked
-// about again after WakeHeld, whenever something ends, and each minute. It is
-// called by many workers at once and must not block.
-type Gate func(pod *v1.Pod) *status.Cause
-
-// Return tells whether a pod that the node ended may run again now, and if not
-// after how long to ask again; 0 leaves that to WakeDisplaced, which always asks.
-// It is called by many workers at once and must not block.
-type RestartPolicy func(pod *v1.Pod, d status.Disruption) (now bool, after time.Duration)
 
 // Errors of a displacement.
 var (
@@ -127,13 +116,6 @@ func (o syncResult) orRestart(s *podSyncer, j syncJob, r *runState) syncResult {
 	if o.err != nil || d == nil || podinfo.IsAPI(j.pod) {
 		return o
 	}
-	o.restart = true
-	may := s.cfg.RestartPolicies[d.Reason]
-	if may == nil && d.Reason == admit.ReasonPreempting {
-		may = s.canRestartPreempted
-	}
-	if may != nil {
-		o.restart, o.after = may(j.pod, *d)
-	}
+	o.restart, o.after = s.registry.mayRestart(j.pod, *d)
 	return o
 }

@@ -33,6 +33,7 @@ type podSyncer struct {
 	volumes      *volume.Volumes
 	users        *userns.Ranges
 	wanted       *podSet
+	registry     *registry
 	reservations *admissions
 	// displaced ends a pod for the node's own sake.
 	disrupt func(uid types.UID, d status.Disruption, grace *int64) error

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/podstead/podstead/gc"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/userns"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -33,6 +33,7 @@ type Supervisor struct {
 	shutdown    hostShutdown
 	views       podViews
 	firstStatus firstStatus
+	registry    registry
 }
 
 // New makes a supervisor. It starts nothing and touches nothing.
@@ -70,22 +71,18 @@ func New(cfg Config) (*Supervisor, error) {
 		wanted:  newPodSet(),
 		runtime: newRuntimeState(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
 	}
-	cfg.Gates = append([]Gate{s.shutdown.gate}, cfg.Gates...)
-	cfg.RestartPolicies = maps.Clone(cfg.RestartPolicies)
-	if cfg.RestartPolicies == nil {
-		cfg.RestartPolicies = map[string]RestartPolicy{}
-	}
-	cfg.RestartPolicies[reasonTerminated] = s.canRestartAfterShutdown
 	s.podSyncer = &podSyncer{
-		cfg:     cfg,
-		runtime: s.runtime,
-		volumes: &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()},
-		users:   userns.New(cfg.Paths.pods()),
-		wanted:  s.wanted,
+		cfg:      cfg,
+		runtime:  s.runtime,
+		volumes:  &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()},
+		users:    userns.New(cfg.Paths.pods()),
+		wanted:   s.wanted,
+		registry: &s.registry,
 	}
 	s.workers = newPodWorkers(s.podSyncer)
 	s.podSyncer.reservations = newAdmissions(cfg.Allocatable, cfg.Runtime.Observer.Observed, s.workers.wake)
 	s.podSyncer.disrupt = s.workers.displace
+	s.registerOwn(cfg)
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},
@@ -98,9 +95,27 @@ func New(cfg Config) (*Supervisor, error) {
 	return s, nil
 }
 
+// registerOwn registers the gates and policies of the supervisor itself, and those
+// of the Config.
+func (s *Supervisor) registerOwn(cfg Config) {
+	s.AddGate(s.shutdown.gate)
+	for _, gate := range cfg.Gates {
+		s.AddGate(gate)
+	}
+	s.SetRestartPolicy(admit.ReasonPreempting, s.podSyncer.canRestartPreempted)
+	for reason, policy := range cfg.RestartPolicies {
+		s.SetRestartPolicy(reason, policy)
+	}
+	s.SetRestartPolicy(reasonTerminated, s.canRestartAfterShutdown)
+	for _, notify := range cfg.Observed {
+		s.OnObserved(notify)
+	}
+}
+
 // Run supervises until the context ends, and returns when all that it started
 // has ended. It leaves every pod as it is. Run is called once.
 func (s *Supervisor) Run(ctx context.Context) error {
+	s.registry.close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	s.workers.start(ctx, &wg)

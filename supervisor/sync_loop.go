@@ -190,9 +190,7 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 	}
 	s.podSyncer.reservations.look()
 	s.workers.wakeHeld()
-	for _, wake := range s.cfg.Observed {
-		wake()
-	}
+	s.registry.notifyObserved()
 	s.cleanup.request(time.Now())
 }
 

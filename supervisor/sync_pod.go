@@ -208,10 +208,8 @@ func (s *podSyncer) checkStart(j syncJob, r *runState, observed *cri.PodStatus) 
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 		return syncResult{held: true}, false
 	}
-	for _, gate := range s.cfg.Gates {
-		if closed := gate(pod); closed != nil {
-			return s.reject(j, r, observed, closed), false
-		}
+	if closed := s.registry.closedGate(pod); closed != nil {
+		return s.reject(j, r, observed, closed), false
 	}
 	asks = true
 	return s.admit(j, r, observed)
