@@ -2,12 +2,12 @@
 # on Debian with Go; what else is needed is installed by `make setup`. Nothing
 # but bin/ is written into the tree.
 
-include test/bed/versions.env
+include test/testbed/versions.env
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 # All but the packages that need root and a container runtime.
-UNIT         = $(shell $(GO) list ./... | grep -v -e /test/bed -e /test/e2e -e /test/bench -e /test/demo)
+UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e -e /test/bench -e /test/demo)
 # Its tests wait more than they work, so more of them run at once than there are cores.
 E2E_FLAGS   ?= -parallel 6
 
@@ -41,7 +41,7 @@ oracle: ## defaulting and validation against Kubernetes' own, in a module of its
 	cd test/oracle && $(GO) vet ./... && $(GO) test -count=1 -timeout 20m ./...
 
 e2e: setup ## end to end on real runtimes and a real systemd; E2E_FLAGS="-run TestEdit -v" for a part
-	$(GO) test -count=1 -timeout 15m ./test/bed
+	$(GO) test -count=1 -timeout 15m ./test/testbed
 	$(GO) test -count=1 -timeout 40m $(E2E_FLAGS) ./test/e2e
 
 test: setup ## everything, cheapest first

@@ -8,8 +8,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=test/bed/versions.env
-. "$here/bed/versions.env"
+# shellcheck source=test/testbed/versions.env
+. "$here/testbed/versions.env"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/podstead-test
 what=${1:-all}
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/cri/critest"
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // tableForm is how kubectl asks for pods.
@@ -26,7 +26,7 @@ type apiBench struct {
 	ctx  context.Context
 	r    *report
 	opts options
-	node *bed.Node
+	node *testbed.Node
 	// local asks over the socket, remote over TLS with a kubeconfig.
 	local, remote asker
 }
@@ -47,11 +47,11 @@ func (a asker) client() *http.Client {
 func measureAPI(ctx context.Context, r *report, opts options) error {
 	fake := critest.Start()
 	defer fake.Close()
-	socket := filepath.Join(bed.Dir(), "api-fake.sock")
+	socket := filepath.Join(testbed.Dir(), "api-fake.sock")
 	if err := fake.ServeUnix(socket); err != nil {
 		return err
 	}
-	node, err := bed.NewNode("api", "unix://"+socket)
+	node, err := testbed.NewNode("api", "unix://"+socket)
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (b *apiBench) watchers() error {
 		if err := b.restart(); err != nil {
 			return err
 		}
-		before, err := bed.MemoryOf(b.node.Pid())
+		before, err := testbed.MemoryOf(b.node.Pid())
 		if err != nil {
 			return err
 		}
@@ -319,7 +319,7 @@ func (b *apiBench) watchers() error {
 		if err := pause(b.ctx, settle); err != nil {
 			return err
 		}
-		after, err := bed.MemoryOf(b.node.Pid())
+		after, err := testbed.MemoryOf(b.node.Pid())
 		if err != nil {
 			return err
 		}

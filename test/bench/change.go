@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // restarts kills containers of running pods, a fresh pod each time, since a
@@ -41,7 +41,7 @@ func (b *bench) restarts() error {
 		value = append(value, started.Sub(begin).Seconds())
 	}
 	target := atMost(1.3, "≤ 1.3 s on relist")
-	if b.rt.Kind == bed.Containerd24 {
+	if b.rt.Kind == testbed.Containerd24 {
 		target = atMost(0.3, "≤ 0.3 s with events")
 	}
 	b.report.add(b.row("restart of a killed container", "s"), value, floor, target)
@@ -114,5 +114,5 @@ func (b *bench) bareReplace() (time.Duration, error) {
 		return 0, err
 	}
 	took := time.Since(begin)
-	return took, b.bareRemove([]*bed.BarePod{old, next})
+	return took, b.bareRemove([]*testbed.BarePod{old, next})
 }

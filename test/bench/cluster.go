@@ -14,19 +14,19 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // cluster measures pods that a real API server binds to the node next to static
 // ones on the same node: until their container has started, and from then until
 // the API shows it.
 func (b *bench) cluster() error {
-	c, err := bed.StartCluster(b.ctx, "bench-"+string(b.rt.Kind))
+	c, err := testbed.StartCluster(b.ctx, "bench-"+string(b.rt.Kind))
 	if err != nil {
 		return err
 	}
 	defer c.Stop()
-	node, err := bed.NewNode("bench-joined", b.rt.Endpoint())
+	node, err := testbed.NewNode("bench-joined", b.rt.Endpoint())
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (b *bench) boundPods(api *api) error {
 	}
 	b.report.add(b.row("start of a pod that a cluster binds", "s"), value, floor, timesFloor(1.3))
 	target := bound{}
-	if b.rt.Kind == bed.Containerd24 {
+	if b.rt.Kind == testbed.Containerd24 {
 		target = atMost(0.2, "≤ 0.2 s with events")
 	}
 	b.report.add(b.row("its start visible in the API", "s"), shown, nil, target)
@@ -110,7 +110,7 @@ func (b *bench) boundPods(api *api) error {
 func boundManifest(name, node string) string {
 	return fmt.Sprintf(`{"metadata": {"name": %q}, "spec": {"nodeName": %q, "automountServiceAccountToken": false,
 		"containers": [{"name": "main", "image": %q, "command": ["sh", "-c", %q], "env": [{"name": "WORD", "value": "one"}]}]}}`,
-		name, node, bed.BusyboxImage, script)
+		name, node, testbed.BusyboxImage, script)
 }
 
 // api is an API server by way of kubectl proxy.
@@ -120,7 +120,7 @@ type api struct {
 }
 
 func openAPI(ctx context.Context, kubeconfig string) (*api, func(), error) {
-	cmd := exec.CommandContext(ctx, bed.Kubectl(), "--kubeconfig", kubeconfig, "proxy", "--port=0")
+	cmd := exec.CommandContext(ctx, testbed.Kubectl(), "--kubeconfig", kubeconfig, "proxy", "--port=0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, nil, err

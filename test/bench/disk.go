@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // rotation has a container print 480 MB of numbered lines as fast as it can while
 // its log is rotated, and counts those that readers miss.
 func (b *bench) rotation() error {
-	node, err := bed.NewNode("rotate", b.rt.Endpoint())
+	node, err := testbed.NewNode("rotate", b.rt.Endpoint())
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func missingLines(r io.Reader, all int) (whole, missing int) {
 }
 
 // on is a bench that measures with another daemon on the same runtime.
-func (b *bench) on(node *bed.Node) *bench {
+func (b *bench) on(node *testbed.Node) *bench {
 	other := *b
 	other.node = node
 	return &other
@@ -110,7 +110,7 @@ func (b *bench) on(node *bed.Node) *bench {
 func crashing(name string, containers int) string {
 	text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n", name)
 	for i := range containers {
-		text += fmt.Sprintf("  - {name: c%d, image: %s, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c, \"head -c 50000 /dev/zero | tr '\\\\0' x; exit 1\"]}\n", i, bed.BusyboxImage)
+		text += fmt.Sprintf("  - {name: c%d, image: %s, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c, \"head -c 50000 /dev/zero | tr '\\\\0' x; exit 1\"]}\n", i, testbed.BusyboxImage)
 	}
 	return text
 }
@@ -120,7 +120,7 @@ func crashing(name string, containers int) string {
 // the most that there is from then on.
 func (b *bench) crashLoop() error {
 	// A node of another runtime's would go on with that one's restarts.
-	node, err := bed.NewNode("crash-"+string(b.rt.Kind), b.rt.Endpoint())
+	node, err := testbed.NewNode("crash-"+string(b.rt.Kind), b.rt.Endpoint())
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (f footprint) max(o footprint) footprint {
 	return footprint{max(f.bytes, o.bytes), max(f.logs, o.logs), max(f.containers, o.containers)}
 }
 
-func (b *bench) footprint(node *bed.Node) (f footprint, err error) {
+func (b *bench) footprint(node *testbed.Node) (f footprint, err error) {
 	list, err := b.rt.CRI.Containers(b.ctx, "io.kubernetes.pod.name", node.PodName("crash"))
 	if err != nil {
 		return f, err

@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // What a leak is measured with, as the project's targets have it.
@@ -32,7 +32,7 @@ spec:
   terminationGracePeriodSeconds: 1
   containers:
   - {name: main, image: %s, command: [sh, -c, %q], resources: {requests: {memory: 1Mi}}}
-`, name, bed.BusyboxImage, script)
+`, name, testbed.BusyboxImage, script)
 }
 
 // evictions lets pods leak in a cgroup that stands for the node, one after the
@@ -41,7 +41,7 @@ func (b *bench) evictions() error {
 	if b.opts.leaks == 0 {
 		return nil
 	}
-	node, err := bed.NewNode("leaks", b.rt.Endpoint())
+	node, err := testbed.NewNode("leaks", b.rt.Endpoint())
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (b *bench) evictions() error {
 
 // leakOnce is the most that was used of a node's memory until a leak was
 // relieved, and whether the limit was ever hit.
-func (b *bench) leakOnce(node *bed.Node, box, name string) (peak int64, full bool, err error) {
+func (b *bench) leakOnce(node *testbed.Node, box, name string) (peak int64, full bool, err error) {
 	hits, err := valueOf(box, "memory.failcnt")
 	if err != nil {
 		return 0, false, err
@@ -117,7 +117,7 @@ func (b *bench) leakOnce(node *bed.Node, box, name string) (peak int64, full boo
 }
 
 // until waits until a pod is as wanted.
-func (b *bench) until(node *bed.Node, name string, done func(p v1.Pod, there bool) bool) error {
+func (b *bench) until(node *testbed.Node, name string, done func(p v1.Pod, there bool) bool) error {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	for {

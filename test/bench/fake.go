@@ -11,7 +11,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/critest"
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // measureFake measures the daemon on a runtime made of maps, with more pods than a
@@ -20,11 +20,11 @@ import (
 func measureFake(ctx context.Context, r *report, opts options) error {
 	fake := critest.Start()
 	defer fake.Close()
-	socket := filepath.Join(bed.Dir(), "fake.sock")
+	socket := filepath.Join(testbed.Dir(), "fake.sock")
 	if err := fake.ServeUnix(socket); err != nil {
 		return err
 	}
-	node, err := bed.NewNode("fake", "unix://"+socket)
+	node, err := testbed.NewNode("fake", "unix://"+socket)
 	if err != nil {
 		return err
 	}
@@ -36,12 +36,12 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 	if err := pause(ctx, settle); err != nil {
 		return err
 	}
-	empty, err := bed.MemoryOf(node.Pid())
+	empty, err := testbed.MemoryOf(node.Pid())
 	if err != nil {
 		return err
 	}
 
-	began, err := bed.CPU(node.Pid())
+	began, err := testbed.CPU(node.Pid())
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 		return err
 	}
 	took := time.Since(begin)
-	ended, err := bed.CPU(node.Pid())
+	ended, err := testbed.CPU(node.Pid())
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 		return err
 	}
 	r.add(row("CPU with "+of+", one restarted a second (a round of housekeeping each 2 s)", "% of a core"), busy, nil, atMost(5, "≤ 5 %"))
-	full, err := bed.MemoryOf(node.Pid())
+	full, err := testbed.MemoryOf(node.Pid())
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func restartEachSecond(ctx context.Context, fake *critest.Fake, opts options, pi
 }
 
 // awaitAll waits until the daemon tells of a number of running pods.
-func awaitAll(ctx context.Context, node *bed.Node, count int) error {
+func awaitAll(ctx context.Context, node *testbed.Node, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -159,7 +159,7 @@ func relistTimes(ctx context.Context, socket string, rounds int) ([]float64, err
 
 // instanceOf is the instance of the daemon that made the first pod of a runtime.
 func instanceOf(ctx context.Context, socket string) (string, error) {
-	c, err := bed.DialCRI(socket)
+	c, err := testbed.DialCRI(socket)
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/gc"
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 const (
@@ -27,11 +27,11 @@ const (
 func measureGarbage(ctx context.Context, r *report, opts options) error {
 	fake := critest.Start()
 	defer fake.Close()
-	socket := filepath.Join(bed.Dir(), "garbage.sock")
+	socket := filepath.Join(testbed.Dir(), "garbage.sock")
 	if err := fake.ServeUnix(socket); err != nil {
 		return err
 	}
-	node, err := bed.NewNode("garbage", "unix://"+socket)
+	node, err := testbed.NewNode("garbage", "unix://"+socket)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func measureGarbage(ctx context.Context, r *report, opts options) error {
 		return err
 	}
 	defer client.Close()
-	runtime, err := bed.DialCRI(socket)
+	runtime, err := testbed.DialCRI(socket)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func measureGarbage(ctx context.Context, r *report, opts options) error {
 }
 
 // leaveDead makes dead instances of each pod's container.
-func leaveDead(ctx context.Context, c *bed.CRI) error {
+func leaveDead(ctx context.Context, c *testbed.CRI) error {
 	list, err := c.Containers(ctx, "", "")
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func leaveDead(ctx context.Context, c *bed.CRI) error {
 }
 
 // awaitContainers waits until there are no more than so many.
-func awaitContainers(ctx context.Context, c *bed.CRI, most int) error {
+func awaitContainers(ctx context.Context, c *testbed.CRI, most int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {

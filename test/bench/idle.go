@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // idle measures the daemon and the runtime while nothing happens, and the runtime
@@ -22,7 +22,7 @@ func (b *bench) idle() error {
 	if err != nil {
 		return err
 	}
-	memory, err := bed.MemoryOf(b.node.Pid())
+	memory, err := testbed.MemoryOf(b.node.Pid())
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func cpuShares(ctx context.Context, over time.Duration, pids ...int) ([]float64,
 	used := make([]time.Duration, len(pids))
 	var err error
 	for i, pid := range pids {
-		if used[i], err = bed.CPU(pid); err != nil {
+		if used[i], err = testbed.CPU(pid); err != nil {
 			return nil, err
 		}
 	}
@@ -57,7 +57,7 @@ func cpuShares(ctx context.Context, over time.Duration, pids ...int) ([]float64,
 	}
 	shares := make([]float64, len(pids))
 	for i, pid := range pids {
-		now, err := bed.CPU(pid)
+		now, err := testbed.CPU(pid)
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/critest"
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 const (
@@ -32,11 +32,11 @@ func measureLogs(ctx context.Context, r *report, opts options) error {
 	fake := critest.Start()
 	defer fake.Close()
 	fake.WriteLogs()
-	socket := filepath.Join(bed.Dir(), "fake-logs.sock")
+	socket := filepath.Join(testbed.Dir(), "fake-logs.sock")
 	if err := fake.ServeUnix(socket); err != nil {
 		return err
 	}
-	node, err := bed.NewNode("logs", "unix://"+socket)
+	node, err := testbed.NewNode("logs", "unix://"+socket)
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // options are the command line.
 type options struct {
 	json    string
-	kinds   []bed.Kind
+	kinds   []testbed.Kind
 	rounds  int
 	idle    time.Duration
 	strict  bool
@@ -36,7 +36,7 @@ func (o options) wants(name string) bool { return o.only == nil || o.only.MatchS
 
 func main() {
 	opts := parse()
-	bed.Isolate(bed.Build)
+	testbed.Isolate(testbed.Build)
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	report, err := run(ctx, opts)
 	cancel()
@@ -60,7 +60,7 @@ func parse() options {
 	var o options
 	var kinds string
 	all := make([]string, 0, 2)
-	for _, k := range bed.Kinds() {
+	for _, k := range testbed.Kinds() {
 		all = append(all, string(k))
 	}
 	flag.StringVar(&o.json, "json", "", "write the results as JSON to this file")
@@ -81,14 +81,14 @@ func parse() options {
 	}
 	for k := range strings.SplitSeq(kinds, ",") {
 		if k != "" {
-			o.kinds = append(o.kinds, bed.Kind(k))
+			o.kinds = append(o.kinds, testbed.Kind(k))
 		}
 	}
 	return o
 }
 
 func run(ctx context.Context, opts options) (*report, error) {
-	registry, err := bed.StartRegistry()
+	registry, err := testbed.StartRegistry()
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/cri/critest"
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // stamp is a command that writes the time since boot, in hundredths of a second,
@@ -37,7 +37,7 @@ spec:
     volumeMounts: [{name: v, mountPath: /v}]
     livenessProbe: {exec: {command: [sh, -c, "test ! -e /v/die || { %[4]sfailed; exit 1; }"]}, periodSeconds: 1, failureThreshold: 1}
     readinessProbe: {exec: {command: [sh, -c, "test -e /v/go && { test -e /v/ready || { %[4]sready; }; }"]}, periodSeconds: 1, failureThreshold: 1}
-`, name, dir, bed.BusyboxImage, stamp)
+`, name, dir, testbed.BusyboxImage, stamp)
 }
 
 // probes measures how long it takes from the probe that decides until what
@@ -145,7 +145,7 @@ spec:
     image: %s
     command: [serve]
     readinessProbe: {exec: {command: [ready]}, periodSeconds: 1, failureThreshold: 1}
-`, name, bed.BusyboxImage)
+`, name, testbed.BusyboxImage)
 }
 
 // probeWatch counts who was asked on the fake runtime, and is what they answer.
@@ -192,11 +192,11 @@ func measureProbes(ctx context.Context, r *report, opts options) error {
 	watch := &probeWatch{asked: map[string]int{}}
 	fake.OnExec(watch.exec)
 	fake.SetEvents(true)
-	socket := filepath.Join(bed.Dir(), "probes.sock")
+	socket := filepath.Join(testbed.Dir(), "probes.sock")
 	if err := fake.ServeUnix(socket); err != nil {
 		return err
 	}
-	node, err := bed.NewNode("probes", "unix://"+socket)
+	node, err := testbed.NewNode("probes", "unix://"+socket)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // row is one measurement.
@@ -85,7 +85,7 @@ func (r *report) add(w row, value, floor []float64, b bound) {
 }
 
 func (r *report) binary() error {
-	info, err := os.Stat(bed.Product())
+	info, err := os.Stat(testbed.Product())
 	if err != nil {
 		return err
 	}

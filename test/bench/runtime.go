@@ -9,7 +9,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 const (
@@ -25,24 +25,24 @@ const (
 // bench measures on one runtime with one daemon.
 type bench struct {
 	ctx    context.Context // of the whole run; this is main's own
-	rt     *bed.Runtime
-	node   *bed.Node
+	rt     *testbed.Runtime
+	node   *testbed.Node
 	report *report
 	opts   options
 	serial int // tells pods of different rounds apart
 }
 
 // measureRuntime runs every measurement on one kind of runtime.
-func measureRuntime(ctx context.Context, r *report, kind bed.Kind, registry *bed.Registry, opts options) error {
-	rt, err := bed.StartRuntime(ctx, kind, registry)
+func measureRuntime(ctx context.Context, r *report, kind testbed.Kind, registry *testbed.Registry, opts options) error {
+	rt, err := testbed.StartRuntime(ctx, kind, registry)
 	if err != nil {
 		return err
 	}
 	defer rt.Close(context.WithoutCancel(ctx))
-	if err := rt.CRI.Pull(ctx, bed.BusyboxImage); err != nil {
+	if err := rt.CRI.Pull(ctx, testbed.BusyboxImage); err != nil {
 		return err
 	}
-	node, err := bed.NewNode("bench", rt.Endpoint())
+	node, err := testbed.NewNode("bench", rt.Endpoint())
 	if err != nil {
 		return err
 	}
@@ -73,10 +73,10 @@ func (b *bench) row(what, unit string) row {
 }
 
 // bare is a new bare pod of the same shape as manifest's.
-func (b *bench) bare() *bed.BarePod {
+func (b *bench) bare() *testbed.BarePod {
 	b.serial++
 	name := fmt.Sprintf("bare%d", b.serial)
-	return &bed.BarePod{Name: name, Namespace: "default", UID: name, Command: []string{"sh", "-c", script},
+	return &testbed.BarePod{Name: name, Namespace: "default", UID: name, Command: []string{"sh", "-c", script},
 		LogDir: filepath.Join(b.node.Dir(), "bare", name)}
 }
 
@@ -91,7 +91,7 @@ metadata: {name: %s}
 spec:
   containers:
   - {name: main, image: %s, command: [sh, -c, %q], env: [{name: WORD, value: %q}]}
-`, name, bed.BusyboxImage, script, word)
+`, name, testbed.BusyboxImage, script, word)
 }
 
 // inParallel calls do for 0 to count-1, some at once.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/cri/critest"
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // statsMethods are the calls that a runtime answers with work for each container.
@@ -14,7 +14,7 @@ var statsMethods = []string{"ContainerStats", "ListContainerStats", "PodSandboxS
 
 // measureScrapes measures what the daemon answers to Prometheus, and what that
 // asks of the runtime. The bound is for 500 pods.
-func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.Fake, node *bed.Node) error {
+func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.Fake, node *testbed.Node) error {
 	calls := func() (n int) {
 		for _, method := range statsMethods {
 			n += fake.Calls(method)
@@ -30,7 +30,7 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 			if err := pause(ctx, 1100*time.Millisecond); err != nil {
 				return err
 			}
-			used, err := bed.CPU(node.Pid())
+			used, err := testbed.CPU(node.Pid())
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 			}
 			times = append(times, float64(time.Since(begin).Microseconds())/1e3)
 			asked = append(asked, float64(calls()-before))
-			now, err := bed.CPU(node.Pid())
+			now, err := testbed.CPU(node.Pid())
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 func (b *bench) allStarts() error {
@@ -58,8 +58,8 @@ func (b *bench) starts(count int) error {
 }
 
 // bareStart starts pods with bare calls, and tells how long it took.
-func (b *bench) bareStart(count int) (time.Duration, []*bed.BarePod, error) {
-	pods := make([]*bed.BarePod, count)
+func (b *bench) bareStart(count int) (time.Duration, []*testbed.BarePod, error) {
+	pods := make([]*testbed.BarePod, count)
 	for i := range pods {
 		pods[i] = b.bare()
 	}
@@ -68,7 +68,7 @@ func (b *bench) bareStart(count int) (time.Duration, []*bed.BarePod, error) {
 	return time.Since(begin), pods, err
 }
 
-func (b *bench) bareRemove(pods []*bed.BarePod) error {
+func (b *bench) bareRemove(pods []*testbed.BarePod) error {
 	return inParallel(len(pods), func(i int) error { return b.rt.CRI.RemovePod(b.ctx, pods[i].Sandbox) })
 }
 
@@ -125,7 +125,7 @@ func (b *bench) awaitGone(name string) error {
 	})
 }
 
-func (b *bench) bareStop(p *bed.BarePod) error {
+func (b *bench) bareStop(p *testbed.BarePod) error {
 	if _, err := b.rt.CRI.Runtime.StopContainer(b.ctx, &runtimeapi.StopContainerRequest{ContainerId: p.Container, Timeout: 30}); err != nil {
 		return err
 	}

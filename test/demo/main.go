@@ -24,13 +24,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 func main() {
-	bed.Isolate(func() error {
+	testbed.Isolate(func() error {
 		fmt.Println("building podstead")
-		return bed.Build()
+		return testbed.Build()
 	})
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := show(ctx)
@@ -44,8 +44,8 @@ func main() {
 // demo is the stage: one daemon on one runtime.
 type demo struct {
 	ctx  context.Context // of the whole show; this is main's own
-	node *bed.Node
-	rt   *bed.Runtime
+	node *testbed.Node
+	rt   *testbed.Runtime
 	pods int // that were dropped into the folder
 }
 
@@ -55,19 +55,19 @@ const patience = time.Minute
 func show(ctx context.Context) error {
 	say("a private containerd, with a registry on loopback for its images")
 	begin := time.Now()
-	registry, err := bed.StartRegistry()
+	registry, err := testbed.StartRegistry()
 	if err != nil {
 		return err
 	}
 	defer registry.Close()
-	rt, err := bed.StartRuntime(ctx, bed.Containerd16, registry)
+	rt, err := testbed.StartRuntime(ctx, testbed.Containerd16, registry)
 	if err != nil {
 		return err
 	}
 	defer rt.Close(context.WithoutCancel(ctx))
 	took(begin, "it is up")
 
-	node, err := bed.NewNode("demo", rt.Endpoint())
+	node, err := testbed.NewNode("demo", rt.Endpoint())
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (d *demo) start() error {
 	say("drop manifests into the folder, and they run")
 	typed("cp examples/*.yaml pods/")
 	begin := time.Now()
-	files, err := filepath.Glob(filepath.Join(bed.Tree(), "examples", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(testbed.Tree(), "examples", "*.yaml"))
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("no examples: %w", err)
 	}

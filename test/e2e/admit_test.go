@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/node/cgroup"
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // minimal is the manifest of a pod with more below its spec.
@@ -22,7 +22,7 @@ spec:
   terminationGracePeriodSeconds: 0
   %[3]s
   containers: [{name: main, image: %[1]s, command: [sleep, "100000"]}]
-`, bed.BusyboxImage, name, spec)
+`, testbed.BusyboxImage, name, spec)
 }
 
 // awaitRefused waits until a pod is shown waiting for a reason, with words.
@@ -201,7 +201,7 @@ metadata: {name: %s}
 spec:
   terminationGracePeriodSeconds: 0
   containers: [{name: main, image: %s, command: [sleep, "100000"], resources: {requests: {cpu: %dm}}}]
-`, name, bed.BusyboxImage, milli)
+`, name, testbed.BusyboxImage, milli)
 		}
 		capacity := cgroup.Capacity()
 		all := capacity.Cpu().MilliValue()

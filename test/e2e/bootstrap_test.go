@@ -13,7 +13,7 @@ import (
 	containerimage "github.com/google/go-containerregistry/pkg/v1"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // controlPlane is a machine whose control plane podstead runs itself.
@@ -28,10 +28,10 @@ const slow = 3 * time.Minute
 
 // newControlPlane is a machine with the files that kubeadm makes before a kubelet
 // starts, and a registry with the images of the examples and of a release after it.
-func newControlPlane(t *testing.T, kind bed.Kind) *controlPlane {
+func newControlPlane(t *testing.T, kind testbed.Kind) *controlPlane {
 	t.Helper()
 	n := newNode(t, sharedRuntime(t, kind))
-	m, err := bed.NewControlPlane(n.Name)
+	m, err := testbed.NewControlPlane(n.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +47,11 @@ func newControlPlane(t *testing.T, kind bed.Kind) *controlPlane {
 	})
 	n.Manifests = m.Manifests
 	// What kubeadm passes on: its config file, and what it writes into kubeadm-flags.env.
-	n.Args = append(n.Args, "--kubeconfig", m.Kubelet, "--config", filepath.Join(bed.Tree(), "cmd/podstead/kubeletconfig/testdata/kubeadm.yaml"),
+	n.Args = append(n.Args, "--kubeconfig", m.Kubelet, "--config", filepath.Join(testbed.Tree(), "cmd/podstead/kubeletconfig/testdata/kubeadm.yaml"),
 		"--node-ip", "192.0.2.10", "--register-with-taints", "node-role.kubernetes.io/control-plane:NoSchedule", "--port", fmt.Sprint(hostPort()))
 	c := &controlPlane{node: n, admin: &admin{t, m.Admin}, manifests: map[string]string{}}
-	for name, image := range map[string]func() (containerimage.Image, error){"etcd": bed.EtcdImage, "kube-apiserver": bed.KubeAPIServerImage} {
-		data, err := os.ReadFile(filepath.Join(bed.Tree(), "examples/control-plane", name+".yaml"))
+	for name, image := range map[string]func() (containerimage.Image, error){"etcd": testbed.EtcdImage, "kube-apiserver": testbed.KubeAPIServerImage} {
+		data, err := os.ReadFile(filepath.Join(testbed.Tree(), "examples/control-plane", name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func (c *controlPlane) registered() *v1.Node {
 // crashes, and an edit that is broken ends nothing.
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
-	for _, kind := range bed.Kinds() {
+	for _, kind := range testbed.Kinds() {
 		t.Run(string(kind), func(t *testing.T) { // one after the other: they have ports and folders of the host
 			bootstrap(t, newControlPlane(t, kind))
 		})

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // systemdDriver makes runc ask systemd for cgroups.
-const systemdDriver = bed.SystemContainerd16 + `  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+const systemdDriver = testbed.SystemContainerd16 + `  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = true

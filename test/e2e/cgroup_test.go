@@ -15,7 +15,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // cgroupPath is where the kernel has a process, in a controller's hierarchy.
@@ -80,7 +80,7 @@ func TestPodCgroups(t *testing.T) {
 		n.Args = []string{"--system-reserved", "memory=1Gi,cpu=100m", "--kube-reserved", "memory=512Mi", "--pod-max-pids", "200"}
 		n.put("g.yaml", sleeper("g", "one")+resources("limits: {cpu: 200m, memory: 40Mi}"))
 		n.put("b.yaml", sleeper("b", "one")+resources("requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 300m, memory: 32Mi}")+
-			"    - {name: other, image: "+bed.BusyboxImage+", command: [sh, -c, 'trap exit TERM; sleep 100000 & wait'], resources: {requests: {cpu: 50m}, limits: {cpu: 300m}}}\n")
+			"    - {name: other, image: "+testbed.BusyboxImage+", command: [sh, -c, 'trap exit TERM; sleep 100000 & wait'], resources: {requests: {cpu: 50m}, limits: {cpu: 300m}}}\n")
 		n.put("e.yaml", sleeper("e", "one"))
 		n.start()
 		root := n.CgroupRoot()
@@ -347,7 +347,7 @@ exec unshare -m sh -c 'for m in /sys/fs/cgroup/*/; do mount -o remount,ro,bind $
 // Two daemons with one root would take each other's pods for remains.
 func TestCgroupRootIsOnesOwn(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
 	n.start()
 	other := newNode(t, n.rt)
 	other.Args = []string{"--cgroup-root", n.CgroupRoot()}

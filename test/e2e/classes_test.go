@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // A runtime class gets its pods another handler of the runtime, here one that
@@ -17,7 +17,7 @@ import (
 // handler the runtime does not have.
 func TestRuntimeClass(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		const privileged = "os: {name: linux}\n  containers: [{name: main, image: " + bed.BusyboxImage + ", command: [sleep, \"100000\"], securityContext: {privileged: true}}]\n  "
+		const privileged = "os: {name: linux}\n  containers: [{name: main, image: " + testbed.BusyboxImage + ", command: [sleep, \"100000\"], securityContext: {privileged: true}}]\n  "
 		pod := func(name, class string) string {
 			text := minimal(name, "runtimeClassName: "+class)
 			at := strings.Index(text, "  containers:")
@@ -28,10 +28,10 @@ func TestRuntimeClass(t *testing.T) {
 		n.put("flag.yaml", pod("flag", "flagged"))
 		n.put("nohandler.yaml", pod("nohandler", "strange"))
 		n.put("strange.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: strange}, handler: not-there}\n")
-		n.Args = []string{"--runtime-classes", "flagged=" + bed.OtherHandler}
+		n.Args = []string{"--runtime-classes", "flagged=" + testbed.OtherHandler}
 		n.start()
 		n.awaitRefused("declared", "RuntimeClassNotFound", `no RuntimeClass "devless"`)
-		n.put("class.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: devless}, handler: "+bed.OtherHandler+"}\n")
+		n.put("class.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: devless}, handler: "+testbed.OtherHandler+"}\n")
 		for pod, want := range map[string]string{"plain": "there", "declared": "none", "flag": "none"} {
 			if got := n.exec(n.awaitRunning(pod), "sh", "-c", "test -e /dev/kmsg && echo there || echo none"); got != want {
 				t.Errorf("%s: the host's /dev/kmsg is %s", pod, got)
@@ -79,7 +79,7 @@ func TestPriorityClass(t *testing.T) {
 // well. A runtime that cannot is not given the pod.
 func TestUserNamespace(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		n.Args = []string{"--runtime-classes", "new=" + bed.OtherHandler}
+		n.Args = []string{"--runtime-classes", "new=" + testbed.OtherHandler}
 		manifest := func(name, class string) string {
 			return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -95,14 +95,14 @@ spec:
       command: [sh, -c, "echo last words > /dev/termination-log; touch /data/file; while [ ! -e /data/end ]; do sleep 0.1; done; exit 3"]
       volumeMounts: [{name: data, mountPath: /data}]
     - {name: user, image: %[1]s, command: [sleep, "100000"], securityContext: {runAsUser: 1000, procMount: Unmasked}}
-`, bed.BusyboxImage, name, class)
+`, testbed.BusyboxImage, name, class)
 		}
 		n.put("default.yaml", manifest("default", ""))
 		n.put("a.yaml", manifest("a", "runtimeClassName: new"))
 		n.put("b.yaml", manifest("b", "runtimeClassName: new"))
 		n.start()
 		n.awaitRefused("default", "NotSupportedByRuntime", "spec.hostUsers", "runc 1.2")
-		if n.rt.Kind == bed.Containerd16 {
+		if n.rt.Kind == testbed.Containerd16 {
 			n.awaitRefused("a", "NotSupportedByRuntime", "containerd 1.6.20")
 			return
 		}
@@ -166,13 +166,13 @@ func TestSupplementalGroupsPolicy(t *testing.T) {
 	ref := imageWithGroup(t)
 	each(t, func(t *testing.T, n *node) {
 		for name, policy := range map[string]string{"merge": "Merge", "strict": "Strict"} {
-			n.put(name+".yaml", strings.Replace(minimal(name, "securityContext: {runAsUser: 1000, runAsGroup: 1000, supplementalGroups: [70], supplementalGroupsPolicy: "+policy+"}"), bed.BusyboxImage, ref, 1))
+			n.put(name+".yaml", strings.Replace(minimal(name, "securityContext: {runAsUser: 1000, runAsGroup: 1000, supplementalGroups: [70], supplementalGroupsPolicy: "+policy+"}"), testbed.BusyboxImage, ref, 1))
 		}
 		n.start()
 		if got := procStatus(t, n.awaitRunning("merge").Pid)["Groups"]; got != "70 1000 5000" {
 			t.Errorf("merged: %q", got)
 		}
-		if n.rt.Kind == bed.Containerd16 {
+		if n.rt.Kind == testbed.Containerd16 {
 			n.awaitRefused("strict", "NotSupportedByRuntime", "spec.securityContext.supplementalGroupsPolicy", "containerd 2.0 or later")
 			return
 		}

@@ -12,7 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // podstead runs a command of the program to its end.
@@ -57,8 +57,8 @@ func TestGetPods(t *testing.T) {
 
 // The examples are right as they stand, and a fault is one line with its place.
 func TestValidate(t *testing.T) {
-	n := newNode(t, sharedRuntime(t, bed.Containerd16))
-	if out, errs, status := n.podstead("validate", filepath.Join(bed.Tree(), "examples")); status != 0 {
+	n := newNode(t, sharedRuntime(t, testbed.Containerd16))
+	if out, errs, status := n.podstead("validate", filepath.Join(testbed.Tree(), "examples")); status != 0 {
 		t.Errorf("validate examples ends with %d:\n%s%s", status, out, errs)
 	}
 	n.put("bad.yaml", strings.Replace(sleeper("p", "one"), "image:", "imege:", 1))
@@ -80,7 +80,7 @@ func TestRunOnce(t *testing.T) {
 		}
 		n.awaitRunning("a")
 		n.awaitRunning("b")
-		n.put("b.yaml", strings.Replace(sleeper("b", "one"), bed.BusyboxImage, "docker.io/library/none:1", 1))
+		n.put("b.yaml", strings.Replace(sleeper("b", "one"), testbed.BusyboxImage, "docker.io/library/none:1", 1))
 		out, errs, status = n.podstead(n.Flags("--runonce")...)
 		if status != 1 || !strings.Contains(out, "default/b: failed") {
 			t.Fatalf("run --runonce with a pod that cannot start ends with %d:\n%s%s", status, out, errs)
@@ -97,7 +97,7 @@ func TestRunOnce(t *testing.T) {
 
 // What cannot work is told at once, with what would.
 func TestStartUpErrors(t *testing.T) {
-	n := newNode(t, sharedRuntime(t, bed.Containerd16))
+	n := newNode(t, sharedRuntime(t, testbed.Containerd16))
 	for _, c := range []struct {
 		args []string
 		want string
@@ -132,10 +132,10 @@ func removeFiles(dir string) []error {
 
 // The examples run as they are.
 func TestExamples(t *testing.T) {
-	for _, kind := range bed.Kinds() {
+	for _, kind := range testbed.Kinds() {
 		t.Run(string(kind), func(t *testing.T) { // one after the other: they have ports of the host
 			n := newNode(t, sharedRuntime(t, kind))
-			files, err := filepath.Glob(filepath.Join(bed.Tree(), "examples", "*.yaml"))
+			files, err := filepath.Glob(filepath.Join(testbed.Tree(), "examples", "*.yaml"))
 			if err != nil || len(files) < 3 {
 				t.Fatalf("examples: %v, %v", files, err)
 			}

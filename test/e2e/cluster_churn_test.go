@@ -14,14 +14,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // churn is a node whose cluster has no peace, and what should be left in the end.
 type churn struct {
 	*node
 	*admin
-	*bed.Cluster
+	*testbed.Cluster
 	ctx context.Context
 	// starts are how often the pods of the cluster that should be there have been
 	// started, with those of one name before them; jobs are those of them that ended.
@@ -159,7 +159,7 @@ func (c *churn) disagreement() error {
 // run on was never touched.
 func TestClusterChurn(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cluster, a, kubeconfig := newCluster(ctx, n)

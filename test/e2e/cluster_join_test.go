@@ -22,13 +22,13 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // signer signs what is asked for in a cluster, as a controller manager does.
 type signer struct {
 	*admin
-	c *bed.Cluster
+	c *testbed.Cluster
 	// life is how long a certificate lasts, and how old it is when it is signed.
 	life func(*certificatesv1.CertificateSigningRequest) (age, life time.Duration)
 
@@ -38,7 +38,7 @@ type signer struct {
 
 // run signs until the context ends.
 func (s *signer) run(ctx context.Context) error {
-	watch := exec.CommandContext(ctx, bed.Kubectl(), "--kubeconfig", s.config, "get", "csr", "--watch", "-o", "json")
+	watch := exec.CommandContext(ctx, testbed.Kubectl(), "--kubeconfig", s.config, "get", "csr", "--watch", "-o", "json")
 	out, err := watch.StdoutPipe()
 	if err != nil {
 		return err
@@ -109,10 +109,10 @@ func TestClusterJoin(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("ip", "addr", "del", address+"/32", "dev", "lo").Run() })
-	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	c, err := bed.NewCluster(n.Name)
+	c, err := testbed.NewCluster(n.Name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // inCluster is a pod as the scheduler has bound it to the node, with what it
@@ -65,7 +65,7 @@ func (a *admin) reviewed(token string, audiences ...string) (user string, err er
 // server is away. Static pods see none of it.
 func TestClusterObjects(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	c, a, kubeconfig := newCluster(ctx, n)
@@ -148,8 +148,8 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 	})
 
 	// What comes later is awaited.
-	a.create(n.inCluster("late", bed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n", "volumeMounts: [{name: v, mountPath: /v}]\n"))
-	a.create(n.inCluster("variable", bed.BusyboxImage, "", "env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
+	a.create(n.inCluster("late", testbed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n", "volumeMounts: [{name: v, mountPath: /v}]\n"))
+	a.create(n.inCluster("variable", testbed.BusyboxImage, "", "env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
 	n.awaitEvent("late", "FailedMount", "Secret default/later is not there; add it in the cluster")
 	n.awaitStatus("variable", "it tells what it waits for", func(p v1.Pod) error {
 		for _, c := range p.Status.ContainerStatuses {

@@ -13,7 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // bound is a pod as the scheduler has bound it to the node. Its name ends like
@@ -40,7 +40,7 @@ spec:
     command: [sh, -c, %q]
     resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {cpu: 100m, memory: 32Mi}}
     volumeMounts: [{name: out, mountPath: /out}, {name: labels, mountPath: /labels}]
-`, bed.BusyboxImage, script)
+`, testbed.BusyboxImage, script)
 }
 
 // waits ends when asked to, and says so.
@@ -66,7 +66,7 @@ func (a *admin) file(text string) string {
 // ends when the cluster says so.
 func TestClusterPods(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	c, a, kubeconfig := newCluster(ctx, n)
@@ -159,7 +159,7 @@ func TestClusterPods(t *testing.T) {
 	})
 
 	// Who debugs it sees its processes.
-	a.must("debug", n.PodName("app"), "--image", bed.BusyboxImage, "--container", "debug", "--target", "main", "--", "sleep", "100000")
+	a.must("debug", n.PodName("app"), "--image", testbed.BusyboxImage, "--container", "debug", "--target", "main", "--", "sleep", "100000")
 	debug := n.awaitContainer("app", "debug")
 	if out := n.exec(debug, "cat", "/proc/1/cmdline"); !strings.Contains(out, ".asked") {
 		t.Errorf("process 1 is %q", out)

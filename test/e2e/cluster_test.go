@@ -13,7 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // admin asks the API server of a cluster as its administrator.
@@ -23,7 +23,7 @@ type admin struct {
 }
 
 func (a *admin) kubectl(args ...string) (string, error) {
-	cmd := exec.CommandContext(a.t.Context(), bed.Kubectl(), append([]string{"--kubeconfig", a.config}, args...)...)
+	cmd := exec.CommandContext(a.t.Context(), testbed.Kubectl(), append([]string{"--kubeconfig", a.config}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
@@ -87,9 +87,9 @@ func ready(p *v1.Pod) error {
 
 // newCluster starts a cluster that ends with the test, and returns it with its
 // administrator and the kubeconfig of the node.
-func newCluster(ctx context.Context, n *node) (*bed.Cluster, *admin, string) {
+func newCluster(ctx context.Context, n *node) (*testbed.Cluster, *admin, string) {
 	n.t.Helper()
-	c, err := bed.NewCluster(n.Name)
+	c, err := testbed.NewCluster(n.Name)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func newCluster(ctx context.Context, n *node) (*bed.Cluster, *admin, string) {
 
 // with ends a cluster with the test. Returned are its administrator and the
 // kubeconfig of the node.
-func with(n *node, c *bed.Cluster) (*admin, string) {
+func with(n *node, c *testbed.Cluster) (*admin, string) {
 	n.t.Helper()
 	n.t.Cleanup(func() {
 		if n.t.Failed() {
@@ -128,7 +128,7 @@ func with(n *node, c *bed.Cluster) (*admin, string) {
 // one that lost everything. What runs is never touched by any of it.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, sharedRuntime(t, bed.Containerd24))
+	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	c, a, kubeconfig := newCluster(ctx, n)

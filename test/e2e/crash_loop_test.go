@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // below counts the files below a folder and their bytes.
@@ -36,7 +36,7 @@ func TestCrashLoopFillsNothing(t *testing.T) {
 		n.Args = []string{"--max-container-restart-period", "1s"}
 		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n"
 		for i := range containers {
-			text += fmt.Sprintf("  - {name: c%d, image: %s, command: [sh, -c, \"echo begin; head -c %d /dev/zero | tr '\\\\0' x; exit 1\"]}\n", i, bed.BusyboxImage, printed)
+			text += fmt.Sprintf("  - {name: c%d, image: %s, command: [sh, -c, \"echo begin; head -c %d /dev/zero | tr '\\\\0' x; exit 1\"]}\n", i, testbed.BusyboxImage, printed)
 		}
 		n.put("p.yaml", text)
 		n.start()

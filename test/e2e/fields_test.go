@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // Where a container starts, and what its standard input is.
@@ -26,7 +26,7 @@ spec:
     - {name: stdin, image: %[1]s, command: [cat], stdin: true}
     - {name: once, image: %[1]s, command: [cat], stdin: true, stdinOnce: true}
     - {name: tty, image: %[1]s, command: [cat], stdin: true, tty: true}
-`, bed.BusyboxImage))
+`, testbed.BusyboxImage))
 		n.start()
 		if got := n.exec(n.awaitRunning("p"), "pwd"); got != "/var" {
 			t.Errorf("the working directory is %q, want /var", got)
@@ -75,7 +75,7 @@ spec:
     - {name: both, image: %[1]s, command: [sh, -c, "echo log; echo file > /dev/termination-log; exit 1"], terminationMessagePolicy: FallbackToLogsOnError}
     - {name: fine, image: %[1]s, command: [sh, -c, "echo log"], terminationMessagePolicy: FallbackToLogsOnError}
     - {name: file, image: %[1]s, command: [sh, -c, "echo log; exit 1"]}
-`, bed.BusyboxImage))
+`, testbed.BusyboxImage))
 		n.start()
 		p := n.awaitPhase("p", v1.PodFailed)
 		got := map[string]string{}

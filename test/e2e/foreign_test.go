@@ -10,13 +10,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // bare starts another client's pod in the node's runtime.
-func (n *node) bare(name, uid string) *bed.BarePod {
+func (n *node) bare(name, uid string) *testbed.BarePod {
 	n.t.Helper()
-	p := &bed.BarePod{Name: name, Namespace: "default", UID: uid, Command: []string{"sleep", "100000"},
+	p := &testbed.BarePod{Name: name, Namespace: "default", UID: uid, Command: []string{"sleep", "100000"},
 		LogDir: filepath.Join(n.Dir(), "foreign-logs")}
 	if err := n.rt.CRI.Start(n.t.Context(), p); err != nil {
 		n.t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // leave makes dead instances of a pod's only container, as if it had crashed
@@ -44,7 +44,7 @@ func (n *node) leave(name string, count int) {
 				PodSandboxId: first.PodSandboxId, SandboxConfig: sandbox,
 				Config: &runtimeapi.ContainerConfig{
 					Metadata: &runtimeapi.ContainerMetadata{Name: first.Metadata.Name, Attempt: uint32(i)},
-					Image:    &runtimeapi.ImageSpec{Image: bed.BusyboxImage},
+					Image:    &runtimeapi.ImageSpec{Image: testbed.BusyboxImage},
 					Command:  []string{"echo", "instance", fmt.Sprint(i)},
 					Labels:   first.Labels, Annotations: annotations,
 					LogPath: fmt.Sprintf("main/%d.log", i), Linux: &runtimeapi.LinuxContainerConfig{},
@@ -103,7 +103,7 @@ func TestDeadContainersAreRemoved(t *testing.T) {
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
 		n.Kill()
-		theirs := &bed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name, LogDir: t.TempDir(), Command: []string{"true"}}
+		theirs := &testbed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name, LogDir: t.TempDir(), Command: []string{"true"}}
 		if err := n.rt.CRI.Start(t.Context(), theirs); err != nil {
 			t.Fatal(err)
 		}

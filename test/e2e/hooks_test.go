@@ -19,7 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // outDir is a folder of the host that outlives pods, and that those of podOf
@@ -58,7 +58,7 @@ func (n *node) podOf(name string, grace int, spec string, parts ...part) string 
       command: ["sh", "-c", %q]
       env: [{name: ME, value: %s-%s}]
       volumeMounts: [{name: out, mountPath: /out}, {name: data, mountPath: /data}]
-`, c.name, bed.BusyboxImage, ". /out/lib; "+c.script, name, c.name)
+`, c.name, testbed.BusyboxImage, ". /out/lib; "+c.script, name, c.name)
 		for line := range strings.Lines(c.fields) {
 			b.WriteString("      " + strings.TrimRight(line, "\n") + "\n")
 		}
@@ -368,7 +368,7 @@ func TestStopSignal(t *testing.T) {
 		script := "trap 'note usr1; exit 0' USR1; " + endsWhenAsked
 		n.put("p.yaml", n.podOf("p", 10, "  os: {name: linux}", part{"main", script, "lifecycle: {stopSignal: SIGUSR1}"}))
 		n.start()
-		if n.rt.Kind == bed.Containerd16 {
+		if n.rt.Kind == testbed.Containerd16 {
 			p := n.awaitStatus("p", "waits for another runtime", func(p v1.Pod) error {
 				if p.Status.Reason != "NotSupportedByRuntime" {
 					return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
@@ -386,14 +386,14 @@ func TestStopSignal(t *testing.T) {
 			n.put("p.yaml", n.podOf("p", 10, "  os: {name: linux}", part{"main", script, ""}))
 		}
 		n.awaitNoted("p-main-start")
-		if n.rt.Kind == bed.Containerd24 {
+		if n.rt.Kind == testbed.Containerd24 {
 			p := n.awaitReady("p")
 			if s := p.Status.ContainerStatuses[0].StopSignal; s == nil || *s != v1.SIGUSR1 {
 				t.Errorf("the status shows the signal %v", s)
 			}
 		}
 		n.drop("p.yaml")
-		n.awaitNoted("p-main-" + map[bed.Kind]string{bed.Containerd16: "term", bed.Containerd24: "usr1"}[n.rt.Kind])
+		n.awaitNoted("p-main-" + map[testbed.Kind]string{testbed.Containerd16: "term", testbed.Containerd24: "usr1"}[n.rt.Kind])
 		n.awaitGone("p")
 	})
 }

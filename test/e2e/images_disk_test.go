@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"golang.org/x/sys/unix"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // mountDisk mounts a small file system of its own on a folder.
@@ -61,7 +61,7 @@ func (n *node) pushBig(name string, size int) string {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	img, err := bed.Busybox()
+	img, err := testbed.Busybox()
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -94,10 +94,10 @@ func usedPercent(t *testing.T, folder string) int {
 func TestImagesOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	const size = 24 << 20
-	n := privateNode(t, bed.Containerd24)
+	n := privateNode(t, testbed.Containerd24)
 	disk := filepath.Join(n.Root, "containerd")
 	mountDisk(t, disk, 320<<20)
-	writeAll(t, filepath.Join(disk, "certs.d/_default"), map[string]string{"hosts.toml": bed.HostsTOML(registry.Addr())})
+	writeAll(t, filepath.Join(disk, "certs.d/_default"), map[string]string{"hosts.toml": testbed.HostsTOML(registry.Addr())})
 	// Eviction would take all unused images.
 	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s", "--eviction-hard", ""}
 	n.start()
@@ -113,7 +113,7 @@ func TestImagesOfAFullDisk(t *testing.T) {
 	for i := range 10 {
 		name := fmt.Sprint("big", i)
 		refs = append(refs, n.pushBig(name, size))
-		manifest := strings.Replace(sleeper(name, "one"), bed.BusyboxImage, refs[i], 1)
+		manifest := strings.Replace(sleeper(name, "one"), testbed.BusyboxImage, refs[i], 1)
 		n.put(name+".yaml", strings.Replace(manifest, "spec:\n", "spec:\n  hostNetwork: true\n", 1))
 		n.awaitRunning(name)
 		n.drop(name + ".yaml")

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // saved writes an image as docker save does.
@@ -51,7 +51,7 @@ func savedLayout(t *testing.T, file string, img containerimage.Image) {
 // withWord is busybox with a file that no other image has.
 func withWord(t *testing.T, word string) containerimage.Image {
 	t.Helper()
-	img, err := bed.BusyboxWith("etc/word", []byte(word))
+	img, err := testbed.BusyboxWith("etc/word", []byte(word))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestImagesAreLoaded(t *testing.T) {
 // On a box without a network even the image of sandboxes comes from an archive.
 func TestImagesAreLoadedIntoThePrivateRuntime(t *testing.T) {
 	t.Parallel()
-	for _, kind := range bed.Kinds() {
+	for _, kind := range testbed.Kinds() {
 		t.Run(string(kind), func(t *testing.T) { // one after the other: there is one such network a host
 			n := privateNode(t, kind)
 			// No registry answers here.
@@ -195,7 +195,7 @@ func TestImagesAreLoadedIntoThePrivateRuntime(t *testing.T) {
 			n.Args = []string{"--pod-infra-container-image", "pause.test/pause:1", "--minimum-image-ttl-duration", "0s"}
 			n.start()
 			pause := filepath.Join(t.TempDir(), "pause.tar")
-			img, err := bed.Pause()
+			img, err := testbed.Pause()
 			if err != nil {
 				t.Fatal(err)
 			}

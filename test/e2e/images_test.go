@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // pushOwn makes an image available that no other test has, and returns its
@@ -20,7 +20,7 @@ import (
 func (n *node) pushOwn(name string) string {
 	n.t.Helper()
 	ref := fmt.Sprintf("docker.io/library/%s-%s:1", name, n.Name)
-	img, err := bed.Busybox()
+	img, err := testbed.Busybox()
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -146,14 +146,14 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 		}
 		n.Args = []string{"--minimum-image-ttl-duration", "0s"}
 		for name, ref := range map[string]string{"a": a, "b": b, "c": c} {
-			n.put(name+".yaml", strings.Replace(sleeper(name, "one"), bed.BusyboxImage, ref, 1))
+			n.put(name+".yaml", strings.Replace(sleeper(name, "one"), testbed.BusyboxImage, ref, 1))
 		}
 		n.start()
 		for _, name := range []string{"a", "b", "c"} {
 			n.awaitRunning(name)
 		}
 		// Another client has a container of c.
-		bare := &bed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name, LogDir: t.TempDir(), Command: []string{"true"}}
+		bare := &testbed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name, LogDir: t.TempDir(), Command: []string{"true"}}
 		if err := n.rt.CRI.Start(t.Context(), bare); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 			}
 			return nil
 		})
-		for _, ref := range []string{b, theirs, bed.BusyboxImage, bed.PauseImage} {
+		for _, ref := range []string{b, theirs, testbed.BusyboxImage, testbed.PauseImage} {
 			if !n.has(ref) {
 				t.Errorf("%s is gone", ref)
 			}

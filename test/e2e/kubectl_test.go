@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // kubectl runs a real kubectl against a daemon, with a kubeconfig of it.
@@ -31,7 +31,7 @@ func newKubectl(n *node, more ...string) *kubectl {
 }
 
 func (k *kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, bed.Kubectl(), append([]string{"--kubeconfig", k.config}, args...)...)
+	cmd := exec.CommandContext(ctx, testbed.Kubectl(), append([]string{"--kubeconfig", k.config}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(k.config))
 	return cmd
 }
@@ -66,7 +66,7 @@ kind: Pod
 metadata: {name: web, labels: {app: web}}
 spec:
   terminationGracePeriodSeconds: 1
-  containers: [{name: main, image: `+bed.BusyboxImage+`, command: [sh, -c, "echo hello from web; sleep 100000"]}]
+  containers: [{name: main, image: `+testbed.BusyboxImage+`, command: [sh, -c, "echo hello from web; sleep 100000"]}]
 `)
 		n.put("objects.yaml", `apiVersion: v1
 kind: ConfigMap

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 func TestStartEditRemove(t *testing.T) {
@@ -144,7 +144,7 @@ spec:
         name: main
     terminationGracePeriodSeconds: 10
 metadata: {name: p, labels: {}}
-`, bed.BusyboxImage)
+`, testbed.BusyboxImage)
 		for i, step := range []func(){
 			func() { n.put("p.yaml", sleeper("p", "one")) },
 			func() { n.put("p.yaml", reordered) },
@@ -291,7 +291,7 @@ spec:
     - {name: c, image: %[1]s, command: [sh, -c, "echo c >> /v/order"], volumeMounts: [{name: v, mountPath: /v}]}
   containers:
     - {name: main, image: %[1]s, command: [sh, -c, "echo main >> /v/order; sleep 100000"], volumeMounts: [{name: v, mountPath: /v}]}
-`, bed.BusyboxImage))
+`, testbed.BusyboxImage))
 		n.start()
 		main := n.awaitRunning("p")
 		n.await("main has written", func() error {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // Who follows a log sees each line once, over rotations and a restart of the
@@ -31,7 +31,7 @@ spec:
   terminationGracePeriodSeconds: 2
   containers: [{name: main, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]}]
   volumes: [{name: v, emptyDir: {}}]
-`, bed.BusyboxImage, script))
+`, testbed.BusyboxImage, script))
 		n.start()
 		main := n.awaitRunning("p")
 		followers := map[string]*exec.Cmd{

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 func TestMain(m *testing.M) {
-	bed.Isolate(bed.Build)
-	r, err := bed.StartRegistry()
+	testbed.Isolate(testbed.Build)
+	r, err := testbed.StartRegistry()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -23,16 +23,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var registry *bed.Registry
+var registry *testbed.Registry
 
 // shared are the runtimes that most tests share, each started by the first test
 // that asks for it. They end with the namespaces.
 var shared struct {
 	sync.Mutex
-	runtimes map[bed.Kind]*bed.Runtime
+	runtimes map[testbed.Kind]*testbed.Runtime
 }
 
-func sharedRuntime(t *testing.T, kind bed.Kind) *bed.Runtime {
+func sharedRuntime(t *testing.T, kind testbed.Kind) *testbed.Runtime {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
@@ -41,22 +41,22 @@ func sharedRuntime(t *testing.T, kind bed.Kind) *bed.Runtime {
 	}
 	rt := startRuntime(t, kind)
 	if shared.runtimes == nil {
-		shared.runtimes = map[bed.Kind]*bed.Runtime{}
+		shared.runtimes = map[testbed.Kind]*testbed.Runtime{}
 	}
 	shared.runtimes[kind] = rt
 	return rt
 }
 
 // startRuntime starts a runtime with the busybox image in it.
-func startRuntime(t *testing.T, kind bed.Kind) *bed.Runtime {
+func startRuntime(t *testing.T, kind testbed.Kind) *testbed.Runtime {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	rt, err := bed.StartRuntime(ctx, kind, registry)
+	rt, err := testbed.StartRuntime(ctx, kind, registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rt.CRI.Pull(ctx, bed.BusyboxImage); err != nil {
+	if err := rt.CRI.Pull(ctx, testbed.BusyboxImage); err != nil {
 		t.Fatal(err)
 	}
 	return rt
@@ -66,7 +66,7 @@ func startRuntime(t *testing.T, kind bed.Kind) *bed.Runtime {
 func each(t *testing.T, test func(t *testing.T, n *node)) {
 	t.Helper()
 	t.Parallel()
-	for _, kind := range bed.Kinds() {
+	for _, kind := range testbed.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			test(t, newNode(t, sharedRuntime(t, kind)))
@@ -78,7 +78,7 @@ func each(t *testing.T, test func(t *testing.T, n *node)) {
 func eachAlone(t *testing.T, test func(t *testing.T, n *node)) {
 	t.Helper()
 	t.Parallel()
-	for _, kind := range bed.Kinds() {
+	for _, kind := range testbed.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			rt := startRuntime(t, kind)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // idle is the manifest of a pod that waits to be looked at, with more of a spec.
@@ -32,7 +32,7 @@ spec:
     - name: main
       image: %s
       command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]
-`, name, indent(spec), bed.BusyboxImage)
+`, name, indent(spec), testbed.BusyboxImage)
 }
 
 func indent(lines string) string {

@@ -14,21 +14,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // node is a daemon under test with the runtime it works on, and what a test
 // asks of both. All its methods fail the test on error.
 type node struct {
-	*bed.Node
+	*testbed.Node
 	t  *testing.T
-	rt *bed.Runtime
+	rt *testbed.Runtime
 }
 
 // newNode makes a node whose daemon and pods end with the test.
-func newNode(t *testing.T, rt *bed.Runtime) *node {
+func newNode(t *testing.T, rt *testbed.Runtime) *node {
 	t.Helper()
-	b, err := bed.NewNode(nodeName(), rt.Endpoint())
+	b, err := testbed.NewNode(nodeName(), rt.Endpoint())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,5 +379,5 @@ spec:
       env:
         - name: WORD
           value: %q
-`, name, grace, bed.BusyboxImage, script, word)
+`, name, grace, testbed.BusyboxImage, script, word)
 }

@@ -12,7 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // environ are the variables of the very process, as the kernel has them.
@@ -82,7 +82,7 @@ spec:
         - {name: PASSWORD, valueFrom: {secretKeyRef: {name: login, key: password}}}
         - {name: URL, value: "http://$(A_user):$(PASSWORD)@$(FROM_KEY)$(NONE)$$(port)"}
         - {name: LEFT_OUT, valueFrom: {secretKeyRef: {name: login, key: none, optional: true}}}
-`, bed.BusyboxImage))
+`, testbed.BusyboxImage))
 		n.start()
 		waiting := func(words ...string) {
 			t.Helper()
@@ -231,7 +231,7 @@ spec:
       image: %[1]s
       command: [sleep, "100000"]
       env:
-%[2]s`, bed.BusyboxImage, env.String()))
+%[2]s`, testbed.BusyboxImage, env.String()))
 		n.start()
 		i, bare := n.awaitRunning("p"), n.awaitContainer("p", "bare")
 		p := n.awaitReady("p")
@@ -281,7 +281,7 @@ spec:
       env:
         - {name: GOT, valueFrom: {fileKeyRef: {volumeName: e, path: vars, key: TOKEN}}}
         - {name: NONE, valueFrom: {fileKeyRef: {volumeName: e, path: vars, key: NONE, optional: true}}}
-`, bed.BusyboxImage))
+`, testbed.BusyboxImage))
 		n.start()
 		vars := environ(t, n.awaitRunning("p"))
 		mustHave(t, vars, map[string]string{"GOT": "a b"})
@@ -303,7 +303,7 @@ spec:
   terminationGracePeriodSeconds: 0
   containers:
     - {name: main, image: %s, command: [sleep, "100000"], env: [{name: A, valueFrom: {configMapKeyRef: {name: cm, key: a}}}]}
-`, name, annotations, bed.BusyboxImage)
+`, name, annotations, testbed.BusyboxImage)
 		}
 		object := func(value string) string {
 			return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndata: {a: " + value + "}\n"

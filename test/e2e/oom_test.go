@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/node/cgroup"
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // What the kernel kills for want of memory is told: of a container that ends by
@@ -24,7 +24,7 @@ spec:
   terminationGracePeriodSeconds: 0
   restartPolicy: Never
   containers: [{name: main, image: %s, command: [sh, -c, %q], %s}]
-`, name, bed.BusyboxImage, command, more)
+`, name, testbed.BusyboxImage, command, more)
 		}
 		const leak, limit = "tail -c 400m /dev/zero", "resources: {limits: {memory: 30Mi}}"
 		capacity := cgroup.Capacity()

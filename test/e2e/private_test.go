@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // privateSocket is where podstead's own containerd listens, below the folder of
@@ -23,7 +23,7 @@ const privateSocket = "containerd/containerd.sock"
 // anew when it dies; containers outlive both.
 func TestPrivateRuntime(t *testing.T) {
 	t.Parallel()
-	for _, kind := range bed.Kinds() {
+	for _, kind := range testbed.Kinds() {
 		t.Run(string(kind), func(t *testing.T) { // one after the other: there is one such network a host
 			n := privateNode(t, kind)
 			n.put("p.yaml", sleeper("p", "one"))
@@ -63,20 +63,20 @@ func TestPrivateRuntime(t *testing.T) {
 }
 
 // privateNode is a node without an endpoint; its runtime ends with the test.
-func privateNode(t *testing.T, kind bed.Kind) *node {
+func privateNode(t *testing.T, kind testbed.Kind) *node {
 	t.Helper()
-	b, err := bed.NewNode(nodeName(), "")
+	b, err := testbed.NewNode(nodeName(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.Env = []string{"PATH=" + kind.Path()}
-	writeAll(t, filepath.Join(b.Root, "containerd/certs.d/_default"), map[string]string{"hosts.toml": bed.HostsTOML(registry.Addr())})
+	writeAll(t, filepath.Join(b.Root, "containerd/certs.d/_default"), map[string]string{"hosts.toml": testbed.HostsTOML(registry.Addr())})
 	socket := filepath.Join(filepath.Dir(b.Socket()), privateSocket)
-	cri, err := bed.DialCRI(socket)
+	cri, err := testbed.DialCRI(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{Node: b, t: t, rt: &bed.Runtime{Kind: kind, Socket: socket, CRI: cri}}
+	n := &node{Node: b, t: t, rt: &testbed.Runtime{Kind: kind, Socket: socket, CRI: cri}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("end of the daemon's log:\n%s", lastLines(n.Log(), 40))

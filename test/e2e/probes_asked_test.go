@@ -16,7 +16,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // asked is a server of this test that a probe asks instead of the pod.
@@ -141,7 +141,7 @@ spec:
       command: ["sh", "-c", "trap '' TERM; sleep 100000 & wait; sleep 100000"]
       livenessProbe: {grpc: {port: %d, service: db}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 2, terminationGracePeriodSeconds: 1}
       readinessProbe: {grpc: {port: %[2]d}, periodSeconds: 1, failureThreshold: 1}
-`, bed.BusyboxImage, portOf(t, listener.Addr())))
+`, testbed.BusyboxImage, portOf(t, listener.Addr())))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitUnready("p")

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // probed is the manifest of a pod that runs a script under the given probes.
@@ -25,7 +25,7 @@ spec:
       image: %s
       command: ["sh", "-c", %q]
       ports: [{name: web, containerPort: 8080}]
-%s`, name, bed.BusyboxImage, script, probes)
+%s`, name, testbed.BusyboxImage, script, probes)
 }
 
 // awaitUnready waits until the daemon says that a pod runs and is not ready.

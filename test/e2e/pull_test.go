@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // push puts an image that no runtime has a layer of into the registry, and
@@ -22,7 +22,7 @@ func (n *node) push(repository string) (ref, digest string) {
 	for i := range data {
 		data[i] = byte(rand.Uint32())
 	}
-	img, err := bed.BusyboxWith("var/unique", data)
+	img, err := testbed.BusyboxWith("var/unique", data)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func (n *node) push(repository string) (ref, digest string) {
 
 // of is the manifest of a pod that runs an image, with more of a spec.
 func of(name, image, spec string) string {
-	return strings.Replace(idle(name, spec), bed.BusyboxImage, image, 1)
+	return strings.Replace(idle(name, spec), testbed.BusyboxImage, image, 1)
 }
 
 // awaitPullFault waits until the container waits for a reason with a message
@@ -103,7 +103,7 @@ func TestPullSecrets(t *testing.T) {
 		n.put("right.yaml", pullSecret("right", dockerConfig("https://index.docker.io/v1/", "bob", password)))
 		main := n.awaitRunning("p")
 		n.mustSay(main, "1048576", "stat", "-c", "%s", "/var/unique")
-		if n.rt.Kind != bed.Containerd16 { // it has no image volumes
+		if n.rt.Kind != testbed.Containerd16 { // it has no image volumes
 			mounted, _ := n.push(repository + "-data")
 			registry.Protect(repository+"-data", "bob", password)
 			n.put("volume.yaml", strings.Replace(volumePod("volume", "[{name: data, image: {reference: "+mounted+"}}]", "[{name: data, mountPath: /data}]",

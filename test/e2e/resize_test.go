@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // resizable is a pod of two containers: other has always the same resources
@@ -17,7 +17,7 @@ import (
 func resizable(main, otherMemory string) string {
 	return stubborn("p", "one", 1, "trap exit TERM; while :; do if [ -e /data/eat ]; then x=$(head -c 20000000 /dev/zero | tr '\\0' x); else x=; fi; sleep 0.1; done") +
 		resources(main) + "      volumeMounts: [{name: data, mountPath: /data}]\n" +
-		"    - {name: other, image: " + bed.BusyboxImage + ", command: [sleep, '100000'], resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}], resources: {limits: {cpu: 100m, memory: " + otherMemory + "}}}\n" +
+		"    - {name: other, image: " + testbed.BusyboxImage + ", command: [sleep, '100000'], resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}], resources: {limits: {cpu: 100m, memory: " + otherMemory + "}}}\n" +
 		"  volumes: [{name: data, emptyDir: {}}]\n"
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // procStatus are the lines of /proc/PID/status, as the kernel has them. A
@@ -53,7 +53,7 @@ func namespace(t *testing.T, pid int, kind string) string {
 // userImage is the busybox image with a user, under a name of its own.
 func userImage(t *testing.T, user string) string {
 	t.Helper()
-	img, err := bed.Busybox()
+	img, err := testbed.Busybox()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +76,11 @@ func userImage(t *testing.T, user string) string {
 // imageWithGroup is the busybox image with a user 1000 whom it puts into group 5000.
 func imageWithGroup(t *testing.T) string {
 	t.Helper()
-	img, err := bed.Busybox()
+	img, err := testbed.Busybox()
 	if err != nil {
 		t.Fatal(err)
 	}
-	img, err = bed.WithFiles(img, map[string]string{
+	img, err = testbed.WithFiles(img, map[string]string{
 		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/:/bin/sh\n",
 		"etc/group":  "root:x:0:\nalice:x:1000:\nfive:x:5000:alice\n",
 	})
@@ -149,7 +149,7 @@ spec:
     - {name: users, image: %[2]s, command: [sleep, "100000"], securityContext: {runAsNonRoot: true}}
     - {name: group, image: %[2]s, command: [sleep, "100000"], securityContext: {runAsGroup: 2001}}
     - {name: open, image: %[2]s, command: [sleep, "100000"]}
-`, bed.BusyboxImage, numeric))
+`, testbed.BusyboxImage, numeric))
 		n.start()
 		status := func(pod, container string) (instance, map[string]string) {
 			i := n.awaitContainer(pod, container)
@@ -221,7 +221,7 @@ spec:
     - {name: zero, image: %[1]s, command: [sleep, "100000"], securityContext: {runAsUser: 0}}
     - {name: profile, image: %[1]s, command: [sleep, "100000"], securityContext: {runAsUser: 1, seccompProfile: {type: Localhost, localhostProfile: gone.json}}}
     - {name: good, image: %[2]s, command: [sleep, "100000"], securityContext: {runAsUser: 7}}
-`, bed.BusyboxImage, named))
+`, testbed.BusyboxImage, named))
 		n.start()
 		good := n.awaitContainer("p", "good")
 		if got := procStatus(t, good.Pid)["Uid"]; got != ids(7) {
@@ -256,7 +256,7 @@ spec:
   {%[3]s, terminationGracePeriodSeconds: 0, containers: [
     {name: a, image: %[1]s, command: [sleep, "100000"]},
     {name: b, image: %[1]s, command: [sleep, "100000"]}]}
-`, bed.BusyboxImage, name, fields))
+`, testbed.BusyboxImage, name, fields))
 		}
 		n.start()
 		all := map[string]map[string][2]string{}
@@ -296,7 +296,7 @@ spec:
   containers:
     - {name: main, image: %[1]s, command: [sleep, "100000"]}
     - {name: open, image: %[1]s, command: [sleep, "100000"], securityContext: {seccompProfile: {type: Unconfined}}}
-`, bed.BusyboxImage))
+`, testbed.BusyboxImage))
 		n.start()
 		if got := procStatus(t, n.awaitRunning("p").Pid)["Seccomp"]; got != "2" {
 			t.Errorf("Seccomp is %s, want 2 (a filter)", got)

@@ -17,7 +17,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // A host that goes down with its logind, its systemd alone, or not after all:
@@ -115,7 +115,7 @@ spec:
   volumes: [{name: v, hostPath: {path: /diary, type: DirectoryOrCreate}}]
   containers:
     - {name: main, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]%s}
-`, name, spec, bed.BusyboxImage, "note() { read up rest < /proc/uptime; echo $1 $up >> /v/diary; }; note "+name+"-start; echo "+name+" was here; "+script, container)
+`, name, spec, testbed.BusyboxImage, "note() { read up rest < /proc/uptime; echo $1 $up >> /v/diary; }; note "+name+"-start; echo "+name+" was here; "+script, container)
 }
 
 var goesDownFiles = map[string]string{

@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // diary is a folder of the host, mounted at /v, in which containers write down
@@ -65,7 +65,7 @@ func (d diary) pod(name, policy string, init, regular [][3]string) string {
 			fmt.Fprintf(&b, "  %s:\n", key)
 		}
 		for _, c := range list {
-			fmt.Fprintf(&b, "    - {name: %s, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]%s}\n", c[0], bed.BusyboxImage, c[1], c[2])
+			fmt.Fprintf(&b, "    - {name: %s, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]%s}\n", c[0], testbed.BusyboxImage, c[1], c[2])
 		}
 	}
 	return b.String()

@@ -14,7 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // hostPort hands out ports of the network namespace that all tests share.
@@ -57,7 +57,7 @@ spec:
       image: %[1]s
       command: [sleep, "100000"]
       volumeMounts: [{name: shared, mountPath: /seen}]
-`, bed.BusyboxImage, host))
+`, testbed.BusyboxImage, host))
 		n.start()
 		main, second := n.awaitRunning("p"), n.awaitContainer("p", "second")
 		n.await("main has written", func() error {
@@ -191,7 +191,7 @@ func TestUnsupportedFieldIsRefused(t *testing.T) {
 func TestImageThatComesLater(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		ref := "docker.io/library/late-" + n.Name + ":1"
-		n.put("p.yaml", strings.Replace(sleeper("p", "one"), bed.BusyboxImage, ref, 1))
+		n.put("p.yaml", strings.Replace(sleeper("p", "one"), testbed.BusyboxImage, ref, 1))
 		n.put("fine.yaml", sleeper("fine", "one"))
 		n.start()
 		n.awaitRunning("fine")
@@ -202,7 +202,7 @@ func TestImageThatComesLater(t *testing.T) {
 			}
 			return nil
 		})
-		img, err := bed.Busybox()
+		img, err := testbed.Busybox()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestImageThatComesLater(t *testing.T) {
 func TestSlowPullHoldsUpNoOther(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		repository := "library/slow-" + n.Name
-		img, err := bed.Busybox()
+		img, err := testbed.Busybox()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestSlowPullHoldsUpNoOther(t *testing.T) {
 		}
 		release := registry.Hold(repository)
 		defer release()
-		n.put("slow.yaml", strings.Replace(sleeper("slow", "one"), bed.BusyboxImage, "docker.io/"+repository+":1", 1))
+		n.put("slow.yaml", strings.Replace(sleeper("slow", "one"), testbed.BusyboxImage, "docker.io/"+repository+":1", 1))
 		n.start()
 		n.awaitStatus("slow", "waits for its image", func(p v1.Pod) error {
 			c := p.Status.ContainerStatuses

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // figure is a part of an answer in JSON.
@@ -118,16 +118,16 @@ spec:
   terminationGracePeriodSeconds: 1
   containers:
     - name: burn
-      image: `+bed.BusyboxImage+`
+      image: `+testbed.BusyboxImage+`
       command: [sh, -c, "while :; do :; done"]
       readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 30}
       resources: {limits: {cpu: 100m}}
     - name: hold
-      image: `+bed.BusyboxImage+`
+      image: `+testbed.BusyboxImage+`
       command: [sh, -c, "(head -c 33554432 /dev/zero; exec sleep 100000) | tail -c 33554432"]
       resources: {limits: {memory: 100Mi}}
     - name: write
-      image: `+bed.BusyboxImage+`
+      image: `+testbed.BusyboxImage+`
       command: [sh, -c, "dd if=/dev/urandom of=/written bs=1M count=8; dd if=/dev/urandom of=/scratch/a bs=1M count=4; head -c 1000000 /dev/zero | tr '\\0' x | fold -w 100; sync; exec sleep 100000"]
       volumeMounts: [{name: scratch, mountPath: /scratch}, {name: mem, mountPath: /mem}]
   volumes: [{name: scratch, emptyDir: {}}, {name: mem, emptyDir: {medium: Memory, sizeLimit: 8Mi}}]

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // talker is a pod with a container that serves on ports and one that reads its
@@ -32,12 +32,12 @@ spec:
   terminationGracePeriodSeconds: 1
   containers:
     - name: main
-      image: ` + bed.BusyboxImage + `
+      image: ` + testbed.BusyboxImage + `
       ports: [{name: digest, containerPort: 7002}]
       command: [/talker]
       volumeMounts: [{name: talker, mountPath: /talker}]
-    - {name: reader, image: ` + bed.BusyboxImage + `, stdin: true, command: [sh, -c, "while read line; do echo got $line; done; sleep 100000"]}
-  volumes: [{name: talker, hostPath: {path: ` + bed.Talker() + `}}]
+    - {name: reader, image: ` + testbed.BusyboxImage + `, stdin: true, command: [sh, -c, "while read line; do echo got $line; done; sleep 100000"]}
+  volumes: [{name: talker, hostPath: {path: ` + testbed.Talker() + `}}]
 `
 }
 
@@ -55,7 +55,7 @@ const debians = "Debian's SPDY"
 func (k *kubectl) shaped(shape string, args ...string) *exec.Cmd {
 	cmd := k.command(k.n.t.Context(), args...)
 	if shape == debians {
-		cmd.Path = bed.DebianKubectl()
+		cmd.Path = testbed.DebianKubectl()
 	}
 	cmd.Env = append(cmd.Env, shapes[shape]...)
 	return cmd
@@ -127,7 +127,7 @@ func TestKubectlStreams(t *testing.T) {
 // onTerminal types into a shell that a command opens in a container, changes the
 // terminal's size and leaves with a code.
 func onTerminal(n *node, cmd *exec.Cmd) error {
-	term, err := bed.OnTerminal(cmd, 100, 40)
+	term, err := testbed.OnTerminal(cmd, 100, 40)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // The unit under a real systemd: whatever happens to the daemon, containers keep
@@ -78,15 +78,15 @@ type machine struct {
 // in place of those.
 func boot(t *testing.T, private bool, more ...map[string]string) *machine {
 	t.Helper()
-	s := &machine{t: t, root: filepath.Join(bed.Dir(), nodeName()+"-systemd")}
+	s := &machine{t: t, root: filepath.Join(testbed.Dir(), nodeName()+"-systemd")}
 	if err := os.MkdirAll(s.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	tarball := filepath.Join(bed.Cache(), "systemd-root-1.tar")
+	tarball := filepath.Join(testbed.Cache(), "systemd-root-1.tar")
 	if out, err := exec.Command("tar", "-C", s.root, "-xf", tarball).CombinedOutput(); err != nil {
 		t.Fatalf("cannot unpack %s (run: make setup): %v\n%s", tarball, err, out)
 	}
-	unit, err := os.ReadFile(filepath.Join(bed.Tree(), "examples", "podstead.service"))
+	unit, err := os.ReadFile(filepath.Join(testbed.Tree(), "examples", "podstead.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,9 +103,9 @@ ExecStart=sh -c 'for m in /sys/fs/cgroup $(ls -d /sys/fs/cgroup/*/ 2>/dev/null);
 [Install]
 WantedBy=multi-user.target
 `,
-		"etc/containerd/certs.d/_default/hosts.toml": bed.HostsTOML(registry.Addr()),
-		"etc/containerd/config.toml":                 bed.SystemContainerd16,
-		"etc/cni/net.d/10-bed.conflist":              bed.SystemCNI,
+		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(registry.Addr()),
+		"etc/containerd/config.toml":                 testbed.SystemContainerd16,
+		"etc/cni/net.d/10-bed.conflist":              testbed.SystemCNI,
 		"etc/pods/p.yaml":                            strings.Replace(sleeper("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
 		"etc/hostname":                               "sd\n",
 	}
@@ -113,7 +113,7 @@ WantedBy=multi-user.target
 		maps.Copy(files, m)
 	}
 	if private {
-		files["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = bed.HostsTOML(registry.Addr())
+		files["var/lib/podstead/containerd/certs.d/_default/hosts.toml"] = testbed.HostsTOML(registry.Addr())
 		delete(files, "etc/containerd/config.toml")
 		delete(files, "etc/cni/net.d/10-bed.conflist")
 	}
@@ -123,7 +123,7 @@ WantedBy=multi-user.target
 			t.Fatal(err)
 		}
 	}
-	copyFile(t, bed.Product(), filepath.Join(s.root, "usr/local/bin/podstead"))
+	copyFile(t, testbed.Product(), filepath.Join(s.root, "usr/local/bin/podstead"))
 	enabled := []string{"podstead.service", "cgroups.service"}
 	wants := filepath.Join(s.root, "etc/systemd/system/multi-user.target.wants")
 	if private {
@@ -151,7 +151,7 @@ func (s *machine) powerOn() {
 		s.t.Fatal(err)
 	}
 	defer console.Close()
-	s.nspawn = bed.CgroupCommand("systemd-nspawn", "-D", s.root, "--hostname=sd", "--register=no", "--keep-unit", "--capability=all",
+	s.nspawn = testbed.CgroupCommand("systemd-nspawn", "-D", s.root, "--hostname=sd", "--register=no", "--keep-unit", "--capability=all",
 		"--system-call-filter=@keyring bpf", "-b") // which a runtime needs and nspawn forbids
 	s.nspawn.Stdout, s.nspawn.Stderr = console, console
 	s.nspawn.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -204,7 +204,7 @@ func (s *machine) goesDown() time.Duration {
 // node looks at the machine's runtime from outside.
 func (s *machine) node() *node {
 	s.t.Helper()
-	b, err := bed.NewNode("sd", "")
+	b, err := testbed.NewNode("sd", "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -218,12 +218,12 @@ func (s *machine) node() *node {
 		}
 		return errors.New("no socket yet")
 	})
-	cri, err := bed.DialCRI(socket)
+	cri, err := testbed.DialCRI(socket)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = cri.Close() })
-	return &node{Node: b, t: s.t, rt: &bed.Runtime{CRI: cri}}
+	return &node{Node: b, t: s.t, rt: &testbed.Runtime{CRI: cri}}
 }
 
 // try runs a command in the machine and returns what it wrote, whatever its status.

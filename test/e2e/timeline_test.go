@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // timeline is a pod whose containers and hooks each write a line to one file of
@@ -114,7 +114,7 @@ func (c *timeline) pod(dir string) (string, error) {
 
 func (m *member) container() v1.Container {
 	c := v1.Container{
-		Name: m.name, Image: bed.BusyboxImage,
+		Name: m.name, Image: testbed.BusyboxImage,
 		Command:      shell("log start; " + m.does),
 		Env:          []v1.EnvVar{{Name: "ME", Value: m.name}},
 		VolumeMounts: []v1.VolumeMount{{Name: "t", MountPath: "/t"}},

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // fullPod is a pod that keeps state of every kind: a claim, a memory volume, a
@@ -88,14 +88,14 @@ func withRestartPolicy(manifest string, policy v1.RestartPolicy) string {
 // that was remembered: containers and their processes, volumes, restart counts,
 // finished pods, and the last good revision of a manifest that is broken.
 func TestUpgradeFromPreviousVersion(t *testing.T) {
-	if _, err := os.Stat(bed.Previous()); err != nil {
+	if _, err := os.Stat(testbed.Previous()); err != nil {
 		t.Fatalf("the previous version is not built: %v; run make setup", err)
 	}
 	each(t, func(t *testing.T, n *node) {
-		n.Binary = bed.Previous()
+		n.Binary = testbed.Previous()
 		broken := sleeper("broken", "good")
 		edited, removed := sleeper("edited", "old"), sleeper("removed", "old")
-		n.put("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", bed.BusyboxImage))
+		n.put("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
 		n.put("broken.yaml", broken)
 		n.put("edited.yaml", edited)
 		n.put("removed.yaml", removed)
@@ -122,7 +122,7 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 		n.Kill()
 		n.put("edited.yaml", sleeper("edited", "new"))
 		n.drop("removed.yaml")
-		n.Binary = bed.Product()
+		n.Binary = testbed.Product()
 		n.start()
 
 		after := n.awaitReady("full")
@@ -156,7 +156,7 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 
 		// The same content, written again by the user, is no new revision for the
 		// new version either, and a restart of the new version keeps it as well.
-		n.put("full.yaml", "# a comment\n"+strings.ReplaceAll(fullPod, "IMAGE", bed.BusyboxImage))
+		n.put("full.yaml", "# a comment\n"+strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
 		n.put("broken.yaml", broken)
 		n.restart()
 		n.awaitReady("full")

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // otherDefaults builds the product as a later version would be whose defaulting has
@@ -16,7 +16,7 @@ import (
 func otherDefaults(t *testing.T) string {
 	t.Helper()
 	const was, is = "&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds", "&spec.TerminationGracePeriodSeconds, 31"
-	file := filepath.Join(bed.Tree(), "manifest", "defaults.go")
+	file := filepath.Join(testbed.Tree(), "manifest", "defaults.go")
 	source, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func otherDefaults(t *testing.T) string {
 	})
 	binary := filepath.Join(dir, "podstead")
 	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./cmd/podstead")
-	build.Dir = bed.Tree()
+	build.Dir = testbed.Tree()
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

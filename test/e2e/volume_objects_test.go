@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 const settings = `apiVersion: v1
@@ -201,12 +201,12 @@ func TestPersistentVolumes(t *testing.T) {
 func TestImageVolume(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		volume := func(image string) string { return "[{name: image, image: {reference: " + image + "}}]" }
-		n.put("p.yaml", volumePod("p", volume(bed.BusyboxImage), "[{name: image, mountPath: /image}]", ""))
-		n.put("part.yaml", volumePod("part", volume(bed.BusyboxImage), "[{name: image, mountPath: /bins, subPath: bin}]", ""))
+		n.put("p.yaml", volumePod("p", volume(testbed.BusyboxImage), "[{name: image, mountPath: /image}]", ""))
+		n.put("part.yaml", volumePod("part", volume(testbed.BusyboxImage), "[{name: image, mountPath: /bins, subPath: bin}]", ""))
 		late := "docker.io/library/late-volume-" + n.Name + ":1"
 		n.put("late.yaml", volumePod("late", volume(late), "[{name: image, mountPath: /image}]", ""))
 		n.start()
-		if n.rt.Kind == bed.Containerd16 {
+		if n.rt.Kind == testbed.Containerd16 {
 			n.awaitWaiting("p", "NotSupportedByRuntime", "spec.volumes[0].image", "containerd 1.6.20", "containerd 2.1 or later")
 			n.awaitWaiting("part", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].subPath", "containerd 2.2 or later")
 			return
@@ -218,7 +218,7 @@ func TestImageVolume(t *testing.T) {
 		})
 		n.see(n.awaitRunning("part"), map[string]string{"cmp /bin/busybox /bins/busybox && echo same": "same"})
 		n.awaitWaiting("late", "Image", late)
-		img, err := bed.Busybox()
+		img, err := testbed.Busybox()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +244,7 @@ func TestRecursiveReadOnly(t *testing.T) {
 		n.start()
 		const try = "touch %[1]s/x 2>/dev/null || echo -n top; touch %[1]s/below/x 2>/dev/null || echo -n below"
 		may := "topbelow"
-		if n.rt.Kind == bed.Containerd16 {
+		if n.rt.Kind == testbed.Containerd16 {
 			may = "top"
 			n.awaitWaiting("must", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].recursiveReadOnly", "containerd 1.6.20", "containerd 2.0")
 		} else {

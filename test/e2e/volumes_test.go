@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/test/bed"
+	"github.com/podstead/podstead/test/testbed"
 )
 
 // volumePod is the manifest of a pod with one container, volumes, mounts and
@@ -31,7 +31,7 @@ spec:
       resources: {requests: {cpu: 50m}, limits: {memory: 64Mi}}
       env: [{name: PART, value: from-env}]
       volumeMounts: %s
-`, name, more, volumes, bed.BusyboxImage, mounts)
+`, name, more, volumes, testbed.BusyboxImage, mounts)
 }
 
 // see is what a shell in a container prints for a command, line by line.

@@ -1,4 +1,4 @@
-// Package bed gives tests, the benchmark and the demo real parts to work on: a
+// Package testbed gives tests, the benchmark and the demo real parts to work on: a
 // private containerd of either version, a registry on loopback with small
 // images, a plain CRI client to look at the runtime without the product's
 // eyes, and the daemon's binary as a process that can be killed.
@@ -10,4 +10,4 @@
 //
 // It reads the parts that test/setup.sh installs and names what is missing. It
 // is never imported by the product.
-package bed
+package testbed

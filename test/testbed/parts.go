@@ -1,4 +1,4 @@
-package bed
+package testbed
 
 import (
 	_ "embed"
@@ -34,9 +34,9 @@ func Cache() string {
 
 // Variables through which what was built outside is found inside.
 const (
-	productVar = "PODSTEAD_BED_PRODUCT"
-	pauseVar   = "PODSTEAD_BED_PAUSE"
-	talkerVar  = "PODSTEAD_BED_TALKER"
+	productVar = "PODSTEAD_TESTBED_PRODUCT"
+	pauseVar   = "PODSTEAD_TESTBED_PAUSE"
+	talkerVar  = "PODSTEAD_TESTBED_TALKER"
 )
 
 // Product is the daemon's binary, built by Build.
@@ -46,13 +46,13 @@ func Product() string { return os.Getenv(productVar) }
 func Talker() string { return os.Getenv(talkerVar) }
 
 // Build checks that the parts are there and builds the pause program, the
-// talker and the product, the last as plain `go build` makes it unless PODSTEAD_BED_PRODUCT
+// talker and the product, the last as plain `go build` makes it unless PODSTEAD_TESTBED_PRODUCT
 // names a binary. It is what Isolate should prepare.
 func Build() error {
 	if err := BuildPause(); err != nil {
 		return err
 	}
-	if err := build(talkerVar, "talker", "./test/bed/talker", "-ldflags=-s -w"); err != nil {
+	if err := build(talkerVar, "talker", "./test/testbed/talker", "-ldflags=-s -w"); err != nil {
 		return err
 	}
 	if Product() != "" {
@@ -66,7 +66,7 @@ func BuildPause() error {
 	if err := checkParts(); err != nil {
 		return err
 	}
-	return build(pauseVar, "pause", "./test/bed/pause", "-ldflags=-s -w")
+	return build(pauseVar, "pause", "./test/testbed/pause", "-ldflags=-s -w")
 }
 
 // build builds pkg into the bed's folder and exports its path.

@@ -1,4 +1,4 @@
-package bed
+package testbed
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 
 // The stages of a program that isolates itself, told apart by stageVar.
 const (
-	stageVar  = "PODSTEAD_BED_STAGE"
-	dirVar    = "PODSTEAD_BED_DIR"
+	stageVar  = "PODSTEAD_TESTBED_STAGE"
+	dirVar    = "PODSTEAD_TESTBED_DIR"
 	stageInit = "init" // process 1 of the namespaces: sets them up and reaps
 	stageRun  = "run"  // the program proper
 )
