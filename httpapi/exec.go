@@ -37,7 +37,7 @@ type ContainerStreams interface {
 	// fails is an error.
 	Run(ctx context.Context, containerID string, command []string) ([]byte, error)
 	// Dial connects to a port of a pod.
-	Dial(ctx context.Context, pod types.UID, port uint16) (streaming.Port, error)
+	Dial(ctx context.Context, pod types.UID, port uint16) (streaming.PortConn, error)
 }
 
 // sessions serves what streams to and from containers.
@@ -74,7 +74,7 @@ func (s *sessions) exec(w http.ResponseWriter, r *http.Request) {
 	default:
 		// A session that is cut ends here; what becomes of its command is up to the
 		// runtime, as with the kubelet.
-		_ = streaming.Terminal{Client: o, Runtime: o, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
+		_ = streaming.RemoteCommand{Client: o, Runtime: o, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
 			return s.src.Streams.Exec(ctx, c.id, command, o)
 		}}.Serve(w, r)
 	}
@@ -95,7 +95,7 @@ func (s *sessions) attach(w http.ResponseWriter, r *http.Request) {
 	case rt == streaming.Options{TTY: rt.TTY}:
 		refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "one of stdin, stdout and stderr must be asked for")
 	default:
-		_ = streaming.Terminal{Client: o, Runtime: rt, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
+		_ = streaming.RemoteCommand{Client: o, Runtime: rt, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
 			return s.src.Streams.Attach(ctx, c.id, rt)
 		}}.Serve(w, r)
 	}
@@ -144,7 +144,7 @@ func (s *sessions) portForward(w http.ResponseWriter, r *http.Request) {
 		refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "pod %q does not run: its phase is %s", pod.Name, pod.Status.Phase)
 		return
 	}
-	_ = streaming.Forward{Idle: s.src.StreamIdle, Dial: func(ctx context.Context, port uint16) (streaming.Port, error) {
+	_ = streaming.PortForward{Idle: s.src.StreamIdle, Dial: func(ctx context.Context, port uint16) (streaming.PortConn, error) {
 		return s.src.Streams.Dial(ctx, pod.UID, port)
 	}}.Serve(w, r)
 }

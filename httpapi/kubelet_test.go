@@ -122,7 +122,7 @@ func (f *trapped) Attach(context.Context, string, streaming.Options) (string, er
 func (f *trapped) Run(context.Context, string, []string) ([]byte, error) {
 	return []byte("reached the runtime"), nil
 }
-func (f *trapped) Dial(context.Context, types.UID, uint16) (streaming.Port, error) {
+func (f *trapped) Dial(context.Context, types.UID, uint16) (streaming.PortConn, error) {
 	return nil, errors.New("reached the runtime")
 }
 

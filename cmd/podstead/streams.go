@@ -42,15 +42,15 @@ func (s containerStreams) Run(ctx context.Context, id string, command []string) 
 
 // Dial is httpapi.ContainerStreams'. It goes into the pod's network namespace by
 // itself, and through the runtime where that cannot be.
-func (s containerStreams) Dial(ctx context.Context, pod types.UID, port uint16) (streaming.Port, error) {
+func (s containerStreams) Dial(ctx context.Context, pod types.UID, port uint16) (streaming.PortConn, error) {
 	st, _ := s.observer.Status(pod)
 	for _, b := range st.Sandboxes {
 		if !b.Ready {
 			continue
 		}
 		if pid, err := s.client.SandboxPid(ctx, b.ID); err == nil {
-			p, err := streaming.DialInside(ctx, fmt.Sprintf("/proc/%d/ns/net", pid), port)
-			if !errors.Is(err, streaming.ErrNoNamespace) {
+			p, err := streaming.DialPortInNamespace(ctx, fmt.Sprintf("/proc/%d/ns/net", pid), port)
+			if !errors.Is(err, streaming.ErrNamespaceUnavailable) {
 				return p, err
 			}
 		}
@@ -58,7 +58,7 @@ func (s containerStreams) Dial(ctx context.Context, pod types.UID, port uint16) 
 		if err != nil {
 			return nil, err
 		}
-		return streaming.DialPort(ctx, address, port)
+		return streaming.DialPortViaRuntime(ctx, address, port)
 	}
 	return nil, errors.New("the pod does not run any more")
 }

@@ -1,23 +1,24 @@
-// Package streaming carries exec, attach and port forwarding between a client
-// over HTTP and a container.
+// Package streaming carries exec, attach and port forwarding between an HTTP
+// client and a container.
 //
-// It owns the protocols on the client's side, which end here: SPDY/3.1 with
-// the remote command protocols v1 to v4, WebSocket with v5.channel.k8s.io and
-// v4.channel.k8s.io (and their older forms), and for port forwarding SPDY/3.1,
-// plain or tunnelled in WebSocket. It owns the joining of the streams: stdin's
-// end is passed on, nothing is buffered beyond one chunk a stream, so that a
-// slow side slows the other down, and when either side goes away everything of
-// the session ends.
+// It owns the protocols on the client's side, which end here: for exec and attach
+// v4.channel.k8s.io over SPDY/3.1, and v5.channel.k8s.io or v4.channel.k8s.io over
+// WebSocket; for port forwarding portforward.k8s.io over SPDY/3.1, plain or tunneled
+// through WebSocket. These are what current clients negotiate; kubectl asks for
+// WebSocket first and falls back to SPDY. Older protocols are rejected with the list
+// of supported ones. The package also owns the copying between both sides: the end of
+// stdin is passed on, no more than one chunk per stream is buffered, so that a slow
+// side slows down the other one, and when one side disconnects, the whole session ends.
 //
-// It reads the address that the runtime gives for one session, and speaks SPDY
-// with it, as every container runtime does; ports are dialed in the pod's own
-// network namespace where that can be entered. It never looks for a pod, and
-// never decides who may use one.
+// It reads the URL that the runtime returns for one session and speaks SPDY with it,
+// as every container runtime does. Ports are dialed in the pod's own network namespace
+// where that can be entered. It never looks up a pod and never decides who may access
+// one.
 //
-// # Idle sessions and stalled ones
+// # Idle and stalled sessions
 //
-// A session in which nothing moved for Config.Idle ends. Who waits for the
-// other side to take something cannot see that its own side is gone, as that
-// would be told behind the bytes it does not read: so the socket is asked
-// every few seconds while, and only while, a write waits.
+// A session without traffic for the configured idle timeout ends. While a write to
+// one side blocks, nothing is read from the other side, so that its disconnect would go
+// unnoticed: it would arrive behind the unread bytes. Therefore its socket is polled
+// every few seconds while, and only while, a write blocks.
 package streaming

@@ -12,20 +12,21 @@ import (
 	"github.com/podstead/podstead/internal/spdy"
 )
 
-// dialTimeout bounds the connection to the runtime, which is on this machine.
+// dialTimeout limits connecting to the runtime, which runs on this host, and to a port
+// of a pod.
 const dialTimeout = 10 * time.Second
 
-// dialRuntime connects to the address that a runtime gave for one session.
+// dialRuntime connects to the URL that a runtime returned for one session.
 func dialRuntime(ctx context.Context, address string, protocols ...string) (*spdy.Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("the container runtime gives %q as address: %w", address, err)
+		return nil, fmt.Errorf("the container runtime returned an invalid URL %q: %w", address, err)
 	}
 	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := dialURL(dialing, u)
 	if err != nil {
-		return nil, fmt.Errorf("cannot connect to the container runtime at %s: %w", u.Host, err)
+		return nil, fmt.Errorf("failed to connect to the container runtime at %s: %w", u.Host, err)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, nil)
 	if err != nil {
@@ -49,5 +50,5 @@ func dialURL(ctx context.Context, u *url.URL) (net.Conn, error) {
 		}
 		return new(tls.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	}
-	return nil, fmt.Errorf("scheme %q: must be http or https", u.Scheme)
+	return nil, fmt.Errorf("unsupported scheme %q: must be http or https", u.Scheme)
 }

@@ -13,30 +13,30 @@ import (
 )
 
 var (
-	// errGone ends a session whose client left.
-	errGone = errors.New("the client left")
-	// errIdle ends a session in which nothing moved.
-	errIdle = errors.New("nothing moved for too long")
-	// errOver ends what still runs when a session has ended well.
-	errOver = errors.New("the session is over")
-	// errAnswered says that the client was told already.
+	// errClientGone ends a session whose client disconnected.
+	errClientGone = errors.New("client disconnected")
+	// errIdle ends a session without traffic.
+	errIdle = errors.New("idle timeout exceeded")
+	// errSessionEnded ends what still runs after a session has ended normally.
+	errSessionEnded = errors.New("session ended")
+	// errAnswered means that the client already has an answer.
 	errAnswered = errors.New("answered")
 )
 
-// failure is an error in the form that clients of the API know.
-func failure(code int, reason metav1.StatusReason, format string, args ...any) *metav1.Status {
+// newStatus returns a failure as a Status of the Kubernetes API.
+func newStatus(code int, reason metav1.StatusReason, format string, args ...any) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...),
 	}
 }
 
-func internal(format string, args ...any) *metav1.Status {
-	return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, format, args...)
+func internalError(format string, args ...any) *metav1.Status {
+	return newStatus(http.StatusInternalServerError, metav1.StatusReasonInternalError, format, args...)
 }
 
-// fail answers with a status.
-func fail(w http.ResponseWriter, st *metav1.Status) {
+// writeStatus answers a request with a status.
+func writeStatus(w http.ResponseWriter, st *metav1.Status) {
 	body, err := json.Marshal(st)
 	if err != nil {
 		http.Error(w, st.Message, int(st.Code))
@@ -44,29 +44,38 @@ func fail(w http.ResponseWriter, st *metav1.Status) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(st.Code))
-	_, _ = w.Write(body) // a client that went away needs no answer
+	_, _ = w.Write(body) // a client that has disconnected needs no answer
 }
 
-// runtimeStatus is what a runtime told at the end of a session; err is why
-// there may be nothing.
+// runtimeStatus parses the status that a runtime sent at the end of a session. err is
+// the error of reading it.
 func runtimeStatus(text []byte, err error) *metav1.Status {
 	st := &metav1.Status{}
 	switch {
 	case len(text) == 0 && err != nil:
-		return internal("the connection to the container runtime broke: %v", err)
+		return internalError("lost the connection to the container runtime: %v", err)
 	case len(text) == 0:
-		return internal("the container runtime ended the session without saying how it went")
+		return internalError("the container runtime closed the session without a status")
 	case json.Unmarshal(text, st) != nil || st.Status == "":
-		return internal("%s", strings.TrimSpace(string(text)))
+		return internalError("%s", strings.TrimSpace(string(text)))
 	}
 	return st
 }
 
-// plain is an error of the runtime's side as text for people.
-func plain(err error) string {
-	var refused *spdy.Refusal
+// statusJSON encodes the final status of a session for the error stream.
+func statusJSON(st *metav1.Status) []byte {
+	text, err := json.Marshal(st)
+	if err != nil { // strings and numbers only
+		return fmt.Appendf(nil, `{"status":"Failure","message":%q}`, err)
+	}
+	return text
+}
+
+// describeRuntimeError returns an error of the runtime's side as text for the user.
+func describeRuntimeError(err error) string {
+	var refused *spdy.UpgradeError
 	if errors.As(err, &refused) {
-		return "the container runtime answers " + refused.Error()
+		return "the container runtime answered " + refused.Error()
 	}
 	return err.Error()
 }

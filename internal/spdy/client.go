@@ -16,42 +16,40 @@ import (
 )
 
 const (
-	// upgradeTimeout bounds the answer to the request to upgrade.
+	// upgradeTimeout limits the wait for the answer to an upgrade request.
 	upgradeTimeout = 30 * time.Second
-	// maxRefusal bounds what is read of an answer that is no upgrade.
-	maxRefusal = 64 << 10
+	// maxErrorBody is the maximum number of bytes read of another answer than an upgrade.
+	maxErrorBody = 64 << 10
 )
 
-// ErrNoProtocol says that the other side took the upgrade and none of the
-// protocols.
-var ErrNoProtocol = errors.New("the server agreed on no stream protocol")
+// ErrNoProtocol means that the server accepted the upgrade, but none of the protocols.
+var ErrNoProtocol = errors.New("the server selected no stream protocol")
 
-// Refusal is an answer other than an upgrade.
-type Refusal struct {
+// UpgradeError is another answer of the server than the upgrade.
+type UpgradeError struct {
 	// Code is the HTTP status.
 	Code int
-	// Type is the media type of the body.
+	// Type is the media type of Body.
 	Type string
 	Body []byte
 }
 
-func (r *Refusal) Error() string {
+func (r *UpgradeError) Error() string {
 	return fmt.Sprintf("%d %s: %s", r.Code, http.StatusText(r.Code), strings.TrimSpace(string(r.Body)))
 }
 
-// Headers are headers of a stream, given as names and values in turn.
+// Headers returns the headers of a stream from alternating names and values.
 func Headers(pairs ...string) http.Header {
 	h := http.Header{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		h.Set(pairs[i], pairs[i+1]) // gives names the form that Set and Get agree on
+		h.Set(pairs[i], pairs[i+1]) // Set, as CreateStream and Get expect canonical names
 	}
 	return h
 }
 
-// Upgrade sends the request on the connection and makes it one of SPDY that
-// speaks one of the protocols, the first the server knows. It takes the
-// connection over: after an error it is closed. An answer other than an
-// upgrade is a *Refusal.
+// Upgrade sends the request on the connection and upgrades it to SPDY with the first of
+// the protocols that the server supports. It takes over the connection, and closes it on
+// error. Another answer than the upgrade is an *UpgradeError.
 func Upgrade(ctx context.Context, conn net.Conn, r *http.Request, protocols ...string) (*Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	c, err := upgrade(conn, r, protocols)
@@ -86,8 +84,8 @@ func upgrade(conn net.Conn, r *http.Request, protocols []string) (*Conn, error) 
 		return nil, err
 	}
 	if answer.StatusCode != http.StatusSwitchingProtocols || !strings.EqualFold(answer.Header.Get(httpstream.HeaderUpgrade), kspdy.HeaderSpdy31) {
-		body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-		return nil, &Refusal{Code: answer.StatusCode, Type: answer.Header.Get("Content-Type"), Body: body}
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, maxErrorBody))
+		return nil, &UpgradeError{Code: answer.StatusCode, Type: answer.Header.Get("Content-Type"), Body: body}
 	}
 	protocol := answer.Header.Get(httpstream.HeaderProtocolVersion)
 	if protocol == "" {

@@ -11,48 +11,49 @@ import (
 	kspdy "k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// lingering is how long Finish waits for the other side to take what was
-// written and to close.
-const lingering = 10 * time.Second
+// lingerTimeout limits how long Finish waits for the other side to read what was written
+// and to close.
+const lingerTimeout = 10 * time.Second
 
-// handling is how long the frames before a connection's end may take.
-const handling = time.Second
+// drainTimeout limits the handling of the frames that arrived before the connection
+// ended.
+const drainTimeout = time.Second
 
-// errEnded says that the connection was ended while something was asked.
-var errEnded = errors.New("the connection has ended")
+// errClosed is returned by calls that wait while the connection ends.
+var errClosed = errors.New("connection closed")
 
-// Conn is a SPDY connection. Whoever has one ends it with Finish or Abort.
+// Conn is a SPDY connection. Its owner must call Finish or Abort.
 type Conn struct {
 	httpstream.Connection
-	// Protocol is what was agreed on to be spoken above SPDY.
+	// Protocol is the negotiated protocol above SPDY.
 	Protocol string
 	raw      *rawConn
 }
 
-// Abort ends the connection at once; calls under way on it and its streams
-// fail. It may be called at any time, and again.
+// Abort closes the connection at once; calls in progress on it and its streams fail. It
+// may be called at any time and more than once.
 func (c *Conn) Abort() {
-	// The socket goes first: a write that the other side does not take holds
-	// the lock that the streams' own end needs.
+	// The socket is closed first: a blocked write holds the lock that closing the streams
+	// needs.
 	_ = c.raw.Conn.Close()
 	_ = c.Connection.Close()
 }
 
-// Finish ends the connection after what was written, and returns when the
-// other side has taken it and closed, or has taken nothing for some seconds.
-// A socket that is closed with unread bytes in it is reset, which may cost the
-// other side the last ones sent: so this reads on until the other side ends.
+// Finish closes the connection after everything written was sent, and returns when the
+// other side has read it and closed, or has not done so for lingerTimeout. Closing a
+// socket with unread bytes in it resets the connection, and the other side may lose the
+// last bytes sent. Therefore Finish reads until the other side closes.
 func (c *Conn) Finish() {
-	_ = c.raw.SetWriteDeadline(time.Now().Add(lingering))
+	_ = c.raw.SetWriteDeadline(time.Now().Add(lingerTimeout))
 	_ = c.Connection.Close()
 	_ = c.raw.Close()
 	<-c.CloseChan()
 	_ = c.raw.Conn.Close()
 }
 
-// Open opens a stream with headers, given as names and values in turn, and waits
-// until the other side has taken it, or the connection has ended. (CreateStream
-// alone waits on for 30 s then.)
+// Open opens a stream with headers, given as alternating names and values, and waits until
+// the other side has accepted it or the connection has ended. (CreateStream alone goes on
+// waiting for 30 s then.)
 func (c *Conn) Open(headers ...string) (httpstream.Stream, error) {
 	type result struct {
 		stream httpstream.Stream
@@ -68,28 +69,29 @@ func (c *Conn) Open(headers ...string) (httpstream.Stream, error) {
 		return r.stream, r.err
 	case <-c.CloseChan():
 	}
-	// What came before the end is still being handled.
+	// The frames that arrived before the end are still being handled.
 	select {
 	case r := <-opened:
 		return r.stream, r.err
-	case <-time.After(handling):
-		return nil, errEnded
+	case <-time.After(drainTimeout):
+		return nil, errClosed
 	}
 }
 
-// Raw is the connection below, to ask about, not to use.
-func (c *Conn) Raw() net.Conn { return c.raw.Conn }
+// NetConn returns the underlying connection. The caller may inspect it and set deadlines,
+// but must not read, write or close it.
+func (c *Conn) NetConn() net.Conn { return c.raw.Conn }
 
-// rawConn is the connection as SPDY sees it: what was buffered while the
-// upgrade was read comes first, and closing only ends the writing.
+// rawConn is the connection below SPDY. It first returns what was buffered while the
+// upgrade was read. Close only ends writing.
 type rawConn struct {
 	net.Conn
 	buffered *bufio.Reader
 	once     sync.Once
 }
 
-// Read takes the rest from the connection itself: the buffer's own source may
-// be the HTTP server's, which ends the request's context with the connection.
+// Read bypasses the buffer once it is empty: the buffer may read from the HTTP server's
+// reader, which cancels the request's context when the connection ends.
 func (c *rawConn) Read(b []byte) (int, error) {
 	if n := c.buffered.Buffered(); n > 0 {
 		return c.buffered.Read(b[:min(n, len(b))])
@@ -104,13 +106,13 @@ func (c *rawConn) Close() error {
 			_ = c.Conn.Close()
 			return
 		}
-		_ = c.SetReadDeadline(time.Now().Add(lingering))
+		_ = c.SetReadDeadline(time.Now().Add(lingerTimeout))
 	})
 	return nil
 }
 
-// NewServer speaks SPDY on a connection whose upgrade was answered. Each stream
-// that the client opens is given to accept, which must not block.
+// NewServer serves SPDY on a connection whose upgrade was answered. It passes each stream
+// that the client opens to accept, which must not block.
 func NewServer(conn net.Conn, buffered *bufio.Reader, protocol string, accept func(httpstream.Stream)) (*Conn, error) {
 	raw := &rawConn{Conn: conn, buffered: buffered}
 	c, err := kspdy.NewServerConnection(raw, func(s httpstream.Stream, _ <-chan struct{}) error {

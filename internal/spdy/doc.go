@@ -1,9 +1,9 @@
-// Package spdy makes SPDY/3.1 connections out of HTTP connections, in the way
-// that kubectl, the kubelet and the container runtimes agree on: an upgrade
-// that names the protocol spoken above it, then streams with headers.
+// Package spdy turns HTTP connections into SPDY/3.1 connections, as kubectl, the kubelet
+// and the container runtimes do: an upgrade request that names the protocol above SPDY,
+// then streams with headers.
 //
-// It owns the upgrade on both sides and the end of a connection: at once, or
-// so that everything written still arrives. Frames and streams are those of
-// k8s.io/streaming. It never dials and reads no request but the one it is
-// given, and it knows nothing of what the streams carry.
+// It owns the upgrade on both sides and the closing of a connection, at once or after
+// everything written has arrived. Frames and streams are those of k8s.io/streaming. It
+// reads only the request or connection that it is given. It never dials, and does not
+// know what the streams carry.
 package spdy

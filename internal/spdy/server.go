@@ -11,29 +11,28 @@ import (
 	kspdy "k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// Asked says whether the request asks to become SPDY.
-func Asked(r *http.Request) bool {
+// IsUpgradeRequest reports whether the request asks for an upgrade to SPDY/3.1.
+func IsUpgradeRequest(r *http.Request) bool {
 	return httpstream.IsUpgradeRequest(r) && strings.EqualFold(r.Header.Get(httpstream.HeaderUpgrade), kspdy.HeaderSpdy31)
 }
 
-// Agree is the first of the client's protocols that is known.
-func Agree(r *http.Request, known ...string) (string, error) {
-	var asked []string
+// Negotiate returns the first of the client's protocols that is supported.
+func Negotiate(r *http.Request, supported ...string) (string, error) {
+	var requested []string
 	for _, line := range r.Header.Values(httpstream.HeaderProtocolVersion) {
 		for _, p := range strings.Split(line, ",") {
-			if p = strings.TrimSpace(p); slices.Contains(known, p) {
+			if p = strings.TrimSpace(p); slices.Contains(supported, p) {
 				return p, nil
 			}
-			asked = append(asked, p)
+			requested = append(requested, p)
 		}
 	}
-	return "", fmt.Errorf("no stream protocol of %q is known; the header %s must name one of %s",
-		asked, httpstream.HeaderProtocolVersion, strings.Join(known, ", "))
+	return "", fmt.Errorf("unsupported stream protocol %q; supported in the header %s: %s",
+		strings.Join(requested, ", "), httpstream.HeaderProtocolVersion, strings.Join(supported, ", "))
 }
 
-// Accept answers the request with the upgrade to a protocol that Agree gave.
-// The rest is as in NewServer. After an error nothing more can be
-// answered.
+// Accept answers the request with the upgrade to a protocol that Negotiate returned, and
+// calls NewServer. After an error nothing can be answered any more.
 func Accept(w http.ResponseWriter, protocol string, accept func(httpstream.Stream)) (*Conn, error) {
 	w.Header().Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
 	w.Header().Set(httpstream.HeaderUpgrade, kspdy.HeaderSpdy31)
@@ -43,7 +42,7 @@ func Accept(w http.ResponseWriter, protocol string, accept func(httpstream.Strea
 	if err != nil {
 		return nil, err
 	}
-	// The server's limits are for short answers.
+	// The deadlines of the HTTP server are made for short answers.
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		_ = conn.Close()
 		return nil, err

@@ -64,7 +64,7 @@ func (c *client) upgrade(ctx context.Context, path, protocol string) (*spdy.Conn
 		return nil, err
 	}
 	s, err := spdy.Upgrade(ctx, conn, r, protocol)
-	var refused *spdy.Refusal
+	var refused *spdy.UpgradeError
 	if errors.As(err, &refused) {
 		var st metav1.Status
 		if json.Unmarshal(refused.Body, &st) == nil && st.Message != "" {

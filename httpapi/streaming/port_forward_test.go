@@ -18,7 +18,7 @@ import (
 	"github.com/podstead/podstead/internal/spdy"
 )
 
-// forwardingRuntime sends back what comes on port 80 and has no other.
+// forwardingRuntime is a runtime that echoes on port 80 and has no other port.
 func forwardingRuntime(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,13 +34,13 @@ func forwardingRuntime(t *testing.T) string {
 			s := <-arrived
 			all[s.Headers().Get(v1.StreamType)] = s
 		}
-		data, fault := all[v1.StreamTypeData], all[v1.StreamTypeError]
+		data, errs := all[v1.StreamTypeData], all[v1.StreamTypeError]
 		if port := data.Headers().Get(v1.PortHeader); port != "80" {
-			_, _ = io.WriteString(fault, "nothing on port "+port)
+			_, _ = io.WriteString(errs, "nothing on port "+port)
 		} else {
 			_, _ = io.Copy(data, data)
 		}
-		_ = fault.Close()
+		_ = errs.Close()
 		_ = data.Close()
 		conn.Finish()
 	}))
@@ -48,7 +48,7 @@ func forwardingRuntime(t *testing.T) string {
 	return s.URL
 }
 
-func serveForward(t *testing.T, f Forward) (url string) {
+func serveForward(t *testing.T, f PortForward) (url string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = f.Serve(w, r) }))
@@ -57,13 +57,13 @@ func serveForward(t *testing.T, f Forward) (url string) {
 	t.Cleanup(func() {
 		cancel()
 		s.Close()
-		nothingLeft(t)
+		awaitNoGoroutines(t)
 	})
 	return s.URL
 }
 
 // connect opens the two streams of a connection.
-func connect(t *testing.T, c *spdy.Conn, port, id int) (data, fault httpstream.Stream) {
+func connect(t *testing.T, c *spdy.Conn, port, id int) (data, errs httpstream.Stream) {
 	t.Helper()
 	open := func(kind string) httpstream.Stream {
 		s, err := c.CreateStream(spdy.Headers(v1.StreamType, kind, v1.PortHeader, strconv.Itoa(port), v1.PortForwardRequestIDHeader, strconv.Itoa(id)))
@@ -72,33 +72,35 @@ func connect(t *testing.T, c *spdy.Conn, port, id int) (data, fault httpstream.S
 		}
 		return s
 	}
-	fault = open(v1.StreamTypeError)
-	return open(v1.StreamTypeData), fault
+	errs = open(v1.StreamTypeError)
+	return open(v1.StreamTypeData), errs
 }
 
-// Through the runtime, where the pod's namespace cannot be entered.
-func TestForwardThroughTheRuntime(t *testing.T) {
+// The runtime forwards where the pod's namespace cannot be entered.
+func TestPortForwardViaRuntime(t *testing.T) {
 	runtime := forwardingRuntime(t)
-	url := serveForward(t, Forward{Dial: func(ctx context.Context, port uint16) (Port, error) { return DialPort(ctx, runtime, port) }})
+	url := serveForward(t, PortForward{Dial: func(ctx context.Context, port uint16) (PortConn, error) {
+		return DialPortViaRuntime(ctx, runtime, port)
+	}})
 	c, _ := dialSPDY(t, url, protocolForward)
 	for id := range 20 {
-		data, fault := connect(t, c, 80, id)
+		data, errs := connect(t, c, 80, id)
 		_, _ = io.WriteString(data, "hello")
 		_ = data.Close()
 		text, _ := io.ReadAll(data)
-		told, _ := io.ReadAll(fault)
-		if string(text) != "hello" || len(told) > 0 {
-			t.Fatalf("connection %d: %q, fault %q", id, text, told)
+		problem, _ := io.ReadAll(errs)
+		if string(text) != "hello" || len(problem) > 0 {
+			t.Fatalf("connection %d: %q, error %q", id, text, problem)
 		}
 	}
-	_, fault := connect(t, c, 81, 100)
-	if told, _ := io.ReadAll(fault); string(told) != "nothing on port 81" {
-		t.Errorf("the fault is %q", told)
+	_, errs := connect(t, c, 81, 100)
+	if text, _ := io.ReadAll(errs); string(text) != "nothing on port 81" {
+		t.Errorf("error stream: %q", text)
 	}
 }
 
-// nobody is a port that refuses connections and that no one else can get.
-func nobody(t *testing.T) int {
+// closedPort returns a port that refuses connections and stays reserved.
+func closedPort(t *testing.T) int {
 	t.Helper()
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -115,11 +117,11 @@ func nobody(t *testing.T) int {
 	return name.(*unix.SockaddrInet4).Port
 }
 
-// Each direction ends by itself, and a client that leaves ends the connection
-// in the pod.
-func TestForwardInside(t *testing.T) {
+// Each direction closes on its own, and the client's disconnect ends the connection in
+// the pod.
+func TestPortForwardInNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("a network namespace is entered by root alone")
+		t.Skip("only root can enter a network namespace")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -132,11 +134,11 @@ func TestForwardInside(t *testing.T) {
 			conns <- c
 		}
 	}()
-	url := serveForward(t, Forward{Dial: func(ctx context.Context, port uint16) (Port, error) {
-		return DialInside(ctx, "/proc/self/ns/net", port)
+	url := serveForward(t, PortForward{Dial: func(ctx context.Context, port uint16) (PortConn, error) {
+		return DialPortInNamespace(ctx, "/proc/self/ns/net", port)
 	}})
 	c, _ := dialSPDY(t, url, protocolForward)
-	data, fault := connect(t, c, l.Addr().(*net.TCPAddr).Port, 1)
+	data, errs := connect(t, c, l.Addr().(*net.TCPAddr).Port, 1)
 	inside := <-conns
 	_, _ = io.WriteString(data, "question")
 	_ = data.Close()
@@ -147,23 +149,23 @@ func TestForwardInside(t *testing.T) {
 	_, _ = io.WriteString(inside, "answer")
 	_ = inside.Close()
 	if text, _ = io.ReadAll(data); string(text) != "answer" {
-		t.Errorf("the answer is %q", text)
+		t.Errorf("answer: %q", text)
 	}
-	if told, _ := io.ReadAll(fault); len(told) > 0 {
-		t.Errorf("the fault is %q", told)
+	if text, _ := io.ReadAll(errs); len(text) > 0 {
+		t.Errorf("error stream: %q", text)
 	}
 
 	connect(t, c, l.Addr().(*net.TCPAddr).Port, 2)
 	inside = <-conns
 	c.Abort()
 	if n, err := inside.Read(make([]byte, 1)); err == nil {
-		t.Errorf("the connection inside gives %d bytes after the client left", n)
+		t.Errorf("the connection inside returned %d bytes after the client disconnected", n)
 	}
 	_ = inside.Close()
 
 	c, _ = dialSPDY(t, url, protocolForward)
-	_, fault = connect(t, c, nobody(t), 3)
-	if told, _ := io.ReadAll(fault); !strings.Contains(string(told), "nothing listens on port") {
-		t.Errorf("the fault is %q", told)
+	_, errs = connect(t, c, closedPort(t), 3)
+	if text, _ := io.ReadAll(errs); !strings.Contains(string(text), "nothing listens on port") {
+		t.Errorf("error stream: %q", text)
 	}
 }

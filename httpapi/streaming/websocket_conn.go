@@ -8,13 +8,13 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// tunnel is a WebSocket as a connection: messages carry its bytes.
-type tunnel struct {
+// webSocketConn adapts a WebSocket to a net.Conn: its messages carry the bytes.
+type webSocketConn struct {
 	*websocket.Conn
 	message io.Reader
 }
 
-func (t *tunnel) Read(b []byte) (int, error) {
+func (t *webSocketConn) Read(b []byte) (int, error) {
 	for {
 		if t.message == nil {
 			_, r, err := t.NextReader()
@@ -37,18 +37,18 @@ func (t *tunnel) Read(b []byte) (int, error) {
 	}
 }
 
-func (t *tunnel) Write(b []byte) (int, error) {
+func (t *webSocketConn) Write(b []byte) (int, error) {
 	if err := t.WriteMessage(websocket.BinaryMessage, b); err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
-// CloseWrite tells the client that no more comes.
-func (t *tunnel) CloseWrite() error {
+// CloseWrite sends a close message: nothing more follows.
+func (t *webSocketConn) CloseWrite() error {
 	return t.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(endTimeout))
 }
 
-func (t *tunnel) SetDeadline(at time.Time) error {
+func (t *webSocketConn) SetDeadline(at time.Time) error {
 	return errors.Join(t.SetReadDeadline(at), t.SetWriteDeadline(at))
 }

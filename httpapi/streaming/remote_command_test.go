@@ -24,8 +24,7 @@ import (
 	"github.com/podstead/podstead/internal/spdy"
 )
 
-// fakeRuntime serves one session after the other to a command, as a container
-// runtime does.
+// fakeRuntime serves sessions with a command, as a container runtime does.
 func fakeRuntime(t *testing.T, streams int, command func(map[string]httpstream.Stream) string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,9 +58,9 @@ func fakeRuntime(t *testing.T, streams int, command func(map[string]httpstream.S
 	return s.URL
 }
 
-const well = `{"metadata":{},"status":"Success"}`
+const success = `{"metadata":{},"status":"Success"}`
 
-// upper answers with what comes on its input, in capitals, when that has ended.
+// upper is a command that writes its input in upper case after EOF.
 func upper(s map[string]httpstream.Stream) string {
 	text, err := io.ReadAll(s[v1.StreamTypeStdin])
 	if err != nil {
@@ -69,39 +68,39 @@ func upper(s map[string]httpstream.Stream) string {
 	}
 	_, _ = s[v1.StreamTypeStdout].Write(bytes.ToUpper(text))
 	_, _ = io.WriteString(s[v1.StreamTypeStderr], "done")
-	return well
+	return success
 }
 
-// bed serves terminals and keeps how each ended.
-type bed struct {
+// harness serves remote commands over HTTP and records how each session ended.
+type harness struct {
 	url   string
 	ended chan error
-	// end is the daemon's.
-	end func()
+	// shutdown stops the server.
+	shutdown func()
 }
 
-var everything = Options{Stdin: true, Stdout: true, Stderr: true}
+var allStreams = Options{Stdin: true, Stdout: true, Stderr: true}
 
-func serveTerminal(t *testing.T, term Terminal) bed {
+func serveRemoteCommand(t *testing.T, c RemoteCommand) harness {
 	t.Helper()
-	b := bed{ended: make(chan error, 1)}
+	h := harness{ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
-	b.end = cancel
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.ended <- term.Serve(w, r) }))
+	h.shutdown = cancel
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ended <- c.Serve(w, r) }))
 	s.Config.BaseContext = func(net.Listener) context.Context { return ctx }
 	s.Start()
 	t.Cleanup(func() {
 		cancel()
 		s.Close()
-		nothingLeft(t)
+		awaitNoGoroutines(t)
 	})
-	b.url = s.URL
-	return b
+	h.url = s.URL
+	return h
 }
 
-// nothingLeft waits until no goroutine of these packages is left, but those in
-// which the library waits half a minute for the answer to a stream.
-func nothingLeft(t *testing.T) {
+// awaitNoGoroutines waits until no goroutine of these packages is left, except for those
+// in which the library waits half a minute for the answer to a stream.
+func awaitNoGoroutines(t *testing.T) {
 	t.Helper()
 	var left []string
 	for range 12000 {
@@ -120,11 +119,11 @@ func nothingLeft(t *testing.T) {
 	t.Errorf("goroutines are left:\n%s", strings.Join(left, "\n\n"))
 }
 
-func to(address string) func(context.Context) (string, error) {
+func openAt(address string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return address, nil }
 }
 
-// dialSPDY is a client that speaks SPDY and has opened its streams.
+// dialSPDY connects a client over SPDY and opens its streams.
 func dialSPDY(t *testing.T, address, protocol string, names ...string) (*spdy.Conn, map[string]httpstream.Stream) {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -161,13 +160,13 @@ func dialWebSocket(t *testing.T, address, protocol string) *websocket.Conn {
 		t.Fatal(err)
 	}
 	if c.Subprotocol() != protocol {
-		t.Fatalf("the protocol is %q, want %q", c.Subprotocol(), protocol)
+		t.Fatalf("protocol is %q, want %q", c.Subprotocol(), protocol)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
-// readAll gives what comes on each channel until the other side closes.
+// readAll returns what arrives on each channel until the other side closes.
 func readAll(t *testing.T, c *websocket.Conn) map[byte]string {
 	t.Helper()
 	got := map[byte]string{}
@@ -183,27 +182,25 @@ func readAll(t *testing.T, c *websocket.Conn) map[byte]string {
 	}
 }
 
-func TestEndOfInputIsPassedOn(t *testing.T) {
+func TestEOFOfStdinIsPassedOn(t *testing.T) {
 	t.Run("SPDY", func(t *testing.T) {
-		for _, protocol := range []string{protocolV4, protocolV3, protocolV1} {
-			b := serveTerminal(t, Terminal{Client: everything, Runtime: everything, Open: to(fakeRuntime(t, 4, upper))})
-			_, s := dialSPDY(t, b.url, protocol, "error", "stdin", "stdout", "stderr")
-			_, _ = io.WriteString(s["stdin"], "hello")
-			_ = s["stdin"].Close()
-			out, _ := io.ReadAll(s["stdout"])
-			errs, _ := io.ReadAll(s["stderr"])
-			status, _ := io.ReadAll(s["error"])
-			if string(out) != "HELLO" || string(errs) != "done" || (protocol == protocolV4) != (len(status) > 0) {
-				t.Errorf("%s: %q, %q, status %q", protocol, out, errs, status)
-			}
-			if err := <-b.ended; err != nil {
-				t.Errorf("%s: the session ended with %v", protocol, err)
-			}
+		h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(fakeRuntime(t, 4, upper))})
+		_, s := dialSPDY(t, h.url, protocolV4, "error", "stdin", "stdout", "stderr")
+		_, _ = io.WriteString(s["stdin"], "hello")
+		_ = s["stdin"].Close()
+		out, _ := io.ReadAll(s["stdout"])
+		errs, _ := io.ReadAll(s["stderr"])
+		status, _ := io.ReadAll(s["error"])
+		if string(out) != "HELLO" || string(errs) != "done" || !strings.Contains(string(status), "Success") {
+			t.Errorf("%q, %q, status %q", out, errs, status)
+		}
+		if err := <-h.ended; err != nil {
+			t.Errorf("the session ended with %v", err)
 		}
 	})
 	t.Run("WebSocket", func(t *testing.T) {
-		b := serveTerminal(t, Terminal{Client: everything, Runtime: everything, Open: to(fakeRuntime(t, 4, upper))})
-		c := dialWebSocket(t, b.url, "v5.channel.k8s.io")
+		h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(fakeRuntime(t, 4, upper))})
+		c := dialWebSocket(t, h.url, protocolV5)
 		for _, m := range []string{"\x00hel", "", "\x00lo", "\xff\x00"} {
 			if err := c.WriteMessage(websocket.BinaryMessage, []byte(m)); err != nil {
 				t.Fatal(err)
@@ -217,47 +214,31 @@ func TestEndOfInputIsPassedOn(t *testing.T) {
 	})
 }
 
-func TestBase64Channels(t *testing.T) {
-	b := serveTerminal(t, Terminal{Client: everything, Runtime: everything, Open: to(fakeRuntime(t, 4, func(s map[string]httpstream.Stream) string {
-		first := make([]byte, 5)
-		_, _ = io.ReadFull(s["stdin"], first)
-		_, _ = s["stdout"].Write(bytes.ToUpper(first))
-		return `{"status":"Failure","message":"no"}`
-	}))})
-	c := dialWebSocket(t, b.url, "base64.channel.k8s.io")
-	if err := c.WriteMessage(websocket.TextMessage, []byte("0aGVsbG8=")); err != nil {
-		t.Fatal(err)
-	}
-	if got := readAll(t, c); got['1'] != "SEVMTE8=" || got['3'] != "bm8=" {
-		t.Errorf("channels %q", got)
-	}
-}
-
-// A terminal's size goes to the runtime as it came.
+// The size of a terminal is passed on to the runtime unchanged.
 func TestResize(t *testing.T) {
 	o := Options{Stdin: true, Stdout: true, TTY: true}
-	b := serveTerminal(t, Terminal{Client: o, Runtime: o, Open: to(fakeRuntime(t, 4, func(s map[string]httpstream.Stream) string {
+	h := serveRemoteCommand(t, RemoteCommand{Client: o, Runtime: o, Open: openAt(fakeRuntime(t, 4, func(s map[string]httpstream.Stream) string {
 		var size map[string]int
 		_ = json.NewDecoder(s["resize"]).Decode(&size)
 		text, _ := json.Marshal(size)
 		_, _ = s["stdout"].Write(text)
-		return well
+		return success
 	}))})
-	c := dialWebSocket(t, b.url, "v4.channel.k8s.io")
+	c := dialWebSocket(t, h.url, "v4.channel.k8s.io")
 	if err := c.WriteMessage(websocket.BinaryMessage, []byte("\x04{\"Width\":80,\"Height\":24}")); err != nil {
 		t.Fatal(err)
 	}
 	if got := readAll(t, c)[1]; got != `{"Height":24,"Width":80}` {
-		t.Errorf("the runtime is told %q", got)
+		t.Errorf("the runtime received %q", got)
 	}
 }
 
-// However a client leaves, and whatever waits then, the runtime's side ends.
-func TestClientThatLeavesEndsTheSession(t *testing.T) {
-	for name, behave := range map[string]func(map[string]httpstream.Stream){
-		"idle":         func(s map[string]httpstream.Stream) { _, _ = io.Copy(io.Discard, s["stdin"]) },
-		"reads little": nil,
-		"writes on": func(s map[string]httpstream.Stream) {
+// The runtime's side ends however the client disconnects, and whatever blocks then.
+func TestClientDisconnectEndsSession(t *testing.T) {
+	for name, command := range map[string]func(map[string]httpstream.Stream){
+		"idle":          func(s map[string]httpstream.Stream) { _, _ = io.Copy(io.Discard, s["stdin"]) },
+		"does not read": nil,
+		"keeps writing": func(s map[string]httpstream.Stream) {
 			for b := make([]byte, 64<<10); ; {
 				if _, err := s["stdout"].Write(b); err != nil {
 					return
@@ -266,51 +247,51 @@ func TestClientThatLeavesEndsTheSession(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			over := make(chan struct{})
-			defer close(over)
+			release := make(chan struct{})
+			defer close(release)
 			address := fakeRuntime(t, 4, func(s map[string]httpstream.Stream) string {
-				if behave == nil {
-					<-over
-					return well
+				if command == nil {
+					<-release
+					return success
 				}
-				behave(s)
-				return well
+				command(s)
+				return success
 			})
-			for _, shape := range []string{"SPDY", "WebSocket"} {
-				b := serveTerminal(t, Terminal{Client: everything, Runtime: everything, Open: to(address), stall: 20 * time.Millisecond})
-				var leave func()
+			for _, transport := range []string{"SPDY", "WebSocket"} {
+				h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(address), stallCheck: 20 * time.Millisecond})
+				var disconnect func()
 				var send func([]byte) error
-				if shape == "SPDY" {
-					c, s := dialSPDY(t, b.url, protocolV4, "error", "stdin", "stdout", "stderr")
-					leave = c.Abort
+				if transport == "SPDY" {
+					c, s := dialSPDY(t, h.url, protocolV4, "error", "stdin", "stdout", "stderr")
+					disconnect = c.Abort
 					send = func(b []byte) error { _, err := s["stdin"].Write(b); return err }
 				} else {
-					c := dialWebSocket(t, b.url, "v5.channel.k8s.io")
-					leave = func() { c.Close() }
+					c := dialWebSocket(t, h.url, protocolV5)
+					disconnect = func() { c.Close() }
 					send = func(b []byte) error { return c.WriteMessage(websocket.BinaryMessage, append([]byte{0}, b...)) }
 				}
 				var sending sync.WaitGroup
 				sending.Go(func() {
-					for b := make([]byte, 64<<10); behave == nil && send(b) == nil; {
+					for b := make([]byte, 64<<10); command == nil && send(b) == nil; {
 					}
 				})
-				time.Sleep(100 * time.Millisecond) // until what can wait waits
-				leave()
+				time.Sleep(100 * time.Millisecond) // until the writes block
+				disconnect()
 				sending.Wait()
 				select {
-				case err := <-b.ended:
-					if !errors.Is(err, errGone) {
-						t.Errorf("%s: the session ended with %v", shape, err)
+				case err := <-h.ended:
+					if !errors.Is(err, errClientGone) {
+						t.Errorf("%s: the session ended with %v", transport, err)
 					}
 				case <-time.After(2 * time.Minute):
-					t.Fatalf("%s: the session goes on", shape)
+					t.Fatalf("%s: the session goes on", transport)
 				}
 			}
 		})
 	}
 }
 
-func TestRuntimeThatBreaksIsTold(t *testing.T) {
+func TestLostRuntimeIsReported(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := make(chan httpstream.Stream, 8)
 		conn, err := spdy.Accept(w, protocolV4, func(s httpstream.Stream) { arrived <- s })
@@ -322,55 +303,56 @@ func TestRuntimeThatBreaksIsTold(t *testing.T) {
 		for range 4 {
 			s := <-arrived
 			if s.Headers().Get(v1.StreamType) == v1.StreamTypeStdin {
-				defer s.Read(make([]byte, 1)) // runs first: then all streams are open
+				defer s.Read(make([]byte, 1)) // deferred last, so it runs first: all streams are open then
 			}
 		}
 	}))
 	defer s.Close()
-	b := serveTerminal(t, Terminal{Client: everything, Runtime: everything, Open: to(s.URL)})
-	c := dialWebSocket(t, b.url, "v5.channel.k8s.io")
+	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(s.URL)})
+	c := dialWebSocket(t, h.url, protocolV5)
 	if err := c.WriteMessage(websocket.BinaryMessage, []byte("\x00x")); err != nil {
 		t.Fatal(err)
 	}
 	got := readAll(t, c)
-	if !strings.Contains(got[3], "without saying how it went") {
+	if !strings.Contains(got[3], "without a status") {
 		t.Errorf("channels %q", got)
 	}
 }
 
-func TestDaemonThatEndsTellsTheClient(t *testing.T) {
-	begun := make(chan struct{})
-	b := serveTerminal(t, Terminal{Client: everything, Runtime: everything, Open: to(fakeRuntime(t, 4, func(s map[string]httpstream.Stream) string {
-		close(begun)
+func TestShutdownIsReportedToTheClient(t *testing.T) {
+	started := make(chan struct{})
+	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: openAt(fakeRuntime(t, 4, func(s map[string]httpstream.Stream) string {
+		close(started)
 		return upper(s)
 	}))})
-	c := dialWebSocket(t, b.url, "v5.channel.k8s.io")
-	<-begun
-	b.end()
-	if got := readAll(t, c); !strings.Contains(got[3], "podstead ends") {
+	c := dialWebSocket(t, h.url, protocolV5)
+	<-started
+	h.shutdown()
+	if got := readAll(t, c); !strings.Contains(got[3], "shutting down") {
 		t.Errorf("channels %q", got)
 	}
 }
 
-func TestIdleSessionEnds(t *testing.T) {
-	b := serveTerminal(t, Terminal{Client: everything, Runtime: everything, Idle: 50 * time.Millisecond, Open: to(fakeRuntime(t, 4, upper))})
-	got := readAll(t, dialWebSocket(t, b.url, "v5.channel.k8s.io"))
-	if err := <-b.ended; !errors.Is(err, errIdle) || !strings.Contains(got[3], "nothing moved") {
+func TestIdleTimeoutEndsSession(t *testing.T) {
+	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Idle: 50 * time.Millisecond, Open: openAt(fakeRuntime(t, 4, upper))})
+	got := readAll(t, dialWebSocket(t, h.url, protocolV5))
+	if err := <-h.ended; !errors.Is(err, errIdle) || !strings.Contains(got[3], "idle timeout") {
 		t.Errorf("%v, channels %q", err, got)
 	}
 }
 
-// What cannot begin is told in plain HTTP, with the reason.
-func TestRefusals(t *testing.T) {
-	b := serveTerminal(t, Terminal{Client: everything, Runtime: everything, Open: func(context.Context) (string, error) {
+// A session that cannot be started is answered in plain HTTP, with the reason.
+func TestRequestErrors(t *testing.T) {
+	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams, Open: func(context.Context) (string, error) {
 		return "", errors.New("cannot open a session in container 12ab: it is in CONTAINER_EXITED state")
 	}})
-	ask := func(upgrade, protocols string) (int, string) {
-		r, _ := http.NewRequest(http.MethodGet, b.url, nil)
+	request := func(upgrade, protocols string) (int, string) {
+		r, _ := http.NewRequest(http.MethodGet, h.url, nil)
 		if upgrade != "" {
 			r.Header.Set("Connection", "Upgrade")
 			r.Header.Set("Upgrade", upgrade)
 			r.Header.Set("X-Stream-Protocol-Version", protocols)
+			r.Header.Set("Sec-WebSocket-Protocol", protocols)
 		}
 		resp, err := http.DefaultTransport.RoundTrip(r)
 		if err != nil {
@@ -381,19 +363,21 @@ func TestRefusals(t *testing.T) {
 		if err := json.NewDecoder(resp.Body).Decode(&st); err != nil || int(st.Code) != resp.StatusCode {
 			t.Errorf("%d, %+v, %v", resp.StatusCode, st, err)
 		}
-		<-b.ended
+		<-h.ended
 		return resp.StatusCode, st.Message
 	}
 	for _, c := range []struct {
 		upgrade, protocols, want string
 		code                     int
 	}{
-		{"", "", "SPDY/3.1 or a WebSocket", 400},
-		{"SPDY/3.1", "v9.channel.k8s.io", "must name one of v4.channel.k8s.io", 403},
+		{"", "", "SPDY/3.1 or WebSocket", 400},
+		{"SPDY/3.1", "v3.channel.k8s.io, channel.k8s.io", "supported in the header X-Stream-Protocol-Version: v4.channel.k8s.io", 403},
+		{"websocket", "base64.channel.k8s.io", `"base64.channel.k8s.io"; supported: v5.channel.k8s.io, v4.channel.k8s.io`, 400},
+		{"websocket", "", "supported: v5.channel.k8s.io, v4.channel.k8s.io", 400},
 		{"SPDY/3.1", protocolV4, "CONTAINER_EXITED", 500},
-		{"h2c", protocolV4, "SPDY/3.1 or a WebSocket", 400},
+		{"h2c", protocolV4, "SPDY/3.1 or WebSocket", 400},
 	} {
-		if code, text := ask(c.upgrade, c.protocols); code != c.code || !strings.Contains(text, c.want) {
+		if code, text := request(c.upgrade, c.protocols); code != c.code || !strings.Contains(text, c.want) {
 			t.Errorf("%q %q: %d %q, want %d with %q", c.upgrade, c.protocols, code, text, c.code, c.want)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hungUp says whether the other side of a connection has closed it, also while
-// there are bytes before that end which nobody reads.
-func hungUp(conn net.Conn) bool {
-	if t, ok := conn.(*tunnel); ok {
+// peerClosed reports whether the peer of a connection has closed it, even if unread
+// bytes are queued before the end.
+func peerClosed(conn net.Conn) bool {
+	if t, ok := conn.(*webSocketConn); ok {
 		conn = t.NetConn()
 	}
 	if t, ok := conn.(*tls.Conn); ok {

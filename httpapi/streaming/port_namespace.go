@@ -1,0 +1,96 @@
+package streaming
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNamespaceUnavailable means that this process cannot enter the pod's network
+// namespace. The runtime may still be able to.
+var ErrNamespaceUnavailable = errors.New("cannot enter the pod's network namespace")
+
+// DialPortInNamespace connects to a port of a pod on its loopback address, in the network
+// namespace at the given path, such as /proc/PID/ns/net. Each direction closes on its
+// own, whereas a runtime closes the second direction one second after the first.
+func DialPortInNamespace(ctx context.Context, namespace string, port uint16) (PortConn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	dialed := make(chan result, 1)
+	go func() {
+		// The thread stays in the other namespace. It is never unlocked, so that it
+		// ends with this goroutine.
+		runtime.LockOSThread()
+		conn, err := dialInNamespace(ctx, namespace, port)
+		dialed <- result{conn, err}
+	}()
+	r := <-dialed
+	if r.err != nil {
+		return nil, r.err
+	}
+	return &namespacePort{TCPConn: r.conn.(*net.TCPConn)}, nil
+}
+
+func dialInNamespace(ctx context.Context, namespace string, port uint16) (net.Conn, error) {
+	file, err := os.Open(namespace)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNamespaceUnavailable, err)
+	}
+	defer file.Close()
+	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNamespaceUnavailable, os.NewSyscallError("setns", err))
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	// One address after the other and by number: a name, or both at once, would be dialed
+	// by other goroutines, on threads in the host's namespace.
+	var dialErr error
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		conn, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
+		if err == nil {
+			return conn, nil
+		}
+		if dialErr == nil || !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			dialErr = err
+		}
+	}
+	if errors.Is(dialErr, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("nothing listens on port %d in the pod: %w", port, syscall.ECONNREFUSED)
+	}
+	return nil, fmt.Errorf("failed to connect to port %d in the pod: %w", port, dialErr)
+}
+
+// namespacePort is a connection made in the pod's network namespace.
+type namespacePort struct {
+	*net.TCPConn
+	err atomic.Pointer[error]
+}
+
+func (p *namespacePort) Read(b []byte) (int, error) {
+	n, err := p.TCPConn.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.err.Store(&err)
+	}
+	return n, err
+}
+
+func (p *namespacePort) Abort()                  { _ = p.Close() }
+func (p *namespacePort) SupportsHalfClose() bool { return true }
+
+func (p *namespacePort) Err() error {
+	if err := p.err.Load(); err != nil && !errors.Is(*err, net.ErrClosed) {
+		return fmt.Errorf("the connection in the pod failed: %w", *err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package streaming
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/podstead/podstead/internal/spdy"
+)
+
+// protocolV4 is the remote command protocol that both sides speak: the session ends
+// with a Status as JSON on the error stream, and a terminal has a resize stream.
+const protocolV4 = "v4.channel.k8s.io"
+
+// creationTimeout is the kubelet's limit for a client to open its streams.
+const creationTimeout = 30 * time.Second
+
+// spdyClient is a client connected over SPDY.
+type spdyClient struct {
+	conn    *spdy.Conn
+	streams map[string]httpstream.Stream
+	closed  chan struct{}
+}
+
+// acceptSPDY upgrades the request and waits for the client's streams. After an error
+// nothing can be answered any more.
+func acceptSPDY(ctx context.Context, w http.ResponseWriter, o Options) (*spdyClient, error) {
+	opened := make(chan httpstream.Stream, 8)
+	tooMany := make(chan struct{})
+	reject := sync.OnceFunc(func() { close(tooMany) })
+	conn, err := spdy.Accept(w, protocolV4, func(s httpstream.Stream) {
+		select {
+		case opened <- s:
+		default:
+			reject()
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &spdyClient{conn: conn, streams: map[string]httpstream.Stream{}, closed: make(chan struct{})}
+	go func() {
+		<-conn.CloseChan()
+		close(c.closed)
+	}()
+	required := append(o.streamNames(), v1.StreamTypeError)
+	if o.TTY {
+		required = append(required, v1.StreamTypeResize)
+	}
+	timeout := time.NewTimer(creationTimeout)
+	defer timeout.Stop()
+	for !c.has(required) {
+		select {
+		case s := <-opened:
+			c.streams[s.Headers().Get(v1.StreamType)] = s
+			continue
+		case <-timeout.C:
+			err = fmt.Errorf("the client did not open its streams within %v", creationTimeout)
+		case <-tooMany:
+			err = errors.New("the client opened too many streams")
+		case <-c.closed:
+			err = errClientGone
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		conn.Abort()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *spdyClient) has(names []string) bool {
+	for _, n := range names {
+		if c.streams[n] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *spdyClient) input(name string) io.Reader {
+	if s := c.streams[name]; s != nil {
+		return s
+	}
+	return nil
+}
+
+func (c *spdyClient) output(name string) io.Writer {
+	if s := c.streams[name]; s != nil {
+		return s
+	}
+	return nil
+}
+
+func (c *spdyClient) done() <-chan struct{} { return c.closed }
+func (c *spdyClient) abort()                { c.conn.Abort() }
+
+// alive sends an empty frame: writing to a closed socket fails, even if its end is
+// queued behind unread bytes.
+func (c *spdyClient) alive() bool {
+	_, err := c.streams[v1.StreamTypeError].Write(nil)
+	return err == nil && !peerClosed(c.conn.NetConn())
+}
+
+func (c *spdyClient) end(st *metav1.Status) {
+	_ = c.conn.NetConn().SetWriteDeadline(time.Now().Add(endTimeout))
+	// The status comes after all output.
+	for _, name := range []string{v1.StreamTypeStdout, v1.StreamTypeStderr} {
+		if s := c.streams[name]; s != nil {
+			_ = s.Close()
+		}
+	}
+	s := c.streams[v1.StreamTypeError]
+	_, _ = s.Write(statusJSON(st))
+	_ = s.Close()
+	c.conn.Finish()
+}
