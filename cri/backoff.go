@@ -48,8 +48,8 @@ type backoffEntry struct {
 	// seen is the ended instance for which until was worked out. until is kept,
 	// with its monotonic reading, so that a wall clock which jumps neither
 	// stretches nor repeats a wait.
-	seen  string
-	until time.Time
+	instanceID string
+	until      time.Time
 }
 
 // NewBackoff makes a Backoff with the longest delay of pods that have no limit
@@ -91,7 +91,7 @@ func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container, longest ti
 	}
 	// A limit may be lower than it was when the step was recorded.
 	delay = min(e.step.Delay, b.longest(longest))
-	if e.seen != last.ID {
+	if e.instanceID != last.ID {
 		rest := delay
 		if !last.FinishedAt.IsZero() {
 			rest = min(last.FinishedAt.Add(rest).Sub(now), rest)
@@ -100,7 +100,7 @@ func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container, longest ti
 			// It did not end before it was started, whatever the clock showed then.
 			rest = max(rest, delay-passed)
 		}
-		e.seen, e.until = last.ID, now.Add(rest)
+		e.instanceID, e.until = last.ID, now.Add(rest)
 	}
 	return max(e.until.Sub(now), 0), delay
 }

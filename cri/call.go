@@ -90,7 +90,7 @@ func limited(ctx context.Context, limit time.Duration) (context.Context, context
 }
 
 // observing tells of each call.
-func observing(observe func(method string, took time.Duration, err error)) grpc.UnaryClientInterceptor {
+func observeCalls(observe func(method string, took time.Duration, err error)) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		began := time.Now()
 		err := call(ctx, method, request, answer, conn, options...)

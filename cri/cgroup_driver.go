@@ -22,7 +22,7 @@ func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
 	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
 	switch {
 	case errors.Is(err, ErrUnimplemented):
-		return c.shownCgroupDriver(ctx)
+		return c.cgroupDriverFromConfig(ctx)
 	case err != nil:
 		return "", err
 	case a.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_CGROUPFS:
@@ -33,8 +33,8 @@ func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
 
 // shownCgroupDriver reads the driver out of containerd's configuration. The
 // default runtime's counts.
-func (c *Client) shownCgroupDriver(ctx context.Context) (string, error) {
-	text, err := c.shownConfig(ctx)
+func (c *Client) cgroupDriverFromConfig(ctx context.Context) (string, error) {
+	text, err := c.verboseConfig(ctx)
 	if err != nil {
 		return "", err
 	}

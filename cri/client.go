@@ -69,10 +69,10 @@ type Client struct {
 	timeout  time.Duration
 	log      *slog.Logger
 
-	conn    *grpc.ClientConn
-	runtime runtimeapi.RuntimeServiceClient
-	images  runtimeapi.ImageServiceClient
-	known   *known // what List saw
+	conn      *grpc.ClientConn
+	runtime   runtimeapi.RuntimeServiceClient
+	images    runtimeapi.ImageServiceClient
+	inventory *inventory // what List saw
 }
 
 // Dial makes a Client. It does not wait for the runtime: that one is down is
@@ -104,21 +104,21 @@ func Dial(o Options) (*Client, error) {
 		),
 	}, o.DialOptions...)
 	if o.Observe != nil {
-		options = append(options, grpc.WithChainUnaryInterceptor(observing(o.Observe)))
+		options = append(options, grpc.WithChainUnaryInterceptor(observeCalls(o.Observe)))
 	}
 	conn, err := grpc.NewClient("passthrough:///runtime", options...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use container runtime endpoint %q: %w", o.Endpoint, err)
 	}
 	c := &Client{
-		endpoint: "unix://" + path,
-		instance: o.Instance,
-		timeout:  o.RequestTimeout,
-		log:      o.Log,
-		conn:     conn,
-		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
-		images:   runtimeapi.NewImageServiceClient(conn),
-		known:    newKnown(o.Instance),
+		endpoint:  "unix://" + path,
+		instance:  o.Instance,
+		timeout:   o.RequestTimeout,
+		log:       o.Log,
+		conn:      conn,
+		runtime:   runtimeapi.NewRuntimeServiceClient(conn),
+		images:    runtimeapi.NewImageServiceClient(conn),
+		inventory: newInventory(o.Instance),
 	}
 	if c.timeout <= 0 {
 		c.timeout = DefaultRequestTimeout

@@ -43,7 +43,7 @@ func (c *Client) ListImages(ctx context.Context) ([]*runtimeapi.Image, error) {
 func (c *Client) RemoveImage(ctx context.Context, image string) error {
 	_, err := writeImage(ctx, c, operation{"remove image", strconv.Quote(image)}, c.timeout, runtimeapi.ImageServiceClient.RemoveImage,
 		&runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: image}})
-	return unlessGone(err)
+	return ignoreNotFound(err)
 }
 
 // ImageFsInfo tells what the image and container file systems hold.

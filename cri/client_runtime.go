@@ -85,7 +85,7 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"stop pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.StopPodSandbox,
 		&runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-	return unlessGone(err)
+	return ignoreNotFound(err)
 }
 
 // RemovePodSandbox removes a sandbox and its containers. One that is gone is
@@ -93,7 +93,7 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"remove pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemovePodSandbox,
 		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
-	return unlessGone(err)
+	return ignoreNotFound(err)
 }
 
 // CreateContainer creates a container in a sandbox and returns its ID.
@@ -121,7 +121,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	grace = max(grace, 0)
 	_, err := write(ctx, c, operation{"stop container", id}, grace+c.timeout, runtimeapi.RuntimeServiceClient.StopContainer,
 		&runtimeapi.StopContainerRequest{ContainerId: id, Timeout: wholeSeconds(grace)})
-	return unlessGone(err)
+	return ignoreNotFound(err)
 }
 
 // RemoveContainer removes a container, killing it if it runs. One that is
@@ -129,7 +129,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"remove container", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemoveContainer,
 		&runtimeapi.RemoveContainerRequest{ContainerId: id})
-	return unlessGone(err)
+	return ignoreNotFound(err)
 }
 
 // ExecResult is what a command in a container left.
@@ -162,9 +162,9 @@ func (c *Client) ReopenContainerLog(ctx context.Context, id string) error {
 	return err
 }
 
-// unlessGone takes "it is not there" for done, which CRI demands of what stops
+// ignoreNotFound takes "it is not there" for done, which CRI demands of what stops
 // and removes, and containerd 1.6 does not keep to.
-func unlessGone(err error) error {
+func ignoreNotFound(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}

@@ -338,14 +338,14 @@ func TestRuntimeStatus(t *testing.T) {
 				t.Errorf("cgroup driver of %s: %q %v, want %q", config, got, err, want)
 			}
 		}
-		for config, want := range map[string]cri.Shown{
+		for config, want := range map[string]cri.RuntimeConfig{
 			"":          {},
 			"[plugins]": {},
 			`{"sandboxImage":"pause:3.8","cni":{"binDir":"/opt/cni/bin","confDir":"/etc/cni/net.d"}}`: {SandboxImage: "pause:3.8", CNIConfDir: "/etc/cni/net.d", CNIBinDirs: []string{"/opt/cni/bin"}},
 			`{"cni":{"binDir":"/a","binDirs":["/b","/a"],"confDir":"/c"}}`:                            {CNIConfDir: "/c", CNIBinDirs: []string{"/b", "/a"}},
 		} {
 			f.SetConfig(config)
-			if got, err := c.Shown(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
+			if got, err := c.RuntimeConfig(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("shown by %s: %+v %v, want %+v", config, got, err, want)
 			}
 		}

@@ -103,9 +103,9 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, hostMemory int64) int64 {
 		request := c.Resources.Requests.Memory().Value()
 		if isInit(pod, c) && podinfo.IsSidecar(c) {
 			// A sidecar is never killed before those that it serves.
-			request = max(request, leastRequest(pod))
+			request = max(request, minMemoryRequest(pod))
 		}
-		score = oomBestEffort - oomBestEffort*(request+sharedRequest(pod))/hostMemory
+		score = oomBestEffort - oomBestEffort*(request+podMemoryShare(pod))/hostMemory
 	}
 	return min(max(score, oomBurstable), oomBestEffort-1)
 }
@@ -114,8 +114,8 @@ func isInit(pod *v1.Pod, c *v1.Container) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(o v1.Container) bool { return o.Name == c.Name })
 }
 
-// leastRequest is the least memory that a regular container requests.
-func leastRequest(pod *v1.Pod) int64 {
+// minMemoryRequest is the least memory that a regular container requests.
+func minMemoryRequest(pod *v1.Pod) int64 {
 	least := int64(math.MaxInt64)
 	for i := range pod.Spec.Containers {
 		least = min(least, pod.Spec.Containers[i].Resources.Requests.Memory().Value())
@@ -123,9 +123,9 @@ func leastRequest(pod *v1.Pod) int64 {
 	return least
 }
 
-// sharedRequest is each container's part of the memory that the pod requests
+// podMemoryShare is each container's part of the memory that the pod requests
 // for all of them and none for itself.
-func sharedRequest(pod *v1.Pod) int64 {
+func podMemoryShare(pod *v1.Pod) int64 {
 	if pod.Spec.Resources == nil {
 		return 0
 	}

@@ -53,7 +53,7 @@ func TestRunAs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := securePod(t, tc.spec)
 			c := &pod.Spec.Containers[0]
-			if got := asksImage(pod, c); got != tc.asks {
+			if got := needsImageUser(pod, c); got != tc.asks {
 				t.Errorf("asks the image: %v", got)
 			}
 			u, err := runAs(pod, c, tc.image)

@@ -16,22 +16,22 @@ type user struct {
 	group *int64
 }
 
-// asksImage tells whether the image's user decides about a container.
-func asksImage(pod *v1.Pod, c *v1.Container) bool {
-	id, group, nonRoot := wantedUser(pod, c)
+// needsImageUser tells whether the image's user decides about a container.
+func needsImageUser(pod *v1.Pod, c *v1.Container) bool {
+	id, group, nonRoot := specUser(pod, c)
 	return id == nil && (group != nil || nonRoot)
 }
 
-// wantedUser is what the manifest says of the user.
-func wantedUser(pod *v1.Pod, c *v1.Container) (id, group *int64, nonRoot bool) {
+// specUser is what the manifest says of the user.
+func specUser(pod *v1.Pod, c *v1.Container) (id, group *int64, nonRoot bool) {
 	own, pods := containerContext(c), podSecurity(pod)
 	return first(own.RunAsUser, pods.RunAsUser), first(own.RunAsGroup, pods.RunAsGroup),
 		isTrue(first(own.RunAsNonRoot, pods.RunAsNonRoot))
 }
 
-// runAs settles who a container runs as. image may be nil unless asksImage.
+// runAs settles who a container runs as. image may be nil unless needsImageUser.
 func runAs(pod *v1.Pod, c *v1.Container, image *runtimeapi.Image) (user, error) {
-	id, group, nonRoot := wantedUser(pod, c)
+	id, group, nonRoot := specUser(pod, c)
 	u := user{id: id, group: group}
 	if id == nil && (group != nil || nonRoot) {
 		u = imageUser(image)

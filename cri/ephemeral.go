@@ -34,7 +34,7 @@ func isEphemeral(pod *v1.Pod, name string) bool {
 // startEphemeral plans the ephemeral containers. They are for looking into a pod,
 // however far that has come: each is started once, ends as it likes and is never
 // started again.
-func (v *view) startEphemeral(a *Actions) {
+func (v *planner) planEphemeral(a *Actions) {
 	if v.Pod.DeletionTimestamp != nil {
 		return
 	}

@@ -55,13 +55,13 @@ func (t *transaction) postStart(ctx context.Context, c *v1.Container, id string)
 	if !hasPostStart(c) {
 		return nil
 	}
-	err := t.perform(ctx, Hook{Handler: c.Lifecycle.PostStart, ContainerID: id, Name: c.Name, Ports: c.Ports, IP: t.hookIP()})
+	err := t.runHook(ctx, Hook{Handler: c.Lifecycle.PostStart, ContainerID: id, Name: c.Name, Ports: c.Ports, IP: t.hookIP()})
 	switch {
 	case err == nil:
-		if t.result.PostStart == nil {
-			t.result.PostStart = map[string]string{}
+		if t.result.PostStartDone == nil {
+			t.result.PostStartDone = map[string]string{}
 		}
-		t.result.PostStart[c.Name] = id
+		t.result.PostStartDone[c.Name] = id
 		return nil
 	case ctx.Err() != nil:
 		// It was not the hook that failed. The next Sync performs it again.
@@ -71,7 +71,7 @@ func (t *transaction) postStart(ctx context.Context, c *v1.Container, id string)
 	t.events.Event(t.Pod, v1.EventTypeWarning, reasonFailedPostStart, message)
 	t.result.Acted = true
 	grace := t.grace()
-	killErr := errors.Join(t.killContainers(ctx, t.killing(t.launched(c, id)), []Kill{{
+	killErr := errors.Join(t.killContainers(ctx, t.killContext(t.startedPod(c, id)), []Kill{{
 		ID: id, Name: c.Name, Message: fmt.Sprintf("Stopping container %s: its postStart hook failed", c.Name), Grace: &grace,
 	}})...)
 	return &waitError{Waiting: Waiting{reasonPostStart, message}, cause: errors.Join(err, killErr)}
@@ -84,7 +84,7 @@ func hasPostStart(c *v1.Container) bool { return c.Lifecycle != nil && c.Lifecyc
 // meanwhile, the Sync was given up, or the answer to the start was lost. The
 // kubelet does not perform the hook again; here a container that runs for long
 // without what its hook had to do is not taken for one that has started.
-func (t *transaction) unhooked(c *v1.Container) *Container {
+func (t *transaction) missingPostStart(c *v1.Container) *Container {
 	if !hasPostStart(c) {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (t *transaction) unhooked(c *v1.Container) *Container {
 		if running.Name != c.Name || running.State != StateRunning || running.SandboxID != t.actions.SandboxID {
 			continue
 		}
-		if t.PostStart[c.Name] == running.ID || t.killed(running.ID) {
+		if t.PostStartDone[c.Name] == running.ID || t.killed(running.ID) {
 			return nil
 		}
 		return running
@@ -111,7 +111,7 @@ func (t *transaction) killed(id string) bool {
 }
 
 // launched is a container of this pod as the next look will show it.
-func (t *transaction) launched(c *v1.Container, id string) *Pod {
+func (t *transaction) startedPod(c *v1.Container, id string) *Pod {
 	pod := &Pod{UID: t.Pod.UID, Name: t.Pod.Name, Namespace: t.Pod.Namespace}
 	seen := Container{ID: id, Name: c.Name, SandboxID: t.actions.SandboxID, State: StateRunning, Ports: c.Ports}
 	if c.Lifecycle != nil {

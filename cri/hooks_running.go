@@ -19,7 +19,7 @@ type runningHooks struct {
 // Seen takes a look at a pod while a Sync or a Kill of it is under way: hooks of
 // containers that have ended are broken off, since nobody is there any more for
 // whom they could do anything. (The kubelet waits for their end.)
-func (s *Syncer) Seen(status *PodStatus) {
+func (s *Syncer) CancelEndedHooks(status *PodStatus) {
 	s.running.mu.Lock()
 	defer s.running.mu.Unlock()
 	for i := range status.Containers {
@@ -32,7 +32,7 @@ func (s *Syncer) Seen(status *PodStatus) {
 
 // perform performs a hook. It is errContainerEnded if the container was seen to
 // end meanwhile.
-func (s *Syncer) perform(ctx context.Context, h Hook) error {
+func (s *Syncer) runHook(ctx context.Context, h Hook) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.running.set(h.ContainerID, cancel)

@@ -138,7 +138,7 @@ func TestPostStartIsPerformedAgain(t *testing.T) {
 			b.status = b.look()
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			if r := b.syncIn(ctx); r.Err == nil || len(r.PostStart) > 0 {
+			if r := b.syncIn(ctx); r.Err == nil || len(r.PostStartDone) > 0 {
 				t.Fatalf("got %+v", r)
 			}
 			b.runs("a")
@@ -213,7 +213,7 @@ func TestPreStopBeforeARestart(t *testing.T) {
 		a, _ := b.fake.Newest("a")
 		begun := time.Now()
 		b.status = b.look()
-		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: b.status, Inputs: b.inputs, Failed: map[string]cri.KillReason{a.ID: cri.KillLiveness}})
+		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: b.status, ResolveInputs: b.inputs, FailedProbes: map[string]cri.KillReason{a.ID: cri.KillLiveness}})
 		if took := time.Since(begun); r.Err != nil || took < 5*time.Second || took > 6*time.Second {
 			t.Errorf("took %s, %v", took, r.Err)
 		}

@@ -41,7 +41,7 @@ type ImageRuntime interface {
 }
 
 // images sees to it that containers have their image.
-type images struct {
+type imageManager struct {
 	service ImageRuntime
 	events  Recorder
 	pulls   *puller
@@ -59,13 +59,13 @@ type imageFailure struct {
 	revision string
 }
 
-func newImages(service ImageRuntime, events Recorder, slots int) *images {
-	return &images{service: service, events: events, pulls: newPuller(service, slots), failures: map[types.UID]map[string]imageFailure{}}
+func newImageManager(service ImageRuntime, events Recorder, slots int) *imageManager {
+	return &imageManager{service: service, events: events, pulls: newPuller(service, slots), failures: map[types.UID]map[string]imageFailure{}}
 }
 
 // ensure returns the runtime's reference of a container's image, which it
 // pulls if the pull policy says so. An error is a *waitError, or the context's.
-func (m *images) ensure(ctx context.Context, pod *v1.Pod, asked string, policy v1.PullPolicy, logins Logins) (string, error) {
+func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, asked string, policy v1.PullPolicy, logins PullCredentials) (string, error) {
 	image, err := imageName(asked)
 	if err != nil {
 		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", err.Error())
@@ -90,18 +90,18 @@ func (m *images) ensure(ctx context.Context, pod *v1.Pod, asked string, policy v
 		m.events.Event(pod, v1.EventTypeWarning, reasonErrNeverPull, message)
 		return "", &waitError{Waiting: Waiting{reasonErrNeverPull, message}, cause: errors.New(message)}
 	}
-	return m.pull(ctx, pod, imageNeed{asked, image, present != nil}, logins)
+	return m.pull(ctx, pod, imageRequest{asked, image, present != nil}, logins)
 }
 
-// imageNeed is an image to be pulled: as asked for and in full. One that is
+// imageRequest is an image to be pulled: as asked for and in full. One that is
 // present (policy Always) is only looked up again and never queues.
-type imageNeed struct {
+type imageRequest struct {
 	asked, image string
 	present      bool
 }
 
 // pull pulls an image unless its back-off says to wait.
-func (m *images) pull(ctx context.Context, pod *v1.Pod, need imageNeed, logins Logins) (string, error) {
+func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest, logins PullCredentials) (string, error) {
 	asked, image := need.asked, need.image
 	if left, failed := m.wait(pod.UID, image, logins.Revision); left > 0 {
 		message := fmt.Sprintf("Back-off pulling image %q", asked)
@@ -111,15 +111,15 @@ func (m *images) pull(ctx context.Context, pod *v1.Pod, need imageNeed, logins L
 	}
 	m.events.Event(pod, v1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", asked))
 	begun := time.Now()
-	list, unasked := logins.find(ctx, image)
-	f, err := m.pulls.pull(ctx, order{image, list, need.present})
+	list, unasked := logins.lookup(ctx, image)
+	f, err := m.pulls.pull(ctx, pullRequest{image, list, need.present})
 	switch {
 	case ctx.Err() != nil:
 		// Nobody waits for it any more; that is no fault of the image.
 		return "", context.Cause(ctx)
 	case err != nil:
 		if unasked != nil {
-			err = &loginError{detail(err) + "; besides: " + strings.ReplaceAll(unasked.Error(), "\n", "; ")}
+			err = &pullError{detail(err) + "; besides: " + strings.ReplaceAll(unasked.Error(), "\n", "; ")}
 		}
 		delay := m.failed(pod.UID, image, imageFailure{err: err, revision: logins.Revision})
 		message := fmt.Sprintf("Failed to pull image %q: %s", asked, detail(err))
@@ -134,7 +134,7 @@ func (m *images) pull(ctx context.Context, pod *v1.Pod, need imageNeed, logins L
 }
 
 // wait is how long the next pull of an image for a pod has to wait, and why.
-func (m *images) wait(uid types.UID, image, revision string) (time.Duration, error) {
+func (m *imageManager) wait(uid types.UID, image, revision string) (time.Duration, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f, ok := m.failures[uid][image]
@@ -145,7 +145,7 @@ func (m *images) wait(uid types.UID, image, revision string) (time.Duration, err
 }
 
 // failed notes a pull that failed and returns the delay before the next.
-func (m *images) failed(uid types.UID, image string, failure imageFailure) time.Duration {
+func (m *imageManager) failed(uid types.UID, image string, failure imageFailure) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	failure.at, failure.delay = time.Now(), imageBackoffInitial
@@ -159,7 +159,7 @@ func (m *images) failed(uid types.UID, image string, failure imageFailure) time.
 	return failure.delay
 }
 
-func (m *images) forget(uid types.UID, image string) {
+func (m *imageManager) forget(uid types.UID, image string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.failures[uid], image)
@@ -168,7 +168,7 @@ func (m *images) forget(uid types.UID, image string) {
 	}
 }
 
-func (m *images) forgetPod(uid types.UID) {
+func (m *imageManager) forgetPod(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.failures, uid)

@@ -36,7 +36,7 @@ func (c Credential) auth() *runtimeapi.AuthConfig {
 }
 
 // hide takes what is secret of the credential out of a text.
-func (c Credential) hide(text string) string {
+func (c Credential) redact(text string) string {
 	for _, secret := range []string{c.Password, c.IdentityToken, c.RegistryToken} {
 		if secret != "" {
 			text = strings.ReplaceAll(text, secret, "[hidden]")
@@ -45,27 +45,27 @@ func (c Credential) hide(text string) string {
 	return text
 }
 
-// Logins are what a pod's images are pulled with. The zero value pulls without
+// PullCredentials are what a pod's images are pulled with. The zero value pulls without
 // logging in.
-type Logins struct {
+type PullCredentials struct {
 	// Revision tells the pod's own credentials from others: what failed with
 	// those of another revision is tried again at once.
 	Revision string
 	// Find are the credentials for an image, in the order in which they are
 	// tried, none to pull without. The error is what could not be asked beside
 	// them. It is called when a pull is due, and may take its time; nil finds none.
-	Find func(ctx context.Context, image string) ([]Credential, error)
+	Lookup func(ctx context.Context, image string) ([]Credential, error)
 }
 
-func (l Logins) find(ctx context.Context, image string) ([]Credential, error) {
-	if l.Find == nil {
+func (l PullCredentials) lookup(ctx context.Context, image string) ([]Credential, error) {
+	if l.Lookup == nil {
 		return nil, nil
 	}
-	return l.Find(ctx, image)
+	return l.Lookup(ctx, image)
 }
 
-// loginKey tells pulls with one list of credentials from those with another.
-func loginKey(list []Credential) string {
+// credentialsKey tells pulls with one list of credentials from those with another.
+func credentialsKey(list []Credential) string {
 	if len(list) == 0 {
 		return ""
 	}
@@ -82,11 +82,11 @@ func loginKey(list []Credential) string {
 	return string(sum[:])
 }
 
-// loginError is a pull that failed with each credential. It says what is not
+// pullError is a pull that failed with each credential. It says what is not
 // secret of the runtime's errors, and wraps none.
-type loginError struct{ text string }
+type pullError struct{ text string }
 
-func (e *loginError) Error() string { return e.text }
+func (e *pullError) Error() string { return e.text }
 
 // pullWith pulls with each credential in turn until one does, as the kubelet
 // does; without any it does not log in.
@@ -100,10 +100,10 @@ func pullWith(ctx context.Context, service ImageRuntime, image string, list []Cr
 		if err == nil {
 			return ref, nil
 		}
-		failures = append(failures, fmt.Sprintf("with the credential of %s: %s", c.Origin, c.hide(detail(err))))
+		failures = append(failures, fmt.Sprintf("with the credential of %s: %s", c.Origin, c.redact(detail(err))))
 		if ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
 			break
 		}
 	}
-	return "", &loginError{strings.Join(failures, "; ")}
+	return "", &pullError{strings.Join(failures, "; ")}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // loginsOf finds the same credentials for each image.
-func loginsOf(revision string, fault error, users ...string) Logins {
-	return Logins{Revision: revision, Find: func(context.Context, string) ([]Credential, error) {
+func loginsOf(revision string, fault error, users ...string) PullCredentials {
+	return PullCredentials{Revision: revision, Lookup: func(context.Context, string) ([]Credential, error) {
 		var list []Credential
 		for _, user := range users {
 			list = append(list, Credential{Origin: "Secret shop/" + user, Username: user, Password: "hunter2-" + user})
@@ -27,7 +27,7 @@ func loginsOf(revision string, fault error, users ...string) Logins {
 func TestCredentialsAreTriedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
-		m := newImages(r, events, DefaultParallelPulls)
+		m := newImageManager(r, events, DefaultParallelPulls)
 		r.answer("web:1 as a", errors.New("401 Unauthorized"))
 		r.answer("web:1 as b", nil)
 		w := m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("", nil, "a", "b", "c"))
@@ -45,7 +45,7 @@ func TestCredentialsAreTriedInTurn(t *testing.T) {
 func TestFailedCredentialsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
-		m := newImages(r, events, DefaultParallelPulls)
+		m := newImageManager(r, events, DefaultParallelPulls)
 		r.answer("web:1 as a", errors.New("401 Unauthorized for a:hunter2-a"))
 		r.answer("web:1 as b", errors.New("403 Forbidden"))
 		fault := errors.Join(errors.New("there is no Secret shop/c"), errors.New("cannot read config.json"))
@@ -69,7 +69,7 @@ func TestFailedCredentialsAreTold(t *testing.T) {
 func TestNewCredentialsEndTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImages(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
 		for range 3 {
 			r.answer("web:1", errors.New("401 Unauthorized"))
 			m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("1", nil))
@@ -96,7 +96,7 @@ func TestNewCredentialsEndTheBackoff(t *testing.T) {
 func TestPullsAreSharedByCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImages(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
 		with := m.askWith("1", "web:1", v1.PullIfNotPresent, loginsOf("", nil, "a"))
 		same := m.askWith("2", "web:1", v1.PullIfNotPresent, loginsOf("", nil, "a"))
 		without := m.ask("3", "web:1", v1.PullIfNotPresent)
@@ -109,8 +109,8 @@ func TestPullsAreSharedByCredential(t *testing.T) {
 		if with.err != nil || same.err != nil || without.waiting().Reason != "ErrImagePull" {
 			t.Errorf("got %v, %v, %v", with.err, same.err, without.err)
 		}
-		if len(m.pulls.flights) != 0 {
-			t.Errorf("left: %d", len(m.pulls.flights))
+		if len(m.pulls.inflight) != 0 {
+			t.Errorf("left: %d", len(m.pulls.inflight))
 		}
 	})
 }

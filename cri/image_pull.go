@@ -11,18 +11,18 @@ import (
 // it any more.
 type puller struct {
 	service ImageRuntime
-	gate    gate
+	limiter pullLimiter
 
-	mu      sync.Mutex
-	flights map[flightKey]*flight
+	mu       sync.Mutex
+	inflight map[pullKey]*inflightPull
 }
 
-// flightKey is what pulls share that are one. A pull with other credentials is
+// pullKey is what pulls share that are one. A pull with other credentials is
 // another: who has none must not profit from who has.
-type flightKey struct{ image, login string }
+type pullKey struct{ image, login string }
 
 // flight is one pull under way.
-type flight struct {
+type inflightPull struct {
 	waiters int
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when what follows is set
@@ -32,29 +32,29 @@ type flight struct {
 }
 
 func newPuller(service ImageRuntime, slots int) *puller {
-	return &puller{service: service, gate: newGate(slots), flights: map[flightKey]*flight{}}
+	return &puller{service: service, limiter: newPullLimiter(slots), inflight: map[pullKey]*inflightPull{}}
 }
 
 // order is a pull to be made. With atOnce it takes no slot and waits for none.
-type order struct {
-	image  string
-	logins []Credential
-	atOnce bool
+type pullRequest struct {
+	image    string
+	logins   []Credential
+	unqueued bool
 }
 
-func (o order) key() flightKey { return flightKey{o.image, loginKey(o.logins)} }
+func (o pullRequest) key() pullKey { return pullKey{o.image, credentialsKey(o.logins)} }
 
 // pull pulls an image.
-func (p *puller) pull(ctx context.Context, o order) (*flight, error) {
+func (p *puller) pull(ctx context.Context, o pullRequest) (*inflightPull, error) {
 	key := o.key()
 	p.mu.Lock()
-	f := p.flights[key]
+	f := p.inflight[key]
 	if f == nil {
-		f = &flight{done: make(chan struct{})}
+		f = &inflightPull{done: make(chan struct{})}
 		// The pull outlives the one who asked first, if others wait for it.
 		var pullCtx context.Context
 		pullCtx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-		p.flights[key] = f
+		p.inflight[key] = f
 		go p.run(pullCtx, f, o)
 	}
 	f.waiters++
@@ -70,13 +70,13 @@ func (p *puller) pull(ctx context.Context, o order) (*flight, error) {
 }
 
 // abandon takes one waiter away. The last one ends the pull and sees it end.
-func (p *puller) abandon(key flightKey, f *flight) {
+func (p *puller) abandon(key pullKey, f *inflightPull) {
 	p.mu.Lock()
 	f.waiters--
 	last := f.waiters == 0
-	if last && p.flights[key] == f {
+	if last && p.inflight[key] == f {
 		// Who comes now begins a new pull: this one will be cancelled.
-		delete(p.flights, key)
+		delete(p.inflight, key)
 	}
 	p.mu.Unlock()
 	if last {
@@ -86,20 +86,20 @@ func (p *puller) abandon(key flightKey, f *flight) {
 }
 
 // run makes the pull of a flight and lands it.
-func (p *puller) run(ctx context.Context, f *flight, o order) {
-	f.ref, f.took, f.err = p.one(ctx, o)
+func (p *puller) run(ctx context.Context, f *inflightPull, o pullRequest) {
+	f.ref, f.took, f.err = p.pullQueued(ctx, o)
 	p.mu.Lock()
-	if key := o.key(); p.flights[key] == f {
-		delete(p.flights, key)
+	if key := o.key(); p.inflight[key] == f {
+		delete(p.inflight, key)
 	}
 	p.mu.Unlock()
 	f.cancel()
 	close(f.done)
 }
 
-func (p *puller) one(ctx context.Context, o order) (ref string, took time.Duration, err error) {
-	if !o.atOnce {
-		leave, err := p.gate.enter(ctx)
+func (p *puller) pullQueued(ctx context.Context, o pullRequest) (ref string, took time.Duration, err error) {
+	if !o.unqueued {
+		leave, err := p.limiter.enter(ctx)
 		if err != nil {
 			return "", 0, err
 		}

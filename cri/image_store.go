@@ -48,7 +48,7 @@ func (c *Client) StoredImage(ctx context.Context, ref string) (StoredImage, bool
 // ImageUsers are the images of all containers, running or dead, of every
 // client of the runtime: references and IDs in the runtime's words, some
 // twice.
-func (c *Client) ImageUsers(ctx context.Context) ([]string, error) {
+func (c *Client) ImagesInUse(ctx context.Context) ([]string, error) {
 	list, err := c.listContainers(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -90,19 +90,19 @@ func (c *Client) ImageMount(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// ToldPulls is the image service of c; pulled is told of each image that was
+// ObservedPulls is the image service of c; pulled is told of each image that was
 // pulled, with the ID of the image that had its name before, empty if none had.
-func ToldPulls(c *Client, pulled func(ctx context.Context, ref, before string)) ImageRuntime {
-	return toldPulls{c, pulled}
+func ObservedPulls(c *Client, pulled func(ctx context.Context, ref, before string)) ImageRuntime {
+	return observedPulls{c, pulled}
 }
 
-type toldPulls struct {
+type observedPulls struct {
 	*Client
 	pulled func(ctx context.Context, ref, before string)
 }
 
 // PullImage implements ImageRuntime.
-func (p toldPulls) PullImage(ctx context.Context, image string, auth *runtimeapi.AuthConfig) (string, error) {
+func (p observedPulls) PullImage(ctx context.Context, image string, auth *runtimeapi.AuthConfig) (string, error) {
 	before, _, err := p.StoredImage(ctx, image)
 	if err != nil {
 		return "", err

@@ -117,11 +117,11 @@ type waiter struct {
 	cancel context.CancelFunc
 }
 
-func (m *images) ask(uid, image string, policy v1.PullPolicy) *waiter {
-	return m.askWith(uid, image, policy, Logins{})
+func (m *imageManager) ask(uid, image string, policy v1.PullPolicy) *waiter {
+	return m.askWith(uid, image, policy, PullCredentials{})
 }
 
-func (m *images) askWith(uid, image string, policy v1.PullPolicy, logins Logins) *waiter {
+func (m *imageManager) askWith(uid, image string, policy v1.PullPolicy, logins PullCredentials) *waiter {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &waiter{cancel: cancel}
 	pod := wantedPod("", nil)
@@ -175,7 +175,7 @@ func TestImagePolicies(t *testing.T) {
 				if tc.image == "" {
 					tc.image = "web:1"
 				}
-				w := newImages(r, events, DefaultParallelPulls).ask("u", tc.image, tc.policy)
+				w := newImageManager(r, events, DefaultParallelPulls).ask("u", tc.image, tc.policy)
 				if !w.done || w.ref != tc.ref || w.waiting().Reason != tc.reason {
 					t.Errorf("got %q, %v, want %q and %q", w.ref, w.err, tc.ref, tc.reason)
 				}
@@ -193,7 +193,7 @@ func TestImagePolicies(t *testing.T) {
 func TestImageBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImages(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
 		for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
 			delay := time.Duration(seconds) * time.Second
 			r.answer("web:1", errors.New("no route"))
@@ -234,7 +234,7 @@ func TestImageBackoff(t *testing.T) {
 func TestImageBackoffBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImages(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
 		for range 2 {
 			r.answer("web:1", errors.New("no route"))
 			m.ask("u", "web:1", v1.PullIfNotPresent)
@@ -261,7 +261,7 @@ func TestImageBackoffBeginsAgain(t *testing.T) {
 func TestEqualPullsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImages(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
 		first := m.ask("1", "web", v1.PullIfNotPresent)
 		second := m.ask("2", "web:latest", v1.PullIfNotPresent)
 		third := m.ask("3", "web", v1.PullAlways)
@@ -281,8 +281,8 @@ func TestEqualPullsAreShared(t *testing.T) {
 				t.Errorf("got %q, %v", w.ref, w.err)
 			}
 		}
-		if len(r.ended) != 0 || len(m.pulls.flights) != 0 {
-			t.Errorf("cancelled %q, left %v", r.ended, m.pulls.flights)
+		if len(r.ended) != 0 || len(m.pulls.inflight) != 0 {
+			t.Errorf("cancelled %q, left %v", r.ended, m.pulls.inflight)
 		}
 	})
 }
@@ -290,7 +290,7 @@ func TestEqualPullsAreShared(t *testing.T) {
 func TestPullEndsWithItsLastWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
-		m := newImages(r, events, DefaultParallelPulls)
+		m := newImageManager(r, events, DefaultParallelPulls)
 		first := m.ask("1", "web:1", v1.PullIfNotPresent)
 		second := m.ask("2", "web:1", v1.PullIfNotPresent)
 		first.cancel()
@@ -316,7 +316,7 @@ func TestPullThatIsEndingIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
 		r.slow = time.Minute
-		m := newImages(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
 		first := m.ask("1", "web:1", v1.PullIfNotPresent)
 		first.cancel()
 		synctest.Wait() // the pull is told to end and takes its time
@@ -336,7 +336,7 @@ func TestPullThatIsEndingIsNotJoined(t *testing.T) {
 func TestSharedFailureHoldsEachPodBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		m := newImages(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
 		first, second := m.ask("1", "web:1", v1.PullIfNotPresent), m.ask("2", "web:1", v1.PullIfNotPresent)
 		r.answer("web:1", errors.New("no route"))
 		synctest.Wait()
@@ -354,7 +354,7 @@ func TestSharedFailureHoldsEachPodBack(t *testing.T) {
 func TestAtMostFivePullsStartAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry("there:1")
-		m := newImages(r, noEvents{}, DefaultParallelPulls)
+		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
 		var all []*waiter
 		for i := range 12 {
 			all = append(all, m.ask("u", fmt.Sprintf("web:%d", i), v1.PullIfNotPresent))
@@ -402,7 +402,7 @@ func TestAtMostFivePullsStartAtOnce(t *testing.T) {
 				t.Errorf("web:%d: done %t, %v", i, w.done, w.err)
 			}
 		}
-		if got := len(m.pulls.gate.slots); got != 0 {
+		if got := len(m.pulls.limiter.slots); got != 0 {
 			t.Errorf("%d places are still taken", got)
 		}
 	})

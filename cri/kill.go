@@ -58,7 +58,7 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 		}
 		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Message: message, Grace: &r.Grace})
 	}
-	k := killing{pod: pod, observed: r.Observed, hostIP: r.HostIP, order: newKillOrder(r.Observed)}
+	k := killContext{pod: pod, observed: r.Observed, hostIP: r.HostIP, order: newTerminationOrder(r.Observed)}
 	errs := s.killContainers(ctx, k, kills)
 	for _, err := range errs {
 		if err != nil && (!errors.Is(err, ErrTimeout) || ctx.Err() != nil) {
@@ -90,8 +90,8 @@ func (s *Syncer) Remove(ctx context.Context, pod *Pod) error {
 			errs = append(errs, err)
 			continue
 		}
-		s.made.removed(pod.UID, pod.Containers[i].ID)
-		s.stops.end(pod.UID, pod.Containers[i].ID)
+		s.expectations.remove(pod.UID, pod.Containers[i].ID)
+		s.terminations.end(pod.UID, pod.Containers[i].ID)
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -102,7 +102,7 @@ func (s *Syncer) Remove(ctx context.Context, pod *Pod) error {
 			errs = append(errs, err)
 			continue
 		}
-		s.made.removed(pod.UID, pod.Sandboxes[i].ID)
+		s.expectations.remove(pod.UID, pod.Sandboxes[i].ID)
 	}
 	return errors.Join(errs...)
 }

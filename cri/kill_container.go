@@ -10,18 +10,18 @@ import (
 )
 
 // killing is what the ends of a pod's containers have in common.
-type killing struct {
+type killContext struct {
 	// pod is who events are about.
 	pod      *v1.Pod
 	observed *Pod
 	hostIP   string
 	// order is nil if the pod goes on: then nobody waits for anybody.
-	order *killOrder
+	order *terminationOrder
 }
 
 // container is the one with an ID as observed; if it was not, its end needs
 // nothing special.
-func (k *killing) container(id string) *Container {
+func (k *killContext) container(id string) *Container {
 	for i := range k.observed.Containers {
 		if c := &k.observed.Containers[i]; c.ID == id {
 			return c
@@ -31,7 +31,7 @@ func (k *killing) container(id string) *Container {
 }
 
 // hookIP is where the hooks of a container ask.
-func (k *killing) hookIP(c *Container) string {
+func (k *killContext) hookIP(c *Container) string {
 	for i := range k.observed.Sandboxes {
 		if sb := &k.observed.Sandboxes[i]; sb.ID == c.SandboxID {
 			return hookIP(sb.HostNetwork, sb.IPs, k.hostIP)
@@ -41,15 +41,15 @@ func (k *killing) hookIP(c *Container) string {
 }
 
 // killing ends containers of a pod that goes on.
-func (t *transaction) killing(observed *Pod) killing {
-	return killing{pod: t.Pod, observed: observed, hostIP: t.HostIP}
+func (t *transaction) killContext(observed *Pod) killContext {
+	return killContext{pod: t.Pod, observed: observed, hostIP: t.HostIP}
 }
 
 // killContainers ends containers at the same time. All have their grace set.
-func (s *Syncer) killContainers(ctx context.Context, k killing, kills []Kill) []error {
+func (s *Syncer) killContainers(ctx context.Context, k killContext, kills []Kill) []error {
 	return inParallel(kills, func(one Kill) error {
 		err := s.killContainer(ctx, &k, one)
-		k.order.over(one.ID, err)
+		k.order.finished(one.ID, err)
 		if err != nil {
 			return fmt.Errorf("cannot stop container %q: %w", one.Name, err)
 		}
@@ -60,49 +60,49 @@ func (s *Syncer) killContainers(ctx context.Context, k killing, kills []Kill) []
 // killContainer ends one container: its preStop hook, then, for a sidecar, the
 // wait for its turn, both within the grace period, then the signal with what is
 // left of it.
-func (s *Syncer) killContainer(ctx context.Context, k *killing, kill Kill) error {
+func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) error {
 	c := k.container(kill.ID)
-	stop, first := s.stops.begin(k.pod.UID, kill.ID, seconds(max(*kill.Grace, 0)))
+	stop, first := s.terminations.begin(k.pod.UID, kill.ID, seconds(max(*kill.Grace, 0)))
 	if first {
 		s.events.Event(k.pod, v1.EventTypeNormal, "Killing", kill.Message)
 	}
-	if c.PreStop != nil && c.State == StateRunning && *kill.Grace > 0 && !stop.hooked {
-		if err := s.preStop(ctx, k, c, stop.due); err != nil {
+	if c.PreStop != nil && c.State == StateRunning && *kill.Grace > 0 && !stop.preStopDone {
+		if err := s.preStop(ctx, k, c, stop.deadline); err != nil {
 			return err
 		}
-		stop.hooked = true
+		stop.preStopDone = true
 	}
-	if err := k.order.wait(ctx, c, stop.due); err != nil {
+	if err := k.order.wait(ctx, c, stop.deadline); err != nil {
 		return err
 	}
-	left := max(time.Until(stop.due), 0)
-	if stop.asked.IsZero() {
+	left := max(time.Until(stop.deadline), 0)
+	if stop.signaledAt.IsZero() {
 		left = max(left, seconds(minGrace))
-		stop.asked = time.Now()
+		stop.signaledAt = time.Now()
 	} else {
 		// Its least time runs since it was first asked.
-		left = max(left, seconds(minGrace)-time.Since(stop.asked))
+		left = max(left, seconds(minGrace)-time.Since(stop.signaledAt))
 	}
 	err := s.runtime.StopContainer(ctx, kill.ID, left)
 	switch {
 	case err == nil, errors.Is(err, ErrNotFound):
-		s.stops.end(k.pod.UID, kill.ID)
+		s.terminations.end(k.pod.UID, kill.ID)
 		return nil
 	case ctx.Err() == nil && !errors.Is(err, ErrTimeout):
 		// It may not have been asked at all: the next attempt has as much time
 		// as this one had.
-		stop.asked, stop.due = time.Time{}, time.Time{}
-		stop.left = left
+		stop.signaledAt, stop.deadline = time.Time{}, time.Time{}
+		stop.remaining = left
 	}
 	return err
 }
 
 // preStop performs a container's hook, until due at most. Only the end of ctx
 // is an error: a hook that fails is told, and the container ends all the same.
-func (s *Syncer) preStop(ctx context.Context, k *killing, c *Container, due time.Time) error {
+func (s *Syncer) preStop(ctx context.Context, k *killContext, c *Container, due time.Time) error {
 	begun := time.Now()
 	hookCtx, cancel := context.WithDeadline(ctx, due)
-	err := s.perform(hookCtx, Hook{Handler: c.PreStop, ContainerID: c.ID, Name: c.Name, Ports: c.Ports, IP: k.hookIP(c)})
+	err := s.runHook(hookCtx, Hook{Handler: c.PreStop, ContainerID: c.ID, Name: c.Name, Ports: c.Ports, IP: k.hookIP(c)})
 	over := hookCtx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
 	cancel()
 	switch {

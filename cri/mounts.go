@@ -12,11 +12,11 @@ import (
 // settleMounts finds out what of a container's mounts only the runtime can
 // tell: the images that are mounted are pulled, and a mount that is to be
 // read-only all the way down if possible becomes so or not.
-func (t *transaction) settleMounts(ctx context.Context, mounts []Mount) error {
+func (t *transaction) resolveMounts(ctx context.Context, mounts []Mount) error {
 	for i := range mounts {
 		m := &mounts[i]
 		if m.Image != nil {
-			ref, err := t.images.ensure(ctx, t.Pod, m.Image.Reference, m.Image.PullPolicy, t.Logins)
+			ref, err := t.images.ensure(ctx, t.Pod, m.Image.Reference, m.Image.PullPolicy, t.Credentials)
 			if err != nil {
 				return err
 			}
@@ -70,8 +70,8 @@ func propagation(mode v1.MountPropagationMode) runtimeapi.MountPropagation {
 	return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
 }
 
-// inMounts are the paths of a field in the mounts of containers that ask for it.
-func inMounts(path string, asks func(*v1.Pod, *v1.VolumeMount) bool) func(*v1.Pod) []string {
+// mountField are the paths of a field in the mounts of containers that ask for it.
+func mountField(path string, asks func(*v1.Pod, *v1.VolumeMount) bool) func(*v1.Pod) []string {
 	return func(pod *v1.Pod) (paths []string) {
 		for kind, list := range map[string][]v1.Container{"initContainers": pod.Spec.InitContainers, "containers": pod.Spec.Containers} {
 			for i := range list {

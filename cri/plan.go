@@ -37,10 +37,10 @@ type PlanInput struct {
 	Pod    *v1.Pod
 	Status *PodStatus
 	// Failed tells of probes, by container ID; nil means none failed.
-	Failed map[string]KillReason
+	FailedProbes map[string]KillReason
 	// Changed has, by container ID, what of the objects that a container was
 	// made of has changed such that it is to be made anew.
-	Changed map[string]string
+	ChangedObjects map[string]string
 	// Started tells of startup probes, by container ID. A container that has
 	// one and no entry has not started. If it is nil nobody probes, and what
 	// runs has started.
@@ -101,19 +101,19 @@ type RestartAll struct {
 // it uses a container that was made but never started; and it ends second
 // instances.
 func Plan(in PlanInput) Actions {
-	v := newView(in)
+	v := newPlanner(in)
 	if triggers := RestartTriggers(v.Pod, v.Status); len(triggers) > 0 {
 		return v.restartAll(triggers)
 	}
-	if !v.keepsSandbox() {
-		return v.renew()
+	if !v.sandboxUsable() {
+		return v.recreateSandbox()
 	}
 	a := Actions{SandboxID: v.sandbox.ID, Attempt: v.sandbox.Attempt}
-	v.killUnwanted(&a)
+	v.planKills(&a)
 	v.pruneInit(&a)
-	v.startEphemeral(&a)
-	if v.initialize(&a) {
-		v.startRegular(&a)
+	v.planEphemeral(&a)
+	if v.planInit(&a) {
+		v.planRegular(&a)
 	}
 	if v.Pod.DeletionTimestamp != nil {
 		a.StartInit = nil
@@ -122,7 +122,7 @@ func Plan(in PlanInput) Actions {
 		// Whatever else was found ends with the pod.
 		a.Kill, a.StartEphemeral, a.StartInit, a.Start = nil, nil, nil, nil
 	}
-	v.resizeKept(&a)
-	v.sortCreated(&a)
+	v.planResizes(&a)
+	v.planCreated(&a)
 	return a
 }

@@ -9,7 +9,7 @@ import (
 // killUnwanted ends what must not run beside what is wanted: second instances,
 // containers that the pod does not have, and those of which the runtime does
 // not know whether they run.
-func (v *view) killUnwanted(a *Actions) {
+func (v *planner) planKills(a *Actions) {
 	for i := range v.Status.Containers {
 		c := &v.Status.Containers[i]
 		switch {
@@ -29,18 +29,18 @@ func (v *view) killUnwanted(a *Actions) {
 
 // startRegular plans the regular containers. With nothing to keep and nothing
 // to start, the pod has ended.
-func (v *view) startRegular(a *Actions) {
+func (v *planner) planRegular(a *Actions) {
 	kept := 0
 	for i := range v.Pod.Spec.Containers {
 		spec := &v.Pod.Spec.Containers[i]
 		running := v.running[spec.Name]
 		if running == nil {
-			if v.wanted(spec) {
+			if v.shouldStart(spec) {
 				a.Start = append(a.Start, i)
 			}
 			continue
 		}
-		kill, restart := v.judge(spec, running)
+		kill, restart := v.killDecision(spec, running)
 		if kill == nil {
 			kept++
 			continue
@@ -62,18 +62,18 @@ func (v *view) startRegular(a *Actions) {
 
 // judge decides whether a running container has to go, and if so whether it
 // comes back. A changed definition restarts it whatever the policy.
-func (v *view) judge(spec *v1.Container, c *Container) (kill *Kill, restart bool) {
+func (v *planner) killDecision(spec *v1.Container, c *Container) (kill *Kill, restart bool) {
 	kill = &Kill{ID: c.ID, Name: c.Name}
-	failed := v.Failed[c.ID]
+	failed := v.FailedProbes[c.ID]
 	resize := v.resizeOf(c)
 	switch {
-	case changed(spec, c):
+	case definitionChanged(spec, c):
 		kill.Reason = KillChanged
 		kill.Message = fmt.Sprintf("Container %s definition changed", c.Name)
 		return kill, true
-	case v.Changed[c.ID] != "":
+	case v.ChangedObjects[c.ID] != "":
 		kill.Reason = KillChanged
-		kill.Message = fmt.Sprintf("Container %s was made of another %s", c.Name, v.Changed[c.ID])
+		kill.Message = fmt.Sprintf("Container %s was made of another %s", c.Name, v.ChangedObjects[c.ID])
 		return kill, true
 	case resize != nil && resize.Restart:
 		kill.Reason = KillResize
@@ -102,7 +102,7 @@ func probeGrace(p *v1.Probe) *int64 {
 // changed reports whether a running container was made from another definition,
 // its resources aside if they were written down. One without a hash cannot
 // tell, and what runs is not ended on a guess.
-func changed(spec *v1.Container, c *Container) bool {
+func definitionChanged(spec *v1.Container, c *Container) bool {
 	if c.Resources != nil && c.Hash != "" {
 		return c.Hash != hashOf(spec, *c.Resources)
 	}

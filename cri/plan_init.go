@@ -14,7 +14,7 @@ func initFailed(c *Container) bool { return c.ExitCode != 0 || c.Reason == reaso
 
 // pruneInit removes all exited instances of an init container but the newest,
 // which tells how far the pod has come, and of a sidecar how it ended.
-func (v *view) pruneInit(a *Actions) {
+func (v *planner) pruneInit(a *Actions) {
 	kept := map[string]bool{}
 	for i := range v.Status.Containers {
 		c := &v.Status.Containers[i]
@@ -31,12 +31,12 @@ func (v *view) pruneInit(a *Actions) {
 // initialize reports whether the regular containers may start. If not, it
 // plans the next step towards that. Sidecars that the pod has come past are
 // kept running in any case, and hold nobody up.
-func (v *view) initialize(a *Actions) bool {
+func (v *planner) planInit(a *Actions) bool {
 	inits := v.Pod.Spec.InitContainers
-	at := v.reached()
+	at := v.initProgress()
 	for i := 0; i < at; i++ {
 		if podinfo.IsSidecar(&inits[i]) {
-			v.keepSidecar(a, i)
+			v.planSidecar(a, i)
 		}
 	}
 	switch {
@@ -44,10 +44,10 @@ func (v *view) initialize(a *Actions) bool {
 		return true
 	case at < 0:
 	case podinfo.IsSidecar(&inits[at]):
-		if !v.keepSidecar(a, at) {
+		if !v.planSidecar(a, at) {
 			return false
 		}
-	case !v.finishInit(a, at):
+	case !v.planInitContainer(a, at):
 		return false
 	}
 	if at+1 == len(inits) {
@@ -62,14 +62,14 @@ func (v *view) initialize(a *Actions) bool {
 // removed since. It is the number of init containers once a regular container
 // has an instance, in whatever state: it would not be there had they not been
 // done.
-func (v *view) reached() int {
+func (v *planner) initProgress() int {
 	for i := range v.Pod.Spec.Containers {
-		if v.newestHere(v.Pod.Spec.Containers[i].Name) != nil {
+		if v.newestInSandbox(v.Pod.Spec.Containers[i].Name) != nil {
 			return len(v.Pod.Spec.InitContainers)
 		}
 	}
 	for i := len(v.Pod.Spec.InitContainers) - 1; i >= 0; i-- {
-		if v.newestHere(v.Pod.Spec.InitContainers[i].Name) != nil {
+		if v.newestInSandbox(v.Pod.Spec.InitContainers[i].Name) != nil {
 			return i
 		}
 	}
@@ -78,14 +78,14 @@ func (v *view) reached() int {
 
 // keepSidecar sees to it that a sidecar runs, whatever the pod's policy, and
 // reports whether it runs and has started.
-func (v *view) keepSidecar(a *Actions, i int) bool {
+func (v *planner) planSidecar(a *Actions, i int) bool {
 	spec := &v.Pod.Spec.InitContainers[i]
 	running := v.running[spec.Name]
 	if running == nil {
 		a.StartInit = append(a.StartInit, i)
 		return false
 	}
-	if kill, _ := v.judge(spec, running); kill != nil {
+	if kill, _ := v.killDecision(spec, running); kill != nil {
 		kill.Message += ", will be restarted"
 		a.Kill = append(a.Kill, *kill)
 		a.StartInit = append(a.StartInit, i)
@@ -96,9 +96,9 @@ func (v *view) keepSidecar(a *Actions, i int) bool {
 
 // finishInit reports whether an init container, which has an instance, has
 // succeeded. One that failed is started again or ends the pod.
-func (v *view) finishInit(a *Actions, i int) bool {
+func (v *planner) planInitContainer(a *Actions, i int) bool {
 	spec := &v.Pod.Spec.InitContainers[i]
-	c := v.newestHere(spec.Name)
+	c := v.newestInSandbox(spec.Name)
 	switch {
 	case v.running[spec.Name] != nil:
 	case c.State == StateExited && !initFailed(c):
@@ -112,21 +112,21 @@ func (v *view) finishInit(a *Actions, i int) bool {
 }
 
 // initRestarts reports whether an init container that failed runs again.
-func (v *view) initRestarts(spec *v1.Container, c *Container) bool {
+func (v *planner) initRestarts(spec *v1.Container, c *Container) bool {
 	code := exitCode(c)
 	if code == 0 {
-		code = lostExitCode // out of memory: no success, whatever it says
+		code = unknownExitCode // out of memory: no success, whatever it says
 	}
-	return OnExit(v.Pod, spec, code) != StaysEnded
+	return OnExit(v.Pod, spec, code) != NoRestart
 }
 
 // initOver reports whether an init container has failed for good. In a pod
 // that lost its sandbox that is also one which was still running.
-func (v *view) initOver() bool {
+func (v *planner) initFailedForGood() bool {
 	for i := range v.Pod.Spec.InitContainers {
 		spec := &v.Pod.Spec.InitContainers[i]
 		c := v.last[spec.Name]
-		if c == nil || v.made(spec.Name) || podinfo.IsSidecar(spec) || c.State == StateExited && !initFailed(c) {
+		if c == nil || v.createdNotStarted(spec.Name) || podinfo.IsSidecar(spec) || c.State == StateExited && !initFailed(c) {
 			continue
 		}
 		if !v.initRestarts(spec, c) {

@@ -5,7 +5,7 @@ import "fmt"
 // restartAll ends all containers of a pod and has them removed, so that the
 // pod starts over in the sandbox that it has. What runs gets the least grace:
 // it is not asked to finish its work, which is to be done anew.
-func (v *view) restartAll(triggers []*Container) Actions {
+func (v *planner) restartAll(triggers []*Container) Actions {
 	a := Actions{RestartAll: &RestartAll{Trigger: triggers[0]}}
 	if v.sandbox != nil {
 		a.SandboxID, a.Attempt = v.sandbox.ID, v.sandbox.Attempt

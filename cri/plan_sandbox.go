@@ -4,7 +4,7 @@ import "slices"
 
 // keepsSandbox reports whether the newest sandbox goes on: it is the only one
 // ready, has the wanted network and, unless that is the host's, an address.
-func (v *view) keepsSandbox() bool {
+func (v *planner) sandboxUsable() bool {
 	s := v.sandbox
 	switch {
 	case s == nil, !s.Ready, v.ready > 1:
@@ -21,14 +21,14 @@ func (v *view) keepsSandbox() bool {
 // in a new sandbox with the first init container. A pod that restarts nothing
 // gets a new one only for what has never run, which the kubelet leaves waiting
 // for ever.
-func (v *view) renew() Actions {
+func (v *planner) recreateSandbox() Actions {
 	a := Actions{KillPod: len(v.Status.Sandboxes)+len(v.Status.Containers) > 0}
 	if v.sandbox != nil {
 		a.SandboxID = v.sandbox.ID
 		a.Attempt = v.sandbox.Attempt + 1
 	}
-	start := v.unfinished()
-	if len(start) == 0 || v.initOver() {
+	start := v.regularToStart()
+	if len(start) == 0 || v.initFailedForGood() {
 		return a
 	}
 	a.CreateSandbox = true
@@ -47,10 +47,10 @@ func (v *view) renew() Actions {
 }
 
 // unfinished are the regular containers that a new sandbox would run.
-func (v *view) unfinished() []int {
+func (v *planner) regularToStart() []int {
 	var start []int
 	for i := range v.Pod.Spec.Containers {
-		if v.wanted(&v.Pod.Spec.Containers[i]) {
+		if v.shouldStart(&v.Pod.Spec.Containers[i]) {
 			start = append(start, i)
 		}
 	}
@@ -60,7 +60,7 @@ func (v *view) unfinished() []int {
 // sortCreated decides on the containers of the kept sandbox, and on those that
 // older ones left, that were created and never started. They stem from a lost
 // reply or from a daemon or host that died between the two calls.
-func (v *view) sortCreated(a *Actions) {
+func (v *planner) planCreated(a *Actions) {
 	if a.KillPod {
 		return
 	}
@@ -80,7 +80,7 @@ func (v *view) sortCreated(a *Actions) {
 			continue
 		}
 		spec := v.spec(c.Name)
-		if v.here(c) && starting[c.Name] && a.Created[c.Name] == "" && spec != nil && !outdated(spec, c) && v.Changed[c.ID] == "" {
+		if v.inNewestSandbox(c) && starting[c.Name] && a.Created[c.Name] == "" && spec != nil && !outdated(spec, c) && v.ChangedObjects[c.ID] == "" {
 			if a.Created == nil {
 				a.Created = map[string]string{}
 			}

@@ -126,7 +126,7 @@ func testPlan(t *testing.T, cases []planCase) {
 	t.Helper()
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			got := Plan(PlanInput{Pod: tc.pod, Status: &tc.look.status, Failed: tc.failed, Changed: tc.changed, Started: tc.started})
+			got := Plan(PlanInput{Pod: tc.pod, Status: &tc.look.status, FailedProbes: tc.failed, ChangedObjects: tc.changed, Started: tc.started})
 			options := cmp.Options{
 				cmpopts.EquateEmpty(),
 				cmpopts.IgnoreFields(Kill{}, "Message"),
@@ -164,7 +164,7 @@ func TestPlanKillMessages(t *testing.T) {
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
 	pod.Spec.Containers = append(pod.Spec.Containers, wantedPod("", []string{"b"}).Spec.Containers[0])
 	l = (&look{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "b", StateRunning)
-	got = Plan(PlanInput{Pod: pod, Status: &l.status, Failed: map[string]KillReason{"c": KillLiveness}})
+	got = Plan(PlanInput{Pod: pod, Status: &l.status, FailedProbes: map[string]KillReason{"c": KillLiveness}})
 	if want := "Container a failed liveness probe"; got.Kill[0].Message != want {
 		t.Errorf("got %q, want %q", got.Kill[0].Message, want)
 	}

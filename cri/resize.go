@@ -41,7 +41,7 @@ func (r Resources) Equal(o Resources) bool {
 
 // Into puts the values into requirements, in place of the like ones. It writes
 // to no list that others share.
-func (r Resources) Into(q v1.ResourceRequirements) v1.ResourceRequirements {
+func (r Resources) ApplyTo(q v1.ResourceRequirements) v1.ResourceRequirements {
 	put := func(list v1.ResourceList, values map[v1.ResourceName]int64) v1.ResourceList {
 		list = list.DeepCopy()
 		delete(list, v1.ResourceCPU)
@@ -63,7 +63,7 @@ func (r Resources) Into(q v1.ResourceRequirements) v1.ResourceRequirements {
 }
 
 // Widest has of each value the greater, and of a limit that only one has none.
-func (r Resources) Widest(o Resources) Resources {
+func (r Resources) Max(o Resources) Resources {
 	w := Resources{maps.Clone(r.Requests), map[v1.ResourceName]int64{}}
 	if w.Requests == nil {
 		w.Requests = map[v1.ResourceName]int64{}
@@ -122,13 +122,13 @@ const ResizeRetry = 10 * time.Second
 // changed since their creation, by ID. A container that was made by a version
 // of podstead which did not write them down is not among them: it is restarted.
 func Resizes(pod *v1.Pod, status *PodStatus, actuated map[string]Actuated) []Resize {
-	v := newView(PlanInput{Pod: pod, Status: status})
+	v := newPlanner(PlanInput{Pod: pod, Status: status})
 	var list []Resize
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			spec := &containers[i]
 			c := v.running[spec.Name]
-			if c == nil || c.Resources == nil || changed(spec, c) {
+			if c == nil || c.Resources == nil || definitionChanged(spec, c) {
 				continue
 			}
 			now := Actuated{Resources: *c.Resources}
@@ -162,7 +162,7 @@ func restartsFor(c *v1.Container, from, to Resources) bool {
 }
 
 // resizeOf is the resize of a running container, nil if there is none.
-func (v *view) resizeOf(c *Container) *Resize {
+func (v *planner) resizeOf(c *Container) *Resize {
 	for i := range v.Resizes {
 		if v.Resizes[i].ID == c.ID {
 			return &v.Resizes[i]
@@ -172,7 +172,7 @@ func (v *view) resizeOf(c *Container) *Resize {
 }
 
 // resizeKept plans the resizes in place of what goes on running.
-func (v *view) resizeKept(a *Actions) {
+func (v *planner) planResizes(a *Actions) {
 	for _, r := range v.Resizes {
 		kept := v.running[r.Name] != nil && v.running[r.Name].ID == r.ID && !r.Restart
 		for _, k := range a.Kill {
@@ -196,10 +196,10 @@ func (t *transaction) resize(ctx context.Context) {
 			t.result.Resized = append(t.result.Resized, r)
 			continue
 		}
-		if t.result.ResizeFaults == nil {
-			t.result.ResizeFaults = map[string]string{}
+		if t.result.ResizeErrors == nil {
+			t.result.ResizeErrors = map[string]string{}
 		}
-		t.result.ResizeFaults[r.Name] = detail(err)
+		t.result.ResizeErrors[r.Name] = detail(err)
 		if t.result.RetryAfter == 0 || t.result.RetryAfter > ResizeRetry {
 			t.result.RetryAfter = ResizeRetry
 		}
@@ -207,7 +207,7 @@ func (t *transaction) resize(ctx context.Context) {
 }
 
 func (t *transaction) resizeOne(ctx context.Context, r Resize) error {
-	spec := newView(PlanInput{Pod: t.Pod, Status: t.Status}).spec(r.Name)
+	spec := newPlanner(PlanInput{Pod: t.Pod, Status: t.Status}).spec(r.Name)
 	if limit, ok := r.To.Limits[v1.ResourceMemory]; ok && limit > 0 {
 		if before, had := r.From.Limits[v1.ResourceMemory]; !had || limit < before {
 			used, err := t.runtime.MemoryUsage(ctx, r.ID)

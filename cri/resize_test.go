@@ -101,11 +101,11 @@ func TestResourcesSurviveTheAnnotation(t *testing.T) {
 	}
 	q := requirements("1 1Gi", "2 2Gi")
 	q.Limits["hugepages-2Mi"] = q.Limits["memory"]
-	r := resourcesOf("3 -", "- 4Gi").Into(q)
+	r := resourcesOf("3 -", "- 4Gi").ApplyTo(q)
 	if r.Requests.Cpu().Value() != 3 || len(r.Requests) != 1 || r.Limits.Memory().Value() != 4<<30 || len(r.Limits) != 2 || len(q.Requests) != 2 {
 		t.Errorf("%v of %v", r, q)
 	}
-	if diff := cmp.Diff(resourcesOf("2 1Gi", "3 -"), resourcesOf("1 1Gi", "3 1Gi").Widest(resourcesOf("2 -", "2 -"))); diff != "" {
+	if diff := cmp.Diff(resourcesOf("2 1Gi", "3 -"), resourcesOf("1 1Gi", "3 1Gi").Max(resourcesOf("2 -", "2 -"))); diff != "" {
 		t.Errorf("widest (-want +got)\n%s", diff)
 	}
 }

@@ -11,20 +11,20 @@ import (
 // ExitAction is what a pod's policies have done about a container that exited.
 type ExitAction uint8
 
-// The actions. The zero value is StaysEnded.
+// The actions. The zero value is NoRestart.
 const (
-	// StaysEnded: it is not started again.
-	StaysEnded ExitAction = iota
+	// NoRestart: it is not started again.
+	NoRestart ExitAction = iota
 	// Restarts: it is started again.
-	Restarts
-	// RestartsAll: every container of the pod ends, and all start again, init
+	RestartContainer
+	// RestartAllContainers: every container of the pod ends, and all start again, init
 	// containers first.
-	RestartsAll
+	RestartAllContainers
 )
 
-// lostExitCode stands for the exit code of a container of which nobody knows
+// unknownExitCode stands for the exit code of a container of which nobody knows
 // how it ended, and of one that is about to be killed: 128 + SIGKILL.
-const lostExitCode = 137
+const unknownExitCode = 137
 
 // OnExit is what is to be done about a container that exited with a code. The
 // first of its own restartPolicyRules that fits decides, then its own
@@ -36,14 +36,14 @@ func OnExit(pod *v1.Pod, c *v1.Container, exitCode int32) ExitAction {
 	}
 	for i := range c.RestartPolicyRules {
 		rule := &c.RestartPolicyRules[i]
-		if !fits(rule.ExitCodes, exitCode) {
+		if !matches(rule.ExitCodes, exitCode) {
 			continue
 		}
 		switch rule.Action {
 		case v1.ContainerRestartRuleActionRestart:
-			return Restarts
+			return RestartContainer
 		case v1.ContainerRestartRuleActionRestartAllContainers:
-			return RestartsAll
+			return RestartAllContainers
 		}
 	}
 	return byPolicy(v1.RestartPolicy(*c.RestartPolicy), exitCode)
@@ -51,12 +51,12 @@ func OnExit(pod *v1.Pod, c *v1.Container, exitCode int32) ExitAction {
 
 func byPolicy(policy v1.RestartPolicy, exitCode int32) ExitAction {
 	if policy == v1.RestartPolicyNever || policy == v1.RestartPolicyOnFailure && exitCode == 0 {
-		return StaysEnded
+		return NoRestart
 	}
-	return Restarts
+	return RestartContainer
 }
 
-func fits(codes *v1.ContainerRestartRuleOnExitCodes, exitCode int32) bool {
+func matches(codes *v1.ContainerRestartRuleOnExitCodes, exitCode int32) bool {
 	if codes == nil {
 		return false
 	}
@@ -106,7 +106,7 @@ func RestartTriggers(pod *v1.Pod, s *PodStatus) []*Container {
 		if last == nil || last.State != StateExited || runsToItsEnd && !initFailed(last) {
 			return
 		}
-		if OnExit(pod, c, last.ExitCode) == RestartsAll {
+		if OnExit(pod, c, last.ExitCode) == RestartAllContainers {
 			triggers = append(triggers, last)
 		}
 	}

@@ -91,7 +91,7 @@ func (c *Client) inspectContainer(ctx context.Context, k *Container) error {
 		return err
 	}
 	status := a.GetStatus()
-	k.State = state(status.GetState())
+	k.State = containerState(status.GetState())
 	if at := nanoTime(status.GetCreatedAt()); !at.IsZero() {
 		k.CreatedAt = at
 	}
@@ -109,19 +109,19 @@ func (c *Client) inspectContainer(ctx context.Context, k *Container) error {
 		k.ImageRef = ref
 	}
 	if k.State == StateExited {
-		k.addMessage(c.lastWords(k))
+		k.addMessage(c.terminationText(k))
 	}
 	return nil
 }
 
 // lastWords are what a container that has ended left for people.
-func (c *Client) lastWords(k *Container) string {
+func (c *Client) terminationText(k *Container) string {
 	message := ""
 	if k.TerminationMessageHost != "" {
 		message = c.readTerminationMessage(k.TerminationMessageHost)
 	}
-	if message == "" && k.fallsBack() {
-		message = c.readLogEnd(k.LogPath)
+	if message == "" && k.usesLogFallback() {
+		message = c.readLogTail(k.LogPath)
 	}
 	return message
 }

@@ -24,19 +24,19 @@ import (
 type fieldSupport struct {
 	// asked are the paths at which a pod asks for it, such as
 	// spec.containers[0].lifecycle.stopSignal; none if it does not.
-	asked func(pod *v1.Pod) []string
+	requestedAt func(pod *v1.Pod) []string
 	// feature is what the runtime reports of itself; nil if it reports nothing
 	// of the kind. Once it says yes, since is not looked at.
 	feature func(Capabilities) bool
 	// ofHandler is the same for what it reports of the handler that the pod gets.
-	ofHandler func(*runtimeapi.RuntimeHandlerFeatures) bool
+	handlerFeature func(*runtimeapi.RuntimeHandlerFeatures) bool
 	// since is, by the runtime's name as its Version call gives it, the first
 	// version that honours the field. A runtime that is not in it has to
 	// report the feature. It is what people are told to install, so that it is
 	// filled in beside a feature, too.
 	since map[string]string
 	// told is what people are told to install where no version will do.
-	told string
+	requirement string
 }
 
 // Names of runtimes in their Version calls.
@@ -51,7 +51,7 @@ var fieldSupports = []fieldSupport{
 		// ContainerConfig.stop_signal, CRI of Kubernetes 1.33. containerd's
 		// server reads it in 2.3 and not in 2.2; CRI-O's release notes name it
 		// in 1.33. No feature of Status tells.
-		asked: inContainers("lifecycle.stopSignal", func(c *v1.Container) bool {
+		requestedAt: containerField("lifecycle.stopSignal", func(c *v1.Container) bool {
 			return c.Lifecycle != nil && c.Lifecycle.StopSignal != nil
 		}),
 		since: map[string]string{containerd: "2.3", crio: "1.33"},
@@ -59,27 +59,27 @@ var fieldSupports = []fieldSupport{
 	{
 		// Mount.image, CRI of Kubernetes 1.31: release notes of containerd
 		// 2.1 and CRI-O 1.31.
-		asked: imageVolumes,
-		since: map[string]string{containerd: "2.1", crio: "1.31"},
+		requestedAt: imageVolumes,
+		since:       map[string]string{containerd: "2.1", crio: "1.31"},
 	},
 	{
 		// Mount.image_sub_path, CRI of Kubernetes 1.33. containerd 2.1 mounts
 		// the whole image (containerd/containerd#11578).
-		asked: inMounts("subPath", partOfImage),
-		since: map[string]string{containerd: "2.2", crio: "1.33"},
+		requestedAt: mountField("subPath", partOfImage),
+		since:       map[string]string{containerd: "2.2", crio: "1.33"},
 	},
 	{
 		// Mount.recursive_read_only, CRI of Kubernetes 1.30. It needs more
 		// than the runtime: the version proves nothing.
-		asked: inMounts("recursiveReadOnly", func(_ *v1.Pod, m *v1.VolumeMount) bool {
+		requestedAt: mountField("recursiveReadOnly", func(_ *v1.Pod, m *v1.VolumeMount) bool {
 			return m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled
 		}),
-		ofHandler: (*runtimeapi.RuntimeHandlerFeatures).GetRecursiveReadOnlyMounts,
-		told:      "a runtime that reports the feature, as containerd 2.0 and cri-o 1.30 do with runc 1.1 or crun 1.8.6 on Linux 5.12",
+		handlerFeature: (*runtimeapi.RuntimeHandlerFeatures).GetRecursiveReadOnlyMounts,
+		requirement:    "a runtime that reports the feature, as containerd 2.0 and cri-o 1.30 do with runc 1.1 or crun 1.8.6 on Linux 5.12",
 	},
 	{
 		// supplemental_groups_policy, CRI of Kubernetes 1.31.
-		asked: inPod("securityContext.supplementalGroupsPolicy", func(s *v1.PodSpec) bool {
+		requestedAt: podField("securityContext.supplementalGroupsPolicy", func(s *v1.PodSpec) bool {
 			return s.SecurityContext != nil && s.SecurityContext.SupplementalGroupsPolicy != nil &&
 				*s.SecurityContext.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict
 		}),
@@ -90,14 +90,14 @@ var fieldSupports = []fieldSupport{
 		// UserNamespace and the mappings of mounts, CRI of Kubernetes 1.25 and
 		// 1.27. The runtime's version is half of it: runc or crun has to map
 		// the owners of mounts as well.
-		asked:     inPod("hostUsers", func(s *v1.PodSpec) bool { return s.HostUsers != nil && !*s.HostUsers }),
-		ofHandler: (*runtimeapi.RuntimeHandlerFeatures).GetUserNamespaces,
-		told:      "a runtime handler that reports user namespaces, such as containerd 2.0 or CRI-O 1.25 or later with runc 1.2 or crun 1.9 or later",
+		requestedAt:    podField("hostUsers", func(s *v1.PodSpec) bool { return s.HostUsers != nil && !*s.HostUsers }),
+		handlerFeature: (*runtimeapi.RuntimeHandlerFeatures).GetUserNamespaces,
+		requirement:    "a runtime handler that reports user namespaces, such as containerd 2.0 or CRI-O 1.25 or later with runc 1.2 or crun 1.9 or later",
 	},
 }
 
-// inPod is the path of a field of the pod's spec, if it is asked for.
-func inPod(path string, asks func(*v1.PodSpec) bool) func(*v1.Pod) []string {
+// podField is the path of a field of the pod's spec, if it is asked for.
+func podField(path string, asks func(*v1.PodSpec) bool) func(*v1.Pod) []string {
 	return func(pod *v1.Pod) []string {
 		if !asks(&pod.Spec) {
 			return nil
@@ -106,9 +106,9 @@ func inPod(path string, asks func(*v1.PodSpec) bool) func(*v1.Pod) []string {
 	}
 }
 
-// inContainers are the paths of a field in the init and regular containers
+// containerField are the paths of a field in the init and regular containers
 // that ask for it.
-func inContainers(path string, asks func(*v1.Container) bool) func(*v1.Pod) []string {
+func containerField(path string, asks func(*v1.Container) bool) func(*v1.Pod) []string {
 	return func(pod *v1.Pod) (paths []string) {
 		for i := range pod.Spec.InitContainers {
 			if asks(&pod.Spec.InitContainers[i]) {
@@ -151,10 +151,10 @@ func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	return k, nil
 }
 
-// runtimeDependent reports whether a pod asks for a field that not every
+// dependsOnRuntime reports whether a pod asks for a field that not every
 // runtime honours. For most it does not, and nobody needs to be asked.
-func runtimeDependent(pod *v1.Pod) bool {
-	return slices.ContainsFunc(fieldSupports, func(f fieldSupport) bool { return len(f.asked(pod)) > 0 })
+func dependsOnRuntime(pod *v1.Pod) bool {
+	return slices.ContainsFunc(fieldSupports, func(f fieldSupport) bool { return len(f.requestedAt(pod)) > 0 })
 }
 
 // Unsupported is nil if the runtime is proven to honour all that a pod asks
@@ -163,9 +163,9 @@ func runtimeDependent(pod *v1.Pod) bool {
 func (k Capabilities) Unsupported(pod *v1.Pod, handler string) error {
 	var faults []string
 	for _, f := range fieldSupports {
-		paths := f.asked(pod)
+		paths := f.requestedAt(pod)
 		if len(paths) == 0 || f.feature != nil && f.feature(k) ||
-			f.ofHandler != nil && f.ofHandler(k.Handlers[handler]) || atLeast(k.Version.Version, f.since[k.Name]) {
+			f.handlerFeature != nil && f.handlerFeature(k.Handlers[handler]) || atLeast(k.Version.Version, f.since[k.Name]) {
 			continue
 		}
 		faults = append(faults, fmt.Sprintf("%s is not known to be honoured by this runtime, %s %s, which would drop it without a word; it needs %s",
@@ -183,8 +183,8 @@ func (f *fieldSupport) wanted() string {
 	for _, name := range slices.Sorted(maps.Keys(f.since)) {
 		list = append(list, name+" "+f.since[name]+" or later")
 	}
-	if f.told != "" {
-		return f.told
+	if f.requirement != "" {
+		return f.requirement
 	}
 	if len(list) == 0 {
 		return "a runtime that reports the feature"
@@ -217,8 +217,8 @@ const unsupportedRetry = time.Minute
 // supported looks whether the runtime honours all that the pod asks for, before
 // anything is made of it. It is asked each time: a runtime may be upgraded
 // beneath a daemon. What runs is not touched, whatever the answer.
-func (t *transaction) supported(ctx context.Context) error {
-	if !runtimeDependent(t.Pod) {
+func (t *transaction) checkSupport(ctx context.Context) error {
+	if !dependsOnRuntime(t.Pod) {
 		return nil
 	}
 	k, err := t.runtime.Capabilities(ctx)
@@ -228,7 +228,7 @@ func (t *transaction) supported(ctx context.Context) error {
 	if err := k.Unsupported(t.Pod, t.Sandbox.RuntimeHandler); err != nil {
 		t.events.Event(t.Pod, v1.EventTypeWarning, ReasonUnsupported, err.Error())
 		w := &waitError{Waiting: Waiting{ReasonUnsupported, err.Error()}, cause: err, retryAfter: unsupportedRetry}
-		t.wait("", w)
+		t.setWaiting("", w)
 		return fmt.Errorf("cannot start the pod: %w", w)
 	}
 	return nil

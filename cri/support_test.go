@@ -102,11 +102,11 @@ func TestSupport(t *testing.T) {
 	}
 	for i, tc := range supportCases {
 		pod := wantedPod(v1.RestartPolicyAlways, []string{"a", "b"}, "i")
-		if paths := fieldSupports[i].asked(pod); len(paths) > 0 {
+		if paths := fieldSupports[i].requestedAt(pod); len(paths) > 0 {
 			t.Errorf("%s: a plain pod asks for %q", tc.path, paths)
 		}
 		tc.ask(pod)
-		if !runtimeDependent(pod) {
+		if !dependsOnRuntime(pod) {
 			t.Errorf("%s: the pod does not ask for it", tc.path)
 		}
 		for _, k := range tc.with {
@@ -126,8 +126,8 @@ func TestSupport(t *testing.T) {
 // A feature that the runtime reports proves it whatever its version.
 func TestSupportByFeature(t *testing.T) {
 	f := fieldSupport{
-		asked:   inPod("securityContext.supplementalGroupsPolicy", func(*v1.PodSpec) bool { return true }),
-		feature: func(k Capabilities) bool { return k.Features.GetSupplementalGroupsPolicy() },
+		requestedAt: podField("securityContext.supplementalGroupsPolicy", func(*v1.PodSpec) bool { return true }),
+		feature:     func(k Capabilities) bool { return k.Features.GetSupplementalGroupsPolicy() },
 	}
 	before := fieldSupports
 	fieldSupports = []fieldSupport{f}

@@ -72,19 +72,19 @@ type SyncerConfig struct {
 // time for a pod; different pods may be synced at the same time. It remembers
 // back-offs and what it made last; all else is read from the runtime.
 type Syncer struct {
-	runtime  Runtime
-	images   *images
-	hooks    Hooks
-	events   Recorder
-	log      *slog.Logger
-	started  func(kind ContainerKind, failed string)
-	backoff  *Backoff
-	config   config
-	logLinks string
-	made     made
-	holds    holds
-	stops    stops
-	running  runningHooks
+	runtime      Runtime
+	images       *imageManager
+	hooks        Hooks
+	events       Recorder
+	log          *slog.Logger
+	started      func(kind ContainerKind, failed string)
+	backoff      *Backoff
+	config       config
+	logLinks     string
+	expectations expectations
+	startBackoff startBackoff
+	terminations terminations
+	running      runningHooks
 }
 
 // NewSyncer makes a Syncer.
@@ -118,7 +118,7 @@ func NewSyncer(c SyncerConfig) *Syncer {
 		instance: c.Instance, logRoot: c.LogRoot, memory: c.HostMemory, masked: hostMaskedPaths("/sys"),
 		security: c.Security, cgroup: c.Cgroup,
 	}
-	s.images = newImages(c.Images, s.events, cmp.Or(c.ParallelPulls, DefaultParallelPulls))
+	s.images = newImageManager(c.Images, s.events, cmp.Or(c.ParallelPulls, DefaultParallelPulls))
 	return s
 }
 
@@ -142,9 +142,9 @@ func (s *Syncer) Backoff() *Backoff { return s.backoff }
 func (s *Syncer) Forget(uid types.UID) {
 	s.backoff.Forget(uid)
 	s.images.forgetPod(uid)
-	s.made.forget(uid)
-	s.holds.forget(uid)
-	s.stops.forget(uid)
+	s.expectations.forget(uid)
+	s.startBackoff.forget(uid)
+	s.terminations.forget(uid)
 }
 
 // SyncRequest is one look at a pod.
@@ -153,32 +153,32 @@ type SyncRequest struct {
 	// Status was observed after the last act on this pod had ended.
 	Status *PodStatus
 	// Failed and Started tell of probes, by container ID, as in PlanInput.
-	Failed  map[string]KillReason
-	Started map[string]bool
+	FailedProbes map[string]KillReason
+	Started      map[string]bool
 	// Changed is that of PlanInput.
-	Changed map[string]string
+	ChangedObjects map[string]string
 	// Resizes are those to be made now, of what Resizes found.
 	Resizes []Resize
 	// Withheld are containers that are not to be started, by name, and why.
-	Withheld map[string]Waiting
+	Held map[string]Waiting
 	// Inputs resolves what a container needs, when it is about to be created.
-	Inputs func(ctx context.Context, c *v1.Container, podIPs []string) (Inputs, error)
-	// Logins are what images are pulled with.
-	Logins Logins
+	ResolveInputs func(ctx context.Context, c *v1.Container, podIPs []string) (Inputs, error)
+	// PullCredentials are what images are pulled with.
+	Credentials PullCredentials
 	// Sandbox is for the config of the sandbox.
 	Sandbox SandboxInputs
 	// RestartCap is the longest delay of the pod's crash-loop back-off; 0 stands
 	// for that of the Backoff.
-	RestartCap time.Duration
+	MaxRestartPeriod time.Duration
 	// HostIP is the node's address for hooks of a pod on its network; empty
 	// stands for 127.0.0.1.
 	HostIP string
 	// PostStart is, by container name, the instance whose postStart hook is
 	// known to have returned. That of another one which runs is performed.
-	PostStart map[string]string
+	PostStartDone map[string]string
 	// RestartCounts is, by container name, the least restart count of its next
 	// instance: for one that neither the runtime nor the logs remember.
-	RestartCounts map[string]int
+	MinRestartCounts map[string]int
 }
 
 // SyncResult is what came of it.
@@ -191,11 +191,11 @@ type SyncResult struct {
 	Waiting map[string]Waiting
 	// PostStart are the instances whose postStart hook has returned in this
 	// Sync, by container name.
-	PostStart map[string]string
+	PostStartDone map[string]string
 	// Resized are the resizes that were made, ResizeFaults why others were not,
 	// by container name.
 	Resized      []Resize
-	ResizeFaults map[string]string
+	ResizeErrors map[string]string
 	// RetryAfter is when the first back-off ends, 0 if none runs. It may be
 	// set beside Err.
 	RetryAfter time.Duration

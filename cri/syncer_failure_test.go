@@ -87,7 +87,7 @@ func TestSyncTellsWhatFailed(t *testing.T) {
 func TestSyncInputsFail(t *testing.T) {
 	inBed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *bed) {
 		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID},
-			Inputs: func(_ context.Context, c *v1.Container, _ []string) (cri.Inputs, error) {
+			ResolveInputs: func(_ context.Context, c *v1.Container, _ []string) (cri.Inputs, error) {
 				if c.Name == "a" {
 					return cri.Inputs{}, errors.New("the pod has no volume \"x\"")
 				}
@@ -118,7 +118,7 @@ func TestSyncRemovesWhatAFailedCreateLeft(t *testing.T) {
 				}
 				b.fake.Inject("CreateContainer", tc.fault)
 				r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID},
-					Inputs: func(context.Context, *v1.Container, []string) (cri.Inputs, error) {
+					ResolveInputs: func(context.Context, *v1.Container, []string) (cri.Inputs, error) {
 						return cri.Inputs{TerminationMessageHost: file}, nil
 					}})
 				if r.Err == nil {

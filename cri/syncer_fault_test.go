@@ -34,9 +34,9 @@ var faults = map[string]critest.Fault{
 
 // Calls that look, and those that the steps of a Sync make besides.
 var (
-	looks  = []string{"ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"}
-	starts = []string{"ImageStatus", "CreateContainer", "StartContainer"}
-	stops  = []string{"StopContainer", "StopPodSandbox"}
+	looks        = []string{"ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"}
+	starts       = []string{"ImageStatus", "CreateContainer", "StartContainer"}
+	terminations = []string{"StopContainer", "StopPodSandbox"}
 )
 
 // eachFault runs a scenario once for each call that goes wrong in each way.
@@ -96,7 +96,7 @@ func TestFaultsAtRestart(t *testing.T) {
 }
 
 func TestFaultsAtSandboxChange(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i"), slices.Concat(looks, starts, stops, []string{"RunPodSandbox", "RemoveContainer"}), func(t *testing.T, b *bed, inject func()) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i"), slices.Concat(looks, starts, terminations, []string{"RunPodSandbox", "RemoveContainer"}), func(t *testing.T, b *bed, inject func()) {
 		b.settle()
 		b.fake.Exit("i", 0)
 		b.settle()
@@ -128,7 +128,7 @@ func TestFaultsAtChange(t *testing.T) {
 }
 
 func TestFaultsAtKill(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, stops), func(t *testing.T, b *bed, inject func()) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, terminations), func(t *testing.T, b *bed, inject func()) {
 		b.settle()
 		b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
 		inject()
@@ -181,7 +181,7 @@ func TestSandboxIsFoundByItsName(t *testing.T) {
 		b.fake.Inject("RunPodSandbox", critest.Fault{After: errors.New("lost")})
 		b.sync()
 		b.restart()
-		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, Inputs: b.inputs})
+		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -192,14 +192,14 @@ func TestSandboxIsFoundByItsName(t *testing.T) {
 		}
 		// One that has containers which the status did not show is not used.
 		b.restart()
-		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, Inputs: b.inputs})
+		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
 		if !errors.Is(r.Err, cri.ErrExists) {
 			t.Errorf("got %+v", r)
 		}
 		// Nor one when looking fails.
 		b.restart()
 		b.fake.Inject("ListContainers", critest.Fault{Before: errors.New("broken")})
-		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, Inputs: b.inputs})
+		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
 		if r.Err == nil {
 			t.Errorf("got %+v", r)
 		}
@@ -208,7 +208,7 @@ func TestSandboxIsFoundByItsName(t *testing.T) {
 		status := b.look()
 		b.settle()
 		b.restart()
-		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: status, Inputs: b.inputs})
+		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: status, ResolveInputs: b.inputs})
 		if !errors.Is(r.Err, cri.ErrExists) {
 			t.Errorf("got %+v", r)
 		}
@@ -292,7 +292,7 @@ func TestOldStatus(t *testing.T) {
 			b.sync()
 			old = append(old, b.status)
 			for _, s := range old {
-				b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: s, Inputs: b.inputs})
+				b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: s, ResolveInputs: b.inputs})
 			}
 		}
 		step()

@@ -15,8 +15,8 @@ import (
 func (t *transaction) restartAll(ctx context.Context) error {
 	all := t.actions.RestartAll
 	spec := specOf(t.Pod, all.Trigger.Name)
-	if held := t.heldBack(spec); held != nil {
-		t.wait(spec.Name, held)
+	if held := t.backoffFor(spec); held != nil {
+		t.setWaiting(spec.Name, held)
 		return nil
 	}
 	if len(t.actions.Kill) > 0 {
@@ -27,12 +27,12 @@ func (t *transaction) restartAll(ctx context.Context) error {
 		c := t.instance(id)
 		if id == all.Trigger.ID {
 			// It is counted before it is gone, since nobody can then tell that it was.
-			t.backoff.started(t.Pod, spec, c, t.RestartCap)
+			t.backoff.started(t.Pod, spec, c, t.MaxRestartPeriod)
 		}
 		if err := t.runtime.RemoveContainer(ctx, id); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		t.made.removed(t.Pod.UID, id)
+		t.expectations.remove(t.Pod.UID, id)
 		t.keepLastLog(c)
 	}
 	return nil

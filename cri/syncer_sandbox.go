@@ -19,14 +19,14 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 			message := fmt.Sprintf("Failed to create pod sandbox: %s", detail(err))
 			t.events.Event(t.Pod, v1.EventTypeWarning, "FailedCreatePodSandBox", message)
 			why := Waiting{reasonSandbox, message}
-			t.wait("", &waitError{Waiting: why})
-			t.holds.failed(t.Pod, "", why)
+			t.setWaiting("", &waitError{Waiting: why})
+			t.startBackoff.failed(t.Pod, "", why)
 		}
 		return fmt.Errorf("cannot create pod sandbox: %w", err)
 	}
 	t.actions.SandboxID = id
-	t.holds.succeeded(t.Pod.UID, "")
-	t.made.add(t.Pod.UID, "", id)
+	t.startBackoff.succeeded(t.Pod.UID, "")
+	t.expectations.expect(t.Pod.UID, "", id)
 	if t.Pod.Spec.HostNetwork {
 		t.podIPs = nil
 		return nil

@@ -13,12 +13,12 @@ import (
 
 // secure settles what of a container's security context depends on its image
 // and on this host. An error is for a person to mend.
-func (t *transaction) secure(ctx context.Context, c *v1.Container, imageRef string) (user, error) {
-	if err := t.seccompThere(c); err != nil {
+func (t *transaction) resolveUser(ctx context.Context, c *v1.Container, imageRef string) (user, error) {
+	if err := t.checkSeccompProfile(c); err != nil {
 		return user{}, err
 	}
 	var image *runtimeapi.Image
-	if asksImage(t.Pod, c) {
+	if needsImageUser(t.Pod, c) {
 		var err error
 		if image, err = t.images.service.ImageStatus(ctx, imageRef); err != nil {
 			return user{}, fmt.Errorf("cannot ask for the image's user: %w", err)
@@ -32,7 +32,7 @@ func (t *transaction) secure(ctx context.Context, c *v1.Container, imageRef stri
 
 // seccompThere finds a Localhost profile missing before the runtime does, whose
 // error does not say where it should be.
-func (t *transaction) seccompThere(c *v1.Container) error {
+func (t *transaction) checkSeccompProfile(c *v1.Container) error {
 	p := seccompProfile(t.Pod, c)
 	if p == nil || p.Type != v1.SeccompProfileTypeLocalhost {
 		return nil

@@ -16,7 +16,7 @@ import (
 // ones still lack. The images that are missing are pulled side by side before.
 func (t *transaction) startContainers(ctx context.Context) error {
 	var errs []error
-	due, running := t.toStart()
+	due, running := t.containersToStart()
 	pulls := t.pullImages(ctx, due, running)
 	for _, c := range due {
 		var err error
@@ -30,7 +30,7 @@ func (t *transaction) startContainers(ctx context.Context) error {
 			break
 		}
 		if err == nil {
-			t.holds.succeeded(t.Pod.UID, c.Name)
+			t.startBackoff.succeeded(t.Pod.UID, c.Name)
 			continue
 		}
 		var w *waitError
@@ -38,7 +38,7 @@ func (t *transaction) startContainers(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		t.wait(c.Name, w)
+		t.setWaiting(c.Name, w)
 		if w.cause != nil {
 			errs = append(errs, fmt.Errorf("cannot start container %q: %w", c.Name, w))
 		}
@@ -50,22 +50,22 @@ func (t *transaction) startContainers(ctx context.Context) error {
 // toStart are the containers to start and those of which only the hook is to be
 // performed, in the order of the spec; of the latter it names the instances.
 // What is held back is left out.
-func (t *transaction) toStart() (due []*v1.Container, running map[string]string) {
+func (t *transaction) containersToStart() (due []*v1.Container, running map[string]string) {
 	running = map[string]string{}
 	add := func(list []v1.Container, start []int) {
 		for i := range list {
 			c := &list[i]
 			if slices.Contains(start, i) {
-				if why, withheld := t.Withheld[c.Name]; withheld {
-					t.wait(c.Name, &waitError{Waiting: why})
+				if why, withheld := t.Held[c.Name]; withheld {
+					t.setWaiting(c.Name, &waitError{Waiting: why})
 					continue
 				}
-				if held := t.heldBack(c); held != nil {
-					t.wait(c.Name, held)
+				if held := t.backoffFor(c); held != nil {
+					t.setWaiting(c.Name, held)
 					continue
 				}
 				due = append(due, c)
-			} else if instance := t.unhooked(c); instance != nil {
+			} else if instance := t.missingPostStart(c); instance != nil {
 				running[c.Name] = instance.ID
 				due = append(due, c)
 			}
@@ -78,11 +78,11 @@ func (t *transaction) toStart() (due []*v1.Container, running map[string]string)
 }
 
 // heldBack is the back-off of a container, nil if it may start.
-func (t *transaction) heldBack(c *v1.Container) *waitError {
-	if held := t.holds.left(t.Pod, c.Name); held != nil {
+func (t *transaction) backoffFor(c *v1.Container) *waitError {
+	if held := t.startBackoff.wait(t.Pod, c.Name); held != nil {
 		return held
 	}
-	left, delay := t.backoff.wait(t.Pod, c, newestExited(t.Status, c.Name), t.RestartCap)
+	left, delay := t.backoff.wait(t.Pod, c, newestExited(t.Status, c.Name), t.MaxRestartPeriod)
 	if left <= 0 {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (t *transaction) pullImages(ctx context.Context, list []*v1.Container, runn
 		pulls[key] = p
 		go func() {
 			defer close(p.done)
-			p.ref, p.err = t.images.ensure(ctx, t.Pod, key.image, key.policy, t.Logins)
+			p.ref, p.err = t.images.ensure(ctx, t.Pod, key.image, key.policy, t.Credentials)
 		}()
 	}
 	return pulls
@@ -161,11 +161,11 @@ func (t *transaction) start(ctx context.Context, c *v1.Container, image *imagePu
 	if err != nil {
 		return err
 	}
-	t.made.add(t.Pod.UID, c.Name, id)
+	t.expectations.expect(t.Pod.UID, c.Name, id)
 	// The event names the container; the kubelet's does so in a field that
 	// only the API server's events have.
 	t.events.Event(t.Pod, v1.EventTypeNormal, "Created", "Created container "+c.Name)
-	return t.launch(ctx, c, id, number)
+	return t.startCreatedInstance(ctx, c, id, number)
 }
 
 // create makes a new instance of a container.
@@ -176,26 +176,26 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		err = os.MkdirAll(logDir, logDirMode)
 	}
 	if err == nil {
-		in.user, err = t.secure(ctx, c, imageRef)
+		in.user, err = t.resolveUser(ctx, c, imageRef)
 	}
-	if err == nil && t.Inputs != nil {
-		in.Inputs, err = t.Inputs(ctx, c, t.podIPs)
+	if err == nil && t.ResolveInputs != nil {
+		in.Inputs, err = t.ResolveInputs(ctx, c, t.podIPs)
 	}
 	if errors.Is(err, ErrAwaited) && ctx.Err() == nil {
-		t.tellFailed("create", c, err)
+		t.recordFailure("create", c, err)
 		return "", 0, &waitError{Waiting: Waiting{reasonContainerConfig, err.Error()}}
 	}
 	if err != nil {
-		return "", 0, t.failed(ctx, "create", c, reasonContainerConfig, err)
+		return "", 0, t.startFailed(ctx, "create", c, reasonContainerConfig, err)
 	}
-	if err := t.settleMounts(ctx, in.Mounts); err != nil {
+	if err := t.resolveMounts(ctx, in.Mounts); err != nil {
 		in.discard()
 		return "", 0, err
 	}
 	if target := targetOf(t.Pod, c.Name); target != "" {
 		if in.target = t.runningID(target); in.target == "" {
 			in.discard()
-			return "", 0, t.failed(ctx, "create", c, reasonContainerConfig, fmt.Errorf("container %q, whose processes it is to see, does not run", target))
+			return "", 0, t.startFailed(ctx, "create", c, reasonContainerConfig, fmt.Errorf("container %q, whose processes it is to see, does not run", target))
 		}
 	}
 	config := t.config.container(t.Pod, c, in)
@@ -205,7 +205,7 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 		if !uncertain(err) {
 			in.discard()
 		}
-		return "", 0, t.failed(ctx, "create", c, reasonCreate, err)
+		return "", 0, t.startFailed(ctx, "create", c, reasonCreate, err)
 	}
 	return id, in.restartCount, nil
 }
@@ -245,7 +245,7 @@ func (t *transaction) restartCount(name, logDir string) (int, error) {
 			return 0, fmt.Errorf("cannot count its logs: %w", err)
 		}
 	}
-	return max(next, t.RestartCounts[name]), nil
+	return max(next, t.MinRestartCounts[name]), nil
 }
 
 // startCreated starts a container that an earlier Sync, or an earlier daemon,
@@ -258,8 +258,8 @@ func (t *transaction) startCreated(ctx context.Context, c *v1.Container, id stri
 			number = t.Status.Containers[i].RestartCount
 		}
 	}
-	t.made.add(t.Pod.UID, c.Name, id)
-	startErr := t.launch(ctx, c, id, number)
+	t.expectations.expect(t.Pod.UID, c.Name, id)
+	startErr := t.startCreatedInstance(ctx, c, id, number)
 	if startErr == nil || uncertain(startErr) {
 		return startErr
 	}
@@ -270,7 +270,7 @@ func (t *transaction) startCreated(ctx context.Context, c *v1.Container, id stri
 	for i := range status.Containers {
 		if seen := &status.Containers[i]; seen.ID == id && seen.State == StateCreated {
 			if err := t.runtime.RemoveContainer(ctx, id); err == nil {
-				t.made.removed(t.Pod.UID, id)
+				t.expectations.remove(t.Pod.UID, id)
 			}
 		}
 	}
@@ -284,12 +284,12 @@ func uncertain(err error) bool {
 
 // launch starts a created container, which has the given number, links its log
 // and performs its postStart hook.
-func (t *transaction) launch(ctx context.Context, c *v1.Container, id string, number int) error {
+func (t *transaction) startCreatedInstance(ctx context.Context, c *v1.Container, id string, number int) error {
 	t.result.Acted = true
 	// It is counted before the call: an answer may be lost.
-	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name), t.RestartCap)
+	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name), t.MaxRestartPeriod)
 	if err := t.runtime.StartContainer(ctx, id); err != nil {
-		return t.failed(ctx, "start", c, reasonRun, err)
+		return t.startFailed(ctx, "start", c, reasonRun, err)
 	}
 	t.started(t.kindOf(c), "")
 	t.events.Event(t.Pod, v1.EventTypeNormal, "Started", "Started container "+c.Name)
@@ -301,18 +301,18 @@ func (t *transaction) launch(ctx context.Context, c *v1.Container, id string, nu
 }
 
 // failed tells of a container that could not be made or started.
-func (t *transaction) failed(ctx context.Context, verb string, c *v1.Container, reason string, err error) error {
+func (t *transaction) startFailed(ctx context.Context, verb string, c *v1.Container, reason string, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
 	t.started(t.kindOf(c), reason)
-	t.tellFailed(verb, c, err)
+	t.recordFailure(verb, c, err)
 	why := Waiting{reason, detail(err)}
-	t.holds.failed(t.Pod, c.Name, why)
+	t.startBackoff.failed(t.Pod, c.Name, why)
 	return &waitError{Waiting: why, cause: err}
 }
 
-func (t *transaction) tellFailed(verb string, c *v1.Container, err error) {
+func (t *transaction) recordFailure(verb string, c *v1.Container, err error) {
 	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Cannot %s container %s: %s", verb, c.Name, detail(err)))
 }
 

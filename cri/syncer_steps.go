@@ -41,10 +41,10 @@ type transaction struct {
 
 func (t *transaction) run(ctx context.Context) error {
 	// 1. What the pod needs.
-	if err := t.trustStatus(ctx); err != nil {
+	if err := t.refreshStatus(ctx); err != nil {
 		return err
 	}
-	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, Failed: t.Failed, Changed: t.Changed, Started: t.Started, Resizes: t.Resizes})
+	t.actions = Plan(PlanInput{Pod: t.Pod, Status: t.Status, FailedProbes: t.FailedProbes, ChangedObjects: t.ChangedObjects, Started: t.Started, Resizes: t.Resizes})
 	t.podIPs = t.Status.IPs
 	if t.actions.RestartAll != nil {
 		return t.restartAll(ctx)
@@ -53,8 +53,8 @@ func (t *transaction) run(ctx context.Context) error {
 	// A sandbox that keeps failing is left alone for a while, with what is left
 	// of the last attempt.
 	if t.actions.CreateSandbox && !t.Status.Pod().Running() {
-		if held := t.holds.left(t.Pod, ""); held != nil {
-			t.wait("", held)
+		if held := t.startBackoff.wait(t.Pod, ""); held != nil {
+			t.setWaiting("", held)
 			return nil
 		}
 	}
@@ -63,15 +63,15 @@ func (t *transaction) run(ctx context.Context) error {
 		return err
 	}
 	// 4. Remove init containers that are history, and what was never started.
-	if err := t.prune(ctx); err != nil {
+	if err := t.removeStale(ctx); err != nil {
 		return err
 	}
 	// 5. The sandbox, on a runtime that can do what the pod asks for.
 	if !t.actions.CreateSandbox {
-		t.keepSandbox()
+		t.useKeptSandbox()
 	}
 	if t.actions.CreateSandbox || len(t.actions.StartEphemeral)+len(t.actions.StartInit)+len(t.actions.Start) > 0 {
-		if err := t.supported(ctx); err != nil {
+		if err := t.checkSupport(ctx); err != nil {
 			return err
 		}
 	}
@@ -90,7 +90,7 @@ func (t *transaction) run(ctx context.Context) error {
 // keepSandbox makes containers for the sandbox that is there: it has the cgroup
 // and the handler that it was made with, which may be other ones than a new
 // sandbox would get, or none.
-func (t *transaction) keepSandbox() {
+func (t *transaction) useKeptSandbox() {
 	for i := range t.Status.Sandboxes {
 		if s := &t.Status.Sandboxes[i]; s.ID == t.actions.SandboxID {
 			t.Sandbox.CgroupParent, t.Sandbox.RuntimeHandler = s.CgroupParent(), s.RuntimeHandler
@@ -101,15 +101,15 @@ func (t *transaction) keepSandbox() {
 // trustStatus looks again where the status does not show what was made last:
 // either it was removed by somebody else, or the status is older than it
 // should be, and acting on it would make things twice.
-func (t *transaction) trustStatus(ctx context.Context) error {
-	if t.Status != nil && t.made.shown(t.Pod.UID, t.Status) {
+func (t *transaction) refreshStatus(ctx context.Context) error {
+	if t.Status != nil && t.expectations.metBy(t.Pod.UID, t.Status) {
 		return nil
 	}
 	status, err := t.runtime.PodStatus(ctx, t.Pod.UID)
 	if err != nil {
 		return fmt.Errorf("cannot observe pod: %w", err)
 	}
-	t.made.settle(t.Pod.UID, status)
+	t.expectations.prune(t.Pod.UID, status)
 	t.Status = status
 	return nil
 }
@@ -142,7 +142,7 @@ func (t *transaction) kill(ctx context.Context) error {
 			t.backoff.reset(t.Pod.UID, k.Name)
 		}
 	}
-	return errors.Join(t.killContainers(ctx, t.killing(pod), kills)...)
+	return errors.Join(t.killContainers(ctx, t.killContext(pod), kills)...)
 }
 
 // grace is the pod's grace period in seconds.
@@ -157,7 +157,7 @@ func (t *transaction) grace() int64 {
 }
 
 // prune removes containers that are of no use any more, with their files.
-func (t *transaction) prune(ctx context.Context) error {
+func (t *transaction) removeStale(ctx context.Context) error {
 	gone := slices.Concat(t.actions.RemoveInit, t.actions.Remove)
 	for i := range t.Status.Containers {
 		c := &t.Status.Containers[i]
@@ -168,7 +168,7 @@ func (t *transaction) prune(ctx context.Context) error {
 		if err := t.runtime.RemoveContainer(ctx, c.ID); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		t.made.removed(t.Pod.UID, c.ID)
+		t.expectations.remove(t.Pod.UID, c.ID)
 		t.removeFiles(c)
 	}
 	return nil
@@ -193,7 +193,7 @@ func (t *transaction) removeMessage(c *Container) {
 }
 
 // wait notes why a container, or the sandbox, is not started.
-func (t *transaction) wait(name string, w *waitError) {
+func (t *transaction) setWaiting(name string, w *waitError) {
 	if t.result.Waiting == nil {
 		t.result.Waiting = map[string]Waiting{}
 	}

@@ -180,7 +180,7 @@ func TestSyncRestartCount(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: p, Status: &cri.PodStatus{UID: p.UID}, RestartCounts: tc.record})
+				r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: p, Status: &cri.PodStatus{UID: p.UID}, MinRestartCounts: tc.record})
 				c, ok := b.fake.Newest("a")
 				if r.Err != nil || !ok || c.Config.Metadata.Attempt != tc.want {
 					t.Errorf("number %d, %v, want %d", c.Config.GetMetadata().GetAttempt(), r.Err, tc.want)
@@ -265,7 +265,7 @@ func TestSyncKillsWhatFailedItsProbe(t *testing.T) {
 		status := b.look()
 		begun := time.Now()
 		r := b.syncer.Sync(t.Context(), cri.SyncRequest{
-			Pod: p, Status: status, Inputs: b.inputs, Failed: map[string]cri.KillReason{a.ID: cri.KillLiveness},
+			Pod: p, Status: status, ResolveInputs: b.inputs, FailedProbes: map[string]cri.KillReason{a.ID: cri.KillLiveness},
 		})
 		if took := time.Since(begun); r.Err != nil || took < 5*time.Second || took > 6*time.Second {
 			t.Errorf("took %s, %v, want the probe's grace of 5 s", took, r.Err)
@@ -300,7 +300,7 @@ func TestSyncGivesUpWhenToldTo(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan cri.SyncResult, 1)
 		go func() {
-			done <- b.syncer.Sync(ctx, cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, Inputs: b.inputs})
+			done <- b.syncer.Sync(ctx, cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
 		}()
 		synctest.Wait()
 		cancel()
@@ -434,7 +434,7 @@ func TestPodsAreSyncedAtTheSameTime(t *testing.T) {
 			p := b.pod.DeepCopy()
 			p.Name, p.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprint(i))
 			all.Go(func() {
-				r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: p, Status: &cri.PodStatus{UID: p.UID}, Inputs: b.inputs})
+				r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: p, Status: &cri.PodStatus{UID: p.UID}, ResolveInputs: b.inputs})
 				if r.Err != nil {
 					t.Error(r.Err)
 				}

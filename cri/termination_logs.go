@@ -20,26 +20,26 @@ const (
 
 // fallsBack tells a container whose log stands in for the message that it did
 // not leave.
-func (k *Container) fallsBack() bool {
+func (k *Container) usesLogFallback() bool {
 	return k.TerminationPolicy == v1.TerminationMessageFallbackToLogsOnError && k.ExitCode != 0 && k.LogPath != ""
 }
 
 // readLogEnd is the end of a container's log, empty if there is none. As with
 // the message itself, trouble is logged and no more.
-func (c *Client) readLogEnd(path string) string {
-	text, err := logEnd(path)
+func (c *Client) readLogTail(path string) string {
+	text, err := logTail(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.log.Debug("cannot read the log of a container that failed", "path", path, "err", err)
 	}
 	return text
 }
 
-func logEnd(path string) (string, error) {
-	data, cut, err := fileEnd(path, fallbackWindow)
+func logTail(path string) (string, error) {
+	data, cut, err := readTail(path, fallbackWindow)
 	if cut {
 		_, data, _ = bytes.Cut(data, []byte{'\n'})
 	}
-	text := lastLines(printed(data), maxFallbackLines)
+	text := lastLines(logContent(data), maxFallbackLines)
 	if cut = len(text) > maxFallbackBytes; cut {
 		text = text[len(text)-maxFallbackBytes:]
 	}
@@ -49,7 +49,7 @@ func logEnd(path string) (string, error) {
 // printed is what the container wrote, without what its runtime put before
 // each line: "TIME STREAM TAGS ", where the tag P is that of a line in pieces,
 // or all of it in JSON. What no runtime wrote is left out.
-func printed(log []byte) []byte {
+func logContent(log []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(log) {
 		line = bytes.TrimSuffix(line, []byte{'\n'})

@@ -35,7 +35,7 @@ func TestLogEnd(t *testing.T) {
 			if err := os.WriteFile(file, []byte(tc.log), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, err := logEnd(file)
+			got, err := logTail(file)
 			if err != nil || len(got) > 2048 || !utf8.ValidString(got) {
 				t.Fatalf("%d bytes, %v", len(got), err)
 			}
@@ -48,7 +48,7 @@ func TestLogEnd(t *testing.T) {
 			}
 		})
 	}
-	if _, err := logEnd(t.TempDir()); err == nil {
+	if _, err := logTail(t.TempDir()); err == nil {
 		t.Error("a folder was read")
 	}
 }

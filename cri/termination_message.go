@@ -27,15 +27,15 @@ func (c *Client) readTerminationMessage(path string) string {
 
 // terminationMessage reads at most the last 4096 bytes.
 func terminationMessage(path string) (string, error) {
-	data, cut, err := fileEnd(path, maxTerminationMessage)
+	data, cut, err := readTail(path, maxTerminationMessage)
 	return validMessage(data, cut), err
 }
 
-// fileEnd is at most so many last bytes of a file, and whether there are more
+// readTail is at most so many last bytes of a file, and whether there are more
 // before them; if it fails, what was read so far. A container may have put
 // anything in place of the file, so that no link is followed, nothing that is
 // not a regular file is read, and opening never waits.
-func fileEnd(path string, most int64) (data []byte, cut bool, err error) {
+func readTail(path string, most int64) (data []byte, cut bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, false, err

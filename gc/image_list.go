@@ -14,7 +14,7 @@ func (g *Images) List(ctx context.Context) ([]Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := g.cfg.Store.ImageUsers(ctx)
+	users, err := g.cfg.Store.ImagesInUse(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ const useGap = 2 * time.Second
 type ImageStore interface {
 	StoredImages(ctx context.Context) ([]cri.StoredImage, error)
 	StoredImage(ctx context.Context, ref string) (cri.StoredImage, bool, error)
-	ImageUsers(ctx context.Context) ([]string, error)
+	ImagesInUse(ctx context.Context) ([]string, error)
 	SandboxImage(ctx context.Context) (string, error)
 	ImageMount(ctx context.Context) (string, error)
 	RemoveImage(ctx context.Context, image string) error

@@ -49,9 +49,9 @@ func (s *store) StoredImage(_ context.Context, ref string) (cri.StoredImage, boo
 	return cri.StoredImage{}, false, nil
 }
 
-func (s *store) ImageUsers(context.Context) ([]string, error) { return s.users, nil }
-func (s *store) SandboxImage(context.Context) (string, error) { return s.sandbox, nil }
-func (s *store) ImageMount(context.Context) (string, error)   { return "/images", nil }
+func (s *store) ImagesInUse(context.Context) ([]string, error) { return s.users, nil }
+func (s *store) SandboxImage(context.Context) (string, error)  { return s.sandbox, nil }
+func (s *store) ImageMount(context.Context) (string, error)    { return "/images", nil }
 
 func (s *store) RemoveImage(_ context.Context, id string) error {
 	s.mu.Lock()

@@ -193,7 +193,7 @@ type Syncer interface {
 	Sync(ctx context.Context, req cri.SyncRequest) cri.SyncResult
 	Kill(ctx context.Context, req cri.KillRequest) error
 	// Seen takes a look at a pod of which a Sync or a Kill is under way.
-	Seen(status *cri.PodStatus)
+	CancelEndedHooks(status *cri.PodStatus)
 	// Remove removes the given dead containers and sandboxes.
 	Remove(ctx context.Context, pod *cri.Pod) error
 	// Forget drops what is remembered of a pod.

@@ -168,7 +168,7 @@ func (s *podSyncer) withStatusRefresh(ctx context.Context, j syncJob, r *runStat
 			return observed
 		}
 		observed = newer
-		s.cfg.Runtime.Syncer.Seen(observed)
+		s.cfg.Runtime.Syncer.CancelEndedHooks(observed)
 		s.setProbes(j.pod, observed, r.record)
 		s.publish(j, r, observed, statusOverrides{acting: true})
 	}

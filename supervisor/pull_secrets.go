@@ -19,7 +19,7 @@ const reasonNoPullSecret = "FailedToRetrieveImagePullSecret"
 
 // logins are what the pod's images are pulled with: its own pull secrets, then
 // the credentials of the node.
-func (s *podSyncer) logins(pod *v1.Pod) cri.Logins {
+func (s *podSyncer) logins(pod *v1.Pod) cri.PullCredentials {
 	var revision strings.Builder
 	objects := s.objectsFor(pod)
 	for _, ref := range pod.Spec.ImagePullSecrets {
@@ -27,7 +27,7 @@ func (s *podSyncer) logins(pod *v1.Pod) cri.Logins {
 			revision.WriteString(ref.Name + "=" + secret.ResourceVersion + "\n")
 		}
 	}
-	return cri.Logins{Revision: revision.String(), Find: func(ctx context.Context, image string) ([]cri.Credential, error) {
+	return cri.PullCredentials{Revision: revision.String(), Lookup: func(ctx context.Context, image string) ([]cri.Credential, error) {
 		parsed, err := credential.ParseImage(image)
 		if err != nil {
 			return nil, err
@@ -43,7 +43,7 @@ func (s *podSyncer) logins(pod *v1.Pod) cri.Logins {
 
 // Logins are what an image for no pod is pulled with: Secrets of the manifests,
 // then the credentials of the node.
-func (s *Supervisor) Logins(namespace string, secrets []string) cri.Logins {
+func (s *Supervisor) Logins(namespace string, secrets []string) cri.PullCredentials {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: map[string]string{podinfo.AnnotationSource: string(manifest.SourceFile)}}}
 	for _, name := range secrets {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: name})

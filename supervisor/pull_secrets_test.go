@@ -114,7 +114,7 @@ func TestLoginsForNoPod(t *testing.T) {
 	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
 	objects.put("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob"}}}`)
 	s := &Supervisor{podSyncer: &podSyncer{cfg: Config{Sources: Sources{Objects: objects}, Credentials: nodeCredentials{}, Events: panicEvents{}}}}
-	found, err := s.Logins("shop", []string{"there", "missing"}).Find(t.Context(), "r.test/web:1")
+	found, err := s.Logins("shop", []string{"there", "missing"}).Lookup(t.Context(), "r.test/web:1")
 	if len(found) != 2 || found[0].Username != "bob" || found[1].Username != "node" || err == nil || !strings.Contains(err.Error(), "there is no Secret shop/missing") {
 		t.Errorf("%v (%v)", found, err)
 	}
@@ -132,7 +132,7 @@ func TestLoginsInOrder(t *testing.T) {
 	pod := testPod("web", "u", "1")
 	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "old"}, {Name: ""}, {Name: "new"}}
 	s := &podSyncer{cfg: Config{Sources: Sources{Objects: objects}, Credentials: nodeCredentials{errors.New("no plugin")}, Events: noEvents{}}}
-	found, err := s.logins(pod).Find(t.Context(), "r.test/web:1")
+	found, err := s.logins(pod).Lookup(t.Context(), "r.test/web:1")
 	var users []string
 	for _, c := range found {
 		users = append(users, c.Username+" of "+c.Origin)
@@ -147,7 +147,7 @@ func TestLoginsInOrder(t *testing.T) {
 	}
 	// A pod of an API server sees no Secret of a file.
 	pod.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
-	if found, err := s.logins(pod).Find(t.Context(), "r.test/web:1"); len(found) != 1 || err == nil {
+	if found, err := s.logins(pod).Lookup(t.Context(), "r.test/web:1"); len(found) != 1 || err == nil {
 		t.Errorf("%v (%v)", found, err)
 	}
 }

@@ -107,7 +107,7 @@ func (s *podSyncer) endResize(ctx context.Context, j syncJob, r *runState, obser
 	var left []cri.Resize
 	var faults []string
 	for _, change := range asked {
-		fault, failed := result.ResizeFaults[change.Name]
+		fault, failed := result.ResizeErrors[change.Name]
 		if failed {
 			faults = append(faults, fault)
 		}
@@ -145,7 +145,7 @@ func (r *runState) widest(pod *v1.Pod) *v1.Pod {
 	eachContainer(pod, func(c *v1.Container) {
 		for _, change := range r.pendingResizes {
 			if change.Name == c.Name {
-				c.Resources = change.From.Widest(change.To).Into(c.Resources)
+				c.Resources = change.From.Max(change.To).ApplyTo(c.Resources)
 			}
 		}
 	})
@@ -180,7 +180,7 @@ func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 	pod = pod.DeepCopy()
 	eachContainer(pod, func(c *v1.Container) {
 		if has, ok := other[c.Name]; ok {
-			c.Resources = has.Into(c.Resources)
+			c.Resources = has.ApplyTo(c.Resources)
 		}
 	})
 	return pod
@@ -199,7 +199,7 @@ func (r *runState) allocate(pod *v1.Pod) {
 func resizeText(list []cri.Resize) string {
 	parts := make([]string, 0, len(list))
 	for _, change := range list {
-		to := change.To.Into(v1.ResourceRequirements{})
+		to := change.To.ApplyTo(v1.ResourceRequirements{})
 		parts = append(parts, fmt.Sprintf("container %s requests %s, limits %s", change.Name, listText(to.Requests), listText(to.Limits)))
 	}
 	return strings.Join(parts, "; ")

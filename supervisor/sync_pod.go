@@ -110,12 +110,12 @@ func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncRes
 		// nothing that hangs. But only what mounts the volume has to wait.
 	}
 	// 7. The containers.
-	req := cri.SyncRequest{Logins: s.logins(pod), Pod: pod, Status: observed, Inputs: inputs, RestartCounts: restartCounts(r.record)}
+	req := cri.SyncRequest{Credentials: s.logins(pod), Pod: pod, Status: observed, ResolveInputs: inputs, MinRestartCounts: restartCounts(r.record)}
 	// The loader has judged it; what a pod without a loader says wrong counts not.
-	req.RestartCap, _ = podinfo.MaxRestartPeriod(pod)
-	req.PostStart, req.HostIP = r.record.PostStart, s.hostIP()
-	req.Failed, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
-	req.Changed, req.Withheld = s.changedContainers(pod, observed), s.unsupportedEphemeral(pod)
+	req.MaxRestartPeriod, _ = podinfo.MaxRestartPeriod(pod)
+	req.PostStartDone, req.HostIP = r.record.PostStart, s.hostIP()
+	req.FailedProbes, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
+	req.ChangedObjects, req.Held = s.changedContainers(pod, observed), s.unsupportedEphemeral(pod)
 	var sandboxFault error
 	if req.Sandbox, sandboxFault = s.sandboxInputs(pod, observed); sandboxFault != nil {
 		message := "Failed to create pod sandbox: " + sandboxFault.Error()
@@ -125,7 +125,7 @@ func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncRes
 			return syncResult{err: sandboxFault, eventSent: true}
 		}
 		// What runs can be ended; nothing can be made for the sandbox.
-		req.Inputs = func(context.Context, *v1.Container, []string) (cri.Inputs, error) { return cri.Inputs{}, sandboxFault }
+		req.ResolveInputs = func(context.Context, *v1.Container, []string) (cri.Inputs, error) { return cri.Inputs{}, sandboxFault }
 	}
 	req.Sandbox.CgroupParent = cgroup
 	req.Resizes = resizes
@@ -135,7 +135,7 @@ func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncRes
 	// 8. What came of it. After an act, and after an error that may hide one,
 	// nothing is decided before the runtime was looked at again.
 	r.waiting = result.Waiting
-	r.record = withPostStart(r.record, result.PostStart)
+	r.record = withPostStart(r.record, result.PostStartDone)
 	cgroupFault = errors.Join(cgroupFault, s.endResize(ctx, j, r, observed, resizes, &result))
 	acted := result.Acted || result.Err != nil
 	if acted {

@@ -150,7 +150,7 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 }
 
 // askRuntime fills in what the runtime says of itself.
-func askRuntime(ctx context.Context, r *preflight.Runtime) (shown cri.Shown) {
+func askRuntime(ctx context.Context, r *preflight.Runtime) (shown cri.RuntimeConfig) {
 	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
 	defer cancel()
 	// Nothing is done in the runtime, so that no pod is marked as ours.
@@ -174,7 +174,7 @@ func askRuntime(ctx context.Context, r *preflight.Runtime) (shown cri.Shown) {
 	r.NotReady, r.NoNetwork = st.RuntimeMessage, st.NetworkMessage
 	// What these do not tell is not looked at.
 	r.CgroupDriver, _ = client.CgroupDriver(ctx)
-	shown, _ = client.Shown(ctx)
+	shown, _ = client.RuntimeConfig(ctx)
 	r.Images, _ = client.ImageMount(ctx)
 	if r.PauseImage = shown.SandboxImage; r.PauseImage != "" {
 		image, err := client.ImageStatus(ctx, r.PauseImage)

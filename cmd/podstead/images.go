@@ -17,14 +17,14 @@ type imageView struct {
 	images *gc.Images
 	// service pulls, and reports each pull to images.
 	service cri.ImageRuntime
-	logins  func(namespace string, secrets []string) cri.Logins
+	logins  func(namespace string, secrets []string) cri.PullCredentials
 	loader  *imageload.Loader
 	// changed is called after images were pulled or loaded.
 	changed func()
 }
 
 func newImageView(rt *openedRuntime, images *gc.Images, root string, sup *supervisor.Supervisor) imageView {
-	service := cri.ToldPulls(rt.client, images.Pulled)
+	service := cri.ObservedPulls(rt.client, images.Pulled)
 	return imageView{images: images, service: service, logins: sup.Logins, changed: sup.ImagesAdded, loader: imageload.New(imageload.Config{
 		Client: rt.client, Private: rt.own, Images: service, Imported: images.Pulled, Dir: imageload.Dir(root),
 	})}
@@ -52,7 +52,7 @@ func (v imageView) PruneImages(ctx context.Context, dryRun bool) ([]httpapi.Imag
 
 // PullImage implements httpapi.ImageKeeper.
 func (v imageView) PullImage(ctx context.Context, p httpapi.Pull) (httpapi.Image, error) {
-	name, id, err := cri.PullFor(ctx, v.service, p.Image, v.logins(p.Namespace, p.Secrets))
+	name, id, err := cri.PullImage(ctx, v.service, p.Image, v.logins(p.Namespace, p.Secrets))
 	var bad *cri.NameError
 	if errors.As(err, &bad) {
 		return httpapi.Image{}, &httpapi.BadImageError{Err: err}

@@ -342,7 +342,7 @@ func newSupervisor(o *options.Options, src *sources, rt *openedRuntime, bound *c
 	cgroups := openCgroups(&o.Cgroups, rt.client, log)
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)
 	syncer := cri.NewSyncer(cri.SyncerConfig{
-		Runtime: rt.client, Images: cri.ToldPulls(rt.client, p.images.Pulled), Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
+		Runtime: rt.client, Images: cri.ObservedPulls(rt.client, p.images.Pulled), Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
 			Exec: containerExec{rt.client}, UserAgent: "podstead-lifecycle/" + versionNumber(),
 		})},
 		Events: p.events, Log: log, Backoff: backoff, Instance: rt.instance,

@@ -179,7 +179,7 @@ func initialized(in Input) bool {
 
 // restarts reports whether a container that exited so is started again.
 func restarts(in Input, c *v1.Container, exitCode int32) bool {
-	return len(in.triggers) > 0 || in.pendingRestart(c.Name) || cri.OnExit(in.Pod, c, exitCode) != cri.StaysEnded
+	return len(in.triggers) > 0 || in.pendingRestart(c.Name) || cri.OnExit(in.Pod, c, exitCode) != cri.NoRestart
 }
 
 // initFailed reports whether an init container that ran to its end has failed.

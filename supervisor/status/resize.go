@@ -33,7 +33,7 @@ func (b *builder) setResources(spec *v1.Container, c *cri.Container, s *v1.Conta
 	if len(has.Requests)+len(has.Limits) == 0 {
 		return
 	}
-	now := has.Into(spec.Resources)
+	now := has.ApplyTo(spec.Resources)
 	now.Claims = nil
 	s.Resources = &now
 	s.AllocatedResources = now.Requests.DeepCopy()

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// PullFor pulls an image for no pod, at once and without back-off, and returns
+// PullImage pulls an image for no pod, at once and without back-off, and returns
 // its full name and the runtime's ID of it. An error says nothing that is secret
 // of the logins.
-func PullFor(ctx context.Context, service ImageRuntime, asked string, logins Logins) (name, id string, err error) {
+func PullImage(ctx context.Context, service ImageRuntime, asked string, logins PullCredentials) (name, id string, err error) {
 	name, err = imageName(asked)
 	if err != nil {
 		return "", "", &NameError{err}
 	}
-	list, unasked := logins.find(ctx, name)
+	list, unasked := logins.lookup(ctx, name)
 	id, err = pullWith(ctx, service, name, list)
 	switch {
 	case ctx.Err() != nil:

@@ -16,12 +16,12 @@ const (
 )
 
 // gate lets a few pulls begin at a time, first come first served.
-type gate struct{ slots chan struct{} }
+type pullLimiter struct{ slots chan struct{} }
 
-func newGate(slots int) gate { return gate{slots: make(chan struct{}, slots)} }
+func newPullLimiter(slots int) pullLimiter { return pullLimiter{slots: make(chan struct{}, slots)} }
 
 // enter waits for a slot. leave gives it back, if the turn has not done so.
-func (g gate) enter(ctx context.Context) (leave func(), err error) {
+func (g pullLimiter) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case g.slots <- struct{}{}:
 	case <-ctx.Done():

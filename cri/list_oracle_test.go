@@ -121,7 +121,7 @@ func marshal(t *testing.T, m proto.Message) []byte {
 	return data
 }
 
-func listWorld(t *testing.T, k *known, w *world) *Observed {
+func listWorld(t *testing.T, k *inventory, w *world) *Observed {
 	t.Helper()
 	s := k.scratch.Get().(*scratch)
 	defer s.release()
@@ -139,7 +139,7 @@ func listWorld(t *testing.T, k *known, w *world) *Observed {
 func TestListEqualsPlainList(t *testing.T) {
 	for seed := range uint64(6) {
 		w := &world{random: rand.New(rand.NewPCG(seed, 1))}
-		k := newKnown("mine")
+		k := newInventory("mine")
 		var before map[podKey]*Pod
 		for range 200 {
 			w.step()
@@ -182,7 +182,7 @@ func TestListShownTwice(t *testing.T) {
 	container := func(id string) *runtimeapi.Container {
 		return &runtimeapi.Container{Id: id, CreatedAt: 1, Labels: w.labels(1)}
 	}
-	k := newKnown("mine")
+	k := newInventory("mine")
 	w.sandboxes = []*runtimeapi.PodSandbox{sandbox("gone")}
 	w.containers = []*runtimeapi.Container{container("gone")}
 	listWorld(t, k, w)
@@ -228,7 +228,7 @@ func TestListTakesTheNewestFirst(t *testing.T) {
 }
 
 func TestListRefusesGarbage(t *testing.T) {
-	k := newKnown("mine")
+	k := newInventory("mine")
 	s := k.scratch.Get().(*scratch)
 	good := marshal(t, &runtimeapi.ListPodSandboxResponse{Items: []*runtimeapi.PodSandbox{{Id: "a", Metadata: &runtimeapi.PodSandboxMetadata{Uid: "u"}}}})
 	for _, data := range [][]byte{good[:len(good)-1], {0x0a}, {0xff, 0xff}, {0x0a, 0x02, 0x0a, 0x7f}} {

@@ -10,7 +10,7 @@ import (
 
 // Shown is what a runtime tells of its configuration. What it does not tell is
 // empty.
-type Shown struct {
+type RuntimeConfig struct {
 	// SandboxImage is the image of the container that holds a sandbox.
 	SandboxImage string
 	// CNIConfDir and CNIBinDirs are where it looks for networks and plugins.
@@ -20,10 +20,10 @@ type Shown struct {
 
 // Shown asks the runtime for its configuration. CRI has no form for it: this
 // is what containerd and CRI-O put into their detailed status.
-func (c *Client) Shown(ctx context.Context) (Shown, error) {
-	text, err := c.shownConfig(ctx)
+func (c *Client) RuntimeConfig(ctx context.Context) (RuntimeConfig, error) {
+	text, err := c.verboseConfig(ctx)
 	if err != nil {
-		return Shown{}, err
+		return RuntimeConfig{}, err
 	}
 	var config struct {
 		SandboxImage string `json:"sandboxImage"`
@@ -34,9 +34,9 @@ func (c *Client) Shown(ctx context.Context) (Shown, error) {
 		} `json:"cni"`
 	}
 	if json.Unmarshal([]byte(text), &config) != nil {
-		return Shown{}, nil
+		return RuntimeConfig{}, nil
 	}
-	s := Shown{SandboxImage: config.SandboxImage, CNIConfDir: config.CNI.ConfDir, CNIBinDirs: config.CNI.BinDirs}
+	s := RuntimeConfig{SandboxImage: config.SandboxImage, CNIConfDir: config.CNI.ConfDir, CNIBinDirs: config.CNI.BinDirs}
 	if dir := config.CNI.BinDir; dir != "" && !slices.Contains(s.CNIBinDirs, dir) {
 		s.CNIBinDirs = append(s.CNIBinDirs, dir)
 	}
@@ -44,7 +44,7 @@ func (c *Client) Shown(ctx context.Context) (Shown, error) {
 }
 
 // shownConfig is the configuration as the runtime writes it, empty if it does not.
-func (c *Client) shownConfig(ctx context.Context) (string, error) {
+func (c *Client) verboseConfig(ctx context.Context) (string, error) {
 	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
 		return "", err

@@ -13,15 +13,15 @@ import (
 
 // known is what earlier lists showed, by ID. It holds what the last list held
 // and nothing else.
-type known struct {
+type inventory struct {
 	instance string
 	scratch  sync.Pool // of *scratch
 
 	mu         sync.Mutex
-	round      uint64
-	sandboxes  map[string]*knownSandbox
-	containers map[string]*knownContainer
-	pods       map[podKey]*knownPod
+	generation uint64
+	sandboxes  map[string]*inventorySandbox
+	containers map[string]*inventoryContainer
+	pods       map[podKey]*inventoryPod
 	own        []*Pod
 	foreign    []*Pod
 }
@@ -33,75 +33,75 @@ type podKey struct {
 	own bool
 }
 
-// knownPod joins what belongs together. published was given out and is never
+// inventoryPod joins what belongs together. published was given out and is never
 // written to again.
-type knownPod struct {
+type inventoryPod struct {
 	key        podKey
 	id         identity
-	sandboxes  []*knownSandbox
-	containers []*knownContainer
+	sandboxes  []*inventorySandbox
+	containers []*inventoryContainer
 	published  *Pod
 	changed    bool
 }
 
-type knownSandbox struct {
+type inventorySandbox struct {
 	Sandbox
-	key     podKey
-	id      identity
-	created int64
-	round   uint64 // of the last list that showed it
+	key        podKey
+	id         identity
+	created    int64
+	generation uint64 // of the last list that showed it
 }
 
-type knownContainer struct {
+type inventoryContainer struct {
 	Container
-	key     podKey
-	id      identity
-	created int64
-	round   uint64
+	key        podKey
+	id         identity
+	created    int64
+	generation uint64
 }
 
-func newKnown(instance string) *known {
-	k := &known{
+func newInventory(instance string) *inventory {
+	k := &inventory{
 		instance:   instance,
-		sandboxes:  map[string]*knownSandbox{},
-		containers: map[string]*knownContainer{},
-		pods:       map[podKey]*knownPod{},
+		sandboxes:  map[string]*inventorySandbox{},
+		containers: map[string]*inventoryContainer{},
+		pods:       map[podKey]*inventoryPod{},
 	}
-	k.scratch.New = func() any { return &scratch{known: k} }
+	k.scratch.New = func() any { return &scratch{inventory: k} }
 	return k
 }
 
-func (k *known) ours(labels map[string]string) bool {
+func (k *inventory) isOwn(labels map[string]string) bool {
 	return k.instance != "" && labels[LabelInstance] == k.instance
 }
 
 // newSandbox reads all of a sandbox that was not seen before; nil if it does
 // not say whose it is.
-func (k *known) newSandbox(s *runtimeapi.PodSandbox) *knownSandbox {
+func (k *inventory) newSandbox(s *runtimeapi.PodSandbox) *inventorySandbox {
 	id := identify(s)
 	if id.uid == "" {
 		return nil
 	}
-	own := k.ours(s.Labels)
-	return &knownSandbox{Sandbox: observedSandbox(s, own), key: podKey{id.uid, own}, id: id, created: s.CreatedAt}
+	own := k.isOwn(s.Labels)
+	return &inventorySandbox{Sandbox: observedSandbox(s, own), key: podKey{id.uid, own}, id: id, created: s.CreatedAt}
 }
 
 // newContainer is newSandbox for a container. Without labels it cannot be
 // told whose it is; its sandbox stands for it.
-func (k *known) newContainer(c *runtimeapi.Container) *knownContainer {
+func (k *inventory) newContainer(c *runtimeapi.Container) *inventoryContainer {
 	id := identity{types.UID(c.Labels[LabelPodUID]), c.Labels[LabelPodName], c.Labels[LabelPodNamespace]}
 	if id.uid == "" {
 		return nil
 	}
-	own := k.ours(c.Labels)
-	return &knownContainer{Container: observedContainer(c, own), key: podKey{id.uid, own}, id: id, created: c.CreatedAt}
+	own := k.isOwn(c.Labels)
+	return &inventoryContainer{Container: observedContainer(c, own), key: podKey{id.uid, own}, id: id, created: c.CreatedAt}
 }
 
 // apply makes what a list showed the known, and gives it out.
-func (k *known) apply(s *scratch, at time.Time) *Observed {
+func (k *inventory) apply(s *scratch, at time.Time) *Observed {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.round++
+	k.generation++
 	changed := k.applySandboxes(s.sandboxes)
 	changed = k.applyContainers(s.containers) || changed
 	if changed {
@@ -110,12 +110,12 @@ func (k *known) apply(s *scratch, at time.Time) *Observed {
 	return &Observed{Own: k.own, Foreign: k.foreign, At: at}
 }
 
-func (k *known) applySandboxes(items []sandboxItem) (changed bool) {
+func (k *inventory) applySandboxes(items []sandboxItem) (changed bool) {
 	live := 0
 	for _, item := range items {
-		b := item.known
+		b := item.entry
 		old := k.sandboxes[b.ID]
-		if old != nil && old.round == k.round {
+		if old != nil && old.generation == k.generation {
 			continue // shown twice
 		}
 		if old != b {
@@ -130,13 +130,13 @@ func (k *known) applySandboxes(items []sandboxItem) (changed bool) {
 			b.Ready = ready
 			k.pods[b.key].changed, changed = true, true
 		}
-		b.round = k.round
+		b.generation = k.generation
 		live++
 	}
 	if live < len(k.sandboxes) {
 		changed = true
 		for _, b := range k.sandboxes {
-			if b.round != k.round {
+			if b.generation != k.generation {
 				k.dropSandbox(b)
 			}
 		}
@@ -144,12 +144,12 @@ func (k *known) applySandboxes(items []sandboxItem) (changed bool) {
 	return changed
 }
 
-func (k *known) applyContainers(items []containerItem) (changed bool) {
+func (k *inventory) applyContainers(items []containerItem) (changed bool) {
 	live := 0
 	for _, item := range items {
-		c := item.known
+		c := item.entry
 		old := k.containers[c.ID]
-		if old != nil && old.round == k.round {
+		if old != nil && old.generation == k.generation {
 			continue // shown twice
 		}
 		if old != c {
@@ -160,17 +160,17 @@ func (k *known) applyContainers(items []containerItem) (changed bool) {
 			p := k.pod(c.key, c.id)
 			p.containers, p.changed, changed = append(p.containers, c), true, true
 		}
-		if now := state(runtimeapi.ContainerState(item.state)); c.State != now {
+		if now := containerState(runtimeapi.ContainerState(item.state)); c.State != now {
 			c.State = now
 			k.pods[c.key].changed, changed = true, true
 		}
-		c.round = k.round
+		c.generation = k.generation
 		live++
 	}
 	if live < len(k.containers) {
 		changed = true
 		for _, c := range k.containers {
-			if c.round != k.round {
+			if c.generation != k.generation {
 				k.dropContainer(c)
 			}
 		}
@@ -178,32 +178,32 @@ func (k *known) applyContainers(items []containerItem) (changed bool) {
 	return changed
 }
 
-func (k *known) pod(key podKey, id identity) *knownPod {
+func (k *inventory) pod(key podKey, id identity) *inventoryPod {
 	p := k.pods[key]
 	if p == nil {
-		p = &knownPod{key: key, id: id}
+		p = &inventoryPod{key: key, id: id}
 		k.pods[key] = p
 	}
 	return p
 }
 
-func (k *known) dropSandbox(b *knownSandbox) {
+func (k *inventory) dropSandbox(b *inventorySandbox) {
 	delete(k.sandboxes, b.ID)
 	p := k.pods[b.key]
-	p.sandboxes = slices.DeleteFunc(p.sandboxes, func(x *knownSandbox) bool { return x == b })
+	p.sandboxes = slices.DeleteFunc(p.sandboxes, func(x *inventorySandbox) bool { return x == b })
 	p.changed = true
 }
 
-func (k *known) dropContainer(c *knownContainer) {
+func (k *inventory) dropContainer(c *inventoryContainer) {
 	delete(k.containers, c.ID)
 	p := k.pods[c.key]
-	p.containers = slices.DeleteFunc(p.containers, func(x *knownContainer) bool { return x == c })
+	p.containers = slices.DeleteFunc(p.containers, func(x *inventoryContainer) bool { return x == c })
 	p.changed = true
 }
 
 // publish makes the pods that changed anew and the lists of pods with them;
 // what was given out stays as it is.
-func (k *known) publish() {
+func (k *inventory) publish() {
 	k.own, k.foreign = make([]*Pod, 0, len(k.pods)), nil
 	for key, p := range k.pods {
 		if len(p.sandboxes)+len(p.containers) == 0 {
@@ -221,7 +221,7 @@ func (k *known) publish() {
 	}
 }
 
-func (p *knownPod) observed() *Pod {
+func (p *inventoryPod) observed() *Pod {
 	seen := &Pod{UID: p.key.uid, Name: p.id.name, Namespace: p.id.namespace}
 	if len(p.sandboxes) > 0 {
 		seen.Sandboxes = make([]Sandbox, len(p.sandboxes))

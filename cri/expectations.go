@@ -9,12 +9,12 @@ import (
 // made remembers the sandbox and the newest instance of each container that
 // were made for a pod, so that a status which does not show them is noticed.
 // The zero value is ready for use.
-type made struct {
+type expectations struct {
 	mu   sync.Mutex
 	pods map[types.UID]map[string]string // ID by container name; "" is the sandbox
 }
 
-func (m *made) add(uid types.UID, name, id string) {
+func (m *expectations) expect(uid types.UID, name, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pods == nil {
@@ -27,7 +27,7 @@ func (m *made) add(uid types.UID, name, id string) {
 }
 
 // removed drops a container that was removed.
-func (m *made) removed(uid types.UID, id string) {
+func (m *expectations) remove(uid types.UID, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, known := range m.pods[uid] {
@@ -37,18 +37,18 @@ func (m *made) removed(uid types.UID, id string) {
 	}
 }
 
-func (m *made) forget(uid types.UID) {
+func (m *expectations) forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.pods, uid)
 }
 
 // shown reports whether a status shows all that was made.
-func (m *made) shown(uid types.UID, status *PodStatus) bool {
+func (m *expectations) metBy(uid types.UID, status *PodStatus) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range m.pods[uid] {
-		if !shows(status, id) {
+		if !statusContains(status, id) {
 			return false
 		}
 	}
@@ -56,17 +56,17 @@ func (m *made) shown(uid types.UID, status *PodStatus) bool {
 }
 
 // settle takes a fresh status for the truth: what it does not show is gone.
-func (m *made) settle(uid types.UID, status *PodStatus) {
+func (m *expectations) prune(uid types.UID, status *PodStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, id := range m.pods[uid] {
-		if !shows(status, id) {
+		if !statusContains(status, id) {
 			delete(m.pods[uid], name)
 		}
 	}
 }
 
-func shows(status *PodStatus, id string) bool {
+func statusContains(status *PodStatus, id string) bool {
 	for i := range status.Containers {
 		if status.Containers[i].ID == id {
 			return true

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// killOrder is the order in which the containers of a pod end, as with the
+// terminationOrder is the order in which the containers of a pod end, as with the
 // kubelet: all that are no sidecars at once, then the sidecars, the last of
 // spec.initContainers first. Nobody waits longer than the grace period lasts.
-type killOrder struct {
+type terminationOrder struct {
 	// done is closed when a container has ended, by its ID.
-	done map[string]chan struct{}
+	ended map[string]chan struct{}
 	// before are those for which a sidecar waits, by its ID.
-	before map[string][]chan struct{}
+	waitsFor map[string][]chan struct{}
 	// failed is closed when one could not be ended.
 	failed chan struct{}
 	once   sync.Once
 }
 
-// errNotYet keeps a sidecar running beside a container that it serves and that
+// errPredecessorRunning keeps a sidecar running beside a container that it serves and that
 // could not be asked to end. (The kubelet ends it.)
-var errNotYet = errors.New("a container that ends before it could not be stopped")
+var errPredecessorRunning = errors.New("a container that ends before it could not be stopped")
 
-// newKillOrder makes the order of those that run.
-func newKillOrder(pod *Pod) *killOrder {
-	o := &killOrder{done: map[string]chan struct{}{}, before: map[string][]chan struct{}{}, failed: make(chan struct{})}
+// newTerminationOrder makes the order of those that run.
+func newTerminationOrder(pod *Pod) *terminationOrder {
+	o := &terminationOrder{ended: map[string]chan struct{}{}, waitsFor: map[string][]chan struct{}{}, failed: make(chan struct{})}
 	var running []*Container
 	for i := range pod.Containers {
 		if c := &pod.Containers[i]; c.State == StateRunning || c.State == StateUnknown {
 			running = append(running, c)
-			o.done[c.ID] = make(chan struct{})
+			o.ended[c.ID] = make(chan struct{})
 		}
 	}
 	for _, sidecar := range running {
@@ -40,7 +40,7 @@ func newKillOrder(pod *Pod) *killOrder {
 		}
 		for _, c := range running {
 			if c.Sidecar == 0 || c.Sidecar > sidecar.Sidecar {
-				o.before[sidecar.ID] = append(o.before[sidecar.ID], o.done[c.ID])
+				o.waitsFor[sidecar.ID] = append(o.waitsFor[sidecar.ID], o.ended[c.ID])
 			}
 		}
 	}
@@ -49,19 +49,19 @@ func newKillOrder(pod *Pod) *killOrder {
 
 // wait waits until a container's turn has come or the time is over. It is an
 // error if ctx ended, or if the turn cannot come.
-func (o *killOrder) wait(ctx context.Context, c *Container, due time.Time) error {
-	if o == nil || len(o.before[c.ID]) == 0 {
+func (o *terminationOrder) wait(ctx context.Context, c *Container, due time.Time) error {
+	if o == nil || len(o.waitsFor[c.ID]) == 0 {
 		return nil
 	}
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
-	for _, done := range o.before[c.ID] {
+	for _, done := range o.waitsFor[c.ID] {
 		select {
 		case <-done:
 		case <-timer.C:
 			return nil
 		case <-o.failed:
-			return errNotYet
+			return errPredecessorRunning
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -71,11 +71,11 @@ func (o *killOrder) wait(ctx context.Context, c *Container, due time.Time) error
 
 // over tells what came of a container's end. One that may take its time, but
 // was asked, holds nobody up. It is called once for each.
-func (o *killOrder) over(id string, err error) {
+func (o *terminationOrder) finished(id string, err error) {
 	switch {
-	case o == nil || o.done[id] == nil:
+	case o == nil || o.ended[id] == nil:
 	case err == nil || errors.Is(err, ErrTimeout):
-		close(o.done[id])
+		close(o.ended[id])
 	default:
 		o.once.Do(func() { close(o.failed) })
 	}

@@ -46,7 +46,7 @@ func observedContainer(k *runtimeapi.Container, own bool) Container {
 		ID:        k.Id,
 		Name:      containerName(k.Labels, k.GetMetadata()),
 		SandboxID: k.PodSandboxId,
-		State:     state(k.State),
+		State:     containerState(k.State),
 		CreatedAt: nanoTime(k.CreatedAt),
 	}
 	if !own {
@@ -107,7 +107,7 @@ func sortContainers(c []Container) {
 	})
 }
 
-func state(s runtimeapi.ContainerState) State {
+func containerState(s runtimeapi.ContainerState) State {
 	switch s {
 	case runtimeapi.ContainerState_CONTAINER_CREATED:
 		return StateCreated

@@ -12,52 +12,52 @@ import (
 // it was. A hook that has returned is not performed again, one that was broken
 // off is. After a restart of the daemon all begins anew. The zero value is
 // ready for use.
-type stops struct {
+type terminations struct {
 	mu   sync.Mutex
-	pods map[types.UID]map[string]*stop
+	pods map[types.UID]map[string]*termination
 }
 
 // stop is one container that is being ended. Only the attempt under way, of
 // which there is one at a time, touches it.
-type stop struct {
+type termination struct {
 	// due is when its grace period is over.
-	due time.Time
+	deadline time.Time
 	// left replaces due between an attempt that came to nothing and the next.
-	left time.Duration
+	remaining time.Duration
 	// hooked: its preStop hook has returned.
-	hooked bool
+	preStopDone bool
 	// asked is when it was first sent the signal to end.
-	asked time.Time
+	signaledAt time.Time
 }
 
 // begin is one attempt; first reports whether it is the first. A grace may
 // shorten what is left of an earlier one, and never make it longer.
-func (s *stops) begin(uid types.UID, id string, grace time.Duration) (_ *stop, first bool) {
+func (s *terminations) begin(uid types.UID, id string, grace time.Duration) (_ *termination, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.pods[uid][id]
 	if known == nil {
 		if s.pods == nil {
-			s.pods = map[types.UID]map[string]*stop{}
+			s.pods = map[types.UID]map[string]*termination{}
 		}
 		if s.pods[uid] == nil {
-			s.pods[uid] = map[string]*stop{}
+			s.pods[uid] = map[string]*termination{}
 		}
-		known, first = &stop{left: grace}, true
+		known, first = &termination{remaining: grace}, true
 		s.pods[uid][id] = known
 	}
 	now := time.Now()
-	if known.due.IsZero() {
-		known.due = now.Add(known.left)
+	if known.deadline.IsZero() {
+		known.deadline = now.Add(known.remaining)
 	}
-	if due := now.Add(grace); due.Before(known.due) {
-		known.due = due
+	if due := now.Add(grace); due.Before(known.deadline) {
+		known.deadline = due
 	}
 	return known, first
 }
 
 // end forgets a container that has ended, forget a pod.
-func (s *stops) end(uid types.UID, id string) {
+func (s *terminations) end(uid types.UID, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pods[uid], id)
@@ -66,7 +66,7 @@ func (s *stops) end(uid types.UID, id string) {
 	}
 }
 
-func (s *stops) forget(uid types.UID) {
+func (s *terminations) forget(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pods, uid)

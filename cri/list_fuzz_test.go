@@ -30,9 +30,9 @@ func FuzzListWire(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var plain runtimeapi.ListPodSandboxResponse
 		plainErr := proto.Unmarshal(data, &plain)
-		k := newKnown("mine")
+		k := newInventory("mine")
 		for round := range 2 {
-			s := &scratch{known: k}
+			s := &scratch{inventory: k}
 			err := (*sandboxItems)(s).unmarshal(data)
 			if plainErr != nil {
 				return // field numbers beyond the valid ones are let pass here
@@ -54,8 +54,8 @@ func FuzzListWire(f *testing.F) {
 					t.Fatalf("round %d: %d items are missing", round, len(plain.Items)-n)
 				}
 				got := s.sandboxes[n]
-				if got.known.ID != item.Id || got.state != int32(item.State) || got.known.created != item.CreatedAt {
-					t.Fatalf("round %d: %+v, the usual way %+v", round, got.known, item)
+				if got.entry.ID != item.Id || got.state != int32(item.State) || got.entry.created != item.CreatedAt {
+					t.Fatalf("round %d: %+v, the usual way %+v", round, got.entry, item)
 				}
 				n++
 			}
@@ -64,6 +64,6 @@ func FuzzListWire(f *testing.F) {
 			}
 			k.apply(s, time.Time{})
 		}
-		_ = (*containerItems)(&scratch{known: k}).unmarshal(data) // must not panic
+		_ = (*containerItems)(&scratch{inventory: k}).unmarshal(data) // must not panic
 	})
 }

@@ -23,12 +23,12 @@ const (
 
 // holds spaces out the attempts to make sandboxes and containers that keep
 // failing. A changed manifest begins anew. The zero value is ready for use.
-type holds struct {
+type startBackoff struct {
 	mu   sync.Mutex
-	pods map[types.UID]map[string]*hold // by container name; "" is the sandbox
+	pods map[types.UID]map[string]*startFailure // by container name; "" is the sandbox
 }
 
-type hold struct {
+type startFailure struct {
 	manifest string
 	waiting  Waiting
 	delay    time.Duration
@@ -36,7 +36,7 @@ type hold struct {
 }
 
 // left is why and how long an attempt must still wait, nil if it need not.
-func (h *holds) left(pod *v1.Pod, name string) *waitError {
+func (h *startBackoff) wait(pod *v1.Pod, name string) *waitError {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.pods[pod.UID][name]
@@ -51,19 +51,19 @@ func (h *holds) left(pod *v1.Pod, name string) *waitError {
 }
 
 // failed counts a failed attempt.
-func (h *holds) failed(pod *v1.Pod, name string, why Waiting) {
+func (h *startBackoff) failed(pod *v1.Pod, name string, why Waiting) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.pods == nil {
-		h.pods = map[types.UID]map[string]*hold{}
+		h.pods = map[types.UID]map[string]*startFailure{}
 	}
 	if h.pods[pod.UID] == nil {
-		h.pods[pod.UID] = map[string]*hold{}
+		h.pods[pod.UID] = map[string]*startFailure{}
 	}
 	e := h.pods[pod.UID][name]
 	manifest := pod.Annotations[podinfo.AnnotationHash]
 	if e == nil || e.manifest != manifest {
-		h.pods[pod.UID][name] = &hold{manifest: manifest, waiting: why}
+		h.pods[pod.UID][name] = &startFailure{manifest: manifest, waiting: why}
 		return
 	}
 	e.waiting = why
@@ -72,13 +72,13 @@ func (h *holds) failed(pod *v1.Pod, name string, why Waiting) {
 }
 
 // succeeded begins anew.
-func (h *holds) succeeded(uid types.UID, name string) {
+func (h *startBackoff) succeeded(uid types.UID, name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.pods[uid], name)
 }
 
-func (h *holds) forget(uid types.UID) {
+func (h *startBackoff) forget(uid types.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.pods, uid)

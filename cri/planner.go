@@ -7,7 +7,7 @@ import (
 )
 
 // view is what Plan sees of a pod: the input, sorted by what it asks.
-type view struct {
+type planner struct {
 	PlanInput
 	// sandbox is the newest one, nil if there is none.
 	sandbox *Sandbox
@@ -21,11 +21,11 @@ type view struct {
 	last map[string]*Container
 }
 
-func newView(in PlanInput) *view {
+func newPlanner(in PlanInput) *planner {
 	if in.Status == nil {
 		in.Status = &PodStatus{}
 	}
-	v := &view{PlanInput: in, running: map[string]*Container{}, last: map[string]*Container{}}
+	v := &planner{PlanInput: in, running: map[string]*Container{}, last: map[string]*Container{}}
 	for i := range in.Status.Sandboxes {
 		s := &in.Status.Sandboxes[i]
 		if v.sandbox == nil || s.Attempt > v.sandbox.Attempt {
@@ -43,7 +43,7 @@ func newView(in PlanInput) *view {
 		if v.last[c.Name] == nil {
 			v.last[c.Name] = c
 		}
-		if c.State == StateRunning && v.here(c) && v.running[c.Name] == nil {
+		if c.State == StateRunning && v.inNewestSandbox(c) && v.running[c.Name] == nil {
 			v.running[c.Name] = c
 		}
 	}
@@ -51,14 +51,14 @@ func newView(in PlanInput) *view {
 }
 
 // here reports whether a container is in the newest sandbox.
-func (v *view) here(c *Container) bool {
+func (v *planner) inNewestSandbox(c *Container) bool {
 	return v.sandbox != nil && c.SandboxID == v.sandbox.ID
 }
 
 // newestHere is the newest instance of a container in the newest sandbox.
-func (v *view) newestHere(name string) *Container {
+func (v *planner) newestInSandbox(name string) *Container {
 	for i := range v.Status.Containers {
-		if c := &v.Status.Containers[i]; c.Name == name && v.here(c) {
+		if c := &v.Status.Containers[i]; c.Name == name && v.inNewestSandbox(c) {
 			return c
 		}
 	}
@@ -66,7 +66,7 @@ func (v *view) newestHere(name string) *Container {
 }
 
 // spec is the wanted definition of a container, nil if the pod has none.
-func (v *view) spec(name string) *v1.Container { return specOf(v.Pod, name) }
+func (v *planner) spec(name string) *v1.Container { return specOf(v.Pod, name) }
 
 func specOf(pod *v1.Pod, name string) *v1.Container {
 	named := func(c v1.Container) bool { return c.Name == name }
@@ -83,7 +83,7 @@ func specOf(pod *v1.Pod, name string) *v1.Container {
 	return nil
 }
 
-func (v *view) isInit(name string) bool {
+func (v *planner) isInit(name string) bool {
 	return slices.ContainsFunc(v.Pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == name })
 }
 
@@ -91,26 +91,26 @@ func (v *view) isInit(name string) bool {
 // started. One in an unknown state is, whatever the policy, as with the
 // kubelet, and so is one of which a new instance was made: its restart had been
 // decided.
-func (v *view) wanted(spec *v1.Container) bool {
+func (v *planner) shouldStart(spec *v1.Container) bool {
 	last := v.last[spec.Name]
 	switch {
 	case v.Pod.DeletionTimestamp != nil:
 		return false
-	case last == nil, last.State == StateUnknown, v.made(spec.Name):
+	case last == nil, last.State == StateUnknown, v.createdNotStarted(spec.Name):
 		return true
 	}
-	return OnExit(v.Pod, spec, exitCode(last)) != StaysEnded
+	return OnExit(v.Pod, spec, exitCode(last)) != NoRestart
 }
 
 // made reports whether the newest instance of a container was made and never
 // started.
-func (v *view) made(name string) bool {
+func (v *planner) createdNotStarted(name string) bool {
 	newest := v.Status.Newest(name)
 	return newest != nil && newest.State == StateCreated
 }
 
 // started reports whether a running container has started by its startup probe.
-func (v *view) started(spec *v1.Container, c *Container) bool {
+func (v *planner) started(spec *v1.Container, c *Container) bool {
 	return spec.StartupProbe == nil || v.Started == nil || v.Started[c.ID]
 }
 
@@ -119,5 +119,5 @@ func exitCode(c *Container) int32 {
 	if c.State == StateExited {
 		return c.ExitCode
 	}
-	return lostExitCode
+	return unknownExitCode
 }

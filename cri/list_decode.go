@@ -26,18 +26,18 @@ const (
 
 // scratch is what one list shows before it is applied; kept for the next one.
 type scratch struct {
-	known      *known
+	inventory  *inventory
 	sandboxes  []sandboxItem
 	containers []containerItem
 }
 
 type sandboxItem struct {
-	known *knownSandbox
+	entry *inventorySandbox
 	state int32
 }
 
 type containerItem struct {
-	known *knownContainer
+	entry *inventoryContainer
 	state int32
 }
 
@@ -52,7 +52,7 @@ func (s *scratch) release() {
 	clear(s.sandboxes)
 	clear(s.containers)
 	s.sandboxes, s.containers = s.sandboxes[:0], s.containers[:0]
-	s.known.scratch.Put(s)
+	s.inventory.scratch.Put(s)
 }
 
 // listCodec is the usual codec, but for the two lists it reads them its way.
@@ -71,21 +71,21 @@ func (c wireCodec) Unmarshal(data mem.BufferSlice, target any) error {
 }
 
 func (s *sandboxItems) unmarshal(response []byte) error {
-	s.known.mu.Lock()
-	defer s.known.mu.Unlock()
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
 	s.sandboxes = s.sandboxes[:0] // a call that is repeated starts again
 	return eachItem(response, func(item []byte) error {
 		f, err := scan(item, fieldSandboxID, fieldSandboxState, fieldSandboxCreated)
 		if err != nil {
 			return err
 		}
-		seen := s.known.sandboxes[string(f.id)]
+		seen := s.inventory.sandboxes[string(f.id)]
 		if seen == nil || seen.created != f.created {
 			var whole runtimeapi.PodSandbox
 			if err := proto.Unmarshal(item, &whole); err != nil {
 				return err
 			}
-			if seen = s.known.newSandbox(&whole); seen == nil {
+			if seen = s.inventory.newSandbox(&whole); seen == nil {
 				return nil
 			}
 		}
@@ -95,21 +95,21 @@ func (s *sandboxItems) unmarshal(response []byte) error {
 }
 
 func (s *containerItems) unmarshal(response []byte) error {
-	s.known.mu.Lock()
-	defer s.known.mu.Unlock()
+	s.inventory.mu.Lock()
+	defer s.inventory.mu.Unlock()
 	s.containers = s.containers[:0]
 	return eachItem(response, func(item []byte) error {
 		f, err := scan(item, fieldContainerID, fieldContainerState, fieldContainerCreated)
 		if err != nil {
 			return err
 		}
-		seen := s.known.containers[string(f.id)]
+		seen := s.inventory.containers[string(f.id)]
 		if seen == nil || seen.created != f.created {
 			var whole runtimeapi.Container
 			if err := proto.Unmarshal(item, &whole); err != nil {
 				return err
 			}
-			if seen = s.known.newContainer(&whole); seen == nil {
+			if seen = s.inventory.newContainer(&whole); seen == nil {
 				return nil
 			}
 		}

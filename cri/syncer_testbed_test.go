@@ -120,13 +120,13 @@ func (b *bed) sync() cri.SyncResult {
 // syncIn syncs once by the last look.
 func (b *bed) syncIn(ctx context.Context) cri.SyncResult {
 	r := b.syncer.Sync(ctx, cri.SyncRequest{
-		Pod: b.pod, Status: b.status, Inputs: b.inputs, PostStart: b.postStart, HostIP: "192.0.2.1",
+		Pod: b.pod, Status: b.status, ResolveInputs: b.inputs, PostStartDone: b.postStart, HostIP: "192.0.2.1",
 		Sandbox: cri.SandboxInputs{RuntimeHandler: b.handler},
 	})
 	if b.postStart == nil {
 		b.postStart = map[string]string{}
 	}
-	maps.Copy(b.postStart, r.PostStart)
+	maps.Copy(b.postStart, r.PostStartDone)
 	return r
 }
 

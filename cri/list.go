@@ -17,7 +17,7 @@ import (
 // nothing changed is the same *Pod as in the last List.
 func (c *Client) List(ctx context.Context) (*Observed, error) {
 	at := time.Now()
-	scratch := c.known.scratch.Get().(*scratch)
+	scratch := c.inventory.scratch.Get().(*scratch)
 	defer scratch.release()
 	if _, err := read(ctx, c, operation{verb: "list containers"}, c.containersInto(scratch), &runtimeapi.ListContainersRequest{}); err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (c *Client) List(ctx context.Context) (*Observed, error) {
 	if _, err := read(ctx, c, operation{verb: "list pod sandboxes"}, c.sandboxesInto(scratch), &runtimeapi.ListPodSandboxRequest{}); err != nil {
 		return nil, err
 	}
-	return c.known.apply(scratch, at), nil
+	return c.inventory.apply(scratch, at), nil
 }
 
 func (c *Client) containersInto(s *scratch) runtimeCall[*runtimeapi.ListContainersRequest, struct{}] {
