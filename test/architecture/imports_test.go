@@ -73,6 +73,7 @@ var onlyIn = map[string][]string{
 	"k8s.io/client-go/kubernetes":            nil,
 	"k8s.io/client-go/informers":             nil,
 	"k8s.io/client-go":                       {"cluster"},
+	"k8s.io/client-go/util/jsonpath":         {"cmd/podstead/cli"},
 	"k8s.io/kubernetes":                      nil,
 	"k8s.io/component-base":                  nil,
 	"google.golang.org/grpc":                 {"cri", "probe"},

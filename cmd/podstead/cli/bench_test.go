@@ -14,7 +14,7 @@ import (
 func BenchmarkGetPods(b *testing.B) {
 	var pods []v1.Pod
 	for i := range 500 {
-		p := *plentiful()
+		p := *fullPod()
 		p.Name = fmt.Sprintf("web%d-n1", i)
 		pods = append(pods, p)
 	}

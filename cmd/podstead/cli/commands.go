@@ -100,17 +100,3 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 func socketFlag(f *pflag.FlagSet, socket *string) {
 	f.StringVar(socket, "api-socket", DefaultSocket, "the daemon's `socket`")
 }
-
-func versionCommand(version string) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version)
-			return err
-		},
-	}
-	cmd.Flags().String("api-socket", DefaultSocket, "unused: version asks no daemon")
-	return cmd
-}

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/explain"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 )
 
 // completeTime bounds what is asked while somebody waits at a prompt.
@@ -66,7 +70,7 @@ func fixed(words ...string) cobra.CompletionFunc {
 }
 
 // asking is the daemon that a command line names, and what it says of the namespace.
-func asking(cmd *cobra.Command) (context.Context, context.CancelFunc, *client, string) {
+func asking(cmd *cobra.Command) (context.Context, context.CancelFunc, *client.Client, string) {
 	socket, namespace := DefaultSocket, ""
 	if f := cmd.Flags().Lookup("api-socket"); f != nil {
 		socket = f.Value.String()
@@ -75,7 +79,7 @@ func asking(cmd *cobra.Command) (context.Context, context.CancelFunc, *client, s
 		namespace = f.Value.String()
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
-	return ctx, cancel, newClient(socket), namespace
+	return ctx, cancel, client.New(socket), namespace
 }
 
 // completeFirst completes the first argument only.
@@ -89,18 +93,18 @@ func completeFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
 }
 
 // namesOf are the names of a kind. A daemon that does not answer has none.
-func namesOf(cmd *cobra.Command, k *kind) []string {
+func namesOf(cmd *cobra.Command, k *objects.Kind) []string {
 	ctx, cancel, c, namespace := asking(cmd)
 	defer cancel()
-	l, err := query{kind: k, namespace: namespace}.list(ctx, c)
+	l, err := objects.Query{Kind: k, Namespace: namespace}.List(ctx, c)
 	if err != nil {
 		return nil
 	}
 	var names []string
-	for _, o := range l.objects {
+	for _, o := range l.Objects {
 		name := o.Name
-		if k.name == "pods" {
-			name = podNames(o)[0]
+		if k.Name == "pods" {
+			name = objects.PodNames(o)[0]
 		}
 		names = append(names, name)
 	}
@@ -110,10 +114,10 @@ func namesOf(cmd *cobra.Command, k *kind) []string {
 
 func completePods(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	prefix := ""
-	if word, _, ok := strings.Cut(begun, "/"); ok && podKind().is(word) {
+	if word, _, ok := strings.Cut(begun, "/"); ok && objects.PodKind().Matches(word) {
 		prefix = word + "/"
 	}
-	return starting(namesOf(cmd, podKind()), prefix, begun, args), cobra.ShellCompDirectiveNoFileComp
+	return starting(namesOf(cmd, objects.PodKind()), prefix, begun, args), cobra.ShellCompDirectiveNoFileComp
 }
 
 // starting are the names, with the prefix, that begin so and are not there yet.
@@ -129,9 +133,9 @@ func starting(names []string, prefix, begun string, args []string) []string {
 
 // completeObjects completes TYPE, then NAME, and TYPE/NAME.
 func completeObjects(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	find := func(word string) *kind {
-		known := kinds()
-		if i := slices.IndexFunc(known, func(k *kind) bool { return k.is(word) }); i >= 0 {
+	find := func(word string) *objects.Kind {
+		known := objects.Kinds()
+		if i := slices.IndexFunc(known, func(k *objects.Kind) bool { return k.Matches(word) }); i >= 0 {
 			return known[i]
 		}
 		return nil
@@ -144,8 +148,8 @@ func completeObjects(cmd *cobra.Command, args []string, begun string) ([]string,
 	}
 	if len(args) == 0 {
 		var types []string
-		for _, k := range kinds() {
-			types = append(types, k.name)
+		for _, k := range objects.Kinds() {
+			types = append(types, k.Name)
 		}
 		return starting(types, "", begun, nil), cobra.ShellCompDirectiveNoFileComp
 	}
@@ -156,7 +160,7 @@ func completeObjects(cmd *cobra.Command, args []string, begun string) ([]string,
 }
 
 func completeNamespaces(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	return starting(namesOf(cmd, mustKind("namespaces")), "", begun, nil), cobra.ShellCompDirectiveNoFileComp
+	return starting(namesOf(cmd, objects.MustKind("namespaces")), "", begun, nil), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeContainers are those of the pod that was named before.
@@ -166,16 +170,16 @@ func completeContainers(cmd *cobra.Command, args []string, begun string) ([]stri
 	}
 	ctx, cancel, c, namespace := asking(cmd)
 	defer cancel()
-	l, err := query{kind: podKind(), namespace: namespace, names: []string{bareName(args[0])}}.list(ctx, c)
-	if err != nil || len(l.objects) == 0 {
+	l, err := objects.Query{Kind: objects.PodKind(), Namespace: namespace, Names: []string{objects.TrimPodPrefix(args[0])}}.List(ctx, c)
+	if err != nil || len(l.Objects) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	p, err := podOf(l.objects[0])
+	p, err := objects.DecodePod(l.Objects[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string
-	for _, c := range allContainers(p) {
+	for _, c := range objects.AllContainers(p) {
 		names = append(names, c.Name)
 	}
 	return starting(names, "", begun, nil), cobra.ShellCompDirectiveNoFileComp
@@ -188,13 +192,13 @@ func completeFields(_ *cobra.Command, _ []string, begun string) ([]string, cobra
 	if dot < 0 {
 		return starting([]string{"pod.spec", "pod.metadata", "spec", "metadata"}, "", begun, nil), more
 	}
-	above, err := findField(begun[:dot])
+	above, err := explain.Find(begun[:dot])
 	if err != nil {
 		return nil, more
 	}
 	var names []string
-	for _, f := range above.fields() {
-		names = append(names, f.name)
+	for _, f := range above.Fields() {
+		names = append(names, f.Name)
 	}
 	return starting(names, begun[:dot+1], begun, nil), more
 }

@@ -1,10 +1,11 @@
-// Package cli is what a person types.
+// Package cli holds the commands of podstead other than run and check.
 //
-// It owns the commands, one file each, the HTTP client of the daemon's socket,
-// the tables and other forms in which objects are printed, and the exit codes.
+// It owns the commands, one file each (cmd_*.go), their registration, shell completion
+// and the exit codes. Packages below it hold the API client, output formats, tables and
+// the larger commands.
 //
-// It reads the daemon's API, above all the part of the Kubernetes API that the
-// daemon answers and that kubectl reads too, and for validate and the like the
-// given files. It never imports one of the daemon's rooms but the pure part of
-// manifest, so that each command works on a machine where no daemon can run.
+// It reads the daemon's API, above all the part of the Kubernetes API that the daemon
+// serves and that kubectl uses too, and for validate and similar commands the given
+// files. It never imports one of the daemon's rooms except the pure part of manifest, so
+// that each command works on a machine where no daemon can run.
 package cli

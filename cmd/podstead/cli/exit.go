@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/wait"
 )
 
 // Exit codes of every command, told in docs/cli.md.
@@ -52,11 +56,22 @@ func Silent(err error) bool {
 // a cancelled context, else ExitFailed; 0 for nil.
 func Code(err error) int {
 	var exit *ExitError
+	var command *client.CommandError
+	var usage *objects.UsageError
+	var late *wait.TimeoutError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &exit):
 		return exit.Code
+	case errors.As(err, &command):
+		return command.Code
+	case errors.As(err, &usage):
+		return ExitUsage
+	case errors.As(err, &late):
+		return ExitTimeout
+	case client.IsUnreachable(err):
+		return ExitNoDaemon
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted
 	}

@@ -7,16 +7,20 @@ import (
 	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/output"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 )
 
 // wideTable is that of get pods -o wide, with ages that do not change.
-func wideTable(t *testing.T) table {
+func wideTable(t *testing.T) terminal.Table {
 	t.Helper()
-	l := &listing{}
+	l := &objects.List{}
 	for _, p := range samples() {
-		l.objects = append(l.objects, objectOf(t, p))
+		l.Objects = append(l.Objects, objectOf(t, p))
 	}
-	table, err := form{name: "wide"}.tableOf(podKind(), l, time.Now())
+	table, err := output.Format{Name: "wide"}.Table(objects.PodKind(), l, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,12 +30,12 @@ func wideTable(t *testing.T) table {
 // Tables fit a terminal: names are whole, and the last column is broken into
 // lines or cut.
 func TestTablesFitATerminal(t *testing.T) {
-	full := wideTable(t).text(screen{})
+	full := wideTable(t).Text(terminal.Terminal{})
 	if !strings.Contains(full, "b ended with code 137 (OOMKilled)") {
 		t.Fatalf("a pipe gets all:\n%s", full)
 	}
 	for _, width := range []int{60, 80, 100, 120, 200} {
-		text := wideTable(t).text(screen{width: width})
+		text := wideTable(t).Text(terminal.Terminal{Width: width})
 		for _, line := range strings.Split(text, "\n") {
 			if n := utf8.RuneCountInString(line); n > width && width >= 80 {
 				t.Errorf("%d cells of %d: %s", n, width, line)
@@ -43,12 +47,12 @@ func TestTablesFitATerminal(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "pods-wide-120.txt", wideTable(t).text(screen{width: 120}))
-	golden(t, "pods-wide-80.txt", wideTable(t).text(screen{width: 80}))
+	golden(t, "pods-wide-120.txt", wideTable(t).Text(terminal.Terminal{Width: 120}))
+	golden(t, "pods-wide-80.txt", wideTable(t).Text(terminal.Terminal{Width: 80}))
 }
 
 func TestColours(t *testing.T) {
-	plain, coloured := wideTable(t).text(screen{}), wideTable(t).text(screen{colour: true})
+	plain, coloured := wideTable(t).Text(terminal.Terminal{}), wideTable(t).Text(terminal.Terminal{Colored: true})
 	if strings.Contains(plain, "\x1b") || !strings.Contains(coloured, "\x1b[31mCrashLoopBackOff\x1b[0m") || !strings.Contains(coloured, "\x1b[32mRunning\x1b[0m") {
 		t.Errorf("without colour:\n%q\nwith:\n%q", plain, coloured)
 	}
@@ -60,41 +64,9 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// What a container says does not steer the terminal.
-func TestTablesShowControlCharacters(t *testing.T) {
-	text := table{head: []string{"NAME", "MESSAGE"}, rows: [][]string{{"a", "\x1b[31mred\r"}}}.text(screen{colour: true})
-	if strings.ContainsAny(text, "\x1b\r") {
-		t.Errorf("%q", text)
-	}
-}
-
-func TestWrap(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want string
-	}{
-		{"one two three", "one two|three"},
-		{"abcdefghijklmnopqrs", "abcdefghij|klmnopqrs"},
-		{"ab abcdefghijkl", "ab|abcdefghij|kl"},
-		{"", ""},
-	} {
-		if got := strings.Join(wrap(c.text, 10), "|"); got != c.want {
-			t.Errorf("%q: %q, want %q", c.text, got, c.want)
-		}
-	}
-}
-
-func TestHues(t *testing.T) {
-	for state, want := range map[string]hue{"Running": hueGood, "Init:1/2": hueBusy, "Init:Error": hueBad, "CrashLoopBackOff": hueBad, "Normal": "", "Warning": hueBad} {
-		if got := hueOf(state); got != want {
-			t.Errorf("%s: %q, want %q", state, got, want)
-		}
-	}
-}
-
-func objectOf(t *testing.T, p v1.Pod) *object {
+func objectOf(t *testing.T, p v1.Pod) *objects.Object {
 	t.Helper()
-	o, err := newObject(encode(t, p))
+	o, err := objects.NewObject(encode(t, p))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
-// Package jsonpath prints parts of objects by kubectl's JSONPath templates.
+// Package jsonpath evaluates kubectl's JSONPath templates.
 //
-// It owns the template language: text, fields, indexes and slices, wildcards,
-// filters, recursive descent, unions, range. client-go's is not used: it
-// brings text/template, which keeps every method of every type in the binary.
+// It owns the forms in which a path may be written on the command line, and what a path
+// that finds nothing means. The template language is that of
+// k8s.io/client-go/util/jsonpath.
 //
-// It reads decoded JSON (maps, slices, strings, json.Number, bool, nil) and
-// never changes it.
+// It reads decoded JSON (maps, slices, strings, numbers, booleans, nil) and never
+// changes it.
 package jsonpath

@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/manifestfile"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
+)
+
+// diffContext is the number of unchanged lines around each change.
+const diffContext = 3
+
+// exitTrouble is diff's code for what went wrong, as diff(1) has it: 1 says
+// that there is a difference.
+const exitDiffFailed = 2
+
+func diffCommand() *cobra.Command {
+	var socket, mode string
+	cmd := &cobra.Command{
+		Use:   "diff FILE|DIR|-...",
+		Short: "Show what manifests would change of what runs",
+		Long: `Show what manifests would change of what runs, in the unified form. Both sides
+have every default filled in, so that only what would really change is shown.
+Of Secrets it is shown which keys change, not what is in them.
+
+The exit code is 0 without a difference, 1 with one, 2 for a faulty manifest or
+another failure, 3 if no daemon answers.`,
+		Example: `  podstead diff web.yaml
+  helm template x | podstead diff -`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			m, err := manifest.ParseMode(mode)
+			if err != nil {
+				return usageError(fmt.Errorf("--manifest-validation: %w", err))
+			}
+			err = runDiff(cmd, client.New(socket), m, paths)
+			if Code(err) == ExitFailed && !Silent(err) {
+				return &ExitError{Code: exitDiffFailed, Err: err}
+			}
+			return err
+		},
+	}
+	socketFlag(cmd.Flags(), &socket)
+	cmd.Flags().StringVar(&mode, "manifest-validation", string(manifest.ModeStrict), "what becomes of unknown and duplicate fields: strict, warn or ignore")
+	return cmd
+}
+
+func runDiff(cmd *cobra.Command, c *client.Client, mode manifest.Mode, paths []string) error {
+	node, err := objects.NodeName(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	d := differ{cmd: cmd, client: c, loader: manifest.NewLoader(node, mode)}
+	for _, path := range paths {
+		if err := d.path(path); err != nil {
+			return err
+		}
+	}
+	switch {
+	case d.faults.Fatal():
+		return &ExitError{Code: exitDiffFailed}
+	case d.compared == 0:
+		return errors.New("no manifest there: a folder's manifests end in .yaml, .yml or .json")
+	case d.different:
+		return &ExitError{Code: ExitFailed}
+	}
+	return nil
+}
+
+// differ is one call of diff.
+type differ struct {
+	cmd       *cobra.Command
+	client    *client.Client
+	loader    *manifest.Loader
+	faults    manifest.Faults
+	compared  int
+	different bool
+}
+
+func (d *differ) path(path string) error {
+	if path == "-" {
+		data, err := manifestfile.Read(d.cmd.InOrStdin())
+		if err != nil {
+			return fmt.Errorf("cannot read standard input: %w", err)
+		}
+		return d.unit(path, data)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return manifestfile.ReadError(path, err)
+	}
+	files := []string{path}
+	if info.IsDir() {
+		if files, err = manifestfile.InDirectory(path); err != nil {
+			return err
+		}
+	}
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		data, err := manifestfile.Read(f)
+		_ = f.Close() // it was only read
+		if err != nil {
+			return fmt.Errorf("cannot read %s: %w", file, err)
+		}
+		if err := d.unit(file, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *differ) unit(name string, data []byte) error {
+	load := func(source manifest.Source) (manifest.Content, manifest.Faults) {
+		return d.loader.Load(manifest.LoadRequest{Source: source, Unit: name, Data: data})
+	}
+	content, faults := load(manifest.SourceFile)
+	d.faults = append(d.faults, faults...)
+	for _, f := range faults {
+		if f.Warning {
+			d.cmd.PrintErrln("warning: " + f.Error())
+		} else {
+			d.cmd.PrintErrln(f.Error())
+		}
+	}
+	d.compared++
+	for i, document := range content.Documents {
+		running, err := d.running(objects.PodKind(), document.Pod.Namespace, document.Pod.Name)
+		if err != nil {
+			return err
+		}
+		wanted := document.Pod
+		if running != nil && running.Annotations[podinfo.AnnotationSource] == string(manifest.SourceHTTP) {
+			// Pods from a URL have other defaults.
+			again, _ := load(manifest.SourceHTTP)
+			wanted = again.Documents[i].Pod
+		}
+		if err := d.pod(name, running, wanted); err != nil {
+			return err
+		}
+	}
+	for i := range content.Objects {
+		if err := d.object(name, &content.Objects[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// running is the object of that name, nil if there is none.
+func (d *differ) running(k *objects.Kind, namespace, name string) (*objects.Object, error) {
+	l, err := objects.Query{Kind: k, Namespace: namespace, Fields: "metadata.name=" + name}.List(d.cmd.Context(), d.client)
+	if err != nil || len(l.Objects) == 0 {
+		return nil, err
+	}
+	return l.Objects[0], nil
+}
+
+func (d *differ) pod(file string, running *objects.Object, wanted *v1.Pod) error {
+	from, name := "", wanted.Namespace+"/"+manifest.BaseName(wanted)
+	if running != nil {
+		p, err := objects.DecodePod(running)
+		if err != nil {
+			return err
+		}
+		if from, err = podText(p); err != nil {
+			return err
+		}
+	}
+	to, err := podText(wanted)
+	if err != nil {
+		return err
+	}
+	return d.show(from, to, "Pod "+name, file)
+}
+
+// podText is what a manifest can say of a pod.
+func podText(p *v1.Pod) (string, error) {
+	own := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: p.Spec}
+	own.Name, own.Namespace, own.Labels = manifest.BaseName(p), p.Namespace, p.Labels
+	for key, value := range p.Annotations {
+		switch key {
+		case podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, manifest.AnnotationTemplate:
+			continue
+		}
+		if own.Annotations == nil {
+			own.Annotations = map[string]string{}
+		}
+		own.Annotations[key] = value
+	}
+	return yamlWithout(own, "status")
+}
+
+// yamlWithout is an object as YAML without some of its fields.
+func yamlWithout(v any, fields ...string) (string, error) {
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("cannot print: %w", err)
+	}
+	var tree map[string]any
+	if err := yaml.Unmarshal(text, &tree); err != nil {
+		return "", fmt.Errorf("cannot print: %w", err)
+	}
+	for _, field := range fields {
+		delete(tree, field)
+	}
+	text, err = yaml.Marshal(tree)
+	return string(text), err
+}
+
+// object compares what stands beside pods, as far as the Kubernetes API has it.
+func (d *differ) object(file string, wanted *manifest.Object) error {
+	ref := wanted.Ref()
+	var k *objects.Kind
+	switch {
+	case wanted.ConfigMap != nil:
+		k = objects.MustKind("configmaps")
+	case wanted.Secret != nil:
+		k = objects.MustKind("secrets")
+	default:
+		return nil
+	}
+	running, err := d.running(k, ref.Namespace, ref.Name)
+	if err != nil {
+		return err
+	}
+	var from, to string
+	if wanted.ConfigMap != nil {
+		from, to, err = configMapTexts(running, wanted.ConfigMap)
+	} else {
+		from, to, err = secretTexts(running, wanted.Secret)
+	}
+	if err != nil {
+		return err
+	}
+	return d.show(from, to, ref.String(), file)
+}
+
+func configMapTexts(running *objects.Object, wanted *v1.ConfigMap) (from, to string, err error) {
+	plain := func(m *v1.ConfigMap) (string, error) {
+		own := v1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: m.Data, BinaryData: m.BinaryData}
+		own.Name, own.Namespace = m.Name, m.Namespace
+		return yamlWithout(own)
+	}
+	if running != nil {
+		var m v1.ConfigMap
+		if err := running.Decode(&m); err != nil {
+			return "", "", fmt.Errorf("cannot read a ConfigMap that podstead sent: %w", err)
+		}
+		if from, err = plain(&m); err != nil {
+			return "", "", err
+		}
+	}
+	to, err = plain(wanted)
+	return from, to, err
+}
+
+// secretTexts tell which keys are there and which differ.
+func secretTexts(running *objects.Object, wanted *v1.Secret) (from, to string, err error) {
+	before := v1.Secret{}
+	if running != nil {
+		if err := running.Decode(&before); err != nil {
+			return "", "", fmt.Errorf("cannot read a Secret that podstead sent: %w", err)
+		}
+	}
+	veiled := func(s, other *v1.Secret, changed string) (string, error) {
+		data := map[string]string{}
+		for key, value := range s.Data {
+			data[key] = "***"
+			if old, there := other.Data[key]; there && string(old) != string(value) {
+				data[key] = changed
+			}
+		}
+		return yamlWithout(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": s.Name, "namespace": s.Namespace}, "type": s.Type, "data": data})
+	}
+	if running != nil {
+		if from, err = veiled(&before, wanted, "*** (before)"); err != nil {
+			return "", "", err
+		}
+	}
+	to, err = veiled(wanted, &before, "*** (after)")
+	return from, to, err
+}
+
+// withEnds splits a text into lines that keep their line ends. difflib.SplitLines would
+// add an empty line at the end.
+func withEnds(text string) []string {
+	all := strings.SplitAfter(text, "\n")
+	if all[len(all)-1] == "" {
+		all = all[:len(all)-1]
+	}
+	return all
+}
+
+// unified returns the difference of two texts in the unified format; it is empty if
+// there is none.
+func unified(from, to, fromName, toName string) (string, error) {
+	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: withEnds(from), FromFile: fromName, B: withEnds(to), ToFile: toName, Context: diffContext, Eol: "\n",
+	})
+}
+
+func (d *differ) show(from, to, name, file string) error {
+	text, err := unified(from, to, name+" as it runs", name+" in "+file)
+	if err != nil || text == "" {
+		return err
+	}
+	d.different = true
+	out := d.cmd.OutOrStdout()
+	s := terminal.Detect(out)
+	for _, line := range terminal.Lines(text) {
+		h := terminal.Color("")
+		switch line[0] {
+		case '+':
+			h = terminal.Green
+		case '-':
+			h = terminal.Red
+		}
+		if _, err := fmt.Fprintln(out, s.Paint(terminal.Visible(line), h)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

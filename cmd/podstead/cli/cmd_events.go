@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/output"
+)
+
+// eventsOptions are the flags of events that get has not.
+type eventsOptions struct {
+	getOptions
+	about string
+	types []string
+}
+
+func eventsCommand() *cobra.Command {
+	var o eventsOptions
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "Show what happened, the newest last",
+		Long: `Show what happened to this machine and its pods, the newest last. It is kept for
+a week, over restarts of the daemon.`,
+		Example: `  podstead events --for pod/web
+  podstead events --types=Warning -w`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runEvents(cmd, o) },
+	}
+	f := cmd.Flags()
+	socketFlag(f, &o.socket)
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only of this `namespace`")
+	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
+	f.StringVar(&o.about, "for", "", "only what happened to this `TYPE/NAME`; a name alone is a pod's, which may be gone")
+	f.StringSliceVar(&o.types, "types", nil, "only of these types: Normal, Warning")
+	f.BoolVarP(&o.watch, "watch", "w", false, "go on with what happens, until Ctrl-C")
+	f.StringVarP(&o.Output, "output", "o", "", "wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEAD:PATH,...")
+	f.BoolVar(&o.NoHeaders, "no-headers", false, "no line with the names of the columns")
+	return cmd
+}
+
+func runEvents(cmd *cobra.Command, o eventsOptions) error {
+	var fields []string
+	switch {
+	case len(o.types) > 1 && slices.Contains(o.types, "Normal") && slices.Contains(o.types, "Warning"), len(o.types) == 0:
+	case len(o.types) == 1 && (o.types[0] == "Normal" || o.types[0] == "Warning"):
+		fields = append(fields, "type="+o.types[0])
+	default:
+		return usageError(fmt.Errorf("--types %q: must be Normal, Warning or both", strings.Join(o.types, ",")))
+	}
+	form, err := output.Parse(o.Options)
+	if err != nil {
+		return usageError(err)
+	}
+	q := objects.Query{Kind: objects.EventKind(), Namespace: o.namespace, Table: form.IsTable()}
+	if o.about != "" {
+		word, name, ok := strings.Cut(o.about, "/")
+		if !ok {
+			word, name = "pod", o.about
+		}
+		k, err := objects.FindKind(cmd.Context(), client.New(o.socket), word)
+		if err != nil {
+			return err
+		}
+		fields = append(fields, "involvedObject.kind="+objects.KindName(k))
+		q.Names = []string{name}
+	}
+	q.Fields = strings.Join(fields, ",")
+	g := getter{cmd: cmd, client: client.New(o.socket), form: form, options: o.getOptions, queries: []objects.Query{q}}
+	if !o.watch {
+		return g.list(cmd.Context())
+	}
+	err = g.watch(cmd.Context())
+	if errors.Is(err, context.Canceled) {
+		return nil // Ctrl-C is how one leaves
+	}
+	return err
+}

@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/output"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+)
+
+// getOptions are the flags of get.
+type getOptions struct {
+	socket, namespace string
+	labels, fields    string
+	output.Options
+	watch, watchOnly bool
+	watchEvents      bool
+}
+
+func getCommand() *cobra.Command {
+	var o getOptions
+	cmd := &cobra.Command{
+		Use:   "get TYPE[,TYPE...] [NAME...] | TYPE/NAME...",
+		Short: "Show what runs, or what happened",
+		Long: `Show what runs, or what happened.
+
+TYPE is pods (po), nodes (no), namespaces (ns), events (ev), configmaps (cm),
+secrets, persistentvolumeclaims (pvc), priorityclasses (pc), runtimeclasses,
+images or volumes.
+
+Without --namespace it is of every namespace. The NAME of a pod is as in its
+manifest, or with the suffix -NODE; that of an event may be that of its pod,
+which may be gone. After a table of pods, faults of manifests follow on standard
+error: a pod of a faulty manifest runs on with the last good revision.
+
+-o json and yaml print what the daemon's Kubernetes API has, one object for one
+name, else a List; the fields are those of the API and stay.`,
+		Example: `  podstead get pods
+  podstead get pods web -o yaml
+  podstead get pods -l app=web -w
+  podstead get pods -o jsonpath='{range .items[*]}{.metadata.name}{"\n"}{end}'
+  podstead get events --field-selector type=Warning`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("nothing to get; name a type, such as: podstead get pods")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runGet(cmd, o, args) },
+	}
+	f := cmd.Flags()
+	socketFlag(f, &o.socket)
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only of this `namespace`")
+	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
+	f.StringVarP(&o.labels, "selector", "l", "", "only with these `labels`, such as app=web,tier!=test")
+	f.StringVar(&o.fields, "field-selector", "", "only with these `fields`, such as status.phase!=Running")
+	f.StringVarP(&o.Output, "output", "o", "", "wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEAD:PATH,...")
+	f.StringVar(&o.SortBy, "sort-by", "", "sort by the field of this `path`, such as .status.startTime")
+	f.BoolVar(&o.ShowLabels, "show-labels", false, "a column with the labels")
+	f.BoolVar(&o.NoHeaders, "no-headers", false, "no line with the names of the columns")
+	f.BoolVarP(&o.watch, "watch", "w", false, "go on with what changes, until Ctrl-C")
+	f.BoolVar(&o.watchOnly, "watch-only", false, "only what changes from now on")
+	f.BoolVar(&o.watchEvents, "output-watch-events", false, "with --watch, say of each whether it was ADDED, MODIFIED or DELETED")
+	return cmd
+}
+
+func runGet(cmd *cobra.Command, o getOptions, args []string) error {
+	form, err := output.Parse(o.Options)
+	if err != nil {
+		return usageError(err)
+	}
+	ctx, c := cmd.Context(), client.New(o.socket)
+	queries, err := queriesOf(ctx, c, o, args)
+	if err != nil {
+		return err
+	}
+	g := getter{cmd: cmd, client: c, form: form, options: o, queries: queries}
+	if o.watch || o.watchOnly {
+		err := g.watch(ctx)
+		if errors.Is(err, context.Canceled) {
+			return nil // Ctrl-C is how one leaves
+		}
+		return err
+	}
+	return g.list(ctx)
+}
+
+// queriesOf reads TYPE NAME..., TYPE,TYPE and TYPE/NAME....
+func queriesOf(ctx context.Context, c *client.Client, o getOptions, args []string) ([]objects.Query, error) {
+	var queries []objects.Query
+	add := func(word, name string) error {
+		k, err := objects.FindKind(ctx, c, word)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(queries, func(q objects.Query) bool { return q.Kind.Name == k.Name })
+		if at < 0 {
+			queries = append(queries, objects.Query{Kind: k, Namespace: o.namespace, Labels: o.labels, Fields: o.fields, Table: o.Output == "" || o.Output == "wide"})
+			at = len(queries) - 1
+		}
+		if name != "" {
+			queries[at].Names = append(queries[at].Names, name)
+		}
+		return nil
+	}
+	if strings.Contains(args[0], "/") {
+		for _, arg := range args {
+			word, name, ok := strings.Cut(arg, "/")
+			if !ok || name == "" {
+				return nil, usageError(fmt.Errorf("%q: must be TYPE/NAME as the others", arg))
+			}
+			if err := add(word, name); err != nil {
+				return nil, err
+			}
+		}
+		return queries, nil
+	}
+	words := strings.Split(args[0], ",")
+	if len(words) > 1 && len(args) > 1 {
+		return nil, usageError(errors.New("names need one type: podstead get TYPE NAME NAME, or TYPE/NAME TYPE/NAME"))
+	}
+	for _, word := range words {
+		if err := add(word, ""); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range args[1:] {
+		if word, bare, ok := strings.Cut(name, "/"); ok && queries[0].Kind.Matches(word) {
+			name = bare // as -o name prints it
+		}
+		queries[0].Names = append(queries[0].Names, name)
+	}
+	return queries, nil
+}
+
+// getter is one call of get.
+type getter struct {
+	cmd     *cobra.Command
+	client  *client.Client
+	form    output.Format
+	options getOptions
+	queries []objects.Query
+}
+
+func (g *getter) list(ctx context.Context) error {
+	missing, pods := 0, false
+	var lists []*objects.List
+	for _, q := range g.queries {
+		// The server's table of pods is the one here but for what wide adds.
+		q.MetadataOnly = q.Kind.Name == "pods" && g.form.Name == "" && g.form.SortBy == nil && len(q.Names) == 0
+		l, err := q.List(ctx, g.client)
+		if err != nil {
+			return err
+		}
+		lists = append(lists, l)
+	}
+	if err := g.print(lists); err != nil {
+		return err
+	}
+	for i, q := range g.queries {
+		pods = pods || q.Kind.Name == "pods"
+		missing += g.tellMissing(ctx, q, lists[i])
+	}
+	if pods && g.form.IsTable() {
+		if err := objects.PrintFaults(ctx, g.client, g.cmd.ErrOrStderr()); err != nil {
+			return err
+		}
+	}
+	if missing > 0 {
+		return &ExitError{Code: ExitFailed}
+	}
+	return nil
+}
+
+// print prints what was found: objects of all kinds as one list, tables one
+// after the other.
+func (g *getter) print(lists []*objects.List) error {
+	out := g.cmd.OutOrStdout()
+	if !g.form.IsTable() {
+		var all []*objects.Object
+		alone, kinds := true, map[*objects.Object]*objects.Kind{}
+		for i, l := range lists {
+			// The name of an event is that of whom it is about, who has several.
+			alone = alone && len(g.queries[i].Names) == 1 && g.queries[i].Kind.Name != "events"
+			for _, o := range l.Objects {
+				kinds[o] = g.queries[i].Kind
+			}
+			all = append(all, l.Objects...)
+		}
+		alone = alone && len(all) == 1 && len(lists) == 1
+		if !alone && len(all) == 0 && len(g.queries) == 1 && len(g.queries[0].Names) > 0 {
+			return nil // each name is told of
+		}
+		return g.form.PrintObjects(out, all, kinds, alone)
+	}
+	found := 0
+	for i, l := range lists {
+		found += len(l.Objects)
+		if len(l.Objects) == 0 {
+			continue
+		}
+		t, err := g.form.Table(g.queries[i].Kind, l, time.Now())
+		if err != nil {
+			return err
+		}
+		if i > 0 && found > len(l.Objects) {
+			g.cmd.Println()
+		}
+		if len(lists) > 1 {
+			prefixNames(&t, g.queries[i].Kind.Singular)
+		}
+		if err := t.Print(out); err != nil {
+			return err
+		}
+	}
+	if found == 0 && !slices.ContainsFunc(g.queries, func(q objects.Query) bool { return len(q.Names) > 0 && q.Kind.Name != "events" }) {
+		var names []string
+		for _, q := range g.queries {
+			names = append(names, q.Kind.Name)
+		}
+		g.cmd.PrintErrf("no %s%s\n", strings.Join(names, ", "), objects.InNamespace(g.options.namespace))
+	}
+	return nil
+}
+
+// tellMissing tells of names that nothing has. A pod without events is none
+// that is missing.
+func (g *getter) tellMissing(ctx context.Context, q objects.Query, l *objects.List) int {
+	if q.Kind.Name == "events" {
+		return 0
+	}
+	missing := q.Missing(l.Objects)
+	for _, name := range missing {
+		g.cmd.PrintErrf("no %s %q%s%s\n", q.Kind.Singular, name, objects.InNamespace(q.Namespace), q.Suggestion(ctx, g.client, name))
+	}
+	return len(missing)
+}
+
+// watch prints what there is and then each change.
+func (g *getter) watch(ctx context.Context) error {
+	if len(g.queries) != 1 {
+		return usageError(errors.New("only one type can be watched"))
+	}
+	q := g.queries[0]
+	if q.Kind.Local != nil {
+		return usageError(fmt.Errorf("%s cannot be watched", q.Kind.Name))
+	}
+	l, err := q.List(ctx, g.client)
+	if err != nil {
+		return err
+	}
+	out := g.cmd.OutOrStdout()
+	p := output.WatchPrinter{Format: g.form, Kind: q.Kind, Out: out, Columns: l.Columns, ShowEvents: g.options.watchEvents, Layout: terminal.Layout{Terminal: terminal.Detect(out)}}
+	if !g.options.watchOnly {
+		var all []objects.Change
+		for _, o := range g.form.Sort(l.Objects) {
+			all = append(all, objects.Change{Type: "ADDED", Object: o})
+		}
+		if err := p.Print(all); err != nil {
+			return err
+		}
+	}
+	say := func(text string) { g.cmd.PrintErrln(text) }
+	return q.Watch(ctx, g.client, l, func(ch objects.Change) error { return p.Print([]objects.Change{ch}) }, say)
+}
+
+// prefixNames puts the type before each name, where several types are shown.
+func prefixNames(t *terminal.Table, singular string) {
+	at := slices.Index(t.Header, "NAME")
+	for _, row := range t.Rows {
+		if at >= 0 && at < len(row) {
+			row[at] = singular + "/" + row[at]
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+)
+
+func encode(t *testing.T, v any) json.RawMessage {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func labelled() []v1.Pod {
+	pods := samples()[:3]
+	for i, tier := range []string{"front", "back", "back"} {
+		pods[i].Labels = map[string]string{"tier": tier, "app": "x"}
+		priority := int32(100 - i)
+		pods[i].Spec.Priority = &priority
+	}
+	return pods
+}
+
+func TestGetForms(t *testing.T) {
+	d := newFakeDaemon(t, labelled()...)
+	d.more["GET /podstead/v1/images"] = answer(`[{"name":"docker.io/library/busybox:1","id":"sha256:0123456789abcdef","tags":["docker.io/library/busybox:1"],"size":2048,"state":"used"}]`)
+	d.more["GET /podstead/v1/volumes"] = answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data","pods":["apps/db"]}]`)
+	d.start()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"po", "-l", "tier=back", "-o", "name"}, "pod/crash-n1\npod/init-n1\n"},
+		{[]string{"po", "--selector", "tier notin (back)", "-o", "name"}, "pod/web-n1\n"},
+		{[]string{"po", "--field-selector", "status.phase=Pending", "-o", "name"}, "pod/init-n1\n"},
+		{[]string{"pods", "--sort-by", ".spec.priority", "-o", "name"}, "pod/init-n1\npod/crash-n1\npod/web-n1\n"},
+		{[]string{"pods", "-o", "jsonpath={.items[*].metadata.name}"}, "crash-n1 init-n1 web-n1"},
+		{[]string{"pod", "web", "-o", "jsonpath={.metadata.labels.tier}"}, "front"},
+		{[]string{"pods", "-o", "custom-columns=POD:.metadata.name,PRIO:.spec.priority,NONE:.x"}, "POD        PRIO   NONE\ncrash-n1   99     <none>\ninit-n1    98     <none>\nweb-n1     100    <none>\n"},
+		{[]string{"pods", "-o", "custom-columns=POD:metadata.name", "--no-headers", "web"}, "web-n1\n"},
+		{[]string{"pod/web", "no/n1", "-o", "name"}, "pod/web-n1\nnode/n1\n"},
+		{[]string{"pods,nodes", "-o", "name"}, "pod/crash-n1\npod/init-n1\npod/web-n1\nnode/n1\n"},
+		{[]string{"pods", "--show-labels", "web", "--no-headers"}, "default   web-n1   2/2   Running   0   3h   app=x,tier=front\n"},
+		{[]string{"ns", "-o", "name"}, "namespace/default\n"},
+		{[]string{"images"}, "IMAGE                         ID             SIZE      STATE   LAST USED\ndocker.io/library/busybox:1   0123456789ab   2.0 KiB   used    now\n"},
+		{[]string{"volumes", "-n", "apps"}, "NAMESPACE   CLAIM   REQUESTED   USED BY   PATH\napps        data    <none>      apps/db   /v/apps/data\n"},
+	} {
+		out, errs, err := execute(t, "", append([]string{"get", "--api-socket", d.socket}, c.args...)...)
+		if err != nil || errs != "" || out != c.want {
+			t.Errorf("get %q:\n%s%s%v, want\n%s", c.args, out, errs, err, c.want)
+		}
+	}
+	out, _, err := execute(t, "", "get", "nodes", "--api-socket", d.socket)
+	if err != nil || !strings.HasPrefix(out, "NAME   STATUS   ROLES    AGE") || !strings.Contains(out, "n1     Ready    <none>") {
+		t.Errorf("get nodes: %v\n%s", err, out)
+	}
+}
+
+func TestGetMistakes(t *testing.T) {
+	d := newFakeDaemon(t, labelled()...).start()
+	for _, c := range []struct {
+		args, want string
+		code       int
+	}{
+		{"pots", "did you mean pods?", 2},
+		{"services", "pods, events, nodes", 2},
+		{"pods -l a;b", "labelSelector", 2},
+		{"pods --field-selector spec.colour=x", "spec.colour", 2},
+		{"pods -o go-template=x", "jsonpath", 2},
+		{"pods -o jsonpath={.a", "unclosed action", 2},
+		{"pods -o custom-columns=NAME", "HEAD:PATH", 2},
+		{"pods --sort-by {", "--sort-by", 2},
+		{"pods,nodes web", "one type", 2},
+		{"pod/web nodes", "TYPE/NAME", 2},
+		{"images -w", "cannot be watched", 2},
+		{"pods,nodes -w", "only one type", 2},
+		{"images -l a=b", "labels", 2},
+		{"--nosuch", "unknown flag", 2},
+	} {
+		_, _, err := execute(t, "", append([]string{"get", "--api-socket", d.socket}, strings.Fields(c.args)...)...)
+		if Code(err) != c.code || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("get %s: %v (%d), want %q (%d)", c.args, err, Code(err), c.want, c.code)
+		}
+	}
+	for args, want := range map[string]string{
+		"pod wbe":         "no pod \"wbe\"; did you mean \"web\"?\n",
+		"pod web -n prod": "no pod \"web\" in namespace prod; there is one in namespace default\n",
+		"node x":          "no node \"x\"\n",
+	} {
+		out, errs, err := execute(t, "", append([]string{"get", "--api-socket", d.socket}, strings.Fields(args)...)...)
+		if Code(err) != 1 || !Silent(err) || out != "" || errs != want {
+			t.Errorf("get %s: %q %q %v", args, out, errs, err)
+		}
+	}
+}
+
+// watching is a command that goes on, with its lines.
+type watching struct {
+	t     *testing.T
+	lines chan string
+	end   func() error
+}
+
+func watchLines(t *testing.T, args ...string) *watching {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	root := &cobra.Command{Use: "podstead", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(Commands("")...)
+	root.SetOut(w)
+	root.SetErr(w)
+	root.SetArgs(args)
+	ended := make(chan error, 1)
+	go func() {
+		err := root.ExecuteContext(ctx)
+		_ = w.Close()
+		ended <- err
+	}()
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(r); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	wt := &watching{t: t, lines: lines, end: func() error { cancel(); return <-ended }}
+	t.Cleanup(cancel)
+	return wt
+}
+
+func (w *watching) want(words ...string) {
+	w.t.Helper()
+	select {
+	case line := <-w.lines:
+		for _, word := range words {
+			if !strings.Contains(line, word) {
+				w.t.Fatalf("the line %q has no %q", line, word)
+			}
+		}
+	case <-time.After(2 * time.Minute):
+		w.t.Fatalf("no line with %q", words)
+	}
+}
+
+// A watch tells each change, also what changed while the daemon was away, and
+// Ctrl-C ends it well.
+func TestGetWatchSurvivesARestart(t *testing.T) {
+	d := newFakeDaemon(t, samples()[0]).start()
+	w := watchLines(t, "get", "pods", "-w", "--output-watch-events", "--api-socket", d.socket)
+	w.want("EVENT", "NAMESPACE")
+	w.want("ADDED", "web-n1", "Running")
+	d.change(func(pods []v1.Pod) []v1.Pod { return append(pods, samples()[1]) })
+	w.want("ADDED", "crash-n1")
+	d.stop()
+	w.want("does not answer")
+	d.change(func(pods []v1.Pod) []v1.Pod { return append(pods[1:], samples()[5]) })
+	_ = os.Remove(d.socket)
+	d.start()
+	w.want("answers again")
+	w.want("ADDED", "held-n1")
+	w.want("DELETED", "web-n1")
+	d.change(func(pods []v1.Pod) []v1.Pod { return pods[1:] })
+	w.want("DELETED", "crash-n1")
+	if err := w.end(); err != nil {
+		t.Errorf("Ctrl-C: %v", err)
+	}
+}
+
+func TestGetWatchForms(t *testing.T) {
+	d := newFakeDaemon(t, samples()[0]).start()
+	w := watchLines(t, "get", "pods", "--watch-only", "-o", "name", "--api-socket", d.socket)
+	<-d.watched
+	n := watchLines(t, "get", "nodes", "-w", "--api-socket", d.socket)
+	n.want("NAME", "STATUS")
+	n.want("n1", "Ready")
+	d.change(func(pods []v1.Pod) []v1.Pod { return append(pods, samples()[1]) })
+	w.want("pod/crash-n1")
+	if err := w.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func answer(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
+}
+
+// The server's table, which is asked for where it suffices, is the one that is
+// made here of whole objects.
+func TestBothTablesOfPodsAreOne(t *testing.T) {
+	d := newFakeDaemon(t, samples()...).start()
+	short, _, err := execute(t, "", "get", "pods", "--show-labels", "--api-socket", d.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, _, err := execute(t, "", "get", "pods", "--show-labels", "--sort-by", ".metadata.namespace", "--api-socket", d.socket)
+	if err != nil || short != whole || strings.Count(short, "\n") != len(samples())+1 {
+		t.Errorf("%v: the server's table\n%sand the one made here\n%s", err, short, whole)
+	}
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/wait"
+)
+
+// restartOptions are the flags of restart.
+type restartOptions struct {
+	socket, namespace string
+	wait              bool
+	timeout           time.Duration
+}
+
+func restartCommand() *cobra.Command {
+	var o restartOptions
+	cmd := &cobra.Command{
+		Use:   "restart [pod] NAME...",
+		Short: "End a pod and run it again",
+		Long: `End a pod, with its grace period and its preStop hooks, and run it again as its
+manifest says. Restart counts go on. A pod whose restartPolicy has ended it is
+not run again: remove its manifest and add it again for that.`,
+		Example: `  podstead restart web
+  podstead restart pod web --wait`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(podArgs(args)) == 0 {
+				return errors.New("no pod is named")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runRestart(cmd, o, podArgs(args)) },
+	}
+	f := cmd.Flags()
+	socketFlag(f, &o.socket)
+	f.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `namespace`, needed if several have a pod of this name")
+	f.BoolVar(&o.wait, "wait", false, "wait until it runs again and is ready")
+	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long to wait")
+	return cmd
+}
+
+// podArgs are the names of pods, after the type where that is given.
+func podArgs(args []string) []string {
+	if len(args) > 0 && objects.PodKind().Matches(args[0]) {
+		return args[1:]
+	}
+	return args
+}
+
+func runRestart(cmd *cobra.Command, o restartOptions, names []string) error {
+	c := client.New(o.socket)
+	var pods []*v1.Pod
+	for _, name := range names {
+		pod, err := objects.FindPod(cmd.Context(), c, o.namespace, name, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		pods = append(pods, pod)
+	}
+	for _, pod := range pods {
+		var answer struct{ Name string }
+		path := fmt.Sprintf("/podstead/v1/namespaces/%s/pods/%s/restart", url.PathEscape(pod.Namespace), url.PathEscape(pod.Name))
+		if err := c.Post(cmd.Context(), path, &answer); err != nil {
+			var refused *client.StatusError
+			if errors.As(err, &refused) && refused.Message != "" {
+				return errors.New(refused.Message) // it says what is wrong in full
+			}
+			return err
+		}
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "pod/%s restarts\n", pod.Name); err != nil {
+			return err
+		}
+	}
+	if !o.wait {
+		return nil
+	}
+	w := wait.Waiter{Client: c, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr(), Timeout: o.timeout, Kind: objects.PodKind(), Verb: "runs again"}
+	for _, pod := range pods {
+		w.Targets = append(w.Targets, &wait.Target{Namespace: pod.Namespace, Name: pod.Name, Condition: wait.Restarted(pod)})
+	}
+	return w.Run(cmd.Context())
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/nodestatus"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+)
+
+// aSick is a node with much that is wrong.
+func unhealthyNode() *nodestatus.Status {
+	node := v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge-7"}}
+	node.Status.NodeInfo = v1.NodeSystemInfo{ContainerRuntimeVersion: "containerd://2.4.2", KubeletVersion: "podstead 1.2.3", KernelVersion: "6.1.0"}
+	node.Status.Conditions = []v1.NodeCondition{
+		{Type: v1.NodeReady, Status: v1.ConditionTrue, LastTransitionTime: ago(48 * time.Hour)},
+		{Type: v1.NodeMemoryPressure, Status: v1.ConditionFalse},
+		{Type: v1.NodeDiskPressure, Status: v1.ConditionTrue, LastTransitionTime: ago(5 * time.Minute), Message: "nodefs.available is 4%, below the threshold of 10%"},
+	}
+	var pods []v1.Pod
+	for _, p := range samples() {
+		if len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].Ready && p.Status.ContainerStatuses[1].Ready {
+			p = ready(p)
+		}
+		since := ago(3 * time.Hour)
+		p.Status.StartTime = &since
+		pods = append(pods, p)
+	}
+	return &nodestatus.Status{Node: node, Pods: pods, Now: noon, Sources: []objects.ManifestSource{
+		{Source: "file", Location: "/etc/pods", Delivered: true, Time: ago(time.Minute).Time, Units: []objects.ManifestUnit{
+			{Name: "/etc/pods/web.yaml", Pods: []string{"default/web"}, Faults: []string{"/etc/pods/web.yaml:3: spec.container: is no field of a pod; did you mean containers?"}},
+			{Name: "/etc/pods/b.yaml", Pods: []string{"default/b", "default/c"}, Warnings: []string{"/etc/pods/b.yaml:9: is odd"}},
+		}},
+		{Source: "http", Location: "http://boot/pods", Fault: "http://boot/pods: answers 503"},
+	}}
+}
+
+func TestStatusScreen(t *testing.T) {
+	s := unhealthyNode()
+	golden(t, "status.txt", s.Text(terminal.Terminal{}))
+	golden(t, "status-80.txt", s.Text(terminal.Terminal{Width: 80}))
+	if s.Healthy() {
+		t.Error("it is said to be well")
+	}
+	golden(t, "status.json", string(indented(t, s.Summary())))
+	well := &nodestatus.Status{Node: s.Node, Pods: s.Pods[:1], Now: noon, Sources: []objects.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true}}}
+	golden(t, "status-well.txt", well.Text(terminal.Terminal{}))
+	if !well.Healthy() {
+		t.Error("it is said not to be well")
+	}
+}
+
+func indented(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(data, '\n')
+}
+
+func TestStatusCommand(t *testing.T) {
+	d := newFakeDaemon(t, ready(samples()[0])).start()
+	out, errs, err := execute(t, "", "status", "--api-socket", d.socket)
+	if err != nil || errs != "" || !strings.Contains(out, "n1, ready") || !strings.Contains(out, "1 ready") {
+		t.Errorf("%v %s\n%s", err, errs, out)
+	}
+	d.change(func(pods []v1.Pod) []v1.Pod { return append(pods, samples()[1]) })
+	out, _, err = execute(t, "", "status", "--api-socket", d.socket, "-o", "json")
+	var s struct {
+		Well bool
+		Pods map[string]int
+	}
+	if Code(err) != 1 || !Silent(err) || json.Unmarshal([]byte(out), &s) != nil || s.Well || s.Pods["failing"] != 1 || s.Pods["ready"] != 1 {
+		t.Errorf("with a pod that fails: %v\n%s", err, out)
+	}
+	if _, _, err := execute(t, "", "status", "-o", "wide", "--api-socket", d.socket); Code(err) != ExitUsage {
+		t.Errorf("-o wide: %v", err)
+	}
+}
+
+func TestEventsCommand(t *testing.T) {
+	d := newFakeDaemon(t)
+	d.events = append(sampleEvents(), v1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "n1.x"}, InvolvedObject: v1.ObjectReference{Kind: "Node", Name: "n1"}, Type: "Normal", Reason: "Starting"})
+	d.start()
+	for args, want := range map[string]string{
+		"":                         "Starting Pulled BackOff",
+		"--for web":                "Pulled BackOff",
+		"--for pod/web-n1":         "Pulled BackOff",
+		"--for node/n1":            "Starting",
+		"--types Warning":          "BackOff",
+		"--types Normal,Warning":   "Starting Pulled BackOff",
+		"--for web --types=Normal": "Pulled",
+	} {
+		out, errs, err := execute(t, "", append([]string{"events", "-o", "jsonpath={.items[*].reason}", "--api-socket", d.socket}, strings.Fields(args)...)...)
+		if err != nil || errs != "" || out != want {
+			t.Errorf("events %s: %q %q %v, want %q", args, out, errs, err, want)
+		}
+	}
+	if _, errs, err := execute(t, "", "events", "--for", "none", "--api-socket", d.socket); err != nil || errs != "no events\n" {
+		t.Errorf("none: %q %v", errs, err)
+	}
+	if _, _, err := execute(t, "", "events", "--types", "Odd", "--api-socket", d.socket); Code(err) != ExitUsage {
+		t.Errorf("--types Odd: %v", err)
+	}
+}
+
+// The shell is told the names that there are.
+func TestCompletion(t *testing.T) {
+	d := newFakeDaemon(t, labelled()...).start()
+	for line, want := range map[string]string{
+		"get po":                 "pods",
+		"get pods ":              "crash init web",
+		"get pods web c":         "crash",
+		"get node/":              "node/n1",
+		"describe pod i":         "init",
+		"logs w":                 "web",
+		"logs pod/w":             "pod/web",
+		"logs web -c ":           "a b",
+		"restart ":               "crash init web",
+		"get pods -n d":          "default",
+		"explain pod.spec.hostN": "pod.spec.hostNetwork",
+		"wait --for=re":          "ready revision",
+		"events --types W":       "Warning",
+	} {
+		words := strings.Split(line, " ")
+		args := append([]string{"__completeNoDesc", words[0], "--api-socket", d.socket}, words[1:]...)
+		out, _, err := execute(t, "", args...)
+		got := strings.Fields(out)
+		got = slices.DeleteFunc(got, func(w string) bool { return strings.HasPrefix(w, ":") })
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q %v, want %q", line, got, err, want)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if out, _, err := execute(t, "", "completion", shell); err != nil || !strings.Contains(out, "__complete") {
+			t.Errorf("%s: %v", shell, err)
+		}
+	}
+	if out, _, err := execute(t, "", "completion", "fishy"); Code(err) != ExitUsage || out != "" || !strings.Contains(err.Error(), "completion fish?") {
+		t.Errorf("a shell that there is not: %v, %q", err, out)
+	}
+	if out, _, err := execute(t, "", "completion"); err != nil || !strings.Contains(out, "bash") {
+		t.Errorf("no shell: %v, %q", err, out)
+	}
+}

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+)
+
+// usagePath is where the API tells what is used.
+const usagePath = "/apis/metrics.k8s.io/v1beta1/"
+
+// topOptions are the flags of top.
+type topOptions struct {
+	socket, namespace, labels, sortBy string
+	containers, noHeaders             bool
+}
+
+func topCommand() *cobra.Command {
+	top := &cobra.Command{
+		Use:   "top",
+		Short: "Show what pods and the node use of processors and memory",
+		Long: `Show what pods and the node use now: of processors in thousandths of one, of
+memory what cannot be taken back at once (the working set). The first question
+after a while takes a second, since nothing is measured while nobody asks.`,
+		Example: `  podstead top pods
+  podstead top pods --containers --sort-by memory
+  podstead top nodes`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("cannot show what %q uses; pods and nodes can be shown", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var o topOptions
+	pods := &cobra.Command{
+		Use: "pods [NAME...]", Aliases: []string{"pod", "po"}, Short: "What each pod uses",
+		RunE: func(cmd *cobra.Command, names []string) error { return runTopPods(cmd, o, names) },
+	}
+	f := pods.Flags()
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only of this `namespace`")
+	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
+	f.StringVarP(&o.labels, "selector", "l", "", "only with these `labels`, such as app=web,tier!=test")
+	f.BoolVar(&o.containers, "containers", false, "a line for each container")
+	nodes := &cobra.Command{
+		Use: "nodes", Aliases: []string{"node", "no"}, Short: "What the node uses", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runTopNodes(cmd, o) },
+	}
+	for _, cmd := range []*cobra.Command{pods, nodes} {
+		socketFlag(cmd.Flags(), &o.socket)
+		cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "the most first of `cpu` or memory; else by name")
+		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "no line with the names of the columns")
+	}
+	top.AddCommand(pods, nodes)
+	return top
+}
+
+// usage is what something uses, as the API tells it.
+type usage map[v1.ResourceName]resource.Quantity
+
+func (u usage) milli() int64 { q := u[v1.ResourceCPU]; return q.MilliValue() }
+func (u usage) bytes() int64 { q := u[v1.ResourceMemory]; return q.Value() }
+
+// cells are those of the columns CPU(cores) and MEMORY(bytes), as kubectl's.
+func (u usage) cells() []string {
+	return []string{fmt.Sprintf("%dm", u.milli()), fmt.Sprintf("%dMi", u.bytes()>>20)}
+}
+
+func (u usage) add(more usage) {
+	for name, q := range more {
+		sum := u[name]
+		sum.Add(q)
+		u[name] = sum
+	}
+}
+
+// topRow is one row with what it is sorted by.
+type topRow struct {
+	cells         []string
+	milli, memory int64
+}
+
+// sortRows sorts by what is asked for, then by name.
+func sortRows(rows []topRow, by string) ([][]string, error) {
+	key, ok := map[string]func(topRow) int64{
+		"": func(topRow) int64 { return 0 }, "cpu": func(r topRow) int64 { return r.milli }, "memory": func(r topRow) int64 { return r.memory },
+	}[by]
+	if !ok {
+		return nil, usageError(fmt.Errorf("--sort-by %q: must be cpu or memory", by))
+	}
+	slices.SortStableFunc(rows, func(a, b topRow) int { return cmp.Compare(key(b), key(a)) })
+	sorted := make([][]string, 0, len(rows))
+	for i := range rows {
+		sorted = append(sorted, rows[i].cells)
+	}
+	return sorted, nil
+}
+
+func runTopPods(cmd *cobra.Command, o topOptions, names []string) error {
+	if _, err := sortRows(nil, o.sortBy); err != nil {
+		return err
+	}
+	c, path := client.New(o.socket), usagePath+"pods"
+	if o.namespace != "" {
+		path = usagePath + "namespaces/" + url.PathEscape(o.namespace) + "/pods"
+	}
+	if o.labels != "" {
+		path += "?labelSelector=" + url.QueryEscape(o.labels)
+	}
+	var list struct {
+		Items []struct {
+			metav1.ObjectMeta `json:"metadata"`
+			Containers        []struct {
+				Name  string `json:"name"`
+				Usage usage  `json:"usage"`
+			} `json:"containers"`
+		} `json:"items"`
+	}
+	if err := c.Get(cmd.Context(), path, &list); err != nil {
+		return err
+	}
+	suffix := ""
+	if len(names) > 0 {
+		node, err := objects.NodeName(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		suffix = "-" + node
+	}
+	found := map[string]bool{}
+	chosen := func(name string) bool {
+		if len(names) == 0 {
+			return true
+		}
+		for _, n := range names {
+			if bare := strings.TrimPrefix(strings.TrimPrefix(n, "pod/"), "pods/"); bare == name || bare+suffix == name {
+				found[n] = true
+				return true
+			}
+		}
+		return false
+	}
+	var rows []topRow
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if !chosen(pod.Name) {
+			continue
+		}
+		sum := usage{}
+		for _, one := range pod.Containers {
+			sum.add(one.Usage)
+			if o.containers {
+				rows = append(rows, topRow{append([]string{pod.Namespace, pod.Name, one.Name}, one.Usage.cells()...), one.Usage.milli(), one.Usage.bytes()})
+			}
+		}
+		if !o.containers {
+			rows = append(rows, topRow{append([]string{pod.Namespace, pod.Name}, sum.cells()...), sum.milli(), sum.bytes()})
+		}
+	}
+	slices.SortFunc(rows, func(a, b topRow) int { return slices.Compare(a.cells, b.cells) })
+	head := []string{"NAMESPACE", "NAME"}
+	if o.containers {
+		head = []string{"NAMESPACE", "POD", "NAME"}
+	}
+	if err := printTop(cmd, o, append(head, "CPU(cores)", "MEMORY(bytes)"), rows); err != nil {
+		return err
+	}
+	missing := false
+	for _, n := range names {
+		if !found[n] {
+			missing = true
+			cmd.PrintErrf("no pod %q that runs%s\n", n, objects.InNamespace(o.namespace))
+		}
+	}
+	if missing {
+		return &ExitError{Code: ExitFailed}
+	}
+	return nil
+}
+
+func printTop(cmd *cobra.Command, o topOptions, head []string, rows []topRow) error {
+	sorted, err := sortRows(rows, o.sortBy)
+	if err != nil {
+		return err
+	}
+	if len(sorted) == 0 {
+		cmd.PrintErrln("nothing runs" + objects.InNamespace(o.namespace))
+		return nil
+	}
+	return terminal.Table{Header: head, Rows: sorted, NoHeader: o.noHeaders}.Print(cmd.OutOrStdout())
+}
+
+func runTopNodes(cmd *cobra.Command, o topOptions) error {
+	if _, err := sortRows(nil, o.sortBy); err != nil {
+		return err
+	}
+	c := client.New(o.socket)
+	var list struct {
+		Items []struct {
+			metav1.ObjectMeta `json:"metadata"`
+			Usage             usage `json:"usage"`
+		} `json:"items"`
+	}
+	if err := c.Get(cmd.Context(), usagePath+"nodes", &list); err != nil {
+		return err
+	}
+	var nodes v1.NodeList
+	if err := c.Get(cmd.Context(), "/api/v1/nodes", &nodes); err != nil {
+		return err
+	}
+	allocatable := map[string]v1.ResourceList{}
+	for i := range nodes.Items {
+		allocatable[nodes.Items[i].Name] = nodes.Items[i].Status.Allocatable
+	}
+	var rows []topRow
+	for i := range list.Items {
+		n := &list.Items[i]
+		has := allocatable[n.Name]
+		cells := n.Usage.cells()
+		rows = append(rows, topRow{
+			[]string{n.Name, cells[0], share(n.Usage.milli(), has.Cpu().MilliValue()), cells[1], share(n.Usage.bytes(), has.Memory().Value())},
+			n.Usage.milli(), n.Usage.bytes(),
+		})
+	}
+	return printTop(cmd, o, []string{"NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"}, rows)
+}
+
+// share is how much of what pods may have is used, by all that runs.
+func share(used, of int64) string {
+	if of <= 0 {
+		return "<unknown>"
+	}
+	return fmt.Sprintf("%d%%", used*100/of)
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+)
+
+func volumesCommand() *cobra.Command {
+	var socket string
+	cmd := &cobra.Command{
+		Use:   "volumes",
+		Short: "List the folders of PersistentVolumeClaims, or remove one",
+		Long: `List the folders of PersistentVolumeClaims.
+
+They outlive pods, and the documents that declare the claims. Each is made when
+a pod first asks for it, and removed by "podstead volumes rm" alone.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return listVolumes(cmd, client.New(socket)) },
+	}
+	socketFlag(cmd.PersistentFlags(), &socket)
+	cmd.AddCommand(&cobra.Command{
+		Use: "rm [NAMESPACE/]CLAIM...", Aliases: []string{"remove", "delete"},
+		Short: "Delete the folder of a claim with everything in it",
+		Long: `Delete the folder of a claim with everything in it.
+
+It is refused while a pod uses the folder. The namespace is default unless given.`,
+		Example: "  podstead volumes rm apps/data",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				if err := removeVolume(cmd, client.New(socket), name); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	return cmd
+}
+
+func listVolumes(cmd *cobra.Command, c *client.Client) error {
+	var list []objects.PersistentVolume
+	if err := c.Get(cmd.Context(), "/podstead/v1/volumes", &list); err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		cmd.PrintErrln("no persistent volumes")
+		return nil
+	}
+	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "USED BY", "PATH"}}
+	for _, v := range list {
+		t.Rows = append(t.Rows, []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), terminal.OrNone(strings.Join(v.Pods, ",")), v.Path})
+	}
+	return t.Print(cmd.OutOrStdout())
+}
+
+func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {
+	namespace, claim, ok := strings.Cut(name, "/")
+	if !ok {
+		namespace, claim = "default", name
+	}
+	if err := c.Delete(cmd.Context(), "/podstead/v1/volumes/"+url.PathEscape(namespace)+"/"+url.PathEscape(claim)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "volume %s/%s removed\n", namespace, claim)
+	return err
+}

@@ -1,0 +1,215 @@
+package filecopy
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// pack writes a file or folder as an archive in which it has the given name.
+// Links are kept as links.
+func pack(w io.Writer, from, name string) error {
+	t := tar.NewWriter(w)
+	// The argument itself may be a link; what it leads to is meant.
+	root, err := filepath.EvalSymlinks(from)
+	if err != nil {
+		return err
+	}
+	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		return packOne(t, p, path.Join(name, filepath.ToSlash(below)))
+	})
+	return errors.Join(err, t.Close())
+}
+
+func packOne(t *tar.Writer, file, name string) error {
+	info, err := os.Lstat(file)
+	if err != nil {
+		return err
+	}
+	link := ""
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		if link, err = os.Readlink(file); err != nil {
+			return err
+		}
+	case !info.Mode().IsRegular() && !info.IsDir():
+		return nil // sockets and devices mean nothing elsewhere
+	}
+	h, err := tar.FileInfoHeader(info, link)
+	if err != nil {
+		return err
+	}
+	// Owners of this machine are none of the container's.
+	h.Name, h.Uid, h.Gid, h.Uname, h.Gname = name, 0, 0, "", ""
+	if info.IsDir() {
+		h.Name += "/"
+	}
+	if err := t.WriteHeader(h); err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := io.CopyN(t, f, info.Size()); err != nil {
+		return fmt.Errorf("%s changed while it was read: %w", file, err)
+	}
+	return nil
+}
+
+// unpack reads an archive of one file or folder and makes it under the name
+// to. Nothing outside is written: all goes through a handle of the folder that
+// it is in, which follows no link out of it.
+func unpack(r io.Reader, to string, warn func(format string, args ...any)) error {
+	root, err := os.OpenRoot(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	u := &unpacker{root: root, name: filepath.Base(to), warn: warn}
+	t := tar.NewReader(r)
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			// What follows the end is padding, and must be taken.
+			_, err := io.Copy(io.Discard, r)
+			return errors.Join(err, u.finish())
+		}
+		if err != nil {
+			return err
+		}
+		if err := u.one(h, t); err != nil {
+			return err
+		}
+	}
+}
+
+type unpacker struct {
+	root *os.Root
+	name string
+	warn func(format string, args ...any)
+	// inner is the folder itself once there is one: links in it may lead to
+	// places in it.
+	inner *os.Root
+	// first is the name that the archive has for what is unpacked.
+	first string
+	// folders get their mode at the end: it may forbid writing into them.
+	folders []tar.Header
+}
+
+// one makes what one header describes.
+func (u *unpacker) one(h *tar.Header, content io.Reader) error {
+	name := path.Clean(h.Name)
+	if u.first == "" {
+		u.first = name
+		return u.top(h, content)
+	}
+	below, ok := strings.CutPrefix(name, u.first+"/")
+	if u.first == "." {
+		below, ok = name, name != "."
+	}
+	if !ok || !filepath.IsLocal(below) || u.inner == nil {
+		u.warn("%s is left out: it does not belong to %s", h.Name, u.first)
+		return nil
+	}
+	return u.make(u.inner, below, h, content)
+}
+
+// top makes what was asked for itself.
+func (u *unpacker) top(h *tar.Header, content io.Reader) error {
+	if h.Typeflag != tar.TypeDir {
+		return u.make(u.root, u.name, h, content)
+	}
+	if err := u.root.MkdirAll(u.name, 0o755); err != nil {
+		return err
+	}
+	var err error
+	u.inner, err = u.root.OpenRoot(u.name)
+	u.folders = append(u.folders, tar.Header{Name: ".", Mode: h.Mode})
+	return err
+}
+
+func (u *unpacker) make(in *os.Root, name string, h *tar.Header, content io.Reader) error {
+	mode := fs.FileMode(h.Mode) & fs.ModePerm
+	switch h.Typeflag {
+	case tar.TypeDir:
+		u.folders = append(u.folders, tar.Header{Name: name, Mode: h.Mode})
+		return in.MkdirAll(name, 0o755)
+	case tar.TypeReg:
+		return writeFile(in, name, mode, content)
+	case tar.TypeSymlink:
+		// One that leads out is left out: whoever writes through it later
+		// would write elsewhere.
+		if in != u.inner || path.IsAbs(h.Linkname) || !filepath.IsLocal(path.Join(path.Dir(name), h.Linkname)) {
+			u.warn("%s is left out: it is a link to %s, outside of what is copied", h.Name, h.Linkname)
+			return nil
+		}
+		_ = in.Remove(name)
+		return in.Symlink(h.Linkname, name)
+	case tar.TypeLink:
+		target, ok := strings.CutPrefix(path.Clean(h.Linkname), u.first+"/")
+		if !ok || !filepath.IsLocal(target) || in != u.inner {
+			u.warn("%s is left out: it is a link to %s, outside of what is copied", h.Name, h.Linkname)
+			return nil
+		}
+		_ = in.Remove(name)
+		return in.Link(target, name)
+	}
+	u.warn("%s is left out: it is no file, folder or link", h.Name)
+	return nil
+}
+
+// writeFile makes a file anew, so that nothing is written through a link or
+// into another name of an old one.
+func writeFile(in *os.Root, name string, mode fs.FileMode, content io.Reader) error {
+	if info, err := in.Lstat(name); err == nil && !info.IsDir() {
+		if err := in.Remove(name); err != nil {
+			return err
+		}
+	}
+	if dir := filepath.Dir(name); dir != "." {
+		if err := in.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	f, err := in.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o200)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Chmod(mode), f.Close())
+}
+
+// finish gives folders their modes, the innermost first.
+func (u *unpacker) finish() error {
+	if u.first == "" {
+		return errors.New("nothing was copied")
+	}
+	if u.inner == nil {
+		return nil
+	}
+	defer u.inner.Close()
+	for i := len(u.folders) - 1; i >= 0; i-- {
+		if err := u.inner.Chmod(u.folders[i].Name, fs.FileMode(u.folders[i].Mode)&fs.ModePerm); err != nil {
+			return err
+		}
+	}
+	return nil
+}

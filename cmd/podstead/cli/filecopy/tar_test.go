@@ -1,0 +1,173 @@
+package filecopy
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// archive is a tar of entries NAME, NAME/ or NAME -> TARGET; files hold their
+// own names.
+func archive(t *testing.T, entries ...string) *bytes.Buffer {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, e := range entries {
+		h := &tar.Header{Name: e, Mode: 0o640, Typeflag: tar.TypeReg, Size: int64(len(e))}
+		name, target, link := strings.Cut(e, " -> ")
+		switch {
+		case link:
+			h = &tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeSymlink}
+		case strings.Contains(e, " = "):
+			name, target, _ := strings.Cut(e, " = ")
+			h = &tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeLink}
+		case strings.HasSuffix(e, "/"):
+			h = &tar.Header{Name: e, Mode: 0o750, Typeflag: tar.TypeDir}
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := w.Write([]byte(e)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &b
+}
+
+// Whatever a container sends, nothing is written outside the destination.
+func TestUnpackStaysInside(t *testing.T) {
+	for _, entries := range [][]string{
+		{"site/", "../escaped", "site/../../escaped", "/escaped", "site/../escaped"},
+		{"site/", "site/out -> ..", "site/out/escaped"},
+		{"site/", "site/out -> /tmp", "site/deep/", "site/deep/out -> ../..", "site/deep/out/escaped"},
+		{"site/", "site/a -> b", "site/b -> ../..", "site/a/escaped"},
+		{"site/", "site/hard = ../secret", "site/hard"},
+		{"site -> ../escaped", "site/escaped"},
+		{"site -> ..", "site"},
+		{"..", "../escaped"},
+		{"site", "site/escaped", "escaped"},
+	} {
+		dir := filepath.Join(t.TempDir(), "outer")
+		to := filepath.Join(dir, "in", "dest")
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var warnings []string
+		_ = unpack(archive(t, entries...), to, func(f string, args ...any) { warnings = append(warnings, fmt.Sprintf(f, args...)) })
+		err := filepath.Walk(filepath.Dir(dir), func(p string, info os.FileInfo, err error) error {
+			if err == nil && !info.IsDir() && p != filepath.Join(dir, "secret") && p != to && !strings.HasPrefix(p, to+"/") {
+				t.Errorf("%q: %s was written", entries, p)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := os.ReadFile(filepath.Join(dir, "secret")); string(text) != "secret" {
+			t.Errorf("%q: the secret is now %q", entries, text)
+		}
+	}
+}
+
+func TestUnpackKeepsWhatBelongsTogether(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "dest")
+	warn := func(f string, args ...any) { t.Errorf(f, args...) }
+	if err := unpack(archive(t, "site/", "site/a", "site/deep/", "site/deep/up -> ../a", "site/hard = site/a"), to, warn); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "deep/up", "hard"} {
+		if text, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(text) != "site/a" {
+			t.Errorf("%s holds %q, %v", name, text, err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(to, "deep")); err != nil || info.Mode().Perm() != 0o750 {
+		t.Errorf("the folder: %v, %v", info.Mode(), err)
+	}
+	// Again, over what is there.
+	if err := unpack(archive(t, "site/", "site/a", "site/deep/", "site/deep/up -> ../a"), to, warn); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPackAndUnpackGiveTheSame(t *testing.T) {
+	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+	if err := os.MkdirAll(filepath.Join(from, "locked"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // which only root could remove
+		_, _ = os.Chmod(filepath.Join(from, "locked"), 0o755), os.Chmod(filepath.Join(to, "locked"), 0o755)
+	})
+	if err := os.WriteFile(filepath.Join(from, "locked", "f"), []byte("content"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(from, "locked"), 0o555); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := pack(&b, from, "to"); err != nil {
+		t.Fatal(err)
+	}
+	if err := unpack(&b, to, func(f string, args ...any) { t.Errorf(f, args...) }); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Stat(filepath.Join(to, "locked", "f"))
+	folder, err2 := os.Stat(filepath.Join(to, "locked"))
+	if err != nil || err2 != nil || file.Mode().Perm() != 0o400 || folder.Mode().Perm() != 0o555 {
+		t.Errorf("%v %v, %v %v", file, err, folder, err2)
+	}
+}
+
+// What cannot be had takes nothing from who has it.
+func TestLateFileKeepsWhatItHeldUntilThereIsMore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &lateFile{path: path}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "precious" {
+		t.Errorf("it holds %q", got)
+	}
+	for _, part := range []string{"", "new", " text"} {
+		if n, err := f.Write([]byte(part)); n != len(part) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "new text" {
+		t.Errorf("it holds %q", got)
+	}
+}
+
+func TestCopyTellsAContainerThatDoesNotRun(t *testing.T) {
+	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+	pod := &v1.Pod{Status: v1.PodStatus{
+		InitContainerStatuses: []v1.ContainerStatus{{Name: "sidecar", State: running}},
+		ContainerStatuses:     []v1.ContainerStatus{{Name: "up", State: running}, {Name: "down"}},
+	}}
+	pod.Name = "web-edge"
+	for name, want := range map[string]bool{"sidecar": false, "up": false, "unknown": false, "down": true} {
+		err := (&Container{Pod: pod, Name: name}).notRunning()
+		if (err != nil) != want || want && !strings.Contains(err.Error(), `"down" in pod "web-edge" does not run`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

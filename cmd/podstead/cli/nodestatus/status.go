@@ -1,0 +1,276 @@
+package nodestatus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	"github.com/podstead/podstead/internal/podtable"
+	"github.com/podstead/podstead/manifest"
+)
+
+// boxStatus is what status shows.
+type Status struct {
+	Node    v1.Node
+	Pods    []v1.Pod
+	Sources []objects.ManifestSource
+	Now     time.Time
+}
+
+func Load(ctx context.Context, c *client.Client) (*Status, error) {
+	s := &Status{Now: time.Now()}
+	nodes, err := objects.Query{Kind: objects.MustKind("nodes")}.List(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes.Objects) != 1 {
+		return nil, errors.New("podstead tells of no node")
+	}
+	if err := nodes.Objects[0].Decode(&s.Node); err != nil {
+		return nil, fmt.Errorf("cannot read the node that podstead sent: %w", err)
+	}
+	pods, err := objects.Query{Kind: objects.PodKind()}.List(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range pods.Objects {
+		p, err := objects.DecodePod(o)
+		if err != nil {
+			return nil, err
+		}
+		s.Pods = append(s.Pods, *p)
+	}
+	return s, c.Get(ctx, "/podstead/v1/manifests", &s.Sources)
+}
+
+// condition of the node; the zero condition if it does not tell.
+func (s *Status) condition(t v1.NodeConditionType) v1.NodeCondition {
+	for _, c := range s.Node.Status.Conditions {
+		if c.Type == t {
+			return c
+		}
+	}
+	return v1.NodeCondition{}
+}
+
+// pressure are the conditions but Ready that hold.
+func (s *Status) pressure() (names []string) {
+	for _, c := range s.Node.Status.Conditions {
+		if c.Type != v1.NodeReady && c.Status == v1.ConditionTrue {
+			names = append(names, string(c.Type))
+		}
+	}
+	return names
+}
+
+// podState is how a pod is: ready, done, starting, ending, or failing.
+func podState(p *v1.Pod) string {
+	switch {
+	case p.DeletionTimestamp != nil:
+		return "ending"
+	case p.Status.Phase == v1.PodSucceeded:
+		return "done"
+	case p.Status.Phase == v1.PodFailed:
+		return "failing"
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {
+			return "ready"
+		}
+	}
+	switch state := podtable.State(p); terminal.StateColor(state) {
+	case terminal.Yellow, terminal.Green:
+		return "starting"
+	}
+	return "failing"
+}
+
+var podStates = []string{"ready", "done", "starting", "ending", "failing"}
+
+func (s *Status) counts() map[string]int {
+	counts := map[string]int{}
+	for i := range s.Pods {
+		counts[podState(&s.Pods[i])]++
+	}
+	return counts
+}
+
+func (s *Status) Healthy() bool {
+	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.counts()["failing"] > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.Sources, func(src objects.ManifestSource) bool {
+		return src.Fault != "" || slices.ContainsFunc(src.Units, func(u objects.ManifestUnit) bool { return len(u.Faults) > 0 })
+	})
+}
+
+// statusWidth is the column of the values.
+const statusWidth = 11
+
+func (s *Status) Text(screen terminal.Terminal) string {
+	var b strings.Builder
+	line := func(key, value string, h terminal.Color) {
+		width := len(value)
+		if screen.Width > 0 {
+			width = max(terminal.WrapWidth, screen.Width-statusWidth)
+		}
+		for i, part := range terminal.Wrap(terminal.Visible(value), max(width, 1)) {
+			if i > 0 {
+				key = ""
+			}
+			b.WriteString(key + strings.Repeat(" ", statusWidth-len(key)) + screen.Paint(part, h) + "\n")
+		}
+	}
+	ready := s.condition(v1.NodeReady)
+	info := s.Node.Status.NodeInfo
+	word, h := "ready", terminal.Green
+	if ready.Status != v1.ConditionTrue {
+		word, h = "not ready: "+terminal.OneLine(ready.Message), terminal.Red
+	}
+	line("Node:", s.Node.Name+", "+word+since(ready, s.Now), h)
+	line("Runtime:", terminal.OrNone(info.ContainerRuntimeVersion), "")
+	line("Version:", strings.TrimSpace(info.KubeletVersion+", kernel "+info.KernelVersion), "")
+	if names := s.pressure(); len(names) == 0 {
+		line("Pressure:", "none", terminal.Green)
+	} else {
+		for _, name := range names {
+			c := s.condition(v1.NodeConditionType(name))
+			line("Pressure:", name+since(c, s.Now)+": "+terminal.OneLine(c.Message), terminal.Red)
+		}
+	}
+	for _, src := range s.Sources {
+		s.source(line, &src)
+	}
+	counts := s.counts()
+	var parts []string
+	for _, state := range podStates {
+		if counts[state] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[state], state))
+		}
+	}
+	h = terminal.Green
+	if counts["failing"] > 0 {
+		h = terminal.Red
+	} else if counts["starting"] > 0 {
+		h = terminal.Yellow
+	}
+	if len(s.Pods) == 0 {
+		line("Pods:", "none", "")
+		return b.String()
+	}
+	line("Pods:", strings.Join(parts, ", "), h)
+	if t := s.unready(); len(t.Rows) > 0 {
+		b.WriteString("\n" + t.Text(screen))
+	}
+	return b.String()
+}
+
+func since(c v1.NodeCondition, now time.Time) string {
+	if c.LastTransitionTime.IsZero() {
+		return ""
+	}
+	return " for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
+}
+
+// source tells of one source: where it is, when it was read and what it holds,
+// then each fault.
+func (s *Status) source(line func(key, value string, h terminal.Color), src *objects.ManifestSource) {
+	files, pods := 0, 0
+	for _, u := range src.Units {
+		files, pods = files+1, pods+len(u.Pods)
+	}
+	text := fmt.Sprintf("%s %s: %s in %s", src.Source, src.Location, terminal.Count(pods, "pod"), terminal.Count(files, "manifest"))
+	h := terminal.Green
+	cluster := src.Source == string(manifest.SourceAPI)
+	if cluster {
+		text = fmt.Sprintf("%s %s: %s", src.Source, src.Location, terminal.Count(pods, "pod"))
+	}
+	switch {
+	case !src.Delivered && cluster:
+		text, h = text+", not heard of since podstead started; its pods that run are left as they are", terminal.Yellow
+	case cluster:
+	case !src.Delivered:
+		text, h = text+", not read since podstead started; the last good manifests are in effect", terminal.Yellow
+	case !src.Time.IsZero():
+		text += ", read " + duration.HumanDuration(s.Now.Sub(src.Time)) + " ago"
+	}
+	line("Source:", text, h)
+	for _, fault := range src.Faults() {
+		line("  fault:", fault, terminal.Red)
+	}
+	for _, warning := range src.Warnings() {
+		line("  warning:", warning, terminal.Yellow)
+	}
+}
+
+// unready are the pods that are not as they should be, with the reason.
+func (s *Status) unready() terminal.Table {
+	t := terminal.Table{Header: []string{"NAMESPACE", "NAME", "READY", "STATUS", "AGE", "MESSAGE"}}
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if state := podState(p); state == "ready" || state == "done" {
+			continue
+		}
+		ready, _, _ := podtable.Tally(p)
+		message := podtable.Message(p)
+		if message == "" {
+			message = unreadyMessage(p)
+		}
+		t.Rows = append(t.Rows, []string{
+			p.Namespace, manifest.BaseName(p), fmt.Sprintf("%d/%d", ready, podtable.Containers(p)),
+			podtable.State(p), podtable.Age(p, s.Now), terminal.OrNone(terminal.OneLine(message)),
+		})
+	}
+	return t
+}
+
+// unreadyMessage is why a pod is not ready that says nothing of it itself.
+func unreadyMessage(p *v1.Pod) string {
+	for _, s := range p.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil && w.Reason == "ContainerCreating" {
+			return fmt.Sprintf("container %s is made of image %s", s.Name, s.Image)
+		}
+	}
+	for _, t := range []v1.PodConditionType{v1.PodInitialized, v1.PodReadyToStartContainers, v1.ContainersReady, v1.PodReady} {
+		for _, c := range p.Status.Conditions {
+			if c.Type == t && c.Status != v1.ConditionTrue && c.Message != "" {
+				return c.Message
+			}
+		}
+	}
+	return ""
+}
+
+// summary is the status for scripts. Its fields stay.
+func (s *Status) Summary() map[string]any {
+	faults, warnings := []string{}, []string{}
+	for i := range s.Sources {
+		faults = append(faults, s.Sources[i].Faults()...)
+		warnings = append(warnings, s.Sources[i].Warnings()...)
+	}
+	unready := []map[string]string{}
+	for _, row := range s.unready().Rows {
+		unready = append(unready, map[string]string{"namespace": row[0], "name": row[1], "state": row[3], "message": strings.TrimPrefix(row[5], "<none>")})
+	}
+	counts := map[string]int{}
+	for _, state := range podStates {
+		counts[state] = s.counts()[state]
+	}
+	pressure := s.pressure()
+	if pressure == nil {
+		pressure = []string{}
+	}
+	return map[string]any{
+		"node": s.Node.Name, "ready": s.condition(v1.NodeReady).Status == v1.ConditionTrue, "well": s.Healthy(),
+		"pressure": pressure, "faults": faults, "warnings": warnings, "pods": counts, "unready": unready,
+	}
+}

@@ -1,0 +1,108 @@
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	"github.com/podstead/podstead/manifest"
+)
+
+// rawsOf asks for a list that only podstead has.
+func listRaw(ctx context.Context, c *client.Client, path string) ([]json.RawMessage, error) {
+	var list []json.RawMessage
+	return list, c.Get(ctx, path, &list)
+}
+
+// objectKind is a kind of the objects beside pods. The table tells their keys
+// and manifests; what Secrets hold is not in it.
+func objectKind(name, singular, kindName string, short ...string) *Kind {
+	k := &Kind{
+		Name: name, Singular: singular, ShortNames: short, Namespaced: true, path: "/api/v1",
+		Header: []string{"NAMESPACE", "NAME", "KEYS", "MANIFEST"},
+	}
+	switch kindName {
+	case manifest.KindSecret:
+		k.Header = []string{"NAMESPACE", "NAME", "TYPE", "KEYS", "MANIFEST"}
+	case manifest.KindClaim:
+		k.Header = []string{"NAMESPACE", "NAME", "MANIFEST"}
+	}
+	known := map[string]ManifestObject{}
+	k.Prepare = func(ctx context.Context, c *client.Client) error {
+		all, err := ManifestObjects(ctx, c, kindName)
+		for _, l := range all {
+			known[l.Namespace+"/"+l.Name] = l
+		}
+		return err
+	}
+	k.Row = func(o *Object, _ time.Time) ([]string, error) {
+		l := known[o.Key()]
+		row := []string{o.Namespace, o.Name}
+		if kindName == manifest.KindSecret {
+			row = append(row, l.Type)
+		}
+		if kindName != manifest.KindClaim {
+			row = append(row, terminal.OrNone(strings.Join(l.Keys, ",")))
+		}
+		return append(row, terminal.OrNone(l.Manifest)), nil
+	}
+	return k
+}
+
+// classKind is a kind of the classes that manifests declare.
+func classKind(name, singular, kindName string, short ...string) *Kind {
+	return &Kind{
+		Name: name, Singular: singular, ShortNames: short, Header: []string{"NAME", "MANIFEST"},
+		Local: func(ctx context.Context, c *client.Client) ([]json.RawMessage, error) {
+			all, err := ManifestObjects(ctx, c, kindName)
+			var list []json.RawMessage
+			for _, l := range all {
+				list = append(list, l.raw)
+			}
+			return list, err
+		},
+		Row: func(o *Object, _ time.Time) ([]string, error) {
+			var l ManifestObject
+			if err := o.Decode(&l); err != nil {
+				return nil, fmt.Errorf("cannot read an object that podstead sent: %w", err)
+			}
+			return []string{l.Name, l.Manifest}, nil
+		},
+	}
+}
+
+// localObject is what the daemon tells of an object beside pods.
+type ManifestObject struct {
+	Kind, Namespace, Name, Source, Manifest, Revision, Type string
+	Keys                                                    []string
+
+	raw json.RawMessage
+}
+
+// localObjects are the objects of a kind as podstead's own API tells of them.
+func ManifestObjects(ctx context.Context, c *client.Client, kindName string) (list []ManifestObject, err error) {
+	all, err := listRaw(ctx, c, "/podstead/v1/objects")
+	if err != nil {
+		return nil, err
+	}
+	for _, raw := range all {
+		l := ManifestObject{raw: raw}
+		if err := json.Unmarshal(raw, &l); err != nil {
+			return nil, fmt.Errorf("cannot read an object that podstead sent: %w", err)
+		}
+		if l.Kind == kindName {
+			list = append(list, l)
+		}
+	}
+	return list, nil
+}
+
+// persistentVolume is httpapi's of the same name.
+type PersistentVolume struct {
+	Namespace, Name, Path, Requested string
+	Pods                             []string
+}

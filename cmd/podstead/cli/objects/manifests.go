@@ -1,0 +1,95 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	"github.com/podstead/podstead/manifest"
+)
+
+// manifestSource is the part of a source's view that is shown.
+type ManifestSource struct {
+	Source    string
+	Location  string
+	Delivered bool
+	Time      time.Time
+	Fault     string
+	Warning   string
+	Units     []ManifestUnit
+}
+
+// manifestUnit is the part of a manifest file's view that is shown.
+type ManifestUnit struct {
+	Name     string
+	Digest   string
+	Pods     []string
+	Restored bool
+	Faults   []string
+	Warnings []string
+}
+
+// faults are those of the source as a whole and of each of its manifests.
+func (s *ManifestSource) Faults() (all []string) {
+	if s.Fault != "" {
+		all = append(all, s.Fault)
+	}
+	for _, u := range s.Units {
+		all = append(all, u.Faults...)
+	}
+	return all
+}
+
+// warnings hold nothing back.
+func (s *ManifestSource) Warnings() (all []string) {
+	if s.Warning != "" {
+		all = append(all, s.Warning)
+	}
+	for _, u := range s.Units {
+		all = append(all, u.Warnings...)
+	}
+	return all
+}
+
+// printFaults tells on standard error which manifests are held back.
+func PrintFaults(ctx context.Context, c *client.Client, out io.Writer) error {
+	var sources []ManifestSource
+	if err := c.Get(ctx, "/podstead/v1/manifests", &sources); err != nil {
+		return err
+	}
+	for i := range sources {
+		for _, fault := range sources[i].Faults() {
+			fmt.Fprintf(out, "fault: %s\n", terminal.Visible(fault))
+		}
+		for _, warning := range sources[i].Warnings() {
+			fmt.Fprintf(out, "warning: %s\n", terminal.Visible(warning))
+		}
+	}
+	return nil
+}
+
+// unitOf is the file or URL body that the pod comes from, zero if no source
+// has it any more.
+func ManifestOf(ctx context.Context, c *client.Client, pod *v1.Pod) (ManifestUnit, error) {
+	var sources []ManifestSource
+	if err := c.Get(ctx, "/podstead/v1/manifests", &sources); err != nil {
+		return ManifestUnit{}, err
+	}
+	for _, s := range sources {
+		for _, u := range s.Units {
+			if slices.Contains(u.Pods, pod.Namespace+"/"+manifest.BaseName(pod)) {
+				if s.Fault != "" {
+					u.Faults = append(u.Faults, s.Fault)
+				}
+				return u, nil
+			}
+		}
+	}
+	return ManifestUnit{}, nil
+}

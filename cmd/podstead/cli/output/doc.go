@@ -1,0 +1,7 @@
+// Package output prints objects in the formats of the flag --output.
+//
+// It owns the formats: table, wide, json, yaml, name, jsonpath and custom-columns, with
+// --sort-by, and how the changes of a watch are printed.
+//
+// It reads objects that were listed before. It never asks the daemon.
+package output

@@ -1,0 +1,38 @@
+package terminal
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a container says does not steer the terminal.
+func TestTablesShowControlCharacters(t *testing.T) {
+	text := Table{Header: []string{"NAME", "MESSAGE"}, Rows: [][]string{{"a", "\x1b[31mred\r"}}}.Text(Terminal{Colored: true})
+	if strings.ContainsAny(text, "\x1b\r") {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want string
+	}{
+		{"one two three", "one two|three"},
+		{"abcdefghijklmnopqrs", "abcdefghij|klmnopqrs"},
+		{"ab abcdefghijkl", "ab|abcdefghij|kl"},
+		{"", ""},
+	} {
+		if got := strings.Join(Wrap(c.text, 10), "|"); got != c.want {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+func TestHues(t *testing.T) {
+	for state, want := range map[string]Color{"Running": Green, "Init:1/2": Yellow, "Init:Error": Red, "CrashLoopBackOff": Red, "Normal": "", "Warning": Red} {
+		if got := StateColor(state); got != want {
+			t.Errorf("%s: %q, want %q", state, got, want)
+		}
+	}
+}

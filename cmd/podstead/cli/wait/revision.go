@@ -1,0 +1,149 @@
+package wait
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cmd/podstead/cli/client"
+	"github.com/podstead/podstead/cmd/podstead/cli/manifestfile"
+	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/manifest"
+)
+
+// settleTime is how long the daemon has to read a file anew: until then a fault
+// that it tells may be one of the file before.
+const settleTime = 3 * time.Second
+
+// awaitFiles waits for what the manifests of the targets, or the given files,
+// say now.
+func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
+	w.Verb = "runs what its manifest says"
+	node, err := objects.NodeName(ctx, w.Client)
+	if err != nil {
+		return err
+	}
+	given := files
+	files = slices.Clone(files)
+	for _, t := range w.Targets {
+		unit, err := manifestFile(ctx, w.Client, t)
+		if err != nil {
+			return err
+		}
+		hashes, err := revisionsOf(unit, node)
+		if err != nil {
+			return err
+		}
+		for _, p := range hashes {
+			if manifest.BaseName(p) == t.Name || p.Name == t.Name {
+				t.Namespace, t.Condition = p.Namespace, hasRevision(p.Annotations[podinfo.AnnotationHash])
+			}
+		}
+		if t.Condition == nil {
+			return fmt.Errorf("%s has no pod %q any more; podstead wait %s --for=delete waits for its end", unit, t.Name, t.Name)
+		}
+		files = append(files, unit)
+	}
+	for _, file := range given {
+		pods, err := revisionsOf(file, node)
+		if err != nil {
+			return err
+		}
+		for _, p := range pods {
+			w.Targets = append(w.Targets, &Target{Namespace: p.Namespace, Name: p.Name, Condition: hasRevision(p.Annotations[podinfo.AnnotationHash])})
+		}
+	}
+	began := time.Now()
+	w.check = func(ctx context.Context) error {
+		if time.Since(began) < settleTime {
+			return nil
+		}
+		return refusedFile(ctx, w.Client, files)
+	}
+	return nil
+}
+
+// manifestFile is the file that a pod comes from, as the daemon reads it.
+func manifestFile(ctx context.Context, c *client.Client, t *Target) (string, error) {
+	var sources []objects.ManifestSource
+	if err := c.Get(ctx, "/podstead/v1/manifests", &sources); err != nil {
+		return "", err
+	}
+	q := objects.Query{Kind: objects.PodKind(), Namespace: t.Namespace, Names: []string{t.Name}}
+	l, err := q.List(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	if len(l.Objects) == 0 {
+		return "", fmt.Errorf("no pod %q%s; for a new one, name its file: podstead wait -f FILE --for=revision", t.Name, objects.InNamespace(t.Namespace))
+	}
+	p, err := objects.DecodePod(l.Objects[0])
+	if err != nil {
+		return "", err
+	}
+	for _, s := range sources {
+		for _, u := range s.Units {
+			if !slices.Contains(u.Pods, p.Namespace+"/"+manifest.BaseName(p)) {
+				continue
+			}
+			if s.Source != string(manifest.SourceFile) {
+				return "", fmt.Errorf("pod %q comes from %s, which is no file; give the revision with --for=revision=HASH", t.Name, u.Name)
+			}
+			return u.Name, nil
+		}
+	}
+	return "", fmt.Errorf("pod %q is in no manifest", t.Name)
+}
+
+// revisionsOf are the pods of a file as the daemon would make them now.
+func revisionsOf(file, node string) ([]*v1.Pod, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := manifestfile.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", file, err)
+	}
+	load := func(mode manifest.Mode) (manifest.Content, manifest.Faults) {
+		return manifest.NewLoader(node, mode).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: file, Data: data})
+	}
+	// Unknown fields do not count for the revision; whether they are refused
+	// is up to the daemon, which tells. They explain other faults.
+	content, faults := load(manifest.ModeIgnore)
+	if faults.Fatal() {
+		_, faults = load(manifest.ModeStrict)
+		return nil, fmt.Errorf("the daemon keeps the last good revision, since this one is faulty:\n%w", faults)
+	}
+	var pods []*v1.Pod
+	for _, d := range content.Documents {
+		pods = append(pods, d.Pod)
+	}
+	if len(pods) == 0 {
+		return nil, fmt.Errorf("%s has no pod", file)
+	}
+	return pods, nil
+}
+
+// refusedFile is an error if the daemon refuses one of the files.
+func refusedFile(ctx context.Context, c *client.Client, files []string) error {
+	var sources []objects.ManifestSource
+	if err := c.Get(ctx, "/podstead/v1/manifests", &sources); err != nil {
+		return err
+	}
+	for _, s := range sources {
+		for _, u := range s.Units {
+			if len(u.Faults) > 0 && slices.Contains(files, u.Name) {
+				return fmt.Errorf("podstead refuses it, and keeps the last good revision:\n%s", strings.Join(u.Faults, "\n"))
+			}
+		}
+	}
+	return nil
+}
