@@ -36,8 +36,8 @@ func (f *forecast) victims(asks *Stake) []*Stake {
 		switch {
 		case h.Ending:
 			missing.subtract(h.Needs)
-		case podinfo.IsAPI(asks.Pod) && !podinfo.IsAPI(h.Pod):
-			// What a manifest of this node runs never ends for a cluster's sake.
+		case podinfo.PolicyOf(asks.Pod).YieldsName && !podinfo.PolicyOf(h.Pod).YieldsName:
+			// A pod of this node's manifests is never preempted for a pod of the cluster.
 		case h.Pod.UID != asks.Pod.UID && podinfo.Priority(h.Pod) < podinfo.Priority(asks.Pod):
 			class := podinfo.QOSClass(h.Pod)
 			classes[class] = append(classes[class], h)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/manifest"
 )
 
 // Reasons of conditions, the kubelet's.
@@ -97,7 +96,7 @@ func stamp(in Input, c *v1.PodCondition) {
 // API server's pod has them there.
 func foreignConditions(in Input) []v1.PodCondition {
 	from := in.Pod.Status.Conditions
-	if in.Previous != nil && !fromAPI(in.Pod) {
+	if in.Previous != nil && !podinfo.PolicyOf(in.Pod).StatusFromSource {
 		from = in.Previous.Conditions
 	}
 	var list []v1.PodCondition
@@ -116,11 +115,6 @@ func SameForeignConditions(a, b *v1.PodStatus) bool {
 		return slices.DeleteFunc(slices.Clone(st.Conditions), func(c v1.PodCondition) bool { return ours(&c) })
 	}
 	return equality.Semantic.DeepEqual(foreign(a), foreign(b))
-}
-
-// fromAPI reports whether a pod belongs to an API server.
-func fromAPI(pod *v1.Pod) bool {
-	return pod.Annotations[podinfo.AnnotationSource] == string(manifest.SourceAPI)
 }
 
 // readyToStart says that there is a sandbox with its network in which

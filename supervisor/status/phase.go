@@ -30,10 +30,10 @@ func phaseOf(in Input, st *v1.PodStatus) v1.PodPhase {
 		return v1.PodRunning
 	case n.running == 0 && n.stopped > 0 && n.unknown == 0:
 		switch {
-		case in.Ended && fromAPI(in.Pod) && n.stopped != n.succeeded:
-			// Such a pod does not run again, whatever its policy.
+		case in.Ended && !podinfo.PolicyOf(in.Pod).Restarts && n.stopped != n.succeeded:
+			// The pod does not run again, whatever its restartPolicy.
 			return v1.PodFailed
-		case in.Ended && fromAPI(in.Pod):
+		case in.Ended && !podinfo.PolicyOf(in.Pod).Restarts:
 			return v1.PodSucceeded
 		case n.restartable > 0:
 			return v1.PodRunning
