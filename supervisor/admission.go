@@ -64,6 +64,5 @@ func shortageText(reason string) string {
 
 // mayReturn is the Return of pods that were preempted.
 func (s *podSyncer) canRestartPreempted(pod *v1.Pod, _ status.Disruption) (bool, time.Duration) {
-	resolved, _, _ := s.withClasses(pod)
-	return s.reservations.fits(resolved), 0
+	return s.reservations.fits(s.inputs.Resolve(pod).Pod), 0
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/admit"
-	"github.com/podstead/podstead/supervisor/credential"
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -47,7 +47,7 @@ type Config struct {
 	// RestartPolicies are set as SetRestartPolicy does, by reason.
 	RestartPolicies map[string]RestartPolicy
 	// Credentials are the node's for registries; nil has none.
-	Credentials Credentials
+	Credentials podinputs.Credentials
 	// Mark tells the time since the boot, if that is known. Without it what
 	// outlives the daemon goes by the time of day. It is wallclock.Now.
 	Mark func() (wallclock.Mark, bool)
@@ -81,13 +81,6 @@ func (noMetrics) PodSynced(string, time.Duration) {}
 func (noMetrics) PodStarted(time.Duration)        {}
 func (noMetrics) PodDisrupted(string, string)     {}
 
-// Credentials are those with which any pod's images are pulled, after its own
-// pull secrets. Implemented by credential.Node.
-type Credentials interface {
-	// Lookup may take its time. An error tells what could not be asked.
-	Lookup(ctx context.Context, image credential.Image) ([]cri.Credential, error)
-}
-
 // Network is what pods learn of the node's network.
 type Network struct {
 	// HostIPs are the node's addresses; nil reports none.
@@ -108,10 +101,10 @@ type HostIPs interface {
 type Sources struct {
 	Pods PodConfig
 	// Objects are what pods of files and URLs refer to; nil has none.
-	Objects Objects
+	Objects podinputs.Objects
 	// Bound is what the pods refer to that a cluster has bound to this node; nil
 	// has none.
-	Bound BoundObjects
+	Bound podinputs.BoundObjects
 	// Ready is called each time a pod becomes ready, and once for a pod that
 	// is ready when the daemon starts; may be nil. It must not call back.
 	Ready func(uid types.UID)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -101,11 +102,7 @@ func (s *Supervisor) RunningPriorities() map[types.UID]int32 {
 }
 
 func (s *Supervisor) priority(pod *v1.Pod) int32 {
-	resolved, _, _ := s.podSyncer.withClasses(pod)
-	if resolved.Spec.Priority == nil {
-		return 0
-	}
-	return *resolved.Spec.Priority
+	return podinfo.Priority(s.podSyncer.inputs.Resolve(pod).Pod)
 }
 
 // EndForShutdown ends pods because the host goes down, each within its own grace

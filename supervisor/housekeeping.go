@@ -49,6 +49,7 @@ func (s *Supervisor) handlePodCleanups() {
 		return
 	}
 	s.garbage.Wake()
+	s.podSyncer.inputs.Retain(func(uid types.UID) bool { return s.workers.state(uid) != stateNone })
 	sources := s.cfg.Sources.Pods.Sources()
 	for _, found := range observed.Own {
 		if s.unattended(found) && s.wanted.isReady(manifest.Source(found.Source), sources) {

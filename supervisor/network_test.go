@@ -14,6 +14,7 @@ import (
 
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/dns"
+	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
 // fakeHostIPs are addresses that a test sets.
@@ -61,7 +62,7 @@ func TestHostIPIsWaitedForAndFollowed(t *testing.T) {
 		b.runs(plain.UID)
 		b.after(time.Minute)
 		st := d.status(asking.UID)
-		if b.running(asking.UID) != 0 || st.Reason != reasonNoHostIP || !strings.Contains(st.Message, "--node-ip") {
+		if b.running(asking.UID) != 0 || st.Reason != podinputs.ReasonWaitingForHostIP || !strings.Contains(st.Message, "--node-ip") {
 			t.Errorf("without an address: %s %q %q", st.Phase, st.Reason, st.Message)
 		}
 		ran := d.ran.Load()
@@ -158,10 +159,10 @@ func TestDNSFaultsAreTold(t *testing.T) {
 		b.runs(fine.UID)
 		b.runs(four.UID)
 		b.after(time.Minute)
-		if got := d.eventsOf(fine, reasonDNS); len(got) > 0 {
+		if got := d.eventsOf(fine, "DNSConfigForming"); len(got) > 0 {
 			t.Errorf("events of a pod with nothing special: %q", got)
 		}
-		if got := d.eventsOf(four, reasonDNS); len(got) != 1 || !strings.Contains(got[0], "10.0.0.4 left out") {
+		if got := d.eventsOf(four, "DNSConfigForming"); len(got) != 1 || !strings.Contains(got[0], "10.0.0.4 left out") {
 			t.Errorf("events: %q", got)
 		}
 		if st := d.status(long.UID); st.Reason != reasonSandboxError || !strings.Contains(st.Message, "setHostnameAsFQDN") || b.running(long.UID) > 0 {

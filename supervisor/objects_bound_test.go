@@ -9,16 +9,16 @@ import (
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
 // testBound are what an API server has told, as a test says.
 type testBound struct {
 	*testObjects
-	services map[string][]*v1.Service
-	awaited  []string
+	awaited []string
 }
 
-func (o *testBound) Services(namespace string) []*v1.Service { return o.services[namespace] }
+func (o *testBound) Services(string) []*v1.Service { return nil }
 
 func (o *testBound) Token(*v1.Pod, *v1.ServiceAccountTokenProjection) (string, error) {
 	return "token", nil
@@ -29,8 +29,10 @@ func (o *testBound) State(pod *v1.Pod) (string, []string) {
 	awaited := o.awaited
 	o.mu.Unlock()
 	text := strings.Join(awaited, ",")
-	for _, ref := range References(pod) {
-		text += ref.String() + "=" + objectRevision(o, ref) + "\n"
+	for _, ref := range podinputs.References(pod) {
+		if config, ok := o.ConfigMap(ref.Namespace, ref.Name); ok && ref.Kind == manifest.KindConfigMap {
+			text += ref.String() + "=" + config.ResourceVersion + "\n"
+		}
 	}
 	return text, awaited
 }
@@ -107,38 +109,4 @@ func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 			t.Errorf("the pod of a file has %q", got)
 		}
 	})
-}
-
-// Which services a pod has variables of.
-func TestServicesOfAPod(t *testing.T) {
-	_, bound := withBound(&bed{})
-	api := service("default", "kubernetes", "10.0.0.1", v1.ServicePort{Port: 443})
-	bound.services = map[string][]*v1.Service{
-		"default": {service("default", "db", "10.0.0.3", v1.ServicePort{Port: 1}), api},
-		"shop":    {service("shop", "web", "10.0.0.2", v1.ServicePort{Port: 80})},
-	}
-	s := &podSyncer{cfg: Config{Sources: Sources{Bound: bound}}}
-	no := false
-	for name, c := range map[string]struct {
-		namespace string
-		links     *bool
-		source    manifest.Source
-		want      string
-	}{
-		"of its namespace and the API server": {"shop", nil, manifest.SourceAPI, "web kubernetes"},
-		"the API server's once":               {"default", nil, manifest.SourceAPI, "db kubernetes"},
-		"without links":                       {"shop", &no, manifest.SourceAPI, "kubernetes"},
-		"a pod of a file":                     {"shop", nil, manifest.SourceFile, ""},
-	} {
-		pod := testPod("web", "u1", "r1")
-		pod.Namespace, pod.Spec.EnableServiceLinks = c.namespace, c.links
-		pod.Annotations[podinfo.AnnotationSource] = string(c.source)
-		var names []string
-		for _, service := range s.services(pod) {
-			names = append(names, service.Name)
-		}
-		if got := strings.Join(names, " "); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
 }

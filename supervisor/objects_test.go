@@ -15,12 +15,13 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
 // testObjects are the objects that a test puts.
 type testObjects struct {
-	noObjects
+	podinputs.NoObjects
 	wake chan struct{}
 
 	mu      sync.Mutex
@@ -58,17 +59,6 @@ func (o *testObjects) put(namespace, name string, data map[string]string) {
 		meta := metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "key-" + fmt.Sprint(data)}
 		o.configs[namespace+"/"+name] = &v1.ConfigMap{ObjectMeta: meta, Data: data}
 	}
-	o.tell()
-}
-
-func (o *testObjects) putSecret(namespace, name string, data map[string]string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "key-" + fmt.Sprint(len(data))}, Data: map[string][]byte{}}
-	for key, value := range data {
-		secret.Data[key] = []byte(value)
-	}
-	o.secrets[namespace+"/"+name] = secret
 	o.tell()
 }
 
@@ -253,44 +243,4 @@ func TestPodsOfAnAPIServerSeeNoLocalObjects(t *testing.T) {
 			return len(statuses) > 0 && statuses[0].State.Waiting != nil && statuses[0].State.Waiting.Reason == "CreateContainerConfigError"
 		})
 	})
-}
-
-func TestReferencesOfAPod(t *testing.T) {
-	yes := true
-	pod := objectPod("u1")
-	name := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
-	kata := "kata"
-	pod.Spec.RuntimeClassName, pod.Spec.PriorityClassName, pod.Spec.ImagePullSecrets = &kata, "high", []v1.LocalObjectReference{name("pull")}
-	pod.Spec.InitContainers = []v1.Container{{
-		Name:    "init",
-		EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: name("from"), Optional: &yes}}},
-		Env:     []v1.EnvVar{{ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: name("key")}}}},
-	}}
-	pod.Spec.Volumes = []v1.Volume{
-		{Name: "c", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: name("files"), Optional: &yes}}},
-		{Name: "s", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "certs"}}},
-		{Name: "d", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
-		{Name: "p", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
-			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: name("cm")}}, {Secret: &v1.SecretProjection{LocalObjectReference: name("projected")}},
-		}}}},
-	}
-	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "p"}, {Name: "d"}}
-	for what, c := range map[string]struct {
-		got  []manifest.ObjectRef
-		want string
-	}{
-		"all": {podReferences(pod), "Secret default/from, Secret default/key, ConfigMap default/cm, ConfigMap default/files, Secret default/certs, " +
-			"PersistentVolumeClaim default/data, Secret default/projected, Secret default/pull, PriorityClass high, RuntimeClass kata"},
-		"required": {requiredReferences(pod), "Secret default/key, ConfigMap default/cm, Secret default/certs, PersistentVolumeClaim default/data, Secret default/projected"},
-		"app":      {containerReferences(pod, &pod.Spec.Containers[0]), "ConfigMap default/cm, Secret default/projected"},
-		"init":     {containerReferences(pod, &pod.Spec.InitContainers[0]), "Secret default/from, Secret default/key"},
-	} {
-		var names []string
-		for _, ref := range c.got {
-			names = append(names, ref.String())
-		}
-		if got := strings.Join(names, ", "); got != c.want {
-			t.Errorf("%s: %s, want %s", what, got, c.want)
-		}
-	}
 }

@@ -9,25 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podDir is the pod's folder below the root, empty for an invalid UID.
-func (s *podSyncer) podDir(uid types.UID) string {
-	dir, err := s.volumes.PodDir(uid)
-	if err != nil {
-		return ""
-	}
-	return dir
-}
-
-// messagesDir is where the pod's containers leave their termination messages,
-// empty for an invalid UID.
-func (s *podSyncer) messagesDir(uid types.UID) string {
-	dir := s.podDir(uid)
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, containersDir)
-}
-
 // within reports whether a path lies in a folder. An empty folder holds nothing.
 func within(dir, path string) bool {
 	return dir != "" && path == filepath.Clean(path) && strings.HasPrefix(path, dir+"/")

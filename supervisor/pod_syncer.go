@@ -19,8 +19,8 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/event"
+	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/status"
-	"github.com/podstead/podstead/supervisor/userns"
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
@@ -31,7 +31,7 @@ type podSyncer struct {
 	cfg          Config
 	runtime      *runtimeState
 	volumes      *volume.Volumes
-	users        *userns.Ranges
+	inputs       *podinputs.Resolver
 	wanted       *podSet
 	registry     *registry
 	reservations *admissions
@@ -212,7 +212,7 @@ func (s *podSyncer) publish(j syncJob, r *runState, observed *cri.PodStatus, sh 
 	results = withoutUnhooked(pod, observed, r.record, results)
 	in.Ready, in.Started = results.Ready, results.Started
 	s.faults.Store(pod.UID, in.ManifestFault)
-	if missing := s.missingObjects(pod); missing != "" {
+	if missing := s.inputs.MissingObjects(pod); missing != "" {
 		in.ManifestFault = strings.TrimPrefix(in.ManifestFault+"\n"+missing, "\n")
 	}
 	st := status.Generate(in)

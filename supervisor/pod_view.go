@@ -49,7 +49,7 @@ func (s *Supervisor) Pods() []*v1.Pod {
 	next := make(map[viewKey]cachedView, len(views))
 	pods := make([]*v1.Pod, 0, len(views))
 	for _, v := range views {
-		resolved, _, _ := s.podSyncer.withClasses(v.pod)
+		resolved := s.podSyncer.inputs.Resolve(v.pod).Pod
 		key := viewKey{v.pod.UID, v.wanted}
 		now := cachedView{spec: v.pod, resolved: resolved, status: s.cfg.Store.Statuses.Current(v.pod.UID), ended: v.since, grace: v.grace}
 		if last, ok := s.views.byKey[key]; ok && last.same(&now) {

@@ -11,6 +11,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/probe"
+	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -85,7 +86,7 @@ func expandProbes(c *v1.Container) *v1.Container {
 	if !expands(c.StartupProbe) && !expands(c.LivenessProbe) && !expands(c.ReadinessProbe) {
 		return c
 	}
-	values := literalEnv(c)
+	values := podinputs.LiteralEnv(c)
 	c = c.DeepCopy()
 	for _, p := range []*v1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 		if expands(p) {

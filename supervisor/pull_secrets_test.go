@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -11,14 +10,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
-	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/credential"
+	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
 // secrets are the objects of a test.
 type secrets struct {
-	noObjects
+	podinputs.NoObjects
 	mu      sync.Mutex
 	all     map[string]*v1.Secret
 	changed chan struct{}
@@ -73,7 +72,7 @@ func TestPullSecrets(t *testing.T) {
 		if got := waiting(); !strings.HasPrefix(got, "ImagePullBackOff") || !strings.Contains(got, "there is no Secret default/login") {
 			t.Errorf("waiting: %s", got)
 		}
-		if got := d.eventsOf(pod, reasonNoPullSecret); len(got) != 1 || !strings.Contains(got[0], "(login)") {
+		if got := d.eventsOf(pod, "FailedToRetrieveImagePullSecret"); len(got) != 1 || !strings.Contains(got[0], "(login)") {
 			t.Errorf("events %q", got)
 		}
 		objects.put("login", "1", v1.SecretTypeOpaque, "password", "hunter2")
@@ -113,7 +112,7 @@ func TestImagesThatComeEndTheBackoff(t *testing.T) {
 func TestLoginsForNoPod(t *testing.T) {
 	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
 	objects.put("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob"}}}`)
-	s := &Supervisor{podSyncer: &podSyncer{cfg: Config{Sources: Sources{Objects: objects}, Credentials: nodeCredentials{}, Events: panicEvents{}}}}
+	s := &Supervisor{podSyncer: &podSyncer{inputs: podinputs.New(podinputs.Config{Objects: objects, Credentials: nodeCredentials{}, Events: panicEvents{}})}}
 	found, err := s.Logins("shop", []string{"there", "missing"}).Lookup(t.Context(), "r.test/web:1")
 	if len(found) != 2 || found[0].Username != "bob" || found[1].Username != "node" || err == nil || !strings.Contains(err.Error(), "there is no Secret shop/missing") {
 		t.Errorf("%v (%v)", found, err)
@@ -124,30 +123,3 @@ func TestLoginsForNoPod(t *testing.T) {
 type panicEvents struct{}
 
 func (panicEvents) Event(*v1.Pod, string, string, string) { panic("an event for no pod") }
-
-func TestLoginsInOrder(t *testing.T) {
-	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
-	objects.put("new", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "new"}}}`)
-	objects.put("old", "1", v1.SecretTypeDockercfg, v1.DockerConfigKey, `{"r.test": {"username": "old"}}`)
-	pod := testPod("web", "u", "1")
-	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "old"}, {Name: ""}, {Name: "new"}}
-	s := &podSyncer{cfg: Config{Sources: Sources{Objects: objects}, Credentials: nodeCredentials{errors.New("no plugin")}, Events: noEvents{}}}
-	found, err := s.logins(pod).Lookup(t.Context(), "r.test/web:1")
-	var users []string
-	for _, c := range found {
-		users = append(users, c.Username+" of "+c.Origin)
-	}
-	if got := strings.Join(users, ", "); got != "old of Secret default/old, new of Secret default/new, node of node" || err == nil || err.Error() != "no plugin" {
-		t.Errorf("%s (%v)", got, err)
-	}
-	before := s.logins(pod).Revision
-	objects.put("new", "2", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{}`)
-	if before == s.logins(pod).Revision {
-		t.Error("another Secret is no other revision")
-	}
-	// A pod of an API server sees no Secret of a file.
-	pod.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
-	if found, err := s.logins(pod).Lookup(t.Context(), "r.test/web:1"); len(found) != 1 || err == nil {
-		t.Errorf("%v (%v)", found, err)
-	}
-}

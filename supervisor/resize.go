@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -142,13 +143,13 @@ func (r *runState) widest(pod *v1.Pod) *v1.Pod {
 		return pod
 	}
 	pod = pod.DeepCopy()
-	eachContainer(pod, func(c *v1.Container) {
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
 		for _, change := range r.pendingResizes {
 			if change.Name == c.Name {
 				c.Resources = change.From.Max(change.To).ApplyTo(c.Resources)
 			}
 		}
-	})
+	}
 	return pod
 }
 
@@ -157,7 +158,7 @@ func (r *runState) widest(pod *v1.Pod) *v1.Pod {
 // that is what it wants.
 func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 	other := map[string]cri.Resources{}
-	eachContainer(pod, func(c *v1.Container) {
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
 		newest := observed.Newest(c.Name)
 		has, known := r.record.Allocated[c.Name]
 		switch {
@@ -170,7 +171,7 @@ func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 		if known && !has.Equal(cri.ResourcesOf(&c.Resources)) {
 			other[c.Name] = has
 		}
-	})
+	}
 	for _, change := range r.pendingResizes {
 		other[change.Name] = change.From
 	}
@@ -178,18 +179,20 @@ func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 		return pod
 	}
 	pod = pod.DeepCopy()
-	eachContainer(pod, func(c *v1.Container) {
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
 		if has, ok := other[c.Name]; ok {
 			c.Resources = has.ApplyTo(c.Resources)
 		}
-	})
+	}
 	return pod
 }
 
 // allocate notes that there is room for all that a pod wants.
 func (r *runState) allocate(pod *v1.Pod) {
 	all := map[string]cri.Resources{}
-	eachContainer(pod, func(c *v1.Container) { all[c.Name] = cri.ResourcesOf(&c.Resources) })
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
+		all[c.Name] = cri.ResourcesOf(&c.Resources)
+	}
 	if !maps.EqualFunc(all, r.record.Allocated, cri.Resources.Equal) {
 		r.record.Allocated = all
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
 // ErrNotStarted is in the error of WaitStarted if a pod did not start.
@@ -26,8 +27,8 @@ var givenUp = []string{
 }
 
 // stuck are the reasons of a pod that mean the same of it as a whole.
-var stuck = append([]string{reasonNameTaken, reasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported,
-	reasonRuntimeClass, reasonPriorityClass, reasonClassConflict}, admit.Reasons...)
+var stuck = append([]string{reasonNameTaken, podinputs.ReasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported,
+	podinputs.ReasonRuntimeClassNotFound, podinputs.ReasonPriorityClassNotFound, podinputs.ReasonClassConflict}, admit.Reasons...)
 
 // WaitStarted waits until each source has delivered, or was restored from the
 // checkpoint, and each wanted pod runs, has succeeded or has failed. It reports

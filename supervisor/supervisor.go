@@ -15,6 +15,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/userns"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -56,7 +57,7 @@ func New(cfg Config) (*Supervisor, error) {
 		cfg.Metrics = noMetrics{}
 	}
 	if cfg.Sources.Objects == nil {
-		cfg.Sources.Objects = noObjects{}
+		cfg.Sources.Objects = podinputs.NoObjects{}
 	}
 	if cfg.Network.HostIPs == nil {
 		cfg.Network.HostIPs = noHostIPs{}
@@ -71,11 +72,12 @@ func New(cfg Config) (*Supervisor, error) {
 		wanted:  newPodSet(),
 		runtime: newRuntimeState(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
 	}
+	volumes := &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()}
 	s.podSyncer = &podSyncer{
 		cfg:      cfg,
 		runtime:  s.runtime,
-		volumes:  &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()},
-		users:    userns.New(cfg.Paths.pods()),
+		volumes:  volumes,
+		inputs:   newResolver(&cfg, volumes),
 		wanted:   s.wanted,
 		registry: &s.registry,
 	}
@@ -88,11 +90,20 @@ func New(cfg Config) (*Supervisor, error) {
 		Runtime:     garbageRuntime{cfg.Runtime},
 		Collectable: s.workers.wanted,
 		Ended:       s.workers.ending,
-		Files:       gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.podSyncer.messagesDir},
+		Files:       gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.podSyncer.inputs.MessagesDir},
 		Events:      cfg.Events,
 		Log:         cfg.Log,
 	})
 	return s, nil
+}
+
+// newResolver returns the resolver of what pods refer to.
+func newResolver(cfg *Config, volumes *volume.Volumes) *podinputs.Resolver {
+	return podinputs.New(podinputs.Config{
+		Objects: cfg.Sources.Objects, Bound: cfg.Sources.Bound, RuntimeClasses: cfg.Runtime.Classes,
+		Allocatable: cfg.Allocatable, HostIPs: cfg.Network.HostIPs, DNS: cfg.Network.DNS,
+		Volumes: volumes, Users: userns.New(cfg.Paths.pods()), Credentials: cfg.Credentials, Events: cfg.Events,
+	})
 }
 
 // registerOwn registers the gates and policies of the supervisor itself, and those

@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
 const file = manifest.SourceFile
@@ -464,7 +465,7 @@ func TestVolumeFault(t *testing.T) {
 		if n := strings.Count(d.log.String(), "does not exist"); n > 2 {
 			t.Errorf("logged %d times", n)
 		}
-		if !slices.ContainsFunc(d.events.List(), func(e v1.Event) bool { return e.Reason == reasonFailedMount }) {
+		if !slices.ContainsFunc(d.events.List(), func(e v1.Event) bool { return e.Reason == podinputs.ReasonFailedMount }) {
 			t.Error("no event")
 		}
 		if err := os.Mkdir(b.path("late"), 0o755); err != nil {

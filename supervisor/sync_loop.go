@@ -123,8 +123,7 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	if u.Op != manifest.Remove && u.Op != manifest.Reconcile {
 		// All of them, before any of them speaks.
 		for _, pod := range u.Pods {
-			resolved, _, _ := s.podSyncer.withClasses(pod)
-			s.podSyncer.reservations.announce(resolved)
+			s.podSyncer.reservations.announce(s.podSyncer.inputs.Resolve(pod).Pod)
 		}
 	}
 	for _, pod := range u.Pods {

@@ -12,24 +12,21 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
 // Reasons of events, the kubelet's where it has them.
 const (
 	reasonNetworkNotReady = "NetworkNotReady"
-	reasonFailedMount     = "FailedMount"
 	reasonFailedSandbox   = "FailedCreatePodSandBox"
 	reasonSandboxError    = "CreatePodSandboxError"
-	reasonDNS             = "DNSConfigForming"
 	// reasonNameTaken: another client's pod has the name, and a person has to
 	// decide; reasonPredecessor: an earlier revision is still ending;
-	// reasonNotBefore: a rerun's time has not come; reasonNoHostIP: the node
-	// has no address yet.
+	// reasonNotBefore: a rerun's time has not come.
 	reasonNameTaken   = "NameTaken"
 	reasonPredecessor = "WaitingForPredecessor"
 	reasonNotBefore   = "WaitingToRunAgain"
-	reasonNoHostIP    = "WaitingForHostIP"
 )
 
 // errNetworkNotReady is not logged per pod: the runtime's state is, once.
@@ -43,8 +40,9 @@ const actsInARow = 10
 // looks, decides, acts, and is run again when something changed.
 func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncResult {
 	// What it refers to, before anything is made of it: what comes later wakes it.
-	s.seenObjects.Store(j.pod.UID, s.objectsText(j.pod))
-	pod, handler, classFault := s.withClasses(j.pod)
+	s.seenObjects.Store(j.pod.UID, s.inputs.Revision(j.pod))
+	resolved := s.inputs.Resolve(j.pod)
+	pod := resolved.Pod
 	j.pod = pod
 	// 1. What is observed, with everything this worker did before.
 	observed, err := s.observe(ctx, pod.UID, r)
@@ -81,9 +79,9 @@ func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncRes
 		if out, waits := s.awaitObjects(j, r, func(sh statusOverrides) { s.publish(j, r, observed, sh) }); waits {
 			return out
 		}
-		if classFault != nil {
+		if resolved.Fault != nil {
 			s.reservations.aside(pod.UID)
-			return s.hold(j, r, observed, classFault)
+			return s.hold(j, r, observed, resolved.Fault)
 		}
 		if out, ok := s.checkStart(j, r, observed); !ok {
 			return out
@@ -98,26 +96,26 @@ func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncRes
 		return *out
 	}
 	// 6. Folders and volumes.
-	inputs, volumeFault := s.prepare(ctx, pod)
+	inputs, volumeFault := s.inputs.Prepare(ctx, pod)
 	if volumeFault != nil {
-		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, volumeFault.Error())
+		s.cfg.Events.Event(pod, v1.EventTypeWarning, podinputs.ReasonFailedMount, volumeFault.Error())
 		if !sandboxReady(observed) {
 			// The kubelet leaves it to the event to say what a pod waits for.
-			s.publish(j, r, observed, statusOverrides{waitingFor: &status.Cause{Reason: reasonFailedMount, Message: volumeFault.Error()}})
+			s.publish(j, r, observed, statusOverrides{waitingFor: &status.Cause{Reason: podinputs.ReasonFailedMount, Message: volumeFault.Error()}})
 			return syncResult{err: volumeFault, eventSent: true}
 		}
 		// Here the kubelet restarts nothing in the pod any more, and kills
 		// nothing that hangs. But only what mounts the volume has to wait.
 	}
 	// 7. The containers.
-	req := cri.SyncRequest{Credentials: s.logins(pod), Pod: pod, Status: observed, ResolveInputs: inputs, MinRestartCounts: restartCounts(r.record)}
+	req := cri.SyncRequest{Credentials: s.inputs.Logins(pod), Pod: pod, Status: observed, ResolveInputs: inputs, MinRestartCounts: restartCounts(r.record)}
 	// The loader has judged it; what a pod without a loader says wrong counts not.
 	req.MaxRestartPeriod, _ = podinfo.MaxRestartPeriod(pod)
 	req.PostStartDone, req.HostIP = r.record.PostStart, s.hostIP()
 	req.FailedProbes, req.Started = s.failedProbes(pod.UID), s.startedContainers(pod.UID)
-	req.ChangedObjects, req.Held = s.changedContainers(pod, observed), s.unsupportedEphemeral(pod)
+	req.ChangedObjects, req.Held = s.inputs.ChangedContainers(pod, observed), s.unsupportedEphemeral(pod)
 	var sandboxFault error
-	if req.Sandbox, sandboxFault = s.sandboxInputs(pod, observed); sandboxFault != nil {
+	if req.Sandbox, sandboxFault = s.inputs.SandboxInputs(pod, sandboxReady(observed)); sandboxFault != nil {
 		message := "Failed to create pod sandbox: " + sandboxFault.Error()
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedSandbox, message)
 		if !sandboxReady(observed) {
@@ -129,7 +127,7 @@ func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncRes
 	}
 	req.Sandbox.CgroupParent = cgroup
 	req.Resizes = resizes
-	req.Sandbox.RuntimeHandler = handler
+	req.Sandbox.RuntimeHandler = resolved.RuntimeHandler
 	var result cri.SyncResult
 	observed = s.withStatusRefresh(ctx, j, r, observed, func() { result = s.cfg.Runtime.Syncer.Sync(ctx, req) })
 	// 8. What came of it. After an act, and after an error that may hide one,
@@ -203,7 +201,7 @@ func (s *podSyncer) checkStart(j syncJob, r *runState, observed *cri.PodStatus) 
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 		return syncResult{err: errNetworkNotReady, after: jitter(networkBackoff)}, false
 	}
-	if cause := s.lacksHostIP(pod); cause != nil {
+	if cause := s.inputs.LacksHostIP(pod); cause != nil {
 		s.publish(j, r, observed, statusOverrides{waitingFor: cause})
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 		return syncResult{held: true}, false

@@ -12,6 +12,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
 // told are the lines of the log from Info on that hold a text.
@@ -134,7 +135,7 @@ func TestVolumeThatCannotBeSetUpIsShown(t *testing.T) {
 		pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		d.config.deliver(file, pod)
 		b.after(time.Minute)
-		if st := d.status("u1"); st.Reason != reasonFailedMount || !strings.Contains(st.Message, "nowhere does not exist") {
+		if st := d.status("u1"); st.Reason != podinputs.ReasonFailedMount || !strings.Contains(st.Message, "nowhere does not exist") {
 			t.Errorf("status is %q %q", st.Reason, st.Message)
 		}
 		d.tells(t, "nowhere does not exist")

@@ -35,6 +35,7 @@ import (
 	"github.com/podstead/podstead/supervisor/dns"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -119,7 +120,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	var joined *cluster.Adapter
 	var bound *cluster.Objects
 	if o.Cluster.Kubeconfig != "" {
-		bound = cluster.NewObjects(supervisor.References)
+		bound = cluster.NewObjects(podinputs.References)
 		p.node.Taints = func() []v1.Taint { return joined.Taints() }
 	}
 	p.stats = newStats(o, rt, p, log)

@@ -1,4 +1,4 @@
-package supervisor
+package podinputs
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Folders of containers within a pod's, and the mode of the file that a
@@ -19,11 +20,11 @@ const (
 // terminationMessageFile makes a new file for one instance of a container. The
 // name is random as in the kubelet: an instance never finds the message of the
 // one before it.
-func (s *podSyncer) terminationMessageFile(pod *v1.Pod, c *v1.Container) (string, error) {
+func (r *Resolver) terminationMessageFile(pod *v1.Pod, c *v1.Container) (string, error) {
 	if c.TerminationMessagePath == "" {
 		return "", nil
 	}
-	root, err := s.volumes.PodDir(pod.UID)
+	root, err := r.cfg.Volumes.PodDir(pod.UID)
 	if err != nil {
 		return "", err
 	}
@@ -40,4 +41,14 @@ func (s *podSyncer) terminationMessageFile(pod *v1.Pod, c *v1.Container) (string
 		return "", fmt.Errorf("cannot open the termination message to the container: %w", err)
 	}
 	return f.Name(), nil
+}
+
+// MessagesDir returns where the pod's containers leave their termination messages,
+// empty for an invalid UID.
+func (r *Resolver) MessagesDir(uid types.UID) string {
+	dir, err := r.cfg.Volumes.PodDir(uid)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, containersDir)
 }

@@ -1,8 +1,7 @@
-package supervisor
+package podinputs
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,10 +17,10 @@ type objectRevisions map[string]string
 
 // objectRevisions looks all of a pod's references up. It is done before
 // anything is made of them: a change in between is seen as one, if twice.
-func (s *podSyncer) objectRevisions(pod *v1.Pod) objectRevisions {
-	objects := s.objectsFor(pod)
+func (r *Resolver) objectRevisions(pod *v1.Pod) objectRevisions {
+	objects := r.objectsOf(pod)
 	revisions := objectRevisions{}
-	for _, ref := range podReferences(pod) {
+	for _, ref := range References(pod) {
 		revisions[ref.String()] = objectRevision(objects, ref)
 	}
 	return revisions
@@ -45,24 +44,10 @@ func (r objectRevisions) of(pod *v1.Pod, c *v1.Container) string {
 	return string(text)
 }
 
-// containerReferences are the ConfigMaps and Secrets that a container's
-// variables and the volumes that it mounts are made of.
-func containerReferences(pod *v1.Pod, c *v1.Container) []manifest.ObjectRef {
-	refs := references{namespace: pod.Namespace}
-	refs.ofContainer(c)
-	for i := range pod.Spec.Volumes {
-		volume := &pod.Spec.Volumes[i]
-		if volume.PersistentVolumeClaim == nil && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == volume.Name }) {
-			refs.ofVolume(volume)
-		}
-	}
-	return refs.found
-}
-
-// changedContainers are the instances that are not what they would be now, by
+// ChangedContainers are the instances that are not what they would be now, by
 // ID, with what changed. One that runs counts only in a pod that wants to be
 // restarted for it; one that was never started does in any.
-func (s *podSyncer) changedContainers(pod *v1.Pod, observed *cri.PodStatus) map[string]string {
+func (r *Resolver) ChangedContainers(pod *v1.Pod, observed *cri.PodStatus) map[string]string {
 	var changed map[string]string
 	restarts := pod.Annotations[podinfo.AnnotationRestartOnChange] == "true"
 	for i := range observed.Containers {
@@ -70,7 +55,7 @@ func (s *podSyncer) changedContainers(pod *v1.Pod, observed *cri.PodStatus) map[
 		if c.Objects == "" || !(c.State == cri.StateCreated || restarts && c.State == cri.StateRunning) {
 			continue
 		}
-		if what := s.changedSince(pod, c); what != "" {
+		if what := r.changedSince(pod, c); what != "" {
 			if changed == nil {
 				changed = map[string]string{}
 			}
@@ -82,14 +67,14 @@ func (s *podSyncer) changedContainers(pod *v1.Pod, observed *cri.PodStatus) map[
 
 // changedSince names the objects that have another content than when the
 // container was made. One that is gone by now takes nothing from it.
-func (s *podSyncer) changedSince(pod *v1.Pod, c *cri.Container) string {
+func (r *Resolver) changedSince(pod *v1.Pod, c *cri.Container) string {
 	var noted objectRevisions
 	if json.Unmarshal([]byte(c.Objects), &noted) != nil {
 		return ""
 	}
-	objects := s.objectsFor(pod)
+	objects := r.objectsOf(pod)
 	var changed []string
-	for _, ref := range podReferences(pod) {
+	for _, ref := range References(pod) {
 		before, ok := noted[ref.String()]
 		now := objectRevision(objects, ref)
 		if ok && now != "" && manifest.RevisionChanged(before, now) {
@@ -99,11 +84,11 @@ func (s *podSyncer) changedSince(pod *v1.Pod, c *cri.Container) string {
 	return strings.Join(changed, ", ")
 }
 
-// missingObjects tells of what the pod refers to and no manifest has, as a
+// MissingObjects tells of what the pod refers to and no manifest has, as a
 // fault of the manifests. It takes nothing from what runs.
-func (s *podSyncer) missingObjects(pod *v1.Pod) string {
-	objects := s.objectsFor(pod)
-	if _, none := objects.(noObjects); none || podinfo.IsAPI(pod) {
+func (r *Resolver) MissingObjects(pod *v1.Pod) string {
+	objects := r.objectsOf(pod)
+	if _, none := objects.Objects.(NoObjects); none || objects.bound {
 		return ""
 	}
 	var missing []string
@@ -115,13 +100,21 @@ func (s *podSyncer) missingObjects(pod *v1.Pod) string {
 	return strings.Join(missing, "\n")
 }
 
-// requiredReferences are those that are not optional, but for what pulls
-// images and for classes, which others settle.
-func requiredReferences(pod *v1.Pod) []manifest.ObjectRef {
-	refs := references{namespace: pod.Namespace, required: true}
-	eachContainer(pod, func(c *v1.Container) { refs.ofContainer(c) })
-	for i := range pod.Spec.Volumes {
-		refs.ofVolume(&pod.Spec.Volumes[i])
+// Revision is what the pod's references lead to, with the revisions: it
+// changes when the pod has to be looked at again.
+func (r *Resolver) Revision(pod *v1.Pod) string {
+	objects := r.objectsOf(pod)
+	if objects.cluster != nil {
+		state, _ := objects.cluster.State(pod)
+		return state
 	}
-	return refs.found
+	refs := References(pod)
+	if len(refs) == 0 {
+		return ""
+	}
+	var text strings.Builder
+	for _, ref := range refs {
+		text.WriteString(ref.String() + "=" + objectRevision(objects, ref) + "\n")
+	}
+	return text.String()
 }

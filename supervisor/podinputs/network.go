@@ -1,4 +1,4 @@
-package supervisor
+package podinputs
 
 import (
 	"bytes"
@@ -9,38 +9,37 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
 // The file in a pod's folder that its containers have for /etc/hosts, as the
-// kubelet's.
+// kubelet'r.
 const (
 	hostsFile     = "etc-hosts"
 	hostsFileMode = 0o644
 	hostsPath     = "/etc/hosts"
 )
 
-// sandboxInputs are the values for the pod's sandbox. What cannot be had fails
+// SandboxInputs are the values for the pod's sandbox. What cannot be had fails
 // a sandbox that is to be made, and changes nothing for one that is there.
-func (s *podSyncer) sandboxInputs(pod *v1.Pod, observed *cri.PodStatus) (cri.SandboxInputs, error) {
-	ready := sandboxReady(observed)
-	hostname, err := s.cfg.Network.DNS.Hostname(pod)
+func (r *Resolver) SandboxInputs(pod *v1.Pod, ready bool) (cri.SandboxInputs, error) {
+	hostname, err := r.cfg.DNS.Hostname(pod)
 	if err != nil && !ready {
 		return cri.SandboxInputs{}, err
 	}
-	resolver, omitted, err := s.cfg.Network.DNS.Resolver(pod)
+	resolver, omitted, err := r.cfg.DNS.Resolver(pod)
 	if err != nil && !ready {
 		return cri.SandboxInputs{}, err
 	}
 	if len(omitted) > 0 && !ready {
-		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonDNS, strings.Join(omitted, "; "))
+		r.cfg.Events.Event(pod, v1.EventTypeWarning, reasonDNSConfigForming, strings.Join(omitted, "; "))
 	}
-	users, err := s.userNamespace(pod)
+	users, err := r.userNamespace(pod)
 	if err != nil {
 		// The containers of a sandbox need to be told its range as well.
 		return cri.SandboxInputs{}, err
@@ -50,13 +49,13 @@ func (s *podSyncer) sandboxInputs(pod *v1.Pod, observed *cri.PodStatus) (cri.San
 
 // withHostsFile adds the pod's hosts file to the mounts of a container, unless
 // one of them is in its place, or there is nothing to say yet.
-func (s *podSyncer) withHostsFile(mounts []cri.Mount, pod *v1.Pod, sandboxIPs []string) ([]cri.Mount, error) {
+func (r *Resolver) withHostsFile(mounts []cri.Mount, pod *v1.Pod, sandboxIPs []string) ([]cri.Mount, error) {
 	own := slices.ContainsFunc(mounts, func(m cri.Mount) bool { return filepath.Clean(m.ContainerPath) == hostsPath })
-	ips := status.PodIPs(pod, &cri.PodStatus{IPs: sandboxIPs}, s.cfg.Network.HostIPs.Addresses())
+	ips := status.PodIPs(pod, &cri.PodStatus{IPs: sandboxIPs}, r.hostIPs())
 	if own || len(ips) == 0 && !pod.Spec.HostNetwork {
 		return mounts, nil
 	}
-	file, err := s.writeHostsFile(pod, ips)
+	file, err := r.writeHostsFile(pod, ips)
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +64,12 @@ func (s *podSyncer) withHostsFile(mounts []cri.Mount, pod *v1.Pod, sandboxIPs []
 
 // writeHostsFile brings the pod's hosts file up to date and returns its path.
 // It is written in place: other containers of the pod have it mounted.
-func (s *podSyncer) writeHostsFile(pod *v1.Pod, ips []string) (string, error) {
-	text, err := s.cfg.Network.DNS.HostsFile(pod, ips)
+func (r *Resolver) writeHostsFile(pod *v1.Pod, ips []string) (string, error) {
+	text, err := r.cfg.DNS.HostsFile(pod, ips)
 	if err != nil {
 		return "", err
 	}
-	dir, err := s.volumes.PodDir(pod.UID)
+	dir, err := r.cfg.Volumes.PodDir(pod.UID)
 	if err != nil {
 		return "", err
 	}
@@ -96,13 +95,13 @@ func (s *podSyncer) writeHostsFile(pod *v1.Pod, ips []string) (string, error) {
 	return path, nil
 }
 
-// lacksHostIP is why a pod cannot start before the node has an address, nil if
+// LacksHostIP is why a pod cannot start before the node has an address, nil if
 // it can. Whoever gets to know one wakes it.
-func (s *podSyncer) lacksHostIP(pod *v1.Pod) *status.Cause {
-	if len(s.cfg.Network.HostIPs.Addresses()) > 0 || !asksHostIP(pod) {
+func (r *Resolver) LacksHostIP(pod *v1.Pod) *status.Cause {
+	if len(r.hostIPs()) > 0 || !asksHostIP(pod) {
 		return nil
 	}
-	return &status.Cause{Reason: reasonNoHostIP, Message: "the pod asks for the node's address, and the node has none: " +
+	return &status.Cause{Reason: ReasonWaitingForHostIP, Message: "the pod asks for the node's address, and the node has none: " +
 		"it starts as soon as there is a default route; on a network without one give --node-ip"}
 }
 
@@ -121,11 +120,9 @@ func asksHostIP(pod *v1.Pod) bool {
 		}
 		return false
 	}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if slices.ContainsFunc(list[i].Env, asks) {
-				return true
-			}
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		if slices.ContainsFunc(c.Env, asks) {
+			return true
 		}
 	}
 	return false

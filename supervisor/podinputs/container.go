@@ -1,4 +1,4 @@
-package supervisor
+package podinputs
 
 import (
 	"context"
@@ -10,32 +10,32 @@ import (
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
-// resolveInputs resolves what a container needs when it is about to be created.
-type resolveInputs func(ctx context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error)
+// ContainerInputs resolves what a container needs when it is about to be created.
+type ContainerInputs func(ctx context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error)
 
-// prepare makes what the pod's containers need on this host. With an error, which
+// Prepare makes what the pod's containers need on this host. With an error, which
 // names the volumes that could not be made, the inputs of containers that mount
 // none of those can be had nevertheless.
-func (s *podSyncer) prepare(ctx context.Context, pod *v1.Pod) (resolveInputs, error) {
+func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, error) {
 	// Looked up first: what changes from here on counts as a change.
-	revisions := s.objectRevisions(pod)
-	volumes, fault := s.setupVolumes(ctx, pod)
+	revisions := r.objectRevisions(pod)
+	volumes, fault := r.setupVolumes(ctx, pod)
 	return func(_ context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error) {
 		if fault != nil && !hasVolumes(c, volumes) {
 			return cri.Inputs{}, fault
 		}
-		env, err := resolveEnv(c, s.envInput(pod, podIPs, volumes))
+		env, err := resolveEnv(c, r.envInput(pod, podIPs, volumes))
 		if err != nil {
 			return cri.Inputs{}, err
 		}
-		mounts, err := s.resolveMounts(pod, c, volumes, env)
+		mounts, err := r.resolveMounts(pod, c, volumes, env)
 		if err != nil {
 			return cri.Inputs{}, err
 		}
-		if mounts, err = s.withHostsFile(mounts, pod, podIPs); err != nil {
+		if mounts, err = r.withHostsFile(mounts, pod, podIPs); err != nil {
 			return cri.Inputs{}, err
 		}
-		file, err := s.terminationMessageFile(pod, c)
+		file, err := r.terminationMessageFile(pod, c)
 		if err != nil {
 			return cri.Inputs{}, err
 		}
@@ -54,9 +54,9 @@ func hasVolumes(c *v1.Container, volumes map[string]volume.Mounted) bool {
 }
 
 // envInput is what the variables of a pod's containers are made of now.
-func (s *podSyncer) envInput(pod *v1.Pod, podIPs []string, volumes map[string]volume.Mounted) envInput {
+func (r *Resolver) envInput(pod *v1.Pod, podIPs []string, volumes map[string]volume.Mounted) envInput {
 	return envInput{
-		pod: pod, objects: s.objectsFor(pod), services: s.services(pod), allocatable: s.cfg.Allocatable, hostIPs: s.cfg.Network.HostIPs.Addresses(), podIPs: podIPs,
+		pod: pod, objects: r.objectsOf(pod), services: r.services(pod), allocatable: r.cfg.Allocatable, hostIPs: r.hostIPs(), podIPs: podIPs,
 		openFile: func(volume, path string) (io.ReadCloser, error) { return openIn(volumes[volume].Path, path) },
 	}
 }

@@ -1,4 +1,4 @@
-package supervisor
+package podinputs
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // downwardFile is the content of a file of a downwardAPI volume.
@@ -26,12 +28,7 @@ func downwardFile(pod *v1.Pod, item *v1.DownwardAPIVolumeFile, allocatable v1.Re
 func resourceField(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
 	container := own
 	if ref.ContainerName != "" {
-		container = nil
-		eachContainer(pod, func(c *v1.Container) {
-			if c.Name == ref.ContainerName {
-				container = c
-			}
-		})
+		container = podinfo.FindContainer(&pod.Spec, ref.ContainerName)
 	}
 	if container == nil {
 		return "", fmt.Errorf("resourceFieldRef: the pod has no container %q", ref.ContainerName)

@@ -1,4 +1,4 @@
-package supervisor
+package podinputs
 
 import (
 	"context"
@@ -14,32 +14,32 @@ import (
 // setupVolumes makes the pod's volumes and brings them up to date. What of
 // them is no longer declared stays as it is, and is told. With an error come
 // those that could be made.
-func (s *podSyncer) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
-	allocatable := s.cfg.Allocatable
-	result, err := s.volumes.Setup(ctx, &volume.Request{
+func (r *Resolver) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
+	allocatable := r.cfg.Allocatable
+	result, err := r.cfg.Volumes.Setup(ctx, &volume.Request{
 		Pod:     pod,
-		Objects: s.objectsFor(pod),
-		Token:   s.token(pod),
+		Objects: r.objectsOf(pod),
+		Token:   r.token(pod),
 		Memory:  allocatable.Memory().Value(),
 		Downward: func(item *v1.DownwardAPIVolumeFile) (string, error) {
 			return downwardFile(pod, item, allocatable)
 		},
 	})
-	if len(s.awaited(pod)) > 0 {
+	if len(r.Awaited(pod)) > 0 {
 		// What is not known yet is not gone.
 		result.Kept = nil
 	}
 	for _, kept := range result.Kept {
-		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedMount, kept.Error())
+		r.cfg.Events.Event(pod, v1.EventTypeWarning, ReasonFailedMount, kept.Error())
 	}
 	return result.Volumes, err
 }
 
 // resolveMounts turns volume mounts into bind mounts.
-func (s *podSyncer) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[string]volume.Mounted, env []cri.EnvVar) ([]cri.Mount, error) {
+func (r *Resolver) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[string]volume.Mounted, env []cri.EnvVar) ([]cri.Mount, error) {
 	mounts := make([]cri.Mount, 0, len(c.VolumeMounts))
 	for i := range c.VolumeMounts {
-		mount, err := s.resolveMount(pod, c, i, volumes, env)
+		mount, err := r.resolveMount(pod, c, i, volumes, env)
 		if err != nil {
 			return nil, fmt.Errorf("volumeMounts[%d]: %w", i, err)
 		}
@@ -49,7 +49,7 @@ func (s *podSyncer) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[stri
 }
 
 // resolveMount is one mount of a container.
-func (s *podSyncer) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map[string]volume.Mounted, env []cri.EnvVar) (cri.Mount, error) {
+func (r *Resolver) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map[string]volume.Mounted, env []cri.EnvVar) (cri.Mount, error) {
 	m := &c.VolumeMounts[i]
 	vol, ok := volumes[m.Name]
 	if !ok {
@@ -74,12 +74,12 @@ func (s *podSyncer) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes ma
 		return mount, nil
 	}
 	if part != "" {
-		mount.HostPath, err = s.volumes.MountPart(vol, volume.Part{UID: pod.UID, Volume: m.Name, Container: c.Name, Index: i, Path: part})
+		mount.HostPath, err = r.cfg.Volumes.MountPart(vol, volume.Part{UID: pod.UID, Volume: m.Name, Container: c.Name, Index: i, Path: part})
 		if err != nil {
 			return cri.Mount{}, err
 		}
 	}
-	return mount, s.volumes.CheckPropagation(mount.HostPath, mount.Propagation)
+	return mount, r.cfg.Volumes.CheckPropagation(mount.HostPath, mount.Propagation)
 }
 
 // subPath is the part of the volume that a mount asks for, empty for all of it.

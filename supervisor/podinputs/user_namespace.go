@@ -1,4 +1,4 @@
-package supervisor
+package podinputs
 
 import (
 	v1 "k8s.io/api/core/v1"
@@ -9,11 +9,11 @@ import (
 
 // userNamespace is the range of user IDs of a pod with hostUsers: false, nil
 // for one with the host's users. It is the pod's as long as its folder is there.
-func (s *podSyncer) userNamespace(pod *v1.Pod) (*cri.UserNamespace, error) {
+func (r *Resolver) userNamespace(pod *v1.Pod) (*cri.UserNamespace, error) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return nil, nil
 	}
-	mine, err := s.users.Take(pod.UID)
+	mine, err := r.cfg.Users.Take(pod.UID)
 	if err != nil {
 		return nil, err
 	}

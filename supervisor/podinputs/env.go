@@ -1,4 +1,4 @@
-package supervisor
+package podinputs
 
 import (
 	"errors"
@@ -69,9 +69,9 @@ func resolveEnv(c *v1.Container, in envInput) ([]cri.EnvVar, error) {
 	return b.list(), errors.Join(b.errs...)
 }
 
-// literalEnv are the variables of a container that its manifest has a value
+// LiteralEnv are the variables of a container that its manifest has a value
 // for. Commands of probes see these alone, as with the kubelet.
-func literalEnv(c *v1.Container) map[string]string {
+func LiteralEnv(c *v1.Container) map[string]string {
 	values := map[string]string{}
 	for i := range c.Env {
 		if c.Env[i].ValueFrom == nil {

@@ -1,0 +1,113 @@
+package podinputs
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+)
+
+// testObjects are the objects that a test declares.
+type testObjects struct {
+	NoObjects
+	configs    map[string]*v1.ConfigMap
+	secrets    map[string]*v1.Secret
+	priorities []*schedulingv1.PriorityClass
+	runtimes   []*nodev1.RuntimeClass
+}
+
+func newTestObjects() *testObjects {
+	return &testObjects{configs: map[string]*v1.ConfigMap{}, secrets: map[string]*v1.Secret{}}
+}
+
+func (o *testObjects) ConfigMap(namespace, name string) (*v1.ConfigMap, bool) {
+	found, ok := o.configs[namespace+"/"+name]
+	return found, ok
+}
+
+func (o *testObjects) Secret(namespace, name string) (*v1.Secret, bool) {
+	found, ok := o.secrets[namespace+"/"+name]
+	return found, ok
+}
+
+func (o *testObjects) PriorityClasses() []*schedulingv1.PriorityClass { return o.priorities }
+
+func (o *testObjects) PriorityClass(name string) (*schedulingv1.PriorityClass, bool) {
+	for _, c := range o.priorities {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+func (o *testObjects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
+	for _, c := range o.runtimes {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// put declares a ConfigMap whose revision is that of its content.
+func (o *testObjects) put(namespace, name string, data map[string]string) {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "key-" + fmt.Sprint(data)}
+	o.configs[namespace+"/"+name] = &v1.ConfigMap{ObjectMeta: meta, Data: data}
+}
+
+func (o *testObjects) putSecret(namespace, name string, data map[string]string) {
+	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "1"}, Data: map[string][]byte{}}
+	for key, value := range data {
+		secret.Data[key] = []byte(value)
+	}
+	o.secrets[namespace+"/"+name] = secret
+}
+
+// putLogin declares a pull secret in the namespace default.
+func (o *testObjects) putLogin(name, revision string, kind v1.SecretType, key, text string) {
+	secret := &v1.Secret{Type: kind, Data: map[string][]byte{key: []byte(text)}}
+	secret.ResourceVersion = revision
+	o.secrets["default/"+name] = secret
+}
+
+// testBound are the objects that an API server has reported.
+type testBound struct {
+	*testObjects
+	services map[string][]*v1.Service
+}
+
+func (o *testBound) Services(namespace string) []*v1.Service { return o.services[namespace] }
+
+func (o *testBound) Token(*v1.Pod, *v1.ServiceAccountTokenProjection) (string, error) {
+	return "token", nil
+}
+
+func (o *testBound) State(*v1.Pod) (string, []string) { return "", nil }
+
+type noEvents struct{}
+
+func (noEvents) Event(*v1.Pod, string, string, string) {}
+
+// testPod is a pod of a file with one container.
+func testPod(name string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "default", UID: "u1",
+			Annotations: map[string]string{podinfo.AnnotationSource: string(podinfo.SourceFile)},
+		},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Image: "img:1"}}},
+	}
+}
+
+// objectPod refers to the ConfigMap cm.
+func objectPod() *v1.Pod {
+	pod := testPod("web")
+	pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{
+		ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "cm"}, Key: "a"}}}}
+	return pod
+}
