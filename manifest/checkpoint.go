@@ -32,7 +32,7 @@ type Checkpoint struct {
 	path string
 	log  *slog.Logger
 	// readyMarked wakes Run (capacity 1, coalescing).
-	readyMarked chan struct{}
+	saveRequests chan struct{}
 
 	mu    sync.Mutex
 	state checkpointState
@@ -50,7 +50,7 @@ type Checkpoint struct {
 // keeps the checkpoint in memory only. The error is for a folder or a file
 // that cannot be read.
 func OpenCheckpoint(path string, log *slog.Logger) (*Checkpoint, error) {
-	c := &Checkpoint{path: path, log: log, readyMarked: make(chan struct{}, 1)}
+	c := &Checkpoint{path: path, log: log, saveRequests: make(chan struct{}, 1)}
 	c.state = newCheckpointState()
 	if path == "" {
 		return c, nil
@@ -70,7 +70,7 @@ func (c *Checkpoint) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			c.Save()
 			return nil
-		case <-c.readyMarked:
+		case <-c.saveRequests:
 			timer.Reset(readyDelay)
 		case <-timer.C:
 			if c.Save() != nil {
@@ -92,13 +92,13 @@ func (c *Checkpoint) RecordReady(uid types.UID) {
 	}
 	c.mu.Unlock()
 	if marked {
-		c.wakeRun()
+		c.requestSave()
 	}
 }
 
-func (c *Checkpoint) wakeRun() {
+func (c *Checkpoint) requestSave() {
 	select {
-	case c.readyMarked <- struct{}{}:
+	case c.saveRequests <- struct{}{}:
 	default:
 	}
 }
@@ -168,21 +168,21 @@ func (c *Checkpoint) wasLost(source Source) bool {
 }
 
 // folder is the folder that the source's units were last read from.
-func (c *Checkpoint) folder(source Source) folderIdentity {
+func (c *Checkpoint) directory(source Source) directoryIdentity {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.state.Sources[source].Folder
+	return c.state.Sources[source].Directory
 }
 
 // setFolder is written with the next change of the units.
-func (c *Checkpoint) setFolder(source Source, folder folderIdentity) {
+func (c *Checkpoint) setDirectory(source Source, folder directoryIdentity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	record := c.state.Sources[source]
-	if record.Folder == folder {
+	if record.Directory == folder {
 		return
 	}
-	record.Folder = folder
+	record.Directory = folder
 	c.state.Sources[source] = record
 	c.changes++
 }

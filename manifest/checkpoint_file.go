@@ -30,9 +30,9 @@ func (c *Checkpoint) load() error {
 	state, version, err := decodeCheckpoint(data)
 	switch {
 	case err != nil:
-		c.setAside(".damaged", "is damaged", err)
+		c.moveAside(".damaged", "is damaged", err)
 	case version > checkpointVersion:
-		c.setAside(fmt.Sprintf(".v%d", version), "was written by a newer podstead",
+		c.moveAside(fmt.Sprintf(".v%d", version), "was written by a newer podstead",
 			fmt.Errorf("its version is %d, the newest known here is %d", version, checkpointVersion))
 	default:
 		c.state = state
@@ -42,7 +42,7 @@ func (c *Checkpoint) load() error {
 
 // setAside keeps a file that cannot be used for whoever wants to look at it,
 // or to go back to the newer version. One of each kind is kept.
-func (c *Checkpoint) setAside(suffix, what string, reason error) {
+func (c *Checkpoint) moveAside(suffix, what string, reason error) {
 	// Written with the next set, so that a restart does not forget it.
 	c.state.Lost = true
 	c.changes++
@@ -186,11 +186,11 @@ func replaceFile(path string, data []byte) (err error) {
 	if err = os.Rename(temp, path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return syncDirectory(filepath.Dir(path))
 }
 
 // syncFolder makes a rename in the folder outlast a power loss.
-func syncFolder(path string) error {
+func syncDirectory(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {
 		return err

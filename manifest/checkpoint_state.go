@@ -31,8 +31,8 @@ type checkpointState struct {
 
 // sourceRecord is one source. Units by name.
 type sourceRecord struct {
-	Folder folderIdentity        `json:"folder,omitzero"`
-	Units  map[string]unitRecord `json:"units"`
+	Directory directoryIdentity     `json:"folder,omitzero"`
+	Units     map[string]unitRecord `json:"units"`
 	// Whole says that there was a whole set since the checkpoint was lost.
 	Whole bool `json:"whole,omitempty"`
 }
@@ -142,8 +142,8 @@ func (s *checkpointState) accept(source Source, units []Unit, whole bool) bool {
 			continue // never accepted
 		}
 		named[unit.Name] = true
-		if before, ok := record.Units[unit.Name]; !ok || !before.is(unit) {
-			record.Units[unit.Name] = before.followedBy(unit)
+		if before, ok := record.Units[unit.Name]; !ok || !before.matches(unit) {
+			record.Units[unit.Name] = before.next(unit)
 			changed = true
 		}
 	}
@@ -161,13 +161,13 @@ func (s *checkpointState) accept(source Source, units []Unit, whole bool) bool {
 
 // is reports whether the unit is the revision in effect. What faults it has is
 // not asked if it is held back: those are of another revision.
-func (r *unitRecord) is(unit *Unit) bool {
+func (r *unitRecord) matches(unit *Unit) bool {
 	return r.Digest == unit.Digest && r.sameDocuments(unit.Documents) &&
 		(unit.Faults.Fatal() || slices.Equal(r.Warnings, unit.Faults))
 }
 
 // followedBy is the record after the unit got a new revision.
-func (r *unitRecord) followedBy(unit *Unit) unitRecord {
+func (r *unitRecord) next(unit *Unit) unitRecord {
 	next := unitRecord{Previous: r.Previous}
 	next.Digest, next.Documents, next.Objects = unit.Digest, unit.Documents, unit.Objects
 	if !unit.Faults.Fatal() {
@@ -187,9 +187,9 @@ func (r *unitRecord) followedBy(unit *Unit) unitRecord {
 	return next
 }
 
-// folderIdentity tells whether a folder is still the one that it was. The zero
+// directoryIdentity tells whether a folder is still the one that it was. The zero
 // value is no folder.
-type folderIdentity struct {
+type directoryIdentity struct {
 	// Device and Inode are those of stat(2). A device number does not outlast
 	// a reboot.
 	Device uint64 `json:"device"`

@@ -23,7 +23,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "manifests", "checkpoint.json")
 	cp := openTestCheckpoint(t, path)
 	cp.accept(SourceFile, []Unit{scriptUnit("f", "warn\na 1", SourceFile)}, true)
-	cp.setFolder(SourceFile, folderIdentity{Device: 1, Inode: 2, Mounted: true})
+	cp.setDirectory(SourceFile, directoryIdentity{Device: 1, Inode: 2, Mounted: true})
 	cp.setClaims(map[string]claim{"default/a-node": {Source: SourceFile, Unit: "f", UID: "file-a-1"}})
 	if err := cp.Save(); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 	if !ok || unit.Digest != Digest([]byte("warn\na 1")) || unit.Documents[0].Pod.Spec.Containers[0].Image != "1" || len(unit.Faults) != 1 {
 		t.Errorf("unit is %+v, %v", unit, ok)
 	}
-	if again.folder(SourceFile) != cp.folder(SourceFile) || len(again.claims()) != 1 || again.wasLost(SourceFile) {
+	if again.directory(SourceFile) != cp.directory(SourceFile) || len(again.claims()) != 1 || again.wasLost(SourceFile) {
 		t.Errorf("state is %+v", again.state)
 	}
 	if pod, ok := again.known(SourceFile, "node")(Digest([]byte("a 1"))); !ok || pod.UID != "file-a-1" {
@@ -150,7 +150,7 @@ func TestCheckpointIsWrittenOnChangeOnly(t *testing.T) {
 		t.Error("not written after a change")
 	}
 	cp.accept(SourceFile, []Unit{unit}, true)
-	cp.setFolder(SourceFile, folderIdentity{})
+	cp.setDirectory(SourceFile, directoryIdentity{})
 	broken := unit
 	broken.Faults = Faults{{Unit: "f", Problem: "is broken"}}
 	cp.accept(SourceFile, []Unit{broken}, true)

@@ -37,7 +37,7 @@ func decodeJSON(c chunk) ([]rawDocument, *Fault) {
 			return nil, jsonFault(c, err, begin, len(docs) > 0)
 		}
 		end := int(decoder.InputOffset())
-		before := c.before + bytes.Count(c.text[:end-len(raw)], []byte("\n"))
+		before := c.lineOffset + bytes.Count(c.text[:end-len(raw)], []byte("\n"))
 		reader := &jsonTree{text: raw, tokens: json.NewDecoder(bytes.NewReader(raw)), line: 1}
 		reader.tokens.UseNumber()
 		tree, err := reader.value(0)
@@ -48,7 +48,7 @@ func decodeJSON(c chunk) ([]rawDocument, *Fault) {
 		if err != nil {
 			return nil, &Fault{Line: before + 1, Problem: "is not valid JSON: " + err.Error()}
 		}
-		docs = append(docs, rawDocument{value: value, tree: tree, before: before})
+		docs = append(docs, rawDocument{value: value, tree: tree, lineOffset: before})
 	}
 }
 
@@ -58,19 +58,19 @@ func jsonFault(c chunk, err error, begin int, trailing bool) *Fault {
 		offset = max(int(syntax.Offset)-1, 0)
 	}
 	fault := &Fault{
-		Line:    c.before + lineAt(c.text, offset),
+		Line:    c.lineOffset + lineAt(c.text, offset),
 		Problem: "is not valid JSON: " + err.Error(),
 		Remedy:  "look for a missing or extra comma, quote or bracket here or just before",
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		fault.Line = c.before + lineAt(c.text, len(bytes.TrimRight(c.text, " \t\r\n")))
+		fault.Line = c.lineOffset + lineAt(c.text, len(bytes.TrimRight(c.text, " \t\r\n")))
 		fault.Problem = "is not valid JSON: it ends in the middle of the document"
 		fault.Remedy = "close every brace, bracket and quote"
 	}
 	if trailing {
 		rest := c.text[begin:]
 		offset = begin + len(rest) - len(bytes.TrimLeft(rest, " \t\r\n"))
-		fault.Line = c.before + lineAt(c.text, offset)
+		fault.Line = c.lineOffset + lineAt(c.text, offset)
 		fault.Problem = "holds text after the end of the JSON document"
 		fault.Remedy = "take it out, or begin another document with {"
 	}

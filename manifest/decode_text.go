@@ -89,7 +89,7 @@ func lineAt(text []byte, offset int) int {
 type chunk struct {
 	text []byte
 	// before counts the lines of the unit that come before the text.
-	before int
+	lineOffset int
 }
 
 // splitChunks cuts a YAML stream at its document markers, which are left in
@@ -102,7 +102,7 @@ func splitChunks(text []byte) []chunk {
 	content, marked := false, false
 	cut := func(end int) {
 		if content {
-			chunks = append(chunks, chunk{text: text[start:end], before: startLine})
+			chunks = append(chunks, chunk{text: text[start:end], lineOffset: startLine})
 		}
 		content, marked = false, false
 	}
@@ -120,11 +120,11 @@ func splitChunks(text []byte) []chunk {
 				start, startLine = at, line
 			}
 			marked = true
-			content = !isFiller(row[3:])
+			content = !isBlankOrComment(row[3:])
 		case isMarker(row, "..."):
 			cut(at)
 			start, startLine = next, line+1
-		case !isFiller(row) && (marked || row[0] != '%'):
+		case !isBlankOrComment(row) && (marked || row[0] != '%'):
 			content = true
 		}
 		at = next
@@ -139,7 +139,7 @@ func isMarker(row []byte, marker string) bool {
 }
 
 // isFiller tells a line that says nothing: white space or a comment.
-func isFiller(row []byte) bool {
+func isBlankOrComment(row []byte) bool {
 	row = bytes.TrimSpace(row)
 	return len(row) == 0 || row[0] == '#'
 }

@@ -29,18 +29,18 @@ type rawDocument struct {
 	// tree has the same content with lines and with duplicate keys.
 	tree *yaml.Node
 	// before is to be added to the lines of the tree.
-	before int
+	lineOffset int
 }
 
-// boundTree refuses a document that is nested too deeply, or that its aliases
+// checkTreeSize refuses a document that is nested too deeply, or that its aliases
 // would make larger than a document may be. It looks at each node once,
 // however often it is referred to, so that a bomb is refused before it goes off.
-func boundTree(tree *yaml.Node) *Fault {
-	b := treeBounds{known: map[*yaml.Node]treeSize{}}
+func checkTreeSize(tree *yaml.Node) *Fault {
+	b := treeMeasurer{known: map[*yaml.Node]treeSize{}}
 	size := b.measure(tree, 0)
 	switch {
-	case b.deep != nil:
-		return &Fault{Line: b.deep.Line, Problem: errTooDeep.Error(), Remedy: errTooDeepRemedy}
+	case b.tooDeep != nil:
+		return &Fault{Line: b.tooDeep.Line, Problem: errTooDeep.Error(), Remedy: errTooDeepRemedy}
 	case b.cycle != nil:
 		return &Fault{Line: b.cycle.Line, Problem: fmt.Sprintf("*%s refers to a value that holds it", b.cycle.Value),
 			Remedy: "write the value out"}
@@ -55,22 +55,22 @@ func boundTree(tree *yaml.Node) *Fault {
 
 type treeSize struct{ weight, depth int }
 
-type treeBounds struct {
+type treeMeasurer struct {
 	// known are the sizes of the values that have an anchor; those that are
 	// being measured have depth -1.
 	known map[*yaml.Node]treeSize
 	// alias is the first alias; deep and cycle are the first offenders.
-	alias, deep, cycle *yaml.Node
+	alias, tooDeep, cycle *yaml.Node
 }
 
 // measure is the size of a node with its aliases expanded. It stops at the
 // first offender.
-func (b *treeBounds) measure(node *yaml.Node, depth int) treeSize {
-	if b.deep != nil || b.cycle != nil {
+func (b *treeMeasurer) measure(node *yaml.Node, depth int) treeSize {
+	if b.tooDeep != nil || b.cycle != nil {
 		return treeSize{}
 	}
 	if depth > maxDepth {
-		b.deep = node
+		b.tooDeep = node
 		return treeSize{}
 	}
 	if node.Kind == yaml.AliasNode {
@@ -129,17 +129,17 @@ func duplicateKeys(node *yaml.Node, path string, found []duplicateKey) []duplica
 	return found
 }
 
-// levelKeys turns every key of a tree into the string that it is in JSON. It
+// normalizeKeys turns every key of a tree into the string that it is in JSON. It
 // returns a key that JSON cannot tell from another of the same mapping although
 // YAML can, such as 1 and "1": which of them counted would be left to chance.
-func levelKeys(node *yaml.Node) (mixed *yaml.Node) {
+func normalizeKeys(node *yaml.Node) (mixed *yaml.Node) {
 	if node.Kind == yaml.MappingNode {
 		spellings := make(map[string]yaml.Node, len(node.Content)/2)
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := resolveAlias(node.Content[i])
 			text := keyText(key)
 			other, twice := spellings[text]
-			if twice && (other.Value != key.Value || isPlain(&other) != isPlain(key)) && !(isWord(&other) && isWord(key)) {
+			if twice && (other.Value != key.Value || isPlain(&other) != isPlain(key)) && !(isStringKey(&other) && isStringKey(key)) {
 				return key
 			}
 			spellings[text] = *key
@@ -149,16 +149,16 @@ func levelKeys(node *yaml.Node) (mixed *yaml.Node) {
 		}
 	}
 	for _, child := range node.Content {
-		if mixed := levelKeys(child); mixed != nil {
+		if mixed := normalizeKeys(child); mixed != nil {
 			return mixed
 		}
 	}
 	return nil
 }
 
-// isWord tells a key that is a string however it is written.
-func isWord(key *yaml.Node) bool {
-	return !isPlain(key) || !resolvesOdd(key.Value)
+// isStringKey tells a key that is a string however it is written.
+func isStringKey(key *yaml.Node) bool {
+	return !isPlain(key) || !mayNotBeString(key.Value)
 }
 
 func isPlain(node *yaml.Node) bool {
@@ -168,7 +168,7 @@ func isPlain(node *yaml.Node) bool {
 
 // resolvesOdd tells a plain key that YAML 1.1 may read as something else than
 // a string: a number, a truth value or null.
-func resolvesOdd(plain string) bool {
+func mayNotBeString(plain string) bool {
 	if plain == "" || strings.IndexByte("0123456789+-.~", plain[0]) >= 0 {
 		return true
 	}
@@ -190,7 +190,7 @@ func isDecimal(text string) bool {
 // keyText is a mapping key as it stands in JSON.
 func keyText(key *yaml.Node) string {
 	key = resolveAlias(key)
-	if !isPlain(key) || !resolvesOdd(key.Value) || isDecimal(key.Value) {
+	if !isPlain(key) || !mayNotBeString(key.Value) || isDecimal(key.Value) {
 		return key.Value
 	}
 	text, err := sigsyaml.YAMLToJSON([]byte("{" + key.Value + ": 0}"))

@@ -26,13 +26,13 @@ func decodeYAML(c chunk) (*rawDocument, *Fault) {
 	if tree == nil {
 		return nil, nil
 	}
-	if fault := boundTree(tree); fault != nil {
-		fault.Line += c.before
+	if fault := checkTreeSize(tree); fault != nil {
+		fault.Line += c.lineOffset
 		return nil, fault
 	}
-	if key := levelKeys(tree); key != nil {
+	if key := normalizeKeys(tree); key != nil {
 		return nil, &Fault{
-			Line:    c.before + key.Line,
+			Line:    c.lineOffset + key.Line,
 			Problem: fmt.Sprintf("the key %s is there twice in two spellings", key.Value),
 			Remedy:  "keep one of them",
 		}
@@ -48,7 +48,7 @@ func decodeYAML(c chunk) (*rawDocument, *Fault) {
 	if value == nil {
 		return nil, nil
 	}
-	return &rawDocument{value: value, tree: tree, before: c.before}, nil
+	return &rawDocument{value: value, tree: tree, lineOffset: c.lineOffset}, nil
 }
 
 var errMoreDocuments = errors.New("a second document begins without --- at the beginning of a line")
@@ -90,13 +90,13 @@ func yamlFault(c chunk, err error) *Fault {
 	if found := failingLine(c.text); found > 0 {
 		line = found
 	}
-	fault := &Fault{Line: c.before + max(line, 1), Problem: "is not valid YAML: " + message}
-	if indent := rowIndent(c.text, line); strings.Contains(indent, "\t") {
+	fault := &Fault{Line: c.lineOffset + max(line, 1), Problem: "is not valid YAML: " + message}
+	if indent := lineIndent(c.text, line); strings.Contains(indent, "\t") {
 		fault.Problem = "is not valid YAML: the line is indented with a tab"
 		fault.Remedy = "indent with spaces"
 		return fault
 	}
-	if strings.Contains(row(c.text, line), "{{") {
+	if strings.Contains(lineText(c.text, line), "{{") {
 		fault.Remedy = "render the template that this seems to be, or put quotes around the braces"
 		return fault
 	}
@@ -128,7 +128,7 @@ var yamlRemedies = []struct{ message, remedy string }{
 }
 
 // row is the text of a line, counted from 1.
-func row(text []byte, line int) string {
+func lineText(text []byte, line int) string {
 	for range line - 1 {
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
@@ -137,8 +137,8 @@ func row(text []byte, line int) string {
 }
 
 // rowIndent is the white space at the beginning of a line, counted from 1.
-func rowIndent(text []byte, line int) string {
-	row := row(text, line)
+func lineIndent(text []byte, line int) string {
+	row := lineText(text, line)
 	return row[:len(row)-len(strings.TrimLeft(row, " \t"))]
 }
 
@@ -189,18 +189,18 @@ func failingLine(text []byte) int {
 // valueFault words an error in turning YAML into JSON.
 func valueFault(c chunk, tree *yaml.Node, err error) *Fault {
 	line, message := yamlMessage(err)
-	fault := &Fault{Line: c.before + max(line, tree.Line), Problem: "is not valid: " + message}
+	fault := &Fault{Line: c.lineOffset + max(line, tree.Line), Problem: "is not valid: " + message}
 	if strings.Contains(message, "invalid map key: ") {
 		fault.Problem = "a mapping or a list stands where the name of a field belongs"
 		fault.Remedy = "render the template that this may be, or put quotes around a value that begins with a brace"
 		if node := findComplexKey(tree); node != nil {
-			fault.Line = c.before + node.Line
+			fault.Line = c.lineOffset + node.Line
 		}
 	}
 	if strings.Contains(message, "unsupported value: ") {
 		fault.Remedy = "must be a finite number, or in quotes"
 		if node := findScalar(tree, isInfinite); node != nil {
-			fault.Line = c.before + node.Line
+			fault.Line = c.lineOffset + node.Line
 			fault.Problem = fmt.Sprintf("%s is not a number that can be used", node.Value)
 		}
 	}

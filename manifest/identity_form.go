@@ -84,7 +84,7 @@ func dropEmpty(value any, path string) {
 		for name, inner := range value {
 			at := validation.JoinPath(path, name)
 			dropEmpty(inner, at)
-			if isEmptyJSON(inner) && !saysSomethingEmpty(at) {
+			if isEmptyJSON(inner) && !meaningfulWhenEmpty(at) {
 				delete(value, name)
 			}
 		}
@@ -107,10 +107,10 @@ func isEmptyJSON(value any) bool {
 	return false
 }
 
-// saysSomethingEmpty tells an object that says something by being there: the
+// meaningfulWhenEmpty tells an object that says something by being there: the
 // source of a volume, of which only emptyDir is the default, and a selector,
 // which if empty selects everything.
-func saysSomethingEmpty(path string) bool {
+func meaningfulWhenEmpty(path string) bool {
 	parent, name := "", path
 	if dot := strings.LastIndexByte(path, '.'); dot >= 0 {
 		parent, name = path[:dot], path[dot+1:]
@@ -127,7 +127,7 @@ func saysSomethingEmpty(path string) bool {
 // jsonObject is a pod as generic JSON. In the pod as well it writes equal
 // quantities alike.
 func jsonObject(pod *v1.Pod) map[string]any {
-	levelQuantities(reflect.ValueOf(pod).Elem())
+	normalizeQuantities(reflect.ValueOf(pod).Elem())
 	text, err := json.Marshal(pod)
 	if err != nil {
 		// A pod that was decoded can be encoded.
@@ -140,38 +140,38 @@ func jsonObject(pod *v1.Pod) map[string]any {
 	return value.(map[string]any)
 }
 
-// levelQuantities gives every quantity below a value the same format, so that
+// normalizeQuantities gives every quantity below a value the same format, so that
 // 1Gi and 1073741824 are written alike.
-func levelQuantities(value reflect.Value) {
+func normalizeQuantities(value reflect.Value) {
 	switch value.Kind() {
 	case reflect.Pointer:
 		if !value.IsNil() {
-			levelQuantities(value.Elem())
+			normalizeQuantities(value.Elem())
 		}
 	case reflect.Struct:
 		if quantity, ok := value.Addr().Interface().(*resource.Quantity); ok {
-			*quantity = levelQuantity(*quantity)
+			*quantity = normalizeQuantity(*quantity)
 			return
 		}
 		for i := range value.NumField() {
 			if value.Type().Field(i).IsExported() {
-				levelQuantities(value.Field(i))
+				normalizeQuantities(value.Field(i))
 			}
 		}
 	case reflect.Slice:
 		for i := range value.Len() {
-			levelQuantities(value.Index(i))
+			normalizeQuantities(value.Index(i))
 		}
 	case reflect.Map:
 		if list, ok := value.Interface().(v1.ResourceList); ok {
 			for name, quantity := range list {
-				list[name] = levelQuantity(quantity)
+				list[name] = normalizeQuantity(quantity)
 			}
 		}
 	}
 }
 
-func levelQuantity(quantity resource.Quantity) resource.Quantity {
+func normalizeQuantity(quantity resource.Quantity) resource.Quantity {
 	quantity.Format = resource.DecimalSI
 	// Adding nothing drops the text that a quantity remembers of itself.
 	quantity.Add(resource.Quantity{})

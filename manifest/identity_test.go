@@ -61,7 +61,7 @@ func corpus(t *testing.T) map[string]map[string]any {
 		if fault != nil {
 			t.Fatal(fault)
 		}
-		if faults := newPlace(raw.tree, 0).schemaChecker().Check(raw.value, reflect.TypeFor[v1.Pod]()); len(faults) > 0 {
+		if faults := newLocation(raw.tree, 0).schemaChecker().Check(raw.value, reflect.TypeFor[v1.Pod]()); len(faults) > 0 {
 			t.Fatalf("%s: %v", file, faults)
 		}
 		pods[strings.TrimSuffix(filepath.Base(file), ".yaml")] = raw.value.(map[string]any)

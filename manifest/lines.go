@@ -11,10 +11,10 @@ import (
 )
 
 // place is where an object stands in its unit.
-type place struct {
+type location struct {
 	tree *yaml.Node
 	// before is to be added to the lines of the tree.
-	before int
+	lineOffset int
 	// path leads from the document to the object: "" for the document
 	// itself, items[2] for one in a list.
 	path string
@@ -23,8 +23,8 @@ type place struct {
 }
 
 // newPlace is the place of a document whose tree comes after some lines.
-func newPlace(tree *yaml.Node, before int) place {
-	return place{tree: tree, before: before, fields: fieldIndex{}}
+func newLocation(tree *yaml.Node, before int) location {
+	return location{tree: tree, lineOffset: before, fields: fieldIndex{}}
 }
 
 // fieldIndex holds the fields of mappings by their names, so that many
@@ -36,7 +36,7 @@ type fieldNodes struct{ key, value *yaml.Node }
 
 // line is that of the field at a path within the object, or of the nearest
 // thing around it that is there.
-func (p place) line(path string) int {
+func (p location) line(path string) int {
 	node := p.tree
 	line := node.Line
 	for _, step := range splitPath(path) {
@@ -46,11 +46,11 @@ func (p place) line(path string) int {
 		}
 		node, line = value, key.Line
 	}
-	return p.before + line
+	return p.lineOffset + line
 }
 
 // node is what stands at a path within the object; nil if nothing does.
-func (p place) node(path string) *yaml.Node {
+func (p location) node(path string) *yaml.Node {
 	node := p.tree
 	for _, step := range splitPath(path) {
 		if _, node = p.fields.step(resolveAlias(node), step); node == nil {
@@ -61,13 +61,13 @@ func (p place) node(path string) *yaml.Node {
 }
 
 // schemaChecker returns a checker of the object's fields.
-func (p place) schemaChecker() *validation.SchemaChecker {
+func (p location) schemaChecker() *validation.SchemaChecker {
 	return &validation.SchemaChecker{Scalar: p.scalar}
 }
 
 // scalar is the text of the scalar at a path within the object; empty if there
 // is none.
-func (p place) scalar(path string) string {
+func (p location) scalar(path string) string {
 	if node := p.node(path); node != nil {
 		return node.Value
 	}
@@ -75,8 +75,8 @@ func (p place) scalar(path string) string {
 }
 
 // item is the place of an item of a list in this object.
-func (p place) item(path string) place {
-	inner := place{tree: p.node(path), before: p.before, path: validation.JoinPath(p.path, path), fields: p.fields}
+func (p location) item(path string) location {
+	inner := location{tree: p.node(path), lineOffset: p.lineOffset, path: validation.JoinPath(p.path, path), fields: p.fields}
 	if inner.tree == nil {
 		inner.tree = p.tree
 	}

@@ -113,7 +113,7 @@ func (u *unitLoad) load() {
 		raws, fault := decodeChunk(c)
 		if fault != nil {
 			if mayBeSecret(c) {
-				fault.Problem = withoutQuotes(fault.Problem)
+				fault.Problem = redactQuoted(fault.Problem)
 			}
 			u.fault(*fault)
 			found = true
@@ -122,7 +122,7 @@ func (u *unitLoad) load() {
 		}
 		for _, raw := range raws {
 			found = true
-			u.document(raw)
+			u.loadDocument(raw)
 		}
 	}
 	if !found {
@@ -138,7 +138,7 @@ func (u *unitLoad) load() {
 func decodeChunk(c chunk) ([]rawDocument, *Fault) {
 	var jsonFault *Fault
 	// JSON may stand behind a marker, but knows none.
-	bare := chunk{text: bytes.TrimPrefix(c.text, []byte("---")), before: c.before}
+	bare := chunk{text: bytes.TrimPrefix(c.text, []byte("---")), lineOffset: c.lineOffset}
 	if looksLikeJSON(bare.text) {
 		var raws []rawDocument
 		if raws, jsonFault = decodeJSON(bare); jsonFault == nil {

@@ -160,7 +160,7 @@ func FuzzLines(f *testing.F) {
 		if err != nil || tree == nil {
 			return
 		}
-		at := newPlace(tree, 3)
+		at := newLocation(tree, 3)
 		if line := at.line(path); line < 4 || line > 4+strings.Count(text, "\n")+strings.Count(text, "\r")+strings.Count(text, "\u0085")+strings.Count(text, "\u2028")+strings.Count(text, "\u2029") {
 			t.Errorf("line %d", line)
 		}

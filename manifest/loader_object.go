@@ -36,8 +36,8 @@ type listObject struct {
 }
 
 // document loads one document of the unit.
-func (u *unitLoad) document(raw rawDocument) {
-	at := newPlace(raw.tree, raw.before)
+func (u *unitLoad) loadDocument(raw rawDocument) {
+	at := newLocation(raw.tree, raw.lineOffset)
 	if !u.countObject() {
 		return
 	}
@@ -49,28 +49,28 @@ func (u *unitLoad) document(raw rawDocument) {
 		})
 		return
 	}
-	u.object(value, at, "")
+	u.loadItem(value, at, "")
 }
 
 // object loads a pod, an object for pods or a list. An object without a kind of its own is of the
 // implied one, as an item of a PodList is a Pod.
-func (u *unitLoad) object(value map[string]any, at place, implied string) {
+func (u *unitLoad) loadItem(value map[string]any, at location, implied string) {
 	kind, known := u.kind(value, at, implied)
 	switch {
 	case !known:
 		return
 	case kind == kindPod:
-		u.pod(value, at)
+		u.loadPod(value, at)
 	case slices.Contains(objectKinds, kind):
-		u.localObject(kind, value, at)
+		u.loadObject(kind, value, at)
 	default:
-		u.list(value, at, kind)
+		u.loadList(value, at, kind)
 	}
 }
 
 // kind is the object's kind, and whether this version reads it. What is wrong
 // with the kind and the version is told.
-func (u *unitLoad) kind(value map[string]any, at place, implied string) (string, bool) {
+func (u *unitLoad) kind(value map[string]any, at location, implied string) (string, bool) {
 	kind, kindSet := value["kind"].(string)
 	version, versionSet := value["apiVersion"].(string)
 	if implied != "" && value["kind"] == nil {
@@ -124,7 +124,7 @@ func kindRemedy(kind string) string {
 }
 
 // list loads the items of a PodList or List.
-func (u *unitLoad) list(value map[string]any, at place, kind string) {
+func (u *unitLoad) loadList(value map[string]any, at location, kind string) {
 	checker := at.schemaChecker()
 	faults := checker.Check(maps.Clone(value), reflect.TypeFor[listObject]())
 	for _, twice := range duplicateKeys(at.tree, "", nil) {
@@ -160,7 +160,7 @@ func (u *unitLoad) list(value map[string]any, at place, kind string) {
 		object, ok := item.(map[string]any)
 		switch {
 		case ok:
-			u.object(object, at.item(path), implied)
+			u.loadItem(object, at.item(path), implied)
 		case item == nil:
 			u.faultAt(at, "", validation.FieldFault{Path: path, Problem: "is empty", Remedy: "must be a Pod, or be taken out"})
 		default:
@@ -170,17 +170,17 @@ func (u *unitLoad) list(value map[string]any, at place, kind string) {
 }
 
 // fault words a duplicate. Its line is that of the last one, which would count.
-func (d duplicateKey) fault(at place) validation.FieldFault {
+func (d duplicateKey) fault(at location) validation.FieldFault {
 	return validation.FieldFault{
 		Path:    d.path,
 		Problem: "is there twice",
-		Remedy:  fmt.Sprintf("take one of them out; the first is on line %d", at.before+d.first),
+		Remedy:  fmt.Sprintf("take one of them out; the first is on line %d", at.lineOffset+d.first),
 		Lenient: true,
-		Line:    at.before + d.last,
+		Line:    at.lineOffset + d.last,
 	}
 }
 
-func duplicateFaults(keys []duplicateKey, at place) []validation.FieldFault {
+func duplicateFaults(keys []duplicateKey, at location) []validation.FieldFault {
 	var faults []validation.FieldFault
 	for _, key := range keys {
 		faults = append(faults, key.fault(at))
@@ -190,7 +190,7 @@ func duplicateFaults(keys []duplicateKey, at place) []validation.FieldFault {
 
 // faultsAt adds the faults of one object as the Mode wants them, and reports
 // those that are fatal.
-func (u *unitLoad) faultsAt(at place, object string, faults []validation.FieldFault) []validation.FieldFault {
+func (u *unitLoad) faultsAt(at location, object string, faults []validation.FieldFault) []validation.FieldFault {
 	var fatal []validation.FieldFault
 	for _, fault := range faults {
 		if fault.Lenient && u.loader.mode == ModeIgnore {
@@ -208,7 +208,7 @@ func (u *unitLoad) isWarning(fault validation.FieldFault) bool {
 	return fault.Warning || fault.Lenient && u.loader.mode != ModeStrict
 }
 
-func (u *unitLoad) faultAt(at place, object string, fault validation.FieldFault) {
+func (u *unitLoad) faultAt(at location, object string, fault validation.FieldFault) {
 	line := fault.Line
 	if line == 0 {
 		line = at.line(fault.Path)

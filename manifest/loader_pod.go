@@ -15,14 +15,14 @@ import (
 
 // pod loads one pod: it is the one that is known, or is decoded, defaulted,
 // judged and given its identity.
-func (u *unitLoad) pod(value map[string]any, at place) {
+func (u *unitLoad) loadPod(value map[string]any, at location) {
 	twice := duplicateKeys(at.tree, "", nil)
 	digest := documentDigest(value, twice)
 	if u.req.Known != nil {
 		// A pod of another node name was known before the name was changed.
 		if pod, ok := u.req.Known(digest); ok && pod.Spec.NodeName == u.loader.node {
 			u.warn(pod, at)
-			u.accept(Document{Digest: digest, Pod: pod}, at)
+			u.acceptPod(Document{Digest: digest, Pod: pod}, at)
 			return
 		}
 	}
@@ -53,11 +53,11 @@ func (u *unitLoad) pod(value map[string]any, at place) {
 	if len(fatal)+len(invalid) == 0 {
 		u.warn(pod, at)
 	}
-	u.accept(Document{Digest: digest, Pod: pod}, at)
+	u.acceptPod(Document{Digest: digest, Pod: pod}, at)
 }
 
 // warn reports what cannot work in a pod that is otherwise valid.
-func (u *unitLoad) warn(pod *v1.Pod, at place) {
+func (u *unitLoad) warn(pod *v1.Pod, at location) {
 	meta := pod.ObjectMeta
 	meta.Name = BaseName(pod)
 	for _, fault := range validation.Warnings(pod) {
@@ -67,7 +67,7 @@ func (u *unitLoad) warn(pod *v1.Pod, at place) {
 
 // accept takes a document in unless the unit has another pod of that name or
 // UID. Whether the unit as a whole is accepted turns out at the end.
-func (u *unitLoad) accept(document Document, at place) {
+func (u *unitLoad) acceptPod(document Document, at location) {
 	pod := document.Pod
 	meta := pod.ObjectMeta
 	meta.Name = BaseName(pod)

@@ -13,7 +13,7 @@ import (
 // nodeNameFile is where the settled node name is kept, under the root folder.
 const nodeNameFile = "node-name"
 
-// SettleNodeName says what this node is called. The name is part of every
+// ResolveNodeName says what this node is called. The name is part of every
 // static pod's name and UID, so that it is settled once: flag (the value of
 // --hostname-override) wins and is remembered, else the remembered name
 // stands, else the hostname is taken and remembered. As at the kubelet, the
@@ -23,23 +23,23 @@ const nodeNameFile = "node-name"
 // warning says so and what would change it. The error is for a name that is
 // not a DNS-1123 subdomain, and for a memory that can be neither read nor
 // written: guessing there would give every pod another identity.
-func SettleNodeName(rootDir, flag string, hostname func() (string, error)) (name, warning string, err error) {
+func ResolveNodeName(rootDir, flag string, hostname func() (string, error)) (name, warning string, err error) {
 	path := filepath.Join(rootDir, nodeNameFile)
-	remembered, err := rememberedNodeName(path)
+	remembered, err := savedNodeName(path)
 	if flag != "" {
 		// A flag repairs a damaged memory.
-		name = tidyNodeName(flag)
-		if err := judgeNodeName(name); err != nil {
+		name = normalizeNodeName(flag)
+		if err := validateNodeName(name); err != nil {
 			return "", "", fmt.Errorf("--hostname-override=%q: %w", flag, err)
 		}
-		return name, "", rememberNodeName(path, name, remembered)
+		return name, "", saveNodeName(path, name, remembered)
 	}
 	if err != nil {
 		return "", "", err
 	}
 
 	host, err := hostname()
-	host = tidyNodeName(host)
+	host = normalizeNodeName(host)
 	if remembered != "" {
 		if err == nil && host != remembered {
 			warning = fmt.Sprintf("the hostname is now %q, but this node stays %q, since that is part of its pods' names and UIDs; "+
@@ -50,17 +50,17 @@ func SettleNodeName(rootDir, flag string, hostname func() (string, error)) (name
 	if err != nil {
 		return "", "", fmt.Errorf("cannot name this node: %w; name it with --hostname-override=NAME", err)
 	}
-	if err := judgeNodeName(host); err != nil {
+	if err := validateNodeName(host); err != nil {
 		return "", "", fmt.Errorf("cannot name this node after its hostname %q: %w; name it with --hostname-override=NAME", host, err)
 	}
-	return host, "", rememberNodeName(path, host, "")
+	return host, "", saveNodeName(path, host, "")
 }
 
-func tidyNodeName(name string) string {
+func normalizeNodeName(name string) string {
 	return strings.ToLower(strings.TrimSpace(name))
 }
 
-func judgeNodeName(name string) error {
+func validateNodeName(name string) error {
 	if problems := utilvalidation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return fmt.Errorf("not a node name: %s", strings.Join(problems, "; "))
 	}
@@ -68,7 +68,7 @@ func judgeNodeName(name string) error {
 }
 
 // rememberedNodeName is empty if none was settled yet.
-func rememberedNodeName(path string) (string, error) {
+func savedNodeName(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
@@ -77,13 +77,13 @@ func rememberedNodeName(path string) (string, error) {
 		return "", fmt.Errorf("cannot read the node name: %w", err)
 	}
 	name := strings.TrimSpace(string(data))
-	if err := judgeNodeName(name); err != nil {
+	if err := validateNodeName(name); err != nil {
 		return "", fmt.Errorf("%s holds %q: %w; run once: podstead run --hostname-override=NAME", path, name, err)
 	}
 	return name, nil
 }
 
-func rememberNodeName(path, name, remembered string) error {
+func saveNodeName(path, name, remembered string) error {
 	if name == remembered {
 		return nil
 	}

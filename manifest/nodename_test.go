@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-func TestSettleNodeName(t *testing.T) {
+func TestResolveNodeName(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
 	settle := func(flag, host string) (string, string, error) {
-		return SettleNodeName(root, flag, func() (string, error) {
+		return ResolveNodeName(root, flag, func() (string, error) {
 			if host == "" {
 				return "", errors.New("no hostname")
 			}
@@ -58,12 +58,12 @@ func TestSettleNodeName(t *testing.T) {
 	}
 }
 
-func TestSettleNodeNameThatCannotBeKept(t *testing.T) {
+func TestResolveNodeNameThatCannotBeKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := SettleNodeName(file, "box", nil); err == nil {
+	if _, _, err := ResolveNodeName(file, "box", nil); err == nil {
 		t.Error("settled without a memory")
 	}
 }

@@ -101,9 +101,9 @@ func (o *Object) keys() []string {
 // The resourceVersion of an object is its revision: it covers the content and
 // not the metadata, and does not tell what the content is.
 type Objects struct {
-	mu      sync.Mutex
-	entries map[ObjectRef]*objectEntry
-	wakes   map[chan struct{}]struct{}
+	mu          sync.Mutex
+	entries     map[ObjectRef]*objectEntry
+	subscribers map[chan struct{}]struct{}
 }
 
 // objectEntry is one object in effect and where it comes from.
@@ -115,10 +115,10 @@ type objectEntry struct {
 }
 
 func newObjects() *Objects {
-	return &Objects{entries: map[ObjectRef]*objectEntry{}, wakes: map[chan struct{}]struct{}{}}
+	return &Objects{entries: map[ObjectRef]*objectEntry{}, subscribers: map[chan struct{}]struct{}{}}
 }
 
-func (o *Objects) find(kind, namespace, name string) Object {
+func (o *Objects) get(kind, namespace, name string) Object {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if entry := o.entries[ObjectRef{Kind: kind, Namespace: namespace, Name: name}]; entry != nil {
@@ -129,28 +129,28 @@ func (o *Objects) find(kind, namespace, name string) Object {
 
 // ConfigMap is the one of that name, and whether there is one.
 func (o *Objects) ConfigMap(namespace, name string) (*v1.ConfigMap, bool) {
-	found := o.find(KindConfigMap, namespace, name).ConfigMap
+	found := o.get(KindConfigMap, namespace, name).ConfigMap
 	return found, found != nil
 }
 
 // ConfigMaps are all in effect, by namespace and name. They are shared and must
 // not be written to.
 func (o *Objects) ConfigMaps() []*v1.ConfigMap {
-	return all(o, func(e *Object) *v1.ConfigMap { return e.ConfigMap })
+	return objectsOf(o, func(e *Object) *v1.ConfigMap { return e.ConfigMap })
 }
 
 // Secrets are all in effect, as ConfigMaps.
 func (o *Objects) Secrets() []*v1.Secret {
-	return all(o, func(e *Object) *v1.Secret { return e.Secret })
+	return objectsOf(o, func(e *Object) *v1.Secret { return e.Secret })
 }
 
 // Claims are all PersistentVolumeClaims in effect, as ConfigMaps.
 func (o *Objects) Claims() []*v1.PersistentVolumeClaim {
-	return all(o, func(e *Object) *v1.PersistentVolumeClaim { return e.Claim })
+	return objectsOf(o, func(e *Object) *v1.PersistentVolumeClaim { return e.Claim })
 }
 
 // all are the objects of one kind, of which pick is nil for every other.
-func all[T any](o *Objects, pick func(*Object) *T) []*T {
+func objectsOf[T any](o *Objects, pick func(*Object) *T) []*T {
 	var found []*T
 	for _, entry := range o.sorted() {
 		if one := pick(&entry.object); one != nil {
@@ -163,30 +163,30 @@ func all[T any](o *Objects, pick func(*Object) *T) []*T {
 // Secret is the one of that name, and whether there is one. All is in Data;
 // StringData is empty.
 func (o *Objects) Secret(namespace, name string) (*v1.Secret, bool) {
-	found := o.find(KindSecret, namespace, name).Secret
+	found := o.get(KindSecret, namespace, name).Secret
 	return found, found != nil
 }
 
 // Claim is the PersistentVolumeClaim of that name, and whether there is one.
 func (o *Objects) Claim(namespace, name string) (*v1.PersistentVolumeClaim, bool) {
-	found := o.find(KindClaim, namespace, name).Claim
+	found := o.get(KindClaim, namespace, name).Claim
 	return found, found != nil
 }
 
 // PriorityClass is the one of that name, and whether a manifest declares one.
 func (o *Objects) PriorityClass(name string) (*schedulingv1.PriorityClass, bool) {
-	found := o.find(KindPriorityClass, "", name).PriorityClass
+	found := o.get(KindPriorityClass, "", name).PriorityClass
 	return found, found != nil
 }
 
 // PriorityClasses are all that manifests declare, in the order of their names.
 func (o *Objects) PriorityClasses() []*schedulingv1.PriorityClass {
-	return all(o, func(e *Object) *schedulingv1.PriorityClass { return e.PriorityClass })
+	return objectsOf(o, func(e *Object) *schedulingv1.PriorityClass { return e.PriorityClass })
 }
 
 // RuntimeClass is the one of that name, and whether a manifest declares one.
 func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
-	found := o.find(KindRuntimeClass, "", name).RuntimeClass
+	found := o.get(KindRuntimeClass, "", name).RuntimeClass
 	return found, found != nil
 }
 
@@ -241,17 +241,17 @@ func (o *Objects) Subscribe() (<-chan struct{}, func()) {
 	wake := make(chan struct{}, 1)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.wakes[wake] = struct{}{}
+	o.subscribers[wake] = struct{}{}
 	return wake, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		delete(o.wakes, wake)
+		delete(o.subscribers, wake)
 	}
 }
 
 // put replaces everything, and wakes whoever subscribed if the objects are
 // not the same.
-func (o *Objects) put(entries map[ObjectRef]*objectEntry) {
+func (o *Objects) replace(entries map[ObjectRef]*objectEntry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	changed := len(entries) != len(o.entries)
@@ -263,7 +263,7 @@ func (o *Objects) put(entries map[ObjectRef]*objectEntry) {
 	if !changed {
 		return
 	}
-	for wake := range o.wakes {
+	for wake := range o.subscribers {
 		select {
 		case wake <- struct{}{}:
 		default:

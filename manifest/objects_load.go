@@ -53,7 +53,7 @@ func newObject(kind string) Object {
 
 // localObject loads an object that is no pod: it is decoded, defaulted and
 // judged.
-func (u *unitLoad) localObject(kind string, value map[string]any, at place) {
+func (u *unitLoad) loadObject(kind string, value map[string]any, at location) {
 	twice := duplicateKeys(at.tree, "", nil)
 	object := newObject(kind)
 	object.Digest = documentDigest(value, twice)
@@ -89,7 +89,7 @@ func (u *unitLoad) localObject(kind string, value map[string]any, at place) {
 }
 
 // acceptObject takes an object in unless the unit has another of that name.
-func (u *unitLoad) acceptObject(object Object, at place) {
+func (u *unitLoad) acceptObject(object Object, at location) {
 	ref := object.Ref()
 	if ref.Name == "" {
 		return
@@ -139,9 +139,9 @@ func mayBeSecret(c chunk) bool { return bytes.Contains(c.text, []byte(KindSecret
 // quotes are what parsers put around parts of the text in their messages.
 var quotes = strings.NewReplacer("`", "'", `"`, "'")
 
-// withoutQuotes takes out of a parser's message what it quotes of a document
+// redactQuoted takes out of a parser's message what it quotes of a document
 // that may be a Secret.
-func withoutQuotes(message string) string {
+func redactQuoted(message string) string {
 	parts := strings.Split(quotes.Replace(message), "'")
 	var out strings.Builder
 	for i, part := range parts {

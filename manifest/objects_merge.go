@@ -24,11 +24,11 @@ type objectOwner struct {
 // offeredObject is an object of a unit in effect. index is the unit's in the
 // state of its source, -1 if that has none yet.
 type offeredObject struct {
-	object *Object
-	owner  objectOwner
-	index  int
-	gone   bool
-	rank   int
+	object  *Object
+	owner   objectOwner
+	index   int
+	missing bool
+	rank    int
 }
 
 // mergeObjects works out which objects are in effect. Of two that have one
@@ -52,8 +52,8 @@ func (c *PodConfig) mergeObjects() {
 	owners := make(map[string]objectOwner, len(offered))
 	for ref, offers := range offered {
 		slices.SortStableFunc(offers, func(a, b offeredObject) int {
-			if a.gone != b.gone {
-				if b.gone {
+			if a.missing != b.missing {
+				if b.missing {
 					return -1
 				}
 				return 1
@@ -64,13 +64,13 @@ func (c *PodConfig) mergeObjects() {
 		entries[ref] = c.objectEntry(ref, winner)
 		owners[ref.String()] = winner.owner
 		for _, loser := range offers[1:] {
-			c.objectClash(ref, winner, loser)
+			c.reportObjectConflict(ref, winner, loser)
 		}
 	}
 	if !maps.Equal(before, owners) {
 		c.checkpoint.setObjectOwners(owners)
 	}
-	c.objects.put(entries)
+	c.objects.replace(entries)
 }
 
 // offeredObjects are those of one source. What a source was last known to have
@@ -81,7 +81,7 @@ func (c *PodConfig) offeredObjects(source Source) []offeredObject {
 		return nil
 	}
 	units, index := state.units, 0
-	if !state.heard {
+	if !state.reported {
 		units, index = c.checkpoint.units(source), -1
 	}
 	var offers []offeredObject
@@ -92,7 +92,7 @@ func (c *PodConfig) offeredObjects(source Source) []offeredObject {
 				at = index
 			}
 			offers = append(offers, offeredObject{
-				object: &units[i].Objects[k], owner: objectOwner{source, units[i].Name}, index: at, gone: units[i].Gone,
+				object: &units[i].Objects[k], owner: objectOwner{source, units[i].Name}, index: at, missing: units[i].Missing,
 			})
 		}
 	}
@@ -100,8 +100,8 @@ func (c *PodConfig) offeredObjects(source Source) []offeredObject {
 }
 
 // objectClash tells a unit that its object is not in effect.
-func (c *PodConfig) objectClash(ref ObjectRef, winner, loser offeredObject) {
-	if loser.gone || loser.index < 0 || loser.object.Digest == winner.object.Digest {
+func (c *PodConfig) reportObjectConflict(ref ObjectRef, winner, loser offeredObject) {
+	if loser.missing || loser.index < 0 || loser.object.Digest == winner.object.Digest {
 		return
 	}
 	unit := &c.states[loser.owner.Source].units[loser.index]

@@ -235,7 +235,7 @@ func TestObjectsOfARenamedFile(t *testing.T) {
 	b := newConfigBed(t)
 	b.deliver(SourceFile, "old", "cm x 1\ncm y 1")
 	set := b.set(SourceFile, "new", "cm x 2", "old", "cm x 1\ncm y 1")
-	set.Units[1].Gone = true
+	set.Units[1].Missing = true
 	b.send(set)
 	b.wantConfigMap("x", "2")
 	b.wantConfigMap("y", "1")

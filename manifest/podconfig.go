@@ -45,12 +45,12 @@ type PodConfig struct {
 	// queued wakes Run (capacity 1, coalescing).
 	queued chan struct{}
 
-	mu      sync.Mutex
-	queue   []PodUpdate
-	states  map[Source]*sourceState
-	faulted map[types.UID]string
-	logged  map[string]string
-	wakes   map[chan struct{}]struct{}
+	mu           sync.Mutex
+	queue        []PodUpdate
+	states       map[Source]*sourceState
+	podFaults    map[types.UID]string
+	loggedFaults map[string]string
+	subscribers  map[chan struct{}]struct{}
 }
 
 // sourceState is what PodConfig knows of one source.
@@ -63,7 +63,7 @@ type sourceState struct {
 	accepted []Unit
 	pods     map[types.UID]*v1.Pod
 	// heard says that there was a set, delivered that one was not restored.
-	heard, delivered bool
+	reported, delivered bool
 	// good says that nothing of it is held back, lastGood when that was last
 	// found to be so; zero if it never was.
 	good     bool
@@ -73,17 +73,17 @@ type sourceState struct {
 // NewPodConfig makes a PodConfig; it starts nothing.
 func NewPodConfig(opts PodConfigOptions) *PodConfig {
 	c := &PodConfig{
-		sources:    slices.Clone(opts.Sources),
-		checkpoint: opts.Checkpoint,
-		log:        opts.Log,
-		now:        time.Now,
-		updates:    make(chan PodUpdate),
-		objects:    newObjects(),
-		queued:     make(chan struct{}, 1),
-		states:     map[Source]*sourceState{},
-		faulted:    map[types.UID]string{},
-		logged:     map[string]string{},
-		wakes:      map[chan struct{}]struct{}{},
+		sources:      slices.Clone(opts.Sources),
+		checkpoint:   opts.Checkpoint,
+		log:          opts.Log,
+		now:          time.Now,
+		updates:      make(chan PodUpdate),
+		objects:      newObjects(),
+		queued:       make(chan struct{}, 1),
+		states:       map[Source]*sourceState{},
+		podFaults:    map[types.UID]string{},
+		loggedFaults: map[string]string{},
+		subscribers:  map[chan struct{}]struct{}{},
 	}
 	if c.checkpoint == nil {
 		c.checkpoint, _ = OpenCheckpoint("", opts.Log) // reads nothing, cannot fail
@@ -153,12 +153,12 @@ func (c *PodConfig) Deliver(set Set) {
 		return
 	}
 	first := !set.Restored && !state.delivered
-	state.offer, state.heard = set, true
+	state.offer, state.reported = set, true
 	state.delivered = state.delivered || !set.Restored
 	c.merge(set.Source, first)
 	c.refreshFaults()
-	c.noteGood()
-	c.wake()
+	c.updateLastGood()
+	c.notifySubscribers()
 	c.mu.Unlock()
 
 	select {
@@ -166,6 +166,6 @@ func (c *PodConfig) Deliver(set Set) {
 	default:
 	}
 	if err := c.checkpoint.Save(); err != nil {
-		c.checkpoint.wakeRun()
+		c.checkpoint.requestSave()
 	}
 }

@@ -27,27 +27,27 @@ func claimName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
 // It is taken whole or not at all: if one of its pods is refused, what is in
 // effect stays.
 type unitOffer struct {
-	source   Source
-	unit     *Unit
-	accepted Unit
-	refusals Faults
+	source     Source
+	unit       *Unit
+	accepted   Unit
+	rejections Faults
 }
 
 // content is what is tried to be put into effect.
 func (o *unitOffer) content() []Document {
-	if o.refusals != nil {
+	if o.rejections != nil {
 		return o.accepted.Documents
 	}
 	return o.unit.Documents
 }
 
-// claimSettler finds out who owns which name.
-type claimSettler struct {
+// claimResolver finds out who owns which name.
+type claimResolver struct {
 	// before are the claims so far.
-	before map[string]claim
+	previous map[string]claim
 	// away are the sources that are going to deliver and have not: what they
 	// own is kept for them.
-	away map[Source]bool
+	pending map[Source]bool
 }
 
 // claimant is one pod of an offer that wants its name and its UID.
@@ -67,10 +67,10 @@ type claimedPod struct {
 
 // The ranks of those who want a name, best first.
 const (
-	rankOwner     = iota // has it
-	rankSameUnit         // its file has it, with another revision
-	rankSamePod          // the same pod from another file: a renamed one
-	rankGoneOwner        // has it, but its file was not there at the last look
+	rankOwner        = iota // has it
+	rankSameUnit            // its file has it, with another revision
+	rankSamePod             // the same pod from another file: a renamed one
+	rankMissingOwner        // has it, but its file was not there at the last look
 	rankOther
 )
 
@@ -94,28 +94,28 @@ type claimGrants struct {
 // settle gives each name, and each UID, to one pod. Offers in the order in
 // which they are preferred if nothing else decides. It marks the offers that
 // are refused.
-func (s *claimSettler) settle(offers []*unitOffer) claimGrants {
+func (s *claimResolver) resolve(offers []*unitOffer) claimGrants {
 	// What cannot be granted even of what was in effect is dropped by itself.
 	dropped := map[claimedPod]bool{}
 	for {
 		granted, lost := s.grant(offers, dropped)
-		next, ok := nextRefusal(lost)
+		next, ok := nextRejection(lost)
 		if !ok {
 			return granted
 		}
-		if next.loser.offer.refusals == nil {
-			next.loser.offer.refusals = Faults{}
+		if next.loser.offer.rejections == nil {
+			next.loser.offer.rejections = Faults{}
 		} else {
 			dropped[next.loser.claimedPod] = true
 		}
-		next.loser.offer.refusals = append(next.loser.offer.refusals, next.fault())
+		next.loser.offer.rejections = append(next.loser.offer.rejections, next.fault())
 	}
 }
 
-// nextRefusal is a loss that no other refusal can undo, if there is one. A
+// nextRejection is a loss that no other refusal can undo, if there is one. A
 // unit that is gone loses pod by pod, and nobody needs to be told.
-func nextRefusal(lost []lostClaim) (lostClaim, bool) {
-	lost = slices.DeleteFunc(lost, func(l lostClaim) bool { return l.loser.offer.unit.Gone })
+func nextRejection(lost []lostClaim) (lostClaim, bool) {
+	lost = slices.DeleteFunc(lost, func(l lostClaim) bool { return l.loser.offer.unit.Missing })
 	if len(lost) == 0 {
 		return lostClaim{}, false
 	}
@@ -132,22 +132,22 @@ func nextRefusal(lost []lostClaim) (lostClaim, bool) {
 }
 
 // grant is one round: the best claimant of each name and UID wins.
-func (s *claimSettler) grant(offers []*unitOffer, dropped map[claimedPod]bool) (claimGrants, []lostClaim) {
+func (s *claimResolver) grant(offers []*unitOffer, dropped map[claimedPod]bool) (claimGrants, []lostClaim) {
 	claimants := s.claimants(offers, dropped)
 	granted := claimGrants{claims: make(map[string]claim, len(claimants)), pods: make(map[claimedPod]bool, len(claimants))}
 	names := make(map[string]*claimant, len(claimants))
 	uids := make(map[types.UID]*claimant, len(claimants))
-	awayUIDs := s.awayUIDs()
+	awayUIDs := s.pendingUIDs()
 	var lost []lostClaim
 	for i := range claimants {
 		c := &claimants[i]
 		name := claimName(c.pod)
-		if owner, ok := s.keptForAway(name, c); ok {
+		if owner, ok := s.reservedForPending(name, c); ok {
 			lost = append(lost, lostClaim{loser: *c, owner: owner})
 			continue
 		}
-		if owner, ok := awayUIDs[c.pod.UID]; ok && owner != name && !c.isOf(s.before[owner]) {
-			lost = append(lost, lostClaim{loser: *c, owner: s.before[owner], byUID: owner})
+		if owner, ok := awayUIDs[c.pod.UID]; ok && owner != name && !c.isOwner(s.previous[owner]) {
+			lost = append(lost, lostClaim{loser: *c, owner: s.previous[owner], byUID: owner})
 			continue
 		}
 		if winner := names[name]; winner != nil {
@@ -163,8 +163,8 @@ func (s *claimSettler) grant(offers []*unitOffer, dropped map[claimedPod]bool) (
 		granted.claims[name] = claim{Source: c.offer.source, Unit: c.offer.unit.Name, UID: c.pod.UID}
 		granted.pods[c.claimedPod] = true
 	}
-	for name, owner := range s.before {
-		if _, taken := granted.claims[name]; !taken && s.away[owner.Source] {
+	for name, owner := range s.previous {
+		if _, taken := granted.claims[name]; !taken && s.pending[owner.Source] {
 			granted.claims[name] = owner
 		}
 	}
@@ -173,10 +173,10 @@ func (s *claimSettler) grant(offers []*unitOffer, dropped map[claimedPod]bool) (
 
 // awayUIDs are the names of the pods of sources that have not delivered, by
 // UID.
-func (s *claimSettler) awayUIDs() map[types.UID]string {
+func (s *claimResolver) pendingUIDs() map[types.UID]string {
 	uids := map[types.UID]string{}
-	for name, owner := range s.before {
-		if s.away[owner.Source] {
+	for name, owner := range s.previous {
+		if s.pending[owner.Source] {
 			uids[owner.UID] = name
 		}
 	}
@@ -185,17 +185,17 @@ func (s *claimSettler) awayUIDs() map[types.UID]string {
 
 // keptForAway reports whether the name belongs to a source that has not
 // delivered. The same pod from elsewhere is no conflict.
-func (s *claimSettler) keptForAway(name string, c *claimant) (claim, bool) {
-	owner, ok := s.before[name]
-	return owner, ok && s.away[owner.Source] && owner.UID != c.pod.UID && !c.isOf(owner)
+func (s *claimResolver) reservedForPending(name string, c *claimant) (claim, bool) {
+	owner, ok := s.previous[name]
+	return owner, ok && s.pending[owner.Source] && owner.UID != c.pod.UID && !c.isOwner(owner)
 }
 
 // isOf reports whether the claimant is of the unit that has the claim.
-func (c *claimant) isOf(owner claim) bool {
+func (c *claimant) isOwner(owner claim) bool {
 	return owner.Source == c.offer.source && owner.Unit == c.offer.unit.Name
 }
 
-func (s *claimSettler) claimants(offers []*unitOffer, dropped map[claimedPod]bool) []claimant {
+func (s *claimResolver) claimants(offers []*unitOffer, dropped map[claimedPod]bool) []claimant {
 	var claimants []claimant
 	for order, offer := range offers {
 		for i, document := range offer.content() {
@@ -210,14 +210,14 @@ func (s *claimSettler) claimants(offers []*unitOffer, dropped map[claimedPod]boo
 	return claimants
 }
 
-func (s *claimSettler) rank(offer *unitOffer, pod *v1.Pod) int {
-	owner, owned := s.before[claimName(pod)]
+func (s *claimResolver) rank(offer *unitOffer, pod *v1.Pod) int {
+	owner, owned := s.previous[claimName(pod)]
 	sameUnit := owned && owner.Source == offer.source && owner.Unit == offer.unit.Name
 	samePod := owned && owner.UID == pod.UID
 	switch {
-	case offer.unit.Gone && sameUnit:
-		return rankGoneOwner
-	case offer.unit.Gone:
+	case offer.unit.Missing && sameUnit:
+		return rankMissingOwner
+	case offer.unit.Missing:
 		return rankOther
 	case sameUnit && samePod:
 		return rankOwner

@@ -84,7 +84,7 @@ func TestClaimRenamedFile(t *testing.T) {
 	b := newConfigBed(t)
 	b.deliver(SourceFile, "old", "a 1")
 	both := b.set(SourceFile, "new", "a 1", "old", "a 1")
-	both.Units[1].Gone = true
+	both.Units[1].Missing = true
 	b.wantUpdates(b.send(both))
 	b.wantFault()
 	b.wantUpdates(b.deliver(SourceFile, "new", "a 1"))
@@ -98,7 +98,7 @@ func TestClaimRenamedAndEdited(t *testing.T) {
 	b := newConfigBed(t)
 	b.deliver(SourceFile, "old", "a 1")
 	both := b.set(SourceFile, "new", "a 2", "old", "a 1")
-	both.Units[1].Gone = true
+	both.Units[1].Missing = true
 	b.wantUpdates(b.send(both))
 	b.wantUpdates(b.deliver(SourceFile, "new", "a 2"), "REMOVE file a=1", "ADD file a=2")
 	b.wantFault()
@@ -109,7 +109,7 @@ func TestClaimRenamedAndEditedInPart(t *testing.T) {
 	b := newConfigBed(t)
 	b.deliver(SourceFile, "old", "a 1\nb 1")
 	both := b.set(SourceFile, "new", "a 1\nb 2", "old", "a 1\nb 1")
-	both.Units[1].Gone = true
+	both.Units[1].Missing = true
 	b.wantUpdates(b.send(both))
 	b.wantUpdates(b.deliver(SourceFile, "new", "a 1\nb 2"), "REMOVE file b=1", "ADD file b=2")
 	b.wantFault()

@@ -69,7 +69,7 @@ func (c *PodConfig) Snapshot() []SourceView {
 
 // noteGood notes which sources have no fault now. One that had none until now
 // was good until now. mu is held.
-func (c *PodConfig) noteGood() {
+func (c *PodConfig) updateLastGood() {
 	for _, state := range c.states {
 		if state.good {
 			state.lastGood = c.now()
@@ -109,7 +109,7 @@ func (c *PodConfig) Faults() []Fault {
 func (c *PodConfig) FaultFor(uid types.UID) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.faulted[uid]
+	return c.podFaults[uid]
 }
 
 // Subscribe returns a channel that is woken (capacity 1, coalescing) after the
@@ -118,16 +118,16 @@ func (c *PodConfig) Subscribe() (<-chan struct{}, func()) {
 	wake := make(chan struct{}, 1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wakes[wake] = struct{}{}
+	c.subscribers[wake] = struct{}{}
 	return wake, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.wakes, wake)
+		delete(c.subscribers, wake)
 	}
 }
 
-func (c *PodConfig) wake() {
-	for wake := range c.wakes {
+func (c *PodConfig) notifySubscribers() {
+	for wake := range c.subscribers {
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -159,12 +159,12 @@ func (c *PodConfig) refreshFaults() {
 			}
 		}
 	}
-	for about := range c.logged {
+	for about := range c.loggedFaults {
 		if _, still := logged[about]; !still {
 			c.log.Info("no fault any more", "of", about)
 		}
 	}
-	c.faulted, c.logged = faulted, logged
+	c.podFaults, c.loggedFaults = faulted, logged
 }
 
 // logFaults logs what is new about the unit or source of that name, one line
@@ -175,10 +175,10 @@ func (c *PodConfig) logFaults(logged map[string]string, kind, about string, faul
 	}
 	text := faults.Error()
 	logged[about] = text
-	if c.logged[about] == text {
+	if c.loggedFaults[about] == text {
 		return
 	}
-	before := strings.Split(c.logged[about], "\n")
+	before := strings.Split(c.loggedFaults[about], "\n")
 	for _, fault := range faults {
 		line := fault.Error()
 		switch {

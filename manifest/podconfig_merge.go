@@ -16,7 +16,7 @@ import (
 // merge works out what is in effect now and queues what changed. What any
 // source lets go of comes first, so that it is free when another takes it.
 func (c *PodConfig) merge(delivered Source, first bool) {
-	c.settleClaims()
+	c.resolveClaims()
 	c.mergeObjects()
 	order := []Source{delivered}
 	for _, source := range c.sources {
@@ -37,7 +37,7 @@ func (c *PodConfig) merge(delivered Source, first bool) {
 	}
 	for _, source := range c.sources {
 		state := c.states[source]
-		if state.heard && isStatic(source) {
+		if state.reported && isStatic(source) {
 			c.checkpoint.accept(source, state.accepted, !state.offer.Restored)
 			state.accepted = nil
 		}
@@ -49,8 +49,8 @@ func (c *PodConfig) merge(delivered Source, first bool) {
 func isStatic(source Source) bool { return source != SourceAPI }
 
 // settleClaims sets the units in effect of every source.
-func (c *PodConfig) settleClaims() {
-	settler := claimSettler{before: c.checkpoint.claims(), away: map[Source]bool{}}
+func (c *PodConfig) resolveClaims() {
+	settler := claimResolver{previous: c.checkpoint.claims(), pending: map[Source]bool{}}
 	var offers []*unitOffer
 	for _, source := range c.claimOrder() {
 		state := c.states[source]
@@ -58,7 +58,7 @@ func (c *PodConfig) settleClaims() {
 			state.units = state.offer.Units
 			continue
 		}
-		settler.away[source] = !state.delivered
+		settler.pending[source] = !state.delivered
 		for i := range state.offer.Units {
 			offer := &unitOffer{source: source, unit: &state.offer.Units[i]}
 			offer.accepted, _ = c.checkpoint.accepted(source, offer.unit.Name)
@@ -66,13 +66,13 @@ func (c *PodConfig) settleClaims() {
 		}
 		state.units, state.accepted = nil, nil
 	}
-	granted := settler.settle(offers)
+	granted := settler.resolve(offers)
 	for _, offer := range offers {
 		state := c.states[offer.source]
 		state.units = append(state.units, offer.inEffect(granted))
-		state.accepted = append(state.accepted, offer.toRemember())
+		state.accepted = append(state.accepted, offer.forCheckpoint())
 	}
-	c.keepClaims(settler.before, granted.claims)
+	c.saveClaims(settler.previous, granted.claims)
 }
 
 // claimOrder is the order in which sources are preferred if nothing is
@@ -85,8 +85,8 @@ func (c *PodConfig) claimOrder() []Source {
 
 // toRemember is the unit as the checkpoint is to have it. That is all of its
 // pods: which of them have their names is told by the claims alone.
-func (o *unitOffer) toRemember() Unit {
-	if o.refusals != nil {
+func (o *unitOffer) forCheckpoint() Unit {
+	if o.rejections != nil {
 		return o.accepted
 	}
 	return *o.unit
@@ -95,9 +95,9 @@ func (o *unitOffer) toRemember() Unit {
 // inEffect is the unit with the documents that own their names.
 func (o *unitOffer) inEffect(granted claimGrants) Unit {
 	unit := *o.unit
-	if o.refusals != nil {
+	if o.rejections != nil {
 		unit.Digest, unit.Objects = o.accepted.Digest, o.accepted.Objects
-		unit.Faults = slices.Concat(unit.Faults, o.refusals)
+		unit.Faults = slices.Concat(unit.Faults, o.rejections)
 	}
 	documents := o.content()
 	owned := make([]Document, 0, len(documents))
@@ -112,7 +112,7 @@ func (o *unitOffer) inEffect(granted claimGrants) Unit {
 
 // keepClaims stamps when each pod was first seen and remembers the claims if
 // they changed.
-func (c *PodConfig) keepClaims(before, claims map[string]claim) {
+func (c *PodConfig) saveClaims(before, claims map[string]claim) {
 	now := c.now().UTC()
 	for name, owner := range claims {
 		owner.Seen = now

@@ -56,7 +56,7 @@ func (b *configBed) restart() {
 // set makes a set of units given as name, script, name, script, …
 func (b *configBed) set(source Source, units ...string) Set {
 	set := Set{Source: source, Time: time.Unix(1, 0)}
-	reader := unitReader{source: source, loader: b.loader, checkpoint: b.cp, good: map[string]bool{}}
+	reader := unitReader{source: source, loader: b.loader, checkpoint: b.cp, hadGood: map[string]bool{}}
 	for i := 0; i < len(units); i += 2 {
 		set.Units = append(set.Units, reader.read(units[i], []byte(units[i+1])))
 	}
@@ -308,7 +308,7 @@ func TestPodConfigNeverBlocksASource(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- config.Run(ctx) }()
 		loader := newScriptLoader()
-		reader := unitReader{source: SourceFile, loader: loader, checkpoint: config.checkpoint, good: map[string]bool{}}
+		reader := unitReader{source: SourceFile, loader: loader, checkpoint: config.checkpoint, hadGood: map[string]bool{}}
 		for i := range 500 {
 			config.Deliver(Set{Source: SourceFile, Units: []Unit{reader.read("f", fmt.Appendf(nil, "a %d fixed", i))}})
 		}
@@ -349,7 +349,7 @@ func FuzzPodConfig(f *testing.F) {
 			set := b.set(source, randomUnits(random, source)...)
 			set.Restored = !b.model.delivered[source] && random.IntN(3) == 0
 			for i := range set.Units {
-				set.Units[i].Gone = random.IntN(6) == 0
+				set.Units[i].Missing = random.IntN(6) == 0
 			}
 			b.send(set)
 			checkModel(t, b, set)
@@ -400,7 +400,7 @@ func checkModel(t *testing.T, b *configBed, last Set) {
 			continue
 		}
 		for i, unit := range view.Units {
-			if !unit.Faults.Fatal() && !last.Units[i].Gone && len(unit.UIDs) != len(last.Units[i].Documents) {
+			if !unit.Faults.Fatal() && !last.Units[i].Missing && len(unit.UIDs) != len(last.Units[i].Documents) {
 				t.Errorf("%s lacks pods without a fault: has %v of %v", unit.Name, unit.UIDs, last.Units[i].Documents[0].Pod.UID)
 			}
 		}

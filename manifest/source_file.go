@@ -26,7 +26,7 @@ const (
 	busyDelay = 100 * time.Millisecond
 	// busyPatience is how long a file that somebody holds open for writing,
 	// without writing, is left unread.
-	busyPatience = 2 * time.Second
+	busyTimeout = 2 * time.Second
 )
 
 // FileSourceOptions are what a FileSource needs.
@@ -64,7 +64,7 @@ type FileSource struct {
 	path   string
 	log    *slog.Logger
 	reader unitReader
-	watch  folderWatch
+	watch  directoryWatch
 	// readDir is os.ReadDir but for tests.
 	readDir func(string) ([]fs.DirEntry, error)
 
@@ -79,17 +79,17 @@ type fileState struct {
 	fault *Fault
 	// folder is what the units in effect were read from. If it is recalled
 	// from the checkpoint, its device number says nothing.
-	folder   folderIdentity
-	recalled bool
+	directory directoryIdentity
+	restored  bool
 	// vanished says that it was not there since.
-	vanished bool
+	disappeared bool
 	// single says that the path is that of a file.
-	single bool
+	isFile bool
 	// told says that there was a set in this run of the daemon, delivered
 	// that there was a whole one.
-	told, delivered bool
+	deliveredAny, delivered bool
 	// mentioned are the names that were said not to be read.
-	mentioned map[string]bool
+	loggedIgnored map[string]bool
 }
 
 // fileSchedule is when to look next, for each reason there is; a zero time is
@@ -116,8 +116,8 @@ func NewFileSource(opts FileSourceOptions) *FileSource {
 		opts:    opts,
 		path:    path,
 		log:     opts.Log,
-		reader:  unitReader{source: SourceFile, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, good: map[string]bool{}},
-		watch:   folderWatch{open: openInotify, log: opts.Log},
+		reader:  unitReader{source: SourceFile, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, hadGood: map[string]bool{}},
+		watch:   directoryWatch{open: openInotify, log: opts.Log},
 		readDir: os.ReadDir,
 		units:   map[string]*fileUnit{},
 	}
@@ -128,7 +128,7 @@ func NewFileSource(opts FileSourceOptions) *FileSource {
 // pass.
 func (s *FileSource) Run(ctx context.Context) error {
 	defer s.watch.close()
-	s.recall()
+	s.restore()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -137,41 +137,41 @@ func (s *FileSource) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case event, ok := <-events:
-			s.noteEvent(event.Name, ok, time.Now())
+			s.handleEvent(event.Name, ok, time.Now())
 		case err, ok := <-errs:
-			s.noteError(err, ok, time.Now())
+			s.handleWatchError(err, ok, time.Now())
 		case <-timer.C:
-			s.look(time.Now())
+			s.scan(time.Now())
 		}
 		timer.Reset(time.Until(s.due.next()))
 	}
 }
 
 // recall takes up what the checkpoint has of this source.
-func (s *FileSource) recall() {
-	s.state.folder, s.state.recalled = s.opts.Checkpoint.folder(SourceFile), true
+func (s *FileSource) restore() {
+	s.state.directory, s.state.restored = s.opts.Checkpoint.directory(SourceFile), true
 	for _, unit := range s.opts.Checkpoint.units(SourceFile) {
 		s.units[unit.Name] = &fileUnit{path: unit.Name, offered: s.reader.lastGood(unit.Name, unit.Faults), known: true}
 	}
-	s.state.single = IsManifestFile(filepath.Base(s.path)) || s.units[s.path] != nil
+	s.state.isFile = IsManifestFile(filepath.Base(s.path)) || s.units[s.path] != nil
 }
 
 // noteEvent puts the next look a little off, so that what comes in steps is
 // seen whole.
-func (s *FileSource) noteEvent(path string, ok bool, now time.Time) {
+func (s *FileSource) handleEvent(path string, ok bool, now time.Time) {
 	if !ok {
-		s.noteError(nil, false, now)
+		s.handleWatchError(nil, false, now)
 		return
 	}
-	switch name := filepath.Base(path); s.watch.concerns(path) {
-	case concernsNot:
+	switch name := filepath.Base(path); s.watch.classify(path) {
+	case eventIgnored:
 		return
-	case concernsFolder:
+	case eventManifest:
 		if unit := s.units[filepath.Join(s.path, name)]; unit != nil {
 			unit.dirty = true
 		}
-	case concernsPath:
-		s.distrust()
+	case eventPath:
+		s.markAllDirty()
 	}
 	if s.due.settledBy.IsZero() {
 		s.due.settledBy = now.Add(settleBound)
@@ -183,8 +183,8 @@ func (s *FileSource) noteEvent(path string, ok bool, now time.Time) {
 }
 
 // noteError is about events that were or will be lost.
-func (s *FileSource) noteError(err error, ok bool, now time.Time) {
-	s.distrust()
+func (s *FileSource) handleWatchError(err error, ok bool, now time.Time) {
+	s.markAllDirty()
 	if ok && isOverflow(err) {
 		s.log.Info("too much happened in the manifest folder at once; it is looked at as a whole", "path", s.path)
 		s.due.settled = now
@@ -196,26 +196,26 @@ func (s *FileSource) noteError(err error, ok bool, now time.Time) {
 }
 
 // distrust has every file read again at the next look, whatever its times say.
-func (s *FileSource) distrust() {
+func (s *FileSource) markAllDirty() {
 	for _, unit := range s.units {
 		unit.dirty = true
 	}
 }
 
 // look reads what changed, and delivers if that changed anything.
-func (s *FileSource) look(now time.Time) {
+func (s *FileSource) scan(now time.Time) {
 	s.due = fileSchedule{rescan: now.Add(s.opts.Rescan)}
 	changed := false
 	// Watch first, then look: what happens in between is an event. Looking can
 	// reveal more to watch, which then is looked at once more.
 	for range 3 {
 		s.watch.apply(s.plan())
-		changed = s.scan(now) || changed
+		changed = s.update(now) || changed
 		if s.watch.covers(s.plan()) {
 			break
 		}
 	}
-	if changed || !s.state.told {
+	if changed || !s.state.deliveredAny {
 		s.deliver(now)
 	}
 }
@@ -226,7 +226,7 @@ func (s *FileSource) deliver(now time.Time) {
 	whole := s.state.fault == nil || s.state.fault.Warning
 	for _, unit := range s.units {
 		switch {
-		case !unit.known, unit.offered.Gone && !s.state.delivered:
+		case !unit.known, unit.offered.Missing && !s.state.delivered:
 			// It is not read yet; or it went while the daemon was away, and a
 			// second look must confirm that. Starting its pods would be as
 			// wrong as ending them, so that it is left out of a set that does
@@ -240,7 +240,7 @@ func (s *FileSource) deliver(now time.Time) {
 		set.Units = append(set.Units, unit.offered)
 	}
 	slices.SortFunc(set.Units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
-	s.state.told = true
+	s.state.deliveredAny = true
 	s.state.delivered = s.state.delivered || whole
 	set.Restored = !s.state.delivered
 	s.opts.Deliver.Deliver(set)

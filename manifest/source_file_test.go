@@ -206,7 +206,7 @@ func TestFileSourceReadsWhatStaysOpen(t *testing.T) {
 		t.Errorf("the first set is %+v", first)
 	}
 	b.sink.awaitPods("a=1")
-	if took := time.Since(began); took < busyPatience {
+	if took := time.Since(began); took < busyTimeout {
 		t.Errorf("it was read after %v", took)
 	}
 	b.wantLog("ADD file a=1")
@@ -423,9 +423,9 @@ func TestFileSourceIdleLook(t *testing.T) {
 	}
 	b.write("e.yaml", "broken")
 	b.make()
-	b.source.recall()
+	b.source.restore()
 	defer b.source.watch.close()
-	b.source.look(time.Now())
+	b.source.scan(time.Now())
 	b.sink.awaitPods("a=1", "b=1", "c=1", "d=1")
 	stat := map[string]string{}
 	for path, unit := range b.source.units {
@@ -433,7 +433,7 @@ func TestFileSourceIdleLook(t *testing.T) {
 		unit.digest = "not read again"
 	}
 	for range 3 {
-		b.source.look(time.Now())
+		b.source.scan(time.Now())
 	}
 	for path, unit := range b.source.units {
 		if unit.digest != "not read again" || stat[path] == "" {

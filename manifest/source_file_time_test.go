@@ -304,20 +304,20 @@ func TestFileSourceFolderMadeAnew(t *testing.T) {
 // A mount that is missing after a reboot, when devices have other numbers.
 func TestFileSourceKnowsItsFolderAcrossAReboot(t *testing.T) {
 	for name, c := range map[string]struct {
-		before func(now folderIdentity) folderIdentity
+		before func(now directoryIdentity) directoryIdentity
 		same   bool
 	}{
-		"other device number": {func(f folderIdentity) folderIdentity { f.Device++; return f }, true},
-		"was mounted":         {func(f folderIdentity) folderIdentity { f.Mounted = !f.Mounted; return f }, false},
-		"made later":          {func(f folderIdentity) folderIdentity { f.Born--; return f }, false},
-		"other inode":         {func(f folderIdentity) folderIdentity { f.Inode++; return f }, false},
+		"other device number": {func(f directoryIdentity) directoryIdentity { f.Device++; return f }, true},
+		"was mounted":         {func(f directoryIdentity) directoryIdentity { f.Mounted = !f.Mounted; return f }, false},
+		"made later":          {func(f directoryIdentity) directoryIdentity { f.Born--; return f }, false},
+		"other inode":         {func(f directoryIdentity) directoryIdentity { f.Inode++; return f }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
-				folder, err := identifyFolder(b.folder)
+				folder, err := identifyDirectory(b.folder)
 				b.must(err)
 				cp := b.source.opts.Checkpoint
-				cp.setFolder(SourceFile, c.before(folder))
+				cp.setDirectory(SourceFile, c.before(folder))
 				cp.accept(SourceFile, []Unit{scriptUnit(b.path("a.yaml"), "a 1", SourceFile)}, true)
 				b.runInBubble()
 				b.pass(time.Minute)

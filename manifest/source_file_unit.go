@@ -25,12 +25,12 @@ type fileUnit struct {
 	// dirty says that something happened to the file, whatever its times say.
 	dirty bool
 	// link says that the file is a symbolic link.
-	link bool
+	isLink bool
 	// missed is when it was first found not to be there; zero if it is.
-	missed time.Time
+	missingSince time.Time
 	// busy is when somebody was first seen to write busyStat.
-	busy     time.Time
-	busyStat fileStat
+	busySince time.Time
+	busyStat  fileStat
 }
 
 // fileStat changes with each change of a file's content.
@@ -51,32 +51,32 @@ func statOf(info fs.FileInfo) fileStat {
 
 // lookAt brings a unit to what its file holds. It reports whether the file is
 // there and whether the unit changed. A file that has not changed is not read.
-func (s *FileSource) lookAt(unit *fileUnit, now time.Time) (there, changed bool) {
+func (s *FileSource) checkFile(unit *fileUnit, now time.Time) (there, changed bool) {
 	link, err := os.Lstat(unit.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, false
 	}
-	unit.missed = time.Time{}
+	unit.missingSince = time.Time{}
 	if err != nil {
 		return true, s.offerFault(unit, unreadableFault(unit.path, err))
 	}
 	info := link
-	if unit.link = link.Mode()&fs.ModeSymlink != 0; unit.link {
+	if unit.isLink = link.Mode()&fs.ModeSymlink != 0; unit.isLink {
 		if info, err = os.Stat(unit.path); err != nil {
 			return true, s.offerFault(unit, unreadableFault(unit.path, err))
 		}
 	}
-	if fault := judgeFile(unit.path, info); fault != nil {
+	if fault := checkFileType(unit.path, info); fault != nil {
 		return true, s.offerFault(unit, *fault)
 	}
-	if unit.known && !unit.dirty && unit.busy.IsZero() && unit.stat == statOf(info) {
+	if unit.known && !unit.dirty && unit.busySince.IsZero() && unit.stat == statOf(info) {
 		return true, false
 	}
 	return true, s.readUnit(unit, now)
 }
 
 // judgeFile is the fault of what cannot be a manifest, nil if it can.
-func judgeFile(path string, info fs.FileInfo) *Fault {
+func checkFileType(path string, info fs.FileInfo) *Fault {
 	fault := Fault{Unit: path, Remedy: "must be a file"}
 	switch mode := info.Mode(); {
 	case mode.IsRegular() && info.Size() > MaxUnitSize:
@@ -117,15 +117,15 @@ func (s *FileSource) readUnit(unit *fileUnit, now time.Time) bool {
 		return s.offerFault(unit, unreadableFault(unit.path, err))
 	case s.isBusy(unit, content, now):
 		s.due.busy = now.Add(busyDelay)
-		return s.back(unit)
+		return s.markPresent(unit)
 	}
-	unit.dirty, unit.busy = false, time.Time{}
+	unit.dirty, unit.busySince = false, time.Time{}
 	unit.stat = content.stat
 	if digest := Digest(content.data); digest != unit.digest || !unit.known {
 		unit.digest = digest
 		return s.offer(unit, s.reader.read(unit.path, content.data))
 	}
-	return s.back(unit)
+	return s.markPresent(unit)
 }
 
 // isBusy reports whether the file had better be read later. Whoever holds it
@@ -134,10 +134,10 @@ func (s *FileSource) isBusy(unit *fileUnit, content fileContent, now time.Time) 
 	if !content.torn && !content.writer {
 		return false
 	}
-	if unit.busy.IsZero() || unit.busyStat != content.stat {
-		unit.busy, unit.busyStat = now, content.stat
+	if unit.busySince.IsZero() || unit.busyStat != content.stat {
+		unit.busySince, unit.busyStat = now, content.stat
 	}
-	return content.torn || now.Sub(unit.busy) < busyPatience
+	return content.torn || now.Sub(unit.busySince) < busyTimeout
 }
 
 // offer puts a unit into the set and reports whether that changes it.
@@ -148,16 +148,16 @@ func (s *FileSource) offer(unit *fileUnit, offered Unit) bool {
 }
 
 // back is about a file that is there as it was.
-func (s *FileSource) back(unit *fileUnit) bool {
-	changed := unit.offered.Gone
-	unit.offered.Gone = false
+func (s *FileSource) markPresent(unit *fileUnit) bool {
+	changed := unit.offered.Missing
+	unit.offered.Missing = false
 	return changed
 }
 
 // offerFault is about a file whose content cannot be told. It is looked at
 // again each time.
 func (s *FileSource) offerFault(unit *fileUnit, fault Fault) bool {
-	unit.stat, unit.digest, unit.dirty, unit.busy = fileStat{}, "", false, time.Time{}
+	unit.stat, unit.digest, unit.dirty, unit.busySince = fileStat{}, "", false, time.Time{}
 	return s.offer(unit, s.reader.lastGood(unit.path, Faults{fault}))
 }
 
@@ -183,7 +183,7 @@ func readManifest(path string) (fileContent, error) {
 	if err != nil {
 		return fileContent{}, err
 	}
-	if fault := judgeFile(path, info); fault != nil {
+	if fault := checkFileType(path, info); fault != nil {
 		return fileContent{}, *fault
 	}
 	content := fileContent{stat: statOf(info), writer: hasWriter(file)}

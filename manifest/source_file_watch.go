@@ -21,10 +21,10 @@ const maxLinks = 40
 // is read: the manifest folder itself, and each folder in which a name on the
 // way to it, or to the target of a link in it, is looked up. Keys are paths
 // without links, so that no folder is there twice.
-type watchPlan map[string]*watchedFolder
+type watchPlan map[string]*watchedDirectory
 
 // watchedFolder is one of them.
-type watchedFolder struct {
+type watchedDirectory struct {
 	// device and inode tell whether another folder has taken its place.
 	device, inode uint64
 	// manifests says that every manifest in it matters, and not names alone.
@@ -68,9 +68,9 @@ func (p watchPlan) follow(path string) string {
 	return at
 }
 
-func (p watchPlan) add(folder string) *watchedFolder {
+func (p watchPlan) add(folder string) *watchedDirectory {
 	if p[folder] == nil {
-		watched := &watchedFolder{names: map[string]bool{}}
+		watched := &watchedDirectory{names: map[string]bool{}}
 		if info, err := os.Lstat(folder); err == nil {
 			watched.device, watched.inode = deviceAndInode(info)
 		}
@@ -80,14 +80,14 @@ func (p watchPlan) add(folder string) *watchedFolder {
 }
 
 // sameFolders reports whether the folders to watch are those of another plan.
-func (p watchPlan) sameFolders(other watchPlan) bool {
-	return maps.EqualFunc(p, other, func(a, b *watchedFolder) bool {
+func (p watchPlan) sameDirectories(other watchPlan) bool {
+	return maps.EqualFunc(p, other, func(a, b *watchedDirectory) bool {
 		return a.device == b.device && a.inode == b.inode
 	})
 }
 
 func (p watchPlan) same(other watchPlan) bool {
-	return maps.EqualFunc(p, other, func(a, b *watchedFolder) bool {
+	return maps.EqualFunc(p, other, func(a, b *watchedDirectory) bool {
 		return a.device == b.device && a.inode == b.inode && a.manifests == b.manifests && maps.Equal(a.names, b.names)
 	})
 }
@@ -103,7 +103,7 @@ func (s *FileSource) plan() watchPlan {
 		plan.add(end).manifests = true
 	}
 	for path, unit := range s.units {
-		if unit.link {
+		if unit.isLink {
 			plan.follow(path)
 		}
 	}
@@ -136,19 +136,19 @@ func openInotify(folders []string) (*watchStream, error) {
 
 func isOverflow(err error) bool { return errors.Is(err, fsnotify.ErrEventOverflow) }
 
-// folderWatch keeps a watch on the folders of a plan. If there can be none,
+// directoryWatch keeps a watch on the folders of a plan. If there can be none,
 // the periodic look has to do.
-type folderWatch struct {
+type directoryWatch struct {
 	open   func(folders []string) (*watchStream, error)
 	log    *slog.Logger
 	stream *watchStream
 	plan   watchPlan
 	// said is the trouble that was logged last.
-	said string
+	loggedProblem string
 }
 
 // channels are those of the running watch, nil if there is none.
-func (w *folderWatch) channels() (<-chan fsnotify.Event, <-chan error) {
+func (w *directoryWatch) channels() (<-chan fsnotify.Event, <-chan error) {
 	if w.stream == nil {
 		return nil, nil
 	}
@@ -158,8 +158,8 @@ func (w *folderWatch) channels() (<-chan fsnotify.Event, <-chan error) {
 // apply sees that the folders of the plan are watched. The watch is opened
 // anew whenever they change, which is seldom: that cannot leave a watch on a
 // folder that was renamed away.
-func (w *folderWatch) apply(plan watchPlan) {
-	if w.stream != nil && w.plan.sameFolders(plan) {
+func (w *directoryWatch) apply(plan watchPlan) {
+	if w.stream != nil && w.plan.sameDirectories(plan) {
 		w.plan = plan
 		return
 	}
@@ -167,42 +167,42 @@ func (w *folderWatch) apply(plan watchPlan) {
 	w.plan = plan
 	stream, err := w.open(slices.Sorted(maps.Keys(plan)))
 	if err != nil {
-		w.say(err)
+		w.logProblem(err)
 		return
 	}
 	w.stream = stream
-	if w.said != "" {
+	if w.loggedProblem != "" {
 		w.log.Info("the manifest folder is watched again")
-		w.said = ""
+		w.loggedProblem = ""
 	}
 }
 
 // covers reports whether there is nothing in the plan that goes unseen, or
 // nothing to be done about it.
-func (w *folderWatch) covers(plan watchPlan) bool {
+func (w *directoryWatch) covers(plan watchPlan) bool {
 	return w.stream == nil || w.plan.same(plan)
 }
 
 // fail gives up a watch that broke; the next look opens another.
-func (w *folderWatch) fail(err error) {
+func (w *directoryWatch) fail(err error) {
 	w.close()
 	if err == nil {
 		err = errors.New("the watch ended")
 	}
-	w.say(err)
+	w.logProblem(err)
 }
 
 // say logs a trouble once until it changes.
-func (w *folderWatch) say(err error) {
-	if w.said == err.Error() {
+func (w *directoryWatch) logProblem(err error) {
+	if w.loggedProblem == err.Error() {
 		return
 	}
-	w.said = err.Error()
+	w.loggedProblem = err.Error()
 	w.log.Warn("cannot watch the manifest folder: changes are seen by the periodic look alone; "+
 		"if a limit is reached, raise fs.inotify.max_user_watches or fs.inotify.max_user_instances with sysctl", "err", err)
 }
 
-func (w *folderWatch) close() {
+func (w *directoryWatch) close() {
 	if w.stream != nil {
 		w.stream.close()
 		w.stream = nil
@@ -210,29 +210,29 @@ func (w *folderWatch) close() {
 }
 
 // concern is what an event is about.
-type concern uint8
+type eventKind uint8
 
 const (
-	concernsNot concern = iota
-	// concernsFolder is a manifest in the folder.
-	concernsFolder
-	// concernsPath is the way to the folder or to the target of a link.
-	concernsPath
+	eventIgnored eventKind = iota
+	// eventManifest is a manifest in the folder.
+	eventManifest
+	// eventPath is the way to the folder or to the target of a link.
+	eventPath
 )
 
 // concerns sorts an event by its path.
-func (w *folderWatch) concerns(path string) concern {
+func (w *directoryWatch) classify(path string) eventKind {
 	if w.plan[path] != nil {
-		return concernsPath // a watched folder itself
+		return eventPath // a watched folder itself
 	}
 	folder, name := w.plan[filepath.Dir(path)], filepath.Base(path)
 	switch {
 	case folder == nil:
-		return concernsNot
+		return eventIgnored
 	case folder.names[name]:
-		return concernsPath
+		return eventPath
 	case folder.manifests && IsManifestFile(name):
-		return concernsFolder
+		return eventManifest
 	}
-	return concernsNot
+	return eventIgnored
 }

@@ -23,7 +23,7 @@ type unitReader struct {
 	loader     UnitLoader
 	checkpoint *Checkpoint
 	// good are the units that had a good revision in this run of the daemon.
-	good map[string]bool
+	hadGood map[string]bool
 }
 
 // read is the unit with these bytes. Bytes that are in effect already are not
@@ -32,7 +32,7 @@ func (r *unitReader) read(name string, data []byte) Unit {
 	digest := Digest(data)
 	accepted, ok := r.checkpoint.accepted(r.source, name)
 	if ok && accepted.Digest == digest && r.isOfNode(accepted) {
-		r.good[name] = true
+		r.hadGood[name] = true
 		return accepted
 	}
 	content, faults := r.loader.Load(LoadRequest{
@@ -44,7 +44,7 @@ func (r *unitReader) read(name string, data []byte) Unit {
 	if faults.Fatal() {
 		return r.lastGood(name, faults)
 	}
-	r.good[name] = true
+	r.hadGood[name] = true
 	return Unit{Name: name, Digest: digest, Content: content, Faults: faults}
 }
 
@@ -56,15 +56,15 @@ func (r *unitReader) isOfNode(unit Unit) bool {
 func (r *unitReader) lastGood(name string, faults Faults) Unit {
 	unit, ok := r.checkpoint.accepted(r.source, name)
 	unit.Name, unit.Faults = name, faults
-	unit.Restored = ok && !r.good[name]
+	unit.Restored = ok && !r.hadGood[name]
 	return unit
 }
 
-func (r *unitReader) forget(name string) { delete(r.good, name) }
+func (r *unitReader) forget(name string) { delete(r.hadGood, name) }
 
 // sameUnit reports whether a set need not be delivered for this unit.
 func sameUnit(a, b Unit) bool {
-	return a.Name == b.Name && a.Digest == b.Digest && a.Restored == b.Restored && a.Gone == b.Gone &&
+	return a.Name == b.Name && a.Digest == b.Digest && a.Restored == b.Restored && a.Missing == b.Missing &&
 		slices.Equal(a.Faults, b.Faults) && slices.EqualFunc(a.Documents, b.Documents, sameDocument) &&
 		slices.EqualFunc(a.Objects, b.Objects, sameObject)
 }

@@ -28,7 +28,7 @@ const (
 	// checkpoint serves: pods of a machine that boots without a network do
 	// not wait for a timeout, and those of one with a network are not started
 	// from a revision that is replaced at once.
-	restorePatience = 2 * time.Second
+	restoreDelay = 2 * time.Second
 )
 
 // URLSourceOptions are what a URLSource needs.
@@ -104,7 +104,7 @@ func NewURLSource(opts URLSourceOptions) (*URLSource, error) {
 	s := &URLSource{
 		opts:    opts,
 		name:    name,
-		reader:  unitReader{source: SourceHTTP, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, good: map[string]bool{}},
+		reader:  unitReader{source: SourceHTTP, node: opts.Node, loader: opts.Loader, checkpoint: opts.Checkpoint, hadGood: map[string]bool{}},
 		fetcher: urlFetcher{url: address, header: canonical(opts.Header), caFile: opts.CAFile, timeout: opts.Timeout},
 		jitter:  rand.Float64,
 	}
@@ -134,7 +134,7 @@ func redactURL(address *url.URL) string {
 // of the set and may pass.
 func (s *URLSource) Run(ctx context.Context) error {
 	defer s.fetcher.close()
-	timer := time.NewTimer(restorePatience)
+	timer := time.NewTimer(restoreDelay)
 	defer timer.Stop()
 	for {
 		// The request has a goroutine of its own, so that the checkpoint can
@@ -145,13 +145,13 @@ func (s *URLSource) Run(ctx context.Context) error {
 		select {
 		case answer = <-answers:
 		case <-timer.C:
-			s.fail("has not answered yet")
+			s.setFault("has not answered yet")
 			answer = <-answers
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		timer.Reset(s.take(answer))
+		timer.Reset(s.handle(answer))
 		select {
 		case <-ctx.Done():
 			return nil
@@ -161,11 +161,11 @@ func (s *URLSource) Run(ctx context.Context) error {
 }
 
 // take makes a set of an answer and returns the time until the next request.
-func (s *URLSource) take(answer urlAnswer) time.Duration {
+func (s *URLSource) handle(answer urlAnswer) time.Duration {
 	if answer.err != nil {
 		s.failures++
-		s.fail(answer.err.Error())
-		s.fetcher.renew()
+		s.setFault(answer.err.Error())
+		s.fetcher.reloadCA()
 		return s.backOff()
 	}
 	s.failures = 0
@@ -187,7 +187,7 @@ func (s *URLSource) take(answer urlAnswer) time.Duration {
 }
 
 // fail keeps what there is, with that fault of the source.
-func (s *URLSource) fail(problem string) {
+func (s *URLSource) setFault(problem string) {
 	fault := Fault{Unit: s.name, Problem: problem, Remedy: "what runs of it goes on; it is asked for again"}
 	if s.fault != nil && *s.fault == fault {
 		return

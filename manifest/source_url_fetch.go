@@ -61,7 +61,7 @@ func (f *urlFetcher) connect() error {
 
 // renew takes up a CA file that was replaced. One that cannot be used leaves
 // things as they are: it may be half written.
-func (f *urlFetcher) renew() {
+func (f *urlFetcher) reloadCA() {
 	if f.caFile == "" {
 		return
 	}
@@ -84,7 +84,7 @@ func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
 	client := http.Client{Transport: f.transport, CheckRedirect: f.redirect}
 	response, err := client.Do(f.request(ctx))
 	if err != nil {
-		return urlAnswer{err: f.reword(err)}
+		return urlAnswer{err: f.withoutURL(err)}
 	}
 	defer response.Body.Close()
 	switch {
@@ -97,7 +97,7 @@ func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
 	f.etag, f.modified = "", ""
 	body, err := io.ReadAll(io.LimitReader(response.Body, MaxUnitSize+1))
 	if err != nil {
-		return urlAnswer{err: f.reword(err)}
+		return urlAnswer{err: f.withoutURL(err)}
 	}
 	if len(body) > MaxUnitSize {
 		fault := tooLargeFault(redactURL(f.url))
@@ -153,7 +153,7 @@ func (f *urlFetcher) redirect(request *http.Request, via []*http.Request) error 
 }
 
 // reword takes the URL out of an error.
-func (f *urlFetcher) reword(err error) error {
+func (f *urlFetcher) withoutURL(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("did not answer within %v", f.timeout)
 	}

@@ -124,7 +124,7 @@ func TestURLSourceBootWithoutAnswer(t *testing.T) {
 		stop := runUntilEnd(t, source.Run)
 		defer stop()
 		set := <-sink.sets
-		if took := time.Since(began); took != restorePatience || !set.Restored || setFaults(set) != "http://host/pods: has not answered yet; what runs of it goes on; it is asked for again" {
+		if took := time.Since(began); took != restoreDelay || !set.Restored || setFaults(set) != "http://host/pods: has not answered yet; what runs of it goes on; it is asked for again" {
 			t.Errorf("after %v: %+v", took, set)
 		}
 		set = <-sink.sets
@@ -140,7 +140,7 @@ func TestURLSourceBootWithASlowAnswer(t *testing.T) {
 	checkpoint.accept(SourceHTTP, []Unit{scriptUnit("http://host/pods", "a 1", SourceHTTP)}, true)
 	inURLBubble(t, checkpoint, func(t *testing.T, sink *sinkDeliverer, transport *scriptTransport, source *URLSource) {
 		transport.answer = func(*http.Request) (string, error) {
-			time.Sleep(restorePatience - time.Nanosecond)
+			time.Sleep(restoreDelay - time.Nanosecond)
 			return "a 2", nil
 		}
 		stop := runUntilEnd(t, source.Run)

@@ -27,7 +27,7 @@ type Unit struct {
 	// until a second look confirms that, but a pod of another unit with the
 	// same UID takes its place at once: that is a renamed file. So does an
 	// object of the same name.
-	Gone bool
+	Missing bool
 }
 
 // Content is what a unit holds.

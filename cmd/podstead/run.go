@@ -81,7 +81,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	}
 	defer cgroupLock.Close()
 	protectFromOOM(log)
-	node, warning, err := manifest.SettleNodeName(o.Paths.Root, o.Node, os.Hostname)
+	node, warning, err := manifest.ResolveNodeName(o.Paths.Root, o.Node, os.Hostname)
 	if err != nil {
 		return err
 	}

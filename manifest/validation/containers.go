@@ -62,10 +62,10 @@ func (v *validator) containers(spec *field.Path) {
 
 // container judges what all kinds of container have in common.
 func (v *validator) container(path *field.Path, c *v1.Container) {
-	if v.set(path.Child("name"), c.Name, "a container needs a name, such as web") {
+	if v.requireSet(path.Child("name"), c.Name, "a container needs a name, such as web") {
 		v.dnsLabel(path.Child("name"), c.Name)
 	}
-	if v.set(path.Child("image"), c.Image, "a container needs an image, such as registry.example.com/web:1.0") &&
+	if v.requireSet(path.Child("image"), c.Image, "a container needs an image, such as registry.example.com/web:1.0") &&
 		strings.TrimSpace(c.Image) != c.Image {
 		v.invalid(path.Child("image"), c.Image, "must not begin or end with white space")
 	}

@@ -17,7 +17,7 @@ func ClearDefaults(spec *v1.PodSpec) {
 	spec.EnableServiceLinks = nil
 	spec.TerminationGracePeriodSeconds = nil
 	spec.DeprecatedServiceAccount = ""
-	if spec.SecurityContext != nil && asksNothing(reflect.ValueOf(spec.SecurityContext)) {
+	if spec.SecurityContext != nil && isEmptyValue(reflect.ValueOf(spec.SecurityContext)) {
 		spec.SecurityContext = nil
 	}
 	for i := range spec.Volumes {

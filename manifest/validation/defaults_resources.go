@@ -42,7 +42,7 @@ func defaultPodResources(spec *v1.PodSpec) {
 				limits[name] = quantity
 			}
 		}
-		r.Limits = merged(r.Limits, limits)
+		r.Limits = withMissing(r.Limits, limits)
 	}
 	if len(r.Limits) > 0 {
 		requests := v1.ResourceList{}
@@ -56,13 +56,13 @@ func defaultPodResources(spec *v1.PodSpec) {
 				requests[name] = quantity.DeepCopy()
 			}
 		}
-		r.Requests = merged(r.Requests, requests)
+		r.Requests = withMissing(r.Requests, requests)
 	}
 }
 
 // merged is list with the entries of more that it lacks. It stays nil if
 // there are none.
-func merged(list, more v1.ResourceList) v1.ResourceList {
+func withMissing(list, more v1.ResourceList) v1.ResourceList {
 	if list == nil && len(more) > 0 {
 		list = v1.ResourceList{}
 	}
@@ -98,18 +98,18 @@ func containersTotal(spec *v1.PodSpec, of func(*v1.ResourceRequirements) v1.Reso
 		c := &spec.InitContainers[i]
 		if podinfo.IsSidecar(c) {
 			addResources(running, of(&c.Resources))
-			raiseTo(peak, running)
+			setMax(peak, running)
 			continue
 		}
 		step := v1.ResourceList{}
 		addResources(step, of(&c.Resources))
 		addResources(step, running)
-		raiseTo(peak, step)
+		setMax(peak, step)
 	}
 	for i := range spec.Containers {
 		addResources(running, of(&spec.Containers[i].Resources))
 	}
-	raiseTo(peak, running)
+	setMax(peak, running)
 	return peak
 }
 
@@ -126,7 +126,7 @@ func addResources(sum, more v1.ResourceList) {
 	}
 }
 
-func raiseTo(peak, list v1.ResourceList) {
+func setMax(peak, list v1.ResourceList) {
 	for name, quantity := range list {
 		if highest, ok := peak[name]; !ok || quantity.Cmp(highest) > 0 {
 			peak[name] = quantity.DeepCopy()

@@ -43,7 +43,7 @@ var (
 func (v *validator) env(path *field.Path, vars []v1.EnvVar) {
 	for i, variable := range vars {
 		at := path.Index(i)
-		if v.set(at.Child("name"), variable.Name, "an environment variable needs a name") {
+		if v.requireSet(at.Child("name"), variable.Name, "an environment variable needs a name") {
 			v.rules(at.Child("name"), variable.Name, utilvalidation.IsRelaxedEnvVarName(variable.Name))
 		}
 		if variable.ValueFrom != nil {
@@ -108,27 +108,27 @@ func (v *validator) envFrom(path *field.Path, sources []v1.EnvFromSource) {
 // objectRef judges the name of a ConfigMap or Secret. Here, as at the API
 // server, a name may end in a dash, which the object itself may not.
 func (v *validator) objectRef(path *field.Path, name string) {
-	if v.set(path, name, "must be the name of the object") {
+	if v.requireSet(path, name, "must be the name of the object") {
 		v.rules(path, name, validation.NameIsDNSSubdomain(name, true))
 	}
 }
 
 func (v *validator) keyRef(path *field.Path, name, key string) {
-	if v.set(path.Child("name"), name, "must be the name of the object") {
+	if v.requireSet(path.Child("name"), name, "must be the name of the object") {
 		v.dnsSubdomain(path.Child("name"), name)
 	}
-	if v.set(path.Child("key"), key, "must be a key of the object's data") {
+	if v.requireSet(path.Child("key"), key, "must be a key of the object's data") {
 		v.rules(path.Child("key"), key, utilvalidation.IsConfigMapKey(key))
 	}
 }
 
 func (v *validator) fileKeyRef(path *field.Path, ref *v1.FileKeySelector) {
-	if v.set(path.Child("key"), ref.Key, "must be the name of a variable in the file") {
+	if v.requireSet(path.Child("key"), ref.Key, "must be the name of a variable in the file") {
 		v.rules(path.Child("key"), ref.Key, utilvalidation.IsRelaxedEnvVarName(ref.Key))
 	}
 	at := path.Child("volumeName")
 	const declared = "must be the name of an emptyDir volume in spec.volumes"
-	if v.set(at, ref.VolumeName, declared) {
+	if v.requireSet(at, ref.VolumeName, declared) {
 		v.dnsLabel(at, ref.VolumeName)
 		if source := v.volumes[ref.VolumeName]; source == nil {
 			v.notFound(at, ref.VolumeName, declared)
@@ -136,19 +136,19 @@ func (v *validator) fileKeyRef(path *field.Path, ref *v1.FileKeySelector) {
 			v.invalid(at, ref.VolumeName, declared)
 		}
 	}
-	if v.set(path.Child("path"), ref.Path, "must be the file's path in the volume") {
-		v.noBacksteps(path.Child("path"), ref.Path)
+	if v.requireSet(path.Child("path"), ref.Path, "must be the file's path in the volume") {
+		v.noParentRefs(path.Child("path"), ref.Path)
 	}
 }
 
 // fieldRef judges a reference to a field of the pod: name, or name['key'] for
 // one label or annotation.
 func (v *validator) fieldRef(path *field.Path, ref *v1.ObjectFieldSelector, allowed []string) {
-	if !v.set(path.Child("apiVersion"), ref.APIVersion, "must be v1") {
+	if !v.requireSet(path.Child("apiVersion"), ref.APIVersion, "must be v1") {
 		return
 	}
 	at := path.Child("fieldPath")
-	if !v.set(at, ref.FieldPath, "must be one of "+quotedList(allowed)) {
+	if !v.requireSet(at, ref.FieldPath, "must be one of "+quotedList(allowed)) {
 		return
 	}
 	name := ref.FieldPath
@@ -186,7 +186,7 @@ func splitSubscript(path string) (base, key string, ok bool) {
 }
 
 func (v *validator) resourceFieldRef(path *field.Path, ref *v1.ResourceFieldSelector) {
-	if v.set(path.Child("resource"), ref.Resource, "must be one of "+quotedList(containerFields)) &&
+	if v.requireSet(path.Child("resource"), ref.Resource, "must be one of "+quotedList(containerFields)) &&
 		!slices.Contains(containerFields, ref.Resource) && !isHugePagesField(ref.Resource) {
 		v.add(field.NotSupported(path.Child("resource"), ref.Resource, containerFields))
 	}

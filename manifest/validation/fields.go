@@ -16,12 +16,12 @@ type FieldKind string
 
 // The kinds of verdicts.
 const (
-	// FieldHonoured does here what it does under a kubelet.
-	FieldHonoured FieldKind = "honoured"
-	// FieldInert is accepted, and nothing about the pod depends on it.
-	FieldInert FieldKind = "inert"
-	// FieldRefused is an error: a single node cannot honour it.
-	FieldRefused FieldKind = "refused"
+	// FieldSupported does here what it does under a kubelet.
+	FieldSupported FieldKind = "honoured"
+	// FieldIgnored is accepted, and nothing about the pod depends on it.
+	FieldIgnored FieldKind = "inert"
+	// FieldUnsupported is an error: a single node cannot honour it.
+	FieldUnsupported FieldKind = "refused"
 	// FieldNotYet is an error: a later version may honour it.
 	FieldNotYet FieldKind = "not yet"
 )
@@ -61,7 +61,7 @@ func (w *fieldWalk) walk(path string, on verdict, of reflect.Type) {
 	switch on := on.(type) {
 	case listVerdict:
 		w.walk(path+"[]", on.verdict, of.Elem())
-	case boundsVerdict:
+	case resourceVerdict:
 		w.walk(path, on.structVerdict, of)
 	case structVerdict:
 		for i := range of.NumField() {
@@ -94,20 +94,20 @@ func mapKeys(m mapVerdict) func(func(string) bool) {
 // add notes the leaves at and below a path that has one verdict.
 func (w *fieldWalk) add(path string, on verdict, of reflect.Type) {
 	field := Field{Subtree: path}
-	if o, ok := on.(only); ok {
+	if o, ok := on.(onlyValues); ok {
 		for _, value := range o.values {
-			field.Accepted = append(field.Accepted, textOf(value))
+			field.Accepted = append(field.Accepted, formatValue(value))
 		}
 		on = o.other
 	}
 	switch on := on.(type) {
-	case honoured:
-		field.Kind, field.Proof = FieldHonoured, string(on)
-	case inert:
-		field.Kind, field.Text = FieldInert, string(on)
-	case refused:
-		field.Kind, field.Text = FieldRefused, string(on)
-	case notYet:
+	case supported:
+		field.Kind, field.Proof = FieldSupported, string(on)
+	case ignored:
+		field.Kind, field.Text = FieldIgnored, string(on)
+	case unsupported:
+		field.Kind, field.Text = FieldUnsupported, string(on)
+	case notSupportedYet:
 		field.Kind, field.Text = FieldNotYet, on.text()
 	}
 	eachLeaf(path, of, nil, func(leaf string) {
@@ -116,7 +116,7 @@ func (w *fieldWalk) add(path string, on verdict, of reflect.Type) {
 	})
 }
 
-func textOf(value any) string {
+func formatValue(value any) string {
 	v := reflect.ValueOf(value)
 	switch v.Kind() {
 	case reflect.Bool:
@@ -130,8 +130,8 @@ func textOf(value any) string {
 	return strings.TrimSpace(reflect.ValueOf(value).String())
 }
 
-// plain are structs that are one value in a manifest.
-var plain = []reflect.Type{
+// scalarStructs are structs that are one value in a manifest.
+var scalarStructs = []reflect.Type{
 	reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[metav1.FieldsV1](),
 	reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](),
 }
@@ -150,7 +150,7 @@ func eachLeaf(path string, of reflect.Type, within []reflect.Type, yield func(st
 	case reflect.Map:
 		eachLeaf(path+"[key]", of.Elem(), within, yield)
 	case reflect.Struct:
-		if slices.Contains(plain, of) || slices.Contains(within, of) || of.NumField() == 0 {
+		if slices.Contains(scalarStructs, of) || slices.Contains(within, of) || of.NumField() == 0 {
 			yield(path)
 			return
 		}

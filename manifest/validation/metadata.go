@@ -66,14 +66,14 @@ func (v *validator) metadata(path *field.Path) {
 
 // labels judges labels, and what is to be equal to labels.
 func (v *validator) labels(path *field.Path, labels map[string]string) {
-	for key, value := range inOrder(labels) {
+	for key, value := range sortedMap(labels) {
 		v.qualifiedName(path.Key(key), key)
 		v.rules(path.Key(key), value, utilvalidation.IsValidLabelValue(value))
 	}
 }
 
 func (v *validator) annotationKeys(path *field.Path, annotations map[string]string) {
-	for key := range inOrder(annotations) {
+	for key := range sortedMap(annotations) {
 		// Upper and lower case count as one, as they always have.
 		v.rules(path.Key(key), key, utilvalidation.IsQualifiedName(strings.ToLower(key)))
 	}
@@ -83,7 +83,7 @@ func (v *validator) annotationKeys(path *field.Path, annotations map[string]stri
 }
 
 func (v *validator) annotations(path *field.Path) {
-	for key, value := range inOrder(v.meta.Annotations) {
+	for key, value := range sortedMap(v.meta.Annotations) {
 		at := path.Key(key)
 		switch {
 		case key == annotationTolerations:
@@ -129,7 +129,7 @@ func (v *validator) annotatedSeccomp(path *field.Path, value string) {
 	switch {
 	case value == seccompRuntimeDefault, value == seccompDockerDefault, value == seccompUnconfined:
 	case strings.HasPrefix(value, localhostProfilePrefix):
-		v.descendingPath(path, strings.TrimPrefix(value, localhostProfilePrefix))
+		v.localPath(path, strings.TrimPrefix(value, localhostProfilePrefix))
 	default:
 		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ and the profile's file; better use securityContext.seccompProfile")
 	}

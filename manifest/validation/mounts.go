@@ -14,10 +14,10 @@ func (v *validator) volumeMounts(list *field.Path, c *v1.Container) {
 	paths := map[string]bool{}
 	for i, mount := range c.VolumeMounts {
 		at := list.Index(i)
-		if v.set(at.Child("name"), mount.Name, declared) && v.volumes[mount.Name] == nil {
+		if v.requireSet(at.Child("name"), mount.Name, declared) && v.volumes[mount.Name] == nil {
 			v.notFound(at.Child("name"), mount.Name, declared)
 		}
-		if v.set(at.Child("mountPath"), mount.MountPath, "must be the folder or file in the container to mount over") {
+		if v.requireSet(at.Child("mountPath"), mount.MountPath, "must be the folder or file in the container to mount over") {
 			if paths[mount.MountPath] {
 				v.invalid(at.Child("mountPath"), mount.MountPath, "must be mounted over once only")
 			}
@@ -35,8 +35,8 @@ func (v *validator) volumeMounts(list *field.Path, c *v1.Container) {
 }
 
 func (v *validator) subPaths(at *field.Path, mount *v1.VolumeMount) {
-	v.descendingPath(at.Child("subPath"), mount.SubPath)
-	v.descendingPath(at.Child("subPathExpr"), mount.SubPathExpr)
+	v.localPath(at.Child("subPath"), mount.SubPath)
+	v.localPath(at.Child("subPathExpr"), mount.SubPathExpr)
 	if mount.SubPath != "" && mount.SubPathExpr != "" {
 		v.invalid(at.Child("subPathExpr"), mount.SubPathExpr, "must not stand beside subPath: keep one of the two")
 	}
@@ -71,7 +71,7 @@ func (v *validator) volumeDevices(list *field.Path, c *v1.Container) {
 	names, paths := map[string]bool{}, map[string]bool{}
 	for i, device := range c.VolumeDevices {
 		at := list.Index(i)
-		named := v.set(at.Child("name"), device.Name, claimed)
+		named := v.requireSet(at.Child("name"), device.Name, claimed)
 		if names[device.Name] {
 			v.invalid(at.Child("name"), device.Name, "must be there once only")
 		}
@@ -89,43 +89,43 @@ func (v *validator) volumeDevices(list *field.Path, c *v1.Container) {
 }
 
 func (v *validator) devicePath(at *field.Path, name string, taken map[string]bool, mounts []v1.VolumeMount) {
-	if !v.set(at, name, "must be the path of the device in the container") {
+	if !v.requireSet(at, name, "must be the path of the device in the container") {
 		return
 	}
 	if taken[name] {
 		v.invalid(at, name, "must be there once only")
 	}
 	taken[name] = true
-	v.noBacksteps(at, name)
+	v.noParentRefs(at, name)
 	if slices.ContainsFunc(mounts, func(m v1.VolumeMount) bool { return m.MountPath == name }) {
 		v.invalid(at, name, "must not be a path in volumeMounts as well")
 	}
 }
 
-func hasBackstep(name string) bool {
+func hasParentRef(name string) bool {
 	return slices.Contains(strings.Split(name, "/"), "..")
 }
 
 // noBacksteps refuses a path that leads up again.
-func (v *validator) noBacksteps(at *field.Path, name string) {
-	if hasBackstep(name) {
+func (v *validator) noParentRefs(at *field.Path, name string) {
+	if hasParentRef(name) {
 		v.invalid(at, name, "must not contain '..'")
 	}
 }
 
 // descendingPath judges a path that has to stay below where it starts. An
 // empty one does.
-func (v *validator) descendingPath(at *field.Path, name string) {
+func (v *validator) localPath(at *field.Path, name string) {
 	if path.IsAbs(name) {
 		v.invalid(at, name, "must be a relative path")
 	}
-	v.noBacksteps(at, name)
+	v.noParentRefs(at, name)
 }
 
 // fileName judges the path of a file that a volume makes. The names that begin
 // with two dots belong to the writer, which swaps such volumes in one step.
 func (v *validator) fileName(at *field.Path, name string) {
-	v.descendingPath(at, name)
+	v.localPath(at, name)
 	if strings.HasPrefix(name, "..") && !strings.HasPrefix(name, "../") {
 		v.invalid(at, name, "must not start with '..'")
 	}

@@ -91,7 +91,7 @@ func (v *validator) objectMeta(kind string, meta metav1.Object) {
 
 func (v *validator) configMap(configMap *v1.ConfigMap) {
 	size := 0
-	for key, text := range inOrder(configMap.Data) {
+	for key, text := range sortedMap(configMap.Data) {
 		at := field.NewPath("data").Key(key)
 		v.rules(at, key, utilvalidation.IsConfigMapKey(key))
 		if _, twice := configMap.BinaryData[key]; twice {
@@ -99,7 +99,7 @@ func (v *validator) configMap(configMap *v1.ConfigMap) {
 		}
 		size += len(text)
 	}
-	for key, bytes := range inOrder(configMap.BinaryData) {
+	for key, bytes := range sortedMap(configMap.BinaryData) {
 		v.rules(field.NewPath("binaryData").Key(key), key, utilvalidation.IsConfigMapKey(key))
 		size += len(bytes)
 	}
@@ -115,7 +115,7 @@ func (v *validator) dataSize(size int) {
 func (v *validator) secret(secret *v1.Secret) {
 	size := 0
 	data := field.NewPath("data")
-	for key, bytes := range inOrder(secret.Data) {
+	for key, bytes := range sortedMap(secret.Data) {
 		v.rules(data.Key(key), key, utilvalidation.IsConfigMapKey(key))
 		size += len(bytes)
 	}
@@ -184,12 +184,12 @@ func (v *validator) priorityClass(class *schedulingv1.PriorityClass) {
 }
 
 func (v *validator) runtimeClass(class *nodev1.RuntimeClass) {
-	if v.set(field.NewPath("handler"), class.Handler, "must be the name of a handler in the runtime's configuration, such as runc") {
+	if v.requireSet(field.NewPath("handler"), class.Handler, "must be the name of a handler in the runtime's configuration, such as runc") {
 		v.dnsLabel(field.NewPath("handler"), class.Handler)
 	}
 	if class.Overhead != nil {
 		at := field.NewPath("overhead", "podFixed")
-		for name, quantity := range inOrder(class.Overhead.PodFixed) {
+		for name, quantity := range sortedMap(class.Overhead.PodFixed) {
 			if quantity.Sign() < 0 {
 				v.invalid(at.Key(string(name)), quantity.String(), "must be 0 or more")
 			}

@@ -51,7 +51,7 @@ func (v *validator) linuxPod(spec *field.Path) {
 
 func (v *validator) windowsPod(spec *field.Path) {
 	refuse := func(path *field.Path, settings map[string]bool) {
-		for name, set := range inOrder(settings) {
+		for name, set := range sortedMap(settings) {
 			if set {
 				v.forbidden(path.Child(name), "cannot be set in a pod with os.name: windows; take the field out")
 			}

@@ -77,9 +77,9 @@ func (v *validator) addInOrder(errs field.ErrorList) {
 	v.add(errs...)
 }
 
-// inOrder goes through a map by its keys, so that faults always come in the
+// sortedMap goes through a map by its keys, so that faults always come in the
 // same order.
-func inOrder[M ~map[K]V, K cmp.Ordered, V any](m M) iter.Seq2[K, V] {
+func sortedMap[M ~map[K]V, K cmp.Ordered, V any](m M) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for _, key := range slices.Sorted(maps.Keys(m)) {
 			if !yield(key, m[key]) {
@@ -134,7 +134,7 @@ func (v *validator) qualifiedName(path *field.Path, value string) {
 }
 
 // set reports whether a required string is there.
-func (v *validator) set(path *field.Path, value, detail string) bool {
+func (v *validator) requireSet(path *field.Path, value, detail string) bool {
 	if value == "" {
 		v.required(path, detail)
 		return false

@@ -133,7 +133,7 @@ func (v *validator) handler(path *field.Path, h handler, kinds string) {
 }
 
 func (v *validator) httpGet(path *field.Path, get *v1.HTTPGetAction) {
-	v.set(path.Child("path"), get.Path, "must be the path to ask for, such as /healthz")
+	v.requireSet(path.Child("path"), get.Path, "must be the path to ask for, such as /healthz")
 	v.portOrName(path.Child("port"), get.Port)
 	if schemes := []v1.URIScheme{v1.URISchemeHTTP, v1.URISchemeHTTPS}; !slices.Contains(schemes, get.Scheme) {
 		v.add(field.NotSupported(path.Child("scheme"), get.Scheme, schemes))

@@ -29,11 +29,11 @@ func (v *validator) containerResources(path *field.Path, r *v1.ResourceRequireme
 // stand there.
 func (v *validator) resources(path *field.Path, r *v1.ResourceRequirements, nameRule func(*field.Path, v1.ResourceName)) {
 	limits, requests := path.Child("limits"), path.Child("requests")
-	for name, quantity := range inOrder(r.Limits) {
+	for name, quantity := range sortedMap(r.Limits) {
 		nameRule(limits.Key(string(name)), name)
 		v.quantity(limits.Key(string(name)), name, quantity)
 	}
-	for name, quantity := range inOrder(r.Requests) {
+	for name, quantity := range sortedMap(r.Requests) {
 		at := requests.Key(string(name))
 		nameRule(at, name)
 		v.quantity(at, name, quantity)
@@ -122,7 +122,7 @@ func (v *validator) podResources(path *field.Path) {
 	}
 	v.resources(path, r, v.podResourceName)
 	v.claimRefs(path.Child("claims"), r.Claims)
-	v.podCoversContainers(path, r)
+	v.podLimitsFitContainers(path, r)
 }
 
 func (v *validator) podResourceName(path *field.Path, name v1.ResourceName) {
@@ -135,21 +135,21 @@ func (v *validator) podResourceName(path *field.Path, name v1.ResourceName) {
 
 // podCoversContainers checks that a pod allows what its containers ask for:
 // the requests together, hugepage limits together, each limit by itself.
-func (v *validator) podCoversContainers(path *field.Path, r *v1.ResourceRequirements) {
-	for name, total := range inOrder(containersTotal(v.spec, requestsOf)) {
+func (v *validator) podLimitsFitContainers(path *field.Path, r *v1.ResourceRequirements) {
+	for name, total := range sortedMap(containersTotal(v.spec, requestsOf)) {
 		if request, ok := r.Requests[name]; ok && total.Cmp(request) > 0 {
 			v.invalid(path.Child("requests").Key(string(name)), request.String(),
 				"must be at least what the containers request together, "+total.String())
 		}
 	}
-	for name, total := range inOrder(containersTotal(v.spec, limitsOf)) {
+	for name, total := range sortedMap(containersTotal(v.spec, limitsOf)) {
 		if limit, ok := r.Limits[name]; ok && isHugePages(name) && total.Cmp(limit) > 0 {
 			v.invalid(path.Child("limits").Key(string(name)), limit.String(),
 				"must be at least the containers' limits together, "+total.String())
 		}
 	}
 	for i := range v.spec.Containers {
-		for name, quantity := range inOrder(v.spec.Containers[i].Resources.Limits) {
+		for name, quantity := range sortedMap(v.spec.Containers[i].Resources.Limits) {
 			if limit, ok := r.Limits[name]; ok && quantity.Cmp(limit) > 0 {
 				v.invalid(field.NewPath("spec", "containers").Index(i).Child("resources", "limits").Key(string(name)),
 					quantity.String(), "must be at most the pod's limit, "+limit.String())
@@ -175,7 +175,7 @@ func (v *validator) podClaims(path *field.Path) {
 
 func (v *validator) podClaim(path *field.Path, claim *v1.PodResourceClaim) {
 	const one = "must have one of resourceClaimName, resourceClaimTemplateName"
-	if v.set(path.Child("name"), claim.Name, "must be the name by which containers refer to the claim") {
+	if v.requireSet(path.Child("name"), claim.Name, "must be the name by which containers refer to the claim") {
 		if slices.Contains(v.claims[:len(v.claims)-1], claim.Name) {
 			v.duplicate(path.Child("name"), claim.Name, "claims need different names")
 		} else {
@@ -200,7 +200,7 @@ func (v *validator) claimRefs(path *field.Path, claims []v1.ResourceClaim) {
 	seen := map[string]bool{}
 	for i, claim := range claims {
 		at := path.Index(i)
-		if !v.set(at, claim.Name, "must have the name of one of spec.resourceClaims") {
+		if !v.requireSet(at, claim.Name, "must have the name of one of spec.resourceClaims") {
 			continue
 		}
 		key, taken := claim.Name, seen[claim.Name]

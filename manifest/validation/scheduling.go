@@ -73,7 +73,7 @@ func (v *validator) topologySpread(path *field.Path, constraints []v1.TopologySp
 		if c.MaxSkew <= 0 {
 			v.invalid(at.Child("maxSkew"), c.MaxSkew, "must be 1 or more")
 		}
-		v.set(at.Child("topologyKey"), c.TopologyKey, "must be the name of a node label")
+		v.requireSet(at.Child("topologyKey"), c.TopologyKey, "must be the name of a node label")
 		oneOf(v, at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, v1.DoNotSchedule, v1.ScheduleAnyway)
 		if slices.ContainsFunc(constraints[i+1:], func(other v1.TopologySpreadConstraint) bool {
 			return other.TopologyKey == c.TopologyKey && other.WhenUnsatisfiable == c.WhenUnsatisfiable
@@ -185,7 +185,7 @@ func (v *validator) podTerm(path *field.Path, term *v1.PodAffinityTerm) {
 		v.rules(path.Child("namespaces").Index(i), name, validation.ValidateNamespaceName(name, false))
 	}
 	v.labelKeys(path, term.MatchLabelKeys, term.MismatchLabelKeys, term.LabelSelector)
-	if v.set(path.Child("topologyKey"), term.TopologyKey, "must be the name of a node label") {
+	if v.requireSet(path.Child("topologyKey"), term.TopologyKey, "must be the name of a node label") {
 		v.add(metav1validation.ValidateLabelName(term.TopologyKey, path.Child("topologyKey"))...)
 	}
 }

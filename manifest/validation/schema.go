@@ -43,7 +43,7 @@ const maxSchemaFaults = 1000
 
 // visit compares the value at a path. It reports whether the value can be
 // decoded into the type; one that cannot is to be taken out.
-func (s *SchemaChecker) visit(value any, t reflect.Type, path string, structs []structAt) bool {
+func (s *SchemaChecker) visit(value any, t reflect.Type, path string, structs []pathStruct) bool {
 	if value == nil {
 		// JSON's null means absent, whatever the type.
 		return true
@@ -58,7 +58,7 @@ func (s *SchemaChecker) visit(value any, t reflect.Type, path string, structs []
 		if !ok {
 			return s.wrongType(value, path, "must be a mapping of fields to values")
 		}
-		s.visitStruct(object, path, append(slices.Clip(structs), structAt{path: path, is: t}))
+		s.visitStruct(object, path, append(slices.Clip(structs), pathStruct{path: path, typ: t}))
 		return true
 	case reflect.Map:
 		object, ok := value.(map[string]any)
@@ -84,8 +84,8 @@ func (s *SchemaChecker) visit(value any, t reflect.Type, path string, structs []
 	return s.visitScalar(value, t, path)
 }
 
-func (s *SchemaChecker) visitStruct(object map[string]any, path string, structs []structAt) {
-	here := structs[len(structs)-1].is
+func (s *SchemaChecker) visitStruct(object map[string]any, path string, structs []pathStruct) {
+	here := structs[len(structs)-1].typ
 	fields := fieldsOf(here)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		at := JoinPath(path, name)
@@ -99,18 +99,18 @@ func (s *SchemaChecker) visitStruct(object map[string]any, path string, structs 
 	}
 }
 
-func (s *SchemaChecker) unknown(name, path string, structs []structAt) {
+func (s *SchemaChecker) unknown(name, path string, structs []pathStruct) {
 	if len(s.faults) >= maxSchemaFaults {
 		return
 	}
 	fault := FieldFault{Path: JoinPath(path, name), Problem: "unknown field", Remedy: fieldRemedy(name, structs), Lenient: true}
-	if meant := suggest.Nearest(name, fieldsOf(structs[len(structs)-1].is).names); meant != "" {
+	if meant := suggest.Nearest(name, fieldsOf(structs[len(structs)-1].typ).names); meant != "" {
 		fault.meant = JoinPath(path, meant)
 	}
 	s.faults = append(s.faults, fault)
 }
 
-func (s *SchemaChecker) visitList(list []any, t reflect.Type, path string, structs []structAt) bool {
+func (s *SchemaChecker) visitList(list []any, t reflect.Type, path string, structs []pathStruct) bool {
 	decodes := true
 	for i, item := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)

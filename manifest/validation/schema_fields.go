@@ -67,40 +67,40 @@ func decodesItself(t reflect.Type) bool {
 
 // fieldRemedy says what was most likely meant by a field that is not there.
 // The structs lead from the object to the one in which the field was found.
-func fieldRemedy(name string, structs []structAt) string {
+func fieldRemedy(name string, structs []pathStruct) string {
 	here := structs[len(structs)-1]
-	fields := fieldsOf(here.is)
+	fields := fieldsOf(here.typ)
 	for _, valid := range fields.names {
 		if strings.EqualFold(valid, name) {
 			return "did you mean " + Quote(valid) + "? Upper and lower case count"
 		}
 	}
-	if place := homeOf(name, structs); place != "" {
+	if place := placeOf(name, structs); place != "" {
 		return Quote(name) + " belongs in " + place
 	}
 	if valid := suggest.Nearest(name, fields.names); valid != "" {
 		return "did you mean " + Quote(valid) + "?"
 	}
-	if names := slices.Sorted(slices.Values(fields.names)); len(names) > 0 && len(names) <= maxNamed {
+	if names := slices.Sorted(slices.Values(fields.names)); len(names) > 0 && len(names) <= maxListedFields {
 		return "must be one of " + strings.Join(names, ", ")
 	}
-	return "take it out: there is no such field in a " + here.is.Name()
+	return "take it out: there is no such field in a " + here.typ.Name()
 }
 
-// maxNamed is how many fields a remedy lists.
-const maxNamed = 12
+// maxListedFields is how many fields a remedy lists.
+const maxListedFields = 12
 
 // structAt is a struct on the way to a field.
-type structAt struct {
+type pathStruct struct {
 	path string
-	is   reflect.Type
+	typ  reflect.Type
 }
 
-// homeOf finds a field that stands one or more levels too deep, or one level
+// placeOf finds a field that stands one or more levels too deep, or one level
 // too high. It is empty if the field is known in neither place.
-func homeOf(name string, structs []structAt) string {
+func placeOf(name string, structs []pathStruct) string {
 	for i := len(structs) - 2; i >= 0; i-- {
-		if _, ok := fieldsOf(structs[i].is).types[name]; ok {
+		if _, ok := fieldsOf(structs[i].typ).types[name]; ok {
 			if structs[i].path == "" {
 				return "the object itself, beside metadata and spec"
 			}
@@ -108,7 +108,7 @@ func homeOf(name string, structs []structAt) string {
 		}
 	}
 	here := structs[len(structs)-1]
-	fields := fieldsOf(here.is)
+	fields := fieldsOf(here.typ)
 	// What is a field of many things most likely belongs in a container.
 	for _, child := range append([]string{"containers"}, fields.names...) {
 		if fields.types[child] == nil {

@@ -134,7 +134,7 @@ func (v *validator) seccomp(path *field.Path, profile *v1.SeccompProfile) {
 	case profile.Type == v1.SeccompProfileTypeLocalhost && file == nil:
 		v.required(at, "must be the profile's file, below the seccomp folder of the root folder")
 	case file != nil:
-		v.descendingPath(at, *file)
+		v.localPath(at, *file)
 	}
 }
 
@@ -160,7 +160,7 @@ func (v *validator) appArmor(path *field.Path, profile *v1.AppArmorProfile) {
 	if strings.TrimSpace(*name) != *name {
 		v.invalid(at, *name, "must not begin or end with white space")
 	} else {
-		v.set(at, *name, missing)
+		v.requireSet(at, *name, missing)
 	}
 	if len(*name) > appArmorNameMax {
 		v.add(field.TooLong(at, *name, appArmorNameMax))
@@ -171,7 +171,7 @@ func (v *validator) sysctls(path *field.Path, sysctls []v1.Sysctl) {
 	names := map[string]bool{}
 	for i, sysctl := range sysctls {
 		at := path.Index(i).Child("name")
-		if v.set(at, sysctl.Name, "must be the name of a kernel parameter, such as net.core.somaxconn") {
+		if v.requireSet(at, sysctl.Name, "must be the name of a kernel parameter, such as net.core.somaxconn") {
 			if len(sysctl.Name) > sysctlNameMax || !sysctlName.MatchString(sysctl.Name) {
 				v.invalid(at, sysctl.Name, fmt.Sprintf("must be the name of a kernel parameter, such as net.core.somaxconn, of at most %d characters", sysctlNameMax))
 			} else if names[sysctl.Name] {

@@ -52,7 +52,7 @@ func (v *validator) podSpec(spec *field.Path) {
 
 // overhead judges what a pod costs beside its containers.
 func (v *validator) overhead(path *field.Path) {
-	for name, quantity := range inOrder(v.spec.Overhead) {
+	for name, quantity := range sortedMap(v.spec.Overhead) {
 		v.containerResourceName(path.Key(string(name)), name)
 		v.quantity(path.Key(string(name)), name, quantity)
 	}
@@ -147,6 +147,6 @@ func (v *validator) dnsConfig(path *field.Path) {
 		}
 	}
 	for i, option := range config.Options {
-		v.set(path.Child("options").Index(i).Child("name"), option.Name, "must be the name of a resolver option, such as ndots")
+		v.requireSet(path.Child("options").Index(i).Child("name"), option.Name, "must be the name of a resolver option, such as ndots")
 	}
 }

@@ -16,38 +16,38 @@ import (
 // grown, is refused as well. A refused field is reported once, not field by
 // field below it.
 func Unsupported(pod *v1.Pod) field.ErrorList {
-	return append(podVerdicts.judge(nil, reflect.ValueOf(pod).Elem()), unservable(pod)...)
+	return append(podVerdicts.check(nil, reflect.ValueOf(pod).Elem()), unsupportedValues(pod)...)
 }
 
 // verdict says of a part of a pod whether this version does what it asks for.
 // It is asked only about fields that say something.
 type verdict interface {
-	judge(path *field.Path, value reflect.Value) field.ErrorList
+	check(path *field.Path, value reflect.Value) field.ErrorList
 }
 
 // structVerdict holds the verdicts on the fields of a struct, by their names in JSON.
 type structVerdict map[string]verdict
 
-func (fs structVerdict) judge(path *field.Path, value reflect.Value) field.ErrorList {
+func (fs structVerdict) check(path *field.Path, value reflect.Value) field.ErrorList {
 	if value.Kind() == reflect.Pointer {
 		value = value.Elem()
 	}
 	var errs field.ErrorList
 	for i := range value.NumField() {
 		f := value.Type().Field(i)
-		if asksNothing(value.Field(i)) {
+		if isEmptyValue(value.Field(i)) {
 			continue
 		}
 		name := jsonName(f)
 		if name == "" { // An embedded struct is part of the outer one.
-			errs = append(errs, fs.judge(path, value.Field(i))...)
+			errs = append(errs, fs.check(path, value.Field(i))...)
 			continue
 		}
 		on, ok := fs[name]
 		if !ok {
-			on = notYet("this field is")
+			on = notSupportedYet("this field is")
 		}
-		errs = append(errs, on.judge(path.Child(name), value.Field(i))...)
+		errs = append(errs, on.check(path.Child(name), value.Field(i))...)
 	}
 	return errs
 }
@@ -61,10 +61,10 @@ func jsonName(f reflect.StructField) string {
 // listVerdict is the verdict on every element of a list.
 type listVerdict struct{ verdict }
 
-func (l listVerdict) judge(path *field.Path, value reflect.Value) field.ErrorList {
+func (l listVerdict) check(path *field.Path, value reflect.Value) field.ErrorList {
 	var errs field.ErrorList
 	for i := range value.Len() {
-		errs = append(errs, l.verdict.judge(path.Index(i), value.Index(i))...)
+		errs = append(errs, l.verdict.check(path.Index(i), value.Index(i))...)
 	}
 	return errs
 }
@@ -74,15 +74,15 @@ func (l listVerdict) judge(path *field.Path, value reflect.Value) field.ErrorLis
 // begins as they do.
 type mapVerdict map[string]verdict
 
-func (m mapVerdict) judge(path *field.Path, value reflect.Value) field.ErrorList {
+func (m mapVerdict) check(path *field.Path, value reflect.Value) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range sortedKeys(value) {
-		errs = append(errs, m.on(key.String()).judge(path.Key(key.String()), value.MapIndex(key))...)
+		errs = append(errs, m.lookup(key.String()).check(path.Key(key.String()), value.MapIndex(key))...)
 	}
 	return errs
 }
 
-func (m mapVerdict) on(key string) verdict {
+func (m mapVerdict) lookup(key string) verdict {
 	if on, ok := m[key]; ok {
 		return on
 	}
@@ -98,44 +98,44 @@ func (m mapVerdict) on(key string) verdict {
 
 // honoured is the verdict on a field that does here what it does under a
 // kubelet. Its value is the end-to-end test that proves it.
-type honoured string
+type supported string
 
-func (honoured) judge(*field.Path, reflect.Value) field.ErrorList { return nil }
+func (supported) check(*field.Path, reflect.Value) field.ErrorList { return nil }
 
 // inert is the verdict on a field that is accepted and has, by design, nothing
 // to do with how a pod runs here. Its value is why.
-type inert string
+type ignored string
 
-func (inert) judge(*field.Path, reflect.Value) field.ErrorList { return nil }
+func (ignored) check(*field.Path, reflect.Value) field.ErrorList { return nil }
 
 // refused is the verdict on a field that a single node cannot honour. Its value
 // is the error, which says why and what to do.
-type refused string
+type unsupported string
 
-func (r refused) judge(path *field.Path, _ reflect.Value) field.ErrorList {
+func (r unsupported) check(path *field.Path, _ reflect.Value) field.ErrorList {
 	return field.ErrorList{field.Forbidden(path, string(r))}
 }
 
 // notYet is the verdict on a field that a later version may honour. Its value
 // is what the field is about, with its verb: "probes are".
-type notYet string
+type notSupportedYet string
 
-func (n notYet) judge(path *field.Path, _ reflect.Value) field.ErrorList {
+func (n notSupportedYet) check(path *field.Path, _ reflect.Value) field.ErrorList {
 	return field.ErrorList{field.Forbidden(path, n.text())}
 }
 
-func (n notYet) text() string {
+func (n notSupportedYet) text() string {
 	return string(n) + " not supported yet by this version of podstead; take the field out"
 }
 
 // only is the verdict on a field of which some values, its default among them,
 // need nothing that this version lacks. The others get the other verdict.
-type only struct {
+type onlyValues struct {
 	other  verdict
 	values []any
 }
 
-func (o only) judge(path *field.Path, value reflect.Value) field.ErrorList {
+func (o onlyValues) check(path *field.Path, value reflect.Value) field.ErrorList {
 	if value.Kind() == reflect.Pointer {
 		value = value.Elem()
 	}
@@ -144,18 +144,18 @@ func (o only) judge(path *field.Path, value reflect.Value) field.ErrorList {
 			return nil
 		}
 	}
-	return o.other.judge(path, value)
+	return o.other.check(path, value)
 }
 
 // unless is the other verdict for all values but those given.
-func unless(other verdict, values ...any) verdict { return only{other, values} }
+func unless(other verdict, values ...any) verdict { return onlyValues{other, values} }
 
 // boundsVerdict is the verdict on limits and requests. A limit that is refused became
 // a request by defaulting, and is not refused twice.
-type boundsVerdict struct{ structVerdict }
+type resourceVerdict struct{ structVerdict }
 
-func (b boundsVerdict) judge(path *field.Path, value reflect.Value) field.ErrorList {
-	errs := b.structVerdict.judge(path, value)
+func (b resourceVerdict) check(path *field.Path, value reflect.Value) field.ErrorList {
+	errs := b.structVerdict.check(path, value)
 	limits, requests := path.Child("limits").String(), path.Child("requests").String()
 	return slices.DeleteFunc(errs, func(err *field.Error) bool {
 		key, ok := strings.CutPrefix(err.Field, requests)
@@ -163,17 +163,17 @@ func (b boundsVerdict) judge(path *field.Path, value reflect.Value) field.ErrorL
 	})
 }
 
-// asksNothing tells a field that is not set, or set to nothing: an empty list,
-// an empty struct. A pointer to a plain value always says something.
-func asksNothing(value reflect.Value) bool {
+// isEmptyValue tells a field that is not set, or set to nothing: an empty list,
+// an empty struct. A pointer to a scalarStructs value always says something.
+func isEmptyValue(value reflect.Value) bool {
 	switch value.Kind() {
 	case reflect.Slice, reflect.Map:
 		return value.Len() == 0
 	case reflect.Pointer:
-		return value.IsNil() || value.Elem().Kind() == reflect.Struct && asksNothing(value.Elem())
+		return value.IsNil() || value.Elem().Kind() == reflect.Struct && isEmptyValue(value.Elem())
 	case reflect.Struct:
 		for i := range value.NumField() {
-			if !asksNothing(value.Field(i)) {
+			if !isEmptyValue(value.Field(i)) {
 				return false
 			}
 		}

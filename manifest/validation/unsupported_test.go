@@ -21,17 +21,17 @@ func TestEveryFieldHasAVerdict(t *testing.T) {
 			of = of.Elem()
 		}
 		switch on := on.(type) {
-		case honoured, inert, refused, notYet, only:
+		case supported, ignored, unsupported, notSupportedYet, onlyValues:
 		case listVerdict:
 			if of.Kind() != reflect.Slice {
 				t.Fatalf("%s: has a verdict on a list's elements and is a %s", path, of)
 			}
 			walk(path+"[]", on.verdict, of.Elem())
 		case mapVerdict:
-			if of.Kind() != reflect.Map || on.on("some-key") == nil {
+			if of.Kind() != reflect.Map || on.lookup("some-key") == nil {
 				t.Errorf("%s: has a verdict by keys and is a %s, or has none on other keys", path, of)
 			}
-		case boundsVerdict:
+		case resourceVerdict:
 			walk(path, on.structVerdict, of)
 		case structVerdict:
 			names := map[string]reflect.Type{}
@@ -213,7 +213,7 @@ func TestUnknownFieldIsRefused(t *testing.T) {
 	type grown struct {
 		New string `json:"new"`
 	}
-	errs := structVerdict{}.judge(field.NewPath("spec"), reflect.ValueOf(grown{New: "x"}))
+	errs := structVerdict{}.check(field.NewPath("spec"), reflect.ValueOf(grown{New: "x"}))
 	if got := faultPaths(errs); !slices.Equal(got, []string{"spec.new"}) {
 		t.Errorf("got %v", errs)
 	}
@@ -227,8 +227,8 @@ func TestZeroThatSaysSomething(t *testing.T) {
 		On      *bool  `json:"on"`
 		Off     *bool  `json:"off"`
 	}
-	verdicts := structVerdict{"seconds": notYet("seconds are"), "on": unless(notYet("this is"), true), "off": notYet("that is")}
-	errs := verdicts.judge(field.NewPath("spec"), reflect.ValueOf(spec{Seconds: new(int64), On: new(bool)}))
+	verdicts := structVerdict{"seconds": notSupportedYet("seconds are"), "on": unless(notSupportedYet("this is"), true), "off": notSupportedYet("that is")}
+	errs := verdicts.check(field.NewPath("spec"), reflect.ValueOf(spec{Seconds: new(int64), On: new(bool)}))
 	if got := faultPaths(errs); !slices.Equal(got, []string{"spec.on", "spec.seconds"}) {
 		t.Errorf("got %v", errs)
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/podstead/podstead/internal/suggest"
 )
 
-// unservable finds values that the API lets pass and that would be dropped
+// unsupportedValues finds values that the API lets pass and that would be dropped
 // without a word on a node.
-func unservable(pod *v1.Pod) field.ErrorList {
-	return append(badValues(pod), missingToken(field.NewPath("spec"), &pod.Spec)...)
+func unsupportedValues(pod *v1.Pod) field.ErrorList {
+	return append(invalidValues(pod), missingToken(field.NewPath("spec"), &pod.Spec)...)
 }
 
-// badValues finds those that no API server would mend.
-func badValues(pod *v1.Pod) field.ErrorList {
+// invalidValues finds those that no API server would mend.
+func invalidValues(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	if value, ok := pod.Annotations[podinfo.AnnotationRestartOnChange]; ok && value != "true" && value != "false" {
 		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(podinfo.AnnotationRestartOnChange), value, []string{"true", "false"}))

@@ -16,7 +16,7 @@ func (v *validator) podVolumes(path *field.Path) {
 	}
 	for i := range v.spec.Volumes {
 		volume, at := &v.spec.Volumes[i], path.Index(i)
-		if v.set(at.Child("name"), volume.Name, "a volume needs a name, by which containers mount it") {
+		if v.requireSet(at.Child("name"), volume.Name, "a volume needs a name, by which containers mount it") {
 			v.dnsLabel(at.Child("name"), volume.Name)
 			if v.volumes[volume.Name] != nil {
 				v.duplicate(at.Child("name"), volume.Name, "the volumes of a pod need different names")
@@ -32,12 +32,12 @@ func (v *validator) podVolumes(path *field.Path) {
 }
 
 // volumeKind is one of the types that a volume can have.
-type volumeKind struct {
+type volumeType struct {
 	// name is the field's.
-	name string
-	set  bool
+	name    string
+	present bool
 	// judge looks at the type's own fields; nil if nothing in them can be wrong.
-	judge func(path *field.Path)
+	check func(path *field.Path)
 }
 
 // volumeSource judges that a volume has one type, and that one's fields.
@@ -47,13 +47,13 @@ func (v *validator) volumeSource(path *field.Path, volume *v1.Volume) {
 	first := ""
 	for _, kind := range kinds {
 		switch {
-		case !kind.set:
+		case !kind.present:
 		case first != "":
 			v.forbidden(path.Child(kind.name), "a volume has one type, and this one is "+first+" already; take one of the two out, or make it a volume of its own")
 		default:
 			first = kind.name
-			if kind.judge != nil {
-				kind.judge(path.Child(kind.name))
+			if kind.check != nil {
+				kind.check(path.Child(kind.name))
 			}
 		}
 	}
@@ -63,9 +63,9 @@ func (v *validator) volumeSource(path *field.Path, volume *v1.Volume) {
 }
 
 // localVolumes are the types that need nothing but the node and the API.
-func (v *validator) localVolumes(volume *v1.Volume) []volumeKind {
+func (v *validator) localVolumes(volume *v1.Volume) []volumeType {
 	s := &volume.VolumeSource
-	return []volumeKind{
+	return []volumeType{
 		{"emptyDir", s.EmptyDir != nil, func(path *field.Path) {
 			if size := s.EmptyDir.SizeLimit; size != nil && size.Sign() < 0 {
 				v.forbidden(path.Child("sizeLimit"), "must be 0 or more")
@@ -73,12 +73,12 @@ func (v *validator) localVolumes(volume *v1.Volume) []volumeKind {
 		}},
 		{"hostPath", s.HostPath != nil, func(path *field.Path) { v.hostPath(path, s.HostPath) }},
 		{"secret", s.Secret != nil, func(path *field.Path) {
-			v.set(path.Child("secretName"), s.Secret.SecretName, "must be the name of the Secret")
+			v.requireSet(path.Child("secretName"), s.Secret.SecretName, "must be the name of the Secret")
 			v.fileMode(path.Child("defaultMode"), s.Secret.DefaultMode)
 			v.keyItems(path.Child("items"), s.Secret.Items, nil)
 		}},
 		{"configMap", s.ConfigMap != nil, func(path *field.Path) {
-			v.set(path.Child("name"), s.ConfigMap.Name, "must be the name of the ConfigMap")
+			v.requireSet(path.Child("name"), s.ConfigMap.Name, "must be the name of the ConfigMap")
 			v.fileMode(path.Child("defaultMode"), s.ConfigMap.DefaultMode)
 			v.keyItems(path.Child("items"), s.ConfigMap.Items, nil)
 		}},
@@ -88,25 +88,25 @@ func (v *validator) localVolumes(volume *v1.Volume) []volumeKind {
 		}},
 		{"projected", s.Projected != nil, func(path *field.Path) { v.projected(path, s.Projected) }},
 		{"image", s.Image != nil, func(path *field.Path) {
-			v.set(path.Child("reference"), s.Image.Reference, "must be an image, such as registry.example.com/data:1.0")
+			v.requireSet(path.Child("reference"), s.Image.Reference, "must be an image, such as registry.example.com/data:1.0")
 			requiredOneOf(v, path.Child("pullPolicy"), s.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)
 		}},
 		{"gitRepo", s.GitRepo != nil, func(path *field.Path) {
-			v.set(path.Child("repository"), s.GitRepo.Repository, "must be the URL of the repository")
-			v.descendingPath(path.Child("directory"), s.GitRepo.Directory)
+			v.requireSet(path.Child("repository"), s.GitRepo.Repository, "must be the URL of the repository")
+			v.localPath(path.Child("directory"), s.GitRepo.Directory)
 		}},
 		{"persistentVolumeClaim", s.PersistentVolumeClaim != nil, func(path *field.Path) {
-			v.set(path.Child("claimName"), s.PersistentVolumeClaim.ClaimName, "must be the name of the claim")
+			v.requireSet(path.Child("claimName"), s.PersistentVolumeClaim.ClaimName, "must be the name of the claim")
 		}},
 		{"ephemeral", s.Ephemeral != nil, func(path *field.Path) { v.ephemeral(path, volume) }},
 	}
 }
 
 func (v *validator) hostPath(path *field.Path, s *v1.HostPathVolumeSource) {
-	if !v.set(path.Child("path"), s.Path, "must be the folder or file of this host") {
+	if !v.requireSet(path.Child("path"), s.Path, "must be the folder or file of this host") {
 		return
 	}
-	v.noBacksteps(path.Child("path"), s.Path)
+	v.noParentRefs(path.Child("path"), s.Path)
 	optionalOneOf(v, path.Child("type"), s.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
 		v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)
 }
@@ -115,7 +115,7 @@ func (v *validator) hostPath(path *field.Path, s *v1.HostPathVolumeSource) {
 type fileSet map[string]bool
 
 // take reports a file that another source makes already.
-func (v *validator) take(path *field.Path, files fileSet, name string) {
+func (v *validator) addFile(path *field.Path, files fileSet, name string) {
 	if files == nil {
 		return
 	}
@@ -129,10 +129,10 @@ func (v *validator) take(path *field.Path, files fileSet, name string) {
 func (v *validator) keyItems(path *field.Path, items []v1.KeyToPath, files fileSet) {
 	for i, item := range items {
 		at := path.Index(i)
-		v.set(at.Child("key"), item.Key, "must be a key of the object's data")
-		if v.set(at.Child("path"), item.Path, "must be the file's path in the volume") {
+		v.requireSet(at.Child("key"), item.Key, "must be a key of the object's data")
+		if v.requireSet(at.Child("path"), item.Path, "must be the file's path in the volume") {
 			v.fileName(at.Child("path"), item.Path)
-			v.take(at.Child("path"), files, item.Path)
+			v.addFile(at.Child("path"), files, item.Path)
 		}
 		v.fileMode(at.Child("mode"), item.Mode)
 	}
@@ -141,9 +141,9 @@ func (v *validator) keyItems(path *field.Path, items []v1.KeyToPath, files fileS
 func (v *validator) downwardItems(path *field.Path, items []v1.DownwardAPIVolumeFile, files fileSet) {
 	for i, item := range items {
 		at := path.Index(i)
-		if v.set(at.Child("path"), item.Path, "must be the file's path in the volume") {
+		if v.requireSet(at.Child("path"), item.Path, "must be the file's path in the volume") {
 			v.fileName(at.Child("path"), item.Path)
-			v.take(at.Child("path"), files, item.Path)
+			v.addFile(at.Child("path"), files, item.Path)
 		}
 		v.fileMode(at.Child("mode"), item.Mode)
 		switch {
@@ -154,7 +154,7 @@ func (v *validator) downwardItems(path *field.Path, items []v1.DownwardAPIVolume
 			v.fieldRef(at.Child("fieldRef"), item.FieldRef, fileFields)
 		case item.ResourceFieldRef != nil:
 			ref := at.Child("resourceFieldRef")
-			v.set(ref.Child("containerName"), item.ResourceFieldRef.ContainerName, "must be the container whose resources the file shows")
+			v.requireSet(ref.Child("containerName"), item.ResourceFieldRef.ContainerName, "must be the container whose resources the file shows")
 			v.resourceFieldRef(ref, item.ResourceFieldRef)
 		default:
 			v.required(at, "must have one of fieldRef, resourceFieldRef")

@@ -16,7 +16,7 @@ func (v *validator) claimTemplate(path *field.Path, template *v1.PersistentVolum
 	meta := path.Child("metadata")
 	v.annotationKeys(meta.Child("annotations"), template.Annotations)
 	v.labels(meta.Child("labels"), template.Labels)
-	for name := range inOrder(setFields(template.ObjectMeta)) {
+	for name := range sortedMap(setFields(template.ObjectMeta)) {
 		if name != "annotations" && name != "labels" {
 			v.forbidden(meta.Child(name), "only labels and annotations can be set for the claim")
 		}
@@ -59,7 +59,7 @@ func (v *validator) claimSpec(path *field.Path, claim *v1.PersistentVolumeClaimS
 	} else if size.Sign() <= 0 {
 		v.invalid(at, size.String(), "must be more than 0")
 	}
-	for name, class := range inOrder(map[string]*string{
+	for name, class := range sortedMap(map[string]*string{
 		"storageClassName":          claim.StorageClassName,
 		"volumeAttributesClassName": claim.VolumeAttributesClassName,
 	}) {
@@ -97,8 +97,8 @@ func (v *validator) dataSources(path *field.Path, claim *v1.PersistentVolumeClai
 }
 
 func (v *validator) dataSource(path *field.Path, source v1.TypedLocalObjectReference) {
-	v.set(path.Child("name"), source.Name, "must be the name of the object to fill the volume from")
-	v.set(path.Child("kind"), source.Kind, "must be the kind of that object, such as VolumeSnapshot")
+	v.requireSet(path.Child("name"), source.Name, "must be the name of the object to fill the volume from")
+	v.requireSet(path.Child("kind"), source.Kind, "must be the kind of that object, such as VolumeSnapshot")
 	if source.APIGroup != nil && *source.APIGroup != "" {
 		v.rules(path.Child("apiGroup"), *source.APIGroup, utilvalidation.IsDNS1123Subdomain(*source.APIGroup))
 	} else if source.Kind != "PersistentVolumeClaim" {

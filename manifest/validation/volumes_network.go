@@ -27,26 +27,26 @@ const (
 )
 
 // networkVolumes are the types served by a storage system of one's own.
-func (v *validator) networkVolumes(volume *v1.Volume) []volumeKind {
+func (v *validator) networkVolumes(volume *v1.Volume) []volumeType {
 	s := &volume.VolumeSource
-	return []volumeKind{
+	return []volumeType{
 		{"nfs", s.NFS != nil, func(at *field.Path) {
-			v.set(at.Child("server"), s.NFS.Server, "must be the name or address of the server")
-			if v.set(at.Child("path"), s.NFS.Path, "must be the folder that the server exports") && !path.IsAbs(s.NFS.Path) {
+			v.requireSet(at.Child("server"), s.NFS.Server, "must be the name or address of the server")
+			if v.requireSet(at.Child("path"), s.NFS.Path, "must be the folder that the server exports") && !path.IsAbs(s.NFS.Path) {
 				v.invalid(at.Child("path"), s.NFS.Path, "must be an absolute path")
 			}
 		}},
 		{"iscsi", s.ISCSI != nil, func(at *field.Path) { v.iscsi(at, volume.Name, s.ISCSI) }},
 		{"fc", s.FC != nil, func(at *field.Path) { v.fibreChannel(at, s.FC) }},
 		{"glusterfs", s.Glusterfs != nil, func(at *field.Path) {
-			v.set(at.Child("endpoints"), s.Glusterfs.EndpointsName, "must be the name of the Endpoints of the servers")
-			v.set(at.Child("path"), s.Glusterfs.Path, "must be the name of the volume")
+			v.requireSet(at.Child("endpoints"), s.Glusterfs.EndpointsName, "must be the name of the Endpoints of the servers")
+			v.requireSet(at.Child("path"), s.Glusterfs.Path, "must be the name of the volume")
 		}},
 		{"rbd", s.RBD != nil, func(at *field.Path) {
 			if len(s.RBD.CephMonitors) == 0 {
 				v.required(at.Child("monitors"), "must be the addresses of the Ceph monitors")
 			}
-			v.set(at.Child("image"), s.RBD.RBDImage, "must be the name of the image")
+			v.requireSet(at.Child("image"), s.RBD.RBDImage, "must be the name of the image")
 		}},
 		{"cephfs", s.CephFS != nil, func(at *field.Path) {
 			if len(s.CephFS.Monitors) == 0 {
@@ -61,8 +61,8 @@ func (v *validator) networkVolumes(volume *v1.Volume) []volumeKind {
 }
 
 func (v *validator) iscsi(at *field.Path, volume string, s *v1.ISCSIVolumeSource) {
-	v.set(at.Child("targetPortal"), s.TargetPortal, "must be the address of the target, with its port if that is not 3260")
-	if v.set(at.Child("iqn"), s.IQN, "must be the name of the target, such as iqn.2001-04.com.example:storage") {
+	v.requireSet(at.Child("targetPortal"), s.TargetPortal, "must be the address of the target, with its port if that is not 3260")
+	if v.requireSet(at.Child("iqn"), s.IQN, "must be the name of the target, such as iqn.2001-04.com.example:storage") {
 		v.iscsiName(at.Child("iqn"), s.IQN)
 	}
 	v.inRange(at.Child("lun"), int64(s.Lun), 0, lunMax)
@@ -109,8 +109,8 @@ func (v *validator) fibreChannel(at *field.Path, s *v1.FCVolumeSource) {
 
 func (v *validator) quobyte(at *field.Path, s *v1.QuobyteVolumeSource) {
 	const form = "must be host:port, or several of them with commas between"
-	v.set(at.Child("volume"), s.Volume, "must be the name of the volume")
-	if !v.set(at.Child("registry"), s.Registry, form) {
+	v.requireSet(at.Child("volume"), s.Volume, "must be the name of the volume")
+	if !v.requireSet(at.Child("registry"), s.Registry, form) {
 		return
 	}
 	if len(s.Tenant) > quobyteIDMax {
@@ -138,8 +138,8 @@ func (v *validator) flocker(at *field.Path, s *v1.FlockerVolumeSource) {
 }
 
 func (v *validator) flexVolume(at *field.Path, s *v1.FlexVolumeSource) {
-	v.set(at.Child("driver"), s.Driver, "must be the name of the driver")
-	for key := range inOrder(s.Options) {
+	v.requireSet(at.Child("driver"), s.Driver, "must be the name of the driver")
+	for key := range sortedMap(s.Options) {
 		domain, _, _ := strings.Cut(key, "/")
 		domain = "." + strings.ToLower(domain)
 		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
@@ -149,14 +149,14 @@ func (v *validator) flexVolume(at *field.Path, s *v1.FlexVolumeSource) {
 }
 
 func (v *validator) csi(at *field.Path, s *v1.CSIVolumeSource) {
-	if v.set(at.Child("driver"), s.Driver, "must be the name of the driver, such as csi.example.com") {
+	if v.requireSet(at.Child("driver"), s.Driver, "must be the name of the driver, such as csi.example.com") {
 		if len(s.Driver) > csiDriverMax {
 			v.add(field.TooLong(at.Child("driver"), s.Driver, csiDriverMax))
 		}
 		v.rules(at.Child("driver"), s.Driver, utilvalidation.IsDNS1123Subdomain(strings.ToLower(s.Driver)))
 	}
 	if ref := s.NodePublishSecretRef; ref != nil {
-		if v.set(at.Child("nodePublishSecretRef", "name"), ref.Name, "must be the name of the Secret") {
+		if v.requireSet(at.Child("nodePublishSecretRef", "name"), ref.Name, "must be the name of the Secret") {
 			v.dnsSubdomain(at.Child("nodePublishSecretRef", "name"), ref.Name)
 		}
 	}

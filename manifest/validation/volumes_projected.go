@@ -50,7 +50,7 @@ func (v *validator) projectedObjects(at *field.Path, projection *v1.VolumeProjec
 	if s == nil {
 		return false
 	}
-	v.set(at.Child("secret", "name"), s.Name, "must be the name of the Secret")
+	v.requireSet(at.Child("secret", "name"), s.Name, "must be the name of the Secret")
 	v.keyItems(at.Child("secret", "items"), s.Items, files)
 	return true
 }
@@ -59,7 +59,7 @@ func (v *validator) projectedConfigMap(at *field.Path, s *v1.ConfigMapProjection
 	if s == nil {
 		return false
 	}
-	v.set(at.Child("configMap", "name"), s.Name, "must be the name of the ConfigMap")
+	v.requireSet(at.Child("configMap", "name"), s.Name, "must be the name of the ConfigMap")
 	v.keyItems(at.Child("configMap", "items"), s.Items, files)
 	return true
 }
@@ -80,7 +80,7 @@ func (v *validator) projectedToken(at *field.Path, s *v1.ServiceAccountTokenProj
 	if s.ExpirationSeconds != nil {
 		v.inRange(path.Child("expirationSeconds"), *s.ExpirationSeconds, tokenLifetimeMin, tokenLifetimeMax)
 	}
-	if v.set(path.Child("path"), s.Path, "must be the file's path in the volume") {
+	if v.requireSet(path.Child("path"), s.Path, "must be the file's path in the volume") {
 		v.fileName(path.Child("path"), s.Path)
 	}
 	if v.spec.ServiceAccountName == "" {
@@ -108,16 +108,16 @@ func (v *validator) trustBundle(at *field.Path, s *v1.ClusterTrustBundleProjecti
 	default:
 		v.required(path, "must have one of name, signerName")
 	}
-	if v.set(path.Child("path"), s.Path, "must be the file's path in the volume") {
+	if v.requireSet(path.Child("path"), s.Path, "must be the file's path in the volume") {
 		v.fileName(path.Child("path"), s.Path)
 	}
-	v.take(path.Child("path"), files, s.Path)
+	v.addFile(path.Child("path"), files, s.Path)
 	return true
 }
 
 // trustBundleName judges NAME, or domain:signer:NAME for a bundle of a signer.
 func (v *validator) trustBundleName(path *field.Path, name string) {
-	if v.set(path, name, "must be the name of a ClusterTrustBundle") {
+	if v.requireSet(path, name, "must be the name of a ClusterTrustBundle") {
 		colon := strings.LastIndex(name, ":")
 		v.rules(path, name, validation.NameIsDNSSubdomain(name[colon+1:], false))
 		if colon == 0 || colon > 0 && strings.Contains(name[:colon], "/") {
@@ -151,7 +151,7 @@ func (v *validator) podCertificate(at *field.Path, s *v1.PodCertificateProjectio
 		if file.name != "" {
 			paths++
 			v.fileName(path.Child(file.field), file.name)
-			v.take(path.Child(file.field), files, file.name)
+			v.addFile(path.Child(file.field), files, file.name)
 		}
 	}
 	if paths == 0 {
@@ -161,7 +161,7 @@ func (v *validator) podCertificate(at *field.Path, s *v1.PodCertificateProjectio
 }
 
 func (v *validator) userAnnotations(path *field.Path, annotations map[string]string) {
-	for key := range inOrder(annotations) {
+	for key := range sortedMap(annotations) {
 		v.add(utilvalidation.IsDomainPrefixedKey(path, strings.ToLower(key))...)
 	}
 	if validation.ValidateAnnotationsSize(annotations) != nil {
@@ -172,7 +172,7 @@ func (v *validator) userAnnotations(path *field.Path, annotations map[string]str
 // signerName judges example.com/signer.
 func (v *validator) signerName(path *field.Path, name string) {
 	const form = "must be the domain and the name of a signer, such as example.com/signer"
-	if !v.set(path, name, form) {
+	if !v.requireSet(path, name, form) {
 		return
 	}
 	domain, signer, ok := strings.Cut(name, "/")

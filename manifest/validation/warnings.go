@@ -13,48 +13,48 @@ import (
 // or not as it reads. It is told as a warning, so that whatever Kubernetes
 // takes is taken here.
 func Warnings(pod *v1.Pod) []FieldFault {
-	d := &doubter{spec: &pod.Spec}
+	d := &warningCollector{spec: &pod.Spec}
 	spec := field.NewPath("spec")
 	for i := range d.spec.InitContainers {
-		d.container(spec.Child("initContainers").Index(i), &d.spec.InitContainers[i])
+		d.checkContainer(spec.Child("initContainers").Index(i), &d.spec.InitContainers[i])
 	}
 	for i := range d.spec.Containers {
-		d.container(spec.Child("containers").Index(i), &d.spec.Containers[i])
+		d.checkContainer(spec.Child("containers").Index(i), &d.spec.Containers[i])
 	}
 	for i := range d.spec.Volumes {
-		d.volume(spec.Child("volumes").Index(i), &d.spec.Volumes[i])
+		d.checkVolume(spec.Child("volumes").Index(i), &d.spec.Volumes[i])
 	}
-	return d.found
+	return d.warnings
 }
 
 // doubter collects the doubts about one pod.
-type doubter struct {
-	spec  *v1.PodSpec
-	found []FieldFault
+type warningCollector struct {
+	spec     *v1.PodSpec
+	warnings []FieldFault
 }
 
-func (d *doubter) doubt(path *field.Path, problem, remedy string) {
-	d.found = append(d.found, FieldFault{Path: path.String(), Problem: problem, Remedy: remedy, Warning: true})
+func (d *warningCollector) warn(path *field.Path, problem, remedy string) {
+	d.warnings = append(d.warnings, FieldFault{Path: path.String(), Problem: problem, Remedy: remedy, Warning: true})
 }
 
-func (d *doubter) container(path *field.Path, c *v1.Container) {
-	d.rootUser(path, c)
+func (d *warningCollector) checkContainer(path *field.Path, c *v1.Container) {
+	d.checkRootUser(path, c)
 	names := map[string]bool{}
 	for i, variable := range c.Env {
 		at := path.Child("env").Index(i)
 		if names[variable.Name] {
-			d.doubt(at.Child("name"), Quote(variable.Name)+" is there twice, and this one counts", "take one of them out")
+			d.warn(at.Child("name"), Quote(variable.Name)+" is there twice, and this one counts", "take one of them out")
 		}
 		names[variable.Name] = true
 		if variable.ValueFrom != nil {
-			d.resourceOf(at.Child("valueFrom", "resourceFieldRef"), variable.ValueFrom.ResourceFieldRef)
+			d.checkResourceRef(at.Child("valueFrom", "resourceFieldRef"), variable.ValueFrom.ResourceFieldRef)
 		}
 	}
 	for name, probe := range map[string]*v1.Probe{
 		"livenessProbe": c.LivenessProbe, "readinessProbe": c.ReadinessProbe, "startupProbe": c.StartupProbe,
 	} {
 		if probe != nil {
-			d.ports(path.Child(name), c, probe.HTTPGet, probe.TCPSocket)
+			d.checkPorts(path.Child(name), c, probe.HTTPGet, probe.TCPSocket)
 		}
 	}
 	if c.Lifecycle == nil {
@@ -62,14 +62,14 @@ func (d *doubter) container(path *field.Path, c *v1.Container) {
 	}
 	for name, hook := range map[string]*v1.LifecycleHandler{"postStart": c.Lifecycle.PostStart, "preStop": c.Lifecycle.PreStop} {
 		if hook != nil {
-			d.ports(path.Child("lifecycle", name), c, hook.HTTPGet, hook.TCPSocket)
+			d.checkPorts(path.Child("lifecycle", name), c, hook.HTTPGet, hook.TCPSocket)
 		}
 	}
 }
 
 // rootUser finds a container that has to run as root and must not. Like the
 // user, runAsNonRoot of the container goes before that of the pod.
-func (d *doubter) rootUser(path *field.Path, c *v1.Container) {
+func (d *warningCollector) checkRootUser(path *field.Path, c *v1.Container) {
 	var user *int64
 	var nonRoot *bool
 	at := field.NewPath("spec", "securityContext", "runAsUser")
@@ -85,32 +85,32 @@ func (d *doubter) rootUser(path *field.Path, c *v1.Container) {
 		}
 	}
 	if user != nil && *user == 0 && nonRoot != nil && *nonRoot {
-		d.doubt(at, "0 is root, which runAsNonRoot: true keeps from starting", "give another user, or set runAsNonRoot: false")
+		d.warn(at, "0 is root, which runAsNonRoot: true keeps from starting", "give another user, or set runAsNonRoot: false")
 	}
 }
 
 // ports finds a port that is named and not declared: what asks it never
 // succeeds.
-func (d *doubter) ports(path *field.Path, c *v1.Container, get *v1.HTTPGetAction, socket *v1.TCPSocketAction) {
+func (d *warningCollector) checkPorts(path *field.Path, c *v1.Container, get *v1.HTTPGetAction, socket *v1.TCPSocketAction) {
 	if get != nil {
-		d.port(path.Child("httpGet", "port"), c, get.Port)
+		d.checkPort(path.Child("httpGet", "port"), c, get.Port)
 	}
 	if socket != nil {
-		d.port(path.Child("tcpSocket", "port"), c, socket.Port)
+		d.checkPort(path.Child("tcpSocket", "port"), c, socket.Port)
 	}
 }
 
-func (d *doubter) port(path *field.Path, c *v1.Container, port intstr.IntOrString) {
+func (d *warningCollector) checkPort(path *field.Path, c *v1.Container, port intstr.IntOrString) {
 	named := func(p v1.ContainerPort) bool { return p.Name == port.StrVal }
 	if port.Type == intstr.String && !slices.ContainsFunc(c.Ports, named) {
-		d.doubt(path, fmt.Sprintf("container %q has no port of the name %q", c.Name, port.StrVal), "name one of its ports so, or give the number")
+		d.warn(path, fmt.Sprintf("container %q has no port of the name %q", c.Name, port.StrVal), "name one of its ports so, or give the number")
 	}
 }
 
-func (d *doubter) volume(path *field.Path, volume *v1.Volume) {
+func (d *warningCollector) checkVolume(path *field.Path, volume *v1.Volume) {
 	items := func(path *field.Path, items []v1.DownwardAPIVolumeFile) {
 		for i := range items {
-			d.resourceOf(path.Index(i).Child("resourceFieldRef"), items[i].ResourceFieldRef)
+			d.checkResourceRef(path.Index(i).Child("resourceFieldRef"), items[i].ResourceFieldRef)
 		}
 	}
 	if s := volume.DownwardAPI; s != nil {
@@ -127,12 +127,12 @@ func (d *doubter) volume(path *field.Path, volume *v1.Volume) {
 }
 
 // resourceOf finds a container that is asked for its resources and is not there.
-func (d *doubter) resourceOf(path *field.Path, ref *v1.ResourceFieldSelector) {
+func (d *warningCollector) checkResourceRef(path *field.Path, ref *v1.ResourceFieldSelector) {
 	if ref == nil || ref.ContainerName == "" {
 		return
 	}
 	named := func(c v1.Container) bool { return c.Name == ref.ContainerName }
 	if !slices.ContainsFunc(d.spec.Containers, named) && !slices.ContainsFunc(d.spec.InitContainers, named) {
-		d.doubt(path.Child("containerName"), Quote(ref.ContainerName)+" is no container of this pod", "must be the name of one")
+		d.warn(path.Child("containerName"), Quote(ref.ContainerName)+" is no container of this pod", "must be the name of one")
 	}
 }

@@ -51,7 +51,7 @@ func TestEveryProofIsATest(t *testing.T) {
 		}
 	}
 	for _, f := range validation.Fields() {
-		if f.Kind == validation.FieldHonoured && !tests[f.Proof] {
+		if f.Kind == validation.FieldSupported && !tests[f.Proof] {
 			t.Errorf("%s: its proof %q is no test in test/e2e", f.Path, f.Proof)
 		}
 	}
@@ -84,7 +84,7 @@ type group struct {
 func groups(fields []validation.Field) []group {
 	var all []group
 	for _, f := range fields {
-		if n := len(all); n > 0 && all[n-1].Subtree == f.Subtree && f.Kind != validation.FieldHonoured {
+		if n := len(all); n > 0 && all[n-1].Subtree == f.Subtree && f.Kind != validation.FieldSupported {
 			all[n-1].leaves++
 			continue
 		}
@@ -99,7 +99,7 @@ func render(fields []validation.Field) string {
 	for _, f := range fields {
 		count[f.Kind]++
 	}
-	served := count[validation.FieldHonoured] + count[validation.FieldNotYet]
+	served := count[validation.FieldSupported] + count[validation.FieldNotYet]
 	fmt.Fprintf(&b, `# Every field of a Pod
 
 Made from the table in `+"`manifest/validation/unsupported_table.go`"+`; do not edit.
@@ -113,8 +113,8 @@ has one row, with their number.
 
 | field | verdict | proof, reason or error |
 |---|---|---|
-`, len(fields), count[validation.FieldHonoured], count[validation.FieldInert], count[validation.FieldRefused], count[validation.FieldNotYet],
-		100*float64(count[validation.FieldHonoured])/float64(served))
+`, len(fields), count[validation.FieldSupported], count[validation.FieldIgnored], count[validation.FieldUnsupported], count[validation.FieldNotYet],
+		100*float64(count[validation.FieldSupported])/float64(served))
 	for _, g := range groups(fields) {
 		name, text := g.Path, g.Text
 		if g.leaves > 1 {
@@ -123,10 +123,10 @@ has one row, with their number.
 		} else {
 			name += "`"
 		}
-		if g.Kind == validation.FieldHonoured {
+		if g.Kind == validation.FieldSupported {
 			text = "`" + g.Proof + "`"
 		}
-		if len(g.Accepted) > 0 && g.Kind != validation.FieldHonoured {
+		if len(g.Accepted) > 0 && g.Kind != validation.FieldSupported {
 			text += "; `" + strings.Join(g.Accepted, "`, `") + "` is taken"
 		}
 		fmt.Fprintf(&b, "| `%s | %s | %s |\n", name, g.Kind, strings.ReplaceAll(text, "|", "\\|"))

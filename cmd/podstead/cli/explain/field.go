@@ -171,7 +171,7 @@ func fieldLines(out *terminal.Report, fields []*Field, indent int, recursive boo
 	}
 	for _, f := range fields {
 		line := f.Name + strings.Repeat(" ", widest-len(f.Name)+2) + f.typeName()
-		if v := f.verdict(); v.kind != validation.FieldHonoured && v.kind != "" {
+		if v := f.verdict(); v.kind != validation.FieldSupported && v.kind != "" {
 			line += strings.Repeat(" ", widestType-len(f.typeName())+2) + string(v.kind)
 		}
 		out.Line(indent, line)

@@ -44,7 +44,7 @@ func (f *Field) verdict() fieldVerdict {
 			continue
 		}
 		is := fieldVerdict{kind: leaf.Kind, why: leaf.Text, accepted: leaf.Accepted}
-		if leaf.Kind == validation.FieldRefused || leaf.Kind == validation.FieldNotYet {
+		if leaf.Kind == validation.FieldUnsupported || leaf.Kind == validation.FieldNotYet {
 			if short := strings.TrimPrefix(leaf.Subtree, f.path); short != "" {
 				refused = append(refused, strings.TrimPrefix(strings.TrimPrefix(short, "[]"), "."))
 			}
@@ -74,7 +74,7 @@ func (v fieldVerdict) keyText() string {
 	var honoured, others []string
 	for _, leaf := range v.keys {
 		key := strings.TrimSuffix(leaf.Path[strings.LastIndexByte(leaf.Path, '[')+1:], "]")
-		if leaf.Kind == validation.FieldHonoured {
+		if leaf.Kind == validation.FieldSupported {
 			honoured = append(honoured, key)
 			continue
 		}

@@ -28,30 +28,30 @@ func IsManifestFile(name string) bool {
 }
 
 // isLeftover tells what editors leave behind, which nobody needs to hear of.
-func isLeftover(name string) bool {
+func isEditorFile(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, ".bak") ||
 		strings.HasSuffix(name, ".swp") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
 }
 
 // folderListing is what there is to be read.
-type folderListing struct {
+type directoryListing struct {
 	// manifests are the paths of the units.
 	manifests []string
 	// folder is where they are: for a single file, the folder it is in.
-	folder folderIdentity
+	directory directoryIdentity
 	// warning says what is odd but can be read.
 	warning *Fault
 }
 
 // scan brings the units to what is on the disk and reports whether the set
 // changed.
-func (s *FileSource) scan(now time.Time) bool {
+func (s *FileSource) update(now time.Time) bool {
 	listing, fault := s.list()
 	if fault == nil {
-		fault = s.judgeFolder(listing)
+		fault = s.checkDirectory(listing)
 	}
 	if fault != nil {
-		return s.endNothing(*fault)
+		return s.keepUnits(*fault)
 	}
 	changed := !equalFaults(s.state.fault, listing.warning)
 	s.state.fault = listing.warning
@@ -62,7 +62,7 @@ func (s *FileSource) scan(now time.Time) bool {
 		if unit == nil {
 			unit = &fileUnit{path: path}
 		}
-		there, unitChanged := s.lookAt(unit, now)
+		there, unitChanged := s.checkFile(unit, now)
 		if there {
 			s.units[path] = unit
 			present[path] = true
@@ -71,36 +71,36 @@ func (s *FileSource) scan(now time.Time) bool {
 	}
 	for path, unit := range s.units {
 		if !present[path] {
-			changed = s.miss(unit, now) || changed
+			changed = s.markMissing(unit, now) || changed
 		}
 	}
 	return changed
 }
 
 // miss is about a unit that is not there. It reports whether the set changed.
-func (s *FileSource) miss(unit *fileUnit, now time.Time) bool {
-	if unit.missed.IsZero() {
-		unit.missed = now
+func (s *FileSource) markMissing(unit *fileUnit, now time.Time) bool {
+	if unit.missingSince.IsZero() {
+		unit.missingSince = now
 	}
 	// Nothing ends with a unit that holds nothing.
-	if unit.offered.isEmpty() || now.Sub(unit.missed) >= confirmDelay {
+	if unit.offered.isEmpty() || now.Sub(unit.missingSince) >= confirmDelay {
 		delete(s.units, unit.path)
 		s.reader.forget(unit.path)
 		return unit.known
 	}
-	s.due.confirm = earlier(s.due.confirm, unit.missed.Add(confirmDelay))
+	s.due.confirm = earlier(s.due.confirm, unit.missingSince.Add(confirmDelay))
 	// What is read next must be read whole.
 	unit.stat, unit.digest = fileStat{}, ""
-	changed := !unit.offered.Gone
-	unit.offered.Gone = true
+	changed := !unit.offered.Missing
+	unit.offered.Missing = true
 	return changed
 }
 
 // endNothing is about a folder that cannot be read: what was missed there is
 // no more missed than the rest.
-func (s *FileSource) endNothing(fault Fault) bool {
+func (s *FileSource) keepUnits(fault Fault) bool {
 	for _, unit := range s.units {
-		unit.missed = time.Time{}
+		unit.missingSince = time.Time{}
 	}
 	changed := !equalFaults(s.state.fault, &fault)
 	s.state.fault = &fault
@@ -112,27 +112,27 @@ func equalFaults(a, b *Fault) bool {
 }
 
 // list finds the manifests. The fault says that it could not.
-func (s *FileSource) list() (folderListing, *Fault) {
+func (s *FileSource) list() (directoryListing, *Fault) {
 	info, err := os.Stat(s.path)
 	switch {
 	case err == nil && info.IsDir():
-		s.state.single = false
-		return s.listFolder()
+		s.state.isFile = false
+		return s.listDirectory()
 	case err == nil:
-		s.state.single = true
-		return s.listSingle(true)
-	case s.state.single && errors.Is(err, fs.ErrNotExist):
+		s.state.isFile = true
+		return s.listFile(true)
+	case s.state.isFile && errors.Is(err, fs.ErrNotExist):
 		_, err := os.Lstat(s.path)
-		return s.listSingle(err == nil) // a link to nowhere is there
+		return s.listFile(err == nil) // a link to nowhere is there
 	}
-	return folderListing{}, s.folderFault(err)
+	return directoryListing{}, s.directoryFault(err)
 }
 
-func (s *FileSource) folderFault(err error) *Fault {
+func (s *FileSource) directoryFault(err error) *Fault {
 	fault := Fault{Unit: s.path, Problem: "cannot be read: " + reason(err), Remedy: "make it readable for podstead; what runs of it goes on"}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.state.vanished = true
+		s.state.disappeared = true
 		fault.Problem, fault.Remedy = "does not exist", "create it and put manifests into it; what runs of it goes on"
 	case errors.Is(err, syscall.ENOTDIR):
 		fault.Remedy = "what is above it must be a folder; what runs of it goes on"
@@ -140,30 +140,30 @@ func (s *FileSource) folderFault(err error) *Fault {
 	return &fault
 }
 
-func (s *FileSource) listFolder() (folderListing, *Fault) {
+func (s *FileSource) listDirectory() (directoryListing, *Fault) {
 	entries, err := s.readDir(s.path)
 	if err != nil {
-		return folderListing{}, s.folderFault(err)
+		return directoryListing{}, s.directoryFault(err)
 	}
-	listing := folderListing{}
-	if listing.folder, err = identifyFolder(s.path); err != nil {
-		return folderListing{}, s.folderFault(err)
+	listing := directoryListing{}
+	if listing.directory, err = identifyDirectory(s.path); err != nil {
+		return directoryListing{}, s.directoryFault(err)
 	}
 	for _, entry := range entries {
 		if IsManifestFile(entry.Name()) {
 			listing.manifests = append(listing.manifests, filepath.Join(s.path, entry.Name()))
 		}
 	}
-	s.mention(entries)
+	s.logIgnored(entries)
 	return listing, nil
 }
 
 // mention says once of what lies in the folder that it is not read.
-func (s *FileSource) mention(entries []fs.DirEntry) {
+func (s *FileSource) logIgnored(entries []fs.DirEntry) {
 	var mentioned map[string]bool
 	for _, entry := range entries {
 		name := entry.Name()
-		if IsManifestFile(name) || isLeftover(name) {
+		if IsManifestFile(name) || isEditorFile(name) {
 			continue
 		}
 		if mentioned == nil {
@@ -171,23 +171,23 @@ func (s *FileSource) mention(entries []fs.DirEntry) {
 		}
 		mentioned[name] = true
 		switch path := filepath.Join(s.path, name); {
-		case s.state.mentioned[name]:
+		case s.state.loggedIgnored[name]:
 		case entry.IsDir():
 			s.log.Info("a folder inside the manifest folder is not read", "path", path)
 		default:
 			s.log.Info("a file in the manifest folder is not read: its name must end in .yaml, .yml or .json", "path", path)
 		}
 	}
-	s.state.mentioned = mentioned
+	s.state.loggedIgnored = mentioned
 }
 
 // listSingle is about a path that is, or was, that of a file.
-func (s *FileSource) listSingle(there bool) (folderListing, *Fault) {
-	folder, err := identifyFolder(filepath.Dir(s.path))
+func (s *FileSource) listFile(there bool) (directoryListing, *Fault) {
+	folder, err := identifyDirectory(filepath.Dir(s.path))
 	if err != nil {
-		return folderListing{}, s.folderFault(err)
+		return directoryListing{}, s.directoryFault(err)
 	}
-	listing := folderListing{folder: folder}
+	listing := directoryListing{directory: folder}
 	if there {
 		listing.manifests = []string{s.path}
 	} else {
@@ -197,9 +197,9 @@ func (s *FileSource) listSingle(there bool) (folderListing, *Fault) {
 }
 
 // judgeFolder finds out whether the folder can be believed.
-func (s *FileSource) judgeFolder(listing folderListing) *Fault {
+func (s *FileSource) checkDirectory(listing directoryListing) *Fault {
 	holdsAny := slices.ContainsFunc(slices.Collect(maps.Values(s.units)), func(u *fileUnit) bool { return !u.offered.isEmpty() })
-	if len(listing.manifests) == 0 && holdsAny && !s.isSameFolder(listing.folder) {
+	if len(listing.manifests) == 0 && holdsAny && !s.isSameDirectory(listing.directory) {
 		return &Fault{
 			Unit:    s.path,
 			Problem: "was replaced by another folder, which holds no manifest (is a file system not mounted?)",
@@ -207,20 +207,20 @@ func (s *FileSource) judgeFolder(listing folderListing) *Fault {
 				"To end the pods, put a file into it that holds an empty list: {apiVersion: v1, kind: PodList, items: []}",
 		}
 	}
-	s.state.folder, s.state.recalled, s.state.vanished = listing.folder, false, false
-	s.opts.Checkpoint.setFolder(SourceFile, listing.folder)
+	s.state.directory, s.state.restored, s.state.disappeared = listing.directory, false, false
+	s.opts.Checkpoint.setDirectory(SourceFile, listing.directory)
 	return nil
 }
 
-func (s *FileSource) isSameFolder(folder folderIdentity) bool {
-	if s.state.vanished {
+func (s *FileSource) isSameDirectory(folder directoryIdentity) bool {
+	if s.state.disappeared {
 		return false
 	}
-	before := s.state.folder
-	if before == (folderIdentity{}) {
+	before := s.state.directory
+	if before == (directoryIdentity{}) {
 		return true // nothing is known of it
 	}
-	if s.state.recalled {
+	if s.state.restored {
 		// Across a reboot the device can have got another number.
 		before.Device = folder.Device
 	}
@@ -228,17 +228,17 @@ func (s *FileSource) isSameFolder(folder folderIdentity) bool {
 }
 
 // identifyFolder is the identity of the folder at path; links are followed.
-func identifyFolder(path string) (folderIdentity, error) {
+func identifyDirectory(path string) (directoryIdentity, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return folderIdentity{}, err
+		return directoryIdentity{}, err
 	}
 	if !info.IsDir() {
-		return folderIdentity{}, syscall.ENOTDIR
+		return directoryIdentity{}, syscall.ENOTDIR
 	}
-	identity := folderIdentity{}
+	identity := directoryIdentity{}
 	identity.Device, identity.Inode = deviceAndInode(info)
-	identity.Born = bornAt(path)
+	identity.Born = birthTime(path)
 	// Not cleaned: it is to be the parent of what the links lead to.
 	if parent, err := os.Stat(path + "/.."); err == nil {
 		device, _ := deviceAndInode(parent)
@@ -249,7 +249,7 @@ func identifyFolder(path string) (folderIdentity, error) {
 
 // bornAt is when the folder at path was made, in nanoseconds since 1970; zero
 // if that cannot be told.
-func bornAt(path string) int64 {
+func birthTime(path string) int64 {
 	var stat unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BTIME, &stat) != nil || stat.Mask&unix.STATX_BTIME == 0 {
 		return 0
