@@ -8,9 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Events of a boot in which the clock was not set yet are not lost when the
-// daemon is restarted with the time right, nor are those of a clock that was set
-// back kept for ever.
+// Events from before the clock was set are not lost when the daemon restarts with
+// the right time, and events of a clock that was ahead are not kept forever.
 func TestRestoredEventsWhenTheClockWasSet(t *testing.T) {
 	now := time.Now()
 	event := func(reason string, at time.Time) v1.Event {

@@ -2,9 +2,9 @@ package event
 
 import "regexp"
 
-// ids are the hexadecimal names that runtimes give to what they make.
+// ids matches the hexadecimal IDs that runtimes generate.
 var ids = regexp.MustCompile(`\b[0-9a-f]{12,}\b`)
 
-// WithoutIDs is a message by which two of the same kind can be recognised: the
-// IDs of sandboxes and containers in it are blotted out.
+// WithoutIDs returns the message with the IDs of sandboxes and containers replaced,
+// so that two messages of the same kind are equal.
 func WithoutIDs(message string) string { return ids.ReplaceAllLiteralString(message, "…") }

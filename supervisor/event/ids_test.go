@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestEventsThatDifferByAnIDOnlyAreOne(t *testing.T) {
+func TestEventsThatDifferOnlyByIDAreOne(t *testing.T) {
 	r := New(Config{})
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}
 	first, second := strings.Repeat("0a", 32), strings.Repeat("1b", 32)

@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	// maxJournal bounds the journal's file in bytes. It is rewritten with
-	// what is still kept before it would grow beyond.
+	// maxJournal bounds the journal's file in bytes. The file is rewritten with
+	// the events that are still kept before it would grow beyond.
 	maxJournal = 2 << 20
-	// maxKept bounds the events in a file that was rewritten, so that there is
+	// maxKept bounds the events in a rewritten file, in bytes, so that there is
 	// room to append and rewriting stays rare.
 	maxKept = maxJournal / 2
-	// maxJournalLine bounds one event; a longer line is damage.
+	// maxJournalLine bounds one event in bytes; a longer line is damaged.
 	maxJournalLine = 64 << 10
 )
 
-// journal is the file of events: a line of JSON for each state of an event
-// that was written, the newest last. It is appended to without fsync: a killed
-// daemon loses nothing that was written, a power loss the last seconds at most.
+// journal is the file of events: one line of JSON for each written state of an
+// event, the newest last. It is appended to without fsync: a killed daemon loses
+// nothing that was written, a power loss at most the last seconds.
 type journal struct {
 	path string
 	size int64
-	// rewrite: the file's end cannot be trusted, or it holds too much.
+	// rewrite: the end of the file cannot be trusted, or the file is too large.
 	rewrite bool
 }
 
 // load reads the file: each event in its last state, in the order of their
-// last lines. What is no event, as the last line of a killed daemon may be, is
-// left out. Without a file there is nothing.
+// last lines. Lines that are no event, such as the last line of a killed daemon,
+// are skipped. A missing file has no events.
 func (j *journal) load() ([]v1.Event, error) {
 	f, err := os.Open(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,26 +48,26 @@ func (j *journal) load() ([]v1.Event, error) {
 	}
 	if err != nil {
 		j.rewrite = true
-		return nil, fmt.Errorf("cannot read the events of before: %w", err)
+		return nil, fmt.Errorf("failed to read previous events: %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		j.rewrite = true
-		return nil, errors.Join(fmt.Errorf("cannot read the events of before: %s is no file", j.path), err)
+		return nil, errors.Join(fmt.Errorf("failed to read previous events: %s is not a regular file", j.path), err)
 	}
 	j.size = info.Size()
-	// A file beyond the bound is not of this program's making.
+	// This program never writes a file beyond the bound.
 	j.rewrite = j.size > maxJournal
 	states, err := j.read(io.LimitReader(f, maxJournal))
 	if err != nil {
 		j.rewrite = true
-		err = fmt.Errorf("cannot read all events of before: %w", err)
+		err = fmt.Errorf("failed to read all previous events: %w", err)
 	}
 	return newest(states), err
 }
 
-// read reads what lines hold.
+// read decodes the lines.
 func (j *journal) read(r io.Reader) ([]v1.Event, error) {
 	var states []v1.Event
 	lines := bufio.NewReaderSize(r, maxJournalLine)
@@ -93,7 +93,7 @@ func (j *journal) read(r io.Reader) ([]v1.Event, error) {
 	}
 }
 
-// newest keeps the last state of each event, in the order of those.
+// newest returns the last state of each event, in the order of those.
 func newest(states []v1.Event) []v1.Event {
 	last := make(map[string]int, len(states))
 	for i := range states {
@@ -108,13 +108,13 @@ func newest(states []v1.Event) []v1.Event {
 	return kept
 }
 
-// fits reports whether so much may be appended.
+// fits reports whether the data may be appended.
 func (j *journal) fits(data []byte) bool {
 	return !j.rewrite && j.size+int64(len(data)) <= maxJournal
 }
 
-// add appends lines with one write. There must be a file: if it was removed,
-// what it held is missing too.
+// add appends lines with one write. The file must exist: if it was removed, the
+// events in it are missing too, and it has to be rewritten.
 func (j *journal) add(data []byte) error {
 	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -128,8 +128,8 @@ func (j *journal) add(data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// replace puts a file with these lines in the place of the old one. It is
-// synced before: the old events would be lost with a power loss otherwise.
+// replace replaces the file by one with these lines. It is synced first:
+// otherwise a power loss could lose the old events too.
 func (j *journal) replace(data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(j.path), 0o700); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (j *journal) replace(data []byte) error {
 	return nil
 }
 
-// encode is the lines of events.
+// encode returns the lines of events.
 func encode(events []v1.Event) ([]byte, error) {
 	var b bytes.Buffer
 	lines := json.NewEncoder(&b)

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// writeSoon is how long the first event after a silence waits for those
-	// that come with it, writeGap the least time between two writes.
+	// writeSoon is how long the first event after a pause waits for those that
+	// come with it. writeGap is the least time between two writes.
 	writeSoon = 200 * time.Millisecond
 	writeGap  = 3 * time.Second
 	// writeRetry is the gap after a write that failed.
 	writeRetry = time.Minute
 )
 
-// Run keeps the events in Config.File until ctx ends; then what is unwritten
-// is written. Without a file it only waits. While nothing happens it does
-// nothing.
+// Run writes the events to Config.File until ctx ends, and then writes what is
+// left. Without a file it only waits. It does nothing while there are no new
+// events, and always returns the error of ctx.
 func (r *Recorder) Run(ctx context.Context) error {
 	if r.journal == nil {
 		<-ctx.Done()
@@ -48,9 +48,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 		wait := writeGap
 		if !r.write() {
 			wait = writeRetry
-			r.note()
+			r.notifyWriter()
 		}
-		// Silence since then counts.
+		// The time that the write took counts.
 		select {
 		case <-ctx.Done():
 			r.write()
@@ -61,8 +61,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// note wakes the writer.
-func (r *Recorder) note() {
+// notifyWriter notifies Run that there are unwritten events.
+func (r *Recorder) notifyWriter() {
 	select {
 	case r.unwritten <- struct{}{}:
 	default:
@@ -70,7 +70,7 @@ func (r *Recorder) note() {
 }
 
 // write brings the file up to date and reports whether that succeeded. A
-// failure is told once, and events stay in memory.
+// failure is logged once, and events stay in memory.
 func (r *Recorder) write() bool {
 	r.mu.Lock()
 	changed := r.changed()
@@ -88,10 +88,10 @@ func (r *Recorder) write() bool {
 		err = r.rewrite()
 	}
 	if err != nil {
-		// The next write has them again, with all others.
+		// The next write includes them again.
 		r.journal.rewrite = true
 		if r.fault != err.Error() {
-			r.log.Warn("events are kept in memory only", "file", r.journal.path, "error", err)
+			r.log.Warn("Failed to write events, keeping them in memory", "file", r.journal.path, "err", err)
 		}
 		r.fault = err.Error()
 		return false
@@ -100,7 +100,7 @@ func (r *Recorder) write() bool {
 	return true
 }
 
-// rewrite replaces the file by the newest events that fit.
+// rewrite replaces the file by one with the newest events that fit.
 func (r *Recorder) rewrite() error {
 	r.mu.Lock()
 	r.changed()
@@ -123,14 +123,14 @@ func (r *Recorder) rewrite() error {
 	return r.journal.replace(slices.Concat(lines...))
 }
 
-// changed takes the events that differ from what the file holds, oldest
-// occurrence first. The caller holds mu.
+// changed returns the events that differ from those in the file, oldest
+// occurrence first, and marks them as written. mu is held.
 func (r *Recorder) changed() []v1.Event {
 	var events []v1.Event
 	for el := r.order.Front(); el != nil; el = el.Next() {
 		e := el.Value.(*entry)
 		if !e.dirty {
-			break // those that changed are in front
+			break // changed events come first
 		}
 		e.dirty = false
 		events = append(events, e.event)
@@ -139,9 +139,9 @@ func (r *Recorder) changed() []v1.Event {
 	return events
 }
 
-// expire drops events that are too old; the caller holds mu. Between events
-// of this run of the daemon the monotonic clock counts, so that a board which
-// learns the time late does not lose what happened at its start.
+// expire drops events that are too old; mu is held. Between events of this run
+// of the daemon the monotonic clock counts, so that a host whose clock is set late
+// after the boot does not lose the events of its start.
 func (r *Recorder) expire(now time.Time) {
 	for el := r.order.Back(); el != nil; el = r.order.Back() {
 		if now.Sub(el.Value.(*entry).last) <= r.maxAge {
@@ -151,7 +151,7 @@ func (r *Recorder) expire(now time.Time) {
 	}
 }
 
-// drop forgets an event; the caller holds mu.
+// drop removes an event; mu is held.
 func (r *Recorder) drop(el *list.Element) {
 	e := r.order.Remove(el).(*entry)
 	delete(r.entries, e.key)
@@ -160,8 +160,7 @@ func (r *Recorder) drop(el *list.Element) {
 	}
 }
 
-// restore takes up events that an earlier daemon recorded, oldest occurrence
-// first.
+// restore adds events that an earlier daemon recorded, oldest occurrence first.
 func (r *Recorder) restore(events []v1.Event, now time.Time) {
 	for i := range events {
 		e := events[i]
@@ -169,17 +168,17 @@ func (r *Recorder) restore(events []v1.Event, now time.Time) {
 		if e.InvolvedObject.Kind == "Pod" {
 			k.uid = e.InvolvedObject.UID
 		}
-		if _, twice := r.entries[k]; twice {
+		if _, exists := r.entries[k]; exists {
 			continue
 		}
 		last := e.LastTimestamp.Time
 		if wallclock.Unset(last, now) {
-			// Nobody knows when it was; it is kept for as long as a new one.
+			// The time is unknown: the event is kept for as long as a new one.
 			last = now
 		}
 		r.insert(&entry{key: k, event: e, last: last})
-		// Names go on from there, so that no two are equal even if the clock
-		// was set back.
+		// New names continue from there, so that they stay unique even if the
+		// clock was set back.
 		if n, err := strconv.ParseInt(e.Name[strings.LastIndexByte(e.Name, '.')+1:], 16, 64); err == nil {
 			r.stamp = max(r.stamp, n)
 		}

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kept starts a recorder on a file. end stops it as SIGTERM does; without it
-// the recorder is as one that was killed.
-func kept(t *testing.T, file string) (r *Recorder, end func()) {
+// startRecorder starts a recorder on a file. stop stops it as SIGTERM does; a
+// recorder that is not stopped behaves like that of a killed daemon.
+func startRecorder(t *testing.T, file string) (r *Recorder, stop func()) {
 	t.Helper()
 	r = New(Config{Node: "node", File: file})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -30,7 +30,7 @@ func kept(t *testing.T, file string) (r *Recorder, end func()) {
 	return r, func() { cancel(); <-done }
 }
 
-func told(r *Recorder) string {
+func summary(r *Recorder) string {
 	var got []string
 	for _, e := range r.List() {
 		got = append(got, fmt.Sprintf("%s/%s×%d", e.InvolvedObject.Kind, e.Reason, e.Count))
@@ -38,12 +38,12 @@ func told(r *Recorder) string {
 	return strings.Join(got, " ")
 }
 
-func TestEventsGoOnAfterAKill(t *testing.T) {
+func TestEventsContinueAfterKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "events", "journal")
 		begun := time.Now()
-		r, end := kept(t, file)
-		defer end()
+		r, stop := startRecorder(t, file)
+		defer stop()
 		r.Event(pod("u1"), "Normal", "Started", "m")
 		r.Event(nil, "Normal", "Starting", "m")
 		r.Event(pod("u1"), "Warning", "BackOff", "m")
@@ -51,17 +51,17 @@ func TestEventsGoOnAfterAKill(t *testing.T) {
 		time.Sleep(time.Minute)
 		before := r.List()
 
-		// The first one is not ended: it was killed.
-		r, end2 := kept(t, file)
-		defer end2()
-		if got, want := told(r), "Pod/Started×1 Node/Starting×1 Pod/BackOff×2"; got != want {
+		// The first recorder is not stopped: it was killed.
+		r, stop2 := startRecorder(t, file)
+		defer stop2()
+		if got, want := summary(r), "Pod/Started×1 Node/Starting×1 Pod/BackOff×2"; got != want {
 			t.Fatalf("after the kill: %s, want %s", got, want)
 		}
 		r.Event(pod("u1"), "Normal", "Started", "m")
 		r.Event(nil, "Normal", "Starting", "m")
 		list := r.List()
-		if got, want := told(r), "Pod/BackOff×2 Pod/Started×2 Node/Starting×2"; got != want {
-			t.Errorf("counts do not go on: %s, want %s", got, want)
+		if got, want := summary(r), "Pod/BackOff×2 Pod/Started×2 Node/Starting×2"; got != want {
+			t.Errorf("counts do not continue: %s, want %s", got, want)
 		}
 		if e := list[1]; !e.FirstTimestamp.Time.Equal(begun) || !e.LastTimestamp.Time.Equal(begun.Add(time.Minute)) || e.Name != before[0].Name {
 			t.Errorf("Started from %v to %v as %s, want %v to %v as %s", e.FirstTimestamp, e.LastTimestamp, e.Name, begun, begun.Add(time.Minute), before[0].Name)
@@ -69,19 +69,19 @@ func TestEventsGoOnAfterAKill(t *testing.T) {
 	})
 }
 
-func TestNamesStayUniqueWhenTheClockWasSetBack(t *testing.T) {
+func TestNamesStayUniqueWhenClockIsSetBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "journal")
 	var name string
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(1000 * time.Hour)
-		r, end := kept(t, file)
+		r, stop := startRecorder(t, file)
 		r.Event(pod("u1"), "Normal", "Started", "m")
 		name = r.List()[0].Name
-		end()
+		stop()
 	})
-	synctest.Test(t, func(t *testing.T) { // the bubble's clock begins anew
-		r, end := kept(t, file)
-		defer end()
+	synctest.Test(t, func(t *testing.T) { // the clock of the bubble starts over
+		r, stop := startRecorder(t, file)
+		defer stop()
 		r.Event(pod("u2"), "Normal", "Started", "m")
 		list := r.List()
 		if len(list) != 2 || list[0].Name != name || list[1].Name <= name {
@@ -90,11 +90,11 @@ func TestNamesStayUniqueWhenTheClockWasSetBack(t *testing.T) {
 	})
 }
 
-func TestWritesAreBatchedAndIdleWritesNothing(t *testing.T) {
+func TestWritesAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "journal")
-		r, end := kept(t, file)
-		defer end()
+		r, stop := startRecorder(t, file)
+		defer stop()
 		r.Event(pod("u1"), "Normal", "first", "m")
 		time.Sleep(writeSoon + time.Millisecond)
 		size := func() int64 {
@@ -125,19 +125,19 @@ func TestWritesAreBatchedAndIdleWritesNothing(t *testing.T) {
 	})
 }
 
-func TestDamageCostsOneLine(t *testing.T) {
+func TestDamagedLineIsSkipped(t *testing.T) {
 	for name, damage := range map[string]string{
-		"torn":          `{"kind":"Event","metadata":{"name":"x.1"},"reas`,
-		"not JSON":      "\x00\x00\x00\x00\n",
-		"another thing": `{"a":1}` + "\n",
-		"endless":       strings.Repeat("x", 3*maxJournalLine) + "\n",
+		"torn":       `{"kind":"Event","metadata":{"name":"x.1"},"reas`,
+		"not JSON":   "\x00\x00\x00\x00\n",
+		"other JSON": `{"a":1}` + "\n",
+		"too long":   strings.Repeat("x", 3*maxJournalLine) + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "journal")
-				r, end := kept(t, file)
+				r, stop := startRecorder(t, file)
 				r.Event(pod("u1"), "Normal", "a", "m")
-				end()
+				stop()
 				f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 				if err != nil {
 					t.Fatal(err)
@@ -146,23 +146,23 @@ func TestDamageCostsOneLine(t *testing.T) {
 				if err != nil || f.Close() != nil {
 					t.Fatal(err)
 				}
-				r, end = kept(t, file)
-				if got := told(r); got != "Pod/a×1" {
+				r, stop = startRecorder(t, file)
+				if got := summary(r); got != "Pod/a×1" {
 					t.Errorf("read back %q", got)
 				}
 				r.Event(pod("u1"), "Normal", "b", "m")
-				end()
-				r, end = kept(t, file)
-				defer end()
-				if got := told(r); got != "Pod/a×1 Pod/b×1" {
-					t.Errorf("what came after the damage is read back as %q", got)
+				stop()
+				r, stop = startRecorder(t, file)
+				defer stop()
+				if got := summary(r); got != "Pod/a×1 Pod/b×1" {
+					t.Errorf("after the damage, read back %q", got)
 				}
 			})
 		})
 	}
 }
 
-func TestAFolderInItsPlaceCostsHistoryOnly(t *testing.T) {
+func TestDirectoryAtJournalPathCostsOnlyHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "journal")
 		if err := os.MkdirAll(filepath.Join(file, "full"), 0o755); err != nil {
@@ -177,31 +177,31 @@ func TestAFolderInItsPlaceCostsHistoryOnly(t *testing.T) {
 			r.Event(pod("u1"), "Normal", "a", "m")
 			time.Sleep(5 * time.Minute)
 		}
-		if got := told(r); got != "Pod/a×5" {
+		if got := summary(r); got != "Pod/a×5" {
 			t.Errorf("kept %q", got)
 		}
-		if n := strings.Count(log.String(), "kept in memory only"); n != 1 {
-			t.Errorf("the fault is told %d times:\n%s", n, log.String())
+		if n := strings.Count(log.String(), "keeping them in memory"); n != 1 {
+			t.Errorf("the fault is logged %d times:\n%s", n, log.String())
 		}
-		// It is mended, and nothing else happens.
+		// The path is usable again; the next retry writes.
 		if err := os.RemoveAll(file); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * writeRetry)
 		cancel()
 		<-done
-		if got := told(New(Config{Node: "node", File: file})); got != "Pod/a×5" {
-			t.Errorf("after it was mended the file holds %q", got)
+		if got := summary(New(Config{Node: "node", File: file})); got != "Pod/a×5" {
+			t.Errorf("after the fix the file holds %q", got)
 		}
 	})
 }
 
-func TestFileStaysWithinItsBound(t *testing.T) {
+func TestFileStaysWithinBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "journal")
-		r, end := kept(t, file)
+		r, stop := startRecorder(t, file)
 		most := int64(0)
-		// The longest messages in the form that takes the most room.
+		// The longest messages in the encoding that takes the most space.
 		message := strings.Repeat("\x01", maxMessage-8)
 		for i := range 60 {
 			for o := range 50 {
@@ -214,7 +214,7 @@ func TestFileStaysWithinItsBound(t *testing.T) {
 			}
 			most = max(most, info.Size())
 		}
-		end()
+		stop()
 		if most > maxJournal {
 			t.Errorf("the file had %d bytes, more than %d", most, maxJournal)
 		}
@@ -228,22 +228,22 @@ func TestFileStaysWithinItsBound(t *testing.T) {
 func TestOldEventsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "journal")
-		r, end := kept(t, file)
+		r, stop := startRecorder(t, file)
 		r.Event(pod("u1"), "Normal", "old", "m")
 		time.Sleep(DefaultMaxAge - time.Hour)
 		r.Event(pod("u1"), "Normal", "new", "m")
-		end()
+		stop()
 		time.Sleep(2 * time.Hour)
-		if got := told(r); got != "Pod/new×1" {
+		if got := summary(r); got != "Pod/new×1" {
 			t.Errorf("in memory: %q", got)
 		}
-		if got := told(New(Config{Node: "node", File: file})); got != "Pod/new×1" {
+		if got := summary(New(Config{Node: "node", File: file})); got != "Pod/new×1" {
 			t.Errorf("after a restart: %q", got)
 		}
 	})
 }
 
-func TestOnePodDoesNotPushOutOthers(t *testing.T) {
+func TestOnePodDoesNotDisplaceEventsOfOthers(t *testing.T) {
 	r := New(Config{Node: "node"})
 	r.Event(pod("quiet"), "Normal", "Started", "m")
 	for i := range 5000 {

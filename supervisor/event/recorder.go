@@ -18,23 +18,23 @@ const (
 	// DefaultLimit is how many events are kept when Config.Limit is 0.
 	DefaultLimit = 1000
 	// DefaultMaxAge is how long after its last occurrence an event is kept
-	// when Config.MaxAge is 0. An API server keeps them for an hour; here
-	// nobody else has them.
+	// when Config.MaxAge is 0. An API server keeps events for an hour, but here
+	// this is the only copy.
 	DefaultMaxAge = 7 * 24 * time.Hour
-	// maxPerObject is how many events of one pod are kept: one whose events
-	// differ each time must not push out those of all others.
+	// maxPerObject is how many events of one pod are kept: a pod whose events
+	// differ each time must not displace those of all others.
 	maxPerObject = 100
-	// burstGap is how long an event must have been silent before it is worth a
-	// log line again. It is the time after which crash-loop and image back-off
-	// start over, so a loop that goes on is one line, a new one is a new line.
+	// burstGap is how long an event must not have occurred before it is logged
+	// again. It is the time after which crash-loop and image back-off start over:
+	// a loop that goes on is one line, a new loop is a new line.
 	burstGap = 10 * time.Minute
 	// maxMessage is the API's bound on an event's message, in bytes.
 	maxMessage = 1024
-	// component names who reports the events.
+	// component is the source component of every event.
 	component = "podstead"
 )
 
-// Config is what a Recorder needs.
+// Config configures a Recorder.
 type Config struct {
 	// Node is the node's name, the source host of every event.
 	Node string
@@ -42,16 +42,16 @@ type Config struct {
 	Limit int
 	// MaxAge is how long an event is kept; 0 means DefaultMaxAge.
 	MaxAge time.Duration
-	// File is where they are kept over a restart of the daemon; empty keeps
-	// them in memory only.
+	// File keeps the events over a restart of the daemon; empty keeps them in
+	// memory only.
 	File string
 	// Log gets the first event of each burst; nil discards them.
 	Log *slog.Logger
 }
 
-// key is what makes two events the same one. The kubelet's recorder compares
-// more fields, but they all follow from these. The message is without the IDs
-// in it: a runtime names another sandbox in each failure of the same kind.
+// key identifies an event: two with the same key are one. The kubelet's recorder
+// compares more fields, but they all follow from these. The message is without
+// IDs: a runtime names another sandbox in each failure of the same kind.
 type key struct {
 	uid                        types.UID
 	eventType, reason, message string
@@ -61,33 +61,33 @@ type entry struct {
 	key   key
 	event v1.Event
 	last  time.Time
-	// dirty: the journal has an older state of it, or none.
+	// dirty: the journal has an older state of the event, or none.
 	dirty bool
 }
 
-// Recorder keeps the newest events. It is safe for concurrent use and no call
-// of it but Run ever blocks on a reader or a disk.
+// Recorder keeps the newest events. It is safe for concurrent use. No method but
+// Run ever blocks on a reader or a disk.
 type Recorder struct {
 	node   string
 	limit  int
 	maxAge time.Duration
 	log    *slog.Logger
 
-	// journal is nil without a file; it and fault are Run's alone.
+	// journal is nil without a file. Only Run uses it and fault.
 	journal   *journal
 	fault     string
-	unwritten chan struct{} // room for one wake-up
+	unwritten chan struct{} // capacity 1
 
 	mu          sync.Mutex
 	entries     map[key]*list.Element // of *entry
 	order       *list.List            // newest occurrence first
 	perObject   map[types.UID]int
-	stamp       int64 // of the newest name, so that no two are equal
+	stamp       int64 // of the newest name; names are unique
 	subscribers map[chan struct{}]struct{}
 }
 
-// New makes a recorder with the events that the file holds. One that cannot
-// be read is logged and costs history only.
+// New returns a recorder with the events in the file. A file that cannot be read
+// is logged and costs only history.
 func New(cfg Config) *Recorder {
 	if cfg.Limit <= 0 {
 		cfg.Limit = DefaultLimit
@@ -113,7 +113,7 @@ func New(cfg Config) *Recorder {
 		r.journal = &journal{path: cfg.File}
 		events, err := r.journal.load()
 		if err != nil {
-			r.log.Warn("events of before are not shown in full", "error", err)
+			r.log.Warn("Could not load all previous events", "err", err)
 		}
 		r.restore(events, time.Now())
 	}
@@ -122,17 +122,17 @@ func New(cfg Config) *Recorder {
 
 // Event records that something happened to the pod, or to the node if pod is
 // nil. eventType is v1.EventTypeNormal or v1.EventTypeWarning. An event equal
-// to one that is kept raises its count and its last time, as the kubelet's
-// recorder does. A message longer than 1024 bytes is cut.
+// to a kept one raises its count and its last time, as in the kubelet's recorder.
+// A message longer than 1024 bytes is truncated.
 func (r *Recorder) Event(pod *v1.Pod, eventType, reason, message string) {
 	now := time.Now()
-	message = cut(message)
+	message = truncate(message)
 	k := key{eventType: eventType, reason: reason, message: WithoutIDs(message)}
 	if pod != nil {
 		k.uid = pod.UID
 	}
 	if r.record(k, pod, message, now) {
-		r.print(pod, k, message)
+		r.logEvent(pod, k, message)
 	}
 }
 
@@ -140,8 +140,8 @@ func (r *Recorder) Event(pod *v1.Pod, eventType, reason, message string) {
 func (r *Recorder) record(k key, pod *v1.Pod, message string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.wake()
-	defer r.note()
+	defer r.notify()
+	defer r.notifyWriter()
 	if el, ok := r.entries[k]; ok {
 		e := el.Value.(*entry)
 		first := now.Sub(e.last) > burstGap
@@ -156,7 +156,7 @@ func (r *Recorder) record(k key, pod *v1.Pod, message string, now time.Time) boo
 	return true
 }
 
-// insert adds an event and keeps to the bounds; the caller holds mu.
+// insert adds an event and enforces the bounds; mu is held.
 func (r *Recorder) insert(e *entry) {
 	r.entries[e.key] = r.order.PushFront(e)
 	r.perObject[e.key.uid]++
@@ -188,7 +188,7 @@ func (r *Recorder) newEvent(k key, pod *v1.Pod, message string, now time.Time) v
 	return v1.Event{
 		TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{
-			// The kubelet's form of an event's name.
+			// The form of the kubelet's event names.
 			Name:              fmt.Sprintf("%s.%x", object.Name, r.stamp),
 			Namespace:         namespace,
 			CreationTimestamp: at,
@@ -206,7 +206,7 @@ func (r *Recorder) newEvent(k key, pod *v1.Pod, message string, now time.Time) v
 	}
 }
 
-func (r *Recorder) print(pod *v1.Pod, k key, message string) {
+func (r *Recorder) logEvent(pod *v1.Pod, k key, message string) {
 	level := slog.LevelInfo
 	if k.eventType == v1.EventTypeWarning {
 		level = slog.LevelWarn
@@ -218,7 +218,7 @@ func (r *Recorder) print(pod *v1.Pod, k key, message string) {
 	r.log.Log(context.Background(), level, message, attrs...)
 }
 
-// List is a copy of the events kept, in the order of their last occurrence.
+// List returns a copy of the kept events, in the order of their last occurrence.
 func (r *Recorder) List() []v1.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,8 +230,8 @@ func (r *Recorder) List() []v1.Event {
 	return events
 }
 
-// Subscribe returns a channel that is woken after an event was recorded;
-// wake-ups coalesce. The returned function ends the subscription.
+// Subscribe returns a channel that receives after an event was recorded;
+// notifications coalesce. The returned function ends the subscription.
 func (r *Recorder) Subscribe() (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	r.mu.Lock()
@@ -244,8 +244,8 @@ func (r *Recorder) Subscribe() (<-chan struct{}, func()) {
 	}
 }
 
-// wake tells the subscribers; the caller holds mu.
-func (r *Recorder) wake() {
+// notify notifies the subscribers; mu is held.
+func (r *Recorder) notify() {
 	for ch := range r.subscribers {
 		select {
 		case ch <- struct{}{}:
@@ -254,8 +254,8 @@ func (r *Recorder) wake() {
 	}
 }
 
-// cut bounds a message without splitting a rune.
-func cut(message string) string {
+// truncate bounds a message without splitting a rune.
+func truncate(message string) string {
 	if len(message) <= maxMessage {
 		return message
 	}

@@ -76,7 +76,7 @@ func TestEqualEventsAreCountedAndLoggedOncePerBurst(t *testing.T) {
 	})
 }
 
-func TestDifferentEventsStayApart(t *testing.T) {
+func TestDifferentEventsAreKeptSeparately(t *testing.T) {
 	r, _ := recorder(0)
 	r.Event(pod("u1"), "Normal", "Started", "m")
 	r.Event(pod("u2"), "Normal", "Started", "m")
@@ -102,7 +102,7 @@ func TestNodeEvent(t *testing.T) {
 	}
 }
 
-func TestOldestOccurrenceGoesFirst(t *testing.T) {
+func TestOldestOccurrenceIsDroppedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := recorder(3)
 		for _, reason := range []string{"a", "b", "c", "a", "d"} {
@@ -122,7 +122,7 @@ func TestOldestOccurrenceGoesFirst(t *testing.T) {
 	})
 }
 
-func TestLongMessageIsCut(t *testing.T) {
+func TestLongMessageIsTruncated(t *testing.T) {
 	r, _ := recorder(0)
 	r.Event(pod("u1"), "Normal", "a", strings.Repeat("é", 1000))
 	m := r.List()[0].Message
@@ -131,24 +131,24 @@ func TestLongMessageIsCut(t *testing.T) {
 	}
 }
 
-func TestSubscribersAreWoken(t *testing.T) {
+func TestSubscribersAreNotified(t *testing.T) {
 	r, _ := recorder(0)
 	ch, cancel := r.Subscribe()
 	r.Event(pod("u1"), "Normal", "a", "m")
 	r.Event(pod("u1"), "Normal", "a", "m")
 	if len(ch) != 1 {
-		t.Errorf("%d wake-ups wait, want 1", len(ch))
+		t.Errorf("%d notifications wait, want 1", len(ch))
 	}
 	<-ch
 	r.Event(pod("u1"), "Normal", "a", "m")
 	if len(ch) != 1 {
-		t.Error("a repeated event wakes nobody")
+		t.Error("a repeated event does not notify")
 	}
 	<-ch
 	cancel()
 	r.Event(pod("u1"), "Normal", "a", "m")
 	if len(ch) != 0 {
-		t.Error("woken after the subscription ended")
+		t.Error("notified after the subscription ended")
 	}
 }
 
