@@ -2,7 +2,6 @@ package cri
 
 import (
 	"context"
-	"encoding/json"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -60,19 +59,11 @@ func (c *Client) ImagesInUse(ctx context.Context) ([]string, error) {
 	return refs, nil
 }
 
-// SandboxImage is the image of sandboxes, empty if the runtime does not tell:
-// newer ones pin it.
+// SandboxImage returns the image of sandboxes, empty if the runtime does not report
+// it. Newer runtimes pin it instead.
 func (c *Client) SandboxImage(ctx context.Context) (string, error) {
-	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{Verbose: true})
-	if err != nil {
-		return "", err
-	}
-	// containerd 1's form of what CRI leaves to each runtime.
-	var config struct {
-		SandboxImage string `json:"sandboxImage"`
-	}
-	_ = json.Unmarshal([]byte(a.GetInfo()["config"]), &config) // another runtime's
-	return config.SandboxImage, nil
+	config, err := c.RuntimeConfig(ctx)
+	return config.SandboxImage, err
 }
 
 // ImageMount is the mount point of the file system that holds the images,

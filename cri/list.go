@@ -9,14 +9,14 @@ import (
 )
 
 // List asks the runtime for all sandboxes and containers, in two calls, and
-// groups them into pods, in no order. Containers are asked for first, so that
-// a container is not shown without the sandbox that was made before it.
+// groups them into pods, in no order. Containers are listed first, so that no
+// container is listed without its sandbox, which was created before it.
 //
-// It is made to be called each second: what an ID stands for never changes,
-// so that of what was seen before only the state is read, and a pod in which
-// nothing changed is the same *Pod as in the last List.
+// The relist calls it every second. The object behind an ID never changes, so
+// List reads only the state of known objects, and an unchanged pod is the same
+// *Pod as in the previous List.
 func (c *Client) List(ctx context.Context) (*Observed, error) {
-	at := time.Now()
+	start := time.Now()
 	scratch := c.inventory.scratch.Get().(*scratch)
 	defer scratch.release()
 	if _, err := read(ctx, c, operation{verb: "list containers"}, c.containersInto(scratch), &runtimeapi.ListContainersRequest{}); err != nil {
@@ -25,7 +25,7 @@ func (c *Client) List(ctx context.Context) (*Observed, error) {
 	if _, err := read(ctx, c, operation{verb: "list pod sandboxes"}, c.sandboxesInto(scratch), &runtimeapi.ListPodSandboxRequest{}); err != nil {
 		return nil, err
 	}
-	return c.inventory.apply(scratch, at), nil
+	return c.inventory.apply(scratch, start), nil
 }
 
 func (c *Client) containersInto(s *scratch) runtimeCall[*runtimeapi.ListContainersRequest, struct{}] {
@@ -40,7 +40,8 @@ func (c *Client) sandboxesInto(s *scratch) runtimeCall[*runtimeapi.ListPodSandbo
 	}
 }
 
-// listContainers and listSandboxes list what has these labels, whole.
+// listContainers and listSandboxes return the objects that have these labels,
+// with all fields.
 func (c *Client) listContainers(ctx context.Context, labels map[string]string) ([]*runtimeapi.Container, error) {
 	a, err := read(ctx, c, operation{verb: "list containers"}, runtimeapi.RuntimeServiceClient.ListContainers,
 		&runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{LabelSelector: labels}})

@@ -10,8 +10,31 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The fields of CRI's messages that a list looks at each time; of what is new
-// the rest is decoded once. Their numbers are part of CRI v1.
+// This file decodes the two list responses by hand: it reads only the ID, state
+// and creation time of each item, and decodes an item in full, with the generated
+// types of k8s.io/cri-api, when it is not in the inventory yet.
+//
+// The generated types alone would be simpler, and they are what to use unless a
+// figure argues against it. Here it does, because a node at rest relists every
+// second or every ten. BenchmarkListDecode, an unchanged list with two
+// containers a pod, medians of five runs on one AMD EPYC core:
+//
+//	pods   decoder      ns/op       B/op       allocs/op
+//	 110   this file        56588        80           1
+//	 110   generated      1447940    805332       24440
+//	1000   this file       591150        80           1
+//	1000   generated     20189363   7326532      222028
+//
+// In the whole daemon on the fake runtime (test/bench -only '^fake$' -fake 110,
+// relist each second) that is 0.136 % of a core at rest with this file and 0.37 %
+// with the generated types; the target for everything is 0.5 %. Comparing the raw
+// bytes with those of the previous response is no way around it: runtimes encode
+// maps and lists in random order.
+//
+// TestListEqualsPlainList, FuzzListWire and TestFieldNumbers compare this decoder
+// with the generated one.
+
+// The numbers of the fields that each list reads. They are part of CRI v1.
 const (
 	fieldItems = 1 // of both responses
 
@@ -24,7 +47,8 @@ const (
 	fieldContainerCreated = 7
 )
 
-// scratch is what one list shows before it is applied; kept for the next one.
+// scratch holds the decoded items of one list until they are applied. It is
+// reused by the next list.
 type scratch struct {
 	inventory  *inventory
 	sandboxes  []sandboxItem
@@ -41,13 +65,13 @@ type containerItem struct {
 	state int32
 }
 
-// sandboxItems and containerItems are a scratch as the target of a call.
+// sandboxItems and containerItems are a scratch as the target of a gRPC call.
 type (
 	sandboxItems   scratch
 	containerItems scratch
 )
 
-// release gives the room back, holding on to nothing that was listed.
+// release returns the scratch to the pool, without references to listed objects.
 func (s *scratch) release() {
 	clear(s.sandboxes)
 	clear(s.containers)
@@ -55,7 +79,8 @@ func (s *scratch) release() {
 	s.inventory.scratch.Put(s)
 }
 
-// listCodec is the usual codec, but for the two lists it reads them its way.
+// listCodec is the standard protobuf codec, except that the two list responses
+// decode themselves.
 var listCodec = grpc.ForceCodecV2(wireCodec{encoding.GetCodecV2(encodingproto.Name)})
 
 type wireCodec struct{ encoding.CodecV2 }
@@ -65,15 +90,15 @@ func (c wireCodec) Unmarshal(data mem.BufferSlice, target any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, target)
 	}
-	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
-	defer whole.Free()
-	return into.unmarshal(whole.ReadOnlyData())
+	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buffer.Free()
+	return into.unmarshal(buffer.ReadOnlyData())
 }
 
 func (s *sandboxItems) unmarshal(response []byte) error {
 	s.inventory.mu.Lock()
 	defer s.inventory.mu.Unlock()
-	s.sandboxes = s.sandboxes[:0] // a call that is repeated starts again
+	s.sandboxes = s.sandboxes[:0] // a repeated call starts over
 	return eachItem(response, func(item []byte) error {
 		f, err := scan(item, fieldSandboxID, fieldSandboxState, fieldSandboxCreated)
 		if err != nil {
@@ -81,11 +106,11 @@ func (s *sandboxItems) unmarshal(response []byte) error {
 		}
 		seen := s.inventory.sandboxes[string(f.id)]
 		if seen == nil || seen.created != f.created {
-			var whole runtimeapi.PodSandbox
-			if err := proto.Unmarshal(item, &whole); err != nil {
+			var sandbox runtimeapi.PodSandbox
+			if err := proto.Unmarshal(item, &sandbox); err != nil {
 				return err
 			}
-			if seen = s.inventory.newSandbox(&whole); seen == nil {
+			if seen = s.inventory.newSandbox(&sandbox); seen == nil {
 				return nil
 			}
 		}
@@ -105,11 +130,11 @@ func (s *containerItems) unmarshal(response []byte) error {
 		}
 		seen := s.inventory.containers[string(f.id)]
 		if seen == nil || seen.created != f.created {
-			var whole runtimeapi.Container
-			if err := proto.Unmarshal(item, &whole); err != nil {
+			var container runtimeapi.Container
+			if err := proto.Unmarshal(item, &container); err != nil {
 				return err
 			}
-			if seen = s.inventory.newContainer(&whole); seen == nil {
+			if seen = s.inventory.newContainer(&container); seen == nil {
 				return nil
 			}
 		}
@@ -145,7 +170,7 @@ func eachItem(response []byte, f func(item []byte) error) error {
 	return nil
 }
 
-// scanned is what may change of an item, and by what it is known.
+// scanned holds the fields that identify an item and those that can change.
 type scanned struct {
 	id      []byte
 	state   int32

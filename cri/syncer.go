@@ -10,26 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/internal/cgroupvalues"
 )
-
-// Runtime is what the Syncer needs of the runtime. *Client implements it.
-type Runtime interface {
-	Capabilities(ctx context.Context) (Capabilities, error)
-	PodStatus(ctx context.Context, uid types.UID) (*PodStatus, error)
-	RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (id string, err error)
-	StopPodSandbox(ctx context.Context, id string) error
-	RemovePodSandbox(ctx context.Context, id string) error
-	CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (id string, err error)
-	StartContainer(ctx context.Context, id string) error
-	StopContainer(ctx context.Context, id string, grace time.Duration) error
-	RemoveContainer(ctx context.Context, id string) error
-	UpdateContainerResources(ctx context.Context, id string, to *runtimeapi.LinuxContainerResources) error
-	// MemoryUsage is a container's working set in bytes.
-	MemoryUsage(ctx context.Context, id string) (int64, error)
-}
 
 // Recorder takes events about pods. eventType is Normal or Warning.
 type Recorder interface {
@@ -38,7 +21,7 @@ type Recorder interface {
 
 // SyncerConfig is what a Syncer is made of.
 type SyncerConfig struct {
-	Runtime Runtime
+	Runtime *Client
 	Images  ImageRuntime
 	// Hooks performs lifecycle hooks; nil fails them all.
 	Hooks Hooks
@@ -72,7 +55,7 @@ type SyncerConfig struct {
 // time for a pod; different pods may be synced at the same time. It remembers
 // back-offs and what it made last; all else is read from the runtime.
 type Syncer struct {
-	runtime      Runtime
+	runtime      *Client
 	images       *imageManager
 	hooks        Hooks
 	events       Recorder

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/podstead/podstead/internal/atomicfile"
 )
 
 // Config says where the private containerd lives. All paths are absolute.
@@ -118,17 +120,13 @@ func capable(capability uint) bool {
 	return false
 }
 
-// replaceFile writes by rename, so that a reader never sees half a file.
+// replaceFile replaces a file whose content differs.
 func replaceFile(path string, data []byte, mode os.FileMode) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, data, mode); err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
+	if err := atomicfile.ReplaceMode(path, data, mode); err != nil {
+		return fmt.Errorf("failed to write %s: %w", path, err)
 	}
 	return nil
 }

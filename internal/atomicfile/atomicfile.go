@@ -6,22 +6,25 @@ import (
 	"syscall"
 )
 
-// Suffix is that of a file while it is written. It is a fixed one: what a crash
-// leaves behind is gone the next time. So of one file there may be one
-// writer at a time.
+// Suffix is appended to the name of a file while it is written. It is fixed, so
+// that the next write removes what a crash left behind. Each file may therefore
+// have only one writer at a time.
 const Suffix = ".tmp"
 
-// Mode is that of the files: only their owner reads them.
+// Mode is the mode of files that Replace writes: only the owner can read them.
 const Mode = 0o600
 
-// Replace gives the file at path this content. The content is on the disk when
-// it returns; the name may still be that of the old one after a power loss, as
-// the folder is not synced.
-func Replace(path string, data []byte) (err error) {
+// Replace gives the file at path this content and the mode Mode. When it returns,
+// the content is on the disk. After a power loss the name may still refer to the old
+// file, because the directory is not synced.
+func Replace(path string, data []byte) error { return ReplaceMode(path, data, Mode) }
+
+// ReplaceMode is Replace with another mode, which the umask restricts.
+func ReplaceMode(path string, data []byte, mode os.FileMode) (err error) {
 	tmp := path + Suffix
-	// One that is there could have another mode, or be a link.
+	// An existing file could have another mode, or be a link.
 	_ = syscall.Unlink(tmp)
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, Mode)
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}

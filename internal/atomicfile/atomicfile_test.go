@@ -9,7 +9,7 @@ import (
 
 func TestReplace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record.json")
-	// What a crash left, longer than what comes.
+	// A crash left a longer temporary file.
 	if err := os.WriteFile(path+Suffix, []byte(strings.Repeat("x", 100)), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -25,10 +25,16 @@ func TestReplace(t *testing.T) {
 	if err != nil || info.Mode() != Mode {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
+	if err := ReplaceMode(path, nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o640 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
 }
 
-// Whoever has the old file open goes on reading that.
-func TestReplaceLeavesTheOldFileToItsReaders(t *testing.T) {
+// A reader that has the old file open keeps reading it.
+func TestReplaceKeepsTheOldFileForItsReaders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record.json")
 	if err := Replace(path, []byte("old")); err != nil {
 		t.Fatal(err)
@@ -47,23 +53,23 @@ func TestReplaceLeavesTheOldFileToItsReaders(t *testing.T) {
 	}
 }
 
-// A write that fails leaves the old file, and nothing beside it.
-func TestReplaceThatFails(t *testing.T) {
+// A failed write leaves the old file and no other.
+func TestReplaceFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "record.json")
 	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := Replace(path, []byte("new")); err == nil {
-		t.Error("a folder was replaced")
+		t.Error("a directory was replaced")
 	}
 	if _, err := os.Lstat(path + Suffix); !os.IsNotExist(err) {
-		t.Errorf("a file is left: %v", err)
+		t.Errorf("the temporary file is left: %v", err)
 	}
 	if err := Replace(filepath.Join(dir, "none", "record.json"), nil); err == nil {
-		t.Error("a file was written into no folder")
+		t.Error("a file was written into a missing directory")
 	}
-	// Nothing can be written where a folder is.
+	// A directory is at the temporary name.
 	path = filepath.Join(dir, "kept.json")
 	if err := Replace(path, []byte("old")); err != nil {
 		t.Fatal(err)
@@ -72,16 +78,16 @@ func TestReplaceThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Replace(path, []byte("new")); err == nil {
-		t.Error("it was written, nobody knows where")
+		t.Error("the write succeeded although the temporary name is a directory")
 	}
 	if got, _ := os.ReadFile(path); string(got) != "old" {
-		t.Errorf("the file holds %q", got)
+		t.Errorf("the file contains %q", got)
 	}
 }
 
-// What is at the temporary name has no say in where the content goes, or in who
-// may read it.
-func TestReplaceHeedsNothingAtTheTemporaryName(t *testing.T) {
+// A file at the temporary name affects neither where the content is written nor
+// its mode.
+func TestReplaceIgnoresTheFileAtTheTemporaryName(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "key"), filepath.Join(dir, "other")
 	if err := os.WriteFile(other, []byte("untouched"), 0o644); err != nil {
@@ -94,7 +100,7 @@ func TestReplaceHeedsNothingAtTheTemporaryName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(other); string(got) != "untouched" {
-		t.Errorf("the file that was linked holds %q", got)
+		t.Errorf("the target of the link contains %q", got)
 	}
 	if info, err := os.Lstat(path); err != nil || info.Mode() != Mode {
 		t.Errorf("mode %v, %v", info.Mode(), err)

@@ -8,14 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mark is a moment that no clock which is set can move: the boot in which it
-// was, and the time since then, sleep included.
+// Mark is a moment that does not move when the clock is set: the boot that it was
+// in, and the time since that boot, suspend included.
 type Mark struct {
 	Boot string        `json:"boot"`
 	Up   time.Duration `json:"up"`
 }
 
-// Now is this moment. Without an ID of the boot it is no mark, and ok is false.
+// Now returns the present moment. ok is false if the kernel does not report the ID
+// of the boot.
 func Now() (m Mark, ok bool) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -28,19 +29,20 @@ func Now() (m Mark, ok bool) {
 	return Mark{Boot: strings.TrimSpace(string(id)), Up: time.Duration(ts.Nano())}, true
 }
 
-// Passed is how much time has passed since something that happened at a time
-// of day and at a mark, nil if there is none. In the boot of the mark that is
-// exact. Later it goes by the time of day, and is as long as this boot lasts at
-// least: it happened before.
-func Passed(at time.Time, mark *Mark, now time.Time, here Mark, known bool) time.Duration {
+// Passed returns the time since an event that was recorded with a wall-clock time
+// and a mark, which is nil if there is none. current is the result of Now, and
+// known its ok. Within the boot of the mark the result is exact. In a later boot it
+// follows the wall clock, and is at least the uptime, since the event came before
+// the boot.
+func Passed(at time.Time, mark *Mark, now time.Time, current Mark, known bool) time.Duration {
 	if !known || mark == nil {
 		return max(now.Sub(at), 0)
 	}
-	if mark.Boot == here.Boot {
-		return max(here.Up-mark.Up, 0)
+	if mark.Boot == current.Boot {
+		return max(current.Up-mark.Up, 0)
 	}
 	if Unset(at, now) {
-		return here.Up
+		return current.Up
 	}
-	return max(now.Sub(at), here.Up)
+	return max(now.Sub(at), current.Up)
 }

@@ -2,23 +2,22 @@ package wallclock
 
 import "time"
 
-// first is a time before which no clock that was set can be: this program is
-// younger.
-var first = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+// oldest is earlier than any time that a clock which was set can show: this
+// program is younger.
+var oldest = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Unset reports whether a time that was written down is from before the clock
-// was set, as far as that can be told now: it is from a year that cannot be, or
-// lies ahead.
+// Unset reports whether a recorded time dates from before the clock was set, as
+// far as can be known now: it is in an impossible year, or in the future.
 func Unset(t, now time.Time) bool {
-	return t.Before(first) && !now.Before(first) || t.After(now.Add(slack))
+	return t.Before(oldest) && !now.Before(oldest) || t.After(now.Add(tolerance))
 }
 
-// slack is how far ahead a time may lie that another clock, such as a file
-// system's, has written.
-const slack = time.Minute
+// tolerance is how far in the future a time may be that another clock wrote, such
+// as that of a file system.
+const tolerance = time.Minute
 
-// Jump is by how much the clock was set forward since a time that still has its
-// monotonic reading; negative if it was set back.
+// Jump returns by how much the clock was set forward since a time that still has
+// its monotonic reading. It is negative if the clock was set back.
 func Jump(since, now time.Time) time.Duration {
 	return now.Round(0).Sub(since.Round(0)) - now.Sub(since)
 }

@@ -17,9 +17,9 @@ func TestUnset(t *testing.T) {
 		{now.AddDate(-5, 0, 0), now, false},
 		{now.AddDate(1, 0, 0), now, true},
 		{now.Add(time.Second), now, false},
-		// The clock is not set yet, and was not then.
+		// The clock is not set yet, and was not set then.
 		{early.Add(-time.Minute), early, false},
-		// It was then, and is not now.
+		// The clock was set then, and is not set now.
 		{now, early, true},
 	} {
 		if got := Unset(c.t, c.now); got != c.want {
@@ -29,19 +29,19 @@ func TestUnset(t *testing.T) {
 }
 
 func TestJump(t *testing.T) {
-	begun := time.Now()
-	if j := Jump(begun, begun.Add(time.Hour)); j != 0 {
-		t.Errorf("an hour that passed is a jump of %s", j)
+	start := time.Now()
+	if j := Jump(start, start.Add(time.Hour)); j != 0 {
+		t.Errorf("jump of %s after an hour without one", j)
 	}
-	// Times of a struct that came from elsewhere have no monotonic reading.
-	if j := Jump(begun.Round(0), time.Now()); j != 0 {
+	// Times that were decoded have no monotonic reading.
+	if j := Jump(start.Round(0), time.Now()); j != 0 {
 		t.Errorf("without a monotonic reading: %s", j)
 	}
 }
 
 func TestPassed(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
-	here := Mark{"this", 90 * time.Second}
+	current := Mark{"this", 90 * time.Second}
 	for name, c := range map[string]struct {
 		at    time.Time
 		mark  *Mark
@@ -59,7 +59,7 @@ func TestPassed(t *testing.T) {
 		"another boot, clock was not set": {now.AddDate(-56, 0, 0), &Mark{"other", time.Second}, true, 90 * time.Second},
 		"another boot, clock set back":    {now.Add(-time.Second), &Mark{"other", time.Second}, true, 90 * time.Second},
 	} {
-		if got := Passed(c.at, c.mark, now, here, c.known); got != c.want {
+		if got := Passed(c.at, c.mark, now, current, c.known); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
