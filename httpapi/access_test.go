@@ -12,13 +12,13 @@ import (
 
 // serving answers as a listener that lets everybody use some classes.
 func serving(routes []Route, allowed access.Class) http.Handler {
-	return handler(routes, allowed, everybody(allowed))
+	return handler(routes, allowed, anonymous(allowed))
 }
 
 // table has a route of each class, and one below a wider one of another class.
 func table() []Route {
 	ok := func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte("by " + access.Of(r.Context()).User + " at " + r.Pattern))
+		_, _ = w.Write([]byte("by " + access.CallerFrom(r.Context()).User + " at " + r.Pattern))
 	}
 	return []Route{
 		{"GET", "/healthz", access.Health, ok},
@@ -41,7 +41,7 @@ func ask(h http.Handler, method, path string) (int, string) {
 func TestCallerMayUseTheClassesOfHisRole(t *testing.T) {
 	as := func(role access.Role) http.Handler {
 		return handler(table(), access.All, func(*http.Request) (access.Caller, error) {
-			return access.Caller{User: "eve", May: role.Classes()}, nil
+			return access.Caller{User: "eve", Classes: role.Classes()}, nil
 		})
 	}
 	for _, c := range []struct {

@@ -9,21 +9,21 @@ import (
 const maxBody = 1 << 20
 
 // boundedBody is a body that may not be longer than maxBody.
-type boundedBody struct {
+type limitedBody struct {
 	io.ReadCloser
 	whole io.ReadCloser
 }
 
-func boundBody(w http.ResponseWriter, r *http.Request) {
+func limitBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &boundedBody{ReadCloser: http.MaxBytesReader(w, r.Body, maxBody), whole: r.Body}
+		r.Body = &limitedBody{ReadCloser: http.MaxBytesReader(w, r.Body, maxBody), whole: r.Body}
 	}
 }
 
 // largeBody lifts the bound, for a handler that has its own or that streams.
 // The time to read it is another matter: see http.ResponseController.
-func largeBody(r *http.Request) {
-	if b, ok := r.Body.(*boundedBody); ok {
+func allowLargeBody(r *http.Request) {
+	if b, ok := r.Body.(*limitedBody); ok {
 		r.Body = b.whole
 	}
 }

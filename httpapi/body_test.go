@@ -25,7 +25,7 @@ func TestBodyIsBoundedUnlessItsHandlerSaysOtherwise(t *testing.T) {
 	h := serving([]Route{
 		{"POST", "/small", access.Admin, read},
 		{"POST", "/large", access.Admin, func(w http.ResponseWriter, r *http.Request) {
-			largeBody(r)
+			allowLargeBody(r)
 			read(w, r)
 		}},
 	}, access.All)

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNoCheckpoints says that the runtime cannot write the state of containers.
-var ErrNoCheckpoints = errors.New("the container runtime cannot write checkpoints")
+var ErrCheckpointUnsupported = errors.New("the container runtime cannot write checkpoints")
 
 // maxCheckpoint bounds the time for which a runtime may write one.
 const maxCheckpoint = time.Hour
@@ -26,7 +26,7 @@ func checkpoint(s *sessions, k Kubelet) http.HandlerFunc {
 		if text := r.URL.Query().Get("timeout"); text != "" {
 			seconds, err := strconv.ParseUint(text, 10, 16)
 			if err != nil {
-				refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "timeout=%q: must be a number of seconds", text)
+				writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "timeout=%q: must be a number of seconds", text)
 				return
 			}
 			timeout = time.Duration(seconds) * time.Second
@@ -36,21 +36,21 @@ func checkpoint(s *sessions, k Kubelet) http.HandlerFunc {
 			return
 		}
 		if err := os.MkdirAll(k.Checkpoints, 0o700); err != nil {
-			refuseAs(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "cannot make the folder of checkpoints: %v", err)
+			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "cannot make the folder of checkpoints: %v", err)
 			return
 		}
 		// All parts are names of Kubernetes objects: none has a slash.
 		file := filepath.Join(k.Checkpoints, fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", pod.Name, pod.Namespace, c.name, time.Now().Format(time.RFC3339)))
 		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxCheckpoint)); err != nil {
-			refuseAs(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
+			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
 			return
 		}
 		switch err := k.Checkpoint(r.Context(), c.id, file, timeout); {
-		case errors.Is(err, ErrNoCheckpoints):
-			refuseAs(w, http.StatusNotImplemented, metav1.StatusReasonUnknown, "%v", err)
+		case errors.Is(err, ErrCheckpointUnsupported):
+			writeStatus(w, http.StatusNotImplemented, metav1.StatusReasonUnknown, "%v", err)
 		case err != nil:
 			_ = os.Remove(file) // what was written of it
-			refuseAs(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "cannot checkpoint container %q of pod %q: %v", c.name, pod.Name, err)
+			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "cannot checkpoint container %q of pod %q: %v", c.name, pod.Name, err)
 		default:
 			writeJSON(w, map[string][]string{"items": {file}})
 		}

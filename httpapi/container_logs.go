@@ -22,7 +22,7 @@ const (
 	maxLogStreams = 64
 	// ownLogStreams is how many more whoever may use the socket reads, however
 	// many others do.
-	ownLogStreams = 16
+	reservedLogStreams = 16
 	// logStall is how long a client may take nothing, as a pager does, before
 	// its stream ends. It is the kubelet's limit for idle streams. A stalled
 	// client holds a goroutine and a file and stands in nobody's way.
@@ -47,9 +47,9 @@ type StatusReader interface {
 // restart of the container, and ends when it has ended for good or its pod is
 // gone.
 func containerLogs(src Sources) http.HandlerFunc {
-	slots := newSlots(maxLogStreams, ownLogStreams)
+	slots := newLimiter(maxLogStreams, reservedLogStreams)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if free := slots.take(r); free != nil {
+		if free := slots.acquire(r); free != nil {
 			defer free()
 		} else {
 			http.Error(w, fmt.Sprintf("%d logs are being read already; end one of them", maxLogStreams), http.StatusTooManyRequests)
@@ -86,7 +86,7 @@ func containerLogs(src Sources) http.HandlerFunc {
 			defer cancel()
 			req.Follow = &containerlog.Follow{Changed: changed, Ended: func() bool {
 				st, ok := src.Statuses.Get(pod.UID)
-				return !ok || c.endedIn(st)
+				return !ok || c.hasEnded(st)
 			}}
 		}
 		sendLog(w, r, req)

@@ -343,7 +343,7 @@ func TestContainerLogsFollow(t *testing.T) {
 func TestStoppingBreaksStreams(t *testing.T) {
 	n := newLogNode(t)
 	s := New(Config{Socket: filepath.Join(t.TempDir(), "s"), Log: slog.New(slog.DiscardHandler)}, n.sources())
-	s.patience = time.Hour // and would be seen if it were needed
+	s.shutdownTimeout = time.Hour // and would be seen if it were needed
 	ctx, cancel := context.WithCancel(t.Context())
 	l, err := s.Listen(ctx)
 	if err != nil {
@@ -454,7 +454,7 @@ func TestEndedForGood(t *testing.T) {
 		} else {
 			st.ContainerStatuses = s
 		}
-		if got := found.endedIn(st); got != c.want {
+		if got := found.hasEnded(st); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

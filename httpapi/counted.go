@@ -17,7 +17,7 @@ type Request struct {
 }
 
 // counted are the routes with each request told of.
-func counted(routes []Route, serving func(Request) (done func())) []Route {
+func observe(routes []Route, serving func(Request) (done func())) []Route {
 	if serving == nil {
 		return routes
 	}

@@ -12,7 +12,7 @@ import (
 
 func TestRequestsAreTold(t *testing.T) {
 	var told []string
-	routes := counted([]Route{
+	routes := observe([]Route{
 		{"GET", "/metrics", access.Metrics, func(http.ResponseWriter, *http.Request) { told = append(told, "answers") }},
 		{"GET", "/containerLogs/{namespace}/{pod}/{container}", access.Logs, func(http.ResponseWriter, *http.Request) {}},
 		{"", "/exec/{namespace}/{pod}/{container}", access.Exec, func(http.ResponseWriter, *http.Request) {}},

@@ -21,7 +21,7 @@ func events(l EventLister) http.HandlerFunc {
 		list := v1.EventList{Items: []v1.Event{}}
 		list.Kind, list.APIVersion = "EventList", "v1"
 		for _, e := range l.List() {
-			if namespace != "" && e.Namespace != namespace || pod != "" && !concerns(&e, pod) {
+			if namespace != "" && e.Namespace != namespace || pod != "" && !isAbout(&e, pod) {
 				continue
 			}
 			list.Items = append(list.Items, e)
@@ -32,7 +32,7 @@ func events(l EventLister) http.HandlerFunc {
 
 // concerns says whether the event is one of the pod: a static pod's name is
 // that in its manifest, "-" and the node's in lower case.
-func concerns(e *v1.Event, pod string) bool {
+func isAbout(e *v1.Event, pod string) bool {
 	o := e.InvolvedObject
 	return o.Kind == "Pod" && (o.Name == pod || o.Name == pod+"-"+strings.ToLower(e.Source.Host))
 }

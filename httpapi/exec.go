@@ -24,7 +24,7 @@ const maxSessions = 256
 
 // ownSessions is how many more whoever may use the socket has, however many
 // others have.
-const ownSessions = 32
+const reservedSessions = 32
 
 // ContainerStreams are sessions with containers, as the runtime offers them.
 type ContainerStreams interface {
@@ -42,22 +42,22 @@ type ContainerStreams interface {
 
 // sessions serves what streams to and from containers.
 type sessions struct {
-	src   Sources
-	slots slots
+	src     Sources
+	limiter limiter
 }
 
 func newSessions(src Sources) *sessions {
-	return &sessions{src: src, slots: newSlots(maxSessions, ownSessions)}
+	return &sessions{src: src, limiter: newLimiter(maxSessions, reservedSessions)}
 }
 
 // limited refuses a session too many.
 func (s *sessions) limited(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if free := s.slots.take(r); free != nil {
+		if free := s.limiter.acquire(r); free != nil {
 			defer free()
 			h(w, r)
 		} else {
-			refuseAs(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "%d sessions of exec, attach and port forwarding are open already; end one of them", maxSessions)
+			writeStatus(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "%d sessions of exec, attach and port forwarding are open already; end one of them", maxSessions)
 		}
 	}
 }
@@ -68,9 +68,9 @@ func (s *sessions) exec(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 	case len(command) == 0:
-		refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "no command is given; name it and each of its arguments with command=")
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "no command is given; name it and each of its arguments with command=")
 	case o == streaming.Options{TTY: o.TTY}:
-		refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "one of stdin, stdout and stderr must be asked for")
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "one of stdin, stdout and stderr must be asked for")
 	default:
 		// A session that is cut ends here; what becomes of its command is up to the
 		// runtime, as with the kubelet.
@@ -91,9 +91,9 @@ func (s *sessions) attach(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 	case o.Stdin && !c.stdin:
-		refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q was made without standard input; set its field stdin in the manifest, or attach without", c.name)
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q was made without standard input; set its field stdin in the manifest, or attach without", c.name)
 	case rt == streaming.Options{TTY: rt.TTY}:
-		refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "one of stdin, stdout and stderr must be asked for")
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "one of stdin, stdout and stderr must be asked for")
 	default:
 		_ = streaming.RemoteCommand{Client: o, Runtime: rt, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
 			return s.src.Streams.Attach(ctx, c.id, rt)
@@ -110,17 +110,17 @@ func (s *sessions) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(command) == 0 {
-		refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "no command is given; name it with cmd=")
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "no command is given; name it with cmd=")
 		return
 	}
 	// The command takes its time.
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
-		refuseAs(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
+		writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
 		return
 	}
 	out, err := s.src.Streams.Run(r.Context(), c.id, command)
 	if err != nil {
-		refuseAs(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", errors.Join(err, printed(out)))
+		writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", errors.Join(err, outputError(out)))
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -128,7 +128,7 @@ func (s *sessions) run(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out) // a client that went away needs no answer
 }
 
-func printed(out []byte) error {
+func outputError(out []byte) error {
 	if len(out) == 0 {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (s *sessions) portForward(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if pod.Status.Phase != v1.PodRunning {
-		refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "pod %q does not run: its phase is %s", pod.Name, pod.Status.Phase)
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "pod %q does not run: its phase is %s", pod.Name, pod.Status.Phase)
 		return
 	}
 	_ = streaming.PortForward{Idle: s.src.StreamIdle, Dial: func(ctx context.Context, port uint16) (streaming.PortConn, error) {
@@ -156,7 +156,7 @@ func (s *sessions) pod(w http.ResponseWriter, r *http.Request) (*v1.Pod, bool) {
 		err = fmt.Errorf("pod %q has the UID %s, not %s", pod.Name, pod.UID, uid)
 	}
 	if err != nil {
-		refuseAs(w, http.StatusNotFound, metav1.StatusReasonNotFound, "%v", err)
+		writeStatus(w, http.StatusNotFound, metav1.StatusReasonNotFound, "%v", err)
 		return nil, false
 	}
 	return pod, true
@@ -182,20 +182,20 @@ func (s *sessions) running(w http.ResponseWriter, r *http.Request) (*v1.Pod, run
 	if name == "" {
 		only, err := onlyContainer(pod)
 		if err != nil {
-			refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
+			writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
 			return nil, runningContainer{}, false
 		}
 		name = only
 	}
 	c, err := findContainer(pod, name)
 	if err != nil {
-		refuseAs(w, http.StatusNotFound, metav1.StatusReasonNotFound, "%v", err)
+		writeStatus(w, http.StatusNotFound, metav1.StatusReasonNotFound, "%v", err)
 		return nil, runningContainer{}, false
 	}
 	st, _ := c.status(pod.Status)
 	_, id, _ := strings.Cut(st.ContainerID, "://")
 	if st.State.Running == nil || id == "" {
-		refuseAs(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q in pod %q does not run: %s", name, pod.Name, whyNot(st.State))
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q in pod %q does not run: %s", name, pod.Name, describeState(st.State))
 		return nil, runningContainer{}, false
 	}
 	found := runningContainer{name: name, id: id}
@@ -213,7 +213,7 @@ func (s *sessions) running(w http.ResponseWriter, r *http.Request) (*v1.Pod, run
 }
 
 // whyNot says in what state a container is that does not run.
-func whyNot(st v1.ContainerState) string {
+func describeState(st v1.ContainerState) string {
 	switch {
 	case st.Terminated != nil:
 		return fmt.Sprintf("it ended with exit code %d (%s)", st.Terminated.ExitCode, st.Terminated.Reason)
@@ -240,7 +240,7 @@ func streamOptions(q url.Values) streaming.Options {
 
 // refuseAs answers with a status of the Kubernetes API, which clients of these
 // routes read the message of.
-func refuseAs(w http.ResponseWriter, code int, reason metav1.StatusReason, format string, args ...any) {
+func writeStatus(w http.ResponseWriter, code int, reason metav1.StatusReason, format string, args ...any) {
 	body, err := json.Marshal(&metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...),

@@ -29,10 +29,10 @@ func findPod(src Sources, namespace, name string) (*v1.Pod, error) {
 	if found != nil {
 		return found, nil
 	}
-	return nil, fmt.Errorf("no pod %q in namespace %q; %s", name, namespace, thereAre(names))
+	return nil, fmt.Errorf("no pod %q in namespace %q; %s", name, namespace, listNames(names))
 }
 
-func thereAre(names []string) string {
+func listNames(names []string) string {
 	names = slices.Compact(names)
 	switch {
 	case len(names) == 0:
@@ -91,7 +91,7 @@ func findContainer(pod *v1.Pod, name string) (container, error) {
 		}
 		names = append(names, c.Name)
 	}
-	return container{}, fmt.Errorf("pod %q has no container %q; %s", pod.Name, name, thereAre(names))
+	return container{}, fmt.Errorf("pod %q has no container %q; %s", pod.Name, name, listNames(names))
 }
 
 func restartsAll(c v1.Container) bool {
@@ -119,7 +119,7 @@ func (c container) status(st v1.PodStatus) (v1.ContainerStatus, bool) {
 
 // endedIn says whether the container has ended and will not be started again
 // by this revision of its pod.
-func (c container) endedIn(st v1.PodStatus) bool {
+func (c container) hasEnded(st v1.PodStatus) bool {
 	if st.Phase == v1.PodSucceeded || st.Phase == v1.PodFailed {
 		return true
 	}

@@ -34,7 +34,7 @@ type Image struct {
 }
 
 // ImageKeeper tells of images and removes those that nothing keeps.
-type ImageKeeper interface {
+type ImageManager interface {
 	Images(ctx context.Context) ([]Image, error)
 	// PruneImages returns what was removed, would be with dryRun, or could
 	// not be.
@@ -56,27 +56,27 @@ type Pull struct {
 }
 
 // BadImageError says that what was asked for can never be had.
-type BadImageError struct{ Err error }
+type InvalidImageError struct{ Err error }
 
 // Error is the text of Err.
-func (e *BadImageError) Error() string { return e.Err.Error() }
+func (e *InvalidImageError) Error() string { return e.Err.Error() }
 
 // Unwrap is Err.
-func (e *BadImageError) Unwrap() error { return e.Err }
+func (e *InvalidImageError) Unwrap() error { return e.Err }
 
-func badImage(err error) bool {
-	var bad *BadImageError
+func isInvalidImage(err error) bool {
+	var bad *InvalidImageError
 	return errors.As(err, &bad)
 }
 
-func images(k ImageKeeper) http.HandlerFunc {
+func images(k ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		list, err := k.Images(r.Context())
 		answerImages(w, list, err)
 	}
 }
 
-func pruneImages(k ImageKeeper) http.HandlerFunc {
+func pruneImages(k ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		dryRun := false
 		if text := r.URL.Query().Get("dryRun"); text != "" {
@@ -95,7 +95,7 @@ func pruneImages(k ImageKeeper) http.HandlerFunc {
 	}
 }
 
-func pullImage(k ImageKeeper) http.HandlerFunc {
+func pullImage(k ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		p := Pull{Image: q.Get("image"), Namespace: cmp.Or(q.Get("namespace"), "default"), Secrets: q["secret"]}
@@ -103,14 +103,14 @@ func pullImage(k ImageKeeper) http.HandlerFunc {
 			http.Error(w, "image=: name the image to pull", http.StatusBadRequest)
 			return
 		}
-		if err := noDeadlines(w); err != nil {
+		if err := clearDeadlines(w); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		// The pull ends when the caller goes.
 		image, err := k.PullImage(r.Context(), p)
 		switch {
-		case badImage(err):
+		case isInvalidImage(err):
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusBadGateway)
@@ -120,20 +120,20 @@ func pullImage(k ImageKeeper) http.HandlerFunc {
 	}
 }
 
-func loadImages(k ImageKeeper) http.HandlerFunc {
+func loadImages(k ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		largeBody(r)
-		if err := noDeadlines(w); err != nil {
+		allowLargeBody(r)
+		if err := clearDeadlines(w); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		body := &begun{Reader: r.Body}
+		body := &readTracker{Reader: r.Body}
 		list, err := k.LoadImages(r.Context(), body, r.URL.Query().Get("name"))
 		if body.read {
 			// Who sends hears nothing before all is sent.
 			_, _ = io.Copy(io.Discard, body)
 		}
-		if badImage(err) {
+		if isInvalidImage(err) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
@@ -143,19 +143,19 @@ func loadImages(k ImageKeeper) http.HandlerFunc {
 
 // begun notes that it was read from: only then is a caller that waits for leave
 // to send given it.
-type begun struct {
+type readTracker struct {
 	io.Reader
 	read bool
 }
 
-func (b *begun) Read(p []byte) (int, error) {
+func (b *readTracker) Read(p []byte) (int, error) {
 	b.read = true
 	return b.Reader.Read(p)
 }
 
 // noDeadlines takes the server's limits from a request that may last. Without a
 // read deadline the server still notices that the client went.
-func noDeadlines(w http.ResponseWriter) error {
+func clearDeadlines(w http.ResponseWriter) error {
 	c := http.NewResponseController(w)
 	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
 }

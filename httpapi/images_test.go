@@ -40,7 +40,7 @@ func (k *keeper) PullImage(ctx context.Context, p Pull) (Image, error) {
 		k.gone <- ctx.Err()
 		return Image{}, ctx.Err()
 	case "Bad":
-		return Image{}, &BadImageError{errors.New("no such name")}
+		return Image{}, &InvalidImageError{errors.New("no such name")}
 	}
 	return Image{Name: fmt.Sprint(p)}, k.fail
 }
@@ -48,10 +48,10 @@ func (k *keeper) PullImage(ctx context.Context, p Pull) (Image, error) {
 func (k *keeper) LoadImages(_ context.Context, archive io.Reader, as string) ([]Image, error) {
 	switch as {
 	case "never":
-		return nil, &BadImageError{errors.New("this runtime loads nothing")}
+		return nil, &InvalidImageError{errors.New("this runtime loads nothing")}
 	case "late":
 		_, err := io.ReadFull(archive, make([]byte, 10))
-		return nil, errors.Join(&BadImageError{errors.New("the archive is damaged")}, err)
+		return nil, errors.Join(&InvalidImageError{errors.New("the archive is damaged")}, err)
 	}
 	n, err := io.Copy(io.Discard, archive)
 	return []Image{{Name: as, Size: uint64(n)}}, err
@@ -69,7 +69,7 @@ func TestLoad(t *testing.T) {
 		"web:1": fmt.Sprintf(`200 [{"name":"web:1","id":"","size":%d,"state":""}]`, size),
 		"never": "400 this runtime loads nothing", "late": "400 the archive is damaged",
 	} {
-		body := &begun{Reader: io.LimitReader(zeros{}, size)}
+		body := &readTracker{Reader: io.LimitReader(zeros{}, size)}
 		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/podstead/v1/images/load?name="+as, body)
 		if err != nil {
 			t.Fatal(err)

@@ -56,7 +56,7 @@ type KubeconfigMaker interface {
 // kubeconfig must not prolong itself.
 func kubeconfig(m KubeconfigMaker) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !access.Of(r.Context()).Local {
+		if !access.CallerFrom(r.Context()).Local {
 			http.Error(w, "a kubeconfig is made over the socket of this box only", http.StatusForbidden)
 			return
 		}
@@ -99,40 +99,40 @@ func revokeKubeconfigs(m KubeconfigMaker) http.HandlerFunc {
 func (m *remote) Kubeconfig(ctx context.Context, role access.Role, lasts time.Duration) (*Kubeconfig, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.open(); err != nil {
+	if err := m.openKeys(); err != nil {
 		return nil, err
 	}
-	address, err := m.reach(ctx)
+	address, err := m.loopbackURLAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
 	user := "podstead-" + string(role)
-	certPEM, keyPEM, end, err := m.clients.Client(user, []string{role.Group()}, lasts)
+	certPEM, keyPEM, end, err := m.clientCA.Client(user, []string{role.Group()}, lasts)
 	if err != nil {
 		return nil, err
 	}
 	return &Kubeconfig{
 		Node: m.cfg.Node, User: user, Role: role, Server: "https://" + address,
-		CertificateAuthority: string(m.servers.PEM()), ClientCertificate: string(certPEM), ClientKey: string(keyPEM), Expires: end.UTC(),
+		CertificateAuthority: string(m.serverCA.PEM()), ClientCertificate: string(certPEM), ClientKey: string(keyPEM), Expires: end.UTC(),
 	}, nil
 }
 
 // reach is an open address on loopback: that of the flags' port, the one that is
 // kept, or a new one. The caller holds mu.
-func (m *remote) reach(ctx context.Context) (string, error) {
+func (m *remote) loopbackURLAddress(ctx context.Context) (string, error) {
 	select {
-	case <-m.ended:
+	case <-m.stopped:
 		return "", errStopping
 	default:
 	}
 	switch {
 	case m.mainOnLoopback():
-		return loopbackAddress(m.main.Port), nil
+		return loopbackAddress(m.mainAddr.Port), nil
 	case m.loopback != nil:
 		return m.loopback.Addr().String(), nil
 	}
 	var faults []error
-	for _, address := range []string{m.keptLoopback(), loopbackAddress(m.preferred), loopbackAddress(0)} {
+	for _, address := range []string{m.savedLoopback(), loopbackAddress(m.preferredPort), loopbackAddress(0)} {
 		if address == "" {
 			continue
 		}
@@ -143,8 +143,8 @@ func (m *remote) reach(ctx context.Context) (string, error) {
 		err := pki.WriteFile(m.loopbackPath(), []byte(m.loopback.Addr().String()+"\n"))
 		if err == nil {
 			select {
-			case m.doors <- *m.loopback:
-			case <-m.ended:
+			case m.listeners <- *m.loopback:
+			case <-m.stopped:
 				err = errStopping
 			}
 		}
@@ -163,16 +163,16 @@ func (m *remote) reach(ctx context.Context) (string, error) {
 func (m *remote) Revoke() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	clients, err := pki.RenewAuthority(m.cfg.Folder, "clients")
+	clients, err := pki.RenewAuthority(m.cfg.Dir, "clients")
 	if err != nil {
 		return err
 	}
-	m.clients = clients
-	for _, end := range m.certified {
+	m.clientCA = clients
+	for _, end := range m.certRequests {
 		end()
 	}
 	if m.loopback != nil {
-		close(m.loopback.shut)
+		close(m.loopback.revoked)
 		m.loopback = nil
 	}
 	if err := os.Remove(m.loopbackPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +183,7 @@ func (m *remote) Revoke() error {
 
 // keptLoopback is where kubeconfigs of an earlier life lead, empty if nowhere.
 // What is no loopback address is not taken from the file.
-func (m *remote) keptLoopback() string {
+func (m *remote) savedLoopback() string {
 	text, err := os.ReadFile(m.loopbackPath())
 	if err != nil {
 		return ""

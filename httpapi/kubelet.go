@@ -18,7 +18,7 @@ type Kubelet struct {
 	// KubeletConfiguration.
 	Config func() map[string]any
 	// Machine is what the box is made of.
-	Machine func() Machine
+	MachineInfo func() MachineInfo
 	// LogRoot is the folder that /logs/ shows, Checkpoints the one in which
 	// /checkpoint puts what it makes.
 	LogRoot, Checkpoints string
@@ -29,7 +29,7 @@ type Kubelet struct {
 }
 
 // Machine is what /spec/ tells, in the names of cAdvisor.
-type Machine struct {
+type MachineInfo struct {
 	Timestamp  time.Time `json:"timestamp"`
 	Cores      int       `json:"num_cores"`
 	Memory     uint64    `json:"memory_capacity"`
@@ -37,7 +37,7 @@ type Machine struct {
 	SystemUUID string    `json:"system_uuid"`
 	BootID     string    `json:"boot_id"`
 	// Cloud is always Unknown: nobody was asked.
-	Cloud string `json:"cloud_provider"`
+	CloudProvider string `json:"cloud_provider"`
 }
 
 // kubeletRoutes are the rows of what is asked of a kubelet beside pods, logs,
@@ -45,7 +45,7 @@ type Machine struct {
 func kubeletRoutes(k Kubelet, s *sessions) []Route {
 	return []Route{
 		{"GET", "/runningpods/{$}", access.Read, runningPods(k.Running)},
-		{"GET", "/spec/{$}", access.Read, spec(k.Machine)},
+		{"GET", "/spec/{$}", access.Read, spec(k.MachineInfo)},
 		{"GET", "/configz", access.Read, configz(k.Config)},
 		{"GET", "/logs/", access.Admin, nodeLogs(k.LogRoot)},
 		{"POST", "/checkpoint/{namespace}/{pod}/{container}", access.Admin, checkpoint(s, k)},
@@ -68,6 +68,6 @@ func configz(config func() map[string]any) http.HandlerFunc {
 	}
 }
 
-func spec(machine func() Machine) http.HandlerFunc {
+func spec(machine func() MachineInfo) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, machine()) }
 }

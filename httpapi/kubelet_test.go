@@ -248,7 +248,7 @@ func TestCheckpointWritesWhereItSays(t *testing.T) {
 	if err := os.Remove(answer.Items[0]); err != nil {
 		t.Fatal(err)
 	}
-	for err, want := range map[error]int{ErrNoCheckpoints: 501, errors.New("criu is not there"): 500} {
+	for err, want := range map[error]int{ErrCheckpointUnsupported: 501, errors.New("criu is not there"): 500} {
 		fault = err
 		if code, body := post("/checkpoint/default/web-n1/main?timeout=7"); code != want || !strings.Contains(body, err.Error()) {
 			t.Errorf("%v = %d %q, want %d", err, code, body, want)
@@ -295,9 +295,9 @@ func TestKubeletViews(t *testing.T) {
 	var pod v1.Pod
 	pod.Name = "web-n1"
 	src := Sources{Kube: http.NotFoundHandler(), Kubelet: Kubelet{
-		Running: func() []v1.Pod { return []v1.Pod{pod} },
-		Config:  func() map[string]any { return map[string]any{"port": 10250} },
-		Machine: func() Machine { return Machine{Cores: 2, Memory: 1 << 30, MachineID: "abc"} },
+		Running:     func() []v1.Pod { return []v1.Pod{pod} },
+		Config:      func() map[string]any { return map[string]any{"port": 10250} },
+		MachineInfo: func() MachineInfo { return MachineInfo{Cores: 2, Memory: 1 << 30, MachineID: "abc"} },
 	}}
 	h := serving(Routes(src), access.Read)
 	for path, want := range map[string]string{

@@ -13,8 +13,8 @@ type ClusterMember interface {
 }
 
 // LeftCluster is the answer of a box that has left its cluster.
-type LeftCluster struct {
-	Remains string `json:"remains,omitempty"`
+type LeaveResult struct {
+	Leftovers string `json:"leftovers,omitempty"`
 }
 
 // leaveCluster answers when the box has left, or could not within ?timeout.
@@ -29,7 +29,7 @@ func leaveCluster(member ClusterMember) http.HandlerFunc {
 			http.Error(w, "timeout: want a duration such as 5m", http.StatusBadRequest)
 			return
 		}
-		if err := noDeadlines(w); err != nil {
+		if err := clearDeadlines(w); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -40,6 +40,6 @@ func leaveCluster(member ClusterMember) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusConflict)
 			return
 		}
-		writeJSON(w, LeftCluster{Remains: remains})
+		writeJSON(w, LeaveResult{Leftovers: remains})
 	}
 }

@@ -27,7 +27,7 @@ func TestLeaveCluster(t *testing.T) {
 		code   int
 		text   string
 	}{
-		"it leaves":   {bounded, "?timeout=1m", http.StatusOK, `"remains":"kubectl delete node edge"`},
+		"it leaves":   {bounded, "?timeout=1m", http.StatusOK, `"leftovers":"kubectl delete node edge"`},
 		"it cannot":   {member(func(context.Context) (string, error) { return "", errors.New("pods are left") }), "?timeout=1m", http.StatusConflict, "pods are left"},
 		"no cluster":  {nil, "?timeout=1m", http.StatusConflict, "joined no cluster"},
 		"no time":     {bounded, "", http.StatusBadRequest, "timeout"},

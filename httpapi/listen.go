@@ -17,7 +17,7 @@ import (
 // open: it needs them for pods too.
 const maxConnections = 4096
 
-func bounded(ln net.Listener) net.Listener {
+func limitConnections(ln net.Listener) net.Listener {
 	most := uint64(maxConnections)
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {

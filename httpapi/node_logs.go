@@ -29,7 +29,7 @@ func nodeLogs(root string) http.HandlerFunc {
 			if errors.Is(err, fs.ErrNotExist) {
 				code = http.StatusNotFound
 			}
-			http.Error(w, "cannot show "+r.URL.Path+": "+plain(err), code)
+			http.Error(w, "cannot show "+r.URL.Path+": "+withoutPath(err), code)
 			return
 		}
 		defer f.Close()
@@ -42,7 +42,7 @@ func nodeLogs(root string) http.HandlerFunc {
 		case !strings.HasSuffix(r.URL.Path, "/"):
 			http.Redirect(w, r, (&url.URL{Path: path.Base(r.URL.Path) + "/"}).String(), http.StatusMovedPermanently)
 		default:
-			listFolder(w, f)
+			listDirectory(w, f)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func openBelow(folder, name string) (*os.File, fs.FileInfo, error) {
 }
 
 // plain is an error without the path, which the client named himself.
-func plain(err error) string {
+func withoutPath(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
 	}
@@ -88,10 +88,10 @@ func plain(err error) string {
 }
 
 // listFolder answers with links to what is in a folder, as the kubelet does.
-func listFolder(w http.ResponseWriter, f *os.File) {
+func listDirectory(w http.ResponseWriter, f *os.File) {
 	entries, err := f.ReadDir(-1)
 	if err != nil {
-		http.Error(w, plain(err), http.StatusInternalServerError)
+		http.Error(w, withoutPath(err), http.StatusInternalServerError)
 		return
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })

@@ -37,7 +37,7 @@ func onlyContainer(pod *v1.Pod) (string, error) {
 		names = append(names, pod.Spec.Containers[i].Name)
 	}
 	if len(names) != 1 {
-		return "", fmt.Errorf("a container name must be given for pod %s; %s", pod.Name, thereAre(names))
+		return "", fmt.Errorf("a container name must be given for pod %s; %s", pod.Name, listNames(names))
 	}
 	return names[0], nil
 }

@@ -24,7 +24,7 @@ type Remote struct {
 	// kubeconfig.
 	Address string
 	// Folder keeps the own certificates, and where kubeconfigs lead.
-	Folder string
+	Dir string
 	// Node is the node's name, for those who have kubeconfigs of several.
 	Node string
 	// CertFile and KeyFile are the serving certificate for other machines; both
@@ -47,65 +47,65 @@ type Remote struct {
 	Addresses func() []netip.Addr
 	// NoDebugging serves no logs, profiles or checkpoints, and lets nobody into
 	// a container.
-	NoDebugging bool
+	DisableDebugging bool
 }
 
 // door is an open listener for TLS; shut is closed when it is to end before the
 // server does, nil if that never happens.
-type door struct {
+type tlsListener struct {
 	net.Listener
-	shut chan struct{}
+	revoked chan struct{}
 }
 
 // remote is the part of the server that speaks TLS. Until there is a door it has
 // neither keys nor certificates.
 type remote struct {
-	cfg   Remote
-	log   *slog.Logger
-	doors chan door
+	cfg       Remote
+	log       *slog.Logger
+	listeners chan tlsListener
 	// ended is closed when no more doors are served.
-	ended chan struct{}
+	stopped chan struct{}
 	// preferred is the port to which kubeconfigs lead if it is free.
-	preferred int
+	preferredPort int
 	// allowed finds out who asks. It is set when the keys are opened.
-	allowed access.Authenticator
+	authenticator access.Authenticator
 
-	mu      sync.Mutex
-	servers *pki.Authority
-	clients *pki.Authority
-	serving *pki.Serving
+	mu       sync.Mutex
+	serverCA *pki.Authority
+	clientCA *pki.Authority
+	serving  *pki.Serving
 	// main is where the port listens that the flags ask for, loopback where
 	// kubeconfigs lead if not there; nil while not open.
-	main     *net.TCPAddr
-	loopback *door
+	mainAddr *net.TCPAddr
+	loopback *tlsListener
 	// certified end the requests under way of those with certificates.
-	certified map[*http.Request]context.CancelFunc
+	certRequests map[*http.Request]context.CancelFunc
 }
 
 func newRemote(cfg Remote, log *slog.Logger) *remote {
 	// Two are opened at start, one at a time later.
-	return &remote{cfg: cfg, log: log, doors: make(chan door, 3), ended: make(chan struct{}), preferred: kubeletPort, certified: map[*http.Request]context.CancelFunc{}}
+	return &remote{cfg: cfg, log: log, listeners: make(chan tlsListener, 3), stopped: make(chan struct{}), preferredPort: kubeletPort, certRequests: map[*http.Request]context.CancelFunc{}}
 }
 
 // listen opens the port that the flags ask for, and the one that kubeconfigs of
 // an earlier life lead to.
-func (m *remote) listen(ctx context.Context) (doors []door, err error) {
+func (m *remote) listen(ctx context.Context) (doors []tlsListener, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.cfg.Address != "" {
-		if err := m.open(); err != nil {
+		if err := m.openKeys(); err != nil {
 			return nil, err
 		}
 		ln, err := listenTCP(ctx, m.cfg.Address, "port", "--port")
 		if err != nil {
 			return nil, err
 		}
-		m.main = ln.Addr().(*net.TCPAddr)
-		doors = append(doors, door{Listener: ln})
+		m.mainAddr = ln.Addr().(*net.TCPAddr)
+		doors = append(doors, tlsListener{Listener: ln})
 	}
-	if kept := m.keptLoopback(); kept != "" && !m.mainIs(kept) {
+	if kept := m.savedLoopback(); kept != "" && !m.mainServes(kept) {
 		// Nobody's pods wait for this port: whoever needs it asks again.
-		err := m.open()
+		err := m.openKeys()
 		if err == nil {
 			err = m.openLoopback(ctx, kept)
 		}
@@ -119,14 +119,14 @@ func (m *remote) listen(ctx context.Context) (doors []door, err error) {
 }
 
 // open reads or makes keys and certificates. The caller holds mu.
-func (m *remote) open() (err error) {
+func (m *remote) openKeys() (err error) {
 	if m.serving != nil {
 		return nil
 	}
-	if m.servers, err = pki.OpenAuthority(m.cfg.Folder, "servers"); err != nil {
+	if m.serverCA, err = pki.OpenAuthority(m.cfg.Dir, "servers"); err != nil {
 		return err
 	}
-	if m.clients, err = pki.OpenAuthority(m.cfg.Folder, "clients"); err != nil {
+	if m.clientCA, err = pki.OpenAuthority(m.cfg.Dir, "clients"); err != nil {
 		return err
 	}
 	allowed := access.Authenticator{Authorities: []access.Authority{{Pool: m.clientPool}}, Reviews: access.NewReviews(m.cfg.Reviews)}
@@ -135,7 +135,7 @@ func (m *remote) open() (err error) {
 		if err != nil {
 			return err
 		}
-		allowed.Authorities = append(allowed.Authorities, access.Authority{Pool: file.Pool, Foreign: true})
+		allowed.Authorities = append(allowed.Authorities, access.Authority{Pool: file.Pool, External: true})
 	}
 	if m.cfg.TokenFile != "" {
 		if allowed.Tokens, err = access.OpenTokenFile(m.cfg.TokenFile, m.log); err != nil {
@@ -143,13 +143,13 @@ func (m *remote) open() (err error) {
 		}
 	}
 	serving, err := pki.NewServing(pki.ServingConfig{
-		Dir: m.cfg.Folder, Authority: m.servers, Names: m.cfg.Names, Addresses: m.cfg.Addresses,
+		Dir: m.cfg.Dir, Authority: m.serverCA, Names: m.cfg.Names, Addresses: m.cfg.Addresses,
 		CertFile: m.cfg.CertFile, KeyFile: m.cfg.KeyFile, Signed: m.cfg.Signed,
 	})
 	if err != nil {
 		return err
 	}
-	m.allowed, m.serving = allowed, serving
+	m.authenticator, m.serving = allowed, serving
 	return nil
 }
 
@@ -157,14 +157,16 @@ func (m *remote) open() (err error) {
 func (m *remote) clientPool() (*x509.CertPool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.clients == nil {
+	if m.clientCA == nil {
 		return nil, errors.New("no kubeconfig was made")
 	}
-	return m.clients.Pool(), nil
+	return m.clientCA.Pool(), nil
 }
 
 // caller finds out who sent a request.
-func (m *remote) caller(r *http.Request) (access.Caller, error) { return m.allowed.Caller(r) }
+func (m *remote) authenticate(r *http.Request) (access.Caller, error) {
+	return m.authenticator.Caller(r)
+}
 
 // revocable ends watches and sessions of those with certificates when
 // kubeconfigs are revoked. Whom another authority has certified begins anew.
@@ -178,12 +180,12 @@ func (m *remote) revocable(h http.Handler) http.Handler {
 		defer cancel()
 		// Before the caller is judged, so that no revocation falls between.
 		m.mu.Lock()
-		m.certified[r] = cancel
+		m.certRequests[r] = cancel
 		m.mu.Unlock()
 		defer func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			delete(m.certified, r)
+			delete(m.certRequests, r)
 		}()
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -209,7 +211,7 @@ var debugging = map[string]bool{
 
 // routes is the table as it is served over TLS.
 func (m *remote) routes(all []Route) []Route {
-	if !m.cfg.NoDebugging {
+	if !m.cfg.DisableDebugging {
 		return all
 	}
 	less := make([]Route, 0, len(all))
@@ -226,19 +228,19 @@ func (m *remote) routes(all []Route) []Route {
 }
 
 // mainIs says whether a loopback address is served by the port of the flags.
-func (m *remote) mainIs(address string) bool {
+func (m *remote) mainServes(address string) bool {
 	want, err := netip.ParseAddrPort(address)
-	return err == nil && m.main != nil && m.main.Port == int(want.Port()) && m.mainOnLoopback()
+	return err == nil && m.mainAddr != nil && m.mainAddr.Port == int(want.Port()) && m.mainOnLoopback()
 }
 
 func (m *remote) mainOnLoopback() bool {
-	return m.main != nil && (m.main.IP.IsUnspecified() || m.main.IP.Equal(net.IPv4(127, 0, 0, 1)))
+	return m.mainAddr != nil && (m.mainAddr.IP.IsUnspecified() || m.mainAddr.IP.Equal(net.IPv4(127, 0, 0, 1)))
 }
 
 // The name of the file in Folder that keeps where kubeconfigs lead.
 const loopbackFile = "kubeconfig-address"
 
-func (m *remote) loopbackPath() string { return filepath.Join(m.cfg.Folder, loopbackFile) }
+func (m *remote) loopbackPath() string { return filepath.Join(m.cfg.Dir, loopbackFile) }
 
 // openLoopback opens an address. The caller holds mu.
 func (m *remote) openLoopback(ctx context.Context, address string) error {
@@ -246,19 +248,19 @@ func (m *remote) openLoopback(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("cannot open %s: %w", address, err)
 	}
-	m.loopback = &door{Listener: ln, shut: make(chan struct{})}
+	m.loopback = &tlsListener{Listener: ln, revoked: make(chan struct{})}
 	return nil
 }
 
 // end closes the doors that nobody answers on yet, and lets no more be opened.
-func (m *remote) end() {
+func (m *remote) stop() {
 	// Before mu is taken: who holds it may be handing over a door.
-	close(m.ended)
+	close(m.stopped)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for {
 		select {
-		case d := <-m.doors:
+		case d := <-m.listeners:
 			_ = d.Close()
 		default:
 			return

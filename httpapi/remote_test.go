@@ -48,7 +48,7 @@ func newBox(t *testing.T) *box {
 	dir := t.TempDir()
 	b := &box{T: t, dir: dir, src: fixture{}.sources(), cfg: Config{
 		Socket: filepath.Join(dir, "api.sock"), Log: slog.New(slog.DiscardHandler),
-		Remote: Remote{Folder: filepath.Join(dir, "pki"), Node: "edge"},
+		Remote: Remote{Dir: filepath.Join(dir, "pki"), Node: "edge"},
 	}}
 	return b
 }
@@ -71,10 +71,10 @@ func (b *box) tokens(text string) {
 // keep leaves behind what an earlier life does: where kubeconfigs lead.
 func (b *box) keep(address string) {
 	b.Helper()
-	if err := os.MkdirAll(b.cfg.Remote.Folder, 0o700); err != nil {
+	if err := os.MkdirAll(b.cfg.Remote.Dir, 0o700); err != nil {
 		b.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(b.cfg.Remote.Folder, loopbackFile), []byte(address+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(b.cfg.Remote.Dir, loopbackFile), []byte(address+"\n"), 0o600); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -82,15 +82,15 @@ func (b *box) keep(address string) {
 func (b *box) start() *box {
 	b.Helper()
 	b.server = New(b.cfg, b.src)
-	b.server.remote.preferred = 0 // the usual one is wanted by other tests of this machine too
+	b.server.remote.preferredPort = 0 // the usual one is wanted by other tests of this machine too
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := b.server.Listen(ctx)
 	if err != nil {
 		cancel()
 		b.Fatal(err)
 	}
-	if b.server.remote.main != nil {
-		b.main = b.server.remote.main.String()
+	if b.server.remote.mainAddr != nil {
+		b.main = b.server.remote.mainAddr.String()
 	}
 	if l.readOnly != nil {
 		b.readOnly = l.readOnly.Addr().String()
@@ -115,7 +115,7 @@ func (b *box) start() *box {
 // client speaks TLS and trusts the box.
 func (b *box) client(certs ...tls.Certificate) *http.Client {
 	b.Helper()
-	pem, err := os.ReadFile(filepath.Join(b.cfg.Remote.Folder, "servers.crt"))
+	pem, err := os.ReadFile(filepath.Join(b.cfg.Remote.Dir, "servers.crt"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestKubeconfigOpensAPortThatStays(t *testing.T) {
 	if b.server.remote.loopback != nil {
 		t.Fatal("a port is open before anybody asked")
 	}
-	if _, err := os.Stat(b.cfg.Remote.Folder); !os.IsNotExist(err) {
+	if _, err := os.Stat(b.cfg.Remote.Dir); !os.IsNotExist(err) {
 		t.Errorf("keys were made before anybody asked: %v", err)
 	}
 	k, reader := b.kubeconfig(access.RoleRead, time.Hour)
@@ -292,7 +292,7 @@ func TestRevokedWatchesEnd(t *testing.T) {
 	b.src.Kube = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-		ended <- access.Of(r.Context()).User
+		ended <- access.CallerFrom(r.Context()).User
 	})
 	b.start()
 	k, c := b.kubeconfig(access.RoleRead, time.Hour)
@@ -326,7 +326,7 @@ func TestRevokedWatchesEnd(t *testing.T) {
 	}
 	b.server.remote.mu.Lock()
 	defer b.server.remote.mu.Unlock()
-	if n := len(b.server.remote.certified); n > 1 {
+	if n := len(b.server.remote.certRequests); n > 1 {
 		t.Errorf("%d requests are still known", n)
 	}
 }
@@ -356,7 +356,7 @@ func TestNoPortOutlivesTheServer(t *testing.T) {
 	b.cfg.Remote.Address = "127.0.0.2:0" // no port for kubeconfigs
 	for range 20 {
 		s := New(b.cfg, b.src)
-		s.remote.preferred = 0
+		s.remote.preferredPort = 0
 		ctx, cancel := context.WithCancel(t.Context())
 		l, err := s.Listen(ctx)
 		if err != nil {
@@ -370,7 +370,7 @@ func TestNoPortOutlivesTheServer(t *testing.T) {
 		if err := s.Serve(ctx, l); err != nil {
 			t.Error(err)
 		}
-		for _, d := range append(l.doors, *s.remote.loopback) {
+		for _, d := range append(l.tls, *s.remote.loopback) {
 			if err := d.Listener.(*net.TCPListener).SetDeadline(time.Time{}); !errors.Is(err, net.ErrClosed) {
 				t.Fatalf("%s is open though Serve returned", d.Addr())
 			}
@@ -418,8 +418,8 @@ func TestExpiredAndForeignCertificatesDoNotCount(t *testing.T) {
 		prune  int
 		words  string
 	}{
-		{"of our own", b.server.remote.clients, []string{"podstead:admin"}, time.Hour, 400, "dryRun"},
-		{"expired", b.server.remote.clients, []string{"podstead:admin"}, -time.Minute, 401, "expired at"},
+		{"of our own", b.server.remote.clientCA, []string{"podstead:admin"}, time.Hour, 400, "dryRun"},
+		{"expired", b.server.remote.clientCA, []string{"podstead:admin"}, -time.Minute, 401, "expired at"},
 		{"of an unknown authority", other, []string{"podstead:admin"}, time.Hour, 401, "not signed by an authority that counts"},
 		{"of --client-ca-file", trusted, []string{"podstead:admin"}, time.Hour, 400, "dryRun"},
 		{"of the API server", trusted, []string{"system:masters"}, time.Hour, 400, "dryRun"},
@@ -441,7 +441,7 @@ func TestExpiredAndForeignCertificatesDoNotCount(t *testing.T) {
 		}
 	}
 	// A serving certificate proves no client.
-	pair, err := tls.LoadX509KeyPair(filepath.Join(b.cfg.Remote.Folder, "server.crt"), filepath.Join(b.cfg.Remote.Folder, "server.key"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(b.cfg.Remote.Dir, "server.crt"), filepath.Join(b.cfg.Remote.Dir, "server.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,7 +474,7 @@ func TestOldTLSIsRefused(t *testing.T) {
 
 func TestDisabledDebuggingLetsNobodyIn(t *testing.T) {
 	b := newBox(t).withTokens()
-	b.cfg.Remote.NoDebugging = true
+	b.cfg.Remote.DisableDebugging = true
 	b.start()
 	c := b.client()
 	for _, path := range []string{"/containerLogs/a/b/c", "/api/v1/namespaces/a/pods/b/log", "/logs/", "/runningpods/", "/debug/pprof/heap"} {

@@ -8,7 +8,7 @@ import (
 )
 
 // askedFor is why a pod that somebody restarts ends.
-const askedFor = "its restart was asked for"
+const restartReason = "its restart was asked for"
 
 // PodRestarter runs a pod again.
 type PodRestarter interface {
@@ -33,7 +33,7 @@ func restartPod(src Sources) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusNotFound)
 			return
 		}
-		if err := src.Restarter.Restart(pod.UID, askedFor, time.Time{}); err != nil {
+		if err := src.Restarter.Restart(pod.UID, restartReason, time.Time{}); err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 			return
 		}

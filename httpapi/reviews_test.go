@@ -34,7 +34,7 @@ func (reviewer) ReviewAccess(_ context.Context, spec authorizationv1.SubjectAcce
 func TestClusterJudgesCallers(t *testing.T) {
 	b := newBox(t).withTokens()
 	b.cfg.Remote.Reviews = access.ReviewConfig{
-		Reviewer: reviewer{}, Node: "edge", Tokens: true, Rights: true, TokenTTL: time.Minute, AllowedTTL: time.Minute, DeniedTTL: time.Minute,
+		Reviewer: reviewer{}, Node: "edge", Authentication: true, Authorization: true, TokenTTL: time.Minute, AllowedTTL: time.Minute, DeniedTTL: time.Minute,
 	}
 	b.start()
 	c := b.client()

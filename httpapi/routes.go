@@ -32,7 +32,7 @@ type Sources struct {
 	Health    HealthChecker
 	Events    EventLister
 	Statuses  StatusReader
-	Volumes   VolumeKeeper
+	Volumes   VolumeManager
 	// Restarter runs pods again.
 	Restarter PodRestarter
 	// Cluster is nil if the box has joined none.
@@ -42,7 +42,7 @@ type Sources struct {
 	// ManifestName is a pod's name as its manifest has it.
 	ManifestName func(pod *v1.Pod) string
 	// Images keeps the images of the runtime.
-	Images ImageKeeper
+	Images ImageManager
 	// Streams opens sessions with containers, of which one in which nothing
 	// moves for StreamIdle ends.
 	Streams    ContainerStreams
@@ -121,11 +121,11 @@ func streamRoutes(s *sessions) (all []Route) {
 
 // identify says who sent a request, nil if that cannot be told; the error is
 // what the caller is told then.
-type identify func(*http.Request) (access.Caller, error)
+type authenticate func(*http.Request) (access.Caller, error)
 
 // everybody takes each caller for one who may use the given classes.
-func everybody(may access.Class) identify {
-	return func(*http.Request) (access.Caller, error) { return access.Caller{May: may}, nil }
+func anonymous(may access.Class) authenticate {
+	return func(*http.Request) (access.Caller, error) { return access.Caller{Classes: may}, nil }
 }
 
 // handler serves the routes of the classes that a listener was opened for. A
@@ -133,7 +133,7 @@ func everybody(may access.Class) identify {
 // wider pattern answers in its place. Of the rest a caller may use those of his
 // own classes. A known path with another method is answered with 405 by the
 // mux, an unknown one with 404.
-func handler(routes []Route, allowed access.Class, who identify) http.Handler {
+func handler(routes []Route, allowed access.Class, who authenticate) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
 		parameters := parametersOf(route.Path)
@@ -142,33 +142,33 @@ func handler(routes []Route, allowed access.Class, who identify) http.Handler {
 				http.NotFound(w, r)
 				return
 			}
-			caller, why, err := access.Of(r.Context()).Permit(r, route.Access, route.Path)
+			caller, why, err := access.CallerFrom(r.Context()).Authorize(r, route.Access, route.Path)
 			switch {
 			case err != nil:
-				refuse(w, r, http.StatusServiceUnavailable, err.Error())
+				writeError(w, r, http.StatusServiceUnavailable, err.Error())
 			case why != "":
-				refuse(w, r, http.StatusForbidden, why)
-			case !named(r, parameters):
-				refuse(w, r, http.StatusNotFound, "a name in the path is none that an object can have")
+				writeError(w, r, http.StatusForbidden, why)
+			case !validNames(r, parameters):
+				writeError(w, r, http.StatusNotFound, "a name in the path is none that an object can have")
 			default:
-				route.Handle(w, r.WithContext(access.With(r.Context(), caller)))
+				route.Handle(w, r.WithContext(access.WithCaller(r.Context(), caller)))
 			}
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := who(r)
 		switch {
-		case errors.Is(err, access.ErrCluster):
-			refuse(w, r, http.StatusServiceUnavailable, err.Error())
+		case errors.Is(err, access.ErrClusterUnavailable):
+			writeError(w, r, http.StatusServiceUnavailable, err.Error())
 			return
 		case err != nil:
-			refuse(w, r, http.StatusUnauthorized, err.Error())
+			writeError(w, r, http.StatusUnauthorized, err.Error())
 			return
 		}
 		// A copy has the bound: the server looks at the body of its own to see
 		// whether the caller still waits for leave to send it.
-		r = r.WithContext(access.With(r.Context(), caller))
-		boundBody(w, r)
+		r = r.WithContext(access.WithCaller(r.Context(), caller))
+		limitBody(w, r)
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -190,7 +190,7 @@ var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]*$`)
 
 // named says whether each parameter could be a name or a UID. What has a slash
 // in it, or is a step upwards, never is one, and no handler needs to fear it.
-func named(r *http.Request, parameters []string) bool {
+func validNames(r *http.Request, parameters []string) bool {
 	for _, p := range parameters {
 		if v := r.PathValue(p); len(v) > maxName || !name.MatchString(v) {
 			return false
@@ -201,7 +201,7 @@ func named(r *http.Request, parameters []string) bool {
 
 // refuse tells why a request is not answered: to clients of the Kubernetes API
 // in its own form, to others as text.
-func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
+func writeError(w http.ResponseWriter, r *http.Request, code int, message string) {
 	if !strings.HasPrefix(r.URL.Path, "/api") && !strings.HasPrefix(r.URL.Path, "/openapi") && r.URL.Path != "/version" {
 		http.Error(w, message, code)
 		return
@@ -212,5 +212,5 @@ func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
 	if reason == "" {
 		reason = metav1.StatusReasonForbidden
 	}
-	refuseAs(w, code, reason, "%s", message)
+	writeStatus(w, code, reason, "%s", message)
 }

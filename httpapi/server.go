@@ -39,7 +39,7 @@ type Config struct {
 	ReadOnlyAddress string
 	// Serving is told of each request that may use its route, and its result is
 	// called when that was answered; nil tells nobody.
-	Serving func(Request) (done func())
+	OnRequest func(Request) (done func())
 	// Remote is how to answer over TLS.
 	Remote Remote
 	Log    *slog.Logger
@@ -51,20 +51,20 @@ type Server struct {
 	routes []Route
 	remote *remote
 	// patience is closeTimeout but for tests.
-	patience time.Duration
+	shutdownTimeout time.Duration
 }
 
 // New makes a server; nothing listens before Listen.
 func New(cfg Config, src Sources) *Server {
 	r := newRemote(cfg.Remote, cfg.Log)
 	src.Kubeconfigs = r
-	return &Server{cfg: cfg, routes: counted(Routes(src), cfg.Serving), remote: r, patience: closeTimeout}
+	return &Server{cfg: cfg, routes: observe(Routes(src), cfg.OnRequest), remote: r, shutdownTimeout: closeTimeout}
 }
 
 // Listeners are open listeners that Serve takes over.
 type Listeners struct {
 	socket, health, readOnly net.Listener
-	doors                    []door
+	tls                      []tlsListener
 }
 
 // Close closes what was opened, for callers that never reach Serve.
@@ -74,7 +74,7 @@ func (l *Listeners) Close() {
 			_ = ln.Close()
 		}
 	}
-	for _, d := range l.doors {
+	for _, d := range l.tls {
 		_ = d.Close()
 	}
 }
@@ -101,7 +101,7 @@ func (s *Server) Listen(ctx context.Context) (*Listeners, error) {
 			return nil, err
 		}
 	}
-	if l.doors, err = s.remote.listen(ctx); err != nil {
+	if l.tls, err = s.remote.listen(ctx); err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -114,42 +114,42 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l.socket != nil {
 		// The mode of the socket's file is the permission.
-		s.serve(ctx, g, l.socket, nil, handler(s.routes, access.All, ownerOfSocket))
+		s.serve(ctx, g, l.socket, nil, handler(s.routes, access.All, socketCaller))
 	}
 	if l.health != nil {
-		s.serve(ctx, g, l.health, nil, handler(s.routes, access.Health, everybody(access.Health)))
+		s.serve(ctx, g, l.health, nil, handler(s.routes, access.Health, anonymous(access.Health)))
 	}
 	if l.readOnly != nil {
 		shown := access.Health | access.Metrics | access.Read
-		s.serve(ctx, g, l.readOnly, nil, handler(s.routes, shown, everybody(shown)))
+		s.serve(ctx, g, l.readOnly, nil, handler(s.routes, shown, anonymous(shown)))
 	}
-	for _, d := range l.doors {
-		s.remote.doors <- d
+	for _, d := range l.tls {
+		s.remote.listeners <- d
 	}
 	g.Go(func() error { return s.serveRemote(ctx, g) })
 	return g.Wait()
 }
 
-func ownerOfSocket(*http.Request) (access.Caller, error) {
-	return access.Caller{User: "owner of the socket", May: access.All, Local: true}, nil
+func socketCaller(*http.Request) (access.Caller, error) {
+	return access.Caller{User: "owner of the socket", Classes: access.All, Local: true}, nil
 }
 
 // serveRemote answers over TLS on each door that is opened, until ctx ends.
 func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
-	defer s.remote.end()
-	h := s.remote.revocable(handler(s.remote.routes(s.routes), access.All, s.remote.caller))
+	defer s.remote.stop()
+	h := s.remote.revocable(handler(s.remote.routes(s.routes), access.All, s.remote.authenticate))
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case d := <-s.remote.doors:
+		case d := <-s.remote.listeners:
 			open, end := context.WithCancel(ctx)
 			s.serve(open, g, d.Listener, s.remote.tls(), h)
 			g.Go(func() error {
 				defer end()
 				select {
 				case <-ctx.Done():
-				case <-d.shut:
+				case <-d.revoked:
 				}
 				return nil
 			})
@@ -178,7 +178,7 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 		TLSConfig:         secure,
 	}
-	ln = bounded(ln)
+	ln = limitConnections(ln)
 	g.Go(func() error {
 		var err error
 		if secure == nil {
@@ -194,7 +194,7 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 	g.Go(func() error {
 		<-ctx.Done()
 		// The parent is over; what still runs gets a moment of its own.
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.shutdownTimeout)
 		defer cancel()
 		if err := srv.Shutdown(end); err != nil {
 			return srv.Close()

@@ -8,25 +8,25 @@ import (
 )
 
 func TestNobodyKeepsTheOwnerOfTheSocketOut(t *testing.T) {
-	s := newSlots(2, 1)
+	s := newLimiter(2, 1)
 	other := httptest.NewRequest("GET", "/", nil)
-	owner := other.WithContext(access.With(other.Context(), access.Caller{May: access.All, Local: true}))
-	first, second := s.take(other), s.take(other)
-	if first == nil || second == nil || s.take(other) != nil {
+	owner := other.WithContext(access.WithCaller(other.Context(), access.Caller{Classes: access.All, Local: true}))
+	first, second := s.acquire(other), s.acquire(other)
+	if first == nil || second == nil || s.acquire(other) != nil {
 		t.Fatal("two are for everybody")
 	}
-	own := s.take(owner)
-	if own == nil || s.take(owner) != nil {
+	own := s.acquire(owner)
+	if own == nil || s.acquire(owner) != nil {
 		t.Fatal("one more is the owner's")
 	}
 	own()
 	first()
 	for range 2 { // one for everybody, one for himself
-		if s.take(owner) == nil {
+		if s.acquire(owner) == nil {
 			t.Error("what was given back is not to be had")
 		}
 	}
-	if s.take(other) != nil || s.take(owner) != nil {
+	if s.acquire(other) != nil || s.acquire(owner) != nil {
 		t.Error("there are too many")
 	}
 }

@@ -22,7 +22,7 @@ type Metrics struct{ Kubelet, Resource, Probes, Cadvisor http.HandlerFunc }
 // statsRoutes are the rows of the table that tell what is used.
 func statsRoutes(src Sources) []Route {
 	const group = "/apis/metrics.k8s.io/v1beta1/"
-	nodes, pods := kubeapi.UsageOf(src.Usage, "nodes"), kubeapi.UsageOf(src.Usage, "pods")
+	nodes, pods := kubeapi.UsageHandler(src.Usage, "nodes"), kubeapi.UsageHandler(src.Usage, "pods")
 	return []Route{
 		{"GET", "/metrics", access.Metrics, src.Metrics.Kubelet},
 		{"GET", "/metrics/resource", access.Metrics, src.Metrics.Resource},

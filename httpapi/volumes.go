@@ -21,14 +21,14 @@ type PersistentVolume struct {
 }
 
 // VolumeKeeper keeps the folders of claims.
-type VolumeKeeper interface {
+type VolumeManager interface {
 	PersistentVolumes() ([]PersistentVolume, error)
 	// RemovePersistentVolume deletes one with all that is in it. An error that
 	// is fs.ErrNotExist says that there is none; another one, why it must stay.
 	RemovePersistentVolume(namespace, name string) error
 }
 
-func volumes(k VolumeKeeper) http.HandlerFunc {
+func volumes(k VolumeManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		list, err := k.PersistentVolumes()
 		if err != nil {
@@ -42,7 +42,7 @@ func volumes(k VolumeKeeper) http.HandlerFunc {
 	}
 }
 
-func removeVolume(k VolumeKeeper) http.HandlerFunc {
+func removeVolume(k VolumeManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := k.RemovePersistentVolume(r.PathValue("namespace"), r.PathValue("name"))
 		switch {

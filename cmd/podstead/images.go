@@ -55,7 +55,7 @@ func (v imageView) PullImage(ctx context.Context, p httpapi.Pull) (httpapi.Image
 	name, id, err := cri.PullImage(ctx, v.service, p.Image, v.logins(p.Namespace, p.Secrets))
 	var bad *cri.NameError
 	if errors.As(err, &bad) {
-		return httpapi.Image{}, &httpapi.BadImageError{Err: err}
+		return httpapi.Image{}, &httpapi.InvalidImageError{Err: err}
 	}
 	if err != nil {
 		return httpapi.Image{}, err
@@ -70,7 +70,7 @@ func (v imageView) LoadImages(ctx context.Context, r io.Reader, as string) (show
 	v.changed()
 	var input *imageload.InputError
 	if errors.As(err, &input) {
-		err = &httpapi.BadImageError{Err: input.Err}
+		err = &httpapi.InvalidImageError{Err: input.Err}
 	}
 	for _, l := range loaded {
 		image, err := v.named(ctx, l.Name, l.ID)

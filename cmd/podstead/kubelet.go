@@ -25,18 +25,18 @@ func kubeletView(o *options.Options, client *cri.Client, observer *pleg.PLEG) ht
 	return httpapi.Kubelet{
 		Running: func() []v1.Pod { return runningPods(observer.Observed()) },
 		Config:  o.KubeletConfiguration,
-		Machine: func() httpapi.Machine {
+		MachineInfo: func() httpapi.MachineInfo {
 			host, has := nodestatus.ReadHost("/"), nodeResources(o).Capacity()
-			return httpapi.Machine{
+			return httpapi.MachineInfo{
 				Timestamp: time.Now(), Cores: runtime.NumCPU(), Memory: uint64(has.Memory().Value()),
-				MachineID: host.MachineID, SystemUUID: host.SystemUUID, BootID: host.BootID, Cloud: "Unknown",
+				MachineID: host.MachineID, SystemUUID: host.SystemUUID, BootID: host.BootID, CloudProvider: "Unknown",
 			}
 		},
 		LogRoot: hostLogs, Checkpoints: filepath.Join(o.Paths.Root, "checkpoints"), Profiling: o.Remote.Profiling,
 		Checkpoint: func(ctx context.Context, id, file string, timeout time.Duration) error {
 			err := client.Checkpoint(ctx, id, file, timeout)
 			if errors.Is(err, cri.ErrUnimplemented) {
-				return fmt.Errorf("%w: %w", httpapi.ErrNoCheckpoints, err)
+				return fmt.Errorf("%w: %w", httpapi.ErrCheckpointUnsupported, err)
 			}
 			return err
 		},

@@ -17,9 +17,9 @@ import (
 func remoteOf(o *options.Options, node string, addresses *addresses.Source, joined *cluster.Adapter) httpapi.Remote {
 	r := &o.Remote
 	remote := httpapi.Remote{
-		Address: r.Address, Folder: filepath.Join(o.Paths.Root, "pki"), Node: node,
+		Address: r.Address, Dir: filepath.Join(o.Paths.Root, "pki"), Node: node,
 		CertFile: r.CertFile, KeyFile: r.KeyFile, ClientCAFile: r.ClientCAFile, TokenFile: r.TokenFile,
-		MinVersion: r.MinVersion, CipherSuites: r.CipherSuites, NoDebugging: !r.Debugging,
+		MinVersion: r.MinVersion, CipherSuites: r.CipherSuites, DisableDebugging: !r.Debugging,
 		Names: func() []string {
 			names := []string{node}
 			if host, err := os.Hostname(); err == nil {
@@ -39,7 +39,7 @@ func remoteOf(o *options.Options, node string, addresses *addresses.Source, join
 	if joined != nil {
 		remote.Signed = joined.ServingCertificate
 		remote.Reviews = access.ReviewConfig{
-			Reviewer: joined, Node: node, Tokens: r.Reviews.Tokens, Rights: r.Reviews.Rights,
+			Reviewer: joined, Node: node, Authentication: r.Reviews.Tokens, Authorization: r.Reviews.Rights,
 			TokenTTL: r.Reviews.TokenTTL, AllowedTTL: r.Reviews.AllowedTTL, DeniedTTL: r.Reviews.DeniedTTL,
 		}
 	}

@@ -160,7 +160,7 @@ func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	api := httpapi.New(
 		httpapi.Config{
 			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
-			Remote: remoteOf(o, node, addresses, joined), Log: log, Serving: served(counters),
+			Remote: remoteOf(o, node, addresses, joined), Log: log, OnRequest: served(counters),
 		},
 		httpapi.Sources{
 			Pods: syncedPods{sup}, Manifests: view, Objects: view, Health: sup, Restarter: sup,

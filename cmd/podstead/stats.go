@@ -75,7 +75,7 @@ func (v statsView) Usage(ctx context.Context) ([]kubeapi.NodeUsage, []kubeapi.Po
 	}
 	var nodes []kubeapi.NodeUsage
 	if u, window, ok := usedOf(&node.Usage); ok {
-		nodes = append(nodes, kubeapi.NodeUsage{Name: v.nodeName, Labels: v.labels, At: node.At, Window: window, Used: u})
+		nodes = append(nodes, kubeapi.NodeUsage{Name: v.nodeName, Labels: v.labels, At: node.At, Window: window, ResourceUsage: u})
 	}
 	labels := map[types.UID]map[string]string{}
 	for _, pod := range v.pods.Pods() {
@@ -91,7 +91,7 @@ func (v statsView) Usage(ctx context.Context) ([]kubeapi.NodeUsage, []kubeapi.Po
 				continue
 			}
 			one.Window = max(one.Window, window)
-			one.Containers = append(one.Containers, kubeapi.ContainerUsage{Name: pod.Containers[j].Name, Used: u})
+			one.Containers = append(one.Containers, kubeapi.ContainerUsage{Name: pod.Containers[j].Name, ResourceUsage: u})
 		}
 		if len(one.Containers) > 0 {
 			list = append(list, one)
@@ -101,9 +101,9 @@ func (v statsView) Usage(ctx context.Context) ([]kubeapi.NodeUsage, []kubeapi.Po
 }
 
 // usedOf is what something uses now, if both figures are known.
-func usedOf(u *usage.Usage) (kubeapi.Used, time.Duration, bool) {
+func usedOf(u *usage.Usage) (kubeapi.ResourceUsage, time.Duration, bool) {
 	if u.CPU == nil || u.CPU.Rate == nil || u.Memory == nil {
-		return kubeapi.Used{}, 0, false
+		return kubeapi.ResourceUsage{}, 0, false
 	}
-	return kubeapi.Used{Cores: *u.CPU.Rate, Memory: u.WorkingSet()}, u.CPU.Window, true
+	return kubeapi.ResourceUsage{Cores: *u.CPU.Rate, Memory: u.WorkingSet()}, u.CPU.Window, true
 }

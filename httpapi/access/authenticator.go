@@ -29,7 +29,7 @@ type Authenticator struct {
 type Authority struct {
 	Pool func() (*x509.CertPool, error)
 	// Foreign is one that is not podstead's own: a cluster may know the users.
-	Foreign bool
+	External bool
 }
 
 // Caller is who sent the request; the error tells the client why nobody is
@@ -37,14 +37,14 @@ type Authority struct {
 func (a *Authenticator) Caller(r *http.Request) (Caller, error) {
 	var faults []error
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-		caller, err := a.certified(r.TLS.PeerCertificates)
+		caller, err := a.byCertificate(r.TLS.PeerCertificates)
 		if err == nil {
 			return caller, nil
 		}
 		faults = append(faults, err)
 	}
-	if token, ok := bearer(r); ok {
-		caller, err := a.bearerOf(r.Context(), token)
+	if token, ok := bearerToken(r); ok {
+		caller, err := a.byToken(r.Context(), token)
 		if err == nil {
 			return caller, nil
 		}
@@ -57,8 +57,8 @@ func (a *Authenticator) Caller(r *http.Request) (Caller, error) {
 }
 
 // bearerOf is whose token it is.
-func (a *Authenticator) bearerOf(ctx context.Context, token string) (Caller, error) {
-	asks := a.Reviews != nil && a.Reviews.cfg.Tokens
+func (a *Authenticator) byToken(ctx context.Context, token string) (Caller, error) {
+	asks := a.Reviews != nil && a.Reviews.cfg.Authentication
 	if a.Tokens == nil && !asks {
 		return Caller{}, errors.New("no tokens are in use here; --token-auth-file names some")
 	}
@@ -70,7 +70,7 @@ func (a *Authenticator) bearerOf(ctx context.Context, token string) (Caller, err
 		}
 		fault = err
 	}
-	caller, err := a.Reviews.token(ctx, token)
+	caller, err := a.Reviews.authenticate(ctx, token)
 	if err != nil {
 		return Caller{}, errors.Join(fault, err)
 	}
@@ -78,7 +78,7 @@ func (a *Authenticator) bearerOf(ctx context.Context, token string) (Caller, err
 }
 
 // certified is the user of a certificate that counts.
-func (a *Authenticator) certified(chain []*x509.Certificate) (Caller, error) {
+func (a *Authenticator) byCertificate(chain []*x509.Certificate) (Caller, error) {
 	now := time.Now()
 	cert := chain[0]
 	// What is wrong with the time is told, whoever signed it.
@@ -94,16 +94,16 @@ func (a *Authenticator) certified(chain []*x509.Certificate) (Caller, error) {
 			continue
 		}
 		user, groups := cert.Subject.CommonName, cert.Subject.Organization
-		if a.Reviews == nil || !authority.Foreign {
-			return Caller{User: user, May: ofGroups(groups, false)}, nil
+		if a.Reviews == nil || !authority.External {
+			return Caller{User: user, Classes: classesOfGroups(groups, false)}, nil
 		}
-		return a.Reviews.caller(authenticationv1.UserInfo{Username: user, Groups: groups}, ofGroups(groups, a.Reviews.cfg.Rights)), nil
+		return a.Reviews.caller(authenticationv1.UserInfo{Username: user, Groups: groups}, classesOfGroups(groups, a.Reviews.cfg.Authorization)), nil
 	}
 	return Caller{}, errors.New("the client certificate is not signed by an authority that counts here, or not any more; podstead kubeconfig makes another")
 }
 
 // bearer is the token of a request.
-func bearer(r *http.Request) (string, bool) {
+func bearerToken(r *http.Request) (string, bool) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	return token, ok && strings.EqualFold(scheme, "Bearer") && token != ""

@@ -13,7 +13,7 @@ type Caller struct {
 	// User is a name for logs and answers; empty is nobody in particular.
 	User string
 	// May is what the caller is allowed.
-	May Class
+	Classes Class
 	// Local says that the request came over the unix socket.
 	Local bool
 
@@ -25,17 +25,17 @@ type Caller struct {
 
 // Permit is the caller with what he needs for a route of that class and path. Who
 // may not use it is told why; the error is that of a cluster that cannot tell.
-func (c Caller) Permit(r *http.Request, class Class, route string) (permitted Caller, why string, err error) {
-	if c.May.Has(class) {
+func (c Caller) Authorize(r *http.Request, class Class, route string) (permitted Caller, why string, err error) {
+	if c.Classes.Has(class) {
 		return c, "", nil
 	}
 	if c.reviews == nil {
 		return c, fmt.Sprintf("%s may not use %s %s, which needs the access class %s", c.name(), r.Method, r.URL.Path, class), nil
 	}
-	ok, why, err := c.reviews.allowed(r.Context(), c.subject, attributesOf(r.Method, route, class, c.reviews.cfg.Node))
+	ok, why, err := c.reviews.authorize(r.Context(), c.subject, resourceAttributes(r.Method, route, class, c.reviews.cfg.Node))
 	if ok {
 		// No more than this: what is kept from readers stays so.
-		c.May |= class
+		c.Classes |= class
 	}
 	return c, why, err
 }
@@ -50,13 +50,13 @@ func (c Caller) name() string {
 type callerKey struct{}
 
 // With puts the caller into the context of a request.
-func With(ctx context.Context, c Caller) context.Context {
+func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
 // Of is the caller of the request with this context; without one, somebody who
 // may do nothing.
-func Of(ctx context.Context) Caller {
+func CallerFrom(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
 }

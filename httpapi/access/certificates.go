@@ -26,7 +26,7 @@ func (r Role) Group() string { return RolePrefix + string(r) }
 
 // ofGroups is what somebody may do who is of the given organizations, whatever a
 // cluster says, if it is asked.
-func ofGroups(groups []string, asked bool) Class {
+func classesOfGroups(groups []string, asked bool) Class {
 	var may Class
 	for _, g := range groups {
 		if role, ok := strings.CutPrefix(g, RolePrefix); ok {
@@ -43,9 +43,9 @@ func ofGroups(groups []string, asked bool) Class {
 type CAFile struct {
 	path string
 
-	mu   sync.Mutex
-	seen fileState
-	pool *x509.CertPool
+	mu    sync.Mutex
+	state fileState
+	pool  *x509.CertPool
 }
 
 // OpenCAFile reads the file; a fault in it is an error here.
@@ -63,7 +63,7 @@ func (f *CAFile) Pool() (*x509.CertPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--client-ca-file: %w", err)
 	}
-	if now := stateOf(fi); f.pool == nil || now != f.seen {
+	if now := fileStateOf(fi); f.pool == nil || now != f.state {
 		data, err := os.ReadFile(f.path)
 		if err != nil {
 			return nil, fmt.Errorf("--client-ca-file: %w", err)
@@ -72,7 +72,7 @@ func (f *CAFile) Pool() (*x509.CertPool, error) {
 		if !pool.AppendCertsFromPEM(data) {
 			return nil, fmt.Errorf("--client-ca-file %s has no certificate in PEM", f.path)
 		}
-		f.pool, f.seen = pool, now
+		f.pool, f.state = pool, now
 	}
 	return f.pool, nil
 }

@@ -27,11 +27,11 @@ func TestParseRoleNamesWhatIsRight(t *testing.T) {
 }
 
 func TestNobodyMayDoNothing(t *testing.T) {
-	if c := Of(t.Context()); c.May != 0 || c.Local {
-		t.Errorf("a request without a caller may %v", c.May)
+	if c := CallerFrom(t.Context()); c.Classes != 0 || c.Local {
+		t.Errorf("a request without a caller may %v", c.Classes)
 	}
-	ctx := With(t.Context(), Caller{User: "eve", May: Read})
-	if c := Of(ctx); c.User != "eve" || c.May != Read {
+	ctx := WithCaller(t.Context(), Caller{User: "eve", Classes: Read})
+	if c := CallerFrom(ctx); c.User != "eve" || c.Classes != Read {
 		t.Errorf("Of = %+v", c)
 	}
 }

@@ -30,14 +30,14 @@ type ReviewConfig struct {
 	Node string
 	// Tokens asks whose tokens are, Rights what users may do here. Without
 	// Rights only those may do something who have a role.
-	Tokens, Rights bool
+	Authentication, Authorization bool
 	// How long answers count: about tokens, and about rights that somebody has or
 	// lacks.
 	TokenTTL, AllowedTTL, DeniedTTL time.Duration
 }
 
 // ErrCluster is wrapped if the cluster cannot tell.
-var ErrCluster = errors.New("the cluster's API server cannot be asked")
+var ErrClusterUnavailable = errors.New("the cluster's API server cannot be asked")
 
 // reviewTimeout bounds one question. Who waits here waits for an API server that
 // may be silent.
@@ -48,17 +48,17 @@ const authenticated = "system:authenticated"
 
 // Reviews are what a cluster says of those who ask here, kept for a while.
 type Reviews struct {
-	cfg    ReviewConfig
-	tokens *cache[tokenAnswer]
-	rights *cache[rightsAnswer]
+	cfg       ReviewConfig
+	tokens    *cache[tokenReview]
+	decisions *cache[decision]
 }
 
-type tokenAnswer struct {
+type tokenReview struct {
 	user  authenticationv1.UserInfo
 	known bool
 }
 
-type rightsAnswer struct {
+type decision struct {
 	allowed bool
 	why     string
 }
@@ -68,28 +68,28 @@ func NewReviews(cfg ReviewConfig) *Reviews {
 	if cfg.Reviewer == nil {
 		return nil
 	}
-	return &Reviews{cfg: cfg, tokens: newCache[tokenAnswer](), rights: newCache[rightsAnswer]()}
+	return &Reviews{cfg: cfg, tokens: newCache[tokenReview](), decisions: newCache[decision]()}
 }
 
 // token is whose token it is.
-func (r *Reviews) token(ctx context.Context, token string) (Caller, error) {
-	answer, err := r.tokens.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (tokenAnswer, time.Duration, error) {
+func (r *Reviews) authenticate(ctx context.Context, token string) (Caller, error) {
+	answer, err := r.tokens.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (tokenReview, time.Duration, error) {
 		user, known, err := r.cfg.Reviewer.ReviewToken(ctx, token)
-		return tokenAnswer{user, known}, r.cfg.TokenTTL, err
+		return tokenReview{user, known}, r.cfg.TokenTTL, err
 	})
 	switch {
 	case err != nil:
-		return Caller{}, fmt.Errorf("whose token it is: %w: %w", ErrCluster, err)
+		return Caller{}, fmt.Errorf("whose token it is: %w: %w", ErrClusterUnavailable, err)
 	case !answer.known:
 		return Caller{}, errors.New("the cluster does not know the token")
 	}
-	return r.caller(answer.user, ofGroups(answer.user.Groups, r.cfg.Rights)), nil
+	return r.caller(answer.user, classesOfGroups(answer.user.Groups, r.cfg.Authorization)), nil
 }
 
 // caller is somebody whose rights the cluster knows.
 func (r *Reviews) caller(user authenticationv1.UserInfo, may Class) Caller {
-	c := Caller{User: user.Username, May: may}
-	if r.cfg.Rights {
+	c := Caller{User: user.Username, Classes: may}
+	if r.cfg.Authorization {
 		if !slices.Contains(user.Groups, authenticated) {
 			user.Groups = append(slices.Clone(user.Groups), authenticated)
 		}
@@ -100,8 +100,8 @@ func (r *Reviews) caller(user authenticationv1.UserInfo, may Class) Caller {
 
 // allowed asks for the rights that a kubelet asks for, in turn; the last answer
 // says why not.
-func (r *Reviews) allowed(ctx context.Context, user *authenticationv1.UserInfo, attributes []authorizationv1.ResourceAttributes) (bool, string, error) {
-	var last rightsAnswer
+func (r *Reviews) authorize(ctx context.Context, user *authenticationv1.UserInfo, attributes []authorizationv1.ResourceAttributes) (bool, string, error) {
+	var last decision
 	for i := range attributes {
 		spec := authorizationv1.SubjectAccessReviewSpec{
 			ResourceAttributes: &attributes[i], User: user.Username, UID: user.UID, Groups: user.Groups, Extra: map[string]authorizationv1.ExtraValue{},
@@ -113,17 +113,17 @@ func (r *Reviews) allowed(ctx context.Context, user *authenticationv1.UserInfo, 
 		if err != nil {
 			return false, "", err
 		}
-		last, err = r.rights.get(ctx, sha256.Sum256(text), func(ctx context.Context) (rightsAnswer, time.Duration, error) {
+		last, err = r.decisions.get(ctx, sha256.Sum256(text), func(ctx context.Context) (decision, time.Duration, error) {
 			allowed, why, err := r.cfg.Reviewer.ReviewAccess(ctx, spec)
 			ttl := r.cfg.DeniedTTL
 			if allowed {
 				ttl = r.cfg.AllowedTTL
 			}
-			return rightsAnswer{allowed, why}, ttl, err
+			return decision{allowed, why}, ttl, err
 		})
 		switch {
 		case err != nil:
-			return false, "", fmt.Errorf("what %q may do: %w: %w", user.Username, ErrCluster, err)
+			return false, "", fmt.Errorf("what %q may do: %w: %w", user.Username, ErrClusterUnavailable, err)
 		case last.allowed:
 			return true, "", nil
 		}
@@ -140,7 +140,7 @@ func (r *Reviews) allowed(ctx context.Context, user *authenticationv1.UserInfo, 
 // what the path names, and the wide one to the node's proxy. A session needs the
 // right to create, whichever method begins it: who may read only is not let into
 // a container.
-func attributesOf(method, path string, class Class, node string) (all []authorizationv1.ResourceAttributes) {
+func resourceAttributes(method, path string, class Class, node string) (all []authorizationv1.ResourceAttributes) {
 	verb := map[string]string{"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[method]
 	if class == Exec {
 		verb = "create"
@@ -153,7 +153,7 @@ func attributesOf(method, path string, class Class, node string) (all []authoriz
 
 // subresources of a node by the first element of a path, as the kubelet has them.
 func subresources(path string) []string {
-	switch first(path) {
+	switch firstElement(path) {
 	case "stats":
 		return []string{"stats"}
 	case "metrics":
@@ -173,7 +173,7 @@ func subresources(path string) []string {
 }
 
 // first is the first element of a path.
-func first(path string) string {
+func firstElement(path string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return name
 }

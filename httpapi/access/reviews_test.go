@@ -84,7 +84,7 @@ func (c *aCluster) set(change func()) {
 
 func (c *aCluster) reviews() *Reviews {
 	return NewReviews(ReviewConfig{
-		Reviewer: c, Node: "edge", Tokens: true, Rights: true, TokenTTL: 2 * time.Minute, AllowedTTL: 5 * time.Minute, DeniedTTL: 30 * time.Second,
+		Reviewer: c, Node: "edge", Authentication: true, Authorization: true, TokenTTL: 2 * time.Minute, AllowedTTL: 5 * time.Minute, DeniedTTL: 30 * time.Second,
 	})
 }
 
@@ -99,19 +99,19 @@ func ask(t *testing.T, a *Authenticator, token, method, route string, class Clas
 func outcome(a *Authenticator, r *http.Request, route string, class Class) string {
 	c, err := a.Caller(r)
 	if err != nil {
-		if errors.Is(err, ErrCluster) {
+		if errors.Is(err, ErrClusterUnavailable) {
 			return "503 " + err.Error()
 		}
 		return "401 " + err.Error()
 	}
-	c, why, err := c.Permit(r, class, route)
+	c, why, err := c.Authorize(r, class, route)
 	switch {
 	case err != nil:
 		return "503 " + err.Error()
 	case why != "":
 		return "403 " + why
 	}
-	return fmt.Sprintf("200 %s %s", c.User, c.May)
+	return fmt.Sprintf("200 %s %s", c.User, c.Classes)
 }
 
 func TestAnswersOfTheClusterAreKept(t *testing.T) {
@@ -211,10 +211,10 @@ func TestAnswerOutlivesWhoAskedForIt(t *testing.T) {
 
 func TestAnswersAreBounded(t *testing.T) {
 	c := newCache[int]()
-	for i := range 2 * maxAnswers {
+	for i := range 2 * maxCacheEntries {
 		_, _ = c.get(t.Context(), [32]byte{byte(i), byte(i >> 8)}, func(context.Context) (int, time.Duration, error) { return i, time.Hour, nil })
 	}
-	if n := len(c.answers); n != maxAnswers {
+	if n := len(c.entries); n != maxCacheEntries {
 		t.Errorf("%d answers are kept", n)
 	}
 }
@@ -243,7 +243,7 @@ func TestAttributesAreThoseOfTheKubelet(t *testing.T) {
 		{"GET", "/metricsx", Metrics, "get proxy"},
 	} {
 		var all []string
-		for _, a := range attributesOf(c.method, c.path, c.class, "edge") {
+		for _, a := range resourceAttributes(c.method, c.path, c.class, "edge") {
 			if a.Resource != "nodes" || a.Name != "edge" || a.Group != "" {
 				t.Errorf("%v", a)
 			}
@@ -261,7 +261,7 @@ func TestRolesCountBesideTheCluster(t *testing.T) {
 	own, foreign := newPool(t), newPool(t)
 	c := &aCluster{rights: map[string]bool{"eve get proxy": true}}
 	a := &Authenticator{
-		Authorities: []Authority{{Pool: func() (*x509.CertPool, error) { return own.pool, nil }}, {Pool: func() (*x509.CertPool, error) { return foreign.pool, nil }, Foreign: true}},
+		Authorities: []Authority{{Pool: func() (*x509.CertPool, error) { return own.pool, nil }}, {Pool: func() (*x509.CertPool, error) { return foreign.pool, nil }, External: true}},
 		Reviews:     c.reviews(),
 	}
 	for _, test := range []struct {

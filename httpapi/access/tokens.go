@@ -37,14 +37,14 @@ type TokenFile struct {
 	path string
 	log  *slog.Logger
 
-	mu    sync.Mutex
-	seen  fileState
-	known []login
-	fault error
+	mu      sync.Mutex
+	state   fileState
+	entries []tokenEntry
+	err     error
 }
 
 // login is one line.
-type login struct {
+type tokenEntry struct {
 	sum  [sha256.Size]byte
 	user string
 	role Role
@@ -62,8 +62,8 @@ type fileState struct {
 func OpenTokenFile(path string, log *slog.Logger) (*TokenFile, error) {
 	f := &TokenFile{path: path, log: log}
 	f.reload()
-	if f.fault != nil {
-		return nil, f.fault
+	if f.err != nil {
+		return nil, f.err
 	}
 	return f, nil
 }
@@ -73,22 +73,22 @@ func (f *TokenFile) Caller(token string) (Caller, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reload()
-	if f.fault != nil {
+	if f.err != nil {
 		return Caller{}, fmt.Errorf("no token can be judged: the file of tokens is faulty; podstead's log has more")
 	}
 	sum := sha256.Sum256([]byte(token))
-	var found *login
+	var found *tokenEntry
 	// All are compared, each as long as the others, so that the time tells
 	// nothing.
-	for i := range f.known {
-		if subtle.ConstantTimeCompare(sum[:], f.known[i].sum[:]) == 1 {
-			found = &f.known[i]
+	for i := range f.entries {
+		if subtle.ConstantTimeCompare(sum[:], f.entries[i].sum[:]) == 1 {
+			found = &f.entries[i]
 		}
 	}
 	if found == nil {
 		return Caller{}, fmt.Errorf("the token is not known")
 	}
-	return Caller{User: found.user, May: found.role.Classes()}, nil
+	return Caller{User: found.user, Classes: found.role.Classes()}, nil
 }
 
 // reload reads the file if it has changed, and tells once what is wrong with it.
@@ -96,28 +96,28 @@ func (f *TokenFile) reload() {
 	fi, err := os.Stat(f.path)
 	var now fileState
 	if err == nil {
-		now = stateOf(fi)
+		now = fileStateOf(fi)
 	}
-	if f.seen != (fileState{}) && now == f.seen {
+	if f.state != (fileState{}) && now == f.state {
 		return
 	}
-	first := f.seen == (fileState{})
-	before := f.fault
-	f.seen = now
+	first := f.state == (fileState{})
+	before := f.err
+	f.state = now
 	if err == nil {
 		err = checkMode(f.path, fi)
 	}
 	if err == nil {
-		f.known, err = readTokens(f.path)
+		f.entries, err = readTokens(f.path)
 	}
 	if err != nil {
-		f.known, f.fault = nil, fmt.Errorf("--token-auth-file: %w", err)
-		if !first && (before == nil || before.Error() != f.fault.Error()) {
-			f.log.Error("nobody can log in with a token", "error", f.fault)
+		f.entries, f.err = nil, fmt.Errorf("--token-auth-file: %w", err)
+		if !first && (before == nil || before.Error() != f.err.Error()) {
+			f.log.Error("nobody can log in with a token", "error", f.err)
 		}
 		return
 	}
-	f.fault = nil
+	f.err = nil
 	if before != nil {
 		f.log.Info("the file of tokens is in order again", "file", f.path)
 	}
@@ -136,12 +136,12 @@ func checkMode(path string, fi fs.FileInfo) error {
 	return nil
 }
 
-func readTokens(path string) ([]login, error) {
+func readTokens(path string) ([]tokenEntry, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var all []login
+	var all []tokenEntry
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, maxTokenFile)
 	for n := 1; lines.Scan(); n++ {
@@ -150,7 +150,7 @@ func readTokens(path string) ([]login, error) {
 			continue
 		}
 		// A fault never repeats the line: there is a secret in it.
-		one, err := parseLogin(line)
+		one, err := parseTokenEntry(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
@@ -164,32 +164,32 @@ func readTokens(path string) ([]login, error) {
 	return all, lines.Err()
 }
 
-func parseLogin(line string) (login, error) {
+func parseTokenEntry(line string) (tokenEntry, error) {
 	fields := strings.Split(line, ",")
 	if len(fields) != 3 {
-		return login{}, fmt.Errorf("has %d fields; must be TOKEN,USER,ROLE", len(fields))
+		return tokenEntry{}, fmt.Errorf("has %d fields; must be TOKEN,USER,ROLE", len(fields))
 	}
 	for i := range fields {
 		fields[i] = strings.TrimSpace(fields[i])
 	}
 	if fields[1] == "" {
-		return login{}, fmt.Errorf("has no user; must be TOKEN,USER,ROLE")
+		return tokenEntry{}, fmt.Errorf("has no user; must be TOKEN,USER,ROLE")
 	}
 	role, err := ParseRole(fields[2])
 	if err != nil {
-		return login{}, err
+		return tokenEntry{}, err
 	}
-	one := login{user: fields[1], role: role}
+	one := tokenEntry{user: fields[1], role: role}
 	text, hashed := strings.CutPrefix(fields[0], "sha256:")
 	switch {
 	case hashed:
 		sum, err := hex.DecodeString(text)
 		if err != nil || len(sum) != sha256.Size {
-			return login{}, fmt.Errorf("the sum is not one of SHA-256; must be sha256: and 64 hexadecimal digits")
+			return tokenEntry{}, fmt.Errorf("the sum is not one of SHA-256; must be sha256: and 64 hexadecimal digits")
 		}
 		copy(one.sum[:], sum)
 	case len(text) < minToken || strings.ContainsAny(text, " \t\""):
-		return login{}, fmt.Errorf("the token must have %d characters at least, without quotes and spaces; openssl rand -hex 32 makes one", minToken)
+		return tokenEntry{}, fmt.Errorf("the token must have %d characters at least, without quotes and spaces; openssl rand -hex 32 makes one", minToken)
 	default:
 		one.sum = sha256.Sum256([]byte(text))
 	}

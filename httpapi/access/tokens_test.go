@@ -55,7 +55,7 @@ func (f *tokenFile) put(text string, mode os.FileMode) {
 func (f *tokenFile) want(token, user string, may Class) {
 	f.Helper()
 	c, err := f.file.Caller(token)
-	if (err == nil) != (user != "") || c.User != user || c.May != may {
+	if (err == nil) != (user != "") || c.User != user || c.Classes != may {
 		f.Errorf("%s: %+v, %v; want %q, %v", token, c, err, user, may)
 	}
 	if err != nil && token != "" && strings.Contains(err.Error(), token) {

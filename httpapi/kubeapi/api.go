@@ -50,8 +50,8 @@ func New(c Config) *API {
 	}
 	for _, r := range a.resources {
 		r.cache.kind = schema.GroupVersionKind{Version: "v1", Kind: r.kind}
-		if r.whole != nil {
-			r.whole.cache.kind = r.cache.kind
+		if r.adminView != nil {
+			r.adminView.cache.kind = r.cache.kind
 		}
 	}
 	for path, handle := range map[string]http.HandlerFunc{
@@ -71,14 +71,14 @@ func New(c Config) *API {
 	for _, g := range a.groups {
 		a.serveGroup(g)
 	}
-	a.mux.HandleFunc("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", posted(a.review))
-	a.mux.HandleFunc("/apis/authentication.k8s.io/v1/selfsubjectreviews", posted(whoami))
+	a.mux.HandleFunc("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", postOnly(a.accessReview))
+	a.mux.HandleFunc("/apis/authentication.k8s.io/v1/selfsubjectreviews", postOnly(whoami))
 	a.mux.HandleFunc("/api/v1/{resource}", a.collection)
 	a.mux.HandleFunc("/api/v1/{resource}/{name}", a.object)
 	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}", a.collection)
 	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}/{name}", a.object)
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, failure(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; podstead answers for %s", r.URL.Path, a.names()))
+		writeStatus(w, newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; podstead answers for %s", r.URL.Path, a.names()))
 	})
 	return a
 }
@@ -102,8 +102,8 @@ func (a *API) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, r := range a.resources {
 		all.Go(func() { r.cache.run(ctx) })
-		if r.whole != nil {
-			all.Go(func() { r.whole.cache.run(ctx) })
+		if r.adminView != nil {
+			all.Go(func() { r.adminView.cache.run(ctx) })
 		}
 	}
 	all.Wait()
@@ -114,7 +114,7 @@ func (a *API) Run(ctx context.Context) error {
 func (a *API) readOnly(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			fail(w, failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "this API can only be read"))
+			writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "this API can only be read"))
 			return
 		}
 		handle(w, r)
@@ -131,21 +131,21 @@ func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 			continue
 		}
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			if res.whole != nil && access.Of(r.Context()).May.Has(access.Admin) {
-				return res.whole
+			if res.adminView != nil && access.CallerFrom(r.Context()).Classes.Has(access.Admin) {
+				return res.adminView
 			}
 			return res
 		}
-		hint := res.write
+		hint := res.writeHint
 		if file := a.manifest(res.kind, namespace, r.PathValue("name")); file != "" {
 			hint = "edit " + file + " instead"
 		} else if res.name == "pods" {
 			hint += "; add, edit or remove one of them instead"
 		}
-		fail(w, failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s cannot be written through this API: %s", res.name, hint))
+		writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s cannot be written through this API: %s", res.name, hint))
 		return nil
 	}
-	fail(w, failure(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; it serves %s", r.URL.Path, a.names()))
+	writeStatus(w, newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; it serves %s", r.URL.Path, a.names()))
 	return nil
 }
 
@@ -157,13 +157,13 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) {
 	}
 	e := res.cache.get(r.PathValue("namespace"), r.PathValue("name"))
 	if e == nil {
-		fail(w, notFound(res, r.PathValue("name")))
+		writeStatus(w, notFound(res, r.PathValue("name")))
 		return
 	}
 	form, refusal := formOf(r)
 	switch {
 	case refusal != nil:
-		fail(w, refusal)
+		writeStatus(w, refusal)
 	case form.table:
 		writeJSON(w, http.StatusOK, form.tableOf(res, []*entry{e}, e.object.GetResourceVersion()))
 	default:
@@ -180,16 +180,16 @@ func (a *API) collection(w http.ResponseWriter, r *http.Request) {
 	}
 	form, refusal := formOf(r)
 	if refusal != nil {
-		fail(w, refusal)
+		writeStatus(w, refusal)
 		return
 	}
-	choice, refusal := choiceOf(r, res)
+	choice, refusal := selectionOf(r, res)
 	if refusal != nil {
-		fail(w, refusal)
+		writeStatus(w, refusal)
 		return
 	}
-	if watches, refusal := boolean(r, "watch"); refusal != nil {
-		fail(w, refusal)
+	if watches, refusal := boolParam(r, "watch"); refusal != nil {
+		writeStatus(w, refusal)
 	} else if watches {
 		serveWatch(w, r, res, form, choice)
 	} else {

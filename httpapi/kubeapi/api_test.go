@@ -401,7 +401,7 @@ func TestVersionsGrowOverARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As many versions as fit into a second were not used up meanwhile.
-	if next := v.Next(); next+reserved < was {
+	if next := v.Next(); next+versionBlock < was {
 		t.Errorf("without the file: %d after %d", next, was)
 	}
 }
@@ -411,7 +411,7 @@ func TestWatchThatFellBehind(t *testing.T) {
 	b := newBed(t, pod("shop", "web", v1.PodRunning))
 	var list v1.PodList
 	b.get("/api/v1/pods", &list)
-	for i := range history + 2 {
+	for i := range maxChanges + 2 {
 		p := pod("shop", "web", v1.PodRunning)
 		p.Status.Message = strconv.Itoa(i)
 		b.box.set("web", p)

@@ -17,7 +17,7 @@ import (
 )
 
 // history is how many changes of a resource a watch can catch up with.
-const history = 1024
+const maxChanges = 1024
 
 // Object is one of a resource.
 type Object interface {
@@ -81,7 +81,7 @@ type change struct {
 	kind watch.EventType
 	// now is the object after the change, or as it was last if it is gone;
 	// before is nil for a new one.
-	now, before *entry
+	object, previous *entry
 }
 
 // cache holds the objects of one resource as they were last seen, and the last
@@ -124,14 +124,14 @@ func (c *cache) run(ctx context.Context) {
 		}
 		c.mu.Lock()
 		if c.watchers > 0 {
-			c.look()
+			c.refresh()
 		}
 		c.mu.Unlock()
 	}
 }
 
 // look compares a snapshot with what is known. The caller holds mu.
-func (c *cache) look() {
+func (c *cache) refresh() {
 	if c.version == 0 {
 		c.version = c.versions.Next()
 		c.oldest = c.version
@@ -150,7 +150,7 @@ func (c *cache) look() {
 		}
 		o.GetObjectKind().SetGroupVersionKind(c.kind)
 		if before != nil && before.object.GetUID() != o.GetUID() {
-			changes = append(changes, c.gone(before))
+			changes = append(changes, c.deletion(before))
 			before = nil
 		}
 		if before != nil {
@@ -166,34 +166,34 @@ func (c *cache) look() {
 		if before == nil {
 			kind = watch.Added
 		}
-		changes = append(changes, change{kind: kind, now: e, before: before})
+		changes = append(changes, change{kind: kind, object: e, previous: before})
 	}
 	for key, e := range c.entries {
 		if !seen[key] {
-			changes = append(changes, c.gone(e))
+			changes = append(changes, c.deletion(e))
 			delete(c.entries, key)
 		}
 	}
-	c.remember(changes)
+	c.record(changes)
 }
 
 // gone is the change that ends an object, with a version of its own.
-func (c *cache) gone(last *entry) change {
+func (c *cache) deletion(last *entry) change {
 	o := last.object.DeepCopyObject().(Object)
 	e := &entry{key: last.key, object: o, version: c.versions.Next()}
 	o.SetResourceVersion(strconv.FormatUint(e.version, 10))
-	return change{kind: watch.Deleted, now: e, before: last}
+	return change{kind: watch.Deleted, object: e, previous: last}
 }
 
-func (c *cache) remember(changes []change) {
+func (c *cache) record(changes []change) {
 	if len(changes) == 0 {
 		return
 	}
-	slices.SortFunc(changes, func(a, b change) int { return int(int64(a.now.version) - int64(b.now.version)) })
-	c.version = changes[len(changes)-1].now.version
+	slices.SortFunc(changes, func(a, b change) int { return int(int64(a.object.version) - int64(b.object.version)) })
+	c.version = changes[len(changes)-1].object.version
 	c.changes = append(c.changes, changes...)
-	if extra := len(c.changes) - history; extra > 0 {
-		c.oldest = c.changes[extra-1].now.version
+	if extra := len(c.changes) - maxChanges; extra > 0 {
+		c.oldest = c.changes[extra-1].object.version
 		c.changes = slices.Clone(c.changes[extra:])
 	}
 	close(c.changed)
@@ -204,7 +204,7 @@ func (c *cache) remember(changes []change) {
 func (c *cache) list() ([]*entry, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.look()
+	c.refresh()
 	return c.sorted(), c.version
 }
 
@@ -221,7 +221,7 @@ func (c *cache) sorted() []*entry {
 func (c *cache) get(namespace, name string) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.look()
+	c.refresh()
 	return c.entries[namespace+"/"+name]
 }
 
@@ -229,11 +229,11 @@ func (c *cache) get(namespace, name string) *entry {
 var errTooOld = fmt.Errorf("the requested version is too old")
 
 // follow begins a watch; end ends it.
-func (c *cache) follow() (end func()) {
+func (c *cache) addWatcher() (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watchers++
-	c.look()
+	c.refresh()
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -242,7 +242,7 @@ func (c *cache) follow() (end func()) {
 }
 
 // now is every object, and the version from which on to follow.
-func (c *cache) now() ([]*entry, uint64) {
+func (c *cache) snapshot() ([]*entry, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sorted(), c.version
@@ -250,13 +250,13 @@ func (c *cache) now() ([]*entry, uint64) {
 
 // since is what changed after a version, the version to go on from, and a
 // channel that is closed with the next change.
-func (c *cache) since(version uint64) (changes []change, next uint64, changed <-chan struct{}, err error) {
+func (c *cache) changesSince(version uint64) (changes []change, next uint64, changed <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// One that was never given is of another life of this box.
 	if version < c.oldest || version > c.versions.Last() {
 		return nil, 0, nil, errTooOld
 	}
-	at, _ := slices.BinarySearchFunc(c.changes, version+1, func(ch change, v uint64) int { return int(int64(ch.now.version) - int64(v)) })
+	at, _ := slices.BinarySearchFunc(c.changes, version+1, func(ch change, v uint64) int { return int(int64(ch.object.version) - int64(v)) })
 	return slices.Clone(c.changes[at:]), max(version, c.version), c.changed, nil
 }

@@ -9,27 +9,27 @@ import (
 )
 
 // failure is an error in the form that clients of the API know.
-func failure(code int, reason metav1.StatusReason, format string, args ...any) *metav1.Status {
+func newStatus(code int, reason metav1.StatusReason, format string, args ...any) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...),
 	}
 }
 
-func fail(w http.ResponseWriter, s *metav1.Status) { writeJSON(w, int(s.Code), s) }
+func writeStatus(w http.ResponseWriter, s *metav1.Status) { writeJSON(w, int(s.Code), s) }
 
 func badRequest(format string, args ...any) *metav1.Status {
-	return failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
+	return newStatus(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
 }
 
 func notFound(r *resource, name string) *metav1.Status {
-	s := failure(http.StatusNotFound, metav1.StatusReasonNotFound, "%s %q not found", r.name, name)
+	s := newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "%s %q not found", r.name, name)
 	s.Details = &metav1.StatusDetails{Name: name, Kind: r.name}
 	return s
 }
 
 func tooOld() *metav1.Status {
-	return failure(http.StatusGone, metav1.StatusReasonExpired, "changes since that resource version are not kept any more; list again")
+	return newStatus(http.StatusGone, metav1.StatusReasonExpired, "changes since that resource version are not kept any more; list again")
 }
 
 // writeJSON sends v. It is encoded before the first byte is sent.

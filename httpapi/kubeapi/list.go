@@ -10,13 +10,13 @@ import (
 
 // serveList answers with what is chosen, whole: limit is only a wish. The
 // newest state is never older than any resource version that was given.
-func serveList(w http.ResponseWriter, r *http.Request, res *resource, f form, c choice) {
+func serveList(w http.ResponseWriter, r *http.Request, res *resource, f form, c selection) {
 	all, version := res.cache.list()
-	if refusal := listable(r, version, res.cache.versions.Last()); refusal != nil {
-		fail(w, refusal)
+	if refusal := checkListVersion(r, version, res.cache.versions.Last()); refusal != nil {
+		writeStatus(w, refusal)
 		return
 	}
-	chosen := c.of(all)
+	chosen := c.filter(all)
 	text := strconv.FormatUint(version, 10)
 	if f.table {
 		writeJSON(w, http.StatusOK, f.tableOf(res, chosen, text))
@@ -38,7 +38,7 @@ func serveList(w http.ResponseWriter, r *http.Request, res *resource, f form, c 
 // listable refuses a resource version that a list of the newest state does not
 // answer for: an exact one of before the newest change, and one that was never
 // given, which is of another life of this box.
-func listable(r *http.Request, newest, last uint64) *metav1.Status {
+func checkListVersion(r *http.Request, newest, last uint64) *metav1.Status {
 	q := r.URL.Query()
 	text, match := q.Get("resourceVersion"), metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
 	switch {

@@ -17,7 +17,7 @@ func objectResources(src Sources, versions *Versions) (rows []*resource) {
 	if src.ConfigMaps.List != nil {
 		rows = append(rows, &resource{
 			name: "configmaps", singular: "configmap", kind: "ConfigMap", empty: &v1.ConfigMap{}, short: []string{"cm"}, namespaced: true,
-			columns: configMapColumns, row: configMapRow, fields: nameFields, write: declared,
+			columns: configMapColumns, row: configMapRow, fields: nameFields, writeHint: declared,
 			cache: newCache(src.ConfigMaps, versions),
 		})
 	}
@@ -25,19 +25,19 @@ func objectResources(src Sources, versions *Versions) (rows []*resource) {
 		rows = append(rows, &resource{
 			name: "persistentvolumeclaims", singular: "persistentvolumeclaim", kind: "PersistentVolumeClaim", empty: &v1.PersistentVolumeClaim{},
 			short: []string{"pvc"}, namespaced: true,
-			columns: claimColumns, row: claimRow, fields: nameFields, write: declared,
+			columns: claimColumns, row: claimRow, fields: nameFields, writeHint: declared,
 			cache: newCache(src.Claims, versions),
 		})
 	}
 	if src.Secrets.List != nil {
 		row := resource{
 			name: "secrets", singular: "secret", kind: "Secret", empty: &v1.Secret{}, namespaced: true,
-			columns: secretColumns, row: secretRow, fields: secretFields, write: declared,
+			columns: secretColumns, row: secretRow, fields: secretFields, writeHint: declared,
 		}
 		named, whole := row, row
-		named.cache, whole.cache = newCache(namesOnly(src.Secrets), versions), newCache(src.Secrets, versions)
-		named.row = namedSecretRow
-		named.whole = &whole
+		named.cache, whole.cache = newCache(withoutSecretData(src.Secrets), versions), newCache(src.Secrets, versions)
+		named.row = hiddenSecretRow
+		named.adminView = &whole
 		rows = append(rows, &named)
 	}
 	return rows
@@ -45,7 +45,7 @@ func objectResources(src Sources, versions *Versions) (rows []*resource) {
 
 // namesOnly shows of Secrets that they are there. Annotations may repeat what is
 // in them: kubectl writes the whole manifest into one.
-func namesOnly(secrets Source) Source {
+func withoutSecretData(secrets Source) Source {
 	return Source{Subscribe: secrets.Subscribe, List: func() []Object {
 		all := secrets.List()
 		for i, o := range all {
@@ -126,7 +126,7 @@ func secretRow(o Object) []any {
 	return []any{s.Name, string(s.Type), int64(len(s.Data)), since(s.CreationTimestamp)}
 }
 
-func namedSecretRow(o Object) []any {
+func hiddenSecretRow(o Object) []any {
 	row := secretRow(o)
 	row[2] = "<hidden>"
 	return row

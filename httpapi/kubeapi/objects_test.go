@@ -37,7 +37,7 @@ func objectsAPI(t *testing.T) func(may access.Class, path, accept string) (int, 
 	return func(may access.Class, path, accept string) (int, string) {
 		r := httptest.NewRequest("GET", path, nil)
 		r.Header.Set("Accept", accept)
-		ctx, cancel := context.WithCancel(access.With(r.Context(), access.Caller{User: "eve", May: may}))
+		ctx, cancel := context.WithCancel(access.WithCaller(r.Context(), access.Caller{User: "eve", Classes: may}))
 		if strings.Contains(path, "watch") {
 			cancel() // what is there is told all the same
 		}

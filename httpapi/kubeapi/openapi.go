@@ -107,7 +107,7 @@ func (s schemas) fields(t reflect.Type, properties map[string]any, required *[]s
 		case name == "":
 			s.fields(f.Type, properties, required, docsOf(f.Type))
 		default:
-			of := s.of(f.Type)
+			of := s.schemaOf(f.Type)
 			if doc := docs[name]; doc != "" {
 				of["description"] = doc
 			}
@@ -120,7 +120,7 @@ func (s schemas) fields(t reflect.Type, properties map[string]any, required *[]s
 }
 
 // of is how a field of a type is described.
-func (s schemas) of(t reflect.Type) map[string]any {
+func (s schemas) schemaOf(t reflect.Type) map[string]any {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -139,9 +139,9 @@ func (s schemas) of(t reflect.Type) map[string]any {
 		if t.Elem().Kind() == reflect.Uint8 {
 			return map[string]any{"type": "string", "format": "byte"}
 		}
-		return map[string]any{"type": "array", "items": s.of(t.Elem())}
+		return map[string]any{"type": "array", "items": s.schemaOf(t.Elem())}
 	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": s.of(t.Elem())}
+		return map[string]any{"type": "object", "additionalProperties": s.schemaOf(t.Elem())}
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
 	case reflect.Int, reflect.Int32, reflect.Uint32:

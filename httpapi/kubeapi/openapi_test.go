@@ -76,7 +76,7 @@ func TestReviewsTellWhatTheCallerMay(t *testing.T) {
 	ask := func(may access.Class, path, body string) (int, string) {
 		r := httptest.NewRequest("POST", path, strings.NewReader(body))
 		w := httptest.NewRecorder()
-		api.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Caller{User: "ann", May: may})))
+		api.ServeHTTP(w, r.WithContext(access.WithCaller(r.Context(), access.Caller{User: "ann", Classes: may})))
 		return w.Code, w.Body.String()
 	}
 	for _, c := range []struct {

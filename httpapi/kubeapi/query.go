@@ -48,20 +48,20 @@ func formOf(r *http.Request) (form, *metav1.Status) {
 			return f, nil
 		}
 	}
-	return f, failure(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "Accept: is %q; must hold application/json", accept)
+	return f, newStatus(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "Accept: is %q; must hold application/json", accept)
 }
 
 // choice is which objects of a resource are wanted.
-type choice struct {
+type selection struct {
 	namespace string
 	labels    labels.Selector
 	fields    fields.Selector
 	fieldsOf  func(Object) fields.Set
 }
 
-func choiceOf(r *http.Request, res *resource) (choice, *metav1.Status) {
+func selectionOf(r *http.Request, res *resource) (selection, *metav1.Status) {
 	q := r.URL.Query()
-	c := choice{namespace: r.PathValue("namespace"), fieldsOf: res.fields}
+	c := selection{namespace: r.PathValue("namespace"), fieldsOf: res.fields}
 	var err error
 	if c.labels, err = labels.Parse(q.Get("labelSelector")); err != nil {
 		return c, badRequest("labelSelector: %v", err)
@@ -80,23 +80,23 @@ func choiceOf(r *http.Request, res *resource) (choice, *metav1.Status) {
 	}
 	if q.Get("continue") != "" {
 		// Lists are never cut, so that nobody was given a token.
-		return c, failure(http.StatusGone, metav1.StatusReasonExpired, "continue: the token is not known; list again")
+		return c, newStatus(http.StatusGone, metav1.StatusReasonExpired, "continue: the token is not known; list again")
 	}
 	return c, nil
 }
 
 // holds reports whether an object is wanted.
-func (c choice) holds(e *entry) bool {
+func (c selection) matches(e *entry) bool {
 	if e == nil || c.namespace != "" && e.object.GetNamespace() != c.namespace {
 		return false
 	}
 	return c.labels.Matches(labels.Set(e.object.GetLabels())) && (c.fields.Empty() || c.fields.Matches(c.fieldsOf(e.object)))
 }
 
-func (c choice) of(all []*entry) []*entry {
+func (c selection) filter(all []*entry) []*entry {
 	chosen := make([]*entry, 0, len(all))
 	for _, e := range all {
-		if c.holds(e) {
+		if c.matches(e) {
 			chosen = append(chosen, e)
 		}
 	}
@@ -104,7 +104,7 @@ func (c choice) of(all []*entry) []*entry {
 }
 
 // boolean is a query parameter, false if absent.
-func boolean(r *http.Request, name string) (bool, *metav1.Status) {
+func boolParam(r *http.Request, name string) (bool, *metav1.Status) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
 		return false, nil

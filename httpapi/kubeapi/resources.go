@@ -31,12 +31,12 @@ type resource struct {
 	// fields are those that a field selector may name.
 	fields func(Object) fields.Set
 	// write is what to do instead of writing.
-	write string
-	cache *cache
+	writeHint string
+	cache     *cache
 	// whole is what admins see in its place, nil if everybody sees the same.
-	whole *resource
+	adminView *resource
 	// patience is writeTimeout but for tests.
-	patience time.Duration
+	writeTimeout time.Duration
 }
 
 // resources is the table, in the order of discovery.
@@ -45,26 +45,26 @@ func resources(src Sources, versions *Versions) []*resource {
 		{
 			name: "events", singular: "event", kind: "Event", empty: &v1.Event{}, short: []string{"ev"}, namespaced: true,
 			columns: eventColumns, row: eventRow, fields: eventFields,
-			write: "events are made by podstead alone",
-			cache: newCache(src.Events, versions),
+			writeHint: "events are made by podstead alone",
+			cache:     newCache(src.Events, versions),
 		},
 		{
 			name: "namespaces", singular: "namespace", kind: "Namespace", empty: &v1.Namespace{}, short: []string{"ns"},
 			columns: namespaceColumns, row: namespaceRow, fields: nameFields,
-			write: "a namespace is there as soon as a manifest names it, and goes with the last one",
-			cache: newCache(src.Namespaces, versions),
+			writeHint: "a namespace is there as soon as a manifest names it, and goes with the last one",
+			cache:     newCache(src.Namespaces, versions),
 		},
 		{
 			name: "nodes", singular: "node", kind: "Node", empty: &v1.Node{}, short: []string{"no"},
 			columns: nodeColumns, row: nodeRow, fields: nodeFields,
-			write: "this node is described by the flags and the configuration of podstead",
-			cache: newCache(src.Nodes, versions),
+			writeHint: "this node is described by the flags and the configuration of podstead",
+			cache:     newCache(src.Nodes, versions),
 		},
 		{
 			name: "pods", singular: "pod", kind: "Pod", empty: &v1.Pod{}, short: []string{"po"}, namespaced: true, categories: []string{"all"},
 			columns: podColumns, row: podRow, fields: podFields,
-			write: "pods are what the manifests say",
-			cache: newCache(src.Pods, versions),
+			writeHint: "pods are what the manifests say",
+			cache:     newCache(src.Pods, versions),
 		},
 	}...)
 	slices.SortFunc(served, func(a, b *resource) int { return strings.Compare(a.name, b.name) })

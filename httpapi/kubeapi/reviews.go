@@ -25,17 +25,17 @@ var reviewGroups = []metav1.APIResourceList{
 }
 
 // review answers kubectl auth can-i.
-func (a *API) review(w http.ResponseWriter, r *http.Request) {
+func (a *API) accessReview(w http.ResponseWriter, r *http.Request) {
 	asked, err := readReview(r)
 	if err != nil || asked.Spec.ResourceAttributes == nil {
-		fail(w, badRequest("want a SelfSubjectAccessReview with spec.resourceAttributes"))
+		writeStatus(w, badRequest("want a SelfSubjectAccessReview with spec.resourceAttributes"))
 		return
 	}
 	q := asked.Spec.ResourceAttributes
-	needed, why := a.needed(q.Verb, q.Group, q.Resource, q.Subresource)
+	needed, why := a.requiredClass(q.Verb, q.Group, q.Resource, q.Subresource)
 	asked.Status = authorizationv1.SubjectAccessReviewStatus{Reason: why}
 	if needed != 0 {
-		asked.Status.Allowed = access.Of(r.Context()).May.Has(needed)
+		asked.Status.Allowed = access.CallerFrom(r.Context()).Classes.Has(needed)
 		if !asked.Status.Allowed {
 			asked.Status.Reason = "needs the access class " + needed.String()
 		}
@@ -67,7 +67,7 @@ func readReview(r *http.Request) (*authorizationv1.SelfSubjectAccessReview, erro
 
 // needed is the class that an act on a resource needs; 0 with the reason if
 // nobody may.
-func (a *API) needed(verb, group, resource, subresource string) (access.Class, string) {
+func (a *API) requiredClass(verb, group, resource, subresource string) (access.Class, string) {
 	reads := verb == "get" || verb == "list" || verb == "watch"
 	switch {
 	case group == "metrics.k8s.io" && reads:
@@ -85,8 +85,8 @@ func (a *API) needed(verb, group, resource, subresource string) (access.Class, s
 		switch {
 		case res.name != resource:
 		case !reads:
-			return 0, "this API can only be read: " + res.write
-		case res.whole != nil:
+			return 0, "this API can only be read: " + res.writeHint
+		case res.adminView != nil:
 			return access.Admin, "" // others see names only
 		default:
 			return access.Read, ""
@@ -97,20 +97,20 @@ func (a *API) needed(verb, group, resource, subresource string) (access.Class, s
 
 // whoami answers kubectl auth whoami.
 func whoami(w http.ResponseWriter, r *http.Request) {
-	caller := access.Of(r.Context())
+	caller := access.CallerFrom(r.Context())
 	writeJSON(w, http.StatusCreated, map[string]any{
 		"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1", "metadata": map[string]any{},
 		"status": map[string]any{"userInfo": map[string]any{
-			"username": caller.User, "extra": map[string][]string{"podstead/access": strings.Split(caller.May.String(), "|")},
+			"username": caller.User, "extra": map[string][]string{"podstead/access": strings.Split(caller.Classes.String(), "|")},
 		}},
 	})
 }
 
 // posted lets a client send what it asks.
-func posted(handle http.HandlerFunc) http.HandlerFunc {
+func postOnly(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
-			fail(w, failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "a review is asked for with POST"))
+			writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "a review is asked for with POST"))
 			return
 		}
 		handle(w, r)

@@ -16,7 +16,7 @@ import (
 func TestSlowReadersHarmNobody(t *testing.T) {
 	b := newBed(t, pod("shop", "web", v1.PodRunning))
 	for _, r := range b.api.resources {
-		r.patience = time.Hour // who waited for them would wait until the test is given up
+		r.writeTimeout = time.Hour // who waited for them would wait until the test is given up
 	}
 	var answered []net.Conn
 	for range 100 {

@@ -26,7 +26,7 @@ const usageVersion = "metrics.k8s.io/v1beta1"
 
 // Used is what something uses of processors, in cores, and of memory, in bytes
 // of its working set.
-type Used struct {
+type ResourceUsage struct {
 	Cores  float64
 	Memory uint64
 }
@@ -38,7 +38,7 @@ type NodeUsage struct {
 	At     time.Time
 	// Window is the time that Cores is the mean of.
 	Window time.Duration
-	Used
+	ResourceUsage
 }
 
 // PodUsage is what the containers of a pod use.
@@ -53,7 +53,7 @@ type PodUsage struct {
 // ContainerUsage is what a container uses.
 type ContainerUsage struct {
 	Name string
-	Used
+	ResourceUsage
 }
 
 // UsageReader tells what the node and the pods use now. What is not known of
@@ -91,29 +91,29 @@ type (
 
 // UsageOf answers for a resource of the group metrics.k8s.io, "nodes" or
 // "pods": with one object if the path has a name, else with a list.
-func UsageOf(reader UsageReader, resource string) http.HandlerFunc {
+func UsageHandler(reader UsageReader, resource string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		chosen, refusal := usageChoice(r, resource)
+		chosen, refusal := usageSelectionOf(r, resource)
 		if refusal != nil {
-			fail(w, refusal)
+			writeStatus(w, refusal)
 			return
 		}
 		nodes, pods, err := reader.Usage(r.Context())
 		if err != nil {
-			fail(w, failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "cannot measure: %v", err))
+			writeStatus(w, newStatus(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "cannot measure: %v", err))
 			return
 		}
 		list := metricsList{TypeMeta: usageType("NodeMetricsList"), Items: []any{}}
 		if resource == "pods" {
 			list.TypeMeta = usageType("PodMetricsList")
 			for i := range pods {
-				if p := &pods[i]; chosen.holds(p.Namespace, p.Name, p.Labels) {
+				if p := &pods[i]; chosen.matches(p.Namespace, p.Name, p.Labels) {
 					list.Items = append(list.Items, podMetricsOf(p))
 				}
 			}
 		} else {
 			for i := range nodes {
-				if n := &nodes[i]; chosen.holds("", n.Name, n.Labels) {
+				if n := &nodes[i]; chosen.matches("", n.Name, n.Labels) {
 					list.Items = append(list.Items, nodeMetricsOf(n))
 				}
 			}
@@ -124,25 +124,25 @@ func UsageOf(reader UsageReader, resource string) http.HandlerFunc {
 		case len(list.Items) == 1:
 			writeJSON(w, http.StatusOK, list.Items[0])
 		default:
-			s := failure(http.StatusNotFound, metav1.StatusReasonNotFound, "%s %q not found, or not measured yet", resource, name)
+			s := newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "%s %q not found, or not measured yet", resource, name)
 			s.Details = &metav1.StatusDetails{Name: name, Group: "metrics.k8s.io", Kind: resource}
-			fail(w, s)
+			writeStatus(w, s)
 		}
 	}
 }
 
 // usageChoices is which objects are asked for.
-type usageChoices struct {
+type usageSelection struct {
 	namespace, name string
 	labels          labels.Selector
 	fields          fields.Selector
 }
 
-func usageChoice(r *http.Request, resource string) (usageChoices, *metav1.Status) {
+func usageSelectionOf(r *http.Request, resource string) (usageSelection, *metav1.Status) {
 	q := r.URL.Query()
-	c := usageChoices{namespace: r.PathValue("namespace"), name: r.PathValue("name")}
+	c := usageSelection{namespace: r.PathValue("namespace"), name: r.PathValue("name")}
 	if watches, err := strconv.ParseBool(q.Get("watch")); err == nil && watches {
-		return c, failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s of metrics.k8s.io cannot be watched", resource)
+		return c, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s of metrics.k8s.io cannot be watched", resource)
 	}
 	var err error
 	if c.labels, err = labels.Parse(q.Get("labelSelector")); err != nil {
@@ -159,7 +159,7 @@ func usageChoice(r *http.Request, resource string) (usageChoices, *metav1.Status
 	return c, nil
 }
 
-func (c *usageChoices) holds(namespace, name string, own map[string]string) bool {
+func (c *usageSelection) matches(namespace, name string, own map[string]string) bool {
 	return (c.namespace == "" || c.namespace == namespace) && (c.name == "" || c.name == name) &&
 		c.labels.Matches(labels.Set(own)) && c.fields.Matches(fields.Set{"metadata.name": name, "metadata.namespace": namespace})
 }
@@ -189,7 +189,7 @@ func podMetricsOf(p *PodUsage) *podMetrics {
 	return m
 }
 
-func (u *Used) list() v1.ResourceList {
+func (u *ResourceUsage) list() v1.ResourceList {
 	return v1.ResourceList{
 		v1.ResourceCPU:    *quantity.NewScaledQuantity(int64(u.Cores*1e9), quantity.Nano),
 		v1.ResourceMemory: *quantity.NewQuantity(int64(u.Memory), quantity.BinarySI),

@@ -15,10 +15,10 @@ type usageFixture struct{ fault error }
 
 func (f usageFixture) Usage(context.Context) ([]NodeUsage, []PodUsage, error) {
 	at := time.Unix(1700000000, 0)
-	return []NodeUsage{{Name: "n1", Labels: map[string]string{"zone": "a"}, At: at, Window: 10 * time.Second, Used: Used{1.25, 3 << 30}}},
+	return []NodeUsage{{Name: "n1", Labels: map[string]string{"zone": "a"}, At: at, Window: 10 * time.Second, ResourceUsage: ResourceUsage{1.25, 3 << 30}}},
 		[]PodUsage{
-			{Name: "web", Namespace: "default", Labels: map[string]string{"app": "web"}, At: at, Window: 7 * time.Second, Containers: []ContainerUsage{{"a", Used{0.3, 5 << 20}}, {"b", Used{0.000000001, 1000}}}},
-			{Name: "db", Namespace: "apps", At: at, Containers: []ContainerUsage{{"c", Used{0, 0}}}},
+			{Name: "web", Namespace: "default", Labels: map[string]string{"app": "web"}, At: at, Window: 7 * time.Second, Containers: []ContainerUsage{{"a", ResourceUsage{0.3, 5 << 20}}, {"b", ResourceUsage{0.000000001, 1000}}}},
+			{Name: "db", Namespace: "apps", At: at, Containers: []ContainerUsage{{"c", ResourceUsage{0, 0}}}},
 		}, f.fault
 }
 
@@ -27,10 +27,10 @@ func askUsage(t *testing.T, f usageFixture, path string) (int, string) {
 	mux := http.NewServeMux()
 	const group = "/apis/" + usageVersion
 	for _, pattern := range []string{"/nodes", "/nodes/{name}"} {
-		mux.HandleFunc("GET "+group+pattern, UsageOf(f, "nodes"))
+		mux.HandleFunc("GET "+group+pattern, UsageHandler(f, "nodes"))
 	}
 	for _, pattern := range []string{"/pods", "/namespaces/{namespace}/pods", "/namespaces/{namespace}/pods/{name}"} {
-		mux.HandleFunc("GET "+group+pattern, UsageOf(f, "pods"))
+		mux.HandleFunc("GET "+group+pattern, UsageHandler(f, "pods"))
 	}
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest("GET", group+path, nil))

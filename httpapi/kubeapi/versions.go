@@ -15,7 +15,7 @@ import (
 
 // reserved is how many resource versions are taken at once. The file is
 // written that seldom.
-const reserved = 1 << 20
+const versionBlock = 1 << 20
 
 // Versions hands out resource versions. They only grow: over restarts, because
 // the file at path keeps a bound that was never reached; and over a loss of the
@@ -50,7 +50,7 @@ func OpenVersions(path string) (*Versions, error) {
 
 // reserve moves the bound, on disk first.
 func (v *Versions) reserve() error {
-	next := v.last + reserved
+	next := v.last + versionBlock
 	if v.path != "" {
 		if err := atomicfile.Replace(v.path, []byte(strconv.FormatUint(next, 10)+"\n")); err != nil {
 			return fmt.Errorf("cannot keep the last resource version: %w", err)

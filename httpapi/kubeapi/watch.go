@@ -17,7 +17,7 @@ import (
 const (
 	// bookmarkEvery is how often a watch that wants bookmarks is told how far
 	// it is.
-	bookmarkEvery = time.Minute
+	bookmarkInterval = time.Minute
 	// writeTimeout is how long a reader may take to accept one batch of
 	// events; it is the only one who waits for it.
 	writeTimeout = 15 * time.Second
@@ -26,7 +26,7 @@ const (
 )
 
 // request is what a watch asks for besides its objects.
-type request struct {
+type watchRequest struct {
 	// from is the version to go on from; fresh says to begin with what is there.
 	from  uint64
 	fresh bool
@@ -35,14 +35,14 @@ type request struct {
 	timeout            time.Duration
 }
 
-func requestOf(r *http.Request) (request, *metav1.Status) {
+func watchRequestOf(r *http.Request) (watchRequest, *metav1.Status) {
 	q := r.URL.Query()
-	var w request
+	var w watchRequest
 	var refusal *metav1.Status
-	if w.bookmarks, refusal = boolean(r, "allowWatchBookmarks"); refusal != nil {
+	if w.bookmarks, refusal = boolParam(r, "allowWatchBookmarks"); refusal != nil {
 		return w, refusal
 	}
-	if w.initial, refusal = boolean(r, "sendInitialEvents"); refusal != nil {
+	if w.initial, refusal = boolParam(r, "sendInitialEvents"); refusal != nil {
 		return w, refusal
 	}
 	match := metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
@@ -78,35 +78,35 @@ func requestOf(r *http.Request) (request, *metav1.Status) {
 }
 
 func invalid(format string, args ...any) *metav1.Status {
-	return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, format, args...)
+	return newStatus(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, format, args...)
 }
 
 // serveWatch tells of each change of what is chosen until the client leaves,
 // its time is over or the daemon ends. It keeps no queue for the client: one
 // that is slower than the changes finds the older ones gone, and lists again.
-func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c choice) {
-	req, refusal := requestOf(r)
+func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c selection) {
+	req, refusal := watchRequestOf(r)
 	if refusal != nil {
-		fail(w, refusal)
+		writeStatus(w, refusal)
 		return
 	}
-	end := res.cache.follow()
+	end := res.cache.addWatcher()
 	defer end()
-	all, at := res.cache.now()
+	all, at := res.cache.snapshot()
 	if !req.fresh {
 		all = nil
 		if req.from != 0 {
 			at = req.from
 		}
 	}
-	if _, _, _, err := res.cache.since(at); err != nil {
-		fail(w, tooOld())
+	if _, _, _, err := res.cache.changesSince(at); err != nil {
+		writeStatus(w, tooOld())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), req.timeout)
 	defer cancel()
 	s := newStream(w, res, f)
-	for _, e := range c.of(all) {
+	for _, e := range c.filter(all) {
 		s.send(watch.Added, e)
 	}
 	if req.initial && req.bookmarks {
@@ -128,21 +128,21 @@ func newStream(w http.ResponseWriter, res *resource, f form) *stream {
 	w.Header().Set("Content-Type", "application/json")
 	s := &stream{res: res, form: f, out: bufio.NewWriterSize(w, 1024), http: http.NewResponseController(w)}
 	// The time for a whole answer is not meant for a watch.
-	s.err = errors.Join(s.http.SetReadDeadline(time.Time{}), s.http.SetWriteDeadline(time.Now().Add(cmp.Or(res.patience, writeTimeout))))
+	s.err = errors.Join(s.http.SetReadDeadline(time.Time{}), s.http.SetWriteDeadline(time.Now().Add(cmp.Or(res.writeTimeout, writeTimeout))))
 	w.WriteHeader(http.StatusOK)
 	return s
 }
 
 // follow sends what changes after a version.
-func (s *stream) follow(ctx context.Context, c choice, at uint64, bookmarks bool) {
-	timer := time.NewTimer(bookmarkEvery)
+func (s *stream) follow(ctx context.Context, c selection, at uint64, bookmarks bool) {
+	timer := time.NewTimer(bookmarkInterval)
 	defer timer.Stop()
 	due := timer.C
 	if !bookmarks {
 		due = nil
 	}
 	for {
-		changes, next, changed, err := s.res.cache.since(at)
+		changes, next, changed, err := s.res.cache.changesSince(at)
 		if errors.Is(err, errTooOld) {
 			s.write(watch.Error, mustJSON(tooOld()))
 			s.flush()
@@ -161,22 +161,22 @@ func (s *stream) follow(ctx context.Context, c choice, at uint64, bookmarks bool
 		case <-changed:
 		case <-due:
 			s.bookmark(at, false)
-			timer.Reset(bookmarkEvery)
+			timer.Reset(bookmarkInterval)
 		}
 	}
 }
 
 // change sends what a change is for whoever sees only what is chosen: an
 // object that is not any more is gone for him.
-func (s *stream) change(c choice, ch change) {
-	now, before := c.holds(ch.now) && ch.kind != watch.Deleted, c.holds(ch.before)
+func (s *stream) change(c selection, ch change) {
+	now, before := c.matches(ch.object) && ch.kind != watch.Deleted, c.matches(ch.previous)
 	switch {
 	case now && before:
-		s.send(watch.Modified, ch.now)
+		s.send(watch.Modified, ch.object)
 	case now:
-		s.send(watch.Added, ch.now)
+		s.send(watch.Added, ch.object)
 	case before:
-		s.send(watch.Deleted, ch.now)
+		s.send(watch.Deleted, ch.object)
 	}
 }
 
@@ -212,7 +212,7 @@ func (s *stream) write(kind watch.EventType, object []byte) {
 	if s.err != nil {
 		return
 	}
-	if s.err = s.http.SetWriteDeadline(time.Now().Add(cmp.Or(s.res.patience, writeTimeout))); s.err != nil {
+	if s.err = s.http.SetWriteDeadline(time.Now().Add(cmp.Or(s.res.writeTimeout, writeTimeout))); s.err != nil {
 		return
 	}
 	for _, part := range [][]byte{[]byte(`{"type":"` + string(kind) + `","object":`), object, []byte("}\n")} {

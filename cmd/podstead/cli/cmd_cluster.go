@@ -37,7 +37,7 @@ URLs run on. The daemon joins again when it is started again with --kubeconfig.`
 			if timeout <= 0 {
 				return usageError(errors.New("--timeout must be more than 0"))
 			}
-			var answer struct{ Remains string }
+			var answer struct{ Leftovers string }
 			if err := client.New(socket).Post(cmd.Context(), "/podstead/v1/cluster/leave?timeout="+url.QueryEscape(timeout.String()), &answer); err != nil {
 				var refused *client.StatusError
 				if errors.As(err, &refused) && refused.Message != "" {
@@ -45,8 +45,8 @@ URLs run on. The daemon joins again when it is started again with --kubeconfig.`
 				}
 				return err
 			}
-			if answer.Remains != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), answer.Remains)
+			if answer.Leftovers != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), answer.Leftovers)
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "this box has left its cluster")
 			return err

@@ -75,10 +75,10 @@ func TestStatusCommand(t *testing.T) {
 	d.change(func(pods []v1.Pod) []v1.Pod { return append(pods, samples()[1]) })
 	out, _, err = execute(t, "", "status", "--api-socket", d.socket, "-o", "json")
 	var s struct {
-		Well bool
-		Pods map[string]int
+		Healthy bool
+		Pods    map[string]int
 	}
-	if Code(err) != 1 || !Silent(err) || json.Unmarshal([]byte(out), &s) != nil || s.Well || s.Pods["failing"] != 1 || s.Pods["ready"] != 1 {
+	if Code(err) != 1 || !Silent(err) || json.Unmarshal([]byte(out), &s) != nil || s.Healthy || s.Pods["failing"] != 1 || s.Pods["ready"] != 1 {
 		t.Errorf("with a pod that fails: %v\n%s", err, out)
 	}
 	if _, _, err := execute(t, "", "status", "-o", "wide", "--api-socket", d.socket); Code(err) != ExitUsage {

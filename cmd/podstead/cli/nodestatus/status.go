@@ -270,7 +270,7 @@ func (s *Status) Summary() map[string]any {
 		pressure = []string{}
 	}
 	return map[string]any{
-		"node": s.Node.Name, "ready": s.condition(v1.NodeReady).Status == v1.ConditionTrue, "well": s.Healthy(),
+		"node": s.Node.Name, "ready": s.condition(v1.NodeReady).Status == v1.ConditionTrue, "healthy": s.Healthy(),
 		"pressure": pressure, "faults": faults, "warnings": warnings, "pods": counts, "unready": unready,
 	}
 }
