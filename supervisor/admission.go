@@ -9,35 +9,36 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
 // admitPod takes what a pod needs of the node, or says what to do without.
-func (s *podSyncer) admit(j syncJob, r *runState, observed *cri.PodStatus) (syncResult, bool) {
-	asks := r.allocated(j.pod, observed)
-	if asks != j.pod && !s.reservations.holds(j.pod.UID) && !admit.NeedsOf(asks).Within(admit.NeedsOf(j.pod)) {
+func (s *podSyncer) admit(j podworkers.SyncJob, r *runState, observed *cri.PodStatus) (podworkers.SyncResult, bool) {
+	asks := r.allocated(j.Pod, observed)
+	if asks != j.Pod && !s.reservations.holds(j.Pod.UID) && !admit.NeedsOf(asks).Within(admit.NeedsOf(j.Pod)) {
 		// It waits, and wants less of something than it had.
-		asks, r.record.Allocated = j.pod, nil
+		asks, r.record.Allocated = j.Pod, nil
 	}
 	v := s.reservations.take(asks, r.record.StartTime)
 	switch {
 	case v.Refusal == nil:
-		return syncResult{}, true
+		return podworkers.SyncResult{}, true
 	case v.Unsettled:
-		return syncResult{parked: true}, false
+		return podworkers.SyncResult{Parked: true}, false
 	}
 	if len(v.Victims) > 0 {
-		s.preempt(j.pod, v)
+		s.preempt(j.Pod, v)
 	}
 	cause := &status.Cause{Reason: v.Refusal.Reason, Message: v.Refusal.Message}
-	if podinfo.IsAPI(j.pod) && (v.Never || !podinfo.IsCritical(j.pod)) {
+	if podinfo.IsAPI(j.Pod) && (v.Never || !podinfo.IsCritical(j.Pod)) {
 		return s.reject(j, r, observed, cause), false
 	}
 	// A critical one of a cluster waits for those that end for it.
 	out := s.hold(j, r, observed, cause)
 	// Its place in the line outlives the daemon.
-	s.save(j.pod.UID, r)
-	out.held, out.parked = false, true
+	s.save(j.Pod.UID, r)
+	out.Held, out.Parked = false, true
 	return out, false
 }
 

@@ -18,6 +18,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -321,7 +322,7 @@ func TestBoundPodIsEvicted(t *testing.T) {
 			if st := b.daemon.status(pod.UID); b.running(pod.UID) != 0 || st.Phase != v1.PodFailed || st.Reason != "Evicted" || !isTarget(st) {
 				t.Errorf("%d run; status %+v", b.running(pod.UID), st)
 			}
-			if err := b.daemon.Restart(pod.UID, "asked", time.Time{}); !errors.Is(err, errAPIPod) {
+			if err := b.daemon.Restart(pod.UID, "asked", time.Time{}); !errors.Is(err, podworkers.ErrAPIPod) {
 				t.Errorf("rerun: %v", err)
 			}
 			b.kill()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
@@ -27,6 +29,7 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -77,9 +80,9 @@ type countingSyncer struct {
 	ran *atomic.Int64
 }
 
-func (c countingSyncer) sync(ctx context.Context, j syncJob, r *runState) syncResult {
+func (c countingSyncer) Sync(ctx context.Context, j podworkers.SyncJob, r *runState) podworkers.SyncResult {
 	c.ran.Add(1)
-	return c.syncer.sync(ctx, j, r)
+	return c.syncer.Sync(ctx, j, r)
 }
 
 // inBed runs a test in a bubble, once with the runtime's event stream and once
@@ -137,7 +140,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		pleg:     pleg.New(pleg.Config{Runtime: client, Log: log, Generic: b.generic}),
 		log:      text,
 	}
-	syncer := cri.NewSyncer(cri.SyncerConfig{
+	criSyncer := cri.NewSyncer(cri.SyncerConfig{
 		Runtime: client, Images: client, Events: d.events, Log: log, Instance: critest.Instance, Backoff: cri.NewBackoff(b.restartCap),
 		LogRoot: b.path("logs"), LogLinks: b.path("links"), Hooks: fakeHooks{probe.NewHooks(probe.Config{Exec: fakeExec{client}})},
 	})
@@ -146,9 +149,9 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 	if b.sources != nil {
 		b.sources(&src)
 	}
-	d.Supervisor, err = New(Config{
+	d.Supervisor, err = newSupervisor(Config{
 		Sources: src,
-		Runtime: Runtime{Observer: d.pleg, Syncer: syncer, Backoff: syncer.Backoff(), Health: client, Cgroups: b.cgroups},
+		Runtime: Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client, Cgroups: b.cgroups},
 		Store:   Store{Statuses: writtenFirst{d.statuses, records, b.t, d}, Records: records},
 		Paths:   Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
 		Events:  d.events,
@@ -159,11 +162,10 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		RestartPolicies: b.returns,
 		Mark:            b.mark,
 		Allocatable:     b.allocatable,
-	})
+	}, func(s syncer) syncer { return countingSyncer{s, &d.ran} })
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	d.workers.syncer = countingSyncer{d.workers.syncer, &d.ran}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = d.pleg.Run(ctx) })
@@ -264,7 +266,7 @@ func (b *bed) running(uid types.UID) int {
 func (b *bed) gone(uid types.UID) {
 	b.t.Helper()
 	b.until(5*time.Minute, fmt.Sprintf("pod %s is gone", uid), func() bool {
-		if b.daemon.workers.state(uid) != stateNone || b.daemon.status(uid).Phase != "" {
+		if b.daemon.workers.State(uid) != podworkers.None || b.daemon.status(uid).Phase != "" {
 			return false
 		}
 		for _, s := range b.fake.Sandboxes() {
@@ -357,6 +359,15 @@ func (c *fakeConfig) restore(source manifest.Source, pods ...*v1.Pod) {
 	c.send(manifest.Restore, source, pods)
 }
 
+// sameRevision reports whether a source would deliver the second pod as no change
+// of the first.
+func sameRevision(a, b *v1.Pod) bool {
+	if podinfo.IsAPI(b) {
+		return reflect.DeepEqual(&a.Spec, &b.Spec)
+	}
+	return a.Annotations[podinfo.AnnotationHash] == b.Annotations[podinfo.AnnotationHash]
+}
+
 func (c *fakeConfig) send(add manifest.Op, source manifest.Source, pods []*v1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -430,4 +441,27 @@ func (w writtenFirst) Set(uid types.UID, st v1.PodStatus) bool {
 		}
 	}
 	return w.Store.Set(uid, st)
+}
+
+// testPod is a pod whose annotations say that revision is its template.
+func testPod(name string, uid types.UID, revision string) *v1.Pod {
+	grace := int64(30)
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "default", UID: uid,
+			Annotations: map[string]string{
+				podinfo.AnnotationSource:    string(manifest.SourceFile),
+				podinfo.AnnotationHash:      revision,
+				manifest.AnnotationTemplate: revision,
+			},
+		},
+		Spec: v1.PodSpec{
+			RestartPolicy:                 v1.RestartPolicyAlways,
+			TerminationGracePeriodSeconds: &grace,
+			Containers: []v1.Container{{
+				Name: "app", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent,
+				TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+			}},
+		},
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/wallclock"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -51,20 +52,20 @@ func (s *podSyncer) beginDeadline(r *runState) {
 // syncWithDeadline is syncPod with the pod's deadline: it breaks off what lasts
 // longer, and the worker is woken at that time, not at the next look. (The
 // kubelet looks every 10 s or more.)
-func (s *podSyncer) syncWithDeadline(ctx context.Context, j syncJob, r *runState) syncResult {
-	if j.pod.Spec.ActiveDeadlineSeconds != nil && r.record.StartTime.IsZero() {
+func (s *podSyncer) syncWithDeadline(ctx context.Context, j podworkers.SyncJob, r *runState) podworkers.SyncResult {
+	if j.Pod.Spec.ActiveDeadlineSeconds != nil && r.record.StartTime.IsZero() {
 		s.beginDeadline(r)
 	}
-	if due := s.deadline(j.pod, r); time.Now().Before(due) {
+	if due := s.deadline(j.Pod, r); time.Now().Before(due) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, due, errDeadline)
 		defer cancel()
 	}
 	out := s.syncPod(ctx, j, r)
-	if out.err != nil {
-		s.reservations.aside(j.pod.UID)
+	if out.Err != nil {
+		s.reservations.aside(j.Pod.UID)
 	}
-	out.due = s.deadline(j.pod, r)
+	out.Due = s.deadline(j.Pod, r)
 	return out
 }
 

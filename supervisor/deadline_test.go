@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -152,16 +151,4 @@ func TestDeadlineOutlivesTheDaemon(t *testing.T) {
 			t.Errorf("%+v\n%s", st, b.fake.Dump())
 		}
 	})
-}
-
-// The resyncs, which mend what nothing tells of, come by the clock that nobody
-// sets.
-func TestResyncsDoNotGoByTheTimeOfDay(t *testing.T) {
-	p := newPodWorkers(nil)
-	w := &worker{uid: "u", state: stateSyncing}
-	p.schedule(w, syncResult{})
-	at, ok := p.queue.earliest()
-	if left := time.Until(at); !ok || !strings.Contains(at.String(), " m=") || left < resyncPeriod-time.Second || left > 2*resyncPeriod {
-		t.Errorf("the next look is due at %s, which a clock that is set moves", at)
-	}
 }

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -67,7 +68,7 @@ func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
 		if n := d.ran.Load() - ran; n > 5 {
 			t.Errorf("%d scripts ran in an hour of waiting", n)
 		}
-		if err := d.Disrupt(pod.UID, eviction, &grace); !errors.Is(err, errNotRunning) {
+		if err := d.Disrupt(pod.UID, eviction, &grace); !errors.Is(err, podworkers.ErrNotRunning) {
 			t.Errorf("a pod that does not run was ended: %v", err)
 		}
 		if len(d.eventsOf(pod, "Evicted")) != 1 {
@@ -163,7 +164,7 @@ func TestRerunOfADisplacedPod(t *testing.T) {
 			if err := d.Disrupt(pod.UID, eviction, nil); err != nil {
 				t.Fatal(err)
 			}
-			b.until(time.Minute, "it is ended", func() bool { return d.workers.state(pod.UID) == stateFinished })
+			b.until(time.Minute, "it is ended", func() bool { return d.workers.State(pod.UID) == podworkers.Finished })
 			if err := d.Restart(pod.UID, "asked", time.Time{}); err != nil {
 				t.Error(err)
 			}

@@ -6,15 +6,17 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
 // logExits logs the ends of containers that the status before did not show.
 // The first status of a run is the one to compare with: what ended before it
 // was told by an earlier daemon, or by nobody. What ends because the whole pod
 // is being ended is told with that.
-func (s *podSyncer) logExits(j syncJob, r *runState, now *v1.PodStatus) {
+func (s *podSyncer) logExits(j podworkers.SyncJob, r *runState, now *v1.PodStatus) {
 	before := r.previous
-	if before == nil || j.state != stateSyncing {
+	if before == nil || j.State != podworkers.Syncing {
 		return
 	}
 	s.logExitsOf(j, r, before.InitContainerStatuses, now.InitContainerStatuses)
@@ -22,7 +24,7 @@ func (s *podSyncer) logExits(j syncJob, r *runState, now *v1.PodStatus) {
 	s.logExitsOf(j, r, before.EphemeralContainerStatuses, now.EphemeralContainerStatuses)
 }
 
-func (s *podSyncer) logExitsOf(j syncJob, r *runState, before, now []v1.ContainerStatus) {
+func (s *podSyncer) logExitsOf(j podworkers.SyncJob, r *runState, before, now []v1.ContainerStatus) {
 	known := map[string]bool{}
 	for i := range before {
 		for _, t := range ends(&before[i]) {
@@ -62,23 +64,23 @@ func ends(c *v1.ContainerStatus) []*v1.ContainerStateTerminated {
 // ended. It is written down before anything else happens: from here on neither
 // a daemon that is restarted nor a runtime that has lost everything runs it
 // again.
-func (s *podSyncer) ended(j syncJob, r *runState) syncResult {
-	s.save(j.pod.UID, r)
+func (s *podSyncer) ended(j podworkers.SyncJob, r *runState) podworkers.SyncResult {
+	s.save(j.Pod.UID, r)
 	if r.record.Reason == reasonDeadline {
-		s.cfg.Events.Event(j.pod, v1.EventTypeNormal, reasonDeadline, deadlineMessage)
+		s.cfg.Events.Event(j.Pod, v1.EventTypeNormal, reasonDeadline, deadlineMessage)
 	}
-	return syncResult{ended: true, disrupted: r.record.Disruption != nil}
+	return podworkers.SyncResult{Ended: true, Disrupted: r.record.Disruption != nil}
 }
 
 // logEnd logs that a pod has ended, once a run and only if this daemon ended
 // something or saw it end.
-func (s *podSyncer) logEnd(j syncJob, r *runState) {
+func (s *podSyncer) logEnd(j podworkers.SyncJob, r *runState) {
 	if r.endLogged || !r.killed && r.loggedExits == 0 {
 		return
 	}
 	r.endLogged = true
 	attrs := []any{"pod", podName(j), "uid", podUID(j)}
-	if j.kill == nil && r.previous != nil {
+	if j.Kill == nil && r.previous != nil {
 		attrs = append(attrs, "phase", r.previous.Phase)
 	}
 	s.cfg.Log.Info("pod has ended", attrs...)

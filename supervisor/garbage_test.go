@@ -13,6 +13,7 @@ import (
 
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
 // things counts what there is of a bed: containers and sandboxes in the
@@ -131,7 +132,7 @@ func TestReclaimLeavesTheStatusOfEndedPods(t *testing.T) {
 		job.Spec.RestartPolicy = v1.RestartPolicyNever
 		d := b.start()
 		d.config.deliver(file, job)
-		b.until(time.Minute, "it has failed", func() bool { return d.workers.state("u1") == stateFinished })
+		b.until(time.Minute, "it has failed", func() bool { return d.workers.State("u1") == podworkers.Finished })
 		before := d.status("u1")
 		b.after(time.Minute)
 		if n, err := d.ReclaimContainers(t.Context()); err != nil || n != 2 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/status"
 )
 
 func execHook(command ...string) *v1.LifecycleHandler {
@@ -59,7 +60,7 @@ func TestDeletionShortensAHook(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		hanging(b.fake)
 		pod := testPod("web", "web", "r1")
-		hour, four := int64(3600), int64(4)
+		hour := int64(3600)
 		pod.Spec.TerminationGracePeriodSeconds = &hour
 		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: execHook("hang")}
 		d := b.start()
@@ -71,9 +72,7 @@ func TestDeletionShortensAHook(t *testing.T) {
 			t.Fatal("it did not wait for its hook")
 		}
 		begun := time.Now()
-		d.workers.mu.Lock()
-		d.workers.end(d.workers.byUID["web"], onKill, killOrder{reason: killDeleted, message: "it is in a hurry", grace: &four})
-		d.workers.mu.Unlock()
+		d.workers.DisruptWithin("web", status.Disruption{Reason: "Hurry"}, 4)
 		b.gone("web")
 		if took := time.Since(begun); took < 4*time.Second || took > 7*time.Second {
 			t.Errorf("ended %s after the second decision, want 4 s", took)

@@ -95,7 +95,7 @@ func (s *Supervisor) ShuttingDown() bool {
 // priorities.
 func (s *Supervisor) RunningPriorities() map[types.UID]int32 {
 	live := map[types.UID]int32{}
-	for _, pod := range s.workers.live() {
+	for _, pod := range s.workers.Live() {
 		live[pod.UID] = s.priority(pod)
 	}
 	return live
@@ -110,7 +110,7 @@ func (s *Supervisor) priority(pod *v1.Pod) int32 {
 // than that either. It does not wait.
 func (s *Supervisor) EndForShutdown(uids []types.UID, grace time.Duration) {
 	for _, uid := range uids {
-		s.workers.endForShutdown(uid, max(int64(grace/time.Second), 1))
+		s.workers.DisruptWithin(uid, status.Disruption{Reason: reasonTerminated, Message: terminatedMessage}, max(int64(grace/time.Second), 1))
 	}
 }
 
@@ -161,40 +161,5 @@ func (s *Supervisor) higherPriorityStarting(pod *v1.Pod) bool {
 func hasToReturn(pod *v1.Pod) bool {
 	return pod.Spec.RestartPolicy == v1.RestartPolicyAlways && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c v1.ContainerStatus) bool {
 		return c.State.Terminated != nil
-	})
-}
-
-// live are the pods that have a run which has not ended.
-func (p *podWorkers) live() (pods []*v1.Pod) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, w := range p.byUID {
-		if !w.holdsName() {
-			continue
-		}
-		pod := w.acting
-		if pod == nil {
-			pod = w.pod
-		}
-		if pod == nil {
-			pod = podFrom(w.found)
-		}
-		pods = append(pods, pod)
-	}
-	return pods
-}
-
-// endForShutdown ends a run within so many seconds at most.
-func (p *podWorkers) endForShutdown(uid types.UID, most int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w, ok := p.byUID[uid]
-	if !ok || !w.holdsName() {
-		return
-	}
-	grace := min(w.ownGrace(), most)
-	p.end(w, onKill, killOrder{
-		reason: killDisplaced, message: terminatedMessage, grace: &grace,
-		displaced: &status.Disruption{Reason: reasonTerminated, Message: terminatedMessage, At: time.Now()},
 	})
 }

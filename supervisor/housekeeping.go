@@ -5,10 +5,12 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
 // housekeepingPeriod is the least time between two rounds of housekeeping
@@ -49,12 +51,12 @@ func (s *Supervisor) handlePodCleanups() {
 		return
 	}
 	s.garbage.Wake()
-	s.podSyncer.inputs.Retain(func(uid types.UID) bool { return s.workers.state(uid) != stateNone })
+	s.podSyncer.inputs.Retain(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	sources := s.cfg.Sources.Pods.Sources()
 	for _, found := range observed.Own {
 		if s.unattended(found) && s.wanted.isReady(manifest.Source(found.Source), sources) {
 			s.log.Info("pod that no source wants is ended", "pod", found.FullName(), "uid", found.UID, "source", found.Source)
-			s.workers.orphan(found)
+			s.workers.Orphan(podFrom(found), foundGrace(found))
 		}
 	}
 	// A folder does not tell its source.
@@ -79,8 +81,8 @@ func (r garbageRuntime) Remove(ctx context.Context, pod *cri.Pod) error {
 // unattended reports whether an observed pod is nobody's business: no source
 // wants it and no worker has it, or its worker has finished and yet it runs.
 func (s *Supervisor) unattended(found *cri.Pod) bool {
-	st := s.workers.state(found.UID)
-	return st == stateNone || st == stateFinished && found.Running()
+	st := s.workers.State(found.UID)
+	return st == podworkers.None || st == podworkers.Finished && found.Running()
 }
 
 // sweepFolders finds pods of which only folders or records are left, from a
@@ -95,7 +97,7 @@ func (s *Supervisor) sweepFolders(observed *cri.Observed) {
 	if err != nil {
 		s.log.Warn("cannot look for records of pods that are gone", "error", err)
 	}
-	folders, strangers, err := s.podSyncer.volumes.Orphans(func(uid types.UID) bool { return s.workers.state(uid) != stateNone })
+	folders, strangers, err := s.podSyncer.volumes.Orphans(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	if err != nil {
 		s.log.Warn("cannot look for folders of pods that are gone", "error", err)
 	}
@@ -104,8 +106,8 @@ func (s *Supervisor) sweepFolders(observed *cri.Observed) {
 	}
 	uids = slices.Concat(uids, folders, s.cfg.Runtime.Cgroups.Pods())
 	for _, uid := range uids {
-		if !inRuntime[uid] && s.workers.state(uid) == stateNone {
-			s.workers.orphan(&cri.Pod{UID: uid})
+		if !inRuntime[uid] && s.workers.State(uid) == podworkers.None {
+			s.workers.Orphan(podFrom(&cri.Pod{UID: uid}), v1.DefaultTerminationGracePeriodSeconds)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestMetricsAreTold(t *testing.T) {
 		d := b.start(manifest.SourceFile, manifest.SourceAPI)
 		d.config.deliver(manifest.SourceAPI, bound)
 		b.runs(bound.UID)
-		if got := d.Workers(); got[WorkerKind{"desired", "sync", ""}] != 1 || len(got) != 1 {
+		if got := d.Workers(); got[WorkerKind{Config: "desired", Lifecycle: "sync", Static: ""}] != 1 || len(got) != 1 {
 			t.Errorf("workers of a pod of an API server: %v", got)
 		}
 		d.config.deliver(manifest.SourceAPI)
@@ -66,7 +66,7 @@ func TestMetricsAreTold(t *testing.T) {
 			t.Errorf("worked %v", m.worked)
 		}
 		m.mu.Unlock()
-		if got := d.Workers(); got[WorkerKind{"desired", "sync", "true"}] != 1 || len(got) != 1 {
+		if got := d.Workers(); got[WorkerKind{Config: "desired", Lifecycle: "sync", Static: "true"}] != 1 || len(got) != 1 {
 			t.Errorf("workers %v", got)
 		}
 		grace := int64(1)

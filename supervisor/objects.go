@@ -10,6 +10,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -22,21 +23,21 @@ const apiWaitGrace = 2 * time.Second
 
 // awaitObjects holds a cluster's pod that is to start until the API server has
 // told of all that it refers to, which wakes it; false if nothing is awaited.
-func (s *podSyncer) awaitObjects(j syncJob, r *runState, show func(statusOverrides)) (syncResult, bool) {
-	awaited := s.inputs.Awaited(j.pod)
+func (s *podSyncer) awaitObjects(j podworkers.SyncJob, r *runState, show func(statusOverrides)) (podworkers.SyncResult, bool) {
+	awaited := s.inputs.Awaited(j.Pod)
 	if len(awaited) == 0 {
 		r.waitingForAPISince = time.Time{}
-		return syncResult{}, false
+		return podworkers.SyncResult{}, false
 	}
-	s.reservations.aside(j.pod.UID)
+	s.reservations.aside(j.Pod.UID)
 	if r.waitingForAPISince.IsZero() {
 		r.waitingForAPISince = time.Now()
 	}
 	if left := apiWaitGrace - time.Since(r.waitingForAPISince); left > 0 {
-		return syncResult{held: true, after: left}, true
+		return podworkers.SyncResult{Held: true, After: left}, true
 	}
 	show(statusOverrides{waitingFor: &status.Cause{Reason: reasonNotTold, Message: "the API server has not told yet of " + strings.Join(awaited, ", ")}})
-	return syncResult{held: true}, true
+	return podworkers.SyncResult{Held: true}, true
 }
 
 // refreshObjects wakes the pods that were last synced with other objects.
@@ -44,7 +45,7 @@ func (s *Supervisor) refreshObjects() {
 	for _, pod := range s.wanted.list() {
 		seen, _ := s.podSyncer.seenObjects.Load(pod.UID)
 		if text, _ := seen.(string); text != s.podSyncer.inputs.Revision(pod) {
-			s.workers.wake(pod.UID)
+			s.workers.Notify(pod.UID)
 		}
 	}
 }

@@ -2,13 +2,13 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -18,20 +18,20 @@ const reasonFailedCgroup = "FailedCreatePodContainer"
 // ensureCgroup makes the pod's cgroup, or brings it up to the pod, and returns
 // it for a new sandbox. A pod that runs goes on where it is, whatever fails
 // here; one that does not run waits.
-func (s *podSyncer) ensureCgroup(ctx context.Context, j syncJob, pod *v1.Pod, r *runState, observed *cri.PodStatus) (parent string, out *syncResult, err error) {
+func (s *podSyncer) ensureCgroup(ctx context.Context, j podworkers.SyncJob, pod *v1.Pod, r *runState, observed *cri.PodStatus) (parent string, out *podworkers.SyncResult, err error) {
 	parent, err = s.cfg.Runtime.Cgroups.Ensure(ctx, r.widest(pod), presentCgroup(observed))
 	if err == nil {
 		return parent, nil, nil
 	}
 	err = fmt.Errorf("the pod's cgroup: %w", err)
 	if ctx.Err() == nil {
-		s.cfg.Events.Event(j.pod, v1.EventTypeWarning, reasonFailedCgroup, err.Error())
+		s.cfg.Events.Event(j.Pod, v1.EventTypeWarning, reasonFailedCgroup, err.Error())
 	}
 	if sandboxReady(observed) {
 		return parent, nil, err
 	}
 	s.publish(j, r, observed, statusOverrides{waitingFor: &status.Cause{Reason: reasonFailedCgroup, Message: err.Error()}})
-	return "", &syncResult{err: err, eventSent: true}, err
+	return "", &podworkers.SyncResult{Err: err, EventSent: true}, err
 }
 
 // presentCgroup is what the newest ready sandbox was made in, empty if there is
@@ -58,12 +58,4 @@ func (s *podSyncer) destroyCgroup(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("the pod's cgroup: %w", err)
 	}
 	return nil
-}
-
-// withFailure adds what failed beside the containers to an outcome.
-func (o syncResult) withFailure(err error) syncResult {
-	if err != nil {
-		o.err = errors.Join(o.err, err)
-	}
-	return o
 }

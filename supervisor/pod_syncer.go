@@ -20,6 +20,7 @@ import (
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -45,29 +46,29 @@ type podSyncer struct {
 }
 
 // do runs the script that belongs to the state.
-func (s *podSyncer) sync(ctx context.Context, j syncJob, r *runState) syncResult {
-	if r.number != j.run {
+func (s *podSyncer) Sync(ctx context.Context, j podworkers.SyncJob, r *runState) podworkers.SyncResult {
+	if !r.begun || r.number != j.Run {
 		s.beginRun(j, r)
 	}
 	began := time.Now()
-	var out syncResult
-	switch j.state {
-	case stateQueued:
+	var out podworkers.SyncResult
+	switch j.State {
+	case podworkers.Queued:
 		s.announce(j, r)
-	case stateSyncing:
+	case podworkers.Syncing:
 		out = s.syncWithDeadline(ctx, j, r)
-	case stateTerminating:
+	case podworkers.Terminating:
 		out = s.syncTerminatingPod(ctx, j, r)
-	case stateTerminated:
+	case podworkers.Terminated:
 		out = s.syncTerminatedPod(ctx, j, r)
-	case stateFinished:
-		if j.wanted {
-			out = s.showFinished(ctx, j, r).orRestart(s, j, r)
+	case podworkers.Finished:
+		if j.Wanted {
+			out = s.orRestart(s.showFinished(ctx, j, r), j, r)
 		} else {
-			out.err = s.clearRemains(ctx, j, r)
+			out.Err = s.clearRemains(ctx, j, r)
 		}
 	}
-	if operation := operationOf(j.state, r); operation != "" {
+	if operation := operationOf(j.State, r); operation != "" {
 		s.cfg.Metrics.PodSynced(operation, time.Since(began))
 	}
 	s.logOnce(ctx, j, r, out)
@@ -76,17 +77,17 @@ func (s *podSyncer) sync(ctx context.Context, j syncJob, r *runState) syncResult
 
 // operationOf is what a script is called where its time is counted; a pod that
 // only waits has none.
-func operationOf(at state, r *runState) string {
+func operationOf(at podworkers.State, r *runState) string {
 	switch at {
-	case stateSyncing:
+	case podworkers.Syncing:
 		if r.synced {
 			return "sync"
 		}
 		r.synced = true
 		return "create"
-	case stateTerminating:
+	case podworkers.Terminating:
 		return "kill"
-	case stateTerminated:
+	case podworkers.Terminated:
 		return "cleanup"
 	}
 	return ""
@@ -94,16 +95,16 @@ func operationOf(at state, r *runState) string {
 
 // beginRun forgets what belongs to the run before, and takes up what the
 // record knows of the pod.
-func (s *podSyncer) beginRun(j syncJob, r *runState) {
-	again := j.run > 0 && j.found == nil
+func (s *podSyncer) beginRun(j podworkers.SyncJob, r *runState) {
+	again := j.Run > 0 && j.Found == nil
 	previous := r.previous
-	*r = runState{number: j.run, lastAct: r.lastAct}
+	*r = runState{begun: true, number: j.Run, lastAct: r.lastAct}
 	r.record = s.cfg.Store.Records.Load(podUID(j))
 	r.noRecord = r.record.StartTime.IsZero()
-	if r.noRecord && j.pod != nil && podinfo.IsAPI(j.pod) {
+	if r.noRecord && j.Pod != nil && podinfo.IsAPI(j.Pod) {
 		// Another daemon may have run it: the API server knows of that.
-		r.record = r.record.Observe(&j.pod.Status)
-		s.save(j.pod.UID, r)
+		r.record = r.record.Observe(&j.Pod.Status)
+		s.save(j.Pod.UID, r)
 	}
 	if again {
 		r.purgePrevious = true
@@ -139,17 +140,17 @@ func nextRun(rec status.Record, previous *v1.PodStatus) status.Record {
 
 // announce shows a pod that waits for its name or its time. Before anything
 // was observed nothing is shown: it could only be wrong.
-func (s *podSyncer) announce(j syncJob, r *runState) {
+func (s *podSyncer) announce(j podworkers.SyncJob, r *runState) {
 	if s.cfg.Runtime.Observer.Observed().At.IsZero() {
 		return
 	}
-	s.reservations.queued(j.pod)
+	s.reservations.queued(j.Pod)
 	cause := &status.Cause{Reason: reasonPredecessor, Message: "the pod that had this name before is still ending"}
-	if j.notBefore.After(time.Now()) {
-		s.reservations.aside(j.pod.UID)
-		cause = &status.Cause{Reason: reasonNotBefore, Message: "it runs again at " + j.notBefore.Format(time.RFC3339)}
+	if j.NotBefore.After(time.Now()) {
+		s.reservations.aside(j.Pod.UID)
+		cause = &status.Cause{Reason: reasonNotBefore, Message: "it runs again at " + j.NotBefore.Format(time.RFC3339)}
 	}
-	s.publish(j, r, &cri.PodStatus{UID: j.pod.UID}, statusOverrides{waitingFor: cause, queued: true})
+	s.publish(j, r, &cri.PodStatus{UID: j.Pod.UID}, statusOverrides{waitingFor: cause, queued: true})
 }
 
 // noteAct notes that the runtime was asked to change something, and asks for a
@@ -184,10 +185,10 @@ type statusOverrides struct {
 }
 
 // publish generates the pod's status and puts it into the store.
-func (s *podSyncer) publish(j syncJob, r *runState, observed *cri.PodStatus, sh statusOverrides) *v1.PodStatus {
-	pod := j.pod
+func (s *podSyncer) publish(j podworkers.SyncJob, r *runState, observed *cri.PodStatus, sh statusOverrides) *v1.PodStatus {
+	pod := j.Pod
 	if pod == nil {
-		pod = podFrom(j.found)
+		pod = j.Found
 	}
 	in := status.Input{
 		Pod:           pod,
@@ -273,10 +274,10 @@ func (s *podSyncer) shownFault(uid types.UID) string {
 
 // logOnce logs an error when it is another than the last one of the pod, IDs
 // of failed sandboxes aside. What an event told already is for debugging only.
-func (s *podSyncer) logOnce(ctx context.Context, j syncJob, r *runState, out syncResult) {
-	err := out.err
+func (s *podSyncer) logOnce(ctx context.Context, j podworkers.SyncJob, r *runState, out podworkers.SyncResult) {
+	err := out.Err
 	if err == nil {
-		if r.lastLogged != "" && j.state == stateSyncing {
+		if r.lastLogged != "" && j.State == podworkers.Syncing {
 			r.lastLogged = ""
 		}
 		return
@@ -287,24 +288,24 @@ func (s *podSyncer) logOnce(ctx context.Context, j syncJob, r *runState, out syn
 	}
 	r.lastLogged = kind
 	level := slog.LevelWarn
-	if out.eventSent {
+	if out.EventSent {
 		level = slog.LevelDebug
 	}
-	s.cfg.Log.Log(ctx, level, "pod is not as wanted", "pod", podName(j), "uid", podUID(j), "state", j.state, "error", err)
+	s.cfg.Log.Log(ctx, level, "pod is not as wanted", "pod", podName(j), "uid", podUID(j), "state", j.State, "error", err)
 }
 
-func podUID(j syncJob) types.UID {
-	if j.pod != nil {
-		return j.pod.UID
+func podUID(j podworkers.SyncJob) types.UID {
+	if j.Pod != nil {
+		return j.Pod.UID
 	}
-	return j.found.UID
+	return j.Found.UID
 }
 
-func podName(j syncJob) string {
-	if j.pod != nil {
-		return podinfo.FullName(j.pod)
+func podName(j podworkers.SyncJob) string {
+	if j.Pod != nil {
+		return podinfo.FullName(j.Pod)
 	}
-	return j.found.FullName()
+	return podinfo.FullName(j.Found)
 }
 
 // podFrom is what can be told of a pod whose manifest is gone.
@@ -321,4 +322,22 @@ func podFrom(found *cri.Pod) *v1.Pod {
 		}
 	}
 	return pod
+}
+
+// foundGrace is the longest grace period written on a pod's containers, in seconds.
+// The kubelet gives such orphans one second; a database deserves what its manifest
+// promised it.
+func foundGrace(found *cri.Pod) int64 {
+	grace := int64(-1)
+	if found != nil {
+		for i := range found.Containers {
+			if g := found.Containers[i].TerminationGracePeriod; g != nil {
+				grace = max(grace, *g)
+			}
+		}
+	}
+	if grace < 0 {
+		return v1.DefaultTerminationGracePeriodSeconds
+	}
+	return grace
 }

@@ -43,19 +43,19 @@ type cachedView struct {
 // statuses, sorted by namespace and name. One that is ending has a deletion
 // timestamp if no source wants it. They are shared and must not be written to.
 func (s *Supervisor) Pods() []*v1.Pod {
-	views := s.workers.podViews()
+	views := s.workers.Views()
 	s.views.mu.Lock()
 	defer s.views.mu.Unlock()
 	next := make(map[viewKey]cachedView, len(views))
 	pods := make([]*v1.Pod, 0, len(views))
 	for _, v := range views {
-		resolved := s.podSyncer.inputs.Resolve(v.pod).Pod
-		key := viewKey{v.pod.UID, v.wanted}
-		now := cachedView{spec: v.pod, resolved: resolved, status: s.cfg.Store.Statuses.Current(v.pod.UID), ended: v.since, grace: v.grace}
+		resolved := s.podSyncer.inputs.Resolve(v.Pod).Pod
+		key := viewKey{v.Pod.UID, v.Wanted}
+		now := cachedView{spec: v.Pod, resolved: resolved, status: s.cfg.Store.Statuses.Current(v.Pod.UID), ended: v.Since, grace: v.Grace}
 		if last, ok := s.views.byKey[key]; ok && last.same(&now) {
 			now = last
 		} else {
-			now.out = now.make(v.wanted)
+			now.out = now.make(v.Wanted)
 		}
 		next[key] = now
 		pods = append(pods, now.out)

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/podstead/podstead/cri"
 )
 
 // Whoever waits for a pod's start does not wait for ever for one that cannot.
@@ -23,17 +21,6 @@ func TestStartedGivesUpOnWhatIsStuck(t *testing.T) {
 	if settled, _ := started(pod); settled {
 		t.Error("a pod that waits for its predecessor is given up")
 	}
-}
-
-// Folders that a daemon left behind have no name, and are no pod to show.
-func TestFoldersAreNotShownAsPods(t *testing.T) {
-	bubble(t, func(t *testing.T, b *workersBed) {
-		b.p.orphan(&cri.Pod{UID: "gone"})
-		b.p.orphan(&cri.Pod{UID: "ends", Name: "web", Namespace: "default"})
-		if views := b.p.podViews(); len(views) != 1 || views[0].pod.UID != "ends" {
-			t.Errorf("shown: %+v", views)
-		}
-	})
 }
 
 // Who compares what is shown looks into changed pods only.

@@ -12,6 +12,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -146,8 +147,8 @@ func (s *podSyncer) removeProbes(uid types.UID) {
 // until the act is over: a pull or a grace period may take minutes, in which
 // readiness goes on changing. It returns the newest look. The act must not
 // touch r.
-func (s *podSyncer) withStatusRefresh(ctx context.Context, j syncJob, r *runState, observed *cri.PodStatus, act func()) *cri.PodStatus {
-	if !s.probing(j.pod) && !hasHooks(j.pod) || j.woken == nil {
+func (s *podSyncer) withStatusRefresh(ctx context.Context, j podworkers.SyncJob, r *runState, observed *cri.PodStatus, act func()) *cri.PodStatus {
+	if !s.probing(j.Pod) && !hasHooks(j.Pod) || j.Notified == nil {
 		act()
 		return observed
 	}
@@ -160,17 +161,17 @@ func (s *podSyncer) withStatusRefresh(ctx context.Context, j syncJob, r *runStat
 		select {
 		case <-over:
 			return observed
-		case <-j.woken:
+		case <-j.Notified:
 			// The worker is dirty and comes again, whoever took its wake-up.
 		}
-		newer, err := s.cfg.Runtime.Observer.NewerThan(ctx, j.pod.UID, r.lastAct)
+		newer, err := s.cfg.Runtime.Observer.NewerThan(ctx, j.Pod.UID, r.lastAct)
 		if err != nil {
 			<-over
 			return observed
 		}
 		observed = newer
 		s.cfg.Runtime.Syncer.CancelEndedHooks(observed)
-		s.setProbes(j.pod, observed, r.record)
+		s.setProbes(j.Pod, observed, r.record)
 		s.publish(j, r, observed, statusOverrides{acting: true})
 	}
 }

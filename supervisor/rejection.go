@@ -3,13 +3,13 @@ package supervisor
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest/validation"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -23,11 +23,11 @@ const reasonUnsupported = "PodFeatureUnsupported"
 
 // reject ends a cluster's pod that the node does not take: it is Failed. One
 // that was taken before, and lost its sandbox, waits, as do all pods of manifests.
-func (s *podSyncer) reject(j syncJob, r *runState, observed *cri.PodStatus, cause *status.Cause) syncResult {
-	if !podinfo.IsAPI(j.pod) || s.reservations.holds(j.pod.UID) {
+func (s *podSyncer) reject(j podworkers.SyncJob, r *runState, observed *cri.PodStatus, cause *status.Cause) podworkers.SyncResult {
+	if !podinfo.IsAPI(j.Pod) || s.reservations.holds(j.Pod.UID) {
 		return s.hold(j, r, observed, cause)
 	}
-	s.cfg.Events.Event(j.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
+	s.cfg.Events.Event(j.Pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 	r.record.Rejected = len(observed.Containers) == 0
 	s.publish(j, r, observed, statusOverrides{rejected: cause})
 	return s.ended(j, r)
@@ -66,24 +66,4 @@ func (s *podSyncer) unsupportedEphemeral(pod *v1.Pod) map[string]cri.Waiting {
 		}
 	}
 	return why
-}
-
-// clearName ends a cluster's pod whose full name a pod of a manifest has: two of
-// one name could share a data folder, and what a node runs by itself comes first.
-func (p *podWorkers) clearName(w *worker) {
-	for _, other := range p.byName[w.name] {
-		if other == w || !other.wanted || !w.wanted {
-			continue
-		}
-		bound := w
-		if !podinfo.IsAPI(w.pod) {
-			bound = other
-		}
-		if podinfo.SourceOf(w.pod) == podinfo.SourceOf(other.pod) || !podinfo.IsAPI(bound.pod) || bound.kill != nil || bound.state == stateFinished {
-			continue
-		}
-		d := status.Disruption{Reason: reasonNameTaken, At: time.Now(), Message: fmt.Sprintf(
-			"a manifest of node %s has a pod of this name; rename one of the two", bound.pod.Spec.NodeName)}
-		p.end(bound, onKill, killOrder{reason: killDisplaced, message: d.Message, displaced: &d})
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -98,7 +99,7 @@ func (r *runState) noteResized(change cri.Resize, to cri.Resources, uncertain bo
 
 // endResize takes in what came of the changes that were to be made, and fits
 // the pod's cgroup to what its containers have now.
-func (s *podSyncer) endResize(ctx context.Context, j syncJob, r *runState, observed *cri.PodStatus, asked []cri.Resize, result *cri.SyncResult) error {
+func (s *podSyncer) endResize(ctx context.Context, j podworkers.SyncJob, r *runState, observed *cri.PodStatus, asked []cri.Resize, result *cri.SyncResult) error {
 	if len(asked) == 0 {
 		return nil
 	}
@@ -118,13 +119,13 @@ func (s *podSyncer) endResize(ctx context.Context, j syncJob, r *runState, obser
 	}
 	switch {
 	case len(faults) > 0:
-		s.reportResize(j.pod, r, &status.Resize{Message: strings.Join(faults, "; ")}, reasonResizeError)
+		s.reportResize(j.Pod, r, &status.Resize{Message: strings.Join(faults, "; ")}, reasonResizeError)
 	case len(left) == 0 && result.Err == nil:
 		r.resizeStatus = nil
-		s.cfg.Events.Event(j.pod, v1.EventTypeNormal, reasonResizeCompleted, "Pod resize completed: "+resizeText(asked))
+		s.cfg.Events.Event(j.Pod, v1.EventTypeNormal, reasonResizeCompleted, "Pod resize completed: "+resizeText(asked))
 	}
 	r.pendingResizes = left
-	_, err := s.cfg.Runtime.Cgroups.Ensure(ctx, r.widest(j.pod), presentCgroup(observed))
+	_, err := s.cfg.Runtime.Cgroups.Ensure(ctx, r.widest(j.Pod), presentCgroup(observed))
 	return err
 }
 

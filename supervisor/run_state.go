@@ -6,12 +6,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
 // runState is what a worker remembers of the present run of its pod from sync to
 // sync. Only the worker's goroutine reads and writes it.
 type runState struct {
+	// begun is false before the first sync. number is that of the run.
+	begun  bool
 	number int
 	// lastAct is when the runtime was last asked to change something.
 	lastAct time.Time
@@ -45,7 +48,7 @@ type runState struct {
 	waitingForAPISince time.Time
 	// saveFault is why the record could not be written, empty if it could.
 	saveFault  string
-	killLogged *killOrder
+	killLogged *podworkers.KillOrder
 	// killed: everything of this run was stopped once.
 	killed bool
 	// loggedExits counts the exits of containers that were logged; endLogged: the

@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
 // TestIdleMeansNoWork: with nothing to do the loop sleeps, but for the resyncs
@@ -57,12 +60,12 @@ func BenchmarkSteadySync(b *testing.B) {
 	bed.allRun(b, pods)
 	runs := make([]*runState, len(pods))
 	for i := range runs {
-		runs[i] = &runState{number: -1}
+		runs[i] = &runState{}
 	}
 	one := func(i int) {
-		out := d.podSyncer.sync(b.Context(), syncJob{state: stateSyncing, wanted: true, pod: pods[i]}, runs[i])
-		if out.err != nil {
-			b.Fatal(out.err)
+		out := d.podSyncer.Sync(b.Context(), podworkers.SyncJob{State: podworkers.Syncing, Wanted: true, Pod: pods[i]}, runs[i])
+		if out.Err != nil {
+			b.Fatal(out.Err)
 		}
 	}
 	for i := range pods {
@@ -78,11 +81,16 @@ func BenchmarkSteadySync(b *testing.B) {
 
 // BenchmarkHousekeeping is one round over a thousand pods that are all wanted.
 func BenchmarkHousekeeping(b *testing.B) {
-	s := &Supervisor{wanted: newPodSet(), workers: newPodWorkers(nil)}
+	s := &Supervisor{wanted: newPodSet(), workers: podworkers.New(idleSyncer{})}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	s.workers.Start(ctx, &wg)
 	observed := &cri.Observed{At: time.Now()}
 	for i := range 1000 {
 		uid := types.UID(fmt.Sprint("u", i))
-		s.workers.byUID[uid] = &worker{uid: uid, state: stateSyncing}
+		s.workers.Update(testPod(fmt.Sprint("p", i), uid, "r1"))
 		observed.Own = append(observed.Own, &cri.Pod{UID: uid, Source: "file", Sandboxes: []cri.Sandbox{{Ready: true}}})
 	}
 	b.ReportAllocs()
@@ -93,6 +101,13 @@ func BenchmarkHousekeeping(b *testing.B) {
 			}
 		}
 	}
+}
+
+// idleSyncer syncs pods that need nothing.
+type idleSyncer struct{}
+
+func (idleSyncer) Sync(context.Context, podworkers.SyncJob, *runState) podworkers.SyncResult {
+	return podworkers.SyncResult{}
 }
 
 // allRun waits, in real time, until all pods run and are published as running.

@@ -16,6 +16,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/userns"
 	"github.com/podstead/podstead/supervisor/volume"
 )
@@ -25,7 +26,7 @@ type Supervisor struct {
 	cfg         Config
 	log         *slog.Logger
 	wanted      *podSet
-	workers     *podWorkers
+	workers     *podworkers.Workers
 	runtime     *runtimeState
 	podSyncer   *podSyncer
 	garbage     *gc.Containers
@@ -39,6 +40,14 @@ type Supervisor struct {
 
 // New makes a supervisor. It starts nothing and touches nothing.
 func New(cfg Config) (*Supervisor, error) {
+	return newSupervisor(cfg, func(s syncer) syncer { return s })
+}
+
+// syncer syncs the pods of the workers.
+type syncer = podworkers.Syncer[runState]
+
+// newSupervisor is New with another syncer around the supervisor's own.
+func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	switch {
 	case cfg.Sources.Pods == nil:
 		return nil, errors.New("supervisor needs the pods' sources")
@@ -81,15 +90,15 @@ func New(cfg Config) (*Supervisor, error) {
 		wanted:   s.wanted,
 		registry: &s.registry,
 	}
-	s.workers = newPodWorkers(s.podSyncer)
-	s.podSyncer.reservations = newAdmissions(cfg.Allocatable, cfg.Runtime.Observer.Observed, s.workers.wake)
-	s.podSyncer.disrupt = s.workers.displace
+	s.workers = podworkers.New(wrap(s.podSyncer))
+	s.podSyncer.reservations = newAdmissions(cfg.Allocatable, cfg.Runtime.Observer.Observed, s.workers.Notify)
+	s.podSyncer.disrupt = s.workers.Disrupt
 	s.registerOwn(cfg)
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},
-		Collectable: s.workers.wanted,
-		Ended:       s.workers.ending,
+		Collectable: s.workers.Wanted,
+		Ended:       s.ending,
 		Files:       gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.podSyncer.inputs.MessagesDir},
 		Events:      cfg.Events,
 		Log:         cfg.Log,
@@ -129,7 +138,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.registry.close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	s.workers.start(ctx, &wg)
+	s.workers.Start(ctx, &wg)
 	wg.Go(func() { s.runtime.run(ctx) })
 	wg.Go(func() { _ = s.garbage.Run(ctx) }) // it ends with ctx only
 	s.syncLoop(ctx)
@@ -142,12 +151,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 // on. It is an error for a pod that no source wants, for one that belongs to
 // an API server, and for one that its restartPolicy has ended.
 func (s *Supervisor) Restart(uid types.UID, reason string, notBefore time.Time) error {
-	return s.workers.rerun(uid, reason, notBefore, s.endedForGood)
+	return s.workers.Restart(uid, reason, notBefore, s.endedForGood)
 }
 
 // ImagesCame makes every pod look again: one may wait for its image, and somebody
 // has brought images to the runtime.
-func (s *Supervisor) ImagesAdded() { s.workers.wakeAll() }
+func (s *Supervisor) ImagesAdded() { s.workers.NotifyAll() }
 
 // ReclaimContainers removes dead containers and sandboxes because a disk is
 // full, those of ended pods to the last one, and returns how many went.
@@ -159,6 +168,26 @@ func (s *Supervisor) ReclaimContainers(ctx context.Context) (int, error) {
 // among the sources any more, whether all sources have told theirs.
 func (s *Supervisor) SourceReady(source string) bool {
 	return s.wanted.isReady(manifest.Source(source), s.cfg.Sources.Pods.Sources())
+}
+
+// WorkerCounts are the numbers of pod workers by kind, WorkerKind such a kind.
+type (
+	WorkerCounts = podworkers.Counts
+	WorkerKind   = podworkers.Kind
+)
+
+// Workers counts the pod workers.
+func (s *Supervisor) Workers() WorkerCounts { return s.workers.Count() }
+
+// ending reports to the garbage collection whether the run of a pod has ended.
+func (s *Supervisor) ending(uid types.UID) gc.Ending {
+	switch ended, restarts := s.workers.RunEnded(uid); {
+	case restarts:
+		return gc.EndedToRunAgain
+	case ended:
+		return gc.EndedForGood
+	}
+	return gc.NotEnded
 }
 
 func (s *Supervisor) endedForGood(pod *v1.Pod) bool {

@@ -9,6 +9,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/pleg"
+	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
 // syncLoop is the heart: it takes in what happened and hands it to the
@@ -28,7 +29,7 @@ func (s *Supervisor) syncLoop(ctx context.Context) {
 		defer cancelBound()
 		bound = told
 	}
-	s.workers.pause(true)
+	s.workers.Pause(true)
 	for ctx.Err() == nil {
 		s.syncLoopIteration(ctx, due, manifestWakes{faults, objects, bound})
 	}
@@ -57,7 +58,7 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 	case <-probes:
 		s.busy()
 		for _, uid := range s.cfg.Sources.Probes.Take() {
-			s.workers.wake(uid)
+			s.workers.Notify(uid)
 		}
 	case <-manifests.faults:
 		s.busy()
@@ -71,16 +72,16 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 	case <-s.cfg.Network.HostIPs.Changed():
 		// Every status shows them.
 		s.busy()
-		s.workers.wakeAll()
+		s.workers.NotifyAll()
 	case <-s.runtime.changed:
 		s.busy()
 		s.handleRuntime()
-	case <-s.workers.changed:
+	case <-s.workers.Changed():
 		s.busy()
 		s.cleanup.request(time.Now())
 		// Who waits for the end of a pod sees no other change.
 		s.cfg.Store.Statuses.Touch()
-	case <-s.workers.queue.changed:
+	case <-s.workers.QueueChanged():
 	case <-due.C:
 		s.busy()
 		s.syncDue(time.Now())
@@ -93,7 +94,7 @@ func (s *Supervisor) busy() { s.loop.set(true, time.Now()) }
 
 // arm sets the timer for the earliest thing that is due, or stops it.
 func (s *Supervisor) arm(timer *time.Timer) {
-	at, ok := s.workers.queue.earliest()
+	at, ok := s.workers.NextDue()
 	if housekeeping := s.cleanup.due; !housekeeping.IsZero() && (!ok || housekeeping.Before(at)) {
 		at, ok = housekeeping, true
 	}
@@ -106,13 +107,7 @@ func (s *Supervisor) arm(timer *time.Timer) {
 
 // syncDue wakes the workers whose time has come, and keeps house if asked to.
 func (s *Supervisor) syncDue(now time.Time) {
-	for {
-		uid, ok := s.workers.queue.pop(now)
-		if !ok {
-			break
-		}
-		s.workers.wake(uid)
-	}
+	s.workers.NotifyDue(now)
 	if s.cleanup.isDue(now) {
 		s.handlePodCleanups()
 	}
@@ -130,20 +125,20 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 		switch {
 		case u.Op == manifest.Reconcile:
 			s.wanted.put(pod)
-			s.workers.reconcile(pod)
+			s.workers.Reconcile(pod)
 		case u.Op != manifest.Remove:
 			// The kubelet, too, handles DELETE as an update: the deletion
 			// timestamp in it is what ends the pod.
 			s.logUpdate(u, pod)
 			s.wanted.put(pod)
-			s.workers.update(pod)
+			s.workers.Update(pod)
 		case !s.wanted.remove(pod, u.Source):
 		case u.Replaced[pod.UID]:
 			s.logUpdate(u, pod)
-			s.workers.replace(pod.UID)
+			s.workers.Replace(pod.UID)
 		default:
 			s.logUpdate(u, pod)
-			s.workers.remove(pod.UID)
+			s.workers.Remove(pod.UID)
 		}
 	}
 	if len(u.Pods) > 0 && u.Op != manifest.Reconcile {
@@ -170,9 +165,9 @@ func (s *Supervisor) logUpdate(u manifest.PodUpdate, pod *v1.Pod) {
 	text := updateText[u.Op]
 	switch {
 	case u.Replaced[pod.UID]:
-		text = "pod is replaced: " + whyReplaced(u.Source)
+		text = "pod is replaced: " + podworkers.ReplacedText(u.Source)
 	case u.Op == manifest.Remove:
-		text += whyRemoved(u.Source)
+		text += podworkers.RemovedText(u.Source)
 	}
 	if text != "" {
 		s.log.Info(text, "pod", podinfo.FullName(pod), "uid", pod.UID, "source", u.Source)
@@ -184,11 +179,11 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 	for i := range events {
 		// A removed container changes nothing that a pod needs.
 		if events[i].Kind != pleg.ContainerRemoved {
-			s.workers.wake(events[i].UID)
+			s.workers.Notify(events[i].UID)
 		}
 	}
 	s.podSyncer.reservations.look()
-	s.workers.wakeHeld()
+	s.workers.RetryHeld()
 	s.registry.notifyObserved()
 	s.cleanup.request(time.Now())
 }
@@ -197,9 +192,9 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 // from the sources stays open withStatusRefresh, so that people see what is wanted.
 func (s *Supervisor) handleRuntime() {
 	_, healthy := s.runtime.healthy()
-	s.workers.pause(!healthy)
+	s.workers.Pause(!healthy)
 	if _, network := s.runtime.networkReady(); healthy && network {
-		s.workers.wakeRetrying()
+		s.workers.RetryFailed()
 	}
 }
 
@@ -208,7 +203,7 @@ func (s *Supervisor) handleRuntime() {
 func (s *Supervisor) refreshFaults() {
 	for _, pod := range s.wanted.list() {
 		if s.podSyncer.shownFault(pod.UID) != s.cfg.Sources.Pods.FaultFor(pod.UID) {
-			s.workers.wake(pod.UID)
+			s.workers.Notify(pod.UID)
 		}
 	}
 }

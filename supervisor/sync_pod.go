@@ -13,6 +13,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -24,10 +25,13 @@ const (
 	// reasonNameTaken: another client's pod has the name, and a person has to
 	// decide; reasonPredecessor: an earlier revision is still ending;
 	// reasonNotBefore: a rerun's time has not come.
-	reasonNameTaken   = "NameTaken"
+	reasonNameTaken   = podworkers.ReasonNameTaken
 	reasonPredecessor = "WaitingForPredecessor"
 	reasonNotBefore   = "WaitingToRunAgain"
 )
+
+// networkBackoff is the wait for a network that is not ready.
+const networkBackoff = time.Second
 
 // errNetworkNotReady is not logged per pod: the runtime's state is, once.
 var errNetworkNotReady = errors.New("network of the runtime is not ready")
@@ -38,26 +42,26 @@ const actsInARow = 10
 
 // syncPod brings a pod nearer to what is wanted. It is one transaction: it
 // looks, decides, acts, and is run again when something changed.
-func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncResult {
+func (s *podSyncer) syncPod(ctx context.Context, j podworkers.SyncJob, r *runState) podworkers.SyncResult {
 	// What it refers to, before anything is made of it: what comes later wakes it.
-	s.seenObjects.Store(j.pod.UID, s.inputs.Revision(j.pod))
-	resolved := s.inputs.Resolve(j.pod)
+	s.seenObjects.Store(j.Pod.UID, s.inputs.Revision(j.Pod))
+	resolved := s.inputs.Resolve(j.Pod)
 	pod := resolved.Pod
-	j.pod = pod
+	j.Pod = pod
 	// 1. What is observed, with everything this worker did before.
 	observed, err := s.observe(ctx, pod.UID, r)
 	if err != nil {
-		return syncResult{err: err}
+		return podworkers.SyncResult{Err: err}
 	}
 	// 2. Nothing of an earlier run or of another revision goes on.
 	if r.purgePrevious && (r.clearLogs || !keepsHistory(pod, observed)) {
 		if observed, err = s.purge(ctx, observed, r); err != nil {
-			return syncResult{err: err}
+			return podworkers.SyncResult{Err: err}
 		}
 	}
 	r.purgePrevious = false
 	if order := replaces(pod, observed); order != nil {
-		return syncResult{replace: order}
+		return podworkers.SyncResult{Replace: order}
 	}
 	if r.noRecord {
 		r.record, r.noRecord = assumeHooked(pod, observed, r.record), false
@@ -102,7 +106,7 @@ func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncRes
 		if !sandboxReady(observed) {
 			// The kubelet leaves it to the event to say what a pod waits for.
 			s.publish(j, r, observed, statusOverrides{waitingFor: &status.Cause{Reason: podinputs.ReasonFailedMount, Message: volumeFault.Error()}})
-			return syncResult{err: volumeFault, eventSent: true}
+			return podworkers.SyncResult{Err: volumeFault, EventSent: true}
 		}
 		// Here the kubelet restarts nothing in the pod any more, and kills
 		// nothing that hangs. But only what mounts the volume has to wait.
@@ -120,7 +124,7 @@ func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncRes
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, reasonFailedSandbox, message)
 		if !sandboxReady(observed) {
 			s.publish(j, r, observed, statusOverrides{waitingFor: &status.Cause{Reason: reasonSandboxError, Message: message}})
-			return syncResult{err: sandboxFault, eventSent: true}
+			return podworkers.SyncResult{Err: sandboxFault, EventSent: true}
 		}
 		// What runs can be ended; nothing can be made for the sandbox.
 		req.ResolveInputs = func(context.Context, *v1.Container, []string) (cri.Inputs, error) { return cri.Inputs{}, sandboxFault }
@@ -141,12 +145,12 @@ func (s *podSyncer) syncPod(ctx context.Context, j syncJob, r *runState) syncRes
 	}
 	s.publish(j, r, observed, statusOverrides{acting: acted})
 	s.save(pod.UID, r)
-	return s.afterSync(result, r).withFailure(errors.Join(cgroupFault, volumeFault, sandboxFault))
+	return s.afterSync(result, r).WithError(errors.Join(cgroupFault, volumeFault, sandboxFault))
 }
 
 // afterSync is when to look again.
-func (s *podSyncer) afterSync(result cri.SyncResult, r *runState) syncResult {
-	out := syncResult{err: result.Err, after: result.RetryAfter, eventSent: len(result.Waiting) > 0}
+func (s *podSyncer) afterSync(result cri.SyncResult, r *runState) podworkers.SyncResult {
+	out := podworkers.SyncResult{Err: result.Err, After: result.RetryAfter, EventSent: len(result.Waiting) > 0}
 	if result.Err != nil {
 		r.consecutiveActs = 0
 		return out
@@ -157,21 +161,21 @@ func (s *podSyncer) afterSync(result cri.SyncResult, r *runState) syncResult {
 	}
 	// An act is followed by a look, whether or not an event tells of it.
 	r.consecutiveActs++
-	out.after = time.Nanosecond
+	out.After = time.Nanosecond
 	if r.consecutiveActs > actsInARow {
-		out.after = time.Second
+		out.After = time.Second
 	}
 	return out
 }
 
 // mayStart reports whether a sandbox may be made now, and if not what to do.
-func (s *podSyncer) checkStart(j syncJob, r *runState, observed *cri.PodStatus) (syncResult, bool) {
-	pod := j.pod
+func (s *podSyncer) checkStart(j podworkers.SyncJob, r *runState, observed *cri.PodStatus) (podworkers.SyncResult, bool) {
+	pod := j.Pod
 	all := s.cfg.Runtime.Observer.Observed()
 	if all.At.IsZero() {
 		// The first full list is under way; without it nobody knows whether
 		// another pod of this name runs.
-		return syncResult{held: true, after: runtimeBackoffMin}, false
+		return podworkers.SyncResult{Held: true, After: runtimeBackoffMin}, false
 	}
 	asks := false
 	defer func() {
@@ -193,18 +197,18 @@ func (s *podSyncer) checkStart(j syncJob, r *runState, observed *cri.PodStatus) 
 		if cause.Reason == reasonNameTaken {
 			s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 		}
-		return syncResult{held: true, after: jitter(errorBackoff)}, false
+		return podworkers.SyncResult{Held: true, After: podworkers.Jitter(podworkers.ErrorBackoff)}, false
 	}
 	if message, ready := s.runtime.networkReady(); !ready && !pod.Spec.HostNetwork {
 		cause := &status.Cause{Reason: reasonNetworkNotReady, Message: fmt.Sprintf("network is not ready: %s", message)}
 		s.publish(j, r, observed, statusOverrides{waitingFor: cause})
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
-		return syncResult{err: errNetworkNotReady, after: jitter(networkBackoff)}, false
+		return podworkers.SyncResult{Err: errNetworkNotReady, After: podworkers.Jitter(networkBackoff)}, false
 	}
 	if cause := s.inputs.LacksHostIP(pod); cause != nil {
 		s.publish(j, r, observed, statusOverrides{waitingFor: cause})
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
-		return syncResult{held: true}, false
+		return podworkers.SyncResult{Held: true}, false
 	}
 	if closed := s.registry.closedGate(pod); closed != nil {
 		return s.reject(j, r, observed, closed), false
@@ -216,13 +220,13 @@ func (s *podSyncer) checkStart(j syncJob, r *runState, observed *cri.PodStatus) 
 // refuse shows why a pod does not start here. The kubelet calls it Failed for
 // good. Here it waits for another manifest, or a daemon with other settings. It is
 // looked at whenever something ends, and told once.
-func (s *podSyncer) hold(j syncJob, r *runState, observed *cri.PodStatus, cause *status.Cause) syncResult {
+func (s *podSyncer) hold(j podworkers.SyncJob, r *runState, observed *cri.PodStatus, cause *status.Cause) podworkers.SyncResult {
 	s.publish(j, r, observed, statusOverrides{waitingFor: cause})
 	if r.lastHold != *cause {
 		r.lastHold = *cause
-		s.cfg.Events.Event(j.pod, v1.EventTypeWarning, cause.Reason, cause.Message)
+		s.cfg.Events.Event(j.Pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 	}
-	return syncResult{held: true}
+	return podworkers.SyncResult{Held: true}
 }
 
 // nameTaken tells of a live pod of the same full name that is not this one: a
@@ -283,7 +287,7 @@ func sandboxIDs(pod *cri.Pod, ready bool) string {
 // replaces is the order to end what runs if it is a revision that cannot
 // become the wanted one in place: a uid set in the manifest, and an edit while
 // the daemon was away. The template hash on the sandbox tells.
-func replaces(pod *v1.Pod, observed *cri.PodStatus) *killOrder {
+func replaces(pod *v1.Pod, observed *cri.PodStatus) *podworkers.KillOrder {
 	if podinfo.IsAPI(pod) || len(observed.Sandboxes) == 0 || !sandboxReady(observed) && len(observed.Containers) == 0 {
 		return nil
 	}
@@ -294,7 +298,7 @@ func replaces(pod *v1.Pod, observed *cri.PodStatus) *killOrder {
 		return nil
 	}
 	grace := foundGrace(observed.Pod())
-	return &killOrder{reason: killRerun, message: "its manifest changed", grace: &grace}
+	return &podworkers.KillOrder{Reason: podworkers.KillRestart, Message: "its manifest changed", Grace: &grace}
 }
 
 func sandboxReady(observed *cri.PodStatus) bool {

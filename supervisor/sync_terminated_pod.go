@@ -8,48 +8,49 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
 // syncTerminatedPod takes down what a pod had on this host. When it is done
 // the pod's name is free.
-func (s *podSyncer) syncTerminatedPod(ctx context.Context, j syncJob, r *runState) syncResult {
+func (s *podSyncer) syncTerminatedPod(ctx context.Context, j podworkers.SyncJob, r *runState) podworkers.SyncResult {
 	uid := podUID(j)
 	s.removeProbes(uid)
 	// Before the volumes: what still runs may hold one.
 	if err := s.destroyCgroup(ctx, uid); err != nil {
-		return syncResult{err: err}
+		return podworkers.SyncResult{Err: err}
 	}
 	if err := s.volumes.Teardown(uid); err != nil {
-		return syncResult{err: err}
+		return podworkers.SyncResult{Err: err}
 	}
-	s.reservations.release(uid, j.rerun)
+	s.reservations.release(uid, j.Restart)
 	s.logEnd(j, r)
-	if !j.wanted {
+	if !j.Wanted {
 		// The record goes with the pod; writing it would only delay whoever
 		// waits for the name.
-		return syncResult{}
+		return podworkers.SyncResult{}
 	}
-	if out := s.showFinished(ctx, j, r); out.err != nil || j.rerun {
+	if out := s.showFinished(ctx, j, r); out.Err != nil || j.Restart {
 		return out
 	}
 	s.save(uid, r)
-	return syncResult{}
+	return podworkers.SyncResult{}
 }
 
 // showFinished publishes the status of a pod of which nothing runs any more.
-func (s *podSyncer) showFinished(ctx context.Context, j syncJob, r *runState) syncResult {
+func (s *podSyncer) showFinished(ctx context.Context, j podworkers.SyncJob, r *runState) podworkers.SyncResult {
 	observed, err := s.observe(ctx, podUID(j), r)
 	if err != nil {
-		return syncResult{err: err}
+		return podworkers.SyncResult{Err: err}
 	}
 	s.publish(j, r, observed, statusOverrides{ended: true})
-	return syncResult{}
+	return podworkers.SyncResult{}
 }
 
 // clearRemains removes all that is left of a pod that no source wants. The
 // record goes last: as long as there is one, a later daemon knows that the
 // pod's logs are ours to remove.
-func (s *podSyncer) clearRemains(ctx context.Context, j syncJob, r *runState) error {
+func (s *podSyncer) clearRemains(ctx context.Context, j podworkers.SyncJob, r *runState) error {
 	uid := podUID(j)
 	observed, err := s.observe(ctx, uid, r)
 	if err != nil {

@@ -1,4 +1,4 @@
-package supervisor
+package podworkers
 
 import (
 	"context"
@@ -18,27 +18,27 @@ import (
 // workersBed is podWorkers with scripts that wait to be told their outcome.
 type workersBed struct {
 	t *testing.T
-	p *podWorkers
+	p *Workers
 
 	mu      sync.Mutex
 	running map[types.UID]*script
-	ran     []syncJob
+	ran     []SyncJob
 	// ended is what endedForGood answers.
 	ended bool
 }
 
 type script struct {
-	job     syncJob
+	job     SyncJob
 	ctx     context.Context
-	outcome chan syncResult
+	outcome chan SyncResult
 }
 
 func newWorkersBed(t *testing.T) *workersBed {
 	b := &workersBed{t: t, running: map[types.UID]*script{}}
-	b.p = newPodWorkers(b)
+	b.p = New(b)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	b.p.start(ctx, &wg)
+	b.p.Start(ctx, &wg)
 	// The work queue without the sync loop.
 	wg.Go(func() {
 		for {
@@ -56,7 +56,7 @@ func newWorkersBed(t *testing.T) *workersBed {
 					if !ok {
 						break
 					}
-					b.p.wake(uid)
+					b.p.Notify(uid)
 				}
 			}
 		}
@@ -65,26 +65,34 @@ func newWorkersBed(t *testing.T) *workersBed {
 	return b
 }
 
-func (b *workersBed) sync(ctx context.Context, j syncJob, r *runState) syncResult {
-	if j.state == stateQueued {
-		return syncResult{}
+func (b *workersBed) Sync(ctx context.Context, j SyncJob, _ *int) SyncResult {
+	if j.State == Queued {
+		return SyncResult{}
 	}
-	s := &script{job: j, ctx: ctx, outcome: make(chan syncResult, 1)}
+	s := &script{job: j, ctx: ctx, outcome: make(chan SyncResult, 1)}
 	b.mu.Lock()
-	b.running[podUID(j)] = s
+	b.running[uidOf(j)] = s
 	b.ran = append(b.ran, j)
 	b.mu.Unlock()
 	defer func() {
 		b.mu.Lock()
-		delete(b.running, podUID(j))
+		delete(b.running, uidOf(j))
 		b.mu.Unlock()
 	}()
 	select {
 	case out := <-s.outcome:
 		return out
 	case <-ctx.Done():
-		return syncResult{err: ctx.Err()}
+		return SyncResult{Err: ctx.Err()}
 	}
+}
+
+// uidOf is the UID of a job's pod.
+func uidOf(j SyncJob) types.UID {
+	if j.Pod != nil {
+		return j.Pod.UID
+	}
+	return j.Found.UID
 }
 
 // in is the script in flight of a pod, nil if there is none.
@@ -96,55 +104,55 @@ func (b *workersBed) in(uid types.UID) *script {
 	return b.running[uid]
 }
 
-func (b *workersBed) release(uid types.UID, out syncResult) {
+func (b *workersBed) release(uid types.UID, out SyncResult) {
 	if s := b.in(uid); s != nil {
 		s.outcome <- out
 	}
 	synctest.Wait()
 }
 
-func (b *workersBed) releaseIf(uid types.UID, st state) {
-	if s := b.in(uid); s != nil && s.job.state == st {
-		b.release(uid, syncResult{})
+func (b *workersBed) releaseIf(uid types.UID, st State) {
+	if s := b.in(uid); s != nil && s.job.State == st {
+		b.release(uid, SyncResult{})
 	}
 }
 
 func (b *workersBed) rerun(uid types.UID) error {
-	return b.p.rerun(uid, "asked", time.Time{}, func(*v1.Pod) bool { return b.ended })
+	return b.p.Restart(uid, "asked", time.Time{}, func(*v1.Pod) bool { return b.ended })
 }
 
 // end removes a pod and lets all its scripts succeed.
 func (b *workersBed) end(uid types.UID) {
-	b.p.remove(uid)
+	b.p.Remove(uid)
 	for b.in(uid) != nil {
-		b.release(uid, syncResult{})
+		b.release(uid, SyncResult{})
 	}
 }
 
 // into brings u1 into a state. Until it is to start, u0 has its name.
-func (b *workersBed) into(uid types.UID, want state) {
+func (b *workersBed) into(uid types.UID, want State) {
 	b.t.Helper()
-	b.p.update(testPod("web", "u0", "r1"))
+	b.p.Update(testPod("web", "u0", "r1"))
 	synctest.Wait()
-	if want == stateNone {
+	if want == None {
 		return
 	}
-	b.p.update(testPod("web", uid, "r1"))
+	b.p.Update(testPod("web", uid, "r1"))
 	synctest.Wait()
-	if want != stateQueued {
+	if want != Queued {
 		b.end("u0")
 	}
 	for range stateCount {
-		if b.p.state(uid) == want {
+		if b.p.State(uid) == want {
 			return
 		}
-		if want > stateSyncing && b.p.state(uid) == stateSyncing {
-			b.release(uid, syncResult{ended: true})
+		if want > Syncing && b.p.State(uid) == Syncing {
+			b.release(uid, SyncResult{Ended: true})
 		} else {
-			b.release(uid, syncResult{})
+			b.release(uid, SyncResult{})
 		}
 	}
-	b.t.Fatalf("pod is %s, not %s", b.p.state(uid), want)
+	b.t.Fatalf("pod is %s, not %s", b.p.State(uid), want)
 }
 
 // testPod is a pod whose annotations say that revision is its template.

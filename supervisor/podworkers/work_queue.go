@@ -1,4 +1,4 @@
-package supervisor
+package podworkers
 
 import (
 	"container/heap"
@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// workQueue holds for each pod the one time at which it is to be looked at
-// again. Nobody polls it: the sync loop arms one timer for the earliest entry
-// and is woken when an earlier one comes.
+// workQueue holds for each pod the time of its next sync. Nothing polls it: the
+// sync loop arms one timer for the earliest entry and is notified when an earlier
+// one is added.
 type workQueue struct {
 	mu      sync.Mutex
 	items   dueHeap
@@ -28,7 +28,7 @@ func newWorkQueue() *workQueue {
 	return &workQueue{byUID: map[types.UID]*due{}, changed: make(chan struct{}, 1)}
 }
 
-// set makes at the time of a pod's next look, in place of any earlier entry.
+// set sets the time of a pod's next sync and replaces an earlier entry.
 func (q *workQueue) set(uid types.UID, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -48,8 +48,8 @@ func (q *workQueue) set(uid types.UID, at time.Time) {
 	}
 }
 
-// drop takes a pod's entry out. A timer armed for it finds nothing due.
-func (q *workQueue) drop(uid types.UID) {
+// remove removes a pod's entry. A timer that is armed for it finds nothing due.
+func (q *workQueue) remove(uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if d, ok := q.byUID[uid]; ok {
@@ -58,7 +58,7 @@ func (q *workQueue) drop(uid types.UID) {
 	}
 }
 
-// earliest is the time of the first entry.
+// earliest returns the time of the first entry.
 func (q *workQueue) earliest() (time.Time, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -68,7 +68,7 @@ func (q *workQueue) earliest() (time.Time, bool) {
 	return q.items[0].at, true
 }
 
-// pop takes out one entry that is due.
+// pop removes one entry that is due.
 func (q *workQueue) pop(now time.Time) (types.UID, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,6 +80,7 @@ func (q *workQueue) pop(now time.Time) (types.UID, bool) {
 	return d.uid, true
 }
 
+// dueHeap implements heap.Interface, the earliest entry first.
 type dueHeap []*due
 
 func (h dueHeap) Len() int           { return len(h) }

@@ -1,9 +1,10 @@
-package supervisor
+package podworkers
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
@@ -23,27 +23,27 @@ func bubble(t *testing.T, f func(t *testing.T, b *workersBed)) {
 	synctest.Test(t, func(t *testing.T) { f(t, newWorkersBed(t)) })
 }
 
-func (b *workersBed) want(uid types.UID, want state) {
+func (b *workersBed) want(uid types.UID, want State) {
 	b.t.Helper()
 	synctest.Wait()
-	if got := b.p.state(uid); got != want {
+	if got := b.p.State(uid); got != want {
 		b.t.Fatalf("pod %s is %s, want %s", uid, got, want)
 	}
 }
 
 func TestSuccessorIsWokenAndDoesNotPoll(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.into("u1", stateSyncing)
-		b.release("u1", syncResult{})
-		b.p.remove("u1")
-		b.p.update(testPod("web", "u2", "r2"))
-		b.want("u2", stateQueued)
+		b.into("u1", Syncing)
+		b.release("u1", SyncResult{})
+		b.p.Remove("u1")
+		b.p.Update(testPod("web", "u2", "r2"))
+		b.want("u2", Queued)
 		time.Sleep(7 * time.Second)
 		at := time.Now()
-		b.releaseIf("u1", stateTerminating)
-		b.want("u2", stateQueued)
-		b.releaseIf("u1", stateTerminated)
-		b.want("u2", stateSyncing)
+		b.releaseIf("u1", Terminating)
+		b.want("u2", Queued)
+		b.releaseIf("u1", Terminated)
+		b.want("u2", Syncing)
 		if waited := time.Since(at); waited != 0 {
 			t.Errorf("successor started %s after its predecessor had ended", waited)
 		}
@@ -53,21 +53,21 @@ func TestSuccessorIsWokenAndDoesNotPoll(t *testing.T) {
 // A second edit inside the grace period (k/k#97722): what came between never runs.
 func TestSecondEditWithinGrace(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.into("u1", stateSyncing)
-		b.p.remove("u1")
-		b.p.update(testPod("web", "u2", "r2"))
+		b.into("u1", Syncing)
+		b.p.Remove("u1")
+		b.p.Update(testPod("web", "u2", "r2"))
 		synctest.Wait()
-		b.p.remove("u2")
-		b.p.update(testPod("web", "u3", "r3"))
-		b.releaseIf("u2", stateTerminating)
-		b.releaseIf("u2", stateTerminated)
-		b.releaseIf("u2", stateFinished)
-		b.want("u3", stateQueued)
-		b.releaseIf("u1", stateTerminating)
-		b.releaseIf("u1", stateTerminated)
-		b.want("u3", stateSyncing)
+		b.p.Remove("u2")
+		b.p.Update(testPod("web", "u3", "r3"))
+		b.releaseIf("u2", Terminating)
+		b.releaseIf("u2", Terminated)
+		b.releaseIf("u2", Finished)
+		b.want("u3", Queued)
+		b.releaseIf("u1", Terminating)
+		b.releaseIf("u1", Terminated)
+		b.want("u3", Syncing)
 		for _, j := range b.ran {
-			if j.pod.UID == "u2" && j.state == stateSyncing {
+			if j.Pod.UID == "u2" && j.State == Syncing {
 				t.Error("the edit between was run")
 			}
 		}
@@ -76,46 +76,46 @@ func TestSecondEditWithinGrace(t *testing.T) {
 
 func TestWaitersStartInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.into("u1", stateSyncing)
-		b.p.update(testPod("web", "u2", "r2"))
-		b.p.update(testPod("web", "u3", "r3"))
+		b.into("u1", Syncing)
+		b.p.Update(testPod("web", "u2", "r2"))
+		b.p.Update(testPod("web", "u3", "r3"))
 		b.end("u1")
-		b.want("u2", stateSyncing)
-		b.want("u3", stateQueued)
+		b.want("u2", Syncing)
+		b.want("u3", Queued)
 		b.end("u2")
-		b.want("u3", stateSyncing)
+		b.want("u3", Syncing)
 	})
 }
 
 func TestKillIsNotOverwritten(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.into("u1", stateSyncing)
+		b.into("u1", Syncing)
 		first := b.in("u1")
-		b.p.remove("u1")
+		b.p.Remove("u1")
 		synctest.Wait()
 		if first.ctx.Err() == nil {
 			t.Error("the sync in flight was not cancelled by the kill")
 		}
-		b.p.update(testPod("web", "u1", "r1"))
-		b.p.update(testPod("web", "u1", "r9"))
-		b.want("u1", stateTerminating)
-		if j := b.in("u1").job; j.kill == nil || j.kill.reason != killRemoved {
-			t.Errorf("kill is %+v", j.kill)
+		b.p.Update(testPod("web", "u1", "r1"))
+		b.p.Update(testPod("web", "u1", "r9"))
+		b.want("u1", Terminating)
+		if j := b.in("u1").job; j.Kill == nil || j.Kill.Reason != KillRemoved {
+			t.Errorf("kill is %+v", j.Kill)
 		}
 	})
 }
 
 func TestGraceOnlyShrinks(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.into("u1", stateSyncing)
-		b.p.remove("u1")
+		b.into("u1", Syncing)
+		b.p.Remove("u1")
 		killing := b.in("u1")
-		if killing.job.grace != 30 {
-			t.Fatalf("grace %d, want the pod's 30", killing.job.grace)
+		if killing.job.Grace != 30 {
+			t.Fatalf("grace %d, want the pod's 30", killing.job.Grace)
 		}
 		hurry := func(seconds int64) {
 			b.p.mu.Lock()
-			b.p.end(b.p.byUID["u1"], onKill, killOrder{reason: "Later", grace: &seconds})
+			b.p.end(b.p.byUID["u1"], onKill, KillOrder{Reason: "Later", Grace: &seconds})
 			b.p.mu.Unlock()
 			synctest.Wait()
 		}
@@ -127,41 +127,41 @@ func TestGraceOnlyShrinks(t *testing.T) {
 		if killing.ctx.Err() == nil {
 			t.Error("a shorter grace did not cancel the kill in flight")
 		}
-		if j := b.in("u1").job; j.grace != 5 || j.kill.reason != killRemoved {
-			t.Errorf("grace %d reason %s, want 5 and the first reason", j.grace, j.kill.reason)
+		if j := b.in("u1").job; j.Grace != 5 || j.Kill.Reason != KillRemoved {
+			t.Errorf("grace %d reason %s, want 5 and the first reason", j.Grace, j.Kill.Reason)
 		}
 		hurry(0)
-		if j := b.in("u1").job; j.grace != 1 {
-			t.Errorf("grace %d, want at least 1", j.grace)
+		if j := b.in("u1").job; j.Grace != 1 {
+			t.Errorf("grace %d, want at least 1", j.Grace)
 		}
 	})
 }
 
 func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
-	for _, at := range []state{stateTerminating, stateTerminated, stateFinished} {
+	for _, at := range []State{Terminating, Terminated, Finished} {
 		t.Run(at.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, b *workersBed) {
-				b.into("u1", stateSyncing)
-				b.p.remove("u1")
-				for b.p.state("u1") != at {
-					b.release("u1", syncResult{})
+				b.into("u1", Syncing)
+				b.p.Remove("u1")
+				for b.p.State("u1") != at {
+					b.release("u1", SyncResult{})
 				}
-				b.p.update(testPod("web", "u1", "r1"))
+				b.p.Update(testPod("web", "u1", "r1"))
 				synctest.Wait()
-				for b.p.state("u1") != stateSyncing {
-					b.release("u1", syncResult{})
+				for b.p.State("u1") != Syncing {
+					b.release("u1", SyncResult{})
 				}
-				if j := b.in("u1").job; j.run != 1 {
-					t.Errorf("run %d, want a second one", j.run)
+				if j := b.in("u1").job; j.Run != 1 {
+					t.Errorf("run %d, want a second one", j.Run)
 				}
 				// And removed for good in between: the rerun is off.
-				b.p.remove("u1")
-				b.p.update(testPod("web", "u1", "r1"))
-				b.p.remove("u1")
+				b.p.Remove("u1")
+				b.p.Update(testPod("web", "u1", "r1"))
+				b.p.Remove("u1")
 				for b.in("u1") != nil {
-					b.release("u1", syncResult{})
+					b.release("u1", SyncResult{})
 				}
-				b.want("u1", stateNone)
+				b.want("u1", None)
 			})
 		})
 	}
@@ -169,43 +169,43 @@ func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
 
 func TestFixedUIDEdit(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.into("u1", stateSyncing)
-		b.release("u1", syncResult{})
+		b.into("u1", Syncing)
+		b.release("u1", SyncResult{})
 		old := b.p.byUID["u1"].acting
-		b.p.update(testPod("web", "u1", "r2"))
-		b.want("u1", stateTerminating)
-		if j := b.in("u1").job; j.pod != old {
+		b.p.Update(testPod("web", "u1", "r2"))
+		b.want("u1", Terminating)
+		if j := b.in("u1").job; j.Pod != old {
 			t.Error("the old revision is not ended as what it is")
 		}
 		// A second edit within the grace: only the newest runs.
-		b.p.update(testPod("web", "u1", "r3"))
-		b.release("u1", syncResult{})
-		b.release("u1", syncResult{})
-		b.want("u1", stateSyncing)
-		if j := b.in("u1").job; j.run != 1 || j.pod.Annotations[manifest.AnnotationTemplate] != "r3" {
-			t.Errorf("run %d of %v", j.run, j.pod.Annotations)
+		b.p.Update(testPod("web", "u1", "r3"))
+		b.release("u1", SyncResult{})
+		b.release("u1", SyncResult{})
+		b.want("u1", Syncing)
+		if j := b.in("u1").job; j.Run != 1 || j.Pod.Annotations[manifest.AnnotationTemplate] != "r3" {
+			t.Errorf("run %d of %v", j.Run, j.Pod.Annotations)
 		}
 	})
 }
 
 func TestInPlaceUpdateCancelsTheSyncInFlight(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.into("u1", stateSyncing)
+		b.into("u1", Syncing)
 		first := b.in("u1")
 		same := testPod("web", "u1", "r1")
-		b.p.update(same)
+		b.p.Update(same)
 		synctest.Wait()
 		if first.ctx.Err() != nil {
 			t.Error("an equal revision cancelled the sync")
 		}
 		image := testPod("web", "u1", "r1")
 		image.Annotations[podinfo.AnnotationHash] = "other image"
-		b.p.update(image)
+		b.p.Update(image)
 		synctest.Wait()
 		if first.ctx.Err() == nil {
 			t.Error("the sync of the revision before goes on")
 		}
-		if j := b.in("u1").job; j.pod != image || j.run != 0 {
+		if j := b.in("u1").job; j.Pod != image || j.Run != 0 {
 			t.Error("the newest revision is not the one in flight")
 		}
 	})
@@ -213,108 +213,107 @@ func TestInPlaceUpdateCancelsTheSyncInFlight(t *testing.T) {
 
 func TestDeletedByTheAPIServer(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.into("u1", stateSyncing)
+		b.into("u1", Syncing)
 		deleted := testPod("web", "u1", "r1")
 		now, grace := metav1.Now(), int64(7)
 		deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = &now, &grace
-		b.p.update(deleted)
-		b.want("u1", stateTerminating)
-		if j := b.in("u1").job; j.grace != 7 || j.kill.reason != killDeleted {
-			t.Errorf("grace %d, %+v", j.grace, j.kill)
+		b.p.Update(deleted)
+		b.want("u1", Terminating)
+		if j := b.in("u1").job; j.Grace != 7 || j.Kill.Reason != KillDeleted {
+			t.Errorf("grace %d, %+v", j.Grace, j.Kill)
 		}
 		hurried := deleted.DeepCopy()
 		*hurried.DeletionGracePeriodSeconds = 2
-		b.p.update(hurried)
-		if j := b.in("u1").job; j.grace != 2 {
-			t.Errorf("grace %d after a shorter one", j.grace)
+		b.p.Update(hurried)
+		if j := b.in("u1").job; j.Grace != 2 {
+			t.Errorf("grace %d after a shorter one", j.Grace)
 		}
 		for range 3 {
-			b.release("u1", syncResult{})
+			b.release("u1", SyncResult{})
 		}
-		b.want("u1", stateFinished)
+		b.want("u1", Finished)
 	})
 }
 
 func TestRerunIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		if err := b.rerun("nobody"); !errors.Is(err, errUnknownPod) {
+		if err := b.rerun("nobody"); !errors.Is(err, ErrUnknownPod) {
 			t.Error(err)
 		}
 		api := testPod("api", "a1", "r1")
 		api.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
-		b.p.update(api)
-		if err := b.rerun("a1"); !errors.Is(err, errAPIPod) {
+		b.p.Update(api)
+		if err := b.rerun("a1"); !errors.Is(err, ErrAPIPod) {
 			t.Error(err)
 		}
-		b.into("u1", stateFinished)
+		b.into("u1", Finished)
 		b.ended = true
-		if err := b.rerun("u1"); !errors.Is(err, errPodEnded) {
+		if err := b.rerun("u1"); !errors.Is(err, ErrPodEnded) {
 			t.Error(err)
 		}
 		b.ended = false
-		b.p.remove("u1")
-		if err := b.rerun("u1"); !errors.Is(err, errUnwantedPod) {
+		b.p.Remove("u1")
+		if err := b.rerun("u1"); !errors.Is(err, ErrUnwantedPod) {
 			t.Error(err)
 		}
-		b.want("u1", stateFinished)
+		b.want("u1", Finished)
 	})
 }
 
 func TestRerunNotBefore(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.into("u1", stateSyncing)
+		b.into("u1", Syncing)
 		at := time.Now().Add(5 * time.Minute)
-		if err := b.p.rerun("u1", "evicted", at, func(*v1.Pod) bool { return false }); err != nil {
+		if err := b.p.Restart("u1", "evicted", at, func(*v1.Pod) bool { return false }); err != nil {
 			t.Fatal(err)
 		}
-		b.release("u1", syncResult{})
-		b.release("u1", syncResult{})
-		b.want("u1", stateQueued)
+		b.release("u1", SyncResult{})
+		b.release("u1", SyncResult{})
+		b.want("u1", Queued)
 		time.Sleep(time.Until(at) - time.Nanosecond)
-		b.want("u1", stateQueued)
+		b.want("u1", Queued)
 		time.Sleep(time.Nanosecond)
-		b.want("u1", stateSyncing)
+		b.want("u1", Syncing)
 	})
 }
 
 func TestFinishedPodThatRunsIsEndedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.into("u1", stateFinished)
-		b.release("u1", syncResult{})
-		b.p.orphan(&cri.Pod{UID: "u1", Name: "web", Namespace: "default"})
-		b.want("u1", stateTerminating)
-		b.release("u1", syncResult{})
-		b.release("u1", syncResult{})
-		b.release("u1", syncResult{})
-		b.want("u1", stateFinished)
+		b.into("u1", Finished)
+		b.release("u1", SyncResult{})
+		b.p.Orphan(testPod("web", "u1", ""), 30)
+		b.want("u1", Terminating)
+		b.release("u1", SyncResult{})
+		b.release("u1", SyncResult{})
+		b.release("u1", SyncResult{})
+		b.want("u1", Finished)
 	})
 }
 
-func TestOrphanKeepsItsGrace(t *testing.T) {
+func TestOrphanGrace(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		grace := int64(120)
-		b.p.orphan(&cri.Pod{UID: "o1", Name: "db", Namespace: "default", Containers: []cri.Container{{Name: "db", TerminationGracePeriod: &grace}}})
-		if j := b.in("o1").job; j.grace != 120 {
-			t.Errorf("grace %d, want the 120 written on the container", j.grace)
+		b.p.Orphan(testPod("db", "o1", ""), 120)
+		if j := b.in("o1").job; j.Grace != 120 {
+			t.Errorf("grace %d, want 120", j.Grace)
 		}
-		b.p.orphan(&cri.Pod{UID: "o2", Name: "web", Namespace: "default"})
-		if j := b.in("o2").job; j.grace != 30 {
-			t.Errorf("grace %d, want the default", j.grace)
+		b.p.Orphan(testPod("web", "o2", ""), 0)
+		if j := b.in("o2").job; j.Grace != 1 {
+			t.Errorf("grace %d, want at least 1", j.Grace)
 		}
 	})
 }
 
 func TestPausedWorkersStart(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.p.pause(true)
-		b.p.update(testPod("web", "u1", "r1"))
-		b.want("u1", stateQueued)
-		b.p.pause(false)
-		b.want("u1", stateSyncing)
-		b.release("u1", syncResult{err: errors.New("runtime went away")})
-		b.p.pause(true)
+		b.p.Pause(true)
+		b.p.Update(testPod("web", "u1", "r1"))
+		b.want("u1", Queued)
+		b.p.Pause(false)
+		b.want("u1", Syncing)
+		b.release("u1", SyncResult{Err: errors.New("runtime went away")})
+		b.p.Pause(true)
 		at := time.Now()
-		b.p.pause(false)
+		b.p.Pause(false)
 		if b.in("u1") == nil || time.Since(at) != 0 {
 			t.Error("what failed is not tried again at once when the runtime is back")
 		}
@@ -323,17 +322,17 @@ func TestPausedWorkersStart(t *testing.T) {
 
 func TestTimesOfTheNextSync(t *testing.T) {
 	for name, c := range map[string]struct {
-		out      syncResult
+		out      SyncResult
 		min, max time.Duration
 	}{
-		"success":     {syncResult{}, 59 * time.Second, 90 * time.Second},
-		"error":       {syncResult{err: errors.New("x")}, time.Second, 1500 * time.Millisecond},
-		"retry after": {syncResult{err: errors.New("x"), after: 40 * time.Second}, 40 * time.Second, 40 * time.Second},
-		"long":        {syncResult{after: time.Hour}, time.Minute, time.Minute},
+		"success":     {SyncResult{}, 59 * time.Second, 90 * time.Second},
+		"error":       {SyncResult{Err: errors.New("x")}, time.Second, 1500 * time.Millisecond},
+		"retry after": {SyncResult{Err: errors.New("x"), After: 40 * time.Second}, 40 * time.Second, 40 * time.Second},
+		"long":        {SyncResult{After: time.Hour}, time.Minute, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, b *workersBed) {
-				b.into("u1", stateSyncing)
+				b.into("u1", Syncing)
 				b.release("u1", c.out)
 				at := time.Now()
 				for b.in("u1") == nil && time.Since(at) < 2*time.Hour {
@@ -350,7 +349,7 @@ func TestTimesOfTheNextSync(t *testing.T) {
 // TestWorkersUnderRandomOrders: whatever is asked in whatever order, one pod of
 // a name is started at most, and when all is let go what is wanted last runs.
 func TestWorkersUnderRandomOrders(t *testing.T) {
-	for seed := range seeds(60) {
+	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, b *workersBed) {
 				rnd := rand.New(rand.NewPCG(seed, 7))
@@ -363,40 +362,40 @@ func TestWorkersUnderRandomOrders(t *testing.T) {
 						// As sources do it: one pod of a name is wanted.
 						for other := range wanted {
 							if other != uid {
-								b.p.remove(other)
+								b.p.Remove(other)
 								delete(wanted, other)
 							}
 						}
 						wanted[uid] = fmt.Sprint("r", rnd.IntN(2))
-						b.p.update(testPod("web", uid, wanted[uid]))
+						b.p.Update(testPod("web", uid, wanted[uid]))
 					case 2:
-						b.p.remove(uid)
+						b.p.Remove(uid)
 						delete(wanted, uid)
 					case 3:
-						b.release(uid, syncResult{err: errors.New("no")})
+						b.release(uid, SyncResult{Err: errors.New("no")})
 					case 4:
 						_ = b.rerun(uid)
 					case 5:
 						time.Sleep(time.Duration(rnd.IntN(20)) * time.Second)
 					case 6:
-						_ = b.p.displace(uid, status.Disruption{Reason: "Evicted"}, nil)
+						_ = b.p.Disrupt(uid, status.Disruption{Reason: "Evicted"}, nil)
 					default:
-						b.release(uid, syncResult{})
+						b.release(uid, SyncResult{})
 					}
 					b.checkOneStarted()
 				}
 				for range 20 {
-					time.Sleep(errorBackoff) // what failed comes again
-					b.p.wakeIf(func(w *worker) bool { return w.displaced })
+					time.Sleep(ErrorBackoff) // what failed comes again
+					b.p.notifyIf(func(w *worker) bool { return w.disrupted })
 					for _, uid := range uids {
-						b.release(uid, syncResult{restart: true})
+						b.release(uid, SyncResult{Restart: true})
 						b.checkOneStarted()
 					}
 				}
 				for _, uid := range uids {
-					want := stateNone
+					want := None
 					if _, ok := wanted[uid]; ok {
-						want = stateSyncing
+						want = Syncing
 					}
 					b.want(uid, want)
 				}
@@ -413,7 +412,7 @@ func (b *workersBed) checkOneStarted() {
 	started := 0
 	for _, w := range b.p.byUID {
 		// One that was removed before it started ends without a start.
-		if w.state == stateSyncing || w.acting != nil && w.holdsName() {
+		if w.state == Syncing || w.acting != nil && w.holdsName() {
 			started++
 		}
 	}
@@ -427,5 +426,17 @@ func TestErrorDelayGrowsToTheKubelets(t *testing.T) {
 		if got := errorDelay(failures); got < want || got > want*3/2 {
 			t.Errorf("after %d failures: %s, want %s and up to half as much again", failures, got, want)
 		}
+	}
+}
+
+// The resyncs, which mend what nothing tells of, come by the clock that nobody
+// sets.
+func TestResyncsDoNotGoByTheTimeOfDay(t *testing.T) {
+	p := New[int](nil)
+	w := &worker{uid: "u", state: Syncing}
+	p.schedule(w, SyncResult{})
+	at, ok := p.queue.earliest()
+	if left := time.Until(at); !ok || !strings.Contains(at.String(), " m=") || left < resyncPeriod-time.Second || left > 2*resyncPeriod {
+		t.Errorf("the next look is due at %s, which a clock that is set moves", at)
 	}
 }

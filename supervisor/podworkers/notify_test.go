@@ -1,4 +1,4 @@
-package supervisor
+package podworkers
 
 import (
 	"testing"
@@ -19,19 +19,19 @@ func claimPod(name string, uid types.UID, claim string) *v1.Pod {
 // A pod that waits for a claim looks again when the one that had it has gone.
 func TestWhoSharesAClaimIsWoken(t *testing.T) {
 	bubble(t, func(t *testing.T, b *workersBed) {
-		b.p.update(claimPod("first", "u1", "data"))
-		b.release("u1", syncResult{})
-		b.p.update(claimPod("second", "u2", "data"))
-		b.p.update(claimPod("third", "u3", "other"))
-		b.release("u2", syncResult{after: time.Minute})
-		b.release("u3", syncResult{after: time.Minute})
-		b.p.remove("u1")
-		b.releaseIf("u1", stateTerminating)
+		b.p.Update(claimPod("first", "u1", "data"))
+		b.release("u1", SyncResult{})
+		b.p.Update(claimPod("second", "u2", "data"))
+		b.p.Update(claimPod("third", "u3", "other"))
+		b.release("u2", SyncResult{After: time.Minute})
+		b.release("u3", SyncResult{After: time.Minute})
+		b.p.Remove("u1")
+		b.releaseIf("u1", Terminating)
 		if b.in("u2") != nil {
 			t.Error("woken while the claim is still in use")
 		}
 		at := time.Now()
-		b.releaseIf("u1", stateTerminated)
+		b.releaseIf("u1", Terminated)
 		if b.in("u2") == nil || time.Since(at) != 0 {
 			t.Error("not woken when the claim was free")
 		}

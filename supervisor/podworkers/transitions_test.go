@@ -1,4 +1,4 @@
-package supervisor
+package podworkers
 
 import (
 	"fmt"
@@ -6,13 +6,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-
-	"github.com/podstead/podstead/cri"
 )
 
 // TestTransitionTableIsDocumented holds the comment against the table.
 func TestTransitionTableIsDocumented(t *testing.T) {
-	source, err := os.ReadFile("transitions.go")
+	source, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,17 +36,17 @@ func TestTransitionTableIsDocumented(t *testing.T) {
 // TestTransitionsGoDown: no move leads up within a run, and every state but
 // none can be reached and left.
 func TestTransitionsGoDown(t *testing.T) {
-	reached, left := map[state]bool{}, map[state]bool{}
+	reached, left := map[State]bool{}, map[State]bool{}
 	for _, tr := range transitions {
 		reached[tr.to], left[tr.from] = true, true
 		if tr.to < tr.from && !tr.newRun && tr.on != onForget {
 			t.Errorf("%s on %s goes up to %s", tr.from, tr.on, tr.to)
 		}
-		if tr.newRun && tr.from != stateFinished {
+		if tr.newRun && tr.from != Finished {
 			t.Errorf("%s on %s begins a new run of a pod that has not finished", tr.from, tr.on)
 		}
 	}
-	for s := stateNone; s < stateCount; s++ {
+	for s := None; s < stateCount; s++ {
 		if !reached[s] || !left[s] {
 			t.Errorf("%s: reached %v, left %v", s, reached[s], left[s])
 		}
@@ -60,33 +58,33 @@ func TestTransitionsGoDown(t *testing.T) {
 // it stands with the table.
 func TestTransitionTableIsTheCode(t *testing.T) {
 	outside := map[trigger]func(*workersBed){
-		onUpdate: func(b *workersBed) { b.p.update(testPod("web", "u1", "r1")) },
-		onKill:   func(b *workersBed) { b.p.remove("u1") },
-		onRerun:  func(b *workersBed) { _ = b.rerun("u1") },
-		onOrphan: func(b *workersBed) { b.p.orphan(&cri.Pod{UID: "u1", Name: "web", Namespace: "default"}) },
-		onStart:  func(b *workersBed) { b.end("u0") },
-		onEnded:  func(b *workersBed) { b.release("u1", syncResult{ended: true}) },
+		onUpdate:  func(b *workersBed) { b.p.Update(testPod("web", "u1", "r1")) },
+		onKill:    func(b *workersBed) { b.p.Remove("u1") },
+		onRestart: func(b *workersBed) { _ = b.rerun("u1") },
+		onOrphan:  func(b *workersBed) { b.p.Orphan(testPod("web", "u1", ""), 30) },
+		onStart:   func(b *workersBed) { b.end("u0") },
+		onEnded:   func(b *workersBed) { b.release("u1", SyncResult{Ended: true}) },
 		onStopped: func(b *workersBed) {
-			b.releaseIf("u1", stateTerminating)
+			b.releaseIf("u1", Terminating)
 		},
-		onCleaned: func(b *workersBed) { b.releaseIf("u1", stateTerminated) },
+		onCleaned: func(b *workersBed) { b.releaseIf("u1", Terminated) },
 	}
-	for from := stateNone; from < stateCount; from++ {
+	for from := None; from < stateCount; from++ {
 		for on, apply := range outside {
 			want := from
 			if row := next(from, on); row != nil {
 				want = row.to
 			}
 			switch {
-			case on == onRerun && from == stateFinished:
+			case on == onRestart && from == Finished:
 				// The name is free, so that the new run starts at once.
-				want = stateSyncing
-			case on == onUpdate && from == stateNone:
+				want = Syncing
+			case on == onUpdate && from == None:
 				// The name is taken here by u0.
-				want = stateQueued
-			case on == onKill && from == stateFinished:
+				want = Queued
+			case on == onKill && from == Finished:
 				// Nothing is left of it: it is forgotten in the same breath.
-				want = stateFinished
+				want = Finished
 			}
 			t.Run(fmt.Sprintf("%s/%s", from, on), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -94,7 +92,7 @@ func TestTransitionTableIsTheCode(t *testing.T) {
 					b.into("u1", from)
 					apply(b)
 					synctest.Wait()
-					if got := b.p.state("u1"); got != want {
+					if got := b.p.State("u1"); got != want {
 						t.Errorf("%s on %s: %s, want %s", from, on, got, want)
 					}
 				})

@@ -1,4 +1,4 @@
-package supervisor
+package podworkers
 
 import (
 	"testing"
@@ -16,9 +16,9 @@ func TestWorkQueue(t *testing.T) {
 	q.set("c", at(9))
 	q.set("c", at(1)) // replaces
 	q.set("a", at(7))
-	q.drop("b")
-	q.drop("b")
-	q.drop("nobody")
+	q.remove("b")
+	q.remove("b")
+	q.remove("nobody")
 	if first, ok := q.earliest(); !ok || !first.Equal(at(1)) {
 		t.Fatalf("earliest is %v %v", first, ok)
 	}

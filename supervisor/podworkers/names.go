@@ -1,0 +1,72 @@
+package podworkers
+
+import (
+	"fmt"
+	"time"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// ReasonNameTaken is the reason of a pod whose full name another pod holds that
+// this daemon does not end for it.
+const ReasonNameTaken = "NameTaken"
+
+// mayStart reports whether a queued worker may start now: no pod of its full name
+// has started and not finished, and none waits before it.
+func (p *Workers) mayStart(w *worker, now time.Time) bool {
+	before := true
+	for _, other := range p.byName[w.name] {
+		switch {
+		case other == w:
+			before = false
+		case other.holdsName():
+			return false
+		case before && other.state == Queued && other.wanted && !now.Before(other.notBefore):
+			return false
+		}
+	}
+	return true
+}
+
+// enqueueForName puts a worker at the end of the queue for a name.
+func (p *Workers) enqueueForName(w *worker, name string) {
+	p.dequeueName(w)
+	w.name = name
+	p.byName[name] = append(p.byName[name], w)
+}
+
+func (p *Workers) dequeueName(w *worker) {
+	queue := p.byName[w.name]
+	for i, other := range queue {
+		if other == w {
+			queue = append(queue[:i:i], queue[i+1:]...)
+			break
+		}
+	}
+	if len(queue) == 0 {
+		delete(p.byName, w.name)
+	} else {
+		p.byName[w.name] = queue
+	}
+}
+
+// clearName ends an API pod whose full name a static pod has: two pods of one name
+// could share a data directory, and what a node runs by itself comes first.
+func (p *Workers) clearName(w *worker) {
+	for _, other := range p.byName[w.name] {
+		if other == w || !other.wanted || !w.wanted {
+			continue
+		}
+		bound := w
+		if !podinfo.IsAPI(w.pod) {
+			bound = other
+		}
+		if podinfo.SourceOf(w.pod) == podinfo.SourceOf(other.pod) || !podinfo.IsAPI(bound.pod) || bound.kill != nil || bound.state == Finished {
+			continue
+		}
+		d := status.Disruption{Reason: ReasonNameTaken, At: time.Now(), Message: fmt.Sprintf(
+			"a manifest of node %s has a pod of this name; rename one of the two", bound.pod.Spec.NodeName)}
+		p.end(bound, onKill, KillOrder{Reason: KillDisrupted, Message: d.Message, Disruption: &d})
+	}
+}
