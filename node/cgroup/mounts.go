@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // The controllers that limits need, by the kernel's names.
@@ -59,8 +60,8 @@ func (h *hierarchies) v2() bool { return h.unified != "" }
 
 // find reads a mountinfo file. The unified hierarchy counts if no controller
 // is in one of version 1: in a mixed set-up it has none.
-func find(mountinfo string) (*hierarchies, error) {
-	f, err := os.Open(mountinfo)
+func find(file string) (*hierarchies, error) {
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot look for cgroups: %w", err)
 	}
@@ -71,32 +72,27 @@ func find(mountinfo string) (*hierarchies, error) {
 		rmdir:        syscall.Rmdir,
 	}
 	unified := ""
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		mount, rest, ok := strings.Cut(lines.Text(), " - ")
-		fields, more := strings.Fields(mount), strings.Fields(rest)
-		if !ok || len(fields) < 5 || len(more) < 3 || !strings.HasPrefix(more[0], "cgroup") {
-			continue
-		}
-		folder := unescape(fields[4])
+	mounts, err := mountinfo.GetMountsFromReader(f, mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for cgroups: %w", err)
+	}
+	for _, m := range mounts {
+		folder := m.Mountpoint
 		if slices.Contains(h.all, folder) {
 			continue
 		}
 		h.all = append(h.all, folder)
-		if more[0] == "cgroup2" {
+		if m.FSType == "cgroup2" {
 			if unified == "" {
 				unified = folder
 			}
 			continue
 		}
-		for _, option := range strings.Split(more[2], ",") {
+		for _, option := range strings.Split(m.VFSOptions, ",") {
 			if (slices.Contains(limited, option) || slices.Contains(counting, option)) && h.byController[option] == "" {
 				h.byController[option] = folder
 			}
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("cannot look for cgroups: %w", err)
 	}
 	switch {
 	case len(h.byController) > 0:
@@ -106,11 +102,6 @@ func find(mountinfo string) (*hierarchies, error) {
 		return nil, errors.New("no cgroup hierarchy is mounted")
 	}
 	return h, nil
-}
-
-// unescape takes back the octal escapes of mountinfo.
-func unescape(path string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
 // controllers are those that limits of a cgroup can be set with.

@@ -1,10 +1,12 @@
 package volume
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -16,22 +18,29 @@ const mountLines = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 `
 
 func TestMountInfo(t *testing.T) {
-	points, err := parseMountInfo(strings.NewReader(mountLines))
-	want := []mountPoint{
-		{path: "/", shared: true},
-		{path: `/var/lib/pod stead/a\b`, slave: true},
-		{path: "/private"},
-		{path: "/private/sub", shared: true, slave: true},
-		{path: "/private/sub"},
+	points, err := mountinfo.GetMountsFromReader(strings.NewReader(mountLines), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err != nil || !slices.Equal(points, want) {
-		t.Error(points, err)
+	var got []string
+	for _, m := range points {
+		got = append(got, fmt.Sprintf("%s shared=%v slave=%v", m.Mountpoint, isShared(m), isSlave(m)))
+	}
+	want := []string{
+		"/ shared=true slave=false",
+		`/var/lib/pod stead/a\b shared=false slave=true`,
+		"/private shared=false slave=false",
+		"/private/sub shared=true slave=true",
+		"/private/sub shared=false slave=false",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 	if got := mountsBelow(points, "/private"); !slices.Equal(got, []string{"/private/sub", "/private/sub", "/private"}) {
 		t.Errorf("below /private: %v, want the last mounted first", got)
 	}
 	for path, want := range map[string]string{"/": "/", "/privateer": "/", "/private/x": "/private", "/private/sub/y": "/private/sub"} {
-		if got := mountOf(points, path).path; got != want {
+		if got := mountOf(points, path).Mountpoint; got != want {
 			t.Errorf("%s lies in %s, want %s", path, got, want)
 		}
 	}
@@ -43,18 +52,18 @@ func TestMountInfo(t *testing.T) {
 func TestPropagationNeedsASharedMount(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
-		mount mountPoint
+		mount mountinfo.Info
 		mode  v1.MountPropagationMode
 		ok    bool
 	}{
-		{mountPoint{path: "/"}, v1.MountPropagationNone, true},
-		{mountPoint{path: "/"}, v1.MountPropagationHostToContainer, false},
-		{mountPoint{path: "/"}, v1.MountPropagationBidirectional, false},
-		{mountPoint{path: "/", slave: true}, v1.MountPropagationHostToContainer, true},
-		{mountPoint{path: "/", slave: true}, v1.MountPropagationBidirectional, false},
-		{mountPoint{path: "/", shared: true}, v1.MountPropagationBidirectional, true},
+		{mountinfo.Info{Mountpoint: "/"}, v1.MountPropagationNone, true},
+		{mountinfo.Info{Mountpoint: "/"}, v1.MountPropagationHostToContainer, false},
+		{mountinfo.Info{Mountpoint: "/"}, v1.MountPropagationBidirectional, false},
+		{mountinfo.Info{Mountpoint: "/", Optional: "master:1"}, v1.MountPropagationHostToContainer, true},
+		{mountinfo.Info{Mountpoint: "/", Optional: "master:1"}, v1.MountPropagationBidirectional, false},
+		{mountinfo.Info{Mountpoint: "/", Optional: "shared:1"}, v1.MountPropagationBidirectional, true},
 	} {
-		v := &Volumes{mounts: func() ([]mountPoint, error) { return []mountPoint{c.mount}, nil }}
+		v := &Volumes{mounts: func() ([]*mountinfo.Info, error) { return []*mountinfo.Info{&c.mount}, nil }}
 		err := v.CheckPropagation(dir, c.mode)
 		if (err == nil) != c.ok {
 			t.Errorf("%s in %+v: %v", c.mode, c.mount, err)

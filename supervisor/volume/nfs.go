@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -66,7 +67,7 @@ func (v *Volumes) isMounted(path string) (bool, error) {
 		return false, fmt.Errorf("cannot tell what is mounted: %w", err)
 	}
 	path = root + strings.TrimPrefix(path, v.Root)
-	return slices.ContainsFunc(points, func(p mountPoint) bool { return p.path == path }), nil
+	return slices.ContainsFunc(points, func(m *mountinfo.Info) bool { return m.Mountpoint == path }), nil
 }
 
 func findProgram(names []string) (string, error) {

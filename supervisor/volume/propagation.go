@@ -25,10 +25,10 @@ func (v *Volumes) CheckPropagation(path string, mode v1.MountPropagationMode) er
 		return fmt.Errorf("cannot tell what is mounted: %w", err)
 	}
 	m := mountOf(points, real)
-	if m.shared || m.slave && mode == v1.MountPropagationHostToContainer {
+	if isShared(m) || isSlave(m) && mode == v1.MountPropagationHostToContainer {
 		return nil
 	}
-	return fmt.Errorf("mountPropagation %s needs a shared mount, and %s lies in the private one of %s; make it shared with: mount --make-rshared %s", mode, path, m.path, m.path)
+	return fmt.Errorf("mountPropagation %s needs a shared mount, and %s lies in the private one of %s; make it shared with: mount --make-rshared %s", mode, path, m.Mountpoint, m.Mountpoint)
 }
 
 // ShareRoot makes mounts below the pods' folder reach other mount namespaces,
@@ -46,7 +46,7 @@ func (v *Volumes) ShareRoot() error {
 	if err != nil {
 		return fmt.Errorf("cannot tell what is mounted: %w", err)
 	}
-	if mountOf(points, real).shared || len(mountsBelow(points, real)) > 0 {
+	if isShared(mountOf(points, real)) || len(mountsBelow(points, real)) > 0 {
 		return nil
 	}
 	if err := unix.Mount(real, real, "", unix.MS_BIND, ""); err != nil {

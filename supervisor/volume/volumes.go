@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/moby/sys/mountinfo"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,7 +25,7 @@ type Volumes struct {
 	Claims string
 
 	// mounts replaces /proc/self/mountinfo in tests.
-	mounts func() ([]mountPoint, error)
+	mounts func() ([]*mountinfo.Info, error)
 	// claims guards who uses which claim.
 	claims sync.Mutex
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -220,8 +221,8 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	inside := filepath.Join(root, "u1/volumes/kubernetes.io~empty-dir/cache/sub dir")
-	v.mounts = func() ([]mountPoint, error) {
-		return []mountPoint{{path: "/"}, {path: root}, {path: root + "/u11"}, {path: inside}}, nil
+	v.mounts = func() ([]*mountinfo.Info, error) {
+		return []*mountinfo.Info{{Mountpoint: "/"}, {Mountpoint: root}, {Mountpoint: root + "/u11"}, {Mountpoint: inside}}, nil
 	}
 	for name, remove := range map[string]func(types.UID) error{"Teardown": v.Teardown, "Remove": v.Remove} {
 		if err := remove("u1"); err == nil || !strings.Contains(err.Error(), "umount "+inside) {
@@ -231,8 +232,8 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 			t.Errorf("%s deleted in spite of a mount", name)
 		}
 	}
-	v.mounts = func() ([]mountPoint, error) {
-		return []mountPoint{{path: "/"}, {path: root}, {path: root + "/u11"}}, nil
+	v.mounts = func() ([]*mountinfo.Info, error) {
+		return []*mountinfo.Info{{Mountpoint: "/"}, {Mountpoint: root}, {Mountpoint: root + "/u11"}}, nil
 	}
 	if err := v.Remove("u1"); err != nil {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
@@ -67,14 +68,14 @@ func (n *node) awaitWaiting(name string, words ...string) {
 // the word in their path.
 func (n *node) mountsOf(word string) []string {
 	n.t.Helper()
-	data, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(n.Root + "/pods"))
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	var found []string
-	for line := range strings.Lines(string(data)) {
-		if fields := strings.Fields(line); strings.HasPrefix(fields[4], n.Root+"/pods/") && strings.Contains(fields[4], word) {
-			found = append(found, fields[4])
+	for _, m := range mounts {
+		if strings.Contains(m.Mountpoint, word) {
+			found = append(found, m.Mountpoint)
 		}
 	}
 	return found

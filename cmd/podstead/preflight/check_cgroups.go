@@ -5,31 +5,26 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // cgroupMounts are the controllers of version 1 that are mounted, and where the
 // tree of version 2 is, empty if it is not. What is mounted read-only does not
 // count.
 func (h *Host) cgroupMounts() (v1 []string, v2 string, readOnly bool) {
-	for _, l := range strings.Split(h.line("proc/self/mountinfo"), "\n") {
-		before, after, found := strings.Cut(l, " - ")
-		fields, kind := strings.Fields(before), strings.Fields(after)
-		if !found || len(fields) < 6 || len(kind) < 3 {
-			continue
-		}
-		switch kind[0] {
-		case "cgroup":
-			if !writable(fields[5]) {
-				readOnly = true
-				continue
-			}
-			v1 = append(v1, strings.Split(kind[2], ",")...)
-		case "cgroup2":
-			if !writable(fields[5]) {
-				readOnly = true
-				continue
-			}
-			v2 = fields[4]
+	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(h.line("proc/self/mountinfo")), mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	if err != nil {
+		return nil, "", false
+	}
+	for _, m := range mounts {
+		switch {
+		case !writable(m.Options):
+			readOnly = true
+		case m.FSType == "cgroup2":
+			v2 = m.Mountpoint
+		default:
+			v1 = append(v1, strings.Split(m.VFSOptions, ",")...)
 		}
 	}
 	return v1, v2, readOnly
