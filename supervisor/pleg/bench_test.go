@@ -30,21 +30,21 @@ func thousand(tb testing.TB) (*PLEG, *cri.Observed) {
 	return p, o
 }
 
-// settle takes all the looks that wait.
+// settle takes all the inspections that wait.
 func settle(tb testing.TB, p *PLEG) {
 	tb.Helper()
 	for {
 		p.mu.Lock()
-		uid, l, _ := p.looks.next(time.Now())
-		left := len(p.looks.pending)
+		uid, l, _ := p.inspections.next(time.Now())
+		left := len(p.inspections.pending)
 		p.mu.Unlock()
 		if l == nil {
 			if left > 0 {
-				tb.Fatalf("%d looks still wait", left)
+				tb.Fatalf("%d inspections still wait", left)
 			}
 			return
 		}
-		p.look(context.Background(), uid, l)
+		p.inspect(context.Background(), uid, l)
 	}
 }
 
@@ -54,15 +54,15 @@ func TestIdleComparisonAllocatesNothing(t *testing.T) {
 	n := testing.AllocsPerRun(10, func() {
 		o.At = time.Now()
 		p.mu.Lock()
-		p.absorb(o)
+		p.compareOwn(o)
 		p.compareForeign(o)
 		p.mu.Unlock()
 	})
 	if n > 0 {
 		t.Errorf("%v allocations to compare 1,000 unchanged pods, want none", n)
 	}
-	if len(p.looks.pending) != 0 || len(p.Take()) != 0 {
-		t.Error("unchanged pods caused looks or events")
+	if len(p.inspections.pending) != 0 || len(p.Take()) != 0 {
+		t.Error("unchanged pods caused inspections or events")
 	}
 }
 
@@ -73,7 +73,7 @@ func BenchmarkCompare1000(b *testing.B) {
 	for b.Loop() {
 		o.At = time.Now()
 		p.mu.Lock()
-		p.absorb(o)
+		p.compareOwn(o)
 		p.mu.Unlock()
 	}
 }

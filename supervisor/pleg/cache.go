@@ -10,28 +10,29 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// cache holds the last look at each pod. It is guarded by PLEG.mu.
+// cache holds the last inspection of each pod. It is guarded by PLEG.mu.
 type cache struct {
 	pods    map[types.UID]*entry
 	waiters map[types.UID][]*waiter
-	// listed is when the last full list was asked for: a pod without an entry
-	// did not exist then.
+	// listed is when the last relist was requested: a pod without an entry did
+	// not exist then.
 	listed time.Time
 }
 
-// entry is what is known of one pod of ours.
+// entry is what is known of one pod of this daemon.
 type entry struct {
-	// status is the last look, nil if a list showed the pod and no look
-	// succeeded yet. It is empty once the pod is gone, until a list agrees.
+	// status is the last inspection, nil if a relist showed the pod and no
+	// inspection has succeeded yet. It is empty once the pod is gone, until a
+	// relist confirms that.
 	status *cri.PodStatus
-	// seen is the time up to which status is known to hold: that of the look,
-	// or of the last full list that showed no difference.
+	// seen is the time up to which status is known to be valid: that of the
+	// inspection, or of the last relist that showed no difference.
 	seen time.Time
-	// round is the full list that showed the pod last.
+	// round is the last relist that showed the pod.
 	round uint64
 }
 
-// waiter waits for something newer than after. Its channel has room for one.
+// waiter waits for a status newer than after. Its channel has capacity 1.
 type waiter struct {
 	after  time.Time
 	answer chan *cri.PodStatus
@@ -41,7 +42,7 @@ func newCache() cache {
 	return cache{pods: map[types.UID]*entry{}, waiters: map[types.UID][]*waiter{}}
 }
 
-// newer is the status of a pod if it is known to hold after t, else nil.
+// newer returns the status of a pod if it is known to be valid after t, else nil.
 func (c *cache) newer(uid types.UID, t time.Time) *cri.PodStatus {
 	if e := c.pods[uid]; e != nil {
 		if e.status != nil && e.seen.After(t) {
@@ -55,7 +56,7 @@ func (c *cache) newer(uid types.UID, t time.Time) *cri.PodStatus {
 	return nil
 }
 
-// answer gives a pod's waiters what they wait for, if it is there.
+// answer answers the pod's waiters whose status is there.
 func (c *cache) answer(uid types.UID) {
 	waiting := c.waiters[uid]
 	if len(waiting) == 0 {
@@ -75,14 +76,14 @@ func (c *cache) answer(uid types.UID) {
 	c.waiters[uid] = waiting
 }
 
-// answerAll is answer for every pod that somebody waits for.
+// answerAll answers the waiters of all pods.
 func (c *cache) answerAll() {
 	for uid := range c.waiters {
 		c.answer(uid)
 	}
 }
 
-func (c *cache) abandon(uid types.UID, w *waiter) {
+func (c *cache) removeWaiter(uid types.UID, w *waiter) {
 	waiting := slices.DeleteFunc(c.waiters[uid], func(o *waiter) bool { return o == w })
 	if len(waiting) == 0 {
 		delete(c.waiters, uid)
@@ -95,8 +96,8 @@ func gone(st *cri.PodStatus) bool {
 	return len(st.Sandboxes) == 0 && len(st.Containers) == 0
 }
 
-// Status is the last look at a pod, and whether the pod was there. It is never
-// nil.
+// Status returns the last inspection of a pod, never nil, and whether the pod was
+// there.
 func (p *PLEG) Status(uid types.UID) (*cri.PodStatus, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,9 +107,9 @@ func (p *PLEG) Status(uid types.UID) (*cri.PodStatus, bool) {
 	return &cri.PodStatus{UID: uid, At: p.cache.listed}, false
 }
 
-// NewerThan is the status of a pod that is known to hold after t. It blocks
-// until there is one, or ctx ends, whose error it then returns. A pod that the
-// runtime does not know has an empty status. The status's own time may be
+// NewerThan returns the status of a pod that is known to be valid after t. It
+// blocks until there is one, or until ctx ends, whose error it then returns. A pod
+// that the runtime does not know has an empty status. The status's own time may be
 // before t: then nothing changed up to some time after t.
 func (p *PLEG) NewerThan(ctx context.Context, uid types.UID, t time.Time) (*cri.PodStatus, error) {
 	p.mu.Lock()
@@ -118,16 +119,16 @@ func (p *PLEG) NewerThan(ctx context.Context, uid types.UID, t time.Time) (*cri.
 	}
 	w := &waiter{after: t, answer: make(chan *cri.PodStatus, 1)}
 	p.cache.waiters[uid] = append(p.cache.waiters[uid], w)
-	// Between full lists a minute apart nobody else would look.
-	p.looks.ask(uid, time.Now(), t)
+	// Between relists a minute apart nothing else would inspect the pod.
+	p.inspections.request(uid, time.Now(), t)
 	p.mu.Unlock()
-	wake(p.lookWake)
+	notify(p.inspectNotify)
 	select {
 	case st := <-w.answer:
 		return st, nil
 	case <-ctx.Done():
 		p.mu.Lock()
-		p.cache.abandon(uid, w)
+		p.cache.removeWaiter(uid, w)
 		p.mu.Unlock()
 		return nil, ctx.Err()
 	}

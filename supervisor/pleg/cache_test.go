@@ -21,10 +21,10 @@ func known(f *fakeRuntime) {
 func TestNewerThanWhatIsThere(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		known(f)
-		looks := f.looksAt("a")
+		inspections := f.inspectionsOf("a")
 		st, err := p.NewerThan(t.Context(), "a", time.Now().Add(-time.Second))
-		if err != nil || len(st.Containers) != 1 || f.looksAt("a") != looks {
-			t.Errorf("got %+v, %v, want the cached status without a look", st, err)
+		if err != nil || len(st.Containers) != 1 || f.inspectionsOf("a") != inspections {
+			t.Errorf("got %+v, %v, want the cached status without an inspection", st, err)
 		}
 	})
 }
@@ -32,9 +32,9 @@ func TestNewerThanWhatIsThere(t *testing.T) {
 func TestNewerThanOfUnknownPodAndNewerList(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		known(f)
-		st, err := p.NewerThan(t.Context(), "nobody", time.Now().Add(-time.Second))
-		if err != nil || !gone(st) || st.UID != "nobody" || f.looksAt("nobody") != 0 {
-			t.Errorf("got %+v, %v, want an empty status without a look", st, err)
+		st, err := p.NewerThan(t.Context(), "unknown", time.Now().Add(-time.Second))
+		if err != nil || !gone(st) || st.UID != "unknown" || f.inspectionsOf("unknown") != 0 {
+			t.Errorf("got %+v, %v, want an empty status without an inspection", st, err)
 		}
 	})
 }
@@ -66,16 +66,16 @@ func TestNewerThanTakesAListWithoutDifference(t *testing.T) {
 			t.Errorf("got %+v, %v after %v", st, err, time.Since(since))
 		}
 		time.Sleep(5 * time.Millisecond)
-		looks := f.looksAt("a")
+		inspections := f.inspectionsOf("a")
 		time.Sleep(time.Minute)
-		if n := f.looksAt("a") - looks; n != 0 {
-			t.Errorf("%d looks after the list had answered", n)
+		if n := f.inspectionsOf("a") - inspections; n != 0 {
+			t.Errorf("%d inspections after the list had answered", n)
 		}
 	})
 }
 
-// What a list showed but no look has confirmed is not known.
-func TestNewerThanWaitsForTheLookThatAListAskedFor(t *testing.T) {
+// What a relist showed but no inspection has confirmed is not known.
+func TestNewerThanWaitsForInspectionThatRelistRequested(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		known(f)
 		f.set(func() { f.lookErr["a"] = errors.New("no"); f.lookErr["b"] = errors.New("no") })
@@ -111,8 +111,8 @@ func TestNewerThanServesManyWaiters(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := f.looksAt("a"); n != 1 {
-			t.Errorf("%d looks for %d waiters, want 1", n, cap(done))
+		if n := f.inspectionsOf("a"); n != 1 {
+			t.Errorf("%d inspections for %d waiters, want 1", n, cap(done))
 		}
 	})
 }

@@ -110,14 +110,14 @@ func TestFaultsOfAnEventStreamOverCRI(t *testing.T) {
 	cases := []struct {
 		name  string
 		fault func(f *critest.Fake)
-		limit time.Duration // until the end of a container is told
+		limit time.Duration // until the exit of a container is reported
 	}{
 		{"none", func(*critest.Fake) {}, 100 * time.Millisecond},
 		{"doubled", func(f *critest.Fake) { f.DoubleEvents(-1) }, 100 * time.Millisecond},
 		{"dropped", func(f *critest.Fake) { f.DropEvents(-1) }, EventedPeriod},
 		{"broken", func(f *critest.Fake) { f.BreakEvents() }, 1100 * time.Millisecond},
 		{"disconnected", func(f *critest.Fake) { f.Disconnect() }, 5 * time.Second},
-		{"first look fails", func(f *critest.Fake) {
+		{"first inspection fails", func(f *critest.Fake) {
 			f.Inject("ContainerStatus", critest.Fault{Before: critest.Err(14, "busy")})
 		}, time.Second},
 		{"stale lists", func(f *critest.Fake) { f.StaleLists(3) }, 5 * time.Second},
@@ -129,14 +129,14 @@ func TestFaultsOfAnEventStreamOverCRI(t *testing.T) {
 				put(f, "b")
 				time.Sleep(10 * time.Second)
 				kinds(p, "a")
-				looks := f.Calls("ContainerStatus")
+				inspections := f.Calls("ContainerStatus")
 				c.fault(f)
 				f.Exit("a/web", 1)
 				if d := died(t, p, "a"); d > c.limit {
 					t.Errorf("told after %v, want %v at most", d, c.limit)
 				}
-				if n := f.Calls("ContainerStatus") - looks; n > 3 {
-					t.Errorf("%d looks for one end", n)
+				if n := f.Calls("ContainerStatus") - inspections; n > 3 {
+					t.Errorf("%d inspections for one end", n)
 				}
 				time.Sleep(3 * time.Minute)
 				wantKinds(t, p, "a")
@@ -186,14 +186,14 @@ func TestIdleCallsOverCRI(t *testing.T) {
 				}
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
-				lists, looks := f.Calls("ListContainers"), f.Calls("ContainerStatus")
+				lists, inspections := f.Calls("ListContainers"), f.Calls("ContainerStatus")
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if n := f.Calls("ListContainers") - lists; n != want {
 					t.Errorf("%d lists in an idle minute, want %d", n, want)
 				}
-				if n := f.Calls("ContainerStatus") - looks; n != 0 {
-					t.Errorf("%d looks in an idle minute, want none", n)
+				if n := f.Calls("ContainerStatus") - inspections; n != 0 {
+					t.Errorf("%d inspections in an idle minute, want none", n)
 				}
 			})
 		})

@@ -1,5 +1,5 @@
-// Package pleg is the pod lifecycle event generator: it watches what the
-// runtime shows of the pods and says what changed.
+// Package pleg is the pod lifecycle event generator: it observes the pods in the
+// runtime and reports what changed.
 //
 // It owns the relist (every second, or where the runtime streams events, when
 // an event hints at a change and once a minute in full) and the pod cache,
@@ -8,14 +8,14 @@
 //
 // It reads the runtime through the three calls of Runtime. It never decides
 // anything, never acts on a pod, and never takes an event for a status: an
-// event is a hint that causes a look.
+// event is a hint that causes an inspection.
 //
-// # How a look stays true
+// # Why an observation is reliable
 //
-// Every observation carries the time at which it was asked for, and shows all
-// that happened before. A full list only tells which pods differ from the
-// cache; such a pod is then looked at with PodStatus, and only that result
-// enters the cache. For one pod at most one look is under way, so the cache
-// never goes back. A list that was asked for before the cache's entry can still
-// cause a look, but it vouches for nothing.
+// Every observation carries the time at which it was requested, and shows
+// everything that happened before. A relist only finds the pods that differ from
+// the cache; such a pod is then inspected with PodStatus, and only that result
+// enters the cache. At most one inspection of a pod is in flight, so that the
+// cache never goes back. A relist that was requested before the cache's entry can
+// still cause an inspection, but it confirms nothing.
 package pleg

@@ -2,14 +2,14 @@ package pleg
 
 import "github.com/podstead/podstead/cri"
 
-// eventSet gathers events until they are taken. It drops none, unlike the
-// kubelet's channel, and holds equal ones once, so that a reader that lags
-// makes it no larger than the number of containers.
+// eventSet collects events until they are taken. It drops none, unlike the
+// kubelet's channel, and holds equal events once, so that a slow reader makes it
+// no larger than the number of containers.
 type eventSet struct {
 	list []Event
 	seen map[Event]struct{}
-	// told is how many of the list somebody was woken for.
-	told int
+	// notified is how many of the list were notified.
+	notified int
 }
 
 func (s *eventSet) add(e Event) {
@@ -22,13 +22,13 @@ func (s *eventSet) add(e Event) {
 
 func (s *eventSet) take() []Event {
 	list := s.list
-	s.list, s.told = nil, 0
+	s.list, s.notified = nil, 0
 	clear(s.seen)
 	return list
 }
 
-// compare adds the events that lead from one look at a pod to the next. Before
-// is nil at the first look.
+// compare adds the events between two inspections of a pod. before is nil at the
+// first inspection.
 func (s *eventSet) compare(before, after *cri.PodStatus) {
 	if before == nil {
 		before = &cri.PodStatus{}
@@ -45,7 +45,7 @@ func (s *eventSet) compare(before, after *cri.PodStatus) {
 		case cri.StateRunning:
 			s.add(Event{UID: uid, Kind: ContainerStarted, ContainerID: c.ID})
 		case cri.StateExited:
-			// Not seen running, but it ran: nobody may miss the start.
+			// It ran between two inspections: the start is reported too.
 			if (old == nil || old.State == cri.StateCreated) && !c.StartedAt.IsZero() {
 				s.add(Event{UID: uid, Kind: ContainerStarted, ContainerID: c.ID})
 			}
@@ -53,8 +53,8 @@ func (s *eventSet) compare(before, after *cri.PodStatus) {
 		case cri.StateUnknown:
 			sync = true
 		}
-		// One that was created is not told, as with the kubelet: whoever
-		// created it goes on to start it.
+		// A created container causes no event, as in the kubelet: the worker that
+		// created it starts it next.
 	}
 	for i := range before.Containers {
 		c := &before.Containers[i]
@@ -90,7 +90,7 @@ func sandbox(list []cri.Sandbox, id string) *cri.Sandbox {
 }
 
 // sandboxesDiffer compares by ID and state. The lists are newest first, so
-// that the first loop settles nearly every case.
+// that equal indices match in nearly every case.
 func sandboxesDiffer(a, b []cri.Sandbox) bool {
 	if len(a) != len(b) {
 		return true

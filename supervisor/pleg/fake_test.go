@@ -25,9 +25,9 @@ type fakeRuntime struct {
 	stale     *cri.Observed // shown instead of the truth, with the right time
 	lists     []time.Time
 
-	looks     map[types.UID]int
-	lookErr   map[types.UID]error
-	lookGates map[types.UID]chan struct{} // a look waits here after it was taken
+	inspections  map[types.UID]int
+	lookErr      map[types.UID]error
+	inspectGates map[types.UID]chan struct{} // an inspection waits here after it was taken
 
 	stream  chan cri.Event
 	broken  chan error
@@ -37,12 +37,12 @@ type fakeRuntime struct {
 
 func newFake() *fakeRuntime {
 	return &fakeRuntime{
-		pods:      map[types.UID]*cri.PodStatus{},
-		looks:     map[types.UID]int{},
-		lookErr:   map[types.UID]error{},
-		lookGates: map[types.UID]chan struct{}{},
-		stream:    make(chan cri.Event, 100),
-		broken:    make(chan error),
+		pods:         map[types.UID]*cri.PodStatus{},
+		inspections:  map[types.UID]int{},
+		lookErr:      map[types.UID]error{},
+		inspectGates: map[types.UID]chan struct{}{},
+		stream:       make(chan cri.Event, 100),
+		broken:       make(chan error),
 	}
 }
 
@@ -76,13 +76,13 @@ func (f *fakeRuntime) observedLocked() *cri.Observed {
 func (f *fakeRuntime) PodStatus(ctx context.Context, uid types.UID) (*cri.PodStatus, error) {
 	at := time.Now()
 	f.mu.Lock()
-	f.looks[uid]++
+	f.inspections[uid]++
 	err := f.lookErr[uid]
 	st := &cri.PodStatus{UID: uid}
 	if p := f.pods[uid]; p != nil {
 		st = clone(p)
 	}
-	gate := f.lookGates[uid]
+	gate := f.inspectGates[uid]
 	f.mu.Unlock()
 	if gate != nil {
 		select {
@@ -166,10 +166,10 @@ func (f *fakeRuntime) set(edit func()) {
 	edit()
 }
 
-func (f *fakeRuntime) looksAt(uid types.UID) int {
+func (f *fakeRuntime) inspectionsOf(uid types.UID) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.looks[uid]
+	return f.inspections[uid]
 }
 
 func (f *fakeRuntime) listCount() int {

@@ -2,9 +2,9 @@ package pleg
 
 import "github.com/podstead/podstead/cri"
 
-// Observed is the last full list with the newer looks at single pods in it.
-// Its time is that of the list. It is shared and must not be written to;
-// before the first list it is empty and has no time.
+// Observed returns the last relist, with newer inspections of single pods merged
+// in. Its time is that of the relist; before the first relist it is empty and its
+// time zero. It is shared and must not be written to.
 func (p *PLEG) Observed() *cri.Observed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -17,8 +17,8 @@ func (p *PLEG) Observed() *cri.Observed {
 	return p.list.merged
 }
 
-// merge is the last full list in which every pod with a newer look is shown as
-// that look saw it. mu is held.
+// merge returns the last relist with each newer inspection in place of the pod.
+// mu is held.
 func (p *PLEG) merge() *cri.Observed {
 	base := p.list.base
 	newer := 0

@@ -33,7 +33,7 @@ func TestGenericRelistIsDueASecondAfterThePreviousEnded(t *testing.T) {
 	})
 }
 
-func TestRunningPodsAreToldOnce(t *testing.T) {
+func TestRunningPodsAreReportedOnce(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
 		time.Sleep(1500 * time.Millisecond)
@@ -41,7 +41,7 @@ func TestRunningPodsAreToldOnce(t *testing.T) {
 		wantEvents(t, p, "a ContainerStarted a1", "a PodSync ")
 		time.Sleep(10 * time.Second)
 		wantEvents(t, p)
-		if n := f.looksAt("a"); n != 1 {
+		if n := f.inspectionsOf("a"); n != 1 {
 			t.Errorf("an unchanged pod was looked at %d times, want 1", n)
 		}
 		select {
@@ -52,7 +52,7 @@ func TestRunningPodsAreToldOnce(t *testing.T) {
 	})
 }
 
-func TestDiedAndStartedBetweenTwoLooksAreBothTold(t *testing.T) {
+func TestDiedAndStartedBetweenTwoInspectionsAreBothReported(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
 		time.Sleep(1500 * time.Millisecond)
@@ -112,7 +112,7 @@ func TestRemovedPodLeavesTheCache(t *testing.T) {
 	})
 }
 
-func TestRelistLooksAtOnce(t *testing.T) {
+func TestRelistInspectsAtOnce(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		time.Sleep(1500 * time.Millisecond)
 		f.run("a", "a1")
@@ -122,18 +122,18 @@ func TestRelistLooksAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := time.Since(acted); d > 2*time.Millisecond {
-			t.Errorf("the look took %v, want it at once", d)
+			t.Errorf("the inspection took %v, want it at once", d)
 		}
 		wantEvents(t, p, "a ContainerStarted a1", "a PodSync ")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if n := f.looksAt("a"); n != 1 {
-			t.Errorf("%d looks, want 1: the list had nothing to add", n)
+		if n := f.inspectionsOf("a"); n != 1 {
+			t.Errorf("%d inspections, want 1: the list had nothing to add", n)
 		}
 	})
 }
 
-func TestFailedLookIsRepeated(t *testing.T) {
+func TestFailedInspectionIsRepeated(t *testing.T) {
 	for _, generic := range []bool{true, false} {
 		t.Run(fmt.Sprintf("generic=%v", generic), func(t *testing.T) {
 			bubble(t, generic, func(t *testing.T, f *fakeRuntime, p *PLEG) {
@@ -144,8 +144,8 @@ func TestFailedLookIsRepeated(t *testing.T) {
 				p.Relist("a")
 				time.Sleep(5 * time.Second)
 				synctest.Wait()
-				if n := f.looksAt("a"); n < 3 || n > 12 {
-					t.Errorf("%d looks in 5s, want some with back-off", n)
+				if n := f.inspectionsOf("a"); n < 3 || n > 12 {
+					t.Errorf("%d inspections in 5s, want some with back-off", n)
 				}
 				wantEvents(t, p)
 				f.set(func() { delete(f.lookErr, "a") })
@@ -162,9 +162,9 @@ func TestFailedLookIsRepeated(t *testing.T) {
 	}
 }
 
-func TestOneSlowPodHoldsUpNoOther(t *testing.T) {
+func TestSlowPodDoesNotDelayOthers(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
-		f.set(func() { f.lookGates["slow"] = make(chan struct{}) })
+		f.set(func() { f.inspectGates["slow"] = make(chan struct{}) })
 		f.run("slow", "s1")
 		f.run("a", "a1")
 		time.Sleep(1500 * time.Millisecond)
@@ -179,8 +179,8 @@ func TestOneSlowPodHoldsUpNoOther(t *testing.T) {
 		if n := f.listsWithin(10 * time.Second); n != 10 {
 			t.Errorf("%d lists in 10s, want 10", n)
 		}
-		if n := f.looksAt("slow"); n != 1 {
-			t.Errorf("%d looks at the slow pod at once, want 1", n)
+		if n := f.inspectionsOf("slow"); n != 1 {
+			t.Errorf("%d inspections at the slow pod at once, want 1", n)
 		}
 	})
 }
@@ -206,7 +206,7 @@ func TestIPsOutliveTheSandbox(t *testing.T) {
 	})
 }
 
-func TestObservedShowsTheNewerLook(t *testing.T) {
+func TestObservedShowsTheNewerInspection(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
 		f.run("b", "b1")
@@ -236,7 +236,7 @@ func TestObservedShowsTheNewerLook(t *testing.T) {
 	})
 }
 
-func TestForeignPodsAreTold(t *testing.T) {
+func TestForeignPodsAreReported(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		foreign := func(ready bool) *cri.Pod {
 			return &cri.Pod{UID: "x", Sandboxes: []cri.Sandbox{{ID: "x", Ready: ready}}}
@@ -252,7 +252,7 @@ func TestForeignPodsAreTold(t *testing.T) {
 		f.set(func() { f.foreign = nil })
 		time.Sleep(time.Second)
 		wantEvents(t, p, "x ForeignChanged ")
-		if f.looksAt("x") != 0 {
+		if f.inspectionsOf("x") != 0 {
 			t.Error("looked at a pod that is not ours")
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// A list that was asked for before the last look tells nothing of that pod.
+// A relist that was requested before the last inspection says nothing about that pod.
 func TestStaleListChangesNothing(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
@@ -41,20 +41,20 @@ func listing(f *fakeRuntime) {
 	}
 }
 
-// A list that was asked for before the last look is no reason for another.
-func TestListThatEndsAfterANewerLookIsIgnored(t *testing.T) {
+// A relist that was requested before the last inspection causes no other one.
+func TestListThatEndsAfterANewerInspectionIsIgnored(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		known(f)
 		listing(f)
 		f.run("a", "a2")
-		looks := f.looksAt("a")
+		inspections := f.inspectionsOf("a")
 		p.Relist("a")
 		time.Sleep(100 * time.Millisecond)
 		looked := time.Now()
 		time.Sleep(900 * time.Millisecond)
 		synctest.Wait()
-		if n := f.looksAt("a") - looks; n != 1 {
-			t.Errorf("%d looks for one change", n)
+		if n := f.inspectionsOf("a") - inspections; n != 1 {
+			t.Errorf("%d inspections for one change", n)
 		}
 		// Nor does it take back what was known later than it was asked for.
 		f.set(func() { f.lookErr["a"] = errors.New("no"); f.listErr = errors.New("no") })
@@ -64,7 +64,7 @@ func TestListThatEndsAfterANewerLookIsIgnored(t *testing.T) {
 	})
 }
 
-func TestListDoesNotTakeBackWhatALookVouchedFor(t *testing.T) {
+func TestListDoesNotTakeBackWhatAnInspectionConfirmed(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		known(f)
 		listing(f)
@@ -84,8 +84,8 @@ func TestListDoesNotTakeBackWhatALookVouchedFor(t *testing.T) {
 	})
 }
 
-// A look under way that was asked for after the list serves the list too.
-func TestLookUnderWayServesAnOlderList(t *testing.T) {
+// An inspection in flight that was requested after the relist serves the relist too.
+func TestInspectionInFlightServesAnOlderRelist(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		known(f)
 		f.set(func() { f.listTakes = 500 * time.Millisecond })
@@ -97,21 +97,21 @@ func TestLookUnderWayServesAnOlderList(t *testing.T) {
 		time.Sleep(time.Until(next) - 10*time.Millisecond)
 		f.exit("a", "a1") // the list will show it
 		time.Sleep(100 * time.Millisecond)
-		gate, looks := make(chan struct{}), f.looksAt("a")
-		f.set(func() { f.lookGates["a"] = gate })
+		gate, inspections := make(chan struct{}), f.inspectionsOf("a")
+		f.set(func() { f.inspectGates["a"] = gate })
 		p.Relist("a")
-		time.Sleep(600 * time.Millisecond) // the list ends while the look is under way
+		time.Sleep(600 * time.Millisecond) // the list ends while the inspection is under way
 		close(gate)
 		time.Sleep(100 * time.Millisecond)
 		wantEvents(t, p, "a ContainerDied a1")
-		if n := f.looksAt("a") - looks; n != 1 {
-			t.Errorf("%d looks, want 1", n)
+		if n := f.inspectionsOf("a") - inspections; n != 1 {
+			t.Errorf("%d inspections, want 1", n)
 		}
 	})
 }
 
-// Whoever saw the list has taken it for one that runs, and learns that it is not.
-func TestPodThatGoesBeforeALookSucceeded(t *testing.T) {
+// A pod that a relist showed and that is gone at the inspection causes an event.
+func TestPodThatGoesBeforeAnInspectionSucceeded(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.set(func() { f.lookErr["a"] = errors.New("no") })
 		known(f)
@@ -125,20 +125,20 @@ func TestPodThatGoesBeforeALookSucceeded(t *testing.T) {
 	})
 }
 
-// A look that was asked for before a list but answered after it must not hide
+// An inspection that was requested before a relist but answered after it must not hide
 // what the list saw.
-func TestSlowLookIsRepeatedIfAListSawMore(t *testing.T) {
+func TestSlowInspectionIsRepeatedIfRelistSawMore(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
 		time.Sleep(1500 * time.Millisecond)
 		takeAll(p)
 		gate := make(chan struct{})
-		f.set(func() { f.lookGates["a"] = gate })
+		f.set(func() { f.inspectGates["a"] = gate })
 		p.Relist("a")
 		time.Sleep(10 * time.Millisecond)
-		f.exit("a", "a1") // after the look read the truth
+		f.exit("a", "a1") // after the inspection read the truth
 		time.Sleep(time.Second)
-		f.set(func() { delete(f.lookGates, "a") })
+		f.set(func() { delete(f.inspectGates, "a") })
 		waiting := make(chan *cri.PodStatus, 1)
 		since := time.Now()
 		go func() {
@@ -147,7 +147,7 @@ func TestSlowLookIsRepeatedIfAListSawMore(t *testing.T) {
 		}()
 		close(gate)
 		if st := <-waiting; st.Containers[0].State != cri.StateExited || !st.At.After(since) {
-			t.Errorf("NewerThan gave the older look: %+v", st)
+			t.Errorf("NewerThan gave the older inspection: %+v", st)
 		}
 		wantEvents(t, p, "a ContainerDied a1")
 	})

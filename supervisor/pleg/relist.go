@@ -9,16 +9,16 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// listState is what is known of full lists. It is guarded by PLEG.mu.
+// listState is the state of the relists. It is guarded by PLEG.mu.
 type listState struct {
-	// base is the last full list, nil before the first; merged is base with
-	// the newer looks in it, nil if it has to be made.
+	// base is the last relist, nil before the first. merged is base with newer
+	// inspections merged in, nil if it has to be made.
 	base, merged *cri.Observed
 	foreign      map[types.UID]*foreignPod
 	round        uint64
 	// tried is when the last attempt ended, ended when the last success did.
 	tried, ended time.Time
-	// wanted asks for a full list although the stream is trusted.
+	// wanted requests a relist although the stream is trusted.
 	wanted bool
 	// fault is the error of the last attempt, empty if it succeeded.
 	fault string
@@ -29,8 +29,8 @@ type foreignPod struct {
 	round uint64
 }
 
-// relistLoop takes the full lists. Each is due a period after the last ended;
-// a wake-up means that the period may have become shorter.
+// relistLoop runs the relists. Each is due a period after the last ended; a
+// notification means that the period may have become shorter.
 func (p *PLEG) relistLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -39,7 +39,7 @@ func (p *PLEG) relistLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-p.relistWake:
+		case <-p.relistNotify:
 		}
 		wait := p.untilRelist()
 		if wait <= 0 {
@@ -50,7 +50,7 @@ func (p *PLEG) relistLoop(ctx context.Context) {
 	}
 }
 
-// untilRelist is the time until the next full list is due.
+// untilRelist returns the time until the next relist is due.
 func (p *PLEG) untilRelist() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +65,7 @@ func (p *PLEG) untilRelist() time.Duration {
 	return period - now.Sub(p.list.tried)
 }
 
-// relist takes a full list and asks for a look at each pod that differs.
+// relist lists all pods and requests an inspection of each pod that differs.
 func (p *PLEG) relist(ctx context.Context) {
 	p.mu.Lock()
 	p.list.wanted = false
@@ -83,7 +83,7 @@ func (p *PLEG) relist(ctx context.Context) {
 		return
 	}
 	if p.list.fault != "" {
-		p.log.Info("the container runtime can be listed again")
+		p.log.Info("Container runtime can be listed again")
 		p.list.fault = ""
 	}
 	p.list.ended = now
@@ -95,15 +95,15 @@ func (p *PLEG) relist(ctx context.Context) {
 	p.stats.Relists++
 	p.stats.LastRelist, p.stats.LastDuration = start, now.Sub(start)
 
-	p.mistrust(now)
-	p.absorb(observed)
+	p.checkStream(now)
+	p.compareOwn(observed)
 	p.compareForeign(observed)
 	p.list.base, p.list.merged = observed, nil
-	p.stream.listed(observed.At)
-	p.tellKind(now)
-	p.tell()
-	if len(p.looks.pending) > 0 {
-		wake(p.lookWake)
+	p.stream.noteRelist(observed.At)
+	p.logKind(now)
+	p.notifyEvents()
+	if len(p.inspections.pending) > 0 {
+		notify(p.inspectNotify)
 	}
 }
 
@@ -113,14 +113,14 @@ func (p *PLEG) listFailed(ctx context.Context, err error) {
 		return
 	}
 	if text := err.Error(); text != p.list.fault {
-		p.log.Warn("cannot list pods, will try again every second", "error", err)
+		p.log.Warn("Failed to list pods, retrying every second", "err", err)
 		p.list.fault = text
 	}
 }
 
-// absorb compares a full list with the cache. An idle one comes to nothing but
-// comparisons. mu is held.
-func (p *PLEG) absorb(o *cri.Observed) {
+// compareOwn compares the pods of a relist with the cache. If nothing changed it
+// only compares. mu is held.
+func (p *PLEG) compareOwn(o *cri.Observed) {
 	p.list.round++
 	p.cache.listed = o.At
 	known := 0
@@ -132,7 +132,7 @@ func (p *PLEG) absorb(o *cri.Observed) {
 		}
 		e.round = p.list.round
 		known++
-		p.compare(pod.UID, e, o.At, e.status != nil && !differs(e.status, pod))
+		p.comparePod(pod.UID, e, o.At, e.status != nil && !differs(e.status, pod))
 	}
 	if known != len(p.cache.pods) {
 		for uid, e := range p.cache.pods {
@@ -146,26 +146,26 @@ func (p *PLEG) absorb(o *cri.Observed) {
 				delete(p.cache.pods, uid)
 				continue
 			}
-			p.compare(uid, e, o.At, gone(e.status))
+			p.comparePod(uid, e, o.At, gone(e.status))
 		}
 	}
 	p.cache.answerAll()
 }
 
-// compare takes what a list asked for at listed says of one pod.
-func (p *PLEG) compare(uid types.UID, e *entry, listed time.Time, same bool) {
+// comparePod applies the result of a relist that was requested at listed to a pod.
+func (p *PLEG) comparePod(uid types.UID, e *entry, listed time.Time, same bool) {
 	switch {
 	case same:
 		if listed.After(e.seen) {
 			e.seen = listed
 		}
-		// Nothing changed since: whoever wanted a look has been served.
-		p.looks.served(uid, listed)
+		// Nothing changed since: a requested inspection is not needed any more.
+		p.inspections.served(uid, listed)
 	case e.status != nil && e.status.At.After(listed):
-		// The list is the older one of the two.
+		// The cache is newer than the relist.
 	default:
-		p.stream.found(uid, e, listed)
-		p.looks.ask(uid, time.Now(), listed)
+		p.stream.noteMissed(uid, e, listed)
+		p.inspections.request(uid, time.Now(), listed)
 	}
 }
 
@@ -173,8 +173,8 @@ func differs(st *cri.PodStatus, pod *cri.Pod) bool {
 	return sandboxesDiffer(st.Sandboxes, pod.Sandboxes) || containersDiffer(st.Containers, pod.Containers)
 }
 
-// compareForeign tells of changes to pods that are not ours, so that a pod
-// that waits for one of them is woken.
+// compareForeign reports changes of the pods of other clients, so that a pod that
+// waits for one of them is notified.
 func (p *PLEG) compareForeign(o *cri.Observed) {
 	if p.list.foreign == nil {
 		p.list.foreign = map[types.UID]*foreignPod{}

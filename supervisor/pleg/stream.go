@@ -10,100 +10,99 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// Delays before the stream is tried again. A runtime that has none may be
-// replaced by one that has while the daemon runs.
+// Delays before the stream is tried again. A runtime without event stream may be
+// replaced by one with it while the daemon runs.
 const (
 	streamRetryMin  = time.Second
 	streamRetryMax  = 30 * time.Second
 	streamRetryNone = 10 * time.Minute
 )
 
-// stream is what is known of the runtime's event stream. It is guarded by
-// PLEG.mu.
+// stream is the state of the runtime's event stream. It is guarded by PLEG.mu.
 type stream struct {
-	// standing is set while a stream was asked for and has not ended.
-	standing bool
-	// first and last are the times of the first and the last full list since.
+	// open: a stream was requested and has not ended.
+	open bool
+	// first and last are the times of the first and the last relist since.
 	first, last time.Time
-	// doubted is the time until which the stream is not trusted.
-	doubted time.Time
-	// told is when the stream last told of a pod, since the last full list.
-	told map[types.UID]time.Time
-	// suspects are changes that a full list found first, by the list's time.
-	suspects map[types.UID]time.Time
+	// mistrustedUntil is the time until which the stream is not trusted.
+	mistrustedUntil time.Time
+	// reported is when the stream last reported a pod, since the last relist.
+	reported map[types.UID]time.Time
+	// missed are changes that a relist found first, with the relist's time.
+	missed map[types.UID]time.Time
 }
 
 func newStream() stream {
-	return stream{told: map[types.UID]time.Time{}, suspects: map[types.UID]time.Time{}}
+	return stream{reported: map[types.UID]time.Time{}, missed: map[types.UID]time.Time{}}
 }
 
-// settled reports whether the stream covered the time since the last list.
-// Nothing says when a stream has begun; one that outlived two lists has.
+// settled reports whether the stream covered the time since the last relist. CRI
+// does not report when a stream has begun; one that outlived two relists has.
 func (s *stream) settled() bool {
-	return s.standing && !s.first.IsZero() && s.last.Sub(s.first) >= settleTime
+	return s.open && !s.first.IsZero() && s.last.Sub(s.first) >= settleTime
 }
 
-// trusted reports whether full lists may be rare.
+// trusted reports whether relists may be rare.
 func (s *stream) trusted(now time.Time) bool {
-	return s.settled() && len(s.suspects) == 0 && !now.Before(s.doubted)
+	return s.settled() && len(s.missed) == 0 && !now.Before(s.mistrustedUntil)
 }
 
-// listed notes a full list that succeeded.
-func (s *stream) listed(at time.Time) {
-	if s.standing && s.first.IsZero() {
+// noteRelist notes a relist that succeeded.
+func (s *stream) noteRelist(at time.Time) {
+	if s.open && s.first.IsZero() {
 		s.first = at
 	}
 	s.last = at
-	for uid, t := range s.told {
+	for uid, t := range s.reported {
 		if t.Before(at) {
-			delete(s.told, uid)
+			delete(s.reported, uid)
 		}
 	}
 }
 
-// found notes a change that a full list showed. If the stream should have
-// told of it and has not, it still may: the event can be on its way.
-func (s *stream) found(uid types.UID, e *entry, listed time.Time) {
+// noteMissed notes a change that a relist showed and that the stream should have
+// reported. The event may still be on its way.
+func (s *stream) noteMissed(uid types.UID, e *entry, listed time.Time) {
 	if !s.settled() {
 		return
 	}
-	if t, ok := s.told[uid]; ok && (e.status == nil || !t.Before(e.status.At)) {
+	if t, ok := s.reported[uid]; ok && (e.status == nil || !t.Before(e.status.At)) {
 		return
 	}
-	if _, ok := s.suspects[uid]; !ok {
-		s.suspects[uid] = listed
+	if _, ok := s.missed[uid]; !ok {
+		s.missed[uid] = listed
 	}
 }
 
-// mistrust gives up on a stream that did not tell of a change in time.
-func (p *PLEG) mistrust(now time.Time) {
+// checkStream stops trusting a stream that did not report a change in time.
+func (p *PLEG) checkStream(now time.Time) {
 	s := &p.stream
-	for uid, at := range s.suspects {
-		if now.Sub(at) < tellTime {
+	for uid, at := range s.missed {
+		if now.Sub(at) < eventGrace {
 			continue
 		}
-		if !now.Before(s.doubted) {
-			p.log.Warn("the runtime's event stream missed a change, listing every second for a while",
+		if !now.Before(s.mistrustedUntil) {
+			p.log.Warn("Runtime event stream missed a change, relisting every second",
 				"uid", uid, "for", MistrustFor)
 		}
-		s.doubted = now.Add(MistrustFor)
-		delete(s.suspects, uid)
+		s.mistrustedUntil = now.Add(MistrustFor)
+		delete(s.missed, uid)
 	}
 }
 
-// tellKind logs when the kind of the PLEG changed.
-func (p *PLEG) tellKind(now time.Time) {
-	evented := p.stream.settled() && !now.Before(p.stream.doubted)
+// logKind logs when relists become rare.
+func (p *PLEG) logKind(now time.Time) {
+	evented := p.stream.settled() && !now.Before(p.stream.mistrustedUntil)
 	if evented == p.stats.Evented {
 		return
 	}
 	p.stats.Evented = evented
 	if evented {
-		p.log.Info("pod changes are told by the runtime's event stream")
+		p.log.Info("Using the event stream of the runtime")
 	}
 }
 
-// streamLoop keeps the event stream standing.
+// streamLoop keeps the event stream open.
 func (p *PLEG) streamLoop(ctx context.Context) {
 	delay, said := streamRetryMin, ""
 	timer := time.NewTimer(0)
@@ -115,7 +114,7 @@ func (p *PLEG) streamLoop(ctx context.Context) {
 		case <-timer.C:
 		}
 		p.mu.Lock()
-		p.stream.standing = true
+		p.stream.open = true
 		p.mu.Unlock()
 		err := p.runtime.Events(ctx, p.hint)
 		lived := p.endStream()
@@ -131,7 +130,7 @@ func (p *PLEG) streamLoop(ctx context.Context) {
 			wait, delay = streamRetryNone, streamRetryMin
 		}
 		if text := err.Error(); text != said {
-			p.log.Info("no event stream from the runtime, listing pods every second", "reason", err)
+			p.log.Info("No event stream from the runtime, relisting every second", "err", err)
 			said = text
 		}
 		timer.Reset(wait)
@@ -139,21 +138,21 @@ func (p *PLEG) streamLoop(ctx context.Context) {
 }
 
 // endStream notes that the stream is down and reports whether it had settled.
-// Full lists take over at once.
+// Relists take over at once.
 func (p *PLEG) endStream() bool {
 	p.mu.Lock()
 	lived := p.stream.settled()
-	p.stream.standing = false
+	p.stream.open = false
 	p.stream.first = time.Time{}
 	p.stats.Evented = false
-	clear(p.stream.told)
-	clear(p.stream.suspects)
+	clear(p.stream.reported)
+	clear(p.stream.missed)
 	p.mu.Unlock()
-	wake(p.relistWake)
+	notify(p.relistNotify)
 	return lived
 }
 
-// hint takes one event of the stream. It does not block.
+// hint handles one event of the stream. It does not block.
 func (p *PLEG) hint(e cri.Event) {
 	now := time.Now()
 	p.mu.Lock()
@@ -163,22 +162,23 @@ func (p *PLEG) hint(e cri.Event) {
 		e.UID = p.cache.owner(e.ContainerID)
 	}
 	if e.UID == "" || e.Foreign {
-		// Not a pod of ours, or none that is known: only a list can tell.
+		// A pod of another client, or an unknown one: only a relist can show it.
 		p.list.wanted = true
-		wake(p.relistWake)
+		notify(p.relistNotify)
 		return
 	}
-	p.stream.told[e.UID] = now
-	delete(p.stream.suspects, e.UID)
+	p.stream.reported[e.UID] = now
+	delete(p.stream.missed, e.UID)
 	if e.Kind == cri.EventCreated {
-		// As with the kubelet: whoever created it goes on to start it.
+		// As in the kubelet: the worker that created it starts it next.
 		return
 	}
-	p.looks.hint(e, now)
-	wake(p.lookWake)
+	p.inspections.hint(e, now)
+	notify(p.inspectNotify)
 }
 
-// owner is the pod that has a container or sandbox of this ID, "" if none.
+// owner returns the pod that has a container or sandbox of this ID, empty if none
+// has.
 func (c *cache) owner(id string) types.UID {
 	for uid, e := range c.pods {
 		if e.status != nil && (container(e.status.Containers, id) != nil || sandbox(e.status.Sandboxes, id) != nil) {

@@ -36,11 +36,11 @@ func TestTrustedStreamMakesListsRare(t *testing.T) {
 	})
 }
 
-func TestEventCausesOneLook(t *testing.T) {
+func TestEventCausesOneInspection(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
 		evented(t, f, p)
-		looks := f.looksAt("a")
+		inspections := f.inspectionsOf("a")
 		f.exit("a", "a1")
 		for range 2 { // doubled
 			f.stream <- cri.Event{Kind: cri.EventStopped, UID: "a", ContainerID: "a1"}
@@ -51,8 +51,8 @@ func TestEventCausesOneLook(t *testing.T) {
 		f.stream <- cri.Event{Kind: cri.EventStopped, UID: "a", ContainerID: "a1"}
 		time.Sleep(10 * time.Second)
 		wantEvents(t, p)
-		if n := f.looksAt("a") - looks; n != 1 {
-			t.Errorf("%d looks, want 1", n)
+		if n := f.inspectionsOf("a") - inspections; n != 1 {
+			t.Errorf("%d inspections, want 1", n)
 		}
 		if n := f.listsWithin(3 * time.Minute); n != 3 {
 			t.Errorf("%d full lists in 3 min, want 3: nothing was missed", n)
@@ -60,7 +60,7 @@ func TestEventCausesOneLook(t *testing.T) {
 	})
 }
 
-func TestEventsOfAStartAreGathered(t *testing.T) {
+func TestEventsOfAStartAreCombined(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		evented(t, f, p)
 		f.run("a", "a1")
@@ -70,13 +70,13 @@ func TestEventsOfAStartAreGathered(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		wantEvents(t, p, "a ContainerStarted a1", "a PodSync ")
-		if n := f.looksAt("a"); n != 1 {
-			t.Errorf("%d looks, want 1", n)
+		if n := f.inspectionsOf("a"); n != 1 {
+			t.Errorf("%d inspections, want 1", n)
 		}
 	})
 }
 
-func TestOwnLookMakesEventsNoNews(t *testing.T) {
+func TestOwnInspectionServesEvents(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		evented(t, f, p)
 		f.run("a", "a1")
@@ -85,8 +85,8 @@ func TestOwnLookMakesEventsNoNews(t *testing.T) {
 		p.Relist("a")
 		time.Sleep(time.Second)
 		wantEvents(t, p, "a ContainerStarted a1", "a PodSync ")
-		if n := f.looksAt("a"); n != 1 {
-			t.Errorf("%d looks, want the worker's own only", n)
+		if n := f.inspectionsOf("a"); n != 1 {
+			t.Errorf("%d inspections, want the worker's own only", n)
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestLateEventKeepsTheTrust(t *testing.T) {
 }
 
 // What was created and told but not started is no loss when a list shows it.
-func TestToldCreationKeepsTheTrust(t *testing.T) {
+func TestReportedCreationKeepsTheTrust(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
 		evented(t, f, p)
@@ -176,7 +176,7 @@ func TestSuspicionEndsWithTheStream(t *testing.T) {
 	})
 }
 
-func TestBrokenStreamFallsBackToListsUntilItStandsAgain(t *testing.T) {
+func TestBrokenStreamFallsBackToListsUntilItReopens(t *testing.T) {
 	bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {
 		f.run("a", "a1")
 		evented(t, f, p)
@@ -263,8 +263,8 @@ func TestRuntimeWithoutStreamIsListed(t *testing.T) {
 
 func TestEventOfUnknownOriginCausesAFullList(t *testing.T) {
 	for name, e := range map[string]cri.Event{
-		"foreign pod":        {Kind: cri.EventStopped, UID: "x", ContainerID: "x1", Foreign: true},
-		"nobody's container": {Kind: cri.EventDeleted, ContainerID: "y1"},
+		"foreign pod":       {Kind: cri.EventStopped, UID: "x", ContainerID: "x1", Foreign: true},
+		"unknown container": {Kind: cri.EventDeleted, ContainerID: "y1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, false, func(t *testing.T, f *fakeRuntime, p *PLEG) {

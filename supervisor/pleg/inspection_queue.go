@@ -8,22 +8,22 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// queue holds the looks to be taken. It is guarded by PLEG.mu.
+// queue holds the requested inspections. It is guarded by PLEG.mu.
 type queue struct {
-	pending map[types.UID]*look
-	// failed counts the failures in a row of pods whose last look failed.
+	pending map[types.UID]*inspection
+	// failed counts consecutive failures, of pods whose last inspection failed.
 	failed map[types.UID]failure
-	busy   map[types.UID]struct{} // looks under way
+	busy   map[types.UID]struct{} // inspections in flight
 }
 
-// look is one wanted look at one pod; all who want one share it.
-type look struct {
-	// due is when to look, at the earliest.
+// inspection is one requested inspection of a pod; all requests share it.
+type inspection struct {
+	// due is the earliest time for it.
 	due time.Time
-	// after is what the look must be later than.
+	// after: the inspection must be later than this.
 	after time.Time
-	// hints are the stream's events that asked for it. A look that only hints
-	// asked for is dropped if the cache tells of them already.
+	// hints are the stream's events that requested it. An inspection that only
+	// hints requested is dropped if the cache shows their changes already.
 	hints     []cri.Event
 	hintsOnly bool
 }
@@ -35,17 +35,17 @@ type failure struct {
 
 func newQueue() queue {
 	return queue{
-		pending: map[types.UID]*look{},
+		pending: map[types.UID]*inspection{},
 		failed:  map[types.UID]failure{},
 		busy:    map[types.UID]struct{}{},
 	}
 }
 
-// ask wants a look at due that shows what was at after.
-func (q *queue) ask(uid types.UID, due, after time.Time) {
+// request requests an inspection at due that shows the state at after.
+func (q *queue) request(uid types.UID, due, after time.Time) {
 	l := q.pending[uid]
 	if l == nil {
-		q.pending[uid] = &look{due: due, after: after}
+		q.pending[uid] = &inspection{due: due, after: after}
 		return
 	}
 	l.hintsOnly = false
@@ -53,7 +53,7 @@ func (q *queue) ask(uid types.UID, due, after time.Time) {
 	l.merge(due, after)
 }
 
-// hint wants a look because the stream said something at now.
+// hint requests an inspection because of an event of the stream at now.
 func (q *queue) hint(e cri.Event, now time.Time) {
 	due := now.Add(endDelay)
 	if e.Kind == cri.EventStarted {
@@ -61,7 +61,7 @@ func (q *queue) hint(e cri.Event, now time.Time) {
 	}
 	l := q.pending[e.UID]
 	if l == nil {
-		l = &look{due: due, after: now, hintsOnly: true}
+		l = &inspection{due: due, after: now, hintsOnly: true}
 		q.pending[e.UID] = l
 	} else {
 		l.merge(due, now)
@@ -76,14 +76,14 @@ func (q *queue) hint(e cri.Event, now time.Time) {
 	l.hints = append(l.hints, e)
 }
 
-// served drops the wanted look at a pod if one at the given time will do.
+// served drops the requested inspection of a pod if one at the given time is enough.
 func (q *queue) served(uid types.UID, at time.Time) {
 	if l := q.pending[uid]; l != nil && at.After(l.after) {
 		delete(q.pending, uid)
 	}
 }
 
-func (l *look) merge(due, after time.Time) {
+func (l *inspection) merge(due, after time.Time) {
 	if due.Before(l.due) {
 		l.due = due
 	}
@@ -92,21 +92,21 @@ func (l *look) merge(due, after time.Time) {
 	}
 }
 
-// retry wants a look again after one failed, and reports whether the failure
-// is a new one.
-func (q *queue) retry(uid types.UID, l *look, now time.Time, text string) bool {
+// retry requests an inspection again after one failed, and reports whether the
+// failure differs from the last.
+func (q *queue) retry(uid types.UID, l *inspection, now time.Time, text string) bool {
 	f := q.failed[uid]
 	fresh := f.text != text
 	delay := min(retryMin<<min(f.times, 16), retryMax)
 	q.failed[uid] = failure{times: f.times + 1, text: text}
-	q.ask(uid, now.Add(delay), l.after)
+	q.request(uid, now.Add(delay), l.after)
 	return fresh
 }
 
-// next takes a look that is due and can be taken. Without one it is nil and
-// wait says how long to wait for the first, 0 if there is none to wait for.
-func (q *queue) next(now time.Time) (uid types.UID, l *look, wait time.Duration) {
-	if len(q.busy) >= parallelLooks {
+// next takes an inspection that is due and can start. Without one it returns nil,
+// and in wait the time until the first is due, 0 if there is none.
+func (q *queue) next(now time.Time) (uid types.UID, l *inspection, wait time.Duration) {
+	if len(q.busy) >= parallelInspections {
 		return "", nil, 0
 	}
 	for id, p := range q.pending {
@@ -115,7 +115,7 @@ func (q *queue) next(now time.Time) (uid types.UID, l *look, wait time.Duration)
 		}
 		w := p.due.Sub(now)
 		if w <= 0 && !now.After(p.after) {
-			// The clock has not moved since: the look would not count.
+			// The clock has not advanced since: the inspection would not count.
 			w = max(p.after.Sub(now)+1, time.Millisecond)
 		}
 		if w <= 0 {

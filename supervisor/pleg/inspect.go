@@ -11,9 +11,9 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// lookLoop takes the looks that are due, several at once: one pod that the
-// runtime is slow about must not hold up the others.
-func (p *PLEG) lookLoop(ctx context.Context) {
+// inspectLoop runs the inspections that are due, several at once: a pod for which
+// the runtime answers slowly must not delay the others.
+func (p *PLEG) inspectLoop(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	timer := time.NewTimer(0)
@@ -23,14 +23,14 @@ func (p *PLEG) lookLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-p.lookWake:
+		case <-p.inspectNotify:
 		}
 		wait := time.Duration(0)
 		for ctx.Err() == nil {
 			p.mu.Lock()
-			uid, l, w := p.looks.next(time.Now())
-			if l != nil && l.hintsOnly && p.cache.tells(uid, l.hints) {
-				delete(p.looks.busy, uid)
+			uid, l, w := p.inspections.next(time.Now())
+			if l != nil && l.hintsOnly && p.cache.shows(uid, l.hints) {
+				delete(p.inspections.busy, uid)
 				p.mu.Unlock()
 				continue
 			}
@@ -40,8 +40,8 @@ func (p *PLEG) lookLoop(ctx context.Context) {
 				break
 			}
 			wg.Go(func() {
-				p.look(ctx, uid, l)
-				wake(p.lookWake)
+				p.inspect(ctx, uid, l)
+				notify(p.inspectNotify)
 			})
 		}
 		timer.Stop()
@@ -51,38 +51,39 @@ func (p *PLEG) lookLoop(ctx context.Context) {
 	}
 }
 
-// look asks the runtime for one pod and puts the answer into the cache.
-func (p *PLEG) look(ctx context.Context, uid types.UID, l *look) {
+// inspect asks the runtime for one pod and puts the answer into the cache.
+func (p *PLEG) inspect(ctx context.Context, uid types.UID, l *inspection) {
 	st, err := p.runtime.PodStatus(ctx, uid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.looks.busy, uid)
-	p.stats.Looks++
+	delete(p.inspections.busy, uid)
+	p.stats.Inspections++
 	if err != nil {
-		p.stats.LookErrors++
+		p.stats.InspectionErrors++
 		if ctx.Err() != nil {
 			return
 		}
-		fresh := p.looks.retry(uid, l, time.Now(), err.Error())
-		// A runtime that is down is told once, by the relist.
+		fresh := p.inspections.retry(uid, l, time.Now(), err.Error())
+		// That the runtime is down is logged once, by the relist.
 		if fresh && !errors.Is(err, cri.ErrUnavailable) {
-			p.log.Warn("cannot look at pod, will try again", "uid", uid, "error", err)
+			p.log.Warn("Failed to inspect pod, retrying", "uid", uid, "err", err)
 		}
 		return
 	}
-	delete(p.looks.failed, uid)
+	delete(p.inspections.failed, uid)
 	p.store(uid, st)
-	p.looks.served(uid, st.At)
+	p.inspections.served(uid, st.At)
 }
 
-// store makes a look the cache's entry and gathers what changed; mu is held.
+// store makes an inspection the cache's entry and collects what changed; mu is
+// held.
 func (p *PLEG) store(uid types.UID, st *cri.PodStatus) {
 	e := p.cache.pods[uid]
 	if e == nil {
 		e = &entry{}
 		p.cache.pods[uid] = e
 	} else if e.status == nil && gone(st) {
-		// Whoever saw the list has taken it for one that is there.
+		// The relist showed the pod as existing.
 		p.events.add(Event{UID: uid, Kind: PodSync})
 	}
 	st = keepIPs(e.status, st)
@@ -93,20 +94,19 @@ func (p *PLEG) store(uid types.UID, st *cri.PodStatus) {
 	}
 	p.list.merged = nil
 	p.cache.answer(uid)
-	p.tell()
+	p.notifyEvents()
 }
 
-// tell wakes whoever takes events if there are new ones; mu is held.
-func (p *PLEG) tell() {
-	if len(p.events.list) > p.events.told {
-		p.events.told = len(p.events.list)
-		wake(p.changed)
+// notifyEvents notifies the reader if there are new events; mu is held.
+func (p *PLEG) notifyEvents() {
+	if len(p.events.list) > p.events.notified {
+		p.events.notified = len(p.events.list)
+		notify(p.changed)
 	}
 }
 
-// keepIPs keeps the addresses of the last ready sandbox while none is ready,
-// as the kubelet does: a pod that ended has not lost its address for whoever
-// reads its status.
+// keepIPs keeps the addresses of the last ready sandbox while none is ready, as
+// the kubelet does: the status of a terminated pod still shows its address.
 func keepIPs(before, st *cri.PodStatus) *cri.PodStatus {
 	if before == nil || len(before.IPs) == 0 || len(st.IPs) > 0 || gone(st) {
 		return st
@@ -121,23 +121,23 @@ func keepIPs(before, st *cri.PodStatus) *cri.PodStatus {
 	return &kept
 }
 
-// tells reports whether the cache already shows what the hints hint at. The
-// states of a container and a sandbox only go forward, so one that is further
-// on has passed the state hinted at.
-func (c *cache) tells(uid types.UID, hints []cri.Event) bool {
+// shows reports whether the cache already shows the changes that the hints report.
+// The states of a container and a sandbox only go forward: a later state implies
+// an earlier one.
+func (c *cache) shows(uid types.UID, hints []cri.Event) bool {
 	e := c.pods[uid]
 	if e == nil || e.status == nil {
 		return false
 	}
 	for _, h := range hints {
-		if !shows(e.status, h) {
+		if !showsEvent(e.status, h) {
 			return false
 		}
 	}
 	return true
 }
 
-func shows(st *cri.PodStatus, h cri.Event) bool {
+func showsEvent(st *cri.PodStatus, h cri.Event) bool {
 	if c := container(st.Containers, h.ContainerID); c != nil {
 		switch h.Kind {
 		case cri.EventCreated:
