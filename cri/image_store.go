@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -81,26 +82,37 @@ func (c *Client) ImageMount(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// ObservedPulls is the image service of c; pulled is told of each image that was
-// pulled, with the ID of the image that had its name before, empty if none had.
-func ObservedPulls(c *Client, pulled func(ctx context.Context, ref, before string)) ImageRuntime {
-	return observedPulls{c, pulled}
-}
-
-type observedPulls struct {
+// ObservedPulls pulls images through a client and reports each pull. Create it
+// with NewObservedPulls.
+type ObservedPulls struct {
 	*Client
+	mu     sync.RWMutex
 	pulled func(ctx context.Context, ref, before string)
 }
 
+// NewObservedPulls makes one that reports nothing until OnPulled was called.
+func NewObservedPulls(c *Client) *ObservedPulls { return &ObservedPulls{Client: c} }
+
+// OnPulled sets the function that is called after each pull with the reference and
+// the ID of the image that had it before, empty if none had.
+func (p *ObservedPulls) OnPulled(pulled func(ctx context.Context, ref, before string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pulled = pulled
+}
+
 // PullImage implements ImageRuntime.
-func (p observedPulls) PullImage(ctx context.Context, image string, auth *runtimeapi.AuthConfig) (string, error) {
+func (p *ObservedPulls) PullImage(ctx context.Context, image string, auth *runtimeapi.AuthConfig) (string, error) {
 	before, _, err := p.StoredImage(ctx, image)
 	if err != nil {
 		return "", err
 	}
 	ref, err := p.Client.PullImage(ctx, image, auth)
-	if err == nil {
-		p.pulled(ctx, image, before.ID)
+	p.mu.RLock()
+	pulled := p.pulled
+	p.mu.RUnlock()
+	if err == nil && pulled != nil {
+		pulled(ctx, image, before.ID)
 	}
 	return ref, err
 }

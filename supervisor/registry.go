@@ -27,6 +27,7 @@ type registry struct {
 	gates    []Gate
 	policies map[string]RestartPolicy
 	observed []func()
+	taints   func() []v1.Taint
 }
 
 // AddGate adds a gate. Gates are asked in the order in which they were added,
@@ -46,6 +47,12 @@ func (s *Supervisor) SetRestartPolicy(reason string, policy RestartPolicy) {
 // the runtime changed. It must not block. OnObserved panics after Run was called.
 func (s *Supervisor) OnObserved(notify func()) {
 	s.registry.change(func(r *registry) { r.observed = append(r.observed, notify) })
+}
+
+// SetTaints makes admission judge pods of the cluster by the taints that the function
+// returns; before it is called the node has none. SetTaints panics after Run was called.
+func (s *Supervisor) SetTaints(taints func() []v1.Taint) {
+	s.registry.change(func(r *registry) { r.taints = taints })
 }
 
 func (r *registry) change(f func(*registry)) {
@@ -99,4 +106,15 @@ func (r *registry) notifyObserved() {
 	for _, notify := range observed {
 		notify()
 	}
+}
+
+// nodeTaints returns the taints of the node, nil if it has joined no cluster.
+func (r *registry) nodeTaints() []v1.Taint {
+	r.mu.RLock()
+	taints := r.taints
+	r.mu.RUnlock()
+	if taints == nil {
+		return nil
+	}
+	return taints()
 }

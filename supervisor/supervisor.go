@@ -82,6 +82,9 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 		runtime: newRuntimeState(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
 	}
 	volumes := &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()}
+	if cfg.Node.Taints == nil {
+		cfg.Node.Taints = s.registry.nodeTaints
+	}
 	s.podSyncer = &podSyncer{
 		cfg:      cfg,
 		runtime:  s.runtime,

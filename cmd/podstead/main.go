@@ -1,5 +1,4 @@
-// Command podstead keeps static pods running on a container runtime, without
-// Kubernetes.
+// Command podstead runs static pods on a container runtime, without Kubernetes.
 package main
 
 import (
@@ -20,8 +19,8 @@ var version = ""
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	// A second signal ends the program at once: the first gave the default
-	// handling back.
+	// A second signal ends the program at once: the first one restores the default
+	// handling.
 	context.AfterFunc(ctx, stop)
 	err := command().ExecuteContext(ctx)
 	stop()
@@ -34,14 +33,14 @@ func main() {
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "podstead",
-		Short: "Run the pods of a folder, without Kubernetes",
-		Long: `podstead runs Pod manifests from a folder or a URL on containerd, CRI-O or
-cri-dockerd, and keeps them running. It needs no Kubernetes.`,
+		Short: "Run the pods of a directory, without Kubernetes",
+		Long: `podstead runs Pod manifests from a directory or a URL on containerd, CRI-O or
+cri-dockerd, and keeps the pods running. It needs no Kubernetes.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	// The default template, on purpose: one of our own would link text/template,
-	// which keeps every method of every type in the binary.
+	// Keep the default template: another one would link text/template, which keeps
+	// every method of every type in the binary.
 	root.Version = versionNumber()
 	root.AddCommand(runCommand(), checkCommand())
 	root.AddCommand(cli.Commands(versionText())...)
@@ -49,10 +48,10 @@ cri-dockerd, and keeps them running. It needs no Kubernetes.`,
 	return root
 }
 
-// versionText is the name and version of this program.
+// versionText returns the name and version of this program.
 func versionText() string { return "podstead " + versionNumber() }
 
-// versionNumber is the linked version, else what the Go tool recorded.
+// versionNumber returns the linked version, else the one that the Go tool recorded.
 func versionNumber() string {
 	if version != "" {
 		return version

@@ -44,3 +44,10 @@ func (r Resources) Allocatable() v1.ResourceList {
 	capacity := r.Capacity()
 	return cgroup.Allocatable(capacity, append(slices.Clone(r.Reserved), r.HardEviction(capacity))...)
 }
+
+// APIResources returns resources as a v1.Node has them. The API has no process IDs.
+// It changes the list.
+func APIResources(list v1.ResourceList) v1.ResourceList {
+	delete(list, cgroup.ResourcePID)
+	return list
+}

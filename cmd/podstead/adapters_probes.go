@@ -8,6 +8,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/probe"
+	v1 "k8s.io/api/core/v1"
 )
 
 // execSlack is how long after its timeout the runtime may take to end a command
@@ -31,4 +32,14 @@ func (e containerExec) Exec(ctx context.Context, id string, command []string, ti
 		return probe.ExecResult{}, err
 	}
 	return probe.ExecResult{Output: slices.Concat(r.Stdout, r.Stderr), ExitCode: r.ExitCode}, nil
+}
+
+// lifecycleHooks lets the syncer perform hooks by the actions of probes.
+type lifecycleHooks struct{ actions *probe.Hooks }
+
+// Run is cri.Hooks's.
+func (h lifecycleHooks) Run(ctx context.Context, hook cri.Hook) error {
+	return h.actions.Run(ctx, probe.Hook{
+		Handler: hook.Handler, Container: &v1.Container{Name: hook.Name, Ports: hook.Ports}, ID: hook.ContainerID, IP: hook.IP,
+	})
 }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/options"
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/gc"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/usage"
-	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/node/cgroup"
 	"github.com/podstead/podstead/node/evict"
 	"github.com/podstead/podstead/node/nodestatus"
@@ -22,90 +22,90 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// eviction is what relieves the node, and how the supervisor sees it.
+// eviction is the evictor, as the supervisor sees it.
 type eviction struct {
 	*evict.Evictor
 	host *evict.Host
 }
 
-// newEviction wires what ends pods when the node runs short. The supervisor is
-// made after it, since pods that start are held against it.
-func newEviction(o *options.Options, rt *openedRuntime, p parts, sup func() *supervisor.Supervisor, log *slog.Logger) *eviction {
+// newEviction creates the evictor, which terminates pods when the node runs short.
+func newEviction(o *options.Options, client *cri.Client, p *observers, sup *supervisor.Supervisor, images *gc.Images, log *slog.Logger) *eviction {
 	ceiling, _ := cgroup.Ceiling(o.Cgroups.Root)
 	host := evict.NewHost(evict.HostConfig{
-		Root: o.Paths.Root, Images: imageMount(rt.client),
+		Root: o.Paths.Root, Images: imageMount(client),
 		Ceiling: evict.MemoryCgroup(ceiling), Machine: evict.MemoryCgroup(cgroup.MachineMemory()),
 		Pods: func() evict.MemoryCgroup { return evict.MemoryCgroup(cgroup.PodsMemory(o.Cgroups.Root)) },
 	})
 	return &eviction{host: host, Evictor: evict.New(evict.Config{
 		Thresholds: o.Eviction.Thresholds, Transition: o.Eviction.Transition, MaxPodGrace: int64(o.Eviction.MaxPodGrace),
 		Machine: host, Alarm: host, Pods: evictedPods{sup: sup, statuses: p.statuses}, Meter: podMeter{p.stats},
-		Reclaim: reclaimer{sup: sup, images: p.images}, Events: p.events,
+		Reclaim: reclaimer{sup: sup, images: images}, Events: p.events,
 		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: nodestatus.ReadHost("/").BootID, Log: log,
 	})}
 }
 
-// imageMountTimeout is how long the runtime may take to say where its images are.
+// imageMountTimeout limits how long the runtime may take to report where its images are.
 const imageMountTimeout = 2 * time.Second
 
-// imageMount is where images are; empty while the runtime does not say.
+// imageMount returns where images are stored, empty while the runtime does not report it.
 func imageMount(client *cri.Client) func() string {
 	return func() string {
 		ctx, cancel := context.WithTimeout(context.Background(), imageMountTimeout)
 		defer cancel()
 		mount, err := client.ImageMount(ctx)
 		if err != nil {
-			return "" // asked again
+			return "" // the next call asks again
 		}
 		return mount
 	}
 }
 
-// gate holds pods back that the node under pressure could not keep.
+// gate holds pods that the node would have to evict again while it is under pressure.
 func (e *eviction) gate(pod *v1.Pod) *status.Cause {
 	condition, message := e.Admit(pod)
 	if condition == "" {
 		return nil
 	}
-	if pod.Annotations[podinfo.AnnotationSource] == string(manifest.SourceAPI) {
-		// It does not wait, and the cluster knows the kubelet's word.
+	if podinfo.IsAPI(pod) {
+		// It is rejected, with the reason that the kubelet gives.
 		return &status.Cause{Reason: evict.ReasonEvicted, Message: message}
 	}
 	return &status.Cause{Reason: string(condition), Message: message + " The pod starts when that has passed."}
 }
 
-func (e *eviction) mayReturn(_ *v1.Pod, d status.Disruption) (now bool, after time.Duration) {
+// canRestart is the supervisor.RestartPolicy of evicted pods.
+func (e *eviction) canRestart(_ *v1.Pod, d status.Disruption) (now bool, after time.Duration) {
 	return e.MayReturn(v1.NodeConditionType(d.Cause), d.At)
 }
 
-// evictedPods ends pods through the supervisor.
+// evictedPods terminates pods through the supervisor.
 type evictedPods struct {
-	sup      func() *supervisor.Supervisor
+	sup      *supervisor.Supervisor
 	statuses *status.Store
 }
 
-func (p evictedPods) List() []*v1.Pod { return p.sup().Pods() }
+func (p evictedPods) List() []*v1.Pod { return p.sup.Pods() }
 
 func (p evictedPods) Evict(o evict.Order) error {
-	return p.sup().Disrupt(o.UID, status.Disruption{
+	return p.sup.Disrupt(o.UID, status.Disruption{
 		Reason: evict.ReasonEvicted, Message: o.Message, Signal: o.Signal, Cause: string(o.Condition), ClearLogs: o.Disk,
 	}, o.Grace)
 }
 
 func (p evictedPods) WaitEnded(ctx context.Context, uid types.UID) error {
-	return p.sup().WaitEnded(ctx, uid)
+	return p.sup.WaitEnded(ctx, uid)
 }
 
 func (p evictedPods) Changed() (<-chan struct{}, func()) { return p.statuses.Subscribe() }
 
-// Recheck also wakes who watches the node.
+// Recheck also notifies the watchers of the node.
 func (p evictedPods) Recheck() {
-	p.sup().RetryDisrupted()
-	p.sup().RetryHeld()
+	p.sup.RetryDisrupted()
+	p.sup.RetryHeld()
 	p.statuses.Touch()
 }
 
-// podMeter tells what pods use, as they are measured for everybody.
+// podMeter returns the usage of pods from the collector that serves all statistics.
 type podMeter struct{ stats *stats.Collector }
 
 func (m podMeter) Running(ctx context.Context) (map[types.UID]evict.Usage, error) {
@@ -160,15 +160,13 @@ func spaceOf(fs *usage.Filesystem) evict.Space {
 	return evict.Space{Bytes: int64(fs.Used), Inodes: int64(fs.InodesUsed)}
 }
 
-// reclaimer frees what nobody needs.
+// reclaimer frees disk space that no pod needs.
 type reclaimer struct {
-	sup    func() *supervisor.Supervisor
-	images interface {
-		Reclaim(ctx context.Context) (uint64, error)
-	}
+	sup    *supervisor.Supervisor
+	images *gc.Images
 }
 
 func (r reclaimer) Containers(ctx context.Context) (int, error) {
-	return r.sup().ReclaimContainers(ctx)
+	return r.sup.ReclaimContainers(ctx)
 }
 func (r reclaimer) Images(ctx context.Context) (uint64, error) { return r.images.Reclaim(ctx) }

@@ -23,10 +23,9 @@ type imageView struct {
 	changed func()
 }
 
-func newImageView(rt *openedRuntime, images *gc.Images, root string, sup *supervisor.Supervisor) imageView {
-	service := cri.ObservedPulls(rt.client, images.Pulled)
-	return imageView{images: images, service: service, logins: sup.Logins, changed: sup.ImagesAdded, loader: imageload.New(imageload.Config{
-		Client: rt.client, Private: rt.own, Images: service, Imported: images.Pulled, Dir: imageload.Dir(root),
+func newImageView(rt *openedRuntime, pulls *cri.ObservedPulls, images *gc.Images, root string, sup *supervisor.Supervisor) imageView {
+	return imageView{images: images, service: pulls, logins: sup.Logins, changed: sup.ImagesAdded, loader: imageload.New(imageload.Config{
+		Client: rt.client, Private: rt.private, Images: pulls, Imported: images.Pulled, Dir: imageload.Dir(root),
 	})}
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/podstead/podstead/node/addresses"
 )
 
-// remoteOf is how clients of other machines, and those that cannot dial a unix
-// socket, are answered.
-func remoteOf(o *options.Options, node string, addresses *addresses.Source, joined *cluster.Adapter) httpapi.Remote {
+// remoteConfig configures the TLS listener, for clients of other machines and for
+// those that cannot connect to a unix socket. member is nil without a cluster.
+func remoteConfig(o *options.Options, node string, addresses *addresses.Source, member *cluster.Adapter) httpapi.Remote {
 	r := &o.Remote
 	remote := httpapi.Remote{
 		Address: r.Address, Dir: filepath.Join(o.Paths.Root, "pki"), Node: node,
@@ -36,10 +36,10 @@ func remoteOf(o *options.Options, node string, addresses *addresses.Source, join
 			return all
 		},
 	}
-	if joined != nil {
-		remote.Signed = joined.ServingCertificate
+	if member != nil {
+		remote.Signed = member.ServingCertificate
 		remote.Reviews = access.ReviewConfig{
-			Reviewer: joined, Node: node, Authentication: r.Reviews.Tokens, Authorization: r.Reviews.Rights,
+			Reviewer: member, Node: node, Authentication: r.Reviews.Tokens, Authorization: r.Reviews.Rights,
 			TokenTTL: r.Reviews.TokenTTL, AllowedTTL: r.Reviews.AllowedTTL, DeniedTTL: r.Reviews.DeniedTTL,
 		}
 	}

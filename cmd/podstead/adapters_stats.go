@@ -15,20 +15,22 @@ import (
 	"github.com/podstead/podstead/node/stats"
 	"github.com/podstead/podstead/node/stats/summary"
 	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/pleg"
 )
 
-// usageAge is how old figures may be that people and dashboards are shown; the
-// kubelet's are up to 15 seconds old.
+// usageAge is the maximum age of the usage that the API returns. The kubelet's is
+// up to 15 seconds old.
 const usageAge = time.Second
 
-// newStats makes what measures. Where no cgroups are, the runtime tells.
-func newStats(o *options.Options, rt *openedRuntime, p parts, log *slog.Logger) *stats.Collector {
+// newStats creates the collector of usage. It reads cgroups, or the runtime's
+// statistics where there are none.
+func newStats(o *options.Options, client *cri.Client, observer *pleg.PLEG, log *slog.Logger) *stats.Collector {
 	reader, err := cgroup.OpenReader("")
 	if err != nil {
 		log.Warn("Cannot read cgroups, using the runtime's stats only", "err", err)
 	}
 	return stats.New(stats.Config{
-		Runtime: runtimeStats{rt.client}, Observed: func() []stats.ObservedPod { return observedPods(p.observer.Observed()) }, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
+		Runtime: runtimeStats{client}, Observed: func() []stats.ObservedPod { return observedPods(observer.Observed()) }, Cgroups: reader, CgroupRoot: o.Cgroups.Root,
 		Ceiling: func() (cgroup.MemoryCgroup, int64) { return cgroup.Ceiling(o.Cgroups.Root) },
 		Root:    o.Paths.Root, Log: log,
 		LogDirectory: func(namespace, name string, uid types.UID) string {
@@ -37,13 +39,13 @@ func newStats(o *options.Options, rt *openedRuntime, p parts, log *slog.Logger) 
 	})
 }
 
-// statsView shows figures as the API has them.
+// statsView returns usage in the form of the API.
 type statsView struct {
 	nodeName  string
 	labels    map[string]string
 	collector *stats.Collector
 	pods      *supervisor.Supervisor
-	// diskAge is the same for disks.
+	// diskAge is the maximum age of disk usage.
 	diskAge time.Duration
 }
 
@@ -100,7 +102,7 @@ func (v statsView) Usage(ctx context.Context) ([]kubeapi.NodeUsage, []kubeapi.Po
 	return nodes, list, nil
 }
 
-// usedOf is what something uses now, if both figures are known.
+// usedOf returns the current usage, false unless CPU and memory are both known.
 func usedOf(u *usage.Usage) (kubeapi.ResourceUsage, time.Duration, bool) {
 	if u.CPU == nil || u.CPU.Rate == nil || u.Memory == nil {
 		return kubeapi.ResourceUsage{}, 0, false

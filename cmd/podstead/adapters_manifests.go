@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cmd/podstead/options"
@@ -71,4 +73,39 @@ func (v manifestView) Manifests() []httpapi.ManifestSource {
 		out = append(out, src)
 	}
 	return out
+}
+
+// manifestFinder finds the manifest that a pod or an object comes from.
+type manifestFinder struct {
+	config *manifest.PodConfig
+	sup    *supervisor.Supervisor
+}
+
+// find returns the manifest's name, empty if there is none.
+func (f manifestFinder) find(kind, namespace, name string) string {
+	for _, o := range f.config.Objects().List() {
+		if o.Kind == kind && o.Namespace == namespace && o.Name == name {
+			return o.Unit
+		}
+	}
+	if kind != "Pod" {
+		return ""
+	}
+	for _, pod := range f.sup.Pods() {
+		if pod.Namespace == namespace && pod.Name == name {
+			return f.unitOf(pod.UID)
+		}
+	}
+	return ""
+}
+
+func (f manifestFinder) unitOf(uid types.UID) string {
+	for _, source := range f.config.Snapshot() {
+		for _, unit := range source.Units {
+			if slices.Contains(unit.UIDs, uid) {
+				return unit.Name
+			}
+		}
+	}
+	return ""
 }

@@ -12,18 +12,19 @@ import (
 	"github.com/podstead/podstead/supervisor"
 )
 
-// newMetrics makes what Prometheus scrapes.
-func newMetrics(node string, src *sources, sup *supervisor.Supervisor, p parts, log *slog.Logger) httpapi.Metrics {
+// newMetrics creates the endpoints that Prometheus scrapes.
+func (d *daemon) newMetrics() httpapi.Metrics {
+	p := &d.observers
 	e := metrics.New(p.counters, metrics.Sources{
-		NodeName: node, Version: versionNumber(),
-		Pods:       func() []metrics.PodState { return podStates(p.observer.Observed()) },
-		LastRelist: func() time.Time { return p.observer.Stats().LastRelist },
-		Workers:    func() []metrics.Worker { return workersOf(sup) },
+		NodeName: d.nodeName, Version: versionNumber(),
+		Pods:       func() []metrics.PodState { return podStates(p.pleg.Observed()) },
+		LastRelist: func() time.Time { return p.pleg.Stats().LastRelist },
+		Workers:    func() []metrics.Worker { return workersOf(d.sup) },
 		Statuses:   p.statuses.List,
-		Manifests:  func() []metrics.Manifests { return manifestsOf(src.config.Snapshot()) },
-		Claims:     func() []metrics.Claim { return claimsOf(sup, log) },
+		Manifests:  func() []metrics.Manifests { return manifestsOf(d.sources.config.Snapshot()) },
+		Claims:     func() []metrics.Claim { return claimsOf(d.sup, d.log) },
 		Probes:     func() []metrics.ProbeCount { return probeCounts(p.prober.Counts()) },
-		Specs:      sup.Pods,
+		Specs:      d.sup.Pods,
 		Stats:      p.stats,
 	})
 	return httpapi.Metrics{Kubelet: e.Kubelet(), Resource: e.Resource(), Probes: e.Probes(), Cadvisor: e.Cadvisor()}
@@ -56,11 +57,11 @@ func manifestsOf(views []manifest.SourceView) (list []metrics.Manifests) {
 	return list
 }
 
-// claimsOf are the claims that pods use.
+// claimsOf returns the claims that pods use, with their file systems.
 func claimsOf(sup *supervisor.Supervisor, log *slog.Logger) (list []metrics.Claim) {
 	claims, err := sup.Claims()
 	if err != nil {
-		log.Debug("claims are not listed", "error", err)
+		log.Debug("Failed to list claims", "err", err)
 	}
 	for _, c := range claims {
 		if len(c.Users) > 0 {
@@ -74,7 +75,7 @@ func claimsOf(sup *supervisor.Supervisor, log *slog.Logger) (list []metrics.Clai
 	return slices.Clip(list)
 }
 
-// served counts the requests to the API.
-func served(c *metrics.Counters) func(httpapi.Request) func() {
+// requestCounter counts the requests to the API.
+func requestCounter(c *metrics.Counters) func(httpapi.Request) func() {
 	return func(r httpapi.Request) func() { return c.Request(r.Method, r.Path, r.LongRunning) }
 }

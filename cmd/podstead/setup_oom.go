@@ -10,16 +10,16 @@ import (
 	"github.com/podstead/podstead/supervisor"
 )
 
-// Reasons of events: the kubelet's of the node, and ours of the pod whose
-// process it was. A process that is not a container's first one may be killed
-// without a trace in the pod's status.
+// Event reasons. The node's is the kubelet's. The pod's is podstead's own: a killed
+// process that is not the first one of its container leaves no trace in the pod's
+// status.
 const (
 	reasonSystemOOM  = "SystemOOM"
 	reasonOOMKilling = "OOMKilling"
 )
 
-// newOOMWatcher tells of processes that the kernel killed.
-func newOOMWatcher(p parts, sup *supervisor.Supervisor, log *slog.Logger) *oom.Watcher {
+// newOOMWatcher records events for processes that the kernel's OOM killer killed.
+func newOOMWatcher(p *observers, sup *supervisor.Supervisor, log *slog.Logger) *oom.Watcher {
 	return oom.New(oom.Config{Log: log, Tell: func(k oom.Kill) {
 		owner := ownerOf(p, k)
 		if text := k.OfNode(owner); text != "" {
@@ -31,16 +31,17 @@ func newOOMWatcher(p parts, sup *supervisor.Supervisor, log *slog.Logger) *oom.W
 		for _, pod := range sup.Pods() {
 			if pod.UID == types.UID(owner.PodUID) {
 				p.events.Event(pod, v1.EventTypeWarning, reasonOOMKilling, k.OfPod(owner))
-				// The runtime may say why the container ended after it said that.
-				p.observer.Relist(pod.UID)
+				// The runtime may report the reason of an exit later than the exit.
+				p.pleg.Relist(pod.UID)
 			}
 		}
 	}})
 }
 
-// ownerOf is the container of ours that the victim was in, nil if it was in none.
-func ownerOf(p parts, k oom.Kill) *oom.Owner {
-	for _, pod := range p.observer.Observed().Own {
+// ownerOf returns the container that the killed process ran in, nil for a process
+// outside of podstead's pods.
+func ownerOf(p *observers, k oom.Kill) *oom.Owner {
+	for _, pod := range p.pleg.Observed().Own {
 		for i := range pod.Containers {
 			o := oom.Owner{Pod: pod.FullName(), PodUID: string(pod.UID), Name: pod.Containers[i].Name, ID: pod.Containers[i].ID}
 			if o.Has(k) {

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+
+	sddaemon "github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/podstead/podstead/cluster"
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/admit"
+)
+
+// daemon is podstead while it is assembled. Each phase sets one group of fields,
+// from those of the phases before it, and registers what it starts as tasks.
+type daemon struct {
+	opts *options.Options
+	log  *slog.Logger
+
+	// prepareHost
+	nodeName  string
+	admitNode admit.Node
+	closers   []io.Closer
+	// openRuntime
+	runtime *openedRuntime
+	pulls   *cri.ObservedPulls
+	// openSources
+	sources *sources
+	// createObservers
+	observers observers
+	// createSupervisor; bound holds the objects of a cluster's pods, nil without one
+	sup   *supervisor.Supervisor
+	bound *cluster.Objects
+	// createNodeServices
+	node nodeServices
+	// joinCluster; nil without a kubeconfig
+	member *cluster.Adapter
+	// openAPI
+	api       *httpapi.Server
+	listeners *httpapi.Listeners
+
+	tasks []task
+}
+
+// task runs until its context ends.
+type task func(ctx context.Context) error
+
+// start registers tasks for serve.
+func (d *daemon) start(tasks ...task) { d.tasks = append(d.tasks, tasks...) }
+
+// closeLater closes something when the daemon has ended, in reverse order.
+func (d *daemon) closeLater(c io.Closer) { d.closers = append(d.closers, c) }
+
+func (d *daemon) close() {
+	for i := len(d.closers) - 1; i >= 0; i-- {
+		_ = d.closers[i].Close()
+	}
+}
+
+// serve runs all tasks until requested ends, which is no failure, or until one of
+// them fails. While the host shuts down it first waits for pods to end.
+func (d *daemon) serve(requested context.Context) error {
+	// --runonce ends the rest through the same context.
+	ctx, end := context.WithCancel(context.WithoutCancel(requested))
+	defer end()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, run := range d.tasks {
+		g.Go(func() error {
+			if err := run(ctx); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		})
+	}
+	g.Go(func() error { return d.api.Serve(ctx, d.listeners) })
+	g.Go(func() error {
+		defer end()
+		awaitStop(ctx, requested, d.node.guard, d.log)
+		return nil
+	})
+	g.Go(func() error { return watchdog(ctx, d.sup.SyncLoopHealthy, d.log) })
+	g.Go(func() error {
+		<-ctx.Done()
+		notify(sddaemon.SdNotifyStopping, d.log)
+		return nil
+	})
+	if d.opts.RunOnce {
+		g.Go(func() error {
+			defer end()
+			return runOnce(ctx, d.sup, d.sources.config.Faults)
+		})
+	}
+	notify(sddaemon.SdNotifyReady, d.log)
+	err := g.Wait()
+	if d.sup.ShuttingDown() {
+		d.log.Info("Shutdown complete; pods will start again after boot")
+	} else {
+		d.log.Info("Shutting down; pods keep running")
+	}
+	return err
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/httpapi"
+	"github.com/podstead/podstead/httpapi/kubeapi"
+	"github.com/podstead/podstead/manifest"
+	"github.com/podstead/podstead/supervisor"
+)
+
+// openAPI creates the API server and opens its listeners.
+func (d *daemon) openAPI(ctx context.Context) error {
+	o, p, client := d.opts, &d.observers, d.runtime.client
+	kube, err := d.newKubeAPI()
+	if err != nil {
+		return err
+	}
+	d.start(kube.Run)
+	usage := statsView{nodeName: d.nodeName, labels: d.admitNode.Labels, collector: p.stats, pods: d.sup, diskAge: o.Stats.DiskAge}
+	manifests := manifestView{config: d.sources.config, pods: d.sup, opts: o.Manifests, server: o.Cluster.Kubeconfig}
+	d.api = httpapi.New(
+		httpapi.Config{
+			Socket: o.API.Socket, HealthAddress: o.API.HealthAddress, ReadOnlyAddress: o.Remote.ReadOnlyAddress,
+			Remote: remoteConfig(o, d.nodeName, p.addresses, d.member), Log: d.log, OnRequest: requestCounter(p.counters),
+		},
+		httpapi.Sources{
+			Pods: syncedPods{d.sup}, Manifests: manifests, Objects: manifests, Health: d.sup, Restarter: d.sup,
+			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: newImageView(d.runtime, d.pulls, d.node.images, o.Paths.Root, d.sup),
+			Streams: containerStreams{client: client, observer: p.pleg}, StreamIdle: o.API.StreamIdle,
+			Stats: usage, Usage: usage, Metrics: d.newMetrics(),
+			Kubelet: kubeletView(o, client, p.pleg), Cluster: clusterMember(d.member),
+			Volumes:      volumeView{objects: d.sources.config.Objects(), pods: d.sup},
+			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },
+		},
+	)
+	d.listeners, err = d.api.Listen(ctx)
+	return err
+}
+
+// newKubeAPI creates the part of the Kubernetes API that this node answers.
+func (d *daemon) newKubeAPI() (*kubeapi.API, error) {
+	versions, err := kubeapi.OpenVersions(filepath.Join(d.opts.Paths.Root, "resource-version"))
+	if err != nil {
+		return nil, err
+	}
+	changed, events, objects := d.observers.statuses.Subscribe, d.observers.events, d.sources.config.Objects()
+	return kubeapi.New(kubeapi.Config{
+		Versions: versions, Version: versionNumber(),
+		Manifest: manifestFinder{config: d.sources.config, sup: d.sup}.find,
+		Sources: kubeapi.Sources{
+			Pods:       kubeapi.PodSource(d.sup.SyncedPods, changed),
+			Events:     kubeapi.EventSource(events.List, events.Subscribe),
+			Nodes:      kubeapi.NodeSource(d.node.describe, changed),
+			Namespaces: kubeapi.NamespaceSource(d.namespaces, metav1.Now(), changed),
+			ConfigMaps: kubeapi.ObjectSource(objects.ConfigMaps, objects.Subscribe),
+			Secrets:    kubeapi.ObjectSource(objects.Secrets, objects.Subscribe),
+			Claims:     kubeapi.ObjectSource(objects.Claims, objects.Subscribe),
+		},
+		Groups: []metav1.APIResourceList{kubeapi.UsageGroup},
+		Subresources: []metav1.APIResource{
+			{Name: "pods/attach", Kind: "PodAttachOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
+			{Name: "pods/exec", Kind: "PodExecOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
+			{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get"}},
+			{Name: "pods/portforward", Kind: "PodPortForwardOptions", Namespaced: true, Verbs: metav1.Verbs{"create", "get"}},
+		},
+	}), nil
+}
+
+// namespaces returns those of all pods and objects, with repetitions.
+func (d *daemon) namespaces() (names []string) {
+	for _, pod := range d.sup.Pods() {
+		names = append(names, pod.Namespace)
+	}
+	for _, o := range d.sources.config.Objects().List() {
+		if o.Namespace != "" {
+			names = append(names, o.Namespace)
+		}
+	}
+	return names
+}
+
+// syncedPods lists pods for the API. Every route gets the same answer, also right
+// after a restart of the daemon.
+type syncedPods struct{ sup *supervisor.Supervisor }
+
+// Pods implements httpapi.PodLister.
+func (p syncedPods) Pods() []*v1.Pod { return p.sup.SyncedPods() }

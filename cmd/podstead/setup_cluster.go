@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+
+	"github.com/podstead/podstead/cluster"
+	"github.com/podstead/podstead/httpapi"
+)
+
+// joinCluster creates the cluster adapter. Without a kubeconfig it creates nothing.
+func (d *daemon) joinCluster(context.Context) error {
+	o := &d.opts.Cluster
+	if o.Kubeconfig == "" {
+		return nil
+	}
+	member, err := cluster.New(cluster.Config{
+		Kubeconfig: o.Kubeconfig, UserAgent: "podstead/" + versionNumber(),
+		Node: d.node.describe, Subscribe: d.observers.statuses.Subscribe,
+		Pods: cluster.Pods{List: d.sup.Pods, Delivered: d.sup.SourceReady, Ended: d.sup.Ended, Bound: d.sources.config},
+		Log:  d.log, Events: d.observers.events,
+		Objects: d.bound,
+		Registration: cluster.Registration{
+			Elsewhere: !o.Register, Taints: o.Taints, ProviderID: o.ProviderID,
+			Look: o.StatusUpdate, Report: o.StatusReport, Lease: o.Lease,
+		},
+		Certificates: cluster.Certificates{
+			Bootstrap: o.Bootstrap, Folder: o.Folder, Rotate: o.Rotate, Serving: o.RotateServing,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	d.member = member
+	d.sup.SetTaints(member.Taints)
+	d.start(member.Run)
+	return nil
+}
+
+// clusterMember converts a nil adapter to a nil interface.
+func clusterMember(a *cluster.Adapter) httpapi.ClusterMember {
+	if a == nil {
+		return nil
+	}
+	return a
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/cmd/podstead/preflight"
+	"github.com/podstead/podstead/manifest"
+)
+
+// prepareHost takes the locks that keep a second daemon away, settles the node's
+// name, and protects this process from the OOM killer.
+func (d *daemon) prepareHost(context.Context) error {
+	lock, err := preflight.LockRoot(d.opts.Paths.Root)
+	if err != nil {
+		return err
+	}
+	d.closeLater(lock)
+	cgroupLock, err := preflight.LockCgroupRoot(d.opts.Cgroups.Root)
+	if err != nil {
+		return err
+	}
+	d.closeLater(cgroupLock)
+	protectFromOOM(d.log)
+	var warning string
+	d.nodeName, warning, err = manifest.ResolveNodeName(d.opts.Paths.Root, d.opts.Node, os.Hostname)
+	if err != nil {
+		return err
+	}
+	if warning != "" {
+		d.log.Warn(warning)
+	}
+	d.admitNode = admitNode(d.opts, d.nodeName)
+	limitHeap()
+	d.log.Info("Starting podstead", append([]any{"version", versionText(), "node", d.nodeName, "root", d.opts.Paths.Root}, sourceAttrs(d.opts.Manifests)...)...)
+	return nil
+}
+
+// sourceAttrs returns the log attributes that say where manifests come from.
+func sourceAttrs(m options.Manifests) (attrs []any) {
+	if m.Path != "" {
+		attrs = append(attrs, "manifests", m.Path)
+	}
+	if m.URL != "" {
+		attrs = append(attrs, "url", m.RedactedURL())
+	}
+	return attrs
+}
+
+// machineID returns the ID of this machine. A machine without one uses the node's
+// name, which still tells pods of other root directories apart.
+func machineID(node string, log *slog.Logger) string {
+	id, ok := options.MachineID("/etc/machine-id", "/var/lib/dbus/machine-id")
+	if !ok {
+		log.Warn("This machine has no machine ID, using the node name to label pods as podstead's; create one with systemd-machine-id-setup before pods run")
+		return node
+	}
+	return id
+}
+
+// gcPercent is the garbage collector's goal, half of Go's default. The daemon
+// hardly allocates once pods run, so a smaller heap costs nothing.
+const gcPercent = 50
+
+// limitHeap keeps the heap small, unless GOGC is set.
+func limitHeap() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+}
+
+// oomScoreAdj is the kubelet's own: the kernel should kill a pod before the
+// daemon that restarts it.
+const oomScoreAdj = "-999"
+
+// protectFromOOM lowers this process's OOM score. It only warns on a host that
+// does not allow this.
+func protectFromOOM(log *slog.Logger) {
+	err := os.WriteFile("/proc/self/oom_score_adj", []byte(oomScoreAdj), 0)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		log.Warn("Not allowed to lower oom_score_adj (no CAP_SYS_RESOURCE); under memory pressure the kernel may kill podstead before a pod, and containers would keep running")
+	case err != nil:
+		log.Warn("Failed to lower oom_score_adj", "err", err)
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/gc"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/node/evict"
+	"github.com/podstead/podstead/node/nodestatus"
+	"github.com/podstead/podstead/node/shutdown"
+	"github.com/podstead/podstead/supervisor/pleg"
+)
+
+// nodeServices look after the machine: they collect what is not used, evict pods
+// under pressure, and terminate pods before a shutdown.
+type nodeServices struct {
+	logs     *gc.Logs
+	images   *gc.Images
+	eviction *eviction
+	// guard is nil if pods are not terminated before a shutdown.
+	guard *shutdown.Guard
+	// inventory lists what the runtime has for the cluster; nil without one.
+	inventory *nodestatus.Inventory
+	// describe returns the node as it is now.
+	describe func() *v1.Node
+}
+
+// createNodeServices creates them and registers with the supervisor those that
+// decide about pods.
+func (d *daemon) createNodeServices(context.Context) error {
+	o, p, n := d.opts, &d.observers, &d.node
+	n.logs = gc.NewLogs(gc.LogsConfig{
+		Policy:  gc.LogPolicy{MaxSize: o.Garbage.LogMaxSize, MaxFiles: o.Garbage.LogMaxFiles, MaxPod: o.Garbage.PodLogsMax},
+		Runtime: logRuntime{p.pleg, d.runtime.client}, Root: o.Paths.PodLogs, Events: p.events, Log: d.log,
+	})
+	n.images = d.newImages()
+	d.pulls.OnPulled(n.images.Pulled)
+	n.eviction = newEviction(o, d.runtime.client, p, d.sup, n.images, d.log)
+	d.sup.OnObserved(n.logs.Wake)
+	d.sup.OnObserved(n.images.Wake)
+	d.sup.AddGate(n.eviction.gate)
+	d.sup.SetRestartPolicy(evict.ReasonEvicted, n.eviction.canRestart)
+	d.start(n.logs.Run, n.images.Run, n.eviction.Run, n.eviction.host.Run, newOOMWatcher(p, d.sup, d.log).Run)
+	if len(o.Shutdown.Policy) > 0 && !o.RunOnce {
+		n.guard = shutdown.New(shutdown.Config{
+			Policy: o.Shutdown.Policy, Logind: shutdown.SystemLogind{DropIn: shutdown.DropIn}, Pods: d.sup, Log: d.log,
+		})
+		d.start(n.guard.Run)
+	}
+	if o.Cluster.Kubeconfig != "" {
+		n.inventory = nodestatus.NewInventory(runtimeInventory{d.runtime.client}, o.Cluster.Images, d.log)
+		d.start(n.inventory.Run)
+	}
+	n.describe = d.newDescribe()
+	return nil
+}
+
+// logRuntime gives log rotation what it needs of the runtime.
+type logRuntime struct {
+	*pleg.PLEG
+	*cri.Client
+}
+
+// sourcesTimeout is how long after the start images are not removed for a full disk
+// or by command while a source has neither delivered nor been restored. The regular
+// collection waits for its first period.
+const sourcesTimeout = 10 * time.Second
+
+// newImages creates the image garbage collector.
+func (d *daemon) newImages() *gc.Images {
+	o, p, client := d.opts, &d.observers, d.runtime.client
+	deadline := time.Now().Add(sourcesTimeout)
+	return gc.NewImages(gc.ImagesConfig{
+		Policy: gc.ImagePolicy{High: o.Garbage.ImageHigh, Low: o.Garbage.ImageLow, Period: o.Garbage.ImagePeriod, MinAge: o.Garbage.ImageMinAge, MaxAge: o.Garbage.ImageMaxAge},
+		Store:  client, Runtime: client.Endpoint(), Observed: p.pleg.Observed,
+		Wanted: func() (images []string) {
+			for _, pod := range d.sup.Pods() {
+				images = slices.AppendSeq(images, podinfo.Images(&pod.Spec))
+			}
+			return images
+		},
+		Settled: func(ctx context.Context) {
+			ctx, cancel := context.WithDeadline(ctx, deadline)
+			defer cancel()
+			_ = d.sup.WaitSourcesReady(ctx)
+		},
+		File: filepath.Join(o.Paths.Root, "images.json"), Events: p.events, Removed: p.counters.ImageRemoved, Log: d.log,
+	})
+}
+
+// newDescribe returns a function that describes this node as it is when called.
+func (d *daemon) newDescribe() func() *v1.Node {
+	o, p := d.opts, &d.observers
+	since, host, resources := time.Now(), nodestatus.ReadHost("/"), nodeResources(o)
+	return func() *v1.Node {
+		rt := d.sup.Runtime()
+		in := nodestatus.Input{
+			Name: d.nodeName, Since: since, Capacity: nodestatus.APIResources(resources.Capacity()), Allocatable: nodestatus.APIResources(resources.Allocatable()),
+			Labels: d.admitNode.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
+			Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
+			Pressures: d.node.eviction.NodeConditions(since),
+		}
+		if d.node.inventory != nil {
+			in.Held = d.node.inventory.Held()
+		}
+		if rt.Version.Name != "" {
+			in.Runtime = rt.Version.Name + "://" + rt.Version.Version
+		}
+		return nodestatus.Describe(in)
+	}
+}

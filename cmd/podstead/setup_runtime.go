@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/cmd/podstead/preflight"
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/private"
+)
+
+// cniBinDirs are the directories of CNI plugins: installed by hand, by Debian, by
+// Red Hat.
+var cniBinDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
+
+// openedRuntime is the runtime that the pods run on.
+type openedRuntime struct {
+	client *cri.Client
+	// private is the private containerd, already started; nil for another runtime.
+	private *private.Containerd
+	// instance labels the pods of this daemon.
+	instance string
+}
+
+// openRuntime chooses the runtime, connects to it, and starts the private
+// containerd if that is the one.
+func (d *daemon) openRuntime(ctx context.Context) error {
+	d.observers = newObservers()
+	rt, err := chooseRuntime(ctx, d.opts, cri.Options{
+		Instance: cri.Instance(machineID(d.nodeName, d.log), d.opts.Paths.Root), RequestTimeout: d.opts.Runtime.RequestTimeout,
+		Log: d.log, Observe: d.observers.counters.Call,
+	})
+	if err != nil {
+		return err
+	}
+	d.runtime, d.pulls = rt, cri.NewObservedPulls(rt.client)
+	d.closeLater(rt.client)
+	if rt.private != nil {
+		d.start(rt.private.Run)
+	}
+	return nil
+}
+
+// chooseRuntime connects to the runtime of the flags, else to the one used before,
+// else to one that answers on its usual socket, else to a private containerd.
+func chooseRuntime(ctx context.Context, o *options.Options, dial cri.Options) (*openedRuntime, error) {
+	memory := private.NewMemory(o.Paths.Root)
+	remembered, err := memory.Load()
+	if err != nil {
+		return nil, err
+	}
+	cfg := privateConfig(o)
+	own := "unix://" + cfg.Socket()
+	dial.Endpoint = o.Runtime.Endpoint
+	if dial.Endpoint == "" {
+		dial.Endpoint = private.Choose(ctx, remembered, private.UsualSockets, own)
+	}
+	if remembered != "" && remembered != dial.Endpoint {
+		if err := checkLeftBehind(ctx, remembered, dial.Instance, dial.Log); err != nil {
+			return nil, err
+		}
+	}
+	client, err := cri.Dial(dial)
+	if err != nil {
+		return nil, err
+	}
+	opened := &openedRuntime{client: client, instance: dial.Instance}
+	if dial.Endpoint == own {
+		if opened.private, err = startPrivate(ctx, cfg, dial.Log); err != nil {
+			return nil, err
+		}
+	} else if err := preflight.CheckKubelet("/proc", dial.Endpoint); err != nil {
+		return nil, err
+	}
+	if err := memory.Save(dial.Endpoint); err != nil {
+		return nil, err
+	}
+	dial.Log.Info("Using container runtime", "endpoint", dial.Endpoint)
+	return opened, nil
+}
+
+// checkLeftBehind returns an error if pods of this daemon still run on another
+// runtime: each of them would run twice.
+func checkLeftBehind(ctx context.Context, endpoint, instance string, log *slog.Logger) error {
+	old, err := cri.Dial(cri.Options{Endpoint: endpoint, Instance: instance, Log: log})
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	observed, err := old.List(ctx)
+	if err != nil {
+		log.Warn("Previous container runtime does not answer; pods that it still runs will run twice", "endpoint", endpoint, "err", err)
+		return nil
+	}
+	running := 0
+	for _, p := range observed.Own {
+		if p.Running() {
+			running++
+		}
+	}
+	if running == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d pods of this podstead still run on %s and would run twice; "+
+		"stop them first (run podstead with --container-runtime-endpoint=%s and an empty manifest directory, or use crictl --runtime-endpoint %s stopp), or keep that endpoint",
+		running, endpoint, endpoint, endpoint)
+}
+
+func startPrivate(ctx context.Context, cfg private.Config, log *slog.Logger) (*private.Containerd, error) {
+	binary, err := private.Binary()
+	if err != nil {
+		return nil, err
+	}
+	c := private.New(cfg, binary, log)
+	return c, c.Start(ctx)
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/podstead/podstead/manifest"
+)
+
+// sources are where pods and the objects next to them come from.
+type sources struct {
+	config     *manifest.PodConfig
+	checkpoint *manifest.Checkpoint
+}
+
+// openSources opens the checkpoint and creates the file and URL sources that the
+// options name. The API server's pods are delivered by the cluster adapter.
+func (d *daemon) openSources(context.Context) error {
+	o := &d.opts.Manifests
+	checkpoint, err := manifest.OpenCheckpoint(filepath.Join(d.opts.Paths.Root, "checkpoint", "manifests.json"), d.log)
+	if err != nil {
+		return err
+	}
+	config := manifest.NewPodConfig(manifest.PodConfigOptions{Sources: d.sourceNames(), Checkpoint: checkpoint, Log: d.log})
+	d.sources = &sources{config: config, checkpoint: checkpoint}
+	d.start(checkpoint.Run, config.Run)
+	loader := manifest.NewLoader(d.nodeName, o.Mode)
+	if o.Path != "" {
+		d.start(manifest.NewFileSource(manifest.FileSourceOptions{
+			Path: o.Path, Node: d.nodeName, Rescan: o.FileCheck,
+			Loader: loader, Checkpoint: checkpoint, Deliver: config, Log: d.log,
+		}).Run)
+	}
+	if o.URL != "" {
+		u, err := manifest.NewURLSource(manifest.URLSourceOptions{
+			URL: o.URL, Header: o.Header, CAFile: o.CAFile, Node: d.nodeName, Interval: o.HTTPCheck,
+			Loader: loader, Checkpoint: checkpoint, Deliver: config,
+		})
+		if err != nil {
+			return err
+		}
+		d.start(u.Run)
+	}
+	return nil
+}
+
+// sourceNames returns the sources that are going to deliver.
+func (d *daemon) sourceNames() (names []manifest.Source) {
+	if d.opts.Manifests.Path != "" {
+		names = append(names, manifest.SourceFile)
+	}
+	if d.opts.Manifests.URL != "" {
+		names = append(names, manifest.SourceHTTP)
+	}
+	if d.opts.Cluster.Kubeconfig != "" {
+		names = append(names, manifest.SourceAPI)
+	}
+	return names
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/podstead/podstead/cluster"
+	"github.com/podstead/podstead/cmd/podstead/options"
+	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/gc"
+	"github.com/podstead/podstead/internal/cgroupvalues"
+	"github.com/podstead/podstead/internal/wallclock"
+	"github.com/podstead/podstead/node/cgroup"
+	"github.com/podstead/podstead/node/nodestatus"
+	"github.com/podstead/podstead/probe"
+	"github.com/podstead/podstead/supervisor"
+	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/credential"
+	"github.com/podstead/podstead/supervisor/dns"
+	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// createSupervisor creates the supervisor with what it works on. Node services and
+// the cluster adapter register with it in their own phases.
+func (d *daemon) createSupervisor(context.Context) error {
+	o, p, client := d.opts, &d.observers, d.runtime.client
+	records, err := status.OpenRecords(filepath.Join(o.Paths.Root, "records"), d.log)
+	if err != nil {
+		return err
+	}
+	credentials, err := nodeCredentials(o)
+	if err != nil {
+		return err
+	}
+	from := supervisor.Sources{Pods: d.sources.config, Objects: d.sources.config.Objects(), Ready: d.sources.checkpoint.RecordReady, Probes: p.prober}
+	if o.Cluster.Kubeconfig != "" {
+		d.bound = cluster.NewObjects(podinputs.References)
+		from.Bound = d.bound
+	}
+	cgroups := newCgroups(&o.Cgroups, client, d.log)
+	backoff := cri.NewBackoff(o.Runtime.RestartCap)
+	d.sup, err = supervisor.New(supervisor.Config{
+		Mark:    wallclock.Now,
+		Sources: from,
+		Runtime: supervisor.Runtime{
+			Observer: p.pleg, Syncer: d.newSyncer(backoff, cgroups.Settings), Backoff: backoff, Health: client,
+			Cgroups: cgroups, Classes: o.Policy.RuntimeClasses,
+		},
+		Store:       supervisor.Store{Statuses: p.statuses, Records: records},
+		Paths:       supervisor.Paths{Root: o.Paths.Root, PodLogs: o.Paths.PodLogs, ContainerLogs: o.Paths.ContainerLogs},
+		Garbage:     gc.ContainerPolicy{MinAge: o.Garbage.ContainerMinAge, MaxPerContainer: o.Garbage.MaxPerContainer, MaxTotal: max(o.Garbage.MaxContainers, 0)},
+		Events:      p.events,
+		Metrics:     p.counters,
+		Log:         d.log,
+		Node:        d.admitNode,
+		Allocatable: nodeResources(o).Allocatable(),
+		Credentials: credentials,
+		Network: supervisor.Network{HostIPs: p.addresses, DNS: dns.Settings{
+			ResolvConf: o.Network.ResolvConf, ClusterDNS: o.Network.ClusterDNS, ClusterDomain: o.Network.ClusterDomain,
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	// Before anything is mounted for a pod.
+	if err := d.sup.ShareMounts(); err != nil {
+		d.log.Warn("Mounts of pods do not propagate; pods that use mountPropagation with an emptyDir or a claim do not start", "err", err)
+	}
+	d.start(d.sup.Run)
+	return nil
+}
+
+// newSyncer creates what brings the runtime to the desired state.
+func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings) *cri.Syncer {
+	o, p, client := d.opts, &d.observers, d.runtime.client
+	return cri.NewSyncer(cri.SyncerConfig{
+		Runtime: client, Images: d.pulls, Hooks: lifecycleHooks{probe.NewHooks(probe.Config{
+			Exec: containerExec{client}, UserAgent: "podstead-lifecycle/" + versionNumber(),
+		})},
+		Events: p.events, Log: d.log, Backoff: backoff, Instance: d.runtime.instance,
+		Started:       func(kind cri.ContainerKind, failed string) { p.counters.ContainerStarted(string(kind), failed) },
+		ParallelPulls: o.Runtime.ParallelPulls,
+		LogRoot:       o.Paths.PodLogs, LogLinks: o.Paths.ContainerLogs, Cgroup: settings,
+		Security: cri.Security{SeccompRoot: filepath.Join(o.Paths.Root, "seccomp"), SeccompDefault: o.Policy.SeccompDefault},
+	})
+}
+
+// nodeCredentials returns the node's own credentials for registries.
+func nodeCredentials(o *options.Options) (credential.Node, error) {
+	node := credential.Node{Files: credential.UsualFiles(o.Paths.Root, os.Getenv("HOME"))}
+	if o.Runtime.Providers == "" {
+		return node, nil
+	}
+	var err error
+	node.Providers, err = credential.ReadProviders(o.Runtime.Providers, o.Runtime.ProvidersBin)
+	return node, err
+}
+
+// admitNode describes the node to admission.
+func admitNode(o *options.Options, name string) admit.Node {
+	labels := admit.WellKnownLabels(name)
+	maps.Copy(labels, o.Policy.NodeLabels)
+	return admit.Node{Name: name, Labels: labels, UnsafeSysctls: o.Policy.UnsafeSysctls, Host: admit.FindHost("/proc", "/sys")}
+}
+
+// newCgroups creates the manager of the pods' cgroups, for the cgroup driver that
+// the runtime uses.
+func newCgroups(o *options.Cgroups, client *cri.Client, log *slog.Logger) *cgroup.Cgroups {
+	settings := cgroup.DetectSettings()
+	settings.NoCPUQuota = o.NoCPUQuota
+	settings.QuotaPeriod = int64(o.QuotaPeriod / time.Microsecond)
+	settings.SingleProcessOOMKill = o.SingleProcessOOMKill
+	return cgroup.New(cgroup.Options{
+		Root:               o.Root,
+		Driver:             func(ctx context.Context) (cgroup.Driver, error) { return cgroupDriver(ctx, o, client, settings.V2) },
+		Settings:           settings,
+		Allocatable:        cgroup.Allocatable(cgroup.NodeCapacity(o.Root), o.Reserved...),
+		EnforceAllocatable: o.EnforceAllocatable,
+		PodPids:            o.PodPids,
+		Log:                log,
+	})
+}
+
+// cgroupDriver returns the driver of the flag, else the one that the runtime
+// reports, else that of the configuration file, else the usual one.
+func cgroupDriver(ctx context.Context, o *options.Cgroups, client *cri.Client, v2 bool) (cgroup.Driver, error) {
+	if o.Driver != "" {
+		return cgroup.Driver(o.Driver), nil
+	}
+	reported, err := client.CgroupDriver(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case reported != "":
+		return cgroup.Driver(reported), nil
+	case o.DriverHint != "":
+		return cgroup.Driver(o.DriverHint), nil
+	}
+	return cgroup.DefaultDriver(v2), nil
+}
+
+// nodeResources computes what the node has, and what pods can use of it.
+func nodeResources(o *options.Options) nodestatus.Resources {
+	return nodestatus.Resources{
+		CgroupRoot: o.Cgroups.Root, Root: o.Paths.Root, MaxPods: o.Policy.Pods,
+		Reserved: o.Cgroups.Reserved, HardEviction: o.Eviction.Kept,
+	}
+}
