@@ -18,7 +18,7 @@ func TestFailingAttemptsAreSpacedOut(t *testing.T) {
 		"container": {"CreateContainer", "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *bed) {
+			withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
 				fault := b.fake.Inject(c.method, critest.Fault{Before: errors.New("no network"), Times: -1})
 				begun := time.Now()
 				for time.Since(begun) < time.Minute {

@@ -16,7 +16,7 @@ func TestSyncWaitsForARuntimeThatCan(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, []string{"a"})
 	signal := v1.SIGRTMINPLUS3
 	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{StopSignal: &signal}
-	inBed(t, p, func(t *testing.T, b *bed) {
+	withTestbed(t, p, func(t *testing.T, b *testbed) {
 		b.fake.SetVersion("containerd", "1.6.20~ds1", nil)
 		r := b.sync()
 		why := r.Waiting[""]
@@ -46,7 +46,7 @@ func TestSyncKeepsTheHandlerOfASandbox(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, []string{"a"})
 	mode := v1.RecursiveReadOnlyEnabled
 	p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: &mode}}
-	inBed(t, p, func(t *testing.T, b *bed) {
+	withTestbed(t, p, func(t *testing.T, b *testbed) {
 		b.fake.SetHandlers(&runtimeapi.RuntimeHandler{Name: ""}, &runtimeapi.RuntimeHandler{
 			Name: "kata", Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true},
 		})

@@ -144,24 +144,24 @@ func garbageOf(pod *cri.Pod, removed map[string]bool) *cri.Pod {
 }
 
 // Ending is whether the run of a pod has ended.
-type Ending uint8
+type RunState uint8
 
 // The endings.
 const (
 	// NotEnded: it runs, or is to run on.
-	NotEnded Ending = iota
+	RunActive RunState = iota
 	// EndedToRunAgain: it starts anew later, with nothing that is there now but
 	// the number of its newest sandbox.
-	EndedToRunAgain
+	RunEndedWillRestart
 	// EndedForGood: nothing of it starts again.
-	EndedForGood
+	RunEndedForGood
 )
 
 // SelectEnded chooses everything dead of a pod whose run has ended, nil if there
 // is nothing. What is younger than the policy's age stays even then, and each
 // sandbox that it belongs to.
-func SelectEnded(pod *cri.Pod, e Ending, p ContainerPolicy, now time.Time) *cri.Pod {
-	if e == NotEnded {
+func SelectEnded(pod *cri.Pod, e RunState, p ContainerPolicy, now time.Time) *cri.Pod {
+	if e == RunActive {
 		return nil
 	}
 	gone := &cri.Pod{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace, Source: pod.Source}
@@ -175,7 +175,7 @@ func SelectEnded(pod *cri.Pod, e Ending, p ContainerPolicy, now time.Time) *cri.
 		}
 	}
 	for i := range pod.Sandboxes {
-		if b := &pod.Sandboxes[i]; !b.Ready && !needed[b.ID] && (i > 0 || e == EndedForGood) {
+		if b := &pod.Sandboxes[i]; !b.Ready && !needed[b.ID] && (i > 0 || e == RunEndedForGood) {
 			gone.Sandboxes = append(gone.Sandboxes, *b)
 		}
 	}

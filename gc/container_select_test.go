@@ -205,16 +205,16 @@ func TestThousandDeadAreSelectedFast(t *testing.T) {
 func TestSelectEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod  string
-		as   Ending
+		as   RunState
 		age  time.Duration
 		want string
 	}{
 		"runs":                   {pod: "s1=ready web/1=exited@s1 web/0=exited@s1"},
-		"ended for good":         {pod: "s2=dead s1=dead web/1=exited@s2 web/0=exited@s1", as: EndedForGood, want: "p:s1 p:s2 p:web/0 p:web/1"},
-		"to run again":           {pod: "s2=dead s1=dead web/1=exited@s2 web/0=exited@s1", as: EndedToRunAgain, want: "p:s1 p:web/0 p:web/1"},
-		"what runs all the same": {pod: "s2=ready s1=dead web/1=running@s2 web/0=exited@s1", as: EndedForGood, want: "p:s1 p:web/0"},
-		"what may run":           {pod: "s1=dead web/1=unknown@s1 db/0=created@s1", as: EndedForGood},
-		"what is young":          {pod: "s1=dead web/9=exited@s1 web/0=exited@s1", as: EndedForGood, age: 2 * time.Hour, want: "p:web/0"},
+		"ended for good":         {pod: "s2=dead s1=dead web/1=exited@s2 web/0=exited@s1", as: RunEndedForGood, want: "p:s1 p:s2 p:web/0 p:web/1"},
+		"to run again":           {pod: "s2=dead s1=dead web/1=exited@s2 web/0=exited@s1", as: RunEndedWillRestart, want: "p:s1 p:web/0 p:web/1"},
+		"what runs all the same": {pod: "s2=ready s1=dead web/1=running@s2 web/0=exited@s1", as: RunEndedForGood, want: "p:s1 p:web/0"},
+		"what may run":           {pod: "s1=dead web/1=unknown@s1 db/0=created@s1", as: RunEndedForGood},
+		"what is young":          {pod: "s1=dead web/9=exited@s1 web/0=exited@s1", as: RunEndedForGood, age: 2 * time.Hour, want: "p:web/0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var g Garbage

@@ -21,7 +21,7 @@ const (
 	retryPeriod = time.Minute
 	// removals is how many pods' remains are removed at a time: a runtime that
 	// hangs on one must not keep the rest.
-	removals = 4
+	maxParallelRemovals = 4
 )
 
 // reasonContainerGCFailed is the kubelet's reason.
@@ -52,10 +52,10 @@ type ContainersConfig struct {
 	Collectable func(uid types.UID) bool
 	// Ended reports whether a pod that goes on in name has ended its run, so
 	// that Reclaim may take all that is dead of it; nil says of none.
-	Ended  func(uid types.UID) Ending
-	Files  Files
-	Events Recorder
-	Log    *slog.Logger
+	RunState func(uid types.UID) RunState
+	Files    Files
+	Events   Recorder
+	Log      *slog.Logger
 }
 
 // Containers removes dead containers, sandboxes and their files. It works when
@@ -139,8 +139,8 @@ func (g *Containers) round(ctx context.Context, want bool) (next time.Time, remo
 			continue
 		}
 		pods = append(pods, pod)
-		if want && g.cfg.Ended != nil {
-			if gone := SelectEnded(pod, g.cfg.Ended(pod.UID), g.cfg.Policy, now); gone != nil {
+		if want && g.cfg.RunState != nil {
+			if gone := SelectEnded(pod, g.cfg.RunState(pod.UID), g.cfg.Policy, now); gone != nil {
 				ended = append(ended, gone)
 			}
 		}
@@ -174,7 +174,7 @@ func (g *Containers) remove(ctx context.Context, pods []*cri.Pod) (removed map[t
 	var mu sync.Mutex
 	var errs []error
 	removed = map[types.UID]*cri.Pod{}
-	slots := make(chan struct{}, removals)
+	slots := make(chan struct{}, maxParallelRemovals)
 	var all sync.WaitGroup
 	for _, pod := range pods {
 		slots <- struct{}{}
@@ -201,7 +201,7 @@ func (g *Containers) remove(ctx context.Context, pods []*cri.Pod) (removed map[t
 func (g *Containers) sweep(pods []*cri.Pod, removed map[types.UID]*cri.Pod) {
 	if !g.swept {
 		g.swept = true
-		g.cfg.Files.removeDangling()
+		g.cfg.Files.removeDanglingLinks()
 	}
 	var links []string // the logs that went
 	seen := make(map[types.UID]int, len(pods))
@@ -219,6 +219,6 @@ func (g *Containers) sweep(pods []*cri.Pod, removed map[types.UID]*cri.Pod) {
 	}
 	g.restarts = seen
 	if len(links) > 0 {
-		g.cfg.Files.unlink(links)
+		g.cfg.Files.removeLinksTo(links)
 	}
 }

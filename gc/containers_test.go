@@ -154,8 +154,8 @@ func TestReclaimTakesAllOfEndedPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{failing: map[types.UID]bool{"stuck": true}}
 		g := collector(t, w, ContainerPolicy{}, "http1")
-		g.cfg.Ended = func(uid types.UID) Ending {
-			return map[types.UID]Ending{"job": EndedForGood, "stuck": EndedForGood, "http1": EndedForGood, "evicted": EndedToRunAgain}[uid]
+		g.cfg.RunState = func(uid types.UID) RunState {
+			return map[types.UID]RunState{"job": RunEndedForGood, "stuck": RunEndedForGood, "http1": RunEndedForGood, "evicted": RunEndedWillRestart}[uid]
 		}
 		if n, err := g.Reclaim(t.Context()); n != 0 || err != nil {
 			t.Errorf("before the first look: %d, %v", n, err)

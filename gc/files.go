@@ -19,10 +19,10 @@ const (
 	// keptLogs is how many instances of a container keep their logs even if
 	// the runtime has forgotten them, as some do at a reboot: the running
 	// one's and the one's before it.
-	keptLogs = 2
+	keptInstances = 2
 	// strayAge is how old a termination message of no known container must be
 	// to go: it is made before its container.
-	strayAge = time.Hour
+	orphanedMessageAge = time.Hour
 )
 
 // Files are the folders in which containers leave something.
@@ -69,11 +69,11 @@ func (f Files) sweep(pod, gone *cri.Pod) (logs []string) {
 	if !within(f.Logs, dir) {
 		return nil
 	}
-	for _, container := range folders(dir) {
+	for _, container := range subdirectories(dir) {
 		folder := filepath.Join(dir, container)
 		files := logsIn(folder)
 		numbers := slices.Sorted(maps.Keys(files))
-		newest := numbers[max(0, len(numbers)-keptLogs):]
+		newest := numbers[max(0, len(numbers)-keptInstances):]
 		for _, n := range numbers {
 			of := instance{container, n}
 			if left[of] || !went[of] && slices.Contains(newest, n) {
@@ -96,7 +96,7 @@ func (f Files) sweepMessages(uid types.UID, known map[string]bool) {
 	if dir == "" {
 		return
 	}
-	for _, container := range folders(dir) {
+	for _, container := range subdirectories(dir) {
 		folder := filepath.Join(dir, container)
 		entries, _ := os.ReadDir(folder)
 		for _, e := range entries {
@@ -104,7 +104,7 @@ func (f Files) sweepMessages(uid types.UID, known map[string]bool) {
 			if known[path] || !e.Type().IsRegular() {
 				continue
 			}
-			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > strayAge {
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > orphanedMessageAge {
 				_ = os.Remove(path)
 			}
 		}
@@ -112,7 +112,7 @@ func (f Files) sweepMessages(uid types.UID, known map[string]bool) {
 }
 
 // unlink removes the links to logs that went.
-func (f Files) unlink(logs []string) {
+func (f Files) removeLinksTo(logs []string) {
 	went := map[string]bool{}
 	for _, log := range logs {
 		went[log] = true
@@ -122,7 +122,7 @@ func (f Files) unlink(logs []string) {
 
 // removeDangling removes links into folders of pods that are gone. Links whose
 // log alone is missing stay: it may be rotated at this moment.
-func (f Files) removeDangling() {
+func (f Files) removeDanglingLinks() {
 	f.removeLinks(func(target string) bool {
 		pod := filepath.Dir(filepath.Dir(target))
 		if filepath.Dir(pod) != filepath.Clean(f.Logs) {
@@ -162,7 +162,7 @@ func logsIn(folder string) map[int][]string {
 }
 
 // folders are the names of the folders in a folder, links to others left out.
-func folders(dir string) []string {
+func subdirectories(dir string) []string {
 	entries, _ := os.ReadDir(dir)
 	var names []string
 	for _, e := range entries {

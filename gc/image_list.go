@@ -9,7 +9,7 @@ import (
 
 // List are all images of the runtime, by name.
 func (g *Images) List(ctx context.Context) ([]Image, error) {
-	g.noteUse(g.cfg.Observed())
+	g.recordUse(g.cfg.Observed())
 	stored, err := g.cfg.Store.StoredImages(ctx)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (g *Images) List(ctx context.Context) ([]Image, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.followClock(time.Now())
-	if g.record.tidy(index, time.Now()) {
+	if g.record.prune(index, time.Now()) {
 		g.save()
 	}
 	last := map[string]time.Time{} // by ID

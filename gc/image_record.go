@@ -73,8 +73,8 @@ func loadRecord(path, runtime string) (imageRecord, error) {
 }
 
 // settle has times of which nobody knows when they were count from now.
-func (r *imageRecord) settle(now time.Time) {
-	r.change(func(t time.Time) time.Time {
+func (r *imageRecord) fixUnsetTimes(now time.Time) {
+	r.mapTimes(func(t time.Time) time.Time {
 		if wallclock.Unset(t, now) {
 			return now.Round(0)
 		}
@@ -84,9 +84,9 @@ func (r *imageRecord) settle(now time.Time) {
 
 // move moves times that the clock showed until it was set. Later ones are from
 // a boot in which it had been right.
-func (r *imageRecord) move(until time.Time, jump time.Duration) {
+func (r *imageRecord) shift(until time.Time, jump time.Duration) {
 	until = until.Round(0)
-	r.change(func(t time.Time) time.Time {
+	r.mapTimes(func(t time.Time) time.Time {
 		if t.After(until) {
 			return t
 		}
@@ -94,7 +94,7 @@ func (r *imageRecord) move(until time.Time, jump time.Duration) {
 	})
 }
 
-func (r *imageRecord) change(f func(time.Time) time.Time) {
+func (r *imageRecord) mapTimes(f func(time.Time) time.Time) {
 	for id, image := range r.Pulled {
 		image.At = f(image.At)
 		r.Pulled[id] = image
@@ -106,7 +106,7 @@ func (r *imageRecord) change(f func(time.Time) time.Time) {
 
 // tidy drops what concerns images that are gone for long, and reports whether
 // there was any.
-func (r *imageRecord) tidy(images references, now time.Time) (changed bool) {
+func (r *imageRecord) prune(images references, now time.Time) (changed bool) {
 	if len(images) == 0 {
 		return false // a runtime that has none most likely lost its way
 	}

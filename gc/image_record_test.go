@@ -24,21 +24,21 @@ func TestImageAgesWhenTheClockIsSet(t *testing.T) {
 	}{
 		"set while the daemon runs": {
 			record(early.Add(-5*time.Minute), early.Add(-time.Minute)),
-			func(r *imageRecord) { r.move(early, late.Sub(early)) },
+			func(r *imageRecord) { r.shift(early, late.Sub(early)) },
 			record(late.Add(-5*time.Minute), late.Add(-time.Minute)),
 		},
 		"noted in an earlier boot, with the time right": {
 			record(late.AddDate(0, -1, 0), early),
-			func(r *imageRecord) { r.move(early, late.Sub(early)) },
+			func(r *imageRecord) { r.shift(early, late.Sub(early)) },
 			record(late.AddDate(0, -1, 0), late),
 		},
 		"set back while the daemon runs": {
 			record(late.Add(-time.Hour), late),
-			func(r *imageRecord) { r.move(late, early.Sub(late)) },
+			func(r *imageRecord) { r.shift(late, early.Sub(late)) },
 			record(early.Add(-time.Hour), early),
 		},
-		"set while it did not":      {record(early, late.Add(-time.Hour)), func(r *imageRecord) { r.settle(late) }, record(late, late.Add(-time.Hour))},
-		"set back while it did not": {record(late, early), func(r *imageRecord) { r.settle(early) }, record(early, early)},
+		"set while it did not":      {record(early, late.Add(-time.Hour)), func(r *imageRecord) { r.fixUnsetTimes(late) }, record(late, late.Add(-time.Hour))},
+		"set back while it did not": {record(late, early), func(r *imageRecord) { r.fixUnsetTimes(early) }, record(early, early)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.do(&c.r); !cmp.Equal(c.r, c.want) {

@@ -35,8 +35,8 @@ const (
 )
 
 func (g *Images) prune(ctx context.Context, dryRun bool, why string) ([]Removal, error) {
-	if g.cfg.Settled != nil {
-		g.cfg.Settled(ctx)
+	if g.cfg.WaitForSources != nil {
+		g.cfg.WaitForSources(ctx)
 	}
 	g.round.Lock()
 	defer g.round.Unlock()
@@ -97,7 +97,7 @@ func (g *Images) collect(ctx context.Context) error {
 		removable = slices.DeleteFunc(removable, func(other Image) bool { return other.ID == i.ID })
 	}
 	if short != nil {
-		errs = append(errs, g.makeRoom(ctx, short, removable))
+		errs = append(errs, g.freeSpace(ctx, short, removable))
 	}
 	return errors.Join(errs...)
 }
@@ -122,7 +122,7 @@ func (g *Images) shortage(ctx context.Context) (*shortage, error) {
 	if mount == "" {
 		return nil, errors.New("the runtime does not tell where its images are")
 	}
-	capacity, free, err := g.cfg.Room(mount)
+	capacity, free, err := g.cfg.Statfs(mount)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (g *Images) shortage(ctx context.Context) (*shortage, error) {
 
 // makeRoom removes images until enough is free. What was removed counts by its
 // size too: a runtime may give the room back later.
-func (g *Images) makeRoom(ctx context.Context, short *shortage, removable []Image) error {
+func (g *Images) freeSpace(ctx context.Context, short *shortage, removable []Image) error {
 	var errs []error
 	freed := uint64(0)
 	for _, i := range removable {
@@ -149,7 +149,7 @@ func (g *Images) makeRoom(ctx context.Context, short *shortage, removable []Imag
 			continue
 		}
 		freed += i.Size
-		if _, free, err := g.cfg.Room(short.mount); freed >= short.missing || err == nil && free >= short.free {
+		if _, free, err := g.cfg.Statfs(short.mount); freed >= short.missing || err == nil && free >= short.free {
 			return errors.Join(errs...)
 		}
 	}

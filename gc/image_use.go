@@ -34,7 +34,7 @@ func (g *Images) Pulled(ctx context.Context, ref, before string) {
 }
 
 // noteUse notes which images containers have. It is written when that changes.
-func (g *Images) noteUse(observed *cri.Observed) {
+func (g *Images) recordUse(observed *cri.Observed) {
 	if observed.At.IsZero() {
 		return
 	}
@@ -53,18 +53,18 @@ func (g *Images) noteUse(observed *cri.Observed) {
 	defer g.mu.Unlock()
 	g.followClock(time.Now())
 	now := time.Now().UTC().Truncate(time.Second)
-	changed := len(using) != len(g.using)
-	for ref := range g.using {
+	changed := len(using) != len(g.inUse)
+	for ref := range g.inUse {
 		if !using[ref] {
 			changed = true
 			g.record.Used[ref] = now
 		}
 	}
 	for ref := range using {
-		changed = changed || !g.using[ref]
+		changed = changed || !g.inUse[ref]
 		g.record.Used[ref] = now
 	}
-	g.using = using
+	g.inUse = using
 	if changed {
 		g.save()
 	}
@@ -73,10 +73,10 @@ func (g *Images) noteUse(observed *cri.Observed) {
 // followClock moves what was noted before the clock was set along with it, so
 // that ages stay what they are; the caller holds mu.
 func (g *Images) followClock(now time.Time) {
-	if jump := wallclock.Jump(g.looked, now); jump.Abs() > clockSlack {
-		g.record.move(now.Add(-jump), jump)
+	if jump := wallclock.Jump(g.clockRead, now); jump.Abs() > clockSlack {
+		g.record.shift(now.Add(-jump), jump)
 	}
-	g.looked = now
+	g.clockRead = now
 }
 
 // clockSlack is what a clock that is only kept right may be put right by.
@@ -86,11 +86,11 @@ const clockSlack = time.Minute
 func (g *Images) save() {
 	err := g.record.save(g.cfg.File)
 	if err == nil {
-		g.fault = ""
+		g.saveError = ""
 		return
 	}
-	if g.fault != err.Error() {
+	if g.saveError != err.Error() {
 		g.cfg.Log.Warn("what is known of images is not kept", "file", g.cfg.File, "error", err)
 	}
-	g.fault = err.Error()
+	g.saveError = err.Error()
 }

@@ -37,7 +37,7 @@ type ImageStore interface {
 
 // Room tells how many bytes a file system has and how many of them are free
 // for anybody.
-type Room func(mount string) (capacity, free uint64, err error)
+type Statfs func(mount string) (capacity, free uint64, err error)
 
 // ImagesConfig is what Images is made of.
 type ImagesConfig struct {
@@ -52,7 +52,7 @@ type ImagesConfig struct {
 	// Settled waits until Wanted has all that there will be, or for as long as
 	// that is worth. It is asked by who does not come with the period; nil does
 	// not wait.
-	Settled func(ctx context.Context)
+	WaitForSources func(ctx context.Context)
 	// File is where is kept what was pulled and used.
 	File   string
 	Events Recorder
@@ -62,7 +62,7 @@ type ImagesConfig struct {
 	// Log may be nil.
 	Log *slog.Logger
 	// Room is statfs(2) unless a test says otherwise.
-	Room Room
+	Statfs Statfs
 }
 
 // Images removes images that this podstead pulled and nobody needs, when their
@@ -74,11 +74,11 @@ type Images struct {
 	// round is held while images are chosen and removed.
 	round sync.Mutex
 
-	mu     sync.Mutex
-	record imageRecord
-	using  map[string]bool // what containers have now
-	looked time.Time       // at the clock
-	fault  string          // why the record is not written
+	mu        sync.Mutex
+	record    imageRecord
+	inUse     map[string]bool // what containers have now
+	clockRead time.Time       // at the clock
+	saveError string          // why the record is not written
 
 	failures int // of rounds in a row; Run's alone
 }
@@ -89,8 +89,8 @@ func NewImages(cfg ImagesConfig) *Images {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Room == nil {
-		cfg.Room = statfs
+	if cfg.Statfs == nil {
+		cfg.Statfs = statfs
 	}
 	if cfg.Removed == nil {
 		cfg.Removed = func(string) {}
@@ -100,8 +100,8 @@ func NewImages(cfg ImagesConfig) *Images {
 		cfg.Log.Warn("what is known of images is lost: those that are there now are never removed", "file", cfg.File, "error", err)
 	}
 	now := time.Now()
-	record.settle(now)
-	return &Images{cfg: cfg, wake: make(chan struct{}, 1), record: record, using: map[string]bool{}, looked: now}
+	record.fixUnsetTimes(now)
+	return &Images{cfg: cfg, wake: make(chan struct{}, 1), record: record, inUse: map[string]bool{}, clockRead: now}
 }
 
 func statfs(mount string) (capacity, free uint64, err error) {
@@ -129,19 +129,19 @@ func (g *Images) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			if len(g.using) > 0 {
+			if len(g.inUse) > 0 {
 				g.save() // with the time until which they were used
 			}
 			return ctx.Err()
 		case <-g.wake:
-			g.noteUse(g.cfg.Observed())
+			g.recordUse(g.cfg.Observed())
 			// What changes meanwhile is noted after that.
 			select {
 			case <-ctx.Done():
 			case <-time.After(useGap):
 			}
 		case <-timer.C:
-			g.noteUse(g.cfg.Observed())
+			g.recordUse(g.cfg.Observed())
 			g.tick(ctx)
 		}
 	}

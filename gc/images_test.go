@@ -99,7 +99,7 @@ func keeper(t *testing.T, s *store, p ImagePolicy, file string, wanted ...string
 	s.at = time.Now()
 	return NewImages(ImagesConfig{
 		Policy: p, Store: s, Runtime: "unix:///r", Observed: s.Observed, Wanted: func() []string { return wanted },
-		File: file, Events: s, Room: s.room,
+		File: file, Events: s, Statfs: s.room,
 	})
 }
 
@@ -119,7 +119,7 @@ func use(g *Images, s *store, names ...string) {
 		pod.Containers = append(pod.Containers, cri.Container{ID: name, Name: name, ImageRef: "sha256:" + name})
 	}
 	s.set(pod)
-	g.noteUse(s.Observed())
+	g.recordUse(s.Observed())
 	time.Sleep(time.Minute)
 }
 
@@ -288,7 +288,7 @@ func TestReclaimWaitsForManifests(t *testing.T) {
 		pull(g, s, 1, "a", "b")
 		var wanted []string
 		g.cfg.Wanted = func() []string { return wanted }
-		g.cfg.Settled = func(context.Context) { wanted = []string{"b:1"} }
+		g.cfg.WaitForSources = func(context.Context) { wanted = []string{"b:1"} }
 		if freed, err := g.Reclaim(t.Context()); freed != 1 || err != nil || s.gone() != "a" {
 			t.Errorf("%d bytes of %q were freed: %v", freed, s.gone(), err)
 		}

@@ -29,7 +29,7 @@ const (
 // rotated are the names of the files that were rotated away from a log,
 // oldest first. A file that is being compressed, or was, is there once.
 func rotated(log string) ([]string, error) {
-	there, err := siblings(log)
+	there, err := filesNextTo(log)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func rotated(log string) ([]string, error) {
 }
 
 // siblings are the files beside a log with its name and more.
-func siblings(log string) (map[string]bool, error) {
+func filesNextTo(log string) (map[string]bool, error) {
 	dir, base := filepath.Split(log)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -64,7 +64,7 @@ func siblings(log string) (map[string]bool, error) {
 // removeUnfinished removes what a compression that was cut short left: files
 // not written to their end, and originals that have been compressed.
 func removeUnfinished(log string) error {
-	there, err := siblings(log)
+	there, err := filesNextTo(log)
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func compressFile(path string) (err error) {
 // podLogs are the files below a pod's log folder.
 func podLogs(dir string, current map[string]bool) []logFile {
 	var files []logFile
-	for _, container := range folders(dir) {
+	for _, container := range subdirectories(dir) {
 		folder := filepath.Join(dir, container)
 		entries, _ := os.ReadDir(folder)
 		for _, e := range entries {

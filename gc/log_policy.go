@@ -32,7 +32,7 @@ type logFile struct {
 
 // beyond chooses which files go so that a pod's logs keep to a bound: the
 // oldest first.
-func beyond(files []logFile, most int64) []string {
+func filesOverLimit(files []logFile, most int64) []string {
 	total := int64(0)
 	for i := range files {
 		total += files[i].size
@@ -56,10 +56,10 @@ func beyond(files []logFile, most int64) []string {
 const (
 	// checkSoon is the time from the first write after a silence to a look at
 	// the log's size, and the least between two looks.
-	checkSoon = 100 * time.Millisecond
+	minCheckInterval = 100 * time.Millisecond
 	// checkLate is the most between two looks at a log that is written to: what
 	// a container that suddenly prints fast may print beyond the bound.
-	checkLate = 2 * time.Second
+	maxCheckInterval = 2 * time.Second
 )
 
 // unknownRate is that of a log that was looked at once.
@@ -70,10 +70,10 @@ const unknownRate = -1
 func nextCheck(size, most int64, rate float64) time.Duration {
 	switch {
 	case rate < 0:
-		return checkSoon
+		return minCheckInterval
 	case rate == 0:
-		return checkLate
+		return maxCheckInterval
 	}
 	left := float64(max(most-size, 0)) / rate / 2
-	return time.Duration(min(max(left, checkSoon.Seconds()), checkLate.Seconds()) * float64(time.Second))
+	return time.Duration(min(max(left, minCheckInterval.Seconds()), maxCheckInterval.Seconds()) * float64(time.Second))
 }

@@ -14,26 +14,26 @@ import (
 // Growth tells of the first write to a file after it was armed. While files
 // are silent it costs nothing, and while they are written to it is not armed:
 // a watch that tells of every write would cost more than the writes.
-type Growth interface {
+type WriteWatcher interface {
 	// Arm watches a file for its next write. It may be armed anew after that.
 	Arm(path string) error
 	// Disarm ends that.
 	Disarm(path string)
 	// Grown gives the paths that were written to.
-	Grown() <-chan string
+	Written() <-chan string
 }
 
 // noGrowth tells of nothing.
-type noGrowth struct{}
+type noWriteWatcher struct{}
 
-func (noGrowth) Arm(string) error     { return errors.New("the kernel refuses watches") }
-func (noGrowth) Disarm(string)        {}
-func (noGrowth) Grown() <-chan string { return nil }
+func (noWriteWatcher) Arm(string) error       { return errors.New("the kernel refuses watches") }
+func (noWriteWatcher) Disarm(string)          {}
+func (noWriteWatcher) Written() <-chan string { return nil }
 
 // inotify is Growth by inotify(7) with one-shot watches.
 type inotify struct {
-	file  *os.File
-	grown chan string
+	file    *os.File
+	written chan string
 
 	mu    sync.Mutex
 	paths map[int32]string
@@ -47,7 +47,7 @@ func newInotify() (*inotify, error) {
 		return nil, fmt.Errorf("cannot watch logs: %w; a higher fs.inotify.max_user_instances helps", err)
 	}
 	return &inotify{
-		file: os.NewFile(uintptr(fd), "inotify"), grown: make(chan string),
+		file: os.NewFile(uintptr(fd), "inotify"), written: make(chan string),
 		paths: map[int32]string{}, wds: map[string]int32{},
 	}, nil
 }
@@ -83,7 +83,7 @@ func (w *inotify) Disarm(path string) {
 }
 
 // Grown implements Growth.
-func (w *inotify) Grown() <-chan string { return w.grown }
+func (w *inotify) Written() <-chan string { return w.written }
 
 func control(f *os.File, use func(fd int)) {
 	if raw, err := f.SyscallConn(); err == nil {
@@ -109,7 +109,7 @@ func (w *inotify) run(ctx context.Context) {
 			b = b[min(len(b), unix.SizeofInotifyEvent+name):]
 			for _, path := range w.fired(wd, mask) {
 				select {
-				case w.grown <- path:
+				case w.written <- path:
 				case <-ctx.Done():
 					return
 				}

@@ -19,7 +19,7 @@ import (
 
 const (
 	// rotations is how many logs are rotated at a time.
-	rotations = 4
+	maxParallelRotations = 4
 	// rotateRetry is when a rotation that failed is tried again.
 	rotateRetry = 10 * time.Second
 	// compressAfter is how long after its last rotation the files of a log are
@@ -53,7 +53,7 @@ type LogsConfig struct {
 	Events Recorder
 	Log    *slog.Logger
 	// Growth is inotify unless a test says otherwise.
-	Growth Growth
+	Watcher WriteWatcher
 }
 
 // Logs rotates the logs of containers that run. A log that is silent costs
@@ -65,18 +65,18 @@ type Logs struct {
 
 	// What follows is Run's alone.
 
-	logs map[string]*openLog // by container ID
+	logs map[string]*runningLog // by container ID
 	// compress is when to compress the files of a log, by its path.
-	compress map[string]time.Time
-	growth   Growth
-	busy     chan struct{} // slots of rotations
-	packing  bool
-	results  chan func()
-	all      sync.WaitGroup
+	compressAt    map[string]time.Time
+	watcher       WriteWatcher
+	rotationSlots chan struct{} // slots of rotations
+	compressing   bool
+	results       chan func()
+	all           sync.WaitGroup
 }
 
 // openLog is the log of a container that runs.
-type openLog struct {
+type runningLog struct {
 	id, path string
 	pod      *cri.Pod
 	size     int64
@@ -95,8 +95,8 @@ func NewLogs(cfg LogsConfig) *Logs {
 	}
 	cfg.Policy.MaxFiles = max(cfg.Policy.MaxFiles, 2)
 	return &Logs{
-		cfg: cfg, wake: make(chan struct{}, 1), logs: map[string]*openLog{}, compress: map[string]time.Time{},
-		busy: make(chan struct{}, rotations), results: make(chan func()), growth: cfg.Growth,
+		cfg: cfg, wake: make(chan struct{}, 1), logs: map[string]*runningLog{}, compressAt: map[string]time.Time{},
+		rotationSlots: make(chan struct{}, maxParallelRotations), results: make(chan func()), watcher: cfg.Watcher,
 	}
 }
 
@@ -115,8 +115,8 @@ func (l *Logs) Run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer l.all.Wait()
-	if l.growth == nil {
-		l.growth = l.watch(ctx)
+	if l.watcher == nil {
+		l.watcher = l.watch(ctx)
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -125,14 +125,14 @@ func (l *Logs) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.wake:
-			l.take(l.cfg.Runtime.Observed())
-		case path := <-l.growth.Grown():
-			l.grown(path)
+			l.updateRunning(l.cfg.Runtime.Observed())
+		case path := <-l.watcher.Written():
+			l.logWritten(path)
 		case apply := <-l.results:
 			apply()
 		case <-timer.C:
 		}
-		if next := l.due(ctx, time.Now()); next.IsZero() {
+		if next := l.runDue(ctx, time.Now()); next.IsZero() {
 			timer.Stop()
 		} else {
 			timer.Reset(max(time.Until(next), tick))
@@ -142,18 +142,18 @@ func (l *Logs) Run(ctx context.Context) error {
 
 // watch is inotify, or nothing if the kernel refuses: logs are looked at
 // regularly then.
-func (l *Logs) watch(ctx context.Context) Growth {
+func (l *Logs) watch(ctx context.Context) WriteWatcher {
 	w, err := newInotify()
 	if err != nil {
 		l.cfg.Log.Warn("logs are looked at every 2 s while nothing is written to them", "error", err)
-		return noGrowth{}
+		return noWriteWatcher{}
 	}
 	l.all.Go(func() { w.run(ctx) })
 	return w
 }
 
 // take learns which containers run.
-func (l *Logs) take(observed *cri.Observed) {
+func (l *Logs) updateRunning(observed *cri.Observed) {
 	now := time.Now()
 	running := map[string]bool{}
 	started := map[string]bool{} // folders of pods
@@ -173,35 +173,35 @@ func (l *Logs) take(observed *cri.Observed) {
 				continue
 			}
 			path := filepath.Join(dir, cri.LogPath(c.Name, c.RestartCount))
-			l.logs[c.ID] = &openLog{id: c.ID, path: path, pod: pod, rate: unknownRate, at: now, next: now}
+			l.logs[c.ID] = &runningLog{id: c.ID, path: path, pod: pod, rate: unknownRate, at: now, next: now}
 			// A daemon before this one may have been ended before it did.
-			l.compress[path] = now.Add(compressAfter)
+			l.compressAt[path] = now.Add(compressAfter)
 			started[dir] = true
 		}
 	}
 	for dir := range started {
-		l.keepToPodBound(observed, dir)
+		l.enforcePodLimit(observed, dir)
 	}
 	for id, log := range l.logs {
 		if !running[id] && !log.rotating {
-			l.growth.Disarm(log.path)
+			l.watcher.Disarm(log.path)
 			delete(l.logs, id)
 		}
 	}
 }
 
 // grown has a look at a log that was written to, or went away, soon.
-func (l *Logs) grown(path string) {
+func (l *Logs) logWritten(path string) {
 	for _, log := range l.logs {
 		if log.path == path && log.next.IsZero() {
 			log.at = time.Now()
-			log.next = log.at.Add(checkSoon)
+			log.next = log.at.Add(minCheckInterval)
 		}
 	}
 }
 
 // due does what is due and returns when the next thing is; zero is never.
-func (l *Logs) due(ctx context.Context, now time.Time) (next time.Time) {
+func (l *Logs) runDue(ctx context.Context, now time.Time) (next time.Time) {
 	earliest := func(at time.Time) {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
@@ -218,29 +218,29 @@ func (l *Logs) due(ctx context.Context, now time.Time) (next time.Time) {
 			earliest(log.next)
 		}
 	}
-	if l.packing {
+	if l.compressing {
 		return next // its end wakes
 	}
-	for path, at := range l.compress {
+	for path, at := range l.compressAt {
 		if at.After(now) {
 			earliest(at)
 			continue
 		}
-		delete(l.compress, path)
-		l.pack(ctx, path)
+		delete(l.compressAt, path)
+		l.startCompression(ctx, path)
 		break
 	}
 	return next
 }
 
 // check looks at the size of a log.
-func (l *Logs) check(ctx context.Context, log *openLog, now time.Time) {
+func (l *Logs) check(ctx context.Context, log *runningLog, now time.Time) {
 	info, err := os.Lstat(log.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		// A daemon was killed between renaming it and telling the runtime, or
 		// somebody removed it.
-		l.start(ctx, log, func() error { return l.reopen(ctx, log.id) }, missingRetry)
+		l.startRotation(ctx, log, func() error { return l.reopen(ctx, log.id) }, missingRetry)
 		return
 	case err != nil || !info.Mode().IsRegular():
 		// A link: Docker's log, which it rotates itself.
@@ -253,7 +253,7 @@ func (l *Logs) check(ctx context.Context, log *openLog, now time.Time) {
 	}
 	log.size, log.at = info.Size(), now
 	if log.size >= l.cfg.Policy.MaxSize {
-		l.start(ctx, log, func() error { return l.rotate(ctx, log) }, 0)
+		l.startRotation(ctx, log, func() error { return l.rotate(ctx, log) }, 0)
 		return
 	}
 	log.next = now.Add(nextCheck(log.size, l.cfg.Policy.MaxSize, log.rate))
@@ -262,7 +262,7 @@ func (l *Logs) check(ctx context.Context, log *openLog, now time.Time) {
 	}
 	// Silent: the next write tells of itself. One that fell between the look
 	// and the watch is seen by looking again.
-	if err := l.growth.Arm(log.path); err != nil {
+	if err := l.watcher.Arm(log.path); err != nil {
 		l.cfg.Log.Debug("log is looked at regularly, it cannot be watched", "log", log.path, "error", err)
 		return
 	}
@@ -273,26 +273,26 @@ func (l *Logs) check(ctx context.Context, log *openLog, now time.Time) {
 
 // start does something about a log beside the loop, if there is a slot.
 // missing is when to try again if the log is still not there.
-func (l *Logs) start(ctx context.Context, log *openLog, do func() error, missing time.Duration) {
+func (l *Logs) startRotation(ctx context.Context, log *runningLog, do func() error, missing time.Duration) {
 	select {
-	case l.busy <- struct{}{}:
+	case l.rotationSlots <- struct{}{}:
 	default:
-		log.next = time.Now().Add(checkSoon)
+		log.next = time.Now().Add(minCheckInterval)
 		return
 	}
 	log.rotating = true
 	l.all.Go(func() {
 		err := do()
-		<-l.busy
+		<-l.rotationSlots
 		select {
-		case l.results <- func() { l.started(log, err, missing) }:
+		case l.results <- func() { l.rotationDone(log, err, missing) }:
 		case <-ctx.Done():
 		}
 	})
 }
 
 // started takes in what came of it.
-func (l *Logs) started(log *openLog, err error, missing time.Duration) {
+func (l *Logs) rotationDone(log *runningLog, err error, missing time.Duration) {
 	now := time.Now()
 	log.rotating = false
 	switch {
@@ -303,17 +303,17 @@ func (l *Logs) started(log *openLog, err error, missing time.Duration) {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: log.pod.Name, Namespace: log.pod.Namespace, UID: log.pod.UID}}
 			l.cfg.Events.Event(pod, v1.EventTypeWarning, reasonLogRotationFailed, fmt.Sprintf("Cannot rotate %s: %v", log.path, err))
 		}
-		l.take(l.cfg.Runtime.Observed())
+		l.updateRunning(l.cfg.Runtime.Observed())
 		return
 	case missing > 0:
 		log.next = now.Add(missing)
 		if _, err := os.Lstat(log.path); err == nil {
 			// It may already grow fast.
-			log.next, log.rate = now.Add(checkSoon), unknownRate
+			log.next, log.rate = now.Add(minCheckInterval), unknownRate
 		}
 	default:
 		log.next = now.Add(nextCheck(0, l.cfg.Policy.MaxSize, log.rate))
-		l.compress[log.path] = now.Add(compressAfter)
+		l.compressAt[log.path] = now.Add(compressAfter)
 	}
 	log.failures = 0
 	log.size, log.at = 0, now
@@ -324,17 +324,17 @@ func (l *Logs) reopen(ctx context.Context, id string) error {
 }
 
 // rotate rotates a log, then sees to the bound of its pod.
-func (l *Logs) rotate(ctx context.Context, log *openLog) error {
+func (l *Logs) rotate(ctx context.Context, log *runningLog) error {
 	if err := rotate(log.path, l.cfg.Policy.MaxFiles, time.Now(), func() error { return l.reopen(ctx, log.id) }); err != nil {
 		return err
 	}
 	l.cfg.Log.Debug("log was rotated", "log", log.path)
-	l.keepToPodBound(l.cfg.Runtime.Observed(), filepath.Dir(filepath.Dir(log.path)))
+	l.enforcePodLimit(l.cfg.Runtime.Observed(), filepath.Dir(filepath.Dir(log.path)))
 	return nil
 }
 
 // keepToPodBound removes a pod's oldest logs beyond its bound.
-func (l *Logs) keepToPodBound(observed *cri.Observed, dir string) {
+func (l *Logs) enforcePodLimit(observed *cri.Observed, dir string) {
 	if l.cfg.Policy.MaxPod <= 0 {
 		return
 	}
@@ -350,21 +350,21 @@ func (l *Logs) keepToPodBound(observed *cri.Observed, dir string) {
 			}
 		}
 	}
-	for _, path := range beyond(podLogs(dir, current), l.cfg.Policy.MaxPod) {
+	for _, path := range filesOverLimit(podLogs(dir, current), l.cfg.Policy.MaxPod) {
 		_ = os.Remove(path) // the next rotation tries again
 	}
 }
 
 // pack compresses the files of a log beside the loop, one log at a time.
-func (l *Logs) pack(ctx context.Context, path string) {
-	l.packing = true
+func (l *Logs) startCompression(ctx context.Context, path string) {
+	l.compressing = true
 	l.all.Go(func() {
 		err := compress(path, func() bool { return ctx.Err() != nil })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			l.cfg.Log.Warn("rotated logs are not compressed", "log", path, "error", err)
 		}
 		select {
-		case l.results <- func() { l.packing = false }:
+		case l.results <- func() { l.compressing = false }:
 		case <-ctx.Done():
 		}
 	})

@@ -104,14 +104,14 @@ func (w *writer) Disarm(path string) {
 	delete(w.armed, path)
 }
 
-func (w *writer) Grown() <-chan string { return w.grown }
+func (w *writer) Written() <-chan string { return w.grown }
 
 func (w *writer) files(t *testing.T) string { return tree(t, filepath.Dir(w.path)) }
 
 // rotator runs a rotator of w's log.
 func rotator(t *testing.T, w *writer, p LogPolicy) *Logs {
 	t.Helper()
-	l := NewLogs(LogsConfig{Policy: p, Runtime: w, Root: filepath.Dir(filepath.Dir(filepath.Dir(w.path))), Events: w, Growth: w})
+	l := NewLogs(LogsConfig{Policy: p, Runtime: w, Root: filepath.Dir(filepath.Dir(filepath.Dir(w.path))), Events: w, Watcher: w})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = l.Run(ctx) }()
@@ -230,7 +230,7 @@ func TestSilentLogCostsNothing(t *testing.T) {
 		// What is printed after a long silence, all at once, is seen soon.
 		time.Sleep(24 * time.Hour)
 		w.print(t, 1500)
-		time.Sleep(2 * checkSoon)
+		time.Sleep(2 * minCheckInterval)
 		synctest.Wait()
 		if w.reopens != 1 {
 			t.Errorf("%d rotations after a burst", w.reopens)
@@ -382,7 +382,7 @@ func TestBoundOfAPod(t *testing.T) {
 		most int64
 		want string
 	}{{150, "[]"}, {149, "[b/0.log.y]"}, {140, "[b/0.log.y]"}, {139, "[b/0.log.y a/0.log]"}, {0, "[b/0.log.y a/0.log a/1.log.x]"}} {
-		if got := fmt.Sprint(beyond(files, c.most)); got != c.want {
+		if got := fmt.Sprint(filesOverLimit(files, c.most)); got != c.want {
 			t.Errorf("bound %d: goes %s, want %s", c.most, got, c.want)
 		}
 	}
@@ -444,7 +444,7 @@ func TestInotifyTellsOnceAfterArming(t *testing.T) {
 			limit = 50 * time.Millisecond
 		}
 		select {
-		case got := <-w.Grown():
+		case got := <-w.Written():
 			if !want || got != path {
 				t.Fatalf("told of %q", got)
 			}
@@ -489,7 +489,7 @@ func TestInotifyTellsOnceAfterArming(t *testing.T) {
 func BenchmarkLookAtAThousandLogs(b *testing.B) {
 	w := &writer{armed: map[string]bool{}, grown: make(chan string)}
 	dir := b.TempDir()
-	l := NewLogs(LogsConfig{Policy: LogPolicy{MaxSize: 1 << 20, MaxFiles: 5}, Runtime: w, Root: dir, Growth: w})
+	l := NewLogs(LogsConfig{Policy: LogPolicy{MaxSize: 1 << 20, MaxFiles: 5}, Runtime: w, Root: dir, Watcher: w})
 	pod := &cri.Pod{UID: "p", Name: "p", Namespace: "default"}
 	for i := range 1000 {
 		name := fmt.Sprint("c", i)
@@ -502,11 +502,11 @@ func BenchmarkLookAtAThousandLogs(b *testing.B) {
 		}
 		pod.Containers = append(pod.Containers, cri.Container{ID: name, Name: name, State: cri.StateRunning})
 	}
-	l.take(&cri.Observed{Own: []*cri.Pod{pod}, At: time.Now()})
+	l.updateRunning(&cri.Observed{Own: []*cri.Pod{pod}, At: time.Now()})
 	for b.Loop() {
 		for _, log := range l.logs {
 			log.size, log.next = 0, time.Time{}.Add(1) // it grew
 		}
-		l.due(b.Context(), time.Now())
+		l.runDue(b.Context(), time.Now())
 	}
 }

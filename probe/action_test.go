@@ -21,10 +21,10 @@ import (
 )
 
 // once asks a server of this machine, which stands for a pod, once.
-func once(t *testing.T, handler v1.ProbeHandler, timeout time.Duration, exec Execer) (answer, error) {
+func once(t *testing.T, handler v1.ProbeHandler, timeout time.Duration, exec Execer) (probeResult, error) {
 	t.Helper()
-	a := newAsker(Config{Exec: exec, UserAgent: "podstead-probe/1"})
-	return a.once(t.Context(), question{
+	a := newActions(Config{Exec: exec, UserAgent: "podstead-probe/1"})
+	return a.run(t.Context(), probeRequest{
 		target:  target{container: &v1.Container{Name: "c", Ports: []v1.ContainerPort{{Name: "web", ContainerPort: namedPort}}}, id: "id-1", ip: "127.0.0.1"},
 		timeout: timeout, probe: &v1.Probe{ProbeHandler: handler},
 	})
@@ -60,7 +60,7 @@ func nobody(t *testing.T) int32 {
 
 // judge compares an answer with: "ok", "warning", "failed" or "error", each
 // with a part of the text.
-func judge(t *testing.T, a answer, err error, want, text string) {
+func judge(t *testing.T, a probeResult, err error, want, text string) {
 	t.Helper()
 	got := "failed"
 	switch {
@@ -225,11 +225,11 @@ func TestHTTP(t *testing.T) {
 }
 
 func TestNoAddress(t *testing.T) {
-	a := newAsker(Config{})
-	_, err := a.once(t.Context(), question{timeout: time.Second, target: target{container: &v1.Container{}}, probe: &v1.Probe{
+	a := newActions(Config{})
+	_, err := a.run(t.Context(), probeRequest{timeout: time.Second, target: target{container: &v1.Container{}}, probe: &v1.Probe{
 		ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}},
 	}})
-	judge(t, answer{}, err, "error", "the pod has no IP address")
+	judge(t, probeResult{}, err, "error", "the pod has no IP address")
 }
 
 func TestTCP(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // kubelet counts in.
 var Buckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// Count is how often a container was probed, and what came of it.
+// Count is how often a container was probedContainer, and what came of it.
 type Count struct {
 	UID                       types.UID
 	Namespace, Pod, Container string
@@ -32,14 +32,14 @@ type countKey struct {
 
 // count notes what came of a probe. The prober's lock is held.
 func (pod *podProbes) count(w *worker, answered, ok bool, took time.Duration) {
-	key := countKey{w.of.spec.Name, w.kind}
+	key := countKey{w.container.spec.Name, w.kind}
 	c := pod.counts[key]
 	if c == nil {
 		if pod.counts == nil {
 			pod.counts = map[countKey]*Count{}
 		}
 		c = &Count{
-			UID: pod.pod.UID, Namespace: pod.pod.Namespace, Pod: pod.pod.Name, Container: w.of.spec.Name, Kind: w.kind,
+			UID: pod.pod.UID, Namespace: pod.pod.Namespace, Pod: pod.pod.Name, Container: w.container.spec.Name, Kind: w.kind,
 		}
 		pod.counts[key] = c
 	}
@@ -60,7 +60,7 @@ func (pod *podProbes) count(w *worker, answered, ok bool, took time.Duration) {
 	}
 }
 
-// Counts are those of all pods that are probed, sorted. One of a pod that is
+// Counts are those of all pods that are probedContainer, sorted. One of a pod that is
 // gone is gone.
 func (p *Prober) Counts() []Count {
 	p.mu.Lock()

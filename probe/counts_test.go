@@ -8,12 +8,12 @@ import (
 )
 
 func TestCounts(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		b.does("live", func(context.Context) (ExecResult, error) {
 			time.Sleep(200 * time.Millisecond)
 			return ExecResult{}, nil
 		})
-		b.Set(podOf("u", now("first", nil, every("live", 10, 3))))
+		b.UpdatePod(podOf("u", now("first", nil, every("live", 10, 3))))
 		b.after(25 * time.Second) // at 0, 10 and 20 s
 		b.says("live", 1)
 		b.after(10 * time.Second) // at 30 s
@@ -21,7 +21,7 @@ func TestCounts(t *testing.T) {
 		b.after(10 * time.Second) // at 40 s
 		// Another instance of the container goes on counting.
 		b.says("live", 0)
-		b.Set(podOf("u", now("second", nil, every("live", 10, 3))))
+		b.UpdatePod(podOf("u", now("second", nil, every("live", 10, 3))))
 		b.after(time.Second)
 		all := b.Counts()
 		if len(all) != 1 {
@@ -35,7 +35,7 @@ func TestCounts(t *testing.T) {
 		if c.Took != 600*time.Millisecond || c.Within[0] != 2 || c.Within[4] != 2 || c.Within[5] != 5 || c.Within[10] != 5 {
 			t.Errorf("took %v, within %v", c.Took, c.Within)
 		}
-		b.Remove("u")
+		b.RemovePod("u")
 		if all := b.Counts(); len(all) != 0 {
 			t.Errorf("%+v is of a pod that is gone", all)
 		}

@@ -6,17 +6,17 @@ import (
 )
 
 // askExec runs a command in the container. It succeeds with exit code 0.
-func (a *asker) askExec(ctx context.Context, q question) (answer, error) {
+func (a *actions) probeExec(ctx context.Context, q probeRequest) (probeResult, error) {
 	r, err := a.exec.Exec(ctx, q.id, q.probe.Exec.Command, q.timeout)
 	switch {
 	case err != nil:
-		return answer{}, err
+		return probeResult{}, err
 	case r.TimedOut:
-		return failed(fmt.Sprintf("command timed out: %q did not end within %s", q.probe.Exec.Command, q.timeout)), nil
+		return failedResult(fmt.Sprintf("command timed out: %q did not end within %s", q.probe.Exec.Command, q.timeout)), nil
 	}
 	output := string(r.Output[:min(len(r.Output), maxOutput)])
 	if r.ExitCode != 0 && output == "" {
 		output = fmt.Sprintf("command exited with %d", r.ExitCode)
 	}
-	return answer{ok: r.ExitCode == 0, text: output}, nil
+	return probeResult{ok: r.ExitCode == 0, text: output}, nil
 }

@@ -13,17 +13,17 @@ import (
 )
 
 // askGRPC asks the service grpc.health.v1.Health, without TLS as the kubelet.
-func (a *asker) askGRPC(ctx context.Context, q question) (answer, error) {
+func (a *actions) probeGRPC(ctx context.Context, q probeRequest) (probeResult, error) {
 	address, err := q.address("", intstr.FromInt32(q.probe.GRPC.Port))
 	if err != nil {
-		return answer{}, err
+		return probeResult{}, err
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUserAgent(a.agent), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithContextDialer(dialTCP))
 	if err != nil {
-		return answer{}, err
+		return probeResult{}, err
 	}
 	defer conn.Close()
 	service := ""
@@ -34,13 +34,13 @@ func (a *asker) askGRPC(ctx context.Context, q question) (answer, error) {
 	switch status.Code(err) {
 	case codes.OK:
 		if s := health.GetStatus(); s != grpc_health_v1.HealthCheckResponse_SERVING {
-			return failed(fmt.Sprintf("service %q of %s is not healthy (responded with %q)", service, address, s)), nil
+			return failedResult(fmt.Sprintf("service %q of %s is not healthy (responded with %q)", service, address, s)), nil
 		}
-		return answer{ok: true}, nil
+		return probeResult{ok: true}, nil
 	case codes.Unimplemented:
-		return failed(address + " does not implement the grpc health protocol (grpc.health.v1.Health)"), nil
+		return failedResult(address + " does not implement the grpc health protocol (grpc.health.v1.Health)"), nil
 	case codes.DeadlineExceeded:
-		return failed(fmt.Sprintf("timeout: %s did not answer within %s", address, q.timeout)), nil
+		return failedResult(fmt.Sprintf("timeout: %s did not answer within %s", address, q.timeout)), nil
 	}
-	return failed(fmt.Sprintf("health check of %s failed: %s", address, status.Convert(err).Message())), nil
+	return failedResult(fmt.Sprintf("health check of %s failed: %s", address, status.Convert(err).Message())), nil
 }

@@ -23,10 +23,10 @@ type Hook struct {
 }
 
 // Hooks performs lifecycle hooks. Whoever asks for one waits for its end.
-type Hooks struct{ asker asker }
+type Hooks struct{ actions actions }
 
 // NewHooks makes one. Of the config it takes Exec and UserAgent.
-func NewHooks(cfg Config) *Hooks { return &Hooks{asker: newAsker(cfg)} }
+func NewHooks(cfg Config) *Hooks { return &Hooks{actions: newActions(cfg)} }
 
 var errNoHook = errors.New("the hook says nothing to do; give it exec, httpGet, tcpSocket or sleep")
 
@@ -50,7 +50,7 @@ func (h *Hooks) Run(ctx context.Context, hook Hook) error {
 
 // exec runs a command, which as with the kubelet is not expanded.
 func (h *Hooks) exec(ctx context.Context, t *target, command []string) error {
-	r, err := h.asker.exec.Exec(ctx, t.id, command, 0)
+	r, err := h.actions.exec.Exec(ctx, t.id, command, 0)
 	switch {
 	case err != nil:
 		return err
@@ -72,18 +72,18 @@ const maxHookOutput = 512
 
 // get gets a page. Whatever the answer is, it is one.
 func (h *Hooks) get(ctx context.Context, t *target, get *v1.HTTPGetAction) error {
-	request, err := h.asker.request(ctx, t, get)
+	request, err := h.actions.request(ctx, t, get)
 	if err != nil {
 		return err
 	}
-	response, err := h.asker.http.Do(request)
+	response, err := h.actions.http.Do(request)
 	if errors.Is(err, http.ErrSchemeMismatch) && request.URL.Scheme == "https" {
 		// Old manifests say HTTPS where the kubelet once asked without, and it
 		// still falls back. A password is not repeated in the clear.
 		plain := request.Clone(ctx)
 		plain.URL.Scheme = "http"
 		plain.Header.Del("Authorization")
-		response, err = h.asker.http.Do(plain)
+		response, err = h.actions.http.Do(plain)
 	}
 	if err != nil {
 		return err

@@ -40,33 +40,33 @@ func newHTTPClient() *http.Client {
 
 // askHTTP gets a page. It succeeds with 200 to 399; people are told of what is
 // left of the latter, most of all a redirect to another host.
-func (a *asker) askHTTP(ctx context.Context, q question) (answer, error) {
+func (a *actions) probeHTTP(ctx context.Context, q probeRequest) (probeResult, error) {
 	request, err := a.request(ctx, &q.target, q.probe.HTTPGet)
 	if err != nil {
-		return answer{}, err
+		return probeResult{}, err
 	}
 	response, err := a.http.Do(request)
 	if err != nil {
-		return failed(err.Error()), nil
+		return failedResult(err.Error()), nil
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxOutput))
 	switch code := response.StatusCode; {
 	case err != nil:
-		return failed("cannot read the answer: " + err.Error()), nil
+		return failedResult("cannot read the answer: " + err.Error()), nil
 	case code >= http.StatusBadRequest || code < http.StatusOK:
-		return failed(fmt.Sprintf("HTTP probe failed with statuscode: %d", code)), nil
+		return failedResult(fmt.Sprintf("HTTP probe failed with statuscode: %d", code)), nil
 	case code >= http.StatusMultipleChoices:
 		text := fmt.Sprintf("answered with statuscode %d", code)
 		if to := response.Header.Get("Location"); to != "" {
 			text += ", a redirect that is not followed, to " + to
 		}
-		return answer{ok: true, warning: true, text: text + ": " + string(body)}, nil
+		return probeResult{ok: true, warning: true, text: text + ": " + string(body)}, nil
 	}
-	return answer{ok: true}, nil
+	return probeResult{ok: true}, nil
 }
 
-func (a *asker) request(ctx context.Context, t *target, get *v1.HTTPGetAction) (*http.Request, error) {
+func (a *actions) request(ctx context.Context, t *target, get *v1.HTTPGetAction) (*http.Request, error) {
 	address, err := t.address(get.Host, get.Port)
 	if err != nil {
 		return nil, err

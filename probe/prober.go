@@ -38,7 +38,7 @@ type Config struct {
 	UserAgent string
 }
 
-// Pod is a pod of which containers are probed.
+// Pod is a pod of which containers are probedContainer.
 type Pod struct {
 	// Pod is the revision that events are about.
 	Pod *v1.Pod
@@ -57,17 +57,17 @@ type Container struct {
 	StartedAt time.Time
 	// Known is what a daemon before this one knew of this container; nil if
 	// nothing. It counts the first time that the container is named.
-	Known *Known
+	Previous *PreviousState
 }
 
 // Known is the last state of a container.
-type Known struct{ Ready, Started bool }
+type PreviousState struct{ Ready, Started bool }
 
 // Prober probes the containers of pods.
 type Prober struct {
 	cfg     Config
 	since   time.Time
-	asker   asker
+	actions actions
 	wake    chan struct{}
 	changed chan struct{}
 
@@ -82,13 +82,13 @@ type podProbes struct {
 	pod        *v1.Pod
 	ip         string
 	ending     bool
-	containers map[string]*probed
+	containers map[string]*probedContainer
 	// counts are by container and kind, over all instances.
 	counts map[countKey]*Count
 }
 
-// probed is one instance of a container, with its probes by kind.
-type probed struct {
+// probedContainer is one instance of a container, with its probes by kind.
+type probedContainer struct {
 	pod     *podProbes
 	spec    *v1.Container
 	id      string
@@ -101,7 +101,7 @@ func New(cfg Config) *Prober {
 	return &Prober{
 		cfg:     cfg,
 		since:   time.Now(),
-		asker:   newAsker(cfg),
+		actions: newActions(cfg),
 		wake:    make(chan struct{}, 1),
 		changed: make(chan struct{}, 1),
 		pods:    map[types.UID]*podProbes{},
@@ -111,18 +111,18 @@ func New(cfg Config) *Prober {
 
 // Set says what of a pod runs. Probes of containers that are new begin, those
 // of containers that are not named any more end.
-func (p *Prober) Set(pod Pod) {
+func (p *Prober) UpdatePod(pod Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	uid := pod.Pod.UID
 	own := p.pods[uid]
 	if own == nil {
-		own = &podProbes{containers: map[string]*probed{}}
+		own = &podProbes{containers: map[string]*probedContainer{}}
 		p.pods[uid] = own
 	}
 	own.pod, own.ip = pod.Pod, pod.IP
 	for id, c := range own.containers {
-		if !names(pod.Containers, id) {
+		if !containsID(pod.Containers, id) {
 			p.drop(c, Startup, Liveness, Readiness)
 			delete(own.containers, id)
 		}
@@ -134,7 +134,7 @@ func (p *Prober) Set(pod Pod) {
 	}
 }
 
-func names(containers []Container, id string) bool {
+func containsID(containers []Container, id string) bool {
 	for i := range containers {
 		if containers[i].ID == id {
 			return true
@@ -145,17 +145,17 @@ func names(containers []Container, id string) bool {
 
 // add begins the probes of a container that has any.
 func (p *Prober) add(pod *podProbes, c *Container) {
-	own := &probed{pod: pod, spec: c.Spec, id: c.ID, started: c.StartedAt}
+	own := &probedContainer{pod: pod, spec: c.Spec, id: c.ID, started: c.StartedAt}
 	for kind, spec := range [kinds]*v1.Probe{c.Spec.StartupProbe, c.Spec.LivenessProbe, c.Spec.ReadinessProbe} {
 		if spec != nil {
-			own.workers[kind] = newWorker(own, Kind(kind), spec, c.Known)
+			own.workers[kind] = newWorker(own, Kind(kind), spec, c.Previous)
 			own.workers[kind].ended = pod.ending && Kind(kind) != Readiness
 		}
 	}
 	pod.containers[c.ID] = own
 	for _, w := range own.workers {
 		if w != nil {
-			p.begin(w, p.jitter(w))
+			p.scheduleFirst(w, p.jitter(w))
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (p *Prober) add(pod *podProbes, c *Container) {
 // jitter spreads the first probes of what a daemon before this one started,
 // so that a node full of pods is not asked in one moment.
 func (p *Prober) jitter(w *worker) time.Duration {
-	if !w.of.started.Before(p.since) {
+	if !w.container.started.Before(p.since) {
 		return 0
 	}
 	return time.Duration(rand.Float64() * float64(w.period()))
@@ -172,7 +172,7 @@ func (p *Prober) jitter(w *worker) time.Duration {
 // Stop ends the startup and liveness probes of a pod that is being ended, so
 // that nothing is killed in a hurry. Readiness probes go on: whoever sends
 // traffic wants to know.
-func (p *Prober) Stop(uid types.UID) {
+func (p *Prober) StopLivenessAndStartup(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pod := p.pods[uid]; pod != nil && !pod.ending {
@@ -184,7 +184,7 @@ func (p *Prober) Stop(uid types.UID) {
 }
 
 // Remove ends all probes of a pod and forgets its results.
-func (p *Prober) Remove(uid types.UID) {
+func (p *Prober) RemovePod(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pod := p.pods[uid]; pod != nil {
@@ -196,7 +196,7 @@ func (p *Prober) Remove(uid types.UID) {
 }
 
 // drop ends probes of a container, also in flight. Their last states stay.
-func (p *Prober) drop(c *probed, kinds ...Kind) {
+func (p *Prober) drop(c *probedContainer, kinds ...Kind) {
 	for _, kind := range kinds {
 		if w := c.workers[kind]; w != nil {
 			w.ended = true

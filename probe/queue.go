@@ -88,13 +88,13 @@ func (p *Prober) startDue(ctx context.Context, probes *sync.WaitGroup) (time.Tim
 		heap.Pop(&p.queue)
 		one, cancel := context.WithCancel(ctx)
 		w.cancel = cancel
-		q := question{
-			target: target{container: w.of.spec, id: w.of.id, ip: w.of.pod.ip},
-			pod:    w.of.pod.pod, kind: w.kind, probe: w.spec, timeout: w.timeout(),
+		q := probeRequest{
+			target: target{container: w.container.spec, id: w.container.id, ip: w.container.pod.ip},
+			pod:    w.container.pod.pod, kind: w.kind, probe: w.spec, timeout: w.timeout(),
 		}
 		probes.Go(func() {
 			began := time.Now()
-			answered, ok := p.ask(one, q)
+			answered, ok := p.runProbe(one, q)
 			p.finish(w, answered, ok, time.Since(began))
 		})
 	}

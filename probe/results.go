@@ -49,22 +49,22 @@ func (p *Prober) Results(uid types.UID) Results {
 	}
 	for id, c := range pod.containers {
 		if w := c.workers[Startup]; w != nil {
-			put(&r.Started, id, w.state == success)
+			setResult(&r.Started, id, w.state == success)
 			if w.state == failure {
-				put(&r.Failed, id, Startup)
+				setResult(&r.Failed, id, Startup)
 			}
 		}
 		if w := c.workers[Liveness]; w != nil && w.state == failure {
-			put(&r.Failed, id, Liveness)
+			setResult(&r.Failed, id, Liveness)
 		}
 		if w := c.workers[Readiness]; w != nil {
-			put(&r.Ready, id, w.state == success)
+			setResult(&r.Ready, id, w.state == success)
 		}
 	}
 	return r
 }
 
-func put[V any](m *map[string]V, id string, v V) {
+func setResult[V any](m *map[string]V, id string, v V) {
 	if *m == nil {
 		*m = map[string]V{}
 	}
@@ -75,7 +75,7 @@ func put[V any](m *map[string]V, id string, v V) {
 func (p *Prober) Changed() <-chan struct{} { return p.changed }
 
 // Take drains the pods of which a result changed.
-func (p *Prober) Take() []types.UID {
+func (p *Prober) TakeChanged() []types.UID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	uids := make([]types.UID, 0, len(p.dirty))
@@ -87,7 +87,7 @@ func (p *Prober) Take() []types.UID {
 }
 
 // tell notes that a result of a pod changed. The lock is held.
-func (p *Prober) tell(uid types.UID) {
+func (p *Prober) notifyChanged(uid types.UID) {
 	p.dirty[uid] = struct{}{}
 	select {
 	case p.changed <- struct{}{}:

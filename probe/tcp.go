@@ -5,18 +5,18 @@ import (
 	"net"
 )
 
-// askTCP connects. It succeeds if somebody accepts.
-func askTCP(ctx context.Context, q question) (answer, error) {
+// probeTCP connects. It succeeds if somebody accepts.
+func probeTCP(ctx context.Context, q probeRequest) (probeResult, error) {
 	address, err := q.address(q.probe.TCPSocket.Host, q.probe.TCPSocket.Port)
 	if err != nil {
-		return answer{}, err
+		return probeResult{}, err
 	}
 	conn, err := dialTCP(ctx, address)
 	if err != nil {
-		return failed(err.Error()), nil
+		return failedResult(err.Error()), nil
 	}
 	_ = conn.Close()
-	return answer{ok: true}, nil
+	return probeResult{ok: true}, nil
 }
 
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {

@@ -9,16 +9,16 @@ import (
 
 // worker is one probe of one instance of a container.
 type worker struct {
-	of   *probed
-	kind Kind
-	spec *v1.Probe
+	container *probedContainer
+	kind      Kind
+	spec      *v1.Probe
 
 	state state
 	// last is the last result, row how often it came in a row.
-	last bool
-	row  int
+	lastResult bool
+	resultRun  int
 	// held: the state is final for this instance.
-	held bool
+	onHold bool
 	// ended: the container or its pod needs the probe no more.
 	ended bool
 	// cancel ends the probe in flight; nil if there is none.
@@ -32,12 +32,12 @@ type worker struct {
 
 // newWorker gives a probe its initial state, the kubelet's: not ready, alive,
 // start unknown. What is known of the container from before counts more.
-func newWorker(of *probed, kind Kind, spec *v1.Probe, known *Known) *worker {
-	w := &worker{of: of, kind: kind, spec: spec, index: -1}
+func newWorker(of *probedContainer, kind Kind, spec *v1.Probe, known *PreviousState) *worker {
+	w := &worker{container: of, kind: kind, spec: spec, index: -1}
 	switch kind {
 	case Startup:
 		if known != nil && known.Started {
-			w.state, w.held = success, true
+			w.state, w.onHold = success, true
 		}
 	case Liveness:
 		w.state = success
@@ -59,16 +59,16 @@ func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
 // waits reports whether there is nothing to ask for now: the state is final,
 // or the container has not started by its startup probe.
-func (w *worker) waits() bool {
-	start := w.of.workers[Startup]
-	return w.held || w.ended || w.kind != Startup && start != nil && start.state != success
+func (w *worker) idle() bool {
+	start := w.container.workers[Startup]
+	return w.onHold || w.ended || w.kind != Startup && start != nil && start.state != success
 }
 
 // begin schedules the first probe. The kubelet's workers tick from before the
 // container starts, so that their first probe comes up to a period after the
 // initial delay; ours comes at its end.
-func (p *Prober) begin(w *worker, jitter time.Duration) {
-	if w.waits() {
+func (p *Prober) scheduleFirst(w *worker, jitter time.Duration) {
+	if w.idle() {
 		return
 	}
 	now := time.Now()
@@ -80,25 +80,25 @@ func (p *Prober) begin(w *worker, jitter time.Duration) {
 // is started now.
 func (w *worker) initialDelay(now time.Time) time.Duration {
 	delay := seconds(w.spec.InitialDelaySeconds)
-	return min(w.of.started.Add(delay).Sub(now), delay)
+	return min(w.container.started.Add(delay).Sub(now), delay)
 }
 
 // note counts a result and reports whether it changed the state. As with the
 // kubelet only results in a row count, and a liveness failure as well as a
 // decided start is final until there is a new instance.
-func (w *worker) note(ok bool) bool {
-	if ok != w.last {
-		w.last, w.row = ok, 0
+func (w *worker) record(ok bool) bool {
+	if ok != w.lastResult {
+		w.lastResult, w.resultRun = ok, 0
 	}
-	w.row++
+	w.resultRun++
 	result, threshold := failure, w.spec.FailureThreshold
 	if ok {
 		result, threshold = success, w.spec.SuccessThreshold
 	}
-	if w.row < int(threshold) {
+	if w.resultRun < int(threshold) {
 		return false
 	}
-	w.held = w.kind == Startup || w.kind == Liveness && !ok
+	w.onHold = w.kind == Startup || w.kind == Liveness && !ok
 	changed := w.state != result
 	w.state = result
 	return changed
@@ -113,18 +113,18 @@ func (p *Prober) finish(w *worker, answered, ok bool, took time.Duration) {
 	if w.ended {
 		return
 	}
-	w.of.pod.count(w, answered, ok, took)
-	if answered && w.note(ok) {
-		p.tell(w.of.pod.pod.UID)
+	w.container.pod.count(w, answered, ok, took)
+	if answered && w.record(ok) {
+		p.notifyChanged(w.container.pod.pod.UID)
 		if w.kind == Startup && ok {
-			for _, other := range w.of.workers {
+			for _, other := range w.container.workers {
 				if other != nil {
-					p.begin(other, 0)
+					p.scheduleFirst(other, 0)
 				}
 			}
 		}
 	}
-	if w.waits() {
+	if w.idle() {
 		return
 	}
 	// One that took longer than its period is asked again at once.

@@ -16,10 +16,10 @@ import (
 const half = 500 * time.Millisecond
 
 func TestInitialValues(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		slow := every("x", 10, 3)
 		slow.InitialDelaySeconds = 60
-		b.Set(podOf("u", now("all", slow, slow, slow), now("live", nil, slow), now("none")))
+		b.UpdatePod(podOf("u", now("all", slow, slow, slow), now("live", nil, slow), now("none")))
 		b.want("u", "all", "started=false ready=false")
 		b.want("u", "live", "")
 		b.want("u", "none", "")
@@ -31,10 +31,10 @@ func TestInitialValues(t *testing.T) {
 }
 
 func TestThresholdsCountResultsInARow(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		probe := every("ready", 1, 3)
 		probe.SuccessThreshold = 2
-		b.Set(podOf("u", now("c", nil, nil, probe)))
+		b.UpdatePod(podOf("u", now("c", nil, nil, probe)))
 		b.after(half) // the 1st at once
 		b.want("u", "c", "ready=false")
 		b.after(time.Second)
@@ -66,11 +66,11 @@ func TestThresholdsCountResultsInARow(t *testing.T) {
 }
 
 func TestInitialDelayAndPeriod(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		probe := every("live", 10, 3)
 		probe.InitialDelaySeconds = 7
 		began := time.Now()
-		b.Set(podOf("u", now("c", nil, probe)))
+		b.UpdatePod(podOf("u", now("c", nil, probe)))
 		b.after(time.Minute)
 		var at []time.Duration
 		for _, asked := range b.asked["live"] {
@@ -94,14 +94,14 @@ func TestInitialDelayWhenTheClockIsSet(t *testing.T) {
 		"started just now":      {-2 * time.Second, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBed(t, func(t *testing.T, b *bed) {
+			withTestbed(t, func(t *testing.T, b *testbed) {
 				probe := every("live", 10, 3)
 				probe.InitialDelaySeconds = 7
 				began := time.Now()
 				container := now("c", nil, probe)
 				// As the runtime tells it: without a monotonic reading.
 				container.StartedAt = began.Add(c.started).Round(0)
-				b.Set(podOf("u", container))
+				b.UpdatePod(podOf("u", container))
 				b.after(time.Minute)
 				asked := b.asked["live"]
 				if len(asked) < 5 {
@@ -117,9 +117,9 @@ func TestInitialDelayWhenTheClockIsSet(t *testing.T) {
 }
 
 func TestStartupHoldsTheOthersBack(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		b.says("start", 1)
-		b.Set(podOf("u", now("c", every("start", 1, 100), every("live", 10, 1), every("ready", 10, 1))))
+		b.UpdatePod(podOf("u", now("c", every("start", 1, 100), every("live", 10, 1), every("ready", 10, 1))))
 		b.after(20*time.Second + half)
 		if b.times("live")+b.times("ready") > 0 {
 			t.Error("asked before it has started")
@@ -144,13 +144,13 @@ func TestFailureHoldsUntilANewInstance(t *testing.T) {
 		Liveness: {nil, every("x", 1, 2)},
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
-			inBed(t, func(t *testing.T, b *bed) {
+			withTestbed(t, func(t *testing.T, b *testbed) {
 				b.says("x", 1)
 				first, started := now("c", probes...), ""
 				if kind == Startup {
 					started = "started=false "
 				}
-				b.Set(podOf("u", first))
+				b.UpdatePod(podOf("u", first))
 				b.after(half)
 				b.want("u", "c", started[:max(0, len(started)-1)])
 				b.after(time.Second)
@@ -159,14 +159,14 @@ func TestFailureHoldsUntilANewInstance(t *testing.T) {
 					t.Error("nobody was told")
 				}
 				b.says("x", 0)
-				b.Set(podOf("u", first))
+				b.UpdatePod(podOf("u", first))
 				b.after(time.Minute)
 				b.want("u", "c", started+"failed="+kind.String())
 				if n := b.times("x"); n != 2 {
 					t.Errorf("asked %d times, 2 decide", n)
 				}
 				b.says("x", 1)
-				b.Set(podOf("u", now("d", probes...)))
+				b.UpdatePod(podOf("u", now("d", probes...)))
 				b.want("u", "c", "")
 				b.after(half)
 				// The count begins anew.
@@ -181,13 +181,13 @@ func TestFailureHoldsUntilANewInstance(t *testing.T) {
 
 // Containers of one pod that fail alike are told apart.
 func TestEventsNameTheContainerAmongSeveral(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		first, second := now("1", nil, nil, every("x", 1, 1)), now("2", nil, nil, every("x", 1, 1))
 		first.Spec.Name, second.Spec.Name = "first", "second"
 		pod := podOf("u", first, second)
 		pod.Pod.Spec.Containers = []v1.Container{*first.Spec, *second.Spec}
 		b.says("x", 1)
-		b.Set(pod)
+		b.UpdatePod(pod)
 		b.after(half)
 		slices.Sort(b.events)
 		want := []string{
@@ -201,9 +201,9 @@ func TestEventsNameTheContainerAmongSeveral(t *testing.T) {
 }
 
 func TestWhatCannotBeAskedCountsForNothing(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		b.does("x", func(context.Context) (ExecResult, error) { return ExecResult{}, errors.New("no shim") })
-		b.Set(podOf("u", now("c", nil, every("x", 1, 1), every("x", 1, 1))))
+		b.UpdatePod(podOf("u", now("c", nil, every("x", 1, 1), every("x", 1, 1))))
 		b.after(10*time.Second + half)
 		b.want("u", "c", "ready=false")
 		if n := b.times("x"); n != 2*11*attempts {
@@ -219,14 +219,14 @@ func TestWhatCannotBeAskedCountsForNothing(t *testing.T) {
 			}
 			return ExecResult{}, nil
 		})
-		b.Set(podOf("u", now("d", nil, nil, every("x", 1, 1))))
+		b.UpdatePod(podOf("u", now("d", nil, nil, every("x", 1, 1))))
 		b.after(half)
 		b.want("u", "d", "ready=true")
 	})
 }
 
 func TestSlowProbeDelaysNoOther(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		b.does("slow", func(ctx context.Context) (ExecResult, error) {
 			select {
 			case <-time.After(25 * time.Second):
@@ -236,9 +236,9 @@ func TestSlowProbeDelaysNoOther(t *testing.T) {
 			}
 		})
 		for i := range 100 {
-			b.Set(podOf(types.UID(fmt.Sprint("slow", i)), now("c", nil, nil, every("slow", 10, 2))))
+			b.UpdatePod(podOf(types.UID(fmt.Sprint("slow", i)), now("c", nil, nil, every("slow", 10, 2))))
 		}
-		b.Set(podOf("u", now("c", nil, every("live", 1, 1), every("slow", 1, 2))))
+		b.UpdatePod(podOf("u", now("c", nil, every("live", 1, 1), every("slow", 1, 2))))
 		b.after(time.Minute + half)
 		if n := b.times("live"); n != 61 {
 			t.Errorf("asked %d times in 60 s", n)
@@ -251,7 +251,7 @@ func TestSlowProbeDelaysNoOther(t *testing.T) {
 }
 
 func TestEndingPod(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		hung := 0
 		b.does("hung", func(ctx context.Context) (ExecResult, error) {
 			hung++
@@ -259,10 +259,10 @@ func TestEndingPod(t *testing.T) {
 			hung--
 			return ExecResult{ExitCode: 1}, nil
 		})
-		b.Set(podOf("u", now("c", nil, every("live", 1, 1), every("ready", 1, 1)), now("d", nil, every("hung", 1, 1)), now("e", every("start", 1, 9))))
+		b.UpdatePod(podOf("u", now("c", nil, every("live", 1, 1), every("ready", 1, 1)), now("d", nil, every("hung", 1, 1)), now("e", every("start", 1, 9))))
 		b.says("start", 1)
 		b.after(half)
-		b.Stop("u")
+		b.StopLivenessAndStartup("u")
 		b.says("live", 1)
 		b.says("ready", 1)
 		b.after(time.Second)
@@ -273,7 +273,7 @@ func TestEndingPod(t *testing.T) {
 		b.want("u", "d", "")
 		b.want("u", "e", "started=false")
 		n := b.times("live") + b.times("start") + b.times("hung")
-		b.Set(podOf("u", now("new", nil, every("live", 1, 1), every("ready", 1, 1))))
+		b.UpdatePod(podOf("u", now("new", nil, every("live", 1, 1), every("ready", 1, 1))))
 		b.after(time.Minute)
 		if b.times("live")+b.times("start")+b.times("hung") != n {
 			t.Error("what may kill goes on")
@@ -282,7 +282,7 @@ func TestEndingPod(t *testing.T) {
 		if b.times("ready") < 60 {
 			t.Error("readiness does not go on")
 		}
-		b.Remove("u")
+		b.RemovePod("u")
 		n = b.times("ready")
 		b.after(time.Minute)
 		if b.times("ready") != n || b.queue.Len() > 0 || len(b.pods) > 0 {
@@ -290,22 +290,22 @@ func TestEndingPod(t *testing.T) {
 		}
 		// A pod of the same UID may run again.
 		b.says("ready", 0)
-		b.Set(podOf("u", now("again", nil, nil, every("ready", 1, 1))))
+		b.UpdatePod(podOf("u", now("again", nil, nil, every("ready", 1, 1))))
 		b.after(half)
 		b.want("u", "again", "ready=true")
 	})
 }
 
 func TestTakenOverFromADaemonBefore(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		long := time.Now().Add(-time.Hour)
 		var all []Container
 		for i := range 100 {
 			c := now(fmt.Sprint(i), every("start", 100, 1), every("live", 100, 1), every("ready", 100, 1))
-			c.StartedAt, c.Known = long, &Known{Ready: true, Started: true}
+			c.StartedAt, c.Previous = long, &PreviousState{Ready: true, Started: true}
 			all = append(all, c)
 		}
-		b.Set(podOf("u", all...))
+		b.UpdatePod(podOf("u", all...))
 		b.want("u", "1", "started=true ready=true")
 		b.says("ready", 1)
 		b.after(25 * time.Second)
@@ -318,25 +318,25 @@ func TestTakenOverFromADaemonBefore(t *testing.T) {
 		b.after(100 * time.Second)
 		b.want("u", "1", "started=true ready=false")
 		// Known counts once.
-		b.Set(podOf("u", all...))
+		b.UpdatePod(podOf("u", all...))
 		b.want("u", "1", "started=true ready=false")
 
 		unready := now("x", every("start", 100, 1), nil, every("ready", 100, 1))
-		unready.StartedAt, unready.Known = long, &Known{Started: false, Ready: false}
-		b.Set(podOf("v", unready))
+		unready.StartedAt, unready.Previous = long, &PreviousState{Started: false, Ready: false}
+		b.UpdatePod(podOf("v", unready))
 		b.want("v", "x", "started=false ready=false")
 	})
 }
 
 func TestNothingRunsAfterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t)
+		b := newTestbed(t)
 		b.does("hung", func(ctx context.Context) (ExecResult, error) {
 			<-ctx.Done()
 			time.Sleep(3 * time.Second) // slow to notice
 			return ExecResult{ExitCode: 1}, nil
 		})
-		b.Set(podOf("u", now("c", nil, every("hung", 1, 1), every("ready", 1, 1))))
+		b.UpdatePod(podOf("u", now("c", nil, every("hung", 1, 1), every("ready", 1, 1))))
 		b.after(10 * time.Second)
 		b.stop()
 		b.want("u", "c", "ready=true")
@@ -350,10 +350,10 @@ func TestNothingRunsAfterRun(t *testing.T) {
 }
 
 func TestThousandProbesASecond(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		const pods, rounds = 1000, 60
 		for i := range pods {
-			b.Set(podOf(types.UID(fmt.Sprint(i)), now("c", nil, nil, every("ready", 1, 1))))
+			b.UpdatePod(podOf(types.UID(fmt.Sprint(i)), now("c", nil, nil, every("ready", 1, 1))))
 		}
 		b.after(half)
 		for range rounds {
@@ -363,12 +363,12 @@ func TestThousandProbesASecond(t *testing.T) {
 				code = 1
 			}
 			b.says("ready", code)
-			b.Take()
+			b.TakeChanged()
 			b.after(time.Second)
 			if n := b.times("ready") - before; n != pods {
 				t.Fatalf("%d of %d asked in a second", n, pods)
 			}
-			if n := len(b.Take()); n != pods {
+			if n := len(b.TakeChanged()); n != pods {
 				t.Fatalf("%d of %d changes told", n, pods)
 			}
 		}
@@ -384,7 +384,7 @@ func BenchmarkThousandProbes(b *testing.B) {
 		return ExecResult{}, nil
 	})})
 	for i := range 1000 {
-		p.Set(podOf(types.UID(fmt.Sprint(i)), now("c", nil, nil, every("ready", 1, 1))))
+		p.UpdatePod(podOf(types.UID(fmt.Sprint(i)), now("c", nil, nil, every("ready", 1, 1))))
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -129,15 +129,15 @@ type PodConfig interface {
 type Probes interface {
 	// Changed wakes after a result changed; Take drains whose.
 	Changed() <-chan struct{}
-	Take() []types.UID
+	TakeChanged() []types.UID
 	// Results are those of a pod, by container ID. A container without an
 	// entry has not failed, and is ready and started once it runs.
 	Results(uid types.UID) probe.Results
 	// Set says what of a pod runs.
-	Set(pod probe.Pod)
+	UpdatePod(pod probe.Pod)
 	// Stop ends what may kill a container, Remove all probes of a pod.
-	Stop(uid types.UID)
-	Remove(uid types.UID)
+	StopLivenessAndStartup(uid types.UID)
+	RemovePod(uid types.UID)
 }
 
 // Runtime is how the runtime is observed and changed.

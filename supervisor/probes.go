@@ -60,11 +60,11 @@ func (s *podSyncer) setProbes(pod *v1.Pod, observed *cri.PodStatus, rec status.R
 		// The kubelet keeps the readiness of what runs for 10 s and more; the
 		// record knows of which instance it was.
 		if known, ok := rec.Ready[spec.Name]; ok && known.ContainerID == running.ID {
-			c.Known = &probe.Known{Ready: known.Ready, Started: known.Started}
+			c.Previous = &probe.PreviousState{Ready: known.Ready, Started: known.Started}
 		}
 		target.Containers = append(target.Containers, c)
 	}
-	s.cfg.Sources.Probes.Set(target)
+	s.cfg.Sources.Probes.UpdatePod(target)
 }
 
 // probedIP is the address at which a pod is asked: the one in its status.
@@ -133,13 +133,13 @@ func (s *podSyncer) startedContainers(uid types.UID) map[string]bool {
 // stopProbes ends what may kill a container, removeProbes all.
 func (s *podSyncer) stopProbes(uid types.UID) {
 	if s.cfg.Sources.Probes != nil {
-		s.cfg.Sources.Probes.Stop(uid)
+		s.cfg.Sources.Probes.StopLivenessAndStartup(uid)
 	}
 }
 
 func (s *podSyncer) removeProbes(uid types.UID) {
 	if s.cfg.Sources.Probes != nil {
-		s.cfg.Sources.Probes.Remove(uid)
+		s.cfg.Sources.Probes.RemovePod(uid)
 	}
 }
 

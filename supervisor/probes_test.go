@@ -19,7 +19,7 @@ type fakeProbes struct {
 }
 
 func (p *fakeProbes) Changed() <-chan struct{} { return p.changed }
-func (p *fakeProbes) Take() []types.UID {
+func (p *fakeProbes) TakeChanged() []types.UID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	uids := p.uids
@@ -33,9 +33,9 @@ func (p *fakeProbes) Results(types.UID) probe.Results {
 	return p.results
 }
 
-func (p *fakeProbes) Set(probe.Pod)    {}
-func (p *fakeProbes) Stop(types.UID)   {}
-func (p *fakeProbes) Remove(types.UID) {}
+func (p *fakeProbes) UpdatePod(probe.Pod)              {}
+func (p *fakeProbes) StopLivenessAndStartup(types.UID) {}
+func (p *fakeProbes) RemovePod(types.UID)              {}
 
 func (p *fakeProbes) set(uid types.UID, r probe.Results) {
 	p.mu.Lock()

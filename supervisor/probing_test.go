@@ -273,9 +273,9 @@ type forgetting struct {
 	count *int
 }
 
-func (f forgetting) Remove(uid types.UID) {
+func (f forgetting) RemovePod(uid types.UID) {
 	*f.count++
-	f.Probes.Remove(uid)
+	f.Probes.RemovePod(uid)
 }
 
 // TestReadinessOverARestartOfTheDaemon: it neither flaps nor is it lost.

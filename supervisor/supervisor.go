@@ -101,7 +101,7 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},
 		Collectable: s.workers.Wanted,
-		Ended:       s.ending,
+		RunState:    s.ending,
 		Files:       gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.podSyncer.inputs.MessagesDir},
 		Events:      cfg.Events,
 		Log:         cfg.Log,
@@ -183,14 +183,14 @@ type (
 func (s *Supervisor) Workers() WorkerCounts { return s.workers.Count() }
 
 // ending reports to the garbage collection whether the run of a pod has ended.
-func (s *Supervisor) ending(uid types.UID) gc.Ending {
+func (s *Supervisor) ending(uid types.UID) gc.RunState {
 	switch ended, restarts := s.workers.RunEnded(uid); {
 	case restarts:
-		return gc.EndedToRunAgain
+		return gc.RunEndedWillRestart
 	case ended:
-		return gc.EndedForGood
+		return gc.RunEndedForGood
 	}
-	return gc.NotEnded
+	return gc.RunActive
 }
 
 func (s *Supervisor) endedForGood(pod *v1.Pod) bool {

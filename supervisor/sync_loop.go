@@ -57,7 +57,7 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 		s.handleObserved(s.cfg.Runtime.Observer.Take())
 	case <-probes:
 		s.busy()
-		for _, uid := range s.cfg.Sources.Probes.Take() {
+		for _, uid := range s.cfg.Sources.Probes.TakeChanged() {
 			s.workers.Notify(uid)
 		}
 	case <-manifests.faults:

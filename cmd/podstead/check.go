@@ -134,7 +134,7 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 	own := "unix://" + privateConfig(o).Socket()
 	r.Endpoint = o.Runtime.Endpoint
 	if r.Endpoint == "" {
-		remembered, _ := private.NewMemory(o.Paths.Root).Load()
+		remembered, _ := private.NewEndpointFile(o.Paths.Root).Load()
 		r.Endpoint = private.Choose(ctx, remembered, private.UsualSockets, own)
 	}
 	r.Private = r.Endpoint == own

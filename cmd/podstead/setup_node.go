@@ -85,7 +85,7 @@ func (d *daemon) newImages() *gc.Images {
 			}
 			return images
 		},
-		Settled: func(ctx context.Context) {
+		WaitForSources: func(ctx context.Context) {
 			ctx, cancel := context.WithDeadline(ctx, deadline)
 			defer cancel()
 			_ = d.sup.WaitSourcesReady(ctx)

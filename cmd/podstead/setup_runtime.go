@@ -46,7 +46,7 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 // chooseRuntime connects to the runtime of the flags, else to the one used before,
 // else to one that answers on its usual socket, else to a private containerd.
 func chooseRuntime(ctx context.Context, o *options.Options, dial cri.Options) (*openedRuntime, error) {
-	memory := private.NewMemory(o.Paths.Root)
+	memory := private.NewEndpointFile(o.Paths.Root)
 	remembered, err := memory.Load()
 	if err != nil {
 		return nil, err

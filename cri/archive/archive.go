@@ -54,7 +54,7 @@ func Read(ctx context.Context, dir string, r io.Reader) (*Archive, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	a := &Archive{file: file, entries: map[string]entry{}}
-	if err := a.read(bufio.NewReaderSize(stoppable{ctx, r}, 1<<20)); err != nil {
+	if err := a.read(bufio.NewReaderSize(contextReader{ctx, r}, 1<<20)); err != nil {
 		a.Close()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -68,12 +68,12 @@ func Read(ctx context.Context, dir string, r io.Reader) (*Archive, error) {
 func (a *Archive) Close() { _ = a.file.Close() }
 
 // stoppable is a reader that ends with a context.
-type stoppable struct {
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (s stoppable) Read(b []byte) (int, error) {
+func (s contextReader) Read(b []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -81,13 +81,13 @@ func (s stoppable) Read(b []byte) (int, error) {
 }
 
 // keep is a writer to the archive's file that counts, and knows its own errors.
-type keep struct {
+type spool struct {
 	w   *bufio.Writer
 	n   int64
 	err error
 }
 
-func (k *keep) Write(b []byte) (int, error) {
+func (k *spool) Write(b []byte) (int, error) {
 	n, err := k.w.Write(b)
 	k.n += int64(n)
 	if err != nil {
@@ -97,7 +97,7 @@ func (k *keep) Write(b []byte) (int, error) {
 }
 
 // others are forms of compression by how they begin.
-var others = map[string]string{"\x28\xb5\x2f\xfd": "zstd", "\xfd7zXZ": "xz", "BZh": "bzip2"}
+var unsupportedMagic = map[string]string{"\x28\xb5\x2f\xfd": "zstd", "\xfd7zXZ": "xz", "BZh": "bzip2"}
 
 func (a *Archive) read(in *bufio.Reader) error {
 	begin, err := in.Peek(6)
@@ -107,7 +107,7 @@ func (a *Archive) read(in *bufio.Reader) error {
 		}
 		return fmt.Errorf("cannot read the archive: %w", err)
 	}
-	for magic, name := range others {
+	for magic, name := range unsupportedMagic {
 		if strings.HasPrefix(string(begin), magic) {
 			return fmt.Errorf("the archive is compressed by %s: decompress it first, or use gzip", name)
 		}
@@ -116,11 +116,11 @@ func (a *Archive) read(in *bufio.Reader) error {
 	if bytes.HasPrefix(begin, []byte("\x1f\x8b")) {
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return cut(err)
+			return readError(err)
 		}
 		from = z
 	}
-	out := &keep{w: bufio.NewWriterSize(a.file, 1<<20)}
+	out := &spool{w: bufio.NewWriterSize(a.file, 1<<20)}
 	tee := io.TeeReader(from, out)
 	err = a.index(tar.NewReader(tee), out)
 	if err == nil {
@@ -131,9 +131,9 @@ func (a *Archive) read(in *bufio.Reader) error {
 	case out.err != nil:
 		return out.err
 	case err != nil && len(a.entries) == 0 && errors.Is(err, io.ErrUnexpectedEOF):
-		return cut(tar.ErrHeader)
+		return readError(tar.ErrHeader)
 	case err != nil:
-		return cut(err)
+		return readError(err)
 	}
 	if err := out.w.Flush(); err != nil {
 		return fmt.Errorf("cannot keep the archive while it is loaded: %w", err)
@@ -142,7 +142,7 @@ func (a *Archive) read(in *bufio.Reader) error {
 }
 
 // index notes where each file is in what is kept.
-func (a *Archive) index(t *tar.Reader, out *keep) error {
+func (a *Archive) index(t *tar.Reader, out *spool) error {
 	for {
 		h, err := t.Next()
 		if err == io.EOF {
@@ -177,7 +177,7 @@ func (a *Archive) index(t *tar.Reader, out *keep) error {
 }
 
 // cut says of an error of reading what it means.
-func cut(err error) error {
+func readError(err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("the archive is cut short: it ends in the middle; copy or make it again")

@@ -21,7 +21,7 @@ const criNamespace = "k8s.io"
 // FindCtr finds ctr, the command of a containerd that listens on a socket: the
 // one that lies beside it, else one on the path.
 func FindCtr(ctx context.Context, socket string) (string, error) {
-	if dir := folderOfListener(ctx, socket); dir != "" {
+	if dir := listenerDirectory(ctx, socket); dir != "" {
 		if p, err := exec.LookPath(filepath.Join(dir, "ctr")); err == nil {
 			return p, nil
 		}
@@ -34,7 +34,7 @@ func FindCtr(ctx context.Context, socket string) (string, error) {
 
 // folderOfListener is the folder of the program that listens on a socket, empty
 // if that cannot be told.
-func folderOfListener(ctx context.Context, socket string) string {
+func listenerDirectory(ctx context.Context, socket string) string {
 	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return ""

@@ -37,7 +37,7 @@ func (a *Archive) dockerImage(d *dockerEntry, p Platform) (*Image, error) {
 	}
 	e, ok := a.find(d.Config)
 	if !ok {
-		return fault(missing("configuration", d.Config))
+		return fault(notFound("configuration", d.Config))
 	}
 	config, err := a.config(e, p)
 	if err != nil {
@@ -47,12 +47,12 @@ func (a *Archive) dockerImage(d *dockerEntry, p Platform) (*Image, error) {
 		return fault(fmt.Errorf("it lists %d layers, its configuration %d", len(d.Layers), len(config.RootFS.DiffIDs)))
 	}
 	image.ID = e.digest
-	a.take(image, e.digest, typeConfig, e)
+	a.addBlob(image, e.digest, typeConfig, e)
 	doc := document{SchemaVersion: 2, MediaType: typeManifest, Config: &descriptor{MediaType: typeConfig, Digest: e.digest, Size: e.size}, Layers: []descriptor{}}
 	for i, name := range d.Layers {
 		e, ok := a.find(name)
 		if !ok {
-			return fault(missing("layer", name))
+			return fault(notFound("layer", name))
 		}
 		kind, err := a.layerType(e)
 		if err != nil {
@@ -61,7 +61,7 @@ func (a *Archive) dockerImage(d *dockerEntry, p Platform) (*Image, error) {
 		if kind == typeLayer && e.digest != config.RootFS.DiffIDs[i] {
 			return fault(fmt.Errorf("its layer %s is damaged; copy or make the archive again", name))
 		}
-		a.take(image, e.digest, kind, e)
+		a.addBlob(image, e.digest, kind, e)
 		doc.Layers = append(doc.Layers, descriptor{MediaType: kind, Digest: e.digest, Size: e.size})
 	}
 	data, err := json.Marshal(doc)
@@ -70,7 +70,7 @@ func (a *Archive) dockerImage(d *dockerEntry, p Platform) (*Image, error) {
 	}
 	sum := sha256.Sum256(data)
 	image.root = descriptor{MediaType: typeManifest, Digest: "sha256:" + hex.EncodeToString(sum[:]), Size: int64(len(data))}
-	image.made(image.root.Digest, typeManifest, data)
+	image.addGenerated(image.root.Digest, typeManifest, data)
 	return image, nil
 }
 

@@ -74,7 +74,7 @@ func (p Platform) String() string {
 }
 
 // runs reports whether what is made for o runs on p.
-func (p Platform) runs(o Platform) bool { return p.OS == o.OS && p.Architecture == o.Architecture }
+func (p Platform) canRun(o Platform) bool { return p.OS == o.OS && p.Architecture == o.Architecture }
 
 // Images are the images of the archive for a platform. One that the archive
 // gives no full name has the given one, which is for a single image; empty is none.
@@ -199,14 +199,14 @@ func (a *Archive) collect(image *Image, d descriptor, p Platform) error {
 	d.MediaType = cmp.Or(d.MediaType, doc.MediaType)
 	switch {
 	case d.MediaType == typeIndex, d.MediaType == typeDockerList, d.MediaType == "" && doc.Manifests != nil:
-		a.take(image, d.Digest, cmp.Or(d.MediaType, typeIndex), e)
-		child, err := a.choose(doc.Manifests, p)
+		a.addBlob(image, d.Digest, cmp.Or(d.MediaType, typeIndex), e)
+		child, err := a.selectPlatform(doc.Manifests, p)
 		if err != nil {
 			return err
 		}
 		return a.collect(image, child, p)
 	case d.MediaType == typeManifest, d.MediaType == typeDockerManifest, d.MediaType == "" && doc.Config != nil:
-		a.take(image, d.Digest, cmp.Or(d.MediaType, typeManifest), e)
+		a.addBlob(image, d.Digest, cmp.Or(d.MediaType, typeManifest), e)
 	default:
 		return fmt.Errorf("its manifest is of type %q, which is none of an image", d.MediaType)
 	}
@@ -221,26 +221,26 @@ func (a *Archive) collect(image *Image, d descriptor, p Platform) error {
 		return err
 	}
 	image.ID = doc.Config.Digest
-	a.take(image, doc.Config.Digest, doc.Config.MediaType, config)
+	a.addBlob(image, doc.Config.Digest, doc.Config.MediaType, config)
 	for _, l := range doc.Layers {
 		layer, err := a.blob(l, "layer")
 		if err != nil {
 			return err
 		}
-		a.take(image, l.Digest, l.MediaType, layer)
+		a.addBlob(image, l.Digest, l.MediaType, layer)
 	}
 	return nil
 }
 
 // choose is the manifest of an index for a platform.
-func (a *Archive) choose(list []descriptor, p Platform) (descriptor, error) {
+func (a *Archive) selectPlatform(list []descriptor, p Platform) (descriptor, error) {
 	var has []string
 	var fit []descriptor
 	for _, d := range list {
 		switch {
 		case d.Platform == nil:
 			fit = append(fit, d) // its configuration tells
-		case p.runs(*d.Platform):
+		case p.canRun(*d.Platform):
 			fit = append(fit, d)
 		case d.Platform.OS != "unknown": // that is an attestation
 			has = append(has, d.Platform.String())
@@ -286,7 +286,7 @@ func (a *Archive) config(e entry, p Platform) (imageConfig, error) {
 	if err := a.decode(e, &c); err != nil {
 		return c, fmt.Errorf("its configuration cannot be read: %w", err)
 	}
-	if !p.runs(c.Platform) {
+	if !p.canRun(c.Platform) {
 		return c, wrongPlatform(p, c.Platform.String())
 	}
 	return c, nil
@@ -297,25 +297,25 @@ func (a *Archive) blob(d descriptor, what string) (entry, error) {
 	e, ok := a.find(blobPath(d.Digest))
 	switch {
 	case !ok:
-		return e, missing(what, d.Digest)
+		return e, notFound(what, d.Digest)
 	case e.digest != d.Digest || e.size != d.Size:
 		return e, fmt.Errorf("its %s %s is damaged; copy or make the archive again", what, d.Digest)
 	}
 	return e, nil
 }
 
-func missing(what, name string) error {
+func notFound(what, name string) error {
 	return fmt.Errorf("its %s %s is not in the archive, which is cut short or was not written whole", what, name)
 }
 
 func blobPath(digest string) string { return "blobs/" + strings.Replace(digest, ":", "/", 1) }
 
 // take makes a file of the archive a part of an image.
-func (a *Archive) take(image *Image, digest, mediaType string, e entry) {
+func (a *Archive) addBlob(image *Image, digest, mediaType string, e entry) {
 	image.blobs[digest] = blob{mediaType: mediaType, size: e.size, open: func() io.ReadSeeker { return io.NewSectionReader(a.file, e.offset, e.size) }}
 }
 
-func (i *Image) made(digest, mediaType string, data []byte) {
+func (i *Image) addGenerated(digest, mediaType string, data []byte) {
 	i.blobs[digest] = blob{mediaType: mediaType, size: int64(len(data)), open: func() io.ReadSeeker { return bytes.NewReader(data) }}
 }
 

@@ -163,7 +163,7 @@ func (f *Fake) setState(c *container, state runtimeapi.ContainerState) {
 	c.state = state
 	c.relist()
 	f.record.container(c)
-	f.touch()
+	f.notifyWaiters()
 }
 
 // exit ends a container. One that has ended stays as it is. The lock is held.
@@ -206,7 +206,7 @@ func (f *Fake) removeContainer(c *container) {
 	if i := slices.Index(c.sandbox.members, c); i >= 0 {
 		c.sandbox.members = slices.Delete(c.sandbox.members, i, i+1)
 	}
-	f.touch()
+	f.notifyWaiters()
 	f.emit(runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT, c.id, c.sandbox)
 }
 

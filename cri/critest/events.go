@@ -72,13 +72,13 @@ func (s *runtimeServer) GetContainerEvents(_ *runtimeapi.GetEventsRequest, out g
 		f.events.streams = map[*eventStream]struct{}{}
 	}
 	f.events.streams[stream] = struct{}{}
-	f.touch()
+	f.notifyWaiters()
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.events.streams, stream)
-		f.touch()
+		f.notifyWaiters()
 	}()
 	for {
 		select {

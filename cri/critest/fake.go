@@ -37,11 +37,11 @@ type Fake struct {
 	runtime conditions
 	images  imageStore
 	faults  faultTable
-	lists   listing
+	lists   staleLists
 	events  eventHub
 	record  recorder
 	script  script
-	stats   statistics
+	stats   statsTable
 }
 
 // New starts a fake that ends with the test. Inside a synctest bubble it must
@@ -89,7 +89,7 @@ func (f *Fake) Close() {
 	f.closed = true
 	f.faults.releaseAll()
 	f.images.releaseAll()
-	f.touch()
+	f.notifyWaiters()
 	f.mu.Unlock()
 	f.grpc.Stop()
 	f.net.wait()
@@ -121,7 +121,7 @@ func (f *Fake) Options() cri.Options {
 }
 
 // touch wakes whoever waits for a change. The lock is held.
-func (f *Fake) touch() {
+func (f *Fake) notifyWaiters() {
 	if f.changed != nil {
 		close(f.changed)
 		f.changed = nil

@@ -115,9 +115,9 @@ func (t *faultTable) releaseAll() {
 func (f *Fake) hit(method string, request any) (*Injected, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	about := f.about(request)
+	about := f.targetOf(request)
 	f.record.call(method, about)
-	f.touch()
+	f.notifyWaiters()
 	latency, ok := f.faults.latency[method]
 	if !ok {
 		latency = f.faults.latency["*"]
@@ -177,7 +177,7 @@ func (i *Injected) before(ctx context.Context) error {
 		}
 	}
 	if i.fault.Late {
-		i.waitDeaf()
+		i.waitIgnoringContext()
 	}
 	if i.fault.Disconnect {
 		i.f.Disconnect()
@@ -230,17 +230,17 @@ func method(full string) string {
 }
 
 // subject is what a call is about, by name.
-type subject struct{ pod, container, image, id string }
+type callTarget struct{ pod, container, image, id string }
 
-func (s subject) fits(fault Fault) bool {
+func (s callTarget) fits(fault Fault) bool {
 	return (fault.Pod == "" || fault.Pod == s.pod) &&
 		(fault.Container == "" || fault.Container == s.container) &&
 		(fault.Image == "" || normal(fault.Image) == normal(s.image))
 }
 
 // about finds the names behind a request's IDs. The lock is held.
-func (f *Fake) about(request any) subject {
-	var s subject
+func (f *Fake) targetOf(request any) callTarget {
+	var s callTarget
 	switch r := request.(type) {
 	case *runtimeapi.RunPodSandboxRequest:
 		s.pod = r.GetConfig().GetMetadata().GetName()

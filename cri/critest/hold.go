@@ -42,7 +42,7 @@ func (h *Hold) wait(ctx context.Context) error {
 }
 
 // waitDeaf waits for the release even if the caller is gone.
-func (h *Hold) waitDeaf() {
+func (h *Hold) waitIgnoringContext() {
 	h.reachedOnce.Do(func() { close(h.reached) })
 	<-h.release
 }

@@ -43,7 +43,7 @@ func (f *Fake) SetImages(refs ...string) {
 	for _, ref := range refs {
 		f.images.add(ref)
 	}
-	f.touch()
+	f.notifyWaiters()
 }
 
 // SetPullable says which images the registry has, and no others. Before it is
@@ -92,12 +92,12 @@ func (s *imageServer) PullImage(ctx context.Context, r *runtimeapi.PullImageRequ
 	f.mu.Lock()
 	hold := cmp.Or(f.images.holds[ref], f.images.holds["*"])
 	f.images.pulling[ref]++
-	f.touch()
+	f.notifyWaiters()
 	f.mu.Unlock()
 	err := hold.wait(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	defer f.touch()
+	defer f.notifyWaiters()
 	if f.images.pulling[ref]--; f.images.pulling[ref] == 0 {
 		delete(f.images.pulling, ref)
 	}
@@ -135,7 +135,7 @@ func (s *imageServer) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRe
 			delete(s.f.images.present, ref)
 		}
 	}
-	s.f.touch()
+	s.f.notifyWaiters()
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 

@@ -35,7 +35,7 @@ func item(m proto.Message) []byte {
 }
 
 // listing makes lists lie.
-type listing struct {
+type staleLists struct {
 	// sandboxes and containers are what stale lists show.
 	sandboxes, containers []*listed
 	// stale counts the lists of each kind that are still stale; negative is
@@ -50,7 +50,7 @@ type listing struct {
 func (f *Fake) StaleLists(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lists = listing{
+	f.lists = staleLists{
 		sandboxes:       slices.Collect(f.listedSandboxes()),
 		containers:      slices.Collect(f.listedContainers()),
 		staleSandboxes:  n,
@@ -62,7 +62,7 @@ func (f *Fake) StaleLists(n int) {
 func (f *Fake) FreshLists() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lists = listing{}
+	f.lists = staleLists{}
 }
 
 // The lock is held while these are walked.
@@ -128,7 +128,7 @@ func (s *runtimeServer) ListContainers(_ context.Context, r *runtimeapi.ListCont
 }
 
 // join is the items that are kept, in no order, as with containerd.
-func (l *listing) join(all iter.Seq[*listed], keep func(*listed) bool) []byte {
+func (l *staleLists) join(all iter.Seq[*listed], keep func(*listed) bool) []byte {
 	l.kept = l.kept[:0]
 	size := 0
 	for item := range all {

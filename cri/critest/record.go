@@ -59,7 +59,7 @@ var writeMethods = map[string]bool{
 	"PullImage": true, "RemoveImage": true, "ExecSync": true, "ReopenContainerLog": true,
 }
 
-func (r *recorder) call(method string, about subject) {
+func (r *recorder) call(method string, about callTarget) {
 	r.calls[method]++
 	if writeMethods[method] && len(r.writes) < maxWrites {
 		r.writes = append(r.writes, Call{time.Now(), method, about.pod, about.container, about.image, about.id})

@@ -18,7 +18,7 @@ type Stats struct {
 }
 
 // statistics are what is told of containers.
-type statistics struct {
+type statsTable struct {
 	byName map[string]Stats
 	none   bool
 }
@@ -41,7 +41,7 @@ func (f *Fake) NoStats() {
 	f.stats.none = true
 }
 
-func (s *statistics) of(c *container) Stats {
+func (s *statsTable) of(c *container) Stats {
 	if own, ok := s.byName[c.sandbox.config.GetMetadata().GetName()+"/"+c.containerName()]; ok {
 		return own
 	}

@@ -31,7 +31,7 @@ func (l *Loader) serve(ctx context.Context, images []*archive.Image) error {
 		_ = server.Close()
 		<-served
 	}()
-	offer := private.Offer{URL: "http://" + ln.Addr().String(), Header: archive.TokenHeader, Value: registry.Token}
+	offer := private.Mirror{URL: "http://" + ln.Addr().String(), Header: archive.TokenHeader, Value: registry.Token}
 	for _, i := range images {
 		for _, name := range i.Names {
 			if err := l.pull(ctx, offer, name, i.ID); err != nil {
@@ -43,12 +43,12 @@ func (l *Loader) serve(ctx context.Context, images []*archive.Image) error {
 }
 
 // pull pulls one image from the offer, and checks that it is the archive's.
-func (l *Loader) pull(ctx context.Context, offer private.Offer, name, id string) error {
+func (l *Loader) pull(ctx context.Context, offer private.Mirror, name, id string) error {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
 		return err
 	}
-	withdraw, err := l.cfg.Private.Offer(reference.Domain(named), offer)
+	withdraw, err := l.cfg.Private.AddMirror(reference.Domain(named), offer)
 	if err != nil {
 		return err
 	}

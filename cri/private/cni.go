@@ -14,7 +14,7 @@ var neededPlugins = []string{"bridge", "host-local", "portmap", "loopback"}
 // cniBin is the first folder that holds the plugins.
 func (c Config) cniBin() (string, error) {
 	for _, dir := range c.CNIBinDirs {
-		if missing(dir) == nil {
+		if missingPlugins(dir) == nil {
 			return dir, nil
 		}
 	}
@@ -22,7 +22,7 @@ func (c Config) cniBin() (string, error) {
 		strings.Join(c.CNIBinDirs, ", "), strings.Join(neededPlugins, ", "))
 }
 
-func missing(dir string) (names []string) {
+func missingPlugins(dir string) (names []string) {
 	for _, p := range neededPlugins {
 		if fi, err := os.Stat(filepath.Join(dir, p)); err != nil || fi.IsDir() || fi.Mode()&0o111 == 0 {
 			names = append(names, p)
@@ -135,14 +135,14 @@ const networkConfig = `{
 func freeSubnet(addrs []net.Addr) (string, error) {
 	for third := 88; third <= 119; third++ {
 		_, candidate, _ := net.ParseCIDR(fmt.Sprintf("10.%d.0.0/16", third))
-		if !meets(candidate, addrs) {
+		if !overlaps(candidate, addrs) {
 			return candidate.String(), nil
 		}
 	}
 	return "", fmt.Errorf("no free network for pods: each of 10.88.0.0/16 to 10.119.0.0/16 meets an address of this host; put a CNI config of your own into the CNI folder")
 }
 
-func meets(candidate *net.IPNet, addrs []net.Addr) bool {
+func overlaps(candidate *net.IPNet, addrs []net.Addr) bool {
 	for _, a := range addrs {
 		n, ok := a.(*net.IPNet)
 		if ok && (candidate.Contains(n.IP) || n.Contains(candidate.IP)) {

@@ -75,7 +75,7 @@ func (c Config) render(binDir, confDir string, restrictOOM bool) []byte {
 		pause = fmt.Sprintf("  sandbox_image = %q\n", c.PauseImage)
 	}
 	return fmt.Appendf(nil, configText, filepath.Join(c.Root, "root"), filepath.Join(c.State, "state"), c.Socket(),
-		filepath.Join(c.Root, "opt"), restrictOOM, pause, binDir, confDir, c.CertsDir(), c.registries())
+		filepath.Join(c.Root, "opt"), restrictOOM, pause, binDir, confDir, c.CertsDir(), c.registryLink())
 }
 
 // prepare makes the folders, settles the network and writes the config.
@@ -95,7 +95,7 @@ func (c Config) prepare() error {
 	if err != nil {
 		return err
 	}
-	if err := c.withdraw(); err != nil {
+	if err := c.removeMirror(); err != nil {
 		return err
 	}
 	return replaceFile(c.file(), c.render(bin, conf, !capable(capSysResource)), 0o600)

@@ -20,7 +20,7 @@ const (
 	restartMax = 30 * time.Second
 	// stableAfter is how long it must have run for the pace to start over.
 	stableAfter = time.Minute
-	startLook   = 50 * time.Millisecond
+	startPoll   = 50 * time.Millisecond
 	startLimit  = 60 * time.Second
 )
 
@@ -43,7 +43,7 @@ func New(cfg Config, binary string, log *slog.Logger) *Containerd {
 // earlier podstead, is taken over as it is.
 func (c *Containerd) Start(ctx context.Context) error {
 	if Answers(ctx, c.cfg.Socket()) {
-		if err := c.cfg.withdraw(); err != nil {
+		if err := c.cfg.removeMirror(); err != nil {
 			return err
 		}
 		c.log.Info("found the private containerd", "socket", c.cfg.Socket())
@@ -143,7 +143,7 @@ func (c *Containerd) launch(ctx context.Context) error {
 			c.log.Info("started the private containerd", "socket", c.cfg.Socket(), "pid", cmd.Process.Pid, "log", c.cfg.LogFile(), "took", time.Since(begin).Round(time.Millisecond))
 			return nil
 		}
-		if !sleep(limit, startLook) {
+		if !sleep(limit, startPoll) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

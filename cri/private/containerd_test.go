@@ -47,8 +47,8 @@ func playContainerd(config string) {
 	}
 }
 
-// bed is a config whose parts are all there.
-func bed(t *testing.T) Config {
+// testbed is a config whose parts are all there.
+func testbed(t *testing.T) Config {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pc") // a socket's path must be short
 	if err != nil {
@@ -85,7 +85,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestKeepsOneContainerd(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "/nonexistent")
-	cfg := bed(t)
+	cfg := testbed(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestKeepsOneContainerd(t *testing.T) {
 }
 
 func TestStartTellsWhereTheLogIs(t *testing.T) {
-	cfg := bed(t)
+	cfg := testbed(t)
 	err := New(cfg, "/bin/false", quiet()).Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), cfg.LogFile()) {
 		t.Errorf("Start = %v, want the path of the log", err)
@@ -156,7 +156,7 @@ func TestStartTellsWhereTheLogIs(t *testing.T) {
 }
 
 func TestMissingPluginsAreNamedWithTheRemedy(t *testing.T) {
-	cfg := bed(t)
+	cfg := testbed(t)
 	cfg.CNIBinDirs = []string{t.TempDir()}
 	err := New(cfg, "/bin/false", quiet()).Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "containernetworking-plugins") || !strings.Contains(err.Error(), cfg.CNIBinDirs[0]) {
@@ -165,7 +165,7 @@ func TestMissingPluginsAreNamedWithTheRemedy(t *testing.T) {
 }
 
 func TestHostNetworkConfigIsPreferred(t *testing.T) {
-	cfg := bed(t)
+	cfg := testbed(t)
 	own, err := cfg.cniConf()
 	if err != nil || own != cfg.ownCNIConf() {
 		t.Fatalf("cniConf = %q, %v; want podstead's own", own, err)
@@ -272,7 +272,7 @@ func TestChildFindsItsOwnShim(t *testing.T) {
 // A containerd that takes minutes to come up, on a slow disk, must not get a
 // second one beside it every minute.
 func TestSlowContainerdIsWaitedFor(t *testing.T) {
-	cfg := bed(t)
+	cfg := testbed(t)
 	marker := filepath.Join(filepath.Dir(cfg.Root), "started")
 	binary := filepath.Join(filepath.Dir(cfg.Root), "containerd")
 	if err := os.WriteFile(binary, []byte("#!/bin/sh\n: > "+marker+"\n"), 0o755); err != nil {

@@ -22,7 +22,7 @@ const (
 )
 
 // question is one probe to be asked.
-type question struct {
+type probeRequest struct {
 	target
 	pod     *v1.Pod
 	kind    Kind
@@ -32,33 +32,33 @@ type question struct {
 
 // answer is what a container says. An error instead of it says that the
 // container could not be asked, which is nothing held against it.
-type answer struct {
+type probeResult struct {
 	ok bool
 	// warning: it counts as success, but a person should see the text.
 	warning bool
 	text    string
 }
 
-func failed(text string) answer { return answer{text: text} }
+func failedResult(text string) probeResult { return probeResult{text: text} }
 
 // asker performs the actions.
-type asker struct {
+type actions struct {
 	exec  Execer
 	http  *http.Client
 	agent string
 }
 
-func newAsker(cfg Config) asker {
-	return asker{exec: cfg.Exec, http: newHTTPClient(), agent: cfg.UserAgent}
+func newActions(cfg Config) actions {
+	return actions{exec: cfg.Exec, http: newHTTPClient(), agent: cfg.UserAgent}
 }
 
 // ask asks once, tells people if the answer is not good, and reports whether
 // there is one and whether it is.
-func (p *Prober) ask(ctx context.Context, q question) (answered, ok bool) {
-	var a answer
+func (p *Prober) runProbe(ctx context.Context, q probeRequest) (answered, ok bool) {
+	var a probeResult
 	var err error
 	for range attempts {
-		if a, err = p.asker.once(ctx, q); err == nil || ctx.Err() != nil {
+		if a, err = p.actions.run(ctx, q); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -79,7 +79,7 @@ func (p *Prober) ask(ctx context.Context, q question) (answered, ok bool) {
 // event tells of a probe in the kubelet's words. Those name the container in a
 // field that only the API server's events have, so that here the text ends with
 // it where the pod has several: else two that fail alike would be one event.
-func (p *Prober) event(q question, reason, text string) {
+func (p *Prober) event(q probeRequest, reason, text string) {
 	if p.cfg.Events == nil {
 		return
 	}
@@ -92,20 +92,20 @@ func (p *Prober) event(q question, reason, text string) {
 
 var errNoAction = errors.New("the probe says nothing to do; give it exec, httpGet, tcpSocket or grpc")
 
-func (a *asker) once(ctx context.Context, q question) (answer, error) {
+func (a *actions) run(ctx context.Context, q probeRequest) (probeResult, error) {
 	if q.probe.Exec != nil {
-		return a.askExec(ctx, q)
+		return a.probeExec(ctx, q)
 	}
 	// The runtime keeps the timeout of a command, we that of all others.
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
 	switch {
 	case q.probe.HTTPGet != nil:
-		return a.askHTTP(ctx, q)
+		return a.probeHTTP(ctx, q)
 	case q.probe.TCPSocket != nil:
-		return askTCP(ctx, q)
+		return probeTCP(ctx, q)
 	case q.probe.GRPC != nil:
-		return a.askGRPC(ctx, q)
+		return a.probeGRPC(ctx, q)
 	}
-	return answer{}, errNoAction
+	return probeResult{}, errNoAction
 }

@@ -13,13 +13,15 @@ import (
 // Memory is the file that keeps the endpoint of the runtime in which the pods
 // live. A runtime that is merely down must not make the next start choose
 // another one, in which every pod would be started a second time.
-type Memory struct{ path string }
+type EndpointFile struct{ path string }
 
 // NewMemory keeps the endpoint under the daemon's root folder.
-func NewMemory(root string) Memory { return Memory{path: filepath.Join(root, "runtime-endpoint")} }
+func NewEndpointFile(root string) EndpointFile {
+	return EndpointFile{path: filepath.Join(root, "runtime-endpoint")}
+}
 
 // Load is the endpoint in use so far, empty before the first choice.
-func (m Memory) Load() (string, error) {
+func (m EndpointFile) Load() (string, error) {
 	data, err := os.ReadFile(m.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -31,7 +33,7 @@ func (m Memory) Load() (string, error) {
 }
 
 // Save remembers the endpoint.
-func (m Memory) Save(endpoint string) error {
+func (m EndpointFile) Save(endpoint string) error {
 	return replaceFile(m.path, []byte(endpoint+"\n"), 0o600)
 }
 

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// bed is a prober that runs in a bubble over a runtime that does as told.
-type bed struct {
+// testbed is a prober that runs in a bubble over a runtime that does as told.
+type testbed struct {
 	*Prober
 	t    testing.TB
 	stop func()
@@ -27,17 +27,17 @@ type bed struct {
 	events []string
 }
 
-func inBed(t *testing.T, f func(t *testing.T, b *bed)) {
+func withTestbed(t *testing.T, f func(t *testing.T, b *testbed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t)
+		b := newTestbed(t)
 		defer b.stop()
 		f(t, b)
 	})
 }
 
-func newBed(t testing.TB) *bed {
-	b := &bed{t: t, asked: map[string][]time.Time{}, answer: map[string]func(context.Context) (ExecResult, error){}}
+func newTestbed(t testing.TB) *testbed {
+	b := &testbed{t: t, asked: map[string][]time.Time{}, answer: map[string]func(context.Context) (ExecResult, error){}}
 	b.Prober = New(Config{Exec: b, Events: b, UserAgent: "podstead-probe/1"})
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
@@ -49,7 +49,7 @@ func newBed(t testing.TB) *bed {
 	return b
 }
 
-func (b *bed) Exec(ctx context.Context, _ string, command []string, _ time.Duration) (ExecResult, error) {
+func (b *testbed) Exec(ctx context.Context, _ string, command []string, _ time.Duration) (ExecResult, error) {
 	b.mu.Lock()
 	b.asked[command[0]] = append(b.asked[command[0]], time.Now())
 	answer := b.answer[command[0]]
@@ -60,37 +60,37 @@ func (b *bed) Exec(ctx context.Context, _ string, command []string, _ time.Durat
 	return answer(ctx)
 }
 
-func (b *bed) Event(_ *v1.Pod, eventType, reason, message string) {
+func (b *testbed) Event(_ *v1.Pod, eventType, reason, message string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.events = append(b.events, eventType+" "+reason+" "+message)
 }
 
 // says sets the exit code of a command from now on.
-func (b *bed) says(command string, code int32) {
+func (b *testbed) says(command string, code int32) {
 	b.does(command, func(context.Context) (ExecResult, error) { return ExecResult{ExitCode: code}, nil })
 }
 
-func (b *bed) does(command string, answer func(context.Context) (ExecResult, error)) {
+func (b *testbed) does(command string, answer func(context.Context) (ExecResult, error)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.answer[command] = answer
 }
 
-func (b *bed) times(command string) int {
+func (b *testbed) times(command string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.asked[command])
 }
 
 // after lets time pass and everything settle, half a second past the probes.
-func (b *bed) after(d time.Duration) {
+func (b *testbed) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // want compares what is known of container c, and forgets the wake-up.
-func (b *bed) want(uid types.UID, id, state string) {
+func (b *testbed) want(uid types.UID, id, state string) {
 	b.t.Helper()
 	r := b.Results(uid)
 	got := ""
@@ -109,13 +109,13 @@ func (b *bed) want(uid types.UID, id, state string) {
 }
 
 // told reports whether there was a wake-up for the pod alone.
-func (b *bed) told(uid types.UID) bool {
+func (b *testbed) told(uid types.UID) bool {
 	select {
 	case <-b.Changed():
 	default:
 		return false
 	}
-	uids := b.Take()
+	uids := b.TakeChanged()
 	return len(uids) == 1 && uids[0] == uid
 }
 

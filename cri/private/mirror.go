@@ -12,13 +12,13 @@ import (
 // registries is the folder of registry settings that containerd is told of: a
 // link to CertsDir, or for as long as images are loaded to offersDir. Some
 // versions look into one folder alone, and nothing of a person's is ever touched.
-func (c Config) registries() string { return filepath.Join(c.State, "registries") }
+func (c Config) registryLink() string { return filepath.Join(c.State, "registries") }
 
 // offersDir has links to all of CertsDir, but for the host of an offer.
-func (c Config) offersDir() string { return filepath.Join(c.State, "offers.d") }
+func (c Config) mirrorDir() string { return filepath.Join(c.State, "offers.d") }
 
 // Offer is where images of a registry can be had for a while.
-type Offer struct {
+type Mirror struct {
 	// URL is http://HOST:PORT.
 	URL string
 	// Header and Value go with each request.
@@ -28,24 +28,24 @@ type Offer struct {
 // Offer makes pulls from a registry host (with its port) ask the offer first,
 // until withdraw is called. What it does not have comes from where it always
 // comes from. There is one offer at a time.
-func (c *Containerd) Offer(host string, o Offer) (withdraw func(), err error) {
-	if text, err := os.ReadFile(c.cfg.file()); err != nil || !strings.Contains(string(text), c.cfg.registries()) {
+func (c *Containerd) AddMirror(host string, o Mirror) (withdraw func(), err error) {
+	if text, err := os.ReadFile(c.cfg.file()); err != nil || !strings.Contains(string(text), c.cfg.registryLink()) {
 		return nil, fmt.Errorf("the private containerd was started by an earlier podstead, which could not load images; end it once (its socket is %s): it is started again, and containers go on", c.cfg.Socket())
 	}
-	if err := c.cfg.offer(host, o); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot offer images to the private containerd: %w", err), c.cfg.withdraw())
+	if err := c.cfg.writeMirror(host, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot offer images to the private containerd: %w", err), c.cfg.removeMirror())
 	}
 	// A link that stays leads to where nobody answers, and containerd goes on to
 	// the next host; the next offer or start takes it away.
-	return func() { _ = c.cfg.withdraw() }, nil
+	return func() { _ = c.cfg.removeMirror() }, nil
 }
 
 // withdraw ends an offer, that of a daemon too that was ended in the middle of it.
-func (c Config) withdraw() error {
-	if err := replaceLink(c.registries(), c.CertsDir()); err != nil {
+func (c Config) removeMirror() error {
+	if err := replaceLink(c.registryLink(), c.CertsDir()); err != nil {
 		return fmt.Errorf("cannot tell containerd where registry settings are: %w", err)
 	}
-	return os.RemoveAll(c.offersDir())
+	return os.RemoveAll(c.mirrorDir())
 }
 
 func replaceLink(path, target string) error {
@@ -63,21 +63,21 @@ func replaceLink(path, target string) error {
 }
 
 // offer makes the folder of an offer and leads containerd there.
-func (c Config) offer(host string, o Offer) error {
+func (c Config) writeMirror(host string, o Mirror) error {
 	theirs, text, err := c.hostsFile(host)
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(c.offersDir()); err != nil {
+	if err := os.RemoveAll(c.mirrorDir()); err != nil {
 		return err
 	}
-	if err := os.Mkdir(c.offersDir(), 0o700); err != nil {
+	if err := os.Mkdir(c.mirrorDir(), 0o700); err != nil {
 		return err
 	}
-	if err := linkAll(c.CertsDir(), c.offersDir(), host, hostFolder(host)); err != nil {
+	if err := linkAll(c.CertsDir(), c.mirrorDir(), host, hostDirectory(host)); err != nil {
 		return err
 	}
-	dir := filepath.Join(c.offersDir(), hostFolder(host))
+	dir := filepath.Join(c.mirrorDir(), hostDirectory(host))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -86,10 +86,10 @@ func (c Config) offer(host string, o Offer) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, hostsFile), []byte(offered(text, o)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, hostsFile), []byte(withMirror(text, o)), 0o600); err != nil {
 		return err
 	}
-	return replaceLink(c.registries(), c.offersDir())
+	return replaceLink(c.registryLink(), c.mirrorDir())
 }
 
 // linkAll makes links in a folder to all of another, but for some.
@@ -113,7 +113,7 @@ const hostsFile = "hosts.toml"
 
 // hostFolder is containerd's name of the folder for a host: a colon is not for
 // file names everywhere.
-func hostFolder(host string) string {
+func hostDirectory(host string) string {
 	if name, port, ok := strings.Cut(host, ":"); ok {
 		return name + "_" + port + "_"
 	}
@@ -123,7 +123,7 @@ func hostFolder(host string) string {
 // hostsFile is the hosts file that a person wrote for a host, and its folder;
 // both empty without one. The order of folders is containerd's.
 func (c Config) hostsFile(host string) (dir, text string, err error) {
-	for _, name := range []string{hostFolder(host), host, "_default"} {
+	for _, name := range []string{hostDirectory(host), host, "_default"} {
 		dir := filepath.Join(c.CertsDir(), name)
 		if _, err := os.Stat(dir); err != nil {
 			continue
@@ -139,7 +139,7 @@ func (c Config) hostsFile(host string) (dir, text string, err error) {
 
 // offered is a hosts file with an offer before all hosts: containerd tries them
 // in their order. What stands before the first table belongs to the file itself.
-func offered(text string, o Offer) string {
+func withMirror(text string, o Mirror) string {
 	offer := fmt.Sprintf("[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\"]\n  [host.%[1]q.header]\n    %[2]s = %[3]q\n", o.URL, o.Header, o.Value)
 	var head, rest strings.Builder
 	inTable := false

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// offerBed is a private containerd whose config is written, and what a person
+// newMirrorTestbed is a private containerd whose config is written, and what a person
 // wrote for registries.
-func offerBed(t *testing.T, theirs map[string]string) (*Containerd, Config) {
+func newMirrorTestbed(t *testing.T, theirs map[string]string) (*Containerd, Config) {
 	t.Helper()
-	cfg := bed(t)
+	cfg := testbed(t)
 	if err := cfg.prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -45,17 +45,17 @@ func TestOffer(t *testing.T) {
 		"certificates":     {theirs: map[string]string{"docker.io/ca.crt": "x"}, host: "docker.io", folder: "docker.io", want: ours, files: "ca.crt hosts.toml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			own, cfg := offerBed(t, c.theirs)
-			withdraw, err := own.Offer(c.host, Offer{URL: "http://127.0.0.1:1", Header: "X-Token", Value: "word"})
+			own, cfg := newMirrorTestbed(t, c.theirs)
+			withdraw, err := own.AddMirror(c.host, Mirror{URL: "http://127.0.0.1:1", Header: "X-Token", Value: "word"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir := filepath.Join(cfg.registries(), c.folder)
+			dir := filepath.Join(cfg.registryLink(), c.folder)
 			for name, text := range c.theirs {
 				if others := filepath.Dir(name); others == c.host {
 					continue
 				}
-				if got, err := os.ReadFile(filepath.Join(cfg.registries(), name)); err != nil || string(got) != text {
+				if got, err := os.ReadFile(filepath.Join(cfg.registryLink(), name)); err != nil || string(got) != text {
 					t.Errorf("meanwhile %s is %q %v", name, got, err)
 				}
 			}
@@ -80,11 +80,11 @@ func TestOffer(t *testing.T) {
 				}
 			}
 			withdraw()
-			if _, err := os.Stat(cfg.offersDir()); !os.IsNotExist(err) {
+			if _, err := os.Stat(cfg.mirrorDir()); !os.IsNotExist(err) {
 				t.Errorf("it is left: %v", err)
 			}
 			for name, text := range c.theirs {
-				if got, err := os.ReadFile(filepath.Join(cfg.registries(), name)); err != nil || string(got) != text {
+				if got, err := os.ReadFile(filepath.Join(cfg.registryLink(), name)); err != nil || string(got) != text {
 					t.Errorf("%s is %q %v", name, got, err)
 				}
 			}
@@ -95,20 +95,20 @@ func TestOffer(t *testing.T) {
 // A containerd that an earlier podstead started does not look for offers; what
 // a daemon left that was killed is gone when the next one starts.
 func TestOffersOfOtherDaemons(t *testing.T) {
-	own, cfg := offerBed(t, nil)
-	if _, err := own.Offer("docker.io", Offer{}); err != nil {
+	own, cfg := newMirrorTestbed(t, nil)
+	if _, err := own.AddMirror("docker.io", Mirror{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := cfg.prepare(); err != nil {
 		t.Fatal(err)
 	}
-	if to, err := os.Readlink(cfg.registries()); err != nil || to != cfg.CertsDir() {
+	if to, err := os.Readlink(cfg.registryLink()); err != nil || to != cfg.CertsDir() {
 		t.Errorf("the settings of registries are %s: %v", to, err)
 	}
 	if err := os.WriteFile(cfg.file(), []byte("version = 2"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := own.Offer("docker.io", Offer{}); err == nil || !strings.Contains(err.Error(), "end it once") {
+	if _, err := own.AddMirror("docker.io", Mirror{}); err == nil || !strings.Contains(err.Error(), "end it once") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -31,13 +31,13 @@ func TestChooseNeverLeavesARuntimeThatIsMerelyDown(t *testing.T) {
 
 func TestMemoryOutlivesTheDaemon(t *testing.T) {
 	root := t.TempDir()
-	if got, err := NewMemory(root).Load(); got != "" || err != nil {
+	if got, err := NewEndpointFile(root).Load(); got != "" || err != nil {
 		t.Fatalf("Load before the first choice = %q, %v", got, err)
 	}
-	if err := NewMemory(root).Save("unix:///x"); err != nil {
+	if err := NewEndpointFile(root).Save("unix:///x"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := NewMemory(root).Load(); got != "unix:///x" || err != nil {
+	if got, err := NewEndpointFile(root).Load(); got != "unix:///x" || err != nil {
 		t.Fatalf("Load = %q, %v", got, err)
 	}
 }
