@@ -36,27 +36,27 @@ type Config struct {
 // Registration says how the node shows itself.
 type Registration struct {
 	// Elsewhere waits for somebody else to make the node's object.
-	Elsewhere bool
+	External bool
 	// Taints and ProviderID are set when the node registers.
 	Taints     []v1.Taint
 	ProviderID string
 	// Look is the time between two looks at what the node is, Report between two
 	// reports of it while nothing changes; 0 are the kubelet's 10 s and 5 min.
-	Look, Report time.Duration
+	StatusInterval, ReportInterval time.Duration
 	// Lease is how long the node counts as alive after its lease was renewed, which
 	// is done four times in it; 0 is the kubelet's 40 s.
-	Lease time.Duration
+	LeaseDuration time.Duration
 }
 
 // The kubelet's defaults.
 const (
-	defaultLook   = 10 * time.Second
-	defaultReport = 5 * time.Minute
-	defaultLease  = 40 * time.Second
+	defaultStatusInterval = 10 * time.Second
+	defaultReportInterval = 5 * time.Minute
+	defaultLeaseDuration  = 40 * time.Second
 )
 
 func (r *Registration) setDefaults() {
-	r.Look, r.Report, r.Lease = cmp.Or(r.Look, defaultLook), cmp.Or(r.Report, defaultReport), cmp.Or(r.Lease, defaultLease)
+	r.StatusInterval, r.ReportInterval, r.LeaseDuration = cmp.Or(r.StatusInterval, defaultStatusInterval), cmp.Or(r.ReportInterval, defaultReportInterval), cmp.Or(r.LeaseDuration, defaultLeaseDuration)
 }
 
 // Pods are the pods of the box.
@@ -84,14 +84,14 @@ type Adapter struct {
 	cfg          Config
 	name         string
 	client       *client
-	link         *link
-	nodes        *watched[*v1.Node]
-	pods         *watched[*v1.Pod]
+	connection   *connection
+	nodes        *reflector[*v1.Node]
+	pods         *reflector[*v1.Pod]
 	bound        *boundPods
 	writer       *podWriter
 	certificates *certificates
 
-	departure departure
+	drain drain
 
 	// Room for one wake-up each.
 	nodeChanged, leaseChanged, podsChanged, eventsChanged chan struct{}
@@ -121,23 +121,23 @@ func newAdapter(cfg Config) *Adapter {
 		cfg: cfg, name: cfg.Node().Name,
 		nodeChanged: make(chan struct{}, 1), leaseChanged: make(chan struct{}, 1),
 		podsChanged: make(chan struct{}, 1), eventsChanged: make(chan struct{}, 1),
-		sent: sentEvents{}, departure: departure{left: make(chan struct{}), stopped: make(chan struct{})},
+		sent: sentEvents{}, drain: drain{done: make(chan struct{}), stopped: make(chan struct{})},
 	}
-	a.link = &link{log: cfg.Log, returned: a.wakeAll}
-	a.certificates = keepCertificates(a, nil)
+	a.connection = &connection{log: cfg.Log, onReachable: a.wakeAll}
+	a.certificates = newCertificates(a, nil)
 	return a
 }
 
 // use sets what the adapter asks by.
-func (a *Adapter) use(c *client) {
+func (a *Adapter) setClient(c *client) {
 	a.client = c
 	// The selectors are those that the Node authorizer asks of a node.
-	a.nodes = watch[*v1.Node](c.core, "nodes", "metadata.name="+a.name, a.link, a.wakeAll)
-	a.pods = watch[*v1.Pod](c.core, "pods", "spec.nodeName="+a.name, a.link, func() {
-		wake(a.podsChanged)
-		wake(a.bound.changed)
+	a.nodes = newReflector[*v1.Node](c.core, "nodes", "metadata.name="+a.name, a.connection, a.wakeAll)
+	a.pods = newReflector[*v1.Pod](c.core, "pods", "spec.nodeName="+a.name, a.connection, func() {
+		notify(a.podsChanged)
+		notify(a.bound.changed)
 		if a.cfg.Objects != nil {
-			wake(a.cfg.Objects.changed)
+			notify(a.cfg.Objects.changed)
 		}
 	})
 	a.writer = newPodWriter(a)
@@ -145,11 +145,11 @@ func (a *Adapter) use(c *client) {
 }
 
 func (a *Adapter) wakeAll() {
-	wake(a.nodeChanged)
-	wake(a.leaseChanged)
-	wake(a.podsChanged)
-	wake(a.bound.changed)
-	wake(a.eventsChanged)
+	notify(a.nodeChanged)
+	notify(a.leaseChanged)
+	notify(a.podsChanged)
+	notify(a.bound.changed)
+	notify(a.eventsChanged)
 }
 
 // Run keeps the node, its lease, its certificates, the pods in the API and the
@@ -161,7 +161,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 	defer end()
 	happened, endEvents := a.cfg.Events.Subscribe()
 	defer endEvents()
-	defer a.departure.stop()
+	defer a.drain.stop()
 	outer := ctx
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -169,15 +169,15 @@ func (a *Adapter) Run(ctx context.Context) error {
 	defer stop()
 	wg.Go(func() { a.certificates.run(ctx) })
 	select {
-	case <-a.certificates.proven:
+	case <-a.certificates.ready:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	wg.Go(func() { a.nodes.Run(ctx) })
 	wg.Go(func() { a.pods.Run(ctx) })
-	wg.Go(func() { a.keep(ctx, a.nodeChanged, a.syncNode) })
-	wg.Go(func() { a.keep(ctx, a.leaseChanged, a.syncLease) })
-	wg.Go(func() { a.keep(ctx, a.eventsChanged, a.sendEvents) })
+	wg.Go(func() { a.runLoop(ctx, a.nodeChanged, a.syncNode) })
+	wg.Go(func() { a.runLoop(ctx, a.leaseChanged, a.syncLease) })
+	wg.Go(func() { a.runLoop(ctx, a.eventsChanged, a.sendEvents) })
 	wg.Go(func() { a.bound.run(ctx) })
 	wg.Go(func() { a.writer.run(ctx) })
 	if a.cfg.Objects != nil {
@@ -186,14 +186,14 @@ func (a *Adapter) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-changed:
-			wake(a.nodeChanged)
-			wake(a.podsChanged)
+			notify(a.nodeChanged)
+			notify(a.podsChanged)
 		case <-happened:
-			wake(a.eventsChanged)
-		case <-a.departure.left:
+			notify(a.eventsChanged)
+		case <-a.drain.done:
 			stop()
 			wg.Wait()
-			a.departure.stop()
+			a.drain.stop()
 			<-outer.Done()
 			return outer.Err()
 		case <-ctx.Done():
@@ -202,7 +202,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 	}
 }
 
-func wake(ch chan struct{}) {
+func notify(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
@@ -213,7 +213,7 @@ func wake(ch chan struct{}) {
 // passed; 0 waits for the next wake-up. After a failure it waits, woken or not,
 // but for an API server that answers again. It logs a refusal once until there is
 // another or none; that nobody answers is the link's to tell.
-func (a *Adapter) keep(ctx context.Context, woken <-chan struct{}, sync func(context.Context) (time.Duration, error)) {
+func (a *Adapter) runLoop(ctx context.Context, woken <-chan struct{}, sync func(context.Context) (time.Duration, error)) {
 	failures, told := 0, ""
 	for {
 		next, err := sync(ctx)
@@ -221,15 +221,15 @@ func (a *Adapter) keep(ctx context.Context, woken <-chan struct{}, sync func(con
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			own := a.link.own(err)
+			own := a.connection.isOwnError(err)
 			if own {
 				failures++
 			}
 			if own && err.Error() != told {
 				told = err.Error()
-				a.cfg.Log.Warn("cluster: it is tried again", "error", err)
+				a.cfg.Log.Warn("API request failed, retrying", "err", err)
 			}
-			if !a.link.rest(ctx, failures) {
+			if !a.connection.backoff(ctx, failures) {
 				return
 			}
 			continue

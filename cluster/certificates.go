@@ -20,41 +20,41 @@ type certificates struct {
 	id *identity
 	// client proves who we are, serving is for the port on which the API server
 	// asks this node; nil for those that are not ours to keep.
-	client, serving *certificate.Keeper
-	transport       *rotating
+	client, serving *certificate.Manager
+	transport       *rotatingTransport
 	// proven is closed once we can prove who we are.
-	proven chan struct{}
-	once   sync.Once
+	ready chan struct{}
+	once  sync.Once
 }
 
 // keepCertificates makes the keepers. The client's certificate is kept if there
 // is an identity.
-func keepCertificates(a *Adapter, id *identity) *certificates {
-	c := &certificates{Adapter: a, id: id, proven: make(chan struct{})}
+func newCertificates(a *Adapter, id *identity) *certificates {
+	c := &certificates{Adapter: a, id: id, ready: make(chan struct{})}
 	settings := &a.cfg.Certificates
 	if id != nil {
 		c.client = certificate.New(certificate.Config{
-			Store: id.store, Current: id.current, Log: a.cfg.Log, Refused: c.refused("client"), Renewed: c.renewed,
+			Store: id.store, Current: id.current, Log: a.cfg.Log, OnRefused: c.onRefused("client"), OnRenewed: c.renewed,
 			Subject: func() (certificate.Subject, bool) {
 				return certificate.Subject{User: userPrefix + a.name, Group: nodesGroup}, settings.Rotate || c.client.Certificate() == nil
 			},
-			Signer: &signing{
-				Adapter: a, signer: certificatesv1.KubeAPIServerClientKubeletSignerName, asking: c.asking,
-				usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
-				signed: func() error { return id.writeKubeconfig(a.cfg.Kubeconfig) },
+			Signer: &certificateRequests{
+				Adapter: a, signer: certificatesv1.KubeAPIServerClientKubeletSignerName, requester: c.requester,
+				usages:   []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+				onSigned: func() error { return id.writeKubeconfig(a.cfg.Kubeconfig) },
 			},
 		})
 	}
 	if id == nil || id.current != nil {
-		c.prove()
+		c.markReady()
 	}
 	if settings.Serving {
-		store := certificate.Store{Dir: settings.Folder, Name: servingName}
+		store := certificate.Store{Dir: settings.Directory, Name: servingName}
 		current, _ := store.Load() // what cannot be read is asked for anew
 		c.serving = certificate.New(certificate.Config{
-			Store: store, Current: current, Log: a.cfg.Log, Refused: c.refused("serving"), Renewed: func() {}, Subject: c.server,
-			Signer: &signing{
-				Adapter: a, signer: certificatesv1.KubeletServingSignerName, asking: func() (*client, error) { return a.client, nil },
+			Store: store, Current: current, Log: a.cfg.Log, OnRefused: c.onRefused("serving"), OnRenewed: func() {}, Subject: c.servingSubject,
+			Signer: &certificateRequests{
+				Adapter: a, signer: certificatesv1.KubeletServingSignerName, requester: func() (*client, error) { return a.client, nil },
 				usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 			},
 		})
@@ -73,31 +73,31 @@ func (c *certificates) run(ctx context.Context) {
 		return
 	}
 	select {
-	case <-c.proven:
+	case <-c.ready:
 		c.serving.Run(ctx)
 	case <-ctx.Done():
 	}
 }
 
-func (c *certificates) prove() { c.once.Do(func() { close(c.proven) }) }
+func (c *certificates) markReady() { c.once.Do(func() { close(c.ready) }) }
 
 // renewed is called when there is another client certificate.
 func (c *certificates) renewed() {
 	c.transport.renew()
-	c.prove()
+	c.markReady()
 }
 
 // look compares what is certified with what the node is.
-func (c *certificates) look() {
+func (c *certificates) check() {
 	if c.serving != nil {
-		c.serving.Look()
+		c.serving.Check()
 	}
 }
 
 // asking is who asks for a client certificate: the node, or while it has no
 // proof, or none any more, whoever the bootstrap kubeconfig is of. That is read
 // anew, since its token does not last.
-func (c *certificates) asking() (*client, error) {
+func (c *certificates) requester() (*client, error) {
 	current := c.client.Certificate()
 	bootstrap := c.cfg.Certificates.Bootstrap
 	if bootstrap == "" || current != nil && !certificate.Expired(current, time.Now()) {
@@ -108,12 +108,12 @@ func (c *certificates) asking() (*client, error) {
 		return nil, err
 	}
 	cfg.UserAgent = c.cfg.UserAgent
-	return newClient(cfg, c.link)
+	return newClient(cfg, c.connection)
 }
 
 // server is what the serving certificate should say: all that others call this
 // node by.
-func (c *certificates) server() (certificate.Subject, bool) {
+func (c *certificates) servingSubject() (certificate.Subject, bool) {
 	s := certificate.Subject{User: userPrefix + c.name, Group: nodesGroup}
 	for _, a := range c.cfg.Node().Status.Addresses {
 		switch a.Type {
@@ -130,7 +130,7 @@ func (c *certificates) server() (certificate.Subject, bool) {
 }
 
 // refused tells why there is no certificate for now.
-func (c *certificates) refused(what string) func(error) {
+func (c *certificates) onRefused(what string) func(error) {
 	return func(err error) {
 		c.cfg.Log.Warn("no "+what+" certificate for this node; it is asked for again, ever more rarely", "error", err)
 		c.cfg.Events.Event(nil, v1.EventTypeWarning, "CertificateRefused", "no "+what+" certificate for this node: "+err.Error())

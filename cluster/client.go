@@ -35,30 +35,30 @@ type client struct {
 // connect reads who we are and where the API server is. It opens no connection:
 // an API server that is away is met by the first request.
 func (a *Adapter) connect() error {
-	cfg, id, err := establish(a.cfg.Kubeconfig, a.cfg.Certificates, a.name, a.cfg.Log)
+	cfg, id, err := readIdentity(a.cfg.Kubeconfig, a.cfg.Certificates, a.name, a.cfg.Log)
 	if err != nil {
 		return err
 	}
-	a.certificates = keepCertificates(a, id)
+	a.certificates = newCertificates(a, id)
 	if id != nil {
-		if cfg, a.certificates.transport, err = id.proving(a.certificates.client.Certificate, a.link.connections.dial); err != nil {
+		if cfg, a.certificates.transport, err = id.clientConfig(a.certificates.client.Certificate, a.connection.conns.dial); err != nil {
 			return fmt.Errorf("--kubeconfig %s: %w", a.cfg.Kubeconfig, err)
 		}
 	}
 	cfg.UserAgent = a.cfg.UserAgent
-	c, err := newClient(cfg, a.link)
+	c, err := newClient(cfg, a.connection)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig %s: %w", a.cfg.Kubeconfig, err)
 	}
-	a.use(c)
+	a.setClient(c)
 	return nil
 }
 
 // newClient makes the clients of each group. Their requests go over the link.
-func newClient(cfg *rest.Config, link *link) (*client, error) {
-	cfg.Dial = link.connections.dial
+func newClient(cfg *rest.Config, link *connection) (*client, error) {
+	cfg.Dial = link.conns.dial
 	aside := rest.CopyConfig(cfg)
-	cfg.Wrap(link.over)
+	cfg.Wrap(link.wrap)
 	cfg.QPS, cfg.Burst = requestsPerSecond, requestsBurst
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	cfg.ContentType = runtime.ContentTypeProtobuf

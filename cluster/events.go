@@ -80,7 +80,7 @@ func (a *Adapter) sendEvents(ctx context.Context) (time.Duration, error) {
 		}
 		name := nameOf(&e)
 		err := a.sendEvent(ctx, &e, a.sent[name] == 0)
-		if err != nil && !answered(err) {
+		if err != nil && !isAnswer(err) {
 			return 0, err
 		}
 		// A refusal, say for want of the namespace, is for good: the event can be

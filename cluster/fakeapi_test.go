@@ -676,14 +676,14 @@ func (s *stream) write(p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buf.Write(p)
-	wake(s.more)
+	notify(s.more)
 }
 
 func (s *stream) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = cmp.Or(s.err, err)
-	wake(s.more)
+	notify(s.more)
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -697,7 +697,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		}
 		s.mu.Unlock()
 		if err != nil {
-			wake(s.more)
+			notify(s.more)
 			return 0, err
 		}
 		<-s.more

@@ -31,7 +31,7 @@ func TestFaultsOfAnAPIServer(t *testing.T) {
 		"somebody deletes it":      {func(r *rig) { r.remove("pods", "default", "web-edge") }, time.Second, 10},
 		"the node is deleted":      {func(r *rig) { r.remove("nodes", "", "edge") }, 2 * time.Second, 20},
 		"the watch says no more":   {func(r *rig) { r.setSilent(true); r.remove("pods", "default", "web-edge"); r.setSilent(false) }, watchSilence + time.Second, 60},
-		"each watch ends at once":  {func(r *rig) { r.shortWatches(); r.remove("pods", "default", "web-edge") }, lastRetry + 5*time.Second, 40},
+		"each watch ends at once":  {func(r *rig) { r.shortWatches(); r.remove("pods", "default", "web-edge") }, maxRetryDelay + 5*time.Second, 40},
 		"it accepts and is silent": {func(r *rig) { r.setSilent(true); pass(time.Hour); r.requests(); r.setSilent(false); r.endWatches() }, listTimeout, 60},
 	}
 	for name, test := range tests {
@@ -143,7 +143,7 @@ func TestClockSkew(t *testing.T) {
 				defer r.end()
 				pass(time.Minute)
 				lease := &coordinationv1.Lease{}
-				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > defaultLease/renewals {
+				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > defaultLeaseDuration/renewalsPerLease {
 					t.Errorf("the lease was renewed at %v, it is %v", lease.Spec.RenewTime, time.Now())
 				}
 				// The report of the start.

@@ -29,7 +29,7 @@ type Certificates struct {
 	// none; empty asks for none.
 	Bootstrap string
 	// Folder keeps them.
-	Folder string
+	Directory string
 	// Rotate asks for another client certificate before one ends, Serving for one
 	// for the port on which the API server asks this node.
 	Rotate, Serving bool
@@ -62,14 +62,14 @@ type identity struct {
 
 // establish reads who we are. The identity is nil if the kubeconfig says all
 // there is to say.
-func establish(kubeconfig string, c Certificates, name string, log *slog.Logger) (*rest.Config, *identity, error) {
-	cfg, cert, store, err := readProof(kubeconfig, c.Folder)
+func readIdentity(kubeconfig string, c Certificates, name string, log *slog.Logger) (*rest.Config, *identity, error) {
+	cfg, cert, store, err := readCredentials(kubeconfig, c.Directory)
 	if c.Bootstrap != "" && (err != nil || cert != nil && certificate.Expired(cert, time.Now())) {
 		why := err
 		if why == nil {
 			why = fmt.Errorf("its certificate ended at %s", cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
-		id, err := bootstrapped(kubeconfig, c, store)
+		id, err := bootstrapIdentity(kubeconfig, c, store)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--kubeconfig %s: %w; --bootstrap-kubeconfig %s: %w", kubeconfig, why, c.Bootstrap, err)
 		}
@@ -90,13 +90,13 @@ func establish(kubeconfig string, c Certificates, name string, log *slog.Logger)
 
 // readProof reads a kubeconfig and its certificate, nil if it proves us by
 // something else. The store is where the next certificates go.
-func readProof(kubeconfig, folder string) (*rest.Config, *tls.Certificate, certificate.Store, error) {
+func readCredentials(kubeconfig, folder string) (*rest.Config, *tls.Certificate, certificate.Store, error) {
 	store := certificate.Store{Dir: folder, Name: clientName}
 	raw, err := loadKubeconfig(kubeconfig)
 	if err != nil {
 		return nil, nil, store, err
 	}
-	if proof := proofOf(raw); filepath.Base(proof.ClientCertificate) == filepath.Base(store.Current()) {
+	if proof := authInfoOf(raw); filepath.Base(proof.ClientCertificate) == filepath.Base(store.Current()) {
 		// A kubelet's layout goes on where it is.
 		store.Dir = filepath.Dir(proof.ClientCertificate)
 	}
@@ -127,7 +127,7 @@ func readProof(kubeconfig, folder string) (*rest.Config, *tls.Certificate, certi
 }
 
 // bootstrapped is an identity whose certificate must be asked for.
-func bootstrapped(kubeconfig string, c Certificates, store certificate.Store) (*identity, error) {
+func bootstrapIdentity(kubeconfig string, c Certificates, store certificate.Store) (*identity, error) {
 	raw, err := loadKubeconfig(c.Bootstrap)
 	if err != nil {
 		return nil, err
@@ -138,17 +138,17 @@ func bootstrapped(kubeconfig string, c Certificates, store certificate.Store) (*
 	}
 	id := &identity{config: rest.AnonymousClientConfig(cfg), store: store}
 	if before, err := loadKubeconfig(kubeconfig); err == nil {
-		if proof := proofOf(before); proof.ClientCertificate == store.Current() && proof.ClientKey == store.Current() {
+		if proof := authInfoOf(before); proof.ClientCertificate == store.Current() && proof.ClientKey == store.Current() {
 			return id, nil
 		}
 	}
 	// What an earlier kubeconfig led to is of an earlier cluster.
-	for _, of := range []certificate.Store{store, {Dir: c.Folder, Name: servingName}} {
+	for _, of := range []certificate.Store{store, {Dir: c.Directory, Name: servingName}} {
 		if err := os.Remove(of.Current()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
-	id.kubeconfig = leadingTo(raw, store.Current())
+	id.kubeconfig = kubeconfigFor(raw, store.Current())
 	return id, nil
 }
 
@@ -162,7 +162,7 @@ func loadKubeconfig(path string) (*clientcmdapi.Config, error) {
 }
 
 // proofOf is what proves the user of a kubeconfig.
-func proofOf(raw *clientcmdapi.Config) *clientcmdapi.AuthInfo {
+func authInfoOf(raw *clientcmdapi.Config) *clientcmdapi.AuthInfo {
 	if context := raw.Contexts[raw.CurrentContext]; context != nil && raw.AuthInfos[context.AuthInfo] != nil {
 		return raw.AuthInfos[context.AuthInfo]
 	}
@@ -170,7 +170,7 @@ func proofOf(raw *clientcmdapi.Config) *clientcmdapi.AuthInfo {
 }
 
 // leadingTo is a kubeconfig for the same cluster with the proof there.
-func leadingTo(bootstrap *clientcmdapi.Config, current string) *clientcmdapi.Config {
+func kubeconfigFor(bootstrap *clientcmdapi.Config, current string) *clientcmdapi.Config {
 	made := clientcmdapi.NewConfig()
 	cluster, namespace := (*clientcmdapi.Cluster)(nil), ""
 	if context := bootstrap.Contexts[bootstrap.CurrentContext]; context != nil {
@@ -204,7 +204,7 @@ func (id *identity) writeKubeconfig(path string) error {
 
 // proving is a configuration of clients that prove themselves with whatever
 // certificate there is.
-func (id *identity) proving(current func() *tls.Certificate, dial func(context.Context, string, string) (net.Conn, error)) (*rest.Config, *rotating, error) {
+func (id *identity) clientConfig(current func() *tls.Certificate, dial func(context.Context, string, string) (net.Conn, error)) (*rest.Config, *rotatingTransport, error) {
 	secure, err := rest.TLSConfigFor(id.config)
 	if err != nil {
 		return nil, nil, err
@@ -222,7 +222,7 @@ func (id *identity) proving(current func() *tls.Certificate, dial func(context.C
 	if proxy == nil {
 		proxy = http.ProxyFromEnvironment
 	}
-	t := &rotating{make: func() *http.Transport {
+	t := &rotatingTransport{newTransport: func() *http.Transport {
 		return utilnet.SetTransportDefaults(&http.Transport{
 			Proxy: proxy, TLSClientConfig: secure.Clone(), TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 25, DialContext: dial,
 		})
@@ -238,27 +238,27 @@ func (id *identity) proving(current func() *tls.Certificate, dial func(context.C
 
 // rotating gives each request the newest certificate. What is under way on
 // connections with the one before goes on there.
-type rotating struct {
-	make func() *http.Transport
+type rotatingTransport struct {
+	newTransport func() *http.Transport
 
-	mu  sync.Mutex
-	now *http.Transport
+	mu      sync.Mutex
+	current *http.Transport
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t *rotating) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *rotatingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.mu.Lock()
-	now := t.now
+	now := t.current
 	t.mu.Unlock()
 	return now.RoundTrip(r)
 }
 
 // renew closes the connections on which nothing is asked, and opens others for
 // what is asked from now on.
-func (t *rotating) renew() {
+func (t *rotatingTransport) renew() {
 	t.mu.Lock()
-	before := t.now
-	t.now = t.make()
+	before := t.current
+	t.current = t.newTransport()
 	t.mu.Unlock()
 	if before != nil {
 		before.CloseIdleConnections()

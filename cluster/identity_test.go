@@ -147,11 +147,11 @@ func TestEstablish(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := files(t, c.files)
-			certificates := Certificates{Folder: filepath.Join(dir, "pki"), Rotate: !c.off}
+			certificates := Certificates{Directory: filepath.Join(dir, "pki"), Rotate: !c.off}
 			if c.files["boot"] != nil {
 				certificates.Bootstrap = filepath.Join(dir, "boot")
 			}
-			cfg, id, err := establish(filepath.Join(dir, "config"), certificates, "edge", slog.New(slog.NewTextHandler(io.Discard, nil)))
+			cfg, id, err := readIdentity(filepath.Join(dir, "config"), certificates, "edge", slog.New(slog.NewTextHandler(io.Discard, nil)))
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) {
 					t.Errorf("error %v, want %q", err, c.fault)
@@ -189,9 +189,9 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 	stale := ca.pair("system:node:edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	dir := files(t, map[string][]byte{"boot": aKubeconfig("{token: abc}"), "pki/kubelet-client-current.pem": stale, "pki/kubelet-server-current.pem": stale})
 	config := filepath.Join(dir, "etc/config")
-	c := Certificates{Folder: filepath.Join(dir, "pki"), Rotate: true, Bootstrap: filepath.Join(dir, "boot")}
+	c := Certificates{Directory: filepath.Join(dir, "pki"), Rotate: true, Bootstrap: filepath.Join(dir, "boot")}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	_, id, err := establish(config, c, "edge", log)
+	_, id, err := readIdentity(config, c, "edge", log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,13 +208,13 @@ func TestBootstrapLeavesAKubeconfig(t *testing.T) {
 		t.Errorf("kubeconfig: %v, %v", fi, err)
 	}
 	// A daemon that ended between the two begins again.
-	if _, id, err = establish(config, c, "edge", log); err != nil || id.current != nil || id.kubeconfig != nil {
+	if _, id, err = readIdentity(config, c, "edge", log); err != nil || id.current != nil || id.kubeconfig != nil {
 		t.Fatalf("%v, %v", id, err)
 	}
 	if err := certificate.WriteFile(id.store.Current(), stale); err != nil {
 		t.Fatal(err)
 	}
-	if _, id, err = establish(config, c, "edge", log); err != nil || id.current == nil || id.config.Host != "https://api.invalid:6443" {
+	if _, id, err = readIdentity(config, c, "edge", log); err != nil || id.current == nil || id.config.Host != "https://api.invalid:6443" {
 		t.Fatalf("%v, %v", id, err)
 	}
 }
@@ -248,12 +248,12 @@ func TestRequestsTakeTheNewestCertificate(t *testing.T) {
 	dir := files(t, map[string][]byte{
 		"ca.pem": ca.pem(), "boot": bytes.Replace(aKubeconfig("{token: abc}"), []byte(`server: "https://api.invalid:6443"`), []byte("certificate-authority: ca.pem, server: "+srv.URL), 1),
 	})
-	id, err := bootstrapped(filepath.Join(dir, "config"), Certificates{Bootstrap: filepath.Join(dir, "boot"), Folder: dir}, certificate.Store{Dir: dir, Name: clientName})
+	id, err := bootstrapIdentity(filepath.Join(dir, "config"), Certificates{Bootstrap: filepath.Join(dir, "boot"), Directory: dir}, certificate.Store{Dir: dir, Name: clientName})
 	if err != nil {
 		t.Fatal(err)
 	}
 	current := load(ca.pair("me", first, now.Add(time.Hour)))
-	cfg, rotating, err := id.proving(func() *tls.Certificate { return current }, new(net.Dialer).DialContext)
+	cfg, rotating, err := id.clientConfig(func() *tls.Certificate { return current }, new(net.Dialer).DialContext)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // renewals are how often a lease is renewed while it lasts, as the kubelet does.
-const renewals = 4
+const renewalsPerLease = 4
 
 // leaseOf is the lease as it should be now, by which the cluster sees that the
 // node lives, made out of the one that is there, or anew if that is nil.
@@ -35,7 +35,7 @@ func (a *Adapter) syncLease(ctx context.Context) (time.Duration, error) {
 		a.renewed = time.Time{}
 		return 0, nil
 	}
-	period := a.cfg.Registration.Lease / renewals
+	period := a.cfg.Registration.LeaseDuration / renewalsPerLease
 	if wait := period - time.Since(a.renewed); wait > 0 {
 		return wait, nil
 	}
@@ -63,7 +63,7 @@ func (a *Adapter) renew(ctx context.Context, node *v1.Node, now time.Time) error
 			return err
 		}
 	}
-	wanted, written := leaseOf(a.lease, node, a.cfg.Registration.Lease, now), &coordinationv1.Lease{}
+	wanted, written := leaseOf(a.lease, node, a.cfg.Registration.LeaseDuration, now), &coordinationv1.Lease{}
 	request := leases.Put().Name(node.Name)
 	if a.lease == nil {
 		request = leases.Post()

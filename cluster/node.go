@@ -20,15 +20,15 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	if !synced {
 		return 0, nil // The watch wakes.
 	}
-	a.certificates.look()
+	a.certificates.check()
 	local, now := a.cfg.Node(), time.Now()
 	registered := objects["/"+local.Name]
 	shown := &a.cfg.Registration
 	switch {
-	case registered == nil && shown.Elsewhere:
+	case registered == nil && shown.External:
 		return 0, nil // The watch wakes.
 	case registered == nil:
-		return shown.Look, a.register(ctx, newNode(local, shown.Taints, shown.ProviderID, now))
+		return shown.StatusInterval, a.register(ctx, newNode(local, shown.Taints, shown.ProviderID, now))
 	}
 	labels, err := labelsPatch(local, registered)
 	if err != nil {
@@ -39,7 +39,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 			return 0, fmt.Errorf("cannot bring the node's labels up to date: %w", err)
 		}
 	}
-	due := now.Sub(a.reported) >= shown.Report
+	due := now.Sub(a.reported) >= shown.ReportInterval
 	status, err := nodeStatusPatch(local, registered, due, now)
 	if err != nil {
 		return 0, err
@@ -50,7 +50,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 		}
 		a.reported = now
 	}
-	return shown.Look, nil
+	return shown.StatusInterval, nil
 }
 
 // register makes the node's object. One that is there already is seen by the
@@ -67,7 +67,7 @@ func (a *Adapter) register(ctx context.Context, node *v1.Node) error {
 		return fmt.Errorf("cannot register the node: %w", err)
 	}
 	a.reported = time.Now()
-	a.nodes.Wrote(made)
+	a.nodes.Stored(made)
 	a.cfg.Log.Info("node is registered", "node", made.Name)
 	return nil
 }
@@ -80,7 +80,7 @@ func (a *Adapter) patchNode(ctx context.Context, node *v1.Node, body []byte, sub
 	if err != nil {
 		return err
 	}
-	a.nodes.Wrote(made)
+	a.nodes.Stored(made)
 	return nil
 }
 

@@ -108,7 +108,7 @@ func TestLabelsPatch(t *testing.T) {
 
 func TestLeaseOf(t *testing.T) {
 	n := registered()
-	l := leaseOf(nil, n, defaultLease, now)
+	l := leaseOf(nil, n, defaultLeaseDuration, now)
 	if l.Namespace != "kube-node-lease" || l.Name != "edge" || *l.Spec.HolderIdentity != "edge" || *l.Spec.LeaseDurationSeconds != 40 ||
 		!l.Spec.RenewTime.Time.Equal(now) || l.OwnerReferences[0].UID != "node-1" {
 		t.Errorf("lease %+v", l)

@@ -35,23 +35,23 @@ type Objects struct {
 	// changed is woken after the pods changed.
 	changed chan struct{}
 
-	mu       sync.Mutex
-	entries  map[manifest.ObjectRef]*entry
-	services map[string][]*v1.Service
-	tokens   map[tokenKey]*token
-	wakes    map[chan struct{}]struct{}
+	mu          sync.Mutex
+	entries     map[manifest.ObjectRef]*entry
+	services    map[string][]*v1.Service
+	tokens      map[tokenKey]*token
+	subscribers map[chan struct{}]struct{}
 }
 
 // entry is one object that a pod refers to.
 type entry struct {
 	// told: the API server has said whether there is one.
-	told   bool
+	known  bool
 	object object
 	// revision is that of the content; empty if there is none.
 	revision string
 	// fault is why it could not be had, since it was told last.
-	fault error
-	end   context.CancelFunc
+	err  error
+	stop context.CancelFunc
 }
 
 // NewObjects makes an empty set; an Adapter fills it. references tells to what
@@ -59,7 +59,7 @@ type entry struct {
 func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
 		references: references, changed: make(chan struct{}, 1),
-		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, wakes: map[chan struct{}]struct{}{},
+		entries: map[manifest.ObjectRef]*entry{}, tokens: map[tokenKey]*token{}, subscribers: map[chan struct{}]struct{}{},
 	}
 }
 
@@ -69,7 +69,7 @@ func (o *Objects) run(ctx context.Context, a *Adapter) {
 	defer wg.Wait()
 	for {
 		if known, synced := a.pods.Objects(); synced {
-			o.keep(ctx, &wg, a, known)
+			o.update(ctx, &wg, a, known)
 		}
 		select {
 		case <-o.changed:
@@ -80,7 +80,7 @@ func (o *Objects) run(ctx context.Context, a *Adapter) {
 }
 
 // keep begins to watch what pods refer to now, and ends what none does any more.
-func (o *Objects) keep(ctx context.Context, wg *sync.WaitGroup, a *Adapter, pods map[string]*v1.Pod) {
+func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, pods map[string]*v1.Pod) {
 	refs, tokens := map[manifest.ObjectRef]bool{}, map[tokenKey]bool{}
 	for _, pod := range pods {
 		if isMirror(pod) || podinfo.IsTerminal(pod.Status.Phase) {
@@ -97,7 +97,7 @@ func (o *Objects) keep(ctx context.Context, wg *sync.WaitGroup, a *Adapter, pods
 	defer o.mu.Unlock()
 	for ref, e := range o.entries {
 		if !refs[ref] {
-			e.end()
+			e.stop()
 			delete(o.entries, ref)
 		}
 	}
@@ -105,12 +105,12 @@ func (o *Objects) keep(ctx context.Context, wg *sync.WaitGroup, a *Adapter, pods
 		if o.entries[ref] == nil {
 			e := &entry{}
 			o.entries[ref] = e
-			o.begin(ctx, wg, a, ref, e)
+			o.startWatch(ctx, wg, a, ref, e)
 		}
 	}
 	for key, t := range o.tokens {
 		if !tokens[key] {
-			t.end()
+			t.stop()
 			delete(o.tokens, key)
 		}
 	}
@@ -119,13 +119,13 @@ func (o *Objects) keep(ctx context.Context, wg *sync.WaitGroup, a *Adapter, pods
 			t := &token{}
 			o.tokens[key] = t
 			var own context.Context
-			own, t.end = context.WithCancel(ctx)
+			own, t.stop = context.WithCancel(ctx)
 			wg.Go(func() { o.keepToken(own, a, key, t) })
 		}
 	}
 }
 
-// watchedBy are the references of a pod that are watched. Its priority the API
+// watchedBy are the references of a pod that are reflector. Its priority the API
 // server has resolved; a claim is not served.
 func (o *Objects) watchedBy(pod *v1.Pod) []manifest.ObjectRef {
 	refs := []manifest.ObjectRef{services}
@@ -139,22 +139,22 @@ func (o *Objects) watchedBy(pod *v1.Pod) []manifest.ObjectRef {
 }
 
 // begin watches what a reference leads to.
-func (o *Objects) begin(ctx context.Context, wg *sync.WaitGroup, a *Adapter, ref manifest.ObjectRef, e *entry) {
-	ctx, e.end = context.WithCancel(ctx)
+func (o *Objects) startWatch(ctx context.Context, wg *sync.WaitGroup, a *Adapter, ref manifest.ObjectRef, e *entry) {
+	ctx, e.stop = context.WithCancel(ctx)
 	selector := "metadata.name=" + ref.Name
 	var run func(context.Context)
 	switch ref.Kind {
 	case manifest.KindConfigMap:
-		run = follow(o, e, watch[*v1.ConfigMap](a.client.core, "configmaps", selector, a.link, nil), ref)
+		run = watchOne(o, e, newReflector[*v1.ConfigMap](a.client.core, "configmaps", selector, a.connection, nil), ref)
 	case manifest.KindSecret:
-		run = follow(o, e, watch[*v1.Secret](a.client.core, "secrets", selector, a.link, nil), ref)
+		run = watchOne(o, e, newReflector[*v1.Secret](a.client.core, "secrets", selector, a.connection, nil), ref)
 	case manifest.KindRuntimeClass:
-		run = follow(o, e, watch[*nodev1.RuntimeClass](a.client.node, "runtimeclasses", selector, a.link, nil), ref)
+		run = watchOne(o, e, newReflector[*nodev1.RuntimeClass](a.client.node, "runtimeclasses", selector, a.connection, nil), ref)
 	case kindService:
-		w := watch[*v1.Service](a.client.core, "services", "", a.link, nil)
-		w.wake = func() {
+		w := newReflector[*v1.Service](a.client.core, "services", "", a.connection, nil)
+		w.notify = func() {
 			if all, synced := w.Objects(); synced {
-				o.tellServices(e, all)
+				o.setServices(e, all)
 			}
 		}
 		run = w.Run
@@ -163,52 +163,52 @@ func (o *Objects) begin(ctx context.Context, wg *sync.WaitGroup, a *Adapter, ref
 }
 
 // follow makes a watch of one object tell of it.
-func follow[T object](o *Objects, e *entry, w *watched[T], ref manifest.ObjectRef) func(context.Context) {
+func watchOne[T object](o *Objects, e *entry, w *reflector[T], ref manifest.ObjectRef) func(context.Context) {
 	w.namespace = ref.Namespace
-	w.refused = func(err error, failures int) { o.refuse(e, err, failures) }
-	w.wake = func() {
+	w.onRefusal = func(err error, failures int) { o.setRefusal(e, err, failures) }
+	w.notify = func() {
 		all, synced := w.Objects()
 		if !synced {
 			return
 		}
 		if found, ok := all[ref.Namespace+"/"+ref.Name]; ok {
-			o.tell(e, found)
+			o.setObject(e, found)
 		} else {
-			o.tell(e, nil)
+			o.setObject(e, nil)
 		}
 	}
 	return w.Run
 }
 
 // tell takes what the API server has; nil is none.
-func (o *Objects) tell(e *entry, found object) {
+func (o *Objects) setObject(e *entry, found object) {
 	kept, revision := content(found)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if immutable(found) {
 		// By its word it never changes, and needs no watch.
-		e.end()
+		e.stop()
 	}
-	if e.told && e.fault == nil && e.revision == revision {
+	if e.known && e.err == nil && e.revision == revision {
 		return
 	}
-	e.told, e.object, e.revision, e.fault = true, kept, revision, nil
-	o.wake()
+	e.known, e.object, e.revision, e.err = true, kept, revision, nil
+	o.notify()
 }
 
 // patience is how many refusals in a row are not told: an API server gets to
 // know a little later than we do which pods are bound to this node.
-const patience = 3
+const toleratedRefusals = 3
 
 // refuse takes a refusal. What is known stays.
-func (o *Objects) refuse(e *entry, err error, failures int) {
+func (o *Objects) setRefusal(e *entry, err error, failures int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if failures < patience || e.fault != nil && e.fault.Error() == err.Error() {
+	if failures < toleratedRefusals || e.err != nil && e.err.Error() == err.Error() {
 		return
 	}
-	e.fault = err
-	o.wake()
+	e.err = err
+	o.notify()
 }
 
 func immutable(found object) bool {
@@ -256,9 +256,9 @@ func content(found object) (object, string) {
 }
 
 // wake wakes whoever subscribed; mu is held.
-func (o *Objects) wake() {
-	for ch := range o.wakes {
-		wake(ch)
+func (o *Objects) notify() {
+	for ch := range o.subscribers {
+		notify(ch)
 	}
 }
 
@@ -267,11 +267,11 @@ func (o *Objects) Subscribe() (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.wakes[ch] = struct{}{}
+	o.subscribers[ch] = struct{}{}
 	return ch, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		delete(o.wakes, ch)
+		delete(o.subscribers, ch)
 	}
 }
 
@@ -318,9 +318,9 @@ func (o *Objects) Missing(ref manifest.ObjectRef) (what, remedy string) {
 	defer o.mu.Unlock()
 	e := o.entries[ref]
 	switch {
-	case e != nil && e.fault != nil:
-		return "cannot be had from the API server: " + e.fault.Error(), "the API server does not give it: " + e.fault.Error()
-	case e == nil || !e.told:
+	case e != nil && e.err != nil:
+		return "cannot be had from the API server: " + e.err.Error(), "the API server does not give it: " + e.err.Error()
+	case e == nil || !e.known:
 		return "was not told of by the API server yet", "the API server has not told of it yet"
 	}
 	return "is not in the cluster", "add it in the cluster"
@@ -336,10 +336,10 @@ func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
 		e := o.entries[ref]
 		state := "?"
 		switch {
-		case e == nil || !e.told && e.fault == nil:
+		case e == nil || !e.known && e.err == nil:
 			awaited = append(awaited, ref.String())
-		case e.fault != nil:
-			state = e.revision + "!" + e.fault.Error()
+		case e.err != nil:
+			state = e.revision + "!" + e.err.Error()
 		default:
 			state = e.revision
 		}

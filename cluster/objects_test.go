@@ -393,10 +393,10 @@ func TestTokens(t *testing.T) {
 
 func TestTokenOfALongLifeIsRenewedDaily(t *testing.T) {
 	for range 100 {
-		if after := renewalAfter(365 * 24 * time.Hour); after > 24*time.Hour || after < 24*time.Hour-tokenJitter {
+		if after := renewalDelay(365 * 24 * time.Hour); after > 24*time.Hour || after < 24*time.Hour-tokenJitter {
 			t.Fatalf("after %s", after)
 		}
-		if after := renewalAfter(time.Hour); after > 48*time.Minute || after < 48*time.Minute-tokenJitter {
+		if after := renewalDelay(time.Hour); after > 48*time.Minute || after < 48*time.Minute-tokenJitter {
 			t.Fatalf("after %s", after)
 		}
 	}

@@ -24,7 +24,7 @@ func boundStep(local, api *v1.Pod, ended bool) (step, error) {
 	switch {
 	case local == nil:
 		return step{}, nil
-	case !told(&local.Status, &api.Status):
+	case !isFinal(&local.Status, &api.Status):
 		st := shownStatus(local, api)
 		if api.Status.StartTime != nil {
 			st.StartTime = api.Status.StartTime
@@ -43,7 +43,7 @@ func boundStep(local, api *v1.Pod, ended bool) (step, error) {
 // told reports whether the API has a pod's last word: it has ended there, and if
 // it has here, so have all its containers. Of a pod that ended long ago the API
 // may know more than this box.
-func told(local, api *v1.PodStatus) bool {
+func isFinal(local, api *v1.PodStatus) bool {
 	if !podinfo.IsTerminal(api.Phase) {
 		return false
 	}

@@ -19,16 +19,16 @@ import (
 
 const (
 	// atOnce is how many requests about pods are under way at most.
-	atOnce = 8
+	maxConcurrentWrites = 8
 	// batch is how long changes are gathered before they are looked at: a pod
 	// that starts changes its status several times within it.
-	batch = 50 * time.Millisecond
+	batchInterval = 50 * time.Millisecond
 	// lastFailureRetry is how rarely what the API server fails to write is tried
 	// again at last.
-	lastFailureRetry = 30 * time.Second
+	maxFailureDelay = 30 * time.Second
 	// lastRefusalRetry is how rarely what the API server refuses is tried again,
 	// say a mirror for want of its namespace.
-	lastRefusalRetry = 5 * time.Minute
+	maxRefusalDelay = 5 * time.Minute
 )
 
 // podWriter keeps the pods in the API as they are here: mirrors of static pods,
@@ -36,28 +36,28 @@ const (
 // requests, at most one a pod at a time.
 type podWriter struct {
 	*Adapter
-	results chan result
-	busy    map[string]bool
-	trouble map[string]*trouble
+	results     chan result
+	busy        map[string]bool
+	writeErrors map[string]*writeError
 	// agreed is what was compared last and found to agree, so that a look costs
 	// little where nothing changed.
-	agreed map[string]agreement
+	inSync map[string]syncedVersion
 	// clashes are the static pods, by name, that were told of for having no mirror
 	// since the cluster has a pod of the name.
-	clashes map[string]types.UID
+	nameConflicts map[string]types.UID
 }
 
-type agreement struct {
+type syncedVersion struct {
 	local, shown types.UID
 	version      string
 	status       *v1.PodStatus
 }
 
 // trouble is a pod in the API that could not be brought up to date.
-type trouble struct {
+type writeError struct {
 	failures int
 	until    time.Time
-	told     string
+	reported string
 }
 
 // result is how a request about the pod of that name ended. local is the one
@@ -70,8 +70,8 @@ type result struct {
 
 func newPodWriter(a *Adapter) *podWriter {
 	return &podWriter{
-		Adapter: a, results: make(chan result, atOnce),
-		busy: map[string]bool{}, trouble: map[string]*trouble{}, agreed: map[string]agreement{}, clashes: map[string]types.UID{},
+		Adapter: a, results: make(chan result, maxConcurrentWrites),
+		busy: map[string]bool{}, writeErrors: map[string]*writeError{}, inSync: map[string]syncedVersion{}, nameConflicts: map[string]types.UID{},
 	}
 }
 
@@ -81,7 +81,7 @@ func (w *podWriter) run(ctx context.Context) {
 	var gathered, due <-chan time.Time
 	look := func() {
 		gathered, due = nil, nil
-		if next := w.look(ctx, &wg); next > 0 {
+		if next := w.reconcile(ctx, &wg); next > 0 {
 			due = time.After(next)
 		}
 	}
@@ -90,13 +90,13 @@ func (w *podWriter) run(ctx context.Context) {
 		select {
 		case <-w.podsChanged:
 			if gathered == nil {
-				gathered = time.After(batch)
+				gathered = time.After(batchInterval)
 			}
 		case <-gathered:
 			look()
 		case r := <-w.results:
 			// A look compares all pods: one for a few results does.
-			if w.finished(r); len(w.busy) <= atOnce/2 {
+			if w.finished(r); len(w.busy) <= maxConcurrentWrites/2 {
 				look()
 			}
 		case <-due:
@@ -109,13 +109,13 @@ func (w *podWriter) run(ctx context.Context) {
 
 // look starts the next request for each pod that needs one, and returns when the
 // first that waits may be tried again; 0 is never.
-func (w *podWriter) look(ctx context.Context, wg *sync.WaitGroup) (next time.Duration) {
+func (w *podWriter) reconcile(ctx context.Context, wg *sync.WaitGroup) (next time.Duration) {
 	registered := w.node()
 	known, synced := w.pods.Objects()
-	if registered == nil || !synced || len(w.busy) >= atOnce {
+	if registered == nil || !synced || len(w.busy) >= maxConcurrentWrites {
 		return 0 // The watches wake, or the next result.
 	}
-	if wait := w.link.closed(); wait > 0 {
+	if wait := w.connection.retryAfter(); wait > 0 {
 		return wait
 	}
 	now := time.Now()
@@ -127,15 +127,15 @@ func (w *podWriter) look(ctx context.Context, wg *sync.WaitGroup) (next time.Dur
 	for name := range all {
 		local, shown := here.static[name], known[name]
 		if shown != nil && !isMirror(shown) {
-			w.clash(name, local)
+			w.reportNameConflict(name, local)
 			if local = here.bound[shown.UID]; local == nil {
 				continue
 			}
 		}
-		if w.busy[name] || local == nil && !orphans[name] || w.hasAgreed(name, local, shown) {
+		if w.busy[name] || local == nil && !orphans[name] || w.isInSync(name, local, shown) {
 			continue
 		}
-		if t := w.trouble[name]; t != nil && now.Before(t.until) {
+		if t := w.writeErrors[name]; t != nil && now.Before(t.until) {
 			if wait := t.until.Sub(now); next == 0 || wait < next {
 				next = wait
 			}
@@ -144,17 +144,17 @@ func (w *podWriter) look(ctx context.Context, wg *sync.WaitGroup) (next time.Dur
 		s, err := w.nextStep(local, shown, registered)
 		switch {
 		case err != nil:
-			w.fail(name, local, err, lastRefusalRetry)
+			w.scheduleRetry(name, local, err, maxRefusalDelay)
 		case s.verb == nothing:
-			w.agree(name, local, shown)
+			w.markInSync(name, local, shown)
 		default:
 			w.busy[name] = true
 			wg.Go(func() {
-				r := w.do(ctx, shown, s)
+				r := w.execute(ctx, shown, s)
 				r.key, r.local = name, local
 				w.results <- r
 			})
-			if len(w.busy) >= atOnce {
+			if len(w.busy) >= maxConcurrentWrites {
 				return next
 			}
 		}
@@ -164,21 +164,21 @@ func (w *podWriter) look(ctx context.Context, wg *sync.WaitGroup) (next time.Dur
 
 // forget drops what is known of pods that are neither here nor there.
 func (w *podWriter) forget(all map[string]bool) {
-	maps.DeleteFunc(w.agreed, func(name string, _ agreement) bool { return !all[name] })
-	maps.DeleteFunc(w.trouble, func(name string, _ *trouble) bool { return !all[name] })
-	maps.DeleteFunc(w.clashes, func(name string, _ types.UID) bool { return !all[name] })
+	maps.DeleteFunc(w.inSync, func(name string, _ syncedVersion) bool { return !all[name] })
+	maps.DeleteFunc(w.writeErrors, func(name string, _ *writeError) bool { return !all[name] })
+	maps.DeleteFunc(w.nameConflicts, func(name string, _ types.UID) bool { return !all[name] })
 }
 
 // clash tells once of a static pod, nil if there is none, that has no mirror since
 // the cluster has a pod of its name. That one is shown as it is here all the same,
 // and goes when it is deleted.
-func (w *podWriter) clash(name string, static *v1.Pod) {
+func (w *podWriter) reportNameConflict(name string, static *v1.Pod) {
 	switch {
 	case static == nil:
-		delete(w.clashes, name)
-	case w.clashes[name] != static.UID:
-		w.clashes[name] = static.UID
-		w.tell(name, static, fmt.Errorf("%s is a pod of the cluster already: rename one of the two", name))
+		delete(w.nameConflicts, name)
+	case w.nameConflicts[name] != static.UID:
+		w.nameConflicts[name] = static.UID
+		w.report(name, static, fmt.Errorf("%s is a pod of the cluster already: rename one of the two", name))
 	}
 }
 
@@ -207,7 +207,7 @@ type localPods struct {
 
 func (w *podWriter) localPods() localPods {
 	here := localPods{map[string]*v1.Pod{}, map[types.UID]*v1.Pod{}}
-	shows := w.departure.showsMirrors()
+	shows := w.drain.showsMirrors()
 	for _, pod := range w.cfg.Pods.List() {
 		if isBound(pod) {
 			here.bound[pod.UID] = pod
@@ -231,22 +231,22 @@ func union(a, b map[string]*v1.Pod) map[string]bool {
 
 // hasAgreed is false for a pod that is being deleted: what that waits for is not
 // in its status.
-func (w *podWriter) hasAgreed(name string, local, shown *v1.Pod) bool {
-	a, ok := w.agreed[name]
+func (w *podWriter) isInSync(name string, local, shown *v1.Pod) bool {
+	a, ok := w.inSync[name]
 	return ok && local != nil && shown != nil && shown.DeletionTimestamp == nil && a.local == local.UID && a.shown == shown.UID && a.version == shown.ResourceVersion &&
 		equality.Semantic.DeepEqual(a.status, &local.Status)
 }
 
-func (w *podWriter) agree(name string, local, shown *v1.Pod) {
-	delete(w.trouble, name)
-	delete(w.agreed, name)
+func (w *podWriter) markInSync(name string, local, shown *v1.Pod) {
+	delete(w.writeErrors, name)
+	delete(w.inSync, name)
 	if local != nil && shown != nil {
-		w.agreed[name] = agreement{local.UID, shown.UID, shown.ResourceVersion, &local.Status}
+		w.inSync[name] = syncedVersion{local.UID, shown.UID, shown.ResourceVersion, &local.Status}
 	}
 }
 
 // do makes one request.
-func (w *podWriter) do(ctx context.Context, shown *v1.Pod, s step) result {
+func (w *podWriter) execute(ctx context.Context, shown *v1.Pod, s step) result {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	r := result{pod: &v1.Pod{}}
@@ -270,7 +270,7 @@ func (w *podWriter) do(ctx context.Context, shown *v1.Pod, s step) result {
 			SubResource("status").Body(s.body).Do(ctx).Into(r.pod)
 		if apierrors.IsInvalid(r.err) && isMirror(shown) {
 			// What may not change in place is shown by a new mirror.
-			return w.do(ctx, shown, step{verb: remove, uid: s.uid})
+			return w.execute(ctx, shown, step{verb: remove, uid: s.uid})
 		}
 	}
 	return r
@@ -281,28 +281,28 @@ func (w *podWriter) finished(r result) {
 	delete(w.busy, r.key)
 	switch {
 	case r.err == nil:
-		delete(w.trouble, r.key)
+		delete(w.writeErrors, r.key)
 		if r.pod != nil {
-			w.pods.Wrote(r.pod)
+			w.pods.Stored(r.pod)
 		}
-	case apierrors.IsAlreadyExists(r.err), apierrors.IsConflict(r.err), apierrors.IsNotFound(r.err) && w.namespaceThere(r):
+	case apierrors.IsAlreadyExists(r.err), apierrors.IsConflict(r.err), apierrors.IsNotFound(r.err) && w.namespaceExists(r):
 		// The watch is late: it shows what is there.
-		w.fail(r.key, nil, nil, time.Second)
-	case !answered(r.err):
+		w.scheduleRetry(r.key, nil, nil, time.Second)
+	case !isAnswer(r.err):
 		// The link keeps the next one back.
-		w.fail(r.key, nil, nil, time.Second)
+		w.scheduleRetry(r.key, nil, nil, time.Second)
 	default:
-		limit := lastFailureRetry
+		limit := maxFailureDelay
 		if apierrors.IsForbidden(r.err) || apierrors.IsInvalid(r.err) || apierrors.IsNotFound(r.err) {
-			limit = lastRefusalRetry
+			limit = maxRefusalDelay
 		}
-		w.fail(r.key, r.local, r.err, limit)
+		w.scheduleRetry(r.key, r.local, r.err, limit)
 	}
 }
 
 // namespaceThere tells a request that failed since its pod is gone from one
 // whose namespace is. NodeRestriction names the kind in the singular.
-func (w *podWriter) namespaceThere(r result) bool {
+func (w *podWriter) namespaceExists(r result) bool {
 	var status apierrors.APIStatus
 	if !errors.As(r.err, &status) || status.Status().Details == nil {
 		return false
@@ -312,14 +312,14 @@ func (w *podWriter) namespaceThere(r result) bool {
 }
 
 // fail spaces the next attempt, and tells of the fault once.
-func (w *podWriter) fail(name string, local *v1.Pod, err error, limit time.Duration) {
-	t := w.trouble[name]
+func (w *podWriter) scheduleRetry(name string, local *v1.Pod, err error, limit time.Duration) {
+	t := w.writeErrors[name]
 	if t == nil {
-		t = &trouble{}
-		w.trouble[name] = t
+		t = &writeError{}
+		w.writeErrors[name] = t
 	}
 	t.failures++
-	d := firstRetry
+	d := minRetryDelay
 	for range t.failures {
 		if d *= 2; d >= limit {
 			d = limit
@@ -327,15 +327,15 @@ func (w *podWriter) fail(name string, local *v1.Pod, err error, limit time.Durat
 		}
 	}
 	t.until = time.Now().Add(d)
-	if err == nil || local == nil || err.Error() == t.told {
+	if err == nil || local == nil || err.Error() == t.reported {
 		return
 	}
-	t.told = err.Error()
-	w.tell(name, local, err)
+	t.reported = err.Error()
+	w.report(name, local, err)
 }
 
 // tell says why a pod here is not shown in the cluster as it is.
-func (w *podWriter) tell(name string, local *v1.Pod, err error) {
+func (w *podWriter) report(name string, local *v1.Pod, err error) {
 	w.cfg.Log.Warn("pod is not shown in the cluster as it is, it goes on all the same", "pod", name, "error", err)
 	if isBound(local) {
 		return

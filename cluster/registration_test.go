@@ -15,7 +15,7 @@ import (
 func TestRegistrationElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.a.cfg.Registration = Registration{Elsewhere: true, Look: 10 * time.Second, Report: time.Minute, Lease: 20 * time.Second}
+		r.a.cfg.Registration = Registration{External: true, StatusInterval: 10 * time.Second, ReportInterval: time.Minute, LeaseDuration: 20 * time.Second}
 		r.run("web", "one")
 		r.start()
 		defer r.end()

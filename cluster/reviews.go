@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -12,7 +11,7 @@ import (
 // ReviewToken asks the API server whose token it is; false if nobody's. It fails
 // at once while the API server is known to be away.
 func (a *Adapter) ReviewToken(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error) {
-	if err := a.mayAsk(); err != nil {
+	if err := a.checkReachable(); err != nil {
 		return authenticationv1.UserInfo{}, false, err
 	}
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
@@ -29,7 +28,7 @@ func (a *Adapter) ReviewToken(ctx context.Context, token string) (authentication
 // ReviewAccess asks the API server whether somebody may do something, and why
 // not. It fails at once while the API server is known to be away.
 func (a *Adapter) ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool, why string, err error) {
-	if err := a.mayAsk(); err != nil {
+	if err := a.checkReachable(); err != nil {
 		return false, "", err
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: spec}
@@ -40,14 +39,14 @@ func (a *Adapter) ReviewAccess(ctx context.Context, spec authorizationv1.Subject
 }
 
 // mayAsk says why the API server cannot be asked about others.
-func (a *Adapter) mayAsk() error {
+func (a *Adapter) checkReachable() error {
 	select {
-	case <-a.certificates.proven:
+	case <-a.certificates.ready:
 	default:
 		return errors.New("this node has no certificate of the cluster yet")
 	}
-	if wait := a.link.closed(); wait > 0 {
-		return fmt.Errorf("%w, it is tried again", errAway)
+	if wait := a.connection.retryAfter(); wait > 0 {
+		return errUnreachable
 	}
 	return nil
 }

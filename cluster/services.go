@@ -10,7 +10,7 @@ import (
 
 // tellServices takes all services of the cluster. They make variables of
 // containers that start later: nobody is woken but by the first.
-func (o *Objects) tellServices(e *entry, all map[string]*v1.Service) {
+func (o *Objects) setServices(e *entry, all map[string]*v1.Service) {
 	byNamespace := map[string][]*v1.Service{}
 	for _, s := range all {
 		byNamespace[s.Namespace] = append(byNamespace[s.Namespace], &v1.Service{
@@ -24,9 +24,9 @@ func (o *Objects) tellServices(e *entry, all map[string]*v1.Service) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.services = byNamespace
-	if !e.told {
-		e.told, e.revision = true, "told"
-		o.wake()
+	if !e.known {
+		e.known, e.revision = true, "told"
+		o.notify()
 	}
 }
 

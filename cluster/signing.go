@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// asksAgain is how long a request is watched before it is looked for again,
+	// asksAgain is how long a request is reflector before it is looked for again,
 	// with what proves us by then.
-	asksAgain = 5 * time.Minute
+	watchDuration = 5 * time.Minute
 	// lastRefusal is how rarely one is repeated that the API server refuses to take.
-	lastRefusal = time.Minute
+	maxSigningRetry = time.Minute
 )
 
 // signing has certificates signed through the API. What is asked for waits there
 // until somebody approves and signs it, or an API server answers at all.
-type signing struct {
+type certificateRequests struct {
 	*Adapter
 	// signer is the name of who signs, usages is what the certificate is for.
 	signer string
 	usages []certificatesv1.KeyUsage
 	// asking is who asks.
-	asking func() (*client, error)
+	requester func() (*client, error)
 	// signed is called before a certificate is taken; nil calls nothing.
-	signed func() error
+	onSigned func() error
 }
 
 var errRequestGone = errors.New("the request for a certificate was removed")
 
 // Sign implements certificate.Signer.
-func (s *signing) Sign(ctx context.Context, r certificate.Request) ([]byte, error) {
+func (s *certificateRequests) Sign(ctx context.Context, r certificate.Request) ([]byte, error) {
 	failures, told := 0, ""
 	for {
 		signed, err := s.await(ctx, r)
@@ -49,15 +49,15 @@ func (s *signing) Sign(ctx context.Context, r certificate.Request) ([]byte, erro
 		case errors.Is(err, certificate.ErrRefused):
 			return nil, err
 		case err == nil && signed != nil:
-			if s.signed != nil {
-				err = s.signed()
+			if s.onSigned != nil {
+				err = s.onSigned()
 			}
 			return signed, err
 		case err == nil, errors.Is(err, errRequestGone):
 			failures = 0
 			continue
-		case !answered(err) && s.link.closed() > 0:
-			if !s.link.rest(ctx, failures) {
+		case !isAnswer(err) && s.connection.retryAfter() > 0:
+			if !s.connection.backoff(ctx, failures) {
 				return nil, ctx.Err()
 			}
 			continue
@@ -65,11 +65,11 @@ func (s *signing) Sign(ctx context.Context, r certificate.Request) ([]byte, erro
 		failures++
 		if err.Error() != told {
 			told = err.Error()
-			s.cfg.Log.Warn("cannot ask for a certificate, it is tried again", "signer", s.signer, "error", explained(err))
+			s.cfg.Log.Warn("cannot ask for a certificate, it is tried again", "signer", s.signer, "error", withRemedy(err))
 		}
-		wait := firstRetry
+		wait := minRetryDelay
 		for range failures {
-			wait = min(2*wait, lastRefusal)
+			wait = min(2*wait, maxSigningRetry)
 		}
 		if !sleep(ctx, jittered(wait)) {
 			return nil, ctx.Err()
@@ -78,7 +78,7 @@ func (s *signing) Sign(ctx context.Context, r certificate.Request) ([]byte, erro
 }
 
 // explained has the remedy with an error.
-func explained(err error) error {
+func withRemedy(err error) error {
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%w; is the token or certificate in the kubeconfig good still? A new --bootstrap-kubeconfig is read at the next attempt", err)
@@ -90,23 +90,23 @@ func explained(err error) error {
 
 // await asks for the certificate and waits for it; nil if it should be asked for
 // again.
-func (s *signing) await(ctx context.Context, r certificate.Request) ([]byte, error) {
-	c, err := s.asking()
+func (s *certificateRequests) await(ctx context.Context, r certificate.Request) ([]byte, error) {
+	c, err := s.requester()
 	if err != nil {
 		return nil, err
 	}
-	made, err := s.ask(ctx, c, r)
+	made, err := s.create(ctx, c, r)
 	if err != nil {
 		return nil, err
 	}
-	if signed, err := judged(made); signed != nil || err != nil {
+	if signed, err := decision(made); signed != nil || err != nil {
 		return signed, err
 	}
 	s.cfg.Log.Info("waits for a certificate; to let it be signed: kubectl certificate approve "+r.Name, "signer", s.signer)
-	ctx, cancel := context.WithTimeout(ctx, asksAgain)
+	ctx, cancel := context.WithTimeout(ctx, watchDuration)
 	defer cancel()
 	changed := make(chan struct{}, 1)
-	requests := watch[*certificatesv1.CertificateSigningRequest](c.certificates, "certificatesigningrequests", "metadata.name="+r.Name, s.link, func() { wake(changed) })
+	requests := newReflector[*certificatesv1.CertificateSigningRequest](c.certificates, "certificatesigningrequests", "metadata.name="+r.Name, s.connection, func() { notify(changed) })
 	var wg sync.WaitGroup
 	wg.Go(func() { requests.Run(ctx) })
 	defer wg.Wait()
@@ -125,14 +125,14 @@ func (s *signing) await(ctx context.Context, r certificate.Request) ([]byte, err
 		if request == nil {
 			return nil, errRequestGone
 		}
-		if signed, err := judged(request); signed != nil || err != nil {
+		if signed, err := decision(request); signed != nil || err != nil {
 			return signed, err
 		}
 	}
 }
 
 // ask makes the request in the API, or finds the one that was made before.
-func (s *signing) ask(ctx context.Context, c *client, r certificate.Request) (*certificatesv1.CertificateSigningRequest, error) {
+func (s *certificateRequests) create(ctx context.Context, c *client, r certificate.Request) (*certificatesv1.CertificateSigningRequest, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	wanted := &certificatesv1.CertificateSigningRequest{
@@ -155,7 +155,7 @@ func (s *signing) ask(ctx context.Context, c *client, r certificate.Request) (*c
 
 // judged is the certificate of a request, nil while it is neither signed nor
 // refused.
-func judged(r *certificatesv1.CertificateSigningRequest) ([]byte, error) {
+func decision(r *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range r.Status.Conditions {
 		if (c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed) && c.Status != v1.ConditionFalse {
 			return nil, fmt.Errorf("%w: %s is %s: %s: %s; another one is made later, or when podstead starts again",

@@ -41,9 +41,9 @@ type signed struct {
 }
 
 func (r *rig) sign(ctx context.Context, q certificate.Request) <-chan signed {
-	s := &signing{
+	s := &certificateRequests{
 		Adapter: r.a, signer: certificatesv1.KubeAPIServerClientKubeletSignerName,
-		usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, asking: func() (*client, error) { return r.a.client, nil },
+		usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, requester: func() (*client, error) { return r.a.client, nil },
 	}
 	done := make(chan signed, 1)
 	go func() {
@@ -152,10 +152,10 @@ func TestNodeWithoutCertificateWaits(t *testing.T) {
 		ca, dir := newTestCA(t), t.TempDir()
 		r := newRig(t)
 		r.a.cfg.Kubeconfig = dir + "/config"
-		r.a.cfg.Certificates = Certificates{Folder: dir, Rotate: true}
+		r.a.cfg.Certificates = Certificates{Directory: dir, Rotate: true}
 		id := &identity{store: certificate.Store{Dir: dir, Name: clientName}}
-		c := keepCertificates(r.a, id)
-		c.transport = &rotating{make: func() *http.Transport { return &http.Transport{} }}
+		c := newCertificates(r.a, id)
+		c.transport = &rotatingTransport{newTransport: func() *http.Transport { return &http.Transport{} }}
 		r.a.certificates = c
 		r.run("web", "one")
 		r.start()

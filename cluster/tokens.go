@@ -38,18 +38,18 @@ type token struct {
 	// serial counts the tokens so far.
 	serial int
 	// dies is when the one at hand is of no use any more.
-	dies  time.Time
-	fault error
-	end   context.CancelFunc
+	expiresAt time.Time
+	err       error
+	stop      context.CancelFunc
 }
 
 // state changes with the token; known is false while nothing came of it yet.
 func (t *token) state() (state string, known bool) {
 	switch {
-	case t == nil || t.value == "" && t.fault == nil:
+	case t == nil || t.value == "" && t.err == nil:
 		return "?", false
 	case t.value == "":
-		return "!" + t.fault.Error(), true
+		return "!" + t.err.Error(), true
 	}
 	return strconv.Itoa(t.serial), true
 }
@@ -94,12 +94,12 @@ func (o *Objects) Token(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) (stri
 	defer o.mu.Unlock()
 	t := o.tokens[key]
 	switch {
-	case t == nil || t.value == "" && t.fault == nil:
+	case t == nil || t.value == "" && t.err == nil:
 		return "", errors.New("the API server has not given one yet")
 	case t.value == "":
-		return "", t.fault
-	case t.fault != nil && time.Now().After(t.dies):
-		return "", fmt.Errorf("the one at hand has expired: %w", t.fault)
+		return "", t.err
+	case t.err != nil && time.Now().After(t.expiresAt):
+		return "", fmt.Errorf("the one at hand has expired: %w", t.err)
 	}
 	return t.value, nil
 }
@@ -113,11 +113,11 @@ func (o *Objects) keepToken(ctx context.Context, a *Adapter, key tokenKey, t *to
 			return
 		}
 		if err != nil {
-			if answered(err) {
+			if isAnswer(err) {
 				failures++
-				o.refuseToken(t, err, failures)
+				o.setTokenRefusal(t, err, failures)
 			}
-			if !a.link.rest(ctx, failures) {
+			if !a.connection.backoff(ctx, failures) {
 				return
 			}
 			continue
@@ -125,29 +125,29 @@ func (o *Objects) keepToken(ctx context.Context, a *Adapter, key tokenKey, t *to
 		failures = 0
 		o.mu.Lock()
 		// By the own clock: that of the API server may be another.
-		t.value, t.fault, t.dies = value, nil, time.Now().Add(life)
+		t.value, t.err, t.expiresAt = value, nil, time.Now().Add(life)
 		t.serial++
-		o.wake()
+		o.notify()
 		o.mu.Unlock()
-		if !sleep(ctx, renewalAfter(life)) {
+		if !sleep(ctx, renewalDelay(life)) {
 			return
 		}
 	}
 }
 
 // refuseToken takes a refusal. A token at hand stays for as long as it lives.
-func (o *Objects) refuseToken(t *token, err error, failures int) {
+func (o *Objects) setTokenRefusal(t *token, err error, failures int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if failures < patience || t.fault != nil && t.fault.Error() == err.Error() {
+	if failures < toleratedRefusals || t.err != nil && t.err.Error() == err.Error() {
 		return
 	}
-	t.fault = err
-	o.wake()
+	t.err = err
+	o.notify()
 }
 
 // renewalAfter is when a token of that life is replaced.
-func renewalAfter(life time.Duration) time.Duration {
+func renewalDelay(life time.Duration) time.Duration {
 	after := min(time.Duration(float64(life)*tokenShare), tokenMaxAge)
 	return max(after-rand.N(tokenJitter), time.Second)
 }

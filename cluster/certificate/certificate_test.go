@@ -231,9 +231,9 @@ func TestStoreKeepsTheLayoutOfTheKubelet(t *testing.T) {
 	names()
 }
 
-// keeper runs a Keeper in a bubble.
+// keeper runs a Manager in a bubble.
 type keeper struct {
-	*Keeper
+	*Manager
 	mu      sync.Mutex
 	renewed int
 	refused []string
@@ -242,12 +242,12 @@ type keeper struct {
 
 func keep(t *testing.T, dir string, a *authority, current *tls.Certificate) *keeper {
 	k := &keeper{want: node}
-	k.Keeper = New(Config{
+	k.Manager = New(Config{
 		Store: Store{Dir: dir, Name: "kubelet-client"}, Signer: a, Current: current,
-		Subject: func() (Subject, bool) { k.mu.Lock(); defer k.mu.Unlock(); return k.want, k.want.User != "" },
-		Renewed: func() { k.mu.Lock(); defer k.mu.Unlock(); k.renewed++ },
-		Refused: func(err error) { k.mu.Lock(); defer k.mu.Unlock(); k.refused = append(k.refused, err.Error()) },
-		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Subject:   func() (Subject, bool) { k.mu.Lock(); defer k.mu.Unlock(); return k.want, k.want.User != "" },
+		OnRenewed: func() { k.mu.Lock(); defer k.mu.Unlock(); k.renewed++ },
+		OnRefused: func(err error) { k.mu.Lock(); defer k.mu.Unlock(); k.refused = append(k.refused, err.Error()) },
+		Log:       slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	return k
 }
@@ -373,7 +373,7 @@ func TestServerIsCertifiedAnewWhenItsAddressesChange(t *testing.T) {
 			k.mu.Lock()
 			k.want = Subject{User: node.User, Group: node.Group, Names: []string{"edge"}, Addresses: []netip.Addr{netip.MustParseAddr(text)}}
 			k.mu.Unlock()
-			k.Look()
+			k.Check()
 			synctest.Wait()
 		}
 		says := func(want string) {
@@ -394,7 +394,7 @@ func TestServerIsCertifiedAnewWhenItsAddressesChange(t *testing.T) {
 		if names := a.requests(); len(names) != 3 {
 			t.Errorf("requests: %v", names)
 		}
-		k.Look()
+		k.Check()
 		synctest.Wait()
 		if names := a.requests(); len(names) != 0 {
 			t.Errorf("nothing changed, asked: %v", names)

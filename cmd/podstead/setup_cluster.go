@@ -20,11 +20,11 @@ func (d *daemon) joinCluster(context.Context) error {
 		Log:  d.log, Events: d.observers.events,
 		Objects: d.bound,
 		Registration: cluster.Registration{
-			Elsewhere: !o.Register, Taints: o.Taints, ProviderID: o.ProviderID,
-			Look: o.StatusUpdate, Report: o.StatusReport, Lease: o.Lease,
+			External: !o.Register, Taints: o.Taints, ProviderID: o.ProviderID,
+			StatusInterval: o.StatusUpdate, ReportInterval: o.StatusReport, LeaseDuration: o.Lease,
 		},
 		Certificates: cluster.Certificates{
-			Bootstrap: o.Bootstrap, Folder: o.Folder, Rotate: o.Rotate, Serving: o.RotateServing,
+			Bootstrap: o.Bootstrap, Directory: o.Folder, Rotate: o.Rotate, Serving: o.RotateServing,
 		},
 	})
 	if err != nil {

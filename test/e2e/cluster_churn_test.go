@@ -251,7 +251,7 @@ func (c *churn) hangs() error {
 		return err
 	}
 	lines := slices.DeleteFunc(strings.Split(string(log), "\n"), func(l string) bool { return !strings.Contains(l, "API server") })
-	if len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "API server is away") {
+	if len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "API server unreachable") {
 		return fmt.Errorf("it says %q", lines)
 	}
 	return nil

@@ -15,7 +15,7 @@ func newNode(local *v1.Node, taints []v1.Taint, providerID string, now time.Time
 	n := local.DeepCopy()
 	n.ObjectMeta = metav1.ObjectMeta{Name: local.Name, Labels: local.Labels, Annotations: local.Annotations}
 	n.Spec = v1.NodeSpec{ProviderID: providerID, Taints: taints}
-	beat(n.Status.Conditions, n.Status.Conditions, now)
+	setHeartbeat(n.Status.Conditions, n.Status.Conditions, now)
 	return n
 }
 
@@ -52,7 +52,7 @@ func nodeStatusPatch(local, registered *v1.Node, due bool, now time.Time) ([]byt
 			return nil, err
 		}
 	}
-	beat(want.Conditions, local.Status.Conditions, now)
+	setHeartbeat(want.Conditions, local.Status.Conditions, now)
 	return statusPatch(registered.UID, have, want)
 }
 
@@ -78,7 +78,7 @@ func nodeConditions(own, have []v1.NodeCondition) []v1.NodeCondition {
 }
 
 // beat says of the own among the conditions that they were looked at now.
-func beat(conditions, own []v1.NodeCondition, now time.Time) {
+func setHeartbeat(conditions, own []v1.NodeCondition, now time.Time) {
 	for i, c := range conditions {
 		if slices.ContainsFunc(own, func(o v1.NodeCondition) bool { return o.Type == c.Type }) {
 			conditions[i].LastHeartbeatTime = metav1.NewTime(now.Truncate(time.Second))

@@ -22,7 +22,7 @@ type Signer interface {
 	Sign(context.Context, Request) ([]byte, error)
 }
 
-// Config is what a Keeper is made of.
+// Config is what a Manager is made of.
 type Config struct {
 	Store  Store
 	Signer Signer
@@ -32,20 +32,20 @@ type Config struct {
 	// known yet.
 	Subject func() (Subject, bool)
 	// Renewed is called when there is another certificate.
-	Renewed func()
+	OnRenewed func()
 	// Refused is told why there will be none for now.
-	Refused func(error)
-	Log     *slog.Logger
+	OnRefused func(error)
+	Log       *slog.Logger
 }
 
 // The spacing of requests that are refused.
 const (
-	firstPause = time.Minute
-	lastPause  = time.Hour
+	minPause = time.Minute
+	maxPause = time.Hour
 )
 
-// Keeper has a certificate. It does nothing before Run.
-type Keeper struct {
+// Manager has a certificate. It does nothing before Run.
+type Manager struct {
 	cfg     Config
 	changed chan struct{}
 
@@ -53,20 +53,20 @@ type Keeper struct {
 	current *tls.Certificate
 }
 
-// New makes a Keeper.
-func New(cfg Config) *Keeper {
-	return &Keeper{cfg: cfg, current: cfg.Current, changed: make(chan struct{}, 1)}
+// New makes a Manager.
+func New(cfg Config) *Manager {
+	return &Manager{cfg: cfg, current: cfg.Current, changed: make(chan struct{}, 1)}
 }
 
 // Certificate is the certificate, nil if there is none yet.
-func (k *Keeper) Certificate() *tls.Certificate {
+func (k *Manager) Certificate() *tls.Certificate {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.current
 }
 
 // Look makes it compare what the certificate says with what it should.
-func (k *Keeper) Look() {
+func (k *Manager) Check() {
 	select {
 	case k.changed <- struct{}{}:
 	default:
@@ -74,7 +74,7 @@ func (k *Keeper) Look() {
 }
 
 // Run keeps a certificate until the context ends.
-func (k *Keeper) Run(ctx context.Context) {
+func (k *Manager) Run(ctx context.Context) {
 	failures, chance := 0, rand.Float64()
 	for {
 		want, known := k.cfg.Subject()
@@ -98,7 +98,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			return
 		case errors.Is(err, errOther):
 		case err == nil:
-			k.cfg.Renewed()
+			k.cfg.OnRenewed()
 			// One that does not last is not replaced without end.
 			if err = k.check(want); err == nil {
 				failures = 0
@@ -106,7 +106,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 		if err != nil && !errors.Is(err, errOther) {
 			failures++
-			k.cfg.Refused(err)
+			k.cfg.OnRefused(err)
 			if !sleep(ctx, pause(failures)) {
 				return
 			}
@@ -115,7 +115,7 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 // check says what is wrong with a new certificate.
-func (k *Keeper) check(want Subject) error {
+func (k *Manager) check(want Subject) error {
 	if due(k.Certificate(), want, 0, time.Now()) == 0 {
 		return errors.New("a certificate was signed that ends too soon, or says something else than was asked for")
 	}
@@ -126,7 +126,7 @@ func (k *Keeper) check(want Subject) error {
 var errOther = errors.New("another certificate is wanted")
 
 // renew asks for a certificate and takes it.
-func (k *Keeper) renew(ctx context.Context, want Subject) error {
+func (k *Manager) renew(ctx context.Context, want Subject) error {
 	key, err := k.cfg.Store.key()
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (k *Keeper) renew(ctx context.Context, want Subject) error {
 }
 
 // sign waits for the signature, as long as this is what is wanted.
-func (k *Keeper) sign(ctx context.Context, r Request, want Subject) (signed []byte, err error) {
+func (k *Manager) sign(ctx context.Context, r Request, want Subject) (signed []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan struct{})
@@ -180,10 +180,10 @@ func (k *Keeper) sign(ctx context.Context, r Request, want Subject) (signed []by
 
 // pause is how long to wait after so many refusals in a row.
 func pause(failures int) time.Duration {
-	d := firstPause
+	d := minPause
 	for range failures - 1 {
-		if d *= 2; d >= lastPause {
-			return lastPause
+		if d *= 2; d >= maxPause {
+			return maxPause
 		}
 	}
 	return d

@@ -16,7 +16,7 @@ import (
 func (r *rig) sizes() map[string]int {
 	w := r.a.writer
 	return map[string]int{
-		"busy": len(w.busy), "trouble": len(w.trouble), "agreed": len(w.agreed), "results": len(w.results),
+		"busy": len(w.busy), "trouble": len(w.writeErrors), "agreed": len(w.inSync), "results": len(w.results),
 		"sent events": len(r.a.sent),
 		"pods":        len(r.a.pods.objects) + len(r.a.pods.removed),
 		"nodes":       len(r.a.nodes.objects) + len(r.a.nodes.removed),
@@ -55,7 +55,7 @@ func TestNothingGrows(t *testing.T) {
 					if away && n%100 == 99 {
 						// What is at work comes and goes.
 						for what, size := range r.sizes() {
-							if size > before[what]+atOnce+stay {
+							if size > before[what]+maxConcurrentWrites+stay {
 								t.Fatalf("%s grew from %d to %d", what, before[what], size)
 							}
 						}
@@ -66,7 +66,7 @@ func TestNothingGrows(t *testing.T) {
 				}
 				r.setAway(false)
 				// Until the next list.
-				pass(2*watchPeriod + time.Minute)
+				pass(maxWatchPeriod + time.Minute)
 				for what, size := range r.sizes() {
 					if size > before[what]+eventsAtMost {
 						t.Errorf("%s grew from %d to %d", what, before[what], size)

@@ -51,7 +51,7 @@ func TestReturnOfAnAPIServer(t *testing.T) {
 				}
 				pass(time.Second)
 				lease := &coordinationv1.Lease{}
-				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > defaultLease/renewals {
+				if !r.get(t, "leases", v1.NamespaceNodeLease, "edge", lease) || time.Since(lease.Spec.RenewTime.Time) > defaultLeaseDuration/renewalsPerLease {
 					t.Errorf("the lease was not renewed: %v", lease.Spec.RenewTime)
 				}
 			})
@@ -64,8 +64,8 @@ func TestLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		returned, asked, code, fault := 0, 0, 200, error(nil)
-		l := &link{log: slog.New(slog.NewTextHandler(&log, nil)), returned: func() { returned++ }}
-		over := l.over(transport(func(*http.Request) (*http.Response, error) {
+		l := &connection{log: slog.New(slog.NewTextHandler(&log, nil)), onReachable: func() { returned++ }}
+		over := l.wrap(transport(func(*http.Request) (*http.Response, error) {
 			asked++
 			if fault != nil {
 				return nil, fault
@@ -95,7 +95,7 @@ func TestLink(t *testing.T) {
 		must("another request", ask(), nil)
 		fault = errors.New("connection refused")
 		must("it goes", ask(), fault)
-		must("the next one", ask(), errAway)
+		must("the next one", ask(), errUnreachable)
 		must("it says why", ask(), fault)
 		asked = 0
 		for range 60 * 100 {
@@ -106,11 +106,11 @@ func TestLink(t *testing.T) {
 			t.Errorf("%d requests in a minute", asked)
 		}
 		fault, code = nil, http.StatusServiceUnavailable
-		time.Sleep(lastProbe * 2)
+		time.Sleep(maxProbeInterval * 2)
 		must("what stands before it answers", ask(), nil)
-		must("that is none", ask(), errAway)
+		must("that is none", ask(), errUnreachable)
 		code, asked = 200, 0
-		time.Sleep(lastProbe * 2)
+		time.Sleep(maxProbeInterval * 2)
 		must("it is back", ask(), nil)
 		must("for all", ask(), nil)
 		if returned != 1 {
@@ -127,7 +127,7 @@ func TestLink(t *testing.T) {
 		if asked > 60 {
 			t.Errorf("%d requests in a minute", asked)
 		}
-		if n := strings.Count(log.String(), "API server is away"); n > 15 {
+		if n := strings.Count(log.String(), "API server unreachable"); n > 15 {
 			t.Errorf("told %d times", n)
 		}
 	})
@@ -138,8 +138,8 @@ func TestLink(t *testing.T) {
 func TestSilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := true
-		l := &link{log: slog.New(slog.DiscardHandler), returned: func() {}}
-		over := l.over(transport(func(r *http.Request) (*http.Response, error) {
+		l := &connection{log: slog.New(slog.DiscardHandler), onReachable: func() {}}
+		over := l.wrap(transport(func(r *http.Request) (*http.Response, error) {
 			if silent {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
@@ -161,7 +161,7 @@ func TestSilentConnection(t *testing.T) {
 		}
 		here, there := net.Pipe()
 		defer there.Close()
-		l.connections.open = map[*connection]bool{{Conn: here, of: &l.connections}: true}
+		l.conns.open = map[*trackedConn]bool{{Conn: here, conns: &l.conns}: true}
 
 		slow := make(chan error, 1)
 		go func() { slow <- ask(requestTimeout) }()
@@ -171,13 +171,13 @@ func TestSilentConnection(t *testing.T) {
 		if err := ask(time.Second); err != nil {
 			t.Error(err)
 		}
-		if err := <-slow; !errors.Is(err, context.DeadlineExceeded) || l.closed() > 0 || len(l.connections.open) != 1 {
-			t.Errorf("a slow one ends with %v, closed for %v, %d connections", err, l.closed(), len(l.connections.open))
+		if err := <-slow; !errors.Is(err, context.DeadlineExceeded) || l.retryAfter() > 0 || len(l.conns.open) != 1 {
+			t.Errorf("a slow one ends with %v, closed for %v, %d connections", err, l.retryAfter(), len(l.conns.open))
 		}
 		silent = true
 		pass(time.Second)
-		if err := ask(requestTimeout); !errors.Is(err, context.DeadlineExceeded) || l.closed() == 0 || len(l.connections.open) != 0 {
-			t.Errorf("one that nobody answers ends with %v, closed for %v, %d connections", err, l.closed(), len(l.connections.open))
+		if err := ask(requestTimeout); !errors.Is(err, context.DeadlineExceeded) || l.retryAfter() == 0 || len(l.conns.open) != 0 {
+			t.Errorf("one that nobody answers ends with %v, closed for %v, %d connections", err, l.retryAfter(), len(l.conns.open))
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestSomethingElseAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		asked := 0
-		l := &link{log: slog.New(slog.NewTextHandler(&log, nil)), returned: func() {}}
+		l := &connection{log: slog.New(slog.NewTextHandler(&log, nil)), onReachable: func() {}}
 		c, err := newClient(&rest.Config{Host: "http://api.invalid", Transport: transport(func(*http.Request) (*http.Response, error) {
 			asked++
 			r := response(200, io.NopCloser(strings.NewReader("<html>Please log in</html>")))
@@ -199,7 +199,7 @@ func TestSomethingElseAnswers(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		w := watch[*v1.Pod](c.core, "pods", "", l, func() {})
+		w := newReflector[*v1.Pod](c.core, "pods", "", l, func() {})
 		go func() { defer close(done); w.Run(ctx) }()
 		pass(10 * time.Minute)
 		cancel()
@@ -207,7 +207,7 @@ func TestSomethingElseAnswers(t *testing.T) {
 		if asked < 10 || asked > 150 {
 			t.Errorf("%d requests in ten minutes", asked)
 		}
-		if _, synced := w.Objects(); synced || strings.Count(log.String(), "does not tell what it has") != 1 {
+		if _, synced := w.Objects(); synced || strings.Count(log.String(), "List/watch failed, retrying") != 1 {
 			t.Errorf("synced: %v; the log: %s", synced, log.String())
 		}
 	})
@@ -221,12 +221,12 @@ func TestRetry(t *testing.T) {
 	for failures, want := range map[int]time.Duration{
 		0: 200 * time.Millisecond, 1: 200 * time.Millisecond, 2: 400 * time.Millisecond, 6: 6400 * time.Millisecond, 7: 8 * time.Second, 1000: 8 * time.Second,
 	} {
-		if got := retry(failures); got != want {
+		if got := retryDelay(failures); got != want {
 			t.Errorf("after %d: %v, want %v", failures, got, want)
 		}
 	}
 	for range 1000 {
-		if d := jittered(lastRetry); d < 6*time.Second || d > 10*time.Second {
+		if d := jittered(maxRetryDelay); d < 6*time.Second || d > 10*time.Second {
 			t.Fatalf("%v", d)
 		}
 	}

@@ -12,7 +12,7 @@ func TestConnectionsAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c := &connections{}
+	c := &trackedConns{}
 	open := func() (here, there net.Conn) {
 		t.Helper()
 		here, err := c.dial(t.Context(), "tcp", l.Addr().String())

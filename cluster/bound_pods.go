@@ -30,11 +30,11 @@ type boundPods struct {
 	changed chan struct{}
 	// told are the versions of the pods that were delivered last; nil if none
 	// were.
-	told map[types.UID]string
+	delivered map[types.UID]string
 }
 
 // deliverPeriod is the least time between two sets.
-const deliverPeriod = 50 * time.Millisecond
+const deliverInterval = 50 * time.Millisecond
 
 func (b *boundPods) run(ctx context.Context) {
 	for {
@@ -46,7 +46,7 @@ func (b *boundPods) run(ctx context.Context) {
 		}
 		// What is first told is not waited with; what follows it is gathered.
 		b.deliver()
-		if !sleep(ctx, deliverPeriod) {
+		if !sleep(ctx, deliverInterval) {
 			return
 		}
 	}
@@ -56,7 +56,7 @@ func (b *boundPods) run(ctx context.Context) {
 // waits for the node, by the kubelet's rule.
 func (b *boundPods) deliver() {
 	known, synced := b.pods.Objects()
-	if !synced || b.told == nil && b.node() == nil {
+	if !synced || b.delivered == nil && b.node() == nil {
 		return
 	}
 	versions := map[types.UID]string{}
@@ -67,10 +67,10 @@ func (b *boundPods) deliver() {
 			pods = append(pods, pod)
 		}
 	}
-	if b.told != nil && sameVersions(b.told, versions) {
+	if b.delivered != nil && sameVersions(b.delivered, versions) {
 		return
 	}
-	b.told = versions
+	b.delivered = versions
 	slices.SortFunc(pods, func(x, y *v1.Pod) int { return cmp.Compare(key(x), key(y)) })
 	unit := manifest.Unit{Name: b.name}
 	for _, pod := range pods {

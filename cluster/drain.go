@@ -19,48 +19,48 @@ import (
 )
 
 // leavePeriod is the time between two looks at what still holds a departure up.
-const leavePeriod = time.Second
+const drainInterval = time.Second
 
 // departure is how far the node is in leaving.
-type departure struct {
+type drain struct {
 	mu sync.Mutex
 	// begun is set while Leave runs, unshown once mirrors are taken away.
-	begun, unshown bool
+	started, mirrorsRemoved bool
 	// left is closed when the node leaves for good, stopped when nothing of the
 	// adapter is at work any more, be it for that or since the daemon ends.
-	left, stopped chan struct{}
-	stopping      sync.Once
+	done, stopped chan struct{}
+	stopOnce      sync.Once
 }
 
-func (d *departure) stop() { d.stopping.Do(func() { close(d.stopped) }) }
+func (d *drain) stop() { d.stopOnce.Do(func() { close(d.stopped) }) }
 
-func (d *departure) begin() error {
+func (d *drain) begin() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.begun {
+	if d.started {
 		return errors.New("the node is leaving already, or has left")
 	}
-	d.begun = true
+	d.started = true
 	return nil
 }
 
-func (d *departure) stay() {
+func (d *drain) cancel() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.begun, d.unshown = false, false
+	d.started, d.mirrorsRemoved = false, false
 }
 
-func (d *departure) takeMirrors() {
+func (d *drain) removeMirrors() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.unshown = true
+	d.mirrorsRemoved = true
 }
 
 // showsMirrors tells whether static pods are to be seen in the cluster.
-func (d *departure) showsMirrors() bool {
+func (d *drain) showsMirrors() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return !d.unshown
+	return !d.mirrorsRemoved
 }
 
 // Leave takes the node out of the cluster: nothing new is bound to it, the
@@ -71,13 +71,13 @@ func (d *departure) showsMirrors() bool {
 //
 // It returns what only an administrator can remove, empty if there is nothing.
 func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
-	if err := a.departure.begin(); err != nil {
+	if err := a.drain.begin(); err != nil {
 		return "", err
 	}
 	defer func() {
 		if err != nil {
-			a.departure.stay()
-			wake(a.podsChanged)
+			a.drain.cancel()
+			notify(a.podsChanged)
 		}
 	}()
 	node := a.node()
@@ -93,13 +93,13 @@ func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
 	if err := a.evictAll(ctx); err != nil {
 		return "", err
 	}
-	a.departure.takeMirrors()
-	wake(a.podsChanged)
+	a.drain.removeMirrors()
+	notify(a.podsChanged)
 	if err := a.awaitPods(ctx, "mirror pods", isMirror, nil); err != nil {
 		return "", err
 	}
-	close(a.departure.left)
-	<-a.departure.stopped
+	close(a.drain.done)
+	<-a.drain.stopped
 	a.cfg.Pods.Bound.Deliver(manifest.Set{Source: manifest.SourceAPI, Units: []manifest.Unit{{Name: a.client.server}}, Time: time.Now()})
 	remains = a.unregister(ctx)
 	a.cfg.Log.Info("node has left the cluster", "node", a.name)
@@ -153,7 +153,7 @@ func (a *Adapter) awaitPods(ctx context.Context, what string, kind func(*v1.Pod)
 		if synced && len(names) == 0 {
 			return nil
 		}
-		if !sleep(ctx, leavePeriod) {
+		if !sleep(ctx, drainInterval) {
 			slices.Sort(names)
 			return errors.Join(fmt.Errorf("%s are still in the cluster: %s; the node stays, closed for new pods", what, strings.Join(names, ", ")), fault)
 		}

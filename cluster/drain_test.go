@@ -50,13 +50,13 @@ func TestLeave(t *testing.T) {
 		// What may not go holds it up, and the node stays. That an eviction has to wait
 		// does not mean that the API server has too much to do.
 		// Not at the moment of a look, which would find the time over.
-		ctx, cancel := context.WithTimeout(t.Context(), 10*leavePeriod+leavePeriod/2)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*drainInterval+drainInterval/2)
 		_, err := r.a.Leave(ctx)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), "default/app") || strings.Contains(err.Error(), "agent") || !strings.Contains(err.Error(), "disruption budget") {
 			t.Errorf("it leaves: %v", err)
 		}
-		if r.a.link.closed() > 0 {
+		if r.a.connection.retryAfter() > 0 {
 			t.Error("the API server counts as away")
 		}
 		pass(time.Second)

@@ -27,7 +27,7 @@ func boundTo(d Deliverer) *boundPods {
 	nothing := func() {}
 	return &boundPods{Adapter: &Adapter{
 		cfg: Config{Pods: Pods{Bound: d}}, name: "edge",
-		nodes: watch[*v1.Node](nil, "nodes", "", nil, nothing), pods: watch[*v1.Pod](nil, "pods", "", nil, nothing),
+		nodes: newReflector[*v1.Node](nil, "nodes", "", nil, nothing), pods: newReflector[*v1.Pod](nil, "pods", "", nil, nothing),
 	}}
 }
 
@@ -57,9 +57,9 @@ func TestBoundPodsAreDelivered(t *testing.T) {
 	b.nodes.replace([]*v1.Node{aNode()})
 	step("the node is", []string{"a@1", "b@2"})
 	step("no news")
-	b.pods.Wrote(of("m", "4", "hash"))
+	b.pods.Stored(of("m", "4", "hash"))
 	step("a mirror changes")
-	b.pods.Wrote(of("a", "5", ""))
+	b.pods.Stored(of("a", "5", ""))
 	step("a pod changes", []string{"a@5", "b@2"})
 	b.nodes.replace(nil)
 	step("the node goes")

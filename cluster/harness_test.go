@@ -49,11 +49,11 @@ func newRig(t testing.TB) *rig {
 		Subscribe: func() (<-chan struct{}, func()) { return r.changed, func() {} },
 		Log:       slog.New(slog.NewTextHandler(io.Discard, nil)), Events: rigEvents{r},
 	})
-	c, err := newClient(r.config(), r.a.link)
+	c, err := newClient(r.config(), r.a.connection)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.a.use(c)
+	r.a.setClient(c)
 	return r
 }
 
@@ -104,7 +104,7 @@ func (r *rig) Deliver(set manifest.Set) {
 		}
 		r.bound[p.UID] = p
 	}
-	wake(r.changed)
+	notify(r.changed)
 }
 
 func (r *rig) hasEnded(uid types.UID) bool {
@@ -120,7 +120,7 @@ func (r *rig) show(uid types.UID, change func(*v1.PodStatus)) {
 	change(&p.Status)
 	r.bound[uid] = p
 	r.mu.Unlock()
-	wake(r.changed)
+	notify(r.changed)
 }
 
 // over says that everything of one of the cluster's pods has ended.
@@ -128,7 +128,7 @@ func (r *rig) over(uid types.UID) {
 	r.mu.Lock()
 	r.ended[uid] = true
 	r.mu.Unlock()
-	wake(r.changed)
+	notify(r.changed)
 }
 
 // run puts a static pod of that revision, which runs.
@@ -144,14 +144,14 @@ func (r *rig) drop(name string) {
 	r.mu.Lock()
 	delete(r.pods, "default/"+name+"-edge")
 	r.mu.Unlock()
-	wake(r.changed)
+	notify(r.changed)
 }
 
 func (r *rig) set(p *v1.Pod) {
 	r.mu.Lock()
 	r.pods[key(p)] = p
 	r.mu.Unlock()
-	wake(r.changed)
+	notify(r.changed)
 }
 
 // mirror is the mirror of a pod, nil if there is none.
@@ -193,5 +193,5 @@ func (e rigEvents) Event(pod *v1.Pod, eventType, reason, message string) {
 	if len(e.events) > eventsAtMost {
 		e.events = e.events[1:]
 	}
-	wake(e.happened)
+	notify(e.happened)
 }
