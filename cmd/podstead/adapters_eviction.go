@@ -32,13 +32,13 @@ type eviction struct {
 func newEviction(o *options.Options, client *cri.Client, p *observers, sup *supervisor.Supervisor, images *gc.Images, log *slog.Logger) *eviction {
 	ceiling, _ := cgroup.Ceiling(o.Cgroups.Root)
 	host := evict.NewHost(evict.HostConfig{
-		Root: o.Paths.Root, Images: imageMount(client),
-		Ceiling: evict.MemoryCgroup(ceiling), Machine: evict.MemoryCgroup(cgroup.MachineMemory()),
-		Pods: func() evict.MemoryCgroup { return evict.MemoryCgroup(cgroup.PodsMemory(o.Cgroups.Root)) },
+		Root: o.Paths.Root, ImageDirectory: imageMount(client),
+		Ceiling: ceiling, Machine: cgroup.MachineMemory(),
+		Pods: func() cgroup.MemoryCgroup { return cgroup.PodsMemory(o.Cgroups.Root) },
 	})
 	return &eviction{host: host, Evictor: evict.New(evict.Config{
 		Thresholds: o.Eviction.Thresholds, Transition: o.Eviction.Transition, MaxPodGrace: int64(o.Eviction.MaxPodGrace),
-		Machine: host, Alarm: host, Pods: evictedPods{sup: sup, statuses: p.statuses}, Meter: podMeter{p.stats},
+		Resources: host, Memory: host, Pods: evictedPods{sup: sup, statuses: p.statuses}, Usage: podMeter{p.stats},
 		Reclaim: reclaimer{sup: sup, images: images}, Events: p.events,
 		File: filepath.Join(o.Paths.Root, "pressure.json"), Boot: nodestatus.ReadHost("/").BootID, Log: log,
 	})}
@@ -75,7 +75,7 @@ func (e *eviction) gate(pod *v1.Pod) *status.Cause {
 
 // canRestart is the supervisor.RestartPolicy of evicted pods.
 func (e *eviction) canRestart(_ *v1.Pod, d status.Disruption) (now bool, after time.Duration) {
-	return e.MayReturn(v1.NodeConditionType(d.Cause), d.At)
+	return e.CanRestart(v1.NodeConditionType(d.Cause), d.At)
 }
 
 // evictedPods terminates pods through the supervisor.
@@ -86,10 +86,10 @@ type evictedPods struct {
 
 func (p evictedPods) List() []*v1.Pod { return p.sup.Pods() }
 
-func (p evictedPods) Evict(o evict.Order) error {
+func (p evictedPods) Evict(o evict.Eviction) error {
 	return p.sup.Disrupt(o.UID, status.Disruption{
 		Reason: evict.ReasonEvicted, Message: o.Message, Signal: o.Signal, Cause: string(o.Condition), ClearLogs: o.Disk,
-	}, o.Grace)
+	}, o.GracePeriod)
 }
 
 func (p evictedPods) WaitEnded(ctx context.Context, uid types.UID) error {

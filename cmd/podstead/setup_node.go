@@ -103,11 +103,11 @@ func (d *daemon) newDescribe() func() *v1.Node {
 		in := nodestatus.Input{
 			Name: d.nodeName, Since: since, Capacity: nodestatus.APIResources(resources.Capacity()), Allocatable: nodestatus.APIResources(resources.Allocatable()),
 			Labels: d.admitNode.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
-			Version: versionText(), NotReady: rt.NotReady, Changed: rt.Since, Host: host,
+			Version: versionText(), NotReady: rt.NotReady, ReadySince: rt.Since, Host: host,
 			Pressures: d.node.eviction.NodeConditions(since),
 		}
 		if d.node.inventory != nil {
-			in.Held = d.node.inventory.Held()
+			in.Inventory = d.node.inventory.Current()
 		}
 		if rt.Version.Name != "" {
 			in.Runtime = rt.Version.Name + "://" + rt.Version.Version

@@ -20,9 +20,9 @@ const (
 
 // newOOMWatcher records events for processes that the kernel's OOM killer killed.
 func newOOMWatcher(p *observers, sup *supervisor.Supervisor, log *slog.Logger) *oom.Watcher {
-	return oom.New(oom.Config{Log: log, Tell: func(k oom.Kill) {
+	return oom.New(oom.Config{Log: log, OnKill: func(k oom.Kill) {
 		owner := ownerOf(p, k)
-		if text := k.OfNode(owner); text != "" {
+		if text := k.NodeMessage(owner); text != "" {
 			p.events.Event(nil, v1.EventTypeWarning, reasonSystemOOM, text)
 		}
 		if owner == nil {
@@ -30,7 +30,7 @@ func newOOMWatcher(p *observers, sup *supervisor.Supervisor, log *slog.Logger) *
 		}
 		for _, pod := range sup.Pods() {
 			if pod.UID == types.UID(owner.PodUID) {
-				p.events.Event(pod, v1.EventTypeWarning, reasonOOMKilling, k.OfPod(owner))
+				p.events.Event(pod, v1.EventTypeWarning, reasonOOMKilling, k.PodMessage(owner))
 				// The runtime may report the reason of an exit later than the exit.
 				p.pleg.Relist(pod.UID)
 			}

@@ -23,6 +23,6 @@ func awaitStop(ctx, requested context.Context, guard *shutdown.Guard, log *slog.
 		return
 	}
 	// The unit may allow less time; systemd grants the time that is requested here.
-	notify(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", sddaemon.SdNotifyStopping, (guard.Patience()+stopSlack).Microseconds()), log)
+	notify(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", sddaemon.SdNotifyStopping, (guard.MaxDuration()+stopSlack).Microseconds()), log)
 	guard.Finish(ctx)
 }

@@ -75,9 +75,9 @@ func parseAddress(m *syscall.NetlinkMessage) (address, bool) {
 		return address{}, false
 	}
 	return address{
-		ip:     ip,
-		iface:  int(binary.NativeEndian.Uint32(m.Data[4:8])),
-		lesser: flags&(unix.IFA_F_SECONDARY|unix.IFA_F_DEPRECATED) != 0,
+		ip:        ip,
+		iface:     int(binary.NativeEndian.Uint32(m.Data[4:8])),
+		secondary: flags&(unix.IFA_F_SECONDARY|unix.IFA_F_DEPRECATED) != 0,
 	}, true
 }
 
@@ -156,7 +156,7 @@ func (s *subscription) next(interfaces []int) error {
 			return fmt.Errorf("cannot hear of changes of the network: %w", err)
 		}
 		messages, err := syscall.ParseNetlinkMessage(s.buffer[:n])
-		if err != nil || slices.ContainsFunc(messages, func(m syscall.NetlinkMessage) bool { return matters(&m, interfaces) }) {
+		if err != nil || slices.ContainsFunc(messages, func(m syscall.NetlinkMessage) bool { return isRelevant(&m, interfaces) }) {
 			return nil
 		}
 	}
@@ -164,7 +164,7 @@ func (s *subscription) next(interfaces []int) error {
 
 // matters reports whether a change may be one of the node's addresses. The
 // links, link-local addresses and routes of each pod that starts are not.
-func matters(m *syscall.NetlinkMessage, interfaces []int) bool {
+func isRelevant(m *syscall.NetlinkMessage, interfaces []int) bool {
 	switch m.Header.Type {
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
 		return len(m.Data) >= unix.SizeofIfAddrmsg && m.Data[3] == unix.RT_SCOPE_UNIVERSE

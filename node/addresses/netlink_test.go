@@ -52,7 +52,7 @@ func TestParseAddress(t *testing.T) {
 		"cut short":         {[]byte{v4, 24}, nil, "invalid IP 0 false false"},
 	} {
 		a, ok := parseAddress(message(unix.RTM_NEWADDR, c.head, c.attrs...))
-		if got := fmt.Sprint(a.ip, a.iface, a.lesser, ok); got != c.want {
+		if got := fmt.Sprint(a.ip, a.iface, a.secondary, ok); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestMatters(t *testing.T) {
 		"link of a pod":           {message(unix.RTM_NEWLINK, link(7)), false},
 		"something cut to pieces": {message(unix.RTM_NEWLINK, nil), false},
 	} {
-		if got := matters(c.m, []int{2}); got != c.want {
+		if got := isRelevant(c.m, []int{2}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -23,10 +23,10 @@ type Config struct {
 
 // settle is how long a change is let go on before the tables are read: a
 // network that comes up does so in many steps.
-const settle = 100 * time.Millisecond
+const settleTime = 100 * time.Millisecond
 
 // retry is when to look again after the kernel could not be asked.
-const retry = 5 * time.Second
+const retryInterval = 5 * time.Second
 
 // Source tells the addresses of the node, and when they changed.
 type Source struct {
@@ -91,7 +91,7 @@ func (s *Source) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(retry):
+		case <-time.After(retryInterval):
 		}
 	}
 	return ctx.Err()
@@ -121,7 +121,7 @@ func (s *Source) follow(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(settle):
+		case <-time.After(settleTime):
 		}
 	}
 }

@@ -73,7 +73,7 @@ func TestSourceFollowsTheNetwork(t *testing.T) {
 		go func() { ended <- s.Run(ctx) }()
 		expect := func(want string, changed bool) {
 			t.Helper()
-			time.Sleep(2 * settle)
+			time.Sleep(2 * settleTime)
 			synctest.Wait()
 			if got := fmt.Sprint(s.Addresses()); got != want {
 				t.Errorf("addresses are %s, want %s", got, want)
@@ -107,11 +107,11 @@ func TestSourceFollowsTheNetwork(t *testing.T) {
 			t.Errorf("%d looks in an hour without a change", k.reads-reads)
 		}
 		k.set(tables{}, errors.New("out of memory"))
-		time.Sleep(2 * settle)
+		time.Sleep(2 * settleTime)
 		k.mu.Lock()
 		k.tables, k.err = tablesOf("10.0.0.4"), nil
 		k.mu.Unlock()
-		time.Sleep(retry)
+		time.Sleep(retryInterval)
 		expect("[10.0.0.4]", true)
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {

@@ -18,7 +18,7 @@ type address struct {
 	iface int
 	// lesser is a second IPv4 address of a network, or a temporary or
 	// deprecated IPv6 one: taken when there is no other.
-	lesser bool
+	secondary bool
 }
 
 // route is one of the default routes.
@@ -71,7 +71,7 @@ func (t tables) source(r route, known []netip.Addr) netip.Addr {
 		for _, lesser := range []bool{false, true} {
 			var fit []netip.Addr
 			for _, a := range t.addresses {
-				if a.iface == iface && a.lesser == lesser && a.ip.Is6() == r.v6 {
+				if a.iface == iface && a.secondary == lesser && a.ip.Is6() == r.v6 {
 					fit = append(fit, a.ip)
 				}
 			}

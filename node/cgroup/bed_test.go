@@ -88,7 +88,7 @@ func (m *machine) mkdir(folder string) error {
 	// The kernel reads "+cpu" and shows "cpu"; the tree keeps what was written.
 	through := m.read(filepath.Dir(folder), "cgroup.subtree_control")
 	var has []string
-	for _, c := range limited {
+	for _, c := range limitingControllers {
 		if strings.Contains(through, c) {
 			has = append(has, c)
 			put(m.t, folder, filesV2[c])
@@ -122,7 +122,7 @@ func (m *machine) read(folder, file string) string {
 
 // value is what a file of a cgroup holds; file is CONTROLLER/… in version 1.
 func (m *machine) value(controller, path, file string) string {
-	return m.read(m.h.folder(controller, path), file)
+	return m.read(m.h.directory(controller, path), file)
 }
 
 // left are the folders of a pod, wherever they are.

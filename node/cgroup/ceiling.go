@@ -13,7 +13,7 @@ import (
 // MemoryCgroup is where the kernel counts the memory of a cgroup.
 type MemoryCgroup struct {
 	// Folder is the cgroup's own; empty if there is none.
-	Folder string
+	Directory string
 	// V2: it is of the unified hierarchy.
 	V2 bool
 }
@@ -24,8 +24,8 @@ func (c MemoryCgroup) Limit() int64 {
 	if c.V2 {
 		file = "memory.max"
 	}
-	data, err := os.ReadFile(filepath.Join(c.Folder, file))
-	if c.Folder == "" || err != nil {
+	data, err := os.ReadFile(filepath.Join(c.Directory, file))
+	if c.Directory == "" || err != nil {
 		return 0
 	}
 	// "max" is no number, and version 1 has the greatest number instead.
@@ -39,12 +39,12 @@ func (c MemoryCgroup) Limit() int64 {
 // PodsMemory is that of the root of all pods, with the driver that made it.
 // It is empty while the root is not there.
 func PodsMemory(root string) MemoryCgroup {
-	h, err := find(mountinfoFile)
+	h, err := findHierarchies(mountinfoFile)
 	if err != nil {
 		return MemoryCgroup{}
 	}
 	for _, driver := range []Driver{Systemd, Cgroupfs} {
-		if c := h.memoryOf(driver.path(rootName(root))); c.Folder != "" {
+		if c := h.memoryOf(driver.path(rootName(root))); c.Directory != "" {
 			return c
 		}
 	}
@@ -54,7 +54,7 @@ func PodsMemory(root string) MemoryCgroup {
 // MachineMemory is that of the whole machine, or of the container that this
 // process is in.
 func MachineMemory() MemoryCgroup {
-	h, err := find(mountinfoFile)
+	h, err := findHierarchies(mountinfoFile)
 	if err != nil {
 		return MemoryCgroup{}
 	}
@@ -66,7 +66,7 @@ func MachineMemory() MemoryCgroup {
 // It is empty, and 0, if what is above has none. What the node has is then what
 // the machine has.
 func Ceiling(root string) (MemoryCgroup, int64) {
-	h, err := find(mountinfoFile)
+	h, err := findHierarchies(mountinfoFile)
 	if err != nil {
 		return MemoryCgroup{}, 0
 	}
@@ -87,11 +87,11 @@ func (h *hierarchies) ceiling(root string) (lowest MemoryCgroup, limit int64) {
 }
 
 func (h *hierarchies) memoryOf(path string) MemoryCgroup {
-	folder := h.folder(controllerMemory, path)
-	if folder == "" || !isFolder(folder) {
+	folder := h.directory(controllerMemory, path)
+	if folder == "" || !isDirectory(folder) {
 		return MemoryCgroup{}
 	}
-	return MemoryCgroup{Folder: folder, V2: h.v2()}
+	return MemoryCgroup{Directory: folder, V2: h.v2()}
 }
 
 // lowerMemory reduces the memory of a capacity to a ceiling in bytes; 0 is no

@@ -44,7 +44,7 @@ func TestCeiling(t *testing.T) {
 			got, limit := m.h.ceiling(c.root)
 			want := MemoryCgroup{}
 			if c.at != "" {
-				want = MemoryCgroup{Folder: filepath.Join(base, c.at), V2: c.v2}
+				want = MemoryCgroup{Directory: filepath.Join(base, c.at), V2: c.v2}
 			}
 			if got != want || limit != c.want {
 				t.Errorf("%+v of %d, want %+v of %d", got, limit, want, c.want)

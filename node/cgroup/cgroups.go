@@ -26,7 +26,7 @@ const DefaultRoot = "/podstead"
 
 // rootRetry is when values that the kernel refused for the root are tried
 // again, as with the kubelet.
-const rootRetry = time.Minute
+const rootRetryInterval = time.Minute
 
 // Options are what a Cgroups is made of.
 type Options struct {
@@ -58,28 +58,28 @@ type Options struct {
 type Cgroups struct {
 	Options
 	log  *slog.Logger
-	root name
+	root cgroupName
 
 	mu     sync.Mutex
 	driver Driver
 	// controllers are those that the root has, nil before it was made.
 	controllers []string
 	// rootFault is why the root's values could not be set at rootTried.
-	rootFault string
-	rootTried time.Time
+	rootErr     string
+	rootTriedAt time.Time
 	// denied is why no cgroup can be made here, empty if some can.
-	denied string
+	unavailable string
 	// applied are the values that a pod's cgroup was given, as text.
 	applied map[types.UID]string
 	// shared are the requests of cpu in thousandths of the Burstable pods,
 	// which the tier's share is the sum of.
-	shared map[types.UID]int64
-	tier   int64
+	burstableRequests map[types.UID]int64
+	burstableShares   int64
 }
 
 // New makes a Cgroups. It touches nothing.
 func New(o Options) *Cgroups {
-	c := &Cgroups{Options: o, log: o.Log, shared: map[types.UID]int64{}, applied: map[types.UID]string{}}
+	c := &Cgroups{Options: o, log: o.Log, burstableRequests: map[types.UID]int64{}, applied: map[types.UID]string{}}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -104,46 +104,46 @@ func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (strin
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.settle(ctx); err != nil {
+	if err := c.prepare(ctx); err != nil {
 		return "", err
 	}
-	if c.denied != "" {
-		return "", c.withoutOwn(pod)
+	if c.unavailable != "" {
+		return "", c.checkWithoutCgroup(pod)
 	}
-	if err := c.lacking(pod); err != nil {
+	if err := c.checkControllers(pod); err != nil {
 		return "", err
 	}
-	place := podPlace(c.root, pod)
+	place := podCgroup(c.root, pod)
 	wanted := c.driver.parent(place)
 	l := c.podLimits(pod)
 	if parent != "" && parent != wanted {
 		// It was made under another root or driver, and stays there.
-		if !isOf(parent, pod.UID) {
+		if !isPodCgroup(parent, pod.UID) {
 			return "", fmt.Errorf("the pod's sandbox is in cgroup %q, which is not the pod's", parent)
 		}
-		return parent, c.hierarchies.write(pathOf(parent), l)
+		return parent, c.hierarchies.write(cgroupPath(parent), l)
 	}
 	// A pod is looked at once a minute and more, and mostly nothing is to do.
 	values := fmt.Sprint(wanted, l)
-	if c.applied[pod.UID] == values && isFolder(c.hierarchies.folders(c.driver.path(place))[0]) {
+	if c.applied[pod.UID] == values && isDirectory(c.hierarchies.directories(c.driver.path(place))[0]) {
 		return wanted, nil
 	}
 	delete(c.applied, pod.UID)
-	if err := c.make(ctx, place, l); err != nil {
+	if err := c.create(ctx, place, l); err != nil {
 		return "", err
 	}
 	c.applied[pod.UID] = values
 	if podinfo.QOSClass(pod) == v1.PodQOSBurstable {
-		c.shared[pod.UID] = withOverhead(pod).CPURequest
+		c.burstableRequests[pod.UID] = amountsWithOverhead(pod).CPURequest
 	} else {
-		delete(c.shared, pod.UID)
+		delete(c.burstableRequests, pod.UID)
 	}
-	return wanted, c.share(ctx)
+	return wanted, c.setBurstableShares(ctx)
 }
 
 // Fits is an error for a pod that requests more than all pods may have.
 func (c *Cgroups) Fits(pod *v1.Pod) error {
-	a := withOverhead(pod)
+	a := amountsWithOverhead(pod)
 	cpu, memory := c.Allocatable[v1.ResourceCPU], c.Allocatable[v1.ResourceMemory]
 	switch {
 	case !cpu.IsZero() && a.CPURequest > cpu.MilliValue():
@@ -169,14 +169,14 @@ func (c *Cgroups) Destroy(ctx context.Context, uid types.UID, parent string) err
 	delete(c.applied, uid)
 	// The pod's class may not be known any more, nor the driver.
 	at := map[string]string{}
-	for _, place := range places(c.root, uid) {
+	for _, place := range possibleNames(c.root, uid) {
 		at[Cgroupfs.path(place)] = ""
 		at[Systemd.path(place)] = slice(place)
 	}
-	if isOf(parent, uid) {
-		at[pathOf(parent)] = ""
+	if isPodCgroup(parent, uid) {
+		at[cgroupPath(parent)] = ""
 		if strings.HasSuffix(parent, sliceSuffix) {
-			at[pathOf(parent)] = parent
+			at[cgroupPath(parent)] = parent
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(at)) {
@@ -184,11 +184,11 @@ func (c *Cgroups) Destroy(ctx context.Context, uid types.UID, parent string) err
 			return err
 		}
 	}
-	if _, ok := c.shared[uid]; !ok {
+	if _, ok := c.burstableRequests[uid]; !ok {
 		return nil
 	}
-	delete(c.shared, uid)
-	return c.share(ctx)
+	delete(c.burstableRequests, uid)
+	return c.setBurstableShares(ctx)
 }
 
 // Pods are those that have a cgroup below the root.
@@ -199,9 +199,9 @@ func (c *Cgroups) Pods() []types.UID {
 		return nil
 	}
 	found := map[types.UID]bool{}
-	for _, tier := range []name{c.root, c.root.child(tierBurstable), c.root.child(tierBestEffort)} {
+	for _, tier := range []cgroupName{c.root, c.root.child(tierBurstable), c.root.child(tierBestEffort)} {
 		for _, driver := range []Driver{Cgroupfs, Systemd} {
-			for _, folder := range c.hierarchies.everywhere(driver.path(tier)) {
+			for _, folder := range c.hierarchies.allDirectories(driver.path(tier)) {
 				for _, uid := range driver.podsIn(folder, tier) {
 					found[uid] = true
 				}
@@ -212,10 +212,10 @@ func (c *Cgroups) Pods() []types.UID {
 }
 
 func (c *Cgroups) destroy(ctx context.Context, path, unit string) error {
-	if !slices.ContainsFunc(c.hierarchies.everywhere(path), isFolder) {
+	if !slices.ContainsFunc(c.hierarchies.allDirectories(path), isDirectory) {
 		return nil
 	}
-	if err := c.empty(ctx, path); err != nil {
+	if err := c.killAll(ctx, path); err != nil {
 		return err
 	}
 	if unit != "" {
@@ -223,12 +223,12 @@ func (c *Cgroups) destroy(ctx context.Context, path, unit string) error {
 			return err
 		}
 	}
-	return c.hierarchies.removeFolders(path)
+	return c.hierarchies.remove(path)
 }
 
 // settle makes what all pods stand on: it learns the driver and makes the root
 // and its tiers. It is done again at each pod until it has worked.
-func (c *Cgroups) settle(ctx context.Context) error {
+func (c *Cgroups) prepare(ctx context.Context) error {
 	if c.driver == "" {
 		driver, err := c.Driver(ctx)
 		if err != nil {
@@ -242,10 +242,10 @@ func (c *Cgroups) settle(ctx context.Context) error {
 		return nil
 	}
 	err := c.makeRoot(ctx)
-	was := c.denied
-	c.denied = ""
-	if err != nil && isDenied(err) {
-		c.denied = err.Error()
+	was := c.unavailable
+	c.unavailable = ""
+	if err != nil && isUnavailable(err) {
+		c.unavailable = err.Error()
 		if was == "" {
 			c.log.Warn("pods run in cgroups of the runtime: podstead can make none here", "error", err)
 		}
@@ -258,21 +258,21 @@ func (c *Cgroups) makeRoot(ctx context.Context) error {
 	if err := c.find(); err != nil {
 		return err
 	}
-	if err := c.make(ctx, c.root, limits{}); err != nil {
+	if err := c.create(ctx, c.root, limits{}); err != nil {
 		return err
 	}
 	c.limitRoot(ctx)
-	if err := c.make(ctx, c.root.child(tierBestEffort), limits{shares: leastShares}); err != nil {
+	if err := c.create(ctx, c.root.child(tierBestEffort), limits{shares: minShares}); err != nil {
 		return err
 	}
-	if err := c.make(ctx, c.root.child(tierBurstable), limits{}); err != nil {
+	if err := c.create(ctx, c.root.child(tierBurstable), limits{}); err != nil {
 		return err
 	}
 	controllers, err := c.hierarchies.controllers(c.driver.path(c.root.child(tierBurstable)))
 	if err != nil {
 		return err
 	}
-	if lost := slices.DeleteFunc(slices.Clone(limited), func(l string) bool { return slices.Contains(controllers, l) }); len(lost) > 0 {
+	if lost := slices.DeleteFunc(slices.Clone(limitingControllers), func(l string) bool { return slices.Contains(controllers, l) }); len(lost) > 0 {
 		c.log.Info("this machine has not all cgroup controllers; pods with a limit of what they count are held back", "missing", lost)
 	}
 	c.controllers = controllers
@@ -285,18 +285,18 @@ func (c *Cgroups) makeRoot(ctx context.Context) error {
 // limitRoot sets the root's values. Where the kernel refuses (more is in use
 // than pods may have), pods go on, and it is tried again later.
 func (c *Cgroups) limitRoot(ctx context.Context) {
-	if c.controllers != nil && (c.rootFault == "" || time.Since(c.rootTried) < rootRetry) {
+	if c.controllers != nil && (c.rootErr == "" || time.Since(c.rootTriedAt) < rootRetryInterval) {
 		return
 	}
-	c.rootTried = time.Now()
+	c.rootTriedAt = time.Now()
 	fault := ""
-	if err := c.make(ctx, c.root, c.nodeLimits()); err != nil {
+	if err := c.create(ctx, c.root, c.nodeLimits()); err != nil {
 		fault = err.Error()
 	}
-	if fault != "" && fault != c.rootFault {
+	if fault != "" && fault != c.rootErr {
 		c.log.Warn("what pods may use together is not limited yet", "error", fault)
 	}
-	c.rootFault = fault
+	c.rootErr = fault
 }
 
 // find looks for the machine's hierarchies, once.
@@ -304,49 +304,49 @@ func (c *Cgroups) find() error {
 	if c.hierarchies != nil {
 		return nil
 	}
-	h, err := find(mountinfoFile)
+	h, err := findHierarchies(mountinfoFile)
 	if err != nil {
-		return &deniedError{err}
+		return &unavailableError{err}
 	}
 	c.hierarchies = h
 	return nil
 }
 
 // make makes one cgroup, or finds it, and sets its values.
-func (c *Cgroups) make(ctx context.Context, place name, l limits) error {
+func (c *Cgroups) create(ctx context.Context, place cgroupName, l limits) error {
 	if c.driver == Systemd {
 		if err := c.startUnit(ctx, slice(place), l); err != nil {
 			return err
 		}
 	}
 	path := c.driver.path(place)
-	if err := c.hierarchies.make(path); err != nil {
+	if err := c.hierarchies.create(path); err != nil {
 		return err
 	}
 	return c.hierarchies.write(path, l)
 }
 
 // share gives the tier of Burstable pods what those request together.
-func (c *Cgroups) share(ctx context.Context) error {
+func (c *Cgroups) setBurstableShares(ctx context.Context) error {
 	milli := int64(0)
-	for _, request := range c.shared {
+	for _, request := range c.burstableRequests {
 		milli += request
 	}
 	shares := cgroupvalues.CPUShares(milli)
-	if shares == c.tier || c.controllers == nil {
+	if shares == c.burstableShares || c.controllers == nil {
 		return nil
 	}
-	if err := c.make(ctx, c.root.child(tierBurstable), limits{shares: shares}); err != nil {
+	if err := c.create(ctx, c.root.child(tierBurstable), limits{shares: shares}); err != nil {
 		return err
 	}
-	c.tier = shares
+	c.burstableShares = shares
 	return nil
 }
 
 // lacking is an error for a pod with a limit that this machine cannot set.
-func (c *Cgroups) lacking(pod *v1.Pod) error {
+func (c *Cgroups) checkControllers(pod *v1.Pod) error {
 	var lost []string
-	for controller, field := range c.needs(pod) {
+	for controller, field := range c.requiredControllers(pod) {
 		if !slices.Contains(c.controllers, controller) {
 			lost = append(lost, fmt.Sprintf("%s needs the cgroup controller %s", field, controller))
 		}
@@ -360,22 +360,22 @@ func (c *Cgroups) lacking(pod *v1.Pod) error {
 
 // withoutOwn is an error for a pod that needs limits as a whole where it can
 // have no cgroup of its own. Those of its containers the runtime sets.
-func (c *Cgroups) withoutOwn(pod *v1.Pod) error {
+func (c *Cgroups) checkWithoutCgroup(pod *v1.Pod) error {
 	switch r := pod.Spec.Resources; {
 	case r != nil && len(r.Limits) > 0:
-		return fmt.Errorf("spec.resources.limits cannot be set: %s; make the cgroup file system writable, or take them out", c.denied)
+		return fmt.Errorf("spec.resources.limits cannot be set: %s; make the cgroup file system writable, or take them out", c.unavailable)
 	case c.PodPids > 0:
-		return fmt.Errorf("podPidsLimit of this node cannot be set: %s; make the cgroup file system writable, or take it out", c.denied)
+		return fmt.Errorf("podPidsLimit of this node cannot be set: %s; make the cgroup file system writable, or take it out", c.unavailable)
 	}
 	return nil
 }
 
 // deniedError says that no cgroup can be made here, whatever is tried.
-type deniedError struct{ error }
+type unavailableError struct{ error }
 
-func (e *deniedError) Unwrap() error { return e.error }
+func (e *unavailableError) Unwrap() error { return e.error }
 
-func isDenied(err error) bool {
-	var denied *deniedError
+func isUnavailable(err error) bool {
+	var denied *unavailableError
 	return errors.As(err, &denied) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

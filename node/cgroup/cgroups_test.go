@@ -21,7 +21,7 @@ import (
 func eachVersion(t *testing.T, test func(t *testing.T, m *machine, v2 bool)) {
 	t.Helper()
 	for name, v2 := range map[string]bool{"v1": false, "v2": true} {
-		t.Run(name, func(t *testing.T) { test(t, newMachine(t, v2, limited...), v2) })
+		t.Run(name, func(t *testing.T) { test(t, newMachine(t, v2, limitingControllers...), v2) })
 	}
 }
 
@@ -126,7 +126,7 @@ func TestMissingController(t *testing.T) {
 // Where nobody may make cgroups, pods are left to the runtime, with one
 // warning; a limit of the pod as a whole holds it back. It may change.
 func TestReadOnly(t *testing.T) {
-	m := newMachine(t, false, limited...)
+	m := newMachine(t, false, limitingControllers...)
 	mkdir := m.h.mkdir
 	m.h.mkdir = func(string) error { return &os.PathError{Op: "mkdir", Path: "/x", Err: syscall.EROFS} }
 	var log bytes.Buffer
@@ -176,7 +176,7 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 	if _, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err != nil {
 		t.Fatal(err)
 	}
-	folder = filepath.Join(m.h.folder(controllerPids, "/podstead/besteffort/poda"), "container")
+	folder = filepath.Join(m.h.directory(controllerPids, "/podstead/besteffort/poda"), "container")
 	if err := m.mkdir(folder); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 	if _, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err != nil {
 		t.Fatal(err)
 	}
-	folder = m.h.folder(controllerPids, "/podstead/besteffort/poda")
+	folder = m.h.directory(controllerPids, "/podstead/besteffort/poda")
 	put(t, folder, map[string]string{"cgroup.procs": "4194300"})
 	c.kill = func(pid int) error { killed = append(killed, pid); return nil }
 	if err := c.Destroy(t.Context(), "a", ""); err == nil || len(killed) != killPasses {
@@ -202,7 +202,7 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 
 // A pod goes on in the cgroup it was made in, whatever root and driver are now.
 func TestOtherRoot(t *testing.T) {
-	m := newMachine(t, false, limited...)
+	m := newMachine(t, false, limitingControllers...)
 	p := pod("a-b", [2]string{"1 1Gi", "2 2Gi"})
 	before, err := m.cgroups().Ensure(t.Context(), p, "")
 	if err != nil {
@@ -236,7 +236,7 @@ func TestOtherRoot(t *testing.T) {
 
 // The runtime is asked until it answers.
 func TestDriverIsAskedUntilItAnswers(t *testing.T) {
-	m := newMachine(t, true, limited...)
+	m := newMachine(t, true, limitingControllers...)
 	asked := 0
 	c := m.cgroups(func(o *Options) {
 		o.Driver = func(context.Context) (Driver, error) {

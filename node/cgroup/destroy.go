@@ -23,10 +23,10 @@ const (
 )
 
 // empty ends every process in a cgroup and those below it, in all hierarchies.
-func (c *Cgroups) empty(ctx context.Context, path string) error {
+func (c *Cgroups) killAll(ctx context.Context, path string) error {
 	var left []int
 	for pass := range killPasses {
-		pids, err := processes(c.hierarchies.everywhere(path))
+		pids, err := processes(c.hierarchies.allDirectories(path))
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (c *Cgroups) empty(ctx context.Context, path string) error {
 		case <-time.After(killPause << (2 * pass)):
 		}
 	}
-	if pids, err := processes(c.hierarchies.everywhere(path)); err != nil || len(pids) == 0 {
+	if pids, err := processes(c.hierarchies.allDirectories(path)); err != nil || len(pids) == 0 {
 		return err
 	}
 	return fmt.Errorf("processes %v in cgroup %s do not end after they were killed %d times", left, path, killPasses)
@@ -87,9 +87,9 @@ func processes(folders []string) ([]int, error) {
 
 // removeFolders removes a cgroup with those below it in all hierarchies. The
 // kernel removes none that has processes.
-func (h *hierarchies) removeFolders(path string) error {
+func (h *hierarchies) remove(path string) error {
 	var errs []error
-	for _, folder := range h.everywhere(path) {
+	for _, folder := range h.allDirectories(path) {
 		if err := h.removeTree(folder); err != nil {
 			errs = append(errs, err)
 		}

@@ -45,18 +45,18 @@ const (
 )
 
 // name is where a cgroup stands: its ancestors and itself, from the top.
-type name []string
+type cgroupName []string
 
-func (n name) child(part string) name { return append(slices.Clone(n), part) }
+func (n cgroupName) child(part string) cgroupName { return append(slices.Clone(n), part) }
 
 // rootName is the name of a root given as a path.
-func rootName(root string) name {
+func rootName(root string) cgroupName {
 	return strings.Split(strings.Trim(path.Clean("/"+root), "/"), "/")
 }
 
 // path is that of the cgroup in each hierarchy. With systemd every ancestor is
 // a slice, whose name holds those of all above it.
-func (d Driver) path(n name) string {
+func (d Driver) path(n cgroupName) string {
 	if d != Systemd {
 		return "/" + strings.Join(n, "/")
 	}
@@ -69,7 +69,7 @@ func (d Driver) path(n name) string {
 
 // slice is the systemd unit of a cgroup. A dash is what separates the names of
 // slices, so that within one it becomes an underscore, as with the kubelet.
-func slice(n name) string {
+func slice(n cgroupName) string {
 	parts := make([]string, len(n))
 	for i, part := range n {
 		parts[i] = strings.ReplaceAll(part, "-", "_")
@@ -79,7 +79,7 @@ func slice(n name) string {
 
 // parent is a cgroup as the runtime takes it for cgroup_parent: a path, or the
 // name of a slice, from which it also knows the driver.
-func (d Driver) parent(n name) string {
+func (d Driver) parent(n cgroupName) string {
 	if d == Systemd {
 		return slice(n)
 	}
@@ -87,7 +87,7 @@ func (d Driver) parent(n name) string {
 }
 
 // pathOf is the path of a cgroup that the runtime was told of.
-func pathOf(parent string) string {
+func cgroupPath(parent string) string {
 	base, ok := strings.CutSuffix(path.Base(parent), sliceSuffix)
 	if !ok {
 		return path.Clean(parent)
@@ -99,7 +99,7 @@ func pathOf(parent string) string {
 func podName(uid types.UID) string { return podPrefix + string(uid) }
 
 // isOf reports whether a cgroup that the runtime was told of is that of a pod.
-func isOf(parent string, uid types.UID) bool {
+func isPodCgroup(parent string, uid types.UID) bool {
 	if base, ok := strings.CutSuffix(path.Base(parent), sliceSuffix); ok {
 		return strings.HasSuffix(base, "-"+strings.ReplaceAll(podName(uid), "-", "_"))
 	}
@@ -118,13 +118,13 @@ func checkUID(uid types.UID) error {
 }
 
 // places are all names that the cgroup of a pod can have, whatever its class.
-func places(root name, uid types.UID) []name {
+func possibleNames(root cgroupName, uid types.UID) []cgroupName {
 	pod := podName(uid)
-	return []name{root.child(pod), root.child(tierBurstable).child(pod), root.child(tierBestEffort).child(pod)}
+	return []cgroupName{root.child(pod), root.child(tierBurstable).child(pod), root.child(tierBestEffort).child(pod)}
 }
 
 // podPlace is the name of a pod's cgroup.
-func podPlace(root name, pod *v1.Pod) name {
+func podCgroup(root cgroupName, pod *v1.Pod) cgroupName {
 	switch podinfo.QOSClass(pod) {
 	case v1.PodQOSBurstable:
 		root = root.child(tierBurstable)
@@ -136,7 +136,7 @@ func podPlace(root name, pod *v1.Pod) name {
 
 // podsIn are the pods whose cgroups are in the folder of a tier. systemd's
 // names have an underscore for each dash of a UID, which has none of its own.
-func (d Driver) podsIn(folder string, tier name) []types.UID {
+func (d Driver) podsIn(folder string, tier cgroupName) []types.UID {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil

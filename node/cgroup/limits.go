@@ -12,7 +12,7 @@ import (
 )
 
 // none is the value of a limit that is lifted. A limit of 0 is left as it is.
-const none = -1
+const noLimit = -1
 
 // limits are the values of one cgroup.
 type limits struct {
@@ -86,7 +86,7 @@ func (l limits) settingsV2() []setting {
 func weight(shares int64) int64 { return 1 + (shares-2)*9999/262142 }
 
 func orMax(n int64) string {
-	if n == none {
+	if n == noLimit {
 		return "max"
 	}
 	return strconv.FormatInt(n, 10)
@@ -108,7 +108,7 @@ func sorted(m map[string]int64) []string {
 func (h *hierarchies) write(path string, l limits) error {
 	var errs []error
 	for _, s := range l.settings(h.v2()) {
-		folder := h.folder(s.controller, path)
+		folder := h.directory(s.controller, path)
 		if folder == "" {
 			continue
 		}
@@ -155,7 +155,7 @@ func sameValue(now, want string) bool {
 	w, err := strconv.ParseInt(want, 10, 64)
 	page := int64(os.Getpagesize())
 	const unlimited = 1 << 62
-	return err == nil && (w == none && n >= unlimited || w > page && n == w/page*page && n != 0)
+	return err == nil && (w == noLimit && n >= unlimited || w > page && n == w/page*page && n != 0)
 }
 
 // usageFiles are what a cgroup uses of memory, with and without what the
@@ -168,7 +168,7 @@ var usageFiles = map[bool]struct{ usage, inactive string }{
 // checkInUse is an error for a limit below what is in use: to set it would, on
 // version 2, end processes of the pod.
 func (h *hierarchies) checkInUse(folder, file string, limit int64) error {
-	if limit == none {
+	if limit == noLimit {
 		return nil
 	}
 	now, err := os.ReadFile(file)

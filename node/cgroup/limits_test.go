@@ -49,10 +49,10 @@ func TestPodLimits(t *testing.T) {
 		}, [2]string{"500m -", ""}), shares: 1024, quota: 200000, memory: 4 << 30},
 		"overhead raises the limits there are": {pod: with(func(p *v1.Pod) {
 			p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m"), v1.ResourceMemory: resource.MustParse("1Gi")}
-		}, [2]string{"750m -", "- 1Gi"}), shares: 1024, quota: none, memory: 2 << 30},
+		}, [2]string{"750m -", "- 1Gi"}), shares: 1024, quota: noLimit, memory: 2 << 30},
 		"hugepages": {pod: with(func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources.Limits["hugepages-2Mi"] = resource.MustParse("8Mi")
-		}, [2]string{"1 -", "1 -"}), shares: 1024, quota: 100000, memory: none, huge: 8 << 20},
+		}, [2]string{"1 -", "1 -"}), shares: 1024, quota: 100000, memory: noLimit, huge: 8 << 20},
 	} {
 		l := o.podLimits(tc.pod)
 		if l.shares != tc.shares || l.quota != tc.quota || l.memory != tc.memory || l.hugePages["2MB"] != tc.huge || l.hugePages["1GB"] != 0 || len(l.hugePages) != 2 {
@@ -60,7 +60,7 @@ func TestPodLimits(t *testing.T) {
 		}
 	}
 	o.Settings.NoCPUQuota = true
-	if l := o.podLimits(pod("a", [2]string{"1 -", "1 -"})); l.quota != none {
+	if l := o.podLimits(pod("a", [2]string{"1 -", "1 -"})); l.quota != noLimit {
 		t.Errorf("without quotas: %+v", l)
 	}
 }
@@ -87,7 +87,7 @@ func TestFindHierarchies(t *testing.T) {
 		if err := os.WriteFile(file, []byte(tc.mountinfo), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h, err := find(file)
+		h, err := findHierarchies(file)
 		if tc.all == 0 {
 			if err == nil {
 				t.Errorf("%s: %+v, want an error", name, h)
@@ -103,7 +103,7 @@ func TestFindHierarchies(t *testing.T) {
 		if got, err := h.controllers("/"); err != nil || !slices.Equal(got, tc.controllers) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
-		if got := h.folder("pids", "/x"); got != "/mnt/with space/x" {
+		if got := h.directory("pids", "/x"); got != "/mnt/with space/x" {
 			t.Errorf("%s: pids are in %q", name, got)
 		}
 	}
@@ -130,10 +130,10 @@ func TestLayouts(t *testing.T) {
 		t.Errorf("cgroupfs: %s", got)
 	}
 	const unit = "a_b-podstead-burstable-pod0_1.slice"
-	if got, want := Systemd.path(n), "/a_b.slice/a_b-podstead.slice/a_b-podstead-burstable.slice/"+unit; got != want || pathOf(unit) != want {
-		t.Errorf("systemd: %s, %s", got, pathOf(unit))
+	if got, want := Systemd.path(n), "/a_b.slice/a_b-podstead.slice/a_b-podstead-burstable.slice/"+unit; got != want || cgroupPath(unit) != want {
+		t.Errorf("systemd: %s, %s", got, cgroupPath(unit))
 	}
-	if Systemd.parent(n) != unit || !isOf(unit, "0-1") || isOf(unit, "1") {
+	if Systemd.parent(n) != unit || !isPodCgroup(unit, "0-1") || isPodCgroup(unit, "1") {
 		t.Errorf("the slice %s is not the pod's", Systemd.parent(n))
 	}
 }

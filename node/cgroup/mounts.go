@@ -28,10 +28,10 @@ const (
 )
 
 // counting are the controllers in which a pod has no values, only usage.
-var counting = []string{controllerCPUAcct, controllerBlkIO}
+var countingControllers = []string{controllerCPUAcct, controllerBlkIO}
 
 // limited are the controllers in which a pod has values.
-var limited = []string{controllerCPU, controllerMemory, controllerPids, controllerHugeTLB}
+var limitingControllers = []string{controllerCPU, controllerMemory, controllerPids, controllerHugeTLB}
 
 // hierarchies are where this machine's cgroups are.
 type hierarchies struct {
@@ -53,14 +53,14 @@ type hierarchies struct {
 const mountinfoFile = "/proc/self/mountinfo"
 
 // folderMode is that of cgroups, as the kubelet and the runtimes make them.
-const folderMode = 0o755
+const directoryMode = 0o755
 
 // v2 reports whether the controllers are in the unified hierarchy.
 func (h *hierarchies) v2() bool { return h.unified != "" }
 
 // find reads a mountinfo file. The unified hierarchy counts if no controller
 // is in one of version 1: in a mixed set-up it has none.
-func find(file string) (*hierarchies, error) {
+func findHierarchies(file string) (*hierarchies, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot look for cgroups: %w", err)
@@ -68,7 +68,7 @@ func find(file string) (*hierarchies, error) {
 	defer f.Close()
 	h := &hierarchies{
 		byController: map[string]string{},
-		mkdir:        func(folder string) error { return os.Mkdir(folder, folderMode) },
+		mkdir:        func(folder string) error { return os.Mkdir(folder, directoryMode) },
 		rmdir:        syscall.Rmdir,
 	}
 	unified := ""
@@ -89,7 +89,7 @@ func find(file string) (*hierarchies, error) {
 			continue
 		}
 		for _, option := range strings.Split(m.VFSOptions, ",") {
-			if (slices.Contains(limited, option) || slices.Contains(counting, option)) && h.byController[option] == "" {
+			if (slices.Contains(limitingControllers, option) || slices.Contains(countingControllers, option)) && h.byController[option] == "" {
 				h.byController[option] = folder
 			}
 		}
@@ -108,7 +108,7 @@ func find(file string) (*hierarchies, error) {
 func (h *hierarchies) controllers(path string) ([]string, error) {
 	if !h.v2() {
 		var list []string
-		for _, c := range limited {
+		for _, c := range limitingControllers {
 			if h.byController[c] != "" {
 				list = append(list, c)
 			}
@@ -119,17 +119,17 @@ func (h *hierarchies) controllers(path string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what controllers there are: %w", err)
 	}
-	return slices.DeleteFunc(strings.Fields(string(data)), func(c string) bool { return !slices.Contains(limited, c) }), nil
+	return slices.DeleteFunc(strings.Fields(string(data)), func(c string) bool { return !slices.Contains(limitingControllers, c) }), nil
 }
 
 // folders are those of one cgroup, given by its path below the hierarchies'
 // roots, in which values are set.
-func (h *hierarchies) folders(path string) []string {
+func (h *hierarchies) directories(path string) []string {
 	if h.v2() {
 		return []string{filepath.Join(h.unified, path)}
 	}
 	var list []string
-	for _, c := range limited {
+	for _, c := range limitingControllers {
 		if root := h.byController[c]; root != "" && !slices.Contains(list, filepath.Join(root, path)) {
 			list = append(list, filepath.Join(root, path))
 		}
@@ -138,7 +138,7 @@ func (h *hierarchies) folders(path string) []string {
 }
 
 // everywhere are the folders of one cgroup in all hierarchies.
-func (h *hierarchies) everywhere(path string) []string {
+func (h *hierarchies) allDirectories(path string) []string {
 	list := make([]string, 0, len(h.all))
 	for _, root := range h.all {
 		list = append(list, filepath.Join(root, path))
@@ -148,7 +148,7 @@ func (h *hierarchies) everywhere(path string) []string {
 
 // folder is that of one cgroup in the hierarchy of a controller, empty if the
 // machine does not have it.
-func (h *hierarchies) folder(controller, path string) string {
+func (h *hierarchies) directory(controller, path string) string {
 	if h.v2() {
 		return filepath.Join(h.unified, path)
 	}
@@ -160,9 +160,9 @@ func (h *hierarchies) folder(controller, path string) string {
 
 // make makes a cgroup and those above it in every hierarchy that has values,
 // and in the unified one lets the controllers through to it.
-func (h *hierarchies) make(path string) error {
+func (h *hierarchies) create(path string) error {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
-	for _, root := range h.folders("/") {
+	for _, root := range h.directories("/") {
 		folder := root
 		for _, part := range parts {
 			if h.v2() {
@@ -202,14 +202,14 @@ func (h *hierarchies) delegate(folder string) error {
 		}
 		_, err = f.WriteString("+" + controller)
 		_ = f.Close()
-		if err != nil && slices.Contains(limited, controller) {
+		if err != nil && slices.Contains(limitingControllers, controller) {
 			return fmt.Errorf("cannot let the controller %s through in %s: %w", controller, file, err)
 		}
 	}
 	return nil
 }
 
-func isFolder(path string) bool {
+func isDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }

@@ -50,7 +50,7 @@ func Capacity() v1.ResourceList {
 			list[ResourcePID] = *resource.NewQuantity(n, resource.DecimalSI)
 		}
 	}
-	for name, quantity := range hugePages(hugePagesFolder) {
+	for name, quantity := range hugePages(hugePagesDirectory) {
 		list[name] = quantity
 	}
 	return list
@@ -86,7 +86,7 @@ func (o *Options) nodeLimits() limits {
 	cpu := o.Allocatable[v1.ResourceCPU]
 	l := limits{shares: cgroupvalues.CPUShares(cpu.MilliValue())}
 	if !o.EnforceAllocatable {
-		l.memory, l.pids = none, none
+		l.memory, l.pids = noLimit, noLimit
 		return l
 	}
 	memory, pids := o.Allocatable[v1.ResourceMemory], o.Allocatable[ResourcePID]
@@ -98,18 +98,18 @@ func (o *Options) nodeLimits() limits {
 // hugepage sizes. Without cgroups it is the zero value.
 func DetectSettings() cgroupvalues.Settings {
 	var s cgroupvalues.Settings
-	if h, err := find(mountinfoFile); err == nil && h.v2() {
+	if h, err := findHierarchies(mountinfoFile); err == nil && h.v2() {
 		s.V2 = true
 		// The root has no such file; what is there says that the kernel does.
 		matches, _ := filepath.Glob(filepath.Join(h.unified, "*", "memory.swap.max"))
 		s.SwapLimit = len(matches) > 0
 	}
-	s.PageSizes = pageSizes(hugePagesFolder)
+	s.PageSizes = pageSizes(hugePagesDirectory)
 	return s
 }
 
 // hugePagesFolder has a folder for each size of hugepages.
-const hugePagesFolder = "/sys/kernel/mm/hugepages"
+const hugePagesDirectory = "/sys/kernel/mm/hugepages"
 
 // hugePages are the bytes in hugepages by their resource, of each size that the
 // kernel has.

@@ -11,18 +11,18 @@ import (
 )
 
 // leastShares are those of a cgroup that asks for nothing.
-const leastShares = 2
+const minShares = 2
 
 // podLimits are the values of a pod's cgroup: the sum of its containers' and
 // the overhead, by the kubelet's rules. A limit holds for the pod only if each
 // container has one, or the pod itself states it.
 func (o *Options) podLimits(pod *v1.Pod) limits {
-	a := withOverhead(pod)
-	l := limits{shares: leastShares, quota: none, memory: none}
+	a := amountsWithOverhead(pod)
+	l := limits{shares: minShares, quota: noLimit, memory: noLimit}
 	if o.PodPids > 0 {
 		l.pids = o.PodPids
 	} else {
-		l.pids = none
+		l.pids = noLimit
 	}
 	_, l.period = o.Settings.Quota(0)
 	for _, size := range o.Settings.PageSizes {
@@ -53,7 +53,7 @@ func (o *Options) podLimits(pod *v1.Pod) limits {
 	return l
 }
 
-func withOverhead(pod *v1.Pod) podinfo.Amounts {
+func amountsWithOverhead(pod *v1.Pod) podinfo.Amounts {
 	a, overhead := podinfo.PodAmounts(pod), podinfo.OverheadAmounts(pod)
 	a.CPURequest += overhead.CPURequest
 	a.MemoryRequest += overhead.MemoryRequest
@@ -81,7 +81,7 @@ func allLimit(pod *v1.Pod, resource v1.ResourceName) bool {
 
 // needs are the controllers without which a limit of the pod, or of one of its
 // containers, would be dropped, each with the field that asks for it.
-func (o *Options) needs(pod *v1.Pod) map[string]string {
+func (o *Options) requiredControllers(pod *v1.Pod) map[string]string {
 	fields := map[string]string{}
 	note := func(r *v1.ResourceRequirements, at string) {
 		for resource, quantity := range r.Limits {

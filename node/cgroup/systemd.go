@@ -78,7 +78,7 @@ func (l limits) properties(v2 bool) []property {
 	var list []property
 	add := func(name string, value int64) {
 		n := uint64(value)
-		if value == none {
+		if value == noLimit {
 			n = math.MaxUint64
 		}
 		list = append(list, property{name, n})
@@ -95,8 +95,8 @@ func (l limits) properties(v2 bool) []property {
 		}
 	}
 	switch {
-	case l.quota == none:
-		add("CPUQuotaPerSecUSec", none)
+	case l.quota == noLimit:
+		add("CPUQuotaPerSecUSec", noLimit)
 	case l.quota > 0:
 		// systemd counts in hundredths of a CPU; a limit is rounded up.
 		const second, step = int64(time.Second / time.Microsecond), int64(10 * time.Millisecond / time.Microsecond)
@@ -127,7 +127,7 @@ func (b *bus) connect(ctx context.Context) (*systemd.Conn, error) {
 	// The connection outlives the call that opened it.
 	conn, err := systemd.NewWithContext(context.WithoutCancel(ctx))
 	if err != nil {
-		return nil, &deniedError{fmt.Errorf("systemd does not answer on D-Bus: %w", err)}
+		return nil, &unavailableError{fmt.Errorf("systemd does not answer on D-Bus: %w", err)}
 	}
 	b.conn = conn
 	return conn, nil
@@ -139,7 +139,7 @@ func (b *bus) Start(ctx context.Context, unit string, properties []property) err
 		return err
 	}
 	done := make(chan string, 1)
-	if _, err := conn.StartTransientUnitContext(ctx, unit, "replace", converted(properties), done); err != nil {
+	if _, err := conn.StartTransientUnitContext(ctx, unit, "replace", toSystemd(properties), done); err != nil {
 		if isBusError(err, "org.freedesktop.systemd1.UnitExists") {
 			return errUnitExists
 		}
@@ -153,7 +153,7 @@ func (b *bus) Set(ctx context.Context, unit string, properties []property) error
 	if err != nil {
 		return err
 	}
-	return conn.SetUnitPropertiesContext(ctx, unit, true, converted(properties)...)
+	return conn.SetUnitPropertiesContext(ctx, unit, true, toSystemd(properties)...)
 }
 
 func (b *bus) Stop(ctx context.Context, unit string) error {
@@ -188,7 +188,7 @@ func awaitJob(ctx context.Context, done <-chan string) error {
 	}
 }
 
-func converted(properties []property) []systemd.Property {
+func toSystemd(properties []property) []systemd.Property {
 	list := make([]systemd.Property, 0, len(properties))
 	for _, p := range properties {
 		list = append(list, systemd.Property{Name: p.name, Value: godbus.MakeVariant(p.value)})

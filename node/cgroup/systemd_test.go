@@ -108,7 +108,7 @@ func TestSlices(t *testing.T) {
 // A pod that was made in a slice by another daemon of this machine has its
 // values brought up, in the slice as well.
 func TestSliceThatIsThere(t *testing.T) {
-	m := newMachine(t, false, limited...)
+	m := newMachine(t, false, limitingControllers...)
 	c, systemd := systemdOn(m)
 	p := pod("a", [2]string{"1 1Gi", "1 1Gi"})
 	if _, err := c.Ensure(t.Context(), p, ""); err != nil {
@@ -128,14 +128,14 @@ func TestSliceThatIsThere(t *testing.T) {
 
 // Without D-Bus pods are left to the runtime; another fault holds them back.
 func TestSystemdThatDoesNotAnswer(t *testing.T) {
-	m := newMachine(t, false, limited...)
+	m := newMachine(t, false, limitingControllers...)
 	c, systemd := systemdOn(m)
 	c.PodPids = 0
 	systemd.fault = errors.New("job failed")
 	if _, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err == nil || !strings.Contains(err.Error(), "podstead.slice: job failed") {
 		t.Errorf("a job that fails: %v", err)
 	}
-	systemd.fault = &deniedError{errors.New("no bus")}
+	systemd.fault = &unavailableError{errors.New("no bus")}
 	if got, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err != nil || got != "" {
 		t.Errorf("without a bus: %q, %v", got, err)
 	}

@@ -28,7 +28,7 @@ func OpenReader(mountinfo string) (*Reader, error) {
 	if mountinfo == "" {
 		mountinfo = mountinfoFile
 	}
-	h, err := find(mountinfo)
+	h, err := findHierarchies(mountinfo)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func OpenReader(mountinfo string) (*Reader, error) {
 func (r *Reader) V2() bool { return r.h.v2() }
 
 // Path is where a cgroup is of which a runtime was told as a pod's parent.
-func Path(parent string) string { return pathOf(parent) }
+func Path(parent string) string { return cgroupPath(parent) }
 
 // PodPaths are all paths that the cgroup of a pod can have below a root, for a
 // pod of which it is not known what its sandbox was made in.
@@ -48,7 +48,7 @@ func PodPaths(root string, uid types.UID) []string {
 		return nil
 	}
 	var paths []string
-	for _, place := range places(rootName(root), uid) {
+	for _, place := range possibleNames(rootName(root), uid) {
 		paths = append(paths, Cgroupfs.path(place), Systemd.path(place))
 	}
 	return paths
@@ -64,11 +64,11 @@ func RootPaths(root string) []string {
 }
 
 // Exists reports whether a cgroup is there.
-func (r *Reader) Exists(path string) bool { return isFolder(r.folder(controllerMemory, path)) }
+func (r *Reader) Exists(path string) bool { return isDirectory(r.directory(controllerMemory, path)) }
 
 // folder is that in which a controller counts. Where the hierarchy of one is
 // missing it is empty.
-func (r *Reader) folder(controller, path string) string { return r.h.folder(controller, path) }
+func (r *Reader) directory(controller, path string) string { return r.h.directory(controller, path) }
 
 // Usage reads what a cgroup uses. One that is not there is fs.ErrNotExist.
 func (r *Reader) Usage(path string) (usage.Usage, error) {
@@ -80,7 +80,7 @@ func (r *Reader) Usage(path string) (usage.Usage, error) {
 	if u.CPU, err = r.cpu(path); err != nil {
 		return usage.Usage{}, err
 	}
-	if u.Processes, err = optional(numberOf(r.folder(controllerPids, path), "pids.current")); err != nil {
+	if u.Processes, err = optional(readNumber(r.directory(controllerPids, path), "pids.current")); err != nil {
 		return usage.Usage{}, err
 	}
 	if u == (usage.Usage{}) {
@@ -92,12 +92,12 @@ func (r *Reader) Usage(path string) (usage.Usage, error) {
 // Memory reads what a cgroup uses of memory; nil without an error says that
 // this machine does not count that.
 func (r *Reader) Memory(path string) (*usage.Memory, error) {
-	return MemoryCgroup{Folder: r.folder(controllerMemory, path), V2: r.h.v2()}.Usage()
+	return MemoryCgroup{Directory: r.directory(controllerMemory, path), V2: r.h.v2()}.Usage()
 }
 
 // Usage reads what it uses; nil without an error says that it is not there.
 func (c MemoryCgroup) Usage() (*usage.Memory, error) {
-	folder := c.Folder
+	folder := c.Directory
 	if folder == "" {
 		return nil, nil
 	}
@@ -105,12 +105,12 @@ func (c MemoryCgroup) Usage() (*usage.Memory, error) {
 	if c.V2 {
 		f = memoryFilesV2
 	}
-	used, err := optional(numberOf(folder, f.usage))
+	used, err := optional(readNumber(folder, f.usage))
 	if used == nil || err != nil {
 		return nil, err
 	}
 	m := &usage.Memory{Usage: *used}
-	err = fieldsOf(folder, "memory.stat", func(name string, n uint64) {
+	err = readFields(folder, "memory.stat", func(name string, n uint64) {
 		switch name {
 		case f.inactive:
 			m.InactiveFile = n
@@ -129,16 +129,16 @@ func (c MemoryCgroup) Usage() (*usage.Memory, error) {
 		}
 	})
 	if err != nil {
-		return nil, unlessGone(err)
+		return nil, ignoreGone(err)
 	}
 	if c.V2 {
-		m.Swap, _ = numberOf(folder, "memory.swap.current") // not there without swap accounting
+		m.Swap, _ = readNumber(folder, "memory.swap.current") // not there without swap accounting
 	}
 	// "max" is no number, and version 1 has the greatest number instead.
-	if limit, err := numberOf(folder, f.limit); err == nil && limit < 1<<62 {
+	if limit, err := readNumber(folder, f.limit); err == nil && limit < 1<<62 {
 		m.Limit = limit
 	}
-	m.Peak, _ = numberOf(folder, f.peak) // Linux 5.19 in version 2
+	m.Peak, _ = readNumber(folder, f.peak) // Linux 5.19 in version 2
 	return m, nil
 }
 
@@ -168,7 +168,7 @@ const userHZ = 100
 func (r *Reader) cpu(path string) (*usage.CPU, error) {
 	c := &usage.CPU{}
 	if r.h.v2() {
-		err := fieldsOf(r.folder(controllerCPU, path), "cpu.stat", func(name string, n uint64) {
+		err := readFields(r.directory(controllerCPU, path), "cpu.stat", func(name string, n uint64) {
 			micro := time.Duration(n) * time.Microsecond
 			switch name {
 			case "usage_usec":
@@ -186,18 +186,18 @@ func (r *Reader) cpu(path string) (*usage.CPU, error) {
 			}
 		})
 		if err != nil {
-			return nil, unlessGone(err)
+			return nil, ignoreGone(err)
 		}
 		return c, nil
 	}
-	folder := r.folder(controllerCPUAcct, path)
-	total, err := optional(numberOf(folder, "cpuacct.usage"))
+	folder := r.directory(controllerCPUAcct, path)
+	total, err := optional(readNumber(folder, "cpuacct.usage"))
 	if total == nil || err != nil {
 		return nil, err
 	}
 	c.Total = time.Duration(*total)
 	// What follows is more detail, and not there on every kernel.
-	_ = fieldsOf(folder, "cpuacct.stat", func(name string, n uint64) {
+	_ = readFields(folder, "cpuacct.stat", func(name string, n uint64) {
 		switch name {
 		case "user":
 			c.User = time.Duration(n) * time.Second / userHZ
@@ -205,7 +205,7 @@ func (r *Reader) cpu(path string) (*usage.CPU, error) {
 			c.System = time.Duration(n) * time.Second / userHZ
 		}
 	})
-	_ = fieldsOf(r.folder(controllerCPU, path), "cpu.stat", func(name string, n uint64) {
+	_ = readFields(r.directory(controllerCPU, path), "cpu.stat", func(name string, n uint64) {
 		switch name {
 		case "nr_periods":
 			c.Periods = n
@@ -220,7 +220,7 @@ func (r *Reader) cpu(path string) (*usage.CPU, error) {
 
 // FirstProcess returns a process of a cgroup, 0 if it has none of its own.
 func (r *Reader) FirstProcess(path string) int {
-	data, err := os.ReadFile(filepath.Join(r.folder(controllerMemory, path), "cgroup.procs"))
+	data, err := os.ReadFile(filepath.Join(r.directory(controllerMemory, path), "cgroup.procs"))
 	if err != nil {
 		return 0
 	}
@@ -237,7 +237,7 @@ var buffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
 
 // read reads a file of a cgroup, in three system calls: a scrape of many pods
 // reads thousands. data is gone when use returns.
-func read(folder, file string, use func(data []byte) error) error {
+func readFile(folder, file string, use func(data []byte) error) error {
 	if folder == "" {
 		return fs.ErrNotExist
 	}
@@ -260,8 +260,8 @@ func read(folder, file string, use func(data []byte) error) error {
 }
 
 // numberOf reads a file of one number.
-func numberOf(folder, file string) (n uint64, err error) {
-	err = read(folder, file, func(data []byte) error {
+func readNumber(folder, file string) (n uint64, err error) {
+	err = readFile(folder, file, func(data []byte) error {
 		n, err = strconv.ParseUint(string(bytes.TrimSpace(data)), 10, 64)
 		return err
 	})
@@ -269,8 +269,8 @@ func numberOf(folder, file string) (n uint64, err error) {
 }
 
 // fieldsOf reads a file of lines with a name and a number.
-func fieldsOf(folder, file string, field func(name string, n uint64)) error {
-	return read(folder, file, func(data []byte) error {
+func readFields(folder, file string, field func(name string, n uint64)) error {
+	return readFile(folder, file, func(data []byte) error {
 		for line := range strings.Lines(string(data)) {
 			name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if n, err := strconv.ParseUint(text, 10, 64); err == nil {
@@ -285,12 +285,12 @@ func fieldsOf(folder, file string, field func(name string, n uint64)) error {
 // removed or that the machine does not count it.
 func optional(n uint64, err error) (*uint64, error) {
 	if err != nil {
-		return nil, unlessGone(err)
+		return nil, ignoreGone(err)
 	}
 	return &n, nil
 }
 
-func unlessGone(err error) error {
+func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 		return nil
 	}

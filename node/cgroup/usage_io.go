@@ -15,7 +15,7 @@ func (r *Reader) IO(path string) []usage.DeviceIO {
 	if r.h.v2() {
 		return ioV2(filepath.Join(r.h.unified, path, "io.stat"))
 	}
-	folder := r.folder(controllerBlkIO, path)
+	folder := r.directory(controllerBlkIO, path)
 	if folder == "" {
 		return nil
 	}

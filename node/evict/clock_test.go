@@ -22,7 +22,7 @@ func TestDisksAreOfTheirPodWhenTheClockIsSet(t *testing.T) {
 	} {
 		p := pod("p", 0)
 		p.Status.StartTime = &metav1.Time{Time: c.started}
-		if got := (Disk{At: at}).isOf(p); got != c.want {
+		if got := (Disk{At: at}).isCurrent(p); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

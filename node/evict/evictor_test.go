@@ -46,7 +46,7 @@ type seen struct {
 	// looks counts looks at memory, diskLooks those at the disks, measured
 	// those at what pods have there.
 	looks, diskLooks, measured, rechecks int
-	orders                               []Order
+	orders                               []Eviction
 	events, reclaimed                    []string
 }
 
@@ -73,7 +73,7 @@ func (b *bed) start(hard string, change func(*Config)) {
 		s.Hard[name] = amount
 	}
 	cfg := Config{
-		Thresholds: parse(b.t, s), Transition: 5 * time.Minute, Machine: b, Pods: b, Meter: b, Reclaim: b, Events: b, File: b.file, Boot: "boot 1",
+		Thresholds: parse(b.t, s), Transition: 5 * time.Minute, Resources: b, Pods: b, Usage: b, Reclaim: b, Events: b, File: b.file, Boot: "boot 1",
 	}
 	if change != nil {
 		change(&cfg)
@@ -103,8 +103,8 @@ func (b *bed) Disk(l *Levels) {
 	}
 }
 
-func (b *bed) PIDs(l *Levels) { l[PIDAvailable] = b.levels[PIDAvailable] }
-func (b *bed) Separate() bool { return b.separate }
+func (b *bed) PIDs(l *Levels)        { l[PIDAvailable] = b.levels[PIDAvailable] }
+func (b *bed) SeparateImageFS() bool { return b.separate }
 
 func (b *bed) List() []*v1.Pod {
 	b.mu.Lock()
@@ -117,7 +117,7 @@ func (b *bed) List() []*v1.Pod {
 }
 
 // Evict ends a pod a second later, with what it used.
-func (b *bed) Evict(o Order) error {
+func (b *bed) Evict(o Eviction) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.pods {
@@ -249,7 +249,7 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 		b.alarm = make(chan struct{}, 1)
 		b.pods = []*v1.Pod{pod("good", 0, "memory=1Gi"), pod("leak", 0, "memory=10Mi"), pod("system", 2_000_000_000)}
 		b.usage = map[types.UID]Usage{"good": {Memory: 900 << 20}, "leak": {Memory: 3 << 30}, "system": {Memory: 4 << 30}}
-		b.start("memory.available<200Mi", func(c *Config) { c.Alarm = b })
+		b.start("memory.available<200Mi", func(c *Config) { c.Memory = b })
 		if b.armed[MemoryAvailable] != 8<<30-200<<20 {
 			t.Errorf("armed %v", b.armed)
 		}
@@ -267,7 +267,7 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 				t.Errorf("message %q lacks %q", o.Message, part)
 			}
 		}
-		if o.Signal != "memory.available" || o.Condition != v1.NodeMemoryPressure || o.Grace == nil || *o.Grace > 1 {
+		if o.Signal != "memory.available" || o.Condition != v1.NodeMemoryPressure || o.GracePeriod == nil || *o.GracePeriod > 1 {
 			t.Errorf("order %+v", o)
 		}
 		if len(b.now().events) != 1 || !strings.HasPrefix(b.now().events[0], "EvictionThresholdMet Attempting to reclaim memory") {
@@ -277,7 +277,7 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 		// the moment, and Recheck tells.
 		rechecks := b.now().rechecks
 		for time.Since(began) < 5*time.Minute {
-			if now, _ := b.MayReturn(o.Condition, began); now || !b.under(v1.NodeMemoryPressure) {
+			if now, _ := b.CanRestart(o.Condition, began); now || !b.under(v1.NodeMemoryPressure) {
 				t.Fatalf("it may run again %s after the pressure", time.Since(began))
 			}
 			time.Sleep(time.Second)
@@ -285,7 +285,7 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if now, _ := b.MayReturn(o.Condition, began); !now || b.under(v1.NodeMemoryPressure) || b.now().rechecks != rechecks+1 {
+		if now, _ := b.CanRestart(o.Condition, began); !now || b.under(v1.NodeMemoryPressure) || b.now().rechecks != rechecks+1 {
 			t.Errorf("it does not run again: pressure %v, told %d times", b.under(v1.NodeMemoryPressure), b.now().rechecks-rechecks)
 		}
 		if b.evicted() != "leak" || len(b.now().events) != 1 {
@@ -343,18 +343,18 @@ func TestRestartKeepsThePressure(t *testing.T) {
 		b.start("memory.available<200Mi", nil)
 		time.Sleep(5*time.Minute - time.Second)
 		synctest.Wait()
-		if now, _ := b.MayReturn(v1.NodeMemoryPressure, began); now || !b.under(v1.NodeMemoryPressure) {
+		if now, _ := b.CanRestart(v1.NodeMemoryPressure, began); now || !b.under(v1.NodeMemoryPressure) {
 			t.Error("the pressure ended with the restart")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if now, _ := b.MayReturn(v1.NodeMemoryPressure, began); !now {
+		if now, _ := b.CanRestart(v1.NodeMemoryPressure, began); !now {
 			t.Error("the pressure does not end")
 		}
 		// After a boot memory is free; the disk is not.
 		for _, c := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure} {
 			b.stop()
-			if err := keep(b.file, "boot 1", []v1.NodeConditionType{c}); err != nil {
+			if err := saveState(b.file, "boot 1", []v1.NodeConditionType{c}); err != nil {
 				t.Fatal(err)
 			}
 			b.start("memory.available<200Mi", func(cfg *Config) { cfg.Boot = "boot 2" })
@@ -437,11 +437,11 @@ func TestPodOverItsLimitIsEvicted(t *testing.T) {
 		if b.evicted() != "fat" || b.now().orders[0].Condition != "" || b.now().orders[0].Signal != "emptydirfs.limit" || !strings.Contains(b.now().orders[0].Message, "sizeLimit") || !strings.Contains(b.now().orders[0].Message, "again in 5m0s") {
 			t.Fatalf("orders %+v", b.now().orders)
 		}
-		if now, after := b.MayReturn("", began); now || after != 5*time.Minute-15*time.Second {
+		if now, after := b.CanRestart("", began); now || after != 5*time.Minute-15*time.Second {
 			t.Errorf("it may run again %v after %s", now, after)
 		}
 		time.Sleep(5 * time.Minute)
-		if now, _ := b.MayReturn("", began); !now || b.evicted() != "fat" {
+		if now, _ := b.CanRestart("", began); !now || b.evicted() != "fat" {
 			t.Errorf("it does not run again; evicted %q", b.evicted())
 		}
 		// What its run before had held counts no more.
@@ -478,7 +478,7 @@ func TestMemoryDoesNotWaitForDisks(t *testing.T) {
 		fat, leak := volume(pod("fat", 1), "app", "50Mi"), pod("leak", 0)
 		b.pods = []*v1.Pod{fat, leak}
 		b.usage = map[types.UID]Usage{"leak": {Memory: 8 << 30}, "fat": {Disk: Disk{Volumes: space(60<<20, 1)}}}
-		b.start("memory.available<200Mi", func(c *Config) { c.Alarm = b })
+		b.start("memory.available<200Mi", func(c *Config) { c.Memory = b })
 		time.Sleep(2 * time.Second)
 		b.set(MemoryAvailable, 100<<20)
 		b.alarm <- struct{}{}
@@ -498,7 +498,7 @@ func TestMemoryDoesNotWaitForDisks(t *testing.T) {
 func TestVictimThatComesLater(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bed) {
 		b.pods, b.alarm = []*v1.Pod{pod("system", 2_000_000_000)}, make(chan struct{}, 1)
-		b.start("memory.available<200Mi", func(c *Config) { c.Alarm = b })
+		b.start("memory.available<200Mi", func(c *Config) { c.Memory = b })
 		b.set(MemoryAvailable, 150<<20)
 		b.alarm <- struct{}{}
 		time.Sleep(time.Second)
@@ -530,7 +530,7 @@ func TestSoftThresholdGivesTime(t *testing.T) {
 				t.Errorf("evicted %q before its time", b.evicted())
 			}
 			time.Sleep(2 * time.Second)
-			if b.evicted() != "leak" || *b.now().orders[0].Grace != want {
+			if b.evicted() != "leak" || *b.now().orders[0].GracePeriod != want {
 				t.Errorf("%+v, want a grace of %d", b.now().orders, want)
 			}
 		})
@@ -572,7 +572,7 @@ func TestAdmit(t *testing.T) {
 		v1.NodePIDPressure:    "besteffort tolerant stoic indifferent burstable",
 	} {
 		bubble(t, func(t *testing.T, b *bed) {
-			if err := keep(b.file, "boot 1", []v1.NodeConditionType{condition}); err != nil {
+			if err := saveState(b.file, "boot 1", []v1.NodeConditionType{condition}); err != nil {
 				t.Fatal(err)
 			}
 			b.start("", nil)

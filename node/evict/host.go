@@ -10,26 +10,21 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
-)
 
-// MemoryCgroup is where the kernel counts the memory of a cgroup. Its folder is
-// empty for none.
-type MemoryCgroup struct {
-	Folder string
-	V2     bool
-}
+	"github.com/podstead/podstead/node/cgroup"
+)
 
 // HostConfig is what of the host is looked at.
 type HostConfig struct {
 	// Root is a folder on the node's file system.
 	Root string
 	// Images is a folder on that of the images, empty if it is not known yet.
-	Images func() string
+	ImageDirectory func() string
 	// Ceiling is the cgroup that is all of the node's memory; without one that
 	// is the machine's. Machine is that of the whole machine.
-	Ceiling, Machine MemoryCgroup
+	Ceiling, Machine cgroup.MemoryCgroup
 	// Pods is that of all pods together; it may not be there yet.
-	Pods func() MemoryCgroup
+	Pods func() cgroup.MemoryCgroup
 	// Proc is /proc unless a test says otherwise.
 	Proc string
 }
@@ -47,9 +42,9 @@ type Host struct {
 	separate bool
 	// short is the cgroup whose memory is the node's, or the pods', at the last
 	// look, and how much of it was not used at all.
-	short, shortPods usable
-	alarms           *Notifier
-	pids             []*counters
+	nodeMemory, podsMemory memoryHeadroom
+	alarms                 *Notifier
+	pids                   []*counters
 }
 
 // NewHost opens nothing that is not there.
@@ -61,7 +56,7 @@ func NewHost(cfg HostConfig) *Host {
 	for _, file := range []string{"sys/kernel/pid_max", "sys/kernel/threads-max"} {
 		h.pids = append(h.pids, openCounters(filepath.Join(cfg.Proc, file), ""))
 	}
-	if cfg.Ceiling.Folder != "" {
+	if cfg.Ceiling.Directory != "" {
 		h.ceiling = openMemory(cfg.Ceiling)
 	}
 	return h
@@ -71,19 +66,19 @@ func NewHost(cfg HostConfig) *Host {
 func (h *Host) Memory(levels *Levels) {
 	levels[MemoryAvailable], levels[AllocatableMemory] = Level{}, Level{}
 	machine := Level{}
-	h.short, h.shortPods = usable{at: h.cfg.Machine}, usable{}
+	h.nodeMemory, h.podsMemory = memoryHeadroom{at: h.cfg.Machine}, memoryHeadroom{}
 	if values, err := h.meminfo.read(); err == nil {
-		machine, h.short.free = Level{Available: values[1] << 10, Capacity: values[0] << 10}, values[2]<<10
+		machine, h.nodeMemory.free = Level{Available: values[1] << 10, Capacity: values[0] << 10}, values[2]<<10
 	}
 	levels[MemoryAvailable] = machine
 	if h.ceiling != nil {
 		// Whichever is the shorter: neither holds without the other.
 		if level, free, err := h.ceiling.level(); err == nil && level.Capacity > 0 && (machine.Capacity == 0 || level.Available < machine.Available) {
-			levels[MemoryAvailable], h.short = level, usable{h.cfg.Ceiling, free}
+			levels[MemoryAvailable], h.nodeMemory = level, memoryHeadroom{h.cfg.Ceiling, free}
 		}
 	}
 	if h.pods == nil && h.cfg.Pods != nil {
-		if c := h.cfg.Pods(); c.Folder != "" {
+		if c := h.cfg.Pods(); c.Directory != "" {
 			h.pods = openMemory(c)
 		}
 	}
@@ -96,21 +91,21 @@ func (h *Host) Memory(levels *Levels) {
 		}
 		// One without a limit of its own has the whole node.
 		if level.Capacity > 0 && level.Capacity < levels[MemoryAvailable].Capacity {
-			levels[AllocatableMemory], h.shortPods = level, usable{h.pods.MemoryCgroup, free}
+			levels[AllocatableMemory], h.podsMemory = level, memoryHeadroom{h.pods.MemoryCgroup, free}
 		}
 	}
 }
 
 // Disk fills in the levels of file systems.
 func (h *Host) Disk(levels *Levels) {
-	levels[NodeFSAvailable], levels[NodeFSInodes] = room(h.cfg.Root)
-	if h.images == "" && h.cfg.Images != nil {
-		h.images = h.cfg.Images()
+	levels[NodeFSAvailable], levels[NodeFSInodes] = statfs(h.cfg.Root)
+	if h.images == "" && h.cfg.ImageDirectory != nil {
+		h.images = h.cfg.ImageDirectory()
 		h.separate = h.images != "" && !sameFS(h.images, h.cfg.Root)
 	}
 	levels[ImageFSAvailable], levels[ImageFSInodes] = Level{}, Level{}
 	if h.images != "" {
-		levels[ImageFSAvailable], levels[ImageFSInodes] = room(h.images)
+		levels[ImageFSAvailable], levels[ImageFSInodes] = statfs(h.images)
 	}
 }
 
@@ -121,8 +116,8 @@ func (h *Host) Run(ctx context.Context) error {
 	file := ""
 	switch {
 	case h.cfg.Ceiling.V2:
-		file = filepath.Join(h.cfg.Ceiling.Folder, "memory.pressure")
-	case h.cfg.Machine.V2 || h.cfg.Machine.Folder == "":
+		file = filepath.Join(h.cfg.Ceiling.Directory, "memory.pressure")
+	case h.cfg.Machine.V2 || h.cfg.Machine.Directory == "":
 		file = filepath.Join(h.cfg.Proc, "pressure/memory")
 	}
 	if file != "" && h.alarms.WatchPressure(ctx, file) == nil {
@@ -138,34 +133,34 @@ func (h *Host) C() <-chan struct{} { return h.alarms.C }
 
 // usable is a cgroup with the bytes that it may use before the kernel has to take
 // back others.
-type usable struct {
-	at   MemoryCgroup
+type memoryHeadroom struct {
+	at   cgroup.MemoryCgroup
 	free int64
 }
 
 // errNotReached: the kernel tells of usage, which stays as it is while pages of
 // files make room for others.
-var errNotReached = errors.New("usage would not rise so far while the kernel takes back pages of files")
+var errUnreachableUsage = errors.New("usage would not rise so far while the kernel takes back pages of files")
 
 // Arm implements Alarm.
 func (h *Host) Arm(s Signal, margin int64) error {
-	of := h.short
+	of := h.nodeMemory
 	if s == AllocatableMemory {
-		of = h.shortPods
+		of = h.podsMemory
 	}
 	// A part is left to what the kernel keeps free.
-	if margin >= of.free-of.free/reservePart {
-		h.alarms.disarm(of.at.Folder)
-		return errNotReached
+	if margin >= of.free-of.free/reserveDivisor {
+		h.alarms.disarm(of.at.Directory)
+		return errUnreachableUsage
 	}
 	return h.alarms.Arm(of.at, margin)
 }
 
 // reservePart is which part of free memory the kernel may keep free.
-const reservePart = 8
+const reserveDivisor = 8
 
 // Separate reports whether images have a file system of their own.
-func (h *Host) Separate() bool { return h.separate }
+func (h *Host) SeparateImageFS() bool { return h.separate }
 
 // PIDs fills in the level of process IDs.
 func (h *Host) PIDs(levels *Levels) {
@@ -197,7 +192,7 @@ func (h *Host) processes() (int64, error) {
 	return strconv.ParseInt(string(text), 10, 64)
 }
 
-func room(folder string) (bytes, inodes Level) {
+func statfs(folder string) (bytes, inodes Level) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err != nil {
 		return Level{}, Level{}
@@ -212,14 +207,14 @@ func sameFS(a, b string) bool {
 
 // memory is a cgroup's, with its files kept open.
 type memory struct {
-	MemoryCgroup
+	cgroup.MemoryCgroup
 	usage, limit, stat *counters
 }
 
-func openMemory(c MemoryCgroup) *memory {
+func openMemory(c cgroup.MemoryCgroup) *memory {
 	m := &memory{MemoryCgroup: c}
 	open := func(name string, fields ...string) *counters {
-		return openCounters(filepath.Join(c.Folder, name), fields...)
+		return openCounters(filepath.Join(c.Directory, name), fields...)
 	}
 	if c.V2 {
 		m.usage, m.limit = open("memory.current", ""), open("memory.max", "")

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/podstead/podstead/node/cgroup"
 )
 
 func write(t *testing.T, folder string, files map[string]string) {
@@ -68,11 +70,13 @@ func TestHostMemory(t *testing.T) {
 			cfg := HostConfig{Root: dir, Proc: filepath.Join(dir, "proc")}
 			if c.ceiling != nil {
 				write(t, filepath.Join(dir, "slice"), c.ceiling)
-				cfg.Ceiling = MemoryCgroup{Folder: filepath.Join(dir, "slice"), V2: c.v2}
+				cfg.Ceiling = cgroup.MemoryCgroup{Directory: filepath.Join(dir, "slice"), V2: c.v2}
 			}
 			if c.pods != nil {
 				write(t, filepath.Join(dir, "pods"), c.pods)
-				cfg.Pods = func() MemoryCgroup { return MemoryCgroup{Folder: filepath.Join(dir, "pods"), V2: c.v2} }
+				cfg.Pods = func() cgroup.MemoryCgroup {
+					return cgroup.MemoryCgroup{Directory: filepath.Join(dir, "pods"), V2: c.v2}
+				}
 			}
 			h := NewHost(cfg)
 			var levels Levels
@@ -118,10 +122,10 @@ func TestAlarmThatWouldNotRing(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, map[string]string{"proc/meminfo": "MemTotal:       10000 kB\nMemFree:         100 kB\nMemAvailable:    8000 kB\n"})
 			write(t, filepath.Join(dir, "machine"), cgroupFiles(false, "9223372036854771712", 5000<<10, 0, 0))
-			cfg := HostConfig{Root: dir, Proc: filepath.Join(dir, "proc"), Machine: MemoryCgroup{Folder: filepath.Join(dir, "machine")}}
+			cfg := HostConfig{Root: dir, Proc: filepath.Join(dir, "proc"), Machine: cgroup.MemoryCgroup{Directory: filepath.Join(dir, "machine")}}
 			if c.ceiling != nil {
 				write(t, filepath.Join(dir, "slice"), c.ceiling)
-				cfg.Ceiling = MemoryCgroup{Folder: filepath.Join(dir, "slice")}
+				cfg.Ceiling = cgroup.MemoryCgroup{Directory: filepath.Join(dir, "slice")}
 			}
 			h := NewHost(cfg)
 			var levels Levels
@@ -149,7 +153,7 @@ func TestAlarmThatWouldNotRing(t *testing.T) {
 func TestHostDisk(t *testing.T) {
 	dir := t.TempDir()
 	where := ""
-	h := NewHost(HostConfig{Root: dir, Images: func() string { return where }})
+	h := NewHost(HostConfig{Root: dir, ImageDirectory: func() string { return where }})
 	var levels Levels
 	h.Disk(&levels)
 	if l := levels[NodeFSAvailable]; l.Available <= 0 || l.Capacity < l.Available || levels[ImageFSAvailable].Capacity != 0 {
@@ -157,15 +161,15 @@ func TestHostDisk(t *testing.T) {
 	}
 	where = dir
 	h.Disk(&levels)
-	if levels[ImageFSAvailable] != levels[NodeFSAvailable] || h.Separate() {
+	if levels[ImageFSAvailable] != levels[NodeFSAvailable] || h.SeparateImageFS() {
 		t.Errorf("one file system is taken for two: %v", levels)
 	}
 	if n := testing.AllocsPerRun(10, func() { h.Disk(&levels) }); n > 4 {
 		t.Errorf("a look makes %v allocations", n) // a path each for the system calls
 	}
-	proc := NewHost(HostConfig{Root: dir, Images: func() string { return "/proc" }})
+	proc := NewHost(HostConfig{Root: dir, ImageDirectory: func() string { return "/proc" }})
 	proc.Disk(&levels)
-	if !proc.Separate() {
+	if !proc.SeparateImageFS() {
 		t.Error("two file systems are taken for one")
 	}
 }

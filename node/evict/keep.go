@@ -14,17 +14,17 @@ import (
 
 // kept is what a daemon leaves to the next one: which conditions are on. It is
 // written when one changes.
-type kept struct {
+type state struct {
 	// Boot is the machine's boot: memory and processes are free after the next.
 	Boot       string                 `json:"boot"`
 	Conditions []v1.NodeConditionType `json:"conditions"`
 }
 
 // maxKept bounds what is read, in bytes.
-const maxKept = 1 << 16
+const maxStateSize = 1 << 16
 
 // load is what the file says of this boot; one that is not there says nothing.
-func load(file, boot string) ([]v1.NodeConditionType, error) {
+func loadState(file, boot string) ([]v1.NodeConditionType, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -33,10 +33,10 @@ func load(file, boot string) ([]v1.NodeConditionType, error) {
 		return nil, nil
 	}
 	var data []byte
-	if err == nil && info.Size() <= maxKept {
+	if err == nil && info.Size() <= maxStateSize {
 		data, err = os.ReadFile(file)
 	}
-	var k kept
+	var k state
 	if err == nil {
 		err = json.Unmarshal(data, &k)
 	}
@@ -55,7 +55,7 @@ func load(file, boot string) ([]v1.NodeConditionType, error) {
 // keep writes the file, or removes it if nothing is short. A disk that is full
 // may not take it: then a restart forgets what was short, and finds the disk
 // full again.
-func keep(file, boot string, list []v1.NodeConditionType) error {
+func saveState(file, boot string, list []v1.NodeConditionType) error {
 	if file == "" {
 		return nil
 	}
@@ -65,7 +65,7 @@ func keep(file, boot string, list []v1.NodeConditionType) error {
 		}
 		return nil
 	}
-	data, err := json.Marshal(kept{Boot: boot, Conditions: list})
+	data, err := json.Marshal(state{Boot: boot, Conditions: list})
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if limit, used := sizeLimit(v), d.Volumes[v.Name].Bytes; limit > 0 && used > limit {
-			return limitEmptyDir, fmt.Sprintf("The emptyDir volume %q holds %s, more than its sizeLimit, %s.", v.Name, size(used), size(limit))
+			return limitEmptyDir, fmt.Sprintf("The emptyDir volume %q holds %s, more than its sizeLimit, %s.", v.Name, formatBytes(used), formatBytes(limit))
 		}
 	}
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -53,18 +53,18 @@ func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 			c := &list[i]
 			limit := c.Resources.Limits.StorageEphemeral().Value()
 			if used := d.Rootfs[c.Name].Bytes + d.Logs[c.Name].Bytes; limit > 0 && used > limit {
-				return limitContainer, fmt.Sprintf("Container %q holds %s of local ephemeral storage, more than its limit, %s.", c.Name, size(used), size(limit))
+				return limitContainer, fmt.Sprintf("Container %q holds %s of local ephemeral storage, more than its limit, %s.", c.Name, formatBytes(used), formatBytes(limit))
 			}
 		}
 	}
 	if limit, used := storageLimit(pod), sum(d.Volumes, d.Logs, d.Rootfs).Bytes; limit > 0 && used > limit {
-		return limitPod, fmt.Sprintf("The pod holds %s of local ephemeral storage, more than the limits of its containers together, %s.", size(used), size(limit))
+		return limitPod, fmt.Sprintf("The pod holds %s of local ephemeral storage, more than the limits of its containers together, %s.", formatBytes(used), formatBytes(limit))
 	}
 	return "", ""
 }
 
 // size is a number of bytes as people write it.
-func size(bytes int64) string {
+func formatBytes(bytes int64) string {
 	for _, unit := range []struct {
 		name  string
 		bytes int64

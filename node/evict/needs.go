@@ -15,7 +15,7 @@ const ReasonEvicted = "Evicted"
 const reasonThresholdMet = "EvictionThresholdMet"
 
 // Order is the end of a pod for the node's sake.
-type Order struct {
+type Eviction struct {
 	UID     types.UID
 	Message string
 	// Signal is what was short, as the kubelet's metrics call it.
@@ -25,7 +25,7 @@ type Order struct {
 	// Disk: what it left on disk, its logs too, is to go before it runs again.
 	Disk bool
 	// Grace is how many seconds it has to end; nil is as many as it asks for.
-	Grace *int64
+	GracePeriod *int64
 }
 
 // Pods are those that run, and how they are ended. Implemented over the
@@ -34,7 +34,7 @@ type Pods interface {
 	// List are all pods with their statuses and priorities.
 	List() []*v1.Pod
 	// Evict begins to end a pod; WaitEnded waits until it has.
-	Evict(order Order) error
+	Evict(order Eviction) error
 	WaitEnded(ctx context.Context, uid types.UID) error
 	// Changed wakes after pods or statuses changed, until the function is
 	// called.
@@ -44,7 +44,7 @@ type Pods interface {
 }
 
 // Meter tells what pods use. Both may take their time.
-type Meter interface {
+type UsageReader interface {
 	// Running are the memory and the processes of those that run, now.
 	Running(ctx context.Context) (map[types.UID]Usage, error)
 	// Disks are what they hold on disk, no older than maxAge if that is not
@@ -61,12 +61,12 @@ type Reclaimer interface {
 }
 
 // Machine is what is left of the node. Implemented by Host.
-type Machine interface {
+type NodeResources interface {
 	Memory(levels *Levels)
 	Disk(levels *Levels)
 	PIDs(levels *Levels)
 	// Separate reports whether images have a file system of their own.
-	Separate() bool
+	SeparateImageFS() bool
 }
 
 // Alarm tells when memory gets short. Implemented over Notifier.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/node/cgroup"
 )
 
 // Notifier has the kernel tell when memory gets short.
@@ -24,19 +26,19 @@ type Notifier struct {
 	C chan struct{}
 
 	mu     sync.Mutex
-	armed  map[string]*armed // by folder
+	events map[string]*usageEvent // by folder
 	closed bool
 	wg     sync.WaitGroup
 }
 
 // armed is one event that the kernel was asked for.
-type armed struct {
-	usage *counters
-	at    int64
-	event *os.File // nil if it was not
+type usageEvent struct {
+	usage     *counters
+	threshold int64
+	event     *os.File // nil if it was not
 }
 
-func (a *armed) disarm() {
+func (a *usageEvent) disarm() {
 	if a.event != nil {
 		_ = a.event.Close()
 		a.event = nil
@@ -45,10 +47,10 @@ func (a *armed) disarm() {
 
 // NewNotifier asks the kernel for nothing yet.
 func NewNotifier() *Notifier {
-	return &Notifier{C: make(chan struct{}, 1), armed: map[string]*armed{}}
+	return &Notifier{C: make(chan struct{}, 1), events: map[string]*usageEvent{}}
 }
 
-func (n *Notifier) wake() {
+func (n *Notifier) notify() {
 	select {
 	case n.C <- struct{}{}:
 	default:
@@ -58,14 +60,14 @@ func (n *Notifier) wake() {
 // rearmPart is which part of the margin the number has to move by before it is
 // set anew, and rearmLeast how many bytes at least.
 const (
-	rearmPart  = 32
-	rearmLeast = 1 << 20
+	rearmDivisor  = 32
+	minRearmBytes = 1 << 20
 )
 
 // Arm asks for a wake when a cgroup of version 1 uses margin more bytes than it
 // does now. It is an error if the kernel cannot tell.
-func (n *Notifier) Arm(c MemoryCgroup, margin int64) error {
-	if c.V2 || c.Folder == "" {
+func (n *Notifier) Arm(c cgroup.MemoryCgroup, margin int64) error {
+	if c.V2 || c.Directory == "" {
 		return errors.ErrUnsupported
 	}
 	n.mu.Lock()
@@ -73,10 +75,10 @@ func (n *Notifier) Arm(c MemoryCgroup, margin int64) error {
 	if n.closed {
 		return os.ErrClosed
 	}
-	a := n.armed[c.Folder]
+	a := n.events[c.Directory]
 	if a == nil {
-		a = &armed{usage: openCounters(filepath.Join(c.Folder, "memory.usage_in_bytes"), "")}
-		n.armed[c.Folder] = a
+		a = &usageEvent{usage: openCounters(filepath.Join(c.Directory, "memory.usage_in_bytes"), "")}
+		n.events[c.Directory] = a
 	}
 	usage, err := a.usage.read()
 	if err != nil {
@@ -84,22 +86,22 @@ func (n *Notifier) Arm(c MemoryCgroup, margin int64) error {
 		return err
 	}
 	at := usage[0] + margin
-	if moved := at - a.at; a.event != nil && max(moved, -moved) < max(margin/rearmPart, rearmLeast) {
+	if moved := at - a.threshold; a.event != nil && max(moved, -moved) < max(margin/rearmDivisor, minRearmBytes) {
 		return nil
 	}
-	event, err := register(c.Folder, a.usage.path, at)
+	event, err := register(c.Directory, a.usage.path, at)
 	a.disarm()
 	if err != nil {
 		return err
 	}
-	a.at, a.event = at, event
+	a.threshold, a.event = at, event
 	n.wg.Go(func() {
 		buffer := make([]byte, 8)
 		for {
 			if _, err := event.Read(buffer); err != nil {
 				return // closed
 			}
-			n.wake()
+			n.notify()
 		}
 	})
 	return nil
@@ -109,7 +111,7 @@ func (n *Notifier) Arm(c MemoryCgroup, margin int64) error {
 func (n *Notifier) disarm(folder string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if a := n.armed[folder]; a != nil {
+	if a := n.events[folder]; a != nil {
 		a.disarm()
 	}
 }
@@ -137,7 +139,7 @@ func register(folder, file string, at int64) (*os.File, error) {
 
 // stallPart is when the kernel tells of pressure: somebody had to wait for memory
 // for that part of a window.
-const stallPart = 10
+const stallDivisor = 10
 
 // stallWindows are tried in this order: without CAP_SYS_RESOURCE the kernel
 // takes multiples of two seconds alone (Linux 6.5, none before).
@@ -160,7 +162,7 @@ func (n *Notifier) WatchPressure(ctx context.Context, file string) error {
 // trigger asks for the shortest window that the kernel grants.
 func trigger(write func([]byte) (int, error)) (err error) {
 	for _, window := range stallWindows {
-		text := fmt.Sprintf("some %d %d\x00", (window / stallPart).Microseconds(), window.Microseconds())
+		text := fmt.Sprintf("some %d %d\x00", (window / stallDivisor).Microseconds(), window.Microseconds())
 		if _, err = write([]byte(text)); err == nil {
 			return nil
 		}
@@ -195,7 +197,7 @@ func (n *Notifier) listen(ctx context.Context, fd int, file string) error {
 		case fds[0].Revents&unix.POLLERR != 0:
 			return fmt.Errorf("%s is gone", file)
 		case fds[0].Revents&unix.POLLPRI != 0:
-			n.wake()
+			n.notify()
 		}
 	}
 	return ctx.Err()
@@ -205,11 +207,11 @@ func (n *Notifier) listen(ctx context.Context, fd int, file string) error {
 func (n *Notifier) Close() {
 	n.mu.Lock()
 	n.closed = true
-	for _, a := range n.armed {
+	for _, a := range n.events {
 		a.disarm()
 		a.usage.close()
 	}
-	clear(n.armed)
+	clear(n.events)
 	n.mu.Unlock()
 	n.wg.Wait()
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/node/cgroup"
 )
 
 // fakeCgroup is a folder with the files of a cgroup of version 1. What the kernel
@@ -63,7 +65,7 @@ func (c fakeCgroup) tells() {
 func TestArmAsksForTheMarginAboveUsage(t *testing.T) {
 	c := newFakeCgroup(t, 100<<20)
 	n := NewNotifier()
-	cgroup := MemoryCgroup{Folder: c.dir}
+	cgroup := cgroup.MemoryCgroup{Directory: c.dir}
 	arm := func(margin, want int64) {
 		t.Helper()
 		if err := n.Arm(cgroup, margin); err != nil {
@@ -99,19 +101,19 @@ func TestArmAsksForTheMarginAboveUsage(t *testing.T) {
 func TestArmSaysThatItCannotBeTold(t *testing.T) {
 	n := NewNotifier()
 	defer n.Close()
-	for name, c := range map[string]MemoryCgroup{"version 2": {Folder: t.TempDir(), V2: true}, "none": {}} {
+	for name, c := range map[string]cgroup.MemoryCgroup{"version 2": {Directory: t.TempDir(), V2: true}, "none": {}} {
 		if err := n.Arm(c, 1); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := n.Arm(MemoryCgroup{Folder: t.TempDir()}, 1); err == nil {
+	if err := n.Arm(cgroup.MemoryCgroup{Directory: t.TempDir()}, 1); err == nil {
 		t.Error("a cgroup that is gone was armed")
 	}
 	c := newFakeCgroup(t, 1)
 	if err := os.Mkdir(filepath.Join(c.dir, "cgroup.event_control"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Arm(MemoryCgroup{Folder: c.dir}, 1); err == nil || !strings.Contains(err.Error(), "cannot be told of memory") {
+	if err := n.Arm(cgroup.MemoryCgroup{Directory: c.dir}, 1); err == nil || !strings.Contains(err.Error(), "cannot be told of memory") {
 		t.Errorf("a kernel that refuses: %v", err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podstead/podstead/node/cgroup"
 )
 
 // makeCgroup is a new cgroup in a hierarchy of this machine's; the test is
@@ -67,7 +69,7 @@ func TestKernelTellsOfUsage(t *testing.T) {
 	dir := makeCgroup(t, "cgroup.event_control", "/sys/fs/cgroup/memory")
 	n := NewNotifier()
 	defer n.Close()
-	if err := n.Arm(MemoryCgroup{Folder: dir}, 8<<20); err != nil {
+	if err := n.Arm(cgroup.MemoryCgroup{Directory: dir}, 8<<20); err != nil {
 		t.Fatal(err)
 	}
 	select {

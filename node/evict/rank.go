@@ -30,7 +30,7 @@ type Disk struct {
 
 // isOf reports whether the present run of the pod was measured, and not one that
 // was evicted before it. A start time has whole seconds.
-func (d Disk) isOf(pod *v1.Pod) bool {
+func (d Disk) isCurrent(pod *v1.Pod) bool {
 	if d.At.IsZero() {
 		return false
 	}
@@ -41,13 +41,13 @@ func (d Disk) isOf(pod *v1.Pod) bool {
 // Space is a part of a file system.
 type Space struct{ Bytes, Inodes int64 }
 
-func (s Space) plus(o Space) Space { return Space{s.Bytes + o.Bytes, s.Inodes + o.Inodes} }
+func (s Space) add(o Space) Space { return Space{s.Bytes + o.Bytes, s.Inodes + o.Inodes} }
 
 // sum of several parts.
 func sum(parts ...map[string]Space) (total Space) {
 	for _, part := range parts {
 		for _, space := range part {
-			total = total.plus(space)
+			total = total.add(space)
 		}
 	}
 	return total
@@ -60,7 +60,7 @@ type Candidate struct {
 }
 
 // exceeds is by how much it uses more than it asked for.
-func (c *Candidate) exceeds() int64 { return c.Used - c.Requested }
+func (c *Candidate) excess() int64 { return c.Used - c.Requested }
 
 // Rank puts the pods that may be ended for a signal in the order in which they
 // are: those that use more than they asked for first, then those of lower
@@ -74,16 +74,16 @@ func Rank(pods []*v1.Pod, usage func(*v1.Pod) Usage, s Signal, separate bool) []
 			continue
 		}
 		c := Candidate{Pod: pod}
-		c.Used, c.Requested = stake(pod, usage(pod), s, separate)
+		c.Used, c.Requested = usageOf(pod, usage(pod), s, separate)
 		list = append(list, c)
 	}
 	slices.SortStableFunc(list, func(a, b Candidate) int {
-		if s != PIDAvailable && (a.exceeds() > 0) != (b.exceeds() > 0) {
-			return cmp.Compare(b.exceeds(), a.exceeds())
+		if s != PIDAvailable && (a.excess() > 0) != (b.excess() > 0) {
+			return cmp.Compare(b.excess(), a.excess())
 		}
 		return cmp.Or(
 			cmp.Compare(podinfo.Priority(a.Pod), podinfo.Priority(b.Pod)),
-			cmp.Compare(b.exceeds(), a.exceeds()),
+			cmp.Compare(b.excess(), a.excess()),
 			// Of equals the younger one: it has done less.
 			started(b.Pod).Compare(started(a.Pod)),
 			cmp.Compare(a.Pod.Namespace+"/"+a.Pod.Name, b.Pod.Namespace+"/"+b.Pod.Name),
@@ -93,7 +93,7 @@ func Rank(pods []*v1.Pod, usage func(*v1.Pod) Usage, s Signal, separate bool) []
 }
 
 // stake is what a pod uses of what is short, and what it asked for of that.
-func stake(pod *v1.Pod, u Usage, s Signal, separate bool) (used, requested int64) {
+func usageOf(pod *v1.Pod, u Usage, s Signal, separate bool) (used, requested int64) {
 	switch {
 	case s.isMemory():
 		return u.Memory, podinfo.PodAmounts(pod).MemoryRequest + podinfo.OverheadAmounts(pod).MemoryRequest

@@ -172,7 +172,7 @@ func TestOverLimit(t *testing.T) {
 
 func TestSize(t *testing.T) {
 	for bytes, want := range map[int64]string{0: "0", 1000: "1000", 1 << 20: "1Mi", 200 << 20: "200Mi", 3 << 30: "3Gi", 1<<20 + 1<<19: "1.5Mi", 1 << 40: "1024Gi"} {
-		if got := size(bytes); got != want {
+		if got := formatBytes(bytes); got != want {
 			t.Errorf("%d is %s, want %s", bytes, got, want)
 		}
 	}

@@ -14,15 +14,15 @@ import (
 )
 
 // tell says once that a threshold is met.
-func (e *Evictor) tell(active *Threshold) {
+func (e *Evictor) report(active *Threshold) {
 	if active == nil {
-		e.told, e.hopeless, e.fruitless = false, false, time.Time{}
+		e.reported, e.noCandidates, e.lastFutile = false, false, time.Time{}
 		return
 	}
-	if e.told && e.met == active.Signal {
+	if e.reported && e.reportedSignal == active.Signal {
 		return
 	}
-	e.told, e.met, e.hopeless, e.fruitless = true, active.Signal, false, time.Time{}
+	e.reported, e.reportedSignal, e.noCandidates, e.lastFutile = true, active.Signal, false, time.Time{}
 	level := e.levels[active.Signal]
 	e.log.Warn("node runs short", "signal", active.Signal, "available", amountText(active.Signal, level.Available), "threshold", active.Min)
 	e.cfg.Events.Event(nil, v1.EventTypeWarning, reasonThresholdMet, fmt.Sprintf("Attempting to reclaim %s: %s", active.Signal.Resource(), shortText(active, level)))
@@ -35,28 +35,28 @@ func shortText(t *Threshold, level Level) string {
 
 func amountText(s Signal, n int64) string {
 	if s.isMemory() || s.Resource() == v1.ResourceEphemeralStorage {
-		return size(n)
+		return formatBytes(n)
 	}
 	return fmt.Sprint(n)
 }
 
 // relieve frees something for a threshold, and reports whether it did.
 func (e *Evictor) relieve(ctx context.Context, t Threshold) bool {
-	if !e.fruitless.IsZero() && time.Since(e.fruitless) < fruitlessPause {
+	if !e.lastFutile.IsZero() && time.Since(e.lastFutile) < futilePause {
 		return false
 	}
 	if t.Signal.isDisk() && e.reclaim(ctx, t) {
 		return true
 	}
 	if e.evictFor(ctx, t) {
-		e.fruitless = time.Time{}
+		e.lastFutile = time.Time{}
 		return true
 	}
-	if !e.hopeless {
-		e.hopeless = true
+	if !e.noCandidates {
+		e.noCandidates = true
 		e.log.Warn("nothing more can be freed; pods that are left are critical, or use nothing of it", "signal", t.Signal)
 	}
-	e.fruitless = time.Now()
+	e.lastFutile = time.Now()
 	return false
 }
 
@@ -67,7 +67,7 @@ func (e *Evictor) reclaim(ctx context.Context, t Threshold) bool {
 		n, err := e.cfg.Reclaim.Containers(ctx)
 		return n > 0, err
 	}}
-	if t.Signal.isImageFS() || !e.cfg.Machine.Separate() {
+	if t.Signal.isImageFS() || !e.cfg.Resources.SeparateImageFS() {
 		steps = append(steps, func() (bool, error) {
 			n, err := e.cfg.Reclaim.Images(ctx)
 			return n > 0, err
@@ -81,8 +81,8 @@ func (e *Evictor) reclaim(ctx context.Context, t Threshold) bool {
 		if !freed {
 			continue
 		}
-		e.diskLooked = time.Time{}
-		e.look()
+		e.disksCheckedAt = time.Time{}
+		e.observe()
 		e.mu.Lock()
 		active := e.tracker.Active()
 		e.mu.Unlock()
@@ -98,19 +98,19 @@ func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 	usage := e.measure(ctx, t.Signal)
 	of := func(pod *v1.Pod) Usage {
 		u := usage[pod.UID]
-		if !u.Disk.isOf(pod) {
+		if !u.Disk.isCurrent(pod) {
 			u.Disk = Disk{}
 		}
 		return u
 	}
-	for _, c := range Rank(running(e.cfg.Pods.List()), of, t.Signal, e.cfg.Machine.Separate()) {
+	for _, c := range Rank(running(e.cfg.Pods.List()), of, t.Signal, e.cfg.Resources.SeparateImageFS()) {
 		if t.Signal.isDisk() && c.Used == 0 {
 			continue // its end would free nothing
 		}
 		message := fmt.Sprintf("The node was low on resource: %s. %s. The pod used %s and requests %s. It runs again once %s has been gone for %s.",
 			t.Signal.Resource(), shortText(&t, e.levels[t.Signal]), amountText(t.Signal, c.Used), amountText(t.Signal, c.Requested),
 			t.Signal.Condition(), e.cfg.Transition)
-		order := Order{UID: c.Pod.UID, Message: message, Signal: t.Signal.String(), Condition: t.Signal.Condition(), Disk: t.Signal.isDisk(), Grace: e.grace(c.Pod, t)}
+		order := Eviction{UID: c.Pod.UID, Message: message, Signal: t.Signal.String(), Condition: t.Signal.Condition(), Disk: t.Signal.isDisk(), GracePeriod: e.grace(c.Pod, t)}
 		if e.evict(ctx, c.Pod, order) {
 			return true
 		}
@@ -125,7 +125,7 @@ func (e *Evictor) measure(ctx context.Context, s Signal) map[types.UID]Usage {
 	var err error
 	if s.isDisk() {
 		var disks map[types.UID]Disk
-		disks, err = e.cfg.Meter.Disks(ctx, limitsPeriod)
+		disks, err = e.cfg.Usage.Disks(ctx, scanInterval)
 		usage = make(map[types.UID]Usage, len(disks))
 		for uid, d := range disks {
 			usage[uid] = Usage{Disk: d}
@@ -133,7 +133,7 @@ func (e *Evictor) measure(ctx context.Context, s Signal) map[types.UID]Usage {
 	} else {
 		limit, cancel := context.WithTimeout(ctx, measureTimeout)
 		defer cancel()
-		usage, err = e.cfg.Meter.Running(limit)
+		usage, err = e.cfg.Usage.Running(limit)
 	}
 	if err != nil && ctx.Err() == nil {
 		e.log.Warn("what pods use cannot be told; priorities decide which is evicted", "error", err)
@@ -170,14 +170,14 @@ func (e *Evictor) grace(pod *v1.Pod, t Threshold) *int64 {
 }
 
 // evict ends a pod and reports whether it was running.
-func (e *Evictor) evict(ctx context.Context, pod *v1.Pod, order Order) bool {
+func (e *Evictor) evict(ctx context.Context, pod *v1.Pod, order Eviction) bool {
 	if err := e.cfg.Pods.Evict(order); err != nil {
 		e.log.Debug("pod is not evicted", "pod", pod.Namespace+"/"+pod.Name, "error", err)
 		return false
 	}
 	timeout := endTimeout
-	if order.Grace != nil {
-		timeout = max(timeout, time.Duration(*order.Grace)*time.Second+endTimeout/2)
+	if order.GracePeriod != nil {
+		timeout = max(timeout, time.Duration(*order.GracePeriod)*time.Second+endTimeout/2)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -190,24 +190,24 @@ func (e *Evictor) evict(ctx context.Context, pod *v1.Pod, order Order) bool {
 // weighing is the measurement of pods with limits of local storage. It goes on
 // beside all else: a walk through many files takes seconds, in which memory may
 // run out.
-type weighing struct {
+type storageScan struct {
 	// at is when the last one began; busy: it is under way.
-	at   time.Time
-	busy bool
-	done chan map[types.UID]Disk
+	at      time.Time
+	running bool
+	done    chan map[types.UID]Disk
 	// disks is what it found, nil once that was judged.
 	disks map[types.UID]Disk
-	all   sync.WaitGroup
+	wg    sync.WaitGroup
 }
 
 // weigh begins a measurement if one is due and somebody has limits.
-func (e *Evictor) weigh(ctx context.Context) {
+func (e *Evictor) startStorageScan(ctx context.Context) {
 	e.findLimited()
-	if w := &e.weighed; !w.busy && len(e.limited) > 0 && (w.at.IsZero() || time.Since(w.at) >= limitsPeriod) {
-		w.busy, w.at = true, time.Now()
-		w.all.Go(func() {
+	if w := &e.storageScan; !w.running && len(e.limited) > 0 && (w.at.IsZero() || time.Since(w.at) >= scanInterval) {
+		w.running, w.at = true, time.Now()
+		w.wg.Go(func() {
 			// A fault is told by who measures, and by the next need.
-			disks, err := e.cfg.Meter.Disks(ctx, limitsPeriod)
+			disks, err := e.cfg.Usage.Disks(ctx, scanInterval)
 			if err != nil {
 				disks = nil
 			}
@@ -234,20 +234,20 @@ func (e *Evictor) findLimited() {
 
 // keepLimits ends the pods that were found to hold more on disk than they may,
 // and reports whether there were some.
-func (e *Evictor) keepLimits(ctx context.Context) (ended bool) {
-	disks := e.weighed.disks
-	if e.weighed.disks = nil; disks == nil {
+func (e *Evictor) enforceLimits(ctx context.Context) (ended bool) {
+	disks := e.storageScan.disks
+	if e.storageScan.disks = nil; disks == nil {
 		return false
 	}
 	e.findLimited()
 	for _, pod := range e.limited {
 		d := disks[pod.UID]
-		if !d.isOf(pod) {
+		if !d.isCurrent(pod) {
 			continue
 		}
 		if limit, why := OverLimit(pod, d); why != "" {
 			grace := int64(1)
-			order := Order{UID: pod.UID, Signal: limit, Message: fmt.Sprintf("%s It runs again in %s.", why, e.cfg.Transition), Disk: true, Grace: &grace}
+			order := Eviction{UID: pod.UID, Signal: limit, Message: fmt.Sprintf("%s It runs again in %s.", why, e.cfg.Transition), Disk: true, GracePeriod: &grace}
 			ended = e.evict(ctx, pod, order) || ended
 		}
 	}

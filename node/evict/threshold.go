@@ -39,7 +39,7 @@ func (a Amount) String() string {
 		return strconv.FormatFloat(a.Percent, 'f', -1, 64) + "%"
 	}
 	if a.Number%1024 == 0 {
-		return size(a.Number)
+		return formatBytes(a.Number)
 	}
 	return strconv.FormatInt(a.Number, 10)
 }

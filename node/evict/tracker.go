@@ -27,7 +27,7 @@ type crossing struct {
 type pressure struct {
 	on bool
 	// seen is when it was last there, changed when on last changed.
-	seen, changed time.Time
+	lastSeen, changed time.Time
 }
 
 // NewTracker tracks thresholds. A condition goes off when nothing has spoken for
@@ -51,9 +51,9 @@ func NewTracker(thresholds []Threshold, transition time.Duration) *Tracker {
 func indexOf(c v1.NodeConditionType) int { return slices.Index(Conditions, c) }
 
 // Begin says that a condition is on, as an earlier daemon left it.
-func (t *Tracker) Begin(c v1.NodeConditionType, now time.Time) {
+func (t *Tracker) Restore(c v1.NodeConditionType, now time.Time) {
 	if i := indexOf(c); i >= 0 {
-		t.pressures[i] = pressure{on: true, seen: now, changed: now}
+		t.pressures[i] = pressure{on: true, lastSeen: now, changed: now}
 	}
 }
 
@@ -78,11 +78,11 @@ func (t *Tracker) Observe(levels *Levels, now time.Time) (changed bool) {
 			c.since = now
 		}
 		c.active = now.Sub(c.since) >= th.Grace
-		t.pressures[indexOf(th.Signal.Condition())].seen = now
+		t.pressures[indexOf(th.Signal.Condition())].lastSeen = now
 	}
 	for i := range t.pressures {
 		p := &t.pressures[i]
-		on := !p.seen.IsZero() && (p.seen.Equal(now) || now.Sub(p.seen) < t.transition)
+		on := !p.lastSeen.IsZero() && (p.lastSeen.Equal(now) || now.Sub(p.lastSeen) < t.transition)
 		if on != p.on {
 			p.on, p.changed, changed = on, now, true
 		}
@@ -116,7 +116,7 @@ func (t *Tracker) Changed(c v1.NodeConditionType) time.Time {
 
 // Next is after how long something changes although the levels do not, 0 if
 // never: a grace period ends, or a condition.
-func (t *Tracker) Next(now time.Time) (after time.Duration) {
+func (t *Tracker) NextChange(now time.Time) (after time.Duration) {
 	sooner := func(at time.Time) {
 		if d := max(at.Sub(now), time.Millisecond); after == 0 || d < after {
 			after = d
@@ -128,8 +128,8 @@ func (t *Tracker) Next(now time.Time) (after time.Duration) {
 		}
 	}
 	for i := range t.pressures {
-		if p := &t.pressures[i]; p.on && p.seen.Before(now) {
-			sooner(p.seen.Add(t.transition))
+		if p := &t.pressures[i]; p.on && p.lastSeen.Before(now) {
+			sooner(p.lastSeen.Add(t.transition))
 		}
 	}
 	return after
@@ -151,6 +151,6 @@ func (t *Tracker) Margin(levels *Levels, s Signal) (margin int64, ok bool) {
 }
 
 // Watches reports whether there is a threshold for a signal.
-func (t *Tracker) Watches(s Signal) bool {
+func (t *Tracker) HasThreshold(s Signal) bool {
 	return slices.ContainsFunc(t.thresholds, func(th Threshold) bool { return th.Signal == s })
 }

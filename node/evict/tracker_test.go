@@ -46,8 +46,8 @@ func TestTrackerOfAHardThreshold(t *testing.T) {
 		active := tr.Active()
 		margin, ok := tr.Margin(memoryLeft(step.left), MemoryAvailable)
 		if changed != step.changed || (active != nil) != step.active || tr.Under(v1.NodeMemoryPressure) != step.under ||
-			tr.Next(at(step.at)) != step.next || margin != step.margin || ok != step.marginUnderway {
-			t.Errorf("at %v: changed %v active %v under %v next %s margin %d %v, want %+v", step.at, changed, active, tr.Under(v1.NodeMemoryPressure), tr.Next(at(step.at)), margin, ok, step)
+			tr.NextChange(at(step.at)) != step.next || margin != step.margin || ok != step.marginUnderway {
+			t.Errorf("at %v: changed %v active %v under %v next %s margin %d %v, want %+v", step.at, changed, active, tr.Under(v1.NodeMemoryPressure), tr.NextChange(at(step.at)), margin, ok, step)
 		}
 	}
 	if tr.Under(v1.NodeDiskPressure) || !tr.Changed(v1.NodeMemoryPressure).Equal(at(500)) || !tr.Changed(v1.NodeDiskPressure).IsZero() {
@@ -66,8 +66,8 @@ func TestTrackerOfASoftThreshold(t *testing.T) {
 		if active := tr.Active(); active != nil {
 			got = map[bool]string{true: "soft", false: "hard"}[active.Soft]
 		}
-		if got != want || tr.Next(at(seconds)) != next || !tr.Under(v1.NodeMemoryPressure) {
-			t.Errorf("at %v: active %q next %s, want %q %s", seconds, got, tr.Next(at(seconds)), want, next)
+		if got != want || tr.NextChange(at(seconds)) != next || !tr.Under(v1.NodeMemoryPressure) {
+			t.Errorf("at %v: active %q next %s, want %q %s", seconds, got, tr.NextChange(at(seconds)), want, next)
 		}
 	}
 	expect(0, 299, "", 90*time.Second)
@@ -95,19 +95,19 @@ func TestTrackerOrders(t *testing.T) {
 	if a := tr.Active(); a == nil || a.Signal != AllocatableMemory {
 		t.Errorf("%v is relieved next", a)
 	}
-	if tr.Watches(PIDAvailable) || !tr.Watches(ImageFSInodes) {
+	if tr.HasThreshold(PIDAvailable) || !tr.HasThreshold(ImageFSInodes) {
 		t.Error("what is watched is mixed up")
 	}
 }
 
 func TestTrackerBegins(t *testing.T) {
 	tr := NewTracker(nil, time.Minute)
-	tr.Begin(v1.NodeDiskPressure, at(0))
+	tr.Restore(v1.NodeDiskPressure, at(0))
 	tr.Observe(&Levels{}, at(59))
-	if !tr.Under(v1.NodeDiskPressure) || tr.Next(at(59)) != time.Second {
+	if !tr.Under(v1.NodeDiskPressure) || tr.NextChange(at(59)) != time.Second {
 		t.Error("a restart has ended the pressure")
 	}
-	if !tr.Observe(&Levels{}, at(60)) || tr.Under(v1.NodeDiskPressure) || tr.Next(at(60)) != 0 {
+	if !tr.Observe(&Levels{}, at(60)) || tr.Under(v1.NodeDiskPressure) || tr.NextChange(at(60)) != 0 {
 		t.Error("the pressure does not end")
 	}
 }

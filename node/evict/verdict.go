@@ -55,10 +55,10 @@ func toleratesMemoryPressure(pod *v1.Pod) bool {
 // MayReturn tells whether a pod that was evicted at a time, for a condition or
 // for none, may run again now, and if not after how long to ask again; 0 leaves
 // that to Pods.Recheck.
-func (e *Evictor) MayReturn(condition v1.NodeConditionType, at time.Time) (now bool, after time.Duration) {
+func (e *Evictor) CanRestart(condition v1.NodeConditionType, at time.Time) (now bool, after time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.looked || condition != "" && e.tracker.Under(condition) {
+	if !e.checked || condition != "" && e.tracker.Under(condition) {
 		return false, 0
 	}
 	// A clock that was set back must not hold the pod for longer.

@@ -16,7 +16,7 @@ const (
 	// the kubelet's: nothing tells of images that come and go.
 	inventoryPeriod = 30 * time.Second
 	// namesShown is how many names of an image are shown, as the kubelet has it.
-	namesShown = 5
+	maxImageNames = 5
 )
 
 // Runtime describes what the container runtime has for pods.
@@ -41,7 +41,7 @@ type Image struct {
 }
 
 // Held is what a runtime has for pods. It is shared and must not be written to.
-type Held struct {
+type RuntimeInventory struct {
 	Images   []v1.ContainerImage
 	Handlers []v1.NodeRuntimeHandler
 	Features *v1.NodeFeatures
@@ -53,8 +53,8 @@ type Inventory struct {
 	images  int
 	log     *slog.Logger
 
-	mu   sync.Mutex
-	held Held
+	mu      sync.Mutex
+	current RuntimeInventory
 }
 
 // NewInventory makes one that shows so many images; all if that is negative.
@@ -63,10 +63,10 @@ func NewInventory(runtime Runtime, images int, log *slog.Logger) *Inventory {
 }
 
 // Held is what the last look showed, nothing before the first.
-func (i *Inventory) Held() Held {
+func (i *Inventory) Current() RuntimeInventory {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.held
+	return i.current
 }
 
 // Run looks until the context ends.
@@ -74,7 +74,7 @@ func (i *Inventory) Run(ctx context.Context) error {
 	tick := time.NewTicker(inventoryPeriod)
 	defer tick.Stop()
 	for {
-		if err := i.look(ctx); err != nil && ctx.Err() == nil {
+		if err := i.refresh(ctx); err != nil && ctx.Err() == nil {
 			// That the runtime is away is told by who needs it.
 			i.log.Debug("cannot see what the runtime has", "error", err)
 		}
@@ -87,7 +87,7 @@ func (i *Inventory) Run(ctx context.Context) error {
 }
 
 // look keeps what was seen before of what cannot be seen now.
-func (i *Inventory) look(ctx context.Context) error {
+func (i *Inventory) refresh(ctx context.Context) error {
 	features, err := i.runtime.Features(ctx)
 	if err != nil {
 		return err
@@ -96,25 +96,25 @@ func (i *Inventory) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	held := Held{Images: shownImages(stored, i.images), Handlers: sortedHandlers(features.Handlers)}
+	held := RuntimeInventory{Images: nodeImages(stored, i.images), Handlers: sortedHandlers(features.Handlers)}
 	if features.SupplementalGroupsPolicy != nil {
 		held.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: features.SupplementalGroupsPolicy}
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.held = held
+	i.current = held
 	return nil
 }
 
 // shownImages are the images by size, the largest first, at most so many.
-func shownImages(stored []Image, most int) []v1.ContainerImage {
+func nodeImages(stored []Image, most int) []v1.ContainerImage {
 	shown := make([]v1.ContainerImage, 0, len(stored))
 	for _, s := range stored {
 		names := slices.Concat(s.Digests, s.Tags)
 		if len(names) == 0 {
 			continue // A scheduler looks for names.
 		}
-		shown = append(shown, v1.ContainerImage{Names: names[:min(len(names), namesShown)], SizeBytes: int64(s.Size)})
+		shown = append(shown, v1.ContainerImage{Names: names[:min(len(names), maxImageNames)], SizeBytes: int64(s.Size)})
 	}
 	slices.SortFunc(shown, func(a, b v1.ContainerImage) int {
 		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), cmp.Compare(a.Names[0], b.Names[0]))

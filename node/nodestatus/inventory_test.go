@@ -55,14 +55,14 @@ func TestInventory(t *testing.T) {
 		rt.images[7] = Image{Size: 1000, Tags: strings.Split("a b c d e f", " "), Digests: []string{"sha256:x"}}
 		rt.images[8] = Image{Size: 2000}
 		i := NewInventory(rt, 50, slog.New(slog.DiscardHandler))
-		if h := i.Held(); h.Images != nil || h.Features != nil {
+		if h := i.Current(); h.Images != nil || h.Features != nil {
 			t.Errorf("before a look: %+v", h)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- i.Run(ctx) }()
 		synctest.Wait()
-		h := i.Held()
+		h := i.Current()
 		if len(h.Images) != 50 || h.Images[0].SizeBytes != 1000 || h.Images[1].SizeBytes != 59 || h.Images[49].SizeBytes != 11 {
 			t.Errorf("images %+v", h.Images)
 		}
@@ -79,20 +79,20 @@ func TestInventory(t *testing.T) {
 		rt.set(rt.features, rt.images, errors.New("runtime unavailable"))
 		time.Sleep(2 * inventoryPeriod)
 		synctest.Wait()
-		if h := i.Held(); len(h.Images) != 50 {
+		if h := i.Current(); len(h.Images) != 50 {
 			t.Errorf("%d images of a runtime that is away", len(h.Images))
 		}
 		rt.set(Features{}, rt.images[:1], nil)
 		time.Sleep(inventoryPeriod)
 		synctest.Wait()
-		if h := i.Held(); len(h.Images) != 1 || h.Handlers != nil || h.Features != nil {
+		if h := i.Current(); len(h.Images) != 1 || h.Handlers != nil || h.Features != nil {
 			t.Errorf("then %+v", h)
 		}
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		if n := len(shownImages(make([]Image, 9), -1)); n != 0 {
+		if n := len(nodeImages(make([]Image, 9), -1)); n != 0 {
 			t.Errorf("%d images without a name", n)
 		}
 	})

@@ -28,13 +28,13 @@ type Input struct {
 	Version, Runtime string
 	// NotReady is why pods cannot run, empty if they can; Changed is when that
 	// became so.
-	NotReady string
-	Changed  time.Time
+	NotReady   string
+	ReadySince time.Time
 	// Pressures are the conditions of what is short here.
 	Pressures []v1.NodeCondition
 	Host      Host
 	// Held is what the runtime has.
-	Held Held
+	Inventory RuntimeInventory
 }
 
 // Reasons of the Ready condition, as the kubelet's.
@@ -63,7 +63,7 @@ func Describe(in Input) *v1.Node {
 				ContainerRuntimeVersion: in.Runtime, KubeletVersion: in.Version,
 				OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 			},
-			Images: in.Held.Images, RuntimeHandlers: in.Held.Handlers, Features: in.Held.Features,
+			Images: in.Inventory.Images, RuntimeHandlers: in.Inventory.Handlers, Features: in.Inventory.Features,
 		},
 	}
 	if swap := in.Host.Swap; swap > 0 {
@@ -81,7 +81,7 @@ func Describe(in Input) *v1.Node {
 func ready(in Input) v1.NodeCondition {
 	c := v1.NodeCondition{
 		Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: reasonReady, Message: "podstead runs pods",
-		LastTransitionTime: metav1.NewTime(in.Changed.Truncate(time.Second)),
+		LastTransitionTime: metav1.NewTime(in.ReadySince.Truncate(time.Second)),
 	}
 	if in.NotReady != "" {
 		c.Status, c.Reason, c.Message = v1.ConditionFalse, reasonNotReady, strings.TrimSpace(in.NotReady)

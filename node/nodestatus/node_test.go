@@ -12,11 +12,11 @@ import (
 
 func TestDescribe(t *testing.T) {
 	in := Input{
-		Name: "edge", Labels: map[string]string{"zone": "a"}, Since: time.Unix(1000, 5), Changed: time.Unix(2000, 5),
+		Name: "edge", Labels: map[string]string{"zone": "a"}, Since: time.Unix(1000, 5), ReadySince: time.Unix(2000, 5),
 		Addresses: []string{"10.0.0.1", "fd00::1"}, Port: 10250, Version: "v1", Runtime: "containerd://2",
 		Capacity: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},
 	}
-	in.Host.Swap, in.Held.Images = 4096, []v1.ContainerImage{{Names: []string{"a"}}}
+	in.Host.Swap, in.Inventory.Images = 4096, []v1.ContainerImage{{Names: []string{"a"}}}
 	n := Describe(in)
 	if n.Status.NodeInfo.Swap == nil || *n.Status.NodeInfo.Swap.Capacity != 4096 || len(n.Status.Images) != 1 {
 		t.Errorf("status %+v", n.Status)

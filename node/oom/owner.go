@@ -25,7 +25,7 @@ func (o *Owner) limits(k Kill) (container, pod bool) {
 // OfNode is what to tell of the node: that it is out of memory, or all that its
 // pods may have is used up. It is empty if a pod reached its own limit, or a
 // program that is none of ours did. The owner may be nil.
-func (k Kill) OfNode(o *Owner) string {
+func (k Kill) NodeMessage(o *Owner) string {
 	text := "the node is out of memory"
 	if k.Limit != Machine {
 		if o == nil {
@@ -45,7 +45,7 @@ func (k Kill) OfNode(o *Owner) string {
 
 // OfPod is what to tell of the owner's pod. It has no number in it: a process
 // that is killed again and again is told again, not anew.
-func (k Kill) OfPod(o *Owner) string {
+func (k Kill) PodMessage(o *Owner) string {
 	why := "the node ran out of memory"
 	switch container, pod := o.limits(k); {
 	case container:

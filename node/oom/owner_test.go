@@ -23,13 +23,13 @@ func TestWhatIsToldOfAKill(t *testing.T) {
 		"an owner without an ID": {Machine, &Owner{Pod: "p"}, "the node is out", "node ran out"},
 	} {
 		k := Kill{Process: "x", PID: 5, Cgroup: container, Limit: tc.limit}
-		if got := k.OfNode(tc.owner); (got == "") != (tc.node == "") || !strings.Contains(got, tc.node) {
+		if got := k.NodeMessage(tc.owner); (got == "") != (tc.node == "") || !strings.Contains(got, tc.node) {
 			t.Errorf("%s: %q", name, got)
 		}
 		if tc.owner == nil {
 			continue
 		}
-		if got := k.OfPod(tc.owner); !strings.Contains(got, tc.pod) {
+		if got := k.PodMessage(tc.owner); !strings.Contains(got, tc.pod) {
 			t.Errorf("%s: %q", name, got)
 		}
 		if tc.owner.Has(k) != (tc.owner.ID != "") {

@@ -23,11 +23,11 @@ const Machine = "/"
 
 var (
 	// Linux 5.0 and later. A limit is missing if it is the machine's.
-	verdict = regexp.MustCompile(`\boom-kill:constraint=(.*?),.*?(?:,oom_memcg=(.*))?,task_memcg=(.*),task=(.*),pid=\d+,uid=\d+$`)
+	oomKillLine = regexp.MustCompile(`\boom-kill:constraint=(.*?),.*?(?:,oom_memcg=(.*))?,task_memcg=(.*),task=(.*),pid=\d+,uid=\d+$`)
 	// Before.
-	task = regexp.MustCompile(`\bTask in (.*) killed as a result of limit of (.*)$`)
+	taskLine = regexp.MustCompile(`\bTask in (.*) killed as a result of limit of (.*)$`)
 	// Red Hat's 3.10 puts the user between.
-	killed = regexp.MustCompile(`\bKilled process (\d+),?(?: UID \d+,)? \((.*)\)(?:,| total-vm)`)
+	killedLine = regexp.MustCompile(`\bKilled process (\d+),?(?: UID \d+,)? \((.*)\)(?:,| total-vm)`)
 )
 
 // Parser puts together what the kernel's log says of a kill in several lines,
@@ -35,7 +35,7 @@ var (
 type Parser struct {
 	cgroup, limit string
 	// told are the victims of the present kill.
-	told map[int]bool
+	reported map[int]bool
 }
 
 // Line takes the next line, without a prefix, and returns the kill that it
@@ -45,26 +45,26 @@ func (p *Parser) Line(line string) (Kill, bool) {
 	case strings.Contains(line, " invoked oom-killer: "):
 		*p = Parser{}
 	case strings.Contains(line, "oom-kill:"):
-		if m := verdict.FindStringSubmatch(line); m != nil {
+		if m := oomKillLine.FindStringSubmatch(line); m != nil {
 			*p = Parser{cgroup: m[3], limit: m[2]}
 		}
 	case strings.Contains(line, "Task in "):
-		if m := task.FindStringSubmatch(line); m != nil {
+		if m := taskLine.FindStringSubmatch(line); m != nil {
 			*p = Parser{cgroup: m[1], limit: m[2]}
 		}
 	case strings.Contains(line, "Killed process "):
-		m := killed.FindStringSubmatch(line)
+		m := killedLine.FindStringSubmatch(line)
 		if m == nil {
 			break
 		}
 		pid, err := strconv.Atoi(m[1])
-		if err != nil || p.told[pid] {
+		if err != nil || p.reported[pid] {
 			break
 		}
-		if p.told == nil {
-			p.told = map[int]bool{}
+		if p.reported == nil {
+			p.reported = map[int]bool{}
 		}
-		p.told[pid] = true
+		p.reported[pid] = true
 		k := Kill{Process: m[2], PID: pid, Cgroup: p.cgroup, Limit: p.limit}
 		if k.Limit == "" {
 			k.Limit = Machine

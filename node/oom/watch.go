@@ -20,7 +20,7 @@ type Config struct {
 	File string
 	// Tell hears of each kill, in order. It may take its time: the kernel keeps
 	// what comes meanwhile.
-	Tell func(Kill)
+	OnKill func(Kill)
 	// Log takes one warning if the kernel's log cannot be read; nil takes none.
 	Log *slog.Logger
 }
@@ -89,7 +89,7 @@ func (w *Watcher) read(f io.Reader) error {
 			return fmt.Errorf("reading ended: %w", err)
 		}
 		if kill, ok := p.Line(message(string(record[:n]))); ok {
-			w.cfg.Tell(kill)
+			w.cfg.OnKill(kill)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // endAll ends the pods group by group. A group that does not end in its time
 // goes on ending beside the next, and after the last one all that is left has a
 // moment more.
-func (g *Guard) endAll(ctx context.Context) {
+func (g *Guard) terminateAll(ctx context.Context) {
 	begun, late := time.Now(), []types.UID(nil)
 	g.cfg.Log.Info("the host goes down: pods are ended", "pods", len(g.cfg.Pods.RunningPriorities()), "at most", g.cfg.Policy.Total())
 	for i, group := range g.cfg.Policy {
@@ -19,7 +19,7 @@ func (g *Guard) endAll(ctx context.Context) {
 			continue
 		}
 		g.cfg.Pods.EndForShutdown(members, group.Period)
-		if g.await(ctx, members, group.Period) {
+		if g.waitEnded(ctx, members, group.Period) {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -28,7 +28,7 @@ func (g *Guard) endAll(ctx context.Context) {
 		late = append(late, members...)
 		g.cfg.Log.Warn("pods did not end in the time of their group", "priority", group.Priority, "period", group.Period)
 	}
-	ended := g.await(ctx, late, settle)
+	ended := g.waitEnded(ctx, late, killTime)
 	switch {
 	case ctx.Err() != nil:
 	case !ended:
@@ -49,7 +49,7 @@ func (g *Guard) members(group int) (uids []types.UID) {
 }
 
 // await reports whether all of them ended in time.
-func (g *Guard) await(ctx context.Context, uids []types.UID, limit time.Duration) bool {
+func (g *Guard) waitEnded(ctx context.Context, uids []types.UID, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return g.cfg.Pods.WaitAllEnded(ctx, uids) == nil

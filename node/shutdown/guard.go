@@ -14,7 +14,7 @@ import (
 
 // settle is what is left after the last group's time for what its SIGKILL has
 // to do: unmount, stop sandboxes.
-const settle = 5 * time.Second
+const killTime = 5 * time.Second
 
 // The pace at which logind is looked for while it does not answer. The kubelet
 // tries each second for ever; where there is no logind that is for nothing.
@@ -25,8 +25,8 @@ const (
 
 // raised is how long logind has to take up a longer delay.
 const (
-	raiseLimit = 5 * time.Second
-	raiseLook  = 100 * time.Millisecond
+	raiseTimeout      = 5 * time.Second
+	raisePollInterval = 100 * time.Millisecond
 )
 
 // Logind is the host's. Implemented by SystemLogind.
@@ -89,12 +89,12 @@ type Guard struct {
 	// lock is the one at logind, nil if there is none.
 	lock io.Closer
 	// ending is the end of all pods that is under way or done, nil if none is.
-	ending *ending
-	told   string
+	termination *termination
+	loggedErr   string
 }
 
 // ending is one end of all pods.
-type ending struct {
+type termination struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -108,21 +108,21 @@ func New(cfg Config) *Guard {
 }
 
 // Patience is how long Finish may take.
-func (g *Guard) Patience() time.Duration { return g.cfg.Policy.Total() + settle }
+func (g *Guard) MaxDuration() time.Duration { return g.cfg.Policy.Total() + killTime }
 
 // Run keeps the lock and ends pods when the host is about to go down, until ctx
 // ends, which ends no pod. Where there is no logind it looks for one now and
 // then.
 func (g *Guard) Run(ctx context.Context) error {
-	defer g.leave()
+	defer g.close()
 	wait := retryMin
 	for {
 		begun := time.Now()
-		err := g.attend(ctx)
+		err := g.serve(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		g.tell(err)
+		g.logErr(err)
 		if time.Since(begun) > retryMax {
 			wait = retryMin
 		}
@@ -142,7 +142,7 @@ func (g *Guard) Run(ctx context.Context) error {
 // that is asked to end: systemd goes down without asking logind when somebody
 // presses Ctrl-Alt-Del or starts its target by hand.
 func (g *Guard) Finish(ctx context.Context) {
-	if !g.down() {
+	if !g.terminating() {
 		stopping, err := g.cfg.Logind.Stopping(ctx)
 		if err != nil {
 			g.cfg.Log.Debug("cannot ask systemd whether the host goes down", "error", err)
@@ -151,7 +151,7 @@ func (g *Guard) Finish(ctx context.Context) {
 			return
 		}
 	}
-	e := g.begin()
+	e := g.startTermination()
 	select {
 	case <-e.done:
 	case <-ctx.Done():
@@ -159,7 +159,7 @@ func (g *Guard) Finish(ctx context.Context) {
 }
 
 // attend serves one connection, and returns why it is over.
-func (g *Guard) attend(ctx context.Context) error {
+func (g *Guard) serve(ctx context.Context) error {
 	s, err := g.cfg.Logind.Connect(ctx)
 	if err != nil {
 		return fmt.Errorf("systemd-logind does not answer: %w", err)
@@ -171,8 +171,8 @@ func (g *Guard) attend(ctx context.Context) error {
 	}
 	switch {
 	case preparing:
-		g.begin()
-	case g.down():
+		g.startTermination()
+	case g.terminating():
 		if err := g.calledOff(ctx); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (g *Guard) attend(ctx context.Context) error {
 	if err := g.hold(ctx, s); err != nil && !preparing {
 		return err
 	}
-	g.tell(nil)
+	g.logErr(nil)
 	for {
 		select {
 		case <-ctx.Done():
@@ -190,7 +190,7 @@ func (g *Guard) attend(ctx context.Context) error {
 			case !ok:
 				return errLost
 			case goesDown:
-				g.begin()
+				g.startTermination()
 			default:
 				g.cancel()
 				if err := g.hold(ctx, s); err != nil {
@@ -220,7 +220,7 @@ func (g *Guard) calledOff(ctx context.Context) error {
 func (g *Guard) hold(ctx context.Context, s Session) error {
 	if err := g.raise(ctx, s); err != nil {
 		g.cfg.Log.Warn("systemd-logind does not wait long enough for pods to end; set InhibitDelayMaxSec in logind.conf, or shorter periods; what has not ended by then has time until systemd stops podstead",
-			"needs", g.Patience(), "error", err)
+			"needs", g.MaxDuration(), "error", err)
 	}
 	lock, err := s.Inhibit(ctx)
 	if errors.Is(err, ErrTooLate) {
@@ -231,7 +231,7 @@ func (g *Guard) hold(ctx context.Context, s Session) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ending != nil {
+	if g.termination != nil {
 		// It began meanwhile.
 		return lock.Close()
 	}
@@ -243,7 +243,7 @@ func (g *Guard) hold(ctx context.Context, s Session) error {
 }
 
 func (g *Guard) raise(ctx context.Context, s Session) error {
-	need := g.Patience()
+	need := g.MaxDuration()
 	is, err := s.MaxDelay(ctx)
 	if err != nil || is >= need {
 		return err
@@ -251,9 +251,9 @@ func (g *Guard) raise(ctx context.Context, s Session) error {
 	if err := s.Raise(ctx, need); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, raiseLimit)
+	ctx, cancel := context.WithTimeout(ctx, raiseTimeout)
 	defer cancel()
-	look := time.NewTicker(raiseLook)
+	look := time.NewTicker(raisePollInterval)
 	defer look.Stop()
 	for {
 		// It says nothing when it has read its configuration.
@@ -269,46 +269,46 @@ func (g *Guard) raise(ctx context.Context, s Session) error {
 }
 
 // tell logs what is wrong, once, or that it is no more.
-func (g *Guard) tell(err error) {
+func (g *Guard) logErr(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case err == nil:
-		if g.told != "" {
+		if g.loggedErr != "" {
 			g.cfg.Log.Info("systemd-logind answers: pods end in order before the host goes down")
 		}
-		g.told = ""
-	case g.ending != nil, errors.Is(err, errLost):
+		g.loggedErr = ""
+	case g.termination != nil, errors.Is(err, errLost):
 		// While the host goes down so do D-Bus and logind. One that was
 		// restarted is there again at the next look.
-	case g.told == "":
-		g.told = err.Error()
+	case g.loggedErr == "":
+		g.loggedErr = err.Error()
 		g.cfg.Log.Warn("podstead is not told in time when the host goes down; pods then have only until systemd stops podstead", "error", err)
 	}
 }
 
 // down reports whether pods end, or have ended, for a shutdown.
-func (g *Guard) down() bool {
+func (g *Guard) terminating() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.ending != nil
+	return g.termination != nil
 }
 
 // begin begins to end the pods, unless that has begun.
-func (g *Guard) begin() *ending {
+func (g *Guard) startTermination() *termination {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ending != nil {
-		return g.ending
+	if g.termination != nil {
+		return g.termination
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &ending{cancel: cancel, done: make(chan struct{})}
-	g.ending = e
+	e := &termination{cancel: cancel, done: make(chan struct{})}
+	g.termination = e
 	g.cfg.Pods.BeginShutdown()
 	// It goes on when the connection is lost, and ends with Run.
 	go func() {
 		defer close(e.done)
-		g.endAll(ctx)
+		g.terminateAll(ctx)
 		g.release()
 	}()
 	return e
@@ -316,11 +316,11 @@ func (g *Guard) begin() *ending {
 
 // cancel takes back the end of the pods.
 func (g *Guard) cancel() {
-	if !g.stop() {
+	if !g.stopTermination() {
 		return
 	}
 	g.mu.Lock()
-	g.ending = nil
+	g.termination = nil
 	g.mu.Unlock()
 	g.cfg.Log.Info("the host does not go down after all: pods return")
 	g.cfg.Pods.CancelShutdown()
@@ -328,9 +328,9 @@ func (g *Guard) cancel() {
 
 // stop breaks the end of the pods off, if there is one. What is being ended
 // goes on to end.
-func (g *Guard) stop() bool {
+func (g *Guard) stopTermination() bool {
 	g.mu.Lock()
-	e := g.ending
+	e := g.termination
 	g.mu.Unlock()
 	if e == nil {
 		return false
@@ -341,8 +341,8 @@ func (g *Guard) stop() bool {
 }
 
 // leave is the end of Run.
-func (g *Guard) leave() {
-	g.stop()
+func (g *Guard) close() {
+	g.stopTermination()
 	g.release()
 }
 

@@ -389,11 +389,11 @@ func TestRaisesTheDelay(t *testing.T) {
 }
 
 func TestPolicy(t *testing.T) {
-	p := TwoGroups(90*time.Second, 30*time.Second)
+	p := NewPolicy(90*time.Second, 30*time.Second)
 	if p.Total() != 90*time.Second || p.group(CriticalPriority-1) != 0 || p.group(CriticalPriority) != 1 || p.group(-1) != 0 {
 		t.Errorf("%v", p)
 	}
-	if got := TwoGroups(0, 0); got != nil {
+	if got := NewPolicy(0, 0); got != nil {
 		t.Errorf("%v", got)
 	}
 	unsorted := Policy{{5, 1}, {-2_000_000_000, 2}, {2_000_000_000, 3}}

@@ -38,7 +38,7 @@ const (
 const systemdSocket = "unix:path=/run/systemd/private"
 
 // callLimit bounds a question to logind or systemd.
-const callLimit = 10 * time.Second
+const callTimeout = 10 * time.Second
 
 // SystemLogind is the logind of this host, over D-Bus.
 type SystemLogind struct {
@@ -54,7 +54,7 @@ func (l SystemLogind) Connect(ctx context.Context) (Session, error) {
 	}
 	s := &session{conn: conn, dropIn: l.DropIn, signals: make(chan *dbus.Signal, 16), changes: make(chan bool), closed: make(chan struct{})}
 	// A bus that hangs must not hold us: greeting it knows no context.
-	limit, cancel := context.WithTimeout(ctx, callLimit)
+	limit, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	unhang := context.AfterFunc(limit, func() { _ = conn.Close() })
 	if err := s.open(limit); err != nil || !unhang() {
@@ -67,7 +67,7 @@ func (l SystemLogind) Connect(ctx context.Context) (Session, error) {
 
 // Stopping implements Logind.
 func (l SystemLogind) Stopping(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	state, err := systemState(ctx, func() (*dbus.Conn, error) { return dbus.Dial(systemdSocket) }, false)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *session) Close() {
 func (s *session) logind() dbus.BusObject { return s.conn.Object(login1, login1Path) }
 
 func (s *session) Inhibit(ctx context.Context) (io.Closer, error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var fd dbus.UnixFD
 	err := s.logind().CallWithContext(ctx, login1Object+".Inhibit", 0,
@@ -187,14 +187,14 @@ func (s *session) Inhibit(ctx context.Context) (io.Closer, error) {
 }
 
 func (s *session) Preparing(ctx context.Context) (preparing bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err = property(ctx, s.logind(), login1Object, "PreparingForShutdown", &preparing)
 	return preparing, err
 }
 
 func (s *session) MaxDelay(ctx context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var micros uint64
 	err := property(ctx, s.logind(), login1Object, "InhibitDelayMaxUSec", &micros)
@@ -211,7 +211,7 @@ func (s *session) Raise(ctx context.Context, to time.Duration) error {
 	if err := os.WriteFile(s.dropIn, []byte(text), 0o644); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	// Reloading the unit is refused by most versions, which all know the signal.
 	return s.conn.Object(systemd1, systemd1Path).CallWithContext(ctx, systemd1Object+".KillUnit", 0,

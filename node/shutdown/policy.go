@@ -24,7 +24,7 @@ const CriticalPriority = 2_000_000_000
 
 // TwoGroups are the groups of a total and of the part of it that is kept for
 // critical pods.
-func TwoGroups(total, critical time.Duration) Policy {
+func NewPolicy(total, critical time.Duration) Policy {
 	if total <= 0 {
 		return nil
 	}

@@ -52,7 +52,7 @@ func TestNodeInASlice(t *testing.T) {
 	c := m.collector()
 	limit := int64(500 << 10)
 	c.cfg.Ceiling = func() (cgroup.MemoryCgroup, int64) {
-		return cgroup.MemoryCgroup{Folder: m.path("cgroup/slice"), V2: true}, limit
+		return cgroup.MemoryCgroup{Directory: m.path("cgroup/slice"), V2: true}, limit
 	}
 	n, err := c.Node(t.Context(), 0)
 	if err != nil {

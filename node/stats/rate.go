@@ -12,7 +12,7 @@ const (
 	rateWindow = 5 * time.Second
 	// rateMemory is how old a measurement may be to be made a rate of. What
 	// was used on average since yesterday is not what is used now.
-	rateMemory = 2 * time.Minute
+	maxSampleAge = 2 * time.Minute
 )
 
 // sample is how much was used until a time.
@@ -24,8 +24,8 @@ type sample struct {
 // history are earlier samples of one counter. Rates are made with base; next
 // takes its place once it is old enough.
 type history struct {
-	base, next, last sample
-	round            uint64
+	base, candidate, last sample
+	round                 uint64
 }
 
 // rates makes rates of counters, by name.
@@ -59,16 +59,16 @@ func (r *rates) add(name string, cpu *usage.CPU, at, born time.Time) {
 	now := sample{at, cpu.Total}
 	h := r.byName[name]
 	// A clock that was set back, or far forward, begins anew.
-	if h == nil || now.total < h.last.total || at.Before(h.last.at) || at.Sub(h.last.at) > rateMemory {
+	if h == nil || now.total < h.last.total || at.Before(h.last.at) || at.Sub(h.last.at) > maxSampleAge {
 		h = &history{base: now}
-		if !born.IsZero() && !born.After(at) && at.Sub(born) < rateMemory {
+		if !born.IsZero() && !born.After(at) && at.Sub(born) < maxSampleAge {
 			h.base = sample{at: born}
 		}
 		r.byName[name] = h
 	}
 	h.round, h.last = r.round, now
-	if !h.next.at.IsZero() && at.Sub(h.next.at) >= rateWindow {
-		h.base, h.next = h.next, sample{}
+	if !h.candidate.at.IsZero() && at.Sub(h.candidate.at) >= rateWindow {
+		h.base, h.candidate = h.candidate, sample{}
 	}
 	window := at.Sub(h.base.at)
 	if window <= 0 {
@@ -76,7 +76,7 @@ func (r *rates) add(name string, cpu *usage.CPU, at, born time.Time) {
 	}
 	rate := float64(now.total-h.base.total) / float64(window)
 	cpu.Rate, cpu.Window = &rate, window
-	if h.next.at.IsZero() && window >= rateWindow {
-		h.next = now
+	if h.candidate.at.IsZero() && window >= rateWindow {
+		h.candidate = now
 	}
 }

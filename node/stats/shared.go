@@ -9,14 +9,14 @@ import (
 // be. One at a time measures, in its own time and goroutine; the others wait
 // and take what came of it.
 type shared[T any] struct {
-	turn chan struct{}
+	sem  chan struct{}
 	last T
 	// began is when the last measurement began, zero before the first.
 	began time.Time
 	took  time.Duration
 }
 
-func newShared[T any]() shared[T] { return shared[T]{turn: make(chan struct{}, 1)} }
+func newShared[T any]() shared[T] { return shared[T]{sem: make(chan struct{}, 1)} }
 
 // get is a measurement that began no longer than maxAge before now. least
 // bounds how little time there is between two measurements, as a multiple of
@@ -24,12 +24,12 @@ func newShared[T any]() shared[T] { return shared[T]{turn: make(chan struct{}, 1
 func (s *shared[T]) get(ctx context.Context, maxAge time.Duration, least int, measure func(ctx context.Context, last T) (T, error)) (T, error) {
 	oldest := time.Now().Add(-max(maxAge, 0))
 	select {
-	case s.turn <- struct{}{}:
+	case s.sem <- struct{}{}:
 	case <-ctx.Done():
 		var none T
 		return none, context.Cause(ctx)
 	}
-	defer func() { <-s.turn }()
+	defer func() { <-s.sem }()
 	if s.fresh(oldest, least) {
 		return s.last, nil
 	}

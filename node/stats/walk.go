@@ -25,14 +25,14 @@ type mountID struct {
 }
 
 // held is what a folder holds.
-type held struct {
+type directoryUsage struct {
 	bytes, inodes uint64
 	// incomplete: time ran out, or it goes too deep.
 	incomplete bool
 }
 
 type walker struct {
-	held
+	directoryUsage
 	on mountID
 	// linked are the files with more than one name that were counted.
 	linked map[uint64]bool
@@ -42,20 +42,20 @@ type walker struct {
 // several names once. It follows no link and crosses no mount, and each folder
 // is opened from the one above it, so that nobody who moves things meanwhile
 // leads it elsewhere. A folder that is not there is an error.
-func walk(ctx context.Context, path string) (held, error) {
+func walk(ctx context.Context, path string) (directoryUsage, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return held{}, &os.PathError{Op: "open", Path: path, Err: err}
+		return directoryUsage{}, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	var st unix.Statx_t
 	if err := statx(fd, "", unix.AT_EMPTY_PATH, &st); err != nil {
 		_ = unix.Close(fd)
-		return held{}, &os.PathError{Op: "stat", Path: path, Err: err}
+		return directoryUsage{}, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	w := &walker{on: mountOf(&st), linked: map[uint64]bool{}}
 	w.bytes, w.inodes = st.Blocks*512, 1
 	w.folder(ctx, os.NewFile(uintptr(fd), path), 1)
-	return w.held, nil
+	return w.directoryUsage, nil
 }
 
 // folder adds up one folder and those below it, and closes it.

@@ -83,7 +83,7 @@ func (s *Shutdown) check(f *pflag.FlagSet) error {
 	if s.critical < 0 || s.critical > s.total {
 		return fmt.Errorf("--shutdown-grace-period-critical-pods=%s: must be 0 to --shutdown-grace-period, %s", s.critical, s.total)
 	}
-	s.Policy = shutdown.TwoGroups(s.total, s.critical)
+	s.Policy = shutdown.NewPolicy(s.total, s.critical)
 	return nil
 }
 
