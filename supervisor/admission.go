@@ -16,22 +16,22 @@ import (
 // admitPod takes what a pod needs of the node, or says what to do without.
 func (s *podSyncer) admit(j podworkers.SyncJob, r *runState, observed *cri.PodStatus) (podworkers.SyncResult, bool) {
 	asks := r.allocated(j.Pod, observed)
-	if asks != j.Pod && !s.reservations.holds(j.Pod.UID) && !admit.NeedsOf(asks).Within(admit.NeedsOf(j.Pod)) {
+	if asks != j.Pod && !s.reservations.Holds(j.Pod.UID) && !admit.ResourcesOf(asks).Within(admit.ResourcesOf(j.Pod)) {
 		// It waits, and wants less of something than it had.
 		asks, r.record.Allocated = j.Pod, nil
 	}
-	v := s.reservations.take(asks, r.record.StartTime)
+	v := s.reservations.Reserve(asks, r.record.StartTime)
 	switch {
-	case v.Refusal == nil:
+	case v.Denied == nil:
 		return podworkers.SyncResult{}, true
-	case v.Unsettled:
+	case v.Provisional:
 		return podworkers.SyncResult{Parked: true}, false
 	}
 	if len(v.Victims) > 0 {
 		s.preempt(j.Pod, v)
 	}
-	cause := &status.Cause{Reason: v.Refusal.Reason, Message: v.Refusal.Message}
-	if podinfo.IsAPI(j.Pod) && (v.Never || !podinfo.IsCritical(j.Pod)) {
+	cause := &status.Cause{Reason: v.Denied.Reason, Message: v.Denied.Message}
+	if podinfo.IsAPI(j.Pod) && (v.Unsatisfiable || !podinfo.IsCritical(j.Pod)) {
 		return s.reject(j, r, observed, cause), false
 	}
 	// A critical one of a cluster waits for those that end for it.
@@ -43,10 +43,10 @@ func (s *podSyncer) admit(j podworkers.SyncJob, r *runState, observed *cri.PodSt
 }
 
 // preempt ends pods, so that a critical one can run.
-func (s *podSyncer) preempt(pod *v1.Pod, v admit.Verdict) {
+func (s *podSyncer) preempt(pod *v1.Pod, v admit.Decision) {
 	for _, victim := range v.Victims {
-		d := status.Disruption{Reason: admit.ReasonPreempting, Signal: admit.Short(v.Refusal.Reason), Message: fmt.Sprintf(
-			"critical pod %s has %s", podinfo.FullName(pod), shortageText(v.Refusal.Reason))}
+		d := status.Disruption{Reason: admit.ReasonPreempting, Signal: admit.MissingResource(v.Denied.Reason), Message: fmt.Sprintf(
+			"critical pod %s has %s", podinfo.FullName(pod), shortageText(v.Denied.Reason))}
 		if !podinfo.IsAPI(victim.Pod) {
 			d.Message += "; this one runs again when there is room"
 		}
@@ -55,7 +55,7 @@ func (s *podSyncer) preempt(pod *v1.Pod, v admit.Verdict) {
 			s.cfg.Log.Debug("pod is not preempted", "pod", podinfo.FullName(victim.Pod), "error", err)
 			continue
 		}
-		s.cfg.Log.Info("pod is preempted", "pod", podinfo.FullName(victim.Pod), "uid", victim.Pod.UID, "for", podinfo.FullName(pod), "reason", v.Refusal.Reason)
+		s.cfg.Log.Info("pod is preempted", "pod", podinfo.FullName(victim.Pod), "uid", victim.Pod.UID, "for", podinfo.FullName(pod), "reason", v.Denied.Reason)
 	}
 }
 
@@ -65,5 +65,5 @@ func shortageText(reason string) string {
 
 // mayReturn is the Return of pods that were preempted.
 func (s *podSyncer) canRestartPreempted(pod *v1.Pod, _ status.Disruption) (bool, time.Duration) {
-	return s.reservations.fits(s.inputs.Resolve(pod).Pod), 0
+	return s.reservations.Fits(s.inputs.Resolve(pod).Pod), 0
 }

@@ -108,7 +108,7 @@ func (r *randomPods) wrong() string {
 		runs := r.running(uid)
 		switch state {
 		case "Running":
-			free -= admit.NeedsOf(pod)[v1.ResourceCPU]
+			free -= admit.ResourcesOf(pod)[v1.ResourceCPU]
 			ports += len(admit.HostPorts(pod))
 		case "Pending " + outOfCPU, "Pending OutOfpods", "Pending " + admit.ReasonPorts, "Failed " + admit.ReasonPreempting:
 			waiting = append(waiting, pod)
@@ -123,7 +123,7 @@ func (r *randomPods) wrong() string {
 		return fmt.Sprintf("%dm are free, %d have the port", free, ports)
 	}
 	for _, pod := range waiting {
-		if admit.NeedsOf(pod)[v1.ResourceCPU] <= free && len(r.pods)-len(waiting) < 10 && (len(admit.HostPorts(pod)) == 0 || ports == 0) {
+		if admit.ResourcesOf(pod)[v1.ResourceCPU] <= free && len(r.pods)-len(waiting) < 10 && (len(admit.HostPorts(pod)) == 0 || ports == 0) {
 			return fmt.Sprintf("%s waits, and %dm are free", pod.UID, free)
 		}
 	}

@@ -63,7 +63,7 @@ func (s *podSyncer) syncWithDeadline(ctx context.Context, j podworkers.SyncJob, 
 	}
 	out := s.syncPod(ctx, j, r)
 	if out.Err != nil {
-		s.reservations.aside(j.Pod.UID)
+		s.reservations.Withdraw(j.Pod.UID)
 	}
 	out.Due = s.deadline(j.Pod, r)
 	return out

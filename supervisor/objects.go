@@ -29,7 +29,7 @@ func (s *podSyncer) awaitObjects(j podworkers.SyncJob, r *runState, show func(st
 		r.waitingForAPISince = time.Time{}
 		return podworkers.SyncResult{}, false
 	}
-	s.reservations.aside(j.Pod.UID)
+	s.reservations.Withdraw(j.Pod.UID)
 	if r.waitingForAPISince.IsZero() {
 		r.waitingForAPISince = time.Now()
 	}

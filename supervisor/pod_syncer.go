@@ -18,6 +18,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/probe"
+	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/event"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podworkers"
@@ -35,7 +36,7 @@ type podSyncer struct {
 	inputs       *podinputs.Resolver
 	wanted       *podSet
 	registry     *registry
-	reservations *admissions
+	reservations *admit.Reservations
 	// displaced ends a pod for the node's own sake.
 	disrupt func(uid types.UID, d status.Disruption, grace *int64) error
 
@@ -144,10 +145,10 @@ func (s *podSyncer) announce(j podworkers.SyncJob, r *runState) {
 	if s.cfg.Runtime.Observer.Observed().At.IsZero() {
 		return
 	}
-	s.reservations.queued(j.Pod)
+	s.reservations.Queued(j.Pod)
 	cause := &status.Cause{Reason: reasonPredecessor, Message: "the pod that had this name before is still ending"}
 	if j.NotBefore.After(time.Now()) {
-		s.reservations.aside(j.Pod.UID)
+		s.reservations.Withdraw(j.Pod.UID)
 		cause = &status.Cause{Reason: reasonNotBefore, Message: "it runs again at " + j.NotBefore.Format(time.RFC3339)}
 	}
 	s.publish(j, r, &cri.PodStatus{UID: j.Pod.UID}, statusOverrides{waitingFor: cause, queued: true})

@@ -24,7 +24,7 @@ const reasonUnsupported = "PodFeatureUnsupported"
 // reject ends a cluster's pod that the node does not take: it is Failed. One
 // that was taken before, and lost its sandbox, waits, as do all pods of manifests.
 func (s *podSyncer) reject(j podworkers.SyncJob, r *runState, observed *cri.PodStatus, cause *status.Cause) podworkers.SyncResult {
-	if !podinfo.IsAPI(j.Pod) || s.reservations.holds(j.Pod.UID) {
+	if !podinfo.IsAPI(j.Pod) || s.reservations.Holds(j.Pod.UID) {
 		return s.hold(j, r, observed, cause)
 	}
 	s.cfg.Events.Event(j.Pod, v1.EventTypeWarning, cause.Reason, cause.Message)

@@ -44,7 +44,7 @@ func (s *podSyncer) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *runStat
 	if len(r.pendingResizes) == 0 && has == pod {
 		r.resizeStatus = nil
 		if sandboxReady(observed) {
-			s.reservations.hold(pod, pod, pod)
+			s.reservations.UpdateRunning(pod, pod, pod)
 		}
 		r.allocate(pod)
 		return pod, nil
@@ -73,18 +73,18 @@ func (s *podSyncer) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *runStat
 // room.
 func (s *podSyncer) mayResize(has, pod *v1.Pod, r *runState) bool {
 	if err := s.cfg.Runtime.Cgroups.Fits(pod); err != nil {
-		s.reservations.hold(has, has, has)
+		s.reservations.UpdateRunning(has, has, has)
 		s.reportResize(pod, r, &status.Resize{Infeasible: true, Message: err.Error()}, reasonResizeInfeasible)
 		return false
 	}
-	v := s.reservations.hold(has, pod, r.widest(pod))
+	v := s.reservations.UpdateRunning(has, pod, r.widest(pod))
 	switch {
-	case v.Refusal == nil:
+	case v.Denied == nil:
 		return true
-	case v.Never:
-		s.reportResize(pod, r, &status.Resize{Infeasible: true, Message: v.Refusal.Message}, reasonResizeInfeasible)
-	case !v.Unsettled:
-		s.reportResize(pod, r, &status.Resize{Deferred: true, Message: v.Refusal.Message}, reasonResizeDeferred)
+	case v.Unsatisfiable:
+		s.reportResize(pod, r, &status.Resize{Infeasible: true, Message: v.Denied.Message}, reasonResizeInfeasible)
+	case !v.Provisional:
+		s.reportResize(pod, r, &status.Resize{Deferred: true, Message: v.Denied.Message}, reasonResizeDeferred)
 	}
 	return false
 }

@@ -94,7 +94,7 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 		registry: &s.registry,
 	}
 	s.workers = podworkers.New(wrap(s.podSyncer))
-	s.podSyncer.reservations = newAdmissions(cfg.Allocatable, cfg.Runtime.Observer.Observed, s.workers.Notify)
+	s.podSyncer.reservations = admit.NewReservations(cfg.Allocatable, cfg.Runtime.Observer.Observed, s.workers.Notify)
 	s.podSyncer.disrupt = s.workers.Disrupt
 	s.registerOwn(cfg)
 	s.garbage = gc.NewContainers(gc.ContainersConfig{

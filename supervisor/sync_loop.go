@@ -118,7 +118,7 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	if u.Op != manifest.Remove && u.Op != manifest.Reconcile {
 		// All of them, before any of them speaks.
 		for _, pod := range u.Pods {
-			s.podSyncer.reservations.announce(s.podSyncer.inputs.Resolve(pod).Pod)
+			s.podSyncer.reservations.Announce(s.podSyncer.inputs.Resolve(pod).Pod)
 		}
 	}
 	for _, pod := range u.Pods {
@@ -182,7 +182,7 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 			s.workers.Notify(events[i].UID)
 		}
 	}
-	s.podSyncer.reservations.look()
+	s.podSyncer.reservations.ReleaseUntracked()
 	s.workers.RetryHeld()
 	s.registry.notifyObserved()
 	s.cleanup.request(time.Now())

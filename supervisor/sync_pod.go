@@ -84,7 +84,7 @@ func (s *podSyncer) syncPod(ctx context.Context, j podworkers.SyncJob, r *runSta
 			return out
 		}
 		if resolved.Fault != nil {
-			s.reservations.aside(pod.UID)
+			s.reservations.Withdraw(pod.UID)
 			return s.hold(j, r, observed, resolved.Fault)
 		}
 		if out, ok := s.checkStart(j, r, observed); !ok {
@@ -180,13 +180,13 @@ func (s *podSyncer) checkStart(j podworkers.SyncJob, r *runState, observed *cri.
 	asks := false
 	defer func() {
 		if !asks {
-			s.reservations.aside(pod.UID)
+			s.reservations.Withdraw(pod.UID)
 		}
 	}()
 	if cause := s.unsupported(pod); cause != nil {
 		return s.hold(j, r, observed, cause), false
 	}
-	if refusal := admit.Judge(pod, &s.cfg.Node); refusal != nil {
+	if refusal := admit.Check(pod, &s.cfg.Node); refusal != nil {
 		return s.reject(j, r, observed, &status.Cause{Reason: refusal.Reason, Message: refusal.Message}), false
 	}
 	if notice := admit.SELinuxIgnored(pod, &s.cfg.Node); notice != nil {

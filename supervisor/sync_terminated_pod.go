@@ -23,7 +23,7 @@ func (s *podSyncer) syncTerminatedPod(ctx context.Context, j podworkers.SyncJob,
 	if err := s.volumes.Teardown(uid); err != nil {
 		return podworkers.SyncResult{Err: err}
 	}
-	s.reservations.release(uid, j.Restart)
+	s.reservations.Release(uid, j.Restart)
 	s.logEnd(j, r)
 	if !j.Wanted {
 		// The record goes with the pod; writing it would only delay whoever
@@ -68,7 +68,7 @@ func (s *podSyncer) clearRemains(ctx context.Context, j podworkers.SyncJob, r *r
 		return err
 	}
 	s.cfg.Runtime.Syncer.Forget(uid)
-	s.reservations.forget(uid)
+	s.reservations.Forget(uid)
 	s.cfg.Store.Statuses.Delete(uid)
 	s.faults.Delete(uid)
 	s.seenObjects.Delete(uid)

@@ -13,7 +13,7 @@ import (
 // ended before a look newer than the kill has shown so.
 func (s *podSyncer) syncTerminatingPod(ctx context.Context, j podworkers.SyncJob, r *runState) podworkers.SyncResult {
 	uid := podUID(j)
-	s.reservations.ending(uid)
+	s.reservations.Terminating(uid)
 	observed, err := s.observe(ctx, uid, r)
 	if err != nil {
 		return podworkers.SyncResult{Err: err}

@@ -4,8 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Reasons of refusals, the kubelet's. It calls a pod that it refuses Failed and
-// never looks at it again; here the pod waits.
+// Reasons of the node's checks, as in the kubelet.
 const (
 	ReasonSysctl   = "SysctlForbidden"
 	ReasonAffinity = "NodeAffinity"
@@ -14,31 +13,33 @@ const (
 	ReasonTaint    = "TaintToleration"
 )
 
-// Reasons are all of them.
+// Reasons lists all of them.
 var Reasons = []string{ReasonSysctl, ReasonAffinity, ReasonAppArmor, ReasonPorts, ReasonTaint}
 
-// Node is what a pod is held against.
+// Node is what pods are checked against.
 type Node struct {
 	Name string
 	// Labels are those that selectors match.
 	Labels map[string]string
 	// UnsafeSysctls are kernel parameters beyond the safe ones that pods may
-	// set; one that ends in * stands for all that begin so.
+	// set; one that ends in * matches all with that prefix.
 	UnsafeSysctls []string
-	// Taints are those that the node has in its cluster, which pods of the cluster
+	// Taints returns those of the node in its cluster, which pods of the cluster
 	// must tolerate; nil without a cluster.
 	Taints func() []v1.Taint
 	Host
 }
 
-// Refusal is why a pod may not run here, and what would change that.
-type Refusal struct{ Reason, Message string }
+// Cause is why a pod may not run on this node, and what would change that. Its
+// caller decides whether the pod is rejected, as at the kubelet, or held.
+type Cause struct{ Reason, Message string }
 
-// Judge is nil if the pod may run on the node.
-func Judge(pod *v1.Pod, n *Node) *Refusal {
-	for _, rule := range []func(*v1.Pod, *Node) *Refusal{sysctls, selected, tolerated, appArmor} {
-		if refusal := rule(pod, n); refusal != nil {
-			return refusal
+// Check returns why a pod may not run on the node, nil if it may. It does not look
+// at resources and ports; Reservations do.
+func Check(pod *v1.Pod, n *Node) *Cause {
+	for _, check := range []func(*v1.Pod, *Node) *Cause{checkSysctls, checkSelector, checkTaints, checkAppArmor} {
+		if cause := check(pod, n); cause != nil {
+			return cause
 		}
 	}
 	return nil

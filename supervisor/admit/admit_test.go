@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestJudge(t *testing.T) {
+func TestCheck(t *testing.T) {
 	node := Node{
 		Name:          "edge",
 		Labels:        map[string]string{"disk": "ssd", "cores": "4", "kubernetes.io/hostname": "edge"},
@@ -32,13 +32,13 @@ func TestJudge(t *testing.T) {
 		"number that is not greater":   {`{` + affinity + `[{matchExpressions: [{key: cores, operator: Gt, values: ["4"]}]}]}}}}`, ReasonAffinity, "(cores Gt 4)"},
 		"no number":                    {`{` + affinity + `[{matchExpressions: [{key: disk, operator: Lt, values: ["4"]}]}]}}}}`, ReasonAffinity, "(disk Lt 4)"},
 		"one of two terms":             {`{` + affinity + `[{matchExpressions: [{key: zone, operator: Exists}]}, {matchFields: [{key: metadata.name, operator: In, values: [edge]}]}]}}}}`, "", ""},
-		"neither term":                 {`{` + affinity + `[{matchExpressions: [{key: disk, operator: NotIn, values: [ssd]}]}, {matchFields: [{key: metadata.name, operator: In, values: [other]}]}, {}]}}}}`, ReasonAffinity, "(disk NotIn ssd; metadata.name In other; it asks for nothing)"},
+		"neither term":                 {`{` + affinity + `[{matchExpressions: [{key: disk, operator: NotIn, values: [ssd]}]}, {matchFields: [{key: metadata.name, operator: In, values: [other]}]}, {}]}}}}`, ReasonAffinity, "(disk NotIn ssd; metadata.name In other; a term is empty)"},
 		"label that must not be there": {`{` + affinity + `[{matchExpressions: [{key: disk, operator: DoesNotExist}]}]}}}}`, ReasonAffinity, "(disk DoesNotExist)"},
 		"preference":                   {`{affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: zone, operator: Exists}]}}]}}}`, "", ""},
 
 		"safe sysctls":               {`{securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: "0"}, {name: net/ipv4/tcp_fin_timeout, value: "9"}]}}`, "", ""},
 		"allowed sysctls":            {`{securityContext: {sysctls: [{name: net.core.somaxconn, value: "9"}, {name: kernel.msgmax, value: "9"}]}}`, "", ""},
-		"sysctl of a later kernel":   {`{securityContext: {sysctls: [{name: net.ipv4.tcp_rmem, value: "1 2 3"}]}}`, ReasonSysctl, "sysctls[0]: net.ipv4.tcp_rmem is the host's before Linux 4.15, and this is 4.9.0-13-amd64"},
+		"sysctl of a later kernel":   {`{securityContext: {sysctls: [{name: net.ipv4.tcp_rmem, value: "1 2 3"}]}}`, ReasonSysctl, "sysctls[0]: net.ipv4.tcp_rmem is not namespaced before Linux 4.15, and this kernel is 4.9.0-13-amd64"},
 		"sysctl that is not allowed": {`{securityContext: {sysctls: [{name: kernel.msgmax, value: "9"}, {name: net/core/rmem_max, value: "9"}]}}`, ReasonSysctl, "sysctls[1]: net/core/rmem_max is not among the safe kernel parameters; start podstead with --allowed-unsafe-sysctls=net.core.rmem_max"},
 		"sysctl of the host":         {`{securityContext: {sysctls: [{name: vm.swappiness, value: "9"}]}}`, ReasonSysctl, "set it on the host"},
 
@@ -51,17 +51,17 @@ func TestJudge(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(tc.spec), &pod.Spec); err != nil {
 				t.Fatal(err)
 			}
-			got := Judge(&pod, &node)
+			got := Check(&pod, &node)
 			switch {
 			case tc.reason == "" && got != nil:
-				t.Errorf("refused: %+v", got)
+				t.Errorf("denied: %+v", got)
 			case tc.reason != "" && (got == nil || got.Reason != tc.reason || !strings.Contains(got.Message, tc.words)):
 				t.Errorf("got %+v, want %s with %q", got, tc.reason, tc.words)
 			}
 			confined := node
 			confined.AppArmor = true
-			if got := Judge(&pod, &confined); tc.reason == ReasonAppArmor && got != nil {
-				t.Errorf("refused where there is AppArmor: %+v", got)
+			if got := Check(&pod, &confined); tc.reason == ReasonAppArmor && got != nil {
+				t.Errorf("denied where there is AppArmor: %+v", got)
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 func TestFindHost(t *testing.T) {
 	dir := t.TempDir()
 	if got := FindHost(dir, dir); got != (Host{}) {
-		t.Errorf("got %+v of an empty machine", got)
+		t.Errorf("got %+v of an empty host", got)
 	}
 	for file, text := range map[string]string{"sys/kernel/osrelease": "6.1.0\n", "module/apparmor/parameters/enabled": "Y\n", "fs/selinux/enforce": "1"} {
 		file = filepath.Join(dir, file)

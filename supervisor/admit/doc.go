@@ -1,7 +1,10 @@
-// Package admit says whether a pod may run on this node.
+// Package admit decides whether a pod may run on this node.
 //
-// It owns the rules by which a pod is admitted, each a pure function of the pod
-// and the node with the kubelet's reason and a message for people. It reads
-// what Host finds out about the machine once, at the daemon's start. It decides
-// nothing about a pod that runs, and it never asks a runtime.
+// It owns the checks of a pod against the node, each a pure function with the
+// kubelet's reason and a message for users; and Reservations, which record the
+// resources and host ports that pods hold, and which waiting pod is next. It reads
+// pods with their classes resolved, the pods that the runtime shows, and what
+// FindHost finds out about the host once, when the daemon starts. It never ends a
+// pod, not even a victim of preemption: it names victims, and its caller ends them.
+// It never calls the runtime.
 package admit

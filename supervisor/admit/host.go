@@ -9,15 +9,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Host is what there is to know of the machine.
+// Host is what the checks need to know of the host.
 type Host struct {
 	// Kernel is the release, such as 6.12.41-amd64; empty if unknown.
 	Kernel string
-	// AppArmor and SELinux tell which of them confine processes here.
+	// AppArmor and SELinux are true if they are enabled.
 	AppArmor, SELinux bool
 }
 
-// FindHost looks at the machine through its /proc and /sys.
+// FindHost reads the facts of the host from its /proc and /sys.
 func FindHost(proc, sys string) Host {
 	release, _ := os.ReadFile(filepath.Join(proc, "sys/kernel/osrelease"))
 	enabled, _ := os.ReadFile(filepath.Join(sys, "module/apparmor/parameters/enabled"))
@@ -29,7 +29,7 @@ func FindHost(proc, sys string) Host {
 	}
 }
 
-// WellKnownLabels are those that every node has.
+// WellKnownLabels returns the labels that every node has.
 func WellKnownLabels(node string) map[string]string {
 	return map[string]string{
 		v1.LabelHostname:          node,

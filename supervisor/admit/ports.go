@@ -4,24 +4,26 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // anyIP is every address of the host; a port without a hostIP is on it.
 const anyIP = "0.0.0.0"
 
-// Port is one port of the host that a container asks for.
+// Port is a host port that a container requests.
 type Port struct {
 	IP       string
 	Protocol v1.Protocol
 	Number   int32
 }
 
-// HostPorts are the ports of the host that a pod has as long as it runs: those
-// of its containers and sidecars. Of a pod on the host's network these are all
-// that it declares.
+// HostPorts returns the host ports that a pod holds as long as it runs: those of its
+// regular containers and sidecars. A pod on the host's network holds all ports that
+// it declares, since their hostPort is set.
 func HostPorts(pod *v1.Pod) []Port {
 	var ports []Port
-	add := func(c *v1.Container) {
+	for c := range podinfo.LongRunning(&pod.Spec) {
 		for i := range c.Ports {
 			if p := &c.Ports[i]; p.HostPort != 0 {
 				port := Port{IP: p.HostIP, Protocol: p.Protocol, Number: p.HostPort}
@@ -35,30 +37,22 @@ func HostPorts(pod *v1.Pod) []Port {
 			}
 		}
 	}
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
-			add(c)
-		}
-	}
-	for i := range pod.Spec.Containers {
-		add(&pod.Spec.Containers[i])
-	}
 	return ports
 }
 
-func (p Port) clashes(o Port) bool {
+func (p Port) conflicts(o Port) bool {
 	return p.Number == o.Number && p.Protocol == o.Protocol && (p.IP == o.IP || p.IP == anyIP || o.IP == anyIP)
 }
 
-// PortTaken is nil if a pod can have its ports beside another one, which has
-// its own.
-func PortTaken(pod, holder *v1.Pod) *Refusal {
+// PortTaken returns why a pod cannot have its ports at the same time as another pod,
+// nil if it can.
+func PortTaken(pod, holder *v1.Pod) *Cause {
 	held := HostPorts(holder)
 	for _, port := range HostPorts(pod) {
 		for _, other := range held {
-			if port.clashes(other) {
-				return &Refusal{Reason: ReasonPorts, Message: fmt.Sprintf(
-					"hostPort %d (%s on %s) is that of pod %s/%s; it starts when that has ended, or with another port",
+			if port.conflicts(other) {
+				return &Cause{Reason: ReasonPorts, Message: fmt.Sprintf(
+					"hostPort %d (%s on %s) is in use by pod %s/%s; the pod starts when that one has ended, or with another port",
 					port.Number, port.Protocol, port.IP, holder.Namespace, holder.Name)}
 			}
 		}

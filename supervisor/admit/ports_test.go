@@ -21,14 +21,14 @@ func TestPortTaken(t *testing.T) {
 		pod  *v1.Pod
 		want string
 	}{
-		"the same":                {with(v1.ContainerPort{HostPort: 80, Protocol: v1.ProtocolTCP}), "hostPort 80 (TCP on 0.0.0.0) is that of pod default/first"},
+		"the same":                {with(v1.ContainerPort{HostPort: 80, Protocol: v1.ProtocolTCP}), "hostPort 80 (TCP on 0.0.0.0) is in use by pod default/first"},
 		"the second of two":       {with(v1.ContainerPort{HostPort: 81}, v1.ContainerPort{HostPort: 80}), "hostPort 80"},
 		"one address of all":      {with(v1.ContainerPort{HostPort: 80, HostIP: "10.0.0.1"}), "hostPort 80 (TCP on 10.0.0.1)"},
 		"all of one address":      {with(v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolUDP}), "hostPort 53 (UDP on 0.0.0.0)"},
 		"another address":         {with(v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolUDP, HostIP: "10.0.0.2"}), ""},
 		"another protocol":        {with(v1.ContainerPort{HostPort: 80, Protocol: v1.ProtocolSCTP}), ""},
 		"another port":            {with(v1.ContainerPort{HostPort: 8080, ContainerPort: 80}), ""},
-		"none of the host's":      {with(v1.ContainerPort{ContainerPort: 80}, v1.ContainerPort{ContainerPort: 99}), ""},
+		"no host port":            {with(v1.ContainerPort{ContainerPort: 80}, v1.ContainerPort{ContainerPort: 99}), ""},
 		"a sidecar's":             {inInit(&always), "hostPort 80"},
 		"an init container's own": {inInit(nil), ""},
 	} {

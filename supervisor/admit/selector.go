@@ -10,9 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// selected judges spec.nodeSelector and the node affinity that is required.
-// What is preferred chooses among nodes, of which there is one.
-func selected(pod *v1.Pod, n *Node) *Refusal {
+// checkSelector checks spec.nodeSelector and the required node affinity. Preferences
+// choose among nodes, and there is one.
+func checkSelector(pod *v1.Pod, n *Node) *Cause {
 	var missing []string
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
 		want := pod.Spec.NodeSelector[key]
@@ -21,7 +21,7 @@ func selected(pod *v1.Pod, n *Node) *Refusal {
 		}
 	}
 	if len(missing) > 0 {
-		return &Refusal{ReasonAffinity, fmt.Sprintf("spec.nodeSelector: this node is not labelled %[1]s; start podstead with --node-labels=%[1]s, or take it out",
+		return &Cause{ReasonAffinity, fmt.Sprintf("spec.nodeSelector: this node is not labelled %[1]s; start podstead with --node-labels=%[1]s, or remove the selector",
 			strings.Join(missing, ","))}
 	}
 	terms := requiredTerms(pod)
@@ -30,13 +30,13 @@ func selected(pod *v1.Pod, n *Node) *Refusal {
 	}
 	faults := make([]string, 0, len(terms.NodeSelectorTerms))
 	for i := range terms.NodeSelectorTerms {
-		fault := n.unmatched(&terms.NodeSelectorTerms[i])
+		fault := n.unmatchedRequirement(&terms.NodeSelectorTerms[i])
 		if fault == "" {
 			return nil
 		}
 		faults = append(faults, fault)
 	}
-	return &Refusal{ReasonAffinity, fmt.Sprintf("spec.affinity.nodeAffinity: no term matches this node (%s); label it with --node-labels, or take the term out",
+	return &Cause{ReasonAffinity, fmt.Sprintf("spec.affinity.nodeAffinity: no term matches this node (%s); label it with --node-labels, or remove the affinity",
 		strings.Join(faults, "; "))}
 }
 
@@ -47,32 +47,32 @@ func requiredTerms(pod *v1.Pod) *v1.NodeSelector {
 	return nil
 }
 
-// unmatched is the first requirement of a term that the node does not meet, empty
-// if it meets all. A term without requirements matches nothing.
-func (n *Node) unmatched(term *v1.NodeSelectorTerm) string {
+// unmatchedRequirement returns the first requirement of a term that the node does not
+// meet, empty if it meets all. A term without requirements matches nothing.
+func (n *Node) unmatchedRequirement(term *v1.NodeSelectorTerm) string {
 	if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
-		return "it asks for nothing"
+		return "a term is empty"
 	}
 	for i := range term.MatchExpressions {
-		if r := &term.MatchExpressions[i]; !meets(r, n.Labels) {
-			return words(r)
+		if r := &term.MatchExpressions[i]; !matchesRequirement(r, n.Labels) {
+			return requirementText(r)
 		}
 	}
 	for i := range term.MatchFields {
-		if r := &term.MatchFields[i]; !meets(r, map[string]string{"metadata.name": n.Name}) {
-			return words(r)
+		if r := &term.MatchFields[i]; !matchesRequirement(r, map[string]string{"metadata.name": n.Name}) {
+			return requirementText(r)
 		}
 	}
 	return ""
 }
 
-func words(r *v1.NodeSelectorRequirement) string {
+func requirementText(r *v1.NodeSelectorRequirement) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Key, r.Operator, strings.Join(r.Values, ",")))
 }
 
-// meets holds one requirement against labels. A label that is absent is in no
-// list and compares with nothing.
-func meets(r *v1.NodeSelectorRequirement, labels map[string]string) bool {
+// matchesRequirement checks one requirement against labels. A label that is absent is
+// in no list and compares with nothing.
+func matchesRequirement(r *v1.NodeSelectorRequirement, labels map[string]string) bool {
 	have, ok := labels[r.Key]
 	switch r.Operator {
 	case v1.NodeSelectorOpIn:

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// safeSysctls are the kernel parameters that a pod may set without harm to
-// others, with the kernel since which each is a network namespace's own
-// (kubelet 1.36).
+// safeSysctls are the kernel parameters that a pod may set without affecting other
+// pods, each with the kernel version since which it is per network namespace (as in
+// kubelet 1.36).
 var safeSysctls = map[string]string{
 	"kernel.shm_rmid_forced":              "",
 	"net.ipv4.ip_local_port_range":        "",
@@ -26,32 +26,32 @@ var safeSysctls = map[string]string{
 	"net.ipv4.tcp_wmem":                   "4.15",
 }
 
-// sysctls judges the kernel parameters. One that would change the host, beside
-// hostNetwork or hostIPC, does not get past the manifest's validation.
-func sysctls(pod *v1.Pod, n *Node) *Refusal {
+// checkSysctls checks the kernel parameters. A parameter that would change the host,
+// together with hostNetwork or hostIPC, does not pass the validation of the manifest.
+func checkSysctls(pod *v1.Pod, n *Node) *Cause {
 	if pod.Spec.SecurityContext == nil {
 		return nil
 	}
 	for i, s := range pod.Spec.SecurityContext.Sysctls {
-		name := dotted(s.Name)
+		name := normalizeSysctl(s.Name)
 		since, safe := safeSysctls[name]
-		if safe && kernelSince(n.Kernel, since) || allowed(name, n.UnsafeSysctls) {
+		if safe && kernelSince(n.Kernel, since) || sysctlAllowed(name, n.UnsafeSysctls) {
 			continue
 		}
 		at := fmt.Sprintf("spec.securityContext.sysctls[%d]: %s", i, s.Name)
 		switch {
 		case safe:
-			return &Refusal{ReasonSysctl, fmt.Sprintf("%s is the host's before Linux %s, and this is %s; take it out", at, since, n.Kernel)}
-		case ofPod(name):
-			return &Refusal{ReasonSysctl, fmt.Sprintf("%s is not among the safe kernel parameters; start podstead with --allowed-unsafe-sysctls=%s, or take it out", at, name)}
+			return &Cause{ReasonSysctl, fmt.Sprintf("%s is not namespaced before Linux %s, and this kernel is %s; remove it", at, since, n.Kernel)}
+		case namespacedSysctl(name):
+			return &Cause{ReasonSysctl, fmt.Sprintf("%s is not among the safe kernel parameters; start podstead with --allowed-unsafe-sysctls=%s, or remove it", at, name)}
 		}
-		return &Refusal{ReasonSysctl, fmt.Sprintf("%s is the host's, and no pod may change it; set it on the host with sysctl(8), and take it out here", at)}
+		return &Cause{ReasonSysctl, fmt.Sprintf("%s is not namespaced, and no pod may change it; set it on the host with sysctl(8), and remove it here", at)}
 	}
 	return nil
 }
 
-// ofPod tells a kernel parameter of which each pod has its own.
-func ofPod(name string) bool {
+// namespacedSysctl reports whether each pod has a kernel parameter of its own.
+func namespacedSysctl(name string) bool {
 	for _, prefix := range []string{"net.", "fs.mqueue.", "kernel.shm", "kernel.msg"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
@@ -60,7 +60,7 @@ func ofPod(name string) bool {
 	return name == "kernel.sem"
 }
 
-func allowed(name string, patterns []string) bool {
+func sysctlAllowed(name string, patterns []string) bool {
 	for _, p := range patterns {
 		prefix, wide := strings.CutSuffix(p, "*")
 		if name == p || wide && strings.HasPrefix(name, prefix) {
@@ -70,17 +70,17 @@ func allowed(name string, patterns []string) bool {
 	return false
 }
 
-// dotted brings net/ipv4/tcp_syncookies to the form with dots between the
+// normalizeSysctl converts net/ipv4/tcp_syncookies to the form with dots between the
 // parts of the name.
-func dotted(name string) string {
+func normalizeSysctl(name string) string {
 	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '/' {
 		return strings.NewReplacer("/", ".", ".", "/").Replace(name)
 	}
 	return name
 }
 
-// kernelSince reports whether a kernel is not before a version. An unknown
-// kernel is before all.
+// kernelSince reports whether a kernel release is at least a version. An unknown
+// release is older than every version.
 func kernelSince(release, since string) bool {
 	if since == "" {
 		return true

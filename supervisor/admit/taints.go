@@ -10,16 +10,11 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// The mark of a pod of the cluster, as the kubelet has it.
-const (
-	sourceAPI = "api"
-)
-
-// tolerated judges the node's NoExecute taints, as the kubelet does: the others
-// are the scheduler's to honour. A pod of a file or a URL is here by its
-// manifest and is asked for no toleration.
-func tolerated(pod *v1.Pod, n *Node) *Refusal {
-	if n.Taints == nil || pod.Annotations[podinfo.AnnotationSource] != sourceAPI {
+// checkTaints checks the node's NoExecute taints, as the kubelet does: the scheduler
+// honours the others. A static pod runs here because of its manifest and needs no
+// toleration.
+func checkTaints(pod *v1.Pod, n *Node) *Cause {
+	if n.Taints == nil || podinfo.PolicyOf(pod).Static {
 		return nil
 	}
 	var left []string
@@ -31,12 +26,12 @@ func tolerated(pod *v1.Pod, n *Node) *Refusal {
 	if len(left) == 0 {
 		return nil
 	}
-	return &Refusal{ReasonTaint, fmt.Sprintf("spec.tolerations: the node has taints that the pod does not tolerate: %s; add tolerations, or take the taints off", strings.Join(left, ", "))}
+	return &Cause{ReasonTaint, fmt.Sprintf("spec.tolerations: the node has taints that the pod does not tolerate: %s; add tolerations, or remove the taints", strings.Join(left, ", "))}
 }
 
 func tolerates(tolerations []v1.Toleration, taint *v1.Taint) bool {
 	for i := range tolerations {
-		// Whether tolerations may compare numbers is the API server's to judge.
+		// The API server decides whether tolerations may compare numbers.
 		if tolerations[i].ToleratesTaint(klog.Logger{}, taint, true) {
 			return true
 		}

@@ -4,11 +4,13 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // appArmor refuses what a host without AppArmor cannot confine: the runtime
 // would start it unconfined.
-func appArmor(pod *v1.Pod, n *Node) *Refusal {
+func checkAppArmor(pod *v1.Pod, n *Node) *Cause {
 	if n.AppArmor {
 		return nil
 	}
@@ -29,29 +31,28 @@ func appArmor(pod *v1.Pod, n *Node) *Refusal {
 	if where == "" {
 		return nil
 	}
-	return &Refusal{ReasonAppArmor, where + ".appArmorProfile: AppArmor is not enabled on this host; " +
-		"boot with apparmor=1 security=apparmor, or take the profile out"}
+	return &Cause{ReasonAppArmor, where + ".appArmorProfile: AppArmor is not enabled on this host; " +
+		"boot with apparmor=1 security=apparmor, or remove the profile"}
 }
 
-// SELinuxIgnored is not nil if the pod has SELinux options that mean nothing
-// here: without SELinux there is nothing for a runtime to label. As everywhere, the pod runs.
-func SELinuxIgnored(pod *v1.Pod, n *Node) *Refusal {
+// SELinuxIgnored returns a warning if the pod has SELinux options and the host has
+// no SELinux, nil otherwise. There is nothing for the runtime to label then, and the
+// pod runs, as at the kubelet.
+func SELinuxIgnored(pod *v1.Pod, n *Node) *Cause {
 	if n.SELinux {
 		return nil
 	}
 	labelled := pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.SELinuxOptions != nil
-	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			sc := containers[i].SecurityContext
-			labelled = labelled || sc != nil && sc.SELinuxOptions != nil
-		}
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		labelled = labelled || c.SecurityContext != nil && c.SecurityContext.SELinuxOptions != nil
 	}
 	if !labelled {
 		return nil
 	}
-	return &Refusal{"SELinuxIgnored", "the pod's seLinuxOptions have no effect: this host has no SELinux"}
+	return &Cause{"SELinuxIgnored", "seLinuxOptions have no effect: this host has no SELinux"}
 }
 
+// confines reports whether a profile asks for AppArmor.
 func confines(p *v1.AppArmorProfile) bool {
 	return p != nil && p.Type != v1.AppArmorProfileTypeUnconfined
 }

@@ -8,14 +8,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Needs are amounts by resource: cpu in thousandths, pods counted, the others
-// in bytes. One that is not there is 0.
-type Needs map[v1.ResourceName]int64
+// Resources are amounts by resource: CPU in millicores, pods as a number, all others
+// in bytes. A resource that is not in it is 0.
+type Resources map[v1.ResourceName]int64
 
-// counted reports whether the node gives a resource to pods by their requests.
-// Others, such as a device's, it does not know; like the kubelet it ignores them.
+// counted reports whether the node allocates a resource to pods by their requests.
+// Like the kubelet it ignores resources that it does not know, such as a device's.
 func counted(name v1.ResourceName) bool {
 	switch name {
 	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourcePods:
@@ -28,9 +30,9 @@ func isHugePages(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }
 
-// Amounts are the counted resources of a list.
-func Amounts(list v1.ResourceList) Needs {
-	n := Needs{}
+// ResourcesIn returns the counted resources of a list.
+func ResourcesIn(list v1.ResourceList) Resources {
+	n := Resources{}
 	for name, q := range list {
 		switch {
 		case name == v1.ResourceCPU:
@@ -42,53 +44,53 @@ func Amounts(list v1.ResourceList) Needs {
 	return n
 }
 
-// NeedsOf are what a pod, with its classes resolved, takes of a node, by the
-// API's rule: init containers run one after the other beside the sidecars that
-// started before them, the regular containers together beside all sidecars; what the
-// pod itself requests stands in place of the sum; the overhead comes on top.
-func NeedsOf(pod *v1.Pod) Needs {
-	running, peak := Needs{}, Needs{}
+// ResourcesOf returns what a pod, with its classes resolved, needs of a node, by the
+// API's rule: init containers run one after the other, next to the sidecars that
+// started before them; the regular containers run together with all sidecars; what
+// the pod itself requests replaces the sum; the overhead is added.
+func ResourcesOf(pod *v1.Pod) Resources {
+	running, peak := Resources{}, Resources{}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		step := Amounts(c.Resources.Requests)
+		step := ResourcesIn(c.Resources.Requests)
 		step.add(running)
 		peak.raise(step)
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+		if podinfo.IsSidecar(c) {
 			running = step
 		}
 	}
 	running = maps.Clone(running)
 	for i := range pod.Spec.Containers {
-		running.add(Amounts(pod.Spec.Containers[i].Resources.Requests))
+		running.add(ResourcesIn(pod.Spec.Containers[i].Resources.Requests))
 	}
 	peak.raise(running)
 	if r := pod.Spec.Resources; r != nil {
-		maps.Copy(peak, Amounts(r.Requests))
+		maps.Copy(peak, ResourcesIn(r.Requests))
 	}
-	peak.add(Amounts(pod.Spec.Overhead))
+	peak.add(ResourcesIn(pod.Spec.Overhead))
 	peak[v1.ResourcePods] = 1
 	return peak
 }
 
-// Add adds others, so many times.
-func (n Needs) Add(o Needs, times int64) {
+// Add adds other resources, multiplied by times.
+func (n Resources) Add(o Resources, times int64) {
 	for name, amount := range o {
 		n[name] += times * amount
 	}
 }
 
-func (n Needs) add(o Needs)      { n.Add(o, 1) }
-func (n Needs) subtract(o Needs) { n.Add(o, -1) }
+func (n Resources) add(o Resources)      { n.Add(o, 1) }
+func (n Resources) subtract(o Resources) { n.Add(o, -1) }
 
-// raise makes each amount the greater one.
-func (n Needs) raise(o Needs) {
+// raise sets each amount to the greater of the two.
+func (n Resources) raise(o Resources) {
 	for name, amount := range o {
 		n[name] = max(n[name], amount)
 	}
 }
 
 // Within reports whether no amount is greater than the other's.
-func (n Needs) Within(o Needs) bool {
+func (n Resources) Within(o Resources) bool {
 	for name, amount := range n {
 		if amount > o[name] {
 			return false
@@ -97,8 +99,8 @@ func (n Needs) Within(o Needs) bool {
 	return true
 }
 
-// names are those of the resources in the order in which people are told.
-func (n Needs) names() []v1.ResourceName {
+// names returns the names of the resources in the order in which messages list them.
+func (n Resources) names() []v1.ResourceName {
 	first := []v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
 	return slices.SortedFunc(maps.Keys(n), func(a, b v1.ResourceName) int {
 		at := func(name v1.ResourceName) int {
