@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests, the benchmark and the demo need on a Debian machine:
-# packages, a newer containerd and runc, and a small root folder with systemd. What is
-# there already is left as it is, so that a second run takes a moment.
+# packages, newer versions of some tools, and a small root directory with systemd. What
+# is already installed is kept, so that a second run takes a moment.
 #
 #   test/setup.sh           everything that the tests need
 #   test/setup.sh runtime   what the demo needs: packages and nothing else
@@ -48,7 +48,7 @@ newer_containerd() {
 	done
 }
 
-# kubectl builds the current one; Debian's is of another age.
+# kubectl builds the current version.
 kubectl() {
 	local out=$cache/kubectl-$KUBECTL_VERSION
 	[ -x "$out" ] && return 0
@@ -64,7 +64,7 @@ api_server() {
 	(cd "$here/apiserver" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "cannot build kube-apiserver $KUBERNETES_VERSION"
 }
 
-# debian_kubectl unpacks Debian's own, years older, beside whatever is installed.
+# debian_kubectl unpacks Debian's own, which is years older, without installing it.
 debian_kubectl() {
 	local out=$cache/kubectl-debian tmp
 	[ -x "$out" ] && return 0
@@ -106,14 +106,14 @@ newer_runc() {
 		fail "cannot build runc $RUNC_VERSION"
 }
 
-# systemd_root makes a root folder, kept as a tarball, in which a real systemd boots.
+# systemd_root makes a root directory, stored as a tarball, in which a real systemd boots.
 systemd_root() {
 	local tarball=$cache/systemd-root-1.tar tmp mirror suite
 	[ -f "$tarball" ] && return 0
-	echo "setup: building a root folder with systemd"
+	echo "setup: building a root directory with systemd"
 	suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 	mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | awk -v s="$suite" '$1 == s { print $2; exit }')
-	[ -n "$mirror" ] || fail "apt's sources name no mirror for $suite"
+	[ -n "$mirror" ] || fail "the apt sources name no mirror for $suite"
 	mkdir -p "$cache"
 	tmp=$(mktemp -d "$cache/root.XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT

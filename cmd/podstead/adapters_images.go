@@ -81,7 +81,7 @@ func (v imageView) LoadImages(ctx context.Context, r io.Reader, as string) (show
 	return shown, err
 }
 
-// named is the image that has a name, or failing that, an ID.
+// named returns the image of a name, or else of an ID.
 func (v imageView) named(ctx context.Context, name, id string) (httpapi.Image, error) {
 	list, err := v.images.List(ctx)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
-// hostLogs is what /logs/ shows.
+// hostLogs is the directory that /logs/ serves.
 const hostLogs = "/var/log"
 
-// kubeletView is what those ask for who know a kubelet.
+// kubeletView serves the kubelet's own routes.
 func kubeletView(o *options.Options, client *cri.Client, observer *pleg.PLEG) httpapi.Kubelet {
 	return httpapi.Kubelet{
 		Running: func() []v1.Pod { return runningPods(observer.Observed()) },
@@ -43,7 +43,7 @@ func kubeletView(o *options.Options, client *cri.Client, observer *pleg.PLEG) ht
 	}
 }
 
-// runningPods are the pods with something that runs, as the runtime shows them.
+// runningPods returns the pods that run, as the runtime reports them.
 func runningPods(o *cri.Observed) []v1.Pod {
 	var out []v1.Pod
 	for _, p := range o.Own {

@@ -11,12 +11,12 @@ import (
 	"github.com/podstead/podstead/supervisor"
 )
 
-// manifestView shows the sources as the API has them.
+// manifestView serves the sources and their manifests to the API.
 type manifestView struct {
 	config *manifest.PodConfig
 	pods   *supervisor.Supervisor
 	opts   options.Manifests
-	// server is the API server's address, or where it is to be found.
+	// server is the API server's kubeconfig, the location of its source.
 	server string
 }
 

@@ -11,17 +11,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// execSlack is how long after its timeout the runtime may take to end a command
-// and say so. A runtime that stays silent longer says nothing about the
-// container; the kubelet takes it for a failed probe, and restarts all of them
-// when a runtime has hung.
+// execSlack is how long after its timeout the runtime may take to kill a command and
+// report it. A runtime that takes longer says nothing about the container. (The
+// kubelet counts that as a failed probe, and restarts all containers after the
+// runtime was hung.)
 const execSlack = 10 * time.Second
 
-// containerExec lets probes run commands over CRI, where the runtime ends
-// those that take too long.
+// containerExec runs the commands of probes over CRI. The runtime enforces their
+// timeout.
 type containerExec struct{ client *cri.Client }
 
-// Exec is probe.Execer's.
+// Exec implements probe.Execer.
 func (e containerExec) Exec(ctx context.Context, id string, command []string, timeout time.Duration) (probe.ExecResult, error) {
 	asked := time.Now()
 	r, err := e.client.ExecSync(ctx, id, command, timeout)
@@ -34,10 +34,10 @@ func (e containerExec) Exec(ctx context.Context, id string, command []string, ti
 	return probe.ExecResult{Output: slices.Concat(r.Stdout, r.Stderr), ExitCode: r.ExitCode}, nil
 }
 
-// lifecycleHooks lets the syncer perform hooks by the actions of probes.
+// lifecycleHooks runs the hooks of containers with the actions of probes.
 type lifecycleHooks struct{ actions *probe.Hooks }
 
-// Run is cri.Hooks's.
+// Run implements cri.Hooks.
 func (h lifecycleHooks) Run(ctx context.Context, hook cri.Hook) error {
 	return h.actions.Run(ctx, probe.Hook{
 		Handler: hook.Handler, Container: &v1.Container{Name: hook.Name, Ports: hook.Ports}, ID: hook.ContainerID, IP: hook.IP,

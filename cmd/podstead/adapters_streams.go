@@ -19,17 +19,17 @@ type containerStreams struct {
 	observer *pleg.PLEG
 }
 
-// Exec is httpapi.ContainerStreams'.
+// Exec implements httpapi.ContainerStreams.
 func (s containerStreams) Exec(ctx context.Context, id string, command []string, o streaming.Options) (string, error) {
 	return s.client.Exec(ctx, id, command, cri.Streams(o))
 }
 
-// Attach is httpapi.ContainerStreams'.
+// Attach implements httpapi.ContainerStreams.
 func (s containerStreams) Attach(ctx context.Context, id string, o streaming.Options) (string, error) {
 	return s.client.Attach(ctx, id, cri.Streams(o))
 }
 
-// Run is httpapi.ContainerStreams'. The command may take as long as the client
+// Run implements httpapi.ContainerStreams. The command may run as long as the client
 // waits.
 func (s containerStreams) Run(ctx context.Context, id string, command []string) ([]byte, error) {
 	r, err := s.client.ExecSync(ctx, id, command, 0)
@@ -40,8 +40,8 @@ func (s containerStreams) Run(ctx context.Context, id string, command []string) 
 	return out, err
 }
 
-// Dial is httpapi.ContainerStreams'. It goes into the pod's network namespace by
-// itself, and through the runtime where that cannot be.
+// Dial implements httpapi.ContainerStreams. It enters the pod's network namespace
+// itself, and uses the runtime's port forwarding where that is not possible.
 func (s containerStreams) Dial(ctx context.Context, pod types.UID, port uint16) (streaming.PortConn, error) {
 	st, _ := s.observer.Status(pod)
 	for _, b := range st.Sandboxes {

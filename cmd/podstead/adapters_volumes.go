@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
-// volumeView shows the folders of claims as the API has them.
+// volumeView serves the directories of claims to the API.
 type volumeView struct {
 	objects *manifest.Objects
 	pods    *supervisor.Supervisor
@@ -57,8 +57,7 @@ func (v volumeView) RemovePersistentVolume(namespace, name string) error {
 	return err
 }
 
-// absent is an error that tells the API of something that is not there, and
-// people no more than it says.
+// absent marks an error as "not found" for the API, without changing its text.
 type absent struct{ error }
 
 func (absent) Is(target error) bool { return target == fs.ErrNotExist }

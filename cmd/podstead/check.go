@@ -29,25 +29,25 @@ func checkCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say what of this host is missing or wrong for pods, and how to mend it",
-		Long: `Say what of this host is missing or wrong for pods, and how to mend it.
+		Short: "Check this host for what pods need, and print how to fix it",
+		Long: `Check this host for what pods need, and print the commands that fix what is missing.
 
-It takes the flags of run, and looks at the host as a daemon with them would find
-it. Without any, and with a daemon running, it takes that one's. It changes
-nothing. The exit code is 1 if something keeps pods from running.`,
+The command accepts the flags of run, and checks the host for a daemon with these
+flags. Without flags it uses those of a running daemon. It changes nothing. The exit
+code is 1 if something prevents pods from running.`,
 		Example: `  podstead check
   podstead check --container-runtime-endpoint unix:///run/crio/crio.sock -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
-				return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("-o %s: must be json, or nothing for text", output)}
+				return &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("-o %s: must be json, or not set for text", output)}
 			}
 			running := daemonProcess(o.API.Socket)
 			flags := cmd.Flags()
 			if running != 0 && !flagsOfRun(flags) {
-				taken, of := daemonFlags(running)
-				if taken != nil {
-					flags, o = taken, *of
+				daemonSet, daemonOptions := daemonFlags(running)
+				if daemonSet != nil {
+					flags, o = daemonSet, *daemonOptions
 				}
 			}
 			if _, err := o.Complete(flags); err != nil {
@@ -68,7 +68,7 @@ nothing. The exit code is 1 if something keeps pods from running.`,
 	return cmd
 }
 
-// flagsOfRun reports whether the settings of a daemon are given.
+// flagsOfRun reports whether any flag of run is set.
 func flagsOfRun(f *pflag.FlagSet) bool {
 	given := false
 	f.Visit(func(flag *pflag.Flag) {
@@ -77,7 +77,8 @@ func flagsOfRun(f *pflag.FlagSet) bool {
 	return given
 }
 
-// daemonProcess is the process that answers on the socket, 0 if none does.
+// daemonProcess returns the process ID of the daemon that listens on the socket, 0 if
+// there is none.
 func daemonProcess(socket string) int {
 	conn, err := net.DialTimeout("unix", socket, time.Second)
 	if err != nil {
@@ -97,8 +98,8 @@ func daemonProcess(socket string) int {
 	return pid
 }
 
-// daemonFlags are those that a daemon was started with; nil if they cannot be
-// told, as when it is another program that listens there.
+// daemonFlags returns the flags that a daemon was started with, nil if they are
+// unknown, for example if another program listens on the socket.
 func daemonFlags(pid int) (*pflag.FlagSet, *options.Options) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
@@ -119,7 +120,7 @@ func daemonFlags(pid int) (*pflag.FlagSet, *options.Options) {
 	return flags, o
 }
 
-// runtimeTimeout bounds a question to the runtime.
+// runtimeTimeout limits a request to the runtime.
 const runtimeTimeout = 10 * time.Second
 
 func checkSettings(ctx context.Context, o *options.Options, running int) preflight.Settings {
@@ -139,7 +140,7 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 	}
 	r.Private = r.Endpoint == own
 	shown := askRuntime(ctx, r)
-	// What is told of a runtime of our own is where podstead found it.
+	// A private runtime reports the directories that podstead configured.
 	if shown.CNIConfDir != "" {
 		s.CNIConfDir = shown.CNIConfDir
 	}
@@ -149,11 +150,11 @@ func checkSettings(ctx context.Context, o *options.Options, running int) preflig
 	return s
 }
 
-// askRuntime fills in what the runtime says of itself.
+// askRuntime fills in what the runtime reports of itself.
 func askRuntime(ctx context.Context, r *preflight.Runtime) (shown cri.RuntimeConfig) {
 	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
 	defer cancel()
-	// Nothing is done in the runtime, so that no pod is marked as ours.
+	// The instance is not used: check creates nothing in the runtime.
 	client, err := cri.Dial(cri.Options{Endpoint: r.Endpoint, Instance: "check", RequestTimeout: runtimeTimeout})
 	if err != nil {
 		r.Err = err
@@ -172,7 +173,7 @@ func askRuntime(ctx context.Context, r *preflight.Runtime) (shown cri.RuntimeCon
 		return shown
 	}
 	r.NotReady, r.NoNetwork = st.RuntimeMessage, st.NetworkMessage
-	// What these do not tell is not looked at.
+	// Checks of what these do not report are skipped.
 	r.CgroupDriver, _ = client.CgroupDriver(ctx)
 	shown, _ = client.RuntimeConfig(ctx)
 	r.Images, _ = client.ImageMount(ctx)
@@ -183,7 +184,7 @@ func askRuntime(ctx context.Context, r *preflight.Runtime) (shown cri.RuntimeCon
 	return shown
 }
 
-// built is when this program was made, the zero time if it does not know.
+// built returns the time at which this program was built, zero if it is unknown.
 func built() time.Time {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -198,8 +199,8 @@ func built() time.Time {
 	return time.Time{}
 }
 
-// printFindings writes what was found, what is wrong with the command that
-// mends it below.
+// printFindings writes the findings, each problem followed by the command that
+// fixes it.
 func printFindings(w io.Writer, list []preflight.Finding, output string) error {
 	failed, warned := preflight.Failed(list), 0
 	for _, f := range list {
@@ -233,7 +234,7 @@ func printFindings(w io.Writer, list []preflight.Finding, output string) error {
 	return err
 }
 
-// privateConfig is that of a containerd of podstead's own.
+// privateConfig returns the configuration of the private containerd.
 func privateConfig(o *options.Options) private.Config {
 	return private.Config{
 		Root:       filepath.Join(o.Paths.Root, "containerd"),

@@ -11,8 +11,8 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/options"
 )
 
-// newLog logs to stderr: with colours on a terminal, without the time under
-// the journal, which has its own.
+// newLog creates a logger to stderr: with colours on a terminal, and without the
+// time under journald, which adds its own.
 func newLog(o options.Log) *slog.Logger {
 	level := slog.LevelInfo
 	if o.Debug {

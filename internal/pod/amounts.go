@@ -6,18 +6,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Amounts are resources as the kernel counts them: cpu in thousandths, memory
-// and hugepages in bytes. 0 is none.
+// Amounts are resources as the kernel counts them: CPU in millicores, memory and
+// hugepages in bytes. 0 means none.
 type Amounts struct {
 	CPURequest, CPULimit, MemoryRequest, MemoryLimit int64
-	// CPURequested tells a request of 0 from none.
+	// CPURequested distinguishes a request of 0 from no request.
 	CPURequested bool
 	// HugePages are the limits by page size as in the resource's name, such
 	// as 2Mi.
 	HugePages map[string]int64
 }
 
-// AmountsOf are those of one container, or of a pod as a whole.
+// AmountsOf returns those of one container, or of a pod as a whole.
 func AmountsOf(r *v1.ResourceRequirements) Amounts {
 	_, requested := r.Requests[v1.ResourceCPU]
 	a := Amounts{
@@ -35,10 +35,10 @@ func AmountsOf(r *v1.ResourceRequirements) Amounts {
 	return a
 }
 
-// PodAmounts are what a pod needs at once, at most: init containers run one
-// after the other beside the sidecars that started before them, the regular
-// containers together beside all sidecars. What the pod itself states stands
-// in place of the sum. The overhead is not in it.
+// PodAmounts returns the most that a pod needs at one time. Init containers run one
+// after the other, next to the sidecars that started before them; the regular
+// containers run together, next to all sidecars. Pod-level resources replace the
+// sum. The overhead is not included.
 func PodAmounts(pod *v1.Pod) Amounts {
 	var running, peak Amounts
 	for i := range pod.Spec.InitContainers {
@@ -60,8 +60,8 @@ func PodAmounts(pod *v1.Pod) Amounts {
 	return peak
 }
 
-// OverheadAmounts are what the pod's runtime class says that it needs beside
-// its containers. They are requests, and raise limits that there are.
+// OverheadAmounts returns what the pod's runtime class needs in addition to its
+// containers. They are added to requests, and to limits that are set.
 func OverheadAmounts(pod *v1.Pod) Amounts {
 	return Amounts{
 		CPURequest:    pod.Spec.Overhead.Cpu().MilliValue(),
@@ -83,7 +83,7 @@ func (a *Amounts) add(b Amounts) {
 	}
 }
 
-// raise makes each amount the greater one.
+// raise sets each amount to the greater one.
 func (a *Amounts) raise(b Amounts) {
 	a.CPURequest = max(a.CPURequest, b.CPURequest)
 	a.CPULimit = max(a.CPULimit, b.CPULimit)
@@ -114,7 +114,7 @@ func (a *Amounts) override(r *v1.ResourceRequirements) {
 	}
 }
 
-// setHugePages never writes to a map that another value shares.
+// setHugePages copies the map, which other values may share.
 func (a *Amounts) setHugePages(size string, bytes int64) {
 	pages := make(map[string]int64, len(a.HugePages)+1)
 	for s, b := range a.HugePages {

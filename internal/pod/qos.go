@@ -5,13 +5,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// qosResources are the only ones that count for the QoS class.
+// qosResources are the resources that decide the QoS class.
 var qosResources = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 
-// QOSClass is the quality-of-service class of a defaulted pod, by the API's
-// rule: BestEffort if no container asks for cpu or memory, Guaranteed if every
-// container has limits for both and requests equal to them, else Burstable.
-// Zero amounts count as absent. Pod-level resources, if given, stand for all.
+// QOSClass returns the quality-of-service class of a defaulted pod, by the API's
+// rule: BestEffort if no container requests cpu or memory, Guaranteed if every
+// container has limits for both and requests equal to them, else Burstable. Zero
+// amounts count as absent. Pod-level resources, if set, replace those of containers.
 func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 	if r := pod.Spec.Resources; r != nil {
 		return classOf(asks(r), guaranteed(r))
