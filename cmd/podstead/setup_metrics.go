@@ -39,7 +39,7 @@ func workersOf(sup *supervisor.Supervisor) (list []metrics.Worker) {
 
 func manifestsOf(views []manifest.SourceView) (list []metrics.Manifests) {
 	for _, v := range views {
-		one := metrics.Manifests{Source: string(v.Source), Delivered: v.Delivered, Units: len(v.Units), LastGood: v.LastGood}
+		one := metrics.Manifests{Source: string(v.Source), Ready: v.Delivered, Files: len(v.Units), LastGood: v.LastGood}
 		if v.Fault != nil {
 			one.Faults++
 		}

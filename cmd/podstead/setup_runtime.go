@@ -30,7 +30,7 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 	d.observers = newObservers()
 	rt, err := chooseRuntime(ctx, d.opts, cri.Options{
 		Instance: cri.Instance(machineID(d.nodeName, d.log), d.opts.Paths.Root), RequestTimeout: d.opts.Runtime.RequestTimeout,
-		Log: d.log, Observe: d.observers.counters.Call,
+		Log: d.log, Observe: d.observers.counters.RuntimeCall,
 	})
 	if err != nil {
 		return err

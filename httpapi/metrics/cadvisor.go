@@ -14,60 +14,61 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/cgroupvalues"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// cadvisorAge is how old figures of interfaces and devices may be, diskAge those
-// of disks, which are walked through.
+// maxCadvisorAge is the maximum age of the stats of interfaces and devices,
+// maxDiskAge that of the disks, whose files are walked.
 const (
-	cadvisorAge = time.Second
-	diskAge     = time.Minute
+	maxCadvisorAge = time.Second
+	maxDiskAge     = time.Minute
 )
 
-// cadvisorLabels name a container, or a pod, or the node.
+// cadvisorLabels identify a container, a pod, or the node.
 var cadvisorLabels = []string{"container", "id", "image", "name", "namespace", "pod"}
 
-func ofContainer(make func(string, string, ...string) series, name, help string, more ...string) series {
+func containerSeries(make func(string, string, ...string) series, name, help string, more ...string) series {
 	return make(name, help, append(append([]string{}, cadvisorLabels...), more...)...)
 }
 
 var (
-	cCPU       = ofContainer(counter, "container_cpu_usage_seconds_total", "Cumulative cpu time consumed in seconds.", "cpu")
-	cUser      = ofContainer(counter, "container_cpu_user_seconds_total", "Cumulative user cpu time consumed in seconds.")
-	cSystem    = ofContainer(counter, "container_cpu_system_seconds_total", "Cumulative system cpu time consumed in seconds.")
-	cPeriods   = ofContainer(counter, "container_cpu_cfs_periods_total", "Elapsed periods under a cpu quota.")
-	cThrottled = ofContainer(counter, "container_cpu_cfs_throttled_periods_total", "Periods in which the cpu quota held it back.")
-	cThrottle  = ofContainer(counter, "container_cpu_cfs_throttled_seconds_total", "Time for which the cpu quota held it back.")
+	cCPU       = containerSeries(counter, "container_cpu_usage_seconds_total", "Cumulative CPU time consumed in seconds.", "cpu")
+	cUser      = containerSeries(counter, "container_cpu_user_seconds_total", "Cumulative user CPU time consumed in seconds.")
+	cSystem    = containerSeries(counter, "container_cpu_system_seconds_total", "Cumulative system CPU time consumed in seconds.")
+	cPeriods   = containerSeries(counter, "container_cpu_cfs_periods_total", "Number of elapsed periods under a CPU quota.")
+	cThrottled = containerSeries(counter, "container_cpu_cfs_throttled_periods_total", "Number of throttled periods.")
+	cThrottle  = containerSeries(counter, "container_cpu_cfs_throttled_seconds_total", "Total time of throttling in seconds.")
 
-	cMemory   = ofContainer(gauge, "container_memory_usage_bytes", "Current memory usage in bytes, including all memory regardless of when it was accessed.")
-	cWorking  = ofContainer(gauge, "container_memory_working_set_bytes", "Current working set in bytes.")
-	cRSS      = ofContainer(gauge, "container_memory_rss", "Size of RSS in bytes.")
-	cCache    = ofContainer(gauge, "container_memory_cache", "Size of page cache memory in bytes.")
-	cSwap     = ofContainer(gauge, "container_memory_swap", "Swap usage in bytes.")
-	cMapped   = ofContainer(gauge, "container_memory_mapped_file", "Size of memory mapped files in bytes.")
-	cPeak     = ofContainer(gauge, "container_memory_max_usage_bytes", "Maximum memory usage recorded in bytes.")
-	cFailures = ofContainer(counter, "container_memory_failures_total", "Cumulative count of memory allocation failures.", "failure_type", "scope")
+	cMemory   = containerSeries(gauge, "container_memory_usage_bytes", "Current memory usage in bytes, including all memory regardless of when it was accessed.")
+	cWorking  = containerSeries(gauge, "container_memory_working_set_bytes", "Current working set in bytes.")
+	cRSS      = containerSeries(gauge, "container_memory_rss", "Size of RSS in bytes.")
+	cCache    = containerSeries(gauge, "container_memory_cache", "Size of page cache memory in bytes.")
+	cSwap     = containerSeries(gauge, "container_memory_swap", "Swap usage in bytes.")
+	cMapped   = containerSeries(gauge, "container_memory_mapped_file", "Size of memory mapped files in bytes.")
+	cPeak     = containerSeries(gauge, "container_memory_max_usage_bytes", "Maximum memory usage recorded in bytes.")
+	cFailures = containerSeries(counter, "container_memory_failures_total", "Cumulative count of page faults by type.", "failure_type", "scope")
 
-	cProcesses = ofContainer(gauge, "container_threads", "Number of processes and threads running inside.")
-	cStart     = ofContainer(gauge, "container_start_time_seconds", "Start time in seconds since 1970.")
-	cSeen      = ofContainer(gauge, "container_last_seen", "When it was last seen, in seconds since 1970.")
+	cProcesses = containerSeries(gauge, "container_threads", "Number of processes and threads in the container.")
+	cStart     = containerSeries(gauge, "container_start_time_seconds", "Start time in seconds since the Unix epoch.")
+	cSeen      = containerSeries(gauge, "container_last_seen", "Time of the last measurement in seconds since the Unix epoch.")
 
-	cPeriod      = ofContainer(gauge, "container_spec_cpu_period", "Cpu period of the container in microseconds.")
-	cQuota       = ofContainer(gauge, "container_spec_cpu_quota", "Cpu quota of the container in microseconds.")
-	cShares      = ofContainer(gauge, "container_spec_cpu_shares", "Cpu shares of the container.")
-	cMemoryLimit = ofContainer(gauge, "container_spec_memory_limit_bytes", "Memory limit; 0 is none.")
+	cPeriod      = containerSeries(gauge, "container_spec_cpu_period", "CPU period of the container in microseconds.")
+	cQuota       = containerSeries(gauge, "container_spec_cpu_quota", "CPU quota of the container in microseconds.")
+	cShares      = containerSeries(gauge, "container_spec_cpu_shares", "CPU shares of the container.")
+	cMemoryLimit = containerSeries(gauge, "container_spec_memory_limit_bytes", "Memory limit in bytes; 0 is no limit.")
 
-	cReads      = ofContainer(counter, "container_fs_reads_total", "Cumulative count of reads completed.", "device")
-	cWrites     = ofContainer(counter, "container_fs_writes_total", "Cumulative count of writes completed.", "device")
-	cReadBytes  = ofContainer(counter, "container_fs_reads_bytes_total", "Cumulative count of bytes read.", "device")
-	cWriteBytes = ofContainer(counter, "container_fs_writes_bytes_total", "Cumulative count of bytes written.", "device")
-	cDiskUsage  = ofContainer(gauge, "container_fs_usage_bytes", "Bytes that are consumed on this file system, of the root file system and the log.", "device")
-	cDiskLimit  = ofContainer(gauge, "container_fs_limit_bytes", "Bytes that there are on this file system.", "device")
-	cInodes     = ofContainer(gauge, "container_fs_inodes_total", "Inodes of this file system.", "device")
-	cInodesFree = ofContainer(gauge, "container_fs_inodes_free", "Free inodes of this file system.", "device")
+	cReads      = containerSeries(counter, "container_fs_reads_total", "Cumulative count of reads completed.", "device")
+	cWrites     = containerSeries(counter, "container_fs_writes_total", "Cumulative count of writes completed.", "device")
+	cReadBytes  = containerSeries(counter, "container_fs_reads_bytes_total", "Cumulative count of bytes read.", "device")
+	cWriteBytes = containerSeries(counter, "container_fs_writes_bytes_total", "Cumulative count of bytes written.", "device")
+	cDiskUsage  = containerSeries(gauge, "container_fs_usage_bytes", "Bytes used by the writable layer and the logs of the container.", "device")
+	cDiskLimit  = containerSeries(gauge, "container_fs_limit_bytes", "Capacity in bytes of the file system.", "device")
+	cInodes     = containerSeries(gauge, "container_fs_inodes_total", "Number of inodes of the file system.", "device")
+	cInodesFree = containerSeries(gauge, "container_fs_inodes_free", "Number of free inodes of the file system.", "device")
 
 	network = func(way, what, help string) series {
-		return ofContainer(counter, "container_network_"+way+"_"+what+"_total", help, "interface")
+		return containerSeries(counter, "container_network_"+way+"_"+what+"_total", help, "interface")
 	}
 	rxBytes   = network("receive", "bytes", "Cumulative count of bytes received.")
 	rxPackets = network("receive", "packets", "Cumulative count of packets received.")
@@ -78,12 +79,12 @@ var (
 	txErrors  = network("transmit", "errors", "Cumulative count of errors encountered while transmitting.")
 	txDropped = network("transmit", "packets_dropped", "Cumulative count of packets dropped while transmitting.")
 
-	machineCores  = gauge("machine_cpu_cores", "Number of logical CPU cores.")
-	machineMemory = gauge("machine_memory_bytes", "Amount of memory installed on the machine.")
-	machineSwap   = gauge("machine_swap_bytes", "Amount of swap memory available on the machine.")
+	machineCores  = gauge("machine_cpu_cores", "Number of logical CPUs.")
+	machineMemory = gauge("machine_memory_bytes", "Memory of the node in bytes.")
+	machineSwap   = gauge("machine_swap_bytes", "Swap of the node in bytes.")
 )
 
-// cadvisorData is what a scrape shows.
+// cadvisorData is the input of one scrape.
 type cadvisorData struct {
 	node    *usage.Node
 	pods    *usage.Pods
@@ -94,23 +95,23 @@ type cadvisorData struct {
 	devices map[string]string
 }
 
-// cadvisor collects the series of containers that dashboards use.
-func (s *Sources) cadvisor(ctx context.Context) (collected, error) {
+// cadvisor collects the container series that dashboards use.
+func (s *Sources) cadvisor(ctx context.Context) (collectorFunc, error) {
 	var d cadvisorData
 	var err error
-	if d.node, err = s.Stats.Node(ctx, cadvisorAge); err != nil {
+	if d.node, err = s.Stats.Node(ctx, maxCadvisorAge); err != nil {
 		return nil, err
 	}
-	if d.pods, err = s.Stats.Pods(ctx, cadvisorAge); err != nil {
+	if d.pods, err = s.Stats.Pods(ctx, maxCadvisorAge); err != nil {
 		return nil, err
 	}
-	if d.disks, err = s.Stats.Disks(ctx, diskAge); err != nil {
+	if d.disks, err = s.Stats.Disks(ctx, maxDiskAge); err != nil {
 		return nil, err
 	}
-	if d.traffic, err = s.Stats.Traffic(ctx, cadvisorAge); err != nil {
+	if d.traffic, err = s.Stats.Traffic(ctx, maxCadvisorAge); err != nil {
 		return nil, err
 	}
-	if d.io, err = s.Stats.IO(ctx, cadvisorAge); err != nil {
+	if d.io, err = s.Stats.IO(ctx, maxCadvisorAge); err != nil {
 		return nil, err
 	}
 	d.specs, d.devices = map[types.UID]*v1.Pod{}, map[string]string{}
@@ -129,12 +130,13 @@ func (d *cadvisorData) collect(to chan<- prometheus.Metric) {
 	root := subject{"", "/", "", "", "", ""}
 	root.usage(to, &d.node.Usage)
 	root.interfaces(to, d.node.At, d.node.Interfaces)
-	for _, pod := range running(d.pods) {
+	for _, pod := range newestRevisions(d.pods) {
 		d.pod(to, pod)
 	}
 }
 
-// subject is what a series is about: container, id, image, name, namespace, pod.
+// subject has the values of cadvisorLabels: container, id, image, name, namespace,
+// pod.
 type subject [6]string
 
 func (d *cadvisorData) pod(to chan<- prometheus.Metric, pod *usage.Pod) {
@@ -142,7 +144,7 @@ func (d *cadvisorData) pod(to chan<- prometheus.Metric, pod *usage.Pod) {
 	id := "/pod" + string(pod.UID)
 	of := subject{"", id, "", "", pod.Namespace, pod.Name}
 	of.usage(to, &pod.Usage)
-	cStart.at(to, pod.At, seconds(pod.StartedAt), of[:]...)
+	cStart.at(to, pod.At, unixSeconds(pod.StartedAt), of[:]...)
 	// The network belongs to the sandbox.
 	sandbox := subject{"", id + "/" + pod.SandboxID, "", pod.SandboxID, pod.Namespace, pod.Name}
 	sandbox.interfaces(to, pod.At, d.traffic[pod.UID])
@@ -152,8 +154,8 @@ func (d *cadvisorData) pod(to chan<- prometheus.Metric, pod *usage.Pod) {
 		spec, image := containerSpec(spec, c.Name)
 		of := subject{c.Name, id + "/" + c.ID, image, c.ID, pod.Namespace, pod.Name}
 		of.usage(to, &c.Usage)
-		cStart.at(to, c.At, seconds(c.CreatedAt), of[:]...)
-		cSeen.put(to, seconds(c.At), of[:]...)
+		cStart.at(to, c.At, unixSeconds(c.CreatedAt), of[:]...)
+		cSeen.put(to, unixSeconds(c.At), of[:]...)
 		of.limits(to, c, spec)
 		for _, io := range d.io[c.ID] {
 			device := d.device(io.Device)
@@ -166,7 +168,7 @@ func (d *cadvisorData) pod(to chan<- prometheus.Metric, pod *usage.Pod) {
 	}
 }
 
-// usage gives what every subject has.
+// usage sends the series that every subject has.
 func (s subject) usage(to chan<- prometheus.Metric, u *usage.Usage) {
 	l := s[:]
 	if c := u.CPU; c != nil {
@@ -212,7 +214,7 @@ func (s subject) interfaces(to chan<- prometheus.Metric, at time.Time, list []us
 	}
 }
 
-// cfsPeriod is the kubelet's, in microseconds.
+// cfsPeriod is the kubelet's default CFS period, in microseconds.
 const cfsPeriod = 100_000
 
 func (s subject) limits(to chan<- prometheus.Metric, c *usage.Container, spec *v1.Container) {
@@ -253,22 +255,18 @@ func (s subject) disk(to chan<- prometheus.Metric, c *usage.Container, disk *usa
 	cInodesFree.put(to, float64(whole.InodesFree), l...)
 }
 
-// containerSpec is a container's in its pod, with the image that it runs.
+// containerSpec returns the spec and the image of a container.
 func containerSpec(pod *v1.Pod, name string) (*v1.Container, string) {
 	if pod == nil {
 		return nil, ""
 	}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i], list[i].Image
-			}
-		}
+	if c := podinfo.FindContainer(&pod.Spec, name); c != nil {
+		return c, c.Image
 	}
 	return nil, ""
 }
 
-// device is the path of a block device by its number, as cAdvisor shows it.
+// device returns the path of a block device by its number, as cAdvisor shows it.
 func (d *cadvisorData) device(number string) string {
 	path, known := d.devices[number]
 	if known {

@@ -1,11 +1,12 @@
-// Package metrics shows figures to Prometheus under the names that dashboards
-// and alerts know: the kubelet's, cAdvisor's, and podstead's own where neither
-// has one.
+// Package metrics exports Prometheus metrics under the names that dashboards and
+// alerts know: the kubelet's, cAdvisor's, and podstead's own where neither has
+// one.
 //
-// It owns the counters of what happens, which cost next to nothing while nobody
-// scrapes, and the handlers of /metrics and the paths below it. All else is read
-// from whoever knows it when somebody scrapes. It never asks the runtime for
-// what a scrape of /metrics shows, and never changes anything.
+// It owns the counters of events, which cost next to nothing between scrapes, and
+// the handlers of /metrics and the paths below it. It reads everything else from
+// its Sources at each scrape. A scrape of /metrics never calls the runtime, and
+// the package never changes anything.
 //
-// A metric is here only if it is kept up: one that would always be 0 is not.
+// It exports a metric only if it is maintained: a metric that would always be 0
+// is left out.
 package metrics

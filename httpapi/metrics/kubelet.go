@@ -1,41 +1,39 @@
 package metrics
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 var (
-	nodeName          = gauge("kubelet_node_name", "The node's name. The count is always 1.", "node")
-	buildInfo         = gauge("podstead_build_info", "The version of this program. The value is always 1.", "version")
-	runningPods       = gauge("kubelet_running_pods", "Pods that have a running pod sandbox.")
-	runningContainers = gauge("kubelet_running_containers", "Containers in the runtime, by their state.", "container_state")
-	lastSeen          = gauge("kubelet_pleg_last_seen_seconds", "When all pods in the runtime were listed last, in seconds since 1970.")
-	desiredPods       = gauge("kubelet_desired_pods", "Pods that a source wants.", "static")
-	activePods        = gauge("kubelet_active_pods", "Pods that are wanted and have not come to their end.", "static")
-	workingPods       = gauge("kubelet_working_pods", "Pods that have a worker, by what they are and what is done to them.", "config", "lifecycle", "static")
+	nodeName          = gauge("kubelet_node_name", "Name of the node. The value is always 1.", "node")
+	buildInfo         = gauge("podstead_build_info", "Version of podstead. The value is always 1.", "version")
+	runningPods       = gauge("kubelet_running_pods", "Number of pods with a ready pod sandbox.")
+	runningContainers = gauge("kubelet_running_containers", "Number of containers in the runtime by state.", "container_state")
+	lastSeen          = gauge("kubelet_pleg_last_seen_seconds", "Time of the last full relist of the runtime, in seconds since the Unix epoch.")
+	desiredPods       = gauge("kubelet_desired_pods", "Number of pods that a manifest source or the API server wants.", "static")
+	activePods        = gauge("kubelet_active_pods", "Number of desired pods that have not terminated.", "static")
+	workingPods       = gauge("kubelet_working_pods", "Number of pods with a pod worker, by configuration and lifecycle.", "config", "lifecycle", "static")
 
-	volumeCapacity   = gauge("kubelet_volume_stats_capacity_bytes", "Capacity of the file system that a claim lies on.", "namespace", "persistentvolumeclaim")
-	volumeAvailable  = gauge("kubelet_volume_stats_available_bytes", "Bytes that are available on the file system that a claim lies on.", "namespace", "persistentvolumeclaim")
-	volumeUsed       = gauge("kubelet_volume_stats_used_bytes", "Bytes that are used on the file system that a claim lies on.", "namespace", "persistentvolumeclaim")
-	volumeInodes     = gauge("kubelet_volume_stats_inodes", "Inodes of the file system that a claim lies on.", "namespace", "persistentvolumeclaim")
-	volumeInodesFree = gauge("kubelet_volume_stats_inodes_free", "Free inodes of the file system that a claim lies on.", "namespace", "persistentvolumeclaim")
-	volumeInodesUsed = gauge("kubelet_volume_stats_inodes_used", "Used inodes of the file system that a claim lies on.", "namespace", "persistentvolumeclaim")
+	volumeCapacity   = gauge("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume's file system.", "namespace", "persistentvolumeclaim")
+	volumeAvailable  = gauge("kubelet_volume_stats_available_bytes", "Available bytes on the volume's file system.", "namespace", "persistentvolumeclaim")
+	volumeUsed       = gauge("kubelet_volume_stats_used_bytes", "Used bytes on the volume's file system.", "namespace", "persistentvolumeclaim")
+	volumeInodes     = gauge("kubelet_volume_stats_inodes", "Number of inodes of the volume's file system.", "namespace", "persistentvolumeclaim")
+	volumeInodesFree = gauge("kubelet_volume_stats_inodes_free", "Number of free inodes of the volume's file system.", "namespace", "persistentvolumeclaim")
+	volumeInodesUsed = gauge("kubelet_volume_stats_inodes_used", "Number of used inodes of the volume's file system.", "namespace", "persistentvolumeclaim")
 
-	podPhases         = gauge("podstead_pods", "Pods that are told of, by phase.", "phase")
-	podsReady         = gauge("podstead_pods_ready", "Pods that are ready.")
-	restarts          = counter("podstead_container_restarts_total", "Restarts of a container in its pod.", "namespace", "pod", "container")
-	manifestFaults    = gauge("podstead_manifest_faults", "Faults that hold manifests of a source back: what ran before goes on.", "source")
-	manifestWarnings  = gauge("podstead_manifest_warnings", "What is doubtful in manifests that are in effect.", "source")
-	manifestUnits     = gauge("podstead_manifest_units", "Manifest files of a source, or the one body of a URL.", "source")
-	manifestDelivered = gauge("podstead_manifest_source_delivered", "Whether a source was read whole since the start.", "source")
-	manifestAge       = gauge("podstead_manifest_last_good_age_seconds", "How long ago nothing of a source was held back last; 0 while nothing is. Missing if there was no such time since the start.", "source")
+	podPhases           = gauge("podstead_pods", "Number of pods by phase.", "phase")
+	podsReady           = gauge("podstead_pods_ready", "Number of pods with the condition Ready.")
+	restarts            = counter("podstead_container_restarts_total", "Number of restarts of a container.", "namespace", "pod", "container")
+	manifestFaults      = gauge("podstead_manifest_faults", "Number of faults that keep manifests of a source from taking effect; the last good revisions keep running.", "source")
+	manifestWarnings    = gauge("podstead_manifest_warnings", "Number of warnings about manifests that are in effect.", "source")
+	manifestFiles       = gauge("podstead_manifest_files", "Number of manifest files of a source; 1 for the body of a URL.", "source")
+	manifestSourceReady = gauge("podstead_manifest_source_ready", "1 if the source has delivered all of its pods since the start, 0 otherwise.", "source")
+	manifestLastGood    = gauge("podstead_manifest_last_good_timestamp_seconds", "Last time without a manifest fault of the source, in seconds since the Unix epoch; the present time while there is none. Absent if there was no such time since the start.", "source")
 )
 
-// kubelet collects what is known of the daemon and its pods, from memory.
+// kubelet collects the metrics of the daemon and its pods, all from memory.
 func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 	nodeName.put(to, 1, s.NodeName)
 	buildInfo.put(to, 1, s.Version)
@@ -46,10 +44,10 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 	for _, m := range s.Manifests() {
 		manifestFaults.put(to, float64(m.Faults), m.Source)
 		manifestWarnings.put(to, float64(m.Warnings), m.Source)
-		manifestUnits.put(to, float64(m.Units), m.Source)
-		manifestDelivered.put(to, truth(m.Delivered), m.Source)
+		manifestFiles.put(to, float64(m.Files), m.Source)
+		manifestSourceReady.put(to, boolValue(m.Ready), m.Source)
 		if !m.LastGood.IsZero() {
-			manifestAge.put(to, max(0, time.Since(m.LastGood).Seconds()), m.Source)
+			manifestLastGood.put(to, unixSeconds(m.LastGood), m.Source)
 		}
 	}
 	for _, c := range s.Claims() {
@@ -66,7 +64,7 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 // runtime collects the last observed state of the runtime.
 func (s *Sources) runtime(to chan<- prometheus.Metric, pods []PodState) {
 	if at := s.LastRelist(); !at.IsZero() {
-		lastSeen.put(to, float64(at.UnixNano())/1e9)
+		lastSeen.put(to, unixSeconds(at))
 	}
 	sandboxes, containers := 0, ContainerStates{}
 	for i := range pods {
@@ -141,7 +139,7 @@ func (s *Sources) statuses(to chan<- prometheus.Metric, pods []PodState) {
 	}
 }
 
-func truth(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// measured are figures that never change.
+// measured is a Stats with fixed values.
 type measured struct {
 	node  *usage.Node
 	pods  *usage.Pods
@@ -51,7 +51,7 @@ func measuredUsage() usage.Usage {
 	}
 }
 
-// fixture is a node with some pods; each has a container.
+// fixture returns the sources of a node with some pods of one container each.
 func fixture(t testing.TB, pods int) (*Counters, Sources) {
 	t.Helper()
 	m := &measured{node: &usage.Node{Usage: measuredUsage(), SwapTotal: 100, Interfaces: []usage.Interface{{Name: "eth0"}}}, pods: &usage.Pods{}, disks: &usage.Disks{Pods: map[types.UID]*usage.PodDisk{}}}
@@ -92,7 +92,7 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 		},
 		Statuses: func() map[types.UID]*v1.PodStatus { return statuses },
 		Manifests: func() []Manifests {
-			return []Manifests{{Source: "file", Delivered: true, Units: 5, Faults: 2, Warnings: 1, LastGood: time.Now().Add(-time.Hour)}, {Source: "http"}}
+			return []Manifests{{Source: "file", Ready: true, Files: 5, Faults: 2, Warnings: 1, LastGood: time.Unix(900, 0)}, {Source: "http"}}
 		},
 		Claims: func() []Claim {
 			return []Claim{{Namespace: "default", Name: "data", FS: usage.Filesystem{Capacity: 1000}}}
@@ -104,12 +104,12 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 	}
 }
 
-// happen makes each counter count.
-func happen(c *Counters) {
-	c.Call("RunPodSandbox", time.Second, nil)
-	c.Call("RunPodSandbox", time.Second, errors.New("no network"))
-	c.Call("ListContainers", time.Millisecond, context.Canceled)
-	c.Call("UpdateContainerResources", time.Millisecond, nil)
+// countAll increments each counter.
+func countAll(c *Counters) {
+	c.RuntimeCall("RunPodSandbox", time.Second, nil)
+	c.RuntimeCall("RunPodSandbox", time.Second, errors.New("no network"))
+	c.RuntimeCall("ListContainers", time.Millisecond, context.Canceled)
+	c.RuntimeCall("UpdateContainerResources", time.Millisecond, nil)
 	c.Relisted(time.Millisecond, 0)
 	c.Relisted(time.Millisecond, time.Second)
 	c.ContainerStarted("container", "")
@@ -137,7 +137,7 @@ func scrape(t testing.TB, h http.HandlerFunc) string {
 
 func TestMetrics(t *testing.T) {
 	counters, sources := fixture(t, 2)
-	happen(counters)
+	countAll(counters)
 	e := New(counters, sources)
 	const who = `container="main",id="/podu0/c0",image="busybox",`
 	for _, c := range []struct {
@@ -157,7 +157,7 @@ func TestMetrics(t *testing.T) {
 			`kubelet_started_containers_total{container_type="init_container"} 1`, `kubelet_started_containers_errors_total{code="RunContainerError",container_type="init_container"} 1`,
 			`kubelet_pleg_relist_duration_seconds_count 2`, `kubelet_pleg_relist_interval_seconds_count 1`,
 			`kubelet_pod_worker_duration_seconds_count{operation_type="sync"} 1`, `kubelet_pod_start_duration_seconds_count 1`,
-			`kubelet_evictions{eviction_signal="memory.available"} 1`, `kubelet_preemptions{preemption_signal="cpu"} 1`, `podstead_displaced_pods_total{reason="Terminated"} 1`,
+			`kubelet_evictions{eviction_signal="memory.available"} 1`, `kubelet_preemptions{preemption_signal="cpu"} 1`, `podstead_disrupted_pods_total{reason="Terminated"} 1`,
 			`kubelet_image_garbage_collected_total{reason="space"} 1`,
 			`kubelet_http_requests_total{long_running="false",method="GET",path="metrics",server_type="readwrite"} 1`,
 			`kubelet_http_requests_total{long_running="true",method="other",path="api",server_type="readwrite"} 1`,
@@ -165,8 +165,8 @@ func TestMetrics(t *testing.T) {
 			`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="data"} `,
 			`podstead_build_info{version="1.2.3"} 1`, `podstead_pods{phase="Running"} 2`, `podstead_pods_ready 2`,
 			`podstead_container_restarts_total{container="main",namespace="default",pod="pod1"} 3`,
-			`podstead_manifest_faults{source="file"} 2`, `podstead_manifest_warnings{source="file"} 1`, `podstead_manifest_units{source="file"} 5`,
-			`podstead_manifest_source_delivered{source="http"} 0`, `podstead_manifest_last_good_age_seconds{source="file"} 3600`,
+			`podstead_manifest_faults{source="file"} 2`, `podstead_manifest_warnings{source="file"} 1`, `podstead_manifest_files{source="file"} 5`,
+			`podstead_manifest_source_ready{source="http"} 0`, `podstead_manifest_last_good_timestamp_seconds{source="file"} 900`,
 			`go_goroutines `, `process_resident_memory_bytes `,
 		}},
 		{"resource", e.Resource(), []string{
@@ -213,7 +213,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// sorted are the lines with their labels sorted.
+// sorted returns the lines with their labels sorted.
 func sorted(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "#") {
@@ -234,13 +234,13 @@ func sortLabels(line string) string {
 	return name + "{" + strings.Join(list, ",") + "}" + value
 }
 
-// given are names that are the kubelet's or cAdvisor's, whatever the linter
-// says of them: dashboards know them so.
-var given = []string{"kubelet_evictions", "kubelet_preemptions", "container_fs_inodes_total"}
+// lintExceptions are names of the kubelet or cAdvisor that the linter objects to;
+// dashboards use them.
+var lintExceptions = []string{"kubelet_evictions", "kubelet_preemptions", "container_fs_inodes_total"}
 
 func TestLint(t *testing.T) {
 	counters, sources := fixture(t, 1)
-	happen(counters)
+	countAll(counters)
 	e := New(counters, sources)
 	cadvisor, err := sources.cadvisor(t.Context())
 	if err != nil {
@@ -260,7 +260,7 @@ func TestLint(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if len(families) < 2 {
-			t.Errorf("%s has %d metrics only", name, len(families))
+			t.Errorf("%s has only %d metrics", name, len(families))
 		}
 		problems, err := promlint.NewWithMetricFamilies(families).Lint()
 		if err != nil {
@@ -268,26 +268,26 @@ func TestLint(t *testing.T) {
 		}
 		for _, p := range problems {
 			found[p.Metric] = true
-			if !slices.Contains(given, p.Metric) {
+			if !slices.Contains(lintExceptions, p.Metric) {
 				t.Errorf("%s: %s: %s", name, p.Metric, p.Text)
 			}
 		}
 	}
-	for _, name := range given {
+	for _, name := range lintExceptions {
 		if !found[name] {
-			t.Errorf("the linter has nothing against %s any more", name)
+			t.Errorf("the linter no longer objects to %s: remove the exception", name)
 		}
 	}
 }
 
-// A fault in measuring is told, and hides nothing else.
-func TestScrapeOfWhatCannotBeMeasured(t *testing.T) {
+// A measurement that fails is reported, and hides nothing else.
+func TestScrapeWithFailedMeasurement(t *testing.T) {
 	counters, sources := fixture(t, 1)
 	m := sources.Stats.(*measured)
 	m.fault = errors.New("no")
 	e := New(counters, sources)
 	if text := scrape(t, e.Resource()); !strings.Contains(text, "resource_scrape_error 1") {
-		t.Errorf("no error is told:\n%s", text)
+		t.Errorf("no error is reported:\n%s", text)
 	}
 	w := httptest.NewRecorder()
 	e.Cadvisor()(w, httptest.NewRequest("GET", "/", nil))
@@ -296,11 +296,11 @@ func TestScrapeOfWhatCannotBeMeasured(t *testing.T) {
 	}
 	m.fault, m.pods.Missing = nil, 1
 	if text := scrape(t, e.Resource()); !strings.Contains(text, "resource_scrape_error 1") || !strings.Contains(text, "pod_memory_working_set_bytes") {
-		t.Errorf("of a container that is missing:\n%s", text)
+		t.Errorf("with a missing container:\n%s", text)
 	}
 }
 
-// Two revisions of a pod are there at once now and then.
+// Two revisions of a pod may exist at once.
 func TestTwoRevisionsAreOneSeries(t *testing.T) {
 	counters, sources := fixture(t, 1)
 	m := sources.Stats.(*measured)
@@ -337,7 +337,7 @@ func TestOperationTypes(t *testing.T) {
 
 func BenchmarkScrape(b *testing.B) {
 	counters, sources := fixture(b, 500)
-	happen(counters)
+	countAll(counters)
 	e := New(counters, sources)
 	for name, handle := range map[string]http.HandlerFunc{"kubelet": e.Kubelet(), "resource": e.Resource(), "cadvisor": e.Cadvisor()} {
 		b.Run(name, func(b *testing.B) {

@@ -5,13 +5,13 @@ import (
 )
 
 var (
-	probeTotal = counter("prober_probe_total", "Cumulative number of a liveness, readiness or startup probe for a container by result.",
+	probeTotal = counter("prober_probe_total", "Number of liveness, readiness and startup probes of a container by result.",
 		"probe_type", "result", "container", "pod", "namespace", "pod_uid")
-	probeTime = prometheus.NewDesc("prober_probe_duration_seconds", "Duration in seconds for a probe response.",
+	probeTime = prometheus.NewDesc("prober_probe_duration_seconds", "Duration in seconds of probes.",
 		[]string{"probe_type", "container", "pod", "namespace", "pod_uid"}, nil)
 )
 
-// probes collects what came of probes.
+// probes collects the results of probes.
 func (s *Sources) probes(to chan<- prometheus.Metric) {
 	for _, c := range s.Probes() {
 		uid := string(c.UID)

@@ -9,8 +9,8 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// resourceAge is how old figures may be that are scraped.
-const resourceAge = time.Second
+// maxResourceAge is the maximum age of scraped values.
+const maxResourceAge = time.Second
 
 var (
 	nodeCPU    = counter("node_cpu_usage_seconds_total", "Cumulative cpu time consumed by the node in core-seconds.")
@@ -20,19 +20,19 @@ var (
 	containerCPU    = counter("container_cpu_usage_seconds_total", "Cumulative cpu time consumed by the container in core-seconds.", "container", "namespace", "pod")
 	containerMemory = gauge("container_memory_working_set_bytes", "Current working set of the container in bytes.", "container", "namespace", "pod")
 	containerSwap   = gauge("container_swap_usage_bytes", "Current swap usage of the container in bytes.", "container", "namespace", "pod")
-	containerStart  = gauge("container_start_time_seconds", "Start time of the container in seconds since 1970.", "container", "namespace", "pod")
+	containerStart  = gauge("container_start_time_seconds", "Start time of the container in seconds since the Unix epoch.", "container", "namespace", "pod")
 
 	podCPU    = counter("pod_cpu_usage_seconds_total", "Cumulative cpu time consumed by the pod in core-seconds.", "namespace", "pod")
 	podMemory = gauge("pod_memory_working_set_bytes", "Current working set of the pod in bytes.", "namespace", "pod")
 	podSwap   = gauge("pod_swap_usage_bytes", "Current swap usage of the pod in bytes.", "namespace", "pod")
 
-	scrapeError = gauge("resource_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise.")
+	scrapeError = gauge("resource_scrape_error", "1 if some stats could not be measured, 0 otherwise.")
 )
 
-// resource collects what metrics-server reads.
-func (s *Sources) resource(ctx context.Context) collected {
-	node, nodeErr := s.Stats.Node(ctx, resourceAge)
-	pods, podsErr := s.Stats.Pods(ctx, resourceAge)
+// resource collects the metrics that metrics-server reads.
+func (s *Sources) resource(ctx context.Context) collectorFunc {
+	node, nodeErr := s.Stats.Node(ctx, maxResourceAge)
+	pods, podsErr := s.Stats.Pods(ctx, maxResourceAge)
 	return func(to chan<- prometheus.Metric) {
 		failed := nodeErr != nil || podsErr != nil
 		if nodeErr == nil {
@@ -40,16 +40,16 @@ func (s *Sources) resource(ctx context.Context) collected {
 		}
 		if podsErr == nil {
 			failed = failed || pods.Missing > 0
-			for _, pod := range running(pods) {
+			for _, pod := range newestRevisions(pods) {
 				putResource(to, &pod.Usage, podCPU, podMemory, podSwap, pod.Namespace, pod.Name)
 				for i := range pod.Containers {
 					c := &pod.Containers[i]
 					putResource(to, &c.Usage, containerCPU, containerMemory, containerSwap, c.Name, pod.Namespace, pod.Name)
-					containerStart.put(to, seconds(c.CreatedAt), c.Name, pod.Namespace, pod.Name)
+					containerStart.put(to, unixSeconds(c.CreatedAt), c.Name, pod.Namespace, pod.Name)
 				}
 			}
 		}
-		scrapeError.put(to, truth(failed))
+		scrapeError.put(to, boolValue(failed))
 	}
 }
 
@@ -63,9 +63,9 @@ func putResource(to chan<- prometheus.Metric, u *usage.Usage, cpu, memory, swap 
 	}
 }
 
-// running are the pods, each name once: of two revisions the newer. While one
-// ends the other waits, so that this is rare.
-func running(pods *usage.Pods) []*usage.Pod {
+// newestRevisions returns the pods, each name once: of two revisions the newer.
+// Two are rare, since the newer one waits until the other has terminated.
+func newestRevisions(pods *usage.Pods) []*usage.Pod {
 	place := map[string]int{}
 	list := make([]*usage.Pod, 0, len(pods.Pods))
 	for i := range pods.Pods {
@@ -83,5 +83,5 @@ func running(pods *usage.Pods) []*usage.Pod {
 	return list
 }
 
-// seconds is a time as Prometheus has it.
-func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+// unixSeconds returns a time in seconds since the Unix epoch.
+func unixSeconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }

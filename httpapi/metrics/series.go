@@ -20,22 +20,22 @@ func counter(name, help string, labels ...string) series {
 	return series{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue}
 }
 
-// put gives a value.
+// put sends a value.
 func (s series) put(to chan<- prometheus.Metric, value float64, labels ...string) {
 	to <- prometheus.MustNewConstMetric(s.desc, s.kind, value, labels...)
 }
 
-// at gives a value that was measured at a time.
+// at sends a value with the time of its measurement.
 func (s series) at(to chan<- prometheus.Metric, at time.Time, value float64, labels ...string) {
 	to <- prometheus.NewMetricWithTimestamp(at, prometheus.MustNewConstMetric(s.desc, s.kind, value, labels...))
 }
 
-// collected is a collector that is a function. It says nothing of what it will
-// collect, so that what it gives is checked at each scrape only.
-type collected func(to chan<- prometheus.Metric)
+// collectorFunc is a Collector. It describes nothing in advance, so that
+// Prometheus checks its metrics at each scrape only.
+type collectorFunc func(to chan<- prometheus.Metric)
 
 // Describe implements prometheus.Collector.
-func (collected) Describe(chan<- *prometheus.Desc) {}
+func (collectorFunc) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (c collected) Collect(to chan<- prometheus.Metric) { c(to) }
+func (c collectorFunc) Collect(to chan<- prometheus.Metric) { c(to) }

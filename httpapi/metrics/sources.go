@@ -59,11 +59,11 @@ type Worker struct {
 
 // Manifests is the state of one manifest source.
 type Manifests struct {
-	Source    string
-	Delivered bool
+	Source string
+	Ready  bool
 	// Units counts files, or the body of a URL; Faults counts the faults that
 	// keep a manifest from taking effect.
-	Units, Faults, Warnings int
+	Files, Faults, Warnings int
 	// LastGood is the last time without such faults; zero if there was none.
 	LastGood time.Time
 }

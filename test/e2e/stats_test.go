@@ -323,8 +323,9 @@ func (n *node) scrapes(name string, burn, hold instance) {
 			t.Errorf("%s is %v, want %v", metric, got, want)
 		}
 	}
-	if age := m.value(t, "podstead_manifest_last_good_age_seconds", `source="file"`); age <= 0 || age > 600 {
-		t.Errorf("the manifests were good %v s ago", age)
+	good := m.value(t, "podstead_manifest_last_good_timestamp_seconds", `source="file"`)
+	if age := float64(time.Now().UnixMilli())/1000 - good; age <= 0 || age > 600 {
+		t.Errorf("the last manifests without a fault are %v s old", age)
 	}
 	if m.value(t, "kubelet_pod_worker_duration_seconds_count", `operation_type="create"`) != 1 || m.value(t, "process_resident_memory_bytes") < mega {
 		t.Error("the worker did nothing, or the process is too small")
