@@ -104,7 +104,7 @@ type Sources struct {
 	Objects podinputs.Objects
 	// Bound is what the pods refer to that a cluster has bound to this node; nil
 	// has none.
-	Bound podinputs.BoundObjects
+	ClusterObjects podinputs.ClusterObjects
 	// Ready is called each time a pod becomes ready, and once for a pod that
 	// is ready when the daemon starts; may be nil. It must not call back.
 	Ready func(uid types.UID)

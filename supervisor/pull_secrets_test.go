@@ -69,7 +69,7 @@ func TestPullSecrets(t *testing.T) {
 			}
 			return c[0].State.Waiting.Reason + ": " + c[0].State.Waiting.Message
 		}
-		if got := waiting(); !strings.HasPrefix(got, "ImagePullBackOff") || !strings.Contains(got, "there is no Secret default/login") {
+		if got := waiting(); !strings.HasPrefix(got, "ImagePullBackOff") || !strings.Contains(got, "Secret default/login is in no manifest") {
 			t.Errorf("waiting: %s", got)
 		}
 		if got := d.eventsOf(pod, "FailedToRetrieveImagePullSecret"); len(got) != 1 || !strings.Contains(got[0], "(login)") {
@@ -77,7 +77,7 @@ func TestPullSecrets(t *testing.T) {
 		}
 		objects.put("login", "1", v1.SecretTypeOpaque, "password", "hunter2")
 		b.after(time.Second)
-		if got := waiting(); !strings.Contains(got, `of type "Opaque"`) {
+		if got := waiting(); !strings.Contains(got, `has type "Opaque"`) {
 			t.Errorf("waiting: %s", got)
 		}
 		b.fake.SetPullable("r.test/web:1")
@@ -113,8 +113,8 @@ func TestLoginsForNoPod(t *testing.T) {
 	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
 	objects.put("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob"}}}`)
 	s := &Supervisor{podSyncer: &podSyncer{inputs: podinputs.New(podinputs.Config{Objects: objects, Credentials: nodeCredentials{}, Events: panicEvents{}})}}
-	found, err := s.Logins("shop", []string{"there", "missing"}).Lookup(t.Context(), "r.test/web:1")
-	if len(found) != 2 || found[0].Username != "bob" || found[1].Username != "node" || err == nil || !strings.Contains(err.Error(), "there is no Secret shop/missing") {
+	found, err := s.PullCredentials("shop", []string{"there", "missing"}).Lookup(t.Context(), "r.test/web:1")
+	if len(found) != 2 || found[0].Username != "bob" || found[1].Username != "node" || err == nil || !strings.Contains(err.Error(), "Secret shop/missing is in no manifest") {
 		t.Errorf("%v (%v)", found, err)
 	}
 }

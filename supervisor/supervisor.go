@@ -112,7 +112,7 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 // newResolver returns the resolver of what pods refer to.
 func newResolver(cfg *Config, volumes *volume.Volumes) *podinputs.Resolver {
 	return podinputs.New(podinputs.Config{
-		Objects: cfg.Sources.Objects, Bound: cfg.Sources.Bound, RuntimeClasses: cfg.Runtime.Classes,
+		Objects: cfg.Sources.Objects, ClusterObjects: cfg.Sources.ClusterObjects, RuntimeClasses: cfg.Runtime.Classes,
 		Allocatable: cfg.Allocatable, HostIPs: cfg.Network.HostIPs, DNS: cfg.Network.DNS,
 		Volumes: volumes, Users: userns.New(cfg.Paths.pods()), Credentials: cfg.Credentials, Events: cfg.Events,
 	})

@@ -24,8 +24,8 @@ func (s *Supervisor) syncLoop(ctx context.Context) {
 	objects, cancelObjects := s.cfg.Sources.Objects.Subscribe()
 	defer cancelObjects()
 	var bound <-chan struct{}
-	if s.cfg.Sources.Bound != nil {
-		told, cancelBound := s.cfg.Sources.Bound.Subscribe()
+	if s.cfg.Sources.ClusterObjects != nil {
+		told, cancelBound := s.cfg.Sources.ClusterObjects.Subscribe()
 		defer cancelBound()
 		bound = told
 	}

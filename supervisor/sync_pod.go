@@ -44,7 +44,7 @@ const actsInARow = 10
 // looks, decides, acts, and is run again when something changed.
 func (s *podSyncer) syncPod(ctx context.Context, j podworkers.SyncJob, r *runState) podworkers.SyncResult {
 	// What it refers to, before anything is made of it: what comes later wakes it.
-	s.seenObjects.Store(j.Pod.UID, s.inputs.Revision(j.Pod))
+	s.seenObjects.Store(j.Pod.UID, s.inputs.ObjectsRevision(j.Pod))
 	resolved := s.inputs.Resolve(j.Pod)
 	pod := resolved.Pod
 	j.Pod = pod
@@ -112,7 +112,7 @@ func (s *podSyncer) syncPod(ctx context.Context, j podworkers.SyncJob, r *runSta
 		// nothing that hangs. But only what mounts the volume has to wait.
 	}
 	// 7. The containers.
-	req := cri.SyncRequest{Credentials: s.inputs.Logins(pod), Pod: pod, Status: observed, ResolveInputs: inputs, MinRestartCounts: restartCounts(r.record)}
+	req := cri.SyncRequest{Credentials: s.inputs.PullCredentials(pod), Pod: pod, Status: observed, ResolveInputs: inputs, MinRestartCounts: restartCounts(r.record)}
 	// The loader has judged it; what a pod without a loader says wrong counts not.
 	req.MaxRestartPeriod, _ = podinfo.MaxRestartPeriod(pod)
 	req.PostStartDone, req.HostIP = r.record.PostStart, s.hostIP()
@@ -205,7 +205,7 @@ func (s *podSyncer) checkStart(j podworkers.SyncJob, r *runState, observed *cri.
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 		return podworkers.SyncResult{Err: errNetworkNotReady, After: podworkers.Jitter(networkBackoff)}, false
 	}
-	if cause := s.inputs.LacksHostIP(pod); cause != nil {
+	if cause := s.inputs.MissingHostIP(pod); cause != nil {
 		s.publish(j, r, observed, statusOverrides{waitingFor: cause})
 		s.cfg.Events.Event(pod, v1.EventTypeWarning, cause.Reason, cause.Message)
 		return podworkers.SyncResult{Held: true}, false

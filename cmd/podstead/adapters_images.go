@@ -24,7 +24,7 @@ type imageView struct {
 }
 
 func newImageView(rt *openedRuntime, pulls *cri.ObservedPulls, images *gc.Images, root string, sup *supervisor.Supervisor) imageView {
-	return imageView{images: images, service: pulls, logins: sup.Logins, changed: sup.ImagesAdded, loader: imageload.New(imageload.Config{
+	return imageView{images: images, service: pulls, logins: sup.PullCredentials, changed: sup.ImagesAdded, loader: imageload.New(imageload.Config{
 		Client: rt.client, Private: rt.private, Images: pulls, Imported: images.Pulled, Dir: imageload.Dir(root),
 	})}
 }

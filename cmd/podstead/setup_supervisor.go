@@ -40,7 +40,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 	from := supervisor.Sources{Pods: d.sources.config, Objects: d.sources.config.Objects(), Ready: d.sources.checkpoint.RecordReady, Probes: p.prober}
 	if o.Cluster.Kubeconfig != "" {
 		d.bound = cluster.NewObjects(podinputs.References)
-		from.Bound = d.bound
+		from.ClusterObjects = d.bound
 	}
 	cgroups := newCgroups(&o.Cgroups, client, d.log)
 	backoff := cri.NewBackoff(o.Runtime.RestartCap)

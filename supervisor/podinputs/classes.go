@@ -13,28 +13,28 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// builtInPriorities are the values of the classes that are always there.
+// builtInPriorities maps the priority classes that always exist to their values.
 var builtInPriorities = map[string]int32{
 	"system-cluster-critical": podinfo.CriticalPriority,
 	"system-node-critical":    podinfo.NodeCriticalPriority,
 }
 
-// classes are the objects and names that a pod's classes lead to at one time.
+// classes holds the classes of a pod as they were at one time.
 type classes struct {
-	// priorityName is the class that the pod names, or the default one. It and
-	// the class are empty for a pod whose priority the API server has resolved.
+	// priorityName is the priority class that the pod names, or the default one.
+	// It is empty for a pod whose priority the API server has resolved.
 	priorityName string
 	priority     *schedulingv1.PriorityClass
 	runtime      *nodev1.RuntimeClass
 }
 
-// classRevisions identify what a pod's classes say.
+// classRevisions identifies the content of a pod's classes.
 type classRevisions struct{ priorityName, priority, runtime string }
 
-// classesOf looks the classes of a pod up.
-func (r *Resolver) classesOf(pod *v1.Pod) (found classes) {
+// lookupClasses finds the classes of a pod.
+func (r *Resolver) lookupClasses(pod *v1.Pod) (found classes) {
 	objects := r.objectsOf(pod)
-	if !objects.bound {
+	if !objects.policy.PriorityResolved {
 		found.priorityName = pod.Spec.PriorityClassName
 		if found.priorityName == "" && pod.Spec.Priority == nil {
 			found.priorityName = defaultPriorityClass(objects)
@@ -60,8 +60,8 @@ func (c *classes) revisions() classRevisions {
 	return revisions
 }
 
-// resolve fills in what a pod's classes say of it, as the API server's admission
-// does, into a copy.
+// resolve applies a pod's classes to a copy of it, as the admission of an API
+// server does.
 func (r *Resolver) resolve(pod *v1.Pod, found classes) *Resolved {
 	copied := *pod
 	fault := resolvePriority(&copied, found)
@@ -72,8 +72,8 @@ func (r *Resolver) resolve(pod *v1.Pod, found classes) *Resolved {
 	return &Resolved{Pod: &copied, RuntimeHandler: handler, Fault: fault}
 }
 
-// resolveRuntimeClass fills in what the pod's runtime class says. A class that no
-// manifest declares is looked up among those of the daemon's flags.
+// resolveRuntimeClass applies the pod's runtime class. A class that no manifest
+// declares is looked up among those of the daemon's flags.
 func (r *Resolver) resolveRuntimeClass(pod *v1.Pod, class *nodev1.RuntimeClass) (handler string, cause *status.Cause) {
 	if pod.Spec.RuntimeClassName == nil {
 		return "", nil
@@ -84,12 +84,12 @@ func (r *Resolver) resolveRuntimeClass(pod *v1.Pod, class *nodev1.RuntimeClass) 
 			return handler, nil
 		}
 		return "", &status.Cause{Reason: ReasonRuntimeClassNotFound, Message: fmt.Sprintf(
-			"spec.runtimeClassName: there is no RuntimeClass %q; add a manifest of it, start podstead with --runtime-classes=%s=HANDLER, or take it out", name, name)}
+			"spec.runtimeClassName: RuntimeClass %q not found; add a manifest that declares it, start podstead with --runtime-classes=%s=HANDLER, or remove the field", name, name)}
 	}
 	if class.Overhead != nil && len(class.Overhead.PodFixed) > 0 {
 		if len(pod.Spec.Overhead) > 0 && !equality.Semantic.DeepEqual(pod.Spec.Overhead, class.Overhead.PodFixed) {
 			return "", &status.Cause{Reason: ReasonClassConflict, Message: fmt.Sprintf(
-				"spec.overhead: is not that of RuntimeClass %q; take it out, and the class's holds", name)}
+				"spec.overhead: differs from the overhead of RuntimeClass %q; remove the field to use that of the class", name)}
 		}
 		pod.Spec.Overhead = class.Overhead.PodFixed
 	}
@@ -98,7 +98,7 @@ func (r *Resolver) resolveRuntimeClass(pod *v1.Pod, class *nodev1.RuntimeClass) 
 		for key, value := range pod.Spec.NodeSelector {
 			if other, both := selector[key]; both && other != value {
 				return "", &status.Cause{Reason: ReasonClassConflict, Message: fmt.Sprintf(
-					"spec.nodeSelector[%s]: is %q, and RuntimeClass %q wants %q; take it out", key, value, name, other)}
+					"spec.nodeSelector[%s]: %q conflicts with %q of RuntimeClass %q; remove the entry", key, value, other, name)}
 			}
 			selector[key] = value
 		}
@@ -107,7 +107,8 @@ func (r *Resolver) resolveRuntimeClass(pod *v1.Pod, class *nodev1.RuntimeClass) 
 	return class.Handler, nil
 }
 
-// resolvePriority fills in the priority. Pods of an API server have theirs.
+// resolvePriority applies the pod's priority class. API pods have their priority
+// already.
 func resolvePriority(pod *v1.Pod, found classes) *status.Cause {
 	name := found.priorityName
 	if name == "" {
@@ -120,7 +121,7 @@ func resolvePriority(pod *v1.Pod, found classes) *status.Cause {
 		class := found.priority
 		if class == nil {
 			return &status.Cause{Reason: ReasonPriorityClassNotFound, Message: fmt.Sprintf(
-				"spec.priorityClassName: there is no PriorityClass %q; add a manifest of it, name system-node-critical or system-cluster-critical, or take it out", name)}
+				"spec.priorityClassName: PriorityClass %q not found; add a manifest that declares it, use system-node-critical or system-cluster-critical, or remove the field", name)}
 		}
 		value = class.Value
 		if class.PreemptionPolicy != nil {
@@ -129,7 +130,7 @@ func resolvePriority(pod *v1.Pod, found classes) *status.Cause {
 	}
 	if pod.Spec.Priority != nil && *pod.Spec.Priority != value {
 		return &status.Cause{Reason: ReasonClassConflict, Message: fmt.Sprintf(
-			"spec.priority: is %d, and PriorityClass %q has %d; take it out, and the class's holds", *pod.Spec.Priority, name, value)}
+			"spec.priority: %d conflicts with %d of PriorityClass %q; remove the field to use the value of the class", *pod.Spec.Priority, value, name)}
 	}
 	pod.Spec.Priority = &value
 	if pod.Spec.PreemptionPolicy == nil {
@@ -138,8 +139,9 @@ func resolvePriority(pod *v1.Pod, found classes) *status.Cause {
 	return nil
 }
 
-// defaultPriorityClass is the class of pods that name none, empty if no manifest
-// declares one: of several, that of the least value, as at the API server.
+// defaultPriorityClass returns the name of the class for pods that name none, empty
+// if no manifest declares a global default. Of several the one with the lowest value
+// counts, as in the API server.
 func defaultPriorityClass(objects Objects) string {
 	name, least := "", int32(0)
 	for _, class := range objects.PriorityClasses() {

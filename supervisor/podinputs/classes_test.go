@@ -23,7 +23,7 @@ func runtimeClass(name, handler string) *nodev1.RuntimeClass {
 	return &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Handler: handler}
 }
 
-func TestPriorityOfClasses(t *testing.T) {
+func TestResolvePriorityClass(t *testing.T) {
 	objects := &testObjects{priorities: []*schedulingv1.PriorityClass{
 		priorityClass("batch", -5, v1.PreemptNever, false), priorityClass("usual", 100, v1.PreemptLowerPriority, true), priorityClass("zusual", 200, v1.PreemptLowerPriority, true),
 	}}
@@ -37,15 +37,15 @@ func TestPriorityOfClasses(t *testing.T) {
 		reason   string
 		words    string
 	}{
-		"node critical":      {class: "system-node-critical", want: number(2000001000), policy: v1.PreemptLowerPriority},
-		"cluster critical":   {class: "system-cluster-critical", want: number(2000000000), policy: v1.PreemptLowerPriority},
-		"declared":           {class: "batch", want: number(-5), policy: v1.PreemptNever},
-		"declared and equal": {class: "batch", priority: number(-5), want: number(-5), policy: v1.PreemptNever},
-		"the default":        {want: number(100), policy: v1.PreemptLowerPriority},
-		"a number alone":     {priority: number(7), want: number(7)},
-		"unknown":            {class: "gone", reason: ReasonPriorityClassNotFound, words: `no PriorityClass "gone"`},
-		"another number":     {class: "batch", priority: number(1), want: number(1), reason: ReasonClassConflict, words: `is 1, and PriorityClass "batch" has -5`},
-		"of an API server":   {class: "gone", priority: number(3), source: manifest.SourceAPI, want: number(3)},
+		"node critical":        {class: "system-node-critical", want: number(2000001000), policy: v1.PreemptLowerPriority},
+		"cluster critical":     {class: "system-cluster-critical", want: number(2000000000), policy: v1.PreemptLowerPriority},
+		"declared":             {class: "batch", want: number(-5), policy: v1.PreemptNever},
+		"declared and equal":   {class: "batch", priority: number(-5), want: number(-5), policy: v1.PreemptNever},
+		"the default":          {want: number(100), policy: v1.PreemptLowerPriority},
+		"only a number":        {priority: number(7), want: number(7)},
+		"unknown":              {class: "gone", reason: ReasonPriorityClassNotFound, words: `PriorityClass "gone" not found`},
+		"a conflicting number": {class: "batch", priority: number(1), want: number(1), reason: ReasonClassConflict, words: `1 conflicts with -5 of PriorityClass "batch"`},
+		"an API pod":           {class: "gone", priority: number(3), source: manifest.SourceAPI, want: number(3)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := New(Config{Objects: objects})
@@ -76,7 +76,7 @@ func TestPriorityOfClasses(t *testing.T) {
 	}
 }
 
-func TestRuntimeClassIsResolved(t *testing.T) {
+func TestResolveRuntimeClass(t *testing.T) {
 	kata := runtimeClass("kata", "kata-qemu")
 	overhead := v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}
 	kata.Overhead = &nodev1.Overhead{PodFixed: overhead}
@@ -110,7 +110,7 @@ func TestRuntimeClassIsResolved(t *testing.T) {
 		t.Error("the class was changed")
 	}
 	if _, handler, cause = resolve(class("fast")); handler != "crun" || cause != "" {
-		t.Errorf("of the flags: %q, %s", handler, cause)
+		t.Errorf("from the flags: %q, %s", handler, cause)
 	}
 	if _, _, cause = resolve(class("gone")); !strings.HasPrefix(cause, ReasonRuntimeClassNotFound) || !strings.Contains(cause, "--runtime-classes=gone=HANDLER") {
 		t.Errorf("unknown: %s", cause)
@@ -129,8 +129,8 @@ func TestRuntimeClassIsResolved(t *testing.T) {
 	}
 }
 
-// A pod is resolved once, and again when it or a class that counts for it changes.
-func TestAPodIsResolvedOncePerRevision(t *testing.T) {
+// Resolve returns the same value until the pod or one of its classes changes.
+func TestResolveOncePerRevision(t *testing.T) {
 	objects := newTestObjects()
 	objects.runtimes = []*nodev1.RuntimeClass{runtimeClass("fast", "crun")}
 	r := New(Config{Objects: objects})
@@ -154,7 +154,7 @@ func TestAPodIsResolvedOncePerRevision(t *testing.T) {
 			changed.ResourceVersion = "2"
 			objects.runtimes = []*nodev1.RuntimeClass{changed}
 		}, true, "kata"},
-		{"a default priority class comes", func() {
+		{"a default priority class is added", func() {
 			objects.priorities = append(objects.priorities, priorityClass("usual", 7, v1.PreemptLowerPriority, true))
 		}, true, "kata"},
 		{"its value", func() {
@@ -163,7 +163,7 @@ func TestAPodIsResolvedOncePerRevision(t *testing.T) {
 			objects.priorities = []*schedulingv1.PriorityClass{changed}
 		}, true, "kata"},
 		{"another revision of the pod", func() { pod = pod.DeepCopy() }, true, "kata"},
-		{"the class goes", func() { objects.runtimes = nil }, true, ""},
+		{"the class is removed", func() { objects.runtimes = nil }, true, ""},
 		{"the pod is forgotten", func() { r.Retain(func(types.UID) bool { return false }) }, true, ""},
 		{"another pod is forgotten", func() { r.Retain(func(uid types.UID) bool { return uid == pod.UID }) }, false, ""},
 	} {

@@ -10,14 +10,15 @@ import (
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
-// ContainerInputs resolves what a container needs when it is about to be created.
+// ContainerInputs resolves what one container needs, immediately before it is
+// created: only then are the pod's IPs known.
 type ContainerInputs func(ctx context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error)
 
-// Prepare makes what the pod's containers need on this host. With an error, which
-// names the volumes that could not be made, the inputs of containers that mount
-// none of those can be had nevertheless.
+// Prepare sets up the pod's volumes and returns the function that resolves the
+// inputs of its containers. If the error, which names the volumes that failed, is
+// not nil, the function still works for containers that mount none of these.
 func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, error) {
-	// Looked up first: what changes from here on counts as a change.
+	// Looked up first: an object that changes from here on counts as changed.
 	revisions := r.objectRevisions(pod)
 	volumes, fault := r.setupVolumes(ctx, pod)
 	return func(_ context.Context, c *v1.Container, podIPs []string) (cri.Inputs, error) {
@@ -39,11 +40,11 @@ func (r *Resolver) Prepare(ctx context.Context, pod *v1.Pod) (ContainerInputs, e
 		if err != nil {
 			return cri.Inputs{}, err
 		}
-		return cri.Inputs{Env: env, Mounts: mounts, TerminationMessageHost: file, Objects: revisions.of(pod, c)}, nil
+		return cri.Inputs{Env: env, Mounts: mounts, TerminationMessageHost: file, Objects: revisions.forContainer(pod, c)}, nil
 	}, fault
 }
 
-// hasVolumes reports whether all volumes that a container mounts were made.
+// hasVolumes reports whether all volumes that a container mounts are set up.
 func hasVolumes(c *v1.Container, volumes map[string]volume.Mounted) bool {
 	for i := range c.VolumeMounts {
 		if _, made := volumes[c.VolumeMounts[i].Name]; !made {
@@ -53,10 +54,11 @@ func hasVolumes(c *v1.Container, volumes map[string]volume.Mounted) bool {
 	return true
 }
 
-// envInput is what the variables of a pod's containers are made of now.
+// envInput returns the current values from which the environment variables of the
+// pod's containers are made.
 func (r *Resolver) envInput(pod *v1.Pod, podIPs []string, volumes map[string]volume.Mounted) envInput {
 	return envInput{
 		pod: pod, objects: r.objectsOf(pod), services: r.services(pod), allocatable: r.cfg.Allocatable, hostIPs: r.hostIPs(), podIPs: podIPs,
-		openFile: func(volume, path string) (io.ReadCloser, error) { return openIn(volumes[volume].Path, path) },
+		openFile: func(volume, path string) (io.ReadCloser, error) { return openBelow(volumes[volume].Path, path) },
 	}
 }

@@ -13,7 +13,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// downwardFile is the content of a file of a downwardAPI volume.
+// downwardFile returns the content of a file of a downwardAPI volume.
 func downwardFile(pod *v1.Pod, item *v1.DownwardAPIVolumeFile, allocatable v1.ResourceList) (string, error) {
 	if item.FieldRef != nil {
 		return metadataField(pod, item.FieldRef.FieldPath)
@@ -21,10 +21,10 @@ func downwardFile(pod *v1.Pod, item *v1.DownwardAPIVolumeFile, allocatable v1.Re
 	return resourceField(pod, nil, item.ResourceFieldRef, allocatable)
 }
 
-// resourceField is what a container asks for or may have of a resource, in
-// units of the divisor and rounded up. The container is the one that the
-// reference names, else own, which may be nil. Where it has no limit, that of
-// the pod counts, and without one what the node has.
+// resourceField returns a container's request or limit of a resource, in units of
+// the divisor, rounded up. The container is the one that the reference names, else
+// own, which may be nil. Without a limit of the container that of the pod counts,
+// and without that the allocatable amount of the node.
 func resourceField(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
 	container := own
 	if ref.ContainerName != "" {
@@ -38,10 +38,11 @@ func resourceField(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector
 	if bound == "limits" {
 		amount = limitOf(pod, container, v1.ResourceName(name), allocatable)
 	}
-	return inUnits(amount, ref.Divisor, name == string(v1.ResourceCPU)), nil
+	return divide(amount, ref.Divisor, name == string(v1.ResourceCPU)), nil
 }
 
-// limitOf a container. Hugepages are never given beyond what was asked for.
+// limitOf returns the effective limit of a container. A container without a limit
+// of huge pages gets none.
 func limitOf(pod *v1.Pod, c *v1.Container, name v1.ResourceName, allocatable v1.ResourceList) resource.Quantity {
 	amount := c.Resources.Limits[name]
 	if !amount.IsZero() || strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
@@ -55,8 +56,9 @@ func limitOf(pod *v1.Pod, c *v1.Container, name v1.ResourceName, allocatable v1.
 	return allocatable[name]
 }
 
-// inUnits is an amount divided by a divisor, 1 if that is zero, and rounded up.
-func inUnits(amount, divisor resource.Quantity, milli bool) string {
+// divide returns an amount in units of the divisor, rounded up. A zero divisor
+// counts as 1; milli divides at a resolution of 1/1000, for CPU.
+func divide(amount, divisor resource.Quantity, milli bool) string {
 	if divisor.IsZero() {
 		divisor = resource.MustParse("1")
 	}
@@ -71,8 +73,8 @@ func inUnits(amount, divisor resource.Quantity, milli bool) string {
 	return strconv.FormatInt(count, 10)
 }
 
-// metadataField is what the metadata of a pod says. A path such as
-// metadata.labels['key'] names one entry; a whole map has a line for each.
+// metadataField returns a field of the pod's metadata. A path such as
+// metadata.labels['key'] names one entry; a whole map gives one line per entry.
 func metadataField(pod *v1.Pod, path string) (string, error) {
 	name, key, one := strings.Cut(strings.TrimSuffix(path, "']"), "['")
 	switch name {
@@ -83,14 +85,14 @@ func metadataField(pod *v1.Pod, path string) (string, error) {
 	case "metadata.uid":
 		return string(pod.UID), nil
 	case "metadata.labels":
-		return mapText(pod.Labels, key, one), nil
+		return formatMap(pod.Labels, key, one), nil
 	case "metadata.annotations":
-		return mapText(pod.Annotations, key, one), nil
+		return formatMap(pod.Annotations, key, one), nil
 	}
-	return "", fmt.Errorf("fieldPath %q is not one of a pod's metadata", path)
+	return "", fmt.Errorf("fieldPath %q is not supported", path)
 }
 
-func mapText(values map[string]string, key string, one bool) string {
+func formatMap(values map[string]string, key string, one bool) string {
 	if one {
 		return values[key]
 	}

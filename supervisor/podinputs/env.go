@@ -14,34 +14,35 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// envInput is what the variables of a pod's containers are made of.
+// envInput holds the values from which the environment variables of a pod's
+// containers are made.
 type envInput struct {
 	pod     *v1.Pod
 	objects Objects
-	// services are those that the pod has variables of.
+	// services are those for which the pod gets variables.
 	services []*v1.Service
-	// allocatable is what the node has for pods.
+	// allocatable are the node's resources for pods.
 	allocatable v1.ResourceList
-	// hostIPs are the node's addresses and podIPs the pod's, the primary one
-	// first.
+	// hostIPs are the node's addresses, podIPs the pod's, the primary one first.
 	hostIPs, podIPs []string
 	// openFile opens a file in a volume of the pod.
 	openFile func(volume, path string) (io.ReadCloser, error)
 }
 
-// missingError tells of what a container refers to and no manifest has. It
-// goes away when that is declared, which wakes the pod.
-type missingError struct{ what []string }
+// missingObjectsError names objects that a container refers to and that do not
+// exist. Their creation notifies the pod's worker.
+type missingObjectsError struct{ what []string }
 
-func (e *missingError) Error() string { return strings.Join(e.what, "; ") }
+func (e *missingObjectsError) Error() string { return strings.Join(e.what, "; ") }
 
-// Is makes it known to cri that trying again is of no use before that.
-func (e *missingError) Is(target error) bool { return target == cri.ErrAwaited }
+// Is reports that a retry before the objects exist is of no use.
+func (e *missingObjectsError) Is(target error) bool { return target == cri.ErrAwaited }
 
-// resolveEnv makes the variables of a container: those of services, those of
-// envFrom in order, then those of env in order, in which each sees those before it. A later one
-// of the same name wins and keeps the place of the first, so that the order is
-// always the same; the kubelet's is random. Of what is missing all is told.
+// resolveEnv returns the environment variables of a container: those of services,
+// then those of envFrom in order, then those of env in order, each of which can refer
+// to the ones before it. A later variable of the same name replaces the value and
+// keeps the position of the first, so that the order is stable; the kubelet's is
+// random. The error names everything that is missing.
 func resolveEnv(c *v1.Container, in envInput) ([]cri.EnvVar, error) {
 	b := &envBuilder{envInput: in, container: c, values: map[string]string{}}
 	for _, variable := range serviceEnv(in.services) {
@@ -56,7 +57,7 @@ func resolveEnv(c *v1.Container, in envInput) ([]cri.EnvVar, error) {
 			b.set(variable.Name, cri.Expand(variable.Value, b.values))
 			continue
 		}
-		value, ok, err := b.from(variable.ValueFrom)
+		value, ok, err := b.valueFrom(variable.ValueFrom)
 		if err != nil {
 			b.fail(fmt.Sprintf("env %s", variable.Name), err)
 		} else if ok {
@@ -64,13 +65,13 @@ func resolveEnv(c *v1.Container, in envInput) ([]cri.EnvVar, error) {
 		}
 	}
 	if len(b.missing) > 0 {
-		return nil, &missingError{what: b.missing}
+		return nil, &missingObjectsError{what: b.missing}
 	}
 	return b.list(), errors.Join(b.errs...)
 }
 
-// LiteralEnv are the variables of a container that its manifest has a value
-// for. Commands of probes see these alone, as with the kubelet.
+// LiteralEnv returns the variables of a container whose values are in its manifest.
+// Only these are expanded in the commands of probes, as in the kubelet.
 func LiteralEnv(c *v1.Container) map[string]string {
 	values := map[string]string{}
 	for i := range c.Env {
@@ -81,7 +82,7 @@ func LiteralEnv(c *v1.Container) map[string]string {
 	return values
 }
 
-// envBuilder gathers the variables of one container.
+// envBuilder collects the environment variables of one container.
 type envBuilder struct {
 	envInput
 	container *v1.Container
@@ -101,8 +102,8 @@ func (b *envBuilder) list() []cri.EnvVar {
 
 func (b *envBuilder) set(name, value string) {
 	if strings.ContainsRune(name, 0) || strings.ContainsRune(value, 0) {
-		// The kernel would cut it off there.
-		b.fail("variable "+name, errors.New("holds a zero byte, which no variable can; take it from a file of a volume instead"))
+		// The kernel would truncate it there.
+		b.fail("variable "+name, errors.New("contains a NUL byte, which an environment variable cannot hold; mount it as a file of a volume instead"))
 		return
 	}
 	if _, ok := b.values[name]; !ok {
@@ -112,7 +113,7 @@ func (b *envBuilder) set(name, value string) {
 }
 
 func (b *envBuilder) fail(where string, err error) {
-	var missing *missingError
+	var missing *missingObjectsError
 	if errors.As(err, &missing) {
 		for _, what := range missing.what {
 			b.missing = append(b.missing, where+": "+what)
@@ -122,8 +123,8 @@ func (b *envBuilder) fail(where string, err error) {
 	b.errs = append(b.errs, fmt.Errorf("%s: %w", where, err))
 }
 
-// addAll adds all entries of an object as variables. Any key is a name that a
-// variable can have, as with the kubelet.
+// addAll adds all entries of an object as variables. Any key is a valid name of a
+// variable, as in the kubelet.
 func (b *envBuilder) addAll(where string, from *v1.EnvFromSource) {
 	switch {
 	case from.ConfigMapRef != nil:
@@ -153,8 +154,8 @@ func (b *envBuilder) failIf(where string, err error) {
 	}
 }
 
-// from is the value of a variable with a source; false if it is not to be set.
-func (b *envBuilder) from(source *v1.EnvVarSource) (string, bool, error) {
+// valueFrom returns the value of a variable with a source; false if it is not set.
+func (b *envBuilder) valueFrom(source *v1.EnvVarSource) (string, bool, error) {
 	switch {
 	case source.FieldRef != nil:
 		value, err := b.field(source.FieldRef.FieldPath)
@@ -172,29 +173,29 @@ func (b *envBuilder) from(source *v1.EnvVarSource) (string, bool, error) {
 	return "", true, nil
 }
 
-// configMap is nil if it is optional and not there.
+// configMap returns a ConfigMap, nil if it is optional and missing.
 func (b *envBuilder) configMap(name string, optional *bool) (*v1.ConfigMap, error) {
 	found, ok := b.objects.ConfigMap(b.pod.Namespace, name)
 	return found, b.missingUnless(ok || isTrue(optional), manifest.KindConfigMap, name)
 }
 
-// secret is nil if it is optional and not there.
+// secret returns a Secret, nil if it is optional and missing.
 func (b *envBuilder) secret(name string, optional *bool) (*v1.Secret, error) {
 	found, ok := b.objects.Secret(b.pod.Namespace, name)
 	return found, b.missingUnless(ok || isTrue(optional), manifest.KindSecret, name)
 }
 
-func (b *envBuilder) missingUnless(fine bool, kind, name string) error {
-	if fine {
+func (b *envBuilder) missingUnless(ok bool, kind, name string) error {
+	if ok {
 		return nil
 	}
 	ref := manifest.ObjectRef{Kind: kind, Namespace: b.pod.Namespace, Name: name}
 	why, _ := b.objects.Missing(ref)
-	return &missingError{what: []string{ref.String() + " " + why}}
+	return &missingObjectsError{what: []string{ref.String() + " " + why}}
 }
 
 func (b *envBuilder) missingKey(kind, name, key string) error {
-	return &missingError{what: []string{fmt.Sprintf("%s %s/%s has no key %q", kind, b.pod.Namespace, name, key)}}
+	return &missingObjectsError{what: []string{fmt.Sprintf("%s %s/%s has no key %q", kind, b.pod.Namespace, name, key)}}
 }
 
 func (b *envBuilder) configMapKey(ref *v1.ConfigMapKeySelector) (string, bool, error) {

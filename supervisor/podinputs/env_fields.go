@@ -7,11 +7,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// field is what the downward API tells a variable of the pod.
+// field returns the value of a fieldRef.
 func (b *envBuilder) field(path string) (string, error) {
 	podIPs := b.podIPs
 	if b.pod.Spec.HostNetwork {
-		// The kubelet leaves them empty without an API server.
+		// The kubelet leaves them empty for static pods.
 		podIPs = b.hostIPs
 	}
 	switch path {
@@ -20,26 +20,28 @@ func (b *envBuilder) field(path string) (string, error) {
 	case "spec.serviceAccountName":
 		return b.pod.Spec.ServiceAccountName, nil
 	case "status.hostIP":
-		return first(b.hostIPs), nil
+		return primary(b.hostIPs), nil
 	case "status.hostIPs":
 		return strings.Join(b.hostIPs, ","), nil
 	case "status.podIP":
-		return first(podIPs), nil
+		return primary(podIPs), nil
 	case "status.podIPs":
 		return strings.Join(podIPs, ","), nil
 	}
 	value, err := metadataField(b.pod, path)
 	if err != nil {
-		return "", fmt.Errorf("fieldRef: fieldPath %q cannot be a variable", path)
+		return "", fmt.Errorf("fieldRef: fieldPath %q is not supported in an environment variable", path)
 	}
 	return value, nil
 }
 
+// resource returns the value of a resourceFieldRef.
 func (b *envBuilder) resource(ref *v1.ResourceFieldSelector) (string, error) {
 	return resourceField(b.pod, b.container, ref, b.allocatable)
 }
 
-func first(list []string) string {
+// primary returns the first address, empty if there is none.
+func primary(list []string) string {
 	if len(list) == 0 {
 		return ""
 	}

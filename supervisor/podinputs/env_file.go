@@ -13,12 +13,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// maxEnvFile bounds a file of variables, in bytes: a container wrote it, and
-// the daemon reads it.
+// maxEnvFile limits the size of an environment file, in bytes: a container has
+// written it, and the daemon reads it.
 const maxEnvFile = 1 << 20
 
-// fileKey is the value of a variable in a file that a container of the pod
-// wrote into a volume; false if it is optional and not there.
+// fileKey returns the value of a fileKeyRef: a variable in a file that a container
+// of the pod has written into a volume; false if it is optional and missing.
 func (b *envBuilder) fileKey(ref *v1.FileKeySelector) (string, bool, error) {
 	file, err := b.openFile(ref.VolumeName, ref.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,30 +28,30 @@ func (b *envBuilder) fileKey(ref *v1.FileKeySelector) (string, bool, error) {
 		return "", false, fmt.Errorf("fileKeyRef: volume %s has no file %q", ref.VolumeName, ref.Path)
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("fileKeyRef: cannot open %q in volume %s: %w", ref.Path, ref.VolumeName, err)
+		return "", false, fmt.Errorf("fileKeyRef: failed to open %q in volume %s: %w", ref.Path, ref.VolumeName, err)
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxEnvFile+1))
 	if err == nil && len(text) > maxEnvFile {
-		err = fmt.Errorf("it is larger than %d MiB", maxEnvFile>>20)
+		err = fmt.Errorf("file is larger than %d MiB", maxEnvFile>>20)
 	}
 	value, found := "", false
 	if err == nil {
-		value, found, err = variableIn(text, ref.Key)
+		value, found, err = lookupVariable(text, ref.Key)
 	}
 	switch {
 	case err != nil:
-		return "", false, fmt.Errorf("fileKeyRef: cannot read %q in volume %s: %w", ref.Path, ref.VolumeName, err)
+		return "", false, fmt.Errorf("fileKeyRef: failed to read %q in volume %s: %w", ref.Path, ref.VolumeName, err)
 	case !found && !isTrue(ref.Optional):
 		return "", false, fmt.Errorf("fileKeyRef: file %q in volume %s has no variable %s", ref.Path, ref.VolumeName, ref.Key)
 	}
 	return value, found, nil
 }
 
-// openIn opens a regular file below a folder. No link leads out of the folder,
-// and nothing but a file is opened: what is there was written by a container.
-func openIn(folder, path string) (io.ReadCloser, error) {
-	root, err := os.OpenRoot(folder)
+// openBelow opens a regular file below a directory. It follows no link out of the
+// directory and opens nothing but regular files: a container has written them.
+func openBelow(dir, path string) (io.ReadCloser, error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -61,18 +61,17 @@ func openIn(folder, path string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
+		return nil, errors.New("not a regular file")
 	}
-	// Should it have become a pipe just now, opening it must not wait.
+	// If the file has become a pipe since, opening it must not block.
 	return root.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
-// variableIn looks a variable up in a text of lines such as NAME='value'. The
-// form is that of the kubelet: a value stands in single quotes, may go over
-// several lines, and is taken as it is; a comment begins with #; no space comes
-// before the equal sign, and one behind it leaves the variable empty, which
-// counts as not there.
-func variableIn(text []byte, name string) (value string, found bool, err error) {
+// lookupVariable finds a variable in lines of the form NAME='value'. The syntax is
+// the kubelet's: a value is in single quotes, may span several lines, and is taken
+// literally; a comment begins with #; no space may precede the equal sign, and one
+// after it leaves the variable empty, which counts as missing.
+func lookupVariable(text []byte, name string) (value string, found bool, err error) {
 	for number := 1; len(text) > 0; {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
 		statement := strings.TrimLeft(strings.TrimSuffix(string(line), "\r"), " \t")
@@ -91,7 +90,7 @@ func variableIn(text []byte, name string) (value string, found bool, err error) 
 			text, number = rest, number+1
 			continue
 		case !strings.HasPrefix(after, "'"):
-			return "", false, fmt.Errorf("line %d: the value must stand in single quotes", number)
+			return "", false, fmt.Errorf("line %d: the value must be in single quotes", number)
 		}
 		// The value may end on a later line.
 		opened := bytes.IndexByte(text, '=') + 2
@@ -103,7 +102,7 @@ func variableIn(text []byte, name string) (value string, found bool, err error) 
 		behind, rest, _ := bytes.Cut(text[opened+length+1:], []byte("\n"))
 		number += strings.Count(value, "\n")
 		if trailing := strings.Trim(string(behind), " \t\r"); trailing != "" && trailing[0] != '#' {
-			return "", false, fmt.Errorf("line %d: nothing but a comment may follow the closing quote", number)
+			return "", false, fmt.Errorf("line %d: only a comment may follow the closing quote", number)
 		}
 		if key == name {
 			return value, value != "", nil

@@ -10,9 +10,9 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// serviceEnv are the variables that tell containers of services, by the
-// kubelet's rules: NAME_SERVICE_HOST and NAME_SERVICE_PORT, and those that
-// Docker made for links. A service without an address of its own has none.
+// serviceEnv returns the environment variables of services, by the kubelet's rules:
+// NAME_SERVICE_HOST and NAME_SERVICE_PORT, and those that Docker set for links. A
+// service without a cluster IP has none.
 func serviceEnv(services []*v1.Service) (env []cri.EnvVar) {
 	add := func(name, value string) { env = append(env, cri.EnvVar{Name: name, Value: value}) }
 	for _, s := range services {

@@ -36,9 +36,9 @@ func TestServiceVariables(t *testing.T) {
 	}
 }
 
-// What a container's own variables say counts more than a service.
-func TestServiceVariablesGiveWay(t *testing.T) {
-	c, in := envBed(t, `{env: [{name: DB_SERVICE_PORT, value: mine}, {name: AT, value: "$(DB_SERVICE_HOST):$(DB_SERVICE_PORT)"}]}`)
+// The container's own variables take precedence over those of services.
+func TestOwnVariablesPrecedeServiceVariables(t *testing.T) {
+	c, in := envHarness(t, `{env: [{name: DB_SERVICE_PORT, value: mine}, {name: AT, value: "$(DB_SERVICE_HOST):$(DB_SERVICE_PORT)"}]}`)
 	in.services = []*v1.Service{service("shop", "db", "10.0.0.2", v1.ServicePort{Port: 1})}
 	env, err := resolveEnv(c, in)
 	if err != nil {

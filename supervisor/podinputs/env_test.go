@@ -38,7 +38,7 @@ spec:
   - {name: bare}
 `
 
-func envBed(t *testing.T, container string) (*v1.Container, envInput) {
+func envHarness(t *testing.T, container string) (*v1.Container, envInput) {
 	t.Helper()
 	pod, c := &v1.Pod{}, &v1.Container{}
 	if err := errors.Join(yaml.UnmarshalStrict([]byte(envPod), pod), yaml.UnmarshalStrict([]byte(container), c)); err != nil {
@@ -68,11 +68,11 @@ func TestResolveEnv(t *testing.T) {
 		container string
 		want      []string
 	}{
-		"in order, each sees those before it": {
+		"in order, each can refer to earlier ones": {
 			`env: [{name: B, value: "$(A)"}, {name: A, value: x}, {name: C, value: "$(A) $$(A) $(B)"}]`,
 			[]string{"B=$(A)", "A=x", "C=x $(A) $(A)"},
 		},
-		"the later of one name wins in the place of the first": {
+		"a later duplicate replaces the value in place": {
 			`env: [{name: A, value: x}, {name: B, value: two}, {name: A, value: "$(A)z"}]`,
 			[]string{"A=xz", "B=two"},
 		},
@@ -88,7 +88,7 @@ func TestResolveEnv(t *testing.T) {
 			`env: [{name: A, valueFrom: {configMapKeyRef: {name: cm, key: port}}}, {name: B, valueFrom: {secretKeyRef: {name: login, key: user}}}, {name: C, value: "$(A)$(B)"}]`,
 			[]string{"A=8080", "B=admin", "C=8080admin"},
 		},
-		"what is optional and missing is not set": {
+		"missing optional references are not set": {
 			`{envFrom: [{configMapRef: {name: none, optional: true}}, {secretRef: {name: none, optional: true}}],
 			env: [{name: A, valueFrom: {configMapKeyRef: {name: none, key: a, optional: true}}}, {name: B, valueFrom: {configMapKeyRef: {name: cm, key: a, optional: true}}},
 			{name: C, valueFrom: {secretKeyRef: {name: none, key: a, optional: true}}}, {name: D, valueFrom: {secretKeyRef: {name: login, key: a, optional: true}}},
@@ -111,7 +111,7 @@ func TestResolveEnv(t *testing.T) {
 			{name: E, valueFrom: {resourceFieldRef: {resource: requests.ephemeral-storage}}}, {name: F, valueFrom: {resourceFieldRef: {resource: limits.hugepages-2Mi, divisor: 1Mi}}}]`,
 			[]string{"A=2", "B=1500", "C=96", "D=100000000", "E=0", "F=4"},
 		},
-		"limits that are not set": {
+		"limits default to the node's": {
 			`env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}, {name: B, valueFrom: {resourceFieldRef: {resource: limits.ephemeral-storage, divisor: 1Gi}}},
 			{name: C, valueFrom: {resourceFieldRef: {containerName: bare, resource: limits.memory, divisor: 1Gi}}}, {name: D, valueFrom: {resourceFieldRef: {containerName: setup, resource: limits.cpu}}},
 			{name: E, valueFrom: {resourceFieldRef: {containerName: bare, resource: limits.hugepages-2Mi}}}, {name: F, valueFrom: {resourceFieldRef: {containerName: bare, resource: requests.memory}}}]`,
@@ -123,10 +123,10 @@ func TestResolveEnv(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			container, in := envBed(t, c.container)
+			container, in := envHarness(t, c.container)
 			env, err := resolveEnv(container, in)
 			if c.want == nil {
-				if err == nil || !strings.Contains(err.Error(), "S_zero: holds a zero byte") || strings.Contains(err.Error(), "a\x00b") {
+				if err == nil || !strings.Contains(err.Error(), "S_zero: contains a NUL byte") || strings.Contains(err.Error(), "a\x00b") {
 					t.Errorf("error is %v", err)
 				}
 				return
@@ -142,8 +142,8 @@ func TestResolveEnv(t *testing.T) {
 	}
 }
 
-func TestResolveEnvOfAPodOnTheHostsNetwork(t *testing.T) {
-	c, in := envBed(t, `env: [{name: A, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: B, valueFrom: {fieldRef: {fieldPath: status.podIPs}}}]`)
+func TestResolveEnvWithHostNetwork(t *testing.T) {
+	c, in := envHarness(t, `env: [{name: A, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: B, valueFrom: {fieldRef: {fieldPath: status.podIPs}}}]`)
 	in.pod.Spec.HostNetwork, in.podIPs = true, nil
 	env, err := resolveEnv(c, in)
 	if want := []cri.EnvVar{{Name: "A", Value: "192.0.2.1"}, {Name: "B", Value: "192.0.2.1,2001:db8::1"}}; err != nil || !slices.Equal(env, want) {
@@ -151,9 +151,10 @@ func TestResolveEnvOfAPodOnTheHostsNetwork(t *testing.T) {
 	}
 }
 
-// What is missing is told at once and by name, and an event will end it.
-func TestResolveEnvTellsAllThatIsMissing(t *testing.T) {
-	c, in := envBed(t, `{envFrom: [{secretRef: {name: none}}, {configMapRef: {name: elsewhere}}],
+// The error names everything that is missing, and no retry is needed: the creation
+// of an object notifies the pod.
+func TestResolveEnvReportsAllMissingObjects(t *testing.T) {
+	c, in := envHarness(t, `{envFrom: [{secretRef: {name: none}}, {configMapRef: {name: elsewhere}}],
 		env: [{name: A, valueFrom: {configMapKeyRef: {name: cm, key: nokey}}}, {name: B, valueFrom: {secretKeyRef: {name: login, key: nokey}}}]}`)
 	_, err := resolveEnv(c, in)
 	want := `envFrom[0]: Secret shop/none is in no manifest; envFrom[1]: ConfigMap shop/elsewhere is in no manifest; ` +
@@ -164,25 +165,25 @@ func TestResolveEnvTellsAllThatIsMissing(t *testing.T) {
 	for container, want := range map[string]string{
 		`env: [{name: A, valueFrom: {fileKeyRef: {volumeName: e, path: none, key: A}}}]`:               `env A: fileKeyRef: volume e has no file "none"`,
 		`env: [{name: A, valueFrom: {fileKeyRef: {volumeName: e, path: vars, key: EMPTY}}}]`:           `env A: fileKeyRef: file "vars" in volume e has no variable EMPTY`,
-		`env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.hostname}}}]`:                          `env A: fieldRef: fieldPath "spec.hostname" cannot be a variable`,
+		`env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.hostname}}}]`:                          `env A: fieldRef: fieldPath "spec.hostname" is not supported in an environment variable`,
 		`env: [{name: A, valueFrom: {resourceFieldRef: {containerName: none, resource: limits.cpu}}}]`: `env A: resourceFieldRef: the pod has no container "none"`,
 	} {
-		c, in := envBed(t, container)
+		c, in := envHarness(t, container)
 		if _, err := resolveEnv(c, in); err == nil || err.Error() != want || errors.Is(err, cri.ErrAwaited) {
 			t.Errorf("error is %v, want %s", err, want)
 		}
 	}
 }
 
-func TestVariableInAFile(t *testing.T) {
+func TestLookupVariable(t *testing.T) {
 	text := "# comment\n\n  \t\nA='1'\n\tB='two\n\nlines' # behind\nC=''\nD= 'x'\nE='$A \\n'\r\nF='later'\nA='again'\nQ'UOTE='q'\nend='x'"
 	for name, want := range map[string]string{"A": "1", "B": "two\n\nlines", "E": `$A \n`, "F": "later", "Q'UOTE": "q", "end": "x"} {
-		if got, found, err := variableIn([]byte(text), name); err != nil || !found || got != want {
+		if got, found, err := lookupVariable([]byte(text), name); err != nil || !found || got != want {
 			t.Errorf("%s is %q, %v, %v, want %q", name, got, found, err, want)
 		}
 	}
 	for _, name := range []string{"C", "D", "no", "", "lines'"} {
-		if got, found, err := variableIn([]byte(text), name); err != nil || found || got != "" {
+		if got, found, err := lookupVariable([]byte(text), name); err != nil || found || got != "" {
 			t.Errorf("%s is %q, %v, %v", name, got, found, err)
 		}
 	}
@@ -190,24 +191,24 @@ func TestVariableInAFile(t *testing.T) {
 		"A='1'\nB":            "line 2: must be NAME='value'",
 		"A ='1'":              "line 1: must be",
 		"='1'":                "line 1: must be",
-		"# x\nA=1":            "line 2: the value must stand in single quotes",
-		`A="1"`:               "line 1: the value must stand",
+		"# x\nA=1":            "line 2: the value must be in single quotes",
+		`A="1"`:               "line 1: the value must be",
 		"A='1":                "line 1: the quote is not closed",
-		"A='\n\n' x\nB='1'":   "line 3: nothing but a comment",
-		"A='1''2'":            "line 1: nothing but a comment",
-		"A='1' B='2'\nno='1'": "line 1: nothing but a comment",
+		"A='\n\n' x\nB='1'":   "line 3: only a comment",
+		"A='1''2'":            "line 1: only a comment",
+		"A='1' B='2'\nno='1'": "line 1: only a comment",
 	} {
-		if _, _, err := variableIn([]byte(text), "no"); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, _, err := lookupVariable([]byte(text), "no"); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: error is %v, want %s", text, err, want)
 		}
 	}
 }
 
-func FuzzVariableIn(f *testing.F) {
+func FuzzLookupVariable(f *testing.F) {
 	f.Add([]byte("A='1'\nB='\n'\n#\nC= x\n"), "B")
 	f.Add([]byte("A='1\n"), "A")
 	f.Fuzz(func(t *testing.T, text []byte, name string) {
-		value, found, err := variableIn(text, name)
+		value, found, err := lookupVariable(text, name)
 		if found != (value != "") || err != nil && found {
 			t.Errorf("%q, %v, %v", value, found, err)
 		}
@@ -217,8 +218,8 @@ func FuzzVariableIn(f *testing.F) {
 	})
 }
 
-// What a container put into its volume leads nowhere else.
-func TestOpenInStaysInTheVolume(t *testing.T) {
+// Links that a container has put into its volume lead nowhere else.
+func TestOpenBelowStaysInTheVolume(t *testing.T) {
 	dir := t.TempDir()
 	volume := filepath.Join(dir, "volume")
 	must := func(err error) {
@@ -234,7 +235,7 @@ func TestOpenInStaysInTheVolume(t *testing.T) {
 	must(os.Symlink(filepath.Join(dir, "outside"), filepath.Join(volume, "away")))
 	must(os.Symlink("..", filepath.Join(volume, "parent")))
 	for _, path := range []string{"sub/vars", "inside"} {
-		file, err := openIn(volume, path)
+		file, err := openBelow(volume, path)
 		must(err)
 		text, err := io.ReadAll(file)
 		if file.Close(); err != nil || string(text) != "A='1'" {
@@ -242,7 +243,7 @@ func TestOpenInStaysInTheVolume(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"up", "away", "parent/outside", "../outside", "sub", "no"} {
-		if _, err := openIn(volume, path); err == nil {
+		if _, err := openBelow(volume, path); err == nil {
 			t.Errorf("%s was opened", path)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// testObjects are the objects that a test declares.
+// testObjects holds the objects that a test declares.
 type testObjects struct {
 	NoObjects
 	configs    map[string]*v1.ConfigMap
@@ -54,7 +54,7 @@ func (o *testObjects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 	return nil, false
 }
 
-// put declares a ConfigMap whose revision is that of its content.
+// put declares a ConfigMap whose revision follows from its content.
 func (o *testObjects) put(namespace, name string, data map[string]string) {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "key-" + fmt.Sprint(data)}
 	o.configs[namespace+"/"+name] = &v1.ConfigMap{ObjectMeta: meta, Data: data}
@@ -75,25 +75,25 @@ func (o *testObjects) putLogin(name, revision string, kind v1.SecretType, key, t
 	o.secrets["default/"+name] = secret
 }
 
-// testBound are the objects that an API server has reported.
-type testBound struct {
+// testClusterObjects holds the objects that an API server has reported.
+type testClusterObjects struct {
 	*testObjects
 	services map[string][]*v1.Service
 }
 
-func (o *testBound) Services(namespace string) []*v1.Service { return o.services[namespace] }
+func (o *testClusterObjects) Services(namespace string) []*v1.Service { return o.services[namespace] }
 
-func (o *testBound) Token(*v1.Pod, *v1.ServiceAccountTokenProjection) (string, error) {
+func (o *testClusterObjects) Token(*v1.Pod, *v1.ServiceAccountTokenProjection) (string, error) {
 	return "token", nil
 }
 
-func (o *testBound) State(*v1.Pod) (string, []string) { return "", nil }
+func (o *testClusterObjects) State(*v1.Pod) (string, []string) { return "", nil }
 
 type noEvents struct{}
 
 func (noEvents) Event(*v1.Pod, string, string, string) {}
 
-// testPod is a pod of a file with one container.
+// testPod returns a static pod with one container.
 func testPod(name string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -104,7 +104,7 @@ func testPod(name string) *v1.Pod {
 	}
 }
 
-// objectPod refers to the ConfigMap cm.
+// objectPod returns a pod that refers to the ConfigMap cm.
 func objectPod() *v1.Pod {
 	pod := testPod("web")
 	pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{

@@ -11,9 +11,9 @@ import (
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
-// setupVolumes makes the pod's volumes and brings them up to date. What of
-// them is no longer declared stays as it is, and is told. With an error come
-// those that could be made.
+// setupVolumes creates and updates the pod's volumes. A volume whose object is no
+// longer declared keeps its content, which an event reports. With an error, the
+// volumes that could be set up are returned too.
 func (r *Resolver) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error) {
 	allocatable := r.cfg.Allocatable
 	result, err := r.cfg.Volumes.Setup(ctx, &volume.Request{
@@ -25,8 +25,8 @@ func (r *Resolver) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]vo
 			return downwardFile(pod, item, allocatable)
 		},
 	})
-	if len(r.Awaited(pod)) > 0 {
-		// What is not known yet is not gone.
+	if len(r.AwaitedObjects(pod)) > 0 {
+		// An object that is not reported yet is not a removed one.
 		result.Kept = nil
 	}
 	for _, kept := range result.Kept {
@@ -48,7 +48,7 @@ func (r *Resolver) resolveMounts(pod *v1.Pod, c *v1.Container, volumes map[strin
 	return mounts, nil
 }
 
-// resolveMount is one mount of a container.
+// resolveMount resolves the i-th volume mount of a container.
 func (r *Resolver) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map[string]volume.Mounted, env []cri.EnvVar) (cri.Mount, error) {
 	m := &c.VolumeMounts[i]
 	vol, ok := volumes[m.Name]
@@ -82,7 +82,7 @@ func (r *Resolver) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map
 	return mount, r.cfg.Volumes.CheckPropagation(mount.HostPath, mount.Propagation)
 }
 
-// subPath is the part of the volume that a mount asks for, empty for all of it.
+// subPath returns the path in the volume that is mounted, empty for the whole volume.
 func subPath(m *v1.VolumeMount, env []cri.EnvVar) (string, error) {
 	if m.SubPathExpr == "" {
 		return m.SubPath, nil
@@ -96,13 +96,13 @@ func subPath(m *v1.VolumeMount, env []cri.EnvVar) (string, error) {
 		return "", fmt.Errorf("subPathExpr: %w", err)
 	}
 	if part == "" {
-		return "", fmt.Errorf("subPathExpr %q is empty with the container's variables", m.SubPathExpr)
+		return "", fmt.Errorf("subPathExpr %q expands to an empty path", m.SubPathExpr)
 	}
 	return part, volume.CheckPart(part)
 }
 
-// selinuxEnabled reports whether this host has SELinux on. Elsewhere a label
-// would only be an attribute that nobody reads.
+// selinuxEnabled reports whether SELinux is enabled on this host. Elsewhere a label
+// would be an attribute without effect.
 func selinuxEnabled() bool {
 	_, err := os.Stat("/sys/fs/selinux/enforce")
 	return err == nil

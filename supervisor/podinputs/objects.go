@@ -9,28 +9,28 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// Objects are what pods refer to: of their own namespace, and the classes. What
-// it returns is shared and must not be written to. The resourceVersion of an
-// object is its revision. Implemented by manifest.Objects.
+// Objects holds the objects that pods refer to: those of a pod's namespace and the
+// classes. Returned objects are shared and must not be modified; their
+// resourceVersion is their revision. Implemented by manifest.Objects.
 type Objects interface {
 	ConfigMap(namespace, name string) (*v1.ConfigMap, bool)
-	// Secret has all in Data.
+	// Secret returns a Secret whose Data is complete: StringData is empty.
 	Secret(namespace, name string) (*v1.Secret, bool)
 	Claim(namespace, name string) (*v1.PersistentVolumeClaim, bool)
 	PriorityClass(name string) (*schedulingv1.PriorityClass, bool)
-	// PriorityClasses are all, in the order of their names.
+	// PriorityClasses returns all of them, sorted by name.
 	PriorityClasses() []*schedulingv1.PriorityClass
 	RuntimeClass(name string) (*nodev1.RuntimeClass, bool)
-	// Missing says of an object that was not found why that is, as what follows
-	// its name in a sentence, and what to do.
+	// Missing explains why an object was not found: what continues a sentence
+	// that begins with the object's name, remedy says what to do.
 	Missing(ref manifest.ObjectRef) (what, remedy string)
-	// Subscribe wakes after an object came, went or changed, until the
-	// function is called.
+	// Subscribe notifies after an object was added, changed or removed, until
+	// the returned function is called.
 	Subscribe() (<-chan struct{}, func())
 }
 
-// NoObjects has none: for a resolver that was given none, and for pods of an API
-// server without a cluster, which never see what manifests of this node declare.
+// NoObjects is an empty Objects. It serves a resolver without objects, and API pods
+// without a cluster: these never see what the manifests of this node declare.
 type NoObjects struct{}
 
 func (NoObjects) ConfigMap(string, string) (*v1.ConfigMap, bool)           { return nil, false }
@@ -44,33 +44,31 @@ func (NoObjects) Missing(manifest.ObjectRef) (what, remedy string) {
 }
 func (NoObjects) Subscribe() (<-chan struct{}, func()) { return nil, func() {} }
 
-// podObjects are the objects that one pod may refer to.
+// podObjects holds the objects that one pod may refer to.
 type podObjects struct {
 	Objects
-	// bound: an API server has bound the pod to this node, and has resolved its
-	// priority. It never reads manifests.
-	bound bool
-	// cluster is nil for every other pod, and without a cluster.
-	cluster BoundObjects
+	policy podinfo.SourcePolicy
+	// cluster is nil for static pods, and without a cluster.
+	cluster ClusterObjects
 }
 
-// objectsOf returns the objects that a pod may refer to. It is the only place that
-// asks where a pod comes from.
+// objectsOf returns the objects that a pod may refer to, as the policy of its
+// source says.
 func (r *Resolver) objectsOf(pod *v1.Pod) podObjects {
-	switch podinfo.SourceOf(pod) {
-	case podinfo.SourceFile, podinfo.SourceHTTP:
-		return podObjects{Objects: r.cfg.Objects}
-	case podinfo.SourceAPI:
-		if r.cfg.Bound != nil {
-			return podObjects{Objects: r.cfg.Bound, bound: true, cluster: r.cfg.Bound}
+	objects := podObjects{Objects: NoObjects{}, policy: podinfo.PolicyOf(pod)}
+	switch objects.policy.Objects {
+	case podinfo.ManifestObjects:
+		objects.Objects = r.cfg.Objects
+	case podinfo.ClusterObjects:
+		if r.cfg.ClusterObjects != nil {
+			objects.Objects, objects.cluster = r.cfg.ClusterObjects, r.cfg.ClusterObjects
 		}
-		return podObjects{Objects: NoObjects{}, bound: true}
 	}
-	return podObjects{Objects: NoObjects{}}
+	return objects
 }
 
-// objectRevision is the revision of what a reference leads to; empty if it
-// leads to nothing.
+// objectRevision returns the revision of a referenced object, empty if there is no
+// such object.
 func objectRevision(objects Objects, ref manifest.ObjectRef) string {
 	switch ref.Kind {
 	case manifest.KindConfigMap:

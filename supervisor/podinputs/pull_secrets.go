@@ -13,9 +13,9 @@ import (
 	"github.com/podstead/podstead/supervisor/credential"
 )
 
-// Logins are what the pod's images are pulled with: its own pull secrets, then
-// the credentials of the node.
-func (r *Resolver) Logins(pod *v1.Pod) cri.PullCredentials {
+// PullCredentials returns the credentials with which the pod's images are pulled:
+// those of its own pull secrets, then those of the node.
+func (r *Resolver) PullCredentials(pod *v1.Pod) cri.PullCredentials {
 	var revision strings.Builder
 	objects := r.objectsOf(pod)
 	for _, ref := range pod.Spec.ImagePullSecrets {
@@ -28,7 +28,7 @@ func (r *Resolver) Logins(pod *v1.Pod) cri.PullCredentials {
 		if err != nil {
 			return nil, err
 		}
-		found, err := r.pullSecrets(pod, parsed)
+		found, err := r.secretCredentials(pod, parsed)
 		if r.cfg.Credentials == nil {
 			return found, err
 		}
@@ -37,10 +37,11 @@ func (r *Resolver) Logins(pod *v1.Pod) cri.PullCredentials {
 	}}
 }
 
-// pullSecrets are the credentials for an image of the pod's own Secrets. As at
-// the kubelet, one that is not there keeps nobody from trying; here it is told
-// with the failure too.
-func (r *Resolver) pullSecrets(pod *v1.Pod, image credential.Image) ([]cri.Credential, error) {
+// secretCredentials returns the credentials for an image in the pod's own pull
+// secrets. As in the kubelet, the pull is attempted even if a Secret is missing;
+// unlike there, the error of a failed pull names the Secret.
+func (r *Resolver) secretCredentials(pod *v1.Pod, image credential.Image) ([]cri.Credential, error) {
+	objects := r.objectsOf(pod)
 	var found []cri.Credential
 	var missing []string
 	var errs []error
@@ -49,15 +50,11 @@ func (r *Resolver) pullSecrets(pod *v1.Pod, image credential.Image) ([]cri.Crede
 			continue
 		}
 		origin := "Secret " + pod.Namespace + "/" + ref.Name
-		objects := r.objectsOf(pod)
 		secret, ok := objects.Secret(pod.Namespace, ref.Name)
 		if !ok {
 			missing = append(missing, ref.Name)
-			remedy := "put it beside the manifest"
-			if objects.bound {
-				_, remedy = objects.Missing(manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: pod.Namespace, Name: ref.Name})
-			}
-			errs = append(errs, fmt.Errorf("imagePullSecrets[%d]: there is no %s; %s", i, origin, remedy))
+			what, remedy := objects.Missing(manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: pod.Namespace, Name: ref.Name})
+			errs = append(errs, fmt.Errorf("imagePullSecrets[%d]: %s %s; %s", i, origin, what, remedy))
 			continue
 		}
 		var keyring credential.Keyring
@@ -68,7 +65,7 @@ func (r *Resolver) pullSecrets(pod *v1.Pod, image credential.Image) ([]cri.Crede
 		case v1.SecretTypeDockercfg:
 			keyring, err = credential.ParseDockercfg(secret.Data[v1.DockerConfigKey], origin)
 		default:
-			err = fmt.Errorf("imagePullSecrets[%d]: %s is of type %q, and no login: want %s", i, origin, secret.Type, v1.SecretTypeDockerConfigJson)
+			err = fmt.Errorf("imagePullSecrets[%d]: %s has type %q; use %s", i, origin, secret.Type, v1.SecretTypeDockerConfigJson)
 		}
 		errs = append(errs, err)
 		found = append(found, keyring.Lookup(image)...)

@@ -20,14 +20,14 @@ func (n nodeCredentials) Lookup(context.Context, credential.Image) ([]cri.Creden
 	return []cri.Credential{{Origin: "node", Username: "node"}}, n.err
 }
 
-func TestLoginsInOrder(t *testing.T) {
+func TestPullCredentialsInOrder(t *testing.T) {
 	objects := newTestObjects()
 	objects.putLogin("new", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "new"}}}`)
 	objects.putLogin("old", "1", v1.SecretTypeDockercfg, v1.DockerConfigKey, `{"r.test": {"username": "old"}}`)
 	pod := testPod("web")
 	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "old"}, {Name: ""}, {Name: "new"}}
 	r := New(Config{Objects: objects, Credentials: nodeCredentials{errors.New("no plugin")}, Events: noEvents{}})
-	found, err := r.Logins(pod).Lookup(t.Context(), "r.test/web:1")
+	found, err := r.PullCredentials(pod).Lookup(t.Context(), "r.test/web:1")
 	var users []string
 	for _, c := range found {
 		users = append(users, c.Username+" of "+c.Origin)
@@ -35,14 +35,14 @@ func TestLoginsInOrder(t *testing.T) {
 	if got := strings.Join(users, ", "); got != "old of Secret default/old, new of Secret default/new, node of node" || err == nil || err.Error() != "no plugin" {
 		t.Errorf("%s (%v)", got, err)
 	}
-	before := r.Logins(pod).Revision
+	before := r.PullCredentials(pod).Revision
 	objects.putLogin("new", "2", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{}`)
-	if before == r.Logins(pod).Revision {
-		t.Error("another Secret is no other revision")
+	if before == r.PullCredentials(pod).Revision {
+		t.Error("the revision did not change with the Secret")
 	}
-	// A pod of an API server sees no Secret of a file.
+	// An API pod sees no Secret of a manifest.
 	pod.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
-	if found, err := r.Logins(pod).Lookup(t.Context(), "r.test/web:1"); len(found) != 1 || err == nil {
+	if found, err := r.PullCredentials(pod).Lookup(t.Context(), "r.test/web:1"); len(found) != 1 || err == nil {
 		t.Errorf("%v (%v)", found, err)
 	}
 }

@@ -1,14 +1,15 @@
 package podinputs
 
-// Reasons of events and of pods that wait, the kubelet's where it has them.
+// Reasons of events and of held pods; the kubelet's where it has them.
 const (
-	ReasonFailedMount          = "FailedMount"
-	ReasonRuntimeClassNotFound = "RuntimeClassNotFound"
-	// ReasonWaitingForHostIP: the pod asks for the node's address, and the node
-	// has none yet.
-	ReasonWaitingForHostIP      = "WaitingForHostIP"
+	ReasonFailedMount           = "FailedMount"
+	ReasonRuntimeClassNotFound  = "RuntimeClassNotFound"
 	ReasonPriorityClassNotFound = "PriorityClassNotFound"
-	ReasonClassConflict         = "ClassConflict"
+	// ReasonClassConflict: a field of the pod and one of its classes disagree.
+	ReasonClassConflict = "ClassConflict"
+	// ReasonWaitingForHostIP: the pod refers to the node's address, and the node
+	// has none yet.
+	ReasonWaitingForHostIP = "WaitingForHostIP"
 
 	reasonDNSConfigForming = "DNSConfigForming"
 	reasonNoPullSecret     = "FailedToRetrieveImagePullSecret"

@@ -13,10 +13,10 @@ import (
 func References(pod *v1.Pod) []manifest.ObjectRef {
 	refs := references{namespace: pod.Namespace}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
-		refs.ofContainer(c)
+		refs.addContainer(c)
 	}
 	for i := range pod.Spec.Volumes {
-		refs.ofVolume(&pod.Spec.Volumes[i])
+		refs.addVolume(&pod.Spec.Volumes[i])
 	}
 	for _, secret := range pod.Spec.ImagePullSecrets {
 		refs.add(manifest.KindSecret, secret.Name)
@@ -28,37 +28,37 @@ func References(pod *v1.Pod) []manifest.ObjectRef {
 	return refs.found
 }
 
-// requiredReferences are those that are not optional, but for what pulls
-// images and for classes, which others settle.
+// requiredReferences returns the references that are not optional, without pull
+// secrets and classes: a missing one of these is reported elsewhere.
 func requiredReferences(pod *v1.Pod) []manifest.ObjectRef {
 	refs := references{namespace: pod.Namespace, required: true}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
-		refs.ofContainer(c)
+		refs.addContainer(c)
 	}
 	for i := range pod.Spec.Volumes {
-		refs.ofVolume(&pod.Spec.Volumes[i])
+		refs.addVolume(&pod.Spec.Volumes[i])
 	}
 	return refs.found
 }
 
-// containerReferences are the ConfigMaps and Secrets that a container's
-// variables and the volumes that it mounts are made of.
+// containerReferences returns the ConfigMaps and Secrets from which the environment
+// variables of a container and the volumes that it mounts are made.
 func containerReferences(pod *v1.Pod, c *v1.Container) []manifest.ObjectRef {
 	refs := references{namespace: pod.Namespace}
-	refs.ofContainer(c)
+	refs.addContainer(c)
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		if volume.PersistentVolumeClaim == nil && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == volume.Name }) {
-			refs.ofVolume(volume)
+			refs.addVolume(volume)
 		}
 	}
 	return refs.found
 }
 
-// references gathers what a pod of a namespace refers to.
+// references collects the objects to which a pod of a namespace refers.
 type references struct {
 	namespace string
-	// required leaves out what is optional.
+	// required skips optional references.
 	required bool
 	found    []manifest.ObjectRef
 }
@@ -69,7 +69,7 @@ func (r *references) addRef(ref manifest.ObjectRef) {
 	}
 }
 
-func (r *references) addUnless(optional *bool, kind, name string) {
+func (r *references) addUnlessOptional(optional *bool, kind, name string) {
 	if !r.required || !isTrue(optional) {
 		r.add(kind, name)
 	}
@@ -83,14 +83,14 @@ func (r *references) addClass(kind, name string) {
 	r.addRef(manifest.ObjectRef{Kind: kind, Name: name})
 }
 
-// ofContainer adds what the variables of a container refer to.
-func (r *references) ofContainer(c *v1.Container) {
+// addContainer adds the references in a container's environment variables.
+func (r *references) addContainer(c *v1.Container) {
 	for i := range c.EnvFrom {
 		if ref := c.EnvFrom[i].ConfigMapRef; ref != nil {
-			r.addUnless(ref.Optional, manifest.KindConfigMap, ref.Name)
+			r.addUnlessOptional(ref.Optional, manifest.KindConfigMap, ref.Name)
 		}
 		if ref := c.EnvFrom[i].SecretRef; ref != nil {
-			r.addUnless(ref.Optional, manifest.KindSecret, ref.Name)
+			r.addUnlessOptional(ref.Optional, manifest.KindSecret, ref.Name)
 		}
 	}
 	for i := range c.Env {
@@ -99,29 +99,30 @@ func (r *references) ofContainer(c *v1.Container) {
 			continue
 		}
 		if ref := from.ConfigMapKeyRef; ref != nil {
-			r.addUnless(ref.Optional, manifest.KindConfigMap, ref.Name)
+			r.addUnlessOptional(ref.Optional, manifest.KindConfigMap, ref.Name)
 		}
 		if ref := from.SecretKeyRef; ref != nil {
-			r.addUnless(ref.Optional, manifest.KindSecret, ref.Name)
+			r.addUnlessOptional(ref.Optional, manifest.KindSecret, ref.Name)
 		}
 	}
 }
 
-func (r *references) ofVolume(volume *v1.Volume) {
+// addVolume adds the references of a volume.
+func (r *references) addVolume(volume *v1.Volume) {
 	switch {
 	case volume.ConfigMap != nil:
-		r.addUnless(volume.ConfigMap.Optional, manifest.KindConfigMap, volume.ConfigMap.Name)
+		r.addUnlessOptional(volume.ConfigMap.Optional, manifest.KindConfigMap, volume.ConfigMap.Name)
 	case volume.Secret != nil:
-		r.addUnless(volume.Secret.Optional, manifest.KindSecret, volume.Secret.SecretName)
+		r.addUnlessOptional(volume.Secret.Optional, manifest.KindSecret, volume.Secret.SecretName)
 	case volume.PersistentVolumeClaim != nil:
 		r.add(manifest.KindClaim, volume.PersistentVolumeClaim.ClaimName)
 	case volume.Projected != nil:
 		for i := range volume.Projected.Sources {
 			if source := volume.Projected.Sources[i].ConfigMap; source != nil {
-				r.addUnless(source.Optional, manifest.KindConfigMap, source.Name)
+				r.addUnlessOptional(source.Optional, manifest.KindConfigMap, source.Name)
 			}
 			if source := volume.Projected.Sources[i].Secret; source != nil {
-				r.addUnless(source.Optional, manifest.KindSecret, source.Name)
+				r.addUnlessOptional(source.Optional, manifest.KindSecret, source.Name)
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-func TestReferencesOfAPod(t *testing.T) {
+func TestReferences(t *testing.T) {
 	yes := true
 	pod := objectPod()
 	name := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }

@@ -20,7 +20,7 @@ type Config struct {
 	// Objects are read for pods of files, URLs and archives; nil has none.
 	Objects Objects
 	// Bound are read for pods that a cluster has bound to this node; nil has none.
-	Bound BoundObjects
+	ClusterObjects ClusterObjects
 	// RuntimeClasses maps names of runtime classes to the runtime's handlers, for
 	// classes that no manifest declares.
 	RuntimeClasses map[string]string
@@ -96,7 +96,7 @@ func New(cfg Config) *Resolver {
 // as long as neither the pod nor a class that it refers to has changed. The pod
 // itself is not changed; the caller must not write to it afterwards.
 func (r *Resolver) Resolve(pod *v1.Pod) *Resolved {
-	found := r.classesOf(pod)
+	found := r.lookupClasses(pod)
 	revisions := found.revisions()
 	r.mu.Lock()
 	defer r.mu.Unlock()

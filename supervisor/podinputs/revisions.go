@@ -11,12 +11,12 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// objectRevisions are what a pod's references lead to, by the reference; empty
-// if to nothing.
+// objectRevisions maps references of a pod to the revisions of the objects, empty
+// for an object that does not exist.
 type objectRevisions map[string]string
 
-// objectRevisions looks all of a pod's references up. It is done before
-// anything is made of them: a change in between is seen as one, if twice.
+// objectRevisions looks up all of a pod's references. It must run before anything is
+// made from the objects: a change in between is then seen, if perhaps twice.
 func (r *Resolver) objectRevisions(pod *v1.Pod) objectRevisions {
 	objects := r.objectsOf(pod)
 	revisions := objectRevisions{}
@@ -26,27 +26,27 @@ func (r *Resolver) objectRevisions(pod *v1.Pod) objectRevisions {
 	return revisions
 }
 
-// of is what a container notes of the objects that it is made of; empty if it
-// refers to none.
-func (r objectRevisions) of(pod *v1.Pod, c *v1.Container) string {
+// forContainer returns the record of the objects from which a container
+// is created, empty if it refers to none.
+func (r objectRevisions) forContainer(pod *v1.Pod, c *v1.Container) string {
 	refs := containerReferences(pod, c)
 	if len(refs) == 0 {
 		return ""
 	}
-	noted := make(objectRevisions, len(refs))
+	recorded := make(objectRevisions, len(refs))
 	for _, ref := range refs {
-		noted[ref.String()] = r[ref.String()]
+		recorded[ref.String()] = r[ref.String()]
 	}
-	text, err := json.Marshal(noted)
+	text, err := json.Marshal(recorded)
 	if err != nil {
-		panic("supervisor: strings do not marshal: " + err.Error())
+		panic("podinputs: failed to marshal strings: " + err.Error())
 	}
 	return string(text)
 }
 
-// ChangedContainers are the instances that are not what they would be now, by
-// ID, with what changed. One that runs counts only in a pod that wants to be
-// restarted for it; one that was never started does in any.
+// ChangedContainers returns the containers, by ID, that would be created differently
+// now, with the names of the changed objects. Running ones count only in a pod with
+// the annotation that asks for a restart; created but unstarted ones in any pod.
 func (r *Resolver) ChangedContainers(pod *v1.Pod, observed *cri.PodStatus) map[string]string {
 	var changed map[string]string
 	restarts := pod.Annotations[podinfo.AnnotationRestartOnChange] == "true"
@@ -65,17 +65,17 @@ func (r *Resolver) ChangedContainers(pod *v1.Pod, observed *cri.PodStatus) map[s
 	return changed
 }
 
-// changedSince names the objects that have another content than when the
-// container was made. One that is gone by now takes nothing from it.
+// changedSince names the objects whose content has changed since the container was
+// created. An object that was removed since does not count.
 func (r *Resolver) changedSince(pod *v1.Pod, c *cri.Container) string {
-	var noted objectRevisions
-	if json.Unmarshal([]byte(c.Objects), &noted) != nil {
+	var recorded objectRevisions
+	if json.Unmarshal([]byte(c.Objects), &recorded) != nil {
 		return ""
 	}
 	objects := r.objectsOf(pod)
 	var changed []string
 	for _, ref := range References(pod) {
-		before, ok := noted[ref.String()]
+		before, ok := recorded[ref.String()]
 		now := objectRevision(objects, ref)
 		if ok && now != "" && manifest.RevisionChanged(before, now) {
 			changed = append(changed, ref.String())
@@ -84,25 +84,26 @@ func (r *Resolver) changedSince(pod *v1.Pod, c *cri.Container) string {
 	return strings.Join(changed, ", ")
 }
 
-// MissingObjects tells of what the pod refers to and no manifest has, as a
-// fault of the manifests. It takes nothing from what runs.
+// MissingObjects names the required objects that no manifest declares, one a line:
+// a fault of the manifests, which does not affect running containers. It is empty
+// for API pods.
 func (r *Resolver) MissingObjects(pod *v1.Pod) string {
 	objects := r.objectsOf(pod)
-	if _, none := objects.Objects.(NoObjects); none || objects.bound {
+	if _, none := objects.Objects.(NoObjects); none || objects.policy.Objects != podinfo.ManifestObjects {
 		return ""
 	}
 	var missing []string
 	for _, ref := range requiredReferences(pod) {
 		if objectRevision(objects, ref) == "" {
-			missing = append(missing, ref.String()+", which the pod refers to, is in no manifest")
+			missing = append(missing, ref.String()+" is referenced by the pod but is in no manifest")
 		}
 	}
 	return strings.Join(missing, "\n")
 }
 
-// Revision is what the pod's references lead to, with the revisions: it
-// changes when the pod has to be looked at again.
-func (r *Resolver) Revision(pod *v1.Pod) string {
+// ObjectsRevision returns a text that changes when an object to which the pod refers
+// is added, changed or removed, so that the pod has to be synced again.
+func (r *Resolver) ObjectsRevision(pod *v1.Pod) string {
 	objects := r.objectsOf(pod)
 	if objects.cluster != nil {
 		state, _ := objects.cluster.State(pod)

@@ -10,15 +10,14 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// Which services a pod has variables of.
-func TestServicesOfAPod(t *testing.T) {
-	bound := &testBound{testObjects: newTestObjects()}
+func TestServicesForVariables(t *testing.T) {
+	bound := &testClusterObjects{testObjects: newTestObjects()}
 	api := service("default", "kubernetes", "10.0.0.1", v1.ServicePort{Port: 443})
 	bound.services = map[string][]*v1.Service{
 		"default": {service("default", "db", "10.0.0.3", v1.ServicePort{Port: 1}), api},
 		"shop":    {service("shop", "web", "10.0.0.2", v1.ServicePort{Port: 80})},
 	}
-	r := New(Config{Bound: bound})
+	r := New(Config{ClusterObjects: bound})
 	no := false
 	for name, c := range map[string]struct {
 		namespace string
@@ -26,10 +25,10 @@ func TestServicesOfAPod(t *testing.T) {
 		source    manifest.Source
 		want      string
 	}{
-		"of its namespace and the API server": {"shop", nil, manifest.SourceAPI, "web kubernetes"},
-		"the API server's once":               {"default", nil, manifest.SourceAPI, "db kubernetes"},
-		"without links":                       {"shop", &no, manifest.SourceAPI, "kubernetes"},
-		"a pod of a file":                     {"shop", nil, manifest.SourceFile, ""},
+		"its namespace and the API server": {"shop", nil, manifest.SourceAPI, "web kubernetes"},
+		"the API server once":              {"default", nil, manifest.SourceAPI, "db kubernetes"},
+		"without links":                    {"shop", &no, manifest.SourceAPI, "kubernetes"},
+		"a static pod":                     {"shop", nil, manifest.SourceFile, ""},
 	} {
 		pod := testPod("web")
 		pod.Namespace, pod.Spec.EnableServiceLinks = c.namespace, c.links

@@ -9,17 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Folders of containers within a pod's, and the mode of the file that a
-// container, whatever its user, writes its termination message to.
+// The directories of containers within the pod's directory, and the mode of the
+// file to which a container of any user writes its termination message.
 const (
 	containersDir          = "containers"
 	containerDirMode       = 0o750
 	terminationMessageMode = 0o666
 )
 
-// terminationMessageFile makes a new file for one instance of a container. The
-// name is random as in the kubelet: an instance never finds the message of the
-// one before it.
+// terminationMessageFile creates a file for one instance of a container, and returns
+// its path. The name is random as in the kubelet: an instance never finds the
+// message of its predecessor.
 func (r *Resolver) terminationMessageFile(pod *v1.Pod, c *v1.Container) (string, error) {
 	if c.TerminationMessagePath == "" {
 		return "", nil
@@ -30,21 +30,21 @@ func (r *Resolver) terminationMessageFile(pod *v1.Pod, c *v1.Container) (string,
 	}
 	dir := filepath.Join(root, containersDir, c.Name)
 	if err := os.MkdirAll(dir, containerDirMode); err != nil {
-		return "", fmt.Errorf("cannot make the container's folder: %w", err)
+		return "", fmt.Errorf("failed to create the container's directory: %w", err)
 	}
 	f, err := os.CreateTemp(dir, "")
 	if err != nil {
-		return "", fmt.Errorf("cannot make the file for the termination message: %w", err)
+		return "", fmt.Errorf("failed to create the termination message file: %w", err)
 	}
 	defer f.Close()
 	if err := f.Chmod(terminationMessageMode); err != nil {
-		return "", fmt.Errorf("cannot open the termination message to the container: %w", err)
+		return "", fmt.Errorf("failed to make the termination message file writable: %w", err)
 	}
 	return f.Name(), nil
 }
 
-// MessagesDir returns where the pod's containers leave their termination messages,
-// empty for an invalid UID.
+// MessagesDir returns the directory of the termination messages of the pod's
+// containers, empty for an invalid UID.
 func (r *Resolver) MessagesDir(uid types.UID) string {
 	dir, err := r.cfg.Volumes.PodDir(uid)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestRuntimeClass(t *testing.T) {
 		n.put("strange.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: strange}, handler: not-there}\n")
 		n.Args = []string{"--runtime-classes", "flagged=" + testbed.OtherHandler}
 		n.start()
-		n.awaitRefused("declared", "RuntimeClassNotFound", `no RuntimeClass "devless"`)
+		n.awaitRefused("declared", "RuntimeClassNotFound", `RuntimeClass "devless" not found`)
 		n.put("class.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: devless}, handler: "+testbed.OtherHandler+"}\n")
 		for pod, want := range map[string]string{"plain": "there", "declared": "none", "flag": "none"} {
 			if got := n.exec(n.awaitRunning(pod), "sh", "-c", "test -e /dev/kmsg && echo there || echo none"); got != want {
@@ -50,7 +50,7 @@ func TestPriorityClass(t *testing.T) {
 		n.put("number.yaml", minimal("number", "priority: 7"))
 		n.put("both.yaml", minimal("both", "priorityClassName: system-node-critical\n  priority: 7"))
 		n.start()
-		n.awaitRefused("batch", "PriorityClassNotFound", `no PriorityClass "batch"`)
+		n.awaitRefused("batch", "PriorityClassNotFound", `PriorityClass "batch" not found`)
 		n.awaitRefused("both", "ClassConflict", "spec.priority: is 7")
 		n.put("class.yaml", "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: batch}, value: -5, preemptionPolicy: Never}\n")
 		adjusted := map[string]string{}

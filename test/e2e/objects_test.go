@@ -343,7 +343,7 @@ spec:
 		for _, name := range []string{"eager", "patient"} {
 			n.awaitStatus(name, "the missing object is told", func(p v1.Pod) error {
 				for _, c := range p.Status.Conditions {
-					if c.Type == "podstead.io/ManifestFault" && strings.Contains(c.Message, "ConfigMap default/cm, which the pod refers to, is in no manifest") {
+					if c.Type == "podstead.io/ManifestFault" && strings.Contains(c.Message, "ConfigMap default/cm is referenced by the pod but is in no manifest") {
 						return nil
 					}
 				}

@@ -96,7 +96,7 @@ func TestPullSecrets(t *testing.T) {
 		n.put("p.yaml", of("p", ref, "imagePullSecrets: [{name: wrong}, {name: right}]"))
 		n.put("wrong.yaml", pullSecret("wrong", dockerConfig("docker.io/private-"+n.Name, "bob", "no-"+password)))
 		n.start()
-		n.awaitPullFault("p", "ImagePullBackOff", "ErrImagePull: ", "with the credential of Secret default/wrong: ", "401 Unauthorized", "there is no Secret default/right")
+		n.awaitPullFault("p", "ImagePullBackOff", "ErrImagePull: ", "with the credential of Secret default/wrong: ", "401 Unauthorized", "Secret default/right is in no manifest")
 		if found, err := n.events("p"); err != nil || !strings.Contains(found["FailedToRetrieveImagePullSecret"].Message, "right") {
 			t.Errorf("events %v (%v)", keys(found), err)
 		}

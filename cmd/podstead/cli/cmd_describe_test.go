@@ -98,7 +98,7 @@ func fullPod() *v1.Pod {
 			Conditions: []v1.PodCondition{
 				{Type: v1.PodReady, Status: v1.ConditionFalse, LastTransitionTime: ago(50 * time.Second), Reason: "ContainersNotReady", Message: "containers with unready status: [main]"},
 				{Type: v1.PodScheduled, Status: v1.ConditionTrue},
-				{Type: "podstead.io/ManifestFault", Status: v1.ConditionTrue, LastTransitionTime: ago(time.Hour), Reason: "ManifestFaulty", Message: "/etc/pods/web.yaml:3: x: unknown\nSecret default/creds, which the pod refers to, is in no manifest"},
+				{Type: "podstead.io/ManifestFault", Status: v1.ConditionTrue, LastTransitionTime: ago(time.Hour), Reason: "ManifestFaulty", Message: "/etc/pods/web.yaml:3: x: unknown\nSecret default/creds is referenced by the pod but is in no manifest"},
 			},
 		},
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
-// testBound are what an API server has told, as a test says.
+// testBound holds the objects that an API server has reported.
 type testBound struct {
 	*testObjects
 	awaited []string
@@ -41,7 +41,7 @@ func (o *testBound) Missing(manifest.ObjectRef) (what, remedy string) {
 	return "is not in the cluster", "add it in the cluster"
 }
 
-// await says what the API server has not told yet.
+// await sets what the API server has not reported yet.
 func (o *testBound) await(what ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,7 +51,7 @@ func (o *testBound) await(what ...string) {
 
 func withBound(b *bed) (files *testObjects, bound *testBound) {
 	files, bound = newTestObjects(), &testBound{testObjects: newTestObjects()}
-	b.sources = func(s *Sources) { s.Objects, s.Bound = files, bound }
+	b.sources = func(s *Sources) { s.Objects, s.ClusterObjects = files, bound }
 	return files, bound
 }
 
@@ -81,7 +81,7 @@ func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 				text += c.State.Waiting.Message
 			}
 		}
-		if !strings.Contains(text, "has not told yet of ConfigMap default/cm") {
+		if !strings.Contains(text, "waiting for the API server to report ConfigMap default/cm") {
 			t.Errorf("it does not say what it waits for: %+v", st)
 		}
 		ran := d.ran.Load()

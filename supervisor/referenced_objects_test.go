@@ -129,7 +129,7 @@ func TestPodWaitsForItsObjects(t *testing.T) {
 			}
 		}
 		b.until(10*time.Second, "the missing object is told", waits("env A: ConfigMap default/cm is in no manifest"))
-		if fault := b.fault("u1"); !strings.Contains(fault, "ConfigMap default/cm, which the pod refers to, is in no manifest") {
+		if fault := b.fault("u1"); !strings.Contains(fault, "ConfigMap default/cm is referenced by the pod but is in no manifest") {
 			t.Errorf("fault is %q", fault)
 		}
 		b.after(10 * time.Second)

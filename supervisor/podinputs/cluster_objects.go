@@ -1,0 +1,69 @@
+package podinputs
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ClusterObjects holds the objects that API pods refer to: pods that a cluster has
+// bound to this node. None of its methods waits for an API server. Implemented by
+// cluster.Objects.
+type ClusterObjects interface {
+	Objects
+	// Services returns those of a namespace, sorted by name.
+	Services(namespace string) []*v1.Service
+	// Token returns a token of the pod's service account.
+	Token(pod *v1.Pod, projection *v1.ServiceAccountTokenProjection) (string, error)
+	// State returns a revision that changes when the pod has to be synced again.
+	// awaited names the objects that the API server has not reported yet.
+	State(pod *v1.Pod) (revision string, awaited []string)
+}
+
+// AwaitedObjects names the objects that the pod refers to and that the API server
+// has not reported yet. It is empty for static pods.
+func (r *Resolver) AwaitedObjects(pod *v1.Pod) []string {
+	cluster := r.objectsOf(pod).cluster
+	if cluster == nil {
+		return nil
+	}
+	_, awaited := cluster.State(pod)
+	return awaited
+}
+
+// services returns the services for which an API pod gets environment variables:
+// those of its namespace, unless enableServiceLinks is false, and the API server's.
+func (r *Resolver) services(pod *v1.Pod) []*v1.Service {
+	objects := r.objectsOf(pod).cluster
+	if objects == nil {
+		return nil
+	}
+	var found []*v1.Service
+	if links := pod.Spec.EnableServiceLinks; links == nil || *links {
+		found = objects.Services(pod.Namespace)
+	}
+	if slices.ContainsFunc(found, isAPIServer) {
+		return found
+	}
+	for _, service := range objects.Services(v1.NamespaceDefault) {
+		if isAPIServer(service) {
+			found = append(slices.Clip(found), service)
+		}
+	}
+	return found
+}
+
+// isAPIServer decides by the name, as the kubelet does.
+func isAPIServer(service *v1.Service) bool { return service.Name == "kubernetes" }
+
+// token returns the function that requests tokens for the pod's volumes, nil for
+// static pods and without a cluster.
+func (r *Resolver) token(pod *v1.Pod) func(*v1.ServiceAccountTokenProjection) (string, error) {
+	objects := r.objectsOf(pod).cluster
+	if objects == nil {
+		return nil
+	}
+	return func(projection *v1.ServiceAccountTokenProjection) (string, error) {
+		return objects.Token(pod, projection)
+	}
+}
