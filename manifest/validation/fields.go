@@ -17,13 +17,13 @@ type FieldKind string
 // The kinds of verdicts.
 const (
 	// FieldSupported does here what it does under a kubelet.
-	FieldSupported FieldKind = "honoured"
+	FieldSupported FieldKind = "supported"
 	// FieldIgnored is accepted, and nothing about the pod depends on it.
-	FieldIgnored FieldKind = "inert"
+	FieldIgnored FieldKind = "ignored"
 	// FieldUnsupported is an error: a single node cannot honour it.
-	FieldUnsupported FieldKind = "refused"
+	FieldUnsupported FieldKind = "unsupported"
 	// FieldNotYet is an error: a later version may honour it.
-	FieldNotYet FieldKind = "not yet"
+	FieldNotYet FieldKind = "not yet supported"
 )
 
 // Field is a leaf of a Pod with the verdict on it.

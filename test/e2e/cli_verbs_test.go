@@ -54,8 +54,8 @@ func TestSeeWithTheCommandLine(t *testing.T) {
 			{"describe secret login", []string{file, "(not shown)"}},
 			{"describe pods -l tier=front", []string{web, file, "Started"}},
 			{"diff " + file, nil},
-			{"validate " + n.Manifests, []string{"2 pods and 2 objects beside in 2 files: valid"}},
-			{"explain pod.spec.hostNetwork", []string{"honoured"}},
+			{"validate " + n.Manifests, []string{"2 pods and 2 other objects in 2 files: valid"}},
+			{"explain pod.spec.hostNetwork", []string{"supported"}},
 		} {
 			args := strings.Fields(c.args)
 			n.cli(0, c.words, args...)
@@ -116,10 +116,10 @@ func TestWatchOverARestart(t *testing.T) {
 		}
 		read("ADDED", n.PodName("p"), "Running")
 		n.Kill()
-		read("does not answer")
+		read("not responding")
 		n.put("q.yaml", sleeper("q", "one"))
 		n.start()
-		read("answers again")
+		read("responding again")
 		read(n.PodName("q"), "1/1", "Running")
 		n.drop("p.yaml")
 		read("DELETED", n.PodName("p"))

@@ -36,18 +36,18 @@ func TestWaitAndRestart(t *testing.T) {
 		n.put("p.yaml", strings.Replace(sleeper("p", "one"), "image:", "imege:", 1))
 		n.cli(1, []string{file + ":9: ", "image"}, "wait", "p", "--for=revision", "--timeout=3m")
 		n.put("p.yaml", sleeper("p", "two"))
-		n.cli(0, []string{"runs what its manifest says"}, "wait", "-f", file, "--for=revision", "--timeout=3m")
+		n.cli(0, []string{"is running the revision in its manifest"}, "wait", "-f", file, "--for=revision", "--timeout=3m")
 		if now := n.awaitReady("p"); now.UID == before.UID || now.Status.ContainerStatuses[0].State.Running == nil {
 			t.Errorf("after the wait there is %s (%s was before): %+v", now.UID, before.UID, now.Status)
 		}
 		before = n.awaitReady("p")
-		n.cli(0, []string{"restarts", "runs again"}, "restart", "pod", "p", "--wait", "--timeout=3m")
+		n.cli(0, []string{"restarting", "restarted"}, "restart", "pod", "p", "--wait", "--timeout=3m")
 		now := n.awaitReady("p")
 		if now.UID != before.UID || now.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID {
 			t.Errorf("after a restart there is %s %+v, before there was %s %+v", now.UID, now.Status, before.UID, before.Status)
 		}
 		n.cli(0, []string{"its restart was asked for"}, "get", "events", "p")
 		n.drop("p.yaml")
-		n.cli(0, []string{"is gone"}, "wait", "p", "--for=delete", "--timeout=3m")
+		n.cli(0, []string{"deleted"}, "wait", "p", "--for=delete", "--timeout=3m")
 	})
 }

@@ -127,7 +127,7 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 		if err := pull.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
-		if _ = pull.Wait(); pull.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "was given up") {
+		if _ = pull.Wait(); pull.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "canceled") {
 			t.Errorf("Ctrl-C ends it with %d: %s", pull.ProcessState.ExitCode(), said.String())
 		}
 		n.await("the pull ends", waits(false))

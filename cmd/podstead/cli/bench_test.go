@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkGetPods is get pods of 500 pods, of which none has changed since the
-// daemon was asked before.
+// BenchmarkGetPods measures get pods with 500 pods that have not changed since the last
+// request.
 func BenchmarkGetPods(b *testing.B) {
 	var pods []v1.Pod
 	for i := range 500 {

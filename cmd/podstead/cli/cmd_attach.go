@@ -7,20 +7,24 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 func attachCommand() *cobra.Command {
 	var o streamOptions
 	cmd := &cobra.Command{
 		Use:   "attach POD",
-		Short: "Join what a container runs",
-		Long: `Join the input and output of what a container of a pod runs.
+		Short: "Attach to a running container",
+		Long: `Attach to the process that runs in a container of a pod.
 
-POD is a pod's name as its manifest has it, or with the suffix -NODE. The input
-is passed on with --stdin, to a container whose manifest says stdin: true.
-Ctrl-C leaves, and leaves the container running; one with tty: true, joined
-with -it, gets Ctrl-C itself.`,
-		Example: `  podstead attach web
+POD is the name in the pod's manifest, or that name with the suffix -NODE. With
+--stdin the input is passed to the container, which must have stdin: true in its
+manifest. Ctrl-C detaches and leaves the container running; if the container has
+tty: true and -it is given, Ctrl-C is sent to the container.`,
+		Example: `  # Show the output of pod web
+  podstead attach web
+
+  # Connect the terminal with pod shell
   podstead attach -it shell`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runAttach(cmd, o, args[0]) },
@@ -38,11 +42,11 @@ func runAttach(cmd *cobra.Command, o streamOptions, name string) error {
 	if o.container, err = objects.ChooseContainer(pod, o.container); err != nil {
 		return err
 	}
-	hasTTY := objects.FindContainer(pod, o.container).TTY
+	hasTTY := podinfo.FindContainer(&pod.Spec, o.container).TTY
 	if o.tty && !hasTTY {
-		return fmt.Errorf("container %q was made without a terminal; set its field tty in the manifest, or attach without --tty", o.container)
+		return fmt.Errorf("container %q has no TTY; set tty: true in its manifest, or attach without --tty", o.container)
 	}
-	s := standard(cmd, o.input)
+	s := standardStreams(cmd, o.input)
 	if s.TTY = o.tty && o.input; s.TTY {
 		cmd.PrintErrln("Press Enter if no prompt is shown.")
 		restore, err := useTerminal(cmd, &s)
@@ -53,7 +57,7 @@ func runAttach(cmd *cobra.Command, o streamOptions, name string) error {
 	}
 	err = c.Stream(cmd.Context(), s.AttachPath(pod, o.container), s)
 	if cmd.Context().Err() != nil {
-		return nil // Ctrl-C is how one leaves
+		return nil // Ctrl-C is the normal way to detach
 	}
 	return err
 }

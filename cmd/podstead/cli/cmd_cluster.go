@@ -14,7 +14,7 @@ import (
 func clusterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "The cluster that this box has joined",
+		Short: "Manage the cluster membership of this node",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -27,32 +27,29 @@ func leaveCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "leave",
-		Short: "Take this box out of its cluster",
-		Long: `Take this box out of its cluster: close the node for new pods, evict the cluster's
-pods, and remove mirror pods, the lease and the node's object. Pods of files and
-URLs run on. The daemon joins again when it is started again with --kubeconfig.`,
+		Short: "Remove this node from its cluster",
+		Long: `Remove this node from its cluster: cordon the node, evict the pods that the cluster
+bound to it, and delete the mirror pods, the lease and the Node object. Pods from
+files and URLs keep running. The daemon joins the cluster again when it is restarted
+with --kubeconfig.`,
 		Example: "  podstead cluster leave --timeout=10m",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout <= 0 {
-				return usageError(errors.New("--timeout must be more than 0"))
+				return usageError(errors.New("--timeout must be greater than 0"))
 			}
 			var answer struct{ Leftovers string }
 			if err := client.New(socket).Post(cmd.Context(), "/podstead/v1/cluster/leave?timeout="+url.QueryEscape(timeout.String()), &answer); err != nil {
-				var refused *client.StatusError
-				if errors.As(err, &refused) && refused.Message != "" {
-					return errors.New(refused.Message)
-				}
-				return err
+				return client.MessageOnly(err)
 			}
 			if answer.Leftovers != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), answer.Leftovers)
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "this box has left its cluster")
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "node removed from its cluster")
 			return err
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long pods may take to go; then the node stays, closed for new ones")
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long to wait for pods to terminate; after that the command fails and the node stays cordoned")
 	return cmd
 }

@@ -16,40 +16,43 @@ func copyCommand() *cobra.Command {
 	var o streamOptions
 	cmd := &cobra.Command{
 		Use:   "cp FROM TO",
-		Short: "Copy files into a container or out of it",
-		Long: `Copy a file or a folder into a container or out of it.
+		Short: "Copy files and directories to and from containers",
+		Long: `Copy files and directories to and from containers.
 
-One of FROM and TO is POD:PATH or NAMESPACE/POD:PATH, the other a path here. If
-TO is a folder that is there, what is copied gets its own name in it. The
+One of FROM and TO is POD:PATH or NAMESPACE/POD:PATH, the other a local path. If TO
+is an existing directory, the copy is created inside it under its own name. The
 container needs tar, or for a single file cat (and sh to write it).
 
-Out of a container nothing is written outside TO: a name with .. and a link that
-leads out of it are left out, with a warning.`,
-		Example: `  podstead cp web:/etc/hosts ./hosts
+A copy from a container writes nothing outside TO: names that contain .. and links
+that point outside are skipped with a warning.`,
+		Example: `  # Copy a file from pod web
+  podstead cp web:/etc/hosts ./hosts
+
+  # Copy a directory to container main of pod web
   podstead cp ./site web:/srv -c main`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return runCopy(cmd, o, args[0], args[1]) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.socket, "api-socket", DefaultSocket, "the daemon's `socket`")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `namespace`, needed if several have a pod of this name")
-	f.StringVarP(&o.container, "container", "c", "", "the `container`, needed if the pod has several")
+	socketFlag(f, &o.socket)
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	f.StringVarP(&o.container, "container", "c", "", "`name` of the container; required if the pod has more than one")
 	return cmd
 }
 
-// place is one side of a copy.
+// location is the source or the destination of a copy.
 type location struct {
-	// pod is empty for a path of this machine.
+	// pod is empty for a local path.
 	namespace, pod, path string
 }
 
-// parsePlace reads POD:PATH, NAMESPACE/POD:PATH or a path. What begins with /
-// or . is a path, whatever colons it has.
+// parseLocation parses POD:PATH, NAMESPACE/POD:PATH or a local path. A text that starts
+// with / or . is a local path even if it contains a colon.
 func parseLocation(text string) (location, error) {
 	before, after, ok := strings.Cut(text, ":")
 	if !ok || strings.HasPrefix(text, "/") || strings.HasPrefix(text, ".") {
 		if text == "" {
-			return location{}, usageError(errors.New("a path must not be empty"))
+			return location{}, usageError(errors.New("path must not be empty"))
 		}
 		return location{path: text}, nil
 	}
@@ -59,9 +62,9 @@ func parseLocation(text string) (location, error) {
 	}
 	switch {
 	case p.pod == "" || strings.Contains(p.pod, "/"):
-		return location{}, usageError(fmt.Errorf("%q: before the colon must be POD or NAMESPACE/POD", text))
+		return location{}, usageError(fmt.Errorf("%q: must be POD:PATH or NAMESPACE/POD:PATH", text))
 	case after == "":
-		return location{}, usageError(fmt.Errorf("%q: a path must follow the colon", text))
+		return location{}, usageError(fmt.Errorf("%q: no path after the colon", text))
 	}
 	return p, nil
 }
@@ -80,10 +83,10 @@ func runCopy(cmd *cobra.Command, o streamOptions, fromText, toText string) error
 		remote = to
 	}
 	if (from.pod == "") == (to.pod == "") {
-		return usageError(errors.New("one of both must be in a pod, as POD:PATH, and the other here"))
+		return usageError(errors.New("one of FROM and TO must be in a pod, as POD:PATH, and the other must be a local path"))
 	}
 	if remote.namespace != "" && o.namespace != "" && remote.namespace != o.namespace {
-		return usageError(fmt.Errorf("--namespace %s, and %s before the pod: give one of them", o.namespace, remote.namespace))
+		return usageError(fmt.Errorf("--namespace %s conflicts with namespace %s before the pod", o.namespace, remote.namespace))
 	}
 	if remote.namespace != "" {
 		o.namespace = remote.namespace
@@ -96,11 +99,11 @@ func runCopy(cmd *cobra.Command, o streamOptions, fromText, toText string) error
 	if o.container, err = objects.ChooseContainer(pod, o.container); err != nil {
 		return err
 	}
-	box := &filecopy.Container{Client: c, Pod: pod, Name: o.container, Warn: func(format string, args ...any) { cmd.PrintErrf("podstead: "+format+"\n", args...) }}
+	target := &filecopy.Container{Client: c, Pod: pod, Name: o.container, Warn: func(format string, args ...any) { cmd.PrintErrf("podstead: "+format+"\n", args...) }}
 	if from.pod == "" {
-		err = box.Upload(cmd.Context(), from.path, to.path)
+		err = target.Upload(cmd.Context(), from.path, to.path)
 	} else {
-		err = box.Download(cmd.Context(), from.path, to.path)
+		err = target.Download(cmd.Context(), from.path, to.path)
 	}
 	return interrupted(cmd, err)
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestParsePlace(t *testing.T) {
+func TestParseLocation(t *testing.T) {
 	for text, want := range map[string]location{
 		"web:/etc/hosts":    {pod: "web", path: "/etc/hosts"},
 		"prod/web:data/x:y": {namespace: "prod", pod: "web", path: "data/x:y"},

@@ -14,18 +14,21 @@ func describeCommand() *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
 		Use:   "describe TYPE [NAME...] | TYPE/NAME...",
-		Short: "Show all that is known of one thing",
-		Long: `Show all that is known of a pod, a node, a ConfigMap and so on; of each, if none
-is named. Of a pod: where it comes from and what is wrong with its manifest, its
-containers with their states, its conditions and volumes, and what happened to it.
+		Short: "Show details of a specific resource or group of resources",
+		Long: `Show details of a pod, a node, a ConfigMap or another resource, or of all resources of
+the type if no NAME is given. For a pod these are its manifest and the errors in it,
+its containers with their states, its conditions, volumes and events.
 
-The NAME of a pod is as in its manifest, or with the suffix -NODE. What Secrets
-hold is not shown.`,
-		Example: `  podstead describe pod web
+The NAME of a pod is the name in its manifest, or that name with the suffix -NODE.
+The data of Secrets is not shown.`,
+		Example: `  # Describe a pod
+  podstead describe pod web
+
+  # Describe the node
   podstead describe node`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("nothing to describe; name a type and an object, such as: podstead describe pod web")
+				return errors.New("no resource type given; use for example: podstead describe pod web")
 			}
 			return nil
 		},
@@ -33,15 +36,15 @@ hold is not shown.`,
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "only of this `namespace`")
-	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
-	f.StringVarP(&o.labels, "selector", "l", "", "only with these `labels`, such as app=web,tier!=test")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only resources in this `namespace`")
+	f.BoolP("all-namespaces", "A", true, "all namespaces; this is the default")
+	f.StringVarP(&o.labels, "selector", "l", "", "label `selector`, such as app=web,tier!=test")
 	return cmd
 }
 
 func runDescribe(cmd *cobra.Command, o getOptions, args []string) error {
 	ctx, c := cmd.Context(), client.New(o.socket)
-	queries, err := queriesOf(ctx, c, o, args)
+	queries, err := parseQueries(ctx, c, o, args)
 	if err != nil {
 		return err
 	}
@@ -67,7 +70,7 @@ func runDescribe(cmd *cobra.Command, o getOptions, args []string) error {
 		}
 		for _, name := range q.Missing(l.Objects) {
 			missing++
-			cmd.PrintErrf("no %s %q%s%s\n", q.Kind.Singular, name, objects.InNamespace(q.Namespace), q.Suggestion(ctx, c, name))
+			cmd.PrintErrf("%s %q not found%s%s\n", q.Kind.Singular, name, objects.InNamespace(q.Namespace), q.Suggestion(ctx, c, name))
 		}
 		for _, object := range l.Objects {
 			if err := d.Object(ctx, q.Kind, object); err != nil {
@@ -79,7 +82,7 @@ func runDescribe(cmd *cobra.Command, o getOptions, args []string) error {
 		return &ExitError{Code: ExitFailed}
 	}
 	if d.Printed == 0 {
-		cmd.PrintErrf("no %s%s\n", queries[0].Kind.Name, objects.InNamespace(o.namespace))
+		cmd.PrintErrf("no %s found%s\n", queries[0].Kind.Name, objects.InNamespace(o.namespace))
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func TestDescribeObjects(t *testing.T) {
 	if _, errs, code := run("cm wbe"); code != 1 || !strings.Contains(errs, `did you mean "web"?`) {
 		t.Errorf("none: %d %s", code, errs)
 	}
-	if _, errs, code := run("pods -n none"); code != 0 || errs != "no pods in namespace none\n" {
+	if _, errs, code := run("pods -n none"); code != 0 || errs != "no pods found in namespace none\n" {
 		t.Errorf("none: %d %s", code, errs)
 	}
 	if _, _, code := run(""); code != ExitUsage {

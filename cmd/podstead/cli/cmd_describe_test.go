@@ -19,9 +19,9 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// golden compares with a file in testdata.
+// golden compares a text with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -35,7 +35,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-want +got), go test -update writes it anew:\n%s", path, diff)
+		t.Errorf("%s differs (-want +got), go test -update rewrites it:\n%s", path, diff)
 	}
 }
 
@@ -43,7 +43,7 @@ var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 
-// plentiful is a pod with something to show in every place.
+// fullPod is a pod with a value for every part of a description.
 func fullPod() *v1.Pod {
 	start, priority, always, seconds := ago(3*time.Hour), int32(1000), v1.ContainerRestartPolicyAlways, int64(300)
 	quantity := resource.MustParse
@@ -120,19 +120,19 @@ func sampleEvents() []v1.Event {
 }
 
 func TestDescribePod(t *testing.T) {
-	ending, since, grace := fullPod(), ago(5*time.Second), int64(30)
-	ending.DeletionTimestamp, ending.DeletionGracePeriodSeconds = &since, &grace
-	ending.Spec = v1.PodSpec{NodeName: "n1", RestartPolicy: v1.RestartPolicyNever, Containers: []v1.Container{{Name: "main", Image: "busybox:1"}}}
-	ending.Status = v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{Name: "main", Ready: true, State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: ago(time.Hour)}}}}}
-	never := &v1.Pod{
+	terminating, since, grace := fullPod(), ago(5*time.Second), int64(30)
+	terminating.DeletionTimestamp, terminating.DeletionGracePeriodSeconds = &since, &grace
+	terminating.Spec = v1.PodSpec{NodeName: "n1", RestartPolicy: v1.RestartPolicyNever, Containers: []v1.Container{{Name: "main", Image: "busybox:1"}}}
+	terminating.Status = v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{Name: "main", Ready: true, State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: ago(time.Hour)}}}}}
+	pending := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "held-n1", Namespace: "prod", UID: "9"},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "busybox:1"}}},
 		Status:     v1.PodStatus{Phase: v1.PodPending, Reason: "NameInUse", Message: "a pod of another client has this name"},
 	}
 	for name, d := range map[string]describe.PodDescription{
-		"describe-plentiful.txt": {Pod: fullPod(), Events: sampleEvents(), Manifest: objects.ManifestUnit{Name: "/etc/pods/web.yaml", Digest: "sha256:12", Restored: true, Faults: []string{"/etc/pods/web.yaml:3: x: unknown", "/etc/pods/web.yaml:9: y: unknown"}}},
-		"describe-ending.txt":    {Pod: ending, Manifest: objects.ManifestUnit{Name: "/etc/pods/web.yaml"}},
-		"describe-never.txt":     {Pod: never},
+		"describe-full.txt":        {Pod: fullPod(), Events: sampleEvents(), Manifest: objects.ManifestUnit{Name: "/etc/pods/web.yaml", Digest: "sha256:12", Restored: true, Faults: []string{"/etc/pods/web.yaml:3: x: unknown", "/etc/pods/web.yaml:9: y: unknown"}}},
+		"describe-terminating.txt": {Pod: terminating, Manifest: objects.ManifestUnit{Name: "/etc/pods/web.yaml"}},
+		"describe-pending.txt":     {Pod: pending},
 	} {
 		d.Now = noon
 		golden(t, name, d.Text())
@@ -153,8 +153,8 @@ func TestDescribeCommand(t *testing.T) {
 		}
 	}
 	_, errs, err := execute(t, "", "describe", "pod", "bad", "--api-socket", socket)
-	if err == nil || !strings.Contains(err.Error(), `no pod "bad"`) || !strings.Contains(errs, "/etc/pods/bad.yaml:1: is wrong") {
-		t.Errorf("a pod that is not there: %v, %q", err, errs)
+	if err == nil || !strings.Contains(err.Error(), `pod "bad" not found`) || !strings.Contains(errs, "/etc/pods/bad.yaml:1: is wrong") {
+		t.Errorf("an unknown pod: %v, %q", err, errs)
 	}
 	_, _, err = execute(t, "", "describe", "pod", "twin", "--api-socket", socket)
 	if err == nil || !strings.Contains(err.Error(), "--namespace") {
@@ -174,7 +174,7 @@ func TestGetEvents(t *testing.T) {
 		}
 	}
 	out, errs, err := execute(t, "", "get", "events", "nosuch", "--api-socket", socket)
-	if err != nil || out != "" || errs != "no events\n" {
+	if err != nil || out != "" || errs != "no events found\n" {
 		t.Errorf("no events: %v %q %q", err, out, errs)
 	}
 	out, _, err = execute(t, "", "get", "events", "-o", "json", "--api-socket", socket)

@@ -23,22 +23,25 @@ import (
 // diffContext is the number of unchanged lines around each change.
 const diffContext = 3
 
-// exitTrouble is diff's code for what went wrong, as diff(1) has it: 1 says
-// that there is a difference.
+// exitDiffFailed is the exit code of diff for a failure, as with diff(1), where 1 means
+// that there are differences.
 const exitDiffFailed = 2
 
 func diffCommand() *cobra.Command {
 	var socket, mode string
 	cmd := &cobra.Command{
 		Use:   "diff FILE|DIR|-...",
-		Short: "Show what manifests would change of what runs",
-		Long: `Show what manifests would change of what runs, in the unified form. Both sides
-have every default filled in, so that only what would really change is shown.
-Of Secrets it is shown which keys change, not what is in them.
+		Short: "Diff the live version against a would-be applied version",
+		Long: `Show the differences between running pods and manifests in the unified format. All
+defaults are filled in on both sides, so that only real changes are shown. For
+Secrets it shows which keys change, not their values.
 
-The exit code is 0 without a difference, 1 with one, 2 for a faulty manifest or
-another failure, 3 if no daemon answers.`,
-		Example: `  podstead diff web.yaml
+The exit code is 0 if there are no differences, 1 if there are differences, 2 if a
+manifest is invalid or something else fails, 3 if the daemon cannot be reached.`,
+		Example: `  # Show what would change if web.yaml were placed in the pods directory
+  podstead diff web.yaml
+
+  # Diff generated manifests
   helm template x | podstead diff -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error {
@@ -54,7 +57,7 @@ another failure, 3 if no daemon answers.`,
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	cmd.Flags().StringVar(&mode, "manifest-validation", string(manifest.ModeStrict), "what becomes of unknown and duplicate fields: strict, warn or ignore")
+	cmd.Flags().StringVar(&mode, "manifest-validation", string(manifest.ModeStrict), "how to treat unknown and duplicate fields: strict, warn or ignore")
 	return cmd
 }
 
@@ -73,14 +76,14 @@ func runDiff(cmd *cobra.Command, c *client.Client, mode manifest.Mode, paths []s
 	case d.faults.Fatal():
 		return &ExitError{Code: exitDiffFailed}
 	case d.compared == 0:
-		return errors.New("no manifest there: a folder's manifests end in .yaml, .yml or .json")
+		return errors.New("no manifests found; manifests in a directory must end in .yaml, .yml or .json")
 	case d.different:
 		return &ExitError{Code: ExitFailed}
 	}
 	return nil
 }
 
-// differ is one call of diff.
+// differ is one invocation of diff.
 type differ struct {
 	cmd       *cobra.Command
 	client    *client.Client
@@ -94,7 +97,7 @@ func (d *differ) path(path string) error {
 	if path == "-" {
 		data, err := manifestfile.Read(d.cmd.InOrStdin())
 		if err != nil {
-			return fmt.Errorf("cannot read standard input: %w", err)
+			return fmt.Errorf("failed to read standard input: %w", err)
 		}
 		return d.unit(path, data)
 	}
@@ -116,7 +119,7 @@ func (d *differ) path(path string) error {
 		data, err := manifestfile.Read(f)
 		_ = f.Close() // it was only read
 		if err != nil {
-			return fmt.Errorf("cannot read %s: %w", file, err)
+			return fmt.Errorf("failed to read %s: %w", file, err)
 		}
 		if err := d.unit(file, data); err != nil {
 			return err
@@ -146,9 +149,9 @@ func (d *differ) unit(name string, data []byte) error {
 		}
 		wanted := document.Pod
 		if running != nil && running.Annotations[podinfo.AnnotationSource] == string(manifest.SourceHTTP) {
-			// Pods from a URL have other defaults.
-			again, _ := load(manifest.SourceHTTP)
-			wanted = again.Documents[i].Pod
+			// Pods from a URL have different defaults.
+			fromURL, _ := load(manifest.SourceHTTP)
+			wanted = fromURL.Documents[i].Pod
 		}
 		if err := d.pod(name, running, wanted); err != nil {
 			return err
@@ -162,7 +165,7 @@ func (d *differ) unit(name string, data []byte) error {
 	return nil
 }
 
-// running is the object of that name, nil if there is none.
+// running returns the object of that name, nil if there is none.
 func (d *differ) running(k *objects.Kind, namespace, name string) (*objects.Object, error) {
 	l, err := objects.Query{Kind: k, Namespace: namespace, Fields: "metadata.name=" + name}.List(d.cmd.Context(), d.client)
 	if err != nil || len(l.Objects) == 0 {
@@ -189,32 +192,32 @@ func (d *differ) pod(file string, running *objects.Object, wanted *v1.Pod) error
 	return d.show(from, to, "Pod "+name, file)
 }
 
-// podText is what a manifest can say of a pod.
+// podText returns the part of a pod that a manifest can set, as YAML.
 func podText(p *v1.Pod) (string, error) {
-	own := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: p.Spec}
-	own.Name, own.Namespace, own.Labels = manifest.BaseName(p), p.Namespace, p.Labels
+	plain := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: p.Spec}
+	plain.Name, plain.Namespace, plain.Labels = manifest.BaseName(p), p.Namespace, p.Labels
 	for key, value := range p.Annotations {
 		switch key {
 		case podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, manifest.AnnotationTemplate:
 			continue
 		}
-		if own.Annotations == nil {
-			own.Annotations = map[string]string{}
+		if plain.Annotations == nil {
+			plain.Annotations = map[string]string{}
 		}
-		own.Annotations[key] = value
+		plain.Annotations[key] = value
 	}
-	return yamlWithout(own, "status")
+	return yamlWithout(plain, "status")
 }
 
-// yamlWithout is an object as YAML without some of its fields.
+// yamlWithout returns an object as YAML without some of its fields.
 func yamlWithout(v any, fields ...string) (string, error) {
 	text, err := yaml.Marshal(v)
 	if err != nil {
-		return "", fmt.Errorf("cannot print: %w", err)
+		return "", fmt.Errorf("failed to print: %w", err)
 	}
 	var tree map[string]any
 	if err := yaml.Unmarshal(text, &tree); err != nil {
-		return "", fmt.Errorf("cannot print: %w", err)
+		return "", fmt.Errorf("failed to print: %w", err)
 	}
 	for _, field := range fields {
 		delete(tree, field)
@@ -223,7 +226,8 @@ func yamlWithout(v any, fields ...string) (string, error) {
 	return string(text), err
 }
 
-// object compares what stands beside pods, as far as the Kubernetes API has it.
+// object compares a ConfigMap or a Secret; the Kubernetes API has no other objects of
+// manifests.
 func (d *differ) object(file string, wanted *manifest.Object) error {
 	ref := wanted.Ref()
 	var k *objects.Kind
@@ -253,14 +257,14 @@ func (d *differ) object(file string, wanted *manifest.Object) error {
 
 func configMapTexts(running *objects.Object, wanted *v1.ConfigMap) (from, to string, err error) {
 	plain := func(m *v1.ConfigMap) (string, error) {
-		own := v1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: m.Data, BinaryData: m.BinaryData}
-		own.Name, own.Namespace = m.Name, m.Namespace
-		return yamlWithout(own)
+		stripped := v1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: m.Data, BinaryData: m.BinaryData}
+		stripped.Name, stripped.Namespace = m.Name, m.Namespace
+		return yamlWithout(stripped)
 	}
 	if running != nil {
 		var m v1.ConfigMap
 		if err := running.Decode(&m); err != nil {
-			return "", "", fmt.Errorf("cannot read a ConfigMap that podstead sent: %w", err)
+			return "", "", err
 		}
 		if from, err = plain(&m); err != nil {
 			return "", "", err
@@ -270,15 +274,15 @@ func configMapTexts(running *objects.Object, wanted *v1.ConfigMap) (from, to str
 	return from, to, err
 }
 
-// secretTexts tell which keys are there and which differ.
+// secretTexts returns Secrets with the names of their keys and which of them differ.
 func secretTexts(running *objects.Object, wanted *v1.Secret) (from, to string, err error) {
 	before := v1.Secret{}
 	if running != nil {
 		if err := running.Decode(&before); err != nil {
-			return "", "", fmt.Errorf("cannot read a Secret that podstead sent: %w", err)
+			return "", "", err
 		}
 	}
-	veiled := func(s, other *v1.Secret, changed string) (string, error) {
+	masked := func(s, other *v1.Secret, changed string) (string, error) {
 		data := map[string]string{}
 		for key, value := range s.Data {
 			data[key] = "***"
@@ -289,11 +293,11 @@ func secretTexts(running *objects.Object, wanted *v1.Secret) (from, to string, e
 		return yamlWithout(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": s.Name, "namespace": s.Namespace}, "type": s.Type, "data": data})
 	}
 	if running != nil {
-		if from, err = veiled(&before, wanted, "*** (before)"); err != nil {
+		if from, err = masked(&before, wanted, "*** (before)"); err != nil {
 			return "", "", err
 		}
 	}
-	to, err = veiled(wanted, &before, "*** (after)")
+	to, err = masked(wanted, &before, "*** (after)")
 	return from, to, err
 }
 
@@ -316,7 +320,7 @@ func unified(from, to, fromName, toName string) (string, error) {
 }
 
 func (d *differ) show(from, to, name, file string) error {
-	text, err := unified(from, to, name+" as it runs", name+" in "+file)
+	text, err := unified(from, to, name+" (running)", name+" in "+file)
 	if err != nil || text == "" {
 		return err
 	}

@@ -29,12 +29,12 @@ func TestUnified(t *testing.T) {
 	}
 	golden(t, "unified.txt", diff(from, to)+diff("", "new\n")+diff("old\n", ""))
 	if got := diff(from, from); got != "" {
-		t.Errorf("no difference: %s", got)
+		t.Errorf("difference of equal texts: %s", got)
 	}
 }
 
-// A diff is of what would really change: defaults are filled in, and what
-// Secrets hold is not told.
+// A diff shows real changes only: defaults are filled in. It does not show the data of
+// Secrets.
 func TestDiff(t *testing.T) {
 	load := func(source manifest.Source) v1.Pod {
 		content, faults := manifest.NewLoader("n1", manifest.ModeStrict).Load(manifest.LoadRequest{Source: source, Data: []byte(good)})
@@ -57,8 +57,8 @@ func TestDiff(t *testing.T) {
 		}
 		return out, errs, Code(err)
 	}
-	spelled := strings.Replace(good, "image: b:1", "image: b:1, imagePullPolicy: IfNotPresent", 1)
-	for name, text := range map[string]string{"as it is": good, "a default spelled out": spelled} {
+	explicit := strings.Replace(good, "image: b:1", "image: b:1, imagePullPolicy: IfNotPresent", 1)
+	for name, text := range map[string]string{"unchanged": good, "an explicit default": explicit} {
 		if out, errs, code := run(text, "-"); out != "" || errs != "" || code != 0 {
 			t.Errorf("%s: %d %q %q", name, code, out, errs)
 		}
@@ -79,7 +79,7 @@ func TestDiff(t *testing.T) {
 	if errs != "" || code != 1 || strings.Contains(out, "hunter2") {
 		t.Errorf("a difference: %d %q", code, errs)
 	}
-	for args, want := range map[string]string{"/nowhere/x.yaml": "no such file", t.TempDir(): "no manifest there"} {
+	for args, want := range map[string]string{"/nowhere/x.yaml": "no such file", t.TempDir(): "no manifests found"} {
 		if _, errs, code := run("", args); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: %d %q", args, code, errs)
 		}

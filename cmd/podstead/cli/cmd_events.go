@@ -14,7 +14,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/output"
 )
 
-// eventsOptions are the flags of events that get has not.
+// eventsOptions are the flags of events.
 type eventsOptions struct {
 	getOptions
 	about string
@@ -25,23 +25,26 @@ func eventsCommand() *cobra.Command {
 	var o eventsOptions
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "Show what happened, the newest last",
-		Long: `Show what happened to this machine and its pods, the newest last. It is kept for
-a week, over restarts of the daemon.`,
-		Example: `  podstead events --for pod/web
+		Short: "List events",
+		Long: `List the events of this node and its pods, the most recent last. Events are kept for
+a week and survive restarts of the daemon.`,
+		Example: `  # List the events of pod web
+  podstead events --for pod/web
+
+  # List warnings, then watch for more
   podstead events --types=Warning -w`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runEvents(cmd, o) },
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "only of this `namespace`")
-	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
-	f.StringVar(&o.about, "for", "", "only what happened to this `TYPE/NAME`; a name alone is a pod's, which may be gone")
-	f.StringSliceVar(&o.types, "types", nil, "only of these types: Normal, Warning")
-	f.BoolVarP(&o.watch, "watch", "w", false, "go on with what happens, until Ctrl-C")
-	f.StringVarP(&o.Output, "output", "o", "", "wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEAD:PATH,...")
-	f.BoolVar(&o.NoHeaders, "no-headers", false, "no line with the names of the columns")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only resources in this `namespace`")
+	f.BoolP("all-namespaces", "A", true, "all namespaces; this is the default")
+	f.StringVar(&o.about, "for", "", "only events of this `TYPE/NAME`; a name without a type is a pod, which may no longer exist")
+	f.StringSliceVar(&o.types, "types", nil, "only events of these types: Normal, Warning")
+	f.BoolVarP(&o.watch, "watch", "w", false, "after listing, watch for new events")
+	f.StringVarP(&o.Output, "output", "o", "", "output format: wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,...")
+	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print headers")
 	return cmd
 }
 
@@ -78,7 +81,7 @@ func runEvents(cmd *cobra.Command, o eventsOptions) error {
 	}
 	err = g.watch(cmd.Context())
 	if errors.Is(err, context.Canceled) {
-		return nil // Ctrl-C is how one leaves
+		return nil // Ctrl-C is the normal way to end a watch
 	}
 	return err
 }

@@ -22,28 +22,33 @@ type streamOptions struct {
 
 func (o *streamOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.socket, "api-socket", DefaultSocket, "the daemon's `socket`")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `namespace`, needed if several have a pod of this name")
-	f.StringVarP(&o.container, "container", "c", "", "the `container`, needed if the pod has several")
-	f.BoolVarP(&o.input, "stdin", "i", false, "pass on the input of this program")
-	f.BoolVarP(&o.tty, "tty", "t", false, "make the input a terminal; needs --stdin")
+	socketFlag(f, &o.socket)
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	f.StringVarP(&o.container, "container", "c", "", "`name` of the container; required if the pod has more than one")
+	f.BoolVarP(&o.input, "stdin", "i", false, "pass stdin to the container")
+	f.BoolVarP(&o.tty, "tty", "t", false, "stdin is a TTY; requires --stdin")
 }
 
 func execCommand() *cobra.Command {
 	var o streamOptions
 	cmd := &cobra.Command{
 		Use:   "exec POD -- COMMAND [ARG...]",
-		Short: "Run a command in a container",
-		Long: `Run a command in a container of a pod that runs.
+		Short: "Execute a command in a container",
+		Long: `Execute a command in a container of a running pod.
 
-POD is a pod's name as its manifest has it, or with the suffix -NODE. The exit
-code is that of the command. With -it the command gets this terminal.`,
-		Example: `  podstead exec web -- ls /
+POD is the name in the pod's manifest, or that name with the suffix -NODE. The exit
+code is that of the command. With -it the command runs on this terminal.`,
+		Example: `  # List the root directory of pod web
+  podstead exec web -- ls /
+
+  # Start a shell in container main
   podstead exec -it web -c main -- sh
+
+  # Write a file through stdin
   podstead exec -i web -- sh -c 'cat > /tmp/x' < x`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 || cmd.ArgsLenAtDash() != 1 {
-				return errors.New("one pod, two dashes and a command are needed, such as: podstead exec web -- ls /")
+				return errors.New("you must specify a pod and a command after --, such as: podstead exec web -- ls /")
 			}
 			return nil
 		},
@@ -62,7 +67,7 @@ func runExec(cmd *cobra.Command, o streamOptions, name string, command []string)
 	if o.container, err = objects.ChooseContainer(pod, o.container); err != nil {
 		return err
 	}
-	s := standard(cmd, o.input)
+	s := standardStreams(cmd, o.input)
 	if s.TTY = o.tty && o.input; s.TTY {
 		restore, err := useTerminal(cmd, &s)
 		if err != nil {
@@ -73,7 +78,7 @@ func runExec(cmd *cobra.Command, o streamOptions, name string, command []string)
 	return interrupted(cmd, c.Stream(cmd.Context(), s.ExecPath(pod, o.container, command), s))
 }
 
-// interrupted gives what ended by Ctrl-C the shells' exit code for it.
+// interrupted returns the shells' exit code for Ctrl-C if the command was interrupted.
 func interrupted(cmd *cobra.Command, err error) error {
 	if cmd.Context().Err() != nil {
 		return &ExitError{Code: ExitInterrupted}
@@ -81,8 +86,8 @@ func interrupted(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// standard are the streams of this program.
-func standard(cmd *cobra.Command, input bool) client.Session {
+// standardStreams returns a session with the standard streams of this program.
+func standardStreams(cmd *cobra.Command, input bool) client.Session {
 	s := client.Session{Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()}
 	if input {
 		s.Stdin = cmd.InOrStdin()

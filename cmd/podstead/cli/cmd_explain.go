@@ -13,11 +13,14 @@ func explainCommand() *cobra.Command {
 	var recursive bool
 	cmd := &cobra.Command{
 		Use:   "explain FIELD",
-		Short: "Explain a field of a Pod, and what podstead does with it",
-		Long: `Explain a field of a Pod: its type, its default, what it is for in the words of
-the Kubernetes API, and what podstead does with it: it is honoured, inert
-(accepted, and nothing depends on it) or refused. No daemon is needed.`,
-		Example: `  podstead explain pod.spec.containers.livenessProbe
+		Short: "Get documentation for a field of a Pod",
+		Long: `Describe a field of a Pod: its type, its default, its description in the Kubernetes
+API, and how podstead treats it: supported, ignored (accepted without effect) or
+unsupported. No daemon is needed.`,
+		Example: `  # Describe a field
+  podstead explain pod.spec.containers.livenessProbe
+
+  # List all fields below a field
   podstead explain spec.volumes --recursive`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -25,18 +28,18 @@ the Kubernetes API, and what podstead does with it: it is honoured, inert
 			if err != nil {
 				return err
 			}
-			screen := terminal.Detect(cmd.OutOrStdout())
-			if screen.Width == 0 {
-				screen.Width = explainWidth
+			t := terminal.Detect(cmd.OutOrStdout())
+			if t.Width == 0 {
+				t.Width = explainWidth
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), f.Text(screen, recursive))
+			_, err = io.WriteString(cmd.OutOrStdout(), f.Text(t, recursive))
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&recursive, "recursive", false, "the names of all fields below it too")
-	cmd.Flags().String("api-socket", DefaultSocket, "unused: explain asks no daemon")
+	cmd.Flags().BoolVar(&recursive, "recursive", false, "print the fields of fields")
+	cmd.Flags().String("api-socket", DefaultSocket, "has no effect: explain does not contact the daemon")
 	return cmd
 }
 
-// explainWidth is the width of what is no terminal.
+// explainWidth is the width of the text where the output is not a terminal.
 const explainWidth = 80

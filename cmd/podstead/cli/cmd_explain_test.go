@@ -7,11 +7,11 @@ import (
 
 func TestExplain(t *testing.T) {
 	for name, field := range map[string]string{
-		"explain-probe.txt":    "pod.spec.containers.livenessProbe",
-		"explain-period.txt":   "spec.containers[0].livenessProbe.periodSeconds",
-		"explain-refused.txt":  "pod.spec.volumes.iscsi",
-		"explain-inert.txt":    "pod.spec.schedulerName",
-		"explain-security.txt": "po.spec.containers.securityContext",
+		"explain-probe.txt":       "pod.spec.containers.livenessProbe",
+		"explain-period.txt":      "spec.containers[0].livenessProbe.periodSeconds",
+		"explain-unsupported.txt": "pod.spec.volumes.iscsi",
+		"explain-ignored.txt":     "pod.spec.schedulerName",
+		"explain-security.txt":    "po.spec.containers.securityContext",
 	} {
 		out, errs, err := execute(t, "", "explain", field)
 		if err != nil || errs != "" {
@@ -21,8 +21,8 @@ func TestExplain(t *testing.T) {
 	}
 	for field, want := range map[string]string{
 		"pod.spec.container":        `did you mean "containers"?`,
-		"pod.spec.nodeName.x":       "nor any other",
-		"deployment.spec":           "only the fields of a pod",
+		"pod.spec.nodeName.x":       "since it has no fields",
+		"deployment.spec":           "only fields of a pod",
 		"pod.spec.containers.image": "",
 	} {
 		_, _, err := execute(t, "", "explain", field)

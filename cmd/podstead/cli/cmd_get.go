@@ -29,28 +29,39 @@ func getCommand() *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
 		Use:   "get TYPE[,TYPE...] [NAME...] | TYPE/NAME...",
-		Short: "Show what runs, or what happened",
-		Long: `Show what runs, or what happened.
+		Short: "Display one or many resources",
+		Long: `Display one or many resources.
 
 TYPE is pods (po), nodes (no), namespaces (ns), events (ev), configmaps (cm),
 secrets, persistentvolumeclaims (pvc), priorityclasses (pc), runtimeclasses,
 images or volumes.
 
-Without --namespace it is of every namespace. The NAME of a pod is as in its
-manifest, or with the suffix -NODE; that of an event may be that of its pod,
-which may be gone. After a table of pods, faults of manifests follow on standard
-error: a pod of a faulty manifest runs on with the last good revision.
+Without --namespace, resources in all namespaces are listed. The NAME of a pod is
+the name in its manifest, or that name with the suffix -NODE. The NAME of an event
+may be the name of its pod, which may no longer exist. After a table of pods, errors
+in manifests are printed to standard error: a pod whose manifest is invalid keeps
+running with its last good revision.
 
--o json and yaml print what the daemon's Kubernetes API has, one object for one
-name, else a List; the fields are those of the API and stay.`,
-		Example: `  podstead get pods
+-o json and -o yaml print the objects of the daemon's Kubernetes API: a single
+object if one NAME is given, otherwise a List. The fields are those of the API and
+are stable.`,
+		Example: `  # List all pods
+  podstead get pods
+
+  # Print a pod as YAML
   podstead get pods web -o yaml
+
+  # Watch the pods with a label
   podstead get pods -l app=web -w
+
+  # Print the names of all pods
   podstead get pods -o jsonpath='{range .items[*]}{.metadata.name}{"\n"}{end}'
+
+  # List warnings
   podstead get events --field-selector type=Warning`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("nothing to get; name a type, such as: podstead get pods")
+				return errors.New("no resource type given; use for example: podstead get pods")
 			}
 			return nil
 		},
@@ -58,17 +69,17 @@ name, else a List; the fields are those of the API and stay.`,
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "only of this `namespace`")
-	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
-	f.StringVarP(&o.labels, "selector", "l", "", "only with these `labels`, such as app=web,tier!=test")
-	f.StringVar(&o.fields, "field-selector", "", "only with these `fields`, such as status.phase!=Running")
-	f.StringVarP(&o.Output, "output", "o", "", "wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEAD:PATH,...")
-	f.StringVar(&o.SortBy, "sort-by", "", "sort by the field of this `path`, such as .status.startTime")
-	f.BoolVar(&o.ShowLabels, "show-labels", false, "a column with the labels")
-	f.BoolVar(&o.NoHeaders, "no-headers", false, "no line with the names of the columns")
-	f.BoolVarP(&o.watch, "watch", "w", false, "go on with what changes, until Ctrl-C")
-	f.BoolVar(&o.watchOnly, "watch-only", false, "only what changes from now on")
-	f.BoolVar(&o.watchEvents, "output-watch-events", false, "with --watch, say of each whether it was ADDED, MODIFIED or DELETED")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only resources in this `namespace`")
+	f.BoolP("all-namespaces", "A", true, "all namespaces; this is the default")
+	f.StringVarP(&o.labels, "selector", "l", "", "label `selector`, such as app=web,tier!=test")
+	f.StringVar(&o.fields, "field-selector", "", "field `selector`, such as status.phase!=Running")
+	f.StringVarP(&o.Output, "output", "o", "", "output format: wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,...")
+	f.StringVar(&o.SortBy, "sort-by", "", "sort by the field at this JSONPath `expression`, such as .status.startTime")
+	f.BoolVar(&o.ShowLabels, "show-labels", false, "show labels as the last column")
+	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print headers")
+	f.BoolVarP(&o.watch, "watch", "w", false, "after listing, watch for changes")
+	f.BoolVar(&o.watchOnly, "watch-only", false, "watch for changes without listing first")
+	f.BoolVar(&o.watchEvents, "output-watch-events", false, "with --watch, print the type of each change: ADDED, MODIFIED or DELETED")
 	return cmd
 }
 
@@ -78,7 +89,7 @@ func runGet(cmd *cobra.Command, o getOptions, args []string) error {
 		return usageError(err)
 	}
 	ctx, c := cmd.Context(), client.New(o.socket)
-	queries, err := queriesOf(ctx, c, o, args)
+	queries, err := parseQueries(ctx, c, o, args)
 	if err != nil {
 		return err
 	}
@@ -86,15 +97,15 @@ func runGet(cmd *cobra.Command, o getOptions, args []string) error {
 	if o.watch || o.watchOnly {
 		err := g.watch(ctx)
 		if errors.Is(err, context.Canceled) {
-			return nil // Ctrl-C is how one leaves
+			return nil // Ctrl-C is the normal way to end a watch
 		}
 		return err
 	}
 	return g.list(ctx)
 }
 
-// queriesOf reads TYPE NAME..., TYPE,TYPE and TYPE/NAME....
-func queriesOf(ctx context.Context, c *client.Client, o getOptions, args []string) ([]objects.Query, error) {
+// parseQueries parses TYPE NAME..., TYPE,TYPE and TYPE/NAME....
+func parseQueries(ctx context.Context, c *client.Client, o getOptions, args []string) ([]objects.Query, error) {
 	var queries []objects.Query
 	add := func(word, name string) error {
 		k, err := objects.FindKind(ctx, c, word)
@@ -115,7 +126,7 @@ func queriesOf(ctx context.Context, c *client.Client, o getOptions, args []strin
 		for _, arg := range args {
 			word, name, ok := strings.Cut(arg, "/")
 			if !ok || name == "" {
-				return nil, usageError(fmt.Errorf("%q: must be TYPE/NAME as the others", arg))
+				return nil, usageError(fmt.Errorf("%q: must be TYPE/NAME like the other arguments", arg))
 			}
 			if err := add(word, name); err != nil {
 				return nil, err
@@ -125,7 +136,7 @@ func queriesOf(ctx context.Context, c *client.Client, o getOptions, args []strin
 	}
 	words := strings.Split(args[0], ",")
 	if len(words) > 1 && len(args) > 1 {
-		return nil, usageError(errors.New("names need one type: podstead get TYPE NAME NAME, or TYPE/NAME TYPE/NAME"))
+		return nil, usageError(errors.New("names require a single type; use TYPE NAME NAME or TYPE/NAME TYPE/NAME"))
 	}
 	for _, word := range words {
 		if err := add(word, ""); err != nil {
@@ -134,14 +145,14 @@ func queriesOf(ctx context.Context, c *client.Client, o getOptions, args []strin
 	}
 	for _, name := range args[1:] {
 		if word, bare, ok := strings.Cut(name, "/"); ok && queries[0].Kind.Matches(word) {
-			name = bare // as -o name prints it
+			name = bare // the form that -o name prints
 		}
 		queries[0].Names = append(queries[0].Names, name)
 	}
 	return queries, nil
 }
 
-// getter is one call of get.
+// getter is one invocation of get.
 type getter struct {
 	cmd     *cobra.Command
 	client  *client.Client
@@ -154,7 +165,8 @@ func (g *getter) list(ctx context.Context) error {
 	missing, pods := 0, false
 	var lists []*objects.List
 	for _, q := range g.queries {
-		// The server's table of pods is the one here but for what wide adds.
+		// The server's table of pods has the same columns as the local one, except those
+		// of -o wide.
 		q.MetadataOnly = q.Kind.Name == "pods" && g.form.Name == "" && g.form.SortBy == nil && len(q.Names) == 0
 		l, err := q.List(ctx, g.client)
 		if err != nil {
@@ -167,7 +179,7 @@ func (g *getter) list(ctx context.Context) error {
 	}
 	for i, q := range g.queries {
 		pods = pods || q.Kind.Name == "pods"
-		missing += g.tellMissing(ctx, q, lists[i])
+		missing += g.printMissing(ctx, q, lists[i])
 	}
 	if pods && g.form.IsTable() {
 		if err := objects.PrintFaults(ctx, g.client, g.cmd.ErrOrStderr()); err != nil {
@@ -180,26 +192,25 @@ func (g *getter) list(ctx context.Context) error {
 	return nil
 }
 
-// print prints what was found: objects of all kinds as one list, tables one
-// after the other.
+// print prints what was found: objects of all kinds as one list, or one table per kind.
 func (g *getter) print(lists []*objects.List) error {
 	out := g.cmd.OutOrStdout()
 	if !g.form.IsTable() {
 		var all []*objects.Object
-		alone, kinds := true, map[*objects.Object]*objects.Kind{}
+		single, kinds := true, map[*objects.Object]*objects.Kind{}
 		for i, l := range lists {
-			// The name of an event is that of whom it is about, who has several.
-			alone = alone && len(g.queries[i].Names) == 1 && g.queries[i].Kind.Name != "events"
+			// Several events may have the name of one object.
+			single = single && len(g.queries[i].Names) == 1 && g.queries[i].Kind.Name != "events"
 			for _, o := range l.Objects {
 				kinds[o] = g.queries[i].Kind
 			}
 			all = append(all, l.Objects...)
 		}
-		alone = alone && len(all) == 1 && len(lists) == 1
-		if !alone && len(all) == 0 && len(g.queries) == 1 && len(g.queries[0].Names) > 0 {
-			return nil // each name is told of
+		single = single && len(all) == 1 && len(lists) == 1
+		if !single && len(all) == 0 && len(g.queries) == 1 && len(g.queries[0].Names) > 0 {
+			return nil // printMissing reports each name
 		}
-		return g.form.PrintObjects(out, all, kinds, alone)
+		return g.form.PrintObjects(out, all, kinds, single)
 	}
 	found := 0
 	for i, l := range lists {
@@ -226,25 +237,25 @@ func (g *getter) print(lists []*objects.List) error {
 		for _, q := range g.queries {
 			names = append(names, q.Kind.Name)
 		}
-		g.cmd.PrintErrf("no %s%s\n", strings.Join(names, ", "), objects.InNamespace(g.options.namespace))
+		g.cmd.PrintErrf("no %s found%s\n", strings.Join(names, ", "), objects.InNamespace(g.options.namespace))
 	}
 	return nil
 }
 
-// tellMissing tells of names that nothing has. A pod without events is none
-// that is missing.
-func (g *getter) tellMissing(ctx context.Context, q objects.Query, l *objects.List) int {
+// printMissing reports names that no object has and returns their number. A pod without
+// events is not missing.
+func (g *getter) printMissing(ctx context.Context, q objects.Query, l *objects.List) int {
 	if q.Kind.Name == "events" {
 		return 0
 	}
 	missing := q.Missing(l.Objects)
 	for _, name := range missing {
-		g.cmd.PrintErrf("no %s %q%s%s\n", q.Kind.Singular, name, objects.InNamespace(q.Namespace), q.Suggestion(ctx, g.client, name))
+		g.cmd.PrintErrf("%s %q not found%s%s\n", q.Kind.Singular, name, objects.InNamespace(q.Namespace), q.Suggestion(ctx, g.client, name))
 	}
 	return len(missing)
 }
 
-// watch prints what there is and then each change.
+// watch prints the objects and then each change.
 func (g *getter) watch(ctx context.Context) error {
 	if len(g.queries) != 1 {
 		return usageError(errors.New("only one type can be watched"))
@@ -268,11 +279,11 @@ func (g *getter) watch(ctx context.Context) error {
 			return err
 		}
 	}
-	say := func(text string) { g.cmd.PrintErrln(text) }
-	return q.Watch(ctx, g.client, l, func(ch objects.Change) error { return p.Print([]objects.Change{ch}) }, say)
+	notify := func(text string) { g.cmd.PrintErrln(text) }
+	return q.Watch(ctx, g.client, l, func(ch objects.Change) error { return p.Print([]objects.Change{ch}) }, notify)
 }
 
-// prefixNames puts the type before each name, where several types are shown.
+// prefixNames puts the type before each name where several types are shown.
 func prefixNames(t *terminal.Table, singular string) {
 	at := slices.Index(t.Header, "NAME")
 	for _, row := range t.Rows {

@@ -34,7 +34,7 @@ func TestGetObjects(t *testing.T) {
 		}
 	}
 	_, errs, err := execute(t, "", "get", "secrets", "--api-socket", socket, "login", "none", "-n", "default")
-	if Code(err) != 1 || !Silent(err) || errs != "no secret \"none\" in namespace default\n" {
+	if Code(err) != 1 || !Silent(err) || errs != "secret \"none\" not found in namespace default\n" {
 		t.Errorf("a missing one: %q %v", errs, err)
 	}
 }
@@ -50,12 +50,12 @@ func TestValidateObjects(t *testing.T) {
 	write("a.yaml", object)
 	write("b.yaml", good+"\n---\n"+object)
 	out, errs, err := execute(t, "", "validate", dir)
-	if err != nil || errs != "" || out != "1 pod and 1 object beside in 2 files: valid\n" {
+	if err != nil || errs != "" || out != "1 pod and 1 other object in 2 files: valid\n" {
 		t.Errorf("%q %q %v", out, errs, err)
 	}
 	write("c.yaml", strings.Replace(object, "one", "two", 1))
 	_, errs, err = execute(t, "", "validate", dir)
-	if Code(err) != 1 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "c.yaml: Secret default/a: metadata.name: is declared with other contents in "+filepath.Join(dir, "a.yaml")) {
+	if Code(err) != 1 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "c.yaml: Secret default/a: metadata.name: already declared with different contents in "+filepath.Join(dir, "a.yaml")) {
 		t.Errorf("%q %v", errs, err)
 	}
 	if out, _, _ := execute(t, "", "validate", "-o", "yaml", filepath.Join(dir, "b.yaml")); strings.Contains(out, "one") || !strings.Contains(out, "kind: Pod") {

@@ -36,8 +36,8 @@ func labelled() []v1.Pod {
 
 func TestGetForms(t *testing.T) {
 	d := newFakeDaemon(t, labelled()...)
-	d.more["GET /podstead/v1/images"] = answer(`[{"name":"docker.io/library/busybox:1","id":"sha256:0123456789abcdef","tags":["docker.io/library/busybox:1"],"size":2048,"state":"used"}]`)
-	d.more["GET /podstead/v1/volumes"] = answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data","pods":["apps/db"]}]`)
+	d.routes["GET /podstead/v1/images"] = answer(`[{"name":"docker.io/library/busybox:1","id":"sha256:0123456789abcdef","tags":["docker.io/library/busybox:1"],"size":2048,"state":"used"}]`)
+	d.routes["GET /podstead/v1/volumes"] = answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data","pods":["apps/db"]}]`)
 	d.start()
 	for _, c := range []struct {
 		args []string
@@ -69,7 +69,7 @@ func TestGetForms(t *testing.T) {
 	}
 }
 
-func TestGetMistakes(t *testing.T) {
+func TestGetErrors(t *testing.T) {
 	d := newFakeDaemon(t, labelled()...).start()
 	for _, c := range []struct {
 		args, want string
@@ -78,12 +78,12 @@ func TestGetMistakes(t *testing.T) {
 		{"pots", "did you mean pods?", 2},
 		{"services", "pods, events, nodes", 2},
 		{"pods -l a;b", "labelSelector", 2},
-		{"pods --field-selector spec.colour=x", "spec.colour", 2},
+		{"pods --field-selector spec.color=x", "spec.color", 2},
 		{"pods -o go-template=x", "jsonpath", 2},
 		{"pods -o jsonpath={.a", "unclosed action", 2},
-		{"pods -o custom-columns=NAME", "HEAD:PATH", 2},
+		{"pods -o custom-columns=NAME", "HEADER:PATH", 2},
 		{"pods --sort-by {", "--sort-by", 2},
-		{"pods,nodes web", "one type", 2},
+		{"pods,nodes web", "single type", 2},
 		{"pod/web nodes", "TYPE/NAME", 2},
 		{"images -w", "cannot be watched", 2},
 		{"pods,nodes -w", "only one type", 2},
@@ -96,9 +96,9 @@ func TestGetMistakes(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"pod wbe":         "no pod \"wbe\"; did you mean \"web\"?\n",
-		"pod web -n prod": "no pod \"web\" in namespace prod; there is one in namespace default\n",
-		"node x":          "no node \"x\"\n",
+		"pod wbe":         "pod \"wbe\" not found; did you mean \"web\"?\n",
+		"pod web -n prod": "pod \"web\" not found in namespace prod; it exists in namespace default\n",
+		"node x":          "node \"x\" not found\n",
 	} {
 		out, errs, err := execute(t, "", append([]string{"get", "--api-socket", d.socket}, strings.Fields(args)...)...)
 		if Code(err) != 1 || !Silent(err) || out != "" || errs != want {
@@ -107,7 +107,7 @@ func TestGetMistakes(t *testing.T) {
 	}
 }
 
-// watching is a command that goes on, with its lines.
+// watching is a running command with its output lines.
 type watching struct {
 	t     *testing.T
 	lines chan string
@@ -155,8 +155,8 @@ func (w *watching) want(words ...string) {
 	}
 }
 
-// A watch tells each change, also what changed while the daemon was away, and
-// Ctrl-C ends it well.
+// A watch reports each change, including changes while the daemon was down, and Ctrl-C ends
+// it with success.
 func TestGetWatchSurvivesARestart(t *testing.T) {
 	d := newFakeDaemon(t, samples()[0]).start()
 	w := watchLines(t, "get", "pods", "-w", "--output-watch-events", "--api-socket", d.socket)
@@ -165,11 +165,11 @@ func TestGetWatchSurvivesARestart(t *testing.T) {
 	d.change(func(pods []v1.Pod) []v1.Pod { return append(pods, samples()[1]) })
 	w.want("ADDED", "crash-n1")
 	d.stop()
-	w.want("does not answer")
+	w.want("not responding")
 	d.change(func(pods []v1.Pod) []v1.Pod { return append(pods[1:], samples()[5]) })
 	_ = os.Remove(d.socket)
 	d.start()
-	w.want("answers again")
+	w.want("responding again")
 	w.want("ADDED", "held-n1")
 	w.want("DELETED", "web-n1")
 	d.change(func(pods []v1.Pod) []v1.Pod { return pods[1:] })
@@ -197,9 +197,9 @@ func answer(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 }
 
-// The server's table, which is asked for where it suffices, is the one that is
-// made here of whole objects.
-func TestBothTablesOfPodsAreOne(t *testing.T) {
+// The server's table, which is requested where it is sufficient, equals the one that is made
+// here from whole objects.
+func TestServerTableEqualsLocalTable(t *testing.T) {
 	d := newFakeDaemon(t, samples()...).start()
 	short, _, err := execute(t, "", "get", "pods", "--show-labels", "--api-socket", d.socket)
 	if err != nil {
@@ -207,6 +207,6 @@ func TestBothTablesOfPodsAreOne(t *testing.T) {
 	}
 	whole, _, err := execute(t, "", "get", "pods", "--show-labels", "--sort-by", ".metadata.namespace", "--api-socket", d.socket)
 	if err != nil || short != whole || strings.Count(short, "\n") != len(samples())+1 {
-		t.Errorf("%v: the server's table\n%sand the one made here\n%s", err, short, whole)
+		t.Errorf("%v: server table\n%slocal table\n%s", err, short, whole)
 	}
 }

@@ -112,9 +112,9 @@ func TestGetPodsChoosesByEitherName(t *testing.T) {
 	socket := daemon(t, samples(), noFaults)
 	out, errs, err := execute(t, "", "get", "pods", "web", "crash-n1", "pod/job", "nosuch", "-o", "name", "--api-socket", socket)
 	if Code(err) != 1 || !Silent(err) {
-		t.Errorf("a missing pod gives %v, want a silent exit code 1", err)
+		t.Errorf("a missing pod: %v, want exit code 1 without a message", err)
 	}
-	if out != "pod/crash-n1\npod/job-n1\npod/web-n1\n" || !strings.Contains(errs, `no pod "nosuch"`) {
+	if out != "pod/crash-n1\npod/job-n1\npod/web-n1\n" || !strings.Contains(errs, `pod "nosuch" not found`) {
 		t.Errorf("got %q and %q", out, errs)
 	}
 	out, _, err = execute(t, "", "get", "pods", "-n", "prod", "-o", "name", "--api-socket", socket)
@@ -141,18 +141,18 @@ func TestGetPodsObjects(t *testing.T) {
 	}
 }
 
-func TestGetPodsTellsFaults(t *testing.T) {
+func TestGetPodsPrintsFaults(t *testing.T) {
 	socket := daemon(t, nil, `[{"location":"/etc/pods","fault":"/etc/pods: is gone","units":[{"name":"/etc/pods/a.yaml","faults":["/etc/pods/a.yaml:3: x: wrong"]}]}]`)
 	out, errs, err := execute(t, "", "get", "pods", "--api-socket", socket)
 	if err != nil || out != "" {
 		t.Fatalf("%q %v", out, err)
 	}
-	if want := "no pods\nfault: /etc/pods: is gone\nfault: /etc/pods/a.yaml:3: x: wrong\n"; errs != want {
+	if want := "no pods found\nfault: /etc/pods: is gone\nfault: /etc/pods/a.yaml:3: x: wrong\n"; errs != want {
 		t.Errorf("got %q, want %q", errs, want)
 	}
 }
 
-func TestUnreachableDaemonSaysWhatToDo(t *testing.T) {
+func TestUnreachableDaemonExplainsRemedy(t *testing.T) {
 	_, _, err := execute(t, "", "get", "pods", "--api-socket", filepath.Join(t.TempDir(), "none"))
 	if err == nil || !strings.Contains(err.Error(), "podstead run") || !strings.Contains(err.Error(), "--api-socket") {
 		t.Errorf("got %v", err)
@@ -177,7 +177,7 @@ func TestValidate(t *testing.T) {
 	write("notes.txt", "junk")
 	out, errs, err := execute(t, "", "validate", dir)
 	if err != nil || errs != "" || out != "1 pod in 1 file: valid\n" {
-		t.Fatalf("a good folder: %q %q %v", out, errs, err)
+		t.Fatalf("a valid directory: %q %q %v", out, errs, err)
 	}
 
 	write("twin.yaml", good)
@@ -206,16 +206,16 @@ func TestValidate(t *testing.T) {
 	}
 
 	_, _, err = execute(t, "", "validate", filepath.Join(dir, "nosuch.yaml"))
-	if Code(err) != 1 || Silent(err) || !strings.HasPrefix(err.Error(), "cannot read "+dir) {
+	if Code(err) != 1 || Silent(err) || !strings.HasPrefix(err.Error(), "failed to read "+dir) {
 		t.Errorf("a missing file: %v", err)
 	}
 	empty := t.TempDir()
 	if _, _, err = execute(t, "", "validate", empty); err == nil || !strings.Contains(err.Error(), ".yaml") {
-		t.Errorf("an empty folder: %v", err)
+		t.Errorf("an empty directory: %v", err)
 	}
 }
 
-func TestMistypedCommandLinesAreErrors(t *testing.T) {
+func TestInvalidCommandLines(t *testing.T) {
 	for want, args := range map[string][]string{
 		"podstead get pods":     {"get"},
 		"or - for standard":     {"validate"},

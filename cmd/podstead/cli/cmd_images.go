@@ -16,10 +16,10 @@ func imagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "images",
 		Aliases: []string{"image"},
-		Short:   "Show images, pull or load some, or remove those that nothing needs",
+		Short:   "List, pull, load and prune images",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(fmt.Errorf("cannot %q images: there are podstead images ls, pull, load and prune", args[0]))
+				return usageError(fmt.Errorf("unknown command %q; use podstead images ls, pull, load or prune", args[0]))
 			}
 			return cmd.Help()
 		},
@@ -33,15 +33,15 @@ func imagesListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List the images of the runtime and why each stays",
-		Long: `List the images of the runtime and why each stays:
+		Short:   "List the images of the runtime and why each is kept",
+		Long: `List the images of the runtime and why each is kept:
 
-  used      a container has it, whosever that is
-  wanted    a manifest names it
-  sandbox   sandboxes are made of it
-  pinned    the runtime says that it must stay
-  foreign   it was neither pulled nor loaded by this podstead, or others named it too
-  unused    nothing keeps it: it goes when its disk fills, or with prune`,
+  used      a container uses it, including containers that podstead does not manage
+  wanted    a manifest refers to it
+  sandbox   it is the sandbox image
+  pinned    the runtime has pinned it
+  foreign   it was not pulled or loaded by this podstead, or has tags from others
+  unused    nothing keeps it: image garbage collection or prune removes it`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"", "json", "yaml"}, format) {
@@ -58,7 +58,7 @@ func imagesListCommand() *cobra.Command {
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	cmd.Flags().StringVarP(&format, "output", "o", "", "json or yaml")
+	cmd.Flags().StringVarP(&format, "output", "o", "", "output format: json or yaml")
 	return cmd
 }
 
@@ -67,9 +67,9 @@ func imagesPruneCommand() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "prune",
-		Short: "Remove the images that nothing needs",
-		Long: `Remove the images that this podstead pulled or loaded and that neither a container nor a
-manifest has. podstead images ls shows them as unused.`,
+		Short: "Remove unused images",
+		Long: `Remove the images that this podstead pulled or loaded and that no container and no
+manifest uses. podstead images ls shows them as unused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var list []objects.Image
@@ -80,11 +80,11 @@ manifest has. podstead images ls shows them as unused.`,
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be removed")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be removed")
 	return cmd
 }
 
-// printPruned tells what was removed; what could not be is an error.
+// printPruned prints the removed images. An image that could not be removed is an error.
 func printPruned(cmd *cobra.Command, list []objects.Image, dryRun bool) error {
 	verb := "removed"
 	if dryRun {
@@ -104,10 +104,10 @@ func printPruned(cmd *cobra.Command, list []objects.Image, dryRun bool) error {
 		}
 	}
 	if len(list) == 0 {
-		cmd.PrintErrln("no image is unused")
+		cmd.PrintErrln("no unused images")
 	}
 	if failed > 0 {
-		return &ExitError{Code: 1}
+		return &ExitError{Code: ExitFailed}
 	}
 	if len(list) > 0 {
 		cmd.PrintErrf("%s %d images, %s\n", verb, len(list), objects.FormatSize(total))

@@ -19,18 +19,24 @@ func imagesLoadCommand() *cobra.Command {
 	var socket, name string
 	cmd := &cobra.Command{
 		Use:   "load ARCHIVE...",
-		Short: "Load images from archives, where there is no registry",
-		Long: `Load images from archives, where there is no registry.
+		Short: "Load images from archives",
+		Long: `Load images from archives, for nodes without access to a registry.
 
-An archive is what docker save, podman save, skopeo copy or buildx -o type=oci
-writes, as it is or by gzip; - is the standard input. Its images have the names
-that the archive gives them, as if they had been pulled, and pods find them
-there with imagePullPolicy IfNotPresent or Never. Of an archive for several
-platforms the part for this machine is loaded.
+An archive is the output of docker save, podman save, skopeo copy or
+buildx -o type=oci, optionally compressed with gzip; - reads standard input. The
+images get the names in the archive, as if they had been pulled, and are used by
+pods with imagePullPolicy IfNotPresent or Never. From a multi-platform archive only
+the image for this node's platform is loaded.
 
-Works with containerd: podstead's own, or another one with its command ctr.`,
-		Example: `  podstead images load web.tar.gz
+Loading requires containerd: podstead's private one, or another one with its command
+ctr installed.`,
+		Example: `  # Load the images of an archive
+  podstead images load web.tar.gz
+
+  # Load an OCI archive that has no image name
   podstead images load --name registry.example.com/web:2 web-oci.tar
+
+  # Load from standard input
   ssh builder docker save web:2 | podstead images load -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,8 +48,8 @@ Works with containerd: podstead's own, or another one with its command ctr.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&socket, "api-socket", DefaultSocket, "the daemon's `socket`")
-	cmd.Flags().StringVar(&name, "name", "", "the `name` of the image, for an archive of one image that gives it none, or another")
+	socketFlag(cmd.Flags(), &socket)
+	cmd.Flags().StringVar(&name, "name", "", "`name` for the image of a single-image archive, if it has none or a different one")
 	return cmd
 }
 
@@ -52,21 +58,21 @@ func loadArchive(cmd *cobra.Command, c *client.Client, file, name string) error 
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return fmt.Errorf("cannot read the archive: %w", err)
+			return fmt.Errorf("failed to read archive: %w", err)
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return fmt.Errorf("cannot read the archive: %s is a folder; an OCI layout is loaded as a tar of it: tar -C %s -cf - . | podstead images load -", file, file)
+			return fmt.Errorf("failed to read archive: %s is a directory; load an OCI layout as a tar archive: tar -C %s -cf - . | podstead images load -", file, file)
 		}
 		from = f
 	}
-	w := terminal.StartTimer(cmd.ErrOrStderr(), "loading "+file)
+	timer := terminal.StartTimer(cmd.ErrOrStderr(), "loading "+file)
 	var list []objects.Image
-	// Without a closer: the file is closed here, and what is piped in is not.
+	// The reader is passed without its Close: the file is closed here, stdin is not.
 	err := c.PostBody(cmd.Context(), "/podstead/v1/images/load?"+url.Values{"name": {name}}.Encode(), io.MultiReader(from), &list)
-	took := w.Stop()
+	took := timer.Stop()
 	if err != nil {
-		err = ofImage(cmd.Context(), err, "the load of "+file)
+		err = imageError(cmd.Context(), err, "load of "+file)
 		var exit *ExitError
 		if errors.As(err, &exit) || client.IsUnreachable(err) {
 			return err

@@ -21,14 +21,17 @@ func imagesPullCommand() *cobra.Command {
 	var secrets []string
 	cmd := &cobra.Command{
 		Use:   "pull IMAGE...",
-		Short: "Pull images before a pod needs them",
+		Short: "Pull images",
 		Long: `Pull images before a pod needs them.
 
-The credentials of the node are used, as for pods: docker's config files and the
-credential providers. --secret adds a Secret that lies beside the manifests.
+As for pods, the credentials of the node are used: docker config files and the
+credential providers. --secret adds a Secret from the manifests.
 
-An image that no manifest names is not kept when its disk fills.`,
-		Example: `  podstead images pull docker.io/library/nginx:1.27
+Image garbage collection can remove an image that no manifest refers to.`,
+		Example: `  # Pull an image
+  podstead images pull docker.io/library/nginx:1.27
+
+  # Pull a private image with a Secret of namespace shop
   podstead images pull --secret shop/login registry.example.com/app:2`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,8 +43,8 @@ An image that no manifest names is not kept when its disk fills.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&socket, "api-socket", DefaultSocket, "the daemon's `socket`")
-	cmd.Flags().StringArrayVar(&secrets, "secret", nil, "a `[NAMESPACE/]NAME` of a Secret with a login; may be repeated, all of one namespace")
+	socketFlag(cmd.Flags(), &socket)
+	cmd.Flags().StringArrayVar(&secrets, "secret", nil, "`[NAMESPACE/]NAME` of a Secret with registry credentials; can be repeated, all must be in one namespace")
 	return cmd
 }
 
@@ -53,27 +56,27 @@ func pullImage(cmd *cobra.Command, c *client.Client, name string, secrets []stri
 			namespace, secret = "default", s
 		}
 		if q.Has("namespace") && q.Get("namespace") != namespace {
-			return fmt.Errorf("--secret %s: all must be of one namespace, and there is one of %s", s, q.Get("namespace"))
+			return fmt.Errorf("--secret %s: all Secrets must be in one namespace, but another one is in %s", s, q.Get("namespace"))
 		}
 		q.Set("namespace", namespace)
 		q.Add("secret", secret)
 	}
-	w := terminal.StartTimer(cmd.ErrOrStderr(), "pulling "+name)
+	timer := terminal.StartTimer(cmd.ErrOrStderr(), "pulling "+name)
 	var got objects.Image
 	err := c.Post(cmd.Context(), "/podstead/v1/images/pull?"+q.Encode(), &got)
-	took := w.Stop()
+	took := timer.Stop()
 	if err != nil {
-		return ofImage(cmd.Context(), err, "the pull of "+name)
+		return imageError(cmd.Context(), err, "pull of "+name)
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "pulled %s (%s, %s) in %s\n", got.Name, objects.ShortID(got.ID), objects.FormatSize(got.Size), took.Round(100*time.Millisecond))
 	return err
 }
 
-// ofImage is an error of a long request about images: what the daemon says of
-// the image is all there is to say. what is what was given up by Ctrl-C.
-func ofImage(ctx context.Context, err error, what string) error {
+// imageError converts the error of a long image request: the daemon's message is complete
+// by itself. The operation is named if Ctrl-C canceled it.
+func imageError(ctx context.Context, err error, operation string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return &ExitError{Code: 130, Err: errors.New(what + " was given up")}
+		return &ExitError{Code: ExitInterrupted, Err: errors.New(operation + " canceled")}
 	}
 	var r *client.StatusError
 	if errors.As(err, &r) && !strings.HasPrefix(r.Status, fmt.Sprint(http.StatusNotFound)) {

@@ -16,8 +16,8 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 )
 
-// imageDaemon answers what images asks for. It tells of each pull that does not
-// end.
+// imageDaemon serves the images API. It calls the functions for each pull that does not
+// return.
 func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
@@ -43,8 +43,8 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 	mux.HandleFunc("POST /podstead/v1/images/pull", func(w http.ResponseWriter, r *http.Request) {
 		switch q := r.URL.Query(); q.Get("image") {
 		case "slow:1":
-			for _, tell := range slow {
-				tell()
+			for _, notify := range slow {
+				notify()
 			}
 			<-r.Context().Done()
 		case "a:1":
@@ -95,19 +95,19 @@ func TestImagesPrune(t *testing.T) {
 		t.Errorf("prune: %v %q %q", err, out, errs)
 	}
 	if _, _, err := execute(t, "", "images", "remove"); err == nil || !strings.Contains(err.Error(), "podstead images ls") {
-		t.Errorf("a command that is not there: %v", err)
+		t.Errorf("unknown command: %v", err)
 	}
 }
 
-// untimed leaves out how long it took.
-func untimed(out string) string {
+// withoutDuration replaces the duration at the end of each line.
+func withoutDuration(out string) string {
 	return regexp.MustCompile(`(?m) in [0-9][0-9.ms]*$`).ReplaceAllString(out, " in TIME")
 }
 
 func TestImagesPull(t *testing.T) {
 	socket := imageDaemon(t)
 	out, errs, err := execute(t, "", "images", "pull", "a:1", "--secret", "shop/one", "--secret", "shop/two", "--api-socket", socket)
-	if err != nil || untimed(out) != "pulled docker.io/library/a:1 (0123456789ab, 5.0 MiB) in TIME\n" || errs != "pulling a:1\n" {
+	if err != nil || withoutDuration(out) != "pulled docker.io/library/a:1 (0123456789ab, 5.0 MiB) in TIME\n" || errs != "pulling a:1\n" {
 		t.Errorf("%v %q %q", err, out, errs)
 	}
 	if _, _, err := execute(t, "", "images", "pull", "b:1", "--api-socket", socket); err == nil || err.Error() != "cannot pull image: there is none" {
@@ -118,14 +118,14 @@ func TestImagesPull(t *testing.T) {
 	}
 }
 
-func TestImagesPullGivenUp(t *testing.T) {
+func TestImagesPullCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := imagesPullCommand()
 	cmd.SetArgs([]string{"slow:1", "--api-socket", imageDaemon(t, cancel)})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetErr(io.Discard)
 	err := cmd.ExecuteContext(ctx)
-	if err == nil || err.Error() != "the pull of slow:1 was given up" || Code(err) != 130 {
+	if err == nil || err.Error() != "pull of slow:1 canceled" || Code(err) != ExitInterrupted {
 		t.Errorf("error %v", err)
 	}
 }
@@ -140,10 +140,10 @@ func TestImagesLoad(t *testing.T) {
 	file := filepath.Join(dir, "a.tar")
 	out, errs, err := execute(t, "-two", "images", "load", "--name", "a:1", file, "-", "--api-socket", socket)
 	want := "loaded a:1-one (0123456789ab, 5.0 MiB) in TIME\nloaded b:1 (0123456789ab, 700 B) in TIME\n"
-	if err != nil || untimed(out) != want+strings.ReplaceAll(want, "one", "two") || errs != "loading "+file+"\nloading -\n" {
+	if err != nil || withoutDuration(out) != want+strings.ReplaceAll(want, "one", "two") || errs != "loading "+file+"\nloading -\n" {
 		t.Errorf("%v %q %q", err, out, errs)
 	}
-	for name, want := range map[string]string{"bad.tar": "bad.tar: the archive is cut short", "none.tar": "no such file", "": "is a folder; an OCI layout is loaded as a tar of it"} {
+	for name, want := range map[string]string{"bad.tar": "bad.tar: the archive is cut short", "none.tar": "no such file", "": "is a directory; load an OCI layout as a tar archive"} {
 		if _, _, err := execute(t, "", "images", "load", filepath.Join(dir, name), "--api-socket", socket); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 )
 
-// access is what the daemon gives a client that cannot use the socket.
+// access is the daemon's response: the credentials of a client that cannot use the socket.
 type access struct {
 	Node                 string    `json:"node"`
 	User                 string    `json:"user"`
@@ -33,17 +33,24 @@ func kubeconfigCommand() *cobra.Command {
 	var revoke bool
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
-		Short: "Make a kubeconfig, with which kubectl and client-go can ask podstead",
-		Long: `Make a kubeconfig, with which kubectl and client-go can ask podstead.
+		Short: "Create a kubeconfig for kubectl and other clients of the Kubernetes API",
+		Long: `Create a kubeconfig for kubectl and other clients of the Kubernetes API.
 
-The daemon answers them over TLS on 127.0.0.1 from then on, restarts included.
-The kubeconfig proves its user by a client certificate: keep it to yourself.
+From then on the daemon serves its API over TLS on 127.0.0.1, also after a restart.
+The kubeconfig authenticates its user with a client certificate: keep it secret.
 
-Roles: read sees pods, events, logs and numbers; exec gets into containers as
-well; admin may do everything that the owner of the socket may.`,
-		Example: `  podstead kubeconfig > ~/.kube/podstead && kubectl --kubeconfig ~/.kube/podstead get pods -A
+Roles: read can view pods, events, logs and metrics; exec can also run commands in
+containers; admin can do everything that the owner of the socket can do.`,
+		Example: `  # Write a kubeconfig to a new file and use it
+  podstead kubeconfig > ~/.kube/podstead && kubectl --kubeconfig ~/.kube/podstead get pods -A
+
+  # Merge a context into the default kubeconfig
   podstead kubeconfig --output ~/.kube/config
+
+  # Create a read-only kubeconfig that is valid for a year
   podstead kubeconfig --role read --duration 8760h --output monitoring.kubeconfig
+
+  # Revoke all kubeconfigs
   podstead kubeconfig --revoke`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,25 +74,25 @@ well; admin may do everything that the owner of the socket may.`,
 			if err != nil {
 				return err
 			}
-			cmd.PrintErrf("%s has the context %s, good until %s\n", output, a.context(), a.Expires.Local().Format(time.DateTime))
+			cmd.PrintErrf("context %s written to %s, valid until %s\n", a.context(), output, a.Expires.Local().Format(time.DateTime))
 			if current != a.context() {
-				cmd.PrintErrf("its current context stays %s; use kubectl --context %s\n", current, a.context())
+				cmd.PrintErrf("the current context is still %s; use kubectl --context %s\n", current, a.context())
 			}
 			return nil
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	cmd.Flags().StringVar(&role, "role", "admin", "what its user may do: read, exec or admin")
-	cmd.Flags().DurationVar(&duration, "duration", 30*24*time.Hour, "`time` for which it is good")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write it to, into what is there (default: standard output)")
-	cmd.Flags().BoolVar(&revoke, "revoke", false, "end every kubeconfig that was made so far, and close their port")
+	cmd.Flags().StringVar(&role, "role", "admin", "role of the user: read, exec or admin")
+	cmd.Flags().DurationVar(&duration, "duration", 30*24*time.Hour, "`duration` for which the certificate is valid")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to merge the context into (default: write to standard output)")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke every kubeconfig that was created so far, and close the port")
 	return cmd
 }
 
 func (a *access) context() string { return "podstead-" + a.Node }
 
-// merge puts a cluster, a user and a context of one name into a kubeconfig, in
-// the place of those that had it. The rest, the current context too, stays.
+// merge adds a cluster, a user and a context of one name to a kubeconfig and replaces
+// existing entries of that name. Everything else, including the current context, is kept.
 func (a *access) merge(into map[string]any) map[string]any {
 	if into == nil {
 		into = map[string]any{"apiVersion": "v1", "kind": "Config", "preferences": map[string]any{}}
@@ -112,20 +119,20 @@ func (a *access) merge(into map[string]any) map[string]any {
 	return into
 }
 
-// mergeInto merges into a file and returns the current context there.
+// mergeInto merges into a file and returns its current context.
 func (a *access) mergeInto(path string) (current string, err error) {
 	var config map[string]any
 	data, err := os.ReadFile(path)
 	switch {
 	case err == nil:
 		if err := yaml.Unmarshal(data, &config); err != nil {
-			return "", fmt.Errorf("%s is no kubeconfig, and stays as it is: %w", path, err)
+			return "", fmt.Errorf("%s is not a kubeconfig and was left unchanged: %w", path, err)
 		}
 		if len(config) > 0 && config["kind"] != "Config" {
-			return "", fmt.Errorf("%s is no kubeconfig, and stays as it is: its kind is %v, not Config", path, config["kind"])
+			return "", fmt.Errorf("%s is not a kubeconfig and was left unchanged: kind is %v, not Config", path, config["kind"])
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("cannot read the kubeconfig: %w", err)
+		return "", fmt.Errorf("failed to read kubeconfig: %w", err)
 	}
 	if len(config) == 0 {
 		config = nil
@@ -135,21 +142,21 @@ func (a *access) mergeInto(path string) (current string, err error) {
 		return "", err
 	}
 	current, _ = config["current-context"].(string)
-	return current, replacePrivate(path, data)
+	return current, writePrivate(path, data)
 }
 
-// replacePrivate replaces a file in one step; only its owner can read it.
-func replacePrivate(path string, data []byte) error {
-	// A link stays one: what it leads to is replaced.
+// writePrivate replaces a file atomically; only its owner can read it.
+func writePrivate(path string, data []byte) error {
+	// A symlink is kept: its target is replaced.
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("cannot write the kubeconfig: %w", err)
+		return fmt.Errorf("failed to write kubeconfig: %w", err)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".kubeconfig-")
 	if err != nil {
-		return fmt.Errorf("cannot write the kubeconfig: %w", err)
+		return fmt.Errorf("failed to write kubeconfig: %w", err)
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(data)
@@ -157,7 +164,7 @@ func replacePrivate(path string, data []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot write the kubeconfig: %w", err)
+		return fmt.Errorf("failed to write kubeconfig: %w", err)
 	}
 	return nil
 }

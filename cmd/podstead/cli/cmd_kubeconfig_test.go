@@ -13,7 +13,7 @@ func granted(server string) *access {
 	return &access{Node: "edge", User: "podstead-read", Server: server, CertificateAuthority: "ca", ClientCertificate: "cert", ClientKey: "key"}
 }
 
-func TestKubeconfigIsWhole(t *testing.T) {
+func TestKubeconfigFormat(t *testing.T) {
 	data, err := yaml.Marshal(granted("https://127.0.0.1:10250").merge(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -43,26 +43,26 @@ users:
 	}
 }
 
-func TestKubeconfigIsMergedIntoWhatIsThere(t *testing.T) {
+func TestKubeconfigMergesIntoFile(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "sub", "config"), filepath.Join(dir, "link")
 	if current, err := granted("https://127.0.0.1:1").mergeInto(path); err != nil || current != "podstead-edge" {
-		t.Fatalf("into nothing: %q, %v", current, err)
+		t.Fatalf("into a new file: %q, %v", current, err)
 	}
-	theirs := `apiVersion: v1
+	existing := `apiVersion: v1
 kind: Config
 current-context: prod
 clusters: [{name: prod, cluster: {server: "https://prod"}}, {name: podstead-edge, cluster: {server: "https://old"}}]
 extensions: [{name: x, extension: {a: 1}}]
 `
-	if err := os.WriteFile(path, []byte(theirs), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(existing), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
 	if current, err := granted("https://127.0.0.1:2").mergeInto(link); err != nil || current != "prod" {
-		t.Fatalf("into a kubeconfig: %q, %v", current, err)
+		t.Fatalf("into an existing file: %q, %v", current, err)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -74,23 +74,23 @@ extensions: [{name: x, extension: {a: 1}}]
 		}
 	}
 	if strings.Contains(string(data), "https://old") {
-		t.Errorf("the old entry of the name is still there:\n%s", data)
+		t.Errorf("the old entry of this name was kept:\n%s", data)
 	}
 	if fi, err := os.Lstat(link); err != nil || fi.Mode().Type() != os.ModeSymlink {
-		t.Errorf("the link was replaced: %v, %v", fi.Mode(), err)
+		t.Errorf("the symlink was replaced: %v, %v", fi.Mode(), err)
 	}
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("the mode is %v, %v", fi.Mode(), err)
 	}
 }
 
-func TestKubeconfigSparesWhatIsNone(t *testing.T) {
+func TestKubeconfigRejectsOtherFiles(t *testing.T) {
 	for name, text := range map[string]string{"another kind": "kind: Pod\n", "no map": "- a\n", "no YAML": "{"} {
 		path := filepath.Join(t.TempDir(), "config")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := granted("x").mergeInto(path); err == nil || !strings.Contains(err.Error(), "stays as it is") {
+		if _, err := granted("x").mergeInto(path); err == nil || !strings.Contains(err.Error(), "left unchanged") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if data, _ := os.ReadFile(path); string(data) != text {

@@ -31,29 +31,34 @@ func logsCommand() *cobra.Command {
 	var o logsOptions
 	cmd := &cobra.Command{
 		Use:   "logs POD",
-		Short: "Print what a container printed",
-		Long: `Print what a container of a pod printed.
+		Short: "Print the logs for a container in a pod",
+		Long: `Print the logs for a container in a pod.
 
-POD is a pod's name as its manifest has it, or with the suffix -NODE. A pod of
-one container needs no --container; init containers can be named there too.
+POD is the name in the pod's manifest, or that name with the suffix -NODE. If the pod
+has only one container, --container is optional; init containers can be given too.
 
-With --follow it goes on over restarts of the container, until that has ended
-for good, its pod is replaced or removed, or Ctrl-C.`,
-		Example: `  podstead logs web
+--follow continues across restarts of the container, until it will not be restarted
+again, its pod is replaced or deleted, or Ctrl-C is pressed.`,
+		Example: `  # Print the logs of pod web
+  podstead logs web
+
+  # Print the last 20 lines and follow the log
   podstead logs -f --tail 20 web
+
+  # Print the logs of the previous instance of container sidecar
   podstead logs --previous -c sidecar web`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runLogs(cmd, o, args[0]) },
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `namespace`, needed if several have a pod of this name")
-	f.StringVarP(&o.container, "container", "c", "", "the `container`, needed if the pod has several")
-	f.BoolVarP(&o.follow, "follow", "f", false, "go on with what is printed from now on")
-	f.BoolVarP(&o.previous, "previous", "p", false, "of the instance that ended last, before the one that runs")
-	f.Int64Var(&o.tail, "tail", -1, "only the last `lines`; -1 for all")
-	f.DurationVar(&o.since, "since", 0, "only what is newer than this, such as 10m or 2h")
-	f.BoolVar(&o.timestamps, "timestamps", false, "the time before each line")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	f.StringVarP(&o.container, "container", "c", "", "`name` of the container; required if the pod has more than one")
+	f.BoolVarP(&o.follow, "follow", "f", false, "stream the log as it is written")
+	f.BoolVarP(&o.previous, "previous", "p", false, "print the log of the previous instance of the container")
+	f.Int64Var(&o.tail, "tail", -1, "number of most recent `lines` to print; -1 prints all")
+	f.DurationVar(&o.since, "since", 0, "only print logs newer than this `duration`, such as 10m or 2h")
+	f.BoolVar(&o.timestamps, "timestamps", false, "include a timestamp on each line")
 	return cmd
 }
 
@@ -62,11 +67,11 @@ func runLogs(cmd *cobra.Command, o logsOptions, name string) error {
 	case o.tail < -1:
 		return usageError(fmt.Errorf("--tail %d: must be 0 or more, or -1 for all", o.tail))
 	case o.since < 0:
-		return usageError(fmt.Errorf("--since %s: must be more than 0", o.since))
+		return usageError(fmt.Errorf("--since %s: must be 0 or more", o.since))
 	}
 	err := printLogs(cmd, o, name)
 	if o.follow && errors.Is(cmd.Context().Err(), context.Canceled) {
-		return nil // Ctrl-C is how one leaves
+		return nil // Ctrl-C is the normal way to stop following
 	}
 	return err
 }
@@ -83,23 +88,19 @@ func printLogs(cmd *cobra.Command, o logsOptions, name string) error {
 	path := fmt.Sprintf("/containerLogs/%s/%s/%s?%s", url.PathEscape(pod.Namespace), url.PathEscape(pod.Name), url.PathEscape(o.container), o.query())
 	body, err := c.Open(cmd.Context(), path)
 	if err != nil {
-		var refused *client.StatusError
-		if errors.As(err, &refused) && refused.Message != "" {
-			return errors.New(refused.Message) // it says what is wrong in full
-		}
-		return err
+		return client.MessageOnly(err)
 	}
 	defer body.Close()
 	if _, err := io.Copy(cmd.OutOrStdout(), body); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return errors.New("podstead ended or could not read on; the container may run on: try again")
+			return errors.New("connection to the daemon lost; the container may still be running, try again")
 		}
-		return fmt.Errorf("cannot print the log: %w", err)
+		return fmt.Errorf("failed to print log: %w", err)
 	}
 	return nil
 }
 
-// query are the parameters of the daemon's API, which are the kubelet's.
+// query returns the parameters of the daemon's API, which are those of the kubelet.
 func (o logsOptions) query() string {
 	q := url.Values{}
 	for name, on := range map[string]bool{"follow": o.follow, "previous": o.previous, "timestamps": o.timestamps} {

@@ -30,14 +30,14 @@ func annotated() v1.Pod {
 	return pod("noted", func(p *v1.Pod) { p.Annotations[objects.DefaultContainerAnnotation] = "b" })
 }
 
-func TestLogsAsksForTheRightLog(t *testing.T) {
-	var asked string
+func TestLogsRequest(t *testing.T) {
+	var requested string
 	var since string
 	socket := fullDaemon(t, []v1.Pod{single(), several(), annotated()}, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		since = q.Get("sinceTime")
 		q.Del("sinceTime")
-		asked = strings.TrimSuffix(r.URL.Path+"?"+q.Encode(), "?")
+		requested = strings.TrimSuffix(r.URL.Path+"?"+q.Encode(), "?")
 		_, _ = io.WriteString(w, "hello\n")
 	})
 	const all = "/containerLogs/default/"
@@ -58,8 +58,8 @@ func TestLogsAsksForTheRightLog(t *testing.T) {
 	} {
 		args := append([]string{"logs", "--api-socket", socket}, strings.Fields(c.args)...)
 		out, errs, err := execute(t, "", args...)
-		if err != nil || out != "hello\n" || errs != "" || asked != c.want {
-			t.Errorf("%s: asked %q, want %q; %q %q %v", c.args, asked, c.want, out, errs, err)
+		if err != nil || out != "hello\n" || errs != "" || requested != c.want {
+			t.Errorf("%s: request %q, want %q; %q %q %v", c.args, requested, c.want, out, errs, err)
 		}
 	}
 	if _, _, err := execute(t, "", "logs", "--api-socket", socket, "web", "--since", "10m"); err != nil {
@@ -67,7 +67,7 @@ func TestLogsAsksForTheRightLog(t *testing.T) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, since)
 	if d := time.Since(at); err != nil || d < 10*time.Minute || d > 11*time.Minute {
-		t.Errorf("--since 10m asks for what is newer than %q", since)
+		t.Errorf("--since 10m requests logs since %q", since)
 	}
 }
 
@@ -86,9 +86,9 @@ func TestLogsErrors(t *testing.T) {
 		code       int
 	}{
 		{"many", "choose one of i, a, b with --container", 1},
-		{"many -c x", `no container "x"; choose one of i, a, b`, 1},
-		{"nosuch", `no pod "nosuch"`, 1},
-		{"web -n prod", "there is one in namespace default", 1},
+		{"many -c x", `container "x" not found in pod "many-n1"; choose one of i, a, b`, 1},
+		{"nosuch", `pod "nosuch" not found`, 1},
+		{"web -n prod", "it exists in namespace default", 1},
 		{"web --tail -2", "--tail -2", 2},
 		{"web --since -1s", "--since -1s", 2},
 		{"web", "try again", 1},
@@ -100,11 +100,11 @@ func TestLogsErrors(t *testing.T) {
 		}
 	}
 	if _, _, err := execute(t, "", "logs", "--api-socket", socket, "web", "-p"); err == nil || err.Error() != `container "a" has no previous instance` {
-		t.Errorf("what the daemon refuses: %v", err)
+		t.Errorf("error of the daemon: %v", err)
 	}
 }
 
-// Ctrl-C ends logs -f with success, and logs without -f without.
+// Ctrl-C ends logs -f with success, and logs without -f with ExitInterrupted.
 func TestLogsInterrupted(t *testing.T) {
 	for flags, want := range map[string]int{"-f": 0, "--previous": 130} {
 		ctx, cancel := context.WithCancel(t.Context())

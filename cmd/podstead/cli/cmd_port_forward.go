@@ -17,6 +17,7 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // forwardOptions are the flags of port-forward.
@@ -30,32 +31,36 @@ func portForwardCommand() *cobra.Command {
 	var o forwardOptions
 	cmd := &cobra.Command{
 		Use:   "port-forward POD [LOCAL:]PORT...",
-		Short: "Reach ports of a pod from this machine",
-		Long: `Listen on local ports and carry what connects to ports of a pod.
+		Short: "Forward one or more local ports to a pod",
+		Long: `Listen on local ports and forward connections to ports of a pod.
 
-POD is a pod's name as its manifest has it, or with the suffix -NODE. PORT is a
-number or the name of a port in the manifest. LOCAL is the same number if it is
-not given; with 0 or nothing before the colon a free one is taken and printed.
-Each connection is made anew, so that forwarding goes on when the pod's
-containers or podstead start again. Ctrl-C ends it.`,
-		Example: `  podstead port-forward web 8080:80
+POD is the name in the pod's manifest, or that name with the suffix -NODE. PORT is a
+number or the name of a port in the manifest. LOCAL defaults to the same number; with
+0 or nothing before the colon a free port is chosen and printed.
+
+Each connection uses its own session, so that forwarding continues when containers of
+the pod or podstead restart. Ctrl-C stops it.`,
+		Example: `  # Forward local port 8080 to port 80 of pod web
+  podstead port-forward web 8080:80
+
+  # Forward to the port named http, and from a free local port to port 9090
   podstead port-forward web 8080:http :9090`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return runPortForward(cmd, o, args[0], args[1:]) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.socket, "api-socket", DefaultSocket, "the daemon's `socket`")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `namespace`, needed if several have a pod of this name")
-	f.StringSliceVar(&o.addresses, "address", []string{"localhost"}, "the local `addresses` to listen on; localhost is 127.0.0.1 and ::1")
+	socketFlag(f, &o.socket)
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	f.StringSliceVar(&o.addresses, "address", []string{"localhost"}, "local `addresses` to listen on; localhost means 127.0.0.1 and ::1")
 	return cmd
 }
 
-// forwarder carries connections to the ports of one pod.
+// forwarder forwards connections to the ports of one pod.
 type forwarder struct {
 	c    *client.Client
 	path string
 	cmd  *cobra.Command
-	all  sync.WaitGroup
+	open sync.WaitGroup
 }
 
 func runPortForward(cmd *cobra.Command, o forwardOptions, name string, ports []string) error {
@@ -65,13 +70,13 @@ func runPortForward(cmd *cobra.Command, o forwardOptions, name string, ports []s
 		return err
 	}
 	if pod.Status.Phase != v1.PodRunning {
-		return fmt.Errorf("pod %q does not run: its phase is %s", pod.Name, pod.Status.Phase)
+		return fmt.Errorf("cannot forward ports: pod %q is not running (phase %s)", pod.Name, pod.Status.Phase)
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	f := &forwarder{c: c, cmd: cmd, path: "/portForward/" + url.PathEscape(pod.Namespace) + "/" + url.PathEscape(pod.Name)}
-	defer f.all.Wait()
-	defer cancel() // before the waiting
+	defer f.open.Wait()
+	defer cancel() // runs before Wait
 	for _, text := range ports {
 		local, remote, err := parsePorts(text, pod)
 		if err != nil {
@@ -86,15 +91,15 @@ func runPortForward(cmd *cobra.Command, o forwardOptions, name string, ports []s
 			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "Forwarding from %s -> %d\n", l.Addr(), remote); err != nil {
 				return err
 			}
-			f.all.Go(func() { f.serve(ctx, l, remote) })
+			f.open.Go(func() { f.serve(ctx, l, remote) })
 			context.AfterFunc(ctx, func() { _ = l.Close() })
 		}
 	}
-	<-ctx.Done() // Ctrl-C is how one leaves
+	<-ctx.Done() // Ctrl-C is the normal way to stop
 	return nil
 }
 
-// parsePorts reads LOCAL:REMOTE, of which the remote one may be a name.
+// parsePorts parses LOCAL:REMOTE, where the remote port may be a name.
 func parsePorts(text string, pod *v1.Pod) (local, remote uint16, err error) {
 	before, after, both := strings.Cut(text, ":")
 	if !both {
@@ -124,8 +129,8 @@ func parsePorts(text string, pod *v1.Pod) (local, remote uint16, err error) {
 }
 
 func namedPort(pod *v1.Pod, name string) (uint16, bool) {
-	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for _, c := range list {
+	for _, kinds := range []podinfo.ContainerKinds{podinfo.RegularContainers, podinfo.InitContainers} {
+		for c := range podinfo.EachContainer(&pod.Spec, kinds) {
 			for _, p := range c.Ports {
 				if p.Name == name && p.Protocol != v1.ProtocolUDP && p.Protocol != v1.ProtocolSCTP {
 					return uint16(p.ContainerPort), true
@@ -136,10 +141,10 @@ func namedPort(pod *v1.Pod, name string) (uint16, bool) {
 	return 0, false
 }
 
-// freePortTries is how often a free port of one address may be taken on the next.
+// freePortTries is the number of attempts to find a port that is free on all addresses.
 const freePortTries = 20
 
-// listenOn listens on one port of each address, a free one for 0.
+// listenOn listens on the same port of each address; 0 chooses a free port.
 func listenOn(ctx context.Context, addresses []string, port uint16) ([]net.Listener, error) {
 	var err error
 	for range freePortTries {
@@ -179,7 +184,8 @@ func listenOnce(ctx context.Context, addresses []string, port uint16) (all []net
 		if err := listen("127.0.0.1"); err != nil {
 			return all, err
 		}
-		// A machine may have no IPv6; one that has it must not lead elsewhere.
+		// A host without IPv6 is fine. With IPv6 the port must be ours, or localhost
+		// could reach another program.
 		if err := listen("::1"); err != nil && hasIPv6() {
 			return all, err
 		}
@@ -196,24 +202,25 @@ func hasIPv6() bool {
 	return true
 }
 
-// serve carries what connects.
+// serve accepts connections and forwards each.
 func (f *forwarder) serve(ctx context.Context, l net.Listener, remote uint16) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
-		f.all.Go(func() {
+		f.open.Go(func() {
 			defer conn.Close()
-			if err := f.carry(ctx, conn.(*net.TCPConn), remote); err != nil && ctx.Err() == nil {
-				f.cmd.PrintErrf("podstead: connection from %s to port %d: %v\n", conn.RemoteAddr(), remote, err)
+			if err := f.forward(ctx, conn.(*net.TCPConn), remote); err != nil && ctx.Err() == nil {
+				f.cmd.PrintErrf("error forwarding connection from %s to port %d: %v\n", conn.RemoteAddr(), remote, err)
 			}
 		})
 	}
 }
 
-// carry carries one connection in a session of its own: none waits for another.
-func (f *forwarder) carry(ctx context.Context, local *net.TCPConn, remote uint16) error {
+// forward forwards one connection in its own session, so that no connection waits for
+// another.
+func (f *forwarder) forward(ctx context.Context, local *net.TCPConn, remote uint16) error {
 	conn, err := f.c.Upgrade(ctx, f.path, client.PortForwardProtocol)
 	if err != nil {
 		return err
@@ -226,42 +233,42 @@ func (f *forwarder) carry(ctx context.Context, local *net.TCPConn, remote uint16
 	open := func(kind string) (httpstream.Stream, error) {
 		return conn.Open(v1.StreamType, kind, v1.PortHeader, strconv.Itoa(int(remote)), v1.PortForwardRequestIDHeader, "0")
 	}
-	fault, err := open(v1.StreamTypeError)
+	errorStream, err := open(v1.StreamTypeError)
 	if err != nil {
 		return err
 	}
-	_ = fault.Close() // nothing is written to it
+	_ = errorStream.Close() // nothing is written to it
 	data, err := open(v1.StreamTypeData)
 	if err != nil {
 		return err
 	}
-	up := make(chan struct{})
+	uploaded := make(chan struct{})
 	go func() {
-		defer close(up)
+		defer close(uploaded)
 		if _, err := io.Copy(data, local); err != nil {
-			conn.Abort() // reset at this side, not ended
+			conn.Abort() // the local side was reset, not closed
 			return
 		}
 		_ = data.Close()
 	}()
 	if _, err := io.Copy(local, data); err != nil {
-		return nil // it left
+		return nil // the local client is gone
 	}
 	text := make(chan []byte, 1)
 	go func() {
-		told, _ := io.ReadAll(fault)
-		text <- told
+		message, _ := io.ReadAll(errorStream)
+		text <- message
 	}()
 	_ = local.CloseWrite()
 	select {
-	case told := <-text:
-		// The session is over at the other side.
-		if len(told) > 0 {
-			// Who connected must not take it for the end.
+	case message := <-text:
+		// The remote side has ended the session.
+		if len(message) > 0 {
+			// A reset tells the local client that this is not a normal end.
 			_ = local.SetLinger(0)
-			return errors.New(string(told))
+			return errors.New(string(message))
 		}
-	case <-up: // both directions have ended
+	case <-uploaded: // both directions have ended
 		<-text
 	}
 	return nil

@@ -25,15 +25,18 @@ func restartCommand() *cobra.Command {
 	var o restartOptions
 	cmd := &cobra.Command{
 		Use:   "restart [pod] NAME...",
-		Short: "End a pod and run it again",
-		Long: `End a pod, with its grace period and its preStop hooks, and run it again as its
-manifest says. Restart counts go on. A pod whose restartPolicy has ended it is
-not run again: remove its manifest and add it again for that.`,
-		Example: `  podstead restart web
+		Short: "Restart a pod",
+		Long: `Restart a pod: terminate it, with its grace period and preStop hooks, and start it
+again from its manifest. Restart counts are kept. A pod that has completed or failed
+by its restartPolicy is not restarted; remove its manifest and add it again instead.`,
+		Example: `  # Restart a pod
+  podstead restart web
+
+  # Restart a pod and wait until it is ready
   podstead restart pod web --wait`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(podArgs(args)) == 0 {
-				return errors.New("no pod is named")
+				return errors.New("no pod given")
 			}
 			return nil
 		},
@@ -41,13 +44,13 @@ not run again: remove its manifest and add it again for that.`,
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `namespace`, needed if several have a pod of this name")
-	f.BoolVar(&o.wait, "wait", false, "wait until it runs again and is ready")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the pod; required if pods in several namespaces have this name")
+	f.BoolVar(&o.wait, "wait", false, "wait until the pod has restarted and is ready")
 	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long to wait")
 	return cmd
 }
 
-// podArgs are the names of pods, after the type where that is given.
+// podArgs returns the names of pods without the type, which may precede them.
 func podArgs(args []string) []string {
 	if len(args) > 0 && objects.PodKind().Matches(args[0]) {
 		return args[1:]
@@ -69,20 +72,16 @@ func runRestart(cmd *cobra.Command, o restartOptions, names []string) error {
 		var answer struct{ Name string }
 		path := fmt.Sprintf("/podstead/v1/namespaces/%s/pods/%s/restart", url.PathEscape(pod.Namespace), url.PathEscape(pod.Name))
 		if err := c.Post(cmd.Context(), path, &answer); err != nil {
-			var refused *client.StatusError
-			if errors.As(err, &refused) && refused.Message != "" {
-				return errors.New(refused.Message) // it says what is wrong in full
-			}
-			return err
+			return client.MessageOnly(err)
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "pod/%s restarts\n", pod.Name); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "pod/%s restarting\n", pod.Name); err != nil {
 			return err
 		}
 	}
 	if !o.wait {
 		return nil
 	}
-	w := wait.Waiter{Client: c, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr(), Timeout: o.timeout, Kind: objects.PodKind(), Verb: "runs again"}
+	w := wait.Waiter{Client: c, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr(), Timeout: o.timeout, Kind: objects.PodKind(), Verb: "restarted"}
 	for _, pod := range pods {
 		w.Targets = append(w.Targets, &wait.Target{Namespace: pod.Namespace, Name: pod.Name, Condition: wait.Restarted(pod)})
 	}

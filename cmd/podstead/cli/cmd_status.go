@@ -16,13 +16,13 @@ func statusCommand() *cobra.Command {
 	var socket, format string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show on one screen how the node, its sources and its pods are",
-		Long: `Show on one screen how the node is: whether the runtime answers, what is under
-pressure, what each source of manifests delivered and what is wrong with it, and
-of each pod that is not ready the reason.
+		Short: "Show the status of the node, its manifest sources and its pods",
+		Long: `Show the status of the node on one screen: the container runtime, pressure
+conditions, each source of manifests with its errors, and the reason for each pod that
+is not ready.
 
-The exit code is 0 if all is well or is on its way, 1 if the node is not ready,
-a manifest is at fault or a pod fails, 3 if no daemon answers.`,
+The exit code is 0 if everything is healthy or starting, 1 if the node is not ready, a
+manifest is invalid or a pod is failing, 3 if the daemon cannot be reached.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := nodestatus.Load(cmd.Context(), client.New(socket))
@@ -45,6 +45,6 @@ a manifest is at fault or a pod fails, 3 if no daemon answers.`,
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
-	cmd.Flags().StringVarP(&format, "output", "o", "", "json or yaml")
+	cmd.Flags().StringVarP(&format, "output", "o", "", "output format: json or yaml")
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 )
 
-// aSick is a node with much that is wrong.
+// unhealthyNode is the status of a node with many problems.
 func unhealthyNode() *nodestatus.Status {
 	node := v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge-7"}}
 	node.Status.NodeInfo = v1.NodeSystemInfo{ContainerRuntimeVersion: "containerd://2.4.2", KubeletVersion: "podstead 1.2.3", KernelVersion: "6.1.0"}
@@ -42,18 +42,18 @@ func unhealthyNode() *nodestatus.Status {
 	}}
 }
 
-func TestStatusScreen(t *testing.T) {
+func TestStatusText(t *testing.T) {
 	s := unhealthyNode()
 	golden(t, "status.txt", s.Text(terminal.Terminal{}))
 	golden(t, "status-80.txt", s.Text(terminal.Terminal{Width: 80}))
 	if s.Healthy() {
-		t.Error("it is said to be well")
+		t.Error("an unhealthy node is healthy")
 	}
 	golden(t, "status.json", string(indented(t, s.Summary())))
-	well := &nodestatus.Status{Node: s.Node, Pods: s.Pods[:1], Now: noon, Sources: []objects.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true}}}
-	golden(t, "status-well.txt", well.Text(terminal.Terminal{}))
-	if !well.Healthy() {
-		t.Error("it is said not to be well")
+	healthy := &nodestatus.Status{Node: s.Node, Pods: s.Pods[:1], Now: noon, Sources: []objects.ManifestSource{{Source: "file", Location: "/etc/pods", Delivered: true}}}
+	golden(t, "status-healthy.txt", healthy.Text(terminal.Terminal{}))
+	if !healthy.Healthy() {
+		t.Error("a healthy node is not healthy")
 	}
 }
 
@@ -79,7 +79,7 @@ func TestStatusCommand(t *testing.T) {
 		Pods    map[string]int
 	}
 	if Code(err) != 1 || !Silent(err) || json.Unmarshal([]byte(out), &s) != nil || s.Healthy || s.Pods["failing"] != 1 || s.Pods["ready"] != 1 {
-		t.Errorf("with a pod that fails: %v\n%s", err, out)
+		t.Errorf("with a failing pod: %v\n%s", err, out)
 	}
 	if _, _, err := execute(t, "", "status", "-o", "wide", "--api-socket", d.socket); Code(err) != ExitUsage {
 		t.Errorf("-o wide: %v", err)
@@ -104,7 +104,7 @@ func TestEventsCommand(t *testing.T) {
 			t.Errorf("events %s: %q %q %v, want %q", args, out, errs, err, want)
 		}
 	}
-	if _, errs, err := execute(t, "", "events", "--for", "none", "--api-socket", d.socket); err != nil || errs != "no events\n" {
+	if _, errs, err := execute(t, "", "events", "--for", "none", "--api-socket", d.socket); err != nil || errs != "no events found\n" {
 		t.Errorf("none: %q %v", errs, err)
 	}
 	if _, _, err := execute(t, "", "events", "--types", "Odd", "--api-socket", d.socket); Code(err) != ExitUsage {
@@ -112,7 +112,7 @@ func TestEventsCommand(t *testing.T) {
 	}
 }
 
-// The shell is told the names that there are.
+// Completion offers the existing names.
 func TestCompletion(t *testing.T) {
 	d := newFakeDaemon(t, labelled()...).start()
 	for line, want := range map[string]string{
@@ -145,7 +145,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	if out, _, err := execute(t, "", "completion", "fishy"); Code(err) != ExitUsage || out != "" || !strings.Contains(err.Error(), "completion fish?") {
-		t.Errorf("a shell that there is not: %v, %q", err, out)
+		t.Errorf("an unknown shell: %v, %q", err, out)
 	}
 	if out, _, err := execute(t, "", "completion"); err != nil || !strings.Contains(out, "bash") {
 		t.Errorf("no shell: %v, %q", err, out)

@@ -17,7 +17,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 )
 
-// usagePath is where the API tells what is used.
+// usagePath is the path of the resource metrics API.
 const usagePath = "/apis/metrics.k8s.io/v1beta1/"
 
 // topOptions are the flags of top.
@@ -29,16 +29,21 @@ type topOptions struct {
 func topCommand() *cobra.Command {
 	top := &cobra.Command{
 		Use:   "top",
-		Short: "Show what pods and the node use of processors and memory",
-		Long: `Show what pods and the node use now: of processors in thousandths of one, of
-memory what cannot be taken back at once (the working set). The first question
-after a while takes a second, since nothing is measured while nobody asks.`,
-		Example: `  podstead top pods
+		Short: "Display resource (CPU/memory) usage",
+		Long: `Display the current CPU usage, in millicores, and memory usage (the working set) of
+pods or of the node. The first request after some time takes a second, since usage is
+only measured on request.`,
+		Example: `  # Show the usage of all pods
+  podstead top pods
+
+  # Show the usage of each container, the highest memory usage first
   podstead top pods --containers --sort-by memory
+
+  # Show the usage of the node
   podstead top nodes`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("cannot show what %q uses; pods and nodes can be shown", args[0])
+				return fmt.Errorf("unknown resource %q; use podstead top pods or podstead top nodes", args[0])
 			}
 			return nil
 		},
@@ -46,34 +51,35 @@ after a while takes a second, since nothing is measured while nobody asks.`,
 	}
 	var o topOptions
 	pods := &cobra.Command{
-		Use: "pods [NAME...]", Aliases: []string{"pod", "po"}, Short: "What each pod uses",
+		Use: "pods [NAME...]", Aliases: []string{"pod", "po"}, Short: "Display resource (CPU/memory) usage of pods",
 		RunE: func(cmd *cobra.Command, names []string) error { return runTopPods(cmd, o, names) },
 	}
 	f := pods.Flags()
-	f.StringVarP(&o.namespace, "namespace", "n", "", "only of this `namespace`")
-	f.BoolP("all-namespaces", "A", true, "all namespaces, as without --namespace")
-	f.StringVarP(&o.labels, "selector", "l", "", "only with these `labels`, such as app=web,tier!=test")
-	f.BoolVar(&o.containers, "containers", false, "a line for each container")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only pods in this `namespace`")
+	f.BoolP("all-namespaces", "A", true, "all namespaces; this is the default")
+	f.StringVarP(&o.labels, "selector", "l", "", "label `selector`, such as app=web,tier!=test")
+	f.BoolVar(&o.containers, "containers", false, "show the usage of each container")
 	nodes := &cobra.Command{
-		Use: "nodes", Aliases: []string{"node", "no"}, Short: "What the node uses", Args: cobra.NoArgs,
+		Use: "nodes", Aliases: []string{"node", "no"}, Short: "Display resource (CPU/memory) usage of the node", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runTopNodes(cmd, o) },
 	}
 	for _, cmd := range []*cobra.Command{pods, nodes} {
 		socketFlag(cmd.Flags(), &o.socket)
-		cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "the most first of `cpu` or memory; else by name")
-		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "no line with the names of the columns")
+		cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "sort by `cpu` or memory, highest first; default is by name")
+		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "do not print headers")
 	}
 	top.AddCommand(pods, nodes)
 	return top
 }
 
-// usage is what something uses, as the API tells it.
+// usage is the resource usage of a container or a node in the API.
 type usage map[v1.ResourceName]resource.Quantity
 
 func (u usage) milli() int64 { q := u[v1.ResourceCPU]; return q.MilliValue() }
 func (u usage) bytes() int64 { q := u[v1.ResourceMemory]; return q.Value() }
 
-// cells are those of the columns CPU(cores) and MEMORY(bytes), as kubectl's.
+// cells returns the cells of the columns CPU(cores) and MEMORY(bytes), as kubectl prints
+// them.
 func (u usage) cells() []string {
 	return []string{fmt.Sprintf("%dm", u.milli()), fmt.Sprintf("%dMi", u.bytes()>>20)}
 }
@@ -86,13 +92,13 @@ func (u usage) add(more usage) {
 	}
 }
 
-// topRow is one row with what it is sorted by.
+// topRow is a row of the table with its sort keys.
 type topRow struct {
 	cells         []string
 	milli, memory int64
 }
 
-// sortRows sorts by what is asked for, then by name.
+// sortRows sorts by the given resource, then by name.
 func sortRows(rows []topRow, by string) ([][]string, error) {
 	key, ok := map[string]func(topRow) int64{
 		"": func(topRow) int64 { return 0 }, "cpu": func(r topRow) int64 { return r.milli }, "memory": func(r topRow) int64 { return r.memory },
@@ -181,7 +187,7 @@ func runTopPods(cmd *cobra.Command, o topOptions, names []string) error {
 	for _, n := range names {
 		if !found[n] {
 			missing = true
-			cmd.PrintErrf("no pod %q that runs%s\n", n, objects.InNamespace(o.namespace))
+			cmd.PrintErrf("pod %q not found or not running%s\n", n, objects.InNamespace(o.namespace))
 		}
 	}
 	if missing {
@@ -196,7 +202,7 @@ func printTop(cmd *cobra.Command, o topOptions, head []string, rows []topRow) er
 		return err
 	}
 	if len(sorted) == 0 {
-		cmd.PrintErrln("nothing runs" + objects.InNamespace(o.namespace))
+		cmd.PrintErrln("no running pods found" + objects.InNamespace(o.namespace))
 		return nil
 	}
 	return terminal.Table{Header: head, Rows: sorted, NoHeader: o.noHeaders}.Print(cmd.OutOrStdout())
@@ -227,17 +233,17 @@ func runTopNodes(cmd *cobra.Command, o topOptions) error {
 	var rows []topRow
 	for i := range list.Items {
 		n := &list.Items[i]
-		has := allocatable[n.Name]
+		total := allocatable[n.Name]
 		cells := n.Usage.cells()
 		rows = append(rows, topRow{
-			[]string{n.Name, cells[0], share(n.Usage.milli(), has.Cpu().MilliValue()), cells[1], share(n.Usage.bytes(), has.Memory().Value())},
+			[]string{n.Name, cells[0], share(n.Usage.milli(), total.Cpu().MilliValue()), cells[1], share(n.Usage.bytes(), total.Memory().Value())},
 			n.Usage.milli(), n.Usage.bytes(),
 		})
 	}
 	return printTop(cmd, o, []string{"NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"}, rows)
 }
 
-// share is how much of what pods may have is used, by all that runs.
+// share returns the usage as a percentage of the allocatable amount.
 func share(used, of int64) string {
 	if of <= 0 {
 		return "<unknown>"

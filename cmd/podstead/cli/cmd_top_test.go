@@ -10,9 +10,9 @@ func TestTop(t *testing.T) {
 	const pods = `{"items":[
 		{"metadata":{"name":"web-n1","namespace":"default"},"containers":[{"name":"a","usage":{"cpu":"300000000n","memory":"64Mi"}},{"name":"b","usage":{"cpu":"1m","memory":"1Mi"}}]},
 		{"metadata":{"name":"db-n1","namespace":"apps"},"containers":[{"name":"c","usage":{"cpu":"900m","memory":"8Mi"}}]}]}`
-	d.more["GET /apis/metrics.k8s.io/v1beta1/pods"] = answer(pods)
-	d.more["GET /apis/metrics.k8s.io/v1beta1/nodes"] = answer(`{"items":[{"metadata":{"name":"n1"},"usage":{"cpu":"500m","memory":"1Gi"}}]}`)
-	d.more["GET /apis/metrics.k8s.io/v1beta1/namespaces/empty/pods"] = answer(`{"items":[]}`)
+	d.routes["GET /apis/metrics.k8s.io/v1beta1/pods"] = answer(pods)
+	d.routes["GET /apis/metrics.k8s.io/v1beta1/nodes"] = answer(`{"items":[{"metadata":{"name":"n1"},"usage":{"cpu":"500m","memory":"1Gi"}}]}`)
+	d.routes["GET /apis/metrics.k8s.io/v1beta1/namespaces/empty/pods"] = answer(`{"items":[]}`)
 	d.start()
 	for _, c := range []struct{ args, out, errs string }{
 		{"pods", "NAMESPACE   NAME     CPU(cores)   MEMORY(bytes)\napps        db-n1    900m         8Mi\ndefault     web-n1   301m         65Mi\n", ""},
@@ -20,7 +20,7 @@ func TestTop(t *testing.T) {
 		{"pods --containers --sort-by cpu", "NAMESPACE   POD      NAME   CPU(cores)   MEMORY(bytes)\napps        db-n1    c      900m         8Mi\ndefault     web-n1   a      300m         64Mi\ndefault     web-n1   b      1m           1Mi\n", ""},
 		{"pod web", "NAMESPACE   NAME     CPU(cores)   MEMORY(bytes)\ndefault     web-n1   301m         65Mi\n", ""},
 		{"po pod/web-n1 --no-headers", "default   web-n1   301m   65Mi\n", ""},
-		{"pods -n empty", "", "nothing runs in namespace empty\n"},
+		{"pods -n empty", "", "no running pods found in namespace empty\n"},
 		{"nodes", "NAME   CPU(cores)   CPU(%)      MEMORY(bytes)   MEMORY(%)\nn1     500m         <unknown>   1024Mi          <unknown>\n", ""},
 	} {
 		out, errs, err := execute(t, "", append([]string{"top"}, append(strings.Fields(c.args), "--api-socket", d.socket)...)...)

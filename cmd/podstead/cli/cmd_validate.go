@@ -27,29 +27,34 @@ func validateCommand() *cobra.Command {
 	var o validateOptions
 	cmd := &cobra.Command{
 		Use:   "validate FILE|DIR|-...",
-		Short: "Check manifests without a daemon",
-		Long: `Check manifests as the daemon would, without one.
+		Short: "Validate manifests without a daemon",
+		Long: `Validate manifests as the daemon does, without a daemon.
 
-Each fault is one line on standard error: file, line, field, what is wrong and
-what would be right. The exit code is 1 if there is any, else 0. A folder is
-read as the daemon reads it: .yaml, .yml and .json, no hidden or backup files,
-no folders below. - is standard input.`,
-		Example: `  podstead validate /etc/pods
-  podstead validate -o yaml web.yaml     # with every default filled in
+Each error is one line on standard error: file, line, field, problem and remedy. The
+exit code is 1 if there are errors, otherwise 0. A directory is read as the daemon
+reads it: .yaml, .yml and .json files, without hidden and backup files and without
+subdirectories. - reads standard input.`,
+		Example: `  # Validate all manifests of a directory
+  podstead validate /etc/pods
+
+  # Print a pod with all defaults filled in
+  podstead validate -o yaml web.yaml
+
+  # Validate generated manifests
   helm template x | podstead validate -`,
 		Args: func(_ *cobra.Command, paths []string) error {
 			if len(paths) == 0 {
-				return errors.New("nothing to validate: name files or folders of manifests, or - for standard input")
+				return errors.New("no manifests given; specify files or directories, or - for standard input")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, paths []string) error { return runValidate(cmd, o, paths) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.mode, "manifest-validation", string(manifest.ModeStrict), "what becomes of unknown and duplicate fields: strict, warn or ignore")
-	f.StringVar(&o.node, "hostname-override", "", "node `name` that pod names end with (default: this host's name)")
-	f.StringVarP(&o.output, "output", "o", "", "yaml prints the pods with every default filled in")
-	f.String("api-socket", DefaultSocket, "unused: validate needs no daemon")
+	f.StringVar(&o.mode, "manifest-validation", string(manifest.ModeStrict), "how to treat unknown and duplicate fields: strict, warn or ignore")
+	f.StringVar(&o.node, "hostname-override", "", "node `name` that pod names end with (default: the hostname)")
+	f.StringVarP(&o.output, "output", "o", "", "output format: yaml prints the pods with all defaults filled in")
+	f.String("api-socket", DefaultSocket, "has no effect: validate does not contact the daemon")
 	return cmd
 }
 
@@ -63,7 +68,7 @@ func runValidate(cmd *cobra.Command, o validateOptions, paths []string) error {
 	}
 	if o.node == "" {
 		if o.node, err = os.Hostname(); err != nil {
-			return fmt.Errorf("cannot tell this host's name: %w; give one with --hostname-override", err)
+			return fmt.Errorf("failed to get the hostname: %w; set it with --hostname-override", err)
 		}
 	}
 	v := validator{loader: manifest.NewLoader(strings.ToLower(o.node), mode), owners: map[string]string{}, objects: map[manifest.ObjectRef]declared{}}
@@ -75,27 +80,27 @@ func runValidate(cmd *cobra.Command, o validateOptions, paths []string) error {
 	return v.report(cmd, o.output)
 }
 
-// validator collects over all the files that were named.
+// validator collects the results of all given files.
 type validator struct {
 	loader *manifest.Loader
 	files  int
 	pods   []*v1.Pod
 	faults manifest.Faults
-	// owners is the first file of each namespace/name: two files with one
-	// name are refused by the daemon too.
+	// owners is the first file of each namespace/name. The daemon does not accept
+	// two files with one pod name either.
 	owners map[string]string
-	// objects are what stands beside the pods.
+	// objects are the declared objects other than pods.
 	objects map[manifest.ObjectRef]declared
 }
 
-// declared is where an object was found first, and what it holds.
+// declared is the first file that declares an object, and the digest of the object.
 type declared struct{ file, digest string }
 
 func (v *validator) path(cmd *cobra.Command, path string) error {
 	if path == "-" {
 		data, err := manifestfile.Read(cmd.InOrStdin())
 		if err != nil {
-			return fmt.Errorf("cannot read standard input: %w", err)
+			return fmt.Errorf("failed to read standard input: %w", err)
 		}
 		v.unit(path, data)
 		return nil
@@ -127,7 +132,7 @@ func (v *validator) file(path string) error {
 	defer f.Close()
 	data, err := manifestfile.Read(f)
 	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", path, err)
+		return fmt.Errorf("failed to read %s: %w", path, err)
 	}
 	v.unit(path, data)
 	return nil
@@ -145,7 +150,7 @@ func (v *validator) unit(name string, data []byte) {
 		if owner, taken := v.owners[full]; taken {
 			v.faults = append(v.faults, manifest.Fault{
 				Unit: name, Object: "Pod " + full, Path: "metadata.name",
-				Problem: "a pod of this name stands in " + owner + " too", Remedy: "give one of them another name",
+				Problem: "duplicate pod name, also used in " + owner, Remedy: "rename one of the pods",
 			})
 			continue
 		}
@@ -154,8 +159,8 @@ func (v *validator) unit(name string, data []byte) {
 	}
 }
 
-// object notes an object. Another one of its name that is not the same is a
-// fault, as to the daemon.
+// object records an object. A second object of the same name with other contents is an
+// error, as it is for the daemon.
 func (v *validator) object(file string, object *manifest.Object) {
 	ref := object.Ref()
 	first, twice := v.objects[ref]
@@ -166,7 +171,7 @@ func (v *validator) object(file string, object *manifest.Object) {
 	if first.digest != object.Digest {
 		v.faults = append(v.faults, manifest.Fault{
 			Unit: file, Object: ref.String(), Path: "metadata.name",
-			Problem: "is declared with other contents in " + first.file, Remedy: "give this one another name or namespace, or remove one of the two",
+			Problem: "already declared with different contents in " + first.file, Remedy: "change the name or namespace, or remove one of the two",
 		})
 	}
 }
@@ -185,24 +190,24 @@ func (v *validator) report(cmd *cobra.Command, output string) error {
 		}
 	}
 	if v.faults.Fatal() {
-		return &ExitError{Code: 1}
+		return &ExitError{Code: ExitFailed}
 	}
 	if v.files == 0 {
-		return &ExitError{Code: 1, Err: errors.New("no manifest there: a folder's manifests end in .yaml, .yml or .json")}
+		return &ExitError{Code: ExitFailed, Err: errors.New("no manifests found; manifests in a directory must end in .yaml, .yml or .json")}
 	}
 	if output == "" {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s in %s: valid\n", v.found(), terminal.Count(v.files, "file"))
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s in %s: valid\n", v.summary(), terminal.Count(v.files, "file"))
 		return err
 	}
 	return nil
 }
 
-// found is what the files hold, in words.
-func (v *validator) found() string {
+// summary returns the number of pods and other objects in words.
+func (v *validator) summary() string {
 	if len(v.objects) == 0 {
 		return terminal.Count(len(v.pods), "pod")
 	}
-	return terminal.Count(len(v.pods), "pod") + " and " + terminal.Count(len(v.objects), "object") + " beside"
+	return terminal.Count(len(v.pods), "pod") + " and " + terminal.Count(len(v.objects), "other object")
 }
 
 func printYAML(w io.Writer, pods []*v1.Pod) error {
@@ -214,7 +219,7 @@ func printYAML(w io.Writer, pods []*v1.Pod) error {
 		}
 		text, err := yaml.Marshal(p)
 		if err != nil {
-			return fmt.Errorf("cannot print pod %s/%s: %w", p.Namespace, p.Name, err)
+			return fmt.Errorf("failed to print pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
 		if _, err := w.Write(text); err != nil {
 			return err

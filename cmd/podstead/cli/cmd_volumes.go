@@ -16,22 +16,23 @@ func volumesCommand() *cobra.Command {
 	var socket string
 	cmd := &cobra.Command{
 		Use:   "volumes",
-		Short: "List the folders of PersistentVolumeClaims, or remove one",
-		Long: `List the folders of PersistentVolumeClaims.
+		Short: "List or delete the volumes of PersistentVolumeClaims",
+		Long: `List the volumes of PersistentVolumeClaims.
 
-They outlive pods, and the documents that declare the claims. Each is made when
-a pod first asks for it, and removed by "podstead volumes rm" alone.`,
+A volume is a directory on this node. It is created when a pod first uses the claim and
+outlives the pod and the manifest that declares the claim. Only "podstead volumes rm"
+deletes it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return listVolumes(cmd, client.New(socket)) },
 	}
 	socketFlag(cmd.PersistentFlags(), &socket)
 	cmd.AddCommand(&cobra.Command{
 		Use: "rm [NAMESPACE/]CLAIM...", Aliases: []string{"remove", "delete"},
-		Short: "Delete the folder of a claim with everything in it",
-		Long: `Delete the folder of a claim with everything in it.
+		Short: "Delete the volume of a claim with all its data",
+		Long: `Delete the volume of a claim with all its data.
 
-It is refused while a pod uses the folder. The namespace is default unless given.`,
-		Example: "  podstead volumes rm apps/data",
+A volume that is used by a pod is not deleted. The namespace defaults to "default".`,
+		Example: "  # Delete the volume of claim data in namespace apps\n  podstead volumes rm apps/data",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
@@ -51,7 +52,7 @@ func listVolumes(cmd *cobra.Command, c *client.Client) error {
 		return err
 	}
 	if len(list) == 0 {
-		cmd.PrintErrln("no persistent volumes")
+		cmd.PrintErrln("no volumes found")
 		return nil
 	}
 	t := terminal.Table{Header: []string{"NAMESPACE", "CLAIM", "REQUESTED", "USED BY", "PATH"}}
@@ -69,6 +70,6 @@ func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {
 	if err := c.Delete(cmd.Context(), "/podstead/v1/volumes/"+url.PathEscape(namespace)+"/"+url.PathEscape(claim)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "volume %s/%s removed\n", namespace, claim)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "volume %s/%s deleted\n", namespace, claim)
 	return err
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/wait"
 )
 
-// defaultTimeout is how long is waited unless somebody says otherwise: time
-// enough to pull an image.
+// defaultTimeout is the default of --timeout: long enough to pull an image.
 const defaultTimeout = 5 * time.Minute
 
 // waitOptions are the flags of wait.
@@ -33,34 +32,40 @@ func waitCommand() *cobra.Command {
 	var o waitOptions
 	cmd := &cobra.Command{
 		Use:   "wait [TYPE] NAME... | TYPE/NAME... | -f FILE",
-		Short: "Wait until a pod is ready, is gone, or runs what its manifest says now",
-		Long: `Wait until something holds of each named pod (or node):
+		Short: "Wait for a specific condition on one or many resources",
+		Long: `Wait for a condition on each given pod or node:
 
-  ready                  it is ready; an error if it has ended for good
-  condition=TYPE[=VALUE] its condition has the value, True unless given
-  jsonpath=PATH[=VALUE]  the field has the value, or any
-  delete                 it is gone
-  revision               what its manifest on disk says now runs, and is ready;
-                         with -f all pods of the file. An error at once if the
-                         daemon refuses the file
-  revision=HASH          the revision with this kubernetes.io/config.hash
+  ready                  it is ready; fails at once if the pod has completed or failed
+  condition=TYPE[=VALUE] the condition has the value, True by default
+  jsonpath=PATH[=VALUE]  the field has the value, or any value
+  delete                 it is deleted
+  revision               it runs its current manifest on disk and is ready; with -f all
+                         pods of the file. Fails at once if the manifest is invalid
+  revision=HASH          it runs the revision with this kubernetes.io/config.hash
 
-A pod need not be there yet. Progress is told on standard error: phase, what
-holds it up, image and time. The exit code is 124 when the time is over.`,
-		Example: `  podstead wait web --for=ready
+The pod does not have to exist yet. Progress is printed to standard error: state,
+reason, image and elapsed time. The exit code is 124 after a timeout.`,
+		Example: `  # Wait until pod web is ready
+  podstead wait web --for=ready
+
+  # Edit a manifest and wait until the pod runs it
   vi /etc/pods/web.yaml && podstead wait web --for=revision
+
+  # Wait for all pods of a file, for at most 2 minutes
   podstead wait -f /etc/pods/web.yaml --for=revision --timeout=2m
+
+  # Wait until pod web is deleted
   podstead wait pod/web --for=delete`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runWait(cmd, o, args) },
 	}
 	f := cmd.Flags()
 	socketFlag(f, &o.socket)
-	f.StringVarP(&o.namespace, "namespace", "n", "", "the `namespace`, needed if several have a pod of this name")
-	f.StringVar(&o.condition, "for", "ready", "ready, condition=TYPE[=VALUE], jsonpath=PATH[=VALUE], delete or revision[=HASH]")
-	f.StringVarP(&o.labels, "selector", "l", "", "those with these `labels` that are there now")
-	f.BoolVar(&o.all, "all", false, "all that are there now")
-	f.StringSliceVarP(&o.files, "filename", "f", nil, "with --for=revision, the pods of this `file`")
-	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long to wait; 0 only looks")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the resource; required if several namespaces have one of this name")
+	f.StringVar(&o.condition, "for", "ready", "condition to wait for: ready, condition=TYPE[=VALUE], jsonpath=PATH[=VALUE], delete or revision[=HASH]")
+	f.StringVarP(&o.labels, "selector", "l", "", "wait for existing resources that match this label `selector`")
+	f.BoolVar(&o.all, "all", false, "wait for all existing resources of the type")
+	f.StringSliceVarP(&o.files, "filename", "f", nil, "with --for=revision, wait for the pods of this `file`")
+	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "how long to wait; 0 checks once")
 	return cmd
 }
 
@@ -71,7 +76,7 @@ func runWait(cmd *cobra.Command, o waitOptions, args []string) error {
 		return err
 	}
 	if k.Local != nil {
-		return usageError(fmt.Errorf("%s cannot be waited for", k.Name))
+		return usageError(fmt.Errorf("cannot wait for %s", k.Name))
 	}
 	w := wait.Waiter{Client: c, Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr(), Timeout: o.timeout, Kind: k}
 	if o.labels != "" || o.all {
@@ -83,7 +88,7 @@ func runWait(cmd *cobra.Command, o waitOptions, args []string) error {
 			w.Targets = append(w.Targets, &wait.Target{Namespace: object.Namespace, Name: object.Name})
 		}
 		if len(w.Targets) == 0 {
-			return fmt.Errorf("no %s%s to wait for", k.Name, objects.InNamespace(o.namespace))
+			return fmt.Errorf("no %s found%s", k.Name, objects.InNamespace(o.namespace))
 		}
 	}
 	for _, name := range names {
@@ -92,12 +97,12 @@ func runWait(cmd *cobra.Command, o waitOptions, args []string) error {
 	condition, value, hasValue := strings.Cut(o.condition, "=")
 	if condition == "revision" && !hasValue {
 		if k.Name != "pods" {
-			return usageError(fmt.Errorf("--for=revision is for pods, not for %s", k.Name))
+			return usageError(fmt.Errorf("--for=revision requires pods, not %s", k.Name))
 		}
 		err = w.SetRevisions(ctx, o.files)
 	} else {
 		if len(o.files) > 0 {
-			return usageError(errors.New("--filename goes with --for=revision"))
+			return usageError(errors.New("--filename requires --for=revision"))
 		}
 		err = w.SetCondition(condition, value, hasValue)
 	}
@@ -108,12 +113,12 @@ func runWait(cmd *cobra.Command, o waitOptions, args []string) error {
 		return err
 	}
 	if len(w.Targets) == 0 {
-		return usageError(errors.New("nothing to wait for; name a pod, such as: podstead wait web --for=ready"))
+		return usageError(errors.New("nothing to wait for; use for example: podstead wait web --for=ready"))
 	}
 	return w.Run(ctx)
 }
 
-// waitArgs reads [TYPE] NAME... and TYPE/NAME...; a name without a type is a pod's.
+// waitArgs parses [TYPE] NAME... and TYPE/NAME...; the type defaults to pods.
 func waitArgs(ctx context.Context, c *client.Client, args []string) (*objects.Kind, []string, error) {
 	k := objects.PodKind()
 	if len(args) == 0 {
@@ -134,7 +139,7 @@ func waitArgs(ctx context.Context, c *client.Client, args []string) (*objects.Ki
 			return nil, nil, err
 		}
 		if i > 0 && of.Name != k.Name {
-			return nil, nil, usageError(errors.New("only one type can be waited for"))
+			return nil, nil, usageError(errors.New("cannot wait for more than one resource type"))
 		}
 		k, names = of, append(names, name)
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// DefaultSocket is where the daemon answers.
+// DefaultSocket is the path of the daemon's API socket.
 const DefaultSocket = "/run/podstead/podstead.sock"
 
-// Commands are all commands but run. The socket flag is the same for each.
+// Commands returns all commands except run and check. Each has the flag --api-socket.
 func Commands(version string) []*cobra.Command {
 	return []*cobra.Command{
 		attachCommand(),
@@ -37,8 +37,8 @@ func Commands(version string) []*cobra.Command {
 	}
 }
 
-// Finish gives the root, with all its commands in it, what they have in
-// common: a command line that is wrong ends with ExitUsage and says where help is.
+// Finish completes the root command once all commands are added: a wrong command line
+// exits with ExitUsage and refers to the help.
 func Finish(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
@@ -51,8 +51,8 @@ func Finish(root *cobra.Command) {
 		return unknownCommand(cmd, args[0])
 	}
 	completeAll(root)
-	// Made at once: cobra, which makes it when the program runs, has it print its
-	// help for a shell that there is not, and succeed.
+	// Created here because cobra, which would create it on execution, makes it print
+	// its help and succeed for a shell that does not exist.
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
@@ -67,7 +67,7 @@ func Finish(root *cobra.Command) {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
 				if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") {
-					err = fmt.Errorf("%d arguments are given; it is: %s", len(args), cmd.UseLine())
+					err = fmt.Errorf("unexpected number of arguments (%d); usage: %s", len(args), cmd.UseLine())
 				}
 				return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
 			}
@@ -83,8 +83,8 @@ func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// suggestionDistance is how many letters a command may be away from what was
-// typed, to be asked whether it was meant; cobra's, where it asks by itself.
+// suggestionDistance is the maximum edit distance of a suggested command; it is cobra's
+// own default.
 const suggestionDistance = 2
 
 func unknownCommand(cmd *cobra.Command, name string) error {
@@ -96,7 +96,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usageError(fmt.Errorf("unknown command %q for %q%s", name, cmd.CommandPath(), hint))
 }
 
-// socketFlag adds the flag that names the daemon.
+// socketFlag adds the flag --api-socket.
 func socketFlag(f *pflag.FlagSet, socket *string) {
-	f.StringVar(socket, "api-socket", DefaultSocket, "the daemon's `socket`")
+	f.StringVar(socket, "api-socket", DefaultSocket, "`path` of the daemon's API socket")
 }

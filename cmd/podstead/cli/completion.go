@@ -11,14 +11,14 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 	"github.com/podstead/podstead/cmd/podstead/cli/explain"
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// completeTime bounds what is asked while somebody waits at a prompt.
-const completeTime = time.Second
+// completionTimeout bounds requests to the daemon while the user waits at a prompt.
+const completionTimeout = time.Second
 
-// completeAll gives every command that takes pods, types, containers or
-// namespaces the names that there are. Where a command completes by itself, it
-// is left to that.
+// completeAll adds completion of pods, types, containers and namespaces to every command
+// that takes them. A command that has its own completion keeps it.
 func completeAll(root *cobra.Command) {
 	eachCommand(root, func(cmd *cobra.Command) {
 		if cmd.ValidArgsFunction == nil {
@@ -50,17 +50,17 @@ func completeAll(root *cobra.Command) {
 			if cmd.Flags().Lookup(name) == nil || name == "for" && cmd.Name() != "wait" {
 				continue
 			}
-			if _, taken := cmd.GetFlagCompletionFunc(name); !taken {
-				_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag is there, and was not taken
+			if _, exists := cmd.GetFlagCompletionFunc(name); !exists {
+				_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag exists and has no completion yet
 			}
 		}
 	})
 }
 
-// fixed completes one of some words; one that ends in = goes on.
+// fixed completes one of the words. After a word that ends in = no space is added.
 func fixed(words ...string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		found := starting(words, "", begun, nil)
+	return func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		found := withPrefix(words, "", toComplete, nil)
 		directive := cobra.ShellCompDirectiveNoFileComp
 		if len(found) == 1 && strings.HasSuffix(found[0], "=") {
 			directive |= cobra.ShellCompDirectiveNoSpace
@@ -69,8 +69,8 @@ func fixed(words ...string) cobra.CompletionFunc {
 	}
 }
 
-// asking is the daemon that a command line names, and what it says of the namespace.
-func asking(cmd *cobra.Command) (context.Context, context.CancelFunc, *client.Client, string) {
+// completionClient returns the client and the namespace of a command line.
+func completionClient(cmd *cobra.Command) (context.Context, context.CancelFunc, *client.Client, string) {
 	socket, namespace := DefaultSocket, ""
 	if f := cmd.Flags().Lookup("api-socket"); f != nil {
 		socket = f.Value.String()
@@ -78,23 +78,23 @@ func asking(cmd *cobra.Command) (context.Context, context.CancelFunc, *client.Cl
 	if f := cmd.Flags().Lookup("namespace"); f != nil {
 		namespace = f.Value.String()
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	return ctx, cancel, client.New(socket), namespace
 }
 
 // completeFirst completes the first argument only.
 func completeFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		return complete(cmd, args, begun)
+		return complete(cmd, args, toComplete)
 	}
 }
 
-// namesOf are the names of a kind. A daemon that does not answer has none.
+// namesOf returns the names of the objects of a kind, none if the daemon does not answer.
 func namesOf(cmd *cobra.Command, k *objects.Kind) []string {
-	ctx, cancel, c, namespace := asking(cmd)
+	ctx, cancel, c, namespace := completionClient(cmd)
 	defer cancel()
 	l, err := objects.Query{Kind: k, Namespace: namespace}.List(ctx, c)
 	if err != nil {
@@ -112,19 +112,20 @@ func namesOf(cmd *cobra.Command, k *objects.Kind) []string {
 	return slices.Compact(names)
 }
 
-func completePods(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completePods(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	prefix := ""
-	if word, _, ok := strings.Cut(begun, "/"); ok && objects.PodKind().Matches(word) {
+	if word, _, ok := strings.Cut(toComplete, "/"); ok && objects.PodKind().Matches(word) {
 		prefix = word + "/"
 	}
-	return starting(namesOf(cmd, objects.PodKind()), prefix, begun, args), cobra.ShellCompDirectiveNoFileComp
+	return withPrefix(namesOf(cmd, objects.PodKind()), prefix, toComplete, args), cobra.ShellCompDirectiveNoFileComp
 }
 
-// starting are the names, with the prefix, that begin so and are not there yet.
-func starting(names []string, prefix, begun string, args []string) []string {
+// withPrefix returns the names, each after prefix, that start with toComplete and are not
+// among the arguments yet.
+func withPrefix(names []string, prefix, toComplete string, args []string) []string {
 	var all []string
 	for _, name := range names {
-		if name = prefix + name; strings.HasPrefix(name, begun) && !slices.Contains(args, name) {
+		if name = prefix + name; strings.HasPrefix(name, toComplete) && !slices.Contains(args, name) {
 			all = append(all, name)
 		}
 	}
@@ -132,7 +133,7 @@ func starting(names []string, prefix, begun string, args []string) []string {
 }
 
 // completeObjects completes TYPE, then NAME, and TYPE/NAME.
-func completeObjects(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completeObjects(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	find := func(word string) *objects.Kind {
 		known := objects.Kinds()
 		if i := slices.IndexFunc(known, func(k *objects.Kind) bool { return k.Matches(word) }); i >= 0 {
@@ -140,9 +141,9 @@ func completeObjects(cmd *cobra.Command, args []string, begun string) ([]string,
 		}
 		return nil
 	}
-	if word, _, ok := strings.Cut(begun, "/"); ok {
+	if word, _, ok := strings.Cut(toComplete, "/"); ok {
 		if k := find(word); k != nil {
-			return starting(namesOf(cmd, k), word+"/", begun, args), cobra.ShellCompDirectiveNoFileComp
+			return withPrefix(namesOf(cmd, k), word+"/", toComplete, args), cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -151,24 +152,24 @@ func completeObjects(cmd *cobra.Command, args []string, begun string) ([]string,
 		for _, k := range objects.Kinds() {
 			types = append(types, k.Name)
 		}
-		return starting(types, "", begun, nil), cobra.ShellCompDirectiveNoFileComp
+		return withPrefix(types, "", toComplete, nil), cobra.ShellCompDirectiveNoFileComp
 	}
 	if k := find(args[0]); k != nil {
-		return starting(namesOf(cmd, k), "", begun, args), cobra.ShellCompDirectiveNoFileComp
+		return withPrefix(namesOf(cmd, k), "", toComplete, args), cobra.ShellCompDirectiveNoFileComp
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-func completeNamespaces(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	return starting(namesOf(cmd, objects.MustKind("namespaces")), "", begun, nil), cobra.ShellCompDirectiveNoFileComp
+func completeNamespaces(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return withPrefix(namesOf(cmd, objects.MustKind("namespaces")), "", toComplete, nil), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeContainers are those of the pod that was named before.
-func completeContainers(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+// completeContainers completes the containers of the pod in the first argument.
+func completeContainers(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel, c, namespace := asking(cmd)
+	ctx, cancel, c, namespace := completionClient(cmd)
 	defer cancel()
 	l, err := objects.Query{Kind: objects.PodKind(), Namespace: namespace, Names: []string{objects.TrimPodPrefix(args[0])}}.List(ctx, c)
 	if err != nil || len(l.Objects) == 0 {
@@ -178,21 +179,17 @@ func completeContainers(cmd *cobra.Command, args []string, begun string) ([]stri
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []string
-	for _, c := range objects.AllContainers(p) {
-		names = append(names, c.Name)
-	}
-	return starting(names, "", begun, nil), cobra.ShellCompDirectiveNoFileComp
+	return withPrefix(objects.ContainerNames(p, podinfo.AllContainers), "", toComplete, nil), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeFields goes one field further.
-func completeFields(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+// completeFields completes the next field of a path.
+func completeFields(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	const more = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	dot := strings.LastIndexByte(begun, '.')
+	dot := strings.LastIndexByte(toComplete, '.')
 	if dot < 0 {
-		return starting([]string{"pod.spec", "pod.metadata", "spec", "metadata"}, "", begun, nil), more
+		return withPrefix([]string{"pod.spec", "pod.metadata", "spec", "metadata"}, "", toComplete, nil), more
 	}
-	above, err := explain.Find(begun[:dot])
+	above, err := explain.Find(toComplete[:dot])
 	if err != nil {
 		return nil, more
 	}
@@ -200,5 +197,5 @@ func completeFields(_ *cobra.Command, _ []string, begun string) ([]string, cobra
 	for _, f := range above.Fields() {
 		names = append(names, f.Name)
 	}
-	return starting(names, begun[:dot+1], begun, nil), more
+	return withPrefix(names, toComplete[:dot+1], toComplete, nil), more
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The reference names every command, and no exit code but ours.
+// The reference documents every command.
 func TestReferenceNamesEveryCommand(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/cli.md")
 	if err != nil {
@@ -15,12 +15,12 @@ func TestReferenceNamesEveryCommand(t *testing.T) {
 	text := string(data)
 	for _, cmd := range Commands("") {
 		if !strings.Contains(text, "`"+cmd.Name()) {
-			t.Errorf("docs/cli.md does not tell of podstead %s", cmd.Name())
+			t.Errorf("docs/cli.md does not document podstead %s", cmd.Name())
 		}
 	}
 }
 
-// Each command can be asked about itself, and says no more than it can do.
+// Each command has a help text and the flag --api-socket.
 func TestEveryCommandHasHelp(t *testing.T) {
 	for _, cmd := range Commands("") {
 		out, errs, err := execute(t, "", cmd.Name(), "--help")

@@ -10,28 +10,29 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/wait"
 )
 
-// Exit codes of every command, told in docs/cli.md.
+// Exit codes of every command, documented in docs/cli.md.
 const (
-	// ExitFailed is a no: it failed, is not there, is faulty or differs.
+	// ExitFailed means that the command failed, or that something is missing, invalid or
+	// different.
 	ExitFailed = 1
-	// ExitUsage says that the command line is wrong.
+	// ExitUsage means that the command line is invalid.
 	ExitUsage = 2
-	// ExitNoDaemon says that no daemon answers.
+	// ExitNoDaemon means that the daemon cannot be reached.
 	ExitNoDaemon = 3
-	// ExitTimeout says that what was waited for did not come in time; timeout(1) has it.
+	// ExitTimeout means that a wait timed out, as with timeout(1).
 	ExitTimeout = 124
-	// ExitInterrupted says that Ctrl-C ended it; shells have it.
+	// ExitInterrupted means that Ctrl-C ended the command, as in shells.
 	ExitInterrupted = 130
 )
 
-// ExitError ends the program with a code of its own. Its text has been
-// printed already if Err is nil.
+// ExitError ends the program with the given exit code. If Err is nil, the message has
+// been printed already.
 type ExitError struct {
 	Code int
 	Err  error
 }
 
-// Error is the text of Err.
+// Error returns the text of Err.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
@@ -39,21 +40,22 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap is Err.
+// Unwrap returns Err.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// usageError is an error of the command line.
+// usageError returns an error that ends the program with ExitUsage.
 func usageError(err error) error { return &ExitError{Code: ExitUsage, Err: err} }
 
-// Silent reports whether the error needs no further line: it was told already,
-// or whoever gave the command took it back.
+// Silent reports whether nothing needs to be printed for the error, because it has been
+// printed already or because the user interrupted the command.
 func Silent(err error) bool {
 	var exit *ExitError
 	return errors.As(err, &exit) && exit.Err == nil || errors.Is(err, context.Canceled)
 }
 
-// Code is the exit code for an error: that of an ExitError, ExitInterrupted for
-// a cancelled context, else ExitFailed; 0 for nil.
+// Code returns the exit code for an error: 0 for nil, the code of an ExitError or of a
+// command in a container, ExitInterrupted for a canceled context, the code of a usage
+// error, a timeout or an unreachable daemon, otherwise ExitFailed.
 func Code(err error) int {
 	var exit *ExitError
 	var command *client.CommandError

@@ -17,32 +17,32 @@ import (
 	"github.com/podstead/podstead/httpapi/kubeapi"
 )
 
-// fakeDaemon answers on a socket as podstead does, with the real Kubernetes API.
+// fakeDaemon serves the API on a socket as podstead does, with the real Kubernetes API.
 type fakeDaemon struct {
 	t      testing.TB
 	socket string
-	// manifests and objects are the answers on /podstead/v1/…, as JSON.
+	// manifests and objects are the responses of /podstead/v1/…, as JSON.
 	manifests, objects string
-	// more are further routes.
-	more       map[string]http.HandlerFunc
+	// routes are additional routes.
+	routes     map[string]http.HandlerFunc
 	configMaps []*v1.ConfigMap
 	secrets    []*v1.Secret
-	// watched is told of each watch that was asked for.
+	// watched receives a value for each watch request.
 	watched chan struct{}
 
 	mu     sync.Mutex
 	pods   []v1.Pod
 	events []v1.Event
-	wakes  []chan struct{}
+	notify []chan struct{}
 	stop   func()
 }
 
 func newFakeDaemon(t testing.TB, pods ...v1.Pod) *fakeDaemon {
 	t.Helper()
-	return &fakeDaemon{t: t, socket: filepath.Join(t.TempDir(), "s"), manifests: noFaults, objects: "[]", pods: pods, more: map[string]http.HandlerFunc{}, watched: make(chan struct{}, 100)}
+	return &fakeDaemon{t: t, socket: filepath.Join(t.TempDir(), "s"), manifests: noFaults, objects: "[]", pods: pods, routes: map[string]http.HandlerFunc{}, watched: make(chan struct{}, 100)}
 }
 
-// start opens the socket; it may be called again after stop.
+// start opens the socket; it can be called again after stop.
 func (d *fakeDaemon) start() *fakeDaemon {
 	d.t.Helper()
 	ln, err := net.Listen("unix", d.socket)
@@ -59,7 +59,7 @@ func (d *fakeDaemon) start() *fakeDaemon {
 		Pods:       kubeapi.PodSource(d.list, d.subscribe),
 		Nodes:      kubeapi.NodeSource(func() *v1.Node { return node }, nil),
 		Namespaces: kubeapi.NamespaceSource(func() []string { return nil }, metav1.Now(), nil),
-		Events:     kubeapi.EventSource(func() []v1.Event { return d.happened() }, d.subscribe),
+		Events:     kubeapi.EventSource(func() []v1.Event { return d.currentEvents() }, d.subscribe),
 		ConfigMaps: kubeapi.ObjectSource(func() []*v1.ConfigMap { return d.configMaps }, d.subscribe),
 		Secrets:    kubeapi.ObjectSource(func() []*v1.Secret { return d.secrets }, d.subscribe),
 	}})
@@ -72,7 +72,7 @@ func (d *fakeDaemon) start() *fakeDaemon {
 	})
 	mux.HandleFunc("GET /podstead/v1/manifests", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(d.manifests)) })
 	mux.HandleFunc("GET /podstead/v1/objects", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(d.objects)) })
-	for path, handle := range d.more {
+	for path, handle := range d.routes {
 		mux.HandleFunc(path, handle)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -99,7 +99,7 @@ func (d *fakeDaemon) list() []*v1.Pod {
 	return all
 }
 
-func (d *fakeDaemon) happened() []v1.Event {
+func (d *fakeDaemon) currentEvents() []v1.Event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.events)
@@ -109,16 +109,16 @@ func (d *fakeDaemon) subscribe() (<-chan struct{}, func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	ch := make(chan struct{}, 1)
-	d.wakes = append(d.wakes, ch)
+	d.notify = append(d.notify, ch)
 	return ch, func() {}
 }
 
-// change edits the pods.
+// change edits the pods and notifies watches.
 func (d *fakeDaemon) change(edit func(pods []v1.Pod) []v1.Pod) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pods = edit(d.pods)
-	for _, ch := range d.wakes {
+	for _, ch := range d.notify {
 		select {
 		case ch <- struct{}{}:
 		default:
@@ -126,7 +126,7 @@ func (d *fakeDaemon) change(edit func(pods []v1.Pod) []v1.Pod) {
 	}
 }
 
-// daemon answers with pods and the manifests of /podstead/v1/manifests.
+// daemon serves pods and the manifests of /podstead/v1/manifests.
 func daemon(t *testing.T, pods []v1.Pod, manifests string) (socket string) {
 	t.Helper()
 	d := newFakeDaemon(t, pods...)
@@ -134,7 +134,7 @@ func daemon(t *testing.T, pods []v1.Pod, manifests string) (socket string) {
 	return d.start().socket
 }
 
-// daemonWithObjects answers with objects alone.
+// daemonWithObjects serves objects only.
 func daemonWithObjects(t *testing.T, objects string) (socket string) {
 	t.Helper()
 	d := newFakeDaemon(t)
@@ -155,8 +155,8 @@ func daemonWithObjects(t *testing.T, objects string) (socket string) {
 	return d.start().socket
 }
 
-// fullDaemon answers what describe, events and logs ask for. Logs are served by
-// the given handler.
+// fullDaemon serves what describe, events and logs request. Logs are served by the given
+// handler.
 func fullDaemon(t *testing.T, pods []v1.Pod, logs http.HandlerFunc) (socket string) {
 	t.Helper()
 	d := newFakeDaemon(t, pods...)
@@ -165,7 +165,7 @@ func fullDaemon(t *testing.T, pods []v1.Pod, logs http.HandlerFunc) (socket stri
 		{"name":"/etc/pods/web.yaml","digest":"sha256:12","pods":["default/web"]},
 		{"name":"/etc/pods/bad.yaml","faults":["/etc/pods/bad.yaml:1: is wrong"]}]}]`
 	if logs != nil {
-		d.more["GET /containerLogs/{namespace}/{pod}/{container}"] = logs
+		d.routes["GET /containerLogs/{namespace}/{pod}/{container}"] = logs
 	}
 	return d.start().socket
 }

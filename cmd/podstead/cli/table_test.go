@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 )
 
-// wideTable is that of get pods -o wide, with ages that do not change.
+// wideTable is the table of get pods -o wide.
 func wideTable(t *testing.T) terminal.Table {
 	t.Helper()
 	l := &objects.List{}
@@ -27,23 +27,23 @@ func wideTable(t *testing.T) terminal.Table {
 	return table
 }
 
-// Tables fit a terminal: names are whole, and the last column is broken into
-// lines or cut.
+// A table fits the terminal: names are complete, and the last column is wrapped or
+// shortened.
 func TestTablesFitATerminal(t *testing.T) {
 	full := wideTable(t).Text(terminal.Terminal{})
 	if !strings.Contains(full, "b ended with code 137 (OOMKilled)") {
-		t.Fatalf("a pipe gets all:\n%s", full)
+		t.Fatalf("output to a pipe is shortened:\n%s", full)
 	}
 	for _, width := range []int{60, 80, 100, 120, 200} {
 		text := wideTable(t).Text(terminal.Terminal{Width: width})
 		for _, line := range strings.Split(text, "\n") {
 			if n := utf8.RuneCountInString(line); n > width && width >= 80 {
-				t.Errorf("%d cells of %d: %s", n, width, line)
+				t.Errorf("%d cells at width %d: %s", n, width, line)
 			}
 		}
 		for _, p := range samples() {
 			if !strings.Contains(text, p.Name+" ") {
-				t.Errorf("at %d cells the name %s is cut:\n%s", width, p.Name, text)
+				t.Errorf("at width %d the name %s is shortened:\n%s", width, p.Name, text)
 			}
 		}
 	}
@@ -51,16 +51,16 @@ func TestTablesFitATerminal(t *testing.T) {
 	golden(t, "pods-wide-80.txt", wideTable(t).Text(terminal.Terminal{Width: 80}))
 }
 
-func TestColours(t *testing.T) {
-	plain, coloured := wideTable(t).Text(terminal.Terminal{}), wideTable(t).Text(terminal.Terminal{Colored: true})
-	if strings.Contains(plain, "\x1b") || !strings.Contains(coloured, "\x1b[31mCrashLoopBackOff\x1b[0m") || !strings.Contains(coloured, "\x1b[32mRunning\x1b[0m") {
-		t.Errorf("without colour:\n%q\nwith:\n%q", plain, coloured)
+func TestColors(t *testing.T) {
+	plain, colored := wideTable(t).Text(terminal.Terminal{}), wideTable(t).Text(terminal.Terminal{Colored: true})
+	if strings.Contains(plain, "\x1b") || !strings.Contains(colored, "\x1b[31mCrashLoopBackOff\x1b[0m") || !strings.Contains(colored, "\x1b[32mRunning\x1b[0m") {
+		t.Errorf("without colors:\n%q\nwith colors:\n%q", plain, colored)
 	}
 	for _, code := range []string{"31", "32", "33"} {
-		coloured = strings.ReplaceAll(coloured, "\x1b["+code+"m", "")
+		colored = strings.ReplaceAll(colored, "\x1b["+code+"m", "")
 	}
-	if coloured = strings.ReplaceAll(coloured, "\x1b[0m", ""); coloured != plain {
-		t.Errorf("colours move columns:\n%s\n%s", coloured, plain)
+	if colored = strings.ReplaceAll(colored, "\x1b[0m", ""); colored != plain {
+		t.Errorf("colors change the layout:\n%s\n%s", colored, plain)
 	}
 }
 

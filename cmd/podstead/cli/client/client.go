@@ -16,15 +16,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// requestTimeout bounds one question to the daemon. It answers from memory.
+// requestTimeout limits one request to the daemon, which answers from memory.
 const requestTimeout = 30 * time.Second
 
-// client asks the daemon over its unix socket.
+// Client sends requests to the daemon over its unix socket.
 type Client struct {
 	socket string
 	http   *http.Client
 }
 
+// New returns a client of the daemon at a socket. It does not connect yet.
 func New(socket string) *Client {
 	return &Client{socket: socket, http: &http.Client{
 		Transport: &http.Transport{ExpectContinueTimeout: requestTimeout, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -33,7 +34,7 @@ func New(socket string) *Client {
 	}}
 }
 
-// get decodes the JSON that the daemon answers on path.
+// Get decodes the daemon's JSON response to a GET request.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -41,15 +42,14 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return decode(path, body, err, into)
 }
 
-// post asks for a change and decodes the JSON that the daemon answers; it may
-// take as long as ctx lets it.
+// Post decodes the daemon's JSON response to a POST request. Only ctx limits its time.
 func (c *Client) Post(ctx context.Context, path string, into any) error {
 	body, err := c.do(ctx, http.MethodPost, path)
 	return decode(path, body, err, into)
 }
 
-// send asks for a change with a body, and decodes the JSON that the daemon
-// answers. Nothing is sent before the daemon wants it.
+// PostBody sends a POST request with a body and decodes the daemon's JSON response. The
+// body is only sent once the daemon has accepted the request.
 func (c *Client) PostBody(ctx context.Context, path string, body io.Reader, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://podstead"+path, body)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Client) PostBody(ctx context.Context, path string, body io.Reader, into
 	req.Header.Set("Content-Type", "application/octet-stream")
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return c.connectError(err)
+		return c.requestError(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -74,20 +74,21 @@ func decode(path string, body io.ReadCloser, err error, into any) error {
 	}
 	defer body.Close()
 	if err := json.NewDecoder(body).Decode(into); err != nil {
-		return fmt.Errorf("cannot read podstead's answer on %s: %w", path, err)
+		return fmt.Errorf("failed to decode the daemon's response to %s: %w", path, err)
 	}
 	return nil
 }
 
-// open is the body that the daemon answers on path; it may go on for long.
+// Open returns the response body of a GET request, which may be a long stream.
 func (c *Client) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	return c.do(ctx, http.MethodGet, path)
 }
 
-// asTable asks the Kubernetes API for a table, as kubectl does.
+// AcceptTable is the Accept header that asks the Kubernetes API for a table, as kubectl
+// does.
 const AcceptTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
-// fetch is like get, for an answer in the form that accept names.
+// GetAs is like Get with an Accept header.
 func (c *Client) GetAs(ctx context.Context, path, accept string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -99,6 +100,7 @@ func (c *Client) do(ctx context.Context, method, path string) (io.ReadCloser, er
 	return c.Request(ctx, method, path, "")
 }
 
+// Request sends a request and returns the body of a response with status 200.
 func (c *Client) Request(ctx context.Context, method, path, accept string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://podstead"+path, nil)
 	if err != nil {
@@ -109,7 +111,7 @@ func (c *Client) Request(ctx context.Context, method, path, accept string) (io.R
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.connectError(err)
+		return nil, c.requestError(err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
@@ -118,8 +120,7 @@ func (c *Client) Request(ctx context.Context, method, path, accept string) (io.R
 	return nil, newStatusError(resp, path)
 }
 
-// refused reads an answer that is not what was asked for. The Kubernetes API
-// says why in a Status.
+// newStatusError reads an error response. The Kubernetes API puts the reason into a Status.
 func newStatusError(resp *http.Response, path string) *StatusError {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 	r := &StatusError{Code: resp.StatusCode, Status: resp.Status, path: path, Message: strings.TrimSpace(string(text))}
@@ -130,7 +131,7 @@ func newStatusError(resp *http.Response, path string) *StatusError {
 	return r
 }
 
-// remove asks the daemon to delete what is at path.
+// Delete sends a DELETE request.
 func (c *Client) Delete(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -140,7 +141,7 @@ func (c *Client) Delete(ctx context.Context, path string) error {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return c.connectError(err)
+		return c.requestError(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNoContent {
@@ -150,29 +151,40 @@ func (c *Client) Delete(ctx context.Context, path string) error {
 	return errors.New(strings.TrimSpace(string(text)))
 }
 
-// refusal is an answer that is not what was asked for.
+// StatusError is an error response of the daemon.
 type StatusError struct {
 	Code                  int
 	Status, path, Message string
 }
 
 func (r *StatusError) Error() string {
-	return fmt.Sprintf("podstead answers %s on %s: %s", r.Status, r.path, r.Message)
+	return fmt.Sprintf("daemon returned %s for %s: %s", r.Status, r.path, r.Message)
 }
 
-// explain turns a failure to connect into what to do about it.
-func (c *Client) connectError(err error) error {
+// MessageOnly returns the daemon's message alone if err is a StatusError with a message:
+// for requests whose messages are complete by themselves. It returns other errors as they
+// are.
+func MessageOnly(err error) error {
+	var e *StatusError
+	if errors.As(err, &e) && e.Message != "" {
+		return errors.New(e.Message)
+	}
+	return err
+}
+
+// requestError explains why a request failed and how to fix it.
+func (c *Client) requestError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		err = fmt.Errorf("no podstead answers on %s; start it (systemctl start podstead, or podstead run), or name its socket with --api-socket", c.socket)
+		err = fmt.Errorf("failed to connect to the daemon at %s; start it (systemctl start podstead, or podstead run), or set its socket with --api-socket", c.socket)
 	case errors.Is(err, fs.ErrPermission):
-		err = fmt.Errorf("you may not use %s; run this as root or as a member of the socket's group", c.socket)
+		err = fmt.Errorf("permission denied on %s; run this as root or as a member of the socket's group", c.socket)
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("podstead on %s does not answer in time; podstead may hang: see its log", c.socket)
+		err = fmt.Errorf("the daemon at %s did not respond in time; see its log", c.socket)
 	default:
-		err = fmt.Errorf("cannot ask podstead on %s: %w", c.socket, err)
+		err = fmt.Errorf("request to the daemon at %s failed: %w", c.socket, err)
 	}
 	return &unreachableError{err}
 }
@@ -185,7 +197,7 @@ func (e *unreachableError) Error() string { return e.err.Error() }
 
 func (e *unreachableError) Unwrap() error { return e.err }
 
-// isUnreachable reports whether err says that the daemon cannot be reached.
+// IsUnreachable reports whether err says that the daemon cannot be reached.
 func IsUnreachable(err error) bool {
 	var e *unreachableError
 	return errors.As(err, &e)

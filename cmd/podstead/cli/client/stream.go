@@ -22,24 +22,25 @@ import (
 
 const (
 	remoteCommandProtocol = "v4.channel.k8s.io"
-	PortForwardProtocol   = "portforward.k8s.io"
+	// PortForwardProtocol is the protocol of Upgrade for port-forward.
+	PortForwardProtocol = "portforward.k8s.io"
 
-	// The daemon's end of a command that failed, as the kubelet has it.
+	// The reason and cause in the Status of a failed command, as in the kubelet.
 	reasonExitCode = "NonZeroExitCode"
 	causeExitCode  = "ExitCode"
 )
 
-// session are the streams of a command or of a container, as seen here. Nil
-// ones are not asked for. Of a terminal Stderr is nil.
+// Session holds the local streams of a command or a container. Nil streams are not
+// requested. With a TTY, Stderr is nil.
 type Session struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	TTY            bool
-	// sizes are those of the terminal, the first one at once.
+	// Sizes delivers the terminal's size, the first one at once; nil without a TTY.
 	Sizes <-chan terminal.Size
 }
 
-// query are the parameters that ask for the streams.
+// query returns the parameters that request the streams.
 func (s Session) query() url.Values {
 	q := url.Values{}
 	for name, on := range map[string]bool{"input": s.Stdin != nil, "output": s.Stdout != nil, "error": s.Stderr != nil, "tty": s.TTY} {
@@ -50,14 +51,14 @@ func (s Session) query() url.Values {
 	return q
 }
 
-// execPath asks for a command in a container.
+// ExecPath returns the path that runs a command in a container.
 func (s Session) ExecPath(pod *v1.Pod, container string, command []string) string {
 	q := s.query()
 	q["command"] = command
 	return "/exec/" + containerPath(pod, container) + "?" + q.Encode()
 }
 
-// attachPath asks for what a container runs.
+// AttachPath returns the path that attaches to a container.
 func (s Session) AttachPath(pod *v1.Pod, container string) string {
 	return "/attach/" + containerPath(pod, container) + "?" + s.query().Encode()
 }
@@ -66,11 +67,11 @@ func containerPath(pod *v1.Pod, container string) string {
 	return url.PathEscape(pod.Namespace) + "/" + url.PathEscape(pod.Name) + "/" + url.PathEscape(container)
 }
 
-// upgrade asks the daemon for a connection of streams on path.
+// Upgrade requests a connection of multiplexed streams.
 func (c *Client) Upgrade(ctx context.Context, path, protocol string) (*spdy.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
 	if err != nil {
-		return nil, c.connectError(err)
+		return nil, c.requestError(err)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://podstead"+path, nil)
 	if err != nil {
@@ -78,19 +79,19 @@ func (c *Client) Upgrade(ctx context.Context, path, protocol string) (*spdy.Conn
 		return nil, err
 	}
 	s, err := spdy.Upgrade(ctx, conn, r, protocol)
-	var refused *spdy.UpgradeError
-	if errors.As(err, &refused) {
+	var upgradeErr *spdy.UpgradeError
+	if errors.As(err, &upgradeErr) {
 		var st metav1.Status
-		if json.Unmarshal(refused.Body, &st) == nil && st.Message != "" {
+		if json.Unmarshal(upgradeErr.Body, &st) == nil && st.Message != "" {
 			return nil, errors.New(st.Message)
 		}
-		return nil, fmt.Errorf("podstead answers %w", refused)
+		return nil, fmt.Errorf("daemon returned %w", upgradeErr)
 	}
 	return s, err
 }
 
-// converse carries the session until the daemon tells its end. A command that
-// failed is an ExitError with its code.
+// Stream runs the session until the daemon reports its end. A command that exited with a
+// code other than 0 is a CommandError.
 func (c *Client) Stream(ctx context.Context, path string, s Session) error {
 	conn, err := c.Upgrade(ctx, path, remoteCommandProtocol)
 	if err != nil {
@@ -105,12 +106,12 @@ func (c *Client) Stream(ctx context.Context, path string, s Session) error {
 	}{{v1.StreamTypeError, true}, {v1.StreamTypeStdin, s.Stdin != nil}, {v1.StreamTypeStdout, s.Stdout != nil}, {v1.StreamTypeStderr, s.Stderr != nil}, {v1.StreamTypeResize, s.TTY}} {
 		if want.on {
 			if streams[want.name], err = conn.Open(v1.StreamType, want.name); err != nil {
-				return fmt.Errorf("cannot open the stream %s: %w", want.name, err)
+				return fmt.Errorf("failed to open stream %s: %w", want.name, err)
 			}
 		}
 	}
 	if s.Stdin != nil {
-		// Reading the terminal cannot be ended; it ends with the program.
+		// A read of the terminal cannot be canceled; it ends with the program.
 		go func() {
 			_, _ = io.Copy(streams[v1.StreamTypeStdin], s.Stdin)
 			_ = streams[v1.StreamTypeStdin].Close()
@@ -118,55 +119,55 @@ func (c *Client) Stream(ctx context.Context, path string, s Session) error {
 	}
 	if s.TTY {
 		go func() {
-			to := json.NewEncoder(streams[v1.StreamTypeResize])
-			for now := range s.Sizes {
-				if to.Encode(now) != nil {
+			encoder := json.NewEncoder(streams[v1.StreamTypeResize])
+			for size := range s.Sizes {
+				if encoder.Encode(size) != nil {
 					return
 				}
 			}
 		}()
 	}
-	var outs sync.WaitGroup
-	var printing [2]error
+	var outputs sync.WaitGroup
+	var writeErrs [2]error
 	for i, out := range []struct {
 		name string
 		to   io.Writer
 	}{{v1.StreamTypeStdout, s.Stdout}, {v1.StreamTypeStderr, s.Stderr}} {
 		if out.to != nil {
-			outs.Go(func() {
+			outputs.Go(func() {
 				if _, err := io.Copy(out.to, streams[out.name]); err != nil {
-					printing[i] = fmt.Errorf("cannot print: %w", err)
-					conn.Abort() // as a pipe whose reader left
+					writeErrs[i] = fmt.Errorf("failed to write output: %w", err)
+					conn.Abort() // like a pipe without a reader
 				}
 			})
 		}
 	}
 	text, err := io.ReadAll(streams[v1.StreamTypeError])
-	outs.Wait()
-	if err := errors.Join(printing[0], printing[1]); err != nil {
+	outputs.Wait()
+	if err := errors.Join(writeErrs[0], writeErrs[1]); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil || len(text) == 0 {
-		return errors.New("podstead ended or the connection broke; the command may run on")
+		return errors.New("connection to the daemon lost; the command may still be running")
 	}
 	return commandResult(text)
 }
 
-// commandError reports that the command in the container exited with a code other than 0.
+// CommandError reports that the command in the container exited with a code other than 0.
 type CommandError struct{ Code int }
 
 func (e *CommandError) Error() string {
 	return fmt.Sprintf("command terminated with exit code %d", e.Code)
 }
 
-// ending is the error in a status, nil of one that is well.
+// commandResult returns the error in a Status, nil for success.
 func commandResult(text []byte) error {
 	var st metav1.Status
 	if err := json.Unmarshal(text, &st); err != nil {
-		return fmt.Errorf("cannot read podstead's answer: %w", err)
+		return fmt.Errorf("failed to decode the daemon's response: %w", err)
 	}
 	if st.Status == metav1.StatusSuccess {
 		return nil

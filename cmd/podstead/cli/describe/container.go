@@ -9,49 +9,49 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// containerWidth is the column of a container's values, counted from its indentation.
-const containerWidth = 17
+// containerColumn is the column of a container's values, relative to its indentation.
+const containerColumn = 17
 
-func (d PodDescription) containers(s *terminal.Report, title string, containers []v1.Container, statuses []v1.ContainerStatus) {
-	if len(containers) == 0 {
-		return
-	}
-	s.Heading(0, title)
-	for i := range containers {
-		c := &containers[i]
-		s.Heading(2, c.Name)
+func (d PodDescription) containers(r *terminal.Report, title string, kinds podinfo.ContainerKinds, statuses []v1.ContainerStatus) {
+	for c := range podinfo.EachContainer(&d.Pod.Spec, kinds) {
+		if title != "" {
+			r.Heading(0, title)
+			title = ""
+		}
+		r.Heading(2, c.Name)
 		st := v1.ContainerStatus{}
 		if n := slices.IndexFunc(statuses, func(st v1.ContainerStatus) bool { return st.Name == c.Name }); n >= 0 {
 			st = statuses[n]
 		}
-		d.container(s, c, st)
+		d.container(r, c, st)
 	}
 }
 
-func (d PodDescription) container(s *terminal.Report, c *v1.Container, st v1.ContainerStatus) {
-	field := func(key, value string) { s.Field(4, containerWidth, key, value) }
+func (d PodDescription) container(r *terminal.Report, c *v1.Container, st v1.ContainerStatus) {
+	field := func(key, value string) { r.Field(4, containerColumn, key, value) }
 	field("Container ID", terminal.OrNone(st.ContainerID))
 	field("Image", c.Image)
 	field("Image ID", terminal.OrNone(st.ImageID))
 	if len(c.Ports) > 0 {
 		field("Ports", ports(c.Ports))
 	}
-	words(s, "Command", c.Command)
-	words(s, "Args", c.Args)
+	words(r, "Command", c.Command)
+	words(r, "Args", c.Args)
 	lifecycle(c, field)
-	d.state(s, "State", st.State)
-	if what := startWaitsFor(c, &st); what != "" {
-		field("Waits For", what)
+	d.state(r, "State", st.State)
+	if reason := notStarted(c, &st); reason != "" {
+		field("Waiting For", reason)
 	}
 	if st.LastTerminationState != (v1.ContainerState{}) {
-		d.state(s, "Last State", st.LastTerminationState)
+		d.state(r, "Last State", st.LastTerminationState)
 	}
 	field("Ready", terminal.Title(strconv.FormatBool(st.Ready)))
 	field("Restart Count", strconv.Itoa(int(st.RestartCount)))
-	quantities(s, "Limits", c.Resources.Limits)
-	quantities(s, "Requests", c.Resources.Requests)
+	quantities(r, "Limits", c.Resources.Limits)
+	quantities(r, "Requests", c.Resources.Requests)
 	for _, p := range []struct {
 		key   string
 		probe *v1.Probe
@@ -60,21 +60,21 @@ func (d PodDescription) container(s *terminal.Report, c *v1.Container, st v1.Con
 			field(p.key, probe(p.probe))
 		}
 	}
-	environment(s, c)
+	environment(r, c)
 	if len(c.VolumeMounts) == 0 {
 		field("Mounts", "<none>")
 		return
 	}
-	s.Heading(4, "Mounts")
+	r.Heading(4, "Mounts")
 	for _, m := range c.VolumeMounts {
-		s.Line(6, mount(m))
+		r.Line(6, mount(m))
 	}
 }
 
-// state prints a container's state; what kubectl leaves out of one that waits,
-// the message, is what people look for.
-func (d PodDescription) state(s *terminal.Report, key string, st v1.ContainerState) {
-	field := func(key, value string) { s.Field(6, containerWidth-2, key, value) }
+// state adds a container's state. It includes the message of a waiting container, which
+// kubectl omits although it usually names the cause.
+func (d PodDescription) state(r *terminal.Report, key string, st v1.ContainerState) {
+	field := func(key, value string) { r.Field(6, containerColumn-2, key, value) }
 	optional := func(key, value string) {
 		if value != "" {
 			field(key, value)
@@ -82,11 +82,11 @@ func (d PodDescription) state(s *terminal.Report, key string, st v1.ContainerSta
 	}
 	switch {
 	case st.Running != nil:
-		s.Field(4, containerWidth, key, "Running")
+		r.Field(4, containerColumn, key, "Running")
 		field("Started", d.time(&st.Running.StartedAt))
 	case st.Terminated != nil:
 		t := st.Terminated
-		s.Field(4, containerWidth, key, "Terminated")
+		r.Field(4, containerColumn, key, "Terminated")
 		optional("Reason", t.Reason)
 		optional("Message", t.Message)
 		field("Exit Code", strconv.Itoa(int(t.ExitCode)))
@@ -96,22 +96,23 @@ func (d PodDescription) state(s *terminal.Report, key string, st v1.ContainerSta
 		field("Started", d.time(&t.StartedAt))
 		field("Finished", d.time(&t.FinishedAt))
 	case st.Waiting != nil:
-		s.Field(4, containerWidth, key, "Waiting")
+		r.Field(4, containerColumn, key, "Waiting")
 		optional("Reason", st.Waiting.Reason)
 		optional("Message", st.Waiting.Message)
 	default:
-		s.Field(4, containerWidth, key, "Waiting")
+		r.Field(4, containerColumn, key, "Waiting")
 	}
 }
 
-func words(s *terminal.Report, key string, list []string) {
+// words adds a list of arguments, one per line.
+func words(r *terminal.Report, key string, list []string) {
 	if len(list) == 0 {
 		return
 	}
-	s.Heading(4, key)
+	r.Heading(4, key)
 	for _, w := range list {
 		for _, l := range strings.Split(strings.TrimRight(w, "\n"), "\n") {
-			s.Line(6, l)
+			r.Line(6, l)
 		}
 	}
 }
@@ -135,7 +136,7 @@ func ports(list []v1.ContainerPort) string {
 	return strings.Join(all, ", ")
 }
 
-func quantities(s *terminal.Report, key string, list v1.ResourceList) {
+func quantities(r *terminal.Report, key string, list v1.ResourceList) {
 	if len(list) == 0 {
 		return
 	}
@@ -144,10 +145,10 @@ func quantities(s *terminal.Report, key string, list v1.ResourceList) {
 		names = append(names, string(name))
 	}
 	slices.Sort(names)
-	s.Heading(4, key)
+	r.Heading(4, key)
 	for _, name := range names {
 		q := list[v1.ResourceName(name)]
-		s.Field(6, containerWidth-2, name, q.String())
+		r.Field(6, containerColumn-2, name, q.String())
 	}
 }
 
@@ -155,22 +156,22 @@ func probe(p *v1.Probe) string {
 	return fmt.Sprintf("%s delay=%ds timeout=%ds period=%ds #success=%d #failure=%d", action(&p.ProbeHandler), p.InitialDelaySeconds, p.TimeoutSeconds, p.PeriodSeconds, p.SuccessThreshold, p.FailureThreshold)
 }
 
-func environment(s *terminal.Report, c *v1.Container) {
+func environment(r *terminal.Report, c *v1.Container) {
 	if len(c.Env)+len(c.EnvFrom) == 0 {
-		s.Field(4, containerWidth, "Environment", "<none>")
+		r.Field(4, containerColumn, "Environment", "<none>")
 		return
 	}
-	s.Heading(4, "Environment")
+	r.Heading(4, "Environment")
 	for _, f := range c.EnvFrom {
 		switch {
 		case f.ConfigMapRef != nil:
-			s.Line(6, fmt.Sprintf("%s* from config map %s", f.Prefix, f.ConfigMapRef.Name))
+			r.Line(6, fmt.Sprintf("%s* from config map %s", f.Prefix, f.ConfigMapRef.Name))
 		case f.SecretRef != nil:
-			s.Line(6, fmt.Sprintf("%s* from secret %s", f.Prefix, f.SecretRef.Name))
+			r.Line(6, fmt.Sprintf("%s* from secret %s", f.Prefix, f.SecretRef.Name))
 		}
 	}
 	for _, e := range c.Env {
-		s.Field(6, containerWidth-2, e.Name, envValue(e))
+		r.Field(6, containerColumn-2, e.Name, envValue(e))
 	}
 }
 

@@ -12,16 +12,18 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 )
 
-// describer is one call of describe.
+// Describer writes descriptions, separated by empty lines.
 type Describer struct {
-	client  *client.Client
-	out     io.Writer
+	client *client.Client
+	out    io.Writer
+	// Printed is the number of descriptions written.
 	Printed int
 }
 
+// New returns a Describer that writes to out.
 func New(c *client.Client, out io.Writer) *Describer { return &Describer{client: c, out: out} }
 
-// print prints a description, apart from the one before.
+// print writes a description, separated from the previous one.
 func (d *Describer) print(text string) error {
 	if d.Printed++; d.Printed > 1 {
 		text = "\n\n" + text
@@ -30,6 +32,7 @@ func (d *Describer) print(text string) error {
 	return err
 }
 
+// Object describes an object of any kind.
 func (d *Describer) Object(ctx context.Context, k *objects.Kind, o *objects.Object) error {
 	if k.Name == "pods" {
 		pod, err := objects.DecodePod(o)
@@ -38,28 +41,28 @@ func (d *Describer) Object(ctx context.Context, k *objects.Kind, o *objects.Obje
 		}
 		return d.Pod(ctx, pod)
 	}
-	var happened []v1.Event
+	var events []v1.Event
 	if k.Local == nil && k.Name != "events" {
 		var err error
-		if happened, err = objects.ListEvents(ctx, d.client, objects.KindName(k), o.Namespace, o.Name); err != nil {
+		if events, err = objects.ListEvents(ctx, d.client, objects.KindName(k), o.Namespace, o.Name); err != nil {
 			return err
 		}
 	}
 	if k.Name == "nodes" {
-		text, err := d.node(ctx, o, happened)
+		text, err := d.node(ctx, o, events)
 		if err != nil {
 			return err
 		}
 		return d.print(text)
 	}
-	text, err := d.plain(ctx, k, o, happened)
+	text, err := d.other(ctx, k, o, events)
 	if err != nil {
 		return err
 	}
 	return d.print(text)
 }
 
-// described is what a description is made of.
+// PodDescription is the input of the description of a pod.
 type PodDescription struct {
 	Pod      *v1.Pod
 	Manifest objects.ManifestUnit
@@ -67,20 +70,22 @@ type PodDescription struct {
 	Now      time.Time
 }
 
+// Pod describes a pod.
 func (d *Describer) Pod(ctx context.Context, pod *v1.Pod) error {
-	of := PodDescription{Pod: pod, Now: time.Now()}
+	p := PodDescription{Pod: pod, Now: time.Now()}
 	var err error
-	if of.Manifest, err = objects.ManifestOf(ctx, d.client, pod); err != nil {
+	if p.Manifest, err = objects.ManifestOf(ctx, d.client, pod); err != nil {
 		return err
 	}
-	// Those of an earlier revision have another UID; they tell why it went.
-	if of.Events, err = objects.ListEvents(ctx, d.client, "Pod", pod.Namespace, pod.Name); err != nil {
+	// Events are selected by name, not by UID: those of an earlier revision say why it
+	// ended.
+	if p.Events, err = objects.ListEvents(ctx, d.client, "Pod", pod.Namespace, pod.Name); err != nil {
 		return err
 	}
-	return d.print(of.Text())
+	return d.print(p.Text())
 }
 
-// eventTable is that of describe.
+// eventTable returns the table of events at the end of a description.
 func eventTable(events []v1.Event, now time.Time) terminal.Table {
 	t := terminal.Table{Header: []string{"TYPE", "REASON", "AGE", "FROM", "MESSAGE"}}
 	for i := range events {

@@ -7,8 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// lifecycle prints by what rules a container starts again, and its hooks, which
-// kubectl leaves out.
+// lifecycle adds the restart rules and hooks of a container, which kubectl omits.
 func lifecycle(c *v1.Container, field func(key, value string)) {
 	if c.RestartPolicy != nil {
 		field("Restart Policy", string(*c.RestartPolicy))
@@ -45,7 +44,7 @@ func hook(h *v1.LifecycleHandler) string {
 	return action(&v1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket})
 }
 
-// action is what a probe or a hook does.
+// action returns the action of a probe or a hook.
 func action(h *v1.ProbeHandler) string {
 	switch {
 	case h.Exec != nil:
@@ -61,18 +60,17 @@ func action(h *v1.ProbeHandler) string {
 	return "unknown"
 }
 
-// startWaitsFor is why a running container does not count as started, empty if
-// it does.
-func startWaitsFor(c *v1.Container, st *v1.ContainerStatus) string {
+// notStarted returns why a running container does not count as started, empty if it does.
+func notStarted(c *v1.Container, st *v1.ContainerStatus) string {
 	if st.State.Running == nil || st.Started == nil || *st.Started {
 		return ""
 	}
 	var causes []string
 	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil {
-		causes = append(causes, "its postStart hook to return")
+		causes = append(causes, "postStart hook to return")
 	}
 	if c.StartupProbe != nil {
-		causes = append(causes, "its startup probe to succeed")
+		causes = append(causes, "startup probe to succeed")
 	}
 	return strings.Join(causes, ", then for ")
 }

@@ -16,14 +16,15 @@ import (
 
 	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
-// node describes the node: what it is, how it is, and what its pods ask of it.
-func (d *Describer) node(ctx context.Context, o *objects.Object, happened []v1.Event) (string, error) {
+// node returns the description of the node.
+func (d *Describer) node(ctx context.Context, o *objects.Object, events []v1.Event) (string, error) {
 	var n v1.Node
 	if err := o.Decode(&n); err != nil {
-		return "", fmt.Errorf("cannot read the node that podstead sent: %w", err)
+		return "", err
 	}
 	l, err := objects.Query{Kind: objects.PodKind()}.List(ctx, d.client)
 	if err != nil {
@@ -37,15 +38,17 @@ func (d *Describer) node(ctx context.Context, o *objects.Object, happened []v1.E
 		}
 		pods = append(pods, p)
 	}
-	return NodeText(&n, pods, happened, time.Now()), nil
+	return NodeText(&n, pods, events, time.Now()), nil
 }
 
-func NodeText(n *v1.Node, pods []*v1.Pod, happened []v1.Event, now time.Time) string {
-	s := &terminal.Report{}
-	field := func(key, value string) { s.Field(0, topWidth, key, value) }
+// NodeText returns the description of the node: its properties, conditions and resources,
+// and the requests of its pods.
+func NodeText(n *v1.Node, pods []*v1.Pod, events []v1.Event, now time.Time) string {
+	r := &terminal.Report{}
+	field := func(key, value string) { r.Field(0, valueColumn, key, value) }
 	field("Name", n.Name)
 	field("Labels", terminal.OrNone(strings.Join(pairs(n.Labels, "="), "\n")))
-	field("Since", terminal.OrNone(agoText(n.CreationTimestamp, now)))
+	field("Age", terminal.OrNone(age(&n.CreationTimestamp, now)))
 	for _, a := range n.Status.Addresses {
 		field(string(a.Type), a.Address)
 	}
@@ -60,70 +63,64 @@ func NodeText(n *v1.Node, pods []*v1.Pod, happened []v1.Event, now time.Time) st
 	}
 	t := terminal.Table{Header: []string{"Type", "Status", "Since", "Reason", "Message"}}
 	for _, c := range n.Status.Conditions {
-		t.Rows = append(t.Rows, []string{string(c.Type), string(c.Status), terminal.OrNone(agoText(c.LastTransitionTime, now)), terminal.OrNone(c.Reason), terminal.OneLine(c.Message)})
+		t.Rows = append(t.Rows, []string{string(c.Type), string(c.Status), terminal.OrNone(age(&c.LastTransitionTime, now)), terminal.OrNone(c.Reason), terminal.OneLine(c.Message)})
 	}
-	s.Table("Conditions", t)
-	s.Table("Resources", resourceTable(n, pods))
+	r.Table("Conditions", t)
+	r.Table("Resources", resourceTable(n, pods))
 	t = terminal.Table{Header: []string{"Namespace", "Name", "CPU Requests", "CPU Limits", "Memory Requests", "Memory Limits", "Age"}}
 	for _, p := range pods {
 		requests, limits := podResources(p)
 		t.Rows = append(t.Rows, []string{
 			p.Namespace, manifest.BaseName(p), quantityOf(requests, v1.ResourceCPU), quantityOf(limits, v1.ResourceCPU),
-			quantityOf(requests, v1.ResourceMemory), quantityOf(limits, v1.ResourceMemory), terminal.OrNone(agoTime(p.Status.StartTime, now)),
+			quantityOf(requests, v1.ResourceMemory), quantityOf(limits, v1.ResourceMemory), terminal.OrNone(age(p.Status.StartTime, now)),
 		})
 	}
-	s.Table("Pods", t)
-	s.Table("Events", eventTable(happened, now))
-	return s.String()
+	r.Table("Pods", t)
+	r.Table("Events", eventTable(events, now))
+	return r.String()
 }
 
-// resourceTable is what there is, what pods may have, and what they ask for.
+// resourceTable returns the capacity, the allocatable amounts and the sums of the pods'
+// requests and limits.
 func resourceTable(n *v1.Node, pods []*v1.Pod) terminal.Table {
-	asked, bound := v1.ResourceList{}, v1.ResourceList{}
+	requested, limited := v1.ResourceList{}, v1.ResourceList{}
 	for _, p := range pods {
 		requests, limits := podResources(p)
-		sumInto(asked, requests)
-		sumInto(bound, limits)
+		add(requested, requests)
+		add(limited, limits)
 	}
-	asked[v1.ResourcePods] = *resource.NewQuantity(int64(len(pods)), resource.DecimalSI)
+	requested[v1.ResourcePods] = *resource.NewQuantity(int64(len(pods)), resource.DecimalSI)
 	t := terminal.Table{Header: []string{"Resource", "Capacity", "Allocatable", "Requested", "Limits"}}
 	for _, name := range slices.Sorted(maps.Keys(n.Status.Capacity)) {
-		allocatable, requested := n.Status.Allocatable[name], asked[name]
-		text := requested.String()
-		if whole := allocatable.AsApproximateFloat64(); whole > 0 {
-			text += fmt.Sprintf(" (%.0f%%)", 100*requested.AsApproximateFloat64()/whole)
+		allocatable, sum := n.Status.Allocatable[name], requested[name]
+		text := sum.String()
+		if total := allocatable.AsApproximateFloat64(); total > 0 {
+			text += fmt.Sprintf(" (%.0f%%)", 100*sum.AsApproximateFloat64()/total)
 		}
-		t.Rows = append(t.Rows, []string{string(name), quantityOf(n.Status.Capacity, name), quantityOf(n.Status.Allocatable, name), text, quantityOf(bound, name)})
+		t.Rows = append(t.Rows, []string{string(name), quantityOf(n.Status.Capacity, name), quantityOf(n.Status.Allocatable, name), text, quantityOf(limited, name)})
 	}
 	return t
 }
 
-// podResources are the sums of a pod's containers, or what the pod itself says.
-// An init container that ends before the others is not counted: it asks for
-// its share before they do.
+// podResources returns the sums of a pod's containers, or the amounts of the pod itself if
+// given. Init containers other than sidecars are not counted, since they end before the
+// others start.
 func podResources(p *v1.Pod) (requests, limits v1.ResourceList) {
 	requests, limits = v1.ResourceList{}, v1.ResourceList{}
-	add := func(list []v1.Container) {
-		for i := range list {
-			sumInto(requests, list[i].Resources.Requests)
-			sumInto(limits, list[i].Resources.Limits)
-		}
-	}
-	add(p.Spec.Containers)
-	for i := range p.Spec.InitContainers {
-		if c := &p.Spec.InitContainers[i]; c.RestartPolicy != nil {
-			add(p.Spec.InitContainers[i : i+1])
-		}
+	for c := range podinfo.LongRunning(&p.Spec) {
+		add(requests, c.Resources.Requests)
+		add(limits, c.Resources.Limits)
 	}
 	if r := p.Spec.Resources; r != nil {
 		maps.Copy(requests, r.Requests)
 		maps.Copy(limits, r.Limits)
 	}
-	sumInto(requests, p.Spec.Overhead)
+	add(requests, p.Spec.Overhead)
 	return requests, limits
 }
 
-func sumInto(sum, more v1.ResourceList) {
+// add adds amounts to a sum.
+func add(sum, more v1.ResourceList) {
 	for name, q := range more {
 		total := sum[name]
 		total.Add(q)
@@ -131,6 +128,7 @@ func sumInto(sum, more v1.ResourceList) {
 	}
 }
 
+// quantityOf returns the amount of a resource, 0 if it is not in the list.
 func quantityOf(list v1.ResourceList, name v1.ResourceName) string {
 	q, ok := list[name]
 	if !ok {
@@ -139,20 +137,19 @@ func quantityOf(list v1.ResourceList, name v1.ResourceName) string {
 	return q.String()
 }
 
-func agoText(t metav1.Time, now time.Time) string { return agoTime(&t, now) }
-
-func agoTime(t *metav1.Time, now time.Time) string {
+// age returns the time since t, empty for no time.
+func age(t *metav1.Time, now time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
 	}
 	return duration.HumanDuration(now.Sub(t.Time))
 }
 
-// plain describes an object of a kind that has no description of its own: what
-// is known of all objects, then its fields.
-func (d *Describer) plain(ctx context.Context, k *objects.Kind, o *objects.Object, happened []v1.Event) (string, error) {
-	s := &terminal.Report{}
-	field := func(key, value string) { s.Field(0, topWidth, key, value) }
+// other returns the description of an object of a kind without a special description: its
+// metadata, then its fields.
+func (d *Describer) other(ctx context.Context, k *objects.Kind, o *objects.Object, events []v1.Event) (string, error) {
+	r := &terminal.Report{}
+	field := func(key, value string) { r.Field(0, valueColumn, key, value) }
 	field("Name", o.Name)
 	if k.Namespaced {
 		field("Namespace", o.Namespace)
@@ -178,23 +175,23 @@ func (d *Describer) plain(ctx context.Context, k *objects.Kind, o *objects.Objec
 		delete(rest, key)
 	}
 	if data, ok := rest["data"].(map[string]any); ok && k.Name == "secrets" {
-		veiled := map[string]any{}
+		masked := map[string]any{}
 		for key := range data {
-			veiled[key] = "(not shown)"
+			masked[key] = "(not shown)"
 		}
-		rest["data"] = veiled
+		rest["data"] = masked
 	}
 	if len(rest) > 0 {
 		text, err := yaml.Marshal(rest)
 		if err != nil {
-			return "", fmt.Errorf("cannot print %s %s: %w", k.Singular, o.Name, err)
+			return "", fmt.Errorf("failed to print %s %s: %w", k.Singular, o.Name, err)
 		}
 		for _, l := range terminal.Lines(string(text)) {
-			s.Line(0, l)
+			r.Line(0, l)
 		}
 	}
 	if k.Local == nil && k.Name != "events" {
-		s.Table("Events", eventTable(happened, time.Now()))
+		r.Table("Events", eventTable(events, time.Now()))
 	}
-	return s.String(), nil
+	return r.String(), nil
 }

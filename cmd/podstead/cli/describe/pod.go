@@ -14,31 +14,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podstead/podstead/cmd/podstead/cli/objects"
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// topWidth is the column of the values at the top, as kubectl has it.
-const topWidth = 18
+// valueColumn is the column of the values, as in kubectl.
+const valueColumn = 18
 
-// text is the description, in kubectl's order.
+// Text returns the description, in kubectl's order.
 func (d PodDescription) Text() string {
-	s := &terminal.Report{}
-	d.top(s)
-	d.containers(s, "Init Containers", d.Pod.Spec.InitContainers, d.Pod.Status.InitContainerStatuses)
-	d.containers(s, "Containers", d.Pod.Spec.Containers, d.Pod.Status.ContainerStatuses)
-	d.containers(s, "Ephemeral Containers", objects.EphemeralContainers(d.Pod), d.Pod.Status.EphemeralContainerStatuses)
-	d.conditions(s)
-	d.volumes(s)
-	s.Field(0, topWidth, "QoS Class", terminal.OrNone(string(d.Pod.Status.QOSClass)))
-	d.list(s, "Tolerations", tolerations(d.Pod.Spec.Tolerations))
-	s.Table("Events", eventTable(d.Events, d.Now))
-	return s.String()
+	r := &terminal.Report{}
+	d.summary(r)
+	d.containers(r, "Init Containers", podinfo.InitContainers, d.Pod.Status.InitContainerStatuses)
+	d.containers(r, "Containers", podinfo.RegularContainers, d.Pod.Status.ContainerStatuses)
+	d.containers(r, "Ephemeral Containers", podinfo.EphemeralContainers, d.Pod.Status.EphemeralContainerStatuses)
+	d.conditions(r)
+	d.volumes(r)
+	r.Field(0, valueColumn, "QoS Class", terminal.OrNone(string(d.Pod.Status.QOSClass)))
+	d.list(r, "Tolerations", tolerations(d.Pod.Spec.Tolerations))
+	r.Table("Events", eventTable(d.Events, d.Now))
+	return r.String()
 }
 
-func (d PodDescription) top(s *terminal.Report) {
+func (d PodDescription) summary(r *terminal.Report) {
 	p := d.Pod
-	field := func(key, value string) { s.Field(0, topWidth, key, value) }
+	field := func(key, value string) { r.Field(0, valueColumn, key, value) }
 	optional := func(key, value string) {
 		if value != "" {
 			field(key, value)
@@ -53,14 +53,14 @@ func (d PodDescription) top(s *terminal.Report) {
 	optional("Priority Class", p.Spec.PriorityClassName)
 	field("Node", terminal.OrNone(p.Spec.NodeName))
 	field("Start Time", d.time(p.Status.StartTime))
-	d.list(s, "Labels", pairs(p.Labels, "="))
-	d.list(s, "Annotations", pairs(p.Annotations, ": "))
+	d.list(r, "Labels", pairs(p.Labels, "="))
+	d.list(r, "Annotations", pairs(p.Annotations, ": "))
 	optional("Manifest", d.Manifest.Name)
 	optional("Manifest Digest", d.Manifest.Digest)
 	optional("Manifest Fault", strings.Join(d.Manifest.Faults, "\n"))
 	optional("Warning", strings.Join(d.Manifest.Warnings, "\n"))
 	if d.Manifest.Restored {
-		field("Revision", "the last good one; the newest is at fault")
+		field("Revision", "last good revision; the newest one is invalid")
 	}
 	if p.DeletionTimestamp != nil {
 		field("Status", fmt.Sprintf("Terminating (lasts %s)", duration.HumanDuration(d.Now.Sub(p.DeletionTimestamp.Time))))
@@ -82,18 +82,18 @@ func (d PodDescription) top(s *terminal.Report) {
 		for _, ip := range p.Status.PodIPs {
 			ips = append(ips, ip.IP)
 		}
-		d.list(s, "IPs", ips)
+		d.list(r, "IPs", ips)
 	}
 }
 
-func (d PodDescription) list(s *terminal.Report, key string, values []string) {
+func (d PodDescription) list(r *terminal.Report, key string, values []string) {
 	if len(values) == 0 {
 		values = []string{"<none>"}
 	}
-	s.Field(0, topWidth, key, strings.Join(values, "\n"))
+	r.Field(0, valueColumn, key, strings.Join(values, "\n"))
 }
 
-// time is a moment as kubectl has it, in the zone of now.
+// time formats a time as kubectl does, in the time zone of Now.
 func (d PodDescription) time(t *metav1.Time) string {
 	if t == nil || t.IsZero() {
 		return "<none>"
@@ -101,8 +101,8 @@ func (d PodDescription) time(t *metav1.Time) string {
 	return t.In(d.Now.Location()).Format(time.RFC1123Z)
 }
 
-// conditions has what kubectl leaves out: since when, and why.
-func (d PodDescription) conditions(s *terminal.Report) {
+// conditions adds the conditions with time, reason and message, which kubectl omits.
+func (d PodDescription) conditions(r *terminal.Report) {
 	t := terminal.Table{Header: []string{"Type", "Status", "Since", "Reason", "Message"}}
 	for i := range d.Pod.Status.Conditions {
 		c := &d.Pod.Status.Conditions[i]
@@ -112,54 +112,55 @@ func (d PodDescription) conditions(s *terminal.Report) {
 		}
 		t.Rows = append(t.Rows, []string{string(c.Type), string(c.Status), since, terminal.OrNone(c.Reason), terminal.OneLine(strings.ReplaceAll(c.Message, "\n", "; "))})
 	}
-	s.Table("Conditions", t)
+	r.Table("Conditions", t)
 }
 
-// volumes prints each volume by the fields that its manifest gives, so that no
-// type is left out.
-func (d PodDescription) volumes(s *terminal.Report) {
+// volumes adds each volume with the fields in its manifest, so that every volume type is
+// covered.
+func (d PodDescription) volumes(r *terminal.Report) {
 	if len(d.Pod.Spec.Volumes) == 0 {
-		s.Line(0, "Volumes:  <none>")
+		r.Line(0, "Volumes:  <none>")
 		return
 	}
-	s.Heading(0, "Volumes")
+	r.Heading(0, "Volumes")
 	for _, v := range d.Pod.Spec.Volumes {
-		s.Heading(2, v.Name)
+		r.Heading(2, v.Name)
 		var source map[string]map[string]any
 		data, err := json.Marshal(v.VolumeSource)
 		if err == nil {
 			err = json.Unmarshal(data, &source)
 		}
 		if err != nil {
-			s.Field(4, 15, "Type", "<unknown>")
+			r.Field(4, 15, "Type", "<unknown>")
 			continue
 		}
 		for _, kind := range slices.Sorted(maps.Keys(source)) {
-			s.Field(4, 15, "Type", terminal.Title(kind))
+			r.Field(4, 15, "Type", terminal.Title(kind))
 			for _, key := range slices.Sorted(maps.Keys(source[kind])) {
 				heading := terminal.Title(key)
 				if key == "type" {
-					heading = terminal.Title(kind) + "Type" // apart from the volume's
+					heading = terminal.Title(kind) + "Type" // the field Type is the type of the volume
 				}
 				value := plain(source[kind][key])
 				if mode, ok := source[kind][key].(float64); ok && key == "defaultMode" {
 					value = fmt.Sprintf("%#o", int(mode))
 				}
-				s.Field(4, 15, heading, value)
+				r.Field(4, 15, heading, value)
 			}
 		}
 	}
 }
 
-// plain is a value of JSON without quotes where it is a text.
+// plain returns a JSON value; a string without quotes.
 func plain(v any) string {
 	if text, ok := v.(string); ok {
 		return cmp.Or(text, "<none>")
 	}
-	text, _ := json.Marshal(v) // it was JSON before
+	text, _ := json.Marshal(v) // v was decoded from JSON
 	return string(text)
 }
 
+// pairs returns the entries of a map, sorted by key.
 func pairs(m map[string]string, separator string) []string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -168,6 +169,7 @@ func pairs(m map[string]string, separator string) []string {
 	return all
 }
 
+// tolerations returns tolerations in kubectl's form.
 func tolerations(list []v1.Toleration) []string {
 	var all []string
 	for _, t := range list {

@@ -14,22 +14,23 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// podField is a field of a Pod, or the Pod itself.
+// Field is a field of a Pod, or the Pod itself.
 type Field struct {
 	Name string
-	// path is as validation.Fields has it: [] for each element of a list.
+	// path is the path in validation.Fields: [] stands for each element of a list.
 	path string
-	of   reflect.Type
-	// steps lead to it from a Pod.
+	typ  reflect.Type
+	// steps are the names of the fields from the Pod to this one.
 	steps []string
 	doc   string
 }
 
-// swaggerDoc is what the API's types say of their fields.
+// swaggerDoc is implemented by the API types; it documents their fields.
 type swaggerDoc interface{ SwaggerDoc() map[string]string }
 
+// docsOf returns the documentation of the fields of a type.
 func docsOf(t reflect.Type) map[string]string {
-	if t = bare(t); t.Kind() == reflect.Struct {
+	if t = elementType(t); t.Kind() == reflect.Struct {
 		if d, ok := reflect.New(t).Interface().(swaggerDoc); ok {
 			return d.SwaggerDoc()
 		}
@@ -37,22 +38,22 @@ func docsOf(t reflect.Type) map[string]string {
 	return nil
 }
 
-// bare is the type of the elements of lists, maps and pointers.
-func bare(t reflect.Type) reflect.Type {
+// elementType returns the type of the elements of lists, maps and pointers.
+func elementType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
 	return t
 }
 
-// fields are those of a field, in the order of the API.
+// Fields returns the fields of a field, in the order of the API.
 func (f *Field) Fields() []*Field {
-	t := bare(f.of)
+	t := elementType(f.typ)
 	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ UnmarshalJSON([]byte) error }]()) {
 		return nil
 	}
 	path := f.path
-	if f.of.Kind() == reflect.Slice {
+	if f.typ.Kind() == reflect.Slice {
 		path += "[]"
 	}
 	var all []*Field
@@ -61,22 +62,23 @@ func (f *Field) Fields() []*Field {
 		field := t.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" { // an embedded struct is part of the outer one
-			all = append(all, (&Field{path: path, of: field.Type, steps: f.steps}).Fields()...)
+			all = append(all, (&Field{path: path, typ: field.Type, steps: f.steps}).Fields()...)
 			continue
 		}
 		if f.path == "" && name != "metadata" && name != "spec" && name != "status" {
-			all = append(all, &Field{Name: name, path: name, of: field.Type, steps: []string{name}, doc: docs[name]})
+			all = append(all, &Field{Name: name, path: name, typ: field.Type, steps: []string{name}, doc: docs[name]})
 			continue
 		}
 		all = append(all, &Field{
-			Name: name, path: strings.TrimPrefix(path+"."+name, "."), of: field.Type, steps: append(slices.Clone(f.steps), name), doc: docs[name],
+			Name: name, path: strings.TrimPrefix(path+"."+name, "."), typ: field.Type, steps: append(slices.Clone(f.steps), name), doc: docs[name],
 		})
 	}
 	return all
 }
 
+// Find returns the field of a path, such as pod.spec.containers.image.
 func Find(text string) (*Field, error) {
-	at := &Field{Name: "pod", of: reflect.TypeFor[v1.Pod](), doc: docsOf(reflect.TypeFor[v1.Pod]())[""]}
+	current := &Field{Name: "pod", typ: reflect.TypeFor[v1.Pod](), doc: docsOf(reflect.TypeFor[v1.Pod]())[""]}
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == '.' })
 	for i, word := range words {
 		word, _, _ = strings.Cut(word, "[")
@@ -85,7 +87,7 @@ func Find(text string) (*Field, error) {
 		}
 		var names []string
 		var found *Field
-		for _, f := range at.Fields() {
+		for _, f := range current.Fields() {
 			names = append(names, f.Name)
 			if f.Name == word {
 				found = f
@@ -93,23 +95,23 @@ func Find(text string) (*Field, error) {
 		}
 		if found == nil {
 			hint := "; it has " + strings.Join(names, ", ")
-			if near := suggest.Nearest(word, names); near != "" {
-				hint = fmt.Sprintf("; did you mean %q?", near)
+			if nearest := suggest.Nearest(word, names); nearest != "" {
+				hint = fmt.Sprintf("; did you mean %q?", nearest)
 			} else if len(names) == 0 {
-				hint = ", nor any other"
+				hint = ", since it has no fields"
 			} else if i == 0 {
-				hint = "; only the fields of a pod can be explained, such as pod.spec.containers"
+				hint = "; only fields of a pod are documented, such as pod.spec.containers"
 			}
-			return nil, fmt.Errorf("%s has no field %q%s", strings.Join(append([]string{"pod"}, at.steps...), "."), word, hint)
+			return nil, fmt.Errorf("%s has no field %q%s", strings.Join(append([]string{"pod"}, current.steps...), "."), word, hint)
 		}
-		at = found
+		current = found
 	}
-	return at, nil
+	return current, nil
 }
 
-// typeName is the type as kubectl writes it.
+// typeName returns the type as kubectl prints it.
 func (f *Field) typeName() string {
-	t, list, of := f.of, "", ""
+	t, list, mapPrefix := f.typ, "", ""
 	for {
 		switch {
 		case t.Kind() == reflect.Pointer:
@@ -119,7 +121,7 @@ func (f *Field) typeName() string {
 			list, t = list+"[]", t.Elem()
 			continue
 		case t.Kind() == reflect.Map:
-			of, t = "map[string]", t.Elem()
+			mapPrefix, t = "map[string]", t.Elem()
 			continue
 		}
 		break
@@ -135,23 +137,24 @@ func (f *Field) typeName() string {
 	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64:
 		name = "integer"
 	}
-	return "<" + list + of + name + ">"
+	return "<" + list + mapPrefix + name + ">"
 }
 
-func (f *Field) Text(s terminal.Terminal, recursive bool) string {
+// Text returns the documentation of the field.
+func (f *Field) Text(t terminal.Terminal, recursive bool) string {
 	var out terminal.Report
 	field := func(key, value string) {
 		if value != "" {
-			out.Field(0, 10, key, strings.Join(terminal.Wrap(value, max(terminal.WrapWidth, s.Width-10)), "\n"))
+			out.Field(0, 10, key, strings.Join(terminal.Wrap(value, max(terminal.WrapWidth, t.Width-10)), "\n"))
 		}
 	}
 	field("FIELD", strings.Join(append([]string{"pod"}, f.steps...), ".")+" "+f.typeName())
 	if len(f.steps) > 0 {
-		field("HERE", f.verdict().text())
+		field("SUPPORT", f.verdict().text())
 		field("DEFAULT", f.defaultValue())
 	}
 	out.Line(0, "")
-	for _, line := range terminal.Wrap(f.doc, s.Width-1) {
+	for _, line := range terminal.Wrap(f.doc, t.Width-1) {
 		out.Line(0, line)
 	}
 	if below := f.Fields(); len(below) > 0 {
@@ -162,8 +165,8 @@ func (f *Field) Text(s terminal.Terminal, recursive bool) string {
 	return out.String()
 }
 
-// fieldLines lists fields with their types, and of each that is not simply
-// honoured what it is.
+// fieldLines lists fields with their types, and how podstead treats each one that is not
+// simply honoured. within are the types above, since types can be recursive.
 func fieldLines(out *terminal.Report, fields []*Field, indent int, recursive bool, within []reflect.Type) {
 	widest, widestType := 0, 0
 	for _, f := range fields {
@@ -175,7 +178,7 @@ func fieldLines(out *terminal.Report, fields []*Field, indent int, recursive boo
 			line += strings.Repeat(" ", widestType-len(f.typeName())+2) + string(v.kind)
 		}
 		out.Line(indent, line)
-		if t := bare(f.of); recursive && !slices.Contains(within, t) {
+		if t := elementType(f.typ); recursive && !slices.Contains(within, t) {
 			fieldLines(out, f.Fields(), indent+2, true, append(within, t))
 		}
 	}

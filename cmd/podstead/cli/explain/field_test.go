@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Each field of a pod can be explained: its verdict is found, its default does
-// not fail.
+// Each field of a pod has a verdict, and computing its default does not fail.
 func TestExplainEveryField(t *testing.T) {
 	seen := 0
 	var walk func(f *Field, depth int)
@@ -29,6 +28,6 @@ func TestExplainEveryField(t *testing.T) {
 	}
 	walk(pod, 9)
 	if seen < 900 {
-		t.Errorf("%d fields only", seen)
+		t.Errorf("only %d fields", seen)
 	}
 }

@@ -13,54 +13,54 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// podVerdicts are those of all leaves of a Pod.
-var podVerdicts = sync.OnceValue(validation.Fields)
+// podFields are the leaf fields of a Pod and how they are treated.
+var podFields = sync.OnceValue(validation.Fields)
 
-// fieldVerdict is what podstead does with a field.
-type fieldVerdict struct {
-	// kind is that of all leaves at and below it, "in part" if they differ,
-	// empty if nothing is said.
+// verdict says how podstead treats a field.
+type verdict struct {
+	// kind is the kind of all leaves at and below the field, "in part" if they
+	// differ, empty if there are none.
 	kind validation.FieldKind
-	// why is why, or the error.
-	why string
-	// accepted are values that are taken although others are refused.
+	// reason is the reason, or the error message.
+	reason string
+	// accepted are the values that are supported although others are not.
 	accepted []string
-	// refused are the fields below that are refused.
-	refused []string
-	// keys are the verdicts on the entries of a map.
+	// unsupported are the fields below that are not supported.
+	unsupported []string
+	// keys are the entries of a map.
 	keys []validation.Field
 }
 
 const inPart validation.FieldKind = "in part"
 
-// maxRefused is how many fields below one are named.
-const maxRefused = 20
+// maxListed is the maximum number of unsupported fields that are listed.
+const maxListed = 20
 
-func (f *Field) verdict() fieldVerdict {
-	var v fieldVerdict
-	var refused []string
-	for _, leaf := range podVerdicts() {
-		if !under(leaf.Path, f.path) {
+func (f *Field) verdict() verdict {
+	var v verdict
+	var unsupported []string
+	for _, leaf := range podFields() {
+		if !isBelow(leaf.Path, f.path) {
 			continue
 		}
-		is := fieldVerdict{kind: leaf.Kind, why: leaf.Text, accepted: leaf.Accepted}
+		next := verdict{kind: leaf.Kind, reason: leaf.Text, accepted: leaf.Accepted}
 		if leaf.Kind == validation.FieldUnsupported || leaf.Kind == validation.FieldNotYet {
 			if short := strings.TrimPrefix(leaf.Subtree, f.path); short != "" {
-				refused = append(refused, strings.TrimPrefix(strings.TrimPrefix(short, "[]"), "."))
+				unsupported = append(unsupported, strings.TrimPrefix(strings.TrimPrefix(short, "[]"), "."))
 			}
 		}
 		switch {
 		case v.kind == "":
-			v = is
-		case v.kind != is.kind && v.kind != inPart:
-			v = fieldVerdict{kind: inPart}
-		case v.why != is.why:
-			v.why = ""
+			v = next
+		case v.kind != next.kind && v.kind != inPart:
+			v = verdict{kind: inPart}
+		case v.reason != next.reason:
+			v.reason = ""
 		}
 	}
-	v.refused = slices.Compact(refused)
-	if f.of.Kind() == reflect.Map && v.kind == inPart {
-		for _, leaf := range podVerdicts() {
+	v.unsupported = slices.Compact(unsupported)
+	if f.typ.Kind() == reflect.Map && v.kind == inPart {
+		for _, leaf := range podFields() {
 			if strings.HasPrefix(leaf.Path, f.path+"[") {
 				v.keys = append(v.keys, leaf)
 			}
@@ -69,13 +69,13 @@ func (f *Field) verdict() fieldVerdict {
 	return v
 }
 
-// keyText says which keys of a map are honoured, and why others are not.
-func (v fieldVerdict) keyText() string {
-	var honoured, others []string
+// keyText returns which keys of a map are supported, and why others are not.
+func (v verdict) keyText() string {
+	var supported, others []string
 	for _, leaf := range v.keys {
 		key := strings.TrimSuffix(leaf.Path[strings.LastIndexByte(leaf.Path, '[')+1:], "]")
 		if leaf.Kind == validation.FieldSupported {
-			honoured = append(honoured, key)
+			supported = append(supported, key)
 			continue
 		}
 		if key == "*" {
@@ -83,16 +83,16 @@ func (v fieldVerdict) keyText() string {
 		}
 		others = append(others, fmt.Sprintf("%s %s: %s", key, leaf.Kind, leaf.Text))
 	}
-	return strings.Join(append([]string{"honoured for " + strings.Join(honoured, ", ")}, others...), "; ")
+	return strings.Join(append([]string{string(validation.FieldSupported) + " for " + strings.Join(supported, ", ")}, others...), "; ")
 }
 
-// under reports whether a leaf is the field or below it.
-func under(leaf, path string) bool {
+// isBelow reports whether a leaf is the field or below it.
+func isBelow(leaf, path string) bool {
 	rest, ok := strings.CutPrefix(leaf, path)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-func (v fieldVerdict) text() string {
+func (v verdict) text() string {
 	switch v.kind {
 	case "":
 		return ""
@@ -100,29 +100,29 @@ func (v fieldVerdict) text() string {
 		if len(v.keys) > 0 {
 			return v.keyText()
 		}
-		text := "honoured"
-		switch n := len(v.refused); {
+		text := string(validation.FieldSupported)
+		switch n := len(v.unsupported); {
 		case n == 0:
 			text += " in part; see the fields below"
-		case n > maxRefused:
-			text += fmt.Sprintf(" in part: %d fields below are refused, such as %s; --recursive shows all", n, v.refused[0])
+		case n > maxListed:
+			text += fmt.Sprintf(" in part: %d fields below are unsupported, such as %s; --recursive lists all", n, v.unsupported[0])
 		default:
-			text += ", but for " + strings.Join(v.refused, ", ")
+			text += ", except " + strings.Join(v.unsupported, ", ")
 		}
 		return text
 	}
 	text := string(v.kind)
-	if v.why != "" {
-		text += ": " + v.why
+	if v.reason != "" {
+		text += ": " + v.reason
 	}
 	if len(v.accepted) > 0 {
-		text += fmt.Sprintf("; taken are %s", strings.Join(v.accepted, ", "))
+		text += fmt.Sprintf("; supported values: %s", strings.Join(v.accepted, ", "))
 	}
 	return text
 }
 
-// defaultValue is what an unset field gets, empty for nothing: found by
-// setting the defaults of a pod that has all that is above the field.
+// defaultValue returns the default of the field, empty if it has none. It sets the defaults
+// of a pod that has all fields above this one.
 func (f *Field) defaultValue() string {
 	pod := &v1.Pod{}
 	f.value(pod, true)
@@ -138,7 +138,7 @@ func (f *Field) defaultValue() string {
 	return string(text)
 }
 
-// value walks to the field. With fill all above it is made as it goes.
+// value returns the field in a pod. With fill it creates what is missing above the field.
 func (f *Field) value(pod *v1.Pod, fill bool) (reflect.Value, bool) {
 	v := reflect.ValueOf(pod).Elem()
 	for _, step := range f.steps {
@@ -173,7 +173,7 @@ func (f *Field) value(pod *v1.Pod, fill bool) (reflect.Value, bool) {
 	return v, true
 }
 
-// jsonField is the field of that name, in embedded structs too.
+// jsonField returns the field of a JSON name, also from embedded structs.
 func jsonField(v reflect.Value, name string, fill bool) (reflect.Value, bool) {
 	for i := range v.NumField() {
 		tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")

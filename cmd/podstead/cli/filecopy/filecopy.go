@@ -16,7 +16,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 )
 
-// copyTarget is the container that files are copied into or out of.
+// Container is the container that files are copied to or from.
 type Container struct {
 	Client *client.Client
 	Pod    *v1.Pod
@@ -24,48 +24,47 @@ type Container struct {
 	Warn   func(format string, args ...any)
 }
 
-// run runs a command there. What it says on its standard error becomes part of
-// the error.
-func (b *Container) run(ctx context.Context, in io.Reader, out io.Writer, command ...string) error {
+// run runs a command in the container. Its standard error becomes part of the error.
+func (c *Container) run(ctx context.Context, in io.Reader, out io.Writer, command ...string) error {
 	var errs tail
 	s := client.Session{Stdin: in, Stdout: out, Stderr: &errs}
-	err := b.Client.Stream(ctx, s.ExecPath(b.Pod, b.Name, command), s)
+	err := c.Client.Stream(ctx, s.ExecPath(c.Pod, c.Name, command), s)
 	if text := strings.TrimSpace(string(errs)); err != nil && text != "" {
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	return err
 }
 
-// has says whether a command can be run there.
-func (b *Container) has(ctx context.Context, command ...string) bool {
-	return b.run(ctx, nil, io.Discard, command...) == nil
+// succeeds reports whether a command succeeds in the container.
+func (c *Container) succeeds(ctx context.Context, command ...string) bool {
+	return c.run(ctx, nil, io.Discard, command...) == nil
 }
 
 // tail keeps the last bytes that were written.
 type tail []byte
 
 func (t *tail) Write(b []byte) (int, error) {
-	const most = 4096
+	const limit = 4096
 	*t = append(*t, b...)
-	if over := len(*t) - most; over > 0 {
-		*t = bytes.Clone((*t)[over:])
+	if excess := len(*t) - limit; excess > 0 {
+		*t = bytes.Clone((*t)[excess:])
 	}
 	return len(b), nil
 }
 
-// upload copies a file or folder of this machine into the container.
-func (b *Container) Upload(ctx context.Context, from, to string) error {
+// Upload copies a local file or directory to the container.
+func (c *Container) Upload(ctx context.Context, from, to string) error {
 	info, err := os.Stat(from)
 	if err != nil {
 		return err
 	}
-	if !b.hasTar(ctx) {
-		if err := b.notRunning(); err != nil {
+	if !c.hasTar(ctx) {
+		if err := c.notRunning(); err != nil {
 			return err
 		}
-		return b.uploadFile(ctx, from, to, info)
+		return c.uploadFile(ctx, from, to, info)
 	}
-	if strings.HasSuffix(to, "/") || b.has(ctx, "test", "-d", to) {
+	if strings.HasSuffix(to, "/") || c.succeeds(ctx, "test", "-d", to) {
 		real, err := filepath.Abs(from)
 		if err != nil {
 			return err
@@ -79,7 +78,7 @@ func (b *Container) Upload(ctx context.Context, from, to string) error {
 		_ = w.CloseWithError(err)
 		packed <- err
 	}()
-	err = b.run(ctx, r, io.Discard, "tar", "-xmf", "-", "-C", path.Dir(to))
+	err = c.run(ctx, r, io.Discard, "tar", "-xmf", "-", "-C", path.Dir(to))
 	_ = r.CloseWithError(io.ErrClosedPipe)
 	if e := <-packed; e != nil && !errors.Is(e, io.ErrClosedPipe) {
 		return e
@@ -87,76 +86,76 @@ func (b *Container) Upload(ctx context.Context, from, to string) error {
 	return err
 }
 
-// hasTar says whether the container has tar. A tar of any make knows --help or
-// complains of it with a code of its own; one that is not there cannot be begun.
-func (b *Container) hasTar(ctx context.Context) bool {
-	err := b.run(ctx, nil, io.Discard, "tar", "--help")
+// hasTar reports whether the container has tar. Every tar either accepts --help or fails with
+// an exit code of its own; a missing one cannot be started.
+func (c *Container) hasTar(ctx context.Context) bool {
+	err := c.run(ctx, nil, io.Discard, "tar", "--help")
 	var exit *client.CommandError
 	return err == nil || errors.As(err, &exit) && exit.Code != 126 && exit.Code != 127
 }
 
-// stopped is an error if the container does not run: then nobody knows what it
-// has.
-func (b *Container) notRunning() error {
-	for _, list := range [][]v1.ContainerStatus{b.Pod.Status.InitContainerStatuses, b.Pod.Status.ContainerStatuses} {
+// notRunning returns an error if the container is not running: its files and programs are
+// unknown then.
+func (c *Container) notRunning() error {
+	for _, list := range [][]v1.ContainerStatus{c.Pod.Status.InitContainerStatuses, c.Pod.Status.ContainerStatuses} {
 		for i := range list {
-			if c := &list[i]; c.Name == b.Name && c.State.Running == nil {
-				return fmt.Errorf("container %q in pod %q does not run; see podstead describe pod %s", c.Name, b.Pod.Name, b.Pod.Name)
+			if st := &list[i]; st.Name == c.Name && st.State.Running == nil {
+				return fmt.Errorf("container %q in pod %q is not running; see podstead describe pod %s", c.Name, c.Pod.Name, c.Pod.Name)
 			}
 		}
 	}
 	return nil
 }
 
-// errNoTar says what a container lacks.
-func (b *Container) errNoTar(what string) error {
-	return fmt.Errorf("container %q has no tar%s; mount a volume into it and copy there, or add tar to its image", b.Name, what)
+// noTarError says what the container lacks.
+func (c *Container) noTarError(missing string) error {
+	return fmt.Errorf("container %q has no tar%s; mount a volume into it and copy there, or add tar to its image", c.Name, missing)
 }
 
-// uploadFile copies one file with a shell alone.
-func (b *Container) uploadFile(ctx context.Context, from, to string, info os.FileInfo) error {
+// uploadFile copies a single file with a shell, without tar.
+func (c *Container) uploadFile(ctx context.Context, from, to string, info os.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return b.errNoTar(", which copying a folder needs")
+		return c.noTarError(", which is needed to copy a directory")
 	}
 	f, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if !b.has(ctx, "sh", "-c", "command -v cat") {
-		return b.errNoTar(" and no shell with cat")
+	if !c.succeeds(ctx, "sh", "-c", "command -v cat") {
+		return c.noTarError(" and no shell with cat")
 	}
 	script := fmt.Sprintf(`to=$0; if [ -d "$to" ]; then to=$to/$1; fi; cat > "$to" && chmod %o "$to"`, info.Mode().Perm())
-	return b.run(ctx, f, io.Discard, "sh", "-c", script, to, filepath.Base(from))
+	return c.run(ctx, f, io.Discard, "sh", "-c", script, to, filepath.Base(from))
 }
 
-// download copies a file or folder of the container to this machine.
-func (b *Container) Download(ctx context.Context, from, to string) error {
+// Download copies a file or directory of the container to this machine.
+func (c *Container) Download(ctx context.Context, from, to string) error {
 	from = path.Clean(from)
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
 		name := path.Base(from)
 		if name == "." || name == ".." || name == "/" {
-			return fmt.Errorf("%q has no name of its own; choose a path that is not there yet as destination", from)
+			return fmt.Errorf("%q has no base name; use a destination that does not exist yet", from)
 		}
 		to = filepath.Join(to, name)
 	} else if strings.HasSuffix(to, "/") {
-		return fmt.Errorf("%s is no folder", to)
+		return fmt.Errorf("%s is not a directory", to)
 	}
-	if !b.hasTar(ctx) {
-		if err := b.notRunning(); err != nil {
+	if !c.hasTar(ctx) {
+		if err := c.notRunning(); err != nil {
 			return err
 		}
-		return b.downloadFile(ctx, from, to)
+		return c.downloadFile(ctx, from, to)
 	}
 	r, w := io.Pipe()
 	unpacked := make(chan error, 1)
 	go func() {
-		err := unpack(r, to, b.Warn)
+		err := unpack(r, to, c.Warn)
 		_ = r.CloseWithError(err)
 		unpacked <- err
 	}()
-	// The name itself is left to the shell of nobody: it is an argument.
-	err := b.run(ctx, nil, w, "tar", "-cf", "-", "-C", path.Dir(from), "--", path.Base(from))
+	// No shell interprets the name: it is an argument of tar.
+	err := c.run(ctx, nil, w, "tar", "-cf", "-", "-C", path.Dir(from), "--", path.Base(from))
 	_ = w.CloseWithError(err)
 	if e := <-unpacked; e != nil && err == nil {
 		return e
@@ -166,25 +165,25 @@ func (b *Container) Download(ctx context.Context, from, to string) error {
 	return err
 }
 
-// downloadFile copies one file with cat alone.
-func (b *Container) downloadFile(ctx context.Context, from, to string) error {
+// downloadFile copies a single file with cat, without tar.
+func (c *Container) downloadFile(ctx context.Context, from, to string) error {
 	f := &lateFile{path: to}
-	err := b.run(ctx, nil, f, "cat", "--", from)
+	err := c.run(ctx, nil, f, "cat", "--", from)
 	if err == nil {
-		_, err = f.Write(nil) // of an empty one nothing comes
+		_, err = f.Write(nil) // an empty file delivers no data
 	}
 	if e := f.close(); err == nil {
 		err = e
 	}
 	var exit *client.CommandError
 	if err != nil && (!errors.As(err, &exit) || exit.Code == 126 || exit.Code == 127) {
-		return errors.Join(b.errNoTar(" and no cat"), err)
+		return errors.Join(c.noTarError(" and no cat"), err)
 	}
 	return err
 }
 
-// lateFile is opened, and what it held is lost, when the first of its content is
-// there.
+// lateFile is created or truncated only when the first data is written, so that a failed
+// copy does not destroy an existing file.
 type lateFile struct {
 	path string
 	file *os.File

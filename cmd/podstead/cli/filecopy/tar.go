@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// pack writes a file or folder as an archive in which it has the given name.
-// Links are kept as links.
+// pack writes a file or directory as an archive in which it has the given name. Symlinks are
+// kept.
 func pack(w io.Writer, from, name string) error {
 	t := tar.NewWriter(w)
-	// The argument itself may be a link; what it leads to is meant.
+	// If the argument itself is a symlink, its target is copied.
 	root, err := filepath.EvalSymlinks(from)
 	if err != nil {
 		return err
@@ -46,13 +46,13 @@ func packOne(t *tar.Writer, file, name string) error {
 			return err
 		}
 	case !info.Mode().IsRegular() && !info.IsDir():
-		return nil // sockets and devices mean nothing elsewhere
+		return nil // sockets and devices are useless elsewhere
 	}
 	h, err := tar.FileInfoHeader(info, link)
 	if err != nil {
 		return err
 	}
-	// Owners of this machine are none of the container's.
+	// Users of this machine do not exist in the container.
 	h.Name, h.Uid, h.Gid, h.Uname, h.Gname = name, 0, 0, "", ""
 	if info.IsDir() {
 		h.Name += "/"
@@ -74,9 +74,9 @@ func packOne(t *tar.Writer, file, name string) error {
 	return nil
 }
 
-// unpack reads an archive of one file or folder and makes it under the name
-// to. Nothing outside is written: all goes through a handle of the folder that
-// it is in, which follows no link out of it.
+// unpack reads an archive of one file or directory and creates it under the name to. It
+// never writes outside: everything goes through an os.Root of the parent directory, which
+// follows no symlink out of it.
 func unpack(r io.Reader, to string, warn func(format string, args ...any)) error {
 	root, err := os.OpenRoot(filepath.Dir(to))
 	if err != nil {
@@ -88,14 +88,14 @@ func unpack(r io.Reader, to string, warn func(format string, args ...any)) error
 	for {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
-			// What follows the end is padding, and must be taken.
+			// Padding may follow the end and must be consumed.
 			_, err := io.Copy(io.Discard, r)
 			return errors.Join(err, u.finish())
 		}
 		if err != nil {
 			return err
 		}
-		if err := u.one(h, t); err != nil {
+		if err := u.entry(h, t); err != nil {
 			return err
 		}
 	}
@@ -105,17 +105,17 @@ type unpacker struct {
 	root *os.Root
 	name string
 	warn func(format string, args ...any)
-	// inner is the folder itself once there is one: links in it may lead to
-	// places in it.
+	// inner is the unpacked directory, nil for a single file. Symlinks in it may point
+	// to other places in it.
 	inner *os.Root
-	// first is the name that the archive has for what is unpacked.
+	// first is the name of the first entry, which contains all others.
 	first string
-	// folders get their mode at the end: it may forbid writing into them.
-	folders []tar.Header
+	// dirs get their modes at the end, since a mode may forbid writing into them.
+	dirs []tar.Header
 }
 
-// one makes what one header describes.
-func (u *unpacker) one(h *tar.Header, content io.Reader) error {
+// entry creates the file, directory or link of a header.
+func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	name := path.Clean(h.Name)
 	if u.first == "" {
 		u.first = name
@@ -126,13 +126,13 @@ func (u *unpacker) one(h *tar.Header, content io.Reader) error {
 		below, ok = name, name != "."
 	}
 	if !ok || !filepath.IsLocal(below) || u.inner == nil {
-		u.warn("%s is left out: it does not belong to %s", h.Name, u.first)
+		u.warn("skipping %s: not below %s", h.Name, u.first)
 		return nil
 	}
 	return u.make(u.inner, below, h, content)
 }
 
-// top makes what was asked for itself.
+// top creates the file or directory that is copied itself.
 func (u *unpacker) top(h *tar.Header, content io.Reader) error {
 	if h.Typeflag != tar.TypeDir {
 		return u.make(u.root, u.name, h, content)
@@ -142,7 +142,7 @@ func (u *unpacker) top(h *tar.Header, content io.Reader) error {
 	}
 	var err error
 	u.inner, err = u.root.OpenRoot(u.name)
-	u.folders = append(u.folders, tar.Header{Name: ".", Mode: h.Mode})
+	u.dirs = append(u.dirs, tar.Header{Name: ".", Mode: h.Mode})
 	return err
 }
 
@@ -150,15 +150,15 @@ func (u *unpacker) make(in *os.Root, name string, h *tar.Header, content io.Read
 	mode := fs.FileMode(h.Mode) & fs.ModePerm
 	switch h.Typeflag {
 	case tar.TypeDir:
-		u.folders = append(u.folders, tar.Header{Name: name, Mode: h.Mode})
+		u.dirs = append(u.dirs, tar.Header{Name: name, Mode: h.Mode})
 		return in.MkdirAll(name, 0o755)
 	case tar.TypeReg:
 		return writeFile(in, name, mode, content)
 	case tar.TypeSymlink:
-		// One that leads out is left out: whoever writes through it later
-		// would write elsewhere.
+		// A symlink to the outside is skipped: a later write through it would write
+		// elsewhere.
 		if in != u.inner || path.IsAbs(h.Linkname) || !filepath.IsLocal(path.Join(path.Dir(name), h.Linkname)) {
-			u.warn("%s is left out: it is a link to %s, outside of what is copied", h.Name, h.Linkname)
+			u.warn("skipping %s: links to %s, outside the copied directory", h.Name, h.Linkname)
 			return nil
 		}
 		_ = in.Remove(name)
@@ -166,18 +166,18 @@ func (u *unpacker) make(in *os.Root, name string, h *tar.Header, content io.Read
 	case tar.TypeLink:
 		target, ok := strings.CutPrefix(path.Clean(h.Linkname), u.first+"/")
 		if !ok || !filepath.IsLocal(target) || in != u.inner {
-			u.warn("%s is left out: it is a link to %s, outside of what is copied", h.Name, h.Linkname)
+			u.warn("skipping %s: links to %s, outside the copied directory", h.Name, h.Linkname)
 			return nil
 		}
 		_ = in.Remove(name)
 		return in.Link(target, name)
 	}
-	u.warn("%s is left out: it is no file, folder or link", h.Name)
+	u.warn("skipping %s: not a file, directory or link", h.Name)
 	return nil
 }
 
-// writeFile makes a file anew, so that nothing is written through a link or
-// into another name of an old one.
+// writeFile creates a file after removing an existing one, so that nothing is written
+// through a symlink or into another hard link of it.
 func writeFile(in *os.Root, name string, mode fs.FileMode, content io.Reader) error {
 	if info, err := in.Lstat(name); err == nil && !info.IsDir() {
 		if err := in.Remove(name); err != nil {
@@ -197,7 +197,7 @@ func writeFile(in *os.Root, name string, mode fs.FileMode, content io.Reader) er
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// finish gives folders their modes, the innermost first.
+// finish sets the modes of the directories, the innermost first.
 func (u *unpacker) finish() error {
 	if u.first == "" {
 		return errors.New("nothing was copied")
@@ -206,8 +206,8 @@ func (u *unpacker) finish() error {
 		return nil
 	}
 	defer u.inner.Close()
-	for i := len(u.folders) - 1; i >= 0; i-- {
-		if err := u.inner.Chmod(u.folders[i].Name, fs.FileMode(u.folders[i].Mode)&fs.ModePerm); err != nil {
+	for i := len(u.dirs) - 1; i >= 0; i-- {
+		if err := u.inner.Chmod(u.dirs[i].Name, fs.FileMode(u.dirs[i].Mode)&fs.ModePerm); err != nil {
 			return err
 		}
 	}

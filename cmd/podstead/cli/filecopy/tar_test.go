@@ -12,8 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// archive is a tar of entries NAME, NAME/ or NAME -> TARGET; files hold their
-// own names.
+// archive returns a tar archive of entries NAME, NAME/, NAME -> TARGET (symlink) or
+// NAME = TARGET (hard link). Each file contains its own name.
 func archive(t *testing.T, entries ...string) *bytes.Buffer {
 	t.Helper()
 	var b bytes.Buffer
@@ -45,7 +45,7 @@ func archive(t *testing.T, entries ...string) *bytes.Buffer {
 	return &b
 }
 
-// Whatever a container sends, nothing is written outside the destination.
+// No archive can cause a write outside the destination.
 func TestUnpackStaysInside(t *testing.T) {
 	for _, entries := range [][]string{
 		{"site/", "../escaped", "site/../../escaped", "/escaped", "site/../escaped"},
@@ -78,12 +78,12 @@ func TestUnpackStaysInside(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text, _ := os.ReadFile(filepath.Join(dir, "secret")); string(text) != "secret" {
-			t.Errorf("%q: the secret is now %q", entries, text)
+			t.Errorf("%q: the file outside is now %q", entries, text)
 		}
 	}
 }
 
-func TestUnpackKeepsWhatBelongsTogether(t *testing.T) {
+func TestUnpackKeepsLinks(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "dest")
 	warn := func(f string, args ...any) { t.Errorf(f, args...) }
 	if err := unpack(archive(t, "site/", "site/a", "site/deep/", "site/deep/up -> ../a", "site/hard = site/a"), to, warn); err != nil {
@@ -91,24 +91,24 @@ func TestUnpackKeepsWhatBelongsTogether(t *testing.T) {
 	}
 	for _, name := range []string{"a", "deep/up", "hard"} {
 		if text, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(text) != "site/a" {
-			t.Errorf("%s holds %q, %v", name, text, err)
+			t.Errorf("%s contains %q, %v", name, text, err)
 		}
 	}
 	if info, err := os.Stat(filepath.Join(to, "deep")); err != nil || info.Mode().Perm() != 0o750 {
-		t.Errorf("the folder: %v, %v", info.Mode(), err)
+		t.Errorf("mode of the directory: %v, %v", info.Mode(), err)
 	}
-	// Again, over what is there.
+	// Unpack again over the existing files.
 	if err := unpack(archive(t, "site/", "site/a", "site/deep/", "site/deep/up -> ../a"), to, warn); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestPackAndUnpackGiveTheSame(t *testing.T) {
+func TestPackAndUnpackRoundTrip(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	if err := os.MkdirAll(filepath.Join(from, "locked"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // which only root could remove
+	t.Cleanup(func() { // otherwise only root could remove it
 		_, _ = os.Chmod(filepath.Join(from, "locked"), 0o755), os.Chmod(filepath.Join(to, "locked"), 0o755)
 	})
 	if err := os.WriteFile(filepath.Join(from, "locked", "f"), []byte("content"), 0o400); err != nil {
@@ -125,24 +125,24 @@ func TestPackAndUnpackGiveTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	file, err := os.Stat(filepath.Join(to, "locked", "f"))
-	folder, err2 := os.Stat(filepath.Join(to, "locked"))
-	if err != nil || err2 != nil || file.Mode().Perm() != 0o400 || folder.Mode().Perm() != 0o555 {
-		t.Errorf("%v %v, %v %v", file, err, folder, err2)
+	dir, err2 := os.Stat(filepath.Join(to, "locked"))
+	if err != nil || err2 != nil || file.Mode().Perm() != 0o400 || dir.Mode().Perm() != 0o555 {
+		t.Errorf("%v %v, %v %v", file, err, dir, err2)
 	}
 }
 
-// What cannot be had takes nothing from who has it.
-func TestLateFileKeepsWhatItHeldUntilThereIsMore(t *testing.T) {
+// A copy that delivers no data leaves the existing file as it is.
+func TestLateFileKeepsContentUntilFirstWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("old text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := &lateFile{path: path}
 	if err := f.close(); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := os.ReadFile(path); string(got) != "precious" {
-		t.Errorf("it holds %q", got)
+	if got, _ := os.ReadFile(path); string(got) != "old text" {
+		t.Errorf("file contains %q", got)
 	}
 	for _, part := range []string{"", "new", " text"} {
 		if n, err := f.Write([]byte(part)); n != len(part) || err != nil {
@@ -153,11 +153,11 @@ func TestLateFileKeepsWhatItHeldUntilThereIsMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "new text" {
-		t.Errorf("it holds %q", got)
+		t.Errorf("file contains %q", got)
 	}
 }
 
-func TestCopyTellsAContainerThatDoesNotRun(t *testing.T) {
+func TestCopyReportsStoppedContainer(t *testing.T) {
 	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
 	pod := &v1.Pod{Status: v1.PodStatus{
 		InitContainerStatuses: []v1.ContainerStatus{{Name: "sidecar", State: running}},
@@ -166,7 +166,7 @@ func TestCopyTellsAContainerThatDoesNotRun(t *testing.T) {
 	pod.Name = "web-edge"
 	for name, want := range map[string]bool{"sidecar": false, "up": false, "unknown": false, "down": true} {
 		err := (&Container{Pod: pod, Name: name}).notRunning()
-		if (err != nil) != want || want && !strings.Contains(err.Error(), `"down" in pod "web-edge" does not run`) {
+		if (err != nil) != want || want && !strings.Contains(err.Error(), `"down" in pod "web-edge" is not running`) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

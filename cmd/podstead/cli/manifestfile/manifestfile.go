@@ -11,13 +11,13 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// readLimited reads one byte more than a unit may have, so that the loader
-// sees, and tells, that it is too large.
+// Read reads a manifest up to one byte beyond the daemon's limit, so that the loader reports
+// a manifest that is too large.
 func Read(r io.Reader) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, manifest.MaxUnitSize+1))
 }
 
-// manifestsIn are the files that the daemon would read in a folder.
+// InDirectory returns the files of a directory that the daemon would read.
 func InDirectory(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -33,12 +33,12 @@ func InDirectory(dir string) ([]string, error) {
 	return files, nil
 }
 
-// unreadable says that a file that was named cannot be read, without the name of
-// a system call.
+// ReadError returns the error for a file that cannot be read, without the name of the system
+// call.
 func ReadError(path string, err error) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {
 		err = failed.Err
 	}
-	return fmt.Errorf("cannot read %s: %w", path, err)
+	return fmt.Errorf("failed to read %s: %w", path, err)
 }

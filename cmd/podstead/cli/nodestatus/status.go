@@ -18,7 +18,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// boxStatus is what status shows.
+// Status is the status of the node.
 type Status struct {
 	Node    v1.Node
 	Pods    []v1.Pod
@@ -26,6 +26,7 @@ type Status struct {
 	Now     time.Time
 }
 
+// Load requests the status from the daemon.
 func Load(ctx context.Context, c *client.Client) (*Status, error) {
 	s := &Status{Now: time.Now()}
 	nodes, err := objects.Query{Kind: objects.MustKind("nodes")}.List(ctx, c)
@@ -33,10 +34,10 @@ func Load(ctx context.Context, c *client.Client) (*Status, error) {
 		return nil, err
 	}
 	if len(nodes.Objects) != 1 {
-		return nil, errors.New("podstead tells of no node")
+		return nil, errors.New("the daemon reported no node")
 	}
 	if err := nodes.Objects[0].Decode(&s.Node); err != nil {
-		return nil, fmt.Errorf("cannot read the node that podstead sent: %w", err)
+		return nil, err
 	}
 	pods, err := objects.Query{Kind: objects.PodKind()}.List(ctx, c)
 	if err != nil {
@@ -52,7 +53,7 @@ func Load(ctx context.Context, c *client.Client) (*Status, error) {
 	return s, c.Get(ctx, "/podstead/v1/manifests", &s.Sources)
 }
 
-// condition of the node; the zero condition if it does not tell.
+// condition returns a condition of the node, zero if it has none.
 func (s *Status) condition(t v1.NodeConditionType) v1.NodeCondition {
 	for _, c := range s.Node.Status.Conditions {
 		if c.Type == t {
@@ -62,7 +63,7 @@ func (s *Status) condition(t v1.NodeConditionType) v1.NodeCondition {
 	return v1.NodeCondition{}
 }
 
-// pressure are the conditions but Ready that hold.
+// pressure returns the conditions other than Ready that are true.
 func (s *Status) pressure() (names []string) {
 	for _, c := range s.Node.Status.Conditions {
 		if c.Type != v1.NodeReady && c.Status == v1.ConditionTrue {
@@ -72,13 +73,13 @@ func (s *Status) pressure() (names []string) {
 	return names
 }
 
-// podState is how a pod is: ready, done, starting, ending, or failing.
+// podState returns the state of a pod: one of podStates.
 func podState(p *v1.Pod) string {
 	switch {
 	case p.DeletionTimestamp != nil:
-		return "ending"
+		return "terminating"
 	case p.Status.Phase == v1.PodSucceeded:
-		return "done"
+		return "succeeded"
 	case p.Status.Phase == v1.PodFailed:
 		return "failing"
 	}
@@ -94,7 +95,8 @@ func podState(p *v1.Pod) string {
 	return "failing"
 }
 
-var podStates = []string{"ready", "done", "starting", "ending", "failing"}
+// podStates are the keys of the number of pods by state.
+var podStates = []string{"ready", "succeeded", "starting", "terminating", "failing"}
 
 func (s *Status) counts() map[string]int {
 	counts := map[string]int{}
@@ -104,6 +106,7 @@ func (s *Status) counts() map[string]int {
 	return counts
 }
 
+// Healthy reports whether the node is ready, no pod is failing and no manifest is invalid.
 func (s *Status) Healthy() bool {
 	if s.condition(v1.NodeReady).Status != v1.ConditionTrue || s.counts()["failing"] > 0 {
 		return false
@@ -113,30 +116,31 @@ func (s *Status) Healthy() bool {
 	})
 }
 
-// statusWidth is the column of the values.
-const statusWidth = 11
+// valueColumn is the column of the values.
+const valueColumn = 11
 
-func (s *Status) Text(screen terminal.Terminal) string {
+// Text returns the status as it is printed on a terminal.
+func (s *Status) Text(t terminal.Terminal) string {
 	var b strings.Builder
-	line := func(key, value string, h terminal.Color) {
+	line := func(key, value string, color terminal.Color) {
 		width := len(value)
-		if screen.Width > 0 {
-			width = max(terminal.WrapWidth, screen.Width-statusWidth)
+		if t.Width > 0 {
+			width = max(terminal.WrapWidth, t.Width-valueColumn)
 		}
 		for i, part := range terminal.Wrap(terminal.Visible(value), max(width, 1)) {
 			if i > 0 {
 				key = ""
 			}
-			b.WriteString(key + strings.Repeat(" ", statusWidth-len(key)) + screen.Paint(part, h) + "\n")
+			b.WriteString(key + strings.Repeat(" ", valueColumn-len(key)) + t.Paint(part, color) + "\n")
 		}
 	}
 	ready := s.condition(v1.NodeReady)
 	info := s.Node.Status.NodeInfo
-	word, h := "ready", terminal.Green
+	word, color := "ready", terminal.Green
 	if ready.Status != v1.ConditionTrue {
-		word, h = "not ready: "+terminal.OneLine(ready.Message), terminal.Red
+		word, color = "not ready: "+terminal.OneLine(ready.Message), terminal.Red
 	}
-	line("Node:", s.Node.Name+", "+word+since(ready, s.Now), h)
+	line("Node:", s.Node.Name+", "+word+since(ready, s.Now), color)
 	line("Runtime:", terminal.OrNone(info.ContainerRuntimeVersion), "")
 	line("Version:", strings.TrimSpace(info.KubeletVersion+", kernel "+info.KernelVersion), "")
 	if names := s.pressure(); len(names) == 0 {
@@ -157,19 +161,19 @@ func (s *Status) Text(screen terminal.Terminal) string {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[state], state))
 		}
 	}
-	h = terminal.Green
+	color = terminal.Green
 	if counts["failing"] > 0 {
-		h = terminal.Red
+		color = terminal.Red
 	} else if counts["starting"] > 0 {
-		h = terminal.Yellow
+		color = terminal.Yellow
 	}
 	if len(s.Pods) == 0 {
 		line("Pods:", "none", "")
 		return b.String()
 	}
-	line("Pods:", strings.Join(parts, ", "), h)
-	if t := s.unready(); len(t.Rows) > 0 {
-		b.WriteString("\n" + t.Text(screen))
+	line("Pods:", strings.Join(parts, ", "), color)
+	if pods := s.unready(); len(pods.Rows) > 0 {
+		b.WriteString("\n" + pods.Text(t))
 	}
 	return b.String()
 }
@@ -181,29 +185,28 @@ func since(c v1.NodeCondition, now time.Time) string {
 	return " for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
 }
 
-// source tells of one source: where it is, when it was read and what it holds,
-// then each fault.
-func (s *Status) source(line func(key, value string, h terminal.Color), src *objects.ManifestSource) {
+// source adds a source: its location, when it was read, its number of pods, and its faults.
+func (s *Status) source(line func(key, value string, color terminal.Color), src *objects.ManifestSource) {
 	files, pods := 0, 0
 	for _, u := range src.Units {
 		files, pods = files+1, pods+len(u.Pods)
 	}
 	text := fmt.Sprintf("%s %s: %s in %s", src.Source, src.Location, terminal.Count(pods, "pod"), terminal.Count(files, "manifest"))
-	h := terminal.Green
+	color := terminal.Green
 	cluster := src.Source == string(manifest.SourceAPI)
 	if cluster {
 		text = fmt.Sprintf("%s %s: %s", src.Source, src.Location, terminal.Count(pods, "pod"))
 	}
 	switch {
 	case !src.Delivered && cluster:
-		text, h = text+", not heard of since podstead started; its pods that run are left as they are", terminal.Yellow
+		text, color = text+", not synced since podstead started; its running pods are left unchanged", terminal.Yellow
 	case cluster:
 	case !src.Delivered:
-		text, h = text+", not read since podstead started; the last good manifests are in effect", terminal.Yellow
+		text, color = text+", not read since podstead started; using the last good manifests", terminal.Yellow
 	case !src.Time.IsZero():
 		text += ", read " + duration.HumanDuration(s.Now.Sub(src.Time)) + " ago"
 	}
-	line("Source:", text, h)
+	line("Source:", text, color)
 	for _, fault := range src.Faults() {
 		line("  fault:", fault, terminal.Red)
 	}
@@ -212,12 +215,12 @@ func (s *Status) source(line func(key, value string, h terminal.Color), src *obj
 	}
 }
 
-// unready are the pods that are not as they should be, with the reason.
+// unready returns the table of the pods that are neither ready nor succeeded.
 func (s *Status) unready() terminal.Table {
 	t := terminal.Table{Header: []string{"NAMESPACE", "NAME", "READY", "STATUS", "AGE", "MESSAGE"}}
 	for i := range s.Pods {
 		p := &s.Pods[i]
-		if state := podState(p); state == "ready" || state == "done" {
+		if state := podState(p); state == "ready" || state == "succeeded" {
 			continue
 		}
 		ready, _, _ := podtable.Tally(p)
@@ -233,11 +236,11 @@ func (s *Status) unready() terminal.Table {
 	return t
 }
 
-// unreadyMessage is why a pod is not ready that says nothing of it itself.
+// unreadyMessage returns why a pod without a message of its own is not ready.
 func unreadyMessage(p *v1.Pod) string {
 	for _, s := range p.Status.ContainerStatuses {
 		if w := s.State.Waiting; w != nil && w.Reason == "ContainerCreating" {
-			return fmt.Sprintf("container %s is made of image %s", s.Name, s.Image)
+			return fmt.Sprintf("creating container %s from image %s", s.Name, s.Image)
 		}
 	}
 	for _, t := range []v1.PodConditionType{v1.PodInitialized, v1.PodReadyToStartContainers, v1.ContainersReady, v1.PodReady} {
@@ -250,7 +253,7 @@ func unreadyMessage(p *v1.Pod) string {
 	return ""
 }
 
-// summary is the status for scripts. Its fields stay.
+// Summary returns the status for scripts. Its fields are stable.
 func (s *Status) Summary() map[string]any {
 	faults, warnings := []string{}, []string{}
 	for i := range s.Sources {

@@ -16,21 +16,21 @@ import (
 	"github.com/podstead/podstead/internal/podtable"
 )
 
-// The tables of the kinds that have one of their own here: kubectl's columns,
-// and what only this daemon knows.
+// The columns of the tables that are made here: those of kubectl, and information that only
+// this daemon has.
 var (
-	podHead       = []string{"NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"}
-	podHeadWide   = []string{"IP", "NODE", "SOURCE", "MESSAGE"}
-	eventHead     = []string{"NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"}
-	eventHeadWide = []string{"FROM", "FIRST SEEN", "COUNT", "NAME"}
-	imageHead     = []string{"IMAGE", "ID", "SIZE", "STATE", "LAST USED"}
-	volumeHead    = []string{"NAMESPACE", "CLAIM", "REQUESTED", "USED BY", "PATH"}
+	podHeader       = []string{"NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"}
+	podWideHeader   = []string{"IP", "NODE", "SOURCE", "MESSAGE"}
+	eventHeader     = []string{"NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"}
+	eventWideHeader = []string{"FROM", "FIRST SEEN", "COUNT", "NAME"}
+	imageHeader     = []string{"IMAGE", "ID", "SIZE", "STATE", "LAST USED"}
+	volumeHeader    = []string{"NAMESPACE", "CLAIM", "REQUESTED", "USED BY", "PATH"}
 )
 
 func podCells(o *Object, now time.Time) ([]string, error) {
 	var p v1.Pod
 	if err := o.Decode(&p); err != nil {
-		return nil, fmt.Errorf("cannot read a pod that podstead sent: %w", err)
+		return nil, err
 	}
 	ready, restarts, last := podtable.Tally(&p)
 	return []string{
@@ -43,10 +43,10 @@ func podCells(o *Object, now time.Time) ([]string, error) {
 func eventCells(o *Object, now time.Time) ([]string, error) {
 	var e v1.Event
 	if err := o.Decode(&e); err != nil {
-		return nil, fmt.Errorf("cannot read an event that podstead sent: %w", err)
+		return nil, err
 	}
 	return []string{
-		e.Namespace, EventAge(&e, now), e.Type, e.Reason, involved(&e), terminal.OneLine(e.Message),
+		e.Namespace, EventAge(&e, now), e.Type, e.Reason, involvedObject(&e), terminal.OneLine(e.Message),
 		terminal.OrNone(e.Source.Component), duration.HumanDuration(now.Sub(e.FirstTimestamp.Time)), fmt.Sprint(max(e.Count, 1)), e.Name,
 	}, nil
 }
@@ -58,7 +58,7 @@ func localVolumes(ctx context.Context, c *client.Client) ([]json.RawMessage, err
 func volumeCells(o *Object, _ time.Time) ([]string, error) {
 	var v PersistentVolume
 	if err := o.Decode(&v); err != nil {
-		return nil, fmt.Errorf("cannot read a volume that podstead sent: %w", err)
+		return nil, err
 	}
 	return []string{v.Namespace, v.Name, terminal.OrNone(v.Requested), terminal.OrNone(strings.Join(v.Pods, ",")), v.Path}, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 )
 
-// askEvents asks for what happened to an object, in the order in which it happened last.
+// ListEvents returns the events of an object, ordered by when they last occurred.
 func ListEvents(ctx context.Context, c *client.Client, kind, namespace, name string) ([]v1.Event, error) {
 	l, err := Query{Kind: EventKind(), Namespace: namespace, Fields: "involvedObject.kind=" + kind + ",involvedObject.name=" + name}.List(ctx, c)
 	if err != nil {
@@ -23,12 +23,13 @@ func ListEvents(ctx context.Context, c *client.Client, kind, namespace, name str
 	events := make([]v1.Event, len(l.Objects))
 	for i, o := range l.Objects {
 		if err := o.Decode(&events[i]); err != nil {
-			return nil, fmt.Errorf("cannot read an event that podstead sent: %w", err)
+			return nil, err
 		}
 	}
 	return events, nil
 }
 
+// EventAge returns how long ago an event occurred, and how often since when.
 func EventAge(e *v1.Event, now time.Time) string {
 	last := duration.HumanDuration(now.Sub(e.LastTimestamp.Time))
 	if e.Count <= 1 {
@@ -37,21 +38,23 @@ func EventAge(e *v1.Event, now time.Time) string {
 	return fmt.Sprintf("%s (x%d over %s)", last, e.Count, duration.HumanDuration(now.Sub(e.FirstTimestamp.Time)))
 }
 
-func involved(e *v1.Event) string {
+// involvedObject returns KIND/NAME of the object that an event is about.
+func involvedObject(e *v1.Event) string {
 	return strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name
 }
 
+// sortEvents orders events by when they last occurred.
 func sortEvents(objects []*Object) error {
-	at := map[*Object]v1.Event{}
+	decoded := map[*Object]v1.Event{}
 	for _, o := range objects {
 		var e v1.Event
 		if err := o.Decode(&e); err != nil {
-			return fmt.Errorf("cannot read an event that podstead sent: %w", err)
+			return err
 		}
-		at[o] = e
+		decoded[o] = e
 	}
 	slices.SortStableFunc(objects, func(a, b *Object) int {
-		x, y := at[a], at[b]
+		x, y := decoded[a], decoded[b]
 		return cmp.Or(x.LastTimestamp.Compare(y.LastTimestamp.Time), x.FirstTimestamp.Compare(y.FirstTimestamp.Time))
 	})
 	return nil

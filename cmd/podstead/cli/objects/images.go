@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 )
 
-// image is one as the daemon tells of it.
+// Image is an image of the runtime in podstead's own API.
 type Image struct {
 	Name     string    `json:"name"`
 	ID       string    `json:"id"`
@@ -25,6 +25,7 @@ type Image struct {
 	Error    string    `json:"error,omitempty"`
 }
 
+// ImageTable returns the table of images.
 func ImageTable(list []Image, now time.Time) terminal.Table {
 	t := terminal.Table{Header: []string{"IMAGE", "ID", "SIZE", "STATE", "LAST USED"}}
 	for i := range list {
@@ -43,13 +44,13 @@ func ImageTable(list []Image, now time.Time) terminal.Table {
 	return t
 }
 
-// shortID is enough of an image's ID to tell it from others.
+// ShortID returns the first 12 digits of an image ID.
 func ShortID(id string) string {
 	id = strings.TrimPrefix(id, "sha256:")
 	return id[:min(12, len(id))]
 }
 
-// sizeText is a size for people.
+// FormatSize returns a number of bytes in a readable unit.
 func FormatSize(n uint64) string {
 	for _, unit := range []struct {
 		size uint64
@@ -77,7 +78,7 @@ func imageNames(o *Object) []string {
 func imageCells(o *Object, now time.Time) ([]string, error) {
 	var m Image
 	if err := o.Decode(&m); err != nil {
-		return nil, fmt.Errorf("cannot read an image that podstead sent: %w", err)
+		return nil, err
 	}
 	return ImageTable([]Image{m}, now).Rows[0], nil
 }

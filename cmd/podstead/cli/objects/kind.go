@@ -18,35 +18,38 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// kind is one that can be got.
+// Kind is a resource type that can be listed.
 type Kind struct {
 	Name, Singular string
 	ShortNames     []string
 	Namespaced     bool
-	// path is where the Kubernetes API has it, such as /api/v1; empty for what
-	// only podstead has, which local lists.
-	path  string
+	// path is the API group path in the Kubernetes API, such as /api/v1; empty for
+	// a type that only podstead has.
+	path string
+	// Local lists the objects of a type that only podstead has.
 	Local func(ctx context.Context, c *client.Client) ([]json.RawMessage, error)
-	// head and row make the table here; without row it is the server's.
+	// Header and Row define the table. Without Row the server's table is used.
+	// WideHeader are the additional columns of -o wide.
 	Header, WideHeader []string
 	Row                func(o *Object, now time.Time) ([]string, error)
-	// prepare asks for what row needs besides the object; nil for nothing.
+	// Prepare requests the data that Row needs in addition to the object; nil for
+	// none.
 	Prepare func(ctx context.Context, c *client.Client) error
-	// names are further names by which an object is asked for.
+	// aliases returns further names of an object; nil for none.
 	aliases func(o *Object) []string
 }
 
-// kinds are those that are known here. What else the daemon's discovery names
-// can be got too, in the server's tables.
+// Kinds returns the types that are known here. Other types that the daemon's discovery
+// lists can be used too, with the server's tables.
 func Kinds() []*Kind {
 	return []*Kind{
 		{
 			Name: "pods", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true, path: "/api/v1",
-			Header: podHead, WideHeader: podHeadWide, Row: podCells, aliases: PodNames,
+			Header: podHeader, WideHeader: podWideHeader, Row: podCells, aliases: PodNames,
 		},
 		{
 			Name: "events", Singular: "event", ShortNames: []string{"ev"}, Namespaced: true, path: "/api/v1",
-			Header: eventHead, WideHeader: eventHeadWide, Row: eventCells, aliases: eventNames,
+			Header: eventHeader, WideHeader: eventWideHeader, Row: eventCells, aliases: eventNames,
 		},
 		{Name: "nodes", Singular: "node", ShortNames: []string{"no"}, path: "/api/v1"},
 		{Name: "namespaces", Singular: "namespace", ShortNames: []string{"ns"}, path: "/api/v1"},
@@ -57,25 +60,26 @@ func Kinds() []*Kind {
 		classKind("runtimeclasses", "runtimeclass", manifest.KindRuntimeClass),
 		{
 			Name: "images", Singular: "image", Local: localImages, aliases: imageNames,
-			Header: imageHead, Row: imageCells,
+			Header: imageHeader, Row: imageCells,
 		},
 		{
 			Name: "volumes", Singular: "volume", ShortNames: []string{"vol", "pv"}, Namespaced: true, Local: localVolumes,
-			Header: volumeHead, Row: volumeCells,
+			Header: volumeHeader, Row: volumeCells,
 		},
 	}
 }
 
+// Matches reports whether a word on the command line means this type.
 func (k *Kind) Matches(word string) bool {
 	word = strings.ToLower(word)
-	if word == "all" { // kubectl's word for what runs
+	if word == "all" { // kubectl's name for the workload types
 		word = "pods"
 	}
 	return word == k.Name || word == k.Singular || slices.Contains(k.ShortNames, word)
 }
 
-// findKind is the kind that a word means. The daemon is asked only for a word
-// that is not known here.
+// FindKind returns the type that a word on the command line means. The daemon is only asked
+// about words that are not known here.
 func FindKind(ctx context.Context, c *client.Client, word string) (*Kind, error) {
 	known := Kinds()
 	for _, k := range known {
@@ -109,18 +113,20 @@ func FindKind(ctx context.Context, c *client.Client, word string) (*Kind, error)
 	if near := suggest.Nearest(strings.ToLower(word), all); near != "" {
 		hint = fmt.Sprintf("; did you mean %s?", near)
 	}
-	return nil, &UsageError{fmt.Errorf("there is no %q to get%s It can be one of %s", word, cmp.Or(hint, "."), strings.Join(names, ", "))}
+	return nil, &UsageError{fmt.Errorf("unknown resource type %q%s; known types are %s", word, hint, strings.Join(names, ", "))}
 }
 
-// usageFault reports that the command line asks for something that does not exist or
-// cannot be asked for.
+// UsageError reports that the command line asks for something that does not exist or is not
+// possible.
 type UsageError struct{ Err error }
 
+// Error returns the text of Err.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
+// Unwrap returns Err.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// answersTo reports whether an object is the one that a name means.
+// MatchesName reports whether a name on the command line means the object.
 func (k *Kind) MatchesName(o *Object, name string) bool {
 	if o.Name == name {
 		return true
@@ -128,7 +134,7 @@ func (k *Kind) MatchesName(o *Object, name string) bool {
 	return k.aliases != nil && slices.Contains(k.aliases(o), name)
 }
 
-// podNames: a pod is also called what its manifest calls it.
+// PodNames returns the further name of a pod: the one in its manifest.
 func PodNames(o *Object) []string {
 	p := v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: o.Name, Annotations: o.Annotations}}
 	var spec struct{ Spec struct{ NodeName string } }
@@ -138,7 +144,7 @@ func PodNames(o *Object) []string {
 	return []string{manifest.BaseName(&p)}
 }
 
-// eventNames: an event is also called what it is about.
+// eventNames returns the further names of an event: those of the object it is about.
 func eventNames(o *Object) []string {
 	var e v1.Event
 	if o.Decode(&e) != nil {
@@ -151,7 +157,7 @@ func eventNames(o *Object) []string {
 	return names
 }
 
-// kindName is what an object of a kind calls itself, such as Pod or ConfigMap.
+// KindName returns the value of an object's field kind, such as Pod or ConfigMap.
 func KindName(k *Kind) string {
 	for _, name := range []string{"Pod", "Node", "Namespace", "Event", "ConfigMap", "Secret", "PersistentVolumeClaim", "PriorityClass", "RuntimeClass"} {
 		if strings.EqualFold(name, k.Singular) {
@@ -161,6 +167,7 @@ func KindName(k *Kind) string {
 	return terminal.Title(k.Singular)
 }
 
+// MustKind returns the known type of a plural name; it panics for another name.
 func MustKind(name string) *Kind {
 	all := Kinds()
 	return all[slices.IndexFunc(all, func(k *Kind) bool { return k.Name == name })]

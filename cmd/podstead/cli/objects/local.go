@@ -12,14 +12,14 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// rawsOf asks for a list that only podstead has.
+// listRaw requests a list of podstead's own API.
 func listRaw(ctx context.Context, c *client.Client, path string) ([]json.RawMessage, error) {
 	var list []json.RawMessage
 	return list, c.Get(ctx, path, &list)
 }
 
-// objectKind is a kind of the objects beside pods. The table tells their keys
-// and manifests; what Secrets hold is not in it.
+// objectKind returns the type of objects that manifests declare in addition to pods. Its
+// table shows their keys and manifests, not the data of Secrets.
 func objectKind(name, singular, kindName string, short ...string) *Kind {
 	k := &Kind{
 		Name: name, Singular: singular, ShortNames: short, Namespaced: true, path: "/api/v1",
@@ -53,7 +53,7 @@ func objectKind(name, singular, kindName string, short ...string) *Kind {
 	return k
 }
 
-// classKind is a kind of the classes that manifests declare.
+// classKind returns the type of classes that manifests declare.
 func classKind(name, singular, kindName string, short ...string) *Kind {
 	return &Kind{
 		Name: name, Singular: singular, ShortNames: short, Header: []string{"NAME", "MANIFEST"},
@@ -68,14 +68,14 @@ func classKind(name, singular, kindName string, short ...string) *Kind {
 		Row: func(o *Object, _ time.Time) ([]string, error) {
 			var l ManifestObject
 			if err := o.Decode(&l); err != nil {
-				return nil, fmt.Errorf("cannot read an object that podstead sent: %w", err)
+				return nil, err
 			}
 			return []string{l.Name, l.Manifest}, nil
 		},
 	}
 }
 
-// localObject is what the daemon tells of an object beside pods.
+// ManifestObject is an object of a manifest other than a pod, in podstead's own API.
 type ManifestObject struct {
 	Kind, Namespace, Name, Source, Manifest, Revision, Type string
 	Keys                                                    []string
@@ -83,7 +83,7 @@ type ManifestObject struct {
 	raw json.RawMessage
 }
 
-// localObjects are the objects of a kind as podstead's own API tells of them.
+// ManifestObjects lists the objects of a kind with podstead's own API.
 func ManifestObjects(ctx context.Context, c *client.Client, kindName string) (list []ManifestObject, err error) {
 	all, err := listRaw(ctx, c, "/podstead/v1/objects")
 	if err != nil {
@@ -92,7 +92,7 @@ func ManifestObjects(ctx context.Context, c *client.Client, kindName string) (li
 	for _, raw := range all {
 		l := ManifestObject{raw: raw}
 		if err := json.Unmarshal(raw, &l); err != nil {
-			return nil, fmt.Errorf("cannot read an object that podstead sent: %w", err)
+			return nil, fmt.Errorf("failed to decode object from the daemon: %w", err)
 		}
 		if l.Kind == kindName {
 			list = append(list, l)
@@ -101,7 +101,7 @@ func ManifestObjects(ctx context.Context, c *client.Client, kindName string) (li
 	return list, nil
 }
 
-// persistentVolume is httpapi's of the same name.
+// PersistentVolume is the volume of a claim in podstead's own API.
 type PersistentVolume struct {
 	Namespace, Name, Path, Requested string
 	Pods                             []string

@@ -14,10 +14,12 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// manifestSource is the part of a source's view that is shown.
+// ManifestSource is the state of a source of manifests in the daemon's API, as far as it is
+// shown.
 type ManifestSource struct {
-	Source    string
-	Location  string
+	Source   string
+	Location string
+	// Delivered reports that the source was read since the daemon started, Time when.
 	Delivered bool
 	Time      time.Time
 	Fault     string
@@ -25,17 +27,18 @@ type ManifestSource struct {
 	Units     []ManifestUnit
 }
 
-// manifestUnit is the part of a manifest file's view that is shown.
+// ManifestUnit is the state of one manifest file or URL body.
 type ManifestUnit struct {
-	Name     string
-	Digest   string
-	Pods     []string
+	Name   string
+	Digest string
+	Pods   []string
+	// Restored reports that the last good revision is used.
 	Restored bool
 	Faults   []string
 	Warnings []string
 }
 
-// faults are those of the source as a whole and of each of its manifests.
+// Faults returns the faults of the source and of each of its manifests.
 func (s *ManifestSource) Faults() (all []string) {
 	if s.Fault != "" {
 		all = append(all, s.Fault)
@@ -46,7 +49,8 @@ func (s *ManifestSource) Faults() (all []string) {
 	return all
 }
 
-// warnings hold nothing back.
+// Warnings returns the warnings of the source and of each of its manifests; the manifests
+// are used nevertheless.
 func (s *ManifestSource) Warnings() (all []string) {
 	if s.Warning != "" {
 		all = append(all, s.Warning)
@@ -57,7 +61,7 @@ func (s *ManifestSource) Warnings() (all []string) {
 	return all
 }
 
-// printFaults tells on standard error which manifests are held back.
+// PrintFaults prints the faults and warnings of all manifests.
 func PrintFaults(ctx context.Context, c *client.Client, out io.Writer) error {
 	var sources []ManifestSource
 	if err := c.Get(ctx, "/podstead/v1/manifests", &sources); err != nil {
@@ -74,8 +78,8 @@ func PrintFaults(ctx context.Context, c *client.Client, out io.Writer) error {
 	return nil
 }
 
-// unitOf is the file or URL body that the pod comes from, zero if no source
-// has it any more.
+// ManifestOf returns the file or URL body that contains the pod, zero if no source contains
+// it any more.
 func ManifestOf(ctx context.Context, c *client.Client, pod *v1.Pod) (ManifestUnit, error) {
 	var sources []ManifestSource
 	if err := c.Get(ctx, "/podstead/v1/manifests", &sources); err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 )
 
-// nodeName is the daemon's, which names of pods end with.
+// NodeName returns the name of the daemon's node, which pod names end with.
 func NodeName(ctx context.Context, c *client.Client) (string, error) {
 	l, err := Query{Kind: MustKind("nodes")}.List(ctx, c)
 	if err != nil {
 		return "", err
 	}
 	if len(l.Objects) != 1 {
-		return "", errors.New("podstead tells of no node")
+		return "", errors.New("the daemon reported no node")
 	}
 	return l.Objects[0].Name, nil
 }

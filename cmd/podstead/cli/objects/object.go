@@ -2,6 +2,7 @@ package objects
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -9,20 +10,21 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// object is one of the Kubernetes API as the daemon sent it: what scripts get
-// is that, with fields that this program does not know of.
+// Object is an object of the Kubernetes API as the daemon sent it, so that scripts also get
+// fields that this program does not know.
 type Object struct {
 	raw json.RawMessage
 	metav1.PartialObjectMetadata
-	// cells are those of the server's table, if it was asked for one.
+	// Cells are the cells of the server's table, nil if no table was requested.
 	Cells []any
 	value any
 }
 
+// NewObject returns the object of a JSON text.
 func NewObject(raw json.RawMessage) (*Object, error) {
 	o := &Object{raw: raw}
 	if err := json.Unmarshal(raw, &o.PartialObjectMetadata); err != nil {
-		return nil, fmt.Errorf("cannot read an object that podstead sent: %w", err)
+		return nil, fmt.Errorf("failed to decode object from the daemon: %w", err)
 	}
 	return o, nil
 }
@@ -35,13 +37,19 @@ func (o *Object) Tree() any {
 	return o.value
 }
 
-// into decodes the object into one of the API's types.
-func (o *Object) Decode(v any) error { return json.Unmarshal(o.raw, v) }
+// Decode decodes the object into an API type.
+func (o *Object) Decode(v any) error {
+	if err := json.Unmarshal(o.raw, v); err != nil {
+		return fmt.Errorf("failed to decode %s from the daemon: %w", cmp.Or(o.Kind, "object"), err)
+	}
+	return nil
+}
 
-// key tells objects of a kind apart.
+// Key identifies the object among those of its kind.
 func (o *Object) Key() string { return o.Namespace + "/" + o.Name }
 
-// same reports whether two objects are the same but for their resource versions.
+// equalIgnoringVersion reports whether two objects differ at most in their resource
+// versions.
 func (o *Object) equalIgnoringVersion(other *Object) bool {
 	return bytes.Equal(o.withoutVersion(), other.withoutVersion())
 }
@@ -50,17 +58,17 @@ func (o *Object) withoutVersion() []byte {
 	return bytes.Replace(o.raw, []byte(`"resourceVersion":"`+o.ResourceVersion+`"`), []byte(`"resourceVersion":""`), 1)
 }
 
-// listing is what the daemon answered for a kind.
+// List is the daemon's response for a kind.
 type List struct {
 	Objects []*Object
 	version string
-	// columns are those of the server's table, nil if none was asked for.
+	// Columns are the columns of the server's table, nil if no table was requested.
 	Columns []metav1.TableColumnDefinition
 }
 
-// readListing reads a list, or a table.
+// parseList parses a list or a table.
 func parseList(body json.RawMessage) (*List, error) {
-	var answer struct {
+	var response struct {
 		Kind              string
 		Metadata          metav1.ListMeta
 		Items             []json.RawMessage
@@ -70,18 +78,18 @@ func parseList(body json.RawMessage) (*List, error) {
 			Object json.RawMessage
 		}
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("cannot read a list that podstead sent: %w", err)
+	if err := json.Unmarshal(body, &response); err != nil {
+		return nil, fmt.Errorf("failed to decode list from the daemon: %w", err)
 	}
-	l := &List{version: answer.Metadata.ResourceVersion, Columns: answer.ColumnDefinitions}
-	for _, raw := range answer.Items {
+	l := &List{version: response.Metadata.ResourceVersion, Columns: response.ColumnDefinitions}
+	for _, raw := range response.Items {
 		o, err := NewObject(raw)
 		if err != nil {
 			return nil, err
 		}
 		l.Objects = append(l.Objects, o)
 	}
-	for _, row := range answer.Rows {
+	for _, row := range response.Rows {
 		o, err := NewObject(row.Object)
 		if err != nil {
 			return nil, err

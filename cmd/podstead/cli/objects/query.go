@@ -13,18 +13,18 @@ import (
 	"github.com/podstead/podstead/internal/suggest"
 )
 
-// query is which objects of a kind are wanted, and in which form.
+// Query selects objects of a kind.
 type Query struct {
 	Kind      *Kind
 	Namespace string
-	// labels and fields are selectors, which the daemon applies.
+	// Labels and Fields are selectors, which the daemon applies.
 	Labels, Fields string
-	// names are those wanted, all if there are none.
+	// Names are the names of the objects; empty for all.
 	Names []string
-	// table asks for the server's table of objects that have none here.
+	// Table requests the server's table for a kind without a table of its own.
 	Table bool
-	// short asks for the server's table without what is in the objects: that
-	// of many pods is read ten times faster.
+	// MetadataOnly requests the server's table with only the metadata of the objects,
+	// which for many pods is decoded ten times faster.
 	MetadataOnly bool
 }
 
@@ -63,8 +63,8 @@ func (q Query) accept() string {
 	return ""
 }
 
-// list asks for the objects, in the daemon's order: by namespace and name.
-// Events come in the order in which they happened last.
+// List returns the objects in the daemon's order, by namespace and name. Events are ordered
+// by when they last occurred.
 func (q Query) List(ctx context.Context, c *client.Client) (*List, error) {
 	l, err := q.listAll(ctx, c)
 	if err != nil {
@@ -82,7 +82,7 @@ func (q Query) List(ctx context.Context, c *client.Client) (*List, error) {
 	return l, nil
 }
 
-// prepare asks for what a table needs.
+// prepare requests the data that the table needs.
 func (q Query) prepare(ctx context.Context, c *client.Client) error {
 	if !q.Table || q.Kind.Prepare == nil {
 		return nil
@@ -96,9 +96,9 @@ func (q Query) listAll(ctx context.Context, c *client.Client) (*List, error) {
 	}
 	var body json.RawMessage
 	if err := c.GetAs(ctx, q.path(nil), q.accept(), &body); err != nil {
-		var refused *client.StatusError
-		if errors.As(err, &refused) && refused.Code == http.StatusBadRequest {
-			return nil, &UsageError{errors.New(refused.Message)} // a selector
+		var status *client.StatusError
+		if errors.As(err, &status) && status.Code == http.StatusBadRequest {
+			return nil, &UsageError{errors.New(status.Message)} // an invalid selector
 		}
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (q Query) listAll(ctx context.Context, c *client.Client) (*List, error) {
 
 func (q Query) listLocal(ctx context.Context, c *client.Client) (*List, error) {
 	if q.Labels != "" || q.Fields != "" {
-		return nil, &UsageError{fmt.Errorf("%s cannot be chosen by labels or fields", q.Kind.Name)}
+		return nil, &UsageError{fmt.Errorf("%s cannot be selected by labels or fields", q.Kind.Name)}
 	}
 	raws, err := q.Kind.Local(ctx, c)
 	if err != nil {
@@ -119,7 +119,7 @@ func (q Query) listLocal(ctx context.Context, c *client.Client) (*List, error) {
 		if err != nil {
 			return nil, err
 		}
-		// podstead's own answers have these at the top.
+		// In podstead's own API the name is not in metadata.
 		var own struct{ Namespace, Name string }
 		if err := o.Decode(&own); err != nil {
 			return nil, err
@@ -130,7 +130,7 @@ func (q Query) listLocal(ctx context.Context, c *client.Client) (*List, error) {
 	return l, nil
 }
 
-// wants reports whether the object is one of the names, and of the namespace.
+// matches reports whether the object has one of the names and is in the namespace.
 func (q Query) matches(o *Object) bool {
 	if q.Namespace != "" && q.Kind.Namespaced && o.Namespace != q.Namespace {
 		return false
@@ -138,7 +138,7 @@ func (q Query) matches(o *Object) bool {
 	return len(q.Names) == 0 || slices.ContainsFunc(q.Names, func(name string) bool { return q.Kind.MatchesName(o, name) })
 }
 
-// missing are the names that no object answers to.
+// Missing returns the names that no object has.
 func (q Query) Missing(objects []*Object) []string {
 	var missing []string
 	for _, name := range q.Names {
@@ -149,7 +149,7 @@ func (q Query) Missing(objects []*Object) []string {
 	return missing
 }
 
-// near is the name that may have been meant.
+// Suggestion returns a hint at the name that was probably meant, empty if there is none.
 func (q Query) Suggestion(ctx context.Context, c *client.Client, name string) string {
 	q.Names, q.Namespace = nil, ""
 	l, err := q.List(ctx, c)
@@ -159,7 +159,7 @@ func (q Query) Suggestion(ctx context.Context, c *client.Client, name string) st
 	var names []string
 	for _, o := range l.Objects {
 		if q.Kind.MatchesName(o, name) {
-			return "; there is one in namespace " + o.Namespace
+			return "; it exists in namespace " + o.Namespace
 		}
 		names = append(names, o.Name)
 		if q.Kind.aliases != nil {
@@ -172,6 +172,7 @@ func (q Query) Suggestion(ctx context.Context, c *client.Client, name string) st
 	return ""
 }
 
+// InNamespace returns " in namespace NS" for a message, empty for all namespaces.
 func InNamespace(ns string) string {
 	if ns == "" {
 		return ""

@@ -12,71 +12,76 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
 )
 
-// change is one that a watch tells.
+// Change is an event of a watch.
 type Change struct {
-	// kind is ADDED, MODIFIED or DELETED.
+	// Type is ADDED, MODIFIED or DELETED.
 	Type   string
 	Object *Object
 }
 
-// retryPeriod is how often a daemon that does not answer is tried.
+// retryPeriod is the pause between two attempts to reach the daemon.
 const retryPeriod = 500 * time.Millisecond
 
-// errExpired says that the watch cannot go on from where it was.
+// errExpired reports that the watch cannot continue from its resource version.
 var errExpired = errors.New("the resource version is too old")
 
-// follow tells each change after a listing, until ctx ends or tell returns an
-// error. It survives a restart of the daemon: say is told when it does not
-// answer and when it answers again, and what changed meanwhile is told as
-// changes.
-func (q Query) Watch(ctx context.Context, c *client.Client, from *List, tell func(Change) error, say func(string)) error {
-	known := map[string]*Object{}
+// handlerError is an error of the handler of changes; it ends the watch.
+type handlerError struct{ error }
+
+func (e *handlerError) Unwrap() error { return e.error }
+
+// Watch passes each change after a list to handle, until ctx ends or handle returns an
+// error. It survives a restart of the daemon: it calls notify when the daemon stops
+// responding and when it responds again, and passes what changed in between as changes.
+func (q Query) Watch(ctx context.Context, c *client.Client, from *List, handle func(Change) error, notify func(string)) error {
+	w := watcher{query: q, client: c, known: map[string]*Object{}, version: from.version, handle: handle, notify: notify}
 	for _, o := range from.Objects {
-		known[o.Key()] = o
+		w.known[o.Key()] = o
 	}
-	note := func(ch Change) error {
-		before := known[ch.Object.Key()]
-		if ch.Type == "DELETED" {
-			delete(known, ch.Object.Key())
-		} else {
-			known[ch.Object.Key()] = ch.Object
-		}
-		if ch.Type == "MODIFIED" && before != nil && before.equalIgnoringVersion(ch.Object) {
-			return nil
-		}
-		return tell(ch)
-	}
-	version, away, stale := from.version, false, false
-	back := func() {
-		if away {
-			say("podstead answers again")
-		}
-		away = false
-	}
+	return w.run(ctx)
+}
+
+// watcher is one invocation of Watch.
+type watcher struct {
+	query  Query
+	client *client.Client
+	handle func(Change) error
+	notify func(string)
+
+	// known are the objects as of the last change, by key.
+	known map[string]*Object
+	// version is the resource version to continue from.
+	version string
+	// unreachable reports that notify was told that the daemon does not respond.
+	unreachable bool
+}
+
+func (w *watcher) run(ctx context.Context) error {
+	expired := false
 	for {
-		var told, err error
-		if stale {
-			var at string
-			if at, told, err = q.relist(ctx, c, known, back, note); told == nil && err == nil {
-				version, stale = at, false
+		var err error
+		if expired {
+			if err = w.relist(ctx); err == nil {
+				expired = false
 			}
 		} else {
-			version, told, err = q.watchOnce(ctx, c, version, back, note)
-			stale = errors.Is(err, errExpired)
+			err = w.watch(ctx)
+			expired = errors.Is(err, errExpired)
 		}
+		var handling *handlerError
 		switch {
-		case told != nil:
-			return told
+		case errors.As(err, &handling):
+			return handling.error
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err == nil || stale && errors.Is(err, errExpired):
+		case err == nil || expired && errors.Is(err, errExpired):
 			continue
 		case errors.Is(err, io.ErrUnexpectedEOF):
 		case !client.IsUnreachable(err):
 			return err
-		case !away:
-			away = true
-			say("podstead does not answer; waiting until it does (Ctrl-C to leave)")
+		case !w.unreachable:
+			w.unreachable = true
+			w.notify("daemon not responding, retrying (press Ctrl-C to stop)")
 		}
 		select {
 		case <-ctx.Done():
@@ -86,19 +91,44 @@ func (q Query) Watch(ctx context.Context, c *client.Client, from *List, tell fun
 	}
 }
 
-// catchUp lists anew and tells what is not as it is known; opened is told that
-// the daemon answers. told is the error of note.
-func (q Query) relist(ctx context.Context, c *client.Client, known map[string]*Object, opened func(), note func(Change) error) (version string, told, err error) {
-	l, err := q.List(ctx, c)
-	if err != nil {
-		return "", nil, err
+// responded notes that the daemon responds.
+func (w *watcher) responded() {
+	if w.unreachable {
+		w.notify("daemon responding again")
 	}
-	opened()
-	there := map[string]bool{}
+	w.unreachable = false
+}
+
+// apply records a change and passes it on, unless only the resource version changed.
+func (w *watcher) apply(ch Change) error {
+	key := ch.Object.Key()
+	before := w.known[key]
+	if ch.Type == "DELETED" {
+		delete(w.known, key)
+	} else {
+		w.known[key] = ch.Object
+	}
+	if ch.Type == "MODIFIED" && before != nil && before.equalIgnoringVersion(ch.Object) {
+		return nil
+	}
+	if err := w.handle(ch); err != nil {
+		return &handlerError{err}
+	}
+	return nil
+}
+
+// relist lists the objects again and applies the differences from the known ones.
+func (w *watcher) relist(ctx context.Context) error {
+	l, err := w.query.List(ctx, w.client)
+	if err != nil {
+		return err
+	}
+	w.responded()
+	listed := map[string]bool{}
 	var changes []Change
 	for _, o := range l.Objects {
-		there[o.Key()] = true
-		kind, before := "MODIFIED", known[o.Key()]
+		listed[o.Key()] = true
+		kind, before := "MODIFIED", w.known[o.Key()]
 		if before != nil && before.UID != o.UID {
 			changes = append(changes, Change{"DELETED", before})
 			before = nil
@@ -108,33 +138,33 @@ func (q Query) relist(ctx context.Context, c *client.Client, known map[string]*O
 		}
 		changes = append(changes, Change{kind, o})
 	}
-	for key, o := range known {
-		if !there[key] {
+	for key, o := range w.known {
+		if !listed[key] {
 			changes = append(changes, Change{"DELETED", o})
 		}
 	}
 	for _, ch := range changes {
-		if err := note(ch); err != nil {
-			return "", err, nil
+		if err := w.apply(ch); err != nil {
+			return err
 		}
 	}
-	return l.version, nil, nil
+	w.version = l.version
+	return nil
 }
 
-// watch reads one watch to its end; opened is told when it is open. next is
-// the version to go on from, told the error of note.
-func (q Query) watchOnce(ctx context.Context, c *client.Client, version string, opened func(), note func(Change) error) (next string, told, err error) {
-	body, err := c.Request(ctx, http.MethodGet, q.path(url.Values{"watch": {"true"}, "resourceVersion": {version}}), q.accept())
+// watch reads one watch request until the daemon ends it.
+func (w *watcher) watch(ctx context.Context) error {
+	q := w.query
+	body, err := w.client.Request(ctx, http.MethodGet, q.path(url.Values{"watch": {"true"}, "resourceVersion": {w.version}}), q.accept())
 	if err != nil {
-		var refused *client.StatusError
-		if errors.As(err, &refused) && refused.Code == http.StatusGone {
-			err = errExpired
+		var status *client.StatusError
+		if errors.As(err, &status) && status.Code == http.StatusGone {
+			return errExpired
 		}
-		return version, nil, err
+		return err
 	}
 	defer body.Close()
-	opened()
-	next = version
+	w.responded()
 	for d := json.NewDecoder(body); ; {
 		var e struct {
 			Type   string
@@ -142,37 +172,38 @@ func (q Query) watchOnce(ctx context.Context, c *client.Client, version string, 
 		}
 		if err := d.Decode(&e); err != nil {
 			if errors.Is(err, io.EOF) {
-				return next, nil, nil // its time was over
+				return nil // the daemon's time limit of a watch
 			}
-			return next, nil, io.ErrUnexpectedEOF
+			return io.ErrUnexpectedEOF
 		}
 		switch e.Type {
 		case "ERROR":
-			return next, nil, errExpired
+			return errExpired
 		case "ADDED", "MODIFIED", "DELETED":
 		default:
 			continue
 		}
-		objects, err := readChanged(e.Object, q.accept() != "")
+		changed, err := parseChanged(e.Object, q.accept() != "")
 		if err != nil {
-			return next, nil, err
+			return err
 		}
-		if err := q.prepare(ctx, c); err != nil {
-			return next, nil, err
+		if err := q.prepare(ctx, w.client); err != nil {
+			return err
 		}
-		for _, o := range objects {
-			next = o.ResourceVersion
+		for _, o := range changed {
+			w.version = o.ResourceVersion
 			if !q.matches(o) {
 				continue
 			}
-			if err := note(Change{e.Type, o}); err != nil {
-				return next, err, nil
+			if err := w.apply(Change{e.Type, o}); err != nil {
+				return err
 			}
 		}
 	}
 }
 
-func readChanged(raw json.RawMessage, table bool) ([]*Object, error) {
+// parseChanged parses the object of a watch event, or the rows of its table.
+func parseChanged(raw json.RawMessage, table bool) ([]*Object, error) {
 	if table {
 		l, err := parseList(raw)
 		if err != nil {

@@ -18,30 +18,32 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 )
 
-// form is how objects are printed.
+// Format is the format in which objects are printed.
 type Format struct {
-	// name is empty for a table, wide, json, yaml, name, jsonpath or columns.
-	Name       string
-	template   *jsonpath.Template
-	columns    []customColumn
+	// Name is empty for a table, or wide, json, yaml, name, jsonpath or columns.
+	Name     string
+	template *jsonpath.Template
+	columns  []customColumn
+	// SortBy is the field to sort by, nil for the daemon's order.
 	SortBy     *jsonpath.Template
 	showLabels bool
 	noHeaders  bool
 }
 
-// customColumn is one of -o custom-columns.
+// customColumn is a column of -o custom-columns.
 type customColumn struct {
 	header string
 	path   *jsonpath.Template
 }
 
-// formOptions are the flags that choose how objects are printed.
+// Options are the flags that choose how objects are printed.
 type Options struct {
 	Output, SortBy        string
 	ShowLabels, NoHeaders bool
 }
 
-// parseForm reads --output and what belongs to it.
+// Parse parses --output and the flags that belong to it. Its errors are errors of the
+// command line.
 func Parse(o Options) (Format, error) {
 	f := Format{showLabels: o.ShowLabels, noHeaders: o.NoHeaders}
 	name, argument, given := strings.Cut(o.Output, "=")
@@ -63,7 +65,7 @@ func Parse(o Options) (Format, error) {
 			return f, fmt.Errorf("--output: %w", err)
 		}
 	default:
-		return f, fmt.Errorf("--output %q: must be wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEAD:PATH", o.Output)
+		return f, fmt.Errorf("--output %q: must be wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH", o.Output)
 	}
 	if o.SortBy != "" {
 		if f.SortBy, err = jsonpath.ParsePath(o.SortBy); err != nil {
@@ -76,20 +78,20 @@ func Parse(o Options) (Format, error) {
 func parseColumns(text string) ([]customColumn, error) {
 	var columns []customColumn
 	for _, part := range strings.Split(text, ",") {
-		head, path, ok := strings.Cut(part, ":")
-		if !ok || head == "" {
-			return nil, fmt.Errorf("custom-columns %q: must be HEAD:PATH, such as NAME:.metadata.name", part)
+		header, path, ok := strings.Cut(part, ":")
+		if !ok || header == "" {
+			return nil, fmt.Errorf("custom-columns %q: must be HEADER:PATH, such as NAME:.metadata.name", part)
 		}
 		t, err := jsonpath.ParsePath(path)
 		if err != nil {
 			return nil, fmt.Errorf("custom-columns: %w", err)
 		}
-		columns = append(columns, customColumn{head, t})
+		columns = append(columns, customColumn{header, t})
 	}
 	return columns, nil
 }
 
-// table says that the form is the table that people look at.
+// IsTable reports whether objects are printed as a table for people.
 func (f Format) IsTable() bool { return f.Name == "" || f.Name == "wide" }
 
 // Sort returns the objects in the order that --sort-by asks for.
@@ -159,7 +161,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// tableOf makes the table of a list.
+// Table returns the table of a list.
 func (f Format) Table(k *objects.Kind, l *objects.List, now time.Time) (terminal.Table, error) {
 	t := terminal.Table{Header: f.header(k, l), NoHeader: f.noHeaders}
 	for _, o := range f.Sort(l.Objects) {
@@ -269,15 +271,15 @@ func (f Format) customTable(list []*objects.Object) terminal.Table {
 	return t
 }
 
-// printEncoded prints an object as json or yaml, with one line feed at its end.
-func PrintEncoded(out io.Writer, object any, form string) error {
+// PrintEncoded prints a value as json or yaml, with one newline at its end.
+func PrintEncoded(out io.Writer, value any, format string) error {
 	encode := func(v any) ([]byte, error) { return json.MarshalIndent(v, "", "  ") }
-	if form == "yaml" {
+	if format == "yaml" {
 		encode = yaml.Marshal
 	}
-	text, err := encode(object)
+	text, err := encode(value)
 	if err != nil {
-		return fmt.Errorf("cannot print the answer: %w", err)
+		return fmt.Errorf("failed to encode the output: %w", err)
 	}
 	_, err = fmt.Fprintln(out, strings.TrimRight(string(text), "\n"))
 	return err

@@ -10,18 +10,19 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 )
 
-// watchPrinter prints changes as they come.
+// WatchPrinter prints the changes of a watch.
 type WatchPrinter struct {
 	Format  Format
 	Kind    *objects.Kind
 	Out     io.Writer
 	Columns []metav1.TableColumnDefinition
-	// events says of each change what it is.
+	// ShowEvents prints the type of each change.
 	ShowEvents bool
 	Layout     terminal.Layout
 	started    bool
 }
 
+// Print prints changes. The header of a table is printed with the first ones only.
 func (p *WatchPrinter) Print(changes []objects.Change) error {
 	if len(changes) == 0 {
 		return nil

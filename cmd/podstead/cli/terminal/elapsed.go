@@ -9,35 +9,34 @@ import (
 	"golang.org/x/term"
 )
 
-// elapsing is a line that tells how long something takes.
+// Timer is a line that shows how long an operation takes.
 type Timer struct {
 	started     time.Time
 	stop, ended chan struct{}
 }
 
-// elapse writes what is waited for, with the time that it has taken where w is a
-// terminal.
-func StartTimer(w io.Writer, what string) *Timer {
+// StartTimer prints the operation, with the elapsed time if w is a terminal.
+func StartTimer(w io.Writer, operation string) *Timer {
 	l := &Timer{started: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		_, _ = fmt.Fprintln(w, what)
+		_, _ = fmt.Fprintln(w, operation)
 		close(l.ended)
 		return l
 	}
-	go l.draw(w, what)
+	go l.draw(w, operation)
 	return l
 }
 
-// eraseLine goes to the line's begin and clears it.
+// eraseLine moves to the start of the line and clears it.
 const eraseLine = "\r\x1b[K"
 
-func (l *Timer) draw(w io.Writer, what string) {
+func (l *Timer) draw(w io.Writer, operation string) {
 	defer close(l.ended)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		_, _ = fmt.Fprintf(w, "%s%s … %s", eraseLine, what, time.Since(l.started).Truncate(time.Second))
+		_, _ = fmt.Fprintf(w, "%s%s … %s", eraseLine, operation, time.Since(l.started).Truncate(time.Second))
 		select {
 		case <-l.stop:
 			_, _ = io.WriteString(w, eraseLine)
@@ -47,7 +46,7 @@ func (l *Timer) draw(w io.Writer, what string) {
 	}
 }
 
-// end takes the line away and returns how long it was there.
+// Stop removes the line and returns the elapsed time.
 func (l *Timer) Stop() time.Duration {
 	close(l.stop)
 	<-l.ended

@@ -8,23 +8,24 @@ import (
 	"time"
 )
 
-// progress tells what is waited for: on a terminal in one line that moves,
-// elsewhere in a line for each change.
+// Progress shows what a command waits for: on a terminal in one line that is redrawn,
+// otherwise in one line per change. It is safe for concurrent use.
 type Progress struct {
 	out      io.Writer
 	terminal Terminal
-	began    time.Time
+	started  time.Time
 
 	mu    sync.Mutex
 	text  string
 	shown bool
 }
 
+// NewProgress returns a Progress that starts now.
 func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, terminal: Detect(out), began: time.Now()}
+	return &Progress{out: out, terminal: Detect(out), started: time.Now()}
 }
 
-// show tells a new text.
+// Show shows a new text.
 func (p *Progress) Show(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,7 +41,7 @@ func (p *Progress) Show(text string) {
 	p.draw()
 }
 
-// tick moves the time on.
+// Tick updates the elapsed time.
 func (p *Progress) Tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +50,7 @@ func (p *Progress) Tick() {
 	}
 }
 
-// say tells something apart from the progress.
+// Println prints a separate line.
 func (p *Progress) Println(text string) {
 	p.Clear()
 	fmt.Fprintln(p.out, text)
@@ -62,7 +63,7 @@ func (p *Progress) draw() {
 	p.shown = true
 }
 
-// clear takes the line away.
+// Clear removes the line.
 func (p *Progress) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,11 +73,11 @@ func (p *Progress) Clear() {
 	}
 }
 
-// last is the newest text, or what stands for it.
-func (p *Progress) Last(otherwise string) string {
+// Last returns the last text, or the fallback if there is none.
+func (p *Progress) Last(fallback string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return cmp.Or(p.text, otherwise)
+	return cmp.Or(p.text, fallback)
 }
 
-func (p *Progress) elapsed() time.Duration { return time.Since(p.began).Truncate(time.Second) }
+func (p *Progress) elapsed() time.Duration { return time.Since(p.started).Truncate(time.Second) }

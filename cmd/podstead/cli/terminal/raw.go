@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// makeRaw puts the terminal f into raw mode. It returns the terminal's sizes, the first
+// MakeRaw puts the terminal f into raw mode. It returns the terminal's sizes, the first
 // one at once, and the function that restores the mode.
 func MakeRaw(ctx context.Context, f *os.File) (sizes <-chan Size, restore func(), err error) {
 	fd := int(f.Fd())
@@ -24,7 +24,7 @@ func MakeRaw(ctx context.Context, f *os.File) (sizes <-chan Size, restore func()
 	}, nil
 }
 
-// watchSize tells the terminal's size, and again whenever it changes.
+// watchSize delivers the terminal's size, and again whenever it changes.
 func watchSize(ctx context.Context, fd int) <-chan Size {
 	sizes, changed := make(chan Size), make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)
@@ -49,5 +49,5 @@ func watchSize(ctx context.Context, fd int) <-chan Size {
 	return sizes
 }
 
-// size is that of a terminal in characters.
+// Size is the size of a terminal in characters.
 type Size struct{ Width, Height uint16 }

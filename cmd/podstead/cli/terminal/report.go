@@ -6,36 +6,36 @@ import (
 	"unicode/utf8"
 )
 
-// sheet is what describe prints: keys with values, in steps of indentation.
+// Report is indented text of keys with values, as describe prints it.
 type Report struct{ strings.Builder }
 
-// field prints "key:   value" with values in one column. Further lines of a
-// value stand below its first.
-func (s *Report) Field(indent, width int, key, value string) {
+// Field adds "key:   value" with the values in one column. Further lines of a value are
+// aligned below its first line.
+func (r *Report) Field(indent, width int, key, value string) {
 	lines := strings.Split(strings.TrimRight(value, "\n"), "\n")
 	pad := strings.Repeat(" ", max(1, width-utf8.RuneCountInString(key)-1))
-	s.Line(indent, key+":"+pad+lines[0])
+	r.Line(indent, key+":"+pad+lines[0])
 	for _, l := range lines[1:] {
-		s.Line(indent+max(width, utf8.RuneCountInString(key)+2), l)
+		r.Line(indent+max(width, utf8.RuneCountInString(key)+2), l)
 	}
 }
 
-// head prints "key:" for what follows with more indentation.
-func (s *Report) Heading(indent int, key string) { s.Line(indent, key+":") }
+// Heading adds "key:", to be followed by lines with more indentation.
+func (r *Report) Heading(indent int, key string) { r.Line(indent, key+":") }
 
-// line prints a line.
-func (s *Report) Line(indent int, text string) {
-	fmt.Fprintf(s, "%s%s\n", strings.Repeat(" ", indent), strings.TrimRight(Visible(text), " "))
+// Line adds a line.
+func (r *Report) Line(indent int, text string) {
+	fmt.Fprintf(r, "%s%s\n", strings.Repeat(" ", indent), strings.TrimRight(Visible(text), " "))
 }
 
-// rows prints a table; with no rows it is "key:  <none>".
-func (s *Report) Table(key string, t Table) {
+// Table adds a table; without rows it adds "key:  <none>".
+func (r *Report) Table(key string, t Table) {
 	if len(t.Rows) == 0 {
-		s.Line(0, key+":  <none>")
+		r.Line(0, key+":  <none>")
 		return
 	}
-	s.Heading(0, key)
+	r.Heading(0, key)
 	for _, l := range strings.Split(strings.TrimRight(t.Text(Terminal{}), "\n"), "\n") {
-		s.Line(2, l)
+		r.Line(2, l)
 	}
 }

@@ -7,55 +7,59 @@ import (
 	"unicode/utf8"
 )
 
-// table is rows of cells below a head; columns are as wide as their widest
-// cell, on a terminal as wide as fits.
+// Table is a header with rows of cells. Each column is as wide as its widest cell, or on a
+// terminal as wide as fits.
 type Table struct {
 	Header []string
 	Rows   [][]string
-	// bare leaves the head out.
+	// NoHeader omits the header.
 	NoHeader bool
 }
 
-// gap is the space between columns, as kubectl has it. A table that does not
-// fit its terminal has less.
+// columnGap is the number of spaces between columns, as in kubectl. A table that does not
+// fit the terminal has fewer.
 const columnGap = 3
 
 const (
-	// narrowest is what a column is shortened to at most.
+	// minColumnWidth is the width below which no column is shortened.
 	minColumnWidth = 8
-	// prose is the width from which on the last column is broken into lines
-	// beside the others; with less room it stands below them.
+	// WrapWidth is the minimum width at which the last column is wrapped in place;
+	// with less space it is printed below the other columns.
 	WrapWidth = 24
-	// below is the indentation there.
+	// belowIndent is the indentation of a last column below the others.
 	belowIndent = 4
 )
 
-// names are columns that are never shortened: one types next what is in them.
+// neverShortened are columns whose values users copy into the next command. They are only
+// shortened if nothing else helps.
 var neverShortened = []string{"NAMESPACE", "NAME", "POD", "CLAIM", "CONTAINER", "FIELD", "OBJECT"}
 
-// whole are columns that are shortened last: cut, they say little.
+// unshortened are columns that are shortened last, since a shortened value says little.
 var unshortened = append([]string{"READY", "STATUS", "TYPE", "STATE", "RESTARTS", "AGE", "IP"}, neverShortened...)
 
-// telling are columns that have a hue.
+// colored are the columns with colors.
 var colored = []string{"STATUS", "TYPE", "STATE"}
 
-// print writes the table.
+// Print writes the table.
 func (t Table) Print(w io.Writer) error {
 	_, err := io.WriteString(w, t.Text(Detect(w)))
 	return err
 }
 
-func (t Table) Text(s Terminal) string {
-	l := &Layout{Terminal: s}
+// Text returns the table as it is printed on a terminal.
+func (t Table) Text(terminal Terminal) string {
+	l := &Layout{Terminal: terminal}
 	return l.Text(t)
 }
 
-// layout keeps the widths of columns from one part of a table to the next.
+// Layout keeps the column widths across the parts of a table that grows, such as in a
+// watch.
 type Layout struct {
 	Terminal Terminal
 	widths   []int
 }
 
+// Text returns the next part of the table.
 func (l *Layout) Text(t Table) string {
 	all := make([][]string, 0, len(t.Rows)+1)
 	if !t.NoHeader {
@@ -84,20 +88,19 @@ func (l *Layout) Text(t Table) string {
 	return r.String()
 }
 
-// rows writes the lines of a table.
+// tableWriter writes the lines of a table.
 type tableWriter struct {
 	strings.Builder
 	terminal Terminal
 	header   []string
 	widths   []int
 	gap      int
-	// apart says that the last column stands below the others.
+	// lastBelow reports that the last column is printed below the others.
 	lastBelow bool
 }
 
-// fit makes the table as narrow as its screen: with less between the columns,
-// then with the last column in several lines, then with the widest columns
-// shortened, then with the last column below the others.
+// fit makes the table fit the terminal: it first reduces the gaps, then wraps the last
+// column, then shortens the widest columns, then moves the last column below the others.
 func (r *tableWriter) fit() {
 	last := len(r.widths) - 1
 	if r.terminal.Width <= 0 || last < 0 {
@@ -106,8 +109,8 @@ func (r *tableWriter) fit() {
 	for r.excess() > 0 && r.gap > 1 {
 		r.gap--
 	}
-	if over := r.excess(); over > 0 && !slices.Contains(unshortened, r.header[last]) {
-		r.widths[last] = max(r.widths[last]-over, min(r.widths[last], WrapWidth))
+	if excess := r.excess(); excess > 0 && !slices.Contains(unshortened, r.header[last]) {
+		r.widths[last] = max(r.widths[last]-excess, min(r.widths[last], WrapWidth))
 	}
 	r.shorten(last, unshortened)
 	if r.excess() > 0 && last > 0 && !slices.Contains(unshortened, r.header[last]) {
@@ -118,7 +121,7 @@ func (r *tableWriter) fit() {
 	r.shorten(len(r.widths), neverShortened)
 }
 
-// over is by how much the table is too wide.
+// excess returns by how many cells the table is too wide.
 func (r *tableWriter) excess() int {
 	n := r.gap*(len(r.widths)-1) - r.terminal.Width
 	for _, w := range r.widths {
@@ -127,7 +130,7 @@ func (r *tableWriter) excess() int {
 	return n
 }
 
-// shorten takes from the widest of the first n columns but those that are kept.
+// shorten narrows the widest of the first n columns, except those that are kept.
 func (r *tableWriter) shorten(n int, kept []string) {
 	for r.excess() > 0 {
 		widest := -1
@@ -143,7 +146,7 @@ func (r *tableWriter) shorten(n int, kept []string) {
 	}
 }
 
-func (r *tableWriter) write(row []string, isHead bool) {
+func (r *tableWriter) write(row []string, isHeader bool) {
 	extra := ""
 	if r.lastBelow {
 		extra, row = row[len(row)-1], row[:len(row)-1]
@@ -151,23 +154,23 @@ func (r *tableWriter) write(row []string, isHead bool) {
 	indent := 0
 	for i, cell := range row {
 		if i == len(row)-1 {
-			r.writeLast(cell, indent, r.widths[i], func(part string) string { return r.paint(i, part, cell, isHead) })
+			r.writeLast(cell, indent, r.widths[i], func(part string) string { return r.paint(i, part, cell, isHeader) })
 			break
 		}
 		short := truncate(cell, r.widths[i])
-		r.WriteString(r.paint(i, short, cell, isHead))
+		r.WriteString(r.paint(i, short, cell, isHeader))
 		r.WriteString(strings.Repeat(" ", r.widths[i]-utf8.RuneCountInString(short)+r.gap))
 		indent += r.widths[i] + r.gap
 	}
 	r.WriteByte('\n')
-	if extra != "" && extra != "<none>" && !isHead {
+	if extra != "" && extra != "<none>" && !isHeader {
 		for _, line := range Wrap(extra, max(WrapWidth, r.terminal.Width-belowIndent)) {
 			r.WriteString(strings.Repeat(" ", belowIndent) + line + "\n")
 		}
 	}
 }
 
-// end writes the last cell, in several lines if it has to be.
+// writeLast writes the last cell, wrapped if necessary.
 func (r *tableWriter) writeLast(cell string, indent, width int, paint func(string) string) {
 	if r.terminal.Width <= 0 || utf8.RuneCountInString(cell) <= width {
 		r.WriteString(paint(cell))
@@ -185,8 +188,8 @@ func (r *tableWriter) writeLast(cell string, indent, width int, paint func(strin
 	}
 }
 
-func (r *tableWriter) paint(column int, text, cell string, isHead bool) string {
-	if isHead || !slices.Contains(colored, r.header[column]) {
+func (r *tableWriter) paint(column int, text, cell string, isHeader bool) string {
+	if isHeader || !slices.Contains(colored, r.header[column]) {
 		return text
 	}
 	return r.terminal.Paint(text, StateColor(cell))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a container says does not steer the terminal.
+// Output of a container must not control the terminal.
 func TestTablesShowControlCharacters(t *testing.T) {
 	text := Table{Header: []string{"NAME", "MESSAGE"}, Rows: [][]string{{"a", "\x1b[31mred\r"}}}.Text(Terminal{Colored: true})
 	if strings.ContainsAny(text, "\x1b\r") {
@@ -29,7 +29,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-func TestHues(t *testing.T) {
+func TestStateColor(t *testing.T) {
 	for state, want := range map[string]Color{"Running": Green, "Init:1/2": Yellow, "Init:Error": Red, "CrashLoopBackOff": Red, "Normal": "", "Warning": Red} {
 		if got := StateColor(state); got != want {
 			t.Errorf("%s: %q, want %q", state, got, want)

@@ -7,49 +7,50 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is where output goes, as far as its look depends on that. The zero
-// screen is a file or a pipe: nothing is shortened and nothing has a colour.
+// Terminal describes where output goes. The zero Terminal is a file or a pipe: nothing is
+// shortened or colored.
 type Terminal struct {
-	// width is that of the terminal in cells, 0 if there is none.
+	// Width is the width in cells, 0 without a terminal.
 	Width int
-	// colour says that the terminal shows colours, and that nobody refused them.
+	// Colored reports that the terminal shows colors and that the user has not
+	// disabled them.
 	Colored bool
 }
 
-// screenOf tells what w is.
+// Detect returns the Terminal that w writes to.
 func Detect(w io.Writer) Terminal {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return Terminal{}
 	}
-	var s Terminal
+	var t Terminal
 	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-		s.Width = width
+		t.Width = width
 	}
-	// https://no-color.org: any value that is not empty.
-	s.Colored = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return s
+	// https://no-color.org: any value except the empty one disables colors.
+	t.Colored = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return t
 }
 
-// hue is the colour of a text; none is that of the terminal.
+// Color is the color of a text; empty is the terminal's default.
 type Color string
 
-// The hues, as the terminal's own palette has them.
+// Colors of the terminal's own palette.
 const (
 	Green  Color = "32"
 	Yellow Color = "33"
 	Red    Color = "31"
 )
 
-// paint gives a text a hue.
-func (s Terminal) Paint(text string, h Color) string {
-	if !s.Colored || h == "" || text == "" {
+// Paint returns the text in a color.
+func (t Terminal) Paint(text string, c Color) string {
+	if !t.Colored || c == "" || text == "" {
 		return text
 	}
-	return "\x1b[" + string(h) + "m" + text + "\x1b[0m"
+	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// hueOf is the hue of a word of a STATUS, TYPE or FOR column.
+// StateColor returns the color of a value of a STATUS, TYPE or STATE column.
 func StateColor(state string) Color {
 	switch state {
 	case "Running", "Ready", "Completed", "Active", "Succeeded", "True", "used", "wanted":

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// visible shows control characters as ^X: what a container or a manifest says
-// must not steer the terminal.
+// Visible returns the text with control characters as ^X: output of a container or a
+// manifest must not control the terminal.
 func Visible(text string) string {
 	if strings.IndexFunc(text, isControl) < 0 {
 		return text
@@ -26,8 +26,10 @@ func Visible(text string) string {
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\n' }
 
+// OneLine returns the text on one line, with single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
+// OrNone returns the text, or <none> if it is empty.
 func OrNone(s string) string {
 	if s == "" {
 		return "<none>"
@@ -35,7 +37,7 @@ func OrNone(s string) string {
 	return s
 }
 
-// title is a field's name as a heading.
+// Title returns a field name with an upper-case first letter.
 func Title(name string) string {
 	if name == "" {
 		return name
@@ -43,6 +45,7 @@ func Title(name string) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
+// Count returns the number with the noun in singular or plural.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -50,6 +53,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Lines splits a text into lines without their line ends; an empty text has none.
 func Lines(text string) []string {
 	if text == "" {
 		return nil
@@ -57,7 +61,7 @@ func Lines(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// cut shortens a text to a width; an ellipsis says so.
+// truncate shortens a text to a width and ends it with an ellipsis.
 func truncate(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text
@@ -66,7 +70,7 @@ func truncate(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// wrap breaks a text between words, and a word that is wider than a line.
+// Wrap breaks a text into lines between words; a word longer than a line is split.
 func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""

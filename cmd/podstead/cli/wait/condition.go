@@ -16,21 +16,23 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// until looks at an object, nil if it is not there: whether that is what is
-// waited for, what it does meanwhile, and an error if it will never be.
-type Condition func(o *objects.Object) (done bool, meanwhile string, err error)
+// Condition checks an object, nil if it does not exist: whether the condition is met,
+// otherwise the object's state, or an error if the condition can never be met.
+type Condition func(o *objects.Object) (met bool, state string, err error)
 
-const notFound = "is not there yet"
+const notFound = "not found yet"
 
+// deleted is met when the object does not exist.
 func deleted(o *objects.Object) (bool, string, error) {
 	p, err := objects.DecodePod(o)
 	if err != nil || p == nil {
 		return err == nil, "", err
 	}
-	return false, progressOf(p), nil
+	return false, podProgress(p), nil
 }
 
-// untilReady fails for a pod that has ended and is not run again.
+// podReady is met when the pod is ready. It fails for a pod that has completed or failed and
+// is not restarted.
 func podReady(o *objects.Object) (bool, string, error) {
 	p, err := objects.DecodePod(o)
 	if err != nil || p == nil {
@@ -43,15 +45,14 @@ func podReady(o *objects.Object) (bool, string, error) {
 	}
 	switch {
 	case p.Status.Phase == v1.PodSucceeded:
-		return false, "", fmt.Errorf("pod %s has ended (Completed) and will not be ready", p.Name)
+		return false, "", fmt.Errorf("pod %s has completed and will not become ready", p.Name)
 	case p.Status.Phase == v1.PodFailed && (p.Status.Reason == "" || p.Status.Reason == "DeadlineExceeded"):
-		return false, "", fmt.Errorf("pod %s has ended (%s) and will not be ready; see podstead describe pod %s", p.Name, podtable.State(p), manifest.BaseName(p))
+		return false, "", fmt.Errorf("pod %s has failed (%s) and will not become ready; see podstead describe pod %s", p.Name, podtable.State(p), manifest.BaseName(p))
 	}
-	return false, progressOf(p), nil
+	return false, podProgress(p), nil
 }
 
-// untilRevision is done when the pod is of the revision, and ready or done
-// with its work.
+// hasRevision is met when the pod runs the revision and is ready or has succeeded.
 func hasRevision(hash string) Condition {
 	return func(o *objects.Object) (bool, string, error) {
 		p, err := objects.DecodePod(o)
@@ -59,7 +60,7 @@ func hasRevision(hash string) Condition {
 			return false, notFound, err
 		}
 		if p.Annotations[podinfo.AnnotationHash] != hash && string(p.UID) != hash {
-			return false, "is of another revision", nil
+			return false, "running another revision", nil
 		}
 		if p.Status.Phase == v1.PodSucceeded {
 			return true, "", nil
@@ -68,35 +69,37 @@ func hasRevision(hash string) Condition {
 	}
 }
 
+// hasCondition is met when the condition has the status.
 func hasCondition(name, state string) Condition {
 	return func(o *objects.Object) (bool, string, error) {
 		if o == nil {
 			return false, notFound, nil
 		}
-		var has struct {
+		var decoded struct {
 			Status struct {
 				Conditions []struct{ Type, Status, Reason, Message string }
 			}
 		}
-		if err := o.Decode(&has); err != nil {
+		if err := o.Decode(&decoded); err != nil {
 			return false, "", fmt.Errorf("cannot read what podstead sent: %w", err)
 		}
-		for _, c := range has.Status.Conditions {
+		for _, c := range decoded.Status.Conditions {
 			if !strings.EqualFold(c.Type, name) {
 				continue
 			}
 			if strings.EqualFold(c.Status, state) {
 				return true, "", nil
 			}
-			return false, strings.TrimRight(fmt.Sprintf("has condition %s=%s: %s", c.Type, c.Status, c.Message), ": "), nil
+			return false, strings.TrimRight(fmt.Sprintf("condition %s=%s: %s", c.Type, c.Status, c.Message), ": "), nil
 		}
-		return false, "has no condition " + name, nil
+		return false, "no condition " + name, nil
 	}
 }
 
+// hasField is met when the field exists, or has the value if one is given.
 func hasField(text string) (Condition, error) {
 	path, want, hasValue := text, "", false
-	// The = after the path, not one in a filter.
+	// The = after the path separates the value, not one in a filter.
 	if end := strings.LastIndexAny(text, "}])"); end >= 0 {
 		path, want = text[:end+1], text[end+1:]
 		more, value, found := strings.Cut(want, "=")
@@ -115,28 +118,26 @@ func hasField(text string) (Condition, error) {
 		}
 		found := t.Texts(o.Tree())
 		if len(found) == 0 {
-			return false, "has no " + path, nil
+			return false, "no field " + path, nil
 		}
 		if !hasValue || found[0] == want {
 			return true, "", nil
 		}
-		return false, fmt.Sprintf("has %s=%s", path, found[0]), nil
+		return false, path + "=" + found[0], nil
 	}, nil
 }
 
-// progressOf is what a pod does, in a few words: its state, how many of its
-// containers are ready, and which image it waits for.
-func progressOf(p *v1.Pod) string {
+// podProgress returns the state of a pod, how many of its containers are ready, and the first
+// waiting container with its image.
+func podProgress(p *v1.Pod) string {
 	ready, _, _ := podtable.Tally(p)
 	text := fmt.Sprintf("%s, %d/%d ready", podtable.State(p), ready, podtable.Containers(p))
 	if p.DeletionTimestamp != nil {
 		return podtable.State(p)
 	}
 	images := map[string]string{}
-	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			images[list[i].Name] = list[i].Image
-		}
+	for c := range podinfo.EachContainer(&p.Spec, podinfo.SpecContainers) {
+		images[c.Name] = c.Image
 	}
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
@@ -144,7 +145,7 @@ func progressOf(p *v1.Pod) string {
 			if w == nil || w.Reason == "PodInitializing" {
 				continue
 			}
-			text += fmt.Sprintf(", container %s with image %s", list[i].Name, images[list[i].Name])
+			text += fmt.Sprintf(", container %s (image %s)", list[i].Name, images[list[i].Name])
 			if w.Message != "" {
 				text += ": " + terminal.OneLine(w.Message)
 			}
@@ -157,22 +158,21 @@ func progressOf(p *v1.Pod) string {
 	return text
 }
 
-// untilRenewed is done when each container is another one than before, and the
-// pod is ready or has done its work.
+// Restarted is met when each container is a different one than before and the pod is ready.
 func Restarted(before *v1.Pod) Condition {
 	old := containerIDs(before)
 	return func(o *objects.Object) (bool, string, error) {
 		p, err := objects.DecodePod(o)
 		if err != nil || p == nil {
-			return false, "is gone", err
+			return false, "not found", err
 		}
 		for id := range containerIDs(p) {
 			if old[id] {
-				return false, "ends", nil
+				return false, "terminating", nil
 			}
 		}
 		if slices.ContainsFunc(p.Status.ContainerStatuses, func(s v1.ContainerStatus) bool { return s.ContainerID == "" }) {
-			return false, progressOf(p), nil
+			return false, podProgress(p), nil
 		}
 		return podReady(o)
 	}
@@ -188,38 +188,38 @@ func containerIDs(p *v1.Pod) map[string]bool {
 	return ids
 }
 
-// errUnknownCondition reports that --for names no condition that can be waited for.
+// ErrUnknownCondition reports that --for names no condition that can be waited for.
 var ErrUnknownCondition = errors.New("unknown condition")
 
-// await sets what is waited for.
+// SetCondition sets the condition of all targets.
 func (w *Waiter) SetCondition(condition, value string, hasValue bool) error {
-	var what Condition
+	var c Condition
 	switch {
 	case condition == "ready" && !hasValue && w.Kind.Name == "pods":
-		what, w.Verb = podReady, "is ready"
+		c, w.Verb = podReady, "is ready"
 	case condition == "ready" && !hasValue:
-		what, w.Verb = hasCondition("Ready", "True"), "is ready"
+		c, w.Verb = hasCondition("Ready", "True"), "is ready"
 	case condition == "delete" && !hasValue:
-		what, w.Verb = deleted, "is gone"
+		c, w.Verb = deleted, "deleted"
 	case condition == "condition" && value != "":
 		name, state, given := strings.Cut(value, "=")
 		if !given {
 			state = "True"
 		}
-		what, w.Verb = hasCondition(name, state), "has condition "+name+"="+state
+		c, w.Verb = hasCondition(name, state), "has condition "+name+"="+state
 	case condition == "jsonpath" && value != "":
 		found, err := hasField(value)
 		if err != nil {
 			return &objects.UsageError{Err: fmt.Errorf("--for: %w", err)}
 		}
-		what, w.Verb = found, "has "+value
+		c, w.Verb = found, "has "+value
 	case condition == "revision" && value != "":
-		what, w.Verb = hasRevision(value), "runs this revision"
+		c, w.Verb = hasRevision(value), "is running this revision"
 	default:
 		return ErrUnknownCondition
 	}
 	for _, t := range w.Targets {
-		t.Condition = what
+		t.Condition = c
 	}
 	return nil
 }

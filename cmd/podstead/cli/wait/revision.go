@@ -17,14 +17,14 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// settleTime is how long the daemon has to read a file anew: until then a fault
-// that it tells may be one of the file before.
+// settleTime is the time the daemon gets to read a changed file: until then a fault that it
+// reports may be one of the previous content.
 const settleTime = 3 * time.Second
 
-// awaitFiles waits for what the manifests of the targets, or the given files,
-// say now.
+// SetRevisions waits for the current revisions of the targets' manifests, and of the pods of
+// the given files.
 func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
-	w.Verb = "runs what its manifest says"
+	w.Verb = "is running the revision in its manifest"
 	node, err := objects.NodeName(ctx, w.Client)
 	if err != nil {
 		return err
@@ -32,23 +32,23 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 	given := files
 	files = slices.Clone(files)
 	for _, t := range w.Targets {
-		unit, err := manifestFile(ctx, w.Client, t)
+		file, err := manifestFile(ctx, w.Client, t)
 		if err != nil {
 			return err
 		}
-		hashes, err := revisionsOf(unit, node)
+		pods, err := revisionsOf(file, node)
 		if err != nil {
 			return err
 		}
-		for _, p := range hashes {
+		for _, p := range pods {
 			if manifest.BaseName(p) == t.Name || p.Name == t.Name {
 				t.Namespace, t.Condition = p.Namespace, hasRevision(p.Annotations[podinfo.AnnotationHash])
 			}
 		}
 		if t.Condition == nil {
-			return fmt.Errorf("%s has no pod %q any more; podstead wait %s --for=delete waits for its end", unit, t.Name, t.Name)
+			return fmt.Errorf("%s no longer contains pod %q; wait for its deletion with podstead wait %s --for=delete", file, t.Name, t.Name)
 		}
-		files = append(files, unit)
+		files = append(files, file)
 	}
 	for _, file := range given {
 		pods, err := revisionsOf(file, node)
@@ -64,12 +64,12 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 		if time.Since(began) < settleTime {
 			return nil
 		}
-		return refusedFile(ctx, w.Client, files)
+		return checkFaults(ctx, w.Client, files)
 	}
 	return nil
 }
 
-// manifestFile is the file that a pod comes from, as the daemon reads it.
+// manifestFile returns the file that contains a pod, as the daemon knows it.
 func manifestFile(ctx context.Context, c *client.Client, t *Target) (string, error) {
 	var sources []objects.ManifestSource
 	if err := c.Get(ctx, "/podstead/v1/manifests", &sources); err != nil {
@@ -81,7 +81,7 @@ func manifestFile(ctx context.Context, c *client.Client, t *Target) (string, err
 		return "", err
 	}
 	if len(l.Objects) == 0 {
-		return "", fmt.Errorf("no pod %q%s; for a new one, name its file: podstead wait -f FILE --for=revision", t.Name, objects.InNamespace(t.Namespace))
+		return "", fmt.Errorf("pod %q not found%s; for a new pod specify its file: podstead wait -f FILE --for=revision", t.Name, objects.InNamespace(t.Namespace))
 	}
 	p, err := objects.DecodePod(l.Objects[0])
 	if err != nil {
@@ -93,15 +93,15 @@ func manifestFile(ctx context.Context, c *client.Client, t *Target) (string, err
 				continue
 			}
 			if s.Source != string(manifest.SourceFile) {
-				return "", fmt.Errorf("pod %q comes from %s, which is no file; give the revision with --for=revision=HASH", t.Name, u.Name)
+				return "", fmt.Errorf("pod %q comes from %s, which is not a file; specify the revision with --for=revision=HASH", t.Name, u.Name)
 			}
 			return u.Name, nil
 		}
 	}
-	return "", fmt.Errorf("pod %q is in no manifest", t.Name)
+	return "", fmt.Errorf("pod %q is not in any manifest", t.Name)
 }
 
-// revisionsOf are the pods of a file as the daemon would make them now.
+// revisionsOf returns the pods of a file as the daemon would create them now.
 func revisionsOf(file, node string) ([]*v1.Pod, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -110,30 +110,30 @@ func revisionsOf(file, node string) ([]*v1.Pod, error) {
 	defer f.Close()
 	data, err := manifestfile.Read(f)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", file, err)
+		return nil, fmt.Errorf("failed to read %s: %w", file, err)
 	}
 	load := func(mode manifest.Mode) (manifest.Content, manifest.Faults) {
 		return manifest.NewLoader(node, mode).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: file, Data: data})
 	}
-	// Unknown fields do not count for the revision; whether they are refused
-	// is up to the daemon, which tells. They explain other faults.
+	// Unknown fields are not part of the revision; whether they are accepted depends
+	// on the daemon's mode, and the daemon reports it. They may explain other faults.
 	content, faults := load(manifest.ModeIgnore)
 	if faults.Fatal() {
 		_, faults = load(manifest.ModeStrict)
-		return nil, fmt.Errorf("the daemon keeps the last good revision, since this one is faulty:\n%w", faults)
+		return nil, fmt.Errorf("manifest is invalid, the daemon keeps the last good revision:\n%w", faults)
 	}
 	var pods []*v1.Pod
 	for _, d := range content.Documents {
 		pods = append(pods, d.Pod)
 	}
 	if len(pods) == 0 {
-		return nil, fmt.Errorf("%s has no pod", file)
+		return nil, fmt.Errorf("%s contains no pod", file)
 	}
 	return pods, nil
 }
 
-// refusedFile is an error if the daemon refuses one of the files.
-func refusedFile(ctx context.Context, c *client.Client, files []string) error {
+// checkFaults returns an error if the daemon reports faults in one of the files.
+func checkFaults(ctx context.Context, c *client.Client, files []string) error {
 	var sources []objects.ManifestSource
 	if err := c.Get(ctx, "/podstead/v1/manifests", &sources); err != nil {
 		return err
@@ -141,7 +141,7 @@ func refusedFile(ctx context.Context, c *client.Client, files []string) error {
 	for _, s := range sources {
 		for _, u := range s.Units {
 			if len(u.Faults) > 0 && slices.Contains(files, u.Name) {
-				return fmt.Errorf("podstead refuses it, and keeps the last good revision:\n%s", strings.Join(u.Faults, "\n"))
+				return fmt.Errorf("manifest is invalid, the daemon keeps the last good revision:\n%s", strings.Join(u.Faults, "\n"))
 			}
 		}
 	}

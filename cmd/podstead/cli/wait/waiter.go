@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/podstead/podstead/cmd/podstead/cli/client"
@@ -14,16 +13,16 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli/terminal"
 )
 
-// target is one that is waited for.
+// Target is an object that is waited for.
 type Target struct {
-	// namespace is empty for any.
+	// Namespace is empty for any namespace.
 	Namespace, Name string
 	Condition       Condition
 	object          *objects.Object
 	done            bool
 }
 
-// waiter is one call of wait.
+// Waiter waits until all targets meet their conditions.
 type Waiter struct {
 	Client  *client.Client
 	Out     io.Writer
@@ -31,19 +30,19 @@ type Waiter struct {
 	Timeout time.Duration
 	Kind    *objects.Kind
 	Targets []*Target
-	// verb says in the end what holds.
+	// Verb follows the name of an object in the message that its condition is met.
 	Verb string
-	// check is asked now and then whether waiting still makes sense; nil if
-	// there is nothing to ask.
+	// check is called periodically and ends the wait with its error; nil for none.
 	check func(context.Context) error
 }
 
-// checkPeriod is how often check is asked: of what tells no changes.
+// checkPeriod is the period of check, which covers state that cannot be watched.
 const checkPeriod = time.Second
 
-// errHolds ends the watch when all holds.
-var errHolds = errors.New("what was waited for holds")
+// errAllMet ends the watch when all conditions are met.
+var errAllMet = errors.New("all conditions are met")
 
+// Run waits. It returns a TimeoutError if the timeout expires first.
 func (w *Waiter) Run(ctx context.Context) error {
 	q := objects.Query{Kind: w.Kind}
 	l, err := q.List(ctx, w.Client)
@@ -58,27 +57,27 @@ func (w *Waiter) Run(ctx context.Context) error {
 	p := terminal.NewProgress(w.ErrOut)
 	defer p.Clear()
 	if err := w.evaluate(p); err != nil {
-		return w.ended(p, err)
+		return w.result(p, err)
 	}
 	limited, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
 	watched, stop := context.WithCancelCause(limited)
 	defer stop(nil)
-	go w.checks(watched, stop, p)
+	go w.runChecks(watched, stop, p)
 	err = q.Watch(watched, w.Client, l, func(ch objects.Change) error {
 		if err := w.observe(ch); err != nil {
 			return err
 		}
 		return w.evaluate(p)
 	}, p.Println)
-	if cause := context.Cause(watched); cause != nil && !errors.Is(err, errHolds) {
+	if cause := context.Cause(watched); cause != nil && !errors.Is(err, errAllMet) {
 		err = cause
 	}
-	return w.ended(p, err)
+	return w.result(p, err)
 }
 
-// checks asks check until the context ends, and keeps the progress moving.
-func (w *Waiter) checks(ctx context.Context, stop context.CancelCauseFunc, p *terminal.Progress) {
+// runChecks calls check until the context ends, and updates the elapsed time.
+func (w *Waiter) runChecks(ctx context.Context, stop context.CancelCauseFunc, p *terminal.Progress) {
 	tick := time.NewTicker(checkPeriod)
 	defer tick.Stop()
 	for {
@@ -98,14 +97,14 @@ func (w *Waiter) checks(ctx context.Context, stop context.CancelCauseFunc, p *te
 	}
 }
 
-// see notes a change of one that is waited for.
+// observe records a change of a target.
 func (w *Waiter) observe(ch objects.Change) error {
 	for _, t := range w.Targets {
 		if t.Namespace != "" && ch.Object.Namespace != t.Namespace && w.Kind.Namespaced || !w.Kind.MatchesName(ch.Object, t.Name) {
 			continue
 		}
 		if t.object != nil && t.object.Key() != ch.Object.Key() {
-			return fmt.Errorf("%s %q is in namespace %s and in %s; choose one with --namespace", w.Kind.Singular, t.Name, t.object.Namespace, ch.Object.Namespace)
+			return fmt.Errorf("%s %q exists in namespaces %s and %s; select one with --namespace", w.Kind.Singular, t.Name, t.object.Namespace, ch.Object.Namespace)
 		}
 		t.object = ch.Object
 		if ch.Type == "DELETED" {
@@ -115,7 +114,8 @@ func (w *Waiter) observe(ch objects.Change) error {
 	return nil
 }
 
-// look is errHolds when all holds. What held once need not hold for ever.
+// evaluate returns errAllMet when all conditions are met. A condition that was met once
+// counts, even if it is not met any more.
 func (w *Waiter) evaluate(p *terminal.Progress) error {
 	left := 0
 	first := ""
@@ -123,11 +123,11 @@ func (w *Waiter) evaluate(p *terminal.Progress) error {
 		if t.done {
 			continue
 		}
-		done, meanwhile, err := t.Condition(t.object)
+		met, state, err := t.Condition(t.object)
 		if err != nil {
 			return err
 		}
-		if done {
+		if met {
 			t.done = true
 			p.Clear()
 			if _, err := fmt.Fprintf(w.Out, "%s %s\n", w.nameOf(t), w.Verb); err != nil {
@@ -136,29 +136,20 @@ func (w *Waiter) evaluate(p *terminal.Progress) error {
 			continue
 		}
 		if left++; left == 1 {
-			first = w.nameOf(t) + " " + withVerb(meanwhile)
+			first = w.nameOf(t) + ": " + state
 		}
 	}
 	if left == 0 {
-		return errHolds
+		return errAllMet
 	}
 	if left > 1 {
-		first = fmt.Sprintf("%s; %d more", first, left-1)
+		first = fmt.Sprintf("%s (and %d more)", first, left-1)
 	}
 	p.Show(first)
 	return nil
 }
 
-// spoken puts a verb before what has none.
-func withVerb(text string) string {
-	for _, verb := range []string{"is ", "has ", "ends"} {
-		if strings.HasPrefix(text, verb) {
-			return text
-		}
-	}
-	return "is " + text
-}
-
+// nameOf returns TYPE/NAME of a target.
 func (w *Waiter) nameOf(t *Target) string {
 	name := t.Name
 	if t.object != nil {
@@ -167,23 +158,26 @@ func (w *Waiter) nameOf(t *Target) string {
 	return w.Kind.Singular + "/" + name
 }
 
-// timeoutError reports that what was waited for did not happen in time.
+// TimeoutError reports that the conditions were not met in time.
 type TimeoutError struct {
 	timeout time.Duration
 	state   string
 }
 
-func (e *TimeoutError) Error() string { return fmt.Sprintf("not within %s: %s", e.timeout, e.state) }
+// Error returns the timeout and the last state.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("timed out after %s: %s", e.timeout, e.state)
+}
 
-// ended is the result of waiting.
-func (w *Waiter) ended(p *terminal.Progress, err error) error {
+// result converts the error that ended the watch.
+func (w *Waiter) result(p *terminal.Progress, err error) error {
 	p.Clear()
 	switch {
-	case errors.Is(err, errHolds):
+	case errors.Is(err, errAllMet):
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		at := slices.IndexFunc(w.Targets, func(t *Target) bool { return !t.done })
-		return &TimeoutError{w.Timeout, p.Last(w.nameOf(w.Targets[max(at, 0)]))}
+		i := slices.IndexFunc(w.Targets, func(t *Target) bool { return !t.done })
+		return &TimeoutError{w.Timeout, p.Last(w.nameOf(w.Targets[max(i, 0)]))}
 	}
 	return err
 }
