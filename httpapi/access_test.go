@@ -11,12 +11,12 @@ import (
 )
 
 // serving answers as a listener that lets everybody use some classes.
-func serving(routes []Route, allowed access.Class) http.Handler {
+func serveClasses(routes []Route, allowed access.Class) http.Handler {
 	return handler(routes, allowed, anonymous(allowed))
 }
 
 // table has a route of each class, and one below a wider one of another class.
-func table() []Route {
+func testRoutes() []Route {
 	ok := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("by " + access.CallerFrom(r.Context()).User + " at " + r.Pattern))
 	}
@@ -32,15 +32,15 @@ func table() []Route {
 	}
 }
 
-func ask(h http.Handler, method, path string) (int, string) {
+func request(h http.Handler, method, path string) (int, string) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w.Code, w.Body.String()
 }
 
-func TestCallerMayUseTheClassesOfHisRole(t *testing.T) {
+func TestRolesAndClasses(t *testing.T) {
 	as := func(role access.Role) http.Handler {
-		return handler(table(), access.All, func(*http.Request) (access.Caller, error) {
+		return handler(testRoutes(), access.All, func(*http.Request) (access.Caller, error) {
 			return access.Caller{User: "eve", Classes: role.Classes()}, nil
 		})
 	}
@@ -60,7 +60,7 @@ func TestCallerMayUseTheClassesOfHisRole(t *testing.T) {
 		{"GET", "/nowhere", 404, 404, 404},
 	} {
 		for role, want := range map[access.Role]int{access.RoleRead: c.read, access.RoleExec: c.exec, access.RoleAdmin: c.admin} {
-			code, body := ask(as(role), c.method, c.path)
+			code, body := request(as(role), c.method, c.path)
 			if code != want {
 				t.Errorf("%s %s as %s = %d %q, want %d", c.method, c.path, role, code, body, want)
 			}
@@ -71,27 +71,27 @@ func TestCallerMayUseTheClassesOfHisRole(t *testing.T) {
 	}
 }
 
-func TestListenerHidesTheRoutesOfOtherClasses(t *testing.T) {
-	readOnly := serving(table(), access.Health|access.Metrics|access.Read)
+func TestListenerHidesRoutesOfOtherClasses(t *testing.T) {
+	readOnly := serveClasses(testRoutes(), access.Health|access.Metrics|access.Read)
 	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/pods": 200, "/api/v1/pods": 200, "/containerLogs": 404, "/exec": 404} {
-		if code, body := ask(readOnly, "GET", path); code != want {
+		if code, body := request(readOnly, "GET", path); code != want {
 			t.Errorf("GET %s = %d %q, want %d", path, code, body, want)
 		}
 	}
 	// The wider route must not answer for the one that is hidden.
-	if code, body := ask(readOnly, "POST", "/api/v1/pods/exec"); code != 404 {
+	if code, body := request(readOnly, "POST", "/api/v1/pods/exec"); code != 404 {
 		t.Errorf("POST /api/v1/pods/exec = %d %q, want 404", code, body)
 	}
 }
 
-func TestWhoIsNotKnownLearnsNothing(t *testing.T) {
-	h := handler(table(), access.All, func(*http.Request) (access.Caller, error) { return access.Caller{}, errors.New("who are you?") })
+func TestUnauthenticatedCallerGets401(t *testing.T) {
+	h := handler(testRoutes(), access.All, func(*http.Request) (access.Caller, error) { return access.Caller{}, errors.New("Unauthorized") })
 	for _, path := range []string{"/healthz", "/pods", "/nowhere", "/api/v1/pods"} {
-		if code, body := ask(h, "GET", path); code != 401 || !strings.Contains(body, "who are you?") {
+		if code, body := request(h, "GET", path); code != 401 || !strings.Contains(body, "Unauthorized") {
 			t.Errorf("GET %s = %d %q, want 401", path, code, body)
 		}
 	}
-	if _, body := ask(h, "GET", "/api/v1/pods"); !strings.Contains(body, `"kind":"Status"`) || !strings.Contains(body, `"reason":"Unauthorized"`) {
-		t.Errorf("the Kubernetes API refuses with %s", body)
+	if _, body := request(h, "GET", "/api/v1/pods"); !strings.Contains(body, `"kind":"Status"`) || !strings.Contains(body, `"reason":"Unauthorized"`) {
+		t.Errorf("the Kubernetes API answers %s", body)
 	}
 }

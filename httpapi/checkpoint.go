@@ -12,17 +12,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ErrNoCheckpoints says that the runtime cannot write the state of containers.
-var ErrCheckpointUnsupported = errors.New("the container runtime cannot write checkpoints")
+// ErrCheckpointUnsupported means that the runtime cannot checkpoint containers.
+var ErrCheckpointUnsupported = errors.New("the container runtime does not support checkpoints")
 
-// maxCheckpoint bounds the time for which a runtime may write one.
+// maxCheckpoint is the time limit for one checkpoint.
 const maxCheckpoint = time.Hour
 
-// checkpoint writes the state of a running container to a file, and answers
-// with its path, as the kubelet's /checkpoint does.
+// checkpoint writes the state of a running container to a file and answers with its path,
+// as the kubelet's /checkpoint does.
 func checkpoint(s *sessions, k Kubelet) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		timeout := time.Duration(0) // the runtime's own
+		timeout := time.Duration(0) // the runtime's default
 		if text := r.URL.Query().Get("timeout"); text != "" {
 			seconds, err := strconv.ParseUint(text, 10, 16)
 			if err != nil {
@@ -36,10 +36,10 @@ func checkpoint(s *sessions, k Kubelet) http.HandlerFunc {
 			return
 		}
 		if err := os.MkdirAll(k.Checkpoints, 0o700); err != nil {
-			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "cannot make the folder of checkpoints: %v", err)
+			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "failed to create the checkpoint directory: %v", err)
 			return
 		}
-		// All parts are names of Kubernetes objects: none has a slash.
+		// All parts are names of Kubernetes objects, which have no slash.
 		file := filepath.Join(k.Checkpoints, fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", pod.Name, pod.Namespace, c.name, time.Now().Format(time.RFC3339)))
 		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxCheckpoint)); err != nil {
 			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
@@ -49,8 +49,8 @@ func checkpoint(s *sessions, k Kubelet) http.HandlerFunc {
 		case errors.Is(err, ErrCheckpointUnsupported):
 			writeStatus(w, http.StatusNotImplemented, metav1.StatusReasonUnknown, "%v", err)
 		case err != nil:
-			_ = os.Remove(file) // what was written of it
-			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "cannot checkpoint container %q of pod %q: %v", c.name, pod.Name, err)
+			_ = os.Remove(file) // may be incomplete
+			writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "failed to checkpoint container %q in pod %q: %v", c.name, pod.Name, err)
 		default:
 			writeJSON(w, map[string][]string{"items": {file}})
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,42 +18,40 @@ import (
 )
 
 const (
-	// maxLogStreams is how many logs are read at once. Each that follows
-	// holds one of the 128 inotify instances that a user has by default.
+	// maxLogStreams is the maximum number of logs that are read concurrently. Each that is
+	// followed uses one of the 128 inotify instances that a user has by default.
 	maxLogStreams = 64
-	// ownLogStreams is how many more whoever may use the socket reads, however
-	// many others do.
+	// reservedLogStreams are additional ones for callers on the unix socket.
 	reservedLogStreams = 16
-	// logStall is how long a client may take nothing, as a pager does, before
-	// its stream ends. It is the kubelet's limit for idle streams. A stalled
-	// client holds a goroutine and a file and stands in nobody's way.
-	logStall = 4 * time.Hour
+	// logStallTimeout ends the stream of a client that reads nothing, as behind a pager, for
+	// that long. It is the kubelet's limit for idle streams. A stalled client costs a
+	// goroutine and a file, and blocks nothing else.
+	logStallTimeout = 4 * time.Hour
 )
 
-// LogDirectory gives the folder in which a pod's containers have their logs,
-// a folder each.
+// LogDirectory returns the directory of a pod's logs, which has a subdirectory for each
+// container.
 type LogDirectory func(pod *v1.Pod) string
 
-// StatusReader gives the status of a pod and tells when one changed.
+// StatusReader returns pod statuses and notifies about changes.
 type StatusReader interface {
-	// Get is the status, and false for a pod that is gone.
+	// Get returns the status of a pod, false if the pod no longer exists.
 	Get(uid types.UID) (v1.PodStatus, bool)
-	// Subscribe returns a channel that is woken after a change of any
-	// status, and what ends the subscription.
+	// Subscribe returns a channel that is notified after a change of any status, and a
+	// function that ends the subscription.
 	Subscribe() (<-chan struct{}, func())
 }
 
-// containerLogs answers with what a container printed, with the kubelet's
-// parameters. It departs from the kubelet's in that following goes on over a
-// restart of the container, and ends when it has ended for good or its pod is
-// gone.
+// containerLogs serves the log of a container, with the kubelet's parameters. It departs
+// from the kubelet in one point: following a log continues after a restart of the
+// container. It ends when the container will not restart or its pod is gone.
 func containerLogs(src Sources) http.HandlerFunc {
-	slots := newLimiter(maxLogStreams, reservedLogStreams)
+	limit := newLimiter(maxLogStreams, reservedLogStreams)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if free := slots.acquire(r); free != nil {
-			defer free()
+		if release := limit.acquire(r); release != nil {
+			defer release()
 		} else {
-			http.Error(w, fmt.Sprintf("%d logs are being read already; end one of them", maxLogStreams), http.StatusTooManyRequests)
+			http.Error(w, fmt.Sprintf("too many requests: %d logs are being read; close one of them", maxLogStreams), http.StatusTooManyRequests)
 			return
 		}
 		req, previous, err := logRequest(r.URL.Query())
@@ -70,16 +69,16 @@ func containerLogs(src Sources) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusNotFound)
 			return
 		}
-		// The names are the pod's own from here on: nothing of the request
-		// becomes part of a path.
-		req.Dir = filepath.Join(src.LogDirectory(pod), c.name)
+		// From here on only names of the pod are used: nothing of the request becomes part
+		// of a path.
+		req.Dir = filepath.Join(src.LogDirectory(pod), c.spec.Name)
 		if req.Instance, err = logInstance(req.Dir, pod, c, previous); err != nil {
 			// The kubelet's code for a container without a log.
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		if previous {
-			req.Follow = nil // nothing is added to it any more
+			req.Follow = nil // the log is complete
 		}
 		if req.Follow != nil {
 			changed, cancel := src.Statuses.Subscribe()
@@ -93,9 +92,9 @@ func containerLogs(src Sources) http.HandlerFunc {
 	}
 }
 
-// sendLog sends the log. What ends before the log does (the daemon ends, the
-// file cannot be read) breaks the connection, so that no client takes it for
-// the end of the log.
+// sendLog sends the log. If it cannot send all of it (the daemon shuts down, the file cannot
+// be read), it aborts the connection, so that the client does not take this for the end of
+// the log.
 func sendLog(w http.ResponseWriter, r *http.Request, req containerlog.Request) {
 	s, err := containerlog.Open(r.Context(), req)
 	if err != nil {
@@ -104,8 +103,8 @@ func sendLog(w http.ResponseWriter, r *http.Request, req containerlog.Request) {
 	}
 	defer s.Close()
 	out := &logWriter{w: w, c: http.NewResponseController(w)}
-	// The server's limits are for short answers. Without a read deadline it
-	// still notices that the client went.
+	// The server's deadlines are made for short answers. Without a read deadline it still
+	// notices that the client has disconnected.
 	if err := out.c.SetReadDeadline(time.Time{}); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -117,41 +116,41 @@ func sendLog(w http.ResponseWriter, r *http.Request, req containerlog.Request) {
 	}
 }
 
-// logWriter gives each write a deadline of its own.
+// logWriter sets a deadline for each write.
 type logWriter struct {
 	w http.ResponseWriter
 	c *http.ResponseController
 }
 
 func (l *logWriter) Write(b []byte) (int, error) {
-	if err := l.c.SetWriteDeadline(time.Now().Add(logStall)); err != nil {
+	if err := l.c.SetWriteDeadline(time.Now().Add(logStallTimeout)); err != nil {
 		return 0, err
 	}
 	return l.w.Write(b)
 }
 
 func (l *logWriter) Flush() error {
-	if err := l.c.SetWriteDeadline(time.Now().Add(logStall)); err != nil {
+	if err := l.c.SetWriteDeadline(time.Now().Add(logStallTimeout)); err != nil {
 		return err
 	}
 	if err := l.c.Flush(); err != nil {
 		return err
 	}
-	// A log may be quiet for long, and HTTP/2 ends a stream at its deadline,
-	// though nothing waits to be written.
+	// A log may get no lines for a long time, and HTTP/2 ends a stream at its deadline even
+	// if nothing is being written.
 	return l.c.SetWriteDeadline(time.Time{})
 }
 
-// logRequest reads the parameters.
+// logRequest parses the parameters.
 func logRequest(q url.Values) (req containerlog.Request, previous bool, err error) {
-	number := func(name string, least int64) (n int64, given bool) {
+	number := func(name string, minimum int64) (n int64, given bool) {
 		text := q.Get(name)
 		if text == "" || err != nil {
 			return 0, false
 		}
 		n, e := strconv.ParseInt(text, 10, 64)
-		if e != nil || n < least {
-			err = fmt.Errorf("%s=%q: must be a whole number, %d or more", name, text, least)
+		if e != nil || n < minimum {
+			err = fmt.Errorf("%s=%q: must be an integer of at least %d", name, text, minimum)
 		}
 		return n, true
 	}
@@ -175,16 +174,16 @@ func logRequest(q url.Values) (req containerlog.Request, previous bool, err erro
 	}
 	seconds, relative := number("sinceSeconds", 1)
 	if relative {
-		// More than a century is everything, and must not overflow.
+		// Limited to more than a century, so that it does not overflow.
 		req.Options.Since = time.Now().Add(-time.Duration(min(seconds, 1<<32)) * time.Second)
 	}
 	if text := q.Get("sinceTime"); text != "" && err == nil {
 		at, e := time.Parse(time.RFC3339Nano, text)
 		switch {
 		case e != nil:
-			err = fmt.Errorf("sinceTime=%q: must be a time such as 2026-01-31T12:00:00Z", text)
+			err = fmt.Errorf("sinceTime=%q: must be an RFC 3339 time such as 2026-01-31T12:00:00Z", text)
 		case relative:
-			err = errors.New("sinceTime and sinceSeconds: give one of them")
+			err = errors.New("sinceTime and sinceSeconds: only one of them may be set")
 		}
 		req.Options.Since = at
 	}
@@ -196,51 +195,60 @@ func logRequest(q url.Values) (req containerlog.Request, previous bool, err erro
 	return req, previous, err
 }
 
-// logInstance is the number of the log that is asked for.
+// logInstance returns the number of the requested log: the restart count of the instance
+// that wrote it.
 func logInstance(dir string, pod *v1.Pod, c container, previous bool) (int, error) {
 	all, err := containerlog.Instances(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("cannot read the logs of container %q: %w", c.name, err)
+		return 0, fmt.Errorf("failed to read the logs of container %q: %w", c.spec.Name, err)
 	}
 	st, known := c.status(pod.Status)
 	if previous {
-		// The status tells which instance ended last: while none runs, it
-		// is the newest. Later logs may be there already.
-		highest := int(st.RestartCount)
-		if st.State.Waiting == nil {
-			highest--
+		if instance, ok := previousInstance(all, st); ok && known {
+			return instance, nil
 		}
-		for i := len(all) - 1; known && st.LastTerminationState.Terminated != nil && i >= 0; i-- {
-			if all[i] <= highest {
-				return all[i], nil
-			}
-		}
-		if !known || st.LastTerminationState.Terminated == nil {
-			return 0, fmt.Errorf("container %q in pod %q has no previous instance with a log", c.name, pod.Name)
-		}
-		// In a fast loop of crashes the status is older than what the collection
-		// of the dead has left: the one before the newest is the last then. If
-		// the newest has ended, too, it may be the only one.
-		if len(all) > 1 {
-			return all[len(all)-2], nil
-		}
-		if len(all) == 1 && st.State.Terminated != nil {
-			return all[0], nil
-		}
-		return 0, fmt.Errorf("container %q in pod %q has no previous instance with a log", c.name, pod.Name)
+		return 0, fmt.Errorf("container %q in pod %q has no previous instance with a log", c.spec.Name, pod.Name)
 	}
 	if len(all) > 0 {
 		return all[len(all)-1], nil
 	}
 	if w := st.State.Waiting; w != nil {
-		text := fmt.Sprintf("container %q in pod %q is waiting to start: %s", c.name, pod.Name, w.Reason)
+		text := fmt.Sprintf("container %q in pod %q is waiting to start: %s", c.spec.Name, pod.Name, w.Reason)
 		if w.Message != "" {
 			text += ": " + w.Message
 		}
 		return 0, errors.New(text)
 	}
 	if !known {
-		return 0, fmt.Errorf("container %q in pod %q has not started yet", c.name, pod.Name)
+		return 0, fmt.Errorf("container %q in pod %q has not started yet", c.spec.Name, pod.Name)
 	}
-	return 0, fmt.Errorf("container %q in pod %q has no log in %s", c.name, pod.Name, dir)
+	return 0, fmt.Errorf("container %q in pod %q has no log in %s", c.spec.Name, pod.Name, dir)
+}
+
+// previousInstance selects the log of the instance that ended last.
+func previousInstance(all []int, st v1.ContainerStatus) (int, bool) {
+	if st.LastTerminationState.Terminated == nil {
+		return 0, false
+	}
+	// While no instance runs, the newest one in the status ended last. There may already
+	// be logs of later instances.
+	highest := int(st.RestartCount)
+	if st.State.Waiting == nil {
+		highest--
+	}
+	for _, instance := range slices.Backward(all) {
+		if instance <= highest {
+			return instance, true
+		}
+	}
+	// In a fast crash loop the status may be older than all logs that garbage collection
+	// has left. Then the one before the newest ended last. If the newest instance has
+	// terminated too, it may be the only one.
+	switch {
+	case len(all) > 1:
+		return all[len(all)-2], true
+	case len(all) == 1 && st.State.Terminated != nil:
+		return all[0], true
+	}
+	return 0, false
 }

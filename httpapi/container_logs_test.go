@@ -142,7 +142,7 @@ func newLogNode(t *testing.T) *logNode {
 func (n *logNode) sources() Sources {
 	return Sources{
 		Kube: http.NotFoundHandler(),
-		Pods: n, Manifests: fixture{}, Health: fixture{}, Events: n, Statuses: n,
+		Pods: n, Manifests: fakeSources{}, Health: fakeSources{}, Events: n, Statuses: n,
 		LogDirectory: func(p *v1.Pod) string { return filepath.Join(n.root, string(p.UID)) },
 		ManifestName: func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") },
 	}
@@ -150,16 +150,16 @@ func (n *logNode) sources() Sources {
 
 func serveLogs(t *testing.T, n *logNode, allowed access.Class) *httptest.Server {
 	t.Helper()
-	srv := httptest.NewServer(serving(Routes(n.sources()), allowed))
+	srv := httptest.NewServer(serveClasses(Routes(n.sources()), allowed))
 	t.Cleanup(srv.Close)
 	return srv
 }
 
-// serveLogsShortly serves with the daemon's limits, shortened. Whoever asks must
-// still be able to on a busy machine.
+// serveLogsShortly serves with the daemon's timeouts, shortened, but long enough for a
+// busy host.
 func serveLogsShortly(t *testing.T, n *logNode) *httptest.Server {
 	t.Helper()
-	srv := httptest.NewUnstartedServer(serving(Routes(n.sources()), access.Logs))
+	srv := httptest.NewUnstartedServer(serveClasses(Routes(n.sources()), access.Logs))
 	srv.Config.ReadTimeout = 5 * time.Second
 	srv.Config.WriteTimeout = 5 * time.Second
 	srv.Start()
@@ -208,15 +208,15 @@ func TestContainerLogs(t *testing.T) {
 		{"default/web/main?sinceTime=2026-01-31T13:00:00%2B00:00", 200, ""},
 		{"default/web/side", 400, "waiting to start: ImagePullBackOff: no such image"},
 		{"default/web/setup?previous=true", 400, "no previous"},
-		{"default/nosuch/main", 404, "there is web, loop"},
-		{"prod/web/main", 404, "there is none"},
-		{"default/web/nosuch", 404, "there is setup, main, side"},
+		{"default/nosuch/main", 404, "pods: web, loop"},
+		{"prod/web/main", 404, "there are no pods"},
+		{"default/web/nosuch", 404, "containers: setup, main, side"},
 		{"default/web/main?tailLines=-1", 400, "tailLines"},
 		{"default/web/main?tailLines=x", 400, "tailLines"},
 		{"default/web/main?limitBytes=0", 400, "limitBytes"},
 		{"default/web/main?sinceSeconds=0", 400, "sinceSeconds"},
 		{"default/web/main?sinceTime=yesterday", 400, "sinceTime"},
-		{"default/web/main?sinceTime=2026-01-31T11:00:00Z&sinceSeconds=1", 400, "one of them"},
+		{"default/web/main?sinceTime=2026-01-31T11:00:00Z&sinceSeconds=1", 400, "only one of them"},
 		{"default/web/main?follow=maybe", 400, "follow"},
 	} {
 		code, body := fetch(t, srv.URL+"/containerLogs/"+c.path)

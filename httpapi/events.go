@@ -7,14 +7,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// EventLister gives the events that are kept, in the order of their last
-// occurrence.
+// EventLister lists the stored events in the order of their last occurrence.
 type EventLister interface {
 	List() []v1.Event
 }
 
-// events answers with a v1.EventList. ?namespace= and ?pod= choose; a pod is
-// named in either way, and may be gone.
+// events answers with a v1.EventList, filtered by ?namespace= and ?pod=. A pod is named by
+// its name or by the name in its manifest, and may no longer exist.
 func events(l EventLister) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		namespace, pod := r.URL.Query().Get("namespace"), r.URL.Query().Get("pod")
@@ -30,8 +29,8 @@ func events(l EventLister) http.HandlerFunc {
 	}
 }
 
-// concerns says whether the event is one of the pod: a static pod's name is
-// that in its manifest, "-" and the node's in lower case.
+// isAbout reports whether an event is about the pod. The name of a static pod is that in
+// its manifest, "-" and the lower-case node name.
 func isAbout(e *v1.Event, pod string) bool {
 	o := e.InvolvedObject
 	return o.Kind == "Pod" && (o.Name == pod || o.Name == pod+"-"+strings.ToLower(e.Source.Host))

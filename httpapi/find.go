@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// maxNames is how many names an answer to a wrong one lists.
+// maxNames is the maximum number of names that an error lists.
 const maxNames = 20
 
-// findPod finds a pod by its name or by the one in its manifest. Of two
-// revisions the one that is not ending is meant.
+// findPod finds a pod by its name or by the name in its manifest. Of two revisions it
+// prefers the one that is not terminating.
 func findPod(src Sources, namespace, name string) (*v1.Pod, error) {
 	var found *v1.Pod
 	var names []string
@@ -29,113 +31,103 @@ func findPod(src Sources, namespace, name string) (*v1.Pod, error) {
 	if found != nil {
 		return found, nil
 	}
-	return nil, fmt.Errorf("no pod %q in namespace %q; %s", name, namespace, listNames(names))
+	return nil, fmt.Errorf("pod %q not found in namespace %q; %s", name, namespace, listNames("pods", names))
 }
 
-func listNames(names []string) string {
+// listNames lists what exists, for an error about what does not.
+func listNames(what string, names []string) string {
 	names = slices.Compact(names)
 	switch {
 	case len(names) == 0:
-		return "there is none"
+		return "there are no " + what
 	case len(names) > maxNames:
-		return fmt.Sprintf("there are %s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
+		return fmt.Sprintf("%s: %s and %d more", what, strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 	}
-	return "there is " + strings.Join(names, ", ")
+	return what + ": " + strings.Join(names, ", ")
 }
 
-// container is one container of a pod.
+// container is a container of a pod, with what decides whether it restarts.
 type container struct {
-	name string
-	// init says that it is an init container, once that it ends before the
-	// others start.
-	init, once bool
-	// ephemeral: it was added to the pod that ran, and runs once.
-	ephemeral bool
-	// policy is its own restartPolicy, else the pod's.
+	spec *v1.Container
+	// kind is the list in which the container is.
+	kind podinfo.ContainerKinds
+	// runsOnce is true for ephemeral containers, and for init containers that end before
+	// the next container starts.
+	runsOnce bool
+	// policy is the container's own restartPolicy, else the pod's.
 	policy v1.RestartPolicy
-	// ruled says that a rule of its own may start it again, all that a rule of
-	// some container may start all of them.
-	ruled, all bool
+	// hasRules says that a rule of the container may restart it, podRestarts that a rule
+	// of any container may restart all of them.
+	hasRules, podRestarts bool
 }
 
 func findContainer(pod *v1.Pod, name string) (container, error) {
 	var names []string
-	all := slices.ContainsFunc(pod.Spec.InitContainers, restartsAll) || slices.ContainsFunc(pod.Spec.Containers, restartsAll)
-	found := func(c *v1.Container) container {
-		known := container{name: c.Name, policy: pod.Spec.RestartPolicy, ruled: len(c.RestartPolicyRules) > 0, all: all}
-		if c.RestartPolicy != nil {
-			known.policy = v1.RestartPolicy(*c.RestartPolicy)
+	for _, kind := range []podinfo.ContainerKinds{podinfo.InitContainers, podinfo.RegularContainers, podinfo.EphemeralContainers} {
+		for c := range podinfo.EachContainer(&pod.Spec, kind) {
+			if c.Name == name {
+				return containerOf(pod, c, kind), nil
+			}
+			names = append(names, c.Name)
 		}
-		return known
 	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if c.Name == name {
-			known := found(c)
-			known.init, known.once = true, c.RestartPolicy == nil || *c.RestartPolicy != v1.ContainerRestartPolicyAlways
-			return known, nil
-		}
-		names = append(names, c.Name)
-	}
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		if c.Name == name {
-			return found(c), nil
-		}
-		names = append(names, c.Name)
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		c := &pod.Spec.EphemeralContainers[i]
-		if c.Name == name {
-			return container{name: name, ephemeral: true, once: true, policy: v1.RestartPolicyNever}, nil
-		}
-		names = append(names, c.Name)
-	}
-	return container{}, fmt.Errorf("pod %q has no container %q; %s", pod.Name, name, listNames(names))
+	return container{}, fmt.Errorf("container %q not found in pod %q; %s", name, pod.Name, listNames("containers", names))
 }
 
-func restartsAll(c v1.Container) bool {
-	return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
-		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
-	})
+func containerOf(pod *v1.Pod, spec *v1.Container, kind podinfo.ContainerKinds) container {
+	c := container{spec: spec, kind: kind, policy: pod.Spec.RestartPolicy, hasRules: len(spec.RestartPolicyRules) > 0}
+	if kind == podinfo.EphemeralContainers {
+		c.runsOnce, c.policy = true, v1.RestartPolicyNever
+		return c
+	}
+	c.runsOnce = kind == podinfo.InitContainers && !podinfo.IsSidecar(spec)
+	if spec.RestartPolicy != nil {
+		c.policy = v1.RestartPolicy(*spec.RestartPolicy)
+	}
+	for other := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		c.podRestarts = c.podRestarts || slices.ContainsFunc(other.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+			return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+		})
+	}
+	return c
 }
 
-// status is that of the container, and whether there is one.
+// status returns the status of the container, false if it has none yet.
 func (c container) status(st v1.PodStatus) (v1.ContainerStatus, bool) {
 	list := st.ContainerStatuses
-	switch {
-	case c.init:
+	switch c.kind {
+	case podinfo.InitContainers:
 		list = st.InitContainerStatuses
-	case c.ephemeral:
+	case podinfo.EphemeralContainers:
 		list = st.EphemeralContainerStatuses
 	}
 	for _, s := range list {
-		if s.Name == c.name {
+		if s.Name == c.spec.Name {
 			return s, true
 		}
 	}
 	return v1.ContainerStatus{}, false
 }
 
-// endedIn says whether the container has ended and will not be started again
-// by this revision of its pod.
+// hasEnded reports whether the container has terminated and this revision of its pod will
+// not restart it.
 func (c container) hasEnded(st v1.PodStatus) bool {
-	if st.Phase == v1.PodSucceeded || st.Phase == v1.PodFailed {
+	if podinfo.IsTerminal(st.Phase) {
 		return true
 	}
 	s, _ := c.status(st)
 	t := s.State.Terminated
 	switch {
-	case t == nil, c.all:
+	case t == nil, c.podRestarts:
 		return false
-	case c.once && t.ExitCode == 0:
+	case c.runsOnce && t.ExitCode == 0:
 		return true
-	case c.ruled:
+	case c.hasRules:
 		return false
-	case c.once:
+	case c.runsOnce:
 		return c.policy == v1.RestartPolicyNever
-	case c.init:
-		return false // a sidecar is started again under each policy
+	case c.kind == podinfo.InitContainers:
+		return false // a sidecar restarts under every policy
 	}
 	return c.policy == v1.RestartPolicyNever || c.policy == v1.RestartPolicyOnFailure && t.ExitCode == 0
 }

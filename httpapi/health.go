@@ -5,15 +5,15 @@ import (
 	"net/http"
 )
 
-// HealthChecker says whether the sync loop turns.
+// HealthChecker checks the sync loop.
 type HealthChecker interface {
-	// SyncLoopHealthy is nil while the loop turns, else what is wrong. A
-	// runtime that is down is not an unhealthy loop.
+	// SyncLoopHealthy returns an error if the loop does not make progress. It is healthy
+	// while the runtime is down.
 	SyncLoopHealthy() error
 }
 
-// healthz answers "ok", or 500 with the fault. A nil checker is always well:
-// that the answer came is the proof.
+// healthz answers "ok", or 500 with the error. With a nil checker it only proves that the
+// server answers.
 func healthz(h HealthChecker) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

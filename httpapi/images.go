@@ -10,58 +10,58 @@ import (
 	"time"
 )
 
-// pruneTime bounds an answer to a request that removes images: one of many
-// gigabytes takes a while.
-const pruneTime = 30 * time.Minute
+// pruneTimeout is the time limit for removing images, which takes long for many
+// gigabytes.
+const pruneTimeout = 30 * time.Minute
 
-// Image is an image of the runtime.
+// Image is an image in the runtime.
 type Image struct {
 	// Name is one of its references, or its ID if it has none.
 	Name string   `json:"name"`
 	ID   string   `json:"id"`
 	Tags []string `json:"tags,omitempty"`
-	// Size in bytes.
+	// Size is the size in bytes.
 	Size uint64 `json:"size"`
-	// State tells why it stays: foreign, pinned, sandbox, used or wanted;
-	// unused if nothing keeps it.
+	// State says why the image is kept: foreign, pinned, sandbox, used or wanted; unused
+	// if it can be removed.
 	State string `json:"state"`
-	// Pulled is when this podstead pulled it, LastUsed when a container of it
-	// had it last.
+	// Pulled is when podstead pulled it, LastUsed when a container used it last.
 	Pulled   time.Time `json:"pulled,omitzero"`
 	LastUsed time.Time `json:"lastUsed,omitzero"`
-	// Error is why it could not be removed.
+	// Error says why it could not be removed.
 	Error string `json:"error,omitempty"`
 }
 
-// ImageKeeper tells of images and removes those that nothing keeps.
+// ImageManager lists, pulls, loads and removes images.
 type ImageManager interface {
 	Images(ctx context.Context) ([]Image, error)
-	// PruneImages returns what was removed, would be with dryRun, or could
-	// not be.
+	// PruneImages removes unused images. It returns those that were removed, that could not
+	// be removed (with Error), or with dryRun that would be removed.
 	PruneImages(ctx context.Context, dryRun bool) ([]Image, error)
-	// PullImage pulls an image. A BadImageError is the caller's fault.
+	// PullImage pulls an image. The error is an InvalidImageError if the request is wrong.
 	PullImage(ctx context.Context, p Pull) (Image, error)
-	// LoadImages loads the images of an archive; as is the name of one that has
-	// none. A BadImageError is the archive's fault, or that of the kind of runtime.
+	// LoadImages loads the images of an archive; as is the name for an image without one.
+	// The error is an InvalidImageError if the archive is wrong or the runtime cannot load
+	// archives.
 	LoadImages(ctx context.Context, archive io.Reader, as string) ([]Image, error)
 }
 
-// Pull is an image to be pulled.
+// Pull is a request to pull an image.
 type Pull struct {
-	// Image is its reference.
+	// Image is the reference.
 	Image string
-	// Secrets are names of Secrets with logins, in Namespace.
+	// Secrets are the names of image pull secrets in Namespace.
 	Namespace string
 	Secrets   []string
 }
 
-// BadImageError says that what was asked for can never be had.
+// InvalidImageError is an error that a retry of the same request cannot fix.
 type InvalidImageError struct{ Err error }
 
-// Error is the text of Err.
+// Error returns the message of Err.
 func (e *InvalidImageError) Error() string { return e.Err.Error() }
 
-// Unwrap is Err.
+// Unwrap returns Err.
 func (e *InvalidImageError) Unwrap() error { return e.Err }
 
 func isInvalidImage(err error) bool {
@@ -69,14 +69,14 @@ func isInvalidImage(err error) bool {
 	return errors.As(err, &bad)
 }
 
-func images(k ImageManager) http.HandlerFunc {
+func images(m ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		list, err := k.Images(r.Context())
+		list, err := m.Images(r.Context())
 		answerImages(w, list, err)
 	}
 }
 
-func pruneImages(k ImageManager) http.HandlerFunc {
+func pruneImages(m ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		dryRun := false
 		if text := r.URL.Query().Get("dryRun"); text != "" {
@@ -86,29 +86,29 @@ func pruneImages(k ImageManager) http.HandlerFunc {
 				return
 			}
 		}
-		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pruneTime)); err != nil {
+		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pruneTimeout)); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		list, err := k.PruneImages(r.Context(), dryRun)
+		list, err := m.PruneImages(r.Context(), dryRun)
 		answerImages(w, list, err)
 	}
 }
 
-func pullImage(k ImageManager) http.HandlerFunc {
+func pullImage(m ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		p := Pull{Image: q.Get("image"), Namespace: cmp.Or(q.Get("namespace"), "default"), Secrets: q["secret"]}
 		if p.Image == "" {
-			http.Error(w, "image=: name the image to pull", http.StatusBadRequest)
+			http.Error(w, "image: must not be empty", http.StatusBadRequest)
 			return
 		}
 		if err := clearDeadlines(w); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		// The pull ends when the caller goes.
-		image, err := k.PullImage(r.Context(), p)
+		// The pull ends when the client disconnects.
+		image, err := m.PullImage(r.Context(), p)
 		switch {
 		case isInvalidImage(err):
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -120,7 +120,7 @@ func pullImage(k ImageManager) http.HandlerFunc {
 	}
 }
 
-func loadImages(k ImageManager) http.HandlerFunc {
+func loadImages(m ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		allowLargeBody(r)
 		if err := clearDeadlines(w); err != nil {
@@ -128,9 +128,9 @@ func loadImages(k ImageManager) http.HandlerFunc {
 			return
 		}
 		body := &readTracker{Reader: r.Body}
-		list, err := k.LoadImages(r.Context(), body, r.URL.Query().Get("name"))
+		list, err := m.LoadImages(r.Context(), body, r.URL.Query().Get("name"))
 		if body.read {
-			// Who sends hears nothing before all is sent.
+			// Many clients read no answer before they have sent the whole body.
 			_, _ = io.Copy(io.Discard, body)
 		}
 		if isInvalidImage(err) {
@@ -141,8 +141,8 @@ func loadImages(k ImageManager) http.HandlerFunc {
 	}
 }
 
-// begun notes that it was read from: only then is a caller that waits for leave
-// to send given it.
+// readTracker records whether the body was read. The server sends "100 Continue" to a
+// client that waits for it only when the body is read.
 type readTracker struct {
 	io.Reader
 	read bool
@@ -153,16 +153,9 @@ func (b *readTracker) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-// noDeadlines takes the server's limits from a request that may last. Without a
-// read deadline the server still notices that the client went.
-func clearDeadlines(w http.ResponseWriter) error {
-	c := http.NewResponseController(w)
-	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
-}
-
 func answerImages(w http.ResponseWriter, list []Image, err error) {
 	if err != nil {
-		// The runtime's fault; the daemon is well.
+		// The runtime failed, not the daemon.
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}

@@ -15,29 +15,29 @@ import (
 )
 
 // keeper is an ImageKeeper with one image.
-type keeper struct {
+type fakeImages struct {
 	pruned []bool
 	fail   error
-	gone   chan error
+	ended  chan error
 	// slow is called by a pull that does not end.
 	slow func()
 }
 
-func (k *keeper) Images(context.Context) ([]Image, error) {
+func (k *fakeImages) Images(context.Context) ([]Image, error) {
 	return []Image{{Name: "a:1", State: "unused"}}, k.fail
 }
 
-func (k *keeper) PruneImages(_ context.Context, dryRun bool) ([]Image, error) {
+func (k *fakeImages) PruneImages(_ context.Context, dryRun bool) ([]Image, error) {
 	k.pruned = append(k.pruned, dryRun)
 	return nil, k.fail
 }
 
-func (k *keeper) PullImage(ctx context.Context, p Pull) (Image, error) {
+func (k *fakeImages) PullImage(ctx context.Context, p Pull) (Image, error) {
 	switch p.Image {
 	case "slow:1":
 		k.slow()
 		<-ctx.Done()
-		k.gone <- ctx.Err()
+		k.ended <- ctx.Err()
 		return Image{}, ctx.Err()
 	case "Bad":
 		return Image{}, &InvalidImageError{errors.New("no such name")}
@@ -45,7 +45,7 @@ func (k *keeper) PullImage(ctx context.Context, p Pull) (Image, error) {
 	return Image{Name: fmt.Sprint(p)}, k.fail
 }
 
-func (k *keeper) LoadImages(_ context.Context, archive io.Reader, as string) ([]Image, error) {
+func (k *fakeImages) LoadImages(_ context.Context, archive io.Reader, as string) ([]Image, error) {
 	switch as {
 	case "never":
 		return nil, &InvalidImageError{errors.New("this runtime loads nothing")}
@@ -59,8 +59,8 @@ func (k *keeper) LoadImages(_ context.Context, archive io.Reader, as string) ([]
 
 // An archive may be larger than other requests are. One that is refused is not
 // sent, and one that is refused half way is still told why.
-func TestLoad(t *testing.T) {
-	s := httptest.NewServer(serving(Routes(Sources{Images: &keeper{}, Kube: http.NotFoundHandler()}), access.Admin))
+func TestLoadImages(t *testing.T) {
+	s := httptest.NewServer(serveClasses(Routes(Sources{Images: &fakeImages{}, Kube: http.NotFoundHandler()}), access.Admin))
 	defer s.Close()
 	client := s.Client()
 	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
@@ -95,10 +95,10 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
-func TestPullEndsWithTheCaller(t *testing.T) {
+func TestPullEndsWhenClientDisconnects(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	k := &keeper{gone: make(chan error), slow: cancel}
-	s := httptest.NewServer(serving(Routes(Sources{Images: k, Kube: http.NotFoundHandler()}), access.Admin))
+	k := &fakeImages{ended: make(chan error), slow: cancel}
+	s := httptest.NewServer(serveClasses(Routes(Sources{Images: k, Kube: http.NotFoundHandler()}), access.Admin))
 	defer s.Close()
 	r, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/podstead/v1/images/pull?image=slow:1", nil)
 	if err != nil {
@@ -108,16 +108,16 @@ func TestPullEndsWithTheCaller(t *testing.T) {
 		resp.Body.Close()
 		t.Error("it was answered")
 	}
-	if err := <-k.gone; !errors.Is(err, context.Canceled) {
+	if err := <-k.ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the pull ended with %v", err)
 	}
 }
 
 func TestImages(t *testing.T) {
-	k := &keeper{}
+	k := &fakeImages{}
 	all := Sources{Images: k, Kube: http.NotFoundHandler()}
 	ask := func(allowed access.Class, method, path string) (int, string) {
-		s := httptest.NewServer(serving(Routes(all), allowed))
+		s := httptest.NewServer(serveClasses(Routes(all), allowed))
 		defer s.Close()
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
 		if err != nil {

@@ -17,51 +17,43 @@ import (
 	"github.com/podstead/podstead/httpapi/pki"
 )
 
-// How long a kubeconfig lasts.
+// The validity of a kubeconfig.
 const (
-	defaultKubeconfigLife = 30 * 24 * time.Hour
-	maxKubeconfigLife     = 10 * 365 * 24 * time.Hour
+	defaultKubeconfigValidity = 30 * 24 * time.Hour
+	maxKubeconfigValidity     = 10 * 365 * 24 * time.Hour
 )
 
-// kubeletPort is where a kubelet answers, and kubeconfigs lead if it is free.
+// kubeletPort is the kubelet's port. Kubeconfigs use it if it is free.
 const kubeletPort = 10250
 
-var errStopping = errors.New("podstead is stopping, and opens no port")
+var errStopping = errors.New("podstead is shutting down")
 
-// Kubeconfig is what a client needs to reach this box and to prove who he is.
+// Kubeconfig is what a client needs to connect to this node and to authenticate.
 type Kubeconfig struct {
-	// Node names this box, User the client and his role.
+	// Node is the name of this node, User that of the client.
 	Node string      `json:"node"`
 	User string      `json:"user"`
 	Role access.Role `json:"role"`
-	// Server is the URL to ask.
+	// Server is the URL of this node.
 	Server string `json:"server"`
-	// What is to be trusted, and what proves the user, in PEM.
+	// The CA of the server, and the certificate and key of the client, in PEM.
 	CertificateAuthority string `json:"certificateAuthority"`
 	ClientCertificate    string `json:"clientCertificate"`
 	ClientKey            string `json:"clientKey"`
-	// Expires is when the proof ends.
+	// Expires is when the client certificate expires.
 	Expires time.Time `json:"expires"`
 }
 
-// KubeconfigMaker lets clients in that cannot use the socket.
-type KubeconfigMaker interface {
-	// Kubeconfig makes one for a role, and opens a port on loopback for it.
-	Kubeconfig(ctx context.Context, role access.Role, lasts time.Duration) (*Kubeconfig, error)
-	// Revoke ends every one that was made, and closes the port.
-	Revoke() error
-}
-
-// kubeconfig answers with a new one. Only who may use the socket gets it: a
-// kubeconfig must not prolong itself.
-func kubeconfig(m KubeconfigMaker) http.HandlerFunc {
+// kubeconfig issues a kubeconfig. Only callers on the unix socket get one, so that a
+// kubeconfig cannot renew itself.
+func kubeconfig(m *remote) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !access.CallerFrom(r.Context()).Local {
-			http.Error(w, "a kubeconfig is made over the socket of this box only", http.StatusForbidden)
+			http.Error(w, "kubeconfigs are issued only over the unix socket of this node", http.StatusForbidden)
 			return
 		}
 		q := r.URL.Query()
-		role, lasts := access.RoleAdmin, defaultKubeconfigLife
+		role, validity := access.RoleAdmin, defaultKubeconfigValidity
 		var err error
 		if text := q.Get("role"); text != "" {
 			if role, err = access.ParseRole(text); err != nil {
@@ -70,12 +62,12 @@ func kubeconfig(m KubeconfigMaker) http.HandlerFunc {
 			}
 		}
 		if text := q.Get("duration"); text != "" {
-			if lasts, err = time.ParseDuration(text); err != nil || lasts < time.Minute || lasts > maxKubeconfigLife {
-				http.Error(w, fmt.Sprintf("duration=%s: must be a time such as 720h, from 1m to %s", strconv.Quote(text), maxKubeconfigLife), http.StatusBadRequest)
+			if validity, err = time.ParseDuration(text); err != nil || validity < time.Minute || validity > maxKubeconfigValidity {
+				http.Error(w, fmt.Sprintf("duration=%s: must be a duration such as 720h, from 1m to %s", strconv.Quote(text), maxKubeconfigValidity), http.StatusBadRequest)
 				return
 			}
 		}
-		k, err := m.Kubeconfig(r.Context(), role, lasts)
+		k, err := m.issueKubeconfig(r.Context(), role, validity)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -85,9 +77,9 @@ func kubeconfig(m KubeconfigMaker) http.HandlerFunc {
 	}
 }
 
-func revokeKubeconfigs(m KubeconfigMaker) http.HandlerFunc {
+func revokeKubeconfigs(m *remote) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := m.Revoke(); err != nil {
+		if err := m.revokeKubeconfigs(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -95,19 +87,19 @@ func revokeKubeconfigs(m KubeconfigMaker) http.HandlerFunc {
 	}
 }
 
-// Kubeconfig implements KubeconfigMaker.
-func (m *remote) Kubeconfig(ctx context.Context, role access.Role, lasts time.Duration) (*Kubeconfig, error) {
+// issueKubeconfig issues a kubeconfig for a role, and opens a port on loopback for it.
+func (m *remote) issueKubeconfig(ctx context.Context, role access.Role, validity time.Duration) (*Kubeconfig, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.openKeys(); err != nil {
 		return nil, err
 	}
-	address, err := m.loopbackURLAddress(ctx)
+	address, err := m.openLoopbackAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
 	user := "podstead-" + string(role)
-	certPEM, keyPEM, end, err := m.clientCA.Client(user, []string{role.Group()}, lasts)
+	certPEM, keyPEM, end, err := m.clientCA.Client(user, []string{role.Group()}, validity)
 	if err != nil {
 		return nil, err
 	}
@@ -117,9 +109,9 @@ func (m *remote) Kubeconfig(ctx context.Context, role access.Role, lasts time.Du
 	}, nil
 }
 
-// reach is an open address on loopback: that of the flags' port, the one that is
-// kept, or a new one. The caller holds mu.
-func (m *remote) loopbackURLAddress(ctx context.Context) (string, error) {
+// openLoopbackAddress returns the loopback address for kubeconfigs: that of the port of the
+// flags, the saved one, or a new one, which it opens. The caller holds mu.
+func (m *remote) openLoopbackAddress(ctx context.Context) (string, error) {
 	select {
 	case <-m.stopped:
 		return "", errStopping
@@ -131,13 +123,13 @@ func (m *remote) loopbackURLAddress(ctx context.Context) (string, error) {
 	case m.loopback != nil:
 		return m.loopback.Addr().String(), nil
 	}
-	var faults []error
+	var errs []error
 	for _, address := range []string{m.savedLoopback(), loopbackAddress(m.preferredPort), loopbackAddress(0)} {
 		if address == "" {
 			continue
 		}
 		if err := m.openLoopback(ctx, address); err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 			continue
 		}
 		err := pki.WriteFile(m.loopbackPath(), []byte(m.loopback.Addr().String()+"\n"))
@@ -153,14 +145,14 @@ func (m *remote) loopbackURLAddress(ctx context.Context) (string, error) {
 			m.loopback = nil
 			return "", err
 		}
-		m.log.Info("answers over TLS, since somebody asked for a kubeconfig", "address", m.loopback.Addr().String())
+		m.log.Info("Opened a TLS port for kubeconfigs", "address", m.loopback.Addr().String())
 		return m.loopback.Addr().String(), nil
 	}
-	return "", errors.Join(faults...)
+	return "", errors.Join(errs...)
 }
 
-// Revoke implements KubeconfigMaker.
-func (m *remote) Revoke() error {
+// revokeKubeconfigs invalidates all kubeconfigs that were issued, and closes their port.
+func (m *remote) revokeKubeconfigs() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clients, err := pki.RenewAuthority(m.cfg.Dir, "clients")
@@ -168,21 +160,21 @@ func (m *remote) Revoke() error {
 		return err
 	}
 	m.clientCA = clients
-	for _, end := range m.certRequests {
-		end()
+	for _, cancel := range m.certRequests {
+		cancel()
 	}
 	if m.loopback != nil {
 		close(m.loopback.revoked)
 		m.loopback = nil
 	}
 	if err := os.Remove(m.loopbackPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cannot forget where kubeconfigs lead: %w", err)
+		return fmt.Errorf("failed to remove the saved address of kubeconfigs: %w", err)
 	}
 	return nil
 }
 
-// keptLoopback is where kubeconfigs of an earlier life lead, empty if nowhere.
-// What is no loopback address is not taken from the file.
+// savedLoopback returns the address in kubeconfigs that were issued before the last restart,
+// empty if there is none. Only a loopback address is accepted from the file.
 func (m *remote) savedLoopback() string {
 	text, err := os.ReadFile(m.loopbackPath())
 	if err != nil {

@@ -6,29 +6,26 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/podstead/podstead/httpapi/access"
 )
 
-// Kubelet is what only those ask for who know a kubelet.
+// Kubelet configures the endpoints that only a kubelet has.
 type Kubelet struct {
-	// Running are the pods that the runtime has, with names and containers only.
+	// Running returns the pods in the runtime, with names and containers only.
 	Running func() []v1.Pod
-	// Config is what the daemon runs with, in the fields of a
-	// KubeletConfiguration.
+	// Config returns the settings of the daemon as fields of a KubeletConfiguration.
 	Config func() map[string]any
-	// Machine is what the box is made of.
+	// MachineInfo returns the hardware of the host.
 	MachineInfo func() MachineInfo
-	// LogRoot is the folder that /logs/ shows, Checkpoints the one in which
-	// /checkpoint puts what it makes.
+	// LogRoot is the directory that /logs/ serves, Checkpoints the directory to which
+	// /checkpoint writes.
 	LogRoot, Checkpoints string
 	// Checkpoint writes the state of a running container to a file.
 	Checkpoint func(ctx context.Context, containerID, file string, timeout time.Duration) error
-	// Profiling serves /debug/pprof/.
+	// Profiling enables /debug/pprof/.
 	Profiling bool
 }
 
-// Machine is what /spec/ tells, in the names of cAdvisor.
+// MachineInfo is the answer of /spec/, with the names of cAdvisor.
 type MachineInfo struct {
 	Timestamp  time.Time `json:"timestamp"`
 	Cores      int       `json:"num_cores"`
@@ -36,24 +33,11 @@ type MachineInfo struct {
 	MachineID  string    `json:"machine_id"`
 	SystemUUID string    `json:"system_uuid"`
 	BootID     string    `json:"boot_id"`
-	// Cloud is always Unknown: nobody was asked.
+	// CloudProvider is always Unknown: no cloud API is queried.
 	CloudProvider string `json:"cloud_provider"`
 }
 
-// kubeletRoutes are the rows of what is asked of a kubelet beside pods, logs,
-// sessions and numbers.
-func kubeletRoutes(k Kubelet, s *sessions) []Route {
-	return []Route{
-		{"GET", "/runningpods/{$}", access.Read, runningPods(k.Running)},
-		{"GET", "/spec/{$}", access.Read, spec(k.MachineInfo)},
-		{"GET", "/configz", access.Read, configz(k.Config)},
-		{"GET", "/logs/", access.Admin, nodeLogs(k.LogRoot)},
-		{"POST", "/checkpoint/{namespace}/{pod}/{container}", access.Admin, checkpoint(s, k)},
-		{"", "/debug/pprof/", access.Admin, profiles(k.Profiling)},
-	}
-}
-
-// runningPods answers with what the runtime has, whatever the manifests say.
+// runningPods answers with the pods in the runtime, independent of the manifests.
 func runningPods(running func() []v1.Pod) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		list := v1.PodList{Items: append([]v1.Pod{}, running()...)}

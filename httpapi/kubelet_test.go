@@ -29,7 +29,7 @@ import (
 )
 
 // logFolder is a folder of logs with traps in it.
-func logFolder(t *testing.T) string {
+func logDirectoryWithTraps(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	root := filepath.Join(dir, "log")
@@ -46,13 +46,13 @@ func logFolder(t *testing.T) string {
 	must(os.Symlink(filepath.Join(root, "syslog"), filepath.Join(root, "inside")))
 	must(os.Symlink(filepath.Join(dir, "secret"), filepath.Join(root, "outside")))
 	must(os.Symlink("../secret", filepath.Join(root, "up")))
-	must(os.Symlink(dir, filepath.Join(root, "folder")))
+	must(os.Symlink(dir, filepath.Join(root, "directory")))
 	must(syscall.Mkfifo(filepath.Join(root, "pipe"), 0o644))
 	return root
 }
 
-func TestNodeLogsStayInTheirFolder(t *testing.T) {
-	h := nodeLogs(logFolder(t))
+func TestNodeLogsStayInDirectory(t *testing.T) {
+	h := nodeLogs(logDirectoryWithTraps(t))
 	for path, want := range map[string]struct {
 		code  int
 		words string
@@ -66,13 +66,13 @@ func TestNodeLogsStayInTheirFolder(t *testing.T) {
 		"/logs/syslog/x":            {403, ""},
 		"/logs/outside":             {403, "escapes"},
 		"/logs/up":                  {403, "escapes"},
-		"/logs/folder/secret":       {403, "escapes"},
+		"/logs/directory/secret":    {403, "escapes"},
 		"/logs/../secret":           {404, ""},
 		"/logs/%2e%2e/secret":       {404, ""},
 		"/logs/..%2fsecret":         {404, ""},
 		"/logs/pods%2f..%2f..%2fx":  {404, ""},
 		"/logs//../../../../secret": {404, ""},
-		"/logs/pipe":                {403, "neither a plain file nor a folder"},
+		"/logs/pipe":                {403, "not a regular file or directory"},
 		"/logs/a%00b":               {403, ""},
 		"/logs/?query=ssh":          {400, "journalctl"},
 	} {
@@ -92,12 +92,12 @@ func TestNodeLogsStayInTheirFolder(t *testing.T) {
 }
 
 // trapped is a node with one pod, which remembers what it was asked to do.
-type trapped struct {
-	fixture
+type recordingNode struct {
+	fakeSources
 	removed []string
 }
 
-func (f *trapped) Pods() []*v1.Pod {
+func (f *recordingNode) Pods() []*v1.Pod {
 	return []*v1.Pod{{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-n1", Namespace: "default", UID: "u-1"},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "main"}}},
@@ -106,37 +106,37 @@ func (f *trapped) Pods() []*v1.Pod {
 		}}},
 	}}
 }
-func (f *trapped) PersistentVolumes() ([]PersistentVolume, error) { return nil, nil }
-func (f *trapped) RemovePersistentVolume(namespace, name string) error {
+func (f *recordingNode) PersistentVolumes() ([]PersistentVolume, error) { return nil, nil }
+func (f *recordingNode) RemovePersistentVolume(namespace, name string) error {
 	if strings.ContainsAny(namespace+name, "/\x00") || strings.Contains(namespace+name, "..") {
 		f.removed = append(f.removed, namespace+" "+name)
 	}
 	return fs.ErrNotExist
 }
-func (f *trapped) Exec(context.Context, string, []string, streaming.Options) (string, error) {
+func (f *recordingNode) Exec(context.Context, string, []string, streaming.Options) (string, error) {
 	return "", errors.New("reached the runtime")
 }
-func (f *trapped) Attach(context.Context, string, streaming.Options) (string, error) {
+func (f *recordingNode) Attach(context.Context, string, streaming.Options) (string, error) {
 	return "", errors.New("reached the runtime")
 }
-func (f *trapped) Run(context.Context, string, []string) ([]byte, error) {
+func (f *recordingNode) Run(context.Context, string, []string) ([]byte, error) {
 	return []byte("reached the runtime"), nil
 }
-func (f *trapped) Dial(context.Context, types.UID, uint16) (streaming.PortConn, error) {
+func (f *recordingNode) Dial(context.Context, types.UID, uint16) (streaming.PortConn, error) {
 	return nil, errors.New("reached the runtime")
 }
 
-func (f *trapped) Usage(context.Context) ([]kubeapi.NodeUsage, []kubeapi.PodUsage, error) {
+func (f *recordingNode) Usage(context.Context) ([]kubeapi.NodeUsage, []kubeapi.PodUsage, error) {
 	return nil, nil, nil
 }
 
 // TestPathTricksReachNothing puts what leads elsewhere into each parameter of
 // each route, as it stands on the wire. Somebody who may only read gets to
 // nothing else by it, and an admin to no other file or object.
-func TestPathTricksReachNothing(t *testing.T) {
-	b := newBox(t).withTokens()
-	logs := logFolder(t)
-	node := &trapped{}
+func TestPathTraversalIsRejected(t *testing.T) {
+	b := newTestServer(t).withTokens()
+	logs := logDirectoryWithTraps(t)
+	node := &recordingNode{}
 	b.src = node.sources()
 	b.src.Pods, b.src.Volumes, b.src.Streams, b.src.Usage = node, node, node, node
 	b.src.ManifestName = func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") }
@@ -147,7 +147,7 @@ func TestPathTricksReachNothing(t *testing.T) {
 	b.start()
 	send := func(method, path, token string) (int, string) {
 		t.Helper()
-		conn, err := tls.Dial("tcp", b.main, &tls.Config{InsecureSkipVerify: true})
+		conn, err := tls.Dial("tcp", b.tlsAddress, &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,10 +208,10 @@ func TestPathTricksReachNothing(t *testing.T) {
 	}
 }
 
-func TestCheckpointWritesWhereItSays(t *testing.T) {
+func TestCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	var fault error
-	src := Sources{Pods: &trapped{}, ManifestName: func(p *v1.Pod) string { return p.Name }, Kube: http.NotFoundHandler(), Kubelet: Kubelet{
+	src := Sources{Pods: &recordingNode{}, ManifestName: func(p *v1.Pod) string { return p.Name }, Kube: http.NotFoundHandler(), Kubelet: Kubelet{
 		Checkpoints: filepath.Join(dir, "checkpoints"),
 		Checkpoint: func(_ context.Context, id, file string, timeout time.Duration) error {
 			if id != "c-1" || timeout != 7*time.Second {
@@ -223,7 +223,7 @@ func TestCheckpointWritesWhereItSays(t *testing.T) {
 			return fault
 		},
 	}}
-	server := httptest.NewServer(serving(Routes(src), access.All))
+	server := httptest.NewServer(serveClasses(Routes(src), access.All))
 	defer server.Close()
 	post := func(path string) (int, string) {
 		resp, err := http.Post(server.URL+path, "", nil)
@@ -265,7 +265,7 @@ func TestCheckpointWritesWhereItSays(t *testing.T) {
 }
 
 func TestProfiles(t *testing.T) {
-	if code, body := ask(profiles(false), "GET", "/debug/pprof/heap"); code != 405 || !strings.Contains(body, "--profiling") {
+	if code, body := request(profiles(false), "GET", "/debug/pprof/heap"); code != 405 || !strings.Contains(body, "--profiling") {
 		t.Errorf("while they are off = %d %q", code, body)
 	}
 	server := httptest.NewServer(profiles(true))
@@ -291,7 +291,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-func TestKubeletViews(t *testing.T) {
+func TestKubeletEndpoints(t *testing.T) {
 	var pod v1.Pod
 	pod.Name = "web-n1"
 	src := Sources{Kube: http.NotFoundHandler(), Kubelet: Kubelet{
@@ -299,18 +299,18 @@ func TestKubeletViews(t *testing.T) {
 		Config:      func() map[string]any { return map[string]any{"port": 10250} },
 		MachineInfo: func() MachineInfo { return MachineInfo{Cores: 2, Memory: 1 << 30, MachineID: "abc"} },
 	}}
-	h := serving(Routes(src), access.Read)
+	h := serveClasses(Routes(src), access.Read)
 	for path, want := range map[string]string{
 		"/runningpods/": `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"web-n1"}`,
 		"/configz":      `{"kubeletconfig":{"port":10250}}`,
 		"/spec/":        `"num_cores":2,"memory_capacity":1073741824,"machine_id":"abc"`,
 	} {
-		if code, body := ask(h, "GET", path); code != 200 || !strings.Contains(body, want) {
+		if code, body := request(h, "GET", path); code != 200 || !strings.Contains(body, want) {
 			t.Errorf("GET %s = %d %s, want %s", path, code, body, want)
 		}
 	}
 	for _, path := range []string{"/logs/", "/debug/pprof/"} {
-		if code, _ := ask(h, "GET", path); code != 404 {
+		if code, _ := request(h, "GET", path); code != 404 {
 			t.Errorf("GET %s for readers = %d, want 404", path, code)
 		}
 	}
@@ -319,8 +319,8 @@ func TestKubeletViews(t *testing.T) {
 // TestRun lets who may get into containers run a command in one, and answers
 // with what it printed.
 func TestRun(t *testing.T) {
-	b := newBox(t).withTokens()
-	node := &trapped{}
+	b := newTestServer(t).withTokens()
+	node := &recordingNode{}
 	b.src = node.sources()
 	b.src.Pods, b.src.Streams = node, node
 	b.src.ManifestName = func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") }
@@ -334,13 +334,13 @@ func TestRun(t *testing.T) {
 		{"POST", "/run/default/web/u-1/main?cmd=echo+hi", execToken, 200, "reached the runtime"},
 		{"POST", "/run/default/web/u-2/main?cmd=echo+hi", execToken, 404, "has the UID u-1"},
 		{"POST", "/run/default/web/none/?cmd=id", execToken, 404, ""},
-		{"POST", "/run/default/web/main?cmd=+", execToken, 400, "cmd="},
-		{"POST", "/run/default/web/none?cmd=id", execToken, 404, "there is main"},
+		{"POST", "/run/default/web/main?cmd=+", execToken, 400, "cmd: must not"},
+		{"POST", "/run/default/web/none?cmd=id", execToken, 404, "containers: main"},
 		{"POST", "/run/default/web/main?cmd=id", readerToken, 403, "access class exec"},
-		{"POST", "/run/default/web/main?cmd=id", "", 401, "who are you?"},
+		{"POST", "/run/default/web/main?cmd=id", "", 401, "a client certificate or"},
 		{"GET", "/run/default/web/main?cmd=id", adminToken, 405, ""},
 	} {
-		code, body := b.ask(b.client(), c.method, "https://"+b.main+c.path, c.token)
+		code, body := b.request(b.client(), c.method, "https://"+b.tlsAddress+c.path, c.token)
 		if code != c.code || !strings.Contains(body, c.words) || c.code != 200 && strings.Contains(body, "reached") {
 			t.Errorf("%s %s with %.6q = %d %q, want %d %q", c.method, c.path, c.token, code, body, c.code, c.words)
 		}

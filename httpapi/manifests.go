@@ -5,41 +5,41 @@ import (
 	"time"
 )
 
-// ManifestSource is what one source of manifests delivered last.
+// ManifestSource is the state of one source of manifests.
 type ManifestSource struct {
 	// Source is file or http.
 	Source string `json:"source"`
-	// Location is the folder, file or URL that is read.
+	// Location is the directory, file or URL that is read.
 	Location string `json:"location"`
-	// Delivered says that the source was read since the daemon started;
-	// until then its pods come from the checkpoint.
+	// Delivered is true after the source was read in full since the daemon started. Until
+	// then its pods come from the checkpoint.
 	Delivered bool `json:"delivered"`
-	// Time is that of the last full read; zero before the first.
+	// Time is the time of the last full read; zero before the first one.
 	Time time.Time `json:"time,omitzero"`
-	// Fault is set while the source as a whole cannot be read, Warning if what
-	// is odd about it holds nothing back.
+	// Fault is set while the source as a whole cannot be read. A Warning does not keep
+	// anything from taking effect.
 	Fault   string         `json:"fault,omitempty"`
 	Warning string         `json:"warning,omitempty"`
 	Units   []ManifestUnit `json:"units"`
 }
 
-// ManifestUnit is one file or URL body.
+// ManifestUnit is one file, or the body of a URL.
 type ManifestUnit struct {
 	Name string `json:"name"`
-	// Digest is the sha256 of the accepted bytes, empty if none were or if a
-	// Secret is among them.
+	// Digest is the SHA-256 sum of the accepted content, empty if none was accepted or if
+	// it contains a Secret.
 	Digest string `json:"digest,omitempty"`
-	// Pods are namespace/name of the accepted revision.
+	// Pods are the pods of the accepted revision, as namespace/name.
 	Pods []string `json:"pods,omitempty"`
-	// Restored says that an older revision is in force, since the newest
-	// bytes are faulty.
+	// Restored is true if an older revision is in effect, because the newest content has
+	// faults.
 	Restored bool `json:"restored,omitempty"`
-	// Faults hold the newest bytes back, Warnings do not.
+	// Faults keep the newest content from taking effect, Warnings do not.
 	Faults   []string `json:"faults,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// ManifestLister gives the view of every source.
+// ManifestLister lists the state of every source.
 type ManifestLister interface {
 	Manifests() []ManifestSource
 }

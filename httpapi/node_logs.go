@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// nodeLogs shows a folder of the host's logs and all below it. Nothing outside
-// it is shown, wherever links lead, and nothing but plain files and folders: to
-// open a pipe would wait for ever.
+// nodeLogs serves the files below the directory of the host's logs. It serves nothing
+// outside of it, even through links, and only regular files and directories: opening a
+// pipe would block forever.
 func nodeLogs(root string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("query") {
-			http.Error(w, "journals are not searched here; use journalctl", http.StatusBadRequest)
+			http.Error(w, "query: log queries are not supported; use journalctl on the node", http.StatusBadRequest)
 			return
 		}
 		f, fi, err := openBelow(root, strings.TrimPrefix(r.URL.Path, "/logs/"))
@@ -29,13 +29,13 @@ func nodeLogs(root string) http.HandlerFunc {
 			if errors.Is(err, fs.ErrNotExist) {
 				code = http.StatusNotFound
 			}
-			http.Error(w, "cannot show "+r.URL.Path+": "+withoutPath(err), code)
+			http.Error(w, "failed to open "+r.URL.Path+": "+withoutPath(err), code)
 			return
 		}
 		defer f.Close()
 		switch {
 		case !fi.IsDir():
-			// Logs are text, whatever they look like to a browser.
+			// Logs are text, whatever a browser would detect.
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			http.ServeContent(w, r, "", fi.ModTime(), f)
@@ -47,12 +47,12 @@ func nodeLogs(root string) http.HandlerFunc {
 	}
 }
 
-var errNoLog = errors.New("is neither a plain file nor a folder")
+var errNotLog = errors.New("not a regular file or directory")
 
-// openBelow opens a file below a folder. The system sees to it that nothing
-// outside is reached; an absolute link that stays below is followed.
-func openBelow(folder, name string) (*os.File, fs.FileInfo, error) {
-	root, err := os.OpenRoot(folder)
+// openBelow opens a file below a directory. os.Root keeps it from reaching anything
+// outside; an absolute link to a target below the directory is followed.
+func openBelow(directory, name string) (*os.File, fs.FileInfo, error) {
+	root, err := os.OpenRoot(directory)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,8 +61,8 @@ func openBelow(folder, name string) (*os.File, fs.FileInfo, error) {
 	if name == "" {
 		name = "."
 	}
-	if real, err := filepath.EvalSymlinks(filepath.Join(folder, name)); err == nil {
-		if base, err := filepath.EvalSymlinks(folder); err == nil {
+	if real, err := filepath.EvalSymlinks(filepath.Join(directory, name)); err == nil {
+		if base, err := filepath.EvalSymlinks(directory); err == nil {
 			if rel, err := filepath.Rel(base, real); err == nil && filepath.IsLocal(rel) {
 				name = rel
 			}
@@ -73,13 +73,13 @@ func openBelow(folder, name string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	if !fi.Mode().IsRegular() && !fi.IsDir() {
-		return nil, nil, errNoLog
+		return nil, nil, errNotLog
 	}
 	f, err := root.Open(name)
 	return f, fi, err
 }
 
-// plain is an error without the path, which the client named himself.
+// withoutPath returns the message of an error without the path, which the client knows.
 func withoutPath(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
@@ -87,7 +87,7 @@ func withoutPath(err error) string {
 	return err.Error()
 }
 
-// listFolder answers with links to what is in a folder, as the kubelet does.
+// listDirectory answers with links to the entries of a directory, as the kubelet does.
 func listDirectory(w http.ResponseWriter, f *os.File) {
 	entries, err := f.ReadDir(-1)
 	if err != nil {
@@ -106,5 +106,5 @@ func listDirectory(w http.ResponseWriter, f *os.File) {
 		page.WriteString(`<a href="` + html.EscapeString((&url.URL{Path: "./" + name}).String()) + `">` + html.EscapeString(name) + "</a>\n")
 	}
 	page.WriteString("</pre>\n")
-	_, _ = io.WriteString(w, page.String()) // a reader that went away needs no answer
+	_, _ = io.WriteString(w, page.String()) // a client that has disconnected needs no answer
 }

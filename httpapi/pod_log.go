@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// podLog answers pods/log of the Kubernetes API, which names the container in
-// the query; one alone needs no name.
+// podLog serves pods/log of the Kubernetes API. The container is named in the query; a pod
+// with one container needs no name.
 func podLog(src Sources, logs http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Query().Get("container")
@@ -30,14 +30,14 @@ func podLog(src Sources, logs http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// onlyContainer is the name of a pod's one container.
+// onlyContainer returns the name of the container of a pod with one container.
 func onlyContainer(pod *v1.Pod) (string, error) {
 	var names []string
 	for i := range pod.Spec.Containers {
 		names = append(names, pod.Spec.Containers[i].Name)
 	}
 	if len(names) != 1 {
-		return "", fmt.Errorf("a container name must be given for pod %s; %s", pod.Name, listNames(names))
+		return "", fmt.Errorf("container: must be set, because pod %q has several containers; %s", pod.Name, listNames("containers", names))
 	}
 	return names[0], nil
 }

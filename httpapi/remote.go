@@ -17,79 +17,80 @@ import (
 	"github.com/podstead/podstead/httpapi/pki"
 )
 
-// Remote says how to answer clients that cannot use the socket. Every one of
-// them proves who he is.
+// Remote configures the listeners for clients that cannot use the socket. All of them
+// must authenticate.
 type Remote struct {
-	// Address is host:port; empty opens no port before somebody asks for a
-	// kubeconfig.
+	// Address is host:port; if it is empty, no port is opened before a kubeconfig is
+	// requested.
 	Address string
-	// Folder keeps the own certificates, and where kubeconfigs lead.
+	// Dir is the directory of podstead's own certificates and keys.
 	Dir string
-	// Node is the node's name, for those who have kubeconfigs of several.
+	// Node is the name of the node. It tells kubeconfigs of several nodes apart.
 	Node string
-	// CertFile and KeyFile are the serving certificate for other machines; both
-	// are empty for one of our own.
+	// CertFile and KeyFile are the serving certificate for clients on other hosts; if both
+	// are empty, podstead issues one itself.
 	CertFile, KeyFile string
-	// ClientCAFile and TokenFile let clients in beside those with kubeconfigs;
-	// empty for none.
+	// ClientCAFile and TokenFile authenticate clients in addition to kubeconfigs; empty
+	// for none.
 	ClientCAFile, TokenFile string
-	// Reviews asks a cluster about those who are not known here.
+	// Reviews lets a cluster authenticate and authorize clients that are unknown here.
 	Reviews access.ReviewConfig
-	// Signed is the serving certificate that a cluster has signed, nil while there
-	// is none; the field is nil if there never is one.
+	// Signed returns the serving certificate that a cluster has signed, nil while there is
+	// none. The field is nil if there never is one.
 	Signed func() *tls.Certificate
-	// MinVersion and CipherSuites are those of crypto/tls; zero is TLS 1.2 and
-	// Go's own choice.
+	// MinVersion and CipherSuites are those of crypto/tls; zero values mean TLS 1.2 and
+	// Go's default.
 	MinVersion   uint16
 	CipherSuites []uint16
-	// Names and Addresses are what clients call this box by.
+	// Names and Addresses are those of this node in its serving certificate.
 	Names     func() []string
 	Addresses func() []netip.Addr
-	// NoDebugging serves no logs, profiles or checkpoints, and lets nobody into
-	// a container.
+	// DisableDebugging disables the endpoints for logs, sessions, profiles and checkpoints.
 	DisableDebugging bool
 }
 
-// door is an open listener for TLS; shut is closed when it is to end before the
-// server does, nil if that never happens.
+// tlsListener is an open TLS listener. revoked is closed to close it before the server
+// stops; nil means never.
 type tlsListener struct {
 	net.Listener
 	revoked chan struct{}
 }
 
-// remote is the part of the server that speaks TLS. Until there is a door it has
-// neither keys nor certificates.
+// remote is the part of the server that serves TLS. It has no keys and certificates before
+// the first listener is opened.
 type remote struct {
 	cfg       Remote
 	log       *slog.Logger
 	listeners chan tlsListener
-	// ended is closed when no more doors are served.
+	// stopped is closed when no more listeners are served.
 	stopped chan struct{}
-	// preferred is the port to which kubeconfigs lead if it is free.
+	// preferredPort is the port for kubeconfigs if it is free.
 	preferredPort int
-	// allowed finds out who asks. It is set when the keys are opened.
+	// authenticator is set when the keys are opened.
 	authenticator access.Authenticator
 
 	mu       sync.Mutex
 	serverCA *pki.Authority
 	clientCA *pki.Authority
 	serving  *pki.Serving
-	// main is where the port listens that the flags ask for, loopback where
-	// kubeconfigs lead if not there; nil while not open.
+	// mainAddr is the address of the port of the flags, loopback the additional listener
+	// for kubeconfigs; nil while closed.
 	mainAddr *net.TCPAddr
 	loopback *tlsListener
-	// certified end the requests under way of those with certificates.
+	// certRequests cancel the requests in progress of clients with certificates.
 	certRequests map[*http.Request]context.CancelFunc
 }
 
 func newRemote(cfg Remote, log *slog.Logger) *remote {
-	// Two are opened at start, one at a time later.
-	return &remote{cfg: cfg, log: log, listeners: make(chan tlsListener, 3), stopped: make(chan struct{}), preferredPort: kubeletPort, certRequests: map[*http.Request]context.CancelFunc{}}
+	return &remote{
+		cfg: cfg, log: log, stopped: make(chan struct{}), preferredPort: kubeletPort, certRequests: map[*http.Request]context.CancelFunc{},
+		listeners: make(chan tlsListener, 3), // two are opened at startup, one at a time later
+	}
 }
 
-// listen opens the port that the flags ask for, and the one that kubeconfigs of
-// an earlier life lead to.
-func (m *remote) listen(ctx context.Context) (doors []tlsListener, err error) {
+// listen opens the port of the flags, and the one in kubeconfigs that were issued before
+// the last restart.
+func (m *remote) listen(ctx context.Context) (opened []tlsListener, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.cfg.Address != "" {
@@ -101,24 +102,25 @@ func (m *remote) listen(ctx context.Context) (doors []tlsListener, err error) {
 			return nil, err
 		}
 		m.mainAddr = ln.Addr().(*net.TCPAddr)
-		doors = append(doors, tlsListener{Listener: ln})
+		opened = append(opened, tlsListener{Listener: ln})
 	}
-	if kept := m.savedLoopback(); kept != "" && !m.mainServes(kept) {
-		// Nobody's pods wait for this port: whoever needs it asks again.
+	if saved := m.savedLoopback(); saved != "" && !m.mainServes(saved) {
+		// A failure is not fatal: pods do not depend on this port, and a user can create a
+		// new kubeconfig.
 		err := m.openKeys()
 		if err == nil {
-			err = m.openLoopback(ctx, kept)
+			err = m.openLoopback(ctx, saved)
 		}
 		if err != nil {
-			m.log.Warn("kubeconfigs made so far do not work; podstead kubeconfig makes others", "address", kept, "error", err)
+			m.log.Warn("Failed to open the port of existing kubeconfigs; create new ones with podstead kubeconfig", "address", saved, "err", err)
 		} else {
-			doors = append(doors, *m.loopback)
+			opened = append(opened, *m.loopback)
 		}
 	}
-	return doors, nil
+	return opened, nil
 }
 
-// open reads or makes keys and certificates. The caller holds mu.
+// openKeys loads or creates the keys and certificates. The caller holds mu.
 func (m *remote) openKeys() (err error) {
 	if m.serving != nil {
 		return nil
@@ -129,16 +131,16 @@ func (m *remote) openKeys() (err error) {
 	if m.clientCA, err = pki.OpenAuthority(m.cfg.Dir, "clients"); err != nil {
 		return err
 	}
-	allowed := access.Authenticator{Authorities: []access.Authority{{Pool: m.clientPool}}, Reviews: access.NewReviews(m.cfg.Reviews)}
+	authenticator := access.Authenticator{Authorities: []access.Authority{{Pool: m.clientPool}}, Reviews: access.NewReviews(m.cfg.Reviews)}
 	if m.cfg.ClientCAFile != "" {
 		file, err := access.OpenCAFile(m.cfg.ClientCAFile)
 		if err != nil {
 			return err
 		}
-		allowed.Authorities = append(allowed.Authorities, access.Authority{Pool: file.Pool, External: true})
+		authenticator.Authorities = append(authenticator.Authorities, access.Authority{Pool: file.Pool, External: true})
 	}
 	if m.cfg.TokenFile != "" {
-		if allowed.Tokens, err = access.OpenTokenFile(m.cfg.TokenFile, m.log); err != nil {
+		if authenticator.Tokens, err = access.OpenTokenFile(m.cfg.TokenFile, m.log); err != nil {
 			return err
 		}
 	}
@@ -149,27 +151,27 @@ func (m *remote) openKeys() (err error) {
 	if err != nil {
 		return err
 	}
-	m.authenticator, m.serving = allowed, serving
+	m.authenticator, m.serving = authenticator, serving
 	return nil
 }
 
-// clientPool is the authority of kubeconfigs as of now.
+// clientPool returns the CA that signs kubeconfigs now.
 func (m *remote) clientPool() (*x509.CertPool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.clientCA == nil {
-		return nil, errors.New("no kubeconfig was made")
+		return nil, errors.New("no kubeconfig was issued")
 	}
 	return m.clientCA.Pool(), nil
 }
 
-// caller finds out who sent a request.
+// authenticate returns the caller of a request.
 func (m *remote) authenticate(r *http.Request) (access.Caller, error) {
 	return m.authenticator.Caller(r)
 }
 
-// revocable ends watches and sessions of those with certificates when
-// kubeconfigs are revoked. Whom another authority has certified begins anew.
+// revocable ends the watches and sessions of clients with certificates when kubeconfigs
+// are revoked. Clients with a certificate of another CA can reconnect.
 func (m *remote) revocable(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
@@ -178,7 +180,7 @@ func (m *remote) revocable(h http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		// Before the caller is judged, so that no revocation falls between.
+		// Registered before the caller is authenticated, so that no revocation is missed.
 		m.mu.Lock()
 		m.certRequests[r] = cancel
 		m.mu.Unlock()
@@ -191,9 +193,9 @@ func (m *remote) revocable(h http.Handler) http.Handler {
 	})
 }
 
-// tls is how each door speaks. Client certificates are judged with each
-// request, not in the handshake: the client then learns what is wrong with his,
-// and one that expires on an open connection counts no more.
+// tls returns the configuration of all TLS listeners. Client certificates are verified
+// with each request and not in the handshake: so the client gets an error that says what
+// is wrong, and a certificate that expires on an open connection is rejected.
 func (m *remote) tls() *tls.Config {
 	return &tls.Config{
 		GetCertificate: m.serving.Certificate,
@@ -203,31 +205,7 @@ func (m *remote) tls() *tls.Config {
 	}
 }
 
-// debugging are the paths that the kubelet takes for debugging beside logs and
-// sessions, and /checkpoint, whose files hold what a container has in memory.
-var debugging = map[string]bool{
-	"/logs/": true, "/runningpods/{$}": true, "/debug/pprof/": true, "/checkpoint/{namespace}/{pod}/{container}": true,
-}
-
-// routes is the table as it is served over TLS.
-func (m *remote) routes(all []Route) []Route {
-	if !m.cfg.DisableDebugging {
-		return all
-	}
-	less := make([]Route, 0, len(all))
-	for _, r := range all {
-		if r.Access&(access.Logs|access.Exec) != 0 || debugging[r.Path] {
-			r.Access = access.Health
-			r.Handle = func(w http.ResponseWriter, _ *http.Request) {
-				http.Error(w, "Debug endpoints are disabled.", http.StatusMethodNotAllowed)
-			}
-		}
-		less = append(less, r)
-	}
-	return less
-}
-
-// mainIs says whether a loopback address is served by the port of the flags.
+// mainServes reports whether the port of the flags serves a loopback address.
 func (m *remote) mainServes(address string) bool {
 	want, err := netip.ParseAddrPort(address)
 	return err == nil && m.mainAddr != nil && m.mainAddr.Port == int(want.Port()) && m.mainOnLoopback()
@@ -237,31 +215,31 @@ func (m *remote) mainOnLoopback() bool {
 	return m.mainAddr != nil && (m.mainAddr.IP.IsUnspecified() || m.mainAddr.IP.Equal(net.IPv4(127, 0, 0, 1)))
 }
 
-// The name of the file in Folder that keeps where kubeconfigs lead.
+// loopbackFile is the file in Remote.Dir with the loopback address in kubeconfigs.
 const loopbackFile = "kubeconfig-address"
 
 func (m *remote) loopbackPath() string { return filepath.Join(m.cfg.Dir, loopbackFile) }
 
-// openLoopback opens an address. The caller holds mu.
+// openLoopback listens on an address. The caller holds mu.
 func (m *remote) openLoopback(ctx context.Context, address string) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("cannot open %s: %w", address, err)
+		return fmt.Errorf("failed to listen on %s: %w", address, err)
 	}
 	m.loopback = &tlsListener{Listener: ln, revoked: make(chan struct{})}
 	return nil
 }
 
-// end closes the doors that nobody answers on yet, and lets no more be opened.
+// stop closes the listeners that are not served yet, and prevents new ones.
 func (m *remote) stop() {
-	// Before mu is taken: who holds it may be handing over a door.
+	// Closed before mu is locked: its holder may be sending a listener.
 	close(m.stopped)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for {
 		select {
-		case d := <-m.listeners:
-			_ = d.Close()
+		case ln := <-m.listeners:
+			_ = ln.Close()
 		default:
 			return
 		}

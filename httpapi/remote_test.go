@@ -31,22 +31,22 @@ const (
 )
 
 // box is a server with a folder that outlives it.
-type box struct {
+type testServer struct {
 	*testing.T
-	dir    string
-	cfg    Config
-	src    Sources
-	server *Server
-	main   string // the address of the port of the flags
+	dir        string
+	cfg        Config
+	src        Sources
+	server     *Server
+	tlsAddress string // the address of the port of the flags
 	// readOnly is that of the port without TLS, if it is open.
-	readOnly string
-	end      func()
+	readOnlyAddress string
+	stop            func()
 }
 
-func newBox(t *testing.T) *box {
+func newTestServer(t *testing.T) *testServer {
 	t.Helper()
 	dir := t.TempDir()
-	b := &box{T: t, dir: dir, src: fixture{}.sources(), cfg: Config{
+	b := &testServer{T: t, dir: dir, src: fakeSources{}.sources(), cfg: Config{
 		Socket: filepath.Join(dir, "api.sock"), Log: slog.New(slog.DiscardHandler),
 		Remote: Remote{Dir: filepath.Join(dir, "pki"), Node: "edge"},
 	}}
@@ -54,14 +54,14 @@ func newBox(t *testing.T) *box {
 }
 
 // withTokens opens a port for those with tokens.
-func (b *box) withTokens() *box {
+func (b *testServer) withTokens() *testServer {
 	b.cfg.Remote.Address = "127.0.0.1:0"
 	b.cfg.Remote.TokenFile = filepath.Join(b.dir, "tokens")
-	b.tokens(tokenLines)
+	b.writeTokens(tokenLines)
 	return b
 }
 
-func (b *box) tokens(text string) {
+func (b *testServer) writeTokens(text string) {
 	b.Helper()
 	if err := pki.WriteFile(b.cfg.Remote.TokenFile, []byte(text)); err != nil {
 		b.Fatal(err)
@@ -69,7 +69,7 @@ func (b *box) tokens(text string) {
 }
 
 // keep leaves behind what an earlier life does: where kubeconfigs lead.
-func (b *box) keep(address string) {
+func (b *testServer) saveLoopback(address string) {
 	b.Helper()
 	if err := os.MkdirAll(b.cfg.Remote.Dir, 0o700); err != nil {
 		b.Fatal(err)
@@ -79,7 +79,7 @@ func (b *box) keep(address string) {
 	}
 }
 
-func (b *box) start() *box {
+func (b *testServer) start() *testServer {
 	b.Helper()
 	b.server = New(b.cfg, b.src)
 	b.server.remote.preferredPort = 0 // the usual one is wanted by other tests of this machine too
@@ -90,15 +90,15 @@ func (b *box) start() *box {
 		b.Fatal(err)
 	}
 	if b.server.remote.mainAddr != nil {
-		b.main = b.server.remote.mainAddr.String()
+		b.tlsAddress = b.server.remote.mainAddr.String()
 	}
 	if l.readOnly != nil {
-		b.readOnly = l.readOnly.Addr().String()
+		b.readOnlyAddress = l.readOnly.Addr().String()
 	}
 	done := make(chan error, 1)
 	go func() { done <- b.server.Serve(ctx, l) }()
 	ended := false
-	b.end = func() {
+	b.stop = func() {
 		if ended {
 			return
 		}
@@ -108,12 +108,12 @@ func (b *box) start() *box {
 			b.Errorf("Serve returned %v after its context ended", err)
 		}
 	}
-	b.Cleanup(b.end)
+	b.Cleanup(b.stop)
 	return b
 }
 
 // client speaks TLS and trusts the box.
-func (b *box) client(certs ...tls.Certificate) *http.Client {
+func (b *testServer) client(certs ...tls.Certificate) *http.Client {
 	b.Helper()
 	pem, err := os.ReadFile(filepath.Join(b.cfg.Remote.Dir, "servers.crt"))
 	if err != nil {
@@ -130,7 +130,7 @@ func (b *box) client(certs ...tls.Certificate) *http.Client {
 }
 
 // ask sends a request, with a token unless that is empty.
-func (b *box) ask(c *http.Client, method, url, token string) (int, string) {
+func (b *testServer) request(c *http.Client, method, url, token string) (int, string) {
 	b.Helper()
 	req, err := http.NewRequestWithContext(b.Context(), method, url, nil)
 	if err != nil {
@@ -152,9 +152,9 @@ func (b *box) ask(c *http.Client, method, url, token string) (int, string) {
 }
 
 // kubeconfig asks for one over the socket's handler.
-func (b *box) kubeconfig(role access.Role, lasts time.Duration) (*Kubeconfig, *http.Client) {
+func (b *testServer) kubeconfig(role access.Role, lasts time.Duration) (*Kubeconfig, *http.Client) {
 	b.Helper()
-	k, err := b.server.remote.Kubeconfig(b.Context(), role, lasts)
+	k, err := b.server.remote.issueKubeconfig(b.Context(), role, lasts)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -166,8 +166,8 @@ func (b *box) kubeconfig(role access.Role, lasts time.Duration) (*Kubeconfig, *h
 }
 
 // TestNobodyUnknownIsAnswered asks for each route of the table in vain.
-func TestNobodyUnknownIsAnswered(t *testing.T) {
-	b := newBox(t).withTokens().start()
+func TestUnauthenticatedRequestsAreRejected(t *testing.T) {
+	b := newTestServer(t).withTokens().start()
 	c := b.client()
 	for _, token := range []string{"", "wrong-0123456789abcdef", readerToken[:len(readerToken)-1]} {
 		for _, route := range b.server.routes {
@@ -176,7 +176,7 @@ func TestNobodyUnknownIsAnswered(t *testing.T) {
 				method = "GET"
 			}
 			path := strings.NewReplacer("{", "", "}", "").Replace(route.Path)
-			code, body := b.ask(c, method, "https://"+b.main+path, token)
+			code, body := b.request(c, method, "https://"+b.tlsAddress+path, token)
 			if code != http.StatusUnauthorized || token != "" && strings.Contains(body, token) {
 				t.Errorf("%s %s with token %q = %d %q, want 401", method, path, token, code, body)
 			}
@@ -184,12 +184,12 @@ func TestNobodyUnknownIsAnswered(t *testing.T) {
 	}
 }
 
-func TestTokenGivesItsRoleUntilItIsTakenAway(t *testing.T) {
-	b := newBox(t).withTokens().start()
+func TestTokenRoleIsCheckedPerRequest(t *testing.T) {
+	b := newTestServer(t).withTokens().start()
 	c := b.client()
 	want := func(method, path, token string, want int) {
 		t.Helper()
-		if code, body := b.ask(c, method, "https://"+b.main+path, token); code != want {
+		if code, body := b.request(c, method, "https://"+b.tlsAddress+path, token); code != want {
 			t.Errorf("%s %s = %d %q, want %d", method, path, code, body, want)
 		}
 	}
@@ -200,34 +200,34 @@ func TestTokenGivesItsRoleUntilItIsTakenAway(t *testing.T) {
 	// A kubeconfig is for who may use the socket: a token must not become one.
 	want("POST", "/podstead/v1/kubeconfig", adminToken, 403)
 	// The role is judged with each request, on the same connection too.
-	b.tokens(strings.Replace(tokenLines, "eve,admin", "eve,read", 1))
+	b.writeTokens(strings.Replace(tokenLines, "eve,admin", "eve,read", 1))
 	want("POST", "/podstead/v1/images/prune?dryRun=x", adminToken, 403)
 	want("GET", "/pods", adminToken, 200)
-	b.tokens(readerToken + ",ann,read\n")
+	b.writeTokens(readerToken + ",ann,read\n")
 	want("GET", "/pods", adminToken, 401)
 	want("GET", "/pods", readerToken, 200)
 }
 
-func TestKeysOfSecretsAreForAdmins(t *testing.T) {
-	b := newBox(t).withTokens().start()
+func TestOnlyAdminsSeeSecretKeys(t *testing.T) {
+	b := newTestServer(t).withTokens().start()
 	for token, want := range map[string]bool{readerToken: false, execToken: false, adminToken: true} {
-		code, body := b.ask(b.client(), "GET", "https://"+b.main+"/podstead/v1/objects", token)
+		code, body := b.request(b.client(), "GET", "https://"+b.tlsAddress+"/podstead/v1/objects", token)
 		if code != 200 || !strings.Contains(body, "login") || strings.Contains(body, "password") != want {
 			t.Errorf("%s: %d %s, want the keys: %v", token, code, body, want)
 		}
 	}
 }
 
-func TestFaultyTokenFileIsAnErrorAtStart(t *testing.T) {
-	b := newBox(t).withTokens()
-	b.tokens("x,ann,read\n")
+func TestInvalidTokenFileFailsListen(t *testing.T) {
+	b := newTestServer(t).withTokens()
+	b.writeTokens("x,ann,read\n")
 	if _, err := New(b.cfg, b.src).Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "--token-auth-file") {
 		t.Errorf("Listen = %v", err)
 	}
 }
 
-func TestKubeconfigOpensAPortThatStays(t *testing.T) {
-	b := newBox(t).start()
+func TestKubeconfigPortSurvivesRestart(t *testing.T) {
+	b := newTestServer(t).start()
 	if b.server.remote.loopback != nil {
 		t.Fatal("a port is open before anybody asked")
 	}
@@ -244,7 +244,7 @@ func TestKubeconfigOpensAPortThatStays(t *testing.T) {
 	}
 	check := func(c *http.Client, method, path string, want int) {
 		t.Helper()
-		if code, body := b.ask(c, method, k.Server+path, ""); code != want {
+		if code, body := b.request(c, method, k.Server+path, ""); code != want {
 			t.Errorf("%s %s = %d %q, want %d", method, path, code, body, want)
 		}
 	}
@@ -252,16 +252,16 @@ func TestKubeconfigOpensAPortThatStays(t *testing.T) {
 	check(reader, "POST", "/podstead/v1/images/prune?dryRun=x", 403)
 	check(admin, "POST", "/podstead/v1/images/prune?dryRun=x", 400)
 	check(b.client(), "GET", "/pods", 401)
-	b.end()
+	b.stop()
 	b.start()
 	// A connection of another test may have taken the port meanwhile.
 	for begun := time.Now(); b.server.remote.loopback == nil && time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
-		b.end()
+		b.stop()
 		b.start()
 	}
 	check(reader, "GET", "/pods", 200)
 	// What was granted ends at once, on open connections too.
-	if err := b.server.remote.Revoke(); err != nil {
+	if err := b.server.remote.revokeKubeconfigs(); err != nil {
 		t.Fatal(err)
 	}
 	if resp, err := reader.Get(k.Server + "/pods"); err == nil {
@@ -271,11 +271,11 @@ func TestKubeconfigOpensAPortThatStays(t *testing.T) {
 		}
 	}
 	next, _ := b.kubeconfig(access.RoleRead, time.Hour)
-	if code, body := b.ask(reader, "GET", next.Server+"/pods", ""); code != 401 || !strings.Contains(body, "podstead kubeconfig makes another") {
+	if code, body := b.request(reader, "GET", next.Server+"/pods", ""); code != 401 || !strings.Contains(body, "podstead kubeconfig creates a new one") {
 		t.Errorf("a revoked one on the new port = %d %q", code, body)
 	}
-	b.end()
-	if err := New(b.cfg, b.src).remote.Revoke(); err != nil {
+	b.stop()
+	if err := New(b.cfg, b.src).remote.revokeKubeconfigs(); err != nil {
 		t.Fatal(err)
 	}
 	b.start()
@@ -286,8 +286,8 @@ func TestKubeconfigOpensAPortThatStays(t *testing.T) {
 
 // TestRevokedWatchesEnd has a watch of a kubeconfig and one of a token on the
 // port of the flags, which stays open.
-func TestRevokedWatchesEnd(t *testing.T) {
-	b := newBox(t).withTokens()
+func TestRevocationEndsWatches(t *testing.T) {
+	b := newTestServer(t).withTokens()
 	ended := make(chan string, 2)
 	b.src.Kube = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
@@ -313,7 +313,7 @@ func TestRevokedWatchesEnd(t *testing.T) {
 			t.Fatal(resp.Status)
 		}
 	}
-	if err := b.server.remote.Revoke(); err != nil {
+	if err := b.server.remote.revokeKubeconfigs(); err != nil {
 		t.Fatal(err)
 	}
 	if who := <-ended; who != "podstead-read" {
@@ -331,28 +331,28 @@ func TestRevokedWatchesEnd(t *testing.T) {
 	}
 }
 
-func TestKubeconfigTakesAnotherPortIfItsOwnIsTaken(t *testing.T) {
-	b := newBox(t)
+func TestKubeconfigUsesAnotherPortIfSavedOneIsInUse(t *testing.T) {
+	b := newTestServer(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	b.keep(taken.Addr().String())
+	b.saveLoopback(taken.Addr().String())
 	b.start() // says so, and goes on
 	k, c := b.kubeconfig(access.RoleRead, time.Hour)
 	if k.Server == "https://"+taken.Addr().String() {
 		t.Fatal("it leads to a port of somebody else")
 	}
-	if code, body := b.ask(c, "GET", k.Server+"/pods", ""); code != 200 {
+	if code, body := b.request(c, "GET", k.Server+"/pods", ""); code != 200 {
 		t.Errorf("GET /pods = %d %q", code, body)
 	}
 }
 
 // TestNoPortOutlivesTheServer has it stop right after ports were opened, before
 // it answers on them. The order of both is by chance, so it is tried some times.
-func TestNoPortOutlivesTheServer(t *testing.T) {
-	b := newBox(t).withTokens()
+func TestNoListenerOutlivesServer(t *testing.T) {
+	b := newTestServer(t).withTokens()
 	b.cfg.Remote.Address = "127.0.0.2:0" // no port for kubeconfigs
 	for range 20 {
 		s := New(b.cfg, b.src)
@@ -363,7 +363,7 @@ func TestNoPortOutlivesTheServer(t *testing.T) {
 			cancel()
 			t.Fatal(err)
 		}
-		if _, err := s.remote.Kubeconfig(ctx, access.RoleRead, time.Hour); err != nil {
+		if _, err := s.remote.issueKubeconfig(ctx, access.RoleRead, time.Hour); err != nil {
 			t.Error(err)
 		}
 		cancel()
@@ -375,31 +375,31 @@ func TestNoPortOutlivesTheServer(t *testing.T) {
 				t.Fatalf("%s is open though Serve returned", d.Addr())
 			}
 		}
-		if _, err := s.remote.Kubeconfig(t.Context(), access.RoleRead, time.Hour); !errors.Is(err, errStopping) {
+		if _, err := s.remote.issueKubeconfig(t.Context(), access.RoleRead, time.Hour); !errors.Is(err, errStopping) {
 			t.Fatalf("a kubeconfig after the end = %v", err)
 		}
-		if err := s.remote.Revoke(); err != nil {
+		if err := s.remote.revokeKubeconfigs(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.remote.Kubeconfig(t.Context(), access.RoleRead, time.Hour); !errors.Is(err, errStopping) {
+		if _, err := s.remote.issueKubeconfig(t.Context(), access.RoleRead, time.Hour); !errors.Is(err, errStopping) {
 			t.Fatalf("a kubeconfig after the end = %v", err)
 		}
 	}
 }
 
-func TestKubeconfigLeadsToThePortOfTheFlags(t *testing.T) {
-	b := newBox(t).withTokens().start()
+func TestKubeconfigUsesPortOfFlags(t *testing.T) {
+	b := newTestServer(t).withTokens().start()
 	k, c := b.kubeconfig(access.RoleRead, time.Hour)
-	if k.Server != "https://"+b.main || b.server.remote.loopback != nil {
-		t.Errorf("it leads to %s, the port is %s", k.Server, b.main)
+	if k.Server != "https://"+b.tlsAddress || b.server.remote.loopback != nil {
+		t.Errorf("it leads to %s, the port is %s", k.Server, b.tlsAddress)
 	}
-	if code, body := b.ask(c, "GET", k.Server+"/pods", ""); code != 200 {
+	if code, body := b.request(c, "GET", k.Server+"/pods", ""); code != 200 {
 		t.Errorf("GET /pods = %d %q", code, body)
 	}
 }
 
-func TestExpiredAndForeignCertificatesDoNotCount(t *testing.T) {
-	b := newBox(t).withTokens()
+func TestExpiredAndUnknownCertificatesAreRejected(t *testing.T) {
+	b := newTestServer(t).withTokens()
 	other, err := pki.OpenAuthority(filepath.Join(b.dir, "other"), "clients")
 	if err != nil {
 		t.Fatal(err)
@@ -420,7 +420,7 @@ func TestExpiredAndForeignCertificatesDoNotCount(t *testing.T) {
 	}{
 		{"of our own", b.server.remote.clientCA, []string{"podstead:admin"}, time.Hour, 400, "dryRun"},
 		{"expired", b.server.remote.clientCA, []string{"podstead:admin"}, -time.Minute, 401, "expired at"},
-		{"of an unknown authority", other, []string{"podstead:admin"}, time.Hour, 401, "not signed by an authority that counts"},
+		{"of an unknown authority", other, []string{"podstead:admin"}, time.Hour, 401, "not signed by an accepted CA"},
 		{"of --client-ca-file", trusted, []string{"podstead:admin"}, time.Hour, 400, "dryRun"},
 		{"of the API server", trusted, []string{"system:masters"}, time.Hour, 400, "dryRun"},
 		{"with too little", trusted, []string{"podstead:exec"}, time.Hour, 403, `user "x"`},
@@ -435,7 +435,7 @@ func TestExpiredAndForeignCertificatesDoNotCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		code, body := b.ask(b.client(pair), "POST", "https://"+b.main+"/podstead/v1/images/prune?dryRun=x", "")
+		code, body := b.request(b.client(pair), "POST", "https://"+b.tlsAddress+"/podstead/v1/images/prune?dryRun=x", "")
 		if code != c.prune || !strings.Contains(body, c.words) {
 			t.Errorf("a certificate %s = %d %q, want %d %q", c.name, code, body, c.prune, c.words)
 		}
@@ -445,15 +445,15 @@ func TestExpiredAndForeignCertificatesDoNotCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, body := b.ask(b.client(pair), "GET", "https://"+b.main+"/pods", ""); code != 401 {
+	if code, body := b.request(b.client(pair), "GET", "https://"+b.tlsAddress+"/pods", ""); code != 401 {
 		t.Errorf("a serving certificate = %d %q", code, body)
 	}
 }
 
-func TestOldTLSIsRefused(t *testing.T) {
-	b := newBox(t).withTokens().start()
+func TestOldTLSVersionsAreRejected(t *testing.T) {
+	b := newTestServer(t).withTokens().start()
 	for version, ok := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
-		conn, err := tls.Dial("tcp", b.main, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: version})
+		conn, err := tls.Dial("tcp", b.tlsAddress, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: version})
 		if err == nil {
 			conn.Close()
 		}
@@ -462,7 +462,7 @@ func TestOldTLSIsRefused(t *testing.T) {
 		}
 	}
 	// Nor is anything said in the clear.
-	resp, err := http.Get("http://" + b.main + "/pods")
+	resp, err := http.Get("http://" + b.tlsAddress + "/pods")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -472,18 +472,18 @@ func TestOldTLSIsRefused(t *testing.T) {
 	}
 }
 
-func TestDisabledDebuggingLetsNobodyIn(t *testing.T) {
-	b := newBox(t).withTokens()
+func TestDisabledDebuggingHandlers(t *testing.T) {
+	b := newTestServer(t).withTokens()
 	b.cfg.Remote.DisableDebugging = true
 	b.start()
 	c := b.client()
 	for _, path := range []string{"/containerLogs/a/b/c", "/api/v1/namespaces/a/pods/b/log", "/logs/", "/runningpods/", "/debug/pprof/heap"} {
-		if code, body := b.ask(c, "GET", "https://"+b.main+path, adminToken); code != 405 || !strings.Contains(body, "disabled") {
+		if code, body := b.request(c, "GET", "https://"+b.tlsAddress+path, adminToken); code != 405 || !strings.Contains(body, "disabled") {
 			t.Errorf("%s = %d %q", path, code, body)
 		}
 	}
 	for _, path := range []string{"/exec/a/b/c", "/run/a/b/c", "/portForward/a/b", "/api/v1/namespaces/a/pods/b/attach", "/checkpoint/a/b/c"} {
-		if code, body := b.ask(c, "POST", "https://"+b.main+path, adminToken); code != 405 || !strings.Contains(body, "disabled") {
+		if code, body := b.request(c, "POST", "https://"+b.tlsAddress+path, adminToken); code != 405 || !strings.Contains(body, "disabled") {
 			t.Errorf("%s = %d %q", path, code, body)
 		}
 	}
@@ -492,16 +492,16 @@ func TestDisabledDebuggingLetsNobodyIn(t *testing.T) {
 			t.Errorf("%s is no route", path)
 		}
 	}
-	if code, _ := b.ask(c, "GET", "https://"+b.main+"/pods", readerToken); code != 200 {
+	if code, _ := b.request(c, "GET", "https://"+b.tlsAddress+"/pods", readerToken); code != 200 {
 		t.Errorf("/pods = %d", code)
 	}
-	if code, _ := b.ask(c, "GET", "https://"+b.main+"/containerLogs/a/b/c", ""); code != 401 {
+	if code, _ := b.request(c, "GET", "https://"+b.tlsAddress+"/containerLogs/a/b/c", ""); code != 401 {
 		t.Errorf("logs for nobody = %d, want 401", code)
 	}
 }
 
-func TestReadOnlyPortShowsStatesOnly(t *testing.T) {
-	b := newBox(t)
+func TestReadOnlyPortServesReadClassesOnly(t *testing.T) {
+	b := newTestServer(t)
 	b.cfg.ReadOnlyAddress = "127.0.0.1:0"
 	b.start()
 	c := &http.Client{Transport: &http.Transport{}}
@@ -517,32 +517,32 @@ func TestReadOnlyPortShowsStatesOnly(t *testing.T) {
 		}
 		shown++
 		path := strings.NewReplacer("{", "", "}", "").Replace(route.Path)
-		if code, body := b.ask(c, method, "http://"+b.readOnly+path, ""); code != 404 {
+		if code, body := b.request(c, method, "http://"+b.readOnlyAddress+path, ""); code != 404 {
 			t.Errorf("%s %s on the read-only port = %d %q, want 404", method, path, code, body)
 		}
 	}
 	if shown < 4 {
 		t.Errorf("only %d routes were tried", shown)
 	}
-	if code, body := b.ask(c, "GET", "http://"+b.readOnly+"/pods", ""); code != 200 {
+	if code, body := b.request(c, "GET", "http://"+b.readOnlyAddress+"/pods", ""); code != 200 {
 		t.Errorf("GET /pods = %d %q", code, body)
 	}
 }
 
 // TestSlowAndLargeRequestsAreEnded opens connections that never finish what they
 // send; others are answered meanwhile, and those that dawdle are gone soon.
-func TestSlowAndLargeRequestsAreEnded(t *testing.T) {
+func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 	t.Parallel()
-	b := newBox(t).withTokens().start()
+	b := newTestServer(t).withTokens().start()
 	c := b.client()
 	var slow []net.Conn
 	dawdle := func(shakesHands bool) {
 		var conn net.Conn
 		var err error
 		if shakesHands {
-			conn, err = tls.Dial("tcp", b.main, &tls.Config{InsecureSkipVerify: true})
+			conn, err = tls.Dial("tcp", b.tlsAddress, &tls.Config{InsecureSkipVerify: true})
 		} else {
-			conn, err = net.Dial("tcp", b.main)
+			conn, err = net.Dial("tcp", b.tlsAddress)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -567,7 +567,7 @@ func TestSlowAndLargeRequestsAreEnded(t *testing.T) {
 	begin, beside := time.Now(), false
 	for !beside && time.Since(begin) < time.Minute {
 		dawdle(false)
-		if code, body := b.ask(c, "GET", "https://"+b.main+"/pods", readerToken); code != 200 {
+		if code, body := b.request(c, "GET", "https://"+b.tlsAddress+"/pods", readerToken); code != 200 {
 			t.Fatalf("beside slow clients: %d %q", code, body)
 		}
 		// An answer that has to wait comes when they are gone.
@@ -583,7 +583,7 @@ func TestSlowAndLargeRequestsAreEnded(t *testing.T) {
 		}
 	}
 	send := func(size int) (int, error) {
-		conn, err := tls.Dial("tcp", b.main, &tls.Config{InsecureSkipVerify: true})
+		conn, err := tls.Dial("tcp", b.tlsAddress, &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}

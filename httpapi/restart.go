@@ -7,25 +7,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// askedFor is why a pod that somebody restarts ends.
-const restartReason = "its restart was asked for"
+// restartReason is the reason for the termination of a pod that a user restarts.
+const restartReason = "restart requested"
 
-// PodRestarter runs a pod again.
+// PodRestarter restarts pods.
 type PodRestarter interface {
-	// Restart ends the run of a pod and runs it again, at once if notBefore is
-	// zero. An error says why that cannot be.
+	// Restart terminates a pod and starts it again, not before the given time, or as soon
+	// as possible if it is zero. The error says why the pod cannot restart.
 	Restart(uid types.UID, reason string, notBefore time.Time) error
 }
 
-// RestartedPod is the answer to a restart.
+// RestartedPod is the answer to a restart request.
 type RestartedPod struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
 }
 
-// restartPod answers as soon as the pod has been told to end; that it runs
-// again is seen in its status.
+// restartPod answers when the termination of the pod has started. The pod's status shows
+// when it runs again.
 func restartPod(src Sources) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		pod, err := findPod(src, r.PathValue("namespace"), r.PathValue("pod"))

@@ -15,43 +15,43 @@ import (
 )
 
 // restarter notes which pods were restarted.
-type restarter struct {
-	asked []types.UID
-	err   error
+type fakeRestarter struct {
+	restarted []types.UID
+	err       error
 }
 
-func (r *restarter) Restart(uid types.UID, reason string, notBefore time.Time) error {
+func (r *fakeRestarter) Restart(uid types.UID, reason string, notBefore time.Time) error {
 	if reason == "" || !notBefore.IsZero() {
-		return errors.New("a restart has a reason and is at once")
+		return errors.New("a restart needs a reason and starts at once")
 	}
-	r.asked = append(r.asked, uid)
+	r.restarted = append(r.restarted, uid)
 	return r.err
 }
 
-// A pod is restarted by either of its names, by whoever may change the node.
+// A pod is restarted by either of its names, by callers of the class admin.
 func TestRestartPod(t *testing.T) {
 	for _, c := range []struct {
-		path   string
-		may    access.Class
-		err    error
-		status int
-		word   string
+		path    string
+		classes access.Class
+		err     error
+		status  int
+		word    string
 	}{
-		{path: "default/pods/web-n1", may: access.Admin, status: 200, word: `"name":"web-n1"`},
-		{path: "default/pods/web", may: access.Admin, status: 200, word: `"name":"web-n1"`},
-		{path: "default/pods/none", may: access.Admin, status: 404, word: "there is web"},
-		{path: "other/pods/web", may: access.Admin, status: 404, word: "no pod"},
-		{path: "default/pods/web", may: access.Admin, err: errors.New("it has ended"), status: 409, word: "it has ended"},
-		{path: "default/pods/web", may: access.Read | access.Exec, status: 404},
+		{path: "default/pods/web-n1", classes: access.Admin, status: 200, word: `"name":"web-n1"`},
+		{path: "default/pods/web", classes: access.Admin, status: 200, word: `"name":"web-n1"`},
+		{path: "default/pods/none", classes: access.Admin, status: 404, word: "pods: web"},
+		{path: "other/pods/web", classes: access.Admin, status: 404, word: "not found"},
+		{path: "default/pods/web", classes: access.Admin, err: errors.New("the pod has ended"), status: 409, word: "the pod has ended"},
+		{path: "default/pods/web", classes: access.Read | access.Exec, status: 404},
 	} {
-		r := &restarter{err: c.err}
-		src := fixture{}.sources()
+		r := &fakeRestarter{err: c.err}
+		src := fakeSources{}.sources()
 		src.Restarter, src.ManifestName = r, func(p *v1.Pod) string { return strings.TrimSuffix(p.Name, "-n1") }
 		w := httptest.NewRecorder()
-		serving(Routes(src), c.may).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/podstead/v1/namespaces/"+c.path+"/restart", nil))
+		serveClasses(Routes(src), c.classes).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/podstead/v1/namespaces/"+c.path+"/restart", nil))
 		status, body := w.Code, w.Body.String()
-		if status != c.status || !strings.Contains(body, c.word) || (len(r.asked) == 1) != (status == 200 || status == 409) {
-			t.Errorf("%s as %v: %d %s %v", c.path, c.may, status, body, r.asked)
+		if status != c.status || !strings.Contains(body, c.word) || (len(r.restarted) == 1) != (status == 200 || status == 409) {
+			t.Errorf("%s as %v: %d %s %v", c.path, c.classes, status, body, r.restarted)
 		}
 	}
 }

@@ -15,48 +15,48 @@ import (
 
 // reviewer knows ann, who may see pods and secrets' names; about bob it cannot
 // tell.
-type reviewer struct{}
+type fakeReviewer struct{}
 
-func (reviewer) ReviewToken(_ context.Context, token string) (authenticationv1.UserInfo, bool, error) {
+func (fakeReviewer) ReviewToken(_ context.Context, token string) (authenticationv1.UserInfo, bool, error) {
 	if token == "away" {
 		return authenticationv1.UserInfo{}, false, errors.New("no route to host")
 	}
 	return authenticationv1.UserInfo{Username: token}, token == "ann" || token == "bob", nil
 }
 
-func (reviewer) ReviewAccess(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, string, error) {
+func (fakeReviewer) ReviewAccess(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, string, error) {
 	if spec.User == "bob" {
 		return false, "", errors.New("no route to host")
 	}
 	return spec.ResourceAttributes.Verb == "get" && spec.ResourceAttributes.Subresource == "proxy" && spec.ResourceAttributes.Name == "edge", "", nil
 }
 
-func TestClusterJudgesCallers(t *testing.T) {
-	b := newBox(t).withTokens()
+func TestClusterReviewsCallers(t *testing.T) {
+	b := newTestServer(t).withTokens()
 	b.cfg.Remote.Reviews = access.ReviewConfig{
-		Reviewer: reviewer{}, Node: "edge", Authentication: true, Authorization: true, TokenTTL: time.Minute, AllowedTTL: time.Minute, DeniedTTL: time.Minute,
+		Reviewer: fakeReviewer{}, Node: "edge", Authentication: true, Authorization: true, TokenTTL: time.Minute, AllowedTTL: time.Minute, DeniedTTL: time.Minute,
 	}
 	b.start()
 	c := b.client()
 	for _, q := range []struct {
 		method, path, token string
 		code                int
-		says                string
+		text                string
 	}{
 		{"GET", "/pods", "ann", 200, ""},
 		{"GET", "/metrics", "ann", 403, "nodes/metrics of node edge"},
-		{"POST", "/exec/default/web/main?command=id", "ann", 403, "may not create nodes/proxy"},
-		// A kubelet lets her in.
-		{"GET", "/exec/default/web/main?command=id", "ann", 403, "may not create nodes/proxy"},
+		{"POST", "/exec/default/web/main?command=id", "ann", 403, "cannot create nodes/proxy"},
+		// A kubelet allows this.
+		{"GET", "/exec/default/web/main?command=id", "ann", 403, "cannot create nodes/proxy"},
 		{"GET", "/pods", "nobody", 401, "does not know the token"},
 		{"GET", "/pods", "away", 503, "no route to host"},
 		{"GET", "/pods", "bob", 503, "no route to host"},
 		{"GET", "/api/v1/pods", "away", 503, `"reason":"ServiceUnavailable"`},
-		// Roles count as ever.
+		// Roles still apply.
 		{"GET", "/pods", readerToken, 200, ""},
 	} {
-		if code, text := b.ask(c, q.method, "https://"+b.main+q.path, q.token); code != q.code || !strings.Contains(text, q.says) {
-			t.Errorf("%s %s as %s: %d %s, want %d %q", q.method, q.path, q.token, code, text, q.code, q.says)
+		if code, text := b.request(c, q.method, "https://"+b.tlsAddress+q.path, q.token); code != q.code || !strings.Contains(text, q.text) {
+			t.Errorf("%s %s as %s: %d %s, want %d %q", q.method, q.path, q.token, code, text, q.code, q.text)
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-// Limits of every listener. They keep a slow or hostile client from holding
-// memory or connections for long; answers are small enough for the write time,
-// and what streams (logs) has limits of its own.
+// The limits of every listener. They keep a slow or hostile client from holding memory or
+// connections for long. Answers are small enough for writeTimeout; streams, such as logs,
+// have limits of their own.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
@@ -28,59 +28,59 @@ const (
 	closeTimeout      = 5 * time.Second
 )
 
-// Config says where to listen.
+// Config configures the listeners.
 type Config struct {
 	// Socket is the path of the unix socket; empty opens none.
 	Socket string
 	// HealthAddress is host:port of the health listener; empty opens none.
 	HealthAddress string
-	// ReadOnlyAddress is host:port of a listener without TLS where everybody may
-	// see states and numbers; empty opens none.
+	// ReadOnlyAddress is host:port of a listener without TLS or authentication for the
+	// classes health, metrics and read; empty opens none.
 	ReadOnlyAddress string
-	// Serving is told of each request that may use its route, and its result is
-	// called when that was answered; nil tells nobody.
+	// OnRequest is called for each request that is authorized. The function that it returns
+	// is called when the request was answered; nil observes nothing.
 	OnRequest func(Request) (done func())
-	// Remote is how to answer over TLS.
+	// Remote configures the TLS listeners.
 	Remote Remote
 	Log    *slog.Logger
 }
 
-// Server serves the table of routes.
+// Server serves the table of routes on all listeners.
 type Server struct {
 	cfg    Config
 	routes []Route
 	remote *remote
-	// patience is closeTimeout but for tests.
+	// shutdownTimeout is closeTimeout; tests shorten it.
 	shutdownTimeout time.Duration
 }
 
-// New makes a server; nothing listens before Listen.
+// New returns a server. It opens nothing before Listen.
 func New(cfg Config, src Sources) *Server {
 	r := newRemote(cfg.Remote, cfg.Log)
-	src.Kubeconfigs = r
+	src.kubeconfigs = r
 	return &Server{cfg: cfg, routes: observe(Routes(src), cfg.OnRequest), remote: r, shutdownTimeout: closeTimeout}
 }
 
-// Listeners are open listeners that Serve takes over.
+// Listeners are the open listeners that Serve takes over.
 type Listeners struct {
 	socket, health, readOnly net.Listener
 	tls                      []tlsListener
 }
 
-// Close closes what was opened, for callers that never reach Serve.
+// Close closes the listeners, for callers that do not reach Serve.
 func (l *Listeners) Close() {
 	for _, ln := range []net.Listener{l.socket, l.health, l.readOnly} {
 		if ln != nil {
 			_ = ln.Close()
 		}
 	}
-	for _, d := range l.tls {
-		_ = d.Close()
+	for _, ln := range l.tls {
+		_ = ln.Close()
 	}
 }
 
-// Listen opens the configured listeners, so that a taken port or socket is an
-// error at start and not a line in a log.
+// Listen opens the configured listeners. A port or socket that is in use is an error at
+// startup, not a line in the log.
 func (s *Server) Listen(ctx context.Context) (*Listeners, error) {
 	l := &Listeners{}
 	var err error
@@ -108,23 +108,23 @@ func (s *Server) Listen(ctx context.Context) (*Listeners, error) {
 	return l, nil
 }
 
-// Serve answers on the listeners until ctx ends, then lets running requests
-// end for a few seconds.
+// Serve answers on the listeners until ctx ends, then waits a few seconds for requests in
+// progress.
 func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l.socket != nil {
-		// The mode of the socket's file is the permission.
+		// The mode of the socket file is the permission.
 		s.serve(ctx, g, l.socket, nil, handler(s.routes, access.All, socketCaller))
 	}
 	if l.health != nil {
 		s.serve(ctx, g, l.health, nil, handler(s.routes, access.Health, anonymous(access.Health)))
 	}
 	if l.readOnly != nil {
-		shown := access.Health | access.Metrics | access.Read
-		s.serve(ctx, g, l.readOnly, nil, handler(s.routes, shown, anonymous(shown)))
+		readOnly := access.Health | access.Metrics | access.Read
+		s.serve(ctx, g, l.readOnly, nil, handler(s.routes, readOnly, anonymous(readOnly)))
 	}
-	for _, d := range l.tls {
-		s.remote.listeners <- d
+	for _, ln := range l.tls {
+		s.remote.listeners <- ln
 	}
 	g.Go(func() error { return s.serveRemote(ctx, g) })
 	return g.Wait()
@@ -134,22 +134,26 @@ func socketCaller(*http.Request) (access.Caller, error) {
 	return access.Caller{User: "owner of the socket", Classes: access.All, Local: true}, nil
 }
 
-// serveRemote answers over TLS on each door that is opened, until ctx ends.
+// serveRemote answers over TLS on each listener that is opened, until ctx ends.
 func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
 	defer s.remote.stop()
-	h := s.remote.revocable(handler(s.remote.routes(s.routes), access.All, s.remote.authenticate))
+	table := s.routes
+	if s.cfg.Remote.DisableDebugging {
+		table = withoutDebugging(table)
+	}
+	h := s.remote.revocable(handler(table, access.All, s.remote.authenticate))
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case d := <-s.remote.listeners:
-			open, end := context.WithCancel(ctx)
-			s.serve(open, g, d.Listener, s.remote.tls(), h)
+		case ln := <-s.remote.listeners:
+			serving, cancel := context.WithCancel(ctx)
+			s.serve(serving, g, ln.Listener, s.remote.tls(), h)
 			g.Go(func() error {
-				defer end()
+				defer cancel()
 				select {
 				case <-ctx.Done():
-				case <-d.revoked:
+				case <-ln.revoked:
 				}
 				return nil
 			})
@@ -157,9 +161,8 @@ func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
 	}
 }
 
-// serve answers on a listener until ctx ends; without a configuration of TLS in
-// the clear.
-func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, secure *tls.Config, h http.Handler) {
+// serve answers on a listener until ctx ends. A nil tlsConfig serves plain HTTP.
+func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, tlsConfig *tls.Config, h http.Handler) {
 	var running sync.WaitGroup
 	srv := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -167,8 +170,8 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 			defer running.Done()
 			h.ServeHTTP(w, r)
 		}),
-		// What streams sees by its context that the daemon ends; short
-		// answers do not look at it and are given to their end.
+		// Streams notice the shutdown by this context. Short answers ignore it and are
+		// completed.
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
@@ -176,38 +179,39 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
-		TLSConfig:         secure,
+		TLSConfig:         tlsConfig,
 	}
 	ln = limitConnections(ln)
 	g.Go(func() error {
 		var err error
-		if secure == nil {
+		if tlsConfig == nil {
 			err = srv.Serve(ln)
 		} else {
 			err = srv.ServeTLS(ln, "", "")
 		}
 		if !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("cannot serve on %s: %w", ln.Addr(), err)
+			return fmt.Errorf("failed to serve on %s: %w", ln.Addr(), err)
 		}
 		return nil
 	})
 	g.Go(func() error {
 		<-ctx.Done()
-		// The parent is over; what still runs gets a moment of its own.
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.shutdownTimeout)
+		// Requests in progress get some more time.
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.shutdownTimeout)
 		defer cancel()
-		if err := srv.Shutdown(end); err != nil {
+		if err := srv.Shutdown(grace); err != nil {
 			return srv.Close()
 		}
-		// Sessions have left the server's hands; they tell their clients.
-		over := make(chan struct{})
+		// The server does not know hijacked connections. Their sessions send their clients
+		// a final status.
+		done := make(chan struct{})
 		go func() {
 			running.Wait()
-			close(over)
+			close(done)
 		}()
 		select {
-		case <-over:
-		case <-end.Done():
+		case <-done:
+		case <-grace.Done():
 		}
 		return nil
 	})

@@ -17,25 +17,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-type fixture struct{ sick error }
+type fakeSources struct{ unhealthy error }
 
-func (f fixture) Pods() []*v1.Pod {
+func (f fakeSources) Pods() []*v1.Pod {
 	return []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-n1", Namespace: "default"}}}
 }
-func (f fixture) Manifests() []ManifestSource {
+func (f fakeSources) Manifests() []ManifestSource {
 	return []ManifestSource{{Source: "file", Location: "/etc/pods", Units: []ManifestUnit{{Name: "/etc/pods/web.yaml", Faults: []string{"x"}}}}}
 }
-func (f fixture) Objects() []Object {
+func (f fakeSources) Objects() []Object {
 	return []Object{{Kind: "Secret", Namespace: "default", Name: "login", Source: "file", Manifest: "/etc/pods/web.yaml", Revision: "k-1", Keys: []string{"password"}, Type: "Opaque"}}
 }
-func (f fixture) SyncLoopHealthy() error { return f.sick }
+func (f fakeSources) SyncLoopHealthy() error { return f.unhealthy }
 
-func (f fixture) sources() Sources {
+func (f fakeSources) sources() Sources {
 	return Sources{Pods: f, Manifests: f, Objects: f, Health: f, Kube: http.NotFoundHandler()}
 }
 
 // start serves on a socket and a health port and returns a client for each.
-func start(t *testing.T, f fixture) (socket string, overSocket, overTCP func(path string) (int, string)) {
+func start(t *testing.T, f fakeSources) (socket string, overSocket, overTCP func(path string) (int, string)) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "run", "podstead.sock")
 	s := New(Config{Socket: socket, HealthAddress: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, f.sources())
@@ -76,7 +76,7 @@ func start(t *testing.T, f fixture) (socket string, overSocket, overTCP func(pat
 }
 
 func TestPodsAreAPodList(t *testing.T) {
-	_, get, _ := start(t, fixture{})
+	_, get, _ := start(t, fakeSources{})
 	code, body := get("/pods")
 	var list v1.PodList
 	if err := json.Unmarshal([]byte(body), &list); err != nil || code != 200 {
@@ -88,7 +88,7 @@ func TestPodsAreAPodList(t *testing.T) {
 }
 
 func TestHealthPortServesHealthOnly(t *testing.T) {
-	_, _, tcp := start(t, fixture{})
+	_, _, tcp := start(t, fakeSources{})
 	for _, path := range []string{"/healthz", "/healthz/ping", "/healthz/log", "/healthz/syncloop"} {
 		if code, body := tcp(path); code != 200 || body != "ok" {
 			t.Errorf("GET %s = %d %q, want 200 ok", path, code, body)
@@ -104,8 +104,8 @@ func TestHealthPortServesHealthOnly(t *testing.T) {
 	}
 }
 
-func TestSickLoopIsA500ThatSaysWhy(t *testing.T) {
-	_, get, tcp := start(t, fixture{sick: errors.New("not entered for 10m")})
+func TestUnhealthyLoopIs500(t *testing.T) {
+	_, get, tcp := start(t, fakeSources{unhealthy: errors.New("not entered for 10m")})
 	if code, body := tcp("/healthz"); code != 500 || !strings.Contains(body, "not entered for 10m") {
 		t.Errorf("GET /healthz = %d %q", code, body)
 	}
@@ -115,7 +115,7 @@ func TestSickLoopIsA500ThatSaysWhy(t *testing.T) {
 }
 
 func TestSocketModeIsOwnerAndGroup(t *testing.T) {
-	socket, _, _ := start(t, fixture{})
+	socket, _, _ := start(t, fakeSources{})
 	fi, err := os.Stat(socket)
 	if err != nil {
 		t.Fatal(err)
@@ -125,9 +125,9 @@ func TestSocketModeIsOwnerAndGroup(t *testing.T) {
 	}
 }
 
-func TestLivingSocketIsAnErrorAndDeadOneIsReplaced(t *testing.T) {
-	socket, _, _ := start(t, fixture{})
-	if _, err := listenUnix(t.Context(), socket); err == nil || !strings.Contains(err.Error(), "another podstead answers") {
+func TestSocketInUseIsAnErrorAndStaleOneIsReplaced(t *testing.T) {
+	socket, _, _ := start(t, fakeSources{})
+	if _, err := listenUnix(t.Context(), socket); err == nil || !strings.Contains(err.Error(), "another podstead is running") {
 		t.Errorf("a second listener on a living socket: %v", err)
 	}
 	dead := filepath.Join(t.TempDir(), "dead.sock")
@@ -148,7 +148,7 @@ func TestLivingSocketIsAnErrorAndDeadOneIsReplaced(t *testing.T) {
 	if err := os.WriteFile(dead, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenUnix(t.Context(), dead); err == nil || !strings.Contains(err.Error(), "is no socket") {
+	if _, err := listenUnix(t.Context(), dead); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("a plain file in the socket's place: %v", err)
 	}
 	if b, _ := os.ReadFile(dead); string(b) != "precious" {

@@ -6,31 +6,31 @@ import (
 	"net/http"
 )
 
-// PersistentVolume is the folder of a PersistentVolumeClaim.
+// PersistentVolume is the directory of a PersistentVolumeClaim.
 type PersistentVolume struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Path is where it lies on the host.
+	// Path is the directory on the host.
 	Path string `json:"path"`
-	// Requested is the size that its claim asks for, empty if no manifest
-	// declares the claim any more.
+	// Requested is the size that the claim requests, empty if no manifest declares the
+	// claim any more.
 	Requested string `json:"requested,omitempty"`
-	// Pods are namespace/name of those that use it, or UIDs of those that are
-	// gone but for their folders.
+	// Pods are the pods that use it: namespace/name, or the UID of a pod of which only the
+	// directory is left.
 	Pods []string `json:"pods,omitempty"`
 }
 
-// VolumeKeeper keeps the folders of claims.
+// VolumeManager manages the directories of claims.
 type VolumeManager interface {
 	PersistentVolumes() ([]PersistentVolume, error)
-	// RemovePersistentVolume deletes one with all that is in it. An error that
-	// is fs.ErrNotExist says that there is none; another one, why it must stay.
+	// RemovePersistentVolume deletes a volume with its content. The error is
+	// fs.ErrNotExist if there is none, else it says why the volume must stay.
 	RemovePersistentVolume(namespace, name string) error
 }
 
-func volumes(k VolumeManager) http.HandlerFunc {
+func volumes(m VolumeManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		list, err := k.PersistentVolumes()
+		list, err := m.PersistentVolumes()
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -42,9 +42,9 @@ func volumes(k VolumeManager) http.HandlerFunc {
 	}
 }
 
-func removeVolume(k VolumeManager) http.HandlerFunc {
+func removeVolume(m VolumeManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := k.RemovePersistentVolume(r.PathValue("namespace"), r.PathValue("name"))
+		err := m.RemovePersistentVolume(r.PathValue("namespace"), r.PathValue("name"))
 		switch {
 		case err == nil:
 			w.WriteHeader(http.StatusNoContent)

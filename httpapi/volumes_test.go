@@ -12,13 +12,13 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-type volumeFolders struct{ removed string }
+type fakeVolumes struct{ removed string }
 
-func (k *volumeFolders) PersistentVolumes() ([]PersistentVolume, error) {
+func (k *fakeVolumes) PersistentVolumes() ([]PersistentVolume, error) {
 	return []PersistentVolume{{Namespace: "apps", Name: "data", Path: "/x", Requested: "1Gi"}}, nil
 }
 
-func (k *volumeFolders) RemovePersistentVolume(namespace, name string) error {
+func (k *fakeVolumes) RemovePersistentVolume(namespace, name string) error {
 	switch name {
 	case "gone":
 		return fmt.Errorf("no such volume: %w", fs.ErrNotExist)
@@ -30,11 +30,11 @@ func (k *volumeFolders) RemovePersistentVolume(namespace, name string) error {
 }
 
 func TestVolumes(t *testing.T) {
-	k := &volumeFolders{}
+	k := &fakeVolumes{}
 	routes := Routes(Sources{Volumes: k, Kube: http.NotFoundHandler()})
 	ask := func(allowed access.Class, method, path string) (int, string) {
 		w := httptest.NewRecorder()
-		serving(routes, allowed).ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		serveClasses(routes, allowed).ServeHTTP(w, httptest.NewRequest(method, path, nil))
 		return w.Code, w.Body.String()
 	}
 	if code, body := ask(access.Read, "GET", "/podstead/v1/volumes"); code != 200 || body != `[{"namespace":"apps","name":"data","path":"/x","requested":"1Gi"}]` {

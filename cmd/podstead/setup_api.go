@@ -33,7 +33,7 @@ func (d *daemon) openAPI(ctx context.Context) error {
 			Pods: syncedPods{d.sup}, Manifests: manifests, Objects: manifests, Health: d.sup, Restarter: d.sup,
 			Events: p.events, Statuses: p.statuses, ManifestName: manifest.BaseName, Kube: kube, Images: newImageView(d.runtime, d.pulls, d.node.images, o.Paths.Root, d.sup),
 			Streams: containerStreams{client: client, observer: p.pleg}, StreamIdle: o.API.StreamIdle,
-			Stats: usage, Usage: usage, Metrics: d.newMetrics(),
+			Stats: usage.Summary, Usage: usage, Metrics: d.newMetrics(),
 			Kubelet: kubeletView(o, client, p.pleg), Cluster: clusterMember(d.member),
 			Volumes:      volumeView{objects: d.sources.config.Objects(), pods: d.sup},
 			LogDirectory: func(p *v1.Pod) string { return cri.LogDirectory(o.Paths.PodLogs, p.Namespace, p.Name, p.UID) },

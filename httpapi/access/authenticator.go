@@ -12,83 +12,80 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// Authenticator finds out who sends a request over TLS. Nobody is let in
-// unknown.
+// Authenticator authenticates requests over TLS. It rejects anonymous requests.
 type Authenticator struct {
-	// Authorities give those whose client certificates count, as of now. They
-	// are asked at each request, so that an authority that was taken away ends
-	// what it signed on open connections too.
+	// Authorities are the CAs of client certificates. They are read for each request, so
+	// that removing a CA invalidates its certificates on open connections too.
 	Authorities []Authority
-	// Tokens are nil for none.
+	// Tokens is nil if there is no token file.
 	Tokens *TokenFile
-	// Reviews asks a cluster about callers; nil asks nobody.
+	// Reviews lets a cluster authenticate callers; nil for none.
 	Reviews *Reviews
 }
 
-// Authority signs client certificates that count.
+// Authority is a CA whose client certificates are accepted.
 type Authority struct {
 	Pool func() (*x509.CertPool, error)
-	// Foreign is one that is not podstead's own: a cluster may know the users.
+	// External is true for a CA other than podstead's own. A cluster may know its users.
 	External bool
 }
 
-// Caller is who sent the request; the error tells the client why nobody is
-// known.
+// Caller returns the caller of a request. The error says why authentication failed.
 func (a *Authenticator) Caller(r *http.Request) (Caller, error) {
-	var faults []error
+	var errs []error
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		caller, err := a.byCertificate(r.TLS.PeerCertificates)
 		if err == nil {
 			return caller, nil
 		}
-		faults = append(faults, err)
+		errs = append(errs, err)
 	}
 	if token, ok := bearerToken(r); ok {
 		caller, err := a.byToken(r.Context(), token)
 		if err == nil {
 			return caller, nil
 		}
-		faults = append(faults, err)
+		errs = append(errs, err)
 	}
-	if faults == nil {
-		return Caller{}, errors.New("who are you? send a client certificate or a bearer token; podstead kubeconfig makes a certificate")
+	if errs == nil {
+		return Caller{}, errors.New("Unauthorized: a client certificate or bearer token is required; podstead kubeconfig creates a certificate")
 	}
-	return Caller{}, errors.Join(faults...)
+	return Caller{}, errors.Join(errs...)
 }
 
-// bearerOf is whose token it is.
+// byToken returns the owner of a bearer token.
 func (a *Authenticator) byToken(ctx context.Context, token string) (Caller, error) {
-	asks := a.Reviews != nil && a.Reviews.cfg.Authentication
-	if a.Tokens == nil && !asks {
-		return Caller{}, errors.New("no tokens are in use here; --token-auth-file names some")
+	review := a.Reviews != nil && a.Reviews.cfg.Authentication
+	if a.Tokens == nil && !review {
+		return Caller{}, errors.New("bearer tokens are not enabled; enable them with --token-auth-file")
 	}
-	var fault error
+	var fileErr error
 	if a.Tokens != nil {
 		caller, err := a.Tokens.Caller(token)
-		if err == nil || !asks {
+		if err == nil || !review {
 			return caller, err
 		}
-		fault = err
+		fileErr = err
 	}
 	caller, err := a.Reviews.authenticate(ctx, token)
 	if err != nil {
-		return Caller{}, errors.Join(fault, err)
+		return Caller{}, errors.Join(fileErr, err)
 	}
 	return caller, nil
 }
 
-// certified is the user of a certificate that counts.
+// byCertificate returns the user of a valid client certificate.
 func (a *Authenticator) byCertificate(chain []*x509.Certificate) (Caller, error) {
 	now := time.Now()
 	cert := chain[0]
-	// What is wrong with the time is told, whoever signed it.
+	// Expiry is reported no matter which CA signed the certificate.
 	if now.After(cert.NotAfter) {
-		return Caller{}, fmt.Errorf("the client certificate expired at %s; podstead kubeconfig makes another", cert.NotAfter.Format(time.RFC3339))
+		return Caller{}, fmt.Errorf("the client certificate expired at %s; podstead kubeconfig creates a new one", cert.NotAfter.Format(time.RFC3339))
 	}
 	for _, authority := range a.Authorities {
 		pool, err := authority.Pool()
 		if err != nil {
-			continue // one that cannot be read trusts nobody
+			continue // a CA that cannot be read accepts no certificate
 		}
 		if verify(chain, pool, now) != nil {
 			continue
@@ -99,10 +96,10 @@ func (a *Authenticator) byCertificate(chain []*x509.Certificate) (Caller, error)
 		}
 		return a.Reviews.caller(authenticationv1.UserInfo{Username: user, Groups: groups}, classesOfGroups(groups, a.Reviews.cfg.Authorization)), nil
 	}
-	return Caller{}, errors.New("the client certificate is not signed by an authority that counts here, or not any more; podstead kubeconfig makes another")
+	return Caller{}, errors.New("the client certificate is not signed by an accepted CA, or was revoked; podstead kubeconfig creates a new one")
 }
 
-// bearer is the token of a request.
+// bearerToken returns the bearer token of a request.
 func bearerToken(r *http.Request) (string, bool) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)

@@ -7,72 +7,73 @@ import (
 	"time"
 )
 
-// maxAnswers bounds what is kept of the answers of one kind.
+// maxCacheEntries is the maximum number of cached results of one kind.
 const maxCacheEntries = 4096
 
-// cache keeps answers for as long as they count. Of many who ask the same at once
-// one asks.
-type cache[A any] struct {
+// cache keeps results until they expire. Of concurrent requests with the same key only one
+// loads the result.
+type cache[V any] struct {
 	mu      sync.Mutex
-	entries map[[sha256.Size]byte]*cacheEntry[A]
+	entries map[[sha256.Size]byte]*cacheEntry[V]
 }
 
-type cacheEntry[A any] struct {
-	// known is closed once there is one, or an error that is not kept.
+type cacheEntry[V any] struct {
+	// done is closed when the result is set. An error is not kept.
 	done    chan struct{}
-	value   A
+	value   V
 	err     error
 	expires time.Time
 }
 
-func newCache[A any]() *cache[A] { return &cache[A]{entries: map[[sha256.Size]byte]*cacheEntry[A]{}} }
+func newCache[V any]() *cache[V] { return &cache[V]{entries: map[[sha256.Size]byte]*cacheEntry[V]{}} }
 
-// get is the answer that is kept, or that ask gets within reviewTimeout, with how
-// long it counts.
-func (c *cache[A]) get(ctx context.Context, key [sha256.Size]byte, ask func(context.Context) (A, time.Duration, error)) (A, error) {
+// get returns the cached result, or the one that load returns within reviewTimeout together
+// with its time to live.
+func (c *cache[V]) get(ctx context.Context, key [sha256.Size]byte, load func(context.Context) (V, time.Duration, error)) (V, error) {
 	c.mu.Lock()
-	a := c.entries[key]
-	if a != nil && !a.expired(time.Now()) {
+	e := c.entries[key]
+	if e != nil && !e.expired(time.Now()) {
 		c.mu.Unlock()
 		select {
-		case <-a.done:
-			return a.value, a.err
+		case <-e.done:
+			return e.value, e.err
 		case <-ctx.Done():
-			var none A
-			return none, ctx.Err()
+			var zero V
+			return zero, ctx.Err()
 		}
 	}
-	a = &cacheEntry[A]{done: make(chan struct{})}
+	e = &cacheEntry[V]{done: make(chan struct{})}
 	c.evict(time.Now())
-	c.entries[key] = a
+	c.entries[key] = e
 	c.mu.Unlock()
 
-	// Others wait for it too: that this caller goes away is nothing to them.
+	// Other callers may wait for the result too, so that it does not depend on the context
+	// of this one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 	defer cancel()
-	is, ttl, err := ask(ctx)
+	value, ttl, err := load(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.value, a.err, a.expires = is, err, time.Now().Add(ttl)
-	close(a.done)
-	if err != nil && c.entries[key] == a {
+	e.value, e.err, e.expires = value, err, time.Now().Add(ttl)
+	close(e.done)
+	if err != nil && c.entries[key] == e {
 		delete(c.entries, key)
 	}
-	return is, err
+	return value, err
 }
 
-// over tells whether the answer does not count any more. The caller holds mu.
-func (a *cacheEntry[A]) expired(now time.Time) bool {
-	return !a.expires.IsZero() && !now.Before(a.expires)
+// expired reports whether the result has expired. The caller holds mu.
+func (e *cacheEntry[V]) expired(now time.Time) bool {
+	return !e.expires.IsZero() && !now.Before(e.expires)
 }
 
-// room makes room for another answer. The caller holds mu.
-func (c *cache[A]) evict(now time.Time) {
+// evict makes space for another entry. The caller holds mu.
+func (c *cache[V]) evict(now time.Time) {
 	if len(c.entries) < maxCacheEntries {
 		return
 	}
-	for key, a := range c.entries {
-		if a.expired(now) {
+	for key, e := range c.entries {
+		if e.expired(now) {
 			delete(c.entries, key)
 		}
 	}
@@ -80,6 +81,6 @@ func (c *cache[A]) evict(now time.Time) {
 		if len(c.entries) < maxCacheEntries {
 			return
 		}
-		delete(c.entries, key) // any; it can be asked for again
+		delete(c.entries, key) // any entry: it can be loaded again
 	}
 }

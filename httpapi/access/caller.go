@@ -10,52 +10,53 @@ import (
 
 // Caller is who sent a request.
 type Caller struct {
-	// User is a name for logs and answers; empty is nobody in particular.
+	// User is the name for logs and answers; empty for an anonymous caller.
 	User string
-	// May is what the caller is allowed.
+	// Classes are the classes that the caller is allowed.
 	Classes Class
-	// Local says that the request came over the unix socket.
+	// Local is true for requests over the unix socket.
 	Local bool
 
-	// subject is who the caller is in a cluster, and reviews knows what he may do
-	// there beside May; nil for those whom it is not asked about.
+	// subject is the user in the cluster, whose reviews may allow more than Classes; nil if
+	// the cluster does not authorize this caller.
 	subject *authenticationv1.UserInfo
 	reviews *Reviews
 }
 
-// Permit is the caller with what he needs for a route of that class and path. Who
-// may not use it is told why; the error is that of a cluster that cannot tell.
-func (c Caller) Authorize(r *http.Request, class Class, route string) (permitted Caller, why string, err error) {
+// Authorize checks whether the caller may use a route of a class. It returns the caller
+// with the permissions for this request, or the reason why access is denied. The error is
+// that of a cluster that cannot be asked.
+func (c Caller) Authorize(r *http.Request, class Class, route string) (authorized Caller, denied string, err error) {
 	if c.Classes.Has(class) {
 		return c, "", nil
 	}
 	if c.reviews == nil {
-		return c, fmt.Sprintf("%s may not use %s %s, which needs the access class %s", c.name(), r.Method, r.URL.Path, class), nil
+		return c, fmt.Sprintf("%s is not allowed to %s %s: the access class %s is required", c.name(), r.Method, r.URL.Path, class), nil
 	}
-	ok, why, err := c.reviews.authorize(r.Context(), c.subject, resourceAttributes(r.Method, route, class, c.reviews.cfg.Node))
+	ok, denied, err := c.reviews.authorize(r.Context(), c.subject, resourceAttributes(r.Method, route, class, c.reviews.cfg.Node))
 	if ok {
-		// No more than this: what is kept from readers stays so.
+		// Only this class: what readers may not see stays hidden.
 		c.Classes |= class
 	}
-	return c, why, err
+	return c, denied, err
 }
 
 func (c Caller) name() string {
 	if c.User == "" {
-		return "whoever asks here"
+		return "anonymous"
 	}
 	return fmt.Sprintf("user %q", c.User)
 }
 
 type callerKey struct{}
 
-// With puts the caller into the context of a request.
+// WithCaller returns a context with the caller of a request.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// Of is the caller of the request with this context; without one, somebody who
-// may do nothing.
+// CallerFrom returns the caller of the request with this context, by default one without
+// any permission.
 func CallerFrom(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c

@@ -9,37 +9,36 @@ import (
 	"time"
 )
 
-// RolePrefix begins the organization of a client certificate that gives its
-// user a role, such as podstead:exec.
+// RolePrefix is the prefix of organizations in client certificates that grant a role, such
+// as podstead:exec.
 const RolePrefix = "podstead:"
 
-// The groups of Kubernetes whose members may do everything; a kubelet lets the
-// API server in for them. The rights of the second one can be taken from it in
-// the cluster.
+// The Kubernetes groups with all permissions. The API server is a member of one of them. A
+// cluster can revoke the permissions of the second group.
 const (
 	mastersGroup = "system:masters"
 	adminsGroup  = "kubeadm:cluster-admins"
 )
 
-// Group is the organization that gives a role.
+// Group returns the organization that grants the role.
 func (r Role) Group() string { return RolePrefix + string(r) }
 
-// ofGroups is what somebody may do who is of the given organizations, whatever a
-// cluster says, if it is asked.
-func classesOfGroups(groups []string, asked bool) Class {
+// classesOfGroups returns the classes that groups grant, whatever the cluster allows.
+// authorizedByCluster says that the cluster is asked as well.
+func classesOfGroups(groups []string, authorizedByCluster bool) Class {
 	var may Class
 	for _, g := range groups {
 		if role, ok := strings.CutPrefix(g, RolePrefix); ok {
 			may |= Role(role).Classes()
-		} else if g == mastersGroup || g == adminsGroup && !asked {
+		} else if g == mastersGroup || g == adminsGroup && !authorizedByCluster {
 			may |= All
 		}
 	}
 	return may
 }
 
-// CAFile is a file of authorities whose client certificates count. It is read
-// again when it has changed; one that cannot be read any more lets nobody in.
+// CAFile is a file of CAs whose client certificates are accepted. It is reloaded when it has
+// changed. If it cannot be read any more, its certificates are rejected.
 type CAFile struct {
 	path string
 
@@ -48,14 +47,14 @@ type CAFile struct {
 	pool  *x509.CertPool
 }
 
-// OpenCAFile reads the file; a fault in it is an error here.
+// OpenCAFile loads the file. An invalid file is an error.
 func OpenCAFile(path string) (*CAFile, error) {
 	f := &CAFile{path: path}
 	_, err := f.Pool()
 	return f, err
 }
 
-// Pool are the authorities as of now.
+// Pool returns the current CAs.
 func (f *CAFile) Pool() (*x509.CertPool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,22 +69,22 @@ func (f *CAFile) Pool() (*x509.CertPool, error) {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("--client-ca-file %s has no certificate in PEM", f.path)
+			return nil, fmt.Errorf("--client-ca-file %s contains no PEM certificate", f.path)
 		}
 		f.pool, f.state = pool, now
 	}
 	return f.pool, nil
 }
 
-// verify says why a client's certificate does not count, nil if it does. The
-// rest of the chain are certificates between it and an authority.
+// verify checks a client certificate, the first of the chain. The rest of the chain are
+// intermediate certificates.
 func verify(chain []*x509.Certificate, pool *x509.CertPool, now time.Time) error {
-	between := x509.NewCertPool()
+	intermediates := x509.NewCertPool()
 	for _, c := range chain[1:] {
-		between.AddCert(c)
+		intermediates.AddCert(c)
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: pool, Intermediates: intermediates, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	return err
 }

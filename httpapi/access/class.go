@@ -5,58 +5,56 @@ import (
 	"strings"
 )
 
-// Class is what a caller must be allowed to do to use a route; a set of classes
-// is what a caller, or whoever reaches a listener, is allowed.
+// Class is the permission that a route requires. A set of classes is what a caller, or
+// every caller of a listener, is allowed.
 type Class uint8
 
-// The classes.
+// The access classes.
 const (
-	// Health routes tell only whether the daemon lives.
+	// Health routes report only the health of the daemon.
 	Health Class = 1 << iota
-	// Metrics routes give numbers: what is used, how often what happened.
+	// Metrics routes report numbers: resource usage and counters.
 	Metrics
-	// Read routes show pods, their specs, events and faults, and the names of
-	// Secrets, never what those hold.
+	// Read routes show pods, their specs, events and manifest faults, and the names of
+	// Secrets, but never their data.
 	Read
-	// Logs routes show what containers print. Programs print what no spec
-	// shows, secrets too, so a listener that is open to readers of states need
-	// not be open to readers of logs; with Kubernetes' RBAC, pods/log is granted
-	// apart from pods as well.
+	// Logs routes show the output of containers. Programs print what no spec shows,
+	// secrets too, so that a listener for Read need not serve Logs. Kubernetes' RBAC also
+	// grants pods/log separately from pods.
 	Logs
-	// Exec routes let the caller into a container: exec, attach, run, port
-	// forwarding.
+	// Exec routes give access to a container: exec, attach, run and port forwarding.
 	Exec
-	// Admin routes change something on the node, or show what only its owner
-	// may see: Secrets, the host's logs, memory.
+	// Admin routes change the node, or show what only its owner may see: the data of
+	// Secrets, the host's logs, memory.
 	Admin
 )
 
 // All is every class.
 const All = Health | Metrics | Read | Logs | Exec | Admin
 
-// Has says whether all classes of c are in the set.
+// Has reports whether the set contains all classes of c.
 func (set Class) Has(c Class) bool { return set&c == c }
 
-// Role is a set of classes with a name.
+// Role is a named set of classes.
 type Role string
 
-// The roles. Each may do what the one before may.
+// The roles. Each includes the previous one.
 const (
 	RoleRead  Role = "read"
 	RoleExec  Role = "exec"
 	RoleAdmin Role = "admin"
 )
 
-// ParseRole reads the name of a role.
+// ParseRole parses the name of a role.
 func ParseRole(text string) (Role, error) {
 	switch r := Role(text); r {
 	case RoleRead, RoleExec, RoleAdmin:
 		return r, nil
 	}
-	return "", fmt.Errorf("%q is no role; must be read, exec or admin", text)
+	return "", fmt.Errorf("unknown role %q; must be read, exec or admin", text)
 }
 
-// Classes are what the role may do; an unknown role may do nothing.
+// Classes returns the classes of the role, none for an unknown role.
 func (r Role) Classes() Class {
 	read := Health | Metrics | Read | Logs
 	switch r {
@@ -70,7 +68,7 @@ func (r Role) Classes() Class {
 	return 0
 }
 
-// String names the classes of the set.
+// String returns the names of the classes in the set, separated by |.
 func (set Class) String() string {
 	var names []string
 	for i, name := range []string{"health", "metrics", "read", "logs", "exec", "admin"} {

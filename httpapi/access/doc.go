@@ -1,6 +1,6 @@
-// Package access says who may use what over HTTP.
+// Package access authenticates and authorizes the callers of the HTTP API.
 //
-// It owns the classes that the table of routes is made of, the roles, which
-// are sets of classes, and what is known of the caller of a request. It reads
-// what a request proves of its sender, and never answers one itself.
+// It owns the access classes of routes, the roles, which are sets of classes, and the
+// caller of a request. It reads the credentials of a request, the token and CA files, and
+// the reviews of a cluster. It never answers a request itself.
 package access

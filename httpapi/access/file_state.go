@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// stateOf is what a file looks like; a file that was put in its place by a
-// rename has another inode.
+// fileStateOf returns the state of a file. A file that was replaced by a rename has another
+// inode.
 func fileStateOf(fi fs.FileInfo) fileState {
 	s := fileState{changed: fi.ModTime(), size: fi.Size(), mode: fi.Mode()}
 	if sys, ok := fi.Sys().(*syscall.Stat_t); ok {

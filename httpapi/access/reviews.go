@@ -14,39 +14,38 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// Reviewer asks a cluster about those whom this box does not know.
+// Reviewer asks a cluster about callers that are unknown on this node.
 type Reviewer interface {
-	// ReviewToken says whose token it is, false if nobody's.
+	// ReviewToken returns the owner of a token, false if the token is unknown.
 	ReviewToken(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error)
-	// ReviewAccess says whether somebody may do something, and why not.
-	ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool, why string, err error)
+	// ReviewAccess returns whether access is allowed, and the reason if it is denied.
+	ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error)
 }
 
-// ReviewConfig says what a cluster is asked.
+// ReviewConfig configures the reviews.
 type ReviewConfig struct {
-	// Reviewer asks it; nil asks nothing.
+	// Reviewer sends the reviews; nil disables them.
 	Reviewer Reviewer
-	// Node is the name of the node that rights are about.
+	// Node is the node name in access reviews.
 	Node string
-	// Tokens asks whose tokens are, Rights what users may do here. Without
-	// Rights only those may do something who have a role.
+	// Authentication reviews tokens, Authorization the access of users. Without
+	// Authorization users need a role.
 	Authentication, Authorization bool
-	// How long answers count: about tokens, and about rights that somebody has or
-	// lacks.
+	// How long results are cached: token reviews, allowed and denied access reviews.
 	TokenTTL, AllowedTTL, DeniedTTL time.Duration
 }
 
-// ErrCluster is wrapped if the cluster cannot tell.
-var ErrClusterUnavailable = errors.New("the cluster's API server cannot be asked")
+// ErrClusterUnavailable is wrapped by errors of a cluster that cannot be asked.
+var ErrClusterUnavailable = errors.New("the API server of the cluster cannot be asked")
 
-// reviewTimeout bounds one question. Who waits here waits for an API server that
-// may be silent.
+// reviewTimeout limits one review. The caller waits for an API server that may not
+// answer.
 const reviewTimeout = 5 * time.Second
 
-// authenticated is the group of everybody who is known.
+// authenticated is the group of all authenticated users.
 const authenticated = "system:authenticated"
 
-// Reviews are what a cluster says of those who ask here, kept for a while.
+// Reviews are the reviews of callers by a cluster, cached for some time.
 type Reviews struct {
 	cfg       ReviewConfig
 	tokens    *cache[tokenReview]
@@ -60,10 +59,10 @@ type tokenReview struct {
 
 type decision struct {
 	allowed bool
-	why     string
+	reason  string
 }
 
-// NewReviews makes one that knows nothing yet; nil if there is nobody to ask.
+// NewReviews returns nil if there is no Reviewer.
 func NewReviews(cfg ReviewConfig) *Reviews {
 	if cfg.Reviewer == nil {
 		return nil
@@ -71,7 +70,7 @@ func NewReviews(cfg ReviewConfig) *Reviews {
 	return &Reviews{cfg: cfg, tokens: newCache[tokenReview](), decisions: newCache[decision]()}
 }
 
-// token is whose token it is.
+// authenticate returns the owner of a token.
 func (r *Reviews) authenticate(ctx context.Context, token string) (Caller, error) {
 	answer, err := r.tokens.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (tokenReview, time.Duration, error) {
 		user, known, err := r.cfg.Reviewer.ReviewToken(ctx, token)
@@ -79,16 +78,16 @@ func (r *Reviews) authenticate(ctx context.Context, token string) (Caller, error
 	})
 	switch {
 	case err != nil:
-		return Caller{}, fmt.Errorf("whose token it is: %w: %w", ErrClusterUnavailable, err)
+		return Caller{}, fmt.Errorf("failed to review the token: %w: %w", ErrClusterUnavailable, err)
 	case !answer.known:
 		return Caller{}, errors.New("the cluster does not know the token")
 	}
 	return r.caller(answer.user, classesOfGroups(answer.user.Groups, r.cfg.Authorization)), nil
 }
 
-// caller is somebody whose rights the cluster knows.
-func (r *Reviews) caller(user authenticationv1.UserInfo, may Class) Caller {
-	c := Caller{User: user.Username, Classes: may}
+// caller returns a caller that the cluster may authorize.
+func (r *Reviews) caller(user authenticationv1.UserInfo, classes Class) Caller {
+	c := Caller{User: user.Username, Classes: classes}
 	if r.cfg.Authorization {
 		if !slices.Contains(user.Groups, authenticated) {
 			user.Groups = append(slices.Clone(user.Groups), authenticated)
@@ -98,8 +97,8 @@ func (r *Reviews) caller(user authenticationv1.UserInfo, may Class) Caller {
 	return c
 }
 
-// allowed asks for the rights that a kubelet asks for, in turn; the last answer
-// says why not.
+// authorize reviews the permissions that a kubelet checks, one after the other. The
+// reason of a denial comes from the last review.
 func (r *Reviews) authorize(ctx context.Context, user *authenticationv1.UserInfo, attributes []authorizationv1.ResourceAttributes) (bool, string, error) {
 	var last decision
 	for i := range attributes {
@@ -114,32 +113,32 @@ func (r *Reviews) authorize(ctx context.Context, user *authenticationv1.UserInfo
 			return false, "", err
 		}
 		last, err = r.decisions.get(ctx, sha256.Sum256(text), func(ctx context.Context) (decision, time.Duration, error) {
-			allowed, why, err := r.cfg.Reviewer.ReviewAccess(ctx, spec)
+			allowed, reason, err := r.cfg.Reviewer.ReviewAccess(ctx, spec)
 			ttl := r.cfg.DeniedTTL
 			if allowed {
 				ttl = r.cfg.AllowedTTL
 			}
-			return decision{allowed, why}, ttl, err
+			return decision{allowed, reason}, ttl, err
 		})
 		switch {
 		case err != nil:
-			return false, "", fmt.Errorf("what %q may do: %w: %w", user.Username, ErrClusterUnavailable, err)
+			return false, "", fmt.Errorf("failed to review the access of user %q: %w: %w", user.Username, ErrClusterUnavailable, err)
 		case last.allowed:
 			return true, "", nil
 		}
 	}
-	needed := attributes[0]
-	why := fmt.Sprintf("user %q may not %s nodes/%s of node %s in the cluster", user.Username, needed.Verb, needed.Subresource, needed.Name)
-	if last.why != "" {
-		why += ": " + last.why
+	required := attributes[0]
+	reason := fmt.Sprintf("user %q cannot %s nodes/%s of node %s in the cluster", user.Username, required.Verb, required.Subresource, required.Name)
+	if last.reason != "" {
+		reason += ": " + last.reason
 	}
-	return false, why, nil
+	return false, reason, nil
 }
 
-// attributesOf are the rights of which a kubelet asks for one at least: that to
-// what the path names, and the wide one to the node's proxy. A session needs the
-// right to create, whichever method begins it: who may read only is not let into
-// a container.
+// resourceAttributes returns the permissions of which a kubelet requires at least one: that
+// for the subresource of the path, and the general one for nodes/proxy. A session requires
+// the verb create with every method, so that read access does not give access to a
+// container.
 func resourceAttributes(method, path string, class Class, node string) (all []authorizationv1.ResourceAttributes) {
 	verb := map[string]string{"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[method]
 	if class == Exec {
@@ -151,7 +150,7 @@ func resourceAttributes(method, path string, class Class, node string) (all []au
 	return all
 }
 
-// subresources of a node by the first element of a path, as the kubelet has them.
+// subresources returns the subresources of a node for a path, by the kubelet's table.
 func subresources(path string) []string {
 	switch firstElement(path) {
 	case "stats":
@@ -172,7 +171,7 @@ func subresources(path string) []string {
 	return []string{"proxy"}
 }
 
-// first is the first element of a path.
+// firstElement returns the first element of a path.
 func firstElement(path string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return name

@@ -23,31 +23,31 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// aCluster knows users by their tokens, and rights as "user verb subresource".
-type aCluster struct {
-	mu     sync.Mutex
-	users  map[string]authenticationv1.UserInfo
-	rights map[string]bool
-	away   error
-	silent bool
-	asked  []string
-	specs  []authorizationv1.SubjectAccessReviewSpec
+// fakeCluster knows users by their tokens, and permissions as "user verb subresource".
+type fakeCluster struct {
+	mu          sync.Mutex
+	users       map[string]authenticationv1.UserInfo
+	rights      map[string]bool
+	unreachable error
+	silent      bool
+	asked       []string
+	specs       []authorizationv1.SubjectAccessReviewSpec
 }
 
-func (c *aCluster) asks(ctx context.Context, what string) error {
+func (c *fakeCluster) review(ctx context.Context, what string) error {
 	c.mu.Lock()
 	c.asked = append(c.asked, what)
-	away, silent := c.away, c.silent
+	unreachable, silent := c.unreachable, c.silent
 	c.mu.Unlock()
 	if silent {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return away
+	return unreachable
 }
 
-func (c *aCluster) ReviewToken(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error) {
-	if err := c.asks(ctx, token); err != nil {
+func (c *fakeCluster) ReviewToken(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error) {
+	if err := c.review(ctx, token); err != nil {
 		return authenticationv1.UserInfo{}, false, err
 	}
 	c.mu.Lock()
@@ -56,9 +56,9 @@ func (c *aCluster) ReviewToken(ctx context.Context, token string) (authenticatio
 	return u, ok, nil
 }
 
-func (c *aCluster) ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, string, error) {
+func (c *fakeCluster) ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, string, error) {
 	what := spec.User + " " + spec.ResourceAttributes.Verb + " " + spec.ResourceAttributes.Subresource
-	if err := c.asks(ctx, what); err != nil {
+	if err := c.review(ctx, what); err != nil {
 		return false, "", err
 	}
 	c.mu.Lock()
@@ -67,8 +67,8 @@ func (c *aCluster) ReviewAccess(ctx context.Context, spec authorizationv1.Subjec
 	return c.rights[what], "no rule", nil
 }
 
-// questions are those asked since the last call.
-func (c *aCluster) questions() string {
+// questions returns the reviews since the last call.
+func (c *fakeCluster) questions() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := strings.Join(c.asked, ", ")
@@ -76,19 +76,19 @@ func (c *aCluster) questions() string {
 	return all
 }
 
-func (c *aCluster) set(change func()) {
+func (c *fakeCluster) set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change()
 }
 
-func (c *aCluster) reviews() *Reviews {
+func (c *fakeCluster) newReviews() *Reviews {
 	return NewReviews(ReviewConfig{
 		Reviewer: c, Node: "edge", Authentication: true, Authorization: true, TokenTTL: 2 * time.Minute, AllowedTTL: 5 * time.Minute, DeniedTTL: 30 * time.Second,
 	})
 }
 
-// ask is how somebody with a token fares, in the words of HTTP.
+// ask returns the HTTP status for a request with a token.
 func ask(t *testing.T, a *Authenticator, token, method, route string, class Class) string {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, "/", nil)
@@ -104,23 +104,23 @@ func outcome(a *Authenticator, r *http.Request, route string, class Class) strin
 		}
 		return "401 " + err.Error()
 	}
-	c, why, err := c.Authorize(r, class, route)
+	c, reason, err := c.Authorize(r, class, route)
 	switch {
 	case err != nil:
 		return "503 " + err.Error()
-	case why != "":
-		return "403 " + why
+	case reason != "":
+		return "403 " + reason
 	}
 	return fmt.Sprintf("200 %s %s", c.User, c.Classes)
 }
 
-func TestAnswersOfTheClusterAreKept(t *testing.T) {
+func TestReviewsAreCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &aCluster{
+		c := &fakeCluster{
 			users:  map[string]authenticationv1.UserInfo{"secret": {Username: "ann", UID: "7", Groups: []string{"ops"}, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}},
 			rights: map[string]bool{"ann get metrics": true},
 		}
-		a := &Authenticator{Reviews: c.reviews()}
+		a := &Authenticator{Reviews: c.newReviews()}
 		metrics := func() string { t.Helper(); return ask(t, a, "secret", "GET", "/metrics/cadvisor", Metrics) }
 		if got := metrics(); got != "200 ann metrics" {
 			t.Error(got)
@@ -133,8 +133,8 @@ func TestAnswersOfTheClusterAreKept(t *testing.T) {
 			t.Errorf("asked %s", q)
 		}
 		time.Sleep(110 * time.Second)
-		// Who was let in is let in while nobody answers, and others are not.
-		c.set(func() { c.away = errors.New("connection refused") })
+		// Cached results stay valid while the API server is unreachable.
+		c.set(func() { c.unreachable = errors.New("connection refused") })
 		if got := metrics(); got != "200 ann metrics" || c.questions() != "" {
 			t.Error(got)
 		}
@@ -143,15 +143,15 @@ func TestAnswersOfTheClusterAreKept(t *testing.T) {
 		}
 		time.Sleep(11 * time.Second)
 		if got := metrics(); !strings.HasPrefix(got, "503 ") {
-			t.Errorf("an answer that is over counts: %s", got)
+			t.Errorf("an expired result is used: %s", got)
 		}
 		c.questions()
-		c.set(func() { c.away = nil })
+		c.set(func() { c.unreachable = nil })
 		if got := metrics(); got != "200 ann metrics" || c.questions() != "secret" {
 			t.Error(got)
 		}
-		// What somebody lacks is asked again sooner.
-		if got := ask(t, a, "secret", "GET", "/pods", Read); !strings.HasPrefix(got, `403 user "ann" may not get nodes/pods of node edge`) || !strings.Contains(got, "no rule") {
+		// Denials expire sooner.
+		if got := ask(t, a, "secret", "GET", "/pods", Read); !strings.HasPrefix(got, `403 user "ann" cannot get nodes/pods of node edge`) || !strings.Contains(got, "no rule") {
 			t.Error(got)
 		}
 		ask(t, a, "secret", "GET", "/pods", Read)
@@ -163,7 +163,7 @@ func TestAnswersOfTheClusterAreKept(t *testing.T) {
 		if got := ask(t, a, "secret", "GET", "/pods", Read); got != "200 ann read" {
 			t.Error(got)
 		}
-		// Unknown tokens are kept as such too.
+		// Unknown tokens are cached too.
 		c.questions()
 		for range 3 {
 			if got := ask(t, a, "wrong", "GET", "/pods", Read); !strings.HasPrefix(got, "401 ") {
@@ -176,10 +176,10 @@ func TestAnswersOfTheClusterAreKept(t *testing.T) {
 	})
 }
 
-func TestSilentClusterHoldsNobodyForLong(t *testing.T) {
+func TestUnresponsiveClusterTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &aCluster{silent: true}
-		a := &Authenticator{Reviews: c.reviews()}
+		c := &fakeCluster{silent: true}
+		a := &Authenticator{Reviews: c.newReviews()}
 		began := time.Now()
 		var wg sync.WaitGroup
 		for range 10 {
@@ -196,8 +196,8 @@ func TestSilentClusterHoldsNobodyForLong(t *testing.T) {
 	})
 }
 
-// Who asks first and goes away does not take the answer from the others.
-func TestAnswerOutlivesWhoAskedForIt(t *testing.T) {
+// A caller that disconnects does not cancel the review for others.
+func TestReviewOutlivesItsFirstCaller(t *testing.T) {
 	c := newCache[int]()
 	ctx, cancel := context.WithCancel(t.Context())
 	got, err := c.get(ctx, [32]byte{}, func(ctx context.Context) (int, time.Duration, error) {
@@ -259,10 +259,10 @@ func TestAttributesAreThoseOfTheKubelet(t *testing.T) {
 // one from which none can be taken is not asked about.
 func TestRolesCountBesideTheCluster(t *testing.T) {
 	own, foreign := newPool(t), newPool(t)
-	c := &aCluster{rights: map[string]bool{"eve get proxy": true}}
+	c := &fakeCluster{rights: map[string]bool{"eve get proxy": true}}
 	a := &Authenticator{
 		Authorities: []Authority{{Pool: func() (*x509.CertPool, error) { return own.pool, nil }}, {Pool: func() (*x509.CertPool, error) { return foreign.pool, nil }, External: true}},
-		Reviews:     c.reviews(),
+		Reviews:     c.newReviews(),
 	}
 	for _, test := range []struct {
 		ca          *pool

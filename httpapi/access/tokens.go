@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// minToken is the least length of a token in bytes: fewer can be guessed.
+	// minToken is the minimum length of a token in bytes. Shorter ones can be guessed.
 	minToken = 16
-	// maxTokenFile in bytes bounds the file.
+	// maxTokenFile is the maximum size of the file in bytes.
 	maxTokenFile = 1 << 20
 )
 
-// TokenFile is a file of bearer tokens, one a line:
+// TokenFile is a file of bearer tokens, one per line:
 //
 //	TOKEN,USER,ROLE
 //
-// ROLE is read, exec or admin. Instead of the token the line may have its
-// SHA-256 sum, as sha256:HEX. Empty lines and those that begin with # are
-// passed over. Only the owner of the file may have permissions on it.
+// ROLE is read, exec or admin. The token may be replaced by its SHA-256 sum, as sha256:HEX.
+// Empty lines and lines that begin with # are ignored. Only the owner of the file may have
+// permissions on it.
 //
-// The file is read again when it has changed. One that has become faulty lets
-// nobody in until it is mended: who took a line out of it must not find it in
-// force for a slip in another one.
+// The file is reloaded when it has changed. While it is invalid, all tokens are rejected:
+// a token that was removed must not stay valid because of a mistake in another line.
 type TokenFile struct {
 	path string
 	log  *slog.Logger
@@ -43,14 +42,14 @@ type TokenFile struct {
 	err     error
 }
 
-// login is one line.
+// tokenEntry is one line of the file.
 type tokenEntry struct {
 	sum  [sha256.Size]byte
 	user string
 	role Role
 }
 
-// fileState tells one state of a file from another.
+// fileState identifies a version of a file.
 type fileState struct {
 	changed time.Time
 	size    int64
@@ -58,7 +57,7 @@ type fileState struct {
 	inode   uint64
 }
 
-// OpenTokenFile reads the file; a fault in it is an error here.
+// OpenTokenFile loads the file. An invalid file is an error.
 func OpenTokenFile(path string, log *slog.Logger) (*TokenFile, error) {
 	f := &TokenFile{path: path, log: log}
 	f.reload()
@@ -68,30 +67,29 @@ func OpenTokenFile(path string, log *slog.Logger) (*TokenFile, error) {
 	return f, nil
 }
 
-// Caller is whose token it is.
+// Caller returns the owner of a token.
 func (f *TokenFile) Caller(token string) (Caller, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reload()
 	if f.err != nil {
-		return Caller{}, fmt.Errorf("no token can be judged: the file of tokens is faulty; podstead's log has more")
+		return Caller{}, fmt.Errorf("tokens cannot be verified: the token file is invalid; see the log of podstead")
 	}
 	sum := sha256.Sum256([]byte(token))
 	var found *tokenEntry
-	// All are compared, each as long as the others, so that the time tells
-	// nothing.
+	// Every entry is compared in constant time, so that the duration reveals nothing.
 	for i := range f.entries {
 		if subtle.ConstantTimeCompare(sum[:], f.entries[i].sum[:]) == 1 {
 			found = &f.entries[i]
 		}
 	}
 	if found == nil {
-		return Caller{}, fmt.Errorf("the token is not known")
+		return Caller{}, fmt.Errorf("the token is unknown")
 	}
 	return Caller{User: found.user, Classes: found.role.Classes()}, nil
 }
 
-// reload reads the file if it has changed, and tells once what is wrong with it.
+// reload reads the file if it has changed, and logs each error once.
 func (f *TokenFile) reload() {
 	fi, err := os.Stat(f.path)
 	var now fileState
@@ -102,7 +100,7 @@ func (f *TokenFile) reload() {
 		return
 	}
 	first := f.state == (fileState{})
-	before := f.err
+	previous := f.err
 	f.state = now
 	if err == nil {
 		err = checkMode(f.path, fi)
@@ -112,26 +110,26 @@ func (f *TokenFile) reload() {
 	}
 	if err != nil {
 		f.entries, f.err = nil, fmt.Errorf("--token-auth-file: %w", err)
-		if !first && (before == nil || before.Error() != f.err.Error()) {
-			f.log.Error("nobody can log in with a token", "error", f.err)
+		if !first && (previous == nil || previous.Error() != f.err.Error()) {
+			f.log.Error("Token file is invalid, rejecting all tokens", "err", f.err)
 		}
 		return
 	}
 	f.err = nil
-	if before != nil {
-		f.log.Info("the file of tokens is in order again", "file", f.path)
+	if previous != nil {
+		f.log.Info("Token file reloaded", "file", f.path)
 	}
 }
 
-// checkMode judges who else may read or write the file.
+// checkMode checks that only the owner may read or write the file.
 func checkMode(path string, fi fs.FileInfo) error {
 	switch {
 	case !fi.Mode().IsRegular():
-		return fmt.Errorf("%s is no plain file", path)
+		return fmt.Errorf("%s is not a regular file", path)
 	case fi.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s has the mode %o; others than its owner must have no permission on it: chmod 600 it", path, fi.Mode().Perm())
+		return fmt.Errorf("%s has mode %o, but only its owner may have permissions; run chmod 600 %s", path, fi.Mode().Perm(), path)
 	case fi.Size() > maxTokenFile:
-		return fmt.Errorf("%s has %d bytes, more than the %d that such a file may have", path, fi.Size(), maxTokenFile)
+		return fmt.Errorf("%s has %d bytes; at most %d are allowed", path, fi.Size(), maxTokenFile)
 	}
 	return nil
 }
@@ -149,17 +147,17 @@ func readTokens(path string) ([]tokenEntry, error) {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		// A fault never repeats the line: there is a secret in it.
-		one, err := parseTokenEntry(line)
+		// The error does not repeat the line, which contains a secret.
+		entry, err := parseTokenEntry(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 		for _, other := range all {
-			if other.sum == one.sum {
-				return nil, fmt.Errorf("%s:%d: the token is that of %q already", path, n, other.user)
+			if other.sum == entry.sum {
+				return nil, fmt.Errorf("%s:%d: duplicate token; it already belongs to %q", path, n, other.user)
 			}
 		}
-		all = append(all, one)
+		all = append(all, entry)
 	}
 	return all, lines.Err()
 }
@@ -173,25 +171,25 @@ func parseTokenEntry(line string) (tokenEntry, error) {
 		fields[i] = strings.TrimSpace(fields[i])
 	}
 	if fields[1] == "" {
-		return tokenEntry{}, fmt.Errorf("has no user; must be TOKEN,USER,ROLE")
+		return tokenEntry{}, fmt.Errorf("the user is empty; must be TOKEN,USER,ROLE")
 	}
 	role, err := ParseRole(fields[2])
 	if err != nil {
 		return tokenEntry{}, err
 	}
-	one := tokenEntry{user: fields[1], role: role}
+	entry := tokenEntry{user: fields[1], role: role}
 	text, hashed := strings.CutPrefix(fields[0], "sha256:")
 	switch {
 	case hashed:
 		sum, err := hex.DecodeString(text)
 		if err != nil || len(sum) != sha256.Size {
-			return tokenEntry{}, fmt.Errorf("the sum is not one of SHA-256; must be sha256: and 64 hexadecimal digits")
+			return tokenEntry{}, fmt.Errorf("invalid SHA-256 sum; must be sha256: and 64 hexadecimal digits")
 		}
-		copy(one.sum[:], sum)
+		copy(entry.sum[:], sum)
 	case len(text) < minToken || strings.ContainsAny(text, " \t\""):
-		return tokenEntry{}, fmt.Errorf("the token must have %d characters at least, without quotes and spaces; openssl rand -hex 32 makes one", minToken)
+		return tokenEntry{}, fmt.Errorf("the token must have at least %d characters, without quotes and spaces; create one with openssl rand -hex 32", minToken)
 	default:
-		one.sum = sha256.Sum256([]byte(text))
+		entry.sum = sha256.Sum256([]byte(text))
 	}
-	return one, nil
+	return entry, nil
 }

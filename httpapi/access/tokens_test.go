@@ -22,7 +22,7 @@ func sumOf(token string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// tokenFile is one with a text, which put replaces as editors do.
+// tokenFile is a token file that put replaces as editors do.
 type tokenFile struct {
 	*testing.T
 	path string
@@ -52,65 +52,65 @@ func (f *tokenFile) put(text string, mode os.FileMode) {
 	}
 }
 
-func (f *tokenFile) want(token, user string, may Class) {
+func (f *tokenFile) want(token, user string, classes Class) {
 	f.Helper()
 	c, err := f.file.Caller(token)
-	if (err == nil) != (user != "") || c.User != user || c.Classes != may {
-		f.Errorf("%s: %+v, %v; want %q, %v", token, c, err, user, may)
+	if (err == nil) != (user != "") || c.User != user || c.Classes != classes {
+		f.Errorf("%s: %+v, %v; want %q, %v", token, c, err, user, classes)
 	}
 	if err != nil && token != "" && strings.Contains(err.Error(), token) {
 		f.Errorf("the error repeats the token: %v", err)
 	}
 }
 
-func TestTokensGiveUsersTheirRoles(t *testing.T) {
-	f := newTokenFile(t, "# who\n\n"+readToken+", ann, read\n"+sumOf(adminToken)+",bob,admin\n")
+func TestTokensGrantRoles(t *testing.T) {
+	f := newTokenFile(t, "# users\n\n"+readToken+", ann, read\n"+sumOf(adminToken)+",bob,admin\n")
 	f.want(readToken, "ann", RoleRead.Classes())
 	f.want(adminToken, "bob", All)
-	f.want(sumOf(adminToken), "", 0) // the sum is no token
+	f.want(sumOf(adminToken), "", 0) // the sum is not a token
 	f.want(readToken+"x", "", 0)
 	f.want(readToken[:len(readToken)-1], "", 0)
 	f.want("", "", 0)
 }
 
-func TestChangedTokenFileCountsAtOnce(t *testing.T) {
+func TestChangedTokenFileIsReloaded(t *testing.T) {
 	f := newTokenFile(t, readToken+",ann,read\n"+adminToken+",bob,admin\n")
 	f.put(readToken+",ann,exec\n", 0o600)
 	f.want(readToken, "ann", RoleExec.Classes())
 	f.want(adminToken, "", 0)
 }
 
-func TestTokenFileThatBecomesFaultyLetsNobodyIn(t *testing.T) {
+func TestInvalidTokenFileRejectsAllTokens(t *testing.T) {
 	f := newTokenFile(t, readToken+",ann,read\n")
-	for name, break_ := range map[string]func(){
-		"a faulty line": func() { f.put(readToken+",ann,read\nshort,eve,admin\n", 0o600) },
-		"open to all":   func() { f.put(readToken+",ann,read\n", 0o644) },
-		"gone": func() {
+	for name, damage := range map[string]func(){
+		"invalid line":       func() { f.put(readToken+",ann,read\nshort,eve,admin\n", 0o600) },
+		"readable by others": func() { f.put(readToken+",ann,read\n", 0o644) },
+		"removed": func() {
 			if err := os.Remove(f.path); err != nil {
 				t.Fatal(err)
 			}
 		},
 	} {
 		f.log.Reset()
-		break_()
+		damage()
 		f.want(readToken, "", 0)
 		f.want(readToken, "", 0)
-		if n := strings.Count(f.log.String(), "nobody can log in"); n != 1 || strings.Contains(f.log.String(), readToken) {
-			t.Errorf("%s is told %d times: %s", name, n, f.log.String())
+		if n := strings.Count(f.log.String(), "Token file is invalid"); n != 1 || strings.Contains(f.log.String(), readToken) {
+			t.Errorf("%s is logged %d times: %s", name, n, f.log.String())
 		}
 		f.put(readToken+",ann,read\n", 0o600)
 		f.want(readToken, "ann", RoleRead.Classes())
 	}
 }
 
-func TestFaultyTokenFileIsAnErrorWithoutTheSecret(t *testing.T) {
+func TestTokenFileErrorsDoNotContainSecrets(t *testing.T) {
 	for text, want := range map[string]string{
 		"secretsecretsecret,ann\n":      ":1: has 2 fields; must be TOKEN,USER,ROLE",
-		"\nsecretsecretsecret,,read\n":  ":2: has no user",
-		"secretsecretsecret,ann,root\n": `"root" is no role; must be read, exec or admin`,
-		"secret,ann,read\n":             "must have 16 characters",
+		"\nsecretsecretsecret,,read\n":  ":2: the user is empty",
+		"secretsecretsecret,ann,root\n": `unknown role "root"; must be read, exec or admin`,
+		"secret,ann,read\n":             "must have at least 16 characters",
 		"sha256:secret,ann,read\n":      "64 hexadecimal digits",
-		"secretsecretsecret,ann,read\n" + sumOf("secretsecretsecret") + ",b,read": `:2: the token is that of "ann" already`,
+		"secretsecretsecret,ann,read\n" + sumOf("secretsecretsecret") + ",b,read": `:2: duplicate token; it already belongs to "ann"`,
 	} {
 		path := filepath.Join(t.TempDir(), "tokens")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -126,11 +126,11 @@ func TestFaultyTokenFileIsAnErrorWithoutTheSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := OpenTokenFile(open, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("a file that others may read: %v", err)
+		t.Errorf("a file that others can read: %v", err)
 	}
 }
 
-func TestTokenIsReadOfTheHeaderAlone(t *testing.T) {
+func TestTokenIsReadOnlyFromTheHeader(t *testing.T) {
 	f := newTokenFile(t, readToken+",ann,read\n")
 	a := &Authenticator{Tokens: f.file}
 	for header, ok := range map[string]bool{
@@ -148,6 +148,6 @@ func TestTokenIsReadOfTheHeaderAlone(t *testing.T) {
 	r := httptest.NewRequest("GET", "/pods", nil)
 	r.Header.Set("Authorization", "Bearer "+readToken)
 	if _, err := (&Authenticator{}).Caller(r); err == nil || !strings.Contains(err.Error(), "--token-auth-file") {
-		t.Errorf("a token where none are in use: %v", err)
+		t.Errorf("a token without a token file: %v", err)
 	}
 }

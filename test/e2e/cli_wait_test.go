@@ -46,7 +46,7 @@ func TestWaitAndRestart(t *testing.T) {
 		if now.UID != before.UID || now.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID {
 			t.Errorf("after a restart there is %s %+v, before there was %s %+v", now.UID, now.Status, before.UID, before.Status)
 		}
-		n.cli(0, []string{"its restart was asked for"}, "get", "events", "p")
+		n.cli(0, []string{"restart requested"}, "get", "events", "p")
 		n.drop("p.yaml")
 		n.cli(0, []string{"deleted"}, "wait", "p", "--for=delete", "--timeout=3m")
 	})

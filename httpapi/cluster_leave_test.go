@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-type member func(context.Context) (string, error)
+type fakeMember func(context.Context) (string, error)
 
-func (m member) Leave(ctx context.Context) (string, error) { return m(ctx) }
+func (m fakeMember) Leave(ctx context.Context) (string, error) { return m(ctx) }
 
 func TestLeaveCluster(t *testing.T) {
-	bounded := member(func(ctx context.Context) (string, error) {
+	bounded := fakeMember(func(ctx context.Context) (string, error) {
 		if _, ok := ctx.Deadline(); !ok {
-			t.Error("it has no end")
+			t.Error("Leave has no deadline")
 		}
 		return "kubectl delete node edge", nil
 	})
@@ -27,11 +27,11 @@ func TestLeaveCluster(t *testing.T) {
 		code   int
 		text   string
 	}{
-		"it leaves":   {bounded, "?timeout=1m", http.StatusOK, `"leftovers":"kubectl delete node edge"`},
-		"it cannot":   {member(func(context.Context) (string, error) { return "", errors.New("pods are left") }), "?timeout=1m", http.StatusConflict, "pods are left"},
-		"no cluster":  {nil, "?timeout=1m", http.StatusConflict, "joined no cluster"},
-		"no time":     {bounded, "", http.StatusBadRequest, "timeout"},
-		"no time ago": {bounded, "?timeout=-1m", http.StatusBadRequest, "timeout"},
+		"success":          {bounded, "?timeout=1m", http.StatusOK, `"leftovers":"kubectl delete node edge"`},
+		"failure":          {fakeMember(func(context.Context) (string, error) { return "", errors.New("pods are left") }), "?timeout=1m", http.StatusConflict, "pods are left"},
+		"no cluster":       {nil, "?timeout=1m", http.StatusConflict, "not joined a cluster"},
+		"no timeout":       {bounded, "", http.StatusBadRequest, "timeout"},
+		"negative timeout": {bounded, "?timeout=-1m", http.StatusBadRequest, "timeout"},
 	} {
 		srv := httptest.NewServer(leaveCluster(test.member))
 		resp, err := http.Post(srv.URL+test.query, "", nil)

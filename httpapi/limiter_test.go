@@ -7,7 +7,7 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-func TestNobodyKeepsTheOwnerOfTheSocketOut(t *testing.T) {
+func TestLimiterReservesSlotsForSocket(t *testing.T) {
 	s := newLimiter(2, 1)
 	other := httptest.NewRequest("GET", "/", nil)
 	owner := other.WithContext(access.WithCaller(other.Context(), access.Caller{Classes: access.All, Local: true}))

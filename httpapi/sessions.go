@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,29 +17,28 @@ import (
 	"github.com/podstead/podstead/httpapi/streaming"
 )
 
-// maxSessions is how many sessions of exec, attach and port forwarding there
-// are at once.
+// maxSessions is the maximum number of concurrent exec, attach and port forwarding
+// sessions.
 const maxSessions = 256
 
-// ownSessions is how many more whoever may use the socket has, however many
-// others have.
+// reservedSessions are additional sessions for callers on the unix socket.
 const reservedSessions = 32
 
-// ContainerStreams are sessions with containers, as the runtime offers them.
+// ContainerStreams opens sessions with containers through the runtime.
 type ContainerStreams interface {
-	// Exec is the address of a session with a new command in a container, Attach
-	// that of one with what it runs already. An address is good for one session
-	// that begins soon.
-	Exec(ctx context.Context, containerID string, command []string, o streaming.Options) (address string, err error)
-	Attach(ctx context.Context, containerID string, o streaming.Options) (address string, err error)
-	// Run runs a command to its end and returns what it printed. A command that
-	// fails is an error.
+	// Exec returns the URL of a session with a new command in a container, Attach that
+	// of a session with the container's main process. A URL is valid for one session
+	// that starts soon.
+	Exec(ctx context.Context, containerID string, command []string, o streaming.Options) (url string, err error)
+	Attach(ctx context.Context, containerID string, o streaming.Options) (url string, err error)
+	// Run runs a command to its end and returns its output. A command that fails is an
+	// error.
 	Run(ctx context.Context, containerID string, command []string) ([]byte, error)
 	// Dial connects to a port of a pod.
 	Dial(ctx context.Context, pod types.UID, port uint16) (streaming.PortConn, error)
 }
 
-// sessions serves what streams to and from containers.
+// sessions serves exec, attach, port forwarding and run.
 type sessions struct {
 	src     Sources
 	limiter limiter
@@ -50,14 +48,14 @@ func newSessions(src Sources) *sessions {
 	return &sessions{src: src, limiter: newLimiter(maxSessions, reservedSessions)}
 }
 
-// limited refuses a session too many.
+// limited answers with 429 while too many sessions are open.
 func (s *sessions) limited(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if free := s.limiter.acquire(r); free != nil {
-			defer free()
+		if release := s.limiter.acquire(r); release != nil {
+			defer release()
 			h(w, r)
 		} else {
-			writeStatus(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "%d sessions of exec, attach and port forwarding are open already; end one of them", maxSessions)
+			writeStatus(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many sessions: %d exec, attach and port forwarding sessions are open; close one of them", maxSessions)
 		}
 	}
 }
@@ -68,12 +66,12 @@ func (s *sessions) exec(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 	case len(command) == 0:
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "no command is given; name it and each of its arguments with command=")
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "command: must not be empty; repeat the parameter for each argument")
 	case o == streaming.Options{TTY: o.TTY}:
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "one of stdin, stdout and stderr must be asked for")
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "request at least one of stdin, stdout and stderr")
 	default:
-		// A session that is cut ends here; what becomes of its command is up to the
-		// runtime, as with the kubelet.
+		// If the session ends early, the runtime decides what happens to the command,
+		// as with the kubelet.
 		_ = streaming.RemoteCommand{Client: o, Runtime: o, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
 			return s.src.Streams.Exec(ctx, c.id, command, o)
 		}}.Serve(w, r)
@@ -84,16 +82,16 @@ func (s *sessions) attach(w http.ResponseWriter, r *http.Request) {
 	o := streamOptions(r.URL.Query())
 	_, c, ok := s.running(w, r)
 	rt := o
-	// Whether it has a terminal was settled when it was made.
+	// Whether the container has a terminal was decided when it was created.
 	if rt.TTY = c.tty; rt.TTY {
 		rt.Stderr = false
 	}
 	switch {
 	case !ok:
 	case o.Stdin && !c.stdin:
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q was made without standard input; set its field stdin in the manifest, or attach without", c.name)
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q has no stdin; set stdin: true in the manifest, or attach without stdin", c.name)
 	case rt == streaming.Options{TTY: rt.TTY}:
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "one of stdin, stdout and stderr must be asked for")
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "request at least one of stdin, stdout and stderr")
 	default:
 		_ = streaming.RemoteCommand{Client: o, Runtime: rt, Idle: s.src.StreamIdle, Open: func(ctx context.Context) (string, error) {
 			return s.src.Streams.Attach(ctx, c.id, rt)
@@ -101,8 +99,8 @@ func (s *sessions) attach(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// run answers with what a command printed, as the kubelet's /run does: the
-// command is split at spaces.
+// run answers with the output of a command, as the kubelet's /run does: the command is
+// split at spaces.
 func (s *sessions) run(w http.ResponseWriter, r *http.Request) {
 	command := strings.Fields(r.URL.Query().Get("cmd"))
 	_, c, ok := s.running(w, r)
@@ -110,10 +108,10 @@ func (s *sessions) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(command) == 0 {
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "no command is given; name it with cmd=")
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "cmd: must not be empty")
 		return
 	}
-	// The command takes its time.
+	// The command may run for any time.
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
 		writeStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
 		return
@@ -132,7 +130,7 @@ func outputError(out []byte) error {
 	if len(out) == 0 {
 		return nil
 	}
-	return fmt.Errorf("it printed: %s", out)
+	return fmt.Errorf("output: %s", out)
 }
 
 func (s *sessions) portForward(w http.ResponseWriter, r *http.Request) {
@@ -141,7 +139,7 @@ func (s *sessions) portForward(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if pod.Status.Phase != v1.PodRunning {
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "pod %q does not run: its phase is %s", pod.Name, pod.Status.Phase)
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "pod %q is not running: its phase is %s", pod.Name, pod.Status.Phase)
 		return
 	}
 	_ = streaming.PortForward{Idle: s.src.StreamIdle, Dial: func(ctx context.Context, port uint16) (streaming.PortConn, error) {
@@ -149,7 +147,8 @@ func (s *sessions) portForward(w http.ResponseWriter, r *http.Request) {
 	}}.Serve(w, r)
 }
 
-// pod is the pod that the path names; false if that was answered already.
+// pod returns the pod that the path names. It answers the request and returns false if
+// there is none.
 func (s *sessions) pod(w http.ResponseWriter, r *http.Request) (*v1.Pod, bool) {
 	pod, err := findPod(s.src, r.PathValue("namespace"), r.PathValue("pod"))
 	if uid := r.PathValue("uid"); err == nil && uid != "" && uid != string(pod.UID) {
@@ -162,14 +161,14 @@ func (s *sessions) pod(w http.ResponseWriter, r *http.Request) (*v1.Pod, bool) {
 	return pod, true
 }
 
-// runningContainer is a container with a process.
+// runningContainer is a container that runs.
 type runningContainer struct {
 	name, id   string
 	stdin, tty bool
 }
 
-// running is the container that the request names, in its path or as a
-// parameter; false if there is none and that was answered already.
+// running returns the container that the path or the query names. It answers the request
+// and returns false if the container does not run.
 func (s *sessions) running(w http.ResponseWriter, r *http.Request) (*v1.Pod, runningContainer, bool) {
 	pod, ok := s.pod(w, r)
 	if !ok {
@@ -195,61 +194,34 @@ func (s *sessions) running(w http.ResponseWriter, r *http.Request) (*v1.Pod, run
 	st, _ := c.status(pod.Status)
 	_, id, _ := strings.Cut(st.ContainerID, "://")
 	if st.State.Running == nil || id == "" {
-		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q in pod %q does not run: %s", name, pod.Name, describeState(st.State))
+		writeStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q in pod %q is not running: %s", name, pod.Name, describeState(st.State))
 		return nil, runningContainer{}, false
 	}
-	found := runningContainer{name: name, id: id}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		if i := slices.IndexFunc(list, func(c v1.Container) bool { return c.Name == name }); i >= 0 {
-			found.stdin, found.tty = list[i].Stdin, list[i].TTY
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if c := &pod.Spec.EphemeralContainers[i]; c.Name == name {
-			found.stdin, found.tty = c.Stdin, c.TTY
-		}
-	}
-	return pod, found, true
+	return pod, runningContainer{name: name, id: id, stdin: c.spec.Stdin, tty: c.spec.TTY}, true
 }
 
 // whyNot says in what state a container is that does not run.
 func describeState(st v1.ContainerState) string {
 	switch {
 	case st.Terminated != nil:
-		return fmt.Sprintf("it ended with exit code %d (%s)", st.Terminated.ExitCode, st.Terminated.Reason)
+		return fmt.Sprintf("terminated with exit code %d (%s)", st.Terminated.ExitCode, st.Terminated.Reason)
 	case st.Waiting != nil && st.Waiting.Message != "":
-		return fmt.Sprintf("it waits (%s: %s)", st.Waiting.Reason, st.Waiting.Message)
+		return fmt.Sprintf("waiting (%s: %s)", st.Waiting.Reason, st.Waiting.Message)
 	case st.Waiting != nil:
-		return fmt.Sprintf("it waits (%s)", st.Waiting.Reason)
+		return fmt.Sprintf("waiting (%s)", st.Waiting.Reason)
 	}
-	return "it has not started yet"
+	return "not started yet"
 }
 
-// streamOptions reads which streams are asked for: in the kubelet's names and
-// in those of the Kubernetes API.
+// streamOptions reads the requested streams, by the kubelet's names and by those of the
+// Kubernetes API.
 func streamOptions(q url.Values) streaming.Options {
 	on := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { v := q.Get(n); return v == "1" || v == "true" })
 	}
 	o := streaming.Options{Stdin: on("input", "stdin"), Stdout: on("output", "stdout"), Stderr: on("error", "stderr"), TTY: on("tty")}
 	if o.TTY {
-		o.Stderr = false // a terminal has one output
+		o.Stderr = false // a terminal has a single output
 	}
 	return o
-}
-
-// refuseAs answers with a status of the Kubernetes API, which clients of these
-// routes read the message of.
-func writeStatus(w http.ResponseWriter, code int, reason metav1.StatusReason, format string, args ...any) {
-	body, err := json.Marshal(&metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...),
-	})
-	if err != nil {
-		http.Error(w, fmt.Sprintf(format, args...), code)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that went away needs no answer
 }

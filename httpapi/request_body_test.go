@@ -11,7 +11,7 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-func TestBodyIsBoundedUnlessItsHandlerSaysOtherwise(t *testing.T) {
+func TestBodyLimit(t *testing.T) {
 	read := func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
 		var tooLarge *http.MaxBytesError
@@ -22,7 +22,7 @@ func TestBodyIsBoundedUnlessItsHandlerSaysOtherwise(t *testing.T) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	}
-	h := serving([]Route{
+	h := serveClasses([]Route{
 		{"POST", "/small", access.Admin, read},
 		{"POST", "/large", access.Admin, func(w http.ResponseWriter, r *http.Request) {
 			allowLargeBody(r)

@@ -10,7 +10,7 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-func TestRequestsAreTold(t *testing.T) {
+func TestObserveRequests(t *testing.T) {
 	var told []string
 	routes := observe([]Route{
 		{"GET", "/metrics", access.Metrics, func(http.ResponseWriter, *http.Request) { told = append(told, "answers") }},
@@ -21,7 +21,7 @@ func TestRequestsAreTold(t *testing.T) {
 		told = append(told, fmt.Sprintf("%s %s %t", r.Method, r.Path, r.LongRunning))
 		return func() { told = append(told, "done") }
 	})
-	h := serving(routes, access.All)
+	h := serveClasses(routes, access.All)
 	for _, path := range []string{"/metrics", "/containerLogs/a/b/c", "/containerLogs/a/b/c?follow=true", "/exec/a/b/c", "/api/v1/pods?watch=1", "/nowhere"} {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
 	}

@@ -6,27 +6,29 @@ import (
 	"time"
 )
 
-// ClusterMember takes this box out of its cluster. It returns what only an
-// administrator of the cluster can remove.
+// ClusterMember removes this node from its cluster.
 type ClusterMember interface {
-	Leave(ctx context.Context) (remains string, err error)
+	// Leave returns instructions for what only an administrator of the cluster can
+	// remove, empty if nothing is left.
+	Leave(ctx context.Context) (leftovers string, err error)
 }
 
-// LeftCluster is the answer of a box that has left its cluster.
+// LeaveResult is the answer after the node has left its cluster.
 type LeaveResult struct {
 	Leftovers string `json:"leftovers,omitempty"`
 }
 
-// leaveCluster answers when the box has left, or could not within ?timeout.
+// leaveCluster answers after the node has left the cluster, or has failed to within
+// ?timeout.
 func leaveCluster(member ClusterMember) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if member == nil {
-			http.Error(w, "this box has joined no cluster", http.StatusConflict)
+			http.Error(w, "this node has not joined a cluster", http.StatusConflict)
 			return
 		}
 		timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 		if err != nil || timeout <= 0 {
-			http.Error(w, "timeout: want a duration such as 5m", http.StatusBadRequest)
+			http.Error(w, "timeout: must be a positive duration such as 5m", http.StatusBadRequest)
 			return
 		}
 		if err := clearDeadlines(w); err != nil {
@@ -35,11 +37,11 @@ func leaveCluster(member ClusterMember) http.HandlerFunc {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
-		remains, err := member.Leave(ctx)
+		leftovers, err := member.Leave(ctx)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 			return
 		}
-		writeJSON(w, LeaveResult{Leftovers: remains})
+		writeJSON(w, LeaveResult{Leftovers: leftovers})
 	}
 }
