@@ -13,13 +13,6 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// AnnotationTemplate hashes the part of the spec that cannot change while the
-// pod runs: everything except the containers' images and their cpu and memory
-// resources. A revision with the same UID and another template replaces the pod;
-// one with the same template is applied in place. The annotation is also on the
-// sandbox, so that a daemon that was down during the change can compare them.
-const AnnotationTemplate = "podstead.io/template-hash"
-
 // identify gives a defaulted pod what makes it a static pod of this node: the
 // UID, name suffix, namespace, node name, annotations, toleration and phase
 // that the kubelet gives one.
@@ -54,7 +47,7 @@ func (l *Loader) identify(pod *v1.Pod, source Source) {
 	}
 	pod.Annotations[podinfo.AnnotationSource] = string(source)
 	pod.Annotations[podinfo.AnnotationHash] = hash
-	pod.Annotations[AnnotationTemplate] = template
+	pod.Annotations[podinfo.AnnotationTemplate] = template
 	if source == SourceFile {
 		tolerateNoExecute(&pod.Spec)
 	}
@@ -86,7 +79,7 @@ func clearServerFields(pod *v1.Pod) {
 
 // clearOwnAnnotations takes out what this package and the kubelet write.
 func clearOwnAnnotations(pod *v1.Pod) {
-	for _, name := range []string{podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationMirror, AnnotationTemplate} {
+	for _, name := range []string{podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationMirror, podinfo.AnnotationTemplate} {
 		delete(pod.Annotations, name)
 	}
 }

@@ -41,7 +41,7 @@ func identityOf(t *testing.T, value any) identity {
 	}
 	validation.SetDefaults(pod)
 	NewLoader("node1", ModeStrict).identify(pod, SourceFile)
-	return identity{string(pod.UID), pod.Annotations[podinfo.AnnotationHash], pod.Annotations[AnnotationTemplate]}
+	return identity{string(pod.UID), pod.Annotations[podinfo.AnnotationHash], pod.Annotations[podinfo.AnnotationTemplate]}
 }
 
 // corpus are the pods of testdata/pods as generic JSON, by name.

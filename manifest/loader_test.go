@@ -67,7 +67,7 @@ func TestLoadMakesStaticPods(t *testing.T) {
 			t.Errorf("%s is %v, want %v", what, values[0], values[1])
 		}
 	}
-	if len(pod.Annotations[podinfo.AnnotationHash]) != 32 || len(pod.Annotations[AnnotationTemplate]) != 32 {
+	if len(pod.Annotations[podinfo.AnnotationHash]) != 32 || len(pod.Annotations[podinfo.AnnotationTemplate]) != 32 {
 		t.Errorf("annotations %v", pod.Annotations)
 	}
 

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 )
 
@@ -35,7 +34,7 @@ func asking(name, amount string) *v1.Pod {
 func revised(name, amount, uid string) *v1.Pod {
 	pod := asking(name, amount)
 	pod.UID = types.UID(uid)
-	pod.Annotations[podinfo.AnnotationHash], pod.Annotations[manifest.AnnotationTemplate] = uid, uid
+	pod.Annotations[podinfo.AnnotationHash], pod.Annotations[podinfo.AnnotationTemplate] = uid, uid
 	return pod
 }
 

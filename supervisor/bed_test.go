@@ -450,9 +450,9 @@ func testPod(name string, uid types.UID, revision string) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: "default", UID: uid,
 			Annotations: map[string]string{
-				podinfo.AnnotationSource:    string(manifest.SourceFile),
-				podinfo.AnnotationHash:      revision,
-				manifest.AnnotationTemplate: revision,
+				podinfo.AnnotationSource:   string(manifest.SourceFile),
+				podinfo.AnnotationHash:     revision,
+				podinfo.AnnotationTemplate: revision,
 			},
 		},
 		Spec: v1.PodSpec{

@@ -15,7 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstead/podstead/cri/critest"
-	"github.com/podstead/podstead/manifest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // TestDaemonKilledAtRandomPoints: whenever the daemon is killed and started
@@ -62,7 +62,7 @@ func (b *bed) converged(wanted []*v1.Pod, foreign types.UID) {
 	b.t.Helper()
 	want, containers := map[string]string{}, map[string]int{}
 	for _, pod := range wanted {
-		want[string(pod.UID)] = pod.Annotations[manifest.AnnotationTemplate]
+		want[string(pod.UID)] = pod.Annotations[podinfo.AnnotationTemplate]
 		containers[string(pod.UID)] = len(probedContainers(pod))
 	}
 	if foreign != "" {
@@ -73,8 +73,8 @@ func (b *bed) converged(wanted []*v1.Pod, foreign types.UID) {
 		switch {
 		case !ok:
 			b.t.Errorf("pod %s (uid %s, ready %v) is left", s.Name, s.UID, s.Ready)
-		case s.Ready && revision != s.Config.Annotations[manifest.AnnotationTemplate]:
-			b.t.Errorf("pod %s (uid %s) runs in revision %s, want %s", s.Name, s.UID, s.Config.Annotations[manifest.AnnotationTemplate], revision)
+		case s.Ready && revision != s.Config.Annotations[podinfo.AnnotationTemplate]:
+			b.t.Errorf("pod %s (uid %s) runs in revision %s, want %s", s.Name, s.UID, s.Config.Annotations[podinfo.AnnotationTemplate], revision)
 		}
 	}
 	for uid := range want {

@@ -9,7 +9,6 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/pleg"
-	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
 // syncLoop is the heart: it takes in what happened and hands it to the
@@ -165,9 +164,9 @@ func (s *Supervisor) logUpdate(u manifest.PodUpdate, pod *v1.Pod) {
 	text := updateText[u.Op]
 	switch {
 	case u.Replaced[pod.UID]:
-		text = "pod is replaced: " + podworkers.ReplacedText(u.Source)
+		text = "pod is replaced: " + podinfo.PolicyFor(u.Source).ReplacedText
 	case u.Op == manifest.Remove:
-		text += podworkers.RemovedText(u.Source)
+		text += podinfo.PolicyFor(u.Source).RemovedText
 	}
 	if text != "" {
 		s.log.Info(text, "pod", podinfo.FullName(pod), "uid", pod.UID, "source", u.Source)

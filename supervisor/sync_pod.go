@@ -10,7 +10,6 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podworkers"
@@ -291,8 +290,8 @@ func replaces(pod *v1.Pod, observed *cri.PodStatus) *podworkers.KillOrder {
 	if podinfo.IsAPI(pod) || len(observed.Sandboxes) == 0 || !sandboxReady(observed) && len(observed.Containers) == 0 {
 		return nil
 	}
-	running := observed.Sandboxes[0].Annotations[manifest.AnnotationTemplate]
-	wanted := pod.Annotations[manifest.AnnotationTemplate]
+	running := observed.Sandboxes[0].Annotations[podinfo.AnnotationTemplate]
+	wanted := pod.Annotations[podinfo.AnnotationTemplate]
 	renamed := observed.Name != pod.Name || observed.Namespace != pod.Namespace
 	if running == "" || wanted == "" || running == wanted && !renamed {
 		return nil

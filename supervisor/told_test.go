@@ -72,12 +72,12 @@ func TestEndOfBoundPodIsToldByTheCluster(t *testing.T) {
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: manifest.SourceAPI, Pods: []*v1.Pod{one}, Replaced: map[types.UID]bool{"u1": true}}
 		d.config.tell(manifest.Add, two)
 		b.runs("u2")
-		d.tells(t, "pod is replaced: the API server has another pod of its name")
-		d.tells(t, "Stopping container app: the API server has another pod of its name")
+		d.tells(t, "pod is replaced: the cluster has a new pod of this name")
+		d.tells(t, "Stopping container app: the cluster has a new pod of this name")
 		d.config.tell(manifest.Remove, two)
 		b.gone("u2")
-		d.tells(t, "pod is no longer wanted: it was removed from the API server")
-		d.tells(t, "Stopping container app: it was removed from the API server")
+		d.tells(t, "pod is no longer wanted: the pod was removed from the cluster")
+		d.tells(t, "Stopping container app: the pod was removed from the cluster")
 		if lines := d.told("manifest"); len(lines) > 0 {
 			t.Error(lines)
 		}

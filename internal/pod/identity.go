@@ -16,6 +16,13 @@ const (
 	AnnotationMirror = "kubernetes.io/config.mirror"
 )
 
+// AnnotationTemplate hashes the part of the spec that cannot change while the
+// pod runs: everything except the containers' images and their cpu and memory
+// resources. A revision with the same UID and another template replaces the pod;
+// one with the same template is applied in place. The annotation is also on the
+// sandbox, so that a daemon that was down during the change can compare them.
+const AnnotationTemplate = "podstead.io/template-hash"
+
 // Source names where a pod comes from. Its values are those that the kubelet
 // writes into AnnotationSource.
 type Source string

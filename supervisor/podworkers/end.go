@@ -34,7 +34,7 @@ func (p *Workers) Restart(uid types.UID, reason string, notBefore time.Time, end
 		return fmt.Errorf("cannot restart pod %s: %w", uid, ErrUnknownPod)
 	case !w.wanted:
 		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrUnwantedPod)
-	case podinfo.IsAPI(w.pod):
+	case !podinfo.PolicyOf(w.pod).Restarts:
 		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrAPIPod)
 	case w.kill == nil && !w.disrupted && w.state != Queued && ended(w.pod):
 		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrPodEnded)

@@ -51,22 +51,22 @@ func (p *Workers) dequeueName(w *worker) {
 	}
 }
 
-// clearName ends an API pod whose full name a static pod has: two pods of one name
-// could share a data directory, and what a node runs by itself comes first.
+// clearName ends a pod that yields its name if a pod of another source has the same
+// full name: two pods of one name could share a data directory, and what a node runs
+// by itself comes first.
 func (p *Workers) clearName(w *worker) {
 	for _, other := range p.byName[w.name] {
-		if other == w || !other.wanted || !w.wanted {
+		if other == w || !other.wanted || !w.wanted || podinfo.SourceOf(w.pod) == podinfo.SourceOf(other.pod) {
 			continue
 		}
-		bound := w
-		if !podinfo.IsAPI(w.pod) {
-			bound = other
+		yielding := w
+		if !podinfo.PolicyOf(w.pod).YieldsName {
+			yielding = other
 		}
-		if podinfo.SourceOf(w.pod) == podinfo.SourceOf(other.pod) || !podinfo.IsAPI(bound.pod) || bound.kill != nil || bound.state == Finished {
+		if !podinfo.PolicyOf(yielding.pod).YieldsName || yielding.kill != nil || yielding.state == Finished {
 			continue
 		}
-		d := status.Disruption{Reason: ReasonNameTaken, At: time.Now(), Message: fmt.Sprintf(
-			"a manifest of node %s has a pod of this name; rename one of the two", bound.pod.Spec.NodeName)}
-		p.end(bound, onKill, KillOrder{Reason: KillDisrupted, Message: d.Message, Disruption: &d})
+		p.disrupt(yielding, status.Disruption{Reason: ReasonNameTaken, Message: fmt.Sprintf(
+			"a manifest of node %s has a pod of this name; rename one of the two", yielding.pod.Spec.NodeName)}, nil)
 	}
 }

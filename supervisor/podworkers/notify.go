@@ -1,10 +1,9 @@
 package podworkers
 
 import (
-	"slices"
-
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Pause holds all syncs back, or lets them go on and notifies the workers that
@@ -66,28 +65,15 @@ func (p *Workers) notifyIf(cond func(*worker) bool) {
 	}
 }
 
-// notifySharers notifies the pods that mount a claim which this pod had: a claim
-// may be for one pod at a time. mu is held.
+// notifySharers notifies the running pods that mount a claim which this pod had: the
+// claim may be for one pod at a time. mu is held.
 func (p *Workers) notifySharers(w *worker) {
 	if w.acting == nil {
 		return
 	}
-	for i := range w.acting.Spec.Volumes {
-		claim := w.acting.Spec.Volumes[i].PersistentVolumeClaim
-		if claim == nil {
-			continue
-		}
-		for _, other := range p.byUID {
-			if other != w && other.state == Syncing && other.pod.Namespace == w.acting.Namespace && mountsClaim(other.pod, claim.ClaimName) {
-				p.markDirty(other)
-			}
+	for _, other := range p.byUID {
+		if other != w && other.state == Syncing && podinfo.ShareClaim(w.acting, other.pod) {
+			p.markDirty(other)
 		}
 	}
-}
-
-// mountsClaim reports whether a pod has a volume that is the claim.
-func mountsClaim(pod *v1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == name
-	})
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/manifest"
 )
 
 // workersBed is podWorkers with scripts that wait to be told their outcome.
@@ -162,9 +161,9 @@ func testPod(name string, uid types.UID, revision string) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: "default", UID: uid,
 			Annotations: map[string]string{
-				podinfo.AnnotationSource:    string(manifest.SourceFile),
-				podinfo.AnnotationHash:      revision,
-				manifest.AnnotationTemplate: revision,
+				podinfo.AnnotationSource:   string(podinfo.SourceFile),
+				podinfo.AnnotationHash:     revision,
+				podinfo.AnnotationTemplate: revision,
 			},
 		},
 		Spec: v1.PodSpec{

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -66,28 +65,17 @@ func (p *Workers) Reconcile(pod *v1.Pod) {
 	}
 }
 
-// Remove ends a pod that its source no longer holds. Replace ends one whose name
-// another revision has taken.
-func (p *Workers) Remove(uid types.UID)  { p.removeFor(uid, RemovedText) }
-func (p *Workers) Replace(uid types.UID) { p.removeFor(uid, ReplacedText) }
-
-// RemovedText says why a pod of the source is no longer wanted.
-func RemovedText(source podinfo.Source) string {
-	if source == podinfo.SourceAPI {
-		return "it was removed from the API server"
-	}
-	return "its manifest was removed"
+// Remove ends a pod that its source no longer has.
+func (p *Workers) Remove(uid types.UID) {
+	p.removeFor(uid, func(policy podinfo.SourcePolicy) string { return policy.RemovedText })
 }
 
-// ReplacedText says why another revision of a pod of the source is wanted.
-func ReplacedText(source podinfo.Source) string {
-	if source == podinfo.SourceAPI {
-		return "the API server has another pod of its name"
-	}
-	return "its manifest changed"
+// Replace ends a pod whose name another revision has taken.
+func (p *Workers) Replace(uid types.UID) {
+	p.removeFor(uid, func(policy podinfo.SourcePolicy) string { return policy.ReplacedText })
 }
 
-func (p *Workers) removeFor(uid types.UID, text func(podinfo.Source) string) {
+func (p *Workers) removeFor(uid types.UID, reason func(podinfo.SourcePolicy) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, ok := p.byUID[uid]
@@ -95,7 +83,7 @@ func (p *Workers) removeFor(uid types.UID, text func(podinfo.Source) string) {
 		return
 	}
 	w.wanted, w.restart = false, nil
-	p.end(w, onKill, KillOrder{Reason: KillRemoved, Message: text(podinfo.SourceOf(w.pod))})
+	p.end(w, onKill, KillOrder{Reason: KillRemoved, Message: reason(podinfo.PolicyOf(w.pod))})
 }
 
 // Orphan ends what was found of a pod that no source wants, or of one that has
@@ -128,23 +116,19 @@ func (p *Workers) endIfDeleted(w *worker) {
 	p.end(w, onKill, KillOrder{Reason: KillDeleted, Message: "it was deleted", Grace: w.pod.DeletionGracePeriodSeconds})
 }
 
-// sameTemplate reports whether one revision can become the other in place. An API
-// pod always can, and so can one without the annotation.
+// sameTemplate reports whether one revision can become the other in place.
 func sameTemplate(a, b *v1.Pod) bool {
-	if a == nil || b == nil {
+	if a == nil || b == nil || podinfo.PolicyOf(b).UpdatesInPlace {
 		return true
 	}
-	if podinfo.IsAPI(b) {
-		return true
-	}
-	ta, tb := a.Annotations[manifest.AnnotationTemplate], b.Annotations[manifest.AnnotationTemplate]
+	ta, tb := a.Annotations[podinfo.AnnotationTemplate], b.Annotations[podinfo.AnnotationTemplate]
 	return ta == "" || tb == "" || ta == tb && podinfo.FullName(a) == podinfo.FullName(b)
 }
 
 // sameRevision reports whether two pods of a UID are the same revision. Static
 // pods are compared by their hash; an API pod has none, or a foreign one.
 func sameRevision(a, b *v1.Pod) bool {
-	if podinfo.IsAPI(b) {
+	if podinfo.PolicyOf(b).UpdatesInPlace {
 		return equality.Semantic.DeepEqual(&a.Spec, &b.Spec)
 	}
 	return a.Annotations[podinfo.AnnotationHash] == b.Annotations[podinfo.AnnotationHash]

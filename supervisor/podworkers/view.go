@@ -124,7 +124,7 @@ func (p *Workers) Count() Counts {
 		case !w.wanted:
 			kind.Config = "orphan"
 		}
-		if w.pod != nil && !podinfo.IsAPI(w.pod) {
+		if w.pod != nil && podinfo.PolicyOf(w.pod).Static {
 			kind.Static = "true"
 		}
 		switch w.state {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -182,7 +181,7 @@ func TestFixedUIDEdit(t *testing.T) {
 		b.release("u1", SyncResult{})
 		b.release("u1", SyncResult{})
 		b.want("u1", Syncing)
-		if j := b.in("u1").job; j.Run != 1 || j.Pod.Annotations[manifest.AnnotationTemplate] != "r3" {
+		if j := b.in("u1").job; j.Run != 1 || j.Pod.Annotations[podinfo.AnnotationTemplate] != "r3" {
 			t.Errorf("run %d of %v", j.Run, j.Pod.Annotations)
 		}
 	})
@@ -241,7 +240,7 @@ func TestRerunIsRefused(t *testing.T) {
 			t.Error(err)
 		}
 		api := testPod("api", "a1", "r1")
-		api.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
+		api.Annotations[podinfo.AnnotationSource] = string(podinfo.SourceAPI)
 		b.p.Update(api)
 		if err := b.rerun("a1"); !errors.Is(err, ErrAPIPod) {
 			t.Error(err)

@@ -37,7 +37,7 @@ var rooms = []room{
 	{"cri/imageload", []string{"internal", "cri"}},
 	{"gc", []string{"internal", "cri"}},
 	{"supervisor", []string{"internal", "cri", "probe", "manifest", "gc", "supervisor"}},
-	{"supervisor/podworkers", []string{"internal", "cri", "manifest", "supervisor/status"}},
+	{"supervisor/podworkers", []string{"internal", "supervisor/status"}},
 	{"supervisor/podinputs", []string{"internal", "cri", "manifest", "supervisor/credential", "supervisor/dns", "supervisor/status", "supervisor/userns", "supervisor/volume"}},
 	{"supervisor/admit", []string{"internal", "cri"}},
 	{"supervisor/pleg", []string{"internal", "cri"}},
