@@ -66,7 +66,7 @@ var unfinished = []string{}
 var testOnly = []string{"cri/critest", "test"}
 
 // onlyIn names outside packages that a part of the tree alone may import, by
-// prefix; nil is nobody.
+// prefix; nil means none.
 var onlyIn = map[string][]string{
 	"k8s.io/client-go/kubernetes":            nil,
 	"k8s.io/client-go/informers":             nil,

@@ -176,7 +176,7 @@ type sighting struct {
 	at time.Time
 }
 
-// watch tells of each event until the run ends.
+// watch reports each event until the run ends.
 func (b *apiBench) watch(a asker) (<-chan sighting, error) {
 	req, err := http.NewRequestWithContext(b.ctx, http.MethodGet, a.base+"/api/v1/pods?watch=1", nil)
 	if err != nil {
@@ -206,7 +206,7 @@ func (b *apiBench) watch(a asker) (<-chan sighting, error) {
 }
 
 // latency is how long after a GET of the one pod first shows its new revision a
-// watch tells of it, in milliseconds; a watch that is first counts as 0. Each
+// watch reports it, in milliseconds; a watch that is first counts as 0. Each
 // GET makes the daemon look at its pods, so that none can be late with it.
 func (b *apiBench) latency(events <-chan sighting, round int) (float64, error) {
 	name, file := fmt.Sprintf("p%d-%s", round, b.node.Name), fmt.Sprintf("p%d.yaml", round)
@@ -269,7 +269,7 @@ func (b *apiBench) latencies(events <-chan sighting, from int) ([]float64, error
 	return times, nil
 }
 
-// watches measures how soon a change is told of.
+// watches measures how soon a watch reports a change.
 func (b *apiBench) watches() error {
 	for i, a := range []asker{b.local, b.remote} {
 		events, err := b.watch(a)
@@ -301,7 +301,7 @@ func (b *apiBench) restart() error {
 }
 
 // watchers measures what idle watches cost, and whether some that read nothing
-// of what they are told harm others.
+// of their events slow others down.
 func (b *apiBench) watchers() error {
 	for i, a := range []asker{b.local, b.remote} {
 		// A daemon that has not grown yet: what it used once it would use again.
@@ -334,12 +334,12 @@ func (b *apiBench) watchers() error {
 			if err != nil {
 				return err
 			}
-			b.r.add(b.row(fmt.Sprintf("a watch event beside %d that read nothing", b.opts.watchers), "ms"), times, nil, bound{})
+			b.r.add(b.row(fmt.Sprintf("a watch event next to %d that read nothing", b.opts.watchers), "ms"), times, nil, bound{})
 			begin := time.Now()
 			if _, err := b.get(b.local.client(), b.local.base+"/api/v1/pods", tableForm); err != nil {
 				return err
 			}
-			b.r.add(b.row(fmt.Sprintf("%d pods as a table beside them", b.opts.api), "ms"), []float64{float64(time.Since(begin).Microseconds()) / 1e3}, nil, bound{})
+			b.r.add(b.row(fmt.Sprintf("%d pods as a table next to them", b.opts.api), "ms"), []float64{float64(time.Since(begin).Microseconds()) / 1e3}, nil, bound{})
 		}
 		for _, c := range conns {
 			_ = c.Close()

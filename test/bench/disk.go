@@ -116,7 +116,7 @@ func crashing(name string, containers int) string {
 }
 
 // crashLoop measures what a crash loop leaves on the disk: everything below the
-// daemon's and the runtime's folders after the first tenth of the restarts, and
+// daemon's and the runtime's directories after the first tenth of the restarts, and
 // the most that there is from then on.
 func (b *bench) crashLoop() error {
 	// A node of another runtime's would go on with that one's restarts.

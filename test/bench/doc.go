@@ -7,7 +7,7 @@
 // rotation, crashloop, idle, evictions and cluster on each runtime; fake, fakeprobes, garbage
 // and logs on the fake one; api. -runtime="" leaves the real ones out.
 //
-// Times of the daemon begin when a manifest is put into the folder or a process
+// Times of the daemon begin when a manifest is put into the directory or a process
 // is killed, and end at the time at which the runtime says that a container
 // started: nothing is polled that would slow either side down.
 package main

@@ -135,8 +135,8 @@ func (b *bench) until(node *testbed.Node, name string, done func(p v1.Pod, there
 	}
 }
 
-func valueOf(folder, file string) (int64, error) {
-	data, err := os.ReadFile(filepath.Join(folder, file))
+func valueOf(directory, file string) (int64, error) {
+	data, err := os.ReadFile(filepath.Join(directory, file))
 	if err != nil {
 		return 0, err
 	}

@@ -113,7 +113,7 @@ func restartEachSecond(ctx context.Context, fake *critest.Fake, opts options, pi
 	return shares, err
 }
 
-// awaitAll waits until the daemon tells of a number of running pods.
+// awaitAll waits until the daemon reports a number of running pods.
 func awaitAll(ctx context.Context, node *testbed.Node, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// garbagePods have deadEach dead containers each, beside the one that runs.
+	// garbagePods have deadEach dead containers each, next to the one that runs.
 	garbagePods = 100
 	deadEach    = 10
 )

@@ -34,7 +34,7 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 			if err != nil {
 				return err
 			}
-			// Whoever guards the node against pressure asks, too, now and then.
+			// The evictor asks too, now and then.
 			before := calls()
 			begin := time.Now()
 			if _, err := node.Get(ctx, path); err != nil {

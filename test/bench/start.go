@@ -72,7 +72,7 @@ func (b *bench) bareRemove(pods []*testbed.BarePod) error {
 	return inParallel(len(pods), func(i int) error { return b.rt.CRI.RemovePod(b.ctx, pods[i].Sandbox) })
 }
 
-// podsteadStart puts a manifest a pod into the folder, and tells how long it took
+// podsteadStart puts one manifest for each pod into the directory, and returns how long it took
 // until the last container had started.
 func (b *bench) podsteadStart(names []string) (time.Duration, error) {
 	begin := time.Now()

@@ -1,7 +1,7 @@
 // Command demo shows podstead at work on real parts, from nothing, and leaves
 // nothing behind: a private container runtime and a registry on loopback are
 // started in namespaces of their own, the manifests of examples/ are dropped into a
-// folder, and what a person would do next is done and timed.
+// directory, and what a person would do next is done and timed.
 //
 // `make demo` installs what it needs first.
 package main
@@ -46,7 +46,7 @@ type demo struct {
 	ctx  context.Context // of the whole show; this is main's own
 	node *testbed.Node
 	rt   *testbed.Runtime
-	pods int // that were dropped into the folder
+	pods int // that were dropped into the directory
 }
 
 // patience bounds every wait.
@@ -72,7 +72,7 @@ func show(ctx context.Context) error {
 		return err
 	}
 	d := &demo{ctx: ctx, node: node, rt: rt}
-	say("the daemon, watching an empty folder")
+	say("the daemon, watching an empty directory")
 	typed("podstead run --pod-manifest-path pods/")
 	begin = time.Now()
 	if err := node.Start(ctx); err != nil {
@@ -93,9 +93,9 @@ func show(ctx context.Context) error {
 	return nil
 }
 
-// start drops the examples into the folder and looks at them.
+// start drops the examples into the directory and looks at them.
 func (d *demo) start() error {
-	say("drop manifests into the folder, and they run")
+	say("drop manifests into the directory, and they run")
 	typed("cp examples/*.yaml pods/")
 	begin := time.Now()
 	files, err := filepath.Glob(filepath.Join(testbed.Tree(), "examples", "*.yaml"))
@@ -211,7 +211,7 @@ func (d *demo) crash() error {
 	return nil
 }
 
-// remove empties the folder.
+// remove empties the directory.
 func (d *demo) remove() error {
 	say("remove the manifests, and the pods end")
 	typed("rm pods/*.yaml")
@@ -238,7 +238,7 @@ func (d *demo) remove() error {
 	return d.podstead("get", "pods")
 }
 
-// awaitReady waits until the daemon tells of all pods and that they are ready.
+// awaitReady waits until the daemon reports all pods as ready.
 func (d *demo) awaitReady() error {
 	return d.await(fmt.Sprintf("%d pods are ready", d.pods), func() error {
 		pods, err := d.node.Pods(d.ctx)

@@ -97,7 +97,7 @@ func TestSysctls(t *testing.T) {
 }
 
 // On a host without AppArmor a pod that wants to be confined by it does not
-// run; without SELinux one with labels does, and is told about.
+// run; without SELinux one with labels runs, with an event.
 func TestHostWithoutSecurityModules(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("armor.yaml", minimal("armor", "securityContext: {appArmorProfile: {type: RuntimeDefault}}"))
@@ -124,7 +124,7 @@ func TestHostWithoutSecurityModules(t *testing.T) {
 	})
 }
 
-// A pod whose gate nobody has opened runs and is not ready.
+// A pod whose readiness gate is not set runs and is not ready.
 func TestReadinessGate(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("p.yaml", minimal("p", "readinessGates: [{conditionType: example.com/balanced}]"))

@@ -40,7 +40,7 @@ func newControlPlane(t *testing.T, kind testbed.Kind) *controlPlane {
 			t.Logf("end of an API server's log:\n%s", lastLines(logs[len(logs)-1], 20))
 		}
 		n.Kill()
-		n.removePods() // They use the machine's folders.
+		n.removePods() // They use the machine's directories.
 		if err := m.Remove(); err != nil {
 			t.Error(err)
 		}
@@ -103,7 +103,7 @@ func (c *controlPlane) same(name string, want instance) {
 }
 
 // shown waits until the cluster shows a component as the instance that runs here, in
-// another mirror than the one of before.
+// another mirror than the previous one.
 func (c *controlPlane) shown(name string, running instance, before *v1.Pod) *v1.Pod {
 	c.node.t.Helper()
 	var pod *v1.Pod
@@ -113,7 +113,7 @@ func (c *controlPlane) shown(name string, running instance, before *v1.Pod) *v1.
 			return err
 		}
 		if before != nil && pod.UID == before.UID {
-			return errors.New("it is the mirror of before")
+			return errors.New("it is the previous mirror")
 		}
 		if err := ready(pod); err != nil {
 			return err
@@ -151,7 +151,7 @@ func (c *controlPlane) registered() *v1.Node {
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testbed.Kinds() {
-		t.Run(string(kind), func(t *testing.T) { // one after the other: they have ports and folders of the host
+		t.Run(string(kind), func(t *testing.T) { // one after the other: they have ports and directories of the host
 			bootstrap(t, newControlPlane(t, kind))
 		})
 	}
@@ -188,7 +188,7 @@ func bootstrap(t *testing.T, c *controlPlane) {
 		return strings.Replace(c.manifests[name], c.image(name), c.image(name)+"-next", 1)
 	}
 	c.put("kube-apiserver.yaml", strings.Replace(next("kube-apiserver"), "- --allow-privileged=true\n", "- --allow-privileged=true\n        - --max-requests-inflight=300\n", 1))
-	c.await("the API server of before ends", func() error {
+	c.await("the previous API server ends", func() error {
 		if alive(api.Pid) {
 			return errors.New("it runs")
 		}

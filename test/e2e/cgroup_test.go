@@ -46,7 +46,7 @@ func (n *node) mustHaveValue(controller, path, file, want string) {
 	}
 }
 
-// podCgroups are the folders that are left of a pod's cgroup, in any hierarchy.
+// podCgroups are the directories that are left of a pod's cgroup, in any hierarchy.
 func podCgroups(uid string) []string {
 	var found []string
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
@@ -270,22 +270,22 @@ func TestLeftoverProcessesEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := n.awaitReady("p")
-		stray := exec.Command("sleep", "100000")
-		if err := stray.Start(); err != nil {
+		orphan := exec.Command("sleep", "100000")
+		if err := orphan.Start(); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
-		go func() { ended <- stray.Wait() }()
-		t.Cleanup(func() { _ = stray.Process.Kill() })
+		go func() { ended <- orphan.Wait() }()
+		t.Cleanup(func() { _ = orphan.Process.Kill() })
 		procs := filepath.Join("/sys/fs/cgroup/pids", filepath.Dir(at), "cgroup.procs")
-		if err := os.WriteFile(procs, []byte(fmt.Sprint(stray.Process.Pid)), 0); err != nil {
+		if err := os.WriteFile(procs, []byte(fmt.Sprint(orphan.Process.Pid)), 0); err != nil {
 			t.Fatal(err)
 		}
 		n.drop("p.yaml")
 		select {
 		case <-ended:
 		case <-time.After(3 * time.Minute):
-			t.Error("the stray process goes on")
+			t.Error("the orphaned process keeps running")
 		}
 		n.await("no cgroup is left", func() error {
 			if left := podCgroups(string(p.UID)); len(left) > 0 {
@@ -321,7 +321,7 @@ exec unshare -m sh -c 'for m in /sys/fs/cgroup/*/; do mount -o remount,ro,bind $
 		n.restart()
 		n.awaitReady("p")
 		n.mustBe("p", first)
-		// Its next container stays beside the others, in the sandbox's parent.
+		// Its next container stays next to the others, in the sandbox's parent.
 		if err := syscall.Kill(first.Pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}

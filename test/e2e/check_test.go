@@ -58,7 +58,7 @@ func TestCheckTheHost(t *testing.T) {
 				}
 			}
 			if f.Level == "fail" && f.Fix == "" {
-				t.Errorf("%s: nothing says how to mend it: %+v", check, f)
+				t.Errorf("%s: nothing says how to fix it: %+v", check, f)
 			}
 		}
 		// It takes the running daemon's flags.

@@ -75,7 +75,7 @@ func TestPriorityClass(t *testing.T) {
 	})
 }
 
-// A pod with users of its own: root there is nobody here, in what it mounts as
+// A pod with users of its own: root there has no privileges here, in what it mounts as
 // well. A runtime that cannot is not given the pod.
 func TestUserNamespace(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {

@@ -69,7 +69,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// run --runonce starts each pod, tells of each, leaves them running and ends.
+// run --runonce starts each pod, prints a line for each, leaves them running and exits.
 func TestRunOnce(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("a.yaml", sleeper("a", "one"))
@@ -95,7 +95,7 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// What cannot work is told at once, with what would.
+// What cannot work is reported at once, with what would work.
 func TestStartUpErrors(t *testing.T) {
 	n := newNode(t, sharedRuntime(t, testbed.Containerd16))
 	for _, c := range []struct {

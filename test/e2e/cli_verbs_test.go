@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A person sees how the box is, and why, with podstead alone.
+// A user sees the state of the node, and the reasons, with podstead alone.
 func TestSeeWithTheCommandLine(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("web.yaml", strings.Replace(sleeper("web", "one"), "name: web\n", "name: web\n  labels: {tier: front}\n", 1)+

@@ -22,7 +22,7 @@ func (n *node) cli(status int, words []string, args ...string) string {
 	return out
 }
 
-// Whoever edits a manifest waits for it with podstead alone, and restarts what
+// A user who edits a manifest waits for it with podstead alone, and restarts what
 // hangs.
 func TestWaitAndRestart(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {

@@ -219,7 +219,7 @@ func TestClusterChurn(t *testing.T) {
 	c.settles("after it hung")
 	c.mustBe("stays1", stays)
 
-	// Somebody removes the node, but not its pods.
+	// The node object is deleted, but not its pods.
 	c.must("delete", "node", c.Name, "--wait=false")
 	c.await("the node is registered again", func() error { return c.get(&v1.Node{}, "node", c.Name) })
 	c.settles("after the node was deleted")
@@ -239,7 +239,7 @@ func TestClusterChurn(t *testing.T) {
 		_, err := c.kubectl("create", "serviceaccount", "default")
 		return err
 	})
-	c.bind("anew")
+	c.bind("again")
 	c.settles("in the new cluster")
 	c.mustBe("still", still)
 }

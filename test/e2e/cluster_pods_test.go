@@ -91,7 +91,7 @@ func TestClusterPods(t *testing.T) {
 	if out, _, _ := n.podstead("get", "pods", "-o", "wide", "--api-socket", n.Socket()); !slices.ContainsFunc(strings.Split(out, "\n"), func(line string) bool {
 		return strings.Contains(line, n.PodName("web")) && slices.Contains(strings.Fields(line), "api")
 	}) {
-		t.Errorf("here it is told as\n%s", out)
+		t.Errorf("the daemon reports it as\n%s", out)
 	}
 	a.must("label", "pod", n.PodName("web"), "--overwrite", "app=other")
 	n.await("the label is seen inside", func() error {
@@ -192,7 +192,7 @@ func TestClusterPods(t *testing.T) {
 	n.awaitGone("forced")
 	n.awaitReady("app")
 
-	// An API server that goes while one starts and another ends hears of both
+	// An API server that is down while one starts and another ends gets the status of both
 	// when it is back.
 	a.create(n.bound("last", waits, ""))
 	a.must("delete", "pod", n.PodName("app"), "--wait=false")

@@ -167,7 +167,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("left out: %q", left)
 	}
 
-	n.await("the pod's events are told there", func() error {
+	n.await("the pod's events are in the API", func() error {
 		out, err := a.kubectl("describe", "pod", n.PodName("web"))
 		if err == nil && !strings.Contains(out, "Started container main") {
 			err = errors.New(out)
@@ -185,17 +185,17 @@ func TestCluster(t *testing.T) {
 	})
 
 	// A pod whose namespace the cluster lacks runs, and says why it is not shown.
-	n.put("stray.yaml", mirrored("name: stray, namespace: nowhere", ""))
-	n.awaitEvent("stray", "FailedMirror", `namespaces "nowhere" not found`)
+	n.put("orphan.yaml", mirrored("name: orphan, namespace: nowhere", ""))
+	n.awaitEvent("orphan", "FailedMirror", `namespaces "nowhere" not found`)
 	a.must("create", "namespace", "nowhere")
-	a.mirror(n, "it is shown once there is the namespace", "nowhere", "stray", ready)
+	a.mirror(n, "it is shown once there is the namespace", "nowhere", "orphan", ready)
 
-	// Without an API server everything goes on; it is told later.
+	// Without an API server everything keeps running; its status is reported later.
 	c.KillAPI()
 	n.put("web.yaml", mirrored("name: web", "{name: REV, value: two}"))
 	started = n.awaitOther("web", started)
-	n.drop("stray.yaml")
-	n.awaitGone("stray")
+	n.drop("orphan.yaml")
+	n.awaitGone("orphan")
 	if err := c.StartAPI(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestCluster(t *testing.T) {
 		}
 		return ready(p)
 	})
-	a.gone(n, "nowhere", "stray")
+	a.gone(n, "nowhere", "orphan")
 
 	// A daemon that was away removes the mirror of what was removed meanwhile.
 	n.Kill()
@@ -213,7 +213,7 @@ func TestCluster(t *testing.T) {
 	n.start()
 	a.gone(n, "default", "local")
 
-	// Somebody removes the node; then the cluster loses everything.
+	// The node object is deleted; then the cluster loses everything.
 	a.must("delete", "node", n.Name, "--wait=false")
 	a.node(n)
 	a.mirror(n, "a mirror of the new node's", "default", "web", ready)

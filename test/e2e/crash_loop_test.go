@@ -12,7 +12,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// below counts the files below a folder and their bytes.
+// below counts the files below a directory and their bytes.
 func below(t *testing.T, dir string) (files int, bytes int64) {
 	t.Helper()
 	// What goes meanwhile is not counted.
@@ -73,8 +73,8 @@ func TestCrashLoopFillsNothing(t *testing.T) {
 				return nil
 			})
 		}
-		if boxes, err := n.sandboxes("p"); err != nil || len(boxes) != 1 {
-			t.Errorf("%d sandboxes: %v", len(boxes), err)
+		if sandboxes, err := n.sandboxes("p"); err != nil || len(sandboxes) != 1 {
+			t.Errorf("%d sandboxes: %v", len(sandboxes), err)
 		}
 		// There is none while the newest instance has just ended and waits for nothing yet.
 		n.await("the log of the instance before", func() error {

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// cgroups are the folders of a process's cgroups.
+// cgroups are the directories of a process's cgroups.
 func cgroups(t *testing.T, pid int) []string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -100,7 +100,7 @@ func TestActiveDeadline(t *testing.T) {
 }
 
 // What has ended stays ended when its dead containers were removed by hand and
-// the daemon starts anew.
+// the daemon restarts.
 func TestEndedPodsStayEnded(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		for name, c := range map[string]struct{ policy, script string }{

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// events are those that the daemon tells of a pod, of everything if name is
+// events are those that the daemon reports for a pod, for everything if name is
 // empty, by reason. Of several with one reason it is the newest.
 func (n *node) events(name string) (map[string]v1.Event, error) {
 	body, err := n.Get(n.t.Context(), "/podstead/v1/events?pod="+name)
@@ -35,7 +35,7 @@ func TestEventsAreKept(t *testing.T) {
 		n.put("p.yaml", stubborn("p", "one", 2, "exit 3"))
 		n.start()
 		var before v1.Event
-		n.await("the restarts are told", func() error {
+		n.await("the restarts are reported", func() error {
 			found, err := n.events("p")
 			if before = found["Started"]; err != nil || before.Count < 2 || found["BackOff"].Count < 1 {
 				return fmt.Errorf("%v %v", found, err)
@@ -50,7 +50,7 @@ func TestEventsAreKept(t *testing.T) {
 			return nil
 		})
 		n.restart()
-		n.await("they are told after the kill", func() error {
+		n.await("they are reported after the kill", func() error {
 			found, err := n.events("p")
 			after := found["Started"]
 			if err != nil || after.Name != before.Name || after.Count < before.Count || !after.FirstTimestamp.Equal(&before.FirstTimestamp) {
@@ -67,7 +67,7 @@ func TestEventsAreKept(t *testing.T) {
 		})
 		all, err := n.events("")
 		if start := all["Starting"]; err != nil || start.InvolvedObject.Kind != "Node" || start.InvolvedObject.Name != n.Name || start.Count != 2 {
-			t.Errorf("two starts of the daemon are told as %+v %v", start, err)
+			t.Errorf("two starts of the daemon are reported as %+v %v", start, err)
 		}
 	})
 }

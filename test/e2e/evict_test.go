@@ -15,19 +15,19 @@ import (
 )
 
 // box is a cgroup with so much memory that the node's pods are below of: the
-// node of whoever gives pods a slice of a machine.
-func (n *node) box(memory int64) (folder string) {
+// node that gives pods a slice of a machine.
+func (n *node) box(memory int64) (directory string) {
 	n.t.Helper()
 	at := n.CgroupRoot() + "-box"
-	folder = filepath.Join("/sys/fs/cgroup/memory", at)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	directory = filepath.Join("/sys/fs/cgroup/memory", at)
+	if err := os.MkdirAll(directory, 0o755); err != nil {
 		n.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "memory.limit_in_bytes"), []byte(strconv.FormatInt(memory, 10)), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(directory, "memory.limit_in_bytes"), []byte(strconv.FormatInt(memory, 10)), 0); err != nil {
 		n.t.Fatal(err)
 	}
 	n.Args = append(n.Args, "--cgroup-root", at+"/podstead")
-	return folder
+	return directory
 }
 
 // conditionOf is a condition of the node, as the Kubernetes API shows it.
@@ -88,7 +88,7 @@ func (n *node) awaitEvicted(name string, words ...string) {
 }
 
 // once is a script that does something the first time that the pod runs, and
-// nothing when it comes back. The folder must be there.
+// nothing when it comes back. The directory must be there.
 func (n *node) once(name, script string) string {
 	mark := filepath.Join(n.Dir(), "marks")
 	if err := os.MkdirAll(mark, 0o777); err != nil {

@@ -44,7 +44,7 @@ spec:
 				t.Errorf("%s has ended: %+v", c.Name, c.State)
 			}
 		}
-		// Nobody has written to it, and nobody has closed it.
+		// Nothing was written to it, and it was not closed.
 		for container, want := range map[string]string{"stdin": "pipe", "once": "pipe", "tty": "/dev/pts/0"} {
 			i := n.awaitContainer("p", container)
 			got, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", i.Pid))

@@ -54,7 +54,7 @@ func TestForeignPodIsLeftAlone(t *testing.T) {
 }
 
 // A live pod of the same name that is not ours makes ours wait and say so: two
-// of them must never work on one data folder.
+// of them must never work on one data directory.
 func TestForeignPodOfTheSameName(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		foreign := n.bare(n.PodName("p"), "kubelets-"+n.Name)
@@ -100,7 +100,7 @@ func TestTwoDaemonsOnOneRuntime(t *testing.T) {
 	})
 }
 
-// A wiped root folder is no reason to run anything twice: what runs is known by its labels.
+// A deleted root directory must not start anything twice: running pods are recognized by their labels.
 func TestRootFolderWiped(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("p.yaml", sleeper("p", "one"))

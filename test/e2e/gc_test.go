@@ -26,12 +26,12 @@ func (n *node) leave(name string, count int) {
 		n.t.Fatalf("%d containers of pod %q: %v", len(list), name, err)
 	}
 	first := list[0]
-	boxes, err := n.sandboxes(name)
-	if err != nil || len(boxes) != 1 {
-		n.t.Fatalf("%d sandboxes of pod %q: %v", len(boxes), name, err)
+	sandboxes, err := n.sandboxes(name)
+	if err != nil || len(sandboxes) != 1 {
+		n.t.Fatalf("%d sandboxes of pod %q: %v", len(sandboxes), name, err)
 	}
 	sandbox := &runtimeapi.PodSandboxConfig{
-		Metadata: boxes[0].Metadata, Labels: boxes[0].Labels, Annotations: boxes[0].Annotations,
+		Metadata: sandboxes[0].Metadata, Labels: sandboxes[0].Labels, Annotations: sandboxes[0].Annotations,
 		LogDirectory: n.logs(name), Linux: &runtimeapi.LinuxPodSandboxConfig{},
 	}
 	var g errgroup.Group
@@ -71,12 +71,12 @@ func (n *node) leave(name string, count int) {
 	})
 }
 
-// logs is the folder with the logs of a pod's containers.
+// logs is the directory with the logs of a pod's containers.
 func (n *node) logs(name string) string {
 	n.t.Helper()
 	found, err := filepath.Glob(filepath.Join(n.PodLogs, "default_"+n.PodName(name)+"_*"))
 	if err != nil || len(found) != 1 {
-		n.t.Fatalf("log folders of pod %q: %v %v", name, found, err)
+		n.t.Fatalf("log directories of pod %q: %v %v", name, found, err)
 	}
 	return found[0]
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// outDir is a folder of the host that outlives pods, and that those of podOf
+// outDir is a directory of the host that outlives pods, and that those of podOf
 // have at /out, besides an emptyDir at /data.
 func (n *node) outDir() string { return filepath.Join(n.Dir(), "out") }
 

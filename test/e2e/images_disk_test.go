@@ -19,11 +19,11 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// mountDisk mounts a small file system of its own on a folder.
-func mountDisk(t *testing.T, folder string, size int64) {
+// mountDisk mounts a small file system of its own on a directory.
+func mountDisk(t *testing.T, directory string, size int64) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "disk")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(directory, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -32,13 +32,13 @@ func mountDisk(t *testing.T, folder string, size int64) {
 	if err := os.Truncate(file, size); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range [][]string{{"mkfs.ext4", "-q", "-m", "0", file}, {"mount", "-o", "loop", file, folder}} {
+	for _, command := range [][]string{{"mkfs.ext4", "-q", "-m", "0", file}, {"mount", "-o", "loop", file, directory}} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", command, err, out)
 		}
 	}
 	// What still uses it ends after this.
-	t.Cleanup(func() { _ = unix.Unmount(folder, unix.MNT_DETACH) })
+	t.Cleanup(func() { _ = unix.Unmount(directory, unix.MNT_DETACH) })
 }
 
 // pushBig makes an image available with so many bytes that do not compress.
@@ -78,11 +78,11 @@ func (n *node) pushBig(name string, size int) string {
 	return ref
 }
 
-// usedPercent is how full the file system of a folder is.
-func usedPercent(t *testing.T, folder string) int {
+// usedPercent is how full the file system of a directory is.
+func usedPercent(t *testing.T, directory string) int {
 	t.Helper()
 	var s unix.Statfs_t
-	if err := unix.Statfs(folder, &s); err != nil {
+	if err := unix.Statfs(directory, &s); err != nil {
 		t.Fatal(err)
 	}
 	return int(100 - s.Bavail*100/s.Blocks)
@@ -90,7 +90,7 @@ func usedPercent(t *testing.T, folder string) int {
 
 // A small disk of images that fills is brought below the low threshold by
 // removing what was used longest ago, and every pod starts. What a manifest names
-// stays, however long nobody has used it.
+// stays, however long it was not used.
 func TestImagesOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	const size = 24 << 20
@@ -101,7 +101,7 @@ func TestImagesOfAFullDisk(t *testing.T) {
 	// Eviction would take all unused images.
 	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s", "--eviction-hard", ""}
 	n.start()
-	// It is here before all others, and its pod does not start for want of an object.
+	// It is here before all others, and its pod does not start, because an object is missing.
 	wanted := n.pushBig("wanted", 1<<20)
 	n.put("wanted.yaml", strings.Replace(of("wanted", wanted, "hostNetwork: true"), "name: main", "name: main\n      envFrom: [{configMapRef: {name: none}}]", 1))
 	if out, errs, status := n.podstead("images", "pull", wanted, "--api-socket", n.Socket()); status != 0 {

@@ -58,7 +58,7 @@ func withWord(t *testing.T, word string) containerimage.Image {
 	return img
 }
 
-// loads loads an archive, and fails the test unless the images are told.
+// loads loads an archive, and fails the test unless the images are printed.
 func (n *node) loads(args ...string) (out string) {
 	n.t.Helper()
 	out, errs, status := n.podstead(append([]string{"images", "load", "--api-socket", n.Socket()}, args...)...)
@@ -95,7 +95,7 @@ func (n *node) loadedPods() {
 		}
 		return nil
 	})
-	// One that was loaded counts as pulled: it goes when nobody needs it.
+	// One that was loaded counts as pulled: it is removed when no pod needs it.
 	out, errs, status := n.podstead("images", "prune", "--api-socket", n.Socket())
 	if status != 0 || !strings.Contains(out, "loaded-"+n.Name+":1") || strings.Contains(out, "docker:1") || n.has("docker.io/library/loaded-"+n.Name+":1") {
 		n.t.Errorf("images prune ends with %d: %s%s", status, out, errs)

@@ -135,8 +135,8 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 	})
 }
 
-// Of the images that nobody needs those go that podstead pulled: on demand,
-// and by itself when the disk is too full. What anybody uses, or others
+// Of the images that no pod needs, those that podstead pulled are removed: on demand,
+// and by itself when the disk is too full. What a container uses, or others
 // brought, stays; a kill of the daemon makes no difference.
 func TestUnusedImagesAreRemoved(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
@@ -209,7 +209,7 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 			}
 			return nil
 		})
-		n.await("it is told that this was not enough", func() error {
+		n.await("an event says that this was not enough", func() error {
 			found, err := n.events("")
 			if e := found["FreeDiskSpaceFailed"]; err != nil || e.InvolvedObject.Kind != "Node" {
 				return fmt.Errorf("%+v %v", found, err)

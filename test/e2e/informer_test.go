@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// seen are the pods as an informer of client-go tells of them.
+// seen are the pods as an informer of client-go sees them.
 type seen struct {
 	mu      sync.Mutex
 	added   map[string]int
@@ -111,7 +111,7 @@ func TestInformer(t *testing.T) {
 		})
 		n.put("c.yaml", sleeper("c", "x"))
 		n.await("one came", func() error { return s.want(c, 1, 0, true) })
-		// While nobody answers, one goes and one comes.
+		// While nothing answers, one pod is removed and one is added.
 		n.Kill()
 		n.drop("b.yaml")
 		n.put("d.yaml", sleeper("d", "x"))
@@ -125,7 +125,7 @@ func TestInformer(t *testing.T) {
 		n.drop("a.yaml")
 		n.await("one went", func() error { return s.want(a, 1, 1, false) })
 		if err := s.want(c, 1, 0, true); err != nil {
-			t.Errorf("what nobody touched: %v", err)
+			t.Errorf("the unchanged pod: %v", err)
 		}
 	})
 }

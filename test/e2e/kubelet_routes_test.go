@@ -99,7 +99,7 @@ func TestKubeletRoutes(t *testing.T) {
 			code, body = n.over(secure, c.method, "https://127.0.0.1:"+port+c.path, reader)
 			check(c.path+" as a reader", code, body, c.asReader)
 			code, body = n.over(secure, c.method, "https://127.0.0.1:"+port+c.path, "")
-			check(c.path+" as nobody", code, body, 401)
+			check(c.path+" without credentials", code, body, 401)
 			code, body = n.over(plain, c.method, "http://127.0.0.1:"+readOnly+c.path, admin)
 			check(c.path+" on the read-only port", code, body, c.asAnybody)
 		}

@@ -48,7 +48,7 @@ func TestStartEditRemove(t *testing.T) {
 			}
 			return nil
 		})
-		n.await("its sandboxes, logs and folder are removed", func() error {
+		n.await("its sandboxes, logs and directory are removed", func() error {
 			if all, err := n.sandboxes("p"); err != nil || len(all) > 0 {
 				return fmt.Errorf("sandboxes %v, %v", all, err)
 			}
@@ -86,7 +86,7 @@ func TestKilledContainerStartsAgain(t *testing.T) {
 			t.Errorf("last exit code is %d, want 137", got)
 		}
 		if all, err := n.sandboxes("p"); err != nil || len(all) != 1 {
-			t.Errorf("sandboxes: %v, %v, want the one of before", all, err)
+			t.Errorf("sandboxes: %v, %v, want the previous one", all, err)
 		}
 	})
 }
@@ -155,7 +155,7 @@ metadata: {name: p, labels: {}}
 			},
 		} {
 			step()
-			// The other pod's replacement proves that the folder was read after the step.
+			// The other pod's replacement proves that the directory was read after the step.
 			n.put("probe.yaml", sleeper("probe", fmt.Sprint(i+1)))
 			probe = n.awaitOther("probe", probe)
 			n.mustBe("p", first)
@@ -199,10 +199,10 @@ func TestTwoEditsWithinGrace(t *testing.T) {
 }
 
 // endsWhenTold is a script for podOf. It notes that it was asked to end, and
-// ends once it is told "go".
+// ends once it gets "go".
 const endsWhenTold = "trap 'note ending; until [ -e /out/go ]; do sleep 0.05; done; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done"
 
-// tell makes a file in the folder that pods of podOf have at /out.
+// tell makes a file in the directory that pods of podOf have at /out.
 func (n *node) tell(name string) {
 	n.t.Helper()
 	writeAll(n.t, n.outDir(), map[string]string{name: ""})
@@ -337,14 +337,14 @@ func TestCrashLoopBackOff(t *testing.T) {
 			t.Errorf("restarted %v after its end, want about 10 s", gap)
 		}
 		// A changed manifest starts at once, whatever the back-off.
-		n.put("p.yaml", sleeper("p", "mended"))
-		n.awaitStatus("p", "runs as mended", func(now v1.Pod) error {
+		n.put("p.yaml", sleeper("p", "fixed"))
+		n.awaitStatus("p", "runs as fixed", func(now v1.Pod) error {
 			c := now.Status.ContainerStatuses
 			if now.UID == p.UID || len(c) != 1 {
 				return fmt.Errorf("%s %+v", now.UID, c)
 			}
 			if w := c[0].State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" {
-				t.Fatalf("the mended manifest waits: %+v", c)
+				t.Fatalf("the fixed manifest waits: %+v", c)
 			}
 			if !c[0].Ready {
 				return fmt.Errorf("%+v", c)
@@ -380,7 +380,7 @@ func TestRestartPolicies(t *testing.T) {
 		if got := p.Status.ContainerStatuses[0].State.Terminated; got == nil || got.ExitCode != 4 {
 			t.Errorf("state is %+v, want exit code 4", p.Status.ContainerStatuses[0].State)
 		}
-		// Neither runs again when the daemon is started anew.
+		// Neither runs again when the daemon is restarted.
 		n.restart()
 		for name, phase := range map[string]v1.PodPhase{"done": v1.PodSucceeded, "failed": v1.PodFailed} {
 			p := n.awaitPhase(name, phase)

@@ -135,7 +135,7 @@ func TestLogsOfAFailingPod(t *testing.T) {
 				t.Errorf("logs %s ends with %d: %s%s", flag, status, out, errs)
 			}
 		}
-		n.await("the image that is not there is told", func() error {
+		n.await("the missing image is reported", func() error {
 			out, errs, status := n.podstead("get", "events", "none", "--api-socket", n.Socket())
 			if status != 0 || !strings.Contains(out, "Failed") || !strings.Contains(out, "none:1") {
 				return fmt.Errorf("get events ends with %d:\n%s%s", status, out, errs)

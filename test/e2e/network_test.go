@@ -98,7 +98,7 @@ func TestHostsFile(t *testing.T) {
 		if !strings.HasPrefix(before, "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n") || !strings.HasSuffix(before, want) {
 			t.Errorf("/etc/hosts is\n%s\nwant it to end in\n%s", before, want)
 		}
-		// A container may write to it; the next instance begins anew.
+		// A container may write to it; the next instance starts with a new one.
 		n.exec(main, "sh", "-c", "echo 6.6.6.6 bank >> /etc/hosts; grep -q bank /etc/hosts")
 		if err := syscall.Kill(main.Pid, syscall.SIGTERM); err != nil {
 			t.Fatal(err)

@@ -223,7 +223,7 @@ func (n *node) awaitGone(name string) {
 	})
 }
 
-// pod is what the daemon tells of a pod; an error if it tells nothing.
+// pod is what the daemon reports of a pod; an error if it reports nothing.
 func (n *node) pod(name string) (v1.Pod, error) {
 	pods, err := n.Pods(n.t.Context())
 	if err != nil {

@@ -59,7 +59,7 @@ func mustHave(t *testing.T, got, want map[string]string) {
 const secretWord = "sesame-open-17"
 
 // A pod comes before what it refers to, waits with a status that names it, and
-// starts as soon as that is there. Nobody is told what a Secret holds.
+// starts as soon as that is there. No client gets the content of a Secret.
 func TestVariablesFromObjects(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
@@ -167,7 +167,7 @@ func (n *node) keepsToItself(word string) {
 		n.t.Fatal(err)
 	}
 	hides("the log", string(log))
-	// What of the daemon's files holds it is root's alone, folders included.
+	// What of the daemon's files holds it is root's alone, directories included.
 	found := 0
 	err = filepath.WalkDir(n.Root, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -182,12 +182,12 @@ func (n *node) keepsToItself(word string) {
 		if err != nil {
 			return err
 		}
-		folder, err := os.Stat(filepath.Dir(path))
+		directory, err := os.Stat(filepath.Dir(path))
 		if err != nil {
 			return err
 		}
-		if file.Mode() != 0o600 || folder.Mode().Perm() != 0o700 {
-			n.t.Errorf("%s holds a secret with mode %v in a folder with %v", path, file.Mode(), folder.Mode())
+		if file.Mode() != 0o600 || directory.Mode().Perm() != 0o700 {
+			n.t.Errorf("%s holds a secret with mode %v in a directory with %v", path, file.Mode(), directory.Mode())
 		}
 		return nil
 	})
@@ -335,13 +335,13 @@ spec:
 		mustHave(t, environ(t, third), map[string]string{"A": "three"})
 		n.mustBe("patient", patient)
 
-		// A broken edit, then none at all: both are told, and what runs goes on.
+		// A broken edit, then a removal: both are reported, and what runs keeps running.
 		n.put("cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndate: {a: four}\n")
 		n.awaitFault("cm.yaml:4", `date: unknown field; did you mean`)
 		n.mustBe("eager", third)
 		n.drop("cm.yaml")
 		for _, name := range []string{"eager", "patient"} {
-			n.awaitStatus(name, "the missing object is told", func(p v1.Pod) error {
+			n.awaitStatus(name, "the missing object is reported", func(p v1.Pod) error {
 				for _, c := range p.Status.Conditions {
 					if c.Type == "podstead.io/ManifestFault" && strings.Contains(c.Message, "ConfigMap default/cm is referenced by the pod but is in no manifest") {
 						return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// What the kernel kills for want of memory is told: of a container that ends by
+// What the kernel's OOM killer kills is reported: of a container that ends by
 // it, of a process in one that goes on, and of the node when it is the memory of
 // all pods that is used up.
 func TestKernelOOMIsTold(t *testing.T) {

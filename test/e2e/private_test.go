@@ -14,13 +14,13 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// privateSocket is where podstead's own containerd listens, below the folder of
+// privateSocket is where podstead's own containerd listens, below the directory of
 // the daemon's socket.
 const privateSocket = "containerd/containerd.sock"
 
 // On a box where no runtime runs but containerd is installed one command is
 // enough. The containerd that it starts outlives it, is found again, and is started
-// anew when it dies; containers outlive both.
+// again when it dies; containers outlive both.
 func TestPrivateRuntime(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testbed.Kinds() {

@@ -107,7 +107,7 @@ func TestProbesOfOtherHosts(t *testing.T) {
 			t.Errorf("ready after %d successes, want 3", count)
 		}
 		n.mustBe("p", first)
-		// Nobody listens any more: the liveness probe fails.
+		// Nothing listens any more: the liveness probe fails.
 		listener.Close()
 		n.awaitOther("p", first)
 	})

@@ -86,7 +86,7 @@ func pullSecret(name, config string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockerconfigjson\nmetadata: {name: %s}\nstringData: {.dockerconfigjson: '%s'}\n", name, config)
 }
 
-// An image that is not for everybody is had with a Secret beside the manifest,
+// A private image is pulled with a Secret next to the manifest,
 // as soon as the right one is there.
 func TestPullSecrets(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
@@ -113,7 +113,7 @@ func TestPullSecrets(t *testing.T) {
 		n.mustHide(password)
 		n.mustHide(base64.StdEncoding.EncodeToString([]byte("bob:" + password)))
 
-		// Who has no credential is told what the registry says.
+		// A pull without credentials reports the registry's answer.
 		other, _ := n.push(repository + "-other")
 		registry.Protect(repository+"-other", "bob", password)
 		n.put("none.yaml", of("none", other, ""))
@@ -122,7 +122,7 @@ func TestPullSecrets(t *testing.T) {
 	})
 }
 
-// The node's own credentials: docker's file in the root folder, read anew for
+// The node's own credentials: docker's file in the root directory, read again for
 // each pull, and plugins as the kubelet's.
 func TestNodeCredentials(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
@@ -188,19 +188,19 @@ func TestImageByDigest(t *testing.T) {
 	})
 }
 
-// A pull that dies half way is told in the registry's words, held back, made
-// again, and holds up nobody.
+// A pull that breaks off is reported with the registry's answer, backed off and
+// retried, and holds up no other pod.
 func TestPullThatBreaksOff(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		repository := "broken-" + n.Name + "/app"
 		ref, _ := n.push(repository)
-		mend := registry.Break(repository)
+		repair := registry.Break(repository)
 		n.put("p.yaml", of("p", ref, ""))
 		n.start()
 		n.put("fine.yaml", idle("fine", ""))
 		n.awaitRunning("fine")
 		n.awaitPullFault("p", "ImagePullBackOff", "EOF")
-		mend()
+		repair()
 		n.mustSay(n.awaitRunning("p"), "1048576", "stat", "-c", "%s", "/var/unique")
 	})
 }

@@ -66,7 +66,7 @@ func TestResizeKeepsThePod(t *testing.T) {
 			}
 			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 		})
-		// The daemon is not there for the next change, and knows it all the same.
+		// The daemon does not run during the next change, and still applies it.
 		n.Kill()
 		n.put("p.yaml", resizable("limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
 		n.start()
@@ -121,7 +121,7 @@ func TestResizeKeepsThePod(t *testing.T) {
 		})
 		n.mustBe("p", first)
 		if all, err := n.sandboxes("p"); err != nil || len(all) != 1 {
-			t.Errorf("sandboxes %v, %v, want the one of before", all, err)
+			t.Errorf("sandboxes %v, %v, want the previous one", all, err)
 		}
 	})
 }

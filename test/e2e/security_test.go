@@ -14,7 +14,7 @@ import (
 )
 
 // procStatus are the lines of /proc/PID/status, as the kernel has them. A
-// container that was just told to start may still be runc, which is somebody else.
+// container that was just started may still be runc, which is another program.
 func procStatus(t *testing.T, pid int) map[string]string {
 	t.Helper()
 	var lines map[string]string

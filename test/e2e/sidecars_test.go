@@ -17,7 +17,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// diary is a folder of the host, mounted at /v, in which containers write down
+// diary is a directory of the host, mounted at /v, in which containers record
 // what they do, each line after what came before.
 type diary struct {
 	n   *node
@@ -283,15 +283,15 @@ func TestRestartRules(t *testing.T) {
 		})
 		all.await("init", "main", "init", "main")
 		if alive(other.Pid) {
-			t.Error("a process of before is alive")
+			t.Error("a previous process is alive")
 		}
 		sandboxes, err := n.sandboxes("all")
 		if err != nil || len(sandboxes) != 1 || after.Status.PodIP != before.Status.PodIP {
-			t.Errorf("sandboxes %v, %v, want the one of before", sandboxes, err)
+			t.Errorf("sandboxes %v, %v, want the previous one", sandboxes, err)
 		}
 		log := fmt.Sprintf("%s/default_%s_%s/main/0.log", n.PodLogs, after.Name, after.UID)
 		if _, err := os.Stat(log); err != nil {
-			t.Errorf("the log of before the restart: %v", err)
+			t.Errorf("the log from before the restart: %v", err)
 		}
 	})
 }
@@ -306,7 +306,7 @@ func TestCrashLoopCap(t *testing.T) {
 			"metadata:\n  annotations: {podstead.io/max-container-restart-period: 1s}\n", 1))
 		n.start()
 		for name, limit := range map[string]string{"own": "1s", "node": "4s"} {
-			p := n.awaitStatus(name, "three restarts, and the limit is told", func(p v1.Pod) error {
+			p := n.awaitStatus(name, "three restarts, and the limit is reported", func(p v1.Pod) error {
 				c := p.Status.ContainerStatuses
 				if len(c) != 1 || c[0].RestartCount < 3 || c[0].State.Waiting == nil || !strings.HasPrefix(c[0].State.Waiting.Message, "back-off "+limit+" ") {
 					return fmt.Errorf("%+v", c)

@@ -82,7 +82,7 @@ func TestFileIsTheUnit(t *testing.T) {
 	})
 }
 
-// A folder that is swapped for another, as configuration tools do, is followed.
+// A directory that is replaced by another, as configuration tools do, is followed.
 func TestFolderSwapped(t *testing.T) {
 	t.Parallel()
 	swap := map[string]func(t *testing.T, n *node, next string){
@@ -124,7 +124,7 @@ func TestFolderSwapped(t *testing.T) {
 				n.awaitRunning("comes")
 				n.awaitGone("goes")
 				n.mustBe("stays", stays)
-				// The new folder is watched as the old one was.
+				// The new directory is watched as the old one was.
 				n.put("later.yaml", sleeper("later", "one"))
 				n.awaitRunning("later")
 			})
@@ -153,7 +153,7 @@ func TestConfigMapLayout(t *testing.T) {
 	})
 }
 
-// A folder that vanishes ends nothing; back again, what it lacks ends.
+// A directory that disappears ends nothing; when it is back, the pods that it lacks end.
 func TestFolderGone(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		n.put("a.yaml", sleeper("a", "one"))
@@ -179,7 +179,7 @@ func TestFolderGone(t *testing.T) {
 	})
 }
 
-// A folder on a file system that is unmounted leaves an empty folder behind, which
+// A directory on a file system that is unmounted leaves an empty directory behind, which
 // ends nothing either.
 func TestFolderUnmounted(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
@@ -195,7 +195,7 @@ func TestFolderUnmounted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n.Args = []string{"--file-check-frequency", "1s"} // nothing tells of a mount that goes
+		n.Args = []string{"--file-check-frequency", "1s"} // nothing notifies of an unmount
 		mount()
 		n.start()
 		a, b := n.awaitRunning("a"), n.awaitRunning("b")

@@ -182,12 +182,12 @@ func TestUnsupportedFieldIsRefused(t *testing.T) {
 		n.awaitFault("p.yaml", "spec.schedulingGates", "spec.resourceClaims")
 		n.awaitRunning("fine")
 		if _, err := n.pod("p"); err == nil {
-			t.Error("the pod is there all the same")
+			t.Error("the pod exists nevertheless")
 		}
 	})
 }
 
-// An image that cannot be had is told, and had once it is there.
+// An image that cannot be pulled is reported, and pulled once it exists.
 func TestImageThatComesLater(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		ref := "docker.io/library/late-" + n.Name + ":1"
@@ -213,7 +213,7 @@ func TestImageThatComesLater(t *testing.T) {
 	})
 }
 
-// A pull that takes for ever holds up nobody else, and ends with the pod that wanted it.
+// A pull that never finishes holds up no other pod, and ends with the pod that needed it.
 func TestSlowPullHoldsUpNoOther(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		repository := "library/slow-" + n.Name

@@ -49,7 +49,7 @@ func TestSystemd(t *testing.T) {
 				})
 				daemon = now
 				// Ready after the restart: it has looked at what runs.
-				n.await("the daemon tells of the pod", func() error {
+				n.await("the daemon reports the pod", func() error {
 					if out := s.try("podstead", "get", "pods"); !strings.Contains(out, "Running") {
 						return errors.New(out)
 					}
@@ -73,7 +73,7 @@ type machine struct {
 	nspawn *exec.Cmd
 }
 
-// boot boots the root folder that test/setup.sh made, with the product, the unit
+// boot boots the root directory that test/setup.sh made, with the product, the unit
 // and one manifest in it, and waits until the unit is active. More files stand
 // in place of those.
 func boot(t *testing.T, private bool, more ...map[string]string) *machine {
@@ -142,7 +142,7 @@ WantedBy=multi-user.target
 	return s
 }
 
-// powerOn boots the machine, anew after goesDown, and waits until the unit is
+// powerOn boots the machine, again after goesDown, and waits until the unit is
 // active.
 func (s *machine) powerOn() {
 	s.t.Helper()

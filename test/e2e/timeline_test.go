@@ -86,7 +86,7 @@ func shell(script string) []string {
 	return []string{"sh", "-c", `log() { echo "$ME $1" >> /t/log; }; ` + script}
 }
 
-// pod is the manifest of the case; its containers write to the folder dir.
+// pod is the manifest of the case; its containers write to the directory dir.
 func (c *timeline) pod(dir string) (string, error) {
 	grace := c.grace
 	if grace == 0 {
@@ -214,10 +214,10 @@ func (r *record) check(statements []string) error {
 // minutes for, then removes those that are to be removed.
 func TestTimelines(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
-		folder := func(c *timeline) string { return filepath.Join(n.Dir(), "timelines", c.name) }
+		directory := func(c *timeline) string { return filepath.Join(n.Dir(), "timelines", c.name) }
 		read := func(c *timeline) *record {
 			r := &record{}
-			if text, err := os.ReadFile(filepath.Join(folder(c), "log")); err == nil {
+			if text, err := os.ReadFile(filepath.Join(directory(c), "log")); err == nil {
 				r.lines = strings.Split(strings.TrimSpace(string(text)), "\n")
 			}
 			if p, err := n.pod(c.name); err == nil {
@@ -227,10 +227,10 @@ func TestTimelines(t *testing.T) {
 		}
 		for i := range timelines {
 			c := &timelines[i]
-			if err := os.MkdirAll(folder(c), 0o777); err != nil {
+			if err := os.MkdirAll(directory(c), 0o777); err != nil {
 				t.Fatal(err)
 			}
-			text, err := c.pod(folder(c))
+			text, err := c.pod(directory(c))
 			if err != nil {
 				t.Fatal(err)
 			}

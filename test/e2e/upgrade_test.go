@@ -22,7 +22,7 @@ func otherDefaults(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(source), was) {
-		t.Fatalf("%s has no %q any more: mend this test", file, was)
+		t.Fatalf("%s has no %q any more: fix this test", file, was)
 	}
 	dir := t.TempDir()
 	changed := filepath.Join(dir, "defaults.go")

@@ -92,7 +92,7 @@ func TestObjectVolumes(t *testing.T) {
 	})
 }
 
-// notOnDisk fails the test if a file in the pods' folders that is not in memory
+// notOnDisk fails the test if a file in the pods' directories that is not in memory
 // has one of the words.
 func (n *node) notOnDisk(words ...string) {
 	n.t.Helper()
@@ -130,7 +130,7 @@ metadata: {name: data, namespace: apps}
 spec: {accessModes: [%s], resources: {requests: {storage: 1Gi}}}
 `
 
-// The folder of a claim outlives its pods, and goes by command only.
+// The directory of a claim outlives its pods, and goes by command only.
 func TestPersistentVolumes(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		const volumes = "[{name: data, persistentVolumeClaim: {claimName: data}}]"
@@ -152,8 +152,8 @@ func TestPersistentVolumes(t *testing.T) {
 		n.drop("p.yaml")
 		n.awaitFolderGone(p)
 		n.see(n.awaitRunning("q"), map[string]string{"cat /data/file": "kept"})
-		folder := filepath.Join(n.Root, "volumes/apps/data")
-		if _, err := os.Stat(filepath.Join(folder, "file")); err != nil {
+		directory := filepath.Join(n.Root, "volumes/apps/data")
+		if _, err := os.Stat(filepath.Join(directory, "file")); err != nil {
 			t.Error(err)
 		}
 		q := n.awaitReady("q")
@@ -161,10 +161,10 @@ func TestPersistentVolumes(t *testing.T) {
 		n.drop("q.yaml")
 		n.awaitFolderGone(q)
 		n.restart()
-		if _, err := os.Stat(filepath.Join(folder, "file")); err != nil {
+		if _, err := os.Stat(filepath.Join(directory, "file")); err != nil {
 			t.Error(err)
 		}
-		if out, errs, status := n.podstead("volumes", "--api-socket", n.Socket()); status != 0 || !strings.Contains(out, folder) || !strings.Contains(out, "<none>") {
+		if out, errs, status := n.podstead("volumes", "--api-socket", n.Socket()); status != 0 || !strings.Contains(out, directory) || !strings.Contains(out, "<none>") {
 			t.Errorf("volumes ends with %d:\n%s%s", status, out, errs)
 		}
 		// A claim that is read only for everybody.
@@ -188,8 +188,8 @@ func TestPersistentVolumes(t *testing.T) {
 		if errs, status := rm(); status != 0 {
 			t.Errorf("removing ends with %d: %s", status, errs)
 		}
-		if _, err := os.Stat(folder); !os.IsNotExist(err) {
-			t.Errorf("%s is still there: %v", folder, err)
+		if _, err := os.Stat(directory); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", directory, err)
 		}
 		if errs, status := rm(); status != 1 || !strings.Contains(errs, "no such persistent volume") {
 			t.Errorf("removing what is gone ends with %d: %s", status, errs)

@@ -64,7 +64,7 @@ func (n *node) awaitWaiting(name string, words ...string) {
 	})
 }
 
-// mountsOf are the mount points on this host below a node's folder that have
+// mountsOf are the mount points on this host below a node's directory that have
 // the word in their path.
 func (n *node) mountsOf(word string) []string {
 	n.t.Helper()
@@ -84,7 +84,7 @@ func (n *node) mountsOf(word string) []string {
 // awaitFolderGone waits until nothing of a pod is left on disk, nor mounted.
 func (n *node) awaitFolderGone(p v1.Pod) {
 	n.t.Helper()
-	n.await("the pod's folder is gone", func() error {
+	n.await("the pod's directory is gone", func() error {
 		if mounts := n.mountsOf(string(p.UID)); len(mounts) > 0 {
 			return fmt.Errorf("still mounted: %v", mounts)
 		}
@@ -285,8 +285,8 @@ func TestMountPropagation(t *testing.T) {
 	})
 }
 
-// On a host whose mounts are private, those below the daemon's folder are shared
-// all the same.
+// On a host whose mounts are private, those below the daemon's directory are shared
+// nevertheless.
 func TestMountPropagationOnAPrivateHost(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		if err := os.MkdirAll(n.Root, 0o755); err != nil {
@@ -323,7 +323,7 @@ func (n *node) mountShared(path string) {
 	n.awaitRunning("q")
 }
 
-// mount mounts a file system on a folder until the test ends.
+// mount mounts a file system on a directory until the test ends.
 func mount(t *testing.T, fsType, path string) {
 	t.Helper()
 	if err := unix.Mount(fsType, path, fsType, 0, ""); err != nil {
@@ -332,7 +332,7 @@ func mount(t *testing.T, fsType, path string) {
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 }
 
-// NFS needs the host's mount.nfs, which is told; with one it is called and
+// NFS needs the host's mount.nfs, which is reported; with one it is called and
 // what it mounted is taken down. The kernel of the test hosts has no NFS, so
 // that a stand-in mounts memory.
 func TestNFSByTheHostsProgram(t *testing.T) {
@@ -362,8 +362,8 @@ func TestNFSByTheHostsProgram(t *testing.T) {
 }
 
 // A daemon that crashed leaves mounts; the next one takes down those of pods
-// that are no longer wanted. What somebody else mounted in a pod's folder is
-// neither deleted nor unmounted, and holds the folder until it is gone.
+// that are no longer wanted. What another program mounted in a pod's directory is
+// neither deleted nor unmounted, and holds the directory until it is gone.
 func TestTeardownStopsAtMounts(t *testing.T) {
 	each(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "precious")
@@ -394,7 +394,7 @@ func TestTeardownStopsAtMounts(t *testing.T) {
 			t.Fatalf("%q, %v: deleted across a mount", data, err)
 		}
 		if got := n.mountsOf("/disk/a/b"); len(got) != 1 {
-			t.Fatalf("a mount of somebody else's was taken down: %v", got)
+			t.Fatalf("a foreign mount was unmounted: %v", got)
 		}
 		if err := unix.Unmount(inside, 0); err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ type Cluster struct {
 	securePort int
 }
 
-// StartCluster starts one in a folder of its own and waits until it is ready.
+// StartCluster starts one in a directory of its own and waits until it is ready.
 // It ends with the bed, or with Stop.
 func StartCluster(ctx context.Context, name string) (*Cluster, error) {
 	c, err := NewCluster(name)
@@ -69,7 +69,7 @@ func NewCluster(name string) (*Cluster, error) {
 }
 
 // ports counts those of the clusters. They are below those that the kernel gives
-// to others meanwhile, such as while an API server is away; nobody but the bed is
+// to others meanwhile, such as while an API server is away; no other program is
 // in its network.
 var ports atomic.Int32
 
@@ -133,7 +133,7 @@ func (c *Cluster) FreezeAPI() { c.api.Signal(syscall.SIGSTOP) }
 // ThawAPI lets it go on, also with what was asked meanwhile.
 func (c *Cluster) ThawAPI() { c.api.Signal(syscall.SIGCONT) }
 
-// Stop ends both and removes their folder.
+// Stop ends both and removes their directory.
 func (c *Cluster) Stop() error {
 	if c.api != nil {
 		c.api.Kill()

@@ -31,7 +31,7 @@ func (k Kind) Binary() string {
 	return "/usr/bin/containerd"
 }
 
-// OtherHandler is the runtime handler that both kinds have beside their default
+// OtherHandler is the runtime handler that both kinds have in addition to their default
 // one: it keeps the host's devices from privileged containers.
 const OtherHandler = "other"
 
@@ -98,7 +98,7 @@ func StartRuntime(ctx context.Context, kind Kind, r *Registry) (*Runtime, error)
 // Endpoint is the runtime's address as --container-runtime-endpoint takes it.
 func (r *Runtime) Endpoint() string { return "unix://" + r.Socket }
 
-// Dir is the folder of the runtime.
+// Dir is the directory of the runtime.
 func (r *Runtime) Dir() string { return r.dir }
 
 // Start starts a runtime that was killed, and waits until it and its network are ready.

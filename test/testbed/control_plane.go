@@ -21,10 +21,10 @@ import (
 )
 
 // ControlPlane is a machine that is about to hold a control plane: certificates
-// and kubeconfigs lie where kubeadm puts them, and nothing runs. Its folders cover
+// and kubeconfigs lie where kubeadm puts them, and nothing runs. Its directories cover
 // those of the host within the bed, so that there can be one at a time.
 type ControlPlane struct {
-	// Manifests is the folder of its static pods, still empty.
+	// Manifests is the directory of its static pods, still empty.
 	Manifests string
 	// Admin and Kubelet are the kubeconfigs of its administrator and of the node.
 	Admin, Kubelet string
@@ -32,7 +32,7 @@ type ControlPlane struct {
 	undo []func() error
 }
 
-// The folders and the port of kubeadm.
+// The directories and the port of kubeadm.
 const (
 	kubernetesDir = "/etc/kubernetes"
 	etcdDir       = "/var/lib/etcd"
@@ -64,8 +64,8 @@ func (c *ControlPlane) Remove() error {
 	return errors.Join(errs...)
 }
 
-// cover mounts an empty folder over one of the host. It stays there where there
-// was none: to remove it would take away what another bed has mounted over it.
+// cover mounts an empty directory over one of the host. A directory that it creates
+// stays: removing it would also remove what another test bed has mounted over it.
 func (c *ControlPlane) cover(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -25,7 +25,7 @@ const (
 
 // Isolate runs the rest of the program in fresh process, mount, network, IPC and
 // host name namespaces, so that neither a runtime of the host's is found by
-// accident nor anything of ours outlives the program. It starts the program anew
+// accident nor anything of ours outlives the program. It starts the program again
 // inside and returns there; the outer process never returns from it but exits
 // with the inner one's status.
 //
@@ -49,7 +49,7 @@ func Isolate(prepare func() error) {
 	os.Exit(status)
 }
 
-// Dir is the bed's folder on disk. It is removed when the program has ended.
+// Dir is the bed's directory on disk. It is removed when the program has ended.
 func Dir() string { return os.Getenv(dirVar) }
 
 func runOuter(prepare func() error) (int, error) {
@@ -154,7 +154,7 @@ func runInit() (int, error) {
 }
 
 // layOut makes the mount and network namespace usable and free of the host's
-// runtimes: loopback is up, /proc shows our processes, and the folders in which
+// runtimes: loopback is up, /proc shows our processes, and the directories in which
 // runtimes, CNI and logs live by default are empty ones of our own.
 func layOut() error {
 	resolv, _ := os.ReadFile("/etc/resolv.conf")

@@ -19,12 +19,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Node is one daemon with folders, socket and node name of its own. Several
+// Node is one daemon with directories, socket and node name of its own. Several
 // share a runtime, as other clients of it do.
 type Node struct {
 	// Name is the node's name: pods of the node have "-" and it appended.
 	Name string
-	// Manifests is the folder that the daemon reads; Root its --root-dir.
+	// Manifests is the directory that the daemon reads; Root its --root-dir.
 	Manifests, Root string
 	// PodLogs and ContainerLogs stand for /var/log/pods and /var/log/containers.
 	PodLogs, ContainerLogs string
@@ -43,7 +43,7 @@ type Node struct {
 	proc   *process
 }
 
-// NewNode makes the folders of a node. It starts nothing.
+// NewNode makes the directories of a node. It starts nothing.
 func NewNode(name, endpoint string) (*Node, error) {
 	dir := filepath.Join(Dir(), "node-"+name)
 	n := &Node{
@@ -62,7 +62,7 @@ func NewNode(name, endpoint string) (*Node, error) {
 // CgroupRoot is the cgroup that the node's pods are below. It goes with the bed.
 func (n *Node) CgroupRoot() string { return filepath.Join("/", filepath.Base(Dir()), n.Name) }
 
-// Dir is the folder that holds everything of the node.
+// Dir is the directory that holds everything of the node.
 func (n *Node) Dir() string { return n.dir }
 
 // Socket is the path of the daemon's API socket.
@@ -164,7 +164,7 @@ func (n *Node) Stop() error {
 	}
 }
 
-// Write puts a manifest into the folder as careful writers do: whole or not at all.
+// Write writes a manifest atomically.
 func (n *Node) Write(file, content string) error {
 	tmp := filepath.Join(n.Manifests, "."+file+".tmp")
 	if err := os.WriteFile(tmp, []byte(content), 0o644); err != nil {
@@ -173,7 +173,7 @@ func (n *Node) Write(file, content string) error {
 	return os.Rename(tmp, filepath.Join(n.Manifests, file))
 }
 
-// Remove takes a manifest out of the folder.
+// Remove removes a manifest.
 func (n *Node) Remove(file string) error { return os.Remove(filepath.Join(n.Manifests, file)) }
 
 // Get asks the daemon's socket for a path.
@@ -194,7 +194,7 @@ func (n *Node) Get(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// Pods are the pods that the daemon tells of, by the name in the manifest.
+// Pods are the pods that the daemon reports, by the name in the manifest.
 func (n *Node) Pods(ctx context.Context) (map[string]v1.Pod, error) {
 	body, err := n.Get(ctx, "/pods")
 	if err != nil {

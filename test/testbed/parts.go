@@ -22,7 +22,7 @@ func Version(name string) string {
 	return ""
 }
 
-// Cache is the folder outside the tree that keeps what was built or fetched:
+// Cache is the directory outside the tree that keeps what was built or fetched:
 // $XDG_CACHE_HOME/podstead-test, else ~/.cache/podstead-test.
 func Cache() string {
 	dir, err := os.UserCacheDir()
@@ -69,7 +69,7 @@ func BuildPause() error {
 	return build(pauseVar, "pause", "./test/testbed/pause", "-ldflags=-s -w")
 }
 
-// build builds pkg into the bed's folder and exports its path.
+// build builds pkg into the bed's directory and exports its path.
 func build(env, name, pkg string, flags ...string) error {
 	out := filepath.Join(Dir(), "bin", name)
 	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", out, pkg)...)
@@ -82,7 +82,7 @@ func build(env, name, pkg string, flags ...string) error {
 	return os.Setenv(env, out)
 }
 
-// Tree is the root of this source tree: the folder with its go.mod, which is
+// Tree is the root of this source tree: the directory with its go.mod, which is
 // the working directory or above it. (The paths in a binary that was built with
 // -trimpath do not tell.)
 func Tree() string {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// authority is a certificate authority whose files lie in a folder.
+// authority is a certificate authority whose files are in a directory.
 type authority struct {
 	dir  string
 	cert *x509.Certificate

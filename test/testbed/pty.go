@@ -57,7 +57,7 @@ func (t *Terminal) start(cmd *exec.Cmd, columns, rows uint16) error {
 	return cmd.Start()
 }
 
-// Resize changes the terminal's size, of which its programs are told.
+// Resize changes the terminal's size, which notifies its programs.
 func (t *Terminal) Resize(columns, rows uint16) error {
 	return unix.IoctlSetWinsize(int(t.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows})
 }

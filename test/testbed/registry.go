@@ -143,8 +143,8 @@ func (r *Registry) admit(w http.ResponseWriter, q *http.Request) bool {
 	return false
 }
 
-// Break lets the layers of a repository break off half way, until mended.
-func (r *Registry) Break(repository string) (mend func()) {
+// Break lets the layers of a repository break off half way, until repaired.
+func (r *Registry) Break(repository string) (repair func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.broken[repository] = true
@@ -220,7 +220,7 @@ func (r *Registry) fill() error {
 	if err := r.Push(BusyboxImage, busybox); err != nil {
 		return err
 	}
-	// The bed's own and those that runtimes ask for when nobody tells them.
+	// The bed's own and those that runtimes use by default.
 	for _, ref := range []string{PauseImage, "registry.k8s.io/pause:3.6", "registry.k8s.io/pause:3.10.2"} {
 		if err := r.Push(ref, pause); err != nil {
 			return err
@@ -273,7 +273,7 @@ const applets = `sh ash cat cp cut date dd df echo env expr false find free grep
 ln ls mkdir mktemp mount mv nc nohup od printf ps pwd rm rmdir sed seq sleep sort stat sync tail tar tee test
 touch tr trap true uname uniq wc wget whoami xargs yes`
 
-// entry is one file of an image layer: a folder if its name ends in a slash, a
+// entry is one file of an image layer: a directory if its name ends in a slash, a
 // symbolic link if link is set, else an executable file.
 type entry struct {
 	name, link string

@@ -21,7 +21,7 @@ const (
 var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // sweep removes what is left of beds whose program was killed. Their processes,
-// mounts, bridges and rules ended with their namespaces; folders and empty
+// mounts, bridges and rules ended with their namespaces; directories and empty
 // cgroups did not.
 func sweep() {
 	dirs, _ := filepath.Glob(filepath.Join(base, dirPrefix+"*"))
@@ -34,7 +34,7 @@ func sweep() {
 	}
 }
 
-// removeBed removes the cgroups of a bed's containers and its folder.
+// removeBed removes the cgroups of a bed's containers and its directory.
 func removeBed(dir string) {
 	ids := map[string]bool{}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -76,7 +76,7 @@ func removeCgroup(dir string) {
 }
 
 // CgroupCommand is a command that first moves itself into a cgroup of the bed's own
-// in every hierarchy without controllers, for a program that makes cgroups beside itself.
+// in every hierarchy without controllers, for a program that makes cgroups next to its own.
 func CgroupCommand(name string, args ...string) *exec.Cmd {
 	script := `for root in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd; do
 	[ -e "$root/cgroup.procs" ] || continue

@@ -1,5 +1,5 @@
 // Command pause is the container that holds a sandbox's namespaces open: it
-// does nothing until it is told to end, and reaps what is given to it.
+// does nothing until it gets a signal to end, and reaps its children.
 package main
 
 import (
