@@ -132,8 +132,8 @@ func (c *certificates) servingSubject() (certificate.Subject, bool) {
 // refused tells why there is no certificate for now.
 func (c *certificates) onRefused(what string) func(error) {
 	return func(err error) {
-		c.cfg.Log.Warn("no "+what+" certificate for this node; it is asked for again, ever more rarely", "error", err)
-		c.cfg.Events.Event(nil, v1.EventTypeWarning, "CertificateRefused", "no "+what+" certificate for this node: "+err.Error())
+		c.cfg.Log.Warn("Request for the "+what+" certificate failed, retrying with backoff", "err", err)
+		c.cfg.Events.Event(nil, v1.EventTypeWarning, "CertificateRefused", "request for the "+what+" certificate of this node failed: "+err.Error())
 	}
 }
 

@@ -38,7 +38,7 @@ func (d *drain) begin() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.started {
-		return errors.New("the node is leaving already, or has left")
+		return errors.New("the node is already leaving the cluster, or has left it")
 	}
 	d.started = true
 	return nil
@@ -82,12 +82,12 @@ func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
 	}()
 	node := a.node()
 	if node == nil {
-		return "", errors.New("the node is not known to the cluster, or the API server has not answered yet")
+		return "", errors.New("the node is not registered, or the API server has not answered yet")
 	}
-	a.cfg.Log.Info("node leaves the cluster", "node", a.name)
+	a.cfg.Log.Info("Leaving the cluster", "node", a.name)
 	if !node.Spec.Unschedulable {
 		if err := a.patchNode(ctx, node, []byte(`{"spec":{"unschedulable":true}}`)); err != nil {
-			return "", fmt.Errorf("cannot close the node for new pods: %w", err)
+			return "", fmt.Errorf("cannot cordon node: %w", err)
 		}
 	}
 	if err := a.evictAll(ctx); err != nil {
@@ -102,7 +102,7 @@ func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
 	<-a.drain.stopped
 	a.cfg.Pods.Bound.Deliver(manifest.Set{Source: manifest.SourceAPI, Units: []manifest.Unit{{Name: a.client.server}}, Time: time.Now()})
 	remains = a.unregister(ctx)
-	a.cfg.Log.Info("node has left the cluster", "node", a.name)
+	a.cfg.Log.Info("Left the cluster", "node", a.name)
 	return remains, nil
 }
 
@@ -155,7 +155,7 @@ func (a *Adapter) awaitPods(ctx context.Context, what string, kind func(*v1.Pod)
 		}
 		if !sleep(ctx, drainInterval) {
 			slices.Sort(names)
-			return errors.Join(fmt.Errorf("%s are still in the cluster: %s; the node stays, closed for new pods", what, strings.Join(names, ", ")), fault)
+			return errors.Join(fmt.Errorf("%s are still in the cluster: %s; the node stays, cordoned", what, strings.Join(names, ", ")), fault)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (a *Adapter) unregister(ctx context.Context) (remains string) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if err := a.client.coordination.Delete().Namespace(v1.NamespaceNodeLease).Resource("leases").Name(a.name).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
-		remains = fmt.Sprintf("the lease of the node is still there (%v): kubectl delete lease -n %s %s", err, v1.NamespaceNodeLease, a.name)
+		remains = fmt.Sprintf("failed to delete the node lease (%v); run: kubectl delete lease -n %s %s", err, v1.NamespaceNodeLease, a.name)
 	}
 	var uid types.UID
 	if node := a.node(); node != nil {
@@ -175,7 +175,7 @@ func (a *Adapter) unregister(ctx context.Context) (remains string) {
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 	if err != nil && !apierrors.IsNotFound(err) {
 		// The usual rights of a node do not let it remove itself.
-		remains = strings.TrimPrefix(remains+"\n"+fmt.Sprintf("the node's object is still there (%v): kubectl delete node %s", err, a.name), "\n")
+		remains = strings.TrimPrefix(remains+"\n"+fmt.Sprintf("failed to delete the node (%v); run: kubectl delete node %s", err, a.name), "\n")
 	}
 	return remains
 }

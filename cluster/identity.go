@@ -67,22 +67,22 @@ func readIdentity(kubeconfig string, c Certificates, name string, log *slog.Logg
 	if c.Bootstrap != "" && (err != nil || cert != nil && certificate.Expired(cert, time.Now())) {
 		why := err
 		if why == nil {
-			why = fmt.Errorf("its certificate ended at %s", cert.Leaf.NotAfter.Format(time.RFC3339))
+			why = fmt.Errorf("its certificate expired at %s", cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
 		id, err := bootstrapIdentity(kubeconfig, c, store)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--kubeconfig %s: %w; --bootstrap-kubeconfig %s: %w", kubeconfig, why, c.Bootstrap, err)
 		}
-		log.Info("asks the cluster for a certificate", "since", why, "bootstrap", c.Bootstrap)
+		log.Info("Requesting a client certificate from the cluster", "since", why, "bootstrap", c.Bootstrap)
 		return nil, id, nil
 	}
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("--kubeconfig %s: %w; mend the file, or leave the flag out to run without a cluster", kubeconfig, err)
+		return nil, nil, fmt.Errorf("--kubeconfig %s: %w; fix the file, or omit the flag to run without a cluster", kubeconfig, err)
 	case cert == nil || !c.Rotate:
 		return cfg, nil, nil
 	case cert.Leaf.Subject.CommonName != userPrefix+name:
-		log.Warn("the certificate of --kubeconfig is not this node's and is not renewed", "user", cert.Leaf.Subject.CommonName, "node", name)
+		log.Warn("The client certificate of --kubeconfig does not belong to this node and is not rotated", "user", cert.Leaf.Subject.CommonName, "node", name)
 		return cfg, nil, nil
 	}
 	return nil, &identity{config: rest.AnonymousClientConfig(cfg), current: cert, store: store}, nil
@@ -193,7 +193,7 @@ func (id *identity) writeKubeconfig(path string) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("cannot make the folder of --kubeconfig: %w", err)
+		return fmt.Errorf("failed to create the directory of --kubeconfig: %w", err)
 	}
 	if err := certificate.WriteFile(path, text); err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)

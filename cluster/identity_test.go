@@ -142,7 +142,7 @@ func TestEstablish(t *testing.T) {
 		{name: "a lost file", files: map[string][]byte{"boot": token, "config": inFile}, want: asks, store: "pki"},
 		{name: "a lost file, without bootstrap", files: map[string][]byte{"config": inFile}, fault: "me.pem: no such file"},
 		{name: "a token", files: map[string][]byte{"config": token}, want: leaves},
-		{name: "a broken one", files: map[string][]byte{"config": []byte("{")}, fault: "mend the file, or leave the flag out"},
+		{name: "a broken one", files: map[string][]byte{"config": []byte("{")}, fault: "fix the file, or omit the flag"},
 		{name: "a broken bootstrap", files: map[string][]byte{"boot": []byte("{")}, fault: "--bootstrap-kubeconfig"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

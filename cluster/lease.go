@@ -29,7 +29,7 @@ func leaseOf(held *coordinationv1.Lease, node *v1.Node, lasts time.Duration, now
 
 // syncLease renews the lease when that is due, and returns when it is again.
 func (a *Adapter) syncLease(ctx context.Context) (time.Duration, error) {
-	// Until the node is registered there is nothing to renew: its watch wakes.
+	// Until the Node registered there is nothing to renew: its watch wakes.
 	node := a.node()
 	if node == nil {
 		a.renewed = time.Time{}
@@ -41,7 +41,7 @@ func (a *Adapter) syncLease(ctx context.Context) (time.Duration, error) {
 	}
 	now := time.Now()
 	if err := a.renew(ctx, node, now); err != nil {
-		return 0, fmt.Errorf("cannot renew the node's lease: %w", err)
+		return 0, fmt.Errorf("failed to renew node lease: %w", err)
 	}
 	a.renewed = now
 	return period, nil

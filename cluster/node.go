@@ -36,7 +36,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	}
 	if labels != nil {
 		if err := a.patchNode(ctx, registered, labels); err != nil {
-			return 0, fmt.Errorf("cannot bring the node's labels up to date: %w", err)
+			return 0, fmt.Errorf("failed to update node labels: %w", err)
 		}
 	}
 	due := now.Sub(a.reported) >= shown.ReportInterval
@@ -46,7 +46,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	}
 	if status != nil {
 		if err := a.patchNode(ctx, registered, status, "status"); err != nil {
-			return 0, fmt.Errorf("cannot report the node's status: %w", err)
+			return 0, fmt.Errorf("failed to update node status: %w", err)
 		}
 		a.reported = now
 	}
@@ -64,11 +64,11 @@ func (a *Adapter) register(ctx context.Context, node *v1.Node) error {
 	case apierrors.IsAlreadyExists(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("cannot register the node: %w", err)
+		return fmt.Errorf("failed to register node: %w", err)
 	}
 	a.reported = time.Now()
 	a.nodes.Stored(made)
-	a.cfg.Log.Info("node is registered", "node", made.Name)
+	a.cfg.Log.Info("Node registered", "node", made.Name)
 	return nil
 }
 

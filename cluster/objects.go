@@ -319,11 +319,11 @@ func (o *Objects) Missing(ref manifest.ObjectRef) (what, remedy string) {
 	e := o.entries[ref]
 	switch {
 	case e != nil && e.err != nil:
-		return "cannot be had from the API server: " + e.err.Error(), "the API server does not give it: " + e.err.Error()
+		return "cannot be read from the API server: " + e.err.Error(), "the API server refuses it: " + e.err.Error()
 	case e == nil || !e.known:
-		return "was not told of by the API server yet", "the API server has not told of it yet"
+		return "has not been received from the API server yet", "wait for the API server"
 	}
-	return "is not in the cluster", "add it in the cluster"
+	return "does not exist in the cluster", "create it in the cluster"
 }
 
 // State is what the references of a pod lead to: it changes when the pod has to
@@ -348,7 +348,7 @@ func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
 	for _, key := range tokens {
 		state, known := o.tokens[key].state()
 		if !known {
-			awaited = append(awaited, "a token of ServiceAccount "+key.namespace+"/"+key.account)
+			awaited = append(awaited, "token of ServiceAccount "+key.namespace+"/"+key.account)
 		}
 		revision += "token for " + key.audience + "=" + state + "\n"
 	}

@@ -206,7 +206,7 @@ func TestObjectsThatComeLaterOrNeverChange(t *testing.T) {
 			t.Errorf("awaited: %v", awaited)
 		}
 		ref := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: "default", Name: "late"}
-		if what, remedy := r.o.Missing(ref); what != "is not in the cluster" || remedy != "add it in the cluster" {
+		if what, remedy := r.o.Missing(ref); what != "does not exist in the cluster" || remedy != "create it in the cluster" {
 			t.Errorf("missing: %q, %q", what, remedy)
 		}
 		r.wasWoken()

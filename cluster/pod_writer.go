@@ -178,7 +178,7 @@ func (w *podWriter) reportNameConflict(name string, static *v1.Pod) {
 		delete(w.nameConflicts, name)
 	case w.nameConflicts[name] != static.UID:
 		w.nameConflicts[name] = static.UID
-		w.report(name, static, fmt.Errorf("%s is a pod of the cluster already: rename one of the two", name))
+		w.report(name, static, fmt.Errorf("the cluster already has a pod %s; rename one of them", name))
 	}
 }
 
@@ -336,9 +336,9 @@ func (w *podWriter) scheduleRetry(name string, local *v1.Pod, err error, limit t
 
 // tell says why a pod here is not shown in the cluster as it is.
 func (w *podWriter) report(name string, local *v1.Pod, err error) {
-	w.cfg.Log.Warn("pod is not shown in the cluster as it is, it goes on all the same", "pod", name, "error", err)
+	w.cfg.Log.Warn("Failed to update pod in the cluster, retrying; the pod keeps running", "pod", name, "err", err)
 	if isBound(local) {
 		return
 	}
-	w.cfg.Events.Event(local, v1.EventTypeWarning, "FailedMirror", "the pod runs, but the cluster does not show it: "+err.Error())
+	w.cfg.Events.Event(local, v1.EventTypeWarning, "FailedMirror", "the pod runs, but its mirror pod is not up to date: "+err.Error())
 }

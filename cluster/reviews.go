@@ -20,7 +20,7 @@ func (a *Adapter) ReviewToken(ctx context.Context, token string) (authentication
 		return authenticationv1.UserInfo{}, false, err
 	}
 	if review.Status.Error != "" && !review.Status.Authenticated {
-		a.cfg.Log.Debug("token is not known in the cluster", "error", review.Status.Error)
+		a.cfg.Log.Debug("Token not accepted by the cluster", "err", review.Status.Error)
 	}
 	return review.Status.User, review.Status.Authenticated, nil
 }
@@ -43,7 +43,7 @@ func (a *Adapter) checkReachable() error {
 	select {
 	case <-a.certificates.ready:
 	default:
-		return errors.New("this node has no certificate of the cluster yet")
+		return errors.New("this node has no client certificate yet")
 	}
 	if wait := a.connection.retryAfter(); wait > 0 {
 		return errUnreachable

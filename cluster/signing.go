@@ -36,7 +36,7 @@ type certificateRequests struct {
 	onSigned func() error
 }
 
-var errRequestGone = errors.New("the request for a certificate was removed")
+var errRequestGone = errors.New("the CertificateSigningRequest was deleted")
 
 // Sign implements certificate.Signer.
 func (s *certificateRequests) Sign(ctx context.Context, r certificate.Request) ([]byte, error) {
@@ -65,7 +65,7 @@ func (s *certificateRequests) Sign(ctx context.Context, r certificate.Request) (
 		failures++
 		if err.Error() != told {
 			told = err.Error()
-			s.cfg.Log.Warn("cannot ask for a certificate, it is tried again", "signer", s.signer, "error", withRemedy(err))
+			s.cfg.Log.Warn("Failed to request certificate, retrying", "signer", s.signer, "err", withRemedy(err))
 		}
 		wait := minRetryDelay
 		for range failures {
@@ -81,7 +81,7 @@ func (s *certificateRequests) Sign(ctx context.Context, r certificate.Request) (
 func withRemedy(err error) error {
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%w; is the token or certificate in the kubeconfig good still? A new --bootstrap-kubeconfig is read at the next attempt", err)
+		return fmt.Errorf("%w; the token or certificate in the kubeconfig may have expired; a new --bootstrap-kubeconfig is read at the next attempt", err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; bind its group to the ClusterRole system:node-bootstrapper", err)
 	}
@@ -102,7 +102,7 @@ func (s *certificateRequests) await(ctx context.Context, r certificate.Request) 
 	if signed, err := decision(made); signed != nil || err != nil {
 		return signed, err
 	}
-	s.cfg.Log.Info("waits for a certificate; to let it be signed: kubectl certificate approve "+r.Name, "signer", s.signer)
+	s.cfg.Log.Info("Waiting for the certificate to be signed; to approve it, run: kubectl certificate approve "+r.Name, "signer", s.signer)
 	ctx, cancel := context.WithTimeout(ctx, watchDuration)
 	defer cancel()
 	changed := make(chan struct{}, 1)
@@ -148,7 +148,7 @@ func (s *certificateRequests) create(ctx context.Context, c *client, r certifica
 		return nil, err
 	}
 	if !certificate.Same(made.Spec.Request, r.PEM) || made.Spec.SignerName != s.signer {
-		return nil, fmt.Errorf("%w: %s was made by somebody else", certificate.ErrRefused, r.Name)
+		return nil, fmt.Errorf("%w: %s was created by another requester", certificate.ErrRefused, r.Name)
 	}
 	return made, nil
 }
@@ -158,7 +158,7 @@ func (s *certificateRequests) create(ctx context.Context, c *client, r certifica
 func decision(r *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range r.Status.Conditions {
 		if (c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed) && c.Status != v1.ConditionFalse {
-			return nil, fmt.Errorf("%w: %s is %s: %s: %s; another one is made later, or when podstead starts again",
+			return nil, fmt.Errorf("%w: %s is %s: %s: %s; another request follows later, or when podstead restarts",
 				certificate.ErrRefused, r.Name, c.Type, c.Reason, c.Message)
 		}
 	}

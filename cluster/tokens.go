@@ -95,11 +95,11 @@ func (o *Objects) Token(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) (stri
 	t := o.tokens[key]
 	switch {
 	case t == nil || t.value == "" && t.err == nil:
-		return "", errors.New("the API server has not given one yet")
+		return "", errors.New("the API server has not issued a token yet")
 	case t.value == "":
 		return "", t.err
 	case t.err != nil && time.Now().After(t.expiresAt):
-		return "", fmt.Errorf("the one at hand has expired: %w", t.err)
+		return "", fmt.Errorf("the token has expired: %w", t.err)
 	}
 	return t.value, nil
 }

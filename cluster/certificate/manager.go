@@ -12,7 +12,7 @@ import (
 
 // ErrRefused is wrapped by what a Signer returns for a request that will never be
 // signed.
-var ErrRefused = errors.New("the request for a certificate was refused")
+var ErrRefused = errors.New("the CertificateSigningRequest was denied")
 
 // Signer gets requests signed.
 type Signer interface {
@@ -117,13 +117,13 @@ func (k *Manager) Run(ctx context.Context) {
 // check says what is wrong with a new certificate.
 func (k *Manager) check(want Subject) error {
 	if due(k.Certificate(), want, 0, time.Now()) == 0 {
-		return errors.New("a certificate was signed that ends too soon, or says something else than was asked for")
+		return errors.New("the signed certificate expires too soon, or differs from the request")
 	}
 	return nil
 }
 
 // errOther ends a request since something else should be asked for.
-var errOther = errors.New("another certificate is wanted")
+var errOther = errors.New("the wanted certificate changed")
 
 // renew asks for a certificate and takes it.
 func (k *Manager) renew(ctx context.Context, want Subject) error {
@@ -150,7 +150,7 @@ func (k *Manager) renew(ctx context.Context, want Subject) error {
 	k.mu.Lock()
 	k.current = cert
 	k.mu.Unlock()
-	k.cfg.Log.Info("certificate is signed", "file", k.cfg.Store.Current(), "until", cert.Leaf.NotAfter)
+	k.cfg.Log.Info("Certificate signed", "file", k.cfg.Store.Current(), "until", cert.Leaf.NotAfter)
 	return nil
 }
 

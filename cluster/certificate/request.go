@@ -71,7 +71,7 @@ func request(s Subject, key *ecdsa.PrivateKey) (Request, error) {
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, &template, key)
 	if err != nil {
-		return Request{}, fmt.Errorf("cannot ask for a certificate: %w", err)
+		return Request{}, fmt.Errorf("failed to create a certificate request: %w", err)
 	}
 	parsed, err := x509.ParseCertificateRequest(der)
 	if err != nil {

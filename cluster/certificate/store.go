@@ -50,14 +50,14 @@ func (s Store) key() (*ecdsa.PrivateKey, error) {
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a key: %w", err)
+		return nil, fmt.Errorf("failed to generate a key: %w", err)
 	}
 	text, err := keyPEM(key)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the folder of certificates: %w", err)
+		return nil, fmt.Errorf("failed to create the certificate directory: %w", err)
 	}
 	return key, WriteFile(s.pending(), text)
 }
@@ -65,7 +65,7 @@ func (s Store) key() (*ecdsa.PrivateKey, error) {
 // forget drops the key, so that the next request is another one.
 func (s Store) forget() error {
 	if err := os.Remove(s.pending()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cannot forget a key: %w", err)
+		return fmt.Errorf("failed to remove a key: %w", err)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func readKey(file string) (*ecdsa.PrivateKey, error) {
 func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("cannot encode a key: %w", err)
+		return nil, fmt.Errorf("failed to encode a key: %w", err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
@@ -99,7 +99,7 @@ func (s Store) save(certPEM []byte, key *ecdsa.PrivateKey, now time.Time) (*tls.
 	}
 	pair, err := tls.X509KeyPair(certPEM, private)
 	if err != nil {
-		return nil, fmt.Errorf("what was signed is of no use: %w", err)
+		return nil, fmt.Errorf("the signed certificate is not usable: %w", err)
 	}
 	file := filepath.Join(s.Dir, s.Name+now.UTC().Format("-2006-01-02-15-04-05.pem"))
 	if err := WriteFile(file, slices.Concat(certPEM, private)); err != nil {
@@ -108,11 +108,11 @@ func (s Store) save(certPEM []byte, key *ecdsa.PrivateKey, now time.Time) (*tls.
 	// Made under another name first: there is a current one at any time.
 	next := filepath.Join(s.Dir, s.Name+"-updated.pem")
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot replace a certificate: %w", err)
+		return nil, fmt.Errorf("failed to replace the certificate: %w", err)
 	}
 	before, _ := filepath.EvalSymlinks(s.Current())
 	if err := errors.Join(os.Symlink(filepath.Base(file), next), os.Rename(next, s.Current())); err != nil {
-		return nil, fmt.Errorf("cannot replace a certificate: %w", err)
+		return nil, fmt.Errorf("failed to replace the certificate: %w", err)
 	}
 	s.sweep(file, before)
 	return &pair, s.forget()

@@ -28,7 +28,7 @@ type eviction struct {
 	host *evict.Host
 }
 
-// newEviction creates the evictor, which terminates pods when the node runs short.
+// newEviction creates the evictor, which terminates pods when the Eviction threshold met.
 func newEviction(o *options.Options, client *cri.Client, p *observers, sup *supervisor.Supervisor, images *gc.Images, log *slog.Logger) *eviction {
 	ceiling, _ := cgroup.Ceiling(o.Cgroups.Root)
 	host := evict.NewHost(evict.HostConfig{
@@ -70,7 +70,7 @@ func (e *eviction) gate(pod *v1.Pod) *status.Cause {
 		// It is rejected, with the reason that the kubelet gives.
 		return &status.Cause{Reason: evict.ReasonEvicted, Message: message}
 	}
-	return &status.Cause{Reason: string(condition), Message: message + " The pod starts when that has passed."}
+	return &status.Cause{Reason: string(condition), Message: message + " The pod starts when the condition has cleared."}
 }
 
 // canRestart is the supervisor.RestartPolicy of evicted pods.

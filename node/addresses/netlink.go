@@ -153,7 +153,7 @@ func (s *subscription) next(interfaces []int) error {
 			return nil // Some were lost, and any of them may have mattered.
 		}
 		if err != nil {
-			return fmt.Errorf("cannot hear of changes of the network: %w", err)
+			return fmt.Errorf("failed to read network changes: %w", err)
 		}
 		messages, err := syscall.ParseNetlinkMessage(s.buffer[:n])
 		if err != nil || slices.ContainsFunc(messages, func(m syscall.NetlinkMessage) bool { return isRelevant(&m, interfaces) }) {

@@ -87,7 +87,7 @@ func (s *Source) Run(ctx context.Context) error {
 		// The addresses are not worth the end of the daemon.
 		if err := s.follow(ctx); err != nil && ctx.Err() == nil && err.Error() != failed {
 			failed = err.Error()
-			s.log.Warn("cannot follow the node's addresses; trying again", "error", err)
+			s.log.Warn("Failed to watch node addresses, retrying", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -101,7 +101,7 @@ func (s *Source) Run(ctx context.Context) error {
 func (s *Source) follow(ctx context.Context) error {
 	w, err := s.watch()
 	if err != nil {
-		return fmt.Errorf("cannot subscribe to the kernel's routes: %w", err)
+		return fmt.Errorf("failed to subscribe to route changes: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer func() {
@@ -112,7 +112,7 @@ func (s *Source) follow(ctx context.Context) error {
 	for {
 		t, err := s.read()
 		if err != nil {
-			return fmt.Errorf("cannot read the kernel's addresses and routes: %w", err)
+			return fmt.Errorf("failed to read addresses and routes: %w", err)
 		}
 		s.set(choose(t, s.known(), s.cfg.IPv6First))
 		if err := w.next(t.interfaces()); err != nil {
@@ -139,7 +139,7 @@ func (s *Source) set(found []netip.Addr) {
 	if len(found) == 0 || slices.Equal(found, s.addrs) {
 		return
 	}
-	s.log.Info("node has addresses", "addresses", found)
+	s.log.Info("Node addresses changed", "addresses", found)
 	s.addrs = found
 	select {
 	case s.changed <- struct{}{}:

@@ -119,7 +119,7 @@ func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (strin
 	if parent != "" && parent != wanted {
 		// It was made under another root or driver, and stays there.
 		if !isPodCgroup(parent, pod.UID) {
-			return "", fmt.Errorf("the pod's sandbox is in cgroup %q, which is not the pod's", parent)
+			return "", fmt.Errorf("sandbox is in cgroup %q, which does not belong to the pod", parent)
 		}
 		return parent, c.hierarchies.write(cgroupPath(parent), l)
 	}
@@ -147,9 +147,9 @@ func (c *Cgroups) Fits(pod *v1.Pod) error {
 	cpu, memory := c.Allocatable[v1.ResourceCPU], c.Allocatable[v1.ResourceMemory]
 	switch {
 	case !cpu.IsZero() && a.CPURequest > cpu.MilliValue():
-		return fmt.Errorf("the pod requests %dm of cpu, and pods of this node can have %dm at most", a.CPURequest, cpu.MilliValue())
+		return fmt.Errorf("the pod requests %dm of cpu, but only %dm are allocatable on this node", a.CPURequest, cpu.MilliValue())
 	case !memory.IsZero() && a.MemoryRequest > memory.Value():
-		return fmt.Errorf("the pod requests %d bytes of memory, and pods of this node can have %d at most", a.MemoryRequest, memory.Value())
+		return fmt.Errorf("the pod requests %d bytes of memory, but only %d are allocatable on this node", a.MemoryRequest, memory.Value())
 	}
 	return nil
 }
@@ -232,10 +232,10 @@ func (c *Cgroups) prepare(ctx context.Context) error {
 	if c.driver == "" {
 		driver, err := c.Driver(ctx)
 		if err != nil {
-			return fmt.Errorf("cannot learn the runtime's cgroup driver: %w", err)
+			return fmt.Errorf("failed to get the runtime's cgroup driver: %w", err)
 		}
 		c.driver = driver
-		c.log.Info("pods have cgroups of their own", "root", driver.path(c.root), "driver", driver)
+		c.log.Info("Using pod cgroups", "root", driver.path(c.root), "driver", driver)
 	}
 	if c.controllers != nil {
 		c.limitRoot(ctx)
@@ -247,7 +247,7 @@ func (c *Cgroups) prepare(ctx context.Context) error {
 	if err != nil && isUnavailable(err) {
 		c.unavailable = err.Error()
 		if was == "" {
-			c.log.Warn("pods run in cgroups of the runtime: podstead can make none here", "error", err)
+			c.log.Warn("Cannot create cgroups, pods run in cgroups of the runtime", "err", err)
 		}
 		return nil
 	}
@@ -273,7 +273,7 @@ func (c *Cgroups) makeRoot(ctx context.Context) error {
 		return err
 	}
 	if lost := slices.DeleteFunc(slices.Clone(limitingControllers), func(l string) bool { return slices.Contains(controllers, l) }); len(lost) > 0 {
-		c.log.Info("this machine has not all cgroup controllers; pods with a limit of what they count are held back", "missing", lost)
+		c.log.Info("Cgroup controllers missing, pods with limits that need them are held", "missing", lost)
 	}
 	c.controllers = controllers
 	if c.controllers == nil {
@@ -294,7 +294,7 @@ func (c *Cgroups) limitRoot(ctx context.Context) {
 		fault = err.Error()
 	}
 	if fault != "" && fault != c.rootErr {
-		c.log.Warn("what pods may use together is not limited yet", "error", fault)
+		c.log.Warn("Failed to set the limits of the root cgroup, retrying", "err", fault)
 	}
 	c.rootErr = fault
 }
@@ -355,7 +355,7 @@ func (c *Cgroups) checkControllers(pod *v1.Pod) error {
 		return nil
 	}
 	slices.Sort(lost)
-	return fmt.Errorf("%s, which this machine does not have; turn it on in the kernel, or take the limit out", strings.Join(lost, "; "))
+	return fmt.Errorf("%s, which this node does not have; enable it in the kernel, or remove the limit", strings.Join(lost, "; "))
 }
 
 // withoutOwn is an error for a pod that needs limits as a whole where it can
@@ -363,9 +363,9 @@ func (c *Cgroups) checkControllers(pod *v1.Pod) error {
 func (c *Cgroups) checkWithoutCgroup(pod *v1.Pod) error {
 	switch r := pod.Spec.Resources; {
 	case r != nil && len(r.Limits) > 0:
-		return fmt.Errorf("spec.resources.limits cannot be set: %s; make the cgroup file system writable, or take them out", c.unavailable)
+		return fmt.Errorf("spec.resources.limits cannot be set: %s; make the cgroup file system writable, or remove the limits", c.unavailable)
 	case c.PodPids > 0:
-		return fmt.Errorf("podPidsLimit of this node cannot be set: %s; make the cgroup file system writable, or take it out", c.unavailable)
+		return fmt.Errorf("podPidsLimit of this node cannot be set: %s; make the cgroup file system writable, or remove the setting", c.unavailable)
 	}
 	return nil
 }

@@ -33,10 +33,10 @@ func (c *Cgroups) killAll(ctx context.Context, path string) error {
 		if left = pids; len(left) == 0 {
 			return nil
 		}
-		c.log.Warn("processes outlive their pod and are killed", "cgroup", path, "pids", left)
+		c.log.Warn("Killing processes that outlived their pod", "cgroup", path, "pids", left)
 		for _, pid := range left {
 			if err := c.kill(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("cannot kill process %d in cgroup %s: %w", pid, path, err)
+				return fmt.Errorf("failed to kill process %d in cgroup %s: %w", pid, path, err)
 			}
 		}
 		select {
@@ -48,7 +48,7 @@ func (c *Cgroups) killAll(ctx context.Context, path string) error {
 	if pids, err := processes(c.hierarchies.allDirectories(path)); err != nil || len(pids) == 0 {
 		return err
 	}
-	return fmt.Errorf("processes %v in cgroup %s do not end after they were killed %d times", left, path, killPasses)
+	return fmt.Errorf("processes %v in cgroup %s are still running after %d SIGKILLs", left, path, killPasses)
 }
 
 // processes are the IDs of those in folders and below. One that is in another
@@ -79,7 +79,7 @@ func processes(folders []string) ([]int, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("cannot look for processes in cgroup %s: %w", folder, err)
+			return nil, fmt.Errorf("failed to list the processes in cgroup %s: %w", folder, err)
 		}
 	}
 	return pids, nil
@@ -103,7 +103,7 @@ func (h *hierarchies) removeTree(folder string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot remove cgroup: %w", err)
+		return fmt.Errorf("failed to remove cgroup: %w", err)
 	}
 	for _, e := range entries {
 		if e.IsDir() {
@@ -113,7 +113,7 @@ func (h *hierarchies) removeTree(folder string) error {
 		}
 	}
 	if err := h.rmdir(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cannot remove cgroup %s: %w", folder, err)
+		return fmt.Errorf("failed to remove cgroup %s: %w", folder, err)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ var validUID = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
 
 func checkUID(uid types.UID) error {
 	if !validUID.MatchString(string(uid)) {
-		return fmt.Errorf("%q is no valid UID: 1 to 63 of A-Z, a-z, 0-9 and - are", uid)
+		return fmt.Errorf("invalid UID %q: must be 1 to 63 characters of A-Z, a-z, 0-9 and -", uid)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func (h *hierarchies) write(path string, l limits) error {
 			continue // no such controller here, and nothing was asked of it
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("cannot set %s to %s: %w", file, s.value, err))
+			errs = append(errs, fmt.Errorf("failed to set %s to %s: %w", file, s.value, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -196,7 +196,7 @@ func (h *hierarchies) checkInUse(folder, file string, limit int64) error {
 		}
 	}
 	if used >= limit {
-		return fmt.Errorf("cannot set %s to %d: %d bytes are in use", file, limit, used)
+		return fmt.Errorf("failed to set %s to %d: %d bytes are in use", file, limit, used)
 	}
 	return nil
 }

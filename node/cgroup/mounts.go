@@ -63,7 +63,7 @@ func (h *hierarchies) v2() bool { return h.unified != "" }
 func findHierarchies(file string) (*hierarchies, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("cannot look for cgroups: %w", err)
+		return nil, fmt.Errorf("failed to find the cgroup hierarchies: %w", err)
 	}
 	defer f.Close()
 	h := &hierarchies{
@@ -74,7 +74,7 @@ func findHierarchies(file string) (*hierarchies, error) {
 	unified := ""
 	mounts, err := mountinfo.GetMountsFromReader(f, mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
-		return nil, fmt.Errorf("cannot look for cgroups: %w", err)
+		return nil, fmt.Errorf("failed to find the cgroup hierarchies: %w", err)
 	}
 	for _, m := range mounts {
 		folder := m.Mountpoint
@@ -117,7 +117,7 @@ func (h *hierarchies) controllers(path string) ([]string, error) {
 	}
 	data, err := os.ReadFile(filepath.Join(h.unified, path, "cgroup.controllers"))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read what controllers there are: %w", err)
+		return nil, fmt.Errorf("failed to read the available cgroup controllers: %w", err)
 	}
 	return slices.DeleteFunc(strings.Fields(string(data)), func(c string) bool { return !slices.Contains(limitingControllers, c) }), nil
 }
@@ -172,7 +172,7 @@ func (h *hierarchies) create(path string) error {
 			}
 			folder = filepath.Join(folder, part)
 			if err := h.mkdir(folder); err != nil && !errors.Is(err, fs.ErrExist) {
-				return fmt.Errorf("cannot make cgroup: %w", err)
+				return fmt.Errorf("failed to create cgroup: %w", err)
 			}
 		}
 	}
@@ -185,11 +185,11 @@ func (h *hierarchies) delegate(folder string) error {
 	file := filepath.Join(folder, "cgroup.subtree_control")
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("cannot read what controllers are let through: %w", err)
+		return fmt.Errorf("failed to read the enabled cgroup controllers: %w", err)
 	}
 	has, err := os.ReadFile(filepath.Join(folder, "cgroup.controllers"))
 	if err != nil {
-		return fmt.Errorf("cannot read what controllers there are: %w", err)
+		return fmt.Errorf("failed to read the available cgroup controllers: %w", err)
 	}
 	through := strings.Fields(string(data))
 	for _, controller := range strings.Fields(string(has)) {
@@ -203,7 +203,7 @@ func (h *hierarchies) delegate(folder string) error {
 		_, err = f.WriteString("+" + controller)
 		_ = f.Close()
 		if err != nil && slices.Contains(limitingControllers, controller) {
-			return fmt.Errorf("cannot let the controller %s through in %s: %w", controller, file, err)
+			return fmt.Errorf("failed to enable cgroup controller %s in %s: %w", controller, file, err)
 		}
 	}
 	return nil

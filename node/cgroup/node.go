@@ -31,7 +31,7 @@ func ParseReserved(list map[string]string) (v1.ResourceList, error) {
 		}
 		quantity, err := resource.ParseQuantity(text)
 		if err != nil || quantity.Sign() < 0 {
-			return nil, fmt.Errorf("%s=%q is no quantity; write one such as 500m or 1Gi", name, text)
+			return nil, fmt.Errorf("%s=%q is not a quantity; use one such as 500m or 1Gi", name, text)
 		}
 		reserved[v1.ResourceName(name)] = quantity
 	}

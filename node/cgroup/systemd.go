@@ -49,7 +49,7 @@ func (c *Cgroups) startUnit(ctx context.Context, unit string, l limits) error {
 		err = c.systemd().Set(ctx, unit, properties)
 	}
 	if err != nil && !errors.Is(err, errUnitExists) {
-		return fmt.Errorf("cannot make slice %s: %w", unit, err)
+		return fmt.Errorf("failed to create slice %s: %w", unit, err)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (c *Cgroups) stopUnit(ctx context.Context, unit string) error {
 	ctx, cancel := context.WithTimeout(ctx, unitTimeout)
 	defer cancel()
 	if err := c.systemd().Stop(ctx, unit); err != nil {
-		return fmt.Errorf("cannot stop slice %s: %w", unit, err)
+		return fmt.Errorf("failed to stop slice %s: %w", unit, err)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (b *bus) connect(ctx context.Context) (*systemd.Conn, error) {
 	// The connection outlives the call that opened it.
 	conn, err := systemd.NewWithContext(context.WithoutCancel(ctx))
 	if err != nil {
-		return nil, &unavailableError{fmt.Errorf("systemd does not answer on D-Bus: %w", err)}
+		return nil, &unavailableError{fmt.Errorf("failed to connect to systemd over D-Bus: %w", err)}
 	}
 	b.conn = conn
 	return conn, nil
@@ -182,7 +182,7 @@ func awaitJob(ctx context.Context, done <-chan string) error {
 		return context.Cause(ctx)
 	case result := <-done:
 		if result != "done" {
-			return fmt.Errorf("systemd says: job %s", result)
+			return fmt.Errorf("systemd job result: %s", result)
 		}
 		return nil
 	}

@@ -139,7 +139,7 @@ func (e *Evictor) Run(ctx context.Context) error {
 func (e *Evictor) restore() {
 	list, err := loadState(e.cfg.File, e.cfg.Boot)
 	if err != nil {
-		e.log.Warn("pressure of before the restart is forgotten", "file", e.cfg.File, "error", err)
+		e.log.Warn("Could not load node pressure state", "file", e.cfg.File, "err", err)
 	}
 	for _, c := range list {
 		e.tracker.Restore(c, time.Now())
@@ -194,7 +194,7 @@ func (e *Evictor) observe() {
 	}
 	e.persist(on)
 	if !first || len(on) > 0 {
-		e.log.Info("pressure on the node has changed", "conditions", on)
+		e.log.Info("Node pressure conditions changed", "conditions", on)
 	}
 	e.cfg.Pods.Recheck()
 }
@@ -205,7 +205,7 @@ func (e *Evictor) persist(on []v1.NodeConditionType) {
 		fault = err.Error()
 	}
 	if fault != "" && fault != e.persistErr {
-		e.log.Warn("a restart of podstead would forget what is short", "file", e.cfg.File, "error", fault)
+		e.log.Warn("Failed to persist node pressure state", "file", e.cfg.File, "err", fault)
 	}
 	e.persistErr = fault
 }

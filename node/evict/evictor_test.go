@@ -262,7 +262,7 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 			t.Fatalf("evicted %q", got)
 		}
 		o := b.now().orders[0]
-		for _, part := range []string{"The node was low on resource: memory.", "memory.available is 150Mi, below the threshold of 200Mi", "used 3Gi and requests 10Mi", "once MemoryPressure has been gone for 5m0s"} {
+		for _, part := range []string{"The node was low on resource: memory.", "memory.available is 150Mi, below the threshold of 200Mi", "used 3Gi and requests 10Mi", "once MemoryPressure has been absent for 5m0s"} {
 			if !strings.Contains(o.Message, part) {
 				t.Errorf("message %q lacks %q", o.Message, part)
 			}
@@ -273,7 +273,7 @@ func TestLeakCostsTheLeaker(t *testing.T) {
 		if len(b.now().events) != 1 || !strings.HasPrefix(b.now().events[0], "EvictionThresholdMet Attempting to reclaim memory") {
 			t.Errorf("events %q", b.now().events)
 		}
-		// It stays until the pressure has been gone for the transition time, to
+		// It stays until the pressure has been absent for the transition time, to
 		// the moment, and Recheck tells.
 		rechecks := b.now().rechecks
 		for time.Since(began) < 5*time.Minute {
@@ -434,7 +434,7 @@ func TestPodOverItsLimitIsEvicted(t *testing.T) {
 		b.mu.Unlock()
 		began := time.Now()
 		time.Sleep(15 * time.Second)
-		if b.evicted() != "fat" || b.now().orders[0].Condition != "" || b.now().orders[0].Signal != "emptydirfs.limit" || !strings.Contains(b.now().orders[0].Message, "sizeLimit") || !strings.Contains(b.now().orders[0].Message, "again in 5m0s") {
+		if b.evicted() != "fat" || b.now().orders[0].Condition != "" || b.now().orders[0].Signal != "emptydirfs.limit" || !strings.Contains(b.now().orders[0].Message, "sizeLimit") || !strings.Contains(b.now().orders[0].Message, "restart in 5m0s") {
 			t.Fatalf("orders %+v", b.now().orders)
 		}
 		if now, after := b.CanRestart("", began); now || after != 5*time.Minute-15*time.Second {

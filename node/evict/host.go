@@ -140,7 +140,7 @@ type memoryHeadroom struct {
 
 // errNotReached: the kernel tells of usage, which stays as it is while pages of
 // files make room for others.
-var errUnreachableUsage = errors.New("usage would not rise so far while the kernel takes back pages of files")
+var errUnreachableUsage = errors.New("memory usage cannot reach the threshold while the kernel reclaims page cache")
 
 // Arm implements Alarm.
 func (h *Host) Arm(s Signal, margin int64) error {

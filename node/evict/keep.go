@@ -41,7 +41,7 @@ func loadState(file, boot string) ([]v1.NodeConditionType, error) {
 		err = json.Unmarshal(data, &k)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell what was short before: %w", err)
+		return nil, fmt.Errorf("failed to read the node pressure state: %w", err)
 	}
 	var list []v1.NodeConditionType
 	for _, c := range k.Conditions {

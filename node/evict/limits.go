@@ -45,7 +45,7 @@ func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if limit, used := sizeLimit(v), d.Volumes[v.Name].Bytes; limit > 0 && used > limit {
-			return limitEmptyDir, fmt.Sprintf("The emptyDir volume %q holds %s, more than its sizeLimit, %s.", v.Name, formatBytes(used), formatBytes(limit))
+			return limitEmptyDir, fmt.Sprintf("Usage of emptyDir volume %q (%s) exceeds its sizeLimit %s.", v.Name, formatBytes(used), formatBytes(limit))
 		}
 	}
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -53,12 +53,12 @@ func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 			c := &list[i]
 			limit := c.Resources.Limits.StorageEphemeral().Value()
 			if used := d.Rootfs[c.Name].Bytes + d.Logs[c.Name].Bytes; limit > 0 && used > limit {
-				return limitContainer, fmt.Sprintf("Container %q holds %s of local ephemeral storage, more than its limit, %s.", c.Name, formatBytes(used), formatBytes(limit))
+				return limitContainer, fmt.Sprintf("Container %q uses %s of ephemeral storage, which exceeds its limit %s.", c.Name, formatBytes(used), formatBytes(limit))
 			}
 		}
 	}
 	if limit, used := storageLimit(pod), sum(d.Volumes, d.Logs, d.Rootfs).Bytes; limit > 0 && used > limit {
-		return limitPod, fmt.Sprintf("The pod holds %s of local ephemeral storage, more than the limits of its containers together, %s.", formatBytes(used), formatBytes(limit))
+		return limitPod, fmt.Sprintf("The pod uses %s of ephemeral storage, which exceeds the total limit of its containers %s.", formatBytes(used), formatBytes(limit))
 	}
 	return "", ""
 }

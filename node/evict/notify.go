@@ -121,7 +121,7 @@ func (n *Notifier) disarm(folder string) {
 func register(folder, file string, at int64) (*os.File, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make an eventfd: %w", err)
+		return nil, fmt.Errorf("failed to create eventfd: %w", err)
 	}
 	// Not blocking, so that it is the runtime that waits, and Close wakes it.
 	event := os.NewFile(uintptr(fd), "eventfd")
@@ -132,7 +132,7 @@ func register(folder, file string, at int64) (*os.File, error) {
 	}
 	if err != nil {
 		_ = event.Close()
-		return nil, fmt.Errorf("cannot be told of memory by the kernel: %w", err)
+		return nil, fmt.Errorf("failed to register for memory events: %w", err)
 	}
 	return event, nil
 }
@@ -150,11 +150,11 @@ var stallWindows = []time.Duration{time.Second, 2 * time.Second}
 func (n *Notifier) WatchPressure(ctx context.Context, file string) error {
 	fd, err := unix.Open(file, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("cannot listen to %s: %w", file, err)
+		return fmt.Errorf("failed to monitor %s: %w", file, err)
 	}
 	defer unix.Close(fd)
 	if err := trigger(func(text []byte) (int, error) { return unix.Write(fd, text) }); err != nil {
-		return fmt.Errorf("cannot listen to %s: %w", file, err)
+		return fmt.Errorf("failed to monitor %s: %w", file, err)
 	}
 	return n.listen(ctx, fd, file)
 }
@@ -195,7 +195,7 @@ func (n *Notifier) listen(ctx context.Context, fd int, file string) error {
 		}
 		switch {
 		case fds[0].Revents&unix.POLLERR != 0:
-			return fmt.Errorf("%s is gone", file)
+			return fmt.Errorf("%s was removed", file)
 		case fds[0].Revents&unix.POLLPRI != 0:
 			n.notify()
 		}

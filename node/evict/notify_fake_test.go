@@ -113,7 +113,7 @@ func TestArmSaysThatItCannotBeTold(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(c.dir, "cgroup.event_control"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Arm(cgroup.MemoryCgroup{Directory: c.dir}, 1); err == nil || !strings.Contains(err.Error(), "cannot be told of memory") {
+	if err := n.Arm(cgroup.MemoryCgroup{Directory: c.dir}, 1); err == nil || !strings.Contains(err.Error(), "register for memory events") {
 		t.Errorf("a kernel that refuses: %v", err)
 	}
 }
@@ -214,7 +214,7 @@ func TestWatchPressureSetsTheTrigger(t *testing.T) {
 	if text, err := io.ReadAll(f); err != nil || string(text) != "some 100000 1000000\x00" {
 		t.Errorf("the kernel is asked for %q, %v", text, err)
 	}
-	if err := NewNotifier().WatchPressure(t.Context(), file+".none"); err == nil || !strings.Contains(err.Error(), "cannot listen to") {
+	if err := NewNotifier().WatchPressure(t.Context(), file+".none"); err == nil || !strings.Contains(err.Error(), "failed to monitor") {
 		t.Errorf("without the file: %v", err)
 	}
 }

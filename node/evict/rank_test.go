@@ -147,12 +147,12 @@ func TestOverLimit(t *testing.T) {
 		none        bool // it has no limit
 	}{
 		"none":              {pod: volume(pod("p", 0), "app", ""), disk: Disk{Volumes: space(1<<40, 1)}, none: true},
-		"an emptyDir":       {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)}, limit: "emptydirfs.limit", want: `emptyDir volume "app" holds 60Mi, more than its sizeLimit, 50Mi`},
+		"an emptyDir":       {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)}, limit: "emptydirfs.limit", want: `emptyDir volume "app" (60Mi) exceeds its sizeLimit 50Mi`},
 		"as much as it may": {pod: volume(pod("p", 0), "app", "50Mi"), disk: Disk{Volumes: space(50<<20, 1)}},
 		"another volume":    {pod: volume(pod("p", 0), "other", "50Mi"), disk: Disk{Volumes: space(60<<20, 1)}},
 		"in memory":         {pod: memory, disk: Disk{Volumes: space(60<<20, 1)}, none: true},
-		"a container":       {pod: two, disk: Disk{Rootfs: space(60, 1), Logs: space(41, 1)}, limit: "ephemeralcontainerfs.limit", want: `Container "app" holds 101 of local ephemeral storage, more than its limit, 100`},
-		"the pod":           {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {51, 1}}}, limit: "ephemeralpodfs.limit", want: "The pod holds 151 of local ephemeral storage, more than the limits of its containers together, 150"},
+		"a container":       {pod: two, disk: Disk{Rootfs: space(60, 1), Logs: space(41, 1)}, limit: "ephemeralcontainerfs.limit", want: `Container "app" uses 101 of ephemeral storage, which exceeds its limit 100`},
+		"the pod":           {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {51, 1}}}, limit: "ephemeralpodfs.limit", want: "The pod uses 151 of ephemeral storage, which exceeds the total limit of its containers 150"},
 		"the pod just not":  {pod: two, disk: Disk{Rootfs: space(100, 1), Volumes: map[string]Space{"v": {50, 1}}}},
 	} {
 		t.Run(name, func(t *testing.T) {

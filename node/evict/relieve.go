@@ -24,7 +24,7 @@ func (e *Evictor) report(active *Threshold) {
 	}
 	e.reported, e.reportedSignal, e.noCandidates, e.lastFutile = true, active.Signal, false, time.Time{}
 	level := e.levels[active.Signal]
-	e.log.Warn("node runs short", "signal", active.Signal, "available", amountText(active.Signal, level.Available), "threshold", active.Min)
+	e.log.Warn("Eviction threshold met", "signal", active.Signal, "available", amountText(active.Signal, level.Available), "threshold", active.Min)
 	e.cfg.Events.Event(nil, v1.EventTypeWarning, reasonThresholdMet, fmt.Sprintf("Attempting to reclaim %s: %s", active.Signal.Resource(), shortText(active, level)))
 }
 
@@ -54,7 +54,7 @@ func (e *Evictor) relieve(ctx context.Context, t Threshold) bool {
 	}
 	if !e.noCandidates {
 		e.noCandidates = true
-		e.log.Warn("nothing more can be freed; pods that are left are critical, or use nothing of it", "signal", t.Signal)
+		e.log.Warn("Eviction threshold still met, but no pod can be evicted", "signal", t.Signal)
 	}
 	e.lastFutile = time.Now()
 	return false
@@ -76,7 +76,7 @@ func (e *Evictor) reclaim(ctx context.Context, t Threshold) bool {
 	for _, step := range steps {
 		freed, err := step()
 		if err != nil && ctx.Err() == nil {
-			e.log.Warn("not all that nobody needs could be removed from the disk", "signal", t.Signal, "error", err)
+			e.log.Warn("Could not reclaim all unused disk space", "signal", t.Signal, "err", err)
 		}
 		if !freed {
 			continue
@@ -107,7 +107,7 @@ func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 		if t.Signal.isDisk() && c.Used == 0 {
 			continue // its end would free nothing
 		}
-		message := fmt.Sprintf("The node was low on resource: %s. %s. The pod used %s and requests %s. It runs again once %s has been gone for %s.",
+		message := fmt.Sprintf("The node was low on resource: %s. %s. The pod used %s and requests %s. It will restart once %s has been absent for %s.",
 			t.Signal.Resource(), shortText(&t, e.levels[t.Signal]), amountText(t.Signal, c.Used), amountText(t.Signal, c.Requested),
 			t.Signal.Condition(), e.cfg.Transition)
 		order := Eviction{UID: c.Pod.UID, Message: message, Signal: t.Signal.String(), Condition: t.Signal.Condition(), Disk: t.Signal.isDisk(), GracePeriod: e.grace(c.Pod, t)}
@@ -136,7 +136,7 @@ func (e *Evictor) measure(ctx context.Context, s Signal) map[types.UID]Usage {
 		usage, err = e.cfg.Usage.Running(limit)
 	}
 	if err != nil && ctx.Err() == nil {
-		e.log.Warn("what pods use cannot be told; priorities decide which is evicted", "error", err)
+		e.log.Warn("Failed to measure pod usage, ranking pods by priority only", "err", err)
 	}
 	return usage
 }
@@ -172,7 +172,7 @@ func (e *Evictor) grace(pod *v1.Pod, t Threshold) *int64 {
 // evict ends a pod and reports whether it was running.
 func (e *Evictor) evict(ctx context.Context, pod *v1.Pod, order Eviction) bool {
 	if err := e.cfg.Pods.Evict(order); err != nil {
-		e.log.Debug("pod is not evicted", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+		e.log.Debug("Pod not evicted", "pod", pod.Namespace+"/"+pod.Name, "err", err)
 		return false
 	}
 	timeout := endTimeout
@@ -182,7 +182,7 @@ func (e *Evictor) evict(ctx context.Context, pod *v1.Pod, order Eviction) bool {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := e.cfg.Pods.WaitEnded(ctx, order.UID); errors.Is(err, context.DeadlineExceeded) {
-		e.log.Warn("evicted pod is still ending", "pod", pod.Namespace+"/"+pod.Name, "after", timeout)
+		e.log.Warn("Evicted pod is still terminating", "pod", pod.Namespace+"/"+pod.Name, "after", timeout)
 	}
 	return true
 }
@@ -247,7 +247,7 @@ func (e *Evictor) enforceLimits(ctx context.Context) (ended bool) {
 		}
 		if limit, why := OverLimit(pod, d); why != "" {
 			grace := int64(1)
-			order := Eviction{UID: pod.UID, Signal: limit, Message: fmt.Sprintf("%s It runs again in %s.", why, e.cfg.Transition), Disk: true, GracePeriod: &grace}
+			order := Eviction{UID: pod.UID, Signal: limit, Message: fmt.Sprintf("%s It will restart in %s.", why, e.cfg.Transition), Disk: true, GracePeriod: &grace}
 			ended = e.evict(ctx, pod, order) || ended
 		}
 	}

@@ -63,7 +63,7 @@ type Settings struct {
 }
 
 // ErrThreshold is in errors of settings.
-var ErrThreshold = errors.New("no valid eviction threshold")
+var ErrThreshold = errors.New("not a valid eviction threshold")
 
 // Parse reads settings. Each error names the setting by the name that names has
 // for it, as Hard, Soft, SoftGrace and MinReclaim stand in Settings.

@@ -42,15 +42,15 @@ func TestSettings(t *testing.T) {
 func TestBadSettingsAreNamed(t *testing.T) {
 	type m = map[string]string
 	for want, in := range map[string]Settings{
-		"--hard: memory.free: unknown signal; there are imagefs.available":                                {Hard: m{"memory.free": "1Mi"}},
-		`--hard: memory.available: "lots" is no valid eviction threshold; write one such as 500Mi or 10%`: {Hard: m{"memory.available": "lots"}},
-		`--hard: nodefs.available: "101%" is no valid`:                                                    {Hard: m{"nodefs.available": "101%"}},
-		`--hard: nodefs.inodesFree: "-5" is no valid eviction threshold; write one such as 1000 or 5%`:    {Hard: m{"nodefs.inodesFree": "-5"}},
-		"--soft: memory.available: needs its time in --grace, such as 1m30s":                              {Soft: m{"memory.available": "1Gi"}},
-		`--grace: memory.available: "soon" is no duration; write one such as 1m30s`:                       {Soft: m{"memory.available": "1Gi"}, SoftGrace: m{"memory.available": "soon"}},
-		"--grace: memory.available: there is no --soft for it; add one, or take this out":                 {SoftGrace: m{"memory.available": "1s"}},
-		`--reclaim: pid.available: "x" is no valid eviction threshold`:                                    {MinReclaim: m{"pid.available": "x"}},
-		"--hard: allocatableMemory.available: unknown signal":                                             {Hard: m{"allocatableMemory.available": "1Mi"}},
+		"--hard: memory.free: unknown signal; there are imagefs.available":                                   {Hard: m{"memory.free": "1Mi"}},
+		`--hard: memory.available: "lots" is not a valid eviction threshold; write one such as 500Mi or 10%`: {Hard: m{"memory.available": "lots"}},
+		`--hard: nodefs.available: "101%" is not a valid`:                                                    {Hard: m{"nodefs.available": "101%"}},
+		`--hard: nodefs.inodesFree: "-5" is not a valid eviction threshold; write one such as 1000 or 5%`:    {Hard: m{"nodefs.inodesFree": "-5"}},
+		"--soft: memory.available: needs its time in --grace, such as 1m30s":                                 {Soft: m{"memory.available": "1Gi"}},
+		`--grace: memory.available: "soon" is no duration; write one such as 1m30s`:                          {Soft: m{"memory.available": "1Gi"}, SoftGrace: m{"memory.available": "soon"}},
+		"--grace: memory.available: there is no --soft for it; add one, or take this out":                    {SoftGrace: m{"memory.available": "1s"}},
+		`--reclaim: pid.available: "x" is not a valid eviction threshold`:                                    {MinReclaim: m{"pid.available": "x"}},
+		"--hard: allocatableMemory.available: unknown signal":                                                {Hard: m{"allocatableMemory.available": "1Mi"}},
 	} {
 		if _, err := in.Parse(settingNames); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

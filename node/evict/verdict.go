@@ -70,9 +70,9 @@ func (e *Evictor) CanRestart(condition v1.NodeConditionType, at time.Time) (now 
 
 // reasons of the conditions, the kubelet's.
 var reasons = map[v1.NodeConditionType]struct{ on, onText, off, offText string }{
-	v1.NodeMemoryPressure: {"KubeletHasInsufficientMemory", "memory is short", "KubeletHasSufficientMemory", "there is memory enough"},
-	v1.NodeDiskPressure:   {"KubeletHasDiskPressure", "disk space or inodes are short", "KubeletHasNoDiskPressure", "there is disk space enough"},
-	v1.NodePIDPressure:    {"KubeletHasInsufficientPID", "process IDs are short", "KubeletHasSufficientPID", "there are process IDs enough"},
+	v1.NodeMemoryPressure: {"KubeletHasInsufficientMemory", "the node has insufficient memory", "KubeletHasSufficientMemory", "the node has sufficient memory"},
+	v1.NodeDiskPressure:   {"KubeletHasDiskPressure", "the node has disk pressure", "KubeletHasNoDiskPressure", "the node has no disk pressure"},
+	v1.NodePIDPressure:    {"KubeletHasInsufficientPID", "the node has insufficient process IDs", "KubeletHasSufficientPID", "the node has sufficient process IDs"},
 }
 
 // NodeConditions are those of the node; since is when the daemon came up.

@@ -76,7 +76,7 @@ func (i *Inventory) Run(ctx context.Context) error {
 	for {
 		if err := i.refresh(ctx); err != nil && ctx.Err() == nil {
 			// That the runtime is away is told by who needs it.
-			i.log.Debug("cannot see what the runtime has", "error", err)
+			i.log.Debug("Failed to list images and features of the runtime", "err", err)
 		}
 		select {
 		case <-tick.C:

@@ -80,7 +80,7 @@ func Describe(in Input) *v1.Node {
 
 func ready(in Input) v1.NodeCondition {
 	c := v1.NodeCondition{
-		Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: reasonReady, Message: "podstead runs pods",
+		Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: reasonReady, Message: "podstead is running pods",
 		LastTransitionTime: metav1.NewTime(in.ReadySince.Truncate(time.Second)),
 	}
 	if in.NotReady != "" {

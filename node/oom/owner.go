@@ -34,7 +34,7 @@ func (k Kill) NodeMessage(o *Owner) string {
 		if container, pod := o.limits(k); container || pod {
 			return ""
 		}
-		text = "the memory of cgroup " + k.Limit + " is used up, which pods share"
+		text = "cgroup " + k.Limit + ", which pods share, is out of memory"
 	}
 	text = fmt.Sprintf("%s; the kernel killed process %s (pid %d)", text, k.Process, k.PID)
 	if o != nil {

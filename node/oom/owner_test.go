@@ -16,7 +16,7 @@ func TestWhatIsToldOfAKill(t *testing.T) {
 		"the container's limit":  {container, owner, "", "container reached its memory limit"},
 		"the pod's":              {pod, owner, "", "pod's containers reached"},
 		"the pod's, of systemd":  {"/podstead.slice/podstead-pod1_2.slice", owner, "", "pod's containers reached"},
-		"that of all pods":       {"/podstead", owner, "cgroup /podstead is used up, which pods share; the kernel killed process x (pid 5) of container app in pod default/web", "node ran out"},
+		"that of all pods":       {"/podstead", owner, "cgroup /podstead, which pods share, is out of memory; the kernel killed process x (pid 5) of container app in pod default/web", "node ran out"},
 		"the machine's":          {Machine, owner, "the node is out of memory; the kernel killed process x (pid 5) of container app", "node ran out"},
 		"the machine's, no pod":  {Machine, nil, "the node is out of memory; the kernel killed process x (pid 5)", ""},
 		"of somebody else":       {"/docker/bb", nil, "", ""},

@@ -66,7 +66,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	if errors.Is(err, os.ErrPermission) {
 		hint = " (no CAP_SYSLOG)"
 	}
-	w.cfg.Log.Warn("kernel's log cannot be read"+hint+": no event tells when the node is out of memory", "error", err)
+	w.cfg.Log.Warn("Cannot read the kernel log"+hint+", out-of-memory kills are not reported as events", "err", err)
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -86,7 +86,7 @@ func (w *Watcher) read(f io.Reader) error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
-			return fmt.Errorf("reading ended: %w", err)
+			return fmt.Errorf("failed to read the kernel log: %w", err)
 		}
 		if kill, ok := p.Line(message(string(record[:n]))); ok {
 			w.cfg.OnKill(kill)

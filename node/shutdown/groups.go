@@ -12,7 +12,7 @@ import (
 // moment more.
 func (g *Guard) terminateAll(ctx context.Context) {
 	begun, late := time.Now(), []types.UID(nil)
-	g.cfg.Log.Info("the host goes down: pods are ended", "pods", len(g.cfg.Pods.RunningPriorities()), "at most", g.cfg.Policy.Total())
+	g.cfg.Log.Info("Host is shutting down, terminating pods", "pods", len(g.cfg.Pods.RunningPriorities()), "at most", g.cfg.Policy.Total())
 	for i, group := range g.cfg.Policy {
 		members := g.members(i)
 		if len(members) == 0 {
@@ -26,15 +26,15 @@ func (g *Guard) terminateAll(ctx context.Context) {
 			return
 		}
 		late = append(late, members...)
-		g.cfg.Log.Warn("pods did not end in the time of their group", "priority", group.Priority, "period", group.Period)
+		g.cfg.Log.Warn("Pods did not terminate within the period of their priority group", "priority", group.Priority, "period", group.Period)
 	}
 	ended := g.waitEnded(ctx, late, killTime)
 	switch {
 	case ctx.Err() != nil:
 	case !ended:
-		g.cfg.Log.Warn("the host goes down and pods have not ended", "pods", len(g.cfg.Pods.RunningPriorities()))
+		g.cfg.Log.Warn("Pods still running while the host shuts down", "pods", len(g.cfg.Pods.RunningPriorities()))
 	default:
-		g.cfg.Log.Info("pods have ended before the host goes down", "took", time.Since(begun).Round(time.Millisecond))
+		g.cfg.Log.Info("All pods terminated before the host shuts down", "took", time.Since(begun).Round(time.Millisecond))
 	}
 }
 

@@ -54,7 +54,7 @@ type Session interface {
 }
 
 // ErrTooLate is that of a lock that logind would not wait for.
-var ErrTooLate = errors.New("the host is going down already")
+var ErrTooLate = errors.New("the host is already shutting down")
 
 // Pods are the workers. Implemented by supervisor.Supervisor.
 type Pods interface {
@@ -145,7 +145,7 @@ func (g *Guard) Finish(ctx context.Context) {
 	if !g.terminating() {
 		stopping, err := g.cfg.Logind.Stopping(ctx)
 		if err != nil {
-			g.cfg.Log.Debug("cannot ask systemd whether the host goes down", "error", err)
+			g.cfg.Log.Debug("Failed to ask systemd whether the host is shutting down", "err", err)
 		}
 		if !stopping {
 			return
@@ -162,12 +162,12 @@ func (g *Guard) Finish(ctx context.Context) {
 func (g *Guard) serve(ctx context.Context) error {
 	s, err := g.cfg.Logind.Connect(ctx)
 	if err != nil {
-		return fmt.Errorf("systemd-logind does not answer: %w", err)
+		return fmt.Errorf("failed to connect to systemd-logind: %w", err)
 	}
 	defer s.Close()
 	preparing, err := s.Preparing(ctx)
 	if err != nil {
-		return fmt.Errorf("systemd-logind does not tell whether the host goes down: %w", err)
+		return fmt.Errorf("failed to ask systemd-logind whether the host is shutting down: %w", err)
 	}
 	switch {
 	case preparing:
@@ -201,14 +201,14 @@ func (g *Guard) serve(ctx context.Context) error {
 	}
 }
 
-var errLost = errors.New("systemd-logind is gone")
+var errLost = errors.New("lost the connection to systemd-logind")
 
 // calledOff takes back the end of the pods, since logind knows of none: it was
 // restarted meanwhile, unless the host is really going down.
 func (g *Guard) calledOff(ctx context.Context) error {
 	stopping, err := g.cfg.Logind.Stopping(ctx)
 	if err != nil {
-		return fmt.Errorf("systemd does not tell whether the host goes down: %w", err)
+		return fmt.Errorf("failed to ask systemd whether the host is shutting down: %w", err)
 	}
 	if !stopping {
 		g.cancel()
@@ -219,7 +219,7 @@ func (g *Guard) calledOff(ctx context.Context) error {
 // hold takes the lock, and has logind wait for it as long as all groups need.
 func (g *Guard) hold(ctx context.Context, s Session) error {
 	if err := g.raise(ctx, s); err != nil {
-		g.cfg.Log.Warn("systemd-logind does not wait long enough for pods to end; set InhibitDelayMaxSec in logind.conf, or shorter periods; what has not ended by then has time until systemd stops podstead",
+		g.cfg.Log.Warn("systemd-logind does not wait long enough for pods to terminate; increase InhibitDelayMaxSec in logind.conf, or shorten the periods. Remaining pods have until systemd stops podstead",
 			"needs", g.MaxDuration(), "error", err)
 	}
 	lock, err := s.Inhibit(ctx)
@@ -227,7 +227,7 @@ func (g *Guard) hold(ctx context.Context, s Session) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("systemd-logind gives no lock: %w", err)
+		return fmt.Errorf("failed to take the shutdown inhibitor lock: %w", err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -262,7 +262,7 @@ func (g *Guard) raise(ctx context.Context, s Session) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it waits for %s", is)
+			return fmt.Errorf("InhibitDelayMaxSec is %s", is)
 		case <-look.C:
 		}
 	}
@@ -275,7 +275,7 @@ func (g *Guard) logErr(err error) {
 	switch {
 	case err == nil:
 		if g.loggedErr != "" {
-			g.cfg.Log.Info("systemd-logind answers: pods end in order before the host goes down")
+			g.cfg.Log.Info("Connected to systemd-logind, graceful node shutdown enabled")
 		}
 		g.loggedErr = ""
 	case g.termination != nil, errors.Is(err, errLost):
@@ -283,7 +283,7 @@ func (g *Guard) logErr(err error) {
 		// restarted is there again at the next look.
 	case g.loggedErr == "":
 		g.loggedErr = err.Error()
-		g.cfg.Log.Warn("podstead is not told in time when the host goes down; pods then have only until systemd stops podstead", "error", err)
+		g.cfg.Log.Warn("Graceful node shutdown unavailable, retrying; on shutdown, pods have until systemd stops podstead", "err", err)
 	}
 }
 
@@ -322,7 +322,7 @@ func (g *Guard) cancel() {
 	g.mu.Lock()
 	g.termination = nil
 	g.mu.Unlock()
-	g.cfg.Log.Info("the host does not go down after all: pods return")
+	g.cfg.Log.Info("Host shutdown cancelled, restarting pods")
 	g.cfg.Pods.CancelShutdown()
 }
 

@@ -239,7 +239,7 @@ func TestGroupsOverrun(t *testing.T) {
 		h.changes <- true
 		time.Sleep(time.Minute)
 		h.says("0s begin", "0s end slow within 20s", "20s end late within 10s", "30s end critical within 5s", "36s unlock")
-		if text := h.log.String(); strings.Count(text, "time of their group") != 2 || strings.Count(text, "have not ended") != 1 {
+		if text := h.log.String(); strings.Count(text, "period of their priority group") != 2 || strings.Count(text, "Pods still running") != 1 {
 			t.Errorf("the log says %s", text)
 		}
 	})

@@ -203,7 +203,7 @@ func (s *session) MaxDelay(ctx context.Context) (time.Duration, error) {
 
 // Raise writes a drop-in and has logind read its configuration again.
 func (s *session) Raise(ctx context.Context, to time.Duration) error {
-	text := fmt.Sprintf("# Written by podstead: pods have this time to end before the host goes down.\n[Login]\nInhibitDelayMaxSec=%d\n", int64(math.Ceil(to.Seconds())))
+	text := fmt.Sprintf("# Written by podstead: time for pods to terminate before the host shuts down.\n[Login]\nInhibitDelayMaxSec=%d\n", int64(math.Ceil(to.Seconds())))
 	if err := os.MkdirAll(filepath.Dir(s.dropIn), 0o755); err != nil {
 		return err
 	}

@@ -153,7 +153,7 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 	n.awaitEvent("late", "FailedMount", "Secret default/later is not there; add it in the cluster")
 	n.awaitStatus("variable", "it tells what it waits for", func(p v1.Pod) error {
 		for _, c := range p.Status.ContainerStatuses {
-			if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" && strings.Contains(w.Message, "Secret default/later is not in the cluster") {
+			if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" && strings.Contains(w.Message, "Secret default/later does not exist in the cluster") {
 				return nil
 			}
 		}

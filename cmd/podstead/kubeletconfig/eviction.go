@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Eviction are the fields about what is ended when the node runs short.
+// Eviction are the fields about what is ended when the Eviction threshold met.
 type Eviction struct {
 	// The maps are by signal and nil if not set.
 	Hard, Soft, SoftGracePeriod, MinimumReclaim map[string]string
