@@ -16,27 +16,27 @@ func claimPod(name string, uid types.UID, claim string) *v1.Pod {
 	return pod
 }
 
-// A pod that waits for a claim looks again when the one that had it has gone.
-func TestWhoSharesAClaimIsWoken(t *testing.T) {
-	bubble(t, func(t *testing.T, b *workersBed) {
-		b.p.Update(claimPod("first", "u1", "data"))
-		b.release("u1", SyncResult{})
-		b.p.Update(claimPod("second", "u2", "data"))
-		b.p.Update(claimPod("third", "u3", "other"))
-		b.release("u2", SyncResult{After: time.Minute})
-		b.release("u3", SyncResult{After: time.Minute})
-		b.p.Remove("u1")
-		b.releaseIf("u1", Terminating)
-		if b.in("u2") != nil {
-			t.Error("woken while the claim is still in use")
+// A pod that waits for a claim syncs again when the pod that had it has ended.
+func TestPodsThatShareAClaimAreNotified(t *testing.T) {
+	inBubble(t, func(t *testing.T, h *harness) {
+		h.workers.Update(claimPod("first", "u1", "data"))
+		h.finish("u1", SyncResult{})
+		h.workers.Update(claimPod("second", "u2", "data"))
+		h.workers.Update(claimPod("third", "u3", "other"))
+		h.finish("u2", SyncResult{After: time.Minute})
+		h.finish("u3", SyncResult{After: time.Minute})
+		h.workers.Remove("u1")
+		h.finishIf("u1", Terminating)
+		if h.inFlight("u2") != nil {
+			t.Error("notified while the claim is still in use")
 		}
 		at := time.Now()
-		b.releaseIf("u1", Terminated)
-		if b.in("u2") == nil || time.Since(at) != 0 {
-			t.Error("not woken when the claim was free")
+		h.finishIf("u1", Terminated)
+		if h.inFlight("u2") == nil || time.Since(at) != 0 {
+			t.Error("not notified when the claim was free")
 		}
-		if b.in("u3") != nil {
-			t.Error("a pod with another claim was woken")
+		if h.inFlight("u3") != nil {
+			t.Error("a pod with another claim was notified")
 		}
 	})
 }

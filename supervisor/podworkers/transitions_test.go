@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// TestTransitionTableIsDocumented holds the comment against the table.
+// TestTransitionTableIsDocumented compares doc.go with the table.
 func TestTransitionTableIsDocumented(t *testing.T) {
 	source, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -29,18 +29,18 @@ func TestTransitionTableIsDocumented(t *testing.T) {
 		table = append(table, row)
 	}
 	if got, want := strings.Join(documented, "\n"), strings.Join(table, "\n"); got != want {
-		t.Errorf("comment:\n%s\ntable:\n%s", got, want)
+		t.Errorf("doc.go:\n%s\ntable:\n%s", got, want)
 	}
 }
 
-// TestTransitionsGoDown: no move leads up within a run, and every state but
-// none can be reached and left.
-func TestTransitionsGoDown(t *testing.T) {
+// TestTransitionsNeverGoBack checks that no transition within a run leads to an
+// earlier state, and that every state can be reached and left.
+func TestTransitionsNeverGoBack(t *testing.T) {
 	reached, left := map[State]bool{}, map[State]bool{}
 	for _, tr := range transitions {
 		reached[tr.to], left[tr.from] = true, true
 		if tr.to < tr.from && !tr.newRun && tr.on != onForget {
-			t.Errorf("%s on %s goes up to %s", tr.from, tr.on, tr.to)
+			t.Errorf("%s on %s goes back to %s", tr.from, tr.on, tr.to)
 		}
 		if tr.newRun && tr.from != Finished {
 			t.Errorf("%s on %s begins a new run of a pod that has not finished", tr.from, tr.on)
@@ -53,24 +53,24 @@ func TestTransitionsGoDown(t *testing.T) {
 	}
 }
 
-// TestTransitionTableIsTheCode drives a real worker into each state, applies
-// each trigger through the methods that the sync loop uses, and compares where
-// it stands with the table.
-func TestTransitionTableIsTheCode(t *testing.T) {
-	outside := map[trigger]func(*workersBed){
-		onUpdate:  func(b *workersBed) { b.p.Update(testPod("web", "u1", "r1")) },
-		onKill:    func(b *workersBed) { b.p.Remove("u1") },
-		onRestart: func(b *workersBed) { _ = b.rerun("u1") },
-		onOrphan:  func(b *workersBed) { b.p.Orphan(testPod("web", "u1", ""), 30) },
-		onStart:   func(b *workersBed) { b.end("u0") },
-		onEnded:   func(b *workersBed) { b.release("u1", SyncResult{Ended: true}) },
-		onStopped: func(b *workersBed) {
-			b.releaseIf("u1", Terminating)
+// TestTransitionTableMatchesTheCode brings a worker into each state, applies each
+// trigger through the methods that the sync loop uses, and compares the resulting
+// state with the table.
+func TestTransitionTableMatchesTheCode(t *testing.T) {
+	triggers := map[trigger]func(*harness){
+		onUpdate:  func(h *harness) { h.workers.Update(testPod("web", "u1", "r1")) },
+		onKill:    func(h *harness) { h.workers.Remove("u1") },
+		onRestart: func(h *harness) { _ = h.restart("u1") },
+		onOrphan:  func(h *harness) { h.workers.Orphan(testPod("web", "u1", ""), 30) },
+		onStart:   func(h *harness) { h.end("u0") },
+		onEnded:   func(h *harness) { h.finish("u1", SyncResult{Ended: true}) },
+		onStopped: func(h *harness) {
+			h.finishIf("u1", Terminating)
 		},
-		onCleaned: func(b *workersBed) { b.releaseIf("u1", Terminated) },
+		onCleaned: func(h *harness) { h.finishIf("u1", Terminated) },
 	}
 	for from := None; from < stateCount; from++ {
-		for on, apply := range outside {
+		for on, apply := range triggers {
 			want := from
 			if row := next(from, on); row != nil {
 				want = row.to
@@ -83,16 +83,16 @@ func TestTransitionTableIsTheCode(t *testing.T) {
 				// The name is taken here by u0.
 				want = Queued
 			case on == onKill && from == Finished:
-				// Nothing is left of it: it is forgotten in the same breath.
+				// Nothing of it is left: it is forgotten right away.
 				want = Finished
 			}
 			t.Run(fmt.Sprintf("%s/%s", from, on), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					b := newWorkersBed(t)
-					b.into("u1", from)
-					apply(b)
+					h := newHarness(t)
+					h.bringTo("u1", from)
+					apply(h)
 					synctest.Wait()
-					if got := b.p.State("u1"); got != want {
+					if got := h.workers.State("u1"); got != want {
 						t.Errorf("%s on %s: %s, want %s", from, on, got, want)
 					}
 				})

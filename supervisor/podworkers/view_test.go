@@ -9,10 +9,10 @@ import (
 
 // Directories that a daemon left behind have no name, and are no pod to show.
 func TestDirectoriesAreNotShownAsPods(t *testing.T) {
-	bubble(t, func(t *testing.T, b *workersBed) {
-		b.p.Orphan(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "gone"}}, 30)
-		b.p.Orphan(testPod("web", "ends", ""), 30)
-		if views := b.p.Views(); len(views) != 1 || views[0].Pod.UID != "ends" {
+	inBubble(t, func(t *testing.T, h *harness) {
+		h.workers.Orphan(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "gone"}}, 30)
+		h.workers.Orphan(testPod("web", "ends", ""), 30)
+		if views := h.workers.Views(); len(views) != 1 || views[0].Pod.UID != "ends" {
 			t.Errorf("views: %+v", views)
 		}
 	})

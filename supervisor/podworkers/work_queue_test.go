@@ -18,7 +18,7 @@ func TestWorkQueue(t *testing.T) {
 	q.set("a", at(7))
 	q.remove("b")
 	q.remove("b")
-	q.remove("nobody")
+	q.remove("unknown")
 	if first, ok := q.earliest(); !ok || !first.Equal(at(1)) {
 		t.Fatalf("earliest is %v %v", first, ok)
 	}
@@ -41,10 +41,10 @@ func TestWorkQueue(t *testing.T) {
 	}
 }
 
-func TestWorkQueueWakesForAnEarlierEntryOnly(t *testing.T) {
+func TestWorkQueueNotifiesForAnEarlierEntryOnly(t *testing.T) {
 	q := newWorkQueue()
 	base := time.Now()
-	woken := func() bool {
+	notified := func() bool {
 		select {
 		case <-q.changed:
 			return true
@@ -53,16 +53,16 @@ func TestWorkQueueWakesForAnEarlierEntryOnly(t *testing.T) {
 		}
 	}
 	q.set("a", base.Add(time.Minute))
-	if !woken() {
-		t.Error("not woken by the first entry")
+	if !notified() {
+		t.Error("not notified by the first entry")
 	}
 	q.set("b", base.Add(time.Hour))
-	if woken() {
-		t.Error("woken by a later entry")
+	if notified() {
+		t.Error("notified by a later entry")
 	}
 	q.set("b", base)
-	if !woken() {
-		t.Error("not woken by an earlier entry")
+	if !notified() {
+		t.Error("not notified by an earlier entry")
 	}
 }
 
