@@ -11,7 +11,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// operation names a call in errors; it is joined only when there is one.
+// operation names a call in errors. It is joined into a string only when there is
+// an error.
 type operation struct{ verb, object string }
 
 func (o operation) String() string {
@@ -29,9 +30,9 @@ type (
 	imageCall[Q, A any]   func(runtimeapi.ImageServiceClient, context.Context, Q, ...grpc.CallOption) (A, error)
 )
 
-// read makes a call that changes nothing. It is tried once more when the
-// connection turns out to be dead, as after a restart of the runtime: the
-// first call on an old connection is how that is noticed.
+// read makes a call that changes nothing. It is repeated once if the connection
+// turns out to be dead, as after a restart of the runtime, which the first call
+// on an old connection detects.
 func read[Q, A any](ctx context.Context, c *Client, op operation, call runtimeCall[Q, A], request Q) (A, error) {
 	ctx2, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -45,8 +46,8 @@ func read[Q, A any](ctx context.Context, c *Client, op operation, call runtimeCa
 	return answer, nil
 }
 
-// write makes a call that changes something. It is never repeated: an error
-// may hide an effect, and only the next look at the runtime tells.
+// write makes a call that changes something. It is never repeated: a failed call
+// may have taken effect, which only observing the runtime again can show.
 func write[Q, A any](ctx context.Context, c *Client, op operation, limit time.Duration, call runtimeCall[Q, A], request Q) (A, error) {
 	ctx2, cancel := limited(ctx, limit)
 	defer cancel()
@@ -89,7 +90,7 @@ func limited(ctx context.Context, limit time.Duration) (context.Context, context
 	return context.WithTimeout(ctx, limit)
 }
 
-// observing tells of each call.
+// observeCalls returns an interceptor that reports each call to observe.
 func observeCalls(observe func(method string, took time.Duration, err error)) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		began := time.Now()

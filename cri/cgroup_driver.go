@@ -14,12 +14,12 @@ const (
 	CgroupDriverCgroupfs = "cgroupfs"
 )
 
-// CgroupDriver asks which cgroup driver the runtime uses: "systemd" or
-// "cgroupfs". Before containerd 2 and CRI-O 1.28 there is no call for it;
-// containerd tells in the configuration that its status shows. It is empty for
-// a runtime that does not tell.
+// CgroupDriver returns the runtime's cgroup driver: "systemd" or "cgroupfs".
+// Before containerd 2 and CRI-O 1.28 there is no call for it; containerd reports
+// it in the configuration of its verbose status. It is empty for a runtime that
+// does not report it.
 func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
-	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
+	a, err := read(ctx, c, operation{verb: "get the runtime's configuration"}, runtimeapi.RuntimeServiceClient.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
 	switch {
 	case errors.Is(err, ErrUnimplemented):
 		return c.cgroupDriverFromConfig(ctx)
@@ -31,8 +31,8 @@ func (c *Client) CgroupDriver(ctx context.Context) (string, error) {
 	return CgroupDriverSystemd, nil
 }
 
-// shownCgroupDriver reads the driver out of containerd's configuration. The
-// default runtime's counts.
+// cgroupDriverFromConfig reads the driver from containerd's configuration. The
+// default runtime handler's counts.
 func (c *Client) cgroupDriverFromConfig(ctx context.Context) (string, error) {
 	text, err := c.verboseConfig(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Client) cgroupDriverFromConfig(ctx context.Context) (string, error) {
 		} `json:"containerd"`
 	}
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
-		return "", nil // not containerd's, or none
+		return "", nil // another runtime's, or none
 	}
 	chosen, ok := config.Containerd.Runtimes[config.Containerd.DefaultRuntimeName]
 	if !ok {

@@ -22,16 +22,16 @@ const (
 
 	// maxMessage is the kubelet's limit of one gRPC message in bytes.
 	maxMessage = 16 << 20
-	// window lets a list of a thousand pods arrive without waiting for
-	// window updates; a fixed one also turns off the bandwidth probe's pings.
+	// window lets a list of a thousand pods arrive without waiting for window
+	// updates. A fixed window also turns off the bandwidth probe's pings.
 	window = 4 << 20
-	// maxSocketPath is what fits into sockaddr_un with its closing NUL.
+	// maxSocketPath is what fits into sockaddr_un with its terminating NUL.
 	maxSocketPath = 107
 )
 
-// reconnect tries a dead socket often enough that a runtime which was
-// restarted is seen again within about a second. It is a local connect, so
-// that costs next to nothing while the runtime is down.
+// reconnect retries a dead socket often enough to find a restarted runtime within
+// about a second. It is a local connect, so it costs next to nothing while the
+// runtime is down.
 var reconnect = grpc.ConnectParams{
 	Backoff: backoff.Config{
 		BaseDelay:  50 * time.Millisecond,
@@ -42,27 +42,28 @@ var reconnect = grpc.ConnectParams{
 	MinConnectTimeout: 3 * time.Second,
 }
 
-// Options are what a Client needs to know.
+// Options configure a Client.
 type Options struct {
 	// Endpoint is unix:///path or a bare /path.
 	Endpoint string
-	// Instance is the value of LabelInstance on what is ours; while it is
-	// empty, nothing is.
+	// Instance is the value of LabelInstance on our objects; while it is empty,
+	// no object is ours.
 	Instance string
-	// RequestTimeout bounds each call but those with a time of their own; 0
-	// stands for DefaultRequestTimeout.
+	// RequestTimeout limits each call that has no limit of its own; 0 means
+	// DefaultRequestTimeout.
 	RequestTimeout time.Duration
 	// Log may be nil.
 	Log *slog.Logger
-	// Observe is told of each call that was answered or failed, by the name of
-	// its method, such as RunPodSandbox; nil tells nobody. It must not block.
+	// Observe is called after each call that was answered or failed, with the
+	// name of its method, such as RunPodSandbox. It may be nil and must not
+	// block.
 	Observe func(method string, took time.Duration, err error)
-	// DialOptions come last and win; tests give a dialer here.
+	// DialOptions are applied last and take precedence; tests set a dialer here.
 	DialOptions []grpc.DialOption
 }
 
-// Client speaks CRI v1 with one runtime. It connects when first used and
-// reconnects by itself. All methods may be called at the same time.
+// Client speaks CRI v1 with one runtime. It connects on first use and reconnects
+// by itself. All methods may be called concurrently.
 type Client struct {
 	endpoint string
 	instance string
@@ -72,11 +73,11 @@ type Client struct {
 	conn      *grpc.ClientConn
 	runtime   runtimeapi.RuntimeServiceClient
 	images    runtimeapi.ImageServiceClient
-	inventory *inventory // what List saw
+	inventory *inventory // of the last List
 }
 
-// Dial makes a Client. It does not wait for the runtime: that one is down is
-// told by the first call. Only an endpoint that can never work is an error.
+// Dial creates a Client. It does not wait for the runtime: the first call reports
+// that the runtime is down. Only an endpoint that can never work is an error.
 func Dial(o Options) (*Client, error) {
 	path, err := socketPath(o.Endpoint)
 	if err != nil {
@@ -84,8 +85,8 @@ func Dial(o Options) (*Client, error) {
 	}
 	options := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// The socket is dialed by its path, whatever characters that has;
-		// gRPC would parse it as a URL.
+		// The socket is dialed by its path, whatever characters it contains; gRPC
+		// would parse it as a URL.
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", path)
@@ -108,7 +109,7 @@ func Dial(o Options) (*Client, error) {
 	}
 	conn, err := grpc.NewClient("passthrough:///runtime", options...)
 	if err != nil {
-		return nil, fmt.Errorf("cannot use container runtime endpoint %q: %w", o.Endpoint, err)
+		return nil, fmt.Errorf("failed to use container runtime endpoint %q: %w", o.Endpoint, err)
 	}
 	c := &Client{
 		endpoint:  "unix://" + path,
@@ -129,16 +130,16 @@ func Dial(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connection and every call under way.
+// Close closes the connection and ends every call in progress.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Endpoint is the runtime's address as errors show it: unix:///path.
+// Endpoint returns the runtime's address as errors show it: unix:///path.
 func (c *Client) Endpoint() string { return c.endpoint }
 
-// Instance is the value of LabelInstance that this client takes for its own.
+// Instance returns the value of LabelInstance that marks this client's objects.
 func (c *Client) Instance() string { return c.instance }
 
-// socketPath is the path of a unix socket given as unix:///path or /path.
+// socketPath returns the path of a unix socket given as unix:///path or /path.
 func socketPath(endpoint string) (string, error) {
 	path := endpoint
 	if rest, ok := strings.CutPrefix(endpoint, "unix://"); ok {
@@ -147,13 +148,13 @@ func socketPath(endpoint string) (string, error) {
 	var fault error
 	switch {
 	case endpoint == "":
-		fault = errors.New("it is empty")
+		fault = errors.New("the endpoint is empty")
 	case !strings.HasPrefix(path, "/"):
-		fault = errors.New("only unix sockets with an absolute path are spoken to")
+		fault = errors.New("only unix sockets with an absolute path are supported")
 	case strings.ContainsRune(path, 0):
-		fault = errors.New("the path holds a NUL byte")
+		fault = errors.New("the path contains a NUL byte")
 	case len(filepath.Clean(path)) > maxSocketPath:
-		fault = fmt.Errorf("the path has %d bytes, a unix socket's at most %d", len(filepath.Clean(path)), maxSocketPath)
+		fault = fmt.Errorf("the path has %d bytes, the limit for a unix socket is %d", len(filepath.Clean(path)), maxSocketPath)
 	default:
 		return filepath.Clean(path), nil
 	}

@@ -9,32 +9,32 @@ import (
 )
 
 const (
-	// sandboxFactor is the kubelet's: a sandbox start may have to pull the
+	// sandboxFactor is the kubelet's: starting a sandbox may have to pull the
 	// pause image and wait for a slow CNI plugin, so it gets twice the time.
 	sandboxFactor = 2
-	// execSlack is what an exec may take beyond its own timeout, for the
-	// runtime to kill it and answer. It is short, since probes wait for it.
+	// execSlack is the time that an exec may take beyond its own timeout, for the
+	// runtime to kill it and answer. It is short, because probes wait for it.
 	execSlack = 15 * time.Second
 )
 
-// Version is what the runtime says of itself.
+// Version is what the runtime reports about itself.
 type Version struct {
 	Name       string // containerd
 	Version    string // v2.4.2
 	APIVersion string // v1
 }
 
-// Version asks for the runtime's name and version.
+// Version returns the runtime's name and version.
 func (c *Client) Version(ctx context.Context) (Version, error) {
-	a, err := read(ctx, c, operation{verb: "ask for the version"}, runtimeapi.RuntimeServiceClient.Version, &runtimeapi.VersionRequest{Version: "v1"})
+	a, err := read(ctx, c, operation{verb: "get the runtime's version"}, runtimeapi.RuntimeServiceClient.Version, &runtimeapi.VersionRequest{Version: "v1"})
 	if err != nil {
 		return Version{}, err
 	}
 	return Version{Name: a.RuntimeName, Version: a.RuntimeVersion, APIVersion: a.RuntimeApiVersion}, nil
 }
 
-// RuntimeStatus tells whether the runtime can start pods. The messages say
-// why not and are empty while it can.
+// RuntimeStatus reports whether the runtime can start pods. The messages say why
+// not and are empty while it can.
 type RuntimeStatus struct {
 	RuntimeReady   bool
 	RuntimeMessage string
@@ -42,11 +42,11 @@ type RuntimeStatus struct {
 	NetworkMessage string
 }
 
-// RuntimeStatus asks for the runtime's conditions. A condition that it does
-// not name counts as not ready, as with the kubelet.
+// RuntimeStatus returns the runtime's conditions. A condition that the runtime
+// does not report counts as not ready, as with the kubelet.
 func (c *Client) RuntimeStatus(ctx context.Context) (RuntimeStatus, error) {
-	s := RuntimeStatus{RuntimeMessage: "the runtime does not report it", NetworkMessage: "the runtime does not report it"}
-	a, err := read(ctx, c, operation{verb: "ask for the runtime's status"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{})
+	s := RuntimeStatus{RuntimeMessage: "not reported by the runtime", NetworkMessage: "not reported by the runtime"}
+	a, err := read(ctx, c, operation{verb: "get the runtime's status"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{})
 	if err != nil {
 		return RuntimeStatus{}, err
 	}
@@ -68,8 +68,8 @@ func (c *Client) RuntimeStatus(ctx context.Context) (RuntimeStatus, error) {
 	return s, nil
 }
 
-// RunPodSandbox creates and starts a sandbox and returns its ID. handler is
-// the runtime class handler, empty for the runtime's default.
+// RunPodSandbox creates and starts a sandbox and returns its ID. handler is the
+// runtime class handler, empty for the runtime's default.
 func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	op := operation{"run pod sandbox", config.GetMetadata().GetNamespace() + "/" + config.GetMetadata().GetName()}
 	a, err := write(ctx, c, op, sandboxFactor*c.timeout, runtimeapi.RuntimeServiceClient.RunPodSandbox,
@@ -80,16 +80,16 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 	return a.PodSandboxId, nil
 }
 
-// StopPodSandbox stops a sandbox and all that runs in it, without grace. One
-// that is stopped or gone is no error.
+// StopPodSandbox stops a sandbox and everything that runs in it, without a grace
+// period. A sandbox that is stopped or gone is not an error.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"stop pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.StopPodSandbox,
 		&runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 	return ignoreNotFound(err)
 }
 
-// RemovePodSandbox removes a sandbox and its containers. One that is gone is
-// no error.
+// RemovePodSandbox removes a sandbox and its containers. A sandbox that is gone
+// is not an error.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"remove pod sandbox", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemovePodSandbox,
 		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
@@ -114,9 +114,10 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	return err
 }
 
-// StopContainer stops a container: it is asked to end, and killed after
-// grace, which counts in whole seconds, rounded up. The call's own deadline
-// is the grace and the request timeout. One that has ended is no error.
+// StopContainer stops a container: it sends the stop signal and kills the
+// container after grace, which is rounded up to whole seconds. The call's own
+// deadline is the grace period plus the request timeout. A container that has
+// exited is not an error.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	grace = max(grace, 0)
 	_, err := write(ctx, c, operation{"stop container", id}, grace+c.timeout, runtimeapi.RuntimeServiceClient.StopContainer,
@@ -124,23 +125,23 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	return ignoreNotFound(err)
 }
 
-// RemoveContainer removes a container, killing it if it runs. One that is
-// gone is no error.
+// RemoveContainer removes a container and kills it if it runs. A container that
+// is gone is not an error.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"remove container", id}, c.timeout, runtimeapi.RuntimeServiceClient.RemoveContainer,
 		&runtimeapi.RemoveContainerRequest{ContainerId: id})
 	return ignoreNotFound(err)
 }
 
-// ExecResult is what a command in a container left.
+// ExecResult is the output and exit code of a command in a container.
 type ExecResult struct {
 	Stdout, Stderr []byte
 	ExitCode       int32
 }
 
-// ExecSync runs a command in a container and waits for its end, at most
-// timeout, which counts in whole seconds, rounded up; 0 waits for ever. A
-// command that took longer is ErrTimeout.
+// ExecSync runs a command in a container and waits until it ends, at most
+// timeout, which is rounded up to whole seconds; 0 waits without limit. A command
+// that took longer is ErrTimeout.
 func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error) {
 	limit := noLimit
 	if timeout > 0 {
@@ -154,16 +155,16 @@ func (c *Client) ExecSync(ctx context.Context, id string, command []string, time
 	return ExecResult{Stdout: a.Stdout, Stderr: a.Stderr, ExitCode: a.ExitCode}, nil
 }
 
-// ReopenContainerLog makes the runtime open a container's log file anew,
-// after it was renamed. The container must run.
+// ReopenContainerLog makes the runtime reopen a container's log file after it was
+// renamed. The container must run.
 func (c *Client) ReopenContainerLog(ctx context.Context, id string) error {
 	_, err := write(ctx, c, operation{"reopen the log of container", id}, c.timeout, runtimeapi.RuntimeServiceClient.ReopenContainerLog,
 		&runtimeapi.ReopenContainerLogRequest{ContainerId: id})
 	return err
 }
 
-// ignoreNotFound takes "it is not there" for done, which CRI demands of what stops
-// and removes, and containerd 1.6 does not keep to.
+// ignoreNotFound treats "not found" as success, which CRI requires of calls that
+// stop and remove, and which containerd 1.6 does not do.
 func ignoreNotFound(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return nil

@@ -7,8 +7,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ContainerStats is what the runtime measured of a container. What it did not
-// measure is nil.
+// ContainerStats is what the runtime measured of a container. A value that it did
+// not measure is nil.
 type ContainerStats struct {
 	ID     string
 	CPU    *CPUStats
@@ -17,8 +17,8 @@ type ContainerStats struct {
 	Writable *FilesystemStats
 }
 
-// SandboxStats is what the runtime measured of a sandbox with all that runs in
-// it. What it did not measure is nil.
+// SandboxStats is what the runtime measured of a sandbox with everything that
+// runs in it. A value that it did not measure is nil.
 type SandboxStats struct {
 	ID         string
 	CPU        *CPUStats
@@ -27,38 +27,38 @@ type SandboxStats struct {
 	Interfaces []InterfaceStats
 }
 
-// CPUStats is what was used of processors since the start.
+// CPUStats is the CPU time used since the start.
 type CPUStats struct {
 	At    time.Time
 	Total time.Duration
 }
 
-// MemoryStats is what is used of memory, in bytes, with the page faults since
-// the start.
+// MemoryStats is the memory usage in bytes, with the page faults since the start.
 type MemoryStats struct {
 	At                          time.Time
 	Usage, WorkingSet, RSS      uint64
 	PageFaults, MajorPageFaults uint64
 }
 
-// FilesystemStats is what is used of the file system that is mounted at Mount.
+// FilesystemStats is the usage, in bytes and inodes, of the file system that is
+// mounted at Mount.
 type FilesystemStats struct {
 	At           time.Time
 	Mount        string
 	Used, Inodes uint64
 }
 
-// InterfaceStats is what went through a network interface, in bytes, and how
-// often that failed.
+// InterfaceStats counts the traffic of a network interface in bytes, and its
+// errors.
 type InterfaceStats struct {
 	Name                                 string
 	RxBytes, RxErrors, TxBytes, TxErrors uint64
 }
 
-// ContainerStats asks for the stats of all of this daemon's containers, in one
-// call. A runtime without the call is an error that is ErrUnimplemented.
+// ContainerStats returns the stats of all of this daemon's containers in one
+// call. If the runtime has no such call, the error is ErrUnimplemented.
 func (c *Client) ContainerStats(ctx context.Context) ([]ContainerStats, error) {
-	a, err := read(ctx, c, operation{verb: "ask for the stats of containers"}, runtimeapi.RuntimeServiceClient.ListContainerStats,
+	a, err := read(ctx, c, operation{verb: "get container stats"}, runtimeapi.RuntimeServiceClient.ListContainerStats,
 		&runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{LabelInstance: c.instance}}})
 	if err != nil {
 		return nil, err
@@ -73,9 +73,9 @@ func (c *Client) ContainerStats(ctx context.Context) ([]ContainerStats, error) {
 	return list, nil
 }
 
-// SandboxStats is the same for all of this daemon's sandboxes.
+// SandboxStats is ContainerStats for all of this daemon's sandboxes.
 func (c *Client) SandboxStats(ctx context.Context) ([]SandboxStats, error) {
-	a, err := read(ctx, c, operation{verb: "ask for the stats of pod sandboxes"}, runtimeapi.RuntimeServiceClient.ListPodSandboxStats,
+	a, err := read(ctx, c, operation{verb: "get pod sandbox stats"}, runtimeapi.RuntimeServiceClient.ListPodSandboxStats,
 		&runtimeapi.ListPodSandboxStatsRequest{Filter: &runtimeapi.PodSandboxStatsFilter{LabelSelector: map[string]string{LabelInstance: c.instance}}})
 	if err != nil {
 		return nil, err
@@ -101,8 +101,8 @@ func (c *Client) SandboxStats(ctx context.Context) ([]SandboxStats, error) {
 	return list, nil
 }
 
-// ImageStats tells how much of their file systems images and the writable
-// layers of containers take. A runtime that does not tell has none.
+// ImageStats returns the usage of the file systems of images and of the writable
+// layers of containers. It is empty for a runtime that does not report it.
 func (c *Client) ImageStats(ctx context.Context) (images, containers []FilesystemStats, err error) {
 	a, err := c.ImageFsInfo(ctx)
 	if err != nil {

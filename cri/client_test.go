@@ -35,7 +35,7 @@ func TestEndpoint(t *testing.T) {
 		_ = c.Close()
 	}
 	for _, bad := range []struct{ endpoint, why string }{
-		{"", "it is empty"},
+		{"", "is empty"},
 		{"run/x.sock", "absolute path"},
 		{"unix://run/x.sock", "absolute path"},
 		{"unix:/run/x.sock", "absolute path"},
@@ -64,7 +64,7 @@ func TestRealSocket(t *testing.T) {
 	if !errors.Is(err, cri.ErrUnavailable) {
 		t.Fatalf("no socket: %v", err)
 	}
-	want := "cannot list containers: container runtime at unix://" + path + " is not answering: dial unix " + path + ": connect: no such file or directory"
+	want := "failed to list containers: container runtime at unix://" + path + " is not answering: dial unix " + path + ": connect: no such file or directory"
 	if err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)
 	}
@@ -313,7 +313,7 @@ func TestRuntimeStatus(t *testing.T) {
 		if want := (cri.RuntimeStatus{RuntimeReady: true, NetworkMessage: "no CNI config in /etc/cni/net.d"}); err != nil || s != want {
 			t.Errorf("no network: %+v %v", s, err)
 		}
-		if _, err := c.RunPodSandbox(t.Context(), podConfig("u", "p", 0), ""); err == nil || !strings.Contains(err.Error(), `cannot run pod sandbox default/p: failed to setup network`) {
+		if _, err := c.RunPodSandbox(t.Context(), podConfig("u", "p", 0), ""); err == nil || !strings.Contains(err.Error(), `failed to run pod sandbox default/p: failed to setup network`) {
 			t.Errorf("sandbox without network: %v", err)
 		}
 		for _, driver := range []string{"systemd", "cgroupfs"} {

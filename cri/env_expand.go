@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Expand replaces each $(NAME) in text by the value of NAME. $$ stands for $,
-// so that $$(NAME) is kept as $(NAME). A reference to a name without a value
-// stays as it is written, and so does a $ that begins no reference.
+// Expand replaces each $(NAME) in text with the value of NAME. $$ stands for $,
+// so that $$(NAME) becomes $(NAME). A reference to a name without a value is kept
+// as written, and so is a $ that starts no reference.
 func Expand(text string, values map[string]string) string {
 	return expand(text, func(name string) string {
 		if value, known := values[name]; known {
@@ -17,8 +17,8 @@ func Expand(text string, values map[string]string) string {
 	})
 }
 
-// ExpandStrictly is Expand for a text that means nothing unless all of it is
-// known: a name without a value is an error.
+// ExpandStrictly is Expand for a text that is useless unless every name is known:
+// a name without a value is an error.
 func ExpandStrictly(text string, values map[string]string) (string, error) {
 	var err error
 	expanded := expand(text, func(name string) string {
@@ -31,7 +31,7 @@ func ExpandStrictly(text string, values map[string]string) (string, error) {
 	return expanded, err
 }
 
-// expand puts what value says in the place of each reference.
+// expand replaces each reference with the result of value.
 func expand(text string, value func(name string) string) string {
 	if !strings.Contains(text, "$") {
 		return text
@@ -60,7 +60,7 @@ func expand(text string, value func(name string) string) string {
 	}
 }
 
-// expandAll expands each of a list with the final environment.
+// expandAll expands each text with the final environment.
 func expandAll(texts []string, env []EnvVar) []string {
 	if len(texts) == 0 {
 		return nil

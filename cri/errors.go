@@ -11,42 +11,44 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The classes of a runtime's errors, for errors.Is. An error of no class is
-// the runtime's plain refusal.
+// The classes of a runtime's errors, for errors.Is. An error without a class is a
+// plain failure that the runtime reported.
 var (
-	// ErrNotFound says that the sandbox, container or image does not exist.
+	// ErrNotFound means that the sandbox, container or image does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrUnavailable says that nothing answers at the endpoint, or that the
-	// connection broke. A write may have taken effect all the same.
+	// ErrUnavailable means that nothing answers at the endpoint, or that the
+	// connection broke. A write may have taken effect nevertheless.
 	ErrUnavailable = errors.New("container runtime unavailable")
-	// ErrTimeout says that the answer did not come in time. A write may have
-	// taken effect all the same.
+	// ErrTimeout means that the answer did not come in time. A write may have
+	// taken effect nevertheless.
 	ErrTimeout = errors.New("container runtime timed out")
-	// ErrUnimplemented says that this runtime has no such call.
+	// ErrUnimplemented means that this runtime has no such call.
 	ErrUnimplemented = errors.New("not implemented by the container runtime")
-	// ErrExists says that the name of a sandbox or container is taken by
-	// another, such as one made by a call whose answer was lost.
+	// ErrExists means that the name of a sandbox or container is taken by another
+	// one, for example one created by a call whose reply was lost.
 	ErrExists = errors.New("already exists")
 )
 
-// Error is the failure of one call to the runtime. It reads "cannot OP:
-// DETAIL" and is matched by errors.Is with its class and, if the caller's
-// context ended, with that context's error.
+// Error is the failure of one call to the runtime. It reads "failed to OP:
+// DETAIL" and matches, through errors.Is, its class and, if the caller's context
+// ended, that context's error.
 type Error struct {
-	// Op is what was tried: "list pod sandboxes", "start container 12ab".
+	// Op is the attempted operation: "list pod sandboxes", "start container
+	// 12ab".
 	Op string
-	// Detail is what went wrong, without the operation. Who knows a better
-	// name for the operation than an ID may say it and append Detail.
+	// Detail is what went wrong, without the operation. A caller that has a
+	// better name for the operation than an ID can use that name and append
+	// Detail.
 	Detail string
 
 	class error // nil if none
 	cause error
 }
 
-// Error is the sentence shown to people.
-func (e *Error) Error() string { return "cannot " + e.Op + ": " + e.Detail }
+// Error returns the full message.
+func (e *Error) Error() string { return "failed to " + e.Op + ": " + e.Detail }
 
-// Unwrap gives the class and the cause to errors.Is and errors.As.
+// Unwrap returns the class and the cause for errors.Is and errors.As.
 func (e *Error) Unwrap() []error {
 	if e.class == nil {
 		return []error{e.cause}
@@ -54,21 +56,21 @@ func (e *Error) Unwrap() []error {
 	return []error{e.class, e.cause}
 }
 
-// GRPCStatus lets status.FromError and status.Code see the runtime's answer.
+// GRPCStatus lets status.FromError and status.Code read the runtime's answer.
 func (e *Error) GRPCStatus() *status.Status { return status.Convert(e.cause) }
 
-// wrapError gives an error of a call its sentence and its class. limit is the
-// time the call had, 0 for none.
+// wrapError adds the operation and the class to an error of a call. limit is the
+// time that the call had, 0 for none.
 func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duration, err error) error {
 	st := status.Convert(err)
 	e := &Error{Op: op.String(), Detail: st.Message(), cause: err}
 	if due, ok := ctx.Deadline(); ok && st.Code() == codes.DeadlineExceeded && !time.Now().Before(due) {
-		// The runtime knows the caller's deadline too, and may be an instant
-		// ahead of our timer.
+		// The runtime also knows the caller's deadline, and may report it just
+		// before our timer fires.
 		<-ctx.Done()
 	}
 	if ctxErr := context.Cause(ctx); ctxErr != nil {
-		// The caller gave up. What the transport says about it is noise.
+		// The caller gave up. What the transport reports about that is noise.
 		e.cause, e.Detail = ctxErr, ctxErr.Error()
 		if errors.Is(ctxErr, context.DeadlineExceeded) {
 			e.class = ErrTimeout
@@ -84,16 +86,16 @@ func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duratio
 	case codes.Unimplemented:
 		e.class = ErrUnimplemented
 	case codes.Canceled:
-		// Not by the caller: the runtime gave the call up halfway.
+		// Not by the caller: the runtime cancelled the call.
 		e.class = ErrUnavailable
 	case codes.Unavailable:
 		e.class = ErrUnavailable
 		e.Detail = "container runtime at " + c.endpoint + " is not answering: " + plainTransport(st.Message())
 	case codes.DeadlineExceeded:
 		e.class = ErrTimeout
-		// The runtime's own deadlines come with its own words; ours do not.
-		// The runtime knows our deadline too; where it gives up first it
-		// resets the stream.
+		// The runtime's own deadlines have their own messages; ours do not. The
+		// runtime also knows our deadline; if it gives up first, it resets the
+		// stream.
 		if limit > 0 && (strings.HasPrefix(st.Message(), "context deadline exceeded") || strings.HasPrefix(st.Message(), "stream terminated by RST_STREAM")) {
 			e.Detail = "container runtime at " + c.endpoint + " did not answer within " + limit.String()
 		}
@@ -106,15 +108,15 @@ func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duratio
 }
 
 // nameReserved recognises a taken name. containerd has no code for it (1.6
-// answers Unknown, 2.4 FailedPrecondition), so that its text is all there is. This is the one
-// place that looks at it.
+// answers Unknown, 2.4 FailedPrecondition), so only the text identifies it. No
+// other place inspects it.
 func nameReserved(message string) bool {
 	return strings.Contains(message, " is reserved for ") || strings.Contains(message, "name is reserved")
 }
 
-// plainTransport takes gRPC's own words off a connection error, which quotes
-// the one of the system: `connection error: desc = "transport: Error while
-// dialing: dial unix /run/x.sock: connect: connection refused"`.
+// plainTransport strips gRPC's own text from a connection error, which quotes the
+// system's: `connection error: desc = "transport: Error while dialing: dial unix
+// /run/x.sock: connect: connection refused"`.
 func plainTransport(message string) string {
 	_, quoted, ok := strings.Cut(message, "desc = ")
 	if !ok {

@@ -21,19 +21,19 @@ func TestErrorClasses(t *testing.T) {
 		class error // nil is none
 		text  string
 	}{
-		{critest.Err(codes.NotFound, "gone"), cri.ErrNotFound, "cannot start container web: gone"},
-		{critest.Err(codes.Unavailable, "starting"), cri.ErrUnavailable, "cannot start container web: container runtime at unix:///run/critest.sock is not answering: starting"},
-		{critest.Err(codes.Canceled, "context canceled"), cri.ErrUnavailable, "cannot start container web: context canceled"},
-		{critest.Err(codes.DeadlineExceeded, "failed to stop: context deadline exceeded"), cri.ErrTimeout, "cannot start container web: failed to stop: context deadline exceeded"},
-		{critest.Err(codes.DeadlineExceeded, "context deadline exceeded"), cri.ErrTimeout, "cannot start container web: container runtime at unix:///run/critest.sock did not answer within 2m0s"},
-		{critest.Err(codes.Unimplemented, "unknown method"), cri.ErrUnimplemented, "cannot start container web: unknown method"},
-		{critest.Err(codes.AlreadyExists, "there"), cri.ErrExists, "cannot start container web: there"},
-		{critest.Err(codes.Unknown, `failed to reserve container name "a": name "a" is reserved for "b"`), cri.ErrExists, `cannot start container web: failed to reserve container name "a": name "a" is reserved for "b"`},
-		{critest.Err(codes.FailedPrecondition, `name "a" is reserved for "b"`), cri.ErrExists, `cannot start container web: name "a" is reserved for "b"`},
-		{critest.Err(codes.FailedPrecondition, "container is not running"), nil, "cannot start container web: container is not running"},
-		{critest.Err(codes.Unknown, "OCI runtime create failed"), nil, "cannot start container web: OCI runtime create failed"},
-		{critest.Err(codes.Internal, "oops"), nil, "cannot start container web: oops"},
-		{critest.Err(codes.ResourceExhausted, "too large"), nil, "cannot start container web: too large"},
+		{critest.Err(codes.NotFound, "gone"), cri.ErrNotFound, "failed to start container web: gone"},
+		{critest.Err(codes.Unavailable, "starting"), cri.ErrUnavailable, "failed to start container web: container runtime at unix:///run/critest.sock is not answering: starting"},
+		{critest.Err(codes.Canceled, "context canceled"), cri.ErrUnavailable, "failed to start container web: context canceled"},
+		{critest.Err(codes.DeadlineExceeded, "failed to stop: context deadline exceeded"), cri.ErrTimeout, "failed to start container web: failed to stop: context deadline exceeded"},
+		{critest.Err(codes.DeadlineExceeded, "context deadline exceeded"), cri.ErrTimeout, "failed to start container web: container runtime at unix:///run/critest.sock did not answer within 2m0s"},
+		{critest.Err(codes.Unimplemented, "unknown method"), cri.ErrUnimplemented, "failed to start container web: unknown method"},
+		{critest.Err(codes.AlreadyExists, "there"), cri.ErrExists, "failed to start container web: there"},
+		{critest.Err(codes.Unknown, `failed to reserve container name "a": name "a" is reserved for "b"`), cri.ErrExists, `failed to start container web: failed to reserve container name "a": name "a" is reserved for "b"`},
+		{critest.Err(codes.FailedPrecondition, `name "a" is reserved for "b"`), cri.ErrExists, `failed to start container web: name "a" is reserved for "b"`},
+		{critest.Err(codes.FailedPrecondition, "container is not running"), nil, "failed to start container web: container is not running"},
+		{critest.Err(codes.Unknown, "OCI runtime create failed"), nil, "failed to start container web: OCI runtime create failed"},
+		{critest.Err(codes.Internal, "oops"), nil, "failed to start container web: oops"},
+		{critest.Err(codes.ResourceExhausted, "too large"), nil, "failed to start container web: too large"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := critest.New(t)
@@ -51,7 +51,7 @@ func TestErrorClasses(t *testing.T) {
 				t.Errorf("%v: code %v", err, status.Code(err))
 			}
 			var e *cri.Error
-			if !errors.As(err, &e) || e.Op != "start container web" || "cannot "+e.Op+": "+e.Detail != c.text {
+			if !errors.As(err, &e) || e.Op != "start container web" || "failed to "+e.Op+": "+e.Detail != c.text {
 				t.Errorf("parts: %+v", e)
 			}
 		})
@@ -70,7 +70,7 @@ func TestTheCallersEnd(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || errors.Is(err, cri.ErrTimeout) || errors.Is(err, cri.ErrUnavailable) {
 			t.Errorf("cancelled: %v", err)
 		}
-		if want := "cannot list containers: context canceled"; err == nil || err.Error() != want {
+		if want := "failed to list containers: context canceled"; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 

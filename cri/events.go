@@ -10,13 +10,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Events calls f for each event of the runtime's stream until the stream or
-// ctx ends, which is always an error: ErrUnimplemented if this runtime has no
-// such stream (containerd before 1.7), ErrUnavailable if it broke. Events
-// before the stream stood and after it broke are lost. f must not block.
+// Events calls f for each event of the runtime's stream until the stream or ctx
+// ends, which is always an error: ErrUnimplemented if this runtime has no such
+// stream (containerd before 1.7), ErrUnavailable if it broke. Events before the
+// stream was established and after it broke are lost. f must not block.
 //
-// An event that does not say whose it is has an empty UID; containerd 1.7
-// sends such a one when a sandbox is removed.
+// An event that does not name its pod has an empty UID; containerd 1.7 sends one
+// when a sandbox is removed.
 func (c *Client) Events(ctx context.Context, f func(Event)) error {
 	op := operation{verb: "follow container events"}
 	// The stream's goroutine ends with this context, also when f panics.
@@ -29,7 +29,7 @@ func (c *Client) Events(ctx context.Context, f func(Event)) error {
 	for {
 		answer, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return &Error{Op: op.String(), Detail: "the runtime ended the stream", class: ErrUnavailable, cause: err}
+			return &Error{Op: op.String(), Detail: "the runtime closed the stream", class: ErrUnavailable, cause: err}
 		}
 		if err != nil {
 			return c.wrapError(ctx, op, noLimit, err)

@@ -8,17 +8,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Hash is the hash of what of a container may change while its pod goes on:
-// image, cpu and memory. It is kept in AnnotationContainerHash, with the
-// resources in AnnotationResources, so that a change of these can be told from
-// one of the image, which restarts the container. Quantities count by value:
-// 1 cpu and 1000m are the same. The kubelet's hash covers name and image only.
+// Hash returns the hash of the parts of a container that can change while its pod
+// keeps running: image, cpu and memory. It is stored in AnnotationContainerHash,
+// and the resources in AnnotationResources, to distinguish a change of resources
+// from one of the image, which restarts the container. Quantities are compared by
+// value: 1 cpu and 1000m are the same. The kubelet's hash covers name and image
+// only.
 func Hash(c *v1.Container) string { return hashOf(c, ResourcesOf(&c.Resources)) }
 
-// hashOf is the hash of a container with other resources than its own.
+// hashOf returns the hash of a container with other resources than its own.
 func hashOf(c *v1.Container, r Resources) string {
-	// JSON of a struct and of sorted maps is the same in every release; the
-	// golden test would tell if not.
+	// The JSON of a struct and of sorted maps is the same in every release of Go;
+	// the golden test detects a change.
 	text, err := json.Marshal(struct {
 		Name  string `json:"name"`
 		Image string `json:"image"`

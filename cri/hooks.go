@@ -46,7 +46,7 @@ const loopback = "127.0.0.1"
 // noHooks fails each hook, so that none is left out without a word.
 type noHooks struct{}
 
-func (noHooks) Run(context.Context, Hook) error { return errors.New("nothing performs hooks here") }
+func (noHooks) Run(context.Context, Hook) error { return errors.New("no hook runner is configured") }
 
 // postStart performs the hook of a container that has been started. Until it
 // returns the container does not count as started; if it fails the container
@@ -72,7 +72,7 @@ func (t *transaction) postStart(ctx context.Context, c *v1.Container, id string)
 	t.result.Acted = true
 	grace := t.grace()
 	killErr := errors.Join(t.killContainers(ctx, t.killContext(t.startedPod(c, id)), []Kill{{
-		ID: id, Name: c.Name, Message: fmt.Sprintf("Stopping container %s: its postStart hook failed", c.Name), Grace: &grace,
+		ID: id, Name: c.Name, Message: fmt.Sprintf("Stopping container %s: postStart hook failed", c.Name), Grace: &grace,
 	}})...)
 	return &waitError{Waiting: Waiting{reasonPostStart, message}, cause: errors.Join(err, killErr)}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // errContainerEnded is why a hook is broken off whose container is no more.
-var errContainerEnded = errors.New("the container ended before its hook")
+var errContainerEnded = errors.New("the container exited before its hook")
 
 // runningHooks are the hooks that are being performed, by container ID; there
 // is one at a time for each. The zero value is ready for use.

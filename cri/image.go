@@ -111,15 +111,15 @@ func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest,
 	}
 	m.events.Event(pod, v1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", asked))
 	begun := time.Now()
-	list, unasked := logins.lookup(ctx, image)
+	list, lookupErr := logins.lookup(ctx, image)
 	f, err := m.pulls.pull(ctx, pullRequest{image, list, need.present})
 	switch {
 	case ctx.Err() != nil:
 		// Nobody waits for it any more; that is no fault of the image.
 		return "", context.Cause(ctx)
 	case err != nil:
-		if unasked != nil {
-			err = &pullError{detail(err) + "; besides: " + strings.ReplaceAll(unasked.Error(), "\n", "; ")}
+		if lookupErr != nil {
+			err = &pullError{detail(err) + "; credential lookup failed: " + strings.ReplaceAll(lookupErr.Error(), "\n", "; ")}
 		}
 		delay := m.failed(pod.UID, image, imageFailure{err: err, revision: logins.Revision})
 		message := fmt.Sprintf("Failed to pull image %q: %s", asked, detail(err))

@@ -51,7 +51,7 @@ func TestFailedCredentialsAreTold(t *testing.T) {
 		fault := errors.Join(errors.New("there is no Secret shop/c"), errors.New("cannot read config.json"))
 		w := m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("", fault, "a", "b"))
 		want := `Failed to pull image "web:1": with the credential of Secret shop/a: 401 Unauthorized for a:[hidden]; ` +
-			`with the credential of Secret shop/b: 403 Forbidden; besides: there is no Secret shop/c; cannot read config.json`
+			`with the credential of Secret shop/b: 403 Forbidden; credential lookup failed: there is no Secret shop/c; cannot read config.json`
 		if got := w.waiting(); got != (Waiting{"ErrImagePull", want}) {
 			t.Errorf("got %+v", got)
 		}

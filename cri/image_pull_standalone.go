@@ -14,15 +14,15 @@ func PullImage(ctx context.Context, service ImageRuntime, asked string, logins P
 	if err != nil {
 		return "", "", &NameError{err}
 	}
-	list, unasked := logins.lookup(ctx, name)
+	list, lookupErr := logins.lookup(ctx, name)
 	id, err = pullWith(ctx, service, name, list)
 	switch {
 	case ctx.Err() != nil:
 		return name, "", context.Cause(ctx)
-	case err != nil && unasked != nil:
-		return name, "", fmt.Errorf("cannot pull image %q: %s; besides: %s", asked, detail(err), strings.ReplaceAll(unasked.Error(), "\n", "; "))
+	case err != nil && lookupErr != nil:
+		return name, "", fmt.Errorf("failed to pull image %q: %s; credential lookup failed: %s", asked, detail(err), strings.ReplaceAll(lookupErr.Error(), "\n", "; "))
 	case err != nil:
-		return name, "", fmt.Errorf("cannot pull image %q: %s", asked, detail(err))
+		return name, "", fmt.Errorf("failed to pull image %q: %s", asked, detail(err))
 	}
 	return name, id, nil
 }

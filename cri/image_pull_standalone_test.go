@@ -16,7 +16,7 @@ func TestPullForNoPod(t *testing.T) {
 	}
 	r.answer("web:1 as a", errors.New("401 for hunter2-a"))
 	_, _, err = PullImage(t.Context(), r, "web:1", loginsOf("", errors.New("there is no Secret shop/c"), "a"))
-	want := `cannot pull image "web:1": with the credential of Secret shop/a: 401 for [hidden]; besides: there is no Secret shop/c`
+	want := `failed to pull image "web:1": with the credential of Secret shop/a: 401 for [hidden]; credential lookup failed: there is no Secret shop/c`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

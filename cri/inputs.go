@@ -6,61 +6,63 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Inputs are the plain values from which the config of one container is made.
-// Whoever fills them has resolved every reference; this package resolves none.
+// Inputs are the plain values from which the config of one container is
+// generated. The caller has resolved every reference; this package resolves none.
 type Inputs struct {
-	// Env in order, already expanded.
+	// Env is in order and already expanded.
 	Env []EnvVar
-	// Mounts in the order of the container's volumeMounts, then the daemon's own.
+	// Mounts are in the order of the container's volumeMounts, then the daemon's
+	// own.
 	Mounts []Mount
 	// TerminationMessageHost is the host file for the termination message.
 	TerminationMessageHost string
-	// Objects is what AnnotationObjects is to hold; empty leaves that out.
+	// Objects is the value of AnnotationObjects; empty omits the annotation.
 	Objects string
 }
 
-// ErrAwaited is the kind of an error of Inputs that an event will end, which
-// makes the pod be looked at again: trying earlier is of no use.
+// ErrAwaited is matched by an error of ResolveInputs that an event will end. The
+// event triggers a sync of the pod, so retrying earlier is useless.
 var ErrAwaited = errors.New("awaited")
 
 // EnvVar is one environment variable.
 type EnvVar struct{ Name, Value string }
 
-// Mount is one bind mount, or one of an image.
+// Mount is one bind mount, or one mount of an image.
 type Mount struct {
 	// HostPath is empty for an image.
 	HostPath      string
 	ContainerPath string
-	// Image is what is mounted in place of a path; nil for none.
+	// Image is mounted in place of a host path; nil for none.
 	Image    *ImageMount
 	ReadOnly bool
-	// RecursiveReadOnly extends ReadOnly to what is mounted below; empty is
+	// RecursiveReadOnly extends ReadOnly to mounts below this one; empty means
 	// Disabled.
 	RecursiveReadOnly v1.RecursiveReadOnlyMode
 	// Relabel gives the path the SELinux label of the pod.
 	Relabel     bool
 	Propagation v1.MountPropagationMode
 
-	// imageRef is the runtime's name of the image, once it is there.
+	// imageRef is the runtime's reference to the image, once it is present.
 	imageRef string
 }
 
-// ImageMount is an image, or a folder in it, that is mounted read-only.
+// ImageMount is an image, or a directory in it, that is mounted read-only.
 type ImageMount struct {
 	Reference  string
 	PullPolicy v1.PullPolicy
 	SubPath    string
 }
 
-// SandboxInputs are the plain values from which a sandbox's config is made
-// besides the pod.
+// SandboxInputs are the plain values, in addition to the pod, from which a
+// sandbox's config is generated.
 type SandboxInputs struct {
 	// CgroupParent is the pod's cgroup; empty leaves it to the runtime.
 	CgroupParent string
-	// RuntimeHandler is the one that a runtime class names; empty is the
+	// RuntimeHandler is the handler that a runtime class names; empty is the
 	// runtime's default.
 	RuntimeHandler string
-	// Users is the range of a pod with hostUsers: false, nil for the host's own.
+	// Users is the ID range of a pod with hostUsers: false, nil for the host's
+	// own IDs.
 	Users *UserNamespace
 	// Hostname is empty for a pod on the host's network.
 	Hostname string
@@ -69,7 +71,7 @@ type SandboxInputs struct {
 	DNS DNS
 }
 
-// DNS is what a resolv.conf says.
+// DNS is the content of a resolv.conf.
 type DNS struct {
 	// Servers are addresses, Searches domains, Options such as ndots:5.
 	Servers, Searches, Options []string

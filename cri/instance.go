@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// maxLinks is how many symbolic links one path may pass; the kernel's limit.
+// maxLinks is the kernel's limit of symbolic links in one path.
 const maxLinks = 40
 
-// Instance is the value of LabelInstance for a daemon with this root folder
-// on this machine: 16 hex digits. It depends on nothing else, so that a
-// daemon whose root folder was wiped still knows its pods, and another way to
-// write the same folder is the same instance.
+// Instance returns the value of LabelInstance for a daemon with this root
+// directory on this machine: 16 hex digits. It depends on nothing else, so that a
+// daemon whose root directory was wiped still recognises its pods, and another
+// spelling of the same directory is the same instance.
 func Instance(machineID, rootDir string) string {
 	sum := sha256.Sum256([]byte("podstead.io/instance\x00" + strings.ToLower(strings.TrimSpace(machineID)) + "\x00" + realPath(rootDir)))
 	return hex.EncodeToString(sum[:8])
 }
 
-// realPath is the path with every symbolic link in it followed. Unlike
-// filepath.EvalSymlinks it does not need the folder to be there, so that it
-// gives the same before the first start, after a wipe and in between.
+// realPath returns the path with every symbolic link in it resolved. Unlike
+// filepath.EvalSymlinks it does not need the directory to exist, so that the
+// result is the same before the first start, after a wipe and in between.
 func realPath(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -41,7 +41,7 @@ func realPath(path string) string {
 		next := filepath.Join(done, name)
 		target, err := os.Readlink(next)
 		if err != nil || links == maxLinks {
-			done = next // no link, or not there
+			done = next // not a link, or missing
 			continue
 		}
 		links++

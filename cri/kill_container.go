@@ -51,7 +51,7 @@ func (s *Syncer) killContainers(ctx context.Context, k killContext, kills []Kill
 		err := s.killContainer(ctx, &k, one)
 		k.order.finished(one.ID, err)
 		if err != nil {
-			return fmt.Errorf("cannot stop container %q: %w", one.Name, err)
+			return fmt.Errorf("failed to stop container %q: %w", one.Name, err)
 		}
 		return nil
 	})
@@ -113,7 +113,7 @@ func (s *Syncer) preStop(ctx context.Context, k *killContext, c *Container, due 
 	}
 	what := detail(err)
 	if over {
-		what = fmt.Sprintf("it did not end within the grace period, %s", time.Since(begun).Round(time.Second))
+		what = fmt.Sprintf("it did not finish within the grace period, %s", time.Since(begun).Round(time.Second))
 	}
 	s.events.Event(k.pod, v1.EventTypeWarning, reasonFailedPreStop, fmt.Sprintf("preStop hook of container %s failed: %s", c.Name, what))
 	return nil

@@ -11,8 +11,8 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// known is what earlier lists showed, by ID. It holds what the last list held
-// and nothing else.
+// inventory holds what the last list contained, by ID, and the pods that were
+// made of it.
 type inventory struct {
 	instance string
 	scratch  sync.Pool // of *scratch
@@ -26,15 +26,15 @@ type inventory struct {
 	foreign    []*Pod
 }
 
-// podKey tells pods apart: should another client use a UID of ours, its pod
-// is still not ours.
+// podKey identifies a pod. If another client uses a UID of ours, its pod is still
+// not ours.
 type podKey struct {
 	uid types.UID
 	own bool
 }
 
-// inventoryPod joins what belongs together. published was given out and is never
-// written to again.
+// inventoryPod collects the sandboxes and containers of one pod. published was
+// returned by a list and is never written to again.
 type inventoryPod struct {
 	key        podKey
 	id         identity
@@ -49,7 +49,7 @@ type inventorySandbox struct {
 	key        podKey
 	id         identity
 	created    int64
-	generation uint64 // of the last list that showed it
+	generation uint64 // of the last list that contained it
 }
 
 type inventoryContainer struct {
@@ -75,8 +75,8 @@ func (k *inventory) isOwn(labels map[string]string) bool {
 	return k.instance != "" && labels[LabelInstance] == k.instance
 }
 
-// newSandbox reads all of a sandbox that was not seen before; nil if it does
-// not say whose it is.
+// newSandbox reads all fields of a sandbox that is not in the inventory. It
+// returns nil if the sandbox does not name its pod.
 func (k *inventory) newSandbox(s *runtimeapi.PodSandbox) *inventorySandbox {
 	id := identify(s)
 	if id.uid == "" {
@@ -86,8 +86,8 @@ func (k *inventory) newSandbox(s *runtimeapi.PodSandbox) *inventorySandbox {
 	return &inventorySandbox{Sandbox: observedSandbox(s, own), key: podKey{id.uid, own}, id: id, created: s.CreatedAt}
 }
 
-// newContainer is newSandbox for a container. Without labels it cannot be
-// told whose it is; its sandbox stands for it.
+// newContainer is newSandbox for a container. A container without labels cannot
+// be assigned to a pod; its sandbox represents it.
 func (k *inventory) newContainer(c *runtimeapi.Container) *inventoryContainer {
 	id := identity{types.UID(c.Labels[LabelPodUID]), c.Labels[LabelPodName], c.Labels[LabelPodNamespace]}
 	if id.uid == "" {
@@ -97,7 +97,8 @@ func (k *inventory) newContainer(c *runtimeapi.Container) *inventoryContainer {
 	return &inventoryContainer{Container: observedContainer(c, own), key: podKey{id.uid, own}, id: id, created: c.CreatedAt}
 }
 
-// apply makes what a list showed the known, and gives it out.
+// apply replaces the contents of the inventory with a list and returns the
+// resulting pods.
 func (k *inventory) apply(s *scratch, at time.Time) *Observed {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,7 +117,7 @@ func (k *inventory) applySandboxes(items []sandboxItem) (changed bool) {
 		b := item.entry
 		old := k.sandboxes[b.ID]
 		if old != nil && old.generation == k.generation {
-			continue // shown twice
+			continue // listed twice
 		}
 		if old != b {
 			if old != nil {
@@ -201,8 +202,8 @@ func (k *inventory) dropContainer(c *inventoryContainer) {
 	p.changed = true
 }
 
-// publish makes the pods that changed anew and the lists of pods with them;
-// what was given out stays as it is.
+// publish rebuilds the pods that changed and the lists of pods. What earlier
+// lists returned is not modified.
 func (k *inventory) publish() {
 	k.own, k.foreign = make([]*Pod, 0, len(k.pods)), nil
 	for key, p := range k.pods {

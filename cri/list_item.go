@@ -11,15 +11,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// identity is whose a sandbox is.
+// identity is the UID, name and namespace of the pod that an object belongs to.
 type identity struct {
 	uid             types.UID
 	name, namespace string
 }
 
-// identify reads a sandbox's identity from its labels, and where another
-// client set none, from the metadata that CRI demands: a pod of the same name
-// must be seen whoever runs it.
+// identify reads a sandbox's identity from its labels. If another client set
+// none, it uses the metadata that CRI requires: a pod of the same name must be
+// found whichever client runs it.
 func identify(s *runtimeapi.PodSandbox) identity {
 	if uid := s.Labels[LabelPodUID]; uid != "" {
 		return identity{types.UID(uid), s.Labels[LabelPodName], s.Labels[LabelPodNamespace]}
@@ -65,9 +65,9 @@ func containerName(labels map[string]string, m *runtimeapi.ContainerMetadata) st
 	return m.GetName()
 }
 
-// recoverIdentity reads what this package wrote into a container's
-// annotations when it was made. What cannot be read is left at zero: it costs
-// a detail, never the pod.
+// recoverIdentity reads what this package wrote into a container's annotations at
+// creation. A value that cannot be parsed stays zero: that loses a detail, never
+// the pod.
 func recoverIdentity(c *Container, annotations map[string]string, m *runtimeapi.ContainerMetadata) {
 	c.Hash = annotations[AnnotationContainerHash]
 	c.Resources = parseResources(annotations[AnnotationResources])
@@ -85,9 +85,9 @@ func recoverIdentity(c *Container, annotations map[string]string, m *runtimeapi.
 	c.TerminationPolicy = v1.TerminationMessagePolicy(annotations[AnnotationTerminationPolicy])
 }
 
-// sortSandboxes puts the newest first. Attempts are counted by us and so come
-// before the time, which jumps on a board without a clock; the kubelet looks
-// at the time only.
+// sortSandboxes puts the newest first. It compares attempts, which this package
+// counts, before times, because the clock of a board without a battery jumps; the
+// kubelet compares times only.
 func sortSandboxes(s []Sandbox) {
 	if len(s) < 2 {
 		return
@@ -119,7 +119,8 @@ func containerState(s runtimeapi.ContainerState) State {
 	return StateUnknown
 }
 
-// nanoTime turns CRI's nanoseconds into a time; 0 is "not yet".
+// nanoTime converts CRI's nanoseconds to a time; 0 means "not yet" and gives the
+// zero time.
 func nanoTime(ns int64) time.Time {
 	if ns <= 0 {
 		return time.Time{}

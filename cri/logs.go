@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The kubelet's folders for logs, where log shippers look.
+// The kubelet's directories for logs, which log shippers read.
 const (
 	DefaultLogRoot  = "/var/log/pods"
 	DefaultLogLinks = "/var/log/containers"
@@ -25,19 +25,19 @@ const (
 	logDirMode  = 0o755
 )
 
-// LogDirectory is the folder of a pod's logs: ROOT/NAMESPACE_NAME_UID.
+// LogDirectory returns the directory of a pod's logs: ROOT/NAMESPACE_NAME_UID.
 func LogDirectory(root, namespace, name string, uid types.UID) string {
 	return filepath.Join(root, namespace+"_"+name+"_"+string(uid))
 }
 
-// LogPath is the log of one instance of a container, relative to the pod's
+// LogPath returns the log of one instance of a container, relative to the pod's
 // log directory: CONTAINER/N.log.
 func LogPath(container string, restartCount int) string {
 	return filepath.Join(container, strconv.Itoa(restartCount)+logSuffix)
 }
 
-// LogLink is the file name of the link to a container's log:
-// POD_NAMESPACE_CONTAINER-ID.log, cut before .log where it is too long for a
+// LogLink returns the file name of the link to a container's log:
+// POD_NAMESPACE_CONTAINER-ID.log, truncated before .log if it is too long for a
 // file name.
 func LogLink(namespace, pod, container, id string) string {
 	base := fmt.Sprintf("%s_%s_%s-%s", pod, namespace, container, id)
@@ -47,9 +47,9 @@ func LogLink(namespace, pod, container, id string) string {
 	return base + logSuffix
 }
 
-// nextLogNumber is the number after the highest that a container's log folder
-// holds, rotated logs included; 0 if there is none. Some runtimes forget their
-// containers at a reboot, and an old log must not be written to again.
+// nextLogNumber returns the number after the highest in a container's log
+// directory, rotated logs included; 0 if there is none. Some runtimes forget
+// their containers at a reboot, and an old log must not be appended to.
 func nextLogNumber(dir string) (int, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +68,7 @@ func nextLogNumber(dir string) (int, error) {
 	return next, nil
 }
 
-// linkLog makes the link to a container's log. A log that does not exist (a
+// linkLog creates the link to a container's log. A log that does not exist (a
 // runtime may write elsewhere) gets none, since it would dangle.
 func linkLog(dir, link, log string) error {
 	if _, err := os.Stat(log); errors.Is(err, fs.ErrNotExist) {
@@ -90,8 +90,8 @@ func linkLog(dir, link, log string) error {
 	return err
 }
 
-// removeLogs removes the log of an instance and what was rotated from it.
-// What cannot be removed goes with the pod.
+// removeLogs removes the log of an instance and its rotated files. What cannot be
+// removed is removed with the pod.
 func removeLogs(log string) {
 	dir, base := filepath.Split(log)
 	entries, _ := os.ReadDir(dir)

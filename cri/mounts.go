@@ -9,9 +9,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// settleMounts finds out what of a container's mounts only the runtime can
-// tell: the images that are mounted are pulled, and a mount that is to be
-// read-only all the way down if possible becomes so or not.
+// resolveMounts sets what only the runtime can determine about a container's
+// mounts: it pulls images that are mounted, and decides whether a mount that
+// should be recursively read-only if possible becomes so.
 func (t *transaction) resolveMounts(ctx context.Context, mounts []Mount) error {
 	for i := range mounts {
 		m := &mounts[i]
@@ -25,7 +25,7 @@ func (t *transaction) resolveMounts(ctx context.Context, mounts []Mount) error {
 		if m.RecursiveReadOnly == v1.RecursiveReadOnlyIfPossible {
 			k, err := t.runtime.Capabilities(ctx)
 			if err != nil {
-				return fmt.Errorf("cannot tell whether the runtime can mount read-only all the way down: %w", err)
+				return fmt.Errorf("failed to determine whether the runtime supports recursive read-only mounts: %w", err)
 			}
 			m.RecursiveReadOnly = v1.RecursiveReadOnlyDisabled
 			if k.Handlers[t.Sandbox.RuntimeHandler].GetRecursiveReadOnlyMounts() {
@@ -36,7 +36,8 @@ func (t *transaction) resolveMounts(ctx context.Context, mounts []Mount) error {
 	return nil
 }
 
-// mounts are the inputs' and the file for the termination message.
+// mounts returns the mounts of the inputs and the file for the termination
+// message.
 func mounts(c *v1.Container, in Inputs) []*runtimeapi.Mount {
 	out := make([]*runtimeapi.Mount, 0, len(in.Mounts)+1)
 	for _, m := range in.Mounts {
@@ -70,7 +71,8 @@ func propagation(mode v1.MountPropagationMode) runtimeapi.MountPropagation {
 	return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
 }
 
-// mountField are the paths of a field in the mounts of containers that ask for it.
+// mountField returns the paths of a field in the mounts of containers that
+// request it.
 func mountField(path string, asks func(*v1.Pod, *v1.VolumeMount) bool) func(*v1.Pod) []string {
 	return func(pod *v1.Pod) (paths []string) {
 		for kind, list := range map[string][]v1.Container{"initContainers": pod.Spec.InitContainers, "containers": pod.Spec.Containers} {
@@ -87,7 +89,7 @@ func mountField(path string, asks func(*v1.Pod, *v1.VolumeMount) bool) func(*v1.
 	}
 }
 
-// imageVolumes are the paths of the pod's image volumes.
+// imageVolumes returns the paths of the pod's image volumes.
 func imageVolumes(pod *v1.Pod) (paths []string) {
 	for i := range pod.Spec.Volumes {
 		if pod.Spec.Volumes[i].Image != nil {

@@ -9,7 +9,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// State is the state of a container as the runtime tells it.
+// State is the state of a container as the runtime reports it.
 type State uint8
 
 // The states of a container. The zero value is StateUnknown.
@@ -39,82 +39,88 @@ type Sandbox struct {
 	Attempt   uint32
 	Ready     bool
 	CreatedAt time.Time
-	// HostNetwork and IPs are filled by PodStatus only, not by a list.
+	// HostNetwork and IPs are set by PodStatus only, not by a list.
 	HostNetwork bool
 	IPs         []string
-	// RuntimeHandler is the one it runs under, empty for the runtime's default.
+	// RuntimeHandler is the handler that it runs under, empty for the runtime's
+	// default.
 	RuntimeHandler string
-	// Annotations are the pod's at the time the sandbox was made.
+	// Annotations are the pod's when the sandbox was created.
 	Annotations map[string]string
 }
 
-// CgroupParent is the pod's cgroup in which the sandbox was made, empty if it
-// was made without one.
+// CgroupParent returns the pod cgroup in which the sandbox was created, empty if
+// it was created without one.
 func (s *Sandbox) CgroupParent() string { return s.Annotations[AnnotationCgroupParent] }
 
-// Container is one container instance as observed. A list fills ID, Name,
+// Container is one container instance as observed. A list sets ID, Name,
 // SandboxID, State, CreatedAt and the values recovered from labels and
-// annotations; PodStatus fills all.
+// annotations; PodStatus sets all. It is one flat record, beyond the usual number
+// of fields, because its readers do not care which call or annotation a value
+// came from.
 type Container struct {
 	ID        string
 	Name      string
 	SandboxID string
 	State     State
 	CreatedAt time.Time
-	// StartedAt and FinishedAt are zero until it happened.
+	// StartedAt and FinishedAt are zero until the container has started or
+	// finished.
 	StartedAt  time.Time
 	FinishedAt time.Time
 	ExitCode   int32
-	// Reason and Message are the runtime's, but for the termination message
-	// that the runtime does not read: PodStatus puts it into Message.
+	// Reason and Message are the runtime's. PodStatus adds the termination
+	// message, which the runtime does not read, to Message.
 	Reason  string
 	Message string
-	// Image is the reference asked for, ImageRef the runtime's resolved one.
+	// Image is the requested reference, ImageRef the runtime's resolved one.
 	Image    string
 	ImageRef string
 	LogPath  string
-	// StopSignal asks it to end: its own, the image's or the runtime's usual
-	// one. Empty if the runtime does not tell.
+	// StopSignal is the signal that asks the container to stop: its own, the
+	// image's or the runtime's default. Empty if not reported by the runtime.
 	StopSignal v1.Signal
 
-	// What follows is recovered from annotations that this package wrote.
+	// The following fields are recovered from annotations that this package
+	// wrote.
 
 	// Hash is the hash of the container's definition at creation.
 	Hash string
-	// Resources are those at creation, nil if they were not written down.
+	// Resources are those at creation, nil if they were not recorded.
 	Resources *Resources
-	// RestartCount counts earlier instances of this container in this pod.
+	// RestartCount is the number of earlier instances of this container in this
+	// pod.
 	RestartCount int
 	// TerminationGracePeriod is the pod's in seconds at creation, nil if unset.
 	TerminationGracePeriod *int64
 	TerminationMessagePath string
 	TerminationMessageHost string // file on the host, empty if none
 	TerminationPolicy      v1.TerminationMessagePolicy
-	// PreStop is the hook that comes before its end, nil if there is none;
-	// Ports are filled beside it.
+	// PreStop is the container's preStop hook, nil if it has none. Ports are set
+	// only with it.
 	PreStop *v1.LifecycleHandler
 	Ports   []v1.ContainerPort
-	// Sidecar is one more than a sidecar's index in spec.initContainers, 0 of
+	// Sidecar is one more than a sidecar's index in spec.initContainers, 0 for
 	// any other container.
 	Sidecar int
-	// Objects is what the Inputs said of the objects it was made of.
+	// Objects is the value of Inputs.Objects at creation.
 	Objects string
 }
 
-// Pod is what one list of the runtime shows of one pod.
+// Pod is what one list of the runtime contains of one pod.
 type Pod struct {
 	UID       types.UID
 	Name      string
 	Namespace string
-	// Source is the annotation kubernetes.io/config.source of the newest
-	// sandbox, empty if there is none.
+	// Source is the annotation kubernetes.io/config.source of the newest sandbox,
+	// empty if it has none.
 	Source string
 	// Sandboxes and Containers, each newest first.
 	Sandboxes  []Sandbox
 	Containers []Container
 }
 
-// FullName is namespace/name, as it is shown to people.
+// FullName returns namespace/name.
 func (p *Pod) FullName() string { return p.Namespace + "/" + p.Name }
 
 // Running reports whether a container of the pod may still run or a sandbox
@@ -133,22 +139,21 @@ func (p *Pod) Running() bool {
 	return false
 }
 
-// Observed is one full list of the runtime. It is shared and must not be
-// written to. A pod in which nothing changed since the client's last list is
-// the same *Pod as there.
+// Observed is one full list of the runtime. It is shared and must not be written
+// to. A pod that has not changed since the client's last list is the same *Pod.
 type Observed struct {
 	// Own are the pods with this daemon's instance label.
 	Own []*Pod
-	// Foreign are pods of other clients (a kubelet's, another podstead's, a
-	// crictl user's). They are looked at, never touched, and hold no more
-	// than IDs, names, states and times.
+	// Foreign are pods of other clients (a kubelet, another podstead, a user of
+	// crictl). They are observed and never changed, and hold only IDs, names,
+	// states and times.
 	Foreign []*Pod
-	// At is the time at which the list was asked for.
+	// At is the time at which the list was requested.
 	At time.Time
 }
 
-// PodStatus is everything observed of one pod at one time. It is shared and
-// must not be written to.
+// PodStatus is everything observed of one pod at one time. It is shared and must
+// not be written to.
 type PodStatus struct {
 	UID       types.UID
 	Name      string
@@ -158,12 +163,12 @@ type PodStatus struct {
 	Containers []Container
 	// IPs are the addresses of the newest ready sandbox that has any.
 	IPs []string
-	// At is the time at which the runtime was asked. The status shows
+	// At is the time at which the runtime was asked. The status reflects
 	// everything that happened before.
 	At time.Time
 }
 
-// Newest is the newest instance of the named container, or nil.
+// Newest returns the newest instance of the named container, or nil.
 func (s *PodStatus) Newest(name string) *Container {
 	for i := range s.Containers {
 		if s.Containers[i].Name == name {
@@ -173,7 +178,7 @@ func (s *PodStatus) Newest(name string) *Container {
 	return nil
 }
 
-// Pod is the status as a list would show it.
+// Pod returns the status in the form of a list.
 func (s *PodStatus) Pod() *Pod {
 	pod := &Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace, Sandboxes: s.Sandboxes, Containers: s.Containers}
 	if len(s.Sandboxes) > 0 {
@@ -193,13 +198,13 @@ const (
 	EventDeleted
 )
 
-// Event is a hint that something of a pod changed. It is never a status.
+// Event is a hint that something in a pod changed. It is never a status.
 type Event struct {
 	Kind EventKind
-	// UID of the pod; empty if the runtime did not say.
+	// UID is the pod's; empty if the runtime did not report it.
 	UID types.UID
 	// ContainerID is a container's or a sandbox's.
 	ContainerID string
-	// Foreign tells that the pod is another client's.
+	// Foreign reports that the pod is another client's.
 	Foreign bool
 }

@@ -15,14 +15,14 @@ func (v *planner) planKills(a *Actions) {
 		switch {
 		case c.State == StateUnknown:
 			a.Kill = append(a.Kill, Kill{ID: c.ID, Name: c.Name, Reason: KillUnknown,
-				Message: fmt.Sprintf("Container %s is in unknown state, it is ended before it is started again", c.Name)})
+				Message: fmt.Sprintf("Container %s is in unknown state, it will be killed before it is restarted", c.Name)})
 		case c.State != StateRunning:
 		case v.spec(c.Name) == nil:
 			a.Kill = append(a.Kill, Kill{ID: c.ID, Name: c.Name, Reason: KillSurplus,
 				Message: fmt.Sprintf("Container %s is not in the pod's spec", c.Name)})
 		case v.running[c.Name] != c:
 			a.Kill = append(a.Kill, Kill{ID: c.ID, Name: c.Name, Reason: KillSurplus,
-				Message: fmt.Sprintf("Container %s runs twice, the older instance is ended", c.Name)})
+				Message: fmt.Sprintf("Container %s runs twice, the older instance will be killed", c.Name)})
 		}
 	}
 }
@@ -73,11 +73,11 @@ func (v *planner) killDecision(spec *v1.Container, c *Container) (kill *Kill, re
 		return kill, true
 	case v.ChangedObjects[c.ID] != "":
 		kill.Reason = KillChanged
-		kill.Message = fmt.Sprintf("Container %s was made of another %s", c.Name, v.ChangedObjects[c.ID])
+		kill.Message = fmt.Sprintf("Container %s was created from another %s", c.Name, v.ChangedObjects[c.ID])
 		return kill, true
 	case resize != nil && resize.Restart:
 		kill.Reason = KillResize
-		kill.Message = fmt.Sprintf("Container %s has other resources, for which its resizePolicy restarts it", c.Name)
+		kill.Message = fmt.Sprintf("Container %s has changed resources and a resizePolicy that requires a restart", c.Name)
 		return kill, true
 	case failed == KillLiveness:
 		kill.Message = fmt.Sprintf("Container %s failed liveness probe", c.Name)

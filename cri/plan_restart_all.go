@@ -17,7 +17,7 @@ func (v *planner) restartAll(triggers []*Container) Actions {
 			continue
 		}
 		a.Kill = append(a.Kill, Kill{ID: c.ID, Name: c.Name, Reason: KillRestartAll, Grace: &grace,
-			Message: fmt.Sprintf("Container %s ends, all containers restart since %s exited with %d", c.Name, triggers[0].Name, triggers[0].ExitCode)})
+			Message: fmt.Sprintf("Container %s will be killed, all containers restart because %s exited with %d", c.Name, triggers[0].Name, triggers[0].ExitCode)})
 	}
 	calls := map[string]bool{}
 	for _, c := range triggers {

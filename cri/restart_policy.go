@@ -8,28 +8,28 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// ExitAction is what a pod's policies have done about a container that exited.
+// ExitAction is what the pod's policies do about a container that exited.
 type ExitAction uint8
 
 // The actions. The zero value is NoRestart.
 const (
-	// NoRestart: it is not started again.
+	// NoRestart: the container is not started again.
 	NoRestart ExitAction = iota
-	// Restarts: it is started again.
+	// RestartContainer: the container is started again.
 	RestartContainer
-	// RestartAllContainers: every container of the pod ends, and all start again, init
-	// containers first.
+	// RestartAllContainers: every container of the pod is terminated, and all
+	// start again, init containers first.
 	RestartAllContainers
 )
 
-// unknownExitCode stands for the exit code of a container of which nobody knows
-// how it ended, and of one that is about to be killed: 128 + SIGKILL.
+// unknownExitCode is the exit code of a container whose end was not observed, and
+// of one that is about to be killed: 128 + SIGKILL.
 const unknownExitCode = 137
 
-// OnExit is what is to be done about a container that exited with a code. The
-// first of its own restartPolicyRules that fits decides, then its own
-// restartPolicy, then the pod's. Init containers that run to their end are
-// asked about only when they have failed.
+// OnExit returns what to do about a container that exited with a code. The first
+// of its own restartPolicyRules that matches decides, then its own restartPolicy,
+// then the pod's. Callers ask about init containers that run to completion only
+// when they have failed.
 func OnExit(pod *v1.Pod, c *v1.Container, exitCode int32) ExitAction {
 	if c.RestartPolicy == nil {
 		return byPolicy(pod.Spec.RestartPolicy, exitCode)
@@ -70,8 +70,9 @@ func matches(codes *v1.ContainerRestartRuleOnExitCodes, exitCode int32) bool {
 	return false
 }
 
-// neverRestarts reports whether a container that is killed for a probe stays
-// ended. Its rules are not asked: they are about codes with which it exits.
+// neverRestarts reports whether a container that is killed for a probe is not
+// started again. Its rules do not apply: they are about codes with which it
+// exits.
 func neverRestarts(pod *v1.Pod, c *v1.Container) bool {
 	if c.RestartPolicy != nil {
 		return *c.RestartPolicy == v1.ContainerRestartPolicyNever
@@ -91,19 +92,18 @@ func hasRestartAllRule(c v1.Container) bool {
 	})
 }
 
-// RestartTriggers are the ended instances for which, by a rule of theirs, all
-// containers of the pod are to restart: of each container at most the newest
-// one, in the order of the spec, init containers first. They are what is
-// removed last of a pod, so that whoever sees none of them may be sure that
-// nothing of that restart is half done.
+// RestartTriggers returns the exited instances that, by one of their rules,
+// require a restart of all containers of the pod: at most the newest one of each
+// container, in the order of the spec, init containers first. They are removed
+// last, so that if none is left, that restart is not half done.
 func RestartTriggers(pod *v1.Pod, s *PodStatus) []*Container {
 	if s == nil || pod.DeletionTimestamp != nil || !MayRestartAll(pod) {
 		return nil
 	}
 	var triggers []*Container
-	note := func(c *v1.Container, runsToItsEnd bool) {
+	note := func(c *v1.Container, runsToCompletion bool) {
 		last := newestStarted(s, c.Name)
-		if last == nil || last.State != StateExited || runsToItsEnd && !initFailed(last) {
+		if last == nil || last.State != StateExited || runsToCompletion && !initFailed(last) {
 			return
 		}
 		if OnExit(pod, c, last.ExitCode) == RestartAllContainers {
@@ -119,7 +119,8 @@ func RestartTriggers(pod *v1.Pod, s *PodStatus) []*Container {
 	return triggers
 }
 
-// newestStarted is the newest instance of a container that was ever started.
+// newestStarted returns the newest instance of a container that was ever started,
+// or nil.
 func newestStarted(s *PodStatus, name string) *Container {
 	for i := range s.Containers {
 		if c := &s.Containers[i]; c.Name == name && c.State != StateCreated {

@@ -8,18 +8,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Shown is what a runtime tells of its configuration. What it does not tell is
-// empty.
+// RuntimeConfig is what a runtime reports about its configuration. A value that
+// it does not report is empty.
 type RuntimeConfig struct {
 	// SandboxImage is the image of the container that holds a sandbox.
 	SandboxImage string
-	// CNIConfDir and CNIBinDirs are where it looks for networks and plugins.
+	// CNIConfDir and CNIBinDirs are where it searches for networks and plugins.
 	CNIConfDir string
 	CNIBinDirs []string
 }
 
-// Shown asks the runtime for its configuration. CRI has no form for it: this
-// is what containerd and CRI-O put into their detailed status.
+// RuntimeConfig returns the runtime's configuration. CRI does not define it:
+// containerd and CRI-O put it into their verbose status.
 func (c *Client) RuntimeConfig(ctx context.Context) (RuntimeConfig, error) {
 	text, err := c.verboseConfig(ctx)
 	if err != nil {
@@ -43,9 +43,10 @@ func (c *Client) RuntimeConfig(ctx context.Context) (RuntimeConfig, error) {
 	return s, nil
 }
 
-// shownConfig is the configuration as the runtime writes it, empty if it does not.
+// verboseConfig returns the configuration as the runtime encodes it, empty if it
+// reports none.
 func (c *Client) verboseConfig(ctx context.Context) (string, error) {
-	a, err := read(ctx, c, operation{verb: "ask for the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{Verbose: true})
+	a, err := read(ctx, c, operation{verb: "get the runtime's configuration"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
 		return "", err
 	}

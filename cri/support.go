@@ -168,7 +168,7 @@ func (k Capabilities) Unsupported(pod *v1.Pod, handler string) error {
 			f.handlerFeature != nil && f.handlerFeature(k.Handlers[handler]) || atLeast(k.Version.Version, f.since[k.Name]) {
 			continue
 		}
-		faults = append(faults, fmt.Sprintf("%s is not known to be honoured by this runtime, %s %s, which would drop it without a word; it needs %s",
+		faults = append(faults, fmt.Sprintf("%s is not supported by this runtime, %s %s; it requires %s",
 			strings.Join(paths, " and "), k.Name, k.Version.Version, f.wanted()))
 	}
 	if len(faults) == 0 {
@@ -223,13 +223,13 @@ func (t *transaction) checkSupport(ctx context.Context) error {
 	}
 	k, err := t.runtime.Capabilities(ctx)
 	if err != nil {
-		return fmt.Errorf("cannot tell what the runtime supports: %w", err)
+		return fmt.Errorf("failed to determine what the runtime supports: %w", err)
 	}
 	if err := k.Unsupported(t.Pod, t.Sandbox.RuntimeHandler); err != nil {
 		t.events.Event(t.Pod, v1.EventTypeWarning, ReasonUnsupported, err.Error())
 		w := &waitError{Waiting: Waiting{ReasonUnsupported, err.Error()}, cause: err, retryAfter: unsupportedRetry}
 		t.setWaiting("", w)
-		return fmt.Errorf("cannot start the pod: %w", w)
+		return fmt.Errorf("failed to start pod: %w", w)
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func TestSupport(t *testing.T) {
 		}
 		for _, k := range tc.without {
 			err := k.Unsupported(pod, "")
-			if err == nil || !strings.Contains(err.Error(), tc.path) || !strings.Contains(err.Error(), k.Name+" "+k.Version.Version) || !strings.Contains(err.Error(), "it needs ") {
+			if err == nil || !strings.Contains(err.Error(), tc.path) || !strings.Contains(err.Error(), k.Name+" "+k.Version.Version) || !strings.Contains(err.Error(), "it requires ") {
 				t.Errorf("%s %s: %v, want the field, the runtime and what would do", k.Name, k.Version.Version, err)
 			}
 		}

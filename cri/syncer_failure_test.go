@@ -31,11 +31,11 @@ func TestSyncTellsWhatFailed(t *testing.T) {
 		},
 		"create": {
 			method: "CreateContainer", fault: critest.Fault{Before: errors.New("no space")},
-			key: "a", reason: "CreateContainerError", text: "no space", event: "Failed: Cannot create container a",
+			key: "a", reason: "CreateContainerError", text: "no space", event: "Failed: Failed to create container a",
 		},
 		"start": {
 			setup: func(b *testbed) { b.fake.Behave("a", critest.Behaviour{StartError: "no such command"}) },
-			key:   "a", reason: "RunContainerError", text: "no such command", event: "Failed: Cannot start container a",
+			key:   "a", reason: "RunContainerError", text: "no such command", event: "Failed: Failed to start container a",
 		},
 		"pull": {
 			setup: func(b *testbed) { b.fake.SetImages("registry.example/b:1"); b.fake.SetPullable() },

@@ -22,7 +22,7 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 			t.setWaiting("", &waitError{Waiting: why})
 			t.startBackoff.failed(t.Pod, "", why)
 		}
-		return fmt.Errorf("cannot create pod sandbox: %w", err)
+		return fmt.Errorf("failed to create pod sandbox: %w", err)
 	}
 	t.actions.SandboxID = id
 	t.startBackoff.succeeded(t.Pod.UID, "")
@@ -36,7 +36,7 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 		if ctx.Err() == nil {
 			t.events.Event(t.Pod, v1.EventTypeWarning, "FailedPodSandBoxStatus", "Unable to get pod sandbox status: "+detail(err))
 		}
-		return fmt.Errorf("cannot inspect pod sandbox: %w", err)
+		return fmt.Errorf("failed to inspect pod sandbox: %w", err)
 	}
 	t.podIPs = status.IPs
 	return nil
@@ -46,7 +46,7 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 // whose answer was lost; then that one is used.
 func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig) (string, error) {
 	if err := os.MkdirAll(config.LogDirectory, logDirMode); err != nil {
-		return "", fmt.Errorf("cannot make the log folder: %w", err)
+		return "", fmt.Errorf("failed to create the log directory: %w", err)
 	}
 	t.result.Acted = true
 	id, err := t.runtime.RunPodSandbox(ctx, config, t.Sandbox.RuntimeHandler)

@@ -21,10 +21,10 @@ func (t *transaction) resolveUser(ctx context.Context, c *v1.Container, imageRef
 	if needsImageUser(t.Pod, c) {
 		var err error
 		if image, err = t.images.service.ImageStatus(ctx, imageRef); err != nil {
-			return user{}, fmt.Errorf("cannot ask for the image's user: %w", err)
+			return user{}, fmt.Errorf("failed to get the image's user: %w", err)
 		}
 		if image == nil {
-			return user{}, fmt.Errorf("cannot ask for the image's user: image %q is gone", c.Image)
+			return user{}, fmt.Errorf("failed to get the image's user: image %q is gone", c.Image)
 		}
 	}
 	return runAs(t.Pod, c, image)
@@ -40,11 +40,11 @@ func (t *transaction) checkSeccompProfile(c *v1.Container) error {
 	file := t.config.seccompFile(p)
 	switch info, err := os.Stat(file); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("seccomp profile %q is not on this host; it belongs at %s", *p.LocalhostProfile, file)
+		return fmt.Errorf("seccomp profile %q does not exist on this host; put it at %s", *p.LocalhostProfile, file)
 	case err != nil:
-		return fmt.Errorf("cannot look at the seccomp profile: %w", err)
+		return fmt.Errorf("failed to read the seccomp profile: %w", err)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("seccomp profile %s is not a file", file)
+		return fmt.Errorf("seccomp profile %s is not a regular file", file)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (t *transaction) startContainers(ctx context.Context) error {
 		}
 		t.setWaiting(c.Name, w)
 		if w.cause != nil {
-			errs = append(errs, fmt.Errorf("cannot start container %q: %w", c.Name, w))
+			errs = append(errs, fmt.Errorf("failed to start container %q: %w", c.Name, w))
 		}
 	}
 	pulls.wait()
@@ -195,7 +195,7 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 	if target := targetOf(t.Pod, c.Name); target != "" {
 		if in.target = t.runningID(target); in.target == "" {
 			in.discard()
-			return "", 0, t.startFailed(ctx, "create", c, reasonContainerConfig, fmt.Errorf("container %q, whose processes it is to see, does not run", target))
+			return "", 0, t.startFailed(ctx, "create", c, reasonContainerConfig, fmt.Errorf("container %q, its target for processes, is not running", target))
 		}
 	}
 	config := t.config.container(t.Pod, c, in)
@@ -242,7 +242,7 @@ func (t *transaction) restartCount(name, logDir string) (int, error) {
 	if next < 0 {
 		var err error
 		if next, err = nextLogNumber(logDir); err != nil {
-			return 0, fmt.Errorf("cannot count its logs: %w", err)
+			return 0, fmt.Errorf("failed to count its logs: %w", err)
 		}
 	}
 	return max(next, t.MinRestartCounts[name]), nil
@@ -295,7 +295,7 @@ func (t *transaction) startCreatedInstance(ctx context.Context, c *v1.Container,
 	t.events.Event(t.Pod, v1.EventTypeNormal, "Started", "Started container "+c.Name)
 	link := LogLink(t.Pod.Namespace, t.Pod.Name, c.Name, id)
 	if err := linkLog(t.logLinks, link, filepath.Join(t.sandboxConfig.LogDirectory, LogPath(c.Name, number))); err != nil {
-		t.log.Warn("cannot link the log of a container", "pod", t.Pod.Namespace+"/"+t.Pod.Name, "container", c.Name, "error", err)
+		t.log.Warn("Failed to link container log", "pod", t.Pod.Namespace+"/"+t.Pod.Name, "container", c.Name, "err", err)
 	}
 	return t.postStart(ctx, c, id)
 }
@@ -313,7 +313,7 @@ func (t *transaction) startFailed(ctx context.Context, verb string, c *v1.Contai
 }
 
 func (t *transaction) recordFailure(verb string, c *v1.Container, err error) {
-	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Cannot %s container %s: %s", verb, c.Name, detail(err)))
+	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to %s container %s: %s", verb, c.Name, detail(err)))
 }
 
 // ContainerKind is what part of a pod a container is, in the kubelet's words.

@@ -107,7 +107,7 @@ func (t *transaction) refreshStatus(ctx context.Context) error {
 	}
 	status, err := t.runtime.PodStatus(ctx, t.Pod.UID)
 	if err != nil {
-		return fmt.Errorf("cannot observe pod: %w", err)
+		return fmt.Errorf("failed to observe pod: %w", err)
 	}
 	t.expectations.prune(t.Pod.UID, status)
 	t.Status = status
@@ -118,7 +118,7 @@ func (t *transaction) kill(ctx context.Context) error {
 	pod := t.Status.Pod()
 	if t.actions.KillPod {
 		if t.actions.CreateSandbox && t.actions.SandboxID != "" {
-			t.events.Event(t.Pod, v1.EventTypeNormal, "SandboxChanged", "The pod's sandbox cannot go on; the pod is ended and starts in a new one.")
+			t.events.Event(t.Pod, v1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 		}
 		if pod.Running() || t.actions.CreateSandbox {
 			t.result.Acted = true

@@ -9,27 +9,27 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What of a log stands in for a termination message, as with the kubelet.
+// The part of a log that replaces a termination message, as with the kubelet.
 const (
 	maxFallbackLines = 80
 	maxFallbackBytes = 2048
-	// fallbackWindow is what is read of the log's end: the lines and the heads
-	// that a runtime puts before them, which cuts lines at 16 KiB.
+	// fallbackWindow is how much of the log's end is read: the lines and the
+	// prefixes that a runtime puts before them, which splits lines at 16 KiB.
 	fallbackWindow = 64 << 10
 )
 
-// fallsBack tells a container whose log stands in for the message that it did
-// not leave.
+// usesLogFallback reports whether the container's log replaces the message that
+// it did not write.
 func (k *Container) usesLogFallback() bool {
 	return k.TerminationPolicy == v1.TerminationMessageFallbackToLogsOnError && k.ExitCode != 0 && k.LogPath != ""
 }
 
-// readLogEnd is the end of a container's log, empty if there is none. As with
-// the message itself, trouble is logged and no more.
+// readLogTail returns the end of a container's log, empty if there is none. As
+// with the message itself, an error is only logged.
 func (c *Client) readLogTail(path string) string {
 	text, err := logTail(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.log.Debug("cannot read the log of a container that failed", "path", path, "err", err)
+		c.log.Debug("Failed to read the log of a failed container", "path", path, "err", err)
 	}
 	return text
 }
@@ -46,9 +46,9 @@ func logTail(path string) (string, error) {
 	return validMessage(text, cut), err
 }
 
-// printed is what the container wrote, without what its runtime put before
-// each line: "TIME STREAM TAGS ", where the tag P is that of a line in pieces,
-// or all of it in JSON. What no runtime wrote is left out.
+// logContent returns what the container wrote, without the prefix of each line:
+// "TIME STREAM TAGS ", where the tag P marks a partial line, or a JSON object.
+// Lines that no runtime wrote are skipped.
 func logContent(log []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(log) {
@@ -76,7 +76,7 @@ func logContent(log []byte) []byte {
 	return out
 }
 
-// lastLines are the last of some lines.
+// lastLines returns the last count lines of a text.
 func lastLines(text []byte, count int) []byte {
 	at := len(text)
 	for range count {

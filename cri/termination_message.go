@@ -14,13 +14,13 @@ import (
 // maxTerminationMessage is the kubelet's limit in bytes.
 const maxTerminationMessage = 4096
 
-// readTerminationMessage is the end of the file in which a container left its
-// last words, as valid UTF-8; empty if there are none. Trouble is logged and
-// no more: last words never keep a pod from being seen.
+// readTerminationMessage returns the end of a container's termination message
+// file as valid UTF-8, empty if there is none. An error is only logged: it never
+// keeps a pod from being observed.
 func (c *Client) readTerminationMessage(path string) string {
 	message, err := terminationMessage(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.log.Debug("cannot read termination message", "path", path, "err", err)
+		c.log.Debug("Failed to read termination message", "path", path, "err", err)
 	}
 	return message
 }
@@ -31,10 +31,10 @@ func terminationMessage(path string) (string, error) {
 	return validMessage(data, cut), err
 }
 
-// readTail is at most so many last bytes of a file, and whether there are more
-// before them; if it fails, what was read so far. A container may have put
-// anything in place of the file, so that no link is followed, nothing that is
-// not a regular file is read, and opening never waits.
+// readTail returns at most the last bytes of a file, and whether it is longer;
+// after an error, what was read so far. A container may have replaced the file
+// with anything, so that links are not followed, only regular files are read, and
+// opening never blocks.
 func readTail(path string, most int64) (data []byte, cut bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -46,15 +46,15 @@ func readTail(path string, most int64) (data []byte, cut bool, err error) {
 		return nil, false, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, false, errors.New("it is not a regular file")
+		return nil, false, errors.New("not a regular file")
 	}
 	from := max(info.Size()-most, 0)
 	data, err = io.ReadAll(io.NewSectionReader(f, from, most))
 	return data, from > 0, err
 }
 
-// validMessage makes valid UTF-8 of data. Where the start was cut off, the
-// rest of a rune that was cut in two goes too.
+// validMessage converts data to valid UTF-8. If the start was cut off, the rest
+// of a split rune is dropped too.
 func validMessage(data []byte, cut bool) string {
 	if cut {
 		for i := 0; i < utf8.UTFMax-1 && len(data) > 0 && !utf8.RuneStart(data[0]); i++ {

@@ -22,7 +22,7 @@ type terminationOrder struct {
 
 // errPredecessorRunning keeps a sidecar running beside a container that it serves and that
 // could not be asked to end. (The kubelet ends it.)
-var errPredecessorRunning = errors.New("a container that ends before it could not be stopped")
+var errPredecessorRunning = errors.New("a container that terminates first could not be stopped")
 
 // newTerminationOrder makes the order of those that run.
 func newTerminationOrder(pod *Pod) *terminationOrder {

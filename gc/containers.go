@@ -184,11 +184,11 @@ func (g *Containers) remove(ctx context.Context, pods []*cri.Pod) (removed map[t
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				errs = append(errs, fmt.Errorf("cannot remove what is left of earlier instances in pod %s: %w", pod.FullName(), err))
+				errs = append(errs, fmt.Errorf("failed to remove dead containers of pod %s: %w", pod.FullName(), err))
 				return
 			}
 			removed[pod.UID] = pod
-			g.cfg.Log.Debug("dead containers were removed", "pod", pod.FullName(), "containers", len(pod.Containers), "sandboxes", len(pod.Sandboxes))
+			g.cfg.Log.Debug("Dead containers removed", "pod", pod.FullName(), "containers", len(pod.Containers), "sandboxes", len(pod.Sandboxes))
 		})
 	}
 	all.Wait()

@@ -120,15 +120,15 @@ func (g *Images) shortage(ctx context.Context) (*shortage, error) {
 		return nil, err
 	}
 	if mount == "" {
-		return nil, errors.New("the runtime does not tell where its images are")
+		return nil, errors.New("the runtime does not report where its images are stored")
 	}
 	capacity, free, err := g.cfg.Statfs(mount)
 	if err != nil {
 		return nil, err
 	}
 	if capacity == 0 {
-		g.cfg.Events.Event(nil, v1.EventTypeWarning, reasonInvalidCapacity, "the file system of images, "+mount+", says that it has no room at all")
-		return nil, errors.New("the file system of images has no capacity")
+		g.cfg.Events.Event(nil, v1.EventTypeWarning, reasonInvalidCapacity, "image file system "+mount+" reports a capacity of 0")
+		return nil, errors.New("the image file system has no capacity")
 	}
 	used := 100 - int(min(free, capacity)*100/capacity)
 	if used < g.cfg.Policy.High {
@@ -155,7 +155,7 @@ func (g *Images) freeSpace(ctx context.Context, short *shortage, removable []Ima
 	}
 	if freed < short.missing {
 		g.cfg.Events.Event(nil, v1.EventTypeWarning, reasonFreeDiskFailed, fmt.Sprintf(
-			"%s, which holds the images, is used to %d%%, and no more images can be removed to bring that to %d%%; podstead images ls tells why each stays",
+			"%s, which holds the images, is %d%% full, and no more images can be removed to reduce that to %d%%; podstead images ls shows why each is kept",
 			short.mount, short.used, g.cfg.Policy.Low))
 	}
 	return errors.Join(errs...)
@@ -164,10 +164,10 @@ func (g *Images) freeSpace(ctx context.Context, short *shortage, removable []Ima
 // remove removes an image and forgets it.
 func (g *Images) remove(ctx context.Context, i *Image, why string) error {
 	if err := g.cfg.Store.RemoveImage(ctx, i.ID); err != nil {
-		return fmt.Errorf("cannot remove image %s: %w", i.Name(), err)
+		return fmt.Errorf("failed to remove image %s: %w", i.Name(), err)
 	}
 	g.cfg.Removed(why)
-	g.cfg.Log.Info("image was removed", "image", i.Name(), "id", i.ID, "bytes", i.Size)
+	g.cfg.Log.Info("Image removed", "image", i.Name(), "id", i.ID, "bytes", i.Size)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.record.Pulled, i.ID)

@@ -90,7 +90,7 @@ func (g *Images) save() {
 		return
 	}
 	if g.saveError != err.Error() {
-		g.cfg.Log.Warn("what is known of images is not kept", "file", g.cfg.File, "error", err)
+		g.cfg.Log.Warn("Failed to save image record", "file", g.cfg.File, "err", err)
 	}
 	g.saveError = err.Error()
 }

@@ -97,7 +97,7 @@ func NewImages(cfg ImagesConfig) *Images {
 	}
 	record, err := loadRecord(cfg.File, cfg.Runtime)
 	if err != nil {
-		cfg.Log.Warn("what is known of images is lost: those that are there now are never removed", "file", cfg.File, "error", err)
+		cfg.Log.Warn("Failed to load image record, images pulled before are never removed", "file", cfg.File, "err", err)
 	}
 	now := time.Now()
 	record.fixUnsetTimes(now)
@@ -107,7 +107,7 @@ func NewImages(cfg ImagesConfig) *Images {
 func statfs(mount string) (capacity, free uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(mount, &s); err != nil {
-		return 0, 0, fmt.Errorf("cannot tell how full %s is: %w", mount, err)
+		return 0, 0, fmt.Errorf("failed to get the usage of %s: %w", mount, err)
 	}
 	return s.Blocks * uint64(s.Bsize), s.Bavail * uint64(s.Bsize), nil
 }

@@ -216,7 +216,7 @@ func TestImagesThatStay(t *testing.T) {
 		// The one that is stuck is told of when it happens again.
 		g.tick(t.Context())
 		if !slices.ContainsFunc(s.tellings(), func(e string) bool {
-			return strings.Contains(e, "ImageGCFailed: cannot remove image docker.io/library/stuck:1: it is stuck")
+			return strings.Contains(e, "ImageGCFailed: failed to remove image docker.io/library/stuck:1: it is stuck")
 		}) {
 			t.Errorf("told %q", s.tellings())
 		}

@@ -179,7 +179,7 @@ func compressFile(path string) (err error) {
 		err = to.Sync()
 	}
 	if err = errors.Join(err, to.Close()); err != nil {
-		return fmt.Errorf("cannot compress %s: %w", path, err)
+		return fmt.Errorf("failed to compress %s: %w", path, err)
 	}
 	// Readers go by the time of the last line.
 	if err = os.Chtimes(tmp, info.ModTime(), info.ModTime()); err != nil {

@@ -44,7 +44,7 @@ type inotify struct {
 func newInotify() (*inotify, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("cannot watch logs: %w; a higher fs.inotify.max_user_instances helps", err)
+		return nil, fmt.Errorf("failed to watch logs: %w; raise fs.inotify.max_user_instances", err)
 	}
 	return &inotify{
 		file: os.NewFile(uintptr(fd), "inotify"), written: make(chan string),

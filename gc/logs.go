@@ -145,7 +145,7 @@ func (l *Logs) Run(ctx context.Context) error {
 func (l *Logs) watch(ctx context.Context) WriteWatcher {
 	w, err := newInotify()
 	if err != nil {
-		l.cfg.Log.Warn("logs are looked at every 2 s while nothing is written to them", "error", err)
+		l.cfg.Log.Warn("Failed to watch logs, checking every 2 s", "err", err)
 		return noWriteWatcher{}
 	}
 	l.all.Go(func() { w.run(ctx) })
@@ -263,7 +263,7 @@ func (l *Logs) check(ctx context.Context, log *runningLog, now time.Time) {
 	// Silent: the next write tells of itself. One that fell between the look
 	// and the watch is seen by looking again.
 	if err := l.watcher.Arm(log.path); err != nil {
-		l.cfg.Log.Debug("log is looked at regularly, it cannot be watched", "log", log.path, "error", err)
+		l.cfg.Log.Debug("Failed to watch log, checking it periodically", "log", log.path, "err", err)
 		return
 	}
 	if again, err := os.Lstat(log.path); err == nil && again.Size() == log.size {
@@ -301,7 +301,7 @@ func (l *Logs) rotationDone(log *runningLog, err error, missing time.Duration) {
 		// Most likely it has ended meanwhile: only a second failure is told.
 		if log.failures++; log.failures == 2 && l.cfg.Events != nil {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: log.pod.Name, Namespace: log.pod.Namespace, UID: log.pod.UID}}
-			l.cfg.Events.Event(pod, v1.EventTypeWarning, reasonLogRotationFailed, fmt.Sprintf("Cannot rotate %s: %v", log.path, err))
+			l.cfg.Events.Event(pod, v1.EventTypeWarning, reasonLogRotationFailed, fmt.Sprintf("Failed to rotate %s: %v", log.path, err))
 		}
 		l.updateRunning(l.cfg.Runtime.Observed())
 		return
@@ -328,7 +328,7 @@ func (l *Logs) rotate(ctx context.Context, log *runningLog) error {
 	if err := rotate(log.path, l.cfg.Policy.MaxFiles, time.Now(), func() error { return l.reopen(ctx, log.id) }); err != nil {
 		return err
 	}
-	l.cfg.Log.Debug("log was rotated", "log", log.path)
+	l.cfg.Log.Debug("Log rotated", "log", log.path)
 	l.enforcePodLimit(l.cfg.Runtime.Observed(), filepath.Dir(filepath.Dir(log.path)))
 	return nil
 }
@@ -361,7 +361,7 @@ func (l *Logs) startCompression(ctx context.Context, path string) {
 	l.all.Go(func() {
 		err := compress(path, func() bool { return ctx.Err() != nil })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			l.cfg.Log.Warn("rotated logs are not compressed", "log", path, "error", err)
+			l.cfg.Log.Warn("Failed to compress rotated logs", "log", path, "err", err)
 		}
 		select {
 		case l.results <- func() { l.compressing = false }:

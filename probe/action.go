@@ -90,7 +90,7 @@ func (p *Prober) event(q probeRequest, reason, text string) {
 	p.cfg.Events.Event(q.pod, v1.EventTypeWarning, reason, text)
 }
 
-var errNoAction = errors.New("the probe says nothing to do; give it exec, httpGet, tcpSocket or grpc")
+var errNoAction = errors.New("the probe has no action; set exec, httpGet, tcpSocket or grpc")
 
 func (a *actions) run(ctx context.Context, q probeRequest) (probeResult, error) {
 	if q.probe.Exec != nil {

@@ -109,7 +109,7 @@ func TestExec(t *testing.T) {
 
 func TestNoAction(t *testing.T) {
 	a, err := once(t, v1.ProbeHandler{}, time.Second, nil)
-	judge(t, a, err, "error", "give it exec, httpGet")
+	judge(t, a, err, "error", "set exec, httpGet")
 }
 
 // server answers as the paths of the tests below say.
@@ -184,7 +184,7 @@ func TestHTTP(t *testing.T) {
 		"a redirect to a failure":    {v1.HTTPGetAction{Path: "/moved-to-404"}, "failed", "404"},
 		"a redirect to elsewhere":    {v1.HTTPGetAction{Path: "/elsewhere"}, "warning", "http://elsewhere.invalid/login"},
 		"a body without end":         {v1.HTTPGetAction{Path: "/endless"}, "ok", ""},
-		"a body that stops":          {v1.HTTPGetAction{Path: "/stuck"}, "failed", "cannot read the answer"},
+		"a body that stops":          {v1.HTTPGetAction{Path: "/stuck"}, "failed", "failed to read the response"},
 		"no answer":                  {v1.HTTPGetAction{Path: "/silent"}, "failed", "deadline exceeded"},
 		"what is said by default":    {v1.HTTPGetAction{Path: "/told?a=b"}, "warning", "ua=podstead-probe/1;accept=*/*;host=127.0.0.1:PORT;x=;q=a=b;encoding=;close=true"},
 		"headers":                    {v1.HTTPGetAction{Path: "/told", HTTPHeaders: header("x-probe", "1", "X-Probe", "2", "user-agent", "mine", "Accept", "text/plain")}, "warning", "ua=mine;accept=text/plain;host=127.0.0.1:PORT;x=1+2;"},

@@ -28,7 +28,7 @@ type Hooks struct{ actions actions }
 // NewHooks makes one. Of the config it takes Exec and UserAgent.
 func NewHooks(cfg Config) *Hooks { return &Hooks{actions: newActions(cfg)} }
 
-var errNoHook = errors.New("the hook says nothing to do; give it exec, httpGet, tcpSocket or sleep")
+var errNoHook = errors.New("the hook has no action; set exec, httpGet, tcpSocket or sleep")
 
 // Run performs a hook. It has as much time as ctx; the error says what failed,
 // in words for people.

@@ -139,6 +139,6 @@ func TestHookSleep(t *testing.T) {
 		if err := h.Run(ctx, nap); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
-		fails(t, h.Run(t.Context(), Hook{Handler: &v1.LifecycleHandler{}, Container: &v1.Container{}}), "nothing to do")
+		fails(t, h.Run(t.Context(), Hook{Handler: &v1.LifecycleHandler{}, Container: &v1.Container{}}), "the hook has no action")
 	})
 }

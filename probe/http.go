@@ -53,13 +53,13 @@ func (a *actions) probeHTTP(ctx context.Context, q probeRequest) (probeResult, e
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxOutput))
 	switch code := response.StatusCode; {
 	case err != nil:
-		return failedResult("cannot read the answer: " + err.Error()), nil
+		return failedResult("failed to read the response: " + err.Error()), nil
 	case code >= http.StatusBadRequest || code < http.StatusOK:
 		return failedResult(fmt.Sprintf("HTTP probe failed with statuscode: %d", code)), nil
 	case code >= http.StatusMultipleChoices:
 		text := fmt.Sprintf("answered with statuscode %d", code)
 		if to := response.Header.Get("Location"); to != "" {
-			text += ", a redirect that is not followed, to " + to
+			text += ", a redirect that is not followed:  " + to
 		}
 		return probeResult{ok: true, warning: true, text: text + ": " + string(body)}, nil
 	}

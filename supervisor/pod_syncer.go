@@ -165,7 +165,7 @@ func (s *podSyncer) noteAct(uid types.UID, r *runState) {
 func (s *podSyncer) observe(ctx context.Context, uid types.UID, r *runState) (*cri.PodStatus, error) {
 	observed, err := s.cfg.Runtime.Observer.NewerThan(ctx, uid, r.lastAct)
 	if err != nil {
-		return nil, fmt.Errorf("cannot observe pod: %w", err)
+		return nil, fmt.Errorf("failed to observe pod: %w", err)
 	}
 	return observed, nil
 }

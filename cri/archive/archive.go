@@ -43,11 +43,11 @@ type entry struct {
 // a file in dir, which is gone when the archive is closed or the daemon ends.
 func Read(ctx context.Context, dir string, r io.Reader) (*Archive, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot keep the archive while it is loaded: %w", err)
+		return nil, fmt.Errorf("failed to store the archive temporarily: %w", err)
 	}
 	file, err := os.CreateTemp(dir, "images-*.tar")
 	if err != nil {
-		return nil, fmt.Errorf("cannot keep the archive while it is loaded: %w", err)
+		return nil, fmt.Errorf("failed to store the archive temporarily: %w", err)
 	}
 	// Whatever becomes of this process, its room comes back.
 	if err := os.Remove(file.Name()); err != nil {
@@ -91,7 +91,7 @@ func (k *spool) Write(b []byte) (int, error) {
 	n, err := k.w.Write(b)
 	k.n += int64(n)
 	if err != nil {
-		k.err = fmt.Errorf("cannot keep the archive while it is loaded: %w", err)
+		k.err = fmt.Errorf("failed to store the archive temporarily: %w", err)
 	}
 	return n, k.err
 }
@@ -105,7 +105,7 @@ func (a *Archive) read(in *bufio.Reader) error {
 		if err == io.EOF {
 			err = errors.New("it is empty")
 		}
-		return fmt.Errorf("cannot read the archive: %w", err)
+		return fmt.Errorf("failed to read the archive: %w", err)
 	}
 	for magic, name := range unsupportedMagic {
 		if strings.HasPrefix(string(begin), magic) {
@@ -136,7 +136,7 @@ func (a *Archive) read(in *bufio.Reader) error {
 		return readError(err)
 	}
 	if err := out.w.Flush(); err != nil {
-		return fmt.Errorf("cannot keep the archive while it is loaded: %w", err)
+		return fmt.Errorf("failed to store the archive temporarily: %w", err)
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (a *Archive) index(t *tar.Reader, out *spool) error {
 		h, err := t.Next()
 		if err == io.EOF {
 			if len(a.entries) == 0 {
-				return errors.New("it holds no files")
+				return errors.New("it contains no files")
 			}
 			return nil
 		}
@@ -155,7 +155,7 @@ func (a *Archive) index(t *tar.Reader, out *spool) error {
 			return err
 		}
 		if len(a.entries) == maxEntries {
-			return fmt.Errorf("it holds more than %d files: that is no archive of images", maxEntries)
+			return fmt.Errorf("it contains more than %d files and is no image archive", maxEntries)
 		}
 		name := path.Clean(strings.TrimPrefix(h.Name, "/"))
 		switch h.Typeflag {
@@ -180,13 +180,13 @@ func (a *Archive) index(t *tar.Reader, out *spool) error {
 func readError(err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return errors.New("the archive is cut short: it ends in the middle; copy or make it again")
+		return errors.New("the archive is truncated; copy or create it again")
 	case errors.Is(err, tar.ErrHeader):
-		return errors.New("this is no tar archive, or it is damaged; docker save, podman save, skopeo copy and buildx make archives of images")
+		return errors.New("not a tar archive, or damaged; docker save, podman save, skopeo copy and buildx create image archives")
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
-		return fmt.Errorf("the archive is damaged (%w); copy or make it again", err)
+		return fmt.Errorf("the archive is damaged (%w); copy or create it again", err)
 	}
-	return fmt.Errorf("cannot read the archive: %w", err)
+	return fmt.Errorf("failed to read the archive: %w", err)
 }
 
 // maxLinks bounds a chain of links.

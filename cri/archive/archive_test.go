@@ -366,21 +366,21 @@ func TestBadArchives(t *testing.T) {
 		want string
 	}{
 		"empty":              {want: "it is empty"},
-		"text":               {data: []byte("apiVersion: v1\n"), want: "this is no tar archive"},
-		"long text":          {data: bytes.Repeat([]byte("apiVersion: v1\n"), 1000), want: "this is no tar archive"},
-		"cut short":          {data: docker[:len(docker)/2], want: "cut short"},
-		"gzip cut short":     {data: zipped.Bytes()[:zipped.Len()/2], want: "cut short"},
-		"gzip without end":   {data: zipped.Bytes()[:zipped.Len()-3], want: "cut short"},
-		"damaged":            {data: tarOf(t, damaged), want: "is damaged; copy or make the archive again"},
-		"a layer is missing": {data: tarOf(t, without), want: "is not in the archive"},
-		"of another machine": {data: dockerArchive(t, map[string]v1.Image{"web:1": other}), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64: make the archive for that"},
+		"text":               {data: []byte("apiVersion: v1\n"), want: "not a tar archive"},
+		"long text":          {data: bytes.Repeat([]byte("apiVersion: v1\n"), 1000), want: "not a tar archive"},
+		"cut short":          {data: docker[:len(docker)/2], want: "truncated"},
+		"gzip cut short":     {data: zipped.Bytes()[:zipped.Len()/2], want: "truncated"},
+		"gzip without end":   {data: zipped.Bytes()[:zipped.Len()-3], want: "truncated"},
+		"damaged":            {data: tarOf(t, damaged), want: "is damaged; copy or create the archive again"},
+		"a layer is missing": {data: tarOf(t, without), want: "is missing from the archive"},
+		"of another machine": {data: dockerArchive(t, map[string]v1.Image{"web:1": other}), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64: create the archive for that platform"},
 		"layout of another":  {data: tarOf(t, twoPlatforms), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64"},
-		"another tar":        {data: tarOf(t, map[string][]byte{"etc/passwd": []byte("root")}), want: "holds no images"},
+		"another tar":        {data: tarOf(t, map[string][]byte{"etc/passwd": []byte("root")}), want: "contains no images"},
 		"zstd":               {data: []byte("\x28\xb5\x2f\xfd12345678"), want: "compressed by zstd: decompress it first"},
-		"without a name":     {data: tarOf(t, layoutOf(t, []descriptor{described(t, img, annotationRef, "latest")}, img)), want: "give it one with --name"},
+		"without a name":     {data: tarOf(t, layoutOf(t, []descriptor{described(t, img, annotationRef, "latest")}, img)), want: "set one with --name"},
 		"a bad name":         {data: docker, as: "Web", want: "is not a valid reference"},
 		"a digest as name":   {data: docker, as: "web@sha256:" + strings.Repeat("0", 64), want: "has a digest"},
-		"a name for two":     {data: both, as: "web:1", want: "holds 2 images"},
+		"a name for two":     {data: both, as: "web:1", want: "contains 2 images"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := read(t, c.data, c.as)

@@ -29,7 +29,7 @@ func FindCtr(ctx context.Context, socket string) (string, error) {
 	if p, err := exec.LookPath("ctr"); err == nil {
 		return p, nil
 	}
-	return "", errors.New("images are loaded into this containerd by its own command, ctr, which is neither beside it nor on the path: install it (it comes with containerd)")
+	return "", errors.New("images are loaded into this containerd with its command ctr, which is neither in its directory nor in PATH: install it (it is part of containerd)")
 }
 
 // folderOfListener is the folder of the program that listens on a socket, empty
@@ -84,7 +84,7 @@ func Import(ctx context.Context, ctr, socket string, images []*Image) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return fmt.Errorf("ctr cannot import the images: %w: %s", err, lastLine(said.String()))
+		return fmt.Errorf("failed to import the images with ctr: %w: %s", err, lastLine(said.String()))
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func (a *Archive) dockerManifest() (list []dockerEntry, err error) {
 		return nil, nil
 	}
 	if err := a.decode(e, &list); err != nil {
-		return nil, fmt.Errorf("the archive's manifest.json cannot be read: %w", err)
+		return nil, fmt.Errorf("failed to read the archive's manifest.json: %w", err)
 	}
 	return list, nil
 }
@@ -59,7 +59,7 @@ func (a *Archive) dockerImage(d *dockerEntry, p Platform) (*Image, error) {
 			return fault(err)
 		}
 		if kind == typeLayer && e.digest != config.RootFS.DiffIDs[i] {
-			return fault(fmt.Errorf("its layer %s is damaged; copy or make the archive again", name))
+			return fault(fmt.Errorf("its layer %s is damaged; copy or create the archive again", name))
 		}
 		a.addBlob(image, e.digest, kind, e)
 		doc.Layers = append(doc.Layers, descriptor{MediaType: kind, Digest: e.digest, Size: e.size})

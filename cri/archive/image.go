@@ -85,13 +85,13 @@ func (a *Archive) Images(p Platform, name string) ([]*Image, error) {
 	}
 	if name != "" {
 		if len(images) != 1 {
-			return nil, fmt.Errorf("the archive holds %d images: a name can be given to a single one", len(images))
+			return nil, fmt.Errorf("the archive contains %d images: --name requires a single one", len(images))
 		}
 		images[0].Names = []string{name}
 	}
 	for _, i := range images {
 		if len(i.Names) == 0 {
-			return nil, errors.New("the archive gives its image no full name: give it one with --name HOST/REPOSITORY:TAG")
+			return nil, errors.New("the image in the archive has no full name: set one with --name HOST/REPOSITORY:TAG")
 		}
 		for k, given := range i.Names {
 			if i.Names[k], err = fullName(given); err != nil {
@@ -111,7 +111,7 @@ func (a *Archive) images(p Platform) ([]*Image, error) {
 		return a.layoutImages(index, docker, p)
 	}
 	if len(docker) == 0 {
-		return nil, errors.New("the archive holds no images: neither an index.json (OCI layout) nor a manifest.json (docker save) is in it, or it is cut short")
+		return nil, errors.New("the archive contains no images: it has neither an index.json (OCI layout) nor a manifest.json (docker save), or it is truncated")
 	}
 	var images []*Image
 	for i := range docker {
@@ -130,7 +130,7 @@ func fullName(name string) (string, error) {
 		return "", fmt.Errorf("image name %q is not a valid reference (%w): name it HOST/REPOSITORY:TAG", name, err)
 	}
 	if _, ok := named.(reference.Digested); ok {
-		return "", fmt.Errorf("image name %q has a digest, which nobody can give: name it HOST/REPOSITORY:TAG", name)
+		return "", fmt.Errorf("image name %q has a digest, which cannot be chosen: name it HOST/REPOSITORY:TAG", name)
 	}
 	return reference.TagNameOnly(named).String(), nil
 }
@@ -146,7 +146,7 @@ const (
 func (a *Archive) layoutImages(index entry, docker []dockerEntry, p Platform) ([]*Image, error) {
 	var doc document
 	if err := a.decode(index, &doc); err != nil {
-		return nil, fmt.Errorf("the archive's index.json cannot be read: %w", err)
+		return nil, fmt.Errorf("failed to read the archive's index.json: %w", err)
 	}
 	var images []*Image
 	for _, d := range doc.Manifests {
@@ -194,7 +194,7 @@ func (a *Archive) collect(image *Image, d descriptor, p Platform) error {
 	}
 	var doc document
 	if err := a.decode(e, &doc); err != nil {
-		return fmt.Errorf("its manifest cannot be read: %w", err)
+		return fmt.Errorf("failed to read its manifest: %w", err)
 	}
 	d.MediaType = cmp.Or(d.MediaType, doc.MediaType)
 	switch {
@@ -208,7 +208,7 @@ func (a *Archive) collect(image *Image, d descriptor, p Platform) error {
 	case d.MediaType == typeManifest, d.MediaType == typeDockerManifest, d.MediaType == "" && doc.Config != nil:
 		a.addBlob(image, d.Digest, cmp.Or(d.MediaType, typeManifest), e)
 	default:
-		return fmt.Errorf("its manifest is of type %q, which is none of an image", d.MediaType)
+		return fmt.Errorf("its manifest is of type %q, which is not an image manifest type", d.MediaType)
 	}
 	if doc.Config == nil {
 		return errors.New("its manifest names no configuration")
@@ -269,7 +269,7 @@ func (a *Archive) selectPlatform(list []descriptor, p Platform) (descriptor, err
 }
 
 func wrongPlatform(p Platform, has ...string) error {
-	return fmt.Errorf("it is for %s, and this machine is %s: make the archive for that (docker pull --platform %s before docker save)", strings.Join(has, ", "), p, p)
+	return fmt.Errorf("it is for %s, and this machine is %s: create the archive for that platform (docker pull --platform %s before docker save)", strings.Join(has, ", "), p, p)
 }
 
 // imageConfig is what is needed of a configuration.
@@ -284,7 +284,7 @@ type imageConfig struct {
 func (a *Archive) config(e entry, p Platform) (imageConfig, error) {
 	var c imageConfig
 	if err := a.decode(e, &c); err != nil {
-		return c, fmt.Errorf("its configuration cannot be read: %w", err)
+		return c, fmt.Errorf("failed to read its configuration: %w", err)
 	}
 	if !p.canRun(c.Platform) {
 		return c, wrongPlatform(p, c.Platform.String())
@@ -299,13 +299,13 @@ func (a *Archive) blob(d descriptor, what string) (entry, error) {
 	case !ok:
 		return e, notFound(what, d.Digest)
 	case e.digest != d.Digest || e.size != d.Size:
-		return e, fmt.Errorf("its %s %s is damaged; copy or make the archive again", what, d.Digest)
+		return e, fmt.Errorf("its %s %s is damaged; copy or create the archive again", what, d.Digest)
 	}
 	return e, nil
 }
 
 func notFound(what, name string) error {
-	return fmt.Errorf("its %s %s is not in the archive, which is cut short or was not written whole", what, name)
+	return fmt.Errorf("its %s %s is missing from the archive, which is truncated or incomplete", what, name)
 }
 
 func blobPath(digest string) string { return "blobs/" + strings.Replace(digest, ":", "/", 1) }

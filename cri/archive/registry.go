@@ -40,11 +40,11 @@ func NewRegistry(images []*Image) *Registry {
 // ServeHTTP implements the part of the distribution API that a pull needs.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if subtle.ConstantTimeCompare([]byte(q.Header.Get(TokenHeader)), []byte(r.Token)) != 1 {
-		http.Error(w, "this is for the container runtime alone", http.StatusForbidden)
+		http.Error(w, "only the container runtime may use this registry", http.StatusForbidden)
 		return
 	}
 	if q.Method != http.MethodGet && q.Method != http.MethodHead {
-		http.Error(w, "images can only be read here", http.StatusMethodNotAllowed)
+		http.Error(w, "this registry is read-only", http.StatusMethodNotAllowed)
 		return
 	}
 	path, ok := strings.CutPrefix(q.URL.Path, "/v2/")
@@ -97,7 +97,7 @@ func (r *Registry) serve(w http.ResponseWriter, q *http.Request, digest string) 
 	if !ok {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = fmt.Fprint(w, `{"errors":[{"code":"NAME_UNKNOWN","message":"it is not in the archive"}]}`)
+		_, _ = fmt.Fprint(w, `{"errors":[{"code":"NAME_UNKNOWN","message":"not in the archive"}]}`)
 		return
 	}
 	w.Header().Set("Content-Type", b.mediaType)

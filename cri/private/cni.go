@@ -18,7 +18,7 @@ func (c Config) cniBin() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("no CNI plugins: none of %s holds %s; install them (Debian: apt-get install containernetworking-plugins)",
+	return "", fmt.Errorf("no CNI plugins: none of %s contains %s; install them (Debian: apt-get install containernetworking-plugins)",
 		strings.Join(c.CNIBinDirs, ", "), strings.Join(neededPlugins, ", "))
 }
 
@@ -51,7 +51,7 @@ func (c Config) cniConf() (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(own, 0o755); err != nil {
-		return "", fmt.Errorf("cannot make the folder of the pod network: %w", err)
+		return "", fmt.Errorf("failed to create the directory of the pod network: %w", err)
 	}
 	text := fmt.Sprintf(networkConfig, bridge, subnet)
 	return own, replaceFile(filepath.Join(own, "10-podstead.conflist"), []byte(text), 0o644)
@@ -64,7 +64,7 @@ func hasNetwork(dir string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("cannot read the folder of CNI configs: %w", err)
+		return false, fmt.Errorf("failed to read the CNI config directory: %w", err)
 	}
 	for _, e := range entries {
 		switch filepath.Ext(e.Name()) {
@@ -85,7 +85,7 @@ func chooseSubnet() (string, error) {
 	if iface, err := net.InterfaceByName(bridge); err == nil {
 		addrs, err := iface.Addrs()
 		if err != nil {
-			return "", fmt.Errorf("cannot list the addresses of %s: %w", bridge, err)
+			return "", fmt.Errorf("failed to list the addresses of %s: %w", bridge, err)
 		}
 		if subnet, ok := subnetOf(addrs); ok {
 			return subnet, nil
@@ -93,7 +93,7 @@ func chooseSubnet() (string, error) {
 	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return "", fmt.Errorf("cannot list the host's addresses: %w", err)
+		return "", fmt.Errorf("failed to list the host's addresses: %w", err)
 	}
 	return freeSubnet(addrs)
 }
@@ -139,7 +139,7 @@ func freeSubnet(addrs []net.Addr) (string, error) {
 			return candidate.String(), nil
 		}
 	}
-	return "", fmt.Errorf("no free network for pods: each of 10.88.0.0/16 to 10.119.0.0/16 meets an address of this host; put a CNI config of your own into the CNI folder")
+	return "", fmt.Errorf("no free network for pods: each of 10.88.0.0/16 to 10.119.0.0/16 overlaps an address of this host; put your own CNI config into the CNI config directory")
 }
 
 func overlaps(candidate *net.IPNet, addrs []net.Addr) bool {

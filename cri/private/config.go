@@ -84,7 +84,7 @@ func (c Config) prepare() error {
 	// with user namespaces can pass; so must the folders above be passable.
 	for _, dir := range []string{c.Root, c.State, c.CertsDir()} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return fmt.Errorf("cannot make the folder of the private containerd: %w", err)
+			return fmt.Errorf("failed to create a directory of the private containerd: %w", err)
 		}
 	}
 	bin, err := c.cniBin()

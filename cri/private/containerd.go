@@ -46,7 +46,7 @@ func (c *Containerd) Start(ctx context.Context) error {
 		if err := c.cfg.removeMirror(); err != nil {
 			return err
 		}
-		c.log.Info("found the private containerd", "socket", c.cfg.Socket())
+		c.log.Info("Found running private containerd", "socket", c.cfg.Socket())
 		return nil
 	}
 	if err := c.cfg.prepare(); err != nil {
@@ -67,10 +67,10 @@ func (c *Containerd) Run(ctx context.Context) error {
 		} else if err != nil {
 			// It is there and does not answer; a second one beside it would
 			// only wait for the first one's locks.
-			c.log.Debug("cannot watch the private containerd", "error", err)
+			c.log.Debug("Failed to watch private containerd", "err", err)
 			hung = true
 		} else if !c.starting() {
-			c.log.Warn("the private containerd ended and is started again; containers go on", "log", c.cfg.LogFile())
+			c.log.Warn("Private containerd exited, restarting it; containers keep running", "log", c.cfg.LogFile())
 		}
 		if time.Since(since) > stableAfter {
 			pause = restartMin
@@ -83,7 +83,7 @@ func (c *Containerd) Run(ctx context.Context) error {
 			continue
 		}
 		if err := c.launch(ctx); err != nil && ctx.Err() == nil {
-			c.log.Error("cannot start the private containerd", "error", err, "again in", pause)
+			c.log.Error("Failed to start private containerd, retrying", "err", err, "retryIn", pause)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (c *Containerd) starting() bool {
 func (c *Containerd) launch(ctx context.Context) error {
 	logFile, err := os.OpenFile(c.cfg.LogFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("cannot open the log of the private containerd: %w", err)
+		return fmt.Errorf("failed to open the log of the private containerd: %w", err)
 	}
 	defer logFile.Close()
 	begin := time.Now()
@@ -120,7 +120,7 @@ func (c *Containerd) launch(ctx context.Context) error {
 	// our terminal does not reach it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("cannot start the private containerd: %w", err)
+		return fmt.Errorf("failed to start the private containerd: %w", err)
 	}
 	ended := make(chan struct{})
 	c.ended = ended
@@ -136,11 +136,11 @@ func (c *Containerd) launch(ctx context.Context) error {
 	for {
 		select {
 		case <-ended:
-			return fmt.Errorf("the private containerd ended while it started (%v); its log is %s", cmd.ProcessState, c.cfg.LogFile())
+			return fmt.Errorf("the private containerd exited during startup (%v); its log is %s", cmd.ProcessState, c.cfg.LogFile())
 		default:
 		}
 		if Answers(limit, c.cfg.Socket()) {
-			c.log.Info("started the private containerd", "socket", c.cfg.Socket(), "pid", cmd.Process.Pid, "log", c.cfg.LogFile(), "took", time.Since(begin).Round(time.Millisecond))
+			c.log.Info("Private containerd started", "socket", c.cfg.Socket(), "pid", cmd.Process.Pid, "log", c.cfg.LogFile(), "took", time.Since(begin).Round(time.Millisecond))
 			return nil
 		}
 		if !sleep(limit, startPoll) {

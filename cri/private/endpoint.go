@@ -27,7 +27,7 @@ func (m EndpointFile) Load() (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot tell which runtime the pods live in: %w", err)
+		return "", fmt.Errorf("failed to read the recorded runtime endpoint: %w", err)
 	}
 	return strings.TrimSpace(string(data)), nil
 }

@@ -30,10 +30,10 @@ type Mirror struct {
 // comes from. There is one offer at a time.
 func (c *Containerd) AddMirror(host string, o Mirror) (withdraw func(), err error) {
 	if text, err := os.ReadFile(c.cfg.file()); err != nil || !strings.Contains(string(text), c.cfg.registryLink()) {
-		return nil, fmt.Errorf("the private containerd was started by an earlier podstead, which could not load images; end it once (its socket is %s): it is started again, and containers go on", c.cfg.Socket())
+		return nil, fmt.Errorf("the private containerd was started by an earlier podstead, which could not load images; stop it once (its socket is %s): it is restarted, and containers keep running", c.cfg.Socket())
 	}
 	if err := c.cfg.writeMirror(host, o); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot offer images to the private containerd: %w", err), c.cfg.removeMirror())
+		return nil, errors.Join(fmt.Errorf("failed to add the image mirror to the private containerd: %w", err), c.cfg.removeMirror())
 	}
 	// A link that stays leads to where nobody answers, and containerd goes on to
 	// the next host; the next offer or start takes it away.
@@ -43,7 +43,7 @@ func (c *Containerd) AddMirror(host string, o Mirror) (withdraw func(), err erro
 // withdraw ends an offer, that of a daemon too that was ended in the middle of it.
 func (c Config) removeMirror() error {
 	if err := replaceLink(c.registryLink(), c.CertsDir()); err != nil {
-		return fmt.Errorf("cannot tell containerd where registry settings are: %w", err)
+		return fmt.Errorf("failed to link containerd's registry settings: %w", err)
 	}
 	return os.RemoveAll(c.mirrorDir())
 }
@@ -130,7 +130,7 @@ func (c Config) hostsFile(host string) (dir, text string, err error) {
 		}
 		data, err := os.ReadFile(filepath.Join(dir, hostsFile))
 		if err != nil && !os.IsNotExist(err) {
-			return "", "", fmt.Errorf("cannot read what %s is pulled with: %w", host, err)
+			return "", "", fmt.Errorf("failed to read the registry settings of %s: %w", host, err)
 		}
 		return dir, string(data), nil
 	}

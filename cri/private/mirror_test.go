@@ -108,7 +108,7 @@ func TestOffersOfOtherDaemons(t *testing.T) {
 	if err := os.WriteFile(cfg.file(), []byte("version = 2"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := own.AddMirror("docker.io", Mirror{}); err == nil || !strings.Contains(err.Error(), "end it once") {
+	if _, err := own.AddMirror("docker.io", Mirror{}); err == nil || !strings.Contains(err.Error(), "stop it once") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -20,25 +20,25 @@ func (c *Containerd) waitEnd(ctx context.Context) error {
 		return nil // nobody listens: it has ended
 	}
 	if err != nil {
-		return fmt.Errorf("cannot reach %s: %w", c.cfg.Socket(), err)
+		return fmt.Errorf("failed to connect to %s: %w", c.cfg.Socket(), err)
 	}
 	pid, err := peer(conn)
 	_ = conn.Close()
 	if err != nil {
-		return fmt.Errorf("cannot tell who answers on %s: %w", c.cfg.Socket(), err)
+		return fmt.Errorf("failed to identify the process that listens on %s: %w", c.cfg.Socket(), err)
 	}
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err == unix.ESRCH {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot watch process %d: %w", pid, err)
+		return fmt.Errorf("failed to watch process %d: %w", pid, err)
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	defer f.Close()
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("cannot watch process %d: %w", pid, err)
+		return fmt.Errorf("failed to watch process %d: %w", pid, err)
 	}
 	// A deadline in the past ends the read below when ctx ends.
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })

@@ -154,9 +154,9 @@ func (n *node) badArchives() {
 		n.t.Fatal(err)
 	}
 	saved(n.t, other, "third:1", img)
-	n.refuses(short, "cut short")
+	n.refuses(short, "truncated")
 	n.refuses(other, "it is for linux/s390x, and this machine is linux/")
-	n.refuses(filepath.Join(n.Manifests, "docker.yaml"), "this is no tar archive")
+	n.refuses(filepath.Join(n.Manifests, "docker.yaml"), "not a tar archive")
 	after, err := n.images()
 	if err != nil {
 		n.t.Fatal(err)

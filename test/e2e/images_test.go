@@ -92,7 +92,7 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 			t.Errorf("images pull ends with %d: %s%s", status, out, errs)
 		}
 		n.awaitRunning("p")
-		if out, errs, status = n.podstead("images", "pull", bySecret, "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "cannot pull image") {
+		if out, errs, status = n.podstead("images", "pull", bySecret, "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "failed to pull image") {
 			t.Errorf("images pull without a login ends with %d: %s%s", status, out, errs)
 		}
 		if out, errs, status = n.podstead("images", "pull", bySecret, "--secret", "default/login", "--api-socket", n.Socket()); status != 0 {

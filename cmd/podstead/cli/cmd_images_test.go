@@ -37,7 +37,7 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 		case "true":
 			answer(w, objects.Image{Name: "a:1", Size: 5 << 20}, objects.Image{Name: "b:1", Size: 1 << 20})
 		default:
-			answer(w, objects.Image{Name: "a:1", Size: 5 << 20}, objects.Image{Name: "b:1", Size: 1 << 20, Error: "cannot remove image b:1: it is stuck"})
+			answer(w, objects.Image{Name: "a:1", Size: 5 << 20}, objects.Image{Name: "b:1", Size: 1 << 20, Error: "failed to remove image b:1: it is stuck"})
 		}
 	})
 	mux.HandleFunc("POST /podstead/v1/images/pull", func(w http.ResponseWriter, r *http.Request) {
