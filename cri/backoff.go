@@ -16,24 +16,24 @@ const (
 	backoffInitial = 10 * time.Second
 	// DefaultBackoffMax is crashLoopBackOff.maxContainerRestartPeriod.
 	DefaultBackoffMax = 300 * time.Second
-	// backoffReset is how long a container must have run to start afresh.
+	// backoffReset is how long a container must have run to reset its back-off.
 	backoffReset = 10 * time.Minute
 )
 
-// BackoffStep is where one container stands in its crash loop.
+// BackoffStep is the state of one container's crash-loop back-off.
 type BackoffStep struct {
-	// Delay is what the next restart has to wait after the container's end.
+	// Delay is how long the next restart waits after the container's end.
 	Delay time.Duration
-	// Updated is when the step was taken: at the last start.
+	// Updated is the time of the last start.
 	Updated time.Time
 }
 
-// Backoff spaces out the restarts of containers that keep ending: the first
-// restart comes at once, the next 10 s after the end of the last instance, and
-// each later one after twice the time, up to a limit. A container that ran for
-// ten minutes, or whose manifest changed, begins again.
+// Backoff delays the restarts of containers that keep exiting: the first restart
+// is immediate, the next comes 10 s after the end of the last instance, and each
+// later one after twice the time, up to a limit. A container that ran for ten
+// minutes, or whose manifest changed, starts over.
 //
-// All methods may be called at the same time.
+// All methods may be called concurrently.
 type Backoff struct {
 	limit time.Duration
 
@@ -41,19 +41,19 @@ type Backoff struct {
 	pods map[types.UID]map[string]*backoffEntry // by container name
 }
 
-// backoffEntry is one container's step.
+// backoffEntry is the state of one container.
 type backoffEntry struct {
 	revision string
 	step     BackoffStep
-	// seen is the ended instance for which until was worked out. until is kept,
-	// with its monotonic reading, so that a wall clock which jumps neither
-	// stretches nor repeats a wait.
+	// instanceID is the exited instance for which until was computed. until is
+	// kept, with its monotonic reading, so that a jump of the wall clock neither
+	// extends nor repeats a wait.
 	instanceID string
 	until      time.Time
 }
 
-// NewBackoff makes a Backoff with the longest delay of pods that have no limit
-// of their own; 0 stands for DefaultBackoffMax.
+// NewBackoff creates a Backoff with the longest delay of pods that have no limit
+// of their own; 0 means DefaultBackoffMax.
 func NewBackoff(limit time.Duration) *Backoff {
 	if limit <= 0 {
 		limit = DefaultBackoffMax
@@ -61,7 +61,7 @@ func NewBackoff(limit time.Duration) *Backoff {
 	return &Backoff{limit: limit, pods: map[types.UID]map[string]*backoffEntry{}}
 }
 
-// longest is the limit of a pod whose own is given.
+// longest returns the limit of a pod, given its own, which may be 0.
 func (b *Backoff) longest(own time.Duration) time.Duration {
 	if own > 0 {
 		return own
@@ -69,15 +69,15 @@ func (b *Backoff) longest(own time.Duration) time.Duration {
 	return b.limit
 }
 
-// revision is what a container's crash loop belongs to: another image, other
-// resources or any other change of the manifest is another loop.
+// revision identifies what a crash loop belongs to: another image, other
+// resources or any other change of the manifest starts another loop.
 func revision(pod *v1.Pod, c *v1.Container) string {
 	return Hash(c) + pod.Annotations[podinfo.AnnotationHash]
 }
 
-// wait is how long a container must still wait, given its newest instance that
-// has exited (nil if none), and the delay of which that is the rest. longest
-// is the pod's own limit, 0 if it has none.
+// wait returns how long a container must still wait, given its newest instance
+// that has exited (nil if none), and the full delay. longest is the pod's own
+// limit, 0 if it has none.
 func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container, longest time.Duration) (left, delay time.Duration) {
 	if last == nil {
 		return 0, 0
@@ -97,7 +97,8 @@ func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container, longest ti
 			rest = min(last.FinishedAt.Add(rest).Sub(now), rest)
 		}
 		if passed := now.Sub(e.step.Updated); passed >= 0 {
-			// It did not end before it was started, whatever the clock showed then.
+			// It did not exit before it was started, whatever the clock said
+			// then.
 			rest = max(rest, delay-passed)
 		}
 		e.instanceID, e.until = last.ID, now.Add(rest)
@@ -105,8 +106,8 @@ func (b *Backoff) wait(pod *v1.Pod, c *v1.Container, last *Container, longest ti
 	return max(e.until.Sub(now), 0), delay
 }
 
-// started counts a restart after the given exited instance. A container's
-// first start, with none, does not count.
+// started counts a restart after the given exited instance. A container's first
+// start, with none, does not count.
 func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container, longest time.Duration) {
 	if last == nil {
 		return
@@ -128,10 +129,10 @@ func (b *Backoff) started(pod *v1.Pod, c *v1.Container, last *Container, longest
 	}
 }
 
-// recovered reports whether an instance ran long enough to begin again. What the
-// runtime says of that goes by a clock that may have been set meanwhile: no
-// instance ran for longer than has passed since the step was taken, which this
-// daemon knows by a clock that nobody sets.
+// recovered reports whether an instance ran long enough to reset the back-off.
+// The runtime's times come from a clock that may have been set meanwhile: no
+// instance ran longer than the time since the step, which this daemon measures
+// with the monotonic clock.
 func (e *backoffEntry) recovered(last *Container, now time.Time) bool {
 	if passed := now.Sub(e.step.Updated); passed >= 0 && passed <= backoffReset {
 		return false
@@ -140,7 +141,7 @@ func (e *backoffEntry) recovered(last *Container, now time.Time) bool {
 		!last.StartedAt.IsZero() && last.FinishedAt.Sub(last.StartedAt) > backoffReset
 }
 
-// Steps are a pod's steps for a durable record, nil if there are none. The
+// Steps returns a pod's steps for a durable record, nil if there are none. The
 // keys are for Restore only.
 func (b *Backoff) Steps(uid types.UID) map[string]BackoffStep {
 	b.mu.Lock()
@@ -158,8 +159,7 @@ func (b *Backoff) Steps(uid types.UID) map[string]BackoffStep {
 	return steps
 }
 
-// Restore puts a pod's steps back in place of what is known of it. What makes
-// no sense is left out.
+// Restore replaces the steps of a pod. Invalid ones are ignored.
 func (b *Backoff) Restore(uid types.UID, steps map[string]BackoffStep) {
 	entries := make(map[string]*backoffEntry, len(steps))
 	for key, step := range steps {
@@ -179,14 +179,14 @@ func (b *Backoff) Restore(uid types.UID, steps map[string]BackoffStep) {
 	}
 }
 
-// reset begins anew with one container.
+// reset drops the back-off of one container.
 func (b *Backoff) reset(uid types.UID, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.pods[uid], name)
 }
 
-// Forget drops what is known of a pod.
+// Forget drops the back-offs of a pod.
 func (b *Backoff) Forget(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

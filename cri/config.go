@@ -16,7 +16,7 @@ import (
 // annotationPorts is the kubelet's key for a container's ports as JSON.
 const annotationPorts = "io.kubernetes.container.ports"
 
-// config makes the configs of sandboxes and containers. Its methods are pure.
+// config generates the configs of sandboxes and containers. Its methods are pure.
 type config struct {
 	instance string
 	logRoot  string
@@ -28,8 +28,9 @@ type config struct {
 	cgroup   cgroupvalues.Settings
 }
 
-// sandbox is the config of a pod's sandbox. The one given with a container
-// must be the one that the sandbox was made with, so that attempt is its own.
+// sandbox returns the config of a pod's sandbox. The config passed with a
+// container must be the one that the sandbox was created with, so attempt is the
+// sandbox's own.
 func (g config) sandbox(pod *v1.Pod, attempt uint32, in SandboxInputs) *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
@@ -51,8 +52,8 @@ func (g config) sandbox(pod *v1.Pod, attempt uint32, in SandboxInputs) *runtimea
 	}
 }
 
-// containerInput is what the config of one instance is made of besides the
-// pod and the container's spec.
+// containerInput is what the config of one instance is generated from, in
+// addition to the pod and the container's spec.
 type containerInput struct {
 	Inputs
 	restartCount int
@@ -60,12 +61,12 @@ type containerInput struct {
 	user         user
 	// users is that of the sandbox.
 	users *UserNamespace
-	// target is the container whose processes it sees; empty for its own alone,
-	// or those that the pod says.
+	// target is the container whose processes it sees; empty for those that the
+	// pod's spec says.
 	target string
 }
 
-// container is the config of one instance of a container.
+// container returns the config of one instance of a container.
 func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.restartCount)},
@@ -89,7 +90,8 @@ func (g config) container(pod *v1.Pod, c *v1.Container, in containerInput) *runt
 	}
 }
 
-// sandboxAnnotations are the pod's, and where its cgroup is, if it has one.
+// sandboxAnnotations returns the pod's annotations, and the path of its cgroup if
+// it has one.
 func sandboxAnnotations(pod *v1.Pod, in SandboxInputs) map[string]string {
 	annotations := maps.Clone(pod.Annotations)
 	if in.CgroupParent == "" {
@@ -118,7 +120,8 @@ func (g config) containerLabels(pod *v1.Pod, c *v1.Container) map[string]string 
 	return labels
 }
 
-// identity are the labels by which a later daemon knows what is whose.
+// identity returns the labels by which a later daemon identifies the pod of an
+// object.
 func (g config) identity(pod *v1.Pod) map[string]string {
 	return map[string]string{
 		LabelPodName:      pod.Name,
@@ -163,8 +166,9 @@ func dnsConfig(dns DNS) *runtimeapi.DNSConfig {
 	return &runtimeapi.DNSConfig{Servers: dns.Servers, Searches: dns.Searches, Options: dns.Options}
 }
 
-// portMappings are the ports of regular containers and sidecars. Those without
-// a host port are told too, as the kubelet does; a runtime maps none for them.
+// portMappings returns the ports of regular containers and sidecars. Ports
+// without a host port are included, as with the kubelet; a runtime maps none for
+// them.
 func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 	var all []*runtimeapi.PortMapping
 	add := func(c *v1.Container) {
@@ -198,8 +202,8 @@ func protocol(p v1.Protocol) runtimeapi.Protocol {
 	return runtimeapi.Protocol_TCP
 }
 
-// stopSignal is the signal that asks the container to end; the zero one leaves
-// it to the image. What runtimes know of it is in fieldSupports.
+// stopSignal returns the signal that asks the container to exit; the zero value
+// leaves it to the image. Which runtimes support it is in fieldSupports.
 func stopSignal(c *v1.Container) runtimeapi.Signal {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_RUNTIME_DEFAULT
@@ -208,8 +212,8 @@ func stopSignal(c *v1.Container) runtimeapi.Signal {
 	return runtimeapi.Signal(runtimeapi.Signal_value[name])
 }
 
-// apiSignal is the API's name of a signal, empty for none and for one that CRI
-// of today does not have.
+// apiSignal returns the API's name of a signal, empty for none and for one that
+// this version of CRI does not define.
 func apiSignal(s runtimeapi.Signal) v1.Signal {
 	name, known := runtimeapi.Signal_name[int32(s)]
 	if !known || s == runtimeapi.Signal_RUNTIME_DEFAULT {
@@ -218,8 +222,8 @@ func apiSignal(s runtimeapi.Signal) v1.Signal {
 	return v1.Signal(strings.NewReplacer("PLUS", "+", "MINUS", "-").Replace(name))
 }
 
-// environment keeps the order in which the variables were resolved; the
-// kubelet's is random.
+// environment keeps the order in which the variables were resolved; the kubelet's
+// is random.
 func environment(env []EnvVar) []*runtimeapi.KeyValue {
 	out := make([]*runtimeapi.KeyValue, 0, len(env))
 	for _, e := range env {

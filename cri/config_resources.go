@@ -37,14 +37,14 @@ func linuxResources(s cgroupvalues.Settings, a podinfo.Amounts) *runtimeapi.Linu
 	return r
 }
 
-// containerResources are those of one container. One that is out of memory
-// ends as a whole, and none may swap, both as with the kubelet.
+// containerResources returns those of one container. A container that runs out of
+// memory is killed as a whole, and none may swap, both as with the kubelet.
 func (g config) containerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
 	a := podinfo.AmountsOf(&c.Resources)
 	r := linuxResources(g.cgroup, a)
 	r.OomScoreAdj = oomScoreAdj(pod, c, g.memory)
 	for _, size := range g.cgroup.PageSizes {
-		// A size that is not asked for is 0, not without limit.
+		// A size that is not requested is 0, not unlimited.
 		r.HugepageLimits = append(r.HugepageLimits, &runtimeapi.HugepageLimit{
 			PageSize: kernelPageSize(size), Limit: uint64(a.HugePages[size]),
 		})
@@ -68,13 +68,13 @@ func (g config) containerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.Lin
 	return r
 }
 
-// kernelPageSize is a page size as the kernel has it in file names: 2MB for 2Mi.
+// kernelPageSize returns a page size as in the kernel's file names: 2MB for 2Mi.
 func kernelPageSize(size string) string {
 	return strings.TrimSuffix(size, "i") + "B"
 }
 
-// podResources is what a sandbox with a kernel of its own needs to hold the
-// pod, and podOverhead what it needs beside the containers.
+// podResources returns what a sandbox with a kernel of its own needs for the pod,
+// and podOverhead what it needs in addition to the containers.
 func (g config) podResources(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	return linuxResources(g.cgroup, podinfo.PodAmounts(pod))
 }
@@ -86,8 +86,8 @@ func (g config) podOverhead(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	return linuxResources(g.cgroup, podinfo.OverheadAmounts(pod))
 }
 
-// oomScoreAdj tells the kernel whom to kill first. A Burstable container is
-// the safer the more memory it requests.
+// oomScoreAdj returns the kernel's priority for killing the container when memory
+// is short. The more memory a Burstable container requests, the lower it is.
 func oomScoreAdj(pod *v1.Pod, c *v1.Container, hostMemory int64) int64 {
 	if pod.Spec.PriorityClassName == classNodeCritical {
 		return oomGuaranteed
@@ -102,7 +102,7 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, hostMemory int64) int64 {
 	if hostMemory > 0 {
 		request := c.Resources.Requests.Memory().Value()
 		if isInit(pod, c) && podinfo.IsSidecar(c) {
-			// A sidecar is never killed before those that it serves.
+			// A sidecar is never killed before the containers that it serves.
 			request = max(request, minMemoryRequest(pod))
 		}
 		score = oomBestEffort - oomBestEffort*(request+podMemoryShare(pod))/hostMemory
@@ -114,7 +114,7 @@ func isInit(pod *v1.Pod, c *v1.Container) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(o v1.Container) bool { return o.Name == c.Name })
 }
 
-// minMemoryRequest is the least memory that a regular container requests.
+// minMemoryRequest returns the least memory that a regular container requests.
 func minMemoryRequest(pod *v1.Pod) int64 {
 	least := int64(math.MaxInt64)
 	for i := range pod.Spec.Containers {
@@ -123,8 +123,8 @@ func minMemoryRequest(pod *v1.Pod) int64 {
 	return least
 }
 
-// podMemoryShare is each container's part of the memory that the pod requests
-// for all of them and none for itself.
+// podMemoryShare returns each container's share of the memory that only the pod
+// as a whole requests.
 func podMemoryShare(pod *v1.Pod) int64 {
 	if pod.Spec.Resources == nil {
 		return 0

@@ -11,19 +11,19 @@ import (
 
 // Security is what the node adds to the security contexts of pods.
 type Security struct {
-	// SeccompRoot is the folder in which Localhost profiles are looked up;
-	// empty leaves no pod one.
+	// SeccompRoot is the directory of Localhost profiles; if empty, pods have
+	// none.
 	SeccompRoot string
-	// SeccompDefault gives containers that name no profile the runtime's. As
-	// with the kubelet, they have none unless it is set.
+	// SeccompDefault gives containers that name no profile the runtime's default.
+	// Unless it is set they are unconfined, as with the kubelet.
 	SeccompDefault bool
 }
 
-// UserNamespace is the range of the host's user IDs, and of its group IDs, that
-// a pod with hostUsers: false sees as 0 to Length-1.
+// UserNamespace is the range of the host's user and group IDs that a pod with
+// hostUsers: false sees as 0 to Length-1.
 type UserNamespace struct{ HostID, Length uint32 }
 
-// mapping is the range as the runtime is told of it.
+// mapping returns the range in CRI's form.
 func (u *UserNamespace) mapping() []*runtimeapi.IDMapping {
 	if u == nil {
 		return nil
@@ -31,8 +31,8 @@ func (u *UserNamespace) mapping() []*runtimeapi.IDMapping {
 	return []*runtimeapi.IDMapping{{HostId: u.HostID, ContainerId: 0, Length: u.Length}}
 }
 
-// idMapped lets a pod with users of its own see the owners of what is mounted
-// as the host has them: what is root's there is root's here.
+// idMapped makes a pod with a user namespace see the owners of mounted files as
+// the host has them: root's files there are root's here.
 func idMapped(mounts []*runtimeapi.Mount, users *UserNamespace) []*runtimeapi.Mount {
 	for _, m := range mounts {
 		if m.Image != nil {
@@ -46,6 +46,8 @@ func idMapped(mounts []*runtimeapi.Mount, users *UserNamespace) []*runtimeapi.Mo
 // maskedPaths are those that the default procMount hides from containers, and
 // readonlyPaths those that it lets them only read. Both are the kubelet's.
 var (
+	// maskedPaths are hidden from containers by the default procMount, and
+	// readonlyPaths are read-only. Both are the kubelet's.
 	maskedPaths = []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys",
 		"/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug",
@@ -55,7 +57,7 @@ var (
 )
 
 // hostMaskedPaths adds what differs from host to host: the thermal throttle
-// counters of each CPU, by which neighbours can be watched.
+// counters of each CPU, which reveal the activity of neighbours.
 func hostMaskedPaths(sysfs string) []string {
 	counters, err := filepath.Glob(filepath.Join(sysfs, "devices/system/cpu/cpu[0-9]*/thermal_throttle"))
 	if err != nil {
@@ -64,9 +66,9 @@ func hostMaskedPaths(sysfs string) []string {
 	return append(slices.Clone(maskedPaths), counters...)
 }
 
-// namespaces are the pod's: network and IPC shared within it, and a PID
-// namespace for each container unless it asks for one of the pod or the host's.
-// users is nil for a pod with the host's users.
+// namespaces returns the pod's: network and IPC are shared within it, and each
+// container has a PID namespace unless the pod requests a shared one or the
+// host's. users is nil for a pod with the host's users.
 func namespaces(pod *v1.Pod, users *UserNamespace) *runtimeapi.NamespaceOption {
 	o := &runtimeapi.NamespaceOption{
 		Network: runtimeapi.NamespaceMode_POD,
@@ -91,8 +93,9 @@ func namespaces(pod *v1.Pod, users *UserNamespace) *runtimeapi.NamespaceOption {
 	return o
 }
 
-// sandboxSecurity is the security context of a sandbox. Its own seccomp profile
-// is the runtime's whatever the containers have, as with the kubelet.
+// sandboxSecurity returns the security context of a sandbox. Its own seccomp
+// profile is the runtime's default whatever the containers have, as with the
+// kubelet.
 func sandboxSecurity(pod *v1.Pod, users *UserNamespace) *runtimeapi.LinuxSandboxSecurityContext {
 	sc := podSecurity(pod)
 	out := &runtimeapi.LinuxSandboxSecurityContext{
@@ -104,17 +107,17 @@ func sandboxSecurity(pod *v1.Pod, users *UserNamespace) *runtimeapi.LinuxSandbox
 		SupplementalGroups:       supplementalGroups(pod),
 		SupplementalGroupsPolicy: groupsPolicy(pod),
 	}
-	// A runtime takes no group without a user. The kubelet passes it all the
-	// same, and its sandbox does not start.
+	// A runtime accepts no group without a user. The kubelet passes it
+	// nevertheless, and its sandbox does not start.
 	if sc.RunAsUser != nil {
 		out.RunAsGroup = number(sc.RunAsGroup)
 	}
 	return out
 }
 
-// sysctls are the kernel parameters of a pod by their names with dots. Slashes
-// between the parts of a name are turned into dots, and dots within them into
-// slashes, as sysctl(8) has it.
+// sysctls returns the kernel parameters of a pod by their names with dots.
+// Slashes between the parts of a name become dots, and dots within them slashes,
+// as in sysctl(8).
 func sysctls(pod *v1.Pod) map[string]string {
 	list := podSecurity(pod).Sysctls
 	if len(list) == 0 {
@@ -131,9 +134,9 @@ func sysctls(pod *v1.Pod) map[string]string {
 	return out
 }
 
-// containerSecurity is the security context of a container that runs as user.
-// What the container does not say is said by the pod, where that may say it;
-// what neither says is left to the runtime.
+// containerSecurity returns the security context of a container that runs as
+// user. The container's settings come before the pod's, where the pod may have
+// them; the rest is left to the runtime.
 func (g config) containerSecurity(pod *v1.Pod, c *v1.Container, in containerInput) *runtimeapi.LinuxContainerSecurityContext {
 	sc := containerContext(c)
 	out := &runtimeapi.LinuxContainerSecurityContext{
@@ -152,8 +155,8 @@ func (g config) containerSecurity(pod *v1.Pod, c *v1.Container, in containerInpu
 		Apparmor:                 appArmor(first(sc.AppArmorProfile, podSecurity(pod).AppArmorProfile)),
 	}
 	if in.target != "" {
-		// Where processes are shared it sees them all anyway; the kubelet asks so
-		// all the same.
+		// With shared processes it sees them all anyway; the kubelet requests
+		// this nevertheless.
 		out.NamespaceOptions.Pid, out.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, in.target
 	}
 	if sc.ProcMount == nil || *sc.ProcMount != v1.UnmaskedProcMount {
@@ -162,7 +165,7 @@ func (g config) containerSecurity(pod *v1.Pod, c *v1.Container, in containerInpu
 	return out
 }
 
-// seccompProfile is what a container asks for, nil for nothing.
+// seccompProfile returns the profile that a container requests, nil for none.
 func seccompProfile(pod *v1.Pod, c *v1.Container) *v1.SeccompProfile {
 	return first(containerContext(c).SeccompProfile, podSecurity(pod).SeccompProfile)
 }
@@ -177,7 +180,7 @@ func (g config) seccomp(p *v1.SeccompProfile) *runtimeapi.SecurityProfile {
 	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}
 }
 
-// seccompFile is the file of a Localhost profile.
+// seccompFile returns the file of a Localhost profile.
 func (g config) seccompFile(p *v1.SeccompProfile) string {
 	if p.LocalhostProfile == nil {
 		return g.security.SeccompRoot
@@ -185,8 +188,8 @@ func (g config) seccompFile(p *v1.SeccompProfile) string {
 	return filepath.Join(g.security.SeccompRoot, *p.LocalhostProfile)
 }
 
-// appArmor is nil where nothing is asked for: the runtime's profile then, if
-// the host has AppArmor.
+// appArmor returns nil if nothing is requested: then the runtime's default
+// applies if the host has AppArmor.
 func appArmor(p *v1.AppArmorProfile) *runtimeapi.SecurityProfile {
 	if p == nil {
 		return nil
@@ -211,7 +214,7 @@ func seLinux(o *v1.SELinuxOptions) *runtimeapi.SELinuxOption {
 	return &runtimeapi.SELinuxOption{User: o.User, Role: o.Role, Type: o.Type, Level: o.Level}
 }
 
-// capabilities without the prefix, to which the runtimes add theirs.
+// capabilities returns the names without the prefix, which the runtimes add.
 func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
 	if c == nil {
 		return nil
@@ -226,7 +229,7 @@ func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
 	return &runtimeapi.Capability{AddCapabilities: plain(c.Add), DropCapabilities: plain(c.Drop)}
 }
 
-// supplementalGroups are the pod's, and the one that owns its volumes.
+// supplementalGroups returns the pod's groups, and the one that owns its volumes.
 func supplementalGroups(pod *v1.Pod) []int64 {
 	sc := podSecurity(pod)
 	groups := slices.Clone(sc.SupplementalGroups)
@@ -243,14 +246,14 @@ func groupsPolicy(pod *v1.Pod) runtimeapi.SupplementalGroupsPolicy {
 	return runtimeapi.SupplementalGroupsPolicy_Merge
 }
 
-// anyPrivileged tells whether a container is privileged: a runtime makes no
-// such container in a sandbox that is not.
+// anyPrivileged reports whether a container is privileged: a runtime creates no
+// such container in an unprivileged sandbox.
 func anyPrivileged(pod *v1.Pod) bool {
 	privileged := func(c v1.Container) bool { return isTrue(containerContext(&c).Privileged) }
 	return slices.ContainsFunc(pod.Spec.Containers, privileged) || slices.ContainsFunc(pod.Spec.InitContainers, privileged)
 }
 
-// podSecurity is the pod's security context, an empty one if it has none.
+// podSecurity returns the pod's security context, an empty one if it has none.
 func podSecurity(pod *v1.Pod) *v1.PodSecurityContext {
 	if sc := pod.Spec.SecurityContext; sc != nil {
 		return sc
@@ -258,7 +261,8 @@ func podSecurity(pod *v1.Pod) *v1.PodSecurityContext {
 	return &v1.PodSecurityContext{}
 }
 
-// containerContext is the container's security context, an empty one if it has none.
+// containerContext returns the container's security context, an empty one if it
+// has none.
 func containerContext(c *v1.Container) *v1.SecurityContext {
 	if sc := c.SecurityContext; sc != nil {
 		return sc
@@ -266,7 +270,7 @@ func containerContext(c *v1.Container) *v1.SecurityContext {
 	return &v1.SecurityContext{}
 }
 
-// first is the container's setting, else the pod's.
+// first returns the container's setting, else the pod's.
 func first[T any](own, pods *T) *T {
 	if own != nil {
 		return own

@@ -8,28 +8,30 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// user is who a container runs as. The zero value leaves it to the image, its
-// group included; the kubelet passes the image's uid and so loses its group.
+// user is the user that a container runs as. The zero value leaves it to the
+// image, its group included; the kubelet passes the image's uid and so loses its
+// group.
 type user struct {
 	id    *int64
 	name  string
 	group *int64
 }
 
-// needsImageUser tells whether the image's user decides about a container.
+// needsImageUser reports whether the image's user affects a container's config.
 func needsImageUser(pod *v1.Pod, c *v1.Container) bool {
 	id, group, nonRoot := specUser(pod, c)
 	return id == nil && (group != nil || nonRoot)
 }
 
-// specUser is what the manifest says of the user.
+// specUser returns what the manifest says about the user.
 func specUser(pod *v1.Pod, c *v1.Container) (id, group *int64, nonRoot bool) {
 	own, pods := containerContext(c), podSecurity(pod)
 	return first(own.RunAsUser, pods.RunAsUser), first(own.RunAsGroup, pods.RunAsGroup),
 		isTrue(first(own.RunAsNonRoot, pods.RunAsNonRoot))
 }
 
-// runAs settles who a container runs as. image may be nil unless needsImageUser.
+// runAs determines the user that a container runs as. image may be nil unless
+// needsImageUser.
 func runAs(pod *v1.Pod, c *v1.Container, image *runtimeapi.Image) (user, error) {
 	id, group, nonRoot := specUser(pod, c)
 	u := user{id: id, group: group}
@@ -42,15 +44,15 @@ func runAs(pod *v1.Pod, c *v1.Container, image *runtimeapi.Image) (user, error) 
 			return user{}, err
 		}
 	}
-	// The image's user is named to the runtime only where its group is not to
-	// be taken.
+	// The image's user is passed to the runtime only if its group must not be
+	// used.
 	if id == nil && group == nil {
 		return user{}, nil
 	}
 	return u, nil
 }
 
-// notRoot is an error for a user that is root, or may be.
+// notRoot returns an error for a user that is root, or may be.
 func notRoot(u user, asked bool) error {
 	switch {
 	case u.name != "":
@@ -63,8 +65,8 @@ func notRoot(u user, asked bool) error {
 	return errors.New("runAsNonRoot is true and the image runs as root; set runAsUser, or take an image with another user")
 }
 
-// imageUser is the user that an image names by number or by name; root if it
-// names none.
+// imageUser returns the user of an image, by number or by name; root if it names
+// none.
 func imageUser(image *runtimeapi.Image) user {
 	if uid := image.GetUid(); uid != nil {
 		return user{id: &uid.Value}

@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Ephemeral are a pod's ephemeral containers, in the form of the others: they
-// have the same fields, but for the container whose processes they see.
+// Ephemeral returns a pod's ephemeral containers in the form of the others: they
+// have the same fields, except for the target container.
 func Ephemeral(pod *v1.Pod) []v1.Container {
 	list := make([]v1.Container, len(pod.Spec.EphemeralContainers))
 	for i := range list {
@@ -16,7 +16,7 @@ func Ephemeral(pod *v1.Pod) []v1.Container {
 	return list
 }
 
-// targetOf is the container whose processes an ephemeral container is to see,
+// targetOf returns the container whose processes an ephemeral container shares,
 // empty for none and for all other containers.
 func targetOf(pod *v1.Pod, name string) string {
 	for i := range pod.Spec.EphemeralContainers {
@@ -31,9 +31,8 @@ func isEphemeral(pod *v1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == name })
 }
 
-// startEphemeral plans the ephemeral containers. They are for looking into a pod,
-// however far that has come: each is started once, ends as it likes and is never
-// started again.
+// planEphemeral plans the ephemeral containers. They are for debugging a pod in
+// any state: each is started once and never restarted.
 func (v *planner) planEphemeral(a *Actions) {
 	if v.Pod.DeletionTimestamp != nil {
 		return
@@ -46,8 +45,8 @@ func (v *planner) planEphemeral(a *Actions) {
 	}
 }
 
-// ranBefore reports whether an ephemeral container was started by what the API
-// server was told: its remains may be gone.
+// ranBefore reports whether an ephemeral container was started according to the
+// status at the API server: its remains may be gone.
 func ranBefore(pod *v1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, func(s v1.ContainerStatus) bool {
 		return s.Name == name && (s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil)

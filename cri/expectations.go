@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// made remembers the sandbox and the newest instance of each container that
-// were made for a pod, so that a status which does not show them is noticed.
-// The zero value is ready for use.
+// expectations remembers the sandbox and the newest instance of each container
+// that were created for a pod, to detect a status that does not contain them yet.
+// The zero value is ready to use.
 type expectations struct {
 	mu   sync.Mutex
 	pods map[types.UID]map[string]string // ID by container name; "" is the sandbox
@@ -26,12 +26,12 @@ func (m *expectations) expect(uid types.UID, name, id string) {
 	m.pods[uid][name] = id
 }
 
-// removed drops a container that was removed.
+// remove drops a container or sandbox that was removed.
 func (m *expectations) remove(uid types.UID, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, known := range m.pods[uid] {
-		if known == id {
+	for name, expected := range m.pods[uid] {
+		if expected == id {
 			delete(m.pods[uid], name)
 		}
 	}
@@ -43,7 +43,7 @@ func (m *expectations) forget(uid types.UID) {
 	delete(m.pods, uid)
 }
 
-// shown reports whether a status shows all that was made.
+// metBy reports whether a status contains all that was created.
 func (m *expectations) metBy(uid types.UID, status *PodStatus) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,7 +55,7 @@ func (m *expectations) metBy(uid types.UID, status *PodStatus) bool {
 	return true
 }
 
-// settle takes a fresh status for the truth: what it does not show is gone.
+// prune drops what a fresh status does not contain: it no longer exists.
 func (m *expectations) prune(uid types.UID, status *PodStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Hooks performs lifecycle hooks. It is called for several containers at the
-// same time.
+// Hooks runs lifecycle hooks. It is called for several containers concurrently.
 type Hooks interface {
 	// Run performs a hook and returns when it has ended, at the latest with
 	// ctx.
@@ -27,8 +26,8 @@ type Hook struct {
 	ContainerID string
 	Name        string
 	Ports       []v1.ContainerPort
-	// IP is what HTTP and TCP hooks ask unless they name a host: the pod's, on
-	// the host's network the node's. Empty if there is none.
+	// IP is the address that HTTP and TCP hooks use unless they name a host: the
+	// pod's, or the node's on the host's network. Empty if there is none.
 	IP string
 }
 
@@ -39,18 +38,19 @@ const (
 	reasonFailedPreStop   = "FailedPreStopHook"
 )
 
-// loopback is where hooks of a pod on the host's network ask while no address
-// of the node is known.
+// loopback is the address for hooks of a pod on the host's network while the
+// node's address is not known.
 const loopback = "127.0.0.1"
 
-// noHooks fails each hook, so that none is left out without a word.
+// noHooks fails each hook, so that none is skipped silently.
 type noHooks struct{}
 
+// Run runs a hook and returns when it has ended, at the latest when ctx ends.
 func (noHooks) Run(context.Context, Hook) error { return errors.New("no hook runner is configured") }
 
-// postStart performs the hook of a container that has been started. Until it
-// returns the container does not count as started; if it fails the container
-// is ended, and what its restartPolicy says follows.
+// postStart runs the hook of a container that was started. The container does not
+// count as started until the hook returns; if it fails, the container is killed
+// and its restartPolicy applies.
 func (t *transaction) postStart(ctx context.Context, c *v1.Container, id string) error {
 	if !hasPostStart(c) {
 		return nil
@@ -64,7 +64,7 @@ func (t *transaction) postStart(ctx context.Context, c *v1.Container, id string)
 		t.result.PostStartDone[c.Name] = id
 		return nil
 	case ctx.Err() != nil:
-		// It was not the hook that failed. The next Sync performs it again.
+		// The hook did not fail. The next Sync runs it again.
 		return err
 	}
 	message := fmt.Sprintf("postStart hook of container %s failed: %s", c.Name, detail(err))
@@ -79,11 +79,11 @@ func (t *transaction) postStart(ctx context.Context, c *v1.Container, id string)
 
 func hasPostStart(c *v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PostStart != nil }
 
-// unhooked is the running instance of a container whose postStart hook is not
-// known to have returned, nil if there is none: the daemon was restarted
-// meanwhile, the Sync was given up, or the answer to the start was lost. The
-// kubelet does not perform the hook again; here a container that runs for long
-// without what its hook had to do is not taken for one that has started.
+// missingPostStart returns the running instance of a container whose postStart
+// hook is not known to have returned, nil if there is none: the daemon was
+// restarted, the Sync was cancelled, or the reply to the start was lost. The
+// kubelet does not run the hook again; here a container that lacks what its hook
+// had to do does not count as started.
 func (t *transaction) missingPostStart(c *v1.Container) *Container {
 	if !hasPostStart(c) {
 		return nil
@@ -110,7 +110,7 @@ func (t *transaction) killed(id string) bool {
 	return t.actions.KillPod
 }
 
-// launched is a container of this pod as the next look will show it.
+// startedPod returns a container of this pod as the next list will contain it.
 func (t *transaction) startedPod(c *v1.Container, id string) *Pod {
 	pod := &Pod{UID: t.Pod.UID, Name: t.Pod.Name, Namespace: t.Pod.Namespace}
 	seen := Container{ID: id, Name: c.Name, SandboxID: t.actions.SandboxID, State: StateRunning, Ports: c.Ports}
@@ -122,7 +122,7 @@ func (t *transaction) startedPod(c *v1.Container, id string) *Pod {
 	return pod
 }
 
-// hookIP is where the hooks of the pod's containers ask.
+// hookIP returns the address for the hooks of the pod's containers.
 func (t *transaction) hookIP() string {
 	return hookIP(t.Pod.Spec.HostNetwork, t.podIPs, t.HostIP)
 }
@@ -139,8 +139,8 @@ func hookIP(hostNetwork bool, podIPs []string, hostIP string) string {
 	return ""
 }
 
-// hookAnnotations keep with a container what its end needs, so that it is
-// ended well also when its manifest is gone.
+// hookAnnotations stores what a container's termination needs, so that it is
+// terminated correctly even if its manifest is gone.
 func hookAnnotations(annotations map[string]string, pod *v1.Pod, c *v1.Container) {
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 		if text, err := json.Marshal(c.Lifecycle.PreStop); err == nil {
@@ -162,7 +162,7 @@ func recoverHooks(c *Container, annotations map[string]string) {
 			c.PreStop = h
 		}
 		if text := annotations[annotationPorts]; text != "" {
-			// Ports that cannot be read leave the hook to fail by the name.
+			// Without readable ports the hook fails on a port name.
 			_ = json.Unmarshal([]byte(text), &c.Ports)
 		}
 	}

@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// errContainerEnded is why a hook is broken off whose container is no more.
+// errContainerEnded cancels a hook whose container has exited.
 var errContainerEnded = errors.New("the container exited before its hook")
 
-// runningHooks are the hooks that are being performed, by container ID; there
-// is one at a time for each. The zero value is ready for use.
+// runningHooks are the hooks in progress, by container ID; there is at most one
+// for each container. The zero value is ready to use.
 type runningHooks struct {
 	mu     sync.Mutex
 	cancel map[string]context.CancelCauseFunc
 }
 
-// Seen takes a look at a pod while a Sync or a Kill of it is under way: hooks of
-// containers that have ended are broken off, since nobody is there any more for
-// whom they could do anything. (The kubelet waits for their end.)
+// CancelEndedHooks cancels the hooks of containers that a status shows as exited.
+// It is for a status that was observed while a Sync or a Kill of the pod is in
+// progress. (The kubelet waits until such hooks end.)
 func (s *Syncer) CancelEndedHooks(status *PodStatus) {
 	s.running.mu.Lock()
 	defer s.running.mu.Unlock()
@@ -30,8 +30,8 @@ func (s *Syncer) CancelEndedHooks(status *PodStatus) {
 	}
 }
 
-// perform performs a hook. It is errContainerEnded if the container was seen to
-// end meanwhile.
+// runHook runs a hook. It returns errContainerEnded if the container was observed
+// to exit meanwhile.
 func (s *Syncer) runHook(ctx context.Context, h Hook) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

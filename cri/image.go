@@ -27,20 +27,20 @@ const (
 	imageBackoffInitial = 10 * time.Second
 	imageBackoffMax     = 300 * time.Second
 	imageBackoffReset   = 10 * time.Minute
-	// imageErrorShown is how long a pod says ErrImagePull before it says that
-	// it waits: the pod is looked at again then, as at the kubelet after 10 s.
+	// imageErrorShown is how long a pod reports ErrImagePull before it reports
+	// the back-off: the pod is synced again then, as at the kubelet after 10 s.
 	imageErrorShown = time.Second
 )
 
-// ImageRuntime is what the Syncer needs of the runtime's image service.
-// *Client implements it.
+// ImageRuntime is what the Syncer needs of the runtime's image service. *Client
+// and ObservedPulls implement it.
 type ImageRuntime interface {
-	// ImageStatus is nil for an image that is not there.
+	// ImageStatus returns nil for an image that is not present.
 	ImageStatus(ctx context.Context, image string) (*runtimeapi.Image, error)
 	PullImage(ctx context.Context, image string, auth *runtimeapi.AuthConfig) (string, error)
 }
 
-// images sees to it that containers have their image.
+// imageManager ensures that the images of containers are present.
 type imageManager struct {
 	service ImageRuntime
 	events  Recorder
@@ -50,12 +50,12 @@ type imageManager struct {
 	failures map[types.UID]map[string]imageFailure // by image
 }
 
-// imageFailure is a pull that failed, and how long the next one has to wait.
+// imageFailure is a failed pull, and the delay before the next one.
 type imageFailure struct {
 	at    time.Time
 	delay time.Duration
 	err   error
-	// revision is that of the logins with which it failed.
+	// revision is that of the credentials with which the pull failed.
 	revision string
 }
 
@@ -63,8 +63,9 @@ func newImageManager(service ImageRuntime, events Recorder, slots int) *imageMan
 	return &imageManager{service: service, events: events, pulls: newPuller(service, slots), failures: map[types.UID]map[string]imageFailure{}}
 }
 
-// ensure returns the runtime's reference of a container's image, which it
-// pulls if the pull policy says so. An error is a *waitError, or the context's.
+// ensure returns the runtime's reference to a container's image and pulls the
+// image if the pull policy requires it. An error is a *waitError, or the
+// context's.
 func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, asked string, policy v1.PullPolicy, logins PullCredentials) (string, error) {
 	image, err := imageName(asked)
 	if err != nil {
@@ -93,14 +94,14 @@ func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, asked string, po
 	return m.pull(ctx, pod, imageRequest{asked, image, present != nil}, logins)
 }
 
-// imageRequest is an image to be pulled: as asked for and in full. One that is
-// present (policy Always) is only looked up again and never queues.
+// imageRequest is an image to pull: the reference as requested and in full. An
+// image that is present (policy Always) is only looked up again and never queues.
 type imageRequest struct {
 	asked, image string
 	present      bool
 }
 
-// pull pulls an image unless its back-off says to wait.
+// pull pulls an image unless it is in back-off.
 func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest, logins PullCredentials) (string, error) {
 	asked, image := need.asked, need.image
 	if left, failed := m.wait(pod.UID, image, logins.Revision); left > 0 {
@@ -115,7 +116,7 @@ func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest,
 	f, err := m.pulls.pull(ctx, pullRequest{image, list, need.present})
 	switch {
 	case ctx.Err() != nil:
-		// Nobody waits for it any more; that is no fault of the image.
+		// No pod waits for it any more; that is no failure of the image.
 		return "", context.Cause(ctx)
 	case err != nil:
 		if lookupErr != nil {
@@ -133,7 +134,7 @@ func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest,
 	return f.ref, nil
 }
 
-// wait is how long the next pull of an image for a pod has to wait, and why.
+// wait returns how long the next pull of an image for a pod must wait, and why.
 func (m *imageManager) wait(uid types.UID, image, revision string) (time.Duration, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,7 +145,7 @@ func (m *imageManager) wait(uid types.UID, image, revision string) (time.Duratio
 	return f.delay - time.Since(f.at), f.err
 }
 
-// failed notes a pull that failed and returns the delay before the next.
+// failed records a failed pull and returns the delay before the next one.
 func (m *imageManager) failed(uid types.UID, image string, failure imageFailure) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

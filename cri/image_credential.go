@@ -12,30 +12,30 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Credential is one way to log in to a registry. It shows nothing secret when
-// it is printed.
+// Credential is one way to log in to a registry. Printing it shows nothing
+// secret.
 type Credential struct {
-	// Origin is where it is from, for people: "Secret shop/login".
+	// Origin names its source in messages: "Secret shop/login".
 	Origin string
-	// Username and Password, or a token that stands for both.
+	// Username and Password, or a token that replaces both.
 	Username, Password           string
 	IdentityToken, RegistryToken string
 }
 
-// String is the origin.
+// String returns the origin.
 func (c Credential) String() string { return c.Origin }
 
-// GoString is the origin.
+// GoString returns the origin.
 func (c Credential) GoString() string { return c.Origin }
 
-// LogValue is the origin.
+// LogValue returns the origin.
 func (c Credential) LogValue() slog.Value { return slog.StringValue(c.Origin) }
 
 func (c Credential) auth() *runtimeapi.AuthConfig {
 	return &runtimeapi.AuthConfig{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken}
 }
 
-// hide takes what is secret of the credential out of a text.
+// redact removes the secrets of the credential from a text.
 func (c Credential) redact(text string) string {
 	for _, secret := range []string{c.Password, c.IdentityToken, c.RegistryToken} {
 		if secret != "" {
@@ -45,15 +45,16 @@ func (c Credential) redact(text string) string {
 	return text
 }
 
-// PullCredentials are what a pod's images are pulled with. The zero value pulls without
-// logging in.
+// PullCredentials are the credentials for a pod's images. The zero value pulls
+// without logging in.
 type PullCredentials struct {
-	// Revision tells the pod's own credentials from others: what failed with
-	// those of another revision is tried again at once.
+	// Revision identifies the pod's own credentials: a pull that failed with
+	// another revision is retried at once.
 	Revision string
-	// Find are the credentials for an image, in the order in which they are
-	// tried, none to pull without. The error is what could not be asked beside
-	// them. It is called when a pull is due, and may take its time; nil finds none.
+	// Lookup returns the credentials for an image, in the order in which they are
+	// tried, none to pull without. The error says which credentials could not be
+	// looked up in addition to those. It is called when a pull is due, and may
+	// take long; nil finds none.
 	Lookup func(ctx context.Context, image string) ([]Credential, error)
 }
 
@@ -64,31 +65,31 @@ func (l PullCredentials) lookup(ctx context.Context, image string) ([]Credential
 	return l.Lookup(ctx, image)
 }
 
-// credentialsKey tells pulls with one list of credentials from those with another.
+// credentialsKey identifies a list of credentials.
 func credentialsKey(list []Credential) string {
 	if len(list) == 0 {
 		return ""
 	}
-	type plain Credential // without the methods that hide
+	type plain Credential // without the methods that redact
 	all := make([]plain, len(list))
 	for i, c := range list {
 		all[i] = plain(c)
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
-		return "" // strings can always be written
+		return "" // strings always marshal
 	}
 	sum := sha256.Sum256(text)
 	return string(sum[:])
 }
 
-// pullError is a pull that failed with each credential. It says what is not
+// pullError is a pull that failed with each credential. It contains what is not
 // secret of the runtime's errors, and wraps none.
 type pullError struct{ text string }
 
 func (e *pullError) Error() string { return e.text }
 
-// pullWith pulls with each credential in turn until one does, as the kubelet
+// pullWith tries each credential in order until one pull succeeds, as the kubelet
 // does; without any it does not log in.
 func pullWith(ctx context.Context, service ImageRuntime, image string, list []Credential) (string, error) {
 	if len(list) == 0 {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// puller makes pulls of which equal ones are shared: who asks for an image
-// that is being pulled waits for that pull. A pull ends when nobody waits for
-// it any more.
+// puller runs pulls and shares equal ones: a request for an image that is being
+// pulled waits for that pull. A pull is cancelled when no request waits for it
+// any more.
 type puller struct {
 	service ImageRuntime
 	limiter pullLimiter
@@ -17,15 +17,15 @@ type puller struct {
 	inflight map[pullKey]*inflightPull
 }
 
-// pullKey is what pulls share that are one. A pull with other credentials is
-// another: who has none must not profit from who has.
+// pullKey identifies pulls that are shared. A pull with other credentials is
+// separate: a pod without credentials must not profit from one that has them.
 type pullKey struct{ image, login string }
 
-// flight is one pull under way.
+// inflightPull is one pull in progress.
 type inflightPull struct {
 	waiters int
 	cancel  context.CancelFunc
-	done    chan struct{} // closed when what follows is set
+	done    chan struct{} // closed when the following fields are set
 	ref     string
 	took    time.Duration // without the time spent waiting for a slot
 	err     error
@@ -35,7 +35,7 @@ func newPuller(service ImageRuntime, slots int) *puller {
 	return &puller{service: service, limiter: newPullLimiter(slots), inflight: map[pullKey]*inflightPull{}}
 }
 
-// order is a pull to be made. With atOnce it takes no slot and waits for none.
+// pullRequest is a pull to run. An unqueued one takes no slot and waits for none.
 type pullRequest struct {
 	image    string
 	logins   []Credential
@@ -51,7 +51,7 @@ func (p *puller) pull(ctx context.Context, o pullRequest) (*inflightPull, error)
 	f := p.inflight[key]
 	if f == nil {
 		f = &inflightPull{done: make(chan struct{})}
-		// The pull outlives the one who asked first, if others wait for it.
+		// The pull outlives the first request if others wait for it.
 		var pullCtx context.Context
 		pullCtx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 		p.inflight[key] = f
@@ -69,13 +69,14 @@ func (p *puller) pull(ctx context.Context, o pullRequest) (*inflightPull, error)
 	return f, f.err
 }
 
-// abandon takes one waiter away. The last one ends the pull and sees it end.
+// abandon removes one waiter. The last one cancels the pull and waits until it
+// has ended.
 func (p *puller) abandon(key pullKey, f *inflightPull) {
 	p.mu.Lock()
 	f.waiters--
 	last := f.waiters == 0
 	if last && p.inflight[key] == f {
-		// Who comes now begins a new pull: this one will be cancelled.
+		// A new request starts a new pull: this one will be cancelled.
 		delete(p.inflight, key)
 	}
 	p.mu.Unlock()
@@ -85,7 +86,7 @@ func (p *puller) abandon(key pullKey, f *inflightPull) {
 	}
 }
 
-// run makes the pull of a flight and lands it.
+// run runs a pull and publishes its result.
 func (p *puller) run(ctx context.Context, f *inflightPull, o pullRequest) {
 	f.ref, f.took, f.err = p.pullQueued(ctx, o)
 	p.mu.Lock()

@@ -7,20 +7,22 @@ import (
 )
 
 const (
-	// DefaultParallelPulls is how many pulls start at once. The kubelet pulls
-	// one at a time.
+	// DefaultParallelPulls is how many pulls start at the same time. The kubelet
+	// pulls one at a time.
 	DefaultParallelPulls = 5
 	// pullTurn is how long a pull keeps others waiting: a big image on a slow
-	// line must not hold up the next one for as long as it takes.
+	// line must not block the next one for its whole duration.
 	pullTurn = 30 * time.Second
 )
 
-// gate lets a few pulls begin at a time, first come first served.
+// pullLimiter limits how many pulls start at the same time, first come, first
+// served.
 type pullLimiter struct{ slots chan struct{} }
 
 func newPullLimiter(slots int) pullLimiter { return pullLimiter{slots: make(chan struct{}, slots)} }
 
-// enter waits for a slot. leave gives it back, if the turn has not done so.
+// enter waits for a slot. leave releases it, unless pullTurn has released it
+// already.
 func (g pullLimiter) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case g.slots <- struct{}{}:

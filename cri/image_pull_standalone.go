@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// PullImage pulls an image for no pod, at once and without back-off, and returns
-// its full name and the runtime's ID of it. An error says nothing that is secret
-// of the logins.
+// PullImage pulls an image for no pod, immediately and without back-off, and
+// returns its full name and the runtime's ID of it. An error contains no secrets
+// of the credentials.
 func PullImage(ctx context.Context, service ImageRuntime, asked string, logins PullCredentials) (name, id string, err error) {
 	name, err = imageName(asked)
 	if err != nil {
@@ -27,8 +27,8 @@ func PullImage(ctx context.Context, service ImageRuntime, asked string, logins P
 	return name, id, nil
 }
 
-// NameError is a reference of an image that is none.
+// NameError is an invalid image reference.
 type NameError struct{ err error }
 
-// Error tells the fault and a remedy.
+// Error describes the fault and a remedy.
 func (e *NameError) Error() string { return e.err.Error() }

@@ -10,11 +10,11 @@ import (
 // StoredImage is an image that the runtime has.
 type StoredImage struct {
 	ID string
-	// Tags and Digests are the references by which it is known, in full.
+	// Tags and Digests are its references, in full.
 	Tags, Digests []string
-	// Size in bytes, as the runtime tells it.
+	// Size is in bytes, as the runtime reports it.
 	Size uint64
-	// Pinned images are never to be removed, says the runtime.
+	// Pinned reports that the runtime wants the image never to be removed.
 	Pinned bool
 }
 
@@ -22,7 +22,7 @@ func storedImage(i *runtimeapi.Image) StoredImage {
 	return StoredImage{ID: i.GetId(), Tags: i.GetRepoTags(), Digests: i.GetRepoDigests(), Size: i.GetSize(), Pinned: i.GetPinned()}
 }
 
-// StoredImages are all images of the runtime, whoever brought them there.
+// StoredImages returns all images of the runtime, whichever client pulled them.
 func (c *Client) StoredImages(ctx context.Context) ([]StoredImage, error) {
 	list, err := c.ListImages(ctx)
 	if err != nil {
@@ -35,8 +35,8 @@ func (c *Client) StoredImages(ctx context.Context) ([]StoredImage, error) {
 	return images, nil
 }
 
-// StoredImage looks one up by reference or ID; false without an error says
-// that it is not there.
+// StoredImage looks up an image by reference or ID; false without an error means
+// that it is not present.
 func (c *Client) StoredImage(ctx context.Context, ref string) (StoredImage, bool, error) {
 	i, err := c.ImageStatus(ctx, ref)
 	if err != nil || i == nil {
@@ -45,9 +45,9 @@ func (c *Client) StoredImage(ctx context.Context, ref string) (StoredImage, bool
 	return storedImage(i), true, nil
 }
 
-// ImageUsers are the images of all containers, running or dead, of every
-// client of the runtime: references and IDs in the runtime's words, some
-// twice.
+// ImagesInUse returns the images of all containers, running or dead, of every
+// client of the runtime: references and IDs as the runtime reports them, with
+// duplicates.
 func (c *Client) ImagesInUse(ctx context.Context) ([]string, error) {
 	list, err := c.listContainers(ctx, nil)
 	if err != nil {
@@ -67,8 +67,8 @@ func (c *Client) SandboxImage(ctx context.Context) (string, error) {
 	return config.SandboxImage, err
 }
 
-// ImageMount is the mount point of the file system that holds the images,
-// empty if the runtime tells none.
+// ImageMount returns the mount point of the file system that stores the images,
+// empty if the runtime reports none.
 func (c *Client) ImageMount(ctx context.Context) (string, error) {
 	a, err := c.ImageFsInfo(ctx)
 	if err != nil {
@@ -82,8 +82,9 @@ func (c *Client) ImageMount(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// ObservedPulls pulls images through a client and reports each pull. Create it
-// with NewObservedPulls.
+// ObservedPulls returns the image service of c. It calls pulled after each
+// successful pull, with the ID of the image that had the name before, empty if
+// none had.
 type ObservedPulls struct {
 	*Client
 	mu     sync.RWMutex

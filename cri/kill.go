@@ -10,37 +10,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// minGrace is the least time in seconds between the signal that asks a
-// container to end and the one that kills it, whatever was asked for and
-// however much of the grace period is used up, as with the kubelet.
+// minGrace is the least time in seconds between the stop signal and SIGKILL,
+// whatever was requested and however much of the grace period is used up, as with
+// the kubelet.
 const minGrace = 2
 
-// KillRequest is a pod to end.
+// KillRequest is a pod to terminate.
 type KillRequest struct {
-	// Pod is who events are about; nil if it is not known any more. How its
-	// containers end is not read from it: each tells by its annotations.
+	// Pod is the pod that events are about; nil if it is no longer known. How to
+	// terminate its containers is not read from it: their annotations say that.
 	Pod *v1.Pod
-	// Observed is what there is of the pod.
+	// Observed is the pod as last observed.
 	Observed *Pod
-	// Grace in seconds is what the containers have to end by themselves, preStop
-	// hooks included. With 0 there are none.
+	// Grace is the time in seconds that the containers have to exit, preStop
+	// hooks included. With 0 no hooks run.
 	Grace int64
-	// Reason is for people, and may be empty.
+	// Reason is for the event text, and may be empty.
 	Reason string
-	// HostIP is the node's address for hooks of a pod on its network; empty
-	// stands for 127.0.0.1.
+	// HostIP is the node's address for hooks of a pod on the host's network;
+	// empty means 127.0.0.1.
 	HostIP string
 }
 
-// Kill ends a pod: all its containers at the same time, each with the grace
-// period, sidecars when their turn comes, then its sandboxes. A runtime that
-// does not answer is bounded by the deadline of the calls; the error says what
-// is still to be ended, and Kill may be called again: it goes on where the last
-// one ended, and a shorter grace counts from then.
+// Kill terminates a pod: all its containers in parallel, each with the grace
+// period, sidecars in their order, then its sandboxes. If the runtime does not
+// answer, the deadlines of the calls limit the wait. The error says what is still
+// to be terminated, and Kill may be called again: it continues where the last
+// call stopped, and a shorter grace period counts from then.
 //
-// A sandbox is stopped only when its containers have ended or their time is
-// over, since stopping it kills at once. (The kubelet stops it even if asking
-// the containers failed.)
+// A sandbox is stopped only when its containers have exited or their time is
+// over, since stopping it kills them at once. (The kubelet stops it even if
+// signaling the containers failed.)
 func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 	pod := r.Pod
 	if pod == nil {
@@ -80,8 +80,8 @@ func (s *Syncer) stopSandboxes(ctx context.Context, sandboxes []Sandbox) []error
 	})
 }
 
-// Remove removes dead containers, then sandboxes. What is gone is no error.
-// Logs stay: they belong to whoever keeps the pod's files.
+// Remove removes dead containers, then sandboxes. One that is gone is not an
+// error. Logs are kept: they are removed with the pod's files.
 func (s *Syncer) Remove(ctx context.Context, pod *Pod) error {
 	var errs []error
 	for i := range pod.Containers {
@@ -107,8 +107,8 @@ func (s *Syncer) Remove(ctx context.Context, pod *Pod) error {
 	return errors.Join(errs...)
 }
 
-// inParallel does something with each of a list at the same time and returns
-// the errors in the list's order.
+// inParallel calls do for all elements in parallel and returns the errors in
+// their order.
 func inParallel[T any](list []T, do func(T) error) []error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
@@ -119,5 +119,5 @@ func inParallel[T any](list []T, do func(T) error) []error {
 	return errs
 }
 
-// seconds is a whole number of seconds as a duration.
+// seconds converts a whole number of seconds to a duration.
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

@@ -9,18 +9,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// killing is what the ends of a pod's containers have in common.
+// killContext is what the terminations of a pod's containers have in common.
 type killContext struct {
-	// pod is who events are about.
+	// pod is the pod that events are about.
 	pod      *v1.Pod
 	observed *Pod
 	hostIP   string
-	// order is nil if the pod goes on: then nobody waits for anybody.
+	// order is nil if the pod keeps running: then no container waits for another.
 	order *terminationOrder
 }
 
-// container is the one with an ID as observed; if it was not, its end needs
-// nothing special.
+// container returns the observed container with an ID. One that was not observed
+// needs no special treatment.
 func (k *killContext) container(id string) *Container {
 	for i := range k.observed.Containers {
 		if c := &k.observed.Containers[i]; c.ID == id {
@@ -30,7 +30,7 @@ func (k *killContext) container(id string) *Container {
 	return &Container{ID: id}
 }
 
-// hookIP is where the hooks of a container ask.
+// hookIP returns the address that hooks of a container connect to.
 func (k *killContext) hookIP(c *Container) string {
 	for i := range k.observed.Sandboxes {
 		if sb := &k.observed.Sandboxes[i]; sb.ID == c.SandboxID {
@@ -40,12 +40,13 @@ func (k *killContext) hookIP(c *Container) string {
 	return ""
 }
 
-// killing ends containers of a pod that goes on.
+// killContext is for killing containers of a pod that keeps running.
 func (t *transaction) killContext(observed *Pod) killContext {
 	return killContext{pod: t.Pod, observed: observed, hostIP: t.HostIP}
 }
 
-// killContainers ends containers at the same time. All have their grace set.
+// killContainers terminates containers in parallel. All have their grace period
+// set.
 func (s *Syncer) killContainers(ctx context.Context, k killContext, kills []Kill) []error {
 	return inParallel(kills, func(one Kill) error {
 		err := s.killContainer(ctx, &k, one)
@@ -57,9 +58,9 @@ func (s *Syncer) killContainers(ctx context.Context, k killContext, kills []Kill
 	})
 }
 
-// killContainer ends one container: its preStop hook, then, for a sidecar, the
-// wait for its turn, both within the grace period, then the signal with what is
-// left of it.
+// killContainer terminates one container: its preStop hook, then, for a sidecar,
+// the wait for its turn, both within the grace period, then the stop signal with
+// what is left of it.
 func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) error {
 	c := k.container(kill.ID)
 	stop, first := s.terminations.begin(k.pod.UID, kill.ID, seconds(max(*kill.Grace, 0)))
@@ -80,7 +81,7 @@ func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) e
 		left = max(left, seconds(minGrace))
 		stop.signaledAt = time.Now()
 	} else {
-		// Its least time runs since it was first asked.
+		// minGrace counts from the first signal.
 		left = max(left, seconds(minGrace)-time.Since(stop.signaledAt))
 	}
 	err := s.runtime.StopContainer(ctx, kill.ID, left)
@@ -89,16 +90,17 @@ func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) e
 		s.terminations.end(k.pod.UID, kill.ID)
 		return nil
 	case ctx.Err() == nil && !errors.Is(err, ErrTimeout):
-		// It may not have been asked at all: the next attempt has as much time
-		// as this one had.
+		// It may not have been signaled at all: the next attempt gets as much
+		// time as this one had.
 		stop.signaledAt, stop.deadline = time.Time{}, time.Time{}
 		stop.remaining = left
 	}
 	return err
 }
 
-// preStop performs a container's hook, until due at most. Only the end of ctx
-// is an error: a hook that fails is told, and the container ends all the same.
+// preStop runs a container's hook, until due at most. Only the end of ctx is an
+// error: a hook that fails is recorded as an event, and the container is
+// terminated nevertheless.
 func (s *Syncer) preStop(ctx context.Context, k *killContext, c *Container, due time.Time) error {
 	begun := time.Now()
 	hookCtx, cancel := context.WithDeadline(ctx, due)

@@ -4,25 +4,26 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// KillReason says why a container is killed.
+// KillReason is why a container is killed.
 type KillReason string
 
-// The reasons for killing a container of a pod that goes on.
+// The reasons for killing a container of a pod that keeps running.
 const (
 	KillChanged  KillReason = "DefinitionChanged"
 	KillLiveness KillReason = "LivenessProbe"
 	KillStartup  KillReason = "StartupProbe"
 	KillUnknown  KillReason = "StateUnknown"
-	// KillResize restarts a container for other resources.
+	// KillResize restarts a container to change its resources.
 	KillResize KillReason = "Resize"
-	// KillRestartAll ends all containers for the sake of one that has ended.
+	// KillRestartAll kills all containers because one that has exited requires
+	// it.
 	KillRestartAll KillReason = "RestartAllContainers"
-	// KillSurplus ends what should never be: a second running instance of a
-	// container, or a container that the pod does not have.
+	// KillSurplus kills what should not exist: a second running instance of a
+	// container, or a container that is not in the pod's spec.
 	KillSurplus KillReason = "Surplus"
 )
 
-// Kill is one container to end.
+// Kill is one container to kill.
 type Kill struct {
 	ID      string
 	Name    string
@@ -32,74 +33,74 @@ type Kill struct {
 	Grace *int64
 }
 
-// PlanInput is all that Plan looks at.
+// PlanInput is the whole input of Plan.
 type PlanInput struct {
 	Pod    *v1.Pod
 	Status *PodStatus
-	// Failed tells of probes, by container ID; nil means none failed.
+	// FailedProbes has failed liveness and startup probes, by container ID; nil
+	// means none failed.
 	FailedProbes map[string]KillReason
-	// Changed has, by container ID, what of the objects that a container was
-	// made of has changed such that it is to be made anew.
+	// ChangedObjects names, by container ID, the object that a container was
+	// created from and that has changed so that the container must be replaced.
 	ChangedObjects map[string]string
-	// Started tells of startup probes, by container ID. A container that has
-	// one and no entry has not started. If it is nil nobody probes, and what
-	// runs has started.
+	// Started has results of startup probes, by container ID. A container that
+	// has a startup probe and no entry has not started. If the map is nil,
+	// nothing is probed, and what runs has started.
 	Started map[string]bool
-	// Resizes are those of running containers that are to be made now.
+	// Resizes are the resizes of running containers to make now.
 	Resizes []Resize
 }
 
-// Actions is what a pod needs so that observed becomes wanted. They are done
-// in the order of the fields.
+// Actions is what brings a pod from the observed to the wanted state, in the
+// order of the fields.
 type Actions struct {
-	// KillPod ends all containers and sandboxes first.
+	// KillPod terminates all containers and sandboxes first.
 	KillPod bool
-	// Kill are the containers to end while the pod goes on.
+	// Kill are the containers to kill while the pod keeps running.
 	Kill []Kill
-	// RemoveInit are instances of init containers that are history.
+	// RemoveInit are old instances of init containers.
 	RemoveInit []string
-	// Remove are containers that were created, never started and are of no use.
+	// Remove are containers that were created, never started and are not needed.
 	Remove []string
-	// Resize are the changes of resources of containers that go on running.
+	// Resize are the changes of resources of containers that keep running.
 	Resize []Resize
-	// CreateSandbox makes a new sandbox with Attempt; else SandboxID is kept
+	// CreateSandbox creates a new sandbox with Attempt; else SandboxID is kept
 	// and Attempt is its own.
 	CreateSandbox bool
 	SandboxID     string
 	Attempt       uint32
 	// StartEphemeral are indices into spec.ephemeralContainers. They start first.
 	StartEphemeral []int
-	// StartInit are indices into spec.initContainers, Start into
-	// spec.containers, both in order.
+	// StartInit are indices into spec.initContainers, Start into spec.containers,
+	// both in order.
 	StartInit []int
 	Start     []int
-	// RestartAll is set if all containers start again in the sandbox that there
-	// is. Then nothing is started yet: first what runs is killed, and then,
-	// when a look has shown how it ended, all is removed.
+	// RestartAll is set if all containers restart in the existing sandbox. Then
+	// nothing is started yet: first what runs is killed, and then, when a new
+	// status shows how it exited, all is removed.
 	RestartAll *RestartAll
 	// Created has, by container name, an instance that was created in the kept
-	// sandbox from the wanted definition and never started: it is started
-	// instead of another one being made.
+	// sandbox from the wanted definition and never started: it is started instead
+	// of creating another one.
 	Created map[string]string
 }
 
 // RestartAll is the restart of all containers of a pod by a rule.
 type RestartAll struct {
-	// Trigger is the instance whose end calls for it. Its crash-loop back-off
-	// is that of the whole pod.
+	// Trigger is the instance whose exit triggers it. Its crash-loop back-off is
+	// that of the whole pod.
 	Trigger *Container
-	// Remove are all instances in the order in which they are removed, those
-	// that call for the restart last: a daemon that comes upon the pod half way
-	// goes on with it.
+	// Remove are all instances in the order of removal, those that trigger the
+	// restart last: a daemon that finds the pod half way through continues with
+	// it.
 	Remove []string
 }
 
-// Plan compares what is wanted of a pod with what was observed of it. It is
-// the kubelet's computePodActions, but for these: it judges a container by the
-// sandbox it is in, so that what an earlier sandbox left (after a power loss,
-// say) is never taken for progress in the present one, and need not be removed;
-// it uses a container that was made but never started; and it ends second
-// instances.
+// Plan compares the wanted with the observed state of a pod. It is the kubelet's
+// computePodActions, with these differences: it judges a container by the sandbox
+// it is in, so that what an earlier sandbox left (after a power loss, say) never
+// counts as progress in the present one, and need not be removed; it uses a
+// container that was created but never started; and it kills second instances.
 func Plan(in PlanInput) Actions {
 	v := newPlanner(in)
 	if triggers := RestartTriggers(v.Pod, v.Status); len(triggers) > 0 {
@@ -119,7 +120,7 @@ func Plan(in PlanInput) Actions {
 		a.StartInit = nil
 	}
 	if a.KillPod {
-		// Whatever else was found ends with the pod.
+		// Everything else ends with the pod.
 		a.Kill, a.StartEphemeral, a.StartInit, a.Start = nil, nil, nil, nil
 	}
 	v.planResizes(&a)

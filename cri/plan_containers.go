@@ -6,9 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// killUnwanted ends what must not run beside what is wanted: second instances,
-// containers that the pod does not have, and those of which the runtime does
-// not know whether they run.
+// planKills kills what must not run: second instances, containers that are not in
+// the spec, and those in unknown state.
 func (v *planner) planKills(a *Actions) {
 	for i := range v.Status.Containers {
 		c := &v.Status.Containers[i]
@@ -27,8 +26,8 @@ func (v *planner) planKills(a *Actions) {
 	}
 }
 
-// startRegular plans the regular containers. With nothing to keep and nothing
-// to start, the pod has ended.
+// planRegular plans the regular containers. If none is kept or started, the pod
+// has ended.
 func (v *planner) planRegular(a *Actions) {
 	kept := 0
 	for i := range v.Pod.Spec.Containers {
@@ -50,7 +49,7 @@ func (v *planner) planRegular(a *Actions) {
 			kill.Message += ", will be restarted"
 			a.Start = append(a.Start, i)
 		case len(spec.RestartPolicyRules) > 0:
-			// The code with which it will have exited decides.
+			// The code with which it exits decides.
 			kept++
 		}
 		a.Kill = append(a.Kill, *kill)
@@ -60,8 +59,8 @@ func (v *planner) planRegular(a *Actions) {
 	}
 }
 
-// judge decides whether a running container has to go, and if so whether it
-// comes back. A changed definition restarts it whatever the policy.
+// killDecision decides whether a running container is killed, and if so whether
+// it restarts. A changed definition restarts it whatever the policy.
 func (v *planner) killDecision(spec *v1.Container, c *Container) (kill *Kill, restart bool) {
 	kill = &Kill{ID: c.ID, Name: c.Name}
 	failed := v.FailedProbes[c.ID]
@@ -99,9 +98,9 @@ func probeGrace(p *v1.Probe) *int64 {
 	return p.TerminationGracePeriodSeconds
 }
 
-// changed reports whether a running container was made from another definition,
-// its resources aside if they were written down. One without a hash cannot
-// tell, and what runs is not ended on a guess.
+// definitionChanged reports whether a running container was created from another
+// definition, without its resources if they were recorded. A container without a
+// hash does not say, and is not killed on a guess.
 func definitionChanged(spec *v1.Container, c *Container) bool {
 	if c.Resources != nil && c.Hash != "" {
 		return c.Hash != hashOf(spec, *c.Resources)
@@ -109,7 +108,8 @@ func definitionChanged(spec *v1.Container, c *Container) bool {
 	return outdated(spec, c)
 }
 
-// outdated reports the same with the resources, for one that does not run yet.
+// outdated is definitionChanged, resources included, for a container that does
+// not run yet.
 func outdated(spec *v1.Container, c *Container) bool {
 	return c.Hash != "" && c.Hash != Hash(spec)
 }

@@ -6,14 +6,14 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// reasonOOMKilled is the runtimes' reason of a container that ran out of
-// memory. An init container may exit 0 with it and has failed all the same.
+// reasonOOMKilled is the runtimes' reason for a container that ran out of memory.
+// An init container may exit 0 with it and has failed nevertheless.
 const reasonOOMKilled = "OOMKilled"
 
 func initFailed(c *Container) bool { return c.ExitCode != 0 || c.Reason == reasonOOMKilled }
 
-// pruneInit removes all exited instances of an init container but the newest,
-// which tells how far the pod has come, and of a sidecar how it ended.
+// pruneInit removes all exited instances of an init container except the newest,
+// which shows how far the pod has come, and how a sidecar exited.
 func (v *planner) pruneInit(a *Actions) {
 	kept := map[string]bool{}
 	for i := range v.Status.Containers {
@@ -28,9 +28,9 @@ func (v *planner) pruneInit(a *Actions) {
 	}
 }
 
-// initialize reports whether the regular containers may start. If not, it
-// plans the next step towards that. Sidecars that the pod has come past are
-// kept running in any case, and hold nobody up.
+// planInit reports whether the regular containers may start. If not, it plans the
+// next step towards that. Sidecars before that step are kept running in any case,
+// and block nothing.
 func (v *planner) planInit(a *Actions) bool {
 	inits := v.Pod.Spec.InitContainers
 	at := v.initProgress()
@@ -57,11 +57,11 @@ func (v *planner) planInit(a *Actions) bool {
 	return false
 }
 
-// reached is the last init container with an instance in the newest sandbox,
-// -1 if there is none: earlier ones have done their part, and may have been
-// removed since. It is the number of init containers once a regular container
-// has an instance, in whatever state: it would not be there had they not been
-// done.
+// initProgress returns the index of the last init container with an instance in
+// the newest sandbox, -1 if there is none: earlier ones are done, and may have
+// been removed since. It is the number of init containers once a regular
+// container has an instance, in whatever state: it would not exist if they were
+// not done.
 func (v *planner) initProgress() int {
 	for i := range v.Pod.Spec.Containers {
 		if v.newestInSandbox(v.Pod.Spec.Containers[i].Name) != nil {
@@ -76,8 +76,8 @@ func (v *planner) initProgress() int {
 	return -1
 }
 
-// keepSidecar sees to it that a sidecar runs, whatever the pod's policy, and
-// reports whether it runs and has started.
+// planSidecar keeps a sidecar running, whatever the pod's policy, and reports
+// whether it runs and has started.
 func (v *planner) planSidecar(a *Actions, i int) bool {
 	spec := &v.Pod.Spec.InitContainers[i]
 	running := v.running[spec.Name]
@@ -94,7 +94,7 @@ func (v *planner) planSidecar(a *Actions, i int) bool {
 	return v.started(spec, running)
 }
 
-// finishInit reports whether an init container, which has an instance, has
+// planInitContainer reports whether an init container, which has an instance, has
 // succeeded. One that failed is started again or ends the pod.
 func (v *planner) planInitContainer(a *Actions, i int) bool {
 	spec := &v.Pod.Spec.InitContainers[i]
@@ -111,17 +111,18 @@ func (v *planner) planInitContainer(a *Actions, i int) bool {
 	return false
 }
 
-// initRestarts reports whether an init container that failed runs again.
+// initRestarts reports whether an init container that failed is started again.
 func (v *planner) initRestarts(spec *v1.Container, c *Container) bool {
 	code := exitCode(c)
 	if code == 0 {
-		code = unknownExitCode // out of memory: no success, whatever it says
+		code = unknownExitCode // out of memory is a failure, whatever the code
 	}
 	return OnExit(v.Pod, spec, code) != NoRestart
 }
 
-// initOver reports whether an init container has failed for good. In a pod
-// that lost its sandbox that is also one which was still running.
+// initFailedForGood reports whether an init container has failed and is not
+// started again. In a pod that lost its sandbox that includes one that was still
+// running.
 func (v *planner) initFailedForGood() bool {
 	for i := range v.Pod.Spec.InitContainers {
 		spec := &v.Pod.Spec.InitContainers[i]

@@ -2,9 +2,9 @@ package cri
 
 import "fmt"
 
-// restartAll ends all containers of a pod and has them removed, so that the
-// pod starts over in the sandbox that it has. What runs gets the least grace:
-// it is not asked to finish its work, which is to be done anew.
+// restartAll kills all containers of a pod and then removes them, so that the pod
+// starts over in its sandbox. What runs gets the least grace period, because its
+// work is repeated anyway.
 func (v *planner) restartAll(triggers []*Container) Actions {
 	a := Actions{RestartAll: &RestartAll{Trigger: triggers[0]}}
 	if v.sandbox != nil {

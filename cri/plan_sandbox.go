@@ -2,8 +2,9 @@ package cri
 
 import "slices"
 
-// keepsSandbox reports whether the newest sandbox goes on: it is the only one
-// ready, has the wanted network and, unless that is the host's, an address.
+// sandboxUsable reports whether the newest sandbox is kept: it is the only one
+// that is ready, has the wanted network and, unless that is the host's, an
+// address.
 func (v *planner) sandboxUsable() bool {
 	s := v.sandbox
 	switch {
@@ -17,10 +18,10 @@ func (v *planner) sandboxUsable() bool {
 	return true
 }
 
-// renew ends what is there and, if something is still to be run, starts over
-// in a new sandbox with the first init container. A pod that restarts nothing
-// gets a new one only for what has never run, which the kubelet leaves waiting
-// for ever.
+// recreateSandbox kills what exists and, if something is still to run, starts
+// over in a new sandbox with the first init container. A pod that restarts
+// nothing gets a new sandbox only for containers that never ran, which the
+// kubelet leaves waiting forever.
 func (v *planner) recreateSandbox() Actions {
 	a := Actions{KillPod: len(v.Status.Sandboxes)+len(v.Status.Containers) > 0}
 	if v.sandbox != nil {
@@ -46,7 +47,7 @@ func (v *planner) recreateSandbox() Actions {
 	return a
 }
 
-// unfinished are the regular containers that a new sandbox would run.
+// regularToStart returns the regular containers that a new sandbox would run.
 func (v *planner) regularToStart() []int {
 	var start []int
 	for i := range v.Pod.Spec.Containers {
@@ -57,9 +58,9 @@ func (v *planner) regularToStart() []int {
 	return start
 }
 
-// sortCreated decides on the containers of the kept sandbox, and on those that
-// older ones left, that were created and never started. They stem from a lost
-// reply or from a daemon or host that died between the two calls.
+// planCreated decides about containers, of the kept sandbox and of older ones,
+// that were created and never started. They stem from a lost reply or from a
+// daemon or host that died between the two calls.
 func (v *planner) planCreated(a *Actions) {
 	if a.KillPod {
 		return

@@ -6,18 +6,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// view is what Plan sees of a pod: the input, sorted by what it asks.
+// planner is the state of one Plan: the input, indexed.
 type planner struct {
 	PlanInput
 	// sandbox is the newest one, nil if there is none.
 	sandbox *Sandbox
-	// ready counts the sandboxes that are ready.
+	// ready is the number of sandboxes that are ready.
 	ready int
-	// running has, by container name, the newest instance that runs in the
-	// newest sandbox. All other running ones are surplus.
+	// running has, by container name, the newest instance that runs in the newest
+	// sandbox. All other running instances are surplus.
 	running map[string]*Container
-	// last has, by container name and whatever the sandbox, the newest
-	// instance that was ever started: restart rules look at it.
+	// last has, by container name and in any sandbox, the newest instance that
+	// was ever started: restart rules look at it.
 	last map[string]*Container
 }
 
@@ -50,12 +50,13 @@ func newPlanner(in PlanInput) *planner {
 	return v
 }
 
-// here reports whether a container is in the newest sandbox.
+// inNewestSandbox reports whether a container is in the newest sandbox.
 func (v *planner) inNewestSandbox(c *Container) bool {
 	return v.sandbox != nil && c.SandboxID == v.sandbox.ID
 }
 
-// newestHere is the newest instance of a container in the newest sandbox.
+// newestInSandbox returns the newest instance of a container in the newest
+// sandbox.
 func (v *planner) newestInSandbox(name string) *Container {
 	for i := range v.Status.Containers {
 		if c := &v.Status.Containers[i]; c.Name == name && v.inNewestSandbox(c) {
@@ -87,10 +88,9 @@ func (v *planner) isInit(name string) bool {
 	return slices.ContainsFunc(v.Pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == name })
 }
 
-// wanted reports whether a regular container that does not run is to be
-// started. One in an unknown state is, whatever the policy, as with the
-// kubelet, and so is one of which a new instance was made: its restart had been
-// decided.
+// shouldStart reports whether a regular container that does not run is started. A
+// container in unknown state is, whatever the policy, as with the kubelet, and so
+// is one with a newly created instance: its restart was decided already.
 func (v *planner) shouldStart(spec *v1.Container) bool {
 	last := v.last[spec.Name]
 	switch {
@@ -102,19 +102,20 @@ func (v *planner) shouldStart(spec *v1.Container) bool {
 	return OnExit(v.Pod, spec, exitCode(last)) != NoRestart
 }
 
-// made reports whether the newest instance of a container was made and never
-// started.
+// createdNotStarted reports whether the newest instance of a container was
+// created and never started.
 func (v *planner) createdNotStarted(name string) bool {
 	newest := v.Status.Newest(name)
 	return newest != nil && newest.State == StateCreated
 }
 
-// started reports whether a running container has started by its startup probe.
+// started reports whether a running container has started according to its
+// startup probe.
 func (v *planner) started(spec *v1.Container, c *Container) bool {
 	return spec.StartupProbe == nil || v.Started == nil || v.Started[c.ID]
 }
 
-// exitCode is that of an instance that has ended or is about to be killed.
+// exitCode returns that of an instance that has exited or is about to be killed.
 func exitCode(c *Container) int32 {
 	if c.State == StateExited {
 		return c.ExitCode

@@ -12,14 +12,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Resources are what of a container's resources can change while it runs: cpu
-// in thousandths, memory in bytes.
+// Resources are the resources of a container that can change while it runs: cpu
+// in millicores, memory in bytes.
 type Resources struct {
 	Requests map[v1.ResourceName]int64 `json:"requests,omitempty"`
 	Limits   map[v1.ResourceName]int64 `json:"limits,omitempty"`
 }
 
-// ResourcesOf are those of a container.
+// ResourcesOf returns those of a container.
 func ResourcesOf(r *v1.ResourceRequirements) Resources {
 	of := func(list v1.ResourceList) map[v1.ResourceName]int64 {
 		values := map[v1.ResourceName]int64{}
@@ -39,8 +39,8 @@ func (r Resources) Equal(o Resources) bool {
 	return maps.Equal(r.Requests, o.Requests) && maps.Equal(r.Limits, o.Limits)
 }
 
-// Into puts the values into requirements, in place of the like ones. It writes
-// to no list that others share.
+// ApplyTo replaces cpu and memory in requirements with these values. It modifies
+// no shared list.
 func (r Resources) ApplyTo(q v1.ResourceRequirements) v1.ResourceRequirements {
 	put := func(list v1.ResourceList, values map[v1.ResourceName]int64) v1.ResourceList {
 		list = list.DeepCopy()
@@ -62,7 +62,8 @@ func (r Resources) ApplyTo(q v1.ResourceRequirements) v1.ResourceRequirements {
 	return q
 }
 
-// Widest has of each value the greater, and of a limit that only one has none.
+// Max returns the greater of each request and limit; a limit that only one of
+// them has is absent.
 func (r Resources) Max(o Resources) Resources {
 	w := Resources{maps.Clone(r.Requests), map[v1.ResourceName]int64{}}
 	if w.Requests == nil {
@@ -79,8 +80,8 @@ func (r Resources) Max(o Resources) Resources {
 	return w
 }
 
-// text is what the annotation holds, and parseResources what it says; nil of
-// none or one that cannot be read.
+// text is the value of the annotation. parseResources parses it and returns nil
+// if it is empty or invalid.
 func (r Resources) text() string {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -100,7 +101,7 @@ func parseResources(text string) *Resources {
 // Actuated are the resources that were last set on a running container.
 type Actuated struct {
 	Resources
-	// Uncertain says that setting them may have failed half way.
+	// Uncertain means that setting them may have failed half way.
 	Uncertain bool `json:"uncertain,omitempty"`
 }
 
@@ -108,19 +109,19 @@ type Actuated struct {
 type Resize struct {
 	ID, Name string
 	From, To Resources
-	// Restart says that the container's resizePolicy asks to restart it for
-	// what changes.
+	// Restart means that the container's resizePolicy requires a restart for this
+	// change.
 	Restart bool
 }
 
-// ResizeRetry is when a resize that failed is tried again. The kubelet waits
-// for 30 s and more; to ask for the memory in use costs little.
+// ResizeRetry is when a failed resize is retried. The kubelet waits 30 s or more;
+// reading the memory in use costs little.
 const ResizeRetry = 10 * time.Second
 
-// Resizes are the running containers of a pod whose resources are not those
-// that the pod wants, in the order of the spec. actuated has those that were
-// changed since their creation, by ID. A container that was made by a version
-// of podstead which did not write them down is not among them: it is restarted.
+// Resizes returns the running containers of a pod whose resources differ from the
+// pod's spec, in the order of the spec. actuated has the resources that were
+// changed since creation, by ID. A container that was created by a version of
+// podstead that did not record them is not included: it is restarted.
 func Resizes(pod *v1.Pod, status *PodStatus, actuated map[string]Actuated) []Resize {
 	v := newPlanner(PlanInput{Pod: pod, Status: status})
 	var list []Resize
@@ -161,7 +162,7 @@ func restartsFor(c *v1.Container, from, to Resources) bool {
 	return false
 }
 
-// resizeOf is the resize of a running container, nil if there is none.
+// resizeOf returns the resize of a running container, nil if there is none.
 func (v *planner) resizeOf(c *Container) *Resize {
 	for i := range v.Resizes {
 		if v.Resizes[i].ID == c.ID {
@@ -171,7 +172,7 @@ func (v *planner) resizeOf(c *Container) *Resize {
 	return nil
 }
 
-// resizeKept plans the resizes in place of what goes on running.
+// planResizes plans the in-place resizes of containers that keep running.
 func (v *planner) planResizes(a *Actions) {
 	for _, r := range v.Resizes {
 		kept := v.running[r.Name] != nil && v.running[r.Name].ID == r.ID && !r.Restart
@@ -184,8 +185,8 @@ func (v *planner) planResizes(a *Actions) {
 	}
 }
 
-// resize changes the resources of running containers. One that fails is told of
-// and tried again; it keeps nothing from running.
+// resize changes the resources of running containers. A failed resize is reported
+// and retried; it does not block the others.
 func (t *transaction) resize(ctx context.Context) {
 	for _, r := range t.actions.Resize {
 		err := t.resizeOne(ctx, r)
@@ -222,8 +223,8 @@ func (t *transaction) resizeOne(ctx context.Context, r Resize) error {
 	return t.runtime.UpdateContainerResources(ctx, r.ID, t.config.resizedResources(t.Pod, spec, r))
 }
 
-// resizedResources are what a running container is given. A limit that is
-// taken away is -1 here, since 0 leaves it.
+// resizedResources returns the new resources of a running container. A removed
+// limit is -1 here, because 0 leaves it unchanged.
 func (g config) resizedResources(pod *v1.Pod, c *v1.Container, r Resize) *runtimeapi.LinuxContainerResources {
 	to := g.containerResources(pod, c)
 	if to.CpuQuota == 0 {

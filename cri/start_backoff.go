@@ -10,19 +10,19 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// The pace of attempts that fail before there is an instance which the
+// The delays between attempts that fail before an instance exists, which the
 // crash-loop back-off could count: a network that is not set up, a mount that
-// is refused. The kubelet tries again whenever it looks at the pod, and a
-// failed attempt is itself a reason to look: it may try twice a second for
-// hours. Here the first repetition comes when the pod is looked at, as a lost
-// answer needs it; each later one waits, up to the kubelet's 10 s.
+// fails. The kubelet retries whenever it syncs the pod, and a failed attempt
+// itself causes a sync: it may retry twice a second for hours. Here the first
+// retry comes with the next sync, as a lost reply requires; each later one waits,
+// up to the kubelet's 10 s.
 const (
 	holdInitial = time.Second
 	holdMax     = 10 * time.Second
 )
 
-// holds spaces out the attempts to make sandboxes and containers that keep
-// failing. A changed manifest begins anew. The zero value is ready for use.
+// startBackoff delays attempts to create sandboxes and containers that keep
+// failing. A changed manifest resets it. The zero value is ready to use.
 type startBackoff struct {
 	mu   sync.Mutex
 	pods map[types.UID]map[string]*startFailure // by container name; "" is the sandbox
@@ -35,7 +35,7 @@ type startFailure struct {
 	until    time.Time
 }
 
-// left is why and how long an attempt must still wait, nil if it need not.
+// wait returns why and how long an attempt must still wait, nil if it need not.
 func (h *startBackoff) wait(pod *v1.Pod, name string) *waitError {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *startBackoff) failed(pod *v1.Pod, name string, why Waiting) {
 	e.until = time.Now().Add(e.delay)
 }
 
-// succeeded begins anew.
+// succeeded resets the delay of one container or the sandbox.
 func (h *startBackoff) succeeded(uid types.UID, name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

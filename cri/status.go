@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PodStatus asks for everything about one pod of ours. What vanishes between
-// the list and the look at it is left out. A pod of which nothing is there
+// PodStatus returns everything about one pod of ours. An object that vanishes
+// between the list and its inspection is left out. A pod of which nothing exists
 // has an empty status and no error.
 func (c *Client) PodStatus(ctx context.Context, uid types.UID) (*PodStatus, error) {
 	s := &PodStatus{UID: uid, At: time.Now()}
@@ -54,7 +54,7 @@ func (c *Client) PodStatus(ctx context.Context, uid types.UID) (*PodStatus, erro
 	return s, nil
 }
 
-// podIPs are the addresses of the newest ready sandbox that has any.
+// podIPs returns the addresses of the newest ready sandbox that has any.
 func podIPs(newestFirst []Sandbox) []string {
 	for _, s := range newestFirst {
 		if s.Ready && len(s.IPs) > 0 {
@@ -114,7 +114,8 @@ func (c *Client) inspectContainer(ctx context.Context, k *Container) error {
 	return nil
 }
 
-// lastWords are what a container that has ended left for people.
+// terminationText returns the termination message of a container that has exited,
+// or the log that replaces it.
 func (c *Client) terminationText(k *Container) string {
 	message := ""
 	if k.TerminationMessageHost != "" {
@@ -126,8 +127,8 @@ func (c *Client) terminationText(k *Container) string {
 	return message
 }
 
-// addMessage joins the container's last words to the runtime's, which come
-// first as with the kubelet.
+// addMessage appends the container's termination message to the runtime's
+// message, as with the kubelet.
 func (k *Container) addMessage(message string) {
 	switch {
 	case message == "":

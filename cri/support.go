@@ -14,28 +14,28 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// fieldSupport is a field of a pod that not every runtime honours. CRI is
-// protobuf: a runtime that does not know a field of a request drops it without
-// a word. So a pod that asks for such a field waits until it is proven that the
-// runtime does what it says, by a feature that the runtime reports or, where
-// there is none, by its name and version.
+// fieldSupport is a field of a pod that not every runtime supports. CRI is
+// protobuf: a runtime silently drops a field of a request that it does not know.
+// So a pod that uses such a field waits until the runtime is known to support it,
+// by a feature that it reports or, where there is none, by its name and version.
 //
-// To add one: a row in fieldSupports, which TestSupport then demands cases for.
+// To add one: add a row to fieldSupports; TestSupport then requires cases for it.
 type fieldSupport struct {
-	// asked are the paths at which a pod asks for it, such as
+	// requestedAt returns the paths at which a pod uses the field, such as
 	// spec.containers[0].lifecycle.stopSignal; none if it does not.
 	requestedAt func(pod *v1.Pod) []string
-	// feature is what the runtime reports of itself; nil if it reports nothing
-	// of the kind. Once it says yes, since is not looked at.
+	// feature reports what the runtime says about itself; nil if no feature
+	// exists. If it is true, since is not used.
 	feature func(Capabilities) bool
-	// ofHandler is the same for what it reports of the handler that the pod gets.
+	// handlerFeature is feature for what it reports about the pod's runtime
+	// handler.
 	handlerFeature func(*runtimeapi.RuntimeHandlerFeatures) bool
-	// since is, by the runtime's name as its Version call gives it, the first
-	// version that honours the field. A runtime that is not in it has to
-	// report the feature. It is what people are told to install, so that it is
-	// filled in beside a feature, too.
+	// since is, by the runtime's name as its Version call returns it, the first
+	// version that supports the field. A runtime that is not listed must report
+	// the feature. Messages recommend these versions, so it is set in addition to
+	// a feature.
 	since map[string]string
-	// told is what people are told to install where no version will do.
+	// requirement is what messages recommend where no version suffices.
 	requirement string
 }
 
@@ -96,7 +96,7 @@ var fieldSupports = []fieldSupport{
 	},
 }
 
-// podField is the path of a field of the pod's spec, if it is asked for.
+// podField returns the path of a field of the pod's spec, if the pod uses it.
 func podField(path string, asks func(*v1.PodSpec) bool) func(*v1.Pod) []string {
 	return func(pod *v1.Pod) []string {
 		if !asks(&pod.Spec) {
@@ -106,8 +106,8 @@ func podField(path string, asks func(*v1.PodSpec) bool) func(*v1.Pod) []string {
 	}
 }
 
-// containerField are the paths of a field in the init and regular containers
-// that ask for it.
+// containerField returns the paths of a field in the init and regular containers
+// that use it.
 func containerField(path string, asks func(*v1.Container) bool) func(*v1.Pod) []string {
 	return func(pod *v1.Pod) (paths []string) {
 		for i := range pod.Spec.InitContainers {
@@ -124,7 +124,7 @@ func containerField(path string, asks func(*v1.Container) bool) func(*v1.Pod) []
 	}
 }
 
-// Capabilities is what a runtime says of itself.
+// Capabilities is what a runtime reports about itself.
 type Capabilities struct {
 	Version
 	// Features are the runtime's, nil if it reports none.
@@ -134,13 +134,13 @@ type Capabilities struct {
 	Handlers map[string]*runtimeapi.RuntimeHandlerFeatures
 }
 
-// Capabilities asks for the runtime's version and features.
+// Capabilities returns the runtime's version and features.
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	v, err := c.Version(ctx)
 	if err != nil {
 		return Capabilities{}, err
 	}
-	a, err := read(ctx, c, operation{verb: "ask for the runtime's features"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{})
+	a, err := read(ctx, c, operation{verb: "get the runtime's features"}, runtimeapi.RuntimeServiceClient.Status, &runtimeapi.StatusRequest{})
 	if err != nil {
 		return Capabilities{}, err
 	}
@@ -151,15 +151,15 @@ func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	return k, nil
 }
 
-// dependsOnRuntime reports whether a pod asks for a field that not every
-// runtime honours. For most it does not, and nobody needs to be asked.
+// dependsOnRuntime reports whether a pod uses a field that not every runtime
+// supports. Most pods do not, and the runtime need not be asked.
 func dependsOnRuntime(pod *v1.Pod) bool {
 	return slices.ContainsFunc(fieldSupports, func(f fieldSupport) bool { return len(f.requestedAt(pod)) > 0 })
 }
 
-// Unsupported is nil if the runtime is proven to honour all that a pod asks
-// for in a sandbox of the handler, else an error that names each field that it
-// is not, the runtime, and what would do.
+// Unsupported returns nil if the runtime is known to support everything that a
+// pod uses in a sandbox of the handler, else an error that names each unsupported
+// field, the runtime, and what is required.
 func (k Capabilities) Unsupported(pod *v1.Pod, handler string) error {
 	var faults []string
 	for _, f := range fieldSupports {
@@ -177,7 +177,7 @@ func (k Capabilities) Unsupported(pod *v1.Pod, handler string) error {
 	return errors.New(strings.Join(faults, "; "))
 }
 
-// wanted is what would do, for people.
+// wanted describes what is required.
 func (f *fieldSupport) wanted() string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(f.since)) {
@@ -192,9 +192,9 @@ func (f *fieldSupport) wanted() string {
 	return strings.Join(list, ", or ")
 }
 
-// atLeast reports whether a runtime's version is not before the one wanted.
-// What it says beyond the numbers (v2.4.2, 1.6.20~ds1) does not count; one that
-// cannot be read proves nothing, as does an empty wanted one.
+// atLeast reports whether a runtime's version is at least the wanted one.
+// Suffixes (v2.4.2, 1.6.20~ds1) are ignored; a version that cannot be parsed is
+// not sufficient, and neither is an empty wanted one.
 func atLeast(have, want string) bool {
 	if want == "" {
 		return false
@@ -209,14 +209,14 @@ func atLeast(have, want string) bool {
 // ReasonUnsupported is why a pod waits for another runtime.
 const ReasonUnsupported = "NotSupportedByRuntime"
 
-// unsupportedRetry is how long a pod waits before the runtime is asked again.
-// One that is upgraded goes away first, and pods that failed are looked at when
-// it is back; this is for one that was exchanged faster than was noticed.
+// unsupportedRetry is how long a pod waits before the runtime is asked again. An
+// upgraded runtime goes away first, and failed pods are synced when it is back;
+// this is for one that was replaced too fast to be noticed.
 const unsupportedRetry = time.Minute
 
-// supported looks whether the runtime honours all that the pod asks for, before
-// anything is made of it. It is asked each time: a runtime may be upgraded
-// beneath a daemon. What runs is not touched, whatever the answer.
+// checkSupport checks that the runtime supports everything that the pod uses,
+// before anything is created. It asks each time: a runtime may be upgraded while
+// the daemon runs. What runs is not changed, whatever the answer.
 func (t *transaction) checkSupport(ctx context.Context) error {
 	if !dependsOnRuntime(t.Pod) {
 		return nil

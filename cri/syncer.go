@@ -14,46 +14,47 @@ import (
 	"github.com/podstead/podstead/internal/cgroupvalues"
 )
 
-// Recorder takes events about pods. eventType is Normal or Warning.
+// Recorder records events about pods. eventType is Normal or Warning.
 type Recorder interface {
 	Event(pod *v1.Pod, eventType, reason, message string)
 }
 
-// SyncerConfig is what a Syncer is made of.
+// SyncerConfig configures a Syncer.
 type SyncerConfig struct {
 	Runtime *Client
 	Images  ImageRuntime
-	// Hooks performs lifecycle hooks; nil fails them all.
+	// Hooks runs lifecycle hooks; nil fails them all.
 	Hooks Hooks
 	// Events may be nil.
 	Events Recorder
 	// Log may be nil.
 	Log *slog.Logger
-	// Started is told of each attempt to make and start a container, and with
-	// which reason it failed, empty if it did not; nil tells nobody.
+	// Started is called after each attempt to create and start a container, with
+	// the reason of its failure, empty if it succeeded. It may be nil.
 	Started func(kind ContainerKind, failed string)
-	// Backoff spaces out restarts; nil makes one with the default limit.
+	// Backoff delays restarts; nil creates one with the default limit.
 	Backoff *Backoff
-	// Instance is the value of LabelInstance on what is made. It must be the
-	// one by which the Runtime knows its own.
+	// Instance is the value of LabelInstance on created objects. It must be that
+	// of Runtime.
 	Instance string
-	// ParallelPulls is how many image pulls start at once; 0 stands for
+	// ParallelPulls is how many image pulls may start at the same time; 0 means
 	// DefaultParallelPulls.
 	ParallelPulls int
-	// LogRoot holds the pods' log folders and LogLinks the links to logs;
-	// empty stands for DefaultLogRoot and DefaultLogLinks.
+	// LogRoot contains the pods' log directories and LogLinks the links to logs;
+	// empty means DefaultLogRoot and DefaultLogLinks.
 	LogRoot, LogLinks string
 	// Security is what the node adds to the security contexts of pods.
 	Security Security
-	// HostMemory is the host's in bytes; 0 asks the kernel.
+	// HostMemory is the host's memory in bytes; 0 reads it from the kernel.
 	HostMemory int64
-	// Cgroup are the machine's settings, by which limits are set.
+	// Cgroup are the node's settings, from which cgroup values are computed.
 	Cgroup cgroupvalues.Settings
 }
 
-// Syncer brings the runtime to what is wanted of a pod, one call of Sync at a
-// time for a pod; different pods may be synced at the same time. It remembers
-// back-offs and what it made last; all else is read from the runtime.
+// Syncer brings the runtime to the wanted state of a pod. Sync runs once at a
+// time for a pod; different pods may be synced concurrently. A Syncer remembers
+// back-offs and the objects that it created last; all other state is read from
+// the runtime.
 type Syncer struct {
 	runtime      *Client
 	images       *imageManager
@@ -70,7 +71,7 @@ type Syncer struct {
 	running      runningHooks
 }
 
-// NewSyncer makes a Syncer.
+// NewSyncer creates a Syncer.
 func NewSyncer(c SyncerConfig) *Syncer {
 	s := &Syncer{runtime: c.Runtime, hooks: c.Hooks, events: c.Events, log: c.Log, started: c.Started, backoff: c.Backoff, logLinks: c.LogLinks}
 	if s.hooks == nil {
@@ -105,7 +106,8 @@ func NewSyncer(c SyncerConfig) *Syncer {
 	return s
 }
 
-// hostMemory is the host's memory in bytes, 0 if the kernel does not tell.
+// hostMemory returns the host's memory in bytes, 0 if the kernel does not report
+// it.
 func hostMemory() int64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -118,10 +120,10 @@ type noEvents struct{}
 
 func (noEvents) Event(*v1.Pod, string, string, string) {}
 
-// Backoff is the crash-loop back-off that the Syncer keeps to.
+// Backoff returns the crash-loop back-off that the Syncer uses.
 func (s *Syncer) Backoff() *Backoff { return s.backoff }
 
-// Forget drops what is remembered of a pod: its back-offs and what was made.
+// Forget drops the state of a pod: its back-offs and expectations.
 func (s *Syncer) Forget(uid types.UID) {
 	s.backoff.Forget(uid)
 	s.images.forgetPod(uid)
@@ -130,64 +132,67 @@ func (s *Syncer) Forget(uid types.UID) {
 	s.terminations.forget(uid)
 }
 
-// SyncRequest is one look at a pod.
+// SyncRequest is the input of one Sync.
 type SyncRequest struct {
 	Pod *v1.Pod
-	// Status was observed after the last act on this pod had ended.
+	// Status was observed after the previous change of this pod was complete.
 	Status *PodStatus
-	// Failed and Started tell of probes, by container ID, as in PlanInput.
+	// FailedProbes and Started are results of probes by container ID, as in
+	// PlanInput.
 	FailedProbes map[string]KillReason
 	Started      map[string]bool
-	// Changed is that of PlanInput.
+	// ChangedObjects is that of PlanInput.
 	ChangedObjects map[string]string
-	// Resizes are those to be made now, of what Resizes found.
+	// Resizes are those to make now, out of the result of Resizes.
 	Resizes []Resize
-	// Withheld are containers that are not to be started, by name, and why.
+	// Held are containers that must not be started yet, by name, with the reason.
 	Held map[string]Waiting
-	// Inputs resolves what a container needs, when it is about to be created.
+	// ResolveInputs resolves what a container needs, just before it is created.
 	ResolveInputs func(ctx context.Context, c *v1.Container, podIPs []string) (Inputs, error)
-	// PullCredentials are what images are pulled with.
+	// Credentials are used to pull images.
 	Credentials PullCredentials
 	// Sandbox is for the config of the sandbox.
 	Sandbox SandboxInputs
-	// RestartCap is the longest delay of the pod's crash-loop back-off; 0 stands
-	// for that of the Backoff.
+	// MaxRestartPeriod is the longest delay of the pod's crash-loop back-off; 0
+	// means that of the Backoff.
 	MaxRestartPeriod time.Duration
-	// HostIP is the node's address for hooks of a pod on its network; empty
-	// stands for 127.0.0.1.
+	// HostIP is the node's address for hooks of a pod on the host's network;
+	// empty means 127.0.0.1.
 	HostIP string
-	// PostStart is, by container name, the instance whose postStart hook is
-	// known to have returned. That of another one which runs is performed.
+	// PostStartDone is, by container name, the ID of the instance whose postStart
+	// hook is known to have returned. The hook of any other running instance is
+	// run.
 	PostStartDone map[string]string
-	// RestartCounts is, by container name, the least restart count of its next
-	// instance: for one that neither the runtime nor the logs remember.
+	// MinRestartCounts is, by container name, the least restart count of its next
+	// instance: for a container that neither the runtime nor the logs remember.
 	MinRestartCounts map[string]int
 }
 
-// SyncResult is what came of it.
+// SyncResult is the outcome of one Sync.
 type SyncResult struct {
-	// Acted says that the runtime was asked to change something, whether or
-	// not that succeeded: the next decision needs a newer look.
+	// Acted reports that the runtime was asked to change something, whether or
+	// not that succeeded: the next decision needs a newer status.
 	Acted bool
-	// Waiting tells why containers could not be started, by container name; a
-	// sandbox that could not be made is under "".
+	// Waiting says why containers could not be started, by container name; a
+	// sandbox that could not be created is under "".
 	Waiting map[string]Waiting
-	// PostStart are the instances whose postStart hook has returned in this
-	// Sync, by container name.
-	PostStartDone map[string]string
-	// Resized are the resizes that were made, ResizeFaults why others were not,
+	// PostStartDone are the instances whose postStart hook returned in this Sync,
 	// by container name.
+	PostStartDone map[string]string
+	// Resized are the resizes that were made. ResizeErrors says why others
+	// failed, by container name.
 	Resized      []Resize
 	ResizeErrors map[string]string
-	// RetryAfter is when the first back-off ends, 0 if none runs. It may be
-	// set beside Err.
+	// RetryAfter is when the first back-off ends, 0 if there is none. It may be
+	// set together with Err.
 	RetryAfter time.Duration
-	// Err is what went wrong. A container that is only held back is no error.
+	// Err is what failed. A container that only waits for a back-off is not an
+	// error.
 	Err error
 }
 
-// Waiting is the reason, in the kubelet's words, and the message of a
-// container that is not started.
+// Waiting is the reason, in the kubelet's words, and the message of a container
+// that is not started.
 type Waiting struct{ Reason, Message string }
 
 // Reasons of failures that are not the image's.
@@ -199,8 +204,7 @@ const (
 	reasonRun             = "RunContainerError"
 )
 
-// waitError is why a container is not started. Without a cause it is only
-// held back.
+// waitError says why a container is not started. Without a cause it only waits.
 type waitError struct {
 	Waiting
 	cause      error
@@ -210,7 +214,7 @@ type waitError struct {
 func (e *waitError) Error() string { return e.Reason + ": " + e.Message }
 func (e *waitError) Unwrap() error { return e.cause }
 
-// detail is what the runtime said, without the operation.
+// detail returns the runtime's message, without the operation.
 func detail(err error) string {
 	var e *Error
 	if errors.As(err, &e) {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// restartAll takes one step of the restart of all containers: it waits out the
-// back-off of the container that calls for it, or kills what runs, or removes
-// everything. That the pod starts over is then for the next Sync.
+// restartAll takes one step of the restart of all containers: it waits for the
+// back-off of the container that triggered it, or kills what runs, or removes
+// everything. The next Sync then starts the pod over.
 func (t *transaction) restartAll(ctx context.Context) error {
 	all := t.actions.RestartAll
 	spec := specOf(t.Pod, all.Trigger.Name)
@@ -26,7 +26,8 @@ func (t *transaction) restartAll(ctx context.Context) error {
 	for _, id := range all.Remove {
 		c := t.instance(id)
 		if id == all.Trigger.ID {
-			// It is counted before it is gone, since nobody can then tell that it was.
+			// The back-off counts the restart before the instance is removed,
+			// because nothing records it afterwards.
 			t.backoff.started(t.Pod, spec, c, t.MaxRestartPeriod)
 		}
 		if err := t.runtime.RemoveContainer(ctx, id); err != nil && !errors.Is(err, ErrNotFound) {
@@ -47,9 +48,9 @@ func (t *transaction) instance(id string) *Container {
 	return nil
 }
 
-// keepLastLog removes what an instance that was removed left on the host, but
-// for its log and the link to it: they are all that tells what came before the
-// restart. Older logs go, so that they do not pile up.
+// keepLastLog removes what a removed instance left on the host, except its log
+// and the link to it: they are the only record of what happened before the
+// restart. Older logs are removed, so that they do not accumulate.
 func (t *transaction) keepLastLog(c *Container) {
 	t.removeMessage(c)
 	if c.State == StateCreated {

@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// createSandbox makes the pod's sandbox and learns its addresses.
+// createSandbox creates the pod's sandbox and reads its addresses.
 func (t *transaction) createSandbox(ctx context.Context) error {
 	config := t.config.sandbox(t.Pod, t.actions.Attempt, t.Sandbox)
 	id, err := t.runSandbox(ctx, config)
@@ -42,8 +42,8 @@ func (t *transaction) createSandbox(ctx context.Context) error {
 	return nil
 }
 
-// runSandbox makes a sandbox. If its name is taken, an earlier call made it
-// whose answer was lost; then that one is used.
+// runSandbox creates a sandbox. If its name is taken, an earlier call whose reply
+// was lost created it; then that sandbox is used.
 func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig) (string, error) {
 	if err := os.MkdirAll(config.LogDirectory, logDirMode); err != nil {
 		return "", fmt.Errorf("failed to create the log directory: %w", err)
@@ -62,8 +62,8 @@ func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSand
 		switch s := &status.Sandboxes[i]; {
 		case !s.Ready:
 		case found != "" || s.Attempt != config.Metadata.Attempt:
-			// More than one, or another one than was to be made: that is for
-			// the next Sync to plan.
+			// More than one sandbox, or not the expected one: the next Sync plans
+			// for that.
 			return "", err
 		default:
 			found = s.ID
@@ -71,7 +71,7 @@ func (t *transaction) runSandbox(ctx context.Context, config *runtimeapi.PodSand
 	}
 	if found == "" || len(status.Containers) > len(t.Status.Containers) {
 		// It is not ready yet, or it has containers that the status did not
-		// show: again for the next Sync.
+		// contain: the next Sync plans for that too.
 		return "", err
 	}
 	return found, nil

@@ -11,8 +11,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// secure settles what of a container's security context depends on its image
-// and on this host. An error is for a person to mend.
+// resolveUser determines what in a container's security context depends on its
+// image and on this host. An error needs action by the user.
 func (t *transaction) resolveUser(ctx context.Context, c *v1.Container, imageRef string) (user, error) {
 	if err := t.checkSeccompProfile(c); err != nil {
 		return user{}, err
@@ -30,8 +30,8 @@ func (t *transaction) resolveUser(ctx context.Context, c *v1.Container, imageRef
 	return runAs(t.Pod, c, image)
 }
 
-// seccompThere finds a Localhost profile missing before the runtime does, whose
-// error does not say where it should be.
+// checkSeccompProfile reports a missing Localhost profile before the runtime
+// does, whose error does not say where the file should be.
 func (t *transaction) checkSeccompProfile(c *v1.Container) error {
 	p := seccompProfile(t.Pod, c)
 	if p == nil || p.Type != v1.SeccompProfileTypeLocalhost {

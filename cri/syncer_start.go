@@ -12,8 +12,8 @@ import (
 )
 
 // startContainers starts the planned containers in the order of the spec, each
-// with its postStart hook before the next, and performs the hooks that running
-// ones still lack. The images that are missing are pulled side by side before.
+// with its postStart hook before the next, and runs the hooks that running
+// containers still lack. Missing images are pulled in parallel before.
 func (t *transaction) startContainers(ctx context.Context) error {
 	var errs []error
 	due, running := t.containersToStart()
@@ -47,9 +47,9 @@ func (t *transaction) startContainers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// toStart are the containers to start and those of which only the hook is to be
-// performed, in the order of the spec; of the latter it names the instances.
-// What is held back is left out.
+// containersToStart returns, in the order of the spec, the containers to start
+// and those of which only the postStart hook must run; running has the instances
+// of the latter. Containers that wait are left out.
 func (t *transaction) containersToStart() (due []*v1.Container, running map[string]string) {
 	running = map[string]string{}
 	add := func(list []v1.Container, start []int) {
@@ -77,7 +77,7 @@ func (t *transaction) containersToStart() (due []*v1.Container, running map[stri
 	return due, running
 }
 
-// heldBack is the back-off of a container, nil if it may start.
+// backoffFor returns the back-off of a container, nil if it may start.
 func (t *transaction) backoffFor(c *v1.Container) *waitError {
 	if held := t.startBackoff.wait(t.Pod, c.Name); held != nil {
 		return held
@@ -94,7 +94,8 @@ func (t *transaction) backoffFor(c *v1.Container) *waitError {
 	}
 }
 
-// newestExited is the newest instance of a container that has exited, or nil.
+// newestExited returns the newest instance of a container that has exited, or
+// nil.
 func newestExited(s *PodStatus, name string) *Container {
 	for i := range s.Containers {
 		if c := &s.Containers[i]; c.Name == name && c.State == StateExited {
@@ -104,7 +105,7 @@ func newestExited(s *PodStatus, name string) *Container {
 	return nil
 }
 
-// imageKey is what tells one need for an image from another within a pod.
+// imageKey identifies an image requirement within a pod.
 type imageKey struct {
 	image  string
 	policy v1.PullPolicy
@@ -112,7 +113,7 @@ type imageKey struct {
 
 func imageOf(c *v1.Container) imageKey { return imageKey{c.Image, c.ImagePullPolicy} }
 
-// imagePull is an image on its way.
+// imagePull is an image that is being pulled or looked up.
 type imagePull struct {
 	done chan struct{}
 	ref  string
@@ -121,7 +122,7 @@ type imagePull struct {
 
 type imagePulls map[imageKey]*imagePull
 
-// pullImages begins to see to the images of containers, each once. Created and
+// pullImages starts to ensure the images of containers, each once. Created and
 // running containers have theirs.
 func (t *transaction) pullImages(ctx context.Context, list []*v1.Container, running map[string]string) imagePulls {
 	pulls := imagePulls{}
@@ -147,7 +148,7 @@ func (p imagePulls) wait() {
 	}
 }
 
-// start creates and starts one container, or starts the one that was created
+// start creates and starts one container, or starts the instance that was created
 // and never started.
 func (t *transaction) start(ctx context.Context, c *v1.Container, image *imagePull) error {
 	if id := t.actions.Created[c.Name]; id != "" {
@@ -162,13 +163,13 @@ func (t *transaction) start(ctx context.Context, c *v1.Container, image *imagePu
 		return err
 	}
 	t.expectations.expect(t.Pod.UID, c.Name, id)
-	// The event names the container; the kubelet's does so in a field that
-	// only the API server's events have.
+	// The event names the container in its text; the kubelet's does so in a field
+	// that only the API server's events have.
 	t.events.Event(t.Pod, v1.EventTypeNormal, "Created", "Created container "+c.Name)
 	return t.startCreatedInstance(ctx, c, id, number)
 }
 
-// create makes a new instance of a container.
+// create creates a new instance of a container.
 func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef string) (id string, number int, err error) {
 	in := containerInput{imageRef: imageRef, users: t.Sandbox.Users}
 	logDir := filepath.Join(t.sandboxConfig.LogDirectory, c.Name)
@@ -210,7 +211,7 @@ func (t *transaction) create(ctx context.Context, c *v1.Container, imageRef stri
 	return id, in.restartCount, nil
 }
 
-// runningID is the instance of a container that runs, empty if none does.
+// runningID returns the ID of a container's running instance, empty if none runs.
 func (t *transaction) runningID(name string) string {
 	for i := range t.Status.Containers {
 		if c := &t.Status.Containers[i]; c.Name == name && c.State == StateRunning && c.SandboxID == t.actions.SandboxID {
@@ -220,21 +221,21 @@ func (t *transaction) runningID(name string) string {
 	return ""
 }
 
-// discard removes what was made for an instance alone that there will not be;
-// no list will ever name it.
+// discard removes what was created only for an instance that will not exist; no
+// list will ever name it.
 func (in *Inputs) discard() {
 	if in.TerminationMessageHost != "" {
 		_ = os.Remove(in.TerminationMessageHost)
 	}
 }
 
-// restartCount is the number of a container's next instance: one more than
-// the highest that is known.
+// restartCount returns the restart count of a container's next instance: one more
+// than the highest that is known.
 func (t *transaction) restartCount(name, logDir string) (int, error) {
 	next := -1
 	for i := range t.Status.Containers {
 		c := &t.Status.Containers[i]
-		// One that was never started is removed by now, and did not count.
+		// An instance that was never started has been removed and did not count.
 		if c.Name == name && c.State != StateCreated {
 			next = max(next, c.RestartCount+1)
 		}
@@ -249,8 +250,9 @@ func (t *transaction) restartCount(name, logDir string) (int, error) {
 }
 
 // startCreated starts a container that an earlier Sync, or an earlier daemon,
-// created from the wanted definition. One that cannot be started is removed,
-// so that the next Sync makes another; first comes a look whether it runs.
+// created from the wanted definition. If it cannot be started it is removed, so
+// that the next Sync creates another one; first its state is checked, because the
+// start may have succeeded.
 func (t *transaction) startCreated(ctx context.Context, c *v1.Container, id string) error {
 	number := 0
 	for i := range t.Status.Containers {
@@ -282,11 +284,12 @@ func uncertain(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrTimeout) || errors.Is(err, context.Canceled)
 }
 
-// launch starts a created container, which has the given number, links its log
-// and performs its postStart hook.
+// startCreatedInstance starts a created container that has the given restart
+// count, links its log and runs its postStart hook.
 func (t *transaction) startCreatedInstance(ctx context.Context, c *v1.Container, id string, number int) error {
 	t.result.Acted = true
-	// It is counted before the call: an answer may be lost.
+	// The back-off counts the start before the call, because the reply may be
+	// lost.
 	t.backoff.started(t.Pod, c, newestExited(t.Status, c.Name), t.MaxRestartPeriod)
 	if err := t.runtime.StartContainer(ctx, id); err != nil {
 		return t.startFailed(ctx, "start", c, reasonRun, err)
@@ -300,7 +303,7 @@ func (t *transaction) startCreatedInstance(ctx context.Context, c *v1.Container,
 	return t.postStart(ctx, c, id)
 }
 
-// failed tells of a container that could not be made or started.
+// startFailed records that a container could not be created or started.
 func (t *transaction) startFailed(ctx context.Context, verb string, c *v1.Container, reason string, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -316,7 +319,7 @@ func (t *transaction) recordFailure(verb string, c *v1.Container, err error) {
 	t.events.Event(t.Pod, v1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to %s container %s: %s", verb, c.Name, detail(err)))
 }
 
-// ContainerKind is what part of a pod a container is, in the kubelet's words.
+// ContainerKind is the kind of a container, in the kubelet's words.
 type ContainerKind string
 
 // The kinds of containers.

@@ -13,16 +13,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Sync takes the steps of the kubelet's SyncPod: see what the pod needs, end
-// what must go, remove init history, make the sandbox, start the next init
-// container or the regular containers. A container's failure does not keep the
-// others from starting; a failure before that ends the Sync, and the next one
-// begins from what is then observed.
+// Sync takes the steps of the kubelet's SyncPod: compute what the pod needs, kill
+// what must not keep running, remove old init containers, create the sandbox,
+// start the next init container or the regular containers. A container that fails
+// does not keep others from starting; a failure before that ends the Sync, and
+// the next one starts from what is then observed.
 func (s *Syncer) Sync(ctx context.Context, r SyncRequest) SyncResult {
 	t := &transaction{Syncer: s, SyncRequest: r}
 	t.result.Err = t.run(ctx)
 	if ctx.Err() != nil {
-		// The caller gave up; what that broke says nothing about the pod.
+		// The caller gave up; errors that follow from that say nothing about the
+		// pod.
 		t.result.Waiting = nil
 	}
 	return t.result
@@ -40,7 +41,7 @@ type transaction struct {
 }
 
 func (t *transaction) run(ctx context.Context) error {
-	// 1. What the pod needs.
+	// 1. Compute what the pod needs.
 	if err := t.refreshStatus(ctx); err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (t *transaction) run(ctx context.Context) error {
 		return t.restartAll(ctx)
 	}
 
-	// A sandbox that keeps failing is left alone for a while, with what is left
+	// A sandbox that keeps failing waits for its back-off, and so do the remains
 	// of the last attempt.
 	if t.actions.CreateSandbox && !t.Status.Pod().Running() {
 		if held := t.startBackoff.wait(t.Pod, ""); held != nil {
@@ -58,15 +59,15 @@ func (t *transaction) run(ctx context.Context) error {
 			return nil
 		}
 	}
-	// 2. and 3. End the pod or the containers that are not to go on.
+	// 2. and 3. Kill the pod or the containers that must not keep running.
 	if err := t.kill(ctx); err != nil {
 		return err
 	}
-	// 4. Remove init containers that are history, and what was never started.
+	// 4. Remove old init containers and containers that were never started.
 	if err := t.removeStale(ctx); err != nil {
 		return err
 	}
-	// 5. The sandbox, on a runtime that can do what the pod asks for.
+	// 5. Create the sandbox, if the runtime supports what the pod requires.
 	if !t.actions.CreateSandbox {
 		t.useKeptSandbox()
 	}
@@ -81,15 +82,15 @@ func (t *transaction) run(ctx context.Context) error {
 		}
 	}
 	t.sandboxConfig = t.config.sandbox(t.Pod, t.actions.Attempt, t.Sandbox)
-	// 6. Other resources of what goes on running.
+	// 6. Resize containers that keep running.
 	t.resize(ctx)
-	// 7. The next init container, 8. or the regular ones.
+	// 7. Start the next init container, or 8. the regular ones.
 	return t.startContainers(ctx)
 }
 
-// keepSandbox makes containers for the sandbox that is there: it has the cgroup
-// and the handler that it was made with, which may be other ones than a new
-// sandbox would get, or none.
+// useKeptSandbox creates containers for the sandbox that exists: it has the
+// cgroup and the handler that it was created with, which may differ from those of
+// a new sandbox, or be absent.
 func (t *transaction) useKeptSandbox() {
 	for i := range t.Status.Sandboxes {
 		if s := &t.Status.Sandboxes[i]; s.ID == t.actions.SandboxID {
@@ -98,9 +99,9 @@ func (t *transaction) useKeptSandbox() {
 	}
 }
 
-// trustStatus looks again where the status does not show what was made last:
-// either it was removed by somebody else, or the status is older than it
-// should be, and acting on it would make things twice.
+// refreshStatus observes the pod again if the status does not contain what was
+// created last: either it was removed by another client, or the status is too
+// old, and acting on it would create duplicates.
 func (t *transaction) refreshStatus(ctx context.Context) error {
 	if t.Status != nil && t.expectations.metBy(t.Pod.UID, t.Status) {
 		return nil
@@ -138,14 +139,15 @@ func (t *transaction) kill(ctx context.Context) error {
 		}
 		kills[i] = k
 		if k.Reason == KillChanged {
-			// What it was made of, not the container, is why it starts again.
+			// The container restarts because of its inputs and not because it
+			// crashed.
 			t.backoff.reset(t.Pod.UID, k.Name)
 		}
 	}
 	return errors.Join(t.killContainers(ctx, t.killContext(pod), kills)...)
 }
 
-// grace is the pod's grace period in seconds.
+// grace returns the pod's grace period in seconds.
 func (t *transaction) grace() int64 {
 	switch {
 	case t.Pod.DeletionGracePeriodSeconds != nil:
@@ -156,7 +158,7 @@ func (t *transaction) grace() int64 {
 	return minGrace
 }
 
-// prune removes containers that are of no use any more, with their files.
+// removeStale removes containers that are no longer needed, with their files.
 func (t *transaction) removeStale(ctx context.Context) error {
 	gone := slices.Concat(t.actions.RemoveInit, t.actions.Remove)
 	for i := range t.Status.Containers {
@@ -174,8 +176,8 @@ func (t *transaction) removeStale(ctx context.Context) error {
 	return nil
 }
 
-// removeFiles removes what an instance that was removed left on the host.
-// What cannot be removed goes with the pod.
+// removeFiles removes the files that a removed instance left on the host. What
+// cannot be removed is removed with the pod.
 func (t *transaction) removeFiles(c *Container) {
 	dir := LogDirectory(t.config.logRoot, t.Pod.Namespace, t.Pod.Name, t.Pod.UID)
 	removeLogs(filepath.Join(dir, LogPath(c.Name, c.RestartCount)))
@@ -183,8 +185,8 @@ func (t *transaction) removeFiles(c *Container) {
 	t.removeMessage(c)
 }
 
-// removeMessage removes the file of an instance's termination message. Its
-// path was told by the runtime, so it is looked at before it is used.
+// removeMessage removes the file of an instance's termination message. The
+// runtime reported its path, so the path is checked before it is used.
 func (t *transaction) removeMessage(c *Container) {
 	file := filepath.Clean(c.TerminationMessageHost)
 	if strings.HasSuffix(filepath.Dir(file), filepath.Join("/", string(t.Pod.UID), "containers", c.Name)) {
@@ -192,7 +194,7 @@ func (t *transaction) removeMessage(c *Container) {
 	}
 }
 
-// wait notes why a container, or the sandbox, is not started.
+// setWaiting records why a container, or the sandbox, is not started.
 func (t *transaction) setWaiting(name string, w *waitError) {
 	if t.result.Waiting == nil {
 		t.result.Waiting = map[string]Waiting{}

@@ -7,24 +7,25 @@ import (
 	"time"
 )
 
-// terminationOrder is the order in which the containers of a pod end, as with the
-// kubelet: all that are no sidecars at once, then the sidecars, the last of
-// spec.initContainers first. Nobody waits longer than the grace period lasts.
+// terminationOrder is the order in which the containers of a pod are terminated,
+// as with the kubelet: first all that are not sidecars, in parallel, then the
+// sidecars, the last of spec.initContainers first. No container waits longer than
+// the grace period.
 type terminationOrder struct {
-	// done is closed when a container has ended, by its ID.
+	// ended is closed when a container has ended, by its ID.
 	ended map[string]chan struct{}
-	// before are those for which a sidecar waits, by its ID.
+	// waitsFor has what a sidecar waits for, by its ID.
 	waitsFor map[string][]chan struct{}
-	// failed is closed when one could not be ended.
+	// failed is closed when a container could not be terminated.
 	failed chan struct{}
 	once   sync.Once
 }
 
-// errPredecessorRunning keeps a sidecar running beside a container that it serves and that
-// could not be asked to end. (The kubelet ends it.)
+// errPredecessorRunning keeps a sidecar running next to a container that it
+// serves and that could not be stopped. (The kubelet stops the sidecar.)
 var errPredecessorRunning = errors.New("a container that terminates first could not be stopped")
 
-// newTerminationOrder makes the order of those that run.
+// newTerminationOrder computes the order of the containers that run.
 func newTerminationOrder(pod *Pod) *terminationOrder {
 	o := &terminationOrder{ended: map[string]chan struct{}{}, waitsFor: map[string][]chan struct{}{}, failed: make(chan struct{})}
 	var running []*Container
@@ -47,8 +48,8 @@ func newTerminationOrder(pod *Pod) *terminationOrder {
 	return o
 }
 
-// wait waits until a container's turn has come or the time is over. It is an
-// error if ctx ended, or if the turn cannot come.
+// wait waits until it is a container's turn or the deadline has passed. It
+// returns an error if ctx ended, or if the turn cannot come.
 func (o *terminationOrder) wait(ctx context.Context, c *Container, due time.Time) error {
 	if o == nil || len(o.waitsFor[c.ID]) == 0 {
 		return nil
@@ -69,8 +70,9 @@ func (o *terminationOrder) wait(ctx context.Context, c *Container, due time.Time
 	return nil
 }
 
-// over tells what came of a container's end. One that may take its time, but
-// was asked, holds nobody up. It is called once for each.
+// finished records the result of a container's termination. A container that was
+// signaled and may take longer does not block others. It is called once for each
+// container.
 func (o *terminationOrder) finished(id string, err error) {
 	switch {
 	case o == nil || o.ended[id] == nil:

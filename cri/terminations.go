@@ -7,56 +7,56 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// stops remembers the containers that are being ended, from one attempt to the
-// next: a kill that was given up for a shorter grace, or failed, goes on where
-// it was. A hook that has returned is not performed again, one that was broken
-// off is. After a restart of the daemon all begins anew. The zero value is
-// ready for use.
+// terminations tracks the containers that are being terminated across attempts: a
+// kill that was abandoned for a shorter grace period, or failed, continues where
+// it was. A preStop hook that returned is not run again, one that was interrupted
+// is. A restart of the daemon resets all of it. The zero value is ready to use.
 type terminations struct {
 	mu   sync.Mutex
 	pods map[types.UID]map[string]*termination
 }
 
-// stop is one container that is being ended. Only the attempt under way, of
-// which there is one at a time, touches it.
+// termination is one container that is being terminated. Only the attempt in
+// progress, of which there is one at a time, accesses it.
 type termination struct {
-	// due is when its grace period is over.
+	// deadline is when the grace period ends.
 	deadline time.Time
-	// left replaces due between an attempt that came to nothing and the next.
+	// remaining replaces deadline between an attempt that failed and the next
+	// one.
 	remaining time.Duration
-	// hooked: its preStop hook has returned.
+	// preStopDone: the preStop hook has returned.
 	preStopDone bool
-	// asked is when it was first sent the signal to end.
+	// signaledAt is when it was first sent the stop signal.
 	signaledAt time.Time
 }
 
-// begin is one attempt; first reports whether it is the first. A grace may
-// shorten what is left of an earlier one, and never make it longer.
+// begin starts an attempt; first reports whether it is the first. A grace period
+// can shorten what is left of an earlier one, and never extend it.
 func (s *terminations) begin(uid types.UID, id string, grace time.Duration) (_ *termination, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.pods[uid][id]
-	if known == nil {
+	t := s.pods[uid][id]
+	if t == nil {
 		if s.pods == nil {
 			s.pods = map[types.UID]map[string]*termination{}
 		}
 		if s.pods[uid] == nil {
 			s.pods[uid] = map[string]*termination{}
 		}
-		known, first = &termination{remaining: grace}, true
-		s.pods[uid][id] = known
+		t, first = &termination{remaining: grace}, true
+		s.pods[uid][id] = t
 	}
 	now := time.Now()
-	if known.deadline.IsZero() {
-		known.deadline = now.Add(known.remaining)
+	if t.deadline.IsZero() {
+		t.deadline = now.Add(t.remaining)
 	}
-	if due := now.Add(grace); due.Before(known.deadline) {
-		known.deadline = due
+	if deadline := now.Add(grace); deadline.Before(t.deadline) {
+		t.deadline = deadline
 	}
-	return known, first
+	return t, first
 }
 
-// end forgets a container that has ended, forget a pod.
+// end drops a container that was terminated, forget a pod.
 func (s *terminations) end(uid types.UID, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

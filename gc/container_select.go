@@ -6,44 +6,44 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// ContainerPolicy bounds the dead containers of pods that go on. The zero
+// ContainerPolicy limits the dead containers of pods that keep running. The zero
 // value keeps one dead instance of each container.
 type ContainerPolicy struct {
-	// MinAge is how long after its creation a container is left alone.
+	// MinAge is how long after its creation a container is not removed.
 	MinAge time.Duration
 	// MaxPerContainer is how many dead instances of one container of a pod are
-	// kept; negative is no bound, 0 counts as 1: the last one has the logs of
-	// kubectl logs --previous, and its end is the container's last state.
+	// kept; negative means no limit, 0 counts as 1: the last one has the logs of
+	// kubectl logs --previous and the container's last state.
 	MaxPerContainer int
 	// MaxTotal is how many are kept of all pods together, 0 or negative for no
-	// bound. It is spread evenly, and the last of each container is kept even
-	// beyond it. (The kubelet gives up those too.)
+	// limit. It is divided evenly, and the last of each container is kept even
+	// beyond it. (The kubelet removes those too.)
 	MaxTotal int
 }
 
-// Garbage is what is to be removed.
+// Garbage is what to remove.
 type Garbage struct {
-	// Pods hold the dead containers and sandboxes that go, and nothing else.
+	// Pods contain only the dead containers and sandboxes to remove.
 	Pods []*cri.Pod
 	// Next is when the next container becomes old enough; zero if none will.
 	Next time.Time
 }
 
-// instances are the dead ones of one container of a pod, newest first.
+// instances are the dead instances of one container of a pod, newest first.
 type instances struct {
 	pod  int
 	dead []*cri.Container
 }
 
-// SelectContainers chooses what of these pods nobody needs any more. Of each
-// container the newest instance stays whatever its state, and so does what
-// runs or may run. Of each pod the newest sandbox stays, and each that a
-// container which stays belongs to.
+// SelectContainers selects what is no longer needed of these pods. The newest
+// instance of each container is kept in any state, and so is what runs or may
+// run. The newest sandbox of each pod is kept, and each one that a kept container
+// belongs to.
 func SelectContainers(pods []*cri.Pod, p ContainerPolicy, now time.Time) Garbage {
 	var units []instances
 	removed := make([]map[string]bool, len(pods)) // container IDs
 	remove := func(pod int, c *cri.Container, g *Garbage) {
-		// One that was made in the future was made before the clock was set.
+		// A creation time in the future dates from before the clock was set.
 		if at := c.CreatedAt.Add(p.MinAge); at.After(now) && !c.CreatedAt.After(now) {
 			if g.Next.IsZero() || at.Before(g.Next) {
 				g.Next = at
@@ -70,7 +70,7 @@ func SelectContainers(pods []*cri.Pod, p ContainerPolicy, now time.Time) Garbage
 			case c.State == cri.StateExited:
 				units[unit].dead = append(units[unit].dead, c)
 			case c.State == cri.StateCreated && known:
-				// A newer one was made: this one will never be started.
+				// A newer one exists: this one will never be started.
 				remove(i, c, &g)
 			}
 		}
@@ -89,8 +89,8 @@ func SelectContainers(pods []*cri.Pod, p ContainerPolicy, now time.Time) Garbage
 	return g
 }
 
-// perContainer is how many dead instances of each container stay so that the
-// total is kept to; negative is all.
+// perContainer returns how many dead instances of each container are kept to meet
+// the total; negative is all.
 func (p ContainerPolicy) perContainer(units []instances) int {
 	keep := p.MaxPerContainer
 	if keep == 0 {
@@ -118,7 +118,7 @@ func (p ContainerPolicy) perContainer(units []instances) int {
 	return keep
 }
 
-// garbageOf is what goes of one pod, nil if nothing does.
+// garbageOf returns what to remove of one pod, nil if nothing.
 func garbageOf(pod *cri.Pod, removed map[string]bool) *cri.Pod {
 	if len(removed) == 0 && len(pod.Sandboxes) < 2 {
 		return nil
@@ -143,22 +143,22 @@ func garbageOf(pod *cri.Pod, removed map[string]bool) *cri.Pod {
 	return gone
 }
 
-// Ending is whether the run of a pod has ended.
+// RunState reports whether the run of a pod has ended.
 type RunState uint8
 
-// The endings.
+// The states of a run.
 const (
-	// NotEnded: it runs, or is to run on.
+	// RunActive: it runs, or will continue.
 	RunActive RunState = iota
-	// EndedToRunAgain: it starts anew later, with nothing that is there now but
-	// the number of its newest sandbox.
+	// RunEndedWillRestart: it starts again later, and needs only the attempt of
+	// its newest sandbox.
 	RunEndedWillRestart
-	// EndedForGood: nothing of it starts again.
+	// RunEndedForGood: nothing of it starts again.
 	RunEndedForGood
 )
 
-// SelectEnded chooses everything dead of a pod whose run has ended, nil if there
-// is nothing. What is younger than the policy's age stays even then, and each
+// SelectEnded selects everything dead of a pod whose run has ended, nil if there
+// is nothing. What is younger than the policy's age is kept even then, and each
 // sandbox that it belongs to.
 func SelectEnded(pod *cri.Pod, e RunState, p ContainerPolicy, now time.Time) *cri.Pod {
 	if e == RunActive {

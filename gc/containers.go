@@ -16,63 +16,63 @@ import (
 )
 
 const (
-	// retryPeriod is how long after a failure it is tried again; the kubelet's
-	// period of garbage collection.
+	// retryPeriod is when a failed round is retried; the kubelet's period of
+	// garbage collection.
 	retryPeriod = time.Minute
-	// removals is how many pods' remains are removed at a time: a runtime that
-	// hangs on one must not keep the rest.
+	// maxParallelRemovals is how many pods are cleaned at the same time: a
+	// runtime that hangs on one must not block the rest.
 	maxParallelRemovals = 4
 )
 
 // reasonContainerGCFailed is the kubelet's reason.
 const reasonContainerGCFailed = "ContainerGCFailed"
 
-// Recorder takes events; pod is nil for one of the node.
+// Recorder records events; pod is nil for an event of the node.
 type Recorder interface {
 	Event(pod *v1.Pod, eventType, reason, message string)
 }
 
-// PodRuntime is how remains are seen and removed.
+// PodRuntime observes and removes dead containers and sandboxes.
 type PodRuntime interface {
-	// Observed is the last view of all pods. Its time is zero before the first.
+	// Observed returns the last list of all pods. Its time is zero before the
+	// first.
 	Observed() *cri.Observed
-	// Remove removes the given dead containers and sandboxes. What is gone is
-	// no error.
+	// Remove removes the given dead containers and sandboxes. One that is gone is
+	// not an error.
 	Remove(ctx context.Context, pod *cri.Pod) error
 }
 
-// ContainersConfig is what Containers is made of. Every field but Log is
-// needed.
+// ContainersConfig configures Containers. All fields except Log are required.
 type ContainersConfig struct {
 	Policy  ContainerPolicy
 	Runtime PodRuntime
-	// Collectable reports whether a pod goes on and its garbage may be
-	// removed. Pods that end are cleared by whoever ends them; those that
-	// might still be wanted by a source that has not delivered are left alone.
+	// Collectable reports whether a pod keeps running and its garbage may be
+	// removed. Pods that are being terminated are cleaned by their workers; those
+	// that a source which is not ready might still want are left alone.
 	Collectable func(uid types.UID) bool
-	// Ended reports whether a pod that goes on in name has ended its run, so
-	// that Reclaim may take all that is dead of it; nil says of none.
+	// RunState reports whether a pod has ended its run, so that Reclaim may
+	// remove everything that is dead; nil means that none has.
 	RunState func(uid types.UID) RunState
 	Files    Files
 	Events   Recorder
 	Log      *slog.Logger
 }
 
-// Containers removes dead containers, sandboxes and their files. It works when
-// it is woken, and while a removal is due.
+// Containers removes dead containers, sandboxes and their files. It runs when it
+// is woken, and when a removal is due.
 type Containers struct {
 	cfg  ContainersConfig
 	wake chan struct{}
 
-	// mu is held during a round. It guards what follows.
+	// mu is held during a round and guards the fields below.
 	mu sync.Mutex
-	// restarts by pod are the highest restart counts seen: new files are left
-	// behind only when one rises.
+	// restarts are the highest restart counts by pod: new files are left behind
+	// only when one rises.
 	restarts map[types.UID]int
 	swept    bool
 }
 
-// NewContainers makes a collector. It starts nothing.
+// NewContainers creates a collector. It starts nothing.
 func NewContainers(cfg ContainersConfig) *Containers {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -80,7 +80,7 @@ func NewContainers(cfg ContainersConfig) *Containers {
 	return &Containers{cfg: cfg, wake: make(chan struct{}, 1), restarts: map[types.UID]int{}}
 }
 
-// Wake asks for a round and returns at once. Requests coalesce.
+// Wake requests a round and returns immediately. Requests coalesce.
 func (g *Containers) Wake() {
 	select {
 	case g.wake <- struct{}{}:
@@ -88,7 +88,7 @@ func (g *Containers) Wake() {
 	}
 }
 
-// Run works until ctx ends.
+// Run runs until ctx ends.
 func (g *Containers) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -108,11 +108,11 @@ func (g *Containers) Run(ctx context.Context) error {
 	}
 }
 
-// Reclaim is a round at once, because a disk is full: beyond what a round takes
-// it removes everything that is dead of pods whose run has ended, their last
-// containers and so their logs too. Their statuses stay. It returns how many
-// containers and sandboxes went; one that cannot be removed does not stop the
-// others.
+// Reclaim runs a round immediately because a disk is full. In addition to what a
+// round removes, it removes everything that is dead of pods whose run has ended,
+// including their last containers and logs. Their statuses are kept. It returns
+// how many containers and sandboxes were removed; a failed removal does not stop
+// the others.
 func (g *Containers) Reclaim(ctx context.Context) (removed int, err error) {
 	_, gone, err := g.round(ctx, true)
 	for _, pod := range gone {
@@ -121,10 +121,9 @@ func (g *Containers) Reclaim(ctx context.Context) (removed int, err error) {
 	return removed, err
 }
 
-// round removes what there is to remove and returns when it has to be looked
-// at again even if nothing changes; zero is never. What is removed because of
-// want goes beyond the policy.
-func (g *Containers) round(ctx context.Context, want bool) (next time.Time, removed map[types.UID]*cri.Pod, err error) {
+// round removes garbage and returns when the next round is due even if nothing
+// changes; zero is never. With reclaim it removes more than the policy requires.
+func (g *Containers) round(ctx context.Context, reclaim bool) (next time.Time, removed map[types.UID]*cri.Pod, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	observed := g.cfg.Runtime.Observed()
@@ -139,7 +138,7 @@ func (g *Containers) round(ctx context.Context, want bool) (next time.Time, remo
 			continue
 		}
 		pods = append(pods, pod)
-		if want && g.cfg.RunState != nil {
+		if reclaim && g.cfg.RunState != nil {
 			if gone := SelectEnded(pod, g.cfg.RunState(pod.UID), g.cfg.Policy, now); gone != nil {
 				ended = append(ended, gone)
 			}
@@ -158,7 +157,7 @@ func (g *Containers) round(ctx context.Context, want bool) (next time.Time, remo
 	return next, removed, err
 }
 
-// merge is the garbage of pods with that of ended ones in its place, which has
+// merge returns the garbage of pods, replacing that of ended ones, which have
 // more.
 func merge(pods, ended []*cri.Pod) []*cri.Pod {
 	more := make(map[types.UID]bool, len(ended))
@@ -168,8 +167,8 @@ func merge(pods, ended []*cri.Pod) []*cri.Pod {
 	return append(slices.DeleteFunc(pods, func(pod *cri.Pod) bool { return more[pod.UID] }), ended...)
 }
 
-// remove removes garbage and the files of what was removed. One pod's failure
-// does not stop the others.
+// remove removes garbage and returns what was removed. A failure in one pod does
+// not stop the others.
 func (g *Containers) remove(ctx context.Context, pods []*cri.Pod) (removed map[types.UID]*cri.Pod, err error) {
 	var mu sync.Mutex
 	var errs []error
@@ -195,15 +194,15 @@ func (g *Containers) remove(ctx context.Context, pods []*cri.Pod) (removed map[t
 	return removed, errors.Join(errs...)
 }
 
-// sweep removes the files of what is gone: of containers that this round
-// removed, and of pods in which a container was started anew since the last
-// round, whoever removed the instance before.
+// sweep removes the files of what is gone: of containers that this round removed,
+// and of pods in which a container was restarted since the last round, whatever
+// removed the previous instance.
 func (g *Containers) sweep(pods []*cri.Pod, removed map[types.UID]*cri.Pod) {
 	if !g.swept {
 		g.swept = true
 		g.cfg.Files.removeDanglingLinks()
 	}
-	var links []string // the logs that went
+	var links []string // logs that were removed
 	seen := make(map[types.UID]int, len(pods))
 	for _, pod := range pods {
 		highest := 0

@@ -4,7 +4,7 @@
 // It owns, for each, a pure selection of what goes and a runner that removes
 // it. A runner does nothing while nothing changes.
 //
-// It reads what is observed of the runtime, and the folders of logs. It never
+// It reads what is observed of the runtime, and the log directories. It never
 // removes what runs, what another client of the runtime made, or anything of a
 // pod of which its caller says that it is not to be touched, as are pods whose
 // source has not delivered. It never ends a pod.

@@ -16,34 +16,34 @@ import (
 )
 
 const (
-	// keptLogs is how many instances of a container keep their logs even if
-	// the runtime has forgotten them, as some do at a reboot: the running
-	// one's and the one's before it.
+	// keptInstances is how many instances of a container keep their logs even if
+	// the runtime has forgotten them, as some do at a reboot: the running one and
+	// the one before.
 	keptInstances = 2
-	// strayAge is how old a termination message of no known container must be
-	// to go: it is made before its container.
+	// orphanedMessageAge is the age at which a termination message of an unknown
+	// container is removed: it is created before its container.
 	orphanedMessageAge = time.Hour
 )
 
-// Files are the folders in which containers leave something.
+// Files are the directories in which containers leave files.
 type Files struct {
-	// Logs holds the pods' log folders, Links the links to logs.
+	// Logs contains the pods' log directories, Links the links to logs.
 	Logs, Links string
-	// Messages is a pod's folder of termination messages, with a folder for
-	// each container; empty if it has none.
+	// Messages returns a pod's directory of termination messages, which has a
+	// directory for each container; empty if it has none.
 	Messages func(uid types.UID) string
 }
 
-// sweep removes the logs and termination messages that nobody needs: those of
-// the removed containers (gone may be nil), and those of instances that
-// neither the runtime knows nor are the newest. It returns the logs that went.
+// sweep removes the logs and termination messages that are no longer needed:
+// those of the removed containers (gone may be nil), and those of instances that
+// are neither known to the runtime nor the newest. It returns the removed logs.
 func (f Files) sweep(pod, gone *cri.Pod) (logs []string) {
 	removed := map[string]bool{}
 	if gone != nil {
 		for i := range gone.Containers {
 			c := &gone.Containers[i]
 			removed[c.ID] = true
-			// The path was told by the runtime, so it is looked at first.
+			// The runtime reported the path, so it is checked first.
 			if dir := f.Messages(pod.UID); dir != "" && filepath.Dir(filepath.Dir(c.TerminationMessageHost)) == filepath.Clean(dir) {
 				_ = os.Remove(c.TerminationMessageHost)
 			}
@@ -80,7 +80,7 @@ func (f Files) sweep(pod, gone *cri.Pod) (logs []string) {
 				continue
 			}
 			for _, name := range files[n] {
-				// What cannot be removed goes with the pod.
+				// What cannot be removed is removed with the pod.
 				_ = os.Remove(filepath.Join(folder, name))
 			}
 			logs = append(logs, filepath.Join(dir, cri.LogPath(container, n)))
@@ -111,7 +111,7 @@ func (f Files) sweepMessages(uid types.UID, known map[string]bool) {
 	}
 }
 
-// unlink removes the links to logs that went.
+// removeLinksTo removes the links to removed logs.
 func (f Files) removeLinksTo(logs []string) {
 	went := map[string]bool{}
 	for _, log := range logs {
@@ -120,13 +120,13 @@ func (f Files) removeLinksTo(logs []string) {
 	f.removeLinks(func(target string) bool { return went[target] })
 }
 
-// removeDangling removes links into folders of pods that are gone. Links whose
-// log alone is missing stay: it may be rotated at this moment.
+// removeDanglingLinks removes links into directories of pods that are gone. Links
+// of which only the log is missing are kept: it may be rotated at this moment.
 func (f Files) removeDanglingLinks() {
 	f.removeLinks(func(target string) bool {
 		pod := filepath.Dir(filepath.Dir(target))
 		if filepath.Dir(pod) != filepath.Clean(f.Logs) {
-			return false // not a log of this folder's
+			return false // not a log in this directory
 		}
 		_, err := os.Lstat(pod)
 		return os.IsNotExist(err)
@@ -146,8 +146,8 @@ func (f Files) removeLinks(match func(target string) bool) {
 	}
 }
 
-// logsIn are the names of the logs in a container's folder by the number of
-// the instance, what was rotated included.
+// logsIn returns the names of the logs in a container's directory by the number
+// of the instance, rotated ones included.
 func logsIn(folder string) map[int][]string {
 	entries, _ := os.ReadDir(folder)
 	files := map[int][]string{}
@@ -161,7 +161,8 @@ func logsIn(folder string) map[int][]string {
 	return files
 }
 
-// folders are the names of the folders in a folder, links to others left out.
+// subdirectories returns the names of the directories in a directory, without
+// links.
 func subdirectories(dir string) []string {
 	entries, _ := os.ReadDir(dir)
 	var names []string
@@ -173,5 +174,5 @@ func subdirectories(dir string) []string {
 	return names
 }
 
-// within reports whether a path lies directly in a folder.
+// within reports whether a path is directly in a directory.
 func within(dir, path string) bool { return filepath.Dir(path) == filepath.Clean(dir) }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// List are all images of the runtime, by name.
+// List returns all images of the runtime, by name.
 func (g *Images) List(ctx context.Context) ([]Image, error) {
 	g.recordUse(g.cfg.Observed())
 	stored, err := g.cfg.Store.StoredImages(ctx)

@@ -18,22 +18,23 @@ const (
 	recordVersion = 1
 	// maxRecord bounds the file in bytes.
 	maxRecord = 4 << 20
-	// recordTime is how long what is known of an image outlives it at least.
+	// recordTime is how long the record of an image is kept at least after the
+	// image is gone.
 	recordTime = 24 * time.Hour
 )
 
-// imageRecord is what must outlive the daemon: which images it pulled, and
-// when they were used last. Losing it costs no image: one that is not in it is
-// never removed.
+// imageRecord is what must survive the daemon: which images it pulled, and when
+// they were last used. Losing it costs no image: one that is not in it is never
+// removed.
 type imageRecord struct {
 	Version int `json:"version"`
 	// Runtime is the endpoint of the runtime that has the images. Those of
-	// another are nobody's business.
+	// another runtime are ignored.
 	Runtime string `json:"runtime"`
 	// Pulled by image ID.
 	Pulled map[string]pulledImage `json:"pulled"`
-	// Used is when a container last had an image, by the image's reference or
-	// ID as the container has it.
+	// Used is when a container last used an image, by the image's reference or ID
+	// as the container has it.
 	Used map[string]time.Time `json:"used"`
 }
 
@@ -47,8 +48,7 @@ func newRecord(runtime string) imageRecord {
 	return imageRecord{Version: recordVersion, Runtime: runtime, Pulled: map[string]pulledImage{}, Used: map[string]time.Time{}}
 }
 
-// loadRecord reads the file. Without one, or with an error, the record is
-// empty.
+// loadRecord reads the file. Without one, or with an error, the record is empty.
 func loadRecord(path, runtime string) (imageRecord, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,8 @@ func loadRecord(path, runtime string) (imageRecord, error) {
 	return record, nil
 }
 
-// settle has times of which nobody knows when they were count from now.
+// fixUnsetTimes replaces times that date from before the clock was set with the
+// current time.
 func (r *imageRecord) fixUnsetTimes(now time.Time) {
 	r.mapTimes(func(t time.Time) time.Time {
 		if wallclock.Unset(t, now) {
@@ -82,8 +83,8 @@ func (r *imageRecord) fixUnsetTimes(now time.Time) {
 	})
 }
 
-// move moves times that the clock showed until it was set. Later ones are from
-// a boot in which it had been right.
+// shift shifts times that the clock showed until it was set. Later ones are from
+// a boot in which it was right.
 func (r *imageRecord) shift(until time.Time, jump time.Duration) {
 	until = until.Round(0)
 	r.mapTimes(func(t time.Time) time.Time {
@@ -104,11 +105,11 @@ func (r *imageRecord) mapTimes(f func(time.Time) time.Time) {
 	}
 }
 
-// tidy drops what concerns images that are gone for long, and reports whether
-// there was any.
+// prune drops the records of images that have been gone for long, and reports
+// whether there were any.
 func (r *imageRecord) prune(images references, now time.Time) (changed bool) {
 	if len(images) == 0 {
-		return false // a runtime that has none most likely lost its way
+		return false // a runtime without images most likely has a problem
 	}
 	gone := func(name string, at time.Time) bool {
 		_, there := images.find(name)
@@ -129,7 +130,7 @@ func (r *imageRecord) prune(images references, now time.Time) (changed bool) {
 	return changed
 }
 
-// save replaces the file, whole or not at all.
+// save replaces the file atomically.
 func (r *imageRecord) save(path string) error {
 	data, err := json.Marshal(r)
 	if err != nil {

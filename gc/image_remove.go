@@ -22,7 +22,7 @@ type Removal struct {
 	Err   error
 }
 
-// Prune removes all images that nothing keeps. With dryRun it only tells which.
+// Prune removes all images that are not needed. With dryRun it only reports them.
 func (g *Images) Prune(ctx context.Context, dryRun bool) ([]Removal, error) {
 	return g.prune(ctx, dryRun, removedCommand)
 }
@@ -55,9 +55,8 @@ func (g *Images) prune(ctx context.Context, dryRun bool, why string) ([]Removal,
 	return done, nil
 }
 
-// Reclaim removes all images that nothing keeps, because a disk is full, and
-// returns the bytes that they had. One that cannot be removed does not stop the
-// others.
+// Reclaim removes all images that are not needed, because a disk is full, and
+// returns their size in bytes. A failed removal does not stop the others.
 func (g *Images) Reclaim(ctx context.Context) (freed uint64, err error) {
 	list, err := g.prune(ctx, false, removedSpace)
 	errs := []error{err}
@@ -70,7 +69,8 @@ func (g *Images) Reclaim(ctx context.Context) (freed uint64, err error) {
 	return freed, errors.Join(errs...)
 }
 
-// collect removes images that are too old, then as many as are needed for room.
+// collect removes images that are too old, then as many as are needed to free
+// space.
 func (g *Images) collect(ctx context.Context) error {
 	p := g.cfg.Policy
 	if p.High >= 100 && p.MaxAge <= 0 {
@@ -102,15 +102,15 @@ func (g *Images) collect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// shortage is how much room is wanted of a file system.
+// shortage is how much space is missing in a file system.
 type shortage struct {
 	mount string
 	used  int // percent
-	// free is how many bytes are to be free, missing how many of them are not.
+	// free is how many bytes should be free, missing how many of them are not.
 	free, missing uint64
 }
 
-// shortage is nil while there is room enough.
+// shortage returns nil while there is enough space.
 func (g *Images) shortage(ctx context.Context) (*shortage, error) {
 	if g.cfg.Policy.High >= 100 {
 		return nil, nil
@@ -138,8 +138,8 @@ func (g *Images) shortage(ctx context.Context) (*shortage, error) {
 	return &shortage{mount: mount, used: used, free: want, missing: want - min(free, want)}, nil
 }
 
-// makeRoom removes images until enough is free. What was removed counts by its
-// size too: a runtime may give the room back later.
+// freeSpace removes images until enough is free. Removed images also count by
+// their size: a runtime may free the space later.
 func (g *Images) freeSpace(ctx context.Context, short *shortage, removable []Image) error {
 	var errs []error
 	freed := uint64(0)
@@ -161,7 +161,7 @@ func (g *Images) freeSpace(ctx context.Context, short *shortage, removable []Ima
 	return errors.Join(errs...)
 }
 
-// remove removes an image and forgets it.
+// remove removes an image and its record.
 func (g *Images) remove(ctx context.Context, i *Image, why string) error {
 	if err := g.cfg.Store.RemoveImage(ctx, i.ID); err != nil {
 		return fmt.Errorf("failed to remove image %s: %w", i.Name(), err)

@@ -11,51 +11,52 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// ImagePolicy says when images go.
+// ImagePolicy says when images are removed.
 type ImagePolicy struct {
-	// High and Low are percent of the image file system: when more than High
-	// is used, images are removed until no more than Low is. High 100 never
-	// removes for want of room.
+	// High and Low are percentages of the image file system: when more than High
+	// is used, images are removed until at most Low is. High 100 never removes
+	// images to free space.
 	High, Low int
-	// Period is the time between two looks at the file system; 0 is 5 minutes.
+	// Period is the time between two checks of the file system; 0 means 5
+	// minutes.
 	Period time.Duration
-	// MinAge is how long after its pull an image is left alone.
+	// MinAge is how long after its pull an image is not removed.
 	MinAge time.Duration
-	// MaxAge is how long an image is kept after its last use; 0 is for ever.
+	// MaxAge is how long an image is kept after its last use; 0 means forever.
 	MaxAge time.Duration
 }
 
-// ImageState is why an image stays, or that nothing keeps it.
+// ImageState is why an image is kept, or that it is not needed.
 type ImageState string
 
 // The states of images, the first that applies.
 const (
-	// ImageForeign: others brought it to the runtime, or named it too.
+	// ImageForeign: another client pulled or tagged it.
 	ImageForeign ImageState = "foreign"
-	// ImagePinned: the runtime says that it must stay.
+	// ImagePinned: the runtime requires it.
 	ImagePinned ImageState = "pinned"
-	// ImageSandbox: sandboxes are made of it.
+	// ImageSandbox: sandboxes use it.
 	ImageSandbox ImageState = "sandbox"
-	// ImageInUse: a container, running or dead, has it, whosever that is.
+	// ImageInUse: a container of any client, running or dead, uses it.
 	ImageInUse ImageState = "used"
 	// ImageWanted: a manifest names it.
 	ImageWanted ImageState = "wanted"
-	// ImageUnused: nothing keeps it.
+	// ImageUnused: it is not needed.
 	ImageUnused ImageState = "unused"
 )
 
-// Image is an image with what is known of its use.
+// Image is an image with its use.
 type Image struct {
 	cri.StoredImage
 	State ImageState
 	// Pulled is when this podstead pulled it; zero if it did not.
 	Pulled time.Time
-	// LastUsed is when a container of this podstead had it last; zero if none
-	// had.
+	// LastUsed is when a container of this podstead last used it; zero if none
+	// did.
 	LastUsed time.Time
 }
 
-// Name is how people know the image.
+// Name returns the name shown to users.
 func (i *Image) Name() string {
 	for _, names := range [][]string{i.Tags, i.Digests} {
 		if len(names) > 0 {
@@ -71,7 +72,7 @@ func (i *Image) Has(name string) bool {
 	return ok
 }
 
-// since is when the image was needed last.
+// since returns when the image was last needed.
 func (i *Image) since() time.Time {
 	if i.LastUsed.After(i.Pulled) {
 		return i.LastUsed
@@ -79,9 +80,9 @@ func (i *Image) since() time.Time {
 	return i.Pulled
 }
 
-// RemovableImages are those that nothing keeps and that are old enough, in the
-// order in which they go: the one that was used longest ago first, and of
-// several the one that was pulled first.
+// RemovableImages returns the images that are not needed and old enough, in the
+// order of removal: least recently used first, and of equal ones the one that was
+// pulled first.
 func RemovableImages(images []Image, p ImagePolicy, now time.Time) []Image {
 	var list []Image
 	for _, i := range images {
@@ -95,7 +96,7 @@ func RemovableImages(images []Image, p ImagePolicy, now time.Time) []Image {
 	return list
 }
 
-// ExpiredImages are those of the removable ones that were not used for too long.
+// ExpiredImages returns the removable images that were not used for too long.
 func ExpiredImages(removable []Image, p ImagePolicy, now time.Time) []Image {
 	if p.MaxAge <= 0 {
 		return nil
@@ -103,14 +104,14 @@ func ExpiredImages(removable []Image, p ImagePolicy, now time.Time) []Image {
 	return slices.DeleteFunc(slices.Clone(removable), func(i Image) bool { return now.Sub(i.since()) <= p.MaxAge })
 }
 
-// younger reports whether less than age has passed. A time in the future is
-// from before the clock was set, and old.
+// younger reports whether less than age has passed. A time in the future dates
+// from before the clock was set, and is old.
 func younger(at time.Time, age time.Duration, now time.Time) bool {
 	passed := now.Sub(at)
 	return passed >= 0 && passed < age
 }
 
-// references finds images by any name that they have.
+// references finds images by any of their names.
 type references map[string]string // ID by name
 
 func indexImages(images []cri.StoredImage) references {
@@ -124,7 +125,7 @@ func indexImages(images []cri.StoredImage) references {
 	return index
 }
 
-// find is the ID of the image with a name or an ID, as a container or a
+// find returns the ID of the image with a name or an ID, as a container or a
 // manifest has it.
 func (r references) find(name string) (id string, ok bool) {
 	if id, ok = r[bareID(name)]; ok {
@@ -134,11 +135,11 @@ func (r references) find(name string) (id string, ok bool) {
 	return id, ok
 }
 
-// bareID is an image ID without the name of its hash, which some runtimes leave
-// out.
+// bareID returns an image ID without the hash algorithm, which some runtimes
+// omit.
 func bareID(id string) string { return strings.TrimPrefix(id, "sha256:") }
 
-// fullName is a reference with its host and tag, as runtimes have it.
+// fullName returns a reference with its host and tag, as runtimes have it.
 func fullName(name string) string {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/podstead/podstead/internal/wallclock"
 )
 
-// Pulled notes that this podstead pulled an image. before is the image of that
+// Pulled records that this podstead pulled an image. before is the image of that
 // name before the pull, empty if there was none.
 func (g *Images) Pulled(ctx context.Context, ref, before string) {
 	image, ok, err := g.cfg.Store.StoredImage(ctx, ref)
 	if err != nil || !ok {
-		return // it stays then, as one that others pulled
+		return // it is kept then, as a foreign image
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	known, ours := g.record.Pulled[image.ID]
 	if !ours && image.ID == before {
-		return // somebody else had brought it, and it has not changed
+		return // another client had pulled it, and it has not changed
 	}
 	if name := fullName(ref); !slices.Contains(known.Refs, name) {
 		known.Refs = append(known.Refs, name)
@@ -33,7 +33,8 @@ func (g *Images) Pulled(ctx context.Context, ref, before string) {
 	g.save()
 }
 
-// noteUse notes which images containers have. It is written when that changes.
+// recordUse records which images containers use. The file is written when that
+// changes.
 func (g *Images) recordUse(observed *cri.Observed) {
 	if observed.At.IsZero() {
 		return
@@ -70,8 +71,8 @@ func (g *Images) recordUse(observed *cri.Observed) {
 	}
 }
 
-// followClock moves what was noted before the clock was set along with it, so
-// that ages stay what they are; the caller holds mu.
+// followClock shifts recorded times when the clock is set, so that ages are
+// preserved; the caller holds mu.
 func (g *Images) followClock(now time.Time) {
 	if jump := wallclock.Jump(g.clockRead, now); jump.Abs() > clockSlack {
 		g.record.shift(now.Add(-jump), jump)
@@ -79,10 +80,10 @@ func (g *Images) followClock(now time.Time) {
 	g.clockRead = now
 }
 
-// clockSlack is what a clock that is only kept right may be put right by.
+// clockSlack is the largest correction that counts as normal clock adjustment.
 const clockSlack = time.Minute
 
-// save writes the record; the caller holds mu. A fault is told once.
+// save writes the record; the caller holds mu. An error is logged once.
 func (g *Images) save() {
 	err := g.record.save(g.cfg.File)
 	if err == nil {

@@ -14,18 +14,19 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// imagePeriod is the default time between two looks at the image file system,
-// the kubelet's. A look is one system call; nothing tells when a disk fills. The
-// first comes after the sources had that time to tell what they want.
+// imagePeriod is the default time between two checks of the image file system,
+// the kubelet's. A check is one system call; the kernel does not notify about
+// full disks. The first check comes after that time, so that the sources are
+// ready.
 const imagePeriod = 5 * time.Minute
 
 // reasonImageGCFailed is the kubelet's.
 const reasonImageGCFailed = "ImageGCFailed"
 
-// useGap is the least time between two looks at which images are used.
+// useGap is the least time between two scans of the images in use.
 const useGap = 2 * time.Second
 
-// ImageStore is where the runtime keeps images. Implemented by cri.Client.
+// ImageStore is the runtime's store of images. cri.Client implements it.
 type ImageStore interface {
 	StoredImages(ctx context.Context) ([]cri.StoredImage, error)
 	StoredImage(ctx context.Context, ref string) (cri.StoredImage, bool, error)
@@ -35,43 +36,42 @@ type ImageStore interface {
 	RemoveImage(ctx context.Context, image string) error
 }
 
-// Room tells how many bytes a file system has and how many of them are free
-// for anybody.
+// Statfs returns the capacity of a file system and its free space for
+// unprivileged users, in bytes.
 type Statfs func(mount string) (capacity, free uint64, err error)
 
-// ImagesConfig is what Images is made of.
+// ImagesConfig configures Images.
 type ImagesConfig struct {
 	Policy ImagePolicy
 	Store  ImageStore
 	// Runtime is the runtime's endpoint.
 	Runtime string
-	// Observed is the last view of all pods.
+	// Observed returns the last list of all pods.
 	Observed func() *cri.Observed
-	// Wanted are the images that manifests name.
+	// Wanted returns the images that manifests name.
 	Wanted func() []string
-	// Settled waits until Wanted has all that there will be, or for as long as
-	// that is worth. It is asked by who does not come with the period; nil does
-	// not wait.
+	// WaitForSources waits until Wanted is complete, or as long as is useful. It
+	// is called by rounds outside the period; nil does not wait.
 	WaitForSources func(ctx context.Context)
-	// File is where is kept what was pulled and used.
+	// File records what was pulled and used.
 	File   string
 	Events Recorder
-	// Removed is told of each image that was removed, and why: age, space or
-	// command. Nil tells nobody.
+	// Removed is called for each removed image with the reason: age, space or
+	// command. It may be nil.
 	Removed func(why string)
 	// Log may be nil.
 	Log *slog.Logger
-	// Room is statfs(2) unless a test says otherwise.
+	// Statfs is statfs(2) except in tests.
 	Statfs Statfs
 }
 
-// Images removes images that this podstead pulled and nobody needs, when their
-// file system fills or they were not used for long.
+// Images removes images that this podstead pulled and that are not needed, when
+// their file system is full or they were not used for long.
 type Images struct {
 	cfg  ImagesConfig
 	wake chan struct{}
 
-	// round is held while images are chosen and removed.
+	// round is held while images are selected and removed.
 	round sync.Mutex
 
 	mu        sync.Mutex
@@ -83,8 +83,8 @@ type Images struct {
 	failures int // of rounds in a row; Run's alone
 }
 
-// NewImages makes a collector with what the file holds. A damaged file is
-// logged: no image that is there now will be removed.
+// NewImages creates a collector with the contents of the file. A damaged file is
+// logged: no image that exists now will be removed.
 func NewImages(cfg ImagesConfig) *Images {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -112,7 +112,7 @@ func statfs(mount string) (capacity, free uint64, err error) {
 	return s.Blocks * uint64(s.Bsize), s.Bavail * uint64(s.Bsize), nil
 }
 
-// Wake tells that other containers may be there and returns at once.
+// Wake reports that containers may have changed and returns immediately.
 func (g *Images) Wake() {
 	select {
 	case g.wake <- struct{}{}:
@@ -120,7 +120,7 @@ func (g *Images) Wake() {
 	}
 }
 
-// Run works until ctx ends.
+// Run runs until ctx ends.
 func (g *Images) Run(ctx context.Context) error {
 	timer := time.NewTicker(cmp.Or(g.cfg.Policy.Period, imagePeriod))
 	defer timer.Stop()
@@ -130,12 +130,12 @@ func (g *Images) Run(ctx context.Context) error {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if len(g.inUse) > 0 {
-				g.save() // with the time until which they were used
+				g.save() // with the time of their last use
 			}
 			return ctx.Err()
 		case <-g.wake:
 			g.recordUse(g.cfg.Observed())
-			// What changes meanwhile is noted after that.
+			// Changes during this time are recorded after it.
 			select {
 			case <-ctx.Done():
 			case <-time.After(useGap):
@@ -147,7 +147,8 @@ func (g *Images) Run(ctx context.Context) error {
 	}
 }
 
-// tick is one round. The kubelet tells of a failure when it is the second.
+// tick is one round. Like the kubelet, it records an event from the second
+// failure in a row.
 func (g *Images) tick(ctx context.Context) {
 	err := g.collect(ctx)
 	if err == nil || ctx.Err() != nil {

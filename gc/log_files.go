@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// rotatedForm is what a rotated log has after its name and a dot: the
+	// rotatedForm is the suffix of a rotated log after its name and a dot: the
 	// kubelet's form with milliseconds, since a fast writer fills more than one
 	// file in a second. Names sort by age.
 	rotatedForm = kubeletForm + ".000"
@@ -26,8 +26,8 @@ const (
 	tmpSuffix   = ".tmp"
 )
 
-// rotated are the names of the files that were rotated away from a log,
-// oldest first. A file that is being compressed, or was, is there once.
+// rotated returns the names of the rotated files of a log, oldest first. A file
+// that is being compressed, or was, is included once.
 func rotated(log string) ([]string, error) {
 	there, err := filesNextTo(log)
 	if err != nil {
@@ -45,7 +45,8 @@ func rotated(log string) ([]string, error) {
 	return names, nil
 }
 
-// siblings are the files beside a log with its name and more.
+// filesNextTo returns the files in a log's directory whose names start with the
+// log's.
 func filesNextTo(log string) (map[string]bool, error) {
 	dir, base := filepath.Split(log)
 	entries, err := os.ReadDir(dir)
@@ -61,8 +62,8 @@ func filesNextTo(log string) (map[string]bool, error) {
 	return there, nil
 }
 
-// removeUnfinished removes what a compression that was cut short left: files
-// not written to their end, and originals that have been compressed.
+// removeUnfinished removes what an interrupted compression left: incomplete
+// files, and originals that have been compressed.
 func removeUnfinished(log string) error {
 	there, err := filesNextTo(log)
 	if err != nil {
@@ -78,7 +79,7 @@ func removeUnfinished(log string) error {
 	return nil
 }
 
-// rotatedName is the next name of a log that is rotated now. It comes after
+// rotatedName returns the next name of a log that is rotated now. It sorts after
 // all others, whatever the clock says.
 func rotatedName(log string, others []string, now time.Time) string {
 	base := filepath.Base(log) + "."
@@ -92,16 +93,16 @@ func rotatedName(log string, others []string, now time.Time) string {
 	return base + now.Format(rotatedForm)
 }
 
-// rotate renames a log, and makes the runtime write to a new one through
-// reopen. Until it does so it writes to the renamed one: no line is lost. If
-// it refuses, the name is given back.
+// rotate renames a log, and makes the runtime write to a new one through reopen.
+// Until then the runtime writes to the renamed one, so no line is lost. If reopen
+// fails, the log gets its name back.
 func rotate(log string, maxFiles int, now time.Time, reopen func() error) error {
 	dir := filepath.Dir(log)
 	others, err := rotated(log)
 	if err != nil {
 		return err
 	}
-	// With this one and the new log there are as many as there may be.
+	// With this one and the new log the limit is reached.
 	for len(others) > 0 && len(others) > maxFiles-2 {
 		if err := os.Remove(filepath.Join(dir, others[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -113,7 +114,7 @@ func rotate(log string, maxFiles int, now time.Time, reopen func() error) error 
 		return err
 	}
 	if err := reopen(); err != nil {
-		// If the runtime did it and only its answer was lost, there is a new log.
+		// If the runtime did it and only its reply was lost, there is a new log.
 		back := unix.Renameat2(unix.AT_FDCWD, to, unix.AT_FDCWD, log, unix.RENAME_NOREPLACE)
 		if back != nil && !errors.Is(back, unix.EEXIST) {
 			err = errors.Join(err, back)
@@ -123,8 +124,8 @@ func rotate(log string, maxFiles int, now time.Time, reopen func() error) error 
 	return nil
 }
 
-// compress compresses what was rotated away from a log, but for the newest,
-// which readers are most likely at. stop is asked between files.
+// compress compresses the rotated files of a log except the newest, which readers
+// most likely read. stop is called between files.
 func compress(log string, stop func() bool) error {
 	if err := removeUnfinished(log); err != nil {
 		return err
@@ -147,7 +148,7 @@ func compress(log string, stop func() bool) error {
 	return nil
 }
 
-// compressFile replaces a file by a compressed one with its times and mode.
+// compressFile replaces a file with a compressed one with its times and mode.
 func compressFile(path string) (err error) {
 	from, err := os.Open(path)
 	if err != nil {
@@ -175,13 +176,14 @@ func compressFile(path string) (err error) {
 	_, err = io.Copy(z, from)
 	err = errors.Join(err, z.Close())
 	if err == nil {
-		// The original goes next: it must not be lost to a power failure.
+		// The original is removed next: a power failure must not lose its
+		// content.
 		err = to.Sync()
 	}
 	if err = errors.Join(err, to.Close()); err != nil {
 		return fmt.Errorf("failed to compress %s: %w", path, err)
 	}
-	// Readers go by the time of the last line.
+	// Readers use the time of the last line.
 	if err = os.Chtimes(tmp, info.ModTime(), info.ModTime()); err != nil {
 		return err
 	}
@@ -195,7 +197,7 @@ func compressFile(path string) (err error) {
 	return nil
 }
 
-// podLogs are the files below a pod's log folder.
+// podLogs returns the files below a pod's log directory.
 func podLogs(dir string, current map[string]bool) []logFile {
 	var files []logFile
 	for _, container := range subdirectories(dir) {

@@ -6,32 +6,31 @@ import (
 	"time"
 )
 
-// LogPolicy bounds the logs of containers.
+// LogPolicy limits the logs of containers.
 type LogPolicy struct {
 	// MaxSize is the size in bytes at which a log is rotated; negative or 0
 	// rotates none.
 	MaxSize int64
-	// MaxFiles is how many files one instance of a container has at most, the
-	// one that is written included; 2 at least.
+	// MaxFiles is how many files one instance of a container has at most,
+	// including the current one; 2 at least.
 	MaxFiles int
 	// MaxPod is how many bytes the logs of one pod have at most, earlier
-	// instances of its containers included; 0 is no bound beyond those above.
-	// Files that are written to are never removed, so that each may still grow
-	// to MaxSize.
+	// instances of its containers included; 0 means no limit beyond those above.
+	// Current files are never removed, so that each may still grow to MaxSize.
 	MaxPod int64
 }
 
-// logFile is a file among the logs of a pod.
+// logFile is one log file of a pod.
 type logFile struct {
 	path     string
 	size     int64
 	modified time.Time
-	// current: a container that runs writes to it.
+	// current: a running container writes to it.
 	current bool
 }
 
-// beyond chooses which files go so that a pod's logs keep to a bound: the
-// oldest first.
+// filesOverLimit selects the files to remove so that a pod's logs meet a limit:
+// the oldest first.
 func filesOverLimit(files []logFile, most int64) []string {
 	total := int64(0)
 	for i := range files {
@@ -54,19 +53,20 @@ func filesOverLimit(files []logFile, most int64) []string {
 }
 
 const (
-	// checkSoon is the time from the first write after a silence to a look at
-	// the log's size, and the least between two looks.
+	// minCheckInterval is the time from the first write after a pause to a check
+	// of the log's size, and the least between two checks.
 	minCheckInterval = 100 * time.Millisecond
-	// checkLate is the most between two looks at a log that is written to: what
-	// a container that suddenly prints fast may print beyond the bound.
+	// maxCheckInterval is the longest time between two checks of a log that is
+	// written to: it limits by how much a container that suddenly writes fast
+	// exceeds the limit.
 	maxCheckInterval = 2 * time.Second
 )
 
-// unknownRate is that of a log that was looked at once.
+// unknownRate is that of a log that was checked once.
 const unknownRate = -1
 
-// nextCheck is when to look again at a log that has grown to size at this
-// rate, in bytes a second: halfway to the bound.
+// nextCheck returns when to check a log again that has grown to size at this
+// rate, in bytes a second: halfway to the limit.
 func nextCheck(size, most int64, rate float64) time.Duration {
 	switch {
 	case rate < 0:

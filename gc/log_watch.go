@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Growth tells of the first write to a file after it was armed. While files
-// are silent it costs nothing, and while they are written to it is not armed:
-// a watch that tells of every write would cost more than the writes.
+// WriteWatcher reports the first write to a file after it was armed. Files that
+// are not written to cost nothing, and files that are written to are not armed:
+// reporting every write would cost more than the writes.
 type WriteWatcher interface {
 	// Arm watches a file for its next write. It may be armed anew after that.
 	Arm(path string) error
@@ -23,14 +23,19 @@ type WriteWatcher interface {
 	Written() <-chan string
 }
 
-// noGrowth tells of nothing.
+// noWriteWatcher reports nothing.
 type noWriteWatcher struct{}
 
-func (noWriteWatcher) Arm(string) error       { return errors.New("the kernel refuses watches") }
-func (noWriteWatcher) Disarm(string)          {}
+// Arm watches a file for its next write. It may be armed again after that.
+func (noWriteWatcher) Arm(string) error { return errors.New("the kernel supports no watches") }
+
+// Disarm stops that.
+func (noWriteWatcher) Disarm(string) {}
+
+// Written returns the channel of paths that were written to.
 func (noWriteWatcher) Written() <-chan string { return nil }
 
-// inotify is Growth by inotify(7) with one-shot watches.
+// inotify is a WriteWatcher that uses inotify(7) with one-shot watches.
 type inotify struct {
 	file    *os.File
 	written chan string
@@ -52,7 +57,7 @@ func newInotify() (*inotify, error) {
 	}, nil
 }
 
-// Arm implements Growth.
+// Arm implements WriteWatcher.
 func (w *inotify) Arm(path string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +73,7 @@ func (w *inotify) Arm(path string) error {
 	return nil
 }
 
-// Disarm implements Growth.
+// Disarm implements WriteWatcher.
 func (w *inotify) Disarm(path string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,11 +83,11 @@ func (w *inotify) Disarm(path string) {
 	}
 	delete(w.wds, path)
 	delete(w.paths, wd)
-	// One that has fired is gone already.
+	// A watch that has fired is gone already.
 	control(w.file, func(fd int) { _, _ = unix.InotifyRmWatch(fd, uint32(wd)) })
 }
 
-// Grown implements Growth.
+// Written implements WriteWatcher.
 func (w *inotify) Written() <-chan string { return w.written }
 
 func control(f *os.File, use func(fd int)) {
@@ -95,7 +100,7 @@ func control(f *os.File, use func(fd int)) {
 func (w *inotify) run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { _ = w.file.Close() })
 	defer stop()
-	// No names come with watches of files: each event has the same size.
+	// Watches of files have no names: each event has the same size.
 	buf := make([]byte, 64*unix.SizeofInotifyEvent)
 	for {
 		n, err := w.file.Read(buf)
@@ -118,7 +123,7 @@ func (w *inotify) run(ctx context.Context) {
 	}
 }
 
-// fired are the files that an event tells of.
+// fired returns the files that an event reports.
 func (w *inotify) fired(wd int32, mask uint32) (paths []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

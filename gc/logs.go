@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// rotations is how many logs are rotated at a time.
+	// maxParallelRotations is how many logs are rotated at the same time.
 	maxParallelRotations = 4
-	// rotateRetry is when a rotation that failed is tried again.
+	// rotateRetry is when a failed rotation is retried.
 	rotateRetry = 10 * time.Second
 	// compressAfter is how long after its last rotation the files of a log are
-	// compressed. Those of a container that prints so fast that it rotates
-	// sooner are gone before that was worth it.
+	// compressed. Files of a container that writes so fast that it rotates sooner
+	// are removed before compression would pay off.
 	compressAfter = 10 * time.Second
-	// missingRetry is when a log that is missing is asked for again.
+	// missingRetry is when the runtime is asked again to reopen a missing log.
 	missingRetry = time.Minute
-	// tick groups looks that are due at nearly the same time.
+	// tick groups checks that are due at nearly the same time.
 	tick = 50 * time.Millisecond
 )
 
@@ -36,59 +36,59 @@ const reasonLogRotationFailed = "LogRotationFailed"
 
 // LogRuntime is the runtime that writes logs.
 type LogRuntime interface {
-	// Observed is the last view of all pods.
+	// Observed returns the last list of all pods.
 	Observed() *cri.Observed
-	// ReopenContainerLog makes the runtime open a container's log anew. What it
-	// has read of the container's output so far it may write to the old file for
-	// a moment after it has returned.
+	// ReopenContainerLog makes the runtime reopen a container's log. After it has
+	// returned, the runtime may for a moment write output to the old file that it
+	// has read before.
 	ReopenContainerLog(ctx context.Context, id string) error
 }
 
-// LogsConfig is what Logs is made of. Events and Log may be nil.
+// LogsConfig configures Logs. Events and Log may be nil.
 type LogsConfig struct {
 	Policy  LogPolicy
 	Runtime LogRuntime
-	// Root holds the pods' log folders.
+	// Root contains the pods' log directories.
 	Root   string
 	Events Recorder
 	Log    *slog.Logger
-	// Growth is inotify unless a test says otherwise.
+	// Watcher is inotify except in tests.
 	Watcher WriteWatcher
 }
 
-// Logs rotates the logs of containers that run. A log that is silent costs
-// nothing; one that is written to is looked at more often the nearer it is to
-// its bound.
+// Logs rotates the logs of running containers. A log that is not written to costs
+// nothing; one that is written to is checked more often the nearer it is to its
+// limit.
 type Logs struct {
 	cfg  LogsConfig
 	wake chan struct{}
 
-	// What follows is Run's alone.
+	// Only Run uses the following fields.
 
 	logs map[string]*runningLog // by container ID
-	// compress is when to compress the files of a log, by its path.
+	// compressAt is when to compress the files of a log, by its path.
 	compressAt    map[string]time.Time
 	watcher       WriteWatcher
-	rotationSlots chan struct{} // slots of rotations
+	rotationSlots chan struct{} // limits parallel rotations
 	compressing   bool
 	results       chan func()
 	all           sync.WaitGroup
 }
 
-// openLog is the log of a container that runs.
+// runningLog is the log of a running container.
 type runningLog struct {
 	id, path string
 	pod      *cri.Pod
 	size     int64
-	at       time.Time // of the last look
+	at       time.Time // of the last check
 	rate     float64   // bytes a second
-	next     time.Time // of the next look; zero while it is armed
+	next     time.Time // of the next check; zero while it is armed
 	rotating bool
-	// failures in a row.
+	// failures counts those in a row.
 	failures int
 }
 
-// NewLogs makes a rotator of logs. It starts nothing.
+// NewLogs creates a log rotator. It starts nothing.
 func NewLogs(cfg LogsConfig) *Logs {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -100,7 +100,7 @@ func NewLogs(cfg LogsConfig) *Logs {
 	}
 }
 
-// Wake tells that other containers may run and returns at once.
+// Wake reports that running containers may have changed and returns immediately.
 func (l *Logs) Wake() {
 	select {
 	case l.wake <- struct{}{}:
@@ -108,7 +108,7 @@ func (l *Logs) Wake() {
 	}
 }
 
-// Run works until ctx ends.
+// Run runs until ctx ends.
 func (l *Logs) Run(ctx context.Context) error {
 	if l.cfg.Policy.MaxSize <= 0 {
 		<-ctx.Done()
@@ -140,8 +140,8 @@ func (l *Logs) Run(ctx context.Context) error {
 	}
 }
 
-// watch is inotify, or nothing if the kernel refuses: logs are looked at
-// regularly then.
+// watch returns an inotify watcher, or none if the kernel supports no watches:
+// then logs are checked periodically.
 func (l *Logs) watch(ctx context.Context) WriteWatcher {
 	w, err := newInotify()
 	if err != nil {
@@ -152,11 +152,11 @@ func (l *Logs) watch(ctx context.Context) WriteWatcher {
 	return w
 }
 
-// take learns which containers run.
+// updateRunning records which containers run.
 func (l *Logs) updateRunning(observed *cri.Observed) {
 	now := time.Now()
 	running := map[string]bool{}
-	started := map[string]bool{} // folders of pods
+	started := map[string]bool{} // directories of pods
 	for _, pod := range observed.Own {
 		dir := cri.LogDirectory(l.cfg.Root, pod.Namespace, pod.Name, pod.UID)
 		if !within(l.cfg.Root, dir) {
@@ -174,7 +174,7 @@ func (l *Logs) updateRunning(observed *cri.Observed) {
 			}
 			path := filepath.Join(dir, cri.LogPath(c.Name, c.RestartCount))
 			l.logs[c.ID] = &runningLog{id: c.ID, path: path, pod: pod, rate: unknownRate, at: now, next: now}
-			// A daemon before this one may have been ended before it did.
+			// An earlier daemon may have stopped before it compressed them.
 			l.compressAt[path] = now.Add(compressAfter)
 			started[dir] = true
 		}
@@ -190,7 +190,7 @@ func (l *Logs) updateRunning(observed *cri.Observed) {
 	}
 }
 
-// grown has a look at a log that was written to, or went away, soon.
+// logWritten schedules a check of a log that was written to or removed.
 func (l *Logs) logWritten(path string) {
 	for _, log := range l.logs {
 		if log.path == path && log.next.IsZero() {
@@ -200,7 +200,7 @@ func (l *Logs) logWritten(path string) {
 	}
 }
 
-// due does what is due and returns when the next thing is; zero is never.
+// runDue does what is due and returns when the next thing is; zero is never.
 func (l *Logs) runDue(ctx context.Context, now time.Time) (next time.Time) {
 	earliest := func(at time.Time) {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
@@ -219,7 +219,7 @@ func (l *Logs) runDue(ctx context.Context, now time.Time) (next time.Time) {
 		}
 	}
 	if l.compressing {
-		return next // its end wakes
+		return next // its end causes the next call
 	}
 	for path, at := range l.compressAt {
 		if at.After(now) {
@@ -233,17 +233,17 @@ func (l *Logs) runDue(ctx context.Context, now time.Time) (next time.Time) {
 	return next
 }
 
-// check looks at the size of a log.
+// check compares the size of a log with the limit.
 func (l *Logs) check(ctx context.Context, log *runningLog, now time.Time) {
 	info, err := os.Lstat(log.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// A daemon was killed between renaming it and telling the runtime, or
-		// somebody removed it.
+		// A daemon was killed between renaming it and notifying the runtime, or
+		// the user removed it.
 		l.startRotation(ctx, log, func() error { return l.reopen(ctx, log.id) }, missingRetry)
 		return
 	case err != nil || !info.Mode().IsRegular():
-		// A link: Docker's log, which it rotates itself.
+		// A link: Docker's log, which Docker rotates itself.
 		log.next = time.Time{}
 		return
 	}
@@ -260,8 +260,8 @@ func (l *Logs) check(ctx context.Context, log *runningLog, now time.Time) {
 	if grown != 0 {
 		return
 	}
-	// Silent: the next write tells of itself. One that fell between the look
-	// and the watch is seen by looking again.
+	// No writes: wait for the next one. A write between the check and the watch
+	// is found by checking again.
 	if err := l.watcher.Arm(log.path); err != nil {
 		l.cfg.Log.Debug("Failed to watch log, checking it periodically", "log", log.path, "err", err)
 		return
@@ -271,8 +271,8 @@ func (l *Logs) check(ctx context.Context, log *runningLog, now time.Time) {
 	}
 }
 
-// start does something about a log beside the loop, if there is a slot.
-// missing is when to try again if the log is still not there.
+// startRotation runs do in the background, if there is a slot. missing is when to
+// retry if the log still does not exist.
 func (l *Logs) startRotation(ctx context.Context, log *runningLog, do func() error, missing time.Duration) {
 	select {
 	case l.rotationSlots <- struct{}{}:
@@ -291,14 +291,15 @@ func (l *Logs) startRotation(ctx context.Context, log *runningLog, do func() err
 	})
 }
 
-// started takes in what came of it.
+// rotationDone processes the result.
 func (l *Logs) rotationDone(log *runningLog, err error, missing time.Duration) {
 	now := time.Now()
 	log.rotating = false
 	switch {
 	case err != nil:
 		log.next = now.Add(rotateRetry)
-		// Most likely it has ended meanwhile: only a second failure is told.
+		// Most likely the container has exited meanwhile: only a second failure
+		// is reported.
 		if log.failures++; log.failures == 2 && l.cfg.Events != nil {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: log.pod.Name, Namespace: log.pod.Namespace, UID: log.pod.UID}}
 			l.cfg.Events.Event(pod, v1.EventTypeWarning, reasonLogRotationFailed, fmt.Sprintf("Failed to rotate %s: %v", log.path, err))
@@ -323,7 +324,7 @@ func (l *Logs) reopen(ctx context.Context, id string) error {
 	return l.cfg.Runtime.ReopenContainerLog(ctx, id)
 }
 
-// rotate rotates a log, then sees to the bound of its pod.
+// rotate rotates a log, then enforces the limit of its pod.
 func (l *Logs) rotate(ctx context.Context, log *runningLog) error {
 	if err := rotate(log.path, l.cfg.Policy.MaxFiles, time.Now(), func() error { return l.reopen(ctx, log.id) }); err != nil {
 		return err
@@ -333,7 +334,7 @@ func (l *Logs) rotate(ctx context.Context, log *runningLog) error {
 	return nil
 }
 
-// keepToPodBound removes a pod's oldest logs beyond its bound.
+// enforcePodLimit removes a pod's oldest logs beyond its limit.
 func (l *Logs) enforcePodLimit(observed *cri.Observed, dir string) {
 	if l.cfg.Policy.MaxPod <= 0 {
 		return
@@ -355,7 +356,8 @@ func (l *Logs) enforcePodLimit(observed *cri.Observed, dir string) {
 	}
 }
 
-// pack compresses the files of a log beside the loop, one log at a time.
+// startCompression compresses the files of a log in the background, one log at a
+// time.
 func (l *Logs) startCompression(ctx context.Context, path string) {
 	l.compressing = true
 	l.all.Go(func() {

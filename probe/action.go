@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// attempts is how often a probe is tried that could not be asked (kubelet: 3).
+	// attempts is how often a probe that could not be run is tried (kubelet: 3).
 	attempts = 3
-	// maxOutput is how much of an answer is read, in bytes (kubelet: 10 KiB).
+	// maxOutput is how much of a response is read, in bytes (kubelet: 10 KiB).
 	maxOutput = 10 << 10
 
 	// Reasons of events, the kubelet's.
@@ -21,7 +21,7 @@ const (
 	reasonWarning   = "ProbeWarning"
 )
 
-// question is one probe to be asked.
+// probeRequest is one run of a probe.
 type probeRequest struct {
 	target
 	pod     *v1.Pod
@@ -30,18 +30,18 @@ type probeRequest struct {
 	timeout time.Duration
 }
 
-// answer is what a container says. An error instead of it says that the
-// container could not be asked, which is nothing held against it.
+// probeResult is the result of a probe. An error instead means that the probe
+// could not be run, which does not count as a failure.
 type probeResult struct {
 	ok bool
-	// warning: it counts as success, but a person should see the text.
+	// warning: it counts as success, but the text is recorded as an event.
 	warning bool
 	text    string
 }
 
 func failedResult(text string) probeResult { return probeResult{text: text} }
 
-// asker performs the actions.
+// actions runs the actions of probes and hooks.
 type actions struct {
 	exec  Execer
 	http  *http.Client
@@ -52,8 +52,8 @@ func newActions(cfg Config) actions {
 	return actions{exec: cfg.Exec, http: newHTTPClient(), agent: cfg.UserAgent}
 }
 
-// ask asks once, tells people if the answer is not good, and reports whether
-// there is one and whether it is.
+// runProbe runs a probe, records an event if its result is not good, and reports
+// whether there is a result and whether it is a success.
 func (p *Prober) runProbe(ctx context.Context, q probeRequest) (answered, ok bool) {
 	var a probeResult
 	var err error
@@ -76,9 +76,10 @@ func (p *Prober) runProbe(ctx context.Context, q probeRequest) (answered, ok boo
 	return true, a.ok
 }
 
-// event tells of a probe in the kubelet's words. Those name the container in a
+// event records an event in the kubelet's words. Those name the container in a
 // field that only the API server's events have, so that here the text ends with
-// it where the pod has several: else two that fail alike would be one event.
+// the container if the pod has several: otherwise two that fail alike would be
+// one event.
 func (p *Prober) event(q probeRequest, reason, text string) {
 	if p.cfg.Events == nil {
 		return
@@ -96,7 +97,7 @@ func (a *actions) run(ctx context.Context, q probeRequest) (probeResult, error) 
 	if q.probe.Exec != nil {
 		return a.probeExec(ctx, q)
 	}
-	// The runtime keeps the timeout of a command, we that of all others.
+	// The runtime enforces the timeout of a command; for all others we do.
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
 	switch {

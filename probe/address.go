@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// target is the container that an action is about. Its ports may be named.
+// target is the container that an action applies to. Its ports may be named.
 type target struct {
 	container *v1.Container
 	id        string
@@ -19,7 +19,8 @@ type target struct {
 	ip string
 }
 
-// address is where an action connects to: the host that it names, else the pod.
+// address returns the address that an action connects to: the host that it names,
+// else the pod.
 func (t *target) address(host string, port intstr.IntOrString) (string, error) {
 	if host == "" {
 		host = t.ip
@@ -34,7 +35,7 @@ func (t *target) address(host string, port intstr.IntOrString) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(number)), nil
 }
 
-// portNumber finds a port that may be named in the container's ports.
+// portNumber resolves a port that may be named in the container's ports.
 func portNumber(c *v1.Container, port intstr.IntOrString) (int, error) {
 	number := port.IntValue()
 	if port.Type == intstr.String {
@@ -50,12 +51,13 @@ func portNumber(c *v1.Container, port intstr.IntOrString) (int, error) {
 	return number, nil
 }
 
-// dialer makes connections that leave nothing behind: without SO_LINGER
-// frequent probes would pile up sockets in TIME_WAIT (kubelet: 1 s, too).
+// dialer creates connections that leave nothing behind: without SO_LINGER
+// frequent probes would accumulate sockets in TIME_WAIT (kubelet: also 1 s).
 func dialer() *net.Dialer {
 	return &net.Dialer{KeepAlive: -1, Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) {
-			// A socket that cannot is one that waits; the probe is none the worse.
+			// If it fails, the socket only stays in TIME_WAIT; the probe is not
+			// affected.
 			_ = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1, Linger: 1})
 		})
 	}}

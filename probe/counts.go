@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Buckets are the upper bounds of what probes took, in seconds: those that the
-// kubelet counts in.
+// Buckets are the upper bounds of the durations of probes, in seconds, the
+// kubelet's.
 var Buckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// Count is how often a container was probedContainer, and what came of it.
+// Count is how often a container was probed, by result.
 type Count struct {
 	UID                       types.UID
 	Namespace, Pod, Container string
 	Kind                      Kind
-	// Succeeded and Failed were answered, Unknown could not be asked.
+	// Succeeded and Failed have a result; Unknown could not be run.
 	Succeeded, Failed, Unknown uint64
-	// Took is how long all took together, Within how many took no longer than
-	// the bucket of the same place.
+	// Took is the total duration. Within counts the probes that took no longer
+	// than the bucket with the same index.
 	Took   time.Duration
 	Within [11]uint64
 }
@@ -30,7 +30,7 @@ type countKey struct {
 	kind      Kind
 }
 
-// count notes what came of a probe. The prober's lock is held.
+// count counts a result. The prober's lock is held.
 func (pod *podProbes) count(w *worker, answered, ok bool, took time.Duration) {
 	key := countKey{w.container.spec.Name, w.kind}
 	c := pod.counts[key]
@@ -60,8 +60,8 @@ func (pod *podProbes) count(w *worker, answered, ok bool, took time.Duration) {
 	}
 }
 
-// Counts are those of all pods that are probedContainer, sorted. One of a pod that is
-// gone is gone.
+// Counts returns those of all pods that are probed, sorted. Removed pods are not
+// included.
 func (p *Prober) Counts() []Count {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// askExec runs a command in the container. It succeeds with exit code 0.
+// probeExec runs a command in the container. It succeeds with exit code 0.
 func (a *actions) probeExec(ctx context.Context, q probeRequest) (probeResult, error) {
 	r, err := a.exec.Exec(ctx, q.id, q.probe.Exec.Command, q.timeout)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// askGRPC asks the service grpc.health.v1.Health, without TLS as the kubelet.
+// probeGRPC calls the service grpc.health.v1.Health, without TLS as the kubelet.
 func (a *actions) probeGRPC(ctx context.Context, q probeRequest) (probeResult, error) {
 	address, err := q.address("", intstr.FromInt32(q.probe.GRPC.Port))
 	if err != nil {

@@ -18,20 +18,20 @@ type Hook struct {
 	// Container has the name and the ports.
 	Container *v1.Container
 	ID        string
-	// IP is what HTTP and TCP hooks ask unless they name a host.
+	// IP is the target of HTTP and TCP hooks unless they name a host.
 	IP string
 }
 
-// Hooks performs lifecycle hooks. Whoever asks for one waits for its end.
+// Hooks runs lifecycle hooks synchronously.
 type Hooks struct{ actions actions }
 
-// NewHooks makes one. Of the config it takes Exec and UserAgent.
+// NewHooks creates a Hooks. It uses Exec and UserAgent of the config.
 func NewHooks(cfg Config) *Hooks { return &Hooks{actions: newActions(cfg)} }
 
 var errNoHook = errors.New("the hook has no action; set exec, httpGet, tcpSocket or sleep")
 
-// Run performs a hook. It has as much time as ctx; the error says what failed,
-// in words for people.
+// Run runs a hook until it ends or ctx does. The error describes what failed, for
+// an event.
 func (h *Hooks) Run(ctx context.Context, hook Hook) error {
 	t := &target{container: hook.Container, id: hook.ID, ip: hook.IP}
 	switch do := hook.Handler; {
@@ -40,7 +40,7 @@ func (h *Hooks) Run(ctx context.Context, hook Hook) error {
 	case do.HTTPGet != nil:
 		return h.get(ctx, t, do.HTTPGet)
 	case do.TCPSocket != nil:
-		// The kubelet takes such a hook, and fails it without an attempt.
+		// The kubelet accepts such a hook and fails it without an attempt.
 		return h.connect(ctx, t, do.TCPSocket)
 	case do.Sleep != nil:
 		return sleep(ctx, time.Duration(do.Sleep.Seconds)*time.Second)
@@ -55,7 +55,7 @@ func (h *Hooks) exec(ctx context.Context, t *target, command []string) error {
 	case err != nil:
 		return err
 	case r.TimedOut:
-		// The runtime knows when ctx ends, and may be the first to say so.
+		// The runtime knows when ctx ends, and may report it first.
 		return fmt.Errorf("command %q: %w", command, context.DeadlineExceeded)
 	case r.ExitCode != 0:
 		output := bytes.TrimSpace(r.Output[:min(len(r.Output), maxHookOutput)])
@@ -67,10 +67,10 @@ func (h *Hooks) exec(ctx context.Context, t *target, command []string) error {
 	return nil
 }
 
-// maxHookOutput is how much of a failed command's output is told, in bytes.
+// maxHookOutput is how much of a failed command's output is reported, in bytes.
 const maxHookOutput = 512
 
-// get gets a page. Whatever the answer is, it is one.
+// get sends a GET request. Any response is a success.
 func (h *Hooks) get(ctx context.Context, t *target, get *v1.HTTPGetAction) error {
 	request, err := h.actions.request(ctx, t, get)
 	if err != nil {
@@ -78,8 +78,8 @@ func (h *Hooks) get(ctx context.Context, t *target, get *v1.HTTPGetAction) error
 	}
 	response, err := h.actions.http.Do(request)
 	if errors.Is(err, http.ErrSchemeMismatch) && request.URL.Scheme == "https" {
-		// Old manifests say HTTPS where the kubelet once asked without, and it
-		// still falls back. A password is not repeated in the clear.
+		// Old manifests say HTTPS where the kubelet once used HTTP, and it still
+		// falls back. Credentials are not repeated in clear text.
 		plain := request.Clone(ctx)
 		plain.URL.Scheme = "http"
 		plain.Header.Del("Authorization")
@@ -89,12 +89,13 @@ func (h *Hooks) get(ctx context.Context, t *target, get *v1.HTTPGetAction) error
 		return err
 	}
 	defer response.Body.Close()
-	// The page may be what does the work; how it ends is nothing held against it.
+	// Producing the response may be what does the work; how it ends does not
+	// matter.
 	_, _ = io.CopyN(io.Discard, response.Body, maxOutput)
 	return nil
 }
 
-// connect succeeds if somebody accepts.
+// connect succeeds if the connection is accepted.
 func (h *Hooks) connect(ctx context.Context, t *target, to *v1.TCPSocketAction) error {
 	address, err := t.address(to.Host, to.Port)
 	if err != nil {

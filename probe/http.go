@@ -15,9 +15,9 @@ import (
 // maxRedirects is how many redirects are followed (kubelet: 10).
 const maxRedirects = 10
 
-// newHTTPClient makes the client of all HTTP probes. It shares nothing between
-// probes: no connections, no cookies, and no proxy of the node. Certificates
-// are not verified, since a pod's address is in none.
+// newHTTPClient creates the client of all HTTP probes. It shares nothing between
+// probes: no connections, no cookies, and no proxy of the node. Certificates are
+// not verified, since none contains a pod's address.
 func newHTTPClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -38,8 +38,8 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// askHTTP gets a page. It succeeds with 200 to 399; people are told of what is
-// left of the latter, most of all a redirect to another host.
+// probeHTTP sends a GET request. It succeeds with 200 to 399; codes from 300 give
+// a warning, above all a redirect to another host.
 func (a *actions) probeHTTP(ctx context.Context, q probeRequest) (probeResult, error) {
 	request, err := a.request(ctx, &q.target, q.probe.HTTPGet)
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *actions) request(ctx context.Context, t *target, get *v1.HTTPGetAction)
 	if err != nil {
 		return nil, err
 	}
-	// The path may carry a query; one that is no URL is a path all the same.
+	// The path may contain a query; one that is not a URL is used as a path.
 	link, err := url.Parse(get.Path)
 	if err != nil {
 		link = &url.URL{Path: get.Path}
@@ -90,7 +90,7 @@ func (a *actions) request(ctx context.Context, t *target, get *v1.HTTPGetAction)
 	for _, h := range get.HTTPHeaders {
 		request.Header.Add(h.Name, h.Value)
 	}
-	// A default is replaced by what is given, and given as empty is not sent.
+	// A given header replaces the default, and an empty one suppresses it.
 	for name, value := range map[string]string{"User-Agent": a.agent, "Accept": "*/*"} {
 		if given, ok := request.Header[name]; !ok {
 			request.Header.Set(name, value)
@@ -98,7 +98,7 @@ func (a *actions) request(ctx context.Context, t *target, get *v1.HTTPGetAction)
 			request.Header.Del(name)
 		}
 	}
-	// net/http takes the host from the request alone.
+	// net/http takes the host only from this field.
 	request.Host = request.Header.Get("Host")
 	return request, nil
 }

@@ -12,37 +12,37 @@ import (
 
 // Execer runs commands in containers.
 type Execer interface {
-	// Exec runs a command and waits for its end. One that takes longer than
-	// timeout is ended, which is a result and no error; 0 is no timeout.
+	// Exec runs a command and waits until it ends. One that takes longer than
+	// timeout is killed, which is a result and not an error; 0 means no timeout.
 	Exec(ctx context.Context, containerID string, command []string, timeout time.Duration) (ExecResult, error)
 }
 
-// ExecResult is what came of a command.
+// ExecResult is the result of a command.
 type ExecResult struct {
-	// Output is what it wrote to both of its outputs.
+	// Output is its standard output and standard error.
 	Output   []byte
 	ExitCode int32
 	TimedOut bool
 }
 
-// Recorder takes events.
+// Recorder records events.
 type Recorder interface {
 	Event(pod *v1.Pod, eventType, reason, message string)
 }
 
-// Config is what a Prober needs.
+// Config configures a Prober.
 type Config struct {
 	Exec   Execer
 	Events Recorder
-	// UserAgent is how HTTP and gRPC probes name themselves.
+	// UserAgent is sent by HTTP and gRPC probes.
 	UserAgent string
 }
 
-// Pod is a pod of which containers are probedContainer.
+// Pod is a pod whose containers are probed.
 type Pod struct {
 	// Pod is the revision that events are about.
 	Pod *v1.Pod
-	// IP is what HTTP, TCP and gRPC probes ask unless they name a host.
+	// IP is the target of HTTP, TCP and gRPC probes unless they name a host.
 	IP string
 	// Containers are those that run now.
 	Containers []Container
@@ -50,17 +50,17 @@ type Pod struct {
 
 // Container is a running container.
 type Container struct {
-	// Spec has the probes and the named ports. It is not written to and stays
-	// the same as long as ID does.
+	// Spec has the probes and the named ports. It is not modified and does not
+	// change while ID does not.
 	Spec      *v1.Container
 	ID        string
 	StartedAt time.Time
-	// Known is what a daemon before this one knew of this container; nil if
-	// nothing. It counts the first time that the container is named.
+	// Previous is the state that an earlier daemon recorded for this container;
+	// nil if none. It is used when the container is first passed.
 	Previous *PreviousState
 }
 
-// Known is the last state of a container.
+// PreviousState is the last recorded state of a container.
 type PreviousState struct{ Ready, Started bool }
 
 // Prober probes the containers of pods.
@@ -77,7 +77,8 @@ type Prober struct {
 	dirty map[types.UID]struct{}
 }
 
-// podProbes are the probes of one pod, guarded by Prober.mu as all below.
+// podProbes are the probes of one pod. Prober.mu guards them and everything
+// below.
 type podProbes struct {
 	pod        *v1.Pod
 	ip         string
@@ -96,7 +97,7 @@ type probedContainer struct {
 	workers [kinds]*worker
 }
 
-// New makes a prober. It starts nothing.
+// New creates a prober. It starts nothing.
 func New(cfg Config) *Prober {
 	return &Prober{
 		cfg:     cfg,
@@ -109,8 +110,8 @@ func New(cfg Config) *Prober {
 	}
 }
 
-// Set says what of a pod runs. Probes of containers that are new begin, those
-// of containers that are not named any more end.
+// UpdatePod passes the running containers of a pod. Probes of new containers
+// start, those of containers that are no longer passed end.
 func (p *Prober) UpdatePod(pod Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +144,7 @@ func containsID(containers []Container, id string) bool {
 	return false
 }
 
-// add begins the probes of a container that has any.
+// add starts the probes of a container, if it has any.
 func (p *Prober) add(pod *podProbes, c *Container) {
 	own := &probedContainer{pod: pod, spec: c.Spec, id: c.ID, started: c.StartedAt}
 	for kind, spec := range [kinds]*v1.Probe{c.Spec.StartupProbe, c.Spec.LivenessProbe, c.Spec.ReadinessProbe} {
@@ -160,8 +161,8 @@ func (p *Prober) add(pod *podProbes, c *Container) {
 	}
 }
 
-// jitter spreads the first probes of what a daemon before this one started,
-// so that a node full of pods is not asked in one moment.
+// jitter spreads the first probes of containers that an earlier daemon started,
+// so that a node full of pods does not probe all at the same moment.
 func (p *Prober) jitter(w *worker) time.Duration {
 	if !w.container.started.Before(p.since) {
 		return 0
@@ -169,9 +170,9 @@ func (p *Prober) jitter(w *worker) time.Duration {
 	return time.Duration(rand.Float64() * float64(w.period()))
 }
 
-// Stop ends the startup and liveness probes of a pod that is being ended, so
-// that nothing is killed in a hurry. Readiness probes go on: whoever sends
-// traffic wants to know.
+// StopLivenessAndStartup ends the startup and liveness probes of a pod that is
+// being terminated, so that its grace period is not cut short. Readiness probes
+// continue, because traffic is still routed by them.
 func (p *Prober) StopLivenessAndStartup(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,7 +184,7 @@ func (p *Prober) StopLivenessAndStartup(uid types.UID) {
 	}
 }
 
-// Remove ends all probes of a pod and forgets its results.
+// RemovePod ends all probes of a pod and drops its results.
 func (p *Prober) RemovePod(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +196,8 @@ func (p *Prober) RemovePod(uid types.UID) {
 	}
 }
 
-// drop ends probes of a container, also in flight. Their last states stay.
+// drop ends probes of a container, also those in progress. Their last states are
+// kept.
 func (p *Prober) drop(c *probedContainer, kinds ...Kind) {
 	for _, kind := range kinds {
 		if w := c.workers[kind]; w != nil {

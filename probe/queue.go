@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// queue has the probes that wait for their time, the earliest first.
+// queue has the probes that wait to become due, the earliest first.
 type queue []*worker
 
 func (q queue) Len() int           { return len(q) }
@@ -17,13 +17,13 @@ func (q queue) Swap(i, j int) {
 	q[i].index, q[j].index = i, j
 }
 
-// Push and Pop are for container/heap.
+// Push and Pop implement container/heap.
 func (q *queue) Push(w any) {
 	w.(*worker).index = len(*q)
 	*q = append(*q, w.(*worker))
 }
 
-// Pop takes the last one out.
+// Pop removes the last element.
 func (q *queue) Pop() any {
 	last := len(*q) - 1
 	w := (*q)[last]
@@ -39,7 +39,7 @@ func (q *queue) remove(w *worker) {
 	}
 }
 
-// schedule sets when a probe is asked next. The lock is held.
+// schedule sets when a probe runs next. The lock is held.
 func (p *Prober) schedule(w *worker, at time.Time) {
 	w.due = at
 	heap.Push(&p.queue, w)
@@ -51,7 +51,7 @@ func (p *Prober) schedule(w *worker, at time.Time) {
 	}
 }
 
-// Run probes until ctx ends, and returns when all probes have ended.
+// Run runs probes until ctx ends, and returns when all of them have ended.
 func (p *Prober) Run(ctx context.Context) error {
 	var probes sync.WaitGroup
 	defer probes.Wait()
@@ -72,10 +72,10 @@ func (p *Prober) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// startDue starts the probes that are due, each on its own, and returns the
-// time of the next. There is no bound on how many are asked at a time, since
-// it would let those that hang delay the others: each is there once at most,
-// and ends with its timeout.
+// startDue starts the probes that are due, each in its own goroutine, and returns
+// the time of the next. The number of parallel probes is not limited, since
+// probes that hang would then delay others: each runs at most once at a time, and
+// ends with its timeout.
 func (p *Prober) startDue(ctx context.Context, probes *sync.WaitGroup) (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

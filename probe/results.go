@@ -29,16 +29,16 @@ const (
 	failure
 )
 
-// Results of one pod, each by container ID. A container has an entry only
-// where it has a probe of that kind.
+// Results are the results of a pod's probes, by container ID. A container without
+// an entry has no such probe.
 type Results struct {
-	// Failed names the probe for which a container is to be killed.
+	// Failed has the kind of the probe for which a container must be killed.
 	Failed map[string]Kind
 	// Ready is by readiness, Started by startup probes.
 	Ready, Started map[string]bool
 }
 
-// Results are those of a pod, at once after Set already.
+// Results returns those of a pod, immediately after UpdatePod too.
 func (p *Prober) Results(uid types.UID) Results {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,10 +71,11 @@ func setResult[V any](m *map[string]V, id string, v V) {
 	(*m)[id] = v
 }
 
-// Changed wakes after a result changed. Wake-ups coalesce; Take tells whose.
+// Changed receives a value after a result changed. Notifications coalesce;
+// TakeChanged returns the pods.
 func (p *Prober) Changed() <-chan struct{} { return p.changed }
 
-// Take drains the pods of which a result changed.
+// TakeChanged returns the pods with a changed result and resets the list.
 func (p *Prober) TakeChanged() []types.UID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +87,7 @@ func (p *Prober) TakeChanged() []types.UID {
 	return uids
 }
 
-// tell notes that a result of a pod changed. The lock is held.
+// notifyChanged records that a result of a pod changed. The lock is held.
 func (p *Prober) notifyChanged(uid types.UID) {
 	p.dirty[uid] = struct{}{}
 	select {

@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// probeTCP connects. It succeeds if somebody accepts.
+// probeTCP succeeds if the connection is accepted.
 func probeTCP(ctx context.Context, q probeRequest) (probeResult, error) {
 	address, err := q.address(q.probe.TCPSocket.Host, q.probe.TCPSocket.Port)
 	if err != nil {

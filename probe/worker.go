@@ -14,24 +14,24 @@ type worker struct {
 	spec      *v1.Probe
 
 	state state
-	// last is the last result, row how often it came in a row.
+	// lastResult is the last result, resultRun how often it came in a row.
 	lastResult bool
 	resultRun  int
-	// held: the state is final for this instance.
+	// onHold: the state is final for this instance.
 	onHold bool
-	// ended: the container or its pod needs the probe no more.
+	// ended: the container or its pod no longer needs the probe.
 	ended bool
-	// cancel ends the probe in flight; nil if there is none.
+	// cancel ends the probe in progress; nil if there is none.
 	cancel context.CancelFunc
 
-	// due is when it is asked next, index its place in the queue, -1 if it
-	// waits for nothing.
+	// due is when it runs next, index its place in the queue, -1 if it is not
+	// queued.
 	due   time.Time
 	index int
 }
 
-// newWorker gives a probe its initial state, the kubelet's: not ready, alive,
-// start unknown. What is known of the container from before counts more.
+// newWorker creates a probe with its initial state, the kubelet's: not ready,
+// alive, start unknown. A recorded state of the container takes precedence.
 func newWorker(of *probedContainer, kind Kind, spec *v1.Probe, known *PreviousState) *worker {
 	w := &worker{container: of, kind: kind, spec: spec, index: -1}
 	switch kind {
@@ -50,22 +50,22 @@ func newWorker(of *probedContainer, kind Kind, spec *v1.Probe, known *PreviousSt
 	return w
 }
 
-// period and timeout are at least a second, which is the default of the
-// latter; the loader has filled both in.
+// period and timeout are at least a second, which is the default of the latter;
+// defaulting has set both.
 func (w *worker) period() time.Duration  { return seconds(max(w.spec.PeriodSeconds, 1)) }
 func (w *worker) timeout() time.Duration { return seconds(max(w.spec.TimeoutSeconds, 1)) }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// waits reports whether there is nothing to ask for now: the state is final,
-// or the container has not started by its startup probe.
+// idle reports whether there is nothing to run now: the state is final, or the
+// container has not started according to its startup probe.
 func (w *worker) idle() bool {
 	start := w.container.workers[Startup]
 	return w.onHold || w.ended || w.kind != Startup && start != nil && start.state != success
 }
 
-// begin schedules the first probe. The kubelet's workers tick from before the
-// container starts, so that their first probe comes up to a period after the
+// scheduleFirst schedules the first probe. The kubelet's workers tick from before
+// the container starts, so that their first probe comes up to a period after the
 // initial delay; ours comes at its end.
 func (p *Prober) scheduleFirst(w *worker, jitter time.Duration) {
 	if w.idle() {
@@ -75,16 +75,16 @@ func (p *Prober) scheduleFirst(w *worker, jitter time.Duration) {
 	p.schedule(w, now.Add(max(w.initialDelay(now), jitter)))
 }
 
-// initialDelay is what is left of it. A container that was started in the
+// initialDelay returns what is left of it. A container with a start time in the
 // future was started before the clock was set; it waits no longer than one that
-// is started now.
+// starts now.
 func (w *worker) initialDelay(now time.Time) time.Duration {
 	delay := seconds(w.spec.InitialDelaySeconds)
 	return min(w.container.started.Add(delay).Sub(now), delay)
 }
 
-// note counts a result and reports whether it changed the state. As with the
-// kubelet only results in a row count, and a liveness failure as well as a
+// record counts a result and reports whether it changed the state. As with the
+// kubelet, only results in a row count, and a liveness failure as well as a
 // decided start is final until there is a new instance.
 func (w *worker) record(ok bool) bool {
 	if ok != w.lastResult {
@@ -104,7 +104,8 @@ func (w *worker) record(ok bool) bool {
 	return changed
 }
 
-// finish takes in what came of a probe: answered is false if nobody knows.
+// finish processes the result of a probe; answered is false if it could not be
+// run.
 func (p *Prober) finish(w *worker, answered, ok bool, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +128,7 @@ func (p *Prober) finish(w *worker, answered, ok bool, took time.Duration) {
 	if w.idle() {
 		return
 	}
-	// One that took longer than its period is asked again at once.
+	// A probe that took longer than its period runs again at once.
 	at := w.due.Add(w.period())
 	if now := time.Now(); at.Before(now) {
 		at = now

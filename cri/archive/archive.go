@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	// maxEntries bounds the files of an archive: an image has at most a few
+	// maxEntries limits the files of an archive: an image has at most a few
 	// hundred layers.
 	maxEntries = 100_000
-	// maxDocument bounds a JSON document in bytes, containerd's limit for a manifest.
+	// maxDocument limits a JSON document in bytes, containerd's limit for a
+	// manifest.
 	maxDocument = 8 << 20
 )
 
-// Archive is an archive that was read. It is for one goroutine, its images'
-// blobs are for many.
+// Archive is an archive that was read. It is for one goroutine; its images' blobs
+// may be read concurrently.
 type Archive struct {
 	file    *os.File
 	entries map[string]entry
@@ -35,12 +36,12 @@ type Archive struct {
 type entry struct {
 	offset, size int64
 	digest       string
-	// link is the path that a link leads to.
+	// link is the target of a link.
 	link string
 }
 
-// Read reads an archive to its end, uncompressed or by gzip, and keeps it in
-// a file in dir, which is gone when the archive is closed or the daemon ends.
+// Read reads an archive to its end, uncompressed or gzipped, and keeps it in a
+// file in dir, which is removed when the archive is closed or the daemon exits.
 func Read(ctx context.Context, dir string, r io.Reader) (*Archive, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("failed to store the archive temporarily: %w", err)
@@ -49,7 +50,7 @@ func Read(ctx context.Context, dir string, r io.Reader) (*Archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to store the archive temporarily: %w", err)
 	}
-	// Whatever becomes of this process, its room comes back.
+	// However this process ends, the space is freed.
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -64,10 +65,10 @@ func Read(ctx context.Context, dir string, r io.Reader) (*Archive, error) {
 	return a, nil
 }
 
-// Close gives the archive's room back.
+// Close frees the archive's space.
 func (a *Archive) Close() { _ = a.file.Close() }
 
-// stoppable is a reader that ends with a context.
+// contextReader is a reader that ends with a context.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -80,7 +81,7 @@ func (s contextReader) Read(b []byte) (int, error) {
 	return s.r.Read(b)
 }
 
-// keep is a writer to the archive's file that counts, and knows its own errors.
+// spool writes to the archive's file, counts bytes, and remembers its own error.
 type spool struct {
 	w   *bufio.Writer
 	n   int64
@@ -96,7 +97,7 @@ func (k *spool) Write(b []byte) (int, error) {
 	return n, k.err
 }
 
-// others are forms of compression by how they begin.
+// unsupportedMagic has the magic numbers of unsupported compression formats.
 var unsupportedMagic = map[string]string{"\x28\xb5\x2f\xfd": "zstd", "\xfd7zXZ": "xz", "BZh": "bzip2"}
 
 func (a *Archive) read(in *bufio.Reader) error {
@@ -124,7 +125,7 @@ func (a *Archive) read(in *bufio.Reader) error {
 	tee := io.TeeReader(from, out)
 	err = a.index(tar.NewReader(tee), out)
 	if err == nil {
-		// What is behind the last file is of a gzip, which has a checksum.
+		// The rest belongs to the gzip stream, which ends with a checksum.
 		_, err = io.Copy(io.Discard, from)
 	}
 	switch {
@@ -141,7 +142,7 @@ func (a *Archive) read(in *bufio.Reader) error {
 	return nil
 }
 
-// index notes where each file is in what is kept.
+// index records where each file is in the spool.
 func (a *Archive) index(t *tar.Reader, out *spool) error {
 	for {
 		h, err := t.Next()
@@ -160,7 +161,7 @@ func (a *Archive) index(t *tar.Reader, out *spool) error {
 		name := path.Clean(strings.TrimPrefix(h.Name, "/"))
 		switch h.Typeflag {
 		case tar.TypeReg:
-			// The reader of a tar reads no byte beyond the header.
+			// The tar reader reads no byte beyond the header.
 			e := entry{offset: out.n, size: h.Size}
 			sum := sha256.New()
 			if _, err := io.Copy(sum, t); err != nil {
@@ -176,7 +177,7 @@ func (a *Archive) index(t *tar.Reader, out *spool) error {
 	}
 }
 
-// cut says of an error of reading what it means.
+// readError explains an error of reading.
 func readError(err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
@@ -189,10 +190,10 @@ func readError(err error) error {
 	return fmt.Errorf("failed to read the archive: %w", err)
 }
 
-// maxLinks bounds a chain of links.
+// maxLinks limits a chain of links.
 const maxLinks = 8
 
-// find is a file by its path, over links.
+// find returns a file by its path, following links.
 func (a *Archive) find(name string) (entry, bool) {
 	name = path.Clean(name)
 	for range maxLinks {
@@ -205,7 +206,7 @@ func (a *Archive) find(name string) (entry, bool) {
 	return entry{}, false
 }
 
-// document is a JSON document of the archive.
+// document returns a JSON document of the archive.
 func (a *Archive) document(e entry) ([]byte, error) {
 	if e.size > maxDocument {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", e.size, maxDocument)

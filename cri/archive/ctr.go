@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// criNamespace is containerd's namespace of what its CRI plugin has.
+// criNamespace is containerd's namespace for its CRI plugin.
 const criNamespace = "k8s.io"
 
-// FindCtr finds ctr, the command of a containerd that listens on a socket: the
-// one that lies beside it, else one on the path.
+// FindCtr finds ctr, the command of the containerd that listens on a socket: the
+// one in its directory, else the one in PATH.
 func FindCtr(ctx context.Context, socket string) (string, error) {
 	if dir := listenerDirectory(ctx, socket); dir != "" {
 		if p, err := exec.LookPath(filepath.Join(dir, "ctr")); err == nil {
@@ -32,8 +32,8 @@ func FindCtr(ctx context.Context, socket string) (string, error) {
 	return "", errors.New("images are loaded into this containerd with its command ctr, which is neither in its directory nor in PATH: install it (it is part of containerd)")
 }
 
-// folderOfListener is the folder of the program that listens on a socket, empty
-// if that cannot be told.
+// listenerDirectory returns the directory of the program that listens on a
+// socket, empty if it is unknown.
 func listenerDirectory(ctx context.Context, socket string) string {
 	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -57,9 +57,8 @@ func listenerDirectory(ctx context.Context, socket string) string {
 	return filepath.Dir(exe)
 }
 
-// Import gives images to the containerd on a socket by its command ctr. They are
-// there under their names when it returns; the CRI plugin hears of them a moment
-// later.
+// Import loads images into the containerd on a socket with its command ctr. They
+// have their names when it returns; the CRI plugin lists them a moment later.
 func Import(ctx context.Context, ctr, socket string, images []*Image) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -75,7 +74,7 @@ func Import(ctx context.Context, ctr, socket string, images []*Image) error {
 	cmd := exec.CommandContext(ctx, ctr, "--address", socket, "--namespace", criNamespace, "images", "import", "-")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = r, &said, &said
 	err = cmd.Run()
-	// It may have ended before it read everything.
+	// It may have exited before it read everything.
 	_ = r.Close()
 	if werr := <-written; err == nil && werr != nil && !errors.Is(werr, syscall.EPIPE) {
 		err = werr
@@ -89,7 +88,7 @@ func Import(ctx context.Context, ctr, socket string, images []*Image) error {
 	return nil
 }
 
-// lastLine is the line in which a command says why it failed.
+// lastLine returns the line in which a command says why it failed.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndexByte(text, '\n')+1:]

@@ -17,7 +17,7 @@ type dockerEntry struct {
 	Layers   []string
 }
 
-// dockerManifest is what docker's manifest.json lists, nothing without one.
+// dockerManifest returns the entries of docker's manifest.json, none without one.
 func (a *Archive) dockerManifest() (list []dockerEntry, err error) {
 	e, ok := a.find("manifest.json")
 	if !ok {
@@ -29,7 +29,7 @@ func (a *Archive) dockerManifest() (list []dockerEntry, err error) {
 	return list, nil
 }
 
-// dockerImage is an image of docker's form, with a manifest made for it.
+// dockerImage returns an image of docker's format, with a generated manifest.
 func (a *Archive) dockerImage(d *dockerEntry, p Platform) (*Image, error) {
 	image := &Image{Names: d.RepoTags, blobs: map[string]blob{}}
 	fault := func(err error) (*Image, error) {
@@ -74,7 +74,7 @@ func (a *Archive) dockerImage(d *dockerEntry, p Platform) (*Image, error) {
 	return image, nil
 }
 
-// layerType tells by its first bytes how a layer is compressed.
+// layerType detects by its first bytes how a layer is compressed.
 func (a *Archive) layerType(e entry) (string, error) {
 	var begin [4]byte
 	n, err := io.NewSectionReader(a.file, e.offset, e.size).Read(begin[:])

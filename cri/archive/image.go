@@ -19,24 +19,24 @@ const (
 	typeManifest = "application/vnd.oci.image.manifest.v1+json"
 	typeConfig   = "application/vnd.oci.image.config.v1+json"
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar"
-	// Docker's, which archives hold too.
+	// Docker's, which archives contain too.
 	typeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 	typeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 )
 
-// Image is an image of an archive, for the platform asked for.
+// Image is an image of an archive, for the requested platform.
 type Image struct {
 	// Names are its full names, with host and tag.
 	Names []string
-	// ID is the digest of its configuration, which runtimes take as its ID.
+	// ID is the digest of its configuration, which runtimes use as its ID.
 	ID string
 	// root is its manifest, or the index that leads to it.
 	root descriptor
-	// blobs by digest are all that it consists of.
+	// blobs are all its parts, by digest.
 	blobs map[string]blob
 }
 
-// blob is a part of an image: bytes of the archive, or made here.
+// blob is a part of an image: bytes of the archive, or generated ones.
 type blob struct {
 	mediaType string
 	size      int64
@@ -61,23 +61,23 @@ type document struct {
 	Layers        []descriptor `json:"layers,omitempty"`
 }
 
-// Platform is what an image is made for.
+// Platform is what an image is built for.
 type Platform struct {
 	OS           string `json:"os"`
 	Architecture string `json:"architecture"`
 	Variant      string `json:"variant,omitempty"`
 }
 
-// String is os/architecture[/variant].
+// String returns os/architecture[/variant].
 func (p Platform) String() string {
 	return strings.TrimSuffix(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
 }
 
-// runs reports whether what is made for o runs on p.
+// canRun reports whether an image built for o runs on p.
 func (p Platform) canRun(o Platform) bool { return p.OS == o.OS && p.Architecture == o.Architecture }
 
-// Images are the images of the archive for a platform. One that the archive
-// gives no full name has the given one, which is for a single image; empty is none.
+// Images returns the images of the archive for a platform. name, if not empty,
+// replaces the name of a single image.
 func (a *Archive) Images(p Platform, name string) ([]*Image, error) {
 	images, err := a.images(p)
 	if err != nil {
@@ -142,7 +142,7 @@ const (
 	annotationRef  = "org.opencontainers.image.ref.name"
 )
 
-// layoutImages are those of an OCI layout.
+// layoutImages returns those of an OCI layout.
 func (a *Archive) layoutImages(index entry, docker []dockerEntry, p Platform) ([]*Image, error) {
 	var doc document
 	if err := a.decode(index, &doc); err != nil {
@@ -185,7 +185,7 @@ func (i *Image) addName(name string) {
 	}
 }
 
-// collect takes in what a descriptor leads to, of an index the part for the
+// collect adds what a descriptor refers to, of an index the part for the
 // platform.
 func (a *Archive) collect(image *Image, d descriptor, p Platform) error {
 	e, err := a.blob(d, "manifest")
@@ -232,25 +232,25 @@ func (a *Archive) collect(image *Image, d descriptor, p Platform) error {
 	return nil
 }
 
-// choose is the manifest of an index for a platform.
+// selectPlatform returns the manifest of an index for a platform.
 func (a *Archive) selectPlatform(list []descriptor, p Platform) (descriptor, error) {
 	var has []string
 	var fit []descriptor
 	for _, d := range list {
 		switch {
 		case d.Platform == nil:
-			fit = append(fit, d) // its configuration tells
+			fit = append(fit, d) // its configuration has it
 		case p.canRun(*d.Platform):
 			fit = append(fit, d)
-		case d.Platform.OS != "unknown": // that is an attestation
+		case d.Platform.OS != "unknown": // an attestation
 			has = append(has, d.Platform.String())
 		}
 	}
 	if len(fit) == 0 {
 		return descriptor{}, wrongPlatform(p, has...)
 	}
-	// The plain one before those for newer machines, and what is there before
-	// what is not: archives often hold one platform of many.
+	// Prefer the variant without requirements, and manifests that exist: archives
+	// often contain only one platform of many.
 	there := func(d descriptor) int {
 		if _, ok := a.find(blobPath(d.Digest)); ok {
 			return 0
@@ -272,7 +272,7 @@ func wrongPlatform(p Platform, has ...string) error {
 	return fmt.Errorf("it is for %s, and this machine is %s: create the archive for that platform (docker pull --platform %s before docker save)", strings.Join(has, ", "), p, p)
 }
 
-// imageConfig is what is needed of a configuration.
+// imageConfig is the part of a configuration that is needed.
 type imageConfig struct {
 	Platform
 	RootFS struct {
@@ -280,7 +280,8 @@ type imageConfig struct {
 	} `json:"rootfs"`
 }
 
-// config is the configuration of an image, an error if the platform is another.
+// config returns the configuration of an image, an error if the platform is
+// another.
 func (a *Archive) config(e entry, p Platform) (imageConfig, error) {
 	var c imageConfig
 	if err := a.decode(e, &c); err != nil {
@@ -292,7 +293,7 @@ func (a *Archive) config(e entry, p Platform) (imageConfig, error) {
 	return c, nil
 }
 
-// blob is the file with what a descriptor describes.
+// blob returns the file that a descriptor describes.
 func (a *Archive) blob(d descriptor, what string) (entry, error) {
 	e, ok := a.find(blobPath(d.Digest))
 	switch {
@@ -310,7 +311,7 @@ func notFound(what, name string) error {
 
 func blobPath(digest string) string { return "blobs/" + strings.Replace(digest, ":", "/", 1) }
 
-// take makes a file of the archive a part of an image.
+// addBlob adds a file of the archive to an image.
 func (a *Archive) addBlob(image *Image, digest, mediaType string, e entry) {
 	image.blobs[digest] = blob{mediaType: mediaType, size: e.size, open: func() io.ReadSeeker { return io.NewSectionReader(a.file, e.offset, e.size) }}
 }
@@ -327,7 +328,7 @@ func (a *Archive) decode(e entry, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// Size is how many bytes the image's blobs have.
+// Size returns the total size of the image's blobs in bytes.
 func (i *Image) Size() (n int64) {
 	for _, b := range i.blobs {
 		n += b.size

@@ -10,7 +10,7 @@ import (
 )
 
 // WriteLayout writes images as the tar of an OCI layout, as ctr imports it: each
-// is there by its names, and by its digest, as if it had been pulled.
+// by its names, and by its digest, as if it had been pulled.
 func WriteLayout(w io.Writer, images []*Image) error {
 	t := tar.NewWriter(w)
 	index := document{SchemaVersion: 2, MediaType: typeIndex}
@@ -45,7 +45,7 @@ func WriteLayout(w io.Writer, images []*Image) error {
 	return t.Close()
 }
 
-// withDigest is a name with a digest in the place of its tag.
+// withDigest replaces the tag of a name with a digest.
 func withDigest(name, digest string) string {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/distribution/reference"
 )
 
-// TokenHeader is the header with which a request shows that it may read.
+// TokenHeader is the header with which a request proves that it may read.
 const TokenHeader = "X-Podstead-Load"
 
-// Registry is a registry of images that can only be read, and only by who
-// knows its token. It is for use by a runtime on the same machine.
+// Registry is a read-only registry of images for clients that know its token. It
+// is for a runtime on the same machine.
 type Registry struct {
 	// Token is the value of TokenHeader.
 	Token string
@@ -23,7 +23,7 @@ type Registry struct {
 	blobs map[string]blob
 }
 
-// NewRegistry serves images.
+// NewRegistry creates a registry of images.
 func NewRegistry(images []*Image) *Registry {
 	r := &Registry{Token: rand.Text(), roots: map[string]*Image{}, blobs: map[string]blob{}}
 	for _, i := range images {
@@ -76,8 +76,8 @@ func cutLast(text, sep string) (before, after string, ok bool) {
 	return text[:i], text[i+len(sep):], true
 }
 
-// digest is that of a tag's manifest, empty if there is none. host is empty if
-// the runtime does not tell for which it asks.
+// digest returns that of a tag's manifest, empty if there is none. host is empty
+// if the runtime does not say for which it asks.
 func (r *Registry) digest(host, repository, tag string) string {
 	for name, i := range r.roots {
 		named, err := reference.ParseNormalizedNamed(name)

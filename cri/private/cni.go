@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// neededPlugins are those that the network written here uses.
+// neededPlugins are the plugins of the network config below.
 var neededPlugins = []string{"bridge", "host-local", "portmap", "loopback"}
 
-// cniBin is the first folder that holds the plugins.
+// cniBin returns the first directory that contains the plugins.
 func (c Config) cniBin() (string, error) {
 	for _, dir := range c.CNIBinDirs {
 		if missingPlugins(dir) == nil {
@@ -31,9 +31,9 @@ func missingPlugins(dir string) (names []string) {
 	return names
 }
 
-// cniConf is the folder of network configs: the host's if it holds one, else
-// podstead's own, which is written once and kept, so that the addresses of
-// running pods stay valid over a restart.
+// cniConf returns the directory of network configs: the host's if it contains
+// one, else podstead's own, which is written once and kept, so that the addresses
+// of running pods stay valid across a restart.
 func (c Config) cniConf() (string, error) {
 	if has, err := hasNetwork(c.CNIConfDir); err != nil {
 		return "", err
@@ -57,7 +57,8 @@ func (c Config) cniConf() (string, error) {
 	return own, replaceFile(filepath.Join(own, "10-podstead.conflist"), []byte(text), 0o644)
 }
 
-// hasNetwork reports whether the folder holds a config that a runtime loads.
+// hasNetwork reports whether the directory contains a config that a runtime
+// loads.
 func hasNetwork(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if os.IsNotExist(err) {
@@ -76,11 +77,11 @@ func hasNetwork(dir string) (bool, error) {
 }
 
 // bridge is the pods' bridge. The name is podstead's own, so that it never
-// meets that of another runtime.
+// conflicts with another runtime's.
 const bridge = "podstead0"
 
-// chooseSubnet is that of a bridge which is there already, left by an earlier
-// root folder, since a bridge refuses a second address; else a free one.
+// chooseSubnet returns that of an existing bridge, left by an earlier root
+// directory, since a bridge refuses a second address; else a free one.
 func chooseSubnet() (string, error) {
 	if iface, err := net.InterfaceByName(bridge); err == nil {
 		addrs, err := iface.Addrs()
@@ -98,7 +99,7 @@ func chooseSubnet() (string, error) {
 	return freeSubnet(addrs)
 }
 
-// subnetOf is the network of the first IPv4 address.
+// subnetOf returns the network of the first IPv4 address.
 func subnetOf(addrs []net.Addr) (string, bool) {
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil {
@@ -130,8 +131,8 @@ const networkConfig = `{
 }
 `
 
-// freeSubnet is the first of a few private networks that meets no address of
-// the host.
+// freeSubnet returns the first of a few private networks that overlaps no address
+// of the host.
 func freeSubnet(addrs []net.Addr) (string, error) {
 	for third := 88; third <= 119; third++ {
 		_, candidate, _ := net.ParseCIDR(fmt.Sprintf("10.%d.0.0/16", third))

@@ -11,40 +11,42 @@ import (
 	"github.com/podstead/podstead/internal/atomicfile"
 )
 
-// Config says where the private containerd lives. All paths are absolute.
+// Config locates the private containerd. All paths are absolute.
 type Config struct {
-	// Root keeps images and containers over reboots, for example
-	// /var/lib/podstead/containerd. The log and the config lie in it too.
+	// Root keeps images and containers across reboots, for example
+	// /var/lib/podstead/containerd. It also contains the log and the config.
 	Root string
-	// State is on a tmpfs, for example /run/podstead/containerd. The socket
-	// lies in it.
+	// State is on a tmpfs, for example /run/podstead/containerd. It contains the
+	// socket.
 	State string
-	// CNIConfDir is the host's folder of network configs. If it holds one,
-	// that one is used, else podstead writes one of its own under Root.
+	// CNIConfDir is the host's directory of network configs. If it contains one,
+	// that is used, else podstead writes its own under Root.
 	CNIConfDir string
-	// CNIBinDirs are where CNI plugins may be, first match wins.
+	// CNIBinDirs are where CNI plugins may be; the first match is used.
 	CNIBinDirs []string
 	// PauseImage is the sandbox image; empty leaves containerd's default.
 	PauseImage string
 }
 
-// Socket is the path of the containerd's socket.
+// Socket returns the path of the containerd's socket.
 func (c Config) Socket() string { return filepath.Join(c.State, "containerd.sock") }
 
-// LogFile is the path of the containerd's log.
+// LogFile returns the path of the containerd's log.
 func (c Config) LogFile() string { return filepath.Join(c.Root, "containerd.log") }
 
 func (c Config) file() string       { return filepath.Join(c.Root, "config.toml") }
 func (c Config) ownCNIConf() string { return filepath.Join(c.Root, "cni", "net.d") }
 
-// CertsDir is where a person puts registry settings (hosts.toml by host).
+// CertsDir returns the directory of the administrator's registry settings
+// (hosts.toml by host).
 func (c Config) CertsDir() string { return filepath.Join(c.Root, "certs.d") }
 
 // configText is a version 2 config, which containerd 1.6, 1.7 and 2.x read.
 // restrict_oom_score_adj lets pods start where the host withholds
-// CAP_SYS_RESOURCE; the opt plugin's default folder is outside Root. It is no
-// text/template: that alone keeps every method of every type in the binary.
-const configText = `# Written by podstead at each start; changes are lost. Registry settings belong into %[9]s.
+// CAP_SYS_RESOURCE; the opt plugin's default directory is outside Root. It is not
+// a text/template: importing that alone keeps every method of every type in the
+// binary.
+const configText = `# Written by podstead at each start; changes are lost. Put registry settings into %[9]s.
 version = 2
 root = %[1]q
 state = %[2]q
@@ -68,7 +70,7 @@ state = %[2]q
     config_path = %[10]q
 `
 
-// render makes the text of the config file.
+// render returns the text of the config file.
 func (c Config) render(binDir, confDir string, restrictOOM bool) []byte {
 	pause := ""
 	if c.PauseImage != "" {
@@ -78,10 +80,11 @@ func (c Config) render(binDir, confDir string, restrictOOM bool) []byte {
 		filepath.Join(c.Root, "opt"), restrictOOM, pause, binDir, confDir, c.CertsDir(), c.registryLink())
 }
 
-// prepare makes the folders, settles the network and writes the config.
+// prepare creates the directories, chooses the network and writes the config.
 func (c Config) prepare() error {
-	// containerd makes its root and state itself, 0711, so that containers
-	// with user namespaces can pass; so must the folders above be passable.
+	// containerd creates its root and state itself, with mode 0711, so that
+	// containers with user namespaces can traverse them; the parent directories
+	// must allow that too.
 	for _, dir := range []string{c.Root, c.State, c.CertsDir()} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return fmt.Errorf("failed to create a directory of the private containerd: %w", err)
@@ -104,8 +107,8 @@ func (c Config) prepare() error {
 // capSysResource is CAP_SYS_RESOURCE of linux/capability.h.
 const capSysResource = 24
 
-// capable reports whether this process, and so a child of it, has the
-// capability. If that cannot be read the answer is no, the safe one here.
+// capable reports whether this process, and so a child of it, has the capability.
+// If that cannot be read the result is false, the safe one here.
 func capable(capability uint) bool {
 	data, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// The pace at which a containerd that ends is started again, and the look for
-// its socket while it comes up.
+// The delays between restarts of a containerd that exits, and the polling of its
+// socket while it starts.
 const (
 	restartMin = 500 * time.Millisecond
 	restartMax = 30 * time.Second
-	// stableAfter is how long it must have run for the pace to start over.
+	// stableAfter is how long it must have run to reset the delay.
 	stableAfter = time.Minute
 	startPoll   = 50 * time.Millisecond
 	startLimit  = 60 * time.Second
@@ -29,18 +29,18 @@ type Containerd struct {
 	cfg    Config
 	binary string
 	log    *slog.Logger
-	// ended is closed when the process started last has ended; nil if this
+	// ended is closed when the process started last has exited; nil if this
 	// daemon started none.
 	ended chan struct{}
 }
 
-// New prepares to keep a containerd from the given binary; Run starts it.
+// New creates a Containerd for the given binary; Start and Run start it.
 func New(cfg Config, binary string, log *slog.Logger) *Containerd {
 	return &Containerd{cfg: cfg, binary: binary, log: log}
 }
 
-// Start returns when the containerd answers. One that runs already, from an
-// earlier podstead, is taken over as it is.
+// Start returns when the containerd answers. One that runs already, started by an
+// earlier podstead, is adopted as it is.
 func (c *Containerd) Start(ctx context.Context) error {
 	if Answers(ctx, c.cfg.Socket()) {
 		if err := c.cfg.removeMirror(); err != nil {
@@ -55,8 +55,8 @@ func (c *Containerd) Start(ctx context.Context) error {
 	return c.launch(ctx)
 }
 
-// Run watches the containerd that Start brought up and starts it again
-// whenever it ends, until ctx ends. It never stops it.
+// Run watches the containerd that Start started and restarts it whenever it
+// exits, until ctx ends. It never stops it.
 func (c *Containerd) Run(ctx context.Context) error {
 	pause := restartMin
 	for {
@@ -65,8 +65,8 @@ func (c *Containerd) Run(ctx context.Context) error {
 		if err := c.waitEnd(ctx); ctx.Err() != nil {
 			return nil
 		} else if err != nil {
-			// It is there and does not answer; a second one beside it would
-			// only wait for the first one's locks.
+			// It exists and does not answer; a second one would only wait for the
+			// first one's locks.
 			c.log.Debug("Failed to watch private containerd", "err", err)
 			hung = true
 		} else if !c.starting() {
@@ -88,8 +88,8 @@ func (c *Containerd) Run(ctx context.Context) error {
 	}
 }
 
-// starting reports whether the process started last still lives. Run asks when
-// nobody listens: then it is one that takes longer than launch waited.
+// starting reports whether the process started last still lives. Run calls it
+// when nothing listens: then the process takes longer than launch waited.
 func (c *Containerd) starting() bool {
 	if c.ended == nil {
 		return false
@@ -113,21 +113,21 @@ func (c *Containerd) launch(ctx context.Context) error {
 	cmd := exec.Command(c.binary, "--config", c.cfg.file())
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.Dir = "/"
-	// NOTIFY_SOCKET and WATCHDOG_* are podstead's: a child that reports
-	// itself ready in its place would confuse systemd.
+	// NOTIFY_SOCKET and WATCHDOG_* are podstead's: a child that reports itself
+	// ready in its place would confuse systemd.
 	cmd.Env = childEnv(os.Environ(), filepath.Dir(c.binary))
-	// A session of its own: a signal to our process group or the hang-up of
-	// our terminal does not reach it.
+	// In its own session it does not receive signals to our process group or the
+	// hang-up of our terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("failed to start the private containerd: %w", err)
 	}
 	ended := make(chan struct{})
 	c.ended = ended
-	// This one goroutine outlives launch on purpose: it reaps the child,
-	// which outlives this daemon if it can.
+	// This goroutine outlives launch on purpose: it reaps the child, which is
+	// meant to outlive this daemon.
 	go func() {
-		_ = cmd.Wait() // its state tells more than the error
+		_ = cmd.Wait() // its state says more than the error
 		close(ended)
 	}()
 
@@ -152,8 +152,8 @@ func (c *Containerd) launch(ctx context.Context) error {
 	}
 }
 
-// Binary finds containerd on the path; sbin folders are looked at too, since
-// a service's path may lack them.
+// Binary finds containerd in PATH; sbin directories are tried too, since a
+// service's PATH may lack them.
 func Binary() (string, error) {
 	for _, name := range []string{"containerd", "/usr/local/bin/containerd", "/usr/bin/containerd"} {
 		if p, err := exec.LookPath(name); err == nil {
@@ -164,9 +164,9 @@ func Binary() (string, error) {
 		" and no containerd is installed; start one, name it with --container-runtime-endpoint, or install it (Debian: apt-get install containerd runc containernetworking-plugins)")
 }
 
-// childEnv is the environment without what belongs to podstead, and with the
-// containerd's own folder first on the path: a host may hold the shim of
-// another version too, and the two must match.
+// childEnv returns the environment without podstead's own variables, and with the
+// containerd's directory first in PATH: a host may have the shim of another
+// version too, and the two must match.
 func childEnv(env []string, dir string) []string {
 	out := make([]string, 0, len(env)+1)
 	path := dir
@@ -182,7 +182,7 @@ func childEnv(env []string, dir string) []string {
 	return append(out, "PATH="+path)
 }
 
-// sleep waits and reports whether ctx still goes on.
+// sleep waits and reports whether ctx has not ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

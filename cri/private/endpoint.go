@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// Memory is the file that keeps the endpoint of the runtime in which the pods
-// live. A runtime that is merely down must not make the next start choose
-// another one, in which every pod would be started a second time.
+// EndpointFile records the endpoint of the runtime that runs the pods. A runtime
+// that is only down must not make the next start choose another one, in which
+// every pod would be started a second time.
 type EndpointFile struct{ path string }
 
-// NewMemory keeps the endpoint under the daemon's root folder.
+// NewEndpointFile stores the endpoint in the daemon's root directory.
 func NewEndpointFile(root string) EndpointFile {
 	return EndpointFile{path: filepath.Join(root, "runtime-endpoint")}
 }
 
-// Load is the endpoint in use so far, empty before the first choice.
+// Load returns the recorded endpoint, empty before the first choice.
 func (m EndpointFile) Load() (string, error) {
 	data, err := os.ReadFile(m.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,12 +32,12 @@ func (m EndpointFile) Load() (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// Save remembers the endpoint.
+// Save records the endpoint.
 func (m EndpointFile) Save(endpoint string) error {
 	return replaceFile(m.path, []byte(endpoint+"\n"), 0o600)
 }
 
-// Choose is the endpoint to use when none is given: the remembered one, else
+// Choose returns the endpoint to use when none is given: the recorded one, else
 // the first usual socket that answers, else the private one.
 func Choose(ctx context.Context, remembered string, sockets []string, private string) string {
 	if remembered != "" {

@@ -15,7 +15,7 @@ var UsualSockets = []string{
 	"/run/cri-dockerd.sock",
 }
 
-// dialTimeout bounds the look at one socket. A living runtime accepts at once.
+// dialTimeout limits the check of one socket. A live runtime accepts at once.
 const dialTimeout = time.Second
 
 // Find returns the endpoint of the first socket on which a runtime accepts

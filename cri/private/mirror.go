@@ -9,38 +9,40 @@ import (
 	"strings"
 )
 
-// registries is the folder of registry settings that containerd is told of: a
-// link to CertsDir, or for as long as images are loaded to offersDir. Some
-// versions look into one folder alone, and nothing of a person's is ever touched.
+// registryLink is the directory of registry settings in containerd's config: a
+// link to CertsDir, or to mirrorDir while images are loaded. Some versions
+// support only one directory, and the administrator's files are never modified.
 func (c Config) registryLink() string { return filepath.Join(c.State, "registries") }
 
-// offersDir has links to all of CertsDir, but for the host of an offer.
+// mirrorDir has links to everything in CertsDir except the host of the mirror.
 func (c Config) mirrorDir() string { return filepath.Join(c.State, "offers.d") }
 
-// Offer is where images of a registry can be had for a while.
+// Mirror is a registry that temporarily serves images of another one.
 type Mirror struct {
 	// URL is http://HOST:PORT.
 	URL string
-	// Header and Value go with each request.
+	// Header and Value are sent with each request.
 	Header, Value string
 }
 
-// Offer makes pulls from a registry host (with its port) ask the offer first,
-// until withdraw is called. What it does not have comes from where it always
-// comes from. There is one offer at a time.
-func (c *Containerd) AddMirror(host string, o Mirror) (withdraw func(), err error) {
+// AddMirror makes pulls from a registry host (with its port) try the mirror
+// first, until remove is called. Images that the mirror does not have come from
+// their usual place. There is one mirror at a time.
+func (c *Containerd) AddMirror(host string, o Mirror) (remove func(), err error) {
 	if text, err := os.ReadFile(c.cfg.file()); err != nil || !strings.Contains(string(text), c.cfg.registryLink()) {
 		return nil, fmt.Errorf("the private containerd was started by an earlier podstead, which could not load images; stop it once (its socket is %s): it is restarted, and containers keep running", c.cfg.Socket())
 	}
 	if err := c.cfg.writeMirror(host, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("failed to add the image mirror to the private containerd: %w", err), c.cfg.removeMirror())
 	}
-	// A link that stays leads to where nobody answers, and containerd goes on to
-	// the next host; the next offer or start takes it away.
+	// A link that is left behind points to a mirror that does not answer, and
+	// containerd continues with the next host; the next AddMirror or Start
+	// removes it.
 	return func() { _ = c.cfg.removeMirror() }, nil
 }
 
-// withdraw ends an offer, that of a daemon too that was ended in the middle of it.
+// removeMirror removes a mirror, also one of a daemon that was killed while it
+// used it.
 func (c Config) removeMirror() error {
 	if err := replaceLink(c.registryLink(), c.CertsDir()); err != nil {
 		return fmt.Errorf("failed to link containerd's registry settings: %w", err)
@@ -62,7 +64,7 @@ func replaceLink(path, target string) error {
 	return os.Rename(tmp, path)
 }
 
-// offer makes the folder of an offer and leads containerd there.
+// writeMirror creates the directory of a mirror and points containerd to it.
 func (c Config) writeMirror(host string, o Mirror) error {
 	theirs, text, err := c.hostsFile(host)
 	if err != nil {
@@ -92,7 +94,7 @@ func (c Config) writeMirror(host string, o Mirror) error {
 	return replaceLink(c.registryLink(), c.mirrorDir())
 }
 
-// linkAll makes links in a folder to all of another, but for some.
+// linkAll links everything in one directory into another, with exceptions.
 func linkAll(from, to string, but ...string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -111,8 +113,8 @@ func linkAll(from, to string, but ...string) error {
 
 const hostsFile = "hosts.toml"
 
-// hostFolder is containerd's name of the folder for a host: a colon is not for
-// file names everywhere.
+// hostDirectory returns containerd's name of the directory for a host: not every
+// file system allows a colon.
 func hostDirectory(host string) string {
 	if name, port, ok := strings.Cut(host, ":"); ok {
 		return name + "_" + port + "_"
@@ -120,8 +122,8 @@ func hostDirectory(host string) string {
 	return host
 }
 
-// hostsFile is the hosts file that a person wrote for a host, and its folder;
-// both empty without one. The order of folders is containerd's.
+// hostsFile returns the administrator's hosts file for a host, and its directory;
+// both empty without one. The order of directories is containerd's.
 func (c Config) hostsFile(host string) (dir, text string, err error) {
 	for _, name := range []string{hostDirectory(host), host, "_default"} {
 		dir := filepath.Join(c.CertsDir(), name)
@@ -137,8 +139,8 @@ func (c Config) hostsFile(host string) (dir, text string, err error) {
 	return "", "", nil
 }
 
-// offered is a hosts file with an offer before all hosts: containerd tries them
-// in their order. What stands before the first table belongs to the file itself.
+// withMirror returns a hosts file with a mirror before all hosts: containerd
+// tries them in order. Settings before the first table belong to the file itself.
 func withMirror(text string, o Mirror) string {
 	offer := fmt.Sprintf("[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\"]\n  [host.%[1]q.header]\n    %[2]s = %[3]q\n", o.URL, o.Header, o.Value)
 	var head, rest strings.Builder

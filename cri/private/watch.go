@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitEnd returns nil when the process behind the socket has ended. Nothing is
-// polled: the socket tells the pid, and a pidfd becomes readable at its end,
-// whether or not the process is a child of ours.
+// waitEnd returns nil when the process behind the socket has exited. Nothing is
+// polled: the socket reports the pid, and a pidfd becomes readable when the
+// process exits, whether or not it is our child.
 func (c *Containerd) waitEnd(ctx context.Context) error {
 	conn, err := dial(ctx, c.cfg.Socket())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
-		return nil // nobody listens: it has ended
+		return nil // nothing listens: it has exited
 	}
 	if err != nil {
 		return fmt.Errorf("failed to connect to %s: %w", c.cfg.Socket(), err)
@@ -43,8 +43,8 @@ func (c *Containerd) waitEnd(ctx context.Context) error {
 	// A deadline in the past ends the read below when ctx ends.
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	// The first look asks the kernel; each later one comes after the poller
-	// saw the descriptor readable.
+	// The first call polls the kernel; each later one comes after the poller saw
+	// the descriptor readable.
 	err = raw.Read(func(fd uintptr) bool { return ended(int(fd)) })
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -52,14 +52,15 @@ func (c *Containerd) waitEnd(ctx context.Context) error {
 	return err
 }
 
-// ended reports whether the pidfd is readable, which means that its process is over.
+// ended reports whether the pidfd is readable, which means that its process has
+// exited.
 func ended(fd int) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0
 }
 
-// peer is the pid of the process that listens on the other end.
+// peer returns the pid of the process that listens on the other end.
 func peer(conn interface{ File() (*os.File, error) }) (int, error) {
 	f, err := conn.File()
 	if err != nil {
