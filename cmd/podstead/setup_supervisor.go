@@ -92,7 +92,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings)
 
 // nodeCredentials returns the node's own credentials for registries.
 func nodeCredentials(o *options.Options) (credential.Node, error) {
-	node := credential.Node{Files: credential.UsualFiles(o.Paths.Root, os.Getenv("HOME"))}
+	node := credential.Node{Files: credential.DefaultFiles(o.Paths.Root, os.Getenv("HOME"))}
 	if o.Runtime.Providers == "" {
 		return node, nil
 	}

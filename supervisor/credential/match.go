@@ -34,7 +34,7 @@ type pattern struct {
 }
 
 // hub are the names under which logins at docker.io are kept.
-var hub = map[string]bool{"index.docker.io": true, "registry-1.docker.io": true, "registry.hub.docker.com": true}
+var dockerHubAliases = map[string]bool{"index.docker.io": true, "registry-1.docker.io": true, "registry.hub.docker.com": true}
 
 // parsePattern reads HOST[:PORT][/PATH], with or without a scheme and with
 // docker's /v1/ and /v2/.
@@ -51,7 +51,7 @@ func parsePattern(text string) (pattern, error) {
 	if _, err := path.Match(p.host, ""); err != nil || strings.ContainsAny(p.host, " @?#") {
 		return p, errors.New("it is no registry, such as registry.example.com or *.example.com")
 	}
-	if hub[p.host] {
+	if dockerHubAliases[p.host] {
 		p.host = "docker.io"
 	}
 	rest = "/" + strings.TrimSuffix(rest, "/")

@@ -25,7 +25,7 @@ const kubeletRoot = "/var/lib/kubelet"
 
 // UsualFiles are the files in the order of the kubelet, the root folder in the
 // place of its own. The kubelet also looks into its working directory.
-func UsualFiles(root, home string) []string {
+func DefaultFiles(root, home string) []string {
 	if home == "" {
 		home = "/root" // services have no HOME
 	}
@@ -46,7 +46,7 @@ const dockercfg = ".dockercfg"
 // Lookup are the credentials for an image, those of a file before those of
 // plugins. An error tells what could not be asked, beside what was found.
 func (n Node) Lookup(ctx context.Context, image Image) ([]cri.Credential, error) {
-	keyring, err := n.file()
+	keyring, err := n.keyring()
 	errs := []error{err}
 	found := keyring.Lookup(image)
 	if n.Providers != nil {
@@ -57,7 +57,7 @@ func (n Node) Lookup(ctx context.Context, image Image) ([]cri.Credential, error)
 }
 
 // file is the keyring of the first file that can be read.
-func (n Node) file() (Keyring, error) {
+func (n Node) keyring() (Keyring, error) {
 	var errs []error
 	for _, name := range n.Files {
 		text, err := os.ReadFile(name)

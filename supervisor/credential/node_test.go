@@ -13,7 +13,7 @@ func TestUsualFiles(t *testing.T) {
 		"/data/config.json", "/var/lib/kubelet/config.json", "/root/.docker/config.json", "/.docker/config.json",
 		"/data/.dockercfg", "/var/lib/kubelet/.dockercfg", "/root/.dockercfg", "/.dockercfg",
 	}
-	if got := UsualFiles("/data", ""); !slices.Equal(got, want) {
+	if got := DefaultFiles("/data", ""); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }

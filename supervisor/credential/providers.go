@@ -23,18 +23,18 @@ import (
 // What a plugin may take: the kubelet's minute, and an answer that fits.
 const (
 	providerTimeout = time.Minute
-	maxAnswer       = 1 << 20
-	maxKept         = 1000
+	maxResponse     = 1 << 20
+	maxCached       = 1000
 )
 
 // Providers are the credential provider plugins of a kubelet's config.
 type Providers struct {
 	all []*provider
 	// flights are the questions under way, each asked once.
-	flights singleflight.Group
+	inFlight singleflight.Group
 
-	mu   sync.Mutex
-	kept map[keptKey]kept
+	mu    sync.Mutex
+	cache map[cacheKey]cachedKeyring
 }
 
 // provider is one plugin.
@@ -44,25 +44,25 @@ type provider struct {
 	version       string
 	images        []pattern
 	// keep is how long an answer is kept that does not say so.
-	keep time.Duration
+	defaultTTL time.Duration
 }
 
 // keptKey is what an answer is for: by kind an image, a registry, or all.
-type keptKey struct{ provider, kind, of string }
+type cacheKey struct{ provider, kind, value string }
 
-type kept struct {
+type cachedKeyring struct {
 	keyring Keyring
 	until   time.Time
 }
 
 // The kinds of a plugin's answers.
 const (
-	forImage    = "Image"
-	forRegistry = "Registry"
-	forAll      = "Global"
+	cacheByImage    = "Image"
+	cacheByRegistry = "Registry"
+	cacheGlobally   = "Global"
 )
 
-func newProviders() *Providers { return &Providers{kept: map[keptKey]kept{}} }
+func newProviders() *Providers { return &Providers{cache: map[cacheKey]cachedKeyring{}} }
 
 // lookup asks every plugin that is for the image, or its last answer.
 func (p *Providers) lookup(ctx context.Context, image Image) ([]cri.Credential, error) {
@@ -72,7 +72,7 @@ func (p *Providers) lookup(ctx context.Context, image Image) ([]cri.Credential, 
 		if !slices.ContainsFunc(plugin.images, func(m pattern) bool { return m.matches(image) }) {
 			continue
 		}
-		keyring, err := p.ask(ctx, plugin, image)
+		keyring, err := p.request(ctx, plugin, image)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -83,11 +83,11 @@ func (p *Providers) lookup(ctx context.Context, image Image) ([]cri.Credential, 
 
 // ask is a plugin's answer. The question outlives whoever asked first, as
 // others may wait for it.
-func (p *Providers) ask(ctx context.Context, plugin *provider, image Image) (Keyring, error) {
-	if k, ok := p.known(plugin, image); ok {
+func (p *Providers) request(ctx context.Context, plugin *provider, image Image) (Keyring, error) {
+	if k, ok := p.cached(plugin, image); ok {
 		return k, nil
 	}
-	asking := p.flights.DoChan(plugin.name+" "+image.Reference, func() (any, error) {
+	asking := p.inFlight.DoChan(plugin.name+" "+image.Reference, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providerTimeout)
 		defer cancel()
 		a, err := plugin.run(ctx, image)
@@ -95,7 +95,7 @@ func (p *Providers) ask(ctx context.Context, plugin *provider, image Image) (Key
 			return Keyring{}, fmt.Errorf("credential provider %q: %w", plugin.name, err)
 		}
 		keyring, err := newKeyring(a.Auth, fmt.Sprintf("credential provider %q", plugin.name))
-		p.note(plugin, image, a, keyring)
+		p.store(plugin, image, a, keyring)
 		return keyring, err
 	})
 	select {
@@ -107,16 +107,16 @@ func (p *Providers) ask(ctx context.Context, plugin *provider, image Image) (Key
 	}
 }
 
-func (p *Providers) keys(plugin *provider, image Image) []keptKey {
-	return []keptKey{{plugin.name, forImage, image.Reference}, {plugin.name, forRegistry, image.host}, {plugin.name, forAll, ""}}
+func (p *Providers) keys(plugin *provider, image Image) []cacheKey {
+	return []cacheKey{{plugin.name, cacheByImage, image.Reference}, {plugin.name, cacheByRegistry, image.host}, {plugin.name, cacheGlobally, ""}}
 }
 
 // known is an answer that is still good.
-func (p *Providers) known(plugin *provider, image Image) (Keyring, bool) {
+func (p *Providers) cached(plugin *provider, image Image) (Keyring, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, key := range p.keys(plugin, image) {
-		if k, ok := p.kept[key]; ok && time.Now().Before(k.until) {
+		if k, ok := p.cache[key]; ok && time.Now().Before(k.until) {
 			return k.keyring, true
 		}
 	}
@@ -124,8 +124,8 @@ func (p *Providers) known(plugin *provider, image Image) (Keyring, bool) {
 }
 
 // note keeps an answer for as long as it says.
-func (p *Providers) note(plugin *provider, image Image, a *answer, keyring Keyring) {
-	keep := plugin.keep
+func (p *Providers) store(plugin *provider, image Image, a *response, keyring Keyring) {
+	keep := plugin.defaultTTL
 	if a.CacheDuration != nil {
 		keep = a.CacheDuration.Duration
 	}
@@ -135,20 +135,20 @@ func (p *Providers) note(plugin *provider, image Image, a *answer, keyring Keyri
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	for key, k := range p.kept {
-		if now.After(k.until) || len(p.kept) >= maxKept {
-			delete(p.kept, key)
+	for key, k := range p.cache {
+		if now.After(k.until) || len(p.cache) >= maxCached {
+			delete(p.cache, key)
 		}
 	}
 	for _, key := range p.keys(plugin, image) {
 		if key.kind == a.CacheKeyType {
-			p.kept[key] = kept{keyring, now.Add(min(keep, maxKeep))}
+			p.cache[key] = cachedKeyring{keyring, now.Add(min(keep, maxTTL))}
 		}
 	}
 }
 
 // answer is the API's CredentialProviderResponse.
-type answer struct {
+type response struct {
 	metav1.TypeMeta `json:",inline"`
 	CacheKeyType    string           `json:"cacheKeyType"`
 	CacheDuration   *metav1.Duration `json:"cacheDuration"`
@@ -156,7 +156,7 @@ type answer struct {
 }
 
 // run asks the plugin over its standard input and reads its standard output.
-func (p *provider) run(ctx context.Context, image Image) (*answer, error) {
+func (p *provider) run(ctx context.Context, image Image) (*response, error) {
 	question, err := json.Marshal(map[string]string{
 		"apiVersion": p.version, "kind": "CredentialProviderRequest", "image": image.Reference,
 	})
@@ -166,7 +166,7 @@ func (p *provider) run(ctx context.Context, image Image) (*answer, error) {
 	cmd := exec.CommandContext(ctx, p.program, p.args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stdin = bytes.NewReader(question)
-	out, complaint := &bounded{limit: maxAnswer}, &bounded{limit: 4096}
+	out, complaint := &limitedBuffer{limit: maxResponse}, &limitedBuffer{limit: 4096}
 	cmd.Stdout, cmd.Stderr = out, complaint
 	// What it started ends with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -181,7 +181,7 @@ func (p *provider) run(ctx context.Context, image Image) (*answer, error) {
 		}
 		return nil, fmt.Errorf("failed with %w", err)
 	}
-	var a answer
+	var a response
 	// What it said may be a secret, and is not repeated.
 	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
 		return nil, errors.New("printed no JSON of the kind CredentialProviderResponse")
@@ -189,19 +189,19 @@ func (p *provider) run(ctx context.Context, image Image) (*answer, error) {
 	if a.Kind != "CredentialProviderResponse" || a.APIVersion != p.version {
 		return nil, fmt.Errorf("answered with apiVersion %q and kind %q: want %s and CredentialProviderResponse", a.APIVersion, a.Kind, p.version)
 	}
-	if !slices.Contains([]string{forImage, forRegistry, forAll}, a.CacheKeyType) {
-		return nil, fmt.Errorf("answered with cacheKeyType %q: want %s, %s or %s", a.CacheKeyType, forImage, forRegistry, forAll)
+	if !slices.Contains([]string{cacheByImage, cacheByRegistry, cacheGlobally}, a.CacheKeyType) {
+		return nil, fmt.Errorf("answered with cacheKeyType %q: want %s, %s or %s", a.CacheKeyType, cacheByImage, cacheByRegistry, cacheGlobally)
 	}
 	return &a, nil
 }
 
 // bounded keeps the beginning of what is written to it.
-type bounded struct {
+type limitedBuffer struct {
 	bytes.Buffer
 	limit int
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *limitedBuffer) Write(p []byte) (int, error) {
 	b.Buffer.Write(p[:min(len(p), max(0, b.limit-b.Len()))])
 	return len(p), nil
 }

@@ -135,7 +135,7 @@ func (c *providerConfig) provider(binDir string) (*provider, []error) {
 	case c.DefaultCacheDuration.Duration < 0:
 		fault("defaultCacheDuration: %s is negative", c.DefaultCacheDuration.Duration)
 	default:
-		p.keep = c.DefaultCacheDuration.Duration
+		p.defaultTTL = c.DefaultCacheDuration.Duration
 	}
 	if !slices.Contains(pluginVersions, c.APIVersion) {
 		fault("apiVersion: %q: want %s", c.APIVersion, pluginVersions[0])
@@ -156,4 +156,4 @@ func (c *providerConfig) provider(binDir string) (*provider, []error) {
 
 // maxKeep bounds how long an answer is kept, whatever it says: time.Time must
 // be able to hold it.
-const maxKeep = 10 * 365 * 24 * time.Hour
+const maxTTL = 10 * 365 * 24 * time.Hour

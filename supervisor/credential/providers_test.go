@@ -68,7 +68,7 @@ func lookup(t *testing.T, p *Providers, image string) (string, error) {
 
 func TestProviderIsAsked(t *testing.T) {
 	p := newPlugins(t)
-	p.answering("cloud", "bob", forImage, "")
+	p.answering("cloud", "bob", cacheByImage, "")
 	all := p.read(`
 providers:
 - name: cloud
@@ -96,13 +96,13 @@ func TestAnswersAreKept(t *testing.T) {
 		kind, more, keep string
 		asked            int // of three: an image twice, another of its registry, one of another registry
 	}{
-		{forImage, "", "1h", 3},
-		{forRegistry, "", "1h", 2},
-		{forAll, "", "1h", 1},
-		{forAll, "", "0s", 4},
-		{forAll, `"cacheDuration": "0s",`, "1h", 4},
-		{forAll, `"cacheDuration": "1h",`, "0s", 1},
-		{forAll, `"cacheDuration": "2540400h",`, "0s", 1},
+		{cacheByImage, "", "1h", 3},
+		{cacheByRegistry, "", "1h", 2},
+		{cacheGlobally, "", "1h", 1},
+		{cacheGlobally, "", "0s", 4},
+		{cacheGlobally, `"cacheDuration": "0s",`, "1h", 4},
+		{cacheGlobally, `"cacheDuration": "1h",`, "0s", 1},
+		{cacheGlobally, `"cacheDuration": "2540400h",`, "0s", 1},
 	} {
 		p := newPlugins(t)
 		p.answering("cloud", "bob", c.kind, c.more)
@@ -120,7 +120,7 @@ func TestAnswersAreKept(t *testing.T) {
 
 func TestOneQuestionForMany(t *testing.T) {
 	p := newPlugins(t)
-	p.answering("cloud", "bob", forImage, "")
+	p.answering("cloud", "bob", cacheByImage, "")
 	text, _ := os.ReadFile(p.path("cloud"))
 	p.write("cloud", strings.Replace(string(text), "{ cat", "sleep 0.3\n{ cat", 1))
 	all := p.read("providers: [{name: cloud, matchImages: ['*.test'], defaultCacheDuration: 1h, apiVersion: credentialprovider.kubelet.k8s.io/v1}]\n")
@@ -142,7 +142,7 @@ func TestOneQuestionForMany(t *testing.T) {
 // it printed.
 func TestProviderFaults(t *testing.T) {
 	p := newPlugins(t)
-	p.answering("good", "bob", forImage, "")
+	p.answering("good", "bob", cacheByImage, "")
 	for name, c := range map[string]struct{ script, want string }{
 		"fails":     {"echo first >&2; echo no such role >&2; exit 3", "exit status 3: no such role"},
 		"silent":    {"exit 4", "failed with exit status 4"},
@@ -164,7 +164,7 @@ func TestProviderFaults(t *testing.T) {
 
 func TestProvidersConfigFaults(t *testing.T) {
 	p := newPlugins(t)
-	p.answering("cloud", "bob", forImage, "")
+	p.answering("cloud", "bob", cacheByImage, "")
 	p.write("plain-file", "")
 	if err := os.Chmod(p.path("plain-file"), 0o600); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestProvidersConfigFaults(t *testing.T) {
 	if _, err := ReadProviders(dir, p.dir); err == nil {
 		t.Error("an empty folder is no error")
 	}
-	p.answering("second", "eve", forImage, "")
+	p.answering("second", "eve", cacheByImage, "")
 	p.write("configs/b.json", `{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "CredentialProviderConfig", "providers": [{"name": "second", "matchImages": ["r.test"], "defaultCacheDuration": "1h", "apiVersion": "credentialprovider.kubelet.k8s.io/v1"}]}`)
 	p.write("configs/a.yaml", configHead+"providers: [{name: cloud, "+good+"}]")
 	p.write("configs/README", "read me")

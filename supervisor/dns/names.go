@@ -37,7 +37,7 @@ func (s Settings) Hostname(pod *v1.Pod) (string, error) {
 // is no cluster domain, the kubelet's name ends in a dot; this one does not.
 func (s Settings) names(pod *v1.Pod) (name, domain string) {
 	if own := pod.Spec.HostnameOverride; own != nil {
-		return cut(*own, maxHostname), ""
+		return truncateName(*own, maxHostname), ""
 	}
 	name = pod.Name
 	if pod.Spec.Hostname != "" {
@@ -46,11 +46,11 @@ func (s Settings) names(pod *v1.Pod) (name, domain string) {
 	if sub := pod.Spec.Subdomain; sub != "" {
 		domain = strings.TrimSuffix(sub+"."+pod.Namespace+".svc."+s.ClusterDomain, ".")
 	}
-	return cut(name, maxLabel), domain
+	return truncateName(name, maxLabel), domain
 }
 
 // cut shortens a name to what fits, and to one that ends in a letter or digit.
-func cut(name string, limit int) string {
+func truncateName(name string, limit int) string {
 	if len(name) > limit {
 		name = strings.TrimRight(name[:limit], "-.")
 	}

@@ -32,7 +32,7 @@ func parseResolvConf(text string) cri.DNS {
 		}
 		switch fields[0] {
 		case "nameserver":
-			r.Servers = unique(r.Servers, fields[1:2])
+			r.Servers = union(r.Servers, fields[1:2])
 		case "domain":
 			r.Searches = searchList(fields[1:2])
 		case "search":
@@ -88,7 +88,7 @@ func mergeOptions(list []string, own []v1.PodDNSConfigOption) []string {
 }
 
 // unique are the entries of both lists, each once.
-func unique(a, b []string) []string {
+func union(a, b []string) []string {
 	var all []string
 	for _, list := range [][]string{a, b} {
 		for _, s := range list {
@@ -101,7 +101,7 @@ func unique(a, b []string) []string {
 }
 
 // fit is what of a resolv.conf the C library takes, and what that leaves out.
-func fit(r cri.DNS) (cri.DNS, []string) {
+func applyLimits(r cri.DNS) (cri.DNS, []string) {
 	var omitted []string
 	if len(r.Servers) > maxServers {
 		omitted = append(omitted, fmt.Sprintf("a resolv.conf takes %d nameservers: %s left out, %s kept", maxServers,

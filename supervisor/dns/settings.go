@@ -54,17 +54,17 @@ func (s Settings) Resolver(pod *v1.Pod) (resolver cri.DNS, omitted []string, err
 	if cluster {
 		resolver = cri.DNS{
 			Servers:  slices.Clone(s.ClusterDNS),
-			Searches: unique(s.clusterSearches(pod.Namespace), resolver.Searches),
+			Searches: union(s.clusterSearches(pod.Namespace), resolver.Searches),
 			Options:  []string{"ndots:5"},
 		}
 	}
 	if own := pod.Spec.DNSConfig; own != nil {
-		resolver.Servers = unique(resolver.Servers, own.Nameservers)
-		resolver.Searches = unique(resolver.Searches, own.Searches)
+		resolver.Servers = union(resolver.Servers, own.Nameservers)
+		resolver.Searches = union(resolver.Searches, own.Searches)
 		resolver.Options = mergeOptions(resolver.Options, own.Options)
 	}
-	resolver, omitted = fit(resolver)
-	if !cluster && !pod.Spec.HostNetwork && len(resolver.Servers) > 0 && !slices.ContainsFunc(resolver.Servers, func(ip string) bool { return !loopback(ip) }) {
+	resolver, omitted = applyLimits(resolver)
+	if !cluster && !pod.Spec.HostNetwork && len(resolver.Servers) > 0 && !slices.ContainsFunc(resolver.Servers, func(ip string) bool { return !isLoopback(ip) }) {
 		omitted = append(omitted, fmt.Sprintf("every nameserver (%s) is a loopback address, at which the pod finds itself and not the host; give --resolv-conf, --cluster-dns or the pod's dnsConfig",
 			strings.Join(resolver.Servers, " ")))
 	}
@@ -121,7 +121,7 @@ func stubOnly(servers []string) bool {
 	return len(servers) > 0 && !slices.ContainsFunc(servers, func(ip string) bool { return ip != "127.0.0.53" && ip != "127.0.0.54" })
 }
 
-func loopback(server string) bool {
+func isLoopback(server string) bool {
 	ip, err := netip.ParseAddr(server)
 	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -27,9 +27,9 @@ func (r *Resolver) setupVolumes(ctx context.Context, pod *v1.Pod) (map[string]vo
 	})
 	if len(r.AwaitedObjects(pod)) > 0 {
 		// An object that is not reported yet is not a removed one.
-		result.Kept = nil
+		result.Stale = nil
 	}
-	for _, kept := range result.Kept {
+	for _, kept := range result.Stale {
 		r.cfg.Events.Event(pod, v1.EventTypeWarning, ReasonFailedMount, kept.Error())
 	}
 	return result.Volumes, err
@@ -74,7 +74,7 @@ func (r *Resolver) resolveMount(pod *v1.Pod, c *v1.Container, i int, volumes map
 		return mount, nil
 	}
 	if part != "" {
-		mount.HostPath, err = r.cfg.Volumes.MountPart(vol, volume.Part{UID: pod.UID, Volume: m.Name, Container: c.Name, Index: i, Path: part})
+		mount.HostPath, err = r.cfg.Volumes.MountSubPath(vol, volume.SubPath{UID: pod.UID, Volume: m.Name, Container: c.Name, Index: i, Path: part})
 		if err != nil {
 			return cri.Mount{}, err
 		}
@@ -98,7 +98,7 @@ func subPath(m *v1.VolumeMount, env []cri.EnvVar) (string, error) {
 	if part == "" {
 		return "", fmt.Errorf("subPathExpr %q expands to an empty path", m.SubPathExpr)
 	}
-	return part, volume.CheckPart(part)
+	return part, volume.CheckSubPath(part)
 }
 
 // selinuxEnabled reports whether SELinux is enabled on this host. Elsewhere a label

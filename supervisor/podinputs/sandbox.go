@@ -39,7 +39,7 @@ func (r *Resolver) userNamespace(pod *v1.Pod) (*cri.UserNamespace, error) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return nil, nil
 	}
-	reserved, err := r.cfg.Users.Take(pod.UID)
+	reserved, err := r.cfg.Users.Allocate(pod.UID)
 	if err != nil {
 		return nil, err
 	}

@@ -46,14 +46,14 @@ type Ranges struct {
 func New(pods string) *Ranges { return &Ranges{pods: pods} }
 
 // Take returns the pod's range, and gives it one if it has none.
-func (r *Ranges) Take(uid types.UID) (Range, error) {
+func (r *Ranges) Allocate(uid types.UID) (Range, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	mine, err := r.read(string(uid))
 	if !errors.Is(err, fs.ErrNotExist) {
 		return mine, err
 	}
-	taken, err := r.taken()
+	taken, err := r.allocated()
 	if err != nil {
 		return Range{}, err
 	}
@@ -74,7 +74,7 @@ func (r *Ranges) Take(uid types.UID) (Range, error) {
 
 // taken are the ranges of all pods. One that cannot be read is an error: it
 // could be given away twice.
-func (r *Ranges) taken() (map[uint32]bool, error) {
+func (r *Ranges) allocated() (map[uint32]bool, error) {
 	entries, err := os.ReadDir(r.pods)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot look for user IDs in use: %w", err)

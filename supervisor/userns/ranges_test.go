@@ -13,7 +13,7 @@ import (
 
 func take(t *testing.T, r *Ranges, uid string) uint32 {
 	t.Helper()
-	got, err := r.Take(types.UID(uid))
+	got, err := r.Allocate(types.UID(uid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestRangesAtTheSameTime(t *testing.T) {
 	seen := map[uint32]bool{}
 	for i := range 50 {
 		all.Go(func() {
-			got, err := r.Take(types.UID(fmt.Sprint(i)))
+			got, err := r.Allocate(types.UID(fmt.Sprint(i)))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil || seen[got.HostID] {
@@ -92,7 +92,7 @@ func TestDamagedFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, uid := range []types.UID{"a", "b"} {
-			if _, err := r.Take(uid); err == nil || !strings.Contains(err.Error(), file) {
+			if _, err := r.Allocate(uid); err == nil || !strings.Contains(err.Error(), file) {
 				t.Errorf("%q: %s got %v", text, uid, err)
 			}
 		}

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names in a volume of files, known to every program that watches such a
-// volume for changes: the files lie in a folder named by its time, dataLink
-// leads there, and each entry of the volume is a link through dataLink.
+// Names in a volume of files, known to every program that watches such a volume for
+// changes: the files are in a directory named by its creation time, dataLink points
+// there, and each entry of the volume is a link through dataLink.
 const (
 	dataLink    = "..data"
 	dataLinkNew = "..data_tmp"
@@ -26,9 +26,9 @@ const (
 	filesMode   = 0o755
 )
 
-// writeFiles makes a volume hold just the given files. Readers see the old set
-// or the new one, never a mixture. It reports whether anything was written.
-func writeFiles(volume string, files payload, group owner) (bool, error) {
+// writeFiles replaces the content of a volume by the given files. Readers see the old
+// set or the new one, never a mixture. It reports whether anything was written.
+func writeFiles(volume string, files payload, group volumeGroup) (bool, error) {
 	for name := range files {
 		if err := checkFileName(name); err != nil {
 			return false, err
@@ -38,30 +38,30 @@ func writeFiles(volume string, files payload, group owner) (bool, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	if current != "" && holds(filepath.Join(volume, current), files, group) {
-		return false, tidy(volume, current, files)
+	if current != "" && hasFiles(filepath.Join(volume, current), files, group) {
+		return false, updateEntries(volume, current, files)
 	}
-	fresh, err := writeFresh(volume, files, group)
+	fresh, err := writeNewDir(volume, files, group)
 	if err != nil {
-		return false, fmt.Errorf("cannot write the files: %w", err)
+		return false, fmt.Errorf("failed to write the files: %w", err)
 	}
 	if err := replaceLink(volume, dataLink, dataLinkNew, fresh); err != nil {
 		return false, err
 	}
-	return true, tidy(volume, fresh, files)
+	return true, updateEntries(volume, fresh, files)
 }
 
-// checkFileName guards against a name that leads out of the volume, or is the
-// writer's own.
+// checkFileName rejects a name that leads out of the volume, or that the writer
+// itself uses.
 func checkFileName(name string) error {
 	if name == "" || path.IsAbs(name) || path.Clean(name) != name || strings.HasPrefix(name, "..") {
-		return fmt.Errorf("file %q: a file's path must be relative, without .. in it", name)
+		return fmt.Errorf("file %q: the path of a file must be relative and must not begin with ..", name)
 	}
 	return nil
 }
 
-// holds reports whether a folder has the files, and nothing else.
-func holds(dir string, files payload, group owner) bool {
+// hasFiles reports whether a directory has exactly the given files.
+func hasFiles(dir string, files payload, group volumeGroup) bool {
 	seen := 0
 	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -72,7 +72,7 @@ func holds(dir string, files payload, group owner) bool {
 			return err
 		}
 		want, ok := files[name]
-		if !ok || !want.is(at, group) {
+		if !ok || !want.matches(at, group) {
 			return errors.New("differs")
 		}
 		seen++
@@ -81,26 +81,26 @@ func holds(dir string, files payload, group owner) bool {
 	return err == nil && seen == len(files)
 }
 
-// is reports whether a file on disk is this one.
-func (f file) is(at string, group owner) bool {
+// matches reports whether the file on disk at a path is this one.
+func (f file) matches(at string, group volumeGroup) bool {
 	var st unix.Stat_t
-	if unix.Lstat(at, &st) != nil || int64(st.Uid) != f.owner() || st.Mode != unix.S_IFREG|group.fileMode(f.mode) || group.gid != nil && int64(st.Gid) != *group.gid {
+	if unix.Lstat(at, &st) != nil || int64(st.Uid) != f.ownerID() || st.Mode != unix.S_IFREG|group.fileMode(f.mode) || group.gid != nil && int64(st.Gid) != *group.gid {
 		return false
 	}
 	data, err := os.ReadFile(at)
 	return err == nil && bytes.Equal(data, f.data)
 }
 
-// owner is the user that the file belongs to; without one it is who wrote it.
-func (f file) owner() int64 {
+// ownerID returns the user that owns the file, by default the daemon's.
+func (f file) ownerID() int64 {
 	if f.uid == nil {
 		return int64(os.Geteuid())
 	}
 	return *f.uid
 }
 
-// writeFresh makes a new folder with the files and returns its name.
-func writeFresh(volume string, files payload, group owner) (name string, err error) {
+// writeNewDir creates a directory with the files and returns its name.
+func writeNewDir(volume string, files payload, group volumeGroup) (name string, err error) {
 	dir, err := os.MkdirTemp(volume, time.Now().UTC().Format(stampFormat))
 	if err != nil {
 		return "", err
@@ -118,14 +118,13 @@ func writeFresh(volume string, files payload, group owner) (name string, err err
 			return "", err
 		}
 	}
-	// A group may read what it could not, and write nothing: the volume is
-	// read-only.
+	// The group gets read access only: the volume is read-only.
 	group.rootMatch = false
-	return filepath.Base(dir), group.apply(dir, ownRead)
+	return filepath.Base(dir), group.apply(dir, groupReadOnly)
 }
 
-// writeFile makes one file with the folders that it lies in. No mode depends
-// on the umask.
+// writeFile creates one file with its parent directories. No mode depends on the
+// umask.
 func writeFile(dir, name string, f file) error {
 	at := dir
 	parents, base := path.Split(name)
@@ -153,8 +152,8 @@ func writeFile(dir, name string, f file) error {
 	return errors.Join(err, unix.Fchmod(int(out.Fd()), f.mode), out.Close())
 }
 
-// replaceLink makes a link in one step, whatever has its name: another link,
-// or an empty folder that a mount of a part of the volume needed.
+// replaceLink creates a link atomically. It replaces what has its name: another link,
+// or an empty directory that the mount of a subpath needed.
 func replaceLink(dir, name, temporary, target string) error {
 	if err := removeTree(filepath.Join(dir, temporary)); err != nil {
 		return err
@@ -172,9 +171,9 @@ func replaceLink(dir, name, temporary, target string) error {
 	return err
 }
 
-// tidy makes the entries of the volume links to the current files, and removes
-// all else.
-func tidy(volume, current string, files payload) error {
+// updateEntries makes the entries of the volume links to the current files, and
+// removes all others.
+func updateEntries(volume, current string, files payload) error {
 	wanted := map[string]string{}
 	for name := range files {
 		top, _, _ := strings.Cut(name, "/")
@@ -197,8 +196,8 @@ func tidy(volume, current string, files payload) error {
 		if _, ok := wanted[name]; ok || name == dataLink || name == current {
 			continue
 		}
-		// A link goes, and so do the old files and what a crash left. A
-		// folder that a mount of a part made stays.
+		// Remove links, old files and what a crash has left, but not the
+		// directory that the mount of a subpath has created.
 		if entry.IsDir() && !strings.HasPrefix(name, "..") {
 			continue
 		}

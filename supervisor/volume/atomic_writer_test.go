@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// listed are the names in a folder, stamped ones as "..stamp".
+// listed returns the names in a directory, those with a time as "..stamp".
 func listed(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -39,7 +39,7 @@ func TestWriteFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(files payload, want bool) string {
 		t.Helper()
-		wrote, err := writeFiles(dir, files, owner{})
+		wrote, err := writeFiles(dir, files, volumeGroup{})
 		if err != nil || wrote != want {
 			t.Fatalf("wrote %v, %v, want %v", wrote, err, want)
 		}
@@ -66,9 +66,9 @@ func TestWriteFiles(t *testing.T) {
 	}
 	// Nothing changed: nothing is written.
 	if again := write(payload{"a": {data: []byte("1"), mode: 0o640}, "sub/b": {data: []byte("2"), mode: 0o400}, "sub/deep/c": {mode: 0o604}}, false); again != first {
-		t.Errorf("written anew: %s, %s", first, again)
+		t.Errorf("written again: %s, %s", first, again)
 	}
-	// A mode alone is a change; what was held open before stays readable.
+	// A changed mode is a change; files that were open before stay readable.
 	old, err := os.Open(filepath.Join(dir, "a"))
 	if err != nil {
 		t.Fatal(err)
@@ -90,11 +90,11 @@ func TestWriteFiles(t *testing.T) {
 func TestWriteFilesAfterACrash(t *testing.T) {
 	dir := t.TempDir()
 	files := payload{"a": {data: []byte("1"), mode: 0o644}}
-	if _, err := writeFiles(dir, files, owner{}); err != nil {
+	if _, err := writeFiles(dir, files, volumeGroup{}); err != nil {
 		t.Fatal(err)
 	}
-	// What a crash may leave: half a folder, the link not yet swapped, links
-	// of files not yet made or not yet removed.
+	// A crash may leave an incomplete directory, a link that is not yet replaced, and
+	// links of files that are not yet created or not yet removed.
 	if err := os.MkdirAll(filepath.Join(dir, "..2020_01_01_00_00_00.1/half"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -106,25 +106,25 @@ func TestWriteFilesAfterACrash(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "a")); err != nil {
 		t.Fatal(err)
 	}
-	// A part that a container mounted before the file came.
+	// A subpath that a container mounted before the file existed.
 	if err := os.MkdirAll(filepath.Join(dir, "b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if wrote, err := writeFiles(dir, files, owner{}); err != nil || wrote {
+	if wrote, err := writeFiles(dir, files, volumeGroup{}); err != nil || wrote {
 		t.Fatal(wrote, err)
 	}
 	if got := listed(t, dir); len(got) != 4 || content(t, dir+"/a") != "1" {
 		t.Errorf("in the volume: %v", got)
 	}
 	files["b"] = file{data: []byte("2"), mode: 0o644}
-	if _, err := writeFiles(dir, files, owner{}); err != nil || content(t, dir+"/b") != "2" {
+	if _, err := writeFiles(dir, files, volumeGroup{}); err != nil || content(t, dir+"/b") != "2" {
 		t.Error(err)
 	}
 }
 
 func TestWriteFilesRefusesNamesThatLeadOut(t *testing.T) {
 	for _, name := range []string{"", "/etc/passwd", "../x", "a/../../x", "..data", "..x", "a//b", "./a"} {
-		if _, err := writeFiles(t.TempDir(), payload{name: {}}, owner{}); err == nil {
+		if _, err := writeFiles(t.TempDir(), payload{name: {}}, volumeGroup{}); err == nil {
 			t.Errorf("%q was accepted", name)
 		}
 	}

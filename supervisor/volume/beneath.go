@@ -10,23 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is how many symbolic links one path may lead through, as in the
-// kernel.
+// maxLinks limits the symbolic links in one path; it is the kernel's limit.
 const maxLinks = 40
 
-// errEscapes is said of a path that leads out of its volume.
+// errEscapes is the error for a path that leads out of its volume.
 var errEscapes = errors.New("leads out of the volume")
 
-// openBeneath opens a path below a folder, whatever a container does to it
-// meanwhile: each step is made from a folder that is held open, and links are
-// followed by hand, never up beyond the top. Absolute links lead out. The
-// result is an O_PATH descriptor. With a mode, missing folders on the way are
-// made with it.
+// openBeneath opens a path below a directory, safely even if a container changes the
+// path at the same time: each step starts from an open directory, and links are
+// resolved here, never above the top. Absolute links lead out. The result is an O_PATH
+// descriptor. If mode is not nil, missing directories are created with it.
 //
 // The kernel's openat2(RESOLVE_BENEATH) does the same since Linux 5.6; this
 // works on every kernel and where a sandbox forbids that call.
 func openBeneath(top, rel string, mode *uint32) (*os.File, error) {
-	// The top itself may be a link: it is ours, or a hostPath's.
+	// The top itself may be a link: it is trusted, or a hostPath's.
 	root, err := retry(func() (int, error) { return unix.Open(top, unix.O_PATH|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: top, Err: err}
@@ -36,7 +34,7 @@ func openBeneath(top, rel string, mode *uint32) (*os.File, error) {
 	if err := w.follow(rel); err != nil {
 		return nil, fmt.Errorf("%s: %w", rel, err)
 	}
-	fd, err := unix.FcntlInt(uintptr(w.here()), unix.F_DUPFD_CLOEXEC, 0)
+	fd, err := unix.FcntlInt(uintptr(w.current()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -50,15 +48,15 @@ func openPath(dir int, name string) (int, error) {
 	})
 }
 
-// walk is a path that is being followed. Its stack holds the folders from the
-// top to where it is, so that ".." never asks the file system.
+// walk resolves a path. Its stack holds the open directories from the top to the
+// current one, so that ".." needs no lookup in the file system.
 type walk struct {
 	stack []int
 	links int
 	mode  *uint32
 }
 
-func (w *walk) here() int { return w.stack[len(w.stack)-1] }
+func (w *walk) current() int { return w.stack[len(w.stack)-1] }
 
 func (w *walk) close() {
 	for _, fd := range w.stack {
@@ -86,13 +84,13 @@ func (w *walk) step(name string) error {
 		if len(w.stack) == 1 {
 			return errEscapes
 		}
-		_ = unix.Close(w.here())
+		_ = unix.Close(w.current())
 		w.stack = w.stack[:len(w.stack)-1]
 		return nil
 	}
-	fd, err := openPath(w.here(), name)
+	fd, err := openPath(w.current(), name)
 	if errors.Is(err, unix.ENOENT) && w.mode != nil {
-		fd, err = w.make(name)
+		fd, err = w.mkdir(name)
 	}
 	if err != nil {
 		return err
@@ -117,16 +115,16 @@ func (w *walk) step(name string) error {
 	return w.follow(target)
 }
 
-// make makes one folder and opens it.
-func (w *walk) make(name string) (int, error) {
-	if err := unix.Mkdirat(w.here(), name, *w.mode&0o777); err != nil && !errors.Is(err, unix.EEXIST) {
+// mkdir creates one directory and opens it.
+func (w *walk) mkdir(name string) (int, error) {
+	if err := unix.Mkdirat(w.current(), name, *w.mode&0o777); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, err
 	}
-	fd, err := openPath(w.here(), name)
+	fd, err := openPath(w.current(), name)
 	if err != nil {
 		return -1, err
 	}
-	// The umask took a part of the mode.
+	// The umask has restricted the mode.
 	if err := chmodFd(fd, *w.mode); err != nil {
 		_ = unix.Close(fd)
 		return -1, err
@@ -134,16 +132,16 @@ func (w *walk) make(name string) (int, error) {
 	return fd, nil
 }
 
-// chmodFd sets the mode of what an O_PATH descriptor holds. fchmod(2) refuses
-// those; the path in /proc leads to the very file.
+// chmodFd sets the mode of the file of an O_PATH descriptor. fchmod(2) does not
+// accept these; the path in /proc leads to the same file.
 func chmodFd(fd int, mode uint32) error {
 	return unix.Chmod(fdPath(fd), mode)
 }
 
-// fdPath is a path to what a descriptor of this process holds.
+// fdPath returns a path to the file of a descriptor of this process.
 func fdPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// readLink reads the link that an O_PATH descriptor holds.
+// readLink reads the link of an O_PATH descriptor.
 func readLink(fd int) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(fd, "", buf)
@@ -153,7 +151,7 @@ func readLink(fd int) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// retry repeats what a signal interrupted.
+// retry repeats a call that a signal has interrupted.
 func retry[T any](call func() (T, error)) (T, error) {
 	for {
 		v, err := call()

@@ -67,7 +67,7 @@ func TestOpenBeneathMakesFolders(t *testing.T) {
 	if err != nil || info.Mode() != os.ModeDir|os.ModeSetgid|0o775 {
 		t.Errorf("%v, %v, want the volume's mode whatever the umask", info.Mode(), err)
 	}
-	// A dangling link is followed to where the folder has to be made, never out.
+	// A dangling link leads to the directory to create, but never out.
 	if err := os.Symlink("../../out", filepath.Join(top, "dangling")); err != nil {
 		t.Fatal(err)
 	}

@@ -15,34 +15,33 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// Modes of the folders of claims. Whoever a container runs as may write to its
-// claim, as with the usual local provisioners; nobody gets there on the host
-// but through the folders above.
+// Modes of the directories of claims. Any user of a container may write to its claim,
+// as with the usual local provisioners; on the host the directories above restrict
+// access.
 const (
 	claimMode      = 0o777
 	claimAboveMode = 0o750
 )
 
-// setupClaim gives a pod the folder of a claim, which is made when it is first
-// asked for and outlives every pod. A link in the pod's folder says that the
-// pod uses it.
+// setupClaim gives a pod the directory of a claim, which is created at first use and
+// outlives every pod. A link in the pod's directory records that the pod uses it.
 func (s *setup) setupClaim(link string, src *v1.PersistentVolumeClaimVolumeSource) (Mounted, error) {
 	namespace := s.req.Pod.Namespace
-	folder, err := s.claimDir(namespace, src.ClaimName)
+	dir, err := s.claimDir(namespace, src.ClaimName)
 	if err != nil {
 		return Mounted{}, err
 	}
-	mounted := Mounted{Path: folder, ReadOnly: src.ReadOnly, Relabel: true}
+	mounted := Mounted{Path: dir, ReadOnly: src.ReadOnly, Relabel: true}
 	claim, known := s.req.Objects.Claim(namespace, src.ClaimName)
 	target, err := os.Readlink(link)
-	held := err == nil && target == folder
+	held := err == nil && target == dir
 	if !known {
 		ref := manifest.ObjectRef{Kind: manifest.KindClaim, Namespace: namespace, Name: src.ClaimName}
 		err := s.missing(ref, ref.String(), false)
 		if !held {
 			return Mounted{}, err
 		}
-		s.keep(err)
+		s.addStale(err)
 		return mounted, nil
 	}
 	if err := checkClaim(claim); err != nil {
@@ -52,34 +51,34 @@ func (s *setup) setupClaim(link string, src *v1.PersistentVolumeClaimVolumeSourc
 	if held {
 		return mounted, nil
 	}
-	if err := s.take(folder, claim); err != nil {
+	if err := s.createClaim(dir, claim); err != nil {
 		return Mounted{}, fmt.Errorf("PersistentVolumeClaim %s/%s: %w", namespace, src.ClaimName, err)
 	}
-	if err := s.owner.apply(folder, ownAll); err != nil {
+	if err := s.group.apply(dir, groupReadWrite); err != nil {
 		return Mounted{}, err
 	}
-	return mounted, s.linkClaim(link, folder, claim)
+	return mounted, s.linkClaim(link, dir, claim)
 }
 
-// claimDir is the folder of a claim.
+// claimDir returns the directory of a claim.
 func (v *Volumes) claimDir(namespace, name string) (string, error) {
 	if v.Claims == "" {
-		return "", errors.New("there is no folder for persistent volumes")
+		return "", errors.New("no directory for persistent volumes is configured")
 	}
 	if !validName.MatchString(namespace) || !validClaim.MatchString(name) {
-		return "", fmt.Errorf("%s/%s is no valid name of a claim", namespace, name)
+		return "", fmt.Errorf("invalid name of a claim: %s/%s", namespace, name)
 	}
 	return filepath.Join(v.Claims, namespace, name), nil
 }
 
-// checkClaim refuses what a folder cannot give.
+// checkClaim rejects what a directory cannot provide.
 func checkClaim(claim *v1.PersistentVolumeClaim) error {
 	spec := &claim.Spec
 	switch {
 	case spec.VolumeMode != nil && *spec.VolumeMode == v1.PersistentVolumeBlock:
-		return errors.New("spec.volumeMode Block needs a storage driver; claims are folders here, so take it out")
+		return errors.New("spec.volumeMode Block needs a storage driver; claims are directories here; remove the field")
 	case spec.DataSource != nil, spec.DataSourceRef != nil:
-		return errors.New("spec.dataSource needs a storage driver; put the data into the claim's folder yourself")
+		return errors.New("spec.dataSource needs a storage driver; remove the field and copy the data into the claim's directory")
 	}
 	return nil
 }
@@ -90,75 +89,76 @@ func writable(claim *v1.PersistentVolumeClaim) bool {
 	return len(modes) == 0 || slices.ContainsFunc(modes, func(m v1.PersistentVolumeAccessMode) bool { return m != v1.ReadOnlyMany })
 }
 
-// take makes the folder of a claim if it is not there, and looks that nobody
-// else has one that is for one pod only.
-func (s *setup) take(folder string, claim *v1.PersistentVolumeClaim) error {
+// createClaim creates the directory of a claim unless it exists, and checks that no
+// other pod uses a claim that is for one pod only.
+func (s *setup) createClaim(dir string, claim *v1.PersistentVolumeClaim) error {
 	s.claims.Lock()
 	defer s.claims.Unlock()
-	if err := s.checkAlone(folder, claim); err != nil {
+	if err := s.checkExclusive(dir, claim); err != nil {
 		return err
 	}
-	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(folder), claimAboveMode); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), claimAboveMode); err != nil {
 		return err
 	}
-	// A slash cannot be in a claim's name, and it never begins with a dot.
-	fresh := filepath.Join(filepath.Dir(folder), "."+filepath.Base(folder)+".new")
-	if err := os.Mkdir(fresh, claimMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	// The name of a claim never begins with a dot.
+	temporary := filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".new")
+	if err := os.Mkdir(temporary, claimMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	// The umask took a part of the mode.
-	if err := os.Chmod(fresh, claimMode); err != nil {
+	// The umask has restricted the mode.
+	if err := os.Chmod(temporary, claimMode); err != nil {
 		return err
 	}
-	return os.Rename(fresh, folder)
+	return os.Rename(temporary, dir)
 }
 
-// linkClaim notes that the pod uses the claim.
-func (s *setup) linkClaim(link, folder string, claim *v1.PersistentVolumeClaim) error {
+// linkClaim records that the pod uses the claim.
+func (s *setup) linkClaim(link, dir string, claim *v1.PersistentVolumeClaim) error {
 	s.claims.Lock()
 	defer s.claims.Unlock()
-	if err := s.checkAlone(folder, claim); err != nil {
+	if err := s.checkExclusive(dir, claim); err != nil {
 		return err
 	}
-	// It may have been removed by command meanwhile.
-	if _, err := os.Stat(folder); err != nil {
+	// The user may have removed it in the meantime.
+	if _, err := os.Stat(dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(link), podMode); err != nil {
 		return err
 	}
-	return replaceLink(filepath.Dir(link), filepath.Base(link), filepath.Base(link)+".new", folder)
+	return replaceLink(filepath.Dir(link), filepath.Base(link), filepath.Base(link)+".new", dir)
 }
 
-// checkAlone is an error if another pod has a claim that is for one pod only.
-func (s *setup) checkAlone(folder string, claim *v1.PersistentVolumeClaim) error {
+// checkExclusive returns an error if another pod uses a claim that is for one pod
+// only.
+func (s *setup) checkExclusive(dir string, claim *v1.PersistentVolumeClaim) error {
 	if !slices.Contains(claim.Spec.AccessModes, v1.ReadWriteOncePod) {
 		return nil
 	}
-	users, err := s.claimUsers(folder)
+	users, err := s.claimUsers(dir)
 	if err != nil {
 		return err
 	}
 	for _, uid := range users {
 		if uid != s.req.Pod.UID {
-			return fmt.Errorf("its access mode is ReadWriteOncePod, and the pod with UID %s uses it", uid)
+			return fmt.Errorf("access mode is ReadWriteOncePod, and the pod with UID %s uses it", uid)
 		}
 	}
 	return nil
 }
 
-// claimUsers are the pods that use the folder of a claim.
-func (v *Volumes) claimUsers(folder string) ([]types.UID, error) {
+// claimUsers returns the pods that use the directory of a claim.
+func (v *Volumes) claimUsers(dir string) ([]types.UID, error) {
 	links, err := filepath.Glob(filepath.Join(escapeGlob(v.Root), "*", volumesDir, pluginClaim, "*"))
 	if err != nil {
 		return nil, err
 	}
 	var users []types.UID
 	for _, link := range links {
-		if target, err := os.Readlink(link); err != nil || target != folder {
+		if target, err := os.Readlink(link); err != nil || target != dir {
 			continue
 		}
 		rel, err := filepath.Rel(v.Root, link)
@@ -173,76 +173,76 @@ func (v *Volumes) claimUsers(folder string) ([]types.UID, error) {
 	return users, nil
 }
 
-// escapeGlob makes a path match itself alone.
+// escapeGlob returns a glob that matches only the path.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// Claim is the folder of a claim as people see it.
+// Claim is the directory of a claim as users see it.
 type Claim struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Path is where it lies on the host.
+	// Path is the directory on the host.
 	Path string `json:"path"`
 	// Users are the UIDs of the pods that use it.
 	Users []types.UID `json:"users,omitempty"`
 }
 
-// ListClaims lists the folders of all claims by namespace and name, whether or
-// not a manifest still declares them.
+// ListClaims lists the directories of all claims by namespace and name, including
+// those that no manifest declares any more.
 func (v *Volumes) ListClaims() ([]Claim, error) {
 	namespaces, err := os.ReadDir(v.Claims)
 	if err != nil {
-		return nil, ignoreGone(err)
+		return nil, ignoreNotExist(err)
 	}
 	var claims []Claim
 	for _, namespace := range namespaces {
-		folders, err := os.ReadDir(filepath.Join(v.Claims, namespace.Name()))
+		entries, err := os.ReadDir(filepath.Join(v.Claims, namespace.Name()))
 		if err != nil {
 			return nil, err
 		}
-		for _, folder := range folders {
-			path, err := v.claimDir(namespace.Name(), folder.Name())
-			if err != nil || !folder.IsDir() {
+		for _, dir := range entries {
+			path, err := v.claimDir(namespace.Name(), dir.Name())
+			if err != nil || !dir.IsDir() {
 				continue
 			}
 			users, err := v.claimUsers(path)
 			if err != nil {
 				return nil, err
 			}
-			claims = append(claims, Claim{Namespace: namespace.Name(), Name: folder.Name(), Path: path, Users: users})
+			claims = append(claims, Claim{Namespace: namespace.Name(), Name: dir.Name(), Path: path, Users: users})
 		}
 	}
 	return claims, nil
 }
 
-// Why a claim's folder is not removed.
+// Errors of RemoveClaim.
 var (
-	ErrNoClaim    = errors.New("there is no such persistent volume")
+	ErrNoClaim    = errors.New("no such persistent volume")
 	ErrClaimInUse = errors.New("the persistent volume is in use")
 )
 
-// RemoveClaim deletes the folder of a claim with all that is in it. It is an
-// error if a pod uses it, and if something is mounted in it.
+// RemoveClaim deletes the directory of a claim with its content. It is an error if a
+// pod uses it, or if something is mounted in it.
 func (v *Volumes) RemoveClaim(namespace, name string) error {
-	folder, err := v.claimDir(namespace, name)
+	dir, err := v.claimDir(namespace, name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoClaim, err)
 	}
 	v.claims.Lock()
 	defer v.claims.Unlock()
-	if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s/%s", ErrNoClaim, namespace, name)
 	}
-	users, err := v.claimUsers(folder)
+	users, err := v.claimUsers(dir)
 	if err != nil {
 		return err
 	}
 	if len(users) > 0 {
-		return fmt.Errorf("%w: %s/%s is used by the pods with UID %v; end them first", ErrClaimInUse, namespace, name, users)
+		return fmt.Errorf("%w: %s/%s is used by the pods with UID %v; remove these pods first", ErrClaimInUse, namespace, name, users)
 	}
-	if err := removeTree(folder); err != nil {
-		return fmt.Errorf("cannot remove persistent volume %s/%s: %w", namespace, name, err)
+	if err := removeTree(dir); err != nil {
+		return fmt.Errorf("failed to remove persistent volume %s/%s: %w", namespace, name, err)
 	}
 	return nil
 }

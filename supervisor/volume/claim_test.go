@@ -27,34 +27,34 @@ func TestClaimOutlivesItsPods(t *testing.T) {
 	dir := t.TempDir()
 	v := &Volumes{Root: filepath.Join(dir, "pods"), Claims: filepath.Join(dir, "volumes")}
 	if _, err := setUp(t, v, claimPod("u1", "data"), fixed{}); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "PersistentVolumeClaim apps/data") {
-		t.Fatalf("a claim that is not there: %v", err)
+		t.Fatalf("a missing claim: %v", err)
 	}
-	folder := filepath.Join(v.Claims, "apps/data")
+	claimDir := filepath.Join(v.Claims, "apps/data")
 	for range 2 {
 		paths, err := setUp(t, v, claimPod("u1", "data"), claimOf(v1.ReadWriteOnce))
-		if err != nil || paths["data"] != folder {
+		if err != nil || paths["data"] != claimDir {
 			t.Fatal(paths, err)
 		}
 	}
-	if m := permissions(t, folder); m != 0o777 {
+	if m := permissions(t, claimDir); m != 0o777 {
 		t.Errorf("mode %o", m)
 	}
 	if m := permissions(t, v.Claims); m&0o007 != 0 {
-		t.Errorf("everybody on the host gets below %s: mode %o", v.Claims, m)
+		t.Errorf("%s is accessible to others: mode %o", v.Claims, m)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "file"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(claimDir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// What was made goes on without its document.
+	// An existing volume outlives the manifest of its claim.
 	result, err := v.Setup(t.Context(), &Request{Pod: claimPod("u1", "data"), Objects: fixed{}})
-	if err != nil || result.Volumes["data"].Path != folder || len(result.Kept) != 1 || !errors.Is(result.Kept[0], ErrMissing) {
+	if err != nil || result.Volumes["data"].Path != claimDir || len(result.Stale) != 1 || !errors.Is(result.Stale[0], ErrMissing) {
 		t.Error(result, err)
 	}
 	if _, err := setUp(t, v, claimPod("u2", "data"), claimOf(v1.ReadWriteOnce)); err != nil {
 		t.Fatal(err)
 	}
 	list, err := v.ListClaims()
-	if err != nil || len(list) != 1 || list[0].Path != folder || !slices.Equal(list[0].Users, []types.UID{"u1", "u2"}) {
+	if err != nil || len(list) != 1 || list[0].Path != claimDir || !slices.Equal(list[0].Users, []types.UID{"u1", "u2"}) {
 		t.Error(list, err)
 	}
 	for _, uid := range []types.UID{"u1", "u2"} {
@@ -65,7 +65,7 @@ func TestClaimOutlivesItsPods(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(folder, "file")); err != nil {
+	if _, err := os.Stat(filepath.Join(claimDir, "file")); err != nil {
 		t.Fatal("the data went with the pods")
 	}
 	if err := v.RemoveClaim("apps", "data"); err != nil {

@@ -1,13 +1,12 @@
-// Package volume makes the volumes of a pod on this host and takes them down.
+// Package volume sets up the volumes of a pod on this host and removes them.
 //
-// It owns the folder of each pod's volumes below its root, what it mounts there
-// (memory for secrets and for emptyDir in memory, network file systems, parts of
-// volumes), and the folders of claims, which outlive every pod. It reads the pod,
-// the objects it is given, and /proc/self/mountinfo.
+// It owns the directory of each pod's volumes below its root, what it mounts there
+// (tmpfs for Secrets and for emptyDir in memory, network file systems, subpaths of
+// volumes), and the directories of claims, which outlive every pod. It reads the pod,
+// the objects that it is given, and /proc/self/mountinfo.
 //
-// It never looks an object up by itself, never touches what a hostPath names once
-// it is there, never deletes across a mount point or through a link, never takes
-// down a mount that it did not make, and never follows a name out of its root, or
-// a path in a volume out of that volume. Sizes on disk are not its business: who
-// evicts pods looks at them.
+// It never looks up an object by itself, never changes what a hostPath names once
+// that exists, never deletes across a mount point or through a link, never unmounts
+// what it did not mount, and never follows a name out of its root, or a path in a
+// volume out of that volume. It does not enforce sizes on disk: eviction does.
 package volume

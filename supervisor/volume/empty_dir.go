@@ -14,29 +14,28 @@ import (
 
 const emptyDirMode = 0o777
 
-// setupEmptyDir makes the folder of an emptyDir. What its containers made of
-// one that is there stays. A sizeLimit on disk is not held here: whoever
-// evicts pods looks at it.
+// setupEmptyDir creates an emptyDir. An existing one keeps its content. A sizeLimit
+// on disk is not enforced here but by eviction.
 func (s *setup) setupEmptyDir(path string, src *v1.EmptyDirVolumeSource) error {
 	switch medium := src.Medium; {
 	case medium == v1.StorageMediumDefault:
-		return makeEmptyDir(path, s.owner)
+		return makeEmptyDir(path, s.group)
 	case medium == v1.StorageMediumMemory:
 		limit := src.SizeLimit
 		if limit == nil {
 			limit = &resource.Quantity{}
 		}
 		made, err := mountTmpfs(path, emptyDirMode, memorySize(s.req.Pod, limit, s.req.Memory))
-		return s.own(made, err, path)
+		return s.applyGroup(made, err, path)
 	case medium == v1.StorageMediumHugePages, isHugePages(medium):
 		size, err := pageSize(s.req.Pod, medium)
 		if err != nil {
 			return err
 		}
 		made, err := mountHugePages(path, size)
-		return s.own(made, err, path)
+		return s.applyGroup(made, err, path)
 	default:
-		return fmt.Errorf("emptyDir of medium %q is unknown; use none, Memory, HugePages, or HugePages-SIZE", medium)
+		return fmt.Errorf("unknown medium %q of emptyDir; use none, Memory, HugePages, or HugePages-SIZE", medium)
 	}
 }
 
@@ -48,29 +47,29 @@ func isHugePages(medium v1.StorageMedium) bool {
 func mountHugePages(path string, size resource.Quantity) (made bool, err error) {
 	sized := fmt.Sprintf("/sys/kernel/mm/hugepages/hugepages-%dkB", size.Value()>>10)
 	if _, err := os.Stat(sized); errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("this host has no hugepages of %s", size.String())
+		return false, fmt.Errorf("this host has no huge pages of size %s", size.String())
 	}
 	return mountOnce(path, "hugetlbfs", unix.HUGETLBFS_MAGIC, fmt.Sprintf("pagesize=%d", size.Value()), fmt.Sprintf("mode=%04o", emptyDirMode))
 }
 
-// own gives a file system that was mounted just now to the pod's group.
-func (s *setup) own(made bool, err error, path string) error {
+// applyGroup gives a newly mounted file system to the pod's group.
+func (s *setup) applyGroup(made bool, err error, path string) error {
 	if err != nil || !made {
 		return err
 	}
-	if err := s.owner.apply(path, ownAll); err != nil {
+	if err := s.group.apply(path, groupReadWrite); err != nil {
 		return errors.Join(err, unmount(path))
 	}
 	return nil
 }
 
-// makeEmptyDir makes a folder on disk in one step: one that is there is ready.
-func makeEmptyDir(path string, owner owner) error {
+// makeEmptyDir creates a directory on disk atomically: one that exists is complete.
+func makeEmptyDir(path string, group volumeGroup) error {
 	switch info, err := os.Lstat(path); {
 	case err == nil && info.IsDir():
 		return nil
 	case err == nil:
-		return fmt.Errorf("%s is in the way", path)
+		return fmt.Errorf("%s exists and is not a directory", path)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -78,17 +77,17 @@ func makeEmptyDir(path string, owner owner) error {
 	if err := os.MkdirAll(parent, podMode); err != nil {
 		return err
 	}
-	// A dot cannot be in a volume's name.
-	fresh := filepath.Join(parent, name+".new")
-	if err := os.Mkdir(fresh, emptyDirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	// The name of a volume contains no dot.
+	temporary := filepath.Join(parent, name+".new")
+	if err := os.Mkdir(temporary, emptyDirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	// The umask took a part of the mode.
-	if err := os.Chmod(fresh, emptyDirMode); err != nil {
+	// The umask has restricted the mode.
+	if err := os.Chmod(temporary, emptyDirMode); err != nil {
 		return err
 	}
-	if err := owner.apply(fresh, ownAll); err != nil {
+	if err := group.apply(temporary, groupReadWrite); err != nil {
 		return err
 	}
-	return os.Rename(fresh, path)
+	return os.Rename(temporary, path)
 }

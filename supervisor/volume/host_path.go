@@ -12,17 +12,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Modes of what a hostPath volume makes, as the kubelet's.
+// Modes of what a hostPath volume creates; they are the kubelet's.
 const (
 	hostDirMode  = 0o755
 	hostFileMode = 0o644
 )
 
-// setupHostPath checks what the type asks for, or makes it.
+// setupHostPath checks that the path is of the wanted type, or creates it.
 func setupHostPath(src *v1.HostPathVolumeSource) (string, error) {
 	path := src.Path
 	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {
-		return "", fmt.Errorf("hostPath %q must be absolute, without .. in it", path)
+		return "", fmt.Errorf("hostPath %q must be absolute and must not contain ..", path)
 	}
 	kind := v1.HostPathUnset
 	if src.Type != nil {
@@ -33,26 +33,26 @@ func setupHostPath(src *v1.HostPathVolumeSource) (string, error) {
 		return path, nil
 	case v1.HostPathDirectoryOrCreate:
 		if err := makeDir(path); err != nil {
-			return "", fmt.Errorf("cannot make folder: %w", err)
+			return "", fmt.Errorf("failed to create directory: %w", err)
 		}
 	case v1.HostPathFileOrCreate:
 		if err := makeFile(path); err != nil {
-			return "", fmt.Errorf("cannot make file: %w", err)
+			return "", fmt.Errorf("failed to create file: %w", err)
 		}
 	}
 	want, ok := hostPathTypes[kind]
 	if !ok {
-		return "", fmt.Errorf("hostPath type %q is unknown", kind)
+		return "", fmt.Errorf("unknown hostPath type %q", kind)
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("hostPath %s does not exist, but its type is %s", path, kind)
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot look at hostPath: %w", err)
+		return "", fmt.Errorf("failed to check hostPath: %w", err)
 	}
 	if got := info.Mode().Type(); got != want.mode {
-		return "", fmt.Errorf("hostPath %s is not %s, as its type %s asks for", path, want.name, kind)
+		return "", fmt.Errorf("hostPath %s is not %s, as type %s requires", path, want.name, kind)
 	}
 	return path, nil
 }
@@ -61,8 +61,8 @@ var hostPathTypes = map[v1.HostPathType]struct {
 	mode fs.FileMode
 	name string
 }{
-	v1.HostPathDirectoryOrCreate: {fs.ModeDir, "a folder"},
-	v1.HostPathDirectory:         {fs.ModeDir, "a folder"},
+	v1.HostPathDirectoryOrCreate: {fs.ModeDir, "a directory"},
+	v1.HostPathDirectory:         {fs.ModeDir, "a directory"},
 	v1.HostPathFileOrCreate:      {0, "a file"},
 	v1.HostPathFile:              {0, "a file"},
 	v1.HostPathSocket:            {fs.ModeSocket, "a socket"},
@@ -70,8 +70,8 @@ var hostPathTypes = map[v1.HostPathType]struct {
 	v1.HostPathBlockDev:          {fs.ModeDevice, "a block device"},
 }
 
-// makeDir makes the folder and those above it. Its own mode does not depend on
-// the umask.
+// makeDir creates the directory and its parents. Its own mode does not depend on the
+// umask.
 func makeDir(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -82,7 +82,7 @@ func makeDir(path string) error {
 	return os.Chmod(path, hostDirMode)
 }
 
-// makeFile makes an empty file in a folder that exists.
+// makeFile creates an empty file in an existing directory.
 func makeFile(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Layout of a pod's folder, as the kubelet's. A volume lies in
-// volumes/PLUGIN/NAME, a part of it that a container mounts in
-// volume-subpaths/NAME/CONTAINER/INDEX. What is mounted at such a path is ours.
+// Layout of a pod's directory, which is the kubelet's. A volume is in
+// volumes/PLUGIN/NAME, a subpath of it that a container mounts in
+// volume-subpaths/NAME/CONTAINER/INDEX. A mount at such a path is this package's.
 const (
 	volumesDir  = "volumes"
 	subPathsDir = "volume-subpaths"
@@ -28,24 +28,24 @@ const (
 	podMode = 0o750
 )
 
-// What names a folder below the root is checked here once more, whoever
-// validated it before: the folders are written and deleted as root.
+// Names of directories below the root are checked here again, although they were
+// validated before: the directories are written and deleted as root.
 var (
 	validUID  = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
 	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	// validClaim is a DNS subdomain, as names of claims are.
+	// validClaim matches DNS subdomains, which names of claims are.
 	validClaim = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 )
 
-// PodDir is the folder of a pod. An invalid UID is an error.
+// PodDir returns the directory of a pod. An invalid UID is an error.
 func (v *Volumes) PodDir(uid types.UID) (string, error) {
 	if !validUID.MatchString(string(uid)) {
-		return "", fmt.Errorf("%q is no valid UID: 1 to 63 of A-Z, a-z, 0-9 and - are", uid)
+		return "", fmt.Errorf("invalid UID %q: must be 1 to 63 of A-Z, a-z, 0-9 and -", uid)
 	}
 	return filepath.Join(v.Root, string(uid)), nil
 }
 
-// plugin is the folder for a kind of volume, empty for kinds that have none.
+// plugin returns the directory for a type of volume, empty for types without one.
 func plugin(src *v1.VolumeSource) string {
 	switch {
 	case src.EmptyDir != nil:
@@ -66,9 +66,9 @@ func plugin(src *v1.VolumeSource) string {
 	return ""
 }
 
-// ours reports whether a mount at a path, relative to the pod's folder, is one
-// that this package makes. Mounts below those are somebody else's.
-func ours(rel string) bool {
+// isOwnMount reports whether a mount at a path, relative to the pod's directory, is
+// one that this package makes. Mounts below those are not.
+func isOwnMount(rel string) bool {
 	for _, pattern := range []string{
 		volumesDir + "/kubernetes.io~*/*",
 		subPathsDir + "/*/*/*",
@@ -80,4 +80,4 @@ func ours(rel string) bool {
 	return false
 }
 
-var errVolumeName = errors.New("its name is no valid one")
+var errVolumeName = errors.New("invalid name")

@@ -11,10 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// mountOnce mounts a file system on a folder, which it makes, unless one of
-// that kind is there. made reports whether it did.
+// mountOnce creates a directory and mounts a file system on it, unless one of that
+// type is mounted there. made reports whether it mounted one.
 func mountOnce(path, fsType string, magic int64, options ...string) (made bool, err error) {
 	if err := os.MkdirAll(path, podMode); err != nil {
 		return false, err
@@ -29,12 +31,12 @@ func mountOnce(path, fsType string, magic int64, options ...string) (made bool, 
 		}
 	}
 	if err := unix.Mount(fsType, path, fsType, unix.MS_NOSUID|unix.MS_NODEV, strings.Join(options, ",")); err != nil {
-		return false, fmt.Errorf("cannot mount %s on %s: %w", fsType, path, err)
+		return false, fmt.Errorf("failed to mount %s on %s: %w", fsType, path, err)
 	}
 	return true, nil
 }
 
-// isMountPoint reports whether a folder is the top of a file system of its own.
+// isMountPoint reports whether a directory is the root of a file system.
 func isMountPoint(path string) (bool, error) {
 	var own, above unix.Stat_t
 	if err := unix.Lstat(path, &own); err != nil {
@@ -46,9 +48,8 @@ func isMountPoint(path string) (bool, error) {
 	return own.Dev != above.Dev, nil
 }
 
-// mountTmpfs mounts memory that is never swapped out, where the kernel can
-// promise that (Linux 6.4). A size of 0 leaves it to the kernel: half the
-// memory.
+// mountTmpfs mounts a tmpfs that is never swapped out, where the kernel supports that
+// (Linux 6.4). size is in bytes; 0 is the kernel's default, half the memory.
 func mountTmpfs(path string, mode fs.FileMode, size int64) (made bool, err error) {
 	options := []string{fmt.Sprintf("mode=%04o", mode)}
 	if size > 0 {
@@ -61,8 +62,8 @@ func mountTmpfs(path string, mode fs.FileMode, size int64) (made bool, err error
 	return made, err
 }
 
-// memorySize is how big an emptyDir in memory may grow: as much as the pod may
-// use of the node's memory, and no more than its own limit.
+// memorySize returns the size of an emptyDir in memory, in bytes: the smallest of the
+// node's allocatable memory, the pod's memory limit and the volume's sizeLimit.
 func memorySize(pod *v1.Pod, limit *resource.Quantity, node int64) int64 {
 	size := node
 	for _, bound := range []int64{podMemoryLimit(&pod.Spec), limit.Value()} {
@@ -73,8 +74,8 @@ func memorySize(pod *v1.Pod, limit *resource.Quantity, node int64) int64 {
 	return size
 }
 
-// podMemoryLimit is the limit of the pod's cgroup in bytes: its own, or the sum
-// of its containers' if each has one, 0 if there is none.
+// podMemoryLimit returns the memory limit of the pod's cgroup in bytes: its own, or
+// the sum of its containers' limits if each has one, 0 if there is none.
 func podMemoryLimit(spec *v1.PodSpec) int64 {
 	if spec.Resources != nil {
 		if own, ok := spec.Resources.Limits[v1.ResourceMemory]; ok {
@@ -82,14 +83,14 @@ func podMemoryLimit(spec *v1.PodSpec) int64 {
 		}
 	}
 	limit := func(c *v1.Container) int64 { return c.Resources.Limits.Memory().Value() }
-	// Sidecars run beside all that start after them.
+	// Sidecars run in parallel with all containers that start after them.
 	var sidecars, starting, running int64
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
 		if limit(c) == 0 {
 			return 0
 		}
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+		if podinfo.IsSidecar(c) {
 			sidecars += limit(c)
 			starting = max(starting, sidecars)
 		} else {
@@ -105,24 +106,22 @@ func podMemoryLimit(spec *v1.PodSpec) int64 {
 	return max(starting, sidecars+running) + spec.Overhead.Memory().Value()
 }
 
-// pageSize is that of a medium of hugepages. HugePages alone means the one
-// size that the pod's containers ask for.
+// pageSize returns the page size of a medium of huge pages. HugePages alone stands
+// for the only size that the pod's containers request.
 func pageSize(pod *v1.Pod, medium v1.StorageMedium) (resource.Quantity, error) {
 	if size, ok := strings.CutPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)); ok {
 		return resource.ParseQuantity(size)
 	}
 	sizes := map[string]bool{}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for name := range list[i].Resources.Requests {
-				if size, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix); ok {
-					sizes[size] = true
-				}
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		for name := range c.Resources.Requests {
+			if size, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix); ok {
+				sizes[size] = true
 			}
 		}
 	}
 	if len(sizes) != 1 {
-		return resource.Quantity{}, fmt.Errorf("medium HugePages needs containers that ask for hugepages of one size, and they ask for %d; name the size in the medium, as in HugePages-2Mi", len(sizes))
+		return resource.Quantity{}, fmt.Errorf("medium HugePages needs containers that request huge pages of exactly one size, and they request %d; state the size in the medium, such as HugePages-2Mi", len(sizes))
 	}
 	for size := range sizes {
 		return resource.ParseQuantity(size)

@@ -15,16 +15,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// nfsLimit is how long mount.nfs may take; the pod tries again then.
+// nfsLimit limits a run of mount.nfs; the next sync of the pod tries again.
 const nfsLimit = 2 * time.Minute
 
-// nfsHelpers is where mount.nfs may lie; a service's path may lack sbin.
+// nfsHelpers lists the places of mount.nfs; the PATH of a service may lack sbin.
 var nfsHelpers = []string{"mount.nfs", "/usr/sbin/mount.nfs", "/sbin/mount.nfs"}
 
-// setupNFS mounts a server's folder with the host's mount.nfs, which speaks to
-// the server before the kernel does.
+// setupNFS mounts an NFS export with the host's mount.nfs, which negotiates with the
+// server before the kernel does.
 func (v *Volumes) setupNFS(ctx context.Context, path string, src *v1.NFSVolumeSource) error {
-	// Not by a look at the folder: that hangs while the server is gone.
+	// Do not stat the directory: that hangs while the server is unreachable.
 	if there, err := v.isMounted(path); err != nil || there {
 		return err
 	}
@@ -33,7 +33,7 @@ func (v *Volumes) setupNFS(ctx context.Context, path string, src *v1.NFSVolumeSo
 	}
 	helper, err := findProgram(nfsHelpers)
 	if err != nil {
-		return errors.New("this host cannot mount NFS: it has no mount.nfs; install it (Debian: apt-get install nfs-common)")
+		return errors.New("this host cannot mount NFS: mount.nfs not found; install it (Debian: apt-get install nfs-common)")
 	}
 	server := src.Server
 	if strings.Contains(server, ":") && !strings.HasPrefix(server, "[") {
@@ -47,16 +47,16 @@ func (v *Volumes) setupNFS(ctx context.Context, path string, src *v1.NFSVolumeSo
 	defer cancel()
 	out, err := exec.CommandContext(ctx, helper, args...).CombinedOutput()
 	if ctx.Err() != nil {
-		return fmt.Errorf("cannot mount %s: the server did not answer: %w", args[0], context.Cause(ctx))
+		return fmt.Errorf("failed to mount %s: the server did not answer: %w", args[0], context.Cause(ctx))
 	}
 	if err != nil {
-		return fmt.Errorf("cannot mount %s: %w: %s", args[0], err, strings.Join(strings.Fields(string(out)), " "))
+		return fmt.Errorf("failed to mount %s: %w: %s", args[0], err, strings.Join(strings.Fields(string(out)), " "))
 	}
 	return nil
 }
 
-// isMounted reports whether something is mounted on a path that leads through
-// no link but above the pods' folder.
+// isMounted reports whether something is mounted on a path. The path contains links
+// only above the pods directory.
 func (v *Volumes) isMounted(path string) (bool, error) {
 	root, err := filepath.EvalSymlinks(v.Root)
 	if err != nil {
@@ -64,7 +64,7 @@ func (v *Volumes) isMounted(path string) (bool, error) {
 	}
 	points, err := v.readMounts()
 	if err != nil {
-		return false, fmt.Errorf("cannot tell what is mounted: %w", err)
+		return false, fmt.Errorf("failed to read mounts: %w", err)
 	}
 	path = root + strings.TrimPrefix(path, v.Root)
 	return slices.ContainsFunc(points, func(m *mountinfo.Info) bool { return m.Mountpoint == path }), nil

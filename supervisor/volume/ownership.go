@@ -11,43 +11,43 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Permission bits that a pod's group gets, the kubelet's: on files, on files
-// of volumes that are read-only, and on folders.
+// Permission bits that a pod's group gets; they are the kubelet's: on files, on files
+// of read-only volumes, and on directories.
 const (
 	groupFile     = 0o660
 	groupFileRead = 0o440
 	groupDir      = 0o110
 )
 
-// owner is the group that a pod's volumes belong to; none if gid is nil.
-type owner struct {
+// volumeGroup is the group that owns a pod's volumes; none if gid is nil.
+type volumeGroup struct {
 	gid *int64
-	// rootMatch: a volume whose top belongs to the group already is left as it
-	// is (fsGroupChangePolicy OnRootMismatch).
+	// rootMatch: a volume whose root already belongs to the group is not changed
+	// (fsGroupChangePolicy OnRootMismatch).
 	rootMatch bool
 }
 
-// ownerOf reads the pod's fsGroup.
-func ownerOf(pod *v1.Pod) owner {
+// groupOf returns the pod's fsGroup.
+func groupOf(pod *v1.Pod) volumeGroup {
 	s := pod.Spec.SecurityContext
 	if s == nil || s.FSGroup == nil {
-		return owner{}
+		return volumeGroup{}
 	}
-	return owner{gid: s.FSGroup, rootMatch: s.FSGroupChangePolicy != nil && *s.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch}
+	return volumeGroup{gid: s.FSGroup, rootMatch: s.FSGroupChangePolicy != nil && *s.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch}
 }
 
-// ownMode says what the members of the group may do with the files.
-type ownMode uint32
+// groupAccess is the access of the group's members to files.
+type groupAccess uint32
 
 const (
-	ownAll  ownMode = groupFile
-	ownRead ownMode = groupFileRead
+	groupReadWrite groupAccess = groupFile
+	groupReadOnly  groupAccess = groupFileRead
 )
 
-// apply gives a folder with all below it to the group. It follows no link and
-// goes into no other mount, since containers may be at work in it.
-func (o owner) apply(path string, files ownMode) error {
-	if o.gid == nil {
+// apply gives a directory tree to the group. It follows no link and crosses no mount
+// point, since containers may be changing the tree.
+func (g volumeGroup) apply(path string, files groupAccess) error {
+	if g.gid == nil {
 		return nil
 	}
 	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) })
@@ -59,44 +59,44 @@ func (o owner) apply(path string, files ownMode) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return &os.PathError{Op: "stat", Path: path, Err: err}
 	}
-	if o.rootMatch && o.matches(&st, files) {
+	if g.rootMatch && g.matches(&st, files) {
 		return nil
 	}
 	mount, err := mountID(fd)
 	if err != nil {
 		return err
 	}
-	if err := o.give(fd, path, mount, files); err != nil {
-		return fmt.Errorf("cannot give the volume to group %d: %w", *o.gid, err)
+	if err := g.chownTree(fd, path, mount, files); err != nil {
+		return fmt.Errorf("failed to change the group of the volume to %d: %w", *g.gid, err)
 	}
 	return nil
 }
 
-// matches reports whether a folder is as give would make it.
-func (o owner) matches(st *unix.Stat_t, files ownMode) bool {
+// matches reports whether a directory is as chownTree would leave it.
+func (g volumeGroup) matches(st *unix.Stat_t, files groupAccess) bool {
 	want := wantedMode(st.Mode, files)
-	return int64(st.Gid) == *o.gid && st.Mode&want == want
+	return int64(st.Gid) == *g.gid && st.Mode&want == want
 }
 
-// fileMode is the mode of a file in a read-only volume once it is the group's.
-func (o owner) fileMode(mode uint32) uint32 {
-	if o.gid == nil {
+// fileMode returns the mode of a file in a read-only volume of the group.
+func (g volumeGroup) fileMode(mode uint32) uint32 {
+	if g.gid == nil {
 		return mode
 	}
 	return mode | groupFileRead
 }
 
-// wantedMode are the bits to add to a file of the given mode.
-func wantedMode(mode uint32, files ownMode) uint32 {
+// wantedMode returns the permission bits to add to a file of the given mode.
+func wantedMode(mode uint32, files groupAccess) uint32 {
 	if mode&unix.S_IFMT == unix.S_IFDIR {
 		return uint32(files) | unix.S_ISGID | groupDir
 	}
 	return uint32(files)
 }
 
-// give changes what an O_PATH descriptor holds, folders after what is in them:
-// the top is right only when all is, and so may be judged by.
-func (o owner) give(fd int, path string, mount int, files ownMode) error {
+// chownTree changes the file of an O_PATH descriptor, directories after their content:
+// the root is right only when everything is, which rootMatch relies on.
+func (g volumeGroup) chownTree(fd int, path string, mount int, files groupAccess) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return &os.PathError{Op: "stat", Path: path, Err: err}
@@ -107,17 +107,17 @@ func (o owner) give(fd int, path string, mount int, files ownMode) error {
 		if err != nil || id != mount {
 			return err
 		}
-		if err := o.giveBelow(fd, path, mount, files); err != nil {
+		if err := g.chownEntries(fd, path, mount, files); err != nil {
 			return err
 		}
 	}
-	if err := unix.Fchownat(fd, "", -1, int(*o.gid), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if err := unix.Fchownat(fd, "", -1, int(*g.gid), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return &os.PathError{Op: "chown", Path: path, Err: err}
 	}
 	if kind == unix.S_IFLNK {
 		return nil
 	}
-	// chown has taken a set-group-ID bit, so that the mode is always set.
+	// chown clears the set-group-ID bit, so the mode is always set.
 	mode := st.Mode&0o7777 | wantedMode(st.Mode, files)
 	if err := chmodFd(fd, mode); err != nil {
 		return &os.PathError{Op: "chmod", Path: path, Err: err}
@@ -125,7 +125,8 @@ func (o owner) give(fd int, path string, mount int, files ownMode) error {
 	return nil
 }
 
-func (o owner) giveBelow(fd int, path string, mount int, files ownMode) error {
+// chownEntries applies chownTree to the entries of a directory.
+func (g volumeGroup) chownEntries(fd int, path string, mount int, files groupAccess) error {
 	open, err := retry(func() (int, error) {
 		return unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
@@ -145,7 +146,7 @@ func (o owner) giveBelow(fd int, path string, mount int, files ownMode) error {
 			if err != nil {
 				return &os.PathError{Op: "open", Path: at, Err: err}
 			}
-			err = o.give(entry, at, mount, files)
+			err = g.chownTree(entry, at, mount, files)
 			_ = unix.Close(entry)
 			if err != nil {
 				return err

@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// groupOf is the group of a test: another than root's where that may be given.
-func groupOf() int64 {
+// testGroup returns a group other than root's, where the test may set one.
+func testGroup() int64 {
 	if os.Geteuid() == 0 {
 		return 2345
 	}
@@ -27,7 +27,7 @@ func ownedBy(t *testing.T, path string) (gid int64, mode os.FileMode) {
 }
 
 func TestFSGroup(t *testing.T) {
-	gid := groupOf()
+	gid := testGroup()
 	top := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
 	for path, mode := range map[string]os.FileMode{outside: 0o600, top + "/file": 0o600, top + "/tool": os.ModeSetuid | 0o711} {
@@ -47,7 +47,7 @@ func TestFSGroup(t *testing.T) {
 	before, _ := ownedBy(t, outside)
 	p := pod("u1")
 	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &gid}
-	if err := ownerOf(p).apply(top, ownAll); err != nil {
+	if err := groupOf(p).apply(top, groupReadWrite); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]os.FileMode{
@@ -61,13 +61,13 @@ func TestFSGroup(t *testing.T) {
 	if got, mode := ownedBy(t, outside); got != before || mode != 0o600 {
 		t.Errorf("a link was followed: group %d, mode %v", got, mode)
 	}
-	// A top that is right is taken for all, if the pod says so.
+	// With OnRootMismatch a matching root stands for the whole volume.
 	if err := os.Chmod(top+"/file", 0o600); err != nil {
 		t.Fatal(err)
 	}
 	policy := v1.FSGroupChangeOnRootMismatch
 	p.Spec.SecurityContext.FSGroupChangePolicy = &policy
-	if err := ownerOf(p).apply(top, ownAll); err != nil {
+	if err := groupOf(p).apply(top, groupReadWrite); err != nil {
 		t.Fatal(err)
 	}
 	if _, mode := ownedBy(t, top+"/file"); mode != 0o600 {
@@ -76,7 +76,7 @@ func TestFSGroup(t *testing.T) {
 	if err := os.Chmod(top, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := ownerOf(p).apply(top, ownAll); err != nil {
+	if err := groupOf(p).apply(top, groupReadWrite); err != nil {
 		t.Fatal(err)
 	}
 	if _, mode := ownedBy(t, top+"/file"); mode != 0o660 {
@@ -85,7 +85,7 @@ func TestFSGroup(t *testing.T) {
 }
 
 func TestNoFSGroupChangesNothing(t *testing.T) {
-	if err := (owner{}).apply("/nowhere", ownAll); err != nil {
+	if err := (volumeGroup{}).apply("/nowhere", groupReadWrite); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,49 +8,50 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
-// file is one file of a volume that is made of objects.
+// file is one file of a volume that is made from objects.
 type file struct {
 	data []byte
 	mode uint32
-	// uid is who owns it; nil is root.
+	// uid is the owner; nil is root.
 	uid *int64
 }
 
-// payload holds the files of such a volume by their paths in it.
+// payload maps paths in such a volume to files.
 type payload map[string]file
 
-// ErrMissing is a reference to something that is not there (yet): a pod waits
-// for it.
-var ErrMissing = errors.New("not there")
+// ErrMissing is the error for a referenced object that does not exist (yet): the pod
+// waits for it.
+var ErrMissing = errors.New("not found")
 
-// missing names an object, or a key of it, that is not there and what to do.
-func (s *setup) missing(ref manifest.ObjectRef, what string, canDoWithout bool) error {
+// missing returns the error for a missing object, or a missing key of one.
+func (s *setup) missing(ref manifest.ObjectRef, what string, canBeOptional bool) error {
 	_, hint := s.req.Objects.Missing(ref)
-	if canDoWithout {
+	if canBeOptional {
 		hint += ", or set optional: true"
 	}
-	return fmt.Errorf("%s is %w; %s", what, ErrMissing, hint)
+	return fmt.Errorf("%s %w; %s", what, ErrMissing, hint)
 }
 
-// payloadOf resolves what a volume is made of. It does no I/O.
-func (s *setup) payloadOf(src *v1.VolumeSource) (payload, error) {
+// resolvePayload returns the files of a volume. It does no I/O.
+func (s *setup) resolvePayload(src *v1.VolumeSource) (payload, error) {
 	files := payload{}
 	switch {
 	case src.ConfigMap != nil:
 		m := src.ConfigMap
-		return files, s.addConfigMap(files, m.Name, m.Items, optional(m.Optional), mode(m.DefaultMode))
+		return files, s.addConfigMap(files, m.Name, m.Items, isOptional(m.Optional), defaultedMode(m.DefaultMode))
 	case src.Secret != nil:
 		m := src.Secret
-		return files, s.addSecret(files, m.SecretName, m.Items, optional(m.Optional), mode(m.DefaultMode))
+		return files, s.addSecret(files, m.SecretName, m.Items, isOptional(m.Optional), defaultedMode(m.DefaultMode))
 	case src.DownwardAPI != nil:
-		return files, s.addDownward(files, src.DownwardAPI.Items, mode(src.DownwardAPI.DefaultMode))
+		return files, s.addDownward(files, src.DownwardAPI.Items, defaultedMode(src.DownwardAPI.DefaultMode))
 	case src.Projected != nil:
-		usual := mode(src.Projected.DefaultMode)
+		defaultMode := defaultedMode(src.Projected.DefaultMode)
 		for i := range src.Projected.Sources {
-			if err := s.addProjection(files, &src.Projected.Sources[i], usual); err != nil {
+			if err := s.addProjection(files, &src.Projected.Sources[i], defaultMode); err != nil {
 				return nil, fmt.Errorf("sources[%d]: %w", i, err)
 			}
 		}
@@ -58,23 +59,23 @@ func (s *setup) payloadOf(src *v1.VolumeSource) (payload, error) {
 	return files, nil
 }
 
-// addProjection adds one source of a projected volume. Of two sources with the
-// same file the later one wins, as with the kubelet.
-func (s *setup) addProjection(files payload, src *v1.VolumeProjection, usual uint32) error {
+// addProjection adds one source of a projected volume. Of two sources with the same
+// file the later one wins, as in the kubelet.
+func (s *setup) addProjection(files payload, src *v1.VolumeProjection, defaultMode uint32) error {
 	switch {
 	case src.ConfigMap != nil:
-		return s.addConfigMap(files, src.ConfigMap.Name, src.ConfigMap.Items, optional(src.ConfigMap.Optional), usual)
+		return s.addConfigMap(files, src.ConfigMap.Name, src.ConfigMap.Items, isOptional(src.ConfigMap.Optional), defaultMode)
 	case src.Secret != nil:
-		return s.addSecret(files, src.Secret.Name, src.Secret.Items, optional(src.Secret.Optional), usual)
+		return s.addSecret(files, src.Secret.Name, src.Secret.Items, isOptional(src.Secret.Optional), defaultMode)
 	case src.DownwardAPI != nil:
-		return s.addDownward(files, src.DownwardAPI.Items, usual)
+		return s.addDownward(files, src.DownwardAPI.Items, defaultMode)
 	case src.ServiceAccountToken != nil && s.req.Token != nil:
-		return s.addToken(files, src.ServiceAccountToken, usual)
+		return s.addToken(files, src.ServiceAccountToken, defaultMode)
 	}
-	return errors.New("needs a cluster; only configMap, secret and downwardAPI can be projected here")
+	return errors.New("unsupported without a cluster; only configMap, secret and downwardAPI can be projected")
 }
 
-func (s *setup) addConfigMap(files payload, name string, items []v1.KeyToPath, optional bool, usual uint32) error {
+func (s *setup) addConfigMap(files payload, name string, items []v1.KeyToPath, optional bool, defaultMode uint32) error {
 	ref := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: s.req.Pod.Namespace, Name: name}
 	m, ok := s.req.Objects.ConfigMap(s.req.Pod.Namespace, name)
 	if !ok {
@@ -90,10 +91,10 @@ func (s *setup) addConfigMap(files payload, name string, items []v1.KeyToPath, o
 	for key, text := range m.Data {
 		data[key] = []byte(text)
 	}
-	return s.addKeys(files, ref, data, items, optional, usual)
+	return s.addKeys(files, ref, data, items, optional, defaultMode)
 }
 
-func (s *setup) addSecret(files payload, name string, items []v1.KeyToPath, optional bool, usual uint32) error {
+func (s *setup) addSecret(files payload, name string, items []v1.KeyToPath, optional bool, defaultMode uint32) error {
 	ref := manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: s.req.Pod.Namespace, Name: name}
 	m, ok := s.req.Objects.Secret(s.req.Pod.Namespace, name)
 	if !ok {
@@ -102,14 +103,14 @@ func (s *setup) addSecret(files payload, name string, items []v1.KeyToPath, opti
 		}
 		return s.missing(ref, ref.String(), true)
 	}
-	return s.addKeys(files, ref, m.Data, items, optional, usual)
+	return s.addKeys(files, ref, m.Data, items, optional, defaultMode)
 }
 
 // addKeys adds the keys of an object: the given ones, or all.
-func (s *setup) addKeys(files payload, ref manifest.ObjectRef, data map[string][]byte, items []v1.KeyToPath, optional bool, usual uint32) error {
+func (s *setup) addKeys(files payload, ref manifest.ObjectRef, data map[string][]byte, items []v1.KeyToPath, optional bool, defaultMode uint32) error {
 	if len(items) == 0 {
 		for key, value := range data {
-			files[key] = file{data: value, mode: usual}
+			files[key] = file{data: value, mode: defaultMode}
 		}
 		return nil
 	}
@@ -121,42 +122,43 @@ func (s *setup) addKeys(files payload, ref manifest.ObjectRef, data map[string][
 			}
 			return s.missing(ref, fmt.Sprintf("key %q of %s (which has %q)", item.Key, ref, slices.Sorted(maps.Keys(data))), true)
 		}
-		files[item.Path] = file{data: value, mode: itemMode(item.Mode, usual)}
+		files[item.Path] = file{data: value, mode: itemMode(item.Mode, defaultMode)}
 	}
 	return nil
 }
 
-func (s *setup) addDownward(files payload, items []v1.DownwardAPIVolumeFile, usual uint32) error {
+func (s *setup) addDownward(files payload, items []v1.DownwardAPIVolumeFile, defaultMode uint32) error {
 	for i := range items {
 		text, err := s.req.Downward(&items[i])
 		if err != nil {
 			return fmt.Errorf("file %s: %w", items[i].Path, err)
 		}
-		files[items[i].Path] = file{data: []byte(text), mode: itemMode(items[i].Mode, usual)}
+		files[items[i].Path] = file{data: []byte(text), mode: itemMode(items[i].Mode, defaultMode)}
 	}
 	return nil
 }
 
-// tokenMode is a token's once it is known who is to read it, as the kubelet's.
+// tokenMode is the mode of a token whose reader is known; it is the kubelet's.
 const tokenMode = 0o600
 
-// addToken adds a token. If all containers run as one user it is that user's, and
-// if the pod has a group its; nobody else reads it then.
-func (s *setup) addToken(files payload, src *v1.ServiceAccountTokenProjection, usual uint32) error {
+// addToken adds a token. If all containers run as one user, the token belongs to that
+// user; if the pod has a group, to that group. Then no others can read it.
+func (s *setup) addToken(files payload, src *v1.ServiceAccountTokenProjection, defaultMode uint32) error {
 	text, err := s.req.Token(src)
 	if err != nil {
-		return fmt.Errorf("a token of ServiceAccount %s/%s is %w: %w", s.req.Pod.Namespace, s.req.Pod.Spec.ServiceAccountName, ErrMissing, err)
+		return fmt.Errorf("token of ServiceAccount %s/%s %w: %w", s.req.Pod.Namespace, s.req.Pod.Spec.ServiceAccountName, ErrMissing, err)
 	}
-	token := file{data: []byte(text), mode: usual, uid: onlyUser(&s.req.Pod.Spec)}
-	if token.uid != nil || s.owner.gid != nil {
+	token := file{data: []byte(text), mode: defaultMode, uid: commonUser(&s.req.Pod.Spec)}
+	if token.uid != nil || s.group.gid != nil {
 		token.mode = tokenMode
 	}
 	files[src.Path] = token
 	return nil
 }
 
-// onlyUser is the user that all containers are to run as, nil if there is none.
-func onlyUser(spec *v1.PodSpec) *int64 {
+// commonUser returns the user that all containers run as, nil if they differ or
+// state none.
+func commonUser(spec *v1.PodSpec) *int64 {
 	var general *int64
 	if spec.SecurityContext != nil {
 		general = spec.SecurityContext.RunAsUser
@@ -169,14 +171,8 @@ func onlyUser(spec *v1.PodSpec) *int64 {
 			users = append(users, general)
 		}
 	}
-	for i := range spec.InitContainers {
-		add(spec.InitContainers[i].SecurityContext)
-	}
-	for i := range spec.Containers {
-		add(spec.Containers[i].SecurityContext)
-	}
-	for i := range spec.EphemeralContainers {
-		add(spec.EphemeralContainers[i].SecurityContext)
+	for c := range podinfo.EachContainer(spec, podinfo.AllContainers) {
+		add(c.SecurityContext)
 	}
 	for _, user := range users {
 		if user == nil || *user != *users[0] {
@@ -186,29 +182,29 @@ func onlyUser(spec *v1.PodSpec) *int64 {
 	return users[0]
 }
 
-// mayLack reports whether files of a volume may be missing without a fault.
-func mayLack(src *v1.VolumeSource) bool {
+// allowsMissing reports whether objects of a volume are optional.
+func allowsMissing(src *v1.VolumeSource) bool {
 	switch {
 	case src.ConfigMap != nil:
-		return optional(src.ConfigMap.Optional)
+		return isOptional(src.ConfigMap.Optional)
 	case src.Secret != nil:
-		return optional(src.Secret.Optional)
+		return isOptional(src.Secret.Optional)
 	case src.Projected != nil:
 		return slices.ContainsFunc(src.Projected.Sources, func(p v1.VolumeProjection) bool {
-			return p.ConfigMap != nil && optional(p.ConfigMap.Optional) || p.Secret != nil && optional(p.Secret.Optional)
+			return p.ConfigMap != nil && isOptional(p.ConfigMap.Optional) || p.Secret != nil && isOptional(p.Secret.Optional)
 		})
 	}
 	return false
 }
 
-func optional(o *bool) bool { return o != nil && *o }
+func isOptional(o *bool) bool { return o != nil && *o }
 
-// mode is a default mode, which the manifest's defaults have filled in.
-func mode(m *int32) uint32 { return itemMode(m, 0o644) }
+// defaultedMode returns a default mode, which defaulting has set already.
+func defaultedMode(m *int32) uint32 { return itemMode(m, 0o644) }
 
-func itemMode(m *int32, usual uint32) uint32 {
+func itemMode(m *int32, defaultMode uint32) uint32 {
 	if m == nil {
-		return usual
+		return defaultMode
 	}
 	return uint32(*m)
 }

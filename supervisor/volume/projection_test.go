@@ -27,7 +27,7 @@ func payloadFrom(t *testing.T, source string) (payload, error) {
 		},
 		Downward: func(item *v1.DownwardAPIVolumeFile) (string, error) { return item.FieldRef.FieldPath, nil },
 	}}
-	return s.payloadOf(&src)
+	return s.resolvePayload(&src)
 }
 
 func TestPayload(t *testing.T) {
@@ -83,8 +83,7 @@ func TestPayloadNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A token is for whoever the containers run as, and for nobody else if that is
-// known.
+// A token is readable only by the user or group of the containers, if that is known.
 func TestTokenIsForWhoReadsIt(t *testing.T) {
 	one, two, group := int64(1000), int64(1001), int64(2000)
 	as := func(user *int64) *v1.SecurityContext { return &v1.SecurityContext{RunAsUser: user} }
@@ -96,7 +95,7 @@ func TestTokenIsForWhoReadsIt(t *testing.T) {
 		mode   string
 		uid    *int64
 	}{
-		"nobody known":   {func(*v1.PodSpec) {}, "644", nil},
+		"unknown user":   {func(*v1.PodSpec) {}, "644", nil},
 		"the pod's user": {func(s *v1.PodSpec) { s.SecurityContext = &v1.PodSecurityContext{RunAsUser: &one} }, "600", &one},
 		"the containers'": {func(s *v1.PodSpec) {
 			s.InitContainers = []v1.Container{{SecurityContext: as(&one)}}
@@ -106,20 +105,20 @@ func TestTokenIsForWhoReadsIt(t *testing.T) {
 			s.SecurityContext = &v1.PodSecurityContext{RunAsUser: &one}
 			s.InitContainers = []v1.Container{{SecurityContext: as(&two)}}
 		}, "644", nil},
-		"one is not known": {func(s *v1.PodSpec) { s.InitContainers = []v1.Container{{SecurityContext: as(&two)}} }, "644", nil},
+		"one user unknown": {func(s *v1.PodSpec) { s.InitContainers = []v1.Container{{SecurityContext: as(&two)}} }, "644", nil},
 		"a group":          {func(s *v1.PodSpec) { s.SecurityContext = &v1.PodSecurityContext{FSGroup: &group} }, "600", nil},
 	} {
 		p := pod("u1")
 		c.change(&p.Spec)
-		s := &setup{owner: ownerOf(p), req: &Request{Pod: p, Token: func(*v1.ServiceAccountTokenProjection) (string, error) { return "secret", nil }}}
-		files, err := s.payloadOf(source)
+		s := &setup{group: groupOf(p), req: &Request{Pod: p, Token: func(*v1.ServiceAccountTokenProjection) (string, error) { return "secret", nil }}}
+		files, err := s.resolvePayload(source)
 		got := files["token"]
 		if err != nil || string(got.data) != "secret" || octal(got.mode) != c.mode || (got.uid == nil) != (c.uid == nil) || c.uid != nil && *got.uid != *c.uid {
 			t.Errorf("%s: %+v, %v, want %s of %v", name, got, err, c.mode, c.uid)
 		}
 	}
 	s := &setup{req: &Request{Pod: pod("u1"), Token: func(*v1.ServiceAccountTokenProjection) (string, error) { return "", errors.New("why") }}}
-	if _, err := s.payloadOf(source); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "why") {
+	if _, err := s.resolvePayload(source); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "why") {
 		t.Errorf("without one: %v", err)
 	}
 }

@@ -47,8 +47,8 @@ func TestRemoveTree(t *testing.T) {
 	}
 }
 
-// A container can make a tree deeper than a path can be long, and than there
-// are descriptors.
+// A container can create a tree that is deeper than the limits of a path's length and
+// of open descriptors.
 func TestRemoveADeepTree(t *testing.T) {
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -14,71 +14,71 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Part is a part of a volume that a container mounts.
-type Part struct {
+// SubPath is a path in a volume that a container mounts.
+type SubPath struct {
 	UID types.UID
-	// Volume and Container are names, Index is that of the container's mount.
+	// Volume and Container are names, Index is the index of the volume mount.
 	Volume, Container string
 	Index             int
-	// Path leads from the volume's top to the part.
+	// Path is relative to the root of the volume.
 	Path string
 }
 
-// MountPart makes a part of a volume that is set up a path of its own on the
-// host, which leads nowhere else whatever a container does to the volume
-// meanwhile. A folder that is missing is made. The container that mounts it
-// sees the part as it is now: files that are exchanged later stay the old ones.
-func (v *Volumes) MountPart(m Mounted, part Part) (string, error) {
-	target, err := v.partTarget(part)
+// MountSubPath bind-mounts a path in a volume to a path of its own on the host and
+// returns that. A container cannot redirect it by changing the volume at the same
+// time. A missing directory is created. The container sees the files of now: files
+// that are replaced later stay the old ones.
+func (v *Volumes) MountSubPath(m Mounted, sub SubPath) (string, error) {
+	target, err := v.subPathTarget(sub)
 	if err != nil {
 		return "", err
 	}
-	if err := CheckPart(part.Path); err != nil {
+	if err := CheckSubPath(sub.Path); err != nil {
 		return "", err
 	}
-	mode, err := partMode(m)
+	mode, err := subPathDirMode(m)
 	if err != nil {
 		return "", err
 	}
-	source, err := openBeneath(m.Path, part.Path, mode)
+	source, err := openBeneath(m.Path, sub.Path, mode)
 	if errors.Is(err, errEscapes) {
-		return "", fmt.Errorf("subPath %q of volume %q %w", part.Path, part.Volume, errEscapes)
+		return "", fmt.Errorf("subPath %q of volume %q %w", sub.Path, sub.Volume, errEscapes)
 	}
 	if errors.Is(err, unix.ENOENT) {
-		return "", fmt.Errorf("subPath %q of volume %q is %w", part.Path, part.Volume, ErrMissing)
+		return "", fmt.Errorf("subPath %q of volume %q %w", sub.Path, sub.Volume, ErrMissing)
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot open subPath of volume %q: %w", part.Volume, err)
+		return "", fmt.Errorf("failed to open subPath of volume %q: %w", sub.Volume, err)
 	}
 	defer source.Close()
-	if err := bind(source, target); err != nil {
-		return "", fmt.Errorf("cannot mount subPath %q of volume %q: %w", part.Path, part.Volume, err)
+	if err := bindMount(source, target); err != nil {
+		return "", fmt.Errorf("failed to mount subPath %q of volume %q: %w", sub.Path, sub.Volume, err)
 	}
 	return target, nil
 }
 
-// CheckPart refuses a path to a part that leads out of its volume by itself.
-func CheckPart(part string) error {
-	if path.IsAbs(part) || slices.Contains(strings.Split(part, "/"), "..") {
-		return fmt.Errorf("subPath %q must be relative, without .. in it", part)
+// CheckSubPath rejects a path that by itself leads out of the volume.
+func CheckSubPath(subPath string) error {
+	if path.IsAbs(subPath) || slices.Contains(strings.Split(subPath, "/"), "..") {
+		return fmt.Errorf("subPath %q must be relative and must not contain ..", subPath)
 	}
 	return nil
 }
 
-func (v *Volumes) partTarget(part Part) (string, error) {
-	dir, err := v.PodDir(part.UID)
+func (v *Volumes) subPathTarget(sub SubPath) (string, error) {
+	dir, err := v.PodDir(sub.UID)
 	if err != nil {
 		return "", err
 	}
-	if !validName.MatchString(part.Volume) || !validName.MatchString(part.Container) {
-		return "", fmt.Errorf("volume %q of container %q: %w", part.Volume, part.Container, errVolumeName)
+	if !validName.MatchString(sub.Volume) || !validName.MatchString(sub.Container) {
+		return "", fmt.Errorf("volume %q of container %q: %w", sub.Volume, sub.Container, errVolumeName)
 	}
-	return filepath.Join(dir, subPathsDir, part.Volume, part.Container, strconv.Itoa(part.Index)), nil
+	return filepath.Join(dir, subPathsDir, sub.Volume, sub.Container, strconv.Itoa(sub.Index)), nil
 }
 
-// partMode is the mode of folders that are made in a volume, the volume's own;
-// nil if none are.
-func partMode(m Mounted) (*uint32, error) {
+// subPathDirMode returns the mode of directories that are created in a volume: the
+// volume's own; nil if none may be created.
+func subPathDirMode(m Mounted) (*uint32, error) {
 	if m.Complete {
 		return nil, nil
 	}
@@ -90,9 +90,9 @@ func partMode(m Mounted) (*uint32, error) {
 	return &mode, nil
 }
 
-// bind mounts an open file or folder on a path of the same kind, which it
-// makes. One that is mounted there already stays.
-func bind(source *os.File, target string) error {
+// bindMount mounts an open file or directory on a target of the same type, which it
+// creates. If the same file is mounted there already, it does nothing.
+func bindMount(source *os.File, target string) error {
 	var from, there unix.Stat_t
 	if err := unix.Fstat(int(source.Fd()), &from); err != nil {
 		return err
@@ -101,7 +101,7 @@ func bind(source *os.File, target string) error {
 	case err == nil && there.Dev == from.Dev && there.Ino == from.Ino:
 		return nil
 	case err == nil:
-		// The part is another one by now, or nothing is mounted.
+		// Another file is mounted there, or nothing.
 		if err := unmount(target); err != nil {
 			return err
 		}

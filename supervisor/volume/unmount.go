@@ -12,43 +12,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// unmountLimit is how long one unmount may take. That of a network file system
-// whose server is gone hangs.
+// unmountLimit limits one unmount. That of a network file system whose server is
+// unreachable hangs.
 const unmountLimit = 30 * time.Second
 
-// unmountBelow takes down the mounts that this package made in a part of a
-// pod's folder. It is an error if others are there: what they hold may be
-// anybody's.
+// unmountBelow unmounts what this package has mounted below a path in a pod's
+// directory. Other mounts there are an error: their content is not the pod's.
 func (v *Volumes) unmountBelow(podDir, path string) error {
-	// The kernel tells real paths.
+	// The kernel reports paths without links.
 	realPod, err := filepath.EvalSymlinks(podDir)
 	if err != nil {
-		return ignoreGone(err)
+		return ignoreNotExist(err)
 	}
 	path = realPod + strings.TrimPrefix(path, podDir)
 	points, err := v.readMounts()
 	if err != nil {
-		return fmt.Errorf("cannot tell what is mounted: %w", err)
+		return fmt.Errorf("failed to read mounts: %w", err)
 	}
 	found := mountsBelow(points, path)
 	for _, point := range found {
-		if !ours(strings.TrimPrefix(point, realPod+"/")) {
-			return stillMounted(point)
+		if !isOwnMount(strings.TrimPrefix(point, realPod+"/")) {
+			return stillMountedError(point)
 		}
 	}
 	for _, point := range found {
 		if err := unmount(point); err != nil {
-			return fmt.Errorf("cannot unmount %s: %w", point, err)
+			return fmt.Errorf("failed to unmount %s: %w", point, err)
 		}
 	}
 	return nil
 }
 
-// unmount takes down one mount and waits for it. One that is not there is no
+// unmount removes one mount and waits for it. A path where nothing is mounted is no
 // error.
 func unmount(path string) error {
 	done := make(chan error, 1)
-	// It outlives this call only where the kernel hangs on a server.
+	// It outlives this call only if the kernel waits for a server.
 	go func() { done <- unix.Unmount(path, unix.UMOUNT_NOFOLLOW) }()
 	limit := time.NewTimer(unmountLimit)
 	defer limit.Stop()
@@ -58,19 +57,19 @@ func unmount(path string) error {
 			return nil
 		}
 		if errors.Is(err, unix.EBUSY) {
-			return errors.New("it is in use; see who uses it with: fuser -vm " + path)
+			return errors.New("in use; list the processes that use it with: fuser -vm " + path)
 		}
 		return err
 	case <-limit.C:
-		// Detached, it is gone for everybody who comes, and ends when its
-		// server answers or gives up.
+		// Detached, it is no longer visible, and ends when its server answers or
+		// gives up.
 		return unix.Unmount(path, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH|unix.MNT_FORCE)
 	}
 }
 
-// Teardown removes the pod's volumes: it unmounts what was mounted for them,
-// looks that nothing else is mounted there, and deletes them. A pod without
-// volumes is no error.
+// Teardown removes the pod's volumes: it unmounts what was mounted for them, checks
+// that nothing else is mounted there, and deletes them. A pod without volumes is no
+// error.
 func (v *Volumes) Teardown(uid types.UID) error {
 	dir, err := v.PodDir(uid)
 	if err != nil {
@@ -78,27 +77,27 @@ func (v *Volumes) Teardown(uid types.UID) error {
 	}
 	for _, part := range []string{subPathsDir, volumesDir} {
 		if err := v.remove(dir, filepath.Join(dir, part)); err != nil {
-			return fmt.Errorf("cannot take down the volumes of the pod: %w", err)
+			return fmt.Errorf("failed to tear down the pod's volumes: %w", err)
 		}
 	}
 	return nil
 }
 
-// Remove removes the whole folder of the pod with the same care.
+// Remove removes the pod's directory with the same checks.
 func (v *Volumes) Remove(uid types.UID) error {
 	dir, err := v.PodDir(uid)
 	if err != nil {
 		return err
 	}
 	if err := v.remove(dir, dir); err != nil {
-		return fmt.Errorf("cannot remove the folder of the pod: %w", err)
+		return fmt.Errorf("failed to remove the pod's directory: %w", err)
 	}
 	return nil
 }
 
 func (v *Volumes) remove(podDir, path string) error {
 	if _, err := os.Lstat(path); err != nil {
-		return ignoreGone(err)
+		return ignoreNotExist(err)
 	}
 	if err := v.unmountBelow(podDir, path); err != nil {
 		return err

@@ -14,80 +14,80 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 )
 
-// Volumes are the volumes of all pods below one root.
+// Volumes manages the volumes of all pods below one root.
 type Volumes struct {
-	// Root holds a folder for each pod, named by its UID.
+	// Root holds a directory for each pod, named by its UID.
 	Root string
-	// Claims holds the folders of PersistentVolumeClaims by namespace and name.
+	// Claims holds the directories of PersistentVolumeClaims by namespace and name.
 	Claims string
 
 	// mounts replaces /proc/self/mountinfo in tests.
 	mounts func() ([]*mountinfo.Info, error)
-	// claims guards who uses which claim.
+	// claims guards which pod uses which claim.
 	claims sync.Mutex
 }
 
-// Objects are what volumes refer to, by namespace and name.
+// Objects holds the objects that volumes refer to, by namespace and name.
 type Objects interface {
 	ConfigMap(namespace, name string) (*v1.ConfigMap, bool)
 	Secret(namespace, name string) (*v1.Secret, bool)
 	Claim(namespace, name string) (*v1.PersistentVolumeClaim, bool)
-	// Missing says what to do about an object that was not found.
+	// Missing explains why an object was not found, and says what to do.
 	Missing(ref manifest.ObjectRef) (what, remedy string)
 }
 
-// Request is a pod whose volumes are to be made, and what they are made of.
+// Request is a pod whose volumes are to be set up, with what they are made from.
 type Request struct {
 	Pod     *v1.Pod
 	Objects Objects
-	// Downward is the content of a file of a downwardAPI volume.
+	// Downward returns the content of a file of a downwardAPI volume.
 	Downward func(item *v1.DownwardAPIVolumeFile) (string, error)
-	// Token is a token for a projected volume; nil if none can be had.
-	Token func(of *v1.ServiceAccountTokenProjection) (string, error)
-	// Memory is how much of the node's memory pods may have, in bytes; 0 is
-	// not known.
+	// Token returns a token for a projected volume; nil if there are none.
+	Token func(projection *v1.ServiceAccountTokenProjection) (string, error)
+	// Memory is the allocatable memory of the node in bytes; 0 is not known.
 	Memory int64
 }
 
 // Mounted is a volume that is ready for containers.
 type Mounted struct {
-	// Path is the folder or file on the host; empty for an image.
+	// Path is the directory or file on the host; empty for an image.
 	Path string
 	// Image is the image that the runtime mounts.
 	Image *v1.ImageVolumeSource
-	// ReadOnly holds for every mount of it.
+	// ReadOnly applies to every mount of the volume.
 	ReadOnly bool
-	// Complete: it holds all that it may hold, so that no folder is made in
-	// place of a part that is missing.
+	// Complete: the volume holds all that it can hold, so that no directory is
+	// created in place of a missing subpath.
 	Complete bool
-	// Relabel: it is the pod's own, and gets its SELinux label.
+	// Relabel: the volume is the pod's own, and gets its SELinux label.
 	Relabel bool
 }
 
-// Result is what Setup made.
+// Result is the result of Setup.
 type Result struct {
-	// Volumes are those that a container mounts, by name.
+	// Volumes holds those that a container mounts, by name.
 	Volumes map[string]Mounted
-	// Kept tells of what is missing now that was there when the volumes were
-	// made. They go on as they were.
-	Kept []error
+	// Stale names volumes that keep their content because an object that they were
+	// made from no longer exists.
+	Stale []error
 }
 
 // setup is one call of Setup.
 type setup struct {
 	*Volumes
 	req   *Request
-	owner owner
-	kept  []error
+	group volumeGroup
+	stale []error
 }
 
-// Setup makes the volumes that a container of the pod mounts, and brings the
-// files of those that are there up to date. It can be repeated: all else that
-// is there stays as it is. An error that is ErrMissing tells what has to come
-// first; the result has the volumes that could be made.
+// Setup creates the volumes that a container of the pod mounts, and updates the files
+// of existing ones. It can be repeated: it changes nothing else that exists. With an
+// error, the result has the volumes that could be set up. The error is ErrMissing if
+// an object or key does not exist.
 func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
 	pod := req.Pod
 	dir, err := v.PodDir(pod.UID)
@@ -95,11 +95,11 @@ func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
 		return Result{}, err
 	}
 	if err := os.MkdirAll(dir, podMode); err != nil {
-		return Result{}, fmt.Errorf("cannot make the folder of the pod: %w", err)
+		return Result{}, fmt.Errorf("failed to create the pod's directory: %w", err)
 	}
-	s := &setup{Volumes: v, req: req, owner: ownerOf(pod)}
+	s := &setup{Volumes: v, req: req, group: groupOf(pod)}
 	result := Result{Volumes: map[string]Mounted{}}
-	// All are tried, so that a person learns of all that is missing at once.
+	// Try all of them, so that the user sees all that is missing at once.
 	var errs []error
 	for i := range pod.Spec.Volumes {
 		if err := ctx.Err(); err != nil {
@@ -109,22 +109,22 @@ func (v *Volumes) Setup(ctx context.Context, req *Request) (Result, error) {
 		if !mounted(pod, vol.Name) {
 			continue
 		}
-		before := len(s.kept)
-		m, err := s.one(ctx, dir, vol)
+		before := len(s.stale)
+		m, err := s.setupVolume(ctx, dir, vol)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("cannot set up volume %q: %w", vol.Name, err))
+			errs = append(errs, fmt.Errorf("failed to set up volume %q: %w", vol.Name, err))
 			continue
 		}
-		for _, kept := range s.kept[before:] {
-			result.Kept = append(result.Kept, fmt.Errorf("volume %q stays as it was: %w", vol.Name, kept))
+		for _, stale := range s.stale[before:] {
+			result.Stale = append(result.Stale, fmt.Errorf("volume %q keeps its content: %w", vol.Name, stale))
 		}
 		result.Volumes[vol.Name] = m
 	}
-	return result, joined(errs)
+	return result, joinErrors(errs)
 }
 
-// joined is one error of one line.
-func joined(errs []error) (err error) {
+// joinErrors returns one error with all messages in one line.
+func joinErrors(errs []error) (err error) {
 	for _, e := range errs {
 		if err != nil {
 			e = fmt.Errorf("%w; %w", err, e)
@@ -134,8 +134,8 @@ func joined(errs []error) (err error) {
 	return err
 }
 
-// one makes one volume.
-func (s *setup) one(ctx context.Context, dir string, vol *v1.Volume) (Mounted, error) {
+// setupVolume sets up one volume.
+func (s *setup) setupVolume(ctx context.Context, dir string, vol *v1.Volume) (Mounted, error) {
 	if !validName.MatchString(vol.Name) {
 		return Mounted{}, errVolumeName
 	}
@@ -148,7 +148,7 @@ func (s *setup) one(ctx context.Context, dir string, vol *v1.Volume) (Mounted, e
 		path, err := setupHostPath(src.HostPath)
 		return Mounted{Path: path}, err
 	case src.ConfigMap != nil, src.Secret != nil, src.DownwardAPI != nil, src.Projected != nil:
-		return Mounted{Path: path, ReadOnly: true, Complete: !mayLack(src), Relabel: true}, s.setupFiles(path, src)
+		return Mounted{Path: path, ReadOnly: true, Complete: !allowsMissing(src), Relabel: true}, s.setupFiles(path, src)
 	case src.PersistentVolumeClaim != nil:
 		return s.setupClaim(path, src.PersistentVolumeClaim)
 	case src.NFS != nil:
@@ -156,21 +156,21 @@ func (s *setup) one(ctx context.Context, dir string, vol *v1.Volume) (Mounted, e
 	case src.Image != nil:
 		return Mounted{Image: src.Image, ReadOnly: true}, nil
 	}
-	return Mounted{}, errors.New("volumes of its type are not supported")
+	return Mounted{}, errors.New("unsupported volume type")
 }
 
-// setupFiles makes a volume of files, or brings it up to date. One that was
-// made goes on with what it has when an object it was made of is gone.
+// setupFiles creates or updates a volume of files. An existing one keeps its content
+// if an object that it was made from no longer exists.
 func (s *setup) setupFiles(path string, src *v1.VolumeSource) error {
-	files, err := s.payloadOf(src)
+	files, err := s.resolvePayload(src)
 	if err != nil {
 		if _, made := os.Lstat(filepath.Join(path, dataLink)); made == nil {
-			s.keep(err)
+			s.addStale(err)
 			return nil
 		}
 		return err
 	}
-	// Files of a ConfigMap are no secrets and lie on disk, as the kubelet's.
+	// Files of a ConfigMap are not secret and are stored on disk, as by the kubelet.
 	if src.ConfigMap != nil {
 		err = os.MkdirAll(path, podMode)
 		if err == nil {
@@ -182,49 +182,42 @@ func (s *setup) setupFiles(path string, src *v1.VolumeSource) error {
 	if err != nil {
 		return err
 	}
-	_, err = writeFiles(path, files, s.owner)
+	_, err = writeFiles(path, files, s.group)
 	return err
 }
 
-// keep notes why something stays as it is.
-func (s *setup) keep(err error) { s.kept = append(s.kept, err) }
+// addStale records why a volume keeps its content.
+func (s *setup) addStale(err error) { s.stale = append(s.stale, err) }
 
-// mounted reports whether a container uses the volume; the kubelet, too, sets
-// up no other.
+// mounted reports whether a container mounts the volume. Like the kubelet, this
+// package sets up no others.
 func mounted(pod *v1.Pod, name string) bool {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if slices.ContainsFunc(list[i].VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == name }) {
-				return true
-			}
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if slices.ContainsFunc(pod.Spec.EphemeralContainers[i].VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == name }) {
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
+		if slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == name }) {
 			return true
 		}
 	}
 	return false
 }
 
-// Orphans are the pods with a folder here that keep does not want, and the
-// names of entries that are no pod's.
-func (v *Volumes) Orphans(keep func(types.UID) bool) (uids []types.UID, strangers []string, err error) {
+// Orphans returns the UIDs of the pods that have a directory here and that keep does
+// not report, and the names of entries that belong to no pod.
+func (v *Volumes) Orphans(keep func(types.UID) bool) (uids []types.UID, unknown []string, err error) {
 	entries, err := os.ReadDir(v.Root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot list the pods' folders: %w", err)
+		return nil, nil, fmt.Errorf("failed to list the pods directory: %w", err)
 	}
 	for _, e := range entries {
 		uid := types.UID(e.Name())
 		switch {
 		case !e.IsDir() || !validUID.MatchString(e.Name()):
-			strangers = append(strangers, e.Name())
+			unknown = append(unknown, e.Name())
 		case !keep(uid):
 			uids = append(uids, uid)
 		}
 	}
-	return uids, strangers, nil
+	return uids, unknown, nil
 }

@@ -35,7 +35,7 @@ func hostPath(path string, kind v1.HostPathType) v1.Volume {
 	return v1.Volume{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}}
 }
 
-// fixed are the objects of a test, by name; the namespace is not looked at.
+// fixed holds the objects of a test by name, for any namespace.
 type fixed struct {
 	configMaps map[string]*v1.ConfigMap
 	secrets    map[string]*v1.Secret
@@ -61,7 +61,7 @@ func (f fixed) Missing(manifest.ObjectRef) (what, remedy string) {
 	return "is in no manifest", "add it to the manifests"
 }
 
-// setUp makes the volumes of a pod and returns their paths.
+// setUp sets up the volumes of a pod and returns their paths.
 func setUp(t *testing.T, v *Volumes, p *v1.Pod, objects fixed) (map[string]string, error) {
 	t.Helper()
 	result, err := v.Setup(t.Context(), &Request{Pod: p, Objects: objects})
@@ -97,9 +97,9 @@ func TestEmptyDir(t *testing.T) {
 		t.Errorf("mode %o, want 0777 whatever the umask", m)
 	}
 	if m := permissions(t, filepath.Join(v.Root, "u1")); m != 0o750 {
-		t.Errorf("mode of the pod's folder %o", m)
+		t.Errorf("mode of the pod's directory %o", m)
 	}
-	// What the container made of it stays.
+	// The content that the container has written stays.
 	if err := os.Chmod(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestHostPath(t *testing.T) {
 	}{
 		{"/nowhere/at/all", v1.HostPathUnset, ""},
 		{dir, v1.HostPathDirectory, ""},
-		{file, v1.HostPathDirectory, "is not a folder"},
+		{file, v1.HostPathDirectory, "is not a directory"},
 		{missing, v1.HostPathDirectory, "does not exist"},
 		{file, v1.HostPathFile, ""},
 		{dir, v1.HostPathFile, "is not a file"},
@@ -175,8 +175,8 @@ func TestHostPath(t *testing.T) {
 		{filepath.Join(dir, "made"), v1.HostPathFileOrCreate, ""},
 		{dir, v1.HostPathFileOrCreate, "is not a file"},
 		{missing, v1.HostPathDirectoryOrCreate, ""},
-		{file, v1.HostPathDirectoryOrCreate, "is not a folder"},
-		{dir + "/../x", v1.HostPathUnset, "without .. in it"},
+		{file, v1.HostPathDirectoryOrCreate, "is not a directory"},
+		{dir + "/../x", v1.HostPathUnset, "must not contain .."},
 		{"relative", v1.HostPathUnset, "absolute"},
 		{dir, "Sock", "unknown"},
 	} {
@@ -192,7 +192,7 @@ func TestHostPath(t *testing.T) {
 		}
 	}
 	if m := permissions(t, missing); m != 0o755 {
-		t.Errorf("made folder has mode %o", m)
+		t.Errorf("created directory has mode %o", m)
 	}
 	if m := permissions(t, filepath.Join(dir, "made")); m != 0o644 {
 		t.Errorf("made file has mode %o", m)
@@ -210,7 +210,7 @@ func TestNothingIsDeletedAcrossAMountPoint(t *testing.T) {
 	if err := os.MkdirAll(root, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	// The root may be reached through a link; the kernel tells real paths.
+	// The root may be a link; the kernel reports paths without links.
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(root, link); err != nil {
 		t.Fatal(err)
@@ -247,10 +247,10 @@ func TestNamesDoNotEscape(t *testing.T) {
 			t.Errorf("UID %q was accepted", uid)
 		}
 		if v.Teardown(uid) == nil || v.Remove(uid) == nil {
-			t.Errorf("folder of UID %q was removed", uid)
+			t.Errorf("directory of UID %q was removed", uid)
 		}
 	}
-	// What a manifest may have as a uid has a folder.
+	// Every UID that a manifest may have gets a directory.
 	for _, uid := range []types.UID{"-", "-x", "0", "A-z", types.UID(strings.Repeat("a", 63))} {
 		if _, err := v.PodDir(uid); err != nil {
 			t.Error(err)

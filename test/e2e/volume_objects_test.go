@@ -79,7 +79,7 @@ func TestObjectVolumes(t *testing.T) {
 		n.drop("login.yaml")
 		n.await("an event tells what is gone", func() error {
 			body, err := n.Get(t.Context(), "/podstead/v1/events")
-			if err == nil && !strings.Contains(string(body), "stays as it was: Secret apps/login") {
+			if err == nil && !strings.Contains(string(body), "keeps its content: Secret apps/login") {
 				err = errors.New("it does not")
 			}
 			return err
