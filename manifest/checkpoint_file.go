@@ -11,11 +11,11 @@ import (
 // load reads the file, if there is one.
 func (c *Checkpoint) load() error {
 	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
-		return fmt.Errorf("cannot keep a checkpoint: %w", err)
+		return fmt.Errorf("cannot create the checkpoint directory: %w", err)
 	}
 	// It holds Secrets, and so do the files that are kept aside.
 	if err := os.Chmod(filepath.Dir(c.path), 0o700); err != nil {
-		return fmt.Errorf("cannot keep the checkpoint to root: %w", err)
+		return fmt.Errorf("cannot restrict the checkpoint directory to root: %w", err)
 	}
 	data, err := os.ReadFile(c.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -33,7 +33,7 @@ func (c *Checkpoint) load() error {
 		c.moveAside(".damaged", "is damaged", err)
 	case version > checkpointVersion:
 		c.moveAside(fmt.Sprintf(".v%d", version), "was written by a newer podstead",
-			fmt.Errorf("its version is %d, the newest known here is %d", version, checkpointVersion))
+			fmt.Errorf("its version is %d, the newest supported version is %d", version, checkpointVersion))
 	default:
 		c.state = state
 	}
@@ -48,11 +48,11 @@ func (c *Checkpoint) moveAside(suffix, what string, reason error) {
 	c.changes++
 	aside := c.path + suffix
 	if err := os.Rename(c.path, aside); err != nil {
-		aside = "nowhere: " + err.Error()
+		aside = "not moved: " + err.Error()
 	}
-	c.log.Warn("the checkpoint "+what+": manifests that are broken now have no last good revision; "+
-		"what runs of them is left alone until each manifest is repaired or removed",
-		"checkpoint", c.path, "reason", reason, "kept", aside)
+	c.log.Warn("Manifest checkpoint "+what+": manifests that are invalid now have no last good revision; "+
+		"their running pods are left alone until each manifest is fixed or removed",
+		"checkpoint", c.path, "reason", reason, "movedTo", aside)
 }
 
 // decodeCheckpoint returns the state, or a version that is too new.
@@ -67,7 +67,7 @@ func decodeCheckpoint(data []byte) (checkpointState, int, error) {
 		return checkpointState{}, head.Version, nil
 	}
 	if head.Version < 1 {
-		return checkpointState{}, 0, fmt.Errorf("it has version %d", head.Version)
+		return checkpointState{}, 0, fmt.Errorf("its version is %d", head.Version)
 	}
 	state := newCheckpointState()
 	if err := json.Unmarshal(data, &state); err != nil {
@@ -79,7 +79,7 @@ func decodeCheckpoint(data []byte) (checkpointState, int, error) {
 // check finds what JSON lets through and the rest relies on.
 func (s *checkpointState) check() error {
 	if s.Sources == nil || s.Claims == nil {
-		return errors.New("a part of it is missing")
+		return errors.New("a required field is missing")
 	}
 	for source, record := range s.Sources {
 		if record.Units == nil {
@@ -94,12 +94,12 @@ func (s *checkpointState) check() error {
 			for _, revision := range revisions {
 				for i := range revision.Documents {
 					if pod := revision.Documents[i].Pod; pod == nil || pod.UID == "" || pod.Name == "" {
-						return fmt.Errorf("document %d of %s is no pod", i+1, name)
+						return fmt.Errorf("document %d of %s is not a pod", i+1, name)
 					}
 				}
 				for i := range revision.Objects {
 					if revision.Objects[i].Ref().Name == "" {
-						return fmt.Errorf("object %d of %s is none", i+1, name)
+						return fmt.Errorf("object %d of %s is empty", i+1, name)
 					}
 				}
 			}
@@ -137,10 +137,10 @@ func (c *Checkpoint) Save() error {
 	case err == nil:
 		c.saved = changes
 		if before != nil {
-			c.log.Info("the checkpoint is written again", "checkpoint", c.path)
+			c.log.Info("Manifest checkpoint is writable again", "checkpoint", c.path)
 		}
 	case before == nil || before.Error() != err.Error():
-		c.log.Error("cannot write the checkpoint: pods go on, but a restart now would go by an older one", "checkpoint", c.path, "err", err)
+		c.log.Error("Failed to write manifest checkpoint, retrying; pods keep running, but a restart would use the previous checkpoint", "checkpoint", c.path, "err", err)
 	}
 	return err
 }
@@ -155,7 +155,7 @@ func (c *Checkpoint) Fault() *Fault {
 	return &Fault{
 		Unit:    c.path,
 		Problem: "the checkpoint cannot be written: " + c.saveErr.Error(),
-		Remedy:  "pods go on, but see that the file system has space and can be written to, so that last good manifests outlast a restart",
+		Remedy:  "make sure that the file system is writable and has free space; pods keep running, but their last good manifests would be lost at a restart",
 		Warning: true,
 	}
 }

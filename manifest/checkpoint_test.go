@@ -85,8 +85,8 @@ func TestCheckpointSetsAsideWhatItCannotUse(t *testing.T) {
 		"no version":    {`{}`, ".damaged", "is damaged"},
 		"no sources":    {`{"version":1,"claims":{}}`, "", ""},
 		"null sources":  {`{"version":1,"sources":null,"claims":{}}`, ".damaged", "is damaged"},
-		"no pod":        {`{"version":1,"sources":{"file":{"units":{"f":{"digest":"d","documents":[{"digest":"x"}]}}}},"claims":{}}`, ".damaged", "document 1 of f is no pod"},
-		"no old pod":    {`{"version":1,"sources":{"file":{"units":{"f":{"digest":"d","documents":[],"previous":{"documents":[{}]}}}}},"claims":{}}`, ".damaged", "document 1 of f is no pod"},
+		"no pod":        {`{"version":1,"sources":{"file":{"units":{"f":{"digest":"d","documents":[{"digest":"x"}]}}}},"claims":{}}`, ".damaged", "document 1 of f is not a pod"},
+		"no old pod":    {`{"version":1,"sources":{"file":{"units":{"f":{"digest":"d","documents":[],"previous":{"documents":[{}]}}}}},"claims":{}}`, ".damaged", "document 1 of f is not a pod"},
 		"newer version": {`{"version":7,"all":"else"}`, ".v7", "written by a newer podstead"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 		if model.drain(config); len(model.pods) != 1 {
 			t.Errorf("updates are %q", model.log)
 		}
-		if len(lines.with("cannot write the checkpoint")) != 1 {
+		if len(lines.with("Failed to write manifest checkpoint")) != 1 {
 			t.Errorf("logged %q", lines.lines)
 		}
 		if text := Faults(config.Faults()).Error(); !strings.Contains(text, "no such file or directory") || Faults(config.Faults()).Fatal() {
@@ -285,7 +285,7 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		sleepInBubble(readyDelay + saveRetry)
-		if len(config.Faults()) > 0 || len(lines.with("is written again")) != 1 {
+		if len(config.Faults()) > 0 || len(lines.with("Manifest checkpoint is writable again")) != 1 {
 			t.Errorf("faults are %v, logged %q", config.Faults(), lines.lines)
 		}
 		if unit, ok := openTestCheckpoint(t, path).accepted(SourceFile, "f"); !ok || unit.Documents[0].Pod.Spec.Containers[0].Image != "2" {

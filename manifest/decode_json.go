@@ -71,8 +71,8 @@ func jsonFault(c chunk, err error, begin int, trailing bool) *Fault {
 		rest := c.text[begin:]
 		offset = begin + len(rest) - len(bytes.TrimLeft(rest, " \t\r\n"))
 		fault.Line = c.lineOffset + lineAt(c.text, offset)
-		fault.Problem = "holds text after the end of the JSON document"
-		fault.Remedy = "take it out, or begin another document with {"
+		fault.Problem = "has text after the end of the JSON document"
+		fault.Remedy = "remove it, or start another document with {"
 	}
 	return fault
 }

@@ -23,7 +23,7 @@ func decodeText(data []byte) ([]byte, *Fault) {
 	if len(data) > MaxUnitSize {
 		return nil, &Fault{
 			Problem: fmt.Sprintf("is %d bytes long", len(data)),
-			Remedy:  fmt.Sprintf("must be %d bytes (10 MiB) at most", MaxUnitSize),
+			Remedy:  fmt.Sprintf("must be at most %d bytes (10 MiB)", MaxUnitSize),
 		}
 	}
 	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
@@ -37,7 +37,7 @@ func decodeText(data []byte) ([]byte, *Fault) {
 		if r == utf8.RuneError && size <= 1 || !isTextRune(r) {
 			return nil, &Fault{
 				Line:    lineAt(text, i),
-				Problem: fmt.Sprintf("is not text: holds the byte 0x%02x", text[i]),
+				Problem: fmt.Sprintf("is not text: it contains the byte 0x%02x", text[i]),
 				Remedy:  "must be YAML or JSON in UTF-8",
 			}
 		}
@@ -45,8 +45,8 @@ func decodeText(data []byte) ([]byte, *Fault) {
 	}
 	if countValues(text) > maxValues {
 		return nil, &Fault{
-			Problem: fmt.Sprintf("holds more than %d values", maxValues),
-			Remedy:  "spread its pods over several files",
+			Problem: fmt.Sprintf("contains more than %d values", maxValues),
+			Remedy:  "split it into several files",
 		}
 	}
 	return text, nil

@@ -17,7 +17,7 @@ const (
 	// levels.
 	maxDepth = 100
 	// errTooDeepRemedy tells what would be right.
-	errTooDeepRemedy = "must be 100 levels at most"
+	errTooDeepRemedy = "must have at most 100 levels"
 )
 
 var errTooDeep = errors.New("is nested too deeply")
@@ -42,13 +42,13 @@ func checkTreeSize(tree *yaml.Node) *Fault {
 	case b.tooDeep != nil:
 		return &Fault{Line: b.tooDeep.Line, Problem: errTooDeep.Error(), Remedy: errTooDeepRemedy}
 	case b.cycle != nil:
-		return &Fault{Line: b.cycle.Line, Problem: fmt.Sprintf("*%s refers to a value that holds it", b.cycle.Value),
-			Remedy: "write the value out"}
+		return &Fault{Line: b.cycle.Line, Problem: fmt.Sprintf("*%s refers to a value that contains it", b.cycle.Value),
+			Remedy: "replace the alias by the value"}
 	case size.depth > maxDepth:
-		return &Fault{Line: tree.Line, Problem: errTooDeep.Error() + " once its aliases are expanded", Remedy: errTooDeepRemedy}
+		return &Fault{Line: tree.Line, Problem: errTooDeep.Error() + " when its aliases are expanded", Remedy: errTooDeepRemedy}
 	case b.alias != nil && size.weight > MaxUnitSize:
-		return &Fault{Line: b.alias.Line, Problem: "is larger than 10 MiB once its aliases are expanded",
-			Remedy: "write the values out"}
+		return &Fault{Line: b.alias.Line, Problem: "YAML aliases expand to more than 10 MiB",
+			Remedy: "replace aliases by their values, or split the document"}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func decodeYAML(c chunk) (*rawDocument, *Fault) {
 	if key := normalizeKeys(tree); key != nil {
 		return nil, &Fault{
 			Line:    c.lineOffset + key.Line,
-			Problem: fmt.Sprintf("the key %s is there twice in two spellings", key.Value),
+			Problem: fmt.Sprintf("the key %s is set twice in two spellings", key.Value),
 			Remedy:  "keep one of them",
 		}
 	}
@@ -51,7 +51,7 @@ func decodeYAML(c chunk) (*rawDocument, *Fault) {
 	return &rawDocument{value: value, tree: tree, lineOffset: c.lineOffset}, nil
 }
 
-var errMoreDocuments = errors.New("a second document begins without --- at the beginning of a line")
+var errMoreDocuments = errors.New("a second document begins without --- at the start of a line")
 
 // yamlTree parses the one document of a text. It is nil if there is none.
 func yamlTree(text []byte) (*yaml.Node, error) {
@@ -97,7 +97,7 @@ func yamlFault(c chunk, err error) *Fault {
 		return fault
 	}
 	if strings.Contains(lineText(c.text, line), "{{") {
-		fault.Remedy = "render the template that this seems to be, or put quotes around the braces"
+		fault.Remedy = "render the template if this is one, or quote the braces"
 		return fault
 	}
 	for _, known := range yamlRemedies {
@@ -111,20 +111,20 @@ func yamlFault(c chunk, err error) *Fault {
 
 // yamlRemedies say what is usually behind an error of the parser.
 var yamlRemedies = []struct{ message, remedy string }{
-	{"mapping values are not allowed", "put quotes around a value that holds a colon, or mend the indentation of this line"},
-	{"did not find expected key", "mend the indentation of this line, or a quote before it"},
-	{"could not find expected ':'", "put a colon and a space behind the key"},
-	{"did not find expected '-' indicator", "indent this line as the other items of the list"},
-	{"did not find expected ',' or ']'", "close the bracket or put a comma between the items"},
-	{"did not find expected ',' or '}'", "close the brace or put a comma between the fields"},
-	{"unexpected end of stream", "close the quote that is opened here"},
-	{"cannot start any token", "put quotes around the value"},
-	{"unknown anchor", "name an anchor that stands before it, or put quotes around the value"},
-	{"did not find expected alphabetic or numeric character", "put quotes around a value that begins with * or &"},
+	{"mapping values are not allowed", "quote a value that contains a colon, or fix the indentation of this line"},
+	{"did not find expected key", "fix the indentation of this line, or a quote before it"},
+	{"could not find expected ':'", "put a colon and a space after the key"},
+	{"did not find expected '-' indicator", "indent this line like the other items of the list"},
+	{"did not find expected ',' or ']'", "close the bracket, or put a comma between the items"},
+	{"did not find expected ',' or '}'", "close the brace, or put a comma between the fields"},
+	{"unexpected end of stream", "close the quote that begins here"},
+	{"cannot start any token", "quote the value"},
+	{"unknown anchor", "use an anchor that is defined before it, or quote the value"},
+	{"did not find expected alphabetic or numeric character", "quote a value that begins with * or &"},
 	{"unknown escape character", "use single quotes, or double the backslash"},
-	{"block sequence entries are not allowed", "begin the list on a line of its own"},
-	{"incompatible YAML document", "take the %YAML line out"},
-	{"a second document begins", "separate documents by a line with --- alone"},
+	{"block sequence entries are not allowed", "start the list on a line of its own"},
+	{"incompatible YAML document", "remove the %YAML line"},
+	{"a second document begins", "separate documents by a line with only ---"},
 }
 
 // row is the text of a line, counted from 1.
@@ -191,17 +191,17 @@ func valueFault(c chunk, tree *yaml.Node, err error) *Fault {
 	line, message := yamlMessage(err)
 	fault := &Fault{Line: c.lineOffset + max(line, tree.Line), Problem: "is not valid: " + message}
 	if strings.Contains(message, "invalid map key: ") {
-		fault.Problem = "a mapping or a list stands where the name of a field belongs"
-		fault.Remedy = "render the template that this may be, or put quotes around a value that begins with a brace"
+		fault.Problem = "a mapping or a list is used as a field name"
+		fault.Remedy = "render the template if this is one, or quote a value that begins with a brace"
 		if node := findComplexKey(tree); node != nil {
 			fault.Line = c.lineOffset + node.Line
 		}
 	}
 	if strings.Contains(message, "unsupported value: ") {
-		fault.Remedy = "must be a finite number, or in quotes"
+		fault.Remedy = "must be a finite number, or quoted"
 		if node := findScalar(tree, isInfinite); node != nil {
 			fault.Line = c.lineOffset + node.Line
-			fault.Problem = fmt.Sprintf("%s is not a number that can be used", node.Value)
+			fault.Problem = fmt.Sprintf("%s is not a finite number", node.Value)
 		}
 	}
 	return fault

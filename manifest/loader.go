@@ -127,8 +127,8 @@ func (u *unitLoad) load() {
 	}
 	if !found {
 		u.fault(Fault{
-			Problem: "holds no manifest",
-			Remedy:  "must hold a Pod or an object for pods; a PodList with items: [] says that there is none",
+			Problem: "contains no manifest",
+			Remedy:  "must contain a Pod or an object that pods refer to; write a PodList with items: [] if there is to be none",
 		})
 	}
 }
@@ -160,8 +160,8 @@ func (u *unitLoad) countObject() bool {
 	u.count++
 	if u.count == maxObjects+1 {
 		u.fault(Fault{
-			Problem: fmt.Sprintf("holds more than %d objects", maxObjects),
-			Remedy:  "spread its pods over several files",
+			Problem: fmt.Sprintf("contains more than %d objects", maxObjects),
+			Remedy:  "split it into several files",
 		})
 	}
 	return u.count <= maxObjects
@@ -183,7 +183,7 @@ func (u *unitLoad) sortedFaults() Faults {
 		rest := Faults(faults[maxFaults:])
 		faults = append(faults[:maxFaults:maxFaults], Fault{
 			Unit:    u.req.Unit,
-			Problem: fmt.Sprintf("has %d more faults", more),
+			Problem: fmt.Sprintf("has %d more errors", more),
 			Warning: !rest.Fatal(),
 		})
 	}

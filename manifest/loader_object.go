@@ -44,7 +44,7 @@ func (u *unitLoad) loadDocument(raw rawDocument) {
 	value, ok := raw.value.(map[string]any)
 	if !ok {
 		u.faultAt(at, "", validation.FieldFault{
-			Problem: "is not a manifest but " + at.schemaChecker().Describe(raw.value, ""),
+			Problem: "is not a manifest, but " + at.schemaChecker().Describe(raw.value, ""),
 			Remedy:  "must be a mapping with apiVersion, kind, metadata and spec",
 		})
 		return
@@ -104,7 +104,7 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 		return kind, false
 	}
 	if implied == kindPod && kind != kindPod {
-		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: "is " + validation.Quote(kind), Remedy: "must be Pod in a PodList; a List holds objects of any kind"})
+		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: "is " + validation.Quote(kind), Remedy: "must be Pod in a PodList; a List can contain objects of any kind"})
 		return kind, false
 	}
 	if right := kindVersions[kind]; version != "" && version != right {
@@ -115,7 +115,7 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 
 func kindRemedy(kind string) string {
 	if slices.Contains(templateKinds, kind) {
-		return "make a Pod of its pod template; " + supportedKinds
+		return "write a Pod from its pod template; " + supportedKinds
 	}
 	if meant := suggest.Nearest(kind, append([]string{kindPod, kindPodList, kindList}, objectKinds...)); meant != "" {
 		return fmt.Sprintf("did you mean %q?", meant)
@@ -139,13 +139,13 @@ func (u *unitLoad) loadList(value map[string]any, at location, kind string) {
 		// A list that ends after "items:" may be half a list. One that says
 		// null, as Go writes an empty list, has no items.
 		if node := at.node("items"); !set || node == nil || node.Value == "" {
-			u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is missing", Remedy: "an empty list is written as items: []"})
+			u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is missing", Remedy: "write items: [] for an empty list"})
 		}
 		return
 	}
 	list, ok := items.([]any)
 	if !ok {
-		u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is " + checker.Describe(items, "items"), Remedy: "must be a list: put a dash in front of each item"})
+		u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is " + checker.Describe(items, "items"), Remedy: "must be a list: put a dash before each item"})
 		return
 	}
 	implied := ""
@@ -162,7 +162,7 @@ func (u *unitLoad) loadList(value map[string]any, at location, kind string) {
 		case ok:
 			u.loadItem(object, at.item(path), implied)
 		case item == nil:
-			u.faultAt(at, "", validation.FieldFault{Path: path, Problem: "is empty", Remedy: "must be a Pod, or be taken out"})
+			u.faultAt(at, "", validation.FieldFault{Path: path, Problem: "is empty", Remedy: "must be a Pod, or be removed"})
 		default:
 			u.faultAt(at, "", validation.FieldFault{Path: path, Problem: "is " + checker.Describe(item, path), Remedy: "must be a Pod"})
 		}
@@ -173,8 +173,8 @@ func (u *unitLoad) loadList(value map[string]any, at location, kind string) {
 func (d duplicateKey) fault(at location) validation.FieldFault {
 	return validation.FieldFault{
 		Path:    d.path,
-		Problem: "is there twice",
-		Remedy:  fmt.Sprintf("take one of them out; the first is on line %d", at.lineOffset+d.first),
+		Problem: "is set twice",
+		Remedy:  fmt.Sprintf("remove one of them; the first is on line %d", at.lineOffset+d.first),
 		Lenient: true,
 		Line:    at.lineOffset + d.last,
 	}

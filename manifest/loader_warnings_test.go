@@ -27,7 +27,7 @@ func TestDoubtsAreWarnings(t *testing.T) {
 	if len(content.Documents) != 1 || len(faults) != 1 || !faults[0].Warning {
 		t.Fatalf("%d documents, faults %v", len(content.Documents), faults)
 	}
-	const want = `web.yaml:10: Pod default/web: spec.containers[0].readinessProbe.tcpSocket.port: container "web" has no port of the name "https"; name one of its ports so, or give the number`
+	const want = `web.yaml:10: Pod default/web: spec.containers[0].readinessProbe.tcpSocket.port: container "web" has no port named "https"; give one of its ports that name, or use the number`
 	if got := faults.Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

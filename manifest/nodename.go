@@ -42,16 +42,16 @@ func ResolveNodeName(rootDir, flag string, hostname func() (string, error)) (nam
 	host = normalizeNodeName(host)
 	if remembered != "" {
 		if err == nil && host != remembered {
-			warning = fmt.Sprintf("the hostname is now %q, but this node stays %q, since that is part of its pods' names and UIDs; "+
+			warning = fmt.Sprintf("the hostname is now %q, but this node keeps the name %q, which is part of the names and UIDs of its pods; "+
 				"to replace every pod under the new name, run once: podstead run --hostname-override=%s", host, remembered, host)
 		}
 		return remembered, warning, nil
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("cannot name this node: %w; name it with --hostname-override=NAME", err)
+		return "", "", fmt.Errorf("cannot determine the node name: %w; set it with --hostname-override=NAME", err)
 	}
 	if err := validateNodeName(host); err != nil {
-		return "", "", fmt.Errorf("cannot name this node after its hostname %q: %w; name it with --hostname-override=NAME", host, err)
+		return "", "", fmt.Errorf("cannot use the hostname %q as the node name: %w; set one with --hostname-override=NAME", host, err)
 	}
 	return host, "", saveNodeName(path, host, "")
 }
@@ -62,7 +62,7 @@ func normalizeNodeName(name string) string {
 
 func validateNodeName(name string) error {
 	if problems := utilvalidation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return fmt.Errorf("not a node name: %s", strings.Join(problems, "; "))
+		return fmt.Errorf("not a valid node name: %s", strings.Join(problems, "; "))
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func savedNodeName(path string) (string, error) {
 	}
 	name := strings.TrimSpace(string(data))
 	if err := validateNodeName(name); err != nil {
-		return "", fmt.Errorf("%s holds %q: %w; run once: podstead run --hostname-override=NAME", path, name, err)
+		return "", fmt.Errorf("%s contains %q: %w; run once: podstead run --hostname-override=NAME", path, name, err)
 	}
 	return name, nil
 }
@@ -88,10 +88,10 @@ func saveNodeName(path, name, remembered string) error {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("cannot remember the node name: %w", err)
+		return fmt.Errorf("cannot save the node name: %w", err)
 	}
 	if err := replaceFile(path, []byte(name+"\n")); err != nil {
-		return fmt.Errorf("cannot remember the node name: %w", err)
+		return fmt.Errorf("cannot save the node name: %w", err)
 	}
 	return nil
 }

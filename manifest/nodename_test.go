@@ -28,7 +28,7 @@ func TestResolveNodeName(t *testing.T) {
 		{"first start", "", " Box.Example.COM\n", "box.example.com", "", ""},
 		{"later start", "", "box.example.com", "box.example.com", "", ""},
 		{"renamed host", "", "other", "box.example.com", "podstead run --hostname-override=other", ""},
-		{"still renamed", "", "other", "box.example.com", `this node stays "box.example.com"`, ""},
+		{"still renamed", "", "other", "box.example.com", `this node keeps the name "box.example.com"`, ""},
 		{"hostname that cannot be told", "", "", "box.example.com", "", ""},
 		{"flag", "Edge-1", "other", "edge-1", "", ""},
 		{"flag remembered", "", "other", "edge-1", `hostname is now "other"`, ""},

@@ -95,7 +95,7 @@ func (u *unitLoad) acceptObject(object Object, at location) {
 		return
 	}
 	if first, twice := u.names[ref.String()]; twice {
-		u.faultAt(at, ref.String(), validation.FieldFault{Path: "metadata.name", Problem: "another object of this kind and name is in the same unit",
+		u.faultAt(at, ref.String(), validation.FieldFault{Path: "metadata.name", Problem: "another object in the same file has this kind and name",
 			Remedy: fmt.Sprintf("rename one of them; the first is on line %d", first)})
 		return
 	}

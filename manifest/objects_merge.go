@@ -109,8 +109,8 @@ func (c *PodConfig) reportObjectConflict(ref ObjectRef, winner, loser offeredObj
 		Unit:    unit.Name,
 		Object:  ref.String(),
 		Path:    "metadata.name",
-		Problem: fmt.Sprintf("%s is declared with other contents in %s, which are in effect", ref, winner.owner.Unit),
-		Remedy:  "give this one another name or namespace, or remove one of the two",
+		Problem: fmt.Sprintf("%s is declared with different contents in %s, which remains in effect", ref, winner.owner.Unit),
+		Remedy:  "give this one another name or namespace, or remove one of them",
 	})
 }
 

@@ -112,7 +112,7 @@ func TestObjectsAreBounded(t *testing.T) {
 		strings.Replace(strings.Replace(text, "ConfigMap", "Secret", 1), "\ndata: {a: ", "\nstringData: {b: x, a: ", 1),
 	} {
 		_, faults := loadText(ModeStrict, text)
-		if !faults.Fatal() || !strings.Contains(faults.Error(), "1 MiB (1048576 bytes) at most in all; it is ") {
+		if !faults.Fatal() || !strings.Contains(faults.Error(), "1 MiB (1048576 bytes) in total; it is ") {
 			t.Errorf("faults are %v", faults)
 		}
 	}
@@ -204,11 +204,11 @@ func TestTwoObjectsOfOneName(t *testing.T) {
 	b.deliver(SourceFile, "b", "cm x b\ncm same 1")
 	b.deliver(SourceFile, "a", "cm x a\ncm same 1\nweb 1", "b", "cm x b\ncm same 1")
 	b.wantConfigMap("x", "b")
-	b.wantFault("a: ConfigMap default/x: metadata.name: ConfigMap default/x is declared with other contents in b, which are in effect; give this one another name")
+	b.wantFault("a: ConfigMap default/x: metadata.name: ConfigMap default/x is declared with different contents in b, which remains in effect; give this one another name")
 	if faults := b.config.Faults(); len(faults) != 1 {
 		t.Errorf("faults are %v", faults)
 	}
-	if text := b.config.FaultFor("file-web-1"); !strings.Contains(text, "declared with other contents in b") {
+	if text := b.config.FaultFor("file-web-1"); !strings.Contains(text, "declared with different contents in b") {
 		t.Errorf("the pod's fault is %q", text)
 	}
 	// Who was first stays first over a restart.

@@ -149,7 +149,7 @@ func (c *PodConfig) Deliver(set Set) {
 	state := c.states[set.Source]
 	if state == nil {
 		c.mu.Unlock()
-		c.log.Error("a source that is not registered delivered; its pods are ignored", "source", set.Source)
+		c.log.Error("Ignoring pods from unregistered source", "source", set.Source)
 		return
 	}
 	first := !set.Restored && !state.delivered

@@ -236,16 +236,16 @@ func (l *lostClaim) fault() Fault {
 	fault := Fault{Unit: l.loser.offer.unit.Name, Object: "Pod " + name}
 	if l.byUID != "" {
 		fault.Path = "metadata.uid"
-		fault.Problem = fmt.Sprintf("%q is the uid of another pod as well: %s in %s", pod.UID, l.byUID, l.owner.Unit)
-		fault.Remedy = "take the uid out, or give each pod one of its own"
+		fault.Problem = fmt.Sprintf("%q is also the uid of pod %s in %s", pod.UID, l.byUID, l.owner.Unit)
+		fault.Remedy = "remove the uid, or give each pod its own"
 		return fault
 	}
 	fault.Path = "metadata.name"
-	fault.Problem = fmt.Sprintf("pod %s is already declared in %s, which stays in effect", name, l.owner.Unit)
-	fault.Remedy = "give this pod another name or namespace, or remove it there: then this one takes over at once"
+	fault.Problem = fmt.Sprintf("pod %s is already declared in %s, which remains in effect", name, l.owner.Unit)
+	fault.Remedy = "give this pod another name or namespace, or remove the other one: then this one takes over at once"
 	if l.owner.Unit == l.loser.offer.unit.Name {
 		fault.Problem = fmt.Sprintf("pod %s is declared twice in this file", name)
-		fault.Remedy = "give one of them another name or namespace, or take it out"
+		fault.Remedy = "give one of them another name or namespace, or remove it"
 	}
 	return fault
 }

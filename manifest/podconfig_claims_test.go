@@ -9,7 +9,7 @@ import (
 func TestClaimFirstComesByName(t *testing.T) {
 	b := newConfigBed(t)
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1", "f2", "a 2\nb 1"), "ADD file a=1")
-	b.wantFault("f2: Pod default/a: metadata.name: pod default/a is already declared in f1", "give this pod another name or namespace, or remove it there")
+	b.wantFault("f2: Pod default/a: metadata.name: pod default/a is already declared in f1", "give this pod another name or namespace, or remove the other one")
 }
 
 // With no memory, file goes before http, whichever came first to be registered.
@@ -148,7 +148,7 @@ func TestClaimTwoPodsWithOneUID(t *testing.T) {
 	b := newConfigBed(t)
 	b.deliver(SourceFile, "f2", "b 1 fixed")
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1 fixed", "f2", "b 1 fixed"))
-	b.wantFault(`f1: Pod default/a: metadata.uid: "fixed" is the uid of another pod as well: default/b-node in f2`)
+	b.wantFault(`f1: Pod default/a: metadata.uid: "fixed" is also the uid of pod default/b-node in f2`)
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1 fixed"), "REMOVE file b=1", "ADD file a=1")
 }
 

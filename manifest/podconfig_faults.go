@@ -161,7 +161,11 @@ func (c *PodConfig) refreshFaults() {
 	}
 	for about := range c.loggedFaults {
 		if _, still := logged[about]; !still {
-			c.log.Info("no fault any more", "of", about)
+			kind := "manifest"
+			if c.states[Source(about)] != nil {
+				kind = "source"
+			}
+			c.log.Info("Manifest fault resolved", kind, about)
 		}
 	}
 	c.podFaults, c.loggedFaults = faulted, logged

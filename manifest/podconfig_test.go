@@ -282,7 +282,7 @@ func TestPodConfigLogsFaultsOnce(t *testing.T) {
 	}
 	b.deliver(SourceFile, "f1", "a 1")
 	b.deliver(SourceFile, "f1", "a 1")
-	if got := lines.with("no fault any more"); len(got) != 1 {
+	if got := lines.with("Manifest fault resolved"); len(got) != 1 {
 		t.Errorf("logged %q", got)
 	}
 }

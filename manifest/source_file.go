@@ -186,7 +186,7 @@ func (s *FileSource) handleEvent(path string, ok bool, now time.Time) {
 func (s *FileSource) handleWatchError(err error, ok bool, now time.Time) {
 	s.markAllDirty()
 	if ok && isOverflow(err) {
-		s.log.Info("too much happened in the manifest folder at once; it is looked at as a whole", "path", s.path)
+		s.log.Info("Too many changes in the manifest directory at once, rescanning", "path", s.path)
 		s.due.settled = now
 		return
 	}

@@ -59,7 +59,7 @@ func TestFileSourceFolderGoesAndComesBack(t *testing.T) {
 	b.wantLog("RESTORE file a=2 b=2")
 	// An empty folder in its place is what an unmounted one leaves.
 	b.must(os.Mkdir(b.folder, 0o755))
-	set = b.sink.awaitFault("was replaced by another folder, which holds no manifest")
+	set = b.sink.awaitFault("was replaced by a directory without manifests")
 	if !set.Restored {
 		t.Errorf("set is %+v", set)
 	}

@@ -129,13 +129,13 @@ func (s *FileSource) list() (directoryListing, *Fault) {
 }
 
 func (s *FileSource) directoryFault(err error) *Fault {
-	fault := Fault{Unit: s.path, Problem: "cannot be read: " + reason(err), Remedy: "make it readable for podstead; what runs of it goes on"}
+	fault := Fault{Unit: s.path, Problem: "cannot be read: " + reason(err), Remedy: "make it readable for podstead; its pods keep running"}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.state.disappeared = true
-		fault.Problem, fault.Remedy = "does not exist", "create it and put manifests into it; what runs of it goes on"
+		fault.Problem, fault.Remedy = "does not exist", "create it and put manifests into it; its pods keep running"
 	case errors.Is(err, syscall.ENOTDIR):
-		fault.Remedy = "what is above it must be a folder; what runs of it goes on"
+		fault.Remedy = "its parent must be a directory; its pods keep running"
 	}
 	return &fault
 }
@@ -173,9 +173,9 @@ func (s *FileSource) logIgnored(entries []fs.DirEntry) {
 		switch path := filepath.Join(s.path, name); {
 		case s.state.loggedIgnored[name]:
 		case entry.IsDir():
-			s.log.Info("a folder inside the manifest folder is not read", "path", path)
+			s.log.Info("Ignoring subdirectory of the manifest directory", "path", path)
 		default:
-			s.log.Info("a file in the manifest folder is not read: its name must end in .yaml, .yml or .json", "path", path)
+			s.log.Info("Ignoring file in the manifest directory: its name must end in .yaml, .yml or .json", "path", path)
 		}
 	}
 	s.state.loggedIgnored = mentioned
@@ -191,7 +191,7 @@ func (s *FileSource) listFile(there bool) (directoryListing, *Fault) {
 	if there {
 		listing.manifests = []string{s.path}
 	} else {
-		listing.warning = &Fault{Unit: s.path, Problem: "does not exist", Remedy: "until it does, there is no pod of it", Warning: true}
+		listing.warning = &Fault{Unit: s.path, Problem: "does not exist", Remedy: "create it to run its pods", Warning: true}
 	}
 	return listing, nil
 }
@@ -202,9 +202,9 @@ func (s *FileSource) checkDirectory(listing directoryListing) *Fault {
 	if len(listing.manifests) == 0 && holdsAny && !s.isSameDirectory(listing.directory) {
 		return &Fault{
 			Unit:    s.path,
-			Problem: "was replaced by another folder, which holds no manifest (is a file system not mounted?)",
-			Remedy: "bring the manifests back; what runs of them goes on. " +
-				"To end the pods, put a file into it that holds an empty list: {apiVersion: v1, kind: PodList, items: []}",
+			Problem: "was replaced by a directory without manifests (is a file system not mounted?)",
+			Remedy: "restore the manifests; their pods keep running. " +
+				"To stop the pods, add a file with an empty list: {apiVersion: v1, kind: PodList, items: []}",
 		}
 	}
 	s.state.directory, s.state.restored, s.state.disappeared = listing.directory, false, false

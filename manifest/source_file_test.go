@@ -219,7 +219,7 @@ func TestFileSourceBrokenKeepsTheLastGood(t *testing.T) {
 	b.sink.awaitPods("a=1", "b=1")
 	for _, c := range []struct{ script, fault string }{
 		{"a 2\nbroken", "a.yaml:2: is broken"},
-		{"", "holds no manifest"},
+		{"", "contains no manifest"},
 		{strings.Repeat("x", MaxUnitSize+1), "is larger than 10 MiB"},
 	} {
 		b.write("a.yaml", c.script)
@@ -242,7 +242,7 @@ func TestFileSourceUnreadableKeepsTheLastGood(t *testing.T) {
 		fault   string
 	}{
 		"named pipe":      {func(path string) error { return syscall.Mkfifo(path, 0o644) }, "is a named pipe; must be a file"},
-		"folder":          {func(path string) error { return os.Mkdir(path, 0o755) }, "is a folder"},
+		"folder":          {func(path string) error { return os.Mkdir(path, 0o755) }, "is a directory"},
 		"link to nowhere": {func(path string) error { return os.Symlink("nowhere", path) }, "is a link to nowhere, which does not exist"},
 		"link to itself":  {func(path string) error { return os.Symlink("a.yaml", path) }, "cannot be read: too many levels of symbolic links"},
 		"link to a pipe":  {func(path string) error { return os.Symlink("pipe", path) }, "is a named pipe"},

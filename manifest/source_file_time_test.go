@@ -253,12 +253,12 @@ func TestFileSourceWithoutWatch(t *testing.T) {
 			b.pass(20 * time.Second)
 		}
 		b.wantLog("ADD file", "ADD file a=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2", "ADD file a=3")
-		if got := b.lines.with("cannot watch the manifest folder"); len(got) != 1 {
+		if got := b.lines.with("Failed to watch the manifest directory"); len(got) != 1 {
 			t.Errorf("logged %q", got)
 		}
 		watch.fail.Store(nil)
 		b.pass(time.Hour)
-		if got := b.lines.with("is watched again"); len(got) != 1 || watch.opened != 1 {
+		if got := b.lines.with("Watching the manifest directory again"); len(got) != 1 || watch.opened != 1 {
 			t.Errorf("logged %q, opened %d times", got, watch.opened)
 		}
 	})
@@ -292,7 +292,7 @@ func TestFileSourceFolderMadeAnew(t *testing.T) {
 		b.must(os.Mkdir(b.folder, 0o755))
 		b.pass(time.Hour)
 		b.wantLog("ADD file a=1")
-		if text := Faults(b.sink.config.Faults()).Error(); !strings.Contains(text, "was replaced by another folder") {
+		if text := Faults(b.sink.config.Faults()).Error(); !strings.Contains(text, "was replaced by a directory without manifests") {
 			t.Errorf("faults are %s", text)
 		}
 		b.write("b.yaml", "b 1")

@@ -84,7 +84,7 @@ func checkFileType(path string, info fs.FileInfo) *Fault {
 	case mode.IsRegular():
 		return nil
 	case mode.IsDir():
-		fault.Problem = "is a folder, and folders inside the manifest folder are not read"
+		fault.Problem = "is a directory, and subdirectories of the manifest directory are not read"
 	case mode&fs.ModeNamedPipe != 0:
 		fault.Problem = "is a named pipe"
 	case mode&fs.ModeSocket != 0:
@@ -100,7 +100,7 @@ func unreadableFault(path string, err error) Fault {
 	if errors.Is(err, fs.ErrNotExist) {
 		target, _ := os.Readlink(path)
 		fault.Problem = "is a link to " + target + ", which does not exist"
-		fault.Remedy = "must lead to a file; to end its pods, remove the link"
+		fault.Remedy = "must lead to a file; to stop its pods, remove the link"
 	}
 	return fault
 }

@@ -172,7 +172,7 @@ func (w *directoryWatch) apply(plan watchPlan) {
 	}
 	w.stream = stream
 	if w.loggedProblem != "" {
-		w.log.Info("the manifest folder is watched again")
+		w.log.Info("Watching the manifest directory again")
 		w.loggedProblem = ""
 	}
 }
@@ -187,7 +187,7 @@ func (w *directoryWatch) covers(plan watchPlan) bool {
 func (w *directoryWatch) fail(err error) {
 	w.close()
 	if err == nil {
-		err = errors.New("the watch ended")
+		err = errors.New("the watch was closed")
 	}
 	w.logProblem(err)
 }
@@ -198,7 +198,7 @@ func (w *directoryWatch) logProblem(err error) {
 		return
 	}
 	w.loggedProblem = err.Error()
-	w.log.Warn("cannot watch the manifest folder: changes are seen by the periodic look alone; "+
+	w.log.Warn("Failed to watch the manifest directory, relying on periodic scans; "+
 		"if a limit is reached, raise fs.inotify.max_user_watches or fs.inotify.max_user_instances with sysctl", "err", err)
 }
 

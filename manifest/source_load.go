@@ -73,6 +73,6 @@ func tooLargeFault(unit string) Fault {
 	return Fault{
 		Unit:    unit,
 		Problem: fmt.Sprintf("is larger than %d MiB", MaxUnitSize>>20),
-		Remedy:  "must be smaller: split it into several",
+		Remedy:  "split it into several files",
 	}
 }

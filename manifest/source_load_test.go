@@ -61,7 +61,7 @@ func (l *scriptLoader) Load(req LoadRequest) (Content, Faults) {
 		found = true
 	}
 	if !found {
-		faults = append(faults, Fault{Unit: req.Unit, Problem: "holds no manifest"})
+		faults = append(faults, Fault{Unit: req.Unit, Problem: "contains no manifest"})
 	}
 	if faults.Fatal() {
 		return Content{}, faults

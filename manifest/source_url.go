@@ -95,11 +95,11 @@ func NewURLSource(opts URLSourceOptions) (*URLSource, error) {
 	address, err := url.Parse(opts.URL)
 	if err != nil {
 		// Its text holds the URL.
-		return nil, errors.New("the manifest URL is not a URL; must be such as https://example.com/pods.yaml")
+		return nil, errors.New("the manifest URL is not valid; must be a URL such as https://example.com/pods.yaml")
 	}
 	name := redactURL(address)
 	if address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
-		return nil, errors.New("the manifest URL " + name + " is not one of http or https; must be such as https://example.com/pods.yaml")
+		return nil, errors.New("the manifest URL " + name + " is not an http or https URL; must be a URL such as https://example.com/pods.yaml")
 	}
 	s := &URLSource{
 		opts:    opts,
@@ -188,7 +188,7 @@ func (s *URLSource) handle(answer urlAnswer) time.Duration {
 
 // fail keeps what there is, with that fault of the source.
 func (s *URLSource) setFault(problem string) {
-	fault := Fault{Unit: s.name, Problem: problem, Remedy: "what runs of it goes on; it is asked for again"}
+	fault := Fault{Unit: s.name, Problem: problem, Remedy: "its pods keep running; retrying"}
 	if s.fault != nil && *s.fault == fault {
 		return
 	}

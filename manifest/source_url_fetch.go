@@ -49,7 +49,7 @@ func (f *urlFetcher) connect() error {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(data) {
-			return fmt.Errorf("the CA file of the manifest URL, %s, holds no certificate; must hold them as PEM", f.caFile)
+			return fmt.Errorf("the CA file of the manifest URL, %s, contains no certificate; must contain PEM certificates", f.caFile)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 		f.ca = data
@@ -91,7 +91,7 @@ func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
 	case response.StatusCode == http.StatusNotModified && f.etag+f.modified != "":
 		return urlAnswer{unchanged: true}
 	case response.StatusCode != http.StatusOK:
-		return urlAnswer{err: fmt.Errorf("was answered with status %d %s; must be 200", response.StatusCode, http.StatusText(response.StatusCode))}
+		return urlAnswer{err: fmt.Errorf("answered with status %d %s; must be 200", response.StatusCode, http.StatusText(response.StatusCode))}
 	}
 	// A body in full, or none of it counts.
 	f.etag, f.modified = "", ""

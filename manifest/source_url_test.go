@@ -129,8 +129,8 @@ func TestURLSourceKeepsTheLastGood(t *testing.T) {
 		fault  string
 	}{
 		"garbage":      {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, ":1: is broken: <html>"},
-		"empty body":   {func(w http.ResponseWriter, _ *http.Request) {}, "holds no manifest"},
-		"not found":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "was answered with status 404 Not Found; must be 200"},
+		"empty body":   {func(w http.ResponseWriter, _ *http.Request) {}, "contains no manifest"},
+		"not found":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "answered with status 404 Not Found; must be 200"},
 		"no content":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "status 204"},
 		"not modified": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, "status 304"},
 		"large":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, large) }, "is larger than 10 MiB"},
@@ -192,7 +192,7 @@ func TestURLSourceLogsAnOutageOnce(t *testing.T) {
 	if got := b.lines.with("503"); len(got) != 1 {
 		t.Errorf("logged %q", got)
 	}
-	if got := b.lines.with("no fault any more"); len(got) != 1 {
+	if got := b.lines.with("Manifest fault resolved"); len(got) != 1 {
 		t.Errorf("logged %q", got)
 	}
 }
@@ -364,7 +364,7 @@ func TestURLSourceCAFile(t *testing.T) {
 		}
 	}
 	write([]byte("no certificate"))
-	if _, err := NewURLSource(b.opts); err == nil || !strings.Contains(err.Error(), "holds no certificate") {
+	if _, err := NewURLSource(b.opts); err == nil || !strings.Contains(err.Error(), "contains no certificate") {
 		t.Errorf("error is %v", err)
 	}
 	write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}))

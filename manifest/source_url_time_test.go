@@ -124,7 +124,7 @@ func TestURLSourceBootWithoutAnswer(t *testing.T) {
 		stop := runUntilEnd(t, source.Run)
 		defer stop()
 		set := <-sink.sets
-		if took := time.Since(began); took != restoreDelay || !set.Restored || setFaults(set) != "http://host/pods: has not answered yet; what runs of it goes on; it is asked for again" {
+		if took := time.Since(began); took != restoreDelay || !set.Restored || setFaults(set) != "http://host/pods: has not answered yet; its pods keep running; retrying" {
 			t.Errorf("after %v: %+v", took, set)
 		}
 		set = <-sink.sets

@@ -24,7 +24,7 @@ const (
 // them; a clash is reported at the later one, init containers counting as
 // later than regular ones.
 func (v *validator) containers(spec *field.Path) {
-	const unique = "every container of a pod needs a name of its own, init containers included"
+	const unique = "the containers of a pod need unique names, including init containers"
 	names := map[string]bool{}
 	ports := map[string]bool{}
 	if len(v.spec.Containers) == 0 {
@@ -56,7 +56,7 @@ func (v *validator) containers(spec *field.Path) {
 		v.hostPorts(path.Child("ports"), c.Ports, map[string]bool{})
 	}
 	if len(v.spec.EphemeralContainers) > 0 {
-		v.forbidden(spec.Child("ephemeralContainers"), "ephemeral containers can only be added to a pod that runs; take the field out")
+		v.forbidden(spec.Child("ephemeralContainers"), "ephemeral containers can only be added to a running pod; remove the field")
 	}
 }
 
@@ -89,7 +89,7 @@ func (v *validator) initContainer(path *field.Path, c *v1.Container) {
 		v.probes(path, c)
 		return
 	}
-	const detail = "only a sidecar, an init container with restartPolicy: Always, may have it; take the field out"
+	const detail = "only a sidecar (an init container with restartPolicy: Always) can have it; remove the field"
 	if c.Lifecycle != nil {
 		v.forbidden(path.Child("lifecycle"), detail)
 	}
@@ -115,7 +115,7 @@ func (v *validator) containerRestart(path *field.Path, c *v1.Container) {
 		oneOf(v, path.Child("restartPolicy"), *c.RestartPolicy,
 			v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever)
 	} else if len(c.RestartPolicyRules) > 0 {
-		v.required(path.Child("restartPolicy"), "restartPolicyRules need the container's own restartPolicy beside them")
+		v.required(path.Child("restartPolicy"), "restartPolicyRules need the restartPolicy of the container as well")
 	}
 	rules := path.Child("restartPolicyRules")
 	if len(c.RestartPolicyRules) > maxRestartRules {
@@ -126,7 +126,7 @@ func (v *validator) containerRestart(path *field.Path, c *v1.Container) {
 		oneOf(v, at.Child("action"), rule.Action,
 			v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleActionRestartAllContainers)
 		if rule.ExitCodes == nil {
-			v.required(at.Child("exitCodes"), "say which exit codes the rule is for: an operator (In or NotIn) and values")
+			v.required(at.Child("exitCodes"), "must be the exit codes that the rule applies to: an operator (In or NotIn) and values")
 			continue
 		}
 		oneOf(v, at.Child("exitCodes", "operator"), rule.ExitCodes.Operator,
@@ -142,7 +142,7 @@ func (v *validator) resizePolicy(path *field.Path, policies []v1.ContainerResize
 	for i, policy := range policies {
 		at := path.Index(i)
 		if seen[policy.ResourceName] {
-			v.duplicate(at, policy.ResourceName, "name each resource once")
+			v.duplicate(at, policy.ResourceName, "each resource can occur only once")
 		}
 		seen[policy.ResourceName] = true
 		requiredOneOf(v, at.Child("resourceName"), policy.ResourceName, v1.ResourceCPU, v1.ResourceMemory)
@@ -161,7 +161,7 @@ func (v *validator) containerPorts(path *field.Path, ports []v1.ContainerPort) {
 			messages := utilvalidation.IsValidPortName(port.Name)
 			v.rules(at.Child("name"), port.Name, messages)
 			if len(messages) == 0 && names[port.Name] {
-				v.duplicate(at.Child("name"), port.Name, "the ports of a container need different names")
+				v.duplicate(at.Child("name"), port.Name, "the ports of a container need unique names")
 			}
 			names[port.Name] = true
 		}
@@ -175,7 +175,7 @@ func (v *validator) containerPorts(path *field.Path, ports []v1.ContainerPort) {
 		}
 		if port.HostIP != "" {
 			if _, err := netip.ParseAddr(port.HostIP); err != nil {
-				v.invalid(at.Child("hostIP"), port.HostIP, "must be an IP address of this host, such as 127.0.0.1, or be left out for all of them")
+				v.invalid(at.Child("hostIP"), port.HostIP, "must be an IP address of this host, such as 127.0.0.1, or omitted for all addresses")
 			}
 		}
 		requiredOneOf(v, at.Child("protocol"), port.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)
@@ -191,7 +191,7 @@ func (v *validator) hostPorts(path *field.Path, ports []v1.ContainerPort, taken 
 		}
 		key := fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort)
 		if taken[key] {
-			v.duplicate(path.Index(i).Child("hostPort"), hostPortText(port), "a port of the host can be taken once per protocol and address")
+			v.duplicate(path.Index(i).Child("hostPort"), hostPortText(port), "a host port can be used only once per protocol and address")
 		}
 		taken[key] = true
 	}

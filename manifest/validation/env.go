@@ -78,7 +78,7 @@ func (v *validator) envSource(path *field.Path, value string, source *v1.EnvVarS
 	case sources == 0:
 		v.invalid(path, nil, "must have one of fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef, fileKeyRef")
 	case value != "":
-		v.invalid(path, nil, "must not stand beside a value: keep one of the two")
+		v.invalid(path, nil, "must not be set together with value; keep one of them")
 	case sources > 1:
 		v.invalid(path, nil, "must have one source only")
 	}

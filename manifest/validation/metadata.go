@@ -53,7 +53,7 @@ func (v *validator) metadata(path *field.Path) {
 		}
 	}
 	if uid := string(meta.UID); uid != "" && !safeUID.MatchString(uid) {
-		v.invalid(path.Child("uid"), uid, "must be 1 to 63 letters, digits and dashes, since folders are named by it; better leave it out")
+		v.invalid(path.Child("uid"), uid, "must be 1 to 63 letters, digits and dashes, since directories are named after it; it is best left out")
 	}
 	for i, name := range meta.Finalizers {
 		if !strings.Contains(name, "/") && name != string(v1.FinalizerKubernetes) &&
@@ -131,7 +131,7 @@ func (v *validator) annotatedSeccomp(path *field.Path, value string) {
 	case strings.HasPrefix(value, localhostProfilePrefix):
 		v.localPath(path, strings.TrimPrefix(value, localhostProfilePrefix))
 	default:
-		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ and the profile's file; better use securityContext.seccompProfile")
+		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ followed by the file of the profile; use securityContext.seccompProfile instead")
 	}
 }
 
@@ -145,7 +145,7 @@ func (v *validator) annotatedAppArmor(path *field.Path, container, value string)
 		v.invalid(path, container, "must end in the name of a container of this pod")
 	}
 	if value != "" && value != appArmorRuntimeDefault && value != appArmorUnconfined && !strings.HasPrefix(value, localhostProfilePrefix) {
-		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ and the profile's name; better use securityContext.appArmorProfile")
+		v.invalid(path, value, "must be runtime/default, unconfined or localhost/ followed by the name of the profile; use securityContext.appArmorProfile instead")
 	}
 }
 
@@ -180,7 +180,7 @@ func (v *validator) annotatedProfiles(spec *field.Path) {
 }
 
 func (v *validator) seccompMatches(path *field.Path, profile *v1.SeccompProfile, annotation string) {
-	const detail = "must say the same as the seccomp annotation; take the annotation out"
+	const detail = "must be equal to the seccomp annotation; remove the annotation"
 	switch profile.Type {
 	case v1.SeccompProfileTypeUnconfined:
 		if annotation != seccompUnconfined {
@@ -196,7 +196,7 @@ func (v *validator) seccompMatches(path *field.Path, profile *v1.SeccompProfile,
 }
 
 func (v *validator) appArmorMatches(path *field.Path, profile *v1.AppArmorProfile, annotation string) {
-	const detail = "must say the same as the AppArmor annotation; take the annotation out"
+	const detail = "must be equal to the AppArmor annotation; remove the annotation"
 	switch profile.Type {
 	case v1.AppArmorProfileTypeUnconfined:
 		if annotation != appArmorUnconfined {

@@ -17,17 +17,17 @@ func (v *validator) volumeMounts(list *field.Path, c *v1.Container) {
 		if v.requireSet(at.Child("name"), mount.Name, declared) && v.volumes[mount.Name] == nil {
 			v.notFound(at.Child("name"), mount.Name, declared)
 		}
-		if v.requireSet(at.Child("mountPath"), mount.MountPath, "must be the folder or file in the container to mount over") {
+		if v.requireSet(at.Child("mountPath"), mount.MountPath, "must be the directory or file in the container to mount on") {
 			if paths[mount.MountPath] {
-				v.invalid(at.Child("mountPath"), mount.MountPath, "must be mounted over once only")
+				v.invalid(at.Child("mountPath"), mount.MountPath, "must be unique among the mounts of the container")
 			}
 			if slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.DevicePath == mount.MountPath }) {
-				v.invalid(at.Child("mountPath"), mount.MountPath, "must not be a path in volumeDevices as well")
+				v.invalid(at.Child("mountPath"), mount.MountPath, "must not also be a path in volumeDevices")
 			}
 		}
 		paths[mount.MountPath] = true
 		if mount.Name != "" && slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.Name == mount.Name }) {
-			v.invalid(at.Child("name"), mount.Name, "must not be in volumeDevices as well")
+			v.invalid(at.Child("name"), mount.Name, "must not also be in volumeDevices")
 		}
 		v.subPaths(at, &mount)
 		v.propagation(at, &mount, c)
@@ -38,7 +38,7 @@ func (v *validator) subPaths(at *field.Path, mount *v1.VolumeMount) {
 	v.localPath(at.Child("subPath"), mount.SubPath)
 	v.localPath(at.Child("subPathExpr"), mount.SubPathExpr)
 	if mount.SubPath != "" && mount.SubPathExpr != "" {
-		v.invalid(at.Child("subPathExpr"), mount.SubPathExpr, "must not stand beside subPath: keep one of the two")
+		v.invalid(at.Child("subPathExpr"), mount.SubPathExpr, "must not be set together with subPath; keep one of them")
 	}
 }
 
@@ -48,7 +48,7 @@ func (v *validator) propagation(at *field.Path, mount *v1.VolumeMount, c *v1.Con
 			v1.MountPropagationNone, v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional)
 		privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 		if *mode == v1.MountPropagationBidirectional && !privileged {
-			v.forbidden(at.Child("mountPropagation"), "Bidirectional needs securityContext.privileged: true; set that, or make it HostToContainer")
+			v.forbidden(at.Child("mountPropagation"), "Bidirectional needs securityContext.privileged: true; set that or use HostToContainer")
 		}
 	}
 	if mode := mount.RecursiveReadOnly; mode != nil && *mode != v1.RecursiveReadOnlyDisabled {
@@ -58,10 +58,10 @@ func (v *validator) propagation(at *field.Path, mount *v1.VolumeMount, c *v1.Con
 			return
 		}
 		if !mount.ReadOnly {
-			v.forbidden(at, "needs readOnly: true; set that, or take the field out")
+			v.forbidden(at, "needs readOnly: true; set that or remove the field")
 		}
 		if mount.MountPropagation != nil && *mount.MountPropagation != v1.MountPropagationNone {
-			v.forbidden(at, "needs mountPropagation: None, or none at all; take one of the two out")
+			v.forbidden(at, "needs mountPropagation to be None or unset; remove one of them")
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (v *validator) volumeDevices(list *field.Path, c *v1.Container) {
 		at := list.Index(i)
 		named := v.requireSet(at.Child("name"), device.Name, claimed)
 		if names[device.Name] {
-			v.invalid(at.Child("name"), device.Name, "must be there once only")
+			v.invalid(at.Child("name"), device.Name, "must be unique")
 		}
 		if source := v.volumes[device.Name]; source == nil && named {
 			v.notFound(at.Child("name"), device.Name, claimed)
@@ -83,7 +83,7 @@ func (v *validator) volumeDevices(list *field.Path, c *v1.Container) {
 		v.devicePath(at.Child("devicePath"), device.DevicePath, paths, c.VolumeMounts)
 		names[device.Name] = device.Name != ""
 		if named && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == device.Name }) {
-			v.invalid(at.Child("name"), device.Name, "must not be in volumeMounts as well")
+			v.invalid(at.Child("name"), device.Name, "must not also be in volumeMounts")
 		}
 	}
 }
@@ -93,12 +93,12 @@ func (v *validator) devicePath(at *field.Path, name string, taken map[string]boo
 		return
 	}
 	if taken[name] {
-		v.invalid(at, name, "must be there once only")
+		v.invalid(at, name, "must be unique")
 	}
 	taken[name] = true
 	v.noParentRefs(at, name)
 	if slices.ContainsFunc(mounts, func(m v1.VolumeMount) bool { return m.MountPath == name }) {
-		v.invalid(at, name, "must not be a path in volumeMounts as well")
+		v.invalid(at, name, "must not also be a path in volumeMounts")
 	}
 }
 

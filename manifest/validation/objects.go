@@ -81,7 +81,7 @@ func (v *validator) objectMeta(kind string, meta metav1.Object) {
 	switch namespace := meta.GetNamespace(); {
 	case namespace == "":
 	case isClusterScoped(meta):
-		v.forbidden(path.Child("namespace"), "a "+kind+" has no namespace; take it out")
+		v.forbidden(path.Child("namespace"), "a "+kind+" has no namespace; remove it")
 	default:
 		v.rules(path.Child("namespace"), namespace, validation.ValidateNamespaceName(namespace, false))
 	}
@@ -95,7 +95,7 @@ func (v *validator) configMap(configMap *v1.ConfigMap) {
 		at := field.NewPath("data").Key(key)
 		v.rules(at, key, utilvalidation.IsConfigMapKey(key))
 		if _, twice := configMap.BinaryData[key]; twice {
-			v.invalid(at, key, "must not stand in binaryData as well")
+			v.invalid(at, key, "must not also be in binaryData")
 		}
 		size += len(text)
 	}
@@ -108,7 +108,7 @@ func (v *validator) configMap(configMap *v1.ConfigMap) {
 
 func (v *validator) dataSize(size int) {
 	if size > maxObjectData {
-		v.invalid(field.NewPath("data"), nil, fmt.Sprintf("must be 1 MiB (%d bytes) at most in all; it is %d bytes", maxObjectData, size))
+		v.invalid(field.NewPath("data"), nil, fmt.Sprintf("must be at most 1 MiB (%d bytes) in total; it is %d bytes", maxObjectData, size))
 	}
 }
 
@@ -123,14 +123,14 @@ func (v *validator) secret(secret *v1.Secret) {
 	needs := func(keys ...string) {
 		for _, key := range keys {
 			if _, ok := secret.Data[key]; !ok {
-				v.required(data.Key(key), "must be there in a Secret of type "+string(secret.Type))
+				v.required(data.Key(key), "a Secret of type "+string(secret.Type)+" needs it")
 			}
 		}
 	}
 	switch secret.Type {
 	case v1.SecretTypeServiceAccountToken:
 		if secret.Annotations[v1.ServiceAccountNameKey] == "" {
-			v.required(field.NewPath("metadata", "annotations").Key(v1.ServiceAccountNameKey), "must be there in a Secret of type "+string(secret.Type))
+			v.required(field.NewPath("metadata", "annotations").Key(v1.ServiceAccountNameKey), "a Secret of type "+string(secret.Type)+" needs it")
 		}
 	case v1.SecretTypeDockercfg:
 		v.secretJSON(secret, v1.DockerConfigKey)
@@ -144,7 +144,7 @@ func (v *validator) secret(secret *v1.Secret) {
 		}
 	case v1.SecretTypeSSHAuth:
 		if len(secret.Data[v1.SSHAuthPrivateKey]) == 0 {
-			v.required(data.Key(v1.SSHAuthPrivateKey), "must be there in a Secret of type "+string(secret.Type))
+			v.required(data.Key(v1.SSHAuthPrivateKey), "a Secret of type "+string(secret.Type)+" needs it")
 		}
 	case v1.SecretTypeTLS:
 		needs(v1.TLSCertKey, v1.TLSPrivateKeyKey)
@@ -156,12 +156,12 @@ func (v *validator) secretJSON(secret *v1.Secret, key string) {
 	at := field.NewPath("data").Key(key)
 	text, ok := secret.Data[key]
 	if !ok {
-		v.required(at, "must be there in a Secret of type "+string(secret.Type))
+		v.required(at, "a Secret of type "+string(secret.Type)+" needs it")
 		return
 	}
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil {
-		v.invalid(at, nil, "must be a JSON object, as docker login writes it")
+		v.invalid(at, nil, "must be a JSON object as written by docker login")
 	}
 }
 
@@ -171,14 +171,14 @@ func (v *validator) priorityClass(class *schedulingv1.PriorityClass) {
 		value, ok := known[class.Name]
 		switch {
 		case !ok:
-			v.forbidden(field.NewPath("metadata", "name"), "names that begin with system- are for built-in classes; take another name")
+			v.forbidden(field.NewPath("metadata", "name"), "names that begin with system- are reserved for built-in classes; choose another name")
 		case class.Value != value:
-			v.forbidden(field.NewPath("value"), fmt.Sprintf("the value of this built-in class is %d; take the document out, the class is there without it", value))
+			v.forbidden(field.NewPath("value"), fmt.Sprintf("the value of this built-in class is %d; remove the document, since the class is predefined", value))
 		case class.GlobalDefault:
-			v.forbidden(field.NewPath("globalDefault"), "a built-in class cannot be the default; take it out")
+			v.forbidden(field.NewPath("globalDefault"), "a built-in class cannot be the default; remove the field")
 		}
 	} else if class.Value > maxUserPriority {
-		v.forbidden(field.NewPath("value"), fmt.Sprintf("%d is too high; must be %d at most, since higher ones are for built-in classes", class.Value, maxUserPriority))
+		v.forbidden(field.NewPath("value"), fmt.Sprintf("%d is too high; must be at most %d, since higher values are reserved for built-in classes", class.Value, maxUserPriority))
 	}
 	optionalOneOf(v, field.NewPath("preemptionPolicy"), class.PreemptionPolicy, v1.PreemptNever, v1.PreemptLowerPriority)
 }

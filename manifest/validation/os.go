@@ -38,7 +38,7 @@ func (v *validator) podOS(spec *field.Path) {
 }
 
 func (v *validator) linuxPod(spec *field.Path) {
-	const detail = "cannot be set in a pod with os.name: linux; take the field out"
+	const detail = "cannot be set in a pod with os.name: linux; remove the field"
 	if sc := v.spec.SecurityContext; sc != nil && sc.WindowsOptions != nil {
 		v.forbidden(spec.Child("securityContext", "windowsOptions"), detail)
 	}
@@ -53,7 +53,7 @@ func (v *validator) windowsPod(spec *field.Path) {
 	refuse := func(path *field.Path, settings map[string]bool) {
 		for name, set := range sortedMap(settings) {
 			if set {
-				v.forbidden(path.Child(name), "cannot be set in a pod with os.name: windows; take the field out")
+				v.forbidden(path.Child(name), "cannot be set in a pod with os.name: windows; remove the field")
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (v *validator) hostProcess(spec *field.Path) {
 		return
 	}
 	if onHost != all {
-		v.invalid(spec, "", "must have all of its containers as hostProcess containers, or none")
+		v.invalid(spec, "", "must have only hostProcess containers or none")
 	}
 	if !v.spec.HostNetwork {
 		v.invalid(spec.Child("hostNetwork"), false, "must be true in a pod with hostProcess containers")
@@ -157,7 +157,7 @@ func windowsUserFault(name string) string {
 	case controlCharacters.MatchString(name):
 		return "must not contain control characters"
 	case strings.Contains(user, `\`):
-		return `must be USER or DOMAIN\USER, with one backslash at most`
+		return `must be USER or DOMAIN\USER, with at most one backslash`
 	case len(domain) > windowsDomainMax:
 		return "must have a domain of at most 255 characters"
 	case hasDomain && !netBIOSDomain.MatchString(domain) && !windowsDNSDomain.MatchString(domain):
@@ -165,9 +165,9 @@ func windowsUserFault(name string) string {
 	case user == "" || len(user) > windowsAccountMax:
 		return "must have a user of 1 to 104 characters"
 	case strings.Trim(user, ". ") == "":
-		return "must have a user that is more than periods and spaces"
+		return "must have a user that does not consist of periods and spaces"
 	case strings.ContainsAny(user, `"/\:;|=,+*?<>@[]`):
-		return `must have a user without any of "/\:;|=,+*?<>@[]`
+		return `must have a user without the characters "/\:;|=,+*?<>@[]`
 	}
 	return ""
 }

@@ -56,9 +56,9 @@ spec:
 `))
 	want := []string{
 		`spec.containers[0].volumeMounts[0].name: Not found: "data": must be the name of a volume in spec.volumes`,
-		`spec.containers[0].volumeMounts[0].mountPath: Required value: must be the folder or file in the container to mount over`,
+		`spec.containers[0].volumeMounts[0].mountPath: Required value: must be the directory or file in the container to mount on`,
 		`spec.containers[1].resources.requests[memory]: Invalid value: "2Gi": must be at most the limit, 1Gi`,
-		`spec.containers[1].name: Duplicate value: "a": every container of a pod needs a name of its own, init containers included`,
+		`spec.containers[1].name: Duplicate value: "a": the containers of a pod need unique names, including init containers`,
 	}
 	var got []string
 	for _, err := range errs {

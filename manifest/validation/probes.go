@@ -47,7 +47,7 @@ func (v *validator) probes(path *field.Path, c *v1.Container) {
 		v.probe(at, p)
 		if p.TerminationGracePeriodSeconds != nil {
 			v.invalid(at.Child("terminationGracePeriodSeconds"), *p.TerminationGracePeriodSeconds,
-				"a readiness probe never stops a container; take the field out")
+				"a readiness probe never stops a container; remove the field")
 		}
 	}
 	if p := c.StartupProbe; p != nil {
@@ -91,7 +91,7 @@ func (v *validator) lifecycle(path *field.Path, lifecycle *v1.Lifecycle) {
 func (v *validator) stopSignal(path *field.Path, signal v1.Signal) {
 	switch os := v.spec.OS; {
 	case os == nil:
-		v.forbidden(path, "needs spec.os.name, since every system has its own signals; set that to linux")
+		v.forbidden(path, "needs spec.os.name, since signals depend on the operating system; set it to linux")
 	case os.Name == v1.Windows:
 		oneOf(v, path, signal, v1.SIGKILL, v1.SIGTERM)
 	case os.Name == v1.Linux:
@@ -105,7 +105,7 @@ func (v *validator) handler(path *field.Path, h handler, kinds string) {
 	first := func(name string) bool {
 		actions++
 		if actions > 1 {
-			v.forbidden(path.Child(name), "only one of "+kinds+" may be there; take the others out")
+			v.forbidden(path.Child(name), "only one of "+kinds+" can be set; remove the others")
 		}
 		return actions == 1
 	}
@@ -133,7 +133,7 @@ func (v *validator) handler(path *field.Path, h handler, kinds string) {
 }
 
 func (v *validator) httpGet(path *field.Path, get *v1.HTTPGetAction) {
-	v.requireSet(path.Child("path"), get.Path, "must be the path to ask for, such as /healthz")
+	v.requireSet(path.Child("path"), get.Path, "must be the path to request, such as /healthz")
 	v.portOrName(path.Child("port"), get.Port)
 	if schemes := []v1.URIScheme{v1.URISchemeHTTP, v1.URISchemeHTTPS}; !slices.Contains(schemes, get.Scheme) {
 		v.add(field.NotSupported(path.Child("scheme"), get.Scheme, schemes))

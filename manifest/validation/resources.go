@@ -40,7 +40,7 @@ func (v *validator) resources(path *field.Path, r *v1.ResourceRequirements, name
 		limit, limited := r.Limits[name]
 		switch {
 		case !limited && !canOvercommit(name):
-			v.required(limits, fmt.Sprintf("%s cannot be overcommitted: its request needs an equal limit", name))
+			v.required(limits, fmt.Sprintf("%s cannot be overcommitted: the request needs an equal limit", name))
 		case limited && !canOvercommit(name) && quantity.Cmp(limit) != 0:
 			v.invalid(at, quantity.String(), fmt.Sprintf("%s cannot be overcommitted: must be equal to the limit, %s", name, limit.String()))
 		case limited && quantity.Cmp(limit) > 0:
@@ -48,7 +48,7 @@ func (v *validator) resources(path *field.Path, r *v1.ResourceRequirements, name
 		}
 	}
 	if hasResource(r, isHugePages) && !hasResource(r, isComputeResource) {
-		v.forbidden(path, "hugepages need cpu or memory beside them; add one of the two")
+		v.forbidden(path, "hugepages need a cpu or memory resource as well; add one of them")
 	}
 }
 
@@ -93,7 +93,7 @@ func (v *validator) containerResourceName(path *field.Path, name v1.ResourceName
 		v.rules(path, name, messages)
 	} else if !strings.Contains(string(name), "/") {
 		if !isComputeResource(name) && name != v1.ResourceEphemeralStorage && !isHugePages(name) {
-			v.invalid(path, name, "must be cpu, memory, ephemeral-storage or hugepages- and a size, or have a domain, such as example.com/gpu")
+			v.invalid(path, name, "must be cpu, memory, ephemeral-storage or hugepages-<size>, or have a domain, such as example.com/gpu")
 		}
 	} else if !isNativeResource(name) && !isExtendedResource(name) {
 		v.invalid(path, name, "must be shorter and not begin with 'requests.'")
@@ -114,11 +114,11 @@ func (v *validator) podResources(path *field.Path) {
 		return
 	}
 	if v.spec.OS != nil && v.spec.OS.Name == v1.Windows {
-		v.forbidden(path, "a Windows pod has no limits of its own; take the field out")
+		v.forbidden(path, "a Windows pod has no pod-level resources; remove the field")
 		return
 	}
 	if r.Claims != nil {
-		v.forbidden(path.Child("claims"), "claims belong to a container; take the field out")
+		v.forbidden(path.Child("claims"), "resource claims belong to a container; remove the field")
 	}
 	v.resources(path, r, v.podResourceName)
 	v.claimRefs(path.Child("claims"), r.Claims)
@@ -139,13 +139,13 @@ func (v *validator) podLimitsFitContainers(path *field.Path, r *v1.ResourceRequi
 	for name, total := range sortedMap(containersTotal(v.spec, requestsOf)) {
 		if request, ok := r.Requests[name]; ok && total.Cmp(request) > 0 {
 			v.invalid(path.Child("requests").Key(string(name)), request.String(),
-				"must be at least what the containers request together, "+total.String())
+				"must be at least the sum of the containers' requests, "+total.String())
 		}
 	}
 	for name, total := range sortedMap(containersTotal(v.spec, limitsOf)) {
 		if limit, ok := r.Limits[name]; ok && isHugePages(name) && total.Cmp(limit) > 0 {
 			v.invalid(path.Child("limits").Key(string(name)), limit.String(),
-				"must be at least the containers' limits together, "+total.String())
+				"must be at least the sum of the containers' limits, "+total.String())
 		}
 	}
 	for i := range v.spec.Containers {
@@ -166,7 +166,7 @@ func (v *validator) podClaims(path *field.Path) {
 			v.claims = append(v.claims, claim.Name)
 		}
 		if mirror {
-			v.forbidden(path.Index(i), "a static pod cannot have resource claims; take the field out")
+			v.forbidden(path.Index(i), "a static pod cannot have resource claims; remove the field")
 			continue
 		}
 		v.podClaim(path.Index(i), &claim)
@@ -177,7 +177,7 @@ func (v *validator) podClaim(path *field.Path, claim *v1.PodResourceClaim) {
 	const one = "must have one of resourceClaimName, resourceClaimTemplateName"
 	if v.requireSet(path.Child("name"), claim.Name, "must be the name by which containers refer to the claim") {
 		if slices.Contains(v.claims[:len(v.claims)-1], claim.Name) {
-			v.duplicate(path.Child("name"), claim.Name, "claims need different names")
+			v.duplicate(path.Child("name"), claim.Name, "resource claims need unique names")
 		} else {
 			v.dnsLabel(path.Child("name"), claim.Name)
 		}
@@ -196,11 +196,11 @@ func (v *validator) podClaim(path *field.Path, claim *v1.PodResourceClaim) {
 // claimRefs judges a container's references to the pod's claims. A claim as a
 // whole and one request of it overlap.
 func (v *validator) claimRefs(path *field.Path, claims []v1.ResourceClaim) {
-	const once = "each claim, or each request of it, may be there once"
+	const once = "each claim, or each request of a claim, can occur only once"
 	seen := map[string]bool{}
 	for i, claim := range claims {
 		at := path.Index(i)
-		if !v.requireSet(at, claim.Name, "must have the name of one of spec.resourceClaims") {
+		if !v.requireSet(at, claim.Name, "must be the name of one of spec.resourceClaims") {
 			continue
 		}
 		key, taken := claim.Name, seen[claim.Name]

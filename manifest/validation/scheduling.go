@@ -20,12 +20,12 @@ func (v *validator) podScheduling(spec *field.Path) {
 	v.topologySpread(spec.Child("topologySpreadConstraints"), s.TopologySpreadConstraints)
 	if gates := spec.Child("schedulingGates"); len(s.SchedulingGates) > 0 {
 		// A static pod is bound to its node before it is judged.
-		v.forbidden(gates, "a static pod belongs to its node from the start; take the field out")
+		v.forbidden(gates, "a static pod is bound to its node from the start; remove the field")
 		names := map[string]bool{}
 		for i, gate := range s.SchedulingGates {
 			v.qualifiedName(gates.Index(i).Child("name"), gate.Name)
 			if names[gate.Name] {
-				v.duplicate(gates.Index(i).Child("name"), gate.Name, "gates need different names")
+				v.duplicate(gates.Index(i).Child("name"), gate.Name, "scheduling gates need unique names")
 			}
 			names[gate.Name] = true
 		}
@@ -46,17 +46,17 @@ func (v *validator) tolerations(path *field.Path, tolerations []v1.Toleration) {
 		if t.Key != "" {
 			v.add(metav1validation.ValidateLabelName(t.Key, at.Child("key"))...)
 		} else if t.Operator != v1.TolerationOpExists {
-			v.invalid(at.Child("operator"), t.Operator, "must be Exists for a toleration without a key, which is for all taints")
+			v.invalid(at.Child("operator"), t.Operator, "must be Exists for a toleration without a key, which matches all taints")
 		}
 		if t.TolerationSeconds != nil && t.Effect != v1.TaintEffectNoExecute {
-			v.invalid(at.Child("effect"), t.Effect, "must be NoExecute beside tolerationSeconds")
+			v.invalid(at.Child("effect"), t.Effect, "must be NoExecute when tolerationSeconds is set")
 		}
 		switch t.Operator {
 		case "", v1.TolerationOpEqual:
 			v.rules(at.Child("value"), t.Value, utilvalidation.IsValidLabelValue(t.Value))
 		case v1.TolerationOpExists:
 			if t.Value != "" {
-				v.invalid(at.Child("value"), t.Value, "must be left out beside operator: Exists")
+				v.invalid(at.Child("value"), t.Value, "must be omitted with operator: Exists")
 			}
 		default: // Lt and Gt are behind a feature gate that is off by default in v1.36.
 			oneOf(v, at.Child("operator"), t.Operator, v1.TolerationOpEqual, v1.TolerationOpExists)
@@ -78,7 +78,7 @@ func (v *validator) topologySpread(path *field.Path, constraints []v1.TopologySp
 		if slices.ContainsFunc(constraints[i+1:], func(other v1.TopologySpreadConstraint) bool {
 			return other.TopologyKey == c.TopologyKey && other.WhenUnsatisfiable == c.WhenUnsatisfiable
 		}) {
-			v.duplicate(at, c.TopologyKey, "topologyKey and whenUnsatisfiable together may be there once")
+			v.duplicate(at, c.TopologyKey, "each combination of topologyKey and whenUnsatisfiable may occur only once")
 		}
 		if domains := c.MinDomains; domains != nil {
 			if *domains <= 0 {
@@ -141,15 +141,15 @@ func (v *validator) nodeTerm(path *field.Path, term *v1.NodeSelectorTerm, labelV
 		switch r.Operator {
 		case v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn:
 			if len(r.Values) == 0 {
-				v.required(at.Child("values"), "In and NotIn need at least one")
+				v.required(at.Child("values"), "In and NotIn need at least one value")
 			}
 		case v1.NodeSelectorOpExists, v1.NodeSelectorOpDoesNotExist:
 			if len(r.Values) > 0 {
-				v.forbidden(at.Child("values"), "Exists and DoesNotExist have none; take them out")
+				v.forbidden(at.Child("values"), "Exists and DoesNotExist take no values; remove them")
 			}
 		case v1.NodeSelectorOpGt, v1.NodeSelectorOpLt:
 			if len(r.Values) != 1 {
-				v.required(at.Child("values"), "Gt and Lt need exactly one")
+				v.required(at.Child("values"), "Gt and Lt need exactly one value")
 			}
 		default:
 			v.invalid(at.Child("operator"), r.Operator, "must be In, NotIn, Exists, DoesNotExist, Gt or Lt")
@@ -166,7 +166,7 @@ func (v *validator) nodeTerm(path *field.Path, term *v1.NodeSelectorTerm, labelV
 		if r.Operator != v1.NodeSelectorOpIn && r.Operator != v1.NodeSelectorOpNotIn {
 			v.invalid(at.Child("operator"), r.Operator, "must be In or NotIn")
 		} else if len(r.Values) != 1 {
-			v.required(at.Child("values"), "a field needs exactly one")
+			v.required(at.Child("values"), "a field needs exactly one value")
 		}
 		if r.Key != metav1.ObjectNameField {
 			v.invalid(at.Child("key"), r.Key, "must be metadata.name, the only field of a node that can be matched")
@@ -199,7 +199,7 @@ func (v *validator) labelSelector(path *field.Path, selector *metav1.LabelSelect
 func (v *validator) labelKeys(path *field.Path, match, mismatch []string, selector *metav1.LabelSelector) {
 	each := func(at *field.Path, keys []string) {
 		if len(keys) > 0 && selector == nil {
-			v.forbidden(at, "needs a labelSelector beside it")
+			v.forbidden(at, "needs a labelSelector; add one")
 			return
 		}
 		for i, key := range keys {
@@ -211,10 +211,10 @@ func (v *validator) labelKeys(path *field.Path, match, mismatch []string, select
 	for i, key := range match {
 		at := path.Child("matchLabelKeys").Index(i)
 		if slices.Contains(mismatch, key) {
-			v.invalid(at, key, "must not be in mismatchLabelKeys as well")
+			v.invalid(at, key, "must not also be in mismatchLabelKeys")
 		}
 		if repeated := slices.Contains(match[i+1:], key); !repeated && selector != nil && timesSelected(selector, key) > 1 {
-			v.invalid(at, key, "must not be in labelSelector as well")
+			v.invalid(at, key, "must not also be in labelSelector")
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (s *SchemaChecker) visit(value any, t reflect.Type, path string, structs []
 		}
 		list, ok := value.([]any)
 		if !ok {
-			return s.wrongType(value, path, "must be a list: put a dash in front of each item")
+			return s.wrongType(value, path, "must be a list: put a dash before each item")
 		}
 		return s.visitList(list, t.Elem(), path, structs)
 	}
@@ -117,7 +117,7 @@ func (s *SchemaChecker) visitList(list []any, t reflect.Type, path string, struc
 		if item == nil && len(s.faults) < maxSchemaFaults {
 			// A decoder would make it an empty string or object.
 			s.faults = append(s.faults, FieldFault{Path: at, Problem: "is empty", Lenient: true,
-				Remedy: `give it a value ("" for an empty string) or take it out`})
+				Remedy: `give it a value ("" for an empty string) or remove it`})
 		}
 		// A list with a gap would have other indexes: keep all or nothing.
 		decodes = s.visit(item, t, at, structs) && decodes
@@ -193,9 +193,9 @@ func (s *SchemaChecker) visitOpaque(value any, t reflect.Type, path string) bool
 		return s.wrongType(value, path, "must be a whole number or a name")
 	case reflect.TypeFor[[]byte]():
 		if s.Secret {
-			return s.wrongType(value, path, "must be a string in base64; plain text goes under stringData")
+			return s.wrongType(value, path, "must be a base64-encoded string; put plain text under stringData")
 		}
-		return s.wrongType(value, path, "must be a string in base64")
+		return s.wrongType(value, path, "must be a base64-encoded string")
 	}
 	return s.wrongType(value, path, "must be a "+t.Name())
 }

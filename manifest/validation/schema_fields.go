@@ -72,7 +72,7 @@ func fieldRemedy(name string, structs []pathStruct) string {
 	fields := fieldsOf(here.typ)
 	for _, valid := range fields.names {
 		if strings.EqualFold(valid, name) {
-			return "did you mean " + Quote(valid) + "? Upper and lower case count"
+			return "did you mean " + Quote(valid) + "? Field names are case-sensitive"
 		}
 	}
 	if place := placeOf(name, structs); place != "" {
@@ -84,7 +84,7 @@ func fieldRemedy(name string, structs []pathStruct) string {
 	if names := slices.Sorted(slices.Values(fields.names)); len(names) > 0 && len(names) <= maxListedFields {
 		return "must be one of " + strings.Join(names, ", ")
 	}
-	return "take it out: there is no such field in a " + here.typ.Name()
+	return "remove it: " + here.typ.Name() + " has no such field"
 }
 
 // maxListedFields is how many fields a remedy lists.
@@ -102,7 +102,7 @@ func placeOf(name string, structs []pathStruct) string {
 	for i := len(structs) - 2; i >= 0; i-- {
 		if _, ok := fieldsOf(structs[i].typ).types[name]; ok {
 			if structs[i].path == "" {
-				return "the object itself, beside metadata and spec"
+				return "the object itself, at the level of metadata and spec"
 			}
 			return structs[i].path
 		}

@@ -23,7 +23,7 @@ var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0
 // namespaces with the host.
 func (v *validator) podSecurity(spec *field.Path) {
 	if v.spec.HostPID && v.spec.ShareProcessNamespace != nil && *v.spec.ShareProcessNamespace {
-		v.invalid(spec.Child("shareProcessNamespace"), true, "must not be true beside hostPID: true, which shares the host's processes")
+		v.invalid(spec.Child("shareProcessNamespace"), true, "must not be true together with hostPID: true, which shares the processes of the host")
 	}
 	v.userNamespace(spec)
 	v.annotatedProfiles(spec)
@@ -51,7 +51,7 @@ func (v *validator) podSecurity(spec *field.Path) {
 
 // userNamespace judges what a pod with hostUsers: false may share.
 func (v *validator) userNamespace(spec *field.Path) {
-	const detail = "cannot be set beside hostUsers: false; take one of the two out"
+	const detail = "cannot be set together with hostUsers: false; remove one of them"
 	if v.hostUsers {
 		return
 	}
@@ -96,7 +96,7 @@ func (v *validator) escalation(path *field.Path, sc *v1.SecurityContext) {
 		return
 	}
 	if sc.Privileged != nil && *sc.Privileged {
-		v.invalid(path, false, "must not be false beside privileged: true")
+		v.invalid(path, false, "must not be false together with privileged: true")
 	}
 	if sc.Capabilities == nil {
 		return
@@ -104,7 +104,7 @@ func (v *validator) escalation(path *field.Path, sc *v1.SecurityContext) {
 	for _, capability := range sc.Capabilities.Add {
 		// As at the API server, only the spelling with the prefix counts.
 		if capability == "CAP_SYS_ADMIN" {
-			v.invalid(path, false, "must not be false beside the capability CAP_SYS_ADMIN")
+			v.invalid(path, false, "must not be false together with the capability CAP_SYS_ADMIN")
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (v *validator) seccomp(path *field.Path, profile *v1.SeccompProfile) {
 	case profile.Type != v1.SeccompProfileTypeLocalhost && file != nil:
 		v.invalid(at, *file, "needs type: Localhost")
 	case profile.Type == v1.SeccompProfileTypeLocalhost && file == nil:
-		v.required(at, "must be the profile's file, below the seccomp folder of the root folder")
+		v.required(at, "must be the file of the profile, relative to the seccomp directory in the root directory")
 	case file != nil:
 		v.localPath(at, *file)
 	}
@@ -142,7 +142,7 @@ func (v *validator) appArmor(path *field.Path, profile *v1.AppArmorProfile) {
 	if profile == nil {
 		return
 	}
-	const missing = "must be the name of a profile that is loaded on this host"
+	const missing = "must be the name of a profile loaded on this host"
 	requiredOneOf(v, path.Child("type"), profile.Type,
 		v1.AppArmorProfileTypeLocalhost, v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined)
 	at, name := path.Child("localhostProfile"), profile.LocalhostProfile
@@ -175,15 +175,15 @@ func (v *validator) sysctls(path *field.Path, sysctls []v1.Sysctl) {
 			if len(sysctl.Name) > sysctlNameMax || !sysctlName.MatchString(sysctl.Name) {
 				v.invalid(at, sysctl.Name, fmt.Sprintf("must be the name of a kernel parameter, such as net.core.somaxconn, of at most %d characters", sysctlNameMax))
 			} else if names[sysctl.Name] {
-				v.duplicate(at, sysctl.Name, "each kernel parameter may be set once")
+				v.duplicate(at, sysctl.Name, "each kernel parameter can be set only once")
 			}
 		}
 		names[sysctl.Name] = true
 		switch name := dottedSysctl(sysctl.Name); {
 		case v.spec.HostNetwork && strings.HasPrefix(name, "net."):
-			v.invalid(at, sysctl.Name, "must not be set beside hostNetwork: true: it would change the host")
+			v.invalid(at, sysctl.Name, "must not be set together with hostNetwork: true, since it would change the host")
 		case v.spec.HostIPC && isIPCSysctl(name):
-			v.invalid(at, sysctl.Name, "must not be set beside hostIPC: true: it would change the host")
+			v.invalid(at, sysctl.Name, "must not be set together with hostIPC: true, since it would change the host")
 		}
 	}
 }

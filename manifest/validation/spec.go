@@ -26,7 +26,7 @@ func (v *validator) podSpec(spec *field.Path) {
 	requiredOneOf(v, spec.Child("restartPolicy"), s.RestartPolicy,
 		v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
 	if s.TerminationGracePeriodSeconds == nil {
-		v.required(spec.Child("terminationGracePeriodSeconds"), "must be the seconds a container gets to end, such as 30")
+		v.required(spec.Child("terminationGracePeriodSeconds"), "must be the seconds that containers get to terminate, such as 30")
 	}
 	if seconds := s.ActiveDeadlineSeconds; seconds != nil {
 		v.inRange(spec.Child("activeDeadlineSeconds"), *seconds, 1, math.MaxInt32)
@@ -58,7 +58,7 @@ func (v *validator) overhead(path *field.Path) {
 	}
 	overhead := &v1.ResourceRequirements{Limits: v.spec.Overhead}
 	if hasResource(overhead, isHugePages) && !hasResource(overhead, isComputeResource) {
-		v.forbidden(path, "hugepages need cpu or memory beside them; add one of the two")
+		v.forbidden(path, "hugepages need a cpu or memory resource as well; add one of them")
 	}
 }
 
@@ -70,7 +70,7 @@ func (v *validator) podNetwork(spec *field.Path) {
 			for j, port := range s.Containers[i].Ports {
 				if port.HostPort != port.ContainerPort {
 					v.invalid(spec.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort"), port.HostPort,
-						"must be left out or equal to containerPort, since the pod is on the host network")
+						"must be omitted or equal to containerPort, since the pod uses the host network")
 				}
 			}
 		}
@@ -98,10 +98,10 @@ func (v *validator) podNetwork(spec *field.Path) {
 
 func (v *validator) hostnameOverride(path *field.Path, name string) {
 	if v.spec.SetHostnameAsFQDN != nil && *v.spec.SetHostnameAsFQDN {
-		v.forbidden(path, "cannot be set beside setHostnameAsFQDN: true; take one of the two out")
+		v.forbidden(path, "cannot be set together with setHostnameAsFQDN: true; remove one of them")
 	}
 	if v.spec.HostNetwork {
-		v.forbidden(path, "cannot be set beside hostNetwork: true, which has the host's name; take one of the two out")
+		v.forbidden(path, "cannot be set together with hostNetwork: true, which uses the host's name; remove one of them")
 	}
 	if len(name) > maxHostname {
 		v.add(field.TooLong(path, name, maxHostname))
@@ -121,24 +121,24 @@ func (v *validator) dnsConfig(path *field.Path) {
 			return
 		}
 		if len(config.Nameservers) == 0 {
-			v.required(path.Child("nameservers"), "dnsPolicy: None needs at least one")
+			v.required(path.Child("nameservers"), "dnsPolicy: None needs at least one nameserver")
 		}
 	}
 	if config == nil {
 		return
 	}
 	if len(config.Nameservers) > maxNameservers {
-		v.invalid(path.Child("nameservers"), config.Nameservers, fmt.Sprintf("must be %d at most", maxNameservers))
+		v.invalid(path.Child("nameservers"), config.Nameservers, fmt.Sprintf("must have at most %d entries", maxNameservers))
 	}
 	for i, server := range config.Nameservers {
 		v.ip(path.Child("nameservers").Index(i), server)
 	}
 	if len(config.Searches) > maxSearchDomains {
-		v.invalid(path.Child("searches"), config.Searches, fmt.Sprintf("must be %d at most", maxSearchDomains))
+		v.invalid(path.Child("searches"), config.Searches, fmt.Sprintf("must have at most %d entries", maxSearchDomains))
 	}
 	if len(strings.Join(config.Searches, " ")) > maxSearchListChars {
 		v.invalid(path.Child("searches"), config.Searches,
-			fmt.Sprintf("must be at most %d characters long, spaces between them included", maxSearchListChars))
+			fmt.Sprintf("must be at most %d characters long, including the spaces between them", maxSearchListChars))
 	}
 	for i, search := range config.Searches {
 		if search != "." {

@@ -125,7 +125,7 @@ func (n notSupportedYet) check(path *field.Path, _ reflect.Value) field.ErrorLis
 }
 
 func (n notSupportedYet) text() string {
-	return string(n) + " not supported yet by this version of podstead; take the field out"
+	return string(n) + " not supported yet by this version of podstead; remove the field"
 }
 
 // only is the verdict on a field of which some values, its default among them,

@@ -18,8 +18,8 @@ func UnsupportedBound(pod *v1.Pod) field.ErrorList {
 // What is said of fields of a cluster's pods.
 const (
 	schedulerDone ignored     = "for the scheduler, which has placed the pod"
-	apiServerDone ignored     = "for the API server, which has acted on it"
-	noDriver      unsupported = "needs a storage driver, and there are none on this node; bind the pod to another one"
+	apiServerDone ignored     = "for the API server, which has already handled it"
+	noDriver      unsupported = "needs a storage driver, and this node has none; schedule the pod to another node"
 )
 
 // boundVerdicts are podVerdicts with what differs.

@@ -8,10 +8,10 @@ import (
 
 // Why fields have no say in how a pod runs here.
 const (
-	serverField    ignored = "kept by the API server or by other tools; nothing about a running pod depends on it"
-	placement      ignored = "chooses a node; whoever put the manifest here has placed the pod"
-	typeField      ignored = "settled when the document is read"
-	nodePreference ignored = "chooses among nodes; there is one"
+	serverField    ignored = "maintained by the API server or other tools; it does not affect a running pod"
+	placement      ignored = "selects a node; a static pod is already placed on this one"
+	typeField      ignored = "evaluated when the document is decoded"
+	nodePreference ignored = "selects among nodes; there is only one"
 )
 
 // clusterStorage is what is said of volumes whose driver is part of a cluster.
@@ -46,8 +46,8 @@ var metadataVerdicts = structVerdict{
 	"ownerReferences":            serverField,
 	"finalizers":                 serverField,
 	"managedFields":              serverField,
-	"deletionTimestamp":          unsupported("is that of a pod which is being deleted; take the field out"),
-	"deletionGracePeriodSeconds": unsupported("is that of a pod which is being deleted; take the field out"),
+	"deletionTimestamp":          unsupported("is set only on a pod that is being deleted; remove the field"),
+	"deletionGracePeriodSeconds": unsupported("is set only on a pod that is being deleted; remove the field"),
 }
 
 // annotationVerdicts: annotations are carried to the runtime as they are.
@@ -55,16 +55,16 @@ var metadataVerdicts = structVerdict{
 var annotationVerdicts = mapVerdict{
 	"*":                                supported("TestContainerSeesItsSpec"),
 	podinfo.AnnotationMaxRestartPeriod: supported("TestCrashLoopCap"),
-	podinfo.AnnotationMirror:           notSupportedYet("API servers' copies of static pods are"),
+	podinfo.AnnotationMirror:           notSupportedYet("mirror pods in manifests are"),
 	annotationSeccomp:                  unsupported("has no effect since Kubernetes 1.27; set spec.securityContext.seccompProfile instead"),
 	annotationSeccompPrefix + "*":      unsupported("has no effect since Kubernetes 1.27; set securityContext.seccompProfile of the container instead"),
-	annotationAppArmorPrefix + "*":     unsupported("is the old form of securityContext.appArmorProfile; set that of the container instead"),
+	annotationAppArmorPrefix + "*":     unsupported("is the deprecated form of securityContext.appArmorProfile; set the field of the container instead"),
 }
 
 var specVerdicts = structVerdict{
 	"containers":                    listVerdict{containerVerdicts},
 	"initContainers":                listVerdict{containerVerdicts},
-	"ephemeralContainers":           unsupported("can only be added to a pod that runs; take the field out, and look into the pod with another container beside it"),
+	"ephemeralContainers":           unsupported("can only be added to a running pod; remove the field, and debug the pod with another container"),
 	"volumes":                       listVerdict{volumeVerdicts},
 	"restartPolicy":                 supported("TestRestartPolicies"),
 	"terminationGracePeriodSeconds": supported("TestTwoEditsWithinGrace"),
@@ -90,24 +90,24 @@ var specVerdicts = structVerdict{
 	"readinessGates":                supported("TestReadinessGate"),
 	"priority":                      supported("TestPriorityClass"),
 	"priorityClassName":             supported("TestPriorityClass"),
-	"os":                            structVerdict{"name": unless(unsupported("is not that of this node; must be linux"), v1.Linux)},
+	"os":                            structVerdict{"name": unless(unsupported("is not the operating system of this node; must be linux"), v1.Linux)},
 
 	// The kubelet refuses any. See unsupportedValues for a name without the word that
 	// no token is needed.
-	"serviceAccountName":           ignored("names an identity at an API server, and no token of one is mounted"),
+	"serviceAccountName":           ignored("names an identity of an API server, and no token is mounted"),
 	"serviceAccount":               ignored("the same as serviceAccountName"),
-	"automountServiceAccountToken": unless(unsupported("asks for a token of an API server, and there is none; set it to false, or take the field out"), false),
-	"enableServiceLinks":           ignored("without a cluster there are no services to make variables of"),
+	"automountServiceAccountToken": unless(unsupported("requests a token of an API server, and there is none; set it to false or remove the field"), false),
+	"enableServiceLinks":           ignored("without a cluster there are no services to set variables for"),
 
 	"nodeName":                  placement,
 	"schedulerName":             placement,
 	"tolerations":               listVerdict{tolerationVerdicts},
-	"preemptionPolicy":          ignored("for a scheduler; on a node only critical pods make others give way"),
+	"preemptionPolicy":          ignored("for a scheduler; on a node only critical pods preempt others"),
 	"nodeSelector":              supported("TestNodeSelector"),
 	"affinity":                  affinityVerdicts,
 	"topologySpreadConstraints": listVerdict{spreadVerdicts},
-	"schedulingGates":           unsupported("is for a scheduler, and a manifest's pod belongs to its node from the start; take the field out, and add the manifest when the pod may run"),
-	"schedulingGroup":           unsupported("is for a scheduler, and a manifest's pod belongs to its node from the start; take the field out"),
+	"schedulingGates":           unsupported("is for a scheduler, and a static pod is bound to its node from the start; remove the field, and add the manifest when the pod may run"),
+	"schedulingGroup":           unsupported("is for a scheduler, and a static pod is bound to its node from the start; remove the field"),
 }
 
 // affinityVerdicts: with one node there is nothing to prefer. Which other pods
@@ -132,7 +132,7 @@ var affinityVerdicts = structVerdict{
 }
 
 var podAffinityVerdicts = structVerdict{
-	"requiredDuringSchedulingIgnoredDuringExecution":  unsupported("is for a scheduler, which this node does not have; take the term out, and put the manifests of pods that must not be together on different nodes"),
+	"requiredDuringSchedulingIgnoredDuringExecution":  unsupported("is for a scheduler, and this node has none; remove the term, and put the manifests of pods that must not run together on different nodes"),
 	"preferredDuringSchedulingIgnoredDuringExecution": nodePreference,
 }
 
@@ -141,7 +141,7 @@ var podAffinityVerdicts = structVerdict{
 var spreadVerdicts = structVerdict{
 	"maxSkew":            nodePreference,
 	"topologyKey":        nodePreference,
-	"whenUnsatisfiable":  unless(unsupported("is for a scheduler, which this node does not have; set it to ScheduleAnyway, or take the constraint out"), v1.ScheduleAnyway),
+	"whenUnsatisfiable":  unless(unsupported("is for a scheduler, and this node has none; set it to ScheduleAnyway or remove the constraint"), v1.ScheduleAnyway),
 	"labelSelector":      nodePreference,
 	"minDomains":         nodePreference,
 	"nodeAffinityPolicy": nodePreference,
@@ -233,8 +233,8 @@ var podSecurityVerdicts = structVerdict{
 	"seccompProfile":           seccompVerdicts,
 	"appArmorProfile":          supported("TestHostWithoutSecurityModules"),
 	"seLinuxOptions":           supported("TestHostWithoutSecurityModules"),
-	"seLinuxChangePolicy":      ignored("labels are always set file by file, which both policies allow"),
-	"windowsOptions":           unsupported("is for Windows, and this is Linux; take the field out"),
+	"seLinuxChangePolicy":      ignored("files are always relabeled recursively, which both policies allow"),
+	"windowsOptions":           unsupported("is for Windows, and this node runs Linux; remove the field"),
 }
 
 var seccompVerdicts = structVerdict{
@@ -255,7 +255,7 @@ var containerSecurityVerdicts = structVerdict{
 	"seccompProfile":           seccompVerdicts,
 	"appArmorProfile":          supported("TestHostWithoutSecurityModules"),
 	"seLinuxOptions":           supported("TestHostWithoutSecurityModules"),
-	"windowsOptions":           unsupported("is for Windows, and this is Linux; take the field out"),
+	"windowsOptions":           unsupported("is for Windows, and this node runs Linux; remove the field"),
 }
 
 var resourceVerdicts = resourceVerdict{structVerdict{
@@ -265,7 +265,7 @@ var resourceVerdicts = resourceVerdict{structVerdict{
 }}
 
 // clusterDevices is what is said of devices that a scheduler hands out.
-const clusterDevices unsupported = "names a device that only a cluster's scheduler and its drivers hand out; take it out and mount the device with a hostPath"
+const clusterDevices unsupported = "names a device that only a cluster's scheduler and device drivers allocate; remove it and mount the device with a hostPath"
 
 var quantityVerdicts = mapVerdict{
 	string(v1.ResourceCPU):              supported("TestContainerSeesItsSpec"),
@@ -292,7 +292,7 @@ var podQuantityVerdicts = mapVerdict{
 var overheadVerdicts = mapVerdict{
 	string(v1.ResourceCPU):    supported("TestPodLevelResources"),
 	string(v1.ResourceMemory): supported("TestPodLevelResources"),
-	"*":                       unsupported("is no overhead of a pod here; give its cpu and memory"),
+	"*":                       unsupported("is not supported as pod overhead; only cpu and memory are"),
 }
 
 var mountVerdicts = structVerdict{
@@ -319,13 +319,13 @@ var volumeVerdicts = structVerdict{
 	"projected":             projectedVerdicts,
 	"image":                 supported("TestImageVolume"),
 	"persistentVolumeClaim": supported("TestPersistentVolumes"),
-	"ephemeral":             unsupported("needs a storage driver that only a cluster has; use an emptyDir, which lives as long as the pod too, or a persistentVolumeClaim"),
+	"ephemeral":             unsupported("needs a storage driver that only a cluster has; use an emptyDir, which has the same lifetime, or a persistentVolumeClaim"),
 	"csi":                   clusterStorage,
 	"nfs":                   supported("TestNFSByTheHostsProgram"),
 	"iscsi":                 clusterStorage,
 	"fc":                    clusterStorage,
 	"flexVolume":            clusterStorage,
-	"gitRepo":               unsupported("is not offered by Kubernetes any more; clone in an init container into an emptyDir"),
+	"gitRepo":               unsupported("was removed from Kubernetes; clone the repository into an emptyDir in an init container"),
 	"cephfs":                clusterStorage,
 	"rbd":                   clusterStorage,
 	"glusterfs":             clusterStorage,
@@ -353,6 +353,6 @@ var projectedSourceVerdicts = structVerdict{
 	"secret":              supported("TestObjectVolumes"),
 	"downwardAPI":         supported("TestObjectVolumes"),
 	"serviceAccountToken": unsupported("needs an API server that issues tokens; put a token into a Secret and project that"),
-	"clusterTrustBundle":  unsupported("needs an API server that keeps trust bundles; put the certificates into a ConfigMap and project that"),
+	"clusterTrustBundle":  unsupported("needs an API server that stores trust bundles; put the certificates into a ConfigMap and project that"),
 	"podCertificate":      unsupported("needs an API server that signs certificates; put the certificate into a Secret and project that"),
 }

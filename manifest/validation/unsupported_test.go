@@ -192,7 +192,7 @@ func TestUnknownCapabilitiesAreRefused(t *testing.T) {
 	if got := faultPaths(errs); !slices.Equal(got, want) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
-	if !strings.Contains(errs[0].Detail, "did you mean NET_ADMIN?") || !strings.Contains(errs[1].Detail, "must be one such as") {
+	if !strings.Contains(errs[0].Detail, "did you mean NET_ADMIN?") || !strings.Contains(errs[1].Detail, "must be a capability such as") {
 		t.Errorf("unclear: %v", errs)
 	}
 }

@@ -52,7 +52,7 @@ func missingToken(path *field.Path, spec *v1.PodSpec) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(path.Child("serviceAccountName"),
-		"would mount the account's token, and there is no API server to give one; set automountServiceAccountToken: false beside it if the pod does without, or take the field out")}
+		"would mount a service account token, and there is no API server to issue one; also set automountServiceAccountToken: false if the pod does not need the token, or remove the field")}
 }
 
 // capabilities are those of capabilities(7), without the prefix, as of Linux 6.18.
@@ -74,9 +74,9 @@ func unknownCapabilities(path *field.Path, list []v1.Capability) field.ErrorList
 		if name == "ALL" || slices.Contains(capabilities, name) {
 			continue
 		}
-		detail := "is not a capability of Linux; must be one such as NET_BIND_SERVICE, or ALL"
+		detail := "is not a Linux capability; must be a capability such as NET_BIND_SERVICE, or ALL"
 		if near := suggest.Nearest(name, capabilities); near != "" {
-			detail = fmt.Sprintf("is not a capability of Linux; did you mean %s?", near)
+			detail = fmt.Sprintf("is not a Linux capability; did you mean %s?", near)
 		}
 		errs = append(errs, field.Forbidden(path.Index(i), fmt.Sprintf("%q %s", c, detail)))
 	}

@@ -16,17 +16,17 @@ func (v *validator) podVolumes(path *field.Path) {
 	}
 	for i := range v.spec.Volumes {
 		volume, at := &v.spec.Volumes[i], path.Index(i)
-		if v.requireSet(at.Child("name"), volume.Name, "a volume needs a name, by which containers mount it") {
+		if v.requireSet(at.Child("name"), volume.Name, "a volume needs a name, which the containers' volumeMounts refer to") {
 			v.dnsLabel(at.Child("name"), volume.Name)
 			if v.volumes[volume.Name] != nil {
-				v.duplicate(at.Child("name"), volume.Name, "the volumes of a pod need different names")
+				v.duplicate(at.Child("name"), volume.Name, "the volumes of a pod need unique names")
 			}
 			v.volumes[volume.Name] = &volume.VolumeSource
 		}
 		v.volumeSource(at, volume)
 		if claim := volume.PersistentVolumeClaim; claim != nil && v.meta.Name != "" && made[claim.ClaimName] {
 			v.invalid(at.Child("persistentVolumeClaim", "claimName"), claim.ClaimName,
-				"must not be the claim that an ephemeral volume of this pod makes; mount that volume instead")
+				"must not be the claim that an ephemeral volume of this pod creates; mount that volume instead")
 		}
 	}
 }
@@ -49,7 +49,7 @@ func (v *validator) volumeSource(path *field.Path, volume *v1.Volume) {
 		switch {
 		case !kind.present:
 		case first != "":
-			v.forbidden(path.Child(kind.name), "a volume has one type, and this one is "+first+" already; take one of the two out, or make it a volume of its own")
+			v.forbidden(path.Child(kind.name), "a volume can have only one type, and "+first+" is set as well; remove one of them, or add a second volume")
 		default:
 			first = kind.name
 			if kind.check != nil {
@@ -103,7 +103,7 @@ func (v *validator) localVolumes(volume *v1.Volume) []volumeType {
 }
 
 func (v *validator) hostPath(path *field.Path, s *v1.HostPathVolumeSource) {
-	if !v.requireSet(path.Child("path"), s.Path, "must be the folder or file of this host") {
+	if !v.requireSet(path.Child("path"), s.Path, "must be the directory or file on this host") {
 		return
 	}
 	v.noParentRefs(path.Child("path"), s.Path)
@@ -120,7 +120,7 @@ func (v *validator) addFile(path *field.Path, files fileSet, name string) {
 		return
 	}
 	if files[name] {
-		v.invalid(path, name, "must be a file that no other source of this volume makes: conflicting duplicate paths")
+		v.invalid(path, name, "must not be a path that another source of this volume writes")
 	}
 	files[name] = true
 }
@@ -166,7 +166,7 @@ func (v *validator) downwardItems(path *field.Path, items []v1.DownwardAPIVolume
 // is the pod's and the volume's.
 func (v *validator) ephemeral(path *field.Path, volume *v1.Volume) {
 	if volume.Ephemeral.VolumeClaimTemplate == nil {
-		v.required(path.Child("volumeClaimTemplate"), "must be the claim to make, with accessModes and resources")
+		v.required(path.Child("volumeClaimTemplate"), "must be the claim to create, with accessModes and resources")
 	} else {
 		v.claimTemplate(path.Child("volumeClaimTemplate"), volume.Ephemeral.VolumeClaimTemplate)
 	}
@@ -174,7 +174,7 @@ func (v *validator) ephemeral(path *field.Path, volume *v1.Volume) {
 		before := len(v.errs)
 		v.dnsSubdomain(field.NewPath("spec", "volumes").Index(v.volumeIndex(volume)).Child("name"), v.meta.Name+"-"+volume.Name)
 		for _, err := range v.errs[before:] {
-			err.Detail = "makes a bad name for the claim together with the pod's: " + err.Detail
+			err.Detail = "joined to the pod's name is not a valid claim name: " + err.Detail
 		}
 	}
 }

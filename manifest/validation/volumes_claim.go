@@ -18,7 +18,7 @@ func (v *validator) claimTemplate(path *field.Path, template *v1.PersistentVolum
 	v.labels(meta.Child("labels"), template.Labels)
 	for name := range sortedMap(setFields(template.ObjectMeta)) {
 		if name != "annotations" && name != "labels" {
-			v.forbidden(meta.Child(name), "only labels and annotations can be set for the claim")
+			v.forbidden(meta.Child(name), "only labels and annotations can be set in the metadata of the claim")
 		}
 	}
 	v.claimSpec(path.Child("spec"), &template.Spec)
@@ -50,7 +50,7 @@ func (v *validator) claimSpec(path *field.Path, claim *v1.PersistentVolumeClaimS
 		others = others || mode != v1.ReadWriteOncePod && slices.Contains(modes, mode)
 	}
 	if alone && others {
-		v.forbidden(at, "ReadWriteOncePod cannot stand beside other modes")
+		v.forbidden(at, "ReadWriteOncePod cannot be combined with other modes")
 	}
 	v.labelSelector(path.Child("selector"), claim.Selector)
 	at = path.Child("resources", "requests").Key(string(v1.ResourceStorage))
@@ -90,9 +90,9 @@ func (v *validator) dataSources(path *field.Path, claim *v1.PersistentVolumeClai
 	switch {
 	case source == nil:
 	case elsewhere:
-		v.invalid(path.Child("dataSource"), source.Name, "must be left out when dataSourceRef names a namespace")
+		v.invalid(path.Child("dataSource"), source.Name, "must be omitted when dataSourceRef has a namespace")
 	case !reflect.DeepEqual(*source, same):
-		v.invalid(path.Child("dataSource"), source.Name, "must say the same as dataSourceRef")
+		v.invalid(path.Child("dataSource"), source.Name, "must be equal to dataSourceRef")
 	}
 }
 

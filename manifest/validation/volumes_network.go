@@ -32,7 +32,7 @@ func (v *validator) networkVolumes(volume *v1.Volume) []volumeType {
 	return []volumeType{
 		{"nfs", s.NFS != nil, func(at *field.Path) {
 			v.requireSet(at.Child("server"), s.NFS.Server, "must be the name or address of the server")
-			if v.requireSet(at.Child("path"), s.NFS.Path, "must be the folder that the server exports") && !path.IsAbs(s.NFS.Path) {
+			if v.requireSet(at.Child("path"), s.NFS.Path, "must be the directory that the server exports") && !path.IsAbs(s.NFS.Path) {
 				v.invalid(at.Child("path"), s.NFS.Path, "must be an absolute path")
 			}
 		}},
@@ -74,7 +74,7 @@ func (v *validator) iscsi(at *field.Path, volume string, s *v1.ISCSIVolumeSource
 	}
 	if s.InitiatorName != nil && len(volume)+1+len(s.TargetPortal) > iscsiSessionMax {
 		v.invalid(at.Child("targetPortal"), s.TargetPortal,
-			"must be at most 64 characters long together with the volume's name and a colon, since initiatorName is set")
+			"must be at most 64 characters long together with the volume's name and a colon when initiatorName is set")
 	}
 }
 
@@ -82,7 +82,7 @@ func (v *validator) iscsiName(at *field.Path, name string) {
 	for prefix, form := range map[string]*regexp.Regexp{"iqn": iqnName, "eui": euiName, "naa": naaName} {
 		if strings.HasPrefix(name, prefix) {
 			if !form.MatchString(name) {
-				v.invalid(at, name, "must be a whole name of its kind, such as iqn.2001-04.com.example:storage")
+				v.invalid(at, name, "must be a complete iqn, eui or naa name, such as iqn.2001-04.com.example:storage")
 			}
 			return
 		}
@@ -95,7 +95,7 @@ func (v *validator) fibreChannel(at *field.Path, s *v1.FCVolumeSource) {
 	case len(s.TargetWWNs) == 0 && len(s.WWIDs) == 0:
 		v.required(at.Child("targetWWNs"), "must have one of targetWWNs, wwids")
 	case len(s.TargetWWNs) > 0 && len(s.WWIDs) > 0:
-		v.invalid(at.Child("targetWWNs"), s.TargetWWNs, "must not stand beside wwids: keep one of the two")
+		v.invalid(at.Child("targetWWNs"), s.TargetWWNs, "must not be set together with wwids; keep one of them")
 	}
 	if len(s.TargetWWNs) == 0 {
 		return
@@ -108,7 +108,7 @@ func (v *validator) fibreChannel(at *field.Path, s *v1.FCVolumeSource) {
 }
 
 func (v *validator) quobyte(at *field.Path, s *v1.QuobyteVolumeSource) {
-	const form = "must be host:port, or several of them with commas between"
+	const form = "must be host:port, or a comma-separated list of them"
 	v.requireSet(at.Child("volume"), s.Volume, "must be the name of the volume")
 	if !v.requireSet(at.Child("registry"), s.Registry, form) {
 		return

@@ -40,7 +40,7 @@ func (v *validator) projected(path *field.Path, projected *v1.ProjectedVolumeSou
 			}
 		}
 		if sources > 1 {
-			v.forbidden(at, "must have one source only; begin another item for the next")
+			v.forbidden(at, "must have only one source; add another item for the next")
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (v *validator) trustBundle(at *field.Path, s *v1.ClusterTrustBundleProjecti
 	case s.Name != nil:
 		v.trustBundleName(path.Child("name"), *s.Name)
 		if s.LabelSelector != nil {
-			v.invalid(path.Child("labelSelector"), "", "must be left out beside name")
+			v.invalid(path.Child("labelSelector"), "", "must be omitted when name is set")
 		}
 	case s.SignerName != nil:
 		v.signerName(path.Child("signerName"), *s.SignerName)
@@ -121,7 +121,7 @@ func (v *validator) trustBundleName(path *field.Path, name string) {
 		colon := strings.LastIndex(name, ":")
 		v.rules(path, name, validation.NameIsDNSSubdomain(name[colon+1:], false))
 		if colon == 0 || colon > 0 && strings.Contains(name[:colon], "/") {
-			v.invalid(path, name, "must have the signer's name before the last colon, with a colon for its slash")
+			v.invalid(path, name, "must have the name of the signer before the last colon, with a colon in place of its slash")
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (d *warningCollector) checkContainer(path *field.Path, c *v1.Container) {
 	for i, variable := range c.Env {
 		at := path.Child("env").Index(i)
 		if names[variable.Name] {
-			d.warn(at.Child("name"), Quote(variable.Name)+" is there twice, and this one counts", "take one of them out")
+			d.warn(at.Child("name"), Quote(variable.Name)+" is set twice, and this value overrides the earlier one", "remove one of them")
 		}
 		names[variable.Name] = true
 		if variable.ValueFrom != nil {
@@ -85,7 +85,7 @@ func (d *warningCollector) checkRootUser(path *field.Path, c *v1.Container) {
 		}
 	}
 	if user != nil && *user == 0 && nonRoot != nil && *nonRoot {
-		d.warn(at, "0 is root, which runAsNonRoot: true keeps from starting", "give another user, or set runAsNonRoot: false")
+		d.warn(at, "0 is root, and runAsNonRoot: true does not let the container start as root", "set another user or runAsNonRoot: false")
 	}
 }
 
@@ -103,7 +103,7 @@ func (d *warningCollector) checkPorts(path *field.Path, c *v1.Container, get *v1
 func (d *warningCollector) checkPort(path *field.Path, c *v1.Container, port intstr.IntOrString) {
 	named := func(p v1.ContainerPort) bool { return p.Name == port.StrVal }
 	if port.Type == intstr.String && !slices.ContainsFunc(c.Ports, named) {
-		d.warn(path, fmt.Sprintf("container %q has no port of the name %q", c.Name, port.StrVal), "name one of its ports so, or give the number")
+		d.warn(path, fmt.Sprintf("container %q has no port named %q", c.Name, port.StrVal), "give one of its ports that name, or use the number")
 	}
 }
 
@@ -133,6 +133,6 @@ func (d *warningCollector) checkResourceRef(path *field.Path, ref *v1.ResourceFi
 	}
 	named := func(c v1.Container) bool { return c.Name == ref.ContainerName }
 	if !slices.ContainsFunc(d.spec.Containers, named) && !slices.ContainsFunc(d.spec.InitContainers, named) {
-		d.warn(path.Child("containerName"), Quote(ref.ContainerName)+" is no container of this pod", "must be the name of one")
+		d.warn(path.Child("containerName"), Quote(ref.ContainerName)+" is not a container of this pod", "must be the name of one of its containers")
 	}
 }

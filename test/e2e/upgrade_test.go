@@ -16,7 +16,7 @@ import (
 func otherDefaults(t *testing.T) string {
 	t.Helper()
 	const was, is = "&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds", "&spec.TerminationGracePeriodSeconds, 31"
-	file := filepath.Join(testbed.Tree(), "manifest", "defaults.go")
+	file := filepath.Join(testbed.Tree(), "manifest", "validation", "defaults.go")
 	source, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

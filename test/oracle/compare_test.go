@@ -15,10 +15,10 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// occurred counts how often each difference was met in this run.
+// occurred counts how often each difference occurred in this run.
 var occurred = map[string]int{}
 
-// compareDefaults says how our defaulting of a decoded pod differs.
+// compareDefaults describes how our defaulting of a decoded pod differs.
 func compareDefaults(t *testing.T, pod *v1.Pod) string {
 	t.Helper()
 	ours := pod.DeepCopy()
@@ -26,7 +26,7 @@ func compareDefaults(t *testing.T, pod *v1.Pod) string {
 	once := toJSON(t, ours)
 	validation.SetDefaults(ours)
 	if again := toJSON(t, ours); again != once {
-		return "defaulting twice is not defaulting once:\n" + cmp.Diff(once, again)
+		return "defaulting is not idempotent:\n" + cmp.Diff(once, again)
 	}
 	theirs := upstreamDefaults(t, pod)
 	theirs.Annotations = maps.Clone(theirs.Annotations)
@@ -41,8 +41,8 @@ func compareDefaults(t *testing.T, pod *v1.Pod) string {
 	return ""
 }
 
-// compareFaults says how our validation of a decoded pod differs, in field
-// paths and types, apart from what is listed.
+// compareFaults describes how our validation of a decoded pod differs in field
+// paths and types, apart from the listed differences.
 func compareFaults(t *testing.T, pod *v1.Pod) string {
 	t.Helper()
 	ours := pod.DeepCopy()
@@ -50,10 +50,10 @@ func compareFaults(t *testing.T, pod *v1.Pod) string {
 	own, theirs := validation.ValidatePod(ours), upstreamFaults(t, pod)
 	for _, err := range own {
 		if err.Detail == "" && err.Type != field.ErrorTypeNotSupported {
-			return fmt.Sprintf("%v does not say what would be right", err)
+			return fmt.Sprintf("%v does not say what would be valid", err)
 		}
 		if !isField(err.Field, reflect.TypeFor[v1.Pod]()) {
-			return fmt.Sprintf("%v is at no field of a manifest", err)
+			return fmt.Sprintf("%v is not at a field of a manifest", err)
 		}
 	}
 	got, want := map[string]bool{}, map[string]bool{}
@@ -98,12 +98,12 @@ func isField(path string, of reflect.Type) bool {
 	switch of.Kind() {
 	case reflect.Slice:
 		_, rest, ok := strings.Cut(path, "]")
-		if path[0] != '[' { // apimachinery names some lists without an index.
+		if path[0] != '[' { // apimachinery omits the index of some lists.
 			return isField("[0]."+path, of)
 		}
 		return ok && isField(rest, of.Elem())
 	case reflect.Map:
-		return path[0] == '[' // A key may hold anything, brackets as well.
+		return path[0] == '[' // A key may contain anything, including brackets.
 	case reflect.Struct:
 		name, _, _ := strings.Cut(path, ".")
 		name, _, _ = strings.Cut(name, "[")
@@ -129,8 +129,8 @@ func list(errs field.ErrorList) string {
 	return b.String()
 }
 
-// oursAsTheirs is where upstream reports a fault of ours, or nothing if it
-// does not and is not expected to.
+// oursAsTheirs returns where upstream reports one of our errors, empty if it does
+// not and is not expected to.
 func oursAsTheirs(pod *v1.Pod, err *field.Error, theirs field.ErrorList) string {
 	if key := moved(err, theirs, false); key != "" {
 		return key
@@ -150,8 +150,8 @@ func oursAsTheirs(pod *v1.Pod, err *field.Error, theirs field.ErrorList) string 
 	return keyOf(err)
 }
 
-// moved is a fault of ours as upstream reports it elsewhere, or as another type
-// of fault.
+// moved returns one of our errors as upstream reports it elsewhere or as another
+// type.
 func moved(err *field.Error, theirs field.ErrorList, asOtherType bool) string {
 	for _, d := range pathDifferences {
 		other := d.move(err)

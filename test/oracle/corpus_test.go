@@ -24,9 +24,9 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// corpusFolder holds the manifests of package manifest that are in the shape
+// corpusDir holds the manifests of package manifest that are in the shape
 // of those that people bring.
-const corpusFolder = "../../manifest/testdata/corpus"
+const corpusDir = "../../manifest/testdata/corpus"
 
 // strictly decodes as an API server that is asked to refuse unknown fields.
 var strictly = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
@@ -35,7 +35,7 @@ var strictly = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.Enable
 // through Kubernetes: what both accept is the same object in the end, and where
 // one accepts what the other does not, a reason is listed.
 func TestManifests(t *testing.T) {
-	files, err := filepath.Glob(corpusFolder + "/*")
+	files, err := filepath.Glob(corpusDir + "/*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no manifests: %v", err)
 	}
@@ -67,7 +67,7 @@ func TestManifests(t *testing.T) {
 		})
 	}
 	for name := range verdictDifferences {
-		if !slices.Contains(files, filepath.Join(corpusFolder, name)) {
+		if !slices.Contains(files, filepath.Join(corpusDir, name)) {
 			t.Errorf("a difference is listed for %s, which is not there", name)
 		}
 	}

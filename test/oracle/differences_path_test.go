@@ -6,21 +6,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// pathDifference is a fault that both report, ours at the field's exact path
-// so that its line in the manifest can be found.
+// pathDifference is an error that both report, but ours at the exact path of the
+// field, so that its line in the manifest can be found.
 type pathDifference struct {
 	reason string
 	ours   *regexp.Regexp
-	// detail, a regular expression, and kind narrow down our faults.
+	// detail and kind restrict which of our errors it applies to.
 	detail *regexp.Regexp
 	kind   field.ErrorType
-	// theirs is the replacement of ours, theirKind of the type if that differs.
+	// theirs replaces ours in the path; theirKind is upstream's type if it differs.
 	theirs    string
 	theirKind field.ErrorType
 }
 
-// move is a fault of ours as upstream reports it, or nil if the difference is
-// about something else.
+// move returns one of our errors as upstream reports it, nil if the difference
+// does not apply to it.
 func (d *pathDifference) move(err *field.Error) *field.Error {
 	if !d.ours.MatchString(err.Field) || d.kind != "" && d.kind != err.Type {
 		return nil
@@ -46,7 +46,7 @@ var pathDifferences = []pathDifference{
 		theirs: "${1}${2}",
 	},
 	{
-		reason: "metadata: annotations that were settings are named by their key in brackets, like all others",
+		reason: "metadata: deprecated annotations are named by their key in brackets, like all others",
 		ours:   at(`(metadata\.annotations)\[((?:container\.)?seccomp\.security\.alpha\.kubernetes\.io/[^\]]*)\]`),
 		theirs: "${1}.${2}",
 	},
@@ -56,12 +56,12 @@ var pathDifferences = []pathDifference{
 		theirs: "${1}.${2}${3}.${4}",
 	},
 	{
-		reason: "metadata: a value of such a toleration is reported at the value",
+		reason: "metadata: the value of such a toleration is reported at the value",
 		ours:   at(`(metadata\.annotations)\[(scheduler\.alpha\.kubernetes\.io/tolerations)\](\[\d+\])\.value`),
 		theirs: "${1}.${2}${3}.operator",
 	},
 	{
-		reason: "metadata: tolerations that cannot be read are reported at their annotation",
+		reason: "metadata: tolerations that cannot be decoded are reported at their annotation",
 		ours:   at(`(metadata\.annotations)\[scheduler\.alpha\.kubernetes\.io/tolerations\]`),
 		theirs: "${1}",
 	},
@@ -85,7 +85,7 @@ var pathDifferences = []pathDifference{
 		theirs: "${1}",
 	},
 	{
-		reason:    "env: a name that a reference lacks is missing, not a bad name",
+		reason:    "env: an empty name in a reference is reported as missing, not as invalid",
 		ours:      at(`(.*\.(?:configMapKeyRef|secretKeyRef)\.name)`),
 		kind:      field.ErrorTypeRequired,
 		theirs:    "${1}",
@@ -97,7 +97,7 @@ var pathDifferences = []pathDifference{
 		theirs: "${1}.${2}",
 	},
 	{
-		reason: "mounts: so is that of a bad subPathExpr",
+		reason: "mounts: the mount of an invalid subPathExpr is named by its index",
 		ours:   at(`(spec\.(?:initC|c)ontainers\[\d+\]\.volumeMounts)\[\d+\]\.(subPathExpr)`),
 		detail: regexp.MustCompile("must be a relative path|must not contain"),
 		theirs: "${1}.${2}",
@@ -120,7 +120,7 @@ var pathDifferences = []pathDifference{
 		theirs: "spec.resources.containers${1}${2}.limits",
 	},
 	{
-		reason:    "resources: any name that spec.resources cannot hold is not supported, whether Kubernetes knows it or not",
+		reason:    "resources: any name that spec.resources cannot contain is reported as not supported, whether Kubernetes knows it or not",
 		ours:      at(`(spec\.resources\.(?:limits|requests)\[.*\])`),
 		kind:      field.ErrorTypeNotSupported,
 		theirs:    "${1}",
@@ -137,13 +137,13 @@ var pathDifferences = []pathDifference{
 		theirs: "${1}",
 	},
 	{
-		reason: "resize: so is that of its restartPolicy",
+		reason: "resize: the item of an invalid restartPolicy is named by its index",
 		ours:   at(`(spec\.(?:initC|c)ontainers\[\d+\]\.resizePolicy)\[\d+\]\.restartPolicy`),
 		detail: regexp.MustCompile("^supported values|must be one of|in a pod with"),
 		theirs: "${1}",
 	},
 	{
-		reason: "ports: a host port that an init container takes twice is reported at that container, not always at the first",
+		reason: "ports: a host port that an init container uses twice is reported at that container, not always at the first",
 		ours:   at(`spec\.initContainers\[\d+\](\.ports\[\d+\]\.hostPort)`),
 		kind:   field.ErrorTypeDuplicate,
 		theirs: "spec.initContainers[0]${1}",
@@ -183,7 +183,7 @@ var pathDifferences = []pathDifference{
 		theirs: "${1}.operator",
 	},
 	{
-		reason: "scheduling: gates of a pod that has its node are reported at the gates, since the manifest sets no node",
+		reason: "scheduling: gates of a bound pod are reported at the gates, since the manifest sets no node",
 		ours:   at(`spec\.schedulingGates`),
 		theirs: "spec.nodeName",
 	},
@@ -195,13 +195,13 @@ var pathDifferences = []pathDifference{
 	{
 		reason: "scheduling: a repeated constraint is reported at the constraint",
 		ours:   at(`(spec\.topologySpreadConstraints\[\d+\])`),
-		detail: regexp.MustCompile("may be there once"),
+		detail: regexp.MustCompile("may occur only once"),
 		theirs: "${1}.{topologyKey, whenUnsatisfiable}",
 	},
 	{
 		reason: "scheduling: a key that is selected twice is named by its list",
 		ours:   at(`(.*)\.matchLabelKeys(\[\d+\])`),
-		detail: regexp.MustCompile("must not be in labelSelector as well"),
+		detail: regexp.MustCompile("must not also be in labelSelector"),
 		theirs: "${1}${2}",
 	},
 	{
@@ -226,7 +226,7 @@ var pathDifferences = []pathDifference{
 		theirs: "${1}.initiatorname",
 	},
 	{
-		reason: "volumes: an iSCSI portal too long for an initiator is reported at the portal",
+		reason: "volumes: an iSCSI portal that is too long for an initiator is reported at the portal",
 		ours:   at(`(spec\.volumes\[\d+\])\.iscsi\.targetPortal`),
 		detail: regexp.MustCompile("together with the volume"),
 		theirs: "${1}.name",
@@ -254,9 +254,9 @@ var pathDifferences = []pathDifference{
 		theirs: "${1}",
 	},
 	{
-		reason: "volumes: a file that two projected sources make is reported at the second one",
+		reason: "volumes: a file that two projected sources write is reported at the second one",
 		ours:   at(`(spec\.volumes\[\d+\]\.projected)\..*`),
-		detail: regexp.MustCompile("conflicting duplicate paths"),
+		detail: regexp.MustCompile("another source of this volume"),
 		theirs: "${1}",
 	},
 	{

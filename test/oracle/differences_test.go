@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// faultDifference is a fault that only one side reports.
+// faultDifference is an error that only one side reports.
 type faultDifference struct {
 	reason string
 	is     func(pod *v1.Pod, err *field.Error, theirs field.ErrorList) bool
@@ -19,32 +19,32 @@ type faultDifference struct {
 
 var oursOnly = []faultDifference{
 	{
-		reason: "metadata: a uid is judged, since it names folders",
+		reason: "metadata: a uid is validated, since directories are named after it",
 		is: func(_ *v1.Pod, err *field.Error, _ field.ErrorList) bool {
 			return err.Field == "metadata.uid" && err.Type == field.ErrorTypeInvalid
 		},
 	},
 	{
-		reason: "ports: hostIP is judged, since the runtime would refuse it",
+		reason: "ports: hostIP is validated, since the runtime would reject it",
 		is: func(_ *v1.Pod, err *field.Error, _ field.ErrorList) bool {
 			return strings.HasSuffix(err.Field, "].hostIP") && err.Type == field.ErrorTypeInvalid
 		},
 	},
 	{
-		reason: "volumes: an image volume needs a reference, as at the API server; the kubelet's options judge the pod like a template",
+		reason: "volumes: an image volume needs a reference, as at the API server; the kubelet's options validate the pod like a template",
 		is: func(_ *v1.Pod, err *field.Error, _ field.ErrorList) bool {
 			return strings.HasSuffix(err.Field, ".image.reference") && err.Type == field.ErrorTypeRequired
 		},
 	},
 	{
-		reason: "restart: the rules of an init container are judged also when its restartPolicy is missing",
+		reason: "restart: the rules of an init container are also validated if its restartPolicy is missing",
 		is: func(_ *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
 			container, _, ok := strings.Cut(err.Field, ".restartPolicyRules")
 			return ok && strings.HasPrefix(container, "spec.initContainers") && reports(theirs, container+".restartPolicy", field.ErrorTypeRequired)
 		},
 	},
 	{
-		reason: "volumes: a name that is there twice is reported also when the first volume is faulty",
+		reason: "volumes: a duplicate name is also reported if the first volume is invalid",
 		is: func(pod *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
 			volume := volumeAt(err.Field)
 			return volume > 0 && err.Type == field.ErrorTypeDuplicate && slices.ContainsFunc(theirs, func(other *field.Error) bool {
@@ -54,26 +54,26 @@ var oursOnly = []faultDifference{
 		},
 	},
 	{
-		reason: "volumes: the resource of a downwardAPI item is judged also when its container is missing",
+		reason: "volumes: the resource of a downwardAPI item is also validated if its container is missing",
 		is: func(_ *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
 			ref, ok := strings.CutSuffix(itemless.ReplaceAllString(err.Field, ".downwardAPI"), ".resource")
 			return ok && reports(theirs, ref+".containerName", field.ErrorTypeRequired)
 		},
 	},
 	{
-		reason: "volumes: a faulty volume cannot be a device for what it is, too",
+		reason: "volumes: the type of an invalid volume is also checked when it is used as a device",
 		is: func(pod *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
 			return strings.Contains(err.Field, ".volumeDevices[") && reports(theirs, err.Field, field.ErrorTypeNotFound)
 		},
 	},
 	{
-		reason: "mounts: a path is compared with all devices and mounts, also with those whose name comes again",
+		reason: "mounts: a path is compared with all devices and mounts, including those with a duplicate name",
 		is: func(_ *v1.Pod, err *field.Error, _ field.ErrorList) bool {
-			return strings.Contains(err.Detail, "must not be a path in") && strings.HasSuffix(err.Detail, "as well")
+			return strings.Contains(err.Detail, "must not also be a path in")
 		},
 	},
 	{
-		reason: "dns: search domains are judged also when nameservers are missing",
+		reason: "dns: search domains are also validated if nameservers are missing",
 		is: func(_ *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
 			return strings.HasPrefix(err.Field, "spec.dnsConfig.") && reports(theirs, "spec.dnsConfig.nameservers", field.ErrorTypeRequired)
 		},
@@ -81,10 +81,10 @@ var oursOnly = []faultDifference{
 	severalTypes,
 }
 
-// severalTypes is on both sides: which of a volume's types is the one too many
-// depends on the order in which they are looked at.
+// severalTypes is on both sides: which of a volume's types counts as the extra
+// one depends on the order in which they are checked.
 var severalTypes = faultDifference{
-	reason: "volumes: of several types another one may be taken for the first",
+	reason: "volumes: with several types, the two sides may disagree about which one is first",
 	is: func(pod *v1.Pod, err *field.Error, _ field.ErrorList) bool {
 		i := volumeAt(err.Field)
 		if i < 0 {
@@ -122,7 +122,7 @@ func reports(errs field.ErrorList, path string, kind field.ErrorType) bool {
 var theirsOnly = []faultDifference{
 	severalTypes,
 	{
-		reason: "mounts: a volume that is declared but faulty is not missing",
+		reason: "mounts: a volume that is declared but invalid is not missing",
 		is: func(pod *v1.Pod, err *field.Error, _ field.ErrorList) bool {
 			name, ok := err.BadValue.(string)
 			return ok && err.Type == field.ErrorTypeNotFound && strings.Contains(err.Field, "].volume") &&
@@ -130,22 +130,23 @@ var theirsOnly = []faultDifference{
 		},
 	},
 	{
-		reason: "a required value that is missing is reported once, not judged as a value as well",
+		reason: "a missing required value is reported once and not validated as a value as well",
 		is: func(_ *v1.Pod, err *field.Error, theirs field.ErrorList) bool {
 			return err.Type != field.ErrorTypeRequired && reports(theirs, err.Field, field.ErrorTypeRequired)
 		},
 	},
 	{
-		reason: "ephemeral containers are refused as a whole, so that what is wrong inside is not listed",
+		reason: "ephemeral containers are rejected as a whole, so that errors inside them are not listed",
 		is: func(pod *v1.Pod, err *field.Error, _ field.ErrorList) bool {
-			// A hostProcess container among them tells on the whole pod.
+			// A hostProcess container among them affects the whole pod.
 			ofPod := err.Field == "spec" || err.Field == "spec.hostNetwork"
 			return strings.HasPrefix(err.Field, "spec.ephemeralContainers[") || ofPod && len(pod.Spec.EphemeralContainers) > 0
 		},
 	},
 }
 
-// defaultDifference changes upstream's defaulted pod to what ours is meant to be.
+// defaultDifference is an intended difference in defaulting: apply changes
+// upstream's defaulted pod accordingly.
 type defaultDifference struct {
 	reason string
 	apply  func(ours, theirs *v1.Pod) bool
@@ -153,7 +154,7 @@ type defaultDifference struct {
 
 var defaultDifferences = []defaultDifference{
 	{
-		reason: "metadata: annotations from before there was spec.initContainers are kept like any other; nothing reads them",
+		reason: "metadata: annotations that predate spec.initContainers are kept like any other; nothing reads them",
 		apply: func(ours, theirs *v1.Pod) bool {
 			kept := false
 			for key, value := range ours.Annotations {

@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// corpus reads the manifests of testdata: one pod a file, or several fragments
-// with --- between, by file name and number.
+// corpus reads the manifests of testdata by file name and number. A file contains
+// one pod, or several fragments separated by ---.
 func corpus(t *testing.T) map[string]*v1.Pod {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("testdata holds no manifests: %v", err)
+		t.Fatalf("testdata contains no manifests: %v", err)
 	}
 	pods := map[string]*v1.Pod{}
 	for _, file := range files {
@@ -48,11 +48,11 @@ func TestCompare(t *testing.T) {
 	t.Run("mutated", func(t *testing.T) { fuzz(t, mutations, mutate(corpus(t))) })
 	t.Run("filled", func(t *testing.T) { fuzz(t, fillings, fill) })
 	if t.Failed() {
-		return // What a difference needs to occur may not have been reached.
+		return // A listed difference may not have had a chance to occur.
 	}
 	for _, reason := range reasons() {
 		if occurred[reason] == 0 {
-			t.Errorf("a difference is listed and no longer occurs: %s", reason)
+			t.Errorf("listed difference no longer occurs: %s", reason)
 		}
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-var update = flag.Bool("update", false, "write docs/pod-spec.md anew")
+var update = flag.Bool("update", false, "rewrite docs/pod-spec.md")
 
 const page = "../../docs/pod-spec.md"
 
-// TestPageIsUpToDate keeps docs/pod-spec.md what the table says.
+// TestPageIsUpToDate fails when docs/pod-spec.md differs from the table.
 func TestPageIsUpToDate(t *testing.T) {
 	want := render(validation.Fields())
 	if *update {
@@ -29,12 +29,12 @@ func TestPageIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what the verdicts say; write it anew with: go test ./test/podspec -update", page)
+		t.Errorf("%s is out of date; regenerate it with: go test ./test/podspec -update", page)
 	}
 }
 
-// TestEveryProofIsATest fails when a field is said to be honoured by an
-// end-to-end test that is not there.
+// TestEveryProofIsATest fails when the end-to-end test of a supported field does
+// not exist.
 func TestEveryProofIsATest(t *testing.T) {
 	files, err := filepath.Glob("../e2e/*_test.go")
 	if err != nil || len(files) == 0 {
@@ -52,30 +52,29 @@ func TestEveryProofIsATest(t *testing.T) {
 	}
 	for _, f := range validation.Fields() {
 		if f.Kind == validation.FieldSupported && !tests[f.Proof] {
-			t.Errorf("%s: its proof %q is no test in test/e2e", f.Path, f.Proof)
+			t.Errorf("%s: test/e2e has no test %q", f.Path, f.Proof)
 		}
 	}
 }
 
-// TestEveryFieldHasText fails when a field has no verdict, or one that says
-// nothing to a reader.
+// TestEveryFieldHasText fails when a field has no verdict, or one without text.
 func TestEveryFieldHasText(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range validation.Fields() {
 		if f.Kind == "" || f.Text == "" && f.Proof == "" {
-			t.Errorf("%s: verdict %q says nothing", f.Path, f.Kind)
+			t.Errorf("%s: verdict %q has no text", f.Path, f.Kind)
 		}
 		if seen[f.Path] {
-			t.Errorf("%s is there twice", f.Path)
+			t.Errorf("%s is a duplicate", f.Path)
 		}
 		seen[f.Path] = true
 	}
 	if len(seen) < 500 {
-		t.Errorf("%d leaves only: the walk does not reach down", len(seen))
+		t.Errorf("found only %d fields", len(seen))
 	}
 }
 
-// group is rows that share a verdict, shown as one.
+// group is a sequence of fields with one verdict, rendered as one row.
 type group struct {
 	validation.Field
 	leaves int
@@ -100,18 +99,27 @@ func render(fields []validation.Field) string {
 		count[f.Kind]++
 	}
 	served := count[validation.FieldSupported] + count[validation.FieldNotYet]
-	fmt.Fprintf(&b, `# Every field of a Pod
+	fmt.Fprintf(&b, `# Support for each field of a Pod
 
-Made from the table in `+"`manifest/validation/unsupported_table.go`"+`; do not edit.
+This page is generated from `+"`manifest/validation/unsupported_table.go`"+`. Do not edit it.
+[What is supported of a Pod](pods.md) explains the behavior behind the table.
 
-Of %d leaves, %d are **honoured** (proven by the end-to-end test named, which
-looks from inside the container or at the kernel), %d are **inert** (accepted;
-nothing about the pod depends on them, for the reason given), %d are **refused**
-with the error shown, and %d are refused **for now**. Of the leaves that a single
-node can serve, %.1f %% are honoured. A refused field that stands above others
-has one row, with their number.
+The metadata and spec of a Pod have %d fields, not counting those that only
+contain other fields:
 
-| field | verdict | proof, reason or error |
+- %d are **supported**. The end-to-end test in the last column proves it from
+  inside the container or in the kernel.
+- %d are **ignored**. They are accepted and do not affect the pod, for the
+  reason given.
+- %d are **unsupported**. A pod that sets one is rejected with the error shown.
+- %d are **not yet supported**. They are rejected as well, but a later version may
+  support them.
+
+podstead supports %.1f %% of the fields that a single node can support. A field that
+is ignored or unsupported together with all fields below it has one row, with
+their number.
+
+| Field | Support | Test, reason or error |
 |---|---|---|
 `, len(fields), count[validation.FieldSupported], count[validation.FieldIgnored], count[validation.FieldUnsupported], count[validation.FieldNotYet],
 		100*float64(count[validation.FieldSupported])/float64(served))

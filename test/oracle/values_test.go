@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// plainWords are for strings of no special type: names and paths, right and
-// wrong, and the words of some rules.
+// plainWords are values for plain strings: valid and invalid names and paths, and
+// the keywords of some rules.
 var plainWords = []string{
 	"", " ", "a", "b", "web", "data", "tmp", "init", "Web", "web_1", "-web", "web-", "a.b", "a..b", "a/b", "/", "/abs", "/abs/../up",
 	"..", "../up", "..data", "a/..b", "x y", " padded ", long, tooLong, strings.Repeat("a.", 127) + "a", strings.Repeat("a.", 130),
@@ -29,7 +29,7 @@ var plainWords = []string{
 	"kubernetes.io/config.mirror", "orphan", "metadata.name", ".",
 }
 
-// words are those of the types that are words of their own.
+// words are the values for each string type.
 var words = map[reflect.Type][]string{}
 
 func wordsOf[T ~string](values ...T) {
