@@ -13,23 +13,23 @@ import (
 )
 
 // Ended reports whether everything of a pod has ended: nothing of it runs, its
-// volumes are down and its cgroup is gone. It is false for a pod that is not
-// known, or waits to run.
+// volumes are unmounted and its cgroup is removed. It is false for a pod that is
+// unknown or waits to run.
 func (s *Supervisor) Ended(uid types.UID) bool { return s.workers.State(uid) == podworkers.Finished }
 
-// Displace ends the run of a pod for the node's own sake, within grace seconds,
-// or the pod's own grace period if that is nil. The pod is Failed from now on
-// with the reason and the message, and has the condition DisruptionTarget, until
-// Config.Returns lets it run again. That is written down: a restart of the daemon
-// neither loses the pod nor runs it at once. A pod of an API server does not run
-// again. Displace does not wait; WaitEnded does.
+// Disrupt ends the run of a pod for the node's own sake, within grace seconds or the
+// pod's own grace period if that is nil. The pod is Failed with the reason and the
+// message, and has the condition DisruptionTarget, until a RestartPolicy lets it run
+// again. The record of the pod holds the disruption: a restart of the daemon neither
+// loses the pod nor runs it at once. An API pod does not run again. Disrupt does not
+// wait; WaitEnded does.
 func (s *Supervisor) Disrupt(uid types.UID, d status.Disruption, grace *int64) error {
 	return s.workers.Disrupt(uid, d, grace)
 }
 
 // WaitEnded waits until the present run of a pod has ended: nothing of it runs,
-// its volumes are down and its cgroup is gone. It is nil at once for a pod that
-// does not run, and the context's error if that ends first.
+// its volumes are unmounted and its cgroup is removed. It returns nil at once for a
+// pod that does not run, and the context's error if the context ends first.
 func (s *Supervisor) WaitEnded(ctx context.Context, uid types.UID) error {
 	select {
 	case <-s.workers.Ended(uid):
@@ -39,16 +39,14 @@ func (s *Supervisor) WaitEnded(ctx context.Context, uid types.UID) error {
 	}
 }
 
-// WakeDisplaced asks Config.Returns about each displaced pod.
-func (s *Supervisor) RetryDisrupted() {
-	s.workers.RetryDisrupted()
-}
+// RetryDisrupted asks the restart policies again about each disrupted pod.
+func (s *Supervisor) RetryDisrupted() { s.workers.RetryDisrupted() }
 
-// WakeHeld asks the gates about each pod that waits.
+// RetryHeld asks the gates again about each pod that is held.
 func (s *Supervisor) RetryHeld() { s.workers.RetryHeld() }
 
-// displace is the end that the node puts to a pod, nil if it does not. A pod
-// that had come to its own end before keeps that.
+// disruptedEnd records the disruption that ends a pod and returns its terminal status,
+// nil without one. A pod that had ended by itself before keeps that end.
 func (s *podSyncer) disruptedEnd(j podworkers.SyncJob, r *runState, observed *cri.PodStatus) *status.Terminal {
 	if j.Kill == nil || j.Kill.Disruption == nil || r.record.Terminal() {
 		return nil
