@@ -53,7 +53,7 @@ code is 1 if something prevents pods from running.`,
 			if _, err := o.Complete(flags); err != nil {
 				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
-			list := preflight.Look(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))
+			list := preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), &o, running))
 			if err := printFindings(cmd.OutOrStdout(), list, output); err != nil {
 				return err
 			}

@@ -58,13 +58,13 @@ func TestCheckTheHost(t *testing.T) {
 				}
 			}
 			if f.Level == "fail" && f.Fix == "" {
-				t.Errorf("%s: nothing says how to fix it: %+v", check, f)
+				t.Errorf("%s: no fix: %+v", check, f)
 			}
 		}
 		// It takes the running daemon's flags.
 		found := n.check(0, "--api-socket", n.Socket())
 		is(found, "daemon", "ok", "pid "+strconv.Itoa(n.Pid()))
-		is(found, "ports", "ok", "podstead itself has 127.0.0.1:"+port)
+		is(found, "ports", "ok", "127.0.0.1:"+port+" is used by podstead")
 		is(found, "manifests", "ok", n.Manifests)
 		is(found, "runtime", "ok", "containerd ", strings.TrimPrefix(n.Endpoint, "unix://"))
 		for _, check := range []string{"cni", "iptables", "cgroups", "overlay", "cgroup-driver", "kubelet"} {
@@ -82,7 +82,7 @@ func TestCheckTheHost(t *testing.T) {
 		n.Kill()
 		flags := n.Flags()[1:]
 		found = n.check(0, flags...)
-		is(found, "daemon", "ok", "no podstead runs")
+		is(found, "daemon", "ok", "podstead is not running")
 		is(found, "ports", "ok", "is free")
 		taken, err := net.Listen("tcp", address)
 		if err != nil {
@@ -93,9 +93,9 @@ func TestCheckTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		found = n.check(1, append(flags, "--container-runtime-endpoint", "unix://"+n.Dir()+"/none.sock")...)
-		is(found, "ports", "fail", "(pid "+strconv.Itoa(os.Getpid())+") has 127.0.0.1:"+port)
-		is(found, "manifests", "fail", "everybody may write")
-		is(found, "runtime", "fail", "no socket "+n.Dir()+"/none.sock")
+		is(found, "ports", "fail", "127.0.0.1:"+port+" is in use by", "(pid "+strconv.Itoa(os.Getpid())+")")
+		is(found, "manifests", "fail", "world-writable")
+		is(found, "runtime", "fail", "socket "+n.Dir()+"/none.sock does not exist")
 		out, _, _ := n.podstead(append([]string{"check"}, flags...)...)
 		if !strings.Contains(out, "fix: chmod o-w "+n.Manifests) || !strings.Contains(out, "2 failed") {
 			t.Errorf("the text is:\n%s", out)

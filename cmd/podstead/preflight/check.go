@@ -2,63 +2,64 @@ package preflight
 
 import "time"
 
-// Settings are those of the daemon, as far as the host has to fit them.
+// Settings are the settings of the daemon that the host must meet.
 type Settings struct {
-	// Root, PodLogs and Manifests are folders; Manifests may be a file, and is
-	// empty if there is none. Socket is the daemon's own.
+	// Root, PodLogs and Manifests are directories; Manifests can also be a file, and
+	// is empty if there is none. Socket is the path of the daemon's API socket.
 	Root, PodLogs, Manifests, Socket string
-	// Ports are those that the daemon opens, by what they are for.
+	// Ports are the addresses that the daemon opens, by their purpose.
 	Ports map[string]string
-	// Running is the process of the daemon, 0 if none runs.
+	// Running is the process ID of the daemon, 0 if it is not running.
 	Running int
-	// CNIConfDir and CNIBinDirs are looked at, the first that has something.
+	// CNIConfDir and CNIBinDirs are the directories of CNI configurations and plugins;
+	// the first plugin found is used.
 	CNIConfDir string
 	CNIBinDirs []string
 	ResolvConf string
-	// NodeIP: the node's address is given.
+	// NodeIP reports that the node's address is given by a flag.
 	NodeIP bool
-	// CgroupDriver is what the daemon is told; empty for the runtime's own.
+	// CgroupDriver is the configured driver; empty for the runtime's.
 	CgroupDriver string
-	// Built is when this program was made; the zero time is not known.
+	// Built is the build time of this program; zero if unknown.
 	Built   time.Time
 	Runtime Runtime
 }
 
-// Runtime is what asking the container runtime came to.
+// Runtime is the result of querying the container runtime.
 type Runtime struct {
-	// Endpoint is unix:///path. Private: it is a containerd of podstead's own,
-	// which need not run yet.
+	// Endpoint is unix:///path. Private reports that it is podstead's private
+	// containerd, which may not be running yet.
 	Endpoint string
 	Private  bool
-	// Err is why it could not be asked, nil if it could.
+	// Err is why the runtime could not be queried, nil if it could.
 	Err error
-	// Name and Version are such as containerd and 1.6.20.
+	// Name and Version are for example containerd and 1.6.20.
 	Name, Version string
-	// NotReady and NoNetwork are why it cannot run pods, empty if it can.
+	// NotReady and NoNetwork say why it cannot run pods, empty if it can.
 	NotReady, NoNetwork string
-	// CgroupDriver is systemd or cgroupfs, empty if it does not tell.
+	// CgroupDriver is systemd or cgroupfs, empty if the runtime does not report it.
 	CgroupDriver string
-	// PauseImage is the image of sandboxes, empty if the runtime does not tell;
-	// PauseMissing: it is not there.
+	// PauseImage is the sandbox image, empty if the runtime does not report it.
+	// PauseMissing reports that the image has not been pulled.
 	PauseImage   string
 	PauseMissing bool
-	// Images is a folder on the file system of its images, empty if it does not
-	// tell.
+	// Images is a directory on the file system of the images, empty if the runtime
+	// does not report it.
 	Images string
 }
 
-// Look looks at everything, in the order in which a person would mend it.
-func Look(h Host, s Settings) []Finding {
+// Run runs all checks, in the order in which a user would fix their findings.
+func Run(h Host, s Settings) []Finding {
 	var list []Finding
-	for _, look := range []func(*Host, *Settings) []Finding{
+	for _, check := range []func(*Host, *Settings) []Finding{
 		daemon, user, capabilities, kubelets,
-		runtimeAnswers, pauseImage, binaries,
+		runtimeStatus, pauseImage, binaries,
 		network, iptables, forwarding, bridgeFilter, resolver, route,
 		hierarchies, controllers, cgroupDriver,
 		overlay, kernelSettings, inotify, swap,
-		ports, folders, disks, clock, machineID,
+		ports, directories, disks, clock, machineID,
 	} {
-		list = append(list, look(&h, &s)...)
+		list = append(list, check(&h, &s)...)
 	}
 	return list
 }

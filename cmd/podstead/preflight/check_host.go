@@ -11,58 +11,59 @@ import (
 
 func daemon(_ *Host, s *Settings) []Finding {
 	if s.Running == 0 {
-		return ok("daemon", "no podstead runs with the socket %s; it would start", s.Socket)
+		return ok("daemon", "podstead is not running on socket %s and can be started", s.Socket)
 	}
-	return ok("daemon", "podstead runs (pid %d) and answers on %s", s.Running, s.Socket)
+	return ok("daemon", "podstead is running (pid %d) and serves %s", s.Running, s.Socket)
 }
 
 func user(h *Host, _ *Settings) []Finding {
 	if h.UID != 0 {
-		return fail("user", "sudo podstead check", "user %d may neither run pods nor look at all parts of the host; be root", h.UID)
+		return fail("user", "sudo podstead check", "user %d cannot run pods or check all parts of the host: run as root", h.UID)
 	}
 	return nil
 }
 
-// Capabilities by their bits, as in capability.h.
-var needed = []struct {
+// requiredCapabilities are capabilities by their bits in capability.h.
+var requiredCapabilities = []struct {
 	bit  uint
 	name string
-	// without is what does not work then, fix what can be done; required: no pod
-	// runs then.
-	without, fix string
-	required     bool
+	// effect is what does not work without it, fix the remedy. Without a required
+	// capability no pod runs.
+	effect, fix string
+	required    bool
 }{
-	{12, "CAP_NET_ADMIN", "no pod network can be made", "", true},
-	{21, "CAP_SYS_ADMIN", "nothing can be mounted for pods", "", true},
-	{24, "CAP_SYS_RESOURCE", "the runtime cannot protect sandboxes from being killed for want of memory, and may fail to start any",
+	{12, "CAP_NET_ADMIN", "pod networks cannot be set up", "", true},
+	{21, "CAP_SYS_ADMIN", "volumes cannot be mounted", "", true},
+	{24, "CAP_SYS_RESOURCE", "the runtime cannot set the OOM score of sandboxes and may fail to start pods",
 		"restrict_oom_score_adj = true in the CRI section of /etc/containerd/config.toml", false},
-	{34, "CAP_SYSLOG", "no event tells that the kernel killed for want of memory", "", false},
+	{34, "CAP_SYSLOG", "OOM kills by the kernel are not reported as events", "", false},
 }
 
 func capabilities(h *Host, _ *Settings) (list []Finding) {
-	for _, l := range strings.Split(h.line("proc/self/status"), "\n") {
+	for _, l := range strings.Split(h.text("proc/self/status"), "\n") {
 		text, found := strings.CutPrefix(l, "CapEff:")
 		has, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
 		if !found || err != nil || h.UID != 0 {
 			continue
 		}
-		for _, c := range needed {
+		for _, c := range requiredCapabilities {
 			switch {
 			case has&(1<<c.bit) != 0:
 			case c.required:
-				list = append(list, fail("capabilities", c.fix, "root lacks %s here: %s; run podstead where it has all capabilities", c.name, c.without)...)
+				list = append(list, fail("capabilities", c.fix, "root does not have %s: %s; run podstead with all capabilities", c.name, c.effect)...)
 			default:
-				list = append(list, warn("capabilities", c.fix, "root lacks %s here: %s", c.name, c.without)...)
+				list = append(list, warn("capabilities", c.fix, "root does not have %s: %s", c.name, c.effect)...)
 			}
 		}
 		if list == nil {
-			return ok("capabilities", "root has what it needs")
+			return ok("capabilities", "root has all required capabilities")
 		}
 	}
 	return list
 }
 
-// kubelets: one on the same runtime ends every pod that it does not know.
+// kubelets checks that no kubelet uses the same runtime: it would kill every pod that it does
+// not know.
 func kubelets(h *Host, s *Settings) []Finding {
 	if err := CheckKubelet(h.path("proc"), s.Runtime.Endpoint); err != nil && s.Runtime.Endpoint != "" {
 		return fail("kubelet", "systemctl disable --now kubelet", "%v", err)
@@ -72,58 +73,57 @@ func kubelets(h *Host, s *Settings) []Finding {
 
 func machineID(h *Host, _ *Settings) []Finding {
 	for _, p := range []string{"etc/machine-id", "var/lib/dbus/machine-id"} {
-		if id := h.line(p); id != "" && id != "uninitialized" {
-			return ok("machine-id", "this machine has an id")
+		if id := h.text(p); id != "" && id != "uninitialized" {
+			return ok("machine-id", "the host has a machine ID")
 		}
 	}
-	return warn("machine-id", "systemd-machine-id-setup", "this machine has no id; a change of its name would make podstead take its pods for another's")
+	return warn("machine-id", "systemd-machine-id-setup", "the host has no machine ID: after a change of the hostname podstead would treat its pods as those of another node")
 }
 
-// earliest is a time before which no build of this program was made.
-var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// earliestBuild is a time before any build of this program.
+var earliestBuild = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func clock(h *Host, s *Settings) []Finding {
 	now, built := h.Now(), s.Built
-	if built.Before(earliest) {
-		built = earliest
+	if built.Before(earliestBuild) {
+		built = earliestBuild
 	}
-	// A day is for time zones that a build got wrong.
+	// A day of tolerance covers build times in a wrong time zone.
 	if now.Before(built.Add(-24 * time.Hour)) {
-		return fail("clock", "timedatectl set-ntp true", "it is %s here, before this program was made (%s): certificates are not valid, and files look as if from the future",
+		return fail("clock", "timedatectl set-ntp true", "the clock shows %s, before the build date of this program (%s): certificates are not yet valid and file times are in the future",
 			now.UTC().Format(time.DateOnly), built.UTC().Format(time.DateOnly))
 	}
 	synchronized, err := h.Synchronized()
 	switch {
 	case err != nil:
-		return warn("clock", "", "the kernel does not say whether the clock is right: %v", err)
+		return warn("clock", "", "failed to read the clock status from the kernel: %v", err)
 	case !synchronized:
-		return warn("clock", "timedatectl set-ntp true  (or: apt-get install chrony)", "nothing keeps the clock right; certificates and the order of logs depend on it")
+		return warn("clock", "timedatectl set-ntp true  (or: apt-get install chrony)", "the clock is not synchronized: certificates and log timestamps depend on it")
 	}
-	return ok("clock", "it is kept right")
+	return ok("clock", "the clock is synchronized")
 }
 
-// Available space and inodes, in percent, below which the node counts as full
-// and pods are ended, as the kubelet's defaults. Images have a threshold of
-// their own, which counts for all that shares their disk.
+// Available space and inodes in percent below which pods are evicted, the kubelet's
+// defaults. Images have their own threshold, which applies to everything on their disk.
 const (
-	fullSpace, fullImages, fullInodes = 10, 15, 5
-	// tightSpace more than that is a warning.
-	tightSpace = 5
+	minFreeSpace, minFreeImages, minFreeInodes = 10, 15, 5
+	// warnMargin is the margin above the threshold that is a warning.
+	warnMargin = 5
 )
 
 func disks(h *Host, s *Settings) (list []Finding) {
 	seen := map[Space]bool{}
 	for _, d := range []struct {
-		what, path string
-		full       float64
-	}{{"images", s.Runtime.Images, fullImages}, {"root folder", s.Root, fullSpace}, {"logs of pods", s.PodLogs, fullSpace}} {
+		name, path string
+		minFree    float64
+	}{{"images", s.Runtime.Images, minFreeImages}, {"root directory", s.Root, minFreeSpace}, {"pod logs", s.PodLogs, minFreeSpace}} {
 		if d.path == "" {
 			continue
 		}
-		at := h.nearest(d.path)
+		at := h.nearestExisting(d.path)
 		space, err := h.Space(h.path(at))
 		if err != nil {
-			list = append(list, fail("disk", "", "cannot look at the disk of %s: %v", at, err)...)
+			list = append(list, fail("disk", "", "failed to read the file system of %s: %v", at, err)...)
 			continue
 		}
 		if space.Bytes == 0 || seen[space] {
@@ -133,63 +133,63 @@ func disks(h *Host, s *Settings) (list []Finding) {
 		free := 100 * float64(space.BytesFree) / float64(space.Bytes)
 		const remedy = "podstead images prune; journalctl --vacuum-size=100M; du -xhd2 / | sort -h | tail"
 		switch {
-		case free < d.full:
-			list = append(list, fail("disk", remedy, "%.1f%% of the disk of the %s (%s) is free: below %.0f%% pods are ended to make room", free, d.what, at, d.full)...)
-		case space.Inodes > 0 && 100*space.InodesFree/space.Inodes < fullInodes:
+		case free < d.minFree:
+			list = append(list, fail("disk", remedy, "only %.1f%% of the disk of the %s (%s) is free: pods are evicted below %.0f%%", free, d.name, at, d.minFree)...)
+		case space.Inodes > 0 && 100*space.InodesFree/space.Inodes < minFreeInodes:
 			list = append(list, fail("disk", "find "+at+" -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail",
-				"%d%% of the inodes of the disk of the %s (%s) are free: below %d%% pods are ended to make room", 100*space.InodesFree/space.Inodes, d.what, at, fullInodes)...)
-		case free < d.full+tightSpace:
-			list = append(list, warn("disk", remedy, "%.1f%% of the disk of the %s (%s) is free; below %.0f%% pods are ended to make room", free, d.what, at, d.full)...)
+				"only %d%% of the inodes of the disk of the %s (%s) are free: pods are evicted below %d%%", 100*space.InodesFree/space.Inodes, d.name, at, minFreeInodes)...)
+		case free < d.minFree+warnMargin:
+			list = append(list, warn("disk", remedy, "only %.1f%% of the disk of the %s (%s) is free: pods are evicted below %.0f%%", free, d.name, at, d.minFree)...)
 		default:
-			list = append(list, ok("disk", "%.0f%% of the disk of the %s is free", free, d.what)...)
+			list = append(list, ok("disk", "%.0f%% of the disk of the %s is free", free, d.name)...)
 		}
 	}
 	return list
 }
 
-func folders(h *Host, s *Settings) (list []Finding) {
-	for _, f := range []struct{ what, path string }{
-		{"root folder", s.Root}, {"folder of logs", s.PodLogs}, {"folder of the socket", filepath.Dir(s.Socket)},
+func directories(h *Host, s *Settings) (list []Finding) {
+	for _, f := range []struct{ name, path string }{
+		{"root directory", s.Root}, {"pod log directory", s.PodLogs}, {"socket directory", filepath.Dir(s.Socket)},
 	} {
-		list = append(list, h.folder(f.what, f.path)...)
+		list = append(list, h.directory(f.name, f.path)...)
 	}
 	list = append(list, h.manifests(s.Manifests)...)
-	if at := h.nearest(s.Root); at != "" {
+	if at := h.nearestExisting(s.Root); at != "" {
 		space, err := h.Space(h.path(at))
 		switch {
 		case err != nil:
 		case space.NoExec:
-			list = append(list, warn("folders", "mount -o remount,exec "+at, "%s is on a file system mounted noexec: programs in volumes of pods do not run", s.Root)...)
+			list = append(list, warn("directories", "mount -o remount,exec "+at, "%s is on a file system mounted noexec: programs in pod volumes cannot be executed", s.Root)...)
 		case space.InMemory:
-			list = append(list, warn("folders", "podstead run --root-dir FOLDER-ON-A-DISK", "%s is in memory: volumes, and what is known of pods, are gone after a boot", s.Root)...)
+			list = append(list, warn("directories", "podstead run --root-dir DIRECTORY-ON-DISK", "%s is on a memory file system: volumes and the state of pods are lost on reboot", s.Root)...)
 		}
 	}
 	if list == nil {
-		return ok("folders", "all are there, or can be made, with safe permissions")
+		return ok("directories", "all exist or can be created, with safe permissions")
 	}
 	return list
 }
 
-// folder is one that podstead writes to.
-func (h *Host) folder(what, path string) []Finding {
-	at := h.nearest(path)
+// directory checks a directory that podstead writes to.
+func (h *Host) directory(name, path string) []Finding {
+	at := h.nearestExisting(path)
 	fi, err := os.Stat(h.path(at))
 	switch {
 	case err != nil:
-		return fail("folders", "ls -ld "+at, "cannot look at the %s: %v", what, err)
+		return fail("directories", "ls -ld "+at, "failed to access the %s: %v", name, err)
 	case !fi.IsDir():
-		return fail("folders", fmt.Sprintf("mv %[1]s %[1]s.old", at), "the %s %s cannot be: %s is no folder", what, path, at)
+		return fail("directories", fmt.Sprintf("mv %[1]s %[1]s.old", at), "cannot create the %s %s: %s is not a directory", name, path, at)
 	}
 	if space, err := h.Space(h.path(at)); err == nil && space.ReadOnly {
-		return fail("folders", "mount -o remount,rw "+at, "the %s %s is on a file system that is mounted read-only", what, path)
+		return fail("directories", "mount -o remount,rw "+at, "the %s %s is on a read-only file system", name, path)
 	}
 	if at == path && fi.Mode().Perm()&0o002 != 0 && fi.Mode()&os.ModeSticky == 0 {
-		return fail("folders", "chmod o-w "+path, "everybody may write to the %s %s, and so could do what root can", what, path)
+		return fail("directories", "chmod o-w "+path, "the %s %s is world-writable: every user could get root privileges", name, path)
 	}
 	return nil
 }
 
-// manifests: who may write there is root.
+// manifests checks the permissions of the manifests: write access to them is root access.
 func (h *Host) manifests(path string) []Finding {
 	if path == "" {
 		return nil
@@ -197,11 +197,11 @@ func (h *Host) manifests(path string) []Finding {
 	fi, err := os.Stat(h.path(path))
 	switch {
 	case os.IsNotExist(err):
-		return warn("manifests", "mkdir -p "+path, "there is no %s, and so no pod to run; podstead takes it up when it is made", path)
+		return warn("manifests", "mkdir -p "+path, "%s does not exist, so there are no pods to run; podstead reads it once it is created", path)
 	case err != nil:
-		return fail("manifests", "ls -ld "+path, "cannot read %s: %v", path, err)
+		return fail("manifests", "ls -ld "+path, "failed to read %s: %v", path, err)
 	case fi.Mode().Perm()&0o002 != 0:
-		return fail("manifests", "chmod o-w "+path, "everybody may write to %s, and so run anything as root", path)
+		return fail("manifests", "chmod o-w "+path, "%s is world-writable: every user could run anything as root", path)
 	}
-	return ok("manifests", "%s is there, and only its owner and group may write to it", path)
+	return ok("manifests", "%s exists and is not world-writable", path)
 }

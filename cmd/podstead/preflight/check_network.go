@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// cniPlugin is one of a network config, as far as it matters here.
+// cniPlugin is a plugin of a CNI network configuration, with the fields that are checked.
 type cniPlugin struct {
 	Type          string `json:"type"`
 	IsGateway     bool   `json:"isGateway"`
@@ -21,12 +21,12 @@ type cniPlugin struct {
 	} `json:"ipam"`
 }
 
-// usual is the chain of the network that podstead makes for a containerd of its
-// own.
-var usual = []cniPlugin{{Type: "bridge", IsGateway: true, IPMasq: true}, {Type: "portmap"}, {Type: "host-local"}, {Type: "loopback"}}
+// defaultChain are the plugins of the network that podstead creates for its private
+// containerd.
+var defaultChain = []cniPlugin{{Type: "bridge", IsGateway: true, IPMasq: true}, {Type: "portmap"}, {Type: "host-local"}, {Type: "loopback"}}
 
-// cniConfig is the first network config, in which a runtime finds its plugins;
-// file is empty if there is none.
+// cniConfig returns the first network configuration, which the runtime uses; file is empty if
+// there is none.
 func (h *Host) cniConfig(dir string) (file string, plugins []cniPlugin, err error) {
 	entries, _ := os.ReadDir(h.path(dir))
 	for _, e := range entries {
@@ -54,14 +54,15 @@ func (h *Host) cniConfig(dir string) (file string, plugins []cniPlugin, err erro
 	return "", nil, nil
 }
 
-// chain is the network of pods: that of the config, or podstead's own.
+// chain returns the plugins of the pod network: those of the configuration, or podstead's
+// default.
 func (h *Host) chain(s *Settings) []cniPlugin {
 	file, plugins, err := h.cniConfig(s.CNIConfDir)
 	if err != nil {
 		return nil
 	}
 	if file == "" && s.Runtime.Private {
-		return usual
+		return defaultChain
 	}
 	return plugins
 }
@@ -71,20 +72,20 @@ const installPlugins = "apt-get install containernetworking-plugins  (or unpack 
 func network(h *Host, s *Settings) []Finding {
 	file, plugins, err := h.cniConfig(s.CNIConfDir)
 	if err != nil {
-		return fail("cni", "mv "+file+" /root/", "%s is no network config: %v", file, err)
+		return fail("cni", "mv "+file+" /root/", "%s is not a valid CNI network configuration: %v", file, err)
 	}
 	if s.Runtime.NoNetwork != "" && file == "" {
-		return fail("cni", "put a network config into "+s.CNIConfDir+", such as 10-pods.conflist with the plugins bridge and portmap",
-			"the runtime has no network for pods (only those with hostNetwork run): %s", s.Runtime.NoNetwork)
+		return fail("cni", "create a network configuration in "+s.CNIConfDir+", such as 10-pods.conflist with the plugins bridge and portmap",
+			"the runtime has no pod network, only pods with hostNetwork can run: %s", s.Runtime.NoNetwork)
 	}
 	if file == "" && !s.Runtime.Private {
 		if s.Runtime.Err != nil {
-			return nil // nobody tells where it looks
+			return nil // the runtime's configuration directory is unknown
 		}
-		return ok("cni", "the runtime has a network for pods")
+		return ok("cni", "the runtime has a pod network")
 	}
 	if file == "" {
-		plugins = usual
+		plugins = defaultChain
 	}
 	var missing []string
 	for _, p := range plugins {
@@ -97,16 +98,16 @@ func network(h *Host, s *Settings) []Finding {
 	}
 	switch {
 	case len(missing) > 0:
-		return fail("cni", installPlugins, "the network of pods needs the CNI plugins %s, which are in none of %s", strings.Join(missing, ", "), strings.Join(s.CNIBinDirs, ", "))
+		return fail("cni", installPlugins, "the pod network requires the CNI plugins %s, which were not found in %s", strings.Join(missing, ", "), strings.Join(s.CNIBinDirs, ", "))
 	case s.Runtime.NoNetwork != "":
-		return fail("cni", "journalctl -u containerd | grep -i cni", "the runtime has no network for pods, although there is %s: %s", file, s.Runtime.NoNetwork)
+		return fail("cni", "journalctl -u containerd | grep -i cni", "the runtime has no pod network although %s exists: %s", file, s.Runtime.NoNetwork)
 	case file == "":
-		return ok("cni", "podstead would make a network for pods; its plugins are installed")
+		return ok("cni", "podstead will create a pod network; its plugins are installed")
 	}
-	return ok("cni", "%s, with all its plugins", file)
+	return ok("cni", "%s and all its plugins are installed", file)
 }
 
-// iptables is run by the plugins for masquerading and for ports of the host.
+// iptables checks for the command, which plugins run for masquerading and host ports.
 func iptables(h *Host, s *Settings) []Finding {
 	uses := slices.ContainsFunc(h.chain(s), func(p cniPlugin) bool {
 		masquerades := p.IPMasq && p.IPMasqBackend != "nftables"
@@ -116,12 +117,12 @@ func iptables(h *Host, s *Settings) []Finding {
 	case !uses:
 		return nil
 	case h.command("iptables") == "":
-		return fail("iptables", "apt-get install iptables", "the network of pods needs iptables, which is not installed: no pod would start")
+		return fail("iptables", "apt-get install iptables", "iptables is not installed, but the pod network requires it: pods fail to start")
 	}
-	return ok("iptables", "it is installed")
+	return ok("iptables", "iptables is installed")
 }
 
-// forwarding: the plugin bridge turns it on for IPv4 where it is a gateway.
+// forwarding checks IPv4 forwarding. The bridge plugin enables it if it is a gateway.
 func forwarding(h *Host, s *Settings) []Finding {
 	chain := h.chain(s)
 	gateway := func(p cniPlugin) bool { return p.Type == "bridge" && (p.IsGateway || p.IsDefault) }
@@ -131,15 +132,15 @@ func forwarding(h *Host, s *Settings) []Finding {
 	}
 	switch {
 	case has == 1:
-		return ok("ip-forward", "it is on")
+		return ok("ip-forward", "IP forwarding is enabled")
 	case slices.ContainsFunc(chain, gateway):
-		return ok("ip-forward", "it is off until the bridge of the first pod turns it on")
+		return ok("ip-forward", "IP forwarding is disabled and will be enabled with the first pod")
 	}
-	return fail("ip-forward", setting("net.ipv4.ip_forward", "1"), "net.ipv4.ip_forward is %d: pods reach nothing but this host", has)
+	return fail("ip-forward", setting("net.ipv4.ip_forward", "1"), "net.ipv4.ip_forward is %d: pods can only reach this host", has)
 }
 
-// bridgeFilter matters where pods are on one bridge and the host's ports lead to
-// them: an answer between two of them goes past iptables otherwise.
+// bridgeFilter checks br_netfilter, which pods on one bridge with host ports require:
+// otherwise replies between two pods bypass iptables.
 func bridgeFilter(h *Host, s *Settings) []Finding {
 	has := func(kind string) bool {
 		return slices.ContainsFunc(h.chain(s), func(p cniPlugin) bool { return p.Type == kind })
@@ -150,14 +151,14 @@ func bridgeFilter(h *Host, s *Settings) []Finding {
 	const fix = "modprobe br_netfilter && echo br_netfilter >/etc/modules-load.d/br_netfilter.conf && echo net.bridge.bridge-nf-call-iptables=1 >>" + sysctlFile + " && sysctl --system"
 	switch on, known := h.number("proc/sys/net/bridge/bridge-nf-call-iptables"); {
 	case !known:
-		return warn("br-netfilter", fix, "the module br_netfilter is not loaded: a pod does not reach the hostPort of another one through the node's address")
+		return warn("br-netfilter", fix, "the module br_netfilter is not loaded: pods cannot reach each other's hostPort at the node's address")
 	case on == 0:
-		return warn("br-netfilter", fix, "net.bridge.bridge-nf-call-iptables is 0: a pod does not reach the hostPort of another one through the node's address")
+		return warn("br-netfilter", fix, "net.bridge.bridge-nf-call-iptables is 0: pods cannot reach each other's hostPort at the node's address")
 	}
-	return ok("br-netfilter", "it is on")
+	return ok("br-netfilter", "bridged traffic passes iptables")
 }
 
-// systemdServers is where systemd-resolved keeps what it asks itself.
+// systemdServers is the file with the upstream servers of systemd-resolved.
 const systemdServers = "/run/systemd/resolve/resolv.conf"
 
 func resolver(h *Host, s *Settings) []Finding {
@@ -165,10 +166,10 @@ func resolver(h *Host, s *Settings) []Finding {
 		return nil
 	}
 	if !h.exists(s.ResolvConf) {
-		return fail("dns", "podstead run --resolv-conf ''  (for none), or make the file", "there is no %s, from which pods have their name servers", s.ResolvConf)
+		return fail("dns", "podstead run --resolv-conf ''  (for none), or create the file", "%s does not exist: pods get their name servers from it", s.ResolvConf)
 	}
 	servers, loopback := 0, 0
-	for _, l := range strings.Split(h.line(s.ResolvConf), "\n") {
+	for _, l := range strings.Split(h.text(s.ResolvConf), "\n") {
 		if fields := strings.Fields(l); len(fields) > 1 && fields[0] == "nameserver" {
 			servers++
 			if strings.HasPrefix(fields[1], "127.") || fields[1] == "::1" {
@@ -178,30 +179,30 @@ func resolver(h *Host, s *Settings) []Finding {
 	}
 	switch {
 	case servers == 0:
-		return warn("dns", "echo nameserver ADDRESS >>"+s.ResolvConf, "%s names no server: pods resolve no names", s.ResolvConf)
+		return warn("dns", "echo nameserver ADDRESS >>"+s.ResolvConf, "%s contains no name server: pods cannot resolve names", s.ResolvConf)
 	case loopback < servers:
-		return ok("dns", "pods have their name servers from %s", s.ResolvConf)
+		return ok("dns", "pods get their name servers from %s", s.ResolvConf)
 	case h.exists(systemdServers):
-		return warn("dns", "podstead run --resolv-conf "+systemdServers, "every name server in %s is a loopback address, at which a pod finds itself", s.ResolvConf)
+		return warn("dns", "podstead run --resolv-conf "+systemdServers, "every name server in %s is a loopback address, which pods cannot reach", s.ResolvConf)
 	}
-	return warn("dns", "podstead run --resolv-conf FILE, or --cluster-dns ADDRESS", "every name server in %s is a loopback address, at which a pod finds itself", s.ResolvConf)
+	return warn("dns", "podstead run --resolv-conf FILE, or --cluster-dns ADDRESS", "every name server in %s is a loopback address, which pods cannot reach", s.ResolvConf)
 }
 
-// route: from it the node has its address, without which pods on the host's
-// network wait.
+// route checks for a default route: the node gets its address from it, and pods with
+// hostNetwork wait for the node's address.
 func route(h *Host, s *Settings) []Finding {
-	for _, l := range strings.Split(h.line("proc/net/route"), "\n") {
+	for _, l := range strings.Split(h.text("proc/net/route"), "\n") {
 		if f := strings.Fields(l); len(f) > 7 && f[1] == "00000000" && f[7] == "00000000" {
-			return ok("route", "there is a default route, over %s", f[0])
+			return ok("route", "default route over %s", f[0])
 		}
 	}
-	for _, l := range strings.Split(h.line("proc/net/ipv6_route"), "\n") {
+	for _, l := range strings.Split(h.text("proc/net/ipv6_route"), "\n") {
 		if f := strings.Fields(l); len(f) > 9 && f[0] == strings.Repeat("0", 32) && f[1] == "00" && f[9] != "lo" {
-			return ok("route", "there is a default route, over %s", f[9])
+			return ok("route", "default route over %s", f[9])
 		}
 	}
 	if s.NodeIP {
 		return nil
 	}
-	return warn("route", "podstead run --node-ip ADDRESS", "there is no default route, and no --node-ip: the node has no address, and pods with hostNetwork wait for one")
+	return warn("route", "podstead run --node-ip ADDRESS", "there is no default route and no --node-ip: the node has no address, and pods with hostNetwork do not start")
 }

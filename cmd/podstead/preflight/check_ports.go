@@ -13,30 +13,31 @@ import (
 	"strings"
 )
 
-// ports: none is looked at by opening it, which a running daemon would notice.
+// ports checks that the ports are free. It opens none of them, since a running daemon would
+// be affected.
 func ports(h *Host, s *Settings) (list []Finding) {
-	for _, what := range slices.Sorted(maps.Keys(s.Ports)) {
-		address := s.Ports[what]
+	for _, purpose := range slices.Sorted(maps.Keys(s.Ports)) {
+		address := s.Ports[purpose]
 		want, err := netip.ParseAddrPort(address)
 		if err != nil || want.Port() == 0 {
 			continue
 		}
 		inode, taken := h.listener(want)
 		if !taken {
-			list = append(list, ok("ports", "%s is free for %s", address, what)...)
+			list = append(list, ok("ports", "%s is free (%s)", address, purpose)...)
 			continue
 		}
-		pid, name := h.holder(inode)
+		pid, name := h.socketOwner(inode)
 		if s.Running != 0 && pid == s.Running {
-			list = append(list, ok("ports", "podstead itself has %s, for %s", address, what)...)
+			list = append(list, ok("ports", "%s is used by podstead (%s)", address, purpose)...)
 			continue
 		}
-		who := "another process"
+		owner := "another process"
 		if pid != 0 {
-			who = fmt.Sprintf("%s (pid %d)", name, pid)
+			owner = fmt.Sprintf("%s (pid %d)", name, pid)
 		}
 		list = append(list, fail("ports", "ss -ltnp 'sport = :"+strconv.Itoa(int(want.Port()))+"'",
-			"%s has %s, which podstead wants for %s; end it, or give podstead another port", who, address, what)...)
+			"%s is in use by %s, but podstead requires it (%s): stop that process or configure another port", address, owner, purpose)...)
 	}
 	return list
 }
@@ -44,11 +45,11 @@ func ports(h *Host, s *Settings) (list []Finding) {
 // listening is the state of a socket in /proc/net/tcp.
 const listening = "0A"
 
-// listener is the inode of the socket that listens on an address, or on all
-// addresses with that port.
+// listener returns the inode of the socket that listens on an address, or on its port on all
+// addresses.
 func (h *Host) listener(want netip.AddrPort) (inode string, taken bool) {
 	for _, file := range []string{"proc/net/tcp", "proc/net/tcp6"} {
-		for _, l := range strings.Split(h.line(file), "\n") {
+		for _, l := range strings.Split(h.text(file), "\n") {
 			fields := strings.Fields(l)
 			if len(fields) < 10 || fields[3] != listening {
 				continue
@@ -66,9 +67,8 @@ func (h *Host) listener(want netip.AddrPort) (inode string, taken bool) {
 	return "", false
 }
 
-// parseAddress reads an address as the kernel writes it there: words of the
-// machine's byte order in hexadecimal, of which all that Go runs on here are
-// little-endian but s390x.
+// parseAddress parses an address in /proc/net/tcp: hexadecimal words in the host's byte order,
+// which is little-endian on all supported platforms except s390x.
 func parseAddress(text string) (netip.AddrPort, bool) {
 	host, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(host)
@@ -83,8 +83,8 @@ func parseAddress(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr, uint16(number)), ok
 }
 
-// holder is the process that has a socket, 0 if it cannot be told.
-func (h *Host) holder(inode string) (pid int, name string) {
+// socketOwner returns the process that has a socket open, 0 if it is unknown.
+func (h *Host) socketOwner(inode string) (pid int, name string) {
 	processes, _ := os.ReadDir(h.path("proc"))
 	for _, p := range processes {
 		pid, err := strconv.Atoi(p.Name())
@@ -94,7 +94,7 @@ func (h *Host) holder(inode string) (pid int, name string) {
 		files, _ := os.ReadDir(h.path(filepath.Join("proc", p.Name(), "fd")))
 		for _, f := range files {
 			if target, _ := os.Readlink(h.path(filepath.Join("proc", p.Name(), "fd", f.Name()))); target == "socket:["+inode+"]" {
-				return pid, h.line(filepath.Join("proc", p.Name(), "comm"))
+				return pid, h.text(filepath.Join("proc", p.Name(), "comm"))
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// tree is a host made of files, sane until a test breaks a part of it.
-type tree struct {
+// testHost is a host made of files. It is healthy until a test breaks a part of it.
+type testHost struct {
 	t        *testing.T
 	host     Host
 	settings Settings
@@ -19,7 +19,7 @@ type tree struct {
 	syncErr  error
 }
 
-var sane = map[string]string{
+var healthyFiles = map[string]string{
 	"proc/self/status": "Name:\tx\nCapEff:\t000001ffffffffff\n",
 	"proc/self/mountinfo": `22 1 0:21 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate
 23 1 254:0 / / rw - ext4 /dev/vda rw
@@ -56,8 +56,8 @@ var sane = map[string]string{
 var programs = []string{"usr/lib/cni/bridge", "usr/lib/cni/portmap", "usr/lib/cni/host-local", "usr/lib/cni/loopback",
 	"usr/sbin/iptables", "usr/bin/containerd", "usr/bin/containerd-shim-runc-v2", "usr/sbin/runc"}
 
-func newTree(t *testing.T) *tree {
-	b := &tree{t: t, synced: true, space: map[string]Space{}}
+func newTestHost(t *testing.T) *testHost {
+	b := &testHost{t: t, synced: true, space: map[string]Space{}}
 	b.host = Host{
 		Root: t.TempDir(), Now: func() time.Time { return time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC) },
 		Synchronized: func() (bool, error) { return b.synced, b.syncErr },
@@ -78,7 +78,7 @@ func newTree(t *testing.T) *tree {
 		Runtime: Runtime{Endpoint: "unix:///run/containerd/containerd.sock", Name: "containerd", Version: "v1.7.2", CgroupDriver: "systemd",
 			PauseImage: "pause:3.9"},
 	}
-	for path, text := range sane {
+	for path, text := range healthyFiles {
 		b.write(path, text)
 	}
 	for _, path := range programs {
@@ -88,7 +88,7 @@ func newTree(t *testing.T) *tree {
 	return b
 }
 
-func (b *tree) write(path, text string) {
+func (b *testHost) write(path, text string) {
 	b.t.Helper()
 	path = filepath.Join(b.host.Root, path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -99,7 +99,7 @@ func (b *tree) write(path, text string) {
 	}
 }
 
-func (b *tree) remove(paths ...string) {
+func (b *testHost) remove(paths ...string) {
 	b.t.Helper()
 	for _, path := range paths {
 		if _, err := os.Lstat(filepath.Join(b.host.Root, path)); err != nil {
@@ -111,15 +111,15 @@ func (b *tree) remove(paths ...string) {
 	}
 }
 
-func (b *tree) chmod(path string, mode os.FileMode) {
+func (b *testHost) chmod(path string, mode os.FileMode) {
 	b.t.Helper()
 	if err := os.Chmod(filepath.Join(b.host.Root, path), mode); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// listens lets a process have the health port.
-func (b *tree) listens(pid, address string) {
+// listen lets a process listen on the health port.
+func (b *testHost) listen(pid, address string) {
 	b.write("proc/net/tcp", "  sl  local_address rem_address   st\n   0: "+address+" 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 777 1 0 100 0 0 10 0\n")
 	b.write("proc/"+pid+"/comm", "nginx\n")
 	b.write("proc/"+pid+"/fd/x", "")
@@ -132,153 +132,162 @@ const (
 	healthPort = "0100007F:2808" // 127.0.0.1:10248
 )
 
-// A sane host gets no warning; each part that is broken is named once, with
-// what mends it.
-func TestLook(t *testing.T) {
+// A healthy host gets no warning; each broken part gets one finding, with its fix.
+func TestRun(t *testing.T) {
 	const v1 = "31 1 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n33 31 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n" +
 		"34 31 0:31 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n35 31 0:32 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
 	for name, tc := range map[string]struct {
-		breaks func(b *tree)
-		// check is empty if nothing is wrong.
+		breaks func(b *testHost)
+		// check is empty if the host is healthy.
 		check   string
 		level   Level
 		message string
 		fix     string
 	}{
-		"sane":                {func(*tree) {}, "", OK, "", ""},
-		"sane, cgroup v1":     {func(b *tree) { b.write("proc/self/mountinfo", v1); b.settings.Runtime.CgroupDriver = "cgroupfs" }, "", OK, "", ""},
-		"sane, a daemon runs": {func(b *tree) { b.listens("42", healthPort); b.settings.Running = 42 }, "", OK, "", ""},
-		"sane, private runtime": {func(b *tree) {
+		"healthy":                {func(*testHost) {}, "", OK, "", ""},
+		"healthy, cgroup v1":     {func(b *testHost) { b.write("proc/self/mountinfo", v1); b.settings.Runtime.CgroupDriver = "cgroupfs" }, "", OK, "", ""},
+		"healthy, a daemon runs": {func(b *testHost) { b.listen("42", healthPort); b.settings.Running = 42 }, "", OK, "", ""},
+		"healthy, private runtime": {func(b *testHost) {
 			b.remove("etc/cni/net.d", "run/containerd/containerd.sock")
 			b.settings.Runtime = Runtime{Endpoint: "unix:///run/podstead/containerd/containerd.sock", Private: true, Err: errors.New("no such file")}
 		}, "", OK, "", ""},
-		"sane, nothing made yet": {func(b *tree) { b.remove("var/lib/podstead", "var/log/pods", "run/podstead") }, "", OK, "", ""},
-		"sane, forwarding comes": {func(b *tree) { b.write("proc/sys/net/ipv4/ip_forward", "0\n") }, "", OK, "", ""},
-		"sane, IPv6 only": {func(b *tree) {
+		"healthy, nothing made yet": {func(b *testHost) { b.remove("var/lib/podstead", "var/log/pods", "run/podstead") }, "", OK, "", ""},
+		"healthy, forwarding comes": {func(b *testHost) { b.write("proc/sys/net/ipv4/ip_forward", "0\n") }, "", OK, "", ""},
+		"healthy, IPv6 only": {func(b *testHost) {
 			b.write("proc/net/route", "Iface\n")
 			b.write("proc/net/ipv6_route", strings.Repeat("0", 32)+" 00 "+strings.Repeat("0", 32)+" 00 fe80 00000400 00000001 00000000 00450003 eth0\n")
 		}, "", OK, "", ""},
-		"sane, swap on": {func(b *tree) {
+		"healthy, swap on": {func(b *testHost) {
 			b.write("proc/swaps", "Filename\n/dev/sda2 partition 1 0 -2\n")
 			b.write("sys/fs/cgroup/system.slice/memory.swap.max", "max")
 		}, "", OK, "", ""},
-		"sane, overlay as a module": {func(b *tree) {
+		"healthy, overlay as a module": {func(b *testHost) {
 			b.write("proc/filesystems", "\text4\n")
 			b.write("lib/modules/6.12.1/modules.dep", "kernel/fs/overlayfs/overlay.ko.xz:\n")
 		}, "", OK, "", ""},
 
-		"not root":              {func(b *tree) { b.host.UID = 1000 }, "user", Fail, "user 1000", "sudo"},
-		"no CAP_SYS_ADMIN":      {func(b *tree) { b.write("proc/self/status", "CapEff:\t000001ffffdfffff\n") }, "capabilities", Fail, "CAP_SYS_ADMIN", ""},
-		"no CAP_SYS_RESOURCE":   {func(b *tree) { b.write("proc/self/status", "CapEff:\t000001fffeffffff\n") }, "capabilities", Warn, "CAP_SYS_RESOURCE", "restrict_oom_score_adj"},
-		"a kubelet":             {func(b *tree) { b.write("proc/77/cmdline", "/usr/bin/kubelet\x00") }, "kubelet", Fail, "pid 77", "systemctl disable --now kubelet"},
-		"no runtime":            {func(b *tree) { b.remove("run/containerd/containerd.sock"); b.settings.Runtime.Err = errors.New("x") }, "runtime", Fail, "no socket /run/containerd/containerd.sock", "systemctl enable --now containerd"},
-		"a deaf runtime":        {func(b *tree) { b.settings.Runtime.Err = errors.New("deadline exceeded") }, "runtime", Fail, "does not answer: deadline", "systemctl restart containerd"},
-		"a runtime without CRI": {func(b *tree) { b.settings.Runtime.Err = errors.New("unknown service runtime.v1.RuntimeService") }, "runtime", Fail, "CRI plugin is off", "disabled_plugins"},
-		"an old runtime":        {func(b *tree) { b.settings.Runtime.Version = "1.5.9~ds1" }, "runtime", Fail, "1.6.0 at least", "apt-get install"},
-		"a runtime not ready":   {func(b *tree) { b.settings.Runtime.NotReady = "shim is missing" }, "runtime", Fail, "shim is missing", "journalctl -u containerd"},
-		"CRI-O is away": {func(b *tree) {
+		"not root":            {func(b *testHost) { b.host.UID = 1000 }, "user", Fail, "user 1000", "sudo"},
+		"no CAP_SYS_ADMIN":    {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001ffffdfffff\n") }, "capabilities", Fail, "CAP_SYS_ADMIN", ""},
+		"no CAP_SYS_RESOURCE": {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001fffeffffff\n") }, "capabilities", Warn, "CAP_SYS_RESOURCE", "restrict_oom_score_adj"},
+		"a kubelet":           {func(b *testHost) { b.write("proc/77/cmdline", "/usr/bin/kubelet\x00") }, "kubelet", Fail, "pid 77", "systemctl disable --now kubelet"},
+		"no runtime": {func(b *testHost) {
+			b.remove("run/containerd/containerd.sock")
+			b.settings.Runtime.Err = errors.New("x")
+		}, "runtime", Fail, "socket /run/containerd/containerd.sock does not exist", "systemctl enable --now containerd"},
+		"an unresponsive runtime": {func(b *testHost) { b.settings.Runtime.Err = errors.New("deadline exceeded") }, "runtime", Fail, "does not respond: deadline", "systemctl restart containerd"},
+		"a runtime without CRI":   {func(b *testHost) { b.settings.Runtime.Err = errors.New("unknown service runtime.v1.RuntimeService") }, "runtime", Fail, "CRI plugin is disabled", "disabled_plugins"},
+		"an old runtime":          {func(b *testHost) { b.settings.Runtime.Version = "1.5.9~ds1" }, "runtime", Fail, "version 1.6.0 or later", "apt-get install"},
+		"a runtime not ready":     {func(b *testHost) { b.settings.Runtime.NotReady = "shim is missing" }, "runtime", Fail, "shim is missing", "journalctl -u containerd"},
+		"CRI-O not running": {func(b *testHost) {
 			b.settings.Runtime = Runtime{Endpoint: "unix:///run/crio/crio.sock", Err: errors.New("x")}
 		}, "runtime", Fail, "/run/crio/crio.sock", "systemctl enable --now crio"},
-		"no pause image":              {func(b *tree) { b.settings.Runtime.PauseMissing = true }, "pause-image", Warn, "pause:3.9", "ctr -n k8s.io images pull pause:3.9"},
-		"no runc of our own":          {func(b *tree) { b.remove("usr/sbin/runc"); b.settings.Runtime.Private = true }, "runtime", Fail, "runc is not installed", "apt-get install"},
-		"no network config":           {func(b *tree) { b.remove("etc/cni/net.d"); b.settings.Runtime.NoNetwork = "cni plugin not initialized" }, "cni", Fail, "cni plugin not initialized", "/etc/cni/net.d"},
-		"a broken config":             {func(b *tree) { b.write("etc/cni/net.d/00-x.conf", "{") }, "cni", Fail, "00-x.conf is no network config", "mv /etc/cni/net.d/00-x.conf"},
-		"a config that is no use":     {func(b *tree) { b.settings.Runtime.NoNetwork = "bad subnet" }, "cni", Fail, "although there is /etc/cni/net.d/10-pods.conflist: bad subnet", "journalctl"},
-		"no plugins":                  {func(b *tree) { b.remove("usr/lib/cni/portmap", "usr/lib/cni/host-local") }, "cni", Fail, "plugins host-local, portmap, which", "containernetworking-plugins"},
-		"a plugin that is no program": {func(b *tree) { b.chmod("usr/lib/cni/bridge", 0o644) }, "cni", Fail, "plugins bridge", "containernetworking-plugins"},
-		"no iptables":                 {func(b *tree) { b.remove("usr/sbin/iptables") }, "iptables", Fail, "no pod would start", "apt-get install iptables"},
-		"no forwarding": {func(b *tree) {
+		"no pause image":     {func(b *testHost) { b.settings.Runtime.PauseMissing = true }, "pause-image", Warn, "pause:3.9", "ctr -n k8s.io images pull pause:3.9"},
+		"no runc of our own": {func(b *testHost) { b.remove("usr/sbin/runc"); b.settings.Runtime.Private = true }, "runtime", Fail, "runc is not installed", "apt-get install"},
+		"no network config": {func(b *testHost) {
+			b.remove("etc/cni/net.d")
+			b.settings.Runtime.NoNetwork = "cni plugin not initialized"
+		}, "cni", Fail, "cni plugin not initialized", "/etc/cni/net.d"},
+		"a broken config":                 {func(b *testHost) { b.write("etc/cni/net.d/00-x.conf", "{") }, "cni", Fail, "00-x.conf is not a valid CNI network configuration", "mv /etc/cni/net.d/00-x.conf"},
+		"an unusable config":              {func(b *testHost) { b.settings.Runtime.NoNetwork = "bad subnet" }, "cni", Fail, "although /etc/cni/net.d/10-pods.conflist exists: bad subnet", "journalctl"},
+		"no plugins":                      {func(b *testHost) { b.remove("usr/lib/cni/portmap", "usr/lib/cni/host-local") }, "cni", Fail, "plugins host-local, portmap, which", "containernetworking-plugins"},
+		"a plugin that is not executable": {func(b *testHost) { b.chmod("usr/lib/cni/bridge", 0o644) }, "cni", Fail, "plugins bridge", "containernetworking-plugins"},
+		"no iptables":                     {func(b *testHost) { b.remove("usr/sbin/iptables") }, "iptables", Fail, "pods fail to start", "apt-get install iptables"},
+		"no forwarding": {func(b *testHost) {
 			b.write("etc/cni/net.d/10-pods.conflist", `{"type": "ptp", "ipam": {"type": "host-local"}}`)
 			b.write("usr/lib/cni/ptp", "#!")
 			b.chmod("usr/lib/cni/ptp", 0o755)
 			b.write("proc/sys/net/ipv4/ip_forward", "0\n")
-		}, "ip-forward", Fail, "reach nothing but this host", "net.ipv4.ip_forward=1"},
-		"no br_netfilter":     {func(b *tree) { b.remove("proc/sys/net/bridge") }, "br-netfilter", Warn, "not loaded", "modprobe br_netfilter"},
-		"br_netfilter is off": {func(b *tree) { b.write("proc/sys/net/bridge/bridge-nf-call-iptables", "0\n") }, "br-netfilter", Warn, "is 0", "bridge-nf-call-iptables=1"},
-		"no resolv.conf":      {func(b *tree) { b.remove("etc/resolv.conf") }, "dns", Fail, "no /etc/resolv.conf", "--resolv-conf"},
-		"no name server":      {func(b *tree) { b.write("etc/resolv.conf", "search x\n") }, "dns", Warn, "names no server", "nameserver"},
-		"a stub resolver": {func(b *tree) {
+		}, "ip-forward", Fail, "can only reach this host", "net.ipv4.ip_forward=1"},
+		"no br_netfilter":     {func(b *testHost) { b.remove("proc/sys/net/bridge") }, "br-netfilter", Warn, "not loaded", "modprobe br_netfilter"},
+		"br_netfilter is off": {func(b *testHost) { b.write("proc/sys/net/bridge/bridge-nf-call-iptables", "0\n") }, "br-netfilter", Warn, "is 0", "bridge-nf-call-iptables=1"},
+		"no resolv.conf":      {func(b *testHost) { b.remove("etc/resolv.conf") }, "dns", Fail, "/etc/resolv.conf does not exist", "--resolv-conf"},
+		"no name server":      {func(b *testHost) { b.write("etc/resolv.conf", "search x\n") }, "dns", Warn, "contains no name server", "nameserver"},
+		"a stub resolver": {func(b *testHost) {
 			b.write("etc/resolv.conf", "nameserver 127.0.0.53\n")
 			b.write("run/systemd/resolve/resolv.conf", "nameserver 10.0.0.1\n")
 		}, "dns", Warn, "loopback", "--resolv-conf /run/systemd/resolve/resolv.conf"},
-		"no route":   {func(b *tree) { b.write("proc/net/route", "Iface\n") }, "route", Warn, "no default route", "--node-ip"},
-		"no cgroups": {func(b *tree) { b.write("proc/self/mountinfo", "23 1 254:0 / / rw - ext4 /dev/vda rw\n") }, "cgroups", Fail, "no cgroups are mounted", "mount -t cgroup2"},
-		"cgroups read-only": {func(b *tree) {
+		"no route":   {func(b *testHost) { b.write("proc/net/route", "Iface\n") }, "route", Warn, "no default route", "--node-ip"},
+		"no cgroups": {func(b *testHost) { b.write("proc/self/mountinfo", "23 1 254:0 / / rw - ext4 /dev/vda rw\n") }, "cgroups", Fail, "no cgroups are mounted", "mount -t cgroup2"},
+		"cgroups read-only": {func(b *testHost) {
 			b.write("proc/self/mountinfo", "22 1 0:21 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup2 rw\n")
 		}, "cgroups", Fail, "read-only", "remount,rw"},
-		"no memory controller": {func(b *tree) { b.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io hugetlb pids\n") }, "cgroups", Fail, "memory controller is off", "cgroup_enable=memory"},
-		"no memory on v1": {func(b *tree) {
+		"no memory controller": {func(b *testHost) { b.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io hugetlb pids\n") }, "cgroups", Fail, "memory controller is disabled", "cgroup_enable=memory"},
+		"no memory on v1": {func(b *testHost) {
 			b.write("proc/self/mountinfo", strings.Replace(v1, "rw,memory", "rw,freezer", 1))
 			b.settings.Runtime.CgroupDriver = ""
-		}, "cgroups", Fail, "memory controller is off", "cgroup_enable=memory"},
-		"no pids controller": {func(b *tree) { b.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb\n") }, "cgroups", Warn, "pids", "CONFIG_CGROUP_PIDS"},
-		"hugepages alone": {func(b *tree) {
+		}, "cgroups", Fail, "memory controller is disabled", "cgroup_enable=memory"},
+		"no pids controller": {func(b *testHost) { b.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb\n") }, "cgroups", Warn, "pids", "CONFIG_CGROUP_PIDS"},
+		"hugepages alone": {func(b *testHost) {
 			b.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
 			b.write("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "8\n")
 		}, "cgroups", Warn, "hugetlb", "HUGETLB"},
-		"another driver":           {func(b *tree) { b.settings.CgroupDriver = "cgroupfs" }, "cgroup-driver", Fail, "told to use cgroupfs, and the runtime uses systemd", "--cgroup-driver"},
-		"a driver beside systemd":  {func(b *tree) { b.settings.Runtime.CgroupDriver = "cgroupfs" }, "cgroup-driver", Warn, "beside systemd", "SystemdCgroup = true"},
-		"a driver without systemd": {func(b *tree) { b.remove("run/systemd/system") }, "cgroup-driver", Fail, "systemd does not run", "SystemdCgroup = false"},
-		"no overlay":               {func(b *tree) { b.write("proc/filesystems", "\text4\n") }, "overlay", Fail, "no overlayfs", "modprobe overlay"},
-		"overcommit":               {func(b *tree) { b.write("proc/sys/vm/overcommit_memory", "2\n") }, "kernel-settings", Warn, "vm.overcommit_memory is 2, not 1", "vm.overcommit_memory=1"},
-		"no restart after panic":   {func(b *tree) { b.write("proc/sys/kernel/panic", "0\n") }, "kernel-settings", Warn, "kernel.panic is 0", "kernel.panic=10"},
-		"few keys":                 {func(b *tree) { b.write("proc/sys/kernel/keys/root_maxkeys", "200\n") }, "kernel-settings", Warn, "root_maxkeys is 200", "root_maxkeys=1000000"},
-		"few instances":            {func(b *tree) { b.write("proc/sys/fs/inotify/max_user_instances", "10\n") }, "inotify", Warn, "max_user_instances is 10", "fs.inotify.max_user_instances=128"},
-		"swap":                     {func(b *tree) { b.write("proc/swaps", "Filename\n/dev/sda2 partition 1 0 -2\n") }, "swap", Warn, "cannot keep pods from it", "swapoff -a"},
-		"a port taken":             {func(b *tree) { b.listens("42", healthPort) }, "ports", Fail, "nginx (pid 42) has 127.0.0.1:10248, which podstead wants for health", "ss -ltnp"},
-		"a port of all":            {func(b *tree) { b.listens("42", "00000000:2808") }, "ports", Fail, "nginx (pid 42)", "ss -ltnp"},
-		"a port beside a daemon":   {func(b *tree) { b.listens("42", healthPort); b.settings.Running = 43 }, "ports", Fail, "nginx", "ss"},
-		"a full disk":              {func(b *tree) { b.space["var/lib/podstead"] = Space{Bytes: 1000, BytesFree: 99} }, "disk", Fail, "9.9% of the disk of the root folder", "podstead images prune"},
-		"no inodes":                {func(b *tree) { b.space["var/log/pods"] = Space{Bytes: 10, BytesFree: 5, Inodes: 100, InodesFree: 4} }, "disk", Fail, "4% of the inodes", "find /var/log/pods"},
-		"a tight disk":             {func(b *tree) { b.space["var/lib/podstead"] = Space{Bytes: 100, BytesFree: 12} }, "disk", Warn, "12.0%", "prune"},
-		"a full disk of images": {func(b *tree) {
+		"another driver":                 {func(b *testHost) { b.settings.CgroupDriver = "cgroupfs" }, "cgroup-driver", Fail, "configured to use cgroupfs, but the runtime uses systemd", "--cgroup-driver"},
+		"cgroupfs with systemd":          {func(b *testHost) { b.settings.Runtime.CgroupDriver = "cgroupfs" }, "cgroup-driver", Warn, "although systemd manages", "SystemdCgroup = true"},
+		"systemd driver without systemd": {func(b *testHost) { b.remove("run/systemd/system") }, "cgroup-driver", Fail, "systemd is not running", "SystemdCgroup = false"},
+		"no overlay":                     {func(b *testHost) { b.write("proc/filesystems", "\text4\n") }, "overlay", Fail, "not support overlayfs", "modprobe overlay"},
+		"overcommit":                     {func(b *testHost) { b.write("proc/sys/vm/overcommit_memory", "2\n") }, "kernel-settings", Warn, "vm.overcommit_memory is 2, not 1", "vm.overcommit_memory=1"},
+		"no restart after panic":         {func(b *testHost) { b.write("proc/sys/kernel/panic", "0\n") }, "kernel-settings", Warn, "kernel.panic is 0", "kernel.panic=10"},
+		"few keys":                       {func(b *testHost) { b.write("proc/sys/kernel/keys/root_maxkeys", "200\n") }, "kernel-settings", Warn, "root_maxkeys is 200", "root_maxkeys=1000000"},
+		"few instances":                  {func(b *testHost) { b.write("proc/sys/fs/inotify/max_user_instances", "10\n") }, "inotify", Warn, "max_user_instances is 10", "fs.inotify.max_user_instances=128"},
+		"swap":                           {func(b *testHost) { b.write("proc/swaps", "Filename\n/dev/sda2 partition 1 0 -2\n") }, "swap", Warn, "cannot keep pods from using it", "swapoff -a"},
+		"a port taken":                   {func(b *testHost) { b.listen("42", healthPort) }, "ports", Fail, "127.0.0.1:10248 is in use by nginx (pid 42), but podstead requires it (health)", "ss -ltnp"},
+		"a port on all addresses":        {func(b *testHost) { b.listen("42", "00000000:2808") }, "ports", Fail, "nginx (pid 42)", "ss -ltnp"},
+		"a port of another process":      {func(b *testHost) { b.listen("42", healthPort); b.settings.Running = 43 }, "ports", Fail, "nginx", "ss"},
+		"a full disk":                    {func(b *testHost) { b.space["var/lib/podstead"] = Space{Bytes: 1000, BytesFree: 99} }, "disk", Fail, "9.9% of the disk of the root directory", "podstead images prune"},
+		"no inodes": {func(b *testHost) {
+			b.space["var/log/pods"] = Space{Bytes: 10, BytesFree: 5, Inodes: 100, InodesFree: 4}
+		}, "disk", Fail, "4% of the inodes", "find /var/log/pods"},
+		"a tight disk": {func(b *testHost) { b.space["var/lib/podstead"] = Space{Bytes: 100, BytesFree: 12} }, "disk", Warn, "12.0%", "prune"},
+		"a full disk of images": {func(b *testHost) {
 			b.settings.Runtime.Images = "/var/lib/containerd/images"
 			b.write("var/lib/containerd/images/x", "")
 			b.space["var/lib/containerd/images"] = Space{Bytes: 100, BytesFree: 14}
-		}, "disk", Fail, "14.0% of the disk of the images (/var/lib/containerd/images) is free: below 15% pods are ended", "podstead images prune"},
-		"a root in memory":         {func(b *tree) { b.space["var/lib/podstead"] = Space{Bytes: 100, BytesFree: 90, InMemory: true} }, "folders", Warn, "in memory", "--root-dir"},
-		"noexec":                   {func(b *tree) { b.space["var/lib/podstead"] = Space{Bytes: 100, BytesFree: 90, NoExec: true} }, "folders", Warn, "noexec", "remount,exec"},
-		"read-only":                {func(b *tree) { b.space["var/log/pods"] = Space{Bytes: 100, BytesFree: 90, ReadOnly: true} }, "folders", Fail, "read-only", "remount,rw"},
-		"a file for a folder":      {func(b *tree) { b.remove("var/log/pods"); b.write("var/log/pods", "") }, "folders", Fail, "/var/log/pods is no folder", "mv /var/log/pods"},
-		"a folder for all":         {func(b *tree) { b.chmod("var/lib/podstead", 0o777) }, "folders", Fail, "everybody may write", "chmod o-w /var/lib/podstead"},
-		"manifests for all":        {func(b *tree) { b.chmod("etc/pods", 0o777) }, "manifests", Fail, "run anything as root", "chmod o-w /etc/pods"},
-		"no manifests":             {func(b *tree) { b.remove("etc/pods") }, "manifests", Warn, "no /etc/pods", "mkdir -p /etc/pods"},
-		"a clock before the build": {func(b *tree) { b.host.Now = func() time.Time { return time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC) } }, "clock", Fail, "2026-02-01 here, before this program was made (2026-03-01)", "timedatectl"},
-		"a clock of 1970": {func(b *tree) {
+		}, "disk", Fail, "14.0% of the disk of the images (/var/lib/containerd/images) is free: pods are evicted below 15%", "podstead images prune"},
+		"a root directory in memory":    {func(b *testHost) { b.space["var/lib/podstead"] = Space{Bytes: 100, BytesFree: 90, InMemory: true} }, "directories", Warn, "memory file system", "--root-dir"},
+		"noexec":                        {func(b *testHost) { b.space["var/lib/podstead"] = Space{Bytes: 100, BytesFree: 90, NoExec: true} }, "directories", Warn, "noexec", "remount,exec"},
+		"read-only":                     {func(b *testHost) { b.space["var/log/pods"] = Space{Bytes: 100, BytesFree: 90, ReadOnly: true} }, "directories", Fail, "read-only", "remount,rw"},
+		"a file instead of a directory": {func(b *testHost) { b.remove("var/log/pods"); b.write("var/log/pods", "") }, "directories", Fail, "/var/log/pods is not a directory", "mv /var/log/pods"},
+		"a world-writable directory":    {func(b *testHost) { b.chmod("var/lib/podstead", 0o777) }, "directories", Fail, "world-writable", "chmod o-w /var/lib/podstead"},
+		"world-writable manifests":      {func(b *testHost) { b.chmod("etc/pods", 0o777) }, "manifests", Fail, "run anything as root", "chmod o-w /etc/pods"},
+		"no manifests":                  {func(b *testHost) { b.remove("etc/pods") }, "manifests", Warn, "/etc/pods does not exist", "mkdir -p /etc/pods"},
+		"a clock before the build": {func(b *testHost) {
+			b.host.Now = func() time.Time { return time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC) }
+		}, "clock", Fail, "2026-02-01, before the build date of this program (2026-03-01)", "timedatectl"},
+		"a clock of 1970": {func(b *testHost) {
 			b.host.Now, b.settings.Built = func() time.Time { return time.Unix(100, 0) }, time.Time{}
 		}, "clock", Fail, "1970-01-01", "timedatectl"},
-		"a clock nobody keeps": {func(b *tree) { b.synced = false }, "clock", Warn, "nothing keeps the clock right", "chrony"},
-		"a clock that is mute": {func(b *tree) { b.syncErr = errors.New("no adjtimex") }, "clock", Warn, "no adjtimex", ""},
-		"no machine-id":        {func(b *tree) { b.write("etc/machine-id", "uninitialized\n") }, "machine-id", Warn, "no id", "systemd-machine-id-setup"},
+		"an unsynchronized clock": {func(b *testHost) { b.synced = false }, "clock", Warn, "not synchronized", "chrony"},
+		"an unknown clock status": {func(b *testHost) { b.syncErr = errors.New("no adjtimex") }, "clock", Warn, "no adjtimex", ""},
+		"no machine-id":           {func(b *testHost) { b.write("etc/machine-id", "uninitialized\n") }, "machine-id", Warn, "no machine ID", "systemd-machine-id-setup"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newTree(t)
+			b := newTestHost(t)
 			tc.breaks(b)
-			var wrong []Finding
-			for _, f := range Look(b.host, b.settings) {
+			var findings []Finding
+			for _, f := range Run(b.host, b.settings) {
 				if f.Level != OK {
-					wrong = append(wrong, f)
+					findings = append(findings, f)
 				} else if f.Fix != "" || f.Message == "" {
 					t.Errorf("%+v", f)
 				}
 			}
 			switch {
-			case tc.check == "" && len(wrong) > 0:
-				t.Errorf("a false alarm: %+v", wrong)
+			case tc.check == "" && len(findings) > 0:
+				t.Errorf("unexpected findings: %+v", findings)
 			case tc.check == "":
-			case len(wrong) != 1:
-				t.Errorf("%d findings, want one: %+v", len(wrong), wrong)
-			case wrong[0].Check != tc.check || wrong[0].Level != tc.level || !strings.Contains(wrong[0].Message, tc.message) || !strings.Contains(wrong[0].Fix, tc.fix) || tc.fix != "" && wrong[0].Fix == "":
-				t.Errorf("got %+v\nwant %s %s %q %q", wrong[0], tc.check, tc.level, tc.message, tc.fix)
+			case len(findings) != 1:
+				t.Errorf("%d findings, want one: %+v", len(findings), findings)
+			case findings[0].Check != tc.check || findings[0].Level != tc.level || !strings.Contains(findings[0].Message, tc.message) || !strings.Contains(findings[0].Fix, tc.fix) || tc.fix != "" && findings[0].Fix == "":
+				t.Errorf("got %+v\nwant %s %s %q %q", findings[0], tc.check, tc.level, tc.message, tc.fix)
 			}
-			if n := Failed(wrong); (n == 1) != (tc.level == Fail) {
+			if n := Failed(findings); (n == 1) != (tc.level == Fail) {
 				t.Errorf("%d failed", n)
 			}
 		})
 	}
 }
 
-// All that one has to know of this machine can be found out.
+// The state of this host can be read.
 func TestThisHost(t *testing.T) {
 	h := ThisHost()
 	if s, err := h.Space("/"); err != nil || s.Bytes == 0 || s.BytesFree > s.Bytes {

@@ -2,24 +2,24 @@ package preflight
 
 import "fmt"
 
-// Level is how a part of the host was found.
+// Level is the severity of a finding.
 type Level string
 
-// The levels. Pods run beside a Warn; a Fail keeps some, or all, from running.
+// The levels. Pods run despite a Warn; with a Fail some or all pods do not run.
 const (
 	OK   Level = "ok"
 	Warn Level = "warn"
 	Fail Level = "fail"
 )
 
-// Finding is what one look at the host came to.
+// Finding is the result of a check.
 type Finding struct {
-	// Check is the short name of the part, such as clock.
+	// Check is the name of the check, such as clock.
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
-	// Fix is the command, or the line of a file, that mends it; empty if it is
-	// ok, or if nothing but the message can be said.
+	// Fix is the command or configuration that fixes it; empty for OK, or if there is
+	// none.
 	Fix string `json:"fix,omitempty"`
 }
 
@@ -35,7 +35,7 @@ func fail(check, fix, format string, args ...any) []Finding {
 	return []Finding{{Check: check, Level: Fail, Message: fmt.Sprintf(format, args...), Fix: fix}}
 }
 
-// Failed is how many of the findings are a Fail.
+// Failed returns the number of findings with the level Fail.
 func Failed(list []Finding) int {
 	n := 0
 	for _, f := range list {

@@ -11,32 +11,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is the machine that is looked at. Files are read below Root.
+// Host is the host that is checked. Files are read below Root.
 type Host struct {
-	// Root is "/" for this machine.
+	// Root is "/" for this host.
 	Root string
-	// UID is the user's who asks; pods take root.
+	// UID is the effective user ID; running pods requires root.
 	UID int
 	Now func() time.Time
-	// Synchronized reports whether the kernel takes the clock for right.
+	// Synchronized reports whether the kernel considers the clock synchronized.
 	Synchronized func() (bool, error)
-	// Space is that of the file system a folder is on.
+	// Space returns the state of the file system of a path.
 	Space func(path string) (Space, error)
-	// Path has the folders of commands.
+	// Path are the directories of commands.
 	Path []string
 }
 
-// Space is what a file system has.
+// Space is the state of a file system.
 type Space struct {
-	// Bytes and Inodes in all, and those that are free for root's daemons. A
-	// file system without inodes has none at all.
+	// Bytes and Inodes are totals, BytesFree and InodesFree what is available. Both
+	// inode numbers are 0 on a file system without inodes.
 	Bytes, BytesFree, Inodes, InodesFree uint64
 	ReadOnly, NoExec                     bool
-	// InMemory: what is on it is gone after a boot.
+	// InMemory reports that the content is lost on reboot.
 	InMemory bool
 }
 
-// ThisHost is the machine that this program runs on.
+// ThisHost returns the host that this program runs on.
 func ThisHost() Host {
 	return Host{
 		Root: "/", UID: os.Geteuid(), Now: time.Now, Synchronized: clockSynchronized, Space: spaceOf,
@@ -44,7 +44,7 @@ func ThisHost() Host {
 	}
 }
 
-// Magic numbers of file systems that live in memory, as in statfs(2).
+// Magic numbers of memory file systems, as in statfs(2).
 const (
 	tmpfsMagic = 0x01021994
 	ramfsMagic = 0x858458f6
@@ -74,9 +74,9 @@ func clockSynchronized() (bool, error) {
 
 func (h *Host) path(p string) string { return filepath.Join(h.Root, p) }
 
-// line is the text of a file without the white space around it, empty if it
-// cannot be read.
-func (h *Host) line(p string) string {
+// text returns the content of a file without surrounding white space, empty if it cannot be
+// read.
+func (h *Host) text(p string) string {
 	data, err := os.ReadFile(h.path(p))
 	if err != nil {
 		return ""
@@ -84,9 +84,9 @@ func (h *Host) line(p string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// number is what a file of one number holds.
+// number returns the content of a file that consists of one number.
 func (h *Host) number(p string) (int64, bool) {
-	n, err := strconv.ParseInt(h.line(p), 10, 64)
+	n, err := strconv.ParseInt(h.text(p), 10, 64)
 	return n, err == nil
 }
 
@@ -95,7 +95,7 @@ func (h *Host) exists(p string) bool {
 	return err == nil
 }
 
-// command is the path of a program, empty if there is none.
+// command returns the path of a program, empty if it is not installed.
 func (h *Host) command(name string) string {
 	for _, dir := range h.Path {
 		if h.executable(filepath.Join(dir, name)) {
@@ -110,9 +110,8 @@ func (h *Host) executable(p string) bool {
 	return err == nil && !fi.IsDir() && fi.Mode()&0o111 != 0
 }
 
-// nearest is a path, or of one that does not exist the folder in which it would
-// be made.
-func (h *Host) nearest(p string) string {
+// nearestExisting returns the path, or its nearest existing parent directory.
+func (h *Host) nearestExisting(p string) string {
 	for {
 		if _, err := os.Stat(h.path(p)); !errors.Is(err, os.ErrNotExist) || p == "/" || p == "." {
 			return p

@@ -10,29 +10,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubeletDefaultEndpoint is where a kubelet looks for its runtime if neither
-// flag nor config names one (v1.36).
+// kubeletDefaultEndpoint is the kubelet's runtime endpoint if neither flag nor config file
+// sets one (v1.36).
 const kubeletDefaultEndpoint = "/run/containerd/containerd.sock"
 
-// KubeletError says that a kubelet runs on the runtime that podstead is to use.
+// KubeletError reports that a kubelet uses the same container runtime.
 type KubeletError struct {
 	PID      int
 	Endpoint string
 }
 
-// Error names the process and the ways out.
+// Error names the process and the remedies.
 func (e *KubeletError) Error() string {
-	return fmt.Sprintf("a kubelet (pid %d) runs on the container runtime %s and would kill every pod of podstead, since it does not know them; "+
-		"stop it (systemctl disable --now kubelet), or give podstead a runtime of its own with --container-runtime-endpoint", e.PID, e.Endpoint)
+	return fmt.Sprintf("a kubelet (pid %d) uses the container runtime %s and would kill all pods of podstead, which it does not know; "+
+		"stop it (systemctl disable --now kubelet), or configure a separate runtime with --container-runtime-endpoint", e.PID, e.Endpoint)
 }
 
 // CheckKubelet returns a *KubeletError if a kubelet in the process table under
-// proc uses the runtime behind endpoint. Processes that cannot be read, or that
-// end meanwhile, are passed over.
+// proc uses the runtime at endpoint. Processes that cannot be read or have ended are
+// skipped.
 func CheckKubelet(proc, endpoint string) error {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
-		return fmt.Errorf("cannot look for a kubelet: %w", err)
+		return fmt.Errorf("failed to look for a kubelet: %w", err)
 	}
 	want := socketIdentity(endpoint)
 	for _, e := range entries {
@@ -60,7 +60,7 @@ func commandLine(path string) []string {
 	return strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
 }
 
-// kubeletEndpoint follows the kubelet's order: flag, config file, default.
+// kubeletEndpoint returns the endpoint in the kubelet's order: flag, config file, default.
 func kubeletEndpoint(args []string, proc string) string {
 	if e := flagValue(args, "container-runtime-endpoint"); e != "" {
 		return e
@@ -90,8 +90,8 @@ func configEndpoint(file string) string {
 	return c.ContainerRuntimeEndpoint
 }
 
-// flagValue finds --name value and --name=value, with one dash or two; the
-// last one counts.
+// flagValue returns the value of --name VALUE or --name=VALUE, with one dash or two; the last
+// one wins.
 func flagValue(args []string, name string) string {
 	value := ""
 	for i, a := range args {
@@ -107,8 +107,8 @@ func flagValue(args []string, name string) string {
 	return value
 }
 
-// socketIdentity makes two spellings of one socket equal: scheme, symlinks
-// (/var/run is one to /run on most hosts).
+// socketIdentity returns the same value for different spellings of one socket: with or
+// without a scheme, through symlinks (/var/run is a symlink to /run on most hosts).
 func socketIdentity(endpoint string) string {
 	path := strings.TrimPrefix(endpoint, "unix://")
 	if real, err := filepath.EvalSymlinks(path); err == nil {

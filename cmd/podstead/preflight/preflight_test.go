@@ -8,23 +8,23 @@ import (
 	"testing"
 )
 
-func TestLockRootKeepsASecondDaemonOut(t *testing.T) {
+func TestLockRootRejectsSecondDaemon(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "a", "b")
 	first, err := LockRoot(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LockRoot(root); err == nil || !strings.Contains(err.Error(), "another podstead runs with --root-dir "+root) {
-		t.Errorf("a second LockRoot = %v", err)
+	if _, err := LockRoot(root); err == nil || !strings.Contains(err.Error(), "another podstead is running with --root-dir "+root) {
+		t.Errorf("second LockRoot: %v", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := LockRoot(root)
+	second, err := LockRoot(root)
 	if err != nil {
-		t.Fatalf("after the first ended: %v", err)
+		t.Fatalf("after the first lock was released: %v", err)
 	}
-	_ = again.Close()
+	_ = second.Close()
 }
 
 func TestCheckKubelet(t *testing.T) {
@@ -42,17 +42,17 @@ func TestCheckKubelet(t *testing.T) {
 	for name, c := range map[string]struct {
 		cmdline  []string
 		endpoint string
-		clash    bool
+		conflict bool
 	}{
-		"default":            {[]string{"/usr/bin/kubelet", "--v=2"}, "unix:///run/containerd/containerd.sock", true},
-		"another runtime":    {[]string{"/usr/bin/kubelet"}, "unix:///run/podstead/containerd/containerd.sock", false},
-		"flag joined":        {[]string{"kubelet", "--container-runtime-endpoint=unix:///run/crio/crio.sock"}, "unix:///run/crio/crio.sock", true},
-		"flag apart":         {[]string{"kubelet", "--container-runtime-endpoint", "/run/crio/crio.sock"}, "unix:///run/crio/crio.sock", true},
-		"flag beats config":  {[]string{"kubelet", "--config", config, "--container-runtime-endpoint", "/x"}, "unix:///run/crio/crio.sock", false},
-		"config":             {[]string{"kubelet", "--config=" + config}, "unix:///run/crio/crio.sock", true},
-		"through a symlink":  {[]string{"kubelet", "--container-runtime-endpoint=unix://" + dir + "/varrun/c.sock"}, "unix://" + dir + "/run/c.sock", true},
-		"not a kubelet":      {[]string{"/usr/bin/vi", "kubelet"}, "unix:///run/containerd/containerd.sock", false},
-		"a value, no a flag": {[]string{"kubelet", "container-runtime-endpoint", "/y"}, "unix:///run/containerd/containerd.sock", true},
+		"default":                  {[]string{"/usr/bin/kubelet", "--v=2"}, "unix:///run/containerd/containerd.sock", true},
+		"another runtime":          {[]string{"/usr/bin/kubelet"}, "unix:///run/podstead/containerd/containerd.sock", false},
+		"flag with =":              {[]string{"kubelet", "--container-runtime-endpoint=unix:///run/crio/crio.sock"}, "unix:///run/crio/crio.sock", true},
+		"flag with separate value": {[]string{"kubelet", "--container-runtime-endpoint", "/run/crio/crio.sock"}, "unix:///run/crio/crio.sock", true},
+		"flag beats config":        {[]string{"kubelet", "--config", config, "--container-runtime-endpoint", "/x"}, "unix:///run/crio/crio.sock", false},
+		"config":                   {[]string{"kubelet", "--config=" + config}, "unix:///run/crio/crio.sock", true},
+		"through a symlink":        {[]string{"kubelet", "--container-runtime-endpoint=unix://" + dir + "/varrun/c.sock"}, "unix://" + dir + "/run/c.sock", true},
+		"not a kubelet":            {[]string{"/usr/bin/vi", "kubelet"}, "unix:///run/containerd/containerd.sock", false},
+		"a value, not a flag":      {[]string{"kubelet", "container-runtime-endpoint", "/y"}, "unix:///run/containerd/containerd.sock", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()
@@ -65,11 +65,11 @@ func TestCheckKubelet(t *testing.T) {
 				}
 			}
 			err := CheckKubelet(proc, c.endpoint)
-			var clash *KubeletError
-			if got := errors.As(err, &clash); got != c.clash {
-				t.Fatalf("CheckKubelet = %v, want a clash: %v", err, c.clash)
+			var conflict *KubeletError
+			if got := errors.As(err, &conflict); got != c.conflict {
+				t.Fatalf("CheckKubelet = %v, want a conflict: %v", err, c.conflict)
 			}
-			if c.clash && (clash.PID != 42 || !strings.Contains(err.Error(), c.endpoint)) {
+			if c.conflict && (conflict.PID != 42 || !strings.Contains(err.Error(), c.endpoint)) {
 				t.Errorf("the error does not name process and runtime: %v", err)
 			}
 		})
