@@ -24,7 +24,7 @@ func (d *daemon) joinCluster(context.Context) error {
 			StatusInterval: o.StatusUpdate, ReportInterval: o.StatusReport, LeaseDuration: o.Lease,
 		},
 		Certificates: cluster.Certificates{
-			Bootstrap: o.Bootstrap, Directory: o.Folder, Rotate: o.Rotate, Serving: o.RotateServing,
+			Bootstrap: o.Bootstrap, Directory: o.Dir, Rotate: o.Rotate, Serving: o.RotateServing,
 		},
 	})
 	if err != nil {

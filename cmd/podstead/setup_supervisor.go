@@ -148,6 +148,6 @@ func cgroupDriver(ctx context.Context, o *options.Cgroups, client *cri.Client, v
 func nodeResources(o *options.Options) nodestatus.Resources {
 	return nodestatus.Resources{
 		CgroupRoot: o.Cgroups.Root, Root: o.Paths.Root, MaxPods: o.Policy.Pods,
-		Reserved: o.Cgroups.Reserved, HardEviction: o.Eviction.Kept,
+		Reserved: o.Cgroups.Reserved, HardEviction: o.Eviction.HardReserved,
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Config holds the honoured fields. A nil pointer, map or zero string means
-// that the file does not set the field.
+// Config holds the supported fields. A nil pointer, nil map or empty string means that the file
+// does not set the field.
 type Config struct {
 	StaticPodPath      string
 	StaticPodURL       string
@@ -25,7 +25,7 @@ type Config struct {
 	PodLogsDir               string
 	// MaxParallelImagePulls is 1 if serializeImagePulls is true.
 	MaxParallelImagePulls *int
-	// MaxContainerRestartPeriod caps the crash-loop back-off.
+	// MaxContainerRestartPeriod is the maximum crash-loop back-off.
 	MaxContainerRestartPeriod *time.Duration
 
 	SeccompDefault       *bool
@@ -51,41 +51,41 @@ type Config struct {
 	HealthzBindAddress string
 	HealthzPort        *int
 
-	// Ignored names the fields that the file sets and podstead does not
-	// honour, with the reason, in the order of the file's field names.
+	// Ignored are the fields that the file sets and podstead does not support, in
+	// alphabetical order.
 	Ignored []string
 }
 
-// Garbage holds the fields that bound what pods leave behind.
+// Garbage are the fields about image and log garbage collection.
 type Garbage struct {
 	// ContainerLogMaxSize is a quantity of bytes.
 	ContainerLogMaxSize  string
 	ContainerLogMaxFiles *int
-	// The thresholds are percent of the image file system.
+	// The thresholds are in percent of the image file system.
 	ImageGCHighThresholdPercent, ImageGCLowThresholdPercent *int
 	ImageMinimumGCAge, ImageMaximumGCAge                    *time.Duration
 }
 
-// maxFileSize bounds the file; a real one has a few kilobytes.
+// maxFileSize is the maximum size of the file in bytes; a real one has a few kilobytes.
 const maxFileSize = 1 << 20
 
-// Read reads the file. Relative paths in it count from its own folder, as the
-// kubelet has it. Unknown and duplicate fields are errors; all are told at once.
+// Read reads the file. Relative paths in it are relative to its directory, as in the kubelet.
+// Unknown and duplicate fields are errors. All errors are returned together.
 func Read(path string) (*Config, error) {
 	fi, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read --config: %w", err)
+		return nil, fmt.Errorf("failed to read --config: %w", err)
 	}
 	if fi.Size() > maxFileSize {
-		return nil, fmt.Errorf("--config %s has %d bytes, more than the %d that a configuration may have", path, fi.Size(), maxFileSize)
+		return nil, fmt.Errorf("--config %s has %d bytes, more than the maximum of %d", path, fi.Size(), maxFileSize)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read --config: %w", err)
+		return nil, fmt.Errorf("failed to read --config: %w", err)
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read --config: %w", err)
+		return nil, fmt.Errorf("failed to read --config: %w", err)
 	}
 	cfg, errs := parse(data, filepath.Dir(abs))
 	if len(errs) > 0 {
@@ -97,14 +97,14 @@ func Read(path string) (*Config, error) {
 	return cfg, nil
 }
 
-// parse judges every field on its own, so that all faults are told at once.
+// parse validates every field separately, so that all errors are reported together.
 func parse(data []byte, dir string) (*Config, []error) {
 	var doc map[string]any
 	if err := yaml.UnmarshalStrict(data, &doc); err != nil {
 		return nil, []error{err}
 	}
 	if doc["apiVersion"] != "kubelet.config.k8s.io/v1beta1" || doc["kind"] != "KubeletConfiguration" {
-		return nil, []error{fmt.Errorf("apiVersion %v and kind %v: want kubelet.config.k8s.io/v1beta1 and KubeletConfiguration", doc["apiVersion"], doc["kind"])}
+		return nil, []error{fmt.Errorf("apiVersion %v and kind %v: must be kubelet.config.k8s.io/v1beta1 and KubeletConfiguration", doc["apiVersion"], doc["kind"])}
 	}
 	delete(doc, "apiVersion")
 	delete(doc, "kind")

@@ -21,7 +21,7 @@ func write(t *testing.T, body string) string {
 	return path
 }
 
-func TestReadHonoursEachField(t *testing.T) {
+func TestReadSupportsEachField(t *testing.T) {
 	path := write(t, head+`
 staticPodPath: pods
 staticPodURL: http://127.0.0.1:8080/pods
@@ -114,7 +114,7 @@ serverTLSBootstrap: true
 	}
 }
 
-func TestReadNamesWhatItDoesNotHonour(t *testing.T) {
+func TestReadReportsUnsupportedFields(t *testing.T) {
 	got, err := Read(write(t, head+"topologyManagerScope: pod\nfailSwapOn: true\nauthorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m}}\nevictionHard: null\nevictionSoft: {containerfs.available: 5%}\nenforceNodeAllocatable: [pods, system-reserved]\nmemorySwap: {swapBehavior: LimitedSwap}\nauthentication: {webhook: {enabled: true}, anonymous: {enabled: true}}\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -124,33 +124,33 @@ func TestReadNamesWhatItDoesNotHonour(t *testing.T) {
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
-		"unknown field":  {head + "staticPodPaht: /x\n", "staticPodPaht: unknown field; did you mean staticPodPath?"},
-		"nothing alike":  {head + "zzz: 1\n", "zzz: unknown field"},
-		"pods":           {head + "maxPods: -1\n", "maxPods: -1 is no whole number from 0"},
-		"duplicate":      {head + "maxPods: 1\nmaxPods: 2\n", "maxPods"},
-		"kind":           {"apiVersion: v1\nkind: Pod\n", "want kubelet.config.k8s.io/v1beta1"},
-		"duration":       {head + "fileCheckFrequency: 20\n", "fileCheckFrequency: 20 is no duration"},
-		"negative":       {head + "fileCheckFrequency: -1s\n", `"-1s" is negative`},
-		"port":           {head + "healthzPort: 70000\n", "healthzPort: 70000 is no whole number from 0 to 65535"},
-		"fraction":       {head + "healthzPort: 1.5\n", "1.5 is no whole number"},
-		"header":         {head + "staticPodURLHeader: {A: b}\n", "staticPodURLHeader.A: want a list"},
-		"header value":   {head + "staticPodURLHeader: {A: [31337]}\n", "staticPodURLHeader.A[0]: want text; put it in quotes"},
-		"headers":        {head + "staticPodURLHeader: 31337\n", "staticPodURLHeader: want a map of header to list of values"},
-		"contradiction":  {head + "maxParallelImagePulls: 3\nserializeImagePulls: true\n", "contradicts maxParallelImagePulls 3"},
-		"back-off":       {head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n", "10m0s is not between 1s and 5m"},
-		"back-off field": {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},
-		"reserved":       {head + "systemReserved: {cpu: [1]}\n", "systemReserved.cpu: [1] is no quantity"},
-		"enforced":       {head + "enforceNodeAllocatable: [all]\n", "enforceNodeAllocatable[0]: all cannot be enforced"},
-		"authorization":  {head + "authorization: {mode: RBAC}\n", `authorization.mode: "RBAC": must be AlwaysAllow or Webhook`},
-		"authentication": {head + "authentication: {x509: {caFile: /x}}\n", "authentication.x509.caFile: unknown field"},
-		"eviction":       {head + "evictionHard: [memory]\n", "evictionHard: want a map of signal to amount"},
-		"threshold":      {head + "evictionHard: {memory.available: [1]}\n", "evictionHard.memory.available: [1] is no text"},
-		"taint":          {head + "registerWithTaints: [{key: a, affect: NoSchedule}]\n", "registerWithTaints[0].affect: unknown field"},
-		"lease":          {head + "nodeLeaseDurationSeconds: 1\n", "nodeLeaseDurationSeconds: 1 is no whole number from 4"},
-		"truth":          {head + "cpuCFSQuota: maybe\n", "maybe is neither true nor false"},
-		"yaml":           {"{", "yaml"},
+		"unknown field":   {head + "staticPodPaht: /x\n", "staticPodPaht: unknown field; did you mean staticPodPath?"},
+		"nothing similar": {head + "zzz: 1\n", "zzz: unknown field"},
+		"pods":            {head + "maxPods: -1\n", "maxPods: -1 must be an integer from 0"},
+		"duplicate":       {head + "maxPods: 1\nmaxPods: 2\n", "maxPods"},
+		"kind":            {"apiVersion: v1\nkind: Pod\n", "must be kubelet.config.k8s.io/v1beta1"},
+		"duration":        {head + "fileCheckFrequency: 20\n", "fileCheckFrequency: 20 is not a valid duration"},
+		"negative":        {head + "fileCheckFrequency: -1s\n", `"-1s" is negative`},
+		"port":            {head + "healthzPort: 70000\n", "healthzPort: 70000 must be an integer from 0 to 65535"},
+		"fraction":        {head + "healthzPort: 1.5\n", "1.5 must be an integer"},
+		"header":          {head + "staticPodURLHeader: {A: b}\n", "staticPodURLHeader.A: must be a list"},
+		"header value":    {head + "staticPodURLHeader: {A: [31337]}\n", "staticPodURLHeader.A[0]: must be a string; quote it"},
+		"headers":         {head + "staticPodURLHeader: 31337\n", "staticPodURLHeader: must be a map of header to list of values"},
+		"contradiction":   {head + "maxParallelImagePulls: 3\nserializeImagePulls: true\n", "conflicts with maxParallelImagePulls 3"},
+		"back-off":        {head + "crashLoopBackOff: {maxContainerRestartPeriod: 10m}\n", "10m0s must be from 1s to 5m"},
+		"back-off field":  {head + "crashLoopBackOff: {max: 10m}\n", "crashLoopBackOff.max: unknown field"},
+		"reserved":        {head + "systemReserved: {cpu: [1]}\n", "systemReserved.cpu: [1] is not a valid quantity"},
+		"enforced":        {head + "enforceNodeAllocatable: [all]\n", "enforceNodeAllocatable[0]: all is not supported"},
+		"authorization":   {head + "authorization: {mode: RBAC}\n", `authorization.mode: "RBAC": must be AlwaysAllow or Webhook`},
+		"authentication":  {head + "authentication: {x509: {caFile: /x}}\n", "authentication.x509.caFile: unknown field"},
+		"eviction":        {head + "evictionHard: [memory]\n", "evictionHard: must be a map of signal to amount"},
+		"threshold":       {head + "evictionHard: {memory.available: [1]}\n", "evictionHard.memory.available: [1] is not a string"},
+		"taint":           {head + "registerWithTaints: [{key: a, affect: NoSchedule}]\n", "registerWithTaints[0].affect: unknown field"},
+		"lease":           {head + "nodeLeaseDurationSeconds: 1\n", "nodeLeaseDurationSeconds: 1 must be an integer from 4"},
+		"boolean":         {head + "cpuCFSQuota: maybe\n", "maybe is not a boolean"},
+		"yaml":            {"{", "yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, c.body)
@@ -162,49 +162,49 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-func TestReadTellsAllFaultsAtOnce(t *testing.T) {
+func TestReadReportsAllErrors(t *testing.T) {
 	_, err := Read(write(t, head+"aaa: 1\nhealthzPort: x\nhttpCheckFrequency: y\n"))
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("want three lines, got:\n%v", err)
 	}
 }
 
-func TestEveryHonouredFieldIsKnown(t *testing.T) {
-	for name := range honoured {
+func TestEverySupportedFieldIsKnown(t *testing.T) {
+	for name := range fields {
 		if !slices.Contains(known, name) {
-			t.Errorf("%s is honoured but no field of KubeletConfiguration", name)
+			t.Errorf("%s is supported but not a field of KubeletConfiguration", name)
 		}
 	}
-	for name := range honouredCgroups {
-		if !slices.Contains(known, name) || honoured[name] != nil {
-			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
+	for name := range cgroupFields {
+		if !slices.Contains(known, name) || fields[name] != nil {
+			t.Errorf("%s is supported but not a field of KubeletConfiguration, or a duplicate", name)
 		}
 	}
-	for name := range honouredEviction {
-		if !slices.Contains(known, name) || honoured[name] != nil {
-			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
+	for name := range evictionFields {
+		if !slices.Contains(known, name) || fields[name] != nil {
+			t.Errorf("%s is supported but not a field of KubeletConfiguration, or a duplicate", name)
 		}
 	}
-	for name := range honouredRemote {
-		if !slices.Contains(known, name) || honoured[name] != nil || honouredCgroups[name] != nil {
-			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
+	for name := range remoteFields {
+		if !slices.Contains(known, name) || fields[name] != nil || cgroupFields[name] != nil {
+			t.Errorf("%s is supported but not a field of KubeletConfiguration, or a duplicate", name)
 		}
 	}
-	for name := range honouredNode {
-		if !slices.Contains(known, name) || honoured[name] != nil {
-			t.Errorf("%s is honoured but no field of KubeletConfiguration, or there twice", name)
+	for name := range nodeFields {
+		if !slices.Contains(known, name) || fields[name] != nil {
+			t.Errorf("%s is supported but not a field of KubeletConfiguration, or a duplicate", name)
 		}
 	}
-	for name := range met {
+	for name := range fixed {
 		if !slices.Contains(known, name) {
-			t.Errorf("%s is listed as met but no field of KubeletConfiguration", name)
+			t.Errorf("%s has a fixed value but is not a field of KubeletConfiguration", name)
 		}
 	}
 }
 
-// The file that `kubeadm init` of 1.36 writes has every field without a pointer,
-// with a zero where it asks for the default. None of those is told as not honoured.
-func TestReadTakesWhatKubeadmWrites(t *testing.T) {
+// The file that `kubeadm init` of 1.36 writes contains every field that is not a pointer, with
+// zero values for defaults. None of those is reported as unsupported.
+func TestReadKubeadmFile(t *testing.T) {
 	got, err := Read("testdata/kubeadm.yaml")
 	if err != nil {
 		t.Fatal(err)

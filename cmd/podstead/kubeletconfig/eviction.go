@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Eviction are the fields about what is ended when the Eviction threshold met.
+// Eviction are the fields about node-pressure eviction.
 type Eviction struct {
-	// The maps are by signal and nil if not set.
+	// The maps are by signal, nil if not set.
 	Hard, Soft, SoftGracePeriod, MinimumReclaim map[string]string
-	// MergeDefaults: defaults hold for signals that Hard does not name.
+	// MergeDefaults keeps the default thresholds of signals that Hard does not set.
 	MergeDefaults *bool
-	// TransitionPeriod is nil if not set, or zero, as the kubelet has it.
+	// TransitionPeriod is nil if not set or zero, as in the kubelet.
 	TransitionPeriod *time.Duration
 	// MaxPodGracePeriod is in seconds.
 	MaxPodGracePeriod *int
 }
 
-// The fields of Eviction.
-var honouredEviction = map[string]func(*parser, string, any){
+// evictionFields are the fields of Eviction.
+var evictionFields = map[string]func(*parser, string, any){
 	"evictionHard":                 func(p *parser, n string, v any) { p.signals(n, v, &p.cfg.Eviction.Hard) },
 	"evictionSoft":                 func(p *parser, n string, v any) { p.signals(n, v, &p.cfg.Eviction.Soft) },
 	"evictionSoftGracePeriod":      func(p *parser, n string, v any) { p.signals(n, v, &p.cfg.Eviction.SoftGracePeriod) },
 	"evictionMinimumReclaim":       func(p *parser, n string, v any) { p.signals(n, v, &p.cfg.Eviction.MinimumReclaim) },
-	"mergeDefaultEvictionSettings": func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Eviction.MergeDefaults) },
+	"mergeDefaultEvictionSettings": func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Eviction.MergeDefaults) },
 	"evictionPressureTransitionPeriod": func(p *parser, n string, v any) {
 		p.duration(n, v, &p.cfg.Eviction.TransitionPeriod)
 	},
@@ -34,14 +34,13 @@ var honouredEviction = map[string]func(*parser, string, any){
 	},
 }
 
-// signals takes a map of signal to text, which is judged by who uses it. What a
-// file says of containerfs is named as not honoured: where containers write is
-// with the images or on the node's file system, and the kubelet, too, goes by
-// those.
+// signals parses a map of signal to amount. The caller of this package validates the amounts.
+// Signals of containerfs are ignored: the writable layers of containers are on the image
+// file system or on the node's, and the kubelet uses their thresholds too.
 func (p *parser) signals(name string, v any, to *map[string]string) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		p.fail(name, "want a map of signal to amount, such as {memory.available: 100Mi}")
+		p.fail(name, "must be a map of signal to amount, such as {memory.available: 100Mi}")
 		return
 	}
 	*to = map[string]string{}
@@ -54,7 +53,7 @@ func (p *parser) signals(name string, v any, to *map[string]string) {
 		case string, float64:
 			(*to)[key] = fmt.Sprint(m[key])
 		default:
-			p.fail(name+"."+key, "%v is no text; put it in quotes, such as \"100Mi\"", m[key])
+			p.fail(name+"."+key, "%v is not a string; quote it, such as \"100Mi\"", m[key])
 		}
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/podstead/podstead/internal/suggest"
 )
 
-// parser fills cfg field by field and collects what is wrong.
+// parser fills cfg field by field and collects the errors.
 type parser struct {
 	cfg  *Config
 	dir  string
 	errs []error
 }
 
-// honoured are the fields that are applied.
-var honoured = map[string]func(*parser, string, any){
+// fields are the supported fields without a group of their own.
+var fields = map[string]func(*parser, string, any){
 	"staticPodPath":                  func(p *parser, n string, v any) { p.path(n, v, &p.cfg.StaticPodPath) },
 	"staticPodURL":                   func(p *parser, n string, v any) { p.text(n, v, &p.cfg.StaticPodURL) },
 	"staticPodURLHeader":             (*parser).headers,
@@ -31,7 +31,7 @@ var honoured = map[string]func(*parser, string, any){
 	"podLogsDir":                     func(p *parser, n string, v any) { p.path(n, v, &p.cfg.PodLogsDir) },
 	"healthzBindAddress":             func(p *parser, n string, v any) { p.text(n, v, &p.cfg.HealthzBindAddress) },
 	"healthzPort":                    func(p *parser, n string, v any) { p.number(n, v, 0, 65535, &p.cfg.HealthzPort) },
-	"seccompDefault":                 func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.SeccompDefault) },
+	"seccompDefault":                 func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.SeccompDefault) },
 	"allowedUnsafeSysctls":           func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.AllowedUnsafeSysctls) },
 	"maxPods":                        func(p *parser, n string, v any) { p.number(n, v, 0, math.MaxInt32, &p.cfg.MaxPods) },
 	"podsPerCore":                    func(p *parser, n string, v any) { p.number(n, v, 0, math.MaxInt32, &p.cfg.PodsPerCore) },
@@ -55,26 +55,26 @@ var honoured = map[string]func(*parser, string, any){
 	"volumeStatsAggPeriod":  func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.VolumeStatsAggPeriod) },
 }
 
-// met are fields for which one value asks for what podstead does anyway. Any
-// other value is named as not honoured.
-var met = map[string]any{
+// fixed are fields of which only one value is supported: what podstead does anyway. Any other
+// value is ignored.
+var fixed = map[string]any{
 	"cgroupsPerQOS":         true,
 	"failSwapOn":            false,
 	"failCgroupV1":          false,
-	"protectKernelDefaults": true, // no sysctl of the host is ever changed
+	"protectKernelDefaults": true, // podstead changes no sysctl of the host
 	"runOnce":               false,
 	"enableServer":          true,
-	// Whoever may write a manifest here is root: nobody is kept from an image.
+	// Write access to manifests is root access, so that no pod is denied an image.
 	"imagePullCredentialsVerificationPolicy": "NeverVerify",
 }
 
-// field judges one field of the file.
+// field parses one field of the file.
 func (p *parser) field(name string, value any) {
 	if value == nil {
-		return // as absent
+		return // like a field that is not set
 	}
-	for _, fields := range []map[string]func(*parser, string, any){honoured, honouredCgroups, honouredShutdown, honouredEviction, honouredRemote, honouredNode} {
-		if apply, ok := fields[name]; ok {
+	for _, group := range []map[string]func(*parser, string, any){fields, cgroupFields, shutdownFields, evictionFields, remoteFields, nodeFields} {
+		if apply, ok := group[name]; ok {
 			apply(p, name, value)
 			return
 		}
@@ -83,16 +83,16 @@ func (p *parser) field(name string, value any) {
 		p.fail(name, "unknown field%s", suggestion(name))
 		return
 	}
-	if want, ok := met[name]; ok && want == value || asksForDefault(value) {
+	if want, ok := fixed[name]; ok && want == value || isDefault(value) {
 		return
 	}
 	p.cfg.Ignored = append(p.cfg.Ignored, name)
 }
 
-// asksForDefault tells a value by which the kubelet's default is asked for.
-// kubeadm writes each field that has no pointer in Go, and so most as a zero. A
-// number or a truth of its own may be meant as it stands.
-func asksForDefault(value any) bool {
+// isDefault reports whether a value stands for the kubelet's default. kubeadm writes every
+// field that is not a pointer in Go, most of them as zero values. A number or boolean at the
+// top level may be intended.
+func isDefault(value any) bool {
 	switch v := value.(type) {
 	case nil:
 		return true
@@ -102,7 +102,7 @@ func asksForDefault(value any) bool {
 		return len(v) == 0
 	case map[string]any:
 		for _, field := range v {
-			if !asksForDefault(field) && field != 0.0 && field != "0" {
+			if !isDefault(field) && field != 0.0 && field != "0" {
 				return false
 			}
 		}
@@ -115,19 +115,21 @@ func (p *parser) fail(name, format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf("%s: "+format, append([]any{name}, args...)...))
 }
 
+// text parses a string.
 func (p *parser) text(name string, v any, to *string) {
 	s, ok := v.(string)
 	if !ok {
-		p.fail(name, "%v is no text", v)
+		p.fail(name, "%v is not a string", v)
 		return
 	}
 	*to = s
 }
 
+// texts parses a list of strings.
 func (p *parser) texts(name string, v any, to *[]string) {
 	list, ok := v.([]any)
 	if !ok {
-		p.fail(name, "%v is no list", v)
+		p.fail(name, "%v is not a list", v)
 		return
 	}
 	for i, e := range list {
@@ -137,22 +139,24 @@ func (p *parser) texts(name string, v any, to *[]string) {
 	}
 }
 
-func (p *parser) truth(name string, v any, to **bool) {
+// boolean parses a boolean.
+func (p *parser) boolean(name string, v any, to **bool) {
 	b, ok := v.(bool)
 	if !ok {
-		p.fail(name, "%v is neither true nor false", v)
+		p.fail(name, "%v is not a boolean", v)
 		return
 	}
 	*to = &b
 }
 
-// resolvConf: an empty one asks for none.
+// resolvConf parses resolvConf; an empty path means no file.
 func (p *parser) resolvConf(name string, v any) {
 	var path string
 	p.path(name, v, &path)
 	p.cfg.ResolvConf = &path
 }
 
+// path parses a path and makes it absolute.
 func (p *parser) path(name string, v any, to *string) {
 	p.text(name, v, to)
 	if *to != "" && !filepath.IsAbs(*to) {
@@ -160,18 +164,17 @@ func (p *parser) path(name string, v any, to *string) {
 	}
 }
 
-// duration takes what metav1.Duration takes. Zero asks for the default, as in
-// the kubelet's own defaulting.
+// duration parses a metav1.Duration. Zero means the default, as in the kubelet's defaulting.
 func (p *parser) duration(name string, v any, to **time.Duration) {
 	s, ok := v.(string)
 	if !ok {
-		p.fail(name, "%v is no duration; write one such as 20s or 1m30s", v)
+		p.fail(name, "%v is not a valid duration, such as 20s or 1m30s", v)
 		return
 	}
 	d, err := time.ParseDuration(s)
 	switch {
 	case err != nil:
-		p.fail(name, "%q is no duration; write one such as 20s or 1m30s", s)
+		p.fail(name, "%q is not a valid duration, such as 20s or 1m30s", s)
 	case d < 0:
 		p.fail(name, "%q is negative", s)
 	case d > 0:
@@ -179,10 +182,11 @@ func (p *parser) duration(name string, v any, to **time.Duration) {
 	}
 }
 
+// number parses an integer in a range.
 func (p *parser) number(name string, v any, low, high int, to **int) {
 	f, ok := v.(float64)
 	if !ok || f != math.Trunc(f) || f < float64(low) || f > float64(high) {
-		p.fail(name, "%v is no whole number from %d to %d", v, low, high)
+		p.fail(name, "%v must be an integer from %d to %d", v, low, high)
 		return
 	}
 	n := int(f)
@@ -192,20 +196,20 @@ func (p *parser) number(name string, v any, low, high int, to **int) {
 func (p *parser) headers(name string, v any) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		p.fail(name, "want a map of header to list of values") // not repeated: it may be a secret
+		p.fail(name, "must be a map of header to list of values") // without the value, which may be a secret
 		return
 	}
 	p.cfg.StaticPodURLHeader = map[string][]string{}
 	for _, key := range sortedKeys(m) {
 		list, ok := m[key].([]any)
 		if !ok {
-			p.fail(name+"."+key, "want a list of values, such as [\"token\"]")
+			p.fail(name+"."+key, "must be a list of values, such as [\"token\"]")
 			continue
 		}
 		for i, e := range list {
 			s, ok := e.(string)
 			if !ok {
-				p.fail(fmt.Sprintf("%s.%s[%d]", name, key, i), "want text; put it in quotes")
+				p.fail(fmt.Sprintf("%s.%s[%d]", name, key, i), "must be a string; quote it")
 				continue
 			}
 			p.cfg.StaticPodURLHeader[key] = append(p.cfg.StaticPodURLHeader[key], s)
@@ -221,19 +225,19 @@ func (p *parser) parallelPulls(name string, v any) {
 	p.number(name, v, 1, math.MaxInt32, &p.cfg.MaxParallelImagePulls)
 }
 
-// serializePulls matters only when true: one pull at a time. False leaves
-// podstead's own bound or maxParallelImagePulls.
+// serializePulls parses serializeImagePulls. Only true has an effect: one pull at a time. False
+// leaves podstead's default or maxParallelImagePulls.
 func (p *parser) serializePulls(name string, v any) {
 	b, ok := v.(bool)
 	if !ok {
-		p.fail(name, "%v is neither true nor false", v)
+		p.fail(name, "%v is not a boolean", v)
 		return
 	}
 	if !b {
 		return
 	}
 	if n := p.cfg.MaxParallelImagePulls; n != nil && *n != 1 {
-		p.fail(name, "true contradicts maxParallelImagePulls %d; take one of them out", *n)
+		p.fail(name, "true conflicts with maxParallelImagePulls %d; remove one of them", *n)
 		return
 	}
 	one := 1
@@ -243,7 +247,7 @@ func (p *parser) serializePulls(name string, v any) {
 func (p *parser) crashLoop(name string, v any) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		p.fail(name, "%v is no map", v)
+		p.fail(name, "%v is not a map", v)
 		return
 	}
 	for _, key := range sortedKeys(m) {
@@ -254,7 +258,7 @@ func (p *parser) crashLoop(name string, v any) {
 		p.duration(name+"."+key, m[key], &p.cfg.MaxContainerRestartPeriod)
 	}
 	if d := p.cfg.MaxContainerRestartPeriod; d != nil && (*d < time.Second || *d > 5*time.Minute) {
-		p.fail(name+".maxContainerRestartPeriod", "%s is not between 1s and 5m", *d)
+		p.fail(name+".maxContainerRestartPeriod", "%s must be from 1s to 5m", *d)
 	}
 }
 
@@ -267,7 +271,7 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// suggestion names the known field that differs least, if one is close.
+// suggestion returns a hint at the known field with the most similar name, if there is one.
 func suggestion(name string) string {
 	if best := suggest.Nearest(name, known); best != "" {
 		return "; did you mean " + best + "?"

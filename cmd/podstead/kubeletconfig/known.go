@@ -1,7 +1,7 @@
 package kubeletconfig
 
-// known are the top-level fields of KubeletConfiguration v1beta1 in Kubernetes
-// 1.36. One that is missing here is a spelling mistake and is refused.
+// known are the top-level fields of KubeletConfiguration v1beta1 in Kubernetes 1.36. Any other
+// field is an error, probably a misspelling.
 var known = []string{
 	"address",
 	"allowedUnsafeSysctls",

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Node holds the fields that say how the node shows itself in a cluster.
+// Node are the fields about the node's object in a cluster.
 type Node struct {
 	Register *bool
 	// Taints is nil if not set.
@@ -18,9 +18,9 @@ type Node struct {
 	LeaseSeconds, Images       *int
 }
 
-// honouredNode are the fields of it that are applied.
-var honouredNode = map[string]func(*parser, string, any){
-	"registerNode":              func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Node.Register) },
+// nodeFields are the fields of Node.
+var nodeFields = map[string]func(*parser, string, any){
+	"registerNode":              func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Node.Register) },
 	"registerWithTaints":        (*parser).taints,
 	"providerID":                func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Node.ProviderID) },
 	"nodeStatusUpdateFrequency": func(p *parser, n string, v any) { p.duration(n, v, &p.cfg.Node.StatusUpdate) },
@@ -29,7 +29,8 @@ var honouredNode = map[string]func(*parser, string, any){
 	"nodeStatusMaxImages":       func(p *parser, n string, v any) { p.number(n, v, -1, math.MaxInt32, &p.cfg.Node.Images) },
 }
 
-// leaseSeconds: zero asks for the default, as in the kubelet's own defaulting.
+// leaseSeconds parses nodeLeaseDurationSeconds. Zero means the default, as in the kubelet's
+// defaulting.
 func (p *parser) leaseSeconds(name string, v any) {
 	if v == 0.0 {
 		return
@@ -40,13 +41,13 @@ func (p *parser) leaseSeconds(name string, v any) {
 func (p *parser) taints(name string, v any) {
 	list, ok := v.([]any)
 	if !ok {
-		p.fail(name, "%v is no list", v)
+		p.fail(name, "%v is not a list", v)
 		return
 	}
 	p.cfg.Node.Taints = []v1.Taint{}
 	for i, e := range list {
 		at := fmt.Sprintf("%s[%d]", name, i)
-		fields := p.fields(at, e, "key", "value", "effect", "timeAdded")
+		fields := p.mapFields(at, e, "key", "value", "effect", "timeAdded")
 		if _, ok := fields["timeAdded"]; ok {
 			p.cfg.Ignored = append(p.cfg.Ignored, at+".timeAdded")
 		}

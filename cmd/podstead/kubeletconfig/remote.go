@@ -1,6 +1,6 @@
 package kubeletconfig
 
-// Remote are the fields about the ports for those who ask from elsewhere.
+// Remote are the fields about the ports for remote clients.
 type Remote struct {
 	Address              string
 	Port, ReadOnlyPort   *int
@@ -9,13 +9,13 @@ type Remote struct {
 	MinVersion           string
 	CipherSuites         []string
 	Debugging, Profiling *bool
-	// RotateCertificates and ServerTLSBootstrap ask a cluster for certificates.
+	// RotateCertificates and ServerTLSBootstrap request certificates from the cluster.
 	RotateCertificates, ServerTLSBootstrap *bool
 	Reviews                                Reviews
 }
 
-// The fields of Remote.
-var honouredRemote = map[string]func(*parser, string, any){
+// remoteFields are the fields of Remote.
+var remoteFields = map[string]func(*parser, string, any){
 	"address":                 func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Remote.Address) },
 	"port":                    func(p *parser, n string, v any) { p.number(n, v, 0, 65535, &p.cfg.Remote.Port) },
 	"readOnlyPort":            func(p *parser, n string, v any) { p.number(n, v, 0, 65535, &p.cfg.Remote.ReadOnlyPort) },
@@ -23,18 +23,18 @@ var honouredRemote = map[string]func(*parser, string, any){
 	"tlsPrivateKeyFile":       func(p *parser, n string, v any) { p.path(n, v, &p.cfg.Remote.KeyFile) },
 	"tlsMinVersion":           func(p *parser, n string, v any) { p.text(n, v, &p.cfg.Remote.MinVersion) },
 	"tlsCipherSuites":         func(p *parser, n string, v any) { p.texts(n, v, &p.cfg.Remote.CipherSuites) },
-	"enableDebuggingHandlers": func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.Debugging) },
-	"enableProfilingHandler":  func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.Profiling) },
-	"rotateCertificates":      func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.RotateCertificates) },
-	"serverTLSBootstrap":      func(p *parser, n string, v any) { p.truth(n, v, &p.cfg.Remote.ServerTLSBootstrap) },
+	"enableDebuggingHandlers": func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Remote.Debugging) },
+	"enableProfilingHandler":  func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Remote.Profiling) },
+	"rotateCertificates":      func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Remote.RotateCertificates) },
+	"serverTLSBootstrap":      func(p *parser, n string, v any) { p.boolean(n, v, &p.cfg.Remote.ServerTLSBootstrap) },
 	"authentication":          (*parser).authentication,
 }
 
-// fields are those of a map that are set; unknown ones are told.
-func (p *parser) fields(name string, v any, known ...string) map[string]any {
+// mapFields returns the fields of a map that are set. Unknown fields are errors.
+func (p *parser) mapFields(name string, v any, known ...string) map[string]any {
 	m, ok := v.(map[string]any)
 	if !ok {
-		p.fail(name, "%v is no map", v)
+		p.fail(name, "%v is not a map", v)
 		return nil
 	}
 	set := map[string]any{}
@@ -45,7 +45,7 @@ func (p *parser) fields(name string, v any, known ...string) map[string]any {
 		}
 		switch {
 		case !found:
-			p.fail(name+"."+key, "unknown field; there is %v", known)
+			p.fail(name+"."+key, "unknown field; known fields are %v", known)
 		case m[key] != nil:
 			set[key] = m[key]
 		}

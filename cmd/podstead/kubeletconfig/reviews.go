@@ -4,8 +4,7 @@ import (
 	"time"
 )
 
-// Reviews are the fields about what an API server is asked of those who ask at
-// the port.
+// Reviews are the fields about authentication and authorization of clients by the API server.
 type Reviews struct {
 	Tokens   *bool
 	TokenTTL *time.Duration
@@ -14,54 +13,54 @@ type Reviews struct {
 	AllowedTTL, DeniedTTL *time.Duration
 }
 
-// authentication says who is known. Nobody is let in unknown.
+// authentication parses authentication. Anonymous access is not supported.
 func (p *parser) authentication(name string, v any) {
-	all := p.fields(name, v, "x509", "webhook", "anonymous")
+	all := p.mapFields(name, v, "x509", "webhook", "anonymous")
 	for _, key := range sortedKeys(all) {
-		at, v := name+"."+key, all[key]
+		path, v := name+"."+key, all[key]
 		switch key {
 		case "x509":
-			for sub, v := range p.fields(at, v, "clientCAFile") {
-				p.path(at+"."+sub, v, &p.cfg.Remote.ClientCAFile)
+			for sub, v := range p.mapFields(path, v, "clientCAFile") {
+				p.path(path+"."+sub, v, &p.cfg.Remote.ClientCAFile)
 			}
 		case "webhook":
-			for sub, v := range p.fields(at, v, "enabled", "cacheTTL") {
+			for sub, v := range p.mapFields(path, v, "enabled", "cacheTTL") {
 				if sub == "enabled" {
-					p.truth(at+"."+sub, v, &p.cfg.Remote.Reviews.Tokens)
+					p.boolean(path+"."+sub, v, &p.cfg.Remote.Reviews.Tokens)
 				} else {
-					p.duration(at+"."+sub, v, &p.cfg.Remote.Reviews.TokenTTL)
+					p.duration(path+"."+sub, v, &p.cfg.Remote.Reviews.TokenTTL)
 				}
 			}
 		case "anonymous":
-			var asked *bool
-			for sub, v := range p.fields(at, v, "enabled") {
-				p.truth(at+"."+sub, v, &asked)
+			var enabled *bool
+			for sub, v := range p.mapFields(path, v, "enabled") {
+				p.boolean(path+"."+sub, v, &enabled)
 			}
-			if asked != nil && *asked {
-				p.cfg.Ignored = append(p.cfg.Ignored, at+".enabled")
+			if enabled != nil && *enabled {
+				p.cfg.Ignored = append(p.cfg.Ignored, path+".enabled")
 			}
 		}
 	}
 }
 
-// authorization says who may do what. AlwaysAllow, which a standalone kubelet
-// needs, opens nothing here.
+// authorization parses authorization. AlwaysAllow, which a standalone kubelet requires, grants
+// nothing here.
 func (p *parser) authorization(name string, v any) {
-	all := p.fields(name, v, "mode", "webhook")
+	all := p.mapFields(name, v, "mode", "webhook")
 	for _, key := range sortedKeys(all) {
-		at, v := name+"."+key, all[key]
+		path, v := name+"."+key, all[key]
 		if key == "mode" {
-			p.text(at, v, &p.cfg.Remote.Reviews.Mode)
+			p.text(path, v, &p.cfg.Remote.Reviews.Mode)
 			if mode := p.cfg.Remote.Reviews.Mode; mode != "" && mode != "AlwaysAllow" && mode != "Webhook" {
-				p.fail(at, "%q: must be AlwaysAllow or Webhook", mode)
+				p.fail(path, "%q: must be AlwaysAllow or Webhook", mode)
 			}
 			continue
 		}
-		for sub, v := range p.fields(at, v, "cacheAuthorizedTTL", "cacheUnauthorizedTTL") {
+		for sub, v := range p.mapFields(path, v, "cacheAuthorizedTTL", "cacheUnauthorizedTTL") {
 			if sub == "cacheAuthorizedTTL" {
-				p.duration(at+"."+sub, v, &p.cfg.Remote.Reviews.AllowedTTL)
+				p.duration(path+"."+sub, v, &p.cfg.Remote.Reviews.AllowedTTL)
 			} else {
-				p.duration(at+"."+sub, v, &p.cfg.Remote.Reviews.DeniedTTL)
+				p.duration(path+"."+sub, v, &p.cfg.Remote.Reviews.DeniedTTL)
 			}
 		}
 	}

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Shutdown are the fields about the end of pods before the host goes down.
+// Shutdown are the fields about graceful node shutdown.
 type Shutdown struct {
-	// GracePeriod and CriticalPods are nil if not set; zero asks for none.
+	// GracePeriod and CriticalPods are nil if not set; zero disables them.
 	GracePeriod, CriticalPods *time.Duration
 	// ByPodPriority is nil if not set.
 	ByPodPriority []ShutdownGroup
 }
 
-// ShutdownGroup is the period of pods of a priority and more.
+// ShutdownGroup is the grace period of pods with a minimum priority.
 type ShutdownGroup struct {
 	Priority int
 	Period   time.Duration
 }
 
-// The fields of Shutdown.
-var honouredShutdown = map[string]func(*parser, string, any){
+// shutdownFields are the fields of Shutdown.
+var shutdownFields = map[string]func(*parser, string, any){
 	"shutdownGracePeriod":              func(p *parser, n string, v any) { p.durationOrZero(n, v, &p.cfg.Shutdown.GracePeriod) },
 	"shutdownGracePeriodCriticalPods":  func(p *parser, n string, v any) { p.durationOrZero(n, v, &p.cfg.Shutdown.CriticalPods) },
 	"shutdownGracePeriodByPodPriority": (*parser).shutdownGroups,
 }
 
-// durationOrZero is duration where zero does not ask for the default.
+// durationOrZero is like duration, but zero does not mean the default.
 func (p *parser) durationOrZero(name string, v any, to **time.Duration) {
 	before := len(p.errs)
 	p.duration(name, v, to)
@@ -39,7 +39,7 @@ func (p *parser) durationOrZero(name string, v any, to **time.Duration) {
 func (p *parser) shutdownGroups(name string, v any) {
 	list, ok := v.([]any)
 	if !ok {
-		p.fail(name, "want a list, such as [{priority: 1000, shutdownGracePeriodSeconds: 20}]")
+		p.fail(name, "must be a list, such as [{priority: 1000, shutdownGracePeriodSeconds: 20}]")
 		return
 	}
 	p.cfg.Shutdown.ByPodPriority = []ShutdownGroup{}
@@ -47,7 +47,7 @@ func (p *parser) shutdownGroups(name string, v any) {
 		at := fmt.Sprintf("%s[%d]", name, i)
 		m, ok := e.(map[string]any)
 		if !ok {
-			p.fail(at, "want priority and shutdownGracePeriodSeconds")
+			p.fail(at, "must have priority and shutdownGracePeriodSeconds")
 			continue
 		}
 		priority, seconds := new(int), new(int)

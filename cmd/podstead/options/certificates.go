@@ -12,59 +12,59 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 )
 
-// Certificates say how the node comes to those that a cluster signs.
+// Certificates are the settings of the certificates that a cluster signs for the node.
 type Certificates struct {
-	// Bootstrap is the kubeconfig to ask for the first one with; empty for none.
+	// Bootstrap is the kubeconfig for requesting the first certificate; empty for none.
 	Bootstrap string
-	// Folder keeps them.
-	Folder string
-	// Rotate asks for another client certificate in time, RotateServing for one
-	// for the port.
+	// Dir is the directory of the certificates.
+	Dir string
+	// Rotate renews the client certificate, RotateServing requests and renews the
+	// serving certificate.
 	Rotate, RotateServing bool
 }
 
 func (c *Certificates) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Bootstrap, "bootstrap-kubeconfig", "", "kubeconfig `file` to ask for this node's certificate with, while there is no --kubeconfig or its certificate has ended; --kubeconfig is written then")
-	f.StringVar(&c.Folder, "cert-dir", "", "`folder` of the certificates that the cluster signs (default: pki below --root-dir)")
-	f.BoolVar(&c.Rotate, "rotate-certificates", true, "ask the cluster for another client certificate before the present one ends")
-	f.BoolVar(&c.RotateServing, "rotate-server-certificates", false, "ask the cluster for the serving certificate of --port, and for another one in time")
+	f.StringVar(&c.Bootstrap, "bootstrap-kubeconfig", "", "kubeconfig `file` for requesting the client certificate of this node if --kubeconfig does not exist or its certificate has expired; --kubeconfig is then written")
+	f.StringVar(&c.Dir, "cert-dir", "", "`directory` of the certificates that the cluster signs (default: pki in --root-dir)")
+	f.BoolVar(&c.Rotate, "rotate-certificates", true, "renew the client certificate from the cluster before it expires")
+	f.BoolVar(&c.RotateServing, "rotate-server-certificates", false, "request the serving certificate of --port from the cluster and renew it before it expires")
 }
 
-// merge takes from the file what no flag says.
+// merge applies the settings of the file that no flag sets.
 func (c *Certificates) merge(from *kubeletconfig.Remote, f *pflag.FlagSet) {
 	take(f, "rotate-certificates", from.RotateCertificates, &c.Rotate)
 	take(f, "rotate-server-certificates", from.ServerTLSBootstrap, &c.RotateServing)
 }
 
-// check judges the settings of a node with that kubeconfig.
+// check validates the settings of a node with this kubeconfig.
 func (c *Certificates) check(kubeconfig string, served *Remote, root string) error {
 	var errs []error
-	if c.Folder == "" {
-		c.Folder = filepath.Join(root, "pki")
+	if c.Dir == "" {
+		c.Dir = filepath.Join(root, "pki")
 	}
-	for _, path := range []*string{&c.Folder, &c.Bootstrap} {
+	for _, path := range []*string{&c.Dir, &c.Bootstrap} {
 		if *path == "" {
 			continue
 		}
 		abs, err := filepath.Abs(*path)
 		if err != nil {
-			return fmt.Errorf("cannot make %q absolute: %w", *path, err)
+			return fmt.Errorf("failed to make %q absolute: %w", *path, err)
 		}
 		*path = abs
 	}
 	switch _, err := os.Stat(kubeconfig); {
 	case kubeconfig == "" && c.Bootstrap != "":
-		errs = append(errs, errors.New("--bootstrap-kubeconfig: needs --kubeconfig, the file that is written once the cluster has signed a certificate"))
+		errs = append(errs, errors.New("--bootstrap-kubeconfig: requires --kubeconfig, the file to write once the cluster has signed a certificate"))
 	case kubeconfig == "" || err == nil:
 	case !errors.Is(err, fs.ErrNotExist) || c.Bootstrap == "":
-		errs = append(errs, fmt.Errorf("--kubeconfig: %w; leave the flag out to run without a cluster, or give a --bootstrap-kubeconfig", err))
+		errs = append(errs, fmt.Errorf("--kubeconfig: %w; omit the flag to run without a cluster, or set --bootstrap-kubeconfig", err))
 	default:
 		if _, err := os.Stat(c.Bootstrap); err != nil {
-			errs = append(errs, fmt.Errorf("--bootstrap-kubeconfig: %w; it is needed as long as there is no --kubeconfig %s", err, kubeconfig))
+			errs = append(errs, fmt.Errorf("--bootstrap-kubeconfig: %w; it is required as long as --kubeconfig %s does not exist", err, kubeconfig))
 		}
 	}
 	if c.RotateServing && served.CertFile != "" {
-		errs = append(errs, errors.New("--rotate-server-certificates (serverTLSBootstrap) and --tls-cert-file (tlsCertFile) are two serving certificates; take one of them out"))
+		errs = append(errs, errors.New("--rotate-server-certificates (serverTLSBootstrap) and --tls-cert-file (tlsCertFile) are mutually exclusive; remove one of them"))
 	}
 	return errors.Join(errs...)
 }

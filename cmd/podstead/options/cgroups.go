@@ -17,23 +17,23 @@ import (
 
 // Cgroups are the settings of the pods' cgroups.
 type Cgroups struct {
-	// Root is the path of the root below each hierarchy's.
+	// Root is the path of the parent cgroup of all pods, relative to the mount point.
 	Root string
-	// Driver is that of the flag and wins over the runtime's; DriverHint that
-	// of the config file, for a runtime that does not tell.
+	// Driver is set by the flag and overrides the runtime's. DriverHint is set by the
+	// config file and applies if the runtime does not report its driver.
 	Driver, DriverHint string
-	// Reserved are what pods cannot have: for the system, and for podstead
-	// and the runtime.
+	// Reserved are the resources that are not available to pods: those reserved for
+	// the system, then those for podstead and the runtime.
 	Reserved []v1.ResourceList
-	// EnforceAllocatable makes what is left the limit of all pods together.
+	// EnforceAllocatable limits all pods together to the allocatable resources.
 	EnforceAllocatable bool
-	// PodPids is how many processes a pod may have; 0 is no limit.
+	// PodPids is the maximum number of processes in a pod; 0 for no limit.
 	PodPids int64
-	// NoCPUQuota leaves limits of cpu unenforced; QuotaPeriod is the period
-	// in which they count.
+	// NoCPUQuota disables the enforcement of CPU limits; QuotaPeriod is the CFS period.
 	NoCPUQuota  bool
 	QuotaPeriod time.Duration
-	// SingleProcessOOMKill leaves the rest of a container out of memory alone.
+	// SingleProcessOOMKill kills a single process instead of the whole container on an
+	// OOM.
 	SingleProcessOOMKill bool
 
 	systemReserved, kubeReserved map[string]string
@@ -49,19 +49,19 @@ const (
 )
 
 func (c *Cgroups) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Root, "cgroup-root", cgroup.DefaultRoot, "`path` of the cgroup that all pods are below; never the kubelet's")
-	f.StringVar(&c.Driver, "cgroup-driver", "", "cgroupfs or systemd (default: the runtime's)")
-	f.StringToStringVar(&c.systemReserved, "system-reserved", nil, "what pods leave to the system, as `cpu=500m,memory=1Gi,pid=1000`")
-	f.StringToStringVar(&c.kubeReserved, "kube-reserved", nil, "what pods leave to podstead and the runtime, as `cpu=100m,memory=200Mi`")
-	f.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "pods: limit all pods together to what is left; none: only count it")
-	f.Int64Var(&c.PodPids, "pod-max-pids", noPidsLimit, "`number` of processes a pod may have; -1 for any")
-	f.BoolVar(&c.cpuQuota, "cpu-cfs-quota", true, "hold containers to their limits of cpu")
-	f.DurationVar(&c.QuotaPeriod, "cpu-cfs-quota-period", defaultQuotaPeriod, "`time` in which a limit of cpu counts, 1ms to 1s")
+	f.StringVar(&c.Root, "cgroup-root", cgroup.DefaultRoot, "`path` of the parent cgroup of all pods; must not be the kubelet's")
+	f.StringVar(&c.Driver, "cgroup-driver", "", "cgroup driver: cgroupfs or systemd (default: the runtime's)")
+	f.StringToStringVar(&c.systemReserved, "system-reserved", nil, "resources reserved for the system, such as `cpu=500m,memory=1Gi,pid=1000`")
+	f.StringToStringVar(&c.kubeReserved, "kube-reserved", nil, "resources reserved for podstead and the runtime, such as `cpu=100m,memory=200Mi`")
+	f.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "pods: limit all pods together to the allocatable resources; none: only use them for admission")
+	f.Int64Var(&c.PodPids, "pod-max-pids", noPidsLimit, "maximum `number` of processes per pod; -1 for no limit")
+	f.BoolVar(&c.cpuQuota, "cpu-cfs-quota", true, "enforce the CPU limits of containers with CFS quota")
+	f.DurationVar(&c.QuotaPeriod, "cpu-cfs-quota-period", defaultQuotaPeriod, "CFS quota `period`, 1ms to 1s")
 }
 
-// merge takes from the file what no flag says.
+// merge applies the settings of the file that no flag sets.
 func (c *Cgroups) merge(file *kubeletconfig.Cgroups, take func(flag string, set bool, apply func())) {
-	// The kubelet's root is what its own kubepods is below.
+	// The kubelet's root is the parent of its kubepods; podstead uses its own cgroup there.
 	take("cgroup-root", file.Root != "", func() { c.Root = path.Join("/", file.Root, cgroup.DefaultRoot) })
 	c.DriverHint = file.Driver
 	take("system-reserved", file.SystemReserved != nil, func() { c.systemReserved = file.SystemReserved })
@@ -73,8 +73,8 @@ func (c *Cgroups) merge(file *kubeletconfig.Cgroups, take func(flag string, set 
 	c.SingleProcessOOMKill = file.SingleProcessOOMKill != nil && *file.SingleProcessOOMKill
 }
 
-// cgroupPart is one part of the root's path. Both drivers can make it: systemd
-// puts dashes between the parts.
+// cgroupPart matches one element of the root's path that both drivers can create: systemd
+// joins the elements with dashes.
 var cgroupPart = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 func (c *Cgroups) check() error {
@@ -83,11 +83,11 @@ func (c *Cgroups) check() error {
 	for _, part := range parts {
 		switch {
 		case root == "/":
-			return fmt.Errorf("--cgroup-root=%q: must be a cgroup of its own, such as %s", c.Root, cgroup.DefaultRoot)
+			return fmt.Errorf("--cgroup-root=%q: must not be the root cgroup; use for example %s", c.Root, cgroup.DefaultRoot)
 		case strings.HasPrefix(part, "kubepods"):
-			return fmt.Errorf("--cgroup-root=%q: a kubelet ends what it does not know there; use another, such as %s", c.Root, cgroup.DefaultRoot)
+			return fmt.Errorf("--cgroup-root=%q: a kubelet kills unknown pods there; use for example %s", c.Root, cgroup.DefaultRoot)
 		case !cgroupPart.MatchString(part):
-			return fmt.Errorf("--cgroup-root=%q: %q is no name for a cgroup; use letters, digits, dots, dashes and underscores", c.Root, part)
+			return fmt.Errorf("--cgroup-root=%q: %q is not a valid cgroup name; use letters, digits, dots, dashes and underscores", c.Root, part)
 		}
 	}
 	c.Root = root
@@ -99,7 +99,7 @@ func (c *Cgroups) check() error {
 	if c.PodPids == noPidsLimit || c.PodPids == 0 {
 		c.PodPids = 0
 	} else if c.PodPids < 0 {
-		return fmt.Errorf("--pod-max-pids=%d: must be a number of processes, or -1 for any", c.PodPids)
+		return fmt.Errorf("--pod-max-pids=%d: must be a number of processes, or -1 for no limit", c.PodPids)
 	}
 	if c.QuotaPeriod < time.Millisecond || c.QuotaPeriod > time.Second {
 		return fmt.Errorf("--cpu-cfs-quota-period=%s: must be from 1ms to 1s", c.QuotaPeriod)
@@ -123,7 +123,7 @@ func (c *Cgroups) checkReserved() error {
 	c.EnforceAllocatable = slices.Contains(c.enforce, enforcePods)
 	for _, what := range c.enforce {
 		if what != enforcePods && what != enforceNone && what != "" {
-			return fmt.Errorf("--enforce-node-allocatable: %q cannot be enforced; pods can, or none", what)
+			return fmt.Errorf("--enforce-node-allocatable: %q is not supported; use pods or none", what)
 		}
 	}
 	return nil

@@ -20,8 +20,8 @@ func TestCgroupDefaults(t *testing.T) {
 	}
 }
 
-// A KubeletConfiguration as kubeadm and others write it: its root is what
-// kubepods would be below, its driver is for a runtime that tells none.
+// In a KubeletConfiguration as kubeadm writes it, the root is the parent of kubepods, and
+// the driver applies to a runtime that does not report its own.
 func TestCgroupsOfConfigFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte(`apiVersion: kubelet.config.k8s.io/v1beta1
@@ -54,18 +54,18 @@ kubeReserved: {memory: 512Mi, cpu: "1"}
 	}
 }
 
-func TestCgroupRefusals(t *testing.T) {
+func TestInvalidCgroupSettings(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
-		{"--cgroup-root=/", "must be a cgroup of its own"},
-		{"--cgroup-root=/kubepods", "a kubelet ends what it does not know"},
-		{"--cgroup-root=/kubepods.slice/x", "a kubelet ends what it does not know"},
-		{"--cgroup-root=/a b", `"a b" is no name`},
+		{"--cgroup-root=/", "must not be the root cgroup"},
+		{"--cgroup-root=/kubepods", "a kubelet kills unknown pods"},
+		{"--cgroup-root=/kubepods.slice/x", "a kubelet kills unknown pods"},
+		{"--cgroup-root=/a b", `"a b" is not a valid cgroup name`},
 		{"--cgroup-driver=runc", "must be cgroupfs or systemd"},
 		{"--pod-max-pids=-2", "--pod-max-pids=-2"},
 		{"--cpu-cfs-quota-period=2s", "--cpu-cfs-quota-period=2s"},
 		{"--system-reserved=gpu=1", `--system-reserved: "gpu" cannot be reserved`},
 		{"--kube-reserved=cpu=-1", `--kube-reserved: cpu="-1" is no quantity`},
-		{"--enforce-node-allocatable=all", `"all" cannot be enforced`},
+		{"--enforce-node-allocatable=all", `"all" is not supported`},
 	} {
 		if _, _, err := complete(t, c.arg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.arg, err, c.want)

@@ -8,27 +8,27 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 )
 
-// Cluster says which cluster to join. Its zero value joins none.
+// Cluster is the cluster to join. The zero value joins none.
 type Cluster struct {
-	// Kubeconfig is the file that leads to the API server; empty joins none.
+	// Kubeconfig is the kubeconfig of the API server; empty to join no cluster.
 	Kubeconfig string
 	Registration
 	Certificates
 }
 
 func (c *Cluster) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of a cluster to join: the node and its pods are shown there, and what it binds to the node runs here; empty joins none")
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster to join: the node is registered there, its pods are shown as mirror pods, and pods that the cluster binds to the node run here; empty joins no cluster")
 	c.Certificates.addFlags(f)
 	c.Registration.addFlags(f)
 }
 
-// merge takes from the file what no flag says.
+// merge applies the settings of the file that no flag sets.
 func (c *Cluster) merge(from *kubeletconfig.Config, f *pflag.FlagSet) {
 	c.Registration.merge(&from.Node, f)
 	c.Certificates.merge(&from.Remote, f)
 }
 
-// check judges the settings; labels are the node's.
+// check validates the settings; labels are the node's labels.
 func (c *Cluster) check(labels map[string]string, served *Remote, root string) error {
 	errs := []error{c.Certificates.check(c.Kubeconfig, served, root)}
 	if c.Kubeconfig != "" {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A node of a cluster is asked over its port, and asks the cluster about those
-// who ask, unless it is told not to.
+// A node of a cluster opens its port and authenticates clients with the cluster, unless
+// disabled.
 func TestNodeOfAClusterIsSecure(t *testing.T) {
 	dir := t.TempDir()
 	kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "config.yaml")
@@ -27,12 +27,12 @@ serverTLSBootstrap: true
 	o, notices, err := complete(t, "--kubeconfig", kubeconfig)
 	if r := o.Remote.Reviews; err != nil || o.Remote.Address != "0.0.0.0:10250" || o.Remote.Port() != 10250 || !r.Tokens || !r.Rights ||
 		r.TokenTTL != 2*time.Minute || r.AllowedTTL != 5*time.Minute || r.DeniedTTL != 30*time.Second {
-		t.Errorf("of itself: %q %+v, %v", o.Remote.Address, r, err)
+		t.Errorf("defaults: %q %+v, %v", o.Remote.Address, r, err)
 	}
 	if len(notices) != 1 || !strings.Contains(notices[0], "--client-ca-file") {
 		t.Errorf("notices: %v", notices)
 	}
-	if c := o.Cluster.Certificates; !c.Rotate || c.RotateServing || c.Folder != "/var/lib/podstead/pki" {
+	if c := o.Cluster.Certificates; !c.Rotate || c.RotateServing || c.Dir != "/var/lib/podstead/pki" {
 		t.Errorf("certificates: %+v", c)
 	}
 	if o, notices, err = complete(t, "--kubeconfig", kubeconfig, "--port=0"); err != nil || o.Remote.Address != "" || len(notices) > 0 {
@@ -53,11 +53,11 @@ serverTLSBootstrap: true
 		args []string
 		want string
 	}{
-		{[]string{"--bootstrap-kubeconfig", boot}, "--bootstrap-kubeconfig: needs --kubeconfig"},
-		{[]string{"--kubeconfig", dir + "/none"}, "or give a --bootstrap-kubeconfig"},
-		{[]string{"--kubeconfig", dir + "/none", "--bootstrap-kubeconfig", boot}, "it is needed as long as there is no --kubeconfig"},
+		{[]string{"--bootstrap-kubeconfig", boot}, "--bootstrap-kubeconfig: requires --kubeconfig"},
+		{[]string{"--kubeconfig", dir + "/none"}, "or set --bootstrap-kubeconfig"},
+		{[]string{"--kubeconfig", dir + "/none", "--bootstrap-kubeconfig", boot}, "it is required as long as --kubeconfig"},
 		{[]string{"--kubeconfig", kubeconfig, "--bootstrap-kubeconfig", boot}, ""},
-		{[]string{"--kubeconfig", kubeconfig, "--rotate-server-certificates", "--tls-cert-file=/c", "--tls-private-key-file=/k"}, "two serving certificates"},
+		{[]string{"--kubeconfig", kubeconfig, "--rotate-server-certificates", "--tls-cert-file=/c", "--tls-private-key-file=/k"}, "mutually exclusive"},
 		{[]string{"--authorization-mode=RBAC"}, "must be Webhook or AlwaysAllow"},
 		{[]string{"--authentication-token-webhook-cache-ttl=-1s"}, "must be 0 or more"},
 	} {

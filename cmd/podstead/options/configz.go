@@ -2,8 +2,8 @@ package options
 
 import "time"
 
-// KubeletConfiguration is what the daemon runs with, in the fields of that
-// document, for those who ask a kubelet for it. What may be secret is left out.
+// KubeletConfiguration returns the settings of the daemon in the fields of that document, for
+// clients that request /configz of a kubelet. It contains no secrets.
 func (o *Options) KubeletConfiguration() map[string]any {
 	r, c, g := &o.Remote, &o.Cgroups, &o.Garbage
 	joins := o.Cluster.Kubeconfig != ""
@@ -48,7 +48,7 @@ func (o *Options) KubeletConfiguration() map[string]any {
 		all["maxParallelImagePulls"] = o.Runtime.ParallelPulls
 	}
 	for name, v := range all {
-		// As the kubelet does, leave out what is not set.
+		// Like the kubelet, omit what is not set.
 		if text, ok := v.(string); ok && text == "" {
 			delete(all, name)
 		}

@@ -1,6 +1,7 @@
-// Package options settles what `podstead run` is asked to do.
+// Package options holds the settings of podstead run.
 //
-// It owns the flags, their defaults, and the order in which a setting is
-// looked for: flag, then the KubeletConfiguration file, then the default. It
-// reads the command line and that one file. It never starts anything.
+// It owns the flags, their defaults and validation, and the precedence of a setting: flag,
+// then KubeletConfiguration file, then default.
+//
+// It reads the command line and that one file. It never starts anything.
 package options

@@ -15,34 +15,35 @@ import (
 	"github.com/podstead/podstead/node/evict"
 )
 
-// Eviction says how little the node may have left before pods are ended.
+// Eviction are the settings of node-pressure eviction.
 type Eviction struct {
 	Thresholds []evict.Threshold
-	// Transition is how long pressure has to be gone before pods come back.
+	// Transition is how long pressure must be gone before evicted pods run again.
 	Transition time.Duration
-	// MaxPodGrace in seconds is what a pod gets for a soft threshold at most.
+	// MaxPodGrace is the maximum grace period, in seconds, for soft thresholds.
 	MaxPodGrace int
 
 	hard, soft, softGrace, reclaim map[string]string
 }
 
-// defaultTransition is the kubelet's.
+// defaultTransition is the kubelet's default.
 const defaultTransition = 5 * time.Minute
 
-// evictionFlags are the settings' names, in the order in which they are parsed.
+// evictionFlags are the flags of the settings, in the order in which they are parsed.
 var evictionFlags = [4]string{"--eviction-hard", "--eviction-soft", "--eviction-soft-grace-period", "--eviction-minimum-reclaim"}
 
 func (e *Eviction) addFlags(f *pflag.FlagSet) {
-	// The kubelet has none without its --config.
+	// The kubelet has no hard thresholds without --config.
 	e.hard = maps.Clone(evict.DefaultHard)
-	f.Var(&signalMap{&e.hard, "<"}, "eviction-hard", "`signals` and how little may be left before pods are ended at once, instead of the defaults; empty for none")
-	f.Var(&signalMap{&e.soft, "<"}, "eviction-soft", "`signals` and how little may be left for a time before pods are ended, such as memory.available<300Mi")
-	f.Var(&signalMap{&e.softGrace, "="}, "eviction-soft-grace-period", "`signals` and that time, such as memory.available=1m30s")
-	f.Var(&signalMap{&e.reclaim, "="}, "eviction-minimum-reclaim", "`signals` and how much more is to be left after pods were ended, such as memory.available=100Mi")
-	f.DurationVar(&e.Transition, "eviction-pressure-transition-period", defaultTransition, "`time` for which pressure has to be gone before evicted pods run again")
-	f.IntVar(&e.MaxPodGrace, "eviction-max-pod-grace-period", 0, "`seconds` that a pod gets to end for a soft threshold at most")
+	f.Var(&signalMap{&e.hard, "<"}, "eviction-hard", "hard eviction `thresholds`, such as memory.available<100Mi; replaces the defaults; empty for none")
+	f.Var(&signalMap{&e.soft, "<"}, "eviction-soft", "soft eviction `thresholds`, such as memory.available<300Mi")
+	f.Var(&signalMap{&e.softGrace, "="}, "eviction-soft-grace-period", "grace `periods` of the soft thresholds, such as memory.available=1m30s")
+	f.Var(&signalMap{&e.reclaim, "="}, "eviction-minimum-reclaim", "minimum `amounts` to reclaim beyond a threshold, such as memory.available=100Mi")
+	f.DurationVar(&e.Transition, "eviction-pressure-transition-period", defaultTransition, "`time` for which pressure must be gone before evicted pods run again")
+	f.IntVar(&e.MaxPodGrace, "eviction-max-pod-grace-period", 0, "maximum grace period, in `seconds`, of pods that are evicted for a soft threshold")
 }
 
+// merge applies the settings of the file that no flag sets.
 func (e *Eviction) merge(c *kubeletconfig.Eviction, f *pflag.FlagSet) {
 	if c.Hard != nil && !f.Changed("eviction-hard") {
 		e.hard = c.Hard
@@ -75,34 +76,34 @@ func (e *Eviction) check() (err error) {
 	return err
 }
 
-// Kept is what hard thresholds keep from pods of a capacity.
-func (e *Eviction) Kept(capacity v1.ResourceList) v1.ResourceList {
-	kept := v1.ResourceList{}
+// HardReserved returns the part of a capacity that hard thresholds reserve.
+func (e *Eviction) HardReserved(capacity v1.ResourceList) v1.ResourceList {
+	reserved := v1.ResourceList{}
 	for name, signal := range map[v1.ResourceName]evict.Signal{v1.ResourceMemory: evict.MemoryAvailable, v1.ResourceEphemeralStorage: evict.NodeFSAvailable} {
-		if has, ok := capacity[name]; ok {
-			kept[name] = *resource.NewQuantity(evict.HardMin(e.Thresholds, signal, has.Value()), has.Format)
+		if total, ok := capacity[name]; ok {
+			reserved[name] = *resource.NewQuantity(evict.HardMin(e.Thresholds, signal, total.Value()), total.Format)
 		}
 	}
-	return kept
+	return reserved
 }
 
-// signalMap is a flag of signals with a value each, as the kubelet writes them.
+// signalMap is a flag value of signals with a value each, in the kubelet's format.
 type signalMap struct {
-	to   *map[string]string
-	sign string
+	to        *map[string]string
+	separator string
 }
 
-// Set replaces what there was.
+// Set replaces the current value.
 func (m *signalMap) Set(text string) error {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
 		if strings.TrimSpace(pair) == "" {
 			continue
 		}
-		signal, value, ok := strings.Cut(pair, m.sign)
+		signal, value, ok := strings.Cut(pair, m.separator)
 		signal, value = strings.TrimSpace(signal), strings.TrimSpace(value)
 		if !ok || signal == "" || value == "" {
-			return fmt.Errorf("%q must be SIGNAL%sVALUE, such as memory.available%s%s", pair, m.sign, m.sign, map[string]string{"<": "100Mi", "=": "1m30s"}[m.sign])
+			return fmt.Errorf("%q must be SIGNAL%sVALUE, such as memory.available%s%s", pair, m.separator, m.separator, map[string]string{"<": "100Mi", "=": "1m30s"}[m.separator])
 		}
 		values[signal] = value
 	}
@@ -110,13 +111,14 @@ func (m *signalMap) Set(text string) error {
 	return nil
 }
 
+// String returns the value as it is set.
 func (m *signalMap) String() string {
 	if m.to == nil {
 		return ""
 	}
 	var pairs []string
 	for _, signal := range slices.Sorted(maps.Keys(*m.to)) {
-		pairs = append(pairs, signal+m.sign+(*m.to)[signal])
+		pairs = append(pairs, signal+m.separator+(*m.to)[signal])
 	}
 	return strings.Join(pairs, ",")
 }

@@ -39,7 +39,7 @@ func TestEvictionSettings(t *testing.T) {
 		args []string
 		want string
 	}{
-		"neither":          {want: defaults},
+		"defaults":         {want: defaults},
 		"an empty file":    {file: "maxPods: 5\n", want: defaults},
 		"a flag":           {args: []string{"--eviction-hard=memory.available<1Gi, nodefs.available<5%"}, want: "memory.available<1Gi allocatableMemory.available<1Gi nodefs.available<5%"},
 		"none":             {args: []string{"--eviction-hard="}, want: ""},
@@ -74,7 +74,7 @@ func TestEvictionSettings(t *testing.T) {
 			}
 		})
 	}
-	// A zero in a file asks for the default, as at the kubelet; a flag means it.
+	// Zero in a file means the default, as in the kubelet; zero in a flag means zero.
 	for arg, want := range map[string]time.Duration{"--eviction-hard=": 5 * time.Minute, "--eviction-pressure-transition-period=0": 0} {
 		o, err := evictionOf(t, "evictionPressureTransitionPeriod: 0s\nevictionMaxPodGracePeriod: 9\n", arg)
 		if err != nil || o.Eviction.Transition != want || o.Eviction.MaxPodGrace != 9 {
@@ -83,7 +83,7 @@ func TestEvictionSettings(t *testing.T) {
 	}
 }
 
-func TestBadEvictionSettings(t *testing.T) {
+func TestInvalidEvictionSettings(t *testing.T) {
 	for arg, want := range map[string]string{
 		"--eviction-hard=memory.available=100Mi":       `"memory.available=100Mi" must be SIGNAL<VALUE, such as memory.available<100Mi`,
 		"--eviction-soft=memory.available<1Gi":         "--eviction-soft: memory.available: needs its time in --eviction-soft-grace-period",
@@ -98,14 +98,14 @@ func TestBadEvictionSettings(t *testing.T) {
 	}
 }
 
-// What would be evicted for at once is not there for pods to ask for.
-func TestHardThresholdsAreKeptFromPods(t *testing.T) {
+// Hard thresholds reduce the allocatable resources.
+func TestHardReserved(t *testing.T) {
 	o, err := evictionOf(t, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := o.Eviction.Kept(v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourceEphemeralStorage: resource.MustParse("10Gi"), v1.ResourceCPU: resource.MustParse("2")})
-	if got := fmt.Sprint(kept.Memory(), " ", kept.StorageEphemeral(), " ", len(kept)); got != "100Mi 1Gi 2" {
+	reserved := o.Eviction.HardReserved(v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourceEphemeralStorage: resource.MustParse("10Gi"), v1.ResourceCPU: resource.MustParse("2")})
+	if got := fmt.Sprint(reserved.Memory(), " ", reserved.StorageEphemeral(), " ", len(reserved)); got != "100Mi 1Gi 2" {
 		t.Error(got)
 	}
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 )
 
-// Garbage are the bounds of what pods leave behind.
+// Garbage are the settings of container, image and log garbage collection.
 type Garbage struct {
-	// ContainerMinAge is how long a dead container is left alone.
+	// ContainerMinAge is the minimum age of a dead container to be removed.
 	ContainerMinAge time.Duration
-	// MaxPerContainer and MaxContainers are how many dead instances are kept,
-	// of one container and of all; negative is no bound.
+	// MaxPerContainer and MaxContainers are the maximum numbers of dead instances to
+	// keep, per container and in total; negative for no limit.
 	MaxPerContainer, MaxContainers int
 
-	// LogMaxSize in bytes is when a log is rotated; negative rotates none.
+	// LogMaxSize is the size in bytes at which a log is rotated; negative for never.
 	LogMaxSize int64
-	// LogMaxFiles is how many files an instance of a container has at most.
+	// LogMaxFiles is the maximum number of log files per container instance.
 	LogMaxFiles int
-	// PodLogsMax in bytes bounds the logs of a pod; 0 is no bound of its own.
+	// PodLogsMax is the maximum size in bytes of all logs of a pod; 0 for no limit.
 	PodLogsMax int64
 
-	// ImageHigh and ImageLow are percent of the image file system.
+	// ImageHigh and ImageLow are in percent of the image file system.
 	ImageHigh, ImageLow int
-	// ImagePeriod is the time between two looks at it.
+	// ImagePeriod is the interval of image garbage collection.
 	ImagePeriod time.Duration
-	// ImageMinAge is how long after its pull an image is left alone,
-	// ImageMaxAge how long it is kept unused; 0 is for ever.
+	// ImageMinAge is the minimum age of an image to be removed. ImageMaxAge is how
+	// long an unused image is kept; 0 for no limit.
 	ImageMinAge, ImageMaxAge time.Duration
 
 	logMaxSize, podLogsMax string
@@ -46,22 +46,22 @@ const (
 	defaultImagePeriod = 5 * time.Minute
 )
 
-// addFlags declares flags under the kubelet's names where it has them.
+// addFlags declares the flags; those that the kubelet has carry its names.
 func (g *Garbage) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&g.ContainerMinAge, "minimum-container-ttl-duration", 0, "`age` before which no dead container is removed")
-	f.IntVar(&g.MaxPerContainer, "maximum-dead-containers-per-container", 1, "`number` of dead instances kept of each container, one at least; negative for no bound")
-	f.IntVar(&g.MaxContainers, "maximum-dead-containers", -1, "`number` of dead instances kept of all containers, the last of each aside; negative for no bound")
-	f.StringVar(&g.logMaxSize, "container-log-max-size", defaultLogMaxSize, "`size` at which a container's log is rotated, such as 10Mi; negative for never")
-	f.IntVar(&g.LogMaxFiles, "container-log-max-files", defaultLogMaxFiles, "`number` of files kept of it, two at least")
-	f.StringVar(&g.podLogsMax, "pod-logs-max-size", "0", "`size` that all logs of a pod have at most, the oldest go first; 0 for no bound beside those of its containers")
-	f.IntVar(&g.ImageHigh, "image-gc-high-threshold", defaultImageHigh, "`percent` of their file system in use at which unused images are removed; 100 for never")
-	f.IntVar(&g.ImageLow, "image-gc-low-threshold", defaultImageLow, "`percent` in use at which enough of them were")
-	f.DurationVar(&g.ImagePeriod, "image-gc-period", defaultImagePeriod, "`time` between two looks at how full it is")
-	f.DurationVar(&g.ImageMinAge, "minimum-image-ttl-duration", defaultImageMinAge, "`age` before which no image is removed")
-	f.DurationVar(&g.ImageMaxAge, "maximum-image-ttl-duration", 0, "`time` after its last use at which an image is removed even if there is room; 0 for never")
+	f.DurationVar(&g.ContainerMinAge, "minimum-container-ttl-duration", 0, "minimum `age` of a dead container before it is removed")
+	f.IntVar(&g.MaxPerContainer, "maximum-dead-containers-per-container", 1, "maximum `number` of dead instances to keep per container, at least 1; negative for no limit")
+	f.IntVar(&g.MaxContainers, "maximum-dead-containers", -1, "maximum `number` of dead instances to keep in total, except the last one of each container; negative for no limit")
+	f.StringVar(&g.logMaxSize, "container-log-max-size", defaultLogMaxSize, "maximum `size` of a container log before it is rotated, such as 10Mi; negative for never")
+	f.IntVar(&g.LogMaxFiles, "container-log-max-files", defaultLogMaxFiles, "maximum `number` of log files per container, at least 2")
+	f.StringVar(&g.podLogsMax, "pod-logs-max-size", "0", "maximum `size` of all logs of a pod, the oldest are removed first; 0 for no limit beyond those per container")
+	f.IntVar(&g.ImageHigh, "image-gc-high-threshold", defaultImageHigh, "`percent` of disk usage above which unused images are removed; 100 for never")
+	f.IntVar(&g.ImageLow, "image-gc-low-threshold", defaultImageLow, "`percent` of disk usage to which image garbage collection frees space")
+	f.DurationVar(&g.ImagePeriod, "image-gc-period", defaultImagePeriod, "`interval` of image garbage collection")
+	f.DurationVar(&g.ImageMinAge, "minimum-image-ttl-duration", defaultImageMinAge, "minimum `age` of an unused image before it is removed")
+	f.DurationVar(&g.ImageMaxAge, "maximum-image-ttl-duration", 0, "maximum `age` of an unused image before it is removed; 0 for no limit")
 }
 
-// merge takes from the file what no flag says.
+// merge applies the settings of the file that no flag sets.
 func (g *Garbage) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	if c.Garbage.ContainerLogMaxSize != "" && !f.Changed("container-log-max-size") {
 		g.logMaxSize = c.Garbage.ContainerLogMaxSize
@@ -75,7 +75,7 @@ func (g *Garbage) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	take(f, "maximum-image-ttl-duration", c.Garbage.ImageMaximumGCAge, &g.ImageMaxAge)
 }
 
-// take takes what the file says and no flag does.
+// take applies a setting of the file unless the flag is set.
 func take[T any](f *pflag.FlagSet, flag string, from, to *T) {
 	if from != nil && !f.Changed(flag) {
 		*to = *from
@@ -84,13 +84,13 @@ func take[T any](f *pflag.FlagSet, flag string, from, to *T) {
 
 func (g *Garbage) check() (err error) {
 	if g.ImageHigh < 0 || g.ImageHigh > 100 || g.ImageLow < 0 || g.ImageLow >= max(g.ImageHigh, 1) {
-		return fmt.Errorf("--image-gc-high-threshold=%d and --image-gc-low-threshold=%d: must be percent, the low one less than the high one", g.ImageHigh, g.ImageLow)
+		return fmt.Errorf("--image-gc-high-threshold=%d and --image-gc-low-threshold=%d: must be percentages, and the low threshold must be less than the high threshold", g.ImageHigh, g.ImageLow)
 	}
 	if g.ImagePeriod < time.Second {
-		return fmt.Errorf("--image-gc-period=%s: must be 1s at least, such as 5m", g.ImagePeriod)
+		return fmt.Errorf("--image-gc-period=%s: must be at least 1s, such as 5m", g.ImagePeriod)
 	}
 	if g.ImageMinAge < 0 || g.ImageMaxAge < 0 || g.ImageMaxAge > 0 && g.ImageMaxAge < g.ImageMinAge {
-		return fmt.Errorf("--minimum-image-ttl-duration=%s and --maximum-image-ttl-duration=%s: must not be negative, and the latter not less than the former unless it is 0", g.ImageMinAge, g.ImageMaxAge)
+		return fmt.Errorf("--minimum-image-ttl-duration=%s and --maximum-image-ttl-duration=%s: must not be negative, and the maximum must not be less than the minimum unless it is 0", g.ImageMinAge, g.ImageMaxAge)
 	}
 	if g.LogMaxSize, err = size(g.logMaxSize); err != nil {
 		return fmt.Errorf("--container-log-max-size: %w", err)
@@ -99,7 +99,7 @@ func (g *Garbage) check() (err error) {
 		return fmt.Errorf("--pod-logs-max-size=%s: must be a size such as 200Mi, or 0", g.podLogsMax)
 	}
 	if g.LogMaxFiles < 2 {
-		return fmt.Errorf("--container-log-max-files=%d: must be 2 at least, one that is written and one that was rotated", g.LogMaxFiles)
+		return fmt.Errorf("--container-log-max-files=%d: must be at least 2, the current file and a rotated one", g.LogMaxFiles)
 	}
 	if g.ContainerMinAge < 0 {
 		return fmt.Errorf("--minimum-container-ttl-duration=%s: must not be negative", g.ContainerMinAge)
@@ -107,11 +107,11 @@ func (g *Garbage) check() (err error) {
 	return nil
 }
 
-// size reads a number of bytes.
+// size parses a number of bytes.
 func size(text string) (int64, error) {
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no size; write one such as 10Mi", text)
+		return 0, fmt.Errorf("%q is not a valid size, such as 10Mi", text)
 	}
 	return q.Value(), nil
 }

@@ -32,11 +32,11 @@ imageMaximumGCAge: 24h
 		t.Errorf("from the file %+v %v %v", g, notices, err)
 	}
 	for _, c := range []struct{ args, want string }{
-		{"--container-log-max-size=ten", `--container-log-max-size: "ten" is no size`},
-		{"--container-log-max-files=1", "must be 2 at least"},
+		{"--container-log-max-size=ten", `--container-log-max-size: "ten" is not a valid size`},
+		{"--container-log-max-files=1", "must be at least 2"},
 		{"--pod-logs-max-size=-1", "--pod-logs-max-size=-1"},
-		{"--image-gc-high-threshold=80 --image-gc-low-threshold=80", "the low one less than the high one"},
-		{"--image-gc-high-threshold=101", "must be percent"},
+		{"--image-gc-high-threshold=80 --image-gc-low-threshold=80", "the low threshold must be less than the high threshold"},
+		{"--image-gc-high-threshold=101", "must be percentages"},
 		{"--image-gc-period=0s", "--image-gc-period=0s"},
 		{"--maximum-image-ttl-duration=1m", "--maximum-image-ttl-duration=1m0s"},
 		{"--minimum-container-ttl-duration=-1s", "must not be negative"},

@@ -19,7 +19,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// Options are the settings of one daemon, after Complete.
+// Options are the settings of the daemon, valid after Complete.
 type Options struct {
 	Manifests Manifests
 	Runtime   Runtime
@@ -34,9 +34,9 @@ type Options struct {
 	Cluster   Cluster
 	Eviction  Eviction
 	Remote    Remote
-	// Node is the value of --hostname-override; empty if not given.
+	// Node is the value of --hostname-override; empty if not set.
 	Node string
-	// RunOnce asks to start every pod, report, and end.
+	// RunOnce starts every pod, reports the result and exits.
 	RunOnce bool
 	Log     Log
 
@@ -48,9 +48,9 @@ type Options struct {
 	nodeIP     string
 }
 
-// Manifests are the settings of the sources.
+// Manifests are the settings of the manifest sources.
 type Manifests struct {
-	// Path is a folder or a file; empty reads none.
+	// Path is a directory or a file; empty for none.
 	Path      string
 	FileCheck time.Duration
 	// URL is empty for none.
@@ -61,7 +61,7 @@ type Manifests struct {
 	Mode      manifest.Mode
 }
 
-// RedactedURL is the URL without what may be secret: user, password, query.
+// RedactedURL returns the URL without possible secrets: user, password and query.
 func (m Manifests) RedactedURL() string {
 	u, err := url.Parse(m.URL)
 	if err != nil {
@@ -72,27 +72,28 @@ func (m Manifests) RedactedURL() string {
 
 // Runtime are the settings of the container runtime.
 type Runtime struct {
-	// Endpoint is empty to look for one, and to start a private one.
+	// Endpoint is empty to detect a runtime, or to start a private one.
 	Endpoint       string
 	RequestTimeout time.Duration
 	// PauseImage is the sandbox image of a private containerd; empty leaves
 	// containerd's own choice.
 	PauseImage string
-	// CNIConfDir is where a private containerd looks for a network first.
+	// CNIConfDir is the directory in which a private containerd looks for a network
+	// configuration.
 	CNIConfDir string
-	// ParallelPulls is how many image pulls start at once; 0 is the default.
+	// ParallelPulls is the maximum number of parallel image pulls; 0 for the default.
 	ParallelPulls int
-	// Providers is the config of credential provider plugins, a file or a
-	// folder, empty for none; ProvidersBin holds the plugins.
+	// Providers is the config file or directory of credential provider plugins, empty
+	// for none; ProvidersBin is the directory of the plugins.
 	Providers, ProvidersBin string
-	// RestartCap bounds the crash-loop back-off.
+	// RestartCap is the maximum crash-loop back-off.
 	RestartCap time.Duration
 }
 
-// Network is what pods learn of the node's network.
+// Network are the settings of the node's addresses and of DNS in pods.
 type Network struct {
-	// NodeIPs are the node's addresses, the primary one first; without any
-	// they are found, an IPv6 one first if IPv6First is set.
+	// NodeIPs are the node's addresses, the primary one first. If empty they are
+	// detected, with IPv6 first if IPv6First is set.
 	NodeIPs   []netip.Addr
 	IPv6First bool
 	// ClusterDNS and ClusterDomain are empty without a cluster.
@@ -102,30 +103,30 @@ type Network struct {
 	ResolvConf string
 }
 
-// Paths are the folders, all absolute.
+// Paths are the directories of the daemon, all absolute.
 type Paths struct {
 	Root, PodLogs, ContainerLogs string
 }
 
-// API says where the daemon answers.
+// API are the settings of the API socket and the health port.
 type API struct {
 	Socket string
-	// HealthAddress is host:port; empty opens none.
+	// HealthAddress is host:port; empty for none.
 	HealthAddress string
-	// StreamIdle ends a session of exec, attach or port forwarding in which
-	// nothing moved for so long; 0 is never.
+	// StreamIdle is the idle timeout of exec, attach and port-forward sessions; 0 for
+	// none.
 	StreamIdle time.Duration
 }
 
-// Log says how to log.
+// Log are the settings of the log.
 type Log struct {
 	// Format is auto, text or json.
 	Format string
-	// Debug logs more.
+	// Debug enables debug messages.
 	Debug bool
 }
 
-// The defaults, the kubelet's where it has the setting and it is safe here.
+// The defaults; those of the kubelet where it has the setting and the default is safe.
 const (
 	DefaultManifestPath  = "/etc/pods"
 	DefaultRoot          = "/var/lib/podstead"
@@ -142,38 +143,37 @@ const (
 	defaultStreamIdle     = 4 * time.Hour
 )
 
-// AddFlags declares the flags of run. Their names are the kubelet's where it
-// has one.
+// AddFlags declares the flags of run. Those that the kubelet has carry its names.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.StringVar(&o.configFile, "config", "", "KubeletConfiguration `file` (v1beta1); flags win over it")
-	f.StringVar(&o.Manifests.Path, "pod-manifest-path", DefaultManifestPath, "`folder` or file of pod manifests; empty for none")
-	f.DurationVar(&o.Manifests.FileCheck, "file-check-frequency", defaultCheck, "`time` between two looks at it; changes are seen at once all the same")
+	f.StringVar(&o.configFile, "config", "", "KubeletConfiguration `file` (v1beta1); flags override it")
+	f.StringVar(&o.Manifests.Path, "pod-manifest-path", DefaultManifestPath, "`directory` or file of pod manifests; empty for none")
+	f.DurationVar(&o.Manifests.FileCheck, "file-check-frequency", defaultCheck, "`interval` of full rescans of --pod-manifest-path; changes are also detected immediately")
 	f.StringVar(&o.Manifests.URL, "manifest-url", "", "`URL` of pod manifests")
-	f.StringArrayVar(&o.headers, "manifest-url-header", nil, "header to send there, as `name:value`; may be repeated")
-	f.StringVar(&o.Manifests.CAFile, "manifest-url-ca-file", "", "PEM `file` of the certificate authorities to trust there, instead of the system's")
-	f.DurationVar(&o.Manifests.HTTPCheck, "http-check-frequency", defaultCheck, "`time` between two requests there")
-	f.StringVar(&o.validation, "manifest-validation", string(manifest.ModeStrict), "what becomes of unknown and duplicate fields: strict, warn or ignore")
-	f.StringVar(&o.Runtime.Endpoint, "container-runtime-endpoint", "", "CRI `socket`; empty finds containerd, CRI-O or cri-dockerd, or starts a private containerd")
-	f.DurationVar(&o.Runtime.RequestTimeout, "runtime-request-timeout", defaultRequestTimeout, "`time` a request to the runtime may take, pulls excepted")
-	f.DurationVar(&o.API.StreamIdle, "streaming-connection-idle-timeout", defaultStreamIdle, "longest `time` that nothing may move in a session of exec, attach or port forwarding; 0 for any")
-	f.DurationVar(&o.Runtime.RestartCap, "max-container-restart-period", defaultRestartCap, "longest `time`, 1s to 5m, that a container which keeps ending waits for its next start")
+	f.StringArrayVar(&o.headers, "manifest-url-header", nil, "HTTP header of requests to --manifest-url, as `name:value`; can be repeated")
+	f.StringVar(&o.Manifests.CAFile, "manifest-url-ca-file", "", "PEM `file` of certificate authorities for --manifest-url, instead of the system's")
+	f.DurationVar(&o.Manifests.HTTPCheck, "http-check-frequency", defaultCheck, "`interval` of requests to --manifest-url")
+	f.StringVar(&o.validation, "manifest-validation", string(manifest.ModeStrict), "how to treat unknown and duplicate fields of manifests: strict, warn or ignore")
+	f.StringVar(&o.Runtime.Endpoint, "container-runtime-endpoint", "", "CRI `socket` of the container runtime; if empty, containerd, CRI-O or cri-dockerd is detected, or a private containerd is started")
+	f.DurationVar(&o.Runtime.RequestTimeout, "runtime-request-timeout", defaultRequestTimeout, "`timeout` of requests to the container runtime, except image pulls")
+	f.DurationVar(&o.API.StreamIdle, "streaming-connection-idle-timeout", defaultStreamIdle, "idle `timeout` of exec, attach and port-forward sessions; 0 for none")
+	f.DurationVar(&o.Runtime.RestartCap, "max-container-restart-period", defaultRestartCap, "maximum crash-loop back-off `time` of a container, 1s to 5m")
 	f.StringVar(&o.Runtime.PauseImage, "pod-infra-container-image", "", "sandbox `image` of a private containerd (default: containerd's own)")
-	f.StringVar(&o.Runtime.Providers, "image-credential-provider-config", "", "CredentialProviderConfig `file`, or a folder of them: plugins to ask for registries' credentials")
-	f.StringVar(&o.Runtime.ProvidersBin, "image-credential-provider-bin-dir", "", "`folder` of those plugins")
-	f.StringVar(&o.Runtime.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "`folder` in which a private containerd looks for a pod network before it makes one")
-	f.StringVar(&o.nodeIP, "node-ip", "", "`address` of the node, or one of each family after a comma, the primary one first; :: prefers IPv6 (default: that of the default route)")
-	f.StringSliceVar(&o.Network.ClusterDNS, "cluster-dns", nil, "`addresses` of the name servers of pods with dnsPolicy ClusterFirst (default: the host's)")
-	f.StringVar(&o.Network.ClusterDomain, "cluster-domain", "", "`domain` of services, and of pods with a subdomain")
-	f.StringVar(&o.Network.ResolvConf, "resolv-conf", DefaultResolvConf, "resolver `file` from which pods have their name servers; empty for none")
+	f.StringVar(&o.Runtime.Providers, "image-credential-provider-config", "", "CredentialProviderConfig `file`, or a directory of them, of the image credential provider plugins")
+	f.StringVar(&o.Runtime.ProvidersBin, "image-credential-provider-bin-dir", "", "`directory` of the image credential provider plugins")
+	f.StringVar(&o.Runtime.CNIConfDir, "cni-conf-dir", "/etc/cni/net.d", "`directory` of CNI configurations for a private containerd; if it has none, a network is created")
+	f.StringVar(&o.nodeIP, "node-ip", "", "`address` of the node, or one IPv4 and one IPv6 address separated by a comma, the primary one first; :: prefers IPv6 (default: the address of the default route)")
+	f.StringSliceVar(&o.Network.ClusterDNS, "cluster-dns", nil, "`addresses` of the DNS servers for pods with dnsPolicy ClusterFirst (default: the host's)")
+	f.StringVar(&o.Network.ClusterDomain, "cluster-domain", "", "DNS `domain` of services, and of pods with a subdomain")
+	f.StringVar(&o.Network.ResolvConf, "resolv-conf", DefaultResolvConf, "resolver configuration `file` for the DNS of pods; empty for none")
 	o.Cgroups.addFlags(f)
-	f.StringVar(&o.Node, "hostname-override", "", "node `name` (default: the hostname at the first start, kept from then on)")
-	f.StringVar(&o.Paths.Root, "root-dir", DefaultRoot, "`folder` for what must outlive the daemon")
-	f.StringVar(&o.Paths.PodLogs, "pod-logs-dir", DefaultPodLogs, "`folder` for the logs of containers")
-	f.StringVar(&o.Paths.ContainerLogs, "container-logs-dir", DefaultContainerLogs, "`folder` for links to them, which log shippers read")
-	f.StringVar(&o.API.Socket, "api-socket", DefaultSocket, "unix `socket` to answer on; its owner and group may use it")
-	f.StringVar(&o.healthHost, "healthz-bind-address", defaultHealthHost, "`address` of the health port")
-	f.IntVar(&o.healthPort, "healthz-port", defaultHealthPort, "health `port`; 0 for none")
+	f.StringVar(&o.Node, "hostname-override", "", "node `name` (default: the hostname at the first start, which is then kept)")
+	f.StringVar(&o.Paths.Root, "root-dir", DefaultRoot, "`directory` of the daemon's persistent state")
+	f.StringVar(&o.Paths.PodLogs, "pod-logs-dir", DefaultPodLogs, "`directory` of container logs")
+	f.StringVar(&o.Paths.ContainerLogs, "container-logs-dir", DefaultContainerLogs, "`directory` of symlinks to container logs, for log collectors")
+	f.StringVar(&o.API.Socket, "api-socket", DefaultSocket, "`path` of the unix socket of the API; its owner and group have access")
+	f.StringVar(&o.healthHost, "healthz-bind-address", defaultHealthHost, "`address` of the healthz server")
+	f.IntVar(&o.healthPort, "healthz-port", defaultHealthPort, "`port` of the healthz server; 0 for none")
 	o.Remote.addFlags(f)
 	o.Policy.addFlags(f)
 	o.Garbage.addFlags(f)
@@ -181,13 +181,13 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.Shutdown.addFlags(f)
 	o.Cluster.addFlags(f)
 	o.Eviction.addFlags(f)
-	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each runs or failed, say so, and end; pods go on")
-	f.StringVar(&o.Log.Format, "log-format", "auto", "text, json, or auto: text with colours on a terminal")
-	f.BoolVar(&o.Log.Debug, "debug", false, "log more")
+	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each is running or has failed, report the result and exit; pods keep running")
+	f.StringVar(&o.Log.Format, "log-format", "auto", "log format: text, json, or auto (text, colored on a terminal)")
+	f.BoolVar(&o.Log.Debug, "debug", false, "enable debug logging")
 }
 
-// Complete reads the config file and checks every setting. The notices are for
-// the log: what the file asks for in vain.
+// Complete reads the config file and validates all settings. The notices are log messages
+// about settings that have no effect.
 func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 	if o.Manifests.Header, err = parseHeaders(o.headers); err != nil {
 		return nil, err
@@ -199,11 +199,11 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 		}
 		o.merge(cfg, f)
 		if len(cfg.Ignored) > 0 {
-			notices = append(notices, fmt.Sprintf("%s asks for what this version does not support: %s", o.configFile, strings.Join(cfg.Ignored, ", ")))
+			notices = append(notices, fmt.Sprintf("%s sets fields that this version does not support: %s", o.configFile, strings.Join(cfg.Ignored, ", ")))
 		}
 	}
-	if vain := append(o.Cluster.vain(f), o.Remote.Reviews.set...); o.Cluster.Kubeconfig == "" && len(vain) > 0 {
-		notices = append(notices, fmt.Sprintf("without --kubeconfig there is no cluster for which these settings are: %s", strings.Join(vain, ", ")))
+	if unused := append(o.Cluster.unused(f), o.Remote.Reviews.set...); o.Cluster.Kubeconfig == "" && len(unused) > 0 {
+		notices = append(notices, fmt.Sprintf("these settings have no effect without --kubeconfig: %s", strings.Join(unused, ", ")))
 	}
 	if o.Manifests.Mode, err = manifest.ParseMode(o.validation); err != nil {
 		return nil, fmt.Errorf("--manifest-validation: %w", err)
@@ -218,12 +218,12 @@ func (o *Options) Complete(f *pflag.FlagSet) (notices []string, err error) {
 		return nil, err
 	}
 	if o.Cluster.Kubeconfig != "" && o.Remote.Address != "" && o.Remote.ClientCAFile == "" {
-		notices = append(notices, "without --client-ca-file the API server's certificate is not known here: kubectl logs, exec and port-forward of the cluster do not reach this node; give it the CA of the cluster's client certificates")
+		notices = append(notices, "without --client-ca-file the API server cannot authenticate to this node: kubectl logs, exec and port-forward through the cluster fail; set it to the CA of the cluster's client certificates")
 	}
 	return notices, o.check()
 }
 
-// merge takes from the file what no flag says.
+// merge applies the settings of the file that no flag sets.
 func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	take := func(flag string, set bool, apply func()) {
 		if set && !f.Changed(flag) {
@@ -258,13 +258,13 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	}
 }
 
-// check judges the settings and makes the paths absolute.
+// check validates the settings and makes paths absolute.
 func (o *Options) check() error {
 	if err := errors.Join(o.Policy.check(), o.Cluster.check(o.Policy.NodeLabels, &o.Remote, o.Paths.Root)); err != nil {
 		return err
 	}
 	if o.Manifests.Path == "" && o.Manifests.URL == "" {
-		return fmt.Errorf("nothing to run: give --pod-manifest-path or --manifest-url")
+		return fmt.Errorf("nothing to run: set --pod-manifest-path or --manifest-url")
 	}
 	if o.Manifests.URL != "" {
 		if u, err := url.Parse(o.Manifests.URL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -275,7 +275,7 @@ func (o *Options) check() error {
 		"file-check-frequency": o.Manifests.FileCheck, "http-check-frequency": o.Manifests.HTTPCheck, "runtime-request-timeout": o.Runtime.RequestTimeout,
 	} {
 		if d < 100*time.Millisecond {
-			return fmt.Errorf("--%s=%s: must be 100ms at least, such as 20s", name, d)
+			return fmt.Errorf("--%s=%s: must be at least 100ms, such as 20s", name, d)
 		}
 	}
 	if d := o.API.StreamIdle; d < 0 {
@@ -291,7 +291,7 @@ func (o *Options) check() error {
 		return err
 	}
 	if (o.Runtime.Providers == "") != (o.Runtime.ProvidersBin == "") {
-		return fmt.Errorf("--image-credential-provider-config and --image-credential-provider-bin-dir need each other")
+		return fmt.Errorf("--image-credential-provider-config and --image-credential-provider-bin-dir must be set together")
 	}
 	if err := o.checkNetwork(); err != nil {
 		return err
@@ -320,22 +320,22 @@ func (o *Options) check() error {
 		}
 		abs, err := filepath.Abs(*p)
 		if err != nil {
-			return fmt.Errorf("cannot make %q absolute: %w", *p, err)
+			return fmt.Errorf("failed to make %q absolute: %w", *p, err)
 		}
 		*p = abs
 	}
 	if o.Paths.Root == "" || o.Paths.PodLogs == "" || o.Paths.ContainerLogs == "" || o.API.Socket == "" {
 		return fmt.Errorf("--root-dir, --pod-logs-dir, --container-logs-dir and --api-socket must not be empty")
 	}
-	// sun_path of unix(7) holds 108 bytes with its closing zero; the socket
-	// is made under a name that is a little longer.
+	// sun_path of unix(7) has 108 bytes including the NUL byte; the socket is created
+	// under a slightly longer temporary name.
 	if len(o.API.Socket) > 99 {
-		return fmt.Errorf("--api-socket: the path has %d bytes; a socket's may have 99", len(o.API.Socket))
+		return fmt.Errorf("--api-socket: the path has %d bytes; at most 99 are possible", len(o.API.Socket))
 	}
 	return nil
 }
 
-// parseHeaders reads name:value pairs.
+// parseHeaders parses name:value pairs.
 func parseHeaders(pairs []string) (http.Header, error) {
 	h := http.Header{}
 	for _, p := range pairs {
@@ -350,7 +350,7 @@ func parseHeaders(pairs []string) (http.Header, error) {
 	return h, nil
 }
 
-// MachineID is the id of this machine, from the first file that has one.
+// MachineID returns the machine ID from the first file that contains one.
 func MachineID(files ...string) (string, bool) {
 	for _, f := range files {
 		if data, err := os.ReadFile(f); err == nil {

@@ -34,7 +34,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestFlagBeatsFileBeatsDefault(t *testing.T) {
+func TestPrecedenceFlagFileDefault(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -108,7 +108,7 @@ resolvConf: ""
 	}
 }
 
-func TestHeadersAreAddedUp(t *testing.T) {
+func TestHeadersCanBeRepeated(t *testing.T) {
 	o, _, err := complete(t, "--manifest-url-header", "X-A: 1", "--manifest-url-header", "X-A:2:3")
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestRelativePathsBecomeAbsolute(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidSettings(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
@@ -148,8 +148,8 @@ func TestRefusals(t *testing.T) {
 		{[]string{"--root-dir="}, "--root-dir"},
 		{[]string{"--api-socket=/" + strings.Repeat("x", 120)}, "--api-socket"},
 		{[]string{"--config=/nonexistent.yaml"}, "--config"},
-		{[]string{"--image-credential-provider-config=/x"}, "need each other"},
-		{[]string{"--node-ip=host"}, `--node-ip: "host" is no IP address`},
+		{[]string{"--image-credential-provider-config=/x"}, "must be set together"},
+		{[]string{"--node-ip=host"}, `--node-ip: "host" is not an IP address`},
 		{[]string{"--node-ip=127.0.0.1"}, "--node-ip: 127.0.0.1 is not"},
 		{[]string{"--node-ip=fe80::1"}, "--node-ip: fe80::1 is not"},
 		{[]string{"--node-ip=10.0.0.1,10.0.0.2"}, "one IPv4 and one IPv6"},
@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestMachineIDPassesOverWhatIsNone(t *testing.T) {
+func TestMachineIDSkipsInvalidFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"empty": "", "first-boot": "uninitialized\n", "real": "abc\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -182,8 +182,8 @@ func TestMachineIDPassesOverWhatIsNone(t *testing.T) {
 	}
 }
 
-// What kubeadm gives a kubelet is taken: its config file, and what it writes into
-// kubeadm-flags.env, also in older versions.
+// The config file and the flags in kubeadm-flags.env that kubeadm generates are accepted,
+// also those of older versions.
 func TestKubeadmFlags(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubelet.conf")
 	if err := os.WriteFile(kubeconfig, nil, 0o600); err != nil {

@@ -12,28 +12,26 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 )
 
-// Policy is what the node lets pods do, and what it does for those that do not
-// say.
+// Policy are the settings of what pods may do, and of defaults for pods.
 type Policy struct {
-	// SeccompDefault gives containers that name no profile the runtime's.
+	// SeccompDefault is the runtime's default profile for containers without one.
 	SeccompDefault bool
-	// UnsafeSysctls are kernel parameters beyond the safe ones that pods may
-	// set; a name may end in *.
+	// UnsafeSysctls are the allowed unsafe sysctls; a name can end in *.
 	UnsafeSysctls []string
-	// NodeLabels are the node's own, beside the well-known ones.
+	// NodeLabels are labels of the node in addition to the well-known ones.
 	NodeLabels map[string]string
-	// RuntimeClasses are the runtime's handlers by the names of classes that no
-	// manifest declares.
+	// RuntimeClasses are handlers of the runtime by the names of runtime classes, for
+	// classes that no manifest declares.
 	RuntimeClasses map[string]string
-	// MaxPods is how many pods may run here at once; PodsPerCore bounds them
-	// further by the node's CPUs, 0 does not.
+	// MaxPods is the maximum number of running pods. PodsPerCore is the maximum per
+	// CPU; 0 for no limit.
 	MaxPods, PodsPerCore int
 }
 
-// defaultMaxPods is the kubelet's.
+// defaultMaxPods is the kubelet's default.
 const defaultMaxPods = 110
 
-// Pods is how many pods may run at once on so many CPUs.
+// Pods returns the maximum number of running pods for a number of CPUs.
 func (p *Policy) Pods(cpus int) int {
 	if p.PodsPerCore > 0 {
 		return min(p.MaxPods, p.PodsPerCore*cpus)
@@ -42,15 +40,15 @@ func (p *Policy) Pods(cpus int) int {
 }
 
 func (p *Policy) addFlags(f *pflag.FlagSet) {
-	f.StringToStringVar(&p.NodeLabels, "node-labels", nil, "`labels` of this node for nodeSelector and nodeAffinity, such as disk=ssd,zone=a")
-	f.StringToStringVar(&p.RuntimeClasses, "runtime-classes", nil, "handlers of the runtime by the `names` of runtime classes, such as sandboxed=kata, for those without a manifest")
-	f.IntVar(&p.MaxPods, "max-pods", defaultMaxPods, "`number` of pods that may run here at once")
-	f.IntVar(&p.PodsPerCore, "pods-per-core", 0, "`number` of pods that may run at once for each CPU, if that is less than --max-pods; 0 for any")
-	f.BoolVar(&p.SeccompDefault, "seccomp-default", false, "give containers without a seccomp profile the runtime's instead of none")
-	f.StringSliceVar(&p.UnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel `parameters` that pods may set beside the safe ones, such as net.core.somaxconn or kernel.msg*")
+	f.StringToStringVar(&p.NodeLabels, "node-labels", nil, "`labels` of the node for nodeSelector and nodeAffinity, such as disk=ssd,zone=a")
+	f.StringToStringVar(&p.RuntimeClasses, "runtime-classes", nil, "runtime handlers by runtime class `name`, such as sandboxed=kata, for classes without a manifest")
+	f.IntVar(&p.MaxPods, "max-pods", defaultMaxPods, "maximum `number` of pods that can run")
+	f.IntVar(&p.PodsPerCore, "pods-per-core", 0, "maximum `number` of pods per CPU, limited by --max-pods; 0 for no limit")
+	f.BoolVar(&p.SeccompDefault, "seccomp-default", false, "use the runtime's default seccomp profile for containers without a profile")
+	f.StringSliceVar(&p.UnsafeSysctls, "allowed-unsafe-sysctls", nil, "unsafe `sysctls` that pods can set, such as net.core.somaxconn or kernel.msg*")
 }
 
-// merge takes from the file what no flag says.
+// merge applies the settings of the file that no flag sets.
 func (p *Policy) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	if c.SeccompDefault != nil && !f.Changed("seccomp-default") {
 		p.SeccompDefault = *c.SeccompDefault
@@ -72,15 +70,15 @@ func (p *Policy) check() error {
 		name := strings.ReplaceAll(strings.TrimSpace(pattern), "/", ".")
 		p.UnsafeSysctls[i] = name
 		if !namespaced(strings.TrimSuffix(name, "*")) || strings.Contains(strings.TrimSuffix(name, "*"), "*") {
-			errs = append(errs, fmt.Errorf("--allowed-unsafe-sysctls: %q: must be one that is a pod's own, below net. or fs.mqueue., kernel.sem, or beginning with kernel.shm or kernel.msg; "+
-				"any other would change the host; a * may stand at the end", pattern))
+			errs = append(errs, fmt.Errorf("--allowed-unsafe-sysctls: %q: must be a namespaced sysctl: net.*, fs.mqueue.*, kernel.sem, kernel.shm* or kernel.msg*; "+
+				"any other would change the host; only the last character can be *", pattern))
 		}
 	}
 	if p.MaxPods < 0 {
 		errs = append(errs, fmt.Errorf("--max-pods=%d: must be a number of pods", p.MaxPods))
 	}
 	if p.PodsPerCore < 0 {
-		errs = append(errs, fmt.Errorf("--pods-per-core=%d: must be a number of pods, or 0 for any", p.PodsPerCore))
+		errs = append(errs, fmt.Errorf("--pods-per-core=%d: must be a number of pods, or 0 for no limit", p.PodsPerCore))
 	}
 	for _, err := range metav1validation.ValidateLabels(p.NodeLabels, field.NewPath("--node-labels")) {
 		errs = append(errs, err)
@@ -88,7 +86,7 @@ func (p *Policy) check() error {
 	return errors.Join(errs...)
 }
 
-// namespaced tells a kernel parameter of which each pod has its own.
+// namespaced reports whether each pod has its own value of a sysctl.
 func namespaced(name string) bool {
 	if name == "kernel.sem" {
 		return true

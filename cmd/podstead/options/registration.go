@@ -15,23 +15,23 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 )
 
-// Registration says how the node shows itself in a cluster.
+// Registration are the settings of the node's object in a cluster.
 type Registration struct {
-	// Register makes the node's object; without it somebody else does.
+	// Register creates the Node object; otherwise an administrator must create it.
 	Register bool
 	// Taints and ProviderID are set when the node registers.
 	Taints     []v1.Taint
 	ProviderID string
-	// StatusUpdate is the time between two looks at what the node is, and
-	// StatusReport between two reports of it while nothing changes.
+	// StatusUpdate is the interval of computing the node status, StatusReport the
+	// interval of reporting it if it has not changed.
 	StatusUpdate, StatusReport time.Duration
-	// Lease is how long the node counts as alive after a word of it.
+	// Lease is the duration of the node lease.
 	Lease time.Duration
-	// Images is how many images are shown; -1 is all.
+	// Images is the maximum number of images in the node status; -1 for no limit.
 	Images int
 
 	taints []string
-	// set are the fields of the config file that were set.
+	// set are the fields that the config file sets.
 	set []string
 }
 
@@ -44,13 +44,13 @@ const (
 )
 
 func (r *Registration) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&r.Register, "register-node", true, "make the node's object in the cluster; without it somebody else does")
-	f.StringSliceVar(&r.taints, "register-with-taints", nil, "`taints` with which the node registers, as key=value:effect")
-	f.StringVar(&r.ProviderID, "provider-id", "", "`id` that the cloud has for this machine")
+	f.BoolVar(&r.Register, "register-node", true, "register the node with the API server; otherwise the Node object must be created by an administrator")
+	f.StringSliceVar(&r.taints, "register-with-taints", nil, "`taints` of the node when it registers, as key=value:effect")
+	f.StringVar(&r.ProviderID, "provider-id", "", "`ID` of this node at the cloud provider")
 	r.StatusUpdate, r.StatusReport, r.Lease, r.Images = defaultStatusUpdate, defaultStatusReport, defaultLease, defaultImages
 }
 
-// merge takes from the file what no flag says.
+// merge applies the settings of the file that no flag sets.
 func (r *Registration) merge(c *kubeletconfig.Node, f *pflag.FlagSet) {
 	take := func(field, flag string, set bool, apply func()) {
 		if !set {
@@ -65,8 +65,8 @@ func (r *Registration) merge(c *kubeletconfig.Node, f *pflag.FlagSet) {
 	take("registerWithTaints", "register-with-taints", c.Taints != nil, func() { r.Taints = c.Taints })
 	take("providerID", "provider-id", c.ProviderID != "", func() { r.ProviderID = c.ProviderID })
 	take("nodeStatusUpdateFrequency", "", c.StatusUpdate != nil, func() {
-		// The kubelet's: who asks for looks of another frequency and says nothing
-		// of reports gets one for each.
+		// As in the kubelet, another update frequency also sets the report frequency
+		// unless that is set.
 		if r.StatusUpdate = *c.StatusUpdate; r.StatusUpdate != defaultStatusUpdate {
 			r.StatusReport = r.StatusUpdate
 		}
@@ -76,10 +76,10 @@ func (r *Registration) merge(c *kubeletconfig.Node, f *pflag.FlagSet) {
 	take("nodeStatusMaxImages", "", c.Images != nil, func() { r.Images = *c.Images })
 }
 
-// vain are the settings that mean nothing without a cluster.
-func (r *Registration) vain(f *pflag.FlagSet) (names []string) {
+// unused returns the settings that have no effect without a cluster.
+func (r *Registration) unused(f *pflag.FlagSet) (names []string) {
 	for _, field := range r.set {
-		// What a machine without a cluster has in its file anyway.
+		// registerNode: false is common in files of standalone kubelets.
 		if field != "registerNode" || r.Register {
 			names = append(names, field)
 		}
@@ -113,12 +113,12 @@ func (r *Registration) check() error {
 	for _, t := range r.Taints {
 		same := v1.Taint{Key: t.Key, Effect: t.Effect}
 		if seen[same] {
-			errs = append(errs, fmt.Errorf("--register-with-taints (registerWithTaints): %s:%s is there twice; take one out", t.Key, t.Effect))
+			errs = append(errs, fmt.Errorf("--register-with-taints (registerWithTaints): duplicate taint %s:%s; remove one", t.Key, t.Effect))
 		}
 		seen[same] = true
 	}
 	if r.StatusReport < r.StatusUpdate {
-		errs = append(errs, fmt.Errorf("nodeStatusReportFrequency %s is less than nodeStatusUpdateFrequency %s: a report needs a look", r.StatusReport, r.StatusUpdate))
+		errs = append(errs, fmt.Errorf("nodeStatusReportFrequency %s must not be less than nodeStatusUpdateFrequency %s", r.StatusReport, r.StatusUpdate))
 	}
 	return errors.Join(errs...)
 }
@@ -139,37 +139,39 @@ func checkTaint(t v1.Taint) error {
 	default:
 		return fmt.Errorf("effect %q: must be NoSchedule, PreferNoSchedule or NoExecute", t.Effect)
 	}
-	if faults := validation.IsQualifiedName(t.Key); len(faults) > 0 {
-		return fmt.Errorf("key %q: %s", t.Key, strings.Join(faults, "; "))
+	if msgs := validation.IsQualifiedName(t.Key); len(msgs) > 0 {
+		return fmt.Errorf("key %q: %s", t.Key, strings.Join(msgs, "; "))
 	}
-	if faults := validation.IsValidLabelValue(t.Value); len(faults) > 0 {
-		return fmt.Errorf("value %q: %s", t.Value, strings.Join(faults, "; "))
+	if msgs := validation.IsValidLabelValue(t.Value); len(msgs) > 0 {
+		return fmt.Errorf("value %q: %s", t.Value, strings.Join(msgs, "; "))
 	}
 	return nil
 }
 
-// ownLabels are those of Kubernetes that a node may set on itself, by the
-// NodeRestriction admission of an API server, which the kubelet holds itself to.
-var ownLabels = []string{
+// selfLabels are the labels in Kubernetes' domains that a node may set on itself according to
+// the NodeRestriction admission plugin, a rule that the kubelet checks too.
+var selfLabels = []string{
 	v1.LabelHostname, v1.LabelOSStable, v1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
 	v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion,
 	v1.LabelInstanceTypeStable, v1.LabelInstanceType,
 }
 
-// checkLabels judges the labels that the node asks a cluster for.
+// checkLabels validates the labels of a node that registers with a cluster.
 func checkLabels(labels map[string]string) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		domain, _, _ := strings.Cut(name, "/")
-		if !within(domain, "kubernetes.io") && !within(domain, "k8s.io") || slices.Contains(ownLabels, name) ||
-			within(domain, v1.LabelNamespaceSuffixKubelet) || within(domain, v1.LabelNamespaceSuffixNode) {
+		if !isSubdomain(domain, "kubernetes.io") && !isSubdomain(domain, "k8s.io") || slices.Contains(selfLabels, name) ||
+			isSubdomain(domain, v1.LabelNamespaceSuffixKubelet) || isSubdomain(domain, v1.LabelNamespaceSuffixNode) {
 			continue
 		}
-		errs = append(errs, fmt.Errorf("--node-labels: %s: a cluster does not let a node set it on itself; take it out and let an administrator set it (kubectl label node), "+
-			"or use a domain of your own; of Kubernetes' own there may be those below node.kubernetes.io/ and kubelet.kubernetes.io/, and %s", name, strings.Join(ownLabels, ", ")))
+		errs = append(errs, fmt.Errorf("--node-labels: %s: a node may not set this label on itself; remove it and let an administrator set it (kubectl label node), "+
+			"or use your own domain; in Kubernetes' domains only labels below node.kubernetes.io/ and kubelet.kubernetes.io/ are allowed, and %s", name, strings.Join(selfLabels, ", ")))
 	}
 	return errors.Join(errs...)
 }
 
-// within tells whether a domain is the other one or below it.
-func within(domain, of string) bool { return domain == of || strings.HasSuffix(domain, "."+of) }
+// isSubdomain reports whether a domain is parent or below it.
+func isSubdomain(domain, parent string) bool {
+	return domain == parent || strings.HasSuffix(domain, "."+parent)
+}

@@ -31,7 +31,7 @@ func TestRegistration(t *testing.T) {
 	}
 	o, notices, err := complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt")
 	if r := o.Cluster.Registration; err != nil || len(notices) > 0 || !r.Register || r.Taints != nil || r.StatusUpdate != 10*time.Second || r.StatusReport != 5*time.Minute || r.Lease != 40*time.Second || r.Images != 50 {
-		t.Errorf("of itself: %+v, %v, %v", r, notices, err)
+		t.Errorf("defaults: %+v, %v, %v", r, notices, err)
 	}
 	o, notices, err = complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt", "--config", file)
 	r := o.Cluster.Registration
@@ -40,9 +40,9 @@ func TestRegistration(t *testing.T) {
 		r.StatusUpdate != 20*time.Second || r.StatusReport != 20*time.Second || r.Lease != time.Minute || r.Images != 10 {
 		t.Errorf("from the file: %+v, %v, %v", r, notices, err)
 	}
-	told := o.KubeletConfiguration()
-	if told["nodeLeaseDurationSeconds"] != 60 || told["registerNode"] != false || told["nodeStatusReportFrequency"] != "20s" {
-		t.Errorf("told: %v", told)
+	reported := o.KubeletConfiguration()
+	if reported["nodeLeaseDurationSeconds"] != 60 || reported["registerNode"] != false || reported["nodeStatusReportFrequency"] != "20s" {
+		t.Errorf("reported: %v", reported)
 	}
 	o, _, err = complete(t, "--kubeconfig", kubeconfig, "--client-ca-file=/ca.crt", "--config", file, "--register-node", "--register-with-taints", "a=b:PreferNoSchedule", "--provider-id", "flag://1")
 	if r := o.Cluster.Registration; err != nil || !r.Register || !slices.Equal(r.Taints, []v1.Taint{{Key: "a", Value: "b", Effect: "PreferNoSchedule"}}) || r.ProviderID != "flag://1" {
@@ -58,8 +58,8 @@ func TestRegistration(t *testing.T) {
 		"--register-with-taints=a:NoWay":                                 `effect "NoWay": must be NoSchedule`,
 		"--register-with-taints=a=b c:NoExecute":                         `value "b c"`,
 		"--register-with-taints=:NoExecute":                              `key ""`,
-		"--register-with-taints=a=1:NoExecute,a=2:NoExecute":             "a:NoExecute is there twice",
-		"--node-labels=node-role.kubernetes.io/worker=":                  "--node-labels: node-role.kubernetes.io/worker: a cluster does not let a node",
+		"--register-with-taints=a=1:NoExecute,a=2:NoExecute":             "duplicate taint a:NoExecute",
+		"--node-labels=node-role.kubernetes.io/worker=":                  "--node-labels: node-role.kubernetes.io/worker: a node may not set this label",
 		"--node-labels=node-restriction.kubernetes.io/x=1":               "node-restriction.kubernetes.io/x",
 		"--node-labels=x.k8s.io/a=1":                                     "x.k8s.io/a",
 		"--node-labels=disk=ssd,a.node.kubernetes.io/b=1,c.other.io/k=1": "",
@@ -70,7 +70,7 @@ func TestRegistration(t *testing.T) {
 			t.Errorf("%s: %v, want %q", flag, err, want)
 		}
 	}
-	// What no cluster forbids is allowed without one.
+	// Without a cluster any label is allowed.
 	if _, _, err := complete(t, "--node-labels=node-role.kubernetes.io/worker="); err != nil {
 		t.Error(err)
 	}

@@ -14,57 +14,56 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 )
 
-// Remote are the settings of the ports for those who cannot use the socket.
+// Remote are the settings of the ports for clients that cannot use the socket.
 type Remote struct {
-	// Address and ReadOnlyAddress are host:port; empty opens none.
+	// Address and ReadOnlyAddress are host:port; empty for none.
 	Address, ReadOnlyAddress string
-	// CertFile and KeyFile are the serving certificate; both are empty for one
-	// that podstead makes.
+	// CertFile and KeyFile are the serving certificate; both are empty for a
+	// self-signed one.
 	CertFile, KeyFile string
-	// ClientCAFile and TokenFile say who may ask; empty for none.
+	// ClientCAFile and TokenFile authenticate clients; empty for none.
 	ClientCAFile, TokenFile string
-	// MinVersion and CipherSuites are those of crypto/tls; without any, Go's
-	// own choice.
+	// MinVersion and CipherSuites are values of crypto/tls; empty for Go's defaults.
 	MinVersion   uint16
 	CipherSuites []uint16
-	// Reviews say what a cluster is asked about those who ask there.
+	// Reviews are the settings of authentication and authorization by the cluster.
 	Reviews Reviews
-	// Debugging serves logs and lets clients into containers; Profiling tells
-	// of the daemon's own memory and time.
+	// Debugging enables logs, exec, attach and port-forward; Profiling enables
+	// profiles of the daemon.
 	Debugging, Profiling bool
 
 	host               string
 	port, readOnlyPort int
 	minVersion         string
 	ciphers            []string
-	// enabled says that something asked for a port, portGiven that it also says
-	// which.
+	// enabled reports that a setting requires the port, portGiven that the config file
+	// sets its number.
 	enabled, portGiven bool
 }
 
-// defaultPort is the kubelet's.
+// defaultPort is the kubelet's default.
 const defaultPort = 10250
 
-// enabling are the flags of which one is enough to open the port.
+// enabling are the flags each of which opens the port.
 var enabling = []string{"address", "tls-cert-file", "tls-private-key-file", "client-ca-file", "token-auth-file"}
 
-// addFlags declares flags under the kubelet's names where it has them.
+// addFlags declares the flags; those that the kubelet has carry its names.
 func (r *Remote) addFlags(f *pflag.FlagSet) {
-	f.IntVar(&r.port, "port", 0, "`port` for clients with certificates or tokens, over TLS; 0 for none (default: 10250 with --kubeconfig, or if a flag that follows, up to --token-auth-file, is given; else none)")
-	f.StringVar(&r.host, "address", "0.0.0.0", "`address` of that port and of the read-only one")
-	f.StringVar(&r.CertFile, "tls-cert-file", "", "PEM `file` of the serving certificate with its chain (default: podstead makes and renews one)")
-	f.StringVar(&r.KeyFile, "tls-private-key-file", "", "PEM `file` of its key")
-	f.StringVar(&r.ClientCAFile, "client-ca-file", "", "PEM `file` of the authorities whose client certificates count; their organization podstead:ROLE is the role")
-	f.StringVar(&r.TokenFile, "token-auth-file", "", "`file` of bearer tokens, with a line TOKEN,USER,ROLE for each; ROLE is read, exec or admin")
+	f.IntVar(&r.port, "port", 0, "`port` of the API over TLS, for clients with certificates or tokens; 0 for none (default: 10250 with --kubeconfig or one of the flags from --address to --token-auth-file, otherwise none)")
+	f.StringVar(&r.host, "address", "0.0.0.0", "`address` of --port and --read-only-port")
+	f.StringVar(&r.CertFile, "tls-cert-file", "", "PEM `file` of the serving certificate with its chain (default: a self-signed certificate that is renewed)")
+	f.StringVar(&r.KeyFile, "tls-private-key-file", "", "PEM `file` of the key of --tls-cert-file")
+	f.StringVar(&r.ClientCAFile, "client-ca-file", "", "PEM `file` of the certificate authorities of client certificates; the organization podstead:ROLE sets the role")
+	f.StringVar(&r.TokenFile, "token-auth-file", "", "`file` of bearer tokens with one line TOKEN,USER,ROLE each; ROLE is read, exec or admin")
 	r.Reviews.addFlags(f)
-	f.StringVar(&r.minVersion, "tls-min-version", "VersionTLS12", "oldest `version` of TLS: VersionTLS12 or VersionTLS13")
-	f.StringSliceVar(&r.ciphers, "tls-cipher-suites", nil, "`names` of cipher suites for TLS 1.2 (default: Go's)")
-	f.BoolVar(&r.Debugging, "enable-debugging-handlers", true, "serve logs there, and let clients into containers")
-	f.BoolVar(&r.Profiling, "profiling", false, "tell admins of the daemon's own memory and time, below /debug/pprof/")
-	f.IntVar(&r.readOnlyPort, "read-only-port", 0, "`port` where everybody may see states and numbers, without TLS; 0 for none")
+	f.StringVar(&r.minVersion, "tls-min-version", "VersionTLS12", "minimum TLS `version`: VersionTLS12 or VersionTLS13")
+	f.StringSliceVar(&r.ciphers, "tls-cipher-suites", nil, "`names` of cipher suites for TLS 1.2 (default: those of Go)")
+	f.BoolVar(&r.Debugging, "enable-debugging-handlers", true, "enable logs, exec, attach and port-forward on --port")
+	f.BoolVar(&r.Profiling, "profiling", false, "enable profiling of the daemon for admins, at /debug/pprof/")
+	f.IntVar(&r.readOnlyPort, "read-only-port", 0, "`port` for unauthenticated read access to status and metrics, without TLS; 0 for none")
 }
 
-// merge takes from the file what no flag says.
+// merge applies the settings of the file that no flag sets.
 func (r *Remote) merge(c *kubeletconfig.Remote, f *pflag.FlagSet) {
 	texts := map[string]struct{ from, to *string }{
 		"address": {&c.Address, &r.host}, "tls-cert-file": {&c.CertFile, &r.CertFile}, "tls-private-key-file": {&c.KeyFile, &r.KeyFile},
@@ -87,11 +86,11 @@ func (r *Remote) merge(c *kubeletconfig.Remote, f *pflag.FlagSet) {
 	take(f, "profiling", c.Profiling, &r.Profiling)
 }
 
-// Port is the number of the port; 0 is none.
+// Port returns the number of the port; 0 for none.
 func (r *Remote) Port() int { return r.port }
 
-// check judges the settings. A node of a cluster has the port unless it is told
-// not to: logs and sessions of the cluster come that way.
+// check validates the settings. A node of a cluster opens the port unless disabled, since the
+// cluster uses it for logs and sessions.
 func (r *Remote) check(f *pflag.FlagSet, joins bool) error {
 	r.enabled = r.enabled || joins
 	for _, flag := range enabling {
@@ -109,10 +108,10 @@ func (r *Remote) check(f *pflag.FlagSet, joins bool) error {
 		return fmt.Errorf("--address=%q: must be an IP address", r.host)
 	}
 	if (r.CertFile == "") != (r.KeyFile == "") {
-		return fmt.Errorf("--tls-cert-file and --tls-private-key-file need each other")
+		return fmt.Errorf("--tls-cert-file and --tls-private-key-file must be set together")
 	}
 	if r.port != 0 && r.port == r.readOnlyPort {
-		return fmt.Errorf("--read-only-port=%d: is the port of --port too", r.readOnlyPort)
+		return fmt.Errorf("--read-only-port=%d: must differ from --port", r.readOnlyPort)
 	}
 	if r.port != 0 {
 		r.Address = net.JoinHostPort(r.host, strconv.Itoa(r.port))
@@ -133,17 +132,17 @@ func (r *Remote) check(f *pflag.FlagSet, joins bool) error {
 
 func (r *Remote) checkCiphers() error {
 	for _, name := range r.ciphers {
-		at := slices.IndexFunc(tls.CipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name })
-		if at < 0 {
+		i := slices.IndexFunc(tls.CipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name })
+		if i < 0 {
 			var known []string
 			for _, c := range tls.CipherSuites() {
 				if slices.Contains(c.SupportedVersions, tls.VersionTLS12) {
 					known = append(known, c.Name)
 				}
 			}
-			return fmt.Errorf("--tls-cipher-suites: %q is unknown or not safe; there are %s", name, strings.Join(known, ", "))
+			return fmt.Errorf("--tls-cipher-suites: %q is unknown or insecure; supported are %s", name, strings.Join(known, ", "))
 		}
-		r.CipherSuites = append(r.CipherSuites, tls.CipherSuites()[at].ID)
+		r.CipherSuites = append(r.CipherSuites, tls.CipherSuites()[i].ID)
 	}
 	return nil
 }

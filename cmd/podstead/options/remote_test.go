@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestPortIsOpenOnlyIfAsked(t *testing.T) {
+func TestPortIsOpenedOnlyIfConfigured(t *testing.T) {
 	file := func(body string) string {
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		if err := os.WriteFile(path, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+body), 0o600); err != nil {
@@ -40,7 +40,7 @@ func TestPortIsOpenOnlyIfAsked(t *testing.T) {
 	}
 }
 
-func TestRemoteSettingsAreJudged(t *testing.T) {
+func TestRemoteSettings(t *testing.T) {
 	o, _, err := complete(t, "--token-auth-file=tokens", "--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "--enable-debugging-handlers=false", "--profiling")
 	if err != nil {
 		t.Fatal(err)
@@ -53,15 +53,15 @@ func TestRemoteSettingsAreJudged(t *testing.T) {
 		"--port=70000":                                 "--port=70000: must be a port",
 		"--read-only-port=-1":                          "--read-only-port=-1",
 		"--address=localhost":                          `--address="localhost": must be an IP address`,
-		"--tls-cert-file=/x":                           "need each other",
+		"--tls-cert-file=/x":                           "must be set together",
 		"--tls-min-version=VersionTLS11":               "must be VersionTLS12 or VersionTLS13",
-		"--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA": "unknown or not safe; there are TLS_ECDHE",
+		"--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA": "unknown or insecure; supported are TLS_ECDHE",
 	} {
 		if _, _, err := complete(t, flag); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", flag, err, want)
 		}
 	}
 	if _, _, err := complete(t, "--port=10250", "--read-only-port=10250"); err == nil {
-		t.Error("one port for both was taken")
+		t.Error("the same port is accepted for both")
 	}
 }

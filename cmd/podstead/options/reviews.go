@@ -9,34 +9,34 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 )
 
-// Reviews say what a cluster is asked about those who ask at the port. Without a
-// cluster they mean nothing.
+// Reviews are the settings of authentication and authorization of clients by the cluster's
+// API server. They have no effect without a cluster.
 type Reviews struct {
-	// Tokens asks whose tokens are, Rights what users may do here.
+	// Tokens enables TokenReviews, Rights enables SubjectAccessReviews.
 	Tokens, Rights bool
-	// How long answers count.
+	// TokenTTL, AllowedTTL and DeniedTTL are the cache durations of the results.
 	TokenTTL, AllowedTTL, DeniedTTL time.Duration
 
 	mode string
-	// set are the fields of the config file that ask for it.
+	// set are the fields of the config file that enable reviews.
 	set []string
 }
 
-// The modes of authorization, as the kubelet's.
+// The kubelet's authorization modes.
 const (
 	modeWebhook     = "Webhook"
 	modeAlwaysAllow = "AlwaysAllow"
 )
 
 func (r *Reviews) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&r.Tokens, "authentication-token-webhook", true, "with --kubeconfig, ask the API server whose a bearer token is")
-	f.DurationVar(&r.TokenTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "`time` that such an answer counts")
-	f.StringVar(&r.mode, "authorization-mode", modeWebhook, "Webhook, with --kubeconfig, asks the API server what users may do here; AlwaysAllow does not, and lets in those with a role only")
-	f.DurationVar(&r.AllowedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "`time` that a user may do what the API server has allowed")
-	f.DurationVar(&r.DeniedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "`time` that a user may not do what it has denied")
+	f.BoolVar(&r.Tokens, "authentication-token-webhook", true, "with --kubeconfig, authenticate bearer tokens with the API server")
+	f.DurationVar(&r.TokenTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "`time` to cache results of token authentication")
+	f.StringVar(&r.mode, "authorization-mode", modeWebhook, "authorization mode: Webhook authorizes clients with the API server, with --kubeconfig; AlwaysAllow does not, and only clients with a role have access")
+	f.DurationVar(&r.AllowedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "`time` to cache allowed results of the API server")
+	f.DurationVar(&r.DeniedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "`time` to cache denied results of the API server")
 }
 
-// merge takes from the file what no flag says.
+// merge applies the settings of the file that no flag sets.
 func (r *Reviews) merge(c *kubeletconfig.Reviews, f *pflag.FlagSet) {
 	take(f, "authentication-token-webhook", c.Tokens, &r.Tokens)
 	take(f, "authentication-token-webhook-cache-ttl", c.TokenTTL, &r.TokenTTL)

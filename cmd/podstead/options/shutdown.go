@@ -12,33 +12,33 @@ import (
 	"github.com/podstead/podstead/node/shutdown"
 )
 
-// Shutdown says how pods end before the host goes down.
+// Shutdown are the settings of graceful node shutdown.
 type Shutdown struct {
-	// Policy is empty if the host does not wait for pods.
+	// Policy is empty if shutdown does not wait for pods.
 	Policy shutdown.Policy
 
 	total, critical time.Duration
-	// criticalSet: somebody said how much of the total is for critical pods.
+	// criticalSet reports that the period of critical pods is set by the config file.
 	criticalSet bool
 	byPriority  map[string]string
 	groups      []kubeletconfig.ShutdownGroup
 }
 
-// defaultShutdown is what systemd gives any service. (The kubelet does not wait
-// at all unless it is told to.) Critical pods have a third of the total.
+// defaultShutdown is systemd's default stop timeout of a service. (The kubelet does not wait
+// by default.) Critical pods get a third of the total.
 const (
 	defaultShutdown = 90 * time.Second
 	criticalPart    = 3
 )
 
 func (s *Shutdown) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&s.total, "shutdown-grace-period", defaultShutdown, "`time` that pods have to end when the host goes down; 0 leaves them to systemd")
-	f.DurationVar(&s.critical, "shutdown-grace-period-critical-pods", defaultShutdown/criticalPart, "`time` of it that is kept for critical pods, which end last; without it a third")
-	f.StringToStringVar(&s.byPriority, "shutdown-grace-period-by-pod-priority", nil, "instead of the two: the times of groups of pods by their least `priority`, such as 0=60s,1000=20s,2000000000=10s")
+	f.DurationVar(&s.total, "shutdown-grace-period", defaultShutdown, "`time` that pods get to terminate when the host shuts down; 0 disables graceful shutdown")
+	f.DurationVar(&s.critical, "shutdown-grace-period-critical-pods", defaultShutdown/criticalPart, "part of that `time` for critical pods, which are terminated last (default: a third)")
+	f.StringToStringVar(&s.byPriority, "shutdown-grace-period-by-pod-priority", nil, "grace periods by minimum pod `priority`, instead of the two flags above, such as 0=60s,1000=20s,2000000000=10s")
 }
 
-// merge takes from the file what no flag says. A flag for one of the two ways
-// to say it sets the file's other way aside.
+// merge applies the settings of the file that no flag sets. A flag for one of the two
+// alternatives overrides the other alternative in the file.
 func (s *Shutdown) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	if f.Changed("shutdown-grace-period-by-pod-priority") {
 		return
@@ -50,7 +50,7 @@ func (s *Shutdown) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	if !flags {
 		s.groups = c.Shutdown.ByPodPriority
 		if len(s.groups) > 0 && c.Shutdown.GracePeriod != nil && *c.Shutdown.GracePeriod > 0 {
-			s.byPriority = map[string]string{} // which check tells of
+			s.byPriority = map[string]string{} // makes check report the conflict
 		}
 	}
 }
@@ -58,16 +58,16 @@ func (s *Shutdown) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 func (s *Shutdown) check(f *pflag.FlagSet) error {
 	byFlag := f.Changed("shutdown-grace-period-by-pod-priority")
 	if two := f.Changed("shutdown-grace-period") || f.Changed("shutdown-grace-period-critical-pods"); byFlag && two || s.byPriority != nil && !byFlag {
-		return fmt.Errorf("--shutdown-grace-period-by-pod-priority and --shutdown-grace-period, or their fields in the file, exclude each other; take one out")
+		return fmt.Errorf("--shutdown-grace-period-by-pod-priority and --shutdown-grace-period, or their fields in the file, are mutually exclusive; remove one")
 	}
 	for text, period := range s.byPriority {
 		priority, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
-			return fmt.Errorf("--shutdown-grace-period-by-pod-priority: %q is no priority; write a whole number, such as 1000=20s", text)
+			return fmt.Errorf("--shutdown-grace-period-by-pod-priority: %q is not a valid priority; use an integer, such as 1000=20s", text)
 		}
 		d, err := time.ParseDuration(period)
 		if err != nil {
-			return fmt.Errorf("--shutdown-grace-period-by-pod-priority: %s=%s: %q is no time; write one such as 20s", text, period, period)
+			return fmt.Errorf("--shutdown-grace-period-by-pod-priority: %s=%s: %q is not a valid duration, such as 20s", text, period, period)
 		}
 		s.groups = append(s.groups, kubeletconfig.ShutdownGroup{Priority: int(priority), Period: d})
 	}
@@ -87,14 +87,14 @@ func (s *Shutdown) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// maxShutdown bounds how long a host may be held up.
+// maxShutdown is the maximum delay of a host shutdown.
 const maxShutdown = time.Hour
 
 func (s *Shutdown) checkGroups() error {
 	seen := map[int]bool{}
 	for _, g := range s.groups {
 		if seen[g.Priority] {
-			return fmt.Errorf("shutdown grace period of priority %d is given twice; take one out", g.Priority)
+			return fmt.Errorf("duplicate shutdown grace period of priority %d; remove one", g.Priority)
 		}
 		seen[g.Priority] = true
 		if g.Priority < math.MinInt32 || g.Priority > math.MaxInt32 || g.Period < 0 || g.Period > maxShutdown {
@@ -106,7 +106,7 @@ func (s *Shutdown) checkGroups() error {
 	if total := s.Policy.Total(); total == 0 {
 		s.Policy = nil
 	} else if total > maxShutdown {
-		return fmt.Errorf("shutdown grace periods by priority are %s together: must be %s at most", total, maxShutdown)
+		return fmt.Errorf("shutdown grace periods by priority: the sum %s must not exceed %s", total, maxShutdown)
 	}
 	return nil
 }

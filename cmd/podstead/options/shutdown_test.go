@@ -11,7 +11,7 @@ import (
 func TestShutdown(t *testing.T) {
 	for _, c := range []struct {
 		file, flags string
-		// want is the policy; one that begins with a letter is in the error.
+		// want is the policy, or a part of the error if it does not start with [.
 		want string
 	}{
 		{"", "", "[{0 1m0s} {2000000000 30s}]"},
@@ -31,14 +31,14 @@ func TestShutdown(t *testing.T) {
 		{"", "--shutdown-grace-period=10ms", "must be 1s"},
 		{"", "--shutdown-grace-period=2h", "must be 1s to 1h0m0s"},
 		{"", "--shutdown-grace-period=10s --shutdown-grace-period-critical-pods=11s", "must be 0 to --shutdown-grace-period, 10s"},
-		{"", "--shutdown-grace-period=10s --shutdown-grace-period-by-pod-priority=0=1s", "exclude each other"},
-		{"", "--shutdown-grace-period-by-pod-priority=many=1s", `"many" is no priority`},
-		{"", "--shutdown-grace-period-by-pod-priority=1=soon", `"soon" is no time`},
-		{"", "--shutdown-grace-period-by-pod-priority=1=50m,2=50m", "1h40m0s together"},
-		{"shutdownGracePeriod: 10s\nshutdownGracePeriodByPodPriority: [{priority: 5, shutdownGracePeriodSeconds: 7}]", "", "exclude each other"},
+		{"", "--shutdown-grace-period=10s --shutdown-grace-period-by-pod-priority=0=1s", "mutually exclusive"},
+		{"", "--shutdown-grace-period-by-pod-priority=many=1s", `"many" is not a valid priority`},
+		{"", "--shutdown-grace-period-by-pod-priority=1=soon", `"soon" is not a valid duration`},
+		{"", "--shutdown-grace-period-by-pod-priority=1=50m,2=50m", "the sum 1h40m0s"},
+		{"shutdownGracePeriod: 10s\nshutdownGracePeriodByPodPriority: [{priority: 5, shutdownGracePeriodSeconds: 7}]", "", "mutually exclusive"},
 		{"shutdownGracePeriodByPodPriority: [{priority: 5, seconds: 7}]", "", "shutdownGracePeriodByPodPriority[0].seconds: unknown field"},
-		{"shutdownGracePeriodByPodPriority: [{priority: 5, shutdownGracePeriodSeconds: 7}, {priority: 5, shutdownGracePeriodSeconds: 7}]", "", "given twice"},
-		{"shutdownGracePeriodByPodPriority: [{priority: 99999999999, shutdownGracePeriodSeconds: 7}]", "", "no whole number"},
+		{"shutdownGracePeriodByPodPriority: [{priority: 5, shutdownGracePeriodSeconds: 7}, {priority: 5, shutdownGracePeriodSeconds: 7}]", "", "duplicate shutdown grace period"},
+		{"shutdownGracePeriodByPodPriority: [{priority: 99999999999, shutdownGracePeriodSeconds: 7}]", "", "must be an integer"},
 	} {
 		args := strings.Fields(c.flags)
 		if c.file != "" {

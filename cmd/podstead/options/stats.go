@@ -9,17 +9,17 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 )
 
-// Stats are how what is used is measured.
+// Stats are the settings of resource usage statistics.
 type Stats struct {
-	// DiskAge is how old figures of disks may be that somebody is shown.
+	// DiskAge is the maximum age of cached disk usage figures.
 	DiskAge time.Duration
 }
 
-// defaultDiskAge is the kubelet's.
+// defaultDiskAge is the kubelet's default.
 const defaultDiskAge = time.Minute
 
 func (s *Stats) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&s.DiskAge, "volume-stats-agg-period", defaultDiskAge, "`age` up to which figures of volumes, logs and root file systems are shown again; they are measured only when somebody asks")
+	f.DurationVar(&s.DiskAge, "volume-stats-agg-period", defaultDiskAge, "maximum `age` of cached usage of volumes, logs and root file systems, which is measured on request")
 }
 
 func (s *Stats) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {

@@ -22,6 +22,6 @@ func TestStatsSettings(t *testing.T) {
 		t.Errorf("from the flag %v, %v", o.Stats, err)
 	}
 	if _, _, err := complete(t, "--volume-stats-agg-period=-1s"); err == nil {
-		t.Error("a negative age is taken")
+		t.Error("a negative age is accepted")
 	}
 }
