@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// tailOfCompressed is tailOffset for a compressed file, which can only be read
-// forward; offset counts in what is decompressed.
+// tailOfCompressed is tailOffset for a compressed file, which can only be read forwards.
+// offset is an offset in the decompressed content.
 func tailOfCompressed(path string, n int64, continued bool) (offset, lines int64, err error) {
 	ends, open, _, err := scanCompressed(path, -1)
 	if err != nil {
@@ -29,17 +29,17 @@ func tailOfCompressed(path string, n int64, continued bool) (offset, lines int64
 	return offset, n, err
 }
 
-// scanCompressed reads a compressed file up to the end of so many lines,
-// negative for all. It returns how many ended, whether a piece of one follows
-// at the end of the file, and where it stopped.
-func scanCompressed(path string, most int64) (ends int64, open bool, offset int64, err error) {
+// scanCompressed reads the first limit lines of a compressed file, all if limit is negative.
+// It returns the number of lines, whether the file ends with an incomplete line, and the
+// offset where it stopped.
+func scanCompressed(path string, limit int64) (ends int64, open bool, offset int64, err error) {
 	f, z, err := openCompressed(path)
 	if err != nil {
 		return 0, false, 0, err
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(z, tailBlock)
-	for ends != most {
+	for ends != limit {
 		head, err := r.ReadSlice('\n')
 		partial := isPartial(head)
 		offset += int64(len(head))
@@ -48,7 +48,7 @@ func scanCompressed(path string, most int64) (ends int64, open bool, offset int6
 			offset += int64(len(head))
 		}
 		if errors.Is(err, io.EOF) || damaged(err) {
-			// One that was cut short counts as all the others.
+			// A truncated last line counts as well.
 			if len(head) > 0 && !partial {
 				ends++
 			}
@@ -64,7 +64,7 @@ func scanCompressed(path string, most int64) (ends int64, open bool, offset int6
 	return ends, open, offset, nil
 }
 
-// openCompressed opens a compressed file. Closing the file is enough.
+// openCompressed opens a compressed file. Only the file has to be closed.
 func openCompressed(path string) (*os.File, io.Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func openCompressed(path string) (*os.File, io.Reader, error) {
 		return f, eof{}, nil
 	case err != nil:
 		_ = f.Close()
-		return nil, nil, fmt.Errorf("cannot read %s: %w", path, err)
+		return nil, nil, fmt.Errorf("failed to read %s: %w", path, err)
 	}
 	return f, z, nil
 }
@@ -86,8 +86,8 @@ type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
-// damaged says that a compressed file was not written to its end, or worse:
-// what can be read of it is shown, and it does not hide what came later.
+// damaged reports whether an error means that a compressed file is truncated or corrupt.
+// What can be read of it is shown, and later files are not skipped.
 func damaged(err error) bool {
 	var corrupt flate.CorruptInputError
 	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &corrupt)

@@ -12,14 +12,14 @@ import (
 
 const (
 	suffix = ".log"
-	// gzSuffix is that of a file which the rotation compressed.
+	// gzSuffix is the suffix of a file that the rotation has compressed.
 	gzSuffix = ".gz"
-	// tmpSuffix is that of a file which it is writing.
+	// tmpSuffix is the suffix of a file that the rotation is writing.
 	tmpSuffix = ".tmp"
 )
 
-// Instances are the numbers N of the instances of which the folder has a log,
-// ascending. A folder that does not exist is an error that is fs.ErrNotExist.
+// Instances returns the numbers N of the instances that have a log in the directory, in
+// ascending order. The error is fs.ErrNotExist if the directory does not exist.
 func Instances(dir string) ([]int, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -38,7 +38,7 @@ func Instances(dir string) ([]int, error) {
 	return slices.Compact(all), nil
 }
 
-// logFile is a file of an instance, as it was found.
+// logFile is a file of an instance as it was found.
 type logFile struct {
 	path string
 	info fs.FileInfo
@@ -46,9 +46,9 @@ type logFile struct {
 
 func (f logFile) compressed() bool { return strings.HasSuffix(f.path, gzSuffix) }
 
-// filesOf are the files of an instance, oldest first: what was rotated away
-// carries the time of its rotation, and N.log itself is the newest. One that
-// is there compressed as well is given as it was.
+// filesOf returns the files of an instance, oldest first: a rotated file has the time of its
+// rotation in its name, and N.log is the newest. If both a file and its compressed form
+// exist, it returns the file.
 func filesOf(dir string, n int) ([]logFile, error) {
 	base := strconv.Itoa(n) + suffix
 	names, err := namesOf(dir, base)
@@ -56,9 +56,9 @@ func filesOf(dir string, n int) ([]logFile, error) {
 		return nil, err
 	}
 	files := infosOf(dir, names)
-	// A rotation in between gives the name of the log to another file, and the
-	// one that had it would be missed.
-	for range moves {
+	// A rotation in between gives the name of the log to another file, and the file that
+	// had it would be missed.
+	for range maxMoves {
 		again, err := namesOf(dir, base)
 		if err != nil {
 			return nil, err
@@ -81,7 +81,7 @@ func filesOf(dir string, n int) ([]logFile, error) {
 	return slices.CompactFunc(files, func(a, b logFile) bool { return bare(a.path) == bare(b.path) }), nil
 }
 
-// namesOf are the names of a log's files in ascending order.
+// namesOf returns the names of the files of a log in ascending order.
 func namesOf(dir, base string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -98,7 +98,7 @@ func namesOf(dir, base string) ([]string, error) {
 	return names, nil
 }
 
-// infosOf are the files with these names that are there.
+// infosOf returns the files with these names that exist.
 func infosOf(dir string, names []string) []logFile {
 	var files []logFile
 	for _, name := range names {
@@ -113,12 +113,12 @@ func infosOf(dir string, names []string) []logFile {
 	return files
 }
 
-// bare is the name under which a file was rotated.
+// bare returns the name of a file without the suffix of its compressed form.
 func bare(path string) string { return strings.TrimSuffix(path, gzSuffix) }
 
-// after is the file that continues the given one, which was opened under the
-// given path. If that one was removed or compressed meanwhile, it is the oldest
-// that was written to since; a compressed file keeps the time of its last line.
+// after returns the file that continues the current one, which was opened under path. If
+// that file was removed or compressed in the meantime, it is the oldest file that was
+// modified since; a compressed file keeps the modification time.
 func after(files []logFile, current fs.FileInfo, path string) (logFile, bool) {
 	for i, f := range files {
 		if os.SameFile(f.info, current) || f.compressed() && bare(f.path) == bare(path) {

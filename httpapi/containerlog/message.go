@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// stream is the number of a stream: they are printed as one, but a line in
-// pieces must not be mixed with the other stream's.
+// stream is the number of a stream. Both are printed together, but a partial line must not
+// be mixed with lines of the other stream.
 type stream uint8
 
 const (
@@ -17,20 +17,20 @@ const (
 	streams
 )
 
-// message is one line of the file: a line of the container, or a piece of one.
+// message is one line of the file: a line of the container, or a part of one.
 type message struct {
-	// at is the time as the file has it, RFC 3339 with nanoseconds.
+	// at is the time in the file, in RFC 3339 with nanoseconds.
 	at      []byte
 	stream  stream
 	partial bool
 	content []byte
 }
 
-// errNotALine is given for a line that no runtime wrote so. The kubelet skips
-// such lines too: a crash of the machine can leave one.
-var errNotALine = errors.New("not a line of a container's log")
+// errNotALine means that a line has an invalid format, as after a crash of the host. The
+// kubelet skips such lines too.
+var errNotALine = errors.New("not a line of a container log")
 
-// parse reads a line without its line feed. The message points into it.
+// parse parses a line without its line feed. The message refers to its memory.
 func parse(line []byte) (message, error) {
 	if len(line) > 0 && line[0] == '{' {
 		return parseJSON(line)
@@ -38,15 +38,14 @@ func parse(line []byte) (message, error) {
 	return parseHead(line)
 }
 
-// parseHead reads "TIME STREAM TAGS CONTENT", where content may go on beyond
-// what is given. Tags are separated by colons; the first is P for a piece and F
-// for the end of a line.
+// parseHead parses "TIME STREAM TAGS CONTENT", where CONTENT may be incomplete. Tags are
+// separated by colons; the first is P for a partial line and F for the end of a line.
 func parseHead(line []byte) (m message, err error) {
 	at, rest, ok1 := bytes.Cut(line, []byte{' '})
 	name, rest, ok2 := bytes.Cut(rest, []byte{' '})
 	tags, content, _ := bytes.Cut(rest, []byte{' '})
-	// The time's shape is checked where it is needed as a time; its first
-	// digit is enough to tell a torn line.
+	// The format of the time is checked where the time is used; its first digit is enough
+	// to recognize a torn line.
 	if !ok1 || !ok2 || len(at) < len("2006-01-02T15:04:05Z") || at[0] < '0' || at[0] > '9' {
 		return m, errNotALine
 	}
@@ -70,8 +69,8 @@ func parseHead(line []byte) (m message, err error) {
 	return m, nil
 }
 
-// parseJSON reads a line of Docker's json-file driver: a piece of a line is
-// one whose text has no line feed.
+// parseJSON parses a line of Docker's json-file driver. The text of a partial line has no
+// line feed.
 func parseJSON(line []byte) (m message, err error) {
 	var j struct {
 		Log    string `json:"log"`
@@ -98,8 +97,8 @@ func parseJSON(line []byte) (m message, err error) {
 	return m, nil
 }
 
-// before says whether the message is older than t. One whose time cannot be
-// read is shown rather than lost.
+// before reports whether the message is older than t. A message with an invalid time is
+// shown rather than lost.
 func (m message) before(t time.Time) bool {
 	at, err := time.Parse(time.RFC3339Nano, string(m.at))
 	return err == nil && at.Before(t)

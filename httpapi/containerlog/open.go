@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// errMoved is given if a file was renamed between being found and opened.
-var errMoved = errors.New("the log was rotated at this moment: try again")
+// errMoved means that a file was renamed after it was found and before it was opened.
+var errMoved = errors.New("the log is being rotated; try again")
 
-// moves is how often that may happen in a row; a fast writer's log is rotated
-// a few times a second.
-const moves = 10
+// maxMoves is how often this may happen in a row. The log of a fast writer is rotated a few
+// times per second.
+const maxMoves = 10
 
 func (s *Stream) openFirst(ctx context.Context) error {
 	files, err := filesOf(s.req.Dir, s.n)
@@ -23,14 +23,14 @@ func (s *Stream) openFirst(ctx context.Context) error {
 		return err
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("%s has no log of instance %d: %w", s.req.Dir, s.n, fs.ErrNotExist)
+		return fmt.Errorf("no log of instance %d in %s: %w", s.n, s.req.Dir, fs.ErrNotExist)
 	}
 	last := files[len(files)-1]
 	found, err := openFound(last)
 	if err != nil {
 		return err
 	}
-	s.take(found)
+	s.switchTo(found)
 	info, err := s.file.Stat()
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *Stream) openFirst(ctx context.Context) error {
 	return nil
 }
 
-// openTail finds where the last lines begin, in the newest file or before it.
+// openTail finds the start of the last lines, in the newest file or an older one.
 func (s *Stream) openTail() error {
 	rest := s.req.Options.Tail
 	offset, lines, err := s.tailOfOpen(rest)
@@ -79,7 +79,7 @@ func (s *Stream) openTail() error {
 	return nil
 }
 
-// tailOfOpen is tailOffset for the file that is open.
+// tailOfOpen is tailOffset for the open file.
 func (s *Stream) tailOfOpen(n int64) (offset, lines int64, err error) {
 	if s.unpacked != nil {
 		return tailOfCompressed(s.path, n, false)
@@ -87,7 +87,7 @@ func (s *Stream) tailOfOpen(n int64) (offset, lines int64, err error) {
 	return tailOffset(s.file, s.until, n, false)
 }
 
-// tailOf is tailOffset for a file to which nothing is added any more.
+// tailOf is tailOffset for a file that is complete.
 func tailOf(f logFile, n int64, continued bool) (offset, lines int64, err error) {
 	if f.compressed() {
 		return tailOfCompressed(f.path, n, continued)
@@ -104,7 +104,7 @@ func tailOf(f logFile, n int64, continued bool) (offset, lines int64, err error)
 	return tailOffset(file, info.Size(), n, continued)
 }
 
-// settleFile is settle for one of the older files.
+// settleFile is settle for an older file.
 func settleFile(ctx context.Context, f logFile) error {
 	if f.compressed() {
 		return nil
@@ -120,8 +120,8 @@ func settleFile(ctx context.Context, f logFile) error {
 	return settle(ctx, file)
 }
 
-// take goes on with another file, from its beginning.
-func (s *Stream) take(next source) {
+// switchTo continues with another file, from its start.
+func (s *Stream) switchTo(next source) {
 	s.source.close()
 	s.source, s.offset = next, 0
 	if s.watch != nil {
@@ -132,9 +132,9 @@ func (s *Stream) take(next source) {
 // source is an open file.
 type source struct {
 	file *os.File
-	// path is the name under which it was opened.
+	// path is the path under which it was opened.
 	path string
-	// unpacked is what is in it if it is compressed, else nil.
+	// unpacked is the decompressed content of a compressed file, else nil.
 	unpacked io.Reader
 }
 
@@ -144,8 +144,8 @@ func (f source) close() {
 	}
 }
 
-// openFound opens a file as it was found. The name of the log itself may be
-// that of a later file by now: that is errMoved.
+// openFound opens a file that was found. If its name now belongs to a later file, the error
+// is errMoved.
 func openFound(f logFile) (source, error) {
 	found, err := openFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,8 +165,8 @@ func openFound(f logFile) (source, error) {
 	return found, nil
 }
 
-// openFile opens a file of either kind. One that was compressed since it was
-// found is found again.
+// openFile opens a plain or compressed file. It also finds a file that was compressed in the
+// meantime.
 func openFile(path string) (source, error) {
 	if !strings.HasSuffix(path, gzSuffix) {
 		f, err := os.Open(path)

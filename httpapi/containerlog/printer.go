@@ -5,29 +5,29 @@ import (
 	"errors"
 )
 
-// maxHeld bounds what is held of one line while its pieces come in. A longer
-// line is passed on as it comes; only then can the other stream break into it.
-const maxHeld = 256 << 10
+// maxBuffered is the maximum size in bytes of a partial line that is buffered until its end.
+// A longer line is printed in parts; only then can lines of the other stream interrupt it.
+const maxBuffered = 256 << 10
 
-// errLimit ends the printing when Options.Limit is reached.
+// errLimit ends printing when Options.Limit is reached.
 var errLimit = errors.New("limit reached")
 
 var lineFeed = []byte{'\n'}
 
-// assembly is the line of one stream whose end has not come yet.
+// assembly is an incomplete line of one stream.
 type assembly struct {
 	open, skip bool
 	buf        []byte
 }
 
-// printer turns messages into lines: it joins pieces, leaves out what is too
-// old, and stops at the limit.
+// printer prints messages as lines: it joins partial lines, omits those that are too old,
+// and stops at the limit.
 type printer struct {
 	w    *bufio.Writer
 	opts Options
-	// left is how many bytes may still be written; negative is no limit.
+	// left is the number of bytes that may still be written; negative means no limit.
 	left int64
-	// torn says that the last line printed had no end.
+	// torn is true if the last printed line had no end.
 	torn  bool
 	lines [streams]assembly
 }
@@ -63,12 +63,12 @@ func (p *printer) print(m message) error {
 func (p *printer) add(a *assembly, m message) error {
 	if m.partial {
 		a.buf = append(a.buf, m.content...)
-		if len(a.buf) < maxHeld {
+		if len(a.buf) < maxBuffered {
 			return nil
 		}
-		return p.release(a)
+		return p.flushLine(a)
 	}
-	if err := p.release(a); err != nil {
+	if err := p.flushLine(a); err != nil {
 		return err
 	}
 	if err := p.write(m.content); err != nil {
@@ -77,8 +77,8 @@ func (p *printer) add(a *assembly, m message) error {
 	return p.write(lineFeed)
 }
 
-// release writes what is held of a line.
-func (p *printer) release(a *assembly) error {
+// flushLine writes the buffered part of a line.
+func (p *printer) flushLine(a *assembly) error {
 	if len(a.buf) == 0 {
 		return nil
 	}
@@ -87,13 +87,13 @@ func (p *printer) release(a *assembly) error {
 	return err
 }
 
-// end prints what is held of lines whose end will not come: their container
-// has ended. What is printed next starts on a line of its own.
+// end prints the buffered parts of lines that will not be completed, because their container
+// has ended. What is printed next starts a new line.
 func (p *printer) end() error {
 	for i := range p.lines {
 		a := &p.lines[i]
 		if a.open && !a.skip {
-			if err := p.release(a); err != nil {
+			if err := p.flushLine(a); err != nil {
 				return err
 			}
 			p.torn = true

@@ -7,25 +7,25 @@ import (
 	"slices"
 )
 
-// advance goes on to the file that continues this one, if there is one: the
-// same instance's after a rotation, or the next instance's. Names are looked at
-// only if one changed.
+// advance continues with the file that follows this one, if there is one: that of the same
+// instance after a rotation, or that of the next instance. It lists the directory only if a
+// name has changed.
 func (s *Stream) advance(ctx context.Context, p *printer, ended bool, flush func() error) (bool, error) {
 	info, err := s.file.Stat()
 	if err != nil {
 		return false, err
 	}
 	if s.unpacked == nil && info.Size() < s.offset {
-		// Cut by a rotation that copies and truncates.
+		// Truncated by a rotation that copies and truncates.
 		s.offset, s.held, s.long = 0, 0, nil
 		return true, nil
 	}
-	// Nothing is added to a compressed file: another one goes on.
+	// A compressed file does not grow: another file continues it.
 	if !s.watch.names.Swap(false) && !ended && s.unpacked == nil {
 		return false, nil
 	}
-	// The next file is opened before the wait for this one: meanwhile its name
-	// may become that of a later file.
+	// The next file is opened before the wait for this one, because its name may pass to a
+	// later file in the meantime.
 	next, instance, err := s.next(info)
 	if errors.Is(err, errMoved) {
 		s.watch.names.Store(true)
@@ -34,7 +34,7 @@ func (s *Stream) advance(ctx context.Context, p *printer, ended bool, flush func
 	if err != nil || next.file == nil {
 		return false, err
 	}
-	// What there is is not held up by the wait.
+	// The wait must not delay what was already read.
 	err = flush()
 	if err == nil {
 		err = s.finish(ctx, p)
@@ -49,16 +49,16 @@ func (s *Stream) advance(ctx context.Context, p *printer, ended bool, flush func
 			return false, err
 		}
 	}
-	s.take(next)
+	s.switchTo(next)
 	s.n = instance
-	// More may have changed than this one step: look again.
+	// There may be further changes: list the directory again.
 	s.watch.names.Store(true)
 	return true, nil
 }
 
-// finish prints what is left of a file that another one continues.
+// finish prints the rest of a file that another one continues.
 func (s *Stream) finish(ctx context.Context, p *printer) error {
-	for range 2 { // the second time if a writer was seen amid a line
+	for range 2 { // again if a writer was seen within a line
 		if s.unpacked == nil {
 			if err := settle(ctx, s.file); err != nil {
 				return err
@@ -74,11 +74,12 @@ func (s *Stream) finish(ctx context.Context, p *printer) error {
 	return s.torn(p)
 }
 
-// next opens the file that continues the open one, none if there is none yet.
+// next opens the file that continues the open one. It returns an empty source if there is
+// none yet.
 func (s *Stream) next(current fs.FileInfo) (found source, instance int, err error) {
 	files, err := filesOf(s.req.Dir, s.n)
 	if errors.Is(err, fs.ErrNotExist) {
-		return source{}, 0, nil // removed with its pod; Ended will tell
+		return source{}, 0, nil // removed with its pod; Follow.Ended reports it
 	}
 	if err != nil {
 		return source{}, 0, err
@@ -95,12 +96,12 @@ func (s *Stream) next(current fs.FileInfo) (found source, instance int, err erro
 	i, _ := slices.BinarySearch(all, s.n+1)
 	switch {
 	case ok && i < len(all):
-		// What the instance printed last may have come since.
+		// The last output of the instance may have been written since.
 		found, err = openFound(f)
 		return found, s.n, err
 	case ok:
-		// The runtime has just made it and may still be writing its last
-		// lines to the old one.
+		// The runtime has just created it, and may still be writing the last lines to the
+		// old one.
 		s.watch.names.Store(true)
 		return source{}, 0, nil
 	case i == len(all):

@@ -206,12 +206,12 @@ func TestFollowWaitsForTheLastLinesOfTheOldFile(t *testing.T) {
 	write(t, log, full(5, "stdout", "end")+full(5, "stdout", "5"))
 	last := full(4, "stdout", "and more")
 	for _, text := range []string{full(3, "stdout", "3"), full(4, "stdout", "4"), last[:len(last)/2], last[len(last)/2:], piece(4, "stdout", "begin and ")} {
-		time.Sleep(2 * settled) // it is about time
+		time.Sleep(2 * unknownWriterTimeout) // it is about time
 		if _, err := old.WriteString(text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(2 * settled)
+	time.Sleep(2 * unknownWriterTimeout)
 	f.await(t, "1\n2\n")
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestFollowOverRotationsWhileItWaits(t *testing.T) {
 	for n := 2; n < 6; n++ {
 		write(t, log, full(n, "stdout", fmt.Sprint(n)))
 		want += fmt.Sprintln(n)
-		time.Sleep(settled / 3) // so that the reader has looked
+		time.Sleep(unknownWriterTimeout / 3) // so that the reader has looked
 		if err := oldWriter(t, dir, n).Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestReadWaitsForTheLastLinesOfTheOldFile(t *testing.T) {
 		write(t, log, full(1, "stdout", "1"))
 		old := oldWriter(t, dir, 1)
 		write(t, log, full(3, "stdout", "end")+full(4, "stdout", "4"))
-		time.AfterFunc(2*settled, func() {
+		time.AfterFunc(2*unknownWriterTimeout, func() {
 			_, _ = old.WriteString(full(2, "stdout", "2") + piece(3, "stdout", "begin and "))
 			_ = old.Close()
 		})

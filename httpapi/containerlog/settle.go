@@ -9,60 +9,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A rotated file has an end only once its last writer has closed it.
+// A rotated file is complete only after its last writer has closed it.
 //
-// containerd (1.6 to 2.4 alike) hands what it reads from a container, up to
-// 32 KiB at a time, to one goroutine for each stream and open file. To reopen a
-// log it opens the new file, turns the streams to it, tells the old goroutines
-// that nothing more comes, and answers. They write what they have still to the
-// old file: whole lines, then what is left of a line as a piece (P). Only after
-// that they close it. The new file's first line of that stream is then the rest
-// of this piece, and often written earlier. Neither the last tag nor the times
-// tell whether more is to come: the old file may end with a whole line at first.
+// containerd (1.6 to 2.4) passes what it reads from a container, up to 32 KiB at a time, to
+// one goroutine per stream and open file. To reopen a log it opens the new file, redirects
+// the streams to it, ends the input of the old goroutines, and answers. They write what they
+// still have to the old file: whole lines, then the rest of an incomplete line as a partial
+// one (P). Only then do they close it. The first line of that stream in the new file is the
+// rest of this partial line, and often written earlier. Neither the last tag nor the times
+// show whether more follows: at first the old file may end with a whole line.
 //
-// conmon (CRI-O) is one thread that closes the old file before it writes to the
-// new one.
+// conmon (CRI-O) is single-threaded and closes the old file before it writes to the new
+// one.
 const (
-	// stalled is how long a writer may be silent before its file counts as
-	// whole: a host whose disk is busy may stop it, and somebody else may have
-	// the file open for ever.
-	stalled = 10 * time.Second
-	// settled is the same if it cannot be told whether there is a writer.
-	settled = 200 * time.Millisecond
-	// settleMost is how long is waited at most, whatever the clock says.
-	settleMost = 30 * time.Second
-	// settlePoll is the time between two looks.
-	settlePoll = 5 * time.Millisecond
+	// writerTimeout is how long a writer may write nothing before its file counts as
+	// complete. A busy disk may block a writer, and another process may keep the file open
+	// forever.
+	writerTimeout = 10 * time.Second
+	// unknownWriterTimeout is the same if it is unknown whether there is a writer.
+	unknownWriterTimeout = 200 * time.Millisecond
+	// settleTimeout is the maximum wait, whatever the modification time is.
+	settleTimeout = 30 * time.Second
+	// settleInterval is the interval of checks.
+	settleInterval = 5 * time.Millisecond
 )
 
-// settle waits until nobody writes to a rotated file any more. Who reads what
-// was written long ago does not wait.
+// settle waits until no process writes to a rotated file any more. It returns at once for a
+// file that was written long ago.
 func settle(ctx context.Context, f *os.File) error {
-	for begun := time.Now(); time.Since(begun) < settleMost; {
+	for start := time.Now(); time.Since(start) < settleTimeout; {
 		info, err := f.Stat()
 		if err != nil {
 			return err
 		}
-		silent := time.Since(info.ModTime())
-		if silent >= stalled {
+		idle := time.Since(info.ModTime())
+		if idle >= writerTimeout {
 			return nil
 		}
 		written, err := hasWriter(f)
-		if err == nil && !written || err != nil && silent >= settled && whole(f, info.Size()) {
+		if err == nil && !written || err != nil && idle >= unknownWriterTimeout && whole(f, info.Size()) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(settlePoll):
+		case <-time.After(settleInterval):
 		}
 	}
 	return nil
 }
 
-// hasWriter reports whether any process has a file open for writing: then the
-// kernel grants no read lease. An error says that it cannot be told here, as
-// on a file system without leases.
+// hasWriter reports whether a process has the file open for writing: then the kernel grants
+// no read lease. An error means that this is unknown, as on a file system without leases.
 func hasWriter(f *os.File) (bool, error) {
 	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if errors.Is(err, unix.EAGAIN) {
@@ -71,17 +69,17 @@ func hasWriter(f *os.File) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Given back at once: who opens the file for writing would have to wait.
+	// Released at once, because a process that opens the file for writing would block.
 	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
 	return false, err
 }
 
-// whole reports whether a file ends with a line.
+// whole reports whether a file ends with a whole line.
 func whole(f *os.File, size int64) bool {
 	last := []byte{'\n'}
 	if size > 0 {
 		if _, err := f.ReadAt(last, size-1); err != nil {
-			return true // the next read tells
+			return true // the next read returns the error
 		}
 	}
 	return last[0] == '\n'

@@ -13,77 +13,76 @@ import (
 const (
 	readBuffer  = 64 << 10
 	writeBuffer = 64 << 10
-	// maxLine is how long a line of the file may be to be read whole. A
-	// longer one (containerd can be told not to split) goes through in pieces.
+	// maxLine is the maximum size in bytes of a line that is read as a whole. A longer one
+	// (containerd can be configured not to split lines) is processed in parts.
 	maxLine = 1 << 20
 )
 
-// Options choose what is printed and how.
+// Options select what is printed and how.
 type Options struct {
-	// Tail is how many of the last lines are printed at first; negative is all.
+	// Tail is the number of last lines with which printing starts; negative means all.
 	Tail int64
-	// Since leaves out lines that are older; zero leaves out none.
+	// Since omits older lines; zero omits none.
 	Since time.Time
-	// Limit is how many bytes are printed at most; 0 is no limit.
+	// Limit is the maximum number of bytes to print; 0 means no limit.
 	Limit int64
-	// Timestamps puts the time before each line.
+	// Timestamps prints the time before each line.
 	Timestamps bool
 }
 
-// Follow makes a stream go on with what is printed later.
+// Follow makes a stream continue with later output.
 type Follow struct {
-	// Ended says that nothing more will be printed, by this instance or a later one.
+	// Ended reports that no more output follows, from this instance or a later one.
 	Ended func() bool
-	// Changed is woken when Ended may have another answer.
+	// Changed is notified when the result of Ended may have changed.
 	Changed <-chan struct{}
 }
 
-// Request says what is to be read.
+// Request selects a log.
 type Request struct {
-	// Dir is the folder with the logs of one container.
+	// Dir is the directory with the logs of one container.
 	Dir string
-	// Instance is the number N of the log N.log to begin with.
+	// Instance is the number N of the log N.log to start with.
 	Instance int
 	Options  Options
-	// Follow is nil for what there is now: the answer ends even if the
-	// container prints faster than it can be read.
+	// Follow is nil to read only the current content: the stream ends even if the container
+	// prints faster than the log can be read.
 	Follow *Follow
 }
 
-// Output is where lines go. Flush is called when there is nothing more to read
-// for now.
+// Output receives the lines. Flush is called when there is nothing more to read for now.
 type Output interface {
 	io.Writer
 	Flush() error
 }
 
-// Stream is an open log. It is used by one goroutine.
+// Stream is an open log. It must be used by one goroutine at a time.
 type Stream struct {
 	req Request
 	n   int
-	// older are files of the first instance that come before file, of which
-	// the first skip bytes are left out.
+	// older are the files of the first instance before file. The first skip bytes of them
+	// are omitted.
 	older []logFile
 	skip  int64
-	// source is the file that is read, up to offset so far.
+	// source is the file that is being read; it was read up to offset.
 	source
 	offset int64
-	// until ends the reading of a stream that does not follow.
+	// until is the offset at which a stream without Follow ends.
 	until int64
 	watch *watch
-	buf   []byte // [:held] is a line whose end was not read yet
+	buf   []byte // [:held] is an incomplete line
 	held  int
-	// long is the beginning of a line that is longer than buf.
+	// long is the head of a line that is longer than buf.
 	long *message
 }
 
-// Open opens a log at the place where the printing begins. The error is
-// fs.ErrNotExist if the instance has no log. It waits, if need be, for the
-// runtime to finish a file that was rotated at this moment.
+// Open opens a log at the position where printing starts. The error is fs.ErrNotExist if
+// the instance has no log. If the log is being rotated, Open waits for the runtime to
+// complete the rotated file.
 func Open(ctx context.Context, req Request) (*Stream, error) {
 	s := &Stream{req: req, n: req.Instance, buf: make([]byte, readBuffer)}
 	if req.Follow != nil {
-		// Before the first look, so that no change falls between.
+		// Opened before the directory is listed, so that no change is missed.
 		w, err := openWatch(req.Dir)
 		if err != nil {
 			return nil, err
@@ -91,7 +90,7 @@ func Open(ctx context.Context, req Request) (*Stream, error) {
 		s.watch = w
 	}
 	err := s.openFirst(ctx)
-	for range moves {
+	for range maxMoves {
 		if !errors.Is(err, errMoved) {
 			break
 		}
@@ -104,7 +103,7 @@ func Open(ctx context.Context, req Request) (*Stream, error) {
 	return s, nil
 }
 
-// Close ends the stream.
+// Close closes the stream.
 func (s *Stream) Close() {
 	if s.watch != nil {
 		s.watch.close()
@@ -112,8 +111,8 @@ func (s *Stream) Close() {
 	s.source.close()
 }
 
-// Copy prints the log to out until its end, or while it follows until the
-// container has ended for good or ctx ends; then the error is that of ctx.
+// Copy prints the log to out until its end. With Follow it prints until Follow.Ended, or until
+// ctx ends; then it returns the error of ctx.
 func (s *Stream) Copy(ctx context.Context, out Output) error {
 	w := bufio.NewWriterSize(out, writeBuffer)
 	p := newPrinter(w, s.req.Options)
@@ -143,7 +142,7 @@ func (s *Stream) copy(ctx context.Context, p *printer, flush func() error) error
 		return s.torn(p)
 	}
 	for {
-		// Asked before the reading: what was printed before the end is read.
+		// Called before reading, so that everything printed before the end is read.
 		ended := s.req.Follow.Ended()
 		if err := s.drain(ctx, p); err != nil {
 			return err
@@ -164,15 +163,15 @@ func (s *Stream) copy(ctx context.Context, p *printer, flush func() error) error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.watch.wake:
+		case <-s.watch.notify:
 		case <-s.req.Follow.Changed:
 			s.watch.names.Store(true)
 		}
 	}
 }
 
-// drainOlder prints the files that come before the one that is open. One that
-// a rotation removed meanwhile is not there any more for anybody.
+// drainOlder prints the files before the open one. It skips files that a rotation has
+// removed in the meantime.
 func (s *Stream) drainOlder(ctx context.Context, p *printer) error {
 	for _, f := range s.older {
 		file, err := openFile(f.path)
@@ -204,25 +203,25 @@ func (s *Stream) drainOlder(ctx context.Context, p *printer) error {
 	return ctx.Err()
 }
 
-// drain prints the lines up to the end of the file.
+// drain prints the lines until the end of the file.
 func (s *Stream) drain(ctx context.Context, p *printer) error {
 	if s.unpacked != nil {
 		return s.fill(ctx, p, s.unpacked.Read)
 	}
-	return s.fill(ctx, p, func(room []byte) (int, error) {
+	return s.fill(ctx, p, func(b []byte) (int, error) {
 		if s.req.Follow == nil {
-			room = room[:min(int64(len(room)), s.until-s.offset)]
+			b = b[:min(int64(len(b)), s.until-s.offset)]
 		}
-		if len(room) == 0 {
+		if len(b) == 0 {
 			return 0, io.EOF
 		}
-		n, err := s.file.ReadAt(room, s.offset)
+		n, err := s.file.ReadAt(b, s.offset)
 		s.offset += int64(n)
 		return n, err
 	})
 }
 
-// fill prints what read gives until it is at the end.
+// fill prints what read returns until EOF.
 func (s *Stream) fill(ctx context.Context, p *printer, read func([]byte) (int, error)) error {
 	for ctx.Err() == nil {
 		n, err := read(s.buf[s.held:])
@@ -267,7 +266,7 @@ func (s *Stream) lines(p *printer) error {
 	return nil
 }
 
-// line prints a line of the file; one that is not whole is its next piece.
+// line prints a line of the file, or the next part of it if it is not whole.
 func (s *Stream) line(p *printer, line []byte, whole bool) error {
 	var m message
 	if s.long != nil {
@@ -276,7 +275,7 @@ func (s *Stream) line(p *printer, line []byte, whole bool) error {
 	} else {
 		var err error
 		if m, err = parse(line); err != nil {
-			return nil // left out, as at the kubelet
+			return nil // skipped, as by the kubelet
 		}
 	}
 	if whole {
@@ -292,8 +291,8 @@ func (s *Stream) line(p *printer, line []byte, whole bool) error {
 	return p.print(m)
 }
 
-// torn prints what a file ends with if that is no whole line: the disk was
-// full, or the writer was killed.
+// torn prints an incomplete line at the end of a file, as after a full disk or a killed
+// writer.
 func (s *Stream) torn(p *printer) error {
 	b := s.buf[:s.held]
 	s.held = 0

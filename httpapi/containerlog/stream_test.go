@@ -118,7 +118,7 @@ func TestRead(t *testing.T) {
 
 // Lines longer than every buffer come through whole, in order.
 func TestLongLines(t *testing.T) {
-	for _, size := range []int{readBuffer - 50, readBuffer, maxHeld + 1, maxLine, 3*maxLine + 17} {
+	for _, size := range []int{readBuffer - 50, readBuffer, maxBuffered + 1, maxLine, 3*maxLine + 17} {
 		dir := t.TempDir()
 		long := strings.Repeat("0123456789", size/10+1)[:size]
 		write(t, filepath.Join(dir, "0.log"), full(1, "stdout", "a")+full(2, "stdout", long)+full(3, "stdout", "z"))

@@ -6,24 +6,23 @@ import (
 )
 
 const (
-	// tailBlock is how much is read at once when looking back.
+	// tailBlock is the size in bytes of one read while searching backwards.
 	tailBlock = 64 << 10
-	// headSize is enough for the time, stream and tags of a line.
+	// headSize is the size in bytes that the time, stream and tags of a line need.
 	headSize = 128
 )
 
-// tailOffset is where the last n lines of the first size bytes begin, and how
-// many lines there are from there. It reads from the end, so that the cost is
-// that of the lines and not of the file. A line in pieces is one line; the
-// kubelet counts each piece. With continued another file follows: a line
-// without an end is one with the first of that file and is not counted.
+// tailOffset returns the offset of the last n lines in the first size bytes, and the number
+// of lines from there. It reads backwards, so that the cost depends on the lines and not on
+// the file size. A line in several parts counts as one; the kubelet counts each part.
+// continued means that another file follows: an incomplete last line then belongs to the
+// first line of that file and is not counted.
 func tailOffset(f io.ReaderAt, size, n int64, continued bool) (offset, lines int64, err error) {
 	if n <= 0 && !continued {
 		return size, 0, nil
 	}
-	// tooMany counts a line that begins with head: the tail begins after it
-	// if it is the end of one line too many. The last line counts even if
-	// its end is still to come.
+	// tooMany counts a line that begins with head. If there are more than n, the tail begins
+	// after it. The last line counts even if it is incomplete.
 	tooMany := func(head []byte) bool {
 		if lines == 0 && !continued || !isPartial(head) {
 			lines++
@@ -31,7 +30,7 @@ func tailOffset(f io.ReaderAt, size, n int64, continued bool) (offset, lines int
 		return lines > n
 	}
 	block := make([]byte, tailBlock)
-	end := size // of the line that is looked at, line feed included
+	end := size // of the current line, including its line feed
 	head := make([]byte, headSize)
 	for stop := size; stop > 0; {
 		from := max(0, stop-tailBlock)
@@ -76,8 +75,8 @@ func tailOffset(f io.ReaderAt, size, n int64, continued bool) (offset, lines int
 	return 0, lines, nil
 }
 
-// isPartial says whether a line that begins so is a piece. For Docker's lines,
-// whose text comes first, it cannot tell from the beginning: each counts.
+// isPartial reports whether a line with this head is partial. It is always false for
+// Docker's lines, whose text comes first.
 func isPartial(head []byte) bool {
 	if len(head) == 0 || head[0] == '{' {
 		return false

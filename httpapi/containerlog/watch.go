@@ -9,13 +9,13 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch wakes a stream when something in the folder changes.
+// watch notifies a stream of changes in the directory.
 type watch struct {
 	dir     string
 	watcher *fsnotify.Watcher
-	// wake has room for one wake-up; more coalesce.
-	wake chan struct{}
-	// names is set when a file came, went or was renamed. It begins set.
+	// notify has capacity for one notification; further ones coalesce.
+	notify chan struct{}
+	// names is set when a file was created, removed or renamed. It is initially set.
 	names atomic.Bool
 	done  sync.WaitGroup
 }
@@ -23,21 +23,20 @@ type watch struct {
 func openWatch(dir string) (*watch, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return nil, fmt.Errorf("cannot follow the log: %w; many followers may need a higher fs.inotify.max_user_instances", err)
+		return nil, fmt.Errorf("failed to follow the log: %w; for many followed logs, increase fs.inotify.max_user_instances", err)
 	}
 	if err := watcher.Add(dir); err != nil {
 		_ = watcher.Close()
-		return nil, fmt.Errorf("cannot follow the log: %w", err)
+		return nil, fmt.Errorf("failed to follow the log: %w", err)
 	}
-	w := &watch{dir: dir, watcher: watcher, wake: make(chan struct{}, 1)}
+	w := &watch{dir: dir, watcher: watcher, notify: make(chan struct{}, 1)}
 	w.names.Store(true)
 	w.done.Go(w.run)
 	return w, nil
 }
 
-// run takes events as fast as they come, so that the kernel's queue does not
-// overflow while a slow client is written to. An overflow counts as a change of
-// everything.
+// run reads events without delay, so that the kernel's queue does not overflow while a slow
+// client is written to. An overflow counts as a change of all names.
 func (w *watch) run() {
 	for {
 		select {
@@ -57,15 +56,15 @@ func (w *watch) run() {
 			w.names.Store(true)
 		}
 		select {
-		case w.wake <- struct{}{}:
+		case w.notify <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// link watches the folder of the file that path links to, if it is another
-// one: cri-dockerd's logs are links into Docker's folder. Without that watch
-// the log is still read whenever its container's state changes.
+// link also watches the directory of the file to which path links, if it is another one: the
+// logs of cri-dockerd are links to Docker's directory. If this fails, the log is still read
+// whenever the state of its container changes.
 func (w *watch) link(path string) {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {

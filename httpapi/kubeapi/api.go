@@ -13,23 +13,23 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-// Config is what an API is made of.
+// Config configures an API.
 type Config struct {
 	Sources  Sources
 	Versions *Versions
-	// Version is podstead's.
+	// Version is the version of podstead.
 	Version string
-	// Manifest says which file or URL an object comes from, for whoever tries to
-	// write to it; empty if it is not known. Nil knows none.
+	// Manifest returns the file or URL that declares an object, for the error of a write;
+	// empty if it is not known. It may be nil.
 	Manifest func(kind, namespace, name string) string
-	// Subresources are told in discovery; somebody else serves them.
+	// Subresources are listed in discovery, and served by other handlers.
 	Subresources []metav1.APIResource
-	// Groups are the groups beside the core one, each with its version and its
-	// resources; told in discovery as well, and served by somebody else.
+	// Groups are the API groups in addition to the core group, each with its version and
+	// resources. They are listed in discovery, and served by other handlers.
 	Groups []metav1.APIResourceList
 }
 
-// API is the handler of /api, /apis and /version.
+// API is the handler of /api, /apis, /openapi/v3 and /version.
 type API struct {
 	mux          *http.ServeMux
 	resources    []*resource
@@ -39,7 +39,8 @@ type API struct {
 	version      string
 }
 
-// New makes an API. Without Run its watches see changes only when somebody asks.
+// New returns an API. Without Run its watches get changes only when another request refreshes
+// the cache.
 func New(c Config) *API {
 	a := &API{
 		mux: http.NewServeMux(), resources: resources(c.Sources, c.Versions),
@@ -78,7 +79,7 @@ func New(c Config) *API {
 	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}", a.collection)
 	a.mux.HandleFunc("/api/v1/namespaces/{namespace}/{resource}/{name}", a.object)
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeStatus(w, newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; podstead answers for %s", r.URL.Path, a.names()))
+		writeStatus(w, newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; it serves %s", r.URL.Path, a.names()))
 	})
 	return a
 }
@@ -97,7 +98,7 @@ func (a *API) names() string {
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
-// Run keeps watches up to date until ctx ends.
+// Run notifies watches of changes until ctx ends.
 func (a *API) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, r := range a.resources {
@@ -110,23 +111,24 @@ func (a *API) Run(ctx context.Context) error {
 	return nil
 }
 
-// readOnly refuses to write.
+// readOnly answers a write with 405.
 func (a *API) readOnly(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "this API can only be read"))
+			writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "this API is read-only"))
 			return
 		}
 		handle(w, r)
 	}
 }
 
-// find is the resource that a path is about, nil after it was answered.
+// find returns the resource of a path. It answers the request and returns nil if there is
+// none, or if the request is a write.
 func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 	name, namespace := r.PathValue("resource"), r.PathValue("namespace")
 	for _, res := range a.resources {
-		// A resource of the node has no namespace; all namespaces of one that
-		// has are listed without.
+		// A cluster-scoped resource has no namespace. A namespaced one is listed without a
+		// namespace for all of them.
 		if res.name != name || namespace != "" && !res.namespaced || namespace == "" && res.namespaced && r.PathValue("name") != "" {
 			continue
 		}
@@ -140,16 +142,16 @@ func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 		if file := a.manifest(res.kind, namespace, r.PathValue("name")); file != "" {
 			hint = "edit " + file + " instead"
 		} else if res.name == "pods" {
-			hint += "; add, edit or remove one of them instead"
+			hint += "; add, edit or remove a manifest instead"
 		}
-		writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s cannot be written through this API: %s", res.name, hint))
+		writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s are read-only in this API: %s", res.name, hint))
 		return nil
 	}
 	writeStatus(w, newStatus(http.StatusNotFound, metav1.StatusReasonNotFound, "podstead does not serve %s; it serves %s", r.URL.Path, a.names()))
 	return nil
 }
 
-// object answers with one object.
+// object serves one object.
 func (a *API) object(w http.ResponseWriter, r *http.Request) {
 	res := a.find(w, r)
 	if res == nil {
@@ -160,10 +162,10 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) {
 		writeStatus(w, notFound(res, r.PathValue("name")))
 		return
 	}
-	form, refusal := formOf(r)
+	form, failure := formOf(r)
 	switch {
-	case refusal != nil:
-		writeStatus(w, refusal)
+	case failure != nil:
+		writeStatus(w, failure)
 	case form.table:
 		writeJSON(w, http.StatusOK, form.tableOf(res, []*entry{e}, e.object.GetResourceVersion()))
 	default:
@@ -172,24 +174,24 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// collection answers with a list, or a watch.
+// collection serves a list or a watch.
 func (a *API) collection(w http.ResponseWriter, r *http.Request) {
 	res := a.find(w, r)
 	if res == nil {
 		return
 	}
-	form, refusal := formOf(r)
-	if refusal != nil {
-		writeStatus(w, refusal)
+	form, failure := formOf(r)
+	if failure != nil {
+		writeStatus(w, failure)
 		return
 	}
-	choice, refusal := selectionOf(r, res)
-	if refusal != nil {
-		writeStatus(w, refusal)
+	choice, failure := selectionOf(r, res)
+	if failure != nil {
+		writeStatus(w, failure)
 		return
 	}
-	if watches, refusal := boolParam(r, "watch"); refusal != nil {
-		writeStatus(w, refusal)
+	if watches, failure := boolParam(r, "watch"); failure != nil {
+		writeStatus(w, failure)
 	} else if watches {
 		serveWatch(w, r, res, form, choice)
 	} else {

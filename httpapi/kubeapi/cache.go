@@ -16,27 +16,27 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// history is how many changes of a resource a watch can catch up with.
+// maxChanges is the number of changes of a resource that are kept for watches.
 const maxChanges = 1024
 
-// Object is one of a resource.
+// Object is an object of a resource.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Source gives the objects of one resource.
+// Source is the source of the objects of one resource.
 type Source struct {
-	// List is a snapshot. The cache keeps the objects and sets their resource
-	// versions: each call returns objects of its own, and for those in which
-	// nothing changed the same as before, if it is known.
+	// List returns a snapshot. The cache keeps the objects and sets their resource
+	// versions. So each call returns objects that are not used elsewhere; it may return the
+	// same pointer again for an object that is known to be unchanged.
 	List func() []Object
-	// Subscribe returns a channel that is woken after a change, and what ends
-	// that; nil for objects that change only when they are asked for.
+	// Subscribe returns a channel that is notified after a change, and a function that ends
+	// the subscription. It is nil for objects that change only when they are read.
 	Subscribe func() (<-chan struct{}, func())
 }
 
-// entry is one version of an object. Nothing in it is ever written to again.
+// entry is one version of an object. It is immutable.
 type entry struct {
 	key     string // namespace/name
 	object  Object
@@ -49,12 +49,12 @@ type entry struct {
 	meta       []byte
 }
 
-// bytes is the object as JSON. Each version is encoded once, for all readers.
+// bytes returns the object as JSON. Each version is encoded once, for all clients.
 func (e *entry) bytes() []byte {
 	e.encode.Do(func() {
 		data, err := json.Marshal(e.object)
 		if err != nil {
-			// No type of the API can fail to encode.
+			// Encoding a type of the API cannot fail.
 			data = []byte("{}")
 		}
 		e.json = data
@@ -62,7 +62,7 @@ func (e *entry) bytes() []byte {
 	return e.json
 }
 
-// metadata is what a table carries of the object, encoded once as well.
+// metadata returns the part of the object for a table, also encoded once.
 func (e *entry) metadata() []byte {
 	e.encodeMeta.Do(func() {
 		o := e.object
@@ -76,17 +76,17 @@ func (e *entry) metadata() []byte {
 	return e.meta
 }
 
-// change is one step of a resource.
+// change is one change of a resource.
 type change struct {
 	kind watch.EventType
-	// now is the object after the change, or as it was last if it is gone;
-	// before is nil for a new one.
+	// object is the object after the change, or its last state if it was deleted; previous
+	// is nil for a new object.
 	object, previous *entry
 }
 
-// cache holds the objects of one resource as they were last seen, and the last
-// changes. It looks when somebody asks, and at each change while somebody
-// watches; with nobody there it does nothing.
+// cache keeps the current objects of one resource and its latest changes. It is refreshed
+// by each request, and after each change while there are watches. Without clients it does
+// nothing.
 type cache struct {
 	kind     schema.GroupVersionKind
 	source   Source
@@ -95,11 +95,11 @@ type cache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 	changes []change
-	// oldest is the version from which on changes are complete.
+	// oldest is the version since which changes are complete.
 	oldest uint64
-	// version is that of the newest change, or of the first look.
+	// version is that of the latest change, or of the first refresh.
 	version uint64
-	// changed is closed and replaced with each change.
+	// changed is closed and replaced by each change.
 	changed chan struct{}
 	// watchers counts the open watches.
 	watchers int
@@ -109,18 +109,18 @@ func newCache(source Source, versions *Versions) *cache {
 	return &cache{source: source, versions: versions, entries: map[string]*entry{}, changed: make(chan struct{})}
 }
 
-// run looks at each change while there are watches, until ctx ends.
+// run refreshes the cache after each change while there are watches, until ctx ends.
 func (c *cache) run(ctx context.Context) {
 	if c.source.Subscribe == nil {
 		return
 	}
-	wake, end := c.source.Subscribe()
-	defer end()
+	notified, unsubscribe := c.source.Subscribe()
+	defer unsubscribe()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-wake:
+		case <-notified:
 		}
 		c.mu.Lock()
 		if c.watchers > 0 {
@@ -130,7 +130,7 @@ func (c *cache) run(ctx context.Context) {
 	}
 }
 
-// look compares a snapshot with what is known. The caller holds mu.
+// refresh compares a snapshot with the cached objects. The caller holds mu.
 func (c *cache) refresh() {
 	if c.version == 0 {
 		c.version = c.versions.Next()
@@ -141,21 +141,21 @@ func (c *cache) refresh() {
 	for _, o := range c.source.List() {
 		key := o.GetNamespace() + "/" + o.GetName()
 		if seen[key] {
-			continue // an older revision of the same name, which is ending
+			continue // an older revision of the same name, which is terminating
 		}
 		seen[key] = true
-		before := c.entries[key]
-		if before != nil && before.object == o {
-			continue // readers have it: it must not be written to
+		previous := c.entries[key]
+		if previous != nil && previous.object == o {
+			continue // clients read it: it must not be modified
 		}
 		o.GetObjectKind().SetGroupVersionKind(c.kind)
-		if before != nil && before.object.GetUID() != o.GetUID() {
-			changes = append(changes, c.deletion(before))
-			before = nil
+		if previous != nil && previous.object.GetUID() != o.GetUID() {
+			changes = append(changes, c.deletion(previous))
+			previous = nil
 		}
-		if before != nil {
-			o.SetResourceVersion(before.object.GetResourceVersion())
-			if equality.Semantic.DeepEqual(before.object, o) {
+		if previous != nil {
+			o.SetResourceVersion(previous.object.GetResourceVersion())
+			if equality.Semantic.DeepEqual(previous.object, o) {
 				continue
 			}
 		}
@@ -163,10 +163,10 @@ func (c *cache) refresh() {
 		o.SetResourceVersion(strconv.FormatUint(e.version, 10))
 		c.entries[key] = e
 		kind := watch.Modified
-		if before == nil {
+		if previous == nil {
 			kind = watch.Added
 		}
-		changes = append(changes, change{kind: kind, object: e, previous: before})
+		changes = append(changes, change{kind: kind, object: e, previous: previous})
 	}
 	for key, e := range c.entries {
 		if !seen[key] {
@@ -177,7 +177,7 @@ func (c *cache) refresh() {
 	c.record(changes)
 }
 
-// gone is the change that ends an object, with a version of its own.
+// deletion returns the change that deletes an object, with a version of its own.
 func (c *cache) deletion(last *entry) change {
 	o := last.object.DeepCopyObject().(Object)
 	e := &entry{key: last.key, object: o, version: c.versions.Next()}
@@ -200,7 +200,7 @@ func (c *cache) record(changes []change) {
 	c.changed = make(chan struct{})
 }
 
-// list is every object by namespace and name, and the version of the list.
+// list returns all objects, sorted by namespace and name, and the version of the list.
 func (c *cache) list() ([]*entry, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +217,7 @@ func (c *cache) sorted() []*entry {
 	return all
 }
 
-// get is one object, nil if there is none.
+// get returns one object, nil if it does not exist.
 func (c *cache) get(namespace, name string) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,11 +225,11 @@ func (c *cache) get(namespace, name string) *entry {
 	return c.entries[namespace+"/"+name]
 }
 
-// errTooOld says that a watch asked for changes that are not kept.
+// errTooOld means that a watch requests changes that are no longer available.
 var errTooOld = fmt.Errorf("the requested version is too old")
 
-// follow begins a watch; end ends it.
-func (c *cache) addWatcher() (end func()) {
+// addWatcher registers a watch until remove is called.
+func (c *cache) addWatcher() (remove func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watchers++
@@ -241,19 +241,19 @@ func (c *cache) addWatcher() (end func()) {
 	}
 }
 
-// now is every object, and the version from which on to follow.
+// snapshot returns all objects and the version from which to watch.
 func (c *cache) snapshot() ([]*entry, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sorted(), c.version
 }
 
-// since is what changed after a version, the version to go on from, and a
-// channel that is closed with the next change.
+// changesSince returns the changes after a version, the version from which to go on, and a
+// channel that is closed by the next change.
 func (c *cache) changesSince(version uint64) (changes []change, next uint64, changed <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// One that was never given is of another life of this box.
+	// A version that was never returned comes from another installation of this node.
 	if version < c.oldest || version > c.versions.Last() {
 		return nil, 0, nil, errTooOld
 	}

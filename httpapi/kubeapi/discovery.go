@@ -9,18 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// apiVersions is the answer to /api: the one version of the core group.
+// apiVersions serves /api: the version of the core group.
 func apiVersions(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, &metav1.APIVersions{
 		TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"},
 		Versions: []string{"v1"},
-		// Nothing else answers under another address.
+		// There are no other server addresses.
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
 	})
 }
 
-// apiGroups is the answer to /apis: the groups beside the core one, which
-// somebody else serves.
+// apiGroups serves /apis: the groups in addition to the core group.
 func (a *API) apiGroups(w http.ResponseWriter, _ *http.Request) {
 	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
 	for _, g := range a.groups {
@@ -29,14 +28,14 @@ func (a *API) apiGroups(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-// groupOf is the group with its one version.
+// groupOf returns the group with its only version.
 func groupOf(g metav1.APIResourceList) metav1.APIGroup {
 	name, version, _ := strings.Cut(g.GroupVersion, "/")
 	known := metav1.GroupVersionForDiscovery{GroupVersion: g.GroupVersion, Version: version}
 	return metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{known}, PreferredVersion: known}
 }
 
-// serveGroup answers /apis/GROUP and /apis/GROUP/VERSION.
+// serveGroup serves /apis/GROUP and /apis/GROUP/VERSION.
 func (a *API) serveGroup(g metav1.APIResourceList) {
 	group := groupOf(g)
 	group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
@@ -48,7 +47,7 @@ func (a *API) serveGroup(g metav1.APIResourceList) {
 	}
 }
 
-// apiResources is the answer to /api/v1.
+// apiResources serves /api/v1.
 func (a *API) apiResources(w http.ResponseWriter, _ *http.Request) {
 	list := &metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
@@ -64,8 +63,8 @@ func (a *API) apiResources(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-// versionInfo is the answer to /version: the Kubernetes release whose API this
-// is a part of, and in the git version which program it is.
+// versionInfo serves /version: the Kubernetes release of the API, and podstead's version in
+// gitVersion.
 func (a *API) versionInfo(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, &version.Info{
 		Major: apiMajor, Minor: apiMinor, GitVersion: "v" + apiMajor + "." + apiMinor + ".0+podstead-" + a.version,
@@ -73,5 +72,5 @@ func (a *API) versionInfo(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// The Kubernetes release whose types these are: that of k8s.io/api in go.mod.
+// apiMajor and apiMinor are the Kubernetes release of k8s.io/api in go.mod.
 const apiMajor, apiMinor = "1", "36"

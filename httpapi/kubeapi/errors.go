@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// failure is an error in the form that clients of the API know.
+// newStatus returns a failure as a Status of the Kubernetes API.
 func newStatus(code int, reason metav1.StatusReason, format string, args ...any) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
@@ -29,17 +29,17 @@ func notFound(r *resource, name string) *metav1.Status {
 }
 
 func tooOld() *metav1.Status {
-	return newStatus(http.StatusGone, metav1.StatusReasonExpired, "changes since that resource version are not kept any more; list again")
+	return newStatus(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: the changes since then are no longer available; list again")
 }
 
-// writeJSON sends v. It is encoded before the first byte is sent.
+// writeJSON answers with v, which is encoded before the first byte is sent.
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		http.Error(w, "cannot encode the answer: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "failed to encode the answer: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // a reader that went away needs no answer
+	_, _ = w.Write(body) // a client that has disconnected needs no answer
 }

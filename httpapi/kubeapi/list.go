@@ -8,25 +8,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// serveList answers with what is chosen, whole: limit is only a wish. The
-// newest state is never older than any resource version that was given.
+// serveList serves all selected objects at once and ignores limit, as the API allows. The
+// current state is never older than a resource version that was returned before.
 func serveList(w http.ResponseWriter, r *http.Request, res *resource, f form, c selection) {
 	all, version := res.cache.list()
-	if refusal := checkListVersion(r, version, res.cache.versions.Last()); refusal != nil {
-		writeStatus(w, refusal)
+	if failure := checkListVersion(r, version, res.cache.versions.Last()); failure != nil {
+		writeStatus(w, failure)
 		return
 	}
-	chosen := c.filter(all)
+	selected := c.filter(all)
 	text := strconv.FormatUint(version, 10)
 	if f.table {
-		writeJSON(w, http.StatusOK, f.tableOf(res, chosen, text))
+		writeJSON(w, http.StatusOK, f.tableOf(res, selected, text))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// The objects are encoded already, once for all readers. A reader that
-	// went away needs no answer, so that the errors are nobody's.
+	// The objects are already encoded, once for all clients. Write errors are ignored: a
+	// client that has disconnected needs no answer.
 	_, _ = io.WriteString(w, `{"kind":"`+res.kind+`List","apiVersion":"v1","metadata":{"resourceVersion":"`+text+`"},"items":[`)
-	for i, e := range chosen {
+	for i, e := range selected {
 		if i > 0 {
 			_, _ = io.WriteString(w, ",")
 		}
@@ -35,15 +35,15 @@ func serveList(w http.ResponseWriter, r *http.Request, res *resource, f form, c 
 	_, _ = io.WriteString(w, "]}\n")
 }
 
-// listable refuses a resource version that a list of the newest state does not
-// answer for: an exact one of before the newest change, and one that was never
-// given, which is of another life of this box.
+// checkListVersion rejects a resource version for which the current state is no valid
+// answer: an exact one before the latest change, and one that was never returned, which
+// comes from another installation of this node.
 func checkListVersion(r *http.Request, newest, last uint64) *metav1.Status {
 	q := r.URL.Query()
 	text, match := q.Get("resourceVersion"), metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
 	switch {
 	case match != "" && match != metav1.ResourceVersionMatchExact && match != metav1.ResourceVersionMatchNotOlderThan:
-		return invalid("resourceVersionMatch: is %q; must be Exact or NotOlderThan", match)
+		return invalid("resourceVersionMatch=%q: must be Exact or NotOlderThan", match)
 	case match != "" && text == "":
 		return invalid("resourceVersionMatch: must not be set without resourceVersion")
 	case match == metav1.ResourceVersionMatchExact && text == "0":
@@ -54,7 +54,7 @@ func checkListVersion(r *http.Request, newest, last uint64) *metav1.Status {
 	version, err := strconv.ParseUint(text, 10, 64)
 	switch {
 	case err != nil:
-		return badRequest("resourceVersion: is %q; must be one that this API gave", text)
+		return badRequest("resourceVersion=%q: must be one that this API returned", text)
 	case version > last, match == metav1.ResourceVersionMatchExact && version < newest:
 		return tooOld()
 	}

@@ -9,10 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// declared is what to do instead of writing to an object that manifests declare.
-const declared = "it is what the manifests say; edit them instead"
+// declared is the writeHint of objects that manifests declare.
+const declared = "they are declared in manifests; edit these instead"
 
-// objectResources are the rows of what manifests declare beside pods.
+// objectResources returns the rows of the objects that manifests declare in addition to
+// pods.
 func objectResources(src Sources, versions *Versions) (rows []*resource) {
 	if src.ConfigMaps.List != nil {
 		rows = append(rows, &resource{
@@ -34,17 +35,17 @@ func objectResources(src Sources, versions *Versions) (rows []*resource) {
 			name: "secrets", singular: "secret", kind: "Secret", empty: &v1.Secret{}, namespaced: true,
 			columns: secretColumns, row: secretRow, fields: secretFields, writeHint: declared,
 		}
-		named, whole := row, row
-		named.cache, whole.cache = newCache(withoutSecretData(src.Secrets), versions), newCache(src.Secrets, versions)
-		named.row = hiddenSecretRow
-		named.adminView = &whole
-		rows = append(rows, &named)
+		namesOnly, full := row, row
+		namesOnly.cache, full.cache = newCache(withoutSecretData(src.Secrets), versions), newCache(src.Secrets, versions)
+		namesOnly.row = hiddenSecretRow
+		namesOnly.adminView = &full
+		rows = append(rows, &namesOnly)
 	}
 	return rows
 }
 
-// namesOnly shows of Secrets that they are there. Annotations may repeat what is
-// in them: kubectl writes the whole manifest into one.
+// withoutSecretData serves only the metadata and type of Secrets. It drops annotations
+// too: kubectl stores the whole manifest in one.
 func withoutSecretData(secrets Source) Source {
 	return Source{Subscribe: secrets.Subscribe, List: func() []Object {
 		all := secrets.List()
@@ -59,8 +60,8 @@ func withoutSecretData(secrets Source) Source {
 	}}
 }
 
-// ObjectSource serves objects that manifests declare. They are shared; what is
-// set in them is set in copies, which copied makes without what they point to.
+// ObjectSource serves objects that manifests declare. The objects are shared, so that this
+// modifies shallow copies.
 func ObjectSource[T any, O interface {
 	*T
 	Object
@@ -72,7 +73,7 @@ func ObjectSource[T any, O interface {
 			own := O(new(T))
 			*own = *o
 			if own.GetUID() == "" {
-				// Clients tell by it whether an object was made anew.
+				// Clients recognize a recreated object by its UID.
 				own.SetUID(types.UID(strings.ToLower(kindOf(own)) + "-" + own.GetNamespace() + "-" + own.GetName()))
 			}
 			out = append(out, own)
@@ -96,23 +97,23 @@ func kindOf(o Object) string {
 var (
 	configMapColumns = []metav1.TableColumnDefinition{
 		nameColumn(),
-		column("Data", "How many keys it has."),
-		column("Age", "Time since it was made, which no manifest tells."),
+		column("Data", "Number of keys."),
+		column("Age", "Always unknown: a manifest has no creation time."),
 	}
 	secretColumns = []metav1.TableColumnDefinition{
 		nameColumn(),
-		column("Type", "What it is for."),
-		column("Data", "How many keys it has."),
-		column("Age", "Time since it was made, which no manifest tells."),
+		column("Type", "Type of the Secret."),
+		column("Data", "Number of keys."),
+		column("Age", "Always unknown: a manifest has no creation time."),
 	}
 	claimColumns = []metav1.TableColumnDefinition{
 		nameColumn(),
-		column("Status", "What its manifest says, if anything."),
-		column("Volume", "Always none: it is a folder of this box."),
-		column("Capacity", "What it asks for."),
-		column("Access Modes", "How pods may use it."),
-		column("StorageClass", "Class that it names."),
-		column("Age", "Time since it was made, which no manifest tells."),
+		column("Status", "Status in the manifest, if any."),
+		column("Volume", "Always none: the volume is a directory of this host."),
+		column("Capacity", "Requested capacity."),
+		column("Access Modes", "Access modes of the claim."),
+		column("StorageClass", "Storage class of the claim."),
+		column("Age", "Always unknown: a manifest has no creation time."),
 	}
 )
 
@@ -153,9 +154,9 @@ func claimRow(o Object) []any {
 			modes = append(modes, "RWOP")
 		}
 	}
-	asked, class := c.Spec.Resources.Requests[v1.ResourceStorage], ""
+	requested, class := c.Spec.Resources.Requests[v1.ResourceStorage], ""
 	if c.Spec.StorageClassName != nil {
 		class = *c.Spec.StorageClassName
 	}
-	return []any{c.Name, orNone(string(c.Status.Phase)), none, asked.String(), strings.Join(modes, ","), orNone(class), since(c.CreationTimestamp)}
+	return []any{c.Name, orNone(string(c.Status.Phase)), none, requested.String(), strings.Join(modes, ","), orNone(class), since(c.CreationTimestamp)}
 }

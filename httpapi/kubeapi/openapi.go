@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// openAPIPath is where the description of /api/v1 is.
+// openAPIPath is the path of the OpenAPI document of /api/v1.
 const openAPIPath = "/openapi/v3/api/v1"
 
-// openAPIIndex is the answer to /openapi/v3.
+// openAPIIndex serves /openapi/v3.
 func (a *API) openAPIIndex(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"paths": map[string]any{
 		"api/v1": map[string]string{"serverRelativeURL": openAPIPath + "?hash=" + a.version},
 	}})
 }
 
-// openAPI describes /api/v1: enough for kubectl to explain fields, and to leave
-// validation to the server, which says what to edit instead. It is made of the
-// types for who asks, which is seldom.
+// openAPI describes /api/v1: enough for kubectl to explain fields, and to leave validation
+// to the server, whose error says what to edit instead. It is generated from the types for
+// each request, as requests are rare.
 func (a *API) openAPI(w http.ResponseWriter, _ *http.Request) {
 	s := schemas{}
 	paths := map[string]any{}
@@ -54,17 +54,17 @@ func (a *API) openAPI(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// schemas are the types by their names.
+// schemas are the schemas of types by name.
 type schemas map[string]map[string]any
 
-// typeName is a type's name in OpenAPI documents of Kubernetes.
+// typeName returns the name of a type in the OpenAPI documents of Kubernetes.
 func typeName(t reflect.Type) string {
 	return strings.ReplaceAll(strings.Replace(t.PkgPath(), "k8s.io", "io.k8s", 1), "/", ".") + "." + t.Name()
 }
 
 func reference(t reflect.Type) string { return "#/components/schemas/" + typeName(t) }
 
-// scalars are types that are written as one value.
+// scalars are the types that are encoded as one value.
 var scalars = map[reflect.Type]map[string]any{
 	reflect.TypeFor[metav1.Time]():          {"type": "string", "format": "date-time"},
 	reflect.TypeFor[metav1.MicroTime]():     {"type": "string", "format": "date-time"},
@@ -75,14 +75,14 @@ var scalars = map[reflect.Type]map[string]any{
 	reflect.TypeFor[metav1.FieldsV1]():      {"type": "object"},
 }
 
-// define adds a struct, and all it is made of, and returns it.
+// define adds the schema of a struct and of its fields, and returns it.
 func (s schemas) define(t reflect.Type) map[string]any {
 	name := typeName(t)
 	if known, ok := s[name]; ok {
 		return known
 	}
 	schema := map[string]any{"type": "object"}
-	s[name] = schema // before its fields: some types hold themselves
+	s[name] = schema // added before its fields, as some types are recursive
 	docs := docsOf(t)
 	if docs[""] != "" {
 		schema["description"] = docs[""]
@@ -97,7 +97,7 @@ func (s schemas) define(t reflect.Type) map[string]any {
 	return schema
 }
 
-// fields adds those of a struct; one that is embedded adds its own.
+// fields adds the fields of a struct and of its embedded structs.
 func (s schemas) fields(t reflect.Type, properties map[string]any, required *[]string, docs map[string]string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -119,7 +119,7 @@ func (s schemas) fields(t reflect.Type, properties map[string]any, required *[]s
 	}
 }
 
-// of is how a field of a type is described.
+// schemaOf returns the schema of a field with the given type.
 func (s schemas) schemaOf(t reflect.Type) map[string]any {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -154,7 +154,7 @@ func (s schemas) schemaOf(t reflect.Type) map[string]any {
 	return map[string]any{"type": "string"}
 }
 
-// docsOf is what a type says of its fields.
+// docsOf returns the descriptions of the fields of a type.
 func docsOf(t reflect.Type) map[string]string {
 	if d, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
 		return d.SwaggerDoc()

@@ -97,8 +97,8 @@ func TestReviewsTellWhatTheCallerMay(t *testing.T) {
 			t.Errorf("%s %s as %v: %d %s", c.verb, c.resource, c.may, code, body)
 		}
 	}
-	if code, body := ask(access.All, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "k8s\x00garbage"); code != 400 || !strings.Contains(body, "want a SelfSubjectAccessReview") {
-		t.Errorf("what is no review: %d %s", code, body)
+	if code, body := ask(access.All, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "k8s\x00garbage"); code != 400 || !strings.Contains(body, "must be a SelfSubjectAccessReview") {
+		t.Errorf("an invalid review: %d %s", code, body)
 	}
 	if code, body := ask(access.Read, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "{}"); code != 201 || !strings.Contains(body, `"username":"ann"`) {
 		t.Errorf("whoami: %d %s", code, body)

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// form is how the answer is to look.
+// form is the requested form of the answer.
 type form struct {
 	table bool
-	// include is what each row of a table carries of its object.
+	// include says which part of its object each row of a table contains.
 	include metav1.IncludeObjectPolicy
 }
 
-// formOf reads the Accept header: JSON objects, or a table of them. What
-// clients prefer to JSON (protobuf, CBOR) they ask for with JSON behind it.
+// formOf parses the Accept header: JSON objects, or a table of them. Clients that prefer
+// protobuf or CBOR accept JSON as well.
 func formOf(r *http.Request) (form, *metav1.Status) {
 	f := form{include: metav1.IncludeMetadata}
 	if policy := r.URL.Query().Get("includeObject"); policy != "" {
@@ -28,7 +28,7 @@ func formOf(r *http.Request) (form, *metav1.Status) {
 		switch f.include {
 		case metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
 		default:
-			return f, badRequest("includeObject: is %q; must be None, Metadata or Object", policy)
+			return f, badRequest("includeObject=%q: must be None, Metadata or Object", policy)
 		}
 	}
 	accept := strings.Join(r.Header.Values("Accept"), ",")
@@ -48,10 +48,10 @@ func formOf(r *http.Request) (form, *metav1.Status) {
 			return f, nil
 		}
 	}
-	return f, newStatus(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "Accept: is %q; must hold application/json", accept)
+	return f, newStatus(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "Accept: %q is not supported; must include application/json", accept)
 }
 
-// choice is which objects of a resource are wanted.
+// selection selects the objects of a resource by namespace, labels and fields.
 type selection struct {
 	namespace string
 	labels    labels.Selector
@@ -72,20 +72,20 @@ func selectionOf(r *http.Request, res *resource) (selection, *metav1.Status) {
 	known := res.fields(res.empty)
 	for _, requirement := range c.fields.Requirements() {
 		if _, ok := known[requirement.Field]; !ok {
-			return c, badRequest("fieldSelector: %q is not a field by which %s can be chosen", requirement.Field, res.name)
+			return c, badRequest("fieldSelector: %q is not a supported field of %s", requirement.Field, res.name)
 		}
 	}
 	if _, err := strconv.Atoi(q.Get("limit")); err != nil && q.Get("limit") != "" {
-		return c, badRequest("limit: is %q; must be a number", q.Get("limit"))
+		return c, badRequest("limit=%q: must be a number", q.Get("limit"))
 	}
 	if q.Get("continue") != "" {
-		// Lists are never cut, so that nobody was given a token.
-		return c, newStatus(http.StatusGone, metav1.StatusReasonExpired, "continue: the token is not known; list again")
+		// Lists are never paged, so that this API has issued no token.
+		return c, newStatus(http.StatusGone, metav1.StatusReasonExpired, "continue: unknown token; list again")
 	}
 	return c, nil
 }
 
-// holds reports whether an object is wanted.
+// matches reports whether an object is selected. A nil entry is not.
 func (c selection) matches(e *entry) bool {
 	if e == nil || c.namespace != "" && e.object.GetNamespace() != c.namespace {
 		return false
@@ -94,16 +94,16 @@ func (c selection) matches(e *entry) bool {
 }
 
 func (c selection) filter(all []*entry) []*entry {
-	chosen := make([]*entry, 0, len(all))
+	selected := make([]*entry, 0, len(all))
 	for _, e := range all {
 		if c.matches(e) {
-			chosen = append(chosen, e)
+			selected = append(selected, e)
 		}
 	}
-	return chosen
+	return selected
 }
 
-// boolean is a query parameter, false if absent.
+// boolParam parses a boolean query parameter, false if it is absent.
 func boolParam(r *http.Request, name string) (bool, *metav1.Status) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -111,12 +111,12 @@ func boolParam(r *http.Request, name string) (bool, *metav1.Status) {
 	}
 	value, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, badRequest("%s: is %q; must be true or false", name, text)
+		return false, badRequest("%s=%q: must be true or false", name, text)
 	}
 	return value, nil
 }
 
-// tableOf is a list as a table.
+// tableOf returns a list as a table.
 func (f form) tableOf(res *resource, list []*entry, version string) *metav1.Table {
 	t := &metav1.Table{
 		TypeMeta:          metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"},
@@ -130,7 +130,7 @@ func (f form) tableOf(res *resource, list []*entry, version string) *metav1.Tabl
 	return t
 }
 
-// objectOf is what a row carries of its object.
+// objectOf returns the part of an object that a table row contains.
 func (f form) objectOf(e *entry) runtime.RawExtension {
 	switch f.include {
 	case metav1.IncludeObject:

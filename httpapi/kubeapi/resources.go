@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Sources are what the resources are read from. Pods, Nodes, Namespaces and
-// Events are needed; another one without List is not served.
+// Sources are the sources of the resources. Pods, Nodes, Namespaces and Events are required;
+// another resource is not served if its source has no List.
 type Sources struct {
 	Pods, Nodes, Namespaces, Events Source
 	ConfigMaps, Secrets, Claims     Source
 }
 
-// resource is one row of the table of what this API serves, all of it of
-// group "" and version v1.
+// resource is one row of the table of served resources, all in the core group, version
+// v1.
 type resource struct {
 	name, singular, kind string
 	short                []string
@@ -26,44 +26,44 @@ type resource struct {
 	categories           []string
 	columns              []metav1.TableColumnDefinition
 	row                  func(Object) []any
-	// empty is an object with nothing in it.
+	// empty is an object without content.
 	empty Object
-	// fields are those that a field selector may name.
+	// fields returns the fields that a field selector may use.
 	fields func(Object) fields.Set
-	// write is what to do instead of writing.
+	// writeHint says what to do instead of writing.
 	writeHint string
 	cache     *cache
-	// whole is what admins see in its place, nil if everybody sees the same.
+	// adminView is what admins see instead; nil if all callers see the same.
 	adminView *resource
-	// patience is writeTimeout but for tests.
+	// writeTimeout replaces the constant writeTimeout in tests; 0 is the constant.
 	writeTimeout time.Duration
 }
 
-// resources is the table, in the order of discovery.
+// resources returns the table in the order of discovery.
 func resources(src Sources, versions *Versions) []*resource {
 	served := append(objectResources(src, versions), []*resource{
 		{
 			name: "events", singular: "event", kind: "Event", empty: &v1.Event{}, short: []string{"ev"}, namespaced: true,
 			columns: eventColumns, row: eventRow, fields: eventFields,
-			writeHint: "events are made by podstead alone",
+			writeHint: "events are created only by podstead",
 			cache:     newCache(src.Events, versions),
 		},
 		{
 			name: "namespaces", singular: "namespace", kind: "Namespace", empty: &v1.Namespace{}, short: []string{"ns"},
 			columns: namespaceColumns, row: namespaceRow, fields: nameFields,
-			writeHint: "a namespace is there as soon as a manifest names it, and goes with the last one",
+			writeHint: "a namespace exists while a manifest uses it",
 			cache:     newCache(src.Namespaces, versions),
 		},
 		{
 			name: "nodes", singular: "node", kind: "Node", empty: &v1.Node{}, short: []string{"no"},
 			columns: nodeColumns, row: nodeRow, fields: nodeFields,
-			writeHint: "this node is described by the flags and the configuration of podstead",
+			writeHint: "the node is described by the flags and the configuration file of podstead",
 			cache:     newCache(src.Nodes, versions),
 		},
 		{
 			name: "pods", singular: "pod", kind: "Pod", empty: &v1.Pod{}, short: []string{"po"}, namespaced: true, categories: []string{"all"},
 			columns: podColumns, row: podRow, fields: podFields,
-			writeHint: "pods are what the manifests say",
+			writeHint: "pods are declared in manifests",
 			cache:     newCache(src.Pods, versions),
 		},
 	}...)

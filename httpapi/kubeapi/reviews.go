@@ -14,7 +14,7 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-// The groups of what a caller may ask about himself.
+// reviewGroups are the API groups of reviews about the caller.
 var reviewGroups = []metav1.APIResourceList{
 	{GroupVersion: "authentication.k8s.io/v1", APIResources: []metav1.APIResource{
 		{Name: "selfsubjectreviews", SingularName: "selfsubjectreview", Kind: "SelfSubjectReview", Verbs: metav1.Verbs{"create"}},
@@ -24,28 +24,28 @@ var reviewGroups = []metav1.APIResourceList{
 	}},
 }
 
-// review answers kubectl auth can-i.
+// accessReview serves kubectl auth can-i.
 func (a *API) accessReview(w http.ResponseWriter, r *http.Request) {
-	asked, err := readReview(r)
-	if err != nil || asked.Spec.ResourceAttributes == nil {
-		writeStatus(w, badRequest("want a SelfSubjectAccessReview with spec.resourceAttributes"))
+	review, err := readReview(r)
+	if err != nil || review.Spec.ResourceAttributes == nil {
+		writeStatus(w, badRequest("the body must be a SelfSubjectAccessReview with spec.resourceAttributes"))
 		return
 	}
-	q := asked.Spec.ResourceAttributes
-	needed, why := a.requiredClass(q.Verb, q.Group, q.Resource, q.Subresource)
-	asked.Status = authorizationv1.SubjectAccessReviewStatus{Reason: why}
-	if needed != 0 {
-		asked.Status.Allowed = access.CallerFrom(r.Context()).Classes.Has(needed)
-		if !asked.Status.Allowed {
-			asked.Status.Reason = "needs the access class " + needed.String()
+	q := review.Spec.ResourceAttributes
+	required, reason := a.requiredClass(q.Verb, q.Group, q.Resource, q.Subresource)
+	review.Status = authorizationv1.SubjectAccessReviewStatus{Reason: reason}
+	if required != 0 {
+		review.Status.Allowed = access.CallerFrom(r.Context()).Classes.Has(required)
+		if !review.Status.Allowed {
+			review.Status.Reason = "requires the access class " + required.String()
 		}
 	}
-	asked.TypeMeta = metav1.TypeMeta{Kind: "SelfSubjectAccessReview", APIVersion: "authorization.k8s.io/v1"}
-	writeJSON(w, http.StatusCreated, asked)
+	review.TypeMeta = metav1.TypeMeta{Kind: "SelfSubjectAccessReview", APIVersion: "authorization.k8s.io/v1"}
+	writeJSON(w, http.StatusCreated, review)
 }
 
-// protobufPrefix begins what clients send that prefer it to JSON, as kubectl does
-// for a type that it knows.
+// protobufPrefix is the prefix of a body in protobuf, which kubectl prefers for types that
+// it knows.
 const protobufPrefix = "k8s\x00"
 
 func readReview(r *http.Request) (*authorizationv1.SelfSubjectAccessReview, error) {
@@ -53,49 +53,49 @@ func readReview(r *http.Request) (*authorizationv1.SelfSubjectAccessReview, erro
 	if err != nil {
 		return nil, err
 	}
-	var asked authorizationv1.SelfSubjectAccessReview
+	var review authorizationv1.SelfSubjectAccessReview
 	encoded, ok := bytes.CutPrefix(body, []byte(protobufPrefix))
 	if !ok {
-		return &asked, json.Unmarshal(body, &asked)
+		return &review, json.Unmarshal(body, &review)
 	}
 	var wrapped runtime.Unknown
 	if err := wrapped.Unmarshal(encoded); err != nil {
 		return nil, err
 	}
-	return &asked, asked.Unmarshal(wrapped.Raw)
+	return &review, review.Unmarshal(wrapped.Raw)
 }
 
-// needed is the class that an act on a resource needs; 0 with the reason if
-// nobody may.
+// requiredClass returns the access class for an action on a resource, or 0 and the reason
+// if no caller may perform it.
 func (a *API) requiredClass(verb, group, resource, subresource string) (access.Class, string) {
 	reads := verb == "get" || verb == "list" || verb == "watch"
 	switch {
 	case group == "metrics.k8s.io" && reads:
 		return access.Metrics, ""
 	case group != "":
-		return 0, "podstead does not serve it"
+		return 0, "not served by podstead"
 	case resource == "pods" && subresource == "log" && verb == "get":
 		return access.Logs, ""
 	case resource == "pods" && (subresource == "exec" || subresource == "attach" || subresource == "portforward") && (verb == "create" || verb == "get"):
 		return access.Exec, ""
 	case subresource != "":
-		return 0, "podstead does not serve it"
+		return 0, "not served by podstead"
 	}
 	for _, res := range a.resources {
 		switch {
 		case res.name != resource:
 		case !reads:
-			return 0, "this API can only be read: " + res.writeHint
+			return 0, "this API is read-only: " + res.writeHint
 		case res.adminView != nil:
-			return access.Admin, "" // others see names only
+			return access.Admin, "" // other callers see only names
 		default:
 			return access.Read, ""
 		}
 	}
-	return 0, "podstead does not serve it"
+	return 0, "not served by podstead"
 }
 
-// whoami answers kubectl auth whoami.
+// whoami serves kubectl auth whoami.
 func whoami(w http.ResponseWriter, r *http.Request) {
 	caller := access.CallerFrom(r.Context())
 	writeJSON(w, http.StatusCreated, map[string]any{
@@ -106,11 +106,11 @@ func whoami(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// posted lets a client send what it asks.
+// postOnly answers other methods than POST with 405.
 func postOnly(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
-			writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "a review is asked for with POST"))
+			writeStatus(w, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "reviews require POST"))
 			return
 		}
 		handle(w, r)

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Subscribe returns a channel that is woken after a change, and what ends that.
+// Subscribe returns a channel that is notified after a change, and a function that ends the
+// subscription.
 type Subscribe func() (<-chan struct{}, func())
 
-// PodSource serves pods. They are shared; what is set in them here is set in
-// copies. A pod that is the same pointer as in the last list is the same object
-// again. A pod that was not created by an API server counts as created when it
-// was started, since kubectl tells its age by that.
+// PodSource serves pods. The pods are shared, so that this modifies copies. The same pointer
+// as in the previous list means the same object. A pod that no API server has created
+// counts as created when it was started, because kubectl shows its age from that.
 func PodSource(list func() []*v1.Pod, subscribe Subscribe) Source {
 	var mu sync.Mutex
 	var last map[*v1.Pod]*v1.Pod
@@ -26,11 +26,11 @@ func PodSource(list func() []*v1.Pod, subscribe Subscribe) Source {
 			pods := list()
 			out := make([]Object, 0, len(pods))
 			now := make(map[*v1.Pod]*v1.Pod, len(pods))
-			// Of two revisions the one that is not ending goes first, and is
-			// the one that is shown.
-			for _, ending := range []bool{false, true} {
+			// Of two revisions the one that is not terminating comes first, and is the one
+			// that is served.
+			for _, terminating := range []bool{false, true} {
 				for _, p := range pods {
-					if (p.DeletionTimestamp != nil) != ending {
+					if (p.DeletionTimestamp != nil) != terminating {
 						continue
 					}
 					own := last[p]
@@ -82,8 +82,8 @@ func NodeSource(node func() *v1.Node, subscribe Subscribe) Source {
 	}
 }
 
-// NamespaceSource serves the namespaces that something is in, and default.
-// since is when this box came up, as far as is known.
+// NamespaceSource serves the namespaces that contain objects, and default. since is their
+// creation time.
 func NamespaceSource(names func() []string, since metav1.Time, subscribe Subscribe) Source {
 	return Source{
 		List: func() []Object {

@@ -14,7 +14,7 @@ import (
 
 const none = "<none>"
 
-// column is one that every table shows, wide one that -o wide adds.
+// column returns a column of every table, wide one that -o wide adds.
 func column(name, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "string", Description: description}
 }
@@ -34,18 +34,18 @@ func nameColumn() metav1.TableColumnDefinition {
 var (
 	podColumns = []metav1.TableColumnDefinition{
 		nameColumn(),
-		column("Ready", "How many of the pod's containers are ready."),
-		column("Status", "What the pod is doing, or what holds it up."),
-		column("Restarts", "How often its containers were restarted, and when last."),
+		column("Ready", "Number of ready containers in the pod."),
+		column("Status", "State of the pod, or the reason why it is not running."),
+		column("Restarts", "Number of container restarts, and the time since the last one."),
 		column("Age", "Time since the pod was started."),
-		wide("IP", "First address of the pod."),
+		wide("IP", "First IP address of the pod."),
 		wide("Node", "Name of the node."),
-		wide("Nominated Node", "Always none: nothing is scheduled here."),
-		wide("Readiness Gates", "How many of the pod's readiness gates are true."),
+		wide("Nominated Node", "Always none: podstead has no scheduler."),
+		wide("Readiness Gates", "Number of readiness gates that are true."),
 	}
 	nodeColumns = []metav1.TableColumnDefinition{
 		nameColumn(),
-		column("Status", "Whether pods run here."),
+		column("Status", "Readiness of the node."),
 		column("Roles", "Roles of the node."),
 		column("Age", "Time since podstead was first started."),
 		column("Version", "Version of podstead."),
@@ -57,19 +57,19 @@ var (
 	}
 	namespaceColumns = []metav1.TableColumnDefinition{
 		nameColumn(),
-		column("Status", "Always Active: a namespace is there as long as something is in it."),
+		column("Status", "Always Active: a namespace exists while it contains objects."),
 		column("Age", "Time since podstead was started."),
 	}
 	eventColumns = []metav1.TableColumnDefinition{
-		column("Last Seen", "Time since it happened last."),
+		column("Last Seen", "Time since the last occurrence."),
 		column("Type", "Normal or Warning."),
-		column("Reason", "The event in a word."),
-		column("Object", "What it is about."),
+		column("Reason", "Reason of the event."),
+		column("Object", "Object of the event."),
 		wide("Subobject", "Part of the object."),
-		wide("Source", "Who tells it."),
-		column("Message", "The event in words."),
-		wide("First Seen", "Time since it happened first."),
-		wide("Count", "How often it happened."),
+		wide("Source", "Component that reported the event."),
+		column("Message", "Description of the event."),
+		wide("First Seen", "Time since the first occurrence."),
+		wide("Count", "Number of occurrences."),
 		wide("Name", "Name of the event."),
 	}
 )
@@ -84,7 +84,7 @@ func podRow(o Object) []any {
 	}
 }
 
-// gates is how many of the readiness gates are true.
+// gates returns the number of readiness gates that are true.
 func gates(p *v1.Pod) string {
 	if len(p.Spec.ReadinessGates) == 0 {
 		return none
@@ -150,7 +150,7 @@ func eventRow(o Object) []any {
 	}
 }
 
-// since is the time since t as a person says it.
+// since returns the time since t in human-readable form.
 func since(t metav1.Time) string {
 	if t.IsZero() {
 		return "<unknown>"

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// UsageGroup is the group metrics.k8s.io for discovery.
+// UsageGroup describes the group metrics.k8s.io for discovery.
 var UsageGroup = metav1.APIResourceList{
 	GroupVersion: usageVersion,
 	APIResources: []metav1.APIResource{
@@ -24,24 +24,23 @@ var UsageGroup = metav1.APIResourceList{
 
 const usageVersion = "metrics.k8s.io/v1beta1"
 
-// Used is what something uses of processors, in cores, and of memory, in bytes
-// of its working set.
+// ResourceUsage is CPU usage in cores and the memory working set in bytes.
 type ResourceUsage struct {
 	Cores  float64
 	Memory uint64
 }
 
-// NodeUsage is what the node uses.
+// NodeUsage is the resource usage of the node.
 type NodeUsage struct {
 	Name   string
 	Labels map[string]string
 	At     time.Time
-	// Window is the time that Cores is the mean of.
+	// Window is the time over which Cores is averaged.
 	Window time.Duration
 	ResourceUsage
 }
 
-// PodUsage is what the containers of a pod use.
+// PodUsage is the resource usage of the containers of a pod.
 type PodUsage struct {
 	Name, Namespace string
 	Labels          map[string]string
@@ -50,14 +49,14 @@ type PodUsage struct {
 	Containers      []ContainerUsage
 }
 
-// ContainerUsage is what a container uses.
+// ContainerUsage is the resource usage of a container.
 type ContainerUsage struct {
 	Name string
 	ResourceUsage
 }
 
-// UsageReader tells what the node and the pods use now. What is not known of
-// something leaves it out.
+// UsageReader returns the current resource usage of the node and the pods. Objects whose
+// usage is not known are left out.
 type UsageReader interface {
 	Usage(ctx context.Context) ([]NodeUsage, []PodUsage, error)
 }
@@ -89,31 +88,31 @@ type (
 	}
 )
 
-// UsageOf answers for a resource of the group metrics.k8s.io, "nodes" or
-// "pods": with one object if the path has a name, else with a list.
+// UsageHandler serves a resource of the group metrics.k8s.io, "nodes" or "pods": one object
+// if the path has a name, else a list.
 func UsageHandler(reader UsageReader, resource string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		chosen, refusal := usageSelectionOf(r, resource)
-		if refusal != nil {
-			writeStatus(w, refusal)
+		selected, failure := usageSelectionOf(r, resource)
+		if failure != nil {
+			writeStatus(w, failure)
 			return
 		}
 		nodes, pods, err := reader.Usage(r.Context())
 		if err != nil {
-			writeStatus(w, newStatus(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "cannot measure: %v", err))
+			writeStatus(w, newStatus(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "failed to read the resource usage: %v", err))
 			return
 		}
 		list := metricsList{TypeMeta: usageType("NodeMetricsList"), Items: []any{}}
 		if resource == "pods" {
 			list.TypeMeta = usageType("PodMetricsList")
 			for i := range pods {
-				if p := &pods[i]; chosen.matches(p.Namespace, p.Name, p.Labels) {
+				if p := &pods[i]; selected.matches(p.Namespace, p.Name, p.Labels) {
 					list.Items = append(list.Items, podMetricsOf(p))
 				}
 			}
 		} else {
 			for i := range nodes {
-				if n := &nodes[i]; chosen.matches("", n.Name, n.Labels) {
+				if n := &nodes[i]; selected.matches("", n.Name, n.Labels) {
 					list.Items = append(list.Items, nodeMetricsOf(n))
 				}
 			}
@@ -131,7 +130,7 @@ func UsageHandler(reader UsageReader, resource string) http.HandlerFunc {
 	}
 }
 
-// usageChoices is which objects are asked for.
+// usageSelection selects objects by name, namespace, labels and fields.
 type usageSelection struct {
 	namespace, name string
 	labels          labels.Selector
@@ -142,7 +141,7 @@ func usageSelectionOf(r *http.Request, resource string) (usageSelection, *metav1
 	q := r.URL.Query()
 	c := usageSelection{namespace: r.PathValue("namespace"), name: r.PathValue("name")}
 	if watches, err := strconv.ParseBool(q.Get("watch")); err == nil && watches {
-		return c, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s of metrics.k8s.io cannot be watched", resource)
+		return c, newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s of metrics.k8s.io do not support watch", resource)
 	}
 	var err error
 	if c.labels, err = labels.Parse(q.Get("labelSelector")); err != nil {
@@ -153,7 +152,7 @@ func usageSelectionOf(r *http.Request, resource string) (usageSelection, *metav1
 	}
 	for _, requirement := range c.fields.Requirements() {
 		if requirement.Field != "metadata.name" && (requirement.Field != "metadata.namespace" || resource != "pods") {
-			return c, badRequest("fieldSelector: %q is not a field by which %s can be chosen", requirement.Field, resource)
+			return c, badRequest("fieldSelector: %q is not a supported field of %s", requirement.Field, resource)
 		}
 	}
 	return c, nil

@@ -51,7 +51,7 @@ func TestUsageAPI(t *testing.T) {
 		{"/namespaces/apps/pods/web", 404, "not found"},
 		{"/pods?fieldSelector=spec.x%3Dy", 400, "spec.x"},
 		{"/pods?labelSelector=%3B", 400, "labelSelector"},
-		{"/pods?watch=true", 405, "cannot be watched"},
+		{"/pods?watch=true", 405, "do not support watch"},
 	} {
 		code, body := askUsage(t, usageFixture{}, c.path)
 		if code != c.code || !strings.Contains(body, c.want) {

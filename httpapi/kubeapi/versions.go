@@ -13,33 +13,33 @@ import (
 	"github.com/podstead/podstead/internal/atomicfile"
 )
 
-// reserved is how many resource versions are taken at once. The file is
-// written that seldom.
+// versionBlock is the number of versions reserved by one write of the file.
 const versionBlock = 1 << 20
 
-// Versions hands out resource versions. They only grow: over restarts, because
-// the file at path keeps a bound that was never reached; and over a loss of the
-// file, because the first one is made of the time. A clock that jumps back does
-// nothing to those that know the file.
+// Versions allocates resource versions, which only increase: over restarts, because a file
+// stores an upper bound that was never reached; and over a loss of the file, because the
+// first version is derived from the time. While the file exists, a clock that is set back
+// has no effect.
 type Versions struct {
 	path string
 
 	mu sync.Mutex
-	// last was handed out; bound is the first that may not be.
+	// last is the latest allocated version; bound is the first one that must not be
+	// allocated.
 	last, bound uint64
 }
 
-// OpenVersions reads the bound at path and takes the next ones after it. An
-// empty path keeps nothing.
+// OpenVersions reads the bound from the file at path and continues after it. An empty path
+// stores nothing.
 func OpenVersions(path string) (*Versions, error) {
 	v := &Versions{path: path}
 	start := uint64(time.Now().Unix()) << 20
 	if path != "" {
 		text, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("cannot read the last resource version: %w", err)
+			return nil, fmt.Errorf("failed to read the last resource version: %w", err)
 		}
-		// What cannot be read as a number is as good as lost.
+		// A file without a number is treated as lost.
 		if known, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
 			start = known
 		}
@@ -48,21 +48,21 @@ func OpenVersions(path string) (*Versions, error) {
 	return v, v.reserve()
 }
 
-// reserve moves the bound, on disk first.
+// reserve increases the bound, on disk first.
 func (v *Versions) reserve() error {
 	next := v.last + versionBlock
 	if v.path != "" {
 		if err := atomicfile.Replace(v.path, []byte(strconv.FormatUint(next, 10)+"\n")); err != nil {
-			return fmt.Errorf("cannot keep the last resource version: %w", err)
+			return fmt.Errorf("failed to store the last resource version: %w", err)
 		}
 	}
 	v.bound = next
 	return nil
 }
 
-// Next is a version larger than all before. If the disk does not take the next
-// bound, the versions go on without it: they stay right until a restart, which
-// then finds an old bound, and clients that know newer ones list anew.
+// Next allocates a version greater than all previous ones. If the next bound cannot be
+// written to disk, allocation continues: the versions are right until a restart, which finds
+// an old bound; clients that know newer versions then list again.
 func (v *Versions) Next() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,7 +73,7 @@ func (v *Versions) Next() uint64 {
 	return v.last
 }
 
-// Last is the newest version that was handed out.
+// Last returns the latest allocated version.
 func (v *Versions) Last() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// bookmarkEvery is how often a watch that wants bookmarks is told how far
-	// it is.
+	// bookmarkInterval is the interval of bookmarks in a watch that requests them.
 	bookmarkInterval = time.Minute
-	// writeTimeout is how long a reader may take to accept one batch of
-	// events; it is the only one who waits for it.
+	// writeTimeout is the limit for a client to read one batch of events. A slow client
+	// blocks only its own watch.
 	writeTimeout = 15 * time.Second
-	// maxWatch bounds a watch that names no end of its own.
+	// maxWatch is the maximum duration of a watch.
 	maxWatch = 24 * time.Hour
 )
 
-// request is what a watch asks for besides its objects.
+// watchRequest are the parameters of a watch, without its selection.
 type watchRequest struct {
-	// from is the version to go on from; fresh says to begin with what is there.
+	// from is the version after which the watch starts; fresh starts it with the existing
+	// objects.
 	from  uint64
 	fresh bool
-	// bookmarks are wanted; initial says to mark the end of what is there.
+	// bookmarks requests bookmarks, initial one after the existing objects.
 	bookmarks, initial bool
 	timeout            time.Duration
 }
@@ -38,29 +38,29 @@ type watchRequest struct {
 func watchRequestOf(r *http.Request) (watchRequest, *metav1.Status) {
 	q := r.URL.Query()
 	var w watchRequest
-	var refusal *metav1.Status
-	if w.bookmarks, refusal = boolParam(r, "allowWatchBookmarks"); refusal != nil {
-		return w, refusal
+	var failure *metav1.Status
+	if w.bookmarks, failure = boolParam(r, "allowWatchBookmarks"); failure != nil {
+		return w, failure
 	}
-	if w.initial, refusal = boolParam(r, "sendInitialEvents"); refusal != nil {
-		return w, refusal
+	if w.initial, failure = boolParam(r, "sendInitialEvents"); failure != nil {
+		return w, failure
 	}
 	match := metav1.ResourceVersionMatch(q.Get("resourceVersionMatch"))
 	switch {
 	case q.Has("sendInitialEvents") && match != metav1.ResourceVersionMatchNotOlderThan:
-		return w, invalid("resourceVersionMatch: is %q; must be NotOlderThan with sendInitialEvents", match)
+		return w, invalid("resourceVersionMatch=%q: must be NotOlderThan with sendInitialEvents", match)
 	case !q.Has("sendInitialEvents") && match != "":
 		return w, invalid("resourceVersionMatch: must not be set for a watch without sendInitialEvents")
 	}
 	switch version := q.Get("resourceVersion"); version {
 	case "", "0":
-		// Without a version a watch begins with what is there, unless the
-		// client says that it does not want that.
+		// Without a version a watch starts with the existing objects, unless the client
+		// disables this.
 		w.fresh = !q.Has("sendInitialEvents") || w.initial
 	default:
 		n, err := strconv.ParseUint(version, 10, 64)
 		if err != nil {
-			return w, badRequest("resourceVersion: is %q; must be one that this API gave", version)
+			return w, badRequest("resourceVersion=%q: must be one that this API returned", version)
 		}
 		w.from, w.fresh = n, w.initial
 	}
@@ -68,7 +68,7 @@ func watchRequestOf(r *http.Request) (watchRequest, *metav1.Status) {
 	if text := q.Get("timeoutSeconds"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 0 {
-			return w, badRequest("timeoutSeconds: is %q; must be a number of seconds", text)
+			return w, badRequest("timeoutSeconds=%q: must be a number of seconds", text)
 		}
 		if n > 0 {
 			w.timeout = min(w.timeout, time.Duration(n)*time.Second)
@@ -81,17 +81,17 @@ func invalid(format string, args ...any) *metav1.Status {
 	return newStatus(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, format, args...)
 }
 
-// serveWatch tells of each change of what is chosen until the client leaves,
-// its time is over or the daemon ends. It keeps no queue for the client: one
-// that is slower than the changes finds the older ones gone, and lists again.
+// serveWatch sends each change of the selected objects until the client disconnects, the
+// watch times out or the daemon shuts down. There is no queue per client: for one that is
+// too slow, older changes are no longer available, and it lists again.
 func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c selection) {
-	req, refusal := watchRequestOf(r)
-	if refusal != nil {
-		writeStatus(w, refusal)
+	req, failure := watchRequestOf(r)
+	if failure != nil {
+		writeStatus(w, failure)
 		return
 	}
-	end := res.cache.addWatcher()
-	defer end()
+	remove := res.cache.addWatcher()
+	defer remove()
 	all, at := res.cache.snapshot()
 	if !req.fresh {
 		all = nil
@@ -115,7 +115,7 @@ func serveWatch(w http.ResponseWriter, r *http.Request, res *resource, f form, c
 	s.follow(ctx, c, at, req.bookmarks)
 }
 
-// stream writes the events of one watch.
+// stream sends the events of one watch.
 type stream struct {
 	res  *resource
 	form form
@@ -127,13 +127,13 @@ type stream struct {
 func newStream(w http.ResponseWriter, res *resource, f form) *stream {
 	w.Header().Set("Content-Type", "application/json")
 	s := &stream{res: res, form: f, out: bufio.NewWriterSize(w, 1024), http: http.NewResponseController(w)}
-	// The time for a whole answer is not meant for a watch.
+	// The server's deadlines are made for short answers.
 	s.err = errors.Join(s.http.SetReadDeadline(time.Time{}), s.http.SetWriteDeadline(time.Now().Add(cmp.Or(res.writeTimeout, writeTimeout))))
 	w.WriteHeader(http.StatusOK)
 	return s
 }
 
-// follow sends what changes after a version.
+// follow sends the changes after a version.
 func (s *stream) follow(ctx context.Context, c selection, at uint64, bookmarks bool) {
 	timer := time.NewTimer(bookmarkInterval)
 	defer timer.Stop()
@@ -166,16 +166,16 @@ func (s *stream) follow(ctx context.Context, c selection, at uint64, bookmarks b
 	}
 }
 
-// change sends what a change is for whoever sees only what is chosen: an
-// object that is not any more is gone for him.
+// change sends a change as seen through the selection: an object that is not selected any
+// more is deleted for the client.
 func (s *stream) change(c selection, ch change) {
-	now, before := c.matches(ch.object) && ch.kind != watch.Deleted, c.matches(ch.previous)
+	now, previously := c.matches(ch.object) && ch.kind != watch.Deleted, c.matches(ch.previous)
 	switch {
-	case now && before:
+	case now && previously:
 		s.send(watch.Modified, ch.object)
 	case now:
 		s.send(watch.Added, ch.object)
-	case before:
+	case previously:
 		s.send(watch.Deleted, ch.object)
 	}
 }
@@ -188,7 +188,8 @@ func (s *stream) send(kind watch.EventType, e *entry) {
 	s.write(kind, e.bytes())
 }
 
-// bookmark tells how far the watch is; initial that all there was has been sent.
+// bookmark sends the version up to which all changes were sent; initial marks the end of
+// the existing objects.
 func (s *stream) bookmark(version uint64, initial bool) {
 	meta := metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10)}
 	if initial {
@@ -198,7 +199,7 @@ func (s *stream) bookmark(version uint64, initial bool) {
 		f := form{table: true, include: metav1.IncludeNone}
 		t := f.tableOf(s.res, nil, meta.ResourceVersion)
 		if initial {
-			// A table has no annotations; its one row's object has.
+			// A table has no annotations, but the object of its row has.
 			t.Rows = []metav1.TableRow{{Cells: []any{}}}
 			t.Rows[0].Object.Raw = mustJSON(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: meta})
 		}
@@ -230,12 +231,12 @@ func (s *stream) flush() {
 		s.err = s.http.Flush()
 	}
 	if s.err == nil {
-		// HTTP/2 ends a stream at its deadline, though nothing waits to be written.
+		// HTTP/2 ends a stream at its deadline even if nothing is being written.
 		s.err = s.http.SetWriteDeadline(time.Time{})
 	}
 }
 
-// mustJSON encodes a type of the API, none of which can fail.
+// mustJSON encodes a type of the API, which cannot fail.
 func mustJSON(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 	"time"
 )
 
-// skew is how far a certificate reaches back, for clocks that are behind.
-const skew = time.Hour
+// clockSkew backdates certificates, for clients whose clocks are behind.
+const clockSkew = time.Hour
 
-// Authority signs certificates. Its own never expires: who trusts it got it from
-// this box, and a box without a clock of its own may have made it in 1970.
+// Authority is a CA. Its own certificate never expires: clients that trust it got it from
+// this node, and a host without a real-time clock may have created it in 1970.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
 }
 
-// forever is what RFC 5280, 4.1.2.5, has for a certificate without an end.
+// forever is the end of a certificate that does not expire, by RFC 5280, 4.1.2.5.
 var forever = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// OpenAuthority reads NAME.crt and NAME.key of a folder, or makes both.
+// OpenAuthority loads NAME.crt and NAME.key from a directory, or creates both.
 func OpenAuthority(dir, name string) (*Authority, error) {
 	keyPath, certPath := filepath.Join(dir, name+".key"), filepath.Join(dir, name+".crt")
 	keyPEM, keyErr := readPrivate(keyPath)
@@ -39,22 +39,22 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 	case errors.Is(keyErr, fs.ErrNotExist) || errors.Is(certErr, fs.ErrNotExist):
 		return makeAuthority(dir, name)
 	case keyErr != nil || certErr != nil:
-		return nil, fmt.Errorf("cannot read the certificate authority %s: %w", name, errors.Join(keyErr, certErr))
+		return nil, fmt.Errorf("failed to load the CA %s: %w", name, errors.Join(keyErr, certErr))
 	}
 	a, err := parseAuthority(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w; remove both, and new ones are made", certPath, keyPath, err)
+		return nil, fmt.Errorf("%s and %s: %w; remove both to create new ones", certPath, keyPath, err)
 	}
 	return a, nil
 }
 
-// RenewAuthority replaces an authority: nothing that it signed counts any more.
+// RenewAuthority replaces a CA: all certificates that it signed become invalid.
 func RenewAuthority(dir, name string) (*Authority, error) { return makeAuthority(dir, name) }
 
 func parseAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 	block, _ := pem.Decode(certPEM)
 	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, errors.New("the certificate is not in PEM")
+		return nil, errors.New("the certificate is not in PEM format")
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -65,7 +65,7 @@ func parseAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 		return nil, err
 	}
 	if !key.PublicKey.Equal(cert.PublicKey) || !cert.IsCA {
-		return nil, errors.New("certificate and key do not belong together")
+		return nil, errors.New("the certificate and the key do not match")
 	}
 	return &Authority{cert: cert, key: key, pem: certPEM}, nil
 }
@@ -73,15 +73,15 @@ func parseAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 func parseKey(keyPEM []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(keyPEM)
 	if block == nil {
-		return nil, errors.New("the key is not in PEM")
+		return nil, errors.New("the key is not in PEM format")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, errors.New("the key is not in PKCS 8")
+		return nil, errors.New("the key is not in PKCS #8 format")
 	}
 	own, ok := key.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, errors.New("the key is of another kind than podstead makes")
+		return nil, errors.New("the key is not an ECDSA key")
 	}
 	return own, nil
 }
@@ -105,7 +105,7 @@ func makeAuthority(dir, name string) (*Authority, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make the certificate authority %s: %w", name, err)
+		return nil, fmt.Errorf("failed to create the CA %s: %w", name, err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -118,29 +118,29 @@ func makeAuthority(dir, name string) (*Authority, error) {
 	return a, nil
 }
 
-// PEM is the certificate, for those who are to trust the authority.
+// PEM returns the certificate of the CA.
 func (a *Authority) PEM() []byte { return a.pem }
 
-// Pool trusts the authority and nobody else.
+// Pool returns a pool with only this CA.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool
 }
 
-// Client makes a certificate that proves a user of some groups for a time.
-func (a *Authority) Client(user string, groups []string, lasts time.Duration) (certPEM, keyPEM []byte, end time.Time, err error) {
+// Client issues a client certificate for a user in some groups.
+func (a *Authority) Client(user string, groups []string, validity time.Duration) (certPEM, keyPEM []byte, end time.Time, err error) {
 	now := time.Now()
-	end = now.Add(lasts)
+	end = now.Add(validity)
 	certPEM, keyPEM, err = a.sign(&x509.Certificate{
 		Subject:   pkix.Name{CommonName: user, Organization: groups},
-		NotBefore: now.Add(-skew), NotAfter: end,
+		NotBefore: now.Add(-clockSkew), NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	return certPEM, keyPEM, end, err
 }
 
-// sign completes a certificate with a number and a key of its own.
+// sign issues a certificate with a new key and serial number.
 func (a *Authority) sign(template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -152,7 +152,7 @@ func (a *Authority) sign(template *x509.Certificate) (certPEM, keyPEM []byte, er
 	template.BasicConstraintsValid = true
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot sign a certificate for %s: %w", template.Subject.CommonName, err)
+		return nil, nil, fmt.Errorf("failed to sign a certificate for %s: %w", template.Subject.CommonName, err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM, nil
 }
@@ -160,16 +160,16 @@ func (a *Authority) sign(template *x509.Certificate) (certPEM, keyPEM []byte, er
 func newKey() (*ecdsa.PrivateKey, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot make a key: %w", err)
+		return nil, nil, fmt.Errorf("failed to create a key: %w", err)
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot encode a key: %w", err)
+		return nil, nil, fmt.Errorf("failed to encode a key: %w", err)
 	}
 	return key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// newSerial is a number that nobody can foresee, of 127 bits, as RFC 5280 lets.
+// newSerial returns an unpredictable serial number of 127 bits, as RFC 5280 allows.
 func newSerial() (*big.Int, error) {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package pki makes the certificates that podstead answers with and those that
-// its own clients prove themselves with.
+// Package pki issues the serving certificate of podstead and the client certificates of
+// kubeconfigs.
 //
-// It owns a folder with two authorities, one for servers and one for clients,
-// and the serving certificate, which it renews when somebody connects. It reads
-// certificate files that others keep, and never sends anything anywhere.
+// It owns a directory with two CAs, one for servers and one for clients, and the serving
+// certificate, which it renews when a client connects. It also reads certificate files that
+// are managed outside of podstead. It never uses the network.
 package pki

@@ -17,51 +17,50 @@ import (
 )
 
 const (
-	// servingLife is how long a serving certificate is good, and renewAt how
-	// much of that is left when it is replaced.
-	servingLife = 365 * 24 * time.Hour
-	renewAt     = servingLife / 3
+	// servingValidity is the validity of a serving certificate. It is renewed when less than
+	// renewBefore is left.
+	servingValidity = 365 * 24 * time.Hour
+	renewBefore     = servingValidity / 3
 )
 
-// ServingConfig is what a serving certificate is made of.
+// ServingConfig configures the serving certificate.
 type ServingConfig struct {
-	// Dir is the folder of own certificates.
+	// Dir is the directory of podstead's own certificates.
 	Dir string
-	// Authority signs them.
+	// Authority signs podstead's own certificate.
 	Authority *Authority
-	// Names and Addresses are what clients may call this box by. They are
-	// asked when somebody connects.
+	// Names and Addresses return those of this node. They are called when a client
+	// connects.
 	Names     func() []string
 	Addresses func() []netip.Addr
-	// CertFile and KeyFile are a pair that somebody else keeps, used for
-	// clients of other machines; both are empty for none.
+	// CertFile and KeyFile are a pair that is managed outside of podstead, for clients on
+	// other hosts; both are empty for none.
 	CertFile, KeyFile string
-	// Signed is one that somebody else has signed for other machines, nil while
-	// there is none; the field may be nil.
+	// Signed returns a certificate that a cluster has signed, for clients on other hosts,
+	// nil while there is none. The field may be nil.
 	Signed func() *tls.Certificate
 }
 
-// Serving gives the certificate for a connection. It renews its own, and reads
-// files again that have changed, when somebody connects; while nobody does it
-// does nothing.
+// Serving returns the certificate for a connection. It renews podstead's own certificate and
+// reloads changed files only when a client connects.
 type Serving struct {
 	cfg ServingConfig
 
 	mu    sync.Mutex
 	own   *tls.Certificate
 	given *tls.Certificate
-	// stamp is what the files looked like that given was read from.
+	// stamp is the state of the files from which given was loaded.
 	stamp [2]stamp
 }
 
-// stamp tells one state of a file from another.
+// stamp identifies a version of a file.
 type stamp struct {
 	changed time.Time
 	size    int64
 }
 
-// NewServing reads the certificate files, so that a fault is told at start. An
-// own certificate is made when somebody connects.
+// NewServing loads the certificate files, so that an invalid file is an error at startup.
+// podstead's own certificate is created when a client connects.
 func NewServing(cfg ServingConfig) (*Serving, error) {
 	s := &Serving{cfg: cfg}
 	if cfg.CertFile == "" {
@@ -71,9 +70,9 @@ func NewServing(cfg ServingConfig) (*Serving, error) {
 	return s, err
 }
 
-// Certificate is for tls.Config.GetCertificate. Who connects over loopback gets
-// podstead's own: that is where kubeconfigs lead, which trust its authority,
-// and a certificate from elsewhere does not name 127.0.0.1.
+// Certificate implements tls.Config.GetCertificate. Connections over loopback get
+// podstead's own certificate: kubeconfigs use loopback and trust podstead's CA, and other
+// certificates usually do not include 127.0.0.1.
 func (s *Serving) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +95,8 @@ func loopback(hello *tls.ClientHelloInfo) bool {
 	return ok && addr.IP.IsLoopback()
 }
 
-// fromFiles is the given pair. A pair that cannot be read any more does not
-// take the place of one that could.
+// fromFiles returns the pair in the files. If the files become invalid, it keeps the last
+// valid pair.
 func (s *Serving) fromFiles() (*tls.Certificate, error) {
 	var now [2]stamp
 	for i, path := range []string{s.cfg.CertFile, s.cfg.KeyFile} {
@@ -113,39 +112,39 @@ func (s *Serving) fromFiles() (*tls.Certificate, error) {
 		if s.given != nil {
 			return s.given, nil
 		}
-		return nil, fmt.Errorf("cannot use --tls-cert-file %s with --tls-private-key-file %s: %w", s.cfg.CertFile, s.cfg.KeyFile, err)
+		return nil, fmt.Errorf("failed to load --tls-cert-file %s and --tls-private-key-file %s: %w", s.cfg.CertFile, s.cfg.KeyFile, err)
 	}
 	s.given, s.stamp = &pair, now
 	return s.given, nil
 }
 
-// ownCertificate is the one in memory, that of an earlier life of the daemon, or
-// a new one, whichever is first to name this box as it is called now.
+// ownCertificate returns the certificate in memory, the saved one or a new one: the first
+// that includes the current names and addresses of this node.
 func (s *Serving) ownCertificate(now time.Time) (*tls.Certificate, error) {
 	names, addresses := s.names()
 	if s.own != nil && fresh(s.own.Leaf, now, names, addresses) {
 		return s.own, nil
 	}
 	if s.own == nil {
-		kept, err := s.kept()
+		saved, err := s.saved()
 		if err != nil {
 			return nil, err
 		}
-		if kept != nil && kept.Leaf.CheckSignatureFrom(s.cfg.Authority.cert) == nil && fresh(kept.Leaf, now, names, addresses) {
-			s.own = kept
-			return kept, nil
+		if saved != nil && saved.Leaf.CheckSignatureFrom(s.cfg.Authority.cert) == nil && fresh(saved.Leaf, now, names, addresses) {
+			s.own = saved
+			return saved, nil
 		}
 	}
-	made, err := s.make(now, names, addresses)
+	created, err := s.create(now, names, addresses)
 	if err != nil {
 		return nil, err
 	}
-	s.own = made
-	return made, nil
+	s.own = created
+	return created, nil
 }
 
-// kept is the certificate in the folder, nil if there is none that can be used.
-func (s *Serving) kept() (*tls.Certificate, error) {
+// saved loads the certificate in the directory, nil if there is no usable one.
+func (s *Serving) saved() (*tls.Certificate, error) {
 	keyPEM, err := readPrivate(filepath.Join(s.cfg.Dir, "server.key"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -158,16 +157,16 @@ func (s *Serving) kept() (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, nil // what cannot be used is replaced
+		return nil, nil // unusable: a new one replaces it
 	}
 	return &pair, nil
 }
 
-func (s *Serving) make(now time.Time, names []string, addresses []net.IP) (*tls.Certificate, error) {
+func (s *Serving) create(now time.Time, names []string, addresses []net.IP) (*tls.Certificate, error) {
 	certPEM, keyPEM, err := s.cfg.Authority.sign(&x509.Certificate{
 		Subject:  pkix.Name{CommonName: "podstead"},
 		DNSNames: names, IPAddresses: addresses,
-		NotBefore: now.Add(-skew), NotAfter: now.Add(servingLife),
+		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(servingValidity),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
@@ -180,7 +179,7 @@ func (s *Serving) make(now time.Time, names []string, addresses []net.IP) (*tls.
 	return &pair, err
 }
 
-// names are what the certificate has to name, in a fixed order.
+// names returns the names and addresses for the certificate, sorted.
 func (s *Serving) names() (names []string, addresses []net.IP) {
 	all := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}
 	if s.cfg.Addresses != nil {
@@ -198,9 +197,9 @@ func (s *Serving) names() (names []string, addresses []net.IP) {
 	return slices.Compact(names), addresses
 }
 
-// fresh says whether a certificate lasts for a while and names all it should.
+// fresh reports whether a certificate need not be renewed and has all names and addresses.
 func fresh(cert *x509.Certificate, now time.Time, names []string, addresses []net.IP) bool {
-	if now.Before(cert.NotBefore) || now.Add(renewAt).After(cert.NotAfter) {
+	if now.Before(cert.NotBefore) || now.Add(renewBefore).After(cert.NotAfter) {
 		return false
 	}
 	for _, name := range names {

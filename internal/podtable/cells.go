@@ -11,31 +11,29 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Containers is how many containers of a pod are to run beside each other: the
-// regular ones and the sidecars.
+// Containers returns the number of containers of a pod that run at the same time: the regular
+// containers and the sidecars.
 func Containers(p *v1.Pod) int {
-	n := len(p.Spec.Containers)
-	for i := range p.Spec.InitContainers {
-		if podinfo.IsSidecar(&p.Spec.InitContainers[i]) {
-			n++
-		}
+	n := 0
+	for range podinfo.LongRunning(&p.Spec) {
+		n++
 	}
 	return n
 }
 
-// sidecars are the names of a pod's sidecars.
+// sidecars returns the names of the sidecars of a pod.
 func sidecars(p *v1.Pod) map[string]bool {
 	names := map[string]bool{}
-	for i := range p.Spec.InitContainers {
-		if c := &p.Spec.InitContainers[i]; podinfo.IsSidecar(c) {
+	for c := range podinfo.EachContainer(&p.Spec, podinfo.InitContainers) {
+		if podinfo.IsSidecar(c) {
 			names[c.Name] = true
 		}
 	}
 	return names
 }
 
-// Tally counts those of Containers that are ready and all restarts, and tells
-// when the last container ended, zero if none has.
+// Tally counts the ready ones of Containers and all restarts, and returns when the last
+// container terminated, zero if none has.
 func Tally(p *v1.Pod) (ready, restarts int, last time.Time) {
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for _, c := range list {
@@ -45,9 +43,9 @@ func Tally(p *v1.Pod) (ready, restarts int, last time.Time) {
 			}
 		}
 	}
-	beside := sidecars(p)
+	isSidecar := sidecars(p)
 	for _, c := range p.Status.InitContainerStatuses {
-		if beside[c.Name] && c.Ready && c.State.Running != nil {
+		if isSidecar[c.Name] && c.Ready && c.State.Running != nil {
 			ready++
 		}
 	}
@@ -59,7 +57,7 @@ func Tally(p *v1.Pod) (ready, restarts int, last time.Time) {
 	return ready, restarts, last
 }
 
-// Restarts is their number, and how long ago the last one was.
+// Restarts returns the number of restarts, and the time since the last one.
 func Restarts(n int, last, now time.Time) string {
 	if n == 0 || last.IsZero() {
 		return strconv.Itoa(n)
@@ -67,7 +65,7 @@ func Restarts(n int, last, now time.Time) string {
 	return fmt.Sprintf("%d (%s ago)", n, duration.HumanDuration(now.Sub(last)))
 }
 
-// Age is how long ago the pod was started.
+// Age returns the time since the pod was started.
 func Age(p *v1.Pod, now time.Time) string {
 	if p.Status.StartTime == nil {
 		return "<none>"
@@ -75,8 +73,8 @@ func Age(p *v1.Pod, now time.Time) string {
 	return duration.HumanDuration(now.Sub(p.Status.StartTime.Time))
 }
 
-// State is the one word of the STATUS column: the most telling reason,
-// looked for in init containers first, then in the containers, then the phase.
+// State returns the content of the STATUS column: the most specific reason, first of the
+// init containers, then of the containers, then the phase.
 func State(p *v1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return "Terminating"
@@ -107,16 +105,16 @@ func State(p *v1.Pod) string {
 	case state == "":
 		return "Unknown"
 	case state == "Completed" && p.Status.Phase == v1.PodFailed:
-		// kubectl shows the first container's, which may have done its work
-		// where another one failed.
+		// kubectl shows the state of the first container, which may have completed although
+		// another one failed.
 		return "Error"
 	}
 	return state
 }
 
-func readyCondition(p *v1.Pod) bool { return holds(p, v1.PodReady) }
+func readyCondition(p *v1.Pod) bool { return isTrue(p, v1.PodReady) }
 
-func holds(p *v1.Pod, condition v1.PodConditionType) bool {
+func isTrue(p *v1.Pod, condition v1.PodConditionType) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == condition {
 			return c.Status == v1.ConditionTrue
@@ -125,18 +123,19 @@ func holds(p *v1.Pod, condition v1.PodConditionType) bool {
 	return false
 }
 
-// initState tells of the first init container that has not done its part, of a
-// pod that has not been initialized: what a sidecar does later holds nobody up.
+// initState returns the state of the first init container that has not completed or, for a
+// sidecar, not started. It is empty once the pod is initialized: later a sidecar does not
+// block the pod.
 func initState(p *v1.Pod) string {
-	if holds(p, v1.PodInitialized) {
+	if isTrue(p, v1.PodInitialized) {
 		return ""
 	}
-	beside := sidecars(p)
+	isSidecar := sidecars(p)
 	for i, c := range p.Status.InitContainerStatuses {
-		if t := c.State.Terminated; t != nil && t.ExitCode == 0 && !beside[c.Name] {
+		if t := c.State.Terminated; t != nil && t.ExitCode == 0 && !isSidecar[c.Name] {
 			continue
 		}
-		if beside[c.Name] && c.State.Running != nil && c.Started != nil && *c.Started {
+		if isSidecar[c.Name] && c.State.Running != nil && c.Started != nil && *c.Started {
 			continue
 		}
 		if s := containerState(c.State); s != "" && s != "PodInitializing" {
@@ -147,7 +146,7 @@ func initState(p *v1.Pod) string {
 	return ""
 }
 
-// containerState is the reason of a state that is not running; empty for one that is.
+// containerState returns the reason of a waiting or terminated state; empty if running.
 func containerState(s v1.ContainerState) string {
 	switch {
 	case s.Waiting != nil:
@@ -162,7 +161,7 @@ func containerState(s v1.ContainerState) string {
 	return ""
 }
 
-// Message is what holds the pod up or ended it, in words.
+// Message says why the pod does not run or has ended.
 func Message(p *v1.Pod) string {
 	if p.Status.Message != "" {
 		return p.Status.Message
@@ -177,24 +176,24 @@ func Message(p *v1.Pod) string {
 	return ""
 }
 
-// containerMessage is why a container does not run; empty for one that does,
-// that is yet to start, or that has done its part.
+// containerMessage says why a container does not run. It is empty if the container runs, has
+// not started yet, or has completed.
 func containerMessage(c *v1.ContainerStatus) string {
 	if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-		return c.Name + " " + ending(t)
+		return c.Name + " " + termination(t)
 	}
 	if c.State.Waiting == nil || c.State.Waiting.Message == "" {
 		return ""
 	}
 	message := c.State.Waiting.Message
 	if t := c.LastTerminationState.Terminated; t != nil {
-		message += "; " + c.Name + " " + ending(t)
+		message += "; " + c.Name + " " + termination(t)
 	}
 	return message
 }
 
-// ending is how a container ended, with the last words it left, if any.
-func ending(t *v1.ContainerStateTerminated) string {
+// termination describes how a container ended, with its termination message if any.
+func termination(t *v1.ContainerStateTerminated) string {
 	text := fmt.Sprintf("ended with code %d", t.ExitCode)
 	if t.Reason != "" && t.Reason != "Error" && t.Reason != "Completed" {
 		text += " (" + t.Reason + ")"

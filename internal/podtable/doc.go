@@ -1,5 +1,5 @@
-// Package podtable makes the cells of a table of pods, in kubectl's words.
+// Package podtable renders the cells of a table of pods as kubectl does.
 //
-// It owns those words, for the API's tables and for the command line alike. It
-// reads nothing but the pods it is given, and never changes them.
+// It owns the texts of these cells, for the tables of the API and of the command line. It
+// reads only the pods that it is given, and never changes them.
 package podtable
