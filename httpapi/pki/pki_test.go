@@ -130,10 +130,10 @@ func TestServingCertificateIsKeptAndRenewed(t *testing.T) {
 	}
 	same("asked again", at(s, now.Add(time.Hour)), true)
 	same("after a restart", at(open(), now.Add(time.Hour)), true)
-	same("with two thirds of its life gone", at(s, now.Add(servingLife-renewAt+time.Minute)), false)
+	same("with two thirds of its life gone", at(s, now.Add(servingValidity-renewBefore+time.Minute)), false)
 	addresses = append(addresses, netip.MustParseAddr("192.0.2.8"))
 	same("with another address", at(open(), now), false)
-	same("long after its end", at(s, now.Add(3*servingLife)), false)
+	same("long after its end", at(s, now.Add(3*servingValidity)), false)
 	same("after the clock went back", at(s, now), false)
 	if _, err := RenewAuthority(dir, "servers"); err != nil {
 		t.Fatal(err)
