@@ -162,7 +162,7 @@ func TestDNSFaultsAreTold(t *testing.T) {
 		if got := d.eventsOf(fine, "DNSConfigForming"); len(got) > 0 {
 			t.Errorf("events of a pod with nothing special: %q", got)
 		}
-		if got := d.eventsOf(four, "DNSConfigForming"); len(got) != 1 || !strings.Contains(got[0], "10.0.0.4 left out") {
+		if got := d.eventsOf(four, "DNSConfigForming"); len(got) != 1 || !strings.Contains(got[0], "10.0.0.4 omitted") {
 			t.Errorf("events: %q", got)
 		}
 		if st := d.status(long.UID); st.Reason != reasonSandboxError || !strings.Contains(st.Message, "setHostnameAsFQDN") || b.running(long.UID) > 0 {

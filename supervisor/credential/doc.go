@@ -1,10 +1,10 @@
-// Package credential finds what to log in to image registries with.
+// Package credential finds the credentials for pulling from image registries.
 //
-// It owns the rules by which a credential belongs to an image, the files and
-// Secrets in docker's format, and the kubelet's credential provider plugins
-// with the cache of their answers. It reads docker's config files anew for
-// each pull, the plugins' config once, and runs the plugins.
+// It owns the rules by which a credential matches an image, the files and Secrets in
+// docker's format, and the kubelet's credential provider plugins with the cache of
+// their responses. It reads docker's config files for each pull and the plugins'
+// configuration once, and it runs the plugins.
 //
-// It never pulls, never writes a file, and never puts a credential into an
-// error or a log: an origin names where one is from.
+// It never pulls, never writes a file, and never puts a credential into an error or a
+// log: an origin says where a credential is from.
 package credential

@@ -12,8 +12,8 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// Keyring holds credentials by the images that they are for. The zero value
-// holds none.
+// Keyring holds credentials with the patterns of the images that they match. The zero
+// value is empty.
 type Keyring struct {
 	entries []entry // the most specific first
 }
@@ -23,8 +23,7 @@ type entry struct {
 	credential cri.Credential
 }
 
-// Lookup are the credentials for an image, the most specific first. The image
-// is a reference as ParseImage has it.
+// Lookup returns the credentials for an image, the most specific first.
 func (k Keyring) Lookup(image Image) []cri.Credential {
 	var found []cri.Credential
 	for _, e := range k.entries {
@@ -35,7 +34,7 @@ func (k Keyring) Lookup(image Image) []cri.Credential {
 	return found
 }
 
-// login is an entry of docker's files, of Secrets and of plugins' answers.
+// login is an entry of docker's files, of Secrets and of responses of plugins.
 type login struct {
 	Username      string `json:"username"`
 	Password      string `json:"password"`
@@ -44,11 +43,11 @@ type login struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// errNoJSON tells of a fault without a word of the text: it may be a secret.
-var errNoJSON = errors.New("is not JSON as docker login writes it")
+// errNoJSON does not quote the text, which may be a secret.
+var errNoJSON = errors.New("is not JSON in the format of docker login")
 
-// ParseDockerConfig reads a config.json, or the Secret of such a one. What is
-// wrong with an entry is an error beside the keyring of the others.
+// ParseDockerConfig parses a config.json, or a Secret with its content. With an error
+// about some entries, it also returns the keyring of the others.
 func ParseDockerConfig(text []byte, origin string) (Keyring, error) {
 	var file struct {
 		Auths map[string]login `json:"auths"`
@@ -59,7 +58,8 @@ func ParseDockerConfig(text []byte, origin string) (Keyring, error) {
 	return newKeyring(file.Auths, origin)
 }
 
-// ParseDockercfg reads the older .dockercfg, or the Secret of such a one.
+// ParseDockercfg parses the older .dockercfg, or a Secret with its content, in the
+// same way.
 func ParseDockercfg(text []byte, origin string) (Keyring, error) {
 	var logins map[string]login
 	if err := json.Unmarshal(text, &logins); err != nil {
@@ -71,8 +71,8 @@ func ParseDockercfg(text []byte, origin string) (Keyring, error) {
 func newKeyring(logins map[string]login, origin string) (Keyring, error) {
 	var k Keyring
 	var errs []error
-	// Backwards by text, as the kubelet has it, the longer of two that begin
-	// alike comes first.
+	// In descending order, as in the kubelet, the longer of two keys with a common
+	// prefix comes first.
 	keys := slices.Sorted(maps.Keys(logins))
 	slices.Reverse(keys)
 	for _, key := range keys {
@@ -86,7 +86,7 @@ func newKeyring(logins map[string]login, origin string) (Keyring, error) {
 			errs = append(errs, fmt.Errorf("%s: entry %q: %w", origin, key, err))
 			continue
 		}
-		// One without a word is docker's note that a helper has it.
+		// An empty entry is docker's mark for a credential that a helper stores.
 		if credential != (cri.Credential{Origin: origin}) {
 			k.entries = append(k.entries, entry{p, credential})
 		}
@@ -102,7 +102,7 @@ func (l login) credential(origin string) (cri.Credential, error) {
 	if l.Auth == "" {
 		return c, nil
 	}
-	// Some write it without padding.
+	// Some programs write it without padding.
 	text, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(l.Auth), "="))
 	if err != nil {
 		return c, errors.New("auth is not base64")

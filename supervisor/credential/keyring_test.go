@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// names are the users for an image, in order.
+// names returns the users for an image, in order.
 func names(t *testing.T, k Keyring, image string) string {
 	t.Helper()
 	parsed, err := ParseImage(image)
@@ -67,13 +67,13 @@ func TestKeyringReadsEachForm(t *testing.T) {
 		text string
 		want string // user, password, tokens
 	}{
-		"auth":            {`{"auths": {"r.test": {"auth": "` + both + `"}}}`, "bob pa:ss  "},
-		"without padding": {`{"auths": {"r.test": {"auth": "` + strings.TrimRight(both, "=") + `"}}}`, "bob pa:ss  "},
-		"with zeros":      {`{"auths": {"r.test": {"auth": "` + base64.StdEncoding.EncodeToString([]byte("bob:pass\x00\x00")) + `"}}}`, "bob pass  "},
-		"plain":           {`{"auths": {"r.test": {"username": "bob", "password": "pass", "email": "a@b"}}}`, "bob pass  "},
-		"auth wins":       {`{"auths": {"r.test": {"username": "old", "password": "old", "auth": "` + both + `"}}}`, "bob pa:ss  "},
-		"tokens":          {`{"auths": {"r.test": {"identitytoken": "it", "registrytoken": "rt"}}}`, "  it rt"},
-		"a helper's":      {`{"auths": {"r.test": {}}, "credsStore": "desktop"}`, ""},
+		"auth":               {`{"auths": {"r.test": {"auth": "` + both + `"}}}`, "bob pa:ss  "},
+		"without padding":    {`{"auths": {"r.test": {"auth": "` + strings.TrimRight(both, "=") + `"}}}`, "bob pa:ss  "},
+		"with zeros":         {`{"auths": {"r.test": {"auth": "` + base64.StdEncoding.EncodeToString([]byte("bob:pass\x00\x00")) + `"}}}`, "bob pass  "},
+		"plain":              {`{"auths": {"r.test": {"username": "bob", "password": "pass", "email": "a@b"}}}`, "bob pass  "},
+		"auth wins":          {`{"auths": {"r.test": {"username": "old", "password": "old", "auth": "` + both + `"}}}`, "bob pa:ss  "},
+		"tokens":             {`{"auths": {"r.test": {"identitytoken": "it", "registrytoken": "rt"}}}`, "  it rt"},
+		"stored by a helper": {`{"auths": {"r.test": {}}, "credsStore": "desktop"}`, ""},
 	} {
 		k, err := ParseDockerConfig([]byte(c.text), "file")
 		if err != nil {
@@ -105,7 +105,7 @@ func TestTheMostSpecificComesFirst(t *testing.T) {
 	}
 }
 
-// A broken entry takes nothing from the others, and no error shows a secret.
+// An invalid entry does not affect the others, and no error contains a secret.
 func TestBrokenEntries(t *testing.T) {
 	secret := base64.StdEncoding.EncodeToString([]byte("hunter2"))
 	k, err := ParseDockerConfig([]byte(`{"auths": {"fine.test": {"username": "u", "password": "p"}, "a.test": {"auth": "`+secret+`"}, "b.test": {"auth": "hunter2!"}, "": {"password": "hunter2"}}}`), "Secret shop/login")

@@ -10,30 +10,30 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Image is what of an image reference decides which credentials are for it.
+// Image holds the parts of an image reference that decide which credentials match.
 type Image struct {
-	// Reference is as asked for; plugins are given it.
+	// Reference is the reference as given; plugins receive it.
 	Reference string
-	// host is that of the registry with its port; path begins with a slash.
+	// host is the registry with its port; path begins with a slash.
 	host, path string
 }
 
-// ParseImage takes an image reference apart. One without a host is docker.io's.
+// ParseImage parses an image reference. The default registry is docker.io.
 func ParseImage(image string) (Image, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
-		return Image{}, fmt.Errorf("image %q is not a valid reference: %w", image, err)
+		return Image{}, fmt.Errorf("invalid image reference %q: %w", image, err)
 	}
 	return Image{Reference: image, host: reference.Domain(named), path: "/" + reference.Path(named)}, nil
 }
 
-// pattern is a registry, with globs in the labels of its host, and what a path
-// must begin with.
+// pattern matches a registry, with globs in the labels of its host, and a prefix of
+// the path.
 type pattern struct {
 	host, port, path string
 }
 
-// hub are the names under which logins at docker.io are kept.
+// dockerHubAliases are the names under which credentials for docker.io are stored.
 var dockerHubAliases = map[string]bool{"index.docker.io": true, "registry-1.docker.io": true, "registry.hub.docker.com": true}
 
 // parsePattern reads HOST[:PORT][/PATH], with or without a scheme and with
@@ -46,10 +46,10 @@ func parsePattern(text string) (pattern, error) {
 	var p pattern
 	p.host, p.port = splitPort(host)
 	if p.host == "" {
-		return p, errors.New("it names no registry, such as registry.example.com")
+		return p, errors.New("no registry; want a host such as registry.example.com")
 	}
 	if _, err := path.Match(p.host, ""); err != nil || strings.ContainsAny(p.host, " @?#") {
-		return p, errors.New("it is no registry, such as registry.example.com or *.example.com")
+		return p, errors.New("invalid registry; want a host such as registry.example.com or *.example.com")
 	}
 	if dockerHubAliases[p.host] {
 		p.host = "docker.io"
@@ -75,8 +75,8 @@ func splitPort(host string) (name, port string) {
 	return host, ""
 }
 
-// matches compares as the kubelet does: label by label, the port, and the
-// beginning of the path.
+// matches compares as the kubelet does: each label, the port, and the prefix of the
+// path.
 func (p pattern) matches(image Image) bool {
 	host, port := splitPort(image.host)
 	if port != p.port || !strings.HasPrefix(image.path, p.path) {

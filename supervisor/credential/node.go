@@ -11,20 +11,20 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// Node are the credentials that all pods of the node may use. The zero value
-// has none.
+// Node holds the credentials that all pods of the node may use. The zero value has
+// none.
 type Node struct {
-	// Files are docker's config files; the first that can be read counts.
+	// Files are docker's config files; only the first readable one is used.
 	Files []string
 	// Providers are the plugins; may be nil.
 	Providers *Providers
 }
 
-// kubeletRoot is where a kubelet on this machine would have had its file.
+// kubeletRoot is the root directory of a kubelet on this host.
 const kubeletRoot = "/var/lib/kubelet"
 
-// UsualFiles are the files in the order of the kubelet, the root folder in the
-// place of its own. The kubelet also looks into its working directory.
+// DefaultFiles returns the files in the kubelet's order, with the daemon's root directory
+// in place of the kubelet's. The kubelet also searches its working directory.
 func DefaultFiles(root, home string) []string {
 	if home == "" {
 		home = "/root" // services have no HOME
@@ -43,8 +43,8 @@ func DefaultFiles(root, home string) []string {
 
 const dockercfg = ".dockercfg"
 
-// Lookup are the credentials for an image, those of a file before those of
-// plugins. An error tells what could not be asked, beside what was found.
+// Lookup returns the credentials for an image, those of a file before those of plugins.
+// With an error about a file or plugin, it also returns what it found elsewhere.
 func (n Node) Lookup(ctx context.Context, image Image) ([]cri.Credential, error) {
 	keyring, err := n.keyring()
 	errs := []error{err}
@@ -56,7 +56,7 @@ func (n Node) Lookup(ctx context.Context, image Image) ([]cri.Credential, error)
 	return found, errors.Join(errs...)
 }
 
-// file is the keyring of the first file that can be read.
+// keyring returns the keyring of the first readable file.
 func (n Node) keyring() (Keyring, error) {
 	var errs []error
 	for _, name := range n.Files {
@@ -82,5 +82,5 @@ func (n Node) keyring() (Keyring, error) {
 	return Keyring{}, errors.Join(errs...)
 }
 
-// errNotDir is a path below a file.
+// errNotDir is the error for a path below a file.
 var errNotDir error = syscall.ENOTDIR

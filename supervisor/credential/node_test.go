@@ -18,7 +18,7 @@ func TestUsualFiles(t *testing.T) {
 	}
 }
 
-// The first file that can be read counts, and is read anew each time.
+// Only the first readable file is used, and it is read each time.
 func TestNodeFiles(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

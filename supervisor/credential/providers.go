@@ -20,17 +20,18 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// What a plugin may take: the kubelet's minute, and an answer that fits.
+// Limits: a plugin's run time (the kubelet's), the size of its response in bytes, and
+// the number of cached responses.
 const (
 	providerTimeout = time.Minute
 	maxResponse     = 1 << 20
 	maxCached       = 1000
 )
 
-// Providers are the credential provider plugins of a kubelet's config.
+// Providers runs the credential provider plugins of a kubelet's configuration.
 type Providers struct {
 	all []*provider
-	// flights are the questions under way, each asked once.
+	// inFlight shares one run of a plugin among concurrent requests for an image.
 	inFlight singleflight.Group
 
 	mu    sync.Mutex
@@ -43,11 +44,11 @@ type provider struct {
 	args, env     []string
 	version       string
 	images        []pattern
-	// keep is how long an answer is kept that does not say so.
+	// defaultTTL is how long a response is cached that states no duration.
 	defaultTTL time.Duration
 }
 
-// keptKey is what an answer is for: by kind an image, a registry, or all.
+// keptKey is what a response applies to: by kind an image, a registry, or everything.
 type cacheKey struct{ provider, kind, value string }
 
 type cachedKeyring struct {
@@ -55,7 +56,7 @@ type cachedKeyring struct {
 	until   time.Time
 }
 
-// The kinds of a plugin's answers.
+// The cache key types of responses.
 const (
 	cacheByImage    = "Image"
 	cacheByRegistry = "Registry"
@@ -64,7 +65,7 @@ const (
 
 func newProviders() *Providers { return &Providers{cache: map[cacheKey]cachedKeyring{}} }
 
-// lookup asks every plugin that is for the image, or its last answer.
+// lookup returns the credentials of all plugins that match the image.
 func (p *Providers) lookup(ctx context.Context, image Image) ([]cri.Credential, error) {
 	var found []cri.Credential
 	var errs []error
@@ -81,13 +82,13 @@ func (p *Providers) lookup(ctx context.Context, image Image) ([]cri.Credential, 
 	return found, errors.Join(errs...)
 }
 
-// ask is a plugin's answer. The question outlives whoever asked first, as
-// others may wait for it.
+// request returns a plugin's credentials, cached or from a run of it. The run outlives
+// the first caller's context, as others may wait for it.
 func (p *Providers) request(ctx context.Context, plugin *provider, image Image) (Keyring, error) {
 	if k, ok := p.cached(plugin, image); ok {
 		return k, nil
 	}
-	asking := p.inFlight.DoChan(plugin.name+" "+image.Reference, func() (any, error) {
+	result := p.inFlight.DoChan(plugin.name+" "+image.Reference, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providerTimeout)
 		defer cancel()
 		a, err := plugin.run(ctx, image)
@@ -99,7 +100,7 @@ func (p *Providers) request(ctx context.Context, plugin *provider, image Image) 
 		return keyring, err
 	})
 	select {
-	case r := <-asking:
+	case r := <-result:
 		keyring, _ := r.Val.(Keyring)
 		return keyring, r.Err
 	case <-ctx.Done():
@@ -111,7 +112,7 @@ func (p *Providers) keys(plugin *provider, image Image) []cacheKey {
 	return []cacheKey{{plugin.name, cacheByImage, image.Reference}, {plugin.name, cacheByRegistry, image.host}, {plugin.name, cacheGlobally, ""}}
 }
 
-// known is an answer that is still good.
+// cached returns a cached response that is still valid.
 func (p *Providers) cached(plugin *provider, image Image) (Keyring, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,13 +124,13 @@ func (p *Providers) cached(plugin *provider, image Image) (Keyring, bool) {
 	return Keyring{}, false
 }
 
-// note keeps an answer for as long as it says.
+// store caches a response for as long as it states.
 func (p *Providers) store(plugin *provider, image Image, a *response, keyring Keyring) {
-	keep := plugin.defaultTTL
+	ttl := plugin.defaultTTL
 	if a.CacheDuration != nil {
-		keep = a.CacheDuration.Duration
+		ttl = a.CacheDuration.Duration
 	}
-	if keep <= 0 {
+	if ttl <= 0 {
 		return
 	}
 	p.mu.Lock()
@@ -142,12 +143,12 @@ func (p *Providers) store(plugin *provider, image Image, a *response, keyring Ke
 	}
 	for _, key := range p.keys(plugin, image) {
 		if key.kind == a.CacheKeyType {
-			p.cache[key] = cachedKeyring{keyring, now.Add(min(keep, maxTTL))}
+			p.cache[key] = cachedKeyring{keyring, now.Add(min(ttl, maxTTL))}
 		}
 	}
 }
 
-// answer is the API's CredentialProviderResponse.
+// response is the API's CredentialProviderResponse.
 type response struct {
 	metav1.TypeMeta `json:",inline"`
 	CacheKeyType    string           `json:"cacheKeyType"`
@@ -155,9 +156,10 @@ type response struct {
 	Auth            map[string]login `json:"auth"`
 }
 
-// run asks the plugin over its standard input and reads its standard output.
+// run executes the plugin with the request on its standard input and parses its
+// standard output.
 func (p *provider) run(ctx context.Context, image Image) (*response, error) {
-	question, err := json.Marshal(map[string]string{
+	request, err := json.Marshal(map[string]string{
 		"apiVersion": p.version, "kind": "CredentialProviderRequest", "image": image.Reference,
 	})
 	if err != nil {
@@ -165,10 +167,10 @@ func (p *provider) run(ctx context.Context, image Image) (*response, error) {
 	}
 	cmd := exec.CommandContext(ctx, p.program, p.args...)
 	cmd.Env = append(os.Environ(), p.env...)
-	cmd.Stdin = bytes.NewReader(question)
-	out, complaint := &limitedBuffer{limit: maxResponse}, &limitedBuffer{limit: 4096}
-	cmd.Stdout, cmd.Stderr = out, complaint
-	// What it started ends with it.
+	cmd.Stdin = bytes.NewReader(request)
+	stdout, stderr := &limitedBuffer{limit: maxResponse}, &limitedBuffer{limit: 4096}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	// Kill its whole process group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -176,26 +178,26 @@ func (p *provider) run(ctx context.Context, image Image) (*response, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("did not answer within %s", providerTimeout)
 		}
-		if line := lastLine(complaint.String()); line != "" {
-			return nil, fmt.Errorf("failed with %w: %s", err, line)
+		if line := lastLine(stderr.String()); line != "" {
+			return nil, fmt.Errorf("failed: %w: %s", err, line)
 		}
-		return nil, fmt.Errorf("failed with %w", err)
+		return nil, fmt.Errorf("failed: %w", err)
 	}
 	var a response
-	// What it said may be a secret, and is not repeated.
-	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
-		return nil, errors.New("printed no JSON of the kind CredentialProviderResponse")
+	// The output may contain a secret: never quote it.
+	if err := json.Unmarshal(stdout.Bytes(), &a); err != nil {
+		return nil, errors.New("output is not a CredentialProviderResponse in JSON")
 	}
 	if a.Kind != "CredentialProviderResponse" || a.APIVersion != p.version {
-		return nil, fmt.Errorf("answered with apiVersion %q and kind %q: want %s and CredentialProviderResponse", a.APIVersion, a.Kind, p.version)
+		return nil, fmt.Errorf("response has apiVersion %q and kind %q; want %s and CredentialProviderResponse", a.APIVersion, a.Kind, p.version)
 	}
 	if !slices.Contains([]string{cacheByImage, cacheByRegistry, cacheGlobally}, a.CacheKeyType) {
-		return nil, fmt.Errorf("answered with cacheKeyType %q: want %s, %s or %s", a.CacheKeyType, cacheByImage, cacheByRegistry, cacheGlobally)
+		return nil, fmt.Errorf("response has cacheKeyType %q; want %s, %s or %s", a.CacheKeyType, cacheByImage, cacheByRegistry, cacheGlobally)
 	}
 	return &a, nil
 }
 
-// bounded keeps the beginning of what is written to it.
+// limitedBuffer keeps the first limit bytes of what is written to it.
 type limitedBuffer struct {
 	bytes.Buffer
 	limit int
@@ -206,6 +208,7 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// lastLine returns the last line of a text.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

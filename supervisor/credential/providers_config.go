@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The versions that are taken of the kubelet's config, and of the plugins' API.
+// The accepted versions of the kubelet's configuration and of the plugins' API.
 var (
 	configVersions = []string{"kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v1beta1", "kubelet.config.k8s.io/v1alpha1"}
 	pluginVersions = []string{"credentialprovider.kubelet.k8s.io/v1", "credentialprovider.kubelet.k8s.io/v1beta1", "credentialprovider.kubelet.k8s.io/v1alpha1"}
@@ -38,14 +38,13 @@ type providerConfig struct {
 	TokenAttributes map[string]any `json:"tokenAttributes"`
 }
 
-// ReadProviders reads the kubelet's CredentialProviderConfig, a file or a
-// folder of them, whose plugins are programs in a folder. All faults are told
-// at once.
+// ReadProviders reads the kubelet's CredentialProviderConfig, a file or a directory of
+// them; the plugins are programs in binDir. The error names all faults.
 func ReadProviders(config, binDir string) (*Providers, error) {
 	files := []string{config}
 	info, err := os.Stat(config)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the config of credential providers: %w", err)
+		return nil, fmt.Errorf("failed to read the credential provider config: %w", err)
 	}
 	if info.IsDir() {
 		if files, err = configFiles(config); err != nil {
@@ -62,11 +61,11 @@ func ReadProviders(config, binDir string) (*Providers, error) {
 	return p, errors.Join(errs...)
 }
 
-// configFiles are those of a folder, in order.
+// configFiles returns the config files of a directory, sorted by name.
 func configFiles(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the config of credential providers: %w", err)
+		return nil, fmt.Errorf("failed to read the credential provider config: %w", err)
 	}
 	var files []string
 	for _, e := range entries {
@@ -75,7 +74,7 @@ func configFiles(dir string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no config of credential providers is in there; name one with .yaml, .yml or .json", dir)
+		return nil, fmt.Errorf("%s contains no credential provider config; its name must end in .yaml, .yml or .json", dir)
 	}
 	return files, nil
 }
@@ -83,23 +82,23 @@ func configFiles(dir string) ([]string, error) {
 func (p *Providers) read(file, binDir string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("cannot read the config of credential providers: %w", err)
+		return fmt.Errorf("failed to read the credential provider config: %w", err)
 	}
 	var c providersConfig
 	if err := yaml.UnmarshalStrict(text, &c); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if c.Kind != "CredentialProviderConfig" || !slices.Contains(configVersions, c.APIVersion) {
-		return fmt.Errorf("%s: apiVersion %q and kind %q: want %s and CredentialProviderConfig", file, c.APIVersion, c.Kind, configVersions[0])
+		return fmt.Errorf("%s: apiVersion %q and kind %q; want %s and CredentialProviderConfig", file, c.APIVersion, c.Kind, configVersions[0])
 	}
 	if len(c.Providers) == 0 {
-		return fmt.Errorf("%s: providers: at least one is needed", file)
+		return fmt.Errorf("%s: providers: at least one is required", file)
 	}
 	var errs []error
 	for i := range c.Providers {
 		made, faults := c.Providers[i].provider(binDir)
 		if slices.ContainsFunc(p.all, func(o *provider) bool { return o.name == made.name }) {
-			faults = append(faults, fmt.Errorf("name: %q is there already", made.name))
+			faults = append(faults, fmt.Errorf("name: duplicate %q", made.name))
 		}
 		for _, fault := range faults {
 			errs = append(errs, fmt.Errorf("%s: providers[%d].%w", file, i, fault))
@@ -109,18 +108,18 @@ func (p *Providers) read(file, binDir string) error {
 	return errors.Join(errs...)
 }
 
-// plugin judges a provider. Each fault begins with the field's name.
+// provider validates a provider. Each fault begins with the field's name.
 func (c *providerConfig) provider(binDir string) (*provider, []error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	p := &provider{name: c.Name, program: filepath.Join(binDir, c.Name), args: c.Args, version: c.APIVersion}
 	if c.Name == "" || c.Name == "." || c.Name == ".." || strings.ContainsAny(c.Name, "/ ") {
-		fault("name: %q is no name of a program in %s", c.Name, binDir)
+		fault("name: %q is not the name of a program in %s", c.Name, binDir)
 	} else if info, err := os.Stat(p.program); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		fault("name: %s is no program that can be run", p.program)
+		fault("name: %s is not an executable file", p.program)
 	}
 	if len(c.MatchImages) == 0 {
-		fault("matchImages: at least one is needed, such as registry.example.com")
+		fault("matchImages: at least one is required, such as registry.example.com")
 	}
 	for i, text := range c.MatchImages {
 		m, err := parsePattern(text)
@@ -131,7 +130,7 @@ func (c *providerConfig) provider(binDir string) (*provider, []error) {
 	}
 	switch {
 	case c.DefaultCacheDuration == nil:
-		fault("defaultCacheDuration: must be there, such as 12h; 0s keeps nothing")
+		fault("defaultCacheDuration: required, such as 12h; 0s disables caching")
 	case c.DefaultCacheDuration.Duration < 0:
 		fault("defaultCacheDuration: %s is negative", c.DefaultCacheDuration.Duration)
 	default:
@@ -143,17 +142,17 @@ func (c *providerConfig) provider(binDir string) (*provider, []error) {
 	names := map[string]bool{}
 	for i, e := range c.Env {
 		if e.Name == "" || strings.Contains(e.Name, "=") || names[e.Name] {
-			fault("env[%d].name: %q is empty, has a =, or is there twice", i, e.Name)
+			fault("env[%d].name: %q is empty, contains =, or is a duplicate", i, e.Name)
 		}
 		names[e.Name] = true
 		p.env = append(p.env, e.Name+"="+e.Value)
 	}
 	if c.TokenAttributes != nil {
-		fault("tokenAttributes: service account tokens come from an API server, of which there is none; take the field out")
+		fault("tokenAttributes: unsupported, as static pods have no service account tokens; remove the field")
 	}
 	return p, faults
 }
 
-// maxKeep bounds how long an answer is kept, whatever it says: time.Time must
-// be able to hold it.
+// maxTTL limits how long a response is cached, whatever it states: time.Time must be
+// able to hold the end.
 const maxTTL = 10 * 365 * 24 * time.Hour

@@ -11,7 +11,7 @@ import (
 
 const configHead = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\n"
 
-// plugins is a folder of plugins with their config.
+// plugins is a directory of plugins with their config.
 type plugins struct {
 	t   *testing.T
 	dir string
@@ -38,8 +38,8 @@ func (p plugins) read(config string) *Providers {
 	return all
 }
 
-// answering is a plugin that answers with a user for r.test, and notes what it
-// was asked in a file.
+// answering is a plugin that responds with a user for r.test, and logs its requests
+// to a file.
 func (p plugins) answering(name, user, kind, more string) {
 	p.write(name, fmt.Sprintf(`#!/bin/sh
 { cat; echo " $1 $WORD"; } >> %s
@@ -138,15 +138,15 @@ func TestOneQuestionForMany(t *testing.T) {
 	}
 }
 
-// A plugin that fails takes nothing from the others and says why, without what
-// it printed.
+// A plugin that fails does not affect the others; the error says why, without its
+// output.
 func TestProviderFaults(t *testing.T) {
 	p := newPlugins(t)
 	p.answering("good", "bob", cacheByImage, "")
 	for name, c := range map[string]struct{ script, want string }{
 		"fails":     {"echo first >&2; echo no such role >&2; exit 3", "exit status 3: no such role"},
-		"silent":    {"exit 4", "failed with exit status 4"},
-		"no-json":   {"echo hunter2", "printed no JSON"},
+		"silent":    {"exit 4", "failed: exit status 4"},
+		"no-json":   {"echo hunter2", "not a CredentialProviderResponse"},
 		"kind":      {`echo '{"kind": "Pod", "apiVersion": "v1", "auth": {"hunter2": {}}}'`, `apiVersion "v1" and kind "Pod"`},
 		"cache-key": {`echo '{"apiVersion": "credentialprovider.kubelet.k8s.io/v1", "kind": "CredentialProviderResponse", "auth": {}}'`, `cacheKeyType ""`},
 	} {
@@ -175,7 +175,7 @@ func TestProvidersConfigFaults(t *testing.T) {
 		{configHead, "providers: at least one"},
 		{configHead + "provider: []\n", "provider"},
 		{configHead + "providers: [{name: none, " + good + "}]", "providers[0].name"},
-		{configHead + "providers: [{name: plain-file, " + good + "}]", "no program"},
+		{configHead + "providers: [{name: plain-file, " + good + "}]", "not an executable file"},
 		{configHead + "providers: [{name: ../cloud, " + good + "}]", "providers[0].name"},
 		{configHead + "providers: [{name: cloud, " + good + "}, {name: cloud, " + good + "}]", "providers[1].name"},
 		{configHead + "providers: [{name: cloud, defaultCacheDuration: 1h, apiVersion: credentialprovider.kubelet.k8s.io/v1}]", "matchImages"},
@@ -191,13 +191,13 @@ func TestProvidersConfigFaults(t *testing.T) {
 			t.Errorf("%s\n%v, want %q", c.config, err, c.want)
 		}
 	}
-	// A folder holds several, in order; what is no config is passed over.
+	// A directory holds several, sorted; files that are no config are ignored.
 	dir := p.path("configs")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ReadProviders(dir, p.dir); err == nil {
-		t.Error("an empty folder is no error")
+		t.Error("an empty directory is accepted")
 	}
 	p.answering("second", "eve", cacheByImage, "")
 	p.write("configs/b.json", `{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "CredentialProviderConfig", "providers": [{"name": "second", "matchImages": ["r.test"], "defaultCacheDuration": "1h", "apiVersion": "credentialprovider.kubelet.k8s.io/v1"}]}`)

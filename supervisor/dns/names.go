@@ -8,15 +8,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Limits of names: a label's, and the kernel's for the whole.
+// Limits of names in bytes: of one label, and the kernel's for a host name.
 const (
 	maxLabel    = 63
 	maxHostname = 64
 )
 
-// Hostname is the pod's; empty for one on the host's network, which keeps the
-// host's. It is an error if the name that setHostnameAsFQDN asks for is longer
-// than the kernel takes.
+// Hostname returns the pod's host name, empty for a pod on the host's network, which
+// keeps that of the host. It is an error if the name that setHostnameAsFQDN requires
+// is longer than the kernel allows.
 func (s Settings) Hostname(pod *v1.Pod) (string, error) {
 	if pod.Spec.HostNetwork {
 		return "", nil
@@ -27,14 +27,14 @@ func (s Settings) Hostname(pod *v1.Pod) (string, error) {
 	}
 	full := name + "." + domain
 	if len(full) > maxHostname {
-		return "", fmt.Errorf("setHostnameAsFQDN: the name %s has %d characters and a hostname %d at most; shorten hostname, subdomain or the cluster domain",
+		return "", fmt.Errorf("setHostnameAsFQDN: host name %s has %d characters, and at most %d are allowed; shorten hostname, subdomain or the cluster domain",
 			full, len(full), maxHostname)
 	}
 	return full, nil
 }
 
-// names are the pod's name and its domain, empty if it has none. Where there
-// is no cluster domain, the kubelet's name ends in a dot; this one does not.
+// names returns the pod's host name and its domain, empty if it has none. Without a
+// cluster domain the kubelet's name ends in a dot; this one does not.
 func (s Settings) names(pod *v1.Pod) (name, domain string) {
 	if own := pod.Spec.HostnameOverride; own != nil {
 		return truncateName(*own, maxHostname), ""
@@ -49,7 +49,7 @@ func (s Settings) names(pod *v1.Pod) (name, domain string) {
 	return truncateName(name, maxLabel), domain
 }
 
-// cut shortens a name to what fits, and to one that ends in a letter or digit.
+// truncateName shortens a name to the limit, so that it ends in a letter or digit.
 func truncateName(name string, limit int) string {
 	if len(name) > limit {
 		name = strings.TrimRight(name[:limit], "-.")
@@ -57,8 +57,8 @@ func truncateName(name string, limit int) string {
 	return name
 }
 
-// hostsHead begins the hosts file of a pod with a network of its own. It is
-// what the kubelet writes, and programs look for its first line.
+// hostsHead begins the hosts file of a pod with its own network. It is the kubelet's
+// text, and programs look for its first line.
 const hostsHead = `# Kubernetes-managed hosts file.
 127.0.0.1	localhost
 ::1	localhost ip6-localhost ip6-loopback
@@ -68,8 +68,8 @@ fe00::1	ip6-allnodes
 fe00::2	ip6-allrouters
 `
 
-// HostsFile is what the pod's /etc/hosts says: its own names at its addresses,
-// or what the host's says, and the host aliases.
+// HostsFile returns the content of the pod's /etc/hosts: its names at its addresses, or
+// the content of the host's file for a pod on the host's network, then hostAliases.
 func (s Settings) HostsFile(pod *v1.Pod, podIPs []string) ([]byte, error) {
 	var text strings.Builder
 	if pod.Spec.HostNetwork {
@@ -79,7 +79,7 @@ func (s Settings) HostsFile(pod *v1.Pod, podIPs []string) ([]byte, error) {
 		}
 		own, err := os.ReadFile(path)
 		if err != nil && !os.IsNotExist(err) {
-			return nil, fmt.Errorf("cannot read the host's hosts file: %w", err)
+			return nil, fmt.Errorf("failed to read the host's hosts file: %w", err)
 		}
 		text.WriteString("# Kubernetes-managed hosts file (host network).\n")
 		text.Write(own)

@@ -15,15 +15,15 @@ func TestHostname(t *testing.T) {
 		change func(*v1.Pod)
 		want   string // empty is an error
 	}{
-		"the pod's name":   {"", func(*v1.Pod) {}, "web-node"},
-		"63 characters":    {"", func(p *v1.Pod) { p.Name = strings.Repeat("a", 63) }, strings.Repeat("a", 63)},
-		"64 are cut":       {"", func(p *v1.Pod) { p.Name = strings.Repeat("a", 64) }, strings.Repeat("a", 63)},
-		"at a good end":    {"", func(p *v1.Pod) { p.Name = strings.Repeat("a", 61) + "-.b" }, strings.Repeat("a", 61)},
-		"hostname":         {"", func(p *v1.Pod) { p.Spec.Hostname = "own" }, "own"},
-		"with a subdomain": {"c.local", func(p *v1.Pod) { p.Spec.Subdomain = "sub" }, "web-node"},
-		"FQDN":             {"c.local", func(p *v1.Pod) { p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "sub", &yes }, "web-node.sub.shop.svc.c.local"},
-		"no cluster":       {"", func(p *v1.Pod) { p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "sub", &yes }, "web-node.sub.shop.svc"},
-		"no subdomain":     {"c.local", func(p *v1.Pod) { p.Spec.SetHostnameAsFQDN = &yes }, "web-node"},
+		"the pod's name":          {"", func(*v1.Pod) {}, "web-node"},
+		"63 characters":           {"", func(p *v1.Pod) { p.Name = strings.Repeat("a", 63) }, strings.Repeat("a", 63)},
+		"64 are truncated":        {"", func(p *v1.Pod) { p.Name = strings.Repeat("a", 64) }, strings.Repeat("a", 63)},
+		"ends in an alphanumeric": {"", func(p *v1.Pod) { p.Name = strings.Repeat("a", 61) + "-.b" }, strings.Repeat("a", 61)},
+		"hostname":                {"", func(p *v1.Pod) { p.Spec.Hostname = "own" }, "own"},
+		"with a subdomain":        {"c.local", func(p *v1.Pod) { p.Spec.Subdomain = "sub" }, "web-node"},
+		"FQDN":                    {"c.local", func(p *v1.Pod) { p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "sub", &yes }, "web-node.sub.shop.svc.c.local"},
+		"no cluster":              {"", func(p *v1.Pod) { p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "sub", &yes }, "web-node.sub.shop.svc"},
+		"no subdomain":            {"c.local", func(p *v1.Pod) { p.Spec.SetHostnameAsFQDN = &yes }, "web-node"},
 		"FQDN of 64": {"", func(p *v1.Pod) {
 			p.Spec.Hostname, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = long, strings.Repeat("b", 14), &yes
 		}, long + "." + strings.Repeat("b", 14) + ".shop.svc"},

@@ -10,8 +10,8 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// What the resolvers of the C libraries take, as the kubelet has it; musl
-// takes no search list that is longer.
+// Limits of the resolvers of C libraries, with the kubelet's values; musl accepts no
+// longer search list.
 const (
 	maxServers     = 3
 	maxSearches    = 32
@@ -19,10 +19,9 @@ const (
 	maxSearchChars = 2048
 )
 
-// parseResolvConf reads what resolv.conf(5) describes: name servers add up,
-// the last of the search lists wins, options are kept by name. The kubelet
-// passes over domain lines; here one is a search list of a single entry, as it
-// is to the C library.
+// parseResolvConf parses the format of resolv.conf(5): name servers accumulate, the
+// last search list wins, options are kept by name. The kubelet ignores domain lines;
+// here one is a search list of a single entry, as in the C library.
 func parseResolvConf(text string) cri.DNS {
 	var r cri.DNS
 	for line := range strings.Lines(text) {
@@ -44,7 +43,7 @@ func parseResolvConf(text string) cri.DNS {
 	return r
 }
 
-// searchList is a list without the dots that end names, and without the root.
+// searchList returns the names without trailing dots, and without the root.
 func searchList(names []string) []string {
 	var list []string
 	for _, name := range names {
@@ -55,8 +54,8 @@ func searchList(names []string) []string {
 	return list
 }
 
-// withOptions is the list with more options. One of the same name, such as
-// ndots, takes the place of the one before.
+// withOptions returns the list with more options. One of the same name, such as ndots,
+// replaces the previous one.
 func withOptions(list, more []string) []string {
 	list = slices.Clone(list)
 	for _, option := range more {
@@ -74,7 +73,7 @@ func withOptions(list, more []string) []string {
 	return list
 }
 
-// mergeOptions is the list with a pod's own options, which win.
+// mergeOptions returns the list with a pod's own options, which take precedence.
 func mergeOptions(list []string, own []v1.PodDNSConfigOption) []string {
 	var more []string
 	for _, o := range own {
@@ -87,7 +86,7 @@ func mergeOptions(list []string, own []v1.PodDNSConfigOption) []string {
 	return withOptions(list, more)
 }
 
-// unique are the entries of both lists, each once.
+// union returns the entries of both lists, each once.
 func union(a, b []string) []string {
 	var all []string
 	for _, list := range [][]string{a, b} {
@@ -100,27 +99,28 @@ func union(a, b []string) []string {
 	return all
 }
 
-// fit is what of a resolv.conf the C library takes, and what that leaves out.
+// applyLimits returns the settings within the limits of the C library, and one
+// sentence about each omission.
 func applyLimits(r cri.DNS) (cri.DNS, []string) {
 	var omitted []string
 	if len(r.Servers) > maxServers {
-		omitted = append(omitted, fmt.Sprintf("a resolv.conf takes %d nameservers: %s left out, %s kept", maxServers,
+		omitted = append(omitted, fmt.Sprintf("a resolv.conf allows %d nameservers: %s omitted, %s kept", maxServers,
 			strings.Join(r.Servers[maxServers:], " "), strings.Join(r.Servers[:maxServers], " ")))
 		r.Servers = r.Servers[:maxServers]
 	}
-	var kept, long []string
-	chars := -1 // a space comes before each but the first
+	var kept, dropped []string
+	chars := -1 // a space precedes each but the first
 	for _, search := range r.Searches {
 		if len(search) > maxSearch || len(kept) == maxSearches || chars+1+len(search) > maxSearchChars {
-			long = append(long, search)
+			dropped = append(dropped, search)
 			continue
 		}
 		kept = append(kept, search)
 		chars += 1 + len(search)
 	}
-	if len(long) > 0 {
-		omitted = append(omitted, fmt.Sprintf("a search list takes %d domains of %d characters, %d in all: %s left out, %s kept",
-			maxSearches, maxSearch, maxSearchChars, strings.Join(long, " "), strings.Join(kept, " ")))
+	if len(dropped) > 0 {
+		omitted = append(omitted, fmt.Sprintf("a search list allows %d domains of %d characters, %d in total: %s omitted, %s kept",
+			maxSearches, maxSearch, maxSearchChars, strings.Join(dropped, " "), strings.Join(kept, " ")))
 	}
 	r.Searches = kept
 	return r, omitted

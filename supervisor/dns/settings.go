@@ -17,31 +17,31 @@ import (
 // Files of a host.
 const (
 	defaultHosts = "/etc/hosts"
-	// upstreamResolvConf names the servers behind systemd-resolved's stub.
+	// upstreamResolvConf has the upstream servers of systemd-resolved's stub.
 	upstreamResolvConf = "/run/systemd/resolve/resolv.conf"
 )
 
-// Settings are the node's. The zero value gives pods no name server.
+// Settings are the DNS settings of the node. The zero value gives pods no name server.
 type Settings struct {
-	// ResolvConf is the host's file; empty stands for none, and so does one
-	// that is not there, as for the C library.
+	// ResolvConf is the path of the host's file; empty is none, and so is a missing
+	// file, as for the C library.
 	ResolvConf string
-	// ClusterDNS are the name servers of pods whose policy is ClusterFirst;
-	// without any they have the host's.
+	// ClusterDNS are the name servers of pods with policy ClusterFirst; if empty,
+	// these pods get the host's.
 	ClusterDNS []string
-	// ClusterDomain ends the names of services and of pods with a subdomain;
-	// may be empty.
+	// ClusterDomain is the suffix of the names of services and of pods with a
+	// subdomain; may be empty.
 	ClusterDomain string
-	// Hosts is the host's hosts file; empty stands for /etc/hosts.
+	// Hosts is the path of the host's hosts file; empty is /etc/hosts.
 	Hosts string
-	// Upstream stands in for ResolvConf where that leads to systemd-resolved's
-	// stub only; empty stands for systemd's own file.
+	// Upstream replaces ResolvConf if that names only systemd-resolved's stub; empty
+	// is systemd's own file.
 	Upstream string
 }
 
-// Resolver is the resolv.conf of a pod, by its dnsPolicy and dnsConfig. What
-// the C library would not take is left out, one sentence in omitted each. An
-// error is a file of the host that cannot be read.
+// Resolver returns the resolv.conf of a pod, by its dnsPolicy and dnsConfig. Entries
+// beyond the limits of the C library are omitted; omitted has one sentence about each.
+// It is an error if a file of the host cannot be read.
 func (s Settings) Resolver(pod *v1.Pod) (resolver cri.DNS, omitted []string, err error) {
 	policy := pod.Spec.DNSPolicy
 	cluster := len(s.ClusterDNS) > 0 &&
@@ -65,17 +65,17 @@ func (s Settings) Resolver(pod *v1.Pod) (resolver cri.DNS, omitted []string, err
 	}
 	resolver, omitted = applyLimits(resolver)
 	if !cluster && !pod.Spec.HostNetwork && len(resolver.Servers) > 0 && !slices.ContainsFunc(resolver.Servers, func(ip string) bool { return !isLoopback(ip) }) {
-		omitted = append(omitted, fmt.Sprintf("every nameserver (%s) is a loopback address, at which the pod finds itself and not the host; give --resolv-conf, --cluster-dns or the pod's dnsConfig",
+		omitted = append(omitted, fmt.Sprintf("every nameserver (%s) is a loopback address, which in the pod's network is the pod itself; set --resolv-conf, --cluster-dns or the pod's dnsConfig",
 			strings.Join(resolver.Servers, " ")))
 	}
 	if len(resolver.Servers)+len(resolver.Searches)+len(resolver.Options) == 0 {
-		// Given nothing, runtimes copy the host's file, or fail without one.
+		// Without any settings, runtimes copy the host's file, or fail if there is none.
 		resolver.Searches = []string{"."}
 	}
 	return resolver, omitted, nil
 }
 
-// clusterSearches are the domains in which a pod's short names are looked for.
+// clusterSearches returns the search domains of the cluster for a pod's short names.
 func (s Settings) clusterSearches(namespace string) []string {
 	if s.ClusterDomain == "" {
 		return nil
@@ -83,9 +83,8 @@ func (s Settings) clusterSearches(namespace string) []string {
 	return []string{namespace + ".svc." + s.ClusterDomain, "svc." + s.ClusterDomain, s.ClusterDomain}
 }
 
-// hostResolver is what the host itself uses. systemd-resolved's stub answers
-// on the host's loopback alone, so that a pod with a network of its own is
-// given the servers behind it.
+// hostResolver returns the host's own settings. systemd-resolved's stub answers only on
+// the host's loopback, so a pod with its own network gets the upstream servers.
 func (s Settings) hostResolver(hostNetwork bool) (cri.DNS, error) {
 	if s.ResolvConf == "" {
 		return cri.DNS{Servers: []string{"127.0.0.1"}, Searches: []string{"."}}, nil
@@ -111,12 +110,12 @@ func readResolvConf(path string) (cri.DNS, error) {
 		return cri.DNS{}, nil
 	}
 	if err != nil {
-		return cri.DNS{}, fmt.Errorf("cannot read the host's name servers: %w", err)
+		return cri.DNS{}, fmt.Errorf("failed to read the host's name servers: %w", err)
 	}
 	return parseResolvConf(string(data)), nil
 }
 
-// stubOnly reports whether systemd-resolved answers, and nobody else.
+// stubOnly reports whether all servers are systemd-resolved's stub.
 func stubOnly(servers []string) bool {
 	return len(servers) > 0 && !slices.ContainsFunc(servers, func(ip string) bool { return ip != "127.0.0.53" && ip != "127.0.0.54" })
 }

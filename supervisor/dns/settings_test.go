@@ -40,10 +40,10 @@ func TestParseResolvConf(t *testing.T) {
 		"empty": {},
 		"all": {"# made by hand\n; or not\n  nameserver\t10.0.0.1 # first\nnameserver fd00::1\nnameserver 10.0.0.1\nsearch a.test. b.test .\noptions ndots:2 edns0\noptions ndots:3 rotate\nsortlist 1.2.3.4\nnameserver\n",
 			cri.DNS{Servers: []string{"10.0.0.1", "fd00::1"}, Searches: []string{"a.test", "b.test"}, Options: []string{"ndots:3", "edns0", "rotate"}}},
-		"the last list wins":  {"search a.test\nsearch b.test c.test\n", cri.DNS{Searches: []string{"b.test", "c.test"}}},
-		"a domain is a list":  {"search a.test\ndomain d.test\n", cri.DNS{Searches: []string{"d.test"}}},
-		"no newline, CR LF":   {"nameserver 10.0.0.1\r\nsearch a.test", cri.DNS{Servers: []string{"10.0.0.1"}, Searches: []string{"a.test"}}},
-		"the root is no list": {"search .\n", cri.DNS{}},
+		"the last list wins":      {"search a.test\nsearch b.test c.test\n", cri.DNS{Searches: []string{"b.test", "c.test"}}},
+		"domain is a search list": {"search a.test\ndomain d.test\n", cri.DNS{Searches: []string{"d.test"}}},
+		"no newline, CR LF":       {"nameserver 10.0.0.1\r\nsearch a.test", cri.DNS{Servers: []string{"10.0.0.1"}, Searches: []string{"a.test"}}},
+		"root only":               {"search .\n", cri.DNS{}},
 	} {
 		if diff := cmp.Diff(c.want, parseResolvConf(c.text)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
@@ -83,8 +83,8 @@ func TestResolverByPolicy(t *testing.T) {
 			cri.DNS{Servers: []string{"10.0.0.9", "10.0.0.1"}, Searches: []string{"own.test", "host.test"}, Options: []string{"timeout:5", "edns0", "rotate"}}},
 		"Default and more": {alone, v1.PodSpec{DNSPolicy: v1.DNSDefault, DNSConfig: own},
 			cri.DNS{Servers: []string{"10.0.0.1", "10.0.0.9"}, Searches: []string{"host.test", "cluster.local", "own.test"}, Options: []string{"edns0", "timeout:5", "rotate"}}},
-		"no file asked for":  {Settings{}, v1.PodSpec{DNSPolicy: v1.DNSDefault, HostNetwork: true}, cri.DNS{Servers: []string{"127.0.0.1"}, Searches: []string{"."}}},
-		"a file that is not": {Settings{ResolvConf: host + ".no"}, v1.PodSpec{DNSPolicy: v1.DNSDefault}, cri.DNS{Searches: []string{"."}}},
+		"no file configured": {Settings{}, v1.PodSpec{DNSPolicy: v1.DNSDefault, HostNetwork: true}, cri.DNS{Servers: []string{"127.0.0.1"}, Searches: []string{"."}}},
+		"missing file":       {Settings{ResolvConf: host + ".no"}, v1.PodSpec{DNSPolicy: v1.DNSDefault}, cri.DNS{Searches: []string{"."}}},
 	} {
 		got, omitted, err := c.settings.Resolver(pod(func(s *v1.PodSpec) { *s = c.spec }))
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil || len(omitted) > 0 {
@@ -106,7 +106,7 @@ func TestResolverReadsAnew(t *testing.T) {
 		}
 	}
 	if _, _, err := (Settings{ResolvConf: t.TempDir()}).Resolver(pod(nil)); err == nil {
-		t.Error("a folder for a resolv.conf is no error")
+		t.Error("a directory as resolv.conf is accepted")
 	}
 }
 
@@ -145,13 +145,13 @@ func TestResolverKeepsTheLimits(t *testing.T) {
 		keptServers, kept int
 		words             string
 	}{
-		"just enough":      {many(3, 1), many(32, 63), 3, 32, ""},
-		"servers":          {many(4, 1), nil, 3, 0, "3 nameservers: 3 left out, 0 1 2 kept"},
-		"domains":          {many(1, 1), many(33, 3), 1, 32, "032 left out"},
-		"characters":       {many(1, 1), many(10, 220), 1, 9, "left out"},
-		"a long domain":    {many(1, 1), append(many(1, 256), "a"), 1, 1, "left out, a kept"},
-		"exactly the most": {many(1, 1), append(many(8, 249), strings.Repeat("a", 48)), 1, 9, ""},
-		"one too many":     {many(1, 1), append(many(8, 249), strings.Repeat("a", 49)), 1, 8, "left out"},
+		"at the limits":        {many(3, 1), many(32, 63), 3, 32, ""},
+		"servers":              {many(4, 1), nil, 3, 0, "3 nameservers: 3 omitted, 0 1 2 kept"},
+		"domains":              {many(1, 1), many(33, 3), 1, 32, "032 omitted"},
+		"characters":           {many(1, 1), many(10, 220), 1, 9, "omitted"},
+		"a long domain":        {many(1, 1), append(many(1, 256), "a"), 1, 1, "omitted, a kept"},
+		"exactly at the limit": {many(1, 1), append(many(8, 249), strings.Repeat("a", 48)), 1, 9, ""},
+		"one too many":         {many(1, 1), append(many(8, 249), strings.Repeat("a", 49)), 1, 8, "omitted"},
 	} {
 		p := pod(func(s *v1.PodSpec) {
 			s.DNSPolicy, s.DNSConfig = v1.DNSNone, &v1.PodDNSConfig{Nameservers: c.servers, Searches: c.searches}

@@ -1,7 +1,8 @@
-// Package userns gives each pod with hostUsers: false a range of the host's
-// user and group IDs that no other pod has.
+// Package userns reserves a range of the host's user and group IDs for each pod with
+// hostUsers: false. No two pods share a range.
 //
-// It owns the file "userns" in such a pod's folder, by which the range outlives
-// the daemon; with the folder, the range is free again. It reads the folders of
-// the other pods. It never makes a user namespace: that is the runtime's work.
+// It owns the file "userns" in such a pod's directory, with which the range survives
+// a restart of the daemon; when the directory is removed, the range is free again. It
+// reads the directories of the other pods. It never creates a user namespace: the
+// runtime does.
 package userns

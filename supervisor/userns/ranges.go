@@ -16,68 +16,68 @@ import (
 )
 
 const (
-	// Length is how many IDs a pod has: all that files of an image may have,
-	// as with the kubelet.
+	// Length is the number of IDs of a pod: all that files of an image can have, as
+	// in the kubelet.
 	Length = 1 << 16
-	// first and last bound the IDs that are given out. They lie above those
-	// that useradd, rootless engines and systemd-nspawn take, and below those
-	// that systemd reserves. The kubelet begins at 65536, where others do too.
+	// first and last bound the IDs that are reserved. They are above those that
+	// useradd, rootless engines and systemd-nspawn use, and below those that systemd
+	// reserves. The kubelet begins at 65536, as others do.
 	first = 0x70000000
 	last  = 0x7fff0000
-	// blocks is how many pods can have one.
+	// blocks is the number of pods that can have a range.
 	blocks = (last - first) / Length
 
 	fileName = "userns"
 	dirMode  = 0o750
 )
 
-// Range is Length IDs of the host, from HostID on, for users and for groups.
+// Range is a range of Length user and group IDs of the host that begins at HostID.
 type Range struct {
 	HostID uint32 `json:"hostID"`
 }
 
-// Ranges hands out ranges to pods whose folders are below one.
+// Ranges reserves ranges for the pods whose directories are below one directory.
 type Ranges struct {
 	pods string
-	mu   sync.Mutex // over the choice of a range until it is written
+	mu   sync.Mutex // held from the choice of a range until it is written
 }
 
-// New makes Ranges for the pods with folders PODS/UID.
+// New returns the Ranges of the pods with directories PODS/UID.
 func New(pods string) *Ranges { return &Ranges{pods: pods} }
 
-// Take returns the pod's range, and gives it one if it has none.
+// Allocate returns the pod's range, and reserves one if it has none.
 func (r *Ranges) Allocate(uid types.UID) (Range, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	mine, err := r.read(string(uid))
+	reserved, err := r.read(string(uid))
 	if !errors.Is(err, fs.ErrNotExist) {
-		return mine, err
+		return reserved, err
 	}
 	taken, err := r.allocated()
 	if err != nil {
 		return Range{}, err
 	}
-	// Where the search begins depends on the pod, so that two daemons of one
-	// machine rarely give the same range, and a pod whose file was lost gets
-	// its own back.
+	// The search begins at a block that depends on the pod, so that two daemons on one
+	// host rarely reserve the same range, and a pod whose file was lost gets its own
+	// range back.
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(uid))
 	start := hash.Sum32() % blocks
 	for i := range uint32(blocks) {
-		mine = Range{HostID: first + (start+i)%blocks*Length}
-		if !taken[mine.HostID] {
-			return mine, r.write(string(uid), mine)
+		reserved = Range{HostID: first + (start+i)%blocks*Length}
+		if !taken[reserved.HostID] {
+			return reserved, r.write(string(uid), reserved)
 		}
 	}
-	return Range{}, fmt.Errorf("no user IDs are left: %d pods have user namespaces", blocks)
+	return Range{}, fmt.Errorf("no range of user IDs is left: %d pods have user namespaces", blocks)
 }
 
-// taken are the ranges of all pods. One that cannot be read is an error: it
-// could be given away twice.
+// allocated returns the ranges of all pods. One that cannot be read is an error: it
+// could be reserved twice.
 func (r *Ranges) allocated() (map[uint32]bool, error) {
 	entries, err := os.ReadDir(r.pods)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot look for user IDs in use: %w", err)
+		return nil, fmt.Errorf("failed to list user IDs in use: %w", err)
 	}
 	taken := map[uint32]bool{}
 	for _, entry := range entries {
@@ -100,28 +100,27 @@ func (r *Ranges) read(uid string) (Range, error) {
 	path := filepath.Join(r.pods, uid, fileName)
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return Range{}, fmt.Errorf("cannot read the user IDs of a pod: %w", err)
+		return Range{}, fmt.Errorf("failed to read the user IDs of a pod: %w", err)
 	}
 	var found Range
 	if err := json.Unmarshal(text, &found); err != nil || found.HostID < Length || found.HostID%Length != 0 {
-		return Range{}, fmt.Errorf("%s holds no range of user IDs; remove it when the pod has ended", path)
+		return Range{}, fmt.Errorf("%s contains no valid range of user IDs; remove the file after the pod has ended", path)
 	}
 	return found, nil
 }
 
-// write puts the file there whole or not at all: the pod's files belong to
-// these IDs from now on.
-func (r *Ranges) write(uid string, mine Range) error {
-	text, err := json.Marshal(mine)
+// write writes the file atomically: from now on files of the pod belong to these IDs.
+func (r *Ranges) write(uid string, reserved Range) error {
+	text, err := json.Marshal(reserved)
 	if err != nil {
 		return err
 	}
 	dir := filepath.Join(r.pods, uid)
 	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return fmt.Errorf("cannot keep the user IDs of a pod: %w", err)
+		return fmt.Errorf("failed to save the user IDs of a pod: %w", err)
 	}
 	if err := atomicfile.Replace(filepath.Join(dir, fileName), text); err != nil {
-		return fmt.Errorf("cannot keep the user IDs of a pod: %w", err)
+		return fmt.Errorf("failed to save the user IDs of a pod: %w", err)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func TestRangesAreKeptAndDiffer(t *testing.T) {
 	dir := t.TempDir()
 	r := New(filepath.Join(dir, "pods"))
 	seen := map[uint32]string{}
-	for i := range 120 { // more than a birthday needs among 4095
+	for i := range 120 { // enough for collisions of hashes among 4095
 		uid := fmt.Sprintf("pod-%d", i)
 		id := take(t, r, uid)
 		if other := seen[id]; other != "" {
@@ -62,7 +62,7 @@ func TestRangesAtTheSameTime(t *testing.T) {
 	all.Wait()
 }
 
-// A pod whose place is taken gets another, and its own once it is free.
+// A pod whose first range is reserved gets another.
 func TestRangeOfAPodThatIsGone(t *testing.T) {
 	r := New(t.TempDir())
 	mine := take(t, r, "a")
@@ -82,7 +82,7 @@ func TestRangeOfAPodThatIsGone(t *testing.T) {
 	}
 }
 
-// A file that cannot be understood is no reason to give its range away.
+// An unreadable file must not free its range.
 func TestDamagedFile(t *testing.T) {
 	for _, text := range []string{"", "{}", `{"hostID": 70000}`, `{"hostID": 0}`, "x"} {
 		r := New(t.TempDir())

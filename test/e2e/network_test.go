@@ -139,8 +139,8 @@ func TestResolvConf(t *testing.T) {
 		says("first", "nameserver 192.0.2.1", "search lan.test", "options edns0")
 		says("more", "nameserver 192.0.2.1", "nameserver 192.0.2.2", "nameserver 192.0.2.3", "search lan.test own.test", "options edns0 ndots:3")
 		says("none", "nameserver 192.0.2.9", "search own.test")
-		if found, err := n.events("more"); err != nil || !strings.Contains(found["DNSConfigForming"].Message, "192.0.2.4 left out") {
-			t.Errorf("event of what was left out: %v (%v)", found["DNSConfigForming"].Message, err)
+		if found, err := n.events("more"); err != nil || !strings.Contains(found["DNSConfigForming"].Message, "192.0.2.4 omitted") {
+			t.Errorf("event of omitted name servers: %v (%v)", found["DNSConfigForming"].Message, err)
 		}
 		for _, name := range []string{"first", "none"} {
 			if found, err := n.events(name); err != nil || found["DNSConfigForming"].Reason != "" || found["MissingClusterDNS"].Reason != "" {
