@@ -2,7 +2,6 @@ package cri
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -101,17 +100,13 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, hostMemory int64) int64 {
 	score := int64(oomBestEffort - 1)
 	if hostMemory > 0 {
 		request := c.Resources.Requests.Memory().Value()
-		if isInit(pod, c) && podinfo.IsSidecar(c) {
+		if isInit(pod, c.Name) && podinfo.IsSidecar(c) {
 			// A sidecar is never killed before the containers that it serves.
 			request = max(request, minMemoryRequest(pod))
 		}
 		score = oomBestEffort - oomBestEffort*(request+podMemoryShare(pod))/hostMemory
 	}
 	return min(max(score, oomBurstable), oomBestEffort-1)
-}
-
-func isInit(pod *v1.Pod, c *v1.Container) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, func(o v1.Container) bool { return o.Name == c.Name })
 }
 
 // minMemoryRequest returns the least memory that a regular container requests.

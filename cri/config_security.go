@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Security is what the node adds to the security contexts of pods.
@@ -249,8 +251,12 @@ func groupsPolicy(pod *v1.Pod) runtimeapi.SupplementalGroupsPolicy {
 // anyPrivileged reports whether a container is privileged: a runtime creates no
 // such container in an unprivileged sandbox.
 func anyPrivileged(pod *v1.Pod) bool {
-	privileged := func(c v1.Container) bool { return isTrue(containerContext(&c).Privileged) }
-	return slices.ContainsFunc(pod.Spec.Containers, privileged) || slices.ContainsFunc(pod.Spec.InitContainers, privileged)
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		if isTrue(containerContext(c).Privileged) {
+			return true
+		}
+	}
+	return false
 }
 
 // podSecurity returns the pod's security context, an empty one if it has none.

@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -67,15 +68,5 @@ func (m *expectations) prune(uid types.UID, status *PodStatus) {
 }
 
 func statusContains(status *PodStatus, id string) bool {
-	for i := range status.Containers {
-		if status.Containers[i].ID == id {
-			return true
-		}
-	}
-	for i := range status.Sandboxes {
-		if status.Sandboxes[i].ID == id {
-			return true
-		}
-	}
-	return false
+	return status.container(id) != nil || slices.ContainsFunc(status.Sandboxes, func(s Sandbox) bool { return s.ID == id })
 }

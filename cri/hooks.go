@@ -14,8 +14,7 @@ import (
 
 // Hooks runs lifecycle hooks. It is called for several containers concurrently.
 type Hooks interface {
-	// Run performs a hook and returns when it has ended, at the latest with
-	// ctx.
+	// Run runs a hook and returns when it has ended, at the latest when ctx ends.
 	Run(ctx context.Context, h Hook) error
 }
 
@@ -45,7 +44,6 @@ const loopback = "127.0.0.1"
 // noHooks fails each hook, so that none is skipped silently.
 type noHooks struct{}
 
-// Run runs a hook and returns when it has ended, at the latest when ctx ends.
 func (noHooks) Run(context.Context, Hook) error { return errors.New("no hook runner is configured") }
 
 // postStart runs the hook of a container that was started. The container does not

@@ -178,6 +178,16 @@ func (s *PodStatus) Newest(name string) *Container {
 	return nil
 }
 
+// container returns the instance with an ID, or nil.
+func (s *PodStatus) container(id string) *Container {
+	for i := range s.Containers {
+		if s.Containers[i].ID == id {
+			return &s.Containers[i]
+		}
+	}
+	return nil
+}
+
 // Pod returns the status in the form of a list.
 func (s *PodStatus) Pod() *Pod {
 	pod := &Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace, Sandboxes: s.Sandboxes, Containers: s.Containers}

@@ -18,7 +18,7 @@ func (v *planner) pruneInit(a *Actions) {
 	kept := map[string]bool{}
 	for i := range v.Status.Containers {
 		c := &v.Status.Containers[i]
-		if c.State != StateExited || !v.isInit(c.Name) {
+		if c.State != StateExited || !isInit(v.Pod, c.Name) {
 			continue
 		}
 		if kept[c.Name] {

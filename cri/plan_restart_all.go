@@ -27,7 +27,7 @@ func (v *planner) restartAll(triggers []*Container) Actions {
 	for _, last := range []bool{false, true} {
 		for _, init := range []bool{false, true} {
 			for i := range v.Status.Containers {
-				if c := &v.Status.Containers[i]; calls[c.ID] == last && v.isInit(c.Name) == init && !isEphemeral(v.Pod, c.Name) {
+				if c := &v.Status.Containers[i]; calls[c.ID] == last && isInit(v.Pod, c.Name) == init && !isEphemeral(v.Pod, c.Name) {
 					a.RestartAll.Remove = append(a.RestartAll.Remove, c.ID)
 				}
 			}

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // planner is the state of one Plan: the input, indexed.
@@ -69,23 +71,11 @@ func (v *planner) newestInSandbox(name string) *Container {
 // spec is the wanted definition of a container, nil if the pod has none.
 func (v *planner) spec(name string) *v1.Container { return specOf(v.Pod, name) }
 
-func specOf(pod *v1.Pod, name string) *v1.Container {
-	named := func(c v1.Container) bool { return c.Name == name }
-	if i := slices.IndexFunc(pod.Spec.Containers, named); i >= 0 {
-		return &pod.Spec.Containers[i]
-	}
-	if i := slices.IndexFunc(pod.Spec.InitContainers, named); i >= 0 {
-		return &pod.Spec.InitContainers[i]
-	}
-	if i := slices.IndexFunc(pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == name }); i >= 0 {
-		c := v1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		return &c
-	}
-	return nil
-}
+func specOf(pod *v1.Pod, name string) *v1.Container { return podinfo.FindContainer(&pod.Spec, name) }
 
-func (v *planner) isInit(name string) bool {
-	return slices.ContainsFunc(v.Pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == name })
+// isInit reports whether a name is that of an init container, sidecars included.
+func isInit(pod *v1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == name })
 }
 
 // shouldStart reports whether a regular container that does not run is started. A

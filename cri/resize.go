@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // Resources are the resources of a container that can change while it runs: cpu
@@ -125,23 +127,20 @@ const ResizeRetry = 10 * time.Second
 func Resizes(pod *v1.Pod, status *PodStatus, actuated map[string]Actuated) []Resize {
 	v := newPlanner(PlanInput{Pod: pod, Status: status})
 	var list []Resize
-	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			spec := &containers[i]
-			c := v.running[spec.Name]
-			if c == nil || c.Resources == nil || definitionChanged(spec, c) {
-				continue
-			}
-			now := Actuated{Resources: *c.Resources}
-			if a, ok := actuated[c.ID]; ok {
-				now = a
-			}
-			to := ResourcesOf(&spec.Resources)
-			if now.Equal(to) && !now.Uncertain {
-				continue
-			}
-			list = append(list, Resize{ID: c.ID, Name: c.Name, From: now.Resources, To: to, Restart: restartsFor(spec, now.Resources, to)})
+	for spec := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		c := v.running[spec.Name]
+		if c == nil || c.Resources == nil || definitionChanged(spec, c) {
+			continue
 		}
+		now := Actuated{Resources: *c.Resources}
+		if a, ok := actuated[c.ID]; ok {
+			now = a
+		}
+		to := ResourcesOf(&spec.Resources)
+		if now.Equal(to) && !now.Uncertain {
+			continue
+		}
+		list = append(list, Resize{ID: c.ID, Name: c.Name, From: now.Resources, To: to, Restart: restartsFor(spec, now.Resources, to)})
 	}
 	return list
 }
@@ -208,7 +207,7 @@ func (t *transaction) resize(ctx context.Context) {
 }
 
 func (t *transaction) resizeOne(ctx context.Context, r Resize) error {
-	spec := newPlanner(PlanInput{Pod: t.Pod, Status: t.Status}).spec(r.Name)
+	spec := specOf(t.Pod, r.Name)
 	if limit, ok := r.To.Limits[v1.ResourceMemory]; ok && limit > 0 {
 		if before, had := r.From.Limits[v1.ResourceMemory]; !had || limit < before {
 			used, err := t.runtime.MemoryUsage(ctx, r.ID)

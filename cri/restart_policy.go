@@ -83,13 +83,14 @@ func neverRestarts(pod *v1.Pod, c *v1.Container) bool {
 // MayRestartAll reports whether a container of the pod has a rule that
 // restarts all of them.
 func MayRestartAll(pod *v1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, hasRestartAllRule) || slices.ContainsFunc(pod.Spec.Containers, hasRestartAllRule)
-}
-
-func hasRestartAllRule(c v1.Container) bool {
-	return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
-		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
-	})
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		if slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+			return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // RestartTriggers returns the exited instances that, by one of their rules,
@@ -101,20 +102,15 @@ func RestartTriggers(pod *v1.Pod, s *PodStatus) []*Container {
 		return nil
 	}
 	var triggers []*Container
-	note := func(c *v1.Container, runsToCompletion bool) {
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
 		last := newestStarted(s, c.Name)
+		runsToCompletion := isInit(pod, c.Name) && !podinfo.IsSidecar(c)
 		if last == nil || last.State != StateExited || runsToCompletion && !initFailed(last) {
-			return
+			continue
 		}
 		if OnExit(pod, c, last.ExitCode) == RestartAllContainers {
 			triggers = append(triggers, last)
 		}
-	}
-	for i := range pod.Spec.InitContainers {
-		note(&pod.Spec.InitContainers[i], !podinfo.IsSidecar(&pod.Spec.InitContainers[i]))
-	}
-	for i := range pod.Spec.Containers {
-		note(&pod.Spec.Containers[i], false)
 	}
 	return triggers
 }

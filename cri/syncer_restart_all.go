@@ -24,7 +24,7 @@ func (t *transaction) restartAll(ctx context.Context) error {
 	}
 	t.result.Acted = true
 	for _, id := range all.Remove {
-		c := t.instance(id)
+		c := t.Status.container(id)
 		if id == all.Trigger.ID {
 			// The back-off counts the restart before the instance is removed,
 			// because nothing records it afterwards.
@@ -35,15 +35,6 @@ func (t *transaction) restartAll(ctx context.Context) error {
 		}
 		t.expectations.remove(t.Pod.UID, id)
 		t.keepLastLog(c)
-	}
-	return nil
-}
-
-func (t *transaction) instance(id string) *Container {
-	for i := range t.Status.Containers {
-		if c := &t.Status.Containers[i]; c.ID == id {
-			return c
-		}
 	}
 	return nil
 }

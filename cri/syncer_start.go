@@ -255,10 +255,8 @@ func (t *transaction) restartCount(name, logDir string) (int, error) {
 // start may have succeeded.
 func (t *transaction) startCreated(ctx context.Context, c *v1.Container, id string) error {
 	number := 0
-	for i := range t.Status.Containers {
-		if t.Status.Containers[i].ID == id {
-			number = t.Status.Containers[i].RestartCount
-		}
+	if instance := t.Status.container(id); instance != nil {
+		number = instance.RestartCount
 	}
 	t.expectations.expect(t.Pod.UID, c.Name, id)
 	startErr := t.startCreatedInstance(ctx, c, id, number)
@@ -269,11 +267,9 @@ func (t *transaction) startCreated(ctx context.Context, c *v1.Container, id stri
 	if err != nil {
 		return startErr
 	}
-	for i := range status.Containers {
-		if seen := &status.Containers[i]; seen.ID == id && seen.State == StateCreated {
-			if err := t.runtime.RemoveContainer(ctx, id); err == nil {
-				t.expectations.remove(t.Pod.UID, id)
-			}
+	if instance := status.container(id); instance != nil && instance.State == StateCreated {
+		if err := t.runtime.RemoveContainer(ctx, id); err == nil {
+			t.expectations.remove(t.Pod.UID, id)
 		}
 	}
 	return startErr
@@ -330,12 +326,10 @@ const (
 )
 
 func (t *transaction) kindOf(c *v1.Container) ContainerKind {
-	for i := range t.Pod.Spec.InitContainers {
-		if t.Pod.Spec.InitContainers[i].Name == c.Name {
-			return KindInitContainer
-		}
-	}
-	if isEphemeral(t.Pod, c.Name) {
+	switch {
+	case isInit(t.Pod, c.Name):
+		return KindInitContainer
+	case isEphemeral(t.Pod, c.Name):
 		return KindEphemeral
 	}
 	return KindContainer

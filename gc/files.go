@@ -70,8 +70,8 @@ func (f Files) sweep(pod, gone *cri.Pod) (logs []string) {
 		return nil
 	}
 	for _, container := range subdirectories(dir) {
-		folder := filepath.Join(dir, container)
-		files := logsIn(folder)
+		containerDir := filepath.Join(dir, container)
+		files := logsIn(containerDir)
 		numbers := slices.Sorted(maps.Keys(files))
 		newest := numbers[max(0, len(numbers)-keptInstances):]
 		for _, n := range numbers {
@@ -81,7 +81,7 @@ func (f Files) sweep(pod, gone *cri.Pod) (logs []string) {
 			}
 			for _, name := range files[n] {
 				// What cannot be removed is removed with the pod.
-				_ = os.Remove(filepath.Join(folder, name))
+				_ = os.Remove(filepath.Join(containerDir, name))
 			}
 			logs = append(logs, filepath.Join(dir, cri.LogPath(container, n)))
 		}
@@ -97,10 +97,10 @@ func (f Files) sweepMessages(uid types.UID, known map[string]bool) {
 		return
 	}
 	for _, container := range subdirectories(dir) {
-		folder := filepath.Join(dir, container)
-		entries, _ := os.ReadDir(folder)
+		containerDir := filepath.Join(dir, container)
+		entries, _ := os.ReadDir(containerDir)
 		for _, e := range entries {
-			path := filepath.Join(folder, e.Name())
+			path := filepath.Join(containerDir, e.Name())
 			if known[path] || !e.Type().IsRegular() {
 				continue
 			}
@@ -148,8 +148,8 @@ func (f Files) removeLinks(match func(target string) bool) {
 
 // logsIn returns the names of the logs in a container's directory by the number
 // of the instance, rotated ones included.
-func logsIn(folder string) map[int][]string {
-	entries, _ := os.ReadDir(folder)
+func logsIn(containerDir string) map[int][]string {
+	entries, _ := os.ReadDir(containerDir)
 	files := map[int][]string{}
 	for _, e := range entries {
 		number, rest, ok := strings.Cut(e.Name(), ".log")

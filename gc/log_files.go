@@ -201,15 +201,15 @@ func compressFile(path string) (err error) {
 func podLogs(dir string, current map[string]bool) []logFile {
 	var files []logFile
 	for _, container := range subdirectories(dir) {
-		folder := filepath.Join(dir, container)
-		entries, _ := os.ReadDir(folder)
+		path := filepath.Join(dir, container)
+		entries, _ := os.ReadDir(path)
 		for _, e := range entries {
-			path := filepath.Join(folder, e.Name())
+			file := filepath.Join(path, e.Name())
 			info, err := e.Info()
 			if err != nil || !info.Mode().IsRegular() {
 				continue
 			}
-			files = append(files, logFile{path: path, size: info.Size(), modified: info.ModTime(), current: current[path]})
+			files = append(files, logFile{path: file, size: info.Size(), modified: info.ModTime(), current: current[file]})
 		}
 	}
 	return files

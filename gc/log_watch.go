@@ -15,24 +15,19 @@ import (
 // are not written to cost nothing, and files that are written to are not armed:
 // reporting every write would cost more than the writes.
 type WriteWatcher interface {
-	// Arm watches a file for its next write. It may be armed anew after that.
+	// Arm watches a file for its next write. It may be armed again after that.
 	Arm(path string) error
-	// Disarm ends that.
+	// Disarm stops that.
 	Disarm(path string)
-	// Grown gives the paths that were written to.
+	// Written returns the channel of paths that were written to.
 	Written() <-chan string
 }
 
 // noWriteWatcher reports nothing.
 type noWriteWatcher struct{}
 
-// Arm watches a file for its next write. It may be armed again after that.
 func (noWriteWatcher) Arm(string) error { return errors.New("the kernel supports no watches") }
-
-// Disarm stops that.
 func (noWriteWatcher) Disarm(string) {}
-
-// Written returns the channel of paths that were written to.
 func (noWriteWatcher) Written() <-chan string { return nil }
 
 // inotify is a WriteWatcher that uses inotify(7) with one-shot watches.

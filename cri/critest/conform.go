@@ -16,20 +16,20 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// Target is a runtime that is held against what the fake does.
+// Target is a runtime that is compared with the fake.
 type Target struct {
 	Client *cri.Client
 	// Image is present and has sh and sleep.
 	Image string
-	// LogDir is a folder in which logs may be written.
+	// LogDir is a directory for logs.
 	LogDir string
 	// Fake is set if the target is the fake, which runs no commands and is
 	// told what they would do.
 	Fake *Fake
 }
 
-// Conform runs a pod through all that the rooms build on, and so holds a real
-// runtime and the fake to the same behaviour. It leaves nothing behind.
+// Conform runs a pod through everything that the product relies on, and so holds
+// a real runtime and the fake to the same behaviour. It leaves nothing behind.
 func Conform(t *testing.T, target Target) {
 	c := &conformance{T: t, Target: target, ctx: t.Context()}
 	defer func() {
@@ -70,7 +70,7 @@ func (c *conformance) status() *cri.PodStatus {
 	return s
 }
 
-// pod is the config of a sandbox on the host's network, which needs no CNI.
+// pod returns the config of a sandbox on the host's network, which needs no CNI.
 func (c *conformance) pod(attempt uint32) *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "conform", Namespace: "default", Uid: string(conformUID), Attempt: attempt},
@@ -86,13 +86,13 @@ func (c *conformance) pod(attempt uint32) *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// namespaces give each container its process 1, to which a SIGTERM that it does
-// not handle means nothing.
+// namespaces give each container its own process 1, which ignores a SIGTERM that
+// it does not handle.
 func namespaces() *runtimeapi.NamespaceOption {
 	return &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}
 }
 
-// create makes a container. The fake is told to behave as its command would.
+// create creates a container. The fake is set to behave as its command would.
 func (c *conformance) create(name string, b Behaviour, command ...string) (string, error) {
 	if c.Fake != nil {
 		c.Fake.Behave(name, b)
@@ -123,7 +123,7 @@ func (c *conformance) run(name string, b Behaviour, command ...string) string {
 	return id
 }
 
-// exited waits until the newest instance has ended.
+// exited waits until the newest instance has exited.
 func (c *conformance) exited(name string) *cri.Container {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.ctx, 20*time.Second)
@@ -273,7 +273,7 @@ func (c *conformance) removal() {
 		c.Error("a container was made in a stopped sandbox")
 	}
 
-	// The next attempt lives beside the dead one, and may be removed as it is.
+	// The next attempt exists next to the dead one, and may be removed as it is.
 	old := c.sandbox
 	var err error
 	c.config = c.pod(1)

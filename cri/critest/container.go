@@ -10,14 +10,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ending is how a container ends.
+// ending is how a container exits.
 type ending struct {
 	code    int32
 	reason  string // empty: by the code
 	message string
 }
 
-// killed is the end by SIGKILL.
+// killed is the exit by SIGKILL.
 var killed = ending{code: 137}
 
 func (s *runtimeServer) CreateContainer(_ context.Context, r *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
@@ -93,9 +93,9 @@ func (s *runtimeServer) StartContainer(_ context.Context, r *runtimeapi.StartCon
 	return &runtimeapi.StartContainerResponse{}, nil
 }
 
-// StopContainer asks the container to end, waits as long as its behaviour
-// says, and kills it when the time is over. A caller that goes away leaves
-// it asked but not killed.
+// StopContainer signals the container, waits as long as its behaviour says, and
+// kills it when the time is over. If the caller goes away, the container is
+// signaled but not killed.
 func (s *runtimeServer) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	f := s.f
 	f.mu.Lock()
@@ -166,7 +166,7 @@ func (f *Fake) setState(c *container, state runtimeapi.ContainerState) {
 	f.notifyWaiters()
 }
 
-// exit ends a container. One that has ended stays as it is. The lock is held.
+// exit ends a container. One that has exited is not changed. The lock is held.
 func (f *Fake) exit(c *container, e ending) {
 	if c.state == runtimeapi.ContainerState_CONTAINER_EXITED {
 		return
@@ -190,7 +190,7 @@ func (f *Fake) exit(c *container, e ending) {
 	}
 }
 
-// exitLater is exit from a timer.
+// exitLater is exit for a timer.
 func (f *Fake) exitLater(c *container, e ending) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,7 +199,7 @@ func (f *Fake) exitLater(c *container, e ending) {
 	}
 }
 
-// removeContainer forgets a container. The lock is held.
+// removeContainer removes a container. The lock is held.
 func (f *Fake) removeContainer(c *container) {
 	delete(f.containers, c.id)
 	delete(f.names, c.name)

@@ -7,7 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// eventHub is the event streams.
+// eventHub has the open event streams.
 type eventHub struct {
 	on           bool
 	muted        bool
@@ -21,8 +21,9 @@ type eventStream struct {
 	ended bool
 }
 
-// SetEvents switches the container event stream on or off. Off, which it is
-// at first, the call is Unimplemented, as in containerd 1.6, and streams end.
+// SetEvents switches the container event stream on or off. While it is off, which
+// is the default, the call is Unimplemented, as in containerd 1.6, and streams
+// end.
 func (f *Fake) SetEvents(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,7 +33,7 @@ func (f *Fake) SetEvents(on bool) {
 	}
 }
 
-// DropEvents loses the next n events, all while n is negative.
+// DropEvents drops the next n events, all while n is negative.
 func (f *Fake) DropEvents(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,7 +54,7 @@ func (f *Fake) BreakEvents() {
 	f.events.end()
 }
 
-// Streams is how many event streams are open.
+// Streams returns how many event streams are open.
 func (f *Fake) Streams() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,8 +102,8 @@ func (s *runtimeServer) GetContainerEvents(_ *runtimeapi.GetEventsRequest, out g
 	}
 }
 
-// emit sends an event to all streams; b is nil where the runtime does not
-// find the sandbox any more. The lock is held.
+// emit sends an event to all streams; b is nil if the runtime no longer finds the
+// sandbox. The lock is held.
 func (f *Fake) emit(kind runtimeapi.ContainerEventType, id string, b *sandbox) {
 	if len(f.events.streams) == 0 || f.events.muted {
 		return

@@ -15,21 +15,21 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// Instance is the cri.LabelInstance of the clients that a Fake makes.
+// Instance is the cri.LabelInstance of the clients that a Fake creates.
 const Instance = "critest"
 
-// Fake is a container runtime. Its methods are what a test says and asks; the
-// calls of CRI come in over gRPC. All may be used at the same time.
+// Fake is a container runtime. Tests call its methods; CRI calls arrive over
+// gRPC. All may be used concurrently.
 type Fake struct {
 	grpc *grpc.Server
 	net  network
 
 	mu         sync.Mutex
 	closed     bool
-	changed    chan struct{} // closed at the next change; nil while nobody waits
+	changed    chan struct{} // closed at the next change; nil while nothing waits
 	serial     uint64
 	lastTime   time.Time
-	skew       time.Duration // of the clock that clients are told
+	skew       time.Duration // of the clock that clients see
 	sandboxes  map[string]*sandbox
 	containers map[string]*container
 	names      map[string]string // reserved name to ID
@@ -44,8 +44,8 @@ type Fake struct {
 	stats   statsTable
 }
 
-// New starts a fake that ends with the test. Inside a synctest bubble it must
-// be made in the bubble.
+// New starts a fake that ends with the test. For a synctest bubble it must be
+// created in the bubble.
 func New(t testing.TB) *Fake {
 	t.Helper()
 	f := Start()
@@ -53,8 +53,8 @@ func New(t testing.TB) *Fake {
 	return f
 }
 
-// Start starts a fake that whoever calls must Close. It has every image, no
-// event stream and a ready network.
+// Start starts a fake that the caller must Close. It has every image, no event
+// stream and a ready network.
 func Start() *Fake {
 	f := &Fake{
 		sandboxes:  map[string]*sandbox{},
@@ -79,7 +79,7 @@ func Start() *Fake {
 }
 
 // Close ends every call and connection, and returns when they have ended. A
-// second one does nothing.
+// second call does nothing.
 func (f *Fake) Close() {
 	f.mu.Lock()
 	if f.closed {
@@ -95,7 +95,7 @@ func (f *Fake) Close() {
 	f.net.wait()
 }
 
-// Client is a client of this runtime with the given instance, or Instance if
+// Client returns a client of this runtime with the given instance, or Instance if
 // none is given. It is closed with the test, before the fake.
 func (f *Fake) Client(t testing.TB, instance ...string) *cri.Client {
 	t.Helper()
@@ -111,7 +111,7 @@ func (f *Fake) Client(t testing.TB, instance ...string) *cri.Client {
 	return c
 }
 
-// Options are those with which cri.Dial reaches this fake over memory.
+// Options returns those with which cri.Dial connects to this fake over memory.
 func (f *Fake) Options() cri.Options {
 	return cri.Options{
 		Endpoint:    "unix:///run/critest.sock",
@@ -120,7 +120,7 @@ func (f *Fake) Options() cri.Options {
 	}
 }
 
-// touch wakes whoever waits for a change. The lock is held.
+// notifyWaiters wakes everything that waits for a change. The lock is held.
 func (f *Fake) notifyWaiters() {
 	if f.changed != nil {
 		close(f.changed)
@@ -128,8 +128,8 @@ func (f *Fake) notifyWaiters() {
 	}
 }
 
-// now is the time, but never the same twice: what was made later is newer,
-// also where a bubble's clock stands still. The lock is held.
+// now returns the time, but never the same twice: what is created later is newer,
+// even where a bubble's clock stands still. The lock is held.
 func (f *Fake) now() time.Time {
 	now := time.Now()
 	if !now.After(f.lastTime) {
@@ -139,16 +139,15 @@ func (f *Fake) now() time.Time {
 	return now.Add(f.skew)
 }
 
-// SetClock sets the clock by which the runtime says when things happened, ahead
-// of that of its client: what was noted before keeps its time, as when the
-// host's clock is set.
+// SetClock sets the clock from which the runtime takes times, ahead of its
+// client's: recorded times are kept, as when the host's clock is set.
 func (f *Fake) SetClock(ahead time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.skew = ahead
 }
 
-// newID is a new ID of 64 hex digits. The lock is held.
+// newID returns a new ID of 64 hex digits. The lock is held.
 func (f *Fake) newID() string {
 	f.serial++
 	var n [8]byte
@@ -157,7 +156,7 @@ func (f *Fake) newID() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// newIP is the address of the next sandbox. The lock is held.
+// newIP returns the address of the next sandbox. The lock is held.
 func (f *Fake) newIP() string {
 	f.serial++
 	n := f.serial

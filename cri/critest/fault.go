@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Fault is what goes wrong with a call. Its kinds may be joined; they apply in
-// the order of the fields.
+// Fault is what goes wrong with a call. Its fields may be combined; they apply in
+// order.
 type Fault struct {
 	// Times is how many calls it hits: 0 is one, negative is all. Skip lets
 	// that many pass first.
@@ -40,7 +40,7 @@ type Fault struct {
 	After error
 }
 
-// Err is an error of the runtime with a code, for Before and After.
+// Err returns an error of the runtime with a code, for Before and After.
 func Err(code codes.Code, message string) error { return status.Error(code, message) }
 
 // errLost is what the client of a broken connection does not even see.
@@ -52,19 +52,19 @@ type Injected struct {
 	f      *Fake
 	method string
 	fault  Fault
-	left   int // negative: for ever
+	left   int // negative: no limit
 	skip   int
 	hits   int
 }
 
-// Hits is how many calls it has hit.
+// Hits returns how many calls it has hit.
 func (i *Injected) Hits() int {
 	i.f.mu.Lock()
 	defer i.f.mu.Unlock()
 	return i.hits
 }
 
-// Remove ends it and releases what it holds.
+// Remove removes it and releases the calls that it holds.
 func (i *Injected) Remove() {
 	i.f.mu.Lock()
 	i.left = 0
@@ -72,15 +72,14 @@ func (i *Injected) Remove() {
 	i.Release()
 }
 
-// faultTable is the faults in the order of their injection; the first that
-// fits a call hits it.
+// faultTable has the faults in the order of their injection; the first that
+// matches a call hits it.
 type faultTable struct {
 	injected []*Injected
 	latency  map[string]time.Duration
 }
 
-// Inject makes calls of a method ("StartContainer"; "*" is every method) go
-// wrong.
+// Inject makes calls of a method ("StartContainer"; "*" is every method) fail.
 func (f *Fake) Inject(method string, fault Fault) *Injected {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,8 +91,8 @@ func (f *Fake) Inject(method string, fault Fault) *Injected {
 	return i
 }
 
-// Latency makes each call of a method ("*" for those with no latency of their
-// own) take this long before its effect.
+// Latency delays each call of a method ("*" for those with no latency of their
+// own) before its effect.
 func (f *Fake) Latency(method string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +102,7 @@ func (f *Fake) Latency(method string, d time.Duration) {
 	f.faults.latency[method] = d
 }
 
-// releaseAll lets every held call go. The fake's lock is held.
+// releaseAll releases every held call. The fake's lock is held.
 func (t *faultTable) releaseAll() {
 	for _, i := range t.injected {
 		i.left = 0
@@ -219,7 +218,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// method is the name behind the last slash.
+// method returns the name after the last slash.
 func method(full string) string {
 	for i := len(full) - 1; i >= 0; i-- {
 		if full[i] == '/' {
@@ -229,7 +228,7 @@ func method(full string) string {
 	return full
 }
 
-// subject is what a call is about, by name.
+// callTarget is the object of a call, by name.
 type callTarget struct{ pod, container, image, id string }
 
 func (s callTarget) fits(fault Fault) bool {
@@ -238,7 +237,7 @@ func (s callTarget) fits(fault Fault) bool {
 		(fault.Image == "" || normal(fault.Image) == normal(s.image))
 }
 
-// about finds the names behind a request's IDs. The lock is held.
+// targetOf finds the names for a request's IDs. The lock is held.
 func (f *Fake) targetOf(request any) callTarget {
 	var s callTarget
 	switch r := request.(type) {

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Hold keeps calls waiting until it is released.
+// Hold blocks calls until it is released.
 type Hold struct {
 	once    sync.Once
 	release chan struct{}
@@ -20,14 +20,13 @@ func newHold() *Hold {
 	return &Hold{release: make(chan struct{}), reached: make(chan struct{})}
 }
 
-// Release lets all go on, now and later.
+// Release releases all calls, now and later.
 func (h *Hold) Release() { h.once.Do(func() { close(h.release) }) }
 
-// Reached is closed when the first call waits.
+// Reached is closed when the first call blocks.
 func (h *Hold) Reached() <-chan struct{} { return h.reached }
 
-// wait waits for the release or the end of the caller. A nil Hold waits for
-// nothing.
+// wait waits for the release or the end of the caller. A nil Hold does not block.
 func (h *Hold) wait(ctx context.Context) error {
 	if h == nil {
 		return nil
@@ -41,7 +40,7 @@ func (h *Hold) wait(ctx context.Context) error {
 	}
 }
 
-// waitDeaf waits for the release even if the caller is gone.
+// waitIgnoringContext waits for the release even if the caller is gone.
 func (h *Hold) waitIgnoringContext() {
 	h.reachedOnce.Do(func() { close(h.reached) })
 	<-h.release

@@ -14,7 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// imageStore is the images that are there and those that can be pulled.
+// imageStore has the images that are present and those that can be pulled.
 type imageStore struct {
 	every   bool // every image is there
 	present map[string]*runtimeapi.Image
@@ -33,8 +33,8 @@ type imageServer struct {
 	f *Fake
 }
 
-// SetImages says which images are there, and no others; every other one has
-// to be pulled. Before it is called, every image is there.
+// SetImages sets which images are present; every other one must be pulled. Before
+// it is called, every image is present.
 func (f *Fake) SetImages(refs ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,8 +46,8 @@ func (f *Fake) SetImages(refs ...string) {
 	f.notifyWaiters()
 }
 
-// SetPullable says which images the registry has, and no others. Before it is
-// called, it has all.
+// SetPullable sets which images the registry has. Before it is called, it has
+// all.
 func (f *Fake) SetPullable(refs ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,7 +57,7 @@ func (f *Fake) SetPullable(refs ...string) {
 	}
 }
 
-// Images are the references of the images that are there, sorted.
+// Images returns the references of the images that are present, sorted.
 func (f *Fake) Images() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,15 +69,15 @@ func (f *Fake) Images() []string {
 	return refs
 }
 
-// Pulling is how many pulls of an image are under way now, held ones included.
+// Pulling returns how many pulls of an image are in progress, held ones included.
 func (f *Fake) Pulling(ref string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.images.pulling[normal(ref)]
 }
 
-// HoldPull makes pulls of an image wait until the Hold is released. "*" holds
-// those of all images that have no hold of their own.
+// HoldPull blocks pulls of an image until the Hold is released. "*" blocks those
+// of all images that have no hold of their own.
 func (f *Fake) HoldPull(ref string) *Hold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *imageServer) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoReques
 	}, nil
 }
 
-// add puts an image there. The fake's lock is held.
+// add adds an image. The fake's lock is held.
 func (s *imageStore) add(ref string) *runtimeapi.Image {
 	ref = normal(ref)
 	if image := s.present[ref]; image != nil {
@@ -202,7 +202,7 @@ func (s *imageStore) releaseAll() {
 	}
 }
 
-// normal writes a reference in full, as containerd does.
+// normal returns a reference in full, as containerd does.
 func normal(ref string) string {
 	if ref == "*" {
 		return ref

@@ -12,9 +12,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// listed is a sandbox or container as a list shows it, encoded once at each
-// change: a list of a thousand pods each second is then nearly free, and what
-// a benchmark in this process measures is the client.
+// listed is a sandbox or container in a list, encoded once at each change: a list
+// of a thousand pods each second is then nearly free, and a benchmark in this
+// process measures the client.
 type listed struct {
 	id, sandbox string
 	state       int32
@@ -34,7 +34,7 @@ func item(m proto.Message) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, fieldItems, protowire.BytesType), data)
 }
 
-// listing makes lists lie.
+// staleLists makes lists outdated.
 type staleLists struct {
 	// sandboxes and containers are what stale lists show.
 	sandboxes, containers []*listed
@@ -44,9 +44,9 @@ type staleLists struct {
 	kept                            []*listed // room for the next list
 }
 
-// StaleLists makes the next n lists of sandboxes, and the next n of
-// containers, show what is there now, whatever happens until then; n < 0
-// makes all of them do so until FreshLists.
+// StaleLists makes the next n lists of sandboxes, and the next n of containers,
+// show the present state, whatever changes until then; n < 0 does so for all of
+// them until FreshLists.
 func (f *Fake) StaleLists(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// Pod is a pod that is put into the runtime past CRI.
+// Pod is a pod that is put into the runtime without CRI calls.
 type Pod struct {
 	UID, Name, Namespace string
 	// Instance is the value of cri.LabelInstance; empty leaves the label out,
@@ -72,7 +72,7 @@ func (f *Fake) putContainer(b *sandbox, name string, podLabels map[string]string
 	f.emit(runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT, c.id, b)
 }
 
-// StopPod stops all sandboxes of a UID, as the client that made them would.
+// StopPod stops all sandboxes of a UID, as the client that created them would.
 func (f *Fake) StopPod(uid string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +83,7 @@ func (f *Fake) StopPod(uid string) {
 	}
 }
 
-// EndPod stops and removes all sandboxes of a UID, as the client that made
+// EndPod stops and removes all sandboxes of a UID, as the client that created
 // them would.
 func (f *Fake) EndPod(uid string) {
 	f.mu.Lock()

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// maxWrites bounds the kept calls, so that a long benchmark stays small.
+// maxWrites limits the recorded calls, so that a long benchmark stays small.
 const maxWrites = 1 << 16
 
-// Call is one call that asked for a change.
+// Call is one call that requested a change.
 type Call struct {
 	At                            time.Time
 	Method, Pod, Container, Image string
 	ID                            string // of the sandbox or container asked about
 }
 
-// Peaks are the most that ever was at one time.
+// Peaks are the highest numbers at any time.
 type Peaks struct {
 	// ReadySandboxes by pod UID; RunningInstances by UID/CONTAINER; Revisions
 	// by NAMESPACE/NAME are the UIDs that had something alive.
 	ReadySandboxes, RunningInstances, Revisions map[string]int
 }
 
-// recorder watches what happens and remembers what must not.
+// recorder records what happens, and violations.
 type recorder struct {
 	calls      map[string]int
 	writes     []Call
@@ -66,7 +66,7 @@ func (r *recorder) call(method string, about callTarget) {
 	}
 }
 
-// touched notes a hand laid on another client's sandbox.
+// touched records a change of another client's sandbox.
 func (r *recorder) touched(b *sandbox, method string) {
 	if b.foreign {
 		r.violate("%s on %s (uid %s), which is another client's", method, b.fullName(), b.config.GetMetadata().GetUid())
@@ -149,29 +149,29 @@ func (r *recorder) live(b *sandbox, n int) {
 
 func peak(peaks map[string]int, key string, n int) { peaks[key] = max(peaks[key], n) }
 
-// Calls is how often a method was called, faults included.
+// Calls returns how often a method was called, faults included.
 func (f *Fake) Calls(method string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.record.calls[method]
 }
 
-// Writes are the calls that asked for a change, in their order, the first
-// 65,536 of them.
+// Writes returns the calls that requested a change, in order, the first 65,536 of
+// them.
 func (f *Fake) Writes() []Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]Call(nil), f.record.writes...)
 }
 
-// Starts is how often a container of a pod was started with effect.
+// Starts returns how often a container of a pod was started with effect.
 func (f *Fake) Starts(uid, container string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.record.starts[uid+"/"+container]
 }
 
-// Peaks are the most that ever was at one time.
+// Peaks returns the highest numbers at any time.
 func (f *Fake) Peaks() Peaks {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -186,9 +186,9 @@ func (f *Fake) Peaks() Peaks {
 	return Peaks{clone(p.ReadySandboxes), clone(p.RunningInstances), clone(p.Revisions)}
 }
 
-// Violations are what must never happen and did: two ready sandboxes of a
-// pod, two running instances of a container, two revisions of a pod alive, a
-// call that changes another client's pod.
+// Violations are invariants that were broken: two ready sandboxes of a pod, two
+// running instances of a container, two revisions of a pod alive, a call that
+// changes another client's pod.
 func (f *Fake) Violations() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

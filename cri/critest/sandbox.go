@@ -110,7 +110,7 @@ func (f *Fake) stopSandbox(b *sandbox) {
 	f.emit(runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT, b.id, b)
 }
 
-// removeSandbox forgets a stopped sandbox. The lock is held.
+// removeSandbox removes a stopped sandbox. The lock is held.
 func (f *Fake) removeSandbox(b *sandbox) {
 	for _, c := range f.containersOf(b) {
 		f.removeContainer(c)
@@ -118,11 +118,11 @@ func (f *Fake) removeSandbox(b *sandbox) {
 	delete(f.sandboxes, b.id)
 	delete(f.names, b.name)
 	f.notifyWaiters()
-	// containerd 1.7 does not find the sandbox any more when it tells of this.
+	// containerd 1.7 no longer finds the sandbox when it sends this event.
 	f.emit(runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT, b.id, nil)
 }
 
-// containersOf are a sandbox's containers. The lock is held.
+// containersOf returns a sandbox's containers. The lock is held.
 func (f *Fake) containersOf(b *sandbox) []*container { return slices.Clone(b.members) }
 
 func noSandbox(id string) error {

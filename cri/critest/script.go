@@ -10,8 +10,8 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// Behaviour is what the processes of a container do. The zero value runs for
-// ever and exits with 0 as soon as it is asked to end.
+// Behaviour is what the processes of a container do. The zero value runs forever
+// and exits with 0 as soon as it is signaled.
 type Behaviour struct {
 	// ExitAtOnce ends it before StartContainer answers, RunFor after this
 	// time, both with ExitCode.
@@ -30,7 +30,7 @@ type Behaviour struct {
 // ExecFunc answers an ExecSync.
 type ExecFunc func(ctx context.Context, c Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error)
 
-// script is what containers do.
+// script has the behaviour of containers.
 type script struct {
 	memory     map[string]uint64 // working sets by container name
 	behaviours map[string]Behaviour
@@ -40,24 +40,24 @@ type script struct {
 
 func newScript() script { return script{behaviours: map[string]Behaviour{}} }
 
-// Behave says how containers of this name behave from their next start or
-// stop on. The name is a container's, or POD/CONTAINER with the pod's name as
-// the runtime has it, which counts more, or "*" for all others.
+// Behave sets the behaviour of containers of this name from their next start or
+// stop. The name is a container's, or POD/CONTAINER with the pod's name as the
+// runtime has it, which takes precedence, or "*" for all others.
 func (f *Fake) Behave(name string, b Behaviour) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.script.behaviours[name] = b
 }
 
-// OnExec answers ExecSync; without it every command exits with 0.
+// OnExec answers ExecSync; by default every command exits with 0.
 func (f *Fake) OnExec(exec ExecFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.script.exec = exec
 }
 
-// WriteLogs makes StartContainer create the log file that the configs name,
-// as containerd does. Like there, the folder must exist.
+// WriteLogs makes StartContainer create the log file that the configs name, as
+// containerd does. As there, the directory must exist.
 func (f *Fake) WriteLogs() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,7 +124,7 @@ func (f *Fake) End(name string, end End) int {
 }
 
 // Lose puts the running instances into the unknown state, which containerd
-// shows of a container whose shim it lost.
+// reports for a container whose shim it lost.
 func (f *Fake) Lose(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,8 +138,8 @@ func (f *Fake) Lose(name string) int {
 	return n
 }
 
-// KillSandboxes makes the ready sandboxes of the pod with this name not
-// ready, as when the pause process dies. Containers go on, as in containerd.
+// KillSandboxes makes the ready sandboxes of the pod with this name not ready, as
+// when the pause process dies. Containers keep running, as in containerd.
 func (f *Fake) KillSandboxes(pod string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,8 +154,8 @@ func (f *Fake) KillSandboxes(pod string) int {
 	return n
 }
 
-// Reboot ends everything that runs as a reboot does: nothing is told, and
-// what ran has exited with 255 for a reason that is "Unknown".
+// Reboot ends everything that runs as a reboot does: no event is sent, and what
+// ran has exited with 255 and the reason "Unknown".
 func (f *Fake) Reboot() {
 	f.Disconnect()
 	f.mu.Lock()
@@ -173,7 +173,7 @@ func (f *Fake) Reboot() {
 	}
 }
 
-// named are the containers with a name or POD/CONTAINER. The lock is held.
+// named returns the containers with a name or POD/CONTAINER. The lock is held.
 func (f *Fake) named(name string) []*container {
 	var named []*container
 	for _, c := range f.containers {

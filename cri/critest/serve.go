@@ -20,7 +20,7 @@ type network struct {
 	serving sync.WaitGroup
 }
 
-// errDown is what dialing a runtime that is down gives.
+// errDown is the error of dialing a runtime that is down.
 var errDown = errors.New("connect: connection refused")
 
 func (f *Fake) serveMemory() {
@@ -31,7 +31,7 @@ func (f *Fake) serveMemory() {
 
 func (f *Fake) serve(l net.Listener) {
 	f.net.serving.Go(func() {
-		// It ends with Stop; there is no one to tell of another error.
+		// It ends with Stop; no other error can be reported here.
 		_ = f.grpc.Serve(&listener{Listener: l, net: &f.net})
 	})
 }
@@ -46,8 +46,8 @@ func (f *Fake) dialMemory(ctx context.Context, _ string) (net.Conn, error) {
 	return f.net.memory.DialContext(ctx)
 }
 
-// ServeUnix serves on a unix socket too, until Close, for a client in another
-// process. A socket that is there is replaced.
+// ServeUnix also serves on a unix socket, until Close, for a client in another
+// process. An existing socket is replaced.
 func (f *Fake) ServeUnix(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -60,11 +60,11 @@ func (f *Fake) ServeUnix(path string) error {
 	return nil
 }
 
-// Disconnect breaks every connection now. Clients may come back at once.
+// Disconnect breaks every connection. Clients may reconnect at once.
 func (f *Fake) Disconnect() { f.net.disconnect() }
 
-// Down is a runtime that is stopped: connections break and new ones are
-// refused. Containers go on, and may Exit, as with a containerd that is down.
+// Down stops the runtime: connections break and new ones are refused. Containers
+// keep running, and may Exit, as with a containerd that is down.
 func (f *Fake) Down() {
 	f.net.mu.Lock()
 	f.net.down = true
@@ -72,7 +72,7 @@ func (f *Fake) Down() {
 	f.net.disconnect()
 }
 
-// Up is a runtime that was started again after Down.
+// Up starts the runtime again after Down.
 func (f *Fake) Up() {
 	f.net.mu.Lock()
 	f.net.down = false
@@ -91,7 +91,7 @@ func (n *network) disconnect() {
 
 func (n *network) wait() { n.serving.Wait() }
 
-// listener keeps book of its connections, so that they can be broken.
+// listener tracks its connections, so that they can be broken.
 type listener struct {
 	net.Listener
 	net *network

@@ -32,7 +32,7 @@ type Container struct {
 	Config                           *runtimeapi.ContainerConfig
 }
 
-// Running tells whether it runs.
+// Running reports whether it runs.
 func (c Container) Running() bool { return c.State == runtimeapi.ContainerState_CONTAINER_RUNNING }
 
 func (s *sandbox) view() Sandbox {
@@ -54,7 +54,7 @@ func (c *container) view() Container {
 	}
 }
 
-// Sandboxes are all sandboxes, oldest first.
+// Sandboxes returns all sandboxes, oldest first.
 func (f *Fake) Sandboxes() []Sandbox {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *Fake) Sandboxes() []Sandbox {
 	return all
 }
 
-// Containers are all containers, oldest first.
+// Containers returns all containers, oldest first.
 func (f *Fake) Containers() []Container {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +78,7 @@ func (f *Fake) Containers() []Container {
 	return all
 }
 
-// Newest is the newest container with a name, or POD/CONTAINER.
+// Newest returns the newest container with a name, or POD/CONTAINER.
 func (f *Fake) Newest(name string) (Container, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,21 +94,21 @@ func (f *Fake) Newest(name string) (Container, bool) {
 	return newest.view(), true
 }
 
-// Running is how many containers run.
+// Running returns how many containers run.
 func (f *Fake) Running() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.record.running
 }
 
-// Ready is how many sandboxes are ready.
+// Ready returns how many sandboxes are ready.
 func (f *Fake) Ready() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.record.ready
 }
 
-// RunningOf is how many containers of the pod with this name run.
+// RunningOf returns how many containers of the pod with this name run.
 func (f *Fake) RunningOf(pod string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

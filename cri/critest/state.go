@@ -7,7 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sandbox is one pod sandbox. Its config came off the wire and is never
+// sandbox is one pod sandbox. Its config was decoded from a request and is never
 // written to.
 type sandbox struct {
 	id      string
@@ -21,7 +21,7 @@ type sandbox struct {
 	members []*container
 	// foreign: put here by a test as another client's.
 	foreign bool
-	// listed is the answer of a list, made anew at each change.
+	// listed is its item in a list, replaced at each change.
 	listed *listed
 }
 
@@ -60,7 +60,7 @@ func (c *container) running() bool {
 	return c.state == runtimeapi.ContainerState_CONTAINER_RUNNING
 }
 
-// sandboxName and containerReserved are the names that containerd reserves.
+// sandboxName and containerReserved return the names that containerd reserves.
 func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
 	return fmt.Sprintf("%s_%s_%s_%d", m.GetName(), m.GetNamespace(), m.GetUid(), m.GetAttempt())
 }
@@ -76,7 +76,7 @@ func (s *sandbox) state() runtimeapi.PodSandboxState {
 	return runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 }
 
-// relist makes the list's answer anew. Answers that are out stay as they were.
+// relist replaces its item in lists. Responses that were sent are not modified.
 func (s *sandbox) relist() {
 	s.listed = &listed{id: s.id, state: int32(s.state()), labels: s.config.GetLabels(), wire: item(&runtimeapi.PodSandbox{
 		Id:             s.id,

@@ -9,22 +9,22 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Stats are what a container uses. Mount is where the runtime says that its
-// writable layer is, by default /var/lib/critest.
+// Stats are what a container uses. Mount is the mount point that the runtime
+// reports for its writable layer, by default /var/lib/critest.
 type Stats struct {
 	CPU                     time.Duration
 	Memory, Written, Inodes uint64
 	Mount                   string
 }
 
-// statistics are what is told of containers.
+// statsTable has the stats of containers.
 type statsTable struct {
 	byName map[string]Stats
 	none   bool
 }
 
-// SetStats is what containers of a name use from now on; without it they use
-// nothing. The name is a container's or POD/CONTAINER, which counts more.
+// SetStats sets the stats of containers of a name; by default they use nothing.
+// The name is a container's or POD/CONTAINER, which takes precedence.
 func (f *Fake) SetStats(name string, s Stats) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,7 +34,7 @@ func (f *Fake) SetStats(name string, s Stats) {
 	f.stats.byName[name] = s
 }
 
-// NoStats makes it a runtime that has no calls for stats.
+// NoStats makes the runtime have no calls for stats.
 func (f *Fake) NoStats() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// patience is how long Until waits: long in a bubble, where it costs nothing
-// and comes only when nothing moves any more, and long enough on a slow host.
+// patience is how long Until waits: in a bubble that costs nothing and is reached
+// only when everything is blocked, and it is long enough on a slow host.
 const patience = 30 * time.Second
 
-// Wait waits until cond holds. It looks at once, and again after each change
-// of the fake and each call to it; cond may use all of the fake's methods.
+// Wait waits until cond holds. It checks at once, and again after each change of
+// the fake and each call to it; cond may use all of the fake's methods.
 func (f *Fake) Wait(ctx context.Context, cond func() bool) error {
 	for {
 		f.mu.Lock()
@@ -36,8 +36,8 @@ func (f *Fake) Wait(ctx context.Context, cond func() bool) error {
 	}
 }
 
-// Until is Wait for a test: should cond not come true in 30 seconds, the test
-// fails with what the fake holds.
+// Until is Wait for a test: if cond is not true within 30 seconds, the test fails
+// with the fake's state.
 func (f *Fake) Until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -47,7 +47,7 @@ func (f *Fake) Until(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// Dump is what the fake holds, for people.
+// Dump returns the fake's state for error messages.
 func (f *Fake) Dump() string {
 	var b strings.Builder
 	containers := f.Containers()
