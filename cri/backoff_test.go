@@ -87,7 +87,7 @@ func TestBackoffLimit(t *testing.T) {
 	})
 }
 
-func TestBackoffBeginsAgain(t *testing.T) {
+func TestBackoffResets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrash(t, NewBackoff(0))
 		c.start(0)

@@ -12,7 +12,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-func TestCallsAreTold(t *testing.T) {
+func TestObserveCalls(t *testing.T) {
 	f := critest.New(t)
 	var mu sync.Mutex
 	var told []string

@@ -85,7 +85,7 @@ func TestRealSocket(t *testing.T) {
 	}
 }
 
-func TestRestartOfTheRuntimeIsNoticed(t *testing.T) {
+func TestRuntimeRestartIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := critest.New(t)
 		c := f.Client(t)
@@ -117,7 +117,7 @@ func TestReadsAreRepeatedOnce(t *testing.T) {
 		c := f.Client(t)
 		sandbox, _ := startPod(t, c, "uid-1", "web")
 
-		// The connection died while nobody looked.
+		// The connection died while it was not used.
 		f.Disconnect()
 		mustList(t, c)
 
@@ -238,7 +238,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-func TestNoDeadlineOfOurs(t *testing.T) {
+func TestCallsWithoutDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := critest.New(t)
 		c := f.Client(t)
@@ -253,7 +253,7 @@ func TestNoDeadlineOfOurs(t *testing.T) {
 		if _, err := c.ExecSync(t.Context(), container, []string{"true"}, 0); err != nil {
 			t.Errorf("an exec without a timeout: %v", err)
 		}
-		// The caller ends a pull all the same.
+		// The caller ends a pull nevertheless.
 		f.HoldPull("bigger")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -280,7 +280,7 @@ func TestBigMessages(t *testing.T) {
 	})
 }
 
-func TestStopAndRemoveOfWhatIsGone(t *testing.T) {
+func TestStopAndRemoveIgnoreNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := critest.New(t).Client(t)
 		for name, err := range map[string]error{

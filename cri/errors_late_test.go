@@ -21,7 +21,7 @@ func (c lateContext) Deadline() (time.Time, bool) { return c.due, true }
 
 // A runtime that answers at the caller's deadline, an instant before the
 // caller's own timer, has not overrun ours.
-func TestTheCallersDeadlineIsTheCallers(t *testing.T) {
+func TestCallerDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

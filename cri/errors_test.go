@@ -58,7 +58,7 @@ func TestErrorClasses(t *testing.T) {
 	}
 }
 
-func TestTheCallersEnd(t *testing.T) {
+func TestCallerCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := critest.New(t)
 		c := f.Client(t)

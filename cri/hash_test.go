@@ -34,7 +34,7 @@ func TestHashGolden(t *testing.T) {
 	}
 }
 
-func TestHashSeesWhatMayChangeInPlace(t *testing.T) {
+func TestHashCoversInPlaceChanges(t *testing.T) {
 	base := v1.Container{Name: "a", Image: "i:1", Resources: resources("1", "2")}
 	hash := Hash(&base)
 	for name, change := range map[string]func(*v1.Container){

@@ -87,7 +87,7 @@ func TestPostStartComesBeforeTheNext(t *testing.T) {
 		if gap := b.startedAt("b").Sub(b.startedAt("a")); gap < 3*time.Second-time.Millisecond {
 			t.Errorf("b came %s after a", gap)
 		}
-		if got := b.hooks.ips[0]; got == "" || got != b.look().IPs[0] {
+		if got := b.hooks.ips[0]; got == "" || got != b.observe().IPs[0] {
 			t.Errorf("the hook asks at %q", got)
 		}
 		b.settle()
@@ -135,7 +135,7 @@ func TestPostStartFails(t *testing.T) {
 func TestPostStartIsPerformedAgain(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(10), nil), func(t *testing.T, b *testbed) {
-			b.status = b.look()
+			b.status = b.observe()
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
 			if r := b.syncIn(ctx); r.Err == nil || len(r.PostStartDone) > 0 {
@@ -212,7 +212,7 @@ func TestPreStopBeforeARestart(t *testing.T) {
 		b.settle()
 		a, _ := b.fake.Newest("a")
 		begun := time.Now()
-		b.status = b.look()
+		b.status = b.observe()
 		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: b.status, ResolveInputs: b.inputs, FailedProbes: map[string]cri.KillReason{a.ID: cri.KillLiveness}})
 		if took := time.Since(begun); r.Err != nil || took < 5*time.Second || took > 6*time.Second {
 			t.Errorf("took %s, %v", took, r.Err)
@@ -242,7 +242,7 @@ func TestKillIsShortened(t *testing.T) {
 				begun := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 				defer cancel()
-				err := b.syncer.Kill(ctx, cri.KillRequest{Pod: b.pod, Observed: b.look().Pod(), Grace: 60})
+				err := b.syncer.Kill(ctx, cri.KillRequest{Pod: b.pod, Observed: b.observe().Pod(), Grace: 60})
 				if !errors.Is(err, context.DeadlineExceeded) || b.fake.Ready() != 1 {
 					t.Fatalf("got %v", err)
 				}

@@ -42,7 +42,7 @@ func TestCredentialsAreTriedInTurn(t *testing.T) {
 
 // All failures are told together, with what could not be asked, and without a
 // word of what is secret, which a registry may repeat.
-func TestFailedCredentialsAreTold(t *testing.T) {
+func TestFailedCredentialsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
 		m := newImageManager(r, events, DefaultParallelPulls)
@@ -66,7 +66,7 @@ func TestFailedCredentialsAreTold(t *testing.T) {
 }
 
 // Other credentials are worth another try at once.
-func TestNewCredentialsEndTheBackoff(t *testing.T) {
+func TestNewCredentialsResetTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
 		m := newImageManager(r, noEvents{}, DefaultParallelPulls)

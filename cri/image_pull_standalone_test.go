@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestPullForNoPod(t *testing.T) {
+func TestPullImage(t *testing.T) {
 	r := newRegistry()
 	r.answer("web:latest as a", errors.New("401 for hunter2-a"))
 	r.answer("web:latest as b", nil)

@@ -231,7 +231,7 @@ func TestImageBackoff(t *testing.T) {
 	})
 }
 
-func TestImageBackoffBeginsAgain(t *testing.T) {
+func TestImageBackoffResets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
 		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
@@ -244,7 +244,7 @@ func TestImageBackoffBeginsAgain(t *testing.T) {
 		w := m.ask("u", "web:1", v1.PullIfNotPresent)
 		var held *waitError
 		if errors.As(w.err, &held); held.retryAfter != imageErrorShown {
-			t.Errorf("looked at again after %s", held.retryAfter)
+			t.Errorf("retried after %s", held.retryAfter)
 		}
 		w = m.ask("u", "web:1", v1.PullIfNotPresent)
 		if errors.As(w.err, &held); held.retryAfter != 10*time.Second {
@@ -287,7 +287,7 @@ func TestEqualPullsAreShared(t *testing.T) {
 	})
 }
 
-func TestPullEndsWithItsLastWaiter(t *testing.T) {
+func TestPullIsCancelledWithItsLastWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
 		m := newImageManager(r, events, DefaultParallelPulls)
@@ -299,7 +299,7 @@ func TestPullEndsWithItsLastWaiter(t *testing.T) {
 		if !slices.Equal(r.ended, []string{"web:1"}) || !second.done {
 			t.Fatalf("cancelled %q", r.ended)
 		}
-		// That was no failure, and the next one pulls anew.
+		// That was no failure, and the next one pulls again.
 		if len(m.failures) != 0 || slices.Contains(events.reasons(), "Failed") {
 			t.Errorf("failures %v, events %q", m.failures, events.reasons())
 		}
@@ -312,14 +312,14 @@ func TestPullEndsWithItsLastWaiter(t *testing.T) {
 	})
 }
 
-func TestPullThatIsEndingIsNotJoined(t *testing.T) {
+func TestCancelledPullIsNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
 		r.slow = time.Minute
 		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
 		first := m.ask("1", "web:1", v1.PullIfNotPresent)
 		first.cancel()
-		synctest.Wait() // the pull is told to end and takes its time
+		synctest.Wait() // the pull is cancelled and takes its time
 		second := m.ask("2", "web:1", v1.PullIfNotPresent)
 		if got := len(r.pulls()); got != 2 {
 			t.Errorf("%d pulls, want a new one", got)
@@ -333,7 +333,7 @@ func TestPullThatIsEndingIsNotJoined(t *testing.T) {
 	})
 }
 
-func TestSharedFailureHoldsEachPodBack(t *testing.T) {
+func TestSharedFailureBacksOffEachPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
 		m := newImageManager(r, noEvents{}, DefaultParallelPulls)

@@ -23,7 +23,7 @@ func (b *testbed) kill(grace int64) error {
 	return b.syncer.Kill(b.t.Context(), cri.KillRequest{Pod: b.pod, Observed: status.Pod(), Grace: grace, Reason: "its manifest was removed"})
 }
 
-func TestKillEndsAllAtTheSameTime(t *testing.T) {
+func TestKillTerminatesInParallel(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b", "c"}), func(t *testing.T, b *testbed) {
 		b.settle()
 		b.fake.Behave("*", critest.Behaviour{IgnoreTerm: true})
@@ -129,7 +129,7 @@ func TestRemove(t *testing.T) {
 		if err := b.kill(1); err != nil {
 			t.Fatal(err)
 		}
-		status := b.look()
+		status := b.observe()
 		b.fake.Inject("RemoveContainer", critest.Fault{Container: "a", Before: errors.New("busy")})
 		if err := b.syncer.Remove(t.Context(), status.Pod()); err == nil || len(b.fake.Sandboxes()) != 1 {
 			t.Errorf("got %v and %d sandboxes, want an error and the sandbox of what is left", err, len(b.fake.Sandboxes()))

@@ -172,9 +172,9 @@ func TestListEqualsPlainList(t *testing.T) {
 	}
 }
 
-// TestListShownTwice: a list that repeats itself shows each thing once, and what
-// is gone goes all the same.
-func TestListShownTwice(t *testing.T) {
+// TestListIgnoresDuplicates: a list that repeats itself shows each thing once, and what
+// is gone goes nevertheless.
+func TestListIgnoresDuplicates(t *testing.T) {
 	w := &world{}
 	sandbox := func(id string) *runtimeapi.PodSandbox {
 		return &runtimeapi.PodSandbox{Id: id, CreatedAt: 1, Labels: w.labels(1)}
@@ -200,7 +200,7 @@ func TestListShownTwice(t *testing.T) {
 	}
 }
 
-func TestListTakesTheNewestFirst(t *testing.T) {
+func TestListSortsNewestFirst(t *testing.T) {
 	// The clock of a board without one: the later attempt has the earlier time.
 	s := []Sandbox{
 		{ID: "a", Attempt: 1, CreatedAt: time.Unix(900, 0)},
@@ -227,7 +227,7 @@ func TestListTakesTheNewestFirst(t *testing.T) {
 	}
 }
 
-func TestListRefusesGarbage(t *testing.T) {
+func TestListRejectsInvalidData(t *testing.T) {
 	k := newInventory("mine")
 	s := k.scratch.Get().(*scratch)
 	good := marshal(t, &runtimeapi.ListPodSandboxResponse{Items: []*runtimeapi.PodSandbox{{Id: "a", Metadata: &runtimeapi.PodSandboxMetadata{Uid: "u"}}}})

@@ -128,7 +128,7 @@ func TestListKeepsWhatDidNotChange(t *testing.T) {
 		f.Exit("a/web", 1)
 		second := mustList(t, c)
 		if find(first, "b") != find(second, "b") {
-			t.Error("a pod in which nothing changed was made anew")
+			t.Error("a pod in which nothing changed was created again")
 		}
 		if a := find(first, "a"); a == find(second, "a") || a.Containers[0].State != cri.StateRunning {
 			t.Error("what was given out has changed")

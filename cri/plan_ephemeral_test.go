@@ -22,47 +22,47 @@ func TestPlanEphemeral(t *testing.T) {
 	testPlan(t, []planCase{
 		{
 			name: "it starts in the pod that runs",
-			pod:  debugged(wantedPod(always, one), "e"), look: (&look{}).sandbox("s", true).in("c", "a", StateRunning),
+			pod:  debugged(wantedPod(always, one), "e"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
 			want: Actions{SandboxID: "s", StartEphemeral: []int{0}},
 		}, {
 			name: "it starts while the pod is still initializing",
-			pod:  debugged(wantedPod(always, one, "i"), "e"), look: (&look{}).sandbox("s", true).in("x", "i", StateRunning),
+			pod:  debugged(wantedPod(always, one, "i"), "e"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateRunning),
 			want: Actions{SandboxID: "s", StartEphemeral: []int{0}},
 		}, {
 			name: "there is no sandbox yet: the pod comes first",
-			pod:  debugged(wantedPod(always, one), "e"), look: &look{},
+			pod:  debugged(wantedPod(always, one), "e"), observed: &observedPod{},
 			want: Actions{CreateSandbox: true, Start: []int{0}},
 		}, {
 			name: "one runs, another is added",
-			pod:  debugged(wantedPod(always, one), "e", "f"), look: (&look{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateRunning),
+			pod:  debugged(wantedPod(always, one), "e", "f"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateRunning),
 			want: Actions{SandboxID: "s", StartEphemeral: []int{1}},
 		}, {
 			name: "it is never started again, whatever the policy",
-			pod:  debugged(wantedPod(always, one), "e"), look: (&look{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateExited, exit(1)),
+			pod:  debugged(wantedPod(always, one), "e"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateExited, exit(1)),
 			want: Actions{SandboxID: "s"},
 		}, {
 			name: "nor in another sandbox",
-			pod:  debugged(wantedPod(always, one), "e"), look: (&look{}).sandbox("s", false).in("d", "e", StateExited).sandbox("u", true).in("c", "a", StateRunning),
+			pod:  debugged(wantedPod(always, one), "e"), observed: (&observedPod{}).sandbox("s", false).in("d", "e", StateExited).sandbox("u", true).in("c", "a", StateRunning),
 			want: Actions{SandboxID: "u", Attempt: 1},
 		}, {
 			name: "nor once its remains are gone",
-			pod:  told, look: (&look{}).sandbox("s", true).in("c", "a", StateRunning),
+			pod:  told, observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
 			want: Actions{SandboxID: "s"},
 		}, {
 			name: "one that was made is started, not made again",
-			pod:  debugged(wantedPod(always, one), "e"), look: (&look{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateCreated),
+			pod:  debugged(wantedPod(always, one), "e"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateCreated),
 			want: Actions{SandboxID: "s", StartEphemeral: []int{0}, Created: map[string]string{"e": "d"}},
 		}, {
 			name: "it keeps no pod going",
-			pod:  debugged(wantedPod(never, one), "e"), look: (&look{}).sandbox("s", true).in("c", "a", StateExited).in("d", "e", StateRunning),
+			pod:  debugged(wantedPod(never, one), "e"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited).in("d", "e", StateRunning),
 			want: Actions{SandboxID: "s", KillPod: true},
 		}, {
 			name: "a deleted pod gets none",
-			pod:  deleted(debugged(wantedPod(always, one), "e")), look: (&look{}).sandbox("s", true).in("c", "a", StateRunning),
+			pod:  deleted(debugged(wantedPod(always, one), "e")), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
 			want: Actions{SandboxID: "s"},
 		}, {
 			name: "one in an unknown state is ended and not started again",
-			pod:  debugged(wantedPod(always, one), "e"), look: (&look{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateUnknown),
+			pod:  debugged(wantedPod(always, one), "e"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateUnknown),
 			want: Actions{SandboxID: "s", Kill: []Kill{killed("d", "e", KillUnknown)}},
 		},
 	})
@@ -71,7 +71,7 @@ func TestPlanEphemeral(t *testing.T) {
 // Who looks into a pod whose containers all restart goes on looking.
 func TestPlanRestartAllLeavesEphemeral(t *testing.T) {
 	pod := debugged(restarting(wantedPod(always, two), "a", ownNever, on(restartAll, 42)), "e")
-	l := (&look{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b", StateRunning).in("x", "e", StateRunning)
+	l := (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b", StateRunning).in("x", "e", StateRunning)
 	got := Plan(PlanInput{Pod: pod, Status: &l.status})
 	if len(got.Kill) != 1 || got.Kill[0].ID != "d" || got.RestartAll == nil || !slices.Equal(got.RestartAll.Remove, []string{"d", "c"}) {
 		t.Errorf("%+v %+v", got.Kill, got.RestartAll)

@@ -63,68 +63,68 @@ func TestOnExit(t *testing.T) {
 func TestPlanOwnPolicies(t *testing.T) {
 	testPlan(t, []planCase{
 		{
-			name: "policy Never, its own Always: started again",
-			pod:  restarting(wantedPod(never, two), "a", ownAlways),
-			look: (&look{}).sandbox("s", true).in("c", "a", StateExited).in("d", "b", StateExited, exit(1)),
-			want: Actions{SandboxID: "s", Start: []int{0}},
+			name:     "policy Never, its own Always: started again",
+			pod:      restarting(wantedPod(never, two), "a", ownAlways),
+			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited).in("d", "b", StateExited, exit(1)),
+			want:     Actions{SandboxID: "s", Start: []int{0}},
 		}, {
-			name: "policy Always, its own Never: it stays",
-			pod:  restarting(wantedPod(always, two), "a", ownNever),
-			look: (&look{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateRunning),
-			want: Actions{SandboxID: "s"},
+			name:     "policy Always, its own Never: it stays",
+			pod:      restarting(wantedPod(always, two), "a", ownNever),
+			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateRunning),
+			want:     Actions{SandboxID: "s"},
 		}, {
-			name: "policy Always, all have their own and are done: the pod has ended",
-			pod:  restarting(restarting(wantedPod(always, two), "a", ownNever), "b", ownOnFailure),
-			look: (&look{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateExited),
-			want: Actions{SandboxID: "s", KillPod: true},
+			name:     "policy Always, all have their own and are done: the pod has ended",
+			pod:      restarting(restarting(wantedPod(always, two), "a", ownNever), "b", ownOnFailure),
+			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateExited),
+			want:     Actions{SandboxID: "s", KillPod: true},
 		}, {
-			name: "a rule restarts it",
-			pod:  restarting(wantedPod(never, one), "a", ownNever, on(restart, 42)),
-			look: (&look{}).sandbox("s", true).in("c", "a", StateExited, exit(42)),
-			want: Actions{SandboxID: "s", Start: []int{0}},
+			name:     "a rule restarts it",
+			pod:      restarting(wantedPod(never, one), "a", ownNever, on(restart, 42)),
+			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)),
+			want:     Actions{SandboxID: "s", Start: []int{0}},
 		}, {
-			name:   "liveness failed, its own policy is Never: killed, not restarted",
-			pod:    restarting(wantedPod(always, two), "a", ownNever),
-			look:   (&look{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "b", StateRunning),
-			failed: map[string]KillReason{"c": KillLiveness},
-			want:   Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillLiveness)}},
+			name:     "liveness failed, its own policy is Never: killed, not restarted",
+			pod:      restarting(wantedPod(always, two), "a", ownNever),
+			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "b", StateRunning),
+			failed:   map[string]KillReason{"c": KillLiveness},
+			want:     Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillLiveness)}},
 		}, {
-			name:   "liveness failed, policy Never, its own OnFailure: killed and restarted",
-			pod:    restarting(wantedPod(never, one), "a", ownOnFailure),
-			look:   (&look{}).sandbox("s", true).in("c", "a", StateRunning),
-			failed: map[string]KillReason{"c": KillLiveness},
-			want:   Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillLiveness)}, Start: []int{0}},
+			name:     "liveness failed, policy Never, its own OnFailure: killed and restarted",
+			pod:      restarting(wantedPod(never, one), "a", ownOnFailure),
+			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
+			failed:   map[string]KillReason{"c": KillLiveness},
+			want:     Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillLiveness)}, Start: []int{0}},
 		}, {
-			name:   "liveness failed, Never but with rules: the pod waits for the code",
-			pod:    restarting(wantedPod(never, one), "a", ownNever, on(restart, 137)),
-			look:   (&look{}).sandbox("s", true).in("c", "a", StateRunning),
-			failed: map[string]KillReason{"c": KillLiveness},
-			want:   Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillLiveness)}},
+			name:     "liveness failed, Never but with rules: the pod waits for the code",
+			pod:      restarting(wantedPod(never, one), "a", ownNever, on(restart, 137)),
+			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
+			failed:   map[string]KillReason{"c": KillLiveness},
+			want:     Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillLiveness)}},
 		}, {
-			name: "an init container's own policy: it fails the pod",
-			pod:  restarting(wantedPod(always, one, "i"), "i", ownNever),
-			look: (&look{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
-			want: Actions{SandboxID: "s", KillPod: true},
+			name:     "an init container's own policy: it fails the pod",
+			pod:      restarting(wantedPod(always, one, "i"), "i", ownNever),
+			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
+			want:     Actions{SandboxID: "s", KillPod: true},
 		}, {
-			name: "an init container's own policy: it runs again",
-			pod:  restarting(wantedPod(never, one, "i"), "i", ownOnFailure),
-			look: (&look{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
-			want: Actions{SandboxID: "s", StartInit: []int{0}},
+			name:     "an init container's own policy: it runs again",
+			pod:      restarting(wantedPod(never, one, "i"), "i", ownOnFailure),
+			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
+			want:     Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
-			name: "an init container's own policy OnFailure: out of memory is a failure",
-			pod:  restarting(wantedPod(never, one, "i"), "i", ownOnFailure),
-			look: (&look{}).sandbox("s", true).in("x", "i", StateExited, oomKilled),
-			want: Actions{SandboxID: "s", StartInit: []int{0}},
+			name:     "an init container's own policy OnFailure: out of memory is a failure",
+			pod:      restarting(wantedPod(never, one, "i"), "i", ownOnFailure),
+			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, oomKilled),
+			want:     Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
-			name: "an init container's rule: it runs again",
-			pod:  restarting(wantedPod(never, one, "i"), "i", ownNever, on(restart, 3)),
-			look: (&look{}).sandbox("s", true).in("x", "i", StateExited, exit(3)),
-			want: Actions{SandboxID: "s", StartInit: []int{0}},
+			name:     "an init container's rule: it runs again",
+			pod:      restarting(wantedPod(never, one, "i"), "i", ownNever, on(restart, 3)),
+			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(3)),
+			want:     Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
-			name: "an init container that succeeded is done whatever its rules say",
-			pod:  restarting(wantedPod(never, one, "i"), "i", ownNever, notOn(restartAll, 3)),
-			look: (&look{}).sandbox("s", true).in("x", "i", StateExited),
-			want: Actions{SandboxID: "s", Start: []int{0}},
+			name:     "an init container that succeeded is done whatever its rules say",
+			pod:      restarting(wantedPod(never, one, "i"), "i", ownNever, notOn(restartAll, 3)),
+			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited),
+			want:     Actions{SandboxID: "s", Start: []int{0}},
 		},
 	})
 }
@@ -141,34 +141,34 @@ func TestPlanRestartAll(t *testing.T) {
 	testPlan(t, []planCase{
 		{
 			name: "another code: nothing",
-			pod:  pod(), look: (&look{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateRunning),
+			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateRunning),
 			want: Actions{SandboxID: "s"},
 		}, {
 			name: "what runs is killed at once, then all is removed, the one that called for it last",
 			pod:  sidecar(pod("i", "p"), "p"),
-			look: (&look{}).sandbox("s", true).in("x", "i", StateExited).in("y", "p", StateRunning).
+			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited).in("y", "p", StateRunning).
 				in("c", "a", StateExited, exit(42)).in("d", "b", StateRunning),
 			want: Actions{SandboxID: "s", Kill: []Kill{end("d", "b"), end("y", "p")},
 				RestartAll: &RestartAll{Trigger: trigger, Remove: []string{"d", "y", "x", "c"}}},
 		}, {
 			name: "nothing runs",
-			pod:  pod(), look: (&look{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
+			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
 			want: Actions{SandboxID: "s", RestartAll: &RestartAll{Trigger: trigger, Remove: []string{"d", "c"}}},
 		}, {
 			name: "all was removed: it starts over with the first init container, in the same sandbox",
-			pod:  pod("i"), look: (&look{}).sandbox("s", true),
+			pod:  pod("i"), observed: (&observedPod{}).sandbox("s", true),
 			want: Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
 			name: "an older end calls for nothing",
-			pod:  pod(), look: (&look{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("e", "a", StateRunning).in("d", "b", StateRunning),
+			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("e", "a", StateRunning).in("d", "b", StateRunning),
 			want: Actions{SandboxID: "s"},
 		}, {
-			name: "the sandbox died: it calls for it all the same",
-			pod:  pod(), look: (&look{}).sandbox("s", false).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
+			name: "the sandbox died: it calls for it nevertheless",
+			pod:  pod(), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
 			want: Actions{SandboxID: "s", RestartAll: &RestartAll{Trigger: trigger, Remove: []string{"d", "c"}}},
 		}, {
 			name: "a deleted pod restarts nothing",
-			pod:  deleted(pod()), look: (&look{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
+			pod:  deleted(pod()), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
 			want: Actions{SandboxID: "s", KillPod: true},
 		},
 	})
@@ -180,17 +180,17 @@ func TestPlanRestartAllForInit(t *testing.T) {
 	pod = restarting(pod, "i", ownNever, on(restartAll, 7))
 	pod.Spec.InitContainers[1].RestartPolicyRules = []v1.ContainerRestartRule{notOn(restartAll, 0)}
 	for name, tc := range map[string]struct {
-		look *look
-		want []string
+		observed *observedPod
+		want     []string
 	}{
-		"init container": {(&look{}).sandbox("b", true).in("x", "i", StateExited, exit(7)), []string{"x"}},
-		"sidecar":        {(&look{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateExited, exit(1)).in("c", "a", StateExited), []string{"c", "x", "y"}},
-		"both": {(&look{}).sandbox("b", true).in("x", "i", StateExited, exit(7)).in("y", "s", StateExited, exit(1)).in("c", "a", StateExited),
+		"init container": {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited, exit(7)), []string{"x"}},
+		"sidecar":        {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateExited, exit(1)).in("c", "a", StateExited), []string{"c", "x", "y"}},
+		"both": {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited, exit(7)).in("y", "s", StateExited, exit(1)).in("c", "a", StateExited),
 			[]string{"c", "y", "x"}},
-		"sidecar, another code": {(&look{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateExited).in("c", "a", StateRunning), nil},
+		"sidecar, another code": {(&observedPod{}).sandbox("b", true).in("x", "i", StateExited).in("y", "s", StateExited).in("c", "a", StateRunning), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Plan(PlanInput{Pod: pod, Status: &tc.look.status})
+			got := Plan(PlanInput{Pod: pod, Status: &tc.observed.status})
 			var remove []string
 			if got.RestartAll != nil {
 				remove = got.RestartAll.Remove

@@ -10,31 +10,31 @@ func TestPlanSandbox(t *testing.T) {
 	testPlan(t, []planCase{
 		{
 			name: "nothing there: a sandbox and all containers in order",
-			pod:  wantedPod(always, two), look: &look{},
+			pod:  wantedPod(always, two), observed: &observedPod{},
 			want: Actions{CreateSandbox: true, Start: []int{0, 1}},
 		}, {
 			name: "nothing there, with init: only the first init container",
-			pod:  wantedPod(always, two, "i", "j"), look: &look{},
+			pod:  wantedPod(always, two, "i", "j"), observed: &observedPod{},
 			want: Actions{CreateSandbox: true, StartInit: []int{0}},
 		}, {
 			name: "nothing there, policy Never: it runs once",
-			pod:  wantedPod(never, one), look: &look{},
+			pod:  wantedPod(never, one), observed: &observedPod{},
 			want: Actions{CreateSandbox: true, Start: []int{0}},
 		}, {
 			name: "a ready sandbox without containers, as after a lost answer, is used",
-			pod:  wantedPod(always, two), look: (&look{}).sandbox("s", true),
+			pod:  wantedPod(always, two), observed: (&observedPod{}).sandbox("s", true),
 			want: Actions{SandboxID: "s", Start: []int{0, 1}},
 		}, {
 			name: "the sandbox died: the pod is ended and starts over",
-			pod:  wantedPod(always, one), look: (&look{}).sandbox("s", false).in("c", "a", StateRunning),
+			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateRunning),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0}},
 		}, {
 			name: "two ready sandboxes: both go",
-			pod:  wantedPod(always, one), look: (&look{}).sandbox("s", true).sandbox("t", true).in("c", "a", StateRunning),
+			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", true).sandbox("t", true).in("c", "a", StateRunning),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "t", Attempt: 2, Start: []int{0}},
 		}, {
 			name: "only an older sandbox is ready",
-			pod:  wantedPod(always, one), look: (&look{}).sandbox("s", true).sandbox("t", false),
+			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", true).sandbox("t", false),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "t", Attempt: 2, Start: []int{0}},
 		}, {
 			name: "the sandbox has the pod's network, the host's is wanted",
@@ -43,8 +43,8 @@ func TestPlanSandbox(t *testing.T) {
 				p.Spec.HostNetwork = true
 				return p
 			}(),
-			look: (&look{}).sandbox("s", true).in("c", "a", StateRunning),
-			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0}},
+			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
+			want:     Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0}},
 		}, {
 			name: "a sandbox on the host's network needs no address",
 			pod: func() *v1.Pod {
@@ -52,8 +52,8 @@ func TestPlanSandbox(t *testing.T) {
 				p.Spec.HostNetwork = true
 				return p
 			}(),
-			look: func() *look {
-				l := (&look{}).sandbox("s", true).in("c", "a", StateRunning)
+			observed: func() *observedPod {
+				l := (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning)
 				l.status.Sandboxes[0].HostNetwork, l.status.Sandboxes[0].IPs = true, nil
 				return l
 			}(),
@@ -61,75 +61,75 @@ func TestPlanSandbox(t *testing.T) {
 		}, {
 			name: "a sandbox on the pod's network without an address",
 			pod:  wantedPod(always, one),
-			look: func() *look {
-				l := (&look{}).sandbox("s", true).in("c", "a", StateRunning)
+			observed: func() *observedPod {
+				l := (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning)
 				l.status.Sandboxes[0].IPs = nil
 				return l
 			}(),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0}},
 		}, {
 			name: "the sandbox died, policy Never: what has run does not run again",
-			pod:  wantedPod(never, one), look: (&look{}).sandbox("s", false).in("c", "a", StateExited, exit(1)),
+			pod:  wantedPod(never, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited, exit(1)),
 			want: Actions{KillPod: true, SandboxID: "s", Attempt: 1},
 		}, {
 			name: "the sandbox died, policy Never, nothing had run",
-			pod:  wantedPod(never, one), look: (&look{}).sandbox("s", false),
+			pod:  wantedPod(never, one), observed: (&observedPod{}).sandbox("s", false),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0}},
 		}, {
 			name: "the sandbox died, policy Never, a container was only created",
-			pod:  wantedPod(never, one), look: (&look{}).sandbox("s", false).in("c", "a", StateCreated),
+			pod:  wantedPod(never, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateCreated),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0}, Remove: []string{"c"}},
 		}, {
-			name: "the sandbox died, policy OnFailure: what succeeded stays done",
-			pod:  wantedPod(onFailure, two),
-			look: (&look{}).sandbox("s", false).in("c", "a", StateExited).in("d", "b", StateExited, exit(137)),
-			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{1}},
+			name:     "the sandbox died, policy OnFailure: what succeeded stays done",
+			pod:      wantedPod(onFailure, two),
+			observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited).in("d", "b", StateExited, exit(137)),
+			want:     Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{1}},
 		}, {
-			name: "the sandbox died, policy OnFailure, all succeeded: no new sandbox",
-			pod:  wantedPod(onFailure, two),
-			look: (&look{}).sandbox("s", false).in("c", "a", StateExited).in("d", "b", StateExited),
-			want: Actions{KillPod: true, SandboxID: "s", Attempt: 1},
+			name:     "the sandbox died, policy OnFailure, all succeeded: no new sandbox",
+			pod:      wantedPod(onFailure, two),
+			observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited).in("d", "b", StateExited),
+			want:     Actions{KillPod: true, SandboxID: "s", Attempt: 1},
 		}, {
 			name: "the sandbox died, policy Never: what has never run gets its turn",
-			pod:  wantedPod(never, two), look: (&look{}).sandbox("s", false).in("c", "a", StateExited, exit(1)),
+			pod:  wantedPod(never, two), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited, exit(1)),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{1}},
 		}, {
 			name: "the sandbox died, policy Never: what ran in it is not run again",
-			pod:  wantedPod(never, one), look: (&look{}).sandbox("s", false).in("c", "a", StateRunning),
+			pod:  wantedPod(never, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateRunning),
 			want: Actions{KillPod: true, SandboxID: "s", Attempt: 1},
 		}, {
 			name: "the sandbox died, policy Never, after the init containers: they run again",
-			pod:  wantedPod(never, one, "i"), look: (&look{}).sandbox("s", false).in("x", "i", StateExited),
+			pod:  wantedPod(never, one, "i"), observed: (&observedPod{}).sandbox("s", false).in("x", "i", StateExited),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}},
 		}, {
 			name: "the sandbox died, policy Never, while an init container ran: the pod has failed",
-			pod:  wantedPod(never, one, "i"), look: (&look{}).sandbox("s", false).in("x", "i", StateRunning),
+			pod:  wantedPod(never, one, "i"), observed: (&observedPod{}).sandbox("s", false).in("x", "i", StateRunning),
 			want: Actions{KillPod: true, SandboxID: "s", Attempt: 1},
 		}, {
 			name: "the sandbox died, policy Never, after an init container failed",
-			pod:  wantedPod(never, one, "i"), look: (&look{}).sandbox("s", false).in("x", "i", StateExited, exit(1)),
+			pod:  wantedPod(never, one, "i"), observed: (&observedPod{}).sandbox("s", false).in("x", "i", StateExited, exit(1)),
 			want: Actions{KillPod: true, SandboxID: "s", Attempt: 1},
 		}, {
 			name: "the sandbox died: init containers run again from the first, the last end of each stays",
 			pod:  wantedPod(always, one, "i", "j"),
-			look: (&look{}).sandbox("s", false).in("w", "i", StateExited, exit(1)).in("x", "i", StateExited).
+			observed: (&observedPod{}).sandbox("s", false).in("w", "i", StateExited, exit(1)).in("x", "i", StateExited).
 				in("y", "j", StateExited).in("c", "a", StateExited),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, RemoveInit: []string{"w"}},
 		}, {
-			name: "the sandbox died: sidecars start again in their turn",
-			pod:  sidecar(wantedPod(always, one, "i", "s"), "s"),
-			look: (&look{}).sandbox("b", false).in("x", "i", StateExited).in("y", "s", StateRunning).in("c", "a", StateExited),
-			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "b", Attempt: 1, StartInit: []int{0}},
+			name:     "the sandbox died: sidecars start again in their turn",
+			pod:      sidecar(wantedPod(always, one, "i", "s"), "s"),
+			observed: (&observedPod{}).sandbox("b", false).in("x", "i", StateExited).in("y", "s", StateRunning).in("c", "a", StateExited),
+			want:     Actions{KillPod: true, CreateSandbox: true, SandboxID: "b", Attempt: 1, StartInit: []int{0}},
 		}, {
-			name: "the sandbox died, the work was done: sidecars alone need no new one",
-			pod:  sidecar(wantedPod(onFailure, one, "s"), "s"),
-			look: (&look{}).sandbox("b", false).in("y", "s", StateExited, exit(137)).in("c", "a", StateExited),
-			want: Actions{KillPod: true, SandboxID: "b", Attempt: 1},
+			name:     "the sandbox died, the work was done: sidecars alone need no new one",
+			pod:      sidecar(wantedPod(onFailure, one, "s"), "s"),
+			observed: (&observedPod{}).sandbox("b", false).in("y", "s", StateExited, exit(137)).in("c", "a", StateExited),
+			want:     Actions{KillPod: true, SandboxID: "b", Attempt: 1},
 		}, {
-			name: "the sandbox died, policy Never: a container's own policy counts more",
-			pod:  restarting(wantedPod(never, two), "b", v1.ContainerRestartPolicyOnFailure),
-			look: (&look{}).sandbox("b", false).in("c", "a", StateExited, exit(255)).in("d", "b", StateExited, exit(255)),
-			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "b", Attempt: 1, Start: []int{1}},
+			name:     "the sandbox died, policy Never: a container's own policy counts more",
+			pod:      restarting(wantedPod(never, two), "b", v1.ContainerRestartPolicyOnFailure),
+			observed: (&observedPod{}).sandbox("b", false).in("c", "a", StateExited, exit(255)).in("d", "b", StateExited, exit(255)),
+			want:     Actions{KillPod: true, CreateSandbox: true, SandboxID: "b", Attempt: 1, Start: []int{1}},
 		},
 	})
 }

@@ -65,11 +65,11 @@ func notOn(action v1.ContainerRestartRuleAction, codes ...int32) v1.ContainerRes
 	return rule
 }
 
-// look is an observed pod in the making. Attempts and restart counts follow
+// observedPod builds an observed pod. Attempts and restart counts follow
 // from the order in which things are added, oldest first.
-type look struct{ status PodStatus }
+type observedPod struct{ status PodStatus }
 
-func (l *look) sandbox(id string, ready bool) *look {
+func (l *observedPod) sandbox(id string, ready bool) *observedPod {
 	s := Sandbox{ID: id, Ready: ready, Attempt: uint32(len(l.status.Sandboxes))}
 	if ready {
 		s.IPs = []string{"10.0.0.1"}
@@ -79,7 +79,7 @@ func (l *look) sandbox(id string, ready bool) *look {
 }
 
 // in adds an instance to the newest sandbox.
-func (l *look) in(id, name string, state State, more ...func(*Container)) *look {
+func (l *observedPod) in(id, name string, state State, more ...func(*Container)) *observedPod {
 	c := Container{ID: id, Name: name, State: state, SandboxID: l.status.Sandboxes[0].ID}
 	for _, other := range l.status.Containers {
 		if other.Name == name {
@@ -113,20 +113,20 @@ func killed(id, name string, reason KillReason) Kill { return Kill{ID: id, Name:
 
 // planCase is one rule of Plan.
 type planCase struct {
-	name    string
-	pod     *v1.Pod
-	look    *look
-	failed  map[string]KillReason
-	changed map[string]string
-	started map[string]bool
-	want    Actions
+	name     string
+	pod      *v1.Pod
+	observed *observedPod
+	failed   map[string]KillReason
+	changed  map[string]string
+	started  map[string]bool
+	want     Actions
 }
 
 func testPlan(t *testing.T, cases []planCase) {
 	t.Helper()
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			got := Plan(PlanInput{Pod: tc.pod, Status: &tc.look.status, FailedProbes: tc.failed, ChangedObjects: tc.changed, Started: tc.started})
+			got := Plan(PlanInput{Pod: tc.pod, Status: &tc.observed.status, FailedProbes: tc.failed, ChangedObjects: tc.changed, Started: tc.started})
 			options := cmp.Options{
 				cmpopts.EquateEmpty(),
 				cmpopts.IgnoreFields(Kill{}, "Message"),
@@ -156,14 +156,14 @@ func TestPlanWithoutStatus(t *testing.T) {
 
 func TestPlanKillMessages(t *testing.T) {
 	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
-	l := (&look{}).sandbox("s", true).in("c", "a", StateRunning, otherHash)
+	l := (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning, otherHash)
 	got := Plan(PlanInput{Pod: pod, Status: &l.status})
 	if want := "Container a definition changed, will be restarted"; got.Kill[0].Message != want {
 		t.Errorf("got %q, want %q", got.Kill[0].Message, want)
 	}
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
 	pod.Spec.Containers = append(pod.Spec.Containers, wantedPod("", []string{"b"}).Spec.Containers[0])
-	l = (&look{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "b", StateRunning)
+	l = (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "b", StateRunning)
 	got = Plan(PlanInput{Pod: pod, Status: &l.status, FailedProbes: map[string]KillReason{"c": KillLiveness}})
 	if want := "Container a failed liveness probe"; got.Kill[0].Message != want {
 		t.Errorf("got %q, want %q", got.Kill[0].Message, want)

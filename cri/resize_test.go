@@ -14,7 +14,7 @@ func resizedPod(request, limit string, policies ...v1.ContainerResizePolicy) (*v
 	c.Resources = requirements("1 1Gi", "2 2Gi")
 	made := ResourcesOf(&c.Resources)
 	hash := Hash(c)
-	l := &look{}
+	l := &observedPod{}
 	l.sandbox("s0", true).in("a0", "a", StateRunning, func(o *Container) { o.Hash, o.Resources = hash, &made })
 	c.Resources, c.ResizePolicy = requirements(request, limit), policies
 	return pod, &l.status
@@ -64,7 +64,7 @@ func resourcesOf(request, limit string) Resources {
 
 // A container that was made before its resources were written down restarts
 // for other ones, as it did then; one of which the image changed does too.
-func TestChangesThatAreNoResize(t *testing.T) {
+func TestChangesThatAreNotResizes(t *testing.T) {
 	pod, status := resizedPod("1 1Gi", "3 2Gi")
 	status.Containers[0].Resources = nil
 	if got := Resizes(pod, status, nil); len(got) > 0 {
@@ -81,7 +81,7 @@ func TestChangesThatAreNoResize(t *testing.T) {
 	if a := Plan(PlanInput{Pod: pod, Status: status}); len(a.Kill) != 1 || a.Kill[0].Reason != KillChanged {
 		t.Errorf("another image: %+v", a)
 	}
-	// One that never ran is made anew, not resized.
+	// One that never ran is created again, not resized.
 	pod, status = resizedPod("1 1Gi", "3 2Gi")
 	status.Containers[0].State = StateCreated
 	if a := Plan(PlanInput{Pod: pod, Status: status}); len(a.Remove) != 1 || len(a.Created) > 0 {

@@ -12,7 +12,7 @@ import (
 
 // A worker is woken by what its own failed attempts leave in the runtime, so
 // that syncing on each wake-up must not mean trying on each.
-func TestFailingAttemptsAreSpacedOut(t *testing.T) {
+func TestStartBackoff(t *testing.T) {
 	for name, c := range map[string]struct{ method, key string }{
 		"sandbox":   {"RunPodSandbox", ""},
 		"container": {"CreateContainer", "a"},

@@ -89,7 +89,7 @@ func TestPodStatus(t *testing.T) {
 	})
 }
 
-func TestPodStatusOfNothing(t *testing.T) {
+func TestPodStatusOfMissingPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustStatus(t, critest.New(t).Client(t), "uid-1")
 		if s.UID != "uid-1" || len(s.Sandboxes)+len(s.Containers)+len(s.IPs) != 0 || s.At.IsZero() {
@@ -119,8 +119,8 @@ func TestPodStatusLeavesOutWhatVanished(t *testing.T) {
 	})
 }
 
-// TestPodStatusIsWholeOrNothing: half a status would start things twice.
-func TestPodStatusIsWholeOrNothing(t *testing.T) {
+// TestPodStatusIsComplete: half a status would start things twice.
+func TestPodStatusIsComplete(t *testing.T) {
 	for _, method := range []string{"ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"} {
 		synctest.Test(t, func(t *testing.T) {
 			f := critest.New(t)

@@ -12,7 +12,7 @@ import (
 
 // A pod that asks for more than the runtime can do waits, and starts when the
 // runtime was upgraded. What runs is left alone by a downgrade.
-func TestSyncWaitsForARuntimeThatCan(t *testing.T) {
+func TestSyncWaitsForASupportingRuntime(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, []string{"a"})
 	signal := v1.SIGRTMINPLUS3
 	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{StopSignal: &signal}

@@ -14,7 +14,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-func TestSyncTellsWhatFailed(t *testing.T) {
+func TestSyncReportsFailures(t *testing.T) {
 	always := v1.RestartPolicyAlways
 	for name, tc := range map[string]struct {
 		method string
@@ -77,7 +77,7 @@ func TestSyncTellsWhatFailed(t *testing.T) {
 					t.Errorf("no event %q in %q", tc.event, b.events.list)
 				}
 				if tc.key != "" {
-					b.runs("b") // the others start all the same
+					b.runs("b") // the others start nevertheless
 				}
 			})
 		})
@@ -100,7 +100,7 @@ func TestSyncInputsFail(t *testing.T) {
 	})
 }
 
-// A container that can never be made is tried for ever; what was made for each
+// A container that can never be made is tried forever; what was made for each
 // attempt must not pile up.
 func TestSyncRemovesWhatAFailedCreateLeft(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -188,7 +188,7 @@ func TestSandboxIsFoundByItsName(t *testing.T) {
 		b.runs("a")
 		b.fresh("a")
 		if a, _ := b.fake.Newest("a"); string(a.Config.Envs[0].Value) == "" {
-			t.Error("the container was not told the pod's address")
+			t.Error("the container did not get the pod's address")
 		}
 		// One that has containers which the status did not show is not used.
 		b.restart()
@@ -205,7 +205,7 @@ func TestSandboxIsFoundByItsName(t *testing.T) {
 		}
 		// Nor one of another attempt.
 		b.fake.KillSandboxes("web-node")
-		status := b.look()
+		status := b.observe()
 		b.settle()
 		b.restart()
 		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: status, ResolveInputs: b.inputs})
@@ -217,8 +217,8 @@ func TestSandboxIsFoundByItsName(t *testing.T) {
 	})
 }
 
-// A container that was created but cannot be started is made anew.
-func TestCreatedThatCannotBeStarted(t *testing.T) {
+// A container that was created but cannot be started is created again.
+func TestCreatedContainerFailsToStart(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
 		b.fake.Inject("StartContainer", critest.Fault{Before: errors.New("refused"), Times: 2})
 		b.sync()
@@ -232,7 +232,7 @@ func TestCreatedThatCannotBeStarted(t *testing.T) {
 	})
 }
 
-// One of which nobody knows whether it was started is neither removed nor
+// One whose start has an unknown result is neither removed nor
 // made again.
 func TestCreatedWithALostStart(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
@@ -256,7 +256,7 @@ func TestCreatedFromAnotherDefinition(t *testing.T) {
 		b.pod.Spec.Containers[0].Image = "registry.example/a:2"
 		b.fake.Inject("RemoveContainer", critest.Fault{Before: errors.New("busy")})
 		if r := b.sync(); r.Err == nil || b.fake.Calls("CreateContainer") != 1 {
-			t.Errorf("got %+v, and another one beside that which could not be removed", r)
+			t.Errorf("got %+v, and another one next to that which could not be removed", r)
 		}
 		b.settle()
 		b.runs("a")
@@ -305,7 +305,7 @@ func TestOldStatus(t *testing.T) {
 	})
 }
 
-// The answer to a create is lost and it takes effect only after the next look.
+// The answer to a create is lost and it takes effect only after the next status.
 func TestLateEffects(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
 		t.Run(method, func(t *testing.T) {

@@ -228,7 +228,7 @@ func TestSyncHostNetwork(t *testing.T) {
 		if len(s) != 1 || s[0].Config.Hostname != "" || len(s[0].IPs) != 0 {
 			t.Errorf("got %+v", s)
 		}
-		// The pod gets a network of its own: everything anew.
+		// The pod gets a network of its own: everything again.
 		p.Spec.HostNetwork = false
 		b.settle()
 		b.runs("a")
@@ -262,7 +262,7 @@ func TestSyncKillsWhatFailedItsProbe(t *testing.T) {
 		b.settle()
 		b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
 		a, _ := b.fake.Newest("a")
-		status := b.look()
+		status := b.observe()
 		begun := time.Now()
 		r := b.syncer.Sync(t.Context(), cri.SyncRequest{
 			Pod: p, Status: status, ResolveInputs: b.inputs, FailedProbes: map[string]cri.KillReason{a.ID: cri.KillLiveness},
@@ -275,7 +275,7 @@ func TestSyncKillsWhatFailedItsProbe(t *testing.T) {
 	})
 }
 
-func TestSyncPullsSideBySide(t *testing.T) {
+func TestSyncPullsInParallel(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *testbed) {
 		b.fake.SetImages()
 		hold := b.fake.HoldPull("*")
@@ -293,7 +293,7 @@ func TestSyncPullsSideBySide(t *testing.T) {
 	})
 }
 
-func TestSyncGivesUpWhenToldTo(t *testing.T) {
+func TestSyncStopsWithItsContext(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
 		b.fake.SetImages()
 		b.fake.HoldPull("*")
@@ -315,7 +315,7 @@ func TestSyncGivesUpWhenToldTo(t *testing.T) {
 	})
 }
 
-func TestSyncEndsSurplus(t *testing.T) {
+func TestSyncKillsSurplus(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
 		b.settle()
 		a, _ := b.fake.Newest("a")
@@ -367,7 +367,7 @@ func TestSyncGrace(t *testing.T) {
 	}
 }
 
-func TestSyncUnknownStateIsEndedFirst(t *testing.T) {
+func TestSyncKillsUnknownStateFirst(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
 		b.settle()
 		b.fake.Lose("a")
@@ -426,7 +426,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-func TestPodsAreSyncedAtTheSameTime(t *testing.T) {
+func TestPodsAreSyncedConcurrently(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
 		b.fake.SetImages()
 		var all sync.WaitGroup

@@ -99,7 +99,7 @@ func pod(policy v1.RestartPolicy, regular []string, init ...string) *v1.Pod {
 	return p
 }
 
-// sync looks and syncs once.
+// sync observes and syncs once.
 func (b *testbed) sync() cri.SyncResult {
 	b.t.Helper()
 	if b.forgetful {
@@ -117,7 +117,7 @@ func (b *testbed) sync() cri.SyncResult {
 	return b.results[len(b.results)-1]
 }
 
-// syncIn syncs once by the last look.
+// syncIn syncs once with the last status.
 func (b *testbed) syncIn(ctx context.Context) cri.SyncResult {
 	r := b.syncer.Sync(ctx, cri.SyncRequest{
 		Pod: b.pod, Status: b.status, ResolveInputs: b.inputs, PostStartDone: b.postStart, HostIP: "192.0.2.1",
@@ -130,8 +130,8 @@ func (b *testbed) syncIn(ctx context.Context) cri.SyncResult {
 	return r
 }
 
-// look is the pod's status now.
-func (b *testbed) look() *cri.PodStatus {
+// observe returns the pod's present status.
+func (b *testbed) observe() *cri.PodStatus {
 	b.t.Helper()
 	status, err := b.client.PodStatus(b.t.Context(), b.pod.UID)
 	if err != nil {

@@ -37,9 +37,9 @@ func TestTerminationMessage(t *testing.T) {
 	}
 }
 
-// TestTerminationMessageIsNoWayOut puts in place of the file what a container
+// TestTerminationMessageFollowsNoLinks puts in place of the file what a container
 // could.
-func TestTerminationMessageIsNoWayOut(t *testing.T) {
+func TestTerminationMessageFollowsNoLinks(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// sidecar starts a sidecar with an index beside the pod's containers.
+// sidecar starts a sidecar with an index next to the pod's containers.
 func (b *testbed) sidecar(name string, index int, preStop *v1.LifecycleHandler) {
 	b.t.Helper()
 	a, ok := b.fake.Newest("a")
@@ -55,7 +55,7 @@ func (b *testbed) ends(name string, begun time.Time) time.Duration {
 
 // Regular containers end at once, sidecars after them in reverse order, within
 // the grace; a sidecar's hook is performed at the start.
-func TestKillEndsSidecarsLast(t *testing.T) {
+func TestKillTerminatesSidecarsLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		grace        int64
 		behave       map[string]critest.Behaviour
@@ -101,7 +101,7 @@ func TestKillEndsSidecarsLast(t *testing.T) {
 }
 
 // A sidecar goes on while a container that it serves could not be asked to end.
-func TestKillKeepsSidecarsOfWhatRuns(t *testing.T) {
+func TestKillKeepsSidecarsOfRunningContainers(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
 		b.settle()
 		b.sidecar("s0", 0, nil)

@@ -97,7 +97,7 @@ func TestSelectContainers(t *testing.T) {
 				next = g.Next.Sub(now)
 			}
 			if next != c.next {
-				t.Errorf("next look in %s, want %s", next, c.next)
+				t.Errorf("next check in %s, want %s", next, c.next)
 			}
 		})
 	}
@@ -212,7 +212,7 @@ func TestSelectEnded(t *testing.T) {
 		"runs":                   {pod: "s1=ready web/1=exited@s1 web/0=exited@s1"},
 		"ended for good":         {pod: "s2=dead s1=dead web/1=exited@s2 web/0=exited@s1", as: RunEndedForGood, want: "p:s1 p:s2 p:web/0 p:web/1"},
 		"to run again":           {pod: "s2=dead s1=dead web/1=exited@s2 web/0=exited@s1", as: RunEndedWillRestart, want: "p:s1 p:web/0 p:web/1"},
-		"what runs all the same": {pod: "s2=ready s1=dead web/1=running@s2 web/0=exited@s1", as: RunEndedForGood, want: "p:s1 p:web/0"},
+		"what runs nevertheless": {pod: "s2=ready s1=dead web/1=running@s2 web/0=exited@s1", as: RunEndedForGood, want: "p:s1 p:web/0"},
 		"what may run":           {pod: "s1=dead web/1=unknown@s1 db/0=created@s1", as: RunEndedForGood},
 		"what is young":          {pod: "s1=dead web/9=exited@s1 web/0=exited@s1", as: RunEndedForGood, age: 2 * time.Hour, want: "p:web/0"},
 	} {

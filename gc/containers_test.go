@@ -19,15 +19,15 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// world is a runtime and what is told of it.
+// world is a runtime and its events.
 type world struct {
-	mu      sync.Mutex
-	pods    []*cri.Pod
-	at      time.Time
-	failing map[types.UID]bool
-	removed []string
-	told    []string
-	logs    string
+	mu       sync.Mutex
+	pods     []*cri.Pod
+	at       time.Time
+	failing  map[types.UID]bool
+	removed  []string
+	recorded []string
+	logs     string
 }
 
 func (w *world) Observed() *cri.Observed {
@@ -65,13 +65,13 @@ func (w *world) Remove(_ context.Context, pod *cri.Pod) error {
 func (w *world) Event(pod *v1.Pod, eventType, reason, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = append(w.told, fmt.Sprint(pod == nil, " ", eventType, " ", reason, ": ", message))
+	w.recorded = append(w.recorded, fmt.Sprint(pod == nil, " ", eventType, " ", reason, ": ", message))
 }
 
-func (w *world) tellings() []string {
+func (w *world) eventTexts() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.told)
+	return slices.Clone(w.recorded)
 }
 
 func (w *world) gone() string {
@@ -106,11 +106,11 @@ func collector(t *testing.T, w *world, policy ContainerPolicy, except ...types.U
 	return g
 }
 
-func TestPodsThatMayNotBeTouchedAreLeftAlone(t *testing.T) {
+func TestUncollectablePodsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
 		g := collector(t, w, ContainerPolicy{}, "http1")
-		g.Wake() // before the first look
+		g.Wake() // before the first list
 		synctest.Wait()
 		dead := "s2=ready s1=dead web/2=running@s2 web/1=exited@s2 web/0=exited@s1"
 		w.set(podOf("http1", dead), podOf("file1", dead))
@@ -133,8 +133,8 @@ func TestOneFailureDoesNotStopTheRest(t *testing.T) {
 		if got := w.gone(); got != "p0:web/0 p2:web/0" {
 			t.Errorf("removed %q", got)
 		}
-		if len(w.tellings()) != 1 || !strings.HasPrefix(w.tellings()[0], "true Warning ContainerGCFailed: ") || !strings.Contains(w.tellings()[0], "default/p1: it is stuck") {
-			t.Errorf("told %q", w.tellings())
+		if len(w.eventTexts()) != 1 || !strings.HasPrefix(w.eventTexts()[0], "true Warning ContainerGCFailed: ") || !strings.Contains(w.eventTexts()[0], "default/p1: it is stuck") {
+			t.Errorf("events %q", w.eventTexts())
 		}
 		// It is tried again by itself.
 		w.mu.Lock()
@@ -148,9 +148,9 @@ func TestOneFailureDoesNotStopTheRest(t *testing.T) {
 	})
 }
 
-// On want of room, ended pods lose what other pods keep, and one that cannot be
-// removed keeps nobody else.
-func TestReclaimTakesAllOfEndedPods(t *testing.T) {
+// When space is short, ended pods lose what other pods keep, and one that cannot be
+// removed does not block the others.
+func TestReclaimRemovesEndedPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{failing: map[types.UID]bool{"stuck": true}}
 		g := collector(t, w, ContainerPolicy{}, "http1")
@@ -158,7 +158,7 @@ func TestReclaimTakesAllOfEndedPods(t *testing.T) {
 			return map[types.UID]RunState{"job": RunEndedForGood, "stuck": RunEndedForGood, "http1": RunEndedForGood, "evicted": RunEndedWillRestart}[uid]
 		}
 		if n, err := g.Reclaim(t.Context()); n != 0 || err != nil {
-			t.Errorf("before the first look: %d, %v", n, err)
+			t.Errorf("before the first observed: %d, %v", n, err)
 		}
 		ended := "s1=dead web/1=exited@s1 web/0=exited@s1"
 		w.set(podOf("job", ended), podOf("stuck", ended), podOf("evicted", ended), podOf("http1", ended),
@@ -177,7 +177,7 @@ func TestReclaimTakesAllOfEndedPods(t *testing.T) {
 	})
 }
 
-func TestYoungOnesGoWhenTheyAreOldEnough(t *testing.T) {
+func TestMinAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
 		g := collector(t, w, ContainerPolicy{MinAge: 10 * time.Minute})
@@ -200,7 +200,7 @@ func TestYoungOnesGoWhenTheyAreOldEnough(t *testing.T) {
 	})
 }
 
-// tree are the files below a folder, with links and their targets.
+// tree are the files below a directory, with links and their targets.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var list []string
@@ -229,7 +229,7 @@ func touch(t *testing.T, paths ...string) {
 	}
 }
 
-func TestFilesGoWithTheirContainers(t *testing.T) {
+func TestFilesAreRemovedWithContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
 		g := collector(t, w, ContainerPolicy{})
@@ -242,9 +242,9 @@ func TestFilesGoWithTheirContainers(t *testing.T) {
 		} {
 			touch(t, filepath.Join(logs, name))
 		}
-		touch(t, filepath.Join(messages, "one"), filepath.Join(messages, "two"), filepath.Join(messages, "stray"), filepath.Join(messages, "new"))
+		touch(t, filepath.Join(messages, "one"), filepath.Join(messages, "two"), filepath.Join(messages, "orphan"), filepath.Join(messages, "new"))
 		old := time.Now().Add(-2 * time.Hour)
-		for _, name := range []string{"one", "two", "stray"} {
+		for _, name := range []string{"one", "two", "orphan"} {
 			if err := os.Chtimes(filepath.Join(messages, name), old, old); err != nil {
 				t.Fatal(err)
 			}
@@ -285,7 +285,7 @@ func TestFilesGoWithTheirContainers(t *testing.T) {
 
 // A runtime that forgot its containers at a reboot leaves their logs: the
 // newest two of each container stay.
-func TestLogsOfForgottenContainersStayWithinBounds(t *testing.T) {
+func TestLogsOfForgottenContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
 		g := collector(t, w, ContainerPolicy{})

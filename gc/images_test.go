@@ -123,7 +123,7 @@ func use(g *Images, s *store, names ...string) {
 	time.Sleep(time.Minute)
 }
 
-func TestImagesGoByLastUseUntilThereIsRoom(t *testing.T) {
+func TestLeastRecentlyUsedImagesAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		file := filepath.Join(t.TempDir(), "images.json")
@@ -150,13 +150,13 @@ func TestImagesGoByLastUseUntilThereIsRoom(t *testing.T) {
 		if got := s.gone(); got != "c d b a" {
 			t.Errorf("then removed %q", got)
 		}
-		if len(s.tellings()) != 0 {
-			t.Errorf("told %q", s.tellings())
+		if len(s.eventTexts()) != 0 {
+			t.Errorf("events %q", s.eventTexts())
 		}
 	})
 }
 
-func TestRoomThatComesLateRemovesNoMore(t *testing.T) {
+func TestLateFreedSpaceRemovesNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{late: true, other: 300}
 		g := keeper(t, s, ImagePolicy{High: 85, Low: 80}, filepath.Join(t.TempDir(), "images.json"))
@@ -168,13 +168,13 @@ func TestRoomThatComesLateRemovesNoMore(t *testing.T) {
 	})
 }
 
-func TestImagesThatStay(t *testing.T) {
+func TestKeptImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{other: 890, sandbox: "pause:1", refuses: map[string]bool{"sha256:stuck": true}}
 		g := keeper(t, s, ImagePolicy{High: 85, Low: 10, MinAge: 2 * time.Minute}, filepath.Join(t.TempDir(), "images.json"), "wanted:1", "docker.io/library/bydigest@sha256:"+strings.Repeat("0", 64))
 		s.add("theirs", 1)
 		pull(g, s, 1, "gone", "wanted", "ownuse", "theiruse", "pause", "pinned", "stuck", "shared", "last", "bydigest")
-		// Somebody else has had it before we asked for it.
+		// Another client pulled it before we asked for it.
 		s.add("loaded", 1)
 		g.Pulled(t.Context(), "loaded:1", "sha256:loaded")
 		for i := range s.images {
@@ -210,15 +210,15 @@ func TestImagesThatStay(t *testing.T) {
 		if fmt.Sprint(states) != fmt.Sprint(want) {
 			t.Errorf("states %v\nwant   %v", states, want)
 		}
-		if len(s.tellings()) != 1 || !strings.Contains(s.tellings()[0], "true Warning FreeDiskSpaceFailed: /images") {
-			t.Errorf("told %q", s.tellings())
+		if len(s.eventTexts()) != 1 || !strings.Contains(s.eventTexts()[0], "true Warning FreeDiskSpaceFailed: /images") {
+			t.Errorf("events %q", s.eventTexts())
 		}
-		// The one that is stuck is told of when it happens again.
+		// The one that is stuck is reported when it happens again.
 		g.tick(t.Context())
-		if !slices.ContainsFunc(s.tellings(), func(e string) bool {
+		if !slices.ContainsFunc(s.eventTexts(), func(e string) bool {
 			return strings.Contains(e, "ImageGCFailed: failed to remove image docker.io/library/stuck:1: it is stuck")
 		}) {
-			t.Errorf("told %q", s.tellings())
+			t.Errorf("events %q", s.eventTexts())
 		}
 	})
 }
@@ -267,7 +267,7 @@ func TestPrune(t *testing.T) {
 	})
 }
 
-func TestReclaimTellsWhatItFreed(t *testing.T) {
+func TestReclaimReturnsFreedBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{refuses: map[string]bool{"sha256:b": true}}
 		g := keeper(t, s, ImagePolicy{High: 100}, filepath.Join(t.TempDir(), "images.json"), "d:1")
@@ -322,7 +322,7 @@ func TestDamagedImageRecordRemovesNothing(t *testing.T) {
 
 // The record is written when a use begins or ends, not while it goes on, and
 // does not grow with what is long gone.
-func TestImageRecordIsWrittenSeldom(t *testing.T) {
+func TestImageRecordIsRarelyWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		file := filepath.Join(t.TempDir(), "sub", "images.json")

@@ -26,8 +26,8 @@ type WriteWatcher interface {
 // noWriteWatcher reports nothing.
 type noWriteWatcher struct{}
 
-func (noWriteWatcher) Arm(string) error { return errors.New("the kernel supports no watches") }
-func (noWriteWatcher) Disarm(string) {}
+func (noWriteWatcher) Arm(string) error       { return errors.New("the kernel supports no watches") }
+func (noWriteWatcher) Disarm(string)          {}
 func (noWriteWatcher) Written() <-chan string { return nil }
 
 // inotify is a WriteWatcher that uses inotify(7) with one-shot watches.

@@ -186,7 +186,7 @@ func TestLogIsRotatedByGrowth(t *testing.T) {
 		for _, name := range names {
 			info, err := os.Stat(filepath.Join(filepath.Dir(w.path), name))
 			if err != nil || !strings.HasSuffix(name, ".gz") && (info.Size() < 100_000 || info.Size() > 120_000) {
-				t.Errorf("%s has %d bytes: looked at too late: %v", name, info.Size(), err)
+				t.Errorf("%s has %d bytes: checked too late: %v", name, info.Size(), err)
 			}
 		}
 		// All but the newest are compressed when it is quiet.
@@ -244,7 +244,7 @@ func TestSilentLogCostsNothing(t *testing.T) {
 	})
 }
 
-func TestRefusedRotationGivesTheNameBack(t *testing.T) {
+func TestFailedRotationRestoresTheName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriter(t)
 		w.refuse = errors.New("no such container")
@@ -255,15 +255,15 @@ func TestRefusedRotationGivesTheNameBack(t *testing.T) {
 		if got := w.files(t); got != "0.log" {
 			t.Errorf("files %s", got)
 		}
-		if len(w.tellings()) != 0 {
-			t.Errorf("told at once: %q; it may just have ended", w.tellings())
+		if len(w.eventTexts()) != 0 {
+			t.Errorf("told at once: %q; it may just have ended", w.eventTexts())
 		}
 		time.Sleep(2 * rotateRetry)
 		synctest.Wait()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(w.tellings()) != 1 || !strings.Contains(w.tellings()[0], "false Warning LogRotationFailed: ") {
-			t.Errorf("told %q", w.tellings())
+		if len(w.eventTexts()) != 1 || !strings.Contains(w.eventTexts()[0], "false Warning LogRotationFailed: ") {
+			t.Errorf("events %q", w.eventTexts())
 		}
 		w.print(t, 1)
 		w.mu.Lock()
@@ -277,7 +277,7 @@ func TestRefusedRotationGivesTheNameBack(t *testing.T) {
 	})
 }
 
-func TestLostAnswerLosesNoLine(t *testing.T) {
+func TestLostReplyLosesNoLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriter(t)
 		w.lost = true
@@ -373,7 +373,7 @@ func TestNamesSortByAgeWhateverTheClockSays(t *testing.T) {
 	}
 }
 
-func TestBoundOfAPod(t *testing.T) {
+func TestFilesOverLimit(t *testing.T) {
 	file := func(path string, size int64, age int, current bool) logFile {
 		return logFile{path: path, size: size, modified: now.Add(-time.Duration(age) * time.Minute), current: current}
 	}
@@ -388,7 +388,7 @@ func TestBoundOfAPod(t *testing.T) {
 	}
 }
 
-func TestPodBoundIsKept(t *testing.T) {
+func TestPodLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriter(t)
 		old := filepath.Join(filepath.Dir(filepath.Dir(w.path)), "job", "0.log")
@@ -416,7 +416,7 @@ func TestPodBoundIsKept(t *testing.T) {
 	})
 }
 
-func TestInotifyTellsOnceAfterArming(t *testing.T) {
+func TestInotifyReportsOnceAfterArming(t *testing.T) {
 	w, err := newInotify()
 	if err != nil {
 		t.Fatal(err)
@@ -446,7 +446,7 @@ func TestInotifyTellsOnceAfterArming(t *testing.T) {
 		select {
 		case got := <-w.Written():
 			if !want || got != path {
-				t.Fatalf("told of %q", got)
+				t.Fatalf("reported %q", got)
 			}
 		case <-time.After(limit):
 			if want {
@@ -486,7 +486,7 @@ func TestInotifyTellsOnceAfterArming(t *testing.T) {
 	}
 }
 
-func BenchmarkLookAtAThousandLogs(b *testing.B) {
+func BenchmarkCheckThousandLogs(b *testing.B) {
 	w := &writer{armed: map[string]bool{}, grown: make(chan string)}
 	dir := b.TempDir()
 	l := NewLogs(LogsConfig{Policy: LogPolicy{MaxSize: 1 << 20, MaxFiles: 5}, Runtime: w, Root: dir, Watcher: w})

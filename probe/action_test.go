@@ -30,7 +30,7 @@ func once(t *testing.T, handler v1.ProbeHandler, timeout time.Duration, exec Exe
 	})
 }
 
-// namedPort stands for the port "web"; nobody listens there.
+// namedPort stands for the port "web"; nothing listens there.
 const namedPort = 1
 
 const (
@@ -40,8 +40,8 @@ const (
 	haste    = time.Second
 )
 
-// nobody is a port that refuses connections and that no one else can get.
-func nobody(t *testing.T) int32 {
+// closedPort returns a port that refuses connections and that no one else can get.
+func closedPort(t *testing.T) int32 {
 	t.Helper()
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -241,7 +241,7 @@ func TestTCP(t *testing.T) {
 	defer l.Close()
 	a, err := once(t, v1.ProbeHandler{TCPSocket: &probe}, patience, nil)
 	judge(t, a, err, "ok", "")
-	probe.Port = intstr.FromInt32(nobody(t))
+	probe.Port = intstr.FromInt32(closedPort(t))
 	a, err = once(t, v1.ProbeHandler{TCPSocket: &probe}, patience, nil)
 	judge(t, a, err, "failed", "connection refused")
 	probe.Port = intstr.FromString("nothing")
@@ -291,7 +291,7 @@ func TestGRPC(t *testing.T) {
 		"service unknown":        {healthy, ptr("other"), "failed", "unknown service"},
 		"no health service":      {without, nil, "failed", "does not implement the grpc health protocol"},
 		"a server that is stuck": {silent, nil, "failed", "timeout: "},
-		"nobody":                 {nobody(t), nil, "failed", "connection refused"},
+		"closed port":            {closedPort(t), nil, "failed", "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			timeout := patience

@@ -122,7 +122,7 @@ func TestHookTCP(t *testing.T) {
 	connect := v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(int32(l.Addr().(*net.TCPAddr).Port))}}
 	defer l.Close()
 	fails(t, hookOn(t, nil, connect), "")
-	connect.TCPSocket.Port = intstr.FromInt32(nobody(t))
+	connect.TCPSocket.Port = intstr.FromInt32(closedPort(t))
 	fails(t, hookOn(t, nil, connect), "connection refused")
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// testbed is a prober that runs in a bubble over a runtime that does as told.
+// testbed is a prober that runs in a bubble over a scripted runtime.
 type testbed struct {
 	*Prober
 	t    testing.TB
@@ -108,8 +108,8 @@ func (b *testbed) want(uid types.UID, id, state string) {
 	}
 }
 
-// told reports whether there was a wake-up for the pod alone.
-func (b *testbed) told(uid types.UID) bool {
+// notified reports whether there was a notification for this pod only.
+func (b *testbed) notified(uid types.UID) bool {
 	select {
 	case <-b.Changed():
 	default:

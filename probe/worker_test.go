@@ -24,7 +24,7 @@ func TestInitialValues(t *testing.T) {
 		b.want("u", "live", "")
 		b.want("u", "none", "")
 		b.want("other", "none", "")
-		if b.told("u") {
+		if b.notified("u") {
 			t.Error("initial values are no change")
 		}
 	})
@@ -39,8 +39,8 @@ func TestThresholdsCountResultsInARow(t *testing.T) {
 		b.want("u", "c", "ready=false")
 		b.after(time.Second)
 		b.want("u", "c", "ready=true")
-		if !b.told("u") {
-			t.Error("nobody was told")
+		if !b.notified("u") {
+			t.Error("there was no notification")
 		}
 		b.says("ready", 1)
 		b.after(2 * time.Second)
@@ -49,13 +49,13 @@ func TestThresholdsCountResultsInARow(t *testing.T) {
 		b.says("ready", 1)
 		b.after(2 * time.Second)
 		b.want("u", "c", "ready=true")
-		if b.told("u") {
-			t.Error("told though nothing changed")
+		if b.notified("u") {
+			t.Error("there was a notification although nothing changed")
 		}
 		b.after(time.Second)
 		b.want("u", "c", "ready=false")
-		if !b.told("u") {
-			t.Error("nobody was told")
+		if !b.notified("u") {
+			t.Error("there was no notification")
 		}
 		b.says("ready", 0)
 		b.after(time.Second)
@@ -99,7 +99,7 @@ func TestInitialDelayWhenTheClockIsSet(t *testing.T) {
 				probe.InitialDelaySeconds = 7
 				began := time.Now()
 				container := now("c", nil, probe)
-				// As the runtime tells it: without a monotonic reading.
+				// As the runtime reports it: without a monotonic reading.
 				container.StartedAt = began.Add(c.started).Round(0)
 				b.UpdatePod(podOf("u", container))
 				b.after(time.Minute)
@@ -116,7 +116,7 @@ func TestInitialDelayWhenTheClockIsSet(t *testing.T) {
 	}
 }
 
-func TestStartupHoldsTheOthersBack(t *testing.T) {
+func TestStartupBlocksOtherProbes(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *testbed) {
 		b.says("start", 1)
 		b.UpdatePod(podOf("u", now("c", every("start", 1, 100), every("live", 10, 1), every("ready", 10, 1))))
@@ -138,7 +138,7 @@ func TestStartupHoldsTheOthersBack(t *testing.T) {
 	})
 }
 
-func TestFailureHoldsUntilANewInstance(t *testing.T) {
+func TestLivenessFailureIsFinal(t *testing.T) {
 	for kind, probes := range map[Kind][]*v1.Probe{
 		Startup:  {every("x", 1, 2), every("other", 1, 1)},
 		Liveness: {nil, every("x", 1, 2)},
@@ -155,8 +155,8 @@ func TestFailureHoldsUntilANewInstance(t *testing.T) {
 				b.want("u", "c", started[:max(0, len(started)-1)])
 				b.after(time.Second)
 				b.want("u", "c", started+"failed="+kind.String())
-				if !b.told("u") {
-					t.Error("nobody was told")
+				if !b.notified("u") {
+					t.Error("there was no notification")
 				}
 				b.says("x", 0)
 				b.UpdatePod(podOf("u", first))
@@ -169,7 +169,7 @@ func TestFailureHoldsUntilANewInstance(t *testing.T) {
 				b.UpdatePod(podOf("u", now("d", probes...)))
 				b.want("u", "c", "")
 				b.after(half)
-				// The count begins anew.
+				// The count starts over.
 				b.want("u", "d", started[:max(0, len(started)-1)])
 				if want := fmt.Sprintf("Warning Unhealthy %s probe failed: command exited with 1", kind); b.events[0] != want {
 					t.Errorf("event %q, want %q", b.events[0], want)
@@ -179,7 +179,7 @@ func TestFailureHoldsUntilANewInstance(t *testing.T) {
 	}
 }
 
-// Containers of one pod that fail alike are told apart.
+// Containers of one pod that fail alike are distinguished.
 func TestEventsNameTheContainerAmongSeveral(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *testbed) {
 		first, second := now("1", nil, nil, every("x", 1, 1)), now("2", nil, nil, every("x", 1, 1))
@@ -200,7 +200,7 @@ func TestEventsNameTheContainerAmongSeveral(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeAskedCountsForNothing(t *testing.T) {
+func TestFailedAttemptsAreNotResults(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *testbed) {
 		b.does("x", func(context.Context) (ExecResult, error) { return ExecResult{}, errors.New("no shim") })
 		b.UpdatePod(podOf("u", now("c", nil, every("x", 1, 1), every("x", 1, 1))))
@@ -225,7 +225,7 @@ func TestWhatCannotBeAskedCountsForNothing(t *testing.T) {
 	})
 }
 
-func TestSlowProbeDelaysNoOther(t *testing.T) {
+func TestSlowProbeDelaysNoOthers(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *testbed) {
 		b.does("slow", func(ctx context.Context) (ExecResult, error) {
 			select {
@@ -250,7 +250,7 @@ func TestSlowProbeDelaysNoOther(t *testing.T) {
 	})
 }
 
-func TestEndingPod(t *testing.T) {
+func TestTerminatingPod(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *testbed) {
 		hung := 0
 		b.does("hung", func(ctx context.Context) (ExecResult, error) {
@@ -296,7 +296,7 @@ func TestEndingPod(t *testing.T) {
 	})
 }
 
-func TestTakenOverFromADaemonBefore(t *testing.T) {
+func TestPreviousState(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *testbed) {
 		long := time.Now().Add(-time.Hour)
 		var all []Container
@@ -369,7 +369,7 @@ func TestThousandProbesASecond(t *testing.T) {
 				t.Fatalf("%d of %d asked in a second", n, pods)
 			}
 			if n := len(b.TakeChanged()); n != pods {
-				t.Fatalf("%d of %d changes told", n, pods)
+				t.Fatalf("%d of %d changes reported", n, pods)
 			}
 		}
 	})

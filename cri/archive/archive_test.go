@@ -392,7 +392,7 @@ func TestBadArchives(t *testing.T) {
 }
 
 // Wherever an archive is cut, it is an error or the whole image.
-func TestCutAnywhere(t *testing.T) {
+func TestTruncatedAnywhere(t *testing.T) {
 	img := made(t, "amd64")
 	id, _ := img.ConfigName()
 	data := dockerArchive(t, map[string]v1.Image{"web:1": img})
@@ -412,7 +412,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-func TestRegistryIsForTheRuntimeAlone(t *testing.T) {
+func TestRegistryRequiresTheToken(t *testing.T) {
 	images, err := read(t, dockerArchive(t, map[string]v1.Image{"web:1": made(t, "amd64")}), "")
 	if err != nil {
 		t.Fatal(err)
@@ -448,7 +448,7 @@ func TestRegistryIsForTheRuntimeAlone(t *testing.T) {
 }
 
 // What is kept leaves nothing behind, however the reading ends.
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestReadLeavesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("the caller went")

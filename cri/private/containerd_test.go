@@ -83,7 +83,7 @@ func listenerOf(t *testing.T, c Config) int {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func TestKeepsOneContainerd(t *testing.T) {
+func TestRunKeepsOneContainerd(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "/nonexistent")
 	cfg := testbed(t)
 	exe, err := os.Executable()
@@ -147,7 +147,7 @@ func TestKeepsOneContainerd(t *testing.T) {
 	}
 }
 
-func TestStartTellsWhereTheLogIs(t *testing.T) {
+func TestStartErrorNamesTheLog(t *testing.T) {
 	cfg := testbed(t)
 	err := New(cfg, "/bin/false", quiet()).Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), cfg.LogFile()) {
@@ -197,7 +197,7 @@ func TestHostNetworkConfigIsPreferred(t *testing.T) {
 	}
 }
 
-func TestFreeSubnetAvoidsTheHostsNetworks(t *testing.T) {
+func TestFreeSubnetAvoidsHostNetworks(t *testing.T) {
 	addr := func(s string) net.Addr {
 		ip, n, err := net.ParseCIDR(s)
 		if err != nil {
@@ -228,7 +228,7 @@ func TestFreeSubnetAvoidsTheHostsNetworks(t *testing.T) {
 	}
 }
 
-func TestRenderSetsTheTrapOption(t *testing.T) {
+func TestRender(t *testing.T) {
 	cfg := Config{Root: "/r", State: "/s", PauseImage: "img:1"}
 	for _, restrict := range []bool{true, false} {
 		text := cfg.render("/bin", "/conf", restrict)
@@ -243,7 +243,7 @@ func TestRenderSetsTheTrapOption(t *testing.T) {
 	}
 }
 
-func TestFindTakesTheFirstThatAnswers(t *testing.T) {
+func TestFindFirstAnsweringSocket(t *testing.T) {
 	dir := t.TempDir()
 	alive, stale := filepath.Join(dir, "b.sock"), filepath.Join(dir, "a.sock")
 	ln, err := net.Listen("unix", alive)
@@ -262,7 +262,7 @@ func TestFindTakesTheFirstThatAnswers(t *testing.T) {
 	}
 }
 
-func TestChildFindsItsOwnShim(t *testing.T) {
+func TestChildEnvPrefersItsOwnShim(t *testing.T) {
 	got := childEnv([]string{"A=b", "PATH=/usr/bin:/bin", "NOTIFY_SOCKET=/x", "WATCHDOG_USEC=1", "WATCHDOG_PID=2"}, "/opt/c")
 	if want := []string{"A=b", "PATH=/opt/c:/usr/bin:/bin"}; !slices.Equal(got, want) {
 		t.Errorf("childEnv = %q, want %q", got, want)
@@ -270,8 +270,8 @@ func TestChildFindsItsOwnShim(t *testing.T) {
 }
 
 // A containerd that takes minutes to come up, on a slow disk, must not get a
-// second one beside it every minute.
-func TestSlowContainerdIsWaitedFor(t *testing.T) {
+// second one next to it every minute.
+func TestSlowContainerdStart(t *testing.T) {
 	cfg := testbed(t)
 	marker := filepath.Join(filepath.Dir(cfg.Root), "started")
 	binary := filepath.Join(filepath.Dir(cfg.Root), "containerd")
@@ -291,6 +291,6 @@ func TestSlowContainerdIsWaitedFor(t *testing.T) {
 		}
 	})
 	if _, err := os.Stat(marker); err == nil {
-		t.Error("a second containerd was started beside one that is starting")
+		t.Error("a second containerd was started next to one that is starting")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestChooseNeverLeavesARuntimeThatIsMerelyDown(t *testing.T) {
+func TestChooseKeepsARuntimeThatIsDown(t *testing.T) {
 	alive := filepath.Join(t.TempDir(), "a.sock")
 	ln, err := net.Listen("unix", alive)
 	if err != nil {
@@ -29,7 +29,7 @@ func TestChooseNeverLeavesARuntimeThatIsMerelyDown(t *testing.T) {
 	}
 }
 
-func TestMemoryOutlivesTheDaemon(t *testing.T) {
+func TestEndpointFileSurvivesARestart(t *testing.T) {
 	root := t.TempDir()
 	if got, err := NewEndpointFile(root).Load(); got != "" || err != nil {
 		t.Fatalf("Load before the first choice = %q, %v", got, err)

@@ -28,7 +28,7 @@ func newMirrorTestbed(t *testing.T, theirs map[string]string) (*Containerd, Conf
 	return New(cfg, "", slog.New(slog.DiscardHandler)), cfg
 }
 
-func TestOffer(t *testing.T) {
+func TestMirror(t *testing.T) {
 	const ours = "[host.\"http://127.0.0.1:1\"]\n  capabilities = [\"pull\", \"resolve\"]\n  [host.\"http://127.0.0.1:1\".header]\n    X-Token = \"word\"\n"
 	const mirror = "[host.\"https://mirror\"]\n  ca = \"ca.crt\"\n"
 	for name, c := range map[string]struct {
@@ -94,7 +94,7 @@ func TestOffer(t *testing.T) {
 
 // A containerd that an earlier podstead started does not look for offers; what
 // a daemon left that was killed is gone when the next one starts.
-func TestOffersOfOtherDaemons(t *testing.T) {
+func TestMirrorOfAnotherDaemon(t *testing.T) {
 	own, cfg := newMirrorTestbed(t, nil)
 	if _, err := own.AddMirror("docker.io", Mirror{}); err != nil {
 		t.Fatal(err)
