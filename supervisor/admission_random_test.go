@@ -16,9 +16,9 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 )
 
-// Whatever comes and goes: never more runs than there is room for, nobody waits
-// who could run, only what is critical ends others, and all is as before after a
-// restart of the daemon.
+// Whatever is added and removed: never more runs than the node has resources for, no
+// pod waits that could run, only critical pods preempt others, and a restart of the
+// daemon changes nothing.
 func TestRandomAdmission(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -48,7 +48,7 @@ type randomPods struct {
 	pods map[string]*v1.Pod
 }
 
-// step does something, and says what.
+// step performs a random operation and describes it.
 func (r *randomPods) step(n int) string {
 	names := slices.Sorted(maps.Keys(r.pods))
 	amount := []string{"250m", "1", "2", "3", "5"}[r.rand.IntN(5)]
@@ -56,7 +56,7 @@ func (r *randomPods) step(n int) string {
 	var what string
 	switch k := r.rand.IntN(10); {
 	case len(names) < 3 || k < 4:
-		pod := asking(fmt.Sprintf("p%d", n), amount)
+		pod := requestingPod(fmt.Sprintf("p%d", n), amount)
 		what = "added " + pod.Name + " with " + amount
 		switch r.rand.IntN(8) {
 		case 0:
@@ -74,7 +74,7 @@ func (r *randomPods) step(n int) string {
 	case k < 9:
 		name := pick()
 		what = "edited " + name + " to " + amount
-		pod := revised(name, amount, fmt.Sprintf("%s-%d", name, n))
+		pod := revisedPod(name, amount, fmt.Sprintf("%s-%d", name, n))
 		pod.Spec.PriorityClassName, pod.Spec.Containers[0].Ports = r.pods[name].Spec.PriorityClassName, r.pods[name].Spec.Containers[0].Ports
 		r.pods[name] = pod
 	default:
@@ -90,7 +90,7 @@ func (r *randomPods) step(n int) string {
 	return what
 }
 
-// states are what each wanted pod is at, by UID.
+// states returns the phase and reason of each wanted pod, by UID.
 func (r *randomPods) states() map[types.UID]string {
 	states := map[types.UID]string{}
 	for _, pod := range r.pods {

@@ -22,17 +22,17 @@ func cpus(amount string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(amount), v1.ResourcePods: resource.MustParse("10")}
 }
 
-// asking is a pod that requests so much cpu; its UID is its name.
-func asking(name, amount string) *v1.Pod {
+// requestingPod returns a pod that requests this much CPU; its UID is its name.
+func requestingPod(name, amount string) *v1.Pod {
 	pod := testPod(name, types.UID(name), "1")
 	pod.Spec.Containers[0].Name = "of-" + name
 	pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(amount)}
 	return pod
 }
 
-// revised is the pod after an edit: another UID under the same name.
-func revised(name, amount, uid string) *v1.Pod {
-	pod := asking(name, amount)
+// revised returns the pod after an edit: another UID under the same name.
+func revisedPod(name, amount, uid string) *v1.Pod {
+	pod := requestingPod(name, amount)
 	pod.UID = types.UID(uid)
 	pod.Annotations[podinfo.AnnotationHash], pod.Annotations[podinfo.AnnotationTemplate] = uid, uid
 	return pod
@@ -46,13 +46,13 @@ func (b *bed) waitsFor(uid types.UID, reason string) {
 	})
 }
 
-// A pod for which there is no room waits, costs nothing, and runs at once when
-// another one has ended. Restarts of the daemon do not touch what runs, even if
-// there is less room than before.
-func TestPodWaitsForRoom(t *testing.T) {
+// A pod without enough resources waits, costs nothing, and runs at once when another
+// pod has ended. Restarts of the daemon do not touch what runs, even if the node has
+// less than before.
+func TestPodWaitsForResources(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("2")
-		first, second, third := asking("c-first", "1"), asking("b-second", "500m"), asking("a-third", "1")
+		first, second, third := requestingPod("c-first", "1"), requestingPod("b-second", "500m"), requestingPod("a-third", "1")
 		d := b.start()
 		d.config.deliver(file, first, second)
 		b.runs(first.UID)
@@ -64,9 +64,9 @@ func TestPodWaitsForRoom(t *testing.T) {
 		}
 		ran := d.ran.Load()
 		b.after(time.Hour)
-		// Two that run look once a minute or less.
+		// Two running pods resync once a minute or less.
 		if n := d.ran.Load() - ran; n > 125 {
-			t.Errorf("%d scripts ran in an hour of waiting", n)
+			t.Errorf("%d syncs in an hour of waiting", n)
 		}
 		if n := len(d.eventsOf(third, outOfCPU)); n != 1 {
 			t.Errorf("%d events", n)
@@ -87,12 +87,13 @@ func TestPodWaitsForRoom(t *testing.T) {
 	})
 }
 
-// Who goes first does not depend on who is looked at first: the higher
-// priority, then who waited for longer, over restarts of the daemon too.
-func TestOrderOfThoseWhoWaitForRoom(t *testing.T) {
+// The order of waiting pods does not depend on which is synced first: the higher
+// priority goes first, then the pod that waited longer, also across restarts of the
+// daemon.
+func TestOrderOfWaitingPods(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("1")
-		holder, old, young, high := asking("holder", "1"), asking("z-old", "1"), asking("a-young", "1"), asking("high", "1")
+		holder, old, young, high := requestingPod("holder", "1"), requestingPod("z-old", "1"), requestingPod("a-young", "1"), requestingPod("high", "1")
 		priority := int32(7)
 		high.Spec.Priority = &priority
 		// At a start, with nothing known, by priority and by name.
@@ -118,18 +119,18 @@ func TestOrderOfThoseWhoWaitForRoom(t *testing.T) {
 	})
 }
 
-// Who is edited keeps its place, though others wait for it.
-func TestEditedPodKeepsItsPlace(t *testing.T) {
+// An edited pod keeps its reservation, although others wait for it.
+func TestEditedPodKeepsItsReservation(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("1")
-		web, waits := asking("web", "1"), asking("a", "1")
+		web, waits := requestingPod("web", "1"), requestingPod("a", "1")
 		d := b.start()
 		d.config.deliver(file, web)
 		b.runs(web.UID)
 		d.config.deliver(file, web, waits)
 		b.waitsFor(waits.UID, outOfCPU)
 		for _, uid := range []string{"web-2", "web-3"} {
-			web = revised("web", "1", uid)
+			web = revisedPod("web", "1", uid)
 			d.config.deliver(file, web, waits)
 			b.runs(web.UID)
 		}
@@ -139,17 +140,17 @@ func TestEditedPodKeepsItsPlace(t *testing.T) {
 		b.after(time.Minute)
 		b.runs(web.UID)
 		if n := b.running(waits.UID); n != 0 {
-			t.Error("the one that waited took its place")
+			t.Error("the waiting pod took its reservation")
 		}
 	})
 }
 
-// A pod whose sandbox dies has its place still, and one that waits for a
-// missing label keeps none.
-func TestPlaceIsKeptByWhoRuns(t *testing.T) {
+// A pod whose sandbox dies keeps its reservation, and a pod that waits for a missing
+// label has none.
+func TestRunningPodKeepsItsReservation(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("1")
-		lost, web, waits := asking("a-lost", "1"), asking("web", "1"), asking("b", "1")
+		lost, web, waits := requestingPod("a-lost", "1"), requestingPod("web", "1"), requestingPod("b", "1")
 		lost.Spec.NodeSelector = map[string]string{"disk": "ssd"}
 		d := b.start()
 		d.config.deliver(file, lost, web)
@@ -166,12 +167,12 @@ func TestPlaceIsKeptByWhoRuns(t *testing.T) {
 	})
 }
 
-// A critical pod ends the least that gives it room. What it ended shows so and
-// runs again when there is room, over restarts of the daemon too.
+// A critical pod preempts as few pods as possible. A preempted pod shows that, and
+// runs again when there is room, also across restarts of the daemon.
 func TestCriticalPodPreempts(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("3")
-		a, c, critical := asking("a", "1"), asking("c", "2"), asking("critical", "2")
+		a, c, critical := requestingPod("a", "1"), requestingPod("c", "2"), requestingPod("critical", "2")
 		critical.Spec.PriorityClassName = "system-node-critical"
 		d := b.start()
 		d.config.deliver(file, a, c)
@@ -205,7 +206,7 @@ func TestCriticalPodPreempts(t *testing.T) {
 		b.after(time.Hour)
 		preempted(d)
 		if n := d.ran.Load() - ran; n > 125 {
-			t.Errorf("%d scripts ran in an hour of waiting", n)
+			t.Errorf("%d syncs in an hour of waiting", n)
 		}
 		for range 3 {
 			d = b.restart(c, critical, a)
@@ -213,43 +214,43 @@ func TestCriticalPodPreempts(t *testing.T) {
 			preempted(d)
 		}
 		d.config.deliver(file, a, c)
-		b.until(time.Minute, "the critical one has ended", func() bool { return b.running(critical.UID) == 0 })
+		b.until(time.Minute, "the critical pod has ended", func() bool { return b.running(critical.UID) == 0 })
 		if took := b.runs(c.UID); took > time.Second {
-			t.Errorf("the preempted one ran %s later", took)
+			t.Errorf("the preempted pod ran %s later", took)
 		}
 	})
 }
 
-// A critical pod for which nothing can be ended ends nothing, and a restart
+// A critical pod preempts nothing if that would not make room for it, and a restart
 // of the daemon is no reason to preempt.
-func TestNothingIsPreemptedInVain(t *testing.T) {
+func TestNoPreemptionWithoutEffect(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("3")
-		a, sure, critical := asking("a", "1"), asking("sure", "2"), asking("critical", "2")
-		for _, pod := range []*v1.Pod{sure, critical} {
+		a, other, critical := requestingPod("a", "1"), requestingPod("other", "2"), requestingPod("critical", "2")
+		for _, pod := range []*v1.Pod{other, critical} {
 			pod.Spec.PriorityClassName = "system-cluster-critical"
 		}
 		d := b.start()
-		d.config.deliver(file, a, sure)
+		d.config.deliver(file, a, other)
 		b.runs(a.UID)
-		b.runs(sure.UID)
+		b.runs(other.UID)
 		writes := len(b.fake.Writes())
-		d.config.deliver(file, a, sure, critical)
+		d.config.deliver(file, a, other, critical)
 		b.waitsFor(critical.UID, outOfCPU)
 		b.allocatable = cpus("1")
-		b.restart(critical, sure, a)
+		b.restart(critical, other, a)
 		b.after(time.Hour)
 		b.noWrites(writes)
 		b.allocatable = cpus("3")
-		b.restart(a, sure)
+		b.restart(a, other)
 		b.after(time.Minute)
 		b.noWrites(writes)
 	})
 }
 
-// A resize for which there is no room now waits for it; one for which there
-// never is says so.
-func TestResizeWaitsForRoom(t *testing.T) {
+// A resize without enough resources is deferred; one that can never be satisfied is
+// infeasible.
+func TestResizeWaitsForResources(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("3")
 		pod := func(amount string) *v1.Pod {
@@ -257,7 +258,7 @@ func TestResizeWaitsForRoom(t *testing.T) {
 			pod.Spec.Containers[0].Resources.Requests = pod.Spec.Containers[0].Resources.Limits.DeepCopy()
 			return pod
 		}
-		other := asking("other", "1")
+		other := requestingPod("other", "1")
 		d := b.start()
 		d.config.deliver(file, pod("1"), other)
 		b.runs("u1")
@@ -278,8 +279,8 @@ func TestResizeWaitsForRoom(t *testing.T) {
 		if n := b.fake.Calls("UpdateContainerResources"); n != 0 || b.linux().CpuQuota != 100_000 {
 			t.Errorf("%d updates", n)
 		}
-		// What it does not have yet is free for others, but who came first goes first.
-		late := asking("late", "1")
+		// What it does not have yet is free for others, but the older request goes first.
+		late := requestingPod("late", "1")
 		late.Spec.RestartPolicy = v1.RestartPolicyNever
 		d.config.deliver(file, pod("3"), other, late)
 		b.runs(late.UID)
@@ -289,10 +290,10 @@ func TestResizeWaitsForRoom(t *testing.T) {
 		pending(v1.PodReasonDeferred)
 		d.config.deliver(file, pod("3"))
 		b.until(time.Minute, "it is resized", func() bool { return b.linux().CpuQuota == 300_000 })
-		b.until(time.Minute, "the status is quiet", func() bool { return condition(d.status("u1"), v1.PodResizePending) == nil })
+		b.until(time.Minute, "the condition is removed", func() bool { return condition(d.status("u1"), v1.PodResizePending) == nil })
 		d.config.deliver(file, pod("1"))
 		b.until(time.Minute, "it is small again", func() bool { return b.linux().CpuQuota == 100_000 })
-		d.config.deliver(file, pod("1"), asking("two", "2"))
+		d.config.deliver(file, pod("1"), requestingPod("two", "2"))
 		b.runs("two")
 	})
 }

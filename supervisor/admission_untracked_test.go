@@ -15,17 +15,17 @@ import (
 
 const url = manifest.SourceHTTP
 
-// slowly makes a pod's container take so long to end.
+// slowly makes a pod's container take this long to end.
 func (b *bed) slowly(pod *v1.Pod, ends time.Duration) {
 	b.fake.Behave("of-"+pod.Name, critest.Behaviour{StopAfter: ends})
 }
 
-// What runs has its room until it has ended, though its manifest went while no
-// daemon was there and no source wants it.
-func TestOrphanKeepsItsRoom(t *testing.T) {
+// A running pod keeps its resources until it has ended, even if its manifest was
+// removed while no daemon ran and no source wants it.
+func TestOrphanKeepsItsResources(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("2")
-		old, small, large := asking("old", "1"), asking("small", "1"), asking("large", "2")
+		old, small, large := requestingPod("old", "1"), requestingPod("small", "1"), requestingPod("large", "2")
 		b.slowly(old, 20*time.Second)
 		b.start().config.deliver(file, old)
 		b.runs(old.UID)
@@ -45,7 +45,7 @@ func TestOrphanKeepsItsRoom(t *testing.T) {
 		}
 		for b.running(old.UID)+b.running(small.UID) > 0 {
 			if b.running(large.UID) > 0 {
-				t.Fatal("it runs beside those whose room it takes")
+				t.Fatal("it runs next to the pods whose resources it needs")
 			}
 			b.after(100 * time.Millisecond)
 		}
@@ -55,12 +55,12 @@ func TestOrphanKeepsItsRoom(t *testing.T) {
 	})
 }
 
-// A pod of a source that has not spoken has its room, whether that wants it in
-// the end, or it ends by itself, and nobody preempts it.
-func TestPodOfSilentSourceKeepsItsRoom(t *testing.T) {
+// A running pod of a source that has not delivered keeps its resources, whether the
+// source wants it in the end or it ends by itself, and nothing preempts it.
+func TestPodOfUnreadySourceKeepsItsResources(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("2")
-		theirs, critical := asking("theirs", "1"), asking("critical", "2")
+		theirs, critical := requestingPod("theirs", "1"), requestingPod("critical", "2")
 		critical.Spec.PriorityClassName = "system-node-critical"
 		d := b.start(file, url)
 		d.config.deliver(file)
@@ -97,11 +97,11 @@ func TestPodOfSilentSourceKeepsItsRoom(t *testing.T) {
 	})
 }
 
-// Who is preempted has its room until it has ended.
-func TestPreemptedPodKeepsItsRoomUntilItHasEnded(t *testing.T) {
+// A preempted pod keeps its resources until it has ended.
+func TestPreemptedPodKeepsItsResourcesUntilItHasEnded(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("2")
-		victim, critical := asking("victim", "1"), asking("critical", "2")
+		victim, critical := requestingPod("victim", "1"), requestingPod("critical", "2")
 		critical.Spec.PriorityClassName = "system-node-critical"
 		b.slowly(victim, 20*time.Second)
 		m := &told{worked: map[string]int{}}
@@ -114,7 +114,7 @@ func TestPreemptedPodKeepsItsRoomUntilItHasEnded(t *testing.T) {
 		ended := time.Now()
 		for b.running(victim.UID) > 0 {
 			if b.running(critical.UID) > 0 {
-				t.Fatal("it runs beside the one whose room it takes")
+				t.Fatal("it runs next to the pod whose resources it needs")
 			}
 			b.after(100 * time.Millisecond)
 		}
@@ -125,7 +125,7 @@ func TestPreemptedPodKeepsItsRoomUntilItHasEnded(t *testing.T) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if !slices.Equal(m.displaced, []string{"Preempting cpu"}) {
-			t.Errorf("metrics were told of %q", m.displaced)
+			t.Errorf("metrics of %q", m.displaced)
 		}
 	})
 }

@@ -28,15 +28,15 @@ func isTarget(st v1.PodStatus) bool {
 	})
 }
 
-// A displaced pod is ended and shown as Failed until it may run again. Restarts
-// of the daemon neither lose it nor run it before.
-func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
+// A disrupted pod is ended and Failed until it may restart. Restarts of the daemon
+// neither lose it nor run it earlier.
+func TestDisruptedPodRestartsWhenAllowed(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		pod := testPod("p", "u", "1")
 		var may atomic.Bool
-		var asked atomic.Value
+		var last atomic.Value
 		b.returns = map[string]RestartPolicy{"Evicted": func(_ *v1.Pod, d status.Disruption) (bool, time.Duration) {
-			asked.Store(d)
+			last.Store(d)
 			return may.Load(), 0
 		}}
 		d := b.start()
@@ -50,7 +50,7 @@ func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(at); b.running(pod.UID) != 0 || took > 5*time.Second {
-			t.Errorf("%d containers run %s after the order", b.running(pod.UID), took)
+			t.Errorf("%d containers run %s after the disruption", b.running(pod.UID), took)
 		}
 		waits := func(d *daemon) {
 			t.Helper()
@@ -66,7 +66,7 @@ func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
 		b.after(time.Hour)
 		waits(d)
 		if n := d.ran.Load() - ran; n > 5 {
-			t.Errorf("%d scripts ran in an hour of waiting", n)
+			t.Errorf("%d syncs in an hour of waiting", n)
 		}
 		if err := d.Disrupt(pod.UID, eviction, &grace); !errors.Is(err, podworkers.ErrNotRunning) {
 			t.Errorf("a pod that does not run was ended: %v", err)
@@ -79,18 +79,18 @@ func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
 			b.after(time.Hour)
 			waits(d)
 		}
-		if got, _ := asked.Load().(status.Disruption); got.Cause != eviction.Cause || !got.At.Equal(at) {
-			t.Errorf("asked about %+v, want that of %s", got, at)
+		if got, _ := last.Load().(status.Disruption); got.Cause != eviction.Cause || !got.At.Equal(at) {
+			t.Errorf("policy of %+v, want the disruption of %s", got, at)
 		}
 		may.Store(true)
 		d.RetryDisrupted()
 		if took := b.runs(pod.UID); took > time.Second {
-			t.Errorf("it ran %s after it might", took)
+			t.Errorf("it ran %s after it was allowed to", took)
 		}
 		if st := d.status(pod.UID); isTarget(st) || st.Reason != "" || st.ContainerStatuses[0].RestartCount != 1 {
-			t.Errorf("after its return: %+v", st)
+			t.Errorf("after its restart: %+v", st)
 		}
-		// And one that went on withStatusRefresh is not ended by a restart.
+		// And a pod that runs again is not ended by a restart of the daemon.
 		d = b.restart(pod)
 		b.after(time.Minute)
 		if st := d.status(pod.UID); b.running(pod.UID) != 1 || st.ContainerStatuses[0].RestartCount != 1 {
@@ -99,9 +99,9 @@ func TestDisplacedPodRunsAgainWhenItMay(t *testing.T) {
 	})
 }
 
-// A pod that is displaced goes when its manifest does, and its successor is
-// another pod, which nothing holds.
-func TestDisplacedPodIsRemovedAndReplaced(t *testing.T) {
+// A disrupted pod is removed with its manifest, and its successor is another pod,
+// which nothing holds.
+func TestDisruptedPodIsRemovedAndReplaced(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		pod := testPod("p", "u1", "1")
 		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
@@ -115,7 +115,7 @@ func TestDisplacedPodIsRemovedAndReplaced(t *testing.T) {
 		d.config.deliver(manifest.SourceFile, testPod("p", "u2", "2"))
 		b.runs("u2")
 		b.gone("u1")
-		// While it still ends, too.
+		// Also while it is still terminating.
 		if err := d.Disrupt("u2", eviction, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -124,8 +124,8 @@ func TestDisplacedPodIsRemovedAndReplaced(t *testing.T) {
 	})
 }
 
-// What a pod printed goes with its eviction from a full disk, and only then.
-func TestLogsOfADisplacedPod(t *testing.T) {
+// The logs of a pod are removed with its eviction from a full disk, and only then.
+func TestLogsOfDisruptedPod(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		pod := testPod("p", "u1", "1")
 		d := b.start()
@@ -152,8 +152,9 @@ func TestLogsOfADisplacedPod(t *testing.T) {
 	})
 }
 
-// A person may run a displaced pod again before its time, after a restart too.
-func TestRerunOfADisplacedPod(t *testing.T) {
+// A user may restart a disrupted pod before its time, also after a restart of the
+// daemon.
+func TestRestartOfDisruptedPod(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		pod := testPod("p", "u1", "1")
 		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
@@ -165,7 +166,7 @@ func TestRerunOfADisplacedPod(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.until(time.Minute, "it is ended", func() bool { return d.workers.State(pod.UID) == podworkers.Finished })
-			if err := d.Restart(pod.UID, "asked", time.Time{}); err != nil {
+			if err := d.Restart(pod.UID, "requested", time.Time{}); err != nil {
 				t.Error(err)
 			}
 			b.runs(pod.UID)
@@ -175,8 +176,8 @@ func TestRerunOfADisplacedPod(t *testing.T) {
 	})
 }
 
-// A killed daemon leaves a displaced pod half ended: the next one ends it.
-func TestDaemonIsKilledWhileItDisplaces(t *testing.T) {
+// A killed daemon leaves a disrupted pod half terminated: the next daemon ends it.
+func TestDaemonIsKilledDuringDisruption(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		pod := testPod("p", "u1", "1")
 		b.returns = map[string]RestartPolicy{"Evicted": func(_ *v1.Pod, d status.Disruption) (bool, time.Duration) {
@@ -190,7 +191,7 @@ func TestDaemonIsKilledWhileItDisplaces(t *testing.T) {
 		if err := d.Disrupt(pod.UID, eviction, nil); err != nil {
 			t.Fatal(err)
 		}
-		b.until(time.Minute, "it is told", func() bool { return d.status(pod.UID).Reason == "Evicted" })
+		b.until(time.Minute, "it is reported", func() bool { return d.status(pod.UID).Reason == "Evicted" })
 		b.restart(pod)
 		b.until(time.Minute, "it is ended", func() bool { return b.running(pod.UID) == 0 })
 		b.runs(pod.UID)
@@ -200,12 +201,12 @@ func TestDaemonIsKilledWhileItDisplaces(t *testing.T) {
 	})
 }
 
-// A gate holds what has not started, and nothing else.
+// A gate holds pods that have not started, and no others.
 func TestGateHoldsPods(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
-		var shut atomic.Bool
+		var closed atomic.Bool
 		b.gates = []Gate{func(*v1.Pod) *status.Cause {
-			if shut.Load() {
+			if closed.Load() {
 				return &status.Cause{Reason: "Evicted", Message: "The node had condition: [MemoryPressure]."}
 			}
 			return nil
@@ -214,16 +215,16 @@ func TestGateHoldsPods(t *testing.T) {
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, first)
 		b.runs("u1")
-		shut.Store(true)
+		closed.Store(true)
 		d.config.deliver(manifest.SourceFile, first, second)
 		b.after(10 * time.Minute)
 		if st := d.status("u2"); st.Phase != v1.PodPending || st.Reason != "Evicted" || b.running("u2") != 0 || b.running("u1") != 1 {
 			t.Errorf("%+v", st)
 		}
-		shut.Store(false)
+		closed.Store(false)
 		d.RetryHeld()
 		if took := b.runs("u2"); took > time.Second {
-			t.Errorf("it ran %s after it might", took)
+			t.Errorf("it ran %s after it was allowed to", took)
 		}
 	})
 }

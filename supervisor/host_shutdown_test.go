@@ -21,7 +21,7 @@ func priorityPod(name string, priority int32) *v1.Pod {
 	return pod
 }
 
-// isReady is the condition Ready of a status.
+// isReady returns the condition Ready of a status.
 func isReady(st v1.PodStatus) v1.ConditionStatus {
 	for i := range st.Conditions {
 		if st.Conditions[i].Type == v1.PodReady {
@@ -31,7 +31,7 @@ func isReady(st v1.PodStatus) v1.ConditionStatus {
 	return v1.ConditionUnknown
 }
 
-// shutDown ends all pods as a shutdown does, and waits for it.
+// shutDown ends all pods as a node shutdown does, and waits until they have ended.
 func (b *bed) shutDown(d *daemon, grace time.Duration) {
 	b.t.Helper()
 	d.BeginShutdown()
@@ -45,9 +45,9 @@ func (b *bed) shutDown(d *daemon, grace time.Duration) {
 	synctest.Wait()
 }
 
-// A pod that ends for a shutdown is not ready before anything of it is asked to
-// end, gets the lesser of two graces, and leaves no sandbox. New pods are
-// refused. After the boot it runs again, with one restart more.
+// A pod that ends for a shutdown is not ready before any container of it is stopped,
+// gets the shorter of two grace periods, and leaves no sandbox. New pods are held.
+// After the boot it runs again, with one more restart.
 func TestShutdownAndBoot(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		d := b.start()
@@ -63,27 +63,27 @@ func TestShutdownAndBoot(t *testing.T) {
 		}
 
 		b.fake.Behave("*", critest.Behaviour{IgnoreTerm: true})
-		asked := b.fake.Inject("StopContainer", critest.Fault{Hang: true, Times: 2})
+		stopping := b.fake.Inject("StopContainer", critest.Fault{Hang: true, Times: 2})
 		begun := time.Now()
 		d.BeginShutdown()
 		if rt := d.Runtime(); rt.NotReady != "node is shutting down" || !rt.Since.Equal(begun) {
 			t.Errorf("the node: %+v", rt)
 		}
 		d.EndForShutdown([]types.UID{short.UID, long.UID}, 10*time.Second)
-		<-asked.Reached()
+		<-stopping.Reached()
 		synctest.Wait()
 		for _, pod := range []*v1.Pod{short, long} {
 			if st := d.status(pod.UID); isReady(st) != v1.ConditionFalse || st.Phase != v1.PodFailed || st.Reason != "Terminated" {
-				t.Errorf("before it is asked to end: %+v", st)
+				t.Errorf("before it is stopped: %+v", st)
 			}
 		}
 		if st := d.status(critical.UID); isReady(st) != v1.ConditionTrue {
 			t.Errorf("a pod whose turn has not come: %+v", st)
 		}
-		asked.Release()
+		stopping.Release()
 		fresh := testPod("fresh", "u-fresh", "1")
 		d.config.deliver(manifest.SourceFile, short, long, critical, fresh)
-		b.until(time.Second, "a new pod is refused", func() bool {
+		b.until(time.Second, "a new pod is held", func() bool {
 			st := d.status(fresh.UID)
 			return st.Phase == v1.PodPending && st.Reason == "NodeShutdown" && b.running(fresh.UID) == 0
 		})
@@ -123,12 +123,12 @@ func TestShutdownAndBoot(t *testing.T) {
 			if st.ContainerStatuses[0].RestartCount != want || isReady(st) != v1.ConditionTrue || st.Reason != "" {
 				t.Errorf("%s after the boot: %+v", pod.Name, st)
 			}
-			// So that what it printed can be read.
+			// So that its logs can be read.
 			if before := st.ContainerStatuses[0].LastTerminationState.Terminated; pod != fresh && before == nil {
-				t.Errorf("%s after the boot shows nothing of the run before", pod.Name)
+				t.Errorf("%s after the boot shows nothing of the previous run", pod.Name)
 			}
 		}
-		// The daemon alone is restarted: nobody is ended for the old shutdown.
+		// Only the daemon restarts: no pod is ended for the old shutdown.
 		d = b.restart(short, long, critical, fresh)
 		b.after(time.Minute)
 		if n := d.status(long.UID).ContainerStatuses[0].RestartCount; n != 1 || b.fake.Running() != 4 {
@@ -137,9 +137,9 @@ func TestShutdownAndBoot(t *testing.T) {
 	})
 }
 
-// After the boot the pods of most priority start first, and one that cannot
-// holds nobody up for long.
-func TestReturnInOrderOfPriority(t *testing.T) {
+// After the boot the pods of the highest priority start first, and one that cannot
+// start does not hold up the others for long.
+func TestRestartInOrderOfPriority(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		pods := []*v1.Pod{priorityPod("a", 0), priorityPod("b", 1000), priorityPod("c", 2_000_000_000)}
 		d := b.start()
@@ -162,7 +162,7 @@ func TestReturnInOrderOfPriority(t *testing.T) {
 		if started[1]-started[0] < 2*time.Second || started[2]-started[1] < 2*time.Second || started[2] > 8*time.Second {
 			t.Errorf("started after %v, want one after the other, each taking 2s", started)
 		}
-		// Once more, and the first one hangs.
+		// Again, and the first pod hangs.
 		b.shutDown(d, time.Second)
 		b.kill()
 		b.fake.Reboot()
@@ -174,7 +174,7 @@ func TestReturnInOrderOfPriority(t *testing.T) {
 		d.config.deliver(manifest.SourceFile, pods...)
 		b.runs(pods[0].UID)
 		if took := time.Since(begun); took < restartOrderTimeout || took > restartOrderTimeout+2*time.Second {
-			t.Errorf("%s behind one that hangs, want %s", took, restartOrderTimeout)
+			t.Errorf("%s behind a pod that hangs, want %s", took, restartOrderTimeout)
 		}
 		b.runs(pods[1].UID)
 		d.config.deliver(manifest.SourceFile)
@@ -182,9 +182,9 @@ func TestReturnInOrderOfPriority(t *testing.T) {
 	})
 }
 
-// Jobs that a shutdown cut off: one that may be started again is, even if it
-// ended with 0 when it was asked to; one that may not is not. One that had ended
-// before is left alone.
+// Jobs that a shutdown interrupts: a job that may be restarted is, even if it exited
+// with 0 when it was stopped; one that may not is not. A job that had ended before is
+// left alone.
 func TestShutdownOfJobs(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		retried, never, done := testPod("retried", "u-retried", "1"), testPod("never", "u-never", "1"), testPod("done", "u-done", "1")
@@ -204,23 +204,23 @@ func TestShutdownOfJobs(t *testing.T) {
 			b.runs(retried.UID)
 			b.after(5 * time.Minute)
 			if st := d.status(never.UID); st.Phase != v1.PodFailed || st.Reason != "Terminated" || b.running(never.UID) != 0 {
-				t.Errorf("one that may not be started again: %+v", st)
+				t.Errorf("a pod that may not be restarted: %+v", st)
 			}
 			if st := d.status(done.UID); st.Phase != v1.PodSucceeded || b.running(done.UID) != 0 {
-				t.Errorf("one that was done: %+v", st)
+				t.Errorf("a finished job: %+v", st)
 			}
 		}
-		// A person may decide otherwise.
-		if err := d.Restart(never.UID, "asked to", time.Time{}); err != nil {
+		// The user may decide otherwise.
+		if err := d.Restart(never.UID, "requested", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		b.runs(never.UID)
 	})
 }
 
-// A shutdown that is cancelled brings all back, what still ends and what was
-// refused too; what was ending anyway has less time withStatusRefresh and does not
-// return.
+// A cancelled shutdown restarts all pods, also those that are still terminating and
+// those that were held. A pod that was terminating anyway has a shorter grace period
+// and does not restart.
 func TestCancelledShutdown(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		ended, ending, removed, fresh := priorityPod("ended", 0), priorityPod("ending", 0), priorityPod("removed", 0), testPod("fresh", "u-fresh", "1")
@@ -245,14 +245,14 @@ func TestCancelledShutdown(t *testing.T) {
 		}
 		d.CancelShutdown()
 		if took := b.runs(ended.UID); took > time.Second {
-			t.Errorf("it returned after %s", took)
+			t.Errorf("it restarted after %s", took)
 		}
 		b.runs(fresh.UID)
 		b.gone(removed.UID)
 		if took := time.Since(begun); took > 8*time.Second {
-			t.Errorf("what was removed took %s, want 5s", took)
+			t.Errorf("the removed pod took %s, want 5s", took)
 		}
-		b.until(time.Minute, "what was still ending runs again", func() bool {
+		b.until(time.Minute, "the terminating pod runs again", func() bool {
 			st := d.status(ending.UID)
 			return b.running(ending.UID) == 1 && st.Phase == v1.PodRunning && st.ContainerStatuses[0].RestartCount == 1
 		})

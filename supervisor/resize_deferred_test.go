@@ -14,7 +14,7 @@ import (
 func deferred(b *bed) (d *daemon, other *v1.Pod) {
 	b.t.Helper()
 	b.allocatable = cpus("3")
-	other = asking("other", "1")
+	other = requestingPod("other", "1")
 	d = b.start()
 	d.config.deliver(file, sized("1", "64Mi"), other)
 	b.runs("u1")
@@ -61,7 +61,7 @@ func TestStartsWhileResizeIsDeferred(t *testing.T) {
 				if got := b.linux().CpuQuota; got != 100_000 {
 					t.Errorf("quota %d, want that of one cpu", got)
 				}
-				late := asking("late", "1")
+				late := requestingPod("late", "1")
 				b.daemon.config.deliver(file, sized("3", "64Mi"), other, late)
 				b.runs(late.UID)
 				if got := b.daemon.status("u1").ContainerStatuses[0].AllocatedResources; got.Cpu().Value() != 1 {
@@ -99,7 +99,7 @@ func TestResizeIsGrantedBetweenStarts(t *testing.T) {
 func TestResizeIsDeferredBeforeTheStart(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.allocatable = cpus("3")
-		other := asking("other", "1")
+		other := requestingPod("other", "1")
 		web := func(cpu string) *v1.Pod {
 			pod := sized(cpu, "64Mi")
 			pod.Spec.InitContainers = []v1.Container{{Name: "setup", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}}
@@ -131,7 +131,7 @@ func TestLessIsAskedForAfterReboot(t *testing.T) {
 		b.kill()
 		b.fake.Reboot()
 		b.allocatable = cpus("1")
-		other := asking("other", "500m")
+		other := requestingPod("other", "500m")
 		priority := int32(7)
 		other.Spec.Priority = &priority
 		d := b.restart(sized("3", "64Mi"), other)

@@ -11,9 +11,9 @@ import (
 	"github.com/podstead/podstead/supervisor/admit"
 )
 
-// A pod that the node refuses waits and costs next to nothing; one that runs
-// when the node would refuse it goes on.
-func TestRefusedPodWaits(t *testing.T) {
+// A static pod that the node denies is held and costs next to nothing; a running pod
+// that the node would deny goes on.
+func TestDeniedStaticPodIsHeld(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		pod := testPod("p", "u", "1")
 		pod.Spec.NodeSelector = map[string]string{"disk": "ssd"}
@@ -25,14 +25,14 @@ func TestRefusedPodWaits(t *testing.T) {
 			t.Errorf("%s %s: %s", st.Phase, st.Reason, st.Message)
 		}
 		if n := d.ran.Load(); n > 70 {
-			t.Errorf("%d scripts ran in an hour of waiting", n)
+			t.Errorf("%d syncs in an hour of waiting", n)
 		}
 		if len(d.eventsOf(pod, admit.ReasonAffinity)) != 1 {
 			t.Errorf("events %q", d.eventsOf(pod, admit.ReasonAffinity))
 		}
 		for _, e := range d.events.List() {
 			if e.InvolvedObject.UID == pod.UID && e.Reason == admit.ReasonAffinity && e.Count != 1 {
-				t.Errorf("it was told %d times in an hour", e.Count)
+				t.Errorf("it was reported %d times in an hour", e.Count)
 			}
 		}
 		b.node.Labels = map[string]string{"disk": "ssd"}
@@ -47,8 +47,8 @@ func TestRefusedPodWaits(t *testing.T) {
 	})
 }
 
-// Of two pods that want one port of the host the first has it, over a restart of
-// the daemon too, and the other starts as soon as that has ended.
+// Of two pods that request one host port the first gets it, also across a restart of
+// the daemon, and the other starts as soon as the first has ended.
 func TestPodWaitsForAHostPort(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		with := func(name string, uid types.UID) *v1.Pod {
@@ -66,7 +66,7 @@ func TestPodWaitsForAHostPort(t *testing.T) {
 		d.config.deliver(manifest.SourceFile, first, second)
 		b.until(time.Minute, "the second waits", waits(d))
 		for range 5 {
-			// Whichever of the two is looked at first.
+			// Whichever of the two is synced first.
 			d = b.restart(second, first)
 			b.until(time.Minute, "the second waits", waits(d))
 		}
