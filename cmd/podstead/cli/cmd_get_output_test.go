@@ -205,8 +205,8 @@ func TestServerTableEqualsLocalTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, _, err := execute(t, "", "get", "pods", "--show-labels", "--sort-by", ".metadata.namespace", "--api-socket", d.socket)
-	if err != nil || short != whole || strings.Count(short, "\n") != len(samples())+1 {
-		t.Errorf("%v: server table\n%slocal table\n%s", err, short, whole)
+	local, _, err := execute(t, "", "get", "pods", "--show-labels", "--sort-by", ".metadata.namespace", "--api-socket", d.socket)
+	if err != nil || short != local || strings.Count(short, "\n") != len(samples())+1 {
+		t.Errorf("%v: server table\n%slocal table\n%s", err, short, local)
 	}
 }

@@ -49,7 +49,7 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 			<-r.Context().Done()
 		case "a:1":
 			if q.Get("namespace") != "shop" || strings.Join(q["secret"], " ") != "one two" {
-				http.Error(w, "asked with "+r.URL.RawQuery, http.StatusBadRequest)
+				http.Error(w, "unexpected query "+r.URL.RawQuery, http.StatusBadRequest)
 				return
 			}
 			_ = json.NewEncoder(w).Encode(objects.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20})

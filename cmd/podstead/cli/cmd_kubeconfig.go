@@ -58,27 +58,7 @@ containers; admin can do everything that the owner of the socket can do.`,
 			if revoke {
 				return c.Delete(cmd.Context(), "/podstead/v1/kubeconfig")
 			}
-			q := url.Values{"role": {role}, "duration": {duration.String()}}
-			var a access
-			if err := c.Post(cmd.Context(), "/podstead/v1/kubeconfig?"+q.Encode(), &a); err != nil {
-				return err
-			}
-			if output == "" || output == "-" {
-				data, err := yaml.Marshal(a.merge(nil))
-				if err == nil {
-					_, err = cmd.OutOrStdout().Write(data)
-				}
-				return err
-			}
-			current, err := a.mergeInto(output)
-			if err != nil {
-				return err
-			}
-			cmd.PrintErrf("context %s written to %s, valid until %s\n", a.context(), output, a.Expires.Local().Format(time.DateTime))
-			if current != a.context() {
-				cmd.PrintErrf("the current context is still %s; use kubectl --context %s\n", current, a.context())
-			}
-			return nil
+			return createKubeconfig(cmd, c, role, duration, output)
 		},
 	}
 	socketFlag(cmd.Flags(), &socket)
@@ -87,6 +67,31 @@ containers; admin can do everything that the owner of the socket can do.`,
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to merge the context into (default: write to standard output)")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke every kubeconfig that was created so far, and close the port")
 	return cmd
+}
+
+// createKubeconfig requests credentials and writes them to a file or to standard output.
+func createKubeconfig(cmd *cobra.Command, c *client.Client, role string, duration time.Duration, output string) error {
+	q := url.Values{"role": {role}, "duration": {duration.String()}}
+	var a access
+	if err := c.Post(cmd.Context(), "/podstead/v1/kubeconfig?"+q.Encode(), &a); err != nil {
+		return err
+	}
+	if output == "" || output == "-" {
+		data, err := yaml.Marshal(a.merge(nil))
+		if err == nil {
+			_, err = cmd.OutOrStdout().Write(data)
+		}
+		return err
+	}
+	current, err := a.mergeInto(output)
+	if err != nil {
+		return err
+	}
+	cmd.PrintErrf("context %s written to %s, valid until %s\n", a.context(), output, a.Expires.Local().Format(time.DateTime))
+	if current != a.context() {
+		cmd.PrintErrf("the current context is still %s; use kubectl --context %s\n", current, a.context())
+	}
+	return nil
 }
 
 func (a *access) context() string { return "podstead-" + a.Node }

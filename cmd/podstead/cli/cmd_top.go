@@ -2,10 +2,10 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
@@ -114,11 +114,50 @@ func sortRows(rows []topRow, by string) ([][]string, error) {
 	return sorted, nil
 }
 
+// podMetrics is a pod in the resource metrics API.
+type podMetrics struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Containers        []struct {
+		Name  string `json:"name"`
+		Usage usage  `json:"usage"`
+	} `json:"containers"`
+}
+
 func runTopPods(cmd *cobra.Command, o topOptions, names []string) error {
 	if _, err := sortRows(nil, o.sortBy); err != nil {
 		return err
 	}
-	c, path := client.New(o.socket), usagePath+"pods"
+	c := client.New(o.socket)
+	pods, err := listPodMetrics(cmd.Context(), c, o)
+	if err != nil {
+		return err
+	}
+	missing := map[string]bool{}
+	if len(names) > 0 {
+		if pods, missing, err = selectPods(cmd.Context(), c, pods, names); err != nil {
+			return err
+		}
+	}
+	head := []string{"NAMESPACE", "NAME"}
+	if o.containers {
+		head = []string{"NAMESPACE", "POD", "NAME"}
+	}
+	if err := printTop(cmd, o, append(head, "CPU(cores)", "MEMORY(bytes)"), podRows(pods, o.containers)); err != nil {
+		return err
+	}
+	for _, n := range names {
+		if missing[n] {
+			cmd.PrintErrf("pod %q not found or not running%s\n", n, objects.InNamespace(o.namespace))
+		}
+	}
+	if len(missing) > 0 {
+		return &ExitError{Code: ExitFailed}
+	}
+	return nil
+}
+
+func listPodMetrics(ctx context.Context, c *client.Client, o topOptions) ([]podMetrics, error) {
+	path := usagePath + "pods"
 	if o.namespace != "" {
 		path = usagePath + "namespaces/" + url.PathEscape(o.namespace) + "/pods"
 	}
@@ -126,74 +165,56 @@ func runTopPods(cmd *cobra.Command, o topOptions, names []string) error {
 		path += "?labelSelector=" + url.QueryEscape(o.labels)
 	}
 	var list struct {
-		Items []struct {
-			metav1.ObjectMeta `json:"metadata"`
-			Containers        []struct {
-				Name  string `json:"name"`
-				Usage usage  `json:"usage"`
-			} `json:"containers"`
-		} `json:"items"`
+		Items []podMetrics `json:"items"`
 	}
-	if err := c.Get(cmd.Context(), path, &list); err != nil {
-		return err
+	err := c.Get(ctx, path, &list)
+	return list.Items, err
+}
+
+// selectPods returns the pods that the names on the command line mean, and the names that
+// no pod has.
+func selectPods(ctx context.Context, c *client.Client, pods []podMetrics, names []string) (selected []podMetrics, missing map[string]bool, err error) {
+	node, err := objects.NodeName(ctx, c)
+	if err != nil {
+		return nil, nil, err
 	}
-	suffix := ""
-	if len(names) > 0 {
-		node, err := objects.NodeName(cmd.Context(), c)
-		if err != nil {
-			return err
-		}
-		suffix = "-" + node
+	missing = map[string]bool{}
+	for _, n := range names {
+		missing[n] = true
 	}
-	found := map[string]bool{}
-	chosen := func(name string) bool {
-		if len(names) == 0 {
-			return true
+	for _, pod := range pods {
+		i := slices.IndexFunc(names, func(n string) bool {
+			bare := objects.TrimPodPrefix(n)
+			return bare == pod.Name || bare+"-"+node == pod.Name
+		})
+		if i >= 0 {
+			selected = append(selected, pod)
+			delete(missing, names[i])
 		}
-		for _, n := range names {
-			if bare := strings.TrimPrefix(strings.TrimPrefix(n, "pod/"), "pods/"); bare == name || bare+suffix == name {
-				found[n] = true
-				return true
-			}
-		}
-		return false
 	}
-	var rows []topRow
-	for i := range list.Items {
-		pod := &list.Items[i]
-		if !chosen(pod.Name) {
-			continue
-		}
+	return selected, missing, nil
+}
+
+// podRows returns one row per pod, or per container, sorted by name.
+func podRows(pods []podMetrics, containers bool) (rows []topRow) {
+	row := func(u usage, names ...string) {
+		rows = append(rows, topRow{append(names, u.cells()...), u.milli(), u.bytes()})
+	}
+	for i := range pods {
+		pod := &pods[i]
 		sum := usage{}
-		for _, one := range pod.Containers {
-			sum.add(one.Usage)
-			if o.containers {
-				rows = append(rows, topRow{append([]string{pod.Namespace, pod.Name, one.Name}, one.Usage.cells()...), one.Usage.milli(), one.Usage.bytes()})
+		for _, c := range pod.Containers {
+			sum.add(c.Usage)
+			if containers {
+				row(c.Usage, pod.Namespace, pod.Name, c.Name)
 			}
 		}
-		if !o.containers {
-			rows = append(rows, topRow{append([]string{pod.Namespace, pod.Name}, sum.cells()...), sum.milli(), sum.bytes()})
+		if !containers {
+			row(sum, pod.Namespace, pod.Name)
 		}
 	}
 	slices.SortFunc(rows, func(a, b topRow) int { return slices.Compare(a.cells, b.cells) })
-	head := []string{"NAMESPACE", "NAME"}
-	if o.containers {
-		head = []string{"NAMESPACE", "POD", "NAME"}
-	}
-	if err := printTop(cmd, o, append(head, "CPU(cores)", "MEMORY(bytes)"), rows); err != nil {
-		return err
-	}
-	missing := false
-	for _, n := range names {
-		if !found[n] {
-			missing = true
-			cmd.PrintErrf("pod %q not found or not running%s\n", n, objects.InNamespace(o.namespace))
-		}
-	}
-	if missing {
-		return &ExitError{Code: ExitFailed}
-	}
-	return nil
+	return rows
 }
 
 func printTop(cmd *cobra.Command, o topOptions, head []string, rows []topRow) error {

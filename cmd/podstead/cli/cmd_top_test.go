@@ -28,7 +28,7 @@ func TestTop(t *testing.T) {
 			t.Errorf("top %s: %v\n%s%s\nwant\n%s%s", c.args, err, out, errs, c.out, c.errs)
 		}
 	}
-	for args, code := range map[string]int{"pods nosuch": 1, "pods --sort-by colour": 2, "nodes x": 2, "pots": 2} {
+	for args, code := range map[string]int{"pods nosuch": 1, "pods --sort-by color": 2, "nodes x": 2, "pots": 2} {
 		if _, _, err := execute(t, "", append([]string{"top"}, append(strings.Fields(args), "--api-socket", d.socket)...)...); Code(err) != code {
 			t.Errorf("top %s: %v (%d), want %d", args, err, Code(err), code)
 		}

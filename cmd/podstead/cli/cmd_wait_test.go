@@ -148,26 +148,26 @@ func TestRestart(t *testing.T) {
 	before := ready(samples()[0])
 	before.Status.ContainerStatuses[0].ContainerID, before.Status.ContainerStatuses[1].ContainerID = "x://1", "x://2"
 	d := newFakeDaemon(t, before)
-	asked := make(chan string, 9)
+	requested := make(chan string, 9)
 	d.routes["POST /podstead/v1/namespaces/{namespace}/pods/{pod}/restart"] = func(w http.ResponseWriter, r *http.Request) {
 		if r.PathValue("pod") == "crash-n1" {
 			http.Error(w, "cannot run pod crash-n1 again: it has ended", http.StatusConflict)
 			return
 		}
-		asked <- r.PathValue("namespace") + "/" + r.PathValue("pod")
+		requested <- r.PathValue("namespace") + "/" + r.PathValue("pod")
 		_, _ = w.Write([]byte(`{"name":"` + r.PathValue("pod") + `"}`))
 	}
 	d.change(func(pods []v1.Pod) []v1.Pod { return append(pods, samples()[1]) })
 	d.start()
 	for _, args := range []string{"web", "pod web", "pod/web-n1"} {
 		out, errs, err := execute(t, "", append([]string{"restart", "--api-socket", d.socket}, strings.Fields(args)...)...)
-		if err != nil || errs != "" || out != "pod/web-n1 restarting\n" || <-asked != "default/web-n1" {
+		if err != nil || errs != "" || out != "pod/web-n1 restarting\n" || <-requested != "default/web-n1" {
 			t.Errorf("restart %s: %v %q %q", args, err, out, errs)
 		}
 	}
 	for args, want := range map[string]string{"crash": "it has ended", "web nosuch": `pod "nosuch" not found`, "pod": "no pod given"} {
 		_, _, err := execute(t, "", append([]string{"restart", "--api-socket", d.socket}, strings.Fields(args)...)...)
-		if err == nil || !strings.Contains(err.Error(), want) || len(asked) != 0 {
+		if err == nil || !strings.Contains(err.Error(), want) || len(requested) != 0 {
 			t.Errorf("restart %s: %v", args, err)
 		}
 	}

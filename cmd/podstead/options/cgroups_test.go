@@ -64,7 +64,7 @@ func TestInvalidCgroupSettings(t *testing.T) {
 		{"--pod-max-pids=-2", "--pod-max-pids=-2"},
 		{"--cpu-cfs-quota-period=2s", "--cpu-cfs-quota-period=2s"},
 		{"--system-reserved=gpu=1", `--system-reserved: "gpu" cannot be reserved`},
-		{"--kube-reserved=cpu=-1", `--kube-reserved: cpu="-1" is no quantity`},
+		{"--kube-reserved=cpu=-1", `--kube-reserved: cpu="-1" is not a quantity`},
 		{"--enforce-node-allocatable=all", `"all" is not supported`},
 	} {
 		if _, _, err := complete(t, c.arg); err == nil || !strings.Contains(err.Error(), c.want) {

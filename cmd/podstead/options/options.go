@@ -258,7 +258,7 @@ func (o *Options) merge(c *kubeletconfig.Config, f *pflag.FlagSet) {
 	}
 }
 
-// check validates the settings and makes paths absolute.
+// check validates the settings, makes paths absolute and sets derived values.
 func (o *Options) check() error {
 	if err := errors.Join(o.Policy.check(), o.Cluster.check(o.Policy.NodeLabels, &o.Remote, o.Paths.Root)); err != nil {
 		return err
@@ -304,6 +304,11 @@ func (o *Options) check() error {
 	if err := o.Cgroups.check(); err != nil {
 		return err
 	}
+	return errors.Join(o.checkHealth(), o.checkPaths())
+}
+
+// checkHealth validates the healthz server and sets its address.
+func (o *Options) checkHealth() error {
 	if o.healthPort < 0 || o.healthPort > 65535 {
 		return fmt.Errorf("--healthz-port=%d: must be a port, or 0 for none", o.healthPort)
 	}
@@ -313,6 +318,11 @@ func (o *Options) check() error {
 	if o.healthPort > 0 {
 		o.API.HealthAddress = net.JoinHostPort(o.healthHost, strconv.Itoa(o.healthPort))
 	}
+	return nil
+}
+
+// checkPaths makes paths absolute and validates them.
+func (o *Options) checkPaths() error {
 	for _, p := range []*string{&o.Manifests.Path, &o.Manifests.CAFile, &o.Runtime.Providers, &o.Runtime.ProvidersBin, &o.Network.ResolvConf, &o.Paths.Root, &o.Paths.PodLogs, &o.Paths.ContainerLogs, &o.API.Socket, &o.Runtime.CNIConfDir,
 		&o.Remote.CertFile, &o.Remote.KeyFile, &o.Remote.ClientCAFile, &o.Remote.TokenFile} {
 		if *p == "" {

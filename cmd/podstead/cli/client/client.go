@@ -84,8 +84,8 @@ func (c *Client) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	return c.do(ctx, http.MethodGet, path)
 }
 
-// AcceptTable is the Accept header that asks the Kubernetes API for a table, as kubectl
-// does.
+// AcceptTable is the Accept header that requests a table from the Kubernetes API, as kubectl
+// sends it.
 const AcceptTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 // GetAs is like Get with an Accept header.

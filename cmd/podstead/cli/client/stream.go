@@ -99,34 +99,11 @@ func (c *Client) Stream(ctx context.Context, path string, s Session) error {
 	}
 	defer conn.Abort()
 	defer context.AfterFunc(ctx, conn.Abort)()
-	streams := map[string]httpstream.Stream{}
-	for _, want := range []struct {
-		name string
-		on   bool
-	}{{v1.StreamTypeError, true}, {v1.StreamTypeStdin, s.Stdin != nil}, {v1.StreamTypeStdout, s.Stdout != nil}, {v1.StreamTypeStderr, s.Stderr != nil}, {v1.StreamTypeResize, s.TTY}} {
-		if want.on {
-			if streams[want.name], err = conn.Open(v1.StreamType, want.name); err != nil {
-				return fmt.Errorf("failed to open stream %s: %w", want.name, err)
-			}
-		}
+	streams, err := s.open(conn)
+	if err != nil {
+		return err
 	}
-	if s.Stdin != nil {
-		// A read of the terminal cannot be canceled; it ends with the program.
-		go func() {
-			_, _ = io.Copy(streams[v1.StreamTypeStdin], s.Stdin)
-			_ = streams[v1.StreamTypeStdin].Close()
-		}()
-	}
-	if s.TTY {
-		go func() {
-			encoder := json.NewEncoder(streams[v1.StreamTypeResize])
-			for size := range s.Sizes {
-				if encoder.Encode(size) != nil {
-					return
-				}
-			}
-		}()
-	}
+	s.sendInput(streams)
 	var outputs sync.WaitGroup
 	var writeErrs [2]error
 	for i, out := range []struct {
@@ -154,6 +131,46 @@ func (c *Client) Stream(ctx context.Context, path string, s Session) error {
 		return errors.New("connection to the daemon lost; the command may still be running")
 	}
 	return commandResult(text)
+}
+
+// open opens the session's streams and the one for its result.
+func (s Session) open(conn *spdy.Conn) (map[string]httpstream.Stream, error) {
+	streams := map[string]httpstream.Stream{}
+	for _, want := range []struct {
+		name string
+		on   bool
+	}{{v1.StreamTypeError, true}, {v1.StreamTypeStdin, s.Stdin != nil}, {v1.StreamTypeStdout, s.Stdout != nil}, {v1.StreamTypeStderr, s.Stderr != nil}, {v1.StreamTypeResize, s.TTY}} {
+		if !want.on {
+			continue
+		}
+		stream, err := conn.Open(v1.StreamType, want.name)
+		if err != nil {
+			return nil, fmt.Errorf("failed to open stream %s: %w", want.name, err)
+		}
+		streams[want.name] = stream
+	}
+	return streams, nil
+}
+
+// sendInput starts to send standard input and the sizes of the terminal.
+func (s Session) sendInput(streams map[string]httpstream.Stream) {
+	if s.Stdin != nil {
+		// A read of the terminal cannot be canceled; it ends with the program.
+		go func() {
+			_, _ = io.Copy(streams[v1.StreamTypeStdin], s.Stdin)
+			_ = streams[v1.StreamTypeStdin].Close()
+		}()
+	}
+	if s.TTY {
+		go func() {
+			encoder := json.NewEncoder(streams[v1.StreamTypeResize])
+			for size := range s.Sizes {
+				if encoder.Encode(size) != nil {
+					return
+				}
+			}
+		}()
+	}
 }
 
 // CommandError reports that the command in the container exited with a code other than 0.

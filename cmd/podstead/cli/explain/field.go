@@ -166,7 +166,7 @@ func (f *Field) Text(t terminal.Terminal, recursive bool) string {
 }
 
 // fieldLines lists fields with their types, and how podstead treats each one that is not
-// simply honoured. within are the types above, since types can be recursive.
+// fully supported. within are the types above, since types can be recursive.
 func fieldLines(out *terminal.Report, fields []*Field, indent int, recursive bool, within []reflect.Type) {
 	widest, widestType := 0, 0
 	for _, f := range fields {

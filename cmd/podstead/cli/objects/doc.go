@@ -1,6 +1,6 @@
 // Package objects lists and watches the objects that the daemon has.
 //
-// It owns the kinds that can be asked for with their short names and table columns, the
+// It owns the kinds that can be listed with their short names and table columns, the
 // queries for objects by name, namespace and selector, and watches that survive a
 // restart of the daemon.
 //

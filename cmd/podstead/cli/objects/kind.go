@@ -78,8 +78,8 @@ func (k *Kind) Matches(word string) bool {
 	return word == k.Name || word == k.Singular || slices.Contains(k.ShortNames, word)
 }
 
-// FindKind returns the type that a word on the command line means. The daemon is only asked
-// about words that are not known here.
+// FindKind returns the type that a word on the command line means. The daemon is only queried
+// for words that are not known here.
 func FindKind(ctx context.Context, c *client.Client, word string) (*Kind, error) {
 	known := Kinds()
 	for _, k := range known {
@@ -116,7 +116,7 @@ func FindKind(ctx context.Context, c *client.Client, word string) (*Kind, error)
 	return nil, &UsageError{fmt.Errorf("unknown resource type %q%s; known types are %s", word, hint, strings.Join(names, ", "))}
 }
 
-// UsageError reports that the command line asks for something that does not exist or is not
+// UsageError reports that the command line requests something that does not exist or is not
 // possible.
 type UsageError struct{ Err error }
 

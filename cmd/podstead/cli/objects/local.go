@@ -15,7 +15,8 @@ import (
 // listRaw requests a list of podstead's own API.
 func listRaw(ctx context.Context, c *client.Client, path string) ([]json.RawMessage, error) {
 	var list []json.RawMessage
-	return list, c.Get(ctx, path, &list)
+	err := c.Get(ctx, path, &list)
+	return list, err
 }
 
 // objectKind returns the type of objects that manifests declare in addition to pods. Its

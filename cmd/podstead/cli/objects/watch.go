@@ -52,7 +52,7 @@ type watcher struct {
 	known map[string]*Object
 	// version is the resource version to continue from.
 	version string
-	// unreachable reports that notify was told that the daemon does not respond.
+	// unreachable reports that notify has been called for an unresponsive daemon.
 	unreachable bool
 }
 

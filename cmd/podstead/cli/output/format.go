@@ -94,7 +94,7 @@ func parseColumns(text string) ([]customColumn, error) {
 // IsTable reports whether objects are printed as a table for people.
 func (f Format) IsTable() bool { return f.Name == "" || f.Name == "wide" }
 
-// Sort returns the objects in the order that --sort-by asks for.
+// Sort returns the objects in the order of --sort-by.
 func (f Format) Sort(list []*objects.Object) []*objects.Object {
 	if f.SortBy == nil {
 		return list
