@@ -2,68 +2,78 @@ package supervisor
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/podinputs"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// admitPod takes what a pod needs of the node, or says what to do without.
-func (s *podSyncer) admit(j podworkers.SyncJob, r *runState, observed *cri.PodStatus) (podworkers.SyncResult, bool) {
-	asks := r.allocated(j.Pod, observed)
-	if asks != j.Pod && !s.reservations.Holds(j.Pod.UID) && !admit.ResourcesOf(asks).Within(admit.ResourcesOf(j.Pod)) {
-		// It waits, and wants less of something than it had.
-		asks, r.record.Allocated = j.Pod, nil
+// admission reserves what pods request of the node, and preempts other pods for
+// critical ones.
+type admission struct {
+	reservations *admit.Reservations
+	inputs       *podinputs.Resolver
+	// disrupt ends a pod for the node's own sake.
+	disrupt func(uid types.UID, d status.Disruption, grace *int64) error
+	log     *slog.Logger
+}
+
+// reserve reserves what the pod requests, or returns why it has to wait.
+func (a *syncAttempt) reserve() *startBlock {
+	requests := a.run.allocated(a.pod, a.observed)
+	if requests != a.pod && !a.reservations.Holds(a.pod.UID) && !admit.ResourcesOf(requests).Within(admit.ResourcesOf(a.pod)) {
+		// The pod waits, and requests less of a resource than it had.
+		requests, a.run.record.Allocated = a.pod, nil
 	}
-	v := s.reservations.Reserve(asks, r.record.StartTime)
+	return a.admission.reserve(a.pod, requests, a.run.record.StartTime)
+}
+
+// reserve reserves what a pod requests. since is when the pod was first taken up,
+// zero if now.
+func (s *admission) reserve(pod, requests *v1.Pod, since time.Time) *startBlock {
+	v := s.reservations.Reserve(requests, since)
 	switch {
 	case v.Denied == nil:
-		return podworkers.SyncResult{}, true
+		return nil
 	case v.Provisional:
-		return podworkers.SyncResult{Parked: true}, false
+		return &startBlock{result: podworkers.SyncResult{Parked: true}}
 	}
 	if len(v.Victims) > 0 {
-		s.preempt(j.Pod, v)
+		s.preempt(pod, v)
 	}
-	cause := &status.Cause{Reason: v.Denied.Reason, Message: v.Denied.Message}
-	if podinfo.IsAPI(j.Pod) && (v.Unsatisfiable || !podinfo.IsCritical(j.Pod)) {
-		return s.reject(j, r, observed, cause), false
-	}
-	// A critical one of a cluster waits for those that end for it.
-	out := s.hold(j, r, observed, cause)
-	// Its place in the line outlives the daemon.
-	s.save(j.Pod.UID, r)
-	out.Held, out.Parked = false, true
-	return out, false
+	block := heldFor(&status.Cause{Reason: v.Denied.Reason, Message: v.Denied.Message})
+	// A critical pod waits for the pods that it preempts.
+	block.final = v.Unsatisfiable || !podinfo.IsCritical(pod)
+	block.save = true
+	block.result = podworkers.SyncResult{Parked: true}
+	return block
 }
 
-// preempt ends pods, so that a critical one can run.
-func (s *podSyncer) preempt(pod *v1.Pod, v admit.Decision) {
+// preempt ends pods, so that a critical pod can run.
+func (s *admission) preempt(pod *v1.Pod, v admit.Decision) {
 	for _, victim := range v.Victims {
 		d := status.Disruption{Reason: admit.ReasonPreempting, Signal: admit.MissingResource(v.Denied.Reason), Message: fmt.Sprintf(
-			"critical pod %s has %s", podinfo.FullName(pod), shortageText(v.Denied.Reason))}
-		if !podinfo.IsAPI(victim.Pod) {
-			d.Message += "; this one runs again when there is room"
+			"preempted by critical pod %s (%s)", podinfo.FullName(pod), v.Denied.Reason)}
+		if podinfo.PolicyOf(victim.Pod).Restarts {
+			d.Message += "; this pod is restarted when the node has capacity"
 		}
 		if err := s.disrupt(victim.Pod.UID, d, nil); err != nil {
-			// Then it ends already.
-			s.cfg.Log.Debug("pod is not preempted", "pod", podinfo.FullName(victim.Pod), "error", err)
+			// It is terminating already.
+			s.log.Debug("Pod not preempted", "pod", podinfo.FullName(victim.Pod), "err", err)
 			continue
 		}
-		s.cfg.Log.Info("pod is preempted", "pod", podinfo.FullName(victim.Pod), "uid", victim.Pod.UID, "for", podinfo.FullName(pod), "reason", v.Denied.Reason)
+		s.log.Info("Preempting pod", "pod", podinfo.FullName(victim.Pod), "uid", victim.Pod.UID, "for", podinfo.FullName(pod), "reason", v.Denied.Reason)
 	}
 }
 
-func shortageText(reason string) string {
-	return "no room (" + reason + ")"
-}
-
-// mayReturn is the Return of pods that were preempted.
-func (s *podSyncer) canRestartPreempted(pod *v1.Pod, _ status.Disruption) (bool, time.Duration) {
+// canRestartPreempted is the RestartPolicy of preempted pods.
+func (s *admission) canRestartPreempted(pod *v1.Pod, _ status.Disruption) (bool, time.Duration) {
 	return s.reservations.Fits(s.inputs.Resolve(pod).Pod), 0
 }

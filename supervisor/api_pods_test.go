@@ -129,11 +129,11 @@ func TestBoundPodWithAStaticPodsName(t *testing.T) {
 				}
 				b.runs(static.UID)
 				b.until(time.Minute, "the other has ended", func() bool { return d.Ended(bound.UID) })
-				if st := d.status(bound.UID); st.Phase != v1.PodFailed || st.Reason != reasonNameTaken || boundFirst == (len(st.ContainerStatuses) == 0) {
+				if st := d.status(bound.UID); st.Phase != v1.PodFailed || st.Reason != podworkers.ReasonNameTaken || boundFirst == (len(st.ContainerStatuses) == 0) {
 					t.Errorf("status %+v", st)
 				}
-				if b.running(bound.UID) != 0 || len(d.eventsOf(bound, reasonNameTaken)) != 1 {
-					t.Errorf("%d run; events %q", b.running(bound.UID), d.eventsOf(bound, reasonNameTaken))
+				if b.running(bound.UID) != 0 || len(d.eventsOf(bound, podworkers.ReasonNameTaken)) != 1 {
+					t.Errorf("%d run; events %q", b.running(bound.UID), d.eventsOf(bound, podworkers.ReasonNameTaken))
 				}
 			})
 		})

@@ -185,7 +185,8 @@ type Observer interface {
 type Syncer interface {
 	Sync(ctx context.Context, req cri.SyncRequest) cri.SyncResult
 	Kill(ctx context.Context, req cri.KillRequest) error
-	// Seen takes a look at a pod of which a Sync or a Kill is under way.
+	// CancelEndedHooks takes a newer observation of a pod whose Sync or Kill is in
+	// progress.
 	CancelEndedHooks(status *cri.PodStatus)
 	// Remove removes the given dead containers and sandboxes.
 	Remove(ctx context.Context, pod *cri.Pod) error

@@ -16,7 +16,7 @@ import (
 // that a daemon that was restarted withStatusRefresh performs them again.
 func hooked(c *v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PostStart != nil }
 
-// hasPostStart tells whether a pod has such a container.
+// hasPostStart reports whether a container of the pod has a postStart hook.
 func hasPostStart(pod *v1.Pod) bool {
 	if pod == nil {
 		return false
@@ -29,7 +29,7 @@ func hasPostStart(pod *v1.Pod) bool {
 	return false
 }
 
-// hasHooks tells whether a pod has a hook of any kind.
+// hasHooks reports whether a container of the pod has a hook of any kind.
 func hasHooks(pod *v1.Pod) bool {
 	if pod == nil {
 		return false
@@ -48,10 +48,10 @@ func inPostStart(spec *v1.Container, running *cri.Container, rec status.Record) 
 	return hooked(spec) && rec.PostStart[spec.Name] != running.ID
 }
 
-// assumeHooked takes the hooks of everything that runs for done: nobody
-// remembers, since the record is lost. It is as with the kubelet, which
-// performs no hook of a container that it finds running.
-func assumeHooked(pod *v1.Pod, observed *cri.PodStatus, rec status.Record) status.Record {
+// assumePostStartDone records the hooks of everything that runs as done, because the
+// record is lost. The kubelet, too, runs no hook of a container that it finds
+// running.
+func assumePostStartDone(pod *v1.Pod, observed *cri.PodStatus, rec status.Record) status.Record {
 	for _, spec := range probedContainers(pod) {
 		if running := observed.Newest(spec.Name); hooked(spec) && running != nil && running.State == cri.StateRunning {
 			rec = withPostStart(rec, map[string]string{spec.Name: running.ID})
@@ -60,7 +60,7 @@ func assumeHooked(pod *v1.Pod, observed *cri.PodStatus, rec status.Record) statu
 	return rec
 }
 
-// withPostStart is the record with hooks that have returned.
+// withPostStart returns the record with hooks that have returned.
 func withPostStart(rec status.Record, done map[string]string) status.Record {
 	if len(done) == 0 {
 		return rec
@@ -74,9 +74,9 @@ func withPostStart(rec status.Record, done map[string]string) status.Record {
 	return rec
 }
 
-// withoutUnhooked are the probes' results with those containers neither started
+// withoutPendingHooks returns the probe results, with the containers neither started
 // nor ready whose postStart hook has not returned.
-func withoutUnhooked(pod *v1.Pod, observed *cri.PodStatus, rec status.Record, results probe.Results) probe.Results {
+func withoutPendingHooks(pod *v1.Pod, observed *cri.PodStatus, rec status.Record, results probe.Results) probe.Results {
 	for _, spec := range probedContainers(pod) {
 		running := observed.Newest(spec.Name)
 		if running == nil || running.State != cri.StateRunning || !inPostStart(spec, running, rec) {
@@ -94,13 +94,4 @@ func withFalse(m map[string]bool, id string) map[string]bool {
 	}
 	m[id] = false
 	return m
-}
-
-// hostIP is the node's address for hooks of pods on its network, empty if none
-// is known.
-func (s *podSyncer) hostIP() string {
-	if ips := s.cfg.Network.HostIPs.Addresses(); len(ips) > 0 {
-		return ips[0]
-	}
-	return ""
 }

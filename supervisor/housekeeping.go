@@ -55,7 +55,7 @@ func (s *Supervisor) handlePodCleanups() {
 	sources := s.cfg.Sources.Pods.Sources()
 	for _, found := range observed.Own {
 		if s.unattended(found) && s.wanted.isReady(manifest.Source(found.Source), sources) {
-			s.log.Info("pod that no source wants is ended", "pod", found.FullName(), "uid", found.UID, "source", found.Source)
+			s.log.Info("Terminating orphaned pod", "pod", found.FullName(), "uid", found.UID, "source", found.Source)
 			s.workers.Orphan(podFrom(found), foundGrace(found))
 		}
 	}
@@ -95,14 +95,14 @@ func (s *Supervisor) sweepFolders(observed *cri.Observed) {
 	}
 	uids, err := s.cfg.Store.Records.UIDs()
 	if err != nil {
-		s.log.Warn("cannot look for records of pods that are gone", "error", err)
+		s.log.Warn("Failed to list pod records", "err", err)
 	}
-	folders, strangers, err := s.podSyncer.volumes.Orphans(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
+	folders, strangers, err := s.podSyncer.files.volumes.Orphans(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	if err != nil {
-		s.log.Warn("cannot look for folders of pods that are gone", "error", err)
+		s.log.Warn("Failed to list pods directory", "err", err)
 	}
 	if len(strangers) > 0 {
-		s.log.Warn("what is in the folder of pods and is no pod's is left alone", "folder", s.cfg.Paths.pods(), "names", strangers)
+		s.log.Warn("Ignoring unknown entries in pods directory", "directory", s.cfg.Paths.pods(), "names", strangers)
 	}
 	uids = slices.Concat(uids, folders, s.cfg.Runtime.Cgroups.Pods())
 	for _, uid := range uids {

@@ -7,42 +7,50 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/supervisor/volume"
 )
 
-// within reports whether a path lies in a folder. An empty folder holds nothing.
-func within(dir, path string) bool {
-	return dir != "" && path == filepath.Clean(path) && strings.HasPrefix(path, dir+"/")
+// podFiles are the directories of pods on this host: volumes and logs.
+type podFiles struct {
+	volumes *volume.Volumes
+	paths   Paths
 }
 
-// removeFolders removes the pod's volumes, its folder and its logs. The logs of
-// pods that are not ours look the same, so that only those with the UID of a
-// pod that was ours are touched.
-func (s *podSyncer) removeFolders(uid types.UID) error {
-	if err := s.volumes.Remove(uid); err != nil {
+// remove removes the pod's volumes, its directory and its logs. The logs of pods of
+// other daemons look the same, so that only those with the UID of a pod of this
+// daemon are removed.
+func (f podFiles) remove(uid types.UID) error {
+	if err := f.volumes.Remove(uid); err != nil {
 		return err
 	}
-	return s.removeLogs(uid)
+	return f.removeLogs(uid)
 }
 
-func (s *podSyncer) removeLogs(uid types.UID) error {
-	entries, err := os.ReadDir(s.cfg.Paths.PodLogs)
+func (f podFiles) removeLogs(uid types.UID) error {
+	entries, err := os.ReadDir(f.paths.PodLogs)
 	if err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("cannot look for the pod's logs: %w", err)
+		return fmt.Errorf("failed to list pod logs: %w", err)
 	}
 	for _, entry := range entries {
 		if !strings.HasSuffix(entry.Name(), "_"+string(uid)) {
 			continue
 		}
-		logs := filepath.Join(s.cfg.Paths.PodLogs, entry.Name())
+		logs := filepath.Join(f.paths.PodLogs, entry.Name())
 		if err := os.RemoveAll(logs); err != nil {
-			return fmt.Errorf("cannot remove the pod's logs: %w", err)
+			return fmt.Errorf("failed to remove pod logs: %w", err)
 		}
-		removeLinks(s.cfg.Paths.ContainerLogs, func(target string) bool { return within(logs, target) })
+		removeLinks(f.paths.ContainerLogs, func(target string) bool { return within(logs, target) })
 	}
 	return nil
 }
 
-// removeLinks removes the links of a folder whose targets match.
+// within reports whether a path is in a directory.
+func within(dir, path string) bool {
+	return dir != "" && path == filepath.Clean(path) && strings.HasPrefix(path, dir+"/")
+}
+
+// removeLinks removes the symbolic links of a directory whose targets match.
 func removeLinks(dir string, match func(target string) bool) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -12,21 +11,27 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/probe"
 	"github.com/podstead/podstead/supervisor/podinputs"
-	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// loopback is where a pod on the host's network is probed while no address of
-// the node is known. The kubelet without an API server asks the same.
+// loopback is where a pod on the host's network is probed while no address of the
+// node is known, as at a kubelet without an API server.
 const loopback = "127.0.0.1"
 
-// probing tells whether a pod has probes, and somebody to ask them.
-func (s *podSyncer) probing(pod *v1.Pod) bool {
-	return s.cfg.Sources.Probes != nil && pod != nil && slices.ContainsFunc(probedContainers(pod), hasProbes)
+// podProbes tells the prober which containers run, and reads the results.
+type podProbes struct {
+	// prober is nil if nothing is probed.
+	prober  Probes
+	hostIPs HostIPs
 }
 
-// probedContainers are those of a pod that may have probes: sidecars, and the
-// regular ones.
+// active reports whether the pod is probed.
+func (s *podProbes) active(pod *v1.Pod) bool {
+	return s.prober != nil && slices.ContainsFunc(probedContainers(pod), hasProbes)
+}
+
+// probedContainers returns the containers that may have probes: sidecars and regular
+// ones.
 func probedContainers(pod *v1.Pod) []*v1.Container {
 	list := make([]*v1.Container, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	for i := range pod.Spec.InitContainers {
@@ -44,10 +49,11 @@ func hasProbes(c *v1.Container) bool {
 	return c.StartupProbe != nil || c.LivenessProbe != nil || c.ReadinessProbe != nil
 }
 
-// setProbes says what of a pod runs. It comes before a status is made of the
-// same look, so that no new container is taken for ready before it was asked.
-func (s *podSyncer) setProbes(pod *v1.Pod, observed *cri.PodStatus, rec status.Record) {
-	if !s.probing(pod) {
+// set tells the prober which containers of a pod run. It comes before a status is
+// generated from the same observation, so that no new container is shown as ready
+// before its first probe.
+func (s *podProbes) set(pod *v1.Pod, observed *cri.PodStatus, rec status.Record) {
+	if !s.active(pod) {
 		return
 	}
 	target := probe.Pod{Pod: pod, IP: s.probedIP(pod, observed)}
@@ -57,19 +63,19 @@ func (s *podSyncer) setProbes(pod *v1.Pod, observed *cri.PodStatus, rec status.R
 			continue
 		}
 		c := probe.Container{Spec: expandProbes(spec), ID: running.ID, StartedAt: running.StartedAt}
-		// The kubelet keeps the readiness of what runs for 10 s and more; the
-		// record knows of which instance it was.
+		// The kubelet keeps the readiness of what runs for 10 s and more; here the
+		// record has it, with the instance.
 		if known, ok := rec.Ready[spec.Name]; ok && known.ContainerID == running.ID {
 			c.Previous = &probe.PreviousState{Ready: known.Ready, Started: known.Started}
 		}
 		target.Containers = append(target.Containers, c)
 	}
-	s.cfg.Sources.Probes.UpdatePod(target)
+	s.prober.UpdatePod(target)
 }
 
-// probedIP is the address at which a pod is asked: the one in its status.
-func (s *podSyncer) probedIP(pod *v1.Pod, observed *cri.PodStatus) string {
-	if ips := status.PodIPs(pod, observed, s.cfg.Network.HostIPs.Addresses()); len(ips) > 0 {
+// probedIP returns the address at which a pod is probed: the one in its status.
+func (s *podProbes) probedIP(pod *v1.Pod, observed *cri.PodStatus) string {
+	if ips := status.PodIPs(pod, observed, s.hostIPs.Addresses()); len(ips) > 0 {
 		return ips[0]
 	}
 	if pod.Spec.HostNetwork {
@@ -78,8 +84,8 @@ func (s *podSyncer) probedIP(pod *v1.Pod, observed *cri.PodStatus) string {
 	return ""
 }
 
-// expandProbes is the container with the references to its variables in the
-// commands of its probes replaced; itself if there are none.
+// expandProbes returns the container with the references to its variables in the
+// commands of its probes expanded; the container itself if there are none.
 func expandProbes(c *v1.Container) *v1.Container {
 	expands := func(p *v1.Probe) bool {
 		return p != nil && p.Exec != nil && slices.ContainsFunc(p.Exec.Command, func(arg string) bool { return strings.Contains(arg, "$") })
@@ -99,12 +105,12 @@ func expandProbes(c *v1.Container) *v1.Container {
 	return c
 }
 
-// failedProbes are the containers to be killed for a probe.
-func (s *podSyncer) failedProbes(uid types.UID) map[string]cri.KillReason {
-	if s.cfg.Sources.Probes == nil {
+// failed returns the containers to be killed for a probe.
+func (s *podProbes) failed(uid types.UID) map[string]cri.KillReason {
+	if s.prober == nil {
 		return nil
 	}
-	failed := s.cfg.Sources.Probes.Results(uid).Failed
+	failed := s.prober.Results(uid).Failed
 	if len(failed) == 0 {
 		return nil
 	}
@@ -118,60 +124,44 @@ func (s *podSyncer) failedProbes(uid types.UID) map[string]cri.KillReason {
 	return reasons
 }
 
-// startedContainers are those that have started by their startup probes, nil if
-// nobody probes.
-func (s *podSyncer) startedContainers(uid types.UID) map[string]bool {
-	if s.cfg.Sources.Probes == nil {
+// started returns the containers that have started according to their startup
+// probes, nil if nothing is probed.
+func (s *podProbes) started(uid types.UID) map[string]bool {
+	if s.prober == nil {
 		return nil
 	}
-	if started := s.cfg.Sources.Probes.Results(uid).Started; started != nil {
+	if started := s.prober.Results(uid).Started; started != nil {
 		return started
 	}
 	return map[string]bool{}
 }
 
-// stopProbes ends what may kill a container, removeProbes all.
-func (s *podSyncer) stopProbes(uid types.UID) {
-	if s.cfg.Sources.Probes != nil {
-		s.cfg.Sources.Probes.StopLivenessAndStartup(uid)
+// stop ends the probes that could kill a container, remove all probes.
+func (s *podProbes) stop(uid types.UID) {
+	if s.prober != nil {
+		s.prober.StopLivenessAndStartup(uid)
 	}
 }
 
-func (s *podSyncer) removeProbes(uid types.UID) {
-	if s.cfg.Sources.Probes != nil {
-		s.cfg.Sources.Probes.RemovePod(uid)
+func (s *podProbes) remove(uid types.UID) {
+	if s.prober != nil {
+		s.prober.RemovePod(uid)
 	}
 }
 
-// withStatusRefresh acts, and keeps probes and status of a pod with probes or hooks up to date
-// until the act is over: a pull or a grace period may take minutes, in which
-// readiness goes on changing. It returns the newest look. The act must not
-// touch r.
-func (s *podSyncer) withStatusRefresh(ctx context.Context, j podworkers.SyncJob, r *runState, observed *cri.PodStatus, act func()) *cri.PodStatus {
-	if !s.probing(j.Pod) && !hasHooks(j.Pod) || j.Notified == nil {
-		act()
-		return observed
+// results returns the readiness of the pod's containers, by container ID.
+func (s *podProbes) results(pod *v1.Pod, observed *cri.PodStatus, rec status.Record) (results probe.Results) {
+	if s.prober != nil {
+		results = s.prober.Results(pod.UID)
 	}
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		act()
-	}()
-	for {
-		select {
-		case <-over:
-			return observed
-		case <-j.Notified:
-			// The worker is dirty and comes again, whoever took its wake-up.
-		}
-		newer, err := s.cfg.Runtime.Observer.NewerThan(ctx, j.Pod.UID, r.lastAct)
-		if err != nil {
-			<-over
-			return observed
-		}
-		observed = newer
-		s.cfg.Runtime.Syncer.CancelEndedHooks(observed)
-		s.setProbes(j.Pod, observed, r.record)
-		s.publish(j, r, observed, statusOverrides{acting: true})
+	return withoutPendingHooks(pod, observed, rec, results)
+}
+
+// hostIP returns the node's address for hooks of pods on the host's network, empty
+// if none is known.
+func (s *podProbes) hostIP() string {
+	if ips := s.hostIPs.Addresses(); len(ips) > 0 {
+		return ips[0]
 	}
+	return ""
 }

@@ -1,47 +1,37 @@
 package supervisor
 
 import (
-	"strings"
-	"time"
+	"sync"
 
-	"github.com/podstead/podstead/supervisor/podworkers"
-	"github.com/podstead/podstead/supervisor/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/supervisor/podinputs"
 )
 
-// reasonWaitingForAPIServer: the API server has not reported an object to which the
-// pod refers.
-const reasonWaitingForAPIServer = "WaitingForAPIServer"
-
-// apiWaitGrace is how long a pod waits for the API server before its status says so.
-// Usually everything is reported before the pod is synced for the first time.
-const apiWaitGrace = 2 * time.Second
-
-// awaitObjects holds an API pod that is to start until the API server has reported
-// all objects to which it refers, which notifies its worker; false if the pod waits
-// for none.
-func (s *podSyncer) awaitObjects(j podworkers.SyncJob, r *runState, show func(statusOverrides)) (podworkers.SyncResult, bool) {
-	awaited := s.inputs.AwaitedObjects(j.Pod)
-	if len(awaited) == 0 {
-		r.waitingForAPISince = time.Time{}
-		return podworkers.SyncResult{}, false
-	}
-	s.reservations.Withdraw(j.Pod.UID)
-	if r.waitingForAPISince.IsZero() {
-		r.waitingForAPISince = time.Now()
-	}
-	if left := apiWaitGrace - time.Since(r.waitingForAPISince); left > 0 {
-		return podworkers.SyncResult{Held: true, After: left}, true
-	}
-	show(statusOverrides{waitingFor: &status.Cause{Reason: reasonWaitingForAPIServer, Message: "waiting for the API server to report " + strings.Join(awaited, ", ")}})
-	return podworkers.SyncResult{Held: true}, true
+// syncedRevisions remembers with which revision of the objects that it refers to
+// each pod was last synced.
+type syncedRevisions struct {
+	inputs *podinputs.Resolver
+	byUID  sync.Map
 }
 
-// refreshObjects notifies the workers of pods whose objects have changed since their
-// last sync.
-func (s *Supervisor) refreshObjects() {
+// note notes the present revision. It comes before the objects are used.
+func (s *syncedRevisions) note(pod *v1.Pod) { s.byUID.Store(pod.UID, s.inputs.ObjectsRevision(pod)) }
+
+// changed reports whether the revision differs from the noted one.
+func (s *syncedRevisions) changed(pod *v1.Pod) bool {
+	noted, _ := s.byUID.Load(pod.UID)
+	text, _ := noted.(string)
+	return text != s.inputs.ObjectsRevision(pod)
+}
+
+func (s *syncedRevisions) forget(uid types.UID) { s.byUID.Delete(uid) }
+
+// notifyChangedObjects notifies the pods that were last synced with other objects.
+func (s *Supervisor) notifyChangedObjects() {
 	for _, pod := range s.wanted.list() {
-		seen, _ := s.podSyncer.seenObjects.Load(pod.UID)
-		if text, _ := seen.(string); text != s.podSyncer.inputs.ObjectsRevision(pod) {
+		if s.podSyncer.revisions.changed(pod) {
 			s.workers.Notify(pod.UID)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
-	"github.com/podstead/podstead/supervisor/podworkers"
+	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/status"
 )
 
@@ -24,12 +24,22 @@ const (
 	reasonResizeError      = "ResizeError"
 )
 
-// beginResize looks for containers with other resources than wanted. It returns
-// the pod as it is to be now, which is another one while there is no room for
-// what is wanted, and the changes to make now in what runs. Before any is made
-// it is written down: a daemon that ends half way leaves a later one in no doubt.
-func (s *podSyncer) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *runState) (*v1.Pod, []cri.Resize) {
-	// What belongs to instances that are gone is history.
+// resizer changes the resources of running containers, as far as the node has the
+// capacity.
+type resizer struct {
+	cgroups      Cgroups
+	reservations *admit.Reservations
+	records      *runRecords
+	events       Recorder
+}
+
+// begin finds the containers whose resources differ from the wanted ones. It returns
+// the pod as it is to be now, which has other resources while the node lacks
+// capacity for the wanted ones, and the changes to make now in what runs. They are
+// saved before any is made, so that a daemon that is killed halfway leaves the next
+// one in no doubt.
+func (s *resizer) begin(pod *v1.Pod, observed *cri.PodStatus, r *runState) (*v1.Pod, []cri.Resize) {
+	// Entries of instances that are gone are obsolete.
 	r.record.Resized = maps.Clone(r.record.Resized)
 	maps.DeleteFunc(r.record.Resized, func(name string, done status.ResizedRecord) bool {
 		c := observed.Newest(name)
@@ -39,42 +49,42 @@ func (s *podSyncer) beginResize(pod *v1.Pod, observed *cri.PodStatus, r *runStat
 	for _, done := range r.record.Resized {
 		actuated[done.ContainerID] = done.Actuated
 	}
-	r.pendingResizes = cri.Resizes(pod, observed, actuated)
+	r.resize.pending = cri.Resizes(pod, observed, actuated)
 	has := r.allocated(pod, observed)
-	if len(r.pendingResizes) == 0 && has == pod {
-		r.resizeStatus = nil
+	if len(r.resize.pending) == 0 && has == pod {
+		r.resize.status = nil
 		if sandboxReady(observed) {
 			s.reservations.UpdateRunning(pod, pod, pod)
 		}
 		r.allocate(pod)
 		return pod, nil
 	}
-	if !s.mayResize(has, pod, r) {
-		r.pendingResizes = nil
+	if !s.allowed(has, pod, r) {
+		r.resize.pending = nil
 		return has, nil
 	}
 	r.allocate(pod)
-	if len(r.pendingResizes) == 0 {
-		r.resizeStatus = nil
-	} else if r.resizeStatus == nil {
-		s.cfg.Events.Event(pod, v1.EventTypeNormal, reasonResizeStarted, "Pod resize started: "+resizeText(r.pendingResizes))
+	if len(r.resize.pending) == 0 {
+		r.resize.status = nil
+	} else if r.resize.status == nil {
+		s.events.Event(pod, v1.EventTypeNormal, reasonResizeStarted, "Pod resize started: "+resizeText(r.resize.pending))
 	}
-	for _, change := range r.pendingResizes {
+	for _, change := range r.resize.pending {
 		if !change.Restart {
 			r.noteResized(change, change.From, true)
 		}
 	}
-	s.save(pod.UID, r)
-	return pod, r.pendingResizes
+	s.records.save(pod.UID, r)
+	return pod, r.resize.pending
 }
 
-// mayResize reports whether the node can give a pod the resources that it is to
-// have, and tells if not. A resize that has to wait is tried again when there is
-// room.
-func (s *podSyncer) mayResize(has, pod *v1.Pod, r *runState) bool {
-	if err := s.cfg.Runtime.Cgroups.Fits(pod); err != nil {
+// allowed reports whether the node can give a pod the resources that it wants, and
+// shows in the status if not. A deferred resize is tried again when there is
+// capacity.
+func (s *resizer) allowed(has, pod *v1.Pod, r *runState) bool {
+	if err := s.cgroups.Fits(pod); err != nil {
 		s.reservations.UpdateRunning(has, has, has)
-		s.reportResize(pod, r, &status.Resize{Infeasible: true, Message: err.Error()}, reasonResizeInfeasible)
+		s.report(pod, r, &status.Resize{Infeasible: true, Message: err.Error()}, reasonResizeInfeasible)
 		return false
 	}
 	v := s.reservations.UpdateRunning(has, pod, r.widest(pod))
@@ -82,14 +92,14 @@ func (s *podSyncer) mayResize(has, pod *v1.Pod, r *runState) bool {
 	case v.Denied == nil:
 		return true
 	case v.Unsatisfiable:
-		s.reportResize(pod, r, &status.Resize{Infeasible: true, Message: v.Denied.Message}, reasonResizeInfeasible)
+		s.report(pod, r, &status.Resize{Infeasible: true, Message: v.Denied.Message}, reasonResizeInfeasible)
 	case !v.Provisional:
-		s.reportResize(pod, r, &status.Resize{Deferred: true, Message: v.Denied.Message}, reasonResizeDeferred)
+		s.report(pod, r, &status.Resize{Deferred: true, Message: v.Denied.Message}, reasonResizeDeferred)
 	}
 	return false
 }
 
-// noteResized writes down what a container has been given, or may have been.
+// noteResized records the resources that a container was given, or may have been.
 func (r *runState) noteResized(change cri.Resize, to cri.Resources, uncertain bool) {
 	if r.record.Resized == nil {
 		r.record.Resized = map[string]status.ResizedRecord{}
@@ -97,10 +107,11 @@ func (r *runState) noteResized(change cri.Resize, to cri.Resources, uncertain bo
 	r.record.Resized[change.Name] = status.ResizedRecord{ContainerID: change.ID, Actuated: cri.Actuated{Resources: to, Uncertain: uncertain}}
 }
 
-// endResize takes in what came of the changes that were to be made, and fits
-// the pod's cgroup to what its containers have now.
-func (s *podSyncer) endResize(ctx context.Context, j podworkers.SyncJob, r *runState, observed *cri.PodStatus, asked []cri.Resize, result *cri.SyncResult) error {
-	if len(asked) == 0 {
+// end records the results of the requested changes, and updates the pod's cgroup to
+// what its containers have now.
+func (s *resizer) end(ctx context.Context, a *attempt, requested []cri.Resize, result *cri.SyncResult) error {
+	r := a.run
+	if len(requested) == 0 {
 		return nil
 	}
 	for _, change := range result.Resized {
@@ -108,7 +119,7 @@ func (s *podSyncer) endResize(ctx context.Context, j podworkers.SyncJob, r *runS
 	}
 	var left []cri.Resize
 	var faults []string
-	for _, change := range asked {
+	for _, change := range requested {
 		fault, failed := result.ResizeErrors[change.Name]
 		if failed {
 			faults = append(faults, fault)
@@ -119,33 +130,33 @@ func (s *podSyncer) endResize(ctx context.Context, j podworkers.SyncJob, r *runS
 	}
 	switch {
 	case len(faults) > 0:
-		s.reportResize(j.Pod, r, &status.Resize{Message: strings.Join(faults, "; ")}, reasonResizeError)
+		s.report(a.pod, r, &status.Resize{Message: strings.Join(faults, "; ")}, reasonResizeError)
 	case len(left) == 0 && result.Err == nil:
-		r.resizeStatus = nil
-		s.cfg.Events.Event(j.Pod, v1.EventTypeNormal, reasonResizeCompleted, "Pod resize completed: "+resizeText(asked))
+		r.resize.status = nil
+		s.events.Event(a.pod, v1.EventTypeNormal, reasonResizeCompleted, "Pod resize completed: "+resizeText(requested))
 	}
-	r.pendingResizes = left
-	_, err := s.cfg.Runtime.Cgroups.Ensure(ctx, r.widest(j.Pod), presentCgroup(observed))
+	r.resize.pending = left
+	_, err := s.cgroups.Ensure(ctx, r.widest(a.pod), presentCgroup(a.observed))
 	return err
 }
 
-// reportResize shows why a resize is not made, and tells of it once.
-func (s *podSyncer) reportResize(pod *v1.Pod, r *runState, why *status.Resize, reason string) {
-	if r.resizeStatus == nil || *r.resizeStatus != *why {
-		s.cfg.Events.Event(pod, v1.EventTypeWarning, reason, why.Message)
+// report shows why a resize is not made, and sends one event.
+func (s *resizer) report(pod *v1.Pod, r *runState, why *status.Resize, reason string) {
+	if r.resize.status == nil || *r.resize.status != *why {
+		s.events.Event(pod, v1.EventTypeWarning, reason, why.Message)
 	}
-	r.resizeStatus = why
+	r.resize.status = why
 }
 
-// widest is a pod with room for what its containers have and for what they
-// are to have: its cgroup holds both while they change.
+// widest returns the pod with the larger of what its containers have and what they
+// are to have: its cgroup allows both while they change.
 func (r *runState) widest(pod *v1.Pod) *v1.Pod {
-	if len(r.pendingResizes) == 0 {
+	if len(r.resize.pending) == 0 {
 		return pod
 	}
 	pod = pod.DeepCopy()
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
-		for _, change := range r.pendingResizes {
+		for _, change := range r.resize.pending {
 			if change.Name == c.Name {
 				c.Resources = change.From.Max(change.To).ApplyTo(c.Resources)
 			}
@@ -154,9 +165,9 @@ func (r *runState) widest(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// allocated is a pod with what its containers have, those that run, and what
-// the others have room for: they start with that. It is the pod itself if
-// that is what it wants.
+// allocated returns the pod with the resources that its running containers have, and
+// those for which the others were allocated: they start with these. It is the pod
+// itself if they are the wanted ones.
 func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 	other := map[string]cri.Resources{}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
@@ -166,14 +177,14 @@ func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 		case newest != nil && newest.State == cri.StateRunning:
 			known = false
 		case !known && newest != nil && newest.Resources != nil && sandboxReady(observed):
-			// It was made by a version that did not write down the former.
+			// It was created by a version that did not record the allocation.
 			has, known = *newest.Resources, true
 		}
 		if known && !has.Equal(cri.ResourcesOf(&c.Resources)) {
 			other[c.Name] = has
 		}
 	}
-	for _, change := range r.pendingResizes {
+	for _, change := range r.resize.pending {
 		other[change.Name] = change.From
 	}
 	if len(other) == 0 {
@@ -188,7 +199,7 @@ func (r *runState) allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 	return pod
 }
 
-// allocate notes that there is room for all that a pod wants.
+// allocate records that the wanted resources are allocated.
 func (r *runState) allocate(pod *v1.Pod) {
 	all := map[string]cri.Resources{}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
@@ -199,7 +210,7 @@ func (r *runState) allocate(pod *v1.Pod) {
 	}
 }
 
-// resizeText names the containers and what they get.
+// resizeText lists the containers with their new resources.
 func resizeText(list []cri.Resize) string {
 	parts := make([]string, 0, len(list))
 	for _, change := range list {

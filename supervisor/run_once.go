@@ -14,6 +14,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
 // ErrNotStarted is in the error of WaitStarted if a pod did not start.
@@ -27,7 +28,7 @@ var givenUp = []string{
 }
 
 // stuck are the reasons of a pod that mean the same of it as a whole.
-var stuck = append([]string{reasonNameTaken, podinputs.ReasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported,
+var stuck = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported,
 	podinputs.ReasonRuntimeClassNotFound, podinputs.ReasonPriorityClassNotFound, podinputs.ReasonClassConflict}, admit.Reasons...)
 
 // WaitStarted waits until each source has delivered, or was restored from the

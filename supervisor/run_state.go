@@ -11,9 +11,10 @@ import (
 )
 
 // runState is what a worker remembers of the present run of its pod from sync to
-// sync. Only the worker's goroutine reads and writes it.
+// sync. Only the worker's goroutine reads and writes it; the zero value is that of
+// a worker that has not synced yet.
 type runState struct {
-	// begun is false before the first sync. number is that of the run.
+	// begun: the run of this number was begun.
 	begun  bool
 	number int
 	// lastAct is when the runtime was last asked to change something.
@@ -23,38 +24,53 @@ type runState struct {
 	previous *v1.PodStatus
 	// waiting is why containers could not be started, from the last Sync.
 	waiting map[string]cri.Waiting
-	// noRecord: there was no record of the pod when the run began.
-	noRecord bool
-	// pendingResizes are the changes of resources that are not made yet,
-	// resizeStatus is why.
-	pendingResizes []cri.Resize
-	resizeStatus   *status.Resize
-	// purgePrevious: the containers of the previous run are still to be removed.
-	purgePrevious bool
 	// startedAt is when the pod started, by the monotonic clock; zero until it is
 	// first needed.
 	startedAt time.Time
-	// clearLogs: the logs of the previous run are removed too.
-	clearLogs bool
 	// consecutiveActs counts Syncs in a row that acted.
 	consecutiveActs int
-	ready           bool
-	// lastHold is the last reported reason for which the pod may not start.
-	lastHold status.Cause
-	// lastLogged is the last error that was logged.
-	lastLogged string
+	// synced: a first sync of this run was made. ready: the last published status
+	// is ready. killed: everything of this run was stopped once.
+	synced, ready, killed bool
+
+	inherited inheritedState
+	hold      holdState
+	resize    resizeState
+	logged    loggedState
+}
+
+// inheritedState is what a run finds of previous ones.
+type inheritedState struct {
+	// noRecord: there was no record of the pod when the run began.
+	noRecord bool
+	// purge: the containers of the previous run are still to be removed, and with
+	// clearLogs its logs too.
+	purge, clearLogs bool
+}
+
+// holdState is why the pod was held before it could start.
+type holdState struct {
+	// last is the last reason that was reported.
+	last status.Cause
 	// waitingForAPISince is since when the pod waits for objects that the API
 	// server has not delivered.
 	waitingForAPISince time.Time
-	// saveFault is why the record could not be written, empty if it could.
-	saveFault  string
-	killLogged *podworkers.KillOrder
-	// killed: everything of this run was stopped once.
-	killed bool
-	// loggedExits counts the exits of containers that were logged; endLogged: the
-	// end of the pod was.
-	loggedExits int
-	endLogged   bool
-	// synced: a first sync of this run was made.
-	synced bool
+}
+
+// resizeState is the resize that is not complete.
+type resizeState struct {
+	// pending are the changes of resources that are not made yet, status is why.
+	pending []cri.Resize
+	status  *status.Resize
+}
+
+// loggedState is what was logged already, so that it is logged once.
+type loggedState struct {
+	// err is the last error, without IDs. saveFault is why the record could not be
+	// written, empty if it could.
+	err, saveFault string
+	kill           *podworkers.KillOrder
+	// exits counts the exits of containers, end is the end of the pod.
+	exits int
+	end   bool
 }

@@ -94,7 +94,7 @@ func (s *runtimeState) note(st cri.RuntimeStatus, err error) bool {
 	case err != nil:
 		fault = err.Error()
 	case !st.RuntimeReady:
-		fault = "the runtime says it is not ready: " + st.RuntimeMessage
+		fault = "the runtime reports that it is not ready: " + st.RuntimeMessage
 	case !s.observer.Observed().At.IsZero():
 		if err := s.observer.Healthy(); err != nil {
 			fault = err.Error()
@@ -112,12 +112,12 @@ func (s *runtimeState) note(st cri.RuntimeStatus, err error) bool {
 	}
 	switch {
 	case fault != "" && (was == "" || was == notAskedYet):
-		s.log.Warn("runtime is not healthy; pods that run go on running", "error", fault)
+		s.log.Warn("Container runtime is not healthy; running pods keep running", "err", fault)
 	case fault == "" && was != "":
-		s.log.Info("runtime is healthy")
+		s.log.Info("Container runtime is healthy")
 	}
 	if err == nil && wasNetwork != s.network && !s.network {
-		s.log.Warn("network of the runtime is not ready", "message", s.netFault)
+		s.log.Warn("Container runtime network is not ready", "err", s.netFault)
 	}
 	if (was == "") != (fault == "") || wasNetwork != s.network {
 		select {

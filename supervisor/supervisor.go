@@ -8,11 +8,9 @@ import (
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/gc"
-	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/admit"
 	"github.com/podstead/podstead/supervisor/podinputs"
@@ -81,21 +79,9 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 		wanted:  newPodSet(),
 		runtime: newRuntimeState(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
 	}
-	volumes := &volume.Volumes{Root: cfg.Paths.pods(), Claims: cfg.Paths.claims()}
-	if cfg.Node.Taints == nil {
-		cfg.Node.Taints = s.registry.nodeTaints
-	}
-	s.podSyncer = &podSyncer{
-		cfg:      cfg,
-		runtime:  s.runtime,
-		volumes:  volumes,
-		inputs:   newResolver(&cfg, volumes),
-		wanted:   s.wanted,
-		registry: &s.registry,
-	}
+	s.podSyncer = &podSyncer{}
 	s.workers = podworkers.New(wrap(s.podSyncer))
-	s.podSyncer.reservations = admit.NewReservations(cfg.Allocatable, cfg.Runtime.Observer.Observed, s.workers.Notify)
-	s.podSyncer.disrupt = s.workers.Disrupt
+	s.podSyncer.init(&s.cfg, s.runtime, &s.registry, s.workers)
 	s.registerOwn(cfg)
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,
@@ -125,7 +111,7 @@ func (s *Supervisor) registerOwn(cfg Config) {
 	for _, gate := range cfg.Gates {
 		s.AddGate(gate)
 	}
-	s.SetRestartPolicy(admit.ReasonPreempting, s.podSyncer.canRestartPreempted)
+	s.SetRestartPolicy(admit.ReasonPreempting, s.podSyncer.admission.canRestartPreempted)
 	for reason, policy := range cfg.RestartPolicies {
 		s.SetRestartPolicy(reason, policy)
 	}
@@ -146,25 +132,6 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	wg.Go(func() { _ = s.garbage.Run(ctx) }) // it ends with ctx only
 	s.syncLoop(ctx)
 	return nil
-}
-
-// Rerun ends the run of a pod, if it has not ended yet, and runs it again
-// under the same UID not before the given time (the zero time is at once):
-// with the next sandbox attempt, its restart counts and log numbers carried
-// on. It is an error for a pod that no source wants, for one that belongs to
-// an API server, and for one that its restartPolicy has ended.
-func (s *Supervisor) Restart(uid types.UID, reason string, notBefore time.Time) error {
-	return s.workers.Restart(uid, reason, notBefore, s.endedForGood)
-}
-
-// ImagesCame makes every pod look again: one may wait for its image, and somebody
-// has brought images to the runtime.
-func (s *Supervisor) ImagesAdded() { s.workers.NotifyAll() }
-
-// ReclaimContainers removes dead containers and sandboxes because a disk is
-// full, those of ended pods to the last one, and returns how many went.
-func (s *Supervisor) ReclaimContainers(ctx context.Context) (int, error) {
-	return s.garbage.Reclaim(ctx)
 }
 
 // Delivered reports whether Pods has all pods of a source; of one that is not
@@ -191,11 +158,6 @@ func (s *Supervisor) ending(uid types.UID) gc.RunState {
 		return gc.RunEndedForGood
 	}
 	return gc.RunActive
-}
-
-func (s *Supervisor) endedForGood(pod *v1.Pod) bool {
-	st, ok := s.cfg.Store.Statuses.Get(pod.UID)
-	return ok && podinfo.IsTerminal(st.Phase)
 }
 
 // loopTimeout is how long one turn of the sync loop may take before the loop

@@ -16,6 +16,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
 const file = manifest.SourceFile
@@ -228,7 +229,7 @@ func TestForeignPodOfTheSameName(t *testing.T) {
 		b.runs("u2")
 		b.after(5 * time.Minute)
 		st := d.status("u1")
-		if b.running("u1") != 0 || st.Phase != v1.PodPending || st.Reason != reasonNameTaken {
+		if b.running("u1") != 0 || st.Phase != v1.PodPending || st.Reason != podworkers.ReasonNameTaken {
 			t.Fatalf("pod did not wait: %+v", st)
 		}
 		if !strings.Contains(st.Message, "crictl stopp "+id) {

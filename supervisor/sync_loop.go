@@ -64,10 +64,10 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 		s.refreshFaults()
 	case <-manifests.objects:
 		s.busy()
-		s.refreshObjects()
+		s.notifyChangedObjects()
 	case <-manifests.bound:
 		s.busy()
-		s.refreshObjects()
+		s.notifyChangedObjects()
 	case <-s.cfg.Network.HostIPs.Changed():
 		// Every status shows them.
 		s.busy()
@@ -144,32 +144,32 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 		s.cfg.Store.Statuses.Touch()
 	}
 	if s.wanted.markReady(u) {
-		s.log.Info("source has told of all its pods", "source", u.Source)
+		s.log.Info("Source synced", "source", u.Source)
 		s.handlePodCleanups()
 		s.cfg.Store.Statuses.Touch()
 	}
 }
 
-// updateText is, by operation, what an update says of a pod. A RECONCILE only
-// brings a status, and nobody wants to read of it.
+// updateText is the log message of an operation. A RECONCILE only brings a status,
+// and is not logged.
 var updateText = map[manifest.Op]string{
-	manifest.Remove:  "pod is no longer wanted: ",
-	manifest.Add:     "pod is wanted",
-	manifest.Update:  "pod is wanted in a new revision",
-	manifest.Delete:  "pod was deleted",
-	manifest.Restore: "pod is wanted, as far as its source has told yet",
+	manifest.Remove:  "Pod removed",
+	manifest.Add:     "Pod added",
+	manifest.Update:  "Pod updated",
+	manifest.Delete:  "Pod deleted",
+	manifest.Restore: "Pod restored from the checkpoint",
 }
 
 func (s *Supervisor) logUpdate(u manifest.PodUpdate, pod *v1.Pod) {
-	text := updateText[u.Op]
-	switch {
+	text, attrs := updateText[u.Op], []any(nil)
+	switch policy := podinfo.PolicyFor(u.Source); {
 	case u.Replaced[pod.UID]:
-		text = "pod is replaced: " + podinfo.PolicyFor(u.Source).ReplacedText
+		text, attrs = "Pod replaced", []any{"reason", policy.ReplacedText}
 	case u.Op == manifest.Remove:
-		text += podinfo.PolicyFor(u.Source).RemovedText
+		attrs = []any{"reason", policy.RemovedText}
 	}
 	if text != "" {
-		s.log.Info(text, "pod", podinfo.FullName(pod), "uid", pod.UID, "source", u.Source)
+		s.log.Info(text, append(attrs, "pod", podinfo.FullName(pod), "uid", pod.UID, "source", u.Source)...)
 	}
 }
 
@@ -201,7 +201,7 @@ func (s *Supervisor) handleRuntime() {
 // their status shows.
 func (s *Supervisor) refreshFaults() {
 	for _, pod := range s.wanted.list() {
-		if s.podSyncer.shownFault(pod.UID) != s.cfg.Sources.Pods.FaultFor(pod.UID) {
+		if s.podSyncer.statuses.publishedFault(pod.UID) != s.cfg.Sources.Pods.FaultFor(pod.UID) {
 			s.workers.Notify(pod.UID)
 		}
 	}

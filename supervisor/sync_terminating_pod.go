@@ -9,60 +9,73 @@ import (
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
-// syncTerminatingPod ends everything of a pod that runs, and does not call it
-// ended before a look newer than the kill has shown so.
-func (s *podSyncer) syncTerminatingPod(ctx context.Context, j podworkers.SyncJob, r *runState) podworkers.SyncResult {
-	uid := podUID(j)
-	s.reservations.Terminating(uid)
-	observed, err := s.observe(ctx, uid, r)
-	if err != nil {
+// terminatingAttempt is one SyncTerminatingPod: it stops everything of a pod that
+// runs, and reports the pod as stopped only after an observation newer than the kill.
+type terminatingAttempt struct{ *attempt }
+
+func (a *terminatingAttempt) sync(ctx context.Context) podworkers.SyncResult {
+	a.reservations.Terminating(a.pod.UID)
+	if err := a.observe(ctx); err != nil {
 		return podworkers.SyncResult{Err: err}
 	}
-	s.stopProbes(uid)
-	s.setProbes(j.Pod, observed, r.record)
-	s.publish(j, r, observed, statusOverrides{terminal: s.disruptedEnd(j, r, observed)})
-	// A sandbox that died by itself may still hold an address or host ports,
-	// which a successor may want: when the pod has to go, it is stopped too.
-	rest := j.Kill != nil && !r.killed && len(observed.Sandboxes) > 0
-	if !observed.Pod().Running() && !rest {
+	a.publishTerminating()
+	if !a.mustStop() {
 		return podworkers.SyncResult{}
 	}
-	if r.killLogged != j.Kill {
-		r.killLogged = j.Kill
-		s.logKill(j, r)
-	}
-	kill := cri.KillRequest{Pod: j.Pod, Observed: observed.Pod(), Grace: j.Grace, Reason: killText(j, r), HostIP: s.hostIP()}
-	s.withStatusRefresh(ctx, j, r, observed, func() { err = s.cfg.Runtime.Syncer.Kill(ctx, kill) })
-	s.noteAct(uid, r)
-	if err != nil {
-		return podworkers.SyncResult{Err: fmt.Errorf("cannot end pod: %w", err)}
-	}
-	r.killed = true
-	if observed, err = s.observe(ctx, uid, r); err != nil {
+	if err := a.stop(ctx); err != nil {
 		return podworkers.SyncResult{Err: err}
 	}
-	if observed.Pod().Running() {
-		return podworkers.SyncResult{Err: errors.New("cannot end pod: something of it still runs after it was stopped")}
-	}
-	s.publish(j, r, observed, statusOverrides{ended: true})
-	return podworkers.SyncResult{}
+	return podworkers.SyncResult{Err: a.confirmStopped(ctx)}
 }
 
-// logKill tells that a pod is being ended, unless the sync loop has told it.
-func (s *podSyncer) logKill(j podworkers.SyncJob, r *runState) {
-	if j.Kill != nil && (j.Kill.Reason == podworkers.KillRemoved || j.Kill.Reason == podworkers.KillOrphan) {
-		return
-	}
-	s.cfg.Log.Info("pod is being ended", "pod", podName(j), "uid", podUID(j), "reason", killText(j, r), "grace", j.Grace)
+// 1. publishTerminating stops the probes that could kill a container, and publishes
+// the status with the phase that a disruption decides.
+func (a *terminatingAttempt) publishTerminating() {
+	a.probes.stop(a.pod.UID)
+	a.probes.set(a.pod, a.observed, a.run.record)
+	a.publish(statusOverrides{terminal: a.disruptions.terminal(a.attempt)})
 }
 
-// killText is why a pod ends, for people.
-func killText(j podworkers.SyncJob, r *runState) string {
+// 2. mustStop reports whether anything is to be stopped. A sandbox that died by
+// itself may still have an address or host ports that a successor needs: when the
+// pod has to go, it is stopped too.
+func (a *terminatingAttempt) mustStop() bool {
+	deadSandbox := a.job.Kill != nil && !a.run.killed && len(a.observed.Sandboxes) > 0
+	return a.observed.Pod().Running() || deadSandbox
+}
+
+// 3. stop stops the containers and sandboxes.
+func (a *terminatingAttempt) stop(ctx context.Context) (err error) {
+	a.logKill(a.attempt)
+	request := cri.KillRequest{Pod: a.job.Pod, Observed: a.observed.Pod(), Grace: a.job.Grace, Reason: a.killText(), HostIP: a.probes.hostIP()}
+	a.withStatusRefresh(ctx, func() { err = a.runtime.syncer.Kill(ctx, request) })
+	a.noteAct()
+	if err != nil {
+		return fmt.Errorf("failed to stop pod: %w", err)
+	}
+	a.run.killed = true
+	return nil
+}
+
+// 4. confirmStopped publishes the end after an observation has shown it.
+func (a *terminatingAttempt) confirmStopped(ctx context.Context) error {
+	if err := a.observe(ctx); err != nil {
+		return err
+	}
+	if a.observed.Pod().Running() {
+		return errors.New("failed to stop pod: a container or sandbox is still running after it was stopped")
+	}
+	a.publish(statusOverrides{ended: true})
+	return nil
+}
+
+// killText returns why a pod is terminated, for users.
+func (a *attempt) killText() string {
 	switch {
-	case j.Kill != nil:
-		return j.Kill.Message
-	case r.record.Reason == reasonDeadline:
-		return deadlineText(j.Pod)
+	case a.job.Kill != nil:
+		return a.job.Kill.Message
+	case a.run.record.Reason == reasonDeadline:
+		return deadlineText(a.pod)
 	}
 	return "its restartPolicy has ended it"
 }

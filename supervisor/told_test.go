@@ -13,6 +13,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
 // told are the lines of the log from Info on that hold a text.
@@ -46,17 +47,17 @@ func TestEditIsToldFromRemoval(t *testing.T) {
 		}
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Add, Source: file, Pods: []*v1.Pod{edited}}
 		b.runs("u2")
-		d.tells(t, "pod is replaced: its manifest changed")
+		d.tells(t, `msg="Pod replaced" reason="its manifest changed"`)
 		d.tells(t, "Stopping container app: its manifest changed")
-		d.tells(t, "pod has ended")
+		d.tells(t, "Pod terminated")
 		if lines := d.told("its manifest was removed"); len(lines) > 0 {
 			t.Error(lines)
 		}
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: file, Pods: []*v1.Pod{edited}}
 		b.gone("u2")
-		d.tells(t, "pod is no longer wanted: its manifest was removed")
+		d.tells(t, `msg="Pod removed" reason="its manifest was removed"`)
 		d.tells(t, "Stopping container app: its manifest was removed")
-		if lines := d.told("pod has ended"); len(lines) != 2 {
+		if lines := d.told("Pod terminated"); len(lines) != 2 {
 			t.Error(lines)
 		}
 	})
@@ -72,11 +73,11 @@ func TestEndOfBoundPodIsToldByTheCluster(t *testing.T) {
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: manifest.SourceAPI, Pods: []*v1.Pod{one}, Replaced: map[types.UID]bool{"u1": true}}
 		d.config.tell(manifest.Add, two)
 		b.runs("u2")
-		d.tells(t, "pod is replaced: the cluster has a new pod of this name")
+		d.tells(t, `msg="Pod replaced" reason="the cluster has a new pod of this name"`)
 		d.tells(t, "Stopping container app: the cluster has a new pod of this name")
 		d.config.tell(manifest.Remove, two)
 		b.gone("u2")
-		d.tells(t, "pod is no longer wanted: the pod was removed from the cluster")
+		d.tells(t, `msg="Pod removed" reason="the pod was removed from the cluster"`)
 		d.tells(t, "Stopping container app: the pod was removed from the cluster")
 		if lines := d.told("manifest"); len(lines) > 0 {
 			t.Error(lines)
@@ -93,13 +94,13 @@ func TestEndsOfContainersAreToldOnce(t *testing.T) {
 		b.after(5 * time.Second)
 		b.fake.Exit("app", 3)
 		b.after(5 * time.Minute)
-		d.tells(t, "container has ended")
-		d.tells(t, "container=app code=3 reason=Error ran=5s")
+		d.tells(t, "Container exited")
+		d.tells(t, "container=app exitCode=3 reason=Error ran=5s")
 		// The next daemon finds that end and does not tell it again.
 		b.kill()
 		d = b.restart(pod)
 		b.after(5 * time.Minute)
-		if lines := d.told("has ended"); len(lines) > 0 {
+		if lines := d.told("exited"); len(lines) > 0 {
 			t.Error(lines)
 		}
 	})
@@ -114,13 +115,13 @@ func TestPodThatEndedByItselfIsTold(t *testing.T) {
 		b.runs("u1")
 		b.fake.Exit("app", 0)
 		b.after(time.Minute)
-		d.tells(t, "container=app code=0 reason=Completed")
-		d.tells(t, "pod has ended")
+		d.tells(t, "container=app exitCode=0 reason=Completed")
+		d.tells(t, "Pod terminated")
 		d.tells(t, "phase=Succeeded")
 		b.kill()
 		d = b.restart(pod)
 		b.after(5 * time.Minute)
-		if lines := d.told("has ended"); len(lines) > 0 {
+		if lines := d.told("exited"); len(lines) > 0 {
 			t.Error(lines)
 		}
 	})
@@ -151,7 +152,7 @@ func TestRemainsOfAnotherPodsteadHoldTheName(t *testing.T) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.after(5 * time.Minute)
-		if st := d.status("u1"); st.Reason != reasonNameTaken || !strings.Contains(st.Message, "crictl rmp "+id) {
+		if st := d.status("u1"); st.Reason != podworkers.ReasonNameTaken || !strings.Contains(st.Message, "crictl rmp "+id) {
 			t.Fatalf("status is %q %q", st.Reason, st.Message)
 		}
 		b.fake.EndPod("u1")
@@ -171,6 +172,6 @@ func TestRecordThatCannotBeWrittenIsToldOnce(t *testing.T) {
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
 		b.after(20 * time.Minute)
-		d.tells(t, "history of a pod is not kept")
+		d.tells(t, "Failed to save pod record")
 	})
 }

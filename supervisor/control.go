@@ -1,0 +1,68 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/podworkers"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// Restart ends the run of a pod, if it has not ended yet, and starts the pod again
+// under the same UID, not before the given time (the zero time is at once): with the
+// next sandbox attempt, its restart counts and log numbers carried on. It is an
+// error for a pod that no source wants, for one that belongs to an API server, and
+// for one that its restartPolicy has ended.
+func (s *Supervisor) Restart(uid types.UID, reason string, notBefore time.Time) error {
+	return s.workers.Restart(uid, reason, notBefore, func(pod *v1.Pod) bool {
+		st, ok := s.cfg.Store.Statuses.Get(pod.UID)
+		return ok && podinfo.IsTerminal(st.Phase)
+	})
+}
+
+// Disrupt ends the run of a pod for the node's own sake, within grace seconds, or
+// the pod's own grace period if that is nil. The pod is Failed from now on with the
+// reason and the message, and has the condition DisruptionTarget, until the
+// RestartPolicy for the reason allows it to run again. That is saved: a restart of
+// the daemon neither loses the pod nor starts it at once. A pod of an API server
+// does not run again. Disrupt does not wait; WaitEnded does.
+func (s *Supervisor) Disrupt(uid types.UID, d status.Disruption, grace *int64) error {
+	return s.workers.Disrupt(uid, d, grace)
+}
+
+// Ended reports whether everything of a pod has ended: nothing of it runs, its
+// volumes are unmounted and its cgroup is removed. It is false for an unknown pod,
+// and for one that waits to run.
+func (s *Supervisor) Ended(uid types.UID) bool { return s.workers.State(uid) == podworkers.Finished }
+
+// WaitEnded waits until the present run of a pod has ended: nothing of it runs, its
+// volumes are unmounted and its cgroup is removed. It returns nil at once for a pod
+// that does not run, and the context's error if that ends first.
+func (s *Supervisor) WaitEnded(ctx context.Context, uid types.UID) error {
+	select {
+	case <-s.workers.Ended(uid):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// RetryDisrupted asks the restart policies about each disrupted pod.
+func (s *Supervisor) RetryDisrupted() { s.workers.RetryDisrupted() }
+
+// RetryHeld asks the gates about each held pod.
+func (s *Supervisor) RetryHeld() { s.workers.RetryHeld() }
+
+// ImagesAdded syncs every pod: one may wait for an image that was added to the
+// runtime.
+func (s *Supervisor) ImagesAdded() { s.workers.NotifyAll() }
+
+// ReclaimContainers removes dead containers and sandboxes because a disk is full,
+// all of those of ended pods, and returns how many it removed.
+func (s *Supervisor) ReclaimContainers(ctx context.Context) (int, error) {
+	return s.garbage.Reclaim(ctx)
+}

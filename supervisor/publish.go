@@ -1,0 +1,122 @@
+package supervisor
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/supervisor/podinputs"
+	"github.com/podstead/podstead/supervisor/status"
+)
+
+// statusPublisher generates the statuses of pods and puts them into the store.
+type statusPublisher struct {
+	runtime *runtimeState
+	hostIPs HostIPs
+	sources PodConfig
+	inputs  *podinputs.Resolver
+	probes  *podProbes
+	records *runRecords
+	store   Statuses
+
+	// faults are the faults of manifests that the statuses show, by UID.
+	faults sync.Map
+}
+
+// statusOverrides is what a status shows in addition to what was observed.
+type statusOverrides struct {
+	// waitingFor is why the pod has not started.
+	waitingFor *status.Cause
+	// ended: nothing of the pod runs any more.
+	ended bool
+	// queued: the pod was not taken up yet, and has no start time.
+	queued bool
+	// terminal is the phase that a decision forces on the pod.
+	terminal *status.Terminal
+	// rejected: the pod did not pass admission, for good.
+	rejected *status.Cause
+	// acting: an act on the pod is in progress. That nothing runs may be half of a
+	// restart, and does not end the pod.
+	acting bool
+}
+
+// publish generates the pod's status, saves what the record needs of it and stores
+// it. stored is false if the status is one that an act in progress makes unreliable.
+func (p *statusPublisher) publish(pod *v1.Pod, r *runState, observed *cri.PodStatus, overrides statusOverrides) (st *v1.PodStatus, stored bool) {
+	st = p.generate(pod, r, observed, overrides)
+	if overrides.acting && podinfo.IsTerminal(st.Phase) && !r.record.Terminal() {
+		return st, false
+	}
+	p.record(pod, r, st)
+	p.store.Set(pod.UID, *st)
+	r.previous = st
+	return st, true
+}
+
+// generate returns the pod's status.
+func (p *statusPublisher) generate(pod *v1.Pod, r *runState, observed *cri.PodStatus, overrides statusOverrides) *v1.PodStatus {
+	results := p.probes.results(pod, observed, r.record)
+	st := status.Generate(status.Input{
+		Pod:           pod,
+		Observed:      observed,
+		Record:        r.record,
+		Previous:      r.previous,
+		Runtime:       p.runtime.runtimeName(),
+		Waiting:       r.waiting,
+		Ready:         results.Ready,
+		Started:       results.Started,
+		HostIPs:       p.hostIPs.Addresses(),
+		ManifestFault: p.manifestFault(pod),
+		WaitingFor:    overrides.waitingFor,
+		Terminal:      overrides.terminal,
+		Resize:        r.resize.status,
+		Rejected:      overrides.rejected,
+		Ended:         overrides.ended,
+		Now:           time.Now(),
+	})
+	if overrides.queued {
+		st.StartTime = nil
+	}
+	return &st
+}
+
+// manifestFault returns the fault of a newer revision of the pod's manifest, and
+// the missing objects that the pod refers to.
+func (p *statusPublisher) manifestFault(pod *v1.Pod) string {
+	fault := p.sources.FaultFor(pod.UID)
+	p.faults.Store(pod.UID, fault)
+	if missing := p.inputs.MissingObjects(pod); missing != "" {
+		fault = strings.TrimPrefix(fault+"\n"+missing, "\n")
+	}
+	return fault
+}
+
+// record adds the status to the record. The record is saved before the status is
+// published: otherwise a daemon that is killed in between would revoke the status
+// when it returns, or run again what has ended.
+func (p *statusPublisher) record(pod *v1.Pod, r *runState, st *v1.PodStatus) {
+	known := r.record
+	r.record = r.record.Observe(st)
+	if r.record.Phase != known.Phase || !maps.Equal(r.record.Ready, known.Ready) && (p.probes.active(pod) || hasPostStart(pod)) {
+		p.records.save(pod.UID, r)
+	}
+}
+
+// publishedFault returns the fault of the manifest that the pod's status shows.
+func (p *statusPublisher) publishedFault(uid types.UID) string {
+	fault, _ := p.faults.Load(uid)
+	text, _ := fault.(string)
+	return text
+}
+
+// forget removes the status of a pod.
+func (p *statusPublisher) forget(uid types.UID) {
+	p.store.Delete(uid)
+	p.faults.Delete(uid)
+}
