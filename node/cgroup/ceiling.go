@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// MemoryCgroup is where the kernel counts the memory of a cgroup.
+// MemoryCgroup is the directory in which the kernel counts the memory of a cgroup.
 type MemoryCgroup struct {
-	// Folder is the cgroup's own; empty if there is none.
+	// Directory is the cgroup's own directory; empty if there is none.
 	Directory string
-	// V2: it is of the unified hierarchy.
+	// V2 reports that it is in the unified hierarchy.
 	V2 bool
 }
 
-// Limit is the cgroup's limit of memory in bytes, 0 if it has none.
+// Limit returns the memory limit in bytes, 0 if there is none.
 func (c MemoryCgroup) Limit() int64 {
 	file := "memory.limit_in_bytes"
 	if c.V2 {
@@ -28,7 +28,7 @@ func (c MemoryCgroup) Limit() int64 {
 	if c.Directory == "" || err != nil {
 		return 0
 	}
-	// "max" is no number, and version 1 has the greatest number instead.
+	// "max" is not a number, and v1 has its largest number instead.
 	n, err := strconv.ParseInt(string(bytes.TrimSpace(data)), 10, 64)
 	if err != nil || n >= 1<<62 {
 		return 0
@@ -36,8 +36,8 @@ func (c MemoryCgroup) Limit() int64 {
 	return n
 }
 
-// PodsMemory is that of the root of all pods, with the driver that made it.
-// It is empty while the root is not there.
+// PodsMemory returns the memory cgroup of all pods, with the driver that created
+// it. It is empty while it does not exist.
 func PodsMemory(root string) MemoryCgroup {
 	h, err := findHierarchies(mountinfoFile)
 	if err != nil {
@@ -51,8 +51,8 @@ func PodsMemory(root string) MemoryCgroup {
 	return MemoryCgroup{}
 }
 
-// MachineMemory is that of the whole machine, or of the container that this
-// process is in.
+// MachineMemory returns the memory cgroup of the whole machine, or of the
+// container that this process is in.
 func MachineMemory() MemoryCgroup {
 	h, err := findHierarchies(mountinfoFile)
 	if err != nil {
@@ -61,10 +61,9 @@ func MachineMemory() MemoryCgroup {
 	return h.memoryOf("/")
 }
 
-// Ceiling is the cgroup above the root of all pods that has the least limit of
-// memory, and that limit in bytes: a slice of the machine that pods were given.
-// It is empty, and 0, if what is above has none. What the node has is then what
-// the machine has.
+// Ceiling returns the cgroup above the root of all pods with the lowest memory
+// limit, and that limit in bytes. It is empty, and 0, if no cgroup above has a
+// limit; then the node has the memory of the machine.
 func Ceiling(root string) (MemoryCgroup, int64) {
 	h, err := findHierarchies(mountinfoFile)
 	if err != nil {

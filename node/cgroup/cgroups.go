@@ -20,41 +20,40 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// DefaultRoot is the root's path. It is never the kubelet's, which ends every
-// process below its own that it does not know.
+// DefaultRoot is the default path of the root. It must never be the kubelet's,
+// which kills every unknown process below its own root.
 const DefaultRoot = "/podstead"
 
-// rootRetry is when values that the kernel refused for the root are tried
-// again, as with the kubelet.
+// rootRetryInterval is when values of the root that the kernel refused are written
+// again, as at the kubelet.
 const rootRetryInterval = time.Minute
 
-// Options are what a Cgroups is made of.
+// Options configure a Cgroups.
 type Options struct {
-	// Root is the path of the root below each hierarchy's; empty stands for
-	// DefaultRoot.
+	// Root is the path of the root in each hierarchy; empty stands for DefaultRoot.
 	Root string
-	// Driver tells how the runtime makes cgroups. It is asked once it is
-	// needed, until it answers.
+	// Driver returns the runtime's cgroup driver. It is called when it is needed,
+	// until it succeeds.
 	Driver func(ctx context.Context) (Driver, error)
-	// Settings are the machine's; see DetectSettings.
+	// Settings are those of the machine; see DetectSettings.
 	Settings cgroupvalues.Settings
-	// Allocatable is what pods may have together.
+	// Allocatable is what all pods may use together.
 	Allocatable v1.ResourceList
-	// EnforceAllocatable makes it the root's limit; else the root only has a
-	// share of the CPU.
+	// EnforceAllocatable makes it the limit of the root; otherwise the root only
+	// has CPU shares.
 	EnforceAllocatable bool
-	// PodPids is how many processes a pod may have; 0 is no limit.
+	// PodPids limits the processes of a pod; 0 is no limit.
 	PodPids int64
 	// Log may be nil.
 	Log *slog.Logger
 
-	// What follows stands for the machine in tests.
+	// Tests replace the fields below.
 	hierarchies *hierarchies
 	units       units
 	kill        func(pid int) error
 }
 
-// Cgroups are those of all pods. Its methods may be called at the same time.
+// Cgroups manages the cgroups of all pods. Its methods may be called concurrently.
 type Cgroups struct {
 	Options
 	log  *slog.Logger
@@ -62,22 +61,22 @@ type Cgroups struct {
 
 	mu     sync.Mutex
 	driver Driver
-	// controllers are those that the root has, nil before it was made.
+	// controllers are those of the root, nil before it was created.
 	controllers []string
-	// rootFault is why the root's values could not be set at rootTried.
+	// rootErr is why the root's values could not be set at rootTriedAt.
 	rootErr     string
 	rootTriedAt time.Time
-	// denied is why no cgroup can be made here, empty if some can.
+	// unavailable is why no cgroup can be created here, empty if it can.
 	unavailable string
-	// applied are the values that a pod's cgroup was given, as text.
+	// applied are the values of each pod's cgroup, as text.
 	applied map[types.UID]string
-	// shared are the requests of cpu in thousandths of the Burstable pods,
-	// which the tier's share is the sum of.
+	// burstableRequests are the CPU requests of the Burstable pods in millicores,
+	// whose sum gives burstableShares, the shares of their tier.
 	burstableRequests map[types.UID]int64
 	burstableShares   int64
 }
 
-// New makes a Cgroups. It touches nothing.
+// New creates a Cgroups. It touches nothing yet.
 func New(o Options) *Cgroups {
 	c := &Cgroups{Options: o, log: o.Log, burstableRequests: map[types.UID]int64{}, applied: map[types.UID]string{}}
 	if c.log == nil {
@@ -93,11 +92,11 @@ func New(o Options) *Cgroups {
 	return c
 }
 
-// Ensure makes the cgroup of a pod, or brings its values up to the pod's, and
-// returns it as the runtime takes it for a sandbox. parent is what a sandbox
-// that goes on was made in, empty if there is none: that cgroup, then, has the
-// values. Where this machine lets nobody make cgroups, the result is empty, and
-// an error only for a pod whose limits would be dropped by that.
+// Ensure creates the cgroup of a pod, or updates its values, and returns it as the
+// cgroup_parent of a sandbox. parent is the cgroup_parent of a sandbox that is
+// kept, empty if there is none: then that cgroup gets the values. Where cgroups
+// cannot be created, the result is empty, and an error only for a pod whose limits
+// would be dropped.
 func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (string, error) {
 	if err := checkUID(pod.UID); err != nil {
 		return "", err
@@ -117,13 +116,13 @@ func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (strin
 	wanted := c.driver.parent(place)
 	l := c.podLimits(pod)
 	if parent != "" && parent != wanted {
-		// It was made under another root or driver, and stays there.
+		// It was created under another root or driver, and stays there.
 		if !isPodCgroup(parent, pod.UID) {
 			return "", fmt.Errorf("sandbox is in cgroup %q, which does not belong to the pod", parent)
 		}
 		return parent, c.hierarchies.write(cgroupPath(parent), l)
 	}
-	// A pod is looked at once a minute and more, and mostly nothing is to do.
+	// A pod is synced at least once a minute, mostly without a change.
 	values := fmt.Sprint(wanted, l)
 	if c.applied[pod.UID] == values && isDirectory(c.hierarchies.directories(c.driver.path(place))[0]) {
 		return wanted, nil
@@ -141,7 +140,7 @@ func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (strin
 	return wanted, c.setBurstableShares(ctx)
 }
 
-// Fits is an error for a pod that requests more than all pods may have.
+// Fits returns an error for a pod that requests more than all pods may use.
 func (c *Cgroups) Fits(pod *v1.Pod) error {
 	a := amountsWithOverhead(pod)
 	cpu, memory := c.Allocatable[v1.ResourceCPU], c.Allocatable[v1.ResourceMemory]
@@ -154,9 +153,9 @@ func (c *Cgroups) Fits(pod *v1.Pod) error {
 	return nil
 }
 
-// Destroy ends what is left in the cgroup of a pod that has ended, and removes
-// it. parent is what its last sandbox was made in, empty if that is not known.
-// A pod that had none is done at once.
+// Destroy kills what is left in the cgroup of a terminated pod and removes it.
+// parent is the cgroup_parent of its last sandbox, empty if it is not known.
+// Without a cgroup there is nothing to do.
 func (c *Cgroups) Destroy(ctx context.Context, uid types.UID, parent string) error {
 	if err := checkUID(uid); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (c *Cgroups) Destroy(ctx context.Context, uid types.UID, parent string) err
 		return nil // without hierarchies there is nothing to remove
 	}
 	delete(c.applied, uid)
-	// The pod's class may not be known any more, nor the driver.
+	// The QoS class of the pod, or the driver, may no longer be known.
 	at := map[string]string{}
 	for _, place := range possibleNames(c.root, uid) {
 		at[Cgroupfs.path(place)] = ""
@@ -191,7 +190,7 @@ func (c *Cgroups) Destroy(ctx context.Context, uid types.UID, parent string) err
 	return c.setBurstableShares(ctx)
 }
 
-// Pods are those that have a cgroup below the root.
+// Pods returns the pods that have a cgroup below the root.
 func (c *Cgroups) Pods() []types.UID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,8 +225,8 @@ func (c *Cgroups) destroy(ctx context.Context, path, unit string) error {
 	return c.hierarchies.remove(path)
 }
 
-// settle makes what all pods stand on: it learns the driver and makes the root
-// and its tiers. It is done again at each pod until it has worked.
+// prepare gets the driver and creates the root and its tiers. It runs for each pod
+// until it has succeeded.
 func (c *Cgroups) prepare(ctx context.Context) error {
 	if c.driver == "" {
 		driver, err := c.Driver(ctx)
@@ -282,8 +281,8 @@ func (c *Cgroups) makeRoot(ctx context.Context) error {
 	return nil
 }
 
-// limitRoot sets the root's values. Where the kernel refuses (more is in use
-// than pods may have), pods go on, and it is tried again later.
+// limitRoot sets the values of the root. If the kernel refuses them (more is in
+// use than pods may use), pods run, and it is tried again later.
 func (c *Cgroups) limitRoot(ctx context.Context) {
 	if c.controllers != nil && (c.rootErr == "" || time.Since(c.rootTriedAt) < rootRetryInterval) {
 		return
@@ -299,7 +298,7 @@ func (c *Cgroups) limitRoot(ctx context.Context) {
 	c.rootErr = fault
 }
 
-// find looks for the machine's hierarchies, once.
+// find finds the machine's hierarchies, once.
 func (c *Cgroups) find() error {
 	if c.hierarchies != nil {
 		return nil
@@ -312,7 +311,7 @@ func (c *Cgroups) find() error {
 	return nil
 }
 
-// make makes one cgroup, or finds it, and sets its values.
+// create creates a cgroup if it does not exist, and sets its values.
 func (c *Cgroups) create(ctx context.Context, place cgroupName, l limits) error {
 	if c.driver == Systemd {
 		if err := c.startUnit(ctx, slice(place), l); err != nil {
@@ -326,7 +325,8 @@ func (c *Cgroups) create(ctx context.Context, place cgroupName, l limits) error 
 	return c.hierarchies.write(path, l)
 }
 
-// share gives the tier of Burstable pods what those request together.
+// setBurstableShares sets the shares of the Burstable tier to what its pods
+// request together.
 func (c *Cgroups) setBurstableShares(ctx context.Context) error {
 	milli := int64(0)
 	for _, request := range c.burstableRequests {
@@ -343,7 +343,8 @@ func (c *Cgroups) setBurstableShares(ctx context.Context) error {
 	return nil
 }
 
-// lacking is an error for a pod with a limit that this machine cannot set.
+// checkControllers returns an error for a pod with a limit that this machine
+// cannot set.
 func (c *Cgroups) checkControllers(pod *v1.Pod) error {
 	var lost []string
 	for controller, field := range c.requiredControllers(pod) {
@@ -358,8 +359,8 @@ func (c *Cgroups) checkControllers(pod *v1.Pod) error {
 	return fmt.Errorf("%s, which this node does not have; enable it in the kernel, or remove the limit", strings.Join(lost, "; "))
 }
 
-// withoutOwn is an error for a pod that needs limits as a whole where it can
-// have no cgroup of its own. Those of its containers the runtime sets.
+// checkWithoutCgroup returns an error for a pod that needs limits of its own where
+// it cannot have a cgroup. The runtime sets those of its containers.
 func (c *Cgroups) checkWithoutCgroup(pod *v1.Pod) error {
 	switch r := pod.Spec.Resources; {
 	case r != nil && len(r.Limits) > 0:
@@ -370,7 +371,7 @@ func (c *Cgroups) checkWithoutCgroup(pod *v1.Pod) error {
 	return nil
 }
 
-// deniedError says that no cgroup can be made here, whatever is tried.
+// unavailableError reports that no cgroup can be created here.
 type unavailableError struct{ error }
 
 func (e *unavailableError) Unwrap() error { return e.error }

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// killPasses is how often what is left in a pod's cgroup is killed before that
-// counts as failed, as with the kubelet. Between two passes the killed ones
-// have killPause to be gone; each pass waits a little longer.
+// killPasses is how often the processes in a pod's cgroup are killed before that
+// counts as failed, as at the kubelet. Between two passes the processes have
+// killPause to end; the pause grows with each pass.
 const (
 	killPasses = 5
 	killPause  = 10 * time.Millisecond
 )
 
-// empty ends every process in a cgroup and those below it, in all hierarchies.
+// killAll kills every process in a cgroup and those below it, in all hierarchies.
 func (c *Cgroups) killAll(ctx context.Context, path string) error {
 	var left []int
 	for pass := range killPasses {
@@ -51,8 +51,9 @@ func (c *Cgroups) killAll(ctx context.Context, path string) error {
 	return fmt.Errorf("processes %v in cgroup %s are still running after %d SIGKILLs", left, path, killPasses)
 }
 
-// processes are the IDs of those in folders and below. One that is in another
-// PID namespace has none here; neither it nor this process is ever named.
+// processes returns the IDs of the processes in directories and below. A process
+// in another PID namespace has none here; pid 1 and this process are never
+// returned.
 func processes(folders []string) ([]int, error) {
 	var pids []int
 	for _, folder := range folders {
@@ -65,7 +66,7 @@ func processes(folders []string) ([]int, error) {
 			}
 			data, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
-				return nil // it has just been removed
+				return nil // the cgroup was just removed
 			}
 			if err != nil {
 				return err
@@ -85,8 +86,8 @@ func processes(folders []string) ([]int, error) {
 	return pids, nil
 }
 
-// removeFolders removes a cgroup with those below it in all hierarchies. The
-// kernel removes none that has processes.
+// remove removes a cgroup with those below it in all hierarchies. The kernel
+// removes none that has processes.
 func (h *hierarchies) remove(path string) error {
 	var errs []error
 	for _, folder := range h.allDirectories(path) {

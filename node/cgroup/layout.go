@@ -14,10 +14,10 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Driver is how cgroups are made.
+// Driver is how cgroups are created.
 type Driver string
 
-// The drivers, by the kubelet's names.
+// The drivers by the kubelet's names.
 const (
 	Cgroupfs Driver = "cgroupfs"
 	Systemd  Driver = "systemd"
@@ -44,18 +44,18 @@ const (
 	sliceSuffix = ".slice"
 )
 
-// name is where a cgroup stands: its ancestors and itself, from the top.
+// cgroupName is the path of a cgroup as a list, from the top.
 type cgroupName []string
 
 func (n cgroupName) child(part string) cgroupName { return append(slices.Clone(n), part) }
 
-// rootName is the name of a root given as a path.
+// rootName returns the name of a root given as a path.
 func rootName(root string) cgroupName {
 	return strings.Split(strings.Trim(path.Clean("/"+root), "/"), "/")
 }
 
-// path is that of the cgroup in each hierarchy. With systemd every ancestor is
-// a slice, whose name holds those of all above it.
+// path returns the path of the cgroup in each hierarchy. With systemd every
+// ancestor is a slice, whose name contains those of its ancestors.
 func (d Driver) path(n cgroupName) string {
 	if d != Systemd {
 		return "/" + strings.Join(n, "/")
@@ -67,8 +67,8 @@ func (d Driver) path(n cgroupName) string {
 	return p
 }
 
-// slice is the systemd unit of a cgroup. A dash is what separates the names of
-// slices, so that within one it becomes an underscore, as with the kubelet.
+// slice returns the systemd unit of a cgroup. A dash separates the names of
+// slices, so that within a name it becomes an underscore, as at the kubelet.
 func slice(n cgroupName) string {
 	parts := make([]string, len(n))
 	for i, part := range n {
@@ -77,8 +77,8 @@ func slice(n cgroupName) string {
 	return strings.Join(parts, "-") + sliceSuffix
 }
 
-// parent is a cgroup as the runtime takes it for cgroup_parent: a path, or the
-// name of a slice, from which it also knows the driver.
+// parent returns a cgroup as the runtime takes it for cgroup_parent: a path, or
+// the name of a slice, from which it also detects the driver.
 func (d Driver) parent(n cgroupName) string {
 	if d == Systemd {
 		return slice(n)
@@ -86,7 +86,7 @@ func (d Driver) parent(n cgroupName) string {
 	return d.path(n)
 }
 
-// pathOf is the path of a cgroup that the runtime was told of.
+// cgroupPath returns the path of a cgroup_parent.
 func cgroupPath(parent string) string {
 	base, ok := strings.CutSuffix(path.Base(parent), sliceSuffix)
 	if !ok {
@@ -95,10 +95,10 @@ func cgroupPath(parent string) string {
 	return Systemd.path(strings.Split(base, "-"))
 }
 
-// podName is that of a pod's own part.
+// podName is the name of a pod's cgroup in its tier.
 func podName(uid types.UID) string { return podPrefix + string(uid) }
 
-// isOf reports whether a cgroup that the runtime was told of is that of a pod.
+// isPodCgroup reports whether a cgroup_parent is the cgroup of a pod.
 func isPodCgroup(parent string, uid types.UID) bool {
 	if base, ok := strings.CutSuffix(path.Base(parent), sliceSuffix); ok {
 		return strings.HasSuffix(base, "-"+strings.ReplaceAll(podName(uid), "-", "_"))
@@ -106,8 +106,8 @@ func isPodCgroup(parent string, uid types.UID) bool {
 	return path.IsAbs(parent) && path.Clean(parent) == parent && path.Base(parent) == podName(uid)
 }
 
-// validUID is checked here once more, whoever did before: of it paths are made
-// in which processes are ended.
+// validUID is checked here again although manifests were validated: processes in
+// paths made of it are killed.
 var validUID = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
 
 func checkUID(uid types.UID) error {
@@ -117,13 +117,14 @@ func checkUID(uid types.UID) error {
 	return nil
 }
 
-// places are all names that the cgroup of a pod can have, whatever its class.
+// possibleNames returns all names that the cgroup of a pod can have, whatever its
+// QoS class.
 func possibleNames(root cgroupName, uid types.UID) []cgroupName {
 	pod := podName(uid)
 	return []cgroupName{root.child(pod), root.child(tierBurstable).child(pod), root.child(tierBestEffort).child(pod)}
 }
 
-// podPlace is the name of a pod's cgroup.
+// podCgroup returns the name of a pod's cgroup.
 func podCgroup(root cgroupName, pod *v1.Pod) cgroupName {
 	switch podinfo.QOSClass(pod) {
 	case v1.PodQOSBurstable:
@@ -134,8 +135,8 @@ func podCgroup(root cgroupName, pod *v1.Pod) cgroupName {
 	return root.child(podName(pod.UID))
 }
 
-// podsIn are the pods whose cgroups are in the folder of a tier. systemd's
-// names have an underscore for each dash of a UID, which has none of its own.
+// podsIn returns the pods that have cgroups in the directory of a tier. systemd's
+// names have an underscore for each dash of a UID, which has no underscores.
 func (d Driver) podsIn(folder string, tier cgroupName) []types.UID {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

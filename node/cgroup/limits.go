@@ -11,27 +11,27 @@ import (
 	"strings"
 )
 
-// none is the value of a limit that is lifted. A limit of 0 is left as it is.
+// noLimit is the value of a removed limit. A limit of 0 is left unchanged.
 const noLimit = -1
 
 // limits are the values of one cgroup.
 type limits struct {
-	// shares are cpu.shares.
+	// shares is cpu.shares.
 	shares int64
 	// quota and period are in microseconds.
 	quota, period int64
 	// memory is in bytes.
 	memory int64
 	pids   int64
-	// hugePages are in bytes, by page size as in the kernel's file names; 0
-	// is a limit here.
+	// hugePages are in bytes, by page size as in the kernel's file names; here 0 is
+	// a limit.
 	hugePages map[string]int64
 }
 
-// setting is one value in one file.
+// setting is the value of one file.
 type setting struct{ controller, file, value string }
 
-// settings are the files to write, for version 2 or 1, in order.
+// settings returns the files to write, for v2 or v1, in order.
 func (l limits) settings(v2 bool) []setting {
 	if v2 {
 		return l.settingsV2()
@@ -81,8 +81,8 @@ func (l limits) settingsV2() []setting {
 	return list
 }
 
-// weight turns cpu.shares into cpu.weight as the kubelet and the runtimes do:
-// 2 to 262144 become 1 to 10000.
+// weight converts cpu.shares to cpu.weight as the kubelet and the runtimes do: 2
+// to 262144 become 1 to 10000.
 func weight(shares int64) int64 { return 1 + (shares-2)*9999/262142 }
 
 func orMax(n int64) string {
@@ -101,10 +101,9 @@ func sorted(m map[string]int64) []string {
 	return keys
 }
 
-// write sets the values of a cgroup that is there. A value that is set is not
-// written again: on version 1, writing a memory limit reclaims. What belongs
-// to a controller that the machine does not have is left out; whether that is
-// allowed was asked before.
+// write sets the values of an existing cgroup. It skips values that are already
+// set: on v1, writing a memory limit reclaims memory. It also skips values of
+// missing controllers; checkControllers has rejected pods that need them.
 func (h *hierarchies) write(path string, l limits) error {
 	var errs []error
 	for _, s := range l.settings(h.v2()) {
@@ -121,7 +120,7 @@ func (h *hierarchies) write(path string, l limits) error {
 		}
 		err := writeValue(file, s.value)
 		if err != nil && errors.Is(err, fs.ErrNotExist) && (s.value == "-1" || strings.HasPrefix(s.value, "max") || s.value == "0") {
-			continue // no such controller here, and nothing was asked of it
+			continue // the controller is missing, and no limit was requested
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("failed to set %s to %s: %w", file, s.value, err))
@@ -143,7 +142,7 @@ func writeValue(file, value string) error {
 }
 
 // sameValue compares values as the kernel shows them: it rounds bytes down to
-// pages, and shows no limit as the most that it can count.
+// pages, and shows no limit as its largest number.
 func sameValue(now, want string) bool {
 	if now == want {
 		return true
@@ -158,22 +157,22 @@ func sameValue(now, want string) bool {
 	return err == nil && (w == noLimit && n >= unlimited || w > page && n == w/page*page && n != 0)
 }
 
-// usageFiles are what a cgroup uses of memory, with and without what the
-// kernel can take back at once, for version 1 and 2.
+// usageFiles are the files of memory usage and the fields of reclaimable memory,
+// for v1 and v2.
 var usageFiles = map[bool]struct{ usage, inactive string }{
 	false: {"memory.usage_in_bytes", "total_inactive_file"},
 	true:  {"memory.current", "inactive_file"},
 }
 
-// checkInUse is an error for a limit below what is in use: to set it would, on
-// version 2, end processes of the pod.
+// checkInUse returns an error for a limit below the present usage: on v2, setting
+// it would kill processes of the pod.
 func (h *hierarchies) checkInUse(folder, file string, limit int64) error {
 	if limit == noLimit {
 		return nil
 	}
 	now, err := os.ReadFile(file)
 	if err != nil {
-		return nil // writing it will tell
+		return nil // writing the limit reports it
 	}
 	before, err := strconv.ParseInt(strings.TrimSpace(string(now)), 10, 64)
 	if err == nil && before <= limit {

@@ -21,45 +21,47 @@ const (
 	controllerHugeTLB = "hugetlb"
 )
 
-// The controllers of version 1 that only count; version 2 counts in others.
+// The v1 controllers that only count; v2 counts in the controllers above.
 const (
 	controllerCPUAcct = "cpuacct"
 	controllerBlkIO   = "blkio"
 )
 
-// counting are the controllers in which a pod has no values, only usage.
+// countingControllers are the controllers in which a pod has only usage, no
+// values.
 var countingControllers = []string{controllerCPUAcct, controllerBlkIO}
 
-// limited are the controllers in which a pod has values.
+// limitingControllers are the controllers in which a pod has values.
 var limitingControllers = []string{controllerCPU, controllerMemory, controllerPids, controllerHugeTLB}
 
-// hierarchies are where this machine's cgroups are.
+// hierarchies are the mount points of this machine's cgroups.
 type hierarchies struct {
-	// unified is the folder of the hierarchy of version 2 if that has the
-	// controllers; empty if they are in hierarchies of version 1.
+	// unified is the directory of the v2 hierarchy if it has the controllers; empty
+	// if they are in v1 hierarchies.
 	unified string
-	// byController are the folders of version 1, by controller.
+	// byController are the v1 directories by controller.
 	byController map[string]string
-	// all are the folders of every hierarchy, each once: a runtime makes
+	// all are the directories of every hierarchy, each once: a runtime creates
 	// cgroups in all of them.
 	all []string
-	// mkdir and rmdir make and remove one cgroup; in it the kernel puts and
-	// removes the files, which a test has to do in its stead.
+	// mkdir and rmdir create and remove one cgroup. The kernel creates and removes
+	// the files in it, which a test must do instead.
 	mkdir func(folder string) error
 	rmdir func(folder string) error
 }
 
-// mountinfoFile tells what is mounted.
+// mountinfoFile lists the mounts.
 const mountinfoFile = "/proc/self/mountinfo"
 
-// folderMode is that of cgroups, as the kubelet and the runtimes make them.
+// directoryMode is the mode of cgroups, as the kubelet and the runtimes create
+// them.
 const directoryMode = 0o755
 
 // v2 reports whether the controllers are in the unified hierarchy.
 func (h *hierarchies) v2() bool { return h.unified != "" }
 
-// find reads a mountinfo file. The unified hierarchy counts if no controller
-// is in one of version 1: in a mixed set-up it has none.
+// findHierarchies reads a mountinfo file. The unified hierarchy counts if no
+// controller is in a v1 hierarchy: in a hybrid setup it has none.
 func findHierarchies(file string) (*hierarchies, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -104,7 +106,7 @@ func findHierarchies(file string) (*hierarchies, error) {
 	return h, nil
 }
 
-// controllers are those that limits of a cgroup can be set with.
+// controllers returns the controllers that can limit a cgroup.
 func (h *hierarchies) controllers(path string) ([]string, error) {
 	if !h.v2() {
 		var list []string
@@ -122,8 +124,8 @@ func (h *hierarchies) controllers(path string) ([]string, error) {
 	return slices.DeleteFunc(strings.Fields(string(data)), func(c string) bool { return !slices.Contains(limitingControllers, c) }), nil
 }
 
-// folders are those of one cgroup, given by its path below the hierarchies'
-// roots, in which values are set.
+// directories returns the directories of a cgroup, given by its path in the
+// hierarchies, in which values are set.
 func (h *hierarchies) directories(path string) []string {
 	if h.v2() {
 		return []string{filepath.Join(h.unified, path)}
@@ -137,7 +139,7 @@ func (h *hierarchies) directories(path string) []string {
 	return list
 }
 
-// everywhere are the folders of one cgroup in all hierarchies.
+// allDirectories returns the directories of a cgroup in all hierarchies.
 func (h *hierarchies) allDirectories(path string) []string {
 	list := make([]string, 0, len(h.all))
 	for _, root := range h.all {
@@ -146,8 +148,8 @@ func (h *hierarchies) allDirectories(path string) []string {
 	return list
 }
 
-// folder is that of one cgroup in the hierarchy of a controller, empty if the
-// machine does not have it.
+// directory returns the directory of a cgroup in the hierarchy of a controller,
+// empty if the machine does not have it.
 func (h *hierarchies) directory(controller, path string) string {
 	if h.v2() {
 		return filepath.Join(h.unified, path)
@@ -158,8 +160,8 @@ func (h *hierarchies) directory(controller, path string) string {
 	return ""
 }
 
-// make makes a cgroup and those above it in every hierarchy that has values,
-// and in the unified one lets the controllers through to it.
+// create creates a cgroup and its ancestors in every hierarchy with values, and in
+// the unified one enables the controllers on the way.
 func (h *hierarchies) create(path string) error {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for _, root := range h.directories("/") {
@@ -179,8 +181,8 @@ func (h *hierarchies) create(path string) error {
 	return nil
 }
 
-// delegate lets all controllers of a cgroup through to those below it. One
-// that the kernel refuses is missing below, and told of by who looks there.
+// delegate enables all controllers of a cgroup for its children. A controller that
+// the kernel refuses is missing below, and reported when a pod needs it.
 func (h *hierarchies) delegate(folder string) error {
 	file := filepath.Join(folder, "cgroup.subtree_control")
 	data, err := os.ReadFile(file)

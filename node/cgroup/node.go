@@ -16,13 +16,13 @@ import (
 	"github.com/podstead/podstead/internal/cgroupvalues"
 )
 
-// ResourcePID is the name by which process IDs are reserved.
+// ResourcePID is the resource name of reserved process IDs.
 const ResourcePID v1.ResourceName = "pid"
 
-// reservable are the resources that can be kept from pods.
+// reservable are the resources that can be reserved.
 var reservable = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, ResourcePID}
 
-// ParseReserved checks what is to be kept from pods, by resource.
+// ParseReserved parses the reserved resources.
 func ParseReserved(list map[string]string) (v1.ResourceList, error) {
 	reserved := v1.ResourceList{}
 	for name, text := range list {
@@ -38,7 +38,7 @@ func ParseReserved(list map[string]string) (v1.ResourceList, error) {
 	return reserved, nil
 }
 
-// Capacity is what the machine has: cpu, memory, hugepages and process IDs.
+// Capacity returns the machine's CPUs, memory, hugepages and process IDs.
 func Capacity() v1.ResourceList {
 	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI)}
 	var info unix.Sysinfo_t
@@ -56,8 +56,8 @@ func Capacity() v1.ResourceList {
 	return list
 }
 
-// Allocatable is what is left of a capacity after what is reserved; never less
-// than nothing. Hugepages are taken out of the memory, as by the kernel.
+// Allocatable returns a capacity minus the reserved resources, at least 0.
+// Hugepages are subtracted from memory, as the kernel does.
 func Allocatable(capacity v1.ResourceList, reserved ...v1.ResourceList) v1.ResourceList {
 	left := v1.ResourceList{}
 	for name, quantity := range capacity {
@@ -80,8 +80,8 @@ func Allocatable(capacity v1.ResourceList, reserved ...v1.ResourceList) v1.Resou
 	return left
 }
 
-// nodeLimits are the root's values. Shares are set in any case: they are how
-// pods stand against the rest of the host.
+// nodeLimits returns the values of the root. Shares are always set: they weigh
+// pods against the rest of the host.
 func (o *Options) nodeLimits() limits {
 	cpu := o.Allocatable[v1.ResourceCPU]
 	l := limits{shares: cgroupvalues.CPUShares(cpu.MilliValue())}
@@ -94,13 +94,14 @@ func (o *Options) nodeLimits() limits {
 	return l
 }
 
-// DetectSettings reads the machine's cgroup version, swap accounting and
-// hugepage sizes. Without cgroups it is the zero value.
+// DetectSettings reads the cgroup version, swap accounting and hugepage sizes.
+// Without cgroups it returns the zero value.
 func DetectSettings() cgroupvalues.Settings {
 	var s cgroupvalues.Settings
 	if h, err := findHierarchies(mountinfoFile); err == nil && h.v2() {
 		s.V2 = true
-		// The root has no such file; what is there says that the kernel does.
+		// The root cgroup has no such file; its children show whether the kernel
+		// has swap accounting.
 		matches, _ := filepath.Glob(filepath.Join(h.unified, "*", "memory.swap.max"))
 		s.SwapLimit = len(matches) > 0
 	}
@@ -108,11 +109,11 @@ func DetectSettings() cgroupvalues.Settings {
 	return s
 }
 
-// hugePagesFolder has a folder for each size of hugepages.
+// hugePagesDirectory has a subdirectory for each hugepage size.
 const hugePagesDirectory = "/sys/kernel/mm/hugepages"
 
-// hugePages are the bytes in hugepages by their resource, of each size that the
-// kernel has.
+// hugePages returns the bytes in hugepages by resource name, for each size that
+// the kernel supports.
 func hugePages(folder string) v1.ResourceList {
 	list := v1.ResourceList{}
 	for _, size := range pageSizes(folder) {
@@ -126,7 +127,7 @@ func hugePages(folder string) v1.ResourceList {
 	return list
 }
 
-// pageSizes are the sizes of hugepages, as in the names of resources.
+// pageSizes returns the hugepage sizes as in resource names.
 func pageSizes(folder string) []string {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// leastShares are those of a cgroup that asks for nothing.
+// minShares are the shares of a cgroup without a request.
 const minShares = 2
 
-// podLimits are the values of a pod's cgroup: the sum of its containers' and
-// the overhead, by the kubelet's rules. A limit holds for the pod only if each
-// container has one, or the pod itself states it.
+// podLimits returns the values of a pod's cgroup: the sum of its containers and
+// the overhead, by the kubelet's rules. A limit applies to the pod only if each
+// container has one, or the pod itself has it.
 func (o *Options) podLimits(pod *v1.Pod) limits {
 	a := amountsWithOverhead(pod)
 	l := limits{shares: minShares, quota: noLimit, memory: noLimit}
@@ -33,7 +33,7 @@ func (o *Options) podLimits(pod *v1.Pod) limits {
 	}
 	for size, bytes := range a.HugePages {
 		if !slices.Contains(o.Settings.PageSizes, size) && bytes > 0 {
-			// The kernel has no such pages: the limit cannot be set.
+			// The kernel does not support this size: writing the limit fails.
 			if l.hugePages == nil {
 				l.hugePages = map[string]int64{}
 			}
@@ -79,8 +79,8 @@ func allLimit(pod *v1.Pod, resource v1.ResourceName) bool {
 	return !slices.ContainsFunc(pod.Spec.InitContainers, unlimited) && !slices.ContainsFunc(pod.Spec.Containers, unlimited)
 }
 
-// needs are the controllers without which a limit of the pod, or of one of its
-// containers, would be dropped, each with the field that asks for it.
+// requiredControllers returns the controllers without which a limit of the pod or
+// of one of its containers would be dropped, each with the field that needs it.
 func (o *Options) requiredControllers(pod *v1.Pod) map[string]string {
 	fields := map[string]string{}
 	note := func(r *v1.ResourceRequirements, at string) {
@@ -112,5 +112,5 @@ func (o *Options) requiredControllers(pod *v1.Pod) map[string]string {
 	return fields
 }
 
-// kernelSize is a page size as in the kernel's file names: 2MB for 2Mi.
+// kernelSize returns a page size as in the kernel's file names: 2MB for 2Mi.
 func kernelSize(size string) string { return strings.TrimSuffix(size, "i") + "B" }

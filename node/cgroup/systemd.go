@@ -11,16 +11,16 @@ import (
 	godbus "github.com/godbus/dbus/v5"
 )
 
-// units are systemd's, as far as slices are concerned.
+// units are systemd's slices.
 type units interface {
-	// Start starts a transient slice. It is errUnitExists for one that runs.
+	// Start starts a transient slice. It returns errUnitExists for an active one.
 	Start(ctx context.Context, unit string, properties []property) error
 	Set(ctx context.Context, unit string, properties []property) error
-	// Stop stops a unit; that there is none is no error.
+	// Stop stops a unit; a missing unit is no error.
 	Stop(ctx context.Context, unit string) error
 }
 
-// property is one of a unit: bool, uint64 or string.
+// property is a unit property: bool, uint64 or string.
 type property struct {
 	name  string
 	value any
@@ -28,11 +28,11 @@ type property struct {
 
 var errUnitExists = errors.New("the unit exists")
 
-// unitTimeout bounds what is asked of systemd.
+// unitTimeout limits calls of systemd.
 const unitTimeout = 30 * time.Second
 
-// startUnit makes a slice with values, or gives them to the one that is there.
-// systemd has to know them: it writes them again whenever it is reloaded.
+// startUnit creates a slice with values, or sets them on an existing one. systemd
+// must know the values: it writes them again whenever it is reloaded.
 func (c *Cgroups) startUnit(ctx context.Context, unit string, l limits) error {
 	ctx, cancel := context.WithTimeout(ctx, unitTimeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func (c *Cgroups) startUnit(ctx context.Context, unit string, l limits) error {
 
 func (c *Cgroups) stopUnit(ctx context.Context, unit string) error {
 	if c.driver != Systemd && c.units == nil {
-		return nil // made under another driver; the folders go all the same
+		return nil // created under another driver; the directories are removed anyway
 	}
 	ctx, cancel := context.WithTimeout(ctx, unitTimeout)
 	defer cancel()
@@ -73,7 +73,7 @@ func (c *Cgroups) systemd() units {
 	return c.units
 }
 
-// properties are the values as systemd takes them.
+// properties returns the values as systemd takes them.
 func (l limits) properties(v2 bool) []property {
 	var list []property
 	add := func(name string, value int64) {
@@ -112,8 +112,8 @@ func (l limits) properties(v2 bool) []property {
 	return list
 }
 
-// bus speaks with systemd over D-Bus. It connects when first used, and again
-// after the connection broke.
+// bus calls systemd over D-Bus. It connects on first use, and again after the
+// connection broke.
 type bus struct{ conn *systemd.Conn }
 
 func (b *bus) connect(ctx context.Context) (*systemd.Conn, error) {
@@ -171,7 +171,7 @@ func (b *bus) Stop(ctx context.Context, unit string) error {
 	if err := awaitJob(ctx, done); err != nil {
 		return err
 	}
-	// One that failed would be remembered for ever.
+	// systemd would remember a failed unit forever.
 	_ = conn.ResetFailedUnitContext(ctx, unit)
 	return nil
 }

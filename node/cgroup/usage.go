@@ -18,12 +18,12 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// Reader reads what cgroups use. It has no state, but for where the
-// hierarchies are.
+// Reader reads the usage of cgroups. It has no state except for the location of
+// the hierarchies.
 type Reader struct{ h *hierarchies }
 
-// OpenReader finds the machine's hierarchies in a mountinfo file; empty stands
-// for this process's.
+// OpenReader finds the hierarchies in a mountinfo file; empty stands for that of
+// this process.
 func OpenReader(mountinfo string) (*Reader, error) {
 	if mountinfo == "" {
 		mountinfo = mountinfoFile
@@ -38,11 +38,11 @@ func OpenReader(mountinfo string) (*Reader, error) {
 // V2 reports whether the controllers are in the unified hierarchy.
 func (r *Reader) V2() bool { return r.h.v2() }
 
-// Path is where a cgroup is of which a runtime was told as a pod's parent.
+// Path returns the path of a cgroup_parent.
 func Path(parent string) string { return cgroupPath(parent) }
 
-// PodPaths are all paths that the cgroup of a pod can have below a root, for a
-// pod of which it is not known what its sandbox was made in.
+// PodPaths returns all paths that the cgroup of a pod can have below a root, for a
+// pod whose cgroup_parent is not known.
 func PodPaths(root string, uid types.UID) []string {
 	if checkUID(uid) != nil {
 		return nil
@@ -54,7 +54,7 @@ func PodPaths(root string, uid types.UID) []string {
 	return paths
 }
 
-// RootPaths are the paths that the cgroup of all pods can have.
+// RootPaths returns the paths that the cgroup of all pods can have.
 func RootPaths(root string) []string {
 	if root == "" {
 		root = DefaultRoot
@@ -63,14 +63,15 @@ func RootPaths(root string) []string {
 	return []string{Cgroupfs.path(name), Systemd.path(name)}
 }
 
-// Exists reports whether a cgroup is there.
+// Exists reports whether a cgroup exists.
 func (r *Reader) Exists(path string) bool { return isDirectory(r.directory(controllerMemory, path)) }
 
-// folder is that in which a controller counts. Where the hierarchy of one is
-// missing it is empty.
+// directory returns the directory of a controller, empty if its hierarchy is
+// missing.
 func (r *Reader) directory(controller, path string) string { return r.h.directory(controller, path) }
 
-// Usage reads what a cgroup uses. One that is not there is fs.ErrNotExist.
+// Usage reads the usage of a cgroup. It sets no time. A missing cgroup is
+// fs.ErrNotExist.
 func (r *Reader) Usage(path string) (usage.Usage, error) {
 	var u usage.Usage
 	var err error
@@ -89,13 +90,14 @@ func (r *Reader) Usage(path string) (usage.Usage, error) {
 	return u, nil
 }
 
-// Memory reads what a cgroup uses of memory; nil without an error says that
-// this machine does not count that.
+// Memory reads the memory usage of a cgroup; nil without an error means that this
+// machine does not count it.
 func (r *Reader) Memory(path string) (*usage.Memory, error) {
 	return MemoryCgroup{Directory: r.directory(controllerMemory, path), V2: r.h.v2()}.Usage()
 }
 
-// Usage reads what it uses; nil without an error says that it is not there.
+// Usage reads the memory usage; nil without an error means that the cgroup does
+// not exist.
 func (c MemoryCgroup) Usage() (*usage.Memory, error) {
 	folder := c.Directory
 	if folder == "" {
@@ -132,9 +134,9 @@ func (c MemoryCgroup) Usage() (*usage.Memory, error) {
 		return nil, ignoreGone(err)
 	}
 	if c.V2 {
-		m.Swap, _ = readNumber(folder, "memory.swap.current") // not there without swap accounting
+		m.Swap, _ = readNumber(folder, "memory.swap.current") // missing without swap accounting
 	}
-	// "max" is no number, and version 1 has the greatest number instead.
+	// "max" is not a number, and v1 has its largest number instead.
 	if limit, err := readNumber(folder, f.limit); err == nil && limit < 1<<62 {
 		m.Limit = limit
 	}
@@ -161,10 +163,10 @@ var (
 	}
 )
 
-// userHZ is the unit of cpuacct.stat, the same on all that Go runs on.
+// userHZ is the unit of cpuacct.stat, the same on all platforms of Go.
 const userHZ = 100
 
-// cpu is nil without an error if this machine does not count it.
+// cpu returns nil without an error if this machine does not count CPU time.
 func (r *Reader) cpu(path string) (*usage.CPU, error) {
 	c := &usage.CPU{}
 	if r.h.v2() {
@@ -196,7 +198,7 @@ func (r *Reader) cpu(path string) (*usage.CPU, error) {
 		return nil, err
 	}
 	c.Total = time.Duration(*total)
-	// What follows is more detail, and not there on every kernel.
+	// The details below do not exist on every kernel.
 	_ = readFields(folder, "cpuacct.stat", func(name string, n uint64) {
 		switch name {
 		case "user":
@@ -232,11 +234,11 @@ func (r *Reader) FirstProcess(path string) int {
 	return pid
 }
 
-// buffers are what files of cgroups are read into; none is bigger.
+// buffers for the files of cgroups; no file is larger.
 var buffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
 
-// read reads a file of a cgroup, in three system calls: a scrape of many pods
-// reads thousands. data is gone when use returns.
+// readFile reads a cgroup file with three system calls: a scrape of many pods
+// reads thousands of files. data is only valid during use.
 func readFile(folder, file string, use func(data []byte) error) error {
 	if folder == "" {
 		return fs.ErrNotExist
@@ -259,7 +261,7 @@ func readFile(folder, file string, use func(data []byte) error) error {
 	return nil
 }
 
-// numberOf reads a file of one number.
+// readNumber reads a file with one number.
 func readNumber(folder, file string) (n uint64, err error) {
 	err = readFile(folder, file, func(data []byte) error {
 		n, err = strconv.ParseUint(string(bytes.TrimSpace(data)), 10, 64)
@@ -268,7 +270,7 @@ func readNumber(folder, file string) (n uint64, err error) {
 	return n, err
 }
 
-// fieldsOf reads a file of lines with a name and a number.
+// readFields reads a file of lines with a name and a number.
 func readFields(folder, file string, field func(name string, n uint64)) error {
 	return readFile(folder, file, func(data []byte) error {
 		for line := range strings.Lines(string(data)) {
@@ -281,8 +283,8 @@ func readFields(folder, file string, field func(name string, n uint64)) error {
 	})
 }
 
-// optional is nil for what is not there, be it that the cgroup has just been
-// removed or that the machine does not count it.
+// optional returns nil for a missing value: the cgroup was just removed, or the
+// machine does not count it.
 func optional(n uint64, err error) (*uint64, error) {
 	if err != nil {
 		return nil, ignoreGone(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// IO reads what a cgroup did on block devices. Without the controller it is
-// nothing.
+// IO reads what a cgroup read from and wrote to block devices. Without the
+// controller it returns nothing.
 func (r *Reader) IO(path string) []usage.DeviceIO {
 	if r.h.v2() {
 		return ioV2(filepath.Join(r.h.unified, path, "io.stat"))
@@ -28,7 +28,7 @@ func (r *Reader) IO(path string) []usage.DeviceIO {
 		{"blkio.throttle.io_service_bytes_recursive", func(i *usage.DeviceIO) (*uint64, *uint64) { return &i.ReadBytes, &i.WriteBytes }},
 		{"blkio.throttle.io_serviced_recursive", func(i *usage.DeviceIO) (*uint64, *uint64) { return &i.ReadOps, &i.WriteOps }},
 	} {
-		data, _ := os.ReadFile(filepath.Join(folder, count.file)) // gone, or not counted
+		data, _ := os.ReadFile(filepath.Join(folder, count.file)) // removed, or not counted
 		for line := range strings.Lines(string(data)) {
 			f := strings.Fields(line)
 			if len(f) != 3 {
@@ -60,7 +60,7 @@ func (r *Reader) IO(path string) []usage.DeviceIO {
 
 // ioV2 reads lines such as "8:0 rbytes=90112 wbytes=0 rios=3 wios=0".
 func ioV2(file string) []usage.DeviceIO {
-	data, _ := os.ReadFile(file) // gone, or not counted
+	data, _ := os.ReadFile(file) // removed, or not counted
 	var list []usage.DeviceIO
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)

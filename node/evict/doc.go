@@ -1,18 +1,18 @@
-// Package evict ends pods before the node runs out of memory, disk or process
-// IDs, so that the least important pod pays and not whatever the kernel, or the
-// first write that fails, would choose.
+// Package evict evicts pods before the node runs out of memory, disk or process
+// IDs, so that the least important pod is terminated and not the one that the
+// kernel, or the first failing write, would pick.
 //
-// It owns the thresholds, what is under pressure since when, the choice of the
-// pod, and the node's conditions MemoryPressure, DiskPressure and PIDPressure.
-// Its pure parts (Tracker, the ranking, the limits of local storage) know no
-// clock and no host. Evictor is their runner: it looks when the kernel says that
-// memory gets short, and else seldom.
+// It owns the thresholds, since when each is met, the choice of the pod, and the
+// node conditions MemoryPressure, DiskPressure and PIDPressure. Its pure parts
+// (Tracker, the ranking, the limits of ephemeral storage) know no clock and no
+// host. Evictor runs them: it checks when the kernel reports memory pressure, and
+// otherwise rarely.
 //
-// It reads the node's memory, file systems and process count itself, and what
-// pods use from whoever measures that. It never stops a container: it asks for a
-// pod's end and waits for it. It never ends a critical pod.
+// It reads the node's memory, file systems and process count itself, and the usage
+// of pods from its UsageReader. It never stops a container: it requests the
+// termination of a pod and waits for it. It never evicts a critical pod.
 //
-// It departs from the kubelet, which calls every static pod critical and so
-// protects nothing on a node without an API server, and never runs again what
-// it has evicted.
+// It departs from the kubelet, which treats every static pod as critical and so
+// protects nothing on a node without an API server, and which never restarts an
+// evicted pod.
 package evict

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Config is what an Evictor is made of. All but Alarm, File and Log is needed.
+// Config configures an Evictor. All fields but Memory, File and Log are required.
 type Config struct {
 	Thresholds []Threshold
-	// Transition is how long pressure has to be gone before the node's
-	// condition is, and before what was evicted runs again.
+	// Transition is how long a threshold must not be met before the node condition
+	// clears, and before evicted pods restart.
 	Transition time.Duration
-	// MaxPodGrace in seconds bounds the time that a pod is given for a soft
-	// threshold.
+	// MaxPodGrace limits the grace period in seconds of pods that are evicted for a
+	// soft threshold.
 	MaxPodGrace int64
 	Resources   NodeResources
 	Memory      Alarm
@@ -25,40 +25,40 @@ type Config struct {
 	Usage       UsageReader
 	Reclaim     Reclaimer
 	Events      Recorder
-	// File keeps which conditions are on; Boot tells boots apart.
+	// File stores the conditions that are set; Boot is the boot ID.
 	File, Boot string
 	Log        *slog.Logger
 }
 
-// Evictor relieves the node.
+// Evictor evicts pods of a node under pressure.
 type Evictor struct {
 	cfg Config
 	log *slog.Logger
 
-	mu      sync.Mutex // guards what follows; held for no I/O
+	mu      sync.Mutex // guards the fields below; not held during I/O
 	tracker *Tracker
-	// looked: there was a first look.
+	// checked reports that a first check was made.
 	checked bool
 
-	// What follows is Run's alone.
+	// Only Run uses the fields below.
 	levels Levels
-	// diskLooked is when the disks were last looked at, memoryLooked the
-	// memory.
+	// disksCheckedAt is when the disks were last checked.
 	disksCheckedAt time.Time
 	limited        []*v1.Pod
-	// stale: pods may have changed since limited was made.
+	// stale reports that pods may have changed since limited was made.
 	stale       bool
 	storageScan storageScan
-	// fruitless is when nothing could be done last.
+	// lastFutile is when the last attempt to free something failed; zero if it did
+	// not.
 	lastFutile time.Time
-	// met is what was told to be short, hopeless that nothing helps, unkept why
-	// the file could not be written.
+	// reportedSignal is the threshold that was reported, noCandidates that no pod
+	// can be evicted, persistErr why the file could not be written.
 	reportedSignal         Signal
 	reported, noCandidates bool
 	persistErr             string
 }
 
-// New makes an evictor, with the conditions that an earlier daemon left. It
+// New creates an evictor with the conditions that an earlier daemon left. It
 // starts nothing.
 func New(cfg Config) *Evictor {
 	if cfg.Log == nil {
@@ -70,33 +70,33 @@ func New(cfg Config) *Evictor {
 	return e
 }
 
-// Times of looking.
+// The intervals between checks.
 const (
-	// period is the time between two looks at the disks, the kubelet's for
-	// all. A look is a system call a file system.
+	// interval is the time between two checks of the disks, the kubelet's for all
+	// signals. A check is one system call per file system.
 	interval = 10 * time.Second
-	// nearest is the least time between two looks at memory if nobody tells of
-	// it.
+	// minInterval is the minimum time between two checks of memory without
+	// notifications.
 	minInterval = time.Second
-	// fastest is how fast memory is thought to go at most, in bytes a second,
-	// if nobody tells of it: the next look comes before the threshold could be
-	// crossed at that speed, but for the last second.
+	// maxMemoryRate is the assumed maximum rate of memory allocation in bytes per
+	// second, without notifications: the next check comes before the threshold can
+	// be met at that rate, except for the last second.
 	maxMemoryRate = 200 << 20
-	// pause is the least time between two looks that somebody asked for.
+	// burstPause is the minimum time between two requested checks.
 	burstPause = 100 * time.Millisecond
-	// endTimeout is how long the end of a pod is waited for, the kubelet's.
+	// endTimeout limits the wait for the termination of a pod, as at the kubelet.
 	endTimeout = 30 * time.Second
-	// measureTimeout is how long it may take to learn what pods use: memory
-	// does not wait for a runtime that hangs.
+	// measureTimeout limits the measurement of pods: memory pressure does not wait
+	// for a runtime that hangs.
 	measureTimeout = 3 * time.Second
-	// fruitlessPause is how long nothing is tried again after nothing helped.
+	// futilePause is the time until the next attempt after nothing could be freed.
 	futilePause = time.Minute
-	// limitsPeriod is the time between two measurements of pods with limits of
-	// local storage; whoever measures may make it longer.
+	// scanInterval is the time between two scans of the storage of pods with
+	// limits; the measurement may make it longer.
 	scanInterval = 10 * time.Second
 )
 
-// Run relieves the node until ctx ends.
+// Run evicts pods under pressure until ctx ends.
 func (e *Evictor) Run(ctx context.Context) error {
 	changed, cancel := e.cfg.Pods.Changed()
 	defer cancel()
@@ -112,7 +112,7 @@ func (e *Evictor) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-changed:
-			// Others may be there to be ended, or to be kept within limits.
+			// There may be other candidates, or other pods with limits.
 			e.stale = true
 			if !e.lastFutile.IsZero() {
 				e.lastFutile = time.Time{}
@@ -122,7 +122,7 @@ func (e *Evictor) Run(ctx context.Context) error {
 		case e.storageScan.disks = <-e.storageScan.done:
 			e.storageScan.running = false
 		case <-alarm:
-			// What wakes in bursts is heard once.
+			// Notifications come in bursts: one check serves them all.
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -134,8 +134,8 @@ func (e *Evictor) Run(ctx context.Context) error {
 	}
 }
 
-// restore takes up the conditions that an earlier daemon left. From now on they
-// last for the whole transition time.
+// restore sets the conditions that an earlier daemon left. They last for the whole
+// transition period from now on.
 func (e *Evictor) restore() {
 	list, err := loadState(e.cfg.File, e.cfg.Boot)
 	if err != nil {
@@ -146,8 +146,7 @@ func (e *Evictor) restore() {
 	}
 }
 
-// pass looks, relieves the node of what is short, and returns when to look
-// again.
+// pass checks the node, relieves it, and returns when to check again.
 func (e *Evictor) pass(ctx context.Context) time.Duration {
 	for ctx.Err() == nil {
 		e.observe()
@@ -155,19 +154,20 @@ func (e *Evictor) pass(ctx context.Context) time.Duration {
 		active := e.tracker.Active()
 		e.mu.Unlock()
 		e.report(active)
-		// Memory does not wait. A disk is better relieved of who has too much.
+		// Memory pressure does not wait. On a disk, pods over their limits go
+		// first.
 		memory := active != nil && active.Signal.isMemory()
 		if !(memory && e.relieve(ctx, *active)) && !e.enforceLimits(ctx) && (active == nil || memory || !e.relieve(ctx, *active)) {
 			break
 		}
-		// It helped: look whether that was enough.
+		// Something was freed: check whether that is enough.
 		e.disksCheckedAt = time.Time{}
 	}
 	e.startStorageScan(ctx)
 	return e.next()
 }
 
-// look measures and passes on what changed.
+// observe measures the node and applies changed conditions.
 func (e *Evictor) observe() {
 	now := time.Now()
 	e.cfg.Resources.Memory(&e.levels)
@@ -210,7 +210,7 @@ func (e *Evictor) persist(on []v1.NodeConditionType) {
 	e.persistErr = fault
 }
 
-// next is when to look again if nobody tells.
+// next returns when to check again without a notification.
 func (e *Evictor) next() time.Duration {
 	now := time.Now()
 	e.mu.Lock()

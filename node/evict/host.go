@@ -14,40 +14,41 @@ import (
 	"github.com/podstead/podstead/node/cgroup"
 )
 
-// HostConfig is what of the host is looked at.
+// HostConfig configures a Host.
 type HostConfig struct {
-	// Root is a folder on the node's file system.
+	// Root is a directory on the node's file system.
 	Root string
-	// Images is a folder on that of the images, empty if it is not known yet.
+	// ImageDirectory returns a directory on the file system of the images, empty if
+	// it is not known yet.
 	ImageDirectory func() string
-	// Ceiling is the cgroup that is all of the node's memory; without one that
-	// is the machine's. Machine is that of the whole machine.
+	// Ceiling is the cgroup that limits the node's memory; without one the
+	// machine's memory counts. Machine is the cgroup of the whole machine.
 	Ceiling, Machine cgroup.MemoryCgroup
-	// Pods is that of all pods together; it may not be there yet.
+	// Pods returns the cgroup of all pods together; it may not exist yet.
 	Pods func() cgroup.MemoryCgroup
-	// Proc is /proc unless a test says otherwise.
+	// Proc is /proc except in tests.
 	Proc string
 }
 
-// Host looks at what is left on this machine. It allocates nothing while all
-// stays as it is.
+// Host measures what is left on this machine. It allocates nothing while nothing
+// changes.
 type Host struct {
 	cfg     HostConfig
 	meminfo *counters
 	ceiling *memory
 	pods    *memory
-	// images is where the images are and whether their file system is not
-	// that of the root folder.
+	// images is the directory of the images; separate reports whether it is on
+	// another file system than the root directory.
 	images   string
 	separate bool
-	// short is the cgroup whose memory is the node's, or the pods', at the last
-	// look, and how much of it was not used at all.
+	// nodeMemory is the cgroup whose memory is the node's, and podsMemory the one
+	// of the pods, at the last check, with the bytes that are not used at all.
 	nodeMemory, podsMemory memoryHeadroom
 	alarms                 *Notifier
 	pids                   []*counters
 }
 
-// NewHost opens nothing that is not there.
+// NewHost creates a Host. It opens only what exists.
 func NewHost(cfg HostConfig) *Host {
 	if cfg.Proc == "" {
 		cfg.Proc = "/proc"
@@ -62,7 +63,7 @@ func NewHost(cfg HostConfig) *Host {
 	return h
 }
 
-// Memory fills in the levels of memory.
+// Memory sets the levels of memory.
 func (h *Host) Memory(levels *Levels) {
 	levels[MemoryAvailable], levels[AllocatableMemory] = Level{}, Level{}
 	machine := Level{}
@@ -72,7 +73,7 @@ func (h *Host) Memory(levels *Levels) {
 	}
 	levels[MemoryAvailable] = machine
 	if h.ceiling != nil {
-		// Whichever is the shorter: neither holds without the other.
+		// The lower of both applies.
 		if level, free, err := h.ceiling.level(); err == nil && level.Capacity > 0 && (machine.Capacity == 0 || level.Available < machine.Available) {
 			levels[MemoryAvailable], h.nodeMemory = level, memoryHeadroom{h.cfg.Ceiling, free}
 		}
@@ -85,18 +86,18 @@ func (h *Host) Memory(levels *Levels) {
 	if h.pods != nil {
 		level, free, err := h.pods.level()
 		if err != nil {
-			h.pods.close() // made anew, or gone
+			h.pods.close() // created again, or removed
 			h.pods = nil
 			return
 		}
-		// One without a limit of its own has the whole node.
+		// A cgroup without a limit has the whole node.
 		if level.Capacity > 0 && level.Capacity < levels[MemoryAvailable].Capacity {
 			levels[AllocatableMemory], h.podsMemory = level, memoryHeadroom{h.pods.MemoryCgroup, free}
 		}
 	}
 }
 
-// Disk fills in the levels of file systems.
+// Disk sets the levels of the file systems.
 func (h *Host) Disk(levels *Levels) {
 	levels[NodeFSAvailable], levels[NodeFSInodes] = statfs(h.cfg.Root)
 	if h.images == "" && h.cfg.ImageDirectory != nil {
@@ -109,8 +110,8 @@ func (h *Host) Disk(levels *Levels) {
 	}
 }
 
-// Run listens to the kernel until ctx ends. With version 1 of cgroups Arm is what
-// makes it tell.
+// Run monitors memory pressure until ctx ends. On cgroup v1 the notifications come
+// from Arm.
 func (h *Host) Run(ctx context.Context) error {
 	defer h.alarms.Close()
 	file := ""
@@ -123,7 +124,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if file != "" && h.alarms.WatchPressure(ctx, file) == nil {
 		return nil
 	}
-	// A kernel that does not tell is looked at more often.
+	// Without notifications memory is checked more often.
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -131,15 +132,15 @@ func (h *Host) Run(ctx context.Context) error {
 // C implements Alarm.
 func (h *Host) C() <-chan struct{} { return h.alarms.C }
 
-// usable is a cgroup with the bytes that it may use before the kernel has to take
-// back others.
+// memoryHeadroom is a cgroup with the bytes that it can use before the kernel has
+// to reclaim.
 type memoryHeadroom struct {
 	at   cgroup.MemoryCgroup
 	free int64
 }
 
-// errNotReached: the kernel tells of usage, which stays as it is while pages of
-// files make room for others.
+// errUnreachableUsage: the kernel reports usage, which stays constant while it
+// reclaims page cache.
 var errUnreachableUsage = errors.New("memory usage cannot reach the threshold while the kernel reclaims page cache")
 
 // Arm implements Alarm.
@@ -148,7 +149,7 @@ func (h *Host) Arm(s Signal, margin int64) error {
 	if s == AllocatableMemory {
 		of = h.podsMemory
 	}
-	// A part is left to what the kernel keeps free.
+	// The kernel keeps a part free.
 	if margin >= of.free-of.free/reserveDivisor {
 		h.alarms.disarm(of.at.Directory)
 		return errUnreachableUsage
@@ -156,13 +157,14 @@ func (h *Host) Arm(s Signal, margin int64) error {
 	return h.alarms.Arm(of.at, margin)
 }
 
-// reservePart is which part of free memory the kernel may keep free.
+// reserveDivisor is the part of free memory that the kernel may keep free, as a
+// divisor.
 const reserveDivisor = 8
 
-// Separate reports whether images have a file system of their own.
+// SeparateImageFS reports whether images have a file system of their own.
 func (h *Host) SeparateImageFS() bool { return h.separate }
 
-// PIDs fills in the level of process IDs.
+// PIDs sets the level of process IDs.
 func (h *Host) PIDs(levels *Levels) {
 	levels[PIDAvailable] = Level{}
 	total := int64(0)
@@ -177,7 +179,7 @@ func (h *Host) PIDs(levels *Levels) {
 	}
 }
 
-// processes counts them with their threads, each of which has an ID. (sysinfo(2)
+// processes counts processes and threads, each of which has an ID. (sysinfo(2)
 // counts to 65535.)
 func (h *Host) processes() (int64, error) {
 	data, err := os.ReadFile(filepath.Join(h.cfg.Proc, "loadavg"))
@@ -205,7 +207,7 @@ func sameFS(a, b string) bool {
 	return unix.Stat(a, &sa) == nil && unix.Stat(b, &sb) == nil && sa.Dev == sb.Dev
 }
 
-// memory is a cgroup's, with its files kept open.
+// memory is a memory cgroup with its files kept open.
 type memory struct {
 	cgroup.MemoryCgroup
 	usage, limit, stat *counters
@@ -232,11 +234,10 @@ func (m *memory) close() {
 	m.stat.close()
 }
 
-// level is what is left to the cgroup: its limit, without what it uses but for
-// pages of files, which the kernel takes back before it kills, used recently or
-// not. (The kubelet counts those used recently, and so evicts pods of a node
-// that has read many files, k/k#43916.)
-// free is what it does not use at all.
+// level returns what is left to the cgroup: its limit minus its usage without page
+// cache, which the kernel reclaims before it kills, whether recently used or not.
+// (The kubelet counts recently used pages, and so evicts pods of a node that has
+// read many files, k/k#43916.) free is what is not used at all.
 func (m *memory) level() (level Level, free int64, err error) {
 	limit, err := m.limit.read()
 	if err != nil {
@@ -258,7 +259,7 @@ func (m *memory) level() (level Level, free int64, err error) {
 	return Level{Available: capacity - max(used-files[0]-files[1], 0), Capacity: capacity}, capacity - used, nil
 }
 
-// counters reads numbers out of a file of the kernel's, which stays open.
+// counters reads numbers from a kernel file that stays open.
 type counters struct {
 	path   string
 	names  [][]byte
@@ -279,8 +280,8 @@ func openCounters(path string, names ...string) *counters {
 
 var errNoCounter = errors.New("a number is missing")
 
-// read is what the file says now; "max" is a great number. It is good until the
-// next read.
+// read returns the current values; "max" is a very large number. The slice is
+// valid until the next call.
 func (c *counters) read() ([]int64, error) {
 	if c.file == nil {
 		f, err := os.Open(c.path)
@@ -324,7 +325,7 @@ func (c *counters) close() {
 	}
 }
 
-// number is the one after a name and spaces.
+// number returns the number after a name and spaces.
 func number(line, name []byte) (value int64, ok bool) {
 	if len(line) < len(name) || string(line[:len(name)]) != string(name) {
 		return 0, false

@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// HasLimits reports whether a pod has a limit of local storage that is kept by
-// ending the pod. An emptyDir in memory is kept by its file system.
+// HasLimits reports whether a pod has a limit of ephemeral storage that is
+// enforced by eviction. The file system itself limits an emptyDir in memory.
 func HasLimits(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		if sizeLimit(&pod.Spec.Volumes[i]) > 0 {
@@ -17,7 +17,7 @@ func HasLimits(pod *v1.Pod) bool {
 	return storageLimit(pod) > 0
 }
 
-// sizeLimit is that of an emptyDir on disk, in bytes, 0 if there is none.
+// sizeLimit returns the limit of an emptyDir on disk in bytes, 0 if there is none.
 func sizeLimit(v *v1.Volume) int64 {
 	if v.EmptyDir == nil || v.EmptyDir.Medium != v1.StorageMediumDefault || v.EmptyDir.SizeLimit == nil {
 		return 0
@@ -29,18 +29,17 @@ func storageLimit(pod *v1.Pod) int64 {
 	return storageOf(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits })
 }
 
-// The limits of local storage, as the kubelet's metrics call them.
+// The limits of ephemeral storage, as the kubelet's metrics call them.
 const (
 	limitEmptyDir  = "emptydirfs.limit"
 	limitContainer = "ephemeralcontainerfs.limit"
 	limitPod       = "ephemeralpodfs.limit"
 )
 
-// OverLimit is which limit a pod that holds so much exceeds, and why it has to
-// end therefore, both empty if it has not: an
-// emptyDir beyond its sizeLimit, a container that wrote and printed more than
-// its limit of ephemeral storage, or the pod with its volumes more than those of
-// all its containers, as the kubelet counts.
+// OverLimit returns which limit a pod exceeds and the message of its eviction,
+// both empty if it exceeds none. As at the kubelet: an emptyDir exceeds its
+// sizeLimit, the writable layer and logs of a container exceed its limit, or the
+// pod with its volumes exceeds the limits of all its containers.
 func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -63,7 +62,7 @@ func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 	return "", ""
 }
 
-// size is a number of bytes as people write it.
+// formatBytes formats bytes with a binary unit.
 func formatBytes(bytes int64) string {
 	for _, unit := range []struct {
 		name  string

@@ -14,28 +14,28 @@ import (
 	"github.com/podstead/podstead/node/cgroup"
 )
 
-// Notifier has the kernel tell when memory gets short.
+// Notifier lets the kernel notify about memory pressure.
 //
-// With version 1 of cgroups that is an event when the usage of a cgroup crosses
-// a number of bytes; Arm sets it anew as the node's files come and go. With
-// version 2 it is a trigger on pressure stall information, if the kernel has
-// that: it tells that somebody waits for memory, not how much is left, so that
-// who listens has to look near the threshold too.
+// On cgroup v1 that is an event when the usage of a cgroup crosses a number of
+// bytes; Arm moves the number as the page cache changes. On v2 it is a trigger on
+// pressure stall information, if the kernel has that: it reports that a process
+// waits for memory, not how much is left, so that the receiver must also check
+// near the threshold.
 type Notifier struct {
-	// C wakes when memory may be short.
+	// C receives when memory may be short.
 	C chan struct{}
 
 	mu     sync.Mutex
-	events map[string]*usageEvent // by folder
+	events map[string]*usageEvent // by directory
 	closed bool
 	wg     sync.WaitGroup
 }
 
-// armed is one event that the kernel was asked for.
+// usageEvent is one registered event of the kernel.
 type usageEvent struct {
 	usage     *counters
 	threshold int64
-	event     *os.File // nil if it was not
+	event     *os.File // nil if it is not registered
 }
 
 func (a *usageEvent) disarm() {
@@ -45,7 +45,7 @@ func (a *usageEvent) disarm() {
 	}
 }
 
-// NewNotifier asks the kernel for nothing yet.
+// NewNotifier creates a notifier. It registers nothing yet.
 func NewNotifier() *Notifier {
 	return &Notifier{C: make(chan struct{}, 1), events: map[string]*usageEvent{}}
 }
@@ -57,15 +57,16 @@ func (n *Notifier) notify() {
 	}
 }
 
-// rearmPart is which part of the margin the number has to move by before it is
-// set anew, and rearmLeast how many bytes at least.
+// rearmDivisor is the part of the margin, as a divisor, by which the number must
+// move before the event is registered again, and minRearmBytes the minimum in
+// bytes.
 const (
 	rearmDivisor  = 32
 	minRearmBytes = 1 << 20
 )
 
-// Arm asks for a wake when a cgroup of version 1 uses margin more bytes than it
-// does now. It is an error if the kernel cannot tell.
+// Arm requests a notification when a v1 cgroup uses margin more bytes than now. It
+// returns an error if the kernel cannot notify.
 func (n *Notifier) Arm(c cgroup.MemoryCgroup, margin int64) error {
 	if c.V2 || c.Directory == "" {
 		return errors.ErrUnsupported
@@ -107,7 +108,7 @@ func (n *Notifier) Arm(c cgroup.MemoryCgroup, margin int64) error {
 	return nil
 }
 
-// disarm takes back what was armed for a cgroup.
+// disarm removes the event of a cgroup.
 func (n *Notifier) disarm(folder string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -116,14 +117,14 @@ func (n *Notifier) disarm(folder string) {
 	}
 }
 
-// register has the kernel write to a new eventfd when the value of a file of a
-// cgroup crosses a number, in either direction.
+// register lets the kernel write to a new eventfd when the value of a cgroup file
+// crosses a number, in either direction.
 func register(folder, file string, at int64) (*os.File, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create eventfd: %w", err)
 	}
-	// Not blocking, so that it is the runtime that waits, and Close wakes it.
+	// Non-blocking, so that the Go runtime waits, and Close ends the wait.
 	event := os.NewFile(uintptr(fd), "eventfd")
 	watched, err := os.Open(file)
 	if err == nil {
@@ -137,16 +138,16 @@ func register(folder, file string, at int64) (*os.File, error) {
 	return event, nil
 }
 
-// stallPart is when the kernel tells of pressure: somebody had to wait for memory
-// for that part of a window.
+// stallDivisor is the part of a window, as a divisor, for which a process must
+// have waited for memory before the kernel notifies.
 const stallDivisor = 10
 
 // stallWindows are tried in this order: without CAP_SYS_RESOURCE the kernel
-// takes multiples of two seconds alone (Linux 6.5, none before).
+// accepts only multiples of two seconds (Linux 6.5; none before).
 var stallWindows = []time.Duration{time.Second, 2 * time.Second}
 
-// WatchPressure listens to the pressure stall information of a cgroup, or of the
-// machine, until ctx ends. It is an error if the kernel has none.
+// WatchPressure monitors the pressure stall information of a cgroup, or of the
+// machine, until ctx ends. It returns an error if the kernel has none.
 func (n *Notifier) WatchPressure(ctx context.Context, file string) error {
 	fd, err := unix.Open(file, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -159,7 +160,7 @@ func (n *Notifier) WatchPressure(ctx context.Context, file string) error {
 	return n.listen(ctx, fd, file)
 }
 
-// trigger asks for the shortest window that the kernel grants.
+// trigger sets the shortest window that the kernel accepts.
 func trigger(write func([]byte) (int, error)) (err error) {
 	for _, window := range stallWindows {
 		text := fmt.Sprintf("some %d %d\x00", (window / stallDivisor).Microseconds(), window.Microseconds())
@@ -170,8 +171,8 @@ func trigger(write func([]byte) (int, error)) (err error) {
 	return err
 }
 
-// listen wakes whenever the kernel tells of something at a descriptor, until ctx
-// ends or the file is gone.
+// listen notifies on each event of a descriptor until ctx ends or the file is
+// removed.
 func (n *Notifier) listen(ctx context.Context, fd int, file string) error {
 	end, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {
@@ -203,7 +204,7 @@ func (n *Notifier) listen(ctx context.Context, fd int, file string) error {
 	return ctx.Err()
 }
 
-// Close gives up all events and waits for who listened.
+// Close removes all events and waits for their goroutines.
 func (n *Notifier) Close() {
 	n.mu.Lock()
 	n.closed = true

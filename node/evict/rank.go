@@ -11,25 +11,25 @@ import (
 	"github.com/podstead/podstead/internal/wallclock"
 )
 
-// Usage is what a pod uses now; what is not known is 0.
+// Usage is the current usage of a pod; unknown values are 0.
 type Usage struct {
-	// Memory is the working set in bytes, Processes counts processes.
+	// Memory is the working set in bytes, Processes the number of processes.
 	Memory, Processes int64
 	Disk              Disk
 }
 
-// Disk is what a pod holds on the node's disks.
+// Disk is the disk usage of a pod.
 type Disk struct {
-	// At is when that was measured, zero if it was not.
+	// At is the time of the measurement, zero if there was none.
 	At time.Time
-	// Volumes by name are those that end with the pod and lie on disk.
+	// Volumes are, by name, those on disk that are removed with the pod.
 	Volumes map[string]Space
 	// Rootfs and Logs are by container.
 	Rootfs, Logs map[string]Space
 }
 
-// isOf reports whether the present run of the pod was measured, and not one that
-// was evicted before it. A start time has whole seconds.
+// isCurrent reports whether the present run of the pod was measured, and not an
+// earlier one that was evicted. A start time has whole seconds.
 func (d Disk) isCurrent(pod *v1.Pod) bool {
 	if d.At.IsZero() {
 		return false
@@ -43,7 +43,7 @@ type Space struct{ Bytes, Inodes int64 }
 
 func (s Space) add(o Space) Space { return Space{s.Bytes + o.Bytes, s.Inodes + o.Inodes} }
 
-// sum of several parts.
+// sum adds several parts.
 func sum(parts ...map[string]Space) (total Space) {
 	for _, part := range parts {
 		for _, space := range part {
@@ -53,19 +53,19 @@ func sum(parts ...map[string]Space) (total Space) {
 	return total
 }
 
-// Candidate is a pod with what it uses of what is short, and what it asked for.
+// Candidate is a pod with its usage and request of the short resource.
 type Candidate struct {
 	Pod             *v1.Pod
 	Used, Requested int64
 }
 
-// exceeds is by how much it uses more than it asked for.
+// excess is by how much the usage exceeds the request.
 func (c *Candidate) excess() int64 { return c.Used - c.Requested }
 
-// Rank puts the pods that may be ended for a signal in the order in which they
-// are: those that use more than they asked for first, then those of lower
-// priority, then those that use most beyond what they asked for. For process
-// IDs nobody asks: priority, then number. separate says that images have a file
+// Rank returns the pods that may be evicted for a signal, in the order of
+// eviction: pods that exceed their request first, then pods of lower priority,
+// then those that exceed their request most. For process IDs, which cannot be
+// requested: by priority, then by number. separate reports that images have a file
 // system of their own.
 func Rank(pods []*v1.Pod, usage func(*v1.Pod) Usage, s Signal, separate bool) []Candidate {
 	var list []Candidate
@@ -84,7 +84,7 @@ func Rank(pods []*v1.Pod, usage func(*v1.Pod) Usage, s Signal, separate bool) []
 		return cmp.Or(
 			cmp.Compare(podinfo.Priority(a.Pod), podinfo.Priority(b.Pod)),
 			cmp.Compare(b.excess(), a.excess()),
-			// Of equals the younger one: it has done less.
+			// Of equal pods the younger one: it has done less work.
 			started(b.Pod).Compare(started(a.Pod)),
 			cmp.Compare(a.Pod.Namespace+"/"+a.Pod.Name, b.Pod.Namespace+"/"+b.Pod.Name),
 		)
@@ -92,7 +92,7 @@ func Rank(pods []*v1.Pod, usage func(*v1.Pod) Usage, s Signal, separate bool) []
 	return list
 }
 
-// stake is what a pod uses of what is short, and what it asked for of that.
+// usageOf returns the usage and the request of the short resource.
 func usageOf(pod *v1.Pod, u Usage, s Signal, separate bool) (used, requested int64) {
 	switch {
 	case s.isMemory():
@@ -115,9 +115,9 @@ func usageOf(pod *v1.Pod, u Usage, s Signal, separate bool) (used, requested int
 	return space.Inodes, 0
 }
 
-// storageOf is the ephemeral storage of a list of a pod's containers, in bytes:
-// what the regular ones have together with the sidecars, or any init container
-// with the sidecars before it.
+// storageOf returns the ephemeral storage of a pod in bytes: that of the regular
+// containers with the sidecars, or that of any init container with the sidecars
+// before it if that is more.
 func storageOf(pod *v1.Pod, list func(*v1.ResourceRequirements) v1.ResourceList) int64 {
 	var sidecars, peak, regular int64
 	for i := range pod.Spec.InitContainers {

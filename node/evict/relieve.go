@@ -13,7 +13,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// tell says once that a threshold is met.
+// report reports once that a threshold is met.
 func (e *Evictor) report(active *Threshold) {
 	if active == nil {
 		e.reported, e.noCandidates, e.lastFutile = false, false, time.Time{}
@@ -28,7 +28,7 @@ func (e *Evictor) report(active *Threshold) {
 	e.cfg.Events.Event(nil, v1.EventTypeWarning, reasonThresholdMet, fmt.Sprintf("Attempting to reclaim %s: %s", active.Signal.Resource(), shortText(active, level)))
 }
 
-// shortText says how short something is.
+// shortText describes how short a resource is.
 func shortText(t *Threshold, level Level) string {
 	return fmt.Sprintf("%s is %s, below the threshold of %s", t.Signal, amountText(t.Signal, level.Available), t.Min)
 }
@@ -40,7 +40,7 @@ func amountText(s Signal, n int64) string {
 	return fmt.Sprint(n)
 }
 
-// relieve frees something for a threshold, and reports whether it did.
+// relieve frees something for a threshold and reports whether it did.
 func (e *Evictor) relieve(ctx context.Context, t Threshold) bool {
 	if !e.lastFutile.IsZero() && time.Since(e.lastFutile) < futilePause {
 		return false
@@ -60,8 +60,8 @@ func (e *Evictor) relieve(ctx context.Context, t Threshold) bool {
 	return false
 }
 
-// reclaim removes what nobody needs from a disk, and reports whether the
-// threshold is no longer met.
+// reclaim removes unused data from a disk and reports whether the threshold is no
+// longer met.
 func (e *Evictor) reclaim(ctx context.Context, t Threshold) bool {
 	steps := []func() (bool, error){func() (bool, error) {
 		n, err := e.cfg.Reclaim.Containers(ctx)
@@ -93,7 +93,8 @@ func (e *Evictor) reclaim(ctx context.Context, t Threshold) bool {
 	return false
 }
 
-// evictFor ends the pod that a threshold costs, and waits until it has ended.
+// evictFor evicts the first candidate for a threshold and waits until it has
+// terminated.
 func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 	usage := e.measure(ctx, t.Signal)
 	of := func(pod *v1.Pod) Usage {
@@ -105,7 +106,7 @@ func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 	}
 	for _, c := range Rank(running(e.cfg.Pods.List()), of, t.Signal, e.cfg.Resources.SeparateImageFS()) {
 		if t.Signal.isDisk() && c.Used == 0 {
-			continue // its end would free nothing
+			continue // its eviction would free nothing
 		}
 		message := fmt.Sprintf("The node was low on resource: %s. %s. The pod used %s and requests %s. It will restart once %s has been absent for %s.",
 			t.Signal.Resource(), shortText(&t, e.levels[t.Signal]), amountText(t.Signal, c.Used), amountText(t.Signal, c.Requested),
@@ -118,8 +119,8 @@ func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 	return false
 }
 
-// measure is what pods use of what is short. What cannot be measured counts as
-// nothing: priorities decide then.
+// measure returns what pods use of the short resource. Pods that cannot be
+// measured count as 0, so that priorities decide.
 func (e *Evictor) measure(ctx context.Context, s Signal) map[types.UID]Usage {
 	var usage map[types.UID]Usage
 	var err error
@@ -141,7 +142,7 @@ func (e *Evictor) measure(ctx context.Context, s Signal) map[types.UID]Usage {
 	return usage
 }
 
-// running are the pods of which something may run.
+// running returns the pods that may have running containers.
 func running(pods []*v1.Pod) (list []*v1.Pod) {
 	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
@@ -156,8 +157,8 @@ func running(pods []*v1.Pod) (list []*v1.Pod) {
 	return list
 }
 
-// grace is how long a pod has to end: no longer than it takes to ask it if the
-// threshold is a hard one.
+// grace returns the grace period of an eviction: for a hard threshold only as long
+// as a SIGTERM takes.
 func (e *Evictor) grace(pod *v1.Pod, t Threshold) *int64 {
 	grace := int64(1)
 	if t.Soft {
@@ -169,7 +170,7 @@ func (e *Evictor) grace(pod *v1.Pod, t Threshold) *int64 {
 	return &grace
 }
 
-// evict ends a pod and reports whether it was running.
+// evict evicts a pod and reports whether it was running.
 func (e *Evictor) evict(ctx context.Context, pod *v1.Pod, order Eviction) bool {
 	if err := e.cfg.Pods.Evict(order); err != nil {
 		e.log.Debug("Pod not evicted", "pod", pod.Namespace+"/"+pod.Name, "err", err)
@@ -187,26 +188,26 @@ func (e *Evictor) evict(ctx context.Context, pod *v1.Pod, order Eviction) bool {
 	return true
 }
 
-// weighing is the measurement of pods with limits of local storage. It goes on
-// beside all else: a walk through many files takes seconds, in which memory may
-// run out.
+// storageScan measures the pods with limits of ephemeral storage. It runs
+// concurrently: a walk through many files takes seconds, in which memory may run
+// out.
 type storageScan struct {
-	// at is when the last one began; busy: it is under way.
+	// at is when the last scan began; running reports that one is in progress.
 	at      time.Time
 	running bool
 	done    chan map[types.UID]Disk
-	// disks is what it found, nil once that was judged.
+	// disks is the result, nil once it was used.
 	disks map[types.UID]Disk
 	wg    sync.WaitGroup
 }
 
-// weigh begins a measurement if one is due and somebody has limits.
+// startStorageScan starts a scan if one is due and a pod has limits.
 func (e *Evictor) startStorageScan(ctx context.Context) {
 	e.findLimited()
 	if w := &e.storageScan; !w.running && len(e.limited) > 0 && (w.at.IsZero() || time.Since(w.at) >= scanInterval) {
 		w.running, w.at = true, time.Now()
 		w.wg.Go(func() {
-			// A fault is told by who measures, and by the next need.
+			// The measurement reports its errors itself.
 			disks, err := e.cfg.Usage.Disks(ctx, scanInterval)
 			if err != nil {
 				disks = nil
@@ -219,7 +220,7 @@ func (e *Evictor) startStorageScan(ctx context.Context) {
 	}
 }
 
-// findLimited finds the pods that have limits, and may be ended.
+// findLimited finds the pods that have limits and may be evicted.
 func (e *Evictor) findLimited() {
 	if !e.stale {
 		return
@@ -232,8 +233,8 @@ func (e *Evictor) findLimited() {
 	}
 }
 
-// keepLimits ends the pods that were found to hold more on disk than they may,
-// and reports whether there were some.
+// enforceLimits evicts the pods that exceed their limits and reports whether there
+// were any.
 func (e *Evictor) enforceLimits(ctx context.Context) (ended bool) {
 	disks := e.storageScan.disks
 	if e.storageScan.disks = nil; disks == nil {

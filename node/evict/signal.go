@@ -6,11 +6,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Signal is something of the node that can run short.
+// Signal is a resource of the node that can run short.
 type Signal uint8
 
-// The signals, in the order in which they are relieved: memory first, since the
-// kernel waits for nobody.
+// The signals in the order in which they are relieved: memory first, since the
+// kernel kills without waiting.
 const (
 	MemoryAvailable Signal = iota
 	AllocatableMemory
@@ -22,8 +22,7 @@ const (
 	signalCount
 )
 
-// signals says of each what it is called, of which condition it is a sign, and
-// what it is short of, in the kubelet's words.
+// signals has the kubelet's name, condition and resource of each.
 var signals = [signalCount]struct {
 	name      string
 	condition v1.NodeConditionType
@@ -38,21 +37,21 @@ var signals = [signalCount]struct {
 	PIDAvailable:      {"pid.available", v1.NodePIDPressure, "pids"},
 }
 
-// String is the kubelet's name.
+// String returns the kubelet's name.
 func (s Signal) String() string { return signals[s].name }
 
-// Condition is the node's condition that it is a sign of.
+// Condition returns the node condition of the signal.
 func (s Signal) Condition() v1.NodeConditionType { return signals[s].condition }
 
-// Resource is what is short.
+// Resource returns the short resource.
 func (s Signal) Resource() v1.ResourceName { return signals[s].resource }
 
 func (s Signal) isMemory() bool  { return s.Condition() == v1.NodeMemoryPressure }
 func (s Signal) isDisk() bool    { return s.Condition() == v1.NodeDiskPressure }
 func (s Signal) isImageFS() bool { return s == ImageFSAvailable || s == ImageFSInodes }
 
-// signalNamed finds a signal that thresholds may be given for. That of
-// allocatable memory has those of memory.
+// signalNamed finds a signal that has thresholds of its own. Allocatable memory
+// shares those of memory.
 func signalNamed(name string) (Signal, bool) {
 	for s := range signalCount {
 		if s != AllocatableMemory && signals[s].name == name {
@@ -62,7 +61,7 @@ func signalNamed(name string) (Signal, bool) {
 	return 0, false
 }
 
-// SignalNames are those that thresholds may be given for.
+// SignalNames returns the names of the signals that have thresholds of their own.
 func SignalNames() []string {
 	var names []string
 	for s := range signalCount {
@@ -74,12 +73,12 @@ func SignalNames() []string {
 	return names
 }
 
-// Conditions are the node's conditions that are decided here.
+// Conditions are the node conditions that this package sets.
 var Conditions = []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure}
 
-// Level is how much of something is left: bytes, inodes or process IDs. It is
-// not known while Capacity is 0.
+// Level is what is left of a resource, in bytes, inodes or process IDs. It is
+// unknown if Capacity is 0.
 type Level struct{ Available, Capacity int64 }
 
-// Levels are those of all signals.
+// Levels are the levels of all signals.
 type Levels [signalCount]Level

@@ -19,13 +19,13 @@ var DefaultHard = map[string]string{
 	"imagefs.available": "15%", "imagefs.inodesFree": "5%",
 }
 
-// Amount is a part of what there is: a number, or a percentage if that is set.
+// Amount is a number, or a percentage of the capacity if Percent is set.
 type Amount struct {
 	Number  int64
 	Percent float64
 }
 
-// Of is the amount, of a capacity.
+// Of returns the amount for a capacity.
 func (a Amount) Of(capacity int64) int64 {
 	if a.Percent > 0 {
 		return int64(math.Ceil(a.Percent / 100 * float64(capacity)))
@@ -33,7 +33,7 @@ func (a Amount) Of(capacity int64) int64 {
 	return a.Number
 }
 
-// String is how people write it.
+// String formats the amount as in the settings.
 func (a Amount) String() string {
 	if a.Percent > 0 {
 		return strconv.FormatFloat(a.Percent, 'f', -1, 64) + "%"
@@ -44,29 +44,28 @@ func (a Amount) String() string {
 	return strconv.FormatInt(a.Number, 10)
 }
 
-// Threshold is how little may be left of something.
+// Threshold is the minimum of a resource that must be left.
 type Threshold struct {
 	Signal Signal
 	Min    Amount
-	// Soft: it counts once it has been crossed for Grace, and pods get time to
-	// end. A hard one has no Grace.
+	// Soft thresholds apply after Grace, and pods get a grace period. Hard ones
+	// have no Grace.
 	Soft  bool
 	Grace time.Duration
-	// Reclaim is how much more than Min is to be left once it was crossed.
+	// Reclaim is how much more than Min must be left once the threshold was met.
 	Reclaim Amount
 }
 
-// Settings are the thresholds as people write them: maps of signal to amount or
-// time.
+// Settings are the configured thresholds: maps of signal to amount or duration.
 type Settings struct {
 	Hard, Soft, SoftGrace, MinReclaim map[string]string
 }
 
-// ErrThreshold is in errors of settings.
+// ErrThreshold is wrapped by errors of settings.
 var ErrThreshold = errors.New("not a valid eviction threshold")
 
-// Parse reads settings. Each error names the setting by the name that names has
-// for it, as Hard, Soft, SoftGrace and MinReclaim stand in Settings.
+// Parse reads settings. Each error names the setting by its entry in names, for
+// Hard, Soft, SoftGrace and MinReclaim.
 func (s Settings) Parse(names [4]string) ([]Threshold, error) {
 	var list []Threshold
 	var errs []error
@@ -124,14 +123,14 @@ func (s Settings) Parse(names [4]string) ([]Threshold, error) {
 	}
 	var out []Threshold
 	for _, t := range list {
-		// As with the kubelet, nothing and everything stand for no threshold.
+		// As at the kubelet, 0 and 100% disable a threshold.
 		if t.Min == (Amount{}) || t.Min.Percent >= 100 {
 			continue
 		}
 		t.Reclaim = reclaim[t.Signal]
 		out = append(out, t)
 		if t.Signal == MemoryAvailable && !t.Soft {
-			// What pods may have together runs out as memory does.
+			// The memory of all pods together runs short like that of the node.
 			t.Signal = AllocatableMemory
 			out = append(out, t)
 		}
@@ -158,7 +157,7 @@ func parseAmount(text string, s Signal) (Amount, error) {
 	return Amount{Number: quantity.Value()}, nil
 }
 
-// HardMin is what the hard thresholds keep of a signal out of a capacity.
+// HardMin returns what the hard thresholds keep of a capacity.
 func HardMin(list []Threshold, s Signal, capacity int64) (least int64) {
 	for _, t := range list {
 		if t.Signal == s && !t.Soft {

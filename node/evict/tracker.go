@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Tracker keeps which thresholds are crossed since when, and the conditions that
-// follow from it. It is pure: all it knows of time it is told.
+// Tracker tracks since when each threshold is met, and the node conditions that
+// follow. It is pure: callers pass the time.
 type Tracker struct {
 	thresholds []Threshold
 	transition time.Duration
@@ -16,22 +16,23 @@ type Tracker struct {
 	pressures  [3]pressure
 }
 
-// crossing is how long a threshold has been crossed.
+// crossing is since when a threshold is met.
 type crossing struct {
 	since time.Time // zero if it is not
-	// active: for long enough, so that min reclaim holds.
+	// active reports that the grace period is over, so that the minimum reclaim
+	// applies.
 	active bool
 }
 
-// pressure is one condition of the node.
+// pressure is one node condition.
 type pressure struct {
 	on bool
-	// seen is when it was last there, changed when on last changed.
+	// lastSeen is when a threshold last was met, changed when on last changed.
 	lastSeen, changed time.Time
 }
 
-// NewTracker tracks thresholds. A condition goes off when nothing has spoken for
-// it for the transition time.
+// NewTracker tracks thresholds. A condition clears when no threshold has been met
+// for the transition period.
 func NewTracker(thresholds []Threshold, transition time.Duration) *Tracker {
 	list := slices.Clone(thresholds)
 	slices.SortStableFunc(list, func(a, b Threshold) int {
@@ -50,15 +51,15 @@ func NewTracker(thresholds []Threshold, transition time.Duration) *Tracker {
 
 func indexOf(c v1.NodeConditionType) int { return slices.Index(Conditions, c) }
 
-// Begin says that a condition is on, as an earlier daemon left it.
+// Restore sets a condition that an earlier daemon left.
 func (t *Tracker) Restore(c v1.NodeConditionType, now time.Time) {
 	if i := indexOf(c); i >= 0 {
 		t.pressures[i] = pressure{on: true, lastSeen: now, changed: now}
 	}
 }
 
-// Observe takes in what is left of everything and reports whether a condition
-// changed. What is not known changes nothing.
+// Observe takes the current levels and reports whether a condition changed.
+// Unknown levels change nothing.
 func (t *Tracker) Observe(levels *Levels, now time.Time) (changed bool) {
 	for i := range t.thresholds {
 		th, c := &t.thresholds[i], &t.crossed[i]
@@ -90,7 +91,7 @@ func (t *Tracker) Observe(levels *Levels, now time.Time) (changed bool) {
 	return changed
 }
 
-// Active is the threshold to be relieved first, nil if there is none.
+// Active returns the threshold to be relieved first, nil if there is none.
 func (t *Tracker) Active() *Threshold {
 	for i := range t.crossed {
 		if t.crossed[i].active {
@@ -100,13 +101,13 @@ func (t *Tracker) Active() *Threshold {
 	return nil
 }
 
-// Under reports whether a condition of the node is on.
+// Under reports whether a node condition is set.
 func (t *Tracker) Under(c v1.NodeConditionType) bool {
 	i := indexOf(c)
 	return i >= 0 && t.pressures[i].on
 }
 
-// Changed is when a condition last changed, zero if it never did.
+// Changed returns when a condition last changed, zero if never.
 func (t *Tracker) Changed(c v1.NodeConditionType) time.Time {
 	if i := indexOf(c); i >= 0 {
 		return t.pressures[i].changed
@@ -114,8 +115,8 @@ func (t *Tracker) Changed(c v1.NodeConditionType) time.Time {
 	return time.Time{}
 }
 
-// Next is after how long something changes although the levels do not, 0 if
-// never: a grace period ends, or a condition.
+// NextChange returns after how long something changes while the levels stay the
+// same, 0 if never: a grace period or a condition ends.
 func (t *Tracker) NextChange(now time.Time) (after time.Duration) {
 	sooner := func(at time.Time) {
 		if d := max(at.Sub(now), time.Millisecond); after == 0 || d < after {
@@ -135,8 +136,8 @@ func (t *Tracker) NextChange(now time.Time) (after time.Duration) {
 	return after
 }
 
-// Margin is how much more of a signal may go before a threshold that is not yet
-// crossed is, and whether there is one.
+// Margin returns how much more of a signal can be used before the next threshold
+// is met, and whether there is such a threshold.
 func (t *Tracker) Margin(levels *Levels, s Signal) (margin int64, ok bool) {
 	for i := range t.thresholds {
 		th := &t.thresholds[i]
@@ -150,7 +151,7 @@ func (t *Tracker) Margin(levels *Levels, s Signal) (margin int64, ok bool) {
 	return margin, ok
 }
 
-// Watches reports whether there is a threshold for a signal.
+// HasThreshold reports whether there is a threshold for a signal.
 func (t *Tracker) HasThreshold(s Signal) bool {
 	return slices.ContainsFunc(t.thresholds, func(th Threshold) bool { return th.Signal == s })
 }

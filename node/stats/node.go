@@ -16,7 +16,7 @@ import (
 	"github.com/podstead/podstead/node/cgroup"
 )
 
-// measureNode measures the node. What cannot be measured is left out.
+// measureNode measures the node. Values that cannot be measured are left out.
 func (c *Collector) measureNode(ctx context.Context, last *usage.Node) (*usage.Node, error) {
 	n := &usage.Node{}
 	n.At = time.Now()
@@ -45,9 +45,9 @@ func (c *Collector) measureNode(ctx context.Context, last *usage.Node) (*usage.N
 	return n, nil
 }
 
-// readMemory reads meminfo, which counts the same on both versions of cgroups:
-// what is not free is used, and what of that the kernel can take back at once
-// is not part of the working set. A node in a part of the machine is that part.
+// readMemory reads meminfo, which counts the same on both cgroup versions: memory
+// that is not free is used, and the part that the kernel can reclaim at once is
+// not in the working set. If a cgroup limits the node, that cgroup is the node.
 func (c *Collector) readMemory(n *usage.Node) {
 	fields := map[string]uint64{}
 	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "meminfo"))
@@ -89,10 +89,10 @@ func (c *Collector) readMemory(n *usage.Node) {
 	n.MemoryAvailable = m.Limit - min(m.WorkingSet(), m.Limit)
 }
 
-// userHZ is the unit of /proc/stat, the same on all that Go runs on.
+// userHZ is the unit of /proc/stat, the same on all platforms of Go.
 const userHZ = 100
 
-// readCPU reads how long processors worked, and when the machine was started.
+// readCPU reads the CPU time and the boot time.
 func (c *Collector) readCPU(n *usage.Node) {
 	data, err := os.ReadFile(filepath.Join(c.cfg.proc, "stat"))
 	if err != nil {
@@ -106,8 +106,8 @@ func (c *Collector) readCPU(n *usage.Node) {
 				v, _ := strconv.ParseUint(f[i], 10, 64) // the kernel writes numbers
 				return time.Duration(v) * (time.Second / userHZ)
 			}
-			// Idle and waiting for disks is not work, nor is what another
-			// guest of the host took; guests of this one are in user.
+			// Idle, iowait and steal are not usage; guests of this host are in
+			// user.
 			cpu := usage.CPU{User: ticks(1) + ticks(2), System: ticks(3) + ticks(6) + ticks(7)}
 			cpu.Total = cpu.User + cpu.System
 			n.CPU = &cpu
@@ -119,12 +119,12 @@ func (c *Collector) readCPU(n *usage.Node) {
 	}
 }
 
-// processes are how many processes and threads there are, and can be.
+// processes returns the number of processes and threads, and their limit.
 func (c *Collector) processes() (count *uint64, most uint64) {
 	if data, err := os.ReadFile(filepath.Join(c.cfg.proc, "sys/kernel/pid_max")); err == nil {
 		most, _ = strconv.ParseUint(string(bytes.TrimSpace(data)), 10, 64)
 	}
-	// Threads take process IDs, but have a bound of their own besides.
+	// Threads take process IDs, but have a limit of their own as well.
 	if data, err := os.ReadFile(filepath.Join(c.cfg.proc, "sys/kernel/threads-max")); err == nil {
 		if v, err := strconv.ParseUint(string(bytes.TrimSpace(data)), 10, 64); err == nil && (v < most || most == 0) {
 			most = v
@@ -134,7 +134,7 @@ func (c *Collector) processes() (count *uint64, most uint64) {
 	if err != nil {
 		return nil, most
 	}
-	// 0.20 0.18 0.12 1/80 11206: the fourth is those that run and all.
+	// 0.20 0.18 0.12 1/80 11206: the fourth field is running/all.
 	f := strings.Fields(string(data))
 	if len(f) < 4 {
 		return nil, most
@@ -147,7 +147,7 @@ func (c *Collector) processes() (count *uint64, most uint64) {
 	return &n, most
 }
 
-// daemon is what this process uses.
+// daemon returns the usage of this process.
 func (c *Collector) daemon(at time.Time) usage.Usage {
 	u := usage.Usage{At: at}
 	var r syscall.Rusage
@@ -173,11 +173,11 @@ func (c *Collector) daemon(at time.Time) usage.Usage {
 	return u
 }
 
-// readImages asks the runtime where its images are, and how much they take.
+// readImages asks the runtime for the file systems of its images and containers.
 func (c *Collector) readImages(ctx context.Context, n, last *usage.Node) {
 	images, containers, err := c.cfg.Runtime.ImageUsage(ctx)
 	if err != nil {
-		// It is away. The figures of its file systems can wait.
+		// The runtime is unavailable: keep the last values.
 		if last != nil {
 			n.ImageFS, n.ContainerFS = last.ImageFS, last.ContainerFS
 		}
@@ -189,8 +189,7 @@ func (c *Collector) readImages(ctx context.Context, n, last *usage.Node) {
 	}
 }
 
-// fsOf is the file system on which the runtime has something, with what that
-// takes.
+// fsOf returns the file system that the runtime uses, with the part that it uses.
 func (c *Collector) fsOf(list []FilesystemUsage) *usage.Filesystem {
 	for _, t := range list {
 		fs, _, err := c.cfg.statfs(t.Mount)
@@ -203,7 +202,7 @@ func (c *Collector) fsOf(list []FilesystemUsage) *usage.Filesystem {
 	return nil
 }
 
-// statfs asks for a file system, and whether it is in memory.
+// statfs returns the usage of a file system, and whether it is in memory.
 func statfs(path string) (f usage.Filesystem, memory bool, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
@@ -216,7 +215,7 @@ func statfs(path string) (f usage.Filesystem, memory bool, err error) {
 	}, s.Type == unix.TMPFS_MAGIC || s.Type == unix.HUGETLBFS_MAGIC, nil
 }
 
-// Statfs is the file system that a path is on.
+// Statfs returns the usage of the file system that a path is on.
 func Statfs(path string) (usage.Filesystem, error) {
 	f, _, err := statfs(path)
 	return f, err

@@ -7,34 +7,34 @@ import (
 )
 
 const (
-	// rateWindow is the least time that a rate is the mean of, once there are
-	// two measurements that far apart.
+	// rateWindow is the minimum time over which a rate is averaged, once two
+	// measurements are that far apart.
 	rateWindow = 5 * time.Second
-	// rateMemory is how old a measurement may be to be made a rate of. What
-	// was used on average since yesterday is not what is used now.
+	// maxSampleAge is the maximum age of a sample for a rate. The average since
+	// yesterday is not the current usage.
 	maxSampleAge = 2 * time.Minute
 )
 
-// sample is how much was used until a time.
+// sample is the total usage at a time.
 type sample struct {
 	at    time.Time
 	total time.Duration
 }
 
-// history are earlier samples of one counter. Rates are made with base; next
-// takes its place once it is old enough.
+// history has earlier samples of one counter. Rates are computed from base;
+// candidate replaces it once it is old enough.
 type history struct {
 	base, candidate, last sample
 	round                 uint64
 }
 
-// rates makes rates of counters, by name.
+// rates computes rates of counters by name.
 type rates struct {
 	byName map[string]*history
 	round  uint64
 }
 
-// begin begins a round. What is not measured in it is forgotten at its end.
+// begin begins a round. Counters that are not added in it are dropped at its end.
 func (r *rates) begin() {
 	if r.byName == nil {
 		r.byName = map[string]*history{}
@@ -50,15 +50,15 @@ func (r *rates) end() {
 	}
 }
 
-// add takes a sample and gives the CPU its rate. What started at born had used
-// nothing by then; the zero time is not known.
+// add takes a sample and sets the rate of the CPU. A counter that started at born
+// was 0 then; the zero time is unknown.
 func (r *rates) add(name string, cpu *usage.CPU, at, born time.Time) {
 	if cpu == nil {
 		return
 	}
 	now := sample{at, cpu.Total}
 	h := r.byName[name]
-	// A clock that was set back, or far forward, begins anew.
+	// A clock that was set back, or far forward, restarts the history.
 	if h == nil || now.total < h.last.total || at.Before(h.last.at) || at.Sub(h.last.at) > maxSampleAge {
 		h = &history{base: now}
 		if !born.IsZero() && !born.After(at) && at.Sub(born) < maxSampleAge {

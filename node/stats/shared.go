@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// shared is one measurement that many may ask for. Who asks says how old it may
-// be. One at a time measures, in its own time and goroutine; the others wait
-// and take what came of it.
+// shared is a measurement that several callers may request, each with a maximum
+// age. One caller at a time measures, in its own goroutine; the others wait and
+// use the result.
 type shared[T any] struct {
 	sem  chan struct{}
 	last T
@@ -18,9 +18,9 @@ type shared[T any] struct {
 
 func newShared[T any]() shared[T] { return shared[T]{sem: make(chan struct{}, 1)} }
 
-// get is a measurement that began no longer than maxAge before now. least
-// bounds how little time there is between two measurements, as a multiple of
-// what the last one took; 0 does not.
+// get returns a measurement that began at most maxAge ago. least is the minimum
+// pause between two measurements as a multiple of the duration of the last one; 0
+// is none.
 func (s *shared[T]) get(ctx context.Context, maxAge time.Duration, least int, measure func(ctx context.Context, last T) (T, error)) (T, error) {
 	oldest := time.Now().Add(-max(maxAge, 0))
 	select {

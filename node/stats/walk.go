@@ -10,38 +10,37 @@ import (
 )
 
 const (
-	// walkDepth is how many folders deep a walk goes: each holds a file
-	// descriptor.
+	// walkDepth limits the depth of directories: each holds a file descriptor.
 	walkDepth = 256
-	// walkBatch is how many entries are read at once, and between two looks
-	// at the time.
+	// walkBatch is how many entries are read at once, and between two checks of the
+	// time.
 	walkBatch = 512
 )
 
-// mountID is what file system a path is on, and through which mount.
+// mountID identifies the file system and the mount that a path is on.
 type mountID struct {
 	major, minor uint32
 	mount        uint64
 }
 
-// held is what a folder holds.
+// directoryUsage is the content of a directory.
 type directoryUsage struct {
 	bytes, inodes uint64
-	// incomplete: time ran out, or it goes too deep.
+	// incomplete reports that the time was over, or that the tree is too deep.
 	incomplete bool
 }
 
 type walker struct {
 	directoryUsage
 	on mountID
-	// linked are the files with more than one name that were counted.
+	// linked are the counted files with more than one name.
 	linked map[uint64]bool
 }
 
-// walk adds up what a folder holds on disk, as du does: in blocks, a file with
-// several names once. It follows no link and crosses no mount, and each folder
-// is opened from the one above it, so that nobody who moves things meanwhile
-// leads it elsewhere. A folder that is not there is an error.
+// walk sums up the disk usage of a directory, as du does: in blocks, and a file
+// with several names once. It follows no symbolic link and crosses no mount, and
+// opens each directory relative to its parent, so that a concurrent rename cannot
+// lead it elsewhere. A missing directory is an error.
 func walk(ctx context.Context, path string) (directoryUsage, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -54,12 +53,12 @@ func walk(ctx context.Context, path string) (directoryUsage, error) {
 	}
 	w := &walker{on: mountOf(&st), linked: map[uint64]bool{}}
 	w.bytes, w.inodes = st.Blocks*512, 1
-	w.folder(ctx, os.NewFile(uintptr(fd), path), 1)
+	w.directory(ctx, os.NewFile(uintptr(fd), path), 1)
 	return w.directoryUsage, nil
 }
 
-// folder adds up one folder and those below it, and closes it.
-func (w *walker) folder(ctx context.Context, dir *os.File, depth int) {
+// directory sums up one directory and those below it, and closes it.
+func (w *walker) directory(ctx context.Context, dir *os.File, depth int) {
 	defer dir.Close()
 	for {
 		if ctx.Err() != nil {
@@ -83,7 +82,7 @@ func (w *walker) entry(ctx context.Context, dir *os.File, name string, depth int
 	var st unix.Statx_t
 	fd := int(dir.Fd())
 	if err := statx(fd, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, &st); err != nil || mountOf(&st) != w.on {
-		return // it has just gone, or is somebody else's
+		return // it was just removed, or is on another mount
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		if st.Nlink > 1 {
@@ -105,18 +104,19 @@ func (w *walker) entry(ctx context.Context, dir *os.File, name string, depth int
 		below, err = unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	}
 	if err != nil {
-		return // it has just gone
+		return // it was just removed
 	}
-	w.folder(ctx, os.NewFile(uintptr(below), name), depth+1)
+	w.directory(ctx, os.NewFile(uintptr(below), name), depth+1)
 }
 
-// statx asks for what a walk needs, and what it costs no disk to know.
+// statx requests the fields that a walk needs, without disk access on network file
+// systems.
 func statx(fd int, name string, flags int, st *unix.Statx_t) error {
 	const mask = unix.STATX_TYPE | unix.STATX_NLINK | unix.STATX_INO | unix.STATX_BLOCKS | unix.STATX_MNT_ID
 	return unix.Statx(fd, name, flags|unix.AT_STATX_DONT_SYNC, mask, st)
 }
 
-// mountOf tells mounts of one device apart where the kernel does (Linux 5.8).
+// mountOf distinguishes mounts of one device where the kernel does (Linux 5.8).
 func mountOf(st *unix.Statx_t) mountID {
 	id := mountID{major: st.Dev_major, minor: st.Dev_minor}
 	if st.Mask&unix.STATX_MNT_ID != 0 {

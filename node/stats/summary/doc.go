@@ -1,5 +1,5 @@
-// Package summary shows figures in the form of the kubelet's /stats/summary.
+// Package summary shows stats in the form of the kubelet's /stats/summary.
 //
 // It owns the types of that form, whose JSON names are the kubelet's. It reads
-// what package stats measured and the pods' specs; it never measures.
+// what package stats measured and the specs of the pods; it never measures.
 package summary

@@ -12,19 +12,19 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// Input is what a summary is made of. Without Disks and Traffic it is one of
-// processors and memory only.
+// Input is the input of a summary. Without Disks and Traffic the summary has CPU
+// and memory only.
 type Input struct {
 	NodeName string
 	Node     *usage.Node
 	Pods     *usage.Pods
 	Disks    *usage.Disks
 	Traffic  map[types.UID][]usage.Interface
-	// Specs are the pods, for the claims that their volumes are of.
+	// Specs are the pods; they name the claims of volumes.
 	Specs []*v1.Pod
 }
 
-// Make makes a summary, with pods sorted by namespace and name.
+// Make returns a summary, with pods sorted by namespace and name.
 func Make(in Input) *Summary {
 	s := &Summary{Node: nodeOf(in), Pods: make([]PodStats, 0, len(in.Pods.Pods))}
 	specs := map[types.UID]*v1.Pod{}
@@ -111,7 +111,7 @@ func containerOf(c *usage.Container, disk *usage.PodDisk) ContainerStats {
 		if d.ID == c.ID {
 			one.Rootfs = fsOf(d.Rootfs)
 		}
-		// All instances of a container log into one folder.
+		// All instances of a container log into one directory.
 		if d.Name == c.Name && d.Logs != nil {
 			one.Logs = fsOf(d.Logs)
 		}
@@ -119,7 +119,7 @@ func containerOf(c *usage.Container, disk *usage.PodDisk) ContainerStats {
 	return one
 }
 
-// claimOf is the claim that a volume is of, empty if it is of none.
+// claimOf returns the claim of a volume, empty if it has none.
 func claimOf(pod *v1.Pod, volume string) string {
 	if pod == nil {
 		return ""
@@ -162,7 +162,7 @@ func memoryOf(u *usage.Usage) *MemoryStats {
 	return s
 }
 
-// swapOf is what is used of swap, and what is left if total is known.
+// swapOf returns the used swap, and the available swap if total is known.
 func swapOf(u *usage.Usage, total uint64) *SwapStats {
 	if u.Memory == nil {
 		return nil

@@ -4,14 +4,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Summary is the answer: the node and all pods that run. As with the kubelet,
-// what is not known is left out.
+// Summary is the answer: the node and all running pods. As at the kubelet, unknown
+// values are left out.
 type Summary struct {
 	Node NodeStats  `json:"node"`
 	Pods []PodStats `json:"pods"`
 }
 
-// NodeStats is what the node uses.
+// NodeStats is the usage of the node.
 type NodeStats struct {
 	NodeName string `json:"nodeName"`
 	// SystemContainers are "pods", all pods together, and "kubelet", which is
@@ -40,7 +40,7 @@ type RlimitStats struct {
 	NumOfRunning *uint64     `json:"curproc,omitempty"`
 }
 
-// PodStats is what a pod uses.
+// PodStats is the usage of a pod.
 type PodStats struct {
 	PodRef           PodReference     `json:"podRef"`
 	StartTime        metav1.Time      `json:"startTime"`
@@ -66,7 +66,7 @@ type ProcessStats struct {
 	ProcessCount *uint64 `json:"process_count,omitempty"`
 }
 
-// ContainerStats is what a container uses.
+// ContainerStats is the usage of a container.
 type ContainerStats struct {
 	Name      string       `json:"name"`
 	StartTime metav1.Time  `json:"startTime"`
@@ -77,16 +77,15 @@ type ContainerStats struct {
 	Swap      *SwapStats   `json:"swap,omitempty"`
 }
 
-// CPUStats is what is used of processors: in billionths of one now, and in
-// nanoseconds since the start.
+// CPUStats is CPU usage: the current rate in nanocores, and the total in
+// core-nanoseconds.
 type CPUStats struct {
 	Time                 metav1.Time `json:"time"`
 	UsageNanoCores       *uint64     `json:"usageNanoCores,omitempty"`
 	UsageCoreNanoSeconds *uint64     `json:"usageCoreNanoSeconds,omitempty"`
 }
 
-// MemoryStats is what is used of memory. AvailableBytes is there where there is
-// a limit.
+// MemoryStats is memory usage. AvailableBytes is set if there is a limit.
 type MemoryStats struct {
 	Time            metav1.Time `json:"time"`
 	AvailableBytes  *uint64     `json:"availableBytes,omitempty"`
@@ -97,22 +96,22 @@ type MemoryStats struct {
 	MajorPageFaults *uint64     `json:"majorPageFaults,omitempty"`
 }
 
-// SwapStats is what is used of swap.
+// SwapStats is swap usage.
 type SwapStats struct {
 	Time               metav1.Time `json:"time"`
 	SwapAvailableBytes *uint64     `json:"swapAvailableBytes,omitempty"`
 	SwapUsageBytes     *uint64     `json:"swapUsageBytes,omitempty"`
 }
 
-// NetworkStats is what went through the interfaces; the figures beside the list
-// are those of the first one.
+// NetworkStats is the traffic of the interfaces; the fields next to the list are
+// those of the first one.
 type NetworkStats struct {
 	Time           metav1.Time `json:"time"`
 	InterfaceStats `json:",inline"`
 	Interfaces     []InterfaceStats `json:"interfaces,omitempty"`
 }
 
-// InterfaceStats is what went through one interface.
+// InterfaceStats is the traffic of one interface.
 type InterfaceStats struct {
 	Name     string  `json:"name"`
 	RxBytes  *uint64 `json:"rxBytes,omitempty"`

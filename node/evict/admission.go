@@ -12,10 +12,10 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Admit is why a pod may not start now, empty if it may: under pressure of
-// memory one that asked for none would be the first to go again, and may start if
-// it tolerates that; under any other pressure each would. Critical pods start
-// always.
+// Admit returns why a pod may not start now, empty if it may. Under memory
+// pressure only BestEffort pods without a toleration are held, since they would be
+// the first to be evicted again; under any other pressure all pods are. Critical
+// pods always start.
 func (e *Evictor) Admit(pod *v1.Pod) (condition v1.NodeConditionType, message string) {
 	if podinfo.IsCritical(pod) {
 		return "", ""
@@ -41,8 +41,8 @@ func (e *Evictor) Admit(pod *v1.Pod) (condition v1.NodeConditionType, message st
 	return condition, fmt.Sprintf("The node had condition: [%s].", strings.Join(on, ", "))
 }
 
-// toleratesMemoryPressure reports whether a pod tolerates the taint that a
-// cluster gives to a node under pressure of memory.
+// toleratesMemoryPressure reports whether a pod tolerates the taint of a node
+// under memory pressure.
 func toleratesMemoryPressure(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(t v1.Toleration) bool {
 		taint := t.Key == "" || t.Key == v1.TaintNodeMemoryPressure
@@ -52,9 +52,9 @@ func toleratesMemoryPressure(pod *v1.Pod) bool {
 	})
 }
 
-// MayReturn tells whether a pod that was evicted at a time, for a condition or
-// for none, may run again now, and if not after how long to ask again; 0 leaves
-// that to Pods.Recheck.
+// CanRestart reports whether a pod that was evicted at a time, for a condition or
+// for none, may restart now; if not, after is when to ask again, 0 for the next
+// Pods.Recheck.
 func (e *Evictor) CanRestart(condition v1.NodeConditionType, at time.Time) (now bool, after time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,14 +68,15 @@ func (e *Evictor) CanRestart(condition v1.NodeConditionType, at time.Time) (now 
 	return true, 0
 }
 
-// reasons of the conditions, the kubelet's.
+// reasons of the conditions, as the kubelet's.
 var reasons = map[v1.NodeConditionType]struct{ on, onText, off, offText string }{
 	v1.NodeMemoryPressure: {"KubeletHasInsufficientMemory", "the node has insufficient memory", "KubeletHasSufficientMemory", "the node has sufficient memory"},
 	v1.NodeDiskPressure:   {"KubeletHasDiskPressure", "the node has disk pressure", "KubeletHasNoDiskPressure", "the node has no disk pressure"},
 	v1.NodePIDPressure:    {"KubeletHasInsufficientPID", "the node has insufficient process IDs", "KubeletHasSufficientPID", "the node has sufficient process IDs"},
 }
 
-// NodeConditions are those of the node; since is when the daemon came up.
+// NodeConditions returns the conditions of the node; since is the start time of
+// the daemon.
 func (e *Evictor) NodeConditions(since time.Time) []v1.NodeCondition {
 	e.mu.Lock()
 	defer e.mu.Unlock()

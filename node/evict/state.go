@@ -12,18 +12,19 @@ import (
 	"github.com/podstead/podstead/internal/atomicfile"
 )
 
-// kept is what a daemon leaves to the next one: which conditions are on. It is
-// written when one changes.
+// state is what a daemon leaves to the next one: the conditions that are set. It
+// is written when one changes.
 type state struct {
-	// Boot is the machine's boot: memory and processes are free after the next.
+	// Boot is the boot ID: a reboot frees memory and processes.
 	Boot       string                 `json:"boot"`
 	Conditions []v1.NodeConditionType `json:"conditions"`
 }
 
-// maxKept bounds what is read, in bytes.
+// maxStateSize limits what is read, in bytes.
 const maxStateSize = 1 << 16
 
-// load is what the file says of this boot; one that is not there says nothing.
+// loadState returns the conditions in the file that still apply in this boot, none
+// if there is no file.
 func loadState(file, boot string) ([]v1.NodeConditionType, error) {
 	if file == "" {
 		return nil, nil
@@ -52,9 +53,8 @@ func loadState(file, boot string) ([]v1.NodeConditionType, error) {
 	return list, nil
 }
 
-// keep writes the file, or removes it if nothing is short. A disk that is full
-// may not take it: then a restart forgets what was short, and finds the disk
-// full again.
+// saveState writes the file, or removes it if no condition is set. A full disk may
+// not take it; then a restart forgets the pressure, and finds the disk full again.
 func saveState(file, boot string, list []v1.NodeConditionType) error {
 	if file == "" {
 		return nil
