@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readTables asks the kernel.
+// readTables reads the tables from the kernel.
 func readTables() (tables, error) {
 	var t tables
 	for _, ask := range []int{unix.RTM_GETADDR, unix.RTM_GETROUTE} {
@@ -38,7 +38,7 @@ func readTables() (tables, error) {
 	return t, nil
 }
 
-// attributes are those of a message, by type.
+// attributes returns the attributes of a message by type.
 func attributes(m *syscall.NetlinkMessage) map[uint16][]byte {
 	list, err := syscall.ParseNetlinkRouteAttr(m)
 	if err != nil {
@@ -51,15 +51,15 @@ func attributes(m *syscall.NetlinkMessage) map[uint16][]byte {
 	return all
 }
 
-// parseAddress reads a struct ifaddrmsg: family, prefix length, flags and
-// scope in a byte each, then the interface. Only addresses that others can
-// reach are told.
+// parseAddress reads a struct ifaddrmsg: family, prefix length, flags and scope in
+// a byte each, then the interface. It accepts only addresses that other hosts can
+// reach.
 func parseAddress(m *syscall.NetlinkMessage) (address, bool) {
 	if len(m.Data) < unix.SizeofIfAddrmsg || m.Data[3] != unix.RT_SCOPE_UNIVERSE {
 		return address{}, false
 	}
 	attrs := attributes(m)
-	raw := attrs[unix.IFA_LOCAL] // that of IPv4, also where the peer is in IFA_ADDRESS
+	raw := attrs[unix.IFA_LOCAL] // the IPv4 address, also if IFA_ADDRESS is the peer
 	if raw == nil {
 		raw = attrs[unix.IFA_ADDRESS]
 	}
@@ -82,8 +82,8 @@ func parseAddress(m *syscall.NetlinkMessage) (address, bool) {
 }
 
 // parseDefault reads a struct rtmsg: family, length of the destination, of the
-// source, and others in a byte each, then the flags. What is no default route
-// of the main table gives none; a multipath route gives one a hop.
+// source, and others in a byte each, then the flags. A route that is not a default
+// route of the main table gives none; a multipath route gives one per hop.
 func parseDefault(m *syscall.NetlinkMessage) []route {
 	if len(m.Data) < unix.SizeofRtMsg || m.Data[1] != 0 || m.Data[2] != 0 || m.Data[7] != unix.RTN_UNICAST {
 		return nil
@@ -123,7 +123,8 @@ func parseDefault(m *syscall.NetlinkMessage) []route {
 	return hops
 }
 
-// subscription is a netlink socket that hears of addresses, routes and links.
+// subscription is a netlink socket that receives changes of addresses, routes and
+// links.
 type subscription struct {
 	file   *os.File
 	buffer []byte
@@ -134,13 +135,14 @@ func watchTables() (watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Links too: IPv4 routes over one that goes down vanish without a word.
+	// Links too: IPv4 routes over a link that goes down disappear without a
+	// message.
 	groups := uint32(unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR | unix.RTMGRP_IPV4_ROUTE | unix.RTMGRP_IPV6_ROUTE)
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	// The runtime's poller waits for it, so that Close ends a read.
+	// The Go runtime polls it, so that Close ends a read.
 	return &subscription{file: os.NewFile(uintptr(fd), "netlink"), buffer: make([]byte, 32<<10)}, nil
 }
 
@@ -150,7 +152,7 @@ func (s *subscription) next(interfaces []int) error {
 	for {
 		n, err := s.file.Read(s.buffer)
 		if errors.Is(err, unix.ENOBUFS) {
-			return nil // Some were lost, and any of them may have mattered.
+			return nil // Messages were lost; any of them may be relevant.
 		}
 		if err != nil {
 			return fmt.Errorf("failed to read network changes: %w", err)
@@ -162,8 +164,8 @@ func (s *subscription) next(interfaces []int) error {
 	}
 }
 
-// matters reports whether a change may be one of the node's addresses. The
-// links, link-local addresses and routes of each pod that starts are not.
+// isRelevant reports whether a change may concern the node's addresses. The links,
+// link-local addresses and routes of each starting pod do not.
 func isRelevant(m *syscall.NetlinkMessage, interfaces []int) bool {
 	switch m.Header.Type {
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:

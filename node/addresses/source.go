@@ -10,30 +10,30 @@ import (
 	"time"
 )
 
-// Config is what a Source is made of.
+// Config configures a Source.
 type Config struct {
-	// Fixed are the addresses of the node, the primary one first. Without any
-	// they are found.
+	// Fixed are the configured addresses of the node, the primary one first.
+	// Without any, the addresses are detected.
 	Fixed []netip.Addr
-	// IPv6First makes an IPv6 address that is found the primary one.
+	// IPv6First makes a detected IPv6 address the primary one.
 	IPv6First bool
-	// Log is where changes are told; nil logs nothing.
+	// Log may be nil.
 	Log *slog.Logger
 }
 
-// settle is how long a change is let go on before the tables are read: a
-// network that comes up does so in many steps.
+// settleTime is the delay between a change and reading the tables: a network comes
+// up in many steps.
 const settleTime = 100 * time.Millisecond
 
-// retry is when to look again after the kernel could not be asked.
+// retryInterval is the delay after the kernel could not be asked.
 const retryInterval = 5 * time.Second
 
-// Source tells the addresses of the node, and when they changed.
+// Source has the addresses of the node, and notifies about changes.
 type Source struct {
 	cfg     Config
 	log     *slog.Logger
 	changed chan struct{}
-	// The kernel: what it has, and how to hear of a change.
+	// Tests replace read and watch.
 	read  func() (tables, error)
 	watch func() (watcher, error)
 
@@ -41,15 +41,15 @@ type Source struct {
 	addrs []netip.Addr
 }
 
-// watcher hears of changes of the kernel's tables.
+// watcher receives changes of the kernel's tables.
 type watcher interface {
 	// next waits for a change that concerns the given interfaces, or that may
-	// lead to others. An error ends the watch.
+	// change them. An error ends the watch.
 	next(interfaces []int) error
 	Close() error
 }
 
-// New makes a source. Addresses that are found are known once it runs.
+// New creates a source. Detected addresses are known once it runs.
 func New(cfg Config) *Source {
 	s := &Source{cfg: cfg, log: cfg.Log, changed: make(chan struct{}, 1), read: readTables, watch: watchTables}
 	if s.log == nil {
@@ -59,9 +59,9 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// Addresses are the node's, the primary one first, one of each family at most;
-// none while the node has no network. Addresses that were found stay until
-// others are: a cable that is pulled out changes no pod's environment.
+// Addresses returns the addresses of the node, the primary one first, at most one
+// of each family; none while the node has no network. Detected addresses stay
+// until others are found: unplugging a cable changes no pod's environment.
 func (s *Source) Addresses() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,11 +72,11 @@ func (s *Source) Addresses() []string {
 	return list
 }
 
-// Changed wakes one reader after the addresses changed.
+// Changed notifies one receiver after the addresses changed.
 func (s *Source) Changed() <-chan struct{} { return s.changed }
 
-// Run follows the network until the context ends. Fixed addresses need no Run,
-// which then only waits.
+// Run follows the network until the context ends. With fixed addresses it only
+// waits.
 func (s *Source) Run(ctx context.Context) error {
 	if len(s.cfg.Fixed) > 0 {
 		<-ctx.Done()
@@ -84,7 +84,7 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 	failed := ""
 	for ctx.Err() == nil {
-		// The addresses are not worth the end of the daemon.
+		// A failure here must not end the daemon.
 		if err := s.follow(ctx); err != nil && ctx.Err() == nil && err.Error() != failed {
 			failed = err.Error()
 			s.log.Warn("Failed to watch node addresses, retrying", "err", err)
@@ -97,7 +97,8 @@ func (s *Source) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// follow subscribes, looks, and looks again after each change.
+// follow subscribes to changes, reads the tables, and reads them again after each
+// change.
 func (s *Source) follow(ctx context.Context) error {
 	w, err := s.watch()
 	if err != nil {
@@ -132,7 +133,7 @@ func (s *Source) known() []netip.Addr {
 	return s.addrs
 }
 
-// set takes over what was found.
+// set applies detected addresses.
 func (s *Source) set(found []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// tables are what of the kernel's addresses and routes matters here.
+// tables are the addresses and default routes of the kernel.
 type tables struct {
 	addresses []address
 	defaults  []route
 }
 
-// address is one that an interface has, in the kernel's order.
+// address is an address of an interface, in the kernel's order.
 type address struct {
 	ip    netip.Addr
 	iface int
-	// lesser is a second IPv4 address of a network, or a temporary or
-	// deprecated IPv6 one: taken when there is no other.
+	// secondary marks a secondary IPv4 address, or a temporary or deprecated IPv6
+	// one: used if there is no other.
 	secondary bool
 }
 
@@ -26,15 +26,15 @@ type route struct {
 	v6     bool
 	iface  int
 	metric uint32
-	// source is the address that the route is to be used with, if it says so.
+	// source is the preferred source address of the route, if it has one.
 	source netip.Addr
 }
 
-// loopbackIndex is the interface lo, which may hold a node's address where
-// routing protocols make it known.
+// loopbackIndex is the interface lo, which may have a node's address that routing
+// protocols announce.
 const loopbackIndex = 1
 
-// interfaces are those over which default routes lead.
+// interfaces returns the interfaces of the default routes.
 func (t tables) interfaces() []int {
 	var all []int
 	for _, r := range t.defaults {
@@ -43,9 +43,9 @@ func (t tables) interfaces() []int {
 	return all
 }
 
-// choose takes the address of each family over which the best default route
-// leads, IPv4 first unless told otherwise. One that is known and still right
-// is kept, so that the kernel's order does not matter.
+// choose returns the address of each family with the best default route, IPv4
+// first unless v6First is set. A known address that is still valid is kept, so
+// that the kernel's order does not matter.
 func choose(t tables, known []netip.Addr, v6First bool) []netip.Addr {
 	var found []netip.Addr
 	for _, v6 := range []bool{v6First, !v6First} {
@@ -62,7 +62,7 @@ func choose(t tables, known []netip.Addr, v6First bool) []netip.Addr {
 	return found
 }
 
-// source is the address that goes with a route.
+// source returns the address of a route.
 func (t tables) source(r route, known []netip.Addr) netip.Addr {
 	if r.source.IsValid() {
 		return r.source

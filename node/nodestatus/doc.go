@@ -1,7 +1,7 @@
-// Package nodestatus describes this box as a v1.Node.
+// Package nodestatus describes this node as a v1.Node.
 //
-// It owns that description, what it takes from the host for it (name and version
-// of the system, kernel, boot and machine id, swap), and the inventory of what
-// the runtime has. It reads the rest from its Input, and never changes anything
-// on the host or in the runtime.
+// It owns the description, its capacity, what it reads from the host for it
+// (operating system, kernel, machine and boot ID, swap), and the inventory of the
+// runtime. It reads the rest from its Input, and never changes anything on the
+// host or in the runtime.
 package nodestatus

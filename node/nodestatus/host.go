@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Host is what a host says of itself. What it does not say is empty.
+// Host describes the host. Unknown fields are empty.
 type Host struct {
 	OS, Kernel                    string
 	MachineID, SystemUUID, BootID string
@@ -15,7 +15,7 @@ type Host struct {
 	Swap int64
 }
 
-// ReadHost reads it from the files below root, "/" for this host.
+// ReadHost reads the files below root, "/" for this host.
 func ReadHost(root string) Host {
 	line := func(path string) string {
 		text, err := os.ReadFile(filepath.Join(root, path))

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// inventoryPeriod is the time between two looks at what the runtime has,
-	// the kubelet's: nothing tells of images that come and go.
+	// inventoryPeriod is the time between two reads of the inventory, as at the
+	// kubelet: the runtime does not notify about images.
 	inventoryPeriod = 30 * time.Second
-	// namesShown is how many names of an image are shown, as the kubelet has it.
+	// maxImageNames limits the names of an image, as at the kubelet.
 	maxImageNames = 5
 )
 
@@ -40,14 +40,15 @@ type Image struct {
 	Size uint64
 }
 
-// Held is what a runtime has for pods. It is shared and must not be written to.
+// RuntimeInventory is what a runtime has for pods. It is shared: callers must not
+// modify it.
 type RuntimeInventory struct {
 	Images   []v1.ContainerImage
 	Handlers []v1.NodeRuntimeHandler
 	Features *v1.NodeFeatures
 }
 
-// Inventory knows what the runtime has. It asks nothing before Run.
+// Inventory reads what the runtime has. It reads nothing before Run.
 type Inventory struct {
 	runtime Runtime
 	images  int
@@ -57,25 +58,26 @@ type Inventory struct {
 	current RuntimeInventory
 }
 
-// NewInventory makes one that shows so many images; all if that is negative.
+// NewInventory creates an inventory that shows the given number of images, all if
+// it is negative.
 func NewInventory(runtime Runtime, images int, log *slog.Logger) *Inventory {
 	return &Inventory{runtime: runtime, images: images, log: log}
 }
 
-// Held is what the last look showed, nothing before the first.
+// Current returns the last inventory, empty before the first.
 func (i *Inventory) Current() RuntimeInventory {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.current
 }
 
-// Run looks until the context ends.
+// Run reads the inventory until the context ends.
 func (i *Inventory) Run(ctx context.Context) error {
 	tick := time.NewTicker(inventoryPeriod)
 	defer tick.Stop()
 	for {
 		if err := i.refresh(ctx); err != nil && ctx.Err() == nil {
-			// That the runtime is away is told by who needs it.
+			// Other components report an unavailable runtime.
 			i.log.Debug("Failed to list images and features of the runtime", "err", err)
 		}
 		select {
@@ -86,7 +88,7 @@ func (i *Inventory) Run(ctx context.Context) error {
 	}
 }
 
-// look keeps what was seen before of what cannot be seen now.
+// refresh reads the inventory. If that fails, the last one stays.
 func (i *Inventory) refresh(ctx context.Context) error {
 	features, err := i.runtime.Features(ctx)
 	if err != nil {
@@ -106,13 +108,13 @@ func (i *Inventory) refresh(ctx context.Context) error {
 	return nil
 }
 
-// shownImages are the images by size, the largest first, at most so many.
+// nodeImages returns the images by size, the largest first, at most so many.
 func nodeImages(stored []Image, most int) []v1.ContainerImage {
 	shown := make([]v1.ContainerImage, 0, len(stored))
 	for _, s := range stored {
 		names := slices.Concat(s.Digests, s.Tags)
 		if len(names) == 0 {
-			continue // A scheduler looks for names.
+			continue // a scheduler searches by name
 		}
 		shown = append(shown, v1.ContainerImage{Names: names[:min(len(names), maxImageNames)], SizeBytes: int64(s.Size)})
 	}

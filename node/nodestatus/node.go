@@ -12,28 +12,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Input is what a description is made of. Zero values are left out.
+// Input is the input of a description. Zero values are left out.
 type Input struct {
 	Name   string
 	Labels map[string]string
-	// Since is when podstead came up here.
+	// Since is the start time of podstead.
 	Since time.Time
 	// Addresses are the node's, the primary one first.
 	Addresses []string
-	// Port is where the kubelet's endpoints are asked for.
+	// Port is the port of the kubelet API.
 	Port int
-	// Capacity is what the host has, Allocatable what is left for pods.
+	// Capacity is what the host has, Allocatable what pods can use of it.
 	Capacity, Allocatable v1.ResourceList
 	// Version is podstead's, Runtime the container runtime's as name://version.
 	Version, Runtime string
-	// NotReady is why pods cannot run, empty if they can; Changed is when that
-	// became so.
+	// NotReady is why pods cannot run, empty if they can; ReadySince is when that
+	// last changed.
 	NotReady   string
 	ReadySince time.Time
-	// Pressures are the conditions of what is short here.
+	// Pressures are the pressure conditions.
 	Pressures []v1.NodeCondition
 	Host      Host
-	// Held is what the runtime has.
+	// Inventory is what the runtime has.
 	Inventory RuntimeInventory
 }
 
@@ -43,7 +43,7 @@ const (
 	reasonNotReady = "KubeletNotReady"
 )
 
-// Describe is the node. It is made anew with each call.
+// Describe returns a new Node.
 func Describe(in Input) *v1.Node {
 	n := &v1.Node{
 		TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
@@ -55,7 +55,7 @@ func Describe(in Input) *v1.Node {
 		},
 		Status: v1.NodeStatus{
 			Capacity: in.Capacity, Allocatable: in.Allocatable,
-			// Ready is the last one, as the kubelet has it.
+			// Ready is the last condition, as at the kubelet.
 			Conditions: append(slices.Clone(in.Pressures), ready(in)),
 			NodeInfo: v1.NodeSystemInfo{
 				MachineID: in.Host.MachineID, SystemUUID: in.Host.SystemUUID, BootID: in.Host.BootID,

@@ -5,26 +5,27 @@ import (
 	"strings"
 )
 
-// Owner is the container that a victim was in.
+// Owner is the container of a killed process.
 type Owner struct {
-	// Pod is namespace and name; Name is the container's, ID the runtime's.
+	// Pod is namespace/name; Name is the container's name, ID its ID in the
+	// runtime.
 	Pod, PodUID, Name, ID string
 }
 
-// Has reports whether the victim was in the container.
+// Has reports whether the process was in the container.
 func (o *Owner) Has(k Kill) bool { return o.ID != "" && strings.Contains(k.Cgroup, o.ID) }
 
-// limits reports whether the limit that was reached is the container's or its
-// pod's. Systemd's cgroups have underscores for the dashes of a UID.
+// limits reports whether the exceeded limit is that of the container or of its
+// pod. systemd's cgroups have underscores for the dashes of a UID.
 func (o *Owner) limits(k Kill) (container, pod bool) {
 	container = o.ID != "" && strings.Contains(k.Limit, o.ID)
 	pod = o.PodUID != "" && (strings.Contains(k.Limit, o.PodUID) || strings.Contains(k.Limit, strings.ReplaceAll(o.PodUID, "-", "_")))
 	return container, pod && !container
 }
 
-// OfNode is what to tell of the node: that it is out of memory, or all that its
-// pods may have is used up. It is empty if a pod reached its own limit, or a
-// program that is none of ours did. The owner may be nil.
+// NodeMessage returns the message of the node event: the node is out of memory, or
+// its pods have used all that they may. It is empty if a pod exceeded its own
+// limit, or the process is not in a pod's cgroup. The owner may be nil.
 func (k Kill) NodeMessage(o *Owner) string {
 	text := "the node is out of memory"
 	if k.Limit != Machine {
@@ -43,8 +44,8 @@ func (k Kill) NodeMessage(o *Owner) string {
 	return text
 }
 
-// OfPod is what to tell of the owner's pod. It has no number in it: a process
-// that is killed again and again is told again, not anew.
+// PodMessage returns the message of the pod event. It contains no number, so that
+// repeated kills are counted as one event.
 func (k Kill) PodMessage(o *Owner) string {
 	why := "the node ran out of memory"
 	switch container, pod := o.limits(k); {

@@ -6,40 +6,40 @@ import (
 	"strings"
 )
 
-// Kill is one process that the kernel killed for want of memory.
+// Kill is a process that the OOM killer killed.
 type Kill struct {
 	Process string
 	PID     int
-	// Cgroup is that of the process below the hierarchy's root, empty if the
-	// kernel does not say.
+	// Cgroup is the cgroup of the process below the hierarchy's root, empty if the
+	// kernel does not report it.
 	Cgroup string
-	// Limit is the cgroup whose limit was reached; it is Machine if that is the
-	// whole machine's memory.
+	// Limit is the cgroup whose limit was exceeded, or Machine if the whole machine
+	// was out of memory.
 	Limit string
 }
 
-// Machine is the limit of a Kill that no cgroup's limit led to.
+// Machine is the Limit of a kill without a cgroup limit.
 const Machine = "/"
 
 var (
-	// Linux 5.0 and later. A limit is missing if it is the machine's.
+	// Linux 5.0 and later. The limit is missing if it is the machine's.
 	oomKillLine = regexp.MustCompile(`\boom-kill:constraint=(.*?),.*?(?:,oom_memcg=(.*))?,task_memcg=(.*),task=(.*),pid=\d+,uid=\d+$`)
-	// Before.
+	// Before Linux 5.0.
 	taskLine = regexp.MustCompile(`\bTask in (.*) killed as a result of limit of (.*)$`)
 	// Red Hat's 3.10 puts the user between.
 	killedLine = regexp.MustCompile(`\bKilled process (\d+),?(?: UID \d+,)? \((.*)\)(?:,| total-vm)`)
 )
 
-// Parser puts together what the kernel's log says of a kill in several lines,
-// among which others may be. The zero value is ready.
+// Parser combines the lines of the kernel log about a kill, which other lines may
+// separate. The zero value is ready for use.
 type Parser struct {
 	cgroup, limit string
-	// told are the victims of the present kill.
+	// reported are the victims of the present kill.
 	reported map[int]bool
 }
 
-// Line takes the next line, without a prefix, and returns the kill that it
-// completes. Each victim is told once, also where all of a cgroup are killed.
+// Line parses the next line, without a prefix, and returns the kill that it
+// completes. Each victim is reported once, also if all of a cgroup are killed.
 func (p *Parser) Line(line string) (Kill, bool) {
 	switch {
 	case strings.Contains(line, " invoked oom-killer: "):
@@ -74,8 +74,8 @@ func (p *Parser) Line(line string) (Kill, bool) {
 	return Kill{}, false
 }
 
-// message is the text of a record of /dev/kmsg, which begins with numbers up to
-// a semicolon; more lines with details may follow.
+// message returns the text of a record of /dev/kmsg, which begins with numbers up
+// to a semicolon; lines with details may follow.
 func message(record string) string {
 	_, text, _ := strings.Cut(record, ";")
 	text, _, _ = strings.Cut(text, "\n")

@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultFile is where the kernel's log is read.
+// DefaultFile is the kernel log.
 const DefaultFile = "/dev/kmsg"
 
-// Config is what a Watcher is made of.
+// Config configures a Watcher.
 type Config struct {
 	// File is DefaultFile if empty.
 	File string
-	// Tell hears of each kill, in order. It may take its time: the kernel keeps
-	// what comes meanwhile.
+	// OnKill is called for each kill, in order. It may be slow: the kernel buffers
+	// the log.
 	OnKill func(Kill)
-	// Log takes one warning if the kernel's log cannot be read; nil takes none.
+	// Log may be nil.
 	Log *slog.Logger
 }
 
-// Watcher reads the kernel's log.
+// Watcher reads the kernel log.
 type Watcher struct {
 	cfg Config
 }
 
-// New makes a watcher, which reads nothing yet.
+// New creates a watcher. It reads nothing yet.
 func New(cfg Config) *Watcher {
 	if cfg.File == "" {
 		cfg.File = DefaultFile
@@ -41,14 +41,14 @@ func New(cfg Config) *Watcher {
 	return &Watcher{cfg: cfg}
 }
 
-// maxRecord is more than a record of the kernel's log can have, in bytes.
+// maxRecord is more than the size of a record of the kernel log, in bytes.
 const maxRecord = 16 << 10
 
-// Run tells of kills until the context ends. Without the right to read the
-// kernel's log it warns and waits: nothing else depends on it.
+// Run reports kills until the context ends. Without permission to read the kernel
+// log it warns and waits: nothing else depends on it.
 func (w *Watcher) Run(ctx context.Context) error {
-	// Not blocking, so that Go's poller waits for the next record, and Close
-	// ends the waiting.
+	// Non-blocking, so that Go's poller waits for the next record, and Close ends
+	// the wait.
 	f, err := os.OpenFile(w.cfg.File, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err == nil {
 		defer f.Close()
@@ -71,7 +71,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// read returns when no more can be read.
+// read returns when reading fails.
 func (w *Watcher) read(f io.Reader) error {
 	var p Parser
 	record := make([]byte, maxRecord)
@@ -79,8 +79,8 @@ func (w *Watcher) read(f io.Reader) error {
 		n, err := f.Read(record)
 		switch {
 		case errors.Is(err, unix.EPIPE):
-			// The kernel has overwritten what was not read in time. The next
-			// read goes on with the oldest that is left.
+			// The kernel has overwritten unread records. The next read continues
+			// with the oldest one left.
 			p = Parser{}
 			continue
 		case errors.Is(err, unix.EINTR):

@@ -1,8 +1,8 @@
-// Package shutdown lets pods end in order before the host goes down.
+// Package shutdown terminates pods in order before the host shuts down.
 //
-// It owns the delay lock at systemd-logind, how long logind waits for it, and
-// the order in which groups of pods end, the least priority first, each group
-// within a time of its own. It reads from logind when the host is about to go
-// down and when that was called off, and from systemd whether it is going down
-// now. It never stops a pod itself: it asks the workers, who know how.
+// It owns the delay inhibitor lock at systemd-logind, how long logind waits for
+// it, and the order in which groups of pods terminate, lowest priority first, each
+// group within its own period. It reads from logind when the host is about to shut
+// down and when that was cancelled, and from systemd whether it is shutting down
+// now. It never stops a pod itself: it asks the pod workers.
 package shutdown

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// endAll ends the pods group by group. A group that does not end in its time
-// goes on ending beside the next, and after the last one all that is left has a
-// moment more.
+// terminateAll terminates the pods group by group. A group that does not terminate
+// within its period goes on terminating during the next one; all remaining pods
+// have killTime after the last one.
 func (g *Guard) terminateAll(ctx context.Context) {
 	begun, late := time.Now(), []types.UID(nil)
 	g.cfg.Log.Info("Host is shutting down, terminating pods", "pods", len(g.cfg.Pods.RunningPriorities()), "at most", g.cfg.Policy.Total())
@@ -38,7 +38,7 @@ func (g *Guard) terminateAll(ctx context.Context) {
 	}
 }
 
-// members are the pods of a group that have not ended.
+// members returns the running pods of a group.
 func (g *Guard) members(group int) (uids []types.UID) {
 	for uid, priority := range g.cfg.Pods.RunningPriorities() {
 		if g.cfg.Policy.group(priority) == group {
@@ -48,7 +48,7 @@ func (g *Guard) members(group int) (uids []types.UID) {
 	return uids
 }
 
-// await reports whether all of them ended in time.
+// waitEnded reports whether all pods terminated in time.
 func (g *Guard) waitEnded(ctx context.Context, uids []types.UID, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -12,94 +12,96 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// settle is what is left after the last group's time for what its SIGKILL has
-// to do: unmount, stop sandboxes.
+// killTime is what remains after the period of the last group for the work that
+// follows its SIGKILL: unmount, stop sandboxes.
 const killTime = 5 * time.Second
 
-// The pace at which logind is looked for while it does not answer. The kubelet
-// tries each second for ever; where there is no logind that is for nothing.
+// The delays between connection attempts to logind. The kubelet tries every second
+// forever; without logind that is useless.
 const (
 	retryMin = time.Second
 	retryMax = time.Minute
 )
 
-// raised is how long logind has to take up a longer delay.
+// raiseTimeout is how long logind has to apply a longer delay.
 const (
 	raiseTimeout      = 5 * time.Second
 	raisePollInterval = 100 * time.Millisecond
 )
 
-// Logind is the host's. Implemented by SystemLogind.
+// Logind is the host's logind. Implemented by SystemLogind.
 type Logind interface {
 	Connect(ctx context.Context) (Session, error)
-	// Stopping reports whether the host is going down now.
+	// Stopping reports whether the host is shutting down now.
 	Stopping(ctx context.Context) (bool, error)
 }
 
-// Session is a connection to one logind. Close ends it, and no lock.
+// Session is a connection to logind. Close ends it, but releases no lock.
 type Session interface {
-	// Inhibit takes a lock for which logind waits before it lets the host go
-	// down. It is ErrTooLate while it does not wait for new ones.
+	// Inhibit takes a lock that delays the shutdown of the host. It returns
+	// ErrTooLate once logind accepts no more locks.
 	Inhibit(ctx context.Context) (io.Closer, error)
-	// Preparing reports whether the host is about to go down.
+	// Preparing reports whether the host is about to shut down.
 	Preparing(ctx context.Context) (bool, error)
-	// MaxDelay is how long logind waits for locks at most; Raise asks it to
-	// wait longer, which it takes up later.
+	// MaxDelay returns how long logind waits for locks at most; Raise requests a
+	// longer time, which logind applies later.
 	MaxDelay(ctx context.Context) (time.Duration, error)
 	Raise(ctx context.Context, to time.Duration) error
-	// Changes tell that the host is about to go down, and that it does not
-	// after all. The channel is closed when the connection or logind is gone.
+	// Changes receives true when the host is about to shut down and false when that
+	// was cancelled. It is closed when the connection or logind is gone.
 	Changes() <-chan bool
 	Close()
 }
 
-// ErrTooLate is that of a lock that logind would not wait for.
+// ErrTooLate reports that logind would not wait for a lock.
 var ErrTooLate = errors.New("the host is already shutting down")
 
-// Pods are the workers. Implemented by supervisor.Supervisor.
+// Pods are the pod workers. Implemented by supervisor.Supervisor.
 type Pods interface {
-	// BeginShutdown lets no pod start from here on. CancelShutdown lets them,
-	// and all that ended for the shutdown too.
+	// BeginShutdown lets no pod start from now on. CancelShutdown allows it again,
+	// and restarts the pods that were terminated for the shutdown.
 	BeginShutdown()
 	CancelShutdown()
-	// Live are the pods that have not ended, with their priorities.
+	// RunningPriorities returns the priorities of the pods that have not
+	// terminated.
 	RunningPriorities() map[types.UID]int32
-	// EndForShutdown has pods end, each within its own grace period or the
-	// given one if that is less. It does not wait; AwaitEnded does, until all
-	// have ended or ctx has, which then is its error.
+	// EndForShutdown terminates pods, each within its own grace period or the given
+	// one if that is shorter. It does not wait; WaitAllEnded does, until all have
+	// terminated, or returns the error of ctx.
 	EndForShutdown(uids []types.UID, grace time.Duration)
 	WaitAllEnded(ctx context.Context, uids []types.UID) error
 }
 
-// Config is what a Guard is made of.
+// Config configures a Guard.
 type Config struct {
-	// Policy has one group at least, by ascending priority.
+	// Policy has at least one group, by ascending priority.
 	Policy Policy
 	Logind Logind
 	Pods   Pods
-	// Log is where it logs; nil logs nothing.
+	// Log may be nil.
 	Log *slog.Logger
 }
 
-// Guard lets pods end in order before the host goes down.
+// Guard terminates pods in order before the host shuts down.
 type Guard struct {
 	cfg Config
 
 	mu sync.Mutex
-	// lock is the one at logind, nil if there is none.
+	// lock is the inhibitor lock, nil if there is none.
 	lock io.Closer
-	// ending is the end of all pods that is under way or done, nil if none is.
+	// termination is the termination of all pods that is in progress or done, nil
+	// if there is none.
 	termination *termination
 	loggedErr   string
 }
 
-// ending is one end of all pods.
+// termination is one termination of all pods.
 type termination struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// New makes a guard, which starts nothing.
+// New creates a guard. It starts nothing.
 func New(cfg Config) *Guard {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -107,12 +109,12 @@ func New(cfg Config) *Guard {
 	return &Guard{cfg: cfg}
 }
 
-// Patience is how long Finish may take.
+// MaxDuration returns how long Finish may take.
 func (g *Guard) MaxDuration() time.Duration { return g.cfg.Policy.Total() + killTime }
 
-// Run keeps the lock and ends pods when the host is about to go down, until ctx
-// ends, which ends no pod. Where there is no logind it looks for one now and
-// then.
+// Run holds the lock and terminates pods when the host is about to shut down,
+// until ctx ends, which terminates no pod. Without logind it retries the
+// connection.
 func (g *Guard) Run(ctx context.Context) error {
 	defer g.close()
 	wait := retryMin
@@ -137,10 +139,10 @@ func (g *Guard) Run(ctx context.Context) error {
 	}
 }
 
-// Finish ends the pods if the host is going down now, unless that has been done
-// or is under way, and returns when it is done or ctx ends. It is for a daemon
-// that is asked to end: systemd goes down without asking logind when somebody
-// presses Ctrl-Alt-Del or starts its target by hand.
+// Finish terminates the pods if the host is shutting down now, unless that is done
+// or in progress, and returns when it is done or ctx ends. It is for a daemon that
+// receives SIGTERM: systemd shuts down without asking logind after Ctrl-Alt-Del,
+// or when its target is started by hand.
 func (g *Guard) Finish(ctx context.Context) {
 	if !g.terminating() {
 		stopping, err := g.cfg.Logind.Stopping(ctx)
@@ -158,7 +160,7 @@ func (g *Guard) Finish(ctx context.Context) {
 	}
 }
 
-// attend serves one connection, and returns why it is over.
+// serve handles one connection and returns why it ended.
 func (g *Guard) serve(ctx context.Context) error {
 	s, err := g.cfg.Logind.Connect(ctx)
 	if err != nil {
@@ -203,8 +205,8 @@ func (g *Guard) serve(ctx context.Context) error {
 
 var errLost = errors.New("lost the connection to systemd-logind")
 
-// calledOff takes back the end of the pods, since logind knows of none: it was
-// restarted meanwhile, unless the host is really going down.
+// calledOff cancels the termination, since logind knows of no shutdown: logind was
+// restarted, unless the host is really shutting down.
 func (g *Guard) calledOff(ctx context.Context) error {
 	stopping, err := g.cfg.Logind.Stopping(ctx)
 	if err != nil {
@@ -216,11 +218,11 @@ func (g *Guard) calledOff(ctx context.Context) error {
 	return nil
 }
 
-// hold takes the lock, and has logind wait for it as long as all groups need.
+// hold takes the lock, and makes logind wait as long as all groups need.
 func (g *Guard) hold(ctx context.Context, s Session) error {
 	if err := g.raise(ctx, s); err != nil {
 		g.cfg.Log.Warn("systemd-logind does not wait long enough for pods to terminate; increase InhibitDelayMaxSec in logind.conf, or shorten the periods. Remaining pods have until systemd stops podstead",
-			"needs", g.MaxDuration(), "error", err)
+			"needed", g.MaxDuration(), "err", err)
 	}
 	lock, err := s.Inhibit(ctx)
 	if errors.Is(err, ErrTooLate) {
@@ -232,11 +234,11 @@ func (g *Guard) hold(ctx context.Context, s Session) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.termination != nil {
-		// It began meanwhile.
+		// A shutdown began meanwhile.
 		return lock.Close()
 	}
 	if old := g.lock; old != nil {
-		_ = old.Close() // of a logind that is gone, or the same once more
+		_ = old.Close() // of a previous logind, or a duplicate
 	}
 	g.lock = lock
 	return nil
@@ -253,22 +255,22 @@ func (g *Guard) raise(ctx context.Context, s Session) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, raiseTimeout)
 	defer cancel()
-	look := time.NewTicker(raisePollInterval)
-	defer look.Stop()
+	poll := time.NewTicker(raisePollInterval)
+	defer poll.Stop()
 	for {
-		// It says nothing when it has read its configuration.
+		// logind does not report when it has read its configuration.
 		if is, err = s.MaxDelay(ctx); err != nil || is >= need {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("InhibitDelayMaxSec is %s", is)
-		case <-look.C:
+		case <-poll.C:
 		}
 	}
 }
 
-// tell logs what is wrong, once, or that it is no more.
+// logErr logs an error once, and when it is resolved.
 func (g *Guard) logErr(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -279,22 +281,22 @@ func (g *Guard) logErr(err error) {
 		}
 		g.loggedErr = ""
 	case g.termination != nil, errors.Is(err, errLost):
-		// While the host goes down so do D-Bus and logind. One that was
-		// restarted is there again at the next look.
+		// While the host shuts down, D-Bus and logind stop as well. A logind that
+		// was restarted answers at the next attempt.
 	case g.loggedErr == "":
 		g.loggedErr = err.Error()
 		g.cfg.Log.Warn("Graceful node shutdown unavailable, retrying; on shutdown, pods have until systemd stops podstead", "err", err)
 	}
 }
 
-// down reports whether pods end, or have ended, for a shutdown.
+// terminating reports whether pods terminate, or have terminated, for a shutdown.
 func (g *Guard) terminating() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.termination != nil
 }
 
-// begin begins to end the pods, unless that has begun.
+// startTermination starts the termination of the pods, unless it has started.
 func (g *Guard) startTermination() *termination {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -305,7 +307,7 @@ func (g *Guard) startTermination() *termination {
 	e := &termination{cancel: cancel, done: make(chan struct{})}
 	g.termination = e
 	g.cfg.Pods.BeginShutdown()
-	// It goes on when the connection is lost, and ends with Run.
+	// It continues when the connection is lost, and ends with Run.
 	go func() {
 		defer close(e.done)
 		g.terminateAll(ctx)
@@ -314,7 +316,7 @@ func (g *Guard) startTermination() *termination {
 	return e
 }
 
-// cancel takes back the end of the pods.
+// cancel cancels the termination of the pods.
 func (g *Guard) cancel() {
 	if !g.stopTermination() {
 		return
@@ -326,8 +328,8 @@ func (g *Guard) cancel() {
 	g.cfg.Pods.CancelShutdown()
 }
 
-// stop breaks the end of the pods off, if there is one. What is being ended
-// goes on to end.
+// stopTermination stops the termination, if there is one. Pods that are
+// terminating continue to.
 func (g *Guard) stopTermination() bool {
 	g.mu.Lock()
 	e := g.termination
@@ -340,13 +342,13 @@ func (g *Guard) stopTermination() bool {
 	return true
 }
 
-// leave is the end of Run.
+// close ends Run.
 func (g *Guard) close() {
 	g.stopTermination()
 	g.release()
 }
 
-// release gives the lock back, so that logind goes on.
+// release releases the lock, so that logind continues.
 func (g *Guard) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

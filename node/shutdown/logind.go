@@ -15,12 +15,12 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// DropIn is where logind is told to wait longer. It is gone with the next boot,
-// and nothing stays of it on a host that has no podstead any more. The name is
-// the last in its order, after the kubelet's.
+// DropIn is the drop-in that makes logind wait longer. It is removed at the next
+// boot, so that nothing remains on a host without podstead. Its name sorts last,
+// after the kubelet's.
 const DropIn = "/run/systemd/logind.conf.d/99-podstead.conf"
 
-// Names on the bus.
+// D-Bus names.
 const (
 	login1       = "org.freedesktop.login1"
 	login1Path   = dbus.ObjectPath("/org/freedesktop/login1")
@@ -34,15 +34,15 @@ const (
 	signalOwner   = "org.freedesktop.DBus.NameOwnerChanged"
 )
 
-// systemdSocket is where systemd answers even when D-Bus has ended.
+// systemdSocket is where systemd answers even after D-Bus has stopped.
 const systemdSocket = "unix:path=/run/systemd/private"
 
-// callLimit bounds a question to logind or systemd.
+// callTimeout limits a call of logind or systemd.
 const callTimeout = 10 * time.Second
 
-// SystemLogind is the logind of this host, over D-Bus.
+// SystemLogind is this host's logind over D-Bus.
 type SystemLogind struct {
-	// DropIn is the file in which it is told to wait longer.
+	// DropIn is the file that makes it wait longer.
 	DropIn string
 }
 
@@ -53,7 +53,7 @@ func (l SystemLogind) Connect(ctx context.Context) (Session, error) {
 		return nil, err
 	}
 	s := &session{conn: conn, dropIn: l.DropIn, signals: make(chan *dbus.Signal, 16), changes: make(chan bool), closed: make(chan struct{})}
-	// A bus that hangs must not hold us: greeting it knows no context.
+	// The handshake takes no context, so that a bus that hangs must be closed.
 	limit, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	unhang := context.AfterFunc(limit, func() { _ = conn.Close() })
@@ -71,13 +71,13 @@ func (l SystemLogind) Stopping(ctx context.Context) (bool, error) {
 	defer cancel()
 	state, err := systemState(ctx, func() (*dbus.Conn, error) { return dbus.Dial(systemdSocket) }, false)
 	if err != nil {
-		// A systemd that has no such socket any more.
+		// This systemd no longer has the socket.
 		state, err = systemState(ctx, func() (*dbus.Conn, error) { return dbus.SystemBusPrivate() }, true)
 	}
 	return state == "stopping", err
 }
 
-// systemState is the state of systemd as a whole; hello is for a bus.
+// systemState returns the state of the system manager; hello is for a bus.
 func systemState(ctx context.Context, dial func() (*dbus.Conn, error), hello bool) (state string, err error) {
 	conn, err := dial()
 	if err != nil {
@@ -92,7 +92,7 @@ func systemState(ctx context.Context, dial func() (*dbus.Conn, error), hello boo
 	return state, err
 }
 
-// greet authenticates as this user. The library would look its name up.
+// greet authenticates as this user. The library would look up the name.
 func greet(conn *dbus.Conn, hello bool) error {
 	if err := conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))}); err != nil || !hello {
 		return err
@@ -108,7 +108,7 @@ func property(ctx context.Context, object dbus.BusObject, of, name string, to an
 type session struct {
 	conn   *dbus.Conn
 	dropIn string
-	// owner is the logind that this session is with.
+	// owner is the bus name of the logind of this session.
 	owner   string
 	signals chan *dbus.Signal
 	changes chan bool
@@ -128,15 +128,15 @@ func (s *session) open(ctx context.Context) error {
 			return err
 		}
 	}
-	// One that is not there is started by the first question.
+	// The first call starts logind if it is not running.
 	if _, err := s.MaxDelay(ctx); err != nil {
 		return err
 	}
 	return s.conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetNameOwner", 0, login1).Store(&s.owner)
 }
 
-// listen turns signals into changes until the connection or its logind is gone.
-// Anybody may send us a signal; the bus says truly who did.
+// listen converts signals to changes until the connection or its logind is gone.
+// Any client can send signals; the bus guarantees the sender.
 func (s *session) listen() {
 	defer close(s.changes)
 	for sig := range s.signals {
@@ -181,7 +181,7 @@ func (s *session) Inhibit(ctx context.Context) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A runtime that is started from here must not hold the host up.
+	// A runtime that is started from here must not inherit the lock.
 	syscall.CloseOnExec(int(fd))
 	return os.NewFile(uintptr(fd), "logind-lock"), nil
 }
@@ -201,19 +201,19 @@ func (s *session) MaxDelay(ctx context.Context) (time.Duration, error) {
 	return time.Duration(min(micros, math.MaxInt64/1000)) * time.Microsecond, err
 }
 
-// Raise writes a drop-in and has logind read its configuration again.
+// Raise writes a drop-in and makes logind reload its configuration.
 func (s *session) Raise(ctx context.Context, to time.Duration) error {
 	text := fmt.Sprintf("# Written by podstead: time for pods to terminate before the host shuts down.\n[Login]\nInhibitDelayMaxSec=%d\n", int64(math.Ceil(to.Seconds())))
 	if err := os.MkdirAll(filepath.Dir(s.dropIn), 0o755); err != nil {
 		return err
 	}
-	// logind reads it when it is told to, or when it starts.
+	// logind reads it on reload, or when it starts.
 	if err := os.WriteFile(s.dropIn, []byte(text), 0o644); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	// Reloading the unit is refused by most versions, which all know the signal.
+	// Most versions do not support reloading the unit, but all handle the signal.
 	return s.conn.Object(systemd1, systemd1Path).CallWithContext(ctx, systemd1Object+".KillUnit", 0,
 		"systemd-logind.service", "main", int32(syscall.SIGHUP)).Err
 }

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Group are the pods from a priority up to that of the next group. The first
-// group has those of less priority too.
+// Group is the pods from a priority up to that of the next group. The first group
+// includes lower priorities.
 type Group struct {
 	Priority int32
-	// Period is how long the group may take to end. One that has ended earlier
-	// is not waited for.
+	// Period is how long the group may take to terminate. The next group starts as
+	// soon as it has terminated.
 	Period time.Duration
 }
 
-// Policy are the groups by ascending priority. An empty one lets the host go
-// down as it likes.
+// Policy has the groups by ascending priority. An empty policy does not delay the
+// shutdown.
 type Policy []Group
 
-// CriticalPriority is the least one of a critical pod, as at the kubelet: that
-// of the class system-cluster-critical.
+// CriticalPriority is the lowest priority of a critical pod, as at the kubelet:
+// that of the class system-cluster-critical.
 const CriticalPriority = 2_000_000_000
 
-// TwoGroups are the groups of a total and of the part of it that is kept for
-// critical pods.
+// NewPolicy returns the groups for a total period and the part of it for critical
+// pods.
 func NewPolicy(total, critical time.Duration) Policy {
 	if total <= 0 {
 		return nil
@@ -31,14 +31,14 @@ func NewPolicy(total, critical time.Duration) Policy {
 	return Policy{{Priority: 0, Period: total - critical}, {Priority: CriticalPriority, Period: critical}}
 }
 
-// Sorted is the policy by ascending priority.
+// Sorted returns the policy by ascending priority.
 func (p Policy) Sorted() Policy {
 	p = slices.Clone(p)
 	slices.SortFunc(p, func(a, b Group) int { return int(int64(a.Priority) - int64(b.Priority)) })
 	return p
 }
 
-// Total is how long all groups may take.
+// Total returns how long all groups may take.
 func (p Policy) Total() (total time.Duration) {
 	for _, g := range p {
 		total += g.Period
@@ -46,7 +46,7 @@ func (p Policy) Total() (total time.Duration) {
 	return total
 }
 
-// group is the index of a priority's group.
+// group returns the index of a priority's group.
 func (p Policy) group(priority int32) int {
 	for i := len(p) - 1; i > 0; i-- {
 		if p[i].Priority <= priority {
