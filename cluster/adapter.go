@@ -12,39 +12,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Config is what an Adapter is made of. All fields are needed but
-// Registration, Certificates and Objects.
+// Config configures an Adapter. All fields but Registration, Certificates and
+// Objects are required.
 type Config struct {
-	// Kubeconfig is the file that says where the API server is and who we are.
+	// Kubeconfig is the file with the address of the API server and the
+	// credentials.
 	Kubeconfig string
 	UserAgent  string
-	// Node describes the node.
+	// Node returns the description of the node.
 	Node func() *v1.Node
-	// Pods are those that run or end here.
+	// Pods gives access to the pods of this node.
 	Pods Pods
-	// Subscribe wakes after any of this changed, until the function is called.
+	// Subscribe notifies after any of the above changed, until the function is
+	// called.
 	Subscribe func() (<-chan struct{}, func())
 	Log       *slog.Logger
-	// Events hears what a person should know, and has what is to be told there.
+	// Events records events, and has those that are sent to the API.
 	Events       Events
 	Registration Registration
 	Certificates Certificates
-	// Objects are filled with what the cluster's pods refer to; nil gets none.
+	// Objects receives what the cluster's pods refer to; nil disables it.
 	Objects *Objects
 }
 
-// Registration says how the node shows itself.
+// Registration configures the Node object.
 type Registration struct {
-	// Elsewhere waits for somebody else to make the node's object.
+	// External waits until the Node object exists instead of creating it.
 	External bool
 	// Taints and ProviderID are set when the node registers.
 	Taints     []v1.Taint
 	ProviderID string
-	// Look is the time between two looks at what the node is, Report between two
-	// reports of it while nothing changes; 0 are the kubelet's 10 s and 5 min.
+	// StatusInterval is the time between two checks of the node, ReportInterval
+	// between two reports while nothing changes; 0 are the kubelet's 10 s and 5
+	// min.
 	StatusInterval, ReportInterval time.Duration
-	// Lease is how long the node counts as alive after its lease was renewed, which
-	// is done four times in it; 0 is the kubelet's 40 s.
+	// LeaseDuration is how long the node counts as alive after a renewal of its
+	// lease, which is renewed four times within it; 0 is the kubelet's 40 s.
 	LeaseDuration time.Duration
 }
 
@@ -61,25 +64,26 @@ func (r *Registration) setDefaults() {
 
 // Pods are the pods of the box.
 type Pods struct {
-	// List has all that run or end here, with their statuses and resolved
-	// classes. Of two with one name the wanted one has no deletion timestamp.
+	// List returns all pods that have not terminated, with their statuses and
+	// resolved classes. Of two pods with one name the wanted one has no deletion
+	// timestamp.
 	List func() []*v1.Pod
-	// Delivered tells whether List has all pods of that source: other mirrors of
-	// such are removed from then on.
+	// Delivered reports whether List has all pods of a source: mirrors of its other
+	// pods are deleted from then on.
 	Delivered func(source string) bool
-	// Ended tells whether everything of a pod has ended.
+	// Ended reports whether all of a pod has terminated.
 	Ended func(uid types.UID) bool
-	// Bound takes the pods that the cluster binds to this node.
+	// Bound receives the pods that the cluster binds to this node.
 	Bound Deliverer
 }
 
-// Recorder records events about a pod, or the node if pod is nil. Implemented
-// by event.Recorder.
+// Recorder records events about a pod, or the node if pod is nil. Implemented by
+// event.Recorder.
 type Recorder interface {
 	Event(pod *v1.Pod, eventType, reason, message string)
 }
 
-// Adapter keeps the box's part of a cluster. It does nothing before Run.
+// Adapter represents this node in a cluster. It does nothing before Run.
 type Adapter struct {
 	cfg          Config
 	name         string
@@ -93,20 +97,20 @@ type Adapter struct {
 
 	drain drain
 
-	// Room for one wake-up each.
+	// Each has room for one notification.
 	nodeChanged, leaseChanged, podsChanged, eventsChanged chan struct{}
 
-	// The node loop's alone: when the status was last sent.
+	// reported is when the node status was last sent. Only the node loop uses it.
 	reported time.Time
-	// The lease loop's alone: what is known of it, nil is nothing, and when it was
-	// renewed.
+	// lease is the last known lease, nil if it is unknown, and renewed when it was
+	// renewed. Only the lease loop uses them.
 	lease   *coordinationv1.Lease
 	renewed time.Time
-	// The event loop's alone.
+	// Only the event loop uses sent.
 	sent sentEvents
 }
 
-// New reads the kubeconfig. It asks nothing of the API server yet.
+// New reads the kubeconfig. It sends no request yet.
 func New(cfg Config) (*Adapter, error) {
 	a := newAdapter(cfg)
 	if err := a.connect(); err != nil {
@@ -128,10 +132,10 @@ func newAdapter(cfg Config) *Adapter {
 	return a
 }
 
-// use sets what the adapter asks by.
+// setClient sets the client of the adapter.
 func (a *Adapter) setClient(c *client) {
 	a.client = c
-	// The selectors are those that the Node authorizer asks of a node.
+	// The Node authorizer requires these selectors.
 	a.nodes = newReflector[*v1.Node](c.core, "nodes", "metadata.name="+a.name, a.connection, a.wakeAll)
 	a.pods = newReflector[*v1.Pod](c.core, "pods", "spec.nodeName="+a.name, a.connection, func() {
 		notify(a.podsChanged)
@@ -152,10 +156,9 @@ func (a *Adapter) wakeAll() {
 	notify(a.eventsChanged)
 }
 
-// Run keeps the node, its lease, its certificates, the pods in the API and the
-// events, and brings the pods that the cluster binds to this node, until the
-// context ends. While the node cannot prove who it is, it asks for a certificate
-// only.
+// Run maintains the node, its lease, its certificates, the pods in the API and the
+// events, and delivers the pods that the cluster binds to this node, until the
+// context ends. Until the node has a certificate, it only requests one.
 func (a *Adapter) Run(ctx context.Context) error {
 	changed, end := a.cfg.Subscribe()
 	defer end()
@@ -209,10 +212,10 @@ func notify(ch chan struct{}) {
 	}
 }
 
-// keep calls sync whenever it is woken, and when the time that sync returned has
-// passed; 0 waits for the next wake-up. After a failure it waits, woken or not,
-// but for an API server that answers again. It logs a refusal once until there is
-// another or none; that nobody answers is the link's to tell.
+// runLoop calls sync after each notification, and after the time that sync
+// returned; 0 waits for the next notification. After a failure it backs off, but
+// continues at once when the API server answers again. It logs a refusal once
+// until the reason changes; the connection logs an unreachable API server.
 func (a *Adapter) runLoop(ctx context.Context, woken <-chan struct{}, sync func(context.Context) (time.Duration, error)) {
 	failures, told := 0, ""
 	for {

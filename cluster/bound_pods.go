@@ -13,27 +13,25 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// Deliverer takes the full set of one source. Implemented by
+// Deliverer receives the full set of pods of one source. Implemented by
 // manifest.PodConfig.
 type Deliverer interface {
 	Deliver(set manifest.Set)
 }
 
-// boundPods brings the pods that the cluster binds to this node to those of
-// files and URLs, as a source like theirs: always the full set, and none before
-// the API server has told all. An API server that is away tells nothing, and so
-// nothing changes.
+// boundPods delivers the pods that the cluster binds to this node as a source like
+// files and URLs: always the full set, and nothing before the first list. An
+// unreachable API server changes nothing.
 type boundPods struct {
 	*Adapter
-	// name is what the source is called where sources are listed.
+	// name is the name of the source where sources are listed.
 	name    string
 	changed chan struct{}
-	// told are the versions of the pods that were delivered last; nil if none
-	// were.
+	// delivered are the versions of the last set; nil before the first.
 	delivered map[types.UID]string
 }
 
-// deliverPeriod is the least time between two sets.
+// deliverInterval is the minimum time between two sets.
 const deliverInterval = 50 * time.Millisecond
 
 func (b *boundPods) run(ctx context.Context) {
@@ -44,7 +42,8 @@ func (b *boundPods) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		// What is first told is not waited with; what follows it is gathered.
+		// The first change is delivered at once; the changes that follow are
+		// collected.
 		b.deliver()
 		if !sleep(ctx, deliverInterval) {
 			return
@@ -52,8 +51,8 @@ func (b *boundPods) run(ctx context.Context) {
 	}
 }
 
-// deliver delivers the pods if they are not those of before. The first time it
-// waits for the node, by the kubelet's rule.
+// deliver delivers the pods if they changed. The first time it waits for the Node
+// object, by the kubelet's rule.
 func (b *boundPods) deliver() {
 	known, synced := b.pods.Objects()
 	if !synced || b.delivered == nil && b.node() == nil {
@@ -91,10 +90,10 @@ func sameVersions(a, b map[types.UID]string) bool {
 	return true
 }
 
-// isMirror tells the mirrors of static pods from the cluster's own pods.
+// isMirror reports whether a pod is the mirror of a static pod.
 func isMirror(pod *v1.Pod) bool { return pod.Annotations[podinfo.AnnotationMirror] != "" }
 
-// isBound tells a pod here that the cluster has bound to this node.
+// isBound reports whether the cluster bound a local pod to this node.
 func isBound(pod *v1.Pod) bool {
 	return pod.Annotations[podinfo.AnnotationSource] == string(manifest.SourceAPI)
 }

@@ -18,16 +18,16 @@ import (
 type certificates struct {
 	*Adapter
 	id *identity
-	// client proves who we are, serving is for the port on which the API server
-	// asks this node; nil for those that are not ours to keep.
+	// client is the client certificate, serving that of the kubelet API port; nil
+	// for those that are not managed here.
 	client, serving *certificate.Manager
 	transport       *rotatingTransport
-	// proven is closed once we can prove who we are.
+	// ready is closed once there are credentials.
 	ready chan struct{}
 	once  sync.Once
 }
 
-// keepCertificates makes the keepers. The client's certificate is kept if there
+// newCertificates creates the managers. The client certificate is managed if there
 // is an identity.
 func newCertificates(a *Adapter, id *identity) *certificates {
 	c := &certificates{Adapter: a, id: id, ready: make(chan struct{})}
@@ -50,7 +50,7 @@ func newCertificates(a *Adapter, id *identity) *certificates {
 	}
 	if settings.Serving {
 		store := certificate.Store{Dir: settings.Directory, Name: servingName}
-		current, _ := store.Load() // what cannot be read is asked for anew
+		current, _ := store.Load() // an unreadable certificate is requested again
 		c.serving = certificate.New(certificate.Config{
 			Store: store, Current: current, Log: a.cfg.Log, OnRefused: c.onRefused("serving"), OnRenewed: func() {}, Subject: c.servingSubject,
 			Signer: &certificateRequests{
@@ -62,7 +62,7 @@ func newCertificates(a *Adapter, id *identity) *certificates {
 	return c
 }
 
-// run keeps them until the context ends.
+// run manages them until the context ends.
 func (c *certificates) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -81,22 +81,22 @@ func (c *certificates) run(ctx context.Context) {
 
 func (c *certificates) markReady() { c.once.Do(func() { close(c.ready) }) }
 
-// renewed is called when there is another client certificate.
+// renewed is called when there is a new client certificate.
 func (c *certificates) renewed() {
 	c.transport.renew()
 	c.markReady()
 }
 
-// look compares what is certified with what the node is.
+// check compares the certified with the present addresses.
 func (c *certificates) check() {
 	if c.serving != nil {
 		c.serving.Check()
 	}
 }
 
-// asking is who asks for a client certificate: the node, or while it has no
-// proof, or none any more, whoever the bootstrap kubeconfig is of. That is read
-// anew, since its token does not last.
+// requester returns the client for requests of the client certificate: that of the
+// node, or while it has no valid certificate that of the bootstrap kubeconfig. It
+// reads that file again, since bootstrap tokens expire.
 func (c *certificates) requester() (*client, error) {
 	current := c.client.Certificate()
 	bootstrap := c.cfg.Certificates.Bootstrap
@@ -111,8 +111,7 @@ func (c *certificates) requester() (*client, error) {
 	return newClient(cfg, c.connection)
 }
 
-// server is what the serving certificate should say: all that others call this
-// node by.
+// servingSubject returns the names and addresses for the serving certificate.
 func (c *certificates) servingSubject() (certificate.Subject, bool) {
 	s := certificate.Subject{User: userPrefix + c.name, Group: nodesGroup}
 	for _, a := range c.cfg.Node().Status.Addresses {
@@ -125,11 +124,11 @@ func (c *certificates) servingSubject() (certificate.Subject, bool) {
 			}
 		}
 	}
-	// Without an address nobody reaches the node.
+	// Without an address the node cannot be reached.
 	return s, len(s.Addresses) > 0
 }
 
-// refused tells why there is no certificate for now.
+// onRefused reports why there is no certificate for now.
 func (c *certificates) onRefused(what string) func(error) {
 	return func(err error) {
 		c.cfg.Log.Warn("Request for the "+what+" certificate failed, retrying with backoff", "err", err)
@@ -137,8 +136,8 @@ func (c *certificates) onRefused(what string) func(error) {
 	}
 }
 
-// ServingCertificate is the certificate that the cluster signed for the port on
-// which it asks this node; nil if there is none.
+// ServingCertificate returns the certificate that the cluster signed for the
+// kubelet API port; nil if there is none.
 func (a *Adapter) ServingCertificate() *tls.Certificate {
 	if a.certificates.serving == nil {
 		return nil

@@ -16,24 +16,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The kubelet's limits of its requests a second.
+// The kubelet's limits of requests per second.
 const (
 	requestsPerSecond = 50
 	requestsBurst     = 100
 )
 
-// client speaks to the API server, one REST client a group.
+// client has one REST client per API group.
 type client struct {
 	core, coordination, certificates, node rest.Interface
-	// authentication and authorization do not go over the link: who asks this node
-	// much must not make the API server seem away.
+	// authentication and authorization do not use the shared connection: many
+	// clients of this node must not make the API server appear unreachable.
 	authentication, authorization rest.Interface
-	// server is the API server's address.
+	// server is the address of the API server.
 	server string
 }
 
-// connect reads who we are and where the API server is. It opens no connection:
-// an API server that is away is met by the first request.
+// connect reads the credentials and the address of the API server. It opens no
+// connection.
 func (a *Adapter) connect() error {
 	cfg, id, err := readIdentity(a.cfg.Kubeconfig, a.cfg.Certificates, a.name, a.cfg.Log)
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *Adapter) connect() error {
 	return nil
 }
 
-// newClient makes the clients of each group. Their requests go over the link.
+// newClient creates the clients of each group on the shared connection.
 func newClient(cfg *rest.Config, link *connection) (*client, error) {
 	cfg.Dial = link.conns.dial
 	aside := rest.CopyConfig(cfg)
@@ -72,7 +72,7 @@ func newClient(cfg *rest.Config, link *connection) (*client, error) {
 		}
 	}
 	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
-	// One transport, and so one connection, serves both.
+	// All groups share one transport, and so one TCP connection.
 	transport, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, err

@@ -1,24 +1,26 @@
-// Package cluster joins this box to a Kubernetes cluster. It is made only if
-// there is a kubeconfig; nothing else needs it, and the pods of files and URLs
-// run the same whether an API server answers or not.
+// Package cluster joins this node to a Kubernetes cluster. It is only constructed
+// with a kubeconfig; nothing else needs it, and static pods run the same whether
+// an API server answers or not.
 //
-// It owns the node's object and lease in the API, the mirror pods of static
-// pods, the statuses of all pods of the node, and the events there. It reads the
-// node's description, the pods with their statuses and the events through its
-// Config, and watches the node's own objects in the API. The pods that the cluster
-// binds to the node it delivers as a source like files and URLs, and keeps what
-// these refer to in its Objects; it never starts, ends or changes a pod itself.
+// It owns the Node object and lease in the API, the mirror pods of static pods,
+// the statuses of all pods of the node, and their events. It reads the description
+// of the node, the pods with their statuses and the events through its Config, and
+// watches the node's own objects in the API. It delivers the pods that the cluster
+// binds to the node as a source like files and URLs, and keeps the objects that
+// they refer to in its Objects; it never starts, terminates or changes a pod
+// itself.
 //
-// It is level-triggered: whatever wakes it, here or in the API, it compares what
-// is with what should be and does the one next thing for each object.
+// It is level-triggered: after each notification, from here or from the API, it
+// compares the actual with the desired state and takes the next step for each
+// object.
 //
-// It proves itself with a certificate that it has the cluster sign, and sign anew
-// (package certificate). Until it has one it asks for nothing else.
+// It authenticates with a certificate that the cluster signs and renews (package
+// certificate). Until it has one it requests nothing else.
 //
-// All requests go over one link, which knows whether the API server answers, but
-// for those about callers of this node's port: they go beside it, so that many
-// callers do not make the API server seem away.
+// All requests share one connection, which knows whether the API server answers.
+// The exception are reviews of the clients of this node's port: many clients must
+// not make the API server appear unreachable.
 //
-// It is the only package that imports client-go, and of that the parts that are
-// small: rest and tools/clientcmd, with a scheme of the groups used.
+// It is the only package that imports client-go's network packages: rest,
+// tools/cache and tools/clientcmd, with a scheme of the groups used.
 package cluster

@@ -18,16 +18,16 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// leavePeriod is the time between two looks at what still holds a departure up.
+// drainInterval is the time between two checks of the remaining pods.
 const drainInterval = time.Second
 
-// departure is how far the node is in leaving.
+// drain is the state of Leave.
 type drain struct {
 	mu sync.Mutex
-	// begun is set while Leave runs, unshown once mirrors are taken away.
+	// started is set while Leave runs, mirrorsRemoved once mirror pods are deleted.
 	started, mirrorsRemoved bool
-	// left is closed when the node leaves for good, stopped when nothing of the
-	// adapter is at work any more, be it for that or since the daemon ends.
+	// done is closed when the node leaves for good, stopped when all work of the
+	// adapter has stopped, after Leave or at the end of the daemon.
 	done, stopped chan struct{}
 	stopOnce      sync.Once
 }
@@ -56,20 +56,20 @@ func (d *drain) removeMirrors() {
 	d.mirrorsRemoved = true
 }
 
-// showsMirrors tells whether static pods are to be seen in the cluster.
+// showsMirrors reports whether static pods have mirror pods.
 func (d *drain) showsMirrors() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return !d.mirrorsRemoved
 }
 
-// Leave takes the node out of the cluster: nothing new is bound to it, the
-// cluster's pods are evicted, those of daemon sets and what is left are ended
-// here, mirrors, lease and the node's object are removed. Pods of files and URLs run on.
-// From then on the adapter does nothing. If the context ends before, the node
-// stays, closed for new pods, and Leave may be called again.
+// Leave removes the node from the cluster: it cordons the node, evicts the
+// cluster's pods, terminates those of daemon sets and the remaining ones, and
+// deletes mirror pods, the lease and the Node object. Static pods keep running.
+// Afterwards the adapter does nothing. If the context ends first, the node stays,
+// cordoned, and Leave may be called again.
 //
-// It returns what only an administrator can remove, empty if there is nothing.
+// It returns what only an administrator can delete, empty if there is nothing.
 func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
 	if err := a.drain.begin(); err != nil {
 		return "", err
@@ -106,8 +106,8 @@ func (a *Adapter) Leave(ctx context.Context) (remains string, err error) {
 	return remains, nil
 }
 
-// evictAll evicts the cluster's pods until all are gone but those of daemon
-// sets, which would come back.
+// evictAll evicts the cluster's pods until none is left except those of daemon
+// sets, which would return.
 func (a *Adapter) evictAll(ctx context.Context) error {
 	return a.awaitPods(ctx, "pods", func(pod *v1.Pod) bool {
 		owner := metav1.GetControllerOf(pod)
@@ -131,8 +131,8 @@ func (a *Adapter) evictAll(ctx context.Context) error {
 	})
 }
 
-// awaitPods waits until the API server has no more pods of that kind, and does
-// something for each until then.
+// awaitPods waits until the API server has no matching pods, and calls each for
+// those that remain.
 func (a *Adapter) awaitPods(ctx context.Context, what string, kind func(*v1.Pod) bool, each func(*v1.Pod) error) error {
 	for {
 		known, synced := a.pods.Objects()
@@ -160,7 +160,7 @@ func (a *Adapter) awaitPods(ctx context.Context, what string, kind func(*v1.Pod)
 	}
 }
 
-// unregister removes the lease and the node's object.
+// unregister deletes the lease and the Node object.
 func (a *Adapter) unregister(ctx context.Context) (remains string) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -174,7 +174,7 @@ func (a *Adapter) unregister(ctx context.Context) (remains string) {
 	err := a.client.core.Delete().Resource("nodes").Name(a.name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 	if err != nil && !apierrors.IsNotFound(err) {
-		// The usual rights of a node do not let it remove itself.
+		// The usual permissions of a node do not allow it to delete itself.
 		remains = strings.TrimPrefix(remains+"\n"+fmt.Sprintf("failed to delete the node (%v); run: kubectl delete node %s", err, a.name), "\n")
 	}
 	return remains

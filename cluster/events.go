@@ -14,32 +14,31 @@ import (
 )
 
 const (
-	// eventsKept is how long an API server keeps an event by default: older ones
-	// are not sent to one that answers again.
+	// eventsKept is how long an API server keeps an event by default: older events
+	// are not sent.
 	eventsKept = time.Hour
-	// eventsBatch is how long events are gathered before they are sent: one that
-	// repeats is sent once with its count.
+	// eventsBatch is how long events are collected before they are sent: a repeated
+	// event is sent once with its count.
 	eventsBatch = time.Second
 )
 
-// Events are what happened here, oldest first, within bounds. Implemented by
-// event.Recorder.
+// Events has the recent events, oldest first. Implemented by event.Recorder.
 type Events interface {
 	Recorder
 	List() []v1.Event
 	Subscribe() (<-chan struct{}, func())
 }
 
-// sentEvents are the counts of the events that the API server has, by name. What
-// waits to be sent is the recorder's list: nothing is queued here.
+// sentEvents has the counts of the events that the API server has, by name. The
+// recorder's list is the queue: nothing is queued here.
 type sentEvents map[types.NamespacedName]int32
 
 func nameOf(e *v1.Event) types.NamespacedName {
 	return types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
 }
 
-// unsent are the events to be sent next, of the last hour and in order. What the
-// recorder has dropped is forgotten.
+// unsent returns the events to send, of the last hour and in order. It drops
+// events that the recorder has dropped.
 func (s sentEvents) unsent(events []v1.Event, now time.Time) (next []v1.Event) {
 	kept := make(map[types.NamespacedName]bool, len(events))
 	for _, e := range events {
@@ -57,9 +56,10 @@ func (s sentEvents) unsent(events []v1.Event, now time.Time) (next []v1.Event) {
 	return next
 }
 
-// sendEvents sends what the API server lacks, and returns when to try again.
+// sendEvents sends the events that the API server lacks, and returns when to try
+// again.
 func (a *Adapter) sendEvents(ctx context.Context) (time.Duration, error) {
-	// An event that speaks of a node comes after the node.
+	// Events of a node come after the Node object.
 	if a.node() == nil || !sleep(ctx, eventsBatch) {
 		return 0, nil
 	}
@@ -67,7 +67,7 @@ func (a *Adapter) sendEvents(ctx context.Context) (time.Duration, error) {
 	if len(next) == 0 {
 		return 0, nil
 	}
-	// An event is looked up by what its pod's mirror bears, as the kubelet's are.
+	// An event refers to the UID of the mirror pod, as the kubelet's do.
 	mirrored := map[types.UID]types.UID{}
 	for _, pod := range a.cfg.Pods.List() {
 		if !isBound(pod) {
@@ -83,14 +83,14 @@ func (a *Adapter) sendEvents(ctx context.Context) (time.Duration, error) {
 		if err != nil && !isAnswer(err) {
 			return 0, err
 		}
-		// A refusal, say for want of the namespace, is for good: the event can be
-		// read here.
+		// A refusal, for example because the namespace is missing, is final: the
+		// event can be read here.
 		a.sent[name] = e.Count
 	}
 	return 0, nil
 }
 
-// sendEvent makes the event in the API, or counts it up.
+// sendEvent creates the event in the API, or increments its count.
 func (a *Adapter) sendEvent(ctx context.Context, e *v1.Event, first bool) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -100,7 +100,7 @@ func (a *Adapter) sendEvent(ctx context.Context, e *v1.Event, first bool) error 
 		return a.client.core.Post().Namespace(e.Namespace).Resource("events").Body(made).Do(ctx).Error()
 	}
 	if first {
-		// A daemon of before may have sent it.
+		// An earlier daemon may have sent it.
 		if err := post(); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -111,7 +111,7 @@ func (a *Adapter) sendEvent(ctx context.Context, e *v1.Event, first bool) error 
 	}
 	err = a.client.core.Patch(types.MergePatchType).Namespace(e.Namespace).Resource("events").Name(e.Name).Body(body).Do(ctx).Error()
 	if apierrors.IsNotFound(err) {
-		// It is older than the API server keeps one.
+		// The API server no longer has it.
 		return post()
 	}
 	return err

@@ -23,45 +23,44 @@ import (
 	"github.com/podstead/podstead/cluster/certificate"
 )
 
-// Certificates say how this node comes to those that the cluster signs.
+// Certificates configures the certificates that the cluster signs.
 type Certificates struct {
-	// Bootstrap is the kubeconfig to ask for the first one with, while there is
-	// none; empty asks for none.
+	// Bootstrap is the kubeconfig to request the first certificate with; empty
+	// disables that.
 	Bootstrap string
-	// Folder keeps them.
+	// Directory stores the certificates.
 	Directory string
-	// Rotate asks for another client certificate before one ends, Serving for one
-	// for the port on which the API server asks this node.
+	// Rotate renews the client certificate before it expires, Serving requests one
+	// for the kubelet API port.
 	Rotate, Serving bool
 }
 
-// The names of the files, as the kubelet's.
+// The file names, as the kubelet's.
 const (
 	clientName  = "kubelet-client"
 	servingName = "kubelet-server"
 )
 
-// User and group of a node, as the Node authorizer knows them.
+// User and group of a node, as the Node authorizer expects them.
 const (
 	userPrefix = "system:node:"
 	nodesGroup = "system:nodes"
 )
 
-// identity is how this node proves itself to the API server where the proof is
-// a client certificate that is asked for and renewed.
+// identity is a client certificate that is requested and renewed here.
 type identity struct {
-	// config leads to the API server and has no proof.
+	// config has the address of the API server and no credentials.
 	config *rest.Config
-	// current is the certificate that there is; nil if it must be asked for.
+	// current is the present certificate; nil if it must be requested.
 	current *tls.Certificate
 	store   certificate.Store
-	// kubeconfig is written once there is a certificate; nil if there is one that
-	// leads to it.
+	// kubeconfig is written once there is a certificate; nil if the present one
+	// refers to it.
 	kubeconfig *clientcmdapi.Config
 }
 
-// establish reads who we are. The identity is nil if the kubeconfig says all
-// there is to say.
+// readIdentity reads the credentials. The identity is nil if the kubeconfig is
+// complete.
 func readIdentity(kubeconfig string, c Certificates, name string, log *slog.Logger) (*rest.Config, *identity, error) {
 	cfg, cert, store, err := readCredentials(kubeconfig, c.Directory)
 	if c.Bootstrap != "" && (err != nil || cert != nil && certificate.Expired(cert, time.Now())) {
@@ -88,8 +87,8 @@ func readIdentity(kubeconfig string, c Certificates, name string, log *slog.Logg
 	return nil, &identity{config: rest.AnonymousClientConfig(cfg), current: cert, store: store}, nil
 }
 
-// readProof reads a kubeconfig and its certificate, nil if it proves us by
-// something else. The store is where the next certificates go.
+// readCredentials reads a kubeconfig and its certificate, nil if it has other
+// credentials. The store is where the next certificates go.
 func readCredentials(kubeconfig, folder string) (*rest.Config, *tls.Certificate, certificate.Store, error) {
 	store := certificate.Store{Dir: folder, Name: clientName}
 	raw, err := loadKubeconfig(kubeconfig)
@@ -97,7 +96,7 @@ func readCredentials(kubeconfig, folder string) (*rest.Config, *tls.Certificate,
 		return nil, nil, store, err
 	}
 	if proof := authInfoOf(raw); filepath.Base(proof.ClientCertificate) == filepath.Base(store.Current()) {
-		// A kubelet's layout goes on where it is.
+		// A kubelet's layout stays where it is.
 		store.Dir = filepath.Dir(proof.ClientCertificate)
 	}
 	cfg, err := clientcmd.NewDefaultClientConfig(*raw, nil).ClientConfig()
@@ -119,14 +118,14 @@ func readCredentials(kubeconfig, folder string) (*rest.Config, *tls.Certificate,
 	if err != nil {
 		return nil, nil, store, err
 	}
-	// It may have been renewed since, into another file.
+	// It may have been renewed into another file.
 	if newer, err := store.Load(); err == nil && newer.Leaf.NotBefore.After(cert.Leaf.NotBefore) && newer.Leaf.Subject.CommonName == cert.Leaf.Subject.CommonName {
 		cert = newer
 	}
 	return cfg, cert, store, nil
 }
 
-// bootstrapped is an identity whose certificate must be asked for.
+// bootstrapIdentity returns an identity whose certificate must be requested.
 func bootstrapIdentity(kubeconfig string, c Certificates, store certificate.Store) (*identity, error) {
 	raw, err := loadKubeconfig(c.Bootstrap)
 	if err != nil {
@@ -142,7 +141,7 @@ func bootstrapIdentity(kubeconfig string, c Certificates, store certificate.Stor
 			return id, nil
 		}
 	}
-	// What an earlier kubeconfig led to is of an earlier cluster.
+	// Certificates of an earlier kubeconfig belong to an earlier cluster.
 	for _, of := range []certificate.Store{store, {Dir: c.Directory, Name: servingName}} {
 		if err := os.Remove(of.Current()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -152,7 +151,7 @@ func bootstrapIdentity(kubeconfig string, c Certificates, store certificate.Stor
 	return id, nil
 }
 
-// loadKubeconfig reads a kubeconfig with its paths made absolute.
+// loadKubeconfig reads a kubeconfig and makes its paths absolute.
 func loadKubeconfig(path string) (*clientcmdapi.Config, error) {
 	raw, err := clientcmd.LoadFromFile(path)
 	if err != nil {
@@ -161,7 +160,7 @@ func loadKubeconfig(path string) (*clientcmdapi.Config, error) {
 	return raw, clientcmd.ResolveLocalPaths(raw)
 }
 
-// proofOf is what proves the user of a kubeconfig.
+// authInfoOf returns the credentials of the current user of a kubeconfig.
 func authInfoOf(raw *clientcmdapi.Config) *clientcmdapi.AuthInfo {
 	if context := raw.Contexts[raw.CurrentContext]; context != nil && raw.AuthInfos[context.AuthInfo] != nil {
 		return raw.AuthInfos[context.AuthInfo]
@@ -169,7 +168,8 @@ func authInfoOf(raw *clientcmdapi.Config) *clientcmdapi.AuthInfo {
 	return &clientcmdapi.AuthInfo{}
 }
 
-// leadingTo is a kubeconfig for the same cluster with the proof there.
+// kubeconfigFor returns a kubeconfig of the same cluster with the given
+// certificate.
 func kubeconfigFor(bootstrap *clientcmdapi.Config, current string) *clientcmdapi.Config {
 	made := clientcmdapi.NewConfig()
 	cluster, namespace := (*clientcmdapi.Cluster)(nil), ""
@@ -183,7 +183,8 @@ func kubeconfigFor(bootstrap *clientcmdapi.Config, current string) *clientcmdapi
 	return made
 }
 
-// writeKubeconfig leads the next start to the certificate.
+// writeKubeconfig writes the kubeconfig that refers to the certificate, for the
+// next start.
 func (id *identity) writeKubeconfig(path string) error {
 	if id.kubeconfig == nil {
 		return nil
@@ -202,8 +203,8 @@ func (id *identity) writeKubeconfig(path string) error {
 	return nil
 }
 
-// proving is a configuration of clients that prove themselves with whatever
-// certificate there is.
+// clientConfig returns a client configuration that always uses the current
+// certificate.
 func (id *identity) clientConfig(current func() *tls.Certificate, dial func(context.Context, string, string) (net.Conn, error)) (*rest.Config, *rotatingTransport, error) {
 	secure, err := rest.TLSConfigFor(id.config)
 	if err != nil {
@@ -236,8 +237,8 @@ func (id *identity) clientConfig(current func() *tls.Certificate, dial func(cont
 	return cfg, t, nil
 }
 
-// rotating gives each request the newest certificate. What is under way on
-// connections with the one before goes on there.
+// rotatingTransport sends each request with the newest certificate. Requests in
+// flight stay on connections with the previous one.
 type rotatingTransport struct {
 	newTransport func() *http.Transport
 
@@ -253,8 +254,7 @@ func (t *rotatingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return now.RoundTrip(r)
 }
 
-// renew closes the connections on which nothing is asked, and opens others for
-// what is asked from now on.
+// renew closes idle connections, and opens new ones for new requests.
 func (t *rotatingTransport) renew() {
 	t.mu.Lock()
 	before := t.current

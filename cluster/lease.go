@@ -11,11 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// renewals are how often a lease is renewed while it lasts, as the kubelet does.
+// renewalsPerLease is how often a lease is renewed within its duration, as at the
+// kubelet.
 const renewalsPerLease = 4
 
-// leaseOf is the lease as it should be now, by which the cluster sees that the
-// node lives, made out of the one that is there, or anew if that is nil.
+// leaseOf returns the lease as it should be now, based on the held one, or a new
+// one if that is nil.
 func leaseOf(held *coordinationv1.Lease, node *v1.Node, lasts time.Duration, now time.Time) *coordinationv1.Lease {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Namespace: v1.NamespaceNodeLease}}
 	if held != nil {
@@ -27,9 +28,9 @@ func leaseOf(held *coordinationv1.Lease, node *v1.Node, lasts time.Duration, now
 	return l
 }
 
-// syncLease renews the lease when that is due, and returns when it is again.
+// syncLease renews the lease when that is due, and returns when it is due again.
 func (a *Adapter) syncLease(ctx context.Context) (time.Duration, error) {
-	// Until the Node registered there is nothing to renew: its watch wakes.
+	// Before the registration there is nothing to renew: the watch notifies.
 	node := a.node()
 	if node == nil {
 		a.renewed = time.Time{}
@@ -47,8 +48,8 @@ func (a *Adapter) syncLease(ctx context.Context) (time.Duration, error) {
 	return period, nil
 }
 
-// renew writes the lease. What is known of it is forgotten when a write fails,
-// so that the next one begins with a look.
+// renew writes the lease. After a failed write the known lease is dropped, so that
+// the next attempt reads it first.
 func (a *Adapter) renew(ctx context.Context, node *v1.Node, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -8,11 +8,11 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// annotationLeftOut names what of the static pod an API server refuses in a
-// mirror, and what is therefore not shown in it.
+// annotationLeftOut names the parts of a static pod that an API server rejects in
+// a mirror pod, and that are therefore not shown.
 const annotationLeftOut = "podstead.io/left-out-of-mirror"
 
-// verb is what one pod in the API needs next.
+// verb is the next request about a pod in the API.
 type verb uint8
 
 const (
@@ -25,21 +25,21 @@ const (
 // step is the next request about one pod.
 type step struct {
 	verb verb
-	// pod is what is to be created.
+	// pod is to be created.
 	pod *v1.Pod
-	// uid is the pod that is to be removed or patched.
+	// uid is the pod to be deleted or patched.
 	uid  types.UID
 	body []byte
 }
 
-// mirrorStep compares a static pod with its mirror; either may be nil. node is
-// the registered one. By the kubelet's rules a mirror of another revision, or
-// one that somebody deletes, is replaced; beside that one whose pod runs again
-// after its end, since in the API an end is for ever, and one that belongs to a
-// node of before, which a cluster would collect.
+// mirrorStep compares a static pod with its mirror; either may be nil. node is the
+// registered one. By the kubelet's rules a mirror of another revision, or one that
+// is being deleted, is replaced. In addition a mirror is replaced if its pod runs
+// again after it had terminated, since termination is final in the API, and if it
+// belongs to a previous Node object, since the cluster would collect it.
 func mirrorStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
-	// A daemon that has just started has not looked at the pod yet: what the API
-	// has is the better word then.
+	// A daemon that has just started has not observed the pod yet: the API has the
+	// better status.
 	looked := static != nil && len(static.Status.Conditions) > 0
 	switch {
 	case static == nil && mirror == nil:
@@ -62,7 +62,7 @@ func mirrorStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
 	return patchStep(mirror, mirrorStatus(static, mirror))
 }
 
-// mirrorStatus is the static pod's status as its mirror has it.
+// mirrorStatus returns the status of the mirror pod.
 func mirrorStatus(static, mirror *v1.Pod) *v1.PodStatus {
 	st := shownStatus(static, mirror)
 	if st.ObservedGeneration != 0 {

@@ -11,10 +11,10 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// mirrorOf is the static pod as the API server can show it: named, owned and
-// marked by the kubelet's rules, and without what admission refuses in a mirror
-// since it lies on this box and not in the cluster. What is left out is named in
-// an annotation.
+// mirrorOf returns the mirror pod of a static pod: named, owned and marked by the
+// kubelet's rules, and without what admission rejects in a mirror because it
+// exists on this node and not in the cluster. An annotation names what is left
+// out.
 func mirrorOf(static *v1.Pod, node *v1.Node) *v1.Pod {
 	controller := true
 	m := &v1.Pod{
@@ -37,11 +37,11 @@ func mirrorOf(static *v1.Pod, node *v1.Node) *v1.Pod {
 	return m
 }
 
-// leaveOut takes from a spec what refers to something on this box, and returns
-// the paths of what went, sorted.
+// leaveOut removes references to objects on this node from a spec, and returns
+// their paths, sorted.
 func leaveOut(spec *v1.PodSpec) []string {
 	left := map[string]bool{}
-	// The cluster resolves a class to a priority of its own, and refuses one
+	// The cluster resolves a class to a priority of its own, and rejects a priority
 	// that it did not resolve.
 	if spec.Priority != nil {
 		spec.Priority = nil
@@ -90,7 +90,7 @@ func leaveOut(spec *v1.PodSpec) []string {
 	return slices.Sorted(maps.Keys(left))
 }
 
-// leaveOutVolumes takes the volumes made of local objects, and returns their
+// leaveOutVolumes removes the volumes made of local objects, and returns their
 // names.
 func leaveOutVolumes(spec *v1.PodSpec, left map[string]bool) map[string]bool {
 	gone := map[string]bool{}

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// requestTimeout bounds one request.
+// requestTimeout limits one request.
 const requestTimeout = 10 * time.Second
 
-// syncNode does the next thing that the node's object needs, and returns when
-// to look again if nothing wakes it.
+// syncNode takes the next step for the Node object, and returns when to check
+// again without a notification.
 func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	objects, synced := a.nodes.Objects()
 	if !synced {
-		return 0, nil // The watch wakes.
+		return 0, nil // the watch notifies
 	}
 	a.certificates.check()
 	local, now := a.cfg.Node(), time.Now()
@@ -26,7 +26,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	shown := &a.cfg.Registration
 	switch {
 	case registered == nil && shown.External:
-		return 0, nil // The watch wakes.
+		return 0, nil // the watch notifies
 	case registered == nil:
 		return shown.StatusInterval, a.register(ctx, newNode(local, shown.Taints, shown.ProviderID, now))
 	}
@@ -53,8 +53,7 @@ func (a *Adapter) syncNode(ctx context.Context) (time.Duration, error) {
 	return shown.StatusInterval, nil
 }
 
-// register makes the node's object. One that is there already is seen by the
-// watch.
+// register creates the Node object. The watch shows one that exists.
 func (a *Adapter) register(ctx context.Context, node *v1.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -84,13 +83,13 @@ func (a *Adapter) patchNode(ctx context.Context, node *v1.Node, body []byte, sub
 	return nil
 }
 
-// node is the registered node, nil while there is none.
+// node returns the registered node, nil if there is none.
 func (a *Adapter) node() *v1.Node {
 	objects, _ := a.nodes.Objects()
 	return objects["/"+a.name]
 }
 
-// Taints are those of the registered node.
+// Taints returns the taints of the registered node.
 func (a *Adapter) Taints() []v1.Taint {
 	if n := a.node(); n != nil {
 		return n.Spec.Taints

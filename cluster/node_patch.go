@@ -9,8 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// newNode is the node as it registers: what it is here, and what only a
-// registration sets.
+// newNode returns the Node object to register, with what only a registration sets.
 func newNode(local *v1.Node, taints []v1.Taint, providerID string, now time.Time) *v1.Node {
 	n := local.DeepCopy()
 	n.ObjectMeta = metav1.ObjectMeta{Name: local.Name, Labels: local.Labels, Annotations: local.Annotations}
@@ -19,8 +18,8 @@ func newNode(local *v1.Node, taints []v1.Taint, providerID string, now time.Time
 	return n
 }
 
-// labelsPatch brings the labels in the API up to the local ones, and leaves
-// those alone that others have put there; nil if there is nothing to do.
+// labelsPatch returns the patch that sets the local labels and leaves others
+// alone; nil if there is nothing to do.
 func labelsPatch(local, registered *v1.Node) ([]byte, error) {
 	wanted := map[string]string{}
 	for name, value := range local.Labels {
@@ -34,12 +33,12 @@ func labelsPatch(local, registered *v1.Node) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"labels": wanted, "uid": registered.UID}})
 }
 
-// nodeStatusPatch brings the status in the API up to the local one; nil if they
-// agree in all but the time of the last look and that is not due to be sent.
+// nodeStatusPatch returns the patch of the status; nil if both agree except for
+// the heartbeat and that is not due.
 func nodeStatusPatch(local, registered *v1.Node, due bool, now time.Time) ([]byte, error) {
 	want := local.Status.DeepCopy()
 	have := &registered.Status
-	// What others have put there stays.
+	// Fields of other writers stay.
 	want.VolumesAttached, want.Config, want.Phase = have.VolumesAttached, have.Config, have.Phase
 	if want.Images == nil {
 		// A daemon that has just started has not asked the runtime yet.
@@ -56,8 +55,8 @@ func nodeStatusPatch(local, registered *v1.Node, due bool, now time.Time) ([]byt
 	return statusPatch(registered.UID, have, want)
 }
 
-// nodeConditions are the own conditions with the times in the API where nothing
-// has changed, after those that others have put there.
+// nodeConditions returns the own conditions after those of other writers, with the
+// times in the API where nothing changed.
 func nodeConditions(own, have []v1.NodeCondition) []v1.NodeCondition {
 	var all []v1.NodeCondition
 	for _, h := range have {
@@ -77,7 +76,7 @@ func nodeConditions(own, have []v1.NodeCondition) []v1.NodeCondition {
 	return all
 }
 
-// beat says of the own among the conditions that they were looked at now.
+// setHeartbeat sets the heartbeat of the own conditions.
 func setHeartbeat(conditions, own []v1.NodeCondition, now time.Time) {
 	for i, c := range conditions {
 		if slices.ContainsFunc(own, func(o v1.NodeCondition) bool { return o.Type == c.Type }) {

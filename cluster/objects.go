@@ -17,22 +17,21 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// kindService is what stands for all services among the references.
+// kindService refers to all services.
 const kindService = "Service"
 
-// services are what every pod refers to: its variables tell of them.
+// services is a reference of every pod: service variables depend on it.
 var services = manifest.ObjectRef{Kind: kindService}
 
-// Objects are what the pods refer to that the cluster binds to this node. Each
-// object has one watch, however many pods refer to it, from the first of them
-// to the last: the Node authorizer grants a node these, one by one, and no
-// other. So one that is made later is there at once, and nothing is asked for
-// again and again.
+// Objects has the objects that the cluster's pods on this node refer to. Each
+// object has one watch, however many pods refer to it, from the first reference to
+// the last: the Node authorizer grants these to a node one by one, and no others.
+// So an object that is created later arrives at once, without polling.
 //
-// What was told stays while the API server is away.
+// The objects stay while the API server is unreachable.
 type Objects struct {
 	references func(*v1.Pod) []manifest.ObjectRef
-	// changed is woken after the pods changed.
+	// changed notifies about changes of the pods.
 	changed chan struct{}
 
 	mu          sync.Mutex
@@ -44,18 +43,18 @@ type Objects struct {
 
 // entry is one object that a pod refers to.
 type entry struct {
-	// told: the API server has said whether there is one.
+	// known reports that the API server has answered whether the object exists.
 	known  bool
 	object object
-	// revision is that of the content; empty if there is none.
+	// revision is the revision of the content; empty if there is none.
 	revision string
-	// fault is why it could not be had, since it was told last.
+	// err is why the object cannot be read since it was last known.
 	err  error
 	stop context.CancelFunc
 }
 
-// NewObjects makes an empty set; an Adapter fills it. references tells to what
-// objects a pod refers.
+// NewObjects returns an empty set; an Adapter fills it. references returns the
+// objects that a pod refers to.
 func NewObjects(references func(*v1.Pod) []manifest.ObjectRef) *Objects {
 	return &Objects{
 		references: references, changed: make(chan struct{}, 1),
@@ -79,7 +78,8 @@ func (o *Objects) run(ctx context.Context, a *Adapter) {
 	}
 }
 
-// keep begins to watch what pods refer to now, and ends what none does any more.
+// update starts to watch what the pods refer to now, and stops watches that are no
+// longer needed.
 func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, pods map[string]*v1.Pod) {
 	refs, tokens := map[manifest.ObjectRef]bool{}, map[tokenKey]bool{}
 	for _, pod := range pods {
@@ -125,8 +125,8 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 	}
 }
 
-// watchedBy are the references of a pod that are reflector. Its priority the API
-// server has resolved; a claim is not served.
+// watchedBy returns the references of a pod that are watched. The API server has
+// resolved its priority; claims are not supported.
 func (o *Objects) watchedBy(pod *v1.Pod) []manifest.ObjectRef {
 	refs := []manifest.ObjectRef{services}
 	for _, ref := range o.references(pod) {
@@ -138,7 +138,7 @@ func (o *Objects) watchedBy(pod *v1.Pod) []manifest.ObjectRef {
 	return refs
 }
 
-// begin watches what a reference leads to.
+// startWatch watches the object of a reference.
 func (o *Objects) startWatch(ctx context.Context, wg *sync.WaitGroup, a *Adapter, ref manifest.ObjectRef, e *entry) {
 	ctx, e.stop = context.WithCancel(ctx)
 	selector := "metadata.name=" + ref.Name
@@ -162,7 +162,7 @@ func (o *Objects) startWatch(ctx context.Context, wg *sync.WaitGroup, a *Adapter
 	wg.Go(func() { run(ctx) })
 }
 
-// follow makes a watch of one object tell of it.
+// watchOne lets a reflector of one object update its entry.
 func watchOne[T object](o *Objects, e *entry, w *reflector[T], ref manifest.ObjectRef) func(context.Context) {
 	w.namespace = ref.Namespace
 	w.onRefusal = func(err error, failures int) { o.setRefusal(e, err, failures) }
@@ -180,13 +180,13 @@ func watchOne[T object](o *Objects, e *entry, w *reflector[T], ref manifest.Obje
 	return w.Run
 }
 
-// tell takes what the API server has; nil is none.
+// setObject takes the object in the API; nil is none.
 func (o *Objects) setObject(e *entry, found object) {
 	kept, revision := content(found)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if immutable(found) {
-		// By its word it never changes, and needs no watch.
+		// An immutable object needs no watch.
 		e.stop()
 	}
 	if e.known && e.err == nil && e.revision == revision {
@@ -196,11 +196,11 @@ func (o *Objects) setObject(e *entry, found object) {
 	o.notify()
 }
 
-// patience is how many refusals in a row are not told: an API server gets to
-// know a little later than we do which pods are bound to this node.
+// toleratedRefusals is how many refusals in a row are not reported: the API server
+// learns a little later than the node which pods are bound to it.
 const toleratedRefusals = 3
 
-// refuse takes a refusal. What is known stays.
+// setRefusal takes a refusal. A known object stays.
 func (o *Objects) setRefusal(e *entry, err error, failures int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -221,9 +221,9 @@ func immutable(found object) bool {
 	return false
 }
 
-// content is an object without what does not count for pods, and its revision,
-// which is that of the content alone. As a manifest's it has a key in it, that
-// of the object: of two objects the revisions tell nothing.
+// content returns an object reduced to what matters to pods, and the revision of
+// that content. As for manifests, the revision is keyed by the object: revisions
+// of two objects cannot be compared.
 func content(found object) (object, string) {
 	if found == nil {
 		return nil, ""
@@ -255,14 +255,14 @@ func content(found object) (object, string) {
 	return bare, revision
 }
 
-// wake wakes whoever subscribed; mu is held.
+// notify notifies all subscribers; mu is held.
 func (o *Objects) notify() {
 	for ch := range o.subscribers {
 		notify(ch)
 	}
 }
 
-// Subscribe wakes after something changed, until the function is called.
+// Subscribe notifies after a change, until the function is called.
 func (o *Objects) Subscribe() (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	o.mu.Lock()
@@ -275,7 +275,7 @@ func (o *Objects) Subscribe() (<-chan struct{}, func()) {
 	}
 }
 
-// find is the object of a reference, nil if there is none or it is not known.
+// find returns the object of a reference, nil if there is none or it is not known.
 func (o *Objects) find(kind, namespace, name string) object {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -285,34 +285,34 @@ func (o *Objects) find(kind, namespace, name string) object {
 	return nil
 }
 
-// ConfigMap is the one of that name, and whether there is one.
+// ConfigMap returns a ConfigMap and whether it exists.
 func (o *Objects) ConfigMap(namespace, name string) (*v1.ConfigMap, bool) {
 	found, ok := o.find(manifest.KindConfigMap, namespace, name).(*v1.ConfigMap)
 	return found, ok
 }
 
-// Secret is the one of that name, and whether there is one.
+// Secret returns a Secret and whether it exists.
 func (o *Objects) Secret(namespace, name string) (*v1.Secret, bool) {
 	found, ok := o.find(manifest.KindSecret, namespace, name).(*v1.Secret)
 	return found, ok
 }
 
-// RuntimeClass is the one of that name, and whether there is one.
+// RuntimeClass returns a RuntimeClass and whether it exists.
 func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 	found, ok := o.find(manifest.KindRuntimeClass, "", name).(*nodev1.RuntimeClass)
 	return found, ok
 }
 
-// Claim finds none: no claim of a cluster is served here.
+// Claim returns none: claims of a cluster are not supported.
 func (o *Objects) Claim(string, string) (*v1.PersistentVolumeClaim, bool) { return nil, false }
 
-// PriorityClass finds none: the API server has resolved it.
+// PriorityClass returns none: the API server has resolved it.
 func (o *Objects) PriorityClass(string) (*schedulingv1.PriorityClass, bool) { return nil, false }
 
-// PriorityClasses are none.
+// PriorityClasses returns none.
 func (o *Objects) PriorityClasses() []*schedulingv1.PriorityClass { return nil }
 
-// Missing says of an object that was not found why that is, and what to do.
+// Missing returns why an object was not found, and what to do.
 func (o *Objects) Missing(ref manifest.ObjectRef) (what, remedy string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -326,8 +326,8 @@ func (o *Objects) Missing(ref manifest.ObjectRef) (what, remedy string) {
 	return "does not exist in the cluster", "create it in the cluster"
 }
 
-// State is what the references of a pod lead to: it changes when the pod has to
-// be looked at again. awaited is what the API server has not told of yet.
+// State returns a revision of all that a pod refers to: when it changes the pod
+// must be synced. awaited lists what the API server has not answered yet.
 func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
 	refs, tokens := o.watchedBy(pod), tokensOf(pod)
 	o.mu.Lock()

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 )
 
-// statusPatch turns one status into the other, as a JSON merge patch of the
-// object with that UID and of none that has taken its name since; nil if they
-// are equal.
+// statusPatch returns the JSON merge patch from one status to another, for the
+// object with that UID and not for a successor of the same name; nil if they are
+// equal.
 func statusPatch(uid types.UID, have, want any) ([]byte, error) {
 	before, err := json.Marshal(have)
 	if err != nil {

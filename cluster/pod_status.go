@@ -12,14 +12,13 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// conditionManifestFault is the type of the condition that tells of what a pod
-// refers to and there is not.
+// conditionManifestFault reports missing or invalid objects that a pod refers to.
 const conditionManifestFault v1.PodConditionType = "podstead.io/ManifestFault"
 
-// boundStep compares one of the cluster's pods in the API with the same pod here,
-// nil if it was not taken up yet. ended: everything of it has ended here. By the
-// kubelet's rules an end is for ever, and the pod that somebody deletes is removed
-// from the API once nothing of it is left and its last status was told.
+// boundStep compares one of the cluster's pods in the API with the local pod, nil
+// if it has not been accepted yet. ended reports that all of it has terminated
+// here. By the kubelet's rules termination is final, and a deleted pod is removed
+// from the API once nothing of it is left and its last status was sent.
 func boundStep(local, api *v1.Pod, ended bool) (step, error) {
 	switch {
 	case local == nil:
@@ -40,9 +39,9 @@ func boundStep(local, api *v1.Pod, ended bool) (step, error) {
 	return step{}, nil
 }
 
-// told reports whether the API has a pod's last word: it has ended there, and if
-// it has here, so have all its containers. Of a pod that ended long ago the API
-// may know more than this box.
+// isFinal reports whether the API has the final status of a pod: it has terminated
+// there, and if it has here, so have all its containers. Of a pod that terminated
+// long ago the API may know more than this node.
 func isFinal(local, api *v1.PodStatus) bool {
 	if !podinfo.IsTerminal(api.Phase) {
 		return false
@@ -52,12 +51,12 @@ func isFinal(local, api *v1.PodStatus) bool {
 		!slices.ContainsFunc(slices.Concat(api.InitContainerStatuses, api.ContainerStatuses, api.EphemeralContainerStatuses), running)
 }
 
-// shownStatus is a pod's status as the API is to have it: with what others have
-// put there, and with the times of what has not changed.
+// shownStatus returns a pod's status for the API: with the fields of other
+// writers, and the transition times of what has not changed.
 func shownStatus(local, shown *v1.Pod) *v1.PodStatus {
 	st, have := local.Status.DeepCopy(), &shown.Status
-	// The API server's own, which cannot change, and the scheduler's and
-	// controllers'.
+	// The API server's own fields, which cannot change, and those of the scheduler
+	// and controllers.
 	st.QOSClass, st.NominatedNodeName = have.QOSClass, have.NominatedNodeName
 	st.ResourceClaimStatuses, st.ExtendedResourceClaimStatus = have.ResourceClaimStatuses, have.ExtendedResourceClaimStatus
 	st.Conditions = slices.DeleteFunc(st.Conditions, func(c v1.PodCondition) bool { return !ownCondition(&c) })
@@ -75,7 +74,7 @@ func shownStatus(local, shown *v1.Pod) *v1.PodStatus {
 	return st
 }
 
-// ownCondition tells the conditions that a node sets, and clears.
+// ownCondition reports whether a node sets and clears a condition.
 func ownCondition(c *v1.PodCondition) bool {
 	switch c.Type {
 	case v1.PodScheduled, v1.PodReady, v1.ContainersReady, v1.PodInitialized, v1.PodReadyToStartContainers,
@@ -96,8 +95,8 @@ func conditionOf(st *v1.PodStatus, t v1.PodConditionType) *v1.PodCondition {
 	return nil
 }
 
-// patchStep turns a pod's status in the API into the given one; nothing if it is
-// that already.
+// patchStep returns the step that sets a pod's status in the API; nothing if it is
+// set already.
 func patchStep(shown *v1.Pod, want *v1.PodStatus) (step, error) {
 	body, err := podStatusPatch(shown.UID, &shown.Status, want)
 	if body == nil || err != nil {
@@ -106,10 +105,10 @@ func patchStep(shown *v1.Pod, want *v1.PodStatus) (step, error) {
 	return step{verb: patch, uid: shown.UID, body: body}, nil
 }
 
-// podStatusPatch is a strategic merge patch of the status of the pod with that
-// UID and of none that has taken its name since; nil if there is nothing to
-// change. It names the conditions that change and no others: somebody else may be
-// writing theirs.
+// podStatusPatch returns a strategic merge patch of the status of the pod with
+// that UID, and not of a successor of the same name; nil if there is nothing to
+// change. It names only the conditions that change, since other writers may be
+// changing theirs.
 func podStatusPatch(uid types.UID, have, want *v1.PodStatus) ([]byte, error) {
 	before, err := fieldsOf(have)
 	if err != nil {
@@ -129,7 +128,7 @@ func podStatusPatch(uid types.UID, have, want *v1.PodStatus) ([]byte, error) {
 		switch {
 		case name == "conditions" || bytes.Equal(value, before[name]):
 		case name == "podIPs" || name == "hostIPs":
-			// Without the word these lists would be merged.
+			// Without this directive the lists would be merged.
 			var list []any
 			if err := json.Unmarshal(value, &list); err != nil {
 				return nil, err
@@ -152,7 +151,7 @@ func podStatusPatch(uid types.UID, have, want *v1.PodStatus) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": patch})
 }
 
-// fieldsOf are the fields of a status in JSON.
+// fieldsOf returns the fields of a status in JSON.
 func fieldsOf(st *v1.PodStatus) (map[string]json.RawMessage, error) {
 	text, err := json.Marshal(st)
 	if err != nil {

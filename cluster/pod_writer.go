@@ -18,32 +18,31 @@ import (
 )
 
 const (
-	// atOnce is how many requests about pods are under way at most.
+	// maxConcurrentWrites limits the concurrent requests about pods.
 	maxConcurrentWrites = 8
-	// batch is how long changes are gathered before they are looked at: a pod
-	// that starts changes its status several times within it.
+	// batchInterval is how long changes are collected before they are compared: a
+	// starting pod changes its status several times within it.
 	batchInterval = 50 * time.Millisecond
-	// lastFailureRetry is how rarely what the API server fails to write is tried
-	// again at last.
+	// maxFailureDelay is the longest delay between attempts of a failed write.
 	maxFailureDelay = 30 * time.Second
-	// lastRefusalRetry is how rarely what the API server refuses is tried again,
-	// say a mirror for want of its namespace.
+	// maxRefusalDelay is the longest delay between attempts of a refused write, for
+	// example of a mirror without its namespace.
 	maxRefusalDelay = 5 * time.Minute
 )
 
-// podWriter keeps the pods in the API as they are here: mirrors of static pods,
-// and the statuses of the cluster's own. One goroutine compares and starts
-// requests, at most one a pod at a time.
+// podWriter writes the pods to the API: mirrors of static pods, and the statuses
+// of the cluster's pods. One goroutine compares them and starts requests, at most
+// one per pod at a time.
 type podWriter struct {
 	*Adapter
 	results     chan result
 	busy        map[string]bool
 	writeErrors map[string]*writeError
-	// agreed is what was compared last and found to agree, so that a look costs
-	// little where nothing changed.
+	// inSync has the pods that were last compared and found equal, so that a
+	// comparison is cheap where nothing changed.
 	inSync map[string]syncedVersion
-	// clashes are the static pods, by name, that were told of for having no mirror
-	// since the cluster has a pod of the name.
+	// nameConflicts are the static pods, by name, that were reported for having no
+	// mirror because the cluster has a pod of that name.
 	nameConflicts map[string]types.UID
 }
 
@@ -53,15 +52,15 @@ type syncedVersion struct {
 	status       *v1.PodStatus
 }
 
-// trouble is a pod in the API that could not be brought up to date.
+// writeError is a pod in the API that could not be updated.
 type writeError struct {
 	failures int
 	until    time.Time
 	reported string
 }
 
-// result is how a request about the pod of that name ended. local is the one
-// here, nil if it is gone.
+// result is the outcome of a request about the pod of that name. local is the
+// local pod, nil if it is gone.
 type result struct {
 	key        string
 	local, pod *v1.Pod
@@ -95,7 +94,7 @@ func (w *podWriter) run(ctx context.Context) {
 		case <-gathered:
 			look()
 		case r := <-w.results:
-			// A look compares all pods: one for a few results does.
+			// Each comparison covers all pods: one serves several results.
 			if w.finished(r); len(w.busy) <= maxConcurrentWrites/2 {
 				look()
 			}
@@ -107,19 +106,19 @@ func (w *podWriter) run(ctx context.Context) {
 	}
 }
 
-// look starts the next request for each pod that needs one, and returns when the
-// first that waits may be tried again; 0 is never.
+// reconcile starts the next request for each pod that needs one, and returns when
+// the first retry is due; 0 is never.
 func (w *podWriter) reconcile(ctx context.Context, wg *sync.WaitGroup) (next time.Duration) {
 	registered := w.node()
 	known, synced := w.pods.Objects()
 	if registered == nil || !synced || len(w.busy) >= maxConcurrentWrites {
-		return 0 // The watches wake, or the next result.
+		return 0 // a watch or the next result notifies
 	}
 	if wait := w.connection.retryAfter(); wait > 0 {
 		return wait
 	}
 	now := time.Now()
-	// Asked before the pods are read: what is not among them then is gone.
+	// Read before the pods: a mirror without a pod among them is an orphan.
 	orphans := w.orphans(known)
 	here := w.localPods()
 	all := union(here.static, known)
@@ -162,16 +161,16 @@ func (w *podWriter) reconcile(ctx context.Context, wg *sync.WaitGroup) (next tim
 	return next
 }
 
-// forget drops what is known of pods that are neither here nor there.
+// forget drops the state of pods that exist neither here nor in the API.
 func (w *podWriter) forget(all map[string]bool) {
 	maps.DeleteFunc(w.inSync, func(name string, _ syncedVersion) bool { return !all[name] })
 	maps.DeleteFunc(w.writeErrors, func(name string, _ *writeError) bool { return !all[name] })
 	maps.DeleteFunc(w.nameConflicts, func(name string, _ types.UID) bool { return !all[name] })
 }
 
-// clash tells once of a static pod, nil if there is none, that has no mirror since
-// the cluster has a pod of its name. That one is shown as it is here all the same,
-// and goes when it is deleted.
+// reportNameConflict reports once that a static pod, nil if there is none, has no
+// mirror because the cluster has a pod of its name. The status of that pod is
+// still sent, and it is removed when it is deleted.
 func (w *podWriter) reportNameConflict(name string, static *v1.Pod) {
 	switch {
 	case static == nil:
@@ -189,7 +188,7 @@ func (w *podWriter) nextStep(local, shown *v1.Pod, node *v1.Node) (step, error) 
 	return mirrorStep(local, shown, node)
 }
 
-// orphans are the mirrors that go if they have no pod here.
+// orphans returns the mirrors that are deleted if they have no pod here.
 func (w *podWriter) orphans(known map[string]*v1.Pod) map[string]bool {
 	names := map[string]bool{}
 	for name, shown := range known {
@@ -198,8 +197,8 @@ func (w *podWriter) orphans(known map[string]*v1.Pod) map[string]bool {
 	return names
 }
 
-// localPods are the pods here: those that are to have a mirror, by name, and
-// the cluster's, by UID.
+// localPods has the local pods: those that need a mirror by name, and the
+// cluster's by UID.
 type localPods struct {
 	static map[string]*v1.Pod
 	bound  map[types.UID]*v1.Pod
@@ -229,8 +228,8 @@ func union(a, b map[string]*v1.Pod) map[string]bool {
 	return all
 }
 
-// hasAgreed is false for a pod that is being deleted: what that waits for is not
-// in its status.
+// isInSync returns false for a pod that is being deleted: what the deletion waits
+// for is not in its status.
 func (w *podWriter) isInSync(name string, local, shown *v1.Pod) bool {
 	a, ok := w.inSync[name]
 	return ok && local != nil && shown != nil && shown.DeletionTimestamp == nil && a.local == local.UID && a.shown == shown.UID && a.version == shown.ResourceVersion &&
@@ -245,7 +244,7 @@ func (w *podWriter) markInSync(name string, local, shown *v1.Pod) {
 	}
 }
 
-// do makes one request.
+// execute sends one request.
 func (w *podWriter) execute(ctx context.Context, shown *v1.Pod, s step) result {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -259,9 +258,9 @@ func (w *podWriter) execute(ctx context.Context, shown *v1.Pod, s step) result {
 		r.pod = nil
 		r.err = pods.Delete().Namespace(shown.Namespace).Resource("pods").Name(shown.Name).
 			Body(&metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &s.uid}}).Do(ctx).Error()
-		// One that is not found may be there all the same: an API server that has
-		// just started looks for it in a cache that it has not filled yet. If it
-		// is gone, the watch tells.
+		// NotFound does not prove that the pod is gone: an API server that has just
+		// started searches a cache that is not filled yet. The watch shows the
+		// deletion.
 		if r.err == nil {
 			w.pods.Removed(s.uid)
 		}
@@ -269,14 +268,14 @@ func (w *podWriter) execute(ctx context.Context, shown *v1.Pod, s step) result {
 		r.err = pods.Patch(types.StrategicMergePatchType).Namespace(shown.Namespace).Resource("pods").Name(shown.Name).
 			SubResource("status").Body(s.body).Do(ctx).Into(r.pod)
 		if apierrors.IsInvalid(r.err) && isMirror(shown) {
-			// What may not change in place is shown by a new mirror.
+			// A field that cannot change in place needs a new mirror.
 			return w.execute(ctx, shown, step{verb: remove, uid: s.uid})
 		}
 	}
 	return r
 }
 
-// finished takes the end of a request.
+// finished handles the result of a request.
 func (w *podWriter) finished(r result) {
 	delete(w.busy, r.key)
 	switch {
@@ -286,10 +285,10 @@ func (w *podWriter) finished(r result) {
 			w.pods.Stored(r.pod)
 		}
 	case apierrors.IsAlreadyExists(r.err), apierrors.IsConflict(r.err), apierrors.IsNotFound(r.err) && w.namespaceExists(r):
-		// The watch is late: it shows what is there.
+		// The watch is late: it will show the present object.
 		w.scheduleRetry(r.key, nil, nil, time.Second)
 	case !isAnswer(r.err):
-		// The link keeps the next one back.
+		// The connection delays the next request.
 		w.scheduleRetry(r.key, nil, nil, time.Second)
 	default:
 		limit := maxFailureDelay
@@ -300,8 +299,8 @@ func (w *podWriter) finished(r result) {
 	}
 }
 
-// namespaceThere tells a request that failed since its pod is gone from one
-// whose namespace is. NodeRestriction names the kind in the singular.
+// namespaceExists distinguishes a missing pod from a missing namespace.
+// NodeRestriction names the kind in the singular.
 func (w *podWriter) namespaceExists(r result) bool {
 	var status apierrors.APIStatus
 	if !errors.As(r.err, &status) || status.Status().Details == nil {
@@ -311,7 +310,7 @@ func (w *podWriter) namespaceExists(r result) bool {
 	return kind == "pods" || kind == "pod"
 }
 
-// fail spaces the next attempt, and tells of the fault once.
+// scheduleRetry schedules the next attempt, and reports the error once.
 func (w *podWriter) scheduleRetry(name string, local *v1.Pod, err error, limit time.Duration) {
 	t := w.writeErrors[name]
 	if t == nil {
@@ -334,7 +333,7 @@ func (w *podWriter) scheduleRetry(name string, local *v1.Pod, err error, limit t
 	w.report(name, local, err)
 }
 
-// tell says why a pod here is not shown in the cluster as it is.
+// report reports why a local pod is not up to date in the cluster.
 func (w *podWriter) report(name string, local *v1.Pod, err error) {
 	w.cfg.Log.Warn("Failed to update pod in the cluster, retrying; the pod keeps running", "pod", name, "err", err)
 	if isBound(local) {

@@ -8,8 +8,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// ReviewToken asks the API server whose token it is; false if nobody's. It fails
-// at once while the API server is known to be away.
+// ReviewToken asks the API server for the user of a token; false if it is not
+// valid. It fails at once while the API server is unreachable.
 func (a *Adapter) ReviewToken(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error) {
 	if err := a.checkReachable(); err != nil {
 		return authenticationv1.UserInfo{}, false, err
@@ -25,8 +25,8 @@ func (a *Adapter) ReviewToken(ctx context.Context, token string) (authentication
 	return review.Status.User, review.Status.Authenticated, nil
 }
 
-// ReviewAccess asks the API server whether somebody may do something, and why
-// not. It fails at once while the API server is known to be away.
+// ReviewAccess asks the API server whether a user may do something, and why not.
+// It fails at once while the API server is unreachable.
 func (a *Adapter) ReviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (allowed bool, why string, err error) {
 	if err := a.checkReachable(); err != nil {
 		return false, "", err
@@ -38,7 +38,7 @@ func (a *Adapter) ReviewAccess(ctx context.Context, spec authorizationv1.Subject
 	return review.Status.Allowed && !review.Status.Denied, review.Status.Reason, nil
 }
 
-// mayAsk says why the API server cannot be asked about others.
+// checkReachable returns why the API server cannot be asked for reviews.
 func (a *Adapter) checkReachable() error {
 	select {
 	case <-a.certificates.ready:

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// tellServices takes all services of the cluster. They make variables of
-// containers that start later: nobody is woken but by the first.
+// setServices takes all services of the cluster. Their variables apply to
+// containers that start later, so that only the first set notifies.
 func (o *Objects) setServices(e *entry, all map[string]*v1.Service) {
 	byNamespace := map[string][]*v1.Service{}
 	for _, s := range all {
@@ -25,13 +25,13 @@ func (o *Objects) setServices(e *entry, all map[string]*v1.Service) {
 	defer o.mu.Unlock()
 	o.services = byNamespace
 	if !e.known {
-		e.known, e.revision = true, "told"
+		e.known, e.revision = true, "known"
 		o.notify()
 	}
 }
 
-// Services are those of a namespace, by name. They are shared and must not be
-// written to.
+// Services returns the services of a namespace, sorted by name. They are shared:
+// callers must not modify them.
 func (o *Objects) Services(namespace string) []*v1.Service {
 	o.mu.Lock()
 	defer o.mu.Unlock()

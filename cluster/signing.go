@@ -16,23 +16,24 @@ import (
 )
 
 const (
-	// asksAgain is how long a request is reflector before it is looked for again,
-	// with what proves us by then.
+	// watchDuration is how long a request is watched before it is read again, with
+	// the credentials at that time.
 	watchDuration = 5 * time.Minute
-	// lastRefusal is how rarely one is repeated that the API server refuses to take.
+	// maxSigningRetry is the longest delay between attempts that the API server
+	// refuses.
 	maxSigningRetry = time.Minute
 )
 
-// signing has certificates signed through the API. What is asked for waits there
-// until somebody approves and signs it, or an API server answers at all.
+// certificateRequests gets certificates signed through the API. A request waits
+// there until it is approved and signed, or until an API server answers at all.
 type certificateRequests struct {
 	*Adapter
-	// signer is the name of who signs, usages is what the certificate is for.
+	// signer is the signer name, usages are the usages of the certificate.
 	signer string
 	usages []certificatesv1.KeyUsage
-	// asking is who asks.
+	// requester returns the client to use.
 	requester func() (*client, error)
-	// signed is called before a certificate is taken; nil calls nothing.
+	// onSigned is called before a certificate is used; nil is no call.
 	onSigned func() error
 }
 
@@ -77,7 +78,7 @@ func (s *certificateRequests) Sign(ctx context.Context, r certificate.Request) (
 	}
 }
 
-// explained has the remedy with an error.
+// withRemedy adds the remedy to an error.
 func withRemedy(err error) error {
 	switch {
 	case apierrors.IsUnauthorized(err):
@@ -88,8 +89,8 @@ func withRemedy(err error) error {
 	return err
 }
 
-// await asks for the certificate and waits for it; nil if it should be asked for
-// again.
+// await creates the request and waits for the certificate; nil if it should be
+// requested again.
 func (s *certificateRequests) await(ctx context.Context, r certificate.Request) ([]byte, error) {
 	c, err := s.requester()
 	if err != nil {
@@ -131,7 +132,7 @@ func (s *certificateRequests) await(ctx context.Context, r certificate.Request) 
 	}
 }
 
-// ask makes the request in the API, or finds the one that was made before.
+// create creates the request in the API, or finds an earlier one.
 func (s *certificateRequests) create(ctx context.Context, c *client, r certificate.Request) (*certificatesv1.CertificateSigningRequest, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -153,8 +154,8 @@ func (s *certificateRequests) create(ctx context.Context, c *client, r certifica
 	return made, nil
 }
 
-// judged is the certificate of a request, nil while it is neither signed nor
-// refused.
+// decision returns the certificate of a request, nil while it is neither signed
+// nor denied.
 func decision(r *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range r.Status.Conditions {
 		if (c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed) && c.Status != v1.ConditionFalse {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The kubelet's rules of service account tokens: a new one after so much of its
-// life, and after a day at the latest, a little earlier by chance so that the
-// tokens of many pods are not renewed at once.
+// The kubelet's rules of service account tokens: a token is replaced after a part
+// of its lifetime, at the latest after a day, and a little earlier by chance so
+// that the tokens of many pods are not renewed at once.
 const (
 	tokenShare  = 0.8
 	tokenMaxAge = 24 * time.Hour
@@ -24,7 +24,7 @@ const (
 	defaultTokenSeconds = 3600
 )
 
-// tokenKey is what a token is for.
+// tokenKey identifies a token.
 type tokenKey struct {
 	uid                     types.UID
 	namespace, pod, account string
@@ -37,13 +37,13 @@ type token struct {
 	value string
 	// serial counts the tokens so far.
 	serial int
-	// dies is when the one at hand is of no use any more.
+	// expiresAt is when the present token expires.
 	expiresAt time.Time
 	err       error
 	stop      context.CancelFunc
 }
 
-// state changes with the token; known is false while nothing came of it yet.
+// state changes with the token; known is false before the first answer.
 func (t *token) state() (state string, known bool) {
 	switch {
 	case t == nil || t.value == "" && t.err == nil:
@@ -54,7 +54,7 @@ func (t *token) state() (state string, known bool) {
 	return strconv.Itoa(t.serial), true
 }
 
-// tokensOf are the tokens that a pod projects, each once.
+// tokensOf returns the tokens that a pod projects, each once.
 func tokensOf(pod *v1.Pod) (keys []tokenKey) {
 	seen := map[tokenKey]bool{}
 	for i := range pod.Spec.Volumes {
@@ -87,7 +87,7 @@ func tokenOf(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) tokenKey {
 	return key
 }
 
-// Token is a token of the pod's service account, for a projected volume.
+// Token returns a token of the pod's service account, for a projected volume.
 func (o *Objects) Token(pod *v1.Pod, of *v1.ServiceAccountTokenProjection) (string, error) {
 	key := tokenOf(pod, of)
 	o.mu.Lock()
@@ -124,7 +124,7 @@ func (o *Objects) keepToken(ctx context.Context, a *Adapter, key tokenKey, t *to
 		}
 		failures = 0
 		o.mu.Lock()
-		// By the own clock: that of the API server may be another.
+		// By the local clock: that of the API server may differ.
 		t.value, t.err, t.expiresAt = value, nil, time.Now().Add(life)
 		t.serial++
 		o.notify()
@@ -135,7 +135,7 @@ func (o *Objects) keepToken(ctx context.Context, a *Adapter, key tokenKey, t *to
 	}
 }
 
-// refuseToken takes a refusal. A token at hand stays for as long as it lives.
+// setTokenRefusal takes a refusal. A present token stays until it expires.
 func (o *Objects) setTokenRefusal(t *token, err error, failures int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,14 +146,14 @@ func (o *Objects) setTokenRefusal(t *token, err error, failures int) {
 	o.notify()
 }
 
-// renewalAfter is when a token of that life is replaced.
+// renewalDelay returns when a token of that lifetime is replaced.
 func renewalDelay(life time.Duration) time.Duration {
 	after := min(time.Duration(float64(life)*tokenShare), tokenMaxAge)
 	return max(after-rand.N(tokenJitter), time.Second)
 }
 
-// requestToken asks for a token that is bound to the pod, and returns how long
-// it lives.
+// requestToken requests a token that is bound to the pod, and returns its
+// lifetime.
 func (a *Adapter) requestToken(ctx context.Context, key tokenKey) (string, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// connections are those to the API server. One that is dead without a word, as
-// after a machine or a tunnel on the way went down, would hold all requests
-// up for a minute or more: closed, they begin anew at once.
+// trackedConns are the open connections to the API server. A dead connection
+// without a reset, as after a machine or a tunnel on the path went down, would
+// block all requests for a minute or more: once it is closed they start again.
 type trackedConns struct {
 	mu   sync.Mutex
 	open map[*trackedConn]bool
 }
 
-// The usual ones of a client of an API server.
+// The defaults of client-go.
 var dialer = net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 
-// dial opens one.
+// dial opens a connection.
 func (c *trackedConns) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *trackedConns) dial(ctx context.Context, network, address string) (net.C
 	return opened, nil
 }
 
-// close closes all that are open; the requests on them fail.
+// close closes all open connections; their requests fail.
 func (c *trackedConns) close() {
 	c.mu.Lock()
 	open := c.open

@@ -17,34 +17,34 @@ var ErrRefused = errors.New("the CertificateSigningRequest was denied")
 // Signer gets requests signed.
 type Signer interface {
 	// Sign returns the certificate with its chain in PEM. It waits until there is
-	// one, and returns an error only if there will be none for this request, or
-	// the context ends.
+	// one, and returns an error only if there will be none for this request, or the
+	// context ends.
 	Sign(context.Context, Request) ([]byte, error)
 }
 
-// Config is what a Manager is made of.
+// Config configures a Manager.
 type Config struct {
 	Store  Store
 	Signer Signer
-	// Current is a certificate that there is already; nil for none.
+	// Current is an existing certificate; nil for none.
 	Current *tls.Certificate
-	// Subject is what the certificate should say as of now, false if that is not
+	// Subject returns what the certificate should contain now, false if that is not
 	// known yet.
 	Subject func() (Subject, bool)
-	// Renewed is called when there is another certificate.
+	// OnRenewed is called when there is a new certificate.
 	OnRenewed func()
-	// Refused is told why there will be none for now.
+	// OnRefused is called with the reason when there will be none for now.
 	OnRefused func(error)
 	Log       *slog.Logger
 }
 
-// The spacing of requests that are refused.
+// The delays between denied requests.
 const (
 	minPause = time.Minute
 	maxPause = time.Hour
 )
 
-// Manager has a certificate. It does nothing before Run.
+// Manager manages a certificate. It does nothing before Run.
 type Manager struct {
 	cfg     Config
 	changed chan struct{}
@@ -58,14 +58,14 @@ func New(cfg Config) *Manager {
 	return &Manager{cfg: cfg, current: cfg.Current, changed: make(chan struct{}, 1)}
 }
 
-// Certificate is the certificate, nil if there is none yet.
+// Certificate returns the certificate, nil if there is none yet.
 func (k *Manager) Certificate() *tls.Certificate {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.current
 }
 
-// Look makes it compare what the certificate says with what it should.
+// Check makes the manager compare the certificate with its subject.
 func (k *Manager) Check() {
 	select {
 	case k.changed <- struct{}{}:
@@ -73,12 +73,12 @@ func (k *Manager) Check() {
 	}
 }
 
-// Run keeps a certificate until the context ends.
+// Run manages the certificate until the context ends.
 func (k *Manager) Run(ctx context.Context) {
 	failures, chance := 0, rand.Float64()
 	for {
 		want, known := k.cfg.Subject()
-		wait := look
+		wait := checkInterval
 		if known {
 			wait = min(wait, due(k.Certificate(), want, chance, time.Now()))
 		}
@@ -99,7 +99,7 @@ func (k *Manager) Run(ctx context.Context) {
 		case errors.Is(err, errOther):
 		case err == nil:
 			k.cfg.OnRenewed()
-			// One that does not last is not replaced without end.
+			// A certificate that expires too soon is not replaced in a loop.
 			if err = k.check(want); err == nil {
 				failures = 0
 			}
@@ -114,7 +114,7 @@ func (k *Manager) Run(ctx context.Context) {
 	}
 }
 
-// check says what is wrong with a new certificate.
+// check returns what is wrong with a new certificate.
 func (k *Manager) check(want Subject) error {
 	if due(k.Certificate(), want, 0, time.Now()) == 0 {
 		return errors.New("the signed certificate expires too soon, or differs from the request")
@@ -122,10 +122,10 @@ func (k *Manager) check(want Subject) error {
 	return nil
 }
 
-// errOther ends a request since something else should be asked for.
+// errOther ends a request because the subject changed.
 var errOther = errors.New("the wanted certificate changed")
 
-// renew asks for a certificate and takes it.
+// renew requests a certificate and stores it.
 func (k *Manager) renew(ctx context.Context, want Subject) error {
 	key, err := k.cfg.Store.key()
 	if err != nil {
@@ -154,7 +154,7 @@ func (k *Manager) renew(ctx context.Context, want Subject) error {
 	return nil
 }
 
-// sign waits for the signature, as long as this is what is wanted.
+// sign waits for the signature while the subject stays the same.
 func (k *Manager) sign(ctx context.Context, r Request, want Subject) (signed []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -178,7 +178,7 @@ func (k *Manager) sign(ctx context.Context, r Request, want Subject) (signed []b
 	}
 }
 
-// pause is how long to wait after so many refusals in a row.
+// pause returns the delay after so many denials in a row.
 func pause(failures int) time.Duration {
 	d := minPause
 	for range failures - 1 {
@@ -189,7 +189,7 @@ func pause(failures int) time.Duration {
 	return d
 }
 
-// sleep reports whether the time passed before the context ended.
+// sleep returns false if the context ends before the time has passed.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -13,15 +13,15 @@ import (
 	"slices"
 )
 
-// Subject is what a certificate should say.
+// Subject is what a certificate should contain.
 type Subject struct {
 	User, Group string
-	// Names and Addresses are what a server is called by; a client has none.
+	// Names and Addresses are those of a server; a client has none.
 	Names     []string
 	Addresses []netip.Addr
 }
 
-// sorted has the names in a fixed order, each once.
+// sorted returns the subject with its names sorted, each once.
 func (s Subject) sorted() Subject {
 	s.Names, s.Addresses = slices.Clone(s.Names), slices.Clone(s.Addresses)
 	slices.Sort(s.Names)
@@ -34,10 +34,10 @@ func (s Subject) equal(o Subject) bool {
 	return s.User == o.User && s.Group == o.Group && slices.Equal(s.Names, o.Names) && slices.Equal(s.Addresses, o.Addresses)
 }
 
-// server tells a subject of a server from a client's.
+// server reports whether this is the subject of a server.
 func (s Subject) server() bool { return len(s.Names)+len(s.Addresses) > 0 }
 
-// of is what a certificate says.
+// of returns the subject of a certificate.
 func of(cert *x509.Certificate) Subject {
 	s := Subject{User: cert.Subject.CommonName, Names: cert.DNSNames}
 	if len(cert.Subject.Organization) > 0 {
@@ -51,16 +51,16 @@ func of(cert *x509.Certificate) Subject {
 	return s.sorted()
 }
 
-// Request asks for a certificate.
+// Request is a certificate request.
 type Request struct {
-	// Name is the same for the same content, so that a request that was made
-	// before is found again.
+	// Name is the same for the same content, so that an earlier request is found
+	// again.
 	Name string
-	// PEM is the request of PKCS 10.
+	// PEM is the PKCS #10 request.
 	PEM []byte
 }
 
-// request asks for a certificate of that key.
+// request creates a request for that key.
 func request(s Subject, key *ecdsa.PrivateKey) (Request, error) {
 	template := x509.CertificateRequest{
 		Subject:  pkix.Name{CommonName: s.User, Organization: []string{s.Group}},
@@ -77,7 +77,7 @@ func request(s Subject, key *ecdsa.PrivateKey) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	// Without the signature, which is never the same twice.
+	// Without the signature, which is random.
 	sum := sha256.Sum256(parsed.RawTBSCertificateRequest)
 	return Request{
 		Name: "node-csr-" + hex.EncodeToString(sum[:16]),
@@ -85,7 +85,7 @@ func request(s Subject, key *ecdsa.PrivateKey) (Request, error) {
 	}, nil
 }
 
-// Same tells whether two requests in PEM ask for the same.
+// Same reports whether two requests in PEM have the same content.
 func Same(a, b []byte) bool {
 	x, y := content(a), content(b)
 	return x != nil && slices.Equal(x, y)

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// look is how long at most the clock is not looked at: it may have been set, or
-// the box have slept.
-const look = time.Hour
+// checkInterval is the maximum time between two checks of the clock: it may have
+// been set, or the host may have been suspended.
+const checkInterval = time.Hour
 
-// due is how long the certificate is good for what it should say; 0 asks for
-// another now. Chance, from 0 to 1, puts the time between 70 and 90 % of its life,
-// as the kubelet does, so that the nodes of a cluster do not ask all at once.
+// due returns how long the certificate is good for its subject; 0 requests another
+// one now. chance, from 0 to 1, sets the time between 70 and 90 % of its lifetime,
+// as at the kubelet, so that the nodes of a cluster do not renew all at once.
 func due(cert *tls.Certificate, want Subject, chance float64, now time.Time) time.Duration {
 	if cert == nil || want.server() && !of(cert.Leaf).equal(want.sorted()) {
 		return 0
@@ -21,5 +21,5 @@ func due(cert *tls.Certificate, want Subject, chance float64, now time.Time) tim
 	return max(0, at.Sub(now))
 }
 
-// Expired tells whether a certificate has ended.
+// Expired reports whether a certificate has expired.
 func Expired(cert *tls.Certificate, now time.Time) bool { return now.After(cert.Leaf.NotAfter) }

@@ -16,18 +16,17 @@ import (
 	"time"
 )
 
-// Store are the files of a certificate, laid out as the kubelet's, so that each
-// of the two can go on where the other one stopped: NAME-DATE.pem has the
-// certificates and then the key, NAME-current.pem is a link to the newest of
-// them.
+// Store is the files of a certificate, in the kubelet's layout, so that either
+// program can continue with the other's files: NAME-DATE.pem has the certificates
+// and then the key, NAME-current.pem is a symbolic link to the newest one.
 type Store struct {
 	Dir, Name string
 }
 
-// Current is the path of the certificate, and of its key.
+// Current returns the path of the certificate and its key.
 func (s Store) Current() string { return filepath.Join(s.Dir, s.Name+"-current.pem") }
 
-// pending is the path of the key that a certificate is asked for.
+// pending returns the path of the key of a request.
 func (s Store) pending() string { return filepath.Join(s.Dir, s.Name+".key.tmp") }
 
 // Load reads the current certificate.
@@ -42,8 +41,8 @@ func Load(certFile, keyFile string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// key is the key to ask with. It is kept from before anybody is asked, so that a
-// daemon that is restarted goes on with the same request.
+// key returns the key of the request. It is stored before the request is sent, so
+// that a restarted daemon continues with the same request.
 func (s Store) key() (*ecdsa.PrivateKey, error) {
 	if key, err := readKey(s.pending()); err == nil {
 		return key, nil
@@ -62,7 +61,7 @@ func (s Store) key() (*ecdsa.PrivateKey, error) {
 	return key, WriteFile(s.pending(), text)
 }
 
-// forget drops the key, so that the next request is another one.
+// forget removes the key, so that the next request is a new one.
 func (s Store) forget() error {
 	if err := os.Remove(s.pending()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("failed to remove a key: %w", err)
@@ -90,8 +89,8 @@ func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// save makes a signed certificate the current one. One before it is kept, older
-// ones are removed.
+// save makes a signed certificate the current one. It keeps the previous one and
+// removes older ones.
 func (s Store) save(certPEM []byte, key *ecdsa.PrivateKey, now time.Time) (*tls.Certificate, error) {
 	private, err := keyPEM(key)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s Store) save(certPEM []byte, key *ecdsa.PrivateKey, now time.Time) (*tls.
 	if err := WriteFile(file, slices.Concat(certPEM, private)); err != nil {
 		return nil, err
 	}
-	// Made under another name first: there is a current one at any time.
+	// Created under another name first, so that there always is a current one.
 	next := filepath.Join(s.Dir, s.Name+"-updated.pem")
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("failed to replace the certificate: %w", err)
@@ -118,18 +117,18 @@ func (s Store) save(certPEM []byte, key *ecdsa.PrivateKey, now time.Time) (*tls.
 	return &pair, s.forget()
 }
 
-// sweep removes the files that are neither of the two.
+// sweep removes all other files.
 func (s Store) sweep(current, before string) {
 	const date = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]-[0-9][0-9]-[0-9][0-9]-[0-9][0-9].pem"
 	old, _ := filepath.Glob(filepath.Join(s.Dir, s.Name+"-"+date))
 	for _, file := range old {
 		if filepath.Base(file) != filepath.Base(current) && filepath.Base(file) != filepath.Base(before) {
-			_ = os.Remove(file) // one more is no harm
+			_ = os.Remove(file) // a remaining file is harmless
 		}
 	}
 }
 
-// WriteFile replaces a file in one step. Only its owner can read it.
+// WriteFile replaces a file atomically. Only its owner can read it.
 func WriteFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {

@@ -28,7 +28,7 @@ type eviction struct {
 	host *evict.Host
 }
 
-// newEviction creates the evictor, which terminates pods when the Eviction threshold met.
+// newEviction creates the evictor, which terminates pods when an eviction threshold is met.
 func newEviction(o *options.Options, client *cri.Client, p *observers, sup *supervisor.Supervisor, images *gc.Images, log *slog.Logger) *eviction {
 	ceiling, _ := cgroup.Ceiling(o.Cgroups.Root)
 	host := evict.NewHost(evict.HostConfig{

@@ -150,7 +150,7 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 	// What comes later is awaited.
 	a.create(n.inCluster("late", testbed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n", "volumeMounts: [{name: v, mountPath: /v}]\n"))
 	a.create(n.inCluster("variable", testbed.BusyboxImage, "", "env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
-	n.awaitEvent("late", "FailedMount", "Secret default/later not found; add it in the cluster")
+	n.awaitEvent("late", "FailedMount", "Secret default/later not found; create it in the cluster")
 	n.awaitStatus("variable", "it tells what it waits for", func(p v1.Pod) error {
 		for _, c := range p.Status.ContainerStatuses {
 			if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" && strings.Contains(w.Message, "Secret default/later does not exist in the cluster") {

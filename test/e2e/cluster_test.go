@@ -237,7 +237,7 @@ func TestCluster(t *testing.T) {
 		return err
 	})
 	// It leaves; the rights of a node do not reach to its own object.
-	n.cli(0, []string{"has left", "kubectl delete node " + n.Name}, "cluster", "leave")
+	n.cli(0, []string{"removed from its cluster", "kubectl delete node " + n.Name}, "cluster", "leave")
 	if out, err := a.kubectl("get", "pods,leases", "-A", "-o", "name"); err != nil || strings.Contains(out, n.Name) {
 		t.Errorf("still there: %s %v", out, err)
 	}
