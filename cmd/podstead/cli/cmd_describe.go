@@ -14,7 +14,7 @@ func describeCommand() *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
 		Use:   "describe TYPE [NAME...] | TYPE/NAME...",
-		Short: "Show details of a specific resource or group of resources",
+		Short: "Show details of one or more resources",
 		Long: `Show details of a pod, a node, a ConfigMap or another resource, or of all resources of
 the type if no NAME is given. For a pod these are its manifest and the errors in it,
 its containers with their states, its conditions, volumes and events.

@@ -31,7 +31,7 @@ func diffCommand() *cobra.Command {
 	var socket, mode string
 	cmd := &cobra.Command{
 		Use:   "diff FILE|DIR|-...",
-		Short: "Diff the live version against a would-be applied version",
+		Short: "Compare manifests with the running pods",
 		Long: `Show the differences between running pods and manifests in the unified format. All
 defaults are filled in on both sides, so that only real changes are shown. For
 Secrets it shows which keys change, not their values.

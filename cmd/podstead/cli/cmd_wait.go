@@ -32,7 +32,7 @@ func waitCommand() *cobra.Command {
 	var o waitOptions
 	cmd := &cobra.Command{
 		Use:   "wait [TYPE] NAME... | TYPE/NAME... | -f FILE",
-		Short: "Wait for a specific condition on one or many resources",
+		Short: "Wait for a condition on one or more resources",
 		Long: `Wait for a condition on each given pod or node:
 
   ready                  it is ready; fails at once if the pod has completed or failed
