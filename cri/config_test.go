@@ -12,8 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 func testConfig() config {
@@ -258,27 +256,6 @@ func TestOOMScoreAdj(t *testing.T) {
 	pod.Spec.PriorityClassName = "system-node-critical"
 	if got := oomScoreAdj(pod, &pod.Spec.Containers[0], 1<<30); got != -997 {
 		t.Errorf("node critical: %d", got)
-	}
-}
-
-func TestQOSClass(t *testing.T) {
-	for _, tc := range []struct {
-		init, a, b v1.ResourceRequirements
-		want       v1.PodQOSClass
-	}{
-		{want: v1.PodQOSBestEffort},
-		{a: requirements("1 1Gi", "1 1Gi"), b: requirements("1 1Gi", "1 1Gi"), init: requirements("1 1Gi", "1 1Gi"), want: v1.PodQOSGuaranteed},
-		{a: requirements("1 1Gi", "1 1Gi"), b: requirements("1 1Gi", "1 1Gi"), want: v1.PodQOSBurstable}, // init has none
-		{a: requirements("1 1Gi", "2 1Gi"), b: requirements("1 1Gi", "1 1Gi"), init: requirements("1 1Gi", "1 1Gi"), want: v1.PodQOSBurstable},
-		{b: requirements("1m -", ""), want: v1.PodQOSBurstable},
-		{a: requirements("0 0", ""), want: v1.PodQOSBestEffort},
-	} {
-		pod := wantedPod("", []string{"a", "b"}, "i")
-		pod.Spec.Containers[0].Resources, pod.Spec.Containers[1].Resources = tc.a, tc.b
-		pod.Spec.InitContainers[0].Resources = tc.init
-		if got := podinfo.QOSClass(pod); got != tc.want {
-			t.Errorf("%+v: got %s", tc, got)
-		}
 	}
 }
 
