@@ -97,8 +97,8 @@ func (p *Workers) Ended(uid types.UID) <-chan struct{} {
 	return ended
 }
 
-// restart requests another run after this one, and ends this one if it has not
-// ended. A run that waits to start needs no other.
+// restart requests another run after this one, and ends this one for the given reason
+// if it has not ended. A run that waits to start needs no other.
 func (p *Workers) restart(w *worker, reason string, notBefore time.Time) {
 	switch w.state {
 	case Queued:
@@ -107,14 +107,14 @@ func (p *Workers) restart(w *worker, reason string, notBefore time.Time) {
 	case Syncing:
 		p.end(w, onRestart, KillOrder{Reason: KillRestart, Message: reason})
 	}
-	w.restart = &restartRequest{reason: reason, notBefore: notBefore}
+	w.restart = &restartRequest{notBefore: notBefore}
 	if w.state == Finished {
 		p.startNextRun(w)
 	}
 }
 
-// end applies a decision that ends a run, or that hurries one that is ending.
-// The first decision stays; a later one can only shorten the grace period.
+// end applies a decision that ends a run, or shortens the grace period of one that is
+// ending. The first decision stays.
 func (p *Workers) end(w *worker, t trigger, order KillOrder) {
 	was := w.state
 	if !p.move(w, t) {

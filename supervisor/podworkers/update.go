@@ -34,7 +34,7 @@ func (p *Workers) Update(pod *v1.Pod) {
 			p.enqueueForName(w, name)
 		}
 	case readded:
-		p.restart(w, "removed and added again", time.Time{})
+		p.restart(w, "its manifest was removed and added again", time.Time{})
 	case !sameTemplate(before, pod):
 		// Only a uid that is set in the manifest leads here: any other edit makes
 		// another UID. The kubelet would apply the image and not report it.

@@ -59,9 +59,9 @@ type run struct {
 	held, retrying, disrupted bool
 }
 
-// restartRequest asks for another run.
+// restartRequest requests another run after this one.
 type restartRequest struct {
-	reason    string
+	// notBefore is the earliest time at which it starts; zero is at once.
 	notBefore time.Time
 }
 
@@ -178,7 +178,7 @@ func (p *Workers) complete(w *worker, j SyncJob, result SyncResult) bool {
 	case result.Err != nil || j.State == Queued:
 	case result.Replace != nil:
 		p.end(w, onRestart, *result.Replace)
-		w.restart = &restartRequest{reason: result.Replace.Message}
+		w.restart = &restartRequest{}
 	case result.Ended:
 		w.disrupted = result.Disrupted
 		p.end(w, onEnded, KillOrder{})
@@ -192,7 +192,7 @@ func (p *Workers) complete(w *worker, j SyncJob, result SyncResult) bool {
 		p.forget(w)
 		return true
 	case j.State == Finished && result.Restart && w.wanted:
-		p.restart(w, "what ended it has passed", time.Time{})
+		p.restart(w, "the disruption has passed", time.Time{})
 	}
 	p.schedule(w, result)
 	return false
