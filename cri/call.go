@@ -93,9 +93,9 @@ func limited(ctx context.Context, limit time.Duration) (context.Context, context
 // observeCalls returns an interceptor that reports each call to observe.
 func observeCalls(observe func(method string, took time.Duration, err error)) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
-		began := time.Now()
+		start := time.Now()
 		err := call(ctx, method, request, answer, conn, options...)
-		observe(method[strings.LastIndexByte(method, '/')+1:], time.Since(began), err)
+		observe(method[strings.LastIndexByte(method, '/')+1:], time.Since(start), err)
 		return err
 	}
 }

@@ -53,13 +53,13 @@ func runAs(pod *v1.Pod, c *v1.Container, image *runtimeapi.Image) (user, error) 
 }
 
 // notRoot returns an error for a user that is root, or may be.
-func notRoot(u user, asked bool) error {
+func notRoot(u user, requested bool) error {
 	switch {
 	case u.name != "":
 		return fmt.Errorf("runAsNonRoot is true and the image names its user %q, which may be root under another name; set runAsUser to the number", u.name)
 	case *u.id != 0:
 		return nil
-	case asked:
+	case requested:
 		return errors.New("runAsNonRoot is true and runAsUser is 0, which is root; change one of them")
 	}
 	return errors.New("runAsNonRoot is true and the image runs as root; set runAsUser, or take an image with another user")

@@ -66,8 +66,8 @@ func newImageManager(service ImageRuntime, events Recorder, slots int) *imageMan
 // ensure returns the runtime's reference to a container's image and pulls the
 // image if the pull policy requires it. An error is a *waitError, or the
 // context's.
-func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, asked string, policy v1.PullPolicy, logins PullCredentials) (string, error) {
-	image, err := imageName(asked)
+func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, requested string, policy v1.PullPolicy, credentials PullCredentials) (string, error) {
+	image, err := imageName(requested)
 	if err != nil {
 		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", err.Error())
 		return "", &waitError{Waiting: Waiting{reasonInvalidImageName, err.Error()}, cause: err}
@@ -77,42 +77,42 @@ func (m *imageManager) ensure(ctx context.Context, pod *v1.Pod, asked string, po
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		message := fmt.Sprintf("Failed to inspect image %q: %s", asked, detail(err))
+		message := fmt.Sprintf("Failed to inspect image %q: %s", requested, detail(err))
 		m.events.Event(pod, v1.EventTypeWarning, "InspectFailed", message)
 		return "", &waitError{Waiting: Waiting{reasonImageInspect, message}, cause: err}
 	}
 	if policy != v1.PullAlways && present != nil {
 		m.forget(pod.UID, image)
-		m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", asked))
+		m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", requested))
 		return present.Id, nil
 	}
 	if policy == v1.PullNever {
-		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", asked)
+		message := fmt.Sprintf("Container image %q is not present with pull policy of Never", requested)
 		m.events.Event(pod, v1.EventTypeWarning, reasonErrNeverPull, message)
 		return "", &waitError{Waiting: Waiting{reasonErrNeverPull, message}, cause: errors.New(message)}
 	}
-	return m.pull(ctx, pod, imageRequest{asked, image, present != nil}, logins)
+	return m.pull(ctx, pod, imageRequest{requested, image, present != nil}, credentials)
 }
 
 // imageRequest is an image to pull: the reference as requested and in full. An
 // image that is present (policy Always) is only looked up again and never queues.
 type imageRequest struct {
-	asked, image string
-	present      bool
+	requested, image string
+	present          bool
 }
 
 // pull pulls an image unless it is in back-off.
-func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest, logins PullCredentials) (string, error) {
-	asked, image := need.asked, need.image
-	if left, failed := m.wait(pod.UID, image, logins.Revision); left > 0 {
-		message := fmt.Sprintf("Back-off pulling image %q", asked)
+func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest, credentials PullCredentials) (string, error) {
+	requested, image := need.requested, need.image
+	if left, failed := m.wait(pod.UID, image, credentials.Revision); left > 0 {
+		message := fmt.Sprintf("Back-off pulling image %q", requested)
 		m.events.Event(pod, v1.EventTypeNormal, "BackOff", message)
 		message += ": " + reasonErrImagePull + ": " + detail(failed)
 		return "", &waitError{Waiting: Waiting{reasonImagePullBackOff, message}, retryAfter: left}
 	}
-	m.events.Event(pod, v1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", asked))
-	begun := time.Now()
-	list, lookupErr := logins.lookup(ctx, image)
+	m.events.Event(pod, v1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", requested))
+	start := time.Now()
+	list, lookupErr := credentials.lookup(ctx, image)
 	f, err := m.pulls.pull(ctx, pullRequest{image, list, need.present})
 	switch {
 	case ctx.Err() != nil:
@@ -122,15 +122,15 @@ func (m *imageManager) pull(ctx context.Context, pod *v1.Pod, need imageRequest,
 		if lookupErr != nil {
 			err = &pullError{detail(err) + "; credential lookup failed: " + strings.ReplaceAll(lookupErr.Error(), "\n", "; ")}
 		}
-		delay := m.failed(pod.UID, image, imageFailure{err: err, revision: logins.Revision})
-		message := fmt.Sprintf("Failed to pull image %q: %s", asked, detail(err))
+		delay := m.failed(pod.UID, image, imageFailure{err: err, revision: credentials.Revision})
+		message := fmt.Sprintf("Failed to pull image %q: %s", requested, detail(err))
 		m.events.Event(pod, v1.EventTypeWarning, "Failed", message)
 		return "", &waitError{Waiting: Waiting{reasonErrImagePull, message}, cause: err, retryAfter: min(delay, imageErrorShown)}
 	}
 	m.forget(pod.UID, image)
-	waited := time.Since(begun)
+	waited := time.Since(start)
 	m.events.Event(pod, v1.EventTypeNormal, "Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting)",
-		asked, f.took.Round(time.Millisecond), waited.Round(time.Millisecond)))
+		requested, f.took.Round(time.Millisecond), waited.Round(time.Millisecond)))
 	return f.ref, nil
 }
 

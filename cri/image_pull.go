@@ -19,7 +19,7 @@ type puller struct {
 
 // pullKey identifies pulls that are shared. A pull with other credentials is
 // separate: a pod without credentials must not profit from one that has them.
-type pullKey struct{ image, login string }
+type pullKey struct{ image, credentials string }
 
 // inflightPull is one pull in progress.
 type inflightPull struct {
@@ -37,12 +37,12 @@ func newPuller(service ImageRuntime, slots int) *puller {
 
 // pullRequest is a pull to run. An unqueued one takes no slot and waits for none.
 type pullRequest struct {
-	image    string
-	logins   []Credential
-	unqueued bool
+	image       string
+	credentials []Credential
+	unqueued    bool
 }
 
-func (o pullRequest) key() pullKey { return pullKey{o.image, credentialsKey(o.logins)} }
+func (o pullRequest) key() pullKey { return pullKey{o.image, credentialsKey(o.credentials)} }
 
 // pull pulls an image.
 func (p *puller) pull(ctx context.Context, o pullRequest) (*inflightPull, error) {
@@ -106,7 +106,7 @@ func (p *puller) pullQueued(ctx context.Context, o pullRequest) (ref string, too
 		}
 		defer leave()
 	}
-	begun := time.Now()
-	ref, err = pullWith(ctx, p.service, o.image, o.logins)
-	return ref, time.Since(begun), err
+	start := time.Now()
+	ref, err = pullWith(ctx, p.service, o.image, o.credentials)
+	return ref, time.Since(start), err
 }

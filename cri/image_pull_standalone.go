@@ -9,20 +9,20 @@ import (
 // PullImage pulls an image for no pod, immediately and without back-off, and
 // returns its full name and the runtime's ID of it. An error contains no secrets
 // of the credentials.
-func PullImage(ctx context.Context, service ImageRuntime, asked string, logins PullCredentials) (name, id string, err error) {
-	name, err = imageName(asked)
+func PullImage(ctx context.Context, service ImageRuntime, requested string, credentials PullCredentials) (name, id string, err error) {
+	name, err = imageName(requested)
 	if err != nil {
 		return "", "", &NameError{err}
 	}
-	list, lookupErr := logins.lookup(ctx, name)
+	list, lookupErr := credentials.lookup(ctx, name)
 	id, err = pullWith(ctx, service, name, list)
 	switch {
 	case ctx.Err() != nil:
 		return name, "", context.Cause(ctx)
 	case err != nil && lookupErr != nil:
-		return name, "", fmt.Errorf("failed to pull image %q: %s; credential lookup failed: %s", asked, detail(err), strings.ReplaceAll(lookupErr.Error(), "\n", "; "))
+		return name, "", fmt.Errorf("failed to pull image %q: %s; credential lookup failed: %s", requested, detail(err), strings.ReplaceAll(lookupErr.Error(), "\n", "; "))
 	case err != nil:
-		return name, "", fmt.Errorf("failed to pull image %q: %s", asked, detail(err))
+		return name, "", fmt.Errorf("failed to pull image %q: %s", requested, detail(err))
 	}
 	return name, id, nil
 }

@@ -121,13 +121,13 @@ func (m *imageManager) ask(uid, image string, policy v1.PullPolicy) *waiter {
 	return m.askWith(uid, image, policy, PullCredentials{})
 }
 
-func (m *imageManager) askWith(uid, image string, policy v1.PullPolicy, logins PullCredentials) *waiter {
+func (m *imageManager) askWith(uid, image string, policy v1.PullPolicy, credentials PullCredentials) *waiter {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &waiter{cancel: cancel}
 	pod := wantedPod("", nil)
 	pod.UID = types.UID(uid)
 	go func() {
-		w.ref, w.err = m.ensure(ctx, pod, image, policy, logins)
+		w.ref, w.err = m.ensure(ctx, pod, image, policy, credentials)
 		w.done = true
 	}()
 	synctest.Wait()

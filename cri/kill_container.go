@@ -102,7 +102,7 @@ func (s *Syncer) killContainer(ctx context.Context, k *killContext, kill Kill) e
 // error: a hook that fails is recorded as an event, and the container is
 // terminated nevertheless.
 func (s *Syncer) preStop(ctx context.Context, k *killContext, c *Container, due time.Time) error {
-	begun := time.Now()
+	start := time.Now()
 	hookCtx, cancel := context.WithDeadline(ctx, due)
 	err := s.runHook(hookCtx, Hook{Handler: c.PreStop, ContainerID: c.ID, Name: c.Name, Ports: c.Ports, IP: k.hookIP(c)})
 	over := hookCtx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
@@ -115,7 +115,7 @@ func (s *Syncer) preStop(ctx context.Context, k *killContext, c *Container, due 
 	}
 	what := detail(err)
 	if over {
-		what = fmt.Sprintf("it did not finish within the grace period, %s", time.Since(begun).Round(time.Second))
+		what = fmt.Sprintf("it did not finish within the grace period, %s", time.Since(start).Round(time.Second))
 	}
 	s.events.Event(k.pod, v1.EventTypeWarning, reasonFailedPreStop, fmt.Sprintf("preStop hook of container %s failed: %s", c.Name, what))
 	return nil

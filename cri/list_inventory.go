@@ -11,8 +11,8 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// inventory holds what the last list contained, by ID, and the pods that were
-// made of it.
+// inventory holds the contents of the last list, by ID, and the pods built from
+// it.
 type inventory struct {
 	instance string
 	scratch  sync.Pool // of *scratch

@@ -19,7 +19,7 @@ type planner struct {
 	// sandbox. All other running instances are surplus.
 	running map[string]*Container
 	// last has, by container name and in any sandbox, the newest instance that
-	// was ever started: restart rules look at it.
+	// was ever started: restart rules use it.
 	last map[string]*Container
 }
 

@@ -50,7 +50,7 @@ var fieldSupports = []fieldSupport{
 	{
 		// ContainerConfig.stop_signal, CRI of Kubernetes 1.33. containerd's
 		// server reads it in 2.3 and not in 2.2; CRI-O's release notes name it
-		// in 1.33. No feature of Status tells.
+		// in 1.33. No feature of Status reports it.
 		requestedAt: containerField("lifecycle.stopSignal", func(c *v1.Container) bool {
 			return c.Lifecycle != nil && c.Lifecycle.StopSignal != nil
 		}),

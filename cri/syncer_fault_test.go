@@ -32,7 +32,7 @@ var faults = map[string]critest.Fault{
 	"third call, disconnect late": {Skip: 2, DisconnectAfter: true},
 }
 
-// Calls that look, and those that the steps of a Sync make besides.
+// Calls that observe, and further ones that the steps of a Sync make.
 var (
 	looks        = []string{"ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"}
 	starts       = []string{"ImageStatus", "CreateContainer", "StartContainer"}

@@ -93,9 +93,9 @@ func (p *Prober) startDue(ctx context.Context, probes *sync.WaitGroup) (time.Tim
 			pod:    w.container.pod.pod, kind: w.kind, probe: w.spec, timeout: w.timeout(),
 		}
 		probes.Go(func() {
-			began := time.Now()
+			start := time.Now()
 			answered, ok := p.runProbe(one, q)
-			p.finish(w, answered, ok, time.Since(began))
+			p.finish(w, answered, ok, time.Since(start))
 		})
 	}
 	return time.Time{}, false

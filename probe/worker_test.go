@@ -376,7 +376,7 @@ func TestThousandProbesASecond(t *testing.T) {
 }
 
 // BenchmarkThousandProbes is one second of 1,000 probes at 1 s: what they cost
-// besides what they ask.
+// in addition to what they probe.
 func BenchmarkThousandProbes(b *testing.B) {
 	asked := make(chan struct{}, 1000)
 	p := New(Config{Exec: execFunc(func(context.Context, string, []string, time.Duration) (ExecResult, error) {

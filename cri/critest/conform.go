@@ -24,7 +24,7 @@ type Target struct {
 	// LogDir is a directory for logs.
 	LogDir string
 	// Fake is set if the target is the fake, which runs no commands and is
-	// told what they would do.
+	// given their results.
 	Fake *Fake
 }
 

@@ -9,7 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// SetMemory is the working set that a container's stats tell, in bytes.
+// SetMemory sets the working set in a container's stats, in bytes.
 func (f *Fake) SetMemory(name string, bytes uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -231,7 +231,7 @@ spec:
 			"image":   "the image runs as root",
 			"named":   `names its user "nobody"`,
 			"zero":    "runAsUser is 0",
-			"profile": "it belongs at " + filepath.Join(n.Root, "seccomp/gone.json"),
+			"profile": "put it at " + filepath.Join(n.Root, "seccomp/gone.json"),
 		}
 		n.awaitStatus("p", "the others wait, saying why", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
