@@ -75,8 +75,12 @@ func allLimit(pod *v1.Pod, resource v1.ResourceName) bool {
 	if r := pod.Spec.Resources; r != nil && limited(r) {
 		return true
 	}
-	unlimited := func(c v1.Container) bool { return !limited(&c.Resources) }
-	return !slices.ContainsFunc(pod.Spec.InitContainers, unlimited) && !slices.ContainsFunc(pod.Spec.Containers, unlimited)
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		if !limited(&c.Resources) {
+			return false
+		}
+	}
+	return true
 }
 
 // requiredControllers returns the controllers without which a limit of the pod or
@@ -100,7 +104,7 @@ func (o *Options) requiredControllers(pod *v1.Pod) map[string]string {
 			}
 		}
 	}
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
 		note(&c.Resources, "container "+c.Name+": ")
 	}
 	if r := pod.Spec.Resources; r != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // HasLimits reports whether a pod has a limit of ephemeral storage that is
@@ -47,13 +49,10 @@ func OverLimit(pod *v1.Pod, d Disk) (limit, why string) {
 			return limitEmptyDir, fmt.Sprintf("Usage of emptyDir volume %q (%s) exceeds its sizeLimit %s.", v.Name, formatBytes(used), formatBytes(limit))
 		}
 	}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			c := &list[i]
-			limit := c.Resources.Limits.StorageEphemeral().Value()
-			if used := d.Rootfs[c.Name].Bytes + d.Logs[c.Name].Bytes; limit > 0 && used > limit {
-				return limitContainer, fmt.Sprintf("Container %q uses %s of ephemeral storage, which exceeds its limit %s.", c.Name, formatBytes(used), formatBytes(limit))
-			}
+	for c := range podinfo.EachContainer(&pod.Spec, podinfo.SpecContainers) {
+		limit := c.Resources.Limits.StorageEphemeral().Value()
+		if used := d.Rootfs[c.Name].Bytes + d.Logs[c.Name].Bytes; limit > 0 && used > limit {
+			return limitContainer, fmt.Sprintf("Container %q uses %s of ephemeral storage, which exceeds its limit %s.", c.Name, formatBytes(used), formatBytes(limit))
 		}
 	}
 	if limit, used := storageLimit(pod), sum(d.Volumes, d.Logs, d.Rootfs).Bytes; limit > 0 && used > limit {

@@ -145,7 +145,7 @@ func (e *Evictor) measure(ctx context.Context, s Signal) map[types.UID]Usage {
 // running returns the pods that may have running containers.
 func running(pods []*v1.Pod) (list []*v1.Pod) {
 	for _, pod := range pods {
-		if pod.DeletionTimestamp != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if pod.DeletionTimestamp != nil || podinfo.IsTerminal(pod.Status.Phase) {
 			continue
 		}
 		for _, c := range pod.Status.Conditions {
