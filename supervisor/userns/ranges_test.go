@@ -62,14 +62,15 @@ func TestRangesAtTheSameTime(t *testing.T) {
 	all.Wait()
 }
 
-// A pod whose first range is reserved gets another.
+// A pod whose first range is reserved gets another, and the first one again once that
+// is free.
 func TestRangeOfAPodThatIsGone(t *testing.T) {
 	r := New(t.TempDir())
-	mine := take(t, r, "a")
+	own := take(t, r, "a")
 	if err := os.Rename(filepath.Join(r.pods, "a"), filepath.Join(r.pods, "b")); err != nil {
 		t.Fatal(err)
 	}
-	if got := take(t, r, "a"); got == mine {
+	if got := take(t, r, "a"); got == own {
 		t.Error("two pods have the same")
 	}
 	for _, uid := range []string{"a", "b"} {
@@ -77,8 +78,8 @@ func TestRangeOfAPodThatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := take(t, r, "a"); got != mine {
-		t.Errorf("got %d, want %d", got, mine)
+	if got := take(t, r, "a"); got != own {
+		t.Errorf("got %d, want %d", got, own)
 	}
 }
 

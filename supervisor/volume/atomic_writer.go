@@ -41,14 +41,14 @@ func writeFiles(volume string, files payload, group volumeGroup) (bool, error) {
 	if current != "" && hasFiles(filepath.Join(volume, current), files, group) {
 		return false, updateEntries(volume, current, files)
 	}
-	fresh, err := writeNewDir(volume, files, group)
+	newDir, err := writeNewDir(volume, files, group)
 	if err != nil {
 		return false, fmt.Errorf("failed to write the files: %w", err)
 	}
-	if err := replaceLink(volume, dataLink, dataLinkNew, fresh); err != nil {
+	if err := replaceLink(volume, dataLink, dataLinkNew, newDir); err != nil {
 		return false, err
 	}
-	return true, updateEntries(volume, fresh, files)
+	return true, updateEntries(volume, newDir, files)
 }
 
 // checkFileName rejects a name that leads out of the volume, or that the writer

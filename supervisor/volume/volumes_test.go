@@ -265,16 +265,16 @@ func TestNamesDoNotEscape(t *testing.T) {
 
 func TestOrphans(t *testing.T) {
 	v := &Volumes{Root: filepath.Join(t.TempDir(), "pods")}
-	if uids, strangers, err := v.Orphans(nil); err != nil || len(uids)+len(strangers) > 0 {
-		t.Error(uids, strangers, err)
+	if uids, unknown, err := v.Orphans(nil); err != nil || len(uids)+len(unknown) > 0 {
+		t.Error(uids, unknown, err)
 	}
 	for _, name := range []string{"u1", "u2", "lost+found"} {
 		if err := os.MkdirAll(filepath.Join(v.Root, name), 0o750); err != nil {
 			t.Fatal(err)
 		}
 	}
-	uids, strangers, err := v.Orphans(func(uid types.UID) bool { return uid == "u1" })
-	if err != nil || !slices.Equal(uids, []types.UID{"u2"}) || !slices.Equal(strangers, []string{"lost+found"}) {
-		t.Error(uids, strangers, err)
+	uids, unknown, err := v.Orphans(func(uid types.UID) bool { return uid == "u1" })
+	if err != nil || !slices.Equal(uids, []types.UID{"u2"}) || !slices.Equal(unknown, []string{"lost+found"}) {
+		t.Error(uids, unknown, err)
 	}
 }
