@@ -7,31 +7,29 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// shownPods are the pods as they were shown last. A pod in which nothing changed
-// is shown by the same pointer again, so that who compares needs to look into
-// changed ones only: with hundreds of pods and a watch open, each change would
-// cost a comparison of them all otherwise.
+// podViews caches the pods as Pods returned them last. An unchanged pod is returned
+// as the same pointer, so that a caller that compares needs to compare only
+// changed pods: with hundreds of pods and an open watch, each change would otherwise
+// cost a comparison of all pods.
 type podViews struct {
 	mu    sync.Mutex
 	byKey map[viewKey]cachedView
 }
 
-// shownKey names a run of a pod; of one UID there may be two for a moment.
+// viewKey names a run of a pod; one UID can have two for a moment.
 type viewKey struct {
 	uid    types.UID
 	wanted bool
 }
 
-// shownPod is a pod with what it was made of.
+// cachedView is a returned pod with the values that it was made from.
 type cachedView struct {
-	spec     *v1.Pod // as its source has it
 	resolved *v1.Pod // with what its classes say
 	status   *v1.PodStatus
 	ended    time.Time
@@ -39,8 +37,8 @@ type cachedView struct {
 	out      *v1.Pod
 }
 
-// Pods are the wanted pods and those that are still ending, with their
-// statuses, sorted by namespace and name. One that is ending has a deletion
+// Pods returns the wanted pods and those that are still terminating, with their
+// statuses, sorted by namespace and name. A terminating pod has a deletion
 // timestamp if no source wants it. They are shared and must not be written to.
 func (s *Supervisor) Pods() []*v1.Pod {
 	views := s.workers.Views()
@@ -51,7 +49,7 @@ func (s *Supervisor) Pods() []*v1.Pod {
 	for _, v := range views {
 		resolved := s.podSyncer.inputs.Resolve(v.Pod).Pod
 		key := viewKey{v.Pod.UID, v.Wanted}
-		now := cachedView{spec: v.Pod, resolved: resolved, status: s.cfg.Store.Statuses.Current(v.Pod.UID), ended: v.Since, grace: v.Grace}
+		now := cachedView{resolved: resolved, status: s.cfg.Store.Statuses.Current(v.Pod.UID), ended: v.Since, grace: v.Grace}
 		if last, ok := s.views.byKey[key]; ok && last.same(&now) {
 			now = last
 		} else {
@@ -70,19 +68,11 @@ func (s *Supervisor) Pods() []*v1.Pod {
 	return pods
 }
 
-// same says whether two are made of the same. Sources and the store of statuses
-// never write to what they gave out: the same pointer is the same content. What
-// classes fill in is made anew each time.
+// same reports whether two views are made from the same. Sources, the resolver and the
+// store of statuses never modify what they returned: the same pointer is the same
+// content.
 func (p *cachedView) same(other *cachedView) bool {
-	a, b := &p.resolved.Spec, &other.resolved.Spec
-	return p.spec == other.spec && p.status == other.status && p.ended.Equal(other.ended) && p.grace == other.grace &&
-		a.PriorityClassName == b.PriorityClassName && equal(a.Priority, b.Priority) && equal(a.PreemptionPolicy, b.PreemptionPolicy) &&
-		equality.Semantic.DeepEqual(a.Overhead, b.Overhead) && equality.Semantic.DeepEqual(a.NodeSelector, b.NodeSelector) &&
-		equality.Semantic.DeepEqual(a.Tolerations, b.Tolerations)
-}
-
-func equal[T comparable](a, b *T) bool {
-	return a == b || a != nil && b != nil && *a == *b
+	return p.resolved == other.resolved && p.status == other.status && p.ended.Equal(other.ended) && p.grace == other.grace
 }
 
 // make puts the pod together. All but its own fields are shared.
