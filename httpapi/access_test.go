@@ -10,12 +10,12 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-// serving answers as a listener that lets everybody use some classes.
+// serveClasses serves the routes as a listener that grants some classes to every caller.
 func serveClasses(routes []Route, allowed access.Class) http.Handler {
 	return handler(routes, allowed, anonymous(allowed))
 }
 
-// table has a route of each class, and one below a wider one of another class.
+// testRoutes returns a route of each class, and one below a wider one of another class.
 func testRoutes() []Route {
 	ok := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("by " + access.CallerFrom(r.Context()).User + " at " + r.Pattern))

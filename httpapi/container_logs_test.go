@@ -226,9 +226,9 @@ func TestContainerLogs(t *testing.T) {
 	}
 }
 
-// Where a container ends over and over, others may be gone and come since its
-// status was made.
-func TestPreviousLogOfAFastLoop(t *testing.T) {
+// In a fast crash loop, logs may have been removed and created since the status was
+// generated.
+func TestPreviousLogOfFastCrashLoop(t *testing.T) {
 	n := newLogNode(t)
 	srv := serveLogs(t, n, access.Logs)
 	for _, c := range []struct {
@@ -248,7 +248,7 @@ func TestPreviousLogOfAFastLoop(t *testing.T) {
 	}
 }
 
-// No path leads out of the pods' own folders.
+// No path leads out of the log directories of pods.
 func TestContainerLogsTraversal(t *testing.T) {
 	n := newLogNode(t)
 	srv := serveLogs(t, n, access.Logs)
@@ -258,7 +258,7 @@ func TestContainerLogsTraversal(t *testing.T) {
 		"default/../secret", "default/..%2Fsecret/main", "default/%2e%2e/secret", "..%2f/web/main", "default/web/main%2f..%2f..%2fsecret",
 		"default/web/main%00", "default/web/.", "default//web/main", "default/web/", "default/web-n1%2fmain/0.log", "//etc/passwd",
 	} {
-		// Over a bare connection: a client would clean the path.
+		// Over a plain connection, because an HTTP client would clean the path.
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
@@ -278,7 +278,7 @@ func TestContainerLogsTraversal(t *testing.T) {
 	}
 }
 
-func TestLogsNeedTheirAccessClass(t *testing.T) {
+func TestLogsRequireAccessClass(t *testing.T) {
 	srv := serveLogs(t, newLogNode(t), access.Health|access.Read)
 	if code, body := fetch(t, srv.URL+"/containerLogs/default/web/main"); code != 404 || strings.Contains(body, "two") {
 		t.Errorf("a listener for readers of states answers %d %q", code, body)
@@ -306,14 +306,14 @@ func mustRead(t *testing.T, r *bufio.Reader, want string) {
 	}
 }
 
-// Following outlives the server's limits for short answers, a restart of the
-// container and a client that takes nothing, and ends with the pod.
+// Following survives the server's timeouts for short answers, a restart of the container and
+// a client that does not read, and ends with the pod.
 func TestContainerLogsFollow(t *testing.T) {
 	t.Parallel()
 	n := newLogNode(t)
 	srv := serveLogsShortly(t, n)
 	url := srv.URL + "/containerLogs/default/web/main?follow=true"
-	// It takes nothing although more is sent than the sockets can hold.
+	// The client does not read, although more is sent than the sockets can buffer.
 	stalled, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func TestContainerLogsFollow(t *testing.T) {
 		n.write(t, "web/main/2.log", line(big))
 		mustRead(t, r, big)
 	}
-	// The server's limits pass; there is no event for that.
+	// Wait for the server's timeouts to pass; there is no event for that.
 	<-time.After(2 * srv.Config.ReadTimeout)
 	n.write(t, "web/main/3.log", line("three"))
 	mustRead(t, r, "three")
@@ -339,8 +339,8 @@ func TestContainerLogsFollow(t *testing.T) {
 	}
 }
 
-// The daemon's end breaks the streams at once: it is not the log's end.
-func TestStoppingBreaksStreams(t *testing.T) {
+// A shutdown of the daemon aborts the streams at once: it is not the end of the log.
+func TestShutdownAbortsStreams(t *testing.T) {
 	n := newLogNode(t)
 	s := New(Config{Socket: filepath.Join(t.TempDir(), "s"), Log: slog.New(slog.DiscardHandler)}, n.sources())
 	s.shutdownTimeout = time.Hour // and would be seen if it were needed
@@ -408,7 +408,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestEndedForGood(t *testing.T) {
+func TestHasEnded(t *testing.T) {
 	ended := func(code int32) v1.ContainerState {
 		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code}}
 	}

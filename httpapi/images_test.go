@@ -14,7 +14,7 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-// keeper is an ImageKeeper with one image.
+// fakeImages is an ImageManager with one image.
 type fakeImages struct {
 	pruned []bool
 	fail   error
@@ -57,8 +57,8 @@ func (k *fakeImages) LoadImages(_ context.Context, archive io.Reader, as string)
 	return []Image{{Name: as, Size: uint64(n)}}, err
 }
 
-// An archive may be larger than other requests are. One that is refused is not
-// sent, and one that is refused half way is still told why.
+// An archive may be larger than other request bodies. A client does not send one that is
+// rejected early, and gets the reason for one that is rejected late.
 func TestLoadImages(t *testing.T) {
 	s := httptest.NewServer(serveClasses(Routes(Sources{Images: &fakeImages{}, Kube: http.NotFoundHandler()}), access.Admin))
 	defer s.Close()
@@ -135,7 +135,7 @@ func TestImages(t *testing.T) {
 	if code, body := ask(access.Read, "GET", "/podstead/v1/images"); code != 200 || !strings.Contains(body, `"a:1"`) {
 		t.Errorf("images: %d %s", code, body)
 	}
-	// A reader may not prune, and nobody by asking for a page.
+	// A reader must not prune, and a GET request must not either.
 	for _, c := range []struct {
 		allowed access.Class
 		method  string

@@ -28,7 +28,7 @@ import (
 	"github.com/podstead/podstead/httpapi/streaming"
 )
 
-// logFolder is a folder of logs with traps in it.
+// logDirectoryWithTraps creates a log directory with links that lead out of it.
 func logDirectoryWithTraps(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ func TestNodeLogsStayInDirectory(t *testing.T) {
 	}
 }
 
-// trapped is a node with one pod, which remembers what it was asked to do.
+// recordingNode is a node with one pod. It records removals.
 type recordingNode struct {
 	fakeSources
 	removed []string
@@ -130,9 +130,9 @@ func (f *recordingNode) Usage(context.Context) ([]kubeapi.NodeUsage, []kubeapi.P
 	return nil, nil, nil
 }
 
-// TestPathTricksReachNothing puts what leads elsewhere into each parameter of
-// each route, as it stands on the wire. Somebody who may only read gets to
-// nothing else by it, and an admin to no other file or object.
+// TestPathTraversalIsRejected puts traversal sequences into each parameter of each route, in
+// encoded form. They must not give a reader access to other routes, or an admin to other
+// files or objects.
 func TestPathTraversalIsRejected(t *testing.T) {
 	b := newTestServer(t).withTokens()
 	logs := logDirectoryWithTraps(t)
@@ -243,7 +243,7 @@ func TestCheckpoint(t *testing.T) {
 		t.Errorf("%s: %q, %v", answer.Items[0], data, err)
 	}
 	if fi, err := os.Stat(filepath.Join(dir, "checkpoints")); err != nil || fi.Mode().Perm() != 0o700 {
-		t.Errorf("the folder: %v, %v", fi.Mode(), err)
+		t.Errorf("the directory: %v, %v", fi.Mode(), err)
 	}
 	if err := os.Remove(answer.Items[0]); err != nil {
 		t.Fatal(err)

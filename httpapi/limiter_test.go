@@ -8,25 +8,25 @@ import (
 )
 
 func TestLimiterReservesSlotsForSocket(t *testing.T) {
-	s := newLimiter(2, 1)
+	l := newLimiter(2, 1)
 	other := httptest.NewRequest("GET", "/", nil)
 	owner := other.WithContext(access.WithCaller(other.Context(), access.Caller{Classes: access.All, Local: true}))
-	first, second := s.acquire(other), s.acquire(other)
-	if first == nil || second == nil || s.acquire(other) != nil {
-		t.Fatal("two are for everybody")
+	first, second := l.acquire(other), l.acquire(other)
+	if first == nil || second == nil || l.acquire(other) != nil {
+		t.Fatal("two shared slots")
 	}
-	own := s.acquire(owner)
-	if own == nil || s.acquire(owner) != nil {
-		t.Fatal("one more is the owner's")
+	own := l.acquire(owner)
+	if own == nil || l.acquire(owner) != nil {
+		t.Fatal("one reserved slot")
 	}
 	own()
 	first()
-	for range 2 { // one for everybody, one for himself
-		if s.acquire(owner) == nil {
-			t.Error("what was given back is not to be had")
+	for range 2 { // one shared, one reserved
+		if l.acquire(owner) == nil {
+			t.Error("a released slot is not available")
 		}
 	}
-	if s.acquire(other) != nil || s.acquire(owner) != nil {
-		t.Error("there are too many")
+	if l.acquire(other) != nil || l.acquire(owner) != nil {
+		t.Error("more slots than configured")
 	}
 }

@@ -30,7 +30,7 @@ const (
 	tokenLines  = readerToken + ",ann,read\n" + execToken + ",bob,exec\n" + adminToken + ",eve,admin\n"
 )
 
-// box is a server with a folder that outlives it.
+// testServer is a server with a directory that outlives it.
 type testServer struct {
 	*testing.T
 	dir        string
@@ -53,7 +53,7 @@ func newTestServer(t *testing.T) *testServer {
 	return b
 }
 
-// withTokens opens a port for those with tokens.
+// withTokens opens a port with token authentication.
 func (b *testServer) withTokens() *testServer {
 	b.cfg.Remote.Address = "127.0.0.1:0"
 	b.cfg.Remote.TokenFile = filepath.Join(b.dir, "tokens")
@@ -68,7 +68,7 @@ func (b *testServer) writeTokens(text string) {
 	}
 }
 
-// keep leaves behind what an earlier life does: where kubeconfigs lead.
+// saveLoopback saves the address of kubeconfigs as a previous run of the daemon does.
 func (b *testServer) saveLoopback(address string) {
 	b.Helper()
 	if err := os.MkdirAll(b.cfg.Remote.Dir, 0o700); err != nil {
@@ -82,7 +82,7 @@ func (b *testServer) saveLoopback(address string) {
 func (b *testServer) start() *testServer {
 	b.Helper()
 	b.server = New(b.cfg, b.src)
-	b.server.remote.preferredPort = 0 // the usual one is wanted by other tests of this machine too
+	b.server.remote.preferredPort = 0 // other tests on this host may use the default one
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := b.server.Listen(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (b *testServer) start() *testServer {
 	return b
 }
 
-// client speaks TLS and trusts the box.
+// client returns a TLS client that trusts the server.
 func (b *testServer) client(certs ...tls.Certificate) *http.Client {
 	b.Helper()
 	pem, err := os.ReadFile(filepath.Join(b.cfg.Remote.Dir, "servers.crt"))
@@ -129,7 +129,7 @@ func (b *testServer) client(certs ...tls.Certificate) *http.Client {
 	return c
 }
 
-// ask sends a request, with a token unless that is empty.
+// request sends a request, with a token unless it is empty.
 func (b *testServer) request(c *http.Client, method, url, token string) (int, string) {
 	b.Helper()
 	req, err := http.NewRequestWithContext(b.Context(), method, url, nil)
@@ -151,7 +151,7 @@ func (b *testServer) request(c *http.Client, method, url, token string) (int, st
 	return resp.StatusCode, string(body)
 }
 
-// kubeconfig asks for one over the socket's handler.
+// kubeconfig issues a kubeconfig and returns a client with it.
 func (b *testServer) kubeconfig(role access.Role, lasts time.Duration) (*Kubeconfig, *http.Client) {
 	b.Helper()
 	k, err := b.server.remote.issueKubeconfig(b.Context(), role, lasts)
@@ -165,7 +165,7 @@ func (b *testServer) kubeconfig(role access.Role, lasts time.Duration) (*Kubecon
 	return k, b.client(pair)
 }
 
-// TestNobodyUnknownIsAnswered asks for each route of the table in vain.
+// TestUnauthenticatedRequestsAreRejected requests every route of the table without valid credentials.
 func TestUnauthenticatedRequestsAreRejected(t *testing.T) {
 	b := newTestServer(t).withTokens().start()
 	c := b.client()
@@ -196,10 +196,10 @@ func TestTokenRoleIsCheckedPerRequest(t *testing.T) {
 	want("GET", "/pods", readerToken, 200)
 	want("POST", "/podstead/v1/images/prune", readerToken, 403)
 	want("POST", "/podstead/v1/images/prune", execToken, 403)
-	want("POST", "/podstead/v1/images/prune?dryRun=x", adminToken, 400) // it was let through
-	// A kubeconfig is for who may use the socket: a token must not become one.
+	want("POST", "/podstead/v1/images/prune?dryRun=x", adminToken, 400) // authorized
+	// Kubeconfigs are issued only over the socket, not for a token.
 	want("POST", "/podstead/v1/kubeconfig", adminToken, 403)
-	// The role is judged with each request, on the same connection too.
+	// The role is checked with each request, also on the same connection.
 	b.writeTokens(strings.Replace(tokenLines, "eve,admin", "eve,read", 1))
 	want("POST", "/podstead/v1/images/prune?dryRun=x", adminToken, 403)
 	want("GET", "/pods", adminToken, 200)
@@ -229,10 +229,10 @@ func TestInvalidTokenFileFailsListen(t *testing.T) {
 func TestKubeconfigPortSurvivesRestart(t *testing.T) {
 	b := newTestServer(t).start()
 	if b.server.remote.loopback != nil {
-		t.Fatal("a port is open before anybody asked")
+		t.Fatal("a port is open before a kubeconfig was requested")
 	}
 	if _, err := os.Stat(b.cfg.Remote.Dir); !os.IsNotExist(err) {
-		t.Errorf("keys were made before anybody asked: %v", err)
+		t.Errorf("keys were created before a kubeconfig was requested: %v", err)
 	}
 	k, reader := b.kubeconfig(access.RoleRead, time.Hour)
 	if host, _, err := net.SplitHostPort(strings.TrimPrefix(k.Server, "https://")); err != nil || host != "127.0.0.1" {
@@ -240,7 +240,7 @@ func TestKubeconfigPortSurvivesRestart(t *testing.T) {
 	}
 	again, admin := b.kubeconfig(access.RoleAdmin, time.Hour)
 	if again.Server != k.Server {
-		t.Errorf("the second one leads to %s, the first to %s", again.Server, k.Server)
+		t.Errorf("the second one uses %s, the first %s", again.Server, k.Server)
 	}
 	check := func(c *http.Client, method, path string, want int) {
 		t.Helper()
@@ -254,13 +254,13 @@ func TestKubeconfigPortSurvivesRestart(t *testing.T) {
 	check(b.client(), "GET", "/pods", 401)
 	b.stop()
 	b.start()
-	// A connection of another test may have taken the port meanwhile.
+	// A connection of another test may use the port in the meantime.
 	for begun := time.Now(); b.server.remote.loopback == nil && time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
 		b.stop()
 		b.start()
 	}
 	check(reader, "GET", "/pods", 200)
-	// What was granted ends at once, on open connections too.
+	// Revocation takes effect at once, also on open connections.
 	if err := b.server.remote.revokeKubeconfigs(); err != nil {
 		t.Fatal(err)
 	}
@@ -339,18 +339,18 @@ func TestKubeconfigUsesAnotherPortIfSavedOneIsInUse(t *testing.T) {
 	}
 	defer taken.Close()
 	b.saveLoopback(taken.Addr().String())
-	b.start() // says so, and goes on
+	b.start() // logs a warning
 	k, c := b.kubeconfig(access.RoleRead, time.Hour)
 	if k.Server == "https://"+taken.Addr().String() {
-		t.Fatal("it leads to a port of somebody else")
+		t.Fatal("it uses a port of another process")
 	}
 	if code, body := b.request(c, "GET", k.Server+"/pods", ""); code != 200 {
 		t.Errorf("GET /pods = %d %q", code, body)
 	}
 }
 
-// TestNoPortOutlivesTheServer has it stop right after ports were opened, before
-// it answers on them. The order of both is by chance, so it is tried some times.
+// TestNoPortOutlivesTheServer stops the server right after ports were opened, before it serves them. The
+// order is random, so the test repeats this.
 func TestNoListenerOutlivesServer(t *testing.T) {
 	b := newTestServer(t).withTokens()
 	b.cfg.Remote.Address = "127.0.0.2:0" // no port for kubeconfigs
@@ -372,17 +372,17 @@ func TestNoListenerOutlivesServer(t *testing.T) {
 		}
 		for _, d := range append(l.tls, *s.remote.loopback) {
 			if err := d.Listener.(*net.TCPListener).SetDeadline(time.Time{}); !errors.Is(err, net.ErrClosed) {
-				t.Fatalf("%s is open though Serve returned", d.Addr())
+				t.Fatalf("%s is open after Serve returned", d.Addr())
 			}
 		}
 		if _, err := s.remote.issueKubeconfig(t.Context(), access.RoleRead, time.Hour); !errors.Is(err, errStopping) {
-			t.Fatalf("a kubeconfig after the end = %v", err)
+			t.Fatalf("a kubeconfig after the shutdown = %v", err)
 		}
 		if err := s.remote.revokeKubeconfigs(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.remote.issueKubeconfig(t.Context(), access.RoleRead, time.Hour); !errors.Is(err, errStopping) {
-			t.Fatalf("a kubeconfig after the end = %v", err)
+			t.Fatalf("a kubeconfig after the shutdown = %v", err)
 		}
 	}
 }
@@ -391,7 +391,7 @@ func TestKubeconfigUsesPortOfFlags(t *testing.T) {
 	b := newTestServer(t).withTokens().start()
 	k, c := b.kubeconfig(access.RoleRead, time.Hour)
 	if k.Server != "https://"+b.tlsAddress || b.server.remote.loopback != nil {
-		t.Errorf("it leads to %s, the port is %s", k.Server, b.tlsAddress)
+		t.Errorf("it uses %s, the port is %s", k.Server, b.tlsAddress)
 	}
 	if code, body := b.request(c, "GET", k.Server+"/pods", ""); code != 200 {
 		t.Errorf("GET /pods = %d %q", code, body)
@@ -440,7 +440,7 @@ func TestExpiredAndUnknownCertificatesAreRejected(t *testing.T) {
 			t.Errorf("a certificate %s = %d %q, want %d %q", c.name, code, body, c.prune, c.words)
 		}
 	}
-	// A serving certificate proves no client.
+	// A serving certificate is not a client certificate.
 	pair, err := tls.LoadX509KeyPair(filepath.Join(b.cfg.Remote.Dir, "server.crt"), filepath.Join(b.cfg.Remote.Dir, "server.key"))
 	if err != nil {
 		t.Fatal(err)
@@ -461,7 +461,7 @@ func TestOldTLSVersionsAreRejected(t *testing.T) {
 			t.Errorf("%s: %v", tls.VersionName(version), err)
 		}
 	}
-	// Nor is anything said in the clear.
+	// Plain HTTP is rejected.
 	resp, err := http.Get("http://" + b.tlsAddress + "/pods")
 	if err != nil {
 		t.Fatal(err)
@@ -496,7 +496,7 @@ func TestDisabledDebuggingHandlers(t *testing.T) {
 		t.Errorf("/pods = %d", code)
 	}
 	if code, _ := b.request(c, "GET", "https://"+b.tlsAddress+"/containerLogs/a/b/c", ""); code != 401 {
-		t.Errorf("logs for nobody = %d, want 401", code)
+		t.Errorf("logs for an unauthenticated client = %d, want 401", code)
 	}
 }
 
@@ -529,17 +529,17 @@ func TestReadOnlyPortServesReadClassesOnly(t *testing.T) {
 	}
 }
 
-// TestSlowAndLargeRequestsAreEnded opens connections that never finish what they
-// send; others are answered meanwhile, and those that dawdle are gone soon.
+// Connections that never complete a request do not block other clients, and are closed
+// soon.
 func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 	t.Parallel()
 	b := newTestServer(t).withTokens().start()
 	c := b.client()
 	var slow []net.Conn
-	dawdle := func(shakesHands bool) {
+	openSlow := func(handshake bool) {
 		var conn net.Conn
 		var err error
-		if shakesHands {
+		if handshake {
 			conn, err = tls.Dial("tcp", b.tlsAddress, &tls.Config{InsecureSkipVerify: true})
 		} else {
 			conn, err = net.Dial("tcp", b.tlsAddress)
@@ -548,15 +548,15 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		if shakesHands {
+		if handshake {
 			_, _ = io.WriteString(conn, "GET /pods HTTP/1.1\r\nHost: x\r\nX-A: b\r\n")
 		}
 		slow = append(slow, conn)
 	}
 	for i := range 200 {
-		dawdle(i%2 == 1)
+		openSlow(i%2 == 1)
 	}
-	// gone says whether the server has ended one of them until a time.
+	// gone reports whether the server has closed the connection until a time.
 	gone := func(conn net.Conn, until time.Time) bool {
 		if err := conn.SetReadDeadline(until); err != nil {
 			t.Fatal(err)
@@ -564,17 +564,17 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 		_, err := io.Copy(io.Discard, conn)
 		return !os.IsTimeout(err)
 	}
-	begin, beside := time.Now(), false
-	for !beside && time.Since(begin) < time.Minute {
-		dawdle(false)
+	begin, answered := time.Now(), false
+	for !answered && time.Since(begin) < time.Minute {
+		openSlow(false)
 		if code, body := b.request(c, "GET", "https://"+b.tlsAddress+"/pods", readerToken); code != 200 {
-			t.Fatalf("beside slow clients: %d %q", code, body)
+			t.Fatalf("next to slow clients: %d %q", code, body)
 		}
-		// An answer that has to wait comes when they are gone.
-		beside = !gone(slow[len(slow)-1], time.Now().Add(time.Second))
+		// A blocked answer would arrive only after they are closed.
+		answered = !gone(slow[len(slow)-1], time.Now().Add(time.Second))
 	}
-	if !beside {
-		t.Error("nobody is answered before the slow clients are gone")
+	if !answered {
+		t.Error("no request is answered before the slow clients are disconnected")
 	}
 	begin = time.Now()
 	for i, conn := range slow {
@@ -600,8 +600,8 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 	}
 	for size, want := range map[int]int{maxHeaderBytes / 2: 200, 4 * maxHeaderBytes: http.StatusRequestHeaderFieldsTooLarge} {
 		code, err := send(size)
-		// The server hangs up on who still sends half a second after it has
-		// answered, and the answer is lost.
+		// The server closes the connection half a second after its answer. If the client
+		// is still sending then, the answer is lost.
 		for begin := time.Now(); errors.Is(err, syscall.ECONNRESET) && time.Since(begin) < time.Minute; {
 			code, err = send(size)
 		}

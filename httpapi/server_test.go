@@ -75,7 +75,7 @@ func start(t *testing.T, f fakeSources) (socket string, overSocket, overTCP func
 	return socket, get(unix, "http://podstead"), get(tcp, "http://"+l.health.Addr().String())
 }
 
-func TestPodsAreAPodList(t *testing.T) {
+func TestPodsIsAPodList(t *testing.T) {
 	_, get, _ := start(t, fakeSources{})
 	code, body := get("/pods")
 	var list v1.PodList
@@ -156,7 +156,7 @@ func TestSocketInUseIsAnErrorAndStaleOneIsReplaced(t *testing.T) {
 	}
 }
 
-func TestTakenHealthPortNamesTheFlag(t *testing.T) {
+func TestHealthPortInUseNamesTheFlag(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEachRoleMayDoWhatTheOneBeforeMay(t *testing.T) {
+func TestRolesIncludePreviousRoles(t *testing.T) {
 	read, exec, admin := RoleRead.Classes(), RoleExec.Classes(), RoleAdmin.Classes()
 	if !exec.Has(read) || !admin.Has(exec) || exec == read || admin == exec {
 		t.Errorf("read %v, exec %v, admin %v", read, exec, admin)
@@ -18,7 +18,7 @@ func TestEachRoleMayDoWhatTheOneBeforeMay(t *testing.T) {
 	}
 }
 
-func TestParseRoleNamesWhatIsRight(t *testing.T) {
+func TestParseRoleErrorListsRoles(t *testing.T) {
 	for _, text := range []string{"", "root", "Admin", "admin "} {
 		if _, err := ParseRole(text); err == nil || !strings.Contains(err.Error(), "must be read, exec or admin") {
 			t.Errorf("ParseRole(%q) = %v", text, err)
@@ -26,7 +26,7 @@ func TestParseRoleNamesWhatIsRight(t *testing.T) {
 	}
 }
 
-func TestNobodyMayDoNothing(t *testing.T) {
+func TestNoCallerHasNoPermissions(t *testing.T) {
 	if c := CallerFrom(t.Context()); c.Classes != 0 || c.Local {
 		t.Errorf("a request without a caller may %v", c.Classes)
 	}

@@ -209,7 +209,7 @@ func TestReviewOutlivesItsFirstCaller(t *testing.T) {
 	}
 }
 
-func TestAnswersAreBounded(t *testing.T) {
+func TestCacheIsBounded(t *testing.T) {
 	c := newCache[int]()
 	for i := range 2 * maxCacheEntries {
 		_, _ = c.get(t.Context(), [32]byte{byte(i), byte(i >> 8)}, func(context.Context) (int, time.Duration, error) { return i, time.Hour, nil })
@@ -219,7 +219,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-func TestAttributesAreThoseOfTheKubelet(t *testing.T) {
+func TestResourceAttributes(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		class        Class
@@ -236,7 +236,7 @@ func TestAttributesAreThoseOfTheKubelet(t *testing.T) {
 		{"GET", "/configz", Read, "get configz, get proxy"},
 		{"GET", "/containerLogs/{namespace}/{pod}/{container}", Logs, "get proxy"},
 		{"POST", "/exec/{namespace}/{pod}/{container}", Exec, "create proxy"},
-		// A kubelet takes the right to get for this one.
+		// A kubelet requires only the verb get for this one.
 		{"GET", "/exec/{namespace}/{pod}/{container}", Exec, "create proxy"},
 		{"PUT", "/x", Admin, "update proxy"},
 		{"DELETE", "/podstead/v1/volumes/{namespace}/{name}", Admin, "delete proxy"},
@@ -255,9 +255,9 @@ func TestAttributesAreThoseOfTheKubelet(t *testing.T) {
 	}
 }
 
-// Roles count beside what the cluster says; of groups with every right only the
-// one from which none can be taken is not asked about.
-func TestRolesCountBesideTheCluster(t *testing.T) {
+// Roles apply in addition to the permissions in the cluster. Of the admin groups, only
+// system:masters, whose permissions cannot be revoked, is not reviewed.
+func TestRolesApplyInAdditionToTheCluster(t *testing.T) {
 	own, foreign := newPool(t), newPool(t)
 	c := &fakeCluster{rights: map[string]bool{"eve get proxy": true}}
 	a := &Authenticator{
@@ -285,7 +285,7 @@ func TestRolesCountBesideTheCluster(t *testing.T) {
 			t.Errorf("%s of %s: %s, asked %q; want %s, %q", test.user, test.group, got, asked, test.want, test.asked)
 		}
 	}
-	// Without a cluster both groups of administrators count.
+	// Without a cluster members of both admin groups are admins.
 	a.Reviews = nil
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{foreign.sign("api", "kubeadm:cluster-admins")}}
@@ -294,7 +294,7 @@ func TestRolesCountBesideTheCluster(t *testing.T) {
 	}
 }
 
-// pool is an authority.
+// pool returns the pool of a CA.
 type pool struct {
 	t    *testing.T
 	cert *x509.Certificate

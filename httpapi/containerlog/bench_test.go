@@ -11,7 +11,7 @@ type null struct{ io.Writer }
 
 func (null) Flush() error { return nil }
 
-// The target for a reader of a log of ordinary lines is 100 MB/s.
+// The target for reading a log with lines of ordinary length is 100 MB/s.
 func BenchmarkRead(b *testing.B) {
 	dir := b.TempDir()
 	text := strings.Repeat(full(1, "stdout", strings.Repeat("x", 60))+full(2, "stderr", "y"), 100_000)

@@ -51,8 +51,8 @@ func rotatedPath(dir string, n int) string {
 	return filepath.Join(dir, fmt.Sprintf("0.log.20260131-12%02d00.000", n))
 }
 
-// However a log is cut into files, compressed or not, and wherever a line in
-// pieces is cut: all of it, and each tail of it, reads as if it were one file.
+// A rotated log, and each tail of it, reads like a single file, whether files are compressed
+// or not, and even if a partial line is split between files.
 func TestRotatedLogReadsAsOne(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -103,7 +103,7 @@ func TestRotatedLogReadsAsOne(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreTooOldAreNotOpened(t *testing.T) {
+func TestOldFilesAreNotOpened(t *testing.T) {
 	dir := t.TempDir()
 	write(t, rotatedPath(dir, 1), "no file of compressed lines")
 	long := time.Now().Add(-time.Hour)
@@ -120,7 +120,7 @@ func TestFilesThatAreTooOldAreNotOpened(t *testing.T) {
 	}
 }
 
-// What cannot be read of a compressed file hides nothing that came later.
+// A damaged compressed file does not hide later lines.
 func TestDamagedCompressedFile(t *testing.T) {
 	whole := t.TempDir()
 	write(t, rotatedPath(whole, 1), full(1, "stdout", "a")+full(2, "stdout", strings.Repeat("b", 5000)))
@@ -145,8 +145,7 @@ func TestDamagedCompressedFile(t *testing.T) {
 	}
 }
 
-// A reader that is at a file when that is compressed, and the ones after it
-// too, misses nothing.
+// A follower misses nothing if its current file and the next ones are compressed.
 func TestFollowOverCompressedFiles(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "0.log")
@@ -176,8 +175,8 @@ func TestFollowOverCompressedFiles(t *testing.T) {
 	f.await(t, want+"7\n")
 }
 
-// oldWriter rotates a log away. What it returns is the runtime's old writer,
-// which is not at its end yet.
+// oldWriter rotates a log and returns the runtime's writer of the old file, which is not
+// finished yet.
 func oldWriter(t *testing.T, dir string, n int) *os.File {
 	t.Helper()
 	log := filepath.Join(dir, "0.log")
@@ -192,10 +191,10 @@ func oldWriter(t *testing.T, dir string, n int) *os.File {
 	return old
 }
 
-// A runtime that has begun the new file may still write its last lines to the
-// old one: containerd's old writer drains beside the new one, however long a
-// busy disk holds it up, and ends with what it holds of an unfinished line.
-func TestFollowWaitsForTheLastLinesOfTheOldFile(t *testing.T) {
+// After the new file was created, the runtime may still write the last lines to the old one:
+// containerd's old writer drains concurrently with the new one, however long a busy disk
+// delays it, and ends with the rest of an incomplete line.
+func TestFollowWaitsForLastLinesOfOldFile(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "0.log")
 	write(t, log, full(1, "stdout", "1"))
@@ -219,9 +218,9 @@ func TestFollowWaitsForTheLastLinesOfTheOldFile(t *testing.T) {
 	f.await(t, "1\n2\n3\n4\nand more\nbegin and end\n5\n")
 }
 
-// The log is rotated again while a reader still waits for the old file: the
-// file that it was to go on with has another name then.
-func TestFollowOverRotationsWhileItWaits(t *testing.T) {
+// The log is rotated again while a follower still waits for the old file: the file with which
+// it continues has another name then.
+func TestFollowOverRotationsWhileWaiting(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "0.log")
 	write(t, log, full(1, "stdout", "1"))
@@ -244,9 +243,9 @@ func TestFollowOverRotationsWhileItWaits(t *testing.T) {
 	f.await(t, want+"6\n")
 }
 
-// Who only reads what there is gets a line whole that is cut by a rotation at
-// this moment, and its tail is as long as asked for.
-func TestReadWaitsForTheLastLinesOfTheOldFile(t *testing.T) {
+// Reading without following returns a line that is split by a rotation in progress as one,
+// and a tail of the requested length.
+func TestReadWaitsForLastLinesOfOldFile(t *testing.T) {
 	for tail, want := range map[int64]string{-1: "1\n2\nbegin and end\n4\n", 2: "begin and end\n4\n", 3: "2\nbegin and end\n4\n"} {
 		dir := t.TempDir()
 		log := filepath.Join(dir, "0.log")

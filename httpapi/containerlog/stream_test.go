@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is the timeout of tests.
 const patience = 60 * time.Second
 
-// at is the time of the n-th line.
+// at returns the time of the n-th line.
 func at(n int) string {
 	return time.Date(2026, 1, 31, 12, 0, n, 5000, time.UTC).Format(time.RFC3339Nano)
 }
 
-// full and piece are lines as containerd writes them.
+// full and piece return lines as containerd writes them.
 func full(n int, stream, text string) string {
 	return fmt.Sprintf("%s %s F %s\n", at(n), stream, text)
 }
@@ -116,7 +116,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Lines longer than every buffer come through whole, in order.
+// Lines longer than every buffer are printed whole and in order.
 func TestLongLines(t *testing.T) {
 	for _, size := range []int{readBuffer - 50, readBuffer, maxBuffered + 1, maxLine, 3*maxLine + 17} {
 		dir := t.TempDir()
@@ -181,7 +181,7 @@ func TestInstances(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	if _, err := Instances(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no folder: %v", err)
+		t.Errorf("no directory: %v", err)
 	}
 	if _, err := Open(t.Context(), Request{Dir: dir, Instance: 7}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no log: %v", err)
@@ -189,7 +189,7 @@ func TestInstances(t *testing.T) {
 }
 
 // Between the two steps of a rotation the newest rotated file is the log.
-func TestReadAmidARotation(t *testing.T) {
+func TestReadDuringRotation(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "0.log.20260131-110000"), full(1, "stdout", "old"))
 	write(t, filepath.Join(dir, "0.log.20260131-120000"), full(2, "stdout", "new"))
@@ -203,7 +203,7 @@ type sink struct {
 	mu      sync.Mutex
 	text    strings.Builder
 	changed chan struct{}
-	// gate, if not nil, holds up each write until it can be received from.
+	// gate, if not nil, blocks each write until a value can be received from it.
 	gate chan struct{}
 }
 
@@ -283,7 +283,7 @@ func followTo(t *testing.T, to *sink, dir string, n int, o Options) *follower {
 	return f
 }
 
-// end says that the container has ended for good and waits for the stream's end.
+// end reports that the container will not restart, and waits for the end of the stream.
 func (f *follower) end(t *testing.T) error {
 	t.Helper()
 	f.ended.Store(true)
@@ -409,8 +409,8 @@ func TestFollowRestarts(t *testing.T) {
 	}
 }
 
-// The folder of a pod that is removed goes first; the stream ends when told.
-func TestFollowRemovedFolder(t *testing.T) {
+// The directory of a removed pod is deleted first; the stream ends when Ended reports it.
+func TestFollowRemovedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "web")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -426,8 +426,8 @@ func TestFollowRemovedFolder(t *testing.T) {
 	}
 }
 
-// A client that takes nothing holds up only its own stream, and loses nothing
-// when the log is rotated twice meanwhile.
+// A client that does not read blocks only its own stream, and loses nothing if the log is
+// rotated twice in the meantime.
 func TestSlowReader(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "0.log")

@@ -20,14 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// box is what the API under test shows.
-type box struct {
+// fakePods is the pod source of the API under test.
+type fakePods struct {
 	mu   sync.Mutex
 	pods map[string]*v1.Pod
 	subs []chan struct{}
 }
 
-func (b *box) list() []*v1.Pod {
+func (b *fakePods) list() []*v1.Pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []*v1.Pod
@@ -37,7 +37,7 @@ func (b *box) list() []*v1.Pod {
 	return all
 }
 
-func (b *box) subscribe() (<-chan struct{}, func()) {
+func (b *fakePods) subscribe() (<-chan struct{}, func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ch := make(chan struct{}, 1)
@@ -45,8 +45,8 @@ func (b *box) subscribe() (<-chan struct{}, func()) {
 	return ch, func() {}
 }
 
-// set changes a pod; a nil one is taken away.
-func (b *box) set(name string, p *v1.Pod) {
+// set replaces a pod, or removes it if p is nil.
+func (b *fakePods) set(name string, p *v1.Pod) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p == nil {
@@ -70,21 +70,21 @@ func pod(namespace, name string, phase v1.PodPhase) *v1.Pod {
 	}
 }
 
-// bed is a served API.
-type bed struct {
+// testAPI is an API on a test server.
+type testAPI struct {
 	*testing.T
-	box *box
-	api *API
-	url string
+	pods *fakePods
+	api  *API
+	url  string
 }
 
-func newBed(t *testing.T, pods ...*v1.Pod) *bed {
-	return newBedAt(t, filepath.Join(t.TempDir(), "version"), pods...)
+func newTestAPI(t *testing.T, pods ...*v1.Pod) *testAPI {
+	return newTestAPIAt(t, filepath.Join(t.TempDir(), "version"), pods...)
 }
 
-func newBedAt(t *testing.T, versions string, pods ...*v1.Pod) *bed {
+func newTestAPIAt(t *testing.T, versions string, pods ...*v1.Pod) *testAPI {
 	t.Helper()
-	b := &box{pods: map[string]*v1.Pod{}}
+	b := &fakePods{pods: map[string]*v1.Pod{}}
 	for _, p := range pods {
 		b.pods[p.Name] = p
 	}
@@ -121,10 +121,10 @@ func newBedAt(t *testing.T, versions string, pods ...*v1.Pod) *bed {
 		cancel()
 		<-done
 	})
-	return &bed{T: t, box: b, api: api, url: server.URL}
+	return &testAPI{T: t, pods: b, api: api, url: server.URL}
 }
 
-func (b *bed) do(method, path, accept string) (int, string) {
+func (b *testAPI) request(method, path, accept string) (int, string) {
 	b.Helper()
 	req, err := http.NewRequestWithContext(b.Context(), method, b.url+path, nil)
 	if err != nil {
@@ -145,9 +145,9 @@ func (b *bed) do(method, path, accept string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-func (b *bed) get(path string, into any) {
+func (b *testAPI) get(path string, into any) {
 	b.Helper()
-	code, body := b.do("GET", path, "")
+	code, body := b.request("GET", path, "")
 	if code != 200 {
 		b.Fatalf("GET %s: %d %s", path, code, body)
 	}
@@ -158,11 +158,11 @@ func (b *bed) get(path string, into any) {
 
 // watched is an open watch.
 type watched struct {
-	b     *bed
+	b     *testAPI
 	lines *bufio.Scanner
 }
 
-func (b *bed) watch(path, accept string) *watched {
+func (b *testAPI) watch(path, accept string) *watched {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
 	b.Cleanup(cancel)
@@ -188,7 +188,7 @@ type event struct {
 	Object v1.Pod
 }
 
-// next is the next event, shortened to TYPE name phase.
+// next returns the next event as "TYPE name phase".
 func (w *watched) next() (string, event) {
 	w.b.Helper()
 	if !w.lines.Scan() {
@@ -214,7 +214,7 @@ func (w *watched) want(texts ...string) event {
 }
 
 func TestListAndGet(t *testing.T) {
-	b := newBed(t, pod("shop", "web", v1.PodRunning), pod("shop", "db", v1.PodPending), pod("default", "other", v1.PodRunning))
+	b := newTestAPI(t, pod("shop", "web", v1.PodRunning), pod("shop", "db", v1.PodPending), pod("default", "other", v1.PodRunning))
 	for path, want := range map[string]string{
 		"/api/v1/pods":                                               "other db web",
 		"/api/v1/namespaces/shop/pods":                               "db web",
@@ -254,25 +254,25 @@ func TestListAndGet(t *testing.T) {
 	}
 }
 
-// A list answers for the versions that it is as new as.
-func TestListOfAVersion(t *testing.T) {
-	b := newBed(t, pod("shop", "web", v1.PodRunning))
+// A list is a valid answer for every version up to its own.
+func TestListWithResourceVersion(t *testing.T) {
+	b := newTestAPI(t, pod("shop", "web", v1.PodRunning))
 	var list v1.PodList
 	b.get("/api/v1/pods?resourceVersion=0", &list)
 	exact := "/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=" + list.ResourceVersion
 	b.get(exact, &list)
-	b.box.set("db", pod("shop", "db", v1.PodRunning))
+	b.pods.set("db", pod("shop", "db", v1.PodRunning))
 	b.get("/api/v1/pods?resourceVersionMatch=NotOlderThan&resourceVersion="+list.ResourceVersion, &list)
 	if len(list.Items) != 2 {
 		t.Errorf("%d pods, want 2", len(list.Items))
 	}
-	if code, body := b.do("GET", exact, ""); code != 410 {
+	if code, body := b.request("GET", exact, ""); code != 410 {
 		t.Errorf("what was before the newest change: %d %s", code, body)
 	}
 }
 
-func TestRefusals(t *testing.T) {
-	b := newBed(t, pod("shop", "web", v1.PodRunning))
+func TestRequestErrors(t *testing.T) {
+	b := newTestAPI(t, pod("shop", "web", v1.PodRunning))
 	for _, c := range []struct {
 		method, path, accept string
 		code                 int
@@ -303,7 +303,7 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/api/v1/pods", "application/vnd.kubernetes.protobuf", 406, "application/json"},
 		{"GET", "/api/v1/namespaces/..%2f..%2fetc/pods/passwd", "", 404, "not found"},
 	} {
-		code, body := b.do(c.method, c.path, c.accept)
+		code, body := b.request(c.method, c.path, c.accept)
 		var s metav1.Status
 		if err := json.Unmarshal([]byte(body), &s); err != nil || s.Kind != "Status" || int(s.Code) != code {
 			t.Errorf("%s %s: no Status: %d %s", c.method, c.path, code, body)
@@ -314,15 +314,15 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestWatchTellsEachChange(t *testing.T) {
-	b := newBed(t, pod("shop", "web", v1.PodPending))
+func TestWatch(t *testing.T) {
+	b := newTestAPI(t, pod("shop", "web", v1.PodPending))
 	w := b.watch("/api/v1/pods?watch=true", "")
 	first := w.want("ADDED web Pending")
-	b.box.set("web", pod("shop", "web", v1.PodRunning))
+	b.pods.set("web", pod("shop", "web", v1.PodRunning))
 	second := w.want("MODIFIED web Running")
-	b.box.set("db", pod("shop", "db", v1.PodRunning))
+	b.pods.set("db", pod("shop", "db", v1.PodRunning))
 	w.want("ADDED db Running")
-	b.box.set("web", nil)
+	b.pods.set("web", nil)
 	last := w.want("DELETED web Running")
 	if versionOf(t, &first.Object) >= versionOf(t, &second.Object) || versionOf(t, &second.Object) >= versionOf(t, &last.Object) {
 		t.Errorf("versions do not grow: %s %s %s", first.Object.ResourceVersion, second.Object.ResourceVersion, last.Object.ResourceVersion)
@@ -341,52 +341,52 @@ func versionOf(t *testing.T, p *v1.Pod) uint64 {
 	return n
 }
 
-// What happens between a list and the watch that follows it is not lost.
-func TestWatchGoesOnFromAList(t *testing.T) {
-	b := newBed(t, pod("shop", "web", v1.PodPending))
+// A watch from the version of a list contains all changes since the list.
+func TestWatchFromList(t *testing.T) {
+	b := newTestAPI(t, pod("shop", "web", v1.PodPending))
 	var list v1.PodList
 	b.get("/api/v1/pods", &list)
-	b.box.set("web", pod("shop", "web", v1.PodRunning))
+	b.pods.set("web", pod("shop", "web", v1.PodRunning))
 	replaced := pod("shop", "web", v1.PodPending)
 	w := b.watch("/api/v1/pods?watch=true&resourceVersion="+list.ResourceVersion, "")
 	w.want("MODIFIED web Running")
 	replaced.UID = "another"
-	b.box.set("web", replaced)
+	b.pods.set("web", replaced)
 	w.want("DELETED web Running", "ADDED web Pending")
 }
 
-// Whoever watches a part sees what enters and leaves it.
-func TestWatchOfAPart(t *testing.T) {
-	b := newBed(t, pod("shop", "web", v1.PodPending), pod("shop", "db", v1.PodRunning))
+// A watch with a selector sees objects that start or cease to match as added or deleted.
+func TestWatchWithSelector(t *testing.T) {
+	b := newTestAPI(t, pod("shop", "web", v1.PodPending), pod("shop", "db", v1.PodRunning))
 	w := b.watch("/api/v1/namespaces/shop/pods?watch=true&fieldSelector=status.phase%3DRunning", "")
 	w.want("ADDED db Running")
-	b.box.set("web", pod("shop", "web", v1.PodRunning))
+	b.pods.set("web", pod("shop", "web", v1.PodRunning))
 	w.want("ADDED web Running")
-	b.box.set("away", pod("default", "away", v1.PodRunning))
-	b.box.set("web", pod("shop", "web", v1.PodFailed))
+	b.pods.set("other", pod("default", "other", v1.PodRunning))
+	b.pods.set("web", pod("shop", "web", v1.PodFailed))
 	w.want("DELETED web Failed")
 }
 
 func TestWatchList(t *testing.T) {
-	b := newBed(t, pod("shop", "web", v1.PodRunning))
+	b := newTestAPI(t, pod("shop", "web", v1.PodRunning))
 	w := b.watch("/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "")
 	w.want("ADDED web Running")
 	e := w.want("BOOKMARK")
 	if e.Object.Annotations[metav1.InitialEventsAnnotationKey] != "true" || e.Object.ResourceVersion == "" {
 		t.Errorf("the bookmark is %+v", e.Object.ObjectMeta)
 	}
-	b.box.set("web", nil)
+	b.pods.set("web", nil)
 	w.want("DELETED web Running")
 }
 
-// A version of before a restart is too old, and those after it are larger even
-// if the clock was turned back or the file is lost.
-func TestVersionsGrowOverARestart(t *testing.T) {
+// A version from before a restart is too old, and later versions are greater, even if the
+// clock was set back or the file was lost.
+func TestVersionsIncreaseOverRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "version")
 	var before v1.PodList
-	newBedAt(t, path, pod("shop", "web", v1.PodRunning)).get("/api/v1/pods", &before)
-	b := newBedAt(t, path, pod("shop", "web", v1.PodRunning))
-	if code, body := b.do("GET", "/api/v1/pods?watch=1&resourceVersion="+before.ResourceVersion, ""); code != 410 {
+	newTestAPIAt(t, path, pod("shop", "web", v1.PodRunning)).get("/api/v1/pods", &before)
+	b := newTestAPIAt(t, path, pod("shop", "web", v1.PodRunning))
+	if code, body := b.request("GET", "/api/v1/pods?watch=1&resourceVersion="+before.ResourceVersion, ""); code != 410 {
 		t.Errorf("a version of the past: %d %s", code, body)
 	}
 	var after v1.PodList
@@ -400,25 +400,25 @@ func TestVersionsGrowOverARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As many versions as fit into a second were not used up meanwhile.
+	// Fewer versions were allocated than one second of the clock is worth.
 	if next := v.Next(); next+versionBlock < was {
 		t.Errorf("without the file: %d after %d", next, was)
 	}
 }
 
-// A watch that fell behind what is kept is told so.
-func TestWatchThatFellBehind(t *testing.T) {
-	b := newBed(t, pod("shop", "web", v1.PodRunning))
+// A watch whose changes are no longer available gets an error.
+func TestWatchTooOld(t *testing.T) {
+	b := newTestAPI(t, pod("shop", "web", v1.PodRunning))
 	var list v1.PodList
 	b.get("/api/v1/pods", &list)
 	for i := range maxChanges + 2 {
 		p := pod("shop", "web", v1.PodRunning)
 		p.Status.Message = strconv.Itoa(i)
-		b.box.set("web", p)
+		b.pods.set("web", p)
 		var again v1.PodList
 		b.get("/api/v1/pods", &again)
 	}
-	if code, body := b.do("GET", "/api/v1/pods?watch=1&resourceVersion="+list.ResourceVersion, ""); code != 410 {
+	if code, body := b.request("GET", "/api/v1/pods?watch=1&resourceVersion="+list.ResourceVersion, ""); code != 410 {
 		t.Errorf("%d %s", code, body)
 	}
 }
@@ -426,8 +426,8 @@ func TestWatchThatFellBehind(t *testing.T) {
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 func TestTable(t *testing.T) {
-	b := newBed(t, pod("shop", "web", v1.PodRunning))
-	_, body := b.do("GET", "/api/v1/pods", asTable)
+	b := newTestAPI(t, pod("shop", "web", v1.PodRunning))
+	_, body := b.request("GET", "/api/v1/pods", asTable)
 	var table metav1.Table
 	if err := json.Unmarshal([]byte(body), &table); err != nil {
 		t.Fatal(err)
@@ -443,7 +443,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("object %s: %v", table.Rows[0].Object.Raw, err)
 	}
 	for _, resource := range []string{"nodes", "namespaces", "events"} {
-		code, body := b.do("GET", "/api/v1/"+resource, asTable)
+		code, body := b.request("GET", "/api/v1/"+resource, asTable)
 		if err := json.Unmarshal([]byte(body), &table); err != nil || code != 200 {
 			t.Fatalf("%s: %d %s", resource, code, body)
 		}
@@ -460,7 +460,7 @@ func TestTable(t *testing.T) {
 }
 
 func TestDiscovery(t *testing.T) {
-	b := newBed(t)
+	b := newTestAPI(t)
 	var list metav1.APIResourceList
 	b.get("/api/v1", &list)
 	var names []string
@@ -477,7 +477,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	var groups metav1.APIGroupList
 	b.get("/apis", &groups)
-	if code, body := b.do("GET", "/version", ""); code != 200 || !strings.Contains(body, "podstead-1.2.3") {
+	if code, body := b.request("GET", "/version", ""); code != 200 || !strings.Contains(body, "podstead-1.2.3") {
 		t.Errorf("version: %d %s", code, body)
 	}
 }

@@ -9,8 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkPods asks for 500 pods in which nothing changes, and in one of which
-// something did since.
+// BenchmarkPods lists 500 pods, without changes and after a change of one of them.
 func BenchmarkPods(b *testing.B) {
 	versions, err := OpenVersions("")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestDiscoveryTellsOfGroupsThatOthersServe(t *testing.T) {
+func TestDiscoveryListsOtherGroups(t *testing.T) {
 	v, err := OpenVersions("")
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func objectsAPI(t *testing.T) func(may access.Class, path, accept string) (int, 
 		r.Header.Set("Accept", accept)
 		ctx, cancel := context.WithCancel(access.WithCaller(r.Context(), access.Caller{User: "eve", Classes: may}))
 		if strings.Contains(path, "watch") {
-			cancel() // what is there is told all the same
+			cancel() // the existing objects are sent nevertheless
 		}
 		defer cancel()
 		w := httptest.NewRecorder()
@@ -51,8 +51,8 @@ func objectsAPI(t *testing.T) func(may access.Class, path, accept string) (int, 
 	}
 }
 
-// TestSecretsAreNamesForAllButAdmins looks for what is hidden in each form.
-func TestSecretsAreNamesForAllButAdmins(t *testing.T) {
+// Only admins see the data of Secrets, in every form of an answer.
+func TestOnlyAdminsSeeSecretData(t *testing.T) {
 	ask := objectsAPI(t)
 	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
 	for _, path := range []string{
@@ -78,7 +78,7 @@ func TestSecretsAreNamesForAllButAdmins(t *testing.T) {
 	if _, body := ask(access.All, "/api/v1/secrets", table); !strings.Contains(body, `"login","Opaque",1`) {
 		t.Errorf("the table of admins: %s", body)
 	}
-	// A selector must not tell what cannot be seen.
+	// A selector must not reveal hidden data.
 	if code, body := ask(access.Read, "/api/v1/secrets?fieldSelector=data.password%3D"+hidden, ""); code != 400 {
 		t.Errorf("a selector over data: %d %s", code, body)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/podstead/podstead/httpapi/access"
 )
 
-// TestOpenAPIHoldsTogether follows each reference of the description.
-func TestOpenAPIHoldsTogether(t *testing.T) {
-	b := newBed(t)
+// TestOpenAPIReferences resolves every reference of the document.
+func TestOpenAPIReferences(t *testing.T) {
+	b := newTestAPI(t)
 	var index struct {
 		Paths map[string]struct {
 			ServerRelativeURL string `json:"serverRelativeURL"`
@@ -25,7 +25,7 @@ func TestOpenAPIHoldsTogether(t *testing.T) {
 	b.get(index.Paths["api/v1"].ServerRelativeURL, &doc)
 	for _, path := range []string{"/api/v1/namespaces/{namespace}/pods", "/api/v1/namespaces/{namespace}/pods/{name}", "/api/v1/nodes/{name}"} {
 		if doc.Paths[path]["get"] == nil {
-			t.Errorf("nothing about GET %s", path)
+			t.Errorf("no description of GET %s", path)
 		}
 	}
 	count := 0
@@ -66,13 +66,13 @@ func TestOpenAPIHoldsTogether(t *testing.T) {
 	}
 }
 
-func TestReviewsTellWhatTheCallerMay(t *testing.T) {
-	b := newBed(t)
+func TestAccessReviews(t *testing.T) {
+	b := newTestAPI(t)
 	v, err := OpenVersions("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := New(Config{Versions: v, Sources: Sources{Pods: PodSource(b.box.list, nil)}})
+	api := New(Config{Versions: v, Sources: Sources{Pods: PodSource(b.pods.list, nil)}})
 	ask := func(may access.Class, path, body string) (int, string) {
 		r := httptest.NewRequest("POST", path, strings.NewReader(body))
 		w := httptest.NewRecorder()

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pipes is a listener in memory.
+// pipes is an in-memory listener.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -34,13 +34,12 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
-// TestQuietWatchStaysOpen lets nothing happen for far longer than a reader may
-// take to accept an event, over both versions of HTTP.
-func TestQuietWatchStaysOpen(t *testing.T) {
+// A watch without events stays open for longer than writeTimeout, over HTTP/1.1 and HTTP/2.
+func TestIdleWatchStaysOpen(t *testing.T) {
 	for name, second := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := &box{pods: map[string]*v1.Pod{"web": pod("shop", "web", v1.PodPending)}}
+				b := &fakePods{pods: map[string]*v1.Pod{"web": pod("shop", "web", v1.PodPending)}}
 				versions, err := OpenVersions("")
 				if err != nil {
 					t.Fatal(err)
@@ -65,7 +64,7 @@ func TestQuietWatchStaysOpen(t *testing.T) {
 					client.CloseIdleConnections()
 					_ = server.Close()
 				}()
-				res, err := client.Get("http://box/api/v1/pods?watch=true")
+				res, err := client.Get("http://node/api/v1/pods?watch=true")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -11,10 +11,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestSlowReadersHarmNobody opens watches that read nothing of more than the
-// system buffers for them, beside one that reads.
-func TestSlowReadersHarmNobody(t *testing.T) {
-	b := newBed(t, pod("shop", "web", v1.PodRunning))
+// Watches whose clients read nothing, of more data than the socket buffers hold, do not
+// affect a watch whose client reads.
+func TestSlowWatchesDoNotAffectOthers(t *testing.T) {
+	b := newTestAPI(t, pod("shop", "web", v1.PodRunning))
 	for _, r := range b.api.resources {
 		r.writeTimeout = time.Hour // who waited for them would wait until the test is given up
 	}
@@ -34,7 +34,7 @@ func TestSlowReadersHarmNobody(t *testing.T) {
 		answered = append(answered, conn)
 	}
 	for _, conn := range answered {
-		// Its watch is open once the head of the answer is there.
+		// The watch is open when the header of the answer has arrived.
 		if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 			t.Fatalf("%q, %v", line, err)
 		}
@@ -46,12 +46,12 @@ func TestSlowReadersHarmNobody(t *testing.T) {
 	for i := range 10 {
 		p := pod("shop", "web", v1.PodRunning)
 		p.Annotations = map[string]string{"large": large, "round": fmt.Sprint(i)}
-		b.box.set("web", p)
+		b.pods.set("web", p)
 		if _, e := good.next(); e.Object.Annotations["round"] != fmt.Sprint(i) {
-			t.Fatalf("round %d: told of %q", i, e.Object.Annotations["round"])
+			t.Fatalf("round %d: got %q", i, e.Object.Annotations["round"])
 		}
 	}
-	if code, _ := b.do("GET", "/api/v1/namespaces/shop/pods/web", ""); code != 200 {
-		t.Errorf("a question beside them: %d", code)
+	if code, _ := b.request("GET", "/api/v1/namespaces/shop/pods/web", ""); code != 200 {
+		t.Errorf("a request next to them: %d", code)
 	}
 }

@@ -33,11 +33,11 @@ func parse(t *testing.T, certPEM []byte) *x509.Certificate {
 	return cert
 }
 
-func TestAuthorityIsKeptPrivately(t *testing.T) {
+func TestAuthorityKeyIsPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	first := authority(t, dir, "clients")
 	if again := authority(t, dir, "clients"); string(again.PEM()) != string(first.PEM()) {
-		t.Error("the authority was made anew")
+		t.Error("a new CA was created")
 	}
 	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "clients.key"): 0o600} {
 		if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != want {
@@ -47,12 +47,12 @@ func TestAuthorityIsKeptPrivately(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "clients.key"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenAuthority(dir, "clients"); err == nil || !strings.Contains(err.Error(), "give it 600") {
+	if _, err := OpenAuthority(dir, "clients"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that others can read: %v", err)
 	}
 }
 
-func TestAuthorityThatDoesNotFitItsKeyIsAnError(t *testing.T) {
+func TestAuthorityWithWrongKeyIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	authority(t, dir, "clients")
 	authority(t, dir, "servers")
@@ -63,12 +63,12 @@ func TestAuthorityThatDoesNotFitItsKeyIsAnError(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "clients.crt"), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenAuthority(dir, "clients"); err == nil || !strings.Contains(err.Error(), "do not belong together") || !strings.Contains(err.Error(), "clients.key") {
+	if _, err := OpenAuthority(dir, "clients"); err == nil || !strings.Contains(err.Error(), "do not match") || !strings.Contains(err.Error(), "clients.key") {
 		t.Errorf("OpenAuthority = %v", err)
 	}
 }
 
-func TestRenewedAuthorityTrustsNothingOld(t *testing.T) {
+func TestRenewalInvalidatesOldCertificates(t *testing.T) {
 	dir := t.TempDir()
 	old := authority(t, dir, "clients")
 	certPEM, _, end, err := old.Client("eve", []string{"podstead:admin"}, time.Hour)
@@ -94,7 +94,7 @@ func TestRenewedAuthorityTrustsNothingOld(t *testing.T) {
 	}
 }
 
-func TestServingCertificateIsKeptAndRenewed(t *testing.T) {
+func TestServingCertificateIsSavedAndRenewed(t *testing.T) {
 	dir := t.TempDir()
 	a := authority(t, dir, "servers")
 	names, addresses := []string{"edge"}, []netip.Addr{netip.MustParseAddr("192.0.2.7")}
@@ -142,7 +142,7 @@ func TestServingCertificateIsKeptAndRenewed(t *testing.T) {
 	same("after a change of the authority", at(open(), now), false)
 }
 
-// conn has a local address.
+// conn is a connection with a local address.
 type conn struct {
 	net.Conn
 	local string
@@ -152,12 +152,12 @@ func (c conn) LocalAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.local))
 }
 
-func TestGivenCertificateIsForOtherMachinesAndReadAgain(t *testing.T) {
+func TestCertificateFilesAreForOtherHostsAndReloaded(t *testing.T) {
 	dir, files := t.TempDir(), t.TempDir()
-	a, theirs := authority(t, dir, "servers"), authority(t, files, "theirs")
+	a, otherCA := authority(t, dir, "servers"), authority(t, files, "otherCA")
 	pair := func() {
 		t.Helper()
-		certPEM, keyPEM, err := theirs.sign(&x509.Certificate{NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"box.example"}})
+		certPEM, keyPEM, err := otherCA.sign(&x509.Certificate{NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"node.example"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,11 +183,11 @@ func TestGivenCertificateIsForOtherMachinesAndReadAgain(t *testing.T) {
 		return cert.Leaf
 	}
 	if err := get("127.0.0.1:10250").CheckSignatureFrom(a.cert); err != nil {
-		t.Errorf("over loopback it is not our own: %v", err)
+		t.Errorf("over loopback it is not podstead's own: %v", err)
 	}
 	first := get("192.0.2.7:10250")
-	if err := first.CheckSignatureFrom(theirs.cert); err != nil {
-		t.Errorf("from elsewhere it is not the given one: %v", err)
+	if err := first.CheckSignatureFrom(otherCA.cert); err != nil {
+		t.Errorf("from another host it is not that of the files: %v", err)
 	}
 	pair()
 	if err := os.Chtimes(cfg.CertFile, time.Time{}, time.Now().Add(time.Second)); err != nil {
@@ -205,9 +205,9 @@ func TestGivenCertificateIsForOtherMachinesAndReadAgain(t *testing.T) {
 	}
 }
 
-func TestSignedCertificateIsForOtherMachinesWhileItLasts(t *testing.T) {
+func TestSignedCertificateIsForOtherHostsUntilItExpires(t *testing.T) {
 	dir := t.TempDir()
-	own, theirs := authority(t, dir, "servers"), authority(t, t.TempDir(), "cluster")
+	own, otherCA := authority(t, dir, "servers"), authority(t, t.TempDir(), "cluster")
 	var signed *tls.Certificate
 	s, err := NewServing(ServingConfig{Dir: dir, Authority: own, Signed: func() *tls.Certificate { return signed }})
 	if err != nil {
@@ -225,7 +225,7 @@ func TestSignedCertificateIsForOtherMachinesWhileItLasts(t *testing.T) {
 	}
 	until := func(end time.Time) {
 		t.Helper()
-		certPEM, keyPEM, err := theirs.sign(&x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: end})
+		certPEM, keyPEM, err := otherCA.sign(&x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: end})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestSignedCertificateIsForOtherMachinesWhileItLasts(t *testing.T) {
 	}
 	by("before there is one", "192.0.2.7:10250", own)
 	until(time.Now().Add(time.Hour))
-	by("from elsewhere", "192.0.2.7:10250", theirs)
+	by("from elsewhere", "192.0.2.7:10250", otherCA)
 	by("over loopback, where kubeconfigs lead", "127.0.0.1:10250", own)
 	until(time.Now().Add(-time.Minute))
 	by("one that has ended", "192.0.2.7:10250", own)

@@ -6,8 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Sidecars count among the containers, and hold the pod up only until it has
-// been initialized.
+// Sidecars count as containers, and block the pod only until it is initialized.
 func TestSidecars(t *testing.T) {
 	always := v1.ContainerRestartPolicyAlways
 	yes, no := true, false
@@ -46,8 +45,8 @@ func TestSidecars(t *testing.T) {
 	}
 }
 
-// A pod that failed does not look as if it had done its work.
-func TestFailedPodIsAnError(t *testing.T) {
+// The state of a failed pod is not Completed.
+func TestStateOfFailedPod(t *testing.T) {
 	ended := func(code int32, reason string) v1.ContainerStatus {
 		return v1.ContainerStatus{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}
 	}
