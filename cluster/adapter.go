@@ -62,7 +62,7 @@ func (r *Registration) setDefaults() {
 	r.StatusInterval, r.ReportInterval, r.LeaseDuration = cmp.Or(r.StatusInterval, defaultStatusInterval), cmp.Or(r.ReportInterval, defaultReportInterval), cmp.Or(r.LeaseDuration, defaultLeaseDuration)
 }
 
-// Pods are the pods of the box.
+// Pods gives access to the pods of this node.
 type Pods struct {
 	// List returns all pods that have not terminated, with their statuses and
 	// resolved classes. Of two pods with one name the wanted one has no deletion
@@ -217,7 +217,7 @@ func notify(ch chan struct{}) {
 // continues at once when the API server answers again. It logs a refusal once
 // until the reason changes; the connection logs an unreachable API server.
 func (a *Adapter) runLoop(ctx context.Context, woken <-chan struct{}, sync func(context.Context) (time.Duration, error)) {
-	failures, told := 0, ""
+	failures, logged := 0, ""
 	for {
 		next, err := sync(ctx)
 		switch {
@@ -228,8 +228,8 @@ func (a *Adapter) runLoop(ctx context.Context, woken <-chan struct{}, sync func(
 			if own {
 				failures++
 			}
-			if own && err.Error() != told {
-				told = err.Error()
+			if own && err.Error() != logged {
+				logged = err.Error()
 				a.cfg.Log.Warn("API request failed, retrying", "err", err)
 			}
 			if !a.connection.backoff(ctx, failures) {
@@ -237,7 +237,7 @@ func (a *Adapter) runLoop(ctx context.Context, woken <-chan struct{}, sync func(
 			}
 			continue
 		}
-		failures, told = 0, ""
+		failures, logged = 0, ""
 		var due <-chan time.Time
 		if next > 0 {
 			due = time.After(next)

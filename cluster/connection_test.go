@@ -19,13 +19,13 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// However long the API server was away, a box is what it should be in the
-// cluster soon after it answers again, and has asked little meanwhile.
+// However long the API server was unreachable, the node is up to date in the
+// cluster soon after it answers again, and has sent few requests meanwhile.
 func TestReturnOfAnAPIServer(t *testing.T) {
 	for _, absence := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour} {
 		t.Run(absence.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+				r := newHarness(t)
 				r.run("web", "one")
 				r.start()
 				defer r.end()
@@ -59,7 +59,7 @@ func TestReturnOfAnAPIServer(t *testing.T) {
 	}
 }
 
-// While it is away one request in a time finds out, whoever asks how often.
+// While it is unreachable only probes are sent, however often callers ask.
 func TestLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -114,7 +114,7 @@ func TestLink(t *testing.T) {
 		must("it is back", ask(), nil)
 		must("for all", ask(), nil)
 		if returned != 1 {
-			t.Errorf("its return was told %d times", returned)
+			t.Errorf("%d notifications of its return", returned)
 		}
 		// One that comes and goes is not asked as often as one that goes once.
 		asked = 0
@@ -128,13 +128,13 @@ func TestLink(t *testing.T) {
 			t.Errorf("%d requests in a minute", asked)
 		}
 		if n := strings.Count(log.String(), "API server unreachable"); n > 15 {
-			t.Errorf("told %d times", n)
+			t.Errorf("logged %d times", n)
 		}
 	})
 }
 
-// A connection that is dead without a word holds nobody up for long; one slow
-// request among others that are answered is its own matter.
+// A dead connection without a reset delays requests only briefly; one slow request
+// among answered ones is only slow itself.
 func TestSilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := true
@@ -177,12 +177,12 @@ func TestSilentConnection(t *testing.T) {
 		silent = true
 		pass(time.Second)
 		if err := ask(requestTimeout); !errors.Is(err, context.DeadlineExceeded) || l.retryAfter() == 0 || len(l.conns.open) != 0 {
-			t.Errorf("one that nobody answers ends with %v, closed for %v, %d connections", err, l.retryAfter(), len(l.conns.open))
+			t.Errorf("one without an answer ends with %v, closed for %v, %d connections", err, l.retryAfter(), len(l.conns.open))
 		}
 	})
 }
 
-// What answers, and is no API server, is not asked without end, and it is told.
+// A server that is no API server is not asked in a loop, and is logged.
 func TestSomethingElseAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

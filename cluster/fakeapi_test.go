@@ -130,7 +130,7 @@ func storeKey(resource, namespace, name string) string {
 	return resource + " " + namespace + "/" + name
 }
 
-// put makes an object or replaces it, as somebody else does.
+// put creates or replaces an object, as another client does.
 func (f *fakeAPI) put(t testing.TB, o object) {
 	t.Helper()
 	kinds, _, err := fakeScheme.ObjectKinds(o)
@@ -210,7 +210,7 @@ func (f *fakeAPI) shortWatches() {
 	f.end(io.EOF)
 }
 
-// wipe loses all data, as an etcd that begins anew.
+// wipe loses all data, as an etcd that is recreated.
 func (f *fakeAPI) wipe() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -274,11 +274,11 @@ func (f *fakeAPI) happened(e fakeEvent) {
 		return
 	}
 	for w := range f.watches {
-		w.tell(e)
+		w.send(e)
 	}
 }
 
-func (w *fakeWatch) tell(e fakeEvent) {
+func (w *fakeWatch) send(e fakeEvent) {
 	if e.resource != w.resource {
 		return
 	}
@@ -505,7 +505,7 @@ func (f *fakeAPI) watch(hr *http.Request, r fakeRequest) *http.Response {
 	}
 	for _, e := range f.history {
 		if e.version > since {
-			w.tell(e)
+			w.send(e)
 		}
 	}
 	if f.short {

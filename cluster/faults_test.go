@@ -18,26 +18,26 @@ import (
 // afterwards is shown there as it is.
 func TestFaultsOfAnAPIServer(t *testing.T) {
 	tests := map[string]struct {
-		fault func(r *rig)
+		fault func(r *harness)
 		// within is how long it may take to see what happened in the API.
 		within time.Duration
 		// asks bounds the requests meanwhile.
 		asks int
 	}{
-		"the watches end":          {func(r *rig) { r.endWatches() }, time.Second, 20},
-		"the connection breaks":    {func(r *rig) { r.setAway(true); r.setAway(false) }, time.Second, 20},
-		"the version is expired":   {func(r *rig) { r.compact(); r.endWatches() }, time.Second, 20},
-		"all data is lost":         {func(r *rig) { r.wipe() }, 2 * time.Second, 25},
-		"somebody deletes it":      {func(r *rig) { r.remove("pods", "default", "web-edge") }, time.Second, 10},
-		"the node is deleted":      {func(r *rig) { r.remove("nodes", "", "edge") }, 2 * time.Second, 20},
-		"the watch says no more":   {func(r *rig) { r.setSilent(true); r.remove("pods", "default", "web-edge"); r.setSilent(false) }, watchSilence + time.Second, 60},
-		"each watch ends at once":  {func(r *rig) { r.shortWatches(); r.remove("pods", "default", "web-edge") }, maxRetryDelay + 5*time.Second, 40},
-		"it accepts and is silent": {func(r *rig) { r.setSilent(true); pass(time.Hour); r.requests(); r.setSilent(false); r.endWatches() }, listTimeout, 60},
+		"the watches end":           {func(r *harness) { r.endWatches() }, time.Second, 20},
+		"the connection breaks":     {func(r *harness) { r.setAway(true); r.setAway(false) }, time.Second, 20},
+		"the version is expired":    {func(r *harness) { r.compact(); r.endWatches() }, time.Second, 20},
+		"all data is lost":          {func(r *harness) { r.wipe() }, 2 * time.Second, 25},
+		"another client deletes it": {func(r *harness) { r.remove("pods", "default", "web-edge") }, time.Second, 10},
+		"the node is deleted":       {func(r *harness) { r.remove("nodes", "", "edge") }, 2 * time.Second, 20},
+		"the watch says no more":    {func(r *harness) { r.setSilent(true); r.remove("pods", "default", "web-edge"); r.setSilent(false) }, watchSilence + time.Second, 60},
+		"each watch ends at once":   {func(r *harness) { r.shortWatches(); r.remove("pods", "default", "web-edge") }, maxRetryDelay + 5*time.Second, 40},
+		"it accepts and is silent":  {func(r *harness) { r.setSilent(true); pass(time.Hour); r.requests(); r.setSilent(false); r.endWatches() }, listTimeout, 60},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+				r := newHarness(t)
 				r.run("web", "one")
 				r.start()
 				defer r.end()
@@ -68,11 +68,10 @@ func TestFaultsOfAnAPIServer(t *testing.T) {
 	}
 }
 
-// Somebody else writes what the adapter has put there: it is put right, and what
-// is theirs stays.
+// What another client changes is restored, and its own fields stay.
 func TestOthersWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newHarness(t)
 		r.run("web", "one")
 		r.start()
 		defer r.end()
@@ -92,7 +91,7 @@ func TestOthersWrites(t *testing.T) {
 // looks for it in a cache. It is deleted all the same, and asked for rarely.
 func TestDeletedPodIsNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newHarness(t)
 		missed := 0
 		r.react = func(q fakeRequest) (runtime.Object, error) {
 			if q.verb != "DELETE" || missed == 3 {
@@ -114,19 +113,19 @@ func TestDeletedPodIsNotFound(t *testing.T) {
 		if asked := r.requests(); missed != 3 || len(asked) > 10 {
 			t.Errorf("missed %d times, %d requests: %v", missed, len(asked), asked)
 		}
-		if events := (rigEvents{r}).List(); len(events) > 0 {
-			t.Errorf("a fault is told that is none: %v", events)
+		if events := (harnessEvents{r}).List(); len(events) > 0 {
+			t.Errorf("unexpected events: %v", events)
 		}
 	})
 }
 
-// A clock here that is far from the cluster's changes nothing about when things
-// are done: what the API has of a later time is written over all the same.
+// A clock that differs from the cluster's changes nothing about when things are
+// done: later times in the API are overwritten.
 func TestClockSkew(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"behind": 48 * time.Hour, "ahead": -48 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+				r := newHarness(t)
 				r.run("web", "one")
 				theirs := metav1.NewMicroTime(time.Now().Add(skew))
 				holder := "edge"

@@ -13,7 +13,7 @@ import (
 )
 
 // sizes are those of all that could grow.
-func (r *rig) sizes() map[string]int {
+func (r *harness) sizes() map[string]int {
 	w := r.a.writer
 	return map[string]int{
 		"busy": len(w.busy), "trouble": len(w.writeErrors), "agreed": len(w.inSync), "results": len(w.results),
@@ -32,7 +32,7 @@ func TestNothingGrows(t *testing.T) {
 	for away, lasts := range map[bool]time.Duration{true: time.Hour, false: 10 * time.Minute} {
 		t.Run(fmt.Sprintf("away %v", away), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+				r := newHarness(t)
 				for n := range stay {
 					r.run(fmt.Sprint("stays", n), "one")
 				}
@@ -49,7 +49,7 @@ func TestNothingGrows(t *testing.T) {
 					p.Status.Message = fmt.Sprint(n)
 					r.set(p)
 					r.run(fmt.Sprint("comes", n), "one")
-					rigEvents{r}.Event(p, v1.EventTypeNormal, "Changed", fmt.Sprint(n))
+					harnessEvents{r}.Event(p, v1.EventTypeNormal, "Changed", fmt.Sprint(n))
 					pass(5 * time.Second)
 					r.drop(fmt.Sprint("comes", n))
 					if away && n%100 == 99 {
@@ -90,7 +90,7 @@ func TestNothingGrows(t *testing.T) {
 func TestManyMirrors(t *testing.T) {
 	const many = 500
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newHarness(t)
 		for n := range many {
 			r.run(fmt.Sprint("pod", n), "one")
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// rig is a box with static pods whose adapter runs against a fake API server,
+// harness is a node with static pods whose adapter runs against a fake API server,
 // in a synctest bubble.
-type rig struct {
+type harness struct {
 	*fakeAPI
 	t testing.TB
 	a *Adapter
@@ -39,15 +39,15 @@ type rig struct {
 }
 
 // newRig makes one; start runs it.
-func newRig(t testing.TB) *rig {
-	r := &rig{
+func newHarness(t testing.TB) *harness {
+	r := &harness{
 		fakeAPI: newFakeAPI(), t: t, pods: map[string]*v1.Pod{}, bound: map[types.UID]*v1.Pod{}, ended: map[types.UID]bool{},
 		changed: make(chan struct{}, 1), happened: make(chan struct{}, 1),
 	}
 	r.a = newAdapter(Config{
 		Node: described, Pods: Pods{List: r.list, Delivered: func(string) bool { return true }, Ended: r.hasEnded, Bound: r},
 		Subscribe: func() (<-chan struct{}, func()) { return r.changed, func() {} },
-		Log:       slog.New(slog.NewTextHandler(io.Discard, nil)), Events: rigEvents{r},
+		Log:       slog.New(slog.NewTextHandler(io.Discard, nil)), Events: harnessEvents{r},
 	})
 	c, err := newClient(r.config(), r.a.connection)
 	if err != nil {
@@ -58,7 +58,7 @@ func newRig(t testing.TB) *rig {
 }
 
 // start runs the adapter until the test, or stop, ends it.
-func (r *rig) start() {
+func (r *harness) start() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan error)
 	go func() { done <- r.a.Run(ctx) }()
@@ -77,7 +77,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func (r *rig) list() (pods []*v1.Pod) {
+func (r *harness) list() (pods []*v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.bound {
@@ -89,9 +89,8 @@ func (r *rig) list() (pods []*v1.Pod) {
 	return pods
 }
 
-// Deliver takes up the cluster's pods, as far as it was told of them before with
-// the statuses that they have here.
-func (r *rig) Deliver(set manifest.Set) {
+// Deliver accepts the cluster's pods, known ones with their local statuses.
+func (r *harness) Deliver(set manifest.Set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.bound
@@ -107,14 +106,14 @@ func (r *rig) Deliver(set manifest.Set) {
 	notify(r.changed)
 }
 
-func (r *rig) hasEnded(uid types.UID) bool {
+func (r *harness) hasEnded(uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended[uid]
 }
 
 // show gives one of the cluster's pods another status here.
-func (r *rig) show(uid types.UID, change func(*v1.PodStatus)) {
+func (r *harness) show(uid types.UID, change func(*v1.PodStatus)) {
 	r.mu.Lock()
 	p := r.bound[uid].DeepCopy()
 	change(&p.Status)
@@ -124,7 +123,7 @@ func (r *rig) show(uid types.UID, change func(*v1.PodStatus)) {
 }
 
 // over says that everything of one of the cluster's pods has ended.
-func (r *rig) over(uid types.UID) {
+func (r *harness) over(uid types.UID) {
 	r.mu.Lock()
 	r.ended[uid] = true
 	r.mu.Unlock()
@@ -132,7 +131,7 @@ func (r *rig) over(uid types.UID) {
 }
 
 // run puts a static pod of that revision, which runs.
-func (r *rig) run(name, revision string) {
+func (r *harness) run(name, revision string) {
 	p := aStatic()
 	p.Name, p.UID = name+"-edge", types.UID(revision)
 	p.Annotations = map[string]string{podinfo.AnnotationHash: revision, podinfo.AnnotationSource: "file"}
@@ -140,14 +139,14 @@ func (r *rig) run(name, revision string) {
 }
 
 // drop takes a static pod away.
-func (r *rig) drop(name string) {
+func (r *harness) drop(name string) {
 	r.mu.Lock()
 	delete(r.pods, "default/"+name+"-edge")
 	r.mu.Unlock()
 	notify(r.changed)
 }
 
-func (r *rig) set(p *v1.Pod) {
+func (r *harness) set(p *v1.Pod) {
 	r.mu.Lock()
 	r.pods[key(p)] = p
 	r.mu.Unlock()
@@ -155,7 +154,7 @@ func (r *rig) set(p *v1.Pod) {
 }
 
 // mirror is the mirror of a pod, nil if there is none.
-func (r *rig) mirror(name string) *v1.Pod {
+func (r *harness) mirror(name string) *v1.Pod {
 	r.t.Helper()
 	m := &v1.Pod{}
 	if !r.get(r.t, "pods", "default", name+"-edge", m) {
@@ -164,21 +163,21 @@ func (r *rig) mirror(name string) *v1.Pod {
 	return m
 }
 
-// rigEvents are the events of a rig.
-type rigEvents struct{ *rig }
+// rigEvents are the events of a harness.
+type harnessEvents struct{ *harness }
 
-func (e rigEvents) List() []v1.Event {
+func (e harnessEvents) List() []v1.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]v1.Event(nil), e.events...)
 }
 
-func (e rigEvents) Subscribe() (<-chan struct{}, func()) { return e.happened, func() {} }
+func (e harnessEvents) Subscribe() (<-chan struct{}, func()) { return e.happened, func() {} }
 
 // eventsAtMost is how many are kept.
 const eventsAtMost = 100
 
-func (e rigEvents) Event(pod *v1.Pod, eventType, reason, message string) {
+func (e harnessEvents) Event(pod *v1.Pod, eventType, reason, message string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := metav1.Now()

@@ -89,8 +89,8 @@ func readIdentity(kubeconfig string, c Certificates, name string, log *slog.Logg
 
 // readCredentials reads a kubeconfig and its certificate, nil if it has other
 // credentials. The store is where the next certificates go.
-func readCredentials(kubeconfig, folder string) (*rest.Config, *tls.Certificate, certificate.Store, error) {
-	store := certificate.Store{Dir: folder, Name: clientName}
+func readCredentials(kubeconfig, dir string) (*rest.Config, *tls.Certificate, certificate.Store, error) {
+	store := certificate.Store{Dir: dir, Name: clientName}
 	raw, err := loadKubeconfig(kubeconfig)
 	if err != nil {
 		return nil, nil, store, err

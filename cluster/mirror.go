@@ -40,7 +40,7 @@ type step struct {
 func mirrorStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
 	// A daemon that has just started has not observed the pod yet: the API has the
 	// better status.
-	looked := static != nil && len(static.Status.Conditions) > 0
+	observed := static != nil && len(static.Status.Conditions) > 0
 	switch {
 	case static == nil && mirror == nil:
 		return step{}, nil
@@ -52,11 +52,11 @@ func mirrorStep(static, mirror *v1.Pod, node *v1.Node) (step, error) {
 		return step{verb: create, pod: mirrorOf(static, node)}, nil
 	case mirror.DeletionTimestamp != nil,
 		mirror.Annotations[podinfo.AnnotationMirror] != static.Annotations[podinfo.AnnotationHash],
-		looked && podinfo.IsTerminal(mirror.Status.Phase) && !podinfo.IsTerminal(static.Status.Phase),
+		observed && podinfo.IsTerminal(mirror.Status.Phase) && !podinfo.IsTerminal(static.Status.Phase),
 		!metav1.IsControlledBy(mirror, node):
 		return step{verb: remove, uid: mirror.UID}, nil
 	}
-	if !looked {
+	if !observed {
 		return step{}, nil
 	}
 	return patchStep(mirror, mirrorStatus(static, mirror))

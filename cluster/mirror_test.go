@@ -46,13 +46,13 @@ func TestMirrorStep(t *testing.T) {
 			s.Annotations[podinfo.AnnotationHash] = "def"
 			return s, m
 		}, remove},
-		"somebody deletes it": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { m.DeletionTimestamp = &metav1.Time{}; return s, m }, remove},
-		"another node's":      {func(s, m *v1.Pod, n *v1.Node) (*v1.Pod, *v1.Pod) { n.UID = "node-2"; return s, m }, remove},
-		"runs again":          {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { m.Status.Phase = v1.PodFailed; return s, m }, remove},
-		"has ended":           {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.Status.Phase = v1.PodSucceeded; return s, m }, patch},
-		"another status":      {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.Status.PodIP = ""; return s, m }, patch},
-		"ends without mirror": {func(s, _ *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.DeletionTimestamp = &metav1.Time{}; return s, nil }, nothing},
-		"the node is deleted": {func(s, _ *v1.Pod, n *v1.Node) (*v1.Pod, *v1.Pod) { n.DeletionTimestamp = &metav1.Time{}; return s, nil }, nothing},
+		"another client deletes it": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { m.DeletionTimestamp = &metav1.Time{}; return s, m }, remove},
+		"another node's":            {func(s, m *v1.Pod, n *v1.Node) (*v1.Pod, *v1.Pod) { n.UID = "node-2"; return s, m }, remove},
+		"runs again":                {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { m.Status.Phase = v1.PodFailed; return s, m }, remove},
+		"has ended":                 {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.Status.Phase = v1.PodSucceeded; return s, m }, patch},
+		"another status":            {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.Status.PodIP = ""; return s, m }, patch},
+		"ends without mirror":       {func(s, _ *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) { s.DeletionTimestamp = &metav1.Time{}; return s, nil }, nothing},
+		"the node is deleted":       {func(s, _ *v1.Pod, n *v1.Node) (*v1.Pod, *v1.Pod) { n.DeletionTimestamp = &metav1.Time{}; return s, nil }, nothing},
 		"not looked at yet": {func(s, m *v1.Pod, _ *v1.Node) (*v1.Pod, *v1.Pod) {
 			s.Status = v1.PodStatus{Phase: v1.PodPending}
 			return s, m

@@ -52,15 +52,15 @@ func tokenVolume(audience string, seconds int64) v1.Volume {
 	}}}}
 }
 
-// objectsRig is a rig whose adapter keeps objects.
+// objectsRig is a harness whose adapter keeps objects.
 type objectsRig struct {
-	*rig
+	*harness
 	o     *Objects
 	woken <-chan struct{}
 }
 
 func newObjectsRig(t testing.TB) *objectsRig {
-	r := newRig(t)
+	r := newHarness(t)
 	o := NewObjects(referring)
 	r.a.cfg.Objects = o
 	woken, _ := o.Subscribe()
@@ -102,7 +102,7 @@ func (r *objectsRig) askedFor(resource string) (verbs []string) {
 	return verbs
 }
 
-// wasWoken tells whether somebody was woken since the last call.
+// wasWoken reports whether there was a notification since the last call.
 func (r *objectsRig) wasWoken() bool {
 	synctest.Wait()
 	select {
@@ -162,7 +162,7 @@ func TestObjectsAreWatchedOnceEach(t *testing.T) {
 			t.Errorf("data do not wake: %q", now)
 		}
 
-		// While the API server is away what was told holds.
+		// The objects stay while the API server is unreachable.
 		r.setAway(true)
 		pass(time.Hour)
 		if r.value("conf", "a") != "2" {
@@ -217,14 +217,14 @@ func TestObjectsThatComeLaterOrNeverChange(t *testing.T) {
 		}
 		r.config("late", map[string]string{"a": "came"}, nil)
 		if !r.wasWoken() || r.value("late", "a") != "came" {
-			t.Error("it came and is not told")
+			t.Error("it was created without a notification")
 		}
 		r.put(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login"}, Data: map[string][]byte{"k": []byte("v")}})
 		synctest.Wait()
 		if s, ok := r.o.Secret("default", "login"); !ok || string(s.Data["k"]) != "v" {
 			t.Errorf("Secret: %v", s)
 		}
-		// Nobody looks at it any more.
+		// It is no longer watched.
 		r.config("fixed", map[string]string{"a": "2"}, func(m *v1.ConfigMap) { m.Immutable = &yes })
 		pass(time.Hour)
 		if r.value("fixed", "a") != "1" {
@@ -367,7 +367,7 @@ func TestTokens(t *testing.T) {
 		pass(20 * time.Second)
 		is("token-2")
 		if now, _ := r.o.State(pod); now == before || !r.wasWoken() {
-			t.Error("nobody is told of the new token")
+			t.Error("no notification of the new token")
 		}
 		// One that cannot be renewed serves as long as it lives.
 		refuse(true)

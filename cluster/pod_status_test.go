@@ -42,17 +42,17 @@ func TestBoundStep(t *testing.T) {
 		ended  bool
 		want   verb
 	}{
-		"they agree but for times":      {func(_, _ *v1.Pod) {}, false, nothing},
-		"another address":               {func(l, _ *v1.Pod) { l.Status.PodIP = "10.0.0.2" }, false, patch},
-		"somebody sets a gate":          {func(_, a *v1.Pod) { a.Status.Conditions[0].Status = v1.ConditionFalse }, false, nothing},
-		"somebody nominates":            {func(_, a *v1.Pod) { a.Status.NominatedNodeName = "edge" }, false, nothing},
-		"it is no longer ready":         {func(l, _ *v1.Pod) { l.Status.Conditions[1].Status = v1.ConditionFalse }, false, patch},
-		"it is deleted and still ends":  {func(_, a *v1.Pod) { a.DeletionTimestamp = &metav1.Time{} }, false, nothing},
-		"it is deleted and has ended":   {func(_, a *v1.Pod) { a.DeletionTimestamp = &metav1.Time{} }, true, remove},
-		"it has ended and nobody asked": {func(_, _ *v1.Pod) {}, true, nothing},
-		"its last status comes first":   {func(l, a *v1.Pod) { a.DeletionTimestamp, l.Status.ContainerStatuses = &metav1.Time{}, terminated }, true, patch},
-		"an end is for ever":            {func(_, a *v1.Pod) { a.Status.Phase = v1.PodFailed }, false, nothing},
-		"it has ended":                  {func(l, _ *v1.Pod) { l.Status.Phase = v1.PodFailed }, false, patch},
+		"they agree but for times":     {func(_, _ *v1.Pod) {}, false, nothing},
+		"another address":              {func(l, _ *v1.Pod) { l.Status.PodIP = "10.0.0.2" }, false, patch},
+		"another client sets a gate":   {func(_, a *v1.Pod) { a.Status.Conditions[0].Status = v1.ConditionFalse }, false, nothing},
+		"the scheduler nominates":      {func(_, a *v1.Pod) { a.Status.NominatedNodeName = "edge" }, false, nothing},
+		"it is no longer ready":        {func(l, _ *v1.Pod) { l.Status.Conditions[1].Status = v1.ConditionFalse }, false, patch},
+		"it is deleted and still ends": {func(_, a *v1.Pod) { a.DeletionTimestamp = &metav1.Time{} }, false, nothing},
+		"it is deleted and has ended":  {func(_, a *v1.Pod) { a.DeletionTimestamp = &metav1.Time{} }, true, remove},
+		"it has ended, not deleted":    {func(_, _ *v1.Pod) {}, true, nothing},
+		"its last status comes first":  {func(l, a *v1.Pod) { a.DeletionTimestamp, l.Status.ContainerStatuses = &metav1.Time{}, terminated }, true, patch},
+		"termination is final":         {func(_, a *v1.Pod) { a.Status.Phase = v1.PodFailed }, false, nothing},
+		"it has ended":                 {func(l, _ *v1.Pod) { l.Status.Phase = v1.PodFailed }, false, patch},
 		"a container ends after the pod": {func(l, a *v1.Pod) {
 			l.Status.Phase, a.Status.Phase, l.Status.ContainerStatuses = v1.PodFailed, v1.PodFailed, terminated
 		}, false, patch},

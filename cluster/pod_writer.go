@@ -78,13 +78,13 @@ func (w *podWriter) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	var gathered, due <-chan time.Time
-	look := func() {
+	reconcile := func() {
 		gathered, due = nil, nil
 		if next := w.reconcile(ctx, &wg); next > 0 {
 			due = time.After(next)
 		}
 	}
-	look()
+	reconcile()
 	for {
 		select {
 		case <-w.podsChanged:
@@ -92,14 +92,14 @@ func (w *podWriter) run(ctx context.Context) {
 				gathered = time.After(batchInterval)
 			}
 		case <-gathered:
-			look()
+			reconcile()
 		case r := <-w.results:
 			// Each comparison covers all pods: one serves several results.
 			if w.finished(r); len(w.busy) <= maxConcurrentWrites/2 {
-				look()
+				reconcile()
 			}
 		case <-due:
-			look()
+			reconcile()
 		case <-ctx.Done():
 			return
 		}

@@ -41,7 +41,7 @@ var errRequestGone = errors.New("the CertificateSigningRequest was deleted")
 
 // Sign implements certificate.Signer.
 func (s *certificateRequests) Sign(ctx context.Context, r certificate.Request) ([]byte, error) {
-	failures, told := 0, ""
+	failures, logged := 0, ""
 	for {
 		signed, err := s.await(ctx, r)
 		switch {
@@ -64,8 +64,8 @@ func (s *certificateRequests) Sign(ctx context.Context, r certificate.Request) (
 			continue
 		}
 		failures++
-		if err.Error() != told {
-			told = err.Error()
+		if err.Error() != logged {
+			logged = err.Error()
 			s.cfg.Log.Warn("Failed to request certificate, retrying", "signer", s.signer, "err", withRemedy(err))
 		}
 		wait := minRetryDelay

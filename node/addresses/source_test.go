@@ -85,7 +85,7 @@ func TestSourceFollowsTheNetwork(t *testing.T) {
 				}
 			default:
 				if changed {
-					t.Error("nobody was woken")
+					t.Error("no notification")
 				}
 			}
 		}

@@ -86,11 +86,11 @@ func (h *hierarchies) ceiling(root string) (lowest MemoryCgroup, limit int64) {
 }
 
 func (h *hierarchies) memoryOf(path string) MemoryCgroup {
-	folder := h.directory(controllerMemory, path)
-	if folder == "" || !isDirectory(folder) {
+	dir := h.directory(controllerMemory, path)
+	if dir == "" || !isDirectory(dir) {
 		return MemoryCgroup{}
 	}
-	return MemoryCgroup{Directory: folder, V2: h.v2()}
+	return MemoryCgroup{Directory: dir, V2: h.v2()}
 }
 
 // lowerMemory reduces the memory of a capacity to a ceiling in bytes; 0 is no

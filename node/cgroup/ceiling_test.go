@@ -35,11 +35,11 @@ func TestCeiling(t *testing.T) {
 				base, file = m.root, "memory.max"
 			}
 			for path, limit := range c.limits {
-				folder := filepath.Join(base, path)
-				if err := os.MkdirAll(folder, 0o700); err != nil {
+				dir := filepath.Join(base, path)
+				if err := os.MkdirAll(dir, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				put(t, folder, map[string]string{file: limit + "\n"})
+				put(t, dir, map[string]string{file: limit + "\n"})
 			}
 			got, limit := m.h.ceiling(c.root)
 			want := MemoryCgroup{}

@@ -200,8 +200,8 @@ func (c *Cgroups) Pods() []types.UID {
 	found := map[types.UID]bool{}
 	for _, tier := range []cgroupName{c.root, c.root.child(tierBurstable), c.root.child(tierBestEffort)} {
 		for _, driver := range []Driver{Cgroupfs, Systemd} {
-			for _, folder := range c.hierarchies.allDirectories(driver.path(tier)) {
-				for _, uid := range driver.podsIn(folder, tier) {
+			for _, dir := range c.hierarchies.allDirectories(driver.path(tier)) {
+				for _, uid := range driver.podsIn(dir, tier) {
 					found[uid] = true
 				}
 			}

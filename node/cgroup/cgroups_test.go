@@ -163,12 +163,12 @@ func TestDestroyEndsWhatIsLeft(t *testing.T) {
 
 func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 	var killed []int
-	folder := ""
+	dir := ""
 	c := m.cgroups(func(o *Options) {
 		o.kill = func(pid int) error {
 			killed = append(killed, pid)
 			if len(killed) == 3 { // it takes three to end it
-				put(t, folder, map[string]string{"cgroup.procs": ""})
+				put(t, dir, map[string]string{"cgroup.procs": ""})
 			}
 			return nil
 		}
@@ -176,12 +176,12 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 	if _, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err != nil {
 		t.Fatal(err)
 	}
-	folder = filepath.Join(m.h.directory(controllerPids, "/podstead/besteffort/poda"), "container")
-	if err := m.mkdir(folder); err != nil {
+	dir = filepath.Join(m.h.directory(controllerPids, "/podstead/besteffort/poda"), "container")
+	if err := m.mkdir(dir); err != nil {
 		t.Fatal(err)
 	}
 	// Neither what another namespace hides nor this process is killed.
-	put(t, folder, map[string]string{"cgroup.procs": "0\n1\n4194300\n"})
+	put(t, dir, map[string]string{"cgroup.procs": "0\n1\n4194300\n"})
 	if err := c.Destroy(t.Context(), "a", ""); err != nil || !slices.Equal(killed, []int{4194300, 4194300, 4194300}) {
 		t.Errorf("killed %v, %v", killed, err)
 	}
@@ -192,8 +192,8 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 	if _, err := c.Ensure(t.Context(), pod("a", [2]string{"", ""}), ""); err != nil {
 		t.Fatal(err)
 	}
-	folder = m.h.directory(controllerPids, "/podstead/besteffort/poda")
-	put(t, folder, map[string]string{"cgroup.procs": "4194300"})
+	dir = m.h.directory(controllerPids, "/podstead/besteffort/poda")
+	put(t, dir, map[string]string{"cgroup.procs": "4194300"})
 	c.kill = func(pid int) error { killed = append(killed, pid); return nil }
 	if err := c.Destroy(t.Context(), "a", ""); err == nil || len(killed) != killPasses {
 		t.Errorf("what does not end: killed %d times, %v", len(killed), err)

@@ -54,10 +54,10 @@ func (c *Cgroups) killAll(ctx context.Context, path string) error {
 // processes returns the IDs of the processes in directories and below. A process
 // in another PID namespace has none here; pid 1 and this process are never
 // returned.
-func processes(folders []string) ([]int, error) {
+func processes(directories []string) ([]int, error) {
 	var pids []int
-	for _, folder := range folders {
-		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+	for _, dir := range directories {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || err == nil && !d.IsDir() {
 				return nil
 			}
@@ -80,7 +80,7 @@ func processes(folders []string) ([]int, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("failed to list the processes in cgroup %s: %w", folder, err)
+			return nil, fmt.Errorf("failed to list the processes in cgroup %s: %w", dir, err)
 		}
 	}
 	return pids, nil
@@ -90,16 +90,16 @@ func processes(folders []string) ([]int, error) {
 // removes none that has processes.
 func (h *hierarchies) remove(path string) error {
 	var errs []error
-	for _, folder := range h.allDirectories(path) {
-		if err := h.removeTree(folder); err != nil {
+	for _, dir := range h.allDirectories(path) {
+		if err := h.removeTree(dir); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (h *hierarchies) removeTree(folder string) error {
-	entries, err := os.ReadDir(folder)
+func (h *hierarchies) removeTree(dir string) error {
+	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -108,13 +108,13 @@ func (h *hierarchies) removeTree(folder string) error {
 	}
 	for _, e := range entries {
 		if e.IsDir() {
-			if err := h.removeTree(filepath.Join(folder, e.Name())); err != nil {
+			if err := h.removeTree(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}
 	}
-	if err := h.rmdir(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("failed to remove cgroup %s: %w", folder, err)
+	if err := h.rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("failed to remove cgroup %s: %w", dir, err)
 	}
 	return nil
 }

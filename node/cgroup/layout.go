@@ -137,8 +137,8 @@ func podCgroup(root cgroupName, pod *v1.Pod) cgroupName {
 
 // podsIn returns the pods that have cgroups in the directory of a tier. systemd's
 // names have an underscore for each dash of a UID, which has no underscores.
-func (d Driver) podsIn(folder string, tier cgroupName) []types.UID {
-	entries, err := os.ReadDir(folder)
+func (d Driver) podsIn(dir string, tier cgroupName) []types.UID {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
 	}

@@ -107,13 +107,13 @@ func sorted(m map[string]int64) []string {
 func (h *hierarchies) write(path string, l limits) error {
 	var errs []error
 	for _, s := range l.settings(h.v2()) {
-		folder := h.directory(s.controller, path)
-		if folder == "" {
+		dir := h.directory(s.controller, path)
+		if dir == "" {
 			continue
 		}
-		file := filepath.Join(folder, s.file)
+		file := filepath.Join(dir, s.file)
 		if s.controller == controllerMemory {
-			if err := h.checkInUse(folder, file, l.memory); err != nil {
+			if err := h.checkInUse(dir, file, l.memory); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -166,7 +166,7 @@ var usageFiles = map[bool]struct{ usage, inactive string }{
 
 // checkInUse returns an error for a limit below the present usage: on v2, setting
 // it would kill processes of the pod.
-func (h *hierarchies) checkInUse(folder, file string, limit int64) error {
+func (h *hierarchies) checkInUse(dir, file string, limit int64) error {
 	if limit == noLimit {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (h *hierarchies) checkInUse(folder, file string, limit int64) error {
 		return nil
 	}
 	files := usageFiles[h.v2()]
-	text, err := os.ReadFile(filepath.Join(folder, files.usage))
+	text, err := os.ReadFile(filepath.Join(dir, files.usage))
 	if err != nil {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (h *hierarchies) checkInUse(folder, file string, limit int64) error {
 	if err != nil {
 		return nil
 	}
-	stat, _ := os.ReadFile(filepath.Join(folder, "memory.stat"))
+	stat, _ := os.ReadFile(filepath.Join(dir, "memory.stat"))
 	for line := range strings.Lines(string(stat)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && name == files.inactive {

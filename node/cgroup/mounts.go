@@ -46,8 +46,8 @@ type hierarchies struct {
 	all []string
 	// mkdir and rmdir create and remove one cgroup. The kernel creates and removes
 	// the files in it, which a test must do instead.
-	mkdir func(folder string) error
-	rmdir func(folder string) error
+	mkdir func(dir string) error
+	rmdir func(dir string) error
 }
 
 // mountinfoFile lists the mounts.
@@ -70,7 +70,7 @@ func findHierarchies(file string) (*hierarchies, error) {
 	defer f.Close()
 	h := &hierarchies{
 		byController: map[string]string{},
-		mkdir:        func(folder string) error { return os.Mkdir(folder, directoryMode) },
+		mkdir:        func(dir string) error { return os.Mkdir(dir, directoryMode) },
 		rmdir:        syscall.Rmdir,
 	}
 	unified := ""
@@ -79,20 +79,20 @@ func findHierarchies(file string) (*hierarchies, error) {
 		return nil, fmt.Errorf("failed to find the cgroup hierarchies: %w", err)
 	}
 	for _, m := range mounts {
-		folder := m.Mountpoint
-		if slices.Contains(h.all, folder) {
+		dir := m.Mountpoint
+		if slices.Contains(h.all, dir) {
 			continue
 		}
-		h.all = append(h.all, folder)
+		h.all = append(h.all, dir)
 		if m.FSType == "cgroup2" {
 			if unified == "" {
-				unified = folder
+				unified = dir
 			}
 			continue
 		}
 		for _, option := range strings.Split(m.VFSOptions, ",") {
 			if (slices.Contains(limitingControllers, option) || slices.Contains(countingControllers, option)) && h.byController[option] == "" {
-				h.byController[option] = folder
+				h.byController[option] = dir
 			}
 		}
 	}
@@ -165,15 +165,15 @@ func (h *hierarchies) directory(controller, path string) string {
 func (h *hierarchies) create(path string) error {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for _, root := range h.directories("/") {
-		folder := root
+		dir := root
 		for _, part := range parts {
 			if h.v2() {
-				if err := h.delegate(folder); err != nil {
+				if err := h.delegate(dir); err != nil {
 					return err
 				}
 			}
-			folder = filepath.Join(folder, part)
-			if err := h.mkdir(folder); err != nil && !errors.Is(err, fs.ErrExist) {
+			dir = filepath.Join(dir, part)
+			if err := h.mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
 				return fmt.Errorf("failed to create cgroup: %w", err)
 			}
 		}
@@ -183,13 +183,13 @@ func (h *hierarchies) create(path string) error {
 
 // delegate enables all controllers of a cgroup for its children. A controller that
 // the kernel refuses is missing below, and reported when a pod needs it.
-func (h *hierarchies) delegate(folder string) error {
-	file := filepath.Join(folder, "cgroup.subtree_control")
+func (h *hierarchies) delegate(dir string) error {
+	file := filepath.Join(dir, "cgroup.subtree_control")
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("failed to read the enabled cgroup controllers: %w", err)
 	}
-	has, err := os.ReadFile(filepath.Join(folder, "cgroup.controllers"))
+	has, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return fmt.Errorf("failed to read the available cgroup controllers: %w", err)
 	}

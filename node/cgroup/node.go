@@ -114,11 +114,11 @@ const hugePagesDirectory = "/sys/kernel/mm/hugepages"
 
 // hugePages returns the bytes in hugepages by resource name, for each size that
 // the kernel supports.
-func hugePages(folder string) v1.ResourceList {
+func hugePages(dir string) v1.ResourceList {
 	list := v1.ResourceList{}
-	for _, size := range pageSizes(folder) {
+	for _, size := range pageSizes(dir) {
 		bytes := resource.MustParse(size)
-		text, err := os.ReadFile(filepath.Join(folder, fmt.Sprintf("hugepages-%dkB", bytes.Value()>>10), "nr_hugepages"))
+		text, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("hugepages-%dkB", bytes.Value()>>10), "nr_hugepages"))
 		n, errN := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 		if err == nil && errN == nil {
 			list[v1.ResourceName(v1.ResourceHugePagesPrefix+size)] = *resource.NewQuantity(n*bytes.Value(), resource.BinarySI)
@@ -128,8 +128,8 @@ func hugePages(folder string) v1.ResourceList {
 }
 
 // pageSizes returns the hugepage sizes as in resource names.
-func pageSizes(folder string) []string {
-	entries, err := os.ReadDir(folder)
+func pageSizes(dir string) []string {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
 	}

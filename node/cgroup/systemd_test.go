@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// fakeUnits is systemd: it makes and removes the folder of each slice, and
+// fakeUnits is systemd: it makes and removes the dir of each slice, and
 // keeps their properties.
 type fakeUnits struct {
 	m       *machine

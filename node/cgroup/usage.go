@@ -99,20 +99,20 @@ func (r *Reader) Memory(path string) (*usage.Memory, error) {
 // Usage reads the memory usage; nil without an error means that the cgroup does
 // not exist.
 func (c MemoryCgroup) Usage() (*usage.Memory, error) {
-	folder := c.Directory
-	if folder == "" {
+	dir := c.Directory
+	if dir == "" {
 		return nil, nil
 	}
 	f := memoryFilesV1
 	if c.V2 {
 		f = memoryFilesV2
 	}
-	used, err := optional(readNumber(folder, f.usage))
+	used, err := optional(readNumber(dir, f.usage))
 	if used == nil || err != nil {
 		return nil, err
 	}
 	m := &usage.Memory{Usage: *used}
-	err = readFields(folder, "memory.stat", func(name string, n uint64) {
+	err = readFields(dir, "memory.stat", func(name string, n uint64) {
 		switch name {
 		case f.inactive:
 			m.InactiveFile = n
@@ -134,13 +134,13 @@ func (c MemoryCgroup) Usage() (*usage.Memory, error) {
 		return nil, ignoreGone(err)
 	}
 	if c.V2 {
-		m.Swap, _ = readNumber(folder, "memory.swap.current") // missing without swap accounting
+		m.Swap, _ = readNumber(dir, "memory.swap.current") // missing without swap accounting
 	}
 	// "max" is not a number, and v1 has its largest number instead.
-	if limit, err := readNumber(folder, f.limit); err == nil && limit < 1<<62 {
+	if limit, err := readNumber(dir, f.limit); err == nil && limit < 1<<62 {
 		m.Limit = limit
 	}
-	m.Peak, _ = readNumber(folder, f.peak) // Linux 5.19 in version 2
+	m.Peak, _ = readNumber(dir, f.peak) // Linux 5.19 in version 2
 	return m, nil
 }
 
@@ -192,14 +192,14 @@ func (r *Reader) cpu(path string) (*usage.CPU, error) {
 		}
 		return c, nil
 	}
-	folder := r.directory(controllerCPUAcct, path)
-	total, err := optional(readNumber(folder, "cpuacct.usage"))
+	dir := r.directory(controllerCPUAcct, path)
+	total, err := optional(readNumber(dir, "cpuacct.usage"))
 	if total == nil || err != nil {
 		return nil, err
 	}
 	c.Total = time.Duration(*total)
 	// The details below do not exist on every kernel.
-	_ = readFields(folder, "cpuacct.stat", func(name string, n uint64) {
+	_ = readFields(dir, "cpuacct.stat", func(name string, n uint64) {
 		switch name {
 		case "user":
 			c.User = time.Duration(n) * time.Second / userHZ
@@ -239,11 +239,11 @@ var buffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
 
 // readFile reads a cgroup file with three system calls: a scrape of many pods
 // reads thousands of files. data is only valid during use.
-func readFile(folder, file string, use func(data []byte) error) error {
-	if folder == "" {
+func readFile(dir, file string, use func(data []byte) error) error {
+	if dir == "" {
 		return fs.ErrNotExist
 	}
-	path := folder + "/" + file
+	path := dir + "/" + file
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
@@ -262,8 +262,8 @@ func readFile(folder, file string, use func(data []byte) error) error {
 }
 
 // readNumber reads a file with one number.
-func readNumber(folder, file string) (n uint64, err error) {
-	err = readFile(folder, file, func(data []byte) error {
+func readNumber(dir, file string) (n uint64, err error) {
+	err = readFile(dir, file, func(data []byte) error {
 		n, err = strconv.ParseUint(string(bytes.TrimSpace(data)), 10, 64)
 		return err
 	})
@@ -271,8 +271,8 @@ func readNumber(folder, file string) (n uint64, err error) {
 }
 
 // readFields reads a file of lines with a name and a number.
-func readFields(folder, file string, field func(name string, n uint64)) error {
-	return readFile(folder, file, func(data []byte) error {
+func readFields(dir, file string, field func(name string, n uint64)) error {
+	return readFile(dir, file, func(data []byte) error {
 		for line := range strings.Lines(string(data)) {
 			name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if n, err := strconv.ParseUint(text, 10, 64); err == nil {

@@ -15,8 +15,8 @@ func (r *Reader) IO(path string) []usage.DeviceIO {
 	if r.h.v2() {
 		return ioV2(filepath.Join(r.h.unified, path, "io.stat"))
 	}
-	folder := r.directory(controllerBlkIO, path)
-	if folder == "" {
+	dir := r.directory(controllerBlkIO, path)
+	if dir == "" {
 		return nil
 	}
 	byDevice := map[string]*usage.DeviceIO{}
@@ -28,7 +28,7 @@ func (r *Reader) IO(path string) []usage.DeviceIO {
 		{"blkio.throttle.io_service_bytes_recursive", func(i *usage.DeviceIO) (*uint64, *uint64) { return &i.ReadBytes, &i.WriteBytes }},
 		{"blkio.throttle.io_serviced_recursive", func(i *usage.DeviceIO) (*uint64, *uint64) { return &i.ReadOps, &i.WriteOps }},
 	} {
-		data, _ := os.ReadFile(filepath.Join(folder, count.file)) // removed, or not counted
+		data, _ := os.ReadFile(filepath.Join(dir, count.file)) // removed, or not counted
 		for line := range strings.Lines(string(data)) {
 			f := strings.Fields(line)
 			if len(f) != 3 {

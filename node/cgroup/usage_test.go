@@ -15,18 +15,18 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// tree is a machine's cgroups in a folder, found by a mountinfo file: FOLDER
+// tree is a machine's cgroups in a dir, found by a mountinfo file: FOLDER
 // of a hierarchy, PATH and FILE to content.
 func tree(t *testing.T, mounts map[string]string, files map[string]string) *Reader {
 	t.Helper()
 	root := t.TempDir()
 	var info strings.Builder
-	for folder, options := range mounts {
+	for dir, options := range mounts {
 		kind := "cgroup"
 		if options == "" {
 			kind = "cgroup2"
 		}
-		fmt.Fprintf(&info, "30 20 0:1 / %s rw,relatime - %s none rw,%s\n", filepath.Join(root, folder), kind, options)
+		fmt.Fprintf(&info, "30 20 0:1 / %s rw,relatime - %s none rw,%s\n", filepath.Join(root, dir), kind, options)
 	}
 	for file, text := range files {
 		file = filepath.Join(root, file)

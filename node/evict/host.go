@@ -194,9 +194,9 @@ func (h *Host) processes() (int64, error) {
 	return strconv.ParseInt(string(text), 10, 64)
 }
 
-func statfs(folder string) (bytes, inodes Level) {
+func statfs(dir string) (bytes, inodes Level) {
 	var s unix.Statfs_t
-	if err := unix.Statfs(folder, &s); err != nil {
+	if err := unix.Statfs(dir, &s); err != nil {
 		return Level{}, Level{}
 	}
 	return Level{Available: int64(s.Bavail) * s.Bsize, Capacity: int64(s.Blocks) * s.Bsize}, Level{Available: int64(s.Ffree), Capacity: int64(s.Files)}

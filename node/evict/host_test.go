@@ -10,10 +10,10 @@ import (
 	"github.com/podstead/podstead/node/cgroup"
 )
 
-func write(t *testing.T, folder string, files map[string]string) {
+func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
-		path := filepath.Join(folder, name)
+		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestHostMemory(t *testing.T) {
 			h.pods.close()
 			h.Memory(&levels)
 			if levels[AllocatableMemory].Capacity != 300000 {
-				t.Errorf("pods %v after their cgroup was made anew", levels[AllocatableMemory])
+				t.Errorf("pods %v after their cgroup was created again", levels[AllocatableMemory])
 			}
 		})
 	}
@@ -135,8 +135,8 @@ func TestAlarmThatWouldNotRing(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			if c.rings {
-				folder := filepath.Join(dir, map[bool]string{true: "slice", false: "machine"}[c.ceiling != nil])
-				asked, err := os.ReadFile(filepath.Join(folder, "cgroup.event_control"))
+				dir := filepath.Join(dir, map[bool]string{true: "slice", false: "machine"}[c.ceiling != nil])
+				asked, err := os.ReadFile(filepath.Join(dir, "cgroup.event_control"))
 				var event, file, at int64
 				if _, scanErr := fmt.Sscan(string(asked), &event, &file, &at); err != nil || scanErr != nil || at <= 0 {
 					t.Errorf("the kernel was asked for %q (%v, %v)", asked, err, scanErr)

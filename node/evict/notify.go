@@ -109,17 +109,17 @@ func (n *Notifier) Arm(c cgroup.MemoryCgroup, margin int64) error {
 }
 
 // disarm removes the event of a cgroup.
-func (n *Notifier) disarm(folder string) {
+func (n *Notifier) disarm(dir string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if a := n.events[folder]; a != nil {
+	if a := n.events[dir]; a != nil {
 		a.disarm()
 	}
 }
 
 // register lets the kernel write to a new eventfd when the value of a cgroup file
 // crosses a number, in either direction.
-func register(folder, file string, at int64) (*os.File, error) {
+func register(dir, file string, at int64) (*os.File, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create eventfd: %w", err)
@@ -129,7 +129,7 @@ func register(folder, file string, at int64) (*os.File, error) {
 	watched, err := os.Open(file)
 	if err == nil {
 		defer watched.Close()
-		err = os.WriteFile(filepath.Join(folder, "cgroup.event_control"), fmt.Appendf(nil, "%d %d %d", fd, watched.Fd(), at), 0)
+		err = os.WriteFile(filepath.Join(dir, "cgroup.event_control"), fmt.Appendf(nil, "%d %d %d", fd, watched.Fd(), at), 0)
 	}
 	if err != nil {
 		_ = event.Close()
@@ -179,14 +179,14 @@ func (n *Notifier) listen(ctx context.Context, fd int, file string) error {
 		return err
 	}
 	defer unix.Close(end)
-	told := make(chan struct{})
+	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		_, _ = unix.Write(end, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-		close(told)
+		close(stopped)
 	})
 	defer func() {
 		if !stop() {
-			<-told // before its descriptor is closed
+			<-stopped // before its descriptor is closed
 		}
 	}()
 	for ctx.Err() == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/podstead/podstead/node/cgroup"
 )
 
-// fakeCgroup is a folder with the files of a cgroup of version 1. What the kernel
+// fakeCgroup is a directory with the files of a cgroup of version 1. What the kernel
 // would be asked for is read from it, and the test answers in its place.
 type fakeCgroup struct {
 	t   *testing.T
@@ -53,8 +53,8 @@ func (c fakeCgroup) asked() (event int, at int64) {
 	return event, at
 }
 
-// tells does what the kernel does.
-func (c fakeCgroup) tells() {
+// fireEvents does what the kernel does.
+func (c fakeCgroup) fireEvents() {
 	c.t.Helper()
 	event, _ := c.asked()
 	if _, err := unix.Write(event, binary.NativeEndian.AppendUint64(nil, 1)); err != nil {
@@ -72,12 +72,12 @@ func TestArmAsksForTheMarginAboveUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, at := c.asked(); at != want {
-			t.Errorf("the kernel tells at %d MiB, want %d", at>>20, want>>20)
+			t.Errorf("the kernel notifies at %d MiB, want %d", at>>20, want>>20)
 		}
 	}
 	arm(64<<20, 164<<20)
 	for range 3 {
-		c.tells()
+		c.fireEvents()
 		awaitAlarm(t, n)
 	}
 	// A little more changes nothing, much more does, and then the new event counts.
@@ -85,7 +85,7 @@ func TestArmAsksForTheMarginAboveUsage(t *testing.T) {
 	arm(64<<20, 164<<20)
 	c.uses(110 << 20)
 	arm(64<<20, 174<<20)
-	c.tells()
+	c.fireEvents()
 	awaitAlarm(t, n)
 	n.Close()
 	if err := n.Arm(cgroup, 64<<20); !errors.Is(err, os.ErrClosed) {
@@ -93,7 +93,7 @@ func TestArmAsksForTheMarginAboveUsage(t *testing.T) {
 	}
 	select {
 	case <-n.C:
-		t.Error("it tells though nobody told it")
+		t.Error("it notifies without an event")
 	default:
 	}
 }
@@ -141,7 +141,7 @@ func TestTriggerIsTheShortestThatIsGranted(t *testing.T) {
 	}
 }
 
-// Urgent data on a connection is told as pressure is: with POLLPRI.
+// Urgent data on a connection is reported like pressure: with POLLPRI.
 func TestListenWakesUntilItsContextEnds(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -169,7 +169,7 @@ func TestListenWakesUntilItsContextEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		awaitAlarm(t, n)
-		// What was told of is taken, or it would be told of again and again.
+		// Read it, or it is reported again and again.
 		if _, _, err := unix.Recvfrom(int(file.Fd()), make([]byte, 1), unix.MSG_OOB); err != nil && !errors.Is(err, unix.EINVAL) {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func descriptor(t *testing.T, c net.Conn) *os.File {
 	return f
 }
 
-// A file that takes a trigger and never tells of anything.
+// A file that accepts a trigger and never notifies.
 func TestWatchPressureSetsTheTrigger(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "memory.pressure")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

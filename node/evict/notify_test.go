@@ -41,11 +41,11 @@ func makeCgroup(t *testing.T, file string, hierarchies ...string) string {
 }
 
 // in starts a shell in cgroups.
-func in(t *testing.T, script string, folders ...string) {
+func in(t *testing.T, script string, directories ...string) {
 	t.Helper()
 	enter := ""
-	for _, folder := range folders {
-		enter += "echo $$ > " + folder + "/cgroup.procs && "
+	for _, dir := range directories {
+		enter += "echo $$ > " + dir + "/cgroup.procs && "
 	}
 	c := exec.Command("sh", "-c", enter+script)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -60,11 +60,11 @@ func awaitAlarm(t *testing.T, n *Notifier) {
 	select {
 	case <-n.C:
 	case <-time.After(2 * time.Minute):
-		t.Error("the kernel did not tell")
+		t.Error("the kernel did not notify")
 	}
 }
 
-// The kernel tells when a cgroup of version 1 uses so much more.
+// The kernel notifies when a v1 cgroup uses so much more.
 func TestKernelTellsOfUsage(t *testing.T) {
 	dir := makeCgroup(t, "cgroup.event_control", "/sys/fs/cgroup/memory")
 	n := NewNotifier()
@@ -74,7 +74,7 @@ func TestKernelTellsOfUsage(t *testing.T) {
 	}
 	select {
 	case <-n.C:
-		t.Error("it tells of nothing")
+		t.Error("it notifies without a reason")
 	default:
 	}
 	in(t, "(head -c 20000000 /dev/zero; sleep 60) | exec tail -c 20000000", dir)

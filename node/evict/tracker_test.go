@@ -75,7 +75,7 @@ func TestTrackerOfASoftThreshold(t *testing.T) {
 	expect(90, 200, "soft", 0)
 	expect(91, 99, "hard", 0)
 	expect(92, 300, "", 59*time.Second)
-	// Its time begins anew.
+	// The grace period starts again.
 	expect(93, 299, "", 90*time.Second)
 }
 

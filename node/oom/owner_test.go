@@ -19,7 +19,7 @@ func TestWhatIsToldOfAKill(t *testing.T) {
 		"that of all pods":       {"/podstead", owner, "cgroup /podstead, which pods share, is out of memory; the kernel killed process x (pid 5) of container app in pod default/web", "node ran out"},
 		"the machine's":          {Machine, owner, "the node is out of memory; the kernel killed process x (pid 5) of container app", "node ran out"},
 		"the machine's, no pod":  {Machine, nil, "the node is out of memory; the kernel killed process x (pid 5)", ""},
-		"of somebody else":       {"/docker/bb", nil, "", ""},
+		"of another program":     {"/docker/bb", nil, "", ""},
 		"an owner without an ID": {Machine, &Owner{Pod: "p"}, "the node is out", "node ran out"},
 	} {
 		k := Kill{Process: "x", PID: 5, Cgroup: container, Limit: tc.limit}

@@ -174,8 +174,8 @@ func (s *session) Inhibit(ctx context.Context) (io.Closer, error) {
 	var fd dbus.UnixFD
 	err := s.logind().CallWithContext(ctx, login1Object+".Inhibit", 0,
 		"shutdown", "podstead", "pods are ended in order", "delay").Store(&fd)
-	var told dbus.Error
-	if errors.As(err, &told) && told.Name == login1+".OperationInProgress" {
+	var dbusErr dbus.Error
+	if errors.As(err, &dbusErr) && dbusErr.Name == login1+".OperationInProgress" {
 		return nil, ErrTooLate
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func TestDisks(t *testing.T) {
 	}
 }
 
-// du is what people compare with.
+// The result must match du.
 func TestWalkAsDu(t *testing.T) {
 	m := newMachine(t)
 	m.put("w/a/b/file", strings.Repeat("x", 50_000))
@@ -122,6 +122,6 @@ func TestWalkIsBounded(t *testing.T) {
 		t.Errorf("after its time: %+v, %v", got, err)
 	}
 	if _, err := walk(t.Context(), m.path("nowhere")); err == nil {
-		t.Error("a folder that is not there has a size")
+		t.Error("a missing directory has a size")
 	}
 }

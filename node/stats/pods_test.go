@@ -32,11 +32,11 @@ func TestPodsFromCgroups(t *testing.T) {
 		t.Errorf("containers: %+v", a.Containers)
 	}
 	if m.rt.calls != 0 {
-		t.Errorf("the runtime was asked %d times for what the cgroups show", m.rt.calls)
+		t.Errorf("%d calls of the runtime for what the cgroups show", m.rt.calls)
 	}
 }
 
-// What is not on this kernel, as of a virtual machine, the runtime tells.
+// The runtime reports pods that are not on this kernel, such as virtual machines.
 func TestPodsFromTheRuntime(t *testing.T) {
 	m := newMachine(t)
 	m.pod("a", "x")
@@ -66,7 +66,7 @@ func TestPodsFromTheRuntime(t *testing.T) {
 	}
 }
 
-// A pod without a cgroup of its own is what its containers are together.
+// A pod without a cgroup of its own is the sum of its containers.
 func TestPodWithoutItsOwnCgroup(t *testing.T) {
 	m := newMachine(t)
 	m.pod("a", "x", "y").CgroupParent = ""
@@ -82,7 +82,7 @@ func TestPodWithoutItsOwnCgroup(t *testing.T) {
 	}
 }
 
-// Nothing that fails hides what works.
+// A failed measurement must not hide the others.
 func TestWhatCannotBeMeasuredIsMissing(t *testing.T) {
 	m := newMachine(t)
 	m.pod("a", "x")
@@ -124,7 +124,7 @@ func TestTenReadersCostAsOne(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if m.rt.calls != 2 {
-			t.Error("it was measured while nobody asked")
+			t.Error("it was measured without a caller")
 		}
 		if _, err := c.Pods(t.Context(), time.Second); err != nil || m.rt.calls != 4 {
 			t.Errorf("what is too old was not measured again (%v)", err)
@@ -171,12 +171,12 @@ func TestRates(t *testing.T) {
 			rate()
 		}
 		near(rate(), 1.5)
-		// Of a long pause nothing can be said.
+		// There is no rate over a long pause.
 		use(0.1, time.Hour)
 		if r := rate(); r != nil {
 			t.Errorf("of an hour ago there is a rate of %v", *r)
 		}
-		// Who needs a rate waits for it; somebody works meanwhile.
+		// A caller that needs a rate waits for it, while the container works.
 		time.Sleep(time.Hour)
 		go use(0.25, time.Second-time.Millisecond)
 		_, pods, err := c.Rates(t.Context(), 0)
@@ -204,6 +204,6 @@ func TestRateOfAYoungContainer(t *testing.T) {
 	r.begin()
 	r.end()
 	if len(r.byName) != 0 {
-		t.Error("a container that is gone is remembered")
+		t.Error("a removed container is remembered")
 	}
 }

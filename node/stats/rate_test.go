@@ -7,7 +7,7 @@ import (
 	"github.com/podstead/podstead/internal/usage"
 )
 
-// Whatever a clock is set to, there is a rate again at the second look.
+// After the clock was set, the second measurement has a rate again.
 func TestRateWhenTheClockIsSet(t *testing.T) {
 	year := 365 * 24 * time.Hour
 	for name, jump := range map[string]time.Duration{"back": -50 * year, "forward": 50 * year} {

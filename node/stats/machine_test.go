@@ -15,7 +15,7 @@ import (
 	"github.com/podstead/podstead/node/cgroup"
 )
 
-// machine is a host in a folder: /proc, cgroups of version 2, pods, logs.
+// machine is a fake host in a directory: /proc, v2 cgroups, pods, logs.
 type machine struct {
 	t    *testing.T
 	root string
@@ -67,7 +67,7 @@ func (m *machine) link(name, to string) {
 	}
 }
 
-// cgroup makes a cgroup with these figures, or sets them.
+// cgroup creates a cgroup with these values, or updates it.
 func (m *machine) cgroup(path string, cpu time.Duration, memory, inactive, processes int) {
 	m.t.Helper()
 	path = filepath.Join("cgroup", path)
@@ -78,8 +78,8 @@ func (m *machine) cgroup(path string, cpu time.Duration, memory, inactive, proce
 	m.put(path+"/pids.current", fmt.Sprintln(processes))
 }
 
-// pod adds a pod that runs, in a cgroup of its own, with a process in its
-// sandbox and one container for each name.
+// pod adds a running pod with a cgroup of its own, a process in its sandbox and
+// one container for each name.
 func (m *machine) pod(uid string, containers ...string) *ObservedPod {
 	parent := "/podstead/pod" + uid
 	pod := &ObservedPod{
@@ -120,7 +120,7 @@ func (m *machine) collector() *Collector {
 	})
 }
 
-// fakeRuntime answers and counts.
+// fakeRuntime answers and counts calls.
 type fakeRuntime struct {
 	containers []ContainerUsage
 	sandboxes  []SandboxUsage

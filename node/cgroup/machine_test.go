@@ -32,17 +32,17 @@ var (
 	}
 )
 
-// machine is a tree of cgroups in a folder, with what the kernel does to it.
+// machine is a tree of cgroups in a dir, with what the kernel does to it.
 type machine struct {
 	t    *testing.T
 	root string
 	h    *hierarchies
 }
 
-func put(t *testing.T, folder string, files map[string]string) {
+func put(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,63 +60,63 @@ func newMachine(t *testing.T, v2 bool, controllers ...string) *machine {
 		return m
 	}
 	for _, c := range append(slices.Clone(controllers), "freezer", "unified") {
-		folder := filepath.Join(m.root, c)
-		if err := os.Mkdir(folder, 0o700); err != nil {
+		dir := filepath.Join(m.root, c)
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		m.h.all = append(m.h.all, folder)
+		m.h.all = append(m.h.all, dir)
 		if slices.Contains(controllers, c) {
-			m.h.byController[c] = folder
+			m.h.byController[c] = dir
 		}
 	}
 	return m
 }
 
-func (m *machine) mkdir(folder string) error {
-	if err := os.Mkdir(folder, 0o700); err != nil {
+func (m *machine) mkdir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	put(m.t, folder, map[string]string{"cgroup.procs": ""})
+	put(m.t, dir, map[string]string{"cgroup.procs": ""})
 	if !m.h.v2() {
 		for c, root := range m.h.byController {
-			if strings.HasPrefix(folder, root+"/") {
-				put(m.t, folder, filesV1[c])
+			if strings.HasPrefix(dir, root+"/") {
+				put(m.t, dir, filesV1[c])
 			}
 		}
 		return nil
 	}
 	// The kernel reads "+cpu" and shows "cpu"; the tree keeps what was written.
-	through := m.read(filepath.Dir(folder), "cgroup.subtree_control")
+	through := m.read(filepath.Dir(dir), "cgroup.subtree_control")
 	var has []string
 	for _, c := range limitingControllers {
 		if strings.Contains(through, c) {
 			has = append(has, c)
-			put(m.t, folder, filesV2[c])
+			put(m.t, dir, filesV2[c])
 		}
 	}
-	put(m.t, folder, map[string]string{"cgroup.controllers": strings.Join(has, " "), "cgroup.subtree_control": ""})
+	put(m.t, dir, map[string]string{"cgroup.controllers": strings.Join(has, " "), "cgroup.subtree_control": ""})
 	return nil
 }
 
 // rmdir removes a cgroup that has no others below it and no processes.
-func (m *machine) rmdir(folder string) error {
-	if strings.TrimSpace(m.read(folder, "cgroup.procs")) != "" {
+func (m *machine) rmdir(dir string) error {
+	if strings.TrimSpace(m.read(dir, "cgroup.procs")) != "" {
 		return os.ErrPermission
 	}
-	entries, err := os.ReadDir(folder)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}
-	return os.Remove(folder)
+	return os.Remove(dir)
 }
 
-func (m *machine) read(folder, file string) string {
-	data, _ := os.ReadFile(filepath.Join(folder, file))
+func (m *machine) read(dir, file string) string {
+	data, _ := os.ReadFile(filepath.Join(dir, file))
 	return string(data)
 }
 
@@ -125,7 +125,7 @@ func (m *machine) value(controller, path, file string) string {
 	return m.read(m.h.directory(controller, path), file)
 }
 
-// left are the folders of a pod, wherever they are.
+// left are the directories of a pod, wherever they are.
 func (m *machine) left(uid types.UID) []string {
 	var found []string
 	_ = filepath.WalkDir(m.root, func(path string, d os.DirEntry, err error) error {
