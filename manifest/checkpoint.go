@@ -14,41 +14,41 @@ import (
 )
 
 const (
-	// readyDelay gathers what RecordReady marks into one write: flash wears,
-	// and fifty pods become Ready at nearly the same time.
+	// readyDelay collects what RecordReady marks into one write: flash memory
+	// wears, and many pods become Ready at nearly the same time.
 	readyDelay = 5 * time.Second
-	// saveRetry is how long a failed write waits for its next try, unless
-	// something changes earlier.
+	// saveRetry is the delay before a failed write is retried, unless a change
+	// causes an earlier write.
 	saveRetry = 30 * time.Second
 )
 
-// Checkpoint remembers across restarts and upgrades what was accepted from
-// each source, unit by unit, and which manifest owns which pod name. It is
-// written when that changes, never on a timer.
+// Checkpoint stores across restarts and upgrades what was accepted from each
+// source, unit by unit, and which manifest owns which pod name. It is written
+// when that changes, never periodically.
 //
-// A source looks its last good revisions up here; PodConfig alone replaces
-// them. All methods may be called by several goroutines.
+// Sources read their last good revisions from it; only PodConfig replaces them.
+// All methods are safe for concurrent use.
 type Checkpoint struct {
 	path string
 	log  *slog.Logger
-	// readyMarked wakes Run (capacity 1, coalescing).
+	// saveRequests notifies Run (capacity 1, coalescing).
 	saveRequests chan struct{}
 
 	mu    sync.Mutex
 	state checkpointState
-	// changes counts what happened to state; saved is the count on the disk.
+	// changes counts the changes of state; saved is the count that was written.
 	changes, saved uint64
 	saveErr        error
 
-	// saving is held for as long as one write takes.
+	// saving is held during a write.
 	saving sync.Mutex
 }
 
-// OpenCheckpoint reads the checkpoint file at path, whose folder is made
-// (mode 0700) if need be. A damaged file, or one of a newer version, is
-// renamed aside with a warning, and the checkpoint is empty. An empty path
-// keeps the checkpoint in memory only. The error is for a folder or a file
-// that cannot be read.
+// OpenCheckpoint reads the checkpoint file at path and creates its directory
+// (mode 0700) if necessary. A damaged file, or one of a newer version, is moved
+// aside with a warning, and the checkpoint is empty. With an empty path the
+// checkpoint is kept in memory only. The error is for a directory or file that
+// cannot be read.
 func OpenCheckpoint(path string, log *slog.Logger) (*Checkpoint, error) {
 	c := &Checkpoint{path: path, log: log, saveRequests: make(chan struct{}, 1)}
 	c.state = newCheckpointState()
@@ -58,9 +58,9 @@ func OpenCheckpoint(path string, log *slog.Logger) (*Checkpoint, error) {
 	return c, c.load()
 }
 
-// Run writes what RecordReady marked, a little later and together, and tries
-// again what could not be written, until ctx ends; then it writes what is
-// left. Everything else is written at once by whoever changes it.
+// Run writes what RecordReady marked, after a delay and together, and retries
+// failed writes, until ctx ends; then it writes what is left. All other changes
+// are written immediately by the caller that makes them.
 func (c *Checkpoint) Run(ctx context.Context) error {
 	timer := time.NewTimer(saveRetry)
 	timer.Stop()
@@ -80,9 +80,9 @@ func (c *Checkpoint) Run(ctx context.Context) error {
 	}
 }
 
-// RecordReady remembers that the pod was Ready with the manifest revision
-// that is in effect. Once all pods of a unit's revision were, it is kept as
-// the unit's previous one when it is replaced. RecordReady does not wait for
+// RecordReady records that the pod was Ready with the manifest revision in
+// effect. Once all pods of a unit's revision were Ready, the revision is kept
+// as the unit's previous one when it is replaced. RecordReady does not wait for
 // the disk. An unknown UID is ignored.
 func (c *Checkpoint) RecordReady(uid types.UID) {
 	c.mu.Lock()
@@ -103,8 +103,8 @@ func (c *Checkpoint) requestSave() {
 	}
 }
 
-// Previous is the last revision of the unit that was Ready before the one in
-// effect; false if there was none.
+// Previous returns the last revision of the unit that was Ready before the one
+// in effect; false if there is none.
 func (c *Checkpoint) Previous(source Source, unit string) (Unit, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,8 @@ func (c *Checkpoint) Previous(source Source, unit string) (Unit, bool) {
 	return record.Previous.unit(unit), true
 }
 
-// accepted is the revision of the unit that is in effect.
+// accept makes these revisions the ones in effect. If the set is complete,
+// units that are not in it are removed.
 func (c *Checkpoint) accepted(source Source, unit string) (Unit, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +127,8 @@ func (c *Checkpoint) accepted(source Source, unit string) (Unit, bool) {
 	return record.unit(unit), true
 }
 
-// units are the revisions in effect of all units of a source, by their names.
+// units returns the revisions in effect of all units of a source, sorted by
+// name.
 func (c *Checkpoint) units(source Source) []Unit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +141,8 @@ func (c *Checkpoint) units(source Source) []Unit {
 	return units
 }
 
-// known returns a lookup for a Loader: the pod that was made of a document of
-// that source with that digest, on that node. The path is no part of it, so
+// known returns a lookup function for a Loader: the pod made from the document
+// of that source with that digest, on that node. The path is not considered, so
 // that a renamed file keeps its pods.
 func (c *Checkpoint) known(source Source, node string) func(string) (*v1.Pod, bool) {
 	return func(digest string) (*v1.Pod, bool) {
@@ -158,43 +160,44 @@ func isOfNode(pod *v1.Pod, node string) bool {
 	return node == "" || pod.Spec.NodeName == node
 }
 
-// wasLost reports whether a checkpoint was there that could not be used, and
-// the source had no whole set since, not even in an earlier run of the daemon:
-// so long its silence about a unit says nothing.
+// wasLost reports whether a checkpoint could not be used, and the source has
+// not had a complete set since, not even in an earlier run of the daemon. Until
+// then, the absence of a unit means nothing.
 func (c *Checkpoint) wasLost(source Source) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.Lost && !c.state.Sources[source].Whole
 }
 
-// folder is the folder that the source's units were last read from.
+// directory returns the identity of the directory that the source's units were
+// last read from.
 func (c *Checkpoint) directory(source Source) directoryIdentity {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.Sources[source].Directory
 }
 
-// setFolder is written with the next change of the units.
-func (c *Checkpoint) setDirectory(source Source, folder directoryIdentity) {
+// setDirectory is written with the next change of the units.
+func (c *Checkpoint) setDirectory(source Source, directory directoryIdentity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	record := c.state.Sources[source]
-	if record.Directory == folder {
+	if record.Directory == directory {
 		return
 	}
-	record.Directory = folder
+	record.Directory = directory
 	c.state.Sources[source] = record
 	c.changes++
 }
 
-// claims are the owners of the pod names. The map is never written to.
+// claims returns the owners of the pod names. The map is never written to.
 func (c *Checkpoint) claims() map[string]claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.Claims
 }
 
-// setClaims takes the map over; the caller must not write to it again.
+// setClaims takes ownership of the map; the caller must not write to it again.
 func (c *Checkpoint) setClaims(claims map[string]claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,15 +205,16 @@ func (c *Checkpoint) setClaims(claims map[string]claim) {
 	c.changes++
 }
 
-// objectOwners are the units whose objects are in effect, by the objects'
-// references. The map is never written to.
+// objectOwners returns the units whose objects are in effect, by object
+// reference. The map is never written to.
 func (c *Checkpoint) objectOwners() map[string]objectOwner {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.ObjectOwners
 }
 
-// setObjectOwners takes the map over; the caller must not write to it again.
+// setObjectOwners takes ownership of the map; the caller must not write to it
+// again.
 func (c *Checkpoint) setObjectOwners(owners map[string]objectOwner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,8 +222,8 @@ func (c *Checkpoint) setObjectOwners(owners map[string]objectOwner) {
 	c.changes++
 }
 
-// revisionKey is the key of the objects' revisions, which is made when it is
-// first needed.
+// revisionKey returns the key for the revisions of objects. It is created when
+// it is first needed.
 func (c *Checkpoint) revisionKey() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,21 +6,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/podstead/podstead/internal/atomicfile"
 )
 
-// load reads the file, if there is one.
+// load reads the file if it exists.
 func (c *Checkpoint) load() error {
 	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
 		return fmt.Errorf("cannot create the checkpoint directory: %w", err)
 	}
-	// It holds Secrets, and so do the files that are kept aside.
+	// The checkpoint contains Secrets, and so do the files that are moved
+	// aside.
 	if err := os.Chmod(filepath.Dir(c.path), 0o700); err != nil {
 		return fmt.Errorf("cannot restrict the checkpoint directory to root: %w", err)
 	}
 	data, err := os.ReadFile(c.path)
 	if errors.Is(err, os.ErrNotExist) {
-		// Either this is the first start, or the root folder was wiped while
-		// its pods went on: a manifest that is broken now may be that of one.
+		// Either this is the first start, or the root directory was removed
+		// while pods were running: a manifest that is invalid now may belong to
+		// one of them.
 		c.state.Lost = true
 		return nil
 	}
@@ -40,8 +44,8 @@ func (c *Checkpoint) load() error {
 	return nil
 }
 
-// setAside keeps a file that cannot be used for whoever wants to look at it,
-// or to go back to the newer version. One of each kind is kept.
+// moveAside keeps a file that cannot be used, for inspection or for a return to
+// the newer version. One file of each kind is kept.
 func (c *Checkpoint) moveAside(suffix, what string, reason error) {
 	// Written with the next set, so that a restart does not forget it.
 	c.state.Lost = true
@@ -76,7 +80,8 @@ func decodeCheckpoint(data []byte) (checkpointState, int, error) {
 	return state, head.Version, state.check()
 }
 
-// check finds what JSON lets through and the rest relies on.
+// check finds what JSON decoding accepts but the rest of the package does not
+// expect.
 func (s *checkpointState) check() error {
 	if s.Sources == nil || s.Claims == nil {
 		return errors.New("a required field is missing")
@@ -108,8 +113,8 @@ func (s *checkpointState) check() error {
 	return nil
 }
 
-// Save writes the checkpoint if it changed since it was last written. The
-// error is logged once until it changes, and stays readable as Fault.
+// Save writes the checkpoint if it changed since it was last written. The error
+// is logged once until it changes, and stays available as Fault.
 func (c *Checkpoint) Save() error {
 	if c.path == "" {
 		return nil
@@ -145,7 +150,7 @@ func (c *Checkpoint) Save() error {
 	return err
 }
 
-// Fault is why the checkpoint could not be written, nil if it could.
+// Fault returns why the checkpoint could not be written, nil if it could.
 func (c *Checkpoint) Fault() *Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,41 +165,21 @@ func (c *Checkpoint) Fault() *Fault {
 	}
 }
 
-// replaceFile gives path that content such that a crash at any point leaves
-// either the old file or the new one, whole. The file's mode is 0600.
-func replaceFile(path string, data []byte) (err error) {
-	// A fixed name: what a crash leaves behind is overwritten the next time.
-	temp := path + ".tmp"
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(temp) // gives a full disk its space back
-		}
-	}()
-	if _, err = file.Write(data); err == nil {
-		err = file.Sync()
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(temp, path); err != nil {
+// replaceFile replaces the content of the file at path, with mode 0600, so that
+// a crash or power loss at any point leaves either the old or the new content.
+func replaceFile(path string, data []byte) error {
+	if err := atomicfile.Replace(path, data); err != nil {
 		return err
 	}
 	return syncDirectory(filepath.Dir(path))
 }
 
-// syncFolder makes a rename in the folder outlast a power loss.
+// syncDirectory makes a rename in the directory durable.
 func syncDirectory(path string) error {
-	folder, err := os.Open(path)
+	directory, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
-	return folder.Sync()
+	defer directory.Close()
+	return directory.Sync()
 }

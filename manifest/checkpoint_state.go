@@ -10,35 +10,37 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// checkpointVersion is that of the layout below. A file with a greater one is
-// not read.
+// checkpointVersion is the version of the layout below. A file with a greater
+// version is not read.
 const checkpointVersion = 1
 
-// checkpointState is the checkpoint file.
+// checkpointState is the content of the checkpoint file.
 type checkpointState struct {
 	Version int                     `json:"version"`
 	Sources map[Source]sourceRecord `json:"sources"`
-	// Claims by namespace/name of the pod.
+	// Claims are keyed by the namespace/name of the pod.
 	Claims map[string]claim `json:"claims"`
-	// ObjectOwners tells which unit's object is in effect, by its reference.
+	// ObjectOwners holds the unit whose object is in effect, by object
+	// reference.
 	ObjectOwners map[string]objectOwner `json:"objectOwners,omitempty"`
-	// RevisionKey is the key of the objects' revisions; empty until
-	// there is an object.
+	// RevisionKey is the key for the revisions of objects; empty until there is
+	// an object.
 	RevisionKey string `json:"revisionKey,omitempty"`
-	// Lost says that an earlier checkpoint could not be used.
+	// Lost reports that an earlier checkpoint could not be used.
 	Lost bool `json:"lost,omitempty"`
 }
 
-// sourceRecord is one source. Units by name.
+// sourceRecord is the state of one source. Units are keyed by name.
 type sourceRecord struct {
 	Directory directoryIdentity     `json:"folder,omitzero"`
 	Units     map[string]unitRecord `json:"units"`
-	// Whole says that there was a whole set since the checkpoint was lost.
+	// Whole reports that there was a complete set since the checkpoint was
+	// lost.
 	Whole bool `json:"whole,omitempty"`
 }
 
-// unitRecord is one unit: the revision in effect, and the one before it that
-// was Ready.
+// unitRecord is one unit: the revision in effect, and the previous revision
+// that was Ready.
 type unitRecord struct {
 	unitRevision
 	Previous *unitRevision `json:"previous,omitempty"`
@@ -49,10 +51,10 @@ type unitRevision struct {
 	Digest    string     `json:"digest"`
 	Documents []Document `json:"documents"`
 	Objects   []Object   `json:"objects,omitempty"`
-	// Warnings are faults that do not hold the unit back: the unit is not
-	// judged again, but what was wrong with it still is.
+	// Warnings are faults that do not reject the unit. They are stored because
+	// the unit is not validated again.
 	Warnings Faults `json:"warnings,omitempty"`
-	// Ready are the pods that were Ready with this revision.
+	// Ready are the UIDs of the pods that were Ready with this revision.
 	Ready []types.UID `json:"ready,omitempty"`
 }
 
@@ -74,8 +76,8 @@ func (r *unitRevision) wasReady() bool {
 	return len(r.Documents) > 0
 }
 
-// sameDocuments reports whether both revisions mean the same pods, whatever
-// their bytes.
+// sameDocuments reports whether both revisions declare the same pods, even if
+// their bytes differ.
 func (r *unitRevision) sameDocuments(documents []Document) bool {
 	return slices.EqualFunc(r.Documents, documents, sameDocument)
 }
@@ -87,8 +89,8 @@ func sameDocument(a, b Document) bool {
 		a.Pod.Annotations[podinfo.AnnotationHash] == b.Pod.Annotations[podinfo.AnnotationHash]
 }
 
-// find is the pod that was made of a document with that digest, nil if none
-// was. The revisions in effect come first.
+// find returns the pod made from the document with that digest, nil if there is
+// none. It searches the revisions in effect first.
 func (s *checkpointState) find(source Source, digest string) *v1.Pod {
 	var before *v1.Pod
 	for _, record := range s.Sources[source].Units {
@@ -111,7 +113,7 @@ func findDocument(documents []Document, digest string) *v1.Pod {
 	return nil
 }
 
-// markReady reports whether that was news.
+// markReady reports whether it changed anything.
 func (s *checkpointState) markReady(uid types.UID) bool {
 	news := false
 	for _, source := range s.Sources {
@@ -159,14 +161,14 @@ func (s *checkpointState) accept(source Source, units []Unit, whole bool) bool {
 	return changed
 }
 
-// is reports whether the unit is the revision in effect. What faults it has is
-// not asked if it is held back: those are of another revision.
+// matches reports whether the unit is the revision in effect. The faults of a
+// rejected unit are not compared, since they belong to another revision.
 func (r *unitRecord) matches(unit *Unit) bool {
 	return r.Digest == unit.Digest && r.sameDocuments(unit.Documents) &&
 		(unit.Faults.Fatal() || slices.Equal(r.Warnings, unit.Faults))
 }
 
-// followedBy is the record after the unit got a new revision.
+// next returns the record after the unit got a new revision.
 func (r *unitRecord) next(unit *Unit) unitRecord {
 	next := unitRecord{Previous: r.Previous}
 	next.Digest, next.Documents, next.Objects = unit.Digest, unit.Documents, unit.Objects
@@ -187,16 +189,16 @@ func (r *unitRecord) next(unit *Unit) unitRecord {
 	return next
 }
 
-// directoryIdentity tells whether a folder is still the one that it was. The zero
-// value is no folder.
+// directoryIdentity identifies a directory, to detect that it was replaced. The
+// zero value is no directory.
 type directoryIdentity struct {
-	// Device and Inode are those of stat(2). A device number does not outlast
-	// a reboot.
+	// Device and Inode are those of stat(2). A device number can change at a
+	// reboot.
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
-	// Born is when it was made, in nanoseconds since 1970, since inode numbers
-	// are used again; zero where the file system does not tell.
+	// Born is the creation time in nanoseconds since 1970, since inode numbers
+	// are reused; zero if the file system does not report it.
 	Born int64 `json:"born,omitempty"`
-	// Mounted says that a file system of its own is mounted there.
+	// Mounted reports that the directory is a mount point.
 	Mounted bool `json:"mounted,omitempty"`
 }

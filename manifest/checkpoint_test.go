@@ -309,14 +309,14 @@ func TestReplaceFileLeavesNothingHalf(t *testing.T) {
 		t.Errorf("read %q, %v", data, err)
 	}
 	// What cannot be renamed over leaves nothing behind.
-	folder := filepath.Join(t.TempDir(), "folder")
-	if err := os.MkdirAll(filepath.Join(folder, "x"), 0o700); err != nil {
+	directory := filepath.Join(t.TempDir(), "directory")
+	if err := os.MkdirAll(filepath.Join(directory, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if replaceFile(folder, []byte("new")) == nil {
-		t.Error("a folder was replaced")
+	if replaceFile(directory, []byte("new")) == nil {
+		t.Error("a directory was replaced")
 	}
-	if _, err := os.Stat(folder + ".tmp"); !os.IsNotExist(err) {
+	if _, err := os.Stat(directory + ".tmp"); !os.IsNotExist(err) {
 		t.Error("the temporary file stays")
 	}
 }
@@ -330,6 +330,6 @@ func TestCheckpointOpenErrors(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	if _, err := OpenCheckpoint(t.TempDir(), quietLog()); err == nil {
-		t.Error("a folder was read")
+		t.Error("a directory was read")
 	}
 }

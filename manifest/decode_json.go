@@ -9,20 +9,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// looksLikeJSON tells a chunk that begins with a brace.
+// looksLikeJSON reports whether a chunk begins with a brace.
 func looksLikeJSON(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	return len(text) > 0 && text[0] == '{'
 }
 
-// beginsAsJSON tells a chunk whose author meant JSON and not YAML in braces:
-// the first key has quotes.
+// beginsAsJSON reports whether the author of a chunk meant JSON and not YAML in
+// flow style: the first key is quoted.
 func beginsAsJSON(text []byte) bool {
 	text = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(text), []byte("{")))
 	return len(text) == 0 || text[0] == '"' || text[0] == '}'
 }
 
-// decodeJSON reads the JSON documents of a chunk, one after the other.
+// decodeJSON decodes the JSON documents of a chunk, one after the other.
 func decodeJSON(c chunk) ([]rawDocument, *Fault) {
 	var docs []rawDocument
 	decoder := json.NewDecoder(bytes.NewReader(c.text))
@@ -77,7 +77,7 @@ func jsonFault(c chunk, err error, begin int, trailing bool) *Fault {
 	return fault
 }
 
-// jsonValue decodes a JSON text and keeps its numbers as they are written.
+// jsonValue decodes a JSON text and keeps numbers as they are written.
 func jsonValue(text []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -87,8 +87,7 @@ func jsonValue(text []byte) (any, error) {
 }
 
 // jsonTree builds the node tree of a valid JSON text, since a YAML parser does
-// not read all of JSON: it stumbles over the escapes of characters outside the
-// basic plane.
+// not read all of JSON: it fails at escaped surrogate pairs.
 type jsonTree struct {
 	text   []byte
 	tokens *json.Decoder
@@ -103,7 +102,7 @@ func (t *jsonTree) value(depth int) (*yaml.Node, error) {
 		return nil, err
 	}
 	end := int(t.tokens.InputOffset())
-	// A token is on one line, so that its end tells where it is.
+	// A token is on one line, so that its end is on its line.
 	t.line += bytes.Count(t.text[t.offset:end], []byte("\n"))
 	t.offset = end
 	node := &yaml.Node{Kind: yaml.ScalarNode, Line: t.line, Style: yaml.DoubleQuotedStyle}
@@ -117,7 +116,7 @@ func (t *jsonTree) value(depth int) (*yaml.Node, error) {
 			node.Kind = yaml.MappingNode
 		}
 		for t.tokens.More() {
-			// The keys of an object come as values of their own.
+			// The keys of an object are returned as values of their own.
 			item, err := t.value(depth + 1)
 			if err != nil {
 				return nil, err

@@ -7,18 +7,19 @@ import (
 )
 
 const (
-	// MaxUnitSize bounds a unit, which is one file or URL body, in bytes; a
-	// larger one is refused. It is the kubelet's bound for a manifest.
+	// MaxUnitSize is the maximum size of a unit, which is one file or URL body,
+	// in bytes. It is the kubelet's limit for a manifest.
 	MaxUnitSize = 10 << 20
-	// maxValues bounds the values in a unit: each takes some hundred bytes of
-	// memory to read. A pod has about a hundred.
+	// maxValues is the maximum number of values in a unit: reading each takes
+	// some hundred bytes of memory. A pod has about a hundred.
 	maxValues = 1_000_000
-	// maxObjects bounds the documents of a unit and the items of its lists.
+	// maxObjects is the maximum number of documents in a unit and items in its
+	// lists.
 	maxObjects = 10_000
 )
 
-// decodeText checks that data is text of a size to be read, and takes a byte
-// order mark off it.
+// decodeText checks that data is text of a permitted size, and removes a byte
+// order mark.
 func decodeText(data []byte) ([]byte, *Fault) {
 	if len(data) > MaxUnitSize {
 		return nil, &Fault{
@@ -52,8 +53,8 @@ func decodeText(data []byte) ([]byte, *Fault) {
 	return text, nil
 }
 
-// countValues is at least how many values a text holds: each is set off from
-// the one before by one of these.
+// countValues returns a lower bound of the number of values in a text: each is
+// separated from the previous one by one of these characters.
 func countValues(text []byte) int {
 	count := 0
 	for i, c := range text {
@@ -69,7 +70,8 @@ func countValues(text []byte) int {
 	return count
 }
 
-// isTextRune refuses what YAML does: control characters other than white space.
+// isTextRune reports whether YAML permits a character: control characters other
+// than white space are not permitted.
 func isTextRune(r rune) bool {
 	switch {
 	case r == '\t', r == '\n', r == '\r', r == 0x85:
@@ -80,22 +82,23 @@ func isTextRune(r rune) bool {
 	return true
 }
 
-// lineAt is the line, from 1, of the byte at an offset.
+// lineAt returns the line, from 1, of the byte at an offset.
 func lineAt(text []byte, offset int) int {
 	return 1 + bytes.Count(text[:min(offset, len(text))], []byte("\n"))
 }
 
-// chunk is the text of one document, or of several JSON documents in a row.
+// chunk is the text of one YAML document, or of several consecutive JSON
+// documents.
 type chunk struct {
 	text []byte
-	// before counts the lines of the unit that come before the text.
+	// lineOffset is the number of lines of the unit before the text.
 	lineOffset int
 }
 
-// splitChunks cuts a YAML stream at its document markers, which are left in
-// place, and leaves out what holds nothing but comments. A line that begins
-// with a marker is one wherever it stands: YAML allows it in no scalar, and
-// JSON has no line breaks in its strings.
+// splitChunks splits a YAML stream at its document markers, which stay in
+// place, and omits documents that contain only comments. A line that begins
+// with a marker is always one: YAML does not permit it in a scalar, and JSON
+// strings have no line breaks.
 func splitChunks(text []byte) []chunk {
 	var chunks []chunk
 	start, startLine, line := 0, 0, 0
@@ -114,7 +117,7 @@ func splitChunks(text []byte) []chunk {
 		row := text[at:next]
 		switch {
 		case isMarker(row, "---"):
-			// Directives belong to the document that follows them.
+			// marked { || Directives belong to the document that follows them.
 			if content || marked {
 				cut(at)
 				start, startLine = at, line
@@ -138,7 +141,8 @@ func isMarker(row []byte, marker string) bool {
 	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
 }
 
-// isFiller tells a line that says nothing: white space or a comment.
+// isBlankOrComment reports whether a line contains only white space or a
+// comment.
 func isBlankOrComment(row []byte) bool {
 	row = bytes.TrimSpace(row)
 	return len(row) == 0 || row[0] == '#'

@@ -13,28 +13,30 @@ import (
 )
 
 const (
-	// maxDepth bounds how deep a document is nested. A Pod needs some twenty
-	// levels.
+	// maxDepth is the maximum nesting depth of a document. A Pod needs about
+	// twenty levels.
 	maxDepth = 100
-	// errTooDeepRemedy tells what would be right.
+	// errTooDeepRemedy is the remedy for errTooDeep.
 	errTooDeepRemedy = "must have at most 100 levels"
 )
 
 var errTooDeep = errors.New("is nested too deeply")
 
-// rawDocument is one document of a unit before anything is known about it.
+// rawDocument is one decoded document of a unit whose kind is not known yet.
 type rawDocument struct {
-	// value is as encoding/json reads it, with json.Number for numbers.
+	// value is the document as decoded by encoding/json, with json.Number for
+	// numbers.
 	value any
-	// tree has the same content with lines and with duplicate keys.
+	// tree has the same content with line numbers and duplicate keys.
 	tree *yaml.Node
-	// before is to be added to the lines of the tree.
+	// lineOffset is to be added to the lines of the tree.
 	lineOffset int
 }
 
-// checkTreeSize refuses a document that is nested too deeply, or that its aliases
-// would make larger than a document may be. It looks at each node once,
-// however often it is referred to, so that a bomb is refused before it goes off.
+// checkTreeSize rejects a document that is nested too deeply, or that its
+// aliases would make larger than a document may be. It visits each node once,
+// however often an alias refers to it, so that it stays cheap for documents
+// whose aliases expand exponentially.
 func checkTreeSize(tree *yaml.Node) *Fault {
 	b := treeMeasurer{known: map[*yaml.Node]treeSize{}}
 	size := b.measure(tree, 0)
@@ -56,15 +58,16 @@ func checkTreeSize(tree *yaml.Node) *Fault {
 type treeSize struct{ weight, depth int }
 
 type treeMeasurer struct {
-	// known are the sizes of the values that have an anchor; those that are
-	// being measured have depth -1.
+	// known are the sizes of the values with an anchor; values that are being
+	// measured have depth -1.
 	known map[*yaml.Node]treeSize
-	// alias is the first alias; deep and cycle are the first offenders.
+	// alias is the first alias; tooDeep and cycle are the first offending
+	// nodes.
 	alias, tooDeep, cycle *yaml.Node
 }
 
-// measure is the size of a node with its aliases expanded. It stops at the
-// first offender.
+// measure returns the size of a node with its aliases expanded. It stops at the
+// first offending node.
 func (b *treeMeasurer) measure(node *yaml.Node, depth int) treeSize {
 	if b.tooDeep != nil || b.cycle != nil {
 		return treeSize{}
@@ -89,7 +92,7 @@ func (b *treeMeasurer) measure(node *yaml.Node, depth int) treeSize {
 	size := treeSize{weight: 1 + len(node.Value)}
 	for _, child := range node.Content {
 		inner := b.measure(child, depth+1)
-		// Twice the bound is as bad as any more, and cannot overflow.
+		// The bound keeps the sum from overflowing.
 		size.weight = min(size.weight+inner.weight, 2*MaxUnitSize)
 		size.depth = max(size.depth, 1+inner.depth)
 	}
@@ -99,14 +102,14 @@ func (b *treeMeasurer) measure(node *yaml.Node, depth int) treeSize {
 	return size
 }
 
-// duplicateKey is a field that is there more than once.
+// duplicateKey is a field that is set more than once.
 type duplicateKey struct {
 	path        string
 	first, last int // lines
 }
 
-// duplicateKeys are the fields that are there more than once, in the order of
-// the document. A key that is merged in and then set is no duplicate.
+// duplicateKeys returns the fields that are set more than once, in the order of
+// the document. A key that is merged in and then set is not a duplicate.
 func duplicateKeys(node *yaml.Node, path string, found []duplicateKey) []duplicateKey {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -129,9 +132,10 @@ func duplicateKeys(node *yaml.Node, path string, found []duplicateKey) []duplica
 	return found
 }
 
-// normalizeKeys turns every key of a tree into the string that it is in JSON. It
-// returns a key that JSON cannot tell from another of the same mapping although
-// YAML can, such as 1 and "1": which of them counted would be left to chance.
+// normalizeKeys turns every key of a tree into its string in JSON. It returns a
+// key that JSON cannot distinguish from another key of the same mapping
+// although YAML can, such as 1 and "1", since it would be undefined which value
+// is used.
 func normalizeKeys(node *yaml.Node) (mixed *yaml.Node) {
 	if node.Kind == yaml.MappingNode {
 		spellings := make(map[string]yaml.Node, len(node.Content)/2)
@@ -156,7 +160,7 @@ func normalizeKeys(node *yaml.Node) (mixed *yaml.Node) {
 	return nil
 }
 
-// isStringKey tells a key that is a string however it is written.
+// isStringKey reports whether a key is a string, quoted or not.
 func isStringKey(key *yaml.Node) bool {
 	return !isPlain(key) || !mayNotBeString(key.Value)
 }
@@ -166,8 +170,8 @@ func isPlain(node *yaml.Node) bool {
 	return node.Style&quoted == 0
 }
 
-// resolvesOdd tells a plain key that YAML 1.1 may read as something else than
-// a string: a number, a truth value or null.
+// mayNotBeString reports whether YAML 1.1 may read a plain key as something
+// other than a string: a number, a boolean or null.
 func mayNotBeString(plain string) bool {
 	if plain == "" || strings.IndexByte("0123456789+-.~", plain[0]) >= 0 {
 		return true
@@ -179,7 +183,7 @@ func mayNotBeString(plain string) bool {
 	return false
 }
 
-// isDecimal tells a whole number that is written as JSON writes it.
+// isDecimal reports whether a whole number is written as in JSON.
 func isDecimal(text string) bool {
 	if text == "" || text[0] == '0' || len(text) > 18 {
 		return false
@@ -187,7 +191,7 @@ func isDecimal(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }
 
-// keyText is a mapping key as it stands in JSON.
+// keyText returns a mapping key as it is in JSON.
 func keyText(key *yaml.Node) string {
 	key = resolveAlias(key)
 	if !isPlain(key) || !mayNotBeString(key.Value) || isDecimal(key.Value) {
@@ -208,7 +212,8 @@ func isMergeKey(key *yaml.Node) bool {
 	return key.Value == "<<" && isPlain(key)
 }
 
-// resolveAlias is the node that an alias stands for, or else the node itself.
+// resolveAlias returns the node that an alias refers to, or else the node
+// itself.
 func resolveAlias(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode && node.Alias != nil {
 		return node.Alias

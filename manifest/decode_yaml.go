@@ -13,11 +13,12 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// decodeYAML reads the one document of a chunk. It is nil if that is null.
+// decodeYAML decodes the one document of a chunk. It returns nil for a null
+// document.
 //
 // The value comes from sigs.k8s.io/yaml, which reads YAML 1.1 as kubectl and
-// the kubelet do: yes is true and 0644 is octal. The tree, of another parser,
-// only tells where things stand.
+// the kubelet do: yes is true and 0644 is octal. The tree comes from another
+// parser and only provides line numbers and the text of scalars.
 func decodeYAML(c chunk) (*rawDocument, *Fault) {
 	tree, err := yamlTree(c.text)
 	if err != nil {
@@ -53,7 +54,7 @@ func decodeYAML(c chunk) (*rawDocument, *Fault) {
 
 var errMoreDocuments = errors.New("a second document begins without --- at the start of a line")
 
-// yamlTree parses the one document of a text. It is nil if there is none.
+// yamlTree parses the one document of a text. It returns nil if there is none.
 func yamlTree(text []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document, more yaml.Node
@@ -72,10 +73,11 @@ func yamlTree(text []byte) (*yaml.Node, error) {
 	return document.Content[0], nil
 }
 
-// yamlLine takes the parsers' messages apart.
+// yamlLine matches the prefix of the parsers' messages.
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?(?:line (\d+): )?`)
 
-// yamlMessage is the line, from 1 in its chunk, and the bare text of an error.
+// yamlMessage returns the line of an error, from 1 in its chunk, and its bare
+// text.
 func yamlMessage(err error) (int, string) {
 	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	match := yamlLine.FindStringSubmatch(text)
@@ -83,8 +85,8 @@ func yamlMessage(err error) (int, string) {
 	return line, strings.Join(strings.Fields(text[len(match[0]):]), " ")
 }
 
-// yamlFault words a syntax error. The parser tells the line on which the
-// surrounding block begins, which helps nobody: look for the true one.
+// yamlFault describes a syntax error. The parser reports the line on which the
+// surrounding block begins, so that the actual line has to be searched.
 func yamlFault(c chunk, err error) *Fault {
 	line, message := yamlMessage(err)
 	if found := failingLine(c.text); found > 0 {
@@ -109,7 +111,7 @@ func yamlFault(c chunk, err error) *Fault {
 	return fault
 }
 
-// yamlRemedies say what is usually behind an error of the parser.
+// yamlRemedies maps errors of the parser to their usual remedies.
 var yamlRemedies = []struct{ message, remedy string }{
 	{"mapping values are not allowed", "quote a value that contains a colon, or fix the indentation of this line"},
 	{"did not find expected key", "fix the indentation of this line, or a quote before it"},
@@ -127,7 +129,7 @@ var yamlRemedies = []struct{ message, remedy string }{
 	{"a second document begins", "separate documents by a line with only ---"},
 }
 
-// row is the text of a line, counted from 1.
+// lineText returns the text of a line, counted from 1.
 func lineText(text []byte, line int) string {
 	for range line - 1 {
 		_, text, _ = bytes.Cut(text, []byte("\n"))
@@ -136,22 +138,23 @@ func lineText(text []byte, line int) string {
 	return string(row)
 }
 
-// rowIndent is the white space at the beginning of a line, counted from 1.
+// lineIndent returns the white space at the start of a line, counted from 1.
 func lineIndent(text []byte, line int) string {
 	row := lineText(text, line)
 	return row[:len(row)-len(strings.TrimLeft(row, " \t"))]
 }
 
 const (
-	// maxSearched bounds the text in which failingLine looks.
+	// maxSearched is the maximum length of the text that failingLine searches,
+	// in bytes.
 	maxSearched = 256 << 10
 	// maxSpan is how many lines of a quoted value or a pair of brackets
-	// failingLine looks past.
+	// failingLine skips.
 	maxSpan = 20
 )
 
-// failingLine is the first line, from 1, with which the text is beyond repair
-// by the lines that follow; 0 if that cannot be told cheaply.
+// failingLine returns the first line, from 1, at which the text becomes invalid
+// whatever lines follow; 0 if it cannot be determined cheaply.
 func failingLine(text []byte) int {
 	if len(text) > maxSearched {
 		return 0
@@ -174,7 +177,7 @@ func failingLine(text []byte) int {
 				bad = middle
 			}
 		}
-		// Perhaps this line only opens what a later one closes.
+		// This line may only open what a later one closes.
 		later := bad + 1
 		for later < len(rows) && later <= bad+maxSpan && !parses(later) {
 			later++
@@ -186,7 +189,7 @@ func failingLine(text []byte) int {
 	}
 }
 
-// valueFault words an error in turning YAML into JSON.
+// valueFault describes an error in converting YAML to JSON.
 func valueFault(c chunk, tree *yaml.Node, err error) *Fault {
 	line, message := yamlMessage(err)
 	fault := &Fault{Line: c.lineOffset + max(line, tree.Line), Problem: "is not valid: " + message}
@@ -207,7 +210,8 @@ func valueFault(c chunk, tree *yaml.Node, err error) *Fault {
 	return fault
 }
 
-// findComplexKey is the first key that is no scalar, nil if there is none.
+// findComplexKey returns the first key that is not a scalar, nil if there is
+// none.
 func findComplexKey(node *yaml.Node) *yaml.Node {
 	for i, child := range node.Content {
 		if node.Kind == yaml.MappingNode && i%2 == 0 && (child.Kind == yaml.MappingNode || child.Kind == yaml.SequenceNode) {

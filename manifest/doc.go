@@ -1,11 +1,12 @@
-// Package manifest turns bytes into pods.
+// Package manifest turns the bytes of manifests into static pods and the
+// objects that they refer to.
 //
-// It owns the first stretch of the road: decoding YAML and JSON, API
-// defaulting, validation, the identity of a static pod, the file and URL
-// sources with their rule that the last good revision wins, the checkpoint
-// that keeps that rule across restarts, and PodConfig, which merges each
-// source's full set into ordered changes.
+// It owns the decoding of YAML and JSON, the identity of a static pod, the file
+// and URL sources with the rule that the last good revision stays in effect,
+// the checkpoint that keeps this rule across restarts, PodConfig, which merges
+// the full set of each source into ordered changes, and Objects, which holds
+// the objects in effect. Defaulting and validation are in manifest/validation.
 //
-// It reads folders, files and URLs, and its own checkpoint under the root
-// folder. It never knows a runtime or a worker, and never serves anything.
+// It reads directories, files, URLs, and its own checkpoint below the root
+// directory. It never knows a runtime or a worker, and never serves HTTP.
 package manifest

@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// Fault is one thing wrong with a manifest, in words its author can act on.
+// Fault is one error or warning about a manifest, in words that its author can
+// act on.
 type Fault struct {
 	// Unit is the file path or URL as it was configured; "-" is standard input.
 	Unit string `json:"unit"`
-	// Line counts from 1; 0 means that the fault has no line of its own.
+	// Line counts from 1; 0 means that the fault is not on a particular line.
 	Line int `json:"line,omitempty"`
-	// Object is "Kind namespace/name" of the document, empty if unknown.
+	// Object is the "Kind namespace/name" of the document, empty if unknown.
 	Object string `json:"object,omitempty"`
 	// Path is the field path, such as spec.containers[0].image.
 	Path string `json:"path,omitempty"`
@@ -19,11 +20,11 @@ type Fault struct {
 	Problem string `json:"problem"`
 	// Remedy says what would be right; empty if Problem already does.
 	Remedy string `json:"remedy,omitempty"`
-	// Warning marks a fault that does not hold the unit back.
+	// Warning marks a fault that does not reject the unit.
 	Warning bool `json:"warning,omitempty"`
 }
 
-// Error is the fault on one line: unit:line: path: problem; remedy.
+// Error returns the fault on one line: unit:line: path: problem; remedy.
 func (f Fault) Error() string {
 	var b strings.Builder
 	b.WriteString(f.Unit)
@@ -44,10 +45,10 @@ func (f Fault) Error() string {
 	return b.String()
 }
 
-// Faults are all the faults of one unit, in the order of the file.
+// Faults are all faults of a unit, in the order of the file.
 type Faults []Fault
 
-// Error joins the faults, one a line.
+// Error returns one line for each fault.
 func (fs Faults) Error() string {
 	lines := make([]string, len(fs))
 	for i, f := range fs {
@@ -56,7 +57,7 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Fatal reports whether one of the faults holds the unit back.
+// Fatal reports whether one of the faults rejects the unit.
 func (fs Faults) Fatal() bool {
 	for _, f := range fs {
 		if !f.Warning {

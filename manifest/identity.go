@@ -13,13 +13,13 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// identify gives a defaulted pod what makes it a static pod of this node: the
+// identify gives a defaulted pod the identity of a static pod of this node: the
 // UID, name suffix, namespace, node name, annotations, toleration and phase
-// that the kubelet gives one.
+// that the kubelet sets.
 //
 // It departs from the kubelet in what the UID and the hash cover: not the path
-// or URL, so that a renamed file keeps its pod; and the UID not the values of
-// cpu and memory, so that a resize is an update of the same pod.
+// or URL, so that a renamed file keeps its pod; and the UID does not cover the
+// cpu and memory values, so that a resize is an update of the same pod.
 func (l *Loader) identify(pod *v1.Pod, source Source) {
 	whole := identityForm(pod)
 	shape := withoutResources(whole)
@@ -54,8 +54,9 @@ func (l *Loader) identify(pod *v1.Pod, source Source) {
 	pod.Status = v1.PodStatus{Phase: v1.PodPending}
 }
 
-// tolerateNoExecute keeps taints from ending a pod that came from a file, as
-// the kubelet does. Pods from a URL do not get the toleration there either.
+// tolerateNoExecute keeps taints from evicting a pod from a file, as the
+// kubelet does. Pods from a URL do not get the toleration in the kubelet
+// either.
 func tolerateNoExecute(spec *v1.PodSpec) {
 	toleration := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
 	for i := range spec.Tolerations {
@@ -66,8 +67,8 @@ func tolerateNoExecute(spec *v1.PodSpec) {
 	spec.Tolerations = append(spec.Tolerations, toleration)
 }
 
-// clearServerFields takes out what an API server writes, as it is in a
-// manifest that was read from one.
+// clearServerFields removes what an API server writes, since a manifest may
+// have been exported from one.
 func clearServerFields(pod *v1.Pod) {
 	pod.CreationTimestamp = metav1.Time{}
 	pod.ResourceVersion = ""
@@ -77,27 +78,29 @@ func clearServerFields(pod *v1.Pod) {
 	pod.ManagedFields = nil
 }
 
-// clearOwnAnnotations takes out what this package and the kubelet write.
+// clearOwnAnnotations removes the annotations that this package and the kubelet
+// write.
 func clearOwnAnnotations(pod *v1.Pod) {
 	for _, name := range []string{podinfo.AnnotationSource, podinfo.AnnotationHash, podinfo.AnnotationSeen, podinfo.AnnotationMirror, podinfo.AnnotationTemplate} {
 		delete(pod.Annotations, name)
 	}
 }
 
-// identityHash is 32 hex digits, the length of the UIDs that the kubelet
-// makes, over canonical JSON: the keys of every object are sorted.
+// identityHash returns 32 hex digits, the length of the kubelet's UIDs, over
+// canonical JSON, in which the keys of every object are sorted.
 func identityHash(form map[string]any) string {
 	text, err := json.Marshal(form)
 	if err != nil {
-		// The form consists of what JSON was decoded into, and strings.
+		// The form consists of decoded JSON and strings.
 		panic(err)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }
 
-// BaseName is the name that a static pod has in its manifest: its own without
-// the suffix "-<node>". Any other pod's name is returned as it is.
+// BaseName returns the name of a static pod in its manifest: the pod name
+// without the suffix "-<node>". The name of any other pod is returned
+// unchanged.
 func BaseName(pod *v1.Pod) string {
 	switch Source(pod.Annotations[podinfo.AnnotationSource]) {
 	case SourceFile, SourceHTTP:
@@ -106,8 +109,8 @@ func BaseName(pod *v1.Pod) string {
 	return pod.Name
 }
 
-// nodeSuffix is what a static pod's name ends in: as at the kubelet, the node
-// name in lower case, since a pod's name must be.
+// nodeSuffix returns the suffix of a static pod's name: the node name in lower
+// case, as in the kubelet, since pod names must be lower case.
 func nodeSuffix(node string) string {
 	return "-" + strings.ToLower(node)
 }

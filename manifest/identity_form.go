@@ -13,13 +13,13 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// identityForm is a defaulted pod as a generic JSON object with all left out
-// that does not make it another pod: values that equal their API default,
-// empty lists and objects, what the API server or this package writes. Two
+// identityForm returns a defaulted pod as a generic JSON object without what
+// does not change its identity: values that equal their API default, empty
+// lists and objects, and what the API server or this package writes. Two
 // spellings of one quantity are equal.
 //
-// A default that a later version adds thus changes no hash: it is taken out
-// again.
+// A default that a later version adds does not change any hash, since it is
+// removed again.
 func identityForm(pod *v1.Pod) map[string]any {
 	pod = pod.DeepCopy()
 	clearServerFields(pod)
@@ -33,8 +33,8 @@ func identityForm(pod *v1.Pod) map[string]any {
 
 	form := jsonObject(pod)
 	dropDefaults(form, pod, validation.ClearDefaults)
-	// The requests of the pod come from those of its containers, so that the
-	// latter have to be there when the former are defaulted.
+	// The pod-level requests are defaulted from those of the containers, so
+	// that the latter have to be present.
 	if pod.Spec.Resources != nil {
 		dropDefaults(form, pod, validation.ClearPodResources)
 	}
@@ -42,8 +42,8 @@ func identityForm(pod *v1.Pod) map[string]any {
 	return form
 }
 
-// dropDefaults takes out of the form of a pod what defaulting puts back after
-// clear has taken it out of the pod.
+// dropDefaults removes from the form of a pod what defaulting restores after
+// clear has removed it from the pod.
 func dropDefaults(form map[string]any, pod *v1.Pod, clear func(*v1.PodSpec)) {
 	cleared := pod.DeepCopy()
 	clear(&cleared.Spec)
@@ -52,7 +52,8 @@ func dropDefaults(form map[string]any, pod *v1.Pod, clear func(*v1.PodSpec)) {
 	dropRestored(form, jsonObject(cleared), jsonObject(restored))
 }
 
-// dropRestored takes out of form what is equal in restored and not in cleared.
+// dropRestored removes from form what is equal in restored and absent in
+// cleared.
 func dropRestored(form, cleared, restored any) {
 	switch form := form.(type) {
 	case map[string]any:
@@ -67,7 +68,7 @@ func dropRestored(form, cleared, restored any) {
 			dropRestored(value, before, restored[name])
 		}
 	case []any:
-		// The lists of a pod are as long without their defaults.
+		// Defaulting does not change the length of the lists of a pod.
 		cleared, _ := cleared.([]any)
 		restored, _ := restored.([]any)
 		for i := range min(len(form), len(cleared), len(restored)) {
@@ -76,8 +77,8 @@ func dropRestored(form, cleared, restored any) {
 	}
 }
 
-// dropEmpty takes nulls, empty lists and empty objects out of an object; path
-// is that of the object, with [] for every index. The items of a list stay.
+// dropEmpty removes nulls, empty lists and empty objects from an object; path
+// is that of the object, with [] for every index. List items are kept.
 func dropEmpty(value any, path string) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -107,9 +108,9 @@ func isEmptyJSON(value any) bool {
 	return false
 }
 
-// meaningfulWhenEmpty tells an object that says something by being there: the
-// source of a volume, of which only emptyDir is the default, and a selector,
-// which if empty selects everything.
+// meaningfulWhenEmpty reports whether an empty object has a meaning: the source
+// of a volume, of which only emptyDir is the default, and a selector, which
+// selects everything if it is empty.
 func meaningfulWhenEmpty(path string) bool {
 	parent, name := "", path
 	if dot := strings.LastIndexByte(path, '.'); dot >= 0 {
@@ -124,8 +125,8 @@ func meaningfulWhenEmpty(path string) bool {
 	return strings.HasSuffix(name, "elector") && parent != "spec"
 }
 
-// jsonObject is a pod as generic JSON. In the pod as well it writes equal
-// quantities alike.
+// jsonObject returns a pod as generic JSON. It normalizes the quantities of the
+// pod, too.
 func jsonObject(pod *v1.Pod) map[string]any {
 	normalizeQuantities(reflect.ValueOf(pod).Elem())
 	text, err := json.Marshal(pod)
@@ -140,8 +141,8 @@ func jsonObject(pod *v1.Pod) map[string]any {
 	return value.(map[string]any)
 }
 
-// normalizeQuantities gives every quantity below a value the same format, so that
-// 1Gi and 1073741824 are written alike.
+// normalizeQuantities gives every quantity below a value the same format, so
+// that 1Gi and 1073741824 are equal.
 func normalizeQuantities(value reflect.Value) {
 	switch value.Kind() {
 	case reflect.Pointer:
@@ -178,8 +179,8 @@ func normalizeQuantity(quantity resource.Quantity) resource.Quantity {
 	return quantity
 }
 
-// withoutResources is a form without the values of cpu and memory: those are
-// what a resize changes.
+// withoutResources returns a form without the values of cpu and memory, which a
+// resize changes.
 func withoutResources(form map[string]any) map[string]any {
 	form = cloneJSON(form).(map[string]any)
 	spec, _ := form["spec"].(map[string]any)
@@ -198,7 +199,8 @@ func dropResizable(holder map[string]any) {
 	}
 }
 
-// withoutImages is the spec of a form without what an update in place changes.
+// withoutImages returns the spec of a form without what an in-place update
+// changes.
 func withoutImages(form map[string]any) any {
 	spec, _ := cloneJSON(form["spec"]).(map[string]any)
 	eachContainerForm(spec, func(c map[string]any) { delete(c, "image") })

@@ -28,7 +28,7 @@ import (
 type identity struct{ uid, hash, template string }
 
 // identityOf decodes a generic pod and gives it its identity without judging
-// it, so that fields that are not honoured yet are covered as well.
+// it, so that fields that are not supported yet are covered as well.
 func identityOf(t *testing.T, value any) identity {
 	t.Helper()
 	text, err := json.Marshal(value)

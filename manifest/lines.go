@@ -10,32 +10,33 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// place is where an object stands in its unit.
+// location is the position of an object in its unit.
 type location struct {
 	tree *yaml.Node
-	// before is to be added to the lines of the tree.
+	// lineOffset is to be added to the lines of the tree.
 	lineOffset int
-	// path leads from the document to the object: "" for the document
-	// itself, items[2] for one in a list.
+	// path leads from the document to the object: "" for the document itself,
+	// items[2] for a list item.
 	path string
-	// fields are those of the mappings looked into so far.
+	// fields are the fields of the mappings visited so far.
 	fields fieldIndex
 }
 
-// newPlace is the place of a document whose tree comes after some lines.
+// newLocation returns the location of a document whose tree begins after
+// lineOffset lines.
 func newLocation(tree *yaml.Node, before int) location {
 	return location{tree: tree, lineOffset: before, fields: fieldIndex{}}
 }
 
-// fieldIndex holds the fields of mappings by their names, so that many
-// faults in one do not take the square of the time.
+// fieldIndex holds the fields of mappings by name, so that many faults in one
+// mapping do not take quadratic time.
 type fieldIndex map[*yaml.Node]map[string]fieldNodes
 
 // fieldNodes are the nodes of a field.
 type fieldNodes struct{ key, value *yaml.Node }
 
-// line is that of the field at a path within the object, or of the nearest
-// thing around it that is there.
+// line returns the line of the field at a path within the object, or of its
+// nearest existing ancestor.
 func (p location) line(path string) int {
 	node := p.tree
 	line := node.Line
@@ -49,7 +50,7 @@ func (p location) line(path string) int {
 	return p.lineOffset + line
 }
 
-// node is what stands at a path within the object; nil if nothing does.
+// node returns the node at a path within the object; nil if there is none.
 func (p location) node(path string) *yaml.Node {
 	node := p.tree
 	for _, step := range splitPath(path) {
@@ -65,8 +66,8 @@ func (p location) schemaChecker() *validation.SchemaChecker {
 	return &validation.SchemaChecker{Scalar: p.scalar}
 }
 
-// scalar is the text of the scalar at a path within the object; empty if there
-// is none.
+// scalar returns the text of the scalar at a path within the object; empty if
+// there is none.
 func (p location) scalar(path string) string {
 	if node := p.node(path); node != nil {
 		return node.Value
@@ -74,7 +75,7 @@ func (p location) scalar(path string) string {
 	return ""
 }
 
-// item is the place of an item of a list in this object.
+// item returns the location of a list item in this object.
 func (p location) item(path string) location {
 	inner := location{tree: p.node(path), lineOffset: p.lineOffset, path: validation.JoinPath(p.path, path), fields: p.fields}
 	if inner.tree == nil {
@@ -86,12 +87,12 @@ func (p location) item(path string) location {
 // pathStep is one part of a field path.
 type pathStep struct {
 	name string
-	// bracket tells [name], an index or the key of a map, from .name.
+	// bracket distinguishes [name], an index or a map key, from .name.
 	bracket bool
 }
 
-// splitPath takes a field path apart, such as
-// metadata.annotations[example.com/name] or spec.containers[0].image.
+// splitPath splits a field path, such as metadata.annotations[example.com/name]
+// or spec.containers[0].image.
 func splitPath(path string) []pathStep {
 	var steps []pathStep
 	for path != "" {
@@ -114,8 +115,9 @@ func splitPath(path string) []pathStep {
 	return steps
 }
 
-// bracketEnd is where the bracket closes with which a path begins. A key may
-// hold brackets itself; the closing one is followed by another step or nothing.
+// bracketEnd returns the index of the bracket that closes the one at the start
+// of a path. A key may contain brackets itself; the closing one is followed by
+// another step or the end.
 func bracketEnd(path string) int {
 	for i := 1; i < len(path); i++ {
 		if path[i] == ']' && (i+1 == len(path) || path[i+1] == '.' || path[i+1] == '[') {
@@ -125,7 +127,8 @@ func bracketEnd(path string) int {
 	return len(path)
 }
 
-// step finds a step in a mapping or sequence: what to point at, and the value.
+// step returns the node of a step in a mapping or sequence: the node to point
+// at, and the value.
 func (x fieldIndex) step(node *yaml.Node, s pathStep) (key, value *yaml.Node) {
 	switch node.Kind {
 	case yaml.SequenceNode:
@@ -140,8 +143,8 @@ func (x fieldIndex) step(node *yaml.Node, s pathStep) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// of lists the fields of a mapping: those that are merged in, and its own,
-// which come before them. Of several of one name it is the last, which counts.
+// of returns the fields of a mapping: the merged ones, and its own, which
+// override them. Of several fields with one name the last one counts.
 func (x fieldIndex) of(node *yaml.Node, depth int) map[string]fieldNodes {
 	if fields, ok := x[node]; ok || depth > maxDepth {
 		return fields

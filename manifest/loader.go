@@ -11,21 +11,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Mode says what becomes of a field that is unknown, there twice, or an empty
-// item of a list. It is the value of --manifest-validation.
+// Mode says how to treat an unknown field, a duplicate key, or an empty list
+// item. It is the value of --manifest-validation.
 type Mode string
 
-// The modes. A value of the wrong type is refused in all of them.
+// The modes. A value of the wrong type is rejected in all of them.
 const (
-	// ModeStrict refuses such fields.
+	// ModeStrict rejects such fields.
 	ModeStrict Mode = "strict"
-	// ModeWarn leaves unknown fields out, takes the last of two, and says so.
+	// ModeWarn drops unknown fields, uses the last of two values, and adds a
+	// warning.
 	ModeWarn Mode = "warn"
-	// ModeIgnore does the same and says nothing.
+	// ModeIgnore does the same without a warning.
 	ModeIgnore Mode = "ignore"
 )
 
-// ParseMode reads a mode by its name. The empty name is ModeStrict.
+// ParseMode parses the name of a mode. The empty name is ModeStrict.
 func ParseMode(name string) (Mode, error) {
 	switch mode := Mode(name); mode {
 	case "":
@@ -36,14 +37,14 @@ func ParseMode(name string) (Mode, error) {
 	return "", fmt.Errorf("unknown manifest validation %q; must be strict, warn or ignore", name)
 }
 
-// Loader turns the bytes of a unit into static pods and the objects beside them. It keeps nothing between
-// two calls and may be used by several goroutines.
+// Loader turns the bytes of a unit into static pods and the objects next to
+// them. It has no state between two calls and is safe for concurrent use.
 type Loader struct {
 	node string
 	mode Mode
 }
 
-// NewLoader makes a Loader for the node of that name.
+// NewLoader creates a Loader for the node of that name.
 func NewLoader(node string, mode Mode) *Loader {
 	return &Loader{node: node, mode: mode}
 }
@@ -54,23 +55,23 @@ type LoadRequest struct {
 	// Unit is the file path or URL, which the faults name.
 	Unit string
 	Data []byte
-	// Known looks up the pod that was made of a document with that digest. If
-	// it was made for this node it is used as it is, and the document is not
-	// judged again. May be nil.
+	// Known looks up the pod that was made from the document with that digest.
+	// If it was made for this node, it is used as it is, and the document is
+	// not validated again. It may be nil.
 	Known func(docDigest string) (*v1.Pod, bool)
 }
 
-// Digest is the sha256 of data in hex.
+// Digest returns the sha256 of data in hex.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// Load decodes, defaults and judges the documents of a unit and gives each its
-// identity. The faults are in the order of the unit. If one of them is fatal
-// there is no content; an empty list of pods has neither.
+// Load decodes, defaults and validates the documents of a unit and gives each
+// pod its identity. The faults are in the order of the unit. If one of them is
+// fatal there is no content; an empty list of pods has neither.
 //
-// The same request always has the same answer. The time and memory that it
+// The same request always has the same result. The time and memory that it
 // takes are bounded by the size of Data, which is bounded as well.
 func (l *Loader) Load(req LoadRequest) (Content, Faults) {
 	u := &unitLoad{loader: l, req: req, names: map[string]int{}, uids: map[string]int{}}
@@ -82,10 +83,10 @@ func (l *Loader) Load(req LoadRequest) (Content, Faults) {
 	return Content{Documents: u.documents, Objects: u.objects}, faults
 }
 
-// maxFaults bounds how many faults of a unit are told.
+// maxFaults bounds how many faults of a unit are reported.
 const maxFaults = 200
 
-// unitLoad is one call of Load.
+// unitLoad is the state of one call of Load.
 type unitLoad struct {
 	loader    *Loader
 	req       LoadRequest
@@ -93,9 +94,9 @@ type unitLoad struct {
 	objects   []Object
 	faults    Faults
 	// names are the lines of the pods so far by namespace/name, and of the
-	// objects by Kind namespace/name; uids are those of the pods by UID.
+	// objects by "Kind namespace/name"; uids are those of the pods by UID.
 	names, uids map[string]int
-	// count is that of the documents and the items of lists.
+	// count is the number of documents and list items.
 	count int
 }
 
@@ -133,11 +134,11 @@ func (u *unitLoad) load() {
 	}
 }
 
-// decodeChunk reads the documents of a chunk. What begins with a brace is JSON
-// or, failing that, YAML in braces.
+// decodeChunk decodes the documents of a chunk. Text that begins with a brace
+// is JSON or, failing that, YAML in flow style.
 func decodeChunk(c chunk) ([]rawDocument, *Fault) {
 	var jsonFault *Fault
-	// JSON may stand behind a marker, but knows none.
+	// JSON may follow a document marker, but has none itself.
 	bare := chunk{text: bytes.TrimPrefix(c.text, []byte("---")), lineOffset: c.lineOffset}
 	if looksLikeJSON(bare.text) {
 		var raws []rawDocument
@@ -155,7 +156,7 @@ func decodeChunk(c chunk) ([]rawDocument, *Fault) {
 	return []rawDocument{*raw}, nil
 }
 
-// countObject reports whether the unit may hold one object more.
+// countObject reports whether the unit may contain one more object.
 func (u *unitLoad) countObject() bool {
 	u.count++
 	if u.count == maxObjects+1 {
@@ -172,7 +173,7 @@ func (u *unitLoad) fault(fault Fault) {
 	u.faults = append(u.faults, fault)
 }
 
-// sortedFaults are the faults in the order of the lines they are on.
+// sortedFaults returns the faults sorted by line.
 func (u *unitLoad) sortedFaults() Faults {
 	faults := u.faults
 	slices.SortStableFunc(faults, func(a, b Fault) int {

@@ -22,10 +22,10 @@ const (
 	kindList    = "List"
 )
 
-// supportedKinds is what this version reads, in words.
+// supportedKinds lists the supported kinds for messages.
 var supportedKinds = "must be Pod, " + strings.Join(objectKinds, ", ") + ", PodList or List"
 
-// templateKinds hold the template of a pod.
+// templateKinds are the kinds with a pod template.
 var templateKinds = []string{"DaemonSet", "Deployment", "Job", "CronJob", "ReplicaSet", "ReplicationController", "StatefulSet", "PodTemplate"}
 
 // listObject is a list whose items are decoded later.
@@ -35,7 +35,7 @@ type listObject struct {
 	Items           json.RawMessage `json:"items"`
 }
 
-// document loads one document of the unit.
+// loadDocument loads one document of the unit.
 func (u *unitLoad) loadDocument(raw rawDocument) {
 	at := newLocation(raw.tree, raw.lineOffset)
 	if !u.countObject() {
@@ -52,8 +52,8 @@ func (u *unitLoad) loadDocument(raw rawDocument) {
 	u.loadItem(value, at, "")
 }
 
-// object loads a pod, an object for pods or a list. An object without a kind of its own is of the
-// implied one, as an item of a PodList is a Pod.
+// loadItem loads a pod, another object or a list. An object without a kind has
+// the implied one: an item of a PodList is a Pod.
 func (u *unitLoad) loadItem(value map[string]any, at location, implied string) {
 	kind, known := u.kind(value, at, implied)
 	switch {
@@ -68,8 +68,8 @@ func (u *unitLoad) loadItem(value map[string]any, at location, implied string) {
 	}
 }
 
-// kind is the object's kind, and whether this version reads it. What is wrong
-// with the kind and the version is told.
+// kind returns the kind of the object, and whether this version supports it. It
+// reports faults of the kind and the API version.
 func (u *unitLoad) kind(value map[string]any, at location, implied string) (string, bool) {
 	kind, kindSet := value["kind"].(string)
 	version, versionSet := value["apiVersion"].(string)
@@ -123,7 +123,7 @@ func kindRemedy(kind string) string {
 	return supportedKinds
 }
 
-// list loads the items of a PodList or List.
+// loadList loads the items of a PodList or List.
 func (u *unitLoad) loadList(value map[string]any, at location, kind string) {
 	checker := at.schemaChecker()
 	faults := checker.Check(maps.Clone(value), reflect.TypeFor[listObject]())
@@ -136,8 +136,8 @@ func (u *unitLoad) loadList(value map[string]any, at location, kind string) {
 
 	items, set := value["items"]
 	if items == nil {
-		// A list that ends after "items:" may be half a list. One that says
-		// null, as Go writes an empty list, has no items.
+		// A list that ends after "items:" may be truncated. A list with null
+		// items, as Go writes an empty list, has no items.
 		if node := at.node("items"); !set || node == nil || node.Value == "" {
 			u.faultAt(at, "", validation.FieldFault{Path: "items", Problem: "is missing", Remedy: "write items: [] for an empty list"})
 		}
@@ -169,7 +169,8 @@ func (u *unitLoad) loadList(value map[string]any, at location, kind string) {
 	}
 }
 
-// fault words a duplicate. Its line is that of the last one, which would count.
+// fault describes the duplicate. Its line is that of the last key, whose value
+// would be used.
 func (d duplicateKey) fault(at location) validation.FieldFault {
 	return validation.FieldFault{
 		Path:    d.path,
@@ -188,8 +189,8 @@ func duplicateFaults(keys []duplicateKey, at location) []validation.FieldFault {
 	return faults
 }
 
-// faultsAt adds the faults of one object as the Mode wants them, and reports
-// those that are fatal.
+// faultsAt adds the faults of one object according to the Mode, and returns the
+// fatal ones.
 func (u *unitLoad) faultsAt(at location, object string, faults []validation.FieldFault) []validation.FieldFault {
 	var fatal []validation.FieldFault
 	for _, fault := range faults {
@@ -223,7 +224,7 @@ func (u *unitLoad) faultAt(at location, object string, fault validation.FieldFau
 	})
 }
 
-// objectName is how the faults of a pod call it; empty if it has no name.
+// objectName returns the name of a pod for faults; empty if it has no name.
 func objectName(meta metav1.Object) string {
 	if meta.GetName() == "" {
 		return ""
@@ -231,7 +232,7 @@ func objectName(meta metav1.Object) string {
 	return kindPod + " " + fullName(meta)
 }
 
-// fullName is namespace/name, with the namespace that an empty one becomes.
+// fullName returns namespace/name, with an empty namespace defaulted.
 func fullName(meta metav1.Object) string {
 	namespace := meta.GetNamespace()
 	if namespace == "" {

@@ -13,13 +13,13 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// pod loads one pod: it is the one that is known, or is decoded, defaulted,
-// judged and given its identity.
+// loadPod loads one pod: the known one, or one that is decoded, defaulted,
+// validated and given its identity.
 func (u *unitLoad) loadPod(value map[string]any, at location) {
 	twice := duplicateKeys(at.tree, "", nil)
 	digest := documentDigest(value, twice)
 	if u.req.Known != nil {
-		// A pod of another node name was known before the name was changed.
+		// A known pod may have been made under another node name.
 		if pod, ok := u.req.Known(digest); ok && pod.Spec.NodeName == u.loader.node {
 			u.warn(pod, at)
 			u.acceptPod(Document{Digest: digest, Pod: pod}, at)
@@ -65,8 +65,8 @@ func (u *unitLoad) warn(pod *v1.Pod, at location) {
 	}
 }
 
-// accept takes a document in unless the unit has another pod of that name or
-// UID. Whether the unit as a whole is accepted turns out at the end.
+// acceptPod adds a document unless the unit has another pod with that name or
+// UID. Whether the unit as a whole is accepted is decided at the end.
 func (u *unitLoad) acceptPod(document Document, at location) {
 	pod := document.Pod
 	meta := pod.ObjectMeta
@@ -89,12 +89,12 @@ func (u *unitLoad) acceptPod(document Document, at location) {
 	u.documents = append(u.documents, document)
 }
 
-// documentDigest is the sha256 of a document as it was decoded, and of the
-// fields that were there twice: to make one double is to edit the document.
+// documentDigest returns the sha256 of a document as it was decoded, and of its
+// duplicate keys: adding a duplicate is an edit of the document.
 func documentDigest(value map[string]any, twice []duplicateKey) string {
 	text, err := json.Marshal(value)
 	if err != nil {
-		// A value that JSON was decoded into can be encoded.
+		// A value that was decoded from JSON can be encoded.
 		panic(err)
 	}
 	buffer := bytes.NewBuffer(text)

@@ -19,7 +19,7 @@ spec:
     readinessProbe: {tcpSocket: {port: https}}
 `
 
-// A doubt holds nothing back, and is told again when the pod is known already.
+// A doubt holds nothing back, and is reported again when the pod is known already.
 func TestDoubtsAreWarnings(t *testing.T) {
 	loader := NewLoader("Node1", ModeStrict)
 	request := LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(doubtfulPod)}
@@ -37,7 +37,7 @@ func TestDoubtsAreWarnings(t *testing.T) {
 	}
 }
 
-// Of a pod that is refused only the faults are told: what they leave out would
+// Of a pod that is rejected only the faults are reported: what they leave out would
 // be doubted.
 func TestNoDoubtsBesideFaults(t *testing.T) {
 	text := strings.Replace(doubtfulPod, "{name: http,", "{nam: https,", 1)

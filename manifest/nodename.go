@@ -10,24 +10,24 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 )
 
-// nodeNameFile is where the settled node name is kept, under the root folder.
+// nodeNameFile is the file that stores the node name, below the root directory.
 const nodeNameFile = "node-name"
 
-// ResolveNodeName says what this node is called. The name is part of every
-// static pod's name and UID, so that it is settled once: flag (the value of
-// --hostname-override) wins and is remembered, else the remembered name
-// stands, else the hostname is taken and remembered. As at the kubelet, the
-// name is trimmed and in lower case.
+// ResolveNodeName returns the name of this node. The name is part of every
+// static pod's name and UID, so that it is determined once: flag (the value of
+// --hostname-override) takes precedence and is stored, else the stored name is
+// used, else the hostname is used and stored. As in the kubelet, the name is
+// trimmed and in lower case.
 //
-// A hostname that later differs from the remembered name changes nothing; the
-// warning says so and what would change it. The error is for a name that is
-// not a DNS-1123 subdomain, and for a memory that can be neither read nor
-// written: guessing there would give every pod another identity.
+// A hostname that later differs from the stored name changes nothing; the
+// warning reports it, and how to change the name. The error is for a name that
+// is not a DNS-1123 subdomain, and for a file that cannot be read or written: a
+// guess would give every pod another identity.
 func ResolveNodeName(rootDir, flag string, hostname func() (string, error)) (name, warning string, err error) {
 	path := filepath.Join(rootDir, nodeNameFile)
 	remembered, err := savedNodeName(path)
 	if flag != "" {
-		// A flag repairs a damaged memory.
+		// A flag replaces a damaged file.
 		name = normalizeNodeName(flag)
 		if err := validateNodeName(name); err != nil {
 			return "", "", fmt.Errorf("--hostname-override=%q: %w", flag, err)
@@ -67,7 +67,7 @@ func validateNodeName(name string) error {
 	return nil
 }
 
-// rememberedNodeName is empty if none was settled yet.
+// savedNodeName returns an empty name if none is stored yet.
 func savedNodeName(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The kinds of objects that manifests declare beside pods.
+// The kinds of objects that manifests can declare next to pods.
 const (
 	KindConfigMap     = "ConfigMap"
 	KindSecret        = "Secret"
@@ -23,7 +23,7 @@ const (
 // ObjectRef names an object. Namespace is empty for a class.
 type ObjectRef struct{ Kind, Namespace, Name string }
 
-// String is "Kind namespace/name", or "Kind name" for a class.
+// String returns "Kind namespace/name", or "Kind name" for a class.
 func (r ObjectRef) String() string {
 	if r.Namespace == "" {
 		return r.Kind + " " + r.Name
@@ -36,8 +36,8 @@ func (r ObjectRef) compare(other ObjectRef) int {
 	return cmp.Or(cmp.Compare(r.Kind, other.Kind), cmp.Compare(r.Namespace, other.Namespace), cmp.Compare(r.Name, other.Name))
 }
 
-// Object is one accepted object of a unit that is no pod. One of the pointers
-// is set.
+// Object is one accepted object of a unit other than a pod. Exactly one of the
+// pointers is set.
 type Object struct {
 	// Digest is the sha256, in hex, of the document as decoded.
 	Digest        string                      `json:"digest"`
@@ -48,7 +48,8 @@ type Object struct {
 	RuntimeClass  *nodev1.RuntimeClass        `json:"runtimeClass,omitempty"`
 }
 
-// content is the object's kind and the object itself; nil for the zero Object.
+// content returns the kind of the object and the object itself; nil for the
+// zero Object.
 func (o *Object) content() (string, metav1.Object) {
 	switch {
 	case o.ConfigMap != nil:
@@ -65,7 +66,7 @@ func (o *Object) content() (string, metav1.Object) {
 	return "", nil
 }
 
-// Ref is the object's name.
+// Ref returns the reference to the object.
 func (o *Object) Ref() ObjectRef {
 	kind, meta := o.content()
 	if meta == nil {
@@ -74,7 +75,7 @@ func (o *Object) Ref() ObjectRef {
 	return ObjectRef{Kind: kind, Namespace: meta.GetNamespace(), Name: meta.GetName()}
 }
 
-// keys are those of the data of a ConfigMap or Secret, sorted.
+// keys returns the sorted keys in the data of a ConfigMap or Secret.
 func (o *Object) keys() []string {
 	var keys []string
 	switch {
@@ -94,19 +95,19 @@ func (o *Object) keys() []string {
 	return keys
 }
 
-// Objects is what is in effect of the objects that manifests declare beside
-// pods, over all sources. PodConfig alone writes it. All methods may be called
-// at the same time; what they return is shared and must not be written to.
+// Objects holds the objects in effect that manifests declare next to pods, over
+// all sources. Only PodConfig writes it. All methods are safe for concurrent
+// use; what they return is shared and must not be written to.
 //
-// The resourceVersion of an object is its revision: it covers the content and
-// not the metadata, and does not tell what the content is.
+// The resourceVersion of an object is its revision: it covers the content
+// without the metadata, and does not reveal the content.
 type Objects struct {
 	mu          sync.Mutex
 	entries     map[ObjectRef]*objectEntry
 	subscribers map[chan struct{}]struct{}
 }
 
-// objectEntry is one object in effect and where it comes from.
+// objectEntry is one object in effect and its origin.
 type objectEntry struct {
 	object   Object
 	source   Source
@@ -127,29 +128,30 @@ func (o *Objects) get(kind, namespace, name string) Object {
 	return Object{}
 }
 
-// ConfigMap is the one of that name, and whether there is one.
+// ConfigMap returns the ConfigMap of that name, and whether it exists.
 func (o *Objects) ConfigMap(namespace, name string) (*v1.ConfigMap, bool) {
 	found := o.get(KindConfigMap, namespace, name).ConfigMap
 	return found, found != nil
 }
 
-// ConfigMaps are all in effect, by namespace and name. They are shared and must
-// not be written to.
+// ConfigMaps returns all ConfigMaps in effect, sorted by namespace and name.
+// They are shared and must not be written to.
 func (o *Objects) ConfigMaps() []*v1.ConfigMap {
 	return objectsOf(o, func(e *Object) *v1.ConfigMap { return e.ConfigMap })
 }
 
-// Secrets are all in effect, as ConfigMaps.
+// Secrets returns all Secrets in effect, like ConfigMaps.
 func (o *Objects) Secrets() []*v1.Secret {
 	return objectsOf(o, func(e *Object) *v1.Secret { return e.Secret })
 }
 
-// Claims are all PersistentVolumeClaims in effect, as ConfigMaps.
+// Claims returns all PersistentVolumeClaims in effect, like ConfigMaps.
 func (o *Objects) Claims() []*v1.PersistentVolumeClaim {
 	return objectsOf(o, func(e *Object) *v1.PersistentVolumeClaim { return e.Claim })
 }
 
-// all are the objects of one kind, of which pick is nil for every other.
+// objectsOf returns the objects of one kind; pick returns nil for every other
+// kind.
 func objectsOf[T any](o *Objects, pick func(*Object) *T) []*T {
 	var found []*T
 	for _, entry := range o.sorted() {
@@ -160,43 +162,45 @@ func objectsOf[T any](o *Objects, pick func(*Object) *T) []*T {
 	return found
 }
 
-// Secret is the one of that name, and whether there is one. All is in Data;
-// StringData is empty.
+// Secret returns the Secret of that name, and whether it exists. All values are
+// in Data; StringData is empty.
 func (o *Objects) Secret(namespace, name string) (*v1.Secret, bool) {
 	found := o.get(KindSecret, namespace, name).Secret
 	return found, found != nil
 }
 
-// Claim is the PersistentVolumeClaim of that name, and whether there is one.
+// Claim returns the PersistentVolumeClaim of that name, and whether it exists.
 func (o *Objects) Claim(namespace, name string) (*v1.PersistentVolumeClaim, bool) {
 	found := o.get(KindClaim, namespace, name).Claim
 	return found, found != nil
 }
 
-// PriorityClass is the one of that name, and whether a manifest declares one.
+// PriorityClass returns the class of that name, and whether a manifest declares
+// it.
 func (o *Objects) PriorityClass(name string) (*schedulingv1.PriorityClass, bool) {
 	found := o.get(KindPriorityClass, "", name).PriorityClass
 	return found, found != nil
 }
 
-// PriorityClasses are all that manifests declare, in the order of their names.
+// PriorityClasses returns all classes that manifests declare, sorted by name.
 func (o *Objects) PriorityClasses() []*schedulingv1.PriorityClass {
 	return objectsOf(o, func(e *Object) *schedulingv1.PriorityClass { return e.PriorityClass })
 }
 
-// RuntimeClass is the one of that name, and whether a manifest declares one.
+// RuntimeClass returns the class of that name, and whether a manifest declares
+// it.
 func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 	found := o.get(KindRuntimeClass, "", name).RuntimeClass
 	return found, found != nil
 }
 
-// Missing says of an object that was not found why that is, as what follows its
-// name in a sentence, and what to do.
+// Missing returns why an object does not exist, as a phrase that follows its
+// name, and what to do.
 func (o *Objects) Missing(ObjectRef) (what, remedy string) {
 	return "is in no manifest", "add it to the manifests"
 }
 
-// ObjectView is one object in effect as people see it: no contents.
+// ObjectView describes one object in effect without its contents.
 type ObjectView struct {
 	ObjectRef
 	Source Source
@@ -204,13 +208,13 @@ type ObjectView struct {
 	Unit string
 	// Revision changes with the content.
 	Revision string
-	// Keys are those of the data of a ConfigMap or Secret, sorted.
+	// Keys are the sorted keys in the data of a ConfigMap or Secret.
 	Keys []string
-	// Type is that of a Secret.
+	// Type is the type of a Secret.
 	Type string
 }
 
-// List shows all objects, by kind, namespace and name.
+// List returns all objects, sorted by kind, namespace and name.
 func (o *Objects) List() []ObjectView {
 	entries := o.sorted()
 	views := make([]ObjectView, 0, len(entries))
@@ -235,8 +239,9 @@ func (o *Objects) sorted() []*objectEntry {
 	return entries
 }
 
-// Subscribe returns a channel that is woken (capacity 1, coalescing) after an
-// object came, went or changed, and what ends the subscription.
+// Subscribe returns a channel that is notified (capacity 1, coalescing) after
+// an object was added, removed or changed, and a function that ends the
+// subscription.
 func (o *Objects) Subscribe() (<-chan struct{}, func()) {
 	wake := make(chan struct{}, 1)
 	o.mu.Lock()
@@ -249,8 +254,8 @@ func (o *Objects) Subscribe() (<-chan struct{}, func()) {
 	}
 }
 
-// put replaces everything, and wakes whoever subscribed if the objects are
-// not the same.
+// replace replaces all objects, and notifies the subscribers if any object
+// changed.
 func (o *Objects) replace(entries map[ObjectRef]*objectEntry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -271,7 +276,7 @@ func (o *Objects) replace(entries map[ObjectRef]*objectEntry) {
 	}
 }
 
-// inEffect are the entries. The map is never written to.
+// inEffect returns the entries. The map is never written to.
 func (o *Objects) inEffect() map[ObjectRef]*objectEntry {
 	o.mu.Lock()
 	defer o.mu.Unlock()

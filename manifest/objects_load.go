@@ -16,11 +16,11 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// objectKinds are the kinds that are read beside pods, in the order in which
-// people are told of them.
+// objectKinds are the kinds of objects other than pods, in the order in which
+// messages list them.
 var objectKinds = []string{KindConfigMap, KindSecret, KindClaim, KindPriorityClass, KindRuntimeClass}
 
-// kindVersions are the versions of what is read.
+// kindVersions are the supported API versions of each kind.
 var kindVersions = map[string]string{
 	kindPod:           "v1",
 	kindPodList:       "v1",
@@ -32,10 +32,10 @@ var kindVersions = map[string]string{
 	KindRuntimeClass:  "node.k8s.io/v1",
 }
 
-// isClass tells the kinds that stand in no namespace.
+// isClass reports whether a kind is cluster-scoped.
 func isClass(kind string) bool { return kind == KindPriorityClass || kind == KindRuntimeClass }
 
-// newObject is an empty object of a kind.
+// newObject returns an empty object of a kind.
 func newObject(kind string) Object {
 	switch kind {
 	case KindConfigMap:
@@ -51,8 +51,8 @@ func newObject(kind string) Object {
 	}
 }
 
-// localObject loads an object that is no pod: it is decoded, defaulted and
-// judged.
+// loadObject loads an object other than a pod: it is decoded, defaulted and
+// validated.
 func (u *unitLoad) loadObject(kind string, value map[string]any, at location) {
 	twice := duplicateKeys(at.tree, "", nil)
 	object := newObject(kind)
@@ -68,7 +68,7 @@ func (u *unitLoad) loadObject(kind string, value map[string]any, at location) {
 		err = json.Unmarshal(text, meta)
 	}
 	if err != nil && len(faults) == 0 {
-		// The text of the error may hold what is secret.
+		// The error text may contain a secret value.
 		faults = append(faults, validation.FieldFault{Problem: "cannot be decoded"})
 	}
 	name := ""
@@ -88,7 +88,7 @@ func (u *unitLoad) loadObject(kind string, value map[string]any, at location) {
 	u.acceptObject(object, at)
 }
 
-// acceptObject takes an object in unless the unit has another of that name.
+// acceptObject adds an object unless the unit has another one of that name.
 func (u *unitLoad) acceptObject(object Object, at location) {
 	ref := object.Ref()
 	if ref.Name == "" {
@@ -103,8 +103,8 @@ func (u *unitLoad) acceptObject(object Object, at location) {
 	u.objects = append(u.objects, object)
 }
 
-// clearObject leaves of the metadata what a node can use. What kubectl notes
-// in an annotation would be a second copy of a Secret.
+// clearObject removes the metadata that a node cannot use. The annotation of
+// kubectl apply would be a second copy of a Secret.
 func clearObject(object *Object) {
 	kind, meta := object.content()
 	kept := metav1.ObjectMeta{Name: meta.GetName(), Namespace: meta.GetNamespace(), Labels: meta.GetLabels(), Annotations: meta.GetAnnotations()}
@@ -128,19 +128,21 @@ func clearObject(object *Object) {
 	}
 }
 
-// knownKind tells the kinds that this version reads.
+// knownKind reports whether this version reads a kind.
 func knownKind(kind string) bool {
 	return kind == kindPod || kind == kindPodList || kind == kindList || slices.Contains(objectKinds, kind)
 }
 
-// mayBeSecret tells a chunk that cannot be read and names a Secret somewhere.
+// mayBeSecret reports whether a chunk that cannot be decoded may contain a
+// Secret.
 func mayBeSecret(c chunk) bool { return bytes.Contains(c.text, []byte(KindSecret)) }
 
-// quotes are what parsers put around parts of the text in their messages.
+// quotes are the characters that parsers put around parts of the text in their
+// messages.
 var quotes = strings.NewReplacer("`", "'", `"`, "'")
 
-// redactQuoted takes out of a parser's message what it quotes of a document
-// that may be a Secret.
+// redactQuoted removes from the message of a parser what it quotes of a
+// document that may be a Secret.
 func redactQuoted(message string) string {
 	parts := strings.Split(quotes.Replace(message), "'")
 	var out strings.Builder

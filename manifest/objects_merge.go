@@ -14,15 +14,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// objectOwner is the unit whose object of a name is in effect. It outlasts
-// restarts, so that of two files the one that was first stays first.
+// objectOwner is the unit whose object of a name is in effect. It is kept
+// across restarts, so that the first of two files keeps its precedence.
 type objectOwner struct {
 	Source Source `json:"source"`
 	Unit   string `json:"unit"`
 }
 
-// offeredObject is an object of a unit in effect. index is the unit's in the
-// state of its source, -1 if that has none yet.
+// offeredObject is an object of a unit in effect. index is the index of the
+// unit in the state of its source, -1 if that has none yet.
 type offeredObject struct {
 	object  *Object
 	owner   objectOwner
@@ -31,10 +31,10 @@ type offeredObject struct {
 	rank    int
 }
 
-// mergeObjects works out which objects are in effect. Of two that have one
-// name, that of a file comes before that of a URL, and within a source the one
-// that was there first. The other unit gets a fault, unless both are equal;
-// its pods go on with the object that is in effect.
+// mergeObjects computes which objects are in effect. Of two objects with one
+// name, that of a file takes precedence over that of a URL, and within a source
+// the first one takes precedence. The other unit gets a fault unless both
+// objects are equal; its pods use the object that is in effect.
 func (c *PodConfig) mergeObjects() {
 	before := c.checkpoint.objectOwners()
 	offered := map[ObjectRef][]offeredObject{}
@@ -73,8 +73,9 @@ func (c *PodConfig) mergeObjects() {
 	c.objects.replace(entries)
 }
 
-// offeredObjects are those of one source. What a source was last known to have
-// stands until it is heard: a pod of another one may refer to it.
+// offeredObjects returns the objects of one source. Until the source reports,
+// the objects that were last accepted from it remain in effect, since a pod of
+// another source may refer to them.
 func (c *PodConfig) offeredObjects(source Source) []offeredObject {
 	state := c.states[source]
 	if !isStatic(source) {
@@ -99,7 +100,7 @@ func (c *PodConfig) offeredObjects(source Source) []offeredObject {
 	return offers
 }
 
-// objectClash tells a unit that its object is not in effect.
+// reportObjectConflict adds a fault to the unit whose object is not in effect.
 func (c *PodConfig) reportObjectConflict(ref ObjectRef, winner, loser offeredObject) {
 	if loser.missing || loser.index < 0 || loser.object.Digest == winner.object.Digest {
 		return
@@ -114,8 +115,8 @@ func (c *PodConfig) reportObjectConflict(ref ObjectRef, winner, loser offeredObj
 	})
 }
 
-// objectEntry is the entry of the object in effect; the one that there was if
-// it has not changed.
+// objectEntry returns the entry of the object in effect; the existing one if it
+// has not changed.
 func (c *PodConfig) objectEntry(ref ObjectRef, offer offeredObject) *objectEntry {
 	before := c.objects.inEffect()[ref]
 	if before != nil && before.object.Digest == offer.object.Digest && before.owner() == offer.owner {
@@ -133,10 +134,10 @@ func (c *PodConfig) objectEntry(ref ObjectRef, offer offeredObject) *objectEntry
 
 func (e *objectEntry) owner() objectOwner { return objectOwner{e.source, e.unit} }
 
-// objectRevision is a keyed hash of the object's content: without the key,
-// which only the checkpoint has, nobody can try out what a Secret may hold. In
-// front stands which key it was, since under another one nothing can be
-// compared.
+// objectRevision returns a keyed hash of the object's content: without the key,
+// which only the checkpoint has, the content of a Secret cannot be guessed by
+// trial. The prefix identifies the key, since revisions with different keys
+// cannot be compared.
 func objectRevision(key string, object *Object) string {
 	bare := object.stamped("")
 	kind, meta := bare.content()
@@ -159,17 +160,17 @@ func objectRevision(key string, object *Object) string {
 	return hex.EncodeToString(id[:4]) + "-" + hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// RevisionChanged reports whether an object is known to have another content
-// than it had at an earlier revision; empty is no object. Revisions that were
-// made with another key tell nothing.
+// RevisionChanged reports whether an object is known to have other content than
+// at an earlier revision; empty means that it did not exist. Revisions made
+// with different keys cannot be compared.
 func RevisionChanged(before, now string) bool {
 	keyBefore, _, _ := strings.Cut(before, "-")
 	keyNow, _, _ := strings.Cut(now, "-")
 	return before != now && (before == "" || now == "" || keyBefore == keyNow)
 }
 
-// stamped is a copy of the object with that resourceVersion. It shares all
-// but the metadata.
+// stamped returns a copy of the object with that resourceVersion. It shares
+// everything except the metadata.
 func (o Object) stamped(revision string) Object {
 	var meta *metav1.ObjectMeta
 	switch {

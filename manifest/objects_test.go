@@ -244,7 +244,7 @@ func TestObjectsOfARenamedFile(t *testing.T) {
 	b.wantConfigMap("y", "")
 }
 
-// A unit that is refused for the name of its pod keeps its objects as well.
+// A unit that is rejected for the name of its pod keeps its objects as well.
 func TestObjectsOfARefusedUnit(t *testing.T) {
 	b := newConfigBed(t)
 	b.deliver(SourceFile, "a", "web 1", "b", "cm x 1")
@@ -291,14 +291,14 @@ func TestRevisionsTellContentsApart(t *testing.T) {
 	}
 }
 
-// Nobody but root reads the checkpoint, whatever the folder was before, and
-// nobody else learns what it holds.
+// Nobody but root reads the checkpoint, whatever the directory was before, and
+// no one else learns what it holds.
 func TestSecretsInTheCheckpoint(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "checkpoint")
-	if err := os.Mkdir(folder, 0o755); err != nil {
+	directory := filepath.Join(t.TempDir(), "checkpoint")
+	if err := os.Mkdir(directory, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(folder, "manifests.json")
+	path := filepath.Join(directory, "manifests.json")
 	if err := os.WriteFile(path, []byte(`{"version":1,"sources":{},"claims":{}}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestSecretsInTheCheckpoint(t *testing.T) {
 	content, faults := NewLoader("node", ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: "f", Data: []byte(text)})
 	config.Deliver(Set{Source: SourceFile, Units: []Unit{{Name: "f", Digest: Digest([]byte(text)), Content: content, Faults: faults}}})
 
-	for file, mode := range map[string]os.FileMode{path: 0o600, folder: 0o700 | os.ModeDir} {
+	for file, mode := range map[string]os.FileMode{path: 0o600, directory: 0o700 | os.ModeDir} {
 		if info, err := os.Stat(file); err != nil || info.Mode() != mode {
 			t.Errorf("%s has mode %v (%v), want %v", file, info.Mode(), err, mode)
 		}

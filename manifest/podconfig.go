@@ -11,30 +11,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PodConfigOptions are what a PodConfig needs.
+// PodConfigOptions configures a PodConfig.
 type PodConfigOptions struct {
-	// Sources are those that will deliver. Cleanup waits for each of them.
+	// Sources are the sources that will deliver. Cleanup waits for each of
+	// them.
 	Sources []Source
-	// Checkpoint remembers what was accepted; nil remembers in memory only.
+	// Checkpoint stores what was accepted; nil stores it in memory only.
 	Checkpoint *Checkpoint
 	Log        *slog.Logger
 }
 
 // PodConfig merges the full sets of all sources into ordered changes.
 //
-// It decides who owns a pod name that two manifests declare, and so what is in
-// effect of each unit; the checkpoint remembers that. A set of one source can
-// change what is in effect of another: a name that became free goes at once to
-// who waits for it.
+// It decides which manifest owns a pod name that two manifests declare, and so
+// what is in effect of each unit; the checkpoint stores that. A set of one
+// source can change what is in effect of another: a name that becomes free is
+// given at once to the manifest that waits for it.
 //
 // The updates of one set are REMOVE, ADD, UPDATE, DELETE, RECONCILE, each only
-// if there are such pods, but that the first set of a source that is not
-// restored ends in an ADD, an empty one if need be. A restored set brings
-// RESTORE in place of ADD. If it changes what is in effect of other sources,
-// every REMOVE comes before all else. A pod whose uid a user set and whose
-// name changed is removed and added. Applied in order, the updates give the
-// sets in effect; at no time do two pods of them have the same namespace and
-// name.
+// if there are such pods, except that the first complete set of a source ends
+// with an ADD, an empty one if necessary. A restored set has RESTORE instead of
+// ADD. If the set changes what is in effect of other sources, every REMOVE
+// comes first. A pod with a user-defined uid whose name changed is removed and
+// added. Applied in order, the updates result in the sets in effect; at no time
+// do two pods have the same namespace and name.
 type PodConfig struct {
 	sources    []Source
 	checkpoint *Checkpoint
@@ -42,7 +42,7 @@ type PodConfig struct {
 	now        func() time.Time
 	updates    chan PodUpdate
 	objects    *Objects
-	// queued wakes Run (capacity 1, coalescing).
+	// queued notifies Run (capacity 1, coalescing).
 	queued chan struct{}
 
 	mu           sync.Mutex
@@ -53,24 +53,25 @@ type PodConfig struct {
 	subscribers  map[chan struct{}]struct{}
 }
 
-// sourceState is what PodConfig knows of one source.
+// sourceState is the state of one source.
 type sourceState struct {
 	// offer is the newest set; its Units are as the source offers them.
 	offer Set
-	// units are those in effect, with the faults of what is refused.
+	// units are the units in effect, with the faults of what is rejected.
 	units []Unit
-	// accepted is what the checkpoint is to have of them, while they merge.
+	// accepted is what the checkpoint is to store of them, during a merge.
 	accepted []Unit
 	pods     map[types.UID]*v1.Pod
-	// heard says that there was a set, delivered that one was not restored.
+	// reported reports that there was a set, delivered that there was one that
+	// was not restored.
 	reported, delivered bool
-	// good says that nothing of it is held back, lastGood when that was last
-	// found to be so; zero if it never was.
+	// good reports that no unit of it is rejected; lastGood is when that last
+	// was so, zero if it never was.
 	good     bool
 	lastGood time.Time
 }
 
-// NewPodConfig makes a PodConfig; it starts nothing.
+// NewPodConfig creates a PodConfig; it starts nothing.
 func NewPodConfig(opts PodConfigOptions) *PodConfig {
 	c := &PodConfig{
 		sources:      slices.Clone(opts.Sources),
@@ -95,9 +96,9 @@ func NewPodConfig(opts PodConfigOptions) *PodConfig {
 	return c
 }
 
-// Run hands the updates over, in order, until ctx ends. They wait in a queue
-// without a bound: its reader may be slow, but no source waits for it, and
-// nothing is lost. It grows only with changes of manifests.
+// Run passes the updates on, in order, until ctx ends. They wait in an
+// unbounded queue: the reader may be slow, but no source waits for it, and
+// nothing is lost. The queue grows only with changes of manifests.
 func (c *PodConfig) Run(ctx context.Context) error {
 	for {
 		update, ok := c.next()
@@ -129,21 +130,21 @@ func (c *PodConfig) next() (PodUpdate, bool) {
 	return update, true
 }
 
-// Updates are the changes in the order in which they happened. The channel
-// has no buffer and is never closed.
+// Updates returns the changes in the order in which they happened. The channel
+// is unbuffered and never closed.
 func (c *PodConfig) Updates() <-chan PodUpdate { return c.updates }
 
-// Sources are the registered ones.
+// Sources returns the registered sources.
 func (c *PodConfig) Sources() []Source { return slices.Clone(c.sources) }
 
-// Objects are what manifests declare beside pods. They are up to date before
-// the updates of the same set are handed over.
+// Objects returns the objects that manifests declare. They are up to date
+// before the updates of the same set are passed on.
 func (c *PodConfig) Objects() *Objects { return c.objects }
 
-// Deliver merges the full set of one source. It never waits for whoever reads
-// the updates. When it returns, the checkpoint has been written, if that can
-// be. A set of a source that is not registered is ignored. The set's units
-// and pods must not be written to afterwards.
+// Deliver merges the full set of one source. It never waits for the reader of
+// the updates. When it returns, the checkpoint has been written, if possible. A
+// set of an unregistered source is ignored. The set's units and pods must not
+// be written to afterwards.
 func (c *PodConfig) Deliver(set Set) {
 	c.mu.Lock()
 	state := c.states[set.Source]

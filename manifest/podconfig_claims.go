@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A claim says which manifest owns a pod name (namespace/name). It outlasts
-// restarts: who was first stays first, whatever the order of the files.
+// claim records which manifest owns a pod name (namespace/name). It is kept
+// across restarts, so that the first owner stays the owner, whatever the order
+// of the files.
 type claim struct {
 	Source Source    `json:"source"`
 	Unit   string    `json:"unit"`
@@ -20,12 +21,12 @@ type claim struct {
 	Seen time.Time `json:"seen"`
 }
 
-// claimName is what only one pod can have.
+// claimName returns the name that only one pod can own.
 func claimName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// unitOffer is a unit as its source offers it, and what is in effect of it.
-// It is taken whole or not at all: if one of its pods is refused, what is in
-// effect stays.
+// unitOffer is a unit as its source offers it, and what is in effect of it. It
+// is accepted or rejected as a whole: if one of its pods is rejected, what is
+// in effect remains.
 type unitOffer struct {
 	source     Source
 	unit       *Unit
@@ -33,7 +34,7 @@ type unitOffer struct {
 	rejections Faults
 }
 
-// content is what is tried to be put into effect.
+// content returns the documents that are to be put into effect.
 func (o *unitOffer) content() []Document {
 	if o.rejections != nil {
 		return o.accepted.Documents
@@ -41,16 +42,16 @@ func (o *unitOffer) content() []Document {
 	return o.unit.Documents
 }
 
-// claimResolver finds out who owns which name.
+// claimResolver decides which manifest owns which name.
 type claimResolver struct {
-	// before are the claims so far.
+	// previous are the claims so far.
 	previous map[string]claim
-	// away are the sources that are going to deliver and have not: what they
-	// own is kept for them.
+	// pending are the sources that are registered and have not delivered yet:
+	// the names that they own are reserved for them.
 	pending map[Source]bool
 }
 
-// claimant is one pod of an offer that wants its name and its UID.
+// claimant is one pod of an offer that claims its name and its UID.
 type claimant struct {
 	claimedPod
 	order int // of the offer
@@ -58,44 +59,46 @@ type claimant struct {
 	rank  int
 }
 
-// claimedPod is one pod of the content of one offer, by its index. The pod
-// itself may be there twice, in one offer or in two.
+// claimedPod identifies one pod in the content of an offer by its index. The
+// same pod may occur twice, in one offer or in two.
 type claimedPod struct {
 	offer *unitOffer
 	index int
 }
 
-// The ranks of those who want a name, best first.
+// The ranks of the claimants of a name, best first.
 const (
 	rankOwner        = iota // has it
 	rankSameUnit            // its file has it, with another revision
 	rankSamePod             // the same pod from another file: a renamed one
-	rankMissingOwner        // has it, but its file was not there at the last look
+	rankMissingOwner        // has it, but its file was not there at the last scan
 	rankOther
 )
 
-// lostClaim is a claimant and who or what has its name or UID instead.
+// lostClaim is a claimant, and which claimant or source owns its name or UID
+// instead.
 type lostClaim struct {
 	loser  claimant
 	winner *claimant // nil for a source that is away
 	owner  claim
-	// byUID is the name of the pod that has the loser's UID; empty if it is
-	// the name that was lost.
+	// byUID is the name of the pod with the loser's UID; empty if the name was
+	// lost.
 	byUID string
 }
 
-// claimGrants are the pods that have their names, and the claims that make of
-// that, without Seen.
+// claimGrants are the pods that own their names, and the resulting claims,
+// without Seen.
 type claimGrants struct {
 	claims map[string]claim
 	pods   map[claimedPod]bool
 }
 
-// settle gives each name, and each UID, to one pod. Offers in the order in
-// which they are preferred if nothing else decides. It marks the offers that
-// are refused.
+// resolve gives each name, and each UID, to one pod. The offers are in the
+// order of precedence if nothing else decides. It marks the offers that are
+// rejected.
 func (s *claimResolver) resolve(offers []*unitOffer) claimGrants {
-	// What cannot be granted even of what was in effect is dropped by itself.
+	// dropped are pods in effect that can no longer own their name; they are
+	// removed one by one.
 	dropped := map[claimedPod]bool{}
 	for {
 		granted, lost := s.grant(offers, dropped)
@@ -112,8 +115,8 @@ func (s *claimResolver) resolve(offers []*unitOffer) claimGrants {
 	}
 }
 
-// nextRejection is a loss that no other refusal can undo, if there is one. A
-// unit that is gone loses pod by pod, and nobody needs to be told.
+// nextRejection returns a lost claim that no other rejection can undo, if there
+// is one. A missing unit loses its pods one by one, without a fault.
 func nextRejection(lost []lostClaim) (lostClaim, bool) {
 	lost = slices.DeleteFunc(lost, func(l lostClaim) bool { return l.loser.offer.unit.Missing })
 	if len(lost) == 0 {
@@ -171,8 +174,8 @@ func (s *claimResolver) grant(offers []*unitOffer, dropped map[claimedPod]bool) 
 	return granted, lost
 }
 
-// awayUIDs are the names of the pods of sources that have not delivered, by
-// UID.
+// pendingUIDs returns the names of the pods of sources that have not delivered,
+// by UID.
 func (s *claimResolver) pendingUIDs() map[types.UID]string {
 	uids := map[types.UID]string{}
 	for name, owner := range s.previous {
@@ -183,14 +186,14 @@ func (s *claimResolver) pendingUIDs() map[types.UID]string {
 	return uids
 }
 
-// keptForAway reports whether the name belongs to a source that has not
-// delivered. The same pod from elsewhere is no conflict.
+// reservedForPending reports whether the name belongs to a source that has not
+// delivered. The same pod from another source is not a conflict.
 func (s *claimResolver) reservedForPending(name string, c *claimant) (claim, bool) {
 	owner, ok := s.previous[name]
 	return owner, ok && s.pending[owner.Source] && owner.UID != c.pod.UID && !c.isOwner(owner)
 }
 
-// isOf reports whether the claimant is of the unit that has the claim.
+// isOwner reports whether the claimant is from the unit that has the claim.
 func (c *claimant) isOwner(owner claim) bool {
 	return owner.Source == c.offer.source && owner.Unit == c.offer.unit.Name
 }
@@ -229,7 +232,7 @@ func (s *claimResolver) rank(offer *unitOffer, pod *v1.Pod) int {
 	return rankOther
 }
 
-// fault tells the loser's author who has the name and what to do.
+// fault names the owner of the name or UID, and what to do.
 func (l *lostClaim) fault() Fault {
 	pod := l.loser.pod
 	name := pod.Namespace + "/" + BaseName(pod)

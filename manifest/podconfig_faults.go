@@ -8,38 +8,41 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// SourceView is one source as it stands now.
+// SourceView is the current state of one source.
 type SourceView struct {
 	Source Source `json:"source"`
-	// Delivered says that the source was read whole in this run of the daemon.
+	// Delivered reports that the source was read completely in this run of the
+	// daemon.
 	Delivered bool `json:"delivered"`
-	// LastRead is when its newest set was made; zero if there is none.
+	// LastRead is when its newest set was created; zero if there is none.
 	LastRead time.Time `json:"lastRead,omitzero"`
-	// LastGood is when nothing of it was held back last: now, unless there is a
-	// fault. Zero if that was never so in this run of the daemon.
+	// LastGood is when the source last had no rejected unit: now, unless there
+	// is a fault. It is zero if that was never so in this run of the daemon.
 	LastGood time.Time `json:"lastGood,omitzero"`
-	// Restored says that what it holds comes from the checkpoint alone.
+	// Restored reports that its content comes from the checkpoint only.
 	Restored bool `json:"restored,omitempty"`
 	// Fault is why the source as a whole cannot be read.
 	Fault *Fault     `json:"fault,omitempty"`
 	Units []UnitView `json:"units,omitempty"`
 }
 
-// UnitView is one file or URL body as it stands now.
+// UnitView is the current state of one file or URL body.
 type UnitView struct {
 	Name string `json:"name"`
-	// Digest is the sha256 of the bytes in effect; empty if none ever were, and
-	// if a Secret is among them: a weak one could be guessed by it.
+	// Digest is the sha256 of the bytes in effect. It is empty if there never
+	// were any, and if they contain a Secret: a weak Secret could be guessed
+	// from it.
 	Digest string `json:"digest,omitempty"`
-	// UIDs are those of the pods in effect.
+	// UIDs are the UIDs of the pods in effect.
 	UIDs   []types.UID `json:"uids,omitempty"`
 	Faults Faults      `json:"faults,omitempty"`
-	// Restored says that what is in effect was accepted by an earlier run of
-	// the daemon, and that this one cannot read the unit.
+	// Restored reports that what is in effect was accepted by an earlier run of
+	// the daemon, and that this run cannot read the unit.
 	Restored bool `json:"restored,omitempty"`
 }
 
-// Snapshot shows every registered source, in the order of registration.
+// Snapshot returns the state of every registered source, in the order of
+// registration.
 func (c *PodConfig) Snapshot() []SourceView {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,8 +70,8 @@ func (c *PodConfig) Snapshot() []SourceView {
 	return views
 }
 
-// noteGood notes which sources have no fault now. One that had none until now
-// was good until now. mu is held.
+// updateLastGood records which sources have no fault now. A source without a
+// fault until now was good until now. mu is held.
 func (c *PodConfig) updateLastGood() {
 	for _, state := range c.states {
 		if state.good {
@@ -84,9 +87,8 @@ func (c *PodConfig) updateLastGood() {
 	}
 }
 
-// Faults are all faults that there are now, in the order of the sources, that
-// of a source as a whole before those of its units; last that of the
-// checkpoint.
+// Faults returns all current faults in the order of the sources: the fault of a
+// source as a whole before those of its units, and that of the checkpoint last.
 func (c *PodConfig) Faults() []Fault {
 	var faults []Fault
 	for _, view := range c.Snapshot() {
@@ -103,17 +105,18 @@ func (c *PodConfig) Faults() []Fault {
 	return faults
 }
 
-// FaultFor is why what runs of the pod may not be what its manifest says now:
-// the faults of its unit, or of its source as a whole. It is empty if there
-// are none, and for an unknown UID.
+// FaultFor returns why a running pod may differ from its manifest: the faults
+// of its unit, or of its source as a whole. It is empty if there are none, and
+// for an unknown UID.
 func (c *PodConfig) FaultFor(uid types.UID) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.podFaults[uid]
 }
 
-// Subscribe returns a channel that is woken (capacity 1, coalescing) after the
-// snapshot changed, faults included, and what ends the subscription.
+// Subscribe returns a channel that is notified (capacity 1, coalescing) after
+// the snapshot changed, including faults, and a function that ends the
+// subscription.
 func (c *PodConfig) Subscribe() (<-chan struct{}, func()) {
 	wake := make(chan struct{}, 1)
 	c.mu.Lock()
@@ -135,8 +138,8 @@ func (c *PodConfig) notifySubscribers() {
 	}
 }
 
-// refreshFaults works out the fault of each pod, and logs faults once until
-// they change.
+// refreshFaults computes the fault of each pod, and logs faults once until they
+// change.
 func (c *PodConfig) refreshFaults() {
 	faulted := map[types.UID]string{}
 	logged := map[string]string{}
@@ -171,8 +174,8 @@ func (c *PodConfig) refreshFaults() {
 	c.podFaults, c.loggedFaults = faulted, logged
 }
 
-// logFaults logs what is new about the unit or source of that name, one line
-// for each fault.
+// logFaults logs the new faults of the unit or source of that name, one line
+// each.
 func (c *PodConfig) logFaults(logged map[string]string, kind, about string, faults Faults) {
 	if len(faults) == 0 {
 		return

@@ -22,7 +22,7 @@ func TestLastGood(t *testing.T) {
 		t.Errorf("without a fault: %v, now is %v", at, now)
 	}
 	fault := b.set(SourceFile, "f1", "web 1")
-	fault.Fault = &Fault{Problem: "the folder is gone"}
+	fault.Fault = &Fault{Problem: "the directory is gone"}
 	now = now.Add(time.Minute)
 	until := now
 	b.send(fault)

@@ -13,8 +13,8 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// merge works out what is in effect now and queues what changed. What any
-// source lets go of comes first, so that it is free when another takes it.
+// merge computes what is in effect now and queues the changes. What any source
+// releases comes first, so that it is free when another source takes it.
 func (c *PodConfig) merge(delivered Source, first bool) {
 	c.resolveClaims()
 	c.mergeObjects()
@@ -44,11 +44,11 @@ func (c *PodConfig) merge(delivered Source, first bool) {
 	}
 }
 
-// isStatic tells the sources of manifests from the API server, which keeps its
-// own memory and its own names.
+// isStatic reports whether the pods of a source come from manifests. The API
+// server keeps its own state and its own names.
 func isStatic(source Source) bool { return source != SourceAPI }
 
-// settleClaims sets the units in effect of every source.
+// resolveClaims sets the units in effect of every source.
 func (c *PodConfig) resolveClaims() {
 	settler := claimResolver{previous: c.checkpoint.claims(), pending: map[Source]bool{}}
 	var offers []*unitOffer
@@ -75,16 +75,16 @@ func (c *PodConfig) resolveClaims() {
 	c.saveClaims(settler.previous, granted.claims)
 }
 
-// claimOrder is the order in which sources are preferred if nothing is
-// remembered: file before http.
+// claimOrder returns the sources in the order of precedence if no owner is
+// known: file before http.
 func (c *PodConfig) claimOrder() []Source {
 	sources := slices.Clone(c.sources)
 	slices.SortFunc(sources, func(a, b Source) int { return cmp.Compare(a, b) })
 	return sources
 }
 
-// toRemember is the unit as the checkpoint is to have it. That is all of its
-// pods: which of them have their names is told by the claims alone.
+// forCheckpoint returns the unit as the checkpoint stores it, with all of its
+// pods: only the claims say which of them own their names.
 func (o *unitOffer) forCheckpoint() Unit {
 	if o.rejections != nil {
 		return o.accepted
@@ -92,7 +92,7 @@ func (o *unitOffer) forCheckpoint() Unit {
 	return *o.unit
 }
 
-// inEffect is the unit with the documents that own their names.
+// inEffect returns the unit with the documents that own their names.
 func (o *unitOffer) inEffect(granted claimGrants) Unit {
 	unit := *o.unit
 	if o.rejections != nil {
@@ -110,7 +110,7 @@ func (o *unitOffer) inEffect(granted claimGrants) Unit {
 	return unit
 }
 
-// keepClaims stamps when each pod was first seen and remembers the claims if
+// saveClaims records when each pod was first seen, and stores the claims if
 // they changed.
 func (c *PodConfig) saveClaims(before, claims map[string]claim) {
 	now := c.now().UTC()
@@ -126,13 +126,13 @@ func (c *PodConfig) saveClaims(before, claims map[string]claim) {
 	}
 }
 
-// podChanges are those of one source.
+// podChanges are the changes of one source.
 type podChanges struct {
 	remove, add, update, delete, reconcile []*v1.Pod
 }
 
-// movedPods are the pods whose file moved from one source to another with
-// their UID, which a user set: they change hands and are not replaced.
+// movedPods returns the pods with a user-defined UID whose file moved from one
+// source to another: they change their source and are not replaced.
 func (c *PodConfig) movedPods() map[types.UID]*v1.Pod {
 	moved := map[types.UID]*v1.Pod{}
 	for source, state := range c.states {
@@ -152,7 +152,8 @@ func (c *PodConfig) movedPods() map[types.UID]*v1.Pod {
 	return moved
 }
 
-// diff brings the pods of a source to what is in effect.
+// diff brings the pods of a source to what is in effect and returns the
+// changes.
 func (c *PodConfig) diff(source Source, moved map[types.UID]*v1.Pod) podChanges {
 	var changes podChanges
 	state := c.states[source]
@@ -171,7 +172,8 @@ func (c *PodConfig) diff(source Source, moved map[types.UID]*v1.Pod) podChanges 
 			}
 			pods[uid] = changes.classify(before, document.Pod, source, seen)
 			if !known && before != nil && pods[uid] == before {
-				// Its new source must be told, so that cleanup asks that one.
+				// The change of the source is an update, so that cleanup waits
+				// for the new one.
 				pods[uid] = stamped(document.Pod, source, before.Annotations[podinfo.AnnotationSeen])
 				changes.update = append(changes.update, pods[uid])
 			}
@@ -187,8 +189,8 @@ func (c *PodConfig) diff(source Source, moved map[types.UID]*v1.Pod) podChanges 
 	return changes
 }
 
-// classify notes what became of a pod and returns it as it is kept. Before is
-// nil for one that is new. An equal pod keeps its identity in memory.
+// classify records the change of a pod and returns the pod to store. before is
+// nil for a new pod. An equal pod stays the same object in memory.
 func (ch *podChanges) classify(before, now *v1.Pod, source Source, seen time.Time) *v1.Pod {
 	if before != nil && claimName(before) != claimName(now) {
 		// One uid that a user set under another name: that is another pod.
@@ -220,7 +222,7 @@ func (ch *podChanges) classify(before, now *v1.Pod, source Source, seen time.Tim
 }
 
 // sameWanted compares what the kubelet compares: the spec, the labels, the
-// deletion, and the annotations that are not the mux's own.
+// deletion, and the annotations except those that PodConfig sets.
 func sameWanted(a, b *v1.Pod) bool {
 	return a.Annotations[podinfo.AnnotationHash] == b.Annotations[podinfo.AnnotationHash] &&
 		equality.Semantic.DeepEqual(a.DeletionTimestamp, b.DeletionTimestamp) &&
@@ -251,7 +253,7 @@ func containsAnnotations(all, some map[string]string) bool {
 	return true
 }
 
-// stamped is the pod with its source and the time it was first seen, in the
+// stamped returns the pod with its source and the time it was first seen in the
 // annotations that the kubelet uses. It shares everything else.
 func stamped(pod *v1.Pod, source Source, seen string) *v1.Pod {
 	marked := *pod
@@ -264,8 +266,8 @@ func stamped(pod *v1.Pod, source Source, seen string) *v1.Pod {
 	return &marked
 }
 
-// sort puts each kind into the order of the names, so that the same sets
-// always give the same updates.
+// sort sorts each kind of change by name, so that the same sets always give the
+// same updates.
 func (ch *podChanges) sort() {
 	for _, pods := range [][]*v1.Pod{ch.remove, ch.add, ch.update, ch.delete, ch.reconcile} {
 		slices.SortFunc(pods, func(a, b *v1.Pod) int {
@@ -274,7 +276,7 @@ func (ch *podChanges) sort() {
 	}
 }
 
-// enqueue puts an update into the queue, if it has pods.
+// enqueue queues an update if it has pods.
 func (c *PodConfig) enqueue(op Op, source Source, pods []*v1.Pod) bool {
 	if len(pods) > 0 {
 		c.queue = append(c.queue, PodUpdate{Op: op, Source: source, Pods: pods})
@@ -282,8 +284,7 @@ func (c *PodConfig) enqueue(op Op, source Source, pods []*v1.Pod) bool {
 	return len(pods) > 0
 }
 
-// enqueueRemove puts the REMOVE of one source into the queue, if it lets go of
-// any pod.
+// enqueueRemove queues the REMOVE of one source if it releases any pod.
 func (c *PodConfig) enqueueRemove(source Source, pods []*v1.Pod) {
 	if !c.enqueue(Remove, source, pods) {
 		return
@@ -305,8 +306,7 @@ func (c *PodConfig) enqueueRemove(source Source, pods []*v1.Pod) {
 	}
 }
 
-// enqueueRest puts the updates of one source into the queue that follow its
-// REMOVE.
+// enqueueRest queues the updates of one source that follow its REMOVE.
 func (c *PodConfig) enqueueRest(source Source, changes podChanges, first bool) {
 	add := Add
 	if !c.states[source].delivered {

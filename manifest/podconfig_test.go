@@ -74,7 +74,7 @@ func (b *configBed) send(set Set) []string {
 	return b.model.drain(b.config)
 }
 
-// A pod that ends is told apart by whether another takes its name.
+// A pod that ends is reported apart by whether another takes its name.
 func TestRemoveTellsWhatIsReplaced(t *testing.T) {
 	b := newConfigBed(t)
 	b.deliver(SourceFile, "f1", "web 1", "f2", "db 1")
@@ -330,7 +330,7 @@ func TestPodConfigNeverBlocksASource(t *testing.T) {
 }
 
 // Random sets of both sources: applied in order, the updates give what the
-// snapshot says, no two pods share a name, and what nobody disputes is there.
+// snapshot says, no two pods share a name, and what no one disputes is there.
 func FuzzPodConfig(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)
@@ -394,7 +394,7 @@ func checkModel(t *testing.T, b *configBed, last Set) {
 	if inEffect != len(b.model.pods) {
 		t.Errorf("%d pods are in effect, the updates give %d: %q", inEffect, len(b.model.pods), b.model.log)
 	}
-	// A unit that is refused says so, and one that is not is in effect whole.
+	// A unit that is rejected says so, and one that is not is in effect whole.
 	for _, view := range b.config.Snapshot() {
 		if view.Source != last.Source {
 			continue

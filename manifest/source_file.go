@@ -14,30 +14,30 @@ import (
 const (
 	// defaultRescan is the kubelet's fileCheckFrequency.
 	defaultRescan = 20 * time.Second
-	// settleQuiet is how long a folder must be quiet before it is looked at:
-	// a file that is written in steps is then read once, and whole.
+	// settleQuiet is how long a directory must be quiet before it is scanned,
+	// so that a file that is written in steps is read once and complete.
 	settleQuiet = 50 * time.Millisecond
-	// settleBound is how long a burst of changes can put that off.
+	// settleBound is how long a burst of changes can delay the scan.
 	settleBound = 150 * time.Millisecond
-	// confirmDelay is the time between the look that misses a file and the one
-	// that believes it.
+	// confirmDelay is the time between the scan that misses a file and the scan
+	// that confirms that.
 	confirmDelay = time.Second
-	// busyDelay is the time between two looks at a file that is being written.
+	// busyDelay is the time between two checks of a file that is being written.
 	busyDelay = 100 * time.Millisecond
-	// busyPatience is how long a file that somebody holds open for writing,
-	// without writing, is left unread.
+	// busyTimeout is how long a file that a process keeps open for writing,
+	// without writing, is not read.
 	busyTimeout = 2 * time.Second
 )
 
-// FileSourceOptions are what a FileSource needs.
+// FileSourceOptions configures a FileSource.
 type FileSourceOptions struct {
-	// Path is a folder, or a single manifest file.
+	// Path is a directory, or a single manifest file.
 	Path string
-	// Node is the name of this node: pods of the checkpoint that carry
-	// another are judged anew. Empty takes them as they are.
+	// Node is the name of this node: pods of the checkpoint with another node
+	// name are validated again. Empty uses them as they are.
 	Node string
-	// Rescan is the time between two looks without a sign of change; zero
-	// means 20 seconds, the kubelet's fileCheckFrequency.
+	// Rescan is the time between two scans without a notification; zero means
+	// 20 seconds, the kubelet's fileCheckFrequency.
 	Rescan     time.Duration
 	Loader     UnitLoader
 	Checkpoint *Checkpoint
@@ -45,27 +45,27 @@ type FileSourceOptions struct {
 	Log        *slog.Logger
 }
 
-// FileSource delivers the manifests of a folder or of a single file.
+// FileSource delivers the manifests of a directory or of a single file.
 //
-// It reads regular files, and links to such, whose names end in .yaml, .yml or
-// .json and do not begin with a dot; the kubelet reads every name. It does not
-// descend into folders. It is woken by inotify and looks by itself as well
-// every Rescan, so that a lost event costs time and nothing else.
+// It reads regular files, and symbolic links to them, whose names end in .yaml,
+// .yml or .json and do not begin with a dot; the kubelet reads all names. It
+// does not descend into subdirectories. inotify notifies it, and it scans every
+// Rescan as well, so that a lost event only costs time.
 //
-// A manifest that is there but broken or unreadable keeps its last good
-// revision. One that is not there any more is dropped when a second look, one
-// second later, does not find it either. A folder that cannot be read drops
-// nothing: one that is absent, and one that was replaced by another without
-// any manifest in it. The latter is what an unmounted file system leaves
-// behind, and cannot be told from a person's wish to end every pod; that wish
-// is spelled as an empty PodList, or as removing the files themselves.
+// A manifest that exists but is invalid or unreadable keeps its last good
+// revision. One that no longer exists is removed when a second scan, one second
+// later, does not find it either. A directory that cannot be read removes
+// nothing: neither one that is absent, nor one that was replaced by a directory
+// without manifests. The latter is what an unmounted file system leaves behind,
+// and cannot be distinguished from the user's wish to stop every pod; that is
+// expressed by an empty PodList, or by removing the files themselves.
 type FileSource struct {
 	opts   FileSourceOptions
 	path   string
 	log    *slog.Logger
 	reader unitReader
 	watch  directoryWatch
-	// readDir is os.ReadDir but for tests.
+	// readDir is os.ReadDir, except in tests.
 	readDir func(string) ([]fs.DirEntry, error)
 
 	units map[string]*fileUnit
@@ -73,43 +73,43 @@ type FileSource struct {
 	state fileState
 }
 
-// fileState is what the last look found out about the folder.
+// fileState is what the last scan found out about the directory.
 type fileState struct {
-	// fault is why it could not be read, if it could not.
+	// fault is why the directory could not be read; nil if it could.
 	fault *Fault
-	// folder is what the units in effect were read from. If it is recalled
-	// from the checkpoint, its device number says nothing.
+	// directory is what the units in effect were read from. If it is restored
+	// from the checkpoint, its device number is not reliable.
 	directory directoryIdentity
 	restored  bool
-	// vanished says that it was not there since.
+	// disappeared reports that the directory has been missing since.
 	disappeared bool
-	// single says that the path is that of a file.
+	// isFile reports that the path is that of a file.
 	isFile bool
-	// told says that there was a set in this run of the daemon, delivered
-	// that there was a whole one.
+	// deliveredAny reports that a set was delivered in this run of the daemon,
+	// delivered that a complete one was.
 	deliveredAny, delivered bool
-	// mentioned are the names that were said not to be read.
+	// loggedIgnored are the ignored names that were logged.
 	loggedIgnored map[string]bool
 }
 
-// fileSchedule is when to look next, for each reason there is; a zero time is
+// fileSchedule holds the time of the next scan for each reason; a zero time is
 // no reason.
 type fileSchedule struct {
 	rescan, confirm, busy time.Time
-	// settled is when the folder has been quiet long enough, settledBy when
-	// that is not waited for any longer.
+	// settled is when the directory has been quiet long enough, settledBy when
+	// the scan is no longer delayed.
 	settled, settledBy time.Time
 }
 
-// NewFileSource makes a FileSource; it reads and starts nothing.
+// NewFileSource creates a FileSource; it reads and starts nothing.
 func NewFileSource(opts FileSourceOptions) *FileSource {
 	if opts.Rescan <= 0 {
 		opts.Rescan = defaultRescan
 	}
 	path, err := filepath.Abs(opts.Path)
 	if err != nil {
-		// There is no current folder: the path means nothing, which looking
-		// at it will say.
+		// There is no current directory: the path means nothing, which the scan
+		// will report.
 		path = filepath.Clean(opts.Path)
 	}
 	return &FileSource{
@@ -123,9 +123,9 @@ func NewFileSource(opts FileSourceOptions) *FileSource {
 	}
 }
 
-// Run delivers the first set at once and then one after each change, until ctx
-// ends. It returns no error: whatever goes wrong is a fault of the set and may
-// pass.
+// Run delivers the first set immediately and then one after each change, until
+// ctx ends. It returns no error: any problem is a fault of the set and may be
+// temporary.
 func (s *FileSource) Run(ctx context.Context) error {
 	defer s.watch.close()
 	s.restore()
@@ -147,7 +147,7 @@ func (s *FileSource) Run(ctx context.Context) error {
 	}
 }
 
-// recall takes up what the checkpoint has of this source.
+// restore loads the units that the checkpoint has of this source.
 func (s *FileSource) restore() {
 	s.state.directory, s.state.restored = s.opts.Checkpoint.directory(SourceFile), true
 	for _, unit := range s.opts.Checkpoint.units(SourceFile) {
@@ -156,8 +156,8 @@ func (s *FileSource) restore() {
 	s.state.isFile = IsManifestFile(filepath.Base(s.path)) || s.units[s.path] != nil
 }
 
-// noteEvent puts the next look a little off, so that what comes in steps is
-// seen whole.
+// handleEvent delays the next scan a little, so that changes made in steps are
+// seen together.
 func (s *FileSource) handleEvent(path string, ok bool, now time.Time) {
 	if !ok {
 		s.handleWatchError(nil, false, now)
@@ -182,7 +182,7 @@ func (s *FileSource) handleEvent(path string, ok bool, now time.Time) {
 	}
 }
 
-// noteError is about events that were or will be lost.
+// handleWatchError handles events that were or will be lost.
 func (s *FileSource) handleWatchError(err error, ok bool, now time.Time) {
 	s.markAllDirty()
 	if ok && isOverflow(err) {
@@ -191,23 +191,24 @@ func (s *FileSource) handleWatchError(err error, ok bool, now time.Time) {
 		return
 	}
 	s.watch.fail(err)
-	// Not at once, lest an error that stays turns in circles.
+	// Not immediately, so that a persistent error does not cause a busy loop.
 	s.due.settled = now.Add(confirmDelay)
 }
 
-// distrust has every file read again at the next look, whatever its times say.
+// markAllDirty makes the next scan read every file again, whatever its times
+// are.
 func (s *FileSource) markAllDirty() {
 	for _, unit := range s.units {
 		unit.dirty = true
 	}
 }
 
-// look reads what changed, and delivers if that changed anything.
+// scan reads what changed, and delivers the set if anything did.
 func (s *FileSource) scan(now time.Time) {
 	s.due = fileSchedule{rescan: now.Add(s.opts.Rescan)}
 	changed := false
-	// Watch first, then look: what happens in between is an event. Looking can
-	// reveal more to watch, which then is looked at once more.
+	// Watch first, then read, so that changes in between cause an event.
+	// Reading can find more to watch, which is then read once more.
 	for range 3 {
 		s.watch.apply(s.plan())
 		changed = s.update(now) || changed
@@ -220,21 +221,21 @@ func (s *FileSource) scan(now time.Time) {
 	}
 }
 
-// deliver hands over the set as it is now.
+// deliver delivers the current set.
 func (s *FileSource) deliver(now time.Time) {
 	set := Set{Source: SourceFile, Fault: s.state.fault, Time: now}
 	whole := s.state.fault == nil || s.state.fault.Warning
 	for _, unit := range s.units {
 		switch {
 		case !unit.known, unit.offered.Missing && !s.state.delivered:
-			// It is not read yet; or it went while the daemon was away, and a
-			// second look must confirm that. Starting its pods would be as
-			// wrong as ending them, so that it is left out of a set that does
-			// not count as delivered.
+			// The unit is not read yet; or it was removed while the daemon was
+			// down, and a second scan must confirm that. Starting its pods
+			// would be as wrong as stopping them, so that it is left out of a
+			// set that does not count as delivered.
 			whole = false
 			continue
 		case len(unit.offered.Documents) == 0 && unit.offered.Faults.Fatal() && s.opts.Checkpoint.wasLost(SourceFile):
-			// What runs of it is known to the runtime alone.
+			// Only the runtime knows what is running from this unit.
 			whole = false
 		}
 		set.Units = append(set.Units, unit.offered)
@@ -246,7 +247,7 @@ func (s *FileSource) deliver(now time.Time) {
 	s.opts.Deliver.Deliver(set)
 }
 
-// next is the earliest time at which there is a reason to look.
+// next returns the earliest time at which there is a reason to scan.
 func (d *fileSchedule) next() time.Time {
 	next := d.rescan
 	for _, at := range []time.Time{d.confirm, d.busy, d.settled} {
@@ -257,7 +258,7 @@ func (d *fileSchedule) next() time.Time {
 	return next
 }
 
-// earlier is the earlier of two times, where zero is none.
+// earlier returns the earlier of two times, where zero is none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -7,22 +7,22 @@ import (
 	"testing"
 )
 
-func TestFileSourceFolderComesLater(t *testing.T) {
+func TestFileSourceDirectoryComesLater(t *testing.T) {
 	b := newFileBed(t)
-	b.folder = filepath.Join(b.root, "x", "y", "pods")
+	b.directory = filepath.Join(b.root, "x", "y", "pods")
 	b.start()
-	set := b.sink.awaitFault(b.folder + ": does not exist; create it")
+	set := b.sink.awaitFault(b.directory + ": does not exist; create it")
 	if !set.Restored {
-		t.Error("a folder that is not there counts as delivered")
+		t.Error("a directory that is not there counts as delivered")
 	}
 	b.wantLog()
-	b.must(os.MkdirAll(b.folder, 0o755))
+	b.must(os.MkdirAll(b.directory, 0o755))
 	b.write("a.yaml", "a 1")
 	b.sink.awaitPods("a=1")
 	b.wantPods(1)
 }
 
-// wantPods allows for an empty first set: the folder can be seen before the
+// wantPods allows for an empty first set: the directory can be seen before the
 // file in it.
 func (b *fileBed) wantPods(pods int) {
 	b.t.Helper()
@@ -32,24 +32,24 @@ func (b *fileBed) wantPods(pods int) {
 	}
 }
 
-func TestFileSourceFolderGoesAndComesBack(t *testing.T) {
+func TestFileSourceDirectoryGoesAndComesBack(t *testing.T) {
 	b := newFileBed(t)
 	b.write("a.yaml", "a 1")
 	b.write("b.yaml", "b 1")
 	b.start()
 	b.sink.awaitPods("a=1", "b=1")
-	b.must(os.Rename(b.folder, b.folder+"-aside"))
+	b.must(os.Rename(b.directory, b.directory+"-aside"))
 	set := b.sink.awaitFault("does not exist")
 	if set.Restored || len(set.Units) != 2 {
 		t.Errorf("set is %+v", set)
 	}
-	b.must(os.WriteFile(b.folder+"-aside/a.yaml", []byte("a 2"), 0o644))
-	b.must(os.Rename(b.folder+"-aside", b.folder))
+	b.must(os.WriteFile(b.directory+"-aside/a.yaml", []byte("a 2"), 0o644))
+	b.must(os.Rename(b.directory+"-aside", b.directory))
 	b.sink.awaitPods("a=2", "b=1")
 	// It is watched where it is now.
 	b.write("b.yaml", "b 2")
 	b.sink.awaitPods("a=2", "b=2")
-	b.must(os.RemoveAll(b.folder))
+	b.must(os.RemoveAll(b.directory))
 	b.sink.awaitFault("does not exist")
 	b.start()
 	set = b.sink.awaitPods("a=2", "b=2")
@@ -57,8 +57,8 @@ func TestFileSourceFolderGoesAndComesBack(t *testing.T) {
 		t.Errorf("set is %+v", set)
 	}
 	b.wantLog("RESTORE file a=2 b=2")
-	// An empty folder in its place is what an unmounted one leaves.
-	b.must(os.Mkdir(b.folder, 0o755))
+	// An empty directory in its place is what an unmounted one leaves.
+	b.must(os.Mkdir(b.directory, 0o755))
 	set = b.sink.awaitFault("was replaced by a directory without manifests")
 	if !set.Restored {
 		t.Errorf("set is %+v", set)
@@ -72,8 +72,8 @@ func TestFileSourceFolderGoesAndComesBack(t *testing.T) {
 	b.sink.await("a whole set", func(set Set) bool { return !set.Restored && len(set.Units) == 1 })
 }
 
-// Every file removed from the folder that it was in ends every pod.
-func TestFileSourceEmptiedFolder(t *testing.T) {
+// Every file removed from the directory that it was in ends every pod.
+func TestFileSourceEmptiedDirectory(t *testing.T) {
 	b := newFileBed(t)
 	b.write("a.yaml", "a 1")
 	b.start()
@@ -85,7 +85,7 @@ func TestFileSourceEmptiedFolder(t *testing.T) {
 	b.wantLog("ADD file")
 }
 
-func TestFileSourceFolderSwap(t *testing.T) {
+func TestFileSourceDirectorySwap(t *testing.T) {
 	b := newFileBed(t)
 	b.write("a.yaml", "a 1")
 	b.write("b.yaml", "b 1")
@@ -95,22 +95,22 @@ func TestFileSourceFolderSwap(t *testing.T) {
 	b.must(os.Mkdir(next, 0o755))
 	b.must(os.WriteFile(filepath.Join(next, "b.yaml"), []byte("b 2"), 0o644))
 	b.must(os.WriteFile(filepath.Join(next, "c.yaml"), []byte("c 1"), 0o644))
-	b.must(os.Rename(b.folder, b.folder+"-old"))
-	b.must(os.Rename(next, b.folder))
+	b.must(os.Rename(b.directory, b.directory+"-old"))
+	b.must(os.Rename(next, b.directory))
 	b.sink.awaitPods("b=2", "c=1")
 }
 
-// A folder behind links, each of which can be turned elsewhere.
-func TestFileSourceLinkedFolder(t *testing.T) {
+// A directory behind links, each of which can be turned elsewhere.
+func TestFileSourceLinkedDirectory(t *testing.T) {
 	b := newFileBed(t)
 	for _, version := range []string{"1", "2"} {
-		folder := filepath.Join(b.root, "v"+version, "sub")
-		b.must(os.MkdirAll(folder, 0o755))
-		b.must(os.WriteFile(filepath.Join(folder, "a.yaml"), []byte("a "+version), 0o644))
+		directory := filepath.Join(b.root, "v"+version, "sub")
+		b.must(os.MkdirAll(directory, 0o755))
+		b.must(os.WriteFile(filepath.Join(directory, "a.yaml"), []byte("a "+version), 0o644))
 	}
 	b.must(os.Symlink("v1", filepath.Join(b.root, "current")))
-	b.must(os.Remove(b.folder))
-	b.must(os.Symlink(filepath.Join(b.root, "current", "sub"), b.folder))
+	b.must(os.Remove(b.directory))
+	b.must(os.Symlink(filepath.Join(b.root, "current", "sub"), b.directory))
 	b.start()
 	b.sink.awaitPods("a=1")
 	b.must(os.Symlink("v2", filepath.Join(b.root, "next")))
@@ -124,10 +124,10 @@ func TestFileSourceLinkedFolder(t *testing.T) {
 func TestFileSourceConfigMapVolume(t *testing.T) {
 	b := newFileBed(t)
 	publish := func(version string, files map[string]string) {
-		folder := b.path(".." + version)
-		b.must(os.Mkdir(folder, 0o755))
+		directory := b.path(".." + version)
+		b.must(os.Mkdir(directory, 0o755))
 		for name, script := range files {
-			b.must(os.WriteFile(filepath.Join(folder, name), []byte(script), 0o644))
+			b.must(os.WriteFile(filepath.Join(directory, name), []byte(script), 0o644))
 		}
 		b.must(os.Symlink(".."+version, b.path("..data_tmp")))
 		b.must(os.Rename(b.path("..data_tmp"), b.path("..data")))
@@ -161,15 +161,15 @@ func TestFileSourceLinkedFile(t *testing.T) {
 
 func TestFileSourceSingleFile(t *testing.T) {
 	b := newFileBed(t)
-	folder := b.folder
-	b.folder = filepath.Join(folder, "one.yaml")
-	write := func(script string) { b.must(os.WriteFile(b.folder, []byte(script), 0o644)) }
+	directory := b.directory
+	b.directory = filepath.Join(directory, "one.yaml")
+	write := func(script string) { b.must(os.WriteFile(b.directory, []byte(script), 0o644)) }
 	b.start()
 	set := b.sink.awaitFault("does not exist")
 	if set.Restored {
-		t.Error("its folder can be read and does not hold it: that is a whole set")
+		t.Error("its directory can be read and does not hold it: that is a whole set")
 	}
-	b.must(os.WriteFile(filepath.Join(folder, "other.yaml"), []byte("b 1"), 0o644))
+	b.must(os.WriteFile(filepath.Join(directory, "other.yaml"), []byte("b 1"), 0o644))
 	write("a 1")
 	b.sink.awaitPods("a=1")
 	write("broken")
@@ -178,13 +178,13 @@ func TestFileSourceSingleFile(t *testing.T) {
 	b.sink.awaitPods("a=1")
 	write("a 2")
 	b.sink.awaitPods("a=2")
-	b.must(os.Rename(folder, folder+"-aside"))
+	b.must(os.Rename(directory, directory+"-aside"))
 	b.sink.awaitFault("does not exist")
 	b.start()
 	b.sink.awaitPods("a=2")
-	b.must(os.Rename(folder+"-aside", folder))
+	b.must(os.Rename(directory+"-aside", directory))
 	b.sink.await("a whole set", func(set Set) bool { return !set.Restored && set.Fault == nil })
-	b.must(os.Remove(b.folder))
+	b.must(os.Remove(b.directory))
 	b.sink.awaitPods()
 	b.wantLog("RESTORE file a=2", "ADD file", "REMOVE file a=2")
 }

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsManifestFile tells by its name a manifest in a folder of them (.yaml, .yml
-// and .json) from hidden files, editors' backups and whatever else lies there.
+// IsManifestFile reports whether a name in a manifest directory is that of a
+// manifest (.yaml, .yml or .json), as opposed to hidden files, editor backups
+// and other files.
 func IsManifestFile(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return false
@@ -27,23 +28,24 @@ func IsManifestFile(name string) bool {
 	return false
 }
 
-// isLeftover tells what editors leave behind, which nobody needs to hear of.
+// isEditorFile reports whether a name is that of an editor's backup, which is
+// ignored without a log message.
 func isEditorFile(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, ".bak") ||
 		strings.HasSuffix(name, ".swp") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
 }
 
-// folderListing is what there is to be read.
+// directoryListing lists what is to be read.
 type directoryListing struct {
 	// manifests are the paths of the units.
 	manifests []string
-	// folder is where they are: for a single file, the folder it is in.
+	// directory is where they are: for a single file, its parent directory.
 	directory directoryIdentity
-	// warning says what is odd but can be read.
+	// warning is a problem that does not prevent reading.
 	warning *Fault
 }
 
-// scan brings the units to what is on the disk and reports whether the set
+// update brings the units to the state on disk and reports whether the set
 // changed.
 func (s *FileSource) update(now time.Time) bool {
 	listing, fault := s.list()
@@ -77,27 +79,28 @@ func (s *FileSource) update(now time.Time) bool {
 	return changed
 }
 
-// miss is about a unit that is not there. It reports whether the set changed.
+// markMissing handles a unit that was not found. It reports whether the set
+// changed.
 func (s *FileSource) markMissing(unit *fileUnit, now time.Time) bool {
 	if unit.missingSince.IsZero() {
 		unit.missingSince = now
 	}
-	// Nothing ends with a unit that holds nothing.
+	// Removing a unit without content affects nothing.
 	if unit.offered.isEmpty() || now.Sub(unit.missingSince) >= confirmDelay {
 		delete(s.units, unit.path)
 		s.reader.forget(unit.path)
 		return unit.known
 	}
 	s.due.confirm = earlier(s.due.confirm, unit.missingSince.Add(confirmDelay))
-	// What is read next must be read whole.
+	// A file that reappears must be read completely.
 	unit.stat, unit.digest = fileStat{}, ""
 	changed := !unit.offered.Missing
 	unit.offered.Missing = true
 	return changed
 }
 
-// endNothing is about a folder that cannot be read: what was missed there is
-// no more missed than the rest.
+// keepUnits handles a directory that cannot be read: its units no longer count
+// as missing.
 func (s *FileSource) keepUnits(fault Fault) bool {
 	for _, unit := range s.units {
 		unit.missingSince = time.Time{}
@@ -111,7 +114,7 @@ func equalFaults(a, b *Fault) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
 
-// list finds the manifests. The fault says that it could not.
+// list finds the manifests. It returns a fault if it could not.
 func (s *FileSource) list() (directoryListing, *Fault) {
 	info, err := os.Stat(s.path)
 	switch {
@@ -158,7 +161,7 @@ func (s *FileSource) listDirectory() (directoryListing, *Fault) {
 	return listing, nil
 }
 
-// mention says once of what lies in the folder that it is not read.
+// logIgnored logs once each entry of the directory that is not read.
 func (s *FileSource) logIgnored(entries []fs.DirEntry) {
 	var mentioned map[string]bool
 	for _, entry := range entries {
@@ -181,13 +184,13 @@ func (s *FileSource) logIgnored(entries []fs.DirEntry) {
 	s.state.loggedIgnored = mentioned
 }
 
-// listSingle is about a path that is, or was, that of a file.
+// listFile handles a path that is, or was, that of a file.
 func (s *FileSource) listFile(there bool) (directoryListing, *Fault) {
-	folder, err := identifyDirectory(filepath.Dir(s.path))
+	directory, err := identifyDirectory(filepath.Dir(s.path))
 	if err != nil {
 		return directoryListing{}, s.directoryFault(err)
 	}
-	listing := directoryListing{directory: folder}
+	listing := directoryListing{directory: directory}
 	if there {
 		listing.manifests = []string{s.path}
 	} else {
@@ -196,7 +199,7 @@ func (s *FileSource) listFile(there bool) (directoryListing, *Fault) {
 	return listing, nil
 }
 
-// judgeFolder finds out whether the folder can be believed.
+// checkDirectory decides whether the listing of the directory can be trusted.
 func (s *FileSource) checkDirectory(listing directoryListing) *Fault {
 	holdsAny := slices.ContainsFunc(slices.Collect(maps.Values(s.units)), func(u *fileUnit) bool { return !u.offered.isEmpty() })
 	if len(listing.manifests) == 0 && holdsAny && !s.isSameDirectory(listing.directory) {
@@ -212,7 +215,7 @@ func (s *FileSource) checkDirectory(listing directoryListing) *Fault {
 	return nil
 }
 
-func (s *FileSource) isSameDirectory(folder directoryIdentity) bool {
+func (s *FileSource) isSameDirectory(directory directoryIdentity) bool {
 	if s.state.disappeared {
 		return false
 	}
@@ -221,13 +224,14 @@ func (s *FileSource) isSameDirectory(folder directoryIdentity) bool {
 		return true // nothing is known of it
 	}
 	if s.state.restored {
-		// Across a reboot the device can have got another number.
-		before.Device = folder.Device
+		// The device number can change at a reboot.
+		before.Device = directory.Device
 	}
-	return before == folder
+	return before == directory
 }
 
-// identifyFolder is the identity of the folder at path; links are followed.
+// identifyDirectory returns the identity of the directory at path; links are
+// followed.
 func identifyDirectory(path string) (directoryIdentity, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -239,7 +243,8 @@ func identifyDirectory(path string) (directoryIdentity, error) {
 	identity := directoryIdentity{}
 	identity.Device, identity.Inode = deviceAndInode(info)
 	identity.Born = birthTime(path)
-	// Not cleaned: it is to be the parent of what the links lead to.
+	// The path is not cleaned, since it must be the parent of the target of the
+	// links.
 	if parent, err := os.Stat(path + "/.."); err == nil {
 		device, _ := deviceAndInode(parent)
 		identity.Mounted = device != identity.Device
@@ -247,8 +252,8 @@ func identifyDirectory(path string) (directoryIdentity, error) {
 	return identity, nil
 }
 
-// bornAt is when the folder at path was made, in nanoseconds since 1970; zero
-// if that cannot be told.
+// birthTime returns the creation time of the directory at path, in nanoseconds
+// since 1970; zero if it is not available.
 func birthTime(path string) int64 {
 	var stat unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BTIME, &stat) != nil || stat.Mask&unix.STATX_BTIME == 0 {
@@ -257,7 +262,7 @@ func birthTime(path string) int64 {
 	return stat.Btime.Sec*int64(time.Second) + int64(stat.Btime.Nsec)
 }
 
-// deviceAndInode are those of stat(2).
+// deviceAndInode returns the device and inode numbers of stat(2).
 func deviceAndInode(info fs.FileInfo) (device, inode uint64) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(stat.Dev), stat.Ino
@@ -265,7 +270,7 @@ func deviceAndInode(info fs.FileInfo) (device, inode uint64) {
 	return 0, 0
 }
 
-// reason is an error without the path, which the fault has already.
+// reason returns an error without the path, which the fault already contains.
 func reason(err error) string {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {

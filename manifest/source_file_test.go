@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// fileBed is a FileSource over a folder of its own, with real inotify. It
-// looks by itself only once an hour, so that what it sees it was told.
+// fileBed is a FileSource over a directory of its own, with real inotify. It
+// scans by itself only once an hour, so that what it sees it was told.
 type fileBed struct {
-	t      *testing.T
-	root   string
-	folder string
-	cp     string
-	rescan time.Duration
-	loader *scriptLoader
-	lines  *logLines
+	t         *testing.T
+	root      string
+	directory string
+	cp        string
+	rescan    time.Duration
+	loader    *scriptLoader
+	lines     *logLines
 	// real takes the place of the script loader.
 	real UnitLoader
 
@@ -38,8 +38,8 @@ func newFileBed(t *testing.T) *fileBed {
 
 func makeFileBed(t *testing.T) *fileBed {
 	root := t.TempDir()
-	b := &fileBed{t: t, root: root, folder: filepath.Join(root, "pods"), cp: filepath.Join(root, "state", "checkpoint.json"), rescan: time.Hour, loader: newScriptLoader(), lines: &logLines{}}
-	if err := os.Mkdir(b.folder, 0o755); err != nil {
+	b := &fileBed{t: t, root: root, directory: filepath.Join(root, "pods"), cp: filepath.Join(root, "state", "checkpoint.json"), rescan: time.Hour, loader: newScriptLoader(), lines: &logLines{}}
+	if err := os.Mkdir(b.directory, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -63,10 +63,10 @@ func (b *fileBed) make() {
 	b.t.Helper()
 	cp := openTestCheckpoint(b.t, b.cp)
 	b.sink = newSink(b.t, cp, b.lines.log())
-	b.source = NewFileSource(FileSourceOptions{Path: b.folder, Node: "node", Rescan: b.rescan, Loader: b.loader, Checkpoint: cp, Deliver: b.sink, Log: b.lines.log()})
+	b.source = NewFileSource(FileSourceOptions{Path: b.directory, Node: "node", Rescan: b.rescan, Loader: b.loader, Checkpoint: cp, Deliver: b.sink, Log: b.lines.log()})
 }
 
-func (b *fileBed) path(name string) string { return filepath.Join(b.folder, name) }
+func (b *fileBed) path(name string) string { return filepath.Join(b.directory, name) }
 
 func (b *fileBed) write(name, script string) {
 	b.t.Helper()
@@ -106,7 +106,7 @@ func TestFileSourceSeesEdits(t *testing.T) {
 	b.wantLog("ADD file a=1", "ADD file b=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2", "ADD file a=3", "REMOVE file b=1")
 }
 
-// Each change wakes the source, far before the periodic look. How long it waits
+// Each change wakes the source, far before the periodic scan. How long it waits
 // then is seen in the bubbles of the tests of time.
 func TestFileSourceReactsAtOnce(t *testing.T) {
 	b := newFileBed(t)
@@ -235,14 +235,14 @@ func TestFileSourceBrokenKeepsTheLastGood(t *testing.T) {
 	b.wantLog("ADD file a=1 b=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2 b=1")
 }
 
-// The same for what cannot be read at all. As root, a mode keeps nobody out.
+// The same for what cannot be read at all. As root, a mode keeps no one out.
 func TestFileSourceUnreadableKeepsTheLastGood(t *testing.T) {
 	for name, c := range map[string]struct {
 		replace func(path string) error
 		fault   string
 	}{
 		"named pipe":      {func(path string) error { return syscall.Mkfifo(path, 0o644) }, "is a named pipe; must be a file"},
-		"folder":          {func(path string) error { return os.Mkdir(path, 0o755) }, "is a directory"},
+		"directory":       {func(path string) error { return os.Mkdir(path, 0o755) }, "is a directory"},
 		"link to nowhere": {func(path string) error { return os.Symlink("nowhere", path) }, "is a link to nowhere, which does not exist"},
 		"link to itself":  {func(path string) error { return os.Symlink("a.yaml", path) }, "cannot be read: too many levels of symbolic links"},
 		"link to a pipe":  {func(path string) error { return os.Symlink("pipe", path) }, "is a named pipe"},
@@ -323,7 +323,7 @@ func TestFileSourceWithTheLoader(t *testing.T) {
 	b.sink.awaitPods()
 }
 
-// What an earlier version accepted is not judged again: not the file as a
+// What an earlier version accepted is not validated again: not the file as a
 // whole, and not a document of an edited file.
 func TestFileSourceDoesNotJudgeTwice(t *testing.T) {
 	b := newFileBed(t)
@@ -398,7 +398,7 @@ func TestFileSourceLostCheckpoint(t *testing.T) {
 	b.wantLog("RESTORE file b=1", "ADD file a=1")
 }
 
-// A pod of another node name is judged anew, and kept while that fails.
+// A pod of another node name is validated again, and kept while that fails.
 func TestFileSourceRenamedNode(t *testing.T) {
 	b := newFileBed(t)
 	b.write("a.yaml", "a 1")

@@ -19,18 +19,18 @@ type fakeWatch struct {
 	events chan fsnotify.Event
 	errs   chan error
 	// fail is what opening a watch returns, nil for a watch.
-	fail    atomic.Pointer[error]
-	opened  int
-	folders []string
-	closed  int
+	fail        atomic.Pointer[error]
+	opened      int
+	directories []string
+	closed      int
 }
 
-func (w *fakeWatch) open(folders []string) (*watchStream, error) {
+func (w *fakeWatch) open(directories []string) (*watchStream, error) {
 	if fail := w.fail.Load(); fail != nil {
 		return nil, *fail
 	}
 	w.opened++
-	w.folders = folders
+	w.directories = directories
 	return &watchStream{events: w.events, errs: w.errs, close: func() error { w.closed++; return nil }}, nil
 }
 
@@ -91,7 +91,7 @@ func TestFileSourceSettles(t *testing.T) {
 		b.pass(time.Nanosecond)
 		b.wantLog("ADD file", "ADD file a=1")
 
-		// A folder that never is quiet is looked at all the same.
+		// A directory that never is quiet is looked at all the same.
 		began := time.Now()
 		b.write("a.yaml", "a 2")
 		for b.sink.model.pods["file-a-2"] == nil && time.Since(began) < time.Minute {
@@ -146,14 +146,14 @@ func TestFileSourceRemovalTakenBack(t *testing.T) {
 			watch.tell(b.path("a.yaml"))
 			b.pass(settleQuiet + confirmDelay - time.Nanosecond)
 			b.write("a.yaml", "a 1")
-			b.pass(50 * time.Second) // not when the periodic look is due
+			b.pass(50 * time.Second) // not when the periodic scan is due
 		}
 		b.wantLog("ADD file a=1")
 	})
 }
 
-// The second look must be able to look.
-func TestFileSourceUnreadableFolderConfirmsNothing(t *testing.T) {
+// The second scan must be able to look.
+func TestFileSourceUnreadableDirectoryConfirmsNothing(t *testing.T) {
 	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
 		var fail atomic.Pointer[error]
 		b.source.readDir = func(path string) ([]fs.DirEntry, error) {
@@ -170,7 +170,7 @@ func TestFileSourceUnreadableFolderConfirmsNothing(t *testing.T) {
 		for _, err := range []error{syscall.EACCES, syscall.EIO} {
 			fail.Store(&err)
 			b.pass(time.Minute)
-			if text := Faults(b.sink.config.Faults()).Error(); !strings.HasPrefix(text, b.folder+": cannot be read: "+err.Error()+"; make it readable") {
+			if text := Faults(b.sink.config.Faults()).Error(); !strings.HasPrefix(text, b.directory+": cannot be read: "+err.Error()+"; make it readable") {
 				t.Errorf("faults are %s", text)
 			}
 		}
@@ -187,7 +187,7 @@ func TestFileSourceUnreadableFolderConfirmsNothing(t *testing.T) {
 	})
 }
 
-func TestFileSourceUnreadableFolderAtStart(t *testing.T) {
+func TestFileSourceUnreadableDirectoryAtStart(t *testing.T) {
 	inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
 		b.source.readDir = func(string) ([]fs.DirEntry, error) { return nil, syscall.EIO }
 		b.runInBubble()
@@ -242,7 +242,7 @@ func TestFileSourceWatchBreaks(t *testing.T) {
 	}
 }
 
-// Without a watch the periodic look has to do, and it is said once.
+// Without a watch the periodic scan has to do, and it is said once.
 func TestFileSourceWithoutWatch(t *testing.T) {
 	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
 		full := error(syscall.ENOSPC)
@@ -264,32 +264,32 @@ func TestFileSourceWithoutWatch(t *testing.T) {
 	})
 }
 
-// The folder's own path is watched from the top, so that one that comes later
+// The directory's own path is watched from the top, so that one that comes later
 // is seen.
 func TestFileSourceWatchesTheWay(t *testing.T) {
 	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
-		b.must(os.Remove(b.folder))
+		b.must(os.Remove(b.directory))
 		b.runInBubble()
-		if last := watch.folders[len(watch.folders)-1]; watch.folders[0] != "/" || last != b.root {
-			t.Errorf("watched are %q", watch.folders)
+		if last := watch.directories[len(watch.directories)-1]; watch.directories[0] != "/" || last != b.root {
+			t.Errorf("watched are %q", watch.directories)
 		}
-		b.must(os.Mkdir(b.folder, 0o755))
-		watch.tell(b.folder)
+		b.must(os.Mkdir(b.directory, 0o755))
+		watch.tell(b.directory)
 		b.pass(settleQuiet)
-		if last := watch.folders[len(watch.folders)-1]; last != b.folder {
-			t.Errorf("watched are %q", watch.folders)
+		if last := watch.directories[len(watch.directories)-1]; last != b.directory {
+			t.Errorf("watched are %q", watch.directories)
 		}
 		b.wantLog("ADD file")
 	})
 }
 
 // Removed and made again between two looks, perhaps with the same inode.
-func TestFileSourceFolderMadeAnew(t *testing.T) {
+func TestFileSourceDirectoryMadeAnew(t *testing.T) {
 	inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
 		b.write("a.yaml", "a 1")
 		b.runInBubble()
-		b.must(os.RemoveAll(b.folder))
-		b.must(os.Mkdir(b.folder, 0o755))
+		b.must(os.RemoveAll(b.directory))
+		b.must(os.Mkdir(b.directory, 0o755))
 		b.pass(time.Hour)
 		b.wantLog("ADD file a=1")
 		if text := Faults(b.sink.config.Faults()).Error(); !strings.Contains(text, "was replaced by a directory without manifests") {
@@ -302,7 +302,7 @@ func TestFileSourceFolderMadeAnew(t *testing.T) {
 }
 
 // A mount that is missing after a reboot, when devices have other numbers.
-func TestFileSourceKnowsItsFolderAcrossAReboot(t *testing.T) {
+func TestFileSourceKnowsItsDirectoryAcrossAReboot(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(now directoryIdentity) directoryIdentity
 		same   bool
@@ -314,10 +314,10 @@ func TestFileSourceKnowsItsFolderAcrossAReboot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
-				folder, err := identifyDirectory(b.folder)
+				directory, err := identifyDirectory(b.directory)
 				b.must(err)
 				cp := b.source.opts.Checkpoint
-				cp.setDirectory(SourceFile, c.before(folder))
+				cp.setDirectory(SourceFile, c.before(directory))
 				cp.accept(SourceFile, []Unit{scriptUnit(b.path("a.yaml"), "a 1", SourceFile)}, true)
 				b.runInBubble()
 				b.pass(time.Minute)

@@ -14,26 +14,25 @@ import (
 // fileUnit is one manifest file.
 type fileUnit struct {
 	path string
-	// offered is the unit as it goes into the set; known says that there is
-	// one.
+	// offered is the unit as it is in the set; known reports that there is one.
 	offered Unit
 	known   bool
-	// stat and digest are those of the bytes that offered is made of; zero if
-	// it is not made of bytes.
+	// stat and digest are those of the bytes that offered is made from; zero if
+	// it is not made from bytes.
 	stat   fileStat
 	digest string
-	// dirty says that something happened to the file, whatever its times say.
+	// dirty reports that the file may have changed, whatever its times are.
 	dirty bool
-	// link says that the file is a symbolic link.
+	// isLink reports that the file is a symbolic link.
 	isLink bool
-	// missed is when it was first found not to be there; zero if it is.
+	// missingSince is when the file was first not found; zero if it exists.
 	missingSince time.Time
-	// busy is when somebody was first seen to write busyStat.
+	// busySince is when a process was first seen to write busyStat.
 	busySince time.Time
 	busyStat  fileStat
 }
 
-// fileStat changes with each change of a file's content.
+// fileStat changes with each change of the content of a file.
 type fileStat struct {
 	device, inode    uint64
 	size             int64
@@ -49,8 +48,9 @@ func statOf(info fs.FileInfo) fileStat {
 	return stat
 }
 
-// lookAt brings a unit to what its file holds. It reports whether the file is
-// there and whether the unit changed. A file that has not changed is not read.
+// checkFile brings a unit to the content of its file. It reports whether the
+// file exists and whether the unit changed. A file that has not changed is not
+// read.
 func (s *FileSource) checkFile(unit *fileUnit, now time.Time) (there, changed bool) {
 	link, err := os.Lstat(unit.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,8 @@ func (s *FileSource) checkFile(unit *fileUnit, now time.Time) (there, changed bo
 	return true, s.readUnit(unit, now)
 }
 
-// judgeFile is the fault of what cannot be a manifest, nil if it can.
+// checkFileType returns the fault of something that cannot be a manifest, nil
+// if it can.
 func checkFileType(path string, info fs.FileInfo) *Fault {
 	fault := Fault{Unit: path, Remedy: "must be a file"}
 	switch mode := info.Mode(); {
@@ -105,7 +106,7 @@ func unreadableFault(path string, err error) Fault {
 	return fault
 }
 
-// readUnit reads the file and loads what it holds, unless somebody is still
+// readUnit reads the file and loads its content, unless a process is still
 // writing it.
 func (s *FileSource) readUnit(unit *fileUnit, now time.Time) bool {
 	content, err := readManifest(unit.path)
@@ -128,8 +129,8 @@ func (s *FileSource) readUnit(unit *fileUnit, now time.Time) bool {
 	return s.markPresent(unit)
 }
 
-// isBusy reports whether the file had better be read later. Whoever holds it
-// open without writing is not waited for without end.
+// isBusy reports whether the file should be read later. It does not wait
+// indefinitely for a process that keeps the file open without writing.
 func (s *FileSource) isBusy(unit *fileUnit, content fileContent, now time.Time) bool {
 	if !content.torn && !content.writer {
 		return false
@@ -147,32 +148,32 @@ func (s *FileSource) offer(unit *fileUnit, offered Unit) bool {
 	return changed
 }
 
-// back is about a file that is there as it was.
+// markPresent handles a file that exists and has not changed.
 func (s *FileSource) markPresent(unit *fileUnit) bool {
 	changed := unit.offered.Missing
 	unit.offered.Missing = false
 	return changed
 }
 
-// offerFault is about a file whose content cannot be told. It is looked at
-// again each time.
+// offerFault handles a file whose content is not available. Every scan checks
+// it again.
 func (s *FileSource) offerFault(unit *fileUnit, fault Fault) bool {
 	unit.stat, unit.digest, unit.dirty, unit.busySince = fileStat{}, "", false, time.Time{}
 	return s.offer(unit, s.reader.lastGood(unit.path, Faults{fault}))
 }
 
-// fileContent is a file as it was read.
+// fileContent is the content of a file as it was read.
 type fileContent struct {
 	data []byte
 	stat fileStat
-	// writer says that somebody has it open for writing, torn that it changed
-	// while it was read.
+	// writer reports that a process has the file open for writing, torn that it
+	// changed while it was read.
 	writer, torn bool
 }
 
-// readManifest reads a file. It never waits: what is no regular file is not
-// read, even if it has become that just now. The error is a Fault or that of
-// the file system.
+// readManifest reads a file. It never blocks: only regular files are read, even
+// if the type of the file has just changed. The error is a Fault or that of the
+// file system.
 func readManifest(path string) (fileContent, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -201,9 +202,10 @@ func readManifest(path string) (fileContent, error) {
 	return content, nil
 }
 
-// hasWriter reports whether somebody has the file open for writing: then the
-// kernel grants no read lease. It is given back at once. Where leases are not
-// to be had (another user's file, some file systems) the answer is no.
+// hasWriter reports whether a process has the file open for writing: then the
+// kernel grants no read lease. The lease is released immediately. Where leases
+// are not available (files of another user, some file systems) it returns
+// false.
 func hasWriter(file *os.File) bool {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -14,26 +14,28 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxLinks bounds the symbolic links of one path, as the kernel does.
+// maxLinks is the maximum number of symbolic links in one path, as in the
+// kernel.
 const maxLinks = 40
 
-// watchPlan is every folder in which something could happen that changes what
-// is read: the manifest folder itself, and each folder in which a name on the
-// way to it, or to the target of a link in it, is looked up. Keys are paths
-// without links, so that no folder is there twice.
+// watchPlan contains every directory in which a change can affect what is read:
+// the manifest directory itself, and each directory in which a name on the path
+// to it, or to the target of a link in it, is looked up. Keys are paths without
+// links, so that each directory occurs once.
 type watchPlan map[string]*watchedDirectory
 
-// watchedFolder is one of them.
+// watchedDirectory is one directory of a watchPlan.
 type watchedDirectory struct {
-	// device and inode tell whether another folder has taken its place.
+	// device and inode detect that another directory has replaced it.
 	device, inode uint64
-	// manifests says that every manifest in it matters, and not names alone.
+	// manifests reports that every manifest in the directory matters, and not
+	// only names.
 	manifests bool
 	names     map[string]bool
 }
 
-// follow adds what is on the way to path and returns where it ends, empty if
-// that does not exist.
+// follow adds the directories on the way to path and returns where it ends,
+// empty if that does not exist.
 func (p watchPlan) follow(path string) string {
 	at, rest := "/", strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {
@@ -68,18 +70,18 @@ func (p watchPlan) follow(path string) string {
 	return at
 }
 
-func (p watchPlan) add(folder string) *watchedDirectory {
-	if p[folder] == nil {
+func (p watchPlan) add(directory string) *watchedDirectory {
+	if p[directory] == nil {
 		watched := &watchedDirectory{names: map[string]bool{}}
-		if info, err := os.Lstat(folder); err == nil {
+		if info, err := os.Lstat(directory); err == nil {
 			watched.device, watched.inode = deviceAndInode(info)
 		}
-		p[folder] = watched
+		p[directory] = watched
 	}
-	return p[folder]
+	return p[directory]
 }
 
-// sameFolders reports whether the folders to watch are those of another plan.
+// sameDirectories reports whether both plans watch the same directories.
 func (p watchPlan) sameDirectories(other watchPlan) bool {
 	return maps.EqualFunc(p, other, func(a, b *watchedDirectory) bool {
 		return a.device == b.device && a.inode == b.inode
@@ -92,7 +94,7 @@ func (p watchPlan) same(other watchPlan) bool {
 	})
 }
 
-// plan is what is to be watched as things stand.
+// plan returns what is to be watched at present.
 func (s *FileSource) plan() watchPlan {
 	plan := watchPlan{}
 	end := plan.follow(s.path)
@@ -110,25 +112,25 @@ func (s *FileSource) plan() watchPlan {
 	return plan
 }
 
-// watchStream is a running watch of some folders.
+// watchStream is an open watch on directories.
 type watchStream struct {
 	events <-chan fsnotify.Event
 	errs   <-chan error
 	close  func() error
 }
 
-// openInotify watches the folders. One that vanished meanwhile, or that may
-// not be watched, is left out: the next look tells more.
-func openInotify(folders []string) (*watchStream, error) {
+// openInotify watches the directories. It skips those that have disappeared or
+// may not be watched, since the next scan reports them.
+func openInotify(directories []string) (*watchStream, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, err
 	}
-	for _, folder := range folders {
-		err := watcher.Add(folder)
+	for _, directory := range directories {
+		err := watcher.Add(directory)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 			watcher.Close()
-			return nil, fmt.Errorf("%s: %w", folder, err)
+			return nil, fmt.Errorf("%s: %w", directory, err)
 		}
 	}
 	return &watchStream{events: watcher.Events, errs: watcher.Errors, close: watcher.Close}, nil
@@ -136,18 +138,18 @@ func openInotify(folders []string) (*watchStream, error) {
 
 func isOverflow(err error) bool { return errors.Is(err, fsnotify.ErrEventOverflow) }
 
-// directoryWatch keeps a watch on the folders of a plan. If there can be none,
-// the periodic look has to do.
+// directoryWatch watches the directories of a plan. If that is not possible,
+// the periodic scans have to suffice.
 type directoryWatch struct {
-	open   func(folders []string) (*watchStream, error)
+	open   func(directories []string) (*watchStream, error)
 	log    *slog.Logger
 	stream *watchStream
 	plan   watchPlan
-	// said is the trouble that was logged last.
+	// loggedProblem is the problem that was logged last.
 	loggedProblem string
 }
 
-// channels are those of the running watch, nil if there is none.
+// channels returns the channels of the open watch, nil if there is none.
 func (w *directoryWatch) channels() (<-chan fsnotify.Event, <-chan error) {
 	if w.stream == nil {
 		return nil, nil
@@ -155,9 +157,9 @@ func (w *directoryWatch) channels() (<-chan fsnotify.Event, <-chan error) {
 	return w.stream.events, w.stream.errs
 }
 
-// apply sees that the folders of the plan are watched. The watch is opened
-// anew whenever they change, which is seldom: that cannot leave a watch on a
-// folder that was renamed away.
+// apply makes sure that the directories of the plan are watched. The watch is
+// opened again whenever they change, which is rare, so that no watch remains on
+// a directory that was renamed.
 func (w *directoryWatch) apply(plan watchPlan) {
 	if w.stream != nil && w.plan.sameDirectories(plan) {
 		w.plan = plan
@@ -177,13 +179,12 @@ func (w *directoryWatch) apply(plan watchPlan) {
 	}
 }
 
-// covers reports whether there is nothing in the plan that goes unseen, or
-// nothing to be done about it.
+// covers reports whether everything in the plan is watched, or cannot be.
 func (w *directoryWatch) covers(plan watchPlan) bool {
 	return w.stream == nil || w.plan.same(plan)
 }
 
-// fail gives up a watch that broke; the next look opens another.
+// fail closes a watch that broke; the next scan opens another one.
 func (w *directoryWatch) fail(err error) {
 	w.close()
 	if err == nil {
@@ -192,7 +193,7 @@ func (w *directoryWatch) fail(err error) {
 	w.logProblem(err)
 }
 
-// say logs a trouble once until it changes.
+// logProblem logs a problem once until it changes.
 func (w *directoryWatch) logProblem(err error) {
 	if w.loggedProblem == err.Error() {
 		return
@@ -209,29 +210,30 @@ func (w *directoryWatch) close() {
 	}
 }
 
-// concern is what an event is about.
+// eventKind says what an event affects.
 type eventKind uint8
 
 const (
 	eventIgnored eventKind = iota
-	// eventManifest is a manifest in the folder.
+	// eventManifest is an event of a manifest in the directory.
 	eventManifest
-	// eventPath is the way to the folder or to the target of a link.
+	// eventPath is an event on the path to the directory or to the target of a
+	// link.
 	eventPath
 )
 
-// concerns sorts an event by its path.
+// classify returns the kind of an event by its path.
 func (w *directoryWatch) classify(path string) eventKind {
 	if w.plan[path] != nil {
-		return eventPath // a watched folder itself
+		return eventPath // a watched directory itself
 	}
-	folder, name := w.plan[filepath.Dir(path)], filepath.Base(path)
+	directory, name := w.plan[filepath.Dir(path)], filepath.Base(path)
 	switch {
-	case folder == nil:
+	case directory == nil:
 		return eventIgnored
-	case folder.names[name]:
+	case directory.names[name]:
 		return eventPath
-	case folder.manifests && IsManifestFile(name):
+	case directory.manifests && IsManifestFile(name):
 		return eventManifest
 	}
 	return eventIgnored

@@ -5,29 +5,30 @@ import (
 	"slices"
 )
 
-// UnitLoader turns the bytes of a unit into what it holds. *Loader is one.
+// UnitLoader decodes the bytes of a unit. *Loader implements it.
 type UnitLoader interface {
 	Load(req LoadRequest) (Content, Faults)
 }
 
-// Deliverer takes the full set of a source. *PodConfig is one.
+// Deliverer takes the full set of a source. *PodConfig implements it.
 type Deliverer interface {
 	Deliver(set Set)
 }
 
-// unitReader turns bytes, or the lack of them, into units by the rule that the
-// last good revision wins.
+// unitReader turns bytes, or their absence, into units by the rule that the
+// last good revision stays in effect.
 type unitReader struct {
 	source     Source
 	node       string
 	loader     UnitLoader
 	checkpoint *Checkpoint
-	// good are the units that had a good revision in this run of the daemon.
+	// hadGood are the units that had a good revision in this run of the daemon.
 	hadGood map[string]bool
 }
 
-// read is the unit with these bytes. Bytes that are in effect already are not
-// judged again: a newer version may judge otherwise, and nothing has changed.
+// read returns the unit with these bytes. Bytes that are in effect already are
+// not validated again: nothing has changed, and a newer version may validate
+// differently.
 func (r *unitReader) read(name string, data []byte) Unit {
 	digest := Digest(data)
 	accepted, ok := r.checkpoint.accepted(r.source, name)
@@ -52,7 +53,7 @@ func (r *unitReader) isOfNode(unit Unit) bool {
 	return !slices.ContainsFunc(unit.Documents, func(d Document) bool { return !isOfNode(d.Pod, r.node) })
 }
 
-// lastGood is the unit in effect, with the faults that keep it so.
+// lastGood returns the unit in effect, with the faults of the newer bytes.
 func (r *unitReader) lastGood(name string, faults Faults) Unit {
 	unit, ok := r.checkpoint.accepted(r.source, name)
 	unit.Name, unit.Faults = name, faults
@@ -62,7 +63,7 @@ func (r *unitReader) lastGood(name string, faults Faults) Unit {
 
 func (r *unitReader) forget(name string) { delete(r.hadGood, name) }
 
-// sameUnit reports whether a set need not be delivered for this unit.
+// sameUnit reports whether a set with b instead of a need not be delivered.
 func sameUnit(a, b Unit) bool {
 	return a.Name == b.Name && a.Digest == b.Digest && a.Restored == b.Restored && a.Missing == b.Missing &&
 		slices.Equal(a.Faults, b.Faults) && slices.EqualFunc(a.Documents, b.Documents, sameDocument) &&

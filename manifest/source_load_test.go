@@ -29,7 +29,7 @@ type scriptLoader struct {
 
 func newScriptLoader() *scriptLoader { return &scriptLoader{loads: map[string]int{}} }
 
-// count is how often the unit was judged.
+// count is how often the unit was validated.
 func (l *scriptLoader) count(unit string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,27 +14,28 @@ import (
 const (
 	// defaultInterval is the kubelet's httpCheckFrequency.
 	defaultInterval = 20 * time.Second
-	// defaultTimeout is the kubelet's, for a request with its body.
+	// defaultTimeout is the kubelet's timeout for a request with its body.
 	defaultTimeout = 10 * time.Second
-	// firstRetry is the first back-off as long as there was no answer at all:
-	// the network may just be coming up. Later it is the interval.
+	// firstRetry is the first back-off before there was any answer, since the
+	// network may just be starting. Later it is the interval.
 	firstRetry = time.Second
-	// maxRetry bounds the back-off, which doubles. A longer interval stands.
+	// maxRetry is the maximum of the back-off, which doubles. A longer interval
+	// is not reduced.
 	maxRetry = 2 * time.Minute
-	// retryJitter spreads many daemons that lost the same server: a back-off
-	// is longer by up to that part of it.
+	// retryJitter spreads the retries of many daemons that use the same server:
+	// a back-off is extended by up to this fraction.
 	retryJitter = 0.5
-	// restorePatience is how long the first answer is waited for before the
-	// checkpoint serves: pods of a machine that boots without a network do
-	// not wait for a timeout, and those of one with a network are not started
+	// restoreDelay is how long the first answer is awaited before the
+	// checkpoint is used: pods of a host that boots without a network do not
+	// wait for a timeout, and those of a host with a network are not started
 	// from a revision that is replaced at once.
 	restoreDelay = 2 * time.Second
 )
 
-// URLSourceOptions are what a URLSource needs.
+// URLSourceOptions configures a URLSource.
 type URLSourceOptions struct {
-	// URL is http or https. Userinfo and query values are secrets: no fault
-	// and no log line shows them.
+	// URL is an http or https URL. Its userinfo and query values are secrets:
+	// no fault and no log line contains them.
 	URL string
 	// Header is sent with each request, but not to another host.
 	Header http.Header
@@ -42,14 +43,14 @@ type URLSourceOptions struct {
 	// the system's; empty trusts the system's. It is read again after a
 	// failure, so that it can be replaced.
 	CAFile string
-	// Node is the name of this node: pods of the checkpoint that carry
-	// another are judged anew. Empty takes them as they are.
+	// Node is the name of this node: pods of the checkpoint with another node
+	// name are validated again. Empty uses them as they are.
 	Node string
 	// Interval is the time between two requests; zero means 20 seconds, the
 	// kubelet's httpCheckFrequency.
 	Interval time.Duration
-	// Timeout is that of one request with its body; zero means 10 seconds,
-	// as at the kubelet.
+	// Timeout applies to one request with its body; zero means 10 seconds, as
+	// in the kubelet.
 	Timeout    time.Duration
 	Loader     UnitLoader
 	Checkpoint *Checkpoint
@@ -58,33 +59,35 @@ type URLSourceOptions struct {
 
 // URLSource delivers the manifests behind a URL, which are one unit.
 //
-// An answer other than 200 and 304, or none, keeps the last good revision and
-// is asked for again with a growing back-off. A broken body keeps it too, and
-// is asked for again after the interval: the server is well. As long as there
-// was no answer in this run of the daemon, the checkpoint's revision is
+// A status other than 200 and 304, or no answer, keeps the last good revision
+// and is retried with a growing back-off. An invalid body keeps it too, and is
+// requested again after the interval, since the server is healthy. Until there
+// is an answer in this run of the daemon, the checkpoint's revision is
 // delivered as restored, which does not count as delivered.
 type URLSource struct {
 	opts    URLSourceOptions
 	name    string
 	reader  unitReader
 	fetcher urlFetcher
-	// jitter is in [0,1).
+	// jitter returns a value in [0,1).
 	jitter func() float64
 
-	// unit and digest are of the last body, answered says that there was one
-	// in this run of the daemon.
+	// unit and digest are those of the last body, answered reports that there
+	// was one in this run of the daemon.
 	unit     Unit
 	digest   string
 	answered bool
-	// fault is that of the last request, failures count since the last answer.
+	// fault is the fault of the last request, failures counts the failures
+	// since the last answer.
 	fault    *Fault
 	failures int
-	// delivered says that there was a whole set in this run of the daemon.
+	// delivered reports that there was a complete set in this run of the
+	// daemon.
 	delivered bool
 }
 
-// NewURLSource makes a URLSource; it starts nothing. The error is for a URL
-// that cannot be one and for a CA file without certificates.
+// NewURLSource creates a URLSource; it starts nothing. The error is for an
+// invalid URL and for a CA file without certificates.
 func NewURLSource(opts URLSourceOptions) (*URLSource, error) {
 	if opts.Interval <= 0 {
 		opts.Interval = defaultInterval
@@ -94,7 +97,7 @@ func NewURLSource(opts URLSourceOptions) (*URLSource, error) {
 	}
 	address, err := url.Parse(opts.URL)
 	if err != nil {
-		// Its text holds the URL.
+		// The parser's error contains the URL.
 		return nil, errors.New("the manifest URL is not valid; must be a URL such as https://example.com/pods.yaml")
 	}
 	name := redactURL(address)
@@ -111,8 +114,8 @@ func NewURLSource(opts URLSourceOptions) (*URLSource, error) {
 	return s, s.fetcher.connect()
 }
 
-// redactURL is the URL as faults and logs show it: without userinfo, without
-// the values of the query, and without a fragment.
+// redactURL returns the URL for faults and logs: without userinfo, query values
+// and fragment.
 func redactURL(address *url.URL) string {
 	shown := *address
 	shown.Fragment, shown.RawFragment = "", ""
@@ -130,15 +133,15 @@ func redactURL(address *url.URL) string {
 }
 
 // Run delivers the first set as soon as there is one and then one after each
-// change, until ctx ends. It returns no error: whatever goes wrong is a fault
-// of the set and may pass.
+// change, until ctx ends. It returns no error: any problem is a fault of the
+// set and may be temporary.
 func (s *URLSource) Run(ctx context.Context) error {
 	defer s.fetcher.close()
 	timer := time.NewTimer(restoreDelay)
 	defer timer.Stop()
 	for {
-		// The request has a goroutine of its own, so that the checkpoint can
-		// overtake the first one. Its timeout and ctx end it.
+		// The request runs in its own goroutine, so that the checkpoint can be
+		// used before the first answer. Its timeout and ctx end it.
 		answers := make(chan urlAnswer, 1)
 		go func() { answers <- s.fetcher.fetch(ctx) }()
 		var answer urlAnswer
@@ -160,7 +163,8 @@ func (s *URLSource) Run(ctx context.Context) error {
 	}
 }
 
-// take makes a set of an answer and returns the time until the next request.
+// handle delivers the set of an answer and returns the time until the next
+// request.
 func (s *URLSource) handle(answer urlAnswer) time.Duration {
 	if answer.err != nil {
 		s.failures++
@@ -186,7 +190,7 @@ func (s *URLSource) handle(answer urlAnswer) time.Duration {
 	return s.opts.Interval
 }
 
-// fail keeps what there is, with that fault of the source.
+// setFault keeps the current units, with that fault of the source.
 func (s *URLSource) setFault(problem string) {
 	fault := Fault{Unit: s.name, Problem: problem, Remedy: "its pods keep running; retrying"}
 	if s.fault != nil && *s.fault == fault {
@@ -196,7 +200,7 @@ func (s *URLSource) setFault(problem string) {
 	s.deliver()
 }
 
-// backOff is the time until the next request after a failure.
+// backOff returns the time until the next request after a failure.
 func (s *URLSource) backOff() time.Duration {
 	delay := s.opts.Interval
 	if !s.answered {
@@ -211,13 +215,13 @@ func (s *URLSource) backOff() time.Duration {
 	return delay + time.Duration(retryJitter*s.jitter()*float64(delay))
 }
 
-// deliver hands over the set as it is now.
+// deliver delivers the current set.
 func (s *URLSource) deliver() {
 	set := Set{Source: SourceHTTP, Fault: s.fault, Time: time.Now()}
 	if s.answered {
 		set.Units = []Unit{s.unit}
 	}
-	// A body that never was good says nothing about what it ought to hold.
+	// A body that was never valid says nothing about the pods that should run.
 	if s.answered && (s.unit.Digest != "" || !s.unit.Faults.Fatal()) {
 		s.delivered = true
 	}

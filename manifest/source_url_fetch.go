@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// maxRedirects bounds how far a request is sent on.
+// maxRedirects is the maximum number of redirects of a request.
 const maxRedirects = 5
 
-// urlFetcher asks a URL for its body.
+// urlFetcher requests the body of a URL.
 type urlFetcher struct {
 	url     *url.URL
 	header  http.Header
@@ -24,14 +24,14 @@ type urlFetcher struct {
 	timeout time.Duration
 
 	transport http.RoundTripper
-	// ca are the bytes of the CA file in use.
+	// ca is the content of the CA file in use.
 	ca []byte
 	// etag and modified are the validators of the last body.
 	etag, modified string
 }
 
 // urlAnswer is one of: a body, no change since the last body, a body with a
-// fault, or an error that stands for no answer.
+// fault, or an error if there is no answer.
 type urlAnswer struct {
 	body      []byte
 	unchanged bool
@@ -39,7 +39,7 @@ type urlAnswer struct {
 	err       error
 }
 
-// connect sets the transport up.
+// connect creates the transport.
 func (f *urlFetcher) connect() error {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if f.caFile != "" {
@@ -59,8 +59,8 @@ func (f *urlFetcher) connect() error {
 	return nil
 }
 
-// renew takes up a CA file that was replaced. One that cannot be used leaves
-// things as they are: it may be half written.
+// reloadCA uses a CA file that was replaced. An invalid file changes nothing,
+// since it may be half written.
 func (f *urlFetcher) reloadCA() {
 	if f.caFile == "" {
 		return
@@ -70,14 +70,15 @@ func (f *urlFetcher) reloadCA() {
 	}
 }
 
-// close lets go of idle connections.
+// close closes idle connections.
 func (f *urlFetcher) close() {
 	if transport, ok := f.transport.(*http.Transport); ok {
 		transport.CloseIdleConnections()
 	}
 }
 
-// fetch asks once. No error holds the URL: it may hold secrets.
+// fetch sends one request. No error contains the URL, which may contain
+// secrets.
 func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
@@ -93,7 +94,7 @@ func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
 	case response.StatusCode != http.StatusOK:
 		return urlAnswer{err: fmt.Errorf("answered with status %d %s; must be 200", response.StatusCode, http.StatusText(response.StatusCode))}
 	}
-	// A body in full, or none of it counts.
+	// Only a complete body counts.
 	f.etag, f.modified = "", ""
 	body, err := io.ReadAll(io.LimitReader(response.Body, MaxUnitSize+1))
 	if err != nil {
@@ -107,8 +108,8 @@ func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
 	return urlAnswer{body: body}
 }
 
-// canonical spells the names of headers as package http does. Under another
-// spelling it would neither find them nor take them off a redirect.
+// canonical returns headers with the canonical names of net/http, which
+// otherwise would neither find them nor remove them at a redirect.
 func canonical(header http.Header) http.Header {
 	spelled := make(http.Header, len(header))
 	for name, values := range header {
@@ -133,9 +134,8 @@ func (f *urlFetcher) request(ctx context.Context) *http.Request {
 	return request
 }
 
-// redirect bounds redirects and keeps secrets from where they lead: another
-// host gets none of the configured headers, and none gets the query in a
-// Referer.
+// redirect limits redirects and protects secrets: another host gets none of the
+// configured headers, and no host gets the query in a Referer.
 func (f *urlFetcher) redirect(request *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return fmt.Errorf("was redirected more than %d times", maxRedirects)
@@ -152,7 +152,7 @@ func (f *urlFetcher) redirect(request *http.Request, via []*http.Request) error 
 	return nil
 }
 
-// reword takes the URL out of an error.
+// withoutURL removes the URL from an error.
 func (f *urlFetcher) withoutURL(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("did not answer within %v", f.timeout)

@@ -121,7 +121,7 @@ func TestURLSourceFollowsTheBody(t *testing.T) {
 	}
 }
 
-// Whatever is wrong keeps the last good revision, is told, and passes.
+// Whatever is wrong keeps the last good revision, is reported, and passes.
 func TestURLSourceKeepsTheLastGood(t *testing.T) {
 	large := strings.Repeat("x", MaxUnitSize+1)
 	for name, c := range map[string]struct {

@@ -13,16 +13,16 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// maxRestartRules is the API's limit on restartPolicyRules, maxExitCodes on
-// the exit codes of one of them.
+// maxRestartRules is the API's limit on restartPolicyRules, maxExitCodes on the
+// exit codes of one rule.
 const (
 	maxRestartRules = 20
 	maxExitCodes    = 255
 )
 
-// containers judges the containers of all kinds. A name belongs to one of
-// them; a clash is reported at the later one, init containers counting as
-// later than regular ones.
+// containers validates the containers of all kinds. A duplicate name is
+// reported at the later container, where init containers count as later than
+// regular ones.
 func (v *validator) containers(spec *field.Path) {
 	const unique = "the containers of a pod need unique names, including init containers"
 	names := map[string]bool{}
@@ -52,7 +52,8 @@ func (v *validator) containers(spec *field.Path) {
 			names[c.Name] = true
 		}
 		v.initContainer(path, c)
-		// Init containers run one by one, so that they may share a host port.
+		// Init containers run one after the other, so that they can share a
+		// host port.
 		v.hostPorts(path.Child("ports"), c.Ports, map[string]bool{})
 	}
 	if len(v.spec.EphemeralContainers) > 0 {
@@ -60,7 +61,7 @@ func (v *validator) containers(spec *field.Path) {
 	}
 }
 
-// container judges what all kinds of container have in common.
+// container validates what all kinds of containers have in common.
 func (v *validator) container(path *field.Path, c *v1.Container) {
 	if v.requireSet(path.Child("name"), c.Name, "a container needs a name, such as web") {
 		v.dnsLabel(path.Child("name"), c.Name)
@@ -182,8 +183,8 @@ func (v *validator) containerPorts(path *field.Path, ports []v1.ContainerPort) {
 	}
 }
 
-// hostPorts finds ports of the host that are taken twice; taken outlives the
-// call, so that it can be shared by containers that run together.
+// hostPorts finds host ports that are used twice; taken is shared by containers
+// that run together.
 func (v *validator) hostPorts(path *field.Path, ports []v1.ContainerPort, taken map[string]bool) {
 	for i, port := range ports {
 		if port.HostPort == 0 {
@@ -197,7 +198,7 @@ func (v *validator) hostPorts(path *field.Path, ports []v1.ContainerPort, taken 
 	}
 }
 
-// hostPortText is a port of the host as people write one.
+// hostPortText formats a host port.
 func hostPortText(port v1.ContainerPort) string {
 	text := fmt.Sprint(port.HostPort)
 	if port.HostIP != "" {

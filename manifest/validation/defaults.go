@@ -3,22 +3,20 @@ package validation
 import (
 	"github.com/distribution/reference"
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// SetDefaults fills in what the API server (v1.36) would: every field of the
-// pod that has an API default and was left out. It also brings two spellings
-// to the one form that the rest of the program reads, as the API server's
-// conversion does: serviceAccount and serviceAccountName name the same thing,
-// and a negative grace period means 1 second. It is idempotent.
+// SetDefaults sets every field of the pod that has an API default (v1.36) and
+// is not set. Like the API server's conversion it also normalizes two fields:
+// serviceAccount and serviceAccountName have the same value, and a negative
+// grace period means 1 second. It is idempotent.
 func SetDefaults(pod *v1.Pod) {
 	spec := &pod.Spec
 	// Requests come first, from what the author wrote: the pod-level ones sum
 	// up the containers' before any rounding.
-	for i := range spec.Containers {
-		defaultRequests(&spec.Containers[i].Resources)
-	}
-	for i := range spec.InitContainers {
-		defaultRequests(&spec.InitContainers[i].Resources)
+	for c := range podinfo.EachContainer(spec, podinfo.SpecContainers) {
+		defaultRequests(&c.Resources)
 	}
 	defaultPodResources(spec)
 
@@ -26,16 +24,13 @@ func SetDefaults(pod *v1.Pod) {
 	for i := range spec.Volumes {
 		defaultVolume(&spec.Volumes[i])
 	}
-	for i := range spec.InitContainers {
-		defaultContainer(&spec.InitContainers[i], spec.HostNetwork)
+	for c := range podinfo.EachContainer(spec, podinfo.SpecContainers) {
+		defaultContainer(c, spec.HostNetwork)
 	}
-	for i := range spec.Containers {
-		defaultContainer(&spec.Containers[i], spec.HostNetwork)
-	}
-	for i := range spec.EphemeralContainers {
-		// An ephemeral container's ports cannot be set, so that the host
-		// network has nothing to default there.
-		defaultContainer((*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon), false)
+	for c := range podinfo.EachContainer(spec, podinfo.EphemeralContainers) {
+		// The ports of an ephemeral container cannot be set, so that there is
+		// nothing to default for the host network.
+		defaultContainer(c, false)
 	}
 }
 
@@ -82,9 +77,9 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 	}
 }
 
-// defaultPullPolicy is Always for an image that can change behind its name:
+// defaultPullPolicy returns Always for an image that can change under its name:
 // tag latest, or neither tag nor digest. A name that cannot be parsed gets
-// IfNotPresent, as at the API server; pulling it fails later with a reason.
+// IfNotPresent, as in the API server; pulling it fails later with a reason.
 func defaultPullPolicy(image string) v1.PullPolicy {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -133,7 +128,7 @@ func defaultHTTPGet(get *v1.HTTPGetAction) {
 	}
 }
 
-// setDefault gives a field that has its zero value its default.
+// setDefault sets a field that has its zero value to its default.
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {

@@ -4,12 +4,14 @@ import (
 	"reflect"
 
 	v1 "k8s.io/api/core/v1"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// ClearDefaults takes out of a spec every field that SetDefaults fills in,
-// whatever its value, but for the resources of the pod. A test compares the
-// two: a field that is defaulted and not cleared would make a default that is
-// spelled out another pod.
+// ClearDefaults removes every field from a spec that SetDefaults sets, whatever
+// its value, except the resources of the pod. A test compares the two: if a
+// field were defaulted and not cleared, writing the default out would change
+// the identity of a pod.
 func ClearDefaults(spec *v1.PodSpec) {
 	spec.DNSPolicy = ""
 	spec.RestartPolicy = ""
@@ -23,22 +25,18 @@ func ClearDefaults(spec *v1.PodSpec) {
 	for i := range spec.Volumes {
 		clearVolume(&spec.Volumes[i].VolumeSource)
 	}
-	for i := range spec.InitContainers {
-		clearContainer(&spec.InitContainers[i])
+	for c := range podinfo.EachContainer(spec, podinfo.SpecContainers) {
+		clearContainer(c)
 	}
-	for i := range spec.Containers {
-		clearContainer(&spec.Containers[i])
-	}
-	for i := range spec.EphemeralContainers {
-		c := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
+	for c := range podinfo.EachContainer(spec, podinfo.EphemeralContainers) {
 		requests := c.Resources.Requests
 		clearContainer(c)
 		c.Resources.Requests = requests
 	}
 }
 
-// ClearPodResources takes out the resources of the pod that SetDefaults adds
-// up from those of its containers.
+// ClearPodResources removes the resources of the pod that SetDefaults computes
+// from those of its containers.
 func ClearPodResources(spec *v1.PodSpec) {
 	if spec.Resources == nil {
 		return

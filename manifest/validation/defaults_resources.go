@@ -9,8 +9,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// defaultRequests makes every limit that has no request beside it the request
-// as well.
+// defaultRequests adds a request for every limit without one.
 func defaultRequests(r *v1.ResourceRequirements) {
 	if r.Limits == nil {
 		return
@@ -21,10 +20,10 @@ func defaultRequests(r *v1.ResourceRequirements) {
 	addMissing(r.Requests, r.Limits)
 }
 
-// defaultPodResources completes pod-level resources that are given in part.
-// A hugepage limit is the sum of the containers'. A request is what the
-// containers ask for together, where that resource can be overcommitted, and
-// else the pod's own limit.
+// defaultPodResources completes pod-level resources that are partly set. A
+// hugepage limit is the sum of the containers' limits. A request is the total
+// of the containers' requests for a resource that can be overcommitted, and
+// otherwise the pod's own limit.
 func defaultPodResources(spec *v1.PodSpec) {
 	r := spec.Resources
 	if r == nil {
@@ -60,8 +59,8 @@ func defaultPodResources(spec *v1.PodSpec) {
 	}
 }
 
-// merged is list with the entries of more that it lacks. It stays nil if
-// there are none.
+// withMissing returns list with the entries of more that it lacks. It stays nil
+// if there are none.
 func withMissing(list, more v1.ResourceList) v1.ResourceList {
 	if list == nil && len(more) > 0 {
 		list = v1.ResourceList{}
@@ -78,7 +77,8 @@ func addMissing(list, more v1.ResourceList) {
 	}
 }
 
-// roundUp brings every quantity to whole thousandths, the finest the API keeps.
+// roundUp rounds every quantity up to milli-units, the finest precision of the
+// API.
 func roundUp(list v1.ResourceList) {
 	for name, quantity := range list {
 		quantity.RoundUp(resource.Milli)
@@ -89,9 +89,9 @@ func roundUp(list v1.ResourceList) {
 func limitsOf(r *v1.ResourceRequirements) v1.ResourceList   { return r.Limits }
 func requestsOf(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }
 
-// containersTotal is what the containers of a pod need at once, at most. Init
-// containers run one after the other, beside the sidecars started before
-// them; regular containers run together, beside all sidecars.
+// containersTotal returns the maximum that the containers of a pod need at the
+// same time. Init containers run one after the other, next to the sidecars
+// started before them; regular containers run together, next to all sidecars.
 func containersTotal(spec *v1.PodSpec, of func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
 	running, peak := v1.ResourceList{}, v1.ResourceList{}
 	for i := range spec.InitContainers {
@@ -134,23 +134,23 @@ func setMax(peak, list v1.ResourceList) {
 	}
 }
 
-// isSidecar tells an init container that keeps running beside the others.
 func isHugePages(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }
 
-// isPodLevelResource tells the resources that spec.resources may hold.
+// isPodLevelResource reports whether spec.resources can contain a resource.
 func isPodLevelResource(name v1.ResourceName) bool {
 	return name == v1.ResourceCPU || name == v1.ResourceMemory || isHugePages(name)
 }
 
-// isNativeResource tells the resources that Kubernetes itself defines from
-// the extended ones, which have somebody else's domain in their name.
+// isNativeResource reports whether Kubernetes itself defines a resource.
+// Extended resources have another domain in their name.
 func isNativeResource(name v1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), v1.ResourceDefaultNamespacePrefix)
 }
 
-// canOvercommit tells the resources whose request may be below their limit.
+// canOvercommit reports whether the request of a resource may be below its
+// limit.
 func canOvercommit(name v1.ResourceName) bool {
 	return isNativeResource(name) && !isHugePages(name)
 }

@@ -109,7 +109,7 @@ spec:
   - {name: b, resources: {requests: {cpu: 2, memory: 1Gi}}}
 `).Spec
 	total := containersTotal(&spec, requestsOf)
-	// The late init container runs beside the sidecar: 4 + 1.
+	// The late init container runs next to the sidecar: 4 + 1.
 	if got := total.Cpu().String(); got != "5" {
 		t.Errorf("cpu: got %s, want 5", got)
 	}

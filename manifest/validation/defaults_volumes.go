@@ -58,7 +58,8 @@ func defaultProjected(projected *v1.ProjectedVolumeSource) {
 	}
 }
 
-// defaultNetworkVolume fills in the volume types that a storage system serves.
+// defaultNetworkVolume sets the defaults of the volume types that a storage
+// system provides.
 func defaultNetworkVolume(source *v1.VolumeSource) {
 	if s := source.ISCSI; s != nil {
 		setDefault(&s.ISCSIInterface, "default")

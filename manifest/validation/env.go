@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// podFields are the fields of a pod that the downward API knows at all.
-// Environment variables and files can each show a part of them.
+// podFields are the fields of a pod that the downward API knows. Environment
+// variables and files can each use some of them.
 var (
 	podFields = []string{
 		"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid",
@@ -29,7 +29,7 @@ var (
 )
 
 // containerFields are the resources of a container that the downward API can
-// show, next to those of hugepages, which carry a page size in their name.
+// use, in addition to hugepages, whose names contain a page size.
 var containerFields = []string{
 	"limits.cpu", "limits.ephemeral-storage", "limits.memory",
 	"requests.cpu", "requests.ephemeral-storage", "requests.memory",
@@ -105,8 +105,8 @@ func (v *validator) envFrom(path *field.Path, sources []v1.EnvFromSource) {
 	}
 }
 
-// objectRef judges the name of a ConfigMap or Secret. Here, as at the API
-// server, a name may end in a dash, which the object itself may not.
+// objectRef validates the name of a ConfigMap or Secret. As in the API server,
+// a reference may end in a dash although the name of the object may not.
 func (v *validator) objectRef(path *field.Path, name string) {
 	if v.requireSet(path, name, "must be the name of the object") {
 		v.rules(path, name, validation.NameIsDNSSubdomain(name, true))
@@ -141,8 +141,8 @@ func (v *validator) fileKeyRef(path *field.Path, ref *v1.FileKeySelector) {
 	}
 }
 
-// fieldRef judges a reference to a field of the pod: name, or name['key'] for
-// one label or annotation.
+// fieldRef validates a reference to a field of the pod: name, or name['key']
+// for one label or annotation.
 func (v *validator) fieldRef(path *field.Path, ref *v1.ObjectFieldSelector, allowed []string) {
 	if !v.requireSet(path.Child("apiVersion"), ref.APIVersion, "must be v1") {
 		return
@@ -172,7 +172,7 @@ func (v *validator) fieldRef(path *field.Path, ref *v1.ObjectFieldSelector, allo
 	}
 }
 
-// splitSubscript takes metadata.labels['app'] apart.
+// splitSubscript splits metadata.labels['app'] into its parts.
 func splitSubscript(path string) (base, key string, ok bool) {
 	rest, ok := strings.CutSuffix(path, "']")
 	if !ok {

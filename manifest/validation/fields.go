@@ -16,35 +16,36 @@ type FieldKind string
 
 // The kinds of verdicts.
 const (
-	// FieldSupported does here what it does under a kubelet.
+	// FieldSupported is a field that works as in a kubelet.
 	FieldSupported FieldKind = "supported"
-	// FieldIgnored is accepted, and nothing about the pod depends on it.
+	// FieldIgnored is accepted and does not affect the pod.
 	FieldIgnored FieldKind = "ignored"
-	// FieldUnsupported is an error: a single node cannot honour it.
+	// FieldUnsupported is an error: a single node cannot support it.
 	FieldUnsupported FieldKind = "unsupported"
-	// FieldNotYet is an error: a later version may honour it.
+	// FieldNotYet is an error: a later version may support it.
 	FieldNotYet FieldKind = "not yet supported"
 )
 
-// Field is a leaf of a Pod with the verdict on it.
+// Field is a field of a Pod without fields of its own, and the verdict on it.
 type Field struct {
-	// Path is that of the leaf, [] standing for each element of a list and
-	// [key] for an entry of a map.
+	// Path is the field path, with [] for each element of a list and [key] for
+	// an entry of a map.
 	Path string
-	// Subtree is the path of the field that the verdict is on: Path itself or
-	// one above it.
+	// Subtree is the path of the field that the verdict is on: Path itself or a
+	// field above it.
 	Subtree string
 	Kind    FieldKind
-	// Text is why it is inert, or the error.
+	// Text is why the field is ignored, or the error.
 	Text string
-	// Proof is the end-to-end test of a field that is honoured.
+	// Proof is the end-to-end test of a supported field.
 	Proof string
-	// Accepted are the values that are taken although others are refused, or
-	// that ask for nothing special.
+	// Accepted are the supported values of a field whose other values are
+	// unsupported.
 	Accepted []string
 }
 
-// Fields are all leaves of a Pod's metadata and spec, in the order of the API.
+// Fields returns all leaf fields of a Pod's metadata and spec, in the order of
+// the API.
 func Fields() []Field {
 	var w fieldWalk
 	w.walk("metadata", podVerdicts["metadata"], reflect.TypeFor[metav1.ObjectMeta]())
@@ -91,7 +92,7 @@ func mapKeys(m mapVerdict) func(func(string) bool) {
 	}
 }
 
-// add notes the leaves at and below a path that has one verdict.
+// add adds the leaf fields at and below a path that has one verdict.
 func (w *fieldWalk) add(path string, on verdict, of reflect.Type) {
 	field := Field{Subtree: path}
 	if o, ok := on.(onlyValues); ok {
@@ -136,7 +137,7 @@ var scalarStructs = []reflect.Type{
 	reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](),
 }
 
-// eachLeaf calls yield for each leaf of a type. A type within itself is a leaf.
+// eachLeaf calls yield for each leaf of a type. A recursive type is a leaf.
 func eachLeaf(path string, of reflect.Type, within []reflect.Type, yield func(string)) {
 	switch of.Kind() {
 	case reflect.Pointer:

@@ -15,8 +15,8 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Annotations that carry pod settings from the time before these had fields.
-// The API server still judges them.
+// Annotations with settings that predate their fields. The API server still
+// validates them.
 const (
 	annotationDeletionCost   = "controller.kubernetes.io/pod-deletion-cost"
 	annotationTolerations    = "scheduler.alpha.kubernetes.io/tolerations"
@@ -32,8 +32,8 @@ const (
 	finalizerNames           = "must be a qualified name with a domain, such as example.com/name, or one of kubernetes, orphan, foregroundDeletion"
 )
 
-// safeUID is stricter than the API, which never looks at a UID: ours name
-// folders that root writes to.
+// safeUID is stricter than the API, which does not validate a UID: here
+// directories that root writes to are named after it.
 var safeUID = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
 
 func (v *validator) metadata(path *field.Path) {
@@ -41,14 +41,14 @@ func (v *validator) metadata(path *field.Path) {
 	if meta.Namespace == "" {
 		meta.Namespace = metav1.NamespaceDefault
 	}
-	// The API server does not say which label or annotation it means.
+	// The API server does not report the key of an invalid label or annotation.
 	meta.Labels, meta.Annotations = nil, nil
 	v.addInOrder(validation.ValidateObjectMeta(&meta, true, validation.NameIsDNSSubdomain, path))
 	v.labels(path.Child("labels"), v.meta.Labels)
 	v.annotationKeys(path.Child("annotations"), v.meta.Annotations)
 	for _, err := range v.errs {
 		if err.Type == field.ErrorTypeRequired && err.Field == path.Child("name").String() {
-			// Nobody generates a name for a static pod.
+			// There is no name generation for a static pod.
 			err.Detail = "a pod needs a name, such as web"
 		}
 	}
@@ -64,7 +64,7 @@ func (v *validator) metadata(path *field.Path) {
 	v.annotations(path.Child("annotations"))
 }
 
-// labels judges labels, and what is to be equal to labels.
+// labels validates labels and label values.
 func (v *validator) labels(path *field.Path, labels map[string]string) {
 	for key, value := range sortedMap(labels) {
 		v.qualifiedName(path.Key(key), key)
@@ -74,7 +74,7 @@ func (v *validator) labels(path *field.Path, labels map[string]string) {
 
 func (v *validator) annotationKeys(path *field.Path, annotations map[string]string) {
 	for key := range sortedMap(annotations) {
-		// Upper and lower case count as one, as they always have.
+		// The API server ignores case here for compatibility.
 		v.rules(path.Key(key), key, utilvalidation.IsQualifiedName(strings.ToLower(key)))
 	}
 	if validation.ValidateAnnotationsSize(annotations) != nil {
@@ -121,7 +121,7 @@ func isDeletionCost(value string) bool {
 	if err != nil {
 		return false
 	}
-	// "-0" and "-08" pass at the API server, "+1" and "08" do not.
+	// Like the API server, accept "-0" and "-08", and reject "+1" and "08".
 	return cost < 0 || value[0] == '-' || value == strconv.FormatInt(cost, 10)
 }
 
@@ -136,12 +136,7 @@ func (v *validator) annotatedSeccomp(path *field.Path, value string) {
 }
 
 func (v *validator) annotatedAppArmor(path *field.Path, container, value string) {
-	known := false
-	v.eachContainer(field.NewPath("spec"), func(_ *field.Path, c *v1.Container) { known = known || c.Name == container })
-	for i := range v.spec.EphemeralContainers {
-		known = known || v.spec.EphemeralContainers[i].Name == container
-	}
-	if !known {
+	if podinfo.FindContainer(v.spec, container) == nil {
 		v.invalid(path, container, "must end in the name of a container of this pod")
 	}
 	if value != "" && value != appArmorRuntimeDefault && value != appArmorUnconfined && !strings.HasPrefix(value, localhostProfilePrefix) {
@@ -149,8 +144,8 @@ func (v *validator) annotatedAppArmor(path *field.Path, container, value string)
 	}
 }
 
-// annotatedProfiles compares the fields of a security context with the
-// annotations that say the same: they must not contradict each other.
+// annotatedProfiles compares the fields of security contexts with the
+// equivalent annotations: they must not contradict each other.
 func (v *validator) annotatedProfiles(spec *field.Path) {
 	pod := v.spec.SecurityContext
 	if pod != nil && pod.SeccompProfile != nil {

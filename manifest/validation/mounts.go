@@ -106,15 +106,15 @@ func hasParentRef(name string) bool {
 	return slices.Contains(strings.Split(name, "/"), "..")
 }
 
-// noBacksteps refuses a path that leads up again.
+// noParentRefs rejects a path that contains "..".
 func (v *validator) noParentRefs(at *field.Path, name string) {
 	if hasParentRef(name) {
 		v.invalid(at, name, "must not contain '..'")
 	}
 }
 
-// descendingPath judges a path that has to stay below where it starts. An
-// empty one does.
+// localPath validates a path that must stay below its start. An empty path is
+// valid.
 func (v *validator) localPath(at *field.Path, name string) {
 	if path.IsAbs(name) {
 		v.invalid(at, name, "must be a relative path")
@@ -122,8 +122,8 @@ func (v *validator) localPath(at *field.Path, name string) {
 	v.noParentRefs(at, name)
 }
 
-// fileName judges the path of a file that a volume makes. The names that begin
-// with two dots belong to the writer, which swaps such volumes in one step.
+// fileName validates the path of a file that a volume creates. Names that begin
+// with two dots are reserved for the atomic writer.
 func (v *validator) fileName(at *field.Path, name string) {
 	v.localPath(at, name)
 	if strings.HasPrefix(name, "..") && !strings.HasPrefix(name, "../") {

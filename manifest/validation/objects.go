@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxObjectData bounds the data of a ConfigMap or Secret, in bytes, as
-	// the API server does.
+	// maxObjectData is the API server's limit on the data of a ConfigMap or
+	// Secret, in bytes.
 	maxObjectData = 1 << 20
 	// maxUserPriority is the highest value of a class that is not built in.
 	maxUserPriority = 1_000_000_000
@@ -151,7 +151,7 @@ func (v *validator) secret(secret *v1.Secret) {
 	}
 }
 
-// secretJSON judges the login data of registries.
+// secretJSON validates the credentials of registries.
 func (v *validator) secretJSON(secret *v1.Secret, key string) {
 	at := field.NewPath("data").Key(key)
 	text, ok := secret.Data[key]

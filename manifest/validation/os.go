@@ -22,7 +22,8 @@ var (
 	windowsDNSDomain  = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
 )
 
-// podOS judges spec.os and what cannot be set for that system.
+// podOS validates spec.os and the fields that cannot be set for that operating
+// system.
 func (v *validator) podOS(spec *field.Path) {
 	v.hostProcess(spec)
 	if v.spec.OS == nil {
@@ -96,8 +97,8 @@ func (v *validator) windowsPod(spec *field.Path) {
 	})
 }
 
-// hostProcess judges Windows containers that run on the host itself: all of a
-// pod's containers or none.
+// hostProcess validates Windows containers that run on the host itself: either
+// all containers of a pod or none.
 func (v *validator) hostProcess(spec *field.Path) {
 	var pod *bool
 	if sc := v.spec.SecurityContext; sc != nil && sc.WindowsOptions != nil {
@@ -145,7 +146,7 @@ func (v *validator) windowsOptions(path *field.Path, options *v1.WindowsSecurity
 	}
 }
 
-// windowsUserFault judges USER or DOMAIN\USER.
+// windowsUserFault validates USER or DOMAIN\USER.
 func windowsUserFault(name string) string {
 	domain, user, hasDomain := strings.Cut(name, `\`)
 	if !hasDomain {

@@ -15,16 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidatePod judges a defaulted pod as the API server (v1.36) judges one that is
-// created and the kubelet one that it reads from a file, and returns every
-// fault it finds, each with a detail that says what would be right. The name
-// and namespace are judged as the manifest has them: an empty namespace is
-// fine, since it becomes "default".
+// ValidatePod validates a defaulted pod as the API server (v1.36) does at its
+// creation and the kubelet when it reads it from a file. It returns every
+// error, each with a detail that says what would be right. The name and
+// namespace are validated as they are in the manifest: an empty namespace is
+// valid, since it becomes "default".
 //
-// The faults are those of the API server; where its field path is too vague to
-// find the line by (a missing index, a name that is not the field's), the path
-// here is the exact one. The test module test/oracle compares the two and
-// lists every difference.
+// The errors are those of the API server, except that the path is exact where
+// that of the API server is too vague to find the line (a missing index, a name
+// that is not that of the field). The test module test/oracle compares the two
+// and lists every difference.
 func ValidatePod(pod *v1.Pod) field.ErrorList {
 	v := &validator{
 		meta:      &pod.ObjectMeta,
@@ -46,22 +46,21 @@ func ValidatePod(pod *v1.Pod) field.ErrorList {
 	return v.errs
 }
 
-// validator collects the faults of one pod. What it knows of the pod as a
-// whole is what the rules of its parts refer to.
+// validator collects the errors of one pod, and what the rules need to know of
+// the pod as a whole.
 type validator struct {
 	errs field.ErrorList
 	meta *metav1.ObjectMeta
 	spec *v1.PodSpec
-	// volumes are those declared, by name.
+	// volumes are the declared volumes by name.
 	volumes map[string]*v1.VolumeSource
 	// claims are the names in spec.resourceClaims.
 	claims []string
-	// hostUsers is false for a pod with a user namespace of its own.
+	// hostUsers is false for a pod with its own user namespace.
 	hostUsers bool
 }
 
-// add keeps faults, some of them found by rules of apimachinery that do not say
-// what would be right.
+// add adds errors. Some rules of apimachinery do not say what would be right.
 func (v *validator) add(errs ...*field.Error) {
 	for _, err := range errs {
 		if err.Type == field.ErrorTypeRequired && err.Detail == "" {
@@ -71,13 +70,13 @@ func (v *validator) add(errs ...*field.Error) {
 	}
 }
 
-// addInOrder is add for the faults of a map, which come in any order.
+// addInOrder is add for the errors of a map, whose order is random.
 func (v *validator) addInOrder(errs field.ErrorList) {
 	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 	v.add(errs...)
 }
 
-// sortedMap goes through a map by its keys, so that faults always come in the
+// sortedMap iterates over a map sorted by key, so that errors always have the
 // same order.
 func sortedMap[M ~map[K]V, K cmp.Ordered, V any](m M) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
@@ -113,8 +112,8 @@ func (v *validator) notFound(path *field.Path, value any, detail string) {
 	v.add(err)
 }
 
-// rules adds one fault for each message of a rule of apimachinery, which says
-// in words what would be right.
+// rules adds one error for each message of a validation function of
+// apimachinery, which says in words what would be right.
 func (v *validator) rules(path *field.Path, value any, messages []string) {
 	for _, message := range messages {
 		v.invalid(path, value, message)
@@ -133,7 +132,8 @@ func (v *validator) qualifiedName(path *field.Path, value string) {
 	v.rules(path, value, utilvalidation.IsQualifiedName(value))
 }
 
-// set reports whether a required string is there.
+// requireSet reports whether a required string is set, and adds an error if it
+// is not.
 func (v *validator) requireSet(path *field.Path, value, detail string) bool {
 	if value == "" {
 		v.required(path, detail)
@@ -154,21 +154,21 @@ func (v *validator) inRange(path *field.Path, value, least, most int64) {
 	}
 }
 
-// fileMode judges the permission bits of a file that a volume makes.
+// fileMode validates the permission bits of a file that a volume creates.
 func (v *validator) fileMode(path *field.Path, mode *int32) {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
 		v.invalid(path, *mode, "must be a file mode between 0 and 0777 (octal; 0 and 511 in JSON)")
 	}
 }
 
-// oneOf judges a field that holds one of a few words.
+// oneOf validates an enumeration.
 func oneOf[T ~string](v *validator, path *field.Path, value T, valid ...T) {
 	if !slices.Contains(valid, value) {
 		v.add(field.NotSupported(path, value, valid))
 	}
 }
 
-// requiredOneOf is oneOf for a field that cannot be left out.
+// requiredOneOf is oneOf for a required field.
 func requiredOneOf[T ~string](v *validator, path *field.Path, value T, valid ...T) {
 	if value == "" {
 		v.required(path, "must be one of "+quotedList(valid))
@@ -177,7 +177,7 @@ func requiredOneOf[T ~string](v *validator, path *field.Path, value T, valid ...
 	oneOf(v, path, value, valid...)
 }
 
-// optionalOneOf is oneOf for a field that may be absent.
+// optionalOneOf is oneOf for an optional field.
 func optionalOneOf[T ~string](v *validator, path *field.Path, value *T, valid ...T) {
 	if value != nil {
 		oneOf(v, path, *value, valid...)
@@ -192,12 +192,26 @@ func quotedList[T ~string](words []T) string {
 	return strings.Join(quoted, ", ")
 }
 
-// eachContainer visits the containers of all kinds, with their paths.
+// eachContainer visits the init containers and containers with their paths.
 func (v *validator) eachContainer(spec *field.Path, visit func(path *field.Path, c *v1.Container)) {
-	for i := range v.spec.InitContainers {
-		visit(spec.Child("initContainers").Index(i), &v.spec.InitContainers[i])
+	for path, c := range containerPaths(spec, v.spec) {
+		visit(path, c)
 	}
-	for i := range v.spec.Containers {
-		visit(spec.Child("containers").Index(i), &v.spec.Containers[i])
+}
+
+// containerPaths iterates over the init containers and containers with their
+// paths.
+func containerPaths(path *field.Path, spec *v1.PodSpec) iter.Seq2[*field.Path, *v1.Container] {
+	return func(yield func(*field.Path, *v1.Container) bool) {
+		for i := range spec.InitContainers {
+			if !yield(path.Child("initContainers").Index(i), &spec.InitContainers[i]) {
+				return
+			}
+		}
+		for i := range spec.Containers {
+			if !yield(path.Child("containers").Index(i), &spec.Containers[i]) {
+				return
+			}
+		}
 	}
 }

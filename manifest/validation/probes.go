@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// stopSignals are those a Linux container can be stopped with.
+// stopSignals are the valid stop signals of a Linux container.
 var stopSignals = []v1.Signal{
 	v1.SIGABRT, v1.SIGALRM, v1.SIGBUS, v1.SIGCHLD, v1.SIGCLD, v1.SIGCONT, v1.SIGFPE, v1.SIGHUP, v1.SIGILL,
 	v1.SIGINT, v1.SIGIO, v1.SIGIOT, v1.SIGKILL, v1.SIGPIPE, v1.SIGPOLL, v1.SIGPROF, v1.SIGPWR, v1.SIGQUIT,
@@ -24,7 +24,7 @@ var stopSignals = []v1.Signal{
 	v1.SIGRTMAXMINUS4, v1.SIGRTMAXMINUS3, v1.SIGRTMAXMINUS2, v1.SIGRTMAXMINUS1, v1.SIGRTMAX,
 }
 
-// handler is what probes and lifecycle hooks have in common.
+// handler contains the actions of a probe or lifecycle hook.
 type handler struct {
 	exec  *v1.ExecAction
 	http  *v1.HTTPGetAction
@@ -99,7 +99,8 @@ func (v *validator) stopSignal(path *field.Path, signal v1.Signal) {
 	}
 }
 
-// handler judges the one action of a probe or hook; kinds are those it may be.
+// handler validates the one action of a probe or hook; kinds are the valid
+// ones.
 func (v *validator) handler(path *field.Path, h handler, kinds string) {
 	actions := 0
 	first := func(name string) bool {

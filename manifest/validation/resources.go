@@ -13,8 +13,8 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// countedResources are names that Kubernetes reserves for counting objects:
-// nothing a container can ask for, and always whole numbers.
+// countedResources are names that Kubernetes reserves for counting objects: no
+// container can request them, and they are always whole numbers.
 var countedResources = []v1.ResourceName{
 	v1.ResourcePods, v1.ResourceServices, v1.ResourceReplicationControllers, v1.ResourceQuotas, v1.ResourceSecrets,
 	v1.ResourceConfigMaps, v1.ResourcePersistentVolumeClaims, v1.ResourceServicesNodePorts, v1.ResourceServicesLoadBalancers,
@@ -25,8 +25,7 @@ func (v *validator) containerResources(path *field.Path, r *v1.ResourceRequireme
 	v.claimRefs(path.Child("claims"), r.Claims)
 }
 
-// resources judges limits and requests, with a rule for the names that may
-// stand there.
+// resources validates limits and requests, with a rule for the resource names.
 func (v *validator) resources(path *field.Path, r *v1.ResourceRequirements, nameRule func(*field.Path, v1.ResourceName)) {
 	limits, requests := path.Child("limits"), path.Child("requests")
 	for name, quantity := range sortedMap(r.Limits) {
@@ -87,7 +86,7 @@ func isMultipleOfPage(name v1.ResourceName, quantity resource.Quantity) bool {
 	return quantity.Value()%page.Value() == 0
 }
 
-// containerResourceName judges the name of a resource in a container.
+// containerResourceName validates the name of a resource of a container.
 func (v *validator) containerResourceName(path *field.Path, name v1.ResourceName) {
 	if messages := utilvalidation.IsQualifiedName(string(name)); len(messages) > 0 {
 		v.rules(path, name, messages)
@@ -100,14 +99,14 @@ func (v *validator) containerResourceName(path *field.Path, name v1.ResourceName
 	}
 }
 
-// isExtendedResource tells a resource that somebody else than Kubernetes
-// defines. Its name has to fit a quota as well, where it gets a prefix.
+// isExtendedResource reports whether a resource is not defined by Kubernetes.
+// Its name must be valid in a quota as well, where it gets a prefix.
 func isExtendedResource(name v1.ResourceName) bool {
 	return !isNativeResource(name) && !strings.HasPrefix(string(name), v1.DefaultResourceRequestsPrefix) &&
 		len(utilvalidation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+string(name))) == 0
 }
 
-// podResources judges spec.resources, the limits of the pod as a whole.
+// podResources validates spec.resources, the resources of the pod as a whole.
 func (v *validator) podResources(path *field.Path) {
 	r := v.spec.Resources
 	if r == nil {
@@ -133,8 +132,9 @@ func (v *validator) podResourceName(path *field.Path, name v1.ResourceName) {
 	}
 }
 
-// podCoversContainers checks that a pod allows what its containers ask for:
-// the requests together, hugepage limits together, each limit by itself.
+// podLimitsFitContainers checks that the pod allows what its containers
+// request: the sum of the requests, the sum of hugepage limits, and each other
+// limit.
 func (v *validator) podLimitsFitContainers(path *field.Path, r *v1.ResourceRequirements) {
 	for name, total := range sortedMap(containersTotal(v.spec, requestsOf)) {
 		if request, ok := r.Requests[name]; ok && total.Cmp(request) > 0 {
@@ -158,7 +158,7 @@ func (v *validator) podLimitsFitContainers(path *field.Path, r *v1.ResourceRequi
 	}
 }
 
-// podClaims judges spec.resourceClaims.
+// podClaims validates spec.resourceClaims.
 func (v *validator) podClaims(path *field.Path) {
 	_, mirror := v.meta.Annotations[podinfo.AnnotationMirror]
 	for i, claim := range v.spec.ResourceClaims {
@@ -193,8 +193,8 @@ func (v *validator) podClaim(path *field.Path, claim *v1.PodResourceClaim) {
 	}
 }
 
-// claimRefs judges a container's references to the pod's claims. A claim as a
-// whole and one request of it overlap.
+// claimRefs validates a container's references to the pod's claims. A claim as
+// a whole overlaps with a request of it.
 func (v *validator) claimRefs(path *field.Path, claims []v1.ResourceClaim) {
 	const once = "each claim, or each request of a claim, can occur only once"
 	seen := map[string]bool{}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// podScheduling judges what a scheduler would read.
+// podScheduling validates what a scheduler would read.
 func (v *validator) podScheduling(spec *field.Path) {
 	s := v.spec
 	v.labels(spec.Child("nodeSelector"), s.NodeSelector)
@@ -19,7 +19,7 @@ func (v *validator) podScheduling(spec *field.Path) {
 	v.affinity(spec.Child("affinity"), s.Affinity)
 	v.topologySpread(spec.Child("topologySpreadConstraints"), s.TopologySpreadConstraints)
 	if gates := spec.Child("schedulingGates"); len(s.SchedulingGates) > 0 {
-		// A static pod is bound to its node before it is judged.
+		// A static pod is bound to its node before it is validated.
 		v.forbidden(gates, "a static pod is bound to its node from the start; remove the field")
 		names := map[string]bool{}
 		for i, gate := range s.SchedulingGates {
@@ -133,8 +133,8 @@ func (v *validator) affinity(path *field.Path, affinity *v1.Affinity) {
 	}
 }
 
-// nodeTerm judges a choice of nodes. A preferred one may hold values that no
-// label can have: it then prefers nothing.
+// nodeTerm validates a node selector term. The values of a preferred term may
+// be invalid as label values: the term then prefers nothing.
 func (v *validator) nodeTerm(path *field.Path, term *v1.NodeSelectorTerm, labelValues bool) {
 	for i, r := range term.MatchExpressions {
 		at := path.Child("matchExpressions").Index(i)
@@ -194,8 +194,8 @@ func (v *validator) labelSelector(path *field.Path, selector *metav1.LabelSelect
 	v.addInOrder(metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path))
 }
 
-// labelKeys judges keys whose values are taken from the pod's own labels and
-// joined to its selector.
+// labelKeys validates keys whose values are taken from the pod's own labels and
+// added to its selector.
 func (v *validator) labelKeys(path *field.Path, match, mismatch []string, selector *metav1.LabelSelector) {
 	each := func(at *field.Path, keys []string) {
 		if len(keys) > 0 && selector == nil {
@@ -219,9 +219,9 @@ func (v *validator) labelKeys(path *field.Path, match, mismatch []string, select
 	}
 }
 
-// timesSelected counts how often a selector names a key, as far as the API
-// server does: it joins matchLabelKeys to the selector before it looks for a
-// second mention, so that the first one is never a fault to it.
+// timesSelected counts how often a selector contains a key. The API server adds
+// matchLabelKeys to the selector before it searches for a second occurrence, so
+// that the first one is never an error there.
 func timesSelected(selector *metav1.LabelSelector, key string) int {
 	times := 0
 	if _, ok := selector.MatchLabels[key]; ok {

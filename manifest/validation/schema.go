@@ -41,8 +41,8 @@ func (s *SchemaChecker) Check(value any, t reflect.Type) []FieldFault {
 // maxSchemaFaults bounds the work on a document in which nothing is right.
 const maxSchemaFaults = 1000
 
-// visit compares the value at a path. It reports whether the value can be
-// decoded into the type; one that cannot is to be taken out.
+// visit checks the value at a path. It reports whether the value can be decoded
+// into the type; one that cannot is to be removed.
 func (s *SchemaChecker) visit(value any, t reflect.Type, path string, structs []pathStruct) bool {
 	if value == nil {
 		// JSON's null means absent, whatever the type.
@@ -115,11 +115,12 @@ func (s *SchemaChecker) visitList(list []any, t reflect.Type, path string, struc
 	for i, item := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if item == nil && len(s.faults) < maxSchemaFaults {
-			// A decoder would make it an empty string or object.
+			// A decoder would turn it into an empty string or object.
 			s.faults = append(s.faults, FieldFault{Path: at, Problem: "is empty", Lenient: true,
 				Remedy: `give it a value ("" for an empty string) or remove it`})
 		}
-		// A list with a gap would have other indexes: keep all or nothing.
+		// A list with a gap would have other indexes, so that either all or no
+		// items are kept.
 		decodes = s.visit(item, t, at, structs) && decodes
 	}
 	return decodes
@@ -158,8 +159,8 @@ func wholeNumberRemedy(number string, bits int) string {
 	return fmt.Sprintf("must be a whole number between -%d and %d", most+1, most)
 }
 
-// quoteRemedy shows how a value that YAML does not read as a string is
-// written as one.
+// quoteRemedy shows how to write a value as a string that YAML does not read as
+// one.
 func (s *SchemaChecker) quoteRemedy(value any, path string) string {
 	switch value.(type) {
 	case []any, map[string]any:
@@ -175,7 +176,7 @@ func (s *SchemaChecker) quoteRemedy(value any, path string) string {
 	return "must be a string: write " + Quote(text) + " in quotes"
 }
 
-// visitOpaque lets a type that reads JSON in its own way judge the value.
+// visitOpaque checks a value of a type that has its own JSON decoding.
 func (s *SchemaChecker) visitOpaque(value any, t reflect.Type, path string) bool {
 	text, err := json.Marshal(value)
 	if err == nil {
@@ -239,7 +240,7 @@ func (s *SchemaChecker) Describe(value any, path string) string {
 	return "of the wrong type"
 }
 
-// describeType names the type of a value and keeps the value to itself.
+// describeType returns the type of a value without the value.
 func describeType(value any) string {
 	switch value.(type) {
 	case map[string]any:
@@ -256,7 +257,7 @@ func describeType(value any) string {
 	return "of the wrong type"
 }
 
-// jsonText is a scalar as JSON writes it.
+// jsonText returns a scalar as JSON writes it.
 func jsonText(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/podstead/podstead/internal/suggest"
 )
 
-// structFields are the fields of a struct as JSON names them.
+// structFields are the fields of a struct by JSON name.
 type structFields struct {
 	types map[string]reflect.Type
 	// names are in the order of the struct.
@@ -19,7 +19,7 @@ type structFields struct {
 
 var structFieldsCache sync.Map // of reflect.Type to *structFields
 
-// fieldsOf lists the fields of a struct, those of embedded structs included.
+// fieldsOf returns the fields of a struct, including those of embedded structs.
 func fieldsOf(t reflect.Type) *structFields {
 	if cached, ok := structFieldsCache.Load(t); ok {
 		return cached.(*structFields)
@@ -59,14 +59,14 @@ func pointee(t reflect.Type) reflect.Type {
 
 var jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// decodesItself tells a type that reads JSON in a way of its own, such as a
+// decodesItself reports whether a type has its own JSON decoding, such as a
 // quantity or a time.
 func decodesItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(jsonUnmarshaler)
 }
 
-// fieldRemedy says what was most likely meant by a field that is not there.
-// The structs lead from the object to the one in which the field was found.
+// fieldRemedy suggests what was most likely meant by an unknown field. The
+// structs lead from the object to the one in which the field was found.
 func fieldRemedy(name string, structs []pathStruct) string {
 	here := structs[len(structs)-1]
 	fields := fieldsOf(here.typ)
@@ -87,17 +87,17 @@ func fieldRemedy(name string, structs []pathStruct) string {
 	return "remove it: " + here.typ.Name() + " has no such field"
 }
 
-// maxListedFields is how many fields a remedy lists.
+// maxListedFields is how many fields a remedy lists at most.
 const maxListedFields = 12
 
-// structAt is a struct on the way to a field.
+// pathStruct is a struct on the path to a field.
 type pathStruct struct {
 	path string
 	typ  reflect.Type
 }
 
-// placeOf finds a field that stands one or more levels too deep, or one level
-// too high. It is empty if the field is known in neither place.
+// placeOf finds where a field belongs that is one or more levels too deep, or
+// one level too high. It is empty if the field is known in neither place.
 func placeOf(name string, structs []pathStruct) string {
 	for i := len(structs) - 2; i >= 0; i-- {
 		if _, ok := fieldsOf(structs[i].typ).types[name]; ok {
@@ -109,7 +109,7 @@ func placeOf(name string, structs []pathStruct) string {
 	}
 	here := structs[len(structs)-1]
 	fields := fieldsOf(here.typ)
-	// What is a field of many things most likely belongs in a container.
+	// A field that many types have most likely belongs in a container.
 	for _, child := range append([]string{"containers"}, fields.names...) {
 		if fields.types[child] == nil {
 			continue

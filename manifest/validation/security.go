@@ -13,13 +13,13 @@ import (
 const (
 	// sysctlNameMax is the API's limit on the name of a kernel parameter.
 	sysctlNameMax = 253
-	// appArmorNameMax is PATH_MAX without the closing zero byte.
+	// appArmorNameMax is PATH_MAX without the terminating NUL byte.
 	appArmorNameMax = 4095
 )
 
 var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
 
-// podSecurity judges spec.securityContext and the settings that share
+// podSecurity validates spec.securityContext and the settings that share
 // namespaces with the host.
 func (v *validator) podSecurity(spec *field.Path) {
 	if v.spec.HostPID && v.spec.ShareProcessNamespace != nil && *v.spec.ShareProcessNamespace {
@@ -49,7 +49,7 @@ func (v *validator) podSecurity(spec *field.Path) {
 	v.windowsOptions(path.Child("windowsOptions"), sc.WindowsOptions)
 }
 
-// userNamespace judges what a pod with hostUsers: false may share.
+// userNamespace validates what a pod with hostUsers: false may share.
 func (v *validator) userNamespace(spec *field.Path) {
 	const detail = "cannot be set together with hostUsers: false; remove one of them"
 	if v.hostUsers {
@@ -89,8 +89,8 @@ func (v *validator) containerSecurity(path *field.Path, sc *v1.SecurityContext) 
 	v.escalation(path.Child("allowPrivilegeEscalation"), sc)
 }
 
-// escalation finds the two settings that allow what
-// allowPrivilegeEscalation: false forbids.
+// escalation rejects the two settings that contradict allowPrivilegeEscalation:
+// false.
 func (v *validator) escalation(path *field.Path, sc *v1.SecurityContext) {
 	if sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation {
 		return
@@ -102,7 +102,7 @@ func (v *validator) escalation(path *field.Path, sc *v1.SecurityContext) {
 		return
 	}
 	for _, capability := range sc.Capabilities.Add {
-		// As at the API server, only the spelling with the prefix counts.
+		// As in the API server, only the name with the prefix counts.
 		if capability == "CAP_SYS_ADMIN" {
 			v.invalid(path, false, "must not be false together with the capability CAP_SYS_ADMIN")
 		}
@@ -188,7 +188,7 @@ func (v *validator) sysctls(path *field.Path, sysctls []v1.Sysctl) {
 	}
 }
 
-// dottedSysctl brings net/ipv4/conf/eth0.1/forwarding to the form with dots
+// dottedSysctl converts net/ipv4/conf/eth0.1/forwarding to the form with dots
 // as separators, in which dots within a name are slashes.
 func dottedSysctl(name string) string {
 	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '/' {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Limits of the C library's resolver, as the API has them.
+// Limits of the C library's resolver, as in the API.
 const (
 	maxNameservers     = 3
 	maxSearchDomains   = 32
@@ -20,7 +20,7 @@ const (
 	maxHostname = 64
 )
 
-// podSpec judges the settings of the pod as a whole.
+// podSpec validates the settings of the pod as a whole.
 func (v *validator) podSpec(spec *field.Path) {
 	s := v.spec
 	requiredOneOf(v, spec.Child("restartPolicy"), s.RestartPolicy,
@@ -50,7 +50,8 @@ func (v *validator) podSpec(spec *field.Path) {
 	v.overhead(spec.Child("overhead"))
 }
 
-// overhead judges what a pod costs beside its containers.
+// overhead validates the resources that a pod uses in addition to its
+// containers.
 func (v *validator) overhead(path *field.Path) {
 	for name, quantity := range sortedMap(v.spec.Overhead) {
 		v.containerResourceName(path.Key(string(name)), name)
@@ -62,7 +63,7 @@ func (v *validator) overhead(path *field.Path) {
 	}
 }
 
-// podNetwork judges ports on the host network, names and DNS.
+// podNetwork validates ports on the host network, names and DNS.
 func (v *validator) podNetwork(spec *field.Path) {
 	s := v.spec
 	if s.HostNetwork {

@@ -10,22 +10,22 @@ import (
 )
 
 // Unsupported returns one error for every field of a defaulted pod that asks
-// for something this version does not do yet, so that nothing is dropped
+// for something that this version does not support, so that nothing is dropped
 // silently. It walks the whole pod by reflection and looks each field up in
-// podVerdicts: a field that this version does not know of, because the API has
-// grown, is refused as well. A refused field is reported once, not field by
-// field below it.
+// podVerdicts: a field that this version does not know, because the API has
+// grown, is unsupported as well. An unsupported field is reported once, and not
+// again for the fields below it.
 func Unsupported(pod *v1.Pod) field.ErrorList {
 	return append(podVerdicts.check(nil, reflect.ValueOf(pod).Elem()), unsupportedValues(pod)...)
 }
 
-// verdict says of a part of a pod whether this version does what it asks for.
-// It is asked only about fields that say something.
+// verdict says whether this version supports a part of a pod. check is called
+// only for fields that are set.
 type verdict interface {
 	check(path *field.Path, value reflect.Value) field.ErrorList
 }
 
-// structVerdict holds the verdicts on the fields of a struct, by their names in JSON.
+// structVerdict holds the verdicts on the fields of a struct, by JSON name.
 type structVerdict map[string]verdict
 
 func (fs structVerdict) check(path *field.Path, value reflect.Value) field.ErrorList {
@@ -52,7 +52,8 @@ func (fs structVerdict) check(path *field.Path, value reflect.Value) field.Error
 	return errs
 }
 
-// jsonName is the name of a field in a manifest, empty for an embedded struct.
+// jsonName returns the name of a field in a manifest, empty for an embedded
+// struct.
 func jsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
@@ -69,9 +70,8 @@ func (l listVerdict) check(path *field.Path, value reflect.Value) field.ErrorLis
 	return errs
 }
 
-// mapVerdict is the verdict on the entries of a map, by their keys. Keys that it
-// does not name get the verdict of the longest entry that ends in "*" and
-// begins as they do.
+// mapVerdict holds the verdicts on the entries of a map, by key. Other keys get
+// the verdict of the longest pattern that ends in "*" and matches them.
 type mapVerdict map[string]verdict
 
 func (m mapVerdict) check(path *field.Path, value reflect.Value) field.ErrorList {
@@ -96,28 +96,28 @@ func (m mapVerdict) lookup(key string) verdict {
 	return m[best]
 }
 
-// honoured is the verdict on a field that does here what it does under a
-// kubelet. Its value is the end-to-end test that proves it.
+// supported is the verdict on a field that works as in a kubelet. Its value is
+// the end-to-end test that proves it.
 type supported string
 
 func (supported) check(*field.Path, reflect.Value) field.ErrorList { return nil }
 
-// inert is the verdict on a field that is accepted and has, by design, nothing
-// to do with how a pod runs here. Its value is why.
+// ignored is the verdict on a field that is accepted and, by design, does not
+// affect how a pod runs here. Its value is the reason.
 type ignored string
 
 func (ignored) check(*field.Path, reflect.Value) field.ErrorList { return nil }
 
-// refused is the verdict on a field that a single node cannot honour. Its value
-// is the error, which says why and what to do.
+// unsupported is the verdict on a field that a single node cannot support. Its
+// value is the error, which says why and what to do.
 type unsupported string
 
 func (r unsupported) check(path *field.Path, _ reflect.Value) field.ErrorList {
 	return field.ErrorList{field.Forbidden(path, string(r))}
 }
 
-// notYet is the verdict on a field that a later version may honour. Its value
-// is what the field is about, with its verb: "probes are".
+// notSupportedYet is the verdict on a field that a later version may support.
+// Its value is the subject of the error, with its verb: "probes are".
 type notSupportedYet string
 
 func (n notSupportedYet) check(path *field.Path, _ reflect.Value) field.ErrorList {
@@ -128,8 +128,8 @@ func (n notSupportedYet) text() string {
 	return string(n) + " not supported yet by this version of podstead; remove the field"
 }
 
-// only is the verdict on a field of which some values, its default among them,
-// need nothing that this version lacks. The others get the other verdict.
+// onlyValues is the verdict on a field of which some values, including its
+// default, are supported. All other values get the other verdict.
 type onlyValues struct {
 	other  verdict
 	values []any
@@ -147,11 +147,11 @@ func (o onlyValues) check(path *field.Path, value reflect.Value) field.ErrorList
 	return o.other.check(path, value)
 }
 
-// unless is the other verdict for all values but those given.
+// unless returns a verdict for all values except the given ones.
 func unless(other verdict, values ...any) verdict { return onlyValues{other, values} }
 
-// boundsVerdict is the verdict on limits and requests. A limit that is refused became
-// a request by defaulting, and is not refused twice.
+// resourceVerdict is the verdict on limits and requests. An unsupported limit,
+// which defaulting has copied to the requests, is reported once.
 type resourceVerdict struct{ structVerdict }
 
 func (b resourceVerdict) check(path *field.Path, value reflect.Value) field.ErrorList {
@@ -163,8 +163,8 @@ func (b resourceVerdict) check(path *field.Path, value reflect.Value) field.Erro
 	})
 }
 
-// isEmptyValue tells a field that is not set, or set to nothing: an empty list,
-// an empty struct. A pointer to a scalarStructs value always says something.
+// isEmptyValue reports whether a field is not set, or is an empty list or
+// struct. A pointer to a scalar is never empty.
 func isEmptyValue(value reflect.Value) bool {
 	switch value.Kind() {
 	case reflect.Slice, reflect.Map:
@@ -182,7 +182,7 @@ func isEmptyValue(value reflect.Value) bool {
 	return value.IsZero()
 }
 
-// sortedKeys are the keys of a map with string keys, in order.
+// sortedKeys returns the keys of a map with string keys, in order.
 func sortedKeys(value reflect.Value) []reflect.Value {
 	keys := value.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })

@@ -9,20 +9,20 @@ import (
 )
 
 // UnsupportedBound is Unsupported for a pod that a cluster has bound to this
-// node, as its API server has it: validated, defaulted, placed, and named. What
-// the cluster has done about a field is not asked for again.
+// node, as its API server returns it: validated, defaulted, placed and named.
+// Fields that the cluster has already handled are not checked again.
 func UnsupportedBound(pod *v1.Pod) field.ErrorList {
 	return append(boundVerdicts.check(nil, reflect.ValueOf(pod).Elem()), invalidValues(pod)...)
 }
 
-// What is said of fields of a cluster's pods.
+// Reasons and errors for fields of API pods.
 const (
 	schedulerDone ignored     = "for the scheduler, which has placed the pod"
 	apiServerDone ignored     = "for the API server, which has already handled it"
 	noDriver      unsupported = "needs a storage driver, and this node has none; schedule the pod to another node"
 )
 
-// boundVerdicts are podVerdicts with what differs.
+// boundVerdicts are podVerdicts with the differences for API pods.
 var boundVerdicts = podVerdicts.override(structVerdict{
 	"metadata": metadataVerdicts.override(structVerdict{
 		"deletionTimestamp":          supported("TestClusterPods"),
@@ -51,8 +51,8 @@ var boundVerdicts = podVerdicts.override(structVerdict{
 
 var boundPodAffinity = podAffinityVerdicts.override(structVerdict{"requiredDuringSchedulingIgnoredDuringExecution": schedulerDone})
 
-// boundAnnotations: an API server keeps the annotations of before there were
-// fields, and no kubelet looks at them.
+// boundAnnotations ignores deprecated annotations: an API server keeps them,
+// and no kubelet reads them.
 func boundAnnotations() mapVerdict {
 	on := maps.Clone(annotationVerdicts)
 	for _, key := range []string{annotationSeccomp, annotationSeccompPrefix + "*", annotationAppArmorPrefix + "*"} {
@@ -61,7 +61,7 @@ func boundAnnotations() mapVerdict {
 	return on
 }
 
-// with are the verdicts with others in place of some.
+// override returns the verdicts with some of them replaced.
 func (fs structVerdict) override(others structVerdict) structVerdict {
 	all := maps.Clone(fs)
 	maps.Copy(all, others)

@@ -6,7 +6,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Why fields have no say in how a pod runs here.
+// Reasons why fields do not affect how a pod runs here.
 const (
 	serverField    ignored = "maintained by the API server or other tools; it does not affect a running pod"
 	placement      ignored = "selects a node; a static pod is already placed on this one"
@@ -14,20 +14,20 @@ const (
 	nodePreference ignored = "selects among nodes; there is only one"
 )
 
-// clusterStorage is what is said of volumes whose driver is part of a cluster.
+// clusterStorage is the error for volumes whose driver is part of a cluster.
 const clusterStorage unsupported = "needs a storage driver that only a cluster has; mount the storage on the host and use a hostPath"
 
-// podVerdicts is the one place that says what this version honours of a Pod.
-// Whoever builds a feature turns its verdict here, naming the end-to-end test
+// podVerdicts is the one place that defines what this version supports of a
+// Pod. A new feature changes its verdict here and names the end-to-end test
 // that proves it. A test fails when the API has a field without a verdict, or a
-// verdict has no field; docs/pod-spec.md is made of this table.
+// verdict has no field; docs/pod-spec.md is generated from this table.
 var podVerdicts = structVerdict{
 	"kind":       typeField,
 	"apiVersion": typeField,
 	"metadata":   metadataVerdicts,
 	"spec":       specVerdicts,
-	// The status in a manifest is that of another pod, as written by
-	// kubectl get -o yaml; the one of this pod is generated.
+	// The status in a manifest is that of another pod, as written by kubectl
+	// get -o yaml; that of this pod is generated.
 	"status": serverField,
 }
 
@@ -50,8 +50,8 @@ var metadataVerdicts = structVerdict{
 	"deletionGracePeriodSeconds": unsupported("is set only on a pod that is being deleted; remove the field"),
 }
 
-// annotationVerdicts: annotations are carried to the runtime as they are.
-// Those that were settings before there were fields for them are not.
+// annotationVerdicts: annotations are passed to the runtime unchanged, except
+// those that were replaced by fields.
 var annotationVerdicts = mapVerdict{
 	"*":                                supported("TestContainerSeesItsSpec"),
 	podinfo.AnnotationMaxRestartPeriod: supported("TestCrashLoopCap"),
@@ -92,8 +92,8 @@ var specVerdicts = structVerdict{
 	"priorityClassName":             supported("TestPriorityClass"),
 	"os":                            structVerdict{"name": unless(unsupported("is not the operating system of this node; must be linux"), v1.Linux)},
 
-	// The kubelet refuses any. See unsupportedValues for a name without the word that
-	// no token is needed.
+	// The kubelet rejects it in static pods. See unsupportedValues for a name
+	// without automountServiceAccountToken: false.
 	"serviceAccountName":           ignored("names an identity of an API server, and no token is mounted"),
 	"serviceAccount":               ignored("the same as serviceAccountName"),
 	"automountServiceAccountToken": unless(unsupported("requests a token of an API server, and there is none; set it to false or remove the field"), false),
@@ -110,10 +110,8 @@ var specVerdicts = structVerdict{
 	"schedulingGroup":           unsupported("is for a scheduler, and a static pod is bound to its node from the start; remove the field"),
 }
 
-// affinityVerdicts: with one node there is nothing to prefer. Which other pods
-// must be beside it, or must not, is for whoever puts the manifests here.
-// tolerationVerdicts: of the taints that a scheduler heeds one counts on the
-// node too, that of memory pressure, for pods without requests.
+// tolerationVerdicts: of the taints that a scheduler evaluates, one counts on
+// the node too: that of memory pressure, for pods without requests.
 var tolerationVerdicts = structVerdict{
 	"key":               supported("TestEviction"),
 	"operator":          supported("TestEviction"),
@@ -122,6 +120,8 @@ var tolerationVerdicts = structVerdict{
 	"tolerationSeconds": placement,
 }
 
+// affinityVerdicts: with one node there is nothing to prefer. Which other pods
+// must or must not run next to the pod is up to the author of the manifests.
 var affinityVerdicts = structVerdict{
 	"nodeAffinity": structVerdict{
 		"requiredDuringSchedulingIgnoredDuringExecution":  supported("TestNodeSelector"),
@@ -136,8 +136,8 @@ var podAffinityVerdicts = structVerdict{
 	"preferredDuringSchedulingIgnoredDuringExecution": nodePreference,
 }
 
-// spreadVerdicts: over one node every spread is even. Whether a zone has too
-// many pods, no single node knows.
+// spreadVerdicts: with one node every spread is even. No single node knows
+// whether a zone has too many pods.
 var spreadVerdicts = structVerdict{
 	"maxSkew":            nodePreference,
 	"topologyKey":        nodePreference,
@@ -195,8 +195,8 @@ func hookVerdicts(proof supported) structVerdict {
 	}
 }
 
-// envSourceVerdicts: whether a variable's source is there is told when it is
-// looked up.
+// envSourceVerdicts: whether the source of a variable exists is checked when it
+// is resolved.
 var envSourceVerdicts = structVerdict{
 	"fieldRef":         supported("TestVariablesFromTheDownwardAPI"),
 	"resourceFieldRef": supported("TestVariablesFromTheDownwardAPI"),
@@ -242,7 +242,7 @@ var seccompVerdicts = structVerdict{
 	"localhostProfile": supported("TestSecurityContext"),
 }
 
-// containerSecurityVerdicts: what is spelled out as it is anyway is fine.
+// containerSecurityVerdicts: stating a default explicitly is supported.
 var containerSecurityVerdicts = structVerdict{
 	"privileged":               supported("TestSecurityContext"),
 	"allowPrivilegeEscalation": supported("TestSecurityContext"),
@@ -264,7 +264,7 @@ var resourceVerdicts = resourceVerdict{structVerdict{
 	"claims":   clusterDevices,
 }}
 
-// clusterDevices is what is said of devices that a scheduler hands out.
+// clusterDevices is the error for devices that a scheduler allocates.
 const clusterDevices unsupported = "names a device that only a cluster's scheduler and device drivers allocate; remove it and mount the device with a hostPath"
 
 var quantityVerdicts = mapVerdict{
@@ -275,7 +275,7 @@ var quantityVerdicts = mapVerdict{
 	"*":                                 clusterDevices,
 }
 
-// podResourceVerdicts: no other resource than these is valid for a whole pod.
+// podResourceVerdicts: no other resources are valid for a whole pod.
 var podResourceVerdicts = resourceVerdict{structVerdict{
 	"limits":   podQuantityVerdicts,
 	"requests": podQuantityVerdicts,

@@ -13,7 +13,7 @@ import (
 )
 
 // TestEveryFieldHasAVerdict notices when the API package grows a field that
-// nobody has decided about, and when a verdict is about no field.
+// no one has decided about, and when a verdict is about no field.
 func TestEveryFieldHasAVerdict(t *testing.T) {
 	var walk func(path string, on verdict, of reflect.Type)
 	walk = func(path string, on verdict, of reflect.Type) {
@@ -235,7 +235,7 @@ func TestZeroThatSaysSomething(t *testing.T) {
 }
 
 // What a cluster has seen to is not asked of this node; what it would have to do
-// and cannot is refused.
+// and cannot is rejected.
 func TestUnsupportedBound(t *testing.T) {
 	pod := defaultedPod(t, `
 metadata: {name: web, deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 5, annotations: {container.apparmor.security.beta.kubernetes.io/web: unconfined}}

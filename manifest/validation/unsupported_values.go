@@ -12,37 +12,31 @@ import (
 	"github.com/podstead/podstead/internal/suggest"
 )
 
-// unsupportedValues finds values that the API lets pass and that would be dropped
-// without a word on a node.
+// unsupportedValues finds values that are valid in the API but would silently
+// have no effect on a node.
 func unsupportedValues(pod *v1.Pod) field.ErrorList {
 	return append(invalidValues(pod), missingToken(field.NewPath("spec"), &pod.Spec)...)
 }
 
-// invalidValues finds those that no API server would mend.
+// invalidValues finds values that no API server would correct.
 func invalidValues(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	if value, ok := pod.Annotations[podinfo.AnnotationRestartOnChange]; ok && value != "true" && value != "false" {
 		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(podinfo.AnnotationRestartOnChange), value, []string{"true", "false"}))
 	}
-	spec := field.NewPath("spec")
-	for _, list := range []struct {
-		name       string
-		containers []v1.Container
-	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
-		for i := range list.containers {
-			if sc := list.containers[i].SecurityContext; sc != nil && sc.Capabilities != nil {
-				at := spec.Child(list.name).Index(i).Child("securityContext", "capabilities")
-				errs = append(errs, unknownCapabilities(at.Child("add"), sc.Capabilities.Add)...)
-				errs = append(errs, unknownCapabilities(at.Child("drop"), sc.Capabilities.Drop)...)
-			}
+	for path, c := range containerPaths(field.NewPath("spec"), &pod.Spec) {
+		if sc := c.SecurityContext; sc != nil && sc.Capabilities != nil {
+			at := path.Child("securityContext", "capabilities")
+			errs = append(errs, unknownCapabilities(at.Child("add"), sc.Capabilities.Add)...)
+			errs = append(errs, unknownCapabilities(at.Child("drop"), sc.Capabilities.Drop)...)
 		}
 	}
 	return errs
 }
 
-// missingToken finds a pod that would be given the token of a service account,
-// in which it may trust, and is given none here. Every pod read from an API
-// server names the account "default", so that this one says nothing.
+// missingToken finds a pod that would get a service account token, which it may
+// rely on, and gets none here. Every pod exported from an API server names the
+// account "default", so that this name has no significance.
 func missingToken(path *field.Path, spec *v1.PodSpec) field.ErrorList {
 	name := spec.ServiceAccountName
 	if name == "" {
@@ -55,7 +49,8 @@ func missingToken(path *field.Path, spec *v1.PodSpec) field.ErrorList {
 		"would mount a service account token, and there is no API server to issue one; also set automountServiceAccountToken: false if the pod does not need the token, or remove the field")}
 }
 
-// capabilities are those of capabilities(7), without the prefix, as of Linux 6.18.
+// capabilities are those of capabilities(7) as of Linux 6.18, without the
+// prefix.
 var capabilities = []string{
 	"AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "CHOWN",
 	"DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE",
@@ -65,8 +60,8 @@ var capabilities = []string{
 	"WAKE_ALARM",
 }
 
-// unknownCapabilities finds misspelled ones: runc warns of them in a log that
-// nobody reads, and starts the container without.
+// unknownCapabilities finds misspelled capabilities: runc only logs a warning
+// and starts the container without them.
 func unknownCapabilities(path *field.Path, list []v1.Capability) field.ErrorList {
 	var errs field.ErrorList
 	for i, c := range list {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// podVolumes judges spec.volumes. A volume that has a fault still counts as
-// declared, so that its mounts are not faults as well.
+// podVolumes validates spec.volumes. An invalid volume still counts as
+// declared, so that its mounts are not reported as well.
 func (v *validator) podVolumes(path *field.Path) {
 	made := map[string]bool{}
 	for i := range v.spec.Volumes {
@@ -31,16 +31,18 @@ func (v *validator) podVolumes(path *field.Path) {
 	}
 }
 
-// volumeKind is one of the types that a volume can have.
+// volumeType is one of the types of a volume.
 type volumeType struct {
-	// name is the field's.
+	// name is the name of the field.
 	name    string
 	present bool
-	// judge looks at the type's own fields; nil if nothing in them can be wrong.
+	// check validates the fields of the type; nil if nothing in them can be
+	// invalid.
 	check func(path *field.Path)
 }
 
-// volumeSource judges that a volume has one type, and that one's fields.
+// volumeSource validates that a volume has one type, and the fields of that
+// type.
 func (v *validator) volumeSource(path *field.Path, volume *v1.Volume) {
 	kinds := append(v.localVolumes(volume), v.networkVolumes(volume)...)
 	kinds = append(kinds, v.cloudVolumes(volume)...)
@@ -62,7 +64,7 @@ func (v *validator) volumeSource(path *field.Path, volume *v1.Volume) {
 	}
 }
 
-// localVolumes are the types that need nothing but the node and the API.
+// localVolumes returns the types that need only the node and the API.
 func (v *validator) localVolumes(volume *v1.Volume) []volumeType {
 	s := &volume.VolumeSource
 	return []volumeType{
@@ -111,10 +113,10 @@ func (v *validator) hostPath(path *field.Path, s *v1.HostPathVolumeSource) {
 		v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)
 }
 
-// fileSet holds the files that the sources of one projected volume make.
+// fileSet contains the files that the sources of one projected volume create.
 type fileSet map[string]bool
 
-// take reports a file that another source makes already.
+// addFile reports a file that another source creates already.
 func (v *validator) addFile(path *field.Path, files fileSet, name string) {
 	if files == nil {
 		return
@@ -125,7 +127,7 @@ func (v *validator) addFile(path *field.Path, files fileSet, name string) {
 	files[name] = true
 }
 
-// keyItems judges which keys of a ConfigMap or Secret become which files.
+// keyItems validates which keys of a ConfigMap or Secret become which files.
 func (v *validator) keyItems(path *field.Path, items []v1.KeyToPath, files fileSet) {
 	for i, item := range items {
 		at := path.Index(i)
@@ -162,8 +164,8 @@ func (v *validator) downwardItems(path *field.Path, items []v1.DownwardAPIVolume
 	}
 }
 
-// ephemeral judges a claim that is made for this pod alone. The claim's name
-// is the pod's and the volume's.
+// ephemeral validates a claim that is created for this pod only. The claim is
+// named after the pod and the volume.
 func (v *validator) ephemeral(path *field.Path, volume *v1.Volume) {
 	if volume.Ephemeral.VolumeClaimTemplate == nil {
 		v.required(path.Child("volumeClaimTemplate"), "must be the claim to create, with accessModes and resources")
@@ -179,7 +181,7 @@ func (v *validator) ephemeral(path *field.Path, volume *v1.Volume) {
 	}
 }
 
-// volumeIndex is where a volume stands; names may be there twice.
+// volumeIndex returns the index of a volume, since names may be duplicates.
 func (v *validator) volumeIndex(volume *v1.Volume) int {
 	for i := range v.spec.Volumes {
 		if &v.spec.Volumes[i] == volume {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// claimTemplate judges the claim that an ephemeral volume makes.
+// claimTemplate validates the claim that an ephemeral volume creates.
 func (v *validator) claimTemplate(path *field.Path, template *v1.PersistentVolumeClaimTemplate) {
 	meta := path.Child("metadata")
 	v.annotationKeys(meta.Child("annotations"), template.Annotations)
@@ -24,8 +24,7 @@ func (v *validator) claimTemplate(path *field.Path, template *v1.PersistentVolum
 	v.claimSpec(path.Child("spec"), &template.Spec)
 }
 
-// setFields are the fields of an object's metadata that are not zero, by
-// their names in JSON.
+// setFields returns the JSON names of the metadata fields that are not zero.
 func setFields(meta metav1.ObjectMeta) map[string]bool {
 	set := map[string]bool{}
 	value := reflect.ValueOf(meta)
@@ -71,8 +70,8 @@ func (v *validator) claimSpec(path *field.Path, claim *v1.PersistentVolumeClaimS
 	v.dataSources(path, claim)
 }
 
-// dataSources judges what a new volume is filled from. The two fields have to
-// say the same; only the newer one can name another namespace.
+// dataSources validates what a new volume is filled from. The two fields must
+// be equal; only the newer one can name another namespace.
 func (v *validator) dataSources(path *field.Path, claim *v1.PersistentVolumeClaimSpec) {
 	source, ref := claim.DataSource, claim.DataSourceRef
 	if source != nil {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Bounds on the lifetimes of tokens and certificates in seconds, from the API.
+// Limits on the lifetimes of tokens and certificates in seconds, from the API.
 const (
 	tokenLifetimeMin           = 10 * 60
 	tokenLifetimeMax           = 1 << 32
@@ -20,7 +20,7 @@ const (
 	signerNameMax              = signerDomainMax + 1 + utilvalidation.DNS1123LabelMaxLength + 1 + utilvalidation.DNS1123SubdomainMaxLength
 )
 
-// projected judges a volume that puts the files of several sources together.
+// projected validates a volume that combines the files of several sources.
 func (v *validator) projected(path *field.Path, projected *v1.ProjectedVolumeSource) {
 	v.fileMode(path.Child("defaultMode"), projected.DefaultMode)
 	files := fileSet{}
@@ -115,7 +115,8 @@ func (v *validator) trustBundle(at *field.Path, s *v1.ClusterTrustBundleProjecti
 	return true
 }
 
-// trustBundleName judges NAME, or domain:signer:NAME for a bundle of a signer.
+// trustBundleName validates NAME, or domain:signer:NAME for a bundle of a
+// signer.
 func (v *validator) trustBundleName(path *field.Path, name string) {
 	if v.requireSet(path, name, "must be the name of a ClusterTrustBundle") {
 		colon := strings.LastIndex(name, ":")
@@ -169,7 +170,7 @@ func (v *validator) userAnnotations(path *field.Path, annotations map[string]str
 	}
 }
 
-// signerName judges example.com/signer.
+// signerName validates example.com/signer.
 func (v *validator) signerName(path *field.Path, name string) {
 	const form = "must be the domain and the name of a signer, such as example.com/signer"
 	if !v.requireSet(path, name, form) {

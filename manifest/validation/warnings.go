@@ -7,19 +7,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Warnings finds what Kubernetes takes in a defaulted pod and what cannot work,
-// or not as it reads. It is told as a warning, so that whatever Kubernetes
-// takes is taken here.
+// Warnings returns what the API accepts in a defaulted pod although it cannot
+// work, or does not work as it reads. They are warnings, so that whatever
+// Kubernetes accepts is accepted here.
 func Warnings(pod *v1.Pod) []FieldFault {
 	d := &warningCollector{spec: &pod.Spec}
 	spec := field.NewPath("spec")
-	for i := range d.spec.InitContainers {
-		d.checkContainer(spec.Child("initContainers").Index(i), &d.spec.InitContainers[i])
-	}
-	for i := range d.spec.Containers {
-		d.checkContainer(spec.Child("containers").Index(i), &d.spec.Containers[i])
+	for path, c := range containerPaths(spec, d.spec) {
+		d.checkContainer(path, c)
 	}
 	for i := range d.spec.Volumes {
 		d.checkVolume(spec.Child("volumes").Index(i), &d.spec.Volumes[i])
@@ -27,7 +26,7 @@ func Warnings(pod *v1.Pod) []FieldFault {
 	return d.warnings
 }
 
-// doubter collects the doubts about one pod.
+// warningCollector collects the warnings about one pod.
 type warningCollector struct {
 	spec     *v1.PodSpec
 	warnings []FieldFault
@@ -67,8 +66,8 @@ func (d *warningCollector) checkContainer(path *field.Path, c *v1.Container) {
 	}
 }
 
-// rootUser finds a container that has to run as root and must not. Like the
-// user, runAsNonRoot of the container goes before that of the pod.
+// checkRootUser finds a container that has to run as root but may not. Like
+// runAsUser, runAsNonRoot of the container overrides that of the pod.
 func (d *warningCollector) checkRootUser(path *field.Path, c *v1.Container) {
 	var user *int64
 	var nonRoot *bool
@@ -89,8 +88,8 @@ func (d *warningCollector) checkRootUser(path *field.Path, c *v1.Container) {
 	}
 }
 
-// ports finds a port that is named and not declared: what asks it never
-// succeeds.
+// checkPorts finds a port name that is not declared: the probe or hook can
+// never succeed.
 func (d *warningCollector) checkPorts(path *field.Path, c *v1.Container, get *v1.HTTPGetAction, socket *v1.TCPSocketAction) {
 	if get != nil {
 		d.checkPort(path.Child("httpGet", "port"), c, get.Port)
@@ -126,13 +125,13 @@ func (d *warningCollector) checkVolume(path *field.Path, volume *v1.Volume) {
 	}
 }
 
-// resourceOf finds a container that is asked for its resources and is not there.
+// checkResourceRef finds a reference to the resources of a container that does
+// not exist.
 func (d *warningCollector) checkResourceRef(path *field.Path, ref *v1.ResourceFieldSelector) {
 	if ref == nil || ref.ContainerName == "" {
 		return
 	}
-	named := func(c v1.Container) bool { return c.Name == ref.ContainerName }
-	if !slices.ContainsFunc(d.spec.Containers, named) && !slices.ContainsFunc(d.spec.InitContainers, named) {
+	if podinfo.FindContainer(d.spec, ref.ContainerName) == nil {
 		d.warn(path.Child("containerName"), Quote(ref.ContainerName)+" is not a container of this pod", "must be the name of one of its containers")
 	}
 }

@@ -90,7 +90,7 @@ func checkVerdict(t *testing.T, name string, ours manifest.Faults, theirs []stri
 	}
 }
 
-// isNotYet tells a unit that is refused only for what a later version may do.
+// isNotYet tells a unit that is rejected only for what a later version may do.
 func isNotYet(faults manifest.Faults) bool {
 	return faults.Fatal() && !slices.ContainsFunc(faults, func(fault manifest.Fault) bool {
 		return !fault.Warning && !strings.Contains(fault.Problem, "not supported yet by this version")
@@ -181,7 +181,7 @@ func upstreamUnit(t *testing.T, data []byte) unit {
 	}
 }
 
-// object decodes and judges an object or the items of a list. The classes are
+// object decodes and validates an object or the items of a list. The classes are
 // of other API groups, and left aside.
 func (u *unit) object(t *testing.T, text []byte) {
 	t.Helper()
@@ -218,7 +218,7 @@ func (u *unit) pod(t *testing.T, pod *v1.Pod) {
 	}
 }
 
-// other judges what is no pod.
+// other validates what is no pod.
 func (u *unit) other(t *testing.T, object runtime.Object) {
 	t.Helper()
 	legacyscheme.Scheme.Default(object)

@@ -25,7 +25,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// objectCases are documents of the kinds beside pods, right and wrong.
+// objectCases are documents of the kinds next to pods, right and wrong.
 var objectCases = []string{
 	`{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: "1", "a.b-C_d": x}, binaryData: {z: AAEC}, immutable: true}`,
 	`{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`,
@@ -73,7 +73,7 @@ var objectCases = []string{
 	`{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: a}, handler: a, scheduling: {nodeSelector: {"a b": c}}}`,
 }
 
-// upstreamObjectFaults judges a document as the API server does.
+// upstreamObjectFaults validates a document as the API server does.
 func upstreamObjectFaults(t *testing.T, text string) field.ErrorList {
 	t.Helper()
 	convert := func(from, to runtime.Object) {
@@ -117,7 +117,7 @@ func upstreamObjectFaults(t *testing.T, text string) field.ErrorList {
 	}
 }
 
-// TestObjectsAsUpstream compares what is refused, and at which fields.
+// TestObjectsAsUpstream compares what is rejected, and at which fields.
 func TestObjectsAsUpstream(t *testing.T) {
 	for _, text := range objectCases {
 		_, faults := manifest.NewLoader("node", manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: "u", Data: []byte(text)})

@@ -42,9 +42,9 @@ func upstreamDefaults(t *testing.T, pod *v1.Pod) *v1.Pod {
 	return defaulted
 }
 
-// upstreamFaults judges a decoded manifest as the kubelet does: it gives the
+// upstreamFaults validates a decoded manifest as the kubelet does: it gives the
 // pod its namespace and node first, and allows privileged containers. The
-// node's suffix on the name is left out, since podstead judges the name as the
+// node's suffix on the name is left out, since podstead validates the name as the
 // manifest has it.
 func upstreamFaults(t *testing.T, pod *v1.Pod) field.ErrorList {
 	t.Helper()
