@@ -21,7 +21,8 @@ type Route struct {
 	Handle http.HandlerFunc
 }
 
-// Sources are what the handlers read and act on. All fields but Cluster are required.
+// Sources are what the handlers read and act on, one field per dependency of the table. All
+// fields but Cluster are required.
 type Sources struct {
 	Pods      PodLister
 	Manifests ManifestLister
