@@ -257,7 +257,7 @@ func TestBoundPodsWhileTheClusterIsAway(t *testing.T) {
 }
 
 // Ephemeral containers that are added to a pod that runs are started once each,
-// whenever the daemon is killed withStatusRefresh, and touch nothing else of it.
+// whenever the daemon is killed in the meantime, and touch nothing else of it.
 func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

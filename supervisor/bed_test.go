@@ -150,21 +150,26 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 		b.sources(&src)
 	}
 	d.Supervisor, err = newSupervisor(Config{
-		Sources: src,
-		Runtime: Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client, Cgroups: b.cgroups},
-		Store:   Store{Statuses: writtenFirst{d.statuses, records, b.t, d}, Records: records},
-		Paths:   Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
-		Events:  d.events,
-		Log:     log,
-		Network: b.network,
-		Node:    b.node,
-		Metrics: b.metrics, Gates: b.gates,
-		RestartPolicies: b.returns,
-		Mark:            b.mark,
-		Allocatable:     b.allocatable,
+		Sources:     src,
+		Runtime:     Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client, Cgroups: b.cgroups},
+		Store:       Store{Statuses: writtenFirst{d.statuses, records, b.t, d}, Records: records},
+		Paths:       Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
+		Events:      d.events,
+		Log:         log,
+		Network:     b.network,
+		Node:        b.node,
+		Metrics:     b.metrics,
+		Mark:        b.mark,
+		Allocatable: b.allocatable,
 	}, func(s syncer) syncer { return countingSyncer{s, &d.ran} })
 	if err != nil {
 		b.t.Fatal(err)
+	}
+	for _, gate := range b.gates {
+		d.AddGate(gate)
+	}
+	for reason, policy := range b.returns {
+		d.SetRestartPolicy(reason, policy)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

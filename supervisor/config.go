@@ -21,39 +21,34 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// Config is what a Supervisor is made of.
+// Config configures a Supervisor.
 type Config struct {
 	Sources Sources
 	Runtime Runtime
 	Store   Store
 	Paths   Paths
-	// Events takes what a person should see of a pod; nil takes nothing.
+	// Events takes the events of pods and of the node; nil discards them.
 	Events Recorder
-	// Metrics counts what happens to pods; nil counts nothing.
+	// Metrics counts the syncs, starts and disruptions of pods; nil counts nothing.
 	Metrics Metrics
-	// Log is where the supervisor logs; nil logs nothing.
+	// Log takes the log messages; nil discards them.
 	Log *slog.Logger
-	// Observed are added as OnObserved does.
-	Observed []func()
-	// Garbage bounds the dead containers of pods that go on.
+	// Garbage bounds the dead containers of pods that keep running.
 	Garbage gc.ContainerPolicy
-	// Node is what pods are held against before they start.
+	// Node is what pods are admitted against before they start.
 	Node    admit.Node
 	Network Network
-	// Allocatable is what the node has for pods; what is not in it counts as 0.
+	// Allocatable is what the node has for pods; nil has no bounds, and a resource
+	// that is not in it counts as 0.
 	Allocatable v1.ResourceList
-	// Gates are added as AddGate does.
-	Gates []Gate
-	// RestartPolicies are set as SetRestartPolicy does, by reason.
-	RestartPolicies map[string]RestartPolicy
-	// Credentials are the node's for registries; nil has none.
+	// Credentials are the node's credentials for registries; nil has none.
 	Credentials podinputs.Credentials
-	// Mark tells the time since the boot, if that is known. Without it what
-	// outlives the daemon goes by the time of day. It is wallclock.Now.
+	// Mark returns the time since the boot, if that is known, as wallclock.Now
+	// does. Without it, times that outlive the daemon are by the time of day.
 	Mark func() (wallclock.Mark, bool)
 }
 
-// mark is Mark.
+// mark calls Mark; nil knows nothing.
 func (c *Config) mark() (wallclock.Mark, bool) {
 	if c.Mark == nil {
 		return wallclock.Mark{}, false
@@ -63,14 +58,14 @@ func (c *Config) mark() (wallclock.Mark, bool) {
 
 // Metrics counts what happens to pods. Its methods must not block.
 type Metrics interface {
-	// PodWorked is told of a script that was run for a pod: create, which is
-	// the first sync of a run, sync, kill or cleanup.
+	// PodSynced counts a sync of a pod, by operation: create (the first sync of a
+	// run), sync, kill or cleanup.
 	PodSynced(operation string, took time.Duration)
-	// PodStarted is told of a pod that has come to run, and how long after it
-	// was taken up.
+	// PodStarted counts a pod that became Running, with the time since its start
+	// time.
 	PodStarted(took time.Duration)
-	// PodDisplaced is told of a pod that ends for the node's sake, and of the
-	// signal that was short.
+	// PodDisrupted counts a pod that the node ends for its own sake, with the
+	// resource signal that caused it, empty if none did.
 	PodDisrupted(reason, signal string)
 }
 
@@ -81,29 +76,28 @@ func (noMetrics) PodSynced(string, time.Duration) {}
 func (noMetrics) PodStarted(time.Duration)        {}
 func (noMetrics) PodDisrupted(string, string)     {}
 
-// Network is what pods learn of the node's network.
+// Network is the node's network as pods see it.
 type Network struct {
-	// HostIPs are the node's addresses; nil reports none.
+	// HostIPs reports the node's addresses; nil reports none.
 	HostIPs HostIPs
 	DNS     dns.Settings
 }
 
-// HostIPs tells the node's addresses. Implemented by hostip.Source, which the
+// HostIPs reports the node's addresses. Implemented by node/addresses, which the
 // supervisor does not run.
 type HostIPs interface {
-	// Addresses has the primary one first; it is empty while there is none.
+	// Addresses returns them, the primary one first; empty while there is none.
 	Addresses() []string
-	// Changed wakes after they changed.
+	// Changed receives after they changed.
 	Changed() <-chan struct{}
 }
 
-// Sources is where the wanted pods come from, and who hears of their fate.
+// Sources is where the wanted pods come from, and what depends on them.
 type Sources struct {
 	Pods PodConfig
-	// Objects are what pods of files and URLs refer to; nil has none.
+	// Objects are the objects to which static pods refer; nil has none.
 	Objects podinputs.Objects
-	// Bound is what the pods refer to that a cluster has bound to this node; nil
-	// has none.
+	// ClusterObjects are the objects to which API pods refer; nil has none.
 	ClusterObjects podinputs.ClusterObjects
 	// Ready is called each time a pod becomes ready, and once for a pod that
 	// is ready when the daemon starts; may be nil. It must not call back.
@@ -114,28 +108,30 @@ type Sources struct {
 
 // PodConfig merges the sources. Implemented by manifest.PodConfig.
 type PodConfig interface {
-	// Updates are the changes in order. The channel is never closed.
+	// Updates delivers the changes in order. The channel is never closed.
 	Updates() <-chan manifest.PodUpdate
-	// Sources are all that are going to deliver.
+	// Sources returns all sources that are going to deliver.
 	Sources() []manifest.Source
-	// FaultFor is the fault of a newer revision of the pod, empty if none.
+	// FaultFor returns the fault of a newer revision of the pod, empty if none.
 	FaultFor(uid types.UID) string
-	// Subscribe wakes after faults changed, until the function is called.
+	// Subscribe returns a channel that receives after faults changed, until the
+	// function is called.
 	Subscribe() (<-chan struct{}, func())
 }
 
 // Probes probes the containers of pods. None of its methods waits for
 // anything. Implemented by probe.Prober, which the supervisor does not run.
 type Probes interface {
-	// Changed wakes after a result changed; Take drains whose.
+	// Changed receives after a result changed; TakeChanged returns whose, once.
 	Changed() <-chan struct{}
 	TakeChanged() []types.UID
-	// Results are those of a pod, by container ID. A container without an
+	// Results returns the results of a pod, by container ID. A container without an
 	// entry has not failed, and is ready and started once it runs.
 	Results(uid types.UID) probe.Results
-	// Set says what of a pod runs.
+	// UpdatePod sets which containers of a pod run.
 	UpdatePod(pod probe.Pod)
-	// Stop ends what may kill a container, Remove all probes of a pod.
+	// StopLivenessAndStartup ends the probes that can kill a container, RemovePod
+	// all probes of a pod.
 	StopLivenessAndStartup(uid types.UID)
 	RemovePod(uid types.UID)
 }
@@ -146,24 +142,25 @@ type Runtime struct {
 	Syncer   Syncer
 	Backoff  Backoff
 	Health   RuntimeHealth
-	// Classes are the runtime's handlers by the names of runtime classes, for
-	// those that no manifest declares.
+	// Classes maps names of runtime classes to the runtime's handlers, for classes
+	// that no manifest declares.
 	Classes map[string]string
-	// Cgroups keeps those of the pods; nil leaves them to the runtime.
+	// Cgroups creates and removes the cgroups of pods; nil leaves them to the
+	// runtime.
 	Cgroups Cgroups
 }
 
-// Cgroups keeps the cgroups of pods. Implemented by cgroup.Cgroups.
+// Cgroups creates and removes the cgroups of pods. Implemented by cgroup.Cgroups.
 type Cgroups interface {
-	// Ensure makes a pod's cgroup, or brings it up to the pod, and returns it
-	// as a new sandbox takes it: empty if there are none here. parent is what
-	// the present sandbox was made in, empty if there is none.
+	// Ensure creates a pod's cgroup, or updates it to the pod, and returns it in
+	// the form for a new sandbox, empty if pods have no cgroups here. parent is the
+	// cgroup of the present sandbox, empty if there is none.
 	Ensure(ctx context.Context, pod *v1.Pod, parent string) (string, error)
-	// Fits is an error for a pod that requests more than the node has.
+	// Fits returns an error for a pod that requests more than the node has.
 	Fits(pod *v1.Pod) error
-	// Destroy ends what is left in it and removes it.
+	// Destroy kills the processes that are left in the cgroup and removes it.
 	Destroy(ctx context.Context, uid types.UID, parent string) error
-	// Pods are those that have one.
+	// Pods returns the pods that have a cgroup.
 	Pods() []types.UID
 }
 
@@ -172,16 +169,17 @@ type Cgroups interface {
 type Observer interface {
 	Changed() <-chan struct{}
 	Take() []pleg.Event
-	// Relist asks for a look at one pod at once and returns immediately.
+	// Relist requests an immediate observation of one pod, and does not wait.
 	Relist(uid types.UID)
 	Healthy() error
 	// NewerThan waits for a status that shows all that happened before t.
 	NewerThan(ctx context.Context, uid types.UID, t time.Time) (*cri.PodStatus, error)
-	// Observed is the last view of all pods. Its time is zero before the first.
+	// Observed returns the last relist. Its time is zero before the first.
 	Observed() *cri.Observed
 }
 
-// Syncer brings pods to what is wanted. Implemented by cri.Syncer.
+// Syncer creates, starts and stops sandboxes and containers. Implemented by
+// cri.Syncer.
 type Syncer interface {
 	Sync(ctx context.Context, req cri.SyncRequest) cri.SyncResult
 	Kill(ctx context.Context, req cri.KillRequest) error
@@ -190,7 +188,7 @@ type Syncer interface {
 	CancelEndedHooks(status *cri.PodStatus)
 	// Remove removes the given dead containers and sandboxes.
 	Remove(ctx context.Context, pod *cri.Pod) error
-	// Forget drops what is remembered of a pod.
+	// Forget drops the state that is kept of a pod.
 	Forget(uid types.UID)
 }
 
@@ -204,11 +202,11 @@ type Backoff interface {
 // RuntimeHealth asks the runtime for its conditions and its name. Implemented by cri.Client.
 type RuntimeHealth interface {
 	RuntimeStatus(ctx context.Context) (cri.RuntimeStatus, error)
-	// Version tells the runtime's name, which statuses put before container IDs.
+	// Version returns the runtime's name, the scheme of container IDs in statuses.
 	Version(ctx context.Context) (cri.Version, error)
 }
 
-// Recorder takes events. Implemented by event.Recorder.
+// Recorder records events. Implemented by event.Recorder.
 type Recorder interface {
 	Event(pod *v1.Pod, eventType, reason, message string)
 }
@@ -219,19 +217,19 @@ type Store struct {
 	Records  Records
 }
 
-// Statuses are the published ones. Implemented by status.Store.
+// Statuses are the published statuses. Implemented by status.Store.
 type Statuses interface {
 	Set(uid types.UID, st v1.PodStatus) bool
 	Get(uid types.UID) (v1.PodStatus, bool)
-	// Current is the same as Get without a copy; nil if there is none.
+	// Current is Get without a copy; nil if there is none.
 	Current(uid types.UID) *v1.PodStatus
 	Delete(uid types.UID)
-	// Touch wakes the subscribers although no status changed.
+	// Touch notifies the subscribers although no status changed.
 	Touch()
 	Subscribe() (<-chan struct{}, func())
 }
 
-// Records are the durable ones. Implemented by status.Records.
+// Records are the durable records of pods. Implemented by status.Records.
 type Records interface {
 	Load(uid types.UID) status.Record
 	Save(uid types.UID, rec status.Record) (bool, error)
@@ -239,16 +237,16 @@ type Records interface {
 	UIDs() ([]types.UID, error)
 }
 
-// Paths are the folders on the host. An empty one has its default.
+// Paths are directories on the host. An empty path has its default.
 type Paths struct {
-	// Root is the daemon's folder, by default /var/lib/podstead; the pods' own
-	// are under Root/pods, those of persistent volumes under Root/volumes.
+	// Root is the daemon's directory, by default /var/lib/podstead. Root/pods has
+	// the directories of pods, Root/volumes those of persistent volumes.
 	Root string
 	// PodLogs is /var/log/pods, ContainerLogs /var/log/containers.
 	PodLogs, ContainerLogs string
 }
 
-// The default folders; the last two are those that log shippers know.
+// The default directories. The last two are those that log collectors expect.
 const (
 	DefaultRoot          = "/var/lib/podstead"
 	DefaultPodLogs       = "/var/log/pods"
@@ -271,13 +269,13 @@ func (p Paths) withDefaults() Paths {
 func (p Paths) pods() string   { return filepath.Join(p.Root, "pods") }
 func (p Paths) claims() string { return filepath.Join(p.Root, "volumes") }
 
-// noHostIPs are those of a node that reports none.
+// noHostIPs reports no addresses.
 type noHostIPs struct{}
 
 func (noHostIPs) Addresses() []string      { return nil }
 func (noHostIPs) Changed() <-chan struct{} { return nil }
 
-// noCgroups leaves all to the runtime.
+// noCgroups leaves cgroups to the runtime.
 type noCgroups struct{}
 
 func (noCgroups) Ensure(context.Context, *v1.Pod, string) (string, error) { return "", nil }
@@ -285,7 +283,7 @@ func (noCgroups) Fits(*v1.Pod) error                                      { retu
 func (noCgroups) Destroy(context.Context, types.UID, string) error        { return nil }
 func (noCgroups) Pods() []types.UID                                       { return nil }
 
-// noEvents takes events when nobody wants them.
+// noEvents discards events.
 type noEvents struct{}
 
 func (noEvents) Event(*v1.Pod, string, string, string) {}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/cri"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/supervisor/podworkers"
 	"github.com/podstead/podstead/supervisor/status"
+	"github.com/podstead/podstead/supervisor/volume"
 )
 
 // Restart ends the run of a pod, if it has not ended yet, and starts the pod again
@@ -65,4 +69,32 @@ func (s *Supervisor) ImagesAdded() { s.workers.NotifyAll() }
 // all of those of ended pods, and returns how many it removed.
 func (s *Supervisor) ReclaimContainers(ctx context.Context) (int, error) {
 	return s.garbage.Reclaim(ctx)
+}
+
+// ShareMounts makes mounts propagate between the host and the volumes of pods, where
+// the host's mounts are private. It is called before Run.
+func (s *Supervisor) ShareMounts() error { return s.podSyncer.files.volumes.ShareRoot() }
+
+// Claims returns the directories of PersistentVolumeClaims, whether or not a manifest
+// still declares them.
+func (s *Supervisor) Claims() ([]volume.Claim, error) { return s.podSyncer.files.volumes.ListClaims() }
+
+// RemoveClaim deletes the directory of a claim with its contents. For a claim that a
+// pod uses it returns volume.ErrClaimInUse.
+func (s *Supervisor) RemoveClaim(namespace, name string) error {
+	if err := s.podSyncer.files.volumes.RemoveClaim(namespace, name); err != nil {
+		return err
+	}
+	s.log.Info("Persistent volume removed by command", "namespace", namespace, "claim", name)
+	return nil
+}
+
+// PullCredentials returns the credentials for an image that is pulled for no pod:
+// those of Secrets that the manifests declare, then those of the node.
+func (s *Supervisor) PullCredentials(namespace string, secrets []string) cri.PullCredentials {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: map[string]string{podinfo.AnnotationSource: string(podinfo.SourceFile)}}}
+	for _, name := range secrets {
+		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: name})
+	}
+	return s.podSyncer.inputs.PullCredentials(pod)
 }

@@ -25,7 +25,7 @@ func (b *bed) things() (containers, sandboxes, files int) {
 			files++
 		}
 		if os.IsNotExist(err) {
-			return nil // it went withStatusRefresh
+			return nil // removed in the meantime
 		}
 		return err
 	})

@@ -10,10 +10,10 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// hooked tells whether a container has a postStart hook. Until that has
-// returned the container has not started: nothing probes it, it is neither
-// started nor ready. Which instances' hooks have returned is in the record, so
-// that a daemon that was restarted withStatusRefresh performs them again.
+// hooked reports whether a container has a postStart hook. Until the hook has
+// returned the container has not started: it is not probed, and neither started nor
+// ready. The record has the instances whose hooks have returned, so that a daemon
+// that was restarted in between runs the others again.
 func hooked(c *v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PostStart != nil }
 
 // hasPostStart reports whether a container of the pod has a postStart hook.

@@ -5,25 +5,27 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/cri"
+	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
-// housekeepingPeriod is the least time between two rounds of housekeeping
-// that were asked for by what was observed. The kubelet goes round every 2 s;
-// here a round happens because something changed.
+// housekeepingPeriod is the least time between two rounds of housekeeping. The
+// kubelet has a round every 2 s; here a round happens because something changed.
 const housekeepingPeriod = 2 * time.Second
 
-// cleanup is when housekeeping is due. Only the sync loop touches it.
+// cleanup is when housekeeping is due. Only the sync loop uses it.
 type cleanup struct {
-	// due is zero if nobody asked.
+	// due is zero without a request.
 	due, last time.Time
-	// swept: the folders of a daemon before this one were looked through.
-	swept bool
+	// scanned: the directories of previous daemons were scanned.
+	scanned bool
 }
 
 func (c *cleanup) request(now time.Time) {
@@ -37,12 +39,12 @@ func (c *cleanup) request(now time.Time) {
 
 func (c *cleanup) isDue(now time.Time) bool { return !c.due.IsZero() && !c.due.After(now) }
 
-// handlePodCleanups looks for what no source wants and nobody takes care of.
-// Each find becomes a worker that ends it: so a pod that comes back withStatusRefresh
-// runs again when its remains are gone, never beside them.
+// handlePodCleanups finds orphans: pods that no source wants and that no worker
+// handles. Each gets a worker that ends it, so that a pod that is added again in the
+// meantime runs after its orphan has ended, never at the same time.
 //
-// It is judged source by source. What a source that has not delivered might
-// still want is left alone, whatever the other sources say.
+// Orphans are judged source by source: a pod whose source has not delivered is left
+// alone, whatever the other sources have delivered.
 func (s *Supervisor) handlePodCleanups() {
 	s.cleanup.due, s.cleanup.last = time.Time{}, time.Now()
 	observed := s.cfg.Runtime.Observer.Observed()
@@ -59,36 +61,36 @@ func (s *Supervisor) handlePodCleanups() {
 			s.workers.Orphan(podFrom(found), foundGrace(found))
 		}
 	}
-	// A folder does not tell its source.
-	if !s.cleanup.swept && s.wanted.isReady("", sources) {
-		s.cleanup.swept = true
-		s.sweepFolders(observed)
+	// A directory does not show its source.
+	if !s.cleanup.scanned && s.wanted.isReady("", sources) {
+		s.cleanup.scanned = true
+		s.scanDirectories(observed)
 	}
 }
 
-// garbageRuntime is the runtime as the collection of garbage needs it.
+// garbageRuntime is the runtime for the container garbage collection.
 type garbageRuntime struct{ Runtime }
 
 func (r garbageRuntime) Observed() *cri.Observed { return r.Observer.Observed() }
 
-// Remove removes what is dead and asks for a look, so that the next round does
-// not find it again.
+// Remove removes what is dead and requests an observation, so that the next round
+// does not find it again.
 func (r garbageRuntime) Remove(ctx context.Context, pod *cri.Pod) error {
 	defer r.Observer.Relist(pod.UID)
 	return r.Syncer.Remove(ctx, pod)
 }
 
-// unattended reports whether an observed pod is nobody's business: no source
-// wants it and no worker has it, or its worker has finished and yet it runs.
+// unattended reports whether no worker handles an observed pod: it has none, or its
+// worker has finished and the pod runs nevertheless.
 func (s *Supervisor) unattended(found *cri.Pod) bool {
 	st := s.workers.State(found.UID)
 	return st == podworkers.None || st == podworkers.Finished && found.Running()
 }
 
-// sweepFolders finds pods of which only folders or records are left, from a
-// daemon that was ended while it cleaned up. Once is enough: what this daemon
-// ends it cleans up itself.
-func (s *Supervisor) sweepFolders(observed *cri.Observed) {
+// scanDirectories finds pods of which only directories or records are left, from a
+// daemon that was killed during cleanup. Once is enough: this daemon cleans up what
+// it ends.
+func (s *Supervisor) scanDirectories(observed *cri.Observed) {
 	inRuntime := map[types.UID]bool{}
 	for _, found := range observed.Own {
 		inRuntime[found.UID] = true
@@ -97,17 +99,52 @@ func (s *Supervisor) sweepFolders(observed *cri.Observed) {
 	if err != nil {
 		s.log.Warn("Failed to list pod records", "err", err)
 	}
-	folders, strangers, err := s.podSyncer.files.volumes.Orphans(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
+	directories, unknown, err := s.podSyncer.files.volumes.Orphans(func(uid types.UID) bool { return s.workers.State(uid) != podworkers.None })
 	if err != nil {
 		s.log.Warn("Failed to list pods directory", "err", err)
 	}
-	if len(strangers) > 0 {
-		s.log.Warn("Ignoring unknown entries in pods directory", "directory", s.cfg.Paths.pods(), "names", strangers)
+	if len(unknown) > 0 {
+		s.log.Warn("Ignoring unknown entries in pods directory", "directory", s.cfg.Paths.pods(), "names", unknown)
 	}
-	uids = slices.Concat(uids, folders, s.cfg.Runtime.Cgroups.Pods())
+	uids = slices.Concat(uids, directories, s.cfg.Runtime.Cgroups.Pods())
 	for _, uid := range uids {
 		if !inRuntime[uid] && s.workers.State(uid) == podworkers.None {
 			s.workers.Orphan(podFrom(&cri.Pod{UID: uid}), v1.DefaultTerminationGracePeriodSeconds)
 		}
 	}
+}
+
+// podFrom returns what is known of a pod whose manifest is gone, from its
+// containers.
+func podFrom(found *cri.Pod) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: found.Name, Namespace: found.Namespace, UID: found.UID,
+		Annotations: map[string]string{podinfo.AnnotationSource: found.Source},
+	}}
+	pod.Spec.RestartPolicy = v1.RestartPolicyAlways
+	for i := range found.Containers {
+		c := &found.Containers[i]
+		if !slices.ContainsFunc(pod.Spec.Containers, func(o v1.Container) bool { return o.Name == c.Name }) {
+			pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: c.Name, Image: c.Image})
+		}
+	}
+	return pod
+}
+
+// foundGrace returns the longest grace period in the labels of a pod's containers, in
+// seconds. The kubelet gives orphans one second; a database needs the time that its
+// manifest gave it.
+func foundGrace(found *cri.Pod) int64 {
+	grace := int64(-1)
+	if found != nil {
+		for i := range found.Containers {
+			if g := found.Containers[i].TerminationGracePeriod; g != nil {
+				grace = max(grace, *g)
+			}
+		}
+	}
+	if grace < 0 {
+		return v1.DefaultTerminationGracePeriodSeconds
+	}
+	return grace
 }

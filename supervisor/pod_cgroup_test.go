@@ -104,7 +104,7 @@ func TestCgroupOfAPod(t *testing.T) {
 		if got := b.parentOf("u1"); got != "/root/podu1" {
 			t.Errorf("the sandbox is in %q", got)
 		}
-		// What runs goes on, whatever happens to the cgroup withStatusRefresh, and what
+		// What runs goes on, whatever happens to the cgroup in the meantime, and what
 		// has to be started is started.
 		cgroups.set(errors.New("systemd is away"), nil)
 		b.fake.Kill("app")

@@ -11,15 +11,15 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// podSet are the wanted pods, and which sources have said what they want. The
-// sync loop writes it, everybody reads it.
+// podSet holds the wanted pods, and which sources are ready. The sync loop writes it,
+// all workers read it.
 type podSet struct {
 	mu    sync.RWMutex
 	byUID map[types.UID]*v1.Pod
-	// delivered are the sources that have sent a set of their own in this run
-	// of the daemon; restored are those of which only the checkpoint is known.
+	// delivered are the sources that have delivered a set of their own in this run
+	// of the daemon; restored are those with the checkpoint only.
 	delivered, restored map[manifest.Source]bool
-	// changed is closed and renewed when a source delivers.
+	// changed is closed and replaced when a source becomes ready.
 	changed chan struct{}
 }
 
@@ -38,8 +38,8 @@ func (s *podSet) put(pod *v1.Pod) {
 	s.byUID[pod.UID] = pod
 }
 
-// remove takes a pod out and reports whether it was there. A source cannot
-// remove what withStatusRefresh comes from another one.
+// remove removes a pod and reports whether it was there. A source cannot remove a pod
+// that another source has delivered since.
 func (s *podSet) remove(pod *v1.Pod, source manifest.Source) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,9 +61,9 @@ func (s *podSet) list() []*v1.Pod {
 	return pods
 }
 
-// heard notes an update of a source and reports whether it is the one that
-// makes the source count as having delivered. Only an ADD does: the first set
-// of a source ends in one, and a REMOVE before it is only a part of the set.
+// markReady records an update of a source and reports whether it makes the source
+// ready. Only an ADD does: the first set of a source ends with one, and a REMOVE
+// before it is only a part of the set.
 func (s *podSet) markReady(u manifest.PodUpdate) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +83,8 @@ func (s *podSet) markReady(u manifest.PodUpdate) bool {
 	return first && u.Op == manifest.Add
 }
 
-// isReady reports whether a source has; for an unknown one, whether all
-// of the given have.
+// isReady reports whether a source has delivered its pods; for an unknown source,
+// whether all of the given have.
 func (s *podSet) isReady(source manifest.Source, all []manifest.Source) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -96,18 +96,18 @@ func (s *podSet) isReady(source manifest.Source, all []manifest.Source) bool {
 			return false
 		}
 	}
-	// A daemon without sources knows of nothing that may be ended.
+	// Without sources nothing may be terminated.
 	return len(all) > 0
 }
 
-// spoken reports whether each source has delivered or was restored, and a
-// channel that is closed when that may have changed. An API server is not waited
-// for: it may be away for ever.
+// allReady reports whether each source has delivered or was restored, and returns a
+// channel that is closed when that may have changed. A source that may be away
+// forever, such as an API server, is not waited for.
 func (s *podSet) allReady(all []manifest.Source) (bool, <-chan struct{}) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, source := range all {
-		if source != manifest.SourceAPI && !s.delivered[source] && !s.restored[source] {
+		if !podinfo.PolicyFor(source).MayBeAway && !s.delivered[source] && !s.restored[source] {
 			return false, s.changed
 		}
 	}

@@ -19,8 +19,8 @@ type Gate func(pod *v1.Pod) *status.Cause
 // always asks. It is called by many workers at once and must not block.
 type RestartPolicy func(pod *v1.Pod, d status.Disruption) (now bool, after time.Duration)
 
-// registry holds what other rooms add to a Supervisor between New and Run: they
-// need the Supervisor to do their own work, so that it has to exist first.
+// registry holds what other packages add to a Supervisor between New and Run. They
+// need the Supervisor for their own work, so that it has to exist first.
 type registry struct {
 	mu       sync.RWMutex
 	running  bool
@@ -67,7 +67,7 @@ func (r *registry) change(f func(*registry)) {
 	f(r)
 }
 
-// close ends the time of registration.
+// close ends the registration.
 func (r *registry) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -104,7 +104,7 @@ func TestRestartAll(t *testing.T) {
 }
 
 // A container that keeps asking for a restart of all waits as one that keeps
-// crashing; the others run on withStatusRefresh.
+// crashing; the others keep running.
 func TestRestartAllBacksOff(t *testing.T) {
 	inBed(t, func(t *testing.T, b *bed) {
 		b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})

@@ -20,31 +20,31 @@ import (
 // ErrNotStarted is in the error of WaitStarted if a pod did not start.
 var ErrNotStarted = errors.New("not every pod started")
 
-// givenUp are the reasons of waiting that mean that a container will not start
-// without somebody doing something, or has failed more than once.
-var givenUp = []string{
+// failedWaitingReasons are the waiting reasons of a container that will not start
+// without a change, or has failed more than once.
+var failedWaitingReasons = []string{
 	"CrashLoopBackOff", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PostStartHookError", "ImageInspectError",
 }
 
-// stuck are the reasons of a pod that mean the same of it as a whole.
-var stuck = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported,
+// failedPodReasons are the reasons of a pod that mean the same of the whole pod.
+var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.ReasonFailedMount, reasonFailedCgroup, reasonSandboxError, cri.ReasonUnsupported,
 	podinputs.ReasonRuntimeClassNotFound, podinputs.ReasonPriorityClassNotFound, podinputs.ReasonClassConflict}, admit.Reasons...)
 
 // WaitStarted waits until each source has delivered, or was restored from the
-// checkpoint, and each wanted pod runs, has succeeded or has failed. It reports
-// each pod once, with a nil error for one that runs or succeeded, in the order
-// in which they get there. It returns nil if all started, an error with
-// ErrNotStarted in it if not, and an error with the context's, naming the pods
-// that are still under way, if that ends first.
+// checkpoint, and each wanted pod runs, has succeeded or has failed. It reports each
+// pod once, in that order of time, with a nil error for a pod that runs or succeeded.
+// It returns nil if all started, an error that wraps ErrNotStarted if not, and one
+// that also wraps the context's error and names the pods that are still starting if
+// the context ends first.
 func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, err error)) error {
 	changed, cancel := s.cfg.Store.Statuses.Subscribe()
 	defer cancel()
 	reported := map[types.UID]bool{}
 	failed := false
 	for {
-		spoken, sources := s.wanted.allReady(s.cfg.Sources.Pods.Sources())
-		var under []string
+		ready, sources := s.wanted.allReady(s.cfg.Sources.Pods.Sources())
+		var starting []string
 		for _, pod := range s.wanted.list() {
 			if reported[pod.UID] {
 				continue
@@ -55,14 +55,14 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 			}
 			settled, err := started(pod)
 			if !settled {
-				under = append(under, podinfo.FullName(pod))
+				starting = append(starting, podinfo.FullName(pod))
 				continue
 			}
 			reported[pod.UID] = true
 			failed = failed || err != nil
 			report(pod, err)
 		}
-		if spoken && len(under) == 0 {
+		if ready && len(starting) == 0 {
 			if failed {
 				return ErrNotStarted
 			}
@@ -72,18 +72,19 @@ func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, e
 		case <-changed:
 		case <-sources:
 		case <-ctx.Done():
-			slices.Sort(under)
-			return fmt.Errorf("%w: %w; still under way: %s", ErrNotStarted, ctx.Err(), strings.Join(under, ", "))
+			slices.Sort(starting)
+			return fmt.Errorf("%w: %w; still starting: %s", ErrNotStarted, ctx.Err(), strings.Join(starting, ", "))
 		}
 	}
 }
 
-// AwaitSources waits until each source has delivered, or was restored from the
-// checkpoint: Pods has all then. It is the context's error if that ends first.
+// WaitSourcesReady waits until each source has delivered, or was restored from the
+// checkpoint: Pods returns all wanted pods from then on. It returns the context's
+// error if that ends first.
 func (s *Supervisor) WaitSourcesReady(ctx context.Context) error {
 	for {
-		spoken, sources := s.wanted.allReady(s.cfg.Sources.Pods.Sources())
-		if spoken {
+		ready, sources := s.wanted.allReady(s.cfg.Sources.Pods.Sources())
+		if ready {
 			return nil
 		}
 		select {
@@ -94,12 +95,11 @@ func (s *Supervisor) WaitSourcesReady(ctx context.Context) error {
 	}
 }
 
-// started reports whether the fate of a pod's start is settled, and if it
-// failed why.
+// started reports whether a pod's start is settled, and if it failed why.
 func started(pod *v1.Pod) (bool, error) {
 	st := &pod.Status
 	if st.Reason == reasonTerminated && pod.Spec.RestartPolicy != v1.RestartPolicyNever {
-		return false, nil // it ended for a shutdown, and returns
+		return false, nil // it ended for a shutdown, and will be restarted
 	}
 	switch st.Phase {
 	case v1.PodSucceeded:
@@ -107,12 +107,12 @@ func started(pod *v1.Pod) (bool, error) {
 	case v1.PodFailed:
 		return true, fmt.Errorf("pod %s failed: %s", podinfo.FullName(pod), explain(st))
 	}
-	if slices.Contains(stuck, st.Reason) || admit.IsShortage(st.Reason) {
+	if slices.Contains(failedPodReasons, st.Reason) || admit.IsShortage(st.Reason) {
 		return true, fmt.Errorf("pod %s cannot start: %s", podinfo.FullName(pod), st.Message)
 	}
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range list {
-			if w := list[i].State.Waiting; w != nil && slices.Contains(givenUp, w.Reason) {
+			if w := list[i].State.Waiting; w != nil && slices.Contains(failedWaitingReasons, w.Reason) {
 				return true, fmt.Errorf("container %q of pod %s cannot start: %s: %s", list[i].Name, podinfo.FullName(pod), w.Reason, w.Message)
 			}
 		}
@@ -121,7 +121,7 @@ func started(pod *v1.Pod) (bool, error) {
 		return false, nil
 	}
 	for i := range st.ContainerStatuses {
-		// One that has ended well has started. One that runs has done so when
+		// A container that exited with 0 has started. A running one has started when
 		// its postStart hook has returned and its startup probe has succeeded.
 		c := &st.ContainerStatuses[i]
 		switch {
@@ -143,9 +143,9 @@ func explain(st *v1.PodStatus) string {
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range list {
 			if t := list[i].State.Terminated; t != nil && t.ExitCode != 0 {
-				return fmt.Sprintf("container %q ended with code %d %s", list[i].Name, t.ExitCode, t.Reason)
+				return fmt.Sprintf("container %q exited with code %d %s", list[i].Name, t.ExitCode, t.Reason)
 			}
 		}
 	}
-	return "a container ended with an error"
+	return "a container exited with an error"
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// How often the runtime is asked for its conditions: every 5 s as the kubelet
-// does; while it is not healthy from 100 ms doubling to 5 s, as the kubelet's
-// sync loop backs off, so that a runtime that comes up is used at once.
+// The runtime is asked for its conditions every 5 s, as by the kubelet. While it is
+// not healthy the period is 100 ms, doubling to 5 s, as the kubelet's sync loop backs
+// off, so that a runtime that comes up is used at once.
 const (
 	runtimePeriod     = 5 * time.Second
 	runtimeBackoffMin = 100 * time.Millisecond
 )
 
-// runtimeState is what the last look at the runtime showed.
+// runtimeState is the last known state of the runtime.
 type runtimeState struct {
 	health   RuntimeHealth
 	observer Observer
 	log      *slog.Logger
-	// changed is woken when the answer to healthy or networkReady changed.
+	// changed receives after the result of healthy or networkReady changed.
 	changed chan struct{}
 
 	mu       sync.Mutex
-	fault    string    // why it is not healthy, empty if it is
-	since    time.Time // of the change from or to no fault
+	fault    string    // why it is not healthy, empty if it is healthy
+	since    time.Time // of the last change between healthy and not
 	version  cri.Version
 	network  bool
 	netFault string
@@ -39,7 +39,7 @@ func newRuntimeState(h RuntimeHealth, o Observer, log *slog.Logger) *runtimeStat
 	return &runtimeState{health: h, observer: o, log: log, changed: make(chan struct{}, 1), fault: notAskedYet}
 }
 
-// run asks until the context ends.
+// run asks for the conditions until the context ends.
 func (s *runtimeState) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -52,7 +52,7 @@ func (s *runtimeState) run(ctx context.Context) {
 		}
 		st, err := s.health.RuntimeStatus(ctx)
 		if err == nil && s.runtimeName() == "" {
-			err = s.learnName(ctx)
+			err = s.fetchVersion(ctx)
 		}
 		if ctx.Err() != nil {
 			return
@@ -67,8 +67,8 @@ func (s *runtimeState) run(ctx context.Context) {
 	}
 }
 
-// learnName asks for the runtime's name, before anything is made of it.
-func (s *runtimeState) learnName(ctx context.Context) error {
+// fetchVersion fetches the runtime's name and version.
+func (s *runtimeState) fetchVersion(ctx context.Context) error {
 	version, err := s.health.Version(ctx)
 	if err != nil {
 		return err
@@ -79,15 +79,15 @@ func (s *runtimeState) learnName(ctx context.Context) error {
 	return nil
 }
 
-// runtimeName is the runtime's name, empty before it has answered.
+// runtimeName returns the runtime's name, empty before the runtime has answered.
 func (s *runtimeState) runtimeName() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version.Name
 }
 
-// note takes an answer in and reports whether all is well. A change is logged
-// once.
+// note records an answer and reports whether runtime and network are ready. A
+// change is logged once.
 func (s *runtimeState) note(st cri.RuntimeStatus, err error) bool {
 	fault := ""
 	switch {
@@ -128,36 +128,37 @@ func (s *runtimeState) note(st cri.RuntimeStatus, err error) bool {
 	return fault == "" && s.network
 }
 
-// healthy is nil if the runtime can be used.
+// healthy reports whether the runtime can be used, and if not why.
 func (s *runtimeState) healthy() (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fault, s.fault == ""
 }
 
-// networkReady reports whether pods can be given a network, and if not why.
+// networkReady reports whether pods can get a network, and if not why.
 func (s *runtimeState) networkReady() (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.netFault, s.network
 }
 
-// RuntimeCondition is what the last look at the runtime showed.
+// RuntimeCondition is the last known state of the runtime.
 type RuntimeCondition struct {
 	// Version is zero before the runtime has answered.
 	Version cri.Version
-	// NotReady is why pods cannot be run, empty if they can, since Since.
+	// NotReady is why pods cannot run, empty if they can. Since is the time of the
+	// last change.
 	NotReady string
 	Since    time.Time
 }
 
-// Runtime is what the last look at the runtime showed.
+// Runtime returns the last known state of the runtime.
 func (s *Supervisor) Runtime() RuntimeCondition {
 	s.runtime.mu.Lock()
 	defer s.runtime.mu.Unlock()
 	c := RuntimeCondition{Version: s.runtime.version, NotReady: s.runtime.fault, Since: s.runtime.since}
 	if c.NotReady == "" && !s.runtime.network {
-		c.NotReady = "network of the runtime is not ready: " + s.runtime.netFault
+		c.NotReady = "container runtime network is not ready: " + s.runtime.netFault
 	}
 	if since, begun := s.shutdown.begun(); begun {
 		c.NotReady, c.Since = nodeShutdownMessage, since

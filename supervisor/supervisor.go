@@ -36,7 +36,7 @@ type Supervisor struct {
 	registry    registry
 }
 
-// New makes a supervisor. It starts nothing and touches nothing.
+// New returns a supervisor. It starts nothing and touches nothing.
 func New(cfg Config) (*Supervisor, error) {
 	return newSupervisor(cfg, func(s syncer) syncer { return s })
 }
@@ -48,11 +48,11 @@ type syncer = podworkers.Syncer[runState]
 func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	switch {
 	case cfg.Sources.Pods == nil:
-		return nil, errors.New("supervisor needs the pods' sources")
+		return nil, errors.New("supervisor: Config.Sources.Pods is required")
 	case cfg.Runtime.Observer == nil || cfg.Runtime.Syncer == nil || cfg.Runtime.Backoff == nil || cfg.Runtime.Health == nil:
-		return nil, errors.New("supervisor needs the runtime's observer, syncer, back-off and health")
+		return nil, errors.New("supervisor: Config.Runtime needs Observer, Syncer, Backoff and Health")
 	case cfg.Store.Statuses == nil || cfg.Store.Records == nil:
-		return nil, errors.New("supervisor needs stores for statuses and records")
+		return nil, errors.New("supervisor: Config.Store needs Statuses and Records")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -82,12 +82,12 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	s.podSyncer = &podSyncer{}
 	s.workers = podworkers.New(wrap(s.podSyncer))
 	s.podSyncer.init(&s.cfg, s.runtime, &s.registry, s.workers)
-	s.registerOwn(cfg)
+	s.registerOwn()
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},
 		Collectable: s.workers.Wanted,
-		RunState:    s.ending,
+		RunState:    s.runState,
 		Files:       gc.Files{Logs: cfg.Paths.PodLogs, Links: cfg.Paths.ContainerLogs, Messages: s.podSyncer.inputs.MessagesDir},
 		Events:      cfg.Events,
 		Log:         cfg.Log,
@@ -104,43 +104,33 @@ func newResolver(cfg *Config, volumes *volume.Volumes) *podinputs.Resolver {
 	})
 }
 
-// registerOwn registers the gates and policies of the supervisor itself, and those
-// of the Config.
-func (s *Supervisor) registerOwn(cfg Config) {
+// registerOwn registers the gates and policies of the supervisor itself.
+func (s *Supervisor) registerOwn() {
 	s.AddGate(s.shutdown.gate)
-	for _, gate := range cfg.Gates {
-		s.AddGate(gate)
-	}
 	s.SetRestartPolicy(admit.ReasonPreempting, s.podSyncer.admission.canRestartPreempted)
-	for reason, policy := range cfg.RestartPolicies {
-		s.SetRestartPolicy(reason, policy)
-	}
 	s.SetRestartPolicy(reasonTerminated, s.canRestartAfterShutdown)
-	for _, notify := range cfg.Observed {
-		s.OnObserved(notify)
-	}
 }
 
-// Run supervises until the context ends, and returns when all that it started
-// has ended. It leaves every pod as it is. Run is called once.
+// Run supervises until the context ends, and returns when all goroutines that it
+// started have returned. It leaves every pod as it is. Run is called once.
 func (s *Supervisor) Run(ctx context.Context) error {
 	s.registry.close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	s.workers.Start(ctx, &wg)
 	wg.Go(func() { s.runtime.run(ctx) })
-	wg.Go(func() { _ = s.garbage.Run(ctx) }) // it ends with ctx only
+	wg.Go(func() { _ = s.garbage.Run(ctx) }) // it returns only when ctx ends
 	s.syncLoop(ctx)
 	return nil
 }
 
-// Delivered reports whether Pods has all pods of a source; of one that is not
-// among the sources any more, whether all sources have told theirs.
+// SourceReady reports whether a source has delivered all its pods; for a source that
+// is not configured any more, whether all sources have.
 func (s *Supervisor) SourceReady(source string) bool {
 	return s.wanted.isReady(manifest.Source(source), s.cfg.Sources.Pods.Sources())
 }
 
-// WorkerCounts are the numbers of pod workers by kind, WorkerKind such a kind.
+// WorkerCounts are the numbers of pod workers by kind; WorkerKind is a kind.
 type (
 	WorkerCounts = podworkers.Counts
 	WorkerKind   = podworkers.Kind
@@ -149,8 +139,8 @@ type (
 // Workers counts the pod workers.
 func (s *Supervisor) Workers() WorkerCounts { return s.workers.Count() }
 
-// ending reports to the garbage collection whether the run of a pod has ended.
-func (s *Supervisor) ending(uid types.UID) gc.RunState {
+// runState reports to the garbage collection whether the run of a pod has ended.
+func (s *Supervisor) runState(uid types.UID) gc.RunState {
 	switch ended, restarts := s.workers.RunEnded(uid); {
 	case restarts:
 		return gc.RunEndedWillRestart
@@ -160,12 +150,12 @@ func (s *Supervisor) ending(uid types.UID) gc.RunState {
 	return gc.RunActive
 }
 
-// loopTimeout is how long one turn of the sync loop may take before the loop
-// counts as hung. A turn does no I/O but the reading of two folders. The
+// loopTimeout is how long one iteration of the sync loop may take before the loop
+// counts as hung. An iteration does no I/O but the listing of two directories. The
 // kubelet allows five minutes.
 const loopTimeout = 2 * time.Minute
 
-// SyncLoopHealthy is an error if the sync loop does not run or hangs. A runtime
+// SyncLoopHealthy returns an error if the sync loop does not run or hangs. A runtime
 // that is down is not a hung loop.
 func (s *Supervisor) SyncLoopHealthy() error {
 	since, running := s.loop.busySince()
@@ -173,12 +163,12 @@ func (s *Supervisor) SyncLoopHealthy() error {
 		return errors.New("sync loop is not running")
 	}
 	if !since.IsZero() && time.Since(since) > loopTimeout {
-		return fmt.Errorf("sync loop has been busy with one thing for %s", time.Since(since).Round(time.Second))
+		return fmt.Errorf("sync loop has been busy with one event for %s", time.Since(since).Round(time.Second))
 	}
 	return nil
 }
 
-// loopHealth notes what the sync loop is at.
+// loopHealth records since when the sync loop handles an event.
 type loopHealth struct {
 	mu      sync.Mutex
 	running bool

@@ -11,8 +11,8 @@ import (
 	"github.com/podstead/podstead/supervisor/pleg"
 )
 
-// syncLoop is the heart: it takes in what happened and hands it to the
-// workers. It never waits for the runtime, a disk or a worker.
+// syncLoop receives what happened and notifies the workers. It never waits for the
+// runtime, a disk or a worker.
 func (s *Supervisor) syncLoop(ctx context.Context) {
 	s.loop.set(true, time.Time{})
 	defer s.loop.set(false, time.Time{})
@@ -22,26 +22,26 @@ func (s *Supervisor) syncLoop(ctx context.Context) {
 	defer cancel()
 	objects, cancelObjects := s.cfg.Sources.Objects.Subscribe()
 	defer cancelObjects()
-	var bound <-chan struct{}
+	var clusterObjects <-chan struct{}
 	if s.cfg.Sources.ClusterObjects != nil {
-		told, cancelBound := s.cfg.Sources.ClusterObjects.Subscribe()
-		defer cancelBound()
-		bound = told
+		changed, cancelClusterObjects := s.cfg.Sources.ClusterObjects.Subscribe()
+		defer cancelClusterObjects()
+		clusterObjects = changed
 	}
 	s.workers.Pause(true)
 	for ctx.Err() == nil {
-		s.syncLoopIteration(ctx, due, manifestWakes{faults, objects, bound})
+		s.syncLoopIteration(ctx, due, manifestChanges{faults, objects, clusterObjects})
 	}
 }
 
-// manifestWakes tell that something in the manifests changed but the pods, or of
-// what a cluster's pods refer to.
-type manifestWakes struct{ faults, objects, bound <-chan struct{} }
+// manifestChanges receive after faults of manifests changed, objects of manifests, or
+// objects of the cluster.
+type manifestChanges struct{ faults, objects, clusterObjects <-chan struct{} }
 
-// syncLoopIteration waits for one thing to happen and handles it. The kubelet
-// ticks every second and every two; here one timer is armed for the earliest
-// thing that is due, and if nothing is there is no tick.
-func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, manifests manifestWakes) {
+// syncLoopIteration waits for one event and handles it. The kubelet has tickers of
+// one and two seconds; here one timer is armed for the earliest sync that is due, and
+// there is no tick if none is.
+func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, manifests manifestChanges) {
 	var probes <-chan struct{}
 	if s.cfg.Sources.Probes != nil {
 		probes = s.cfg.Sources.Probes.Changed()
@@ -65,7 +65,7 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 	case <-manifests.objects:
 		s.busy()
 		s.notifyChangedObjects()
-	case <-manifests.bound:
+	case <-manifests.clusterObjects:
 		s.busy()
 		s.notifyChangedObjects()
 	case <-s.cfg.Network.HostIPs.Changed():
@@ -78,7 +78,7 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 	case <-s.workers.Changed():
 		s.busy()
 		s.cleanup.request(time.Now())
-		// Who waits for the end of a pod sees no other change.
+		// The end of a pod changes nothing else that subscribers could see.
 		s.cfg.Store.Statuses.Touch()
 	case <-s.workers.QueueChanged():
 	case <-due.C:
@@ -91,7 +91,7 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 
 func (s *Supervisor) busy() { s.loop.set(true, time.Now()) }
 
-// arm sets the timer for the earliest thing that is due, or stops it.
+// arm sets the timer for what is due first, or stops it.
 func (s *Supervisor) arm(timer *time.Timer) {
 	at, ok := s.workers.NextDue()
 	if housekeeping := s.cleanup.due; !housekeeping.IsZero() && (!ok || housekeeping.Before(at)) {
@@ -104,7 +104,7 @@ func (s *Supervisor) arm(timer *time.Timer) {
 	}
 }
 
-// syncDue wakes the workers whose time has come, and keeps house if asked to.
+// syncDue notifies the workers whose sync is due, and runs housekeeping if it is due.
 func (s *Supervisor) syncDue(now time.Time) {
 	s.workers.NotifyDue(now)
 	if s.cleanup.isDue(now) {
@@ -112,10 +112,10 @@ func (s *Supervisor) syncDue(now time.Time) {
 	}
 }
 
-// handleUpdate takes in what a source says.
+// handleUpdate applies an update of a source.
 func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	if u.Op != manifest.Remove && u.Op != manifest.Reconcile {
-		// All of them, before any of them speaks.
+		// All of them, before any of them requests resources.
 		for _, pod := range u.Pods {
 			s.podSyncer.reservations.Announce(s.podSyncer.inputs.Resolve(pod).Pod)
 		}
@@ -173,10 +173,10 @@ func (s *Supervisor) logUpdate(u manifest.PodUpdate, pod *v1.Pod) {
 	}
 }
 
-// handleObserved wakes the pods of which something changed in the runtime.
+// handleObserved notifies the pods that changed in the runtime.
 func (s *Supervisor) handleObserved(events []pleg.Event) {
 	for i := range events {
-		// A removed container changes nothing that a pod needs.
+		// A removed container needs no sync.
 		if events[i].Kind != pleg.ContainerRemoved {
 			s.workers.Notify(events[i].UID)
 		}
@@ -187,8 +187,8 @@ func (s *Supervisor) handleObserved(events []pleg.Event) {
 	s.cleanup.request(time.Now())
 }
 
-// handleRuntime holds the workers while the runtime is not healthy. The road
-// from the sources stays open withStatusRefresh, so that people see what is wanted.
+// handleRuntime pauses the workers while the runtime is not healthy. Updates of the
+// sources are still applied, so that users see the wanted pods.
 func (s *Supervisor) handleRuntime() {
 	_, healthy := s.runtime.healthy()
 	s.workers.Pause(!healthy)
@@ -197,8 +197,7 @@ func (s *Supervisor) handleRuntime() {
 	}
 }
 
-// refreshFaults wakes the pods whose manifest's fault is not the one that
-// their status shows.
+// refreshFaults notifies the pods whose status shows another fault of the manifest.
 func (s *Supervisor) refreshFaults() {
 	for _, pod := range s.wanted.list() {
 		if s.podSyncer.statuses.publishedFault(pod.UID) != s.cfg.Sources.Pods.FaultFor(pod.UID) {
