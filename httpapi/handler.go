@@ -38,7 +38,7 @@ func handler(routes []Route, allowed access.Class, authenticate authenticate) ht
 			writeError(w, r, http.StatusServiceUnavailable, err.Error())
 			return
 		case err != nil:
-			writeError(w, r, http.StatusUnauthorized, err.Error())
+			writeError(w, r, http.StatusUnauthorized, "Unauthorized: "+err.Error())
 			return
 		}
 		// The body of a copy is limited: the server inspects the body of its own request

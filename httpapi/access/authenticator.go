@@ -48,7 +48,7 @@ func (a *Authenticator) Caller(r *http.Request) (Caller, error) {
 		errs = append(errs, err)
 	}
 	if errs == nil {
-		return Caller{}, errors.New("Unauthorized: a client certificate or bearer token is required; podstead kubeconfig creates a certificate")
+		return Caller{}, errors.New("a client certificate or bearer token is required; podstead kubeconfig creates a certificate")
 	}
 	return Caller{}, errors.Join(errs...)
 }

@@ -19,8 +19,6 @@ var (
 	errIdle = errors.New("idle timeout exceeded")
 	// errSessionEnded ends what still runs after a session has ended normally.
 	errSessionEnded = errors.New("session ended")
-	// errAnswered means that the client already has an answer.
-	errAnswered = errors.New("answered")
 )
 
 // newStatus returns a failure as a Status of the Kubernetes API.
