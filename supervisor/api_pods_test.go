@@ -44,6 +44,9 @@ func TestBoundPodIsTurnedDown(t *testing.T) {
 		change func(b *bed, pod *v1.Pod)
 		reason string
 	}{
+		"a taint": {func(b *bed, pod *v1.Pod) {
+			b.taints = func() []v1.Taint { return []v1.Taint{{Key: "only", Effect: v1.TaintEffectNoExecute}} }
+		}, admit.ReasonTaint},
 		"no such node": {func(b *bed, pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "ssd"} }, admit.ReasonAffinity},
 		"no room": {func(b *bed, pod *v1.Pod) {
 			b.allocatable = cpus("1")

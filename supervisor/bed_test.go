@@ -59,7 +59,9 @@ type bed struct {
 	mark func() (wallclock.Mark, bool)
 	// metrics are told of what the next daemon does; may be nil.
 	metrics Metrics
-	daemon  *daemon
+	// taints are registered with the next daemon; may be nil.
+	taints func() []v1.Taint
+	daemon *daemon
 }
 
 // daemon is one life of the supervisor and what it stands on.

@@ -79,6 +79,9 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 		wanted:  newPodSet(),
 		runtime: newRuntimeState(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
 	}
+	if cfg.Node.Taints == nil {
+		s.cfg.Node.Taints = s.registry.nodeTaints
+	}
 	s.podSyncer = &podSyncer{}
 	s.workers = podworkers.New(wrap(s.podSyncer))
 	s.podSyncer.init(&s.cfg, s.runtime, &s.registry, s.workers)
