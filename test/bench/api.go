@@ -28,17 +28,17 @@ type apiBench struct {
 	opts options
 	node *testbed.Node
 	// local asks over the socket, remote over TLS with a kubeconfig.
-	local, remote asker
+	local, remote identity
 }
 
 // asker is one way to ask.
-type asker struct {
+type identity struct {
 	name string
 	base string
 	dial func(ctx context.Context) (net.Conn, error)
 }
 
-func (a asker) client() *http.Client {
+func (a identity) client() *http.Client {
 	t := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return a.dial(ctx) }}
 	t.DialTLSContext = t.DialContext
 	return &http.Client{Transport: t}
@@ -70,14 +70,14 @@ func measureAPI(ctx context.Context, r *report, opts options) error {
 	if err := awaitAll(ctx, node, opts.api); err != nil {
 		return err
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := sleep(ctx, settle); err != nil {
 		return err
 	}
 	b := &apiBench{ctx: ctx, r: r, opts: opts, node: node}
 	if err := b.open(); err != nil {
 		return err
 	}
-	for _, part := range []func() error{b.lists, b.watches, b.watchers} {
+	for _, part := range []func() error{b.measureLists, b.measureWatches, b.measureWatchers} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (b *apiBench) row(what, unit string) row { return row{Runtime: "fake", What
 
 // open asks for a kubeconfig.
 func (b *apiBench) open() error {
-	b.local = asker{"over the socket", "http://podstead", func(ctx context.Context) (net.Conn, error) {
+	b.local = identity{"over the socket", "http://podstead", func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", b.node.Socket())
 	}}
 	resp, err := b.local.client().Post(b.local.base+"/podstead/v1/kubeconfig?role=read&duration=1h", "", nil)
@@ -108,7 +108,7 @@ func (b *apiBench) open() error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(k.CertificateAuthority))
 	address := k.Server[len("https://"):]
-	b.remote = asker{"over TLS", k.Server, func(ctx context.Context) (net.Conn, error) {
+	b.remote = identity{"over TLS", k.Server, func(ctx context.Context) (net.Conn, error) {
 		d := tls.Dialer{Config: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}}
 		return d.DialContext(ctx, "tcp", address)
 	}}
@@ -116,8 +116,8 @@ func (b *apiBench) open() error {
 }
 
 // lists measures how long a list of all pods takes.
-func (b *apiBench) lists() error {
-	for _, a := range []asker{b.local, b.remote} {
+func (b *apiBench) measureLists() error {
+	for _, a := range []identity{b.local, b.remote} {
 		for _, form := range []struct{ name, path, accept string }{
 			{"as a table", "/api/v1/pods", tableForm}, {"in full", "/api/v1/pods", "application/json"}, {"by the kubelet's /pods", "/pods", ""},
 		} {
@@ -168,7 +168,7 @@ func (b *apiBench) get(c *http.Client, url, accept string) ([]byte, error) {
 }
 
 // sighting is one object of a watch.
-type sighting struct {
+type podEvent struct {
 	Object struct {
 		Metadata struct{ Name, UID string }
 		Status   struct{ Phase string }
@@ -177,7 +177,7 @@ type sighting struct {
 }
 
 // watch reports each event until the run ends.
-func (b *apiBench) watch(a asker) (<-chan sighting, error) {
+func (b *apiBench) watch(a identity) (<-chan podEvent, error) {
 	req, err := http.NewRequestWithContext(b.ctx, http.MethodGet, a.base+"/api/v1/pods?watch=1", nil)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (b *apiBench) watch(a asker) (<-chan sighting, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make(chan sighting, 16*b.opts.api)
+	out := make(chan podEvent, 16*b.opts.api)
 	go func() {
 		defer close(out)
 		defer resp.Body.Close()
@@ -196,7 +196,7 @@ func (b *apiBench) watch(a asker) (<-chan sighting, error) {
 			if err != nil {
 				return
 			}
-			s := sighting{at: time.Now()}
+			s := podEvent{at: time.Now()}
 			if json.Unmarshal(line, &s) == nil {
 				out <- s
 			}
@@ -208,7 +208,7 @@ func (b *apiBench) watch(a asker) (<-chan sighting, error) {
 // latency is how long after a GET of the one pod first shows its new revision a
 // watch reports it, in milliseconds; a watch that is first counts as 0. Each
 // GET makes the daemon look at its pods, so that none can be late with it.
-func (b *apiBench) latency(events <-chan sighting, round int) (float64, error) {
+func (b *apiBench) latency(events <-chan podEvent, round int) (float64, error) {
 	name, file := fmt.Sprintf("p%d-%s", round, b.node.Name), fmt.Sprintf("p%d.yaml", round)
 	c := b.local.client()
 	defer c.CloseIdleConnections()
@@ -237,7 +237,7 @@ func (b *apiBench) latency(events <-chan sighting, round int) (float64, error) {
 		if now != before {
 			shown = time.Now()
 		}
-		if err := pause(b.ctx, 2*time.Millisecond); err != nil {
+		if err := sleep(b.ctx, 2*time.Millisecond); err != nil {
 			return 0, err
 		}
 	}
@@ -257,7 +257,7 @@ func (b *apiBench) latency(events <-chan sighting, round int) (float64, error) {
 	}
 }
 
-func (b *apiBench) latencies(events <-chan sighting, from int) ([]float64, error) {
+func (b *apiBench) latencies(events <-chan podEvent, from int) ([]float64, error) {
 	var times []float64
 	for i := range 3 * b.opts.rounds {
 		t, err := b.latency(events, from+i)
@@ -270,8 +270,8 @@ func (b *apiBench) latencies(events <-chan sighting, from int) ([]float64, error
 }
 
 // watches measures how soon a watch reports a change.
-func (b *apiBench) watches() error {
-	for i, a := range []asker{b.local, b.remote} {
+func (b *apiBench) measureWatches() error {
+	for i, a := range []identity{b.local, b.remote} {
 		events, err := b.watch(a)
 		if err != nil {
 			return err
@@ -285,7 +285,7 @@ func (b *apiBench) watches() error {
 	return nil
 }
 
-func (b *apiBench) restart() error {
+func (b *apiBench) measureRestart() error {
 	b.node.Kill()
 	if err := b.node.Start(b.ctx); err != nil {
 		return err
@@ -297,15 +297,15 @@ func (b *apiBench) restart() error {
 	if _, err := b.get(b.local.client(), b.local.base+"/api/v1/pods", ""); err != nil {
 		return err
 	}
-	return pause(b.ctx, settle)
+	return sleep(b.ctx, settle)
 }
 
 // watchers measures what idle watches cost, and whether some that read nothing
 // of their events slow others down.
-func (b *apiBench) watchers() error {
-	for i, a := range []asker{b.local, b.remote} {
+func (b *apiBench) measureWatchers() error {
+	for i, a := range []identity{b.local, b.remote} {
 		// A daemon that has not grown yet: what it used once it would use again.
-		if err := b.restart(); err != nil {
+		if err := b.measureRestart(); err != nil {
 			return err
 		}
 		before, err := testbed.MemoryOf(b.node.Pid())
@@ -316,7 +316,7 @@ func (b *apiBench) watchers() error {
 		if err != nil {
 			return err
 		}
-		if err := pause(b.ctx, settle); err != nil {
+		if err := sleep(b.ctx, settle); err != nil {
 			return err
 		}
 		after, err := testbed.MemoryOf(b.node.Pid())
@@ -344,7 +344,7 @@ func (b *apiBench) watchers() error {
 		for _, c := range conns {
 			_ = c.Close()
 		}
-		if err := pause(b.ctx, settle); err != nil {
+		if err := sleep(b.ctx, settle); err != nil {
 			return err
 		}
 	}
@@ -353,7 +353,7 @@ func (b *apiBench) watchers() error {
 
 // openWatches opens watches that begin with the next change, each over a
 // connection of its own, and reads no more than the head of the answer.
-func (b *apiBench) openWatches(a asker, count int) ([]net.Conn, error) {
+func (b *apiBench) openWatches(a identity, count int) ([]net.Conn, error) {
 	// The newest version, to begin with.
 	body, err := b.get(b.local.client(), b.local.base+"/api/v1/pods?fieldSelector=metadata.name%3Dnone", "")
 	if err != nil {

@@ -58,7 +58,7 @@ func (b *bench) cluster() error {
 	return joined.boundPods(api)
 }
 
-func (b *bench) boundPods(api *api) error {
+func (b *bench) boundPods(api *apiClient) error {
 	var floor, value, shown []float64
 	for range b.opts.rounds * 3 {
 		static := b.names(1)
@@ -114,12 +114,12 @@ func boundManifest(name, node string) string {
 }
 
 // api is an API server by way of kubectl proxy.
-type api struct {
+type apiClient struct {
 	ctx  context.Context // the bench's
 	base string
 }
 
-func openAPI(ctx context.Context, kubeconfig string) (*api, func(), error) {
+func openAPI(ctx context.Context, kubeconfig string) (*apiClient, func(), error) {
 	cmd := exec.CommandContext(ctx, testbed.Kubectl(), "--kubeconfig", kubeconfig, "proxy", "--port=0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -138,12 +138,12 @@ func openAPI(ctx context.Context, kubeconfig string) (*api, func(), error) {
 		end()
 		return nil, nil, fmt.Errorf("kubectl proxy says %q: %w", line, err)
 	}
-	return &api{ctx, "http://" + address}, end, nil
+	return &apiClient{ctx, "http://" + address}, end, nil
 }
 
 const namespaced = "/api/v1/namespaces/default/"
 
-func (a *api) do(method, path, body string) (*http.Response, error) {
+func (a *apiClient) do(method, path, body string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(a.ctx, method, a.base+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (a *api) do(method, path, body string) (*http.Response, error) {
 	return resp, nil
 }
 
-func (a *api) call(method, path, body string) error {
+func (a *apiClient) call(method, path, body string) error {
 	resp, err := a.do(method, path, body)
 	if err != nil {
 		return err
@@ -169,14 +169,16 @@ func (a *api) call(method, path, body string) error {
 	return resp.Body.Close()
 }
 
-func (a *api) get(path string) error { return a.call(http.MethodGet, path, "") }
-func (a *api) create(resource, object string) error {
+func (a *apiClient) get(path string) error { return a.call(http.MethodGet, path, "") }
+func (a *apiClient) create(resource, object string) error {
 	return a.call(http.MethodPost, namespaced+resource, object)
 }
-func (a *api) remove(pod string) error { return a.call(http.MethodDelete, namespaced+"pods/"+pod, "") }
+func (a *apiClient) remove(pod string) error {
+	return a.call(http.MethodDelete, namespaced+"pods/"+pod, "")
+}
 
 // watchRunning tells when the API first shows that the pod's container runs.
-func (a *api) watchRunning(pod string) (<-chan time.Time, error) {
+func (a *apiClient) watchRunning(pod string) (<-chan time.Time, error) {
 	resp, err := a.do(http.MethodGet, namespaced+"pods?watch=true&fieldSelector=metadata.name="+pod, "")
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ trap 'exit 0' TERM; sleep 100000 & wait`, writtenSize, writtenLines)
 	if err := node.Write("writer.yaml", manifestOf("writer", "one", script)); err != nil {
 		return err
 	}
-	main, _, err := b.on(node).awaitInstance("writer", "")
+	main, _, err := b.withNode(node).awaitInstance("writer", "")
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ trap 'exit 0' TERM; sleep 100000 & wait`, writtenSize, writtenLines)
 	b.report.add(b.row("files of that log", ""), []float64{float64(len(files))}, nil, bound{})
 	b.report.add(b.row(fmt.Sprintf("lines missing of %d to who follows", writtenLines), ""), []float64{float64(missing)}, nil, atMost(0, "none"))
 	b.report.add(b.row(fmt.Sprintf("lines missing of %d to who reads afterwards", afterwards), ""), []float64{float64(lost)}, nil, atMost(0, "none"))
-	return b.on(node).podsteadRemove([]string{"writer"})
+	return b.withNode(node).podsteadRemove([]string{"writer"})
 }
 
 // missingLines reads numbered lines until the last of them came, and returns how
@@ -100,7 +100,7 @@ func missingLines(r io.Reader, all int) (whole, missing int) {
 }
 
 // on is a bench that measures with another daemon on the same runtime.
-func (b *bench) on(node *testbed.Node) *bench {
+func (b *bench) withNode(node *testbed.Node) *bench {
 	other := *b
 	other.node = node
 	return &other
@@ -168,7 +168,7 @@ func (b *bench) crashLoop() error {
 	b.report.add(b.row("growth of the disk"+of, "MB"), []float64{megabytes(most.bytes - first.bytes)}, nil, atMost(4, "≤ 4 MB"))
 	b.report.add(b.row("most files of logs and links"+of, ""), []float64{float64(most.logs)}, nil, atMost(containers*10, "≤ 10 a container"))
 	b.report.add(b.row("most containers"+of, ""), []float64{float64(most.containers)}, nil, atMost(containers*5, "≤ 5 a container"))
-	return b.on(node).podsteadRemove([]string{"crash"})
+	return b.withNode(node).podsteadRemove([]string{"crash"})
 }
 
 // footprint is what there is on the disk because of a daemon.

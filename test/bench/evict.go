@@ -89,7 +89,7 @@ func (b *bench) leakOnce(node *testbed.Node, box, name string) (peak int64, full
 		return 0, false, err
 	}
 	killed := ""
-	err = b.until(node, name, func(p v1.Pod, there bool) bool {
+	err = b.awaitPod(node, name, func(p v1.Pod, there bool) bool {
 		for _, c := range p.Status.ContainerStatuses {
 			for _, state := range []v1.ContainerState{c.State, c.LastTerminationState} {
 				if state.Terminated != nil && state.Terminated.Reason == "OOMKilled" {
@@ -113,11 +113,11 @@ func (b *bench) leakOnce(node *testbed.Node, box, name string) (peak int64, full
 	if err := node.Remove(name + ".yaml"); err != nil {
 		return 0, false, err
 	}
-	return peak, after > hits || killed != "", b.until(node, name, func(_ v1.Pod, there bool) bool { return !there })
+	return peak, after > hits || killed != "", b.awaitPod(node, name, func(_ v1.Pod, there bool) bool { return !there })
 }
 
 // until waits until a pod is as wanted.
-func (b *bench) until(node *testbed.Node, name string, done func(p v1.Pod, there bool) bool) error {
+func (b *bench) awaitPod(node *testbed.Node, name string, done func(p v1.Pod, there bool) bool) error {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	for {
@@ -129,7 +129,7 @@ func (b *bench) until(node *testbed.Node, name string, done func(p v1.Pod, there
 		if done(p, there) {
 			return nil
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("pod %s is %s %s: %w", name, p.Status.Phase, p.Status.Reason, err)
 		}
 	}

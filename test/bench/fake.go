@@ -33,7 +33,7 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 		return err
 	}
 	defer node.Kill()
-	if err := pause(ctx, settle); err != nil {
+	if err := sleep(ctx, settle); err != nil {
 		return err
 	}
 	empty, err := testbed.MemoryOf(node.Pid())
@@ -65,7 +65,7 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 	of := fmt.Sprintf("%d pods", opts.fake)
 	r.add(row("start of "+of, "s"), []float64{took.Seconds()}, nil, bound{})
 	r.add(row("the daemon's CPU for the start of "+of, "s"), []float64{(ended - began).Seconds()}, nil, bound{})
-	if err := pause(ctx, settle); err != nil {
+	if err := sleep(ctx, settle); err != nil {
 		return err
 	}
 	shares, err := cpuShares(ctx, opts.idle, node.Pid())
@@ -100,7 +100,7 @@ func restartEachSecond(ctx context.Context, fake *critest.Fake, opts options, pi
 	ended := make(chan int)
 	go func() {
 		killed := 0
-		for i := 0; pause(ctx, time.Second) == nil; i++ {
+		for i := 0; sleep(ctx, time.Second) == nil; i++ {
 			killed += fake.Kill(fmt.Sprintf("p%d-fake/main", i%opts.fake))
 		}
 		ended <- killed
@@ -129,7 +129,7 @@ func awaitAll(ctx context.Context, node *testbed.Node, count int) error {
 			return nil
 		}
 		// Seldom: each look makes the daemon encode every pod.
-		if waited := pause(ctx, 500*time.Millisecond); waited != nil {
+		if waited := sleep(ctx, 500*time.Millisecond); waited != nil {
 			return fmt.Errorf("%d of %d pods run: %w %w\nthe daemon's log is in %s", running, count, waited, err, node.Log())
 		}
 	}

@@ -64,7 +64,7 @@ func measureGarbage(ctx context.Context, r *report, opts options) error {
 	defer runtime.Close()
 	// As if they had crashed while no daemon looked.
 	node.Kill()
-	if err := leaveDead(ctx, runtime); err != nil {
+	if err := createDeadContainers(ctx, runtime); err != nil {
 		return err
 	}
 	observed, err := client.List(ctx)
@@ -95,7 +95,7 @@ func measureGarbage(ctx context.Context, r *report, opts options) error {
 }
 
 // leaveDead makes dead instances of each pod's container.
-func leaveDead(ctx context.Context, c *testbed.CRI) error {
+func createDeadContainers(ctx context.Context, c *testbed.CRI) error {
 	list, err := c.Containers(ctx, "", "")
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func awaitContainers(ctx context.Context, c *testbed.CRI, most int) error {
 		if err == nil && len(list) <= most {
 			return nil
 		}
-		if waited := pause(ctx, 20*time.Millisecond); waited != nil {
+		if waited := sleep(ctx, 20*time.Millisecond); waited != nil {
 			return errors.Join(fmt.Errorf("%d containers are left, want %d", len(list), most), waited, err)
 		}
 	}

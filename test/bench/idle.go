@@ -15,7 +15,7 @@ func (b *bench) idle() error {
 	if _, err := b.podsteadStart(names); err != nil {
 		return err
 	}
-	if err := pause(b.ctx, settle); err != nil {
+	if err := sleep(b.ctx, settle); err != nil {
 		return err
 	}
 	shares, err := cpuShares(b.ctx, b.opts.idle, b.node.Pid(), b.rt.Pid())
@@ -52,7 +52,7 @@ func cpuShares(ctx context.Context, over time.Duration, pids ...int) ([]float64,
 		}
 	}
 	begin := time.Now()
-	if err := pause(ctx, over); err != nil {
+	if err := sleep(ctx, over); err != nil {
 		return nil, err
 	}
 	shares := make([]float64, len(pids))
@@ -67,7 +67,7 @@ func cpuShares(ctx context.Context, over time.Duration, pids ...int) ([]float64,
 }
 
 // pause lets time pass, unless the run ends.
-func pause(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -98,7 +98,7 @@ func (b *bench) awaitReady(name string) (float64, error) {
 		if p := pods[name]; isReady(&p) {
 			return uptime()
 		}
-		if err := pause(ctx, 2*time.Millisecond); err != nil {
+		if err := sleep(ctx, 2*time.Millisecond); err != nil {
 			return 0, err
 		}
 	}
@@ -149,13 +149,13 @@ spec:
 }
 
 // probeWatch counts who was asked on the fake runtime, and is what they answer.
-type probeWatch struct {
+type probeRecorder struct {
 	mu     sync.Mutex
 	asked  map[string]int
 	answer int32
 }
 
-func (w *probeWatch) exec(_ context.Context, c critest.Container, _ *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+func (w *probeRecorder) exec(_ context.Context, c critest.Container, _ *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked[c.ID]++
@@ -163,7 +163,7 @@ func (w *probeWatch) exec(_ context.Context, c critest.Container, _ *runtimeapi.
 }
 
 // begin counts from now on, with another answer.
-func (w *probeWatch) begin(answer int32) {
+func (w *probeRecorder) begin(answer int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked, w.answer = map[string]int{}, answer
@@ -171,7 +171,7 @@ func (w *probeWatch) begin(answer int32) {
 
 // lost counts the probes of a number of containers that did not come in seconds.
 // One more or less is where the window begins and ends.
-func (w *probeWatch) lost(containers, seconds int) int {
+func (w *probeRecorder) lost(containers, seconds int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lost := (containers - len(w.asked)) * seconds
@@ -189,7 +189,7 @@ const probeSeconds = 20
 func measureProbes(ctx context.Context, r *report, opts options) error {
 	fake := critest.Start()
 	defer fake.Close()
-	watch := &probeWatch{asked: map[string]int{}}
+	watch := &probeRecorder{asked: map[string]int{}}
 	fake.OnExec(watch.exec)
 	fake.SetEvents(true)
 	socket := filepath.Join(testbed.Dir(), "probes.sock")
@@ -214,7 +214,7 @@ func measureProbes(ctx context.Context, r *report, opts options) error {
 	if err := awaitAll(ctx, node, opts.fake); err != nil {
 		return err
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := sleep(ctx, settle); err != nil {
 		return err
 	}
 	watch.begin(0)
@@ -225,7 +225,7 @@ func measureProbes(ctx context.Context, r *report, opts options) error {
 	lost := watch.lost(opts.fake, probeSeconds)
 	// All change at once; two periods later everybody must know.
 	watch.begin(1)
-	if err := pause(ctx, 2*time.Second); err != nil {
+	if err := sleep(ctx, 2*time.Second); err != nil {
 		return err
 	}
 	pods, err := node.Pods(ctx)

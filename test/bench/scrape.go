@@ -27,7 +27,7 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 		asked := []float64{}
 		for range scrapes {
 			// Figures that are young enough are shown again.
-			if err := pause(ctx, 1100*time.Millisecond); err != nil {
+			if err := sleep(ctx, 1100*time.Millisecond); err != nil {
 				return err
 			}
 			used, err := testbed.CPU(node.Pid())

@@ -53,7 +53,7 @@ type demo struct {
 const patience = time.Minute
 
 func show(ctx context.Context) error {
-	say("a private containerd, with a registry on loopback for its images")
+	heading("a private containerd, with a registry on loopback for its images")
 	begin := time.Now()
 	registry, err := testbed.StartRegistry()
 	if err != nil {
@@ -65,21 +65,21 @@ func show(ctx context.Context) error {
 		return err
 	}
 	defer rt.Close(context.WithoutCancel(ctx))
-	took(begin, "it is up")
+	elapsed(begin, "it is up")
 
 	node, err := testbed.NewNode("demo", rt.Endpoint())
 	if err != nil {
 		return err
 	}
 	d := &demo{ctx: ctx, node: node, rt: rt}
-	say("the daemon, watching an empty directory")
-	typed("podstead run --pod-manifest-path pods/")
+	heading("the daemon, watching an empty directory")
+	command("podstead run --pod-manifest-path pods/")
 	begin = time.Now()
 	if err := node.Start(ctx); err != nil {
 		return err
 	}
 	defer node.Kill()
-	took(begin, "it answers")
+	elapsed(begin, "it answers")
 
 	for _, scene := range []func() error{d.start, d.edit, d.breakIt, d.crash, d.remove} {
 		if err := scene(); err != nil {
@@ -89,16 +89,16 @@ func show(ctx context.Context) error {
 	if err := node.Stop(); err != nil {
 		return err
 	}
-	say("that was all. Everything is gone again: processes, mounts, network, files")
+	heading("that was all. Everything is gone again: processes, mounts, network, files")
 	return nil
 }
 
 // start drops the examples into the directory and looks at them.
 func (d *demo) start() error {
-	say("drop manifests into the directory, and they run")
-	typed("cp examples/*.yaml pods/")
+	heading("drop manifests into the directory, and they run")
+	command("cp examples/*.yaml pods/")
 	begin := time.Now()
-	files, err := filepath.Glob(filepath.Join(testbed.Tree(), "examples", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(testbed.SourceRoot(), "examples", "*.yaml"))
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("no examples: %w", err)
 	}
@@ -115,7 +115,7 @@ func (d *demo) start() error {
 	if err := d.awaitReady(); err != nil {
 		return err
 	}
-	took(begin, fmt.Sprintf("all %d are ready, their image pulled", len(files)))
+	elapsed(begin, fmt.Sprintf("all %d are ready, their image pulled", len(files)))
 	if err := d.podstead("get", "pods"); err != nil {
 		return err
 	}
@@ -124,8 +124,8 @@ func (d *demo) start() error {
 
 // edit changes the web page's manifest.
 func (d *demo) edit() error {
-	say("edit a manifest, and its pod is replaced")
-	typed("sed -i 's/Hello from podstead/Hello again/' pods/web.yaml")
+	heading("edit a manifest, and its pod is replaced")
+	command("sed -i 's/Hello from podstead/Hello again/' pods/web.yaml")
 	file := filepath.Join(d.node.Manifests, "web.yaml")
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -144,7 +144,7 @@ func (d *demo) edit() error {
 	}); err != nil {
 		return err
 	}
-	took(begin, "the old one is stopped, the new one answers")
+	elapsed(begin, "the old one is stopped, the new one answers")
 	if err := d.curl(); err != nil {
 		return err
 	}
@@ -156,8 +156,8 @@ func (d *demo) edit() error {
 
 // breakIt writes nonsense.
 func (d *demo) breakIt() error {
-	say("break a manifest, and nothing ends: the last good one stays in force")
-	typed("sed -i 's/image:/imege:/' pods/web.yaml")
+	heading("break a manifest, and nothing ends: the last good one stays in force")
+	command("sed -i 's/image:/imege:/' pods/web.yaml")
 	file := filepath.Join(d.node.Manifests, "web.yaml")
 	good, err := os.ReadFile(file)
 	if err != nil {
@@ -185,12 +185,12 @@ func (d *demo) breakIt() error {
 
 // crash kills the daemon.
 func (d *demo) crash() error {
-	say("kill the daemon: the containers do not notice, and the next one takes them over")
+	heading("kill the daemon: the containers do not notice, and the next one takes them over")
 	before, err := d.pids()
 	if err != nil {
 		return err
 	}
-	typed(fmt.Sprintf("kill -9 %d; podstead run ...", d.node.Pid()))
+	command(fmt.Sprintf("kill -9 %d; podstead run ...", d.node.Pid()))
 	d.node.Kill()
 	begin := time.Now()
 	if err := d.node.Start(d.ctx); err != nil {
@@ -206,15 +206,15 @@ func (d *demo) crash() error {
 	if before != after {
 		return fmt.Errorf("processes changed:\n%s\n%s", before, after)
 	}
-	took(begin, "it knows them again")
-	printed("their processes before: " + before + "\n                 after:  " + after + "\n")
+	elapsed(begin, "it knows them again")
+	output("their processes before: " + before + "\n                 after:  " + after + "\n")
 	return nil
 }
 
 // remove empties the directory.
 func (d *demo) remove() error {
-	say("remove the manifests, and the pods end")
-	typed("rm pods/*.yaml")
+	heading("remove the manifests, and the pods end")
+	command("rm pods/*.yaml")
 	begin := time.Now()
 	files, err := filepath.Glob(filepath.Join(d.node.Manifests, "*.yaml"))
 	if err != nil {
@@ -234,7 +234,7 @@ func (d *demo) remove() error {
 	}); err != nil {
 		return err
 	}
-	took(begin, "they are gone")
+	elapsed(begin, "they are gone")
 	return d.podstead("get", "pods")
 }
 
@@ -302,20 +302,20 @@ func (d *demo) await(what string, check func() error) error {
 // podstead runs a command of the program and shows what it writes.
 func (d *demo) podstead(args ...string) error {
 	shown := strings.ReplaceAll(strings.Join(args, " "), d.node.Manifests, "pods")
-	typed("podstead " + shown)
+	command("podstead " + shown)
 	if args[0] != "validate" {
 		args = append(args, "--api-socket", d.node.Socket())
 	}
 	cmd := exec.CommandContext(d.ctx, d.node.Binary, args...)
 	out, err := cmd.CombinedOutput()
-	printed(strings.ReplaceAll(string(out), d.node.Manifests, "pods"))
+	output(strings.ReplaceAll(string(out), d.node.Manifests, "pods"))
 	return err
 }
 
 func (d *demo) curl() error {
-	typed("curl http://localhost:8080/")
+	command("curl http://localhost:8080/")
 	text, err := page()
-	printed(text)
+	output(text)
 	return err
 }
 
@@ -345,14 +345,14 @@ func styled(style, text string) string {
 	return style + text + plain
 }
 
-func say(text string)   { fmt.Println("\n" + styled(bold, "# "+text)) }
-func typed(text string) { fmt.Println("$ " + text) }
+func heading(text string) { fmt.Println("\n" + styled(bold, "# "+text)) }
+func command(text string) { fmt.Println("$ " + text) }
 
-func took(begin time.Time, what string) {
+func elapsed(begin time.Time, what string) {
 	fmt.Println(styled(dim, fmt.Sprintf("  %s after %.2f s", what, time.Since(begin).Seconds())))
 }
 
-func printed(text string) {
+func output(text string) {
 	for line := range strings.Lines(text) {
 		fmt.Print("  " + line)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // minimal is the manifest of a pod with more below its spec.
-func minimal(name, spec string) string {
+func podWithSpec(name, spec string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %[2]s}
@@ -26,7 +26,7 @@ spec:
 }
 
 // awaitRefused waits until a pod is shown waiting for a reason, with words.
-func (n *node) awaitRefused(name, reason string, words ...string) {
+func (n *node) awaitHeld(name, reason string, words ...string) {
 	n.t.Helper()
 	n.awaitStatus(name, "waits for "+reason, func(p v1.Pod) error {
 		if p.Status.Phase != v1.PodPending || p.Status.Reason != reason {
@@ -47,33 +47,33 @@ func (n *node) awaitRefused(name, reason string, words ...string) {
 // A pod that selects other nodes waits and says what label it lacks. It starts
 // when the node has the label, and goes on when it loses it.
 func TestNodeSelector(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("here.yaml", minimal("here", fmt.Sprintf("nodeSelector: {kubernetes.io/hostname: %s, kubernetes.io/os: linux}", n.Name)))
-		n.put("label.yaml", minimal("label", "nodeSelector: {disk: ssd}"))
-		n.put("term.yaml", minimal("term", "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a, b]}]}]}}}"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("here.yaml", podWithSpec("here", fmt.Sprintf("nodeSelector: {kubernetes.io/hostname: %s, kubernetes.io/os: linux}", n.Name)))
+		n.writeManifest("label.yaml", podWithSpec("label", "nodeSelector: {disk: ssd}"))
+		n.writeManifest("term.yaml", podWithSpec("term", "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a, b]}]}]}}}"))
 		n.start()
 		n.awaitRunning("here")
-		n.awaitRefused("label", "NodeAffinity", "not labelled disk=ssd", "--node-labels=disk=ssd")
-		n.awaitRefused("term", "NodeAffinity", "(zone In a,b)")
+		n.awaitHeld("label", "NodeAffinity", "not labelled disk=ssd", "--node-labels=disk=ssd")
+		n.awaitHeld("term", "NodeAffinity", "(zone In a,b)")
 		n.Args = []string{"--node-labels", "disk=ssd,zone=b"}
 		n.restart()
 		label, term := n.awaitRunning("label"), n.awaitRunning("term")
 		n.Args = nil
 		n.restart()
 		n.awaitReady("label")
-		n.mustBe("label", label)
-		n.mustBe("term", term)
+		n.mustStillRun("label", label)
+		n.mustStillRun("term", term)
 	})
 }
 
 // Safe kernel parameters are set in the pod and nowhere else, others if they
 // are allowed.
 func TestSysctls(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		const message, somaxconn = "{name: kernel/msgmax, value: \"16384\"}", "{name: net.core.somaxconn, value: \"777\"}"
-		n.put("safe.yaml", minimal("safe", "securityContext: {sysctls: [{name: net.ipv4.ip_unprivileged_port_start, value: \"81\"}, {name: net/ipv4/tcp_fin_timeout, value: \"33\"}, {name: kernel.shm_rmid_forced, value: \"1\"}]}"))
-		n.put("unsafe.yaml", minimal("unsafe", "securityContext: {sysctls: ["+message+", "+somaxconn+"]}"))
-		n.put("host.yaml", minimal("host", "securityContext: {sysctls: [{name: vm.swappiness, value: \"1\"}]}"))
+		n.writeManifest("safe.yaml", podWithSpec("safe", "securityContext: {sysctls: [{name: net.ipv4.ip_unprivileged_port_start, value: \"81\"}, {name: net/ipv4/tcp_fin_timeout, value: \"33\"}, {name: kernel.shm_rmid_forced, value: \"1\"}]}"))
+		n.writeManifest("unsafe.yaml", podWithSpec("unsafe", "securityContext: {sysctls: ["+message+", "+somaxconn+"]}"))
+		n.writeManifest("host.yaml", podWithSpec("host", "securityContext: {sysctls: [{name: vm.swappiness, value: \"1\"}]}"))
 		n.start()
 		safe := n.awaitRunning("safe")
 		read := func(i instance, file, want string) {
@@ -85,24 +85,24 @@ func TestSysctls(t *testing.T) {
 		read(safe, "net/ipv4/ip_unprivileged_port_start", "81")
 		read(safe, "net/ipv4/tcp_fin_timeout", "33")
 		read(safe, "kernel/shm_rmid_forced", "1")
-		n.awaitRefused("host", "SysctlForbidden", "sysctls[0]: vm.swappiness is the host's")
-		n.awaitRefused("unsafe", "SysctlForbidden", "sysctls[0]: kernel/msgmax", "--allowed-unsafe-sysctls=kernel.msgmax")
+		n.awaitHeld("host", "SysctlForbidden", "sysctls[0]: vm.swappiness is the host's")
+		n.awaitHeld("unsafe", "SysctlForbidden", "sysctls[0]: kernel/msgmax", "--allowed-unsafe-sysctls=kernel.msgmax")
 		n.Args = []string{"--allowed-unsafe-sysctls", "kernel.msg*,net.core.somaxconn"}
 		n.restart()
 		unsafe := n.awaitRunning("unsafe")
 		read(unsafe, "kernel/msgmax", "16384")
 		read(unsafe, "net/core/somaxconn", "777")
-		n.mustBe("safe", safe)
+		n.mustStillRun("safe", safe)
 	})
 }
 
 // On a host without AppArmor a pod that wants to be confined by it does not
 // run; without SELinux one with labels runs, with an event.
 func TestHostWithoutSecurityModules(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("armor.yaml", minimal("armor", "securityContext: {appArmorProfile: {type: RuntimeDefault}}"))
-		n.put("open.yaml", minimal("open", "securityContext: {appArmorProfile: {type: Unconfined}}"))
-		n.put("label.yaml", minimal("label", "securityContext: {seLinuxOptions: {type: spc_t, level: s0}}"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("armor.yaml", podWithSpec("armor", "securityContext: {appArmorProfile: {type: RuntimeDefault}}"))
+		n.writeManifest("open.yaml", podWithSpec("open", "securityContext: {appArmorProfile: {type: Unconfined}}"))
+		n.writeManifest("label.yaml", podWithSpec("label", "securityContext: {seLinuxOptions: {type: spc_t, level: s0}}"))
 		n.start()
 		n.awaitRunning("open")
 		n.awaitRunning("label")
@@ -112,7 +112,7 @@ func TestHostWithoutSecurityModules(t *testing.T) {
 				t.Errorf("confined by %q, %v", profile, err)
 			}
 		} else {
-			n.awaitRefused("armor", "AppArmor", "AppArmor is not enabled on this host")
+			n.awaitHeld("armor", "AppArmor", "AppArmor is not enabled on this host")
 		}
 		n.await("an event about the labels", func() error {
 			events, err := n.Get(t.Context(), "/podstead/v1/events?pod="+n.PodName("label"))
@@ -126,8 +126,8 @@ func TestHostWithoutSecurityModules(t *testing.T) {
 
 // A pod whose readiness gate is not set runs and is not ready.
 func TestReadinessGate(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", minimal("p", "readinessGates: [{conditionType: example.com/balanced}]"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", podWithSpec("p", "readinessGates: [{conditionType: example.com/balanced}]"))
 		n.start()
 		n.awaitRunning("p")
 		n.awaitStatus("p", "its containers are ready and it is not", func(p v1.Pod) error {
@@ -148,24 +148,24 @@ func TestReadinessGate(t *testing.T) {
 // One bounds what the node has for pods and fills it: who comes then waits, a
 // critical pod makes room for itself, and each comes back when it can. A
 // restart of the daemon ends nothing, even if there is less than what runs has.
-func TestRoomOnTheNode(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+func TestNodeAllocatable(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		sized := func(name, memory, more string) string {
-			return minimal(name, more+"resources: {requests: {memory: "+memory+"}}")
+			return podWithSpec(name, more+"resources: {requests: {memory: "+memory+"}}")
 		}
 		capacity := cgroup.Capacity()
 		// 512 MiB for pods, and 100 that the threshold of eviction keeps free.
 		reserved := capacity.Memory().Value() - 612<<20
 		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", reserved), "--max-pods", "3"}
-		n.put("small.yaml", sized("small", "100Mi", ""))
-		n.put("large.yaml", sized("large", "300Mi", ""))
+		n.writeManifest("small.yaml", sized("small", "100Mi", ""))
+		n.writeManifest("large.yaml", sized("large", "300Mi", ""))
 		n.start()
 		small, large := n.awaitRunning("small"), n.awaitRunning("large")
-		n.put("more.yaml", sized("more", "200Mi", ""))
-		n.awaitRefused("more", "OutOfmemory", "requested 200Mi, used 400Mi, capacity 512Mi")
-		n.put("critical.yaml", sized("critical", "250Mi", "priorityClassName: system-node-critical\n  "))
+		n.writeManifest("more.yaml", sized("more", "200Mi", ""))
+		n.awaitHeld("more", "OutOfmemory", "requested 200Mi, used 400Mi, capacity 512Mi")
+		n.writeManifest("critical.yaml", sized("critical", "250Mi", "priorityClassName: system-node-critical\n  "))
 		n.awaitRunning("critical")
-		n.mustBe("small", small)
+		n.mustStillRun("small", small)
 		n.awaitStatus("large", "it is preempted", func(p v1.Pod) error {
 			if p.Status.Phase != v1.PodFailed || p.Status.Reason != "Preempting" {
 				return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
@@ -173,18 +173,18 @@ func TestRoomOnTheNode(t *testing.T) {
 			return nil
 		})
 		// Now there is a place, and room for the one that waited no longer.
-		n.drop("critical.yaml")
+		n.removeManifest("critical.yaml")
 		if again := n.awaitRunning("large"); again.Pid == large.Pid {
 			t.Error("the preempted pod was never ended")
 		}
-		n.put("light.yaml", sized("light", "1Mi", ""))
+		n.writeManifest("light.yaml", sized("light", "1Mi", ""))
 		n.awaitRunning("light")
-		n.put("last.yaml", sized("last", "1Mi", ""))
-		n.awaitRefused("last", "OutOfpods", "requested 1, used 3, capacity 3")
+		n.writeManifest("last.yaml", sized("last", "1Mi", ""))
+		n.awaitHeld("last", "OutOfpods", "requested 1, used 3, capacity 3")
 		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", reserved+400<<20), "--max-pods", "1"}
 		n.restart()
-		n.awaitRefused("more", "OutOfpods")
-		n.mustBe("small", small)
+		n.awaitHeld("more", "OutOfpods")
+		n.mustStillRun("small", small)
 		n.awaitReady("large")
 		n.awaitReady("light")
 	})
@@ -193,7 +193,7 @@ func TestRoomOnTheNode(t *testing.T) {
 // A resize for which there is no room now is Deferred, and made on the running
 // container when another pod has ended.
 func TestResizeIsDeferred(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		cpu := func(name string, milli int64) string {
 			return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -205,12 +205,12 @@ spec:
 		}
 		capacity := cgroup.Capacity()
 		all := capacity.Cpu().MilliValue()
-		n.put("p.yaml", cpu("p", 100))
-		n.put("hog.yaml", cpu("hog", all-300))
+		n.writeManifest("p.yaml", cpu("p", 100))
+		n.writeManifest("hog.yaml", cpu("hog", all-300))
 		n.start()
 		p := n.awaitRunning("p")
 		n.awaitRunning("hog")
-		n.put("p.yaml", cpu("p", 500))
+		n.writeManifest("p.yaml", cpu("p", 500))
 		n.awaitStatus("p", "the resize waits", func(p v1.Pod) error {
 			for _, c := range p.Status.Conditions {
 				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonDeferred && strings.Contains(c.Message, "not enough cpu: requested 400m more") {
@@ -233,13 +233,13 @@ spec:
 			t.Fatal(err)
 		}
 		n.mustHaveValue("cpu", at, "cpu.shares", "102")
-		n.drop("hog.yaml")
+		n.removeManifest("hog.yaml")
 		n.await("the container has its shares", func() error {
 			if got, err := cgroupValue("cpu", at, "cpu.shares"); err != nil || got != "512" {
 				return fmt.Errorf("%s, %v", got, err)
 			}
 			return nil
 		})
-		n.mustBe("p", p)
+		n.mustStillRun("p", p)
 	})
 }

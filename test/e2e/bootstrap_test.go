@@ -24,7 +24,7 @@ type controlPlane struct {
 }
 
 // slow is how long an API server may take that starts on a busy machine.
-const slow = 3 * time.Minute
+const slowTimeout = 3 * time.Minute
 
 // newControlPlane is a machine with the files that kubeadm makes before a kubelet
 // starts, and a registry with the images of the examples and of a release after it.
@@ -47,11 +47,11 @@ func newControlPlane(t *testing.T, kind testbed.Kind) *controlPlane {
 	})
 	n.Manifests = m.Manifests
 	// What kubeadm passes on: its config file, and what it writes into kubeadm-flags.env.
-	n.Args = append(n.Args, "--kubeconfig", m.Kubelet, "--config", filepath.Join(testbed.Tree(), "cmd/podstead/kubeletconfig/testdata/kubeadm.yaml"),
+	n.Args = append(n.Args, "--kubeconfig", m.Kubelet, "--config", filepath.Join(testbed.SourceRoot(), "cmd/podstead/kubeletconfig/testdata/kubeadm.yaml"),
 		"--node-ip", "192.0.2.10", "--register-with-taints", "node-role.kubernetes.io/control-plane:NoSchedule", "--port", fmt.Sprint(hostPort()))
 	c := &controlPlane{node: n, admin: &admin{t, m.Admin}, manifests: map[string]string{}}
 	for name, image := range map[string]func() (containerimage.Image, error){"etcd": testbed.EtcdImage, "kube-apiserver": testbed.KubeAPIServerImage} {
-		data, err := os.ReadFile(filepath.Join(testbed.Tree(), "examples/control-plane", name+".yaml"))
+		data, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples/control-plane", name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func (c *controlPlane) image(name string) string {
 }
 
 // other waits until another instance than old of a component runs, and returns it.
-func (c *controlPlane) other(name string, old instance) instance {
+func (c *controlPlane) awaitOther(name string, old instance) instance {
 	c.node.t.Helper()
 	var now instance
 	c.await("another "+name+" runs", func() error {
@@ -86,12 +86,12 @@ func (c *controlPlane) other(name string, old instance) instance {
 			err = fmt.Errorf("running: %v", found)
 		}
 		return err
-	}, slow)
+	}, slowTimeout)
 	return now
 }
 
 // same fails the test unless the very instance still runs.
-func (c *controlPlane) same(name string, want instance) {
+func (c *controlPlane) mustStillRun(name string, want instance) {
 	c.node.t.Helper()
 	found, err := c.running(name)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *controlPlane) same(name string, want instance) {
 
 // shown waits until the cluster shows a component as the instance that runs here, in
 // another mirror than the previous one.
-func (c *controlPlane) shown(name string, running instance, before *v1.Pod) *v1.Pod {
+func (c *controlPlane) awaitMirror(name string, running instance, before *v1.Pod) *v1.Pod {
 	c.node.t.Helper()
 	var pod *v1.Pod
 	c.await("the cluster shows "+name, func() error {
@@ -115,19 +115,19 @@ func (c *controlPlane) shown(name string, running instance, before *v1.Pod) *v1.
 		if before != nil && pod.UID == before.UID {
 			return errors.New("it is the previous mirror")
 		}
-		if err := ready(pod); err != nil {
+		if err := podReady(pod); err != nil {
 			return err
 		}
 		if got := pod.Status.ContainerStatuses[0].ContainerID; got != "containerd://"+running.ID {
 			return fmt.Errorf("it shows %s, %s runs", got, running.ID)
 		}
 		return nil
-	}, slow)
+	}, slowTimeout)
 	return pod
 }
 
 // registered waits until the cluster has the node and it is ready.
-func (c *controlPlane) registered() *v1.Node {
+func (c *controlPlane) awaitNodeReady() *v1.Node {
 	c.node.t.Helper()
 	var n *v1.Node
 	c.await("the node is ready", func() error {
@@ -141,7 +141,7 @@ func (c *controlPlane) registered() *v1.Node {
 			}
 		}
 		return fmt.Errorf("not ready: %v", n.Status.Conditions)
-	}, slow)
+	}, slowTimeout)
 	return n
 }
 
@@ -158,18 +158,18 @@ func TestBootstrap(t *testing.T) {
 }
 
 func bootstrap(t *testing.T, c *controlPlane) {
-	c.put("web.yaml", sleeper("web", "one"))
+	c.writeManifest("web.yaml", sleepPod("web", "one"))
 	for name, manifest := range c.manifests {
-		c.put(name+".yaml", manifest)
+		c.writeManifest(name+".yaml", manifest)
 	}
 	c.start()
 	web := c.awaitRunning("web")
-	etcd, api := c.other("etcd", instance{}), c.other("kube-apiserver", instance{})
-	n := c.registered()
+	etcd, api := c.awaitOther("etcd", instance{}), c.awaitOther("kube-apiserver", instance{})
+	n := c.awaitNodeReady()
 	if !slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == "node-role.kubernetes.io/control-plane" }) {
 		t.Errorf("taints: %v", n.Spec.Taints)
 	}
-	shownEtcd, shownAPI := c.shown("etcd", etcd, nil), c.shown("kube-apiserver", api, nil)
+	shownEtcd, shownAPI := c.awaitMirror("etcd", etcd, nil), c.awaitMirror("kube-apiserver", api, nil)
 	for _, p := range []*v1.Pod{shownEtcd, shownAPI} {
 		if p.Spec.PriorityClassName != "system-node-critical" || p.Spec.Priority == nil || *p.Spec.Priority != 2000001000 || p.Status.HostIP != "192.0.2.10" || p.Status.PodIP != "192.0.2.10" || p.Annotations["podstead.io/left-out-of-mirror"] != "" {
 			t.Errorf("%s: class %s, priority %v, addresses %s %s, annotations %v", p.Name, p.Spec.PriorityClassName, p.Spec.Priority, p.Status.HostIP, p.Status.PodIP, p.Annotations)
@@ -178,43 +178,43 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	c.must("create", "configmap", "-n", "default", "kept", "--from-literal=a=b")
 
 	// An edit with a fault ends nothing.
-	c.put("kube-apiserver.yaml", strings.Replace(c.manifests["kube-apiserver"], "hostNetwork: true", "hostNetwork: yes please", 1))
-	c.awaitFault("kube-apiserver.yaml", "hostNetwork")
-	c.same("kube-apiserver", api)
+	c.writeManifest("kube-apiserver.yaml", strings.Replace(c.manifests["kube-apiserver"], "hostNetwork: true", "hostNetwork: yes please", 1))
+	c.awaitManifestError("kube-apiserver.yaml", "hostNetwork")
+	c.mustStillRun("kube-apiserver", api)
 
 	// The API server is upgraded, and the daemon crashes while the old one ends and
 	// again while the new one starts.
 	next := func(name string) string {
 		return strings.Replace(c.manifests[name], c.image(name), c.image(name)+"-next", 1)
 	}
-	c.put("kube-apiserver.yaml", strings.Replace(next("kube-apiserver"), "- --allow-privileged=true\n", "- --allow-privileged=true\n        - --max-requests-inflight=300\n", 1))
+	c.writeManifest("kube-apiserver.yaml", strings.Replace(next("kube-apiserver"), "- --allow-privileged=true\n", "- --allow-privileged=true\n        - --max-requests-inflight=300\n", 1))
 	c.await("the previous API server ends", func() error {
-		if alive(api.Pid) {
+		if processExists(api.Pid) {
 			return errors.New("it runs")
 		}
 		return nil
-	}, slow)
+	}, slowTimeout)
 	c.restart()
-	api = c.other("kube-apiserver", api)
+	api = c.awaitOther("kube-apiserver", api)
 	c.restart()
 	if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", api.Pid)); err != nil || !strings.Contains(string(args), "--max-requests-inflight=300") {
 		t.Errorf("the new API server runs as %q, %v", args, err)
 	}
-	shownAPI = c.shown("kube-apiserver", api, shownAPI)
+	shownAPI = c.awaitMirror("kube-apiserver", api, shownAPI)
 	if got := shownAPI.Spec.Containers[0].Image; got != c.image("kube-apiserver")+"-next" {
 		t.Errorf("the cluster shows the image %s", got)
 	}
-	c.same("etcd", etcd)
-	if again := c.shown("etcd", etcd, nil); again.UID != shownEtcd.UID {
+	c.mustStillRun("etcd", etcd)
+	if again := c.awaitMirror("etcd", etcd, nil); again.UID != shownEtcd.UID {
 		t.Error("the mirror of etcd was replaced with that of the API server")
 	}
 
 	// Then etcd, under the API server that runs.
-	c.put("etcd.yaml", next("etcd"))
-	etcd = c.other("etcd", etcd)
-	c.shown("etcd", etcd, shownEtcd)
-	c.same("kube-apiserver", api)
-	if now := c.registered(); now.UID != n.UID {
+	c.writeManifest("etcd.yaml", next("etcd"))
+	etcd = c.awaitOther("etcd", etcd)
+	c.awaitMirror("etcd", etcd, shownEtcd)
+	c.mustStillRun("kube-apiserver", api)
+	if now := c.awaitNodeReady(); now.UID != n.UID {
 		t.Error("the cluster has another node than before: etcd lost its data")
 	}
 	c.must("get", "configmap", "-n", "default", "kept")
@@ -222,10 +222,10 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	// A daemon that comes back takes over all of it.
 	c.restart()
 	c.must("delete", "pod", "-n", "kube-system", c.PodName("etcd"), "--wait=false")
-	c.shown("etcd", etcd, nil)
-	c.same("etcd", etcd)
-	c.same("kube-apiserver", api)
-	c.mustBe("web", web)
+	c.awaitMirror("etcd", etcd, nil)
+	c.mustStillRun("etcd", etcd)
+	c.mustStillRun("kube-apiserver", api)
+	c.mustStillRun("web", web)
 	// A daemon that dies between the creation of a container and its start makes
 	// another one, with the next number.
 	for name, first := range map[string]instance{"etcd": etcd, "kube-apiserver": api} {

@@ -23,7 +23,7 @@ func TestPodSlices(t *testing.T) {
 	t.Parallel()
 	s := boot(t, false, map[string]string{
 		"etc/containerd/config.toml": systemdDriver,
-		"etc/pods/p.yaml": strings.Replace(sleeper("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1) +
+		"etc/pods/p.yaml": strings.Replace(sleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1) +
 			resources("requests: {cpu: 100m}, limits: {cpu: 200m, memory: 40Mi}"),
 	})
 	n := s.node()

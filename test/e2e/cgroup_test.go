@@ -76,12 +76,12 @@ func oomScoreAdj(t *testing.T, pid int) int {
 // Each class of pods has its tier, and the kernel the values of the root, the
 // tiers, the pods and the containers. Nothing is left when the pods are gone.
 func TestPodCgroups(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--system-reserved", "memory=1Gi,cpu=100m", "--kube-reserved", "memory=512Mi", "--pod-max-pids", "200"}
-		n.put("g.yaml", sleeper("g", "one")+resources("limits: {cpu: 200m, memory: 40Mi}"))
-		n.put("b.yaml", sleeper("b", "one")+resources("requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 300m, memory: 32Mi}")+
+		n.writeManifest("g.yaml", sleepPod("g", "one")+resources("limits: {cpu: 200m, memory: 40Mi}"))
+		n.writeManifest("b.yaml", sleepPod("b", "one")+resources("requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 300m, memory: 32Mi}")+
 			"    - {name: other, image: "+testbed.BusyboxImage+", command: [sh, -c, 'trap exit TERM; sleep 100000 & wait'], resources: {requests: {cpu: 50m}, limits: {cpu: 300m}}}\n")
-		n.put("e.yaml", sleeper("e", "one"))
+		n.writeManifest("e.yaml", sleepPod("e", "one"))
 		n.start()
 		root := n.CgroupRoot()
 		instances := map[string]instance{}
@@ -150,10 +150,10 @@ func TestPodCgroups(t *testing.T) {
 		n.restart()
 		for name := range instances {
 			n.awaitReady(name)
-			n.mustBe(name, instances[name])
+			n.mustStillRun(name, instances[name])
 		}
 		for name := range instances {
-			n.drop(name + ".yaml")
+			n.removeManifest(name + ".yaml")
 		}
 		for name := range instances {
 			n.awaitGone(name)
@@ -176,12 +176,12 @@ func TestPodCgroups(t *testing.T) {
 // What a pod states for all of its containers together holds for its cgroup,
 // and so does its overhead; the containers have no limits of their own.
 func TestPodLevelResources(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", strings.Replace(sleeper("p", "one"), "spec:\n",
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "spec:\n",
 			"spec:\n  resources: {requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 200m, memory: 64Mi}}\n"+
 				"  overhead: {cpu: 50m, memory: 8Mi}\n", 1)+resources("requests: {ephemeral-storage: 1Mi}"))
 		// More than the pod may have ends a container that has no limit itself.
-		n.put("o.yaml", strings.Replace(stubborn("o", "one", 1, "sleep 0.2; tail /dev/zero"), "spec:\n",
+		n.writeManifest("o.yaml", strings.Replace(scriptPod("o", "one", 1, "sleep 0.2; tail /dev/zero"), "spec:\n",
 			"spec:\n  resources: {limits: {memory: 24Mi}}\n", 1))
 		n.start()
 		main := n.awaitRunning("p")
@@ -204,9 +204,9 @@ func TestPodLevelResources(t *testing.T) {
 
 // A limit of hugepages is the kernel's, or the pod waits where there is none.
 func TestHugePages(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one")+resources("limits: {hugepages-2Mi: 4Mi, memory: 32Mi}"))
-		n.put("fine.yaml", sleeper("fine", "one"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one")+resources("limits: {hugepages-2Mi: 4Mi, memory: 32Mi}"))
+		n.writeManifest("fine.yaml", sleepPod("fine", "one"))
 		n.start()
 		n.awaitRunning("fine")
 		pages, err := os.ReadFile("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
@@ -245,9 +245,9 @@ func oomKilled(p v1.Pod) error {
 
 // A container that eats more than its limit ends, and its pod goes on.
 func TestOutOfMemory(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		eat := "sleep 0.2; tail /dev/zero"
-		n.put("p.yaml", stubborn("p", "one", 1, eat)+resources("limits: {memory: 24Mi}, requests: {cpu: 10m}"))
+		n.writeManifest("p.yaml", scriptPod("p", "one", 1, eat)+resources("limits: {memory: 24Mi}, requests: {cpu: 10m}"))
 		n.start()
 		n.awaitStatus("p", "OOMKilled", oomKilled)
 		p, err := n.pod("p")
@@ -260,9 +260,9 @@ func TestOutOfMemory(t *testing.T) {
 }
 
 // What stays in a pod's cgroup after its containers have ended is ended too.
-func TestLeftoverProcessesEnd(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
+func TestLeftoverProcessesAreKilled(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		main := n.awaitRunning("p")
 		at, err := cgroupPath(main.Pid, "pids")
@@ -281,7 +281,7 @@ func TestLeftoverProcessesEnd(t *testing.T) {
 		if err := os.WriteFile(procs, []byte(fmt.Sprint(orphan.Process.Pid)), 0); err != nil {
 			t.Fatal(err)
 		}
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		select {
 		case <-ended:
 		case <-time.After(3 * time.Minute):
@@ -300,7 +300,7 @@ func TestLeftoverProcessesEnd(t *testing.T) {
 // did before podstead made any; those that need one wait. Once it may, the
 // former go on as they are, and the others start.
 func TestPodsWithoutCgroups(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		product := n.Binary
 		wrapper := filepath.Join(t.TempDir(), "podstead")
 		script := fmt.Sprintf(`#!/bin/sh
@@ -310,7 +310,7 @@ exec unshare -m sh -c 'for m in /sys/fs/cgroup/*/; do mount -o remount,ro,bind $
 			t.Fatal(err)
 		}
 		n.Binary = wrapper
-		n.put("p.yaml", sleeper("p", "one")+resources("limits: {cpu: 200m, memory: 40Mi}"))
+		n.writeManifest("p.yaml", sleepPod("p", "one")+resources("limits: {cpu: 200m, memory: 40Mi}"))
 		n.start()
 		first := n.awaitRunning("p")
 		p := n.awaitReady("p")
@@ -320,7 +320,7 @@ exec unshare -m sh -c 'for m in /sys/fs/cgroup/*/; do mount -o remount,ro,bind $
 		n.Binary = product
 		n.restart()
 		n.awaitReady("p")
-		n.mustBe("p", first)
+		n.mustStillRun("p", first)
 		// Its next container stays next to the others, in the sandbox's parent.
 		if err := syscall.Kill(first.Pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -330,9 +330,9 @@ exec unshare -m sh -c 'for m in /sys/fs/cgroup/*/; do mount -o remount,ro,bind $
 		if err != nil || strings.Contains(before, n.CgroupRoot()) {
 			t.Errorf("the new instance is in %s (%v), want it where its sandbox is", before, err)
 		}
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		n.awaitGone("p")
-		if alive(second.Pid) {
+		if processExists(second.Pid) {
 			t.Error("the pod's process goes on")
 		}
 		n.await("no cgroup is left", func() error {
@@ -345,7 +345,7 @@ exec unshare -m sh -c 'for m in /sys/fs/cgroup/*/; do mount -o remount,ro,bind $
 }
 
 // Two daemons with one root would take each other's pods for remains.
-func TestCgroupRootIsOnesOwn(t *testing.T) {
+func TestCgroupRootIsExclusive(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
 	n.start()

@@ -35,7 +35,7 @@ func (n *node) check(status int, args ...string) map[string]finding {
 // A host on which pods run is not complained of, with a daemon and without. What
 // is broken for real is named.
 func TestCheckTheHost(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func TestCheckTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.Args = []string{"--healthz-port", port}
-		n.put("p.yaml", sleeper("p", "one"))
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		n.awaitReady("p")
 		is := func(found map[string]finding, check, level string, words ...string) {

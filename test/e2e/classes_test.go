@@ -16,43 +16,43 @@ import (
 // manifest or a flag; a pod whose class is nowhere waits, and so does one whose
 // handler the runtime does not have.
 func TestRuntimeClass(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		const privileged = "os: {name: linux}\n  containers: [{name: main, image: " + testbed.BusyboxImage + ", command: [sleep, \"100000\"], securityContext: {privileged: true}}]\n  "
 		pod := func(name, class string) string {
-			text := minimal(name, "runtimeClassName: "+class)
+			text := podWithSpec(name, "runtimeClassName: "+class)
 			at := strings.Index(text, "  containers:")
 			return text[:at] + "  " + privileged
 		}
-		n.put("plain.yaml", strings.Replace(pod("plain", "x"), "runtimeClassName: x", "", 1))
-		n.put("declared.yaml", pod("declared", "devless"))
-		n.put("flag.yaml", pod("flag", "flagged"))
-		n.put("nohandler.yaml", pod("nohandler", "strange"))
-		n.put("strange.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: strange}, handler: not-there}\n")
+		n.writeManifest("plain.yaml", strings.Replace(pod("plain", "x"), "runtimeClassName: x", "", 1))
+		n.writeManifest("declared.yaml", pod("declared", "devless"))
+		n.writeManifest("flag.yaml", pod("flag", "flagged"))
+		n.writeManifest("nohandler.yaml", pod("nohandler", "strange"))
+		n.writeManifest("strange.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: strange}, handler: not-there}\n")
 		n.Args = []string{"--runtime-classes", "flagged=" + testbed.OtherHandler}
 		n.start()
-		n.awaitRefused("declared", "RuntimeClassNotFound", `RuntimeClass "devless" not found`)
-		n.put("class.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: devless}, handler: "+testbed.OtherHandler+"}\n")
+		n.awaitHeld("declared", "RuntimeClassNotFound", `RuntimeClass "devless" not found`)
+		n.writeManifest("class.yaml", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: devless}, handler: "+testbed.OtherHandler+"}\n")
 		for pod, want := range map[string]string{"plain": "there", "declared": "none", "flag": "none"} {
 			if got := n.exec(n.awaitRunning(pod), "sh", "-c", "test -e /dev/kmsg && echo there || echo none"); got != want {
 				t.Errorf("%s: the host's /dev/kmsg is %s", pod, got)
 			}
 		}
-		n.awaitRefused("nohandler", "CreatePodSandboxError", "not-there")
+		n.awaitHeld("nohandler", "CreatePodSandboxError", "not-there")
 	})
 }
 
 // The built-in classes are there, others come from manifests, and the status
 // of a pod shows what its class says.
 func TestPriorityClass(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("critical.yaml", minimal("critical", "priorityClassName: system-node-critical"))
-		n.put("batch.yaml", minimal("batch", "priorityClassName: batch"))
-		n.put("number.yaml", minimal("number", "priority: 7"))
-		n.put("both.yaml", minimal("both", "priorityClassName: system-node-critical\n  priority: 7"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("critical.yaml", podWithSpec("critical", "priorityClassName: system-node-critical"))
+		n.writeManifest("batch.yaml", podWithSpec("batch", "priorityClassName: batch"))
+		n.writeManifest("number.yaml", podWithSpec("number", "priority: 7"))
+		n.writeManifest("both.yaml", podWithSpec("both", "priorityClassName: system-node-critical\n  priority: 7"))
 		n.start()
-		n.awaitRefused("batch", "PriorityClassNotFound", `PriorityClass "batch" not found`)
-		n.awaitRefused("both", "ClassConflict", "spec.priority: is 7")
-		n.put("class.yaml", "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: batch}, value: -5, preemptionPolicy: Never}\n")
+		n.awaitHeld("batch", "PriorityClassNotFound", `PriorityClass "batch" not found`)
+		n.awaitHeld("both", "ClassConflict", "spec.priority: is 7")
+		n.writeManifest("class.yaml", "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: batch}, value: -5, preemptionPolicy: Never}\n")
 		adjusted := map[string]string{}
 		for name, want := range map[string]int32{"critical": 2000001000, "batch": -5, "number": 7} {
 			adj, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", n.awaitRunning(name).Pid))
@@ -78,7 +78,7 @@ func TestPriorityClass(t *testing.T) {
 // A pod with users of its own: root there has no privileges here, in what it mounts as
 // well. A runtime that cannot is not given the pod.
 func TestUserNamespace(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--runtime-classes", "new=" + testbed.OtherHandler}
 		manifest := func(name, class string) string {
 			return fmt.Sprintf(`apiVersion: v1
@@ -97,13 +97,13 @@ spec:
     - {name: user, image: %[1]s, command: [sleep, "100000"], securityContext: {runAsUser: 1000, procMount: Unmasked}}
 `, testbed.BusyboxImage, name, class)
 		}
-		n.put("default.yaml", manifest("default", ""))
-		n.put("a.yaml", manifest("a", "runtimeClassName: new"))
-		n.put("b.yaml", manifest("b", "runtimeClassName: new"))
+		n.writeManifest("default.yaml", manifest("default", ""))
+		n.writeManifest("a.yaml", manifest("a", "runtimeClassName: new"))
+		n.writeManifest("b.yaml", manifest("b", "runtimeClassName: new"))
 		n.start()
-		n.awaitRefused("default", "NotSupportedByRuntime", "spec.hostUsers", "runc 1.2")
+		n.awaitHeld("default", "NotSupportedByRuntime", "spec.hostUsers", "runc 1.2")
 		if n.rt.Kind == testbed.Containerd16 {
-			n.awaitRefused("a", "NotSupportedByRuntime", "containerd 1.6.20")
+			n.awaitHeld("a", "NotSupportedByRuntime", "containerd 1.6.20")
 			return
 		}
 		a, b, user := n.awaitRunning("a"), n.awaitRunning("b"), n.awaitContainer("a", "user")
@@ -122,10 +122,10 @@ spec:
 		if firstID(a) == firstID(b) {
 			t.Error("two pods have the same users")
 		}
-		if got := procStatus(t, a.Pid)["Uid"]; got != ids(firstID(a)) {
+		if got := procStatus(t, a.Pid)["Uid"]; got != idMap(firstID(a)) {
 			t.Errorf("root of the pod is %s on the host", got)
 		}
-		if got := procStatus(t, user.Pid)["Uid"]; got != ids(firstID(a)+1000) {
+		if got := procStatus(t, user.Pid)["Uid"]; got != idMap(firstID(a)+1000) {
 			t.Errorf("user 1000 of the pod is %s on the host", got)
 		}
 		if got := n.exec(a, "stat", "-c", "%u", "/data/file"); got != "0" {
@@ -139,7 +139,7 @@ spec:
 		}
 		// The users stay over restarts of the daemon and of a container.
 		n.restart()
-		n.mustBe("a", a)
+		n.mustStillRun("a", a)
 		n.exec(a, "touch", "/data/end")
 		p := n.awaitStatus("a", "has ended once", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
@@ -164,16 +164,16 @@ spec:
 // the runtime can.
 func TestSupplementalGroupsPolicy(t *testing.T) {
 	ref := imageWithGroup(t)
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		for name, policy := range map[string]string{"merge": "Merge", "strict": "Strict"} {
-			n.put(name+".yaml", strings.Replace(minimal(name, "securityContext: {runAsUser: 1000, runAsGroup: 1000, supplementalGroups: [70], supplementalGroupsPolicy: "+policy+"}"), testbed.BusyboxImage, ref, 1))
+			n.writeManifest(name+".yaml", strings.Replace(podWithSpec(name, "securityContext: {runAsUser: 1000, runAsGroup: 1000, supplementalGroups: [70], supplementalGroupsPolicy: "+policy+"}"), testbed.BusyboxImage, ref, 1))
 		}
 		n.start()
 		if got := procStatus(t, n.awaitRunning("merge").Pid)["Groups"]; got != "70 1000 5000" {
 			t.Errorf("merged: %q", got)
 		}
 		if n.rt.Kind == testbed.Containerd16 {
-			n.awaitRefused("strict", "NotSupportedByRuntime", "spec.securityContext.supplementalGroupsPolicy", "containerd 2.0 or later")
+			n.awaitHeld("strict", "NotSupportedByRuntime", "spec.securityContext.supplementalGroupsPolicy", "containerd 2.0 or later")
 			return
 		}
 		if got := procStatus(t, n.awaitRunning("strict").Pid)["Groups"]; got != "70 1000" {

@@ -29,8 +29,8 @@ func (n *node) podstead(args ...string) (stdout, stderr string, status int) {
 }
 
 func TestGetPods(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		n.awaitReady("p")
 		out, errs, status := n.podstead("get", "pods", "--api-socket", n.Socket())
@@ -58,10 +58,10 @@ func TestGetPods(t *testing.T) {
 // The examples are right as they stand, and a fault is one line with its place.
 func TestValidate(t *testing.T) {
 	n := newNode(t, sharedRuntime(t, testbed.Containerd16))
-	if out, errs, status := n.podstead("validate", filepath.Join(testbed.Tree(), "examples")); status != 0 {
+	if out, errs, status := n.podstead("validate", filepath.Join(testbed.SourceRoot(), "examples")); status != 0 {
 		t.Errorf("validate examples ends with %d:\n%s%s", status, out, errs)
 	}
-	n.put("bad.yaml", strings.Replace(sleeper("p", "one"), "image:", "imege:", 1))
+	n.writeManifest("bad.yaml", strings.Replace(sleepPod("p", "one"), "image:", "imege:", 1))
 	file := filepath.Join(n.Manifests, "bad.yaml")
 	out, errs, status := n.podstead("validate", file)
 	if status != 1 || !strings.Contains(out+errs, file+":9: ") || !strings.Contains(out+errs, "image") {
@@ -71,22 +71,22 @@ func TestValidate(t *testing.T) {
 
 // run --runonce starts each pod, prints a line for each, leaves them running and exits.
 func TestRunOnce(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("a.yaml", sleeper("a", "one"))
-		n.put("b.yaml", sleeper("b", "one"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("a.yaml", sleepPod("a", "one"))
+		n.writeManifest("b.yaml", sleepPod("b", "one"))
 		out, errs, status := n.podstead(n.Flags("--runonce")...)
 		if status != 0 || !strings.Contains(out, "default/a: Running") || !strings.Contains(out, "default/b: Running") {
 			t.Fatalf("run --runonce ends with %d:\n%s%s", status, out, errs)
 		}
 		n.awaitRunning("a")
 		n.awaitRunning("b")
-		n.put("b.yaml", strings.Replace(sleeper("b", "one"), testbed.BusyboxImage, "docker.io/library/none:1", 1))
+		n.writeManifest("b.yaml", strings.Replace(sleepPod("b", "one"), testbed.BusyboxImage, "docker.io/library/none:1", 1))
 		out, errs, status = n.podstead(n.Flags("--runonce")...)
 		if status != 1 || !strings.Contains(out, "default/b: failed") {
 			t.Fatalf("run --runonce with a pod that cannot start ends with %d:\n%s%s", status, out, errs)
 		}
 		n.awaitRunning("a")
-		n.put("b.yaml", "kind: Pot\n")
+		n.writeManifest("b.yaml", "kind: Pot\n")
 		out, errs, status = n.podstead(n.Flags("--runonce")...)
 		if status != 1 || !strings.Contains(out, "fault: "+filepath.Join(n.Manifests, "b.yaml")+":1: ") {
 			t.Fatalf("run --runonce with a broken manifest ends with %d:\n%s%s", status, out, errs)
@@ -96,7 +96,7 @@ func TestRunOnce(t *testing.T) {
 }
 
 // What cannot work is reported at once, with what would work.
-func TestStartUpErrors(t *testing.T) {
+func TestStartupErrors(t *testing.T) {
 	n := newNode(t, sharedRuntime(t, testbed.Containerd16))
 	for _, c := range []struct {
 		args []string
@@ -135,7 +135,7 @@ func TestExamples(t *testing.T) {
 	for _, kind := range testbed.Kinds() {
 		t.Run(string(kind), func(t *testing.T) { // one after the other: they have ports of the host
 			n := newNode(t, sharedRuntime(t, kind))
-			files, err := filepath.Glob(filepath.Join(testbed.Tree(), "examples", "*.yaml"))
+			files, err := filepath.Glob(filepath.Join(testbed.SourceRoot(), "examples", "*.yaml"))
 			if err != nil || len(files) < 3 {
 				t.Fatalf("examples: %v, %v", files, err)
 			}
@@ -144,7 +144,7 @@ func TestExamples(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				n.put(filepath.Base(f), string(data))
+				n.writeManifest(filepath.Base(f), string(data))
 			}
 			n.start()
 			for _, f := range files {
@@ -159,7 +159,7 @@ func TestExamples(t *testing.T) {
 				return err
 			})
 			for _, f := range files {
-				n.drop(filepath.Base(f))
+				n.removeManifest(filepath.Base(f))
 			}
 			for _, f := range files {
 				n.awaitGone(strings.TrimSuffix(filepath.Base(f), ".yaml"))

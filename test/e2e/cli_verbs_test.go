@@ -15,12 +15,12 @@ import (
 )
 
 // A user sees the state of the node, and the reasons, with podstead alone.
-func TestSeeWithTheCommandLine(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("web.yaml", strings.Replace(sleeper("web", "one"), "name: web\n", "name: web\n  labels: {tier: front}\n", 1)+
+func TestInspectionCommands(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("web.yaml", strings.Replace(sleepPod("web", "one"), "name: web\n", "name: web\n  labels: {tier: front}\n", 1)+
 			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {a: one}\n"+
 			"---\napiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData: {password: hunter2}\n")
-		n.put("bad.yaml", stubborn("bad", "one", 1, "exit 3"))
+		n.writeManifest("bad.yaml", scriptPod("bad", "one", 1, "exit 3"))
 		n.start()
 		n.awaitReady("web")
 		n.awaitStatus("bad", "crash", func(p v1.Pod) error {
@@ -63,11 +63,11 @@ func TestSeeWithTheCommandLine(t *testing.T) {
 		n.cli(1, []string{`did you mean "web"?`}, "get", "pod", "wbe")
 		n.cli(2, []string{"did you mean pods?"}, "get", "pots")
 		n.cli(2, []string{"unknown flag"}, "get", "pods", "--frobnicate")
-		n.put("web.yaml", strings.Replace(sleeper("web", "two"), "name: web\n", "name: web\n  labels: {tier: front}\n", 1))
-		n.awaitWord("web", "two")
-		n.put("next.yaml", sleeper("web", "three"))
+		n.writeManifest("web.yaml", strings.Replace(sleepPod("web", "two"), "name: web\n", "name: web\n  labels: {tier: front}\n", 1))
+		n.awaitRevision("web", "two")
+		n.writeManifest("next.yaml", sleepPod("web", "three"))
 		n.cli(1, []string{"-  labels:", "three", "+ "}, "diff", filepath.Join(n.Manifests, "next.yaml"))
-		n.drop("next.yaml")
+		n.removeManifest("next.yaml")
 		var list v1.PodList
 		if err := json.Unmarshal([]byte(n.cli(0, nil, "get", "pods", "-o", "json")), &list); err != nil || len(list.Items) != 2 || list.Items[0].Kind != "Pod" {
 			t.Errorf("get pods -o json: %v, %d pods", err, len(list.Items))
@@ -80,9 +80,9 @@ func TestSeeWithTheCommandLine(t *testing.T) {
 }
 
 // A watch goes on over a restart of the daemon, and tells what changed meanwhile.
-func TestWatchOverARestart(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
+func TestWatchAcrossRestart(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		n.awaitReady("p")
 		cmd := n.Command("get", "pods", "-w", "--output-watch-events", "--api-socket", n.Socket())
@@ -117,11 +117,11 @@ func TestWatchOverARestart(t *testing.T) {
 		read("ADDED", n.PodName("p"), "Running")
 		n.Kill()
 		read("not responding")
-		n.put("q.yaml", sleeper("q", "one"))
+		n.writeManifest("q.yaml", sleepPod("q", "one"))
 		n.start()
 		read("responding again")
 		read(n.PodName("q"), "1/1", "Running")
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		read("DELETED", n.PodName("p"))
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)

@@ -25,17 +25,17 @@ func (n *node) cli(status int, words []string, args ...string) string {
 // A user who edits a manifest waits for it with podstead alone, and restarts what
 // hangs.
 func TestWaitAndRestart(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.start()
 		file := filepath.Join(n.Manifests, "p.yaml")
-		n.put("p.yaml", sleeper("p", "one"))
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.cli(0, []string{"pod/" + n.PodName("p") + " is ready"}, "wait", "p", "--timeout=3m")
 		before := n.awaitReady("p")
-		n.put("p.yaml", strings.Replace(sleeper("p", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
+		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
 		n.cli(124, []string{"none:1"}, "wait", "p", "--for=revision", "--timeout=10s")
-		n.put("p.yaml", strings.Replace(sleeper("p", "one"), "image:", "imege:", 1))
+		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "image:", "imege:", 1))
 		n.cli(1, []string{file + ":9: ", "image"}, "wait", "p", "--for=revision", "--timeout=3m")
-		n.put("p.yaml", sleeper("p", "two"))
+		n.writeManifest("p.yaml", sleepPod("p", "two"))
 		n.cli(0, []string{"is running the revision in its manifest"}, "wait", "-f", file, "--for=revision", "--timeout=3m")
 		if now := n.awaitReady("p"); now.UID == before.UID || now.Status.ContainerStatuses[0].State.Running == nil {
 			t.Errorf("after the wait there is %s (%s was before): %+v", now.UID, before.UID, now.Status)
@@ -47,7 +47,7 @@ func TestWaitAndRestart(t *testing.T) {
 			t.Errorf("after a restart there is %s %+v, before there was %s %+v", now.UID, now.Status, before.UID, before.Status)
 		}
 		n.cli(0, []string{"restart requested"}, "get", "events", "p")
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		n.cli(0, []string{"deleted"}, "wait", "p", "--for=delete", "--timeout=3m")
 	})
 }

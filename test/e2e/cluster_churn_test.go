@@ -32,8 +32,8 @@ type churn struct {
 
 // Scripts of pods that write a line for each start.
 const (
-	countsAndStays = "echo start >> /out/$HOSTNAME; trap 'exit 0' TERM; sleep 100000 & wait"
-	countsAndEnds  = "echo start >> /out/$HOSTNAME"
+	countStartsAndRun = "echo start >> /out/$HOSTNAME; trap 'exit 0' TERM; sleep 100000 & wait"
+	countsAndEnds     = "echo start >> /out/$HOSTNAME"
 )
 
 // bind makes pods of the cluster, those named job* such as end by themselves.
@@ -44,9 +44,9 @@ func (c *churn) bind(names ...string) {
 		c.starts[name]++
 		if strings.HasPrefix(name, "job") {
 			c.jobs[name] = true
-			docs = append(docs, c.bound(name, countsAndEnds, "restartPolicy: Never\n"))
+			docs = append(docs, c.boundPod(name, countsAndEnds, "restartPolicy: Never\n"))
 		} else {
-			docs = append(docs, c.bound(name, countsAndStays, ""))
+			docs = append(docs, c.boundPod(name, countStartsAndRun, ""))
 		}
 	}
 	c.create(strings.Join(docs, "---\n"))
@@ -70,7 +70,7 @@ func (c *churn) edit(word string) {
 	if err != nil {
 		c.node.t.Fatal(err)
 	}
-	c.put("web.yaml", sleeper("web", word))
+	c.writeManifest("web.yaml", sleepPod("web", word))
 	c.awaitOther("web", old["main"])
 }
 
@@ -83,12 +83,12 @@ func (c *churn) startAPI() {
 
 // settles waits until the cluster, the runtime and what should be there agree: each
 // pod is shown once and as it is, has one sandbox, and was started once.
-func (c *churn) settles(when string) {
+func (c *churn) awaitConsistent(when string) {
 	c.node.t.Helper()
-	c.await("all agree "+when, c.disagreement, slow)
+	c.await("all agree "+when, c.inconsistency, slowTimeout)
 }
 
-func (c *churn) disagreement() error {
+func (c *churn) inconsistency() error {
 	var shown v1.PodList
 	if err := c.get(&shown, "pods", "-A"); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (c *churn) disagreement() error {
 		if err != nil {
 			return err
 		}
-		if err := ready(&p); err != nil {
+		if err := podReady(&p); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 		// A container that was created and not started when the daemon died has a
@@ -166,8 +166,8 @@ func TestClusterChurn(t *testing.T) {
 	c := &churn{n, a, cluster, ctx, map[string]int{}, map[string]bool{}, []string{"still", "web"}}
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
 	c.must("create", "serviceaccount", "default")
-	c.put("still.yaml", sleeper("still", "one"))
-	c.put("web.yaml", sleeper("web", "one"))
+	c.writeManifest("still.yaml", sleepPod("still", "one"))
+	c.writeManifest("web.yaml", sleepPod("web", "one"))
 	c.start()
 	still := c.awaitRunning("still")
 
@@ -183,7 +183,7 @@ func TestClusterChurn(t *testing.T) {
 	// that is gone, and the pod is started twice.
 	c.unbind("gone0")
 	c.bind("stays1", "gone1", "gone2", "gone3")
-	c.settles("before both die")
+	c.awaitConsistent("before both die")
 	stays := c.awaitRunning("stays1")
 	c.unbind("gone3")
 	c.KillAPI()
@@ -192,7 +192,7 @@ func TestClusterChurn(t *testing.T) {
 	c.startAPI()
 
 	// The daemon sees none of this, and then nothing at all for a while.
-	c.settles("after two deaths")
+	c.awaitConsistent("after two deaths")
 	c.Kill()
 	c.unbind("gone1")
 	c.must("delete", "pod", "--force", "--grace-period=0", c.PodName("twice"))
@@ -200,15 +200,15 @@ func TestClusterChurn(t *testing.T) {
 	c.KillAPI()
 	c.start()
 	c.edit("four")
-	c.mustBe("stays1", stays)
+	c.mustStillRun("stays1", stays)
 	c.startAPI()
-	c.settles("after what the daemon did not see")
+	c.awaitConsistent("after what the daemon did not see")
 
 	// It hangs, which takes a while to find out, and goes on with all that it was
 	// asked meanwhile; then it hangs and dies.
 	c.FreezeAPI()
 	c.edit("five")
-	c.await("the daemon sees that nothing is answered", c.hangs)
+	c.await("the daemon sees that nothing is answered", c.apiUnreachable)
 	c.edit("six")
 	c.ThawAPI()
 	c.unbind("gone2")
@@ -216,14 +216,14 @@ func TestClusterChurn(t *testing.T) {
 	c.edit("seven")
 	c.KillAPI()
 	c.startAPI()
-	c.settles("after it hung")
-	c.mustBe("stays1", stays)
+	c.awaitConsistent("after it hung")
+	c.mustStillRun("stays1", stays)
 
 	// The node object is deleted, but not its pods.
 	c.must("delete", "node", c.Name, "--wait=false")
 	c.await("the node is registered again", func() error { return c.get(&v1.Node{}, "node", c.Name) })
-	c.settles("after the node was deleted")
-	c.mustBe("stays1", stays)
+	c.awaitConsistent("after the node was deleted")
+	c.mustStillRun("stays1", stays)
 
 	// All is lost: what the cluster bound to this node ends, and only that.
 	c.KillAPI()
@@ -234,18 +234,18 @@ func TestClusterChurn(t *testing.T) {
 		delete(c.starts, name)
 	}
 	c.startAPI()
-	c.settles("after all was lost")
+	c.awaitConsistent("after all was lost")
 	c.await("a service account", func() error {
 		_, err := c.kubectl("create", "serviceaccount", "default")
 		return err
 	})
 	c.bind("again")
-	c.settles("in the new cluster")
-	c.mustBe("still", still)
+	c.awaitConsistent("in the new cluster")
+	c.mustStillRun("still", still)
 }
 
 // hangs is nil once the daemon's last word on the API server is that it is away.
-func (c *churn) hangs() error {
+func (c *churn) apiUnreachable() error {
 	log, err := os.ReadFile(c.node.Log())
 	if err != nil {
 		return err

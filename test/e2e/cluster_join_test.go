@@ -78,7 +78,7 @@ func (s *signer) run(ctx context.Context) error {
 }
 
 // of waits for the requests of a user to a signer, so many at least.
-func (s *signer) of(n *node, user, name string, count int) (found []certificatesv1.CertificateSigningRequest) {
+func (s *signer) awaitSigned(n *node, user, name string, count int) (found []certificatesv1.CertificateSigningRequest) {
 	n.t.Helper()
 	n.await(fmt.Sprintf("%d certificates for %s are signed by %s", count, user, name), func() error {
 		s.mu.Lock()
@@ -116,7 +116,7 @@ func TestClusterJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, _ := with(n, c)
+	a, _ := useCluster(n, c)
 	const token = "bootstrap-0123456789"
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(tokens, []byte(token+`,newcomer,1,"system:bootstrappers"`+"\n"), 0o600); err != nil {
@@ -130,7 +130,7 @@ func TestClusterJoin(t *testing.T) {
 	kubeconfig, port := filepath.Join(n.Dir(), "joined/kubeconfig"), fmt.Sprint(hostPort())
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--bootstrap-kubeconfig", bootstrap, "--rotate-server-certificates",
 		"--client-ca-file", c.CA(), "--port", port, "--node-ip", address)
-	n.put("web.yaml", talker("web"))
+	n.writeManifest("web.yaml", streamPod("web"))
 
 	// There is no API server yet, and what runs does not wait for one.
 	n.start()
@@ -170,7 +170,7 @@ func TestClusterJoin(t *testing.T) {
 			t.Errorf("signer: %v", err)
 		}
 	}()
-	a.mirror(n, "the mirror is ready", "default", "web", ready)
+	a.awaitMirror(n, "the mirror is ready", "default", "web", podReady)
 	node := &v1.Node{}
 	if err := a.get(node, "node", n.Name); err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestClusterJoin(t *testing.T) {
 	if got := node.Status.DaemonEndpoints.KubeletEndpoint.Port; fmt.Sprint(got) != port {
 		t.Errorf("the node is asked at port %d, not %s", got, port)
 	}
-	if asked := s.of(n, newcomer, certificatesv1.KubeAPIServerClientKubeletSignerName, 1); len(asked) != 1 {
+	if asked := s.awaitSigned(n, newcomer, certificatesv1.KubeAPIServerClientKubeletSignerName, 1); len(asked) != 1 {
 		t.Errorf("%d requests of the newcomer", len(asked))
 	}
 	if fi, err := os.Stat(filepath.Join(n.Root, "pki/kubelet-client-current.pem")); err != nil || fi.Mode().Perm() != 0o600 {
@@ -186,7 +186,7 @@ func TestClusterJoin(t *testing.T) {
 	}
 
 	// The serving certificate is the cluster's, which the API server insists on.
-	s.of(n, itself, certificatesv1.KubeletServingSignerName, 1)
+	s.awaitSigned(n, itself, certificatesv1.KubeletServingSignerName, 1)
 	k := &kubectl{n: n, config: a.config}
 	n.await("logs through the API server", func() error {
 		out, err := k.run("logs", n.PodName("web"), "-c", "main", "--tail", "5")
@@ -195,11 +195,11 @@ func TestClusterJoin(t *testing.T) {
 		}
 		return nil
 	})
-	reachesPods(t, n, k)
-	asksTheCluster(t, n, a, "https://"+address+":"+port, c.CA())
+	checkPodAccess(t, n, k)
+	checkDelegatedAuth(t, n, a, "https://"+address+":"+port, c.CA())
 
 	// The next certificate is asked for as the node, and is used from then on.
-	s.of(n, itself, certificatesv1.KubeAPIServerClientKubeletSignerName, 1)
+	s.awaitSigned(n, itself, certificatesv1.KubeAPIServerClientKubeletSignerName, 1)
 	current := filepath.Join(n.Root, "pki/kubelet-client-current.pem")
 	n.await("the renewed certificate is there", func() error {
 		cert, err := tls.LoadX509KeyPair(current, current)
@@ -208,34 +208,34 @@ func TestClusterJoin(t *testing.T) {
 		}
 		return err
 	})
-	n.put("later.yaml", mirrored("name: later", ""))
-	a.mirror(n, "a mirror after the renewal", "default", "later", ready)
+	n.writeManifest("later.yaml", mirroredPod("name: later", ""))
+	a.awaitMirror(n, "a mirror after the renewal", "default", "later", podReady)
 	n.restart()
-	n.drop("later.yaml")
-	a.gone(n, "default", "later")
+	n.removeManifest("later.yaml")
+	a.awaitMirrorGone(n, "default", "later")
 	if again := n.awaitContainer("web", "main"); again.ID != web.ID {
 		t.Errorf("web was restarted: %v, then %v", web, again)
 	}
 }
 
-// reachesPods gets into a mirror's pod through the API server.
-func reachesPods(t *testing.T, n *node, k *kubectl) {
+// checkPodAccess gets into a mirror's pod through the API server.
+func checkPodAccess(t *testing.T, n *node, k *kubectl) {
 	t.Helper()
 	web := n.PodName("web")
 	for _, shape := range []string{"WebSocket", "SPDY"} {
-		if out, err := k.shaped(shape, "exec", web, "-c", "main", "--", "hostname").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != web {
+		if out, err := k.commandWith(shape, "exec", web, "-c", "main", "--", "hostname").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != web {
 			t.Errorf("%s: exec: %v, %s", shape, err, out)
 		}
-		if err := onTerminal(n, k.shaped(shape, "exec", "-it", web, "-c", "main", "--", "sh")); err != nil {
+		if err := checkTerminal(n, k.commandWith(shape, "exec", "-it", web, "-c", "main", "--", "sh")); err != nil {
 			t.Errorf("%s: exec -it: %v", shape, err)
 		}
-		at := forwarded(t, k.shaped(shape, "port-forward", "pod/"+web, ":7001"), 1)
-		if err := echoed(at["7001"], 100_000, false); err != nil {
+		at := awaitForwarding(t, k.commandWith(shape, "port-forward", "pod/"+web, ":7001"), 1)
+		if err := checkEcho(at["7001"], 100_000, false); err != nil {
 			t.Errorf("%s: port-forward: %v", shape, err)
 		}
 	}
-	attached := k.shaped("WebSocket", "attach", "-i", web, "-c", "reader")
-	if err := talk(attached); err != nil {
+	attached := k.commandWith("WebSocket", "attach", "-i", web, "-c", "reader")
+	if err := checkAttached(attached); err != nil {
 		t.Errorf("attach: %v", err)
 	}
 	_ = attached.Process.Signal(syscall.SIGINT)
@@ -263,8 +263,8 @@ func reachesPods(t *testing.T, n *node, k *kubectl) {
 	}
 }
 
-// asksTheCluster asks at the port with tokens of the cluster.
-func asksTheCluster(t *testing.T, n *node, a *admin, url, ca string) {
+// checkDelegatedAuth asks at the port with tokens of the cluster.
+func checkDelegatedAuth(t *testing.T, n *node, a *admin, url, ca string) {
 	t.Helper()
 	pem, err := os.ReadFile(ca)
 	if err != nil {

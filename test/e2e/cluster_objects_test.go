@@ -18,7 +18,7 @@ import (
 
 // inCluster is a pod as the scheduler has bound it to the node, with what it
 // refers to in fields of the spec and of its container.
-func (n *node) inCluster(name, image, spec, container string) string {
+func (n *node) clusterPod(name, image, spec, container string) string {
 	indent := func(text, by string) (out string) {
 		for line := range strings.Lines(text) {
 			out += by + line
@@ -39,7 +39,7 @@ spec:
 }
 
 // reviewed is whom a token proves to be, in the words of the API server.
-func (a *admin) reviewed(token string, audiences ...string) (user string, err error) {
+func (a *admin) reviewToken(token string, audiences ...string) (user string, err error) {
 	review := authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}}
 	review.APIVersion, review.Kind = "authentication.k8s.io/v1", "TokenReview"
 	text, err := json.Marshal(review)
@@ -83,11 +83,11 @@ func TestClusterObjects(t *testing.T) {
 		"apiVersion: v1\nkind: Service\nmetadata: {name: the-db}\nspec: {clusterIP: 10.96.7.7, ports: [{name: sql, port: 5432}]}\n---\n" +
 		"apiVersion: v1\nkind: Service\nmetadata: {name: headless}\nspec: {clusterIP: None, ports: [{port: 80}]}\n---\n" +
 		"apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: usual}\nhandler: runc\n")
-	n.put("static.yaml", sleeper("static", "one"))
+	n.writeManifest("static.yaml", sleepPod("static", "one"))
 	n.start()
 	static := n.awaitRunning("static")
 
-	a.create(n.inCluster("app", private, `runtimeClassName: usual
+	a.create(n.clusterPod("app", private, `runtimeClassName: usual
 securityContext: {runAsUser: 1000, fsGroup: 2000}
 volumes:
 - {name: conf, configMap: {name: conf}}
@@ -109,7 +109,7 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 `))
 	app := n.awaitRunning("app")
 	const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
-	n.see(app, map[string]string{
+	n.mustContain(app, map[string]string{
 		"echo $COLOR $WORD $ACCOUNT $C_size":         "red hush default big",
 		"echo $DB":                                   "at 10.96.7.7",
 		"echo $THE_DB_SERVICE_PORT_SQL":              "5432",
@@ -128,14 +128,14 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 		"stat -c %s /var/unique":                     "1048576",
 	})
 	want := "system:serviceaccount:default:default " + n.PodName("app")
-	if user, err := a.reviewed(n.exec(app, "cat", account+"token")); user != want {
+	if user, err := a.reviewToken(n.exec(app, "cat", account+"token")); user != want {
 		t.Errorf("its token proves %q (%v), want %q", user, err, want)
 	}
-	if user, err := a.reviewed(n.exec(app, "cat", "/all/vault"), "vault"); user != want {
+	if user, err := a.reviewToken(n.exec(app, "cat", "/all/vault"), "vault"); user != want {
 		t.Errorf("its token for vault proves %q (%v), want %q", user, err, want)
 	}
-	n.mustHide(password)
-	n.mustHide(base64.StdEncoding.EncodeToString([]byte("bob:" + password)))
+	n.mustNotLog(password)
+	n.mustNotLog(base64.StdEncoding.EncodeToString([]byte("bob:" + password)))
 
 	// What changes is seen.
 	a.must("patch", "configmap", "conf", "--type=merge", "-p", `{"data": {"color": "blue"}}`)
@@ -148,8 +148,8 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 	})
 
 	// What comes later is awaited.
-	a.create(n.inCluster("late", testbed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n", "volumeMounts: [{name: v, mountPath: /v}]\n"))
-	a.create(n.inCluster("variable", testbed.BusyboxImage, "", "env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
+	a.create(n.clusterPod("late", testbed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n", "volumeMounts: [{name: v, mountPath: /v}]\n"))
+	a.create(n.clusterPod("variable", testbed.BusyboxImage, "", "env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
 	n.awaitEvent("late", "FailedMount", "Secret default/later not found; create it in the cluster")
 	n.awaitStatus("variable", "it tells what it waits for", func(p v1.Pod) error {
 		for _, c := range p.Status.ContainerStatuses {
@@ -160,10 +160,10 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 		return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 	})
 	a.must("create", "secret", "generic", "later", "--from-literal=a=came")
-	n.see(n.awaitRunning("late"), map[string]string{"cat /v/a": "came"})
-	n.see(n.awaitRunning("variable"), map[string]string{"echo $A": "came"})
+	n.mustContain(n.awaitRunning("late"), map[string]string{"cat /v/a": "came"})
+	n.mustContain(n.awaitRunning("variable"), map[string]string{"echo $A": "came"})
 
-	n.see(static, map[string]string{
+	n.mustContain(static, map[string]string{
 		"env | grep -c KUBERNETES || true":        "0",
 		"ls /var/run/secrets 2>/dev/null | wc -l": "0",
 	})
@@ -172,6 +172,6 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 	c.KillAPI()
 	n.exec(app, "kill", "1")
 	again := n.awaitOther("app", app)
-	n.see(again, map[string]string{"echo $COLOR $WORD $KUBERNETES_SERVICE_HOST": "blue psst 10.96.0.1", "cat /all/word": "psst"})
-	n.mustBe("static", static)
+	n.mustContain(again, map[string]string{"echo $COLOR $WORD $KUBERNETES_SERVICE_HOST": "blue psst 10.96.0.1", "cat /all/word": "psst"})
+	n.mustStillRun("static", static)
 }

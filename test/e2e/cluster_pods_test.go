@@ -19,7 +19,7 @@ import (
 // bound is a pod as the scheduler has bound it to the node. Its name ends like
 // that of a static pod, so that all that is asked of pods by name serves. fields
 // are further ones of the spec, script is what main runs.
-func (n *node) bound(name, script, fields string) string {
+func (n *node) boundPod(name, script, fields string) string {
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s, labels: {app: %s}}
@@ -44,7 +44,7 @@ spec:
 }
 
 // waits ends when asked to, and says so.
-const waits = "trap 'sleep 1; touch /out/$HOSTNAME.asked; exit 0' TERM; while :; do sleep 0.1; done"
+const recordTermination = "trap 'sleep 1; touch /out/$HOSTNAME.asked; exit 0' TERM; while :; do sleep 0.1; done"
 
 // create makes an object in the cluster.
 func (a *admin) create(text string) {
@@ -72,17 +72,17 @@ func TestClusterPods(t *testing.T) {
 	c, a, kubeconfig := newCluster(ctx, n)
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig)
 	a.must("create", "serviceaccount", "default")
-	n.put("static.yaml", sleeper("static", "one"))
+	n.writeManifest("static.yaml", sleepPod("static", "one"))
 	n.start()
 	static := n.awaitRunning("static")
 
 	// One runs, and is shown as it is.
-	a.create(n.bound("web", waits, ""))
+	a.create(n.boundPod("web", recordTermination, ""))
 	web := n.awaitRunning("web")
 	if out := n.exec(web, "hostname"); out != n.PodName("web") {
 		t.Errorf("hostname %q", out)
 	}
-	shown := a.mirror(n, "its status", "default", "web", ready)
+	shown := a.awaitMirror(n, "its status", "default", "web", podReady)
 	local := n.awaitReady("web")
 	if st := shown.Status; local.UID != shown.UID || st.PodIP == "" || st.PodIP != local.Status.PodIP || st.StartTime == nil ||
 		st.ObservedGeneration != shown.Generation || len(st.ContainerStatuses) != 1 || !strings.HasSuffix(st.ContainerStatuses[0].ContainerID, web.ID) {
@@ -103,15 +103,15 @@ func TestClusterPods(t *testing.T) {
 
 	// One that is deleted is asked to end, and goes when it has.
 	a.must("delete", "pod", n.PodName("web"), "--wait=false")
-	a.gone(n, "default", "web")
+	a.awaitMirrorGone(n, "default", "web")
 	if _, err := os.Stat(filepath.Join(n.outDir(), n.PodName("web")+".asked")); err != nil {
 		t.Errorf("it went before it had ended: %v", err)
 	}
 	n.awaitGone("web")
 
 	// One that has done its work is not run again.
-	a.create(n.bound("job", "echo ran >> /out/job", "restartPolicy: Never\n"))
-	a.mirror(n, "it has succeeded", "default", "job", func(p *v1.Pod) error {
+	a.create(n.boundPod("job", "echo ran >> /out/job", "restartPolicy: Never\n"))
+	a.awaitMirror(n, "it has succeeded", "default", "job", func(p *v1.Pod) error {
 		if p.Status.Phase != v1.PodSucceeded || len(p.Status.ContainerStatuses) != 1 || p.Status.ContainerStatuses[0].State.Terminated == nil {
 			return fmt.Errorf("%+v", p.Status)
 		}
@@ -122,7 +122,7 @@ func TestClusterPods(t *testing.T) {
 	}
 
 	// What others say of it counts for its readiness.
-	a.create(n.bound("app", waits, "readinessGates: [{conditionType: example.com/gate}]\n"))
+	a.create(n.boundPod("app", recordTermination, "readinessGates: [{conditionType: example.com/gate}]\n"))
 	app := n.awaitRunning("app")
 	isReady := func(want v1.ConditionStatus) func(*v1.Pod) error {
 		return func(p *v1.Pod) error {
@@ -134,9 +134,9 @@ func TestClusterPods(t *testing.T) {
 			return fmt.Errorf("%+v", p.Status.Conditions)
 		}
 	}
-	a.mirror(n, "the gate is closed", "default", "app", isReady(v1.ConditionFalse))
+	a.awaitMirror(n, "the gate is closed", "default", "app", isReady(v1.ConditionFalse))
 	a.must("patch", "pod", n.PodName("app"), "--subresource", "status", "-p", `{"status": {"conditions": [{"type": "example.com/gate", "status": "True"}]}}`)
-	a.mirror(n, "the gate is open", "default", "app", isReady(v1.ConditionTrue))
+	a.awaitMirror(n, "the gate is open", "default", "app", isReady(v1.ConditionTrue))
 
 	// Its resources change in place, and are shown.
 	at, err := cgroupPath(app.Pid, "memory")
@@ -150,7 +150,7 @@ func TestClusterPods(t *testing.T) {
 		}
 		return nil
 	})
-	a.mirror(n, "the API has the new limit", "default", "app", func(p *v1.Pod) error {
+	a.awaitMirror(n, "the API has the new limit", "default", "app", func(p *v1.Pod) error {
 		r := p.Status.ContainerStatuses[0].Resources
 		if r == nil || r.Limits.Memory().Value() != 48<<20 || p.Status.ObservedGeneration != p.Generation {
 			return fmt.Errorf("%+v of generation %d: %+v", p.Status, p.Generation, r)
@@ -164,7 +164,7 @@ func TestClusterPods(t *testing.T) {
 	if out := n.exec(debug, "cat", "/proc/1/cmdline"); !strings.Contains(out, ".asked") {
 		t.Errorf("process 1 is %q", out)
 	}
-	a.mirror(n, "it is shown", "default", "app", func(p *v1.Pod) error {
+	a.awaitMirror(n, "it is shown", "default", "app", func(p *v1.Pod) error {
 		if e := p.Status.EphemeralContainerStatuses; len(e) != 1 || e[0].State.Running == nil {
 			return fmt.Errorf("%+v", e)
 		}
@@ -172,9 +172,9 @@ func TestClusterPods(t *testing.T) {
 	})
 
 	// A daemon that was away goes on with them, also without an API server.
-	a.create(n.bound("short", waits, ""))
+	a.create(n.boundPod("short", recordTermination, ""))
 	short := n.awaitRunning("short")
-	a.create(n.bound("forced", waits, ""))
+	a.create(n.boundPod("forced", recordTermination, ""))
 	n.awaitRunning("forced")
 	n.Kill()
 	a.must("delete", "pod", n.PodName("short"), "--wait=false")
@@ -182,19 +182,19 @@ func TestClusterPods(t *testing.T) {
 	c.KillAPI()
 	n.start()
 	n.awaitReady("static")
-	n.mustBe("app", app)
-	n.mustBe("short", short)
+	n.mustStillRun("app", app)
+	n.mustStillRun("short", short)
 	if err := c.StartAPI(ctx); err != nil {
 		t.Fatal(err)
 	}
-	a.gone(n, "default", "short")
+	a.awaitMirrorGone(n, "default", "short")
 	n.awaitGone("short")
 	n.awaitGone("forced")
 	n.awaitReady("app")
 
 	// An API server that is down while one starts and another ends gets the status of both
 	// when it is back.
-	a.create(n.bound("last", waits, ""))
+	a.create(n.boundPod("last", recordTermination, ""))
 	a.must("delete", "pod", n.PodName("app"), "--wait=false")
 	n.awaitStatus("app", "it is asked to end", func(p v1.Pod) error {
 		if p.DeletionTimestamp == nil {
@@ -208,8 +208,8 @@ func TestClusterPods(t *testing.T) {
 	if err := c.StartAPI(ctx); err != nil {
 		t.Fatal(err)
 	}
-	a.gone(n, "default", "app")
-	a.mirror(n, "it is ready", "default", "last", ready)
-	n.mustBe("last", last)
-	n.mustBe("static", static)
+	a.awaitMirrorGone(n, "default", "app")
+	a.awaitMirror(n, "it is ready", "default", "last", podReady)
+	n.mustStillRun("last", last)
+	n.mustStillRun("static", static)
 }

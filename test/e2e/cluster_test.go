@@ -48,7 +48,7 @@ func (a *admin) get(into any, args ...string) error {
 }
 
 // mirror waits for a pod's mirror to be as it should.
-func (a *admin) mirror(n *node, what, namespace, name string, check func(*v1.Pod) error) *v1.Pod {
+func (a *admin) awaitMirror(n *node, what, namespace, name string, check func(*v1.Pod) error) *v1.Pod {
 	n.t.Helper()
 	var pod *v1.Pod
 	n.await(what, func() error {
@@ -62,7 +62,7 @@ func (a *admin) mirror(n *node, what, namespace, name string, check func(*v1.Pod
 }
 
 // gone waits until a mirror is no more.
-func (a *admin) gone(n *node, namespace, name string) {
+func (a *admin) awaitMirrorGone(n *node, namespace, name string) {
 	n.t.Helper()
 	n.await("the mirror goes", func() error {
 		_, err := a.kubectl("get", "pod", "-n", namespace, n.PodName(name))
@@ -76,7 +76,7 @@ func (a *admin) gone(n *node, namespace, name string) {
 	})
 }
 
-func ready(p *v1.Pod) error {
+func podReady(p *v1.Pod) error {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {
 			return nil
@@ -93,7 +93,7 @@ func newCluster(ctx context.Context, n *node) (*testbed.Cluster, *admin, string)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	a, kubeconfig := with(n, c)
+	a, kubeconfig := useCluster(n, c)
 	if err := c.StartAPI(ctx); err != nil {
 		n.t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func newCluster(ctx context.Context, n *node) (*testbed.Cluster, *admin, string)
 
 // with ends a cluster with the test. Returned are its administrator and the
 // kubeconfig of the node.
-func with(n *node, c *testbed.Cluster) (*admin, string) {
+func useCluster(n *node, c *testbed.Cluster) (*admin, string) {
 	n.t.Helper()
 	n.t.Cleanup(func() {
 		if n.t.Failed() {
@@ -133,9 +133,9 @@ func TestCluster(t *testing.T) {
 	defer cancel()
 	c, a, kubeconfig := newCluster(ctx, n)
 	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--node-labels", "disk=ssd", "--register-with-taints", "only=edge:NoSchedule", "--provider-id", "bed://1")
-	n.put("web.yaml", mirrored("name: web", "{name: REV, value: one}"))
-	n.put("local.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {color: red}\n---\n"+
-		mirrored("name: local", "{name: COLOR, valueFrom: {configMapKeyRef: {name: conf, key: color}}}"))
+	n.writeManifest("web.yaml", mirroredPod("name: web", "{name: REV, value: one}"))
+	n.writeManifest("local.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {color: red}\n---\n"+
+		mirroredPod("name: local", "{name: COLOR, valueFrom: {configMapKeyRef: {name: conf, key: color}}}"))
 	// The API server is away when the daemon starts.
 	c.KillAPI()
 	n.start()
@@ -144,7 +144,7 @@ func TestCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	a.node(n)
+	a.awaitNode(n)
 	lease := func() (time.Time, error) {
 		l := &coordinationv1.Lease{}
 		if err := a.get(l, "lease", "-n", "kube-node-lease", n.Name); err != nil {
@@ -155,14 +155,14 @@ func TestCluster(t *testing.T) {
 	var first time.Time
 	n.await("a lease", func() (err error) { first, err = lease(); return err })
 
-	web := a.mirror(n, "the mirror is ready", "default", "web", ready)
+	web := a.awaitMirror(n, "the mirror is ready", "default", "web", podReady)
 	if web.Annotations["kubernetes.io/config.mirror"] == "" || len(web.OwnerReferences) != 1 || web.OwnerReferences[0].Kind != "Node" {
 		t.Errorf("mirror: %v %v", web.Annotations, web.OwnerReferences)
 	}
 	if local := n.awaitReady("web").Status; web.Status.PodIP == "" || web.Status.PodIP != local.PodIP || web.Status.ContainerStatuses[0].ContainerID != local.ContainerStatuses[0].ContainerID {
 		t.Errorf("the mirror says %v, here is %v", web.Status, local)
 	}
-	local := a.mirror(n, "the mirror of what uses local objects", "default", "local", ready)
+	local := a.awaitMirror(n, "the mirror of what uses local objects", "default", "local", podReady)
 	if left := local.Annotations["podstead.io/left-out-of-mirror"]; left != "spec.containers[main].env[COLOR]" {
 		t.Errorf("left out: %q", left)
 	}
@@ -177,46 +177,46 @@ func TestCluster(t *testing.T) {
 
 	// Who deletes a mirror gets another one, and the pod does not notice.
 	a.must("delete", "pod", n.PodName("web"), "--wait=false")
-	again := a.mirror(n, "another mirror", "default", "web", func(p *v1.Pod) error {
+	again := a.awaitMirror(n, "another mirror", "default", "web", func(p *v1.Pod) error {
 		if p.UID == web.UID {
 			return errors.New("the old one")
 		}
-		return ready(p)
+		return podReady(p)
 	})
 
 	// A pod whose namespace the cluster lacks runs, and says why it is not shown.
-	n.put("orphan.yaml", mirrored("name: orphan, namespace: nowhere", ""))
+	n.writeManifest("orphan.yaml", mirroredPod("name: orphan, namespace: nowhere", ""))
 	n.awaitEvent("orphan", "FailedMirror", `namespaces "nowhere" not found`)
 	a.must("create", "namespace", "nowhere")
-	a.mirror(n, "it is shown once there is the namespace", "nowhere", "orphan", ready)
+	a.awaitMirror(n, "it is shown once there is the namespace", "nowhere", "orphan", podReady)
 
 	// Without an API server everything keeps running; its status is reported later.
 	c.KillAPI()
-	n.put("web.yaml", mirrored("name: web", "{name: REV, value: two}"))
+	n.writeManifest("web.yaml", mirroredPod("name: web", "{name: REV, value: two}"))
 	started = n.awaitOther("web", started)
-	n.drop("orphan.yaml")
+	n.removeManifest("orphan.yaml")
 	n.awaitGone("orphan")
 	if err := c.StartAPI(ctx); err != nil {
 		t.Fatal(err)
 	}
-	a.mirror(n, "the mirror of the new revision", "default", "web", func(p *v1.Pod) error {
+	a.awaitMirror(n, "the mirror of the new revision", "default", "web", func(p *v1.Pod) error {
 		if p.UID == again.UID || p.Spec.Containers[0].Env[0].Value != "two" {
 			return errors.New("the old one")
 		}
-		return ready(p)
+		return podReady(p)
 	})
-	a.gone(n, "nowhere", "orphan")
+	a.awaitMirrorGone(n, "nowhere", "orphan")
 
 	// A daemon that was away removes the mirror of what was removed meanwhile.
 	n.Kill()
-	n.drop("local.yaml")
+	n.removeManifest("local.yaml")
 	n.start()
-	a.gone(n, "default", "local")
+	a.awaitMirrorGone(n, "default", "local")
 
 	// The node object is deleted; then the cluster loses everything.
 	a.must("delete", "node", n.Name, "--wait=false")
-	a.node(n)
-	a.mirror(n, "a mirror of the new node's", "default", "web", ready)
+	a.awaitNode(n)
+	a.awaitMirror(n, "a mirror of the new node's", "default", "web", podReady)
 	c.KillAPI()
 	if err := c.WipeEtcd(); err != nil {
 		t.Fatal(err)
@@ -227,8 +227,8 @@ func TestCluster(t *testing.T) {
 	if err := c.StartAPI(ctx); err != nil {
 		t.Fatal(err)
 	}
-	a.node(n)
-	a.mirror(n, "a mirror in the new cluster", "default", "web", ready)
+	a.awaitNode(n)
+	a.awaitMirror(n, "a mirror in the new cluster", "default", "web", podReady)
 	n.await("the lease is renewed", func() error {
 		renewed, err := lease()
 		if err == nil && !renewed.After(first) {
@@ -242,10 +242,10 @@ func TestCluster(t *testing.T) {
 		t.Errorf("still there: %s %v", out, err)
 	}
 	a.must("delete", "node", n.Name)
-	n.mustBe("web", started)
+	n.mustStillRun("web", started)
 }
 
-func mirrored(meta, env string) string {
+func mirroredPod(meta, env string) string {
 	return `apiVersion: v1
 kind: Pod
 metadata: {` + meta + `}
@@ -257,7 +257,7 @@ spec:
 }
 
 // node waits until the node is registered and ready.
-func (a *admin) node(n *node) {
+func (a *admin) awaitNode(n *node) {
 	n.t.Helper()
 	n.await("the node is registered", func() error {
 		node := &v1.Node{}

@@ -13,7 +13,7 @@ import (
 )
 
 // below counts the files below a directory and their bytes.
-func below(t *testing.T, dir string) (files int, bytes int64) {
+func countFiles(t *testing.T, dir string) (files int, bytes int64) {
 	t.Helper()
 	// What goes meanwhile is not counted.
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -32,13 +32,13 @@ func below(t *testing.T, dir string) (files int, bytes int64) {
 // after a few: the last end of each container, and its log.
 func TestCrashLoopFillsNothing(t *testing.T) {
 	const containers, printed = 6, 50_000
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--max-container-restart-period", "1s"}
 		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n"
 		for i := range containers {
 			text += fmt.Sprintf("  - {name: c%d, image: %s, command: [sh, -c, \"echo begin; head -c %d /dev/zero | tr '\\\\0' x; exit 1\"]}\n", i, testbed.BusyboxImage, printed)
 		}
-		n.put("p.yaml", text)
+		n.writeManifest("p.yaml", text)
 		n.start()
 		n.awaitStatus("p", "known", func(v1.Pod) error { return nil })
 		restarts := 0
@@ -56,8 +56,8 @@ func TestCrashLoopFillsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			// A round comes 2 s after the last; until then a container ends twice.
-			logs, bytes := below(t, n.PodLogs)
-			links, _ := below(t, n.ContainerLogs)
+			logs, bytes := countFiles(t, n.PodLogs)
+			links, _ := countFiles(t, n.ContainerLogs)
 			if len(list) > 5*containers || logs > 5*containers || links > 5*containers || bytes > 5*containers*(printed+5000) {
 				t.Fatalf("after %d restarts there are %d containers, %d logs with %d bytes, %d links", restarts, len(list), logs, bytes, links)
 			}

@@ -14,13 +14,13 @@ import (
 // each round exactly what is wanted runs, nothing twice, and what was not
 // touched still has its process.
 func TestDaemonKilledAtRandom(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		const rounds, pods = 20, 4
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		random := rand.New(rand.NewPCG(seed, 0))
 
-		n.put("steady.yaml", sleeper("steady", "one"))
+		n.writeManifest("steady.yaml", sleepPod("steady", "one"))
 		n.start()
 		steady := n.awaitRunning("steady")
 		wanted := map[string]string{} // name to word
@@ -31,11 +31,11 @@ func TestDaemonKilledAtRandom(t *testing.T) {
 				name := fmt.Sprintf("p%d", random.IntN(pods))
 				touched[name] = true
 				if _, there := wanted[name]; there && random.IntN(3) == 0 {
-					n.drop(name + ".yaml")
+					n.removeManifest(name + ".yaml")
 					delete(wanted, name)
 				} else {
 					wanted[name] = fmt.Sprint(round)
-					n.put(name+".yaml", sleeper(name, wanted[name]))
+					n.writeManifest(name+".yaml", sleepPod(name, wanted[name]))
 				}
 			}
 			// Anywhere between the manifest's being seen and the pod's being up.
@@ -53,20 +53,20 @@ func TestDaemonKilledAtRandom(t *testing.T) {
 					delete(before, name)
 					continue
 				}
-				now := n.awaitWord(name, word)
+				now := n.awaitRevision(name, word)
 				if old, ok := before[name]; ok && !touched[name] && old != now {
 					t.Fatalf("round %d: pod %s was not touched, but %+v became %+v", round, name, old, now)
 				}
 				before[name] = now
 			}
-			n.mustBe("steady", steady)
-			n.mustHaveOnly(len(wanted) + 1)
+			n.mustStillRun("steady", steady)
+			n.awaitExactly(len(wanted) + 1)
 		}
 	})
 }
 
 // awaitWord waits until exactly the revision with the word runs.
-func (n *node) awaitWord(name, word string) instance {
+func (n *node) awaitRevision(name, word string) instance {
 	n.t.Helper()
 	var got instance
 	n.await(fmt.Sprintf("revision %q of pod %q runs", word, name), func() error {
@@ -89,7 +89,7 @@ func (n *node) awaitWord(name, word string) instance {
 
 // mustHaveOnly fails unless the node's ready sandboxes and running containers
 // come to exactly count, with one sandbox a pod.
-func (n *node) mustHaveOnly(count int) {
+func (n *node) awaitExactly(count int) {
 	n.t.Helper()
 	n.await(fmt.Sprintf("%d sandboxes and containers, no more", count), func() error {
 		sandboxes, err := n.rt.CRI.Sandboxes(n.t.Context(), "", "")
@@ -126,17 +126,17 @@ func (n *node) mustHaveOnly(count int) {
 
 // Stopping the daemon in the ordinary way ends no pod either.
 func TestDaemonStopped(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
 		if err := n.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		n.mustBe("p", first)
-		n.drop("p.yaml") // while the daemon is away
-		n.put("q.yaml", sleeper("q", "one"))
+		n.mustStillRun("p", first)
+		n.removeManifest("p.yaml") // while the daemon is away
+		n.writeManifest("q.yaml", sleepPod("q", "one"))
 		n.start()
 		n.awaitGone("p")
 		n.awaitRunning("q")
@@ -144,23 +144,23 @@ func TestDaemonStopped(t *testing.T) {
 }
 
 // An edit made while the daemon is away is applied when it is back.
-func TestEditedWhileDaemonIsAway(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
+func TestEditedWhileDaemonIsDown(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
-		n.awaitWord("p", "one")
+		n.awaitRevision("p", "one")
 		n.Kill()
-		n.put("p.yaml", sleeper("p", "two"))
+		n.writeManifest("p.yaml", sleepPod("p", "two"))
 		n.start()
-		n.awaitWord("p", "two")
-		n.mustHaveOnly(1)
+		n.awaitRevision("p", "two")
+		n.awaitExactly(1)
 	})
 }
 
 // Back-off and restart counts outlive the daemon.
 func TestRestartCountOutlivesDaemon(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
@@ -171,7 +171,7 @@ func TestRestartCountOutlivesDaemon(t *testing.T) {
 		start := n.awaitReady("p").Status.StartTime
 		n.restart()
 		p := n.awaitReady("p")
-		n.mustBe("p", second)
+		n.mustStillRun("p", second)
 		if got := p.Status.ContainerStatuses[0].RestartCount; got != 1 {
 			t.Errorf("restart count is %d after the daemon's, want 1", got)
 		}
@@ -184,10 +184,10 @@ func TestRestartCountOutlivesDaemon(t *testing.T) {
 // The runtime dies and comes back: containers go on, the daemon too, and what
 // died or changed meanwhile is put right.
 func TestRuntimeKilled(t *testing.T) {
-	eachAlone(t, func(t *testing.T, n *node) {
-		n.put("stays.yaml", sleeper("stays", "one"))
-		n.put("dies.yaml", sleeper("dies", "one"))
-		n.put("changes.yaml", sleeper("changes", "one"))
+	onEachPrivateRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("stays.yaml", sleepPod("stays", "one"))
+		n.writeManifest("dies.yaml", sleepPod("dies", "one"))
+		n.writeManifest("changes.yaml", sleepPod("changes", "one"))
 		n.start()
 		stays, dies, changes := n.awaitRunning("stays"), n.awaitRunning("dies"), n.awaitRunning("changes")
 		daemon := n.Pid()
@@ -196,26 +196,26 @@ func TestRuntimeKilled(t *testing.T) {
 			if err := syscall.Kill(dies.Pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			n.put("changes.yaml", sleeper("changes", fmt.Sprint("after ", changes.ID)))
+			n.writeManifest("changes.yaml", sleepPod("changes", fmt.Sprint("after ", changes.ID)))
 			if err := n.rt.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			dies = n.awaitOther("dies", dies)
 			changes = n.awaitOther("changes", changes)
-			n.mustBe("stays", stays)
-			n.mustHaveOnly(3)
+			n.mustStillRun("stays", stays)
+			n.awaitExactly(3)
 		}
-		if !alive(daemon) || n.Pid() != daemon {
+		if !processExists(daemon) || n.Pid() != daemon {
 			t.Error("the daemon did not outlive the runtime")
 		}
 	})
 }
 
 // The daemon starts before the runtime does, as at boot.
-func TestRuntimeComesLater(t *testing.T) {
-	eachAlone(t, func(t *testing.T, n *node) {
+func TestRuntimeStartsLater(t *testing.T) {
+	onEachPrivateRuntime(t, func(t *testing.T, n *node) {
 		n.rt.Kill()
-		n.put("p.yaml", sleeper("p", "one"))
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		if err := n.rt.Start(t.Context()); err != nil {
 			t.Fatal(err)

@@ -31,8 +31,8 @@ func (n *node) events(name string) (map[string]v1.Event, error) {
 
 // Events outlive a kill of the daemon, and those that come again count on.
 func TestEventsAreKept(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", stubborn("p", "one", 2, "exit 3"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", scriptPod("p", "one", 2, "exit 3"))
 		n.start()
 		var before v1.Event
 		n.await("the restarts are reported", func() error {

@@ -16,7 +16,7 @@ import (
 
 // box is a cgroup with so much memory that the node's pods are below of: the
 // node that gives pods a slice of a machine.
-func (n *node) box(memory int64) (directory string) {
+func (n *node) setMemoryLimit(memory int64) (directory string) {
 	n.t.Helper()
 	at := n.CgroupRoot() + "-box"
 	directory = filepath.Join("/sys/fs/cgroup/memory", at)
@@ -89,36 +89,36 @@ func (n *node) awaitEvicted(name string, words ...string) {
 
 // once is a script that does something the first time that the pod runs, and
 // nothing when it comes back. The directory must be there.
-func (n *node) once(name, script string) string {
+func (n *node) oneShotPod(name, script string) string {
 	mark := filepath.Join(n.Dir(), "marks")
 	if err := os.MkdirAll(mark, 0o777); err != nil {
 		n.t.Fatal(err)
 	}
-	return stubborn(name, "one", 1, "[ -e /marks/"+name+" ] && exec sleep 100000; touch /marks/"+name+"; "+script+"; exec sleep 100000") +
+	return scriptPod(name, "one", 1, "[ -e /marks/"+name+" ] && exec sleep 100000; touch /marks/"+name+"; "+script+"; exec sleep 100000") +
 		"      volumeMounts: [{name: marks, mountPath: /marks}, {name: data, mountPath: /data}]\n"
 }
 
-func (n *node) onceVolumes(data string) string {
+func (n *node) volumeArgs(data string) string {
 	return fmt.Sprintf("  volumes: [{name: marks, hostPath: {path: %s}}, {name: data, emptyDir: {%s}}]\n", filepath.Join(n.Dir(), "marks"), data)
 }
 
 // leak takes 50 MB a second of memory that no file stands behind.
-const leak = "while :; do (head -c 50000000 /dev/zero; sleep 100000) | tail -c 60000000 >/dev/null & sleep 1; done"
+const memoryLeakScript = "while :; do (head -c 50000000 /dev/zero; sleep 100000) | tail -c 60000000 >/dev/null & sleep 1; done"
 
 // A pod that leaks 50 MB a second is ended before the kernel's OOM killer has to
 // choose; what uses little goes on. New pods without a request wait, unless they
 // tolerate the pressure. When the pressure has been gone for a time all of them
 // run, whatever restarts between.
 func TestEviction(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		// Long enough for a busy machine to see all that holds meanwhile.
 		const transition = 30 * time.Second
 		n.Args = []string{"--eviction-hard", "memory.available<200Mi", "--eviction-pressure-transition-period", transition.String()}
-		box := n.box(1 << 30)
-		n.put("calm.yaml", sleeper("calm", "one"))
+		box := n.setMemoryLimit(1 << 30)
+		n.writeManifest("calm.yaml", sleepPod("calm", "one"))
 		n.start()
 		calm := n.awaitRunning("calm")
-		n.put("leak.yaml", n.once("leak", leak)+n.onceVolumes(""))
+		n.writeManifest("leak.yaml", n.oneShotPod("leak", memoryLeakScript)+n.volumeArgs(""))
 		n.awaitEvicted("leak", "low on resource: memory", "200Mi", "MemoryPressure")
 		peak, err := os.ReadFile(filepath.Join(box, "memory.max_usage_in_bytes"))
 		if err != nil {
@@ -132,9 +132,9 @@ func TestEviction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.put("tolerant.yaml", minimal("tolerant", "tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists, effect: NoSchedule}]"))
-		n.put("late.yaml", minimal("late", ""))
-		n.awaitRefused("late", "MemoryPressure", "The node had condition: [MemoryPressure]")
+		n.writeManifest("tolerant.yaml", podWithSpec("tolerant", "tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists, effect: NoSchedule}]"))
+		n.writeManifest("late.yaml", podWithSpec("late", ""))
+		n.awaitHeld("late", "MemoryPressure", "The node had condition: [MemoryPressure]")
 		n.awaitRunning("tolerant")
 		if told, err := n.events("tolerant"); err != nil || told["MemoryPressure"].Count != 0 {
 			t.Errorf("one that tolerates the pressure was held back: %v, %v", told, err)
@@ -154,7 +154,7 @@ func TestEviction(t *testing.T) {
 			}
 			return nil
 		})
-		n.mustBe("calm", calm)
+		n.mustStillRun("calm", calm)
 		all, err := n.events("")
 		if e := all["EvictionThresholdMet"]; err != nil || e.Count != 1 || e.InvolvedObject.Kind != "Node" || !strings.Contains(e.Message, "memory") {
 			t.Errorf("the node's event is %+v, %v", e, err)
@@ -165,13 +165,13 @@ func TestEviction(t *testing.T) {
 // A pod that fills the node's disk is ended, its files are removed, and the
 // others go on.
 func TestEvictionOfAFullDisk(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		mountDisk(t, n.Root, 64<<20)
 		n.Args = []string{"--eviction-hard", "nodefs.available<20%,nodefs.inodesFree<5%", "--eviction-pressure-transition-period", "15s"}
-		n.put("calm.yaml", sleeper("calm", "one"))
+		n.writeManifest("calm.yaml", sleepPod("calm", "one"))
 		n.start()
 		calm := n.awaitRunning("calm")
-		n.put("writer.yaml", n.once("writer", "head -c 200000000 /dev/zero > /data/big")+n.onceVolumes(""))
+		n.writeManifest("writer.yaml", n.oneShotPod("writer", "head -c 200000000 /dev/zero > /data/big")+n.volumeArgs(""))
 		n.awaitEvicted("writer", "low on resource: ephemeral-storage", "nodefs.available", "DiskPressure")
 		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionTrue)
 		n.await("what it wrote is gone", func() error {
@@ -182,22 +182,22 @@ func TestEvictionOfAFullDisk(t *testing.T) {
 		})
 		n.awaitRunning("writer")
 		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionFalse)
-		n.mustBe("calm", calm)
+		n.mustStillRun("calm", calm)
 	})
 }
 
 // Pods that hold more on disk than their limits say are ended, for an emptyDir,
 // for what a container writes, and for what it prints; others are not.
 func TestLocalStorageLimits(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--eviction-pressure-transition-period", "3s"}
 		const fill = "head -c 12000000 /dev/zero > "
 		limit := resources("limits: {ephemeral-storage: 8Mi}")
-		n.put("dir.yaml", n.once("dir", fill+"/data/big")+n.onceVolumes("sizeLimit: 8Mi"))
-		n.put("root.yaml", n.once("root", fill+"/big")+limit+n.onceVolumes(""))
-		n.put("log.yaml", n.once("log", "head -c 12000000 /dev/zero | tr '\\0' 'x' | fold -w 1000")+limit+n.onceVolumes(""))
-		n.put("all.yaml", n.once("all", fill+"/data/big")+limit+n.onceVolumes(""))
-		n.put("fine.yaml", n.once("fine", "head -c 4000000 /dev/zero > /data/big")+limit+n.onceVolumes("sizeLimit: 8Mi"))
+		n.writeManifest("dir.yaml", n.oneShotPod("dir", fill+"/data/big")+n.volumeArgs("sizeLimit: 8Mi"))
+		n.writeManifest("root.yaml", n.oneShotPod("root", fill+"/big")+limit+n.volumeArgs(""))
+		n.writeManifest("log.yaml", n.oneShotPod("log", "head -c 12000000 /dev/zero | tr '\\0' 'x' | fold -w 1000")+limit+n.volumeArgs(""))
+		n.writeManifest("all.yaml", n.oneShotPod("all", fill+"/data/big")+limit+n.volumeArgs(""))
+		n.writeManifest("fine.yaml", n.oneShotPod("fine", "head -c 4000000 /dev/zero > /data/big")+limit+n.volumeArgs("sizeLimit: 8Mi"))
 		n.start()
 		fine := n.awaitRunning("fine")
 		for name, words := range map[string][]string{
@@ -215,7 +215,7 @@ func TestLocalStorageLimits(t *testing.T) {
 			})
 		}
 		// What the run before held is gone, and counts no more.
-		n.put("more.yaml", n.once("more", fill+"/data/big")+n.onceVolumes("sizeLimit: 8Mi"))
+		n.writeManifest("more.yaml", n.oneShotPod("more", fill+"/data/big")+n.volumeArgs("sizeLimit: 8Mi"))
 		n.awaitEvent("more", "Evicted")
 		for _, name := range []string{"dir", "root", "log", "all"} {
 			all, err := n.events(name)
@@ -224,6 +224,6 @@ func TestLocalStorageLimits(t *testing.T) {
 			}
 			n.awaitRunning(name)
 		}
-		n.mustBe("fine", fine)
+		n.mustStillRun("fine", fine)
 	})
 }

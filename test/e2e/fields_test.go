@@ -13,8 +13,8 @@ import (
 
 // Where a container starts, and what its standard input is.
 func TestWorkingDirAndStandardInput(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:
@@ -61,8 +61,8 @@ spec:
 // The last words of a container, where it was told to leave them, or the end of
 // its log if it failed without any.
 func TestTerminationMessageElsewhere(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:

@@ -14,7 +14,7 @@ import (
 )
 
 // bare starts another client's pod in the node's runtime.
-func (n *node) bare(name, uid string) *testbed.BarePod {
+func (n *node) barePod(name, uid string) *testbed.BarePod {
 	n.t.Helper()
 	p := &testbed.BarePod{Name: name, Namespace: "default", UID: uid, Command: []string{"sleep", "100000"},
 		LogDir: filepath.Join(n.Dir(), "foreign-logs")}
@@ -28,26 +28,26 @@ func (n *node) owns(sandbox string) bool { return strings.HasSuffix(sandbox, "-"
 
 // Another client's pods are none of the daemon's business, whatever it does.
 func TestForeignPodIsLeftAlone(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		foreign := n.bare("theirs-"+n.Name, "theirs-"+n.Name)
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		foreign := n.barePod("theirs-"+n.Name, "theirs-"+n.Name)
 		pid, err := n.rt.CRI.Pid(t.Context(), foreign.Container)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.put("p.yaml", sleeper("p", "one"))
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		first := n.awaitRunning("p")
-		n.put("p.yaml", sleeper("p", "two"))
+		n.writeManifest("p.yaml", sleepPod("p", "two"))
 		n.awaitOther("p", first)
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		n.awaitGone("p")
 		n.restart()
 		// A whole round of another pod's life lies between the restart and the look.
-		n.put("q.yaml", sleeper("q", "one"))
+		n.writeManifest("q.yaml", sleepPod("q", "one"))
 		n.awaitReady("q")
-		n.drop("q.yaml")
+		n.removeManifest("q.yaml")
 		n.awaitGone("q")
-		if now, err := n.rt.CRI.Pid(t.Context(), foreign.Container); err != nil || now != pid || !alive(pid) {
+		if now, err := n.rt.CRI.Pid(t.Context(), foreign.Container); err != nil || now != pid || !processExists(pid) {
 			t.Errorf("the foreign container had pid %d, has %d (%v)", pid, now, err)
 		}
 	})
@@ -56,9 +56,9 @@ func TestForeignPodIsLeftAlone(t *testing.T) {
 // A live pod of the same name that is not ours makes ours wait and say so: two
 // of them must never work on one data directory.
 func TestForeignPodOfTheSameName(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		foreign := n.bare(n.PodName("p"), "kubelets-"+n.Name)
-		n.put("p.yaml", sleeper("p", "one"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		foreign := n.barePod(n.PodName("p"), "kubelets-"+n.Name)
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		n.awaitStatus("p", "waits and names the other", func(p v1.Pod) error {
 			text, err := json.Marshal(p.Status)
@@ -82,28 +82,28 @@ func TestForeignPodOfTheSameName(t *testing.T) {
 
 // Two daemons on one runtime, each with a pod of the same manifest, do not meet.
 func TestTwoDaemonsOnOneRuntime(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		other := newNode(t, n.rt)
-		n.put("p.yaml", sleeper("p", "one"))
-		other.put("p.yaml", sleeper("p", "one"))
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
+		other.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		other.start()
 		ours, theirs := n.awaitRunning("p"), other.awaitRunning("p")
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		n.awaitGone("p")
 		other.restart()
 		other.awaitReady("p")
-		other.mustBe("p", theirs)
-		if alive(ours.Pid) {
+		other.mustStillRun("p", theirs)
+		if processExists(ours.Pid) {
 			t.Error("our pod still runs")
 		}
 	})
 }
 
 // A deleted root directory must not start anything twice: running pods are recognized by their labels.
-func TestRootFolderWiped(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
+func TestRootDirWiped(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
@@ -113,25 +113,25 @@ func TestRootFolderWiped(t *testing.T) {
 		}
 		n.start()
 		n.awaitReady("p")
-		n.mustBe("p", first)
-		n.mustHaveOnly(1)
+		n.mustStillRun("p", first)
+		n.awaitExactly(1)
 		// Nothing but the runtime knows whose the pod is, and its manifest is
 		// broken: it goes on, and is taken over when that is repaired.
 		n.Kill()
 		if err := errors.Join(removeFiles(n.Root)...); err != nil {
 			t.Fatal(err)
 		}
-		n.put("p.yaml", "broken: [")
-		n.put("other.yaml", sleeper("other", "one"))
+		n.writeManifest("p.yaml", "broken: [")
+		n.writeManifest("other.yaml", sleepPod("other", "one"))
 		n.start()
-		n.awaitFault("p.yaml")
+		n.awaitManifestError("p.yaml")
 		n.awaitReady("other")
-		n.drop("other.yaml")
+		n.removeManifest("other.yaml")
 		n.awaitGone("other")
-		n.mustBe("p", first)
-		n.put("p.yaml", sleeper("p", "one"))
+		n.mustStillRun("p", first)
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.awaitReady("p")
-		n.mustBe("p", first)
-		n.mustHaveOnly(1)
+		n.mustStillRun("p", first)
+		n.awaitExactly(1)
 	})
 }

@@ -18,7 +18,7 @@ import (
 
 // leave makes dead instances of a pod's only container, as if it had crashed
 // that often, numbered on from the one that there is.
-func (n *node) leave(name string, count int) {
+func (n *node) leaveDeadContainers(name string, count int) {
 	n.t.Helper()
 	ctx := n.t.Context()
 	list, err := n.rt.CRI.Containers(ctx, "io.kubernetes.pod.name", n.PodName(name))
@@ -97,8 +97,8 @@ func names(t *testing.T, dir string) []string {
 // A hundred dead containers go with their logs, but for the last one, whose log
 // is that of the instance before; another client's stay.
 func TestDeadContainersAreRemoved(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", stubborn("p", "one", 2, "echo runs; trap 'exit 0' TERM; sleep 100000 & wait"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", scriptPod("p", "one", 2, "echo runs; trap 'exit 0' TERM; sleep 100000 & wait"))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
@@ -111,7 +111,7 @@ func TestDeadContainersAreRemoved(t *testing.T) {
 		if _, err := n.rt.CRI.Runtime.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: first.ID}); err != nil {
 			t.Fatal(err)
 		}
-		n.leave("p", 100)
+		n.leaveDeadContainers("p", 100)
 		n.start()
 		n.awaitOther("p", first)
 		n.await("the dead ones go", func() error {

@@ -27,16 +27,16 @@ import (
 func (n *node) outDir() string { return filepath.Join(n.Dir(), "out") }
 
 // part is a container of podOf: its script and its further fields as YAML.
-type part struct{ name, script, fields string }
+type scriptedContainer struct{ name, script, fields string }
 
 // endsWhenAsked ends a script that runs until it is asked to end, and notes when
 // that was.
-const endsWhenAsked = `trap 'note term; exit 0' TERM; note start; while true; do sleep 0.05; done`
+const exitOnTerm = `trap 'note term; exit 0' TERM; note start; while true; do sleep 0.05; done`
 
 // podOf is the manifest of a pod with a grace period, fields of its spec as
 // YAML, and containers. In their scripts and commands, and in hooks that
 // source /out/lib, "note X" writes the time since boot to /out/POD-CONTAINER-X.
-func (n *node) podOf(name string, grace int, spec string, parts ...part) string {
+func (n *node) scriptedPod(name string, grace int, spec string, parts ...scriptedContainer) string {
 	n.t.Helper()
 	lib := "note() { cut -d' ' -f1 /proc/uptime > /out/tmp.$ME.$$; mv /out/tmp.$ME.$$ /out/$ME-$1; }\n"
 	writeAll(n.t, n.outDir(), map[string]string{"lib": lib})
@@ -68,7 +68,7 @@ func (n *node) podOf(name string, grace int, spec string, parts ...part) string 
 
 // noted is when a container noted something, in seconds since boot; false if it
 // has not.
-func (n *node) noted(what string) (float64, bool) {
+func (n *node) recordedAt(what string) (float64, bool) {
 	n.t.Helper()
 	text, err := os.ReadFile(filepath.Join(n.outDir(), what))
 	if err != nil {
@@ -82,12 +82,12 @@ func (n *node) noted(what string) (float64, bool) {
 }
 
 // awaitNoted waits until a container has noted something.
-func (n *node) awaitNoted(what string) float64 {
+func (n *node) awaitRecorded(what string) float64 {
 	n.t.Helper()
 	var at float64
 	n.await(what+" is noted", func() error {
 		var ok bool
-		if at, ok = n.noted(what); !ok {
+		if at, ok = n.recordedAt(what); !ok {
 			return errors.New("not yet")
 		}
 		return nil
@@ -97,11 +97,11 @@ func (n *node) awaitNoted(what string) float64 {
 
 // inOrder asserts that all this was noted, in this order, with at least gap
 // seconds between.
-func (n *node) inOrder(gap float64, what ...string) {
+func (n *node) mustBeInOrder(gap float64, what ...string) {
 	n.t.Helper()
 	last := 0.0
 	for i, w := range what {
-		at, ok := n.noted(w)
+		at, ok := n.recordedAt(w)
 		switch {
 		case !ok:
 			n.t.Errorf("%s was not noted", w)
@@ -190,7 +190,7 @@ const webScript = `mkdir -p /www/cgi-bin; printf '#!/bin/sh\necho "$QUERY_STRING
 httpd -p $WEB -h /www; nc -l -p $TCP -e sh -c '. /out/lib; note visited' & `
 
 // awaitOut waits until a file of outDir says this.
-func (n *node) awaitOut(file, want string) {
+func (n *node) awaitOutput(file, want string) {
 	n.t.Helper()
 	n.await(fmt.Sprintf("%s says %q", file, want), func() error {
 		got, err := os.ReadFile(filepath.Join(n.outDir(), file))
@@ -204,29 +204,29 @@ func (n *node) awaitOut(file, want string) {
 // Hooks of every kind after the start of a container, each before the next
 // container.
 func TestPostStart(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		port, asked := n.hookServer()
 		web := "WEB=8080 TCP=9090; " + webScript
-		n.put("p.yaml", n.podOf("p", 2, "",
-			part{"web", web + endsWhenAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 0.5; note hooked']}}}"},
-			part{"b", endsWhenAsked, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {postStart: {httpGet: {port: web, path: '/cgi-bin/hook?from=b', scheme: HTTPS}}}"},
-			part{"c", endsWhenAsked, fmt.Sprintf("lifecycle: {postStart: {httpGet: {host: 127.0.0.1, port: %d, path: /c, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
-			part{"d", endsWhenAsked, "lifecycle: {postStart: {tcpSocket: {port: 9090}}}"},
-			part{"e", endsWhenAsked, "lifecycle: {postStart: {sleep: {seconds: 1}}}"},
-			part{"f", endsWhenAsked, ""},
+		n.writeManifest("p.yaml", n.scriptedPod("p", 2, "",
+			scriptedContainer{"web", web + exitOnTerm, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 0.5; note hooked']}}}"},
+			scriptedContainer{"b", exitOnTerm, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {postStart: {httpGet: {port: web, path: '/cgi-bin/hook?from=b', scheme: HTTPS}}}"},
+			scriptedContainer{"c", exitOnTerm, fmt.Sprintf("lifecycle: {postStart: {httpGet: {host: 127.0.0.1, port: %d, path: /c, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
+			scriptedContainer{"d", exitOnTerm, "lifecycle: {postStart: {tcpSocket: {port: 9090}}}"},
+			scriptedContainer{"e", exitOnTerm, "lifecycle: {postStart: {sleep: {seconds: 1}}}"},
+			scriptedContainer{"f", exitOnTerm, ""},
 		))
 		n.start()
-		n.awaitNoted("p-f-start")
+		n.awaitRecorded("p-f-start")
 		n.awaitReady("p")
-		n.inOrder(0.5, "p-web-hook", "p-web-hooked")
+		n.mustBeInOrder(0.5, "p-web-hook", "p-web-hooked")
 		for _, next := range []string{"b", "c", "d", "e", "f"} {
-			n.inOrder(0, "p-web-hooked", "p-"+next+"-start")
+			n.mustBeInOrder(0, "p-web-hooked", "p-"+next+"-start")
 		}
 		if gap := n.started("p", "f").Sub(n.started("p", "e")); gap < time.Second {
 			t.Errorf("f was started %s after e, whose hook sleeps 1 s", gap)
 		}
-		n.awaitOut("p-web-asked", "from=b")
-		n.awaitNoted("p-web-visited")
+		n.awaitOutput("p-web-asked", "from=b")
+		n.awaitRecorded("p-web-visited")
 		if got := fmt.Sprint(asked()); got != "[/c me podstead-lifecycle]" {
 			t.Errorf("the host was asked %s", got)
 		}
@@ -235,19 +235,19 @@ func TestPostStart(t *testing.T) {
 
 // A hook that fails ends its container, one that hangs holds up its own pod and
 // ends with it, and one that a daemon leaves half done is performed again.
-func TestPostStartGoesWrong(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("fails.yaml", n.podOf("fails", 5, "  restartPolicy: Never",
-			part{"main", strings.Replace(endsWhenAsked, "exit 0", "exit 1", 1), "lifecycle: {postStart: {exec: {command: [sh, -c, 'echo no database; exit 3']}}}"}))
-		n.put("hangs.yaml", n.podOf("hangs", 5, "",
-			part{"main", endsWhenAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 4242']}}}"},
-			part{"next", endsWhenAsked, ""}))
-		n.put("again.yaml", n.podOf("again", 2, "",
-			part{"main", endsWhenAsked, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/runs; sleep 2; note hooked']}}}"}))
+func TestPostStartFails(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("fails.yaml", n.scriptedPod("fails", 5, "  restartPolicy: Never",
+			scriptedContainer{"main", strings.Replace(exitOnTerm, "exit 0", "exit 1", 1), "lifecycle: {postStart: {exec: {command: [sh, -c, 'echo no database; exit 3']}}}"}))
+		n.writeManifest("hangs.yaml", n.scriptedPod("hangs", 5, "",
+			scriptedContainer{"main", exitOnTerm, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 4242']}}}"},
+			scriptedContainer{"next", exitOnTerm, ""}))
+		n.writeManifest("again.yaml", n.scriptedPod("again", 2, "",
+			scriptedContainer{"main", exitOnTerm, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/runs; sleep 2; note hooked']}}}"}))
 		n.start()
 		n.awaitPhase("fails", v1.PodFailed)
 		n.awaitEvent("fails", "FailedPostStartHook", "container main", "exited with 3: no database")
-		n.awaitNoted("fails-main-term")
+		n.awaitRecorded("fails-main-term")
 
 		first := n.awaitRunning("again")
 		n.await("the hook runs", func() error {
@@ -257,16 +257,16 @@ func TestPostStartGoesWrong(t *testing.T) {
 			return nil
 		})
 		n.restart()
-		n.awaitNoted("again-main-hooked")
+		n.awaitRecorded("again-main-hooked")
 		n.awaitReady("again")
 		n.restart()
 		n.awaitReady("again")
-		n.mustBe("again", first)
+		n.mustStillRun("again", first)
 		if got := n.lines("runs"); got != 2 {
 			t.Errorf("the hook ran %d times, want once for each daemon that it was unknown to", got)
 		}
 
-		n.awaitNoted("hangs-main-hook")
+		n.awaitRecorded("hangs-main-hook")
 		n.awaitStatus("hangs", "running, and not started", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
 				if c.Name == "main" && c.State.Running != nil && !c.Ready && c.Started != nil && !*c.Started {
@@ -275,13 +275,13 @@ func TestPostStartGoesWrong(t *testing.T) {
 			}
 			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 		})
-		if _, early := n.noted("hangs-next-start"); early {
+		if _, early := n.recordedAt("hangs-next-start"); early {
 			t.Error("the next container was started before the hook had returned")
 		}
 		begun := uptime(t)
-		n.drop("hangs.yaml")
+		n.removeManifest("hangs.yaml")
 		n.awaitGone("hangs")
-		if at := n.awaitNoted("hangs-main-term"); at > begun+3 {
+		if at := n.awaitRecorded("hangs-main-term"); at > begun+3 {
 			t.Errorf("asked to end after %.2f s", at-begun)
 		}
 	})
@@ -289,71 +289,71 @@ func TestPostStartGoesWrong(t *testing.T) {
 
 // Hooks of every kind before the end of a container, within its grace period.
 func TestPreStop(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		port, asked := n.hookServer()
 		web := "WEB=8080 TCP=9090; " + webScript
 		onHost := hostPort()
-		n.put("p.yaml", n.podOf("p", 4, "",
-			part{"exec", endsWhenAsked, "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 1; note hooked']}}}"},
-			part{"web", web + endsWhenAsked, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {preStop: {httpGet: {port: web, path: '/cgi-bin/hook?stop', scheme: HTTPS}}}"},
-			part{"tcp", endsWhenAsked, "lifecycle: {preStop: {tcpSocket: {port: 9090}}}"},
-			part{"host", endsWhenAsked, fmt.Sprintf("lifecycle: {preStop: {httpGet: {host: 127.0.0.1, port: %d, path: /host, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
-			part{"sleep", endsWhenAsked, "lifecycle: {preStop: {sleep: {seconds: 2}}}"},
-			part{"hang", endsWhenAsked, "lifecycle: {preStop: {exec: {command: [sleep, '4242']}}}"},
+		n.writeManifest("p.yaml", n.scriptedPod("p", 4, "",
+			scriptedContainer{"exec", exitOnTerm, "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 1; note hooked']}}}"},
+			scriptedContainer{"web", web + exitOnTerm, "ports: [{name: web, containerPort: 8080}]\nlifecycle: {preStop: {httpGet: {port: web, path: '/cgi-bin/hook?stop', scheme: HTTPS}}}"},
+			scriptedContainer{"tcp", exitOnTerm, "lifecycle: {preStop: {tcpSocket: {port: 9090}}}"},
+			scriptedContainer{"host", exitOnTerm, fmt.Sprintf("lifecycle: {preStop: {httpGet: {host: 127.0.0.1, port: %d, path: /host, httpHeaders: [{name: X-Who, value: me}]}}}", port)},
+			scriptedContainer{"sleep", exitOnTerm, "lifecycle: {preStop: {sleep: {seconds: 2}}}"},
+			scriptedContainer{"hang", exitOnTerm, "lifecycle: {preStop: {exec: {command: [sleep, '4242']}}}"},
 		))
-		n.put("h.yaml", n.podOf("h", 4, "  hostNetwork: true",
-			part{"main", fmt.Sprintf("WEB=%d TCP=%d; ", onHost, hostPort()) + webScript + endsWhenAsked,
+		n.writeManifest("h.yaml", n.scriptedPod("h", 4, "  hostNetwork: true",
+			scriptedContainer{"main", fmt.Sprintf("WEB=%d TCP=%d; ", onHost, hostPort()) + webScript + exitOnTerm,
 				fmt.Sprintf("lifecycle: {preStop: {httpGet: {port: %d, path: '/cgi-bin/hook?node'}}}", onHost)}))
 		n.start()
-		n.awaitNoted("p-hang-start")
-		n.awaitNoted("h-main-start")
+		n.awaitRecorded("p-hang-start")
+		n.awaitRecorded("h-main-start")
 		n.awaitReady("p")
 		begun := uptime(t)
-		n.drop("p.yaml")
-		n.drop("h.yaml")
+		n.removeManifest("p.yaml")
+		n.removeManifest("h.yaml")
 		n.awaitGone("p")
-		n.inOrder(0, "p-exec-hook", "p-exec-hooked", "p-exec-term")
-		n.inOrder(1, "p-exec-hook", "p-exec-hooked")
-		n.awaitOut("p-web-asked", "stop")
-		n.awaitNoted("p-web-visited")
+		n.mustBeInOrder(0, "p-exec-hook", "p-exec-hooked", "p-exec-term")
+		n.mustBeInOrder(1, "p-exec-hook", "p-exec-hooked")
+		n.awaitOutput("p-web-asked", "stop")
+		n.awaitRecorded("p-web-visited")
 		if got := fmt.Sprint(asked()); got != "[/host me podstead-lifecycle]" {
 			t.Errorf("the host was asked %s", got)
 		}
-		if at := n.awaitNoted("p-sleep-term"); at < begun+2 {
+		if at := n.awaitRecorded("p-sleep-term"); at < begun+2 {
 			t.Errorf("asked to end %.2f s after the removal, want 2 s", at-begun)
 		}
 		// The hook that hangs used up the grace; the least time follows.
-		if at := n.awaitNoted("p-hang-term"); at < begun+4 {
+		if at := n.awaitRecorded("p-hang-term"); at < begun+4 {
 			t.Errorf("asked to end %.2f s after the removal, want 4 s", at-begun)
 		}
-		n.inOrder(0, "p-sleep-term", "p-hang-term")
+		n.mustBeInOrder(0, "p-sleep-term", "p-hang-term")
 		n.awaitEvent("p", "FailedPreStopHook", "container hang", "within the grace period")
 		n.awaitGone("h")
-		n.awaitOut("h-main-asked", "node")
+		n.awaitOutput("h-main-asked", "node")
 	})
 }
 
 // A pod whose manifest is gone with no daemon to see it has its hook all the
 // same; one that a daemon leaves half done is performed again.
 func TestPreStopOverRestarts(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		hook := "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/$ME-runs; note hook; sleep 2; note hooked']}}}"
 		// A grace period that a busy machine, where an exec begins seconds late, does
 		// not use up.
-		n.put("gone.yaml", n.podOf("gone", 120, "", part{"main", endsWhenAsked, hook}))
-		n.put("half.yaml", n.podOf("half", 120, "", part{"main", endsWhenAsked, hook}))
+		n.writeManifest("gone.yaml", n.scriptedPod("gone", 120, "", scriptedContainer{"main", exitOnTerm, hook}))
+		n.writeManifest("half.yaml", n.scriptedPod("half", 120, "", scriptedContainer{"main", exitOnTerm, hook}))
 		n.start()
-		n.awaitNoted("gone-main-start")
-		n.awaitNoted("half-main-start")
-		n.drop("half.yaml")
-		n.awaitNoted("half-main-hook")
+		n.awaitRecorded("gone-main-start")
+		n.awaitRecorded("half-main-start")
+		n.removeManifest("half.yaml")
+		n.awaitRecorded("half-main-hook")
 		n.Kill()
-		n.drop("gone.yaml")
+		n.removeManifest("gone.yaml")
 		n.start()
 		n.awaitGone("gone")
 		n.awaitGone("half")
 		for pod, runs := range map[string]int{"gone": 1, "half": 2} {
-			n.inOrder(0, pod+"-main-hook", pod+"-main-hooked", pod+"-main-term")
+			n.mustBeInOrder(0, pod+"-main-hook", pod+"-main-hooked", pod+"-main-term")
 			if got := n.lines(pod + "-main-runs"); got != runs {
 				t.Errorf("the hook of %s ran %d times, want %d", pod, got, runs)
 			}
@@ -364,9 +364,9 @@ func TestPreStopOverRestarts(t *testing.T) {
 // The signal that asks a container to end is the one of its manifest. A runtime
 // that would send another one is not given the pod.
 func TestStopSignal(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		script := "trap 'note usr1; exit 0' USR1; " + endsWhenAsked
-		n.put("p.yaml", n.podOf("p", 10, "  os: {name: linux}", part{"main", script, "lifecycle: {stopSignal: SIGUSR1}"}))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		script := "trap 'note usr1; exit 0' USR1; " + exitOnTerm
+		n.writeManifest("p.yaml", n.scriptedPod("p", 10, "  os: {name: linux}", scriptedContainer{"main", script, "lifecycle: {stopSignal: SIGUSR1}"}))
 		n.start()
 		if n.rt.Kind == testbed.Containerd16 {
 			p := n.awaitStatus("p", "waits for another runtime", func(p v1.Pod) error {
@@ -383,17 +383,17 @@ func TestStopSignal(t *testing.T) {
 			if all, err := n.sandboxes("p"); err != nil || len(all) > 0 {
 				t.Errorf("sandboxes %v, %v, want none", all, err)
 			}
-			n.put("p.yaml", n.podOf("p", 10, "  os: {name: linux}", part{"main", script, ""}))
+			n.writeManifest("p.yaml", n.scriptedPod("p", 10, "  os: {name: linux}", scriptedContainer{"main", script, ""}))
 		}
-		n.awaitNoted("p-main-start")
+		n.awaitRecorded("p-main-start")
 		if n.rt.Kind == testbed.Containerd24 {
 			p := n.awaitReady("p")
 			if s := p.Status.ContainerStatuses[0].StopSignal; s == nil || *s != v1.SIGUSR1 {
 				t.Errorf("the status shows the signal %v", s)
 			}
 		}
-		n.drop("p.yaml")
-		n.awaitNoted("p-main-" + map[testbed.Kind]string{testbed.Containerd16: "term", testbed.Containerd24: "usr1"}[n.rt.Kind])
+		n.removeManifest("p.yaml")
+		n.awaitRecorded("p-main-" + map[testbed.Kind]string{testbed.Containerd16: "term", testbed.Containerd24: "usr1"}[n.rt.Kind])
 		n.awaitGone("p")
 	})
 }

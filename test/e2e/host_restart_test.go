@@ -16,19 +16,19 @@ import (
 // What goes on starts over in a new sandbox, init containers and sidecars first
 // and in order. What has ended, and what may not be started again, stays ended.
 func TestHostRestart(t *testing.T) {
-	eachAlone(t, func(t *testing.T, n *node) {
-		d, once := newDiary(n), newDiary(n)
-		n.put("p.yaml", d.pod("p", "Always", [][3]string{
-			{"init", say("init"), ""},
-			{"side", say("side") + "touch /tmp/up; " + untilAsked("side-ends"),
+	onEachPrivateRuntime(t, func(t *testing.T, n *node) {
+		d, once := newEventLog(n), newEventLog(n)
+		n.writeManifest("p.yaml", d.pod("p", "Always", [][3]string{
+			{"init", appendLine("init"), ""},
+			{"side", appendLine("side") + "touch /tmp/up; " + runUntilTerm("side-ends"),
 				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 60}"},
-			{"late", say("late"), ""},
-		}, [][3]string{{"main", say("main") + untilAsked("main-ends"), ""}}))
-		n.put("job.yaml", once.pod("job", "OnFailure", nil, [][3]string{{"main", say("job"), ""}}))
+			{"late", appendLine("late"), ""},
+		}, [][3]string{{"main", appendLine("main") + runUntilTerm("main-ends"), ""}}))
+		n.writeManifest("job.yaml", once.pod("job", "OnFailure", nil, [][3]string{{"main", appendLine("job"), ""}}))
 		n.start()
 		n.awaitPhase("job", v1.PodSucceeded)
 		// One after the other: two containers that write the same diary.
-		n.put("never.yaml", once.pod("never", "Never", nil, [][3]string{{"main", say("never") + untilAsked("never-ends"), ""}}))
+		n.writeManifest("never.yaml", once.pod("never", "Never", nil, [][3]string{{"main", appendLine("never") + runUntilTerm("never-ends"), ""}}))
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
 		n.awaitReady("never")

@@ -42,7 +42,7 @@ func mountDisk(t *testing.T, directory string, size int64) {
 }
 
 // pushBig makes an image available with so many bytes that do not compress.
-func (n *node) pushBig(name string, size int) string {
+func (n *node) pushLargeImage(name string, size int) string {
 	n.t.Helper()
 	ref := fmt.Sprintf("docker.io/library/%s-%s:1", name, n.Name)
 	var seed [32]byte
@@ -91,7 +91,7 @@ func usedPercent(t *testing.T, directory string) int {
 // A small disk of images that fills is brought below the low threshold by
 // removing what was used longest ago, and every pod starts. What a manifest names
 // stays, however long it was not used.
-func TestImagesOfAFullDisk(t *testing.T) {
+func TestImageGCOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	const size = 24 << 20
 	n := privateNode(t, testbed.Containerd24)
@@ -102,8 +102,8 @@ func TestImagesOfAFullDisk(t *testing.T) {
 	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s", "--eviction-hard", ""}
 	n.start()
 	// It is here before all others, and its pod does not start, because an object is missing.
-	wanted := n.pushBig("wanted", 1<<20)
-	n.put("wanted.yaml", strings.Replace(of("wanted", wanted, "hostNetwork: true"), "name: main", "name: main\n      envFrom: [{configMapRef: {name: none}}]", 1))
+	wanted := n.pushLargeImage("wanted", 1<<20)
+	n.writeManifest("wanted.yaml", strings.Replace(imagePod("wanted", wanted, "hostNetwork: true"), "name: main", "name: main\n      envFrom: [{configMapRef: {name: none}}]", 1))
 	if out, errs, status := n.podstead("images", "pull", wanted, "--api-socket", n.Socket()); status != 0 {
 		t.Fatalf("images pull ends with %d: %s%s", status, out, errs)
 	}
@@ -112,11 +112,11 @@ func TestImagesOfAFullDisk(t *testing.T) {
 	// An image takes twice its size: as it came and unpacked.
 	for i := range 10 {
 		name := fmt.Sprint("big", i)
-		refs = append(refs, n.pushBig(name, size))
-		manifest := strings.Replace(sleeper(name, "one"), testbed.BusyboxImage, refs[i], 1)
-		n.put(name+".yaml", strings.Replace(manifest, "spec:\n", "spec:\n  hostNetwork: true\n", 1))
+		refs = append(refs, n.pushLargeImage(name, size))
+		manifest := strings.Replace(sleepPod(name, "one"), testbed.BusyboxImage, refs[i], 1)
+		n.writeManifest(name+".yaml", strings.Replace(manifest, "spec:\n", "spec:\n  hostNetwork: true\n", 1))
 		n.awaitRunning(name)
-		n.drop(name + ".yaml")
+		n.removeManifest(name + ".yaml")
 		n.awaitGone(name)
 		highest = max(highest, usedPercent(t, disk))
 		n.await("there is room again", func() error {

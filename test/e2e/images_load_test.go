@@ -20,7 +20,7 @@ import (
 )
 
 // saved writes an image as docker save does.
-func saved(t *testing.T, file, ref string, img containerimage.Image) {
+func saveImage(t *testing.T, file, ref string, img containerimage.Image) {
 	t.Helper()
 	tag, err := name.NewTag(ref)
 	if err == nil {
@@ -33,7 +33,7 @@ func saved(t *testing.T, file, ref string, img containerimage.Image) {
 
 // savedLayout writes an image as the tar of an OCI layout, by gzip, in which it
 // has a tag alone.
-func savedLayout(t *testing.T, file string, img containerimage.Image) {
+func saveLayout(t *testing.T, file string, img containerimage.Image) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "layout")
 	p, err := layout.Write(dir, empty.Index)
@@ -49,7 +49,7 @@ func savedLayout(t *testing.T, file string, img containerimage.Image) {
 }
 
 // withWord is busybox with a file that no other image has.
-func withWord(t *testing.T, word string) containerimage.Image {
+func imageWithFile(t *testing.T, word string) containerimage.Image {
 	t.Helper()
 	img, err := testbed.BusyboxWith("etc/word", []byte(word))
 	if err != nil {
@@ -59,7 +59,7 @@ func withWord(t *testing.T, word string) containerimage.Image {
 }
 
 // loads loads an archive, and fails the test unless the images are printed.
-func (n *node) loads(args ...string) (out string) {
+func (n *node) loadImages(args ...string) (out string) {
 	n.t.Helper()
 	out, errs, status := n.podstead(append([]string{"images", "load", "--api-socket", n.Socket()}, args...)...)
 	if status != 0 {
@@ -70,23 +70,23 @@ func (n *node) loads(args ...string) (out string) {
 
 // loadedPods loads images in each form and runs pods of them by their own names,
 // which no registry has.
-func (n *node) loadedPods() {
+func (n *node) checkLoadedPods() {
 	n.t.Helper()
 	dir := n.t.TempDir()
 	host := "registry.nowhere.test:5000/" + n.Name
 	docker, oci := filepath.Join(dir, "docker.tar"), filepath.Join(dir, "oci.tgz")
-	first := withWord(n.t, "first")
-	saved(n.t, docker, host+"/docker:1", first)
-	savedLayout(n.t, oci, withWord(n.t, "second"))
-	if out := n.loads(docker); !strings.HasPrefix(out, "loaded "+host+"/docker:1 (") {
+	first := imageWithFile(n.t, "first")
+	saveImage(n.t, docker, host+"/docker:1", first)
+	saveLayout(n.t, oci, imageWithFile(n.t, "second"))
+	if out := n.loadImages(docker); !strings.HasPrefix(out, "loaded "+host+"/docker:1 (") {
 		n.t.Errorf("it tells %s", out)
 	}
-	n.put("docker.yaml", strings.Replace(of("docker", host+"/docker:1", ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
-	n.loads("--name", "loaded-"+n.Name+":1", oci)
-	n.put("oci.yaml", of("oci", "loaded-"+n.Name+":1", ""))
-	n.mustSay(n.awaitRunning("docker"), "first", "cat", "/etc/word")
-	n.mustSay(n.awaitRunning("oci"), "second", "cat", "/etc/word")
-	n.drop("oci.yaml")
+	n.writeManifest("docker.yaml", strings.Replace(imagePod("docker", host+"/docker:1", ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
+	n.loadImages("--name", "loaded-"+n.Name+":1", oci)
+	n.writeManifest("oci.yaml", imagePod("oci", "loaded-"+n.Name+":1", ""))
+	n.mustPrintIn(n.awaitRunning("docker"), "first", "cat", "/etc/word")
+	n.mustPrintIn(n.awaitRunning("oci"), "second", "cat", "/etc/word")
+	n.removeManifest("oci.yaml")
 	n.awaitGone("oci")
 	n.await("the states of images", func() error {
 		states, err := n.images()
@@ -118,7 +118,7 @@ func (n *node) loadedPods() {
 }
 
 // refuses fails the test unless an archive is refused in one line with a word.
-func (n *node) refuses(file, want string) {
+func (n *node) mustFailToLoad(file, want string) {
 	n.t.Helper()
 	out, errs, status := n.podstead("images", "load", file, "--api-socket", n.Socket())
 	errs = strings.TrimPrefix(errs, "loading "+file+"\n")
@@ -128,7 +128,7 @@ func (n *node) refuses(file, want string) {
 }
 
 // badArchives are refused, each with one clear line, and change nothing.
-func (n *node) badArchives() {
+func (n *node) checkInvalidArchives() {
 	n.t.Helper()
 	dir := n.t.TempDir()
 	before, err := n.images()
@@ -136,8 +136,8 @@ func (n *node) badArchives() {
 		n.t.Fatal(err)
 	}
 	whole, short, other := filepath.Join(dir, "whole.tar"), filepath.Join(dir, "short.tar"), filepath.Join(dir, "other.tar")
-	img := withWord(n.t, "third")
-	saved(n.t, whole, "third:1", img)
+	img := imageWithFile(n.t, "third")
+	saveImage(n.t, whole, "third:1", img)
 	data, err := os.ReadFile(whole)
 	if err == nil {
 		err = os.WriteFile(short, data[:len(data)/2], 0o600)
@@ -153,10 +153,10 @@ func (n *node) badArchives() {
 	if img, err = mutate.ConfigFile(img, config); err != nil {
 		n.t.Fatal(err)
 	}
-	saved(n.t, other, "third:1", img)
-	n.refuses(short, "truncated")
-	n.refuses(other, "it is for linux/s390x, and this machine is linux/")
-	n.refuses(filepath.Join(n.Manifests, "docker.yaml"), "not a tar archive")
+	saveImage(n.t, other, "third:1", img)
+	n.mustFailToLoad(short, "truncated")
+	n.mustFailToLoad(other, "it is for linux/s390x, and this machine is linux/")
+	n.mustFailToLoad(filepath.Join(n.Manifests, "docker.yaml"), "not a tar archive")
 	after, err := n.images()
 	if err != nil {
 		n.t.Fatal(err)
@@ -174,11 +174,11 @@ func (n *node) badArchives() {
 
 // Images come from archives into another's containerd, by its own command.
 func TestImagesAreLoaded(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--minimum-image-ttl-duration", "0s"}
 		n.start()
-		n.loadedPods()
-		n.badArchives()
+		n.checkLoadedPods()
+		n.checkInvalidArchives()
 	})
 }
 
@@ -199,10 +199,10 @@ func TestImagesAreLoadedIntoThePrivateRuntime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			saved(t, pause, "pause.test/pause:1", img)
-			n.loads(pause)
-			n.loadedPods()
-			n.badArchives()
+			saveImage(t, pause, "pause.test/pause:1", img)
+			n.loadImages(pause)
+			n.checkLoadedPods()
+			n.checkInvalidArchives()
 			states, err := n.images()
 			if err != nil || states["pause.test/pause:1"] != "sandbox" && states["pause.test/pause:1"] != "pinned" {
 				t.Errorf("images are %v: %v", states, err)

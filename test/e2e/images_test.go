@@ -17,7 +17,7 @@ import (
 
 // pushOwn makes an image available that no other test has, and returns its
 // reference.
-func (n *node) pushOwn(name string) string {
+func (n *node) pushUniqueImage(name string) string {
 	n.t.Helper()
 	ref := fmt.Sprintf("docker.io/library/%s-%s:1", name, n.Name)
 	img, err := testbed.Busybox()
@@ -75,7 +75,7 @@ func (n *node) images() (states map[string]string, err error) {
 // An image can be pulled before a pod needs it, with the node's credentials or
 // with a Secret of the manifests, and Ctrl-C gives the pull up.
 func TestImagesArePulledOnDemand(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		byFile, _ := n.push("by-file-" + n.Name + "/app")
 		bySecret, _ := n.push("by-secret-" + n.Name + "/app")
 		slow, _ := n.push("slow-" + n.Name + "/app")
@@ -83,10 +83,10 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 		registry.Protect("by-file-"+n.Name+"/app", "bob", password)
 		registry.Protect("by-secret-"+n.Name+"/app", "eve", password)
 		writeAll(t, n.Root, map[string]string{"config.json": dockerConfig("docker.io/by-file-"+n.Name, "bob", password)})
-		n.put("login.yaml", pullSecret("login", dockerConfig("docker.io", "eve", password)))
-		n.put("p.yaml", strings.Replace(of("p", byFile, ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
+		n.writeManifest("login.yaml", pullSecret("login", dockerConfig("docker.io", "eve", password)))
+		n.writeManifest("p.yaml", strings.Replace(imagePod("p", byFile, ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
 		n.start()
-		n.awaitPullFault("p", "ErrImageNeverPull", byFile)
+		n.awaitPullError("p", "ErrImageNeverPull", byFile)
 		out, errs, status := n.podstead("images", "pull", byFile, "--api-socket", n.Socket())
 		if status != 0 || !strings.HasPrefix(out, "pulled "+byFile+" (") || errs != "pulling "+byFile+"\n" {
 			t.Errorf("images pull ends with %d: %s%s", status, out, errs)
@@ -131,7 +131,7 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 			t.Errorf("Ctrl-C ends it with %d: %s", pull.ProcessState.ExitCode(), said.String())
 		}
 		n.await("the pull ends", waits(false))
-		n.mustHide(password)
+		n.mustNotLog(password)
 	})
 }
 
@@ -139,14 +139,14 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 // and by itself when the disk is too full. What a container uses, or others
 // brought, stays; a kill of the daemon makes no difference.
 func TestUnusedImagesAreRemoved(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		a, b, c, theirs := n.pushOwn("a"), n.pushOwn("b"), n.pushOwn("c"), n.pushOwn("theirs")
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		a, b, c, theirs := n.pushUniqueImage("a"), n.pushUniqueImage("b"), n.pushUniqueImage("c"), n.pushUniqueImage("theirs")
 		if err := n.rt.CRI.Pull(t.Context(), theirs); err != nil {
 			t.Fatal(err)
 		}
 		n.Args = []string{"--minimum-image-ttl-duration", "0s"}
 		for name, ref := range map[string]string{"a": a, "b": b, "c": c} {
-			n.put(name+".yaml", strings.Replace(sleeper(name, "one"), testbed.BusyboxImage, ref, 1))
+			n.writeManifest(name+".yaml", strings.Replace(sleepPod(name, "one"), testbed.BusyboxImage, ref, 1))
 		}
 		n.start()
 		for _, name := range []string{"a", "b", "c"} {
@@ -168,8 +168,8 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.drop("a.yaml")
-		n.drop("c.yaml")
+		n.removeManifest("a.yaml")
+		n.removeManifest("c.yaml")
 		n.restart()
 		n.await("the states of images", func() error {
 			states, err := n.images()

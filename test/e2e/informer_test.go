@@ -18,14 +18,14 @@ import (
 )
 
 // seen are the pods as an informer of client-go sees them.
-type seen struct {
+type watchCache struct {
 	mu      sync.Mutex
 	added   map[string]int
 	deleted map[string]int
 	now     map[string]*v1.Pod
 }
 
-func (s *seen) put(o any, added bool) {
+func (s *watchCache) store(o any, added bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := o.(*v1.Pod)
@@ -35,7 +35,7 @@ func (s *seen) put(o any, added bool) {
 	s.now[p.Name] = p
 }
 
-func (s *seen) drop(o any) {
+func (s *watchCache) remove(o any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -47,7 +47,7 @@ func (s *seen) drop(o any) {
 }
 
 // want is an error while a pod is not shown as it should be.
-func (s *seen) want(name string, added, deleted int, ready bool) error {
+func (s *watchCache) expect(name string, added, deleted int, ready bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.now[name]
@@ -66,9 +66,9 @@ func (s *seen) want(name string, added, deleted int, ready bool) error {
 // TestInformer follows pods as controllers do, through a crash of the daemon: its
 // client neither misses what happened meanwhile nor sees anything twice.
 func TestInformer(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		for _, name := range []string{"a", "b"} {
-			n.put(name+".yaml", sleeper(name, "x"))
+			n.writeManifest(name+".yaml", sleepPod(name, "x"))
 		}
 		n.start()
 		n.awaitReady("a")
@@ -88,13 +88,13 @@ func TestInformer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &seen{added: map[string]int{}, deleted: map[string]int{}, now: map[string]*v1.Pod{}}
+		s := &watchCache{added: map[string]int{}, deleted: map[string]int{}, now: map[string]*v1.Pod{}}
 		_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 			ListerWatcher: cache.NewListWatchFromClient(client, "pods", metav1.NamespaceAll, fields.Everything()), ObjectType: &v1.Pod{},
 			Handler: cache.ResourceEventHandlerFuncs{
-				AddFunc:    func(o any) { s.put(o, true) },
-				UpdateFunc: func(_, o any) { s.put(o, false) },
-				DeleteFunc: s.drop,
+				AddFunc:    func(o any) { s.store(o, true) },
+				UpdateFunc: func(_, o any) { s.store(o, false) },
+				DeleteFunc: s.remove,
 			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -104,27 +104,27 @@ func TestInformer(t *testing.T) {
 		defer cancel()
 		a, b, c, d := n.PodName("a"), n.PodName("b"), n.PodName("c"), n.PodName("d")
 		n.await("both are known", func() error {
-			if err := s.want(a, 1, 0, true); err != nil {
+			if err := s.expect(a, 1, 0, true); err != nil {
 				return err
 			}
-			return s.want(b, 1, 0, true)
+			return s.expect(b, 1, 0, true)
 		})
-		n.put("c.yaml", sleeper("c", "x"))
-		n.await("one came", func() error { return s.want(c, 1, 0, true) })
+		n.writeManifest("c.yaml", sleepPod("c", "x"))
+		n.await("one came", func() error { return s.expect(c, 1, 0, true) })
 		// While nothing answers, one pod is removed and one is added.
 		n.Kill()
-		n.drop("b.yaml")
-		n.put("d.yaml", sleeper("d", "x"))
+		n.removeManifest("b.yaml")
+		n.writeManifest("d.yaml", sleepPod("d", "x"))
 		n.start()
 		n.await("what happened meanwhile is known", func() error {
-			if err := s.want(b, 1, 1, false); err != nil {
+			if err := s.expect(b, 1, 1, false); err != nil {
 				return err
 			}
-			return s.want(d, 1, 0, true)
+			return s.expect(d, 1, 0, true)
 		}, 5*time.Minute)
-		n.drop("a.yaml")
-		n.await("one went", func() error { return s.want(a, 1, 1, false) })
-		if err := s.want(c, 1, 0, true); err != nil {
+		n.removeManifest("a.yaml")
+		n.await("one went", func() error { return s.expect(a, 1, 1, false) })
+		if err := s.expect(c, 1, 0, true); err != nil {
 			t.Errorf("the unchanged pod: %v", err)
 		}
 	})

@@ -60,15 +60,15 @@ func (k *kubectl) must(words []string, args ...string) string {
 
 // TestKubectl uses a real kubectl as people do.
 func TestKubectl(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("web.yaml", `apiVersion: v1
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("web.yaml", `apiVersion: v1
 kind: Pod
 metadata: {name: web, labels: {app: web}}
 spec:
   terminationGracePeriodSeconds: 1
   containers: [{name: main, image: `+testbed.BusyboxImage+`, command: [sh, -c, "echo hello from web; sleep 100000"]}]
 `)
-		n.put("objects.yaml", `apiVersion: v1
+		n.writeManifest("objects.yaml", `apiVersion: v1
 kind: ConfigMap
 metadata: {name: site, namespace: other}
 data: {color: red}
@@ -78,7 +78,7 @@ kind: Secret
 metadata: {name: login}
 stringData: {password: hunter2}
 `)
-		n.put("away.yaml", strings.Replace(sleeper("away", "x"), "name: away\n", "name: away\n  namespace: other\n", 1))
+		n.writeManifest("away.yaml", strings.Replace(sleepPod("away", "x"), "name: away\n", "name: away\n  namespace: other\n", 1))
 		n.start()
 		n.awaitReady("web")
 		k := newKubectl(n)
@@ -99,7 +99,7 @@ stringData: {password: hunter2}
 		k.must([]string{"Kernel Version", "Capacity"}, "describe", "node", n.Name)
 		k.must([]string{"default", "other", "Active"}, "get", "namespaces")
 		k.must([]string{"pods", "po", "namespaces", "configmaps", "secrets"}, "api-resources")
-		k.alike(web)
+		k.compareVerbs(web)
 		out, err := k.run("delete", "pod", web)
 		if err == nil || !strings.Contains(out, "web.yaml") {
 			t.Errorf("delete: %v, %s; want an error that names the manifest", err, out)
@@ -160,10 +160,10 @@ stringData: {password: hunter2}
 			t.Fatalf("the watch ended without %q: %v", words, errors.Join(lines.Err(), ctx.Err()))
 		}
 		read("ADDED", web, "Running")
-		n.drop("web.yaml")
+		n.removeManifest("web.yaml")
 		read("MODIFIED", web, "Terminating")
 		read("DELETED", web)
-		n.put("again.yaml", sleeper("again", "x"))
+		n.writeManifest("again.yaml", sleepPod("again", "x"))
 		read("ADDED", n.PodName("again"))
 		read("MODIFIED", n.PodName("again"), "1/1", "Running")
 		if out, err := n.Command("kubeconfig", "--api-socket", n.Socket(), "--revoke").CombinedOutput(); err != nil {

@@ -14,16 +14,16 @@ import (
 )
 
 // overSocket asks the daemon's socket with any method.
-func (n *node) overSocket(method, path string) (int, string) {
+func (n *node) requestOverSocket(method, path string) (int, string) {
 	n.t.Helper()
 	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", n.Socket())
 	}}}
 	defer c.CloseIdleConnections()
-	return n.over(c, method, "http://podstead"+path, "")
+	return n.request(c, method, "http://podstead"+path, "")
 }
 
-func (n *node) over(c *http.Client, method, url, token string) (int, string) {
+func (n *node) request(c *http.Client, method, url, token string) (int, string) {
 	n.t.Helper()
 	req, err := http.NewRequestWithContext(n.t.Context(), method, url, nil)
 	if err != nil {
@@ -47,7 +47,7 @@ func (n *node) over(c *http.Client, method, url, token string) (int, string) {
 // TestKubeletRoutes asks as those do who know a kubelet: over the socket, over
 // TLS with tokens, and on the read-only port.
 func TestKubeletRoutes(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		const reader, admin = "reader-0123456789abcdef", "admin-0123456789abcdef"
 		tokens := filepath.Join(t.TempDir(), "tokens")
 		if err := os.WriteFile(tokens, []byte(reader+",ann,read\n"+admin+",eve,admin\n"), 0o600); err != nil {
@@ -55,11 +55,11 @@ func TestKubeletRoutes(t *testing.T) {
 		}
 		port, readOnly := strconv.Itoa(hostPort()), strconv.Itoa(hostPort())
 		n.Args = []string{"--port", port, "--address", "127.0.0.1", "--token-auth-file", tokens, "--read-only-port", readOnly, "--profiling"}
-		n.put("web.yaml", sleeper("web", "x"))
+		n.writeManifest("web.yaml", sleepPod("web", "x"))
 		n.start()
 		n.awaitReady("web")
 		web := n.PodName("web")
-		secure := &http.Client{Transport: trusting(t, filepath.Join(n.Root, "pki/servers.crt"))}
+		secure := &http.Client{Transport: transportFor(t, filepath.Join(n.Root, "pki/servers.crt"))}
 		defer secure.CloseIdleConnections()
 		plain := &http.Client{Transport: &http.Transport{}}
 		defer plain.CloseIdleConnections()
@@ -92,20 +92,20 @@ func TestKubeletRoutes(t *testing.T) {
 			{"GET", "/exec/default/" + web + "/main?command=id&output=1", 400, 403, 404, ""},
 			{"POST", "/run/default/" + web + "/main?cmd=cat+/proc/1/comm", 200, 403, 404, "sh"},
 		} {
-			code, body := n.overSocket(c.method, c.path)
+			code, body := n.requestOverSocket(c.method, c.path)
 			check(c.path+" over the socket", code, body, c.socket, c.words)
-			code, body = n.over(secure, c.method, "https://127.0.0.1:"+port+c.path, admin)
+			code, body = n.request(secure, c.method, "https://127.0.0.1:"+port+c.path, admin)
 			check(c.path+" as an admin", code, body, c.socket, c.words)
-			code, body = n.over(secure, c.method, "https://127.0.0.1:"+port+c.path, reader)
+			code, body = n.request(secure, c.method, "https://127.0.0.1:"+port+c.path, reader)
 			check(c.path+" as a reader", code, body, c.asReader)
-			code, body = n.over(secure, c.method, "https://127.0.0.1:"+port+c.path, "")
+			code, body = n.request(secure, c.method, "https://127.0.0.1:"+port+c.path, "")
 			check(c.path+" without credentials", code, body, 401)
-			code, body = n.over(plain, c.method, "http://127.0.0.1:"+readOnly+c.path, admin)
+			code, body = n.request(plain, c.method, "http://127.0.0.1:"+readOnly+c.path, admin)
 			check(c.path+" on the read-only port", code, body, c.asAnybody)
 		}
 		// Neither runtime can here: the old one has no such call, the new one no
 		// criu. Both say so, and leave nothing.
-		code, body := n.overSocket("POST", "/checkpoint/default/"+web+"/main")
+		code, body := n.requestOverSocket("POST", "/checkpoint/default/"+web+"/main")
 		if code != 500 && code != 501 {
 			t.Errorf("/checkpoint: %d %s", code, body)
 		}

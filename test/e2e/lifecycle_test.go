@@ -16,8 +16,8 @@ import (
 )
 
 func TestStartEditRemove(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		first := n.awaitRunning("p")
 		if got := n.exec(first, "sh", "-c", "echo $WORD"); got != "one" {
@@ -31,16 +31,16 @@ func TestStartEditRemove(t *testing.T) {
 			t.Errorf("containerID is %q, want containerd://%s", got, first.ID)
 		}
 
-		n.put("p.yaml", sleeper("p", "two"))
+		n.writeManifest("p.yaml", sleepPod("p", "two"))
 		second := n.awaitOther("p", first)
 		if got := n.exec(second, "sh", "-c", "echo $WORD"); got != "two" {
 			t.Fatalf("WORD is %q after the edit, want two", got)
 		}
-		if alive(first.Pid) {
+		if processExists(first.Pid) {
 			t.Errorf("the first revision still runs as %d", first.Pid)
 		}
 
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		n.awaitGone("p")
 		n.await("the pod has left /pods", func() error {
 			if _, err := n.pod("p"); err == nil {
@@ -62,9 +62,9 @@ func TestStartEditRemove(t *testing.T) {
 	})
 }
 
-func TestKilledContainerStartsAgain(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
+func TestKilledContainerIsRestarted(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
@@ -93,8 +93,8 @@ func TestKilledContainerStartsAgain(t *testing.T) {
 
 // A sandbox whose pause process dies takes the pod with it; a new one is made.
 func TestKilledSandboxIsReplaced(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		first := n.awaitRunning("p")
 		all, err := n.sandboxes("p")
@@ -125,9 +125,9 @@ func TestKilledSandboxIsReplaced(t *testing.T) {
 
 // Rewriting the same content in another shape changes nothing that runs.
 func TestSameContentChangesNothing(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
-		n.put("probe.yaml", sleeper("probe", "0"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
+		n.writeManifest("probe.yaml", sleepPod("probe", "0"))
 		n.start()
 		first, probe := n.awaitRunning("p"), n.awaitRunning("probe")
 		hash := n.awaitReady("p").Annotations["kubernetes.io/config.hash"]
@@ -146,8 +146,8 @@ spec:
 metadata: {name: p, labels: {}}
 `, testbed.BusyboxImage)
 		for i, step := range []func(){
-			func() { n.put("p.yaml", sleeper("p", "one")) },
-			func() { n.put("p.yaml", reordered) },
+			func() { n.writeManifest("p.yaml", sleepPod("p", "one")) },
+			func() { n.writeManifest("p.yaml", reordered) },
 			func() {
 				if err := os.Rename(n.Manifests+"/p.yaml", n.Manifests+"/renamed.yml"); err != nil {
 					t.Fatal(err)
@@ -156,9 +156,9 @@ metadata: {name: p, labels: {}}
 		} {
 			step()
 			// The other pod's replacement proves that the directory was read after the step.
-			n.put("probe.yaml", sleeper("probe", fmt.Sprint(i+1)))
+			n.writeManifest("probe.yaml", sleepPod("probe", fmt.Sprint(i+1)))
 			probe = n.awaitOther("probe", probe)
-			n.mustBe("p", first)
+			n.mustStillRun("p", first)
 		}
 		if got := n.awaitReady("p").Annotations["kubernetes.io/config.hash"]; got != hash {
 			t.Errorf("config.hash went from %s to %s", hash, got)
@@ -169,23 +169,23 @@ metadata: {name: p, labels: {}}
 // The second edit comes while the first one's predecessor is still ending: the
 // old revision gets its grace once, the one between is never started, the newest runs.
 func TestTwoEditsWithinGrace(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", n.podOf("p", 120, "", part{"main", endsWhenTold, ""}))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", n.scriptedPod("p", 120, "", scriptedContainer{"main", exitOnFile, ""}))
 		n.start()
 		first := n.awaitRunning("p")
-		n.awaitNoted("p-main-start")
-		n.put("p.yaml", sleeper("p", "two"))
-		n.awaitNoted("p-main-ending")
-		n.put("p.yaml", sleeper("p", "three"))
-		n.put("probe.yaml", sleeper("probe", "one"))
+		n.awaitRecorded("p-main-start")
+		n.writeManifest("p.yaml", sleepPod("p", "two"))
+		n.awaitRecorded("p-main-ending")
+		n.writeManifest("p.yaml", sleepPod("p", "three"))
+		n.writeManifest("probe.yaml", sleepPod("probe", "one"))
 		n.awaitRunning("probe") // so the one before it has been seen too
-		n.mustBe("p", first)
-		n.tell("go")
+		n.mustStillRun("p", first)
+		n.allowExit("go")
 		third := n.awaitOther("p", first)
 		if got := n.exec(third, "sh", "-c", "echo $WORD"); got != "three" {
 			t.Errorf("WORD is %q, want three", got)
 		}
-		if _, ended := n.noted("p-main-ended"); !ended {
+		if _, ended := n.recordedAt("p-main-ended"); !ended {
 			t.Error("the old revision was not let end")
 		}
 		n.await("no sandbox but the new one's is left", func() error {
@@ -200,58 +200,58 @@ func TestTwoEditsWithinGrace(t *testing.T) {
 
 // endsWhenTold is a script for podOf. It notes that it was asked to end, and
 // ends once it gets "go".
-const endsWhenTold = "trap 'note ending; until [ -e /out/go ]; do sleep 0.05; done; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done"
+const exitOnFile = "trap 'note ending; until [ -e /out/go ]; do sleep 0.05; done; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done"
 
 // tell makes a file in the directory that pods of podOf have at /out.
-func (n *node) tell(name string) {
+func (n *node) allowExit(name string) {
 	n.t.Helper()
 	writeAll(n.t, n.outDir(), map[string]string{name: ""})
 }
 
 // A file that is written by removing and creating it was never gone.
 func TestRemovedAndAddedAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", sleeper("p", "one"))
-		n.put("probe.yaml", sleeper("probe", "one"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
+		n.writeManifest("probe.yaml", sleepPod("probe", "one"))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitRunning("probe")
-		n.drop("p.yaml")
-		n.drop("probe.yaml")
-		n.put("p.yaml", sleeper("p", "one"))
+		n.removeManifest("p.yaml")
+		n.removeManifest("probe.yaml")
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		// Its file went at the same moment, and stayed away.
 		n.awaitGone("probe")
-		n.mustBe("p", first)
+		n.mustStillRun("p", first)
 	})
 }
 
 // A pod that comes back while it is ending runs again.
-func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		manifest := n.podOf("p", 120, "", part{"main", endsWhenTold, ""})
-		n.put("p.yaml", manifest)
+func TestRemovedAndAddedAgainWhileTerminating(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		manifest := n.scriptedPod("p", 120, "", scriptedContainer{"main", exitOnFile, ""})
+		n.writeManifest("p.yaml", manifest)
 		n.start()
 		first := n.awaitRunning("p")
-		n.awaitNoted("p-main-start")
-		n.drop("p.yaml")
-		n.awaitNoted("p-main-ending")
-		n.put("p.yaml", manifest)
-		n.put("probe.yaml", sleeper("probe", "one"))
+		n.awaitRecorded("p-main-start")
+		n.removeManifest("p.yaml")
+		n.awaitRecorded("p-main-ending")
+		n.writeManifest("p.yaml", manifest)
+		n.writeManifest("probe.yaml", sleepPod("probe", "one"))
 		n.awaitRunning("probe") // so the one before it has been seen too
-		n.mustBe("p", first)
-		n.tell("go")
+		n.mustStillRun("p", first)
+		n.allowExit("go")
 		n.awaitOther("p", first)
 		n.awaitReady("p")
 	})
 }
 
 func TestFiftyPods(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		const count = 50
 		names := make([]string, count)
 		for i := range names {
 			names[i] = fmt.Sprintf("p%d", i)
-			n.put(names[i]+".yaml", sleeper(names[i], "one"))
+			n.writeManifest(names[i]+".yaml", sleepPod(names[i], "one"))
 		}
 		n.start()
 		n.await("all pods run", func() error {
@@ -268,7 +268,7 @@ func TestFiftyPods(t *testing.T) {
 		}, 6*time.Minute)
 		for _, name := range names {
 			n.awaitRunning(name)
-			n.drop(name + ".yaml")
+			n.removeManifest(name + ".yaml")
 		}
 		for _, name := range names {
 			n.awaitGone(name)
@@ -277,8 +277,8 @@ func TestFiftyPods(t *testing.T) {
 }
 
 func TestInitContainersRunInOrder(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:
@@ -311,8 +311,8 @@ spec:
 
 // The first restart comes at once, the second after 10 s.
 func TestCrashLoopBackOff(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", stubborn("p", "one", 1, "exit 7"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", scriptPod("p", "one", 1, "exit 7"))
 		n.start()
 		p := n.awaitStatus("p", "CrashLoopBackOff", func(p v1.Pod) error {
 			c := p.Status.ContainerStatuses
@@ -337,7 +337,7 @@ func TestCrashLoopBackOff(t *testing.T) {
 			t.Errorf("restarted %v after its end, want about 10 s", gap)
 		}
 		// A changed manifest starts at once, whatever the back-off.
-		n.put("p.yaml", sleeper("p", "fixed"))
+		n.writeManifest("p.yaml", sleepPod("p", "fixed"))
 		n.awaitStatus("p", "runs as fixed", func(now v1.Pod) error {
 			c := now.Status.ContainerStatuses
 			if now.UID == p.UID || len(c) != 1 {
@@ -368,12 +368,12 @@ func startedAt(c v1.ContainerStatus) time.Time {
 }
 
 func TestRestartPolicies(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		manifest := func(name, policy, script string) string {
-			return strings.Replace(stubborn(name, "x", 1, script), "spec:\n", "spec:\n  restartPolicy: "+policy+"\n", 1)
+			return strings.Replace(scriptPod(name, "x", 1, script), "spec:\n", "spec:\n  restartPolicy: "+policy+"\n", 1)
 		}
-		n.put("done.yaml", manifest("done", "OnFailure", "exit 0"))
-		n.put("failed.yaml", manifest("failed", "Never", "exit 4"))
+		n.writeManifest("done.yaml", manifest("done", "OnFailure", "exit 0"))
+		n.writeManifest("failed.yaml", manifest("failed", "Never", "exit 4"))
 		n.start()
 		n.awaitPhase("done", v1.PodSucceeded)
 		p := n.awaitPhase("failed", v1.PodFailed)

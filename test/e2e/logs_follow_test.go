@@ -16,7 +16,7 @@ import (
 // container: with kubectl too, for which the answer of the API just goes on.
 func TestFollowOverRotationAndRestart(t *testing.T) {
 	const lines, size = 5000, 4000 // of each instance: 20 MB, twice the limit of a file
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--container-log-max-size", "10Mi", "--container-log-max-files", "20"}
 		script := fmt.Sprintf(`x=$(head -c %d /dev/zero | tr '\0' x); from=$(cat /v/from 2> /dev/null || echo 0)
 echo $((from + %[2]d)) > /v/from
@@ -24,7 +24,7 @@ echo $from $x
 until [ -e /v/go ]; do sleep 0.1; done
 awk -v x=$x -v from=$from 'BEGIN { for (i = from + 1; i < from + %[2]d; i++) print i " " x }'
 [ $from = 0 ] && exit 1; trap 'exit 0' TERM; sleep 100000 & wait`, size, lines)
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:
@@ -55,7 +55,7 @@ spec:
 				in := bufio.NewReader(out)
 				_, err := in.Peek(1)
 				connected <- err
-				if err := numbered(in, 2*lines, size); err != nil {
+				if err := checkNumbered(in, 2*lines, size); err != nil {
 					results <- fmt.Errorf("%s logs -f: %w", name, err)
 					return
 				}

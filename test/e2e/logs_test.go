@@ -58,11 +58,11 @@ func (n *node) mustPrint(lines <-chan string, want string) {
 // What a pod prints is shown by either name, followed over a restart, and kept
 // of the instance before.
 func TestLogs(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		// The long line is more than the runtime puts into one of its own.
 		script := "head -c 40000 /dev/zero | tr '\\0' x; echo; echo $WORD; trap 'exit 0' TERM; sleep 100000 & wait"
 		long := strings.Repeat("x", 40000)
-		n.put("p.yaml", stubborn("p", "one", 10, script))
+		n.writeManifest("p.yaml", scriptPod("p", "one", 10, script))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
@@ -102,7 +102,7 @@ func TestLogs(t *testing.T) {
 
 		lines, _ = n.follow("p", "--tail", "1")
 		n.mustPrint(lines, "one")
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		select {
 		case line, more := <-lines:
 			if more {
@@ -116,9 +116,9 @@ func TestLogs(t *testing.T) {
 
 // A pod that fails is understood with podstead alone.
 func TestLogsOfAFailingPod(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", stubborn("p", "one", 10, "echo out of luck >&2; exit 3"))
-		n.put("none.yaml", strings.Replace(sleeper("none", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", scriptPod("p", "one", 10, "echo out of luck >&2; exit 3"))
+		n.writeManifest("none.yaml", strings.Replace(sleepPod("none", "one"), "image: ", "image: docker.io/library/none:1 #", 1))
 		n.start()
 		n.await("the pod is described", func() error {
 			out, errs, status := n.podstead("describe", "pod", "p", "--api-socket", n.Socket())

@@ -63,7 +63,7 @@ func startRuntime(t *testing.T, kind testbed.Kind) *testbed.Runtime {
 }
 
 // each runs a test on each kind of runtime, side by side with others.
-func each(t *testing.T, test func(t *testing.T, n *node)) {
+func onEachRuntime(t *testing.T, test func(t *testing.T, n *node)) {
 	t.Helper()
 	t.Parallel()
 	for _, kind := range testbed.Kinds() {
@@ -75,7 +75,7 @@ func each(t *testing.T, test func(t *testing.T, n *node)) {
 }
 
 // eachAlone runs a test on a runtime that no other test uses.
-func eachAlone(t *testing.T, test func(t *testing.T, n *node)) {
+func onEachPrivateRuntime(t *testing.T, test func(t *testing.T, n *node)) {
 	t.Helper()
 	t.Parallel()
 	for _, kind := range testbed.Kinds() {

@@ -20,7 +20,7 @@ import (
 )
 
 // idle is the manifest of a pod that waits to be looked at, with more of a spec.
-func idle(name, spec string) string {
+func idlePod(name, spec string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata:
@@ -40,7 +40,7 @@ func indent(lines string) string {
 }
 
 // mustSay fails the test unless a command in a container prints exactly that.
-func (n *node) mustSay(i instance, want string, command ...string) {
+func (n *node) mustPrintIn(i instance, want string, command ...string) {
 	n.t.Helper()
 	if got := n.exec(i, command...); got != want {
 		n.t.Errorf("%s:\n%s\nwant\n%s", strings.Join(command, " "), got, want)
@@ -48,21 +48,21 @@ func (n *node) mustSay(i instance, want string, command ...string) {
 }
 
 func TestHostnames(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--cluster-domain", "cluster.test"}
 		long := strings.Repeat("long-name-", 6) + "ab-" // the cut falls behind a dash
-		n.put("own.yaml", idle("own", "hostname: front\nsubdomain: shop"))
-		n.put("fqdn.yaml", idle("fqdn", "hostname: front\nsubdomain: shop\nsetHostnameAsFQDN: true"))
-		n.put("over.yaml", idle("over", "hostname: front\nhostnameOverride: db-0.example.test"))
-		n.put("long.yaml", idle(long+"x", ""))
-		n.put("toolong.yaml", idle("toolong", "subdomain: "+strings.Repeat("s", 60)+"\nsetHostnameAsFQDN: true"))
+		n.writeManifest("own.yaml", idlePod("own", "hostname: front\nsubdomain: shop"))
+		n.writeManifest("fqdn.yaml", idlePod("fqdn", "hostname: front\nsubdomain: shop\nsetHostnameAsFQDN: true"))
+		n.writeManifest("over.yaml", idlePod("over", "hostname: front\nhostnameOverride: db-0.example.test"))
+		n.writeManifest("long.yaml", idlePod(long+"x", ""))
+		n.writeManifest("toolong.yaml", idlePod("toolong", "subdomain: "+strings.Repeat("s", 60)+"\nsetHostnameAsFQDN: true"))
 		n.start()
 		for name, want := range map[string]string{
 			"own": "front", "fqdn": "front.shop.default.svc.cluster.test", "over": "db-0.example.test", long + "x": long[:62],
 		} {
 			main := n.awaitRunning(name)
-			n.mustSay(main, want, "cat", "/proc/sys/kernel/hostname")
-			n.mustSay(main, want, "sh", "-c", "echo $HOSTNAME")
+			n.mustPrintIn(main, want, "cat", "/proc/sys/kernel/hostname")
+			n.mustPrintIn(main, want, "sh", "-c", "echo $HOSTNAME")
 		}
 		hosts := n.exec(n.awaitRunning("fqdn"), "cat", "/etc/hosts")
 		if want := "\tfront.shop.default.svc.cluster.test\tfront"; !strings.Contains(hosts, want) {
@@ -78,14 +78,14 @@ func TestHostnames(t *testing.T) {
 }
 
 func TestHostsFile(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		const aliases = "hostAliases:\n- {ip: 10.9.8.7, hostnames: [db, db.shop.test]}\n- {ip: \"fd00::7\", hostnames: [six]}"
 		const tail = "\n\n# Entries added by HostAliases.\n10.9.8.7\tdb\tdb.shop.test\nfd00::7\tsix"
 		host := filepath.Join(n.Dir(), "hosts")
 		writeAll(t, n.Dir(), map[string]string{"hosts": "10.0.0.1 mine\n"})
-		n.put("p.yaml", idle("p", aliases))
-		n.put("host.yaml", idle("host", "hostNetwork: true\n"+aliases))
-		n.put("own.yaml", idle("own", aliases+"\nvolumes: [{name: hosts, hostPath: {path: "+host+"}}]")+
+		n.writeManifest("p.yaml", idlePod("p", aliases))
+		n.writeManifest("host.yaml", idlePod("host", "hostNetwork: true\n"+aliases))
+		n.writeManifest("own.yaml", idlePod("own", aliases+"\nvolumes: [{name: hosts, hostPath: {path: "+host+"}}]")+
 			"      volumeMounts: [{name: hosts, mountPath: /etc/hosts}]\n")
 		n.start()
 		main := n.awaitRunning("p")
@@ -104,25 +104,25 @@ func TestHostsFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		main = n.awaitOther("p", main)
-		n.mustSay(main, before, "cat", "/etc/hosts")
+		n.mustPrintIn(main, before, "cat", "/etc/hosts")
 
 		nodes, err := os.ReadFile("/etc/hosts")
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.mustSay(n.awaitRunning("host"), "# Kubernetes-managed hosts file (host network).\n"+strings.TrimRight(string(nodes), "\n")+tail, "cat", "/etc/hosts")
-		n.mustSay(n.awaitRunning("own"), "10.0.0.1 mine", "cat", "/etc/hosts")
+		n.mustPrintIn(n.awaitRunning("host"), "# Kubernetes-managed hosts file (host network).\n"+strings.TrimRight(string(nodes), "\n")+tail, "cat", "/etc/hosts")
+		n.mustPrintIn(n.awaitRunning("own"), "10.0.0.1 mine", "cat", "/etc/hosts")
 	})
 }
 
 func TestResolvConf(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		conf := filepath.Join(n.Dir(), "resolv.conf")
 		writeAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 192.0.2.1\nsearch lan.test\noptions edns0\n"})
 		n.Args = []string{"--resolv-conf", conf}
-		n.put("first.yaml", idle("first", ""))
-		n.put("more.yaml", idle("more", "dnsPolicy: Default\ndnsConfig: {nameservers: [192.0.2.2, 192.0.2.3, 192.0.2.4], searches: [own.test], options: [{name: ndots, value: \"3\"}]}"))
-		n.put("none.yaml", idle("none", "dnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.9], searches: [own.test]}"))
+		n.writeManifest("first.yaml", idlePod("first", ""))
+		n.writeManifest("more.yaml", idlePod("more", "dnsPolicy: Default\ndnsConfig: {nameservers: [192.0.2.2, 192.0.2.3, 192.0.2.4], searches: [own.test], options: [{name: ndots, value: \"3\"}]}"))
+		n.writeManifest("none.yaml", idlePod("none", "dnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.9], searches: [own.test]}"))
 		n.start()
 		// lines are those of the pod's file, however the runtime writes them.
 		says := func(name string, want ...string) {
@@ -151,8 +151,8 @@ func TestResolvConf(t *testing.T) {
 		// systemd-resolved's stub is seen through.
 		writeAll(t, "/run/systemd/resolve", map[string]string{"resolv.conf": "nameserver 192.0.2.53\nsearch behind.test\n"})
 		writeAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 127.0.0.53\noptions edns0 trust-ad\n"})
-		n.put("second.yaml", idle("second", ""))
-		n.put("host.yaml", idle("host", "hostNetwork: true"))
+		n.writeManifest("second.yaml", idlePod("second", ""))
+		n.writeManifest("host.yaml", idlePod("host", "hostNetwork: true"))
 		says("second", "nameserver 192.0.2.53", "search behind.test")
 		says("host", "nameserver 127.0.0.53", "options edns0 trust-ad")
 		says("first", "nameserver 192.0.2.1", "search lan.test", "options edns0")
@@ -160,8 +160,8 @@ func TestResolvConf(t *testing.T) {
 		n.Kill()
 		n.Args = append(n.Args, "--cluster-dns", "10.96.0.10", "--cluster-domain", "cluster.test")
 		writeAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 192.0.2.1\nsearch lan.test\n"})
-		n.put("cluster.yaml", idle("cluster", ""))
-		n.put("hostcluster.yaml", idle("hostcluster", "hostNetwork: true\ndnsPolicy: ClusterFirstWithHostNet"))
+		n.writeManifest("cluster.yaml", idlePod("cluster", ""))
+		n.writeManifest("hostcluster.yaml", idlePod("hostcluster", "hostNetwork: true\ndnsPolicy: ClusterFirstWithHostNet"))
 		n.start()
 		inCluster := []string{"nameserver 10.96.0.10", "search default.svc.cluster.test svc.cluster.test cluster.test lan.test", "options ndots:5"}
 		says("cluster", inCluster...)
@@ -171,9 +171,9 @@ func TestResolvConf(t *testing.T) {
 
 // A port with an address answers there alone; one of UDP takes UDP.
 func TestHostPortAddressAndProtocol(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		tcp, udp := hostPort(), hostPort()
-		n.put("p.yaml", stubborn("p", "one", 1, "mkdir /www; echo in the pod > /www/index.html; httpd -f -p 80 -h /www")+
+		n.writeManifest("p.yaml", scriptPod("p", "one", 1, "mkdir /www; echo in the pod > /www/index.html; httpd -f -p 80 -h /www")+
 			fmt.Sprintf(`      ports:
         - {containerPort: 80, hostPort: %d, hostIP: 127.0.0.2}
         - {containerPort: 53, hostPort: %d, protocol: UDP}
@@ -248,7 +248,7 @@ func listenIn(t *testing.T, pid int, address string) net.PacketConn {
 
 // A network of two families gives a pod an address of each.
 func TestDualStack(t *testing.T) {
-	eachAlone(t, func(t *testing.T, n *node) {
+	onEachPrivateRuntime(t, func(t *testing.T, n *node) {
 		conf := filepath.Join(n.rt.Dir(), "cni", "10-bed.conflist")
 		text, err := os.ReadFile(conf)
 		if err != nil {
@@ -258,7 +258,7 @@ func TestDualStack(t *testing.T) {
 		if err := os.WriteFile(conf, []byte(two), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		n.put("p.yaml", idle("p", ""))
+		n.writeManifest("p.yaml", idlePod("p", ""))
 		n.start()
 		main := n.awaitRunning("p")
 		p := n.awaitReady("p")
@@ -277,7 +277,7 @@ func TestDualStack(t *testing.T) {
 // The node's addresses are those of its default route, as soon as there is one
 // and whatever it becomes.
 func TestHostAddressesFollowTheNetwork(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		run := func(command ...string) {
 			t.Helper()
 			if out, err := exec.Command("ip", command...).CombinedOutput(); err != nil {
@@ -293,8 +293,8 @@ func TestHostAddressesFollowTheNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.Binary = program
-		n.put("p.yaml", idle("p", "hostNetwork: true"))
-		n.put("asks.yaml", idle("asks", "hostNetwork: true")+`      env:
+		n.writeManifest("p.yaml", idlePod("p", "hostNetwork: true"))
+		n.writeManifest("asks.yaml", idlePod("asks", "hostNetwork: true")+`      env:
         - {name: HOST, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}
         - {name: POD, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
 `)
@@ -335,7 +335,7 @@ func TestHostAddressesFollowTheNetwork(t *testing.T) {
 		}
 		in("route", "add", "default", "via", "10.77.0.1")
 		has("10.77.0.2")
-		n.mustSay(n.awaitRunning("asks"), "10.77.0.2 10.77.0.2", "sh", "-c", "echo $HOST $POD")
+		n.mustPrintIn(n.awaitRunning("asks"), "10.77.0.2 10.77.0.2", "sh", "-c", "echo $HOST $POD")
 		in("addr", "add", "2001:db8::2/64", "dev", "up0", "nodad")
 		in("-6", "route", "add", "default", "via", "2001:db8::1")
 		has("10.77.0.2", "2001:db8::2")
@@ -353,6 +353,6 @@ func TestHostAddressesFollowTheNetwork(t *testing.T) {
 		n.Args = []string{"--node-ip", "2001:db8::9,10.0.0.9"}
 		n.start()
 		has("2001:db8::9", "10.0.0.9")
-		n.mustBe("p", first)
+		n.mustStillRun("p", first)
 	})
 }

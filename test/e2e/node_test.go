@@ -59,7 +59,7 @@ func (n *node) restart() {
 }
 
 // put writes a manifest.
-func (n *node) put(file, content string) {
+func (n *node) writeManifest(file, content string) {
 	n.t.Helper()
 	if err := n.Write(file, content); err != nil {
 		n.t.Fatal(err)
@@ -67,7 +67,7 @@ func (n *node) put(file, content string) {
 }
 
 // drop removes a manifest.
-func (n *node) drop(file string) {
+func (n *node) removeManifest(file string) {
 	n.t.Helper()
 	if err := n.Remove(file); err != nil {
 		n.t.Fatal(err)
@@ -183,7 +183,7 @@ func (n *node) awaitOther(name string, old instance) instance {
 }
 
 // mustBe fails the test unless the very instance still runs.
-func (n *node) mustBe(name string, want instance) {
+func (n *node) mustStillRun(name string, want instance) {
 	n.t.Helper()
 	found, err := n.running(name)
 	if err != nil {
@@ -275,7 +275,7 @@ func (n *node) awaitReady(name string) v1.Pod {
 }
 
 // awaitFault waits until the daemon's view of the manifests has every one of the words.
-func (n *node) awaitFault(words ...string) string {
+func (n *node) awaitManifestError(words ...string) string {
 	n.t.Helper()
 	var text string
 	n.await(fmt.Sprintf("a fault that tells %q", words), func() error {
@@ -327,7 +327,7 @@ func (n *node) removePods() {
 }
 
 // alive reports whether a process is there and no zombie.
-func alive(pid int) bool {
+func processExists(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
@@ -358,14 +358,14 @@ func keys[V any](m map[string]V) []string {
 	return names
 }
 
-// sleeper is the manifest of a pod that ends at once when asked to. Two with
+// sleepPod is the manifest of a pod that ends at once when asked to. Two with
 // different words are different revisions.
-func sleeper(name, word string) string {
-	return stubborn(name, word, 10, "trap 'exit 0' TERM; sleep 100000 & wait")
+func sleepPod(name, word string) string {
+	return scriptPod(name, word, 10, "trap 'exit 0' TERM; sleep 100000 & wait")
 }
 
-// stubborn is the manifest of a pod with a grace period and a script.
-func stubborn(name, word string, grace int, script string) string {
+// scriptPod is the manifest of a pod with a grace period and a script.
+func scriptPod(name, word string, grace int, script string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata:

@@ -61,8 +61,8 @@ const secretWord = "sesame-open-17"
 // A pod comes before what it refers to, waits with a status that names it, and
 // starts as soon as that is there. No client gets the content of a Secret.
 func TestVariablesFromObjects(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:
@@ -101,7 +101,7 @@ spec:
 			})
 		}
 		waiting("envFrom[0]: ConfigMap default/all is in no manifest", "envFrom[1]: Secret default/login is in no manifest", "env PASSWORD: Secret default/login")
-		n.put("objects.yaml", `apiVersion: v1
+		n.writeManifest("objects.yaml", `apiVersion: v1
 kind: List
 items:
   - {apiVersion: v1, kind: ConfigMap, metadata: {name: all}, data: {port: "80", "a.b-c": dots, multi: "one\ntwo"}}
@@ -109,8 +109,8 @@ items:
 `)
 		waiting(`env PASSWORD: Secret default/login has no key "password"`)
 		arrival := time.Now()
-		n.put("secret.yaml", "# Secrets may lie anywhere.\n")
-		n.put("objects.yaml", `apiVersion: v1
+		n.writeManifest("secret.yaml", "# Secrets may lie anywhere.\n")
+		n.writeManifest("objects.yaml", `apiVersion: v1
 kind: ConfigMap
 metadata: {name: all}
 data: {port: "80", "a.b-c": dots, multi: "one\ntwo"}
@@ -121,7 +121,7 @@ metadata: {name: login}
 data: {user: cm9vdA==}
 stringData: {password: `+secretWord+`}
 `)
-		n.drop("secret.yaml")
+		n.removeManifest("secret.yaml")
 		i := n.awaitRunning("p")
 		if took := time.Since(arrival); took > 40*time.Second {
 			t.Errorf("the pod started %v after what it waited for", took)
@@ -140,12 +140,12 @@ stringData: {password: `+secretWord+`}
 		if out, errs, status := n.podstead("get", "secrets", "--api-socket", n.Socket()); status != 0 || !strings.Contains(out, "login") || !strings.Contains(out, "password,user") {
 			t.Errorf("get secrets ends with %d:\n%s%s", status, out, errs)
 		}
-		n.keepsToItself(secretWord)
+		n.mustNotLeak(secretWord)
 	})
 }
 
 // keepsToItself fails the test if a word is where others can read it.
-func (n *node) keepsToItself(word string) {
+func (n *node) mustNotLeak(word string) {
 	n.t.Helper()
 	encoded := []string{word, "c2VzYW1lLW9wZW4tMTc"}
 	hides := func(where, text string) {
@@ -197,7 +197,7 @@ func (n *node) keepsToItself(word string) {
 }
 
 func TestVariablesFromTheDownwardAPI(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		var env strings.Builder
 		for name, source := range map[string]string{
 			"NAME": "fieldRef: {fieldPath: metadata.name}", "NAMESPACE": "fieldRef: {fieldPath: metadata.namespace}",
@@ -212,7 +212,7 @@ func TestVariablesFromTheDownwardAPI(t *testing.T) {
 		} {
 			fmt.Fprintf(&env, "        - {name: %s, valueFrom: {%s}}\n", name, source)
 		}
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata:
   name: p
@@ -262,8 +262,8 @@ spec:
 
 // An init container writes what the main one gets.
 func TestVariablesFromAFile(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:
@@ -294,7 +294,7 @@ spec:
 // A changed object restarts who asked for it, once, also over a restart of the
 // daemon; one that goes ends nothing.
 func TestChangedObjectRestartsThePod(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		pod := func(name, annotations string) string {
 			return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -308,38 +308,38 @@ spec:
 		object := func(value string) string {
 			return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndata: {a: " + value + "}\n"
 		}
-		n.put("eager.yaml", pod("eager", `podstead.io/restart-on-change: "true"`))
-		n.put("patient.yaml", pod("patient", ""))
-		n.put("cm.yaml", object("one"))
+		n.writeManifest("eager.yaml", pod("eager", `podstead.io/restart-on-change: "true"`))
+		n.writeManifest("patient.yaml", pod("patient", ""))
+		n.writeManifest("cm.yaml", object("one"))
 		n.start()
 		eager, patient := n.awaitRunning("eager"), n.awaitRunning("patient")
 		mustHave(t, environ(t, eager), map[string]string{"A": "one"})
 
-		n.put("cm.yaml", object("two"))
+		n.writeManifest("cm.yaml", object("two"))
 		second := n.awaitOther("eager", eager)
 		mustHave(t, environ(t, second), map[string]string{"A": "two"})
-		n.mustBe("patient", patient)
+		n.mustStillRun("patient", patient)
 
 		// Other bytes of the same content, and a daemon that comes back.
-		n.put("cm.yaml", "# the same\n"+object("two"))
+		n.writeManifest("cm.yaml", "# the same\n"+object("two"))
 		n.restart()
 		n.awaitReady("eager")
 		n.awaitReady("patient")
-		n.mustBe("eager", second)
+		n.mustStillRun("eager", second)
 
 		// A change while it is away is not missed.
 		n.Kill()
-		n.put("cm.yaml", object("three"))
+		n.writeManifest("cm.yaml", object("three"))
 		n.start()
 		third := n.awaitOther("eager", second)
 		mustHave(t, environ(t, third), map[string]string{"A": "three"})
-		n.mustBe("patient", patient)
+		n.mustStillRun("patient", patient)
 
 		// A broken edit, then a removal: both are reported, and what runs keeps running.
-		n.put("cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndate: {a: four}\n")
-		n.awaitFault("cm.yaml:4", `date: unknown field; did you mean`)
-		n.mustBe("eager", third)
-		n.drop("cm.yaml")
+		n.writeManifest("cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndate: {a: four}\n")
+		n.awaitManifestError("cm.yaml:4", `date: unknown field; did you mean`)
+		n.mustStillRun("eager", third)
+		n.removeManifest("cm.yaml")
 		for _, name := range []string{"eager", "patient"} {
 			n.awaitStatus(name, "the missing object is reported", func(p v1.Pod) error {
 				for _, c := range p.Status.Conditions {
@@ -353,7 +353,7 @@ spec:
 		}
 		n.restart()
 		n.awaitReady("eager")
-		n.put("cm.yaml", object("three"))
+		n.writeManifest("cm.yaml", object("three"))
 		n.awaitStatus("eager", "the object is back", func(p v1.Pod) error {
 			for _, c := range p.Status.Conditions {
 				if c.Type == "podstead.io/ManifestFault" {
@@ -362,8 +362,8 @@ spec:
 			}
 			return nil
 		})
-		n.mustBe("eager", third)
-		n.mustBe("patient", patient)
+		n.mustStillRun("eager", third)
+		n.mustStillRun("patient", patient)
 		if p, err := n.pod("eager"); err != nil || p.Status.ContainerStatuses[0].RestartCount != 2 {
 			t.Errorf("restarts: %+v, %v", p.Status.ContainerStatuses, err)
 		}

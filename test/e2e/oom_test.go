@@ -14,8 +14,8 @@ import (
 // What the kernel's OOM killer kills is reported: of a container that ends by
 // it, of a process in one that goes on, and of the node when it is the memory of
 // all pods that is used up.
-func TestKernelOOMIsTold(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+func TestKernelOOMIsReported(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		leaks := func(name, command, more string) string {
 			return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -29,8 +29,8 @@ spec:
 		const leak, limit = "tail -c 400m /dev/zero", "resources: {limits: {memory: 30Mi}}"
 		capacity := cgroup.Capacity()
 		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", capacity.Memory().Value()-220<<20)}
-		n.put("ends.yaml", leaks("ends", "exec "+leak, limit))
-		n.put("goes.yaml", leaks("goes", leak+"; exec sleep 100000", limit))
+		n.writeManifest("ends.yaml", leaks("ends", "exec "+leak, limit))
+		n.writeManifest("goes.yaml", leaks("goes", leak+"; exec sleep 100000", limit))
 		n.start()
 		told := func(name, reason string, words ...string) {
 			t.Helper()
@@ -65,7 +65,7 @@ spec:
 		if events, err := n.events(""); err != nil || events["SystemOOM"].Reason != "" {
 			t.Errorf("pods that reach their own limits are no trouble of the node: %v, %v", events["SystemOOM"], err)
 		}
-		n.put("all.yaml", leaks("all", "exec "+leak, "tty: false"))
+		n.writeManifest("all.yaml", leaks("all", "exec "+leak, "tty: false"))
 		told("", "SystemOOM", "killed process tail (pid ", "of container main in pod default/all")
 	})
 }

@@ -26,7 +26,7 @@ func TestPrivateRuntime(t *testing.T) {
 	for _, kind := range testbed.Kinds() {
 		t.Run(string(kind), func(t *testing.T) { // one after the other: there is one such network a host
 			n := privateNode(t, kind)
-			n.put("p.yaml", sleeper("p", "one"))
+			n.writeManifest("p.yaml", sleepPod("p", "one"))
 			n.start()
 			p := n.awaitRunning("p")
 			n.awaitReady("p")
@@ -37,27 +37,27 @@ func TestPrivateRuntime(t *testing.T) {
 			}
 			n.restart()
 			n.awaitReady("p")
-			n.mustBe("p", p)
+			n.mustStillRun("p", p)
 			if now := n.runtimePid(); now != runtime {
 				t.Errorf("containerd was %d, is %d after the daemon's death", runtime, now)
 			}
 
-			kill(t, runtime)
+			killProcess(t, runtime)
 			runtime = n.awaitOtherRuntime(runtime)
-			n.put("q.yaml", sleeper("q", "one"))
+			n.writeManifest("q.yaml", sleepPod("q", "one"))
 			n.awaitRunning("q")
-			n.mustBe("p", p)
+			n.mustStillRun("p", p)
 
 			n.Kill()
-			kill(t, runtime)
+			killProcess(t, runtime)
 			n.start()
 			n.awaitOtherRuntime(runtime)
 			n.awaitReady("p")
-			n.mustBe("p", p)
+			n.mustStillRun("p", p)
 			if err := n.Stop(); err != nil {
 				t.Error(err)
 			}
-			n.mustBe("p", p)
+			n.mustStillRun("p", p)
 		})
 	}
 }
@@ -84,7 +84,7 @@ func privateNode(t *testing.T, kind testbed.Kind) *node {
 		n.Kill()
 		if pid, err := listener(socket); err == nil {
 			n.removePods()
-			kill(t, pid)
+			killProcess(t, pid)
 		}
 		_ = cri.Close()
 	})
@@ -138,13 +138,13 @@ func listener(socket string) (int, error) {
 }
 
 // kill ends a process at once and waits until it has ended.
-func kill(t *testing.T, pid int) {
+func killProcess(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	await(t, fmt.Sprintf("process %d has ended", pid), func() error {
-		if alive(pid) {
+		if processExists(pid) {
 			return errors.New("it has not")
 		}
 		return nil

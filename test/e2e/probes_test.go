@@ -13,7 +13,7 @@ import (
 )
 
 // probed is the manifest of a pod that runs a script under the given probes.
-func probed(name, script, probes string) string {
+func probedPod(name, script, probes string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata:
@@ -43,8 +43,8 @@ func (n *node) awaitUnready(name string) v1.Pod {
 const untilTerm = "trap 'exit 0' TERM; sleep 100000 & wait"
 
 func TestProbeExecReadiness(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", probed("p", untilTerm, `
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", probedPod("p", untilTerm, `
       readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 `))
 		n.start()
@@ -65,13 +65,13 @@ func TestProbeExecReadiness(t *testing.T) {
 		})
 		n.exec(first, "rm", "/tmp/ready")
 		n.awaitUnready("p")
-		n.mustBe("p", first)
+		n.mustStillRun("p", first)
 	})
 }
 
 func TestProbeHTTPReadinessAfterStartup(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", probed("p", "mkdir /www; echo hi > /www/page; sleep 2; httpd -f -p 8080 -h /www & "+untilTerm, `
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", probedPod("p", "mkdir /www; echo hi > /www/page; sleep 2; httpd -f -p 8080 -h /www & "+untilTerm, `
       startupProbe: {tcpSocket: {port: web}, periodSeconds: 1, failureThreshold: 60}
       readinessProbe: {httpGet: {path: /page, port: web}, periodSeconds: 1, failureThreshold: 1}
       livenessProbe: {httpGet: {path: /page, port: 8080}, periodSeconds: 1, failureThreshold: 1000}
@@ -83,13 +83,13 @@ func TestProbeHTTPReadinessAfterStartup(t *testing.T) {
 		n.awaitUnready("p")
 		n.exec(first, "mv", "/www/other", "/www/page")
 		n.awaitReady("p")
-		n.mustBe("p", first)
+		n.mustStillRun("p", first)
 	})
 }
 
 func TestProbeLivenessRestarts(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", probed("p", untilTerm, `
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", probedPod("p", untilTerm, `
       livenessProbe: {exec: {command: [test, "!", -e, /tmp/dead]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 2}
 `))
 		n.start()
@@ -108,14 +108,14 @@ func TestProbeLivenessRestarts(t *testing.T) {
 			}
 			return nil
 		})
-		n.mustBe("p", second)
+		n.mustStillRun("p", second)
 	})
 }
 
 // A command that hangs is ended by the runtime, and is a failure.
 func TestProbeTimeoutEndsTheCommand(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", probed("p", untilTerm, `
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", probedPod("p", untilTerm, `
       readinessProbe: {exec: {command: [sh, -c, "test -e /tmp/ready || exec sleep 4242"]}, periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 1}
 `))
 		n.start()
@@ -129,6 +129,6 @@ func TestProbeTimeoutEndsTheCommand(t *testing.T) {
 		}
 		n.exec(first, "touch", "/tmp/ready")
 		n.awaitReady("p")
-		n.mustBe("p", first)
+		n.mustStillRun("p", first)
 	})
 }

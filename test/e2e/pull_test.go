@@ -38,13 +38,13 @@ func (n *node) push(repository string) (ref, digest string) {
 }
 
 // of is the manifest of a pod that runs an image, with more of a spec.
-func of(name, image, spec string) string {
-	return strings.Replace(idle(name, spec), testbed.BusyboxImage, image, 1)
+func imagePod(name, image, spec string) string {
+	return strings.Replace(idlePod(name, spec), testbed.BusyboxImage, image, 1)
 }
 
 // awaitPullFault waits until the container waits for a reason with a message
 // that has all the words.
-func (n *node) awaitPullFault(name, reason string, words ...string) {
+func (n *node) awaitPullError(name, reason string, words ...string) {
 	n.t.Helper()
 	n.awaitStatus(name, fmt.Sprint(reason, " ", words), func(p v1.Pod) error {
 		c := p.Status.ContainerStatuses
@@ -61,7 +61,7 @@ func (n *node) awaitPullFault(name, reason string, words ...string) {
 }
 
 // mustHide fails the test if a secret is in what the daemon wrote or tells.
-func (n *node) mustHide(secret string) {
+func (n *node) mustNotLog(secret string) {
 	n.t.Helper()
 	for _, path := range []string{"/pods", "/podstead/v1/events", "/podstead/v1/manifests"} {
 		body, err := n.Get(n.t.Context(), path)
@@ -89,43 +89,43 @@ func pullSecret(name, config string) string {
 // A private image is pulled with a Secret next to the manifest,
 // as soon as the right one is there.
 func TestPullSecrets(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		repository, password := "private-"+n.Name+"/app", "pass-word-"+n.Name
 		ref, _ := n.push(repository)
 		registry.Protect(repository, "bob", password)
-		n.put("p.yaml", of("p", ref, "imagePullSecrets: [{name: wrong}, {name: right}]"))
-		n.put("wrong.yaml", pullSecret("wrong", dockerConfig("docker.io/private-"+n.Name, "bob", "no-"+password)))
+		n.writeManifest("p.yaml", imagePod("p", ref, "imagePullSecrets: [{name: wrong}, {name: right}]"))
+		n.writeManifest("wrong.yaml", pullSecret("wrong", dockerConfig("docker.io/private-"+n.Name, "bob", "no-"+password)))
 		n.start()
-		n.awaitPullFault("p", "ImagePullBackOff", "ErrImagePull: ", "with the credential of Secret default/wrong: ", "401 Unauthorized", "Secret default/right is in no manifest")
+		n.awaitPullError("p", "ImagePullBackOff", "ErrImagePull: ", "with the credential of Secret default/wrong: ", "401 Unauthorized", "Secret default/right is in no manifest")
 		if found, err := n.events("p"); err != nil || !strings.Contains(found["FailedToRetrieveImagePullSecret"].Message, "right") {
 			t.Errorf("events %v (%v)", keys(found), err)
 		}
-		n.put("right.yaml", pullSecret("right", dockerConfig("https://index.docker.io/v1/", "bob", password)))
+		n.writeManifest("right.yaml", pullSecret("right", dockerConfig("https://index.docker.io/v1/", "bob", password)))
 		main := n.awaitRunning("p")
-		n.mustSay(main, "1048576", "stat", "-c", "%s", "/var/unique")
+		n.mustPrintIn(main, "1048576", "stat", "-c", "%s", "/var/unique")
 		if n.rt.Kind != testbed.Containerd16 { // it has no image volumes
 			mounted, _ := n.push(repository + "-data")
 			registry.Protect(repository+"-data", "bob", password)
-			n.put("volume.yaml", strings.Replace(volumePod("volume", "[{name: data, image: {reference: "+mounted+"}}]", "[{name: data, mountPath: /data}]",
+			n.writeManifest("volume.yaml", strings.Replace(volumePod("volume", "[{name: data, image: {reference: "+mounted+"}}]", "[{name: data, mountPath: /data}]",
 				"  imagePullSecrets: [{name: right}]"), "namespace: apps, ", "", 1))
-			n.see(n.awaitRunning("volume"), map[string]string{"stat -c %s /data/var/unique": "1048576"})
+			n.mustContain(n.awaitRunning("volume"), map[string]string{"stat -c %s /data/var/unique": "1048576"})
 		}
-		n.mustHide(password)
-		n.mustHide(base64.StdEncoding.EncodeToString([]byte("bob:" + password)))
+		n.mustNotLog(password)
+		n.mustNotLog(base64.StdEncoding.EncodeToString([]byte("bob:" + password)))
 
 		// A pull without credentials reports the registry's answer.
 		other, _ := n.push(repository + "-other")
 		registry.Protect(repository+"-other", "bob", password)
-		n.put("none.yaml", of("none", other, ""))
-		n.awaitPullFault("none", "ImagePullBackOff", "uthoriz")
-		n.mustBe("p", main)
+		n.writeManifest("none.yaml", imagePod("none", other, ""))
+		n.awaitPullError("none", "ImagePullBackOff", "uthoriz")
+		n.mustStillRun("p", main)
 	})
 }
 
 // The node's own credentials: docker's file in the root directory, read again for
 // each pull, and plugins as the kubelet's.
 func TestNodeCredentials(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		password := "pass-word-" + n.Name
 		byFile, _ := n.push("file-" + n.Name + "/app")
 		byPlugin, _ := n.push("plugin-" + n.Name + "/app")
@@ -152,55 +152,55 @@ providers:
 			t.Fatal(err)
 		}
 		n.Args = []string{"--image-credential-provider-config", filepath.Join(plugins, "config.yaml"), "--image-credential-provider-bin-dir", plugins}
-		n.put("file.yaml", of("file", byFile, ""))
-		n.put("plugin.yaml", of("plugin", byPlugin, ""))
+		n.writeManifest("file.yaml", imagePod("file", byFile, ""))
+		n.writeManifest("plugin.yaml", imagePod("plugin", byPlugin, ""))
 		n.start()
 		n.awaitRunning("plugin")
 		question, err := os.ReadFile(asked)
 		if want := `{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"` + byPlugin + `","kind":"CredentialProviderRequest"}`; err != nil || string(question) != want {
 			t.Errorf("the plugin was asked %s (%v), want %s", question, err, want)
 		}
-		n.awaitPullFault("file", "ImagePullBackOff", "uthoriz")
+		n.awaitPullError("file", "ImagePullBackOff", "uthoriz")
 		writeAll(t, n.Root, map[string]string{"config.json": dockerConfig("docker.io", "bob", password)})
 		n.awaitRunning("file")
-		n.mustHide(password)
+		n.mustNotLog(password)
 	})
 }
 
 // An image may be named by its digest, with or without a tag.
 func TestImageByDigest(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		ref, digest := n.push("digest-" + n.Name + "/app")
 		name := strings.TrimSuffix(ref, ":1")
-		n.put("digest.yaml", of("digest", name+"@"+digest, ""))
-		n.put("both.yaml", of("both", ref+"@"+digest, ""))
-		n.put("never.yaml", strings.Replace(of("never", name+":2", ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
-		n.put("wrong.yaml", of("wrong", name+"@sha256:"+strings.Repeat("0", 64), ""))
+		n.writeManifest("digest.yaml", imagePod("digest", name+"@"+digest, ""))
+		n.writeManifest("both.yaml", imagePod("both", ref+"@"+digest, ""))
+		n.writeManifest("never.yaml", strings.Replace(imagePod("never", name+":2", ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
+		n.writeManifest("wrong.yaml", imagePod("wrong", name+"@sha256:"+strings.Repeat("0", 64), ""))
 		n.start()
 		for _, pod := range []string{"digest", "both"} {
-			n.mustSay(n.awaitRunning(pod), "1048576", "stat", "-c", "%s", "/var/unique")
+			n.mustPrintIn(n.awaitRunning(pod), "1048576", "stat", "-c", "%s", "/var/unique")
 			if p := n.awaitReady(pod); !strings.Contains(p.Status.ContainerStatuses[0].ImageID, "sha256:") {
 				t.Errorf("image ID of %s is %s", pod, p.Status.ContainerStatuses[0].ImageID)
 			}
 		}
-		n.awaitPullFault("never", "ErrImageNeverPull", name+":2")
-		n.awaitPullFault("wrong", "ImagePullBackOff", "not found")
+		n.awaitPullError("never", "ErrImageNeverPull", name+":2")
+		n.awaitPullError("wrong", "ImagePullBackOff", "not found")
 	})
 }
 
 // A pull that breaks off is reported with the registry's answer, backed off and
 // retried, and holds up no other pod.
-func TestPullThatBreaksOff(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+func TestInterruptedPull(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		repository := "broken-" + n.Name + "/app"
 		ref, _ := n.push(repository)
-		repair := registry.Break(repository)
-		n.put("p.yaml", of("p", ref, ""))
+		repair := registry.TruncateLayers(repository)
+		n.writeManifest("p.yaml", imagePod("p", ref, ""))
 		n.start()
-		n.put("fine.yaml", idle("fine", ""))
+		n.writeManifest("fine.yaml", idlePod("fine", ""))
 		n.awaitRunning("fine")
-		n.awaitPullFault("p", "ImagePullBackOff", "EOF")
+		n.awaitPullError("p", "ImagePullBackOff", "EOF")
 		repair()
-		n.mustSay(n.awaitRunning("p"), "1048576", "stat", "-c", "%s", "/var/unique")
+		n.mustPrintIn(n.awaitRunning("p"), "1048576", "stat", "-c", "%s", "/var/unique")
 	})
 }

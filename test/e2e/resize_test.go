@@ -15,7 +15,7 @@ import (
 // resizable is a pod of two containers: other has always the same resources
 // but for its memory, a change of which restarts it. eat makes main use 40 MB.
 func resizable(main, otherMemory string) string {
-	return stubborn("p", "one", 1, "trap exit TERM; while :; do if [ -e /data/eat ]; then x=$(head -c 20000000 /dev/zero | tr '\\0' x); else x=; fi; sleep 0.1; done") +
+	return scriptPod("p", "one", 1, "trap exit TERM; while :; do if [ -e /data/eat ]; then x=$(head -c 20000000 /dev/zero | tr '\\0' x); else x=; fi; sleep 0.1; done") +
 		resources(main) + "      volumeMounts: [{name: data, mountPath: /data}]\n" +
 		"    - {name: other, image: " + testbed.BusyboxImage + ", command: [sleep, '100000'], resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}], resources: {limits: {cpu: 100m, memory: " + otherMemory + "}}}\n" +
 		"  volumes: [{name: data, emptyDir: {}}]\n"
@@ -24,8 +24,8 @@ func resizable(main, otherMemory string) string {
 // Changed resources are given to what runs: the same process has other limits,
 // its pod's cgroup too, and over a restart of the daemon nothing is lost.
 func TestResizeKeepsThePod(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", resizable("limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", resizable("limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
 		n.start()
 		first, other := n.awaitRunning("p"), n.awaitContainer("p", "other")
 		p := n.awaitReady("p")
@@ -48,12 +48,12 @@ func TestResizeKeepsThePod(t *testing.T) {
 				}
 				return errors.Join(errs...)
 			})
-			n.mustBe("p", first)
+			n.mustStillRun("p", first)
 		}
 		const mib = 1 << 20
 		has(map[string]string{"pod:memory.limit_in_bytes": fmt.Sprint(80 * mib), "main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
 
-		n.put("p.yaml", resizable("limits: {cpu: 300m, memory: 96Mi}, requests: {cpu: 50m}", "16Mi"))
+		n.writeManifest("p.yaml", resizable("limits: {cpu: 300m, memory: 96Mi}, requests: {cpu: 50m}", "16Mi"))
 		has(map[string]string{
 			"pod:cpu.cfs_quota_us": "40000", "pod:cpu.shares": "153", "pod:memory.limit_in_bytes": fmt.Sprint(112 * mib),
 			"main:cpu.cfs_quota_us": "30000", "main:cpu.shares": "51", "main:memory.limit_in_bytes": fmt.Sprint(96 * mib),
@@ -68,14 +68,14 @@ func TestResizeKeepsThePod(t *testing.T) {
 		})
 		// The daemon does not run during the next change, and still applies it.
 		n.Kill()
-		n.put("p.yaml", resizable("limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
+		n.writeManifest("p.yaml", resizable("limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
 		n.start()
 		has(map[string]string{
 			"pod:cpu.cfs_quota_us": "20000", "pod:memory.limit_in_bytes": fmt.Sprint(80 * mib),
 			"main:cpu.cfs_quota_us": "10000", "main:cpu.shares": "10", "main:memory.limit_in_bytes": fmt.Sprint(64 * mib),
 		})
 		// A limit that goes goes for the pod as well.
-		n.put("p.yaml", resizable("limits: {memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
+		n.writeManifest("p.yaml", resizable("limits: {memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
 		has(map[string]string{"pod:cpu.cfs_quota_us": "-1", "main:cpu.cfs_quota_us": "-1", "main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
 
 		// Below what is in use nothing goes, until it is free again.
@@ -87,7 +87,7 @@ func TestResizeKeepsThePod(t *testing.T) {
 			}
 			return nil
 		})
-		n.put("p.yaml", resizable("limits: {memory: 8Mi}, requests: {cpu: 10m}", "16Mi"))
+		n.writeManifest("p.yaml", resizable("limits: {memory: 8Mi}, requests: {cpu: 10m}", "16Mi"))
 		n.awaitStatus("p", "the reason for the old limit", func(p v1.Pod) error {
 			for _, c := range p.Status.Conditions {
 				if c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError && strings.Contains(c.Message, "main") {
@@ -104,7 +104,7 @@ func TestResizeKeepsThePod(t *testing.T) {
 		if got := n.awaitContainer("p", "other"); got != other {
 			t.Errorf("the container that did not change was restarted: %+v, then %+v", other, got)
 		}
-		n.put("p.yaml", resizable("limits: {memory: 8Mi}, requests: {cpu: 10m}", "32Mi"))
+		n.writeManifest("p.yaml", resizable("limits: {memory: 8Mi}, requests: {cpu: 10m}", "32Mi"))
 		n.await("other runs with its new limit", func() error {
 			found, err := n.running("p")
 			if err != nil || found["other"].ID == other.ID || found["other"].ID == "" {
@@ -119,7 +119,7 @@ func TestResizeKeepsThePod(t *testing.T) {
 			}
 			return nil
 		})
-		n.mustBe("p", first)
+		n.mustStillRun("p", first)
 		if all, err := n.sandboxes("p"); err != nil || len(all) != 1 {
 			t.Errorf("sandboxes %v, %v, want the previous one", all, err)
 		}

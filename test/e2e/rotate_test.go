@@ -13,7 +13,7 @@ import (
 
 // numbered reads lines "N xxx…" and fails unless they are 0 to count-1, each
 // whole and none missing.
-func numbered(r io.Reader, count, size int) error {
+func checkNumbered(r io.Reader, count, size int) error {
 	s := bufio.NewScanner(r)
 	next := 0
 	for ; s.Scan(); next++ {
@@ -33,7 +33,7 @@ func numbered(r io.Reader, count, size int) error {
 // who reads afterwards, and when the files are compressed.
 func TestNoLineIsLostByRotation(t *testing.T) {
 	const lines, size = 20_000, 8000
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--container-log-max-size", "10Mi", "--container-log-max-files", "50"}
 		// The second half waits, or it would all be printed before the daemon is
 		// back.
@@ -41,7 +41,7 @@ func TestNoLineIsLostByRotation(t *testing.T) {
 print() { awk -v x=$x -v from=$1 -v to=$2 'BEGIN { for (i = from; i < to; i++) print i " " x }'; }
 print 0 %d; until [ -e /go ]; do sleep 0.1; done; print %d %d
 trap 'exit 0' TERM; sleep 100000 & wait`, size, lines/2, lines/2, lines)
-		n.put("p.yaml", stubborn("p", "one", 2, script))
+		n.writeManifest("p.yaml", scriptPod("p", "one", 2, script))
 		n.start()
 		main := n.awaitRunning("p")
 		var dir string
@@ -72,7 +72,7 @@ trap 'exit 0' TERM; sleep 100000 & wait`, size, lines/2, lines/2, lines)
 		if err := follow.Start(); err != nil {
 			t.Fatal(err)
 		}
-		err = numbered(out, lines, size)
+		err = checkNumbered(out, lines, size)
 		took := time.Since(begun)
 		_ = follow.Process.Kill()
 		_ = follow.Wait()
@@ -101,7 +101,7 @@ trap 'exit 0' TERM; sleep 100000 & wait`, size, lines/2, lines/2, lines)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			if err := numbered(out, lines, size); err != nil {
+			if err := checkNumbered(out, lines, size); err != nil {
 				t.Errorf("logs: %v", err)
 			}
 			_, _ = io.Copy(io.Discard, out)

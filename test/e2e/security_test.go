@@ -38,7 +38,7 @@ func procStatus(t *testing.T, pid int) map[string]string {
 
 // ids is a user or group as /proc/PID/status has it: real, effective, saved
 // and for file systems.
-func ids(n int) string { return fmt.Sprintf("%[1]d %[1]d %[1]d %[1]d", n) }
+func idMap(n int) string { return fmt.Sprintf("%[1]d %[1]d %[1]d %[1]d", n) }
 
 // namespace is what tells a process's namespace of a kind from others.
 func namespace(t *testing.T, pid int, kind string) string {
@@ -98,11 +98,11 @@ func imageWithGroup(t *testing.T) string {
 // the kernel has it.
 func TestSecurityContext(t *testing.T) {
 	numeric := userImage(t, "1234:5678")
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		writeAll(t, filepath.Join(n.Root, "seccomp/profiles"), map[string]string{
 			"no-mkdir.json": `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13}]}`,
 		})
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:
@@ -159,15 +159,15 @@ spec:
 			pod, container string
 			want           map[string]string
 		}{
-			{"p", "plain", map[string]string{"Uid": ids(1000), "Gid": ids(2000), "Groups": "2000 3001 3002", "CapEff": "0000000000000000", "NoNewPrivs": "0", "Seccomp": "2"}},
-			{"p", "own", map[string]string{"Uid": ids(1001), "Gid": ids(2001), "Groups": "2001 3001 3002", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "0"}},
+			{"p", "plain", map[string]string{"Uid": idMap(1000), "Gid": idMap(2000), "Groups": "2000 3001 3002", "CapEff": "0000000000000000", "NoNewPrivs": "0", "Seccomp": "2"}},
+			{"p", "own", map[string]string{"Uid": idMap(1001), "Gid": idMap(2001), "Groups": "2001 3001 3002", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "0"}},
 			// CAP_CHOWN is bit 0, CAP_NET_BIND_SERVICE bit 10.
-			{"p", "root", map[string]string{"Uid": ids(0), "CapEff": "0000000000000401", "CapBnd": "0000000000000401", "Seccomp": "2"}},
-			{"p", "privileged", map[string]string{"Uid": ids(0), "CapEff": procStatus(t, os.Getpid())["CapEff"], "Seccomp": "0"}},
-			{"image", "users", map[string]string{"Uid": ids(1234), "Gid": ids(5678)}},
-			{"image", "group", map[string]string{"Uid": ids(1234), "Gid": ids(2001)}},
+			{"p", "root", map[string]string{"Uid": idMap(0), "CapEff": "0000000000000401", "CapBnd": "0000000000000401", "Seccomp": "2"}},
+			{"p", "privileged", map[string]string{"Uid": idMap(0), "CapEff": procStatus(t, os.Getpid())["CapEff"], "Seccomp": "0"}},
+			{"image", "users", map[string]string{"Uid": idMap(1234), "Gid": idMap(5678)}},
+			{"image", "group", map[string]string{"Uid": idMap(1234), "Gid": idMap(2001)}},
 			// What the runtime gives who asks for nothing.
-			{"image", "open", map[string]string{"Uid": ids(1234), "Gid": ids(5678), "CapBnd": "00000000a80425fb", "NoNewPrivs": "0", "Seccomp": "0"}},
+			{"image", "open", map[string]string{"Uid": idMap(1234), "Gid": idMap(5678), "CapBnd": "00000000a80425fb", "NoNewPrivs": "0", "Seccomp": "0"}},
 		} {
 			_, got := status(c.pod, c.container)
 			for name, want := range c.want {
@@ -208,8 +208,8 @@ spec:
 // its status says why.
 func TestSecurityContextThatCannotBe(t *testing.T) {
 	named := userImage(t, "nobody")
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:
@@ -224,7 +224,7 @@ spec:
 `, testbed.BusyboxImage, named))
 		n.start()
 		good := n.awaitContainer("p", "good")
-		if got := procStatus(t, good.Pid)["Uid"]; got != ids(7) {
+		if got := procStatus(t, good.Pid)["Uid"]; got != idMap(7) {
 			t.Errorf("runs as %q", got)
 		}
 		want := map[string]string{
@@ -247,9 +247,9 @@ spec:
 
 // Whose processes and IPC objects a pod sees.
 func TestSharedNamespaces(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		for name, fields := range map[string]string{"host": "hostPID: true, hostIPC: true", "share": "shareProcessNamespace: true", "own": "shareProcessNamespace: false"} {
-			n.put(name+".yaml", fmt.Sprintf(`apiVersion: v1
+			n.writeManifest(name+".yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %[2]s}
 spec:
@@ -286,9 +286,9 @@ spec:
 
 // --seccomp-default holds for containers that say nothing.
 func TestSeccompDefault(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--seccomp-default"}
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:

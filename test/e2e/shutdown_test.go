@@ -23,19 +23,19 @@ import (
 // A host that goes down with its logind, its systemd alone, or not after all:
 // pods end by priority, each with its hooks and its time, no shim is left when
 // podstead has ended, and all return in order.
-func TestHostGoesDown(t *testing.T) {
+func TestHostShutdown(t *testing.T) {
 	t.Parallel()
 	t.Run("system runtime", func(t *testing.T) {
 		// Its cgroups are units, which podstead has systemd stop.
-		s := boot(t, false, goesDownFiles, map[string]string{"etc/containerd/config.toml": systemdDriver})
+		s := boot(t, false, shutdownFiles, map[string]string{"etc/containerd/config.toml": systemdDriver})
 		s.awaitAll(0, "low", "mid", "crit", "stubborn")
-		s.diary("crit-start", "low-start", "mid-start", "stubborn-start") // as they come; sorted
+		s.mustHaveRecorded("crit-start", "low-start", "mid-start", "stubborn-start") // as they come; sorted
 		if got := s.try("busctl", "get-property", "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager", "InhibitDelayMaxUSec"); got != "t 29000000" {
 			t.Errorf("InhibitDelayMaxUSec is %q, want 29 s", got)
 		}
 		// A shutdown that is forgotten half way.
 		s.run("systemctl", "reboot")
-		s.awaitDiary("stubborn-term")
+		s.awaitRecord("stubborn-term")
 		s.run("sh", "-c", "sed s/low/fresh/g /etc/pods/low.yaml > /etc/pods/fresh.yaml")
 		await(t, "the node and a new pod say that the host goes down", func() error {
 			if fresh := s.podNamed("fresh"); fresh.Status.Reason != "NodeShutdown" || fresh.Status.Phase != v1.PodPending {
@@ -64,8 +64,8 @@ func TestHostGoesDown(t *testing.T) {
 			return nil
 		})
 
-		s.goDownAndReturn("systemctl", "reboot")
-		if got := s.words(); got[0] != "crit-start" || got[1] != "mid-start" {
+		s.shutdownAndBoot("systemctl", "reboot")
+		if got := s.diaryWords(); got[0] != "crit-start" || got[1] != "mid-start" {
 			t.Errorf("started in the order %v", got)
 		}
 		if got := s.try("podstead", "logs", "-p", "low"); !strings.Contains(got, "low was here") {
@@ -73,30 +73,30 @@ func TestHostGoesDown(t *testing.T) {
 		}
 	})
 	t.Run("private runtime", func(t *testing.T) { // after the other: they share the ports of the host's network
-		s := boot(t, true, goesDownFiles)
+		s := boot(t, true, shutdownFiles)
 		s.awaitAll(0, "low", "mid", "crit", "stubborn")
 		// SIGRTMIN+4 has systemd power off at once, past logind.
-		s.goDownAndReturn("sh", "-c", "kill -38 1")
-		s.forget()
+		s.shutdownAndBoot("sh", "-c", "kill -38 1")
+		s.clearRecords()
 		s.run("systemctl", "poweroff")
-		took := s.goesDown()
-		s.endedInOrder("systemctl poweroff", took)
+		took := s.awaitShutdown()
+		s.mustShutDownInOrder("systemctl poweroff", took)
 	})
 }
 
 // goDownAndReturn has the machine go down, boots it again and waits until all
 // pods run with one restart more. The diary is that of their start.
-func (s *machine) goDownAndReturn(ask ...string) {
+func (s *machine) shutdownAndBoot(ask ...string) {
 	s.t.Helper()
 	counts := map[string]int32{}
 	for _, name := range []string{"low", "mid", "crit", "stubborn"} {
 		counts[name] = s.podNamed(name).Status.ContainerStatuses[0].RestartCount
 	}
-	s.forget()
+	s.clearRecords()
 	s.run(ask...)
-	took := s.goesDown()
-	s.endedInOrder(strings.Join(ask, " "), took)
-	s.forget()
+	took := s.awaitShutdown()
+	s.mustShutDownInOrder(strings.Join(ask, " "), took)
+	s.clearRecords()
 	s.powerOn()
 	for name, count := range counts {
 		s.awaitAll(count+1, name)
@@ -104,7 +104,7 @@ func (s *machine) goDownAndReturn(ask ...string) {
 }
 
 // downPod is a pod of the machine that writes a diary.
-func downPod(name, spec, script, container string) string {
+func shutdownPod(name, spec, script, container string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s}
@@ -118,12 +118,12 @@ spec:
 `, name, spec, testbed.BusyboxImage, "note() { read up rest < /proc/uptime; echo $1 $up >> /v/diary; }; note "+name+"-start; echo "+name+" was here; "+script, container)
 }
 
-var goesDownFiles = map[string]string{
-	"etc/pods/low.yaml": downPod("low", "priority: 0", "trap 'note low-term; sleep 1; note low-gone; exit 0' TERM; sleep 100000 & wait", ""),
-	"etc/pods/mid.yaml": downPod("mid", "priority: 1500", "trap 'note mid-term; exit 0' TERM; sleep 100000 & wait",
+var shutdownFiles = map[string]string{
+	"etc/pods/low.yaml": shutdownPod("low", "priority: 0", "trap 'note low-term; sleep 1; note low-gone; exit 0' TERM; sleep 100000 & wait", ""),
+	"etc/pods/mid.yaml": shutdownPod("mid", "priority: 1500", "trap 'note mid-term; exit 0' TERM; sleep 100000 & wait",
 		", lifecycle: {preStop: {exec: {command: [sh, -c, \"read up rest < /proc/uptime; echo mid-hook $up >> /v/diary; sleep 1\"]}}}"),
-	"etc/pods/crit.yaml":     downPod("crit", "priorityClassName: system-node-critical", "trap 'note crit-term; sleep 1; note crit-gone; exit 0' TERM; sleep 100000 & wait", ""),
-	"etc/pods/stubborn.yaml": downPod("stubborn", "priority: 10", "trap 'note stubborn-term' TERM; while :; do sleep 100000 & wait; done", ""),
+	"etc/pods/crit.yaml":     shutdownPod("crit", "priorityClassName: system-node-critical", "trap 'note crit-term; sleep 1; note crit-gone; exit 0' TERM; sleep 100000 & wait", ""),
+	"etc/pods/stubborn.yaml": shutdownPod("stubborn", "priority: 10", "trap 'note stubborn-term' TERM; while :; do sleep 100000 & wait; done", ""),
 	"etc/pods/p.yaml":        "{apiVersion: v1, kind: PodList, items: []}\n",
 	"etc/systemd/system/podstead.service.d/shutdown.conf": `[Unit]
 Wants=left.service
@@ -143,11 +143,11 @@ ExecStop=sh -c 'echo podstead has ended > /diary/left; grep -l containerd-shim /
 }
 
 // endedInOrder reads the diary of a machine that is off.
-func (s *machine) endedInOrder(how string, took time.Duration) {
+func (s *machine) mustShutDownInOrder(how string, took time.Duration) {
 	s.t.Helper()
 	at := map[string]float64{}
 	var order []string
-	for _, line := range s.lines() {
+	for _, line := range s.records() {
 		word, up, _ := strings.Cut(line, " ")
 		seconds, err := strconv.ParseFloat(up, 64)
 		if _, twice := at[word]; err != nil || twice {
@@ -180,7 +180,7 @@ func (s *machine) endedInOrder(how string, took time.Duration) {
 	}
 }
 
-func (s *machine) lines() []string {
+func (s *machine) records() []string {
 	text, err := os.ReadFile(filepath.Join(s.root, "diary/diary"))
 	if err != nil && !os.IsNotExist(err) {
 		s.t.Fatal(err)
@@ -188,8 +188,8 @@ func (s *machine) lines() []string {
 	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 }
 
-func (s *machine) words() (words []string) {
-	for _, line := range s.lines() {
+func (s *machine) diaryWords() (words []string) {
+	for _, line := range s.records() {
 		word, _, _ := strings.Cut(line, " ")
 		words = append(words, word)
 	}
@@ -197,26 +197,26 @@ func (s *machine) words() (words []string) {
 }
 
 // diary checks its words, in any order, and begins a new one.
-func (s *machine) diary(want ...string) {
+func (s *machine) mustHaveRecorded(want ...string) {
 	s.t.Helper()
-	got := s.words()
+	got := s.diaryWords()
 	if slices.Sort(got); !slices.Equal(got, want) {
 		s.t.Errorf("the diary says %v, want %v", got, want)
 	}
-	s.forget()
+	s.clearRecords()
 }
 
-func (s *machine) awaitDiary(word string) {
+func (s *machine) awaitRecord(word string) {
 	s.t.Helper()
 	await(s.t, "the diary says "+word, func() error {
-		if got := s.words(); !slices.Contains(got, word) {
+		if got := s.diaryWords(); !slices.Contains(got, word) {
 			return fmt.Errorf("%v", got)
 		}
 		return nil
 	})
 }
 
-func (s *machine) forget() {
+func (s *machine) clearRecords() {
 	s.t.Helper()
 	for _, name := range []string{"diary/diary", "diary/left"} {
 		if err := os.Remove(filepath.Join(s.root, name)); err != nil && !os.IsNotExist(err) {

@@ -19,15 +19,15 @@ import (
 
 // diary is a directory of the host, mounted at /v, in which containers record
 // what they do, each line after what came before.
-type diary struct {
+type eventLog struct {
 	n   *node
 	dir string
 }
 
-func newDiary(n *node) diary { return diary{n, n.t.TempDir()} }
+func newEventLog(n *node) eventLog { return eventLog{n, n.t.TempDir()} }
 
 // lines are what was written so far.
-func (d diary) lines() []string {
+func (d eventLog) lines() []string {
 	text, err := os.ReadFile(filepath.Join(d.dir, "diary"))
 	if err != nil && !os.IsNotExist(err) {
 		d.n.t.Fatal(err)
@@ -36,7 +36,7 @@ func (d diary) lines() []string {
 }
 
 // await waits until exactly this was written.
-func (d diary) await(want ...string) {
+func (d eventLog) await(want ...string) {
 	d.n.t.Helper()
 	d.n.await("the diary is complete", func() error {
 		if got := d.lines(); !slices.Equal(got, want) {
@@ -47,7 +47,7 @@ func (d diary) await(want ...string) {
 }
 
 // touch makes a file that containers wait for.
-func (d diary) touch(name string) {
+func (d eventLog) touch(name string) {
 	d.n.t.Helper()
 	if err := os.WriteFile(filepath.Join(d.dir, name), nil, 0o600); err != nil {
 		d.n.t.Fatal(err)
@@ -56,7 +56,7 @@ func (d diary) touch(name string) {
 
 // pod is a manifest of containers that are given as name, script and more
 // fields, those of init containers first.
-func (d diary) pod(name, policy string, init, regular [][3]string) string {
+func (d eventLog) pod(name, policy string, init, regular [][3]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  restartPolicy: %s\n  terminationGracePeriodSeconds: 10\n"+
 		"  volumes: [{name: v, hostPath: {path: %q}}]\n", name, policy, d.dir)
@@ -72,11 +72,11 @@ func (d diary) pod(name, policy string, init, regular [][3]string) string {
 }
 
 // say is a command that writes a line into the diary.
-func say(line string) string { return "echo " + line + " >> /v/diary; " }
+func appendLine(line string) string { return "echo " + line + " >> /v/diary; " }
 
 // untilAsked runs until it is asked to end, and says so.
-func untilAsked(line string) string {
-	return "trap '" + say(line) + "exit 0' TERM; sleep 100000 & wait"
+func runUntilTerm(line string) string {
+	return "trap '" + appendLine(line) + "exit 0' TERM; sleep 100000 & wait"
 }
 
 // restarts are the restart counts by container name.
@@ -92,15 +92,15 @@ func restarts(p v1.Pod) map[string]int32 {
 // startup probe succeeds, starts again when it dies although the pod restarts
 // nothing, and ends when the work is done.
 func TestSidecarOfAJob(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		d := newDiary(n)
-		n.put("p.yaml", d.pod("p", "Never", [][3]string{
-			{"side", say("side") + "sleep 1.5; touch /tmp/up; " + say("up") + untilAsked("side-ends"),
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		d := newEventLog(n)
+		n.writeManifest("p.yaml", d.pod("p", "Never", [][3]string{
+			{"side", appendLine("side") + "sleep 1.5; touch /tmp/up; " + appendLine("up") + runUntilTerm("side-ends"),
 				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 60}" +
 					", readinessProbe: {exec: {command: [test, '!', -e, /v/unready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}"},
-			{"init", say("init"), ""},
+			{"init", appendLine("init"), ""},
 		}, [][3]string{
-			{"main", say("main") + "until test -e /v/done; do sleep 0.1; done; " + say("main-ends"), ""},
+			{"main", appendLine("main") + "until test -e /v/done; do sleep 0.1; done; " + appendLine("main-ends"), ""},
 		}))
 		n.start()
 		main := n.awaitRunning("p")
@@ -132,7 +132,7 @@ func TestSidecarOfAJob(t *testing.T) {
 			return nil
 		})
 		n.awaitReady("p")
-		n.mustBe("p", main)
+		n.mustStillRun("p", main)
 		d.await("side", "up", "init", "main", "side", "up")
 		d.touch("done")
 		n.awaitPhase("p", v1.PodSucceeded)
@@ -149,15 +149,15 @@ func TestSidecarOfAJob(t *testing.T) {
 }
 
 // A pod that loses its sandbox starts over in the next one, in order.
-func TestInitAndSidecarsRunAgainInANewSandbox(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		d := newDiary(n)
-		n.put("p.yaml", d.pod("p", "Always", [][3]string{
-			{"init", say("init"), ""},
-			{"side", say("side") + "touch /tmp/up; " + untilAsked("side-ends"),
+func TestInitAndSidecarsRerunInANewSandbox(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		d := newEventLog(n)
+		n.writeManifest("p.yaml", d.pod("p", "Always", [][3]string{
+			{"init", appendLine("init"), ""},
+			{"side", appendLine("side") + "touch /tmp/up; " + runUntilTerm("side-ends"),
 				", restartPolicy: Always, startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 60}"},
-			{"late", say("late"), ""},
-		}, [][3]string{{"main", say("main") + untilAsked("main-ends"), ""}}))
+			{"late", appendLine("late"), ""},
+		}, [][3]string{{"main", appendLine("main") + runUntilTerm("main-ends"), ""}}))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
@@ -194,22 +194,22 @@ func TestInitAndSidecarsRunAgainInANewSandbox(t *testing.T) {
 }
 
 // once is a script that does one thing the first time and another from then on.
-func once(name, first, then string) string {
+func failOnce(name, first, then string) string {
 	return "if test -e /v/" + name + "; then " + then + "; else touch /v/" + name + "; " + first + "; fi"
 }
 
 func TestContainerRestartPolicies(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		d := newDiary(n)
-		n.put("p.yaml", d.pod("p", "Never", [][3]string{
-			{"init", once("init", "exit 1", "exit 0"), ", restartPolicy: OnFailure"},
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		d := newEventLog(n)
+		n.writeManifest("p.yaml", d.pod("p", "Never", [][3]string{
+			{"init", failOnce("init", "exit 1", "exit 0"), ", restartPolicy: OnFailure"},
 		}, [][3]string{
-			{"always", once("always", "exit 0", "sleep 100000"), ", restartPolicy: Always"},
-			{"onfailure", once("onfailure", "exit 1", "exit 0"), ", restartPolicy: OnFailure"},
+			{"always", failOnce("always", "exit 0", "sleep 100000"), ", restartPolicy: Always"},
+			{"onfailure", failOnce("onfailure", "exit 1", "exit 0"), ", restartPolicy: OnFailure"},
 			{"never", "exit 1", ", restartPolicy: Never"},
 			{"pods", "exit 1", ""},
 		}))
-		n.put("failed.yaml", d.pod("failed", "Always", [][3]string{{"init", "exit 3", ", restartPolicy: Never"}}, [][3]string{{"main", "exit 0", ""}}))
+		n.writeManifest("failed.yaml", d.pod("failed", "Always", [][3]string{{"init", "exit 3", ", restartPolicy: Never"}}, [][3]string{{"main", "exit 0", ""}}))
 		n.start()
 		p := n.awaitStatus("p", "each as its policy says", func(p v1.Pod) error {
 			want := map[string]int32{"init": 1, "always": 1, "onfailure": 1, "never": 0, "pods": 0}
@@ -234,15 +234,15 @@ func TestRestartRules(t *testing.T) {
 	rules := func(action string, codes string) string {
 		return ", restartPolicy: Never, restartPolicyRules: [{action: " + action + ", exitCodes: {operator: In, values: [" + codes + "]}}]"
 	}
-	each(t, func(t *testing.T, n *node) {
-		one := newDiary(n)
-		n.put("one.yaml", one.pod("one", "Never", nil, [][3]string{{"main", once("a", "exit 42", "exit 3"), rules("Restart", "42, 43")}}))
-		all := newDiary(n)
-		n.put("all.yaml", all.pod("all", "Never", [][3]string{
-			{"init", say("init"), ""},
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		one := newEventLog(n)
+		n.writeManifest("one.yaml", one.pod("one", "Never", nil, [][3]string{{"main", failOnce("a", "exit 42", "exit 3"), rules("Restart", "42, 43")}}))
+		all := newEventLog(n)
+		n.writeManifest("all.yaml", all.pod("all", "Never", [][3]string{
+			{"init", appendLine("init"), ""},
 			{"side", "sleep 100000", ", restartPolicy: Always"},
 		}, [][3]string{
-			{"main", say("main") + once("b", "until test -e /v/go; do sleep 0.1; done; exit 42", "sleep 100000"), rules("RestartAllContainers", "42")},
+			{"main", appendLine("main") + failOnce("b", "until test -e /v/go; do sleep 0.1; done; exit 42", "sleep 100000"), rules("RestartAllContainers", "42")},
 			{"other", "sleep 100000", ""},
 			{"done", "exit 0", ""},
 		}))
@@ -282,7 +282,7 @@ func TestRestartRules(t *testing.T) {
 			return nil
 		})
 		all.await("init", "main", "init", "main")
-		if alive(other.Pid) {
+		if processExists(other.Pid) {
 			t.Error("a previous process is alive")
 		}
 		sandboxes, err := n.sandboxes("all")
@@ -299,10 +299,10 @@ func TestRestartRules(t *testing.T) {
 // The node has a limit of the crash-loop back-off, and a pod's own takes its
 // place.
 func TestCrashLoopCap(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = append(n.Args, "--max-container-restart-period", "4s")
-		n.put("node.yaml", stubborn("node", "x", 1, "exit 7"))
-		n.put("own.yaml", strings.Replace(stubborn("own", "x", 1, "exit 7"), "metadata:\n",
+		n.writeManifest("node.yaml", scriptPod("node", "x", 1, "exit 7"))
+		n.writeManifest("own.yaml", strings.Replace(scriptPod("own", "x", 1, "exit 7"), "metadata:\n",
 			"metadata:\n  annotations: {podstead.io/max-container-restart-period: 1s}\n", 1))
 		n.start()
 		for name, limit := range map[string]string{"own": "1s", "node": "4s"} {

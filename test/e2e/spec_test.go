@@ -24,10 +24,10 @@ func hostPort() int { return 20000 + int(hostPorts.Add(1)) }
 
 // What a container sees of its spec, read from inside it.
 func TestContainerSeesItsSpec(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "host")
 		writeAll(t, host, map[string]string{"file": "from the host\n"})
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p, namespace: apps, labels: {tier: front}}
 spec:
@@ -120,8 +120,8 @@ spec:
 }
 
 func TestTerminationMessage(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", strings.Replace(stubborn("p", "one", 1, "echo last words > /dev/termination-log; exit 9"),
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", strings.Replace(scriptPod("p", "one", 1, "echo last words > /dev/termination-log; exit 9"),
 			"spec:\n", "spec:\n  restartPolicy: Never\n", 1))
 		n.start()
 		p := n.awaitPhase("p", v1.PodFailed)
@@ -134,13 +134,13 @@ func TestTerminationMessage(t *testing.T) {
 
 // Port 80 of the pod answers on a port of the host, and no longer once the pod is gone.
 func TestHostPort(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		port := hostPort()
-		n.put("p.yaml", stubborn("p", "one", 1, "mkdir /www; echo in the pod > /www/index.html; httpd -f -p 80 -h /www")+
+		n.writeManifest("p.yaml", scriptPod("p", "one", 1, "mkdir /www; echo in the pod > /www/index.html; httpd -f -p 80 -h /www")+
 			fmt.Sprintf("      ports: [{containerPort: 80, hostPort: %d}]\n", port))
 		n.start()
 		n.awaitPage(port, "in the pod")
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		n.awaitGone("p")
 		if page, err := fetch(port); err == nil {
 			t.Errorf("the port still answers: %q", page)
@@ -150,10 +150,10 @@ func TestHostPort(t *testing.T) {
 
 // A pod in the host's network has its ports and name.
 func TestHostNetwork(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		port := hostPort()
-		n.put("p.yaml", strings.Replace(
-			stubborn("p", "one", 1, fmt.Sprintf("mkdir /www; echo in the host > /www/index.html; httpd -f -p %d -h /www", port)),
+		n.writeManifest("p.yaml", strings.Replace(
+			scriptPod("p", "one", 1, fmt.Sprintf("mkdir /www; echo in the host > /www/index.html; httpd -f -p %d -h /www", port)),
 			"spec:\n", "spec:\n  hostNetwork: true\n", 1))
 		n.start()
 		n.awaitPage(port, "in the host")
@@ -174,12 +174,12 @@ func TestHostNetwork(t *testing.T) {
 }
 
 // A field that is not honoured is refused with its path, not dropped.
-func TestUnsupportedFieldIsRefused(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", strings.Replace(sleeper("p", "one"), "spec:\n", "spec:\n  schedulingGates: [{name: later}]\n  resourceClaims: [{name: gpu}]\n", 1))
-		n.put("fine.yaml", sleeper("fine", "one"))
+func TestUnsupportedFieldIsRejected(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "spec:\n", "spec:\n  schedulingGates: [{name: later}]\n  resourceClaims: [{name: gpu}]\n", 1))
+		n.writeManifest("fine.yaml", sleepPod("fine", "one"))
 		n.start()
-		n.awaitFault("p.yaml", "spec.schedulingGates", "spec.resourceClaims")
+		n.awaitManifestError("p.yaml", "spec.schedulingGates", "spec.resourceClaims")
 		n.awaitRunning("fine")
 		if _, err := n.pod("p"); err == nil {
 			t.Error("the pod exists nevertheless")
@@ -189,10 +189,10 @@ func TestUnsupportedFieldIsRefused(t *testing.T) {
 
 // An image that cannot be pulled is reported, and pulled once it exists.
 func TestImageThatComesLater(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		ref := "docker.io/library/late-" + n.Name + ":1"
-		n.put("p.yaml", strings.Replace(sleeper("p", "one"), testbed.BusyboxImage, ref, 1))
-		n.put("fine.yaml", sleeper("fine", "one"))
+		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), testbed.BusyboxImage, ref, 1))
+		n.writeManifest("fine.yaml", sleepPod("fine", "one"))
 		n.start()
 		n.awaitRunning("fine")
 		n.awaitStatus("p", "ErrImagePull or ImagePullBackOff", func(p v1.Pod) error {
@@ -214,8 +214,8 @@ func TestImageThatComesLater(t *testing.T) {
 }
 
 // A pull that never finishes holds up no other pod, and ends with the pod that needed it.
-func TestSlowPullHoldsUpNoOther(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+func TestSlowPullDoesNotDelayOtherPods(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		repository := "library/slow-" + n.Name
 		img, err := testbed.Busybox()
 		if err != nil {
@@ -226,7 +226,7 @@ func TestSlowPullHoldsUpNoOther(t *testing.T) {
 		}
 		release := registry.Hold(repository)
 		defer release()
-		n.put("slow.yaml", strings.Replace(sleeper("slow", "one"), testbed.BusyboxImage, "docker.io/"+repository+":1", 1))
+		n.writeManifest("slow.yaml", strings.Replace(sleepPod("slow", "one"), testbed.BusyboxImage, "docker.io/"+repository+":1", 1))
 		n.start()
 		n.awaitStatus("slow", "waits for its image", func(p v1.Pod) error {
 			c := p.Status.ContainerStatuses
@@ -235,11 +235,11 @@ func TestSlowPullHoldsUpNoOther(t *testing.T) {
 			}
 			return nil
 		})
-		n.put("p.yaml", sleeper("p", "one"))
+		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		first := n.awaitRunning("p")
-		n.put("p.yaml", sleeper("p", "two"))
+		n.writeManifest("p.yaml", sleepPod("p", "two"))
 		n.awaitOther("p", first)
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		n.awaitGone("p")
 		release()
 		n.awaitRunning("slow")

@@ -67,7 +67,7 @@ func (n *node) figures(path string) figure {
 
 // kernel is what the kernel says of a container: nanoseconds of processors, and
 // bytes of its working set and its usage.
-func (n *node) kernel(pid int) (cpu, working, usage float64) {
+func (n *node) cgroupUsage(pid int) (cpu, working, usage float64) {
 	n.t.Helper()
 	read := func(controller, file string) string {
 		path, err := cgroupPath(pid, controller)
@@ -97,7 +97,7 @@ func (n *node) kernel(pid int) (cpu, working, usage float64) {
 }
 
 // near fails the test if a figure is not within a margin.
-func (n *node) near(what string, got, want, margin float64) {
+func (n *node) mustBeNear(what string, got, want, margin float64) {
 	n.t.Helper()
 	if got < want-margin || got > want+margin {
 		n.t.Errorf("%s is %.0f, want %.0f +- %.0f", what, got, want, margin)
@@ -109,9 +109,9 @@ const mega = 1 << 20
 // A pod that uses known shares of the machine shows them wherever figures are
 // shown, and they are the kernel's.
 func TestUsage(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--volume-stats-agg-period", "1s"}
-		n.put("load.yaml", `apiVersion: v1
+		n.writeManifest("load.yaml", `apiVersion: v1
 kind: Pod
 metadata: {name: load, labels: {app: load}}
 spec:
@@ -136,7 +136,7 @@ spec:
 		n.awaitReady("load")
 		burn, hold := n.awaitContainer("load", "burn"), n.awaitContainer("load", "hold")
 		n.await("memory is held", func() error {
-			if _, working, _ := n.kernel(hold.Pid); working < 32*mega {
+			if _, working, _ := n.cgroupUsage(hold.Pid); working < 32*mega {
 				return fmt.Errorf("working set is %.0f", working)
 			}
 			return nil
@@ -146,12 +146,12 @@ spec:
 		// the kernel's account of the same time tells, which a figure meets sooner
 		// or later also where the machine is so busy that it is not the same.
 		began := time.Now()
-		start, _, _ := n.kernel(burn.Pid)
+		start, _, _ := n.cgroupUsage(burn.Pid)
 		cores := func(what string, figure func() float64) {
 			t.Helper()
 			n.await("the processors of burn in "+what, func() error {
 				got := figure()
-				now, _, _ := n.kernel(burn.Pid)
+				now, _, _ := n.cgroupUsage(burn.Pid)
 				want := (now - start) / float64(time.Since(began).Nanoseconds())
 				began, start = time.Now(), now
 				if got >= want*0.6 && got <= want*1.4 && got <= 0.12 && got > 0 {
@@ -178,10 +178,10 @@ spec:
 
 		// What the kernel says before and after holds the figure between.
 		time.Sleep(1100 * time.Millisecond) // older figures are shown again
-		before, _, _ := n.kernel(burn.Pid)
-		_, working, usage := n.kernel(hold.Pid)
+		before, _, _ := n.cgroupUsage(burn.Pid)
+		_, working, usage := n.cgroupUsage(hold.Pid)
 		s := n.figures("/stats/summary")
-		after, _, _ := n.kernel(burn.Pid)
+		after, _, _ := n.cgroupUsage(burn.Pid)
 		pod := s.at("pods", name)
 		if got := pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); got < before || got > after {
 			t.Errorf("burn used %.0f ns, the kernel says %.0f before and %.0f after", got, before, after)
@@ -189,9 +189,9 @@ spec:
 		if whole, part := pod.at("cpu", "usageCoreNanoSeconds").number(), pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); whole < part {
 			t.Errorf("the pod used %.0f ns, one container of it %.0f", whole, part)
 		}
-		n.near("working set of hold", pod.at("containers", "hold", "memory", "workingSetBytes").number(), working, mega)
-		n.near("usage of hold", pod.at("containers", "hold", "memory", "usageBytes").number(), usage, mega)
-		n.near("available of hold", pod.at("containers", "hold", "memory", "availableBytes").number(), 100*mega-working, mega)
+		n.mustBeNear("working set of hold", pod.at("containers", "hold", "memory", "workingSetBytes").number(), working, mega)
+		n.mustBeNear("usage of hold", pod.at("containers", "hold", "memory", "usageBytes").number(), usage, mega)
+		n.mustBeNear("available of hold", pod.at("containers", "hold", "memory", "availableBytes").number(), 100*mega-working, mega)
 		if got := pod.at("memory", "workingSetBytes").number(); got < working || got > working+64*mega {
 			t.Errorf("working set of the pod is %.0f, of one container %.0f", got, working)
 		}
@@ -204,7 +204,7 @@ spec:
 		if fs := s.at("node", "fs"); fs.at("capacityBytes").number() <= fs.at("availableBytes").number() || fs.at("inodesUsed").number() <= 0 {
 			t.Errorf("file system of the node: %v", fs)
 		}
-		n.near("capacity of the volume in memory", pod.at("volume", "mem", "capacityBytes").number(), 8*mega, 0)
+		n.mustBeNear("capacity of the volume in memory", pod.at("volume", "mem", "capacityBytes").number(), 8*mega, 0)
 
 		// The runtime looks at its file systems every ten seconds.
 		n.await("disks are measured", func() error {
@@ -224,11 +224,11 @@ spec:
 			return nil
 		})
 
-		n.scrapes(name, burn, hold)
+		n.checkScrapes(name, burn, hold)
 
 		// The same through the API that kubectl top reads, and our own.
 		k := newKubectl(n)
-		_, working, _ = n.kernel(hold.Pid)
+		_, working, _ = n.cgroupUsage(hold.Pid)
 		cells := func(out, row string) (milli, mi float64) {
 			t.Helper()
 			for line := range strings.Lines(out) {
@@ -257,7 +257,7 @@ spec:
 			return milli / 1000
 		})
 		_, mi = cells(containers, "hold")
-		n.near("kubectl top --containers: memory", mi*mega, working, 2*mega)
+		n.mustBeNear("kubectl top --containers: memory", mi*mega, working, 2*mega)
 		if out := k.must(nil, "top", "pods", "-l", "app=other"); strings.Contains(out, name) {
 			t.Errorf("the selector chose too much: %s", out)
 		}
@@ -275,14 +275,14 @@ spec:
 }
 
 // scrapes checks the same figures in what Prometheus scrapes.
-func (n *node) scrapes(name string, burn, hold instance) {
+func (n *node) checkScrapes(name string, burn, hold instance) {
 	t := n.t
 	t.Helper()
 	time.Sleep(1100 * time.Millisecond) // older figures are shown again
-	before, _, _ := n.kernel(burn.Pid)
-	_, working, _ := n.kernel(hold.Pid)
+	before, _, _ := n.cgroupUsage(burn.Pid)
+	_, working, _ := n.cgroupUsage(hold.Pid)
 	resource, cadvisor := n.series("/metrics/resource"), n.series("/metrics/cadvisor")
-	after, _, _ := n.kernel(burn.Pid)
+	after, _, _ := n.cgroupUsage(burn.Pid)
 	of := func(container string) []string {
 		return []string{`container="` + container + `"`, `namespace="default"`, `pod="` + name + `"`}
 	}
@@ -291,7 +291,7 @@ func (n *node) scrapes(name string, burn, hold instance) {
 		if got := s.value(t, "container_cpu_usage_seconds_total", of("burn")...) * 1e9; got < before-1 || got > after+1 {
 			t.Errorf("%s: burn used %.0f ns, the kernel says %.0f before and %.0f after", where, got, before, after)
 		}
-		n.near(where+": working set of hold", s.value(t, "container_memory_working_set_bytes", of("hold")...), working, mega)
+		n.mustBeNear(where+": working set of hold", s.value(t, "container_memory_working_set_bytes", of("hold")...), working, mega)
 	}
 	if pod := resource.value(t, "pod_cpu_usage_seconds_total", `pod="`+name+`"`); pod*1e9 < before {
 		t.Errorf("the pod used %v s, one container of it %.0f ns", pod, before)
@@ -299,14 +299,14 @@ func (n *node) scrapes(name string, burn, hold instance) {
 	if resource.value(t, "node_cpu_usage_seconds_total") <= 0 || resource.value(t, "resource_scrape_error") != 0 {
 		t.Error("the node used nothing, or something failed")
 	}
-	n.near("cpu quota of burn", cadvisor.value(t, "container_spec_cpu_quota", of("burn")...), 10000, 0)
-	n.near("memory limit of hold", cadvisor.value(t, "container_spec_memory_limit_bytes", of("hold")...), 100*mega, 0)
-	n.near("periods of burn", cadvisor.value(t, "container_cpu_cfs_periods_total", of("burn")...), 10000, 9999)
-	n.near("bytes on disk of write", cadvisor.value(t, "container_fs_usage_bytes", of("write")...), 10*mega, 2*mega)
+	n.mustBeNear("cpu quota of burn", cadvisor.value(t, "container_spec_cpu_quota", of("burn")...), 10000, 0)
+	n.mustBeNear("memory limit of hold", cadvisor.value(t, "container_spec_memory_limit_bytes", of("hold")...), 100*mega, 0)
+	n.mustBeNear("periods of burn", cadvisor.value(t, "container_cpu_cfs_periods_total", of("burn")...), 10000, 9999)
+	n.mustBeNear("bytes on disk of write", cadvisor.value(t, "container_fs_usage_bytes", of("write")...), 10*mega, 2*mega)
 	cadvisor.value(t, "container_network_receive_bytes_total", `interface="eth0"`, `pod="`+name+`"`)
 	cadvisor.value(t, "container_memory_working_set_bytes", `id="/"`)
 
-	n.put("broken.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: broken}\nspec: {}\n")
+	n.writeManifest("broken.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: broken}\nspec: {}\n")
 	n.await("the fault is counted", func() error {
 		if got := n.series("/metrics").value(t, "podstead_manifest_faults", `source="file"`); got < 1 {
 			return fmt.Errorf("%v faults", got)
@@ -330,7 +330,7 @@ func (n *node) scrapes(name string, burn, hold instance) {
 	if m.value(t, "kubelet_pod_worker_duration_seconds_count", `operation_type="create"`) != 1 || m.value(t, "process_resident_memory_bytes") < mega {
 		t.Error("the worker did nothing, or the process is too small")
 	}
-	n.drop("broken.yaml")
+	n.removeManifest("broken.yaml")
 	probes := n.series("/metrics/probes")
 	if got := probes.value(t, "prober_probe_total", `container="burn"`, `probe_type="Readiness"`, `result="successful"`, `pod="`+name+`"`); got < 1 {
 		t.Errorf("%v probes", got)

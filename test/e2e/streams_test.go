@@ -24,7 +24,7 @@ import (
 
 // talker is a pod with a container that serves on ports and one that reads its
 // standard input.
-func talker(name string) string {
+func streamPod(name string) string {
 	return `apiVersion: v1
 kind: Pod
 metadata: {name: ` + name + `, annotations: {kubectl.kubernetes.io/default-container: main}}
@@ -34,43 +34,43 @@ spec:
     - name: main
       image: ` + testbed.BusyboxImage + `
       ports: [{name: digest, containerPort: 7002}]
-      command: [/talker]
-      volumeMounts: [{name: talker, mountPath: /talker}]
+      command: [/portserver]
+      volumeMounts: [{name: portserver, mountPath: /portserver}]
     - {name: reader, image: ` + testbed.BusyboxImage + `, stdin: true, command: [sh, -c, "while read line; do echo got $line; done; sleep 100000"]}
-  volumes: [{name: talker, hostPath: {path: ` + testbed.Talker() + `}}]
+  volumes: [{name: portserver, hostPath: {path: ` + testbed.PortServer() + `}}]
 `
 }
 
 // shapes are the ways in which kubectl streams.
-var shapes = map[string][]string{
+var streamProtocols = map[string][]string{
 	"WebSocket": {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true", "KUBECTL_PORT_FORWARD_WEBSOCKETS=true"},
 	"SPDY":      {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false"},
-	debians:     {},
+	debianSPDY:  {},
 }
 
 // debians is Debian's kubectl, which is years older.
-const debians = "Debian's SPDY"
+const debianSPDY = "Debian's SPDY"
 
 // shaped is kubectl in one of these ways.
-func (k *kubectl) shaped(shape string, args ...string) *exec.Cmd {
+func (k *kubectl) commandWith(shape string, args ...string) *exec.Cmd {
 	cmd := k.command(k.n.t.Context(), args...)
-	if shape == debians {
+	if shape == debianSPDY {
 		cmd.Path = testbed.DebianKubectl()
 	}
-	cmd.Env = append(cmd.Env, shapes[shape]...)
+	cmd.Env = append(cmd.Env, streamProtocols[shape]...)
 	return cmd
 }
 
 // noise is reproducible and does not compress.
-func noise(size int64) io.Reader {
+func randomData(size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8([32]byte{1}), size)
 }
 
 // through sends noise through a command and compares what comes back.
-func through(cmd *exec.Cmd, size int64) error {
+func copyThrough(cmd *exec.Cmd, size int64) error {
 	sent, back := sha256.New(), sha256.New()
 	var errs bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = io.TeeReader(noise(size), sent), back, &errs
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = io.TeeReader(randomData(size), sent), back, &errs
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%w: %s", err, errs.String())
 	}
@@ -82,14 +82,14 @@ func through(cmd *exec.Cmd, size int64) error {
 
 // A real kubectl gets into containers, over each protocol that it speaks.
 func TestKubectlStreams(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("web.yaml", talker("web"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("web.yaml", streamPod("web"))
 		n.start()
 		n.awaitReady("web")
 		web := n.PodName("web")
-		for shape := range shapes {
+		for shape := range streamProtocols {
 			k := newKubectl(n)
-			command := func(args ...string) *exec.Cmd { return k.shaped(shape, args...) }
+			command := func(args ...string) *exec.Cmd { return k.commandWith(shape, args...) }
 			var out, errs bytes.Buffer
 			cmd := command("exec", web, "-c", "main", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
 			cmd.Stdout, cmd.Stderr = &out, &errs
@@ -101,18 +101,18 @@ func TestKubectlStreams(t *testing.T) {
 			if shape == "WebSocket" { // today's
 				size = 100 << 20
 			}
-			if err := through(command("exec", "-i", web, "--", "cat"), size); err != nil {
+			if err := copyThrough(command("exec", "-i", web, "--", "cat"), size); err != nil {
 				t.Errorf("%s: exec -i cat: %v", shape, err)
 			}
 			t.Logf("%s: %d MiB through cat in %v", shape, size>>20, time.Since(begun))
 			if text, err := command("exec", web, "--", "/nothing").CombinedOutput(); err == nil || !strings.Contains(string(text), "/nothing") {
 				t.Errorf("%s: exec of nothing: %v, %s", shape, err, text)
 			}
-			if err := onTerminal(n, command("exec", "-it", web, "--", "sh")); err != nil {
+			if err := checkTerminal(n, command("exec", "-it", web, "--", "sh")); err != nil {
 				t.Errorf("%s: exec -it: %v", shape, err)
 			}
 			attached := command("attach", "-i", web, "-c", "reader")
-			if err := talk(attached); err != nil {
+			if err := checkAttached(attached); err != nil {
 				t.Errorf("%s: attach -i: %v", shape, err)
 			}
 			_ = attached.Process.Kill()
@@ -126,8 +126,8 @@ func TestKubectlStreams(t *testing.T) {
 
 // onTerminal types into a shell that a command opens in a container, changes the
 // terminal's size and leaves with a code.
-func onTerminal(n *node, cmd *exec.Cmd) error {
-	term, err := testbed.OnTerminal(cmd, 100, 40)
+func checkTerminal(n *node, cmd *exec.Cmd) error {
+	term, err := testbed.StartOnTerminal(cmd, 100, 40)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func onTerminal(n *node, cmd *exec.Cmd) error {
 }
 
 // talk attaches to a container that answers each line.
-func talk(attached *exec.Cmd) error {
+func checkAttached(attached *exec.Cmd) error {
 	in, err := attached.StdinPipe()
 	if err != nil {
 		return err
@@ -205,8 +205,8 @@ func talk(attached *exec.Cmd) error {
 
 // The command line gets into containers by itself.
 func TestExec(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("web.yaml", talker("web"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("web.yaml", streamPod("web"))
 		n.start()
 		n.awaitReady("web")
 		command := func(args ...string) *exec.Cmd {
@@ -220,11 +220,11 @@ func TestExec(t *testing.T) {
 			t.Errorf("exec of nothing ends with %d, %q, %q", status, out, errs)
 		}
 		begun := time.Now()
-		if err := through(command("exec", "-i", "web", "--", "cat"), 100e6); err != nil {
+		if err := copyThrough(command("exec", "-i", "web", "--", "cat"), 100e6); err != nil {
 			t.Errorf("exec -i cat: %v", err)
 		}
 		t.Logf("100 MB through cat in %v", time.Since(begun))
-		if err := onTerminal(n, command("exec", "-it", "web", "--", "sh")); err != nil {
+		if err := checkTerminal(n, command("exec", "-it", "web", "--", "sh")); err != nil {
 			t.Errorf("exec -it: %v", err)
 		}
 		// When a client is killed, its command sees the end of standard input, and
@@ -262,7 +262,7 @@ func TestExec(t *testing.T) {
 			t.Errorf("exec, left with Ctrl-C: %v", err)
 		}
 		attached := command("attach", "-i", "web", "-c", "reader")
-		if err := talk(attached); err != nil {
+		if err := checkAttached(attached); err != nil {
 			t.Errorf("attach -i: %v", err)
 		}
 		_ = attached.Process.Signal(syscall.SIGINT)
@@ -274,7 +274,7 @@ func TestExec(t *testing.T) {
 
 // forwarded starts a port forwarding and returns the local addresses by port of
 // the pod.
-func forwarded(t *testing.T, cmd *exec.Cmd, ports int) map[string]string {
+func awaitForwarding(t *testing.T, cmd *exec.Cmd, ports int) map[string]string {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -311,7 +311,7 @@ func lastBytes(text string) string { return text[max(0, len(text)-2000):] }
 
 // echoed sends noise to an address, ends its half, and compares the answer with
 // the noise, or with its digest.
-func echoed(address string, size int64, digest bool) error {
+func checkEcho(address string, size int64, digest bool) error {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return err
@@ -321,7 +321,7 @@ func echoed(address string, size int64, digest bool) error {
 	sent, back := sha256.New(), sha256.New()
 	sending := make(chan error, 1)
 	go func() {
-		_, err := io.Copy(conn, io.TeeReader(noise(size), sent))
+		_, err := io.Copy(conn, io.TeeReader(randomData(size), sent))
 		sending <- errors.Join(err, conn.(*net.TCPConn).CloseWrite())
 	}()
 	if digest {
@@ -348,27 +348,27 @@ func echoed(address string, size int64, digest bool) error {
 // connections at once, each direction of which ends by itself.
 func TestPortForward(t *testing.T) {
 	const parallel, size = 40, 500_000
-	each(t, func(t *testing.T, n *node) {
-		n.put("web.yaml", talker("web"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("web.yaml", streamPod("web"))
 		n.start()
 		n.awaitReady("web")
 		commands := map[string]*exec.Cmd{"podstead": n.Command("port-forward", "--api-socket", n.Socket(), "web", ":7001", ":digest", ":7003")}
-		for shape := range shapes {
-			commands["kubectl with "+shape] = newKubectl(n).shaped(shape, "port-forward", "pod/"+n.PodName("web"), ":7001", ":7002", ":7003")
+		for shape := range streamProtocols {
+			commands["kubectl with "+shape] = newKubectl(n).commandWith(shape, "port-forward", "pod/"+n.PodName("web"), ":7001", ":7002", ":7003")
 		}
 		for name, cmd := range commands {
 			begun := time.Now()
-			at := forwarded(t, cmd, 3)
+			at := awaitForwarding(t, cmd, 3)
 			var all errgroup.Group
 			for range parallel {
-				all.Go(func() error { return echoed(at["7001"], size, false) })
-				all.Go(func() error { return echoed(at["7002"], size/10, true) })
+				all.Go(func() error { return checkEcho(at["7001"], size, false) })
+				all.Go(func() error { return checkEcho(at["7002"], size/10, true) })
 			}
 			if err := all.Wait(); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			t.Logf("%s: %d connections in %v", name, 2*parallel, time.Since(begun))
-			if err := echoed(at["7003"], 10, false); err == nil {
+			if err := checkEcho(at["7003"], 10, false); err == nil {
 				t.Errorf("%s: a port on which nothing listens echoes", name)
 			}
 		}
@@ -377,8 +377,8 @@ func TestPortForward(t *testing.T) {
 
 // Files are copied both ways, by kubectl and by ourselves.
 func TestCopy(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("web.yaml", talker("web"))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("web.yaml", streamPod("web"))
 		n.start()
 		main := n.awaitRunning("web")
 		n.awaitReady("web")
@@ -386,7 +386,7 @@ func TestCopy(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(from, "deep", "er"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		content, err := io.ReadAll(noise(3 << 20))
+		content, err := io.ReadAll(randomData(3 << 20))
 		if err != nil {
 			t.Fatal(err)
 		}

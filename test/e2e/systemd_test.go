@@ -55,7 +55,7 @@ func TestSystemd(t *testing.T) {
 					}
 					return nil
 				})
-				n.mustBe("p", p)
+				n.mustStillRun("p", p)
 			}
 			s.run("sh", "-c", "rm /etc/pods/p.yaml")
 			n.awaitGone("p")
@@ -86,7 +86,7 @@ func boot(t *testing.T, private bool, more ...map[string]string) *machine {
 	if out, err := exec.Command("tar", "-C", s.root, "-xf", tarball).CombinedOutput(); err != nil {
 		t.Fatalf("cannot unpack %s (run: make setup): %v\n%s", tarball, err, out)
 	}
-	unit, err := os.ReadFile(filepath.Join(testbed.Tree(), "examples", "podstead.service"))
+	unit, err := os.ReadFile(filepath.Join(testbed.SourceRoot(), "examples", "podstead.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ WantedBy=multi-user.target
 		"etc/containerd/certs.d/_default/hosts.toml": testbed.HostsTOML(registry.Addr()),
 		"etc/containerd/config.toml":                 testbed.SystemContainerd16,
 		"etc/cni/net.d/10-bed.conflist":              testbed.SystemCNI,
-		"etc/pods/p.yaml":                            strings.Replace(sleeper("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
+		"etc/pods/p.yaml":                            strings.Replace(sleepPod("p", "one"), "spec:\n", "spec:\n  hostNetwork: true\n", 1),
 		"etc/hostname":                               "sd\n",
 	}
 	for _, m := range more {
@@ -188,7 +188,7 @@ func (s *machine) cutPower() {
 
 // goesDown waits until the machine has gone down, and returns how long that
 // took.
-func (s *machine) goesDown() time.Duration {
+func (s *machine) awaitShutdown() time.Duration {
 	s.t.Helper()
 	begun, down := time.Now(), make(chan error, 1)
 	go func() { down <- s.nspawn.Wait() }()

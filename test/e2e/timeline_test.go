@@ -164,7 +164,7 @@ type record struct {
 //	a start x 2         it is there this often
 //	a start >= 2        it is there at least this often
 //	phase Running       the phase
-func (r *record) holds(statement string) error {
+func (r *record) checkStatement(statement string) error {
 	count := func(line string) (n int) {
 		for _, l := range r.lines {
 			if l == line {
@@ -202,7 +202,7 @@ func (r *record) holds(statement string) error {
 func (r *record) check(statements []string) error {
 	var errs []error
 	for _, s := range statements {
-		errs = append(errs, r.holds(s))
+		errs = append(errs, r.checkStatement(s))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("%w\nlines: %s", err, strings.Join(r.lines, ", "))
@@ -213,7 +213,7 @@ func (r *record) check(statements []string) error {
 // TestTimelines runs all cases at the same time, which a busy machine may take
 // minutes for, then removes those that are to be removed.
 func TestTimelines(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		directory := func(c *timeline) string { return filepath.Join(n.Dir(), "timelines", c.name) }
 		read := func(c *timeline) *record {
 			r := &record{}
@@ -234,7 +234,7 @@ func TestTimelines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n.put(c.name+".yaml", text)
+			n.writeManifest(c.name+".yaml", text)
 		}
 		n.start()
 		for i := range timelines {
@@ -246,7 +246,7 @@ func TestTimelines(t *testing.T) {
 		// Now those end that have an order in that, all at the same time.
 		for i := range timelines {
 			if c := &timelines[i]; len(c.ended) > 0 {
-				n.drop(c.name + ".yaml")
+				n.removeManifest(c.name + ".yaml")
 			}
 		}
 		for i := range timelines {

@@ -9,7 +9,7 @@ import (
 )
 
 // trusting speaks TLS with who is certified by an authority in a file.
-func trusting(t *testing.T, file string) *http.Transport {
+func transportFor(t *testing.T, file string) *http.Transport {
 	t.Helper()
 	pem, err := os.ReadFile(file)
 	if err != nil {

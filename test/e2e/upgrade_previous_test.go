@@ -91,16 +91,16 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 	if _, err := os.Stat(testbed.Previous()); err != nil {
 		t.Fatalf("the previous version is not built: %v; run make setup", err)
 	}
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Binary = testbed.Previous()
-		broken := sleeper("broken", "good")
-		edited, removed := sleeper("edited", "old"), sleeper("removed", "old")
-		n.put("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
-		n.put("broken.yaml", broken)
-		n.put("edited.yaml", edited)
-		n.put("removed.yaml", removed)
-		n.put("crashing.yaml", stubborn("crashing", "x", 1, "exit 3"))
-		n.put("done.yaml", withRestartPolicy(stubborn("done", "x", 1, "exit 0"), v1.RestartPolicyNever))
+		broken := sleepPod("broken", "good")
+		edited, removed := sleepPod("edited", "old"), sleepPod("removed", "old")
+		n.writeManifest("full.yaml", strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
+		n.writeManifest("broken.yaml", broken)
+		n.writeManifest("edited.yaml", edited)
+		n.writeManifest("removed.yaml", removed)
+		n.writeManifest("crashing.yaml", scriptPod("crashing", "x", 1, "exit 3"))
+		n.writeManifest("done.yaml", withRestartPolicy(scriptPod("done", "x", 1, "exit 0"), v1.RestartPolicyNever))
 		n.start()
 
 		before := n.awaitReady("full")
@@ -115,18 +115,18 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 			}
 			return nil
 		}))
-		n.put("broken.yaml", broken+"  bogus: [\n")
-		n.awaitFault("broken.yaml")
+		n.writeManifest("broken.yaml", broken+"  bogus: [\n")
+		n.awaitManifestError("broken.yaml")
 		n.exec(main, "sh", "-c", "echo written > /data/file")
 
 		n.Kill()
-		n.put("edited.yaml", sleeper("edited", "new"))
-		n.drop("removed.yaml")
+		n.writeManifest("edited.yaml", sleepPod("edited", "new"))
+		n.removeManifest("removed.yaml")
 		n.Binary = testbed.Product()
 		n.start()
 
 		after := n.awaitReady("full")
-		n.mustBe("full", main)
+		n.mustStillRun("full", main)
 		if got := n.awaitContainer("full", "helper"); got != helper {
 			t.Errorf("the sidecar runs as %+v, want the same instance as before, %+v", got, helper)
 		}
@@ -140,8 +140,8 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 				t.Errorf("%s contains %q, want %q", file, got, want)
 			}
 		}
-		n.awaitFault("broken.yaml")
-		n.mustBe("broken", good)
+		n.awaitManifestError("broken.yaml")
+		n.mustStillRun("broken", good)
 		n.awaitOther("edited", old)
 		n.awaitGone("removed")
 		if p := n.awaitPhase("done", v1.PodSucceeded); restartCount(p) != 0 {
@@ -156,14 +156,14 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 
 		// The same content, written again by the user, is no new revision for the
 		// new version either, and a restart of the new version keeps it as well.
-		n.put("full.yaml", "# a comment\n"+strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
-		n.put("broken.yaml", broken)
+		n.writeManifest("full.yaml", "# a comment\n"+strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
+		n.writeManifest("broken.yaml", broken)
 		n.restart()
 		n.awaitReady("full")
-		n.mustBe("full", main)
+		n.mustStillRun("full", main)
 		n.awaitReady("broken")
-		n.mustBe("broken", good)
-		n.drop("full.yaml")
+		n.mustStillRun("broken", good)
+		n.removeManifest("full.yaml")
 		n.awaitGone("full")
 	})
 }

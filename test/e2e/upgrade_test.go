@@ -16,7 +16,7 @@ import (
 func otherDefaults(t *testing.T) string {
 	t.Helper()
 	const was, is = "&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds", "&spec.TerminationGracePeriodSeconds, 31"
-	file := filepath.Join(testbed.Tree(), "manifest", "validation", "defaults.go")
+	file := filepath.Join(testbed.SourceRoot(), "manifest", "validation", "defaults.go")
 	source, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func otherDefaults(t *testing.T) string {
 	})
 	binary := filepath.Join(dir, "podstead")
 	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./cmd/podstead")
-	build.Dir = testbed.Tree()
+	build.Dir = testbed.SourceRoot()
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -47,9 +47,9 @@ func otherDefaults(t *testing.T) string {
 // change keeps the pod that was made of it.
 func TestUpgradeWithOtherDefaults(t *testing.T) {
 	binary := otherDefaults(t)
-	each(t, func(t *testing.T, n *node) {
-		manifest := strings.Replace(sleeper("p", "one"), "  terminationGracePeriodSeconds: 10\n", "", 1)
-		n.put("p.yaml", manifest)
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		manifest := strings.Replace(sleepPod("p", "one"), "  terminationGracePeriodSeconds: 10\n", "", 1)
+		n.writeManifest("p.yaml", manifest)
 		n.start()
 		first := n.awaitRunning("p")
 		before := n.awaitReady("p")
@@ -57,19 +57,19 @@ func TestUpgradeWithOtherDefaults(t *testing.T) {
 		n.Binary = binary
 		n.restart()
 		after := n.awaitReady("p")
-		n.mustBe("p", first)
+		n.mustStillRun("p", first)
 		if before.UID != after.UID {
 			t.Errorf("UID went from %s to %s", before.UID, after.UID)
 		}
-		n.put("q.yaml", strings.Replace(manifest, "name: p", "name: q", 1))
+		n.writeManifest("q.yaml", strings.Replace(manifest, "name: p", "name: q", 1))
 		q := n.awaitReady("q")
 		if got := *q.Spec.TerminationGracePeriodSeconds; got != 31 {
 			t.Fatalf("a new pod has %d s of grace: this is not the later version", got)
 		}
-		n.put("p.yaml", "# touched\n"+manifest)
+		n.writeManifest("p.yaml", "# touched\n"+manifest)
 		n.restart()
 		n.awaitReady("p")
-		n.mustBe("p", first)
-		n.mustHaveOnly(2)
+		n.mustStillRun("p", first)
+		n.awaitExactly(2)
 	})
 }

@@ -27,8 +27,8 @@ stringData: {password: %s}
 // Volumes of ConfigMaps and Secrets wait for what they name, follow it while
 // the pod runs, and keep what they have when it goes.
 func TestObjectVolumes(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", volumePod("p", `[
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", volumePod("p", `[
   {name: all, configMap: {name: settings, defaultMode: 0600}},
   {name: one, configMap: {name: settings, items: [{key: color, path: deep/paint, mode: 0404}]}},
   {name: secret, secret: {secretName: login, defaultMode: 0400}},
@@ -39,14 +39,14 @@ func TestObjectVolumes(t *testing.T) {
     {downwardAPI: {items: [{path: d, fieldRef: {fieldPath: "metadata.labels['app']"}}]}}]}}]`, `[
   {name: all, mountPath: /all}, {name: one, mountPath: /one}, {name: secret, mountPath: /secret},
   {name: none, mountPath: /none}, {name: mix, mountPath: /mix}, {name: all, mountPath: /frozen, subPath: color}]`, ""))
-		n.put("key.yaml", volumePod("key", "[{name: v, configMap: {name: settings, items: [{key: shape, path: x}]}}]", "[{name: v, mountPath: /v}]", ""))
+		n.writeManifest("key.yaml", volumePod("key", "[{name: v, configMap: {name: settings, items: [{key: shape, path: x}]}}]", "[{name: v, mountPath: /v}]", ""))
 		n.start()
 		n.awaitWaiting("p", "FailedMount", `volume "all": ConfigMap apps/settings`, `volume "secret": Secret apps/login`)
-		n.put("settings.yaml", fmt.Sprintf(settings, "red"))
+		n.writeManifest("settings.yaml", fmt.Sprintf(settings, "red"))
 		n.awaitWaiting("key", "FailedMount", `key "shape" of ConfigMap apps/settings`, "color")
-		n.put("login.yaml", fmt.Sprintf(login, "first"))
+		n.writeManifest("login.yaml", fmt.Sprintf(login, "first"))
 		main := n.awaitRunning("p")
-		n.see(main, map[string]string{
+		n.mustContain(main, map[string]string{
 			"cat /all/color /all/size /frozen":        "redbigred",
 			"od -An -tx1 /all/raw":                    "00 01",
 			"ls /all":                                 "color\nraw\nsize",
@@ -61,22 +61,22 @@ func TestObjectVolumes(t *testing.T) {
 			"for v in secret mix none; do grep \" /$v \" /proc/mounts | cut -d' ' -f3,4 | cut -d, -f1; done": "tmpfs ro\ntmpfs ro\ntmpfs ro",
 			"touch /all/x 2>/dev/null || echo read-only":                                                     "read-only",
 		})
-		n.put("settings.yaml", fmt.Sprintf(settings, "blue"))
-		n.put("login.yaml", fmt.Sprintf(login, "second"))
+		n.writeManifest("settings.yaml", fmt.Sprintf(settings, "blue"))
+		n.writeManifest("login.yaml", fmt.Sprintf(login, "second"))
 		n.await("the running pod sees what changed", func() error {
 			if got := n.exec(main, "sh", "-c", "cat /all/color /one/deep/paint /secret/password /mix/c /mix/s/p"); got != "bluebluesecondbluesecond" {
 				return fmt.Errorf("it sees %q", got)
 			}
 			return nil
 		})
-		n.see(main, map[string]string{"cat /frozen": "red"})
-		n.mustBe("p", main)
-		n.notOnDisk("first", "second")
+		n.mustContain(main, map[string]string{"cat /frozen": "red"})
+		n.mustStillRun("p", main)
+		n.mustNotBeOnDisk("first", "second")
 		n.restart()
-		n.mustBe("p", main)
+		n.mustStillRun("p", main)
 
-		n.drop("settings.yaml")
-		n.drop("login.yaml")
+		n.removeManifest("settings.yaml")
+		n.removeManifest("login.yaml")
 		n.await("an event tells what is gone", func() error {
 			body, err := n.Get(t.Context(), "/podstead/v1/events")
 			if err == nil && !strings.Contains(string(body), "keeps its content: Secret apps/login") {
@@ -84,17 +84,17 @@ func TestObjectVolumes(t *testing.T) {
 			}
 			return err
 		})
-		n.see(main, map[string]string{"cat /all/color /secret/password": "bluesecond"})
-		n.mustBe("p", main)
+		n.mustContain(main, map[string]string{"cat /all/color /secret/password": "bluesecond"})
+		n.mustStillRun("p", main)
 		p := n.awaitReady("p")
-		n.drop("p.yaml")
-		n.awaitFolderGone(p)
+		n.removeManifest("p.yaml")
+		n.awaitPodDirGone(p)
 	})
 }
 
 // notOnDisk fails the test if a file in the pods' directories that is not in memory
 // has one of the words.
-func (n *node) notOnDisk(words ...string) {
+func (n *node) mustNotBeOnDisk(words ...string) {
 	n.t.Helper()
 	memory := n.mountsOf("")
 	seen := 0
@@ -132,34 +132,34 @@ spec: {accessModes: [%s], resources: {requests: {storage: 1Gi}}}
 
 // The directory of a claim outlives its pods, and goes by command only.
 func TestPersistentVolumes(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		const volumes = "[{name: data, persistentVolumeClaim: {claimName: data}}]"
 		pod := volumePod("p", volumes, "[{name: data, mountPath: /data}, {name: data, mountPath: /part, subPath: part}]",
 			"  securityContext: {runAsUser: 1234, fsGroup: 2345}")
-		n.put("p.yaml", pod)
+		n.writeManifest("p.yaml", pod)
 		n.start()
 		n.awaitWaiting("p", "FailedMount", "PersistentVolumeClaim apps/data")
-		n.put("claim.yaml", fmt.Sprintf(claimed, "ReadWriteOncePod"))
+		n.writeManifest("claim.yaml", fmt.Sprintf(claimed, "ReadWriteOncePod"))
 		main := n.awaitRunning("p")
-		n.see(main, map[string]string{
+		n.mustContain(main, map[string]string{
 			"echo kept > /data/file; stat -c '%u %g' /data/file": "1234 2345",
 			"stat -c %a /data":                      "2777",
 			"echo also > /part/x; cat /data/part/x": "also",
 		})
-		n.put("q.yaml", volumePod("q", volumes, "[{name: data, mountPath: /data}]", ""))
+		n.writeManifest("q.yaml", volumePod("q", volumes, "[{name: data, mountPath: /data}]", ""))
 		n.awaitWaiting("q", "FailedMount", "ReadWriteOncePod", string(n.awaitReady("p").UID))
 		p := n.awaitReady("p")
-		n.drop("p.yaml")
-		n.awaitFolderGone(p)
-		n.see(n.awaitRunning("q"), map[string]string{"cat /data/file": "kept"})
+		n.removeManifest("p.yaml")
+		n.awaitPodDirGone(p)
+		n.mustContain(n.awaitRunning("q"), map[string]string{"cat /data/file": "kept"})
 		directory := filepath.Join(n.Root, "volumes/apps/data")
 		if _, err := os.Stat(filepath.Join(directory, "file")); err != nil {
 			t.Error(err)
 		}
 		q := n.awaitReady("q")
-		n.drop("claim.yaml")
-		n.drop("q.yaml")
-		n.awaitFolderGone(q)
+		n.removeManifest("claim.yaml")
+		n.removeManifest("q.yaml")
+		n.awaitPodDirGone(q)
 		n.restart()
 		if _, err := os.Stat(filepath.Join(directory, "file")); err != nil {
 			t.Error(err)
@@ -168,9 +168,9 @@ func TestPersistentVolumes(t *testing.T) {
 			t.Errorf("volumes ends with %d:\n%s%s", status, out, errs)
 		}
 		// A claim that is read only for everybody.
-		n.put("claim.yaml", fmt.Sprintf(claimed, "ReadOnlyMany"))
-		n.put("r.yaml", volumePod("r", volumes, "[{name: data, mountPath: /data}]", ""))
-		n.see(n.awaitRunning("r"), map[string]string{"cat /data/file; touch /data/x 2>/dev/null || echo read-only": "kept\nread-only"})
+		n.writeManifest("claim.yaml", fmt.Sprintf(claimed, "ReadOnlyMany"))
+		n.writeManifest("r.yaml", volumePod("r", volumes, "[{name: data, mountPath: /data}]", ""))
+		n.mustContain(n.awaitRunning("r"), map[string]string{"cat /data/file; touch /data/x 2>/dev/null || echo read-only": "kept\nread-only"})
 		out, errs, status := n.podstead("volumes", "--api-socket", n.Socket())
 		if status != 0 || !strings.Contains(out, "1Gi") || !strings.Contains(out, "apps/r") {
 			t.Errorf("volumes ends with %d:\n%s%s", status, out, errs)
@@ -183,8 +183,8 @@ func TestPersistentVolumes(t *testing.T) {
 			t.Errorf("removing one that is in use ends with %d: %s", status, errs)
 		}
 		r := n.awaitReady("r")
-		n.drop("r.yaml")
-		n.awaitFolderGone(r)
+		n.removeManifest("r.yaml")
+		n.awaitPodDirGone(r)
 		if errs, status := rm(); status != 0 {
 			t.Errorf("removing ends with %d: %s", status, errs)
 		}
@@ -199,24 +199,24 @@ func TestPersistentVolumes(t *testing.T) {
 
 // An image as a volume: on a runtime that cannot, the pod waits and says so.
 func TestImageVolume(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		volume := func(image string) string { return "[{name: image, image: {reference: " + image + "}}]" }
-		n.put("p.yaml", volumePod("p", volume(testbed.BusyboxImage), "[{name: image, mountPath: /image}]", ""))
-		n.put("part.yaml", volumePod("part", volume(testbed.BusyboxImage), "[{name: image, mountPath: /bins, subPath: bin}]", ""))
+		n.writeManifest("p.yaml", volumePod("p", volume(testbed.BusyboxImage), "[{name: image, mountPath: /image}]", ""))
+		n.writeManifest("part.yaml", volumePod("part", volume(testbed.BusyboxImage), "[{name: image, mountPath: /bins, subPath: bin}]", ""))
 		late := "docker.io/library/late-volume-" + n.Name + ":1"
-		n.put("late.yaml", volumePod("late", volume(late), "[{name: image, mountPath: /image}]", ""))
+		n.writeManifest("late.yaml", volumePod("late", volume(late), "[{name: image, mountPath: /image}]", ""))
 		n.start()
 		if n.rt.Kind == testbed.Containerd16 {
 			n.awaitWaiting("p", "NotSupportedByRuntime", "spec.volumes[0].image", "containerd 1.6.20", "containerd 2.1 or later")
 			n.awaitWaiting("part", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].subPath", "containerd 2.2 or later")
 			return
 		}
-		n.see(n.awaitRunning("p"), map[string]string{
+		n.mustContain(n.awaitRunning("p"), map[string]string{
 			"cmp /bin/busybox /image/bin/busybox && echo same":           "same",
 			"touch /image/x 2>/dev/null || echo read-only":               "read-only",
 			"grep ' /image ' /proc/mounts | cut -d' ' -f4 | cut -d, -f1": "ro",
 		})
-		n.see(n.awaitRunning("part"), map[string]string{"cmp /bin/busybox /bins/busybox && echo same": "same"})
+		n.mustContain(n.awaitRunning("part"), map[string]string{"cmp /bin/busybox /bins/busybox && echo same": "same"})
 		n.awaitWaiting("late", "Image", late)
 		img, err := testbed.Busybox()
 		if err != nil {
@@ -225,22 +225,22 @@ func TestImageVolume(t *testing.T) {
 		if err := registry.Push(late, img); err != nil {
 			t.Fatal(err)
 		}
-		n.see(n.awaitRunning("late"), map[string]string{"test -e /image/bin/busybox && echo there": "there"})
+		n.mustContain(n.awaitRunning("late"), map[string]string{"test -e /image/bin/busybox && echo there": "there"})
 	})
 }
 
 // Read-only all the way down, or not at all where the runtime cannot.
 func TestRecursiveReadOnly(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "host")
 		if err := os.MkdirAll(host+"/below", 0o755); err != nil {
 			t.Fatal(err)
 		}
 		mount(t, "tmpfs", host+"/below")
 		volumes := fmt.Sprintf("[{name: host, hostPath: {path: %s}}]", host)
-		n.put("p.yaml", volumePod("p", volumes, `[{name: host, mountPath: /top, readOnly: true},
+		n.writeManifest("p.yaml", volumePod("p", volumes, `[{name: host, mountPath: /top, readOnly: true},
   {name: host, mountPath: /may, readOnly: true, recursiveReadOnly: IfPossible}]`, ""))
-		n.put("must.yaml", volumePod("must", volumes, "[{name: host, mountPath: /must, readOnly: true, recursiveReadOnly: Enabled}]", ""))
+		n.writeManifest("must.yaml", volumePod("must", volumes, "[{name: host, mountPath: /must, readOnly: true, recursiveReadOnly: Enabled}]", ""))
 		n.start()
 		const try = "touch %[1]s/x 2>/dev/null || echo -n top; touch %[1]s/below/x 2>/dev/null || echo -n below"
 		may := "topbelow"
@@ -248,8 +248,8 @@ func TestRecursiveReadOnly(t *testing.T) {
 			may = "top"
 			n.awaitWaiting("must", "NotSupportedByRuntime", "spec.containers[0].volumeMounts[0].recursiveReadOnly", "containerd 1.6.20", "containerd 2.0")
 		} else {
-			n.see(n.awaitRunning("must"), map[string]string{fmt.Sprintf(try, "/must"): "topbelow"})
+			n.mustContain(n.awaitRunning("must"), map[string]string{fmt.Sprintf(try, "/must"): "topbelow"})
 		}
-		n.see(n.awaitRunning("p"), map[string]string{fmt.Sprintf(try, "/top"): "top", fmt.Sprintf(try, "/may"): may})
+		n.mustContain(n.awaitRunning("p"), map[string]string{fmt.Sprintf(try, "/top"): "top", fmt.Sprintf(try, "/may"): may})
 	})
 }

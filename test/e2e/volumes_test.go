@@ -36,7 +36,7 @@ spec:
 }
 
 // see is what a shell in a container prints for a command, line by line.
-func (n *node) see(i instance, wants map[string]string) {
+func (n *node) mustContain(i instance, wants map[string]string) {
 	n.t.Helper()
 	for _, command := range keys(wants) {
 		if got := n.exec(i, "sh", "-c", command); got != wants[command] {
@@ -82,7 +82,7 @@ func (n *node) mountsOf(word string) []string {
 }
 
 // awaitFolderGone waits until nothing of a pod is left on disk, nor mounted.
-func (n *node) awaitFolderGone(p v1.Pod) {
+func (n *node) awaitPodDirGone(p v1.Pod) {
 	n.t.Helper()
 	n.await("the pod's directory is gone", func() error {
 		if mounts := n.mountsOf(string(p.UID)); len(mounts) > 0 {
@@ -96,13 +96,13 @@ func (n *node) awaitFolderGone(p v1.Pod) {
 }
 
 func TestEmptyDirInMemory(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", volumePod("p",
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", volumePod("p",
 			"[{name: own, emptyDir: {medium: Memory, sizeLimit: 3Mi}}, {name: all, emptyDir: {medium: Memory}}, {name: huge, emptyDir: {medium: HugePages-2Mi}}]",
 			"[{name: own, mountPath: /own}, {name: all, mountPath: /all}, {name: huge, mountPath: /huge}]", ""))
 		n.start()
 		main := n.awaitRunning("p")
-		n.see(main, map[string]string{
+		n.mustContain(main, map[string]string{
 			"grep ' /own ' /proc/mounts | cut -d' ' -f3":                                    "tmpfs",
 			"df -k /own | tail -1 | awk '{print $2}'":                                       "3072",
 			"df -k /all | tail -1 | awk '{print $2}'":                                       "65536",
@@ -117,18 +117,18 @@ func TestEmptyDirInMemory(t *testing.T) {
 		if _, err := n.rt.CRI.Exec(t.Context(), main.ID, "kill", "-9", "1"); err == nil {
 			n.exec(main, "true")
 		}
-		n.see(n.awaitRunning("p"), map[string]string{"cat /own/f": "kept"})
+		n.mustContain(n.awaitRunning("p"), map[string]string{"cat /own/f": "kept"})
 		p := n.awaitReady("p")
 		if got := len(n.mountsOf(string(p.UID))); got != 3 {
 			t.Errorf("%d mounts for the pod's volumes, want 3: %v", got, n.mountsOf(string(p.UID)))
 		}
-		n.drop("p.yaml")
-		n.awaitFolderGone(p)
+		n.removeManifest("p.yaml")
+		n.awaitPodDirGone(p)
 	})
 }
 
 func TestDownwardVolume(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		manifest := volumePod("p", `[{name: info, downwardAPI: {defaultMode: 0440, items: [
   {path: labels, fieldRef: {fieldPath: metadata.labels}},
   {path: "sub/tier", mode: 0400, fieldRef: {fieldPath: "metadata.labels['tier']"}},
@@ -137,10 +137,10 @@ func TestDownwardVolume(t *testing.T) {
   {path: cpu, resourceFieldRef: {containerName: main, resource: requests.cpu}}]}}]`,
 			"[{name: info, mountPath: /info}]", "")
 		manifest = strings.Replace(manifest, "metadata: {", "metadata: {uid: fixed-"+n.Name+", ", 1)
-		n.put("p.yaml", manifest)
+		n.writeManifest("p.yaml", manifest)
 		n.start()
 		main := n.awaitRunning("p")
-		n.see(main, map[string]string{
+		n.mustContain(main, map[string]string{
 			"cat /info/labels":          "app=\"web\"\ntier=\"front\"",
 			"cat /info/sub/tier":        "front",
 			"cat /info/name":            n.PodName("p"),
@@ -152,20 +152,20 @@ func TestDownwardVolume(t *testing.T) {
 			"grep ' /info ' /proc/mounts | cut -d' ' -f3,4 | cut -d, -f1": "tmpfs ro",
 			"touch /info/x 2>/dev/null || echo read-only":                 "read-only",
 		})
-		n.put("p.yaml", strings.Replace(manifest, "tier: front", "tier: back", 1))
+		n.writeManifest("p.yaml", strings.Replace(manifest, "tier: front", "tier: back", 1))
 		n.await("the running pod sees its new label", func() error {
 			if got := n.exec(main, "cat", "/info/sub/tier"); got != "back" {
 				return fmt.Errorf("it sees %q", got)
 			}
 			return nil
 		})
-		n.mustBe("p", main)
-		n.see(main, map[string]string{"ls -A /info | grep -c '^\\.\\.2'": "1"})
+		n.mustStillRun("p", main)
+		n.mustContain(main, map[string]string{"ls -A /info | grep -c '^\\.\\.2'": "1"})
 	})
 }
 
 func TestSubPaths(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "host")
 		writeAll(t, host+"/in", map[string]string{"file": "inside\n"})
 		writeAll(t, host+"/secret", map[string]string{"key": "outside\n"})
@@ -180,7 +180,7 @@ func TestSubPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		volumes := fmt.Sprintf("[{name: host, hostPath: {path: %s/in}}, {name: tmp, emptyDir: {}}]", host)
-		n.put("p.yaml", volumePod("p", volumes, `[
+		n.writeManifest("p.yaml", volumePod("p", volumes, `[
   {name: host, mountPath: /etc/file, subPath: file},
   {name: host, mountPath: /etc/near, subPath: near, readOnly: true},
   {name: host, mountPath: /made, subPath: made/below},
@@ -188,13 +188,13 @@ func TestSubPaths(t *testing.T) {
   {name: tmp, mountPath: /part, subPathExpr: "a/$(PART)"}]`, ""))
 		for link, word := range map[string]string{"up/key": "leads out of the volume", "absolute/key": "leads out of the volume", "round": "too many levels"} {
 			name := "bad-" + link[:2]
-			n.put(name+".yaml", volumePod(name, volumes, fmt.Sprintf("[{name: host, mountPath: /x, subPath: %s}]", link), ""))
+			n.writeManifest(name+".yaml", volumePod(name, volumes, fmt.Sprintf("[{name: host, mountPath: /x, subPath: %s}]", link), ""))
 			_ = word
 		}
-		n.put("unset.yaml", volumePod("unset", volumes, `[{name: tmp, mountPath: /x, subPathExpr: "$(NOBODY)"}]`, ""))
+		n.writeManifest("unset.yaml", volumePod("unset", volumes, `[{name: tmp, mountPath: /x, subPathExpr: "$(NOBODY)"}]`, ""))
 		n.start()
 		main := n.awaitRunning("p")
-		n.see(main, map[string]string{
+		n.mustContain(main, map[string]string{
 			"cat /etc/file /etc/near":                              "inside\ninside",
 			"stat -c %a /made":                                     "2775",
 			"echo x > /part/y; cat /all/a/from-env/y":              "x",
@@ -213,8 +213,8 @@ func TestSubPaths(t *testing.T) {
 			t.Errorf("%d parts are mounted, want 4: %v", got, n.mountsOf(string(p.UID)))
 		}
 		// Removing the pod removes no file of the host's.
-		n.drop("p.yaml")
-		n.awaitFolderGone(p)
+		n.removeManifest("p.yaml")
+		n.awaitPodDirGone(p)
 		for _, file := range []string{"in/file", "in/near", "in/made/below", "secret/key"} {
 			if _, err := os.Stat(filepath.Join(host, file)); err != nil {
 				t.Error(err)
@@ -224,15 +224,15 @@ func TestSubPaths(t *testing.T) {
 }
 
 func TestFSGroup(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "host")
 		writeAll(t, host, map[string]string{"file": "x"})
-		n.put("p.yaml", volumePod("p", fmt.Sprintf(`[{name: disk, emptyDir: {}}, {name: memory, emptyDir: {medium: Memory}}, {name: host, hostPath: {path: %s}},
+		n.writeManifest("p.yaml", volumePod("p", fmt.Sprintf(`[{name: disk, emptyDir: {}}, {name: memory, emptyDir: {medium: Memory}}, {name: host, hostPath: {path: %s}},
   {name: info, downwardAPI: {defaultMode: 0400, items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]`, host),
 			"[{name: disk, mountPath: /disk}, {name: memory, mountPath: /memory}, {name: host, mountPath: /host}, {name: info, mountPath: /info}]",
 			"  securityContext: {runAsUser: 1234, fsGroup: 2345, fsGroupChangePolicy: OnRootMismatch}"))
 		n.start()
-		n.see(n.awaitRunning("p"), map[string]string{
+		n.mustContain(n.awaitRunning("p"), map[string]string{
 			"stat -c '%g %a' /disk":                             "2345 2777",
 			"stat -c '%g %a' /memory":                           "2345 2777",
 			"stat -c '%g' /host /host/file":                     "0\n0",
@@ -247,7 +247,7 @@ func TestFSGroup(t *testing.T) {
 
 // What is mounted on the host below a hostPath later is seen in the container.
 func TestMountPropagation(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "host")
 		private := filepath.Join(n.Dir(), "private")
 		for _, dir := range []string{host + "/disk", private} {
@@ -259,17 +259,17 @@ func TestMountPropagation(t *testing.T) {
 		if err := unix.Mount("", private, "", unix.MS_PRIVATE, ""); err != nil {
 			t.Fatal(err)
 		}
-		n.put("p.yaml", volumePod("p", fmt.Sprintf("[{name: host, hostPath: {path: %s}}]", host), `[
+		n.writeManifest("p.yaml", volumePod("p", fmt.Sprintf("[{name: host, hostPath: {path: %s}}]", host), `[
   {name: host, mountPath: /follows, mountPropagation: HostToContainer}, {name: host, mountPath: /stays}]`, ""))
-		n.put("q.yaml", volumePod("q", fmt.Sprintf("[{name: host, hostPath: {path: %s}}]", private),
+		n.writeManifest("q.yaml", volumePod("q", fmt.Sprintf("[{name: host, hostPath: {path: %s}}]", private),
 			"[{name: host, mountPath: /x, mountPropagation: HostToContainer}]", ""))
 		n.start()
-		n.put("r.yaml", strings.Replace(volumePod("r", "[{name: up, emptyDir: {}}]",
+		n.writeManifest("r.yaml", strings.Replace(volumePod("r", "[{name: up, emptyDir: {}}]",
 			"[{name: up, mountPath: /up, mountPropagation: Bidirectional}]", ""), "      volumeMounts", "      securityContext: {privileged: true}\n      volumeMounts", 1))
 		main := n.awaitRunning("p")
 		mount(t, "tmpfs", host+"/disk")
 		writeAll(t, host+"/disk", map[string]string{"late": "here"})
-		n.see(main, map[string]string{
+		n.mustContain(main, map[string]string{
 			"cat /follows/disk/late":                          "here",
 			"cat /stays/disk/late 2>/dev/null || echo hidden": "hidden",
 		})
@@ -288,7 +288,7 @@ func TestMountPropagation(t *testing.T) {
 // On a host whose mounts are private, those below the daemon's directory are shared
 // nevertheless.
 func TestMountPropagationOnAPrivateHost(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		if err := os.MkdirAll(n.Root, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +296,7 @@ func TestMountPropagationOnAPrivateHost(t *testing.T) {
 		if err := unix.Mount("", n.Root, "", unix.MS_PRIVATE, ""); err != nil {
 			t.Fatal(err)
 		}
-		n.put("p.yaml", strings.Replace(volumePod("p", "[{name: up, emptyDir: {medium: Memory}}]",
+		n.writeManifest("p.yaml", strings.Replace(volumePod("p", "[{name: up, emptyDir: {medium: Memory}}]",
 			"[{name: up, mountPath: /up, mountPropagation: Bidirectional}]", ""), "      volumeMounts", "      securityContext: {privileged: true}\n      volumeMounts", 1))
 		n.start()
 		main := n.awaitRunning("p")
@@ -307,9 +307,9 @@ func TestMountPropagationOnAPrivateHost(t *testing.T) {
 		}
 		n.exec(main, "sh", "-c", "umount /up/m")
 		n.restart()
-		n.mustBe("p", main)
-		n.drop("p.yaml")
-		n.awaitFolderGone(p)
+		n.mustStillRun("p", main)
+		n.removeManifest("p.yaml")
+		n.awaitPodDirGone(p)
 	})
 }
 
@@ -336,8 +336,8 @@ func mount(t *testing.T, fsType, path string) {
 // what it mounted is taken down. The kernel of the test hosts has no NFS, so
 // that a stand-in mounts memory.
 func TestNFSByTheHostsProgram(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", volumePod("p", "[{name: share, nfs: {server: files.example.com, path: /export, readOnly: true}}]", "[{name: share, mountPath: /share}]", ""))
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", volumePod("p", "[{name: share, nfs: {server: files.example.com, path: /export, readOnly: true}}]", "[{name: share, mountPath: /share}]", ""))
 		bin := filepath.Join(n.Dir(), "bin")
 		n.Env = append(n.Env, "PATH="+bin+":"+os.Getenv("PATH"))
 		n.start()
@@ -347,7 +347,7 @@ func TestNFSByTheHostsProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 		main := n.awaitRunning("p")
-		n.see(main, map[string]string{
+		n.mustContain(main, map[string]string{
 			"cat /share/asked": "files.example.com:/export -o ro",
 			"touch /share/x 2>/dev/null || echo read-only": "read-only",
 		})
@@ -356,8 +356,8 @@ func TestNFSByTheHostsProgram(t *testing.T) {
 		if got := n.mountsOf(string(p.UID)); len(got) != 1 {
 			t.Errorf("mounted: %v, want it once", got)
 		}
-		n.drop("p.yaml")
-		n.awaitFolderGone(p)
+		n.removeManifest("p.yaml")
+		n.awaitPodDirGone(p)
 	})
 }
 
@@ -365,10 +365,10 @@ func TestNFSByTheHostsProgram(t *testing.T) {
 // that are no longer wanted. What another program mounted in a pod's directory is
 // neither deleted nor unmounted, and holds the directory until it is gone.
 func TestTeardownStopsAtMounts(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "precious")
 		writeAll(t, host, map[string]string{"data": "do not delete"})
-		n.put("p.yaml", volumePod("p", "[{name: memory, emptyDir: {medium: Memory}}, {name: disk, emptyDir: {}}]",
+		n.writeManifest("p.yaml", volumePod("p", "[{name: memory, emptyDir: {medium: Memory}}, {name: disk, emptyDir: {}}]",
 			"[{name: memory, mountPath: /memory}, {name: disk, mountPath: /disk, subPath: part}, {name: disk, mountPath: /whole}]", ""))
 		n.start()
 		main := n.awaitRunning("p")
@@ -380,7 +380,7 @@ func TestTeardownStopsAtMounts(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = unix.Unmount(inside, unix.MNT_DETACH) })
 		n.Kill()
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		n.removePods()
 		n.start()
 		n.await("the log tells what is in the way", func() error {
@@ -399,7 +399,7 @@ func TestTeardownStopsAtMounts(t *testing.T) {
 		if err := unix.Unmount(inside, 0); err != nil {
 			t.Fatal(err)
 		}
-		n.awaitFolderGone(p)
+		n.awaitPodDirGone(p)
 		if data, err := os.ReadFile(filepath.Join(host, "data")); err != nil || string(data) != "do not delete" {
 			t.Fatalf("%q, %v: deleted through a link", data, err)
 		}

@@ -15,11 +15,10 @@ import (
 	"time"
 )
 
-// Cluster is a real etcd and kube-apiserver on loopback, with RBAC, the Node
-// authorizer and NodeRestriction on, and nothing else: no scheduler, no
-// controllers.
+// Cluster is a real etcd and kube-apiserver on loopback, with RBAC, the Node authorizer and
+// NodeRestriction enabled. It has no scheduler and no controllers.
 type Cluster struct {
-	// Flags are further ones of the API server, read at each start.
+	// Flags are additional flags of the API server, read at each start.
 	Flags []string
 
 	dir        string
@@ -30,8 +29,8 @@ type Cluster struct {
 	securePort int
 }
 
-// StartCluster starts one in a directory of its own and waits until it is ready.
-// It ends with the bed, or with Stop.
+// StartCluster starts a cluster in its own directory and waits until it is ready. The cluster
+// ends with the test bed or with Stop.
 func StartCluster(ctx context.Context, name string) (*Cluster, error) {
 	c, err := NewCluster(name)
 	if err != nil {
@@ -40,7 +39,7 @@ func StartCluster(ctx context.Context, name string) (*Cluster, error) {
 	return c, c.StartAPI(ctx)
 }
 
-// NewCluster is one whose API server has not started yet.
+// NewCluster returns a cluster whose etcd runs and whose API server is not started yet.
 func NewCluster(name string) (*Cluster, error) {
 	if _, err := os.Stat(kubeAPIServer()); err != nil {
 		return nil, fmt.Errorf("%w\nrun: make setup", err)
@@ -68,9 +67,9 @@ func NewCluster(name string) (*Cluster, error) {
 	return c, c.StartEtcd()
 }
 
-// ports counts those of the clusters. They are below those that the kernel gives
-// to others meanwhile, such as while an API server is away; no other program is
-// in its network.
+// ports is the last port given to a cluster. The ports are below the ephemeral range, so that
+// the kernel does not assign one of them while an API server is down. No other program uses
+// the network namespace.
 var ports atomic.Int32
 
 func init() { ports.Store(21000) }
@@ -84,7 +83,7 @@ func (c *Cluster) StartEtcd() (err error) {
 	return err
 }
 
-// WipeEtcd stops etcd and takes everything that it has.
+// WipeEtcd stops etcd and deletes all of its data.
 func (c *Cluster) WipeEtcd() error {
 	c.etcd.Kill()
 	return os.RemoveAll(filepath.Join(c.dir, "etcd"))
@@ -126,14 +125,15 @@ func (c *Cluster) StartAPI(ctx context.Context) (err error) {
 // KillAPI kills the API server.
 func (c *Cluster) KillAPI() { c.api.Kill() }
 
-// FreezeAPI stops the API server where it stands, so that its connections stay and
-// nothing is answered.
+// FreezeAPI stops the API server with SIGSTOP: its connections stay open and no request is
+// answered.
 func (c *Cluster) FreezeAPI() { c.api.Signal(syscall.SIGSTOP) }
 
-// ThawAPI lets it go on, also with what was asked meanwhile.
+// ThawAPI continues a frozen API server. It then answers the requests that arrived in the
+// meantime.
 func (c *Cluster) ThawAPI() { c.api.Signal(syscall.SIGCONT) }
 
-// Stop ends both and removes their directory.
+// Stop kills the API server and etcd and removes their directory.
 func (c *Cluster) Stop() error {
 	if c.api != nil {
 		c.api.Kill()
@@ -142,18 +142,19 @@ func (c *Cluster) Stop() error {
 	return os.RemoveAll(c.dir)
 }
 
-// Log is the end of what the API server said.
+// Log returns the end of the API server's log.
 func (c *Cluster) Log() string { return string(tail(filepath.Join(c.dir, "apiserver.log"))) }
 
-// CA is the file of the authority that signs for servers and clients.
+// CA returns the path of the CA certificate that signs server and client certificates.
 func (c *Cluster) CA() string { return c.ca.file("ca.crt") }
 
-// Sign signs what a request in PEM asks for, from one time to another.
+// Sign signs a PEM-encoded certificate request with the given validity.
 func (c *Cluster) Sign(request []byte, from, to time.Time) ([]byte, error) {
 	return c.ca.sign(request, from, to)
 }
 
-// TokenKubeconfig writes the kubeconfig of who has a token, and returns its path.
+// TokenKubeconfig writes a kubeconfig that authenticates with a bearer token, and returns its
+// path.
 func (c *Cluster) TokenKubeconfig(token string) (string, error) {
 	file := c.ca.file("token-" + token + ".kubeconfig")
 	return file, os.WriteFile(file, []byte(fmt.Sprintf(`apiVersion: v1
@@ -165,7 +166,7 @@ contexts: [{name: bed, context: {cluster: bed, user: me}}]
 `, c.securePort, c.CA(), token)), 0o600)
 }
 
-// NodeKubeconfig is that of a node, with a node's rights.
+// NodeKubeconfig writes a kubeconfig with the rights of a node, and returns its path.
 func (c *Cluster) NodeKubeconfig(node string) (string, error) {
 	return c.Kubeconfig("system:node:"+node, "system:nodes")
 }

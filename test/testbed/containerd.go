@@ -17,7 +17,7 @@ type Kind string
 
 // The kinds of runtime that the suite runs on.
 const (
-	// Containerd16 is Debian's: CRI v1 without a stream of container events.
+	// Containerd16 is Debian's containerd: CRI v1 without container events.
 	Containerd16 Kind = "containerd-1.6"
 	// Containerd24 streams container events.
 	Containerd24 Kind = "containerd-2.4"
@@ -31,12 +31,12 @@ func (k Kind) Binary() string {
 	return "/usr/bin/containerd"
 }
 
-// OtherHandler is the runtime handler that both kinds have in addition to their default
-// one: it keeps the host's devices from privileged containers.
+// OtherHandler is a runtime handler that both kinds have in addition to their default handler.
+// It does not give the host's devices to privileged containers.
 const OtherHandler = "other"
 
-// OtherRunc is the runc of OtherHandler: Debian's, or on the newer containerd one
-// that maps the owners of mounts, as user namespaces need it.
+// OtherRunc returns the runc of OtherHandler: Debian's, or on the newer containerd one that
+// supports idmapped mounts, which user namespaces need.
 func (k Kind) OtherRunc() string {
 	if k == Containerd24 {
 		return newRunc()
@@ -44,7 +44,7 @@ func (k Kind) OtherRunc() string {
 	return "/usr/sbin/runc"
 }
 
-// Path is the PATH of a process that is to find the runtime's programs and runc.
+// Path returns the PATH with which a process finds the runtime's programs and runc.
 func (k Kind) Path() string { return filepath.Dir(k.Binary()) + ":/usr/sbin:/usr/bin:/sbin:/bin" }
 
 // Kinds are all kinds of runtime.
@@ -55,7 +55,7 @@ type Runtime struct {
 	Kind Kind
 	// Socket is the path of its gRPC socket.
 	Socket string
-	// CRI looks at it without the product's eyes.
+	// CRI is a plain client of the runtime, independent of the product's.
 	CRI *CRI
 
 	dir  string
@@ -63,21 +63,21 @@ type Runtime struct {
 	proc *process
 }
 
-// startTimeout is how long a runtime may take until it answers.
+// startTimeout bounds the start of a runtime or a daemon.
 const startTimeout = 3 * time.Minute
 
-// number tells the beds' runtimes apart in bridges and subnets.
-var number struct {
+// runtimeNumber numbers the runtimes, so that their bridges and subnets differ.
+var runtimeNumber struct {
 	sync.Mutex
 	n int
 }
 
 // StartRuntime starts a containerd that pulls every image from the registry.
 func StartRuntime(ctx context.Context, kind Kind, r *Registry) (*Runtime, error) {
-	number.Lock()
-	number.n++
-	n := number.n
-	number.Unlock()
+	runtimeNumber.Lock()
+	runtimeNumber.n++
+	n := runtimeNumber.n
+	runtimeNumber.Unlock()
 
 	dir := filepath.Join(Dir(), fmt.Sprintf("%s-%d", kind, n))
 	rt := &Runtime{Kind: kind, dir: dir, Socket: filepath.Join(dir, "containerd.sock")}
@@ -98,10 +98,10 @@ func StartRuntime(ctx context.Context, kind Kind, r *Registry) (*Runtime, error)
 // Endpoint is the runtime's address as --container-runtime-endpoint takes it.
 func (r *Runtime) Endpoint() string { return "unix://" + r.Socket }
 
-// Dir is the directory of the runtime.
+// Dir returns the runtime's directory.
 func (r *Runtime) Dir() string { return r.dir }
 
-// Start starts a runtime that was killed, and waits until it and its network are ready.
+// Start starts the runtime, also after Kill, and waits until it and its network are ready.
 func (r *Runtime) Start(ctx context.Context) error {
 	bin := r.Kind.Binary()
 	for _, part := range []string{bin, r.Kind.OtherRunc()} {
@@ -142,7 +142,7 @@ func (r *Runtime) Pid() int {
 	return r.proc.Pid()
 }
 
-// Kill ends containerd at once, as a crash does: its shims and containers stay.
+// Kill kills containerd, as a crash does: its shims and containers keep running.
 func (r *Runtime) Kill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,8 +191,8 @@ func HostsTOML(addr string) string {
 	return fmt.Sprintf("server = %[1]q\n[host.%[1]q]\n  capabilities = [\"pull\", \"resolve\"]\n", "http://"+addr)
 }
 
-// SystemContainerd16 is the /etc/containerd/config.toml of a machine of its own
-// with Debian's containerd.
+// SystemContainerd16 is /etc/containerd/config.toml of a test machine with Debian's containerd
+// as a system service.
 const SystemContainerd16 = `version = 2
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "` + PauseImage + `"
@@ -204,7 +204,8 @@ const SystemContainerd16 = `version = 2
     config_path = "/etc/containerd/certs.d"
 `
 
-// SystemCNI is that machine's network: loopback is enough for pods of the host's network.
+// SystemCNI is the CNI configuration of that machine. Its pods use the host's network, so it
+// only needs to be valid.
 const SystemCNI = `{"cniVersion": "0.4.0", "name": "bed", "plugins": [{"type": "bridge", "bridge": "psbed", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.210.0.0/24"}]]}}]}`
 
 // restrict_oom_score_adj lets a sandbox start where CAP_SYS_RESOURCE is missing,

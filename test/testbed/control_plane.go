@@ -20,34 +20,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ControlPlane is a machine that is about to hold a control plane: certificates
-// and kubeconfigs lie where kubeadm puts them, and nothing runs. Its directories cover
-// those of the host within the bed, so that there can be one at a time.
+// ControlPlane prepares this machine for a control plane: certificates and kubeconfigs are in
+// kubeadm's places, and nothing runs yet. Its directories are mounted over the host's within
+// the test bed, so there can be only one at a time.
 type ControlPlane struct {
-	// Manifests is the directory of its static pods, still empty.
+	// Manifests is the directory of its static pods, initially empty.
 	Manifests string
-	// Admin and Kubelet are the kubeconfigs of its administrator and of the node.
+	// Admin and Kubelet are the kubeconfigs of the administrator and of the node.
 	Admin, Kubelet string
 
 	undo []func() error
 }
 
-// The directories and the port of kubeadm.
+// The directories and the port that kubeadm uses.
 const (
 	kubernetesDir = "/etc/kubernetes"
 	etcdDir       = "/var/lib/etcd"
 	securePort    = 6443
 )
 
-// NewControlPlane prepares the machine as a node of that name. Remove ends it.
+// NewControlPlane prepares the machine as the node with that name. Remove undoes it.
 func NewControlPlane(node string) (*ControlPlane, error) {
 	c := &ControlPlane{
 		Manifests: filepath.Join(kubernetesDir, "manifests"),
 		Admin:     filepath.Join(kubernetesDir, "admin.conf"), Kubelet: filepath.Join(kubernetesDir, "kubelet.conf"),
 	}
-	err := errors.Join(c.cover(kubernetesDir), c.cover(etcdDir))
+	err := errors.Join(c.mountOver(kubernetesDir), c.mountOver(etcdDir))
 	if err == nil {
-		err = c.fill(node)
+		err = c.writeFiles(node)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Remove())
@@ -55,7 +55,7 @@ func NewControlPlane(node string) (*ControlPlane, error) {
 	return c, nil
 }
 
-// Remove takes everything of it away. Its pods must have ended.
+// Remove removes all of it. Its pods must have terminated.
 func (c *ControlPlane) Remove() error {
 	var errs []error
 	for _, undo := range c.undo {
@@ -64,9 +64,9 @@ func (c *ControlPlane) Remove() error {
 	return errors.Join(errs...)
 }
 
-// cover mounts an empty directory over one of the host. A directory that it creates
-// stays: removing it would also remove what another test bed has mounted over it.
-func (c *ControlPlane) cover(dir string) error {
+// mountOver mounts an empty directory over a directory of the host. It keeps a directory that
+// it creates, because another test bed may have mounted something over it.
+func (c *ControlPlane) mountOver(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *ControlPlane) cover(dir string) error {
 	return nil
 }
 
-func (c *ControlPlane) fill(node string) error {
+func (c *ControlPlane) writeFiles(node string) error {
 	pki := filepath.Join(kubernetesDir, "pki")
 	if err := errors.Join(os.MkdirAll(c.Manifests, 0o755), os.MkdirAll(filepath.Join(pki, "etcd"), 0o755)); err != nil {
 		return err
@@ -143,15 +143,14 @@ func EtcdImage() (containerimage.Image, error) {
 	return programImage(files)
 }
 
-// KubeAPIServerImage is an image of Kubernetes' API server. It takes some 100 MB:
-// make it once and push it under each name that it should have.
+// KubeAPIServerImage returns an image of Kubernetes' API server. Building it takes some 100
+// MB: build it once and push it under each name that a test needs.
 func KubeAPIServerImage() (containerimage.Image, error) {
 	return programImage(map[string]string{"usr/local/bin/kube-apiserver": kubeAPIServer()})
 }
 
-// programImage is an image of files of the host by their paths in it. Its one
-// layer is not compressed: it is read from loopback, and packing a program of 100 MB
-// takes seconds.
+// programImage returns an image with files of the host at the same paths. Its single layer is
+// not compressed: it is read from loopback, and compressing a program of 100 MB takes seconds.
 func programImage(files map[string]string) (containerimage.Image, error) {
 	var entries []entry
 	for name, file := range files {

@@ -14,15 +14,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CRI is a plain client of a runtime. It shares nothing with the product's, so that
-// neither hides the other's mistakes.
+// CRI is a plain CRI client. It shares no code with the product's client, so that a mistake in
+// one cannot hide a mistake in the other.
 type CRI struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
 	conn    *grpc.ClientConn
 }
 
-// DialCRI makes a client of the runtime at a socket's path. It connects when used.
+// DialCRI returns a client for the socket at this path. It connects on first use.
 func DialCRI(socket string) (*CRI, error) {
 	conn, err := grpc.NewClient("unix://"+socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -41,14 +41,14 @@ func DialCRI(socket string) (*CRI, error) {
 // Close ends the connection.
 func (c *CRI) Close() error { return c.conn.Close() }
 
-// Ready is nil when the runtime and its network are ready.
+// Ready returns nil when the runtime and its network are ready.
 func (c *CRI) Ready(ctx context.Context) error {
 	s, err := c.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
 	if err != nil {
 		return err
 	}
 	for _, cond := range s.GetStatus().GetConditions() {
-		// Others, such as a runtime's deprecation warnings, say nothing of readiness.
+		// Other conditions, such as deprecation warnings, do not affect readiness.
 		known := cond.Type == runtimeapi.RuntimeReady || cond.Type == runtimeapi.NetworkReady
 		if known && !cond.Status {
 			return fmt.Errorf("%s is false: %s", cond.Type, cond.Message)
@@ -57,7 +57,7 @@ func (c *CRI) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Sandboxes lists sandboxes that have the label, all if key is empty.
+// Sandboxes lists the sandboxes with the label, or all if key is empty.
 func (c *CRI) Sandboxes(ctx context.Context, key, value string) ([]*runtimeapi.PodSandbox, error) {
 	f := &runtimeapi.PodSandboxFilter{}
 	if key != "" {
@@ -67,7 +67,7 @@ func (c *CRI) Sandboxes(ctx context.Context, key, value string) ([]*runtimeapi.P
 	return r.GetItems(), err
 }
 
-// Containers lists containers that have the label, all if key is empty.
+// Containers lists the containers with the label, or all if key is empty.
 func (c *CRI) Containers(ctx context.Context, key, value string) ([]*runtimeapi.Container, error) {
 	f := &runtimeapi.ContainerFilter{}
 	if key != "" {
@@ -77,7 +77,7 @@ func (c *CRI) Containers(ctx context.Context, key, value string) ([]*runtimeapi.
 	return r.GetContainers(), err
 }
 
-// Pid is the process ID of a container's first process, 0 if it does not run.
+// Pid returns the process ID of a container's first process, 0 if the container does not run.
 func (c *CRI) Pid(ctx context.Context, id string) (int, error) {
 	s, err := c.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: true})
 	if err != nil {
@@ -85,12 +85,12 @@ func (c *CRI) Pid(ctx context.Context, id string) (int, error) {
 	}
 	var info struct{ Pid int }
 	if err := json.Unmarshal([]byte(s.Info["info"]), &info); err != nil {
-		return 0, fmt.Errorf("container %s tells no pid: %w", id, err)
+		return 0, fmt.Errorf("container %s reports no pid: %w", id, err)
 	}
 	return info.Pid, nil
 }
 
-// SandboxPid is the process that holds a sandbox.
+// SandboxPid returns the process ID of a sandbox's pause process.
 func (c *CRI) SandboxPid(ctx context.Context, id string) (int, error) {
 	s, err := c.Runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
 	if err != nil {
@@ -98,13 +98,13 @@ func (c *CRI) SandboxPid(ctx context.Context, id string) (int, error) {
 	}
 	var info struct{ Pid int }
 	if err := json.Unmarshal([]byte(s.Info["info"]), &info); err != nil || info.Pid == 0 {
-		return 0, fmt.Errorf("sandbox %s tells no pid: %w", id, err)
+		return 0, fmt.Errorf("sandbox %s reports no pid: %w", id, err)
 	}
 	return info.Pid, nil
 }
 
-// Exec runs a command in a container and returns what it wrote; a status other
-// than 0 is an error.
+// Exec runs a command in a container and returns its output. An exit code other than 0 is an
+// error.
 func (c *CRI) Exec(ctx context.Context, id string, command ...string) (string, error) {
 	r, err := c.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: 10})
 	if err != nil {
@@ -153,8 +153,8 @@ func (c *CRI) Pull(ctx context.Context, image string) error {
 	return err
 }
 
-// BarePod is a pod of one container made with plain CRI calls: the floor that the
-// benchmark measures against, and another client's pod in the tests.
+// BarePod is a pod with one container, created with plain CRI calls. The benchmark compares
+// the daemon with it, and the tests use it as another client's pod.
 type BarePod struct {
 	Name, Namespace, UID string
 	LogDir               string
@@ -162,7 +162,7 @@ type BarePod struct {
 	Sandbox, Container   string // IDs, set by Start
 }
 
-// Start makes the sandbox, creates the container and starts it.
+// Start creates the sandbox, and creates and starts the container.
 func (c *CRI) Start(ctx context.Context, p *BarePod) error {
 	s, err := c.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.config()})
 	if err != nil {
@@ -172,7 +172,7 @@ func (c *CRI) Start(ctx context.Context, p *BarePod) error {
 	return c.StartContainer(ctx, p, 0)
 }
 
-// config is the sandbox's, with the labels by which pods are known.
+// config returns the sandbox configuration, with the labels that identify a pod.
 func (p *BarePod) config() *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: p.UID},
@@ -186,8 +186,8 @@ func (p *BarePod) config() *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// StartContainer creates and starts an instance of the pod's container in its
-// sandbox; attempt counts the instances from 0.
+// StartContainer creates and starts an instance of the pod's container in its sandbox. attempt
+// is the number of the instance, from 0.
 func (c *CRI) StartContainer(ctx context.Context, p *BarePod, attempt uint32) error {
 	sandbox := p.config()
 	created, err := c.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
@@ -210,7 +210,7 @@ func (c *CRI) StartContainer(ctx context.Context, p *BarePod, attempt uint32) er
 	return err
 }
 
-// Version is the runtime's name and version.
+// Version returns the runtime's name and version.
 func (c *CRI) Version(ctx context.Context) (string, error) {
 	v, err := c.Runtime.Version(ctx, &runtimeapi.VersionRequest{})
 	if err != nil {

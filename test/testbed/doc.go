@@ -1,13 +1,12 @@
-// Package testbed gives tests, the benchmark and the demo real parts to work on: a
-// private containerd of either version, a registry on loopback with small
-// images, a plain CRI client to look at the runtime without the product's
-// eyes, and the daemon's binary as a process that can be killed.
+// Package testbed provides real components for the tests, the benchmark and the demo: a
+// private containerd of each supported version, an image registry on loopback with small
+// images, etcd and an API server, a plain CRI client that is independent of the product's, and
+// the daemon's binary as a process that can be killed.
 //
-// Everything runs in namespaces of its own (see Isolate): process, mount,
-// network, IPC and host name. When the program ends, however it ends, the kernel
-// takes all of it away; what stays on disk of a bed whose program was killed is
-// removed by the next one.
+// Everything runs in separate process, mount, network, IPC and UTS namespaces (see Isolate).
+// When the program ends, for whatever reason, the kernel removes all of it. A killed program
+// leaves only its directory and empty cgroups, which the next program removes.
 //
-// It reads the parts that test/setup.sh installs and names what is missing. It
-// is never imported by the product.
+// The package reads the components that test/setup.sh installs and reports missing ones. The
+// product never imports it.
 package testbed

@@ -15,22 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The stages of a program that isolates itself, told apart by stageVar.
+// The stages of a program that isolates itself. stageVar names the current one.
 const (
 	stageVar  = "PODSTEAD_TESTBED_STAGE"
 	dirVar    = "PODSTEAD_TESTBED_DIR"
 	stageInit = "init" // process 1 of the namespaces: sets them up and reaps
-	stageRun  = "run"  // the program proper
+	stageRun  = "run"  // the program itself
 )
 
-// Isolate runs the rest of the program in fresh process, mount, network, IPC and
-// host name namespaces, so that neither a runtime of the host's is found by
-// accident nor anything of ours outlives the program. It starts the program again
-// inside and returns there; the outer process never returns from it but exits
-// with the inner one's status.
+// Isolate runs the rest of the program in new process, mount, network, IPC and UTS namespaces.
+// The program therefore cannot use a runtime of the host by accident, and nothing that it
+// starts outlives it. Isolate starts the program again inside the namespaces and returns only
+// there. The outer process exits with the status of the inner one.
 //
-// Outside, prepare runs first, where network and caches are still the host's:
-// that is the place to build binaries. What it exports with os.Setenv is seen inside.
+// prepare runs first and outside, where the host's network and caches are available: binaries
+// are built there. The program inside inherits variables that prepare sets with os.Setenv.
 func Isolate(prepare func() error) {
 	var status int
 	var err error
@@ -43,25 +42,25 @@ func Isolate(prepare func() error) {
 		status, err = runOuter(prepare)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "test bed:", err)
+		fmt.Fprintln(os.Stderr, "testbed:", err)
 		status = 1
 	}
 	os.Exit(status)
 }
 
-// Dir is the bed's directory on disk. It is removed when the program has ended.
+// Dir returns the test bed's directory on disk. It is removed when the program ends.
 func Dir() string { return os.Getenv(dirVar) }
 
 func runOuter(prepare func() error) (int, error) {
 	if os.Geteuid() != 0 {
 		return 0, errors.New("needs root: it starts a container runtime (run it with sudo)")
 	}
-	sweep()
-	dir := filepath.Join(base, dirPrefix+strconv.Itoa(os.Getpid()))
+	removeStale()
+	dir := filepath.Join(baseDir, dirPrefix+strconv.Itoa(os.Getpid()))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, err
 	}
-	defer removeBed(dir)
+	defer removeTestbed(dir)
 	if err := os.Setenv(dirVar, dir); err != nil {
 		return 0, err
 	}
@@ -69,10 +68,10 @@ func runOuter(prepare func() error) (int, error) {
 		return 0, err
 	}
 
-	// The kernel ends the inner process 1, and with it everything in the
-	// namespaces, when the thread that started it ends.
+	// The kernel kills the inner process 1, and with it everything in the namespaces, when the
+	// thread that started it ends.
 	runtime.LockOSThread()
-	inner := again(stageInit)
+	inner := reexec(stageInit)
 	inner.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		Pdeathsig:  syscall.SIGKILL,
@@ -80,7 +79,7 @@ func runOuter(prepare func() error) (int, error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if err := inner.Start(); err != nil {
-		return 0, fmt.Errorf("cannot make namespaces: %w", err)
+		return 0, fmt.Errorf("cannot create namespaces: %w", err)
 	}
 	go func() {
 		for s := range signals {
@@ -90,8 +89,8 @@ func runOuter(prepare func() error) (int, error) {
 	return exitStatus(inner.Wait())
 }
 
-// again is this program with its arguments, in another stage.
-func again(stage string) *exec.Cmd {
+// reexec returns a command that runs this program with its arguments in another stage.
+func reexec(stage string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(os.Environ(), stageVar+"="+stage)
@@ -113,10 +112,10 @@ func exitStatus(err error) (int, error) {
 	return 0, err
 }
 
-// runInit is process 1: it lays out the namespaces, runs the program proper, reaps
-// everything that is orphaned to it, and returns the program's status.
+// runInit is process 1: it sets up the namespaces, runs the program, reaps all orphaned
+// processes, and returns the program's status.
 func runInit() (int, error) {
-	if err := layOut(); err != nil {
+	if err := setUpNamespaces(); err != nil {
 		return 0, err
 	}
 	// Not through exec.Cmd.Wait: one loop reaps all children.
@@ -153,13 +152,13 @@ func runInit() (int, error) {
 	}
 }
 
-// layOut makes the mount and network namespace usable and free of the host's
-// runtimes: loopback is up, /proc shows our processes, and the directories in which
-// runtimes, CNI and logs live by default are empty ones of our own.
-func layOut() error {
+// setUpNamespaces prepares the mount and network namespaces: loopback is up, /proc shows the
+// processes of the namespace, and the default directories of runtimes, CNI and logs are empty
+// and private, so that no runtime of the host is visible.
+func setUpNamespaces() error {
 	resolv, _ := os.ReadFile("/etc/resolv.conf")
-	// Nothing mounted here may reach the host, while mounts made by the runtime
-	// must propagate within, as on a host whose root is shared.
+	// Mounts made here must not reach the host, while mounts that the runtime makes must
+	// propagate within the namespace, as on a host whose root is shared.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("cannot make mounts private: %w", err)
 	}
@@ -180,7 +179,7 @@ func layOut() error {
 	if err := os.MkdirAll("/run/lock", 0o1777); err != nil {
 		return err
 	}
-	if err := keepResolvConf(resolv); err != nil {
+	if err := restoreResolvConf(resolv); err != nil {
 		return err
 	}
 	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
@@ -189,9 +188,9 @@ func layOut() error {
 	return nil
 }
 
-// keepResolvConf restores the file that /etc/resolv.conf points to, where that
-// is below the /run which was just covered.
-func keepResolvConf(content []byte) error {
+// restoreResolvConf restores the file that /etc/resolv.conf points to if it is below /run,
+// which is now covered by a tmpfs.
+func restoreResolvConf(content []byte) error {
 	target, err := os.Readlink("/etc/resolv.conf")
 	if err != nil {
 		return nil

@@ -19,22 +19,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Node is one daemon with directories, socket and node name of its own. Several
-// share a runtime, as other clients of it do.
+// Node is one daemon with its own directories, socket and node name. Several nodes may share a
+// runtime.
 type Node struct {
-	// Name is the node's name: pods of the node have "-" and it appended.
+	// Name is the node's name, which is also the suffix of its pods' names.
 	Name string
-	// Manifests is the directory that the daemon reads; Root its --root-dir.
+	// Manifests is the daemon's manifest directory, Root its --root-dir.
 	Manifests, Root string
-	// PodLogs and ContainerLogs stand for /var/log/pods and /var/log/containers.
+	// PodLogs and ContainerLogs replace /var/log/pods and /var/log/containers.
 	PodLogs, ContainerLogs string
-	// Args are further arguments of `podstead run`, read at each start.
+	// Args are additional arguments of `podstead run`, read at each start.
 	Args []string
-	// Binary is the daemon's program, Product() unless it is set.
+	// Binary is the daemon's program. NewNode sets it to Product().
 	Binary string
 	// Env is added to the daemon's environment.
 	Env []string
-	// Endpoint is the runtime's; empty lets the daemon find or start one.
+	// Endpoint is the runtime's endpoint. If empty, the daemon finds or starts a runtime.
 	Endpoint string
 
 	dir    string
@@ -43,7 +43,7 @@ type Node struct {
 	proc   *process
 }
 
-// NewNode makes the directories of a node. It starts nothing.
+// NewNode creates the directories of a node. It starts nothing.
 func NewNode(name, endpoint string) (*Node, error) {
 	dir := filepath.Join(Dir(), "node-"+name)
 	n := &Node{
@@ -59,22 +59,22 @@ func NewNode(name, endpoint string) (*Node, error) {
 	return n, os.MkdirAll(n.Manifests, 0o755)
 }
 
-// CgroupRoot is the cgroup that the node's pods are below. It goes with the bed.
+// CgroupRoot returns the parent cgroup of the node's pods. It is removed with the test bed.
 func (n *Node) CgroupRoot() string { return filepath.Join("/", filepath.Base(Dir()), n.Name) }
 
-// Dir is the directory that holds everything of the node.
+// Dir returns the directory with everything of the node.
 func (n *Node) Dir() string { return n.dir }
 
 // Socket is the path of the daemon's API socket.
 func (n *Node) Socket() string { return filepath.Join(n.dir, "api.sock") }
 
-// Log is the file with everything that the daemon wrote.
+// Log returns the path of the daemon's log.
 func (n *Node) Log() string { return filepath.Join(n.dir, "podstead.log") }
 
-// PodName is the full name of a pod whose manifest says name.
+// PodName returns the full name of a pod whose manifest has this name.
 func (n *Node) PodName(name string) string { return name + "-" + n.Name }
 
-// Flags are the arguments of `podstead run` for this node, with more added.
+// Flags returns the arguments of `podstead run` for this node, followed by more.
 func (n *Node) Flags(more ...string) []string {
 	args := []string{"run", "--pod-manifest-path", n.Manifests, "--root-dir", n.Root,
 		"--api-socket", n.Socket(), "--hostname-override", n.Name, "--healthz-port", "0", "--port", "0",
@@ -85,14 +85,14 @@ func (n *Node) Flags(more ...string) []string {
 	return append(append(args, n.Args...), more...)
 }
 
-// Command is the daemon's program with arguments, such as another command of it.
+// Command returns a command that runs the daemon's program with these arguments.
 func (n *Node) Command(args ...string) *exec.Cmd {
 	cmd := exec.Command(n.Binary, args...)
 	cmd.Env = append(os.Environ(), n.Env...)
 	return cmd
 }
 
-// Launch starts the daemon and does not wait for anything.
+// Launch starts the daemon without waiting for it.
 func (n *Node) Launch() error {
 	p, err := start(n.Command(n.Flags()...), n.Log())
 	if err != nil {
@@ -104,7 +104,7 @@ func (n *Node) Launch() error {
 	return nil
 }
 
-// Start starts the daemon and waits until its socket answers.
+// Start starts the daemon and waits until its API socket answers.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.Launch(); err != nil {
 		return err
@@ -120,13 +120,13 @@ func (n *Node) Start(ctx context.Context) error {
 		case <-n.proc.ended:
 			return fmt.Errorf("podstead ended while starting: %w\n%s", n.proc.err, tail(n.Log()))
 		case <-ctx.Done():
-			return fmt.Errorf("podstead does not answer: %w\n%s", err, tail(n.Log()))
+			return fmt.Errorf("podstead does not answer on its API socket: %w\n%s", err, tail(n.Log()))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-// Pid is the daemon's process ID, 0 if none was started.
+// Pid returns the daemon's process ID, 0 if it was never started.
 func (n *Node) Pid() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,7 +136,7 @@ func (n *Node) Pid() int {
 	return n.proc.Pid()
 }
 
-// Kill ends the daemon as a crash does.
+// Kill kills the daemon with SIGKILL, as a crash does.
 func (n *Node) Kill() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,8 +145,8 @@ func (n *Node) Kill() {
 	}
 }
 
-// Stop ends the daemon with SIGTERM; an exit status other than 0 is an error,
-// and so is one that takes longer than a minute.
+// Stop stops the daemon with SIGTERM. An exit code other than 0 is an error, and so is a
+// shutdown that takes longer than a minute.
 func (n *Node) Stop() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -176,7 +176,8 @@ func (n *Node) Write(file, content string) error {
 // Remove removes a manifest.
 func (n *Node) Remove(file string) error { return os.Remove(filepath.Join(n.Manifests, file)) }
 
-// Get asks the daemon's socket for a path.
+// Get sends a GET request to the daemon's socket and returns the body. A status other than 200
+// is an error.
 func (n *Node) Get(ctx context.Context, path string) ([]byte, error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podstead"+path, nil)
 	if err != nil {
@@ -194,7 +195,7 @@ func (n *Node) Get(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// Pods are the pods that the daemon reports, by the name in the manifest.
+// Pods returns the pods that the daemon reports, keyed by the name in the manifest.
 func (n *Node) Pods(ctx context.Context) (map[string]v1.Pod, error) {
 	body, err := n.Get(ctx, "/pods")
 	if err != nil {
@@ -202,7 +203,7 @@ func (n *Node) Pods(ctx context.Context) (map[string]v1.Pod, error) {
 	}
 	var list v1.PodList
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("/pods is no PodList: %w", err)
+		return nil, fmt.Errorf("/pods did not return a PodList: %w", err)
 	}
 	pods := make(map[string]v1.Pod, len(list.Items))
 	for _, p := range list.Items {

@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// authority is a certificate authority whose files are in a directory.
+// authority is a certificate authority that keeps its files in a directory.
 type authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// newAuthority makes one, with its certificate in DIR/ca.crt.
+// newAuthority creates an authority with its certificate in DIR/ca.crt.
 func newAuthority(dir string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -46,8 +46,8 @@ func newAuthority(dir string) (*authority, error) {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// issue writes NAME.crt and NAME.key for a subject, a server's with the
-// addresses and names given.
+// issue writes NAME.crt and NAME.key for a subject. Server certificates have IP addresses and
+// DNS names.
 func (a *authority) issue(name string, subject pkix.Name, ips []net.IP, names []string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *authority) issue(name string, subject pkix.Name, ips []net.IP, names []
 	return writePEM(a.file(name+".key"), "EC PRIVATE KEY", private)
 }
 
-// sign signs what a request in PEM asks for.
+// sign signs a PEM-encoded certificate request.
 func (a *authority) sign(request []byte, from, to time.Time) ([]byte, error) {
 	block, _ := pem.Decode(request)
 	if block == nil {
@@ -98,8 +98,7 @@ func (a *authority) sign(request []byte, from, to time.Time) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
-// kubeconfig writes the kubeconfig of a user with a client certificate, for an API
-// server on loopback.
+// kubeconfig writes a kubeconfig with a client certificate for the API server on loopback.
 func (a *authority) kubeconfig(file string, port int, user string, groups ...string) error {
 	name := strings.ReplaceAll(user, ":", "-")
 	if err := a.issue(name, pkix.Name{CommonName: user, Organization: groups}, nil, nil); err != nil {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// process is a program that this bed started, in a session of its own.
+// process is a program that the test bed started in its own session.
 type process struct {
 	cmd   *exec.Cmd
 	log   string
@@ -42,16 +42,16 @@ func start(cmd *exec.Cmd, log string) (*process, error) {
 // Pid is the process ID.
 func (p *process) Pid() int { return p.cmd.Process.Pid }
 
-// Signal sends a signal; one to a process that has ended does nothing.
+// Signal sends a signal. It does nothing if the process has ended.
 func (p *process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// Kill ends the process at once and waits until it has.
+// Kill kills the process and waits until it has ended.
 func (p *process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
 
-// tail is the end of a log, for an error message.
+// tail returns the end of a log, for an error message.
 func tail(log string) []byte {
 	data, err := os.ReadFile(log)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Image references that the registry serves. They are names that a user can
-// pull in real life; the runtimes of a bed ask the registry on loopback for any host.
+// Image references that the registry serves. They exist on public registries too. The runtimes
+// of a test bed send the pulls for all hosts to the registry on loopback.
 const (
 	PauseImage   = "registry.k8s.io/pause:3.10"
 	BusyboxImage = "docker.io/library/busybox:1.36"
@@ -36,26 +36,26 @@ type Registry struct {
 	served chan struct{}
 
 	mu        sync.Mutex
-	held      map[string]chan struct{} // by repository; closed when it is let go
+	held      map[string]chan struct{} // by repository; closed on release
 	protected map[string][2]string     // user and password by repository
-	broken    map[string]bool          // repositories whose layers break off
+	truncated map[string]bool          // repositories whose layers are cut off
 	waiting   map[string]int           // requests that wait, by repository
 }
 
-// StartRegistry serves the pause and busybox images. Close ends it.
+// StartRegistry starts a registry with the pause and busybox images. Close stops it.
 func StartRegistry() (*Registry, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}, protected: map[string][2]string{}, broken: map[string]bool{}, waiting: map[string]int{}}
+	r := &Registry{addr: l.Addr().String(), served: make(chan struct{}), held: map[string]chan struct{}{}, protected: map[string][2]string{}, truncated: map[string]bool{}, waiting: map[string]int{}}
 	next := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	r.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if !r.wait(q) || !r.admit(w, q) {
+		if !r.waitWhileHeld(q) || !r.authorize(w, q) {
 			return
 		}
-		if r.breaks(q) {
-			w = &breaking{ResponseWriter: w}
+		if r.truncates(q) {
+			w = &truncatingWriter{ResponseWriter: w}
 		}
 		next.ServeHTTP(w, q)
 	})}
@@ -63,18 +63,17 @@ func StartRegistry() (*Registry, error) {
 		defer close(r.served)
 		_ = r.server.Serve(l)
 	}()
-	if err := r.fill(); err != nil {
+	if err := r.pushImages(); err != nil {
 		_ = r.Close()
-		return nil, fmt.Errorf("cannot fill the registry: %w", err)
+		return nil, fmt.Errorf("cannot push images to the registry: %w", err)
 	}
 	return r, nil
 }
 
-// Addr is the registry's host and port.
+// Addr returns the registry's host and port.
 func (r *Registry) Addr() string { return r.addr }
 
-// Hold lets every request for a repository wait, as a slow network does, until the
-// returned function is called.
+// Hold delays every request for a repository, as a slow network does, until release is called.
 func (r *Registry) Hold(repository string) (release func()) {
 	gate := make(chan struct{})
 	r.mu.Lock()
@@ -88,9 +87,9 @@ func (r *Registry) Hold(repository string) (release func()) {
 	})
 }
 
-// wait waits while the request's repository is held; false says that the
-// client went away meanwhile.
-func (r *Registry) wait(q *http.Request) bool {
+// waitWhileHeld waits while the request's repository is held. It returns false if the client
+// disconnected meanwhile.
+func (r *Registry) waitWhileHeld(q *http.Request) bool {
 	r.mu.Lock()
 	repository := repositoryOf(q)
 	gate := r.held[repository]
@@ -113,22 +112,22 @@ func (r *Registry) wait(q *http.Request) bool {
 	}
 }
 
-// Waiting is how many requests for a repository wait at this moment.
+// Waiting returns the number of requests for a repository that currently wait.
 func (r *Registry) Waiting(repository string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waiting[repository]
 }
 
-// Protect lets only a user with a password have a repository.
+// Protect requires a user and password for a repository.
 func (r *Registry) Protect(repository, user, password string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.protected[repository] = [2]string{user, password}
 }
 
-// admit answers for who may not have what is asked for; false says it did.
-func (r *Registry) admit(w http.ResponseWriter, q *http.Request) bool {
+// authorize answers unauthorized requests with 401 and returns false for them.
+func (r *Registry) authorize(w http.ResponseWriter, q *http.Request) bool {
 	r.mu.Lock()
 	want, protected := r.protected[repositoryOf(q)]
 	r.mu.Unlock()
@@ -139,38 +138,39 @@ func (r *Registry) admit(w http.ResponseWriter, q *http.Request) bool {
 	w.Header().Set("WWW-Authenticate", `Basic realm="bed"`)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusUnauthorized)
-	_, _ = io.WriteString(w, `{"errors":[{"code":"UNAUTHORIZED","message":"log in first"}]}`)
+	_, _ = io.WriteString(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`)
 	return false
 }
 
-// Break lets the layers of a repository break off half way, until repaired.
-func (r *Registry) Break(repository string) (repair func()) {
+// TruncateLayers cuts the connection in the middle of each layer of a repository until repair
+// is called.
+func (r *Registry) TruncateLayers(repository string) (repair func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.broken[repository] = true
+	r.truncated[repository] = true
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.broken, repository)
+		delete(r.truncated, repository)
 	}
 }
 
-func (r *Registry) breaks(q *http.Request) bool {
+func (r *Registry) truncates(q *http.Request) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return q.Method == http.MethodGet && strings.Contains(q.URL.Path, "/blobs/") && r.broken[repositoryOf(q)]
+	return q.Method == http.MethodGet && strings.Contains(q.URL.Path, "/blobs/") && r.truncated[repositoryOf(q)]
 }
 
-// breaking is a connection that is cut after a part of a big answer.
-type breaking struct {
+// truncatingWriter cuts the connection after the first part of a large response.
+type truncatingWriter struct {
 	http.ResponseWriter
 	written int
 }
 
-const breakAfter = 64 << 10
+const truncateAfter = 64 << 10
 
-func (b *breaking) Write(p []byte) (int, error) {
-	if left := breakAfter - b.written; len(p) > left {
+func (b *truncatingWriter) Write(p []byte) (int, error) {
+	if left := truncateAfter - b.written; len(p) > left {
 		_, _ = b.ResponseWriter.Write(p[:left])
 		_ = http.NewResponseController(b.ResponseWriter).Flush()
 		panic(http.ErrAbortHandler)
@@ -179,7 +179,7 @@ func (b *breaking) Write(p []byte) (int, error) {
 	return b.ResponseWriter.Write(p)
 }
 
-// repositoryOf is the repository that a request is about.
+// repositoryOf returns the repository of a request.
 func repositoryOf(q *http.Request) string {
 	path := strings.TrimPrefix(q.URL.Path, "/v2/")
 	for _, part := range []string{"/manifests/", "/blobs/"} {
@@ -188,7 +188,7 @@ func repositoryOf(q *http.Request) string {
 	return path
 }
 
-// Close ends the registry and waits until it has ended.
+// Close stops the registry and waits until it has stopped.
 func (r *Registry) Close() error {
 	err := r.server.Close()
 	<-r.served
@@ -208,7 +208,7 @@ func (r *Registry) Push(ref string, img containerimage.Image) error {
 	return remote.Write(local, img)
 }
 
-func (r *Registry) fill() error {
+func (r *Registry) pushImages() error {
 	pause, err := pauseImage()
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (r *Registry) fill() error {
 	if err := r.Push(BusyboxImage, busybox); err != nil {
 		return err
 	}
-	// The bed's own and those that runtimes use by default.
+	// The image of this test bed and the default images of the runtimes.
 	for _, ref := range []string{PauseImage, "registry.k8s.io/pause:3.6", "registry.k8s.io/pause:3.10.2"} {
 		if err := r.Push(ref, pause); err != nil {
 			return err
@@ -237,15 +237,14 @@ func pauseImage() (containerimage.Image, error) {
 	return image([]entry{{name: "pause", data: bin}}, containerimage.Config{Entrypoint: []string{"/pause"}})
 }
 
-// Pause is the image that PauseImage names, to be had under other names.
+// Pause returns the image of PauseImage, to be pushed under other names.
 func Pause() (containerimage.Image, error) { return pauseImage() }
 
-// Busybox is the image that BusyboxImage names, to be pushed under other names: Debian's
-// static busybox with a link for each applet, as the image of that name has.
+// Busybox returns the image of BusyboxImage, to be pushed under other names: Debian's static
+// busybox with a link for each applet, as in the public image.
 func Busybox() (containerimage.Image, error) { return BusyboxWith("", nil) }
 
-// BusyboxWith is Busybox with one more file, so that its layer is one that no
-// runtime has yet.
+// BusyboxWith returns Busybox with an additional file, so that no runtime has its layer yet.
 func BusyboxWith(name string, data []byte) (containerimage.Image, error) {
 	bin, err := os.ReadFile("/usr/bin/busybox")
 	if err != nil {
@@ -280,7 +279,7 @@ type entry struct {
 	data       []byte
 }
 
-// WithFiles is an image with a layer more, of files by their paths.
+// WithFiles returns an image with an additional layer of files, keyed by path.
 func WithFiles(img containerimage.Image, files map[string]string) (containerimage.Image, error) {
 	var entries []entry
 	for name, text := range files {
@@ -303,7 +302,7 @@ func imageLayer(entries []entry) (containerimage.Layer, error) {
 	})
 }
 
-// archive is a tar archive of the entries.
+// archive returns a tar archive of the entries.
 func archive(entries []entry) ([]byte, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -336,7 +335,7 @@ func image(entries []entry, config containerimage.Config) (containerimage.Image,
 	return imageOf(l, config)
 }
 
-// imageOf is an image of one layer for this machine.
+// imageOf returns an image of one layer for this machine's platform.
 func imageOf(l containerimage.Layer, config containerimage.Config) (containerimage.Image, error) {
 	img, err := mutate.AppendLayers(empty.Image, l)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPU is the processor time that a process has used so far, threads that have
-// ended included. It is the scheduler's exact account: the one in /proc/PID/stat
-// is sampled on many kernels, and misses work that is shorter than a tick.
+// CPU returns the CPU time that a process has used, including threads that have ended. It
+// reads the scheduler's exact clock: /proc/PID/stat is sampled on many kernels and misses work
+// that is shorter than a tick.
 func CPU(pid int) (time.Duration, error) {
 	// The clock ID of another process, as clock_getcpuclockid(3) makes it.
 	const sched = 2
@@ -23,14 +23,14 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(used.Nano()), nil
 }
 
-// Memory is what a process holds resident, in bytes.
+// Memory is the resident memory of a process, in bytes.
 type Memory struct {
-	RSS  int64 // all its pages
-	Anon int64 // those that no file backs
-	Pss  int64 // with shared pages divided by those who share them
+	RSS  int64 // all resident pages
+	Anon int64 // pages not backed by a file
+	Pss  int64 // shared pages divided by the number of processes that share them
 }
 
-// MemoryOf reads a process's memory.
+// MemoryOf reads the memory usage of a process.
 func MemoryOf(pid int) (Memory, error) {
 	var m Memory
 	for file, want := range map[string]map[string]*int64{

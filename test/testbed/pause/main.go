@@ -1,5 +1,5 @@
-// Command pause is the container that holds a sandbox's namespaces open: it
-// does nothing until it gets a signal to end, and reaps its children.
+// Command pause holds the namespaces of a sandbox open: it sleeps until it gets a signal to
+// terminate, and reaps its children.
 package main
 
 import (

@@ -20,7 +20,7 @@ import (
 )
 
 // asked is a server of this test that a probe asks instead of the pod.
-type asked struct {
+type countingServer struct {
 	sync.Mutex
 	times   []time.Time
 	headers http.Header
@@ -28,7 +28,7 @@ type asked struct {
 	healthy bool
 }
 
-func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *countingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.Lock()
 	defer a.Unlock()
 	a.times = append(a.times, time.Now())
@@ -39,7 +39,7 @@ func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // count is how often it was asked.
-func (a *asked) count() int {
+func (a *countingServer) count() int {
 	a.Lock()
 	defer a.Unlock()
 	return len(a.times)
@@ -61,8 +61,8 @@ func portOf(t *testing.T, address net.Addr) int {
 // A probe asks the host it names, by the scheme, path and headers it names, as
 // often as it says.
 func TestProbesOfOtherHosts(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		readiness := &asked{}
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		readiness := &countingServer{}
 		server := httptest.NewTLSServer(readiness)
 		t.Cleanup(server.Close)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,7 +70,7 @@ func TestProbesOfOtherHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { listener.Close() })
-		n.put("p.yaml", probed("p", untilTerm, fmt.Sprintf(`
+		n.writeManifest("p.yaml", probedPod("p", untilTerm, fmt.Sprintf(`
       readinessProbe:
         httpGet: {scheme: HTTPS, host: 127.0.0.1, port: %d, path: "/at?a=b", httpHeaders: [{name: X-Probe, value: mine}, {name: Host, value: there}]}
         initialDelaySeconds: 2
@@ -106,7 +106,7 @@ func TestProbesOfOtherHosts(t *testing.T) {
 		if count := readiness.count() - before; count < 3 {
 			t.Errorf("ready after %d successes, want 3", count)
 		}
-		n.mustBe("p", first)
+		n.mustStillRun("p", first)
 		// Nothing listens any more: the liveness probe fails.
 		listener.Close()
 		n.awaitOther("p", first)
@@ -116,7 +116,7 @@ func TestProbesOfOtherHosts(t *testing.T) {
 // A gRPC server says of one service that it serves, and then that it does not.
 // The container ignores the signal, and the probe's own grace period is short.
 func TestProbeGRPC(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		listener, err := net.Listen("tcp", ":0")
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestProbeGRPC(t *testing.T) {
 		go func() { _ = server.Serve(listener) }()
 		t.Cleanup(server.Stop)
 		// On the host's network the pod's address is this test's.
-		n.put("p.yaml", fmt.Sprintf(`apiVersion: v1
+		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:
@@ -147,7 +147,7 @@ spec:
 		n.awaitUnready("p")
 		said.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 		n.awaitReady("p")
-		n.mustBe("p", first)
+		n.mustStillRun("p", first)
 		said.SetServingStatus("db", healthpb.HealthCheckResponse_NOT_SERVING)
 		n.awaitOther("p", first)
 		said.SetServingStatus("db", healthpb.HealthCheckResponse_SERVING)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a terminal with a program on it, as a person sits before.
+// Terminal is a pseudo-terminal with a program on it, as in an interactive session.
 type Terminal struct {
 	*os.File
 	mu      sync.Mutex
@@ -20,8 +20,8 @@ type Terminal struct {
 	changed chan struct{}
 }
 
-// OnTerminal starts the program on a terminal of its own.
-func OnTerminal(cmd *exec.Cmd, columns, rows uint16) (*Terminal, error) {
+// StartOnTerminal starts the program on a new pseudo-terminal.
+func StartOnTerminal(cmd *exec.Cmd, columns, rows uint16) (*Terminal, error) {
 	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (t *Terminal) start(cmd *exec.Cmd, columns, rows uint16) error {
 	return cmd.Start()
 }
 
-// Resize changes the terminal's size, which notifies its programs.
+// Resize changes the terminal's size and notifies its foreground processes.
 func (t *Terminal) Resize(columns, rows uint16) error {
 	return unix.IoctlSetWinsize(int(t.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows})
 }
@@ -79,7 +79,7 @@ func (t *Terminal) read() {
 	}
 }
 
-// Screen is all that was shown so far.
+// Screen returns all output so far.
 func (t *Terminal) Screen() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,29 +13,28 @@ import (
 )
 
 const (
-	// base is on disk and outlives the program, so that a bed which was killed can be found.
-	base      = "/var/tmp"
+	// baseDir is on disk and outlives the program, so that the directory of a killed program can be found.
+	baseDir   = "/var/tmp"
 	dirPrefix = "podstead-bed-"
 )
 
 var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// sweep removes what is left of beds whose program was killed. Their processes,
-// mounts, bridges and rules ended with their namespaces; directories and empty
-// cgroups did not.
-func sweep() {
-	dirs, _ := filepath.Glob(filepath.Join(base, dirPrefix+"*"))
+// removeStale removes what killed programs left behind. The kernel removed their processes,
+// mounts, bridges and rules with the namespaces, but not directories and empty cgroups.
+func removeStale() {
+	dirs, _ := filepath.Glob(filepath.Join(baseDir, dirPrefix+"*"))
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), dirPrefix))
 		if err != nil || syscall.Kill(pid, 0) == nil {
 			continue
 		}
-		removeBed(dir)
+		removeTestbed(dir)
 	}
 }
 
-// removeBed removes the cgroups of a bed's containers and its directory.
-func removeBed(dir string) {
+// removeTestbed removes the cgroups of a test bed's containers and its directory.
+func removeTestbed(dir string) {
 	ids := map[string]bool{}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -59,12 +58,12 @@ func removeBed(dir string) {
 		return nil
 	})
 	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, "test bed: cannot remove", dir+":", err)
+		fmt.Fprintln(os.Stderr, "testbed: cannot remove", dir+":", err)
 	}
 }
 
-// removeCgroup removes a cgroup and those below it. One with processes in it cannot
-// be removed, so this can end nothing.
+// removeCgroup removes a cgroup and its children. The kernel does not remove a cgroup with
+// processes, so this cannot kill anything.
 func removeCgroup(dir string) {
 	below, _ := os.ReadDir(dir)
 	for _, d := range below {
@@ -75,8 +74,9 @@ func removeCgroup(dir string) {
 	_ = os.Remove(dir)
 }
 
-// CgroupCommand is a command that first moves itself into a cgroup of the bed's own
-// in every hierarchy without controllers, for a program that makes cgroups next to its own.
+// CgroupCommand returns a command that first moves itself into the test bed's own cgroup in
+// every hierarchy without controllers. It is for a program that creates cgroups next to its
+// own.
 func CgroupCommand(name string, args ...string) *exec.Cmd {
 	script := `for root in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd; do
 	[ -e "$root/cgroup.procs" ] || continue

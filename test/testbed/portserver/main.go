@@ -1,5 +1,5 @@
-// Command talker listens on ports in a container: on 7001 it sends back what
-// comes, on 7002 it answers with the SHA-256 of what came when that has ended.
+// Command portserver serves TCP ports in a container: 7001 echoes its input, 7002 answers with
+// the SHA-256 of its input once that has ended.
 package main
 
 import (

@@ -13,9 +13,9 @@ import (
 // failure as the signal to end. The benchmark judges the times on a quiet
 // machine; this one prints them, and fails where something only comes around
 // with the minute's sync.
-func TestProbesActAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		n.put("p.yaml", n.podOf("p", 5, "", part{"main", endsOnSignal,
+func TestProbesActImmediately(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		n.writeManifest("p.yaml", n.scriptedPod("p", 5, "", scriptedContainer{"main", sleepUntilTerm,
 			"livenessProbe: {exec: {command: [sh, -c, '. /out/lib; test ! -e /out/die || { note failed; exit 1; }']}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}\n" +
 				"readinessProbe: {exec: {command: [sh, -c, '. /out/lib; test -e /out/go && { test -e /out/p-main-ready || note ready; }']}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}"}))
 		n.start()
@@ -35,8 +35,8 @@ func TestProbesActAtOnce(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(n.outDir(), "die"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		term := n.awaitNoted("p-main-term")
-		show, signal := shown-n.awaitNoted("p-main-ready"), term-n.awaitNoted("p-main-failed")
+		term := n.awaitRecorded("p-main-term")
+		show, signal := shown-n.awaitRecorded("p-main-ready"), term-n.awaitRecorded("p-main-failed")
 		t.Logf("readiness is in the API after %.2f s, the signal comes after %.2f s", show, signal)
 		if show > 20 || signal > 20 {
 			t.Error("that is too late")
@@ -45,4 +45,4 @@ func TestProbesActAtOnce(t *testing.T) {
 }
 
 // endsOnSignal ends as soon as it is asked to, and notes when that was.
-const endsOnSignal = "trap 'note term; exit 0' TERM; sleep 100000 & wait"
+const sleepUntilTerm = "trap 'note term; exit 0' TERM; sleep 100000 & wait"

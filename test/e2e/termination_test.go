@@ -38,7 +38,7 @@ func cgroups(t *testing.T, pid int) []string {
 
 // mustBeOver asserts that nothing of a pod that has ended is left on the host
 // but its logs, and that it does not run.
-func (n *node) mustBeOver(p v1.Pod, name string, groups []string) {
+func (n *node) mustBeTerminated(p v1.Pod, name string, groups []string) {
 	n.t.Helper()
 	if found, err := n.running(name); err != nil || len(found) > 0 {
 		n.t.Errorf("of %s there run %v, %v", name, found, err)
@@ -60,20 +60,20 @@ func (n *node) mustBeOver(p v1.Pod, name string, groups []string) {
 // A pod ends when its deadline has come, over restarts of the daemon and while
 // a hook hangs, and does not run again although nothing of it is left.
 func TestActiveDeadline(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
-		script := "echo hello; " + endsWhenAsked
+	onEachRuntime(t, func(t *testing.T, n *node) {
+		script := "echo hello; " + exitOnTerm
 		// Enough for a busy machine to start them before.
-		n.put("p.yaml", n.podOf("p", 5, "  activeDeadlineSeconds: 12", part{"main", script, ""}))
-		n.put("r.yaml", n.podOf("r", 5, "  activeDeadlineSeconds: 15", part{"main", script, ""}))
-		n.put("h.yaml", n.podOf("h", 5, "  activeDeadlineSeconds: 12",
-			part{"main", script, "lifecycle: {postStart: {exec: {command: [sleep, '4242']}}}"}))
+		n.writeManifest("p.yaml", n.scriptedPod("p", 5, "  activeDeadlineSeconds: 12", scriptedContainer{"main", script, ""}))
+		n.writeManifest("r.yaml", n.scriptedPod("r", 5, "  activeDeadlineSeconds: 15", scriptedContainer{"main", script, ""}))
+		n.writeManifest("h.yaml", n.scriptedPod("h", 5, "  activeDeadlineSeconds: 12",
+			scriptedContainer{"main", script, "lifecycle: {postStart: {exec: {command: [sleep, '4242']}}}"}))
 		n.start()
 		groups := cgroups(t, n.awaitRunning("p").Pid)
 		boot := time.Now().Add(-time.Duration(uptime(t) * float64(time.Second)))
 		// inTime asserts when a pod was asked to end.
 		inTime := func(p v1.Pod, name string, seconds int) {
 			t.Helper()
-			asked := boot.Add(time.Duration(n.awaitNoted(name+"-main-term") * float64(time.Second)))
+			asked := boot.Add(time.Duration(n.awaitRecorded(name+"-main-term") * float64(time.Second)))
 			late := asked.Sub(p.Status.StartTime.Add(time.Duration(seconds) * time.Second))
 			t.Logf("%s was asked to end %s after its deadline", name, late.Round(time.Millisecond))
 			// A busy machine may be late, but not by a minute's sync.
@@ -95,22 +95,22 @@ func TestActiveDeadline(t *testing.T) {
 			t.Errorf("start time went from %s to %s", started, r.Status.StartTime)
 		}
 		n.awaitGone("r")
-		n.mustBeOver(n.awaitPhase("p", v1.PodFailed), "p", groups)
+		n.mustBeTerminated(n.awaitPhase("p", v1.PodFailed), "p", groups)
 	})
 }
 
 // What has ended stays ended when its dead containers were removed by hand and
 // the daemon restarts.
-func TestEndedPodsStayEnded(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+func TestTerminatedPodsStayTerminated(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		for name, c := range map[string]struct{ policy, script string }{
 			"done": {"OnFailure", "echo hello; note start; exit 0"}, "failed": {"Never", "echo hello; note start; exit 4"},
-			"killed": {"Never", "echo hello; " + endsWhenAsked},
+			"killed": {"Never", "echo hello; " + exitOnTerm},
 		} {
-			n.put(name+".yaml", n.podOf(name, 2, "  restartPolicy: "+c.policy, part{"main", c.script, ""}))
+			n.writeManifest(name+".yaml", n.scriptedPod(name, 2, "  restartPolicy: "+c.policy, scriptedContainer{"main", c.script, ""}))
 		}
 		n.start()
-		n.awaitNoted("killed-main-start")
+		n.awaitRecorded("killed-main-start")
 		n.awaitReady("killed")
 		n.awaitPhase("done", v1.PodSucceeded)
 		n.awaitPhase("failed", v1.PodFailed)
@@ -129,13 +129,13 @@ func TestEndedPodsStayEnded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n.put("probe.yaml", sleeper("probe", "one"))
+		n.writeManifest("probe.yaml", sleepPod("probe", "one"))
 		n.start()
 		n.awaitRunning("probe")
 		for name, phase := range map[string]v1.PodPhase{"done": v1.PodSucceeded, "failed": v1.PodFailed, "killed": v1.PodFailed} {
 			p := n.awaitPhase(name, phase)
-			n.mustBeOver(p, name, nil)
-			if _, again := n.noted(name + "-main-start"); again {
+			n.mustBeTerminated(p, name, nil)
+			if _, again := n.recordedAt(name + "-main-start"); again {
 				t.Errorf("%s ran again", name)
 			}
 		}
@@ -144,21 +144,21 @@ func TestEndedPodsStayEnded(t *testing.T) {
 
 // A container that does not end when asked to is killed when its grace is over,
 // and not before.
-func TestGraceIsKept(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+func TestGracePeriod(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		deaf := "trap 'note term' TERM; note start; while true; do note alive; sleep 0.1; done"
-		n.put("p.yaml", n.podOf("p", 3, "", part{"main", deaf, ""}, part{"quick", endsWhenAsked, ""}))
-		n.put("q.yaml", n.podOf("q", 0, "", part{"main", deaf, ""}))
+		n.writeManifest("p.yaml", n.scriptedPod("p", 3, "", scriptedContainer{"main", deaf, ""}, scriptedContainer{"quick", exitOnTerm, ""}))
+		n.writeManifest("q.yaml", n.scriptedPod("q", 0, "", scriptedContainer{"main", deaf, ""}))
 		n.start()
-		n.awaitNoted("p-main-start")
-		n.awaitNoted("p-quick-start")
+		n.awaitRecorded("p-main-start")
+		n.awaitRecorded("p-quick-start")
 		main, q := n.awaitRunning("p"), n.awaitRunning("q")
-		n.awaitNoted("q-main-start")
-		n.drop("p.yaml")
-		n.drop("q.yaml")
+		n.awaitRecorded("q-main-start")
+		n.removeManifest("p.yaml")
+		n.removeManifest("q.yaml")
 		for pid, name := range map[int]string{main.Pid: "p", q.Pid: "q"} {
 			n.await(name+" is dead", func() error {
-				if err := syscall.Kill(pid, 0); err == nil && alive(pid) {
+				if err := syscall.Kill(pid, 0); err == nil && processExists(pid) {
 					return errors.New("it is alive")
 				}
 				return nil
@@ -168,12 +168,12 @@ func TestGraceIsKept(t *testing.T) {
 		n.awaitGone("q")
 		// 2 s are the least that there are.
 		for name, grace := range map[string]float64{"p": 3, "q": 2} {
-			term, alive := n.awaitNoted(name+"-main-term"), n.awaitNoted(name+"-main-alive")
+			term, alive := n.awaitRecorded(name+"-main-term"), n.awaitRecorded(name+"-main-alive")
 			if had := alive - term; had < grace-0.5 || had > grace+1.5 {
 				t.Errorf("%s had %.2f s from the signal to its end, want %.0f", name, had, grace)
 			}
 		}
-		if quick, slow := n.awaitNoted("p-quick-term"), n.awaitNoted("p-main-term"); quick > slow+1 {
+		if quick, slow := n.awaitRecorded("p-quick-term"), n.awaitRecorded("p-main-term"); quick > slow+1 {
 			t.Errorf("one container was asked to end %.2f s after the other", quick-slow)
 		}
 	})
@@ -182,34 +182,34 @@ func TestGraceIsKept(t *testing.T) {
 // Sidecars go on until the regular containers have ended, and then end in
 // reverse order; their hooks come at the start. It is the same without a
 // manifest, when the containers alone tell.
-func TestSidecarsEndLast(t *testing.T) {
-	each(t, func(t *testing.T, n *node) {
+func TestSidecarsTerminateLast(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, n *node) {
 		manifest := func(name string) string {
-			return n.podOf(name, 10, "",
-				part{"first", endsWhenAsked, "restartPolicy: Always\nlifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook']}}}"},
-				part{"second", "trap 'note term; sleep 0.5; exit 0' TERM; note start; while true; do sleep 0.05; done", "restartPolicy: Always"},
-				part{"main", "trap 'note term; sleep 1; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done", ""},
-				part{"other", endsWhenAsked, ""},
+			return n.scriptedPod(name, 10, "",
+				scriptedContainer{"first", exitOnTerm, "restartPolicy: Always\nlifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; note hook']}}}"},
+				scriptedContainer{"second", "trap 'note term; sleep 0.5; exit 0' TERM; note start; while true; do sleep 0.05; done", "restartPolicy: Always"},
+				scriptedContainer{"main", "trap 'note term; sleep 1; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done", ""},
+				scriptedContainer{"other", exitOnTerm, ""},
 			)
 		}
-		n.put("p.yaml", manifest("p"))
-		n.put("o.yaml", manifest("o"))
+		n.writeManifest("p.yaml", manifest("p"))
+		n.writeManifest("o.yaml", manifest("o"))
 		n.start()
 		for _, name := range []string{"p", "o"} {
-			n.awaitNoted(name + "-main-start")
-			n.awaitNoted(name + "-other-start")
+			n.awaitRecorded(name + "-main-start")
+			n.awaitRecorded(name + "-other-start")
 		}
-		n.drop("p.yaml")
+		n.removeManifest("p.yaml")
 		n.awaitGone("p")
 		n.Kill()
-		n.drop("o.yaml")
+		n.removeManifest("o.yaml")
 		n.start()
 		n.awaitGone("o")
 		for _, name := range []string{"p", "o"} {
-			n.inOrder(0, name+"-main-term", name+"-main-ended", name+"-second-term", name+"-first-term")
-			n.inOrder(0.5, name+"-second-term", name+"-first-term")
-			n.inOrder(0, name+"-first-hook", name+"-main-ended")
-			n.inOrder(0, name+"-other-term", name+"-main-ended")
+			n.mustBeInOrder(0, name+"-main-term", name+"-main-ended", name+"-second-term", name+"-first-term")
+			n.mustBeInOrder(0.5, name+"-second-term", name+"-first-term")
+			n.mustBeInOrder(0, name+"-first-hook", name+"-main-ended")
+			n.mustBeInOrder(0, name+"-other-term", name+"-main-ended")
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 //go:embed versions.env
 var versions string
 
-// Version is a version pinned in versions.env, empty if it is not there.
+// Version returns a version pinned in versions.env, or an empty string.
 func Version(name string) string {
 	for line := range strings.Lines(versions) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {
@@ -22,8 +22,8 @@ func Version(name string) string {
 	return ""
 }
 
-// Cache is the directory outside the tree that keeps what was built or fetched:
-// $XDG_CACHE_HOME/podstead-test, else ~/.cache/podstead-test.
+// Cache returns the directory outside the source tree that keeps built and downloaded
+// programs: $XDG_CACHE_HOME/podstead-test, or ~/.cache/podstead-test.
 func Cache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -32,27 +32,27 @@ func Cache() string {
 	return filepath.Join(dir, "podstead-test")
 }
 
-// Variables through which what was built outside is found inside.
+// Environment variables that pass the paths of built programs into the namespaces.
 const (
-	productVar = "PODSTEAD_TESTBED_PRODUCT"
-	pauseVar   = "PODSTEAD_TESTBED_PAUSE"
-	talkerVar  = "PODSTEAD_TESTBED_TALKER"
+	productVar    = "PODSTEAD_TESTBED_PRODUCT"
+	pauseVar      = "PODSTEAD_TESTBED_PAUSE"
+	portServerVar = "PODSTEAD_TESTBED_PORTSERVER"
 )
 
-// Product is the daemon's binary, built by Build.
+// Product returns the path of the daemon's binary, which Build builds.
 func Product() string { return os.Getenv(productVar) }
 
-// Talker is a static program that listens on ports, built by Build.
-func Talker() string { return os.Getenv(talkerVar) }
+// PortServer returns the path of a static program that serves TCP ports, which Build builds.
+func PortServer() string { return os.Getenv(portServerVar) }
 
-// Build checks that the parts are there and builds the pause program, the
-// talker and the product, the last as plain `go build` makes it unless PODSTEAD_TESTBED_PRODUCT
-// names a binary. It is what Isolate should prepare.
+// Build checks the dependencies and builds the pause program, the port server and the product.
+// It builds the product as plain `go build` does, unless PODSTEAD_TESTBED_PRODUCT names a
+// binary. Pass it to Isolate.
 func Build() error {
 	if err := BuildPause(); err != nil {
 		return err
 	}
-	if err := build(talkerVar, "talker", "./test/testbed/talker", "-ldflags=-s -w"); err != nil {
+	if err := build(portServerVar, "portserver", "./test/testbed/portserver", "-ldflags=-s -w"); err != nil {
 		return err
 	}
 	if Product() != "" {
@@ -61,20 +61,21 @@ func Build() error {
 	return build(productVar, "podstead", "./cmd/podstead")
 }
 
-// BuildPause checks that the parts are there and builds the pause program only.
+// BuildPause checks the dependencies and builds only the pause program.
 func BuildPause() error {
-	if err := checkParts(); err != nil {
+	if err := checkDependencies(); err != nil {
 		return err
 	}
 	return build(pauseVar, "pause", "./test/testbed/pause", "-ldflags=-s -w")
 }
 
-// build builds pkg into the bed's directory and exports its path.
+// build builds pkg into the test bed's directory and exports its path as an environment
+// variable.
 func build(env, name, pkg string, flags ...string) error {
 	out := filepath.Join(Dir(), "bin", name)
 	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", out, pkg)...)
-	cmd.Dir = Tree()
-	// Static, since one of them is alone in its image.
+	cmd.Dir = SourceRoot()
+	// Static, because pause is the only file of its image.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if msg, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build %s: %v\n%s", pkg, err, msg)
@@ -82,10 +83,10 @@ func build(env, name, pkg string, flags ...string) error {
 	return os.Setenv(env, out)
 }
 
-// Tree is the root of this source tree: the directory with its go.mod, which is
-// the working directory or above it. (The paths in a binary that was built with
-// -trimpath do not tell.)
-func Tree() string {
+// SourceRoot returns the root of this source tree: the closest directory with the module's
+// go.mod, starting at the working directory. (Binaries built with -trimpath do not contain the
+// path.)
+func SourceRoot() string {
 	dir, err := os.Getwd()
 	for err == nil {
 		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && strings.HasPrefix(string(text), "module github.com/podstead/podstead\n") {
@@ -100,9 +101,9 @@ func Tree() string {
 	return "."
 }
 
-// checkParts reports every part that is missing of those that all kinds of
-// runtime need, with what installs it.
-func checkParts() error {
+// checkDependencies reports each missing program that both kinds of runtime need, and how to
+// install it.
+func checkDependencies() error {
 	var missing []string
 	files := []string{
 		"/usr/bin/containerd", "/usr/bin/containerd-shim-runc-v2", "/usr/sbin/runc",
@@ -125,25 +126,27 @@ func checkParts() error {
 	return nil
 }
 
-// newRunc is where test/setup.sh puts the newer runc.
+// newRunc returns the path at which test/setup.sh installs the newer runc.
 func newRunc() string { return filepath.Join(Cache(), "runc-"+Version("RUNC_VERSION"), "runc") }
 
-// newContainerd is where test/setup.sh puts a program of the newer containerd.
+// newContainerd returns the path at which test/setup.sh installs a program of the newer
+// containerd.
 func newContainerd(name string) string {
 	return filepath.Join(Cache(), "containerd-"+Version("CONTAINERD_VERSION"), name)
 }
 
-// Kubectl is where test/setup.sh puts kubectl.
+// Kubectl returns the path at which test/setup.sh installs kubectl.
 func Kubectl() string { return filepath.Join(Cache(), "kubectl-"+Version("KUBECTL_VERSION")) }
 
-// DebianKubectl is where test/setup.sh puts Debian's own, years older.
+// DebianKubectl returns the path at which test/setup.sh installs Debian's kubectl, which is
+// years older.
 func DebianKubectl() string { return filepath.Join(Cache(), "kubectl-debian") }
 
-// kubeAPIServer is where test/setup.sh puts Kubernetes' API server.
+// kubeAPIServer returns the path at which test/setup.sh installs Kubernetes' API server.
 func kubeAPIServer() string {
 	return filepath.Join(Cache(), "kube-apiserver-"+Version("KUBERNETES_VERSION"))
 }
 
-// Previous returns the path of podstead as test/setup.sh builds it from the commit
-// from which upgrades are tested.
+// Previous returns the path of the podstead that test/setup.sh builds from the commit from
+// which upgrades are tested.
 func Previous() string { return filepath.Join(Cache(), "podstead-"+Version("PREVIOUS_COMMIT")) }

@@ -6,7 +6,7 @@ import (
 
 // alike checks that kubectl and podstead print the same where both print what
 // a template or a list of columns asks for, and further verbs of kubectl's.
-func (k *kubectl) alike(web string) {
+func (k *kubectl) compareVerbs(web string) {
 	n, t := k.n, k.n.t
 	t.Helper()
 	for _, args := range [][]string{

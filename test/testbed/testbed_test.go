@@ -15,8 +15,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBarePod proves each runtime of the bed with plain CRI calls: a pod starts, has a
-// process of its own and a network, survives the runtime's death, and leaves nothing.
+// TestBarePod checks each runtime with plain CRI calls: a pod starts, has its own process and
+// network, survives the death of the runtime, and leaves nothing behind.
 func TestBarePod(t *testing.T) {
 	r, err := StartRegistry()
 	if err != nil {
@@ -43,7 +43,8 @@ func TestBarePod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The runtime answers a little before the process has become what it starts.
+			// The runtime reports the pid slightly before the process has executed its
+			// command.
 			for {
 				cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 				if err == nil && strings.HasPrefix(string(cmdline), "sleep\x001000") {
