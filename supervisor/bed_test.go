@@ -173,6 +173,9 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 	for reason, policy := range b.returns {
 		d.SetRestartPolicy(reason, policy)
 	}
+	if b.taints != nil {
+		d.SetTaints(b.taints)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = d.pleg.Run(ctx) })
