@@ -55,7 +55,7 @@ func writeFiles(volume string, files payload, group volumeGroup) (bool, error) {
 // itself uses.
 func checkFileName(name string) error {
 	if name == "" || path.IsAbs(name) || path.Clean(name) != name || strings.HasPrefix(name, "..") {
-		return fmt.Errorf("file %q: the path of a file must be relative and must not begin with ..", name)
+		return fmt.Errorf("file %q: the path of a file must be relative and must not begin with \"..\"", name)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ const (
 func setupHostPath(src *v1.HostPathVolumeSource) (string, error) {
 	path := src.Path
 	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {
-		return "", fmt.Errorf("hostPath %q must be absolute and must not contain ..", path)
+		return "", fmt.Errorf("hostPath %q must be absolute and must not contain \"..\"", path)
 	}
 	kind := v1.HostPathUnset
 	if src.Type != nil {

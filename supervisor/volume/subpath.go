@@ -60,7 +60,7 @@ func (v *Volumes) MountSubPath(m Mounted, sub SubPath) (string, error) {
 // CheckSubPath rejects a path that by itself leads out of the volume.
 func CheckSubPath(subPath string) error {
 	if path.IsAbs(subPath) || slices.Contains(strings.Split(subPath, "/"), "..") {
-		return fmt.Errorf("subPath %q must be relative and must not contain ..", subPath)
+		return fmt.Errorf("subPath %q must be relative and must not contain \"..\"", subPath)
 	}
 	return nil
 }

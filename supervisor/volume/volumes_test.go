@@ -176,7 +176,7 @@ func TestHostPath(t *testing.T) {
 		{dir, v1.HostPathFileOrCreate, "is not a file"},
 		{missing, v1.HostPathDirectoryOrCreate, ""},
 		{file, v1.HostPathDirectoryOrCreate, "is not a directory"},
-		{dir + "/../x", v1.HostPathUnset, "must not contain .."},
+		{dir + "/../x", v1.HostPathUnset, "must not contain \"..\""},
 		{"relative", v1.HostPathUnset, "absolute"},
 		{dir, "Sock", "unknown"},
 	} {

@@ -1,0 +1,73 @@
+package architecture
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// markdownLink finds the target of an inline link.
+var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// notInAnchor are the characters that a heading loses on its way to its anchor.
+var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+
+// anchors returns the anchors of a Markdown page, one for each heading.
+func anchors(text string) map[string]bool {
+	found, code := map[string]bool{}, false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "```") {
+			code = !code
+		}
+		if heading := strings.TrimLeft(line, "#"); !code && heading != line && strings.HasPrefix(heading, " ") {
+			heading = notInAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+			found[strings.ReplaceAll(heading, " ", "-")] = true
+		}
+	}
+	return found
+}
+
+// Every link of a page to another page, to a file of the tree or to a heading leads
+// somewhere.
+func TestDocumentationLinks(t *testing.T) {
+	const root = "../.."
+	cmd := exec.Command("git", "ls-files", "*.md")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := map[string]string{}
+	for _, page := range strings.Fields(string(out)) {
+		data, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[page] = string(data)
+	}
+	if len(pages) < 10 {
+		t.Fatalf("git lists %d pages only: %v", len(pages), pages)
+	}
+	for page, text := range pages {
+		for _, match := range markdownLink.FindAllStringSubmatch(text, -1) {
+			link, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(link, "://") {
+				continue
+			}
+			target := page
+			if link != "" {
+				target = filepath.Join(filepath.Dir(page), link)
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", page, match[1])
+				continue
+			}
+			if anchor != "" && !anchors(pages[target])[anchor] {
+				t.Errorf("%s links to %s, but %s has no such heading", page, match[1], target)
+			}
+		}
+	}
+}
