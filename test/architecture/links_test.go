@@ -15,6 +15,9 @@ var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 // notInAnchor are the characters that a heading loses on its way to its anchor.
 var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
+// sourcePath finds a source file that a page names in a code span.
+var sourcePath = regexp.MustCompile("`((?:cmd|cluster|cri|gc|httpapi|internal|manifest|node|probe|supervisor|test)/[a-z0-9_/]+\\.go)`")
+
 // anchors returns the anchors of a Markdown page, one for each heading.
 func anchors(text string) map[string]bool {
 	found, code := map[string]bool{}, false
@@ -31,7 +34,7 @@ func anchors(text string) map[string]bool {
 }
 
 // Every link of a page to another page, to a file of the tree or to a heading leads
-// somewhere.
+// somewhere, and every source file that a page names exists.
 func TestDocumentationLinks(t *testing.T) {
 	const root = "../.."
 	cmd := exec.Command("git", "ls-files", "*.md")
@@ -52,6 +55,11 @@ func TestDocumentationLinks(t *testing.T) {
 		t.Fatalf("git lists %d pages only: %v", len(pages), pages)
 	}
 	for page, text := range pages {
+		for _, match := range sourcePath.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, match[1])); err != nil {
+				t.Errorf("%s names %s, which does not exist", page, match[1])
+			}
+		}
 		for _, match := range markdownLink.FindAllStringSubmatch(text, -1) {
 			link, anchor, _ := strings.Cut(match[1], "#")
 			if strings.Contains(link, "://") {
