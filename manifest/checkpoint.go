@@ -115,8 +115,7 @@ func (c *Checkpoint) Previous(source Source, unit string) (Unit, bool) {
 	return record.Previous.unit(unit), true
 }
 
-// accept makes these revisions the ones in effect. If the set is complete,
-// units that are not in it are removed.
+// accepted returns the revision of the unit that is in effect.
 func (c *Checkpoint) accepted(source Source, unit string) (Unit, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,8 +233,8 @@ func (c *Checkpoint) revisionKey() string {
 	return c.state.RevisionKey
 }
 
-// accept makes these revisions those in effect. Units that are not among them
-// are forgotten if the set is whole.
+// accept makes these revisions the ones in effect. If the set is complete,
+// units that are not in it are removed.
 func (c *Checkpoint) accept(source Source, units []Unit, whole bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

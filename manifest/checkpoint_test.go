@@ -56,8 +56,8 @@ func TestCheckpointRoundTrip(t *testing.T) {
 	}
 }
 
-// A pod as rich as they come reads back as it was written.
-func TestCheckpointKeepsPodsWhole(t *testing.T) {
+// A pod with many fields is read back as it was written.
+func TestCheckpointStoresCompletePods(t *testing.T) {
 	var pod v1.Pod
 	data := `{"metadata":{"name":"a","namespace":"default","uid":"u","labels":{"x":"y"}},"spec":{"containers":[{"name":"c","image":"i",
 		"resources":{"limits":{"cpu":"1500m","memory":"1Gi"}},"ports":[{"containerPort":80,"hostIP":"::1"}],
@@ -77,7 +77,7 @@ func TestCheckpointKeepsPodsWhole(t *testing.T) {
 	}
 }
 
-func TestCheckpointSetsAsideWhatItCannotUse(t *testing.T) {
+func TestCheckpointMovesUnusableFileAside(t *testing.T) {
 	for name, c := range map[string]struct{ content, suffix, warning string }{
 		"cut off":       {`{"version":1,"sources":{"fi`, ".damaged", "is damaged"},
 		"empty":         {``, ".damaged", "is damaged"},
@@ -101,7 +101,7 @@ func TestCheckpointSetsAsideWhatItCannotUse(t *testing.T) {
 			}
 			if c.suffix == "" {
 				if cp.wasLost(SourceFile) || len(lines.lines) > 0 {
-					t.Errorf("it was set aside: %q", lines.lines)
+					t.Errorf("it was moved aside: %q", lines.lines)
 				}
 				return
 			}
@@ -111,26 +111,26 @@ func TestCheckpointSetsAsideWhatItCannotUse(t *testing.T) {
 			if kept, err := os.ReadFile(path + c.suffix); err != nil || string(kept) != c.content {
 				t.Errorf("kept aside: %q, %v", kept, err)
 			}
-			// Until there was a whole set, a restart does not forget the loss.
+			// The loss is remembered across restarts until there is a complete set.
 			cp.accept(SourceFile, nil, false)
 			if err := cp.Save(); err != nil {
 				t.Fatal(err)
 			}
 			if cp = openTestCheckpoint(t, path); !cp.wasLost(SourceFile) {
-				t.Error("the loss was forgotten by a restart")
+				t.Error("a restart forgot the loss")
 			}
 			cp.accept(SourceFile, []Unit{scriptUnit("f", "a 1", SourceFile)}, true)
 			if err := cp.Save(); err != nil {
 				t.Fatal(err)
 			}
 			if openTestCheckpoint(t, path).wasLost(SourceFile) {
-				t.Error("the new one is lost as well")
+				t.Error("the new checkpoint is lost as well")
 			}
 		})
 	}
 }
 
-func TestCheckpointIsWrittenOnChangeOnly(t *testing.T) {
+func TestCheckpointIsWrittenOnlyOnChange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint.json")
 	cp := openTestCheckpoint(t, path)
 	unit := scriptUnit("f", "warn\na 1", SourceFile)
@@ -155,18 +155,18 @@ func TestCheckpointIsWrittenOnChangeOnly(t *testing.T) {
 	broken.Faults = Faults{{Unit: "f", Problem: "is broken"}}
 	cp.accept(SourceFile, []Unit{broken}, true)
 	cp.accept(SourceFile, nil, false)
-	cp.RecordReady("nobody")
+	cp.RecordReady("unknown")
 	if write() {
 		t.Error("written without a change")
 	}
 	cp.accept(SourceFile, nil, true)
 	if !write() {
-		t.Error("not written after a unit went")
+		t.Error("not written after a unit was removed")
 	}
 }
 
-func TestCheckpointKeepsTheReadyRevision(t *testing.T) {
-	b := newConfigBed(t)
+func TestCheckpointKeepsReadyRevision(t *testing.T) {
+	b := newConfigHarness(t)
 	wantPrevious := func(image string) {
 		t.Helper()
 		for range 2 {
@@ -201,7 +201,7 @@ func TestCheckpointKeepsTheReadyRevision(t *testing.T) {
 	wantPrevious("4")
 }
 
-func TestCheckpointRunGathersReadyMarks(t *testing.T) {
+func TestCheckpointBatchesReadyMarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "checkpoint.json")
 		cp := openTestCheckpoint(t, path)
@@ -221,7 +221,7 @@ func TestCheckpointRunGathersReadyMarks(t *testing.T) {
 		}
 		synctest.Wait()
 		if readyInFile(t, path) != 0 {
-			t.Error("written at once")
+			t.Error("written immediately")
 		}
 		sleepInBubble(readyDelay)
 		if got := readyInFile(t, path); got != 50 {
@@ -253,8 +253,9 @@ func readyInFile(t *testing.T, path string) int {
 	return len(record.Ready)
 }
 
-// A full disk: pods go on, the trouble is said once, and over when it is.
-func TestCheckpointThatCannotBeWritten(t *testing.T) {
+// With a full disk pods keep running; the problem is logged once, and so is its
+// end.
+func TestCheckpointNotWritable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "cp")
 		path := filepath.Join(dir, "checkpoint.json")
@@ -296,8 +297,8 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	})
 }
 
-// A crash at any point of a write leaves the old file or the new one.
-func TestReplaceFileLeavesNothingHalf(t *testing.T) {
+// A crash at any point of a write leaves the old or the new content.
+func TestReplaceFileIsAtomic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path+".tmp", []byte("a very long half of a file"), 0o600); err != nil {
 		t.Fatal(err)
@@ -308,7 +309,7 @@ func TestReplaceFileLeavesNothingHalf(t *testing.T) {
 	if data, err := os.ReadFile(path); err != nil || string(data) != "new" {
 		t.Errorf("read %q, %v", data, err)
 	}
-	// What cannot be renamed over leaves nothing behind.
+	// A failed rename leaves nothing behind.
 	directory := filepath.Join(t.TempDir(), "directory")
 	if err := os.MkdirAll(filepath.Join(directory, "x"), 0o700); err != nil {
 		t.Fatal(err)
@@ -317,7 +318,7 @@ func TestReplaceFileLeavesNothingHalf(t *testing.T) {
 		t.Error("a directory was replaced")
 	}
 	if _, err := os.Stat(directory + ".tmp"); !os.IsNotExist(err) {
-		t.Error("the temporary file stays")
+		t.Error("the temporary file was not removed")
 	}
 }
 

@@ -14,16 +14,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// The corpus holds manifests in the shape of those that people bring. The
+// The corpus contains manifests that are typical of what users write. The
 // module test/oracle runs it through Kubernetes' own defaulting and validation.
 const (
 	corpusFiles = "testdata/corpus/*"
-	// What the corpus has to have at least.
+	// The minimum content of the corpus.
 	minCorpus, minAccepted, minRefused = 150, 100, 60
 )
 
-// TestCorpus pins what becomes of each manifest of the corpus: the verdict, in
-// the words that a person sees, and of a pod all that defaulting adds.
+// TestCorpus pins the result for each manifest of the corpus: the messages that
+// the user sees, and for a pod the fields that defaulting adds.
 func TestCorpus(t *testing.T) {
 	files, err := filepath.Glob(corpusFiles)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestCorpus(t *testing.T) {
 			}
 			fmt.Fprintln(&verdicts, fault.Error())
 			if fault.Remedy == "" {
-				t.Errorf("%s says nothing of what would be right: %s", name, fault.Error())
+				t.Errorf("%s does not say what would be right: %s", name, fault.Error())
 			}
 		}
 		if faults.Fatal() {
@@ -64,14 +64,14 @@ func TestCorpus(t *testing.T) {
 		}
 	}
 	if len(files) < minCorpus || accepted < minAccepted || refused < minRefused {
-		t.Errorf("%d manifests, %d accepted and %d refused; want at least %d, %d and %d",
+		t.Errorf("%d manifests, %d accepted and %d rejected; want at least %d, %d and %d",
 			len(files), accepted, refused, minCorpus, minAccepted, minRefused)
 	}
 	checkGolden(t, "corpus-verdicts.txt", verdicts.String())
 	checkGolden(t, "corpus-defaults.txt", defaults.String())
 }
 
-// declared names what a unit declares.
+// declared lists what a unit declares.
 func declared(content Content) []string {
 	names := []string{}
 	for _, document := range content.Documents {
@@ -85,7 +85,7 @@ func declared(content Content) []string {
 
 func fullNameOf(pod *v1.Pod) string { return pod.Namespace + "/" + BaseName(pod) }
 
-// givenPods are the pods of a unit as they are written, by their digests.
+// givenPods returns the pods of a unit as they are written, by digest.
 func givenPods(t *testing.T, data []byte) map[string]map[string]any {
 	t.Helper()
 	given := map[string]map[string]any{}
@@ -116,7 +116,7 @@ func givenPods(t *testing.T, data []byte) map[string]map[string]any {
 	return given
 }
 
-// addedTo lists how a loaded pod differs from what was written, apart from
+// addedTo lists how a loaded pod differs from its manifest, apart from
 // its identity: one line for each struct, its fields as name=value.
 func addedTo(t *testing.T, given map[string]any, pod *v1.Pod) []string {
 	t.Helper()
@@ -143,7 +143,7 @@ func addedTo(t *testing.T, given map[string]any, pod *v1.Pod) []string {
 	for _, path := range slices.Sorted(maps.Keys(after)) {
 		switch was, set := before[path]; {
 		case path == "status" || strings.HasSuffix(path, ".resources"):
-			// An empty struct that JSON cannot leave out.
+			// An empty struct that JSON does not omit.
 		case !set:
 			note(path, "="+after[path])
 		case was != after[path]:
@@ -162,8 +162,8 @@ func addedTo(t *testing.T, given map[string]any, pod *v1.Pod) []string {
 	return all
 }
 
-// withoutIdentity takes back what makes a static pod of a pod; identities.txt
-// pins that.
+// withoutIdentity removes the identity of a static pod, which identities.txt
+// pins.
 func withoutIdentity(pod *v1.Pod, given map[string]any) *v1.Pod {
 	pod = pod.DeepCopy()
 	pod.Name = BaseName(pod)
@@ -179,8 +179,8 @@ func withoutIdentity(pod *v1.Pod, given map[string]any) *v1.Pod {
 	return pod
 }
 
-// collectLeaves flattens JSON to its plain values by their paths. What is
-// empty is a leaf; null is nothing.
+// collectLeaves flattens JSON to its scalars by path. Empty objects and lists are
+// leaves; null is omitted.
 func collectLeaves(value any, path string, into map[string]string) {
 	switch value := value.(type) {
 	case nil:

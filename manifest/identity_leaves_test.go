@@ -8,8 +8,8 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// leaves are the paths of the plain values of a generic object, in order. Keys
-// that hold dots are in brackets.
+// leaves returns the paths of the scalars of a generic object, in order. Keys
+// with dots are in brackets.
 func leaves(value any, path string, found []string) []string {
 	switch value := value.(type) {
 	case map[string]any:
@@ -27,7 +27,7 @@ func leaves(value any, path string, found []string) []string {
 	return found
 }
 
-// leafOf is the value at a path; nil if there is none.
+// leafOf returns the value at a path; nil if there is none.
 func leafOf(object map[string]any, path string) any {
 	var found any
 	walkLeaf(object, path, func(value any) (any, bool) {
@@ -72,7 +72,7 @@ func walkLeaf(value any, path string, visit func(any) (any, bool)) {
 	}
 }
 
-// cutStep takes a step off the front of a path.
+// cutStep removes a step from the front of a path.
 func cutStep(path, step string) (string, bool) {
 	if len(path) < len(step) || path[:len(step)] != step {
 		return "", false

@@ -24,10 +24,10 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// identity is what must not change without a reason.
+// identity is the part of a pod that must not change without a reason.
 type identity struct{ uid, hash, template string }
 
-// identityOf decodes a generic pod and gives it its identity without judging
+// identityOf decodes a generic pod and gives it its identity without validating
 // it, so that fields that are not supported yet are covered as well.
 func identityOf(t *testing.T, value any) identity {
 	t.Helper()
@@ -44,7 +44,7 @@ func identityOf(t *testing.T, value any) identity {
 	return identity{string(pod.UID), pod.Annotations[podinfo.AnnotationHash], pod.Annotations[podinfo.AnnotationTemplate]}
 }
 
-// corpus are the pods of testdata/pods as generic JSON, by name.
+// corpus returns the pods of testdata/pods as generic JSON, by name.
 func corpus(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	files, err := filepath.Glob("testdata/pods/*.yaml")
@@ -82,8 +82,8 @@ func TestIdentityGolden(t *testing.T) {
 	checkGolden(t, "identities.txt", all.String())
 }
 
-// TestIdentityOfDefaultsSpelledOut spells out some of the defaults at a time.
-func TestIdentityOfDefaultsSpelledOut(t *testing.T) {
+// TestIdentityOfExplicitDefaults sets some of the defaults explicitly.
+func TestIdentityOfExplicitDefaults(t *testing.T) {
 	for name, written := range corpus(t) {
 		text, err := json.Marshal(written)
 		if err != nil {
@@ -104,7 +104,7 @@ func TestIdentityOfDefaultsSpelledOut(t *testing.T) {
 		}
 		want := identityOf(t, written)
 		if got := identityOf(t, full); got != want {
-			t.Errorf("%s: all defaults spelled out: %v, want %v", name, got, want)
+			t.Errorf("%s: all defaults explicit: %v, want %v", name, got, want)
 		}
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 50 {
@@ -112,14 +112,14 @@ func TestIdentityOfDefaultsSpelledOut(t *testing.T) {
 			dropSome(some, written, random)
 			if got := identityOf(t, some); got != want {
 				text, _ := sigsyaml.Marshal(some)
-				t.Errorf("%s: some defaults spelled out: %v, want %v\n%s", name, got, want, text)
+				t.Errorf("%s: some defaults explicit: %v, want %v\n%s", name, got, want, text)
 				break
 			}
 		}
 	}
 }
 
-// dropSome takes out of full, at random, what is not in written.
+// dropSome removes from full, at random, what is not in written.
 func dropSome(full, written any, random *rand.Rand) {
 	switch full := full.(type) {
 	case map[string]any:
@@ -139,8 +139,8 @@ func dropSome(full, written any, random *rand.Rand) {
 	}
 }
 
-// TestClearDefaultsIsComplete finds what SetDefaults fills in, in a pod that
-// has every struct there is and no value in any.
+// TestClearDefaultsIsComplete finds what SetDefaults sets in a pod that has every
+// struct and no values.
 func TestClearDefaultsIsComplete(t *testing.T) {
 	hollow := &v1.Pod{}
 	fill(reflect.ValueOf(hollow).Elem(), false, 0)
@@ -160,7 +160,7 @@ func TestClearDefaultsIsComplete(t *testing.T) {
 		}
 		defaults++
 		if slices.Contains(left, path) {
-			t.Errorf("%s is defaulted, but not taken out of the identity", path)
+			t.Errorf("%s is defaulted, but not removed from the identity", path)
 		}
 	}
 	if defaults < 50 {
@@ -168,8 +168,8 @@ func TestClearDefaultsIsComplete(t *testing.T) {
 	}
 }
 
-// TestIdentityCoversEverything looks for each value of a pod that has them all,
-// none at its default, in what is hashed.
+// TestIdentityCoversEverything searches the hashed form for each value of a pod
+// in which all fields have values other than their defaults.
 func TestIdentityCoversEverything(t *testing.T) {
 	pod := fullPod()
 	whole := jsonObject(pod.DeepCopy())
@@ -189,12 +189,12 @@ func TestIdentityCoversEverything(t *testing.T) {
 	}
 }
 
-// isResizable tells the resources that a resize changes.
+// isResizable reports whether a resize can change a field.
 func isResizable(path string) bool {
 	return regexp.MustCompile(`^spec\.((initC|c)ontainers\[0\]\.)?resources\.(limits|requests)\.(cpu|memory)$`).MatchString(path)
 }
 
-// isNoIdentity tells what does not make another pod.
+// isNoIdentity reports whether a field does not change the identity of a pod.
 func isNoIdentity(path string) bool {
 	switch path {
 	case "metadata.creationTimestamp", "metadata.resourceVersion", "metadata.generation", "metadata.selfLink",
@@ -206,7 +206,7 @@ func isNoIdentity(path string) bool {
 	return strings.HasPrefix(path, "status.") || strings.HasPrefix(path, "metadata.managedFields")
 }
 
-// TestIdentityOfEdits says which edit keeps what.
+// TestIdentityOfEdits lists what each edit changes.
 func TestIdentityOfEdits(t *testing.T) {
 	const pod = `apiVersion: v1
 kind: Pod
@@ -281,7 +281,7 @@ spec:
 	for name, test := range tests {
 		edited := strings.Replace(pod, test.old, test.new, 1)
 		if edited == pod {
-			t.Errorf("%s: nothing is edited", name)
+			t.Errorf("%s: the edit changes nothing", name)
 		}
 		after := load(edited)
 		got := identity{sign(before.uid, after.uid), sign(before.hash, after.hash), sign(before.template, after.template)}
@@ -316,8 +316,8 @@ func resources(quantity string) v1.ResourceList {
 	return list
 }
 
-// fill makes every pointer and list below a value; with values, it gives the
-// plain ones one as well.
+// fill sets every pointer and list below a value; with values, it sets the scalars
+// as well.
 func fill(value reflect.Value, values bool, depth int) {
 	switch instance := value.Addr().Interface().(type) {
 	case *v1.ResourceRequirements:

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var updateGolden = flag.Bool("update-manifest-golden", false, "write the golden files of the loader anew")
+var updateGolden = flag.Bool("update-manifest-golden", false, "rewrite the golden files of the loader")
 
 // checkGolden compares with a file under testdata, or writes it.
 func checkGolden(t *testing.T, name, got string) {
@@ -40,8 +40,8 @@ func loadFile(t *testing.T, path string, mode Mode) ([]Document, Faults) {
 	return podsOf(NewLoader("Node1", mode).Load(LoadRequest{Source: SourceFile, Unit: filepath.Base(path), Data: data}))
 }
 
-// TestFaultTexts pins the words of every kind of fault: they are the first
-// thing of podstead that many will read.
+// TestFaultTexts pins the text of every kind of fault: it is the first thing of
+// podstead that many users will read.
 func TestFaultTexts(t *testing.T) {
 	files, err := filepath.Glob("testdata/faults/*")
 	if err != nil || len(files) == 0 {
@@ -63,8 +63,8 @@ func TestFaultTexts(t *testing.T) {
 	checkGolden(t, "faults.txt", all.String())
 }
 
-// A template that was not rendered is YAML, but of mappings as keys.
-func TestUnrenderedTemplateIsTold(t *testing.T) {
+// A template that was not rendered is YAML with mappings as keys.
+func TestUnrenderedTemplate(t *testing.T) {
 	text := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n"
 	_, faults := NewLoader("Node1", ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(text)})
 	if got := faults.Error(); !strings.HasPrefix(got, "web.yaml:4: ") || !strings.Contains(got, "render the template") || strings.Contains(got, "interface") {

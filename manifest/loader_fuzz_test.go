@@ -61,10 +61,10 @@ func checkFaults(t *testing.T, mode Mode, content Content, faults Faults) {
 	for _, fault := range faults {
 		text := fault.Error()
 		if fault.Problem == "" || fault.Line < 0 || strings.Contains(fault.Problem, "cannot be decoded") {
-			t.Fatalf("%s: poor fault %q", mode, text)
+			t.Fatalf("%s: incomplete fault %q", mode, text)
 		}
 		if mode == ModeIgnore && fault.Warning {
-			t.Fatalf("a warning that nobody wants: %s", text)
+			t.Fatalf("unexpected warning: %s", text)
 		}
 	}
 	refs := map[ObjectRef]bool{}
@@ -114,7 +114,7 @@ func checkRewritten(t *testing.T, mode Mode, value any, random *rand.Rand) {
 	}
 	want, faults := loadContent(mode, string(plain))
 	if faults.Fatal() {
-		t.Fatalf("%s: refused as JSON: %v\n%s", mode, faults, plain)
+		t.Fatalf("%s: rejected as JSON: %v\n%s", mode, faults, plain)
 	}
 	for _, text := range []string{shuffled(value, random), string(inYAML)} {
 		got, faults := loadContent(mode, text)

@@ -30,7 +30,7 @@ func loadContent(mode Mode, text string) (Content, Faults) {
 
 func loadText(mode Mode, text string) ([]Document, Faults) { return podsOf(loadContent(mode, text)) }
 
-// podsOf are the pods of what was loaded.
+// podsOf returns the loaded pods.
 func podsOf(content Content, faults Faults) ([]Document, Faults) { return content.Documents, faults }
 
 func mustLoad(t *testing.T, text string) []Document {
@@ -42,7 +42,7 @@ func mustLoad(t *testing.T, text string) []Document {
 	return documents
 }
 
-func TestLoadMakesStaticPods(t *testing.T) {
+func TestLoadCreatesStaticPods(t *testing.T) {
 	documents := mustLoad(t, loaderPod)
 	if len(documents) != 1 {
 		t.Fatalf("%d documents", len(documents))
@@ -78,11 +78,11 @@ func TestLoadMakesStaticPods(t *testing.T) {
 		t.Errorf("from a URL: %v", got)
 	}
 	if a, b := fromURL[0].Pod.UID, elsewhere[0].Pod.UID; a == b || string(a) == uid {
-		t.Errorf("source and node do not make another UID: %s %s %s", uid, a, b)
+		t.Errorf("source and node do not change the UID: %s %s %s", uid, a, b)
 	}
 	request.Unit = "http://example.com/other"
 	if renamed, _ := podsOf(NewLoader("Node1", ModeStrict).Load(request)); renamed[0].Pod.UID != fromURL[0].Pod.UID {
-		t.Error("the place a pod comes from makes it another")
+		t.Error("the location of a manifest changes the identity")
 	}
 }
 
@@ -98,8 +98,8 @@ func TestBaseName(t *testing.T) {
 	}
 }
 
-// TestLoadForms loads what holds the same pod in many ways.
-func TestLoadForms(t *testing.T) {
+// TestLoadEquivalentManifests loads the same pod from many equivalent manifests.
+func TestLoadEquivalentManifests(t *testing.T) {
 	want := mustLoad(t, loaderPod)[0].Pod
 	indented := "  " + strings.ReplaceAll(strings.TrimSpace(strings.Replace(loaderPod, "apiVersion: v1\n", "", 1)), "\n", "\n  ") + "\n"
 	item := "- apiVersion: v1\n" + indented
@@ -164,7 +164,7 @@ func TestLoadManyDocuments(t *testing.T) {
 	if got := strings.Join(names, " "); got != "web db x y" {
 		t.Errorf("got %s", got)
 	}
-	// The fault is in the last of them: nothing is loaded.
+	// The fault is in the last document: nothing is loaded.
 	documents, faults := loadText(ModeStrict, loaderPod+"---\n"+strings.Replace(db, "image", "imag", 1))
 	if len(documents) > 0 || len(faults) != 1 || faults[0].Line != 17 {
 		t.Errorf("%d documents, %v", len(documents), faults)
@@ -180,7 +180,7 @@ func TestLoadModes(t *testing.T) {
 			continue
 		}
 		if got := documents[0].Pod.Spec.Containers[0].ImagePullPolicy; got != v1.PullAlways {
-			t.Errorf("%s: of two the last should count, got %s", mode, got)
+			t.Errorf("%s: the last of two values should be used, got %s", mode, got)
 		}
 	}
 	if documents, faults := loadText(ModeStrict, text); len(documents) > 0 || len(faults) != 3 || !faults.Fatal() {
@@ -190,7 +190,7 @@ func TestLoadModes(t *testing.T) {
 		if _, faults := loadText(mode, strings.Replace(text, "args: [a, ]", "args: a", 1)); !faults.Fatal() {
 			t.Errorf("%s: a value of the wrong type is accepted", mode)
 		}
-		// What is misspelled is absent, and that is a fault of its own.
+		// A misspelled field is absent, which is another fault.
 		if _, faults := loadText(mode, strings.Replace(loaderPod, "image:", "Image:", 1)); !faults.Fatal() {
 			t.Errorf("%s: a field in the wrong case is accepted", mode)
 		}
@@ -205,10 +205,10 @@ func TestLoadModes(t *testing.T) {
 	}
 }
 
-func TestLoadTakesKnownPods(t *testing.T) {
+func TestLoadUsesKnownPods(t *testing.T) {
 	known := &v1.Pod{}
 	known.Name, known.UID, known.Spec.NodeName = "kept", "kept-uid", "node1"
-	// A version that did not refuse it accepted this one.
+	// A version that did not reject it accepted this one.
 	old := strings.Replace(loaderPod, "image:", "fromTheFuture: {}\n    image:", 1)
 	loader := NewLoader("node1", ModeStrict)
 	var digest string
@@ -241,12 +241,12 @@ func TestLoadTakesKnownPods(t *testing.T) {
 	for name, text := range edited {
 		request.Data = []byte(text)
 		if documents, faults := podsOf(loader.Load(request)); !faults.Fatal() {
-			t.Errorf("%s is not judged: %v %v", name, documents, faults)
+			t.Errorf("%s is not validated: %v %v", name, documents, faults)
 		}
 	}
 }
 
-func TestLoadTakesNoPodsOfAnotherNode(t *testing.T) {
+func TestLoadIgnoresKnownPodsOfAnotherNode(t *testing.T) {
 	request := LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(loaderPod)}
 	before, _ := podsOf(NewLoader("before", ModeStrict).Load(request))
 	request.Known = func(string) (*v1.Pod, bool) { return before[0].Pod, true }
@@ -268,7 +268,7 @@ func TestLoadExamples(t *testing.T) {
 	}
 }
 
-func TestLoadBoundsSize(t *testing.T) {
+func TestLoadLimitsSize(t *testing.T) {
 	filler := "\n#" + strings.Repeat("x", MaxUnitSize-len(loaderPod)-2)
 	if documents, faults := loadText(ModeStrict, loaderPod+filler); len(documents) != 1 || len(faults) > 0 {
 		t.Errorf("10 MiB: %d documents, %v", len(documents), faults)
@@ -278,8 +278,8 @@ func TestLoadBoundsSize(t *testing.T) {
 	}
 }
 
-// TestLoadIsBounded loads what is made to be expensive.
-func TestLoadIsBounded(t *testing.T) {
+// TestLoadLimitsCost loads manifests that are designed to be expensive.
+func TestLoadLimitsCost(t *testing.T) {
 	bombs := map[string]string{
 		"aliases of a long string": "a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 10_000) + "]",
 		"aliases in aliases":       aliasBomb(40, 9),

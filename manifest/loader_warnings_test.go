@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-const doubtfulPod = `
+const podWithWarning = `
 apiVersion: v1
 kind: Pod
 metadata: {name: web}
@@ -19,10 +19,10 @@ spec:
     readinessProbe: {tcpSocket: {port: https}}
 `
 
-// A doubt holds nothing back, and is reported again when the pod is known already.
-func TestDoubtsAreWarnings(t *testing.T) {
+// A warning does not reject the pod, and is reported again for a known pod.
+func TestWarningsDoNotReject(t *testing.T) {
 	loader := NewLoader("Node1", ModeStrict)
-	request := LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(doubtfulPod)}
+	request := LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(podWithWarning)}
 	content, faults := loader.Load(request)
 	if len(content.Documents) != 1 || len(faults) != 1 || !faults[0].Warning {
 		t.Fatalf("%d documents, faults %v", len(content.Documents), faults)
@@ -37,18 +37,18 @@ func TestDoubtsAreWarnings(t *testing.T) {
 	}
 }
 
-// Of a pod that is rejected only the faults are reported: what they leave out would
-// be doubted.
-func TestNoDoubtsBesideFaults(t *testing.T) {
-	text := strings.Replace(doubtfulPod, "{name: http,", "{nam: https,", 1)
+// For a rejected pod only the faults are reported, since missing parts would cause
+// further warnings.
+func TestNoWarningsWithFaults(t *testing.T) {
+	text := strings.Replace(podWithWarning, "{name: http,", "{nam: https,", 1)
 	_, faults := NewLoader("Node1", ModeStrict).Load(LoadRequest{Source: SourceFile, Unit: "web.yaml", Data: []byte(text)})
 	if len(faults) != 1 || faults[0].Warning {
 		t.Errorf("faults %v", faults)
 	}
 }
 
-// The nearer of two settings counts.
-func TestDoubtOfRootUser(t *testing.T) {
+// The setting of the container overrides that of the pod.
+func TestWarnAboutRootUser(t *testing.T) {
 	for text, want := range map[string]string{
 		"securityContext: {runAsUser: 0, runAsNonRoot: true}\n  containers: [{name: a, image: a}, {name: b, image: b}]":                                                      "spec.securityContext.runAsUser",
 		"securityContext: {runAsNonRoot: true}\n  containers: [{name: a, image: a, securityContext: {runAsUser: 0}}]":                                                        "spec.containers[0].securityContext.runAsUser",

@@ -22,16 +22,16 @@ func TestResolveNodeName(t *testing.T) {
 		about, flag, host    string
 		name, warning, fails string
 	}{
-		{"no name at all", "", "", "", "", "--hostname-override=NAME"},
-		{"a hostname that cannot be one", "", "my_host", "", "", `"my_host"`},
-		{"a flag that cannot be one", "my_host", "box", "", "", "--hostname-override=\"my_host\""},
-		{"first start", "", " Box.Example.COM\n", "box.example.com", "", ""},
-		{"later start", "", "box.example.com", "box.example.com", "", ""},
-		{"renamed host", "", "other", "box.example.com", "podstead run --hostname-override=other", ""},
-		{"still renamed", "", "other", "box.example.com", `this node keeps the name "box.example.com"`, ""},
-		{"hostname that cannot be told", "", "", "box.example.com", "", ""},
+		{"no name", "", "", "", "", "--hostname-override=NAME"},
+		{"an invalid hostname", "", "my_host", "", "", `"my_host"`},
+		{"an invalid flag", "my_host", "host", "", "", "--hostname-override=\"my_host\""},
+		{"first start", "", " Host.Example.COM\n", "host.example.com", "", ""},
+		{"later start", "", "host.example.com", "host.example.com", "", ""},
+		{"renamed host", "", "other", "host.example.com", "podstead run --hostname-override=other", ""},
+		{"still renamed", "", "other", "host.example.com", `this node keeps the name "host.example.com"`, ""},
+		{"unknown hostname", "", "", "host.example.com", "", ""},
 		{"flag", "Edge-1", "other", "edge-1", "", ""},
-		{"flag remembered", "", "other", "edge-1", `hostname is now "other"`, ""},
+		{"saved flag", "", "other", "edge-1", `hostname is now "other"`, ""},
 	} {
 		name, warning, err := settle(step.flag, step.host)
 		if name != step.name || !strings.Contains(warning, step.warning) || step.warning == "" && warning != "" {
@@ -42,28 +42,28 @@ func TestResolveNodeName(t *testing.T) {
 		}
 	}
 
-	// A damaged memory is no reason to guess, but the flag repairs it.
+	// A damaged file is no reason to guess, but the flag repairs it.
 	path := filepath.Join(root, nodeNameFile)
 	if err := os.WriteFile(path, []byte("\x00\x00"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := settle("", "box"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "--hostname-override") {
+	if _, _, err := settle("", "host"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "--hostname-override") {
 		t.Errorf("error is %v", err)
 	}
-	if name, _, err := settle("edge-1", "box"); name != "edge-1" || err != nil {
-		t.Errorf("settled %q, %v", name, err)
+	if name, _, err := settle("edge-1", "host"); name != "edge-1" || err != nil {
+		t.Errorf("resolved %q, %v", name, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode is %v, %v", info.Mode(), err)
 	}
 }
 
-func TestResolveNodeNameThatCannotBeKept(t *testing.T) {
+func TestResolveNodeNameNotWritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ResolveNodeName(file, "box", nil); err == nil {
-		t.Error("settled without a memory")
+	if _, _, err := ResolveNodeName(file, "host", nil); err == nil {
+		t.Error("resolved without saving the name")
 	}
 }

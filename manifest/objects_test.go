@@ -86,8 +86,8 @@ func TestLoadObjects(t *testing.T) {
 	}
 }
 
-// No fault of a Secret tells what is in it, whatever is wrong with it.
-func TestFaultsOfSecretsTellNoSecret(t *testing.T) {
+// No fault of a Secret contains its values.
+func TestFaultsContainNoSecretValues(t *testing.T) {
 	files, err := filepath.Glob("testdata/faults/secret*")
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%v, %v", files, err)
@@ -104,7 +104,7 @@ func TestFaultsOfSecretsTellNoSecret(t *testing.T) {
 	}
 }
 
-func TestObjectsAreBounded(t *testing.T) {
+func TestObjectSizeLimit(t *testing.T) {
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: " + strings.Repeat("x", 1<<20) + "}\n"
 	loadObjects(t, text)
 	for _, text := range []string{
@@ -118,16 +118,16 @@ func TestObjectsAreBounded(t *testing.T) {
 	}
 }
 
-func (b *configBed) wantConfigMap(name, value string) string {
+func (b *configHarness) wantConfigMap(name, value string) string {
 	b.t.Helper()
 	configMap, ok := b.config.Objects().ConfigMap("default", name)
 	switch {
 	case ok != (value != ""):
-		b.t.Fatalf("ConfigMap %s is there: %v, want %q", name, ok, value)
+		b.t.Fatalf("ConfigMap %s exists: %v, want %q", name, ok, value)
 	case !ok:
 		return ""
 	case configMap.Data["value"] != value:
-		b.t.Fatalf("ConfigMap %s holds %q, want %q", name, configMap.Data["value"], value)
+		b.t.Fatalf("ConfigMap %s contains %q, want %q", name, configMap.Data["value"], value)
 	}
 	return configMap.ResourceVersion
 }
@@ -141,21 +141,21 @@ func woken(wake <-chan struct{}) bool {
 	}
 }
 
-func TestObjectsFollowTheirFiles(t *testing.T) {
-	b := newConfigBed(t)
+func TestObjectsFollowFiles(t *testing.T) {
+	b := newConfigHarness(t)
 	wake, _ := b.config.Objects().Subscribe()
 	b.wantConfigMap("x", "")
 	b.wantUpdates(b.deliver(SourceFile, "f", "cm x 1\na 1"), "ADD file a=1")
 	first := b.wantConfigMap("x", "1")
 	if !woken(wake) || first == "" {
-		t.Errorf("not woken, or revision %q", first)
+		t.Errorf("not notified, or revision %q", first)
 	}
-	// Other bytes and another pod, and the object as it was.
+	// Other bytes and another pod, but the same object.
 	b.deliver(SourceFile, "f", "cm x 1\na 2")
 	if again := b.wantConfigMap("x", "1"); woken(wake) || again != first {
-		t.Errorf("an object that did not change woke somebody, or has revision %s after %s", again, first)
+		t.Errorf("an object that did not change notified a subscriber, or has revision %s after %s", again, first)
 	}
-	// A broken file keeps its last good content, over a restart too.
+	// An invalid file keeps its last good content, also across a restart.
 	b.wantUpdates(b.deliver(SourceFile, "f", "broken"))
 	b.wantConfigMap("x", "1")
 	b.wantFault("is broken")
@@ -176,18 +176,18 @@ func TestObjectsFollowTheirFiles(t *testing.T) {
 	b.deliver(SourceFile, "f", "a 2")
 	b.wantConfigMap("x", "")
 	if !woken(wake) {
-		t.Error("nobody was told that it went")
+		t.Error("no subscriber was notified of its removal")
 	}
 	cancel()
 	b.deliver(SourceFile, "f", "cm x 3")
 	if woken(wake) {
-		t.Error("woken after the subscription ended")
+		t.Error("notified after the subscription ended")
 	}
 }
 
-// What a source was last known to have is there before it answers.
-func TestObjectsOfASilentSource(t *testing.T) {
-	b := newConfigBed(t)
+// The last accepted objects of a source are in effect before it answers.
+func TestObjectsBeforeSourceAnswers(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceHTTP, "u", "cm x 1")
 	if err := b.cp.Save(); err != nil {
 		t.Fatal(err)
@@ -199,8 +199,8 @@ func TestObjectsOfASilentSource(t *testing.T) {
 	b.wantConfigMap("x", "")
 }
 
-func TestTwoObjectsOfOneName(t *testing.T) {
-	b := newConfigBed(t)
+func TestObjectNameConflict(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "b", "cm x b\ncm same 1")
 	b.deliver(SourceFile, "a", "cm x a\ncm same 1\nweb 1", "b", "cm x b\ncm same 1")
 	b.wantConfigMap("x", "b")
@@ -211,14 +211,14 @@ func TestTwoObjectsOfOneName(t *testing.T) {
 	if text := b.config.FaultFor("file-web-1"); !strings.Contains(text, "declared with different contents in b") {
 		t.Errorf("the pod's fault is %q", text)
 	}
-	// Who was first stays first over a restart.
+	// The first one stays first across a restart.
 	if err := b.cp.Save(); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()
 	b.deliver(SourceFile, "a", "cm x a", "b", "cm x b")
 	b.wantConfigMap("x", "b")
-	// A file comes before a URL, whenever it comes.
+	// A file takes precedence over a URL, even if it is added later.
 	b.deliver(SourceFile)
 	b.deliver(SourceHTTP, "u", "cm x u")
 	b.wantConfigMap("x", "u")
@@ -230,9 +230,9 @@ func TestTwoObjectsOfOneName(t *testing.T) {
 	b.wantFault()
 }
 
-// A renamed file hands its objects on, also if it changed on the way.
-func TestObjectsOfARenamedFile(t *testing.T) {
-	b := newConfigBed(t)
+// A renamed file keeps its objects, also if it was edited at the same time.
+func TestObjectsOfRenamedFile(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "old", "cm x 1\ncm y 1")
 	set := b.set(SourceFile, "new", "cm x 2", "old", "cm x 1\ncm y 1")
 	set.Units[1].Missing = true
@@ -245,15 +245,15 @@ func TestObjectsOfARenamedFile(t *testing.T) {
 }
 
 // A unit that is rejected for the name of its pod keeps its objects as well.
-func TestObjectsOfARefusedUnit(t *testing.T) {
-	b := newConfigBed(t)
+func TestObjectsOfRejectedUnit(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "a", "web 1", "b", "cm x 1")
 	b.deliver(SourceFile, "a", "web 1", "b", "cm x 2\nweb 2")
 	b.wantConfigMap("x", "1")
 	b.wantFault("already declared in a")
 }
 
-func TestRevisionsTellContentsApart(t *testing.T) {
+func TestRevisionChangesWithContent(t *testing.T) {
 	revision := func(key, kind string, edit func(*v1.ConfigMap)) string {
 		object := Object{ConfigMap: &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"k": "v"}}}
 		edit(object.ConfigMap)
@@ -280,19 +280,19 @@ func TestRevisionsTellContentsApart(t *testing.T) {
 	otherKey := revision("other", KindConfigMap, func(c *v1.ConfigMap) { c.Data["k"] = "w" })
 	for _, other := range []string{edited, binary, revision("key", KindSecret, as)} {
 		if !RevisionChanged(first, other) {
-			t.Errorf("%s and %s are taken for the same content", first, other)
+			t.Errorf("%s and %s count as the same content", first, other)
 		}
 	}
 	if RevisionChanged(first, first) || RevisionChanged(first, otherKey) {
-		t.Error("equal revisions, or those of two keys, are taken for a change")
+		t.Error("equal revisions, or those of two keys, count as a change")
 	}
 	if !RevisionChanged("", first) || !RevisionChanged(first, "") || RevisionChanged("", "") {
-		t.Error("no object is not told from one")
+		t.Error("a missing object counts as unchanged")
 	}
 }
 
-// Nobody but root reads the checkpoint, whatever the directory was before, and
-// no one else learns what it holds.
+// Only root can read the checkpoint, whatever the mode of the directory was, and
+// its values appear nowhere else.
 func TestSecretsInTheCheckpoint(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "checkpoint")
 	if err := os.Mkdir(directory, 0o755); err != nil {
@@ -327,6 +327,6 @@ func TestSecretsInTheCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if all := string(shown) + strings.Join(log.lines, "\n"); strings.Contains(all, "hunter2") || strings.Contains(all, "aHVudGVyMg") || strings.Contains(all, Digest([]byte(text))) || !strings.Contains(all, "password") {
-		t.Errorf("shown is %s", all)
+		t.Errorf("the view is %s", all)
 	}
 }

@@ -6,27 +6,28 @@ import (
 	"testing"
 )
 
-func TestClaimFirstComesByName(t *testing.T) {
-	b := newConfigBed(t)
+func TestClaimFirstByFileName(t *testing.T) {
+	b := newConfigHarness(t)
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1", "f2", "a 2\nb 1"), "ADD file a=1")
 	b.wantFault("f2: Pod default/a: metadata.name: pod default/a is already declared in f1", "give this pod another name or namespace, or remove the other one")
 }
 
-// With no memory, file goes before http, whichever came first to be registered.
+// Without a checkpoint, file takes precedence over http, whichever was registered
+// first.
 func TestClaimFileBeforeHTTP(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.deliver(SourceFile)
 	b.wantUpdates(b.deliver(SourceHTTP, "u", "a 2"), "ADD http a=2")
-	// The running one stays.
+	// The running pod stays.
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1"))
 	b.wantFault("f1: Pod default/a", "already declared in u")
-	// The other takes over when it goes.
+	// The other takes over when it is removed.
 	b.wantUpdates(b.deliver(SourceHTTP, "u", "empty"), "REMOVE http a=2", "ADD file a=1")
 	b.wantFault()
 }
 
-func TestClaimOutlastsARestart(t *testing.T) {
-	b := newConfigBed(t)
+func TestClaimSurvivesRestart(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "z", "a 1")
 	b.wantUpdates(b.deliver(SourceFile, "b", "a 2", "z", "a 1"))
 	b.restart()
@@ -34,9 +35,9 @@ func TestClaimOutlastsARestart(t *testing.T) {
 	b.wantFault("b: Pod default/a", "already declared in z")
 }
 
-// What a source owns that has not delivered yet is kept for it.
-func TestClaimIsKeptForASourceThatIsAway(t *testing.T) {
-	b := newConfigBed(t)
+// The names of a source that has not delivered yet are reserved for it.
+func TestClaimIsReservedForPendingSource(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile)
 	b.deliver(SourceHTTP, "u", "a 1")
 	b.restart()
@@ -48,8 +49,8 @@ func TestClaimIsKeptForASourceThatIsAway(t *testing.T) {
 	b.wantUpdates(b.deliver(SourceHTTP, "u", "empty"), "ADD http", "ADD file a=2")
 }
 
-func TestClaimOfASourceThatIsNoMore(t *testing.T) {
-	b := newConfigBed(t)
+func TestClaimOfRemovedSource(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceHTTP, "u", "a 1")
 	b.cp = openTestCheckpoint(t, b.path)
 	b.config = NewPodConfig(PodConfigOptions{Sources: []Source{SourceFile}, Checkpoint: b.cp, Log: quietLog()})
@@ -57,10 +58,10 @@ func TestClaimOfASourceThatIsNoMore(t *testing.T) {
 	b.wantUpdates(b.deliver(SourceFile, "f", "a 2"), "ADD file a=2")
 }
 
-// A unit is taken whole or not at all: a name that is taken changes none of
-// its pods, not even over a restart.
-func TestClaimRefusalKeepsTheWholeUnit(t *testing.T) {
-	b := newConfigBed(t)
+// A unit is accepted or rejected as a whole: a name conflict changes none of its
+// pods, not even across a restart.
+func TestClaimRejectionKeepsWholeUnit(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "f1", "a 1", "f2", "b 1\nc 1")
 	for range 2 {
 		b.wantFault()
@@ -79,9 +80,9 @@ func TestClaimRefusalKeepsTheWholeUnit(t *testing.T) {
 	b.wantFault()
 }
 
-// A renamed file is a missing one and one more with the same pod.
+// A renamed file is a missing one and a new one with the same pod.
 func TestClaimRenamedFile(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "old", "a 1")
 	both := b.set(SourceFile, "new", "a 1", "old", "a 1")
 	both.Units[1].Missing = true
@@ -93,9 +94,9 @@ func TestClaimRenamedFile(t *testing.T) {
 	}
 }
 
-// Renamed and edited at once: the old one must be confirmed to be gone.
+// Renamed and edited together: the removal of the old one must be confirmed.
 func TestClaimRenamedAndEdited(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "old", "a 1")
 	both := b.set(SourceFile, "new", "a 2", "old", "a 1")
 	both.Units[1].Missing = true
@@ -105,8 +106,8 @@ func TestClaimRenamedAndEdited(t *testing.T) {
 }
 
 // The same with a second pod in the file, which has not changed.
-func TestClaimRenamedAndEditedInPart(t *testing.T) {
-	b := newConfigBed(t)
+func TestClaimRenamedAndPartlyEdited(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "old", "a 1\nb 1")
 	both := b.set(SourceFile, "new", "a 1\nb 2", "old", "a 1\nb 1")
 	both.Units[1].Missing = true
@@ -115,21 +116,21 @@ func TestClaimRenamedAndEditedInPart(t *testing.T) {
 	b.wantFault()
 }
 
-func TestClaimOfACopy(t *testing.T) {
-	b := newConfigBed(t)
+func TestClaimOfCopiedFile(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "b", "a 1")
 	b.wantUpdates(b.deliver(SourceFile, "a", "a 1", "b", "a 1"))
 	b.wantFault("a: Pod default/a", "already declared in b")
-	// An edit of the owner is an edit, though the copy has the running pod.
+	// An edit of the owner takes effect, although the copy has the running pod.
 	b.wantUpdates(b.deliver(SourceFile, "a", "a 1", "b", "a 2"), "REMOVE file a=1", "ADD file a=2")
 	b.deliver(SourceFile, "a", "a 2", "b", "a 2")
-	// The copy takes over without anybody noticing.
+	// The copy takes over without an update.
 	b.wantUpdates(b.deliver(SourceFile, "a", "a 2"))
 	b.wantFault()
 }
 
 func TestClaimsSwapNames(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "f1", "a 1", "f2", "b 1")
 	b.wantUpdates(b.deliver(SourceFile, "f1", "b 2", "f2", "b 1"))
 	b.wantFault("f1: Pod default/b")
@@ -138,29 +139,29 @@ func TestClaimsSwapNames(t *testing.T) {
 }
 
 func TestClaimPodMovesBetweenUnits(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "f1", "a 1\nb 1", "f2", "c 1")
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1", "f2", "b 1\nc 1"))
 	b.wantFault()
 }
 
-func TestClaimTwoPodsWithOneUID(t *testing.T) {
-	b := newConfigBed(t)
+func TestClaimDuplicateUID(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "f2", "b 1 fixed")
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1 fixed", "f2", "b 1 fixed"))
 	b.wantFault(`f1: Pod default/a: metadata.uid: "fixed" is also the uid of pod default/b-node in f2`)
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1 fixed"), "REMOVE file b=1", "ADD file a=1")
 }
 
-func TestClaimFixedUIDGetsAnotherName(t *testing.T) {
-	b := newConfigBed(t)
+func TestClaimFixedUIDIsRenamed(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "f", "a 1 fixed")
 	b.wantUpdates(b.deliver(SourceFile, "f", "b 1 fixed"), "REMOVE file a=1", "ADD file b=1")
 }
 
-// A pod with a uid of its own that moves from a file to the URL is the same.
+// A pod with a user-defined uid that moves from a file to the URL is the same pod.
 func TestClaimFixedUIDMovesBetweenSources(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.deliver(SourceHTTP)
 	b.deliver(SourceFile, "f", "a 1 fixed")
 	b.wantUpdates(b.deliver(SourceHTTP, "u", "a 1 fixed"))
@@ -168,9 +169,9 @@ func TestClaimFixedUIDMovesBetweenSources(t *testing.T) {
 	b.wantUpdates(b.deliver(SourceHTTP, "u", "a 1 fixed"))
 }
 
-// One refusal can free the name for a third.
-func TestClaimRefusalFreesAName(t *testing.T) {
-	b := newConfigBed(t)
+// One rejection can free the name for a third manifest.
+func TestClaimRejectionFreesName(t *testing.T) {
+	b := newConfigHarness(t)
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1", "f2", "a 2\nb 2", "f3", "b 3"), "ADD file a=1 b=3")
 	names := []string{}
 	for _, fault := range b.config.Faults() {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// How long a source has had faults is what people want to be told of.
+// TestLastGood checks how long a source has had faults.
 func TestLastGood(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	now := time.Unix(1000, 0)
 	b.config.now = func() time.Time { return now }
 	good := func() time.Time {
@@ -35,9 +35,9 @@ func TestLastGood(t *testing.T) {
 	}
 	b.deliver(SourceFile, "f1", "web 1")
 	if at := good(); !at.Equal(now) {
-		t.Errorf("mended: %v, now is %v", at, now)
+		t.Errorf("fixed: %v, now is %v", at, now)
 	}
-	// One that was never good has no such time.
+	// A source that was never good has no such time.
 	b.restart()
 	b.config.now = func() time.Time { return now }
 	b.send(fault)

@@ -19,8 +19,9 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// configBed is a PodConfig without goroutines, its sets in the script language.
-type configBed struct {
+// configHarness is a PodConfig without goroutines; its sets are scripts, see
+// scriptLoader.
+type configHarness struct {
 	t      testing.TB
 	path   string
 	cp     *Checkpoint
@@ -29,15 +30,15 @@ type configBed struct {
 	loader *scriptLoader
 }
 
-func newConfigBed(t testing.TB) *configBed {
-	b := &configBed{t: t, path: filepath.Join(t.TempDir(), "checkpoint.json"), loader: newScriptLoader()}
+func newConfigHarness(t testing.TB) *configHarness {
+	b := &configHarness{t: t, path: filepath.Join(t.TempDir(), "checkpoint.json"), loader: newScriptLoader()}
 	b.restart()
 	return b
 }
 
-// restart is a new daemon with the same checkpoint. Without a path its bytes
-// never see a disk, which fuzzing cannot wait for.
-func (b *configBed) restart() {
+// restart simulates a new daemon with the same checkpoint. Without a path the
+// bytes are not written to disk, which would be too slow for fuzzing.
+func (b *configHarness) restart() {
 	before := b.cp
 	b.cp = openTestCheckpoint(b.t, b.path)
 	if b.path == "" && before != nil {
@@ -53,8 +54,8 @@ func (b *configBed) restart() {
 	b.model = newPodModel(b.t)
 }
 
-// set makes a set of units given as name, script, name, script, …
-func (b *configBed) set(source Source, units ...string) Set {
+// set creates a set of units given as name, script, name, script, …
+func (b *configHarness) set(source Source, units ...string) Set {
 	set := Set{Source: source, Time: time.Unix(1, 0)}
 	reader := unitReader{source: source, loader: b.loader, checkpoint: b.cp, hadGood: map[string]bool{}}
 	for i := 0; i < len(units); i += 2 {
@@ -63,20 +64,21 @@ func (b *configBed) set(source Source, units ...string) Set {
 	return set
 }
 
-func (b *configBed) deliver(source Source, units ...string) []string {
+func (b *configHarness) deliver(source Source, units ...string) []string {
 	b.t.Helper()
 	return b.send(b.set(source, units...))
 }
 
-func (b *configBed) send(set Set) []string {
+func (b *configHarness) send(set Set) []string {
 	b.t.Helper()
 	b.config.Deliver(set)
 	return b.model.drain(b.config)
 }
 
-// A pod that ends is reported apart by whether another takes its name.
-func TestRemoveTellsWhatIsReplaced(t *testing.T) {
-	b := newConfigBed(t)
+// TestRemoveReportsReplacedPods checks which removed pods have a successor of the
+// same name.
+func TestRemoveReportsReplacedPods(t *testing.T) {
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "f1", "web 1", "f2", "db 1")
 	b.config.Deliver(b.set(SourceFile, "f1", "web 2"))
 	update, _ := b.config.next()
@@ -93,14 +95,14 @@ func TestRemoveTellsWhatIsReplaced(t *testing.T) {
 	}
 }
 
-func (b *configBed) wantUpdates(got []string, want ...string) {
+func (b *configHarness) wantUpdates(got []string, want ...string) {
 	b.t.Helper()
 	if !slices.Equal(got, want) {
 		b.t.Fatalf("updates are %q, want %q", got, want)
 	}
 }
 
-func (b *configBed) wantFault(parts ...string) {
+func (b *configHarness) wantFault(parts ...string) {
 	b.t.Helper()
 	text := Faults(b.config.Faults()).Error()
 	if len(parts) == 0 && text != "" {
@@ -114,7 +116,7 @@ func (b *configBed) wantFault(parts ...string) {
 }
 
 func TestPodConfigOrdersUpdates(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1\nb 1", "f2", "c 1 fixed"), "ADD file a=1 b=1 c=1")
 	b.wantUpdates(b.deliver(SourceFile, "f1", "a 1\nb 1", "f2", "c 1 fixed"))
 	b.wantUpdates(b.deliver(SourceFile, "f1", "b 1\nd 1", "f2", "c 2 fixed"), "REMOVE file a=1", "ADD file d=1", "UPDATE file c=2")
@@ -122,15 +124,15 @@ func TestPodConfigOrdersUpdates(t *testing.T) {
 	b.wantUpdates(b.deliver(SourceFile), "REMOVE file b=2 c=2 d=1")
 }
 
-func TestPodConfigMarksTheFirstSet(t *testing.T) {
-	b := newConfigBed(t)
+func TestPodConfigFirstSetEndsWithAdd(t *testing.T) {
+	b := newConfigHarness(t)
 	b.wantUpdates(b.deliver(SourceFile), "ADD file")
 	b.wantUpdates(b.deliver(SourceFile))
 	b.wantUpdates(b.deliver(SourceHTTP, "u", "a 1"), "ADD http a=1")
 }
 
 func TestPodConfigRestores(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	restored := b.set(SourceHTTP, "u", "a 1\nb 1 fixed")
 	restored.Restored = true
 	b.wantUpdates(b.send(restored), "RESTORE http a=1 b=1")
@@ -142,7 +144,7 @@ func TestPodConfigRestores(t *testing.T) {
 }
 
 func TestPodConfigRestoredThenEqual(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	restored := b.set(SourceHTTP, "u", "a 1")
 	restored.Restored = true
 	b.send(restored)
@@ -151,20 +153,20 @@ func TestPodConfigRestoredThenEqual(t *testing.T) {
 
 // A pod read back from the checkpoint must equal the one that was written.
 func TestPodConfigRestoredFromDiskEqualsLoaded(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.deliver(SourceHTTP, "u", "a 1\nb 1")
 	b.restart()
 	b.wantUpdates(b.send(Set{Source: SourceHTTP, Restored: true, Units: b.cp.units(SourceHTTP)}), "RESTORE http a=1 b=1")
 	b.wantUpdates(b.deliver(SourceHTTP, "u", "a 1\nb 1\n"), "ADD http")
 }
 
-func TestPodConfigIgnoresAnUnregisteredSource(t *testing.T) {
-	b := newConfigBed(t)
+func TestPodConfigIgnoresUnregisteredSource(t *testing.T) {
+	b := newConfigHarness(t)
 	b.wantUpdates(b.send(Set{Source: SourceAPI}))
 }
 
 func TestPodConfigKeepsSeen(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "f", "a 1 fixed")
 	first := b.model.pods["fixed"].Annotations[podinfo.AnnotationSeen]
 	if _, err := time.Parse(time.RFC3339Nano, first); err != nil {
@@ -182,8 +184,9 @@ func TestPodConfigKeepsSeen(t *testing.T) {
 	}
 }
 
-// The annotations of the mux itself are no change; every other one is.
-func TestPodConfigComparesAsTheKubelet(t *testing.T) {
+// The annotations of PodConfig itself do not count as a change; every other one
+// does.
+func TestPodConfigComparesLikeKubelet(t *testing.T) {
 	base := func() *v1.Pod {
 		pod := scriptPod(SourceFile, "a", "1", "uid")
 		pod.Labels = map[string]string{"l": "1"}
@@ -225,17 +228,17 @@ func TestPodConfigAPISource(t *testing.T) {
 		config.Deliver(Set{Source: SourceAPI, Units: []Unit{{Name: "api", Content: Content{Documents: []Document{{Pod: pod}}}}}})
 		return model.drain(config)
 	}
-	b := &configBed{t: t}
+	b := &configHarness{t: t}
 	b.wantUpdates(send(func(p *v1.Pod) {}), "ADD api a=1")
 	b.wantUpdates(send(func(p *v1.Pod) { p.Status.Phase = v1.PodRunning }), "RECONCILE api a=1")
 	b.wantUpdates(send(func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }), "DELETE api a=1")
 	if len(config.checkpoint.units(SourceAPI)) > 0 || len(config.checkpoint.claims()) > 0 {
-		t.Error("the checkpoint remembers pods of the API server")
+		t.Error("the checkpoint stores pods of the API server")
 	}
 }
 
 func TestPodConfigFaultFor(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "f1", "a 1", "f2", "b 1")
 	woken, end := b.config.Subscribe()
 	defer end()
@@ -243,7 +246,7 @@ func TestPodConfigFaultFor(t *testing.T) {
 	select {
 	case <-woken:
 	default:
-		t.Error("nobody was woken")
+		t.Error("no subscriber was notified")
 	}
 	if fault := b.config.FaultFor("file-a-1"); fault != "f1:1: is broken: broken" {
 		t.Errorf("fault is %q", fault)
@@ -267,7 +270,7 @@ func TestPodConfigFaultFor(t *testing.T) {
 }
 
 func TestPodConfigLogsFaultsOnce(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	lines := &logLines{}
 	b.config.log = lines.log()
 	for range 5 {
@@ -288,7 +291,7 @@ func TestPodConfigLogsFaultsOnce(t *testing.T) {
 }
 
 func TestPodConfigSnapshot(t *testing.T) {
-	b := newConfigBed(t)
+	b := newConfigHarness(t)
 	b.deliver(SourceFile, "f1", "a 1", "f2", "broken")
 	views := b.config.Snapshot()
 	if len(views) != 2 || views[0].Source != SourceFile || !views[0].Delivered || views[1].Delivered {
@@ -300,8 +303,8 @@ func TestPodConfigSnapshot(t *testing.T) {
 	}
 }
 
-// Its reader may sleep: no source waits, nothing is lost or reordered.
-func TestPodConfigNeverBlocksASource(t *testing.T) {
+// With a slow reader no source waits, and nothing is lost or reordered.
+func TestPodConfigNeverBlocksSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := NewPodConfig(PodConfigOptions{Sources: []Source{SourceFile}, Log: quietLog()})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -329,8 +332,8 @@ func TestPodConfigNeverBlocksASource(t *testing.T) {
 	})
 }
 
-// Random sets of both sources: applied in order, the updates give what the
-// snapshot says, no two pods share a name, and what no one disputes is there.
+// FuzzPodConfig delivers random sets of both sources: applied in order, the updates give the
+// snapshot, no two pods share a name, and what has no conflict is in effect.
 func FuzzPodConfig(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)
@@ -339,7 +342,7 @@ func FuzzPodConfig(f *testing.F) {
 	f.Add(uint64(181)) // one pod twice in a unit
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		b := &configBed{t: t, loader: newScriptLoader()}
+		b := &configHarness{t: t, loader: newScriptLoader()}
 		b.restart()
 		for range 40 {
 			if random.IntN(12) == 0 {
@@ -376,7 +379,7 @@ func randomUnits(random *rand.Rand, source Source) []string {
 	return units
 }
 
-func checkModel(t *testing.T, b *configBed, last Set) {
+func checkModel(t *testing.T, b *configHarness, last Set) {
 	t.Helper()
 	inEffect := 0
 	for _, view := range b.config.Snapshot() {
@@ -394,7 +397,7 @@ func checkModel(t *testing.T, b *configBed, last Set) {
 	if inEffect != len(b.model.pods) {
 		t.Errorf("%d pods are in effect, the updates give %d: %q", inEffect, len(b.model.pods), b.model.log)
 	}
-	// A unit that is rejected says so, and one that is not is in effect whole.
+	// A rejected unit has a fault, and any other is in effect as a whole.
 	for _, view := range b.config.Snapshot() {
 		if view.Source != last.Source {
 			continue

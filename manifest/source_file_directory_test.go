@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-func TestFileSourceDirectoryComesLater(t *testing.T) {
-	b := newFileBed(t)
+func TestFileSourceDirectoryCreatedLater(t *testing.T) {
+	b := newFileHarness(t)
 	b.directory = filepath.Join(b.root, "x", "y", "pods")
 	b.start()
 	set := b.sink.awaitFault(b.directory + ": does not exist; create it")
@@ -24,7 +24,7 @@ func TestFileSourceDirectoryComesLater(t *testing.T) {
 
 // wantPods allows for an empty first set: the directory can be seen before the
 // file in it.
-func (b *fileBed) wantPods(pods int) {
+func (b *fileHarness) wantPods(pods int) {
 	b.t.Helper()
 	log := strings.Join(b.sink.model.log, "; ")
 	if strings.Count(log, "=") != pods || strings.Contains(log, "REMOVE") {
@@ -32,8 +32,8 @@ func (b *fileBed) wantPods(pods int) {
 	}
 }
 
-func TestFileSourceDirectoryGoesAndComesBack(t *testing.T) {
-	b := newFileBed(t)
+func TestFileSourceDirectoryDisappearsAndReturns(t *testing.T) {
+	b := newFileHarness(t)
 	b.write("a.yaml", "a 1")
 	b.write("b.yaml", "b 1")
 	b.start()
@@ -46,7 +46,7 @@ func TestFileSourceDirectoryGoesAndComesBack(t *testing.T) {
 	b.must(os.WriteFile(b.directory+"-aside/a.yaml", []byte("a 2"), 0o644))
 	b.must(os.Rename(b.directory+"-aside", b.directory))
 	b.sink.awaitPods("a=2", "b=1")
-	// It is watched where it is now.
+	// It is watched at its new place.
 	b.write("b.yaml", "b 2")
 	b.sink.awaitPods("a=2", "b=2")
 	b.must(os.RemoveAll(b.directory))
@@ -57,7 +57,7 @@ func TestFileSourceDirectoryGoesAndComesBack(t *testing.T) {
 		t.Errorf("set is %+v", set)
 	}
 	b.wantLog("RESTORE file a=2 b=2")
-	// An empty directory in its place is what an unmounted one leaves.
+	// An unmounted directory leaves an empty one in its place.
 	b.must(os.Mkdir(b.directory, 0o755))
 	set = b.sink.awaitFault("was replaced by a directory without manifests")
 	if !set.Restored {
@@ -66,15 +66,15 @@ func TestFileSourceDirectoryGoesAndComesBack(t *testing.T) {
 	b.start()
 	b.sink.awaitFault("was replaced")
 	b.wantLog("RESTORE file a=2 b=2")
-	// The way out that the fault names.
+	// The remedy of the fault.
 	b.write("none.yaml", "empty")
 	b.sink.awaitPods()
 	b.sink.await("a whole set", func(set Set) bool { return !set.Restored && len(set.Units) == 1 })
 }
 
-// Every file removed from the directory that it was in ends every pod.
+// Removing every file from the same directory stops every pod.
 func TestFileSourceEmptiedDirectory(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	b.write("a.yaml", "a 1")
 	b.start()
 	b.sink.awaitPods("a=1")
@@ -86,7 +86,7 @@ func TestFileSourceEmptiedDirectory(t *testing.T) {
 }
 
 func TestFileSourceDirectorySwap(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	b.write("a.yaml", "a 1")
 	b.write("b.yaml", "b 1")
 	b.start()
@@ -100,9 +100,9 @@ func TestFileSourceDirectorySwap(t *testing.T) {
 	b.sink.awaitPods("b=2", "c=1")
 }
 
-// A directory behind links, each of which can be turned elsewhere.
+// A directory behind symbolic links, each of which can be changed.
 func TestFileSourceLinkedDirectory(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	for _, version := range []string{"1", "2"} {
 		directory := filepath.Join(b.root, "v"+version, "sub")
 		b.must(os.MkdirAll(directory, 0o755))
@@ -122,7 +122,7 @@ func TestFileSourceLinkedDirectory(t *testing.T) {
 
 // A ConfigMap volume: files are links through ..data, which is swapped.
 func TestFileSourceConfigMapVolume(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	publish := func(version string, files map[string]string) {
 		directory := b.path(".." + version)
 		b.must(os.Mkdir(directory, 0o755))
@@ -146,9 +146,9 @@ func TestFileSourceConfigMapVolume(t *testing.T) {
 	b.wantLog("ADD file a=1 b=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2", "ADD file a=3", "REMOVE file b=1")
 }
 
-// What a link leads to is watched too.
+// The target of a link is watched too.
 func TestFileSourceLinkedFile(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	target := filepath.Join(b.root, "elsewhere", "web")
 	b.must(os.Mkdir(filepath.Dir(target), 0o755))
 	b.must(os.WriteFile(target, []byte("a 1"), 0o644))
@@ -160,7 +160,7 @@ func TestFileSourceLinkedFile(t *testing.T) {
 }
 
 func TestFileSourceSingleFile(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	directory := b.directory
 	b.directory = filepath.Join(directory, "one.yaml")
 	write := func(script string) { b.must(os.WriteFile(b.directory, []byte(script), 0o644)) }

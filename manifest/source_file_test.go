@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// fileBed is a FileSource over a directory of its own, with real inotify. It
-// scans by itself only once an hour, so that what it sees it was told.
-type fileBed struct {
+// fileHarness is a FileSource over a directory of its own, with real inotify. It
+// scans periodically only once an hour, so that changes are found by events.
+type fileHarness struct {
 	t         *testing.T
 	root      string
 	directory string
@@ -23,7 +23,7 @@ type fileBed struct {
 	rescan    time.Duration
 	loader    *scriptLoader
 	lines     *logLines
-	// real takes the place of the script loader.
+	// real replaces the script loader.
 	real UnitLoader
 
 	sink   *sinkDeliverer
@@ -31,22 +31,22 @@ type fileBed struct {
 	stop   func()
 }
 
-func newFileBed(t *testing.T) *fileBed {
+func newFileHarness(t *testing.T) *fileHarness {
 	t.Parallel()
-	return makeFileBed(t)
+	return makeFileHarness(t)
 }
 
-func makeFileBed(t *testing.T) *fileBed {
+func makeFileHarness(t *testing.T) *fileHarness {
 	root := t.TempDir()
-	b := &fileBed{t: t, root: root, directory: filepath.Join(root, "pods"), cp: filepath.Join(root, "state", "checkpoint.json"), rescan: time.Hour, loader: newScriptLoader(), lines: &logLines{}}
+	b := &fileHarness{t: t, root: root, directory: filepath.Join(root, "pods"), cp: filepath.Join(root, "state", "checkpoint.json"), rescan: time.Hour, loader: newScriptLoader(), lines: &logLines{}}
 	if err := os.Mkdir(b.directory, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// start is the daemon's start; the one before has ended.
-func (b *fileBed) start() {
+// start simulates the start of the daemon after the previous one has stopped.
+func (b *fileHarness) start() {
 	b.t.Helper()
 	if b.stop != nil {
 		b.stop()
@@ -55,33 +55,33 @@ func (b *fileBed) start() {
 	if b.real != nil {
 		b.source.reader.loader = b.real
 	}
-	b.stop = runUntilEnd(b.t, b.source.Run)
+	b.stop = runInBackground(b.t, b.source.Run)
 }
 
-// make is start without running anything.
-func (b *fileBed) make() {
+// make is start without running the source.
+func (b *fileHarness) make() {
 	b.t.Helper()
 	cp := openTestCheckpoint(b.t, b.cp)
 	b.sink = newSink(b.t, cp, b.lines.log())
 	b.source = NewFileSource(FileSourceOptions{Path: b.directory, Node: "node", Rescan: b.rescan, Loader: b.loader, Checkpoint: cp, Deliver: b.sink, Log: b.lines.log()})
 }
 
-func (b *fileBed) path(name string) string { return filepath.Join(b.directory, name) }
+func (b *fileHarness) path(name string) string { return filepath.Join(b.directory, name) }
 
-func (b *fileBed) write(name, script string) {
+func (b *fileHarness) write(name, script string) {
 	b.t.Helper()
 	b.must(os.WriteFile(b.path(name), []byte(script), 0o644))
 }
 
-func (b *fileBed) must(err error) {
+func (b *fileHarness) must(err error) {
 	b.t.Helper()
 	if err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// wantLog is about all updates so far.
-func (b *fileBed) wantLog(want ...string) {
+// wantLog checks all updates so far.
+func (b *fileHarness) wantLog(want ...string) {
 	b.t.Helper()
 	if got := strings.Join(b.sink.model.log, "; "); got != strings.Join(want, "; ") {
 		b.t.Fatalf("updates are %s, want %s", got, strings.Join(want, "; "))
@@ -89,7 +89,7 @@ func (b *fileBed) wantLog(want ...string) {
 }
 
 func TestFileSourceSeesEdits(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	b.write("a.yaml", "a 1")
 	b.start()
 	b.sink.awaitPods("a=1")
@@ -106,10 +106,10 @@ func TestFileSourceSeesEdits(t *testing.T) {
 	b.wantLog("ADD file a=1", "ADD file b=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2", "ADD file a=3", "REMOVE file b=1")
 }
 
-// Each change wakes the source, far before the periodic scan. How long it waits
-// then is seen in the bubbles of the tests of time.
-func TestFileSourceReactsAtOnce(t *testing.T) {
-	b := newFileBed(t)
+// Each change notifies the source long before the periodic scan. The tests with
+// fake time check the delays.
+func TestFileSourceReactsImmediately(t *testing.T) {
+	b := newFileHarness(t)
 	b.start()
 	b.sink.awaitPods()
 	b.write("a.yaml", "a 1")
@@ -122,8 +122,8 @@ func TestFileSourceReactsAtOnce(t *testing.T) {
 	}
 }
 
-func TestFileSourceReadsManifestsOnly(t *testing.T) {
-	b := newFileBed(t)
+func TestFileSourceReadsOnlyManifests(t *testing.T) {
+	b := newFileHarness(t)
 	for _, name := range []string{".hidden.yaml", "a.yaml~", ".a.yaml.swp", "a.yaml.bak", "#a.yaml#", ".#a.yaml", "a.yaml.swp", "a.txt", "a", "yaml", "..data.yaml"} {
 		b.write(name, "x 1")
 	}
@@ -143,24 +143,24 @@ func TestFileSourceReadsManifestsOnly(t *testing.T) {
 	}
 }
 
-// Editors and copies: whatever passes by on the way to a file ends nothing.
+// Intermediate states of editors and copies stop nothing.
 func TestFileSourceSurvivesEditors(t *testing.T) {
-	for name, edit := range map[string]func(b *fileBed){
-		"truncate and write": func(b *fileBed) { b.write("a.yaml", "a 2") },
-		"backup by rename": func(b *fileBed) { // vi
+	for name, edit := range map[string]func(b *fileHarness){
+		"truncate and write": func(b *fileHarness) { b.write("a.yaml", "a 2") },
+		"backup by rename": func(b *fileHarness) { // vi
 			b.must(os.Rename(b.path("a.yaml"), b.path("a.yaml~")))
 			b.write("a.yaml", "a 2")
 			b.must(os.Remove(b.path("a.yaml~")))
 		},
-		"rename over": func(b *fileBed) { // sed -i
+		"rename over": func(b *fileHarness) { // sed -i
 			b.write("sedXYZ", "a 2")
 			b.must(os.Rename(b.path("sedXYZ"), b.path("a.yaml")))
 		},
-		"remove and create": func(b *fileBed) {
+		"remove and create": func(b *fileHarness) {
 			b.must(os.Remove(b.path("a.yaml")))
 			b.write("a.yaml", "a 2")
 		},
-		"written in steps": func(b *fileBed) {
+		"written in steps": func(b *fileHarness) {
 			file, err := os.Create(b.path("a.yaml"))
 			b.must(err)
 			for _, part := range []string{"a", " ", "2", "\n", "b 1\n"} {
@@ -172,7 +172,7 @@ func TestFileSourceSurvivesEditors(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newFileBed(t)
+			b := newFileHarness(t)
 			b.write("a.yaml", "a 1")
 			b.start()
 			b.sink.awaitPods("a=1")
@@ -190,10 +190,9 @@ func TestFileSourceSurvivesEditors(t *testing.T) {
 	}
 }
 
-// Somebody who holds a file open for writing and does not write is not waited
-// for without end.
-func TestFileSourceReadsWhatStaysOpen(t *testing.T) {
-	b := newFileBed(t)
+// A process that keeps a file open without writing delays it only for a while.
+func TestFileSourceReadsFileThatStaysOpen(t *testing.T) {
+	b := newFileHarness(t)
 	file, err := os.Create(b.path("a.yaml"))
 	b.must(err)
 	defer file.Close()
@@ -212,8 +211,8 @@ func TestFileSourceReadsWhatStaysOpen(t *testing.T) {
 	b.wantLog("ADD file a=1")
 }
 
-func TestFileSourceBrokenKeepsTheLastGood(t *testing.T) {
-	b := newFileBed(t)
+func TestFileSourceInvalidKeepsLastGood(t *testing.T) {
+	b := newFileHarness(t)
 	b.write("a.yaml", "a 1\nb 1")
 	b.start()
 	b.sink.awaitPods("a=1", "b=1")
@@ -235,8 +234,8 @@ func TestFileSourceBrokenKeepsTheLastGood(t *testing.T) {
 	b.wantLog("ADD file a=1 b=1", "REMOVE file a=1", "ADD file a=2", "REMOVE file a=2 b=1")
 }
 
-// The same for what cannot be read at all. As root, a mode keeps no one out.
-func TestFileSourceUnreadableKeepsTheLastGood(t *testing.T) {
+// Unreadable files are handled like invalid ones. Root ignores file modes.
+func TestFileSourceUnreadableKeepsLastGood(t *testing.T) {
 	for name, c := range map[string]struct {
 		replace func(path string) error
 		fault   string
@@ -249,7 +248,7 @@ func TestFileSourceUnreadableKeepsTheLastGood(t *testing.T) {
 		"device":          {func(path string) error { return os.Symlink("/dev/null", path) }, "is a device"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newFileBed(t)
+			b := newFileHarness(t)
 			b.must(syscall.Mkfifo(b.path("pipe"), 0o644))
 			b.write("a.yaml", "a 1")
 			b.start()
@@ -257,7 +256,7 @@ func TestFileSourceUnreadableKeepsTheLastGood(t *testing.T) {
 			b.must(os.Remove(b.path("a.yaml")))
 			b.must(c.replace(b.path("a.yaml")))
 			b.sink.awaitFault(c.fault)
-			// Not even across a restart.
+			// Also across a restart.
 			b.start()
 			set := b.sink.awaitFault(c.fault)
 			if !set.Units[0].Restored || set.Restored {
@@ -270,9 +269,9 @@ func TestFileSourceUnreadableKeepsTheLastGood(t *testing.T) {
 	}
 }
 
-// Break a manifest, kill the daemon, start it: the same pod.
-func TestFileSourceBrokenAcrossARestart(t *testing.T) {
-	b := newFileBed(t)
+// An invalid manifest keeps its pod across a crash of the daemon.
+func TestFileSourceInvalidAcrossRestart(t *testing.T) {
+	b := newFileHarness(t)
 	b.write("a.yaml", "a 1")
 	b.write("b.yaml", "b 1")
 	b.start()
@@ -291,10 +290,10 @@ func TestFileSourceBrokenAcrossARestart(t *testing.T) {
 	b.wantLog("ADD file a=1 b=1")
 }
 
-// The same with manifests as people write them.
+// TestFileSourceWithTheLoader uses real manifests.
 func TestFileSourceWithTheLoader(t *testing.T) {
 	const head = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n"
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	b.real = NewLoader("node", ModeStrict)
 	b.write("a.yaml", head+"spec:\n  containers:\n  - name: c\n    image: web:1\n")
 	b.start()
@@ -325,8 +324,8 @@ func TestFileSourceWithTheLoader(t *testing.T) {
 
 // What an earlier version accepted is not validated again: not the file as a
 // whole, and not a document of an edited file.
-func TestFileSourceDoesNotJudgeTwice(t *testing.T) {
-	b := newFileBed(t)
+func TestFileSourceDoesNotValidateTwice(t *testing.T) {
+	b := newFileHarness(t)
 	b.write("a.yaml", "a 1\nb 1")
 	b.start()
 	b.sink.awaitPods("a=1", "b=1")
@@ -334,7 +333,7 @@ func TestFileSourceDoesNotJudgeTwice(t *testing.T) {
 	b.start()
 	b.sink.awaitPods("a=1", "b=1")
 	if count := b.loader.count(b.path("a.yaml")); count != 1 {
-		t.Errorf("it was judged %d times", count)
+		t.Errorf("it was loaded %d times", count)
 	}
 	b.must(os.Rename(b.path("a.yaml"), b.path("z.yaml")))
 	b.write("z.yaml", "a 1\nb 2")
@@ -346,13 +345,13 @@ func TestFileSourceDoesNotJudgeTwice(t *testing.T) {
 }
 
 func TestFileSourceRename(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	b.write("a.yaml", "a 1")
 	b.start()
 	b.sink.awaitPods("a=1")
 	b.must(os.Rename(b.path("a.yaml"), b.path("b.yaml")))
 	b.sink.await("b.yaml alone", func(set Set) bool { return len(set.Units) == 1 && set.Units[0].Name == b.path("b.yaml") })
-	// Both for a while.
+	// Both exist for a while.
 	b.must(os.Link(b.path("b.yaml"), b.path("c.yaml")))
 	b.sink.await("c.yaml", func(set Set) bool { return len(set.Units) == 2 })
 	b.must(os.Remove(b.path("b.yaml")))
@@ -363,10 +362,10 @@ func TestFileSourceRename(t *testing.T) {
 	}
 }
 
-// Removed while the daemon was away: neither started nor ended until a second
-// look confirms it.
-func TestFileSourceRemovedWhileAway(t *testing.T) {
-	b := newFileBed(t)
+// Removed while the daemon was down: its pods are neither started nor stopped
+// until a second scan confirms the removal.
+func TestFileSourceRemovedWhileDown(t *testing.T) {
+	b := newFileHarness(t)
 	b.write("a.yaml", "a 1")
 	b.write("b.yaml", "b 1")
 	b.start()
@@ -382,10 +381,10 @@ func TestFileSourceRemovedWhileAway(t *testing.T) {
 	b.wantLog("RESTORE file b=1", "ADD file")
 }
 
-// A lost checkpoint and a broken manifest: what runs of it is known to the
-// runtime alone, and must not be taken for an orphan.
+// With a lost checkpoint and an invalid manifest only the runtime knows the
+// running pods, which must not be treated as orphans.
 func TestFileSourceLostCheckpoint(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	b.write("a.yaml", "broken")
 	b.write("b.yaml", "b 1")
 	b.must(os.Mkdir(filepath.Dir(b.cp), 0o700))
@@ -400,7 +399,7 @@ func TestFileSourceLostCheckpoint(t *testing.T) {
 
 // A pod of another node name is validated again, and kept while that fails.
 func TestFileSourceRenamedNode(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	b.write("a.yaml", "a 1")
 	b.start()
 	b.sink.awaitPods("a=1")
@@ -408,16 +407,16 @@ func TestFileSourceRenamedNode(t *testing.T) {
 	b.source.opts.Node = "other"
 	b.source.reader.node = "other"
 	b.stop()
-	b.stop = runUntilEnd(t, b.source.Run)
+	b.stop = runInBackground(t, b.source.Run)
 	b.sink.awaitPods("a=1")
 	if count := b.loader.count(b.path("a.yaml")); count != 2 {
-		t.Errorf("judged %d times, want 2", count)
+		t.Errorf("loaded %d times, want 2", count)
 	}
 }
 
-// A look that finds nothing new reads nothing and delivers nothing.
-func TestFileSourceIdleLook(t *testing.T) {
-	b := newFileBed(t)
+// A scan without changes reads and delivers nothing.
+func TestFileSourceIdleScan(t *testing.T) {
+	b := newFileHarness(t)
 	for _, name := range []string{"a", "b", "c", "d"} {
 		b.write(name+".yaml", name+" 1")
 	}
@@ -445,9 +444,9 @@ func TestFileSourceIdleLook(t *testing.T) {
 	}
 }
 
-// Run ends all that it started.
+// Run stops everything that it started.
 func TestFileSourceRunEnds(t *testing.T) {
-	b := newFileBed(t)
+	b := newFileHarness(t)
 	b.make()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -462,7 +461,7 @@ func TestFileSourceRunEnds(t *testing.T) {
 	}
 }
 
-func TestReadManifestRefusesWhatGrew(t *testing.T) {
+func TestReadManifestRejectsGrowingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	if err := os.WriteFile(path, bytes.Repeat([]byte("x"), MaxUnitSize), 0o644); err != nil {
 		t.Fatal(err)

@@ -14,11 +14,11 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// fakeWatch stands for inotify, so that time can be faked.
+// fakeWatch replaces inotify, so that time can be faked.
 type fakeWatch struct {
 	events chan fsnotify.Event
 	errs   chan error
-	// fail is what opening a watch returns, nil for a watch.
+	// fail is the error of opening a watch, nil for none.
 	fail        atomic.Pointer[error]
 	opened      int
 	directories []string
@@ -35,9 +35,9 @@ func (w *fakeWatch) open(directories []string) (*watchStream, error) {
 }
 
 // inFileBubble runs a test with a fake watch and fake time over real files.
-func inFileBubble(t *testing.T, test func(t *testing.T, b *fileBed, watch *fakeWatch)) {
+func inFileBubble(t *testing.T, test func(t *testing.T, b *fileHarness, watch *fakeWatch)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := makeFileBed(t)
+		b := makeFileHarness(t)
 		b.rescan = 0
 		b.make()
 		watch := &fakeWatch{events: make(chan fsnotify.Event), errs: make(chan error)}
@@ -46,14 +46,14 @@ func inFileBubble(t *testing.T, test func(t *testing.T, b *fileBed, watch *fakeW
 	})
 }
 
-func (b *fileBed) runInBubble() {
-	b.stop = runUntilEnd(b.t, b.source.Run)
+func (b *fileHarness) runInBubble() {
+	b.stop = runInBackground(b.t, b.source.Run)
 	synctest.Wait()
 	b.sink.model.drain(b.sink.config)
 }
 
-// pass lets time pass and applies what came of it.
-func (b *fileBed) pass(d time.Duration) {
+// pass advances the time and applies the resulting updates.
+func (b *fileHarness) pass(d time.Duration) {
 	sleepInBubble(d)
 	b.sink.model.drain(b.sink.config)
 }
@@ -63,8 +63,8 @@ func (w *fakeWatch) tell(path string) {
 	synctest.Wait()
 }
 
-func TestFileSourceLooksByItself(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
+func TestFileSourceScansPeriodically(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, _ *fakeWatch) {
 		b.runInBubble()
 		b.wantLog("ADD file")
 		b.write("a.yaml", "a 1")
@@ -72,7 +72,7 @@ func TestFileSourceLooksByItself(t *testing.T) {
 		b.wantLog("ADD file")
 		b.pass(time.Nanosecond)
 		b.wantLog("ADD file", "ADD file a=1")
-		// Hours of nothing deliver nothing.
+		// Nothing is delivered for hours without changes.
 		sets := len(b.sink.sets)
 		b.pass(2 * time.Hour)
 		if len(b.sink.sets) != sets {
@@ -82,7 +82,7 @@ func TestFileSourceLooksByItself(t *testing.T) {
 }
 
 func TestFileSourceSettles(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
 		b.runInBubble()
 		b.write("a.yaml", "a 1")
 		watch.tell(b.path("a.yaml"))
@@ -91,7 +91,7 @@ func TestFileSourceSettles(t *testing.T) {
 		b.pass(time.Nanosecond)
 		b.wantLog("ADD file", "ADD file a=1")
 
-		// A directory that never is quiet is looked at all the same.
+		// A directory that is never quiet is scanned as well.
 		began := time.Now()
 		b.write("a.yaml", "a 2")
 		for b.sink.model.pods["file-a-2"] == nil && time.Since(began) < time.Minute {
@@ -104,22 +104,22 @@ func TestFileSourceSettles(t *testing.T) {
 	})
 }
 
-func TestFileSourceIgnoresEventsOfNoConcern(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+func TestFileSourceIgnoresOtherEvents(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
 		b.runInBubble()
 		for _, name := range []string{".a.yaml.swp", "4913", "a.yaml~"} {
 			watch.tell(b.path(name))
 		}
 		watch.tell(b.root + "/other")
 		if !b.source.due.settled.IsZero() {
-			t.Error("a look was scheduled")
+			t.Error("a scan was scheduled")
 		}
 	})
 }
 
-// A removal is confirmed one second later, whatever happens meanwhile.
+// A removal is confirmed one second later, whatever happens in between.
 func TestFileSourceConfirmsRemovals(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
 		b.write("a.yaml", "a 1")
 		b.write("b.yaml", "b 1")
 		b.runInBubble()
@@ -136,9 +136,9 @@ func TestFileSourceConfirmsRemovals(t *testing.T) {
 	})
 }
 
-// One that comes back in time was never gone.
-func TestFileSourceRemovalTakenBack(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+// A file that reappears in time was never removed.
+func TestFileSourceRemovalReverted(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
 		b.write("a.yaml", "a 1")
 		b.runInBubble()
 		for range 3 {
@@ -152,9 +152,9 @@ func TestFileSourceRemovalTakenBack(t *testing.T) {
 	})
 }
 
-// The second scan must be able to look.
+// The second scan must be able to read the directory.
 func TestFileSourceUnreadableDirectoryConfirmsNothing(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
 		var fail atomic.Pointer[error]
 		b.source.readDir = func(path string) ([]fs.DirEntry, error) {
 			if err := fail.Load(); err != nil {
@@ -176,7 +176,7 @@ func TestFileSourceUnreadableDirectoryConfirmsNothing(t *testing.T) {
 		}
 		b.wantLog("ADD file a=1")
 		fail.Store(nil)
-		// What was missed before counts no more.
+		// Earlier misses no longer count.
 		for sets := len(b.sink.sets); len(b.sink.sets) == sets; {
 			b.pass(time.Millisecond)
 		}
@@ -188,7 +188,7 @@ func TestFileSourceUnreadableDirectoryConfirmsNothing(t *testing.T) {
 }
 
 func TestFileSourceUnreadableDirectoryAtStart(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, _ *fakeWatch) {
 		b.source.readDir = func(string) ([]fs.DirEntry, error) { return nil, syscall.EIO }
 		b.runInBubble()
 		if set := <-b.sink.sets; !set.Restored || set.Fault == nil {
@@ -201,7 +201,7 @@ func TestFileSourceUnreadableDirectoryAtStart(t *testing.T) {
 // An overflow means that events are lost: everything is read again, even a
 // file whose times and size are the same.
 func TestFileSourceOverflow(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
 		b.write("a.yaml", "a 1")
 		b.runInBubble()
 		b.write("b.yaml", "b 1")
@@ -227,7 +227,7 @@ func TestFileSourceWatchBreaks(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+			inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
 				b.runInBubble()
 				breakIt(watch)
 				synctest.Wait()
@@ -242,9 +242,9 @@ func TestFileSourceWatchBreaks(t *testing.T) {
 	}
 }
 
-// Without a watch the periodic scan has to do, and it is said once.
+// Without a watch the periodic scans have to suffice, which is logged once.
 func TestFileSourceWithoutWatch(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
 		full := error(syscall.ENOSPC)
 		watch.fail.Store(&full)
 		b.runInBubble()
@@ -264,10 +264,10 @@ func TestFileSourceWithoutWatch(t *testing.T) {
 	})
 }
 
-// The directory's own path is watched from the top, so that one that comes later
-// is seen.
-func TestFileSourceWatchesTheWay(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, watch *fakeWatch) {
+// The path to the directory is watched from the root, so that a directory that is
+// created later is noticed.
+func TestFileSourceWatchesParents(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
 		b.must(os.Remove(b.directory))
 		b.runInBubble()
 		if last := watch.directories[len(watch.directories)-1]; watch.directories[0] != "/" || last != b.root {
@@ -283,9 +283,9 @@ func TestFileSourceWatchesTheWay(t *testing.T) {
 	})
 }
 
-// Removed and made again between two looks, perhaps with the same inode.
-func TestFileSourceDirectoryMadeAnew(t *testing.T) {
-	inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
+// Removed and created again between two scans, perhaps with the same inode.
+func TestFileSourceDirectoryRecreated(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, _ *fakeWatch) {
 		b.write("a.yaml", "a 1")
 		b.runInBubble()
 		b.must(os.RemoveAll(b.directory))
@@ -301,8 +301,8 @@ func TestFileSourceDirectoryMadeAnew(t *testing.T) {
 	})
 }
 
-// A mount that is missing after a reboot, when devices have other numbers.
-func TestFileSourceKnowsItsDirectoryAcrossAReboot(t *testing.T) {
+// A missing mount after a reboot, which changes device numbers.
+func TestFileSourceRecognizesDirectoryAfterReboot(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(now directoryIdentity) directoryIdentity
 		same   bool
@@ -313,7 +313,7 @@ func TestFileSourceKnowsItsDirectoryAcrossAReboot(t *testing.T) {
 		"other inode":         {func(f directoryIdentity) directoryIdentity { f.Inode++; return f }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inFileBubble(t, func(t *testing.T, b *fileBed, _ *fakeWatch) {
+			inFileBubble(t, func(t *testing.T, b *fileHarness, _ *fakeWatch) {
 				directory, err := identifyDirectory(b.directory)
 				b.must(err)
 				cp := b.source.opts.Checkpoint

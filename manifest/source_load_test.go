@@ -19,9 +19,9 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// scriptLoader is a UnitLoader for manifests in a small language: a line is
-// "NAME IMAGE [UID]", or "cm NAME VALUE" for a ConfigMap, "empty" says that
-// there are none, "warn" gives a warning. Anything else is a fault, and so is nothing at all.
+// scriptLoader is a UnitLoader for scripts in place of manifests: a line is
+// "NAME IMAGE [UID]", or "cm NAME VALUE" for a ConfigMap, "empty" declares
+// no pods, "warn" gives a warning. Anything else, or no line at all, is a fault.
 type scriptLoader struct {
 	mu    sync.Mutex
 	loads map[string]int
@@ -29,7 +29,7 @@ type scriptLoader struct {
 
 func newScriptLoader() *scriptLoader { return &scriptLoader{loads: map[string]int{}} }
 
-// count is how often the unit was validated.
+// count is how often the unit was loaded.
 func (l *scriptLoader) count(unit string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func scriptPod(source Source, name, image string, uid types.UID) *v1.Pod {
 
 func quietLog() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// logLines keeps what is logged.
+// logLines collects log lines.
 type logLines struct {
 	mu    sync.Mutex
 	lines []string
@@ -115,21 +115,21 @@ func (l *logLines) Write(p []byte) (int, error) {
 
 func (l *logLines) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// with are the lines that hold the text.
+// with returns the lines that contain the text.
 func (l *logLines) with(text string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.Contains(line, text) })
 }
 
-// podModel applies updates as a sync loop would, and fails the test when they
+// podModel applies updates like the sync loop, and fails the test if they
 // contradict each other.
 type podModel struct {
 	t         testing.TB
 	pods      map[types.UID]*v1.Pod
 	by        map[types.UID]Source
 	delivered map[Source]bool
-	// log is every update in words, such as "ADD file a-node/img".
+	// log contains every update as text, such as "ADD file a-node/img".
 	log []string
 }
 
@@ -181,7 +181,7 @@ func (m *podModel) apply(u PodUpdate) {
 	m.log = append(m.log, strings.Join(words, " "))
 }
 
-// running is what the model has, as "name=image", in order.
+// running returns the pods of the model as "name=image", in order.
 func (m *podModel) running() []string {
 	var names []string
 	for pod := range maps.Values(m.pods) {
@@ -191,7 +191,7 @@ func (m *podModel) running() []string {
 	return names
 }
 
-// drain applies what is queued, without a Run, and returns the new words.
+// drain applies the queued updates without Run, and returns their texts.
 func (m *podModel) drain(c *PodConfig) []string {
 	m.t.Helper()
 	from := len(m.log)
@@ -204,8 +204,8 @@ func (m *podModel) drain(c *PodConfig) []string {
 	}
 }
 
-// patience is how long a test waits for what must happen.
-const patience = 2 * time.Minute
+// awaitTimeout is how long a test waits for an expected event.
+const awaitTimeout = 2 * time.Minute
 
 // sinkDeliverer merges sets and lets a test wait for them.
 type sinkDeliverer struct {
@@ -224,10 +224,10 @@ func (s *sinkDeliverer) Deliver(set Set) {
 	s.sets <- set
 }
 
-// await takes sets until one satisfies, and applies what came of them.
+// await receives sets until one satisfies the condition, and applies their updates.
 func (s *sinkDeliverer) await(what string, satisfies func(Set) bool) Set {
 	s.model.t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(awaitTimeout)
 	var last Set
 	for {
 		select {
@@ -242,13 +242,13 @@ func (s *sinkDeliverer) await(what string, satisfies func(Set) bool) Set {
 	}
 }
 
-// awaitPods waits until exactly these run.
+// awaitPods waits until exactly these pods run.
 func (s *sinkDeliverer) awaitPods(names ...string) Set {
 	s.model.t.Helper()
 	return s.await(strings.Join(names, ","), func(Set) bool { return slices.Equal(s.model.running(), names) })
 }
 
-// awaitFault waits for a set whose faults hold the text.
+// awaitFault waits for a set whose faults contain the text.
 func (s *sinkDeliverer) awaitFault(text string) Set {
 	s.model.t.Helper()
 	return s.await("fault "+text, func(set Set) bool { return strings.Contains(setFaults(set), text) })
@@ -265,8 +265,8 @@ func setFaults(set Set) string {
 	return faults.Error()
 }
 
-// runUntilEnd runs in the background and ends with the test.
-func runUntilEnd(t testing.TB, run func(context.Context) error) (stop func()) {
+// runInBackground runs in the background and stops with the test.
+func runInBackground(t testing.TB, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- run(ctx) }()
@@ -289,7 +289,7 @@ func openTestCheckpoint(t testing.TB, path string) *Checkpoint {
 	return checkpoint
 }
 
-// sleepInBubble lets the fake clock pass that time, and then everything settle.
+// sleepInBubble advances the fake clock, and then waits for all goroutines.
 func sleepInBubble(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// urlBed is a URLSource and its server, whose answer can be changed.
-type urlBed struct {
+// urlHarness is a URLSource and its server with a configurable answer.
+type urlHarness struct {
 	t      *testing.T
 	server *httptest.Server
 	cp     string
@@ -31,15 +31,15 @@ type urlBed struct {
 	asked    chan struct{}
 }
 
-func newURLBed(t *testing.T) *urlBed {
-	b := &urlBed{t: t, cp: filepath.Join(t.TempDir(), "checkpoint.json"), lines: &logLines{}, loader: newScriptLoader(), asked: make(chan struct{}, 10000)}
+func newURLHarness(t *testing.T) *urlHarness {
+	b := &urlHarness{t: t, cp: filepath.Join(t.TempDir(), "checkpoint.json"), lines: &logLines{}, loader: newScriptLoader(), asked: make(chan struct{}, 10000)}
 	b.server = httptest.NewServer(http.HandlerFunc(b.serve))
 	t.Cleanup(b.server.Close)
 	b.opts = URLSourceOptions{URL: b.server.URL + "/pods", Interval: 10 * time.Millisecond, Timeout: time.Minute, Node: "node"}
 	return b
 }
 
-func (b *urlBed) serve(w http.ResponseWriter, r *http.Request) {
+func (b *urlHarness) serve(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.requests = append(b.requests, r)
 	answer := b.answer
@@ -48,21 +48,21 @@ func (b *urlBed) serve(w http.ResponseWriter, r *http.Request) {
 	b.asked <- struct{}{}
 }
 
-func (b *urlBed) set(answer http.HandlerFunc) {
+func (b *urlHarness) set(answer http.HandlerFunc) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.answer = answer
 }
 
-func (b *urlBed) body(script string) {
+func (b *urlHarness) body(script string) {
 	b.set(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, script) })
 }
 
-func (b *urlBed) status(code int) {
+func (b *urlHarness) status(code int) {
 	b.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 }
 
-func (b *urlBed) start() {
+func (b *urlHarness) start() {
 	b.t.Helper()
 	if b.stop != nil {
 		b.stop()
@@ -74,11 +74,11 @@ func (b *urlBed) start() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.stop = runUntilEnd(b.t, source.Run)
+	b.stop = runInBackground(b.t, source.Run)
 }
 
 // awaitRequests waits until the server has answered that many more.
-func (b *urlBed) awaitRequests(n int) {
+func (b *urlHarness) awaitRequests(n int) {
 	b.t.Helper()
 	for len(b.asked) > 0 {
 		<-b.asked
@@ -86,19 +86,19 @@ func (b *urlBed) awaitRequests(n int) {
 	for range n {
 		select {
 		case <-b.asked:
-		case <-time.After(patience):
+		case <-time.After(awaitTimeout):
 			b.t.Fatal("the server is not asked")
 		}
 	}
 }
 
-func (b *urlBed) last() *http.Request {
+func (b *urlHarness) last() *http.Request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.requests[len(b.requests)-1]
 }
 
-func (b *urlBed) wantLog(want ...string) {
+func (b *urlHarness) wantLog(want ...string) {
 	b.t.Helper()
 	if got := strings.Join(b.sink.model.log, "; "); got != strings.Join(want, "; ") {
 		b.t.Fatalf("updates are %s, want %s", got, strings.Join(want, "; "))
@@ -106,7 +106,7 @@ func (b *urlBed) wantLog(want ...string) {
 }
 
 func TestURLSourceFollowsTheBody(t *testing.T) {
-	b := newURLBed(t)
+	b := newURLHarness(t)
 	b.body("a 1")
 	b.start()
 	b.sink.awaitPods("a=1")
@@ -121,8 +121,8 @@ func TestURLSourceFollowsTheBody(t *testing.T) {
 	}
 }
 
-// Whatever is wrong keeps the last good revision, is reported, and passes.
-func TestURLSourceKeepsTheLastGood(t *testing.T) {
+// Any failure keeps the last good revision, is reported, and can be temporary.
+func TestURLSourceKeepsLastGood(t *testing.T) {
 	large := strings.Repeat("x", MaxUnitSize+1)
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -149,7 +149,7 @@ func TestURLSourceKeepsTheLastGood(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newURLBed(t)
+			b := newURLHarness(t)
 			if strings.Contains(c.fault, "within 1s") {
 				b.opts.Timeout = time.Second
 			}
@@ -167,8 +167,8 @@ func TestURLSourceKeepsTheLastGood(t *testing.T) {
 			}
 			b.body("a 1\nb 2")
 			b.sink.awaitPods("a=1", "b=2")
-			// An answer later than in a second is a fault until the next one.
-			for begun := time.Now(); len(b.sink.config.Faults()) > 0 && time.Since(begun) < patience; {
+			// An answer that takes more than a second is a fault until the next one.
+			for begun := time.Now(); len(b.sink.config.Faults()) > 0 && time.Since(begun) < awaitTimeout; {
 				time.Sleep(10 * time.Millisecond)
 			}
 			if len(b.sink.config.Faults()) > 0 {
@@ -179,8 +179,8 @@ func TestURLSourceKeepsTheLastGood(t *testing.T) {
 	}
 }
 
-func TestURLSourceLogsAnOutageOnce(t *testing.T) {
-	b := newURLBed(t)
+func TestURLSourceLogsOutageOnce(t *testing.T) {
+	b := newURLHarness(t)
 	b.body("a 1")
 	b.start()
 	b.sink.awaitPods("a=1")
@@ -197,9 +197,9 @@ func TestURLSourceLogsAnOutageOnce(t *testing.T) {
 	}
 }
 
-// A server that is down while the machine boots.
+// A server that is down while the host boots.
 func TestURLSourceRestoresAtBoot(t *testing.T) {
-	b := newURLBed(t)
+	b := newURLHarness(t)
 	b.body("a 1\nb 1")
 	b.start()
 	b.sink.awaitPods("a=1", "b=1")
@@ -214,9 +214,9 @@ func TestURLSourceRestoresAtBoot(t *testing.T) {
 	b.wantLog("RESTORE http a=1 b=1", "REMOVE http b=1", "ADD http b=2")
 }
 
-// It answers, but with garbage: the last good revision is its full set.
-func TestURLSourceGarbageAtBoot(t *testing.T) {
-	b := newURLBed(t)
+// With an invalid body the last good revision is its full set.
+func TestURLSourceInvalidBodyAtBoot(t *testing.T) {
+	b := newURLHarness(t)
 	b.body("a 1")
 	b.start()
 	b.sink.awaitPods("a=1")
@@ -229,10 +229,10 @@ func TestURLSourceGarbageAtBoot(t *testing.T) {
 	b.wantLog("ADD http a=1")
 }
 
-// Garbage from a URL that never was good says nothing about what to end: not
-// what runs of the URL before it either.
-func TestURLSourceGarbageOfANewURL(t *testing.T) {
-	b := newURLBed(t)
+// An invalid body of a URL that was never valid says nothing about what to stop,
+// not even about the pods of the previous URL.
+func TestURLSourceInvalidBodyOfNewURL(t *testing.T) {
+	b := newURLHarness(t)
 	b.body("a 1")
 	b.start()
 	b.sink.awaitPods("a=1")
@@ -248,8 +248,8 @@ func TestURLSourceGarbageOfANewURL(t *testing.T) {
 	b.wantLog("RESTORE http a=1", "REMOVE http a=1", "ADD http b=1")
 }
 
-func TestURLSourceAsksWhetherItChanged(t *testing.T) {
-	b := newURLBed(t)
+func TestURLSourceSendsValidators(t *testing.T) {
+	b := newURLHarness(t)
 	b.set(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("If-None-Match") == `"1"` && r.Header.Get("If-Modified-Since") == "Mon, 01 Jan 2024 00:00:00 GMT" {
 			w.WriteHeader(304)
@@ -277,7 +277,7 @@ func TestURLSourceAsksWhetherItChanged(t *testing.T) {
 }
 
 func TestURLSourceSendsHeaders(t *testing.T) {
-	b := newURLBed(t)
+	b := newURLHarness(t)
 	headers := make(chan http.Header, 10000)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		headers <- r.Header
@@ -306,7 +306,7 @@ func TestURLSourceSendsHeaders(t *testing.T) {
 	}
 }
 
-// No secret of the URL may be seen anywhere.
+// The secrets of the URL must not appear anywhere.
 func TestURLSourceHidesSecrets(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -324,7 +324,7 @@ func TestURLSourceHidesSecrets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newURLBed(t)
+			b := newURLHarness(t)
 			b.set(c.answer)
 			b.opts.URL = strings.Replace(b.opts.URL, "//", "//user:sesame@", 1) + "?token=sesame&x=sesame#sesame"
 			if c.url != nil {
@@ -344,7 +344,7 @@ func TestURLSourceHidesSecrets(t *testing.T) {
 }
 
 func TestURLSourceCAFile(t *testing.T) {
-	b := newURLBed(t)
+	b := newURLHarness(t)
 	b.body("a 1")
 	secure := httptest.NewTLSServer(http.HandlerFunc(b.serve))
 	defer secure.Close()
@@ -370,14 +370,14 @@ func TestURLSourceCAFile(t *testing.T) {
 	write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}))
 	b.start()
 	b.sink.awaitPods("a=1")
-	// To plain http it does not go.
+	// It does not follow a redirect to plain http.
 	b.set(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, b.server.URL+"/pods", http.StatusFound)
 	})
 	b.sink.awaitFault("was redirected from https to http")
 }
 
-func TestNewURLSourceRefuses(t *testing.T) {
+func TestNewURLSourceRejects(t *testing.T) {
 	for _, address := range []string{"", "pods.yaml", "/etc/pods", "ftp://host/x", "http://", "http://%zz", "://x", "http://user:sesame@\x00/"} {
 		_, err := NewURLSource(URLSourceOptions{URL: address})
 		if err == nil || !strings.Contains(err.Error(), "https://example.com/pods.yaml") || strings.Contains(err.Error(), "sesame") {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// scriptTransport answers as the test says and notes when it was asked.
+// scriptTransport answers as configured and records the times of requests.
 type scriptTransport struct {
 	mu     sync.Mutex
 	answer func(*http.Request) (string, error)
@@ -38,7 +38,7 @@ func (s *scriptTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}, Request: request}, nil
 }
 
-// gaps are the times between the requests since the last call.
+// gaps returns the times between the requests since the last call.
 func (s *scriptTransport) gaps() []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func TestURLSourceBacksOff(t *testing.T) {
 		down := func(*http.Request) (string, error) { return "", errors.New("no route to host") }
 		up := func(*http.Request) (string, error) { return "a 1", nil }
 		transport.set(down)
-		stop := runUntilEnd(t, source.Run)
+		stop := runInBackground(t, source.Run)
 		defer stop()
 		seconds := func(want ...int) {
 			t.Helper()
@@ -87,7 +87,7 @@ func TestURLSourceBacksOff(t *testing.T) {
 				t.Errorf("gaps are %v, want %v", got, want)
 			}
 		}
-		// Before there ever was an answer, the network may just be coming up.
+		// Before the first answer, the network may just be starting.
 		sleepInBubble(10 * time.Minute)
 		seconds(1, 2, 4, 8, 16, 32, 64, 120, 120)
 		if len(sink.sets) != 1 {
@@ -111,7 +111,7 @@ func TestURLSourceBacksOff(t *testing.T) {
 	})
 }
 
-// The first answer is waited for a little, and no longer.
+// The first answer is awaited only for a short time.
 func TestURLSourceBootWithoutAnswer(t *testing.T) {
 	checkpoint := openTestCheckpoint(t, "")
 	checkpoint.accept(SourceHTTP, []Unit{scriptUnit("http://host/pods", "a 1", SourceHTTP)}, true)
@@ -121,7 +121,7 @@ func TestURLSourceBootWithoutAnswer(t *testing.T) {
 			return "", request.Context().Err()
 		}
 		began := time.Now()
-		stop := runUntilEnd(t, source.Run)
+		stop := runInBackground(t, source.Run)
 		defer stop()
 		set := <-sink.sets
 		if took := time.Since(began); took != restoreDelay || !set.Restored || setFaults(set) != "http://host/pods: has not answered yet; its pods keep running; retrying" {
@@ -134,8 +134,8 @@ func TestURLSourceBootWithoutAnswer(t *testing.T) {
 	})
 }
 
-// A slow answer that still comes is the first set.
-func TestURLSourceBootWithASlowAnswer(t *testing.T) {
+// A slow answer that arrives in time is the first set.
+func TestURLSourceBootWithSlowAnswer(t *testing.T) {
 	checkpoint := openTestCheckpoint(t, "")
 	checkpoint.accept(SourceHTTP, []Unit{scriptUnit("http://host/pods", "a 1", SourceHTTP)}, true)
 	inURLBubble(t, checkpoint, func(t *testing.T, sink *sinkDeliverer, transport *scriptTransport, source *URLSource) {
@@ -143,7 +143,7 @@ func TestURLSourceBootWithASlowAnswer(t *testing.T) {
 			time.Sleep(restoreDelay - time.Nanosecond)
 			return "a 2", nil
 		}
-		stop := runUntilEnd(t, source.Run)
+		stop := runInBackground(t, source.Run)
 		defer stop()
 		set := <-sink.sets
 		sink.model.drain(sink.config)

@@ -9,7 +9,7 @@ import (
 )
 
 // The comparison with Kubernetes' own validation is in test/oracle. These
-// tests pin the faults that people make most, and where ours are better.
+// tests pin the most common errors, and where ours are more precise.
 
 func TestValidate(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -39,15 +39,15 @@ func TestValidate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := ValidatePod(defaultedPod(t, c.manifest))
-			if got := faultPaths(errs); !slices.Equal(got, c.want) {
+			if got := errorPaths(errs); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", errs.ToAggregate(), c.want)
 			}
 		})
 	}
 }
 
-// TestFaultsSayWhatIsRight looks at the words, which no oracle compares.
-func TestFaultsSayWhatIsRight(t *testing.T) {
+// TestErrorsSayWhatIsRight checks the messages, which test/oracle does not compare.
+func TestErrorsSayWhatIsRight(t *testing.T) {
 	errs := ValidatePod(defaultedPod(t, `
 spec:
   containers:
@@ -69,7 +69,7 @@ spec:
 	}
 }
 
-func TestNameIsAskedForOnce(t *testing.T) {
+func TestMissingNameIsReportedOnce(t *testing.T) {
 	pod := defaultedPod(t, `{metadata: {name: x, generateName: web-}}`)
 	pod.Name = ""
 	errs := ValidatePod(pod)
@@ -78,8 +78,8 @@ func TestNameIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestFaultsComeInOneOrder would catch a rule that goes through a map as it comes.
-func TestFaultsComeInOneOrder(t *testing.T) {
+// TestErrorOrderIsStable catches a rule that iterates over an unsorted map.
+func TestErrorOrderIsStable(t *testing.T) {
 	pod := defaultedPod(t, `
 metadata: {name: web, labels: {"a b": "", "c d": "", "e f": ""}, annotations: {"a b": "", "c d": "", seccomp.security.alpha.kubernetes.io/pod: x, container.seccomp.security.alpha.kubernetes.io/a: x}}
 spec:

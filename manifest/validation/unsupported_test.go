@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestEveryFieldHasAVerdict notices when the API package grows a field that
-// no one has decided about, and when a verdict is about no field.
+// TestEveryFieldHasAVerdict fails when the API package has a field
+// without a verdict, and when a verdict has no field.
 func TestEveryFieldHasAVerdict(t *testing.T) {
 	var walk func(path string, on verdict, of reflect.Type)
 	walk = func(path string, on verdict, of reflect.Type) {
@@ -67,8 +67,8 @@ func jsonFields(of reflect.Type, into map[string]reflect.Type) {
 	}
 }
 
-// defaultedPod reads a manifest whose metadata and container are given unless the
-// fragment has its own.
+// defaultedPod decodes a manifest and adds metadata and a container if the fragment
+// has none.
 func defaultedPod(t *testing.T, manifest string) *v1.Pod {
 	t.Helper()
 	pod := &v1.Pod{}
@@ -89,7 +89,7 @@ func defaultedPod(t *testing.T, manifest string) *v1.Pod {
 	return pod
 }
 
-func faultPaths(errs field.ErrorList) []string {
+func errorPaths(errs field.ErrorList) []string {
 	set := map[string]bool{}
 	for _, err := range errs {
 		set[err.Field] = true
@@ -97,7 +97,7 @@ func faultPaths(errs field.ErrorList) []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-func TestHonouredPodIsSupported(t *testing.T) {
+func TestSupportedPod(t *testing.T) {
 	pod := defaultedPod(t, `
 metadata: {name: web, namespace: shop, uid: abc, labels: {a: b}, annotations: {c: d}, creationTimestamp: null}
 spec:
@@ -143,7 +143,7 @@ status: {phase: Running}
 	}
 }
 
-func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
+func TestUnsupportedFieldIsReportedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec string
 		want []string
@@ -164,7 +164,7 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := Unsupported(defaultedPod(t, "spec: "+c.spec))
-			if got := faultPaths(errs); !slices.Equal(got, c.want) || len(errs) != len(c.want) {
+			if got := errorPaths(errs); !slices.Equal(got, c.want) || len(errs) != len(c.want) {
 				t.Errorf("got %v, want %v", errs, c.want)
 			}
 			for _, err := range errs {
@@ -176,7 +176,7 @@ func TestUnsupportedFieldsAreRefusedOnce(t *testing.T) {
 	}
 }
 
-func TestServiceAccountWithoutATokenIsFine(t *testing.T) {
+func TestServiceAccountWithoutToken(t *testing.T) {
 	for _, spec := range []string{`{serviceAccountName: a, automountServiceAccountToken: false}`, `{serviceAccountName: default}`, `{serviceAccount: default}`} {
 		if errs := Unsupported(defaultedPod(t, "spec: "+spec)); len(errs) > 0 {
 			t.Errorf("%s: %v", spec, errs)
@@ -184,12 +184,12 @@ func TestServiceAccountWithoutATokenIsFine(t *testing.T) {
 	}
 }
 
-func TestUnknownCapabilitiesAreRefused(t *testing.T) {
+func TestUnknownCapabilities(t *testing.T) {
 	pod := defaultedPod(t, `spec: {initContainers: [{name: i, image: i, securityContext: {capabilities: {add: [NETADMIN]}}}],
   containers: [{securityContext: {capabilities: {drop: [ALL, all, x], add: [net_admin, CAP_CHOWN]}}}]}`)
 	errs := Unsupported(pod)
 	want := []string{"spec.containers[0].securityContext.capabilities.drop[2]", "spec.initContainers[0].securityContext.capabilities.add[0]"}
-	if got := faultPaths(errs); !slices.Equal(got, want) {
+	if got := errorPaths(errs); !slices.Equal(got, want) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
 	if !strings.Contains(errs[0].Detail, "did you mean NET_ADMIN?") || !strings.Contains(errs[1].Detail, "must be a capability such as") {
@@ -203,25 +203,25 @@ func TestUnsupportedAnnotations(t *testing.T) {
 		"metadata.annotations[container.apparmor.security.beta.kubernetes.io/web]",
 		"metadata.annotations[kubernetes.io/config.mirror]",
 	}
-	if got := faultPaths(Unsupported(pod)); !slices.Equal(got, want) {
+	if got := errorPaths(Unsupported(pod)); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-// TestUnknownFieldIsRefused stands in for an API that has grown.
-func TestUnknownFieldIsRefused(t *testing.T) {
+// TestUnknownFieldIsUnsupported simulates an API with a new field.
+func TestUnknownFieldIsUnsupported(t *testing.T) {
 	type grown struct {
 		New string `json:"new"`
 	}
 	errs := structVerdict{}.check(field.NewPath("spec"), reflect.ValueOf(grown{New: "x"}))
-	if got := faultPaths(errs); !slices.Equal(got, []string{"spec.new"}) {
+	if got := errorPaths(errs); !slices.Equal(got, []string{"spec.new"}) {
 		t.Errorf("got %v", errs)
 	}
 }
 
-// TestZeroThatSaysSomething: a number or a flag that is given is asked for,
-// whatever it is.
-func TestZeroThatSaysSomething(t *testing.T) {
+// TestExplicitZeroIsChecked: a number or boolean that is set is checked, even if
+// it is zero.
+func TestExplicitZeroIsChecked(t *testing.T) {
 	type spec struct {
 		Seconds *int64 `json:"seconds"`
 		On      *bool  `json:"on"`
@@ -229,7 +229,7 @@ func TestZeroThatSaysSomething(t *testing.T) {
 	}
 	verdicts := structVerdict{"seconds": notSupportedYet("seconds are"), "on": unless(notSupportedYet("this is"), true), "off": notSupportedYet("that is")}
 	errs := verdicts.check(field.NewPath("spec"), reflect.ValueOf(spec{Seconds: new(int64), On: new(bool)}))
-	if got := faultPaths(errs); !slices.Equal(got, []string{"spec.on", "spec.seconds"}) {
+	if got := errorPaths(errs); !slices.Equal(got, []string{"spec.on", "spec.seconds"}) {
 		t.Errorf("got %v", errs)
 	}
 }
@@ -263,7 +263,7 @@ spec:
 		"spec.containers[0].securityContext.capabilities.add[0]", "spec.containers[0].volumeDevices", "spec.resourceClaims",
 		"spec.volumes[0].persistentVolumeClaim", "spec.volumes[1].csi",
 	}
-	if got := faultPaths(UnsupportedBound(pod)); !slices.Equal(got, want) {
+	if got := errorPaths(UnsupportedBound(pod)); !slices.Equal(got, want) {
 		t.Errorf("refused %q, want %q", got, want)
 	}
 }

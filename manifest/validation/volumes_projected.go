@@ -27,7 +27,7 @@ func (v *validator) projected(path *field.Path, projected *v1.ProjectedVolumeSou
 	for i := range projected.Sources {
 		at := path.Child("sources").Index(i)
 		sources := 0
-		for _, judged := range []bool{
+		for _, present := range []bool{
 			v.projectedObjects(at, &projected.Sources[i], files),
 			v.projectedConfigMap(at, projected.Sources[i].ConfigMap, files),
 			v.projectedDownward(at, projected.Sources[i].DownwardAPI, files),
@@ -35,7 +35,7 @@ func (v *validator) projected(path *field.Path, projected *v1.ProjectedVolumeSou
 			v.trustBundle(at, projected.Sources[i].ClusterTrustBundle, files),
 			v.podCertificate(at, projected.Sources[i].PodCertificate, files),
 		} {
-			if judged {
+			if present {
 				sources++
 			}
 		}

@@ -24,16 +24,15 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// corpusDir holds the manifests of package manifest that are in the shape
-// of those that people bring.
+// corpusDir contains typical manifests, which package manifest tests as well.
 const corpusDir = "../../manifest/testdata/corpus"
 
-// strictly decodes as an API server that is asked to refuse unknown fields.
+// strictly decodes like an API server with strict field validation.
 var strictly = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
-// TestManifests runs each manifest of the corpus through podstead's loader and
-// through Kubernetes: what both accept is the same object in the end, and where
-// one accepts what the other does not, a reason is listed.
+// TestManifests loads each manifest of the corpus with podstead's loader and with
+// Kubernetes. If both accept it, the results must be equal; if only one does, the
+// reason must be listed.
 func TestManifests(t *testing.T) {
 	files, err := filepath.Glob(corpusDir + "/*")
 	if err != nil || len(files) == 0 {
@@ -68,7 +67,7 @@ func TestManifests(t *testing.T) {
 	}
 	for name := range verdictDifferences {
 		if !slices.Contains(files, filepath.Join(corpusDir, name)) {
-			t.Errorf("a difference is listed for %s, which is not there", name)
+			t.Errorf("a difference is listed for %s, which does not exist", name)
 		}
 	}
 	if byReference == 0 {
@@ -76,29 +75,30 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// checkVerdict fails when the two disagree and no reason is listed, or the
-// reverse.
+// checkVerdict fails if the two disagree without a listed reason, or agree in spite
+// of one.
 func checkVerdict(t *testing.T, name string, ours manifest.Faults, theirs []string) {
 	t.Helper()
 	reason, listed := verdictDifferences[name]
 	switch agree := ours.Fatal() == (len(theirs) > 0); {
 	case !agree && isNotYet(ours):
 	case agree && listed:
-		t.Errorf("both agree, and a difference is listed: %s", reason)
+		t.Errorf("both agree, but a difference is listed: %s", reason)
 	case !agree && !listed:
 		t.Errorf("no difference is listed.\nours:\n%s\ntheirs:\n%s", ours.Error(), strings.Join(theirs, "\n"))
 	}
 }
 
-// isNotYet tells a unit that is rejected only for what a later version may do.
+// isNotYet reports whether a unit is rejected only for what a later version may
+// support.
 func isNotYet(faults manifest.Faults) bool {
 	return faults.Fatal() && !slices.ContainsFunc(faults, func(fault manifest.Fault) bool {
 		return !fault.Warning && !strings.Contains(fault.Problem, "not supported yet by this version")
 	})
 }
 
-// compareLoaded compares a pod that came out of the loader with what Kubernetes
-// makes of the same document, apart from the identity of a static pod.
+// compareLoaded compares a loaded pod with what Kubernetes makes of the same
+// document, apart from the identity of a static pod.
 func compareLoaded(t *testing.T, loaded, decoded *v1.Pod) {
 	t.Helper()
 	ours, theirs := loaded.DeepCopy(), upstreamDefaults(t, decoded)
@@ -108,7 +108,7 @@ func compareLoaded(t *testing.T, loaded, decoded *v1.Pod) {
 	ours.Spec.NodeName, theirs.Spec.NodeName = "", ""
 	static := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
 	if !slices.Contains(ours.Spec.Tolerations, static) {
-		t.Error("a static pod has to tolerate NoExecute")
+		t.Error("a static pod must tolerate NoExecute")
 	}
 	drop := func(toleration v1.Toleration) bool { return toleration == static }
 	ours.Spec.Tolerations = slices.DeleteFunc(ours.Spec.Tolerations, drop)
@@ -129,8 +129,8 @@ func compareLoaded(t *testing.T, loaded, decoded *v1.Pod) {
 	}
 }
 
-// servedByObjects is 1 for a pod that the kubelet would not take from a file
-// because it refers to an object of the API server; here local objects serve it.
+// servedByObjects returns 1 for a pod that the kubelet would reject in a file
+// because it refers to an object of the API server; here local objects are used.
 func servedByObjects(t *testing.T, pod *v1.Pod) int {
 	t.Helper()
 	refers, resource, err := podutil.HasAPIObjectReference(upstreamPod(t, pod))
@@ -145,14 +145,14 @@ func servedByObjects(t *testing.T, pod *v1.Pod) int {
 		return 0 // The name of an account that the pod asks nothing of.
 	}
 	if !slices.Contains([]string{"configmaps", "secrets", "persistentvolumeclaims"}, kind) {
-		t.Errorf("refers to %s, which no local object can serve, and is accepted", resource)
+		t.Errorf("refers to %s, which cannot be a local object, but is accepted", resource)
 	}
 	return 1
 }
 
-// unit is what Kubernetes makes of one file.
+// unit is the result of Kubernetes for one file.
 type unit struct {
-	// pods are all that could be decoded, not defaulted.
+	// pods are all pods that could be decoded, not defaulted.
 	pods   []*v1.Pod
 	faults []string
 }
@@ -181,8 +181,8 @@ func upstreamUnit(t *testing.T, data []byte) unit {
 	}
 }
 
-// object decodes and validates an object or the items of a list. The classes are
-// of other API groups, and left aside.
+// object decodes and validates an object or the items of a list. The classes
+// belong to other API groups and are ignored.
 func (u *unit) object(t *testing.T, text []byte) {
 	t.Helper()
 	if bytes.Contains(text, []byte(`"kind":"PriorityClass"`)) || bytes.Contains(text, []byte(`"kind":"RuntimeClass"`)) {
@@ -218,7 +218,7 @@ func (u *unit) pod(t *testing.T, pod *v1.Pod) {
 	}
 }
 
-// other validates what is no pod.
+// other validates objects other than pods.
 func (u *unit) other(t *testing.T, object runtime.Object) {
 	t.Helper()
 	legacyscheme.Scheme.Default(object)

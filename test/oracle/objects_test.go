@@ -25,7 +25,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// objectCases are documents of the kinds next to pods, right and wrong.
+// objectCases are valid and invalid documents of the kinds other than Pod.
 var objectCases = []string{
 	`{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: "1", "a.b-C_d": x}, binaryData: {z: AAEC}, immutable: true}`,
 	`{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`,
@@ -117,7 +117,7 @@ func upstreamObjectFaults(t *testing.T, text string) field.ErrorList {
 	}
 }
 
-// TestObjectsAsUpstream compares what is rejected, and at which fields.
+// TestObjectsAsUpstream compares which objects are rejected, and at which fields.
 func TestObjectsAsUpstream(t *testing.T) {
 	for _, text := range objectCases {
 		_, faults := manifest.NewLoader("node", manifest.ModeStrict).Load(manifest.LoadRequest{Source: manifest.SourceFile, Unit: "u", Data: []byte(text)})
@@ -137,7 +137,7 @@ func TestObjectsAsUpstream(t *testing.T) {
 	}
 }
 
-// exactField is the field of a manifest that upstream means by a path.
+// exactField returns the field of a manifest that upstream means by a path.
 func exactField(text, path string) string {
 	switch {
 	case path == "[]", path == "":
@@ -152,8 +152,8 @@ func exactField(text, path string) string {
 	return path
 }
 
-// topField is a path without keys and indexes, which upstream leaves out here
-// and there.
+// topField returns a path without keys and indexes, which upstream sometimes
+// omits.
 func topField(path string) string {
 	path, _, _ = strings.Cut(path, "[")
 	return path

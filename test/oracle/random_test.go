@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// How many random pods are compared, and how many differences are shown
-// before the rest is left out. The seeds are fixed.
+// The numbers of random pods to compare, and of differences to show. The seeds are
+// fixed.
 const (
 	mutations = 30000
 	fillings  = 5000
@@ -43,10 +43,10 @@ func fuzz(t *testing.T, rounds int, next func(seed uint64) *v1.Pod) {
 	}
 }
 
-// random makes values of the types of a Pod.
+// random generates values of the types of a Pod.
 type random struct {
 	*rand.Rand
-	// full is how likely an optional field is set, in percent.
+	// full is the probability that an optional field is set, in percent.
 	full int
 }
 
@@ -56,7 +56,7 @@ func newRandom(seed uint64, full int) *random {
 
 func pick[T any](r *random, values ...T) T { return values[r.IntN(len(values))] }
 
-// fill is a pod made of random values all over.
+// fill returns a pod in which all values are random.
 func fill(seed uint64) *v1.Pod {
 	r := newRandom(seed, 5+int(seed%30))
 	pod := &v1.Pod{}
@@ -65,7 +65,7 @@ func fill(seed uint64) *v1.Pod {
 	return pod
 }
 
-// mutate makes pods of the corpus with a few random changes.
+// mutate returns a function that makes random changes to pods of the corpus.
 func mutate(pods map[string]*v1.Pod) func(seed uint64) *v1.Pod {
 	names := slices.Sorted(maps.Keys(pods))
 	return func(seed uint64) *v1.Pod {
@@ -82,7 +82,7 @@ func mutate(pods map[string]*v1.Pod) func(seed uint64) *v1.Pod {
 	}
 }
 
-// collect finds every place of a pod that can be changed.
+// collect finds everything in a pod that can be changed.
 func collect(value reflect.Value, into *[]reflect.Value) {
 	switch value.Interface().(type) {
 	case resource.Quantity, metav1.Time, intstr.IntOrString:
@@ -142,7 +142,7 @@ func (r *random) change(value reflect.Value) {
 	}
 }
 
-// value fills in a value at random; depth bounds how much there is of it.
+// value sets a random value; depth bounds its size.
 func (r *random) value(value reflect.Value, depth int) {
 	switch target := value.Addr().Interface().(type) {
 	case *resource.Quantity:
@@ -212,7 +212,7 @@ func (r *random) number() int32 {
 	return pick[int32](r, -1, 0, 0, 1, 1, 2, 3, 10, 80, 80, 100, 101, 255, 256, 511, 512, 600, 3600, 65535, 65536, 86400, 90000, 7862401, 1<<31-1)
 }
 
-// word is a string that some rule somewhere cares for.
+// word returns a string that matters to some rule.
 func (r *random) word(of reflect.Type) string {
 	if known := words[of]; len(known) > 0 && r.IntN(4) > 0 {
 		return pick(r, known...)

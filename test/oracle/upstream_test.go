@@ -15,11 +15,11 @@ import (
 	"k8s.io/kubernetes/pkg/capabilities"
 )
 
-// nodeName is the node that the kubelet would be on.
+// nodeName is the node of the kubelet.
 const nodeName = "node"
 
-// upstreamPod is what the kubelet makes of a decoded manifest: defaulted and
-// in the internal version.
+// upstreamPod converts a decoded manifest as the kubelet does: defaulted and in the
+// internal version.
 func upstreamPod(t *testing.T, pod *v1.Pod) *core.Pod {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -31,7 +31,7 @@ func upstreamPod(t *testing.T, pod *v1.Pod) *core.Pod {
 	return internal
 }
 
-// upstreamDefaults is the defaulted pod as the rest of the kubelet sees it.
+// upstreamDefaults returns the defaulted pod in the external version.
 func upstreamDefaults(t *testing.T, pod *v1.Pod) *v1.Pod {
 	t.Helper()
 	defaulted := &v1.Pod{}
