@@ -83,7 +83,8 @@ type Recorder interface {
 	Event(pod *v1.Pod, eventType, reason, message string)
 }
 
-// Adapter represents this node in a cluster. It does nothing before Run.
+// Adapter represents this node in a cluster. It does nothing before Run. It has one
+// field per task that Run starts, and what these tasks share.
 type Adapter struct {
 	cfg          Config
 	name         string

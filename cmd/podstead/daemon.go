@@ -18,7 +18,8 @@ import (
 )
 
 // daemon is podstead while it is assembled. Each phase sets one group of fields,
-// from those of the phases before it, and registers what it starts as tasks.
+// from those of the phases before it, and registers what it starts as tasks. It has one
+// field per result of a phase.
 type daemon struct {
 	opts *options.Options
 	log  *slog.Logger

@@ -19,7 +19,7 @@ import (
 const Instance = "critest"
 
 // Fake is a container runtime. Tests call its methods; CRI calls arrive over
-// gRPC. All may be used concurrently.
+// gRPC. All may be used concurrently. It has one field per part of the runtime's state.
 type Fake struct {
 	grpc *grpc.Server
 	net  network

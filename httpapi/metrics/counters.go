@@ -12,7 +12,7 @@ import (
 )
 
 // Counters counts events. The rooms in which they happen call its methods, which
-// may run concurrently and never block.
+// may run concurrently and never block. It has one field per metric.
 type Counters struct {
 	calls          *prometheus.CounterVec
 	callErrors     *prometheus.CounterVec

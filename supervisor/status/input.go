@@ -35,7 +35,8 @@ type Resize struct {
 	Message              string
 }
 
-// Input is all that Generate looks at. Everything in it is only read.
+// Input is all that Generate looks at. Everything in it is only read. It has one field
+// per argument of a pure function.
 type Input struct {
 	// Pod is the wanted pod. It must not be nil.
 	Pod *v1.Pod

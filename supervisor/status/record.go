@@ -14,7 +14,8 @@ import (
 )
 
 // Record is what the runtime cannot tell of a pod after the daemon or the
-// machine was restarted. The zero Record is that of a pod never seen before.
+// machine was restarted. The zero Record is that of a pod never seen before. It has
+// one field per fact on disk; grouping them would change the file.
 type Record struct {
 	// StartTime is when the daemon first took the pod up.
 	StartTime time.Time `json:"startTime,omitzero"`

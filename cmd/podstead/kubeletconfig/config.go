@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Config holds the supported fields. A nil pointer, nil map or empty string means that the file
+// Config holds the supported fields of a KubeletConfiguration, one field each. A nil pointer, nil map or empty string means that the file
 // does not set the field.
 type Config struct {
 	StaticPodPath      string

@@ -19,7 +19,8 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// Options are the settings of the daemon, valid after Complete.
+// Options are the settings of the daemon, valid after Complete. It has one field per
+// group of flags.
 type Options struct {
 	Manifests Manifests
 	Runtime   Runtime

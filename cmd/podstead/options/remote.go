@@ -14,7 +14,8 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/kubeletconfig"
 )
 
-// Remote are the settings of the ports for clients that cannot use the socket.
+// Remote are the settings of the ports for clients that cannot use the socket, one
+// field per flag.
 type Remote struct {
 	// Address and ReadOnlyAddress are host:port; empty for none.
 	Address, ReadOnlyAddress string
