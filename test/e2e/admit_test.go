@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// minimal is the manifest of a pod with more below its spec.
+// podWithSpec returns the manifest of a pod with additional fields in its spec.
 func podWithSpec(name, spec string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -25,7 +25,7 @@ spec:
 `, testbed.BusyboxImage, name, spec)
 }
 
-// awaitRefused waits until a pod is shown waiting for a reason, with words.
+// awaitHeld waits until a pod is Pending with a reason and a message that contains the words.
 func (n *node) awaitHeld(name, reason string, words ...string) {
 	n.t.Helper()
 	n.awaitStatus(name, "waits for "+reason, func(p v1.Pod) error {
@@ -44,8 +44,9 @@ func (n *node) awaitHeld(name, reason string, words ...string) {
 	}
 }
 
-// A pod that selects other nodes waits and says what label it lacks. It starts
-// when the node has the label, and goes on when it loses it.
+// A pod with a node selector that the node does not match is held, with a message that names
+// the missing label. It starts when the node gets the label and keeps running when the node
+// loses it.
 func TestNodeSelector(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("here.yaml", podWithSpec("here", fmt.Sprintf("nodeSelector: {kubernetes.io/hostname: %s, kubernetes.io/os: linux}", n.Name)))
@@ -66,8 +67,7 @@ func TestNodeSelector(t *testing.T) {
 	})
 }
 
-// Safe kernel parameters are set in the pod and nowhere else, others if they
-// are allowed.
+// Safe sysctls are set in the pod only. Unsafe sysctls need --allowed-unsafe-sysctls.
 func TestSysctls(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		const message, somaxconn = "{name: kernel/msgmax, value: \"16384\"}", "{name: net.core.somaxconn, value: \"777\"}"
@@ -96,8 +96,8 @@ func TestSysctls(t *testing.T) {
 	})
 }
 
-// On a host without AppArmor a pod that wants to be confined by it does not
-// run; without SELinux one with labels runs, with an event.
+// On a host without AppArmor, a pod with an AppArmor profile does not start. On a host without
+// SELinux, a pod with SELinux labels starts and gets an event.
 func TestHostWithoutSecurityModules(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("armor.yaml", podWithSpec("armor", "securityContext: {appArmorProfile: {type: RuntimeDefault}}"))
@@ -114,7 +114,7 @@ func TestHostWithoutSecurityModules(t *testing.T) {
 		} else {
 			n.awaitHeld("armor", "AppArmor", "AppArmor is not enabled on this host")
 		}
-		n.await("an event about the labels", func() error {
+		n.await("an event for the SELinux labels", func() error {
 			events, err := n.Get(t.Context(), "/podstead/v1/events?pod="+n.PodName("label"))
 			if err == nil && !strings.Contains(string(events), "SELinuxIgnored") {
 				err = fmt.Errorf("%s", events)
@@ -124,7 +124,7 @@ func TestHostWithoutSecurityModules(t *testing.T) {
 	})
 }
 
-// A pod whose readiness gate is not set runs and is not ready.
+// A pod whose readiness gate has no condition runs and is not ready.
 func TestReadinessGate(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", podWithSpec("p", "readinessGates: [{conditionType: example.com/balanced}]"))
@@ -145,16 +145,16 @@ func TestReadinessGate(t *testing.T) {
 	})
 }
 
-// One bounds what the node has for pods and fills it: who comes then waits, a
-// critical pod makes room for itself, and each comes back when it can. A
-// restart of the daemon ends nothing, even if there is less than what runs has.
+// With the node's allocatable resources full, a new pod is held, a critical pod preempts
+// others, and each held pod starts when there is room. A restart of the daemon stops no
+// running pod, even if allocatable is now less than what they request.
 func TestNodeAllocatable(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		sized := func(name, memory, more string) string {
 			return podWithSpec(name, more+"resources: {requests: {memory: "+memory+"}}")
 		}
 		capacity := cgroup.Capacity()
-		// 512 MiB for pods, and 100 that the threshold of eviction keeps free.
+		// 512 MiB for pods, plus 100 MiB for the eviction threshold.
 		reserved := capacity.Memory().Value() - 612<<20
 		n.Args = []string{"--system-reserved", fmt.Sprintf("memory=%d", reserved), "--max-pods", "3"}
 		n.writeManifest("small.yaml", sized("small", "100Mi", ""))
@@ -172,10 +172,10 @@ func TestNodeAllocatable(t *testing.T) {
 			}
 			return nil
 		})
-		// Now there is a place, and room for the one that waited no longer.
+		// Now there is room for a pod, but no longer enough memory for the pod that waited.
 		n.removeManifest("critical.yaml")
 		if again := n.awaitRunning("large"); again.Pid == large.Pid {
-			t.Error("the preempted pod was never ended")
+			t.Error("the preempted pod was never terminated")
 		}
 		n.writeManifest("light.yaml", sized("light", "1Mi", ""))
 		n.awaitRunning("light")
@@ -190,8 +190,8 @@ func TestNodeAllocatable(t *testing.T) {
 	})
 }
 
-// A resize for which there is no room now is Deferred, and made on the running
-// container when another pod has ended.
+// A resize that does not fit is Deferred. It is applied to the running container once another
+// pod has terminated.
 func TestResizeIsDeferred(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		cpu := func(name string, milli int64) string {
@@ -224,7 +224,7 @@ spec:
 			t.Fatal(err)
 		}
 		n.mustHaveValue("cpu", at, "cpu.shares", "102")
-		// One that crashes meanwhile comes back with what it had.
+		// A container that crashes meanwhile restarts with its previous resources.
 		if err := syscall.Kill(p.Pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ spec:
 		}
 		n.mustHaveValue("cpu", at, "cpu.shares", "102")
 		n.removeManifest("hog.yaml")
-		n.await("the container has its shares", func() error {
+		n.await("the container has its CPU shares", func() error {
 			if got, err := cgroupValue("cpu", at, "cpu.shares"); err != nil || got != "512" {
 				return fmt.Errorf("%s, %v", got, err)
 			}

@@ -16,18 +16,18 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// controlPlane is a machine whose control plane podstead runs itself.
+// controlPlane is a machine whose control plane runs as static pods of podstead.
 type controlPlane struct {
 	*node
 	*admin
 	manifests map[string]string
 }
 
-// slow is how long an API server may take that starts on a busy machine.
+// slowTimeout bounds the start of an API server on a busy machine.
 const slowTimeout = 3 * time.Minute
 
-// newControlPlane is a machine with the files that kubeadm makes before a kubelet
-// starts, and a registry with the images of the examples and of a release after it.
+// newControlPlane returns a machine with the files that kubeadm creates before the kubelet
+// starts, and a registry with the images of the examples and of a later release.
 func newControlPlane(t *testing.T, kind testbed.Kind) *controlPlane {
 	t.Helper()
 	n := newNode(t, sharedRuntime(t, kind))
@@ -46,7 +46,8 @@ func newControlPlane(t *testing.T, kind testbed.Kind) *controlPlane {
 		}
 	})
 	n.Manifests = m.Manifests
-	// What kubeadm passes on: its config file, and what it writes into kubeadm-flags.env.
+	// The kubelet configuration of kubeadm: its config file and the flags of
+	// kubeadm-flags.env.
 	n.Args = append(n.Args, "--kubeconfig", m.Kubelet, "--config", filepath.Join(testbed.SourceRoot(), "cmd/podstead/kubeletconfig/testdata/kubeadm.yaml"),
 		"--node-ip", "192.0.2.10", "--register-with-taints", "node-role.kubernetes.io/control-plane:NoSchedule", "--port", fmt.Sprint(hostPort()))
 	c := &controlPlane{node: n, admin: &admin{t, m.Admin}, manifests: map[string]string{}}
@@ -69,18 +70,18 @@ func newControlPlane(t *testing.T, kind testbed.Kind) *controlPlane {
 	return c
 }
 
-// image is what the manifest of a component names.
+// image returns the image in the manifest of a component.
 func (c *controlPlane) image(name string) string {
 	_, rest, _ := strings.Cut(c.manifests[name], "image: ")
 	ref, _, _ := strings.Cut(rest, "\n")
 	return ref
 }
 
-// other waits until another instance than old of a component runs, and returns it.
+// awaitOther waits until an instance of a component other than old runs and returns it.
 func (c *controlPlane) awaitOther(name string, old instance) instance {
 	c.node.t.Helper()
 	var now instance
-	c.await("another "+name+" runs", func() error {
+	c.await("a new instance of "+name+" runs", func() error {
 		found, err := c.running(name)
 		if now = found[name]; err == nil && (now.ID == "" || now.ID == old.ID) {
 			err = fmt.Errorf("running: %v", found)
@@ -90,7 +91,7 @@ func (c *controlPlane) awaitOther(name string, old instance) instance {
 	return now
 }
 
-// same fails the test unless the very instance still runs.
+// mustStillRun fails the test unless the same instance of a component still runs.
 func (c *controlPlane) mustStillRun(name string, want instance) {
 	c.node.t.Helper()
 	found, err := c.running(name)
@@ -98,16 +99,16 @@ func (c *controlPlane) mustStillRun(name string, want instance) {
 		c.node.t.Fatal(err)
 	}
 	if found[name] != want {
-		c.node.t.Fatalf("%s runs as %+v, want the same as before, %+v", name, found[name], want)
+		c.node.t.Fatalf("%s runs as %+v, want the same instance as before, %+v", name, found[name], want)
 	}
 }
 
-// shown waits until the cluster shows a component as the instance that runs here, in
-// another mirror than the previous one.
+// awaitMirror waits until the mirror pod of a component has the ID of the running instance, in
+// a mirror pod other than before.
 func (c *controlPlane) awaitMirror(name string, running instance, before *v1.Pod) *v1.Pod {
 	c.node.t.Helper()
 	var pod *v1.Pod
-	c.await("the cluster shows "+name, func() error {
+	c.await("the mirror pod of "+name+" is current", func() error {
 		pod = &v1.Pod{}
 		if err := c.get(pod, "pod", "-n", "kube-system", c.PodName(name)); err != nil {
 			return err
@@ -119,14 +120,14 @@ func (c *controlPlane) awaitMirror(name string, running instance, before *v1.Pod
 			return err
 		}
 		if got := pod.Status.ContainerStatuses[0].ContainerID; got != "containerd://"+running.ID {
-			return fmt.Errorf("it shows %s, %s runs", got, running.ID)
+			return fmt.Errorf("the mirror pod has container %s, but %s runs", got, running.ID)
 		}
 		return nil
 	}, slowTimeout)
 	return pod
 }
 
-// registered waits until the cluster has the node and it is ready.
+// awaitNodeReady waits until the node is registered and ready.
 func (c *controlPlane) awaitNodeReady() *v1.Node {
 	c.node.t.Helper()
 	var n *v1.Node
@@ -145,13 +146,13 @@ func (c *controlPlane) awaitNodeReady() *v1.Node {
 	return n
 }
 
-// From an empty machine etcd and the API server themselves run as static pods, and
-// the node joins the cluster that it holds up. Then each is upgraded, while the daemon
-// crashes, and an edit that is broken ends nothing.
+// On an empty machine etcd and the API server run as static pods, and the node joins the
+// cluster that it hosts. Then both are upgraded while the daemon crashes. A broken edit stops
+// nothing.
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testbed.Kinds() {
-		t.Run(string(kind), func(t *testing.T) { // one after the other: they have ports and directories of the host
+		t.Run(string(kind), func(t *testing.T) { // not in parallel: they use ports and directories of the host
 			bootstrap(t, newControlPlane(t, kind))
 		})
 	}
@@ -177,12 +178,12 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	}
 	c.must("create", "configmap", "-n", "default", "kept", "--from-literal=a=b")
 
-	// An edit with a fault ends nothing.
+	// An invalid edit stops nothing.
 	c.writeManifest("kube-apiserver.yaml", strings.Replace(c.manifests["kube-apiserver"], "hostNetwork: true", "hostNetwork: yes please", 1))
 	c.awaitManifestError("kube-apiserver.yaml", "hostNetwork")
 	c.mustStillRun("kube-apiserver", api)
 
-	// The API server is upgraded, and the daemon crashes while the old one ends and
+	// The API server is upgraded. The daemon crashes while the old instance terminates and
 	// again while the new one starts.
 	next := func(name string) string {
 		return strings.Replace(c.manifests[name], c.image(name), c.image(name)+"-next", 1)
@@ -190,7 +191,7 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	c.writeManifest("kube-apiserver.yaml", strings.Replace(next("kube-apiserver"), "- --allow-privileged=true\n", "- --allow-privileged=true\n        - --max-requests-inflight=300\n", 1))
 	c.await("the previous API server ends", func() error {
 		if processExists(api.Pid) {
-			return errors.New("it runs")
+			return errors.New("it still runs")
 		}
 		return nil
 	}, slowTimeout)
@@ -202,32 +203,32 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	}
 	shownAPI = c.awaitMirror("kube-apiserver", api, shownAPI)
 	if got := shownAPI.Spec.Containers[0].Image; got != c.image("kube-apiserver")+"-next" {
-		t.Errorf("the cluster shows the image %s", got)
+		t.Errorf("the mirror pod has the image %s", got)
 	}
 	c.mustStillRun("etcd", etcd)
 	if again := c.awaitMirror("etcd", etcd, nil); again.UID != shownEtcd.UID {
 		t.Error("the mirror of etcd was replaced with that of the API server")
 	}
 
-	// Then etcd, under the API server that runs.
+	// Then etcd is upgraded while the API server runs.
 	c.writeManifest("etcd.yaml", next("etcd"))
 	etcd = c.awaitOther("etcd", etcd)
 	c.awaitMirror("etcd", etcd, shownEtcd)
 	c.mustStillRun("kube-apiserver", api)
 	if now := c.awaitNodeReady(); now.UID != n.UID {
-		t.Error("the cluster has another node than before: etcd lost its data")
+		t.Error("the node object changed: etcd lost its data")
 	}
 	c.must("get", "configmap", "-n", "default", "kept")
 
-	// A daemon that comes back takes over all of it.
+	// A restarted daemon takes over all pods.
 	c.restart()
 	c.must("delete", "pod", "-n", "kube-system", c.PodName("etcd"), "--wait=false")
 	c.awaitMirror("etcd", etcd, nil)
 	c.mustStillRun("etcd", etcd)
 	c.mustStillRun("kube-apiserver", api)
 	c.mustStillRun("web", web)
-	// A daemon that dies between the creation of a container and its start makes
-	// another one, with the next number.
+	// A daemon that dies between the creation and the start of a container creates another one
+	// with the next restart number.
 	for name, first := range map[string]instance{"etcd": etcd, "kube-apiserver": api} {
 		if p := c.awaitReady(name); p.Status.ContainerStatuses[0].RestartCount != int32(first.Attempt) {
 			t.Errorf("%s was restarted: number %d, first seen as %d", name, p.Status.ContainerStatuses[0].RestartCount, first.Attempt)

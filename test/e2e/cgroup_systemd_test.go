@@ -10,15 +10,15 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// systemdDriver makes runc ask systemd for cgroups.
+// systemdDriver makes runc use the systemd cgroup driver.
 const systemdDriver = testbed.SystemContainerd16 + `  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = true
 `
 
-// With a runtime that asks systemd for cgroups, pods are slices: systemd knows
-// their values, keeps them when it is reloaded, and forgets them with the pod.
+// With the systemd cgroup driver, pods are slices: systemd has their values, keeps them over a
+// daemon-reload, and removes them with the pod.
 func TestPodSlices(t *testing.T) {
 	t.Parallel()
 	s := boot(t, false, map[string]string{
@@ -28,11 +28,11 @@ func TestPodSlices(t *testing.T) {
 	})
 	n := s.node()
 	p := n.awaitRunning("p")
-	// The machine has process IDs and a view of cgroups of its own.
+	// The machine has its own PID namespace and view of the cgroups.
 	at := s.try("sh", "-c", fmt.Sprintf("grep :memory: /proc/%d/cgroup | cut -d: -f3", p.Pid))
 	slice := filepath.Base(filepath.Dir(at))
 	if !strings.HasPrefix(slice, "podstead-burstable-pod") || !strings.HasSuffix(slice, ".slice") {
-		t.Fatalf("the container is in %s, want it in a slice of the pod's", at)
+		t.Fatalf("the container is in %s, want the pod's slice", at)
 	}
 	check := func(when string) {
 		t.Helper()
@@ -53,7 +53,7 @@ func TestPodSlices(t *testing.T) {
 	check("after a reload")
 	s.run("sh", "-c", "rm /etc/pods/p.yaml")
 	n.awaitGone("p")
-	n.await("the slice is gone", func() error {
+	n.await("the slice is removed", func() error {
 		if state := s.try("systemctl", "show", "-p", "ActiveState", "--value", slice); state != "inactive" {
 			return errors.New(state)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// cgroupPath is where the kernel has a process, in a controller's hierarchy.
+// cgroupPath returns the cgroup of a process in a controller's hierarchy.
 func cgroupPath(pid int, controller string) (string, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
@@ -33,7 +33,7 @@ func cgroupPath(pid int, controller string) (string, error) {
 	return "", fmt.Errorf("process %d is in no cgroup of %s: %s", pid, controller, data)
 }
 
-// cgroupValue is what the kernel says of a cgroup.
+// cgroupValue reads a file of a cgroup.
 func cgroupValue(controller, path, file string) (string, error) {
 	data, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, path, file))
 	return strings.TrimSpace(string(data)), err
@@ -46,7 +46,7 @@ func (n *node) mustHaveValue(controller, path, file, want string) {
 	}
 }
 
-// podCgroups are the directories that are left of a pod's cgroup, in any hierarchy.
+// podCgroups returns the remaining directories of a pod's cgroup in all hierarchies.
 func podCgroups(uid string) []string {
 	var found []string
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
@@ -73,8 +73,8 @@ func oomScoreAdj(t *testing.T, pid int) int {
 	return score
 }
 
-// Each class of pods has its tier, and the kernel the values of the root, the
-// tiers, the pods and the containers. Nothing is left when the pods are gone.
+// Each QoS class has its cgroup, and the root, the QoS classes, the pods and the containers
+// have the expected values. No cgroup is left after the pods are removed.
 func TestPodCgroups(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--system-reserved", "memory=1Gi,cpu=100m", "--kube-reserved", "memory=512Mi", "--pod-max-pids", "200"}
@@ -124,7 +124,7 @@ func TestPodCgroups(t *testing.T) {
 
 			{"cpu", pod("burstable", "b"), "cpu.shares", "153"},
 			{"cpu", pod("burstable", "b"), "cpu.cfs_quota_us", "60000"},
-			// One container has no limit, so that the pod has none.
+			// One container has no limit, so the pod has none.
 			{"memory", pod("burstable", "b"), "memory.limit_in_bytes", "9223372036854771712"},
 			{"memory", uids["bmemory"], "memory.limit_in_bytes", fmt.Sprint(32 << 20)},
 			{"cpu", uids["bcpu"], "cpu.shares", "102"},
@@ -135,10 +135,10 @@ func TestPodCgroups(t *testing.T) {
 		} {
 			n.mustHaveValue(c.controller, c.path, c.file, c.want)
 		}
-		// A runtime without CAP_SYS_RESOURCE gives none less than its own.
+		// A runtime without CAP_SYS_RESOURCE cannot set a value below its own.
 		least := max(oomScoreAdj(t, n.rt.Pid()), -997)
 		if got := oomScoreAdj(t, instances["g"].Pid); got != -997 && got != least {
-			t.Errorf("Guaranteed: oom_score_adj is %d, want -997, or %d as the runtime's", got, least)
+			t.Errorf("Guaranteed: oom_score_adj is %d, want -997, or the runtime's own value, %d", got, least)
 		}
 		if got := oomScoreAdj(t, instances["e"].Pid); got != 1000 {
 			t.Errorf("BestEffort: oom_score_adj is %d, want 1000", got)
@@ -146,7 +146,7 @@ func TestPodCgroups(t *testing.T) {
 		if got, want := oomScoreAdj(t, instances["b"].Pid), int(1000-1000*(16<<10)/info.memory); got != min(want, 999) {
 			t.Errorf("Burstable: oom_score_adj is %d, want %d", got, want)
 		}
-		// A daemon that comes back takes them as they are.
+		// A restarted daemon does not change them.
 		n.restart()
 		for name := range instances {
 			n.awaitReady(name)
@@ -157,14 +157,14 @@ func TestPodCgroups(t *testing.T) {
 		}
 		for name := range instances {
 			n.awaitGone(name)
-			n.await("no cgroup of "+name+" is left", func() error {
+			n.await("all cgroups of "+name+" are removed", func() error {
 				if left := podCgroups(uids[name]); len(left) > 0 {
 					return fmt.Errorf("%v", left)
 				}
 				return nil
 			})
 		}
-		n.await("the tier asks for nothing", func() error {
+		n.await("the QoS class has the minimum CPU shares", func() error {
 			if got, err := cgroupValue("cpu", filepath.Join(root, "burstable"), "cpu.shares"); err != nil || got != "2" {
 				return fmt.Errorf("cpu.shares is %s (%v)", got, err)
 			}
@@ -173,14 +173,14 @@ func TestPodCgroups(t *testing.T) {
 	})
 }
 
-// What a pod states for all of its containers together holds for its cgroup,
-// and so does its overhead; the containers have no limits of their own.
+// Pod-level resources apply to the pod's cgroup, and so does its overhead. The containers have
+// no limits of their own.
 func TestPodLevelResources(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "spec:\n",
 			"spec:\n  resources: {requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 200m, memory: 64Mi}}\n"+
 				"  overhead: {cpu: 50m, memory: 8Mi}\n", 1)+resources("requests: {ephemeral-storage: 1Mi}"))
-		// More than the pod may have ends a container that has no limit itself.
+		// Using more memory than the pod's limit kills a container without its own limit.
 		n.writeManifest("o.yaml", strings.Replace(scriptPod("o", "one", 1, "sleep 0.2; tail /dev/zero"), "spec:\n",
 			"spec:\n  resources: {limits: {memory: 24Mi}}\n", 1))
 		n.start()
@@ -202,7 +202,7 @@ func TestPodLevelResources(t *testing.T) {
 	})
 }
 
-// A limit of hugepages is the kernel's, or the pod waits where there is none.
+// A hugepages limit is set in the kernel. Without hugepages on the node, the pod is held.
 func TestHugePages(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one")+resources("limits: {hugepages-2Mi: 4Mi, memory: 32Mi}"))
@@ -230,8 +230,7 @@ func TestHugePages(t *testing.T) {
 	})
 }
 
-// oomKilled is nil for a pod of which a container ran out of memory and was
-// started again.
+// oomKilled returns nil if a container of the pod was OOM-killed and restarted.
 func oomKilled(p v1.Pod) error {
 	for _, c := range p.Status.ContainerStatuses {
 		for _, end := range []*v1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
@@ -243,7 +242,7 @@ func oomKilled(p v1.Pod) error {
 	return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 }
 
-// A container that eats more than its limit ends, and its pod goes on.
+// A container that exceeds its memory limit is killed, and its pod keeps running.
 func TestOutOfMemory(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		eat := "sleep 0.2; tail /dev/zero"
@@ -259,7 +258,7 @@ func TestOutOfMemory(t *testing.T) {
 	})
 }
 
-// What stays in a pod's cgroup after its containers have ended is ended too.
+// Processes that remain in a pod's cgroup after its containers have terminated are killed.
 func TestLeftoverProcessesAreKilled(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
@@ -287,7 +286,7 @@ func TestLeftoverProcessesAreKilled(t *testing.T) {
 		case <-time.After(3 * time.Minute):
 			t.Error("the orphaned process keeps running")
 		}
-		n.await("no cgroup is left", func() error {
+		n.await("all cgroups are removed", func() error {
 			if left := podCgroups(string(p.UID)); len(left) > 0 {
 				return fmt.Errorf("%v", left)
 			}
@@ -296,9 +295,9 @@ func TestLeftoverProcessesAreKilled(t *testing.T) {
 	})
 }
 
-// Where podstead may not make cgroups, pods run in the runtime's own, as they
-// did before podstead made any; those that need one wait. Once it may, the
-// former go on as they are, and the others start.
+// Where podstead cannot create cgroups, pods run in the runtime's cgroups, and pods that need
+// their own cgroup are held. Once it can, running pods stay where they are and the held pods
+// start.
 func TestPodsWithoutCgroups(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		product := n.Binary
@@ -321,21 +320,21 @@ exec unshare -m sh -c 'for m in /sys/fs/cgroup/*/; do mount -o remount,ro,bind $
 		n.restart()
 		n.awaitReady("p")
 		n.mustStillRun("p", first)
-		// Its next container stays next to the others, in the sandbox's parent.
+		// Its next container joins the others in the sandbox's parent cgroup.
 		if err := syscall.Kill(first.Pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		second := n.awaitOther("p", first)
 		before, err := cgroupPath(second.Pid, "memory")
 		if err != nil || strings.Contains(before, n.CgroupRoot()) {
-			t.Errorf("the new instance is in %s (%v), want it where its sandbox is", before, err)
+			t.Errorf("the new instance is in %s (%v), want the cgroup of its sandbox", before, err)
 		}
 		n.removeManifest("p.yaml")
 		n.awaitGone("p")
 		if processExists(second.Pid) {
-			t.Error("the pod's process goes on")
+			t.Error("the pod's process still runs")
 		}
-		n.await("no cgroup is left", func() error {
+		n.await("all cgroups are removed", func() error {
 			if left := podCgroups(string(p.UID)); len(left) > 0 {
 				return fmt.Errorf("%v", left)
 			}
@@ -344,7 +343,7 @@ exec unshare -m sh -c 'for m in /sys/fs/cgroup/*/; do mount -o remount,ro,bind $
 	})
 }
 
-// Two daemons with one root would take each other's pods for remains.
+// Two daemons with the same cgroup root would kill each other's pods as orphans.
 func TestCgroupRootIsExclusive(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))

@@ -11,7 +11,7 @@ import (
 
 type finding struct{ Check, Level, Message, Fix string }
 
-// check runs podstead check and returns what it found, by the name of the check.
+// check runs podstead check and returns its findings by the name of the check.
 func (n *node) check(status int, args ...string) map[string]finding {
 	n.t.Helper()
 	out, errs, got := n.podstead(append([]string{"check", "-o", "json"}, args...)...)
@@ -20,11 +20,11 @@ func (n *node) check(status int, args ...string) map[string]finding {
 		Failed   int
 	}
 	if err := json.Unmarshal([]byte(out), &report); err != nil || got != status || (report.Failed > 0) != (status == 1) {
-		n.t.Fatalf("podstead check %q ends with %d, want %d (%v): %s%s", args, got, status, err, out, errs)
+		n.t.Fatalf("podstead check %q exited with %d, want %d (%v): %s%s", args, got, status, err, out, errs)
 	}
 	found := map[string]finding{}
 	for _, f := range report.Findings {
-		// Of several, what is wrong.
+		// Of several findings of a check, keep one that is not ok.
 		if before, ok := found[f.Check]; !ok || before.Level == "ok" {
 			found[f.Check] = f
 		}
@@ -32,8 +32,8 @@ func (n *node) check(status int, args ...string) map[string]finding {
 	return found
 }
 
-// A host on which pods run is not complained of, with a daemon and without. What
-// is broken for real is named.
+// check reports no failure on a host on which pods run, with and without a daemon. It reports
+// real problems.
 func TestCheckTheHost(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,10 +58,10 @@ func TestCheckTheHost(t *testing.T) {
 				}
 			}
 			if f.Level == "fail" && f.Fix == "" {
-				t.Errorf("%s: no fix: %+v", check, f)
+				t.Errorf("%s: the finding has no fix: %+v", check, f)
 			}
 		}
-		// It takes the running daemon's flags.
+		// It uses the running daemon's flags.
 		found := n.check(0, "--api-socket", n.Socket())
 		is(found, "daemon", "ok", "pid "+strconv.Itoa(n.Pid()))
 		is(found, "ports", "ok", "127.0.0.1:"+port+" is used by podstead")
@@ -70,12 +70,12 @@ func TestCheckTheHost(t *testing.T) {
 		for _, check := range []string{"cni", "iptables", "cgroups", "overlay", "cgroup-driver", "kubelet"} {
 			is(found, check, "ok")
 		}
-		// How full the disk is depends on the machine; the unit tests have the bounds.
+		// Disk usage depends on the machine; the unit tests check the bounds.
 		is(found, "disk", found["disk"].Level, " of the disk of ")
 		if found["disk"].Level == "fail" {
 			t.Errorf("pods run, and %+v", found["disk"])
 		}
-		if image, told := found["pause-image"]; told && image.Level != "ok" {
+		if image, reported := found["pause-image"]; reported && image.Level != "ok" {
 			t.Errorf("a pod runs, and %+v", image)
 		}
 
@@ -98,10 +98,10 @@ func TestCheckTheHost(t *testing.T) {
 		is(found, "runtime", "fail", "socket "+n.Dir()+"/none.sock does not exist")
 		out, _, _ := n.podstead(append([]string{"check"}, flags...)...)
 		if !strings.Contains(out, "fix: chmod o-w "+n.Manifests) || !strings.Contains(out, "2 failed") {
-			t.Errorf("the text is:\n%s", out)
+			t.Errorf("text output:\n%s", out)
 		}
 		if _, errs, status := n.podstead("check", "--max-pods", "-3"); status != 2 || !strings.Contains(errs, "--max-pods") {
-			t.Errorf("a wrong flag ends with %d: %s", status, errs)
+			t.Errorf("a wrong flag exited with %d: %s", status, errs)
 		}
 		if err := os.Chmod(n.Manifests, 0o755); err != nil {
 			t.Fatal(err)

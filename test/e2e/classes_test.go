@@ -11,10 +11,9 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// A runtime class gets its pods another handler of the runtime, here one that
-// keeps the host's devices from privileged containers. It may come from a
-// manifest or a flag; a pod whose class is nowhere waits, and so does one whose
-// handler the runtime does not have.
+// A RuntimeClass selects another handler of the runtime, here one that does not give the
+// host's devices to privileged containers. The class may come from a manifest or a flag. A pod
+// is held if its class does not exist or the runtime does not have the handler.
 func TestRuntimeClass(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		const privileged = "os: {name: linux}\n  containers: [{name: main, image: " + testbed.BusyboxImage + ", command: [sleep, \"100000\"], securityContext: {privileged: true}}]\n  "
@@ -41,8 +40,8 @@ func TestRuntimeClass(t *testing.T) {
 	})
 }
 
-// The built-in classes are there, others come from manifests, and the status
-// of a pod shows what its class says.
+// The built-in priority classes exist, others come from manifests, and the pod shows the
+// values of its class.
 func TestPriorityClass(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("critical.yaml", podWithSpec("critical", "priorityClassName: system-node-critical"))
@@ -68,15 +67,15 @@ func TestPriorityClass(t *testing.T) {
 				t.Errorf("preemption policy %v", p.Spec.PreemptionPolicy)
 			}
 		}
-		// The test hosts may not go below the runtime's own.
+		// The test hosts may not set a value below the runtime's own.
 		if adjusted["critical"] == "1000" || adjusted["batch"] != "1000" {
-			t.Errorf("oom_score_adj %v: the kernel would end the critical pod as soon as any", adjusted)
+			t.Errorf("oom_score_adj %v: the OOM killer would treat the critical pod like any other", adjusted)
 		}
 	})
 }
 
-// A pod with users of its own: root there has no privileges here, in what it mounts as
-// well. A runtime that cannot is not given the pod.
+// A pod with a user namespace: its root has no privileges on the host, also in mounted
+// volumes. On a runtime without support the pod is held.
 func TestUserNamespace(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--runtime-classes", "new=" + testbed.OtherHandler}
@@ -120,7 +119,7 @@ spec:
 			return id
 		}
 		if firstID(a) == firstID(b) {
-			t.Error("two pods have the same users")
+			t.Error("two pods have the same user ID range")
 		}
 		if got := procStatus(t, a.Pid)["Uid"]; got != idMap(firstID(a)) {
 			t.Errorf("root of the pod is %s on the host", got)
@@ -137,7 +136,7 @@ spec:
 		if masked := n.exec(user, "sh", "-c", "grep -c ' /proc/' /proc/self/mounts; true"); masked != "0" {
 			t.Errorf("of the unmasked /proc, %s parts are masked", masked)
 		}
-		// The users stay over restarts of the daemon and of a container.
+		// The user ID mapping survives restarts of the daemon and of a container.
 		n.restart()
 		n.mustStillRun("a", a)
 		n.exec(a, "touch", "/data/end")
@@ -160,8 +159,8 @@ spec:
 	})
 }
 
-// Groups that an image gives a user are kept, or with Strict taken away where
-// the runtime can.
+// Supplementary groups of the image's user are merged, or left out with Strict where the
+// runtime supports it.
 func TestSupplementalGroupsPolicy(t *testing.T) {
 	ref := imageWithGroup(t)
 	onEachRuntime(t, func(t *testing.T, n *node) {

@@ -15,7 +15,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// podstead runs a command of the program to its end.
+// podstead runs a command of the program until it exits.
 func (n *node) podstead(args ...string) (stdout, stderr string, status int) {
 	n.t.Helper()
 	cmd := n.Command(args...)
@@ -35,18 +35,18 @@ func TestGetPods(t *testing.T) {
 		n.awaitReady("p")
 		out, errs, status := n.podstead("get", "pods", "--api-socket", n.Socket())
 		if status != 0 || !strings.Contains(out, n.PodName("p")) || !strings.Contains(out, "Running") {
-			t.Errorf("get pods ends with %d:\n%s%s", status, out, errs)
+			t.Errorf("get pods exited with %d:\n%s%s", status, out, errs)
 		}
 		for _, name := range []string{"p", n.PodName("p")} {
 			out, errs, status = n.podstead("get", "pods", name, "-o", "name", "--api-socket", n.Socket())
 			if status != 0 || strings.TrimSpace(out) != "pod/"+n.PodName("p") {
-				t.Errorf("get pods %s -o name ends with %d: %q %s", name, status, out, errs)
+				t.Errorf("get pods %s -o name exited with %d: %q %s", name, status, out, errs)
 			}
 		}
 		out, errs, status = n.podstead("get", "pods", "-o", "json", "--api-socket", n.Socket())
 		var list v1.PodList
 		if err := json.Unmarshal([]byte(out), &list); err != nil || status != 0 || len(list.Items) != 1 {
-			t.Errorf("get pods -o json ends with %d (%v): %s%s", status, err, out, errs)
+			t.Errorf("get pods -o json exited with %d (%v): %s%s", status, err, out, errs)
 		}
 		info, err := os.Stat(n.Socket())
 		if err != nil || info.Mode().Perm() != 0o660 {
@@ -55,17 +55,17 @@ func TestGetPods(t *testing.T) {
 	})
 }
 
-// The examples are right as they stand, and a fault is one line with its place.
+// The examples are valid. An invalid manifest is reported in one line with its position.
 func TestValidate(t *testing.T) {
 	n := newNode(t, sharedRuntime(t, testbed.Containerd16))
 	if out, errs, status := n.podstead("validate", filepath.Join(testbed.SourceRoot(), "examples")); status != 0 {
-		t.Errorf("validate examples ends with %d:\n%s%s", status, out, errs)
+		t.Errorf("validate examples exited with %d:\n%s%s", status, out, errs)
 	}
 	n.writeManifest("bad.yaml", strings.Replace(sleepPod("p", "one"), "image:", "imege:", 1))
 	file := filepath.Join(n.Manifests, "bad.yaml")
 	out, errs, status := n.podstead("validate", file)
 	if status != 1 || !strings.Contains(out+errs, file+":9: ") || !strings.Contains(out+errs, "image") {
-		t.Errorf("validate ends with %d:\n%s%s", status, out, errs)
+		t.Errorf("validate exited with %d:\n%s%s", status, out, errs)
 	}
 }
 
@@ -76,26 +76,26 @@ func TestRunOnce(t *testing.T) {
 		n.writeManifest("b.yaml", sleepPod("b", "one"))
 		out, errs, status := n.podstead(n.Flags("--runonce")...)
 		if status != 0 || !strings.Contains(out, "default/a: Running") || !strings.Contains(out, "default/b: Running") {
-			t.Fatalf("run --runonce ends with %d:\n%s%s", status, out, errs)
+			t.Fatalf("run --runonce exited with %d:\n%s%s", status, out, errs)
 		}
 		n.awaitRunning("a")
 		n.awaitRunning("b")
 		n.writeManifest("b.yaml", strings.Replace(sleepPod("b", "one"), testbed.BusyboxImage, "docker.io/library/none:1", 1))
 		out, errs, status = n.podstead(n.Flags("--runonce")...)
 		if status != 1 || !strings.Contains(out, "default/b: failed") {
-			t.Fatalf("run --runonce with a pod that cannot start ends with %d:\n%s%s", status, out, errs)
+			t.Fatalf("run --runonce with a pod that cannot start exited with %d:\n%s%s", status, out, errs)
 		}
 		n.awaitRunning("a")
 		n.writeManifest("b.yaml", "kind: Pot\n")
 		out, errs, status = n.podstead(n.Flags("--runonce")...)
 		if status != 1 || !strings.Contains(out, "fault: "+filepath.Join(n.Manifests, "b.yaml")+":1: ") {
-			t.Fatalf("run --runonce with a broken manifest ends with %d:\n%s%s", status, out, errs)
+			t.Fatalf("run --runonce with a broken manifest exited with %d:\n%s%s", status, out, errs)
 		}
 		n.awaitRunning("a")
 	})
 }
 
-// What cannot work is reported at once, with what would work.
+// Invalid flags are reported immediately, with valid alternatives.
 func TestStartupErrors(t *testing.T) {
 	n := newNode(t, sharedRuntime(t, testbed.Containerd16))
 	for _, c := range []struct {
@@ -108,15 +108,15 @@ func TestStartupErrors(t *testing.T) {
 	} {
 		out, errs, status := n.podstead(c.args...)
 		if status == 0 || !strings.Contains(errs, c.want) {
-			t.Errorf("%v ends with %d:\n%s%s", c.args, status, out, errs)
+			t.Errorf("%v exited with %d:\n%s%s", c.args, status, out, errs)
 		}
 	}
 	out, errs, status := n.podstead("get", "pods", "--api-socket", "/nowhere/socket")
 	if status == 0 || !strings.Contains(errs, "/nowhere/socket") {
-		t.Errorf("get pods without a daemon ends with %d:\n%s%s", status, out, errs)
+		t.Errorf("get pods without a daemon exited with %d:\n%s%s", status, out, errs)
 	}
 	if out, _, status := n.podstead("version"); status != 0 || out == "" {
-		t.Errorf("version ends with %d: %s", status, out)
+		t.Errorf("version exited with %d: %s", status, out)
 	}
 }
 
@@ -130,10 +130,10 @@ func removeFiles(dir string) []error {
 	return errs
 }
 
-// The examples run as they are.
+// The examples run unchanged.
 func TestExamples(t *testing.T) {
 	for _, kind := range testbed.Kinds() {
-		t.Run(string(kind), func(t *testing.T) { // one after the other: they have ports of the host
+		t.Run(string(kind), func(t *testing.T) { // not in parallel: they use ports of the host
 			n := newNode(t, sharedRuntime(t, kind))
 			files, err := filepath.Glob(filepath.Join(testbed.SourceRoot(), "examples", "*.yaml"))
 			if err != nil || len(files) < 3 {

@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A user sees the state of the node, and the reasons, with podstead alone.
+// The podstead command alone shows the state of the node and the reasons.
 func TestInspectionCommands(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("web.yaml", strings.Replace(sleepPod("web", "one"), "name: web\n", "name: web\n  labels: {tier: front}\n", 1)+
@@ -32,7 +32,7 @@ func TestInspectionCommands(t *testing.T) {
 		web, file := n.PodName("web"), filepath.Join(n.Manifests, "web.yaml")
 		status := n.cli(1, []string{n.Name + ", ready", "Runtime:", "Pressure:", n.Manifests, "1 ready, 1 failing", "CrashLoopBackOff"}, "status")
 		if strings.Contains(status, "web  ") {
-			t.Errorf("a pod that is ready is among those that are not:\n%s", status)
+			t.Errorf("a ready pod is listed as not ready:\n%s", status)
 		}
 		for _, c := range []struct {
 			args  string
@@ -79,7 +79,7 @@ func TestInspectionCommands(t *testing.T) {
 	})
 }
 
-// A watch goes on over a restart of the daemon, and tells what changed meanwhile.
+// A watch continues across a restart of the daemon and reports the changes made meanwhile.
 func TestWatchAcrossRestart(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
@@ -127,7 +127,7 @@ func TestWatchAcrossRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-ended; err != nil {
-			t.Errorf("after Ctrl-C the watch ends with %v", err)
+			t.Errorf("after Ctrl-C the watch exited with %v", err)
 		}
 		n.Kill()
 		n.cli(3, []string{n.Socket(), "podstead run"}, "get", "pods")

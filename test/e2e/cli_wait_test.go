@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// cli runs a command of the program against the node's daemon and checks its
-// exit code and that each word is printed.
+// cli runs a command against the node's daemon and checks its exit code and that the output
+// contains each word.
 func (n *node) cli(status int, words []string, args ...string) string {
 	n.t.Helper()
 	out, errs, got := n.podstead(append(args, "--api-socket", n.Socket())...)
 	if got != status {
-		n.t.Errorf("podstead %s ends with %d, want %d:\n%s%s", strings.Join(args, " "), got, status, out, errs)
+		n.t.Errorf("podstead %s exited with %d, want %d:\n%s%s", strings.Join(args, " "), got, status, out, errs)
 	}
 	for _, w := range words {
 		if !strings.Contains(out+errs, w) {
@@ -22,8 +22,7 @@ func (n *node) cli(status int, words []string, args ...string) string {
 	return out
 }
 
-// A user who edits a manifest waits for it with podstead alone, and restarts what
-// hangs.
+// A user edits a manifest, waits for the pod and restarts it with the podstead command alone.
 func TestWaitAndRestart(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.start()
@@ -38,13 +37,13 @@ func TestWaitAndRestart(t *testing.T) {
 		n.writeManifest("p.yaml", sleepPod("p", "two"))
 		n.cli(0, []string{"is running the revision in its manifest"}, "wait", "-f", file, "--for=revision", "--timeout=3m")
 		if now := n.awaitReady("p"); now.UID == before.UID || now.Status.ContainerStatuses[0].State.Running == nil {
-			t.Errorf("after the wait there is %s (%s was before): %+v", now.UID, before.UID, now.Status)
+			t.Errorf("after the wait the pod is %s (before: %s): %+v", now.UID, before.UID, now.Status)
 		}
 		before = n.awaitReady("p")
 		n.cli(0, []string{"restarting", "restarted"}, "restart", "pod", "p", "--wait", "--timeout=3m")
 		now := n.awaitReady("p")
 		if now.UID != before.UID || now.Status.ContainerStatuses[0].ContainerID == before.Status.ContainerStatuses[0].ContainerID {
-			t.Errorf("after a restart there is %s %+v, before there was %s %+v", now.UID, now.Status, before.UID, before.Status)
+			t.Errorf("after the restart the pod is %s %+v, before it was %s %+v", now.UID, now.Status, before.UID, before.Status)
 		}
 		n.cli(0, []string{"restart requested"}, "get", "events", "p")
 		n.removeManifest("p.yaml")

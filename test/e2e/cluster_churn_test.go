@@ -17,26 +17,26 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// churn is a node whose cluster has no peace, and what should be left in the end.
+// churn is a node in a cluster under constant change, and the pods expected at the end.
 type churn struct {
 	*node
 	*admin
 	*testbed.Cluster
 	ctx context.Context
-	// starts are how often the pods of the cluster that should be there have been
-	// started, with those of one name before them; jobs are those of them that ended.
+	// starts counts the expected starts of each pod of the cluster, including those of earlier
+	// pods with the same name; jobs are the pods that have completed.
 	starts map[string]int
 	jobs   map[string]bool
 	static []string
 }
 
-// Scripts of pods that write a line for each start.
+// Scripts of pods that write a line at each start.
 const (
 	countStartsAndRun = "echo start >> /out/$HOSTNAME; trap 'exit 0' TERM; sleep 100000 & wait"
 	countsAndEnds     = "echo start >> /out/$HOSTNAME"
 )
 
-// bind makes pods of the cluster, those named job* such as end by themselves.
+// bind creates pods of the cluster. Those named job* complete by themselves.
 func (c *churn) bind(names ...string) {
 	c.node.t.Helper()
 	var docs []string
@@ -63,7 +63,7 @@ func (c *churn) unbind(names ...string) {
 	c.must(args...)
 }
 
-// edit puts the next revision of the static pod web, and waits until it runs.
+// edit writes the next revision of the static pod web and waits until it runs.
 func (c *churn) edit(word string) {
 	c.node.t.Helper()
 	old, err := c.running("web")
@@ -81,11 +81,11 @@ func (c *churn) startAPI() {
 	}
 }
 
-// settles waits until the cluster, the runtime and what should be there agree: each
-// pod is shown once and as it is, has one sandbox, and was started once.
+// awaitConsistent waits until the cluster, the runtime and the expected pods are consistent:
+// each pod is reported once with its current status, has one sandbox, and was started once.
 func (c *churn) awaitConsistent(when string) {
 	c.node.t.Helper()
-	c.await("all agree "+when, c.inconsistency, slowTimeout)
+	c.await("cluster and runtime are consistent "+when, c.inconsistency, slowTimeout)
 }
 
 func (c *churn) inconsistency() error {
@@ -97,7 +97,7 @@ func (c *churn) inconsistency() error {
 	for _, name := range c.static {
 		left[name] = 0
 	}
-	uids := map[string]string{} // of those with a sandbox, by the pod's full name
+	uids := map[string]string{} // of the pods with a sandbox, by full name
 	for _, p := range shown.Items {
 		name := strings.TrimSuffix(p.Name, "-"+c.Name)
 		starts, wanted := left[name]
@@ -116,7 +116,7 @@ func (c *churn) inconsistency() error {
 		}
 		uids[p.Name] = string(p.UID)
 		if starts == 0 {
-			uids[p.Name] = "" // A mirror has its own.
+			uids[p.Name] = "" // A mirror pod has another UID.
 		}
 		found, err := c.running(name)
 		if err != nil {
@@ -125,14 +125,14 @@ func (c *churn) inconsistency() error {
 		if err := podReady(&p); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
-		// A container that was created and not started when the daemon died has a
-		// successor with the next number.
+		// A container that was created and not started when the daemon died has a successor
+		// with the next restart number.
 		if st := p.Status.ContainerStatuses[0]; st.ContainerID != "containerd://"+found["main"].ID || st.RestartCount != int32(found["main"].Attempt) {
-			return fmt.Errorf("%s is shown as %s with %d restarts, %v runs", p.Name, st.ContainerID, st.RestartCount, found)
+			return fmt.Errorf("%s is reported as %s with %d restarts, but %v runs", p.Name, st.ContainerID, st.RestartCount, found)
 		}
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("the cluster lacks %v", keys(left))
+		return fmt.Errorf("the cluster does not have %v", keys(left))
 	}
 	sandboxes, err := c.rt.CRI.Sandboxes(c.node.t.Context(), "", "")
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *churn) inconsistency() error {
 		}
 		uid, wanted := uids[s.Metadata.Name]
 		if !wanted || uid != "" && uid != s.Metadata.Uid {
-			return fmt.Errorf("sandbox %s of %s, %s is too much", s.Id, s.Metadata.Name, s.Metadata.Uid)
+			return fmt.Errorf("sandbox %s of %s, %s is unexpected", s.Id, s.Metadata.Name, s.Metadata.Uid)
 		}
 		delete(uids, s.Metadata.Name)
 	}
@@ -154,9 +154,9 @@ func (c *churn) inconsistency() error {
 	return nil
 }
 
-// The API server dies, comes back and hangs, again and again and with it the daemon,
-// while pods come and go. In the end the cluster and the runtime agree; what was to
-// run on was never touched.
+// The API server repeatedly dies, returns and hangs, partly together with the daemon, while
+// pods are created and deleted. In the end the cluster and the runtime are consistent, and
+// pods that were to keep running were never touched.
 func TestClusterChurn(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
@@ -171,16 +171,16 @@ func TestClusterChurn(t *testing.T) {
 	c.start()
 	still := c.awaitRunning("still")
 
-	// It dies as soon as it has taken pods.
+	// The API server dies as soon as it has accepted the pods.
 	c.awaitRunning("web")
 	c.bind("gone0", "twice", "stays0", "job")
 	c.KillAPI()
 	c.edit("two")
 	c.startAPI()
 
-	// One that is deleted may not have been seen before. Then both die amid a
-	// deletion. Not amid a start: the runtime takes back what it starts for a caller
-	// that is gone, and the pod is started twice.
+	// A pod may be deleted before the daemon has seen it. Then both die during a deletion. Not
+	// during a start: the runtime cancels a start whose client disconnected, and the pod would
+	// start twice.
 	c.unbind("gone0")
 	c.bind("stays1", "gone1", "gone2", "gone3")
 	c.awaitConsistent("before both die")
@@ -191,7 +191,7 @@ func TestClusterChurn(t *testing.T) {
 	c.edit("three")
 	c.startAPI()
 
-	// The daemon sees none of this, and then nothing at all for a while.
+	// The daemon is down during these changes, and has no API server for a while afterwards.
 	c.awaitConsistent("after two deaths")
 	c.Kill()
 	c.unbind("gone1")
@@ -204,11 +204,11 @@ func TestClusterChurn(t *testing.T) {
 	c.startAPI()
 	c.awaitConsistent("after what the daemon did not see")
 
-	// It hangs, which takes a while to find out, and goes on with all that it was
-	// asked meanwhile; then it hangs and dies.
+	// The API server hangs, which takes a while to detect, and then continues with the
+	// requests that it received meanwhile. Then it hangs and dies.
 	c.FreezeAPI()
 	c.edit("five")
-	c.await("the daemon sees that nothing is answered", c.apiUnreachable)
+	c.await("the daemon reports the API server as unreachable", c.apiUnreachable)
 	c.edit("six")
 	c.ThawAPI()
 	c.unbind("gone2")
@@ -225,7 +225,8 @@ func TestClusterChurn(t *testing.T) {
 	c.awaitConsistent("after the node was deleted")
 	c.mustStillRun("stays1", stays)
 
-	// All is lost: what the cluster bound to this node ends, and only that.
+	// etcd loses all data: the pods that the cluster bound to this node terminate, and only
+	// they.
 	c.KillAPI()
 	if err := errors.Join(c.WipeEtcd(), c.StartEtcd()); err != nil {
 		t.Fatal(err)
@@ -244,7 +245,8 @@ func TestClusterChurn(t *testing.T) {
 	c.mustStillRun("still", still)
 }
 
-// hangs is nil once the daemon's last word on the API server is that it is away.
+// apiUnreachable returns nil once the daemon's last log message about the API server says that
+// it is unreachable.
 func (c *churn) apiUnreachable() error {
 	log, err := os.ReadFile(c.node.Log())
 	if err != nil {
@@ -252,7 +254,7 @@ func (c *churn) apiUnreachable() error {
 	}
 	lines := slices.DeleteFunc(strings.Split(string(log), "\n"), func(l string) bool { return !strings.Contains(l, "API server") })
 	if len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "API server unreachable") {
-		return fmt.Errorf("it says %q", lines)
+		return fmt.Errorf("log: %q", lines)
 	}
 	return nil
 }

@@ -25,18 +25,18 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// signer signs what is asked for in a cluster, as a controller manager does.
+// signer signs certificate requests in a cluster, as a controller manager does.
 type signer struct {
 	*admin
 	c *testbed.Cluster
-	// life is how long a certificate lasts, and how old it is when it is signed.
+	// life is the lifetime of a certificate, and its age when it is signed.
 	life func(*certificatesv1.CertificateSigningRequest) (age, life time.Duration)
 
 	mu     sync.Mutex
 	signed []certificatesv1.CertificateSigningRequest
 }
 
-// run signs until the context ends.
+// run signs requests until the context ends.
 func (s *signer) run(ctx context.Context) error {
 	watch := exec.CommandContext(ctx, testbed.Kubectl(), "--kubeconfig", s.config, "get", "csr", "--watch", "-o", "json")
 	out, err := watch.StdoutPipe()
@@ -77,7 +77,8 @@ func (s *signer) run(ctx context.Context) error {
 	}
 }
 
-// of waits for the requests of a user to a signer, so many at least.
+// awaitSigned waits until at least count requests of a user to a signer are signed and returns
+// them.
 func (s *signer) awaitSigned(n *node, user, name string, count int) (found []certificatesv1.CertificateSigningRequest) {
 	n.t.Helper()
 	n.await(fmt.Sprintf("%d certificates for %s are signed by %s", count, user, name), func() error {
@@ -99,11 +100,11 @@ func (s *signer) awaitSigned(n *node, user, name string, count int) (found []cer
 	return found
 }
 
-// A box with a bootstrap token becomes a node: its certificates are signed and
-// renewed, and the API server reaches its pods.
+// A machine with a bootstrap token becomes a node: its certificates are signed and renewed,
+// and the API server reaches its pods.
 func TestClusterJoin(t *testing.T) {
 	t.Parallel()
-	// An address of the machine, which is on loopback alone here.
+	// An address of the machine other than loopback, which it does not have here.
 	const address = "198.51.100.7"
 	if out, err := exec.Command("ip", "addr", "add", address+"/32", "dev", "lo").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -132,13 +133,13 @@ func TestClusterJoin(t *testing.T) {
 		"--client-ca-file", c.CA(), "--port", port, "--node-ip", address)
 	n.writeManifest("web.yaml", streamPod("web"))
 
-	// There is no API server yet, and what runs does not wait for one.
+	// There is no API server yet, and static pods start without it.
 	n.start()
 	web := n.awaitContainer("web", "main")
 	if err := c.StartAPI(ctx); err != nil {
 		t.Fatal(err)
 	}
-	n.await("a request is made once newcomers may", func() error {
+	n.await("a certificate request is created once bootstrap tokens are authorized", func() error {
 		_, err := a.kubectl("create", "clusterrolebinding", "newcomers", "--clusterrole", "system:node-bootstrapper", "--group", "system:bootstrappers")
 		if err != nil && !strings.Contains(err.Error(), "AlreadyExists") && !strings.Contains(err.Error(), "already exists") {
 			return err
@@ -149,13 +150,13 @@ func TestClusterJoin(t *testing.T) {
 		}
 		return err
 	})
-	// One that is restarted goes on with the same request.
+	// A restarted daemon continues with the same request.
 	n.restart()
 	newcomer, itself := "newcomer", "system:node:"+n.Name
 	first := true
 	s := &signer{admin: a, c: c, life: func(csr *certificatesv1.CertificateSigningRequest) (time.Duration, time.Duration) {
 		if csr.Spec.Username == newcomer && first {
-			// Renewed 17 to 89 s from now, with 36 s to spare at least.
+			// The certificate is renewed 17 to 89 s from now, at least 36 s before it expires.
 			first = false
 			return 235 * time.Second, 6 * time.Minute
 		}
@@ -176,16 +177,16 @@ func TestClusterJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := node.Status.DaemonEndpoints.KubeletEndpoint.Port; fmt.Sprint(got) != port {
-		t.Errorf("the node is asked at port %d, not %s", got, port)
+		t.Errorf("the node object has port %d, want %s", got, port)
 	}
 	if asked := s.awaitSigned(n, newcomer, certificatesv1.KubeAPIServerClientKubeletSignerName, 1); len(asked) != 1 {
-		t.Errorf("%d requests of the newcomer", len(asked))
+		t.Errorf("%d requests with the bootstrap token", len(asked))
 	}
 	if fi, err := os.Stat(filepath.Join(n.Root, "pki/kubelet-client-current.pem")); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("certificate: %v, %v", fi, err)
 	}
 
-	// The serving certificate is the cluster's, which the API server insists on.
+	// The serving certificate is signed by the cluster, which the API server requires.
 	s.awaitSigned(n, itself, certificatesv1.KubeletServingSignerName, 1)
 	k := &kubectl{n: n, config: a.config}
 	n.await("logs through the API server", func() error {
@@ -198,7 +199,7 @@ func TestClusterJoin(t *testing.T) {
 	checkPodAccess(t, n, k)
 	checkDelegatedAuth(t, n, a, "https://"+address+":"+port, c.CA())
 
-	// The next certificate is asked for as the node, and is used from then on.
+	// The next certificate is requested with the node's credentials and used from then on.
 	s.awaitSigned(n, itself, certificatesv1.KubeAPIServerClientKubeletSignerName, 1)
 	current := filepath.Join(n.Root, "pki/kubelet-client-current.pem")
 	n.await("the renewed certificate is there", func() error {
@@ -218,7 +219,8 @@ func TestClusterJoin(t *testing.T) {
 	}
 }
 
-// checkPodAccess gets into a mirror's pod through the API server.
+// checkPodAccess uses exec, port-forward, attach, logs and cp on a mirror pod through the API
+// server.
 func checkPodAccess(t *testing.T, n *node, k *kubectl) {
 	t.Helper()
 	web := n.PodName("web")
@@ -259,11 +261,11 @@ func checkPodAccess(t *testing.T, n *node, k *kubectl) {
 		t.Errorf("cp: %v, %s", err, out)
 	}
 	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "root") {
-		t.Errorf("cp brings %q, %v", text, err)
+		t.Errorf("cp copied %q, %v", text, err)
 	}
 }
 
-// checkDelegatedAuth asks at the port with tokens of the cluster.
+// checkDelegatedAuth sends requests to the daemon's port with tokens of the cluster.
 func checkDelegatedAuth(t *testing.T, n *node, a *admin, url, ca string) {
 	t.Helper()
 	pem, err := os.ReadFile(ca)
@@ -302,17 +304,17 @@ func checkDelegatedAuth(t *testing.T, n *node, a *admin, url, ca string) {
 		t.Errorf("a foreign token: %d %s", code, text)
 	}
 	if code, text := ask(token, "/stats/summary"); code != 403 || !strings.Contains(text, "system:serviceaccount:default:scraper") || !strings.Contains(text, "nodes/stats") {
-		t.Errorf("without rights: %d %s", code, text)
+		t.Errorf("without permissions: %d %s", code, text)
 	}
 	a.must("create", "clusterrole", "scraper", "--verb", "get", "--resource", "nodes/metrics")
 	a.must("create", "clusterrolebinding", "scraper", "--clusterrole", "scraper", "--serviceaccount", "default:scraper")
-	n.await("the scraper is let in", func() error {
+	n.await("the scraper is authorized", func() error {
 		if code, text := ask(token, "/metrics/resource"); code != 200 || !strings.Contains(text, "node_cpu_usage_seconds_total") {
 			return fmt.Errorf("%d %s", code, text)
 		}
 		return nil
 	})
 	if code, text := ask(token, "/pods"); code != 403 {
-		t.Errorf("more than its rights: %d %s", code, text)
+		t.Errorf("beyond its permissions: %d %s", code, text)
 	}
 }

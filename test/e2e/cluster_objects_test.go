@@ -16,8 +16,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// inCluster is a pod as the scheduler has bound it to the node, with what it
-// refers to in fields of the spec and of its container.
+// clusterPod returns a pod that is bound to the node, with additional fields of the spec and
+// of its container.
 func (n *node) clusterPod(name, image, spec, container string) string {
 	indent := func(text, by string) (out string) {
 		for line := range strings.Lines(text) {
@@ -38,7 +38,7 @@ spec:
 %s`, n.PodName(name), n.Name, indent(spec, "  "), image, indent(container, "    "))
 }
 
-// reviewed is whom a token proves to be, in the words of the API server.
+// reviewToken returns the user that the API server authenticates by a token.
 func (a *admin) reviewToken(token string, audiences ...string) (user string, err error) {
 	review := authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}}
 	review.APIVersion, review.Kind = "authentication.k8s.io/v1", "TokenReview"
@@ -59,10 +59,10 @@ func (a *admin) reviewToken(token string, audiences ...string) (user string, err
 	return review.Status.User.Username + " " + strings.Join(review.Status.User.Extra["authentication.kubernetes.io/pod-name"], ","), nil
 }
 
-// What the cluster's pods refer to is in their containers: ConfigMaps, Secrets,
-// tokens, services, the cluster's names, and images that need a login. What comes
-// later is awaited, what changes is seen, and what was told holds while the API
-// server is away. Static pods see none of it.
+// The objects that the cluster's pods refer to are in their containers: ConfigMaps, Secrets,
+// tokens, services, the cluster's DNS, and images that need credentials. Missing objects are
+// awaited, changes are applied, and cached objects stay available while the API server is
+// down. Static pods have no access to them.
 func TestClusterObjects(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
@@ -73,7 +73,7 @@ func TestClusterObjects(t *testing.T) {
 	repository, password := "cluster-"+n.Name+"/app", "pass-word-"+n.Name
 	private, _ := n.push(repository)
 	registry.Protect(repository, "bob", password)
-	// What a cluster's controllers make.
+	// Objects that a cluster's controllers create.
 	a.create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nimagePullSecrets: [{name: login}]\n---\n" +
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt}\ndata: {ca.crt: the-root}\n---\n" +
 		pullSecret("login", dockerConfig("https://index.docker.io/v1/", "bob", password)) + "---\n" +
@@ -129,25 +129,25 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 	})
 	want := "system:serviceaccount:default:default " + n.PodName("app")
 	if user, err := a.reviewToken(n.exec(app, "cat", account+"token")); user != want {
-		t.Errorf("its token proves %q (%v), want %q", user, err, want)
+		t.Errorf("its token authenticates as %q (%v), want %q", user, err, want)
 	}
 	if user, err := a.reviewToken(n.exec(app, "cat", "/all/vault"), "vault"); user != want {
-		t.Errorf("its token for vault proves %q (%v), want %q", user, err, want)
+		t.Errorf("its token for vault authenticates as %q (%v), want %q", user, err, want)
 	}
 	n.mustNotLog(password)
 	n.mustNotLog(base64.StdEncoding.EncodeToString([]byte("bob:" + password)))
 
-	// What changes is seen.
+	// Changes are applied to running pods.
 	a.must("patch", "configmap", "conf", "--type=merge", "-p", `{"data": {"color": "blue"}}`)
 	a.must("patch", "secret", "word", "--type=merge", "-p", `{"stringData": {"word": "psst"}}`)
-	n.await("the new contents are seen inside", func() error {
+	n.await("the container has the new contents", func() error {
 		if out := n.exec(app, "cat", "/conf/color", "/all/word"); out != "bluepsst" {
 			return errors.New(out)
 		}
 		return nil
 	})
 
-	// What comes later is awaited.
+	// Objects that are created later are awaited.
 	a.create(n.clusterPod("late", testbed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n", "volumeMounts: [{name: v, mountPath: /v}]\n"))
 	a.create(n.clusterPod("variable", testbed.BusyboxImage, "", "env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
 	n.awaitEvent("late", "FailedMount", "Secret default/later not found; create it in the cluster")
@@ -168,7 +168,7 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 		"ls /var/run/secrets 2>/dev/null | wc -l": "0",
 	})
 
-	// Without an API server what was told holds.
+	// Without an API server, cached objects stay available.
 	c.KillAPI()
 	n.exec(app, "kill", "1")
 	again := n.awaitOther("app", app)

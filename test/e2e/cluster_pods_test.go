@@ -16,9 +16,9 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// bound is a pod as the scheduler has bound it to the node. Its name ends like
-// that of a static pod, so that all that is asked of pods by name serves. fields
-// are further ones of the spec, script is what main runs.
+// boundPod returns a pod that is bound to the node. Its name has the suffix of a static pod,
+// so that the helpers that find pods by name work. fields are additional fields of the spec,
+// script is the command of main.
 func (n *node) boundPod(name, script, fields string) string {
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -43,16 +43,16 @@ spec:
 `, testbed.BusyboxImage, script)
 }
 
-// waits ends when asked to, and says so.
+// recordTermination creates a file when it gets SIGTERM, and exits.
 const recordTermination = "trap 'sleep 1; touch /out/$HOSTNAME.asked; exit 0' TERM; while :; do sleep 0.1; done"
 
-// create makes an object in the cluster.
+// create creates an object in the cluster.
 func (a *admin) create(text string) {
 	a.t.Helper()
 	a.must("create", "-f", a.file(text))
 }
 
-// file is one that holds the text.
+// file returns the path of a file with the text.
 func (a *admin) file(text string) string {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "object.yaml")
@@ -62,8 +62,8 @@ func (a *admin) file(text string) string {
 	return file
 }
 
-// What the cluster binds to this node runs here, is shown there as it is, and
-// ends when the cluster says so.
+// Pods that the cluster binds to this node run, have their status in the API, and terminate
+// when they are deleted.
 func TestClusterPods(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
@@ -76,7 +76,7 @@ func TestClusterPods(t *testing.T) {
 	n.start()
 	static := n.awaitRunning("static")
 
-	// One runs, and is shown as it is.
+	// A pod runs, and its status is in the API.
 	a.create(n.boundPod("web", recordTermination, ""))
 	web := n.awaitRunning("web")
 	if out := n.exec(web, "hostname"); out != n.PodName("web") {
@@ -86,7 +86,7 @@ func TestClusterPods(t *testing.T) {
 	local := n.awaitReady("web")
 	if st := shown.Status; local.UID != shown.UID || st.PodIP == "" || st.PodIP != local.Status.PodIP || st.StartTime == nil ||
 		st.ObservedGeneration != shown.Generation || len(st.ContainerStatuses) != 1 || !strings.HasSuffix(st.ContainerStatuses[0].ContainerID, web.ID) {
-		t.Errorf("the API has %+v, here is %+v", shown.Status, local.Status)
+		t.Errorf("the API has %+v, the daemon %+v", shown.Status, local.Status)
 	}
 	if out, _, _ := n.podstead("get", "pods", "-o", "wide", "--api-socket", n.Socket()); !slices.ContainsFunc(strings.Split(out, "\n"), func(line string) bool {
 		return strings.Contains(line, n.PodName("web")) && slices.Contains(strings.Fields(line), "api")
@@ -94,22 +94,22 @@ func TestClusterPods(t *testing.T) {
 		t.Errorf("the daemon reports it as\n%s", out)
 	}
 	a.must("label", "pod", n.PodName("web"), "--overwrite", "app=other")
-	n.await("the label is seen inside", func() error {
+	n.await("the container has the new label", func() error {
 		if out := n.exec(web, "cat", "/labels/app"); out != "other" {
 			return fmt.Errorf("%q", out)
 		}
 		return nil
 	})
 
-	// One that is deleted is asked to end, and goes when it has.
+	// A deleted pod gets SIGTERM, and its object is removed after it has terminated.
 	a.must("delete", "pod", n.PodName("web"), "--wait=false")
 	a.awaitMirrorGone(n, "default", "web")
 	if _, err := os.Stat(filepath.Join(n.outDir(), n.PodName("web")+".asked")); err != nil {
-		t.Errorf("it went before it had ended: %v", err)
+		t.Errorf("the object was removed before the pod had terminated: %v", err)
 	}
 	n.awaitGone("web")
 
-	// One that has done its work is not run again.
+	// A completed pod is not started again.
 	a.create(n.boundPod("job", "echo ran >> /out/job", "restartPolicy: Never\n"))
 	a.awaitMirror(n, "it has succeeded", "default", "job", func(p *v1.Pod) error {
 		if p.Status.Phase != v1.PodSucceeded || len(p.Status.ContainerStatuses) != 1 || p.Status.ContainerStatuses[0].State.Terminated == nil {
@@ -121,7 +121,7 @@ func TestClusterPods(t *testing.T) {
 		t.Errorf("it ran %d times", count)
 	}
 
-	// What others say of it counts for its readiness.
+	// Readiness gates set by another client count for its readiness.
 	a.create(n.boundPod("app", recordTermination, "readinessGates: [{conditionType: example.com/gate}]\n"))
 	app := n.awaitRunning("app")
 	isReady := func(want v1.ConditionStatus) func(*v1.Pod) error {
@@ -138,7 +138,7 @@ func TestClusterPods(t *testing.T) {
 	a.must("patch", "pod", n.PodName("app"), "--subresource", "status", "-p", `{"status": {"conditions": [{"type": "example.com/gate", "status": "True"}]}}`)
 	a.awaitMirror(n, "the gate is open", "default", "app", isReady(v1.ConditionTrue))
 
-	// Its resources change in place, and are shown.
+	// Its resources are resized in place, and reported.
 	at, err := cgroupPath(app.Pid, "memory")
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestClusterPods(t *testing.T) {
 		return nil
 	})
 
-	// Who debugs it sees its processes.
+	// An ephemeral container sees its processes.
 	a.must("debug", n.PodName("app"), "--image", testbed.BusyboxImage, "--container", "debug", "--target", "main", "--", "sleep", "100000")
 	debug := n.awaitContainer("app", "debug")
 	if out := n.exec(debug, "cat", "/proc/1/cmdline"); !strings.Contains(out, ".asked") {
@@ -171,7 +171,7 @@ func TestClusterPods(t *testing.T) {
 		return nil
 	})
 
-	// A daemon that was away goes on with them, also without an API server.
+	// A restarted daemon continues with them, also without an API server.
 	a.create(n.boundPod("short", recordTermination, ""))
 	short := n.awaitRunning("short")
 	a.create(n.boundPod("forced", recordTermination, ""))
@@ -192,8 +192,8 @@ func TestClusterPods(t *testing.T) {
 	n.awaitGone("forced")
 	n.awaitReady("app")
 
-	// An API server that is down while one starts and another ends gets the status of both
-	// when it is back.
+	// If the API server is down while one pod starts and another terminates, it gets both
+	// statuses when it is back.
 	a.create(n.boundPod("last", recordTermination, ""))
 	a.must("delete", "pod", n.PodName("app"), "--wait=false")
 	n.awaitStatus("app", "it is asked to end", func(p v1.Pod) error {

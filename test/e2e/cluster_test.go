@@ -16,7 +16,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// admin asks the API server of a cluster as its administrator.
+// admin is a client of a cluster's API server with administrator rights.
 type admin struct {
 	t      *testing.T
 	config string
@@ -38,7 +38,7 @@ func (a *admin) must(args ...string) {
 	}
 }
 
-// get reads an object.
+// get reads an object into the value.
 func (a *admin) get(into any, args ...string) error {
 	out, err := a.kubectl(append([]string{"get", "-o", "json"}, args...)...)
 	if err != nil {
@@ -47,7 +47,7 @@ func (a *admin) get(into any, args ...string) error {
 	return json.Unmarshal([]byte(out), into)
 }
 
-// mirror waits for a pod's mirror to be as it should.
+// awaitMirror waits until a pod's mirror pod satisfies check.
 func (a *admin) awaitMirror(n *node, what, namespace, name string, check func(*v1.Pod) error) *v1.Pod {
 	n.t.Helper()
 	var pod *v1.Pod
@@ -61,14 +61,14 @@ func (a *admin) awaitMirror(n *node, what, namespace, name string, check func(*v
 	return pod
 }
 
-// gone waits until a mirror is no more.
+// awaitMirrorGone waits until a mirror pod is removed.
 func (a *admin) awaitMirrorGone(n *node, namespace, name string) {
 	n.t.Helper()
-	n.await("the mirror goes", func() error {
+	n.await("the mirror pod is removed", func() error {
 		_, err := a.kubectl("get", "pod", "-n", namespace, n.PodName(name))
 		switch {
 		case err == nil:
-			return errors.New("it is there")
+			return errors.New("it still exists")
 		case !strings.Contains(err.Error(), "NotFound"):
 			return err
 		}
@@ -85,7 +85,7 @@ func podReady(p *v1.Pod) error {
 	return fmt.Errorf("not ready: %s %v", p.Status.Phase, p.Status.Conditions)
 }
 
-// newCluster starts a cluster that ends with the test, and returns it with its
+// newCluster starts a cluster for the duration of the test. It returns the cluster, its
 // administrator and the kubeconfig of the node.
 func newCluster(ctx context.Context, n *node) (*testbed.Cluster, *admin, string) {
 	n.t.Helper()
@@ -100,8 +100,8 @@ func newCluster(ctx context.Context, n *node) (*testbed.Cluster, *admin, string)
 	return c, a, kubeconfig
 }
 
-// with ends a cluster with the test. Returned are its administrator and the
-// kubeconfig of the node.
+// useCluster stops a cluster at the end of the test. It returns the cluster's administrator
+// and the kubeconfig of the node.
 func useCluster(n *node, c *testbed.Cluster) (*admin, string) {
 	n.t.Helper()
 	n.t.Cleanup(func() {
@@ -123,9 +123,9 @@ func useCluster(n *node, c *testbed.Cluster) (*admin, string) {
 	return &admin{n.t, adminConfig}, kubeconfig
 }
 
-// A box joins a cluster with a node's rights: it registers, renews its lease
-// and shows its static pods, through deletions, an API server that is away and
-// one that lost everything. What runs is never touched by any of it.
+// A machine joins a cluster with a node's rights: it registers, renews its lease and creates
+// mirror pods of its static pods, across deletions, an unreachable API server and one that
+// lost all data. None of this affects running pods.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, sharedRuntime(t, testbed.Containerd24))
@@ -136,7 +136,7 @@ func TestCluster(t *testing.T) {
 	n.writeManifest("web.yaml", mirroredPod("name: web", "{name: REV, value: one}"))
 	n.writeManifest("local.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {color: red}\n---\n"+
 		mirroredPod("name: local", "{name: COLOR, valueFrom: {configMapKeyRef: {name: conf, key: color}}}"))
-	// The API server is away when the daemon starts.
+	// The API server is down when the daemon starts.
 	c.KillAPI()
 	n.start()
 	started := n.awaitRunning("web")
@@ -160,7 +160,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("mirror: %v %v", web.Annotations, web.OwnerReferences)
 	}
 	if local := n.awaitReady("web").Status; web.Status.PodIP == "" || web.Status.PodIP != local.PodIP || web.Status.ContainerStatuses[0].ContainerID != local.ContainerStatuses[0].ContainerID {
-		t.Errorf("the mirror says %v, here is %v", web.Status, local)
+		t.Errorf("the mirror pod has %v, the daemon %v", web.Status, local)
 	}
 	local := a.awaitMirror(n, "the mirror of what uses local objects", "default", "local", podReady)
 	if left := local.Annotations["podstead.io/left-out-of-mirror"]; left != "spec.containers[main].env[COLOR]" {
@@ -175,22 +175,23 @@ func TestCluster(t *testing.T) {
 		return err
 	})
 
-	// Who deletes a mirror gets another one, and the pod does not notice.
+	// A deleted mirror pod is created again, and the pod keeps running.
 	a.must("delete", "pod", n.PodName("web"), "--wait=false")
 	again := a.awaitMirror(n, "another mirror", "default", "web", func(p *v1.Pod) error {
 		if p.UID == web.UID {
-			return errors.New("the old one")
+			return errors.New("still the previous instance")
 		}
 		return podReady(p)
 	})
 
-	// A pod whose namespace the cluster lacks runs, and says why it is not shown.
+	// A pod whose namespace does not exist in the cluster runs, and an event says why it has
+	// no mirror pod.
 	n.writeManifest("orphan.yaml", mirroredPod("name: orphan, namespace: nowhere", ""))
 	n.awaitEvent("orphan", "FailedMirror", `namespaces "nowhere" not found`)
 	a.must("create", "namespace", "nowhere")
 	a.awaitMirror(n, "it is shown once there is the namespace", "nowhere", "orphan", podReady)
 
-	// Without an API server everything keeps running; its status is reported later.
+	// Without an API server all pods keep running; their status is reported later.
 	c.KillAPI()
 	n.writeManifest("web.yaml", mirroredPod("name: web", "{name: REV, value: two}"))
 	started = n.awaitOther("web", started)
@@ -201,19 +202,19 @@ func TestCluster(t *testing.T) {
 	}
 	a.awaitMirror(n, "the mirror of the new revision", "default", "web", func(p *v1.Pod) error {
 		if p.UID == again.UID || p.Spec.Containers[0].Env[0].Value != "two" {
-			return errors.New("the old one")
+			return errors.New("still the previous instance")
 		}
 		return podReady(p)
 	})
 	a.awaitMirrorGone(n, "nowhere", "orphan")
 
-	// A daemon that was away removes the mirror of what was removed meanwhile.
+	// A restarted daemon removes the mirror pod of a manifest that was removed meanwhile.
 	n.Kill()
 	n.removeManifest("local.yaml")
 	n.start()
 	a.awaitMirrorGone(n, "default", "local")
 
-	// The node object is deleted; then the cluster loses everything.
+	// The node object is deleted; then the cluster loses all data.
 	a.must("delete", "node", n.Name, "--wait=false")
 	a.awaitNode(n)
 	a.awaitMirror(n, "a mirror of the new node's", "default", "web", podReady)
@@ -236,10 +237,10 @@ func TestCluster(t *testing.T) {
 		}
 		return err
 	})
-	// It leaves; the rights of a node do not reach to its own object.
+	// The node leaves the cluster. A node has no right to delete its own object.
 	n.cli(0, []string{"removed from its cluster", "kubectl delete node " + n.Name}, "cluster", "leave")
 	if out, err := a.kubectl("get", "pods,leases", "-A", "-o", "name"); err != nil || strings.Contains(out, n.Name) {
-		t.Errorf("still there: %s %v", out, err)
+		t.Errorf("the node object still exists: %s %v", out, err)
 	}
 	a.must("delete", "node", n.Name)
 	n.mustStillRun("web", started)
@@ -256,7 +257,7 @@ spec:
 `
 }
 
-// node waits until the node is registered and ready.
+// awaitNode waits until the node is registered and ready.
 func (a *admin) awaitNode(n *node) {
 	n.t.Helper()
 	n.await("the node is registered", func() error {

@@ -12,10 +12,10 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// below counts the files below a directory and their bytes.
+// countFiles counts the files below a directory and their bytes.
 func countFiles(t *testing.T, dir string) (files int, bytes int64) {
 	t.Helper()
-	// What goes meanwhile is not counted.
+	// A file that is removed meanwhile is not counted.
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil
@@ -28,8 +28,8 @@ func countFiles(t *testing.T, dir string) (files int, bytes int64) {
 	return files, bytes
 }
 
-// A pod that crashes over and over leaves no more after thirty restarts than
-// after a few: the last end of each container, and its log.
+// A pod in a crash loop leaves no more after thirty restarts than after a few: the last
+// instance of each container, and its log.
 func TestCrashLoopFillsNothing(t *testing.T) {
 	const containers, printed = 6, 50_000
 	onEachRuntime(t, func(t *testing.T, n *node) {
@@ -55,7 +55,7 @@ func TestCrashLoopFillsNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A round comes 2 s after the last; until then a container ends twice.
+			// Garbage collection runs every 2 s; meanwhile a container terminates twice.
 			logs, bytes := countFiles(t, n.PodLogs)
 			links, _ := countFiles(t, n.ContainerLogs)
 			if len(list) > 5*containers || logs > 5*containers || links > 5*containers || bytes > 5*containers*(printed+5000) {
@@ -76,11 +76,12 @@ func TestCrashLoopFillsNothing(t *testing.T) {
 		if sandboxes, err := n.sandboxes("p"); err != nil || len(sandboxes) != 1 {
 			t.Errorf("%d sandboxes: %v", len(sandboxes), err)
 		}
-		// There is none while the newest instance has just ended and waits for nothing yet.
-		n.await("the log of the instance before", func() error {
+		// There is no previous log while the newest instance has just terminated and waits for
+		// nothing yet.
+		n.await("the log of the previous instance", func() error {
 			out, errs, status := n.podstead("logs", "-p", "-c", "c0", "p", "--api-socket", n.Socket())
 			if status != 0 || !strings.HasPrefix(out, "begin\nxxx") {
-				return fmt.Errorf("logs -p ends with %d: %.40s%s", status, out, errs)
+				return fmt.Errorf("logs -p exited with %d: %.40s%s", status, out, errs)
 			}
 			return nil
 		})

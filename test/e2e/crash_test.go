@@ -10,9 +10,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The daemon is killed at random points while manifests come, change and go. After
-// each round exactly what is wanted runs, nothing twice, and what was not
-// touched still has its process.
+// The daemon is killed at random points while manifests are added, edited and removed. After
+// each round exactly the wanted pods run, none twice, and untouched pods still have their
+// processes.
 func TestDaemonKilledAtRandom(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		const rounds, pods = 20, 4
@@ -23,7 +23,7 @@ func TestDaemonKilledAtRandom(t *testing.T) {
 		n.writeManifest("steady.yaml", sleepPod("steady", "one"))
 		n.start()
 		steady := n.awaitRunning("steady")
-		wanted := map[string]string{} // name to word
+		wanted := map[string]string{} // name to revision
 		before := map[string]instance{}
 		for round := range rounds {
 			touched := map[string]bool{}
@@ -38,12 +38,12 @@ func TestDaemonKilledAtRandom(t *testing.T) {
 					n.writeManifest(name+".yaml", sleepPod(name, wanted[name]))
 				}
 			}
-			// Anywhere between the manifest's being seen and the pod's being up.
+			// At any point between the detection of the manifest and the start of the pod.
 			<-time.After(time.Duration(random.IntN(600)) * time.Millisecond)
 			n.restart()
 			if random.IntN(3) == 0 {
 				<-time.After(time.Duration(random.IntN(100)) * time.Millisecond)
-				n.restart() // while it is still finding out what runs
+				n.restart() // while it still lists the running pods
 			}
 			for i := range pods {
 				name := fmt.Sprintf("p%d", i)
@@ -65,7 +65,7 @@ func TestDaemonKilledAtRandom(t *testing.T) {
 	})
 }
 
-// awaitWord waits until exactly the revision with the word runs.
+// awaitRevision waits until exactly the revision with the word runs.
 func (n *node) awaitRevision(name, word string) instance {
 	n.t.Helper()
 	var got instance
@@ -87,8 +87,8 @@ func (n *node) awaitRevision(name, word string) instance {
 	return got
 }
 
-// mustHaveOnly fails unless the node's ready sandboxes and running containers
-// come to exactly count, with one sandbox a pod.
+// awaitExactly waits until the node has exactly count ready sandboxes and running containers,
+// with one sandbox per pod.
 func (n *node) awaitExactly(count int) {
 	n.t.Helper()
 	n.await(fmt.Sprintf("%d sandboxes and containers, no more", count), func() error {
@@ -124,7 +124,7 @@ func (n *node) awaitExactly(count int) {
 	})
 }
 
-// Stopping the daemon in the ordinary way ends no pod either.
+// A normal shutdown of the daemon stops no pod either.
 func TestDaemonStopped(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
@@ -135,7 +135,7 @@ func TestDaemonStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.mustStillRun("p", first)
-		n.removeManifest("p.yaml") // while the daemon is away
+		n.removeManifest("p.yaml") // while the daemon is down
 		n.writeManifest("q.yaml", sleepPod("q", "one"))
 		n.start()
 		n.awaitGone("p")
@@ -143,7 +143,7 @@ func TestDaemonStopped(t *testing.T) {
 	})
 }
 
-// An edit made while the daemon is away is applied when it is back.
+// An edit made while the daemon is down is applied when it starts.
 func TestEditedWhileDaemonIsDown(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
@@ -157,7 +157,7 @@ func TestEditedWhileDaemonIsDown(t *testing.T) {
 	})
 }
 
-// Back-off and restart counts outlive the daemon.
+// Back-off and restart counts survive a restart of the daemon.
 func TestRestartCountOutlivesDaemon(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
@@ -173,7 +173,7 @@ func TestRestartCountOutlivesDaemon(t *testing.T) {
 		p := n.awaitReady("p")
 		n.mustStillRun("p", second)
 		if got := p.Status.ContainerStatuses[0].RestartCount; got != 1 {
-			t.Errorf("restart count is %d after the daemon's, want 1", got)
+			t.Errorf("restart count is %d after the daemon's restart, want 1", got)
 		}
 		if !p.Status.StartTime.Equal(start) {
 			t.Errorf("start time went from %v to %v", start, p.Status.StartTime)
@@ -181,8 +181,8 @@ func TestRestartCountOutlivesDaemon(t *testing.T) {
 	})
 }
 
-// The runtime dies and comes back: containers go on, the daemon too, and what
-// died or changed meanwhile is put right.
+// The runtime dies and returns: the containers and the daemon keep running, and the daemon
+// then repairs what died or changed meanwhile.
 func TestRuntimeKilled(t *testing.T) {
 	onEachPrivateRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("stays.yaml", sleepPod("stays", "one"))
@@ -206,12 +206,12 @@ func TestRuntimeKilled(t *testing.T) {
 			n.awaitExactly(3)
 		}
 		if !processExists(daemon) || n.Pid() != daemon {
-			t.Error("the daemon did not outlive the runtime")
+			t.Error("the daemon exited with the runtime")
 		}
 	})
 }
 
-// The daemon starts before the runtime does, as at boot.
+// The daemon starts before the runtime, as at boot.
 func TestRuntimeStartsLater(t *testing.T) {
 	onEachPrivateRuntime(t, func(t *testing.T, n *node) {
 		n.rt.Kill()

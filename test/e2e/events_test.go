@@ -11,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// events are those that the daemon reports for a pod, for everything if name is
-// empty, by reason. Of several with one reason it is the newest.
+// events returns the daemon's events of a pod by reason, or all events if name is empty. Of
+// several events with one reason it returns the newest.
 func (n *node) events(name string) (map[string]v1.Event, error) {
 	body, err := n.Get(n.t.Context(), "/podstead/v1/events?pod="+name)
 	if err != nil {
@@ -29,7 +29,7 @@ func (n *node) events(name string) (map[string]v1.Event, error) {
 	return found, nil
 }
 
-// Events outlive a kill of the daemon, and those that come again count on.
+// Events survive a kill of the daemon, and the count of a repeated event continues.
 func TestEventsAreKept(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", scriptPod("p", "one", 2, "exit 3"))
@@ -42,7 +42,7 @@ func TestEventsAreKept(t *testing.T) {
 			}
 			return nil
 		})
-		n.await("they are written", func() error {
+		n.await("the events are in the journal", func() error {
 			text, err := os.ReadFile(filepath.Join(n.Root, "events", "journal.jsonl"))
 			if want := fmt.Sprintf(`"count":%d`, before.Count); err != nil || !strings.Contains(string(text), before.Name) || !strings.Contains(string(text), want) {
 				return fmt.Errorf("%s with %s is not in the journal: %v", before.Name, want, err)
@@ -50,7 +50,7 @@ func TestEventsAreKept(t *testing.T) {
 			return nil
 		})
 		n.restart()
-		n.await("they are reported after the kill", func() error {
+		n.await("the events are reported after the kill", func() error {
 			found, err := n.events("p")
 			after := found["Started"]
 			if err != nil || after.Name != before.Name || after.Count < before.Count || !after.FirstTimestamp.Equal(&before.FirstTimestamp) {
@@ -58,7 +58,7 @@ func TestEventsAreKept(t *testing.T) {
 			}
 			return nil
 		})
-		n.await("the count goes on", func() error {
+		n.await("the count continues", func() error {
 			found, err := n.events("p")
 			if after := found["Started"]; err != nil || after.Count <= before.Count || after.Name != before.Name || !after.LastTimestamp.After(before.LastTimestamp.Time) {
 				return fmt.Errorf("Started was %+v and is %+v %v", before, after, err)

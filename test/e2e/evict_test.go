@@ -14,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// box is a cgroup with so much memory that the node's pods are below of: the
-// node that gives pods a slice of a machine.
+// setMemoryLimit puts the node's pods below a cgroup with a memory limit, as on a node that
+// gives pods a slice of the machine. It returns the directory of the cgroup.
 func (n *node) setMemoryLimit(memory int64) (directory string) {
 	n.t.Helper()
 	at := n.CgroupRoot() + "-box"
@@ -30,7 +30,7 @@ func (n *node) setMemoryLimit(memory int64) (directory string) {
 	return directory
 }
 
-// conditionOf is a condition of the node, as the Kubernetes API shows it.
+// conditionOf returns a condition of the node as the Kubernetes API reports it.
 func (n *node) conditionOf(c v1.NodeConditionType) (v1.NodeCondition, error) {
 	body, err := n.Get(n.t.Context(), "/api/v1/nodes/"+n.Name)
 	if err != nil {
@@ -58,7 +58,7 @@ func (n *node) awaitCondition(c v1.NodeConditionType, want v1.ConditionStatus) {
 	})
 }
 
-// evicted is whether a pod is shown as evicted, for what.
+// evicted returns nil if a pod is Evicted with a message that contains the words.
 func evicted(p v1.Pod, words ...string) error {
 	target := slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonTerminationByKubelet
@@ -77,7 +77,7 @@ func evicted(p v1.Pod, words ...string) error {
 func (n *node) awaitEvicted(name string, words ...string) {
 	n.t.Helper()
 	n.awaitStatus(name, "is evicted", func(p v1.Pod) error { return evicted(p, words...) })
-	n.await("all of it has ended", func() error {
+	n.await("all its containers have terminated", func() error {
 		left, err := n.running(name)
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%v runs", left)
@@ -87,8 +87,8 @@ func (n *node) awaitEvicted(name string, words ...string) {
 	n.awaitEvent(name, "Evicted", words...)
 }
 
-// once is a script that does something the first time that the pod runs, and
-// nothing when it comes back. The directory must be there.
+// oneShotPod returns a pod whose script runs only the first time the pod runs. The pod does
+// nothing when it is started again. The directory must exist.
 func (n *node) oneShotPod(name, script string) string {
 	mark := filepath.Join(n.Dir(), "marks")
 	if err := os.MkdirAll(mark, 0o777); err != nil {
@@ -102,16 +102,15 @@ func (n *node) volumeArgs(data string) string {
 	return fmt.Sprintf("  volumes: [{name: marks, hostPath: {path: %s}}, {name: data, emptyDir: {%s}}]\n", filepath.Join(n.Dir(), "marks"), data)
 }
 
-// leak takes 50 MB a second of memory that no file stands behind.
+// memoryLeakScript allocates 50 MB/s of anonymous memory.
 const memoryLeakScript = "while :; do (head -c 50000000 /dev/zero; sleep 100000) | tail -c 60000000 >/dev/null & sleep 1; done"
 
-// A pod that leaks 50 MB a second is ended before the kernel's OOM killer has to
-// choose; what uses little goes on. New pods without a request wait, unless they
-// tolerate the pressure. When the pressure has been gone for a time all of them
-// run, whatever restarts between.
+// A pod that leaks 50 MB/s is evicted before the kernel's OOM killer acts; pods with low usage
+// keep running. New pods without a request are held, unless they tolerate the pressure. Some
+// time after the pressure ends all of them run, also across restarts.
 func TestEviction(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
-		// Long enough for a busy machine to see all that holds meanwhile.
+		// Long enough for a busy machine to observe the states in between.
 		const transition = 30 * time.Second
 		n.Args = []string{"--eviction-hard", "memory.available<200Mi", "--eviction-pressure-transition-period", transition.String()}
 		box := n.setMemoryLimit(1 << 30)
@@ -137,14 +136,14 @@ func TestEviction(t *testing.T) {
 		n.awaitHeld("late", "MemoryPressure", "The node had condition: [MemoryPressure]")
 		n.awaitRunning("tolerant")
 		if told, err := n.events("tolerant"); err != nil || told["MemoryPressure"].Count != 0 {
-			t.Errorf("one that tolerates the pressure was held back: %v, %v", told, err)
+			t.Errorf("a pod that tolerates the pressure was held: %v, %v", told, err)
 		}
 		n.restart()
 		n.awaitStatus("leak", "is still evicted", func(p v1.Pod) error { return evicted(p) })
 		n.awaitCondition(v1.NodeMemoryPressure, v1.ConditionTrue)
 		n.awaitRunning("leak")
 		if waited := time.Since(pressure.LastTransitionTime.Time); waited < transition {
-			t.Errorf("it ran again %s after the pressure", waited)
+			t.Errorf("it was started again %s after the pressure", waited)
 		}
 		n.awaitRunning("late")
 		n.awaitCondition(v1.NodeMemoryPressure, v1.ConditionFalse)
@@ -162,8 +161,8 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// A pod that fills the node's disk is ended, its files are removed, and the
-// others go on.
+// A pod that fills the node's disk is evicted, its files are removed, and the others keep
+// running.
 func TestEvictionOfAFullDisk(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		mountDisk(t, n.Root, 64<<20)
@@ -174,7 +173,7 @@ func TestEvictionOfAFullDisk(t *testing.T) {
 		n.writeManifest("writer.yaml", n.oneShotPod("writer", "head -c 200000000 /dev/zero > /data/big")+n.volumeArgs(""))
 		n.awaitEvicted("writer", "low on resource: ephemeral-storage", "nodefs.available", "DiskPressure")
 		n.awaitCondition(v1.NodeDiskPressure, v1.ConditionTrue)
-		n.await("what it wrote is gone", func() error {
+		n.await("its files are removed", func() error {
 			if used := usedPercent(t, n.Root); used > 50 {
 				return fmt.Errorf("%d%% are used", used)
 			}
@@ -186,8 +185,8 @@ func TestEvictionOfAFullDisk(t *testing.T) {
 	})
 }
 
-// Pods that hold more on disk than their limits say are ended, for an emptyDir,
-// for what a container writes, and for what it prints; others are not.
+// Pods that exceed their local storage limits are evicted: of an emptyDir, of the writable
+// layer, and of logs. Others are not.
 func TestLocalStorageLimits(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--eviction-pressure-transition-period", "3s"}
@@ -214,7 +213,7 @@ func TestLocalStorageLimits(t *testing.T) {
 				return nil
 			})
 		}
-		// What the run before held is gone, and counts no more.
+		// The usage of the previous run was removed and does not count.
 		n.writeManifest("more.yaml", n.oneShotPod("more", fill+"/data/big")+n.volumeArgs("sizeLimit: 8Mi"))
 		n.awaitEvent("more", "Evicted")
 		for _, name := range []string{"dir", "root", "log", "all"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// Where a container starts, and what its standard input is.
+// The working directory and the standard input of a container.
 func TestWorkingDirAndStandardInput(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
@@ -41,10 +41,10 @@ spec:
 		})
 		for _, c := range p.Status.ContainerStatuses {
 			if c.Name != "none" && c.State.Running == nil {
-				t.Errorf("%s has ended: %+v", c.Name, c.State)
+				t.Errorf("%s has terminated: %+v", c.Name, c.State)
 			}
 		}
-		// Nothing was written to it, and it was not closed.
+		// Nothing was written to standard input, and it was not closed.
 		for container, want := range map[string]string{"stdin": "pipe", "once": "pipe", "tty": "/dev/pts/0"} {
 			i := n.awaitContainer("p", container)
 			got, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", i.Pid))
@@ -58,8 +58,8 @@ spec:
 	})
 }
 
-// The last words of a container, where it was told to leave them, or the end of
-// its log if it failed without any.
+// The termination message of a container, from terminationMessagePath or, if it failed without
+// one, from the end of its log.
 func TestTerminationMessageElsewhere(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1

@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// bare starts another client's pod in the node's runtime.
+// barePod starts another client's pod in the node's runtime.
 func (n *node) barePod(name, uid string) *testbed.BarePod {
 	n.t.Helper()
 	p := &testbed.BarePod{Name: name, Namespace: "default", UID: uid, Command: []string{"sleep", "100000"},
@@ -26,7 +26,7 @@ func (n *node) barePod(name, uid string) *testbed.BarePod {
 
 func (n *node) owns(sandbox string) bool { return strings.HasSuffix(sandbox, "-"+n.Name) }
 
-// Another client's pods are none of the daemon's business, whatever it does.
+// The daemon never touches another client's pods.
 func TestForeignPodIsLeftAlone(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		foreign := n.barePod("theirs-"+n.Name, "theirs-"+n.Name)
@@ -42,7 +42,7 @@ func TestForeignPodIsLeftAlone(t *testing.T) {
 		n.removeManifest("p.yaml")
 		n.awaitGone("p")
 		n.restart()
-		// A whole round of another pod's life lies between the restart and the look.
+		// The whole lifecycle of another pod happens between the restart and the check.
 		n.writeManifest("q.yaml", sleepPod("q", "one"))
 		n.awaitReady("q")
 		n.removeManifest("q.yaml")
@@ -53,8 +53,8 @@ func TestForeignPodIsLeftAlone(t *testing.T) {
 	})
 }
 
-// A live pod of the same name that is not ours makes ours wait and say so: two
-// of them must never work on one data directory.
+// A running pod with the same name that this daemon did not start makes ours wait, with a
+// message: two pods must never use one data directory.
 func TestForeignPodOfTheSameName(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		foreign := n.barePod(n.PodName("p"), "kubelets-"+n.Name)
@@ -80,7 +80,7 @@ func TestForeignPodOfTheSameName(t *testing.T) {
 	})
 }
 
-// Two daemons on one runtime, each with a pod of the same manifest, do not meet.
+// Two daemons on one runtime, each with a pod of the same manifest, do not interfere.
 func TestTwoDaemonsOnOneRuntime(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		other := newNode(t, n.rt)
@@ -100,7 +100,8 @@ func TestTwoDaemonsOnOneRuntime(t *testing.T) {
 	})
 }
 
-// A deleted root directory must not start anything twice: running pods are recognized by their labels.
+// A deleted root directory must not start a pod twice: running pods are recognized by their
+// labels.
 func TestRootDirWiped(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
@@ -115,8 +116,8 @@ func TestRootDirWiped(t *testing.T) {
 		n.awaitReady("p")
 		n.mustStillRun("p", first)
 		n.awaitExactly(1)
-		// Nothing but the runtime knows whose the pod is, and its manifest is
-		// broken: it goes on, and is taken over when that is repaired.
+		// Only the runtime knows the owner of the pod, and its manifest is broken: the pod
+		// keeps running and is taken over when the manifest is repaired.
 		n.Kill()
 		if err := errors.Join(removeFiles(n.Root)...); err != nil {
 			t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// leave makes dead instances of a pod's only container, as if it had crashed
-// that often, numbered on from the one that there is.
+// leaveDeadContainers creates dead instances of a pod's only container, as if it had crashed
+// that often. Their restart numbers follow that of the existing one.
 func (n *node) leaveDeadContainers(name string, count int) {
 	n.t.Helper()
 	ctx := n.t.Context()
@@ -60,7 +60,7 @@ func (n *node) leaveDeadContainers(name string, count int) {
 	if err := g.Wait(); err != nil {
 		n.t.Fatal(err)
 	}
-	n.await("they have ended", func() error {
+	n.await("they have exited", func() error {
 		list, err := n.rt.CRI.Containers(ctx, "io.kubernetes.pod.name", n.PodName(name))
 		for _, c := range list {
 			if c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
@@ -71,7 +71,7 @@ func (n *node) leaveDeadContainers(name string, count int) {
 	})
 }
 
-// logs is the directory with the logs of a pod's containers.
+// logs returns the directory with the logs of a pod's containers.
 func (n *node) logs(name string) string {
 	n.t.Helper()
 	found, err := filepath.Glob(filepath.Join(n.PodLogs, "default_"+n.PodName(name)+"_*"))
@@ -94,8 +94,8 @@ func names(t *testing.T, dir string) []string {
 	return list
 }
 
-// A hundred dead containers go with their logs, but for the last one, whose log
-// is that of the instance before; another client's stay.
+// A hundred dead containers are removed with their logs, except the last one, which is the
+// previous instance. Another client's containers stay.
 func TestDeadContainersAreRemoved(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", scriptPod("p", "one", 2, "echo runs; trap 'exit 0' TERM; sleep 100000 & wait"))
@@ -114,7 +114,7 @@ func TestDeadContainersAreRemoved(t *testing.T) {
 		n.leaveDeadContainers("p", 100)
 		n.start()
 		n.awaitOther("p", first)
-		n.await("the dead ones go", func() error {
+		n.await("the dead containers are removed", func() error {
 			list, err := n.rt.CRI.Containers(t.Context(), "io.kubernetes.pod.name", n.PodName("p"))
 			if err != nil {
 				return err
@@ -129,17 +129,17 @@ func TestDeadContainersAreRemoved(t *testing.T) {
 			}
 			return nil
 		})
-		n.await("their logs go", func() error {
+		n.await("their logs are removed", func() error {
 			if got := strings.Join(names(t, filepath.Join(n.logs("p"), "main")), " "); got != "100.log 101.log" {
 				return fmt.Errorf("logs %s are left", got)
 			}
 			if got := names(t, n.ContainerLogs); len(got) != 1 {
-				return fmt.Errorf("links %v are left, want that of the running container", got)
+				return fmt.Errorf("links %v are left, want the one of the running container", got)
 			}
 			return nil
 		})
 		if out, errs, status := n.podstead("logs", "-p", "p", "--api-socket", n.Socket()); status != 0 || out != "instance 100\n" {
-			t.Errorf("logs -p ends with %d: %s%s", status, out, errs)
+			t.Errorf("logs -p exited with %d: %s%s", status, out, errs)
 		}
 		list, err := n.rt.CRI.Containers(t.Context(), "io.kubernetes.pod.name", theirs.Name)
 		if err != nil || len(list) != 1 || list[0].State != runtimeapi.ContainerState_CONTAINER_EXITED {

@@ -22,20 +22,20 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// outDir is a directory of the host that outlives pods, and that those of podOf
-// have at /out, besides an emptyDir at /data.
+// outDir returns a directory of the host that outlives pods. The pods of scriptedPod mount it
+// at /out, in addition to an emptyDir at /data.
 func (n *node) outDir() string { return filepath.Join(n.Dir(), "out") }
 
-// part is a container of podOf: its script and its further fields as YAML.
+// scriptedContainer is a container of scriptedPod: its script, and additional fields as YAML.
 type scriptedContainer struct{ name, script, fields string }
 
-// endsWhenAsked ends a script that runs until it is asked to end, and notes when
-// that was.
+// exitOnTerm is the end of a script that runs until SIGTERM and records the time of the
+// signal.
 const exitOnTerm = `trap 'note term; exit 0' TERM; note start; while true; do sleep 0.05; done`
 
-// podOf is the manifest of a pod with a grace period, fields of its spec as
-// YAML, and containers. In their scripts and commands, and in hooks that
-// source /out/lib, "note X" writes the time since boot to /out/POD-CONTAINER-X.
+// scriptedPod returns the manifest of a pod with a grace period, fields of its spec as YAML,
+// and containers. In their scripts and commands, and in hooks that source /out/lib, "note X"
+// writes the time since boot to /out/POD-CONTAINER-X.
 func (n *node) scriptedPod(name string, grace int, spec string, parts ...scriptedContainer) string {
 	n.t.Helper()
 	lib := "note() { cut -d' ' -f1 /proc/uptime > /out/tmp.$ME.$$; mv /out/tmp.$ME.$$ /out/$ME-$1; }\n"
@@ -66,8 +66,8 @@ func (n *node) scriptedPod(name string, grace int, spec string, parts ...scripte
 	return b.String()
 }
 
-// noted is when a container noted something, in seconds since boot; false if it
-// has not.
+// recordedAt returns when a container recorded an event, in seconds since boot, and false if
+// it has not.
 func (n *node) recordedAt(what string) (float64, bool) {
 	n.t.Helper()
 	text, err := os.ReadFile(filepath.Join(n.outDir(), what))
@@ -81,11 +81,11 @@ func (n *node) recordedAt(what string) (float64, bool) {
 	return at, true
 }
 
-// awaitNoted waits until a container has noted something.
+// awaitRecorded waits until a container has recorded an event and returns its time.
 func (n *node) awaitRecorded(what string) float64 {
 	n.t.Helper()
 	var at float64
-	n.await(what+" is noted", func() error {
+	n.await(what+" is recorded", func() error {
 		var ok bool
 		if at, ok = n.recordedAt(what); !ok {
 			return errors.New("not yet")
@@ -95,8 +95,8 @@ func (n *node) awaitRecorded(what string) float64 {
 	return at
 }
 
-// inOrder asserts that all this was noted, in this order, with at least gap
-// seconds between.
+// mustBeInOrder fails the test unless the events were recorded in this order, at least gap
+// seconds apart.
 func (n *node) mustBeInOrder(gap float64, what ...string) {
 	n.t.Helper()
 	last := 0.0
@@ -104,15 +104,15 @@ func (n *node) mustBeInOrder(gap float64, what ...string) {
 		at, ok := n.recordedAt(w)
 		switch {
 		case !ok:
-			n.t.Errorf("%s was not noted", w)
+			n.t.Errorf("%s was not recorded", w)
 		case i > 0 && at < last+gap:
-			n.t.Errorf("%s was noted %.2f s after %s, want %.2f s at least", w, at-last, what[i-1], gap)
+			n.t.Errorf("%s was recorded %.2f s after %s, want %.2f s at least", w, at-last, what[i-1], gap)
 		}
 		last = at
 	}
 }
 
-// uptime is now, as noted.
+// uptime returns the time since boot, as recorded.
 func uptime(t *testing.T) float64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/uptime")
@@ -126,7 +126,7 @@ func uptime(t *testing.T) float64 {
 	return at
 }
 
-// started is when the runtime started a container that runs.
+// started returns when the runtime started a running container.
 func (n *node) started(pod, container string) time.Time {
 	n.t.Helper()
 	st, err := n.rt.CRI.Runtime.ContainerStatus(n.t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: n.awaitContainer(pod, container).ID})
@@ -136,16 +136,16 @@ func (n *node) started(pod, container string) time.Time {
 	return time.Unix(0, st.Status.StartedAt)
 }
 
-// lines counts those of a file in outDir.
+// lines returns the number of lines of a file in outDir.
 func (n *node) lines(file string) int {
 	text, _ := os.ReadFile(filepath.Join(n.outDir(), file))
 	return strings.Count(string(text), "\n")
 }
 
-// awaitEvent waits for an event of a pod, and returns its message.
+// awaitEvent waits for an event of a pod with a message that contains the words.
 func (n *node) awaitEvent(pod, reason string, words ...string) {
 	n.t.Helper()
-	n.await(fmt.Sprintf("event %s of %s tells %q", reason, pod, words), func() error {
+	n.await(fmt.Sprintf("event %s of %s contains %q", reason, pod, words), func() error {
 		body, err := n.Get(n.t.Context(), "/podstead/v1/events?pod="+pod)
 		if err != nil {
 			return err
@@ -165,7 +165,7 @@ func (n *node) awaitEvent(pod, reason string, words ...string) {
 	})
 }
 
-// hookServer is a server of the host that notes who asked for what.
+// hookServer starts an HTTP server on the host that records its requests.
 func (n *node) hookServer() (port int, asked func() []string) {
 	n.t.Helper()
 	var mu sync.Mutex
@@ -184,25 +184,24 @@ func (n *node) hookServer() (port int, asked func() []string) {
 	}
 }
 
-// webScript serves /cgi-bin/hook, which writes who asked to /out/POD-CONTAINER-asked
-// and answers with status 500, and a TCP port that notes its first visitor.
+// webScript serves /cgi-bin/hook, which records requests in /out/POD-CONTAINER-asked and
+// responds with status 500, and a TCP port that records its first connection.
 const webScript = `mkdir -p /www/cgi-bin; printf '#!/bin/sh\necho "$QUERY_STRING" >> /out/'$ME'-asked\nprintf "Status: 500 No\r\n\r\n"\n' > /www/cgi-bin/hook; chmod 755 /www/cgi-bin/hook
 httpd -p $WEB -h /www; nc -l -p $TCP -e sh -c '. /out/lib; note visited' & `
 
-// awaitOut waits until a file of outDir says this.
+// awaitOutput waits until a file of outDir has this content.
 func (n *node) awaitOutput(file, want string) {
 	n.t.Helper()
-	n.await(fmt.Sprintf("%s says %q", file, want), func() error {
+	n.await(fmt.Sprintf("%s contains %q", file, want), func() error {
 		got, err := os.ReadFile(filepath.Join(n.outDir(), file))
 		if err == nil && strings.TrimSpace(string(got)) != want {
-			err = fmt.Errorf("it says %q", got)
+			err = fmt.Errorf("it contains %q", got)
 		}
 		return err
 	})
 }
 
-// Hooks of every kind after the start of a container, each before the next
-// container.
+// postStart hooks of every kind. Each runs before the next container starts.
 func TestPostStart(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		port, asked := n.hookServer()
@@ -228,13 +227,13 @@ func TestPostStart(t *testing.T) {
 		n.awaitOutput("p-web-asked", "from=b")
 		n.awaitRecorded("p-web-visited")
 		if got := fmt.Sprint(asked()); got != "[/c me podstead-lifecycle]" {
-			t.Errorf("the host was asked %s", got)
+			t.Errorf("the host got the requests %s", got)
 		}
 	})
 }
 
-// A hook that fails ends its container, one that hangs holds up its own pod and
-// ends with it, and one that a daemon leaves half done is performed again.
+// A postStart hook that fails kills its container. One that hangs delays only its own pod and
+// terminates with it. One that a daemon leaves unfinished runs again.
 func TestPostStartFails(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("fails.yaml", n.scriptedPod("fails", 5, "  restartPolicy: Never",
@@ -263,7 +262,7 @@ func TestPostStartFails(t *testing.T) {
 		n.awaitReady("again")
 		n.mustStillRun("again", first)
 		if got := n.lines("runs"); got != 2 {
-			t.Errorf("the hook ran %d times, want once for each daemon that it was unknown to", got)
+			t.Errorf("the hook ran %d times, want once for each daemon that did not see it complete", got)
 		}
 
 		n.awaitRecorded("hangs-main-hook")
@@ -282,12 +281,13 @@ func TestPostStartFails(t *testing.T) {
 		n.removeManifest("hangs.yaml")
 		n.awaitGone("hangs")
 		if at := n.awaitRecorded("hangs-main-term"); at > begun+3 {
-			t.Errorf("asked to end after %.2f s", at-begun)
+			t.Errorf("SIGTERM came after %.2f s", at-begun)
 		}
 	})
 }
 
-// Hooks of every kind before the end of a container, within its grace period.
+// preStop hooks of every kind run before the termination of a container, within its grace
+// period.
 func TestPreStop(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		port, asked := n.hookServer()
@@ -317,14 +317,14 @@ func TestPreStop(t *testing.T) {
 		n.awaitOutput("p-web-asked", "stop")
 		n.awaitRecorded("p-web-visited")
 		if got := fmt.Sprint(asked()); got != "[/host me podstead-lifecycle]" {
-			t.Errorf("the host was asked %s", got)
+			t.Errorf("the host got the requests %s", got)
 		}
 		if at := n.awaitRecorded("p-sleep-term"); at < begun+2 {
-			t.Errorf("asked to end %.2f s after the removal, want 2 s", at-begun)
+			t.Errorf("SIGTERM came %.2f s after the removal, want 2 s", at-begun)
 		}
-		// The hook that hangs used up the grace; the least time follows.
+		// The hook that hangs used up the grace period; the minimum time follows.
 		if at := n.awaitRecorded("p-hang-term"); at < begun+4 {
-			t.Errorf("asked to end %.2f s after the removal, want 4 s", at-begun)
+			t.Errorf("SIGTERM came %.2f s after the removal, want 4 s", at-begun)
 		}
 		n.mustBeInOrder(0, "p-sleep-term", "p-hang-term")
 		n.awaitEvent("p", "FailedPreStopHook", "container hang", "within the grace period")
@@ -333,13 +333,13 @@ func TestPreStop(t *testing.T) {
 	})
 }
 
-// A pod whose manifest is gone with no daemon to see it has its hook all the
-// same; one that a daemon leaves half done is performed again.
+// The preStop hook also runs if the manifest was removed while no daemon ran. A hook that a
+// daemon leaves unfinished runs again.
 func TestPreStopOverRestarts(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		hook := "lifecycle: {preStop: {exec: {command: [sh, -c, '. /out/lib; echo >> /out/$ME-runs; note hook; sleep 2; note hooked']}}}"
-		// A grace period that a busy machine, where an exec begins seconds late, does
-		// not use up.
+		// A grace period that is long enough on a busy machine, where an exec begins seconds
+		// late.
 		n.writeManifest("gone.yaml", n.scriptedPod("gone", 120, "", scriptedContainer{"main", exitOnTerm, hook}))
 		n.writeManifest("half.yaml", n.scriptedPod("half", 120, "", scriptedContainer{"main", exitOnTerm, hook}))
 		n.start()
@@ -361,8 +361,8 @@ func TestPreStopOverRestarts(t *testing.T) {
 	})
 }
 
-// The signal that asks a container to end is the one of its manifest. A runtime
-// that would send another one is not given the pod.
+// The stop signal is the one in the manifest. On a runtime that would send another signal, the
+// pod is held.
 func TestStopSignal(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		script := "trap 'note usr1; exit 0' USR1; " + exitOnTerm

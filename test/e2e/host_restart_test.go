@@ -12,9 +12,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// After a power loss nothing runs, and the runtime knows of dead sandboxes.
-// What goes on starts over in a new sandbox, init containers and sidecars first
-// and in order. What has ended, and what may not be started again, stays ended.
+// After a power loss no container runs, and the runtime has only dead sandboxes. Running pods
+// start in a new sandbox, init containers and sidecars first and in order. Completed pods, and
+// pods that may not restart, are not started.
 func TestHostRestart(t *testing.T) {
 	onEachPrivateRuntime(t, func(t *testing.T, n *node) {
 		d, once := newEventLog(n), newEventLog(n)
@@ -27,12 +27,12 @@ func TestHostRestart(t *testing.T) {
 		n.writeManifest("job.yaml", once.pod("job", "OnFailure", nil, [][3]string{{"main", appendLine("job"), ""}}))
 		n.start()
 		n.awaitPhase("job", v1.PodSucceeded)
-		// One after the other: two containers that write the same diary.
+		// Not in parallel: two containers write to the same event log.
 		n.writeManifest("never.yaml", once.pod("never", "Never", nil, [][3]string{{"main", appendLine("never") + runUntilTerm("never-ends"), ""}}))
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
 		n.awaitReady("never")
-		// A container runs before its first command has.
+		// A container is running before its first command has executed.
 		lines := []string{"init", "side", "late", "main"}
 		d.await(lines...)
 		once.await("job", "never")
@@ -68,8 +68,8 @@ func TestHostRestart(t *testing.T) {
 	})
 }
 
-// allPids are the first processes of all sandboxes and containers of the
-// runtime, and the shims that keep them.
+// allPids returns the first processes of all sandboxes and containers of the runtime, and
+// their shims.
 func (n *node) allPids() []int {
 	n.t.Helper()
 	var pids []int
@@ -102,7 +102,7 @@ func (n *node) allPids() []int {
 		pids = append(pids, pid)
 	}
 	if len(pids) == 0 {
-		n.t.Fatal("nothing runs")
+		n.t.Fatal("no container runs")
 	}
 	return pids
 }

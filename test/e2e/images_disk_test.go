@@ -19,7 +19,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// mountDisk mounts a small file system of its own on a directory.
+// mountDisk mounts a small private file system on a directory.
 func mountDisk(t *testing.T, directory string, size int64) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "disk")
@@ -37,11 +37,11 @@ func mountDisk(t *testing.T, directory string, size int64) {
 			t.Fatalf("%v: %v: %s", command, err, out)
 		}
 	}
-	// What still uses it ends after this.
+	// Processes that still use it exit after this.
 	t.Cleanup(func() { _ = unix.Unmount(directory, unix.MNT_DETACH) })
 }
 
-// pushBig makes an image available with so many bytes that do not compress.
+// pushLargeImage pushes an image with size bytes that do not compress.
 func (n *node) pushLargeImage(name string, size int) string {
 	n.t.Helper()
 	ref := fmt.Sprintf("docker.io/library/%s-%s:1", name, n.Name)
@@ -78,7 +78,7 @@ func (n *node) pushLargeImage(name string, size int) string {
 	return ref
 }
 
-// usedPercent is how full the file system of a directory is.
+// usedPercent returns the usage of a directory's file system.
 func usedPercent(t *testing.T, directory string) int {
 	t.Helper()
 	var s unix.Statfs_t
@@ -88,9 +88,9 @@ func usedPercent(t *testing.T, directory string) int {
 	return int(100 - s.Bavail*100/s.Blocks)
 }
 
-// A small disk of images that fills is brought below the low threshold by
-// removing what was used longest ago, and every pod starts. What a manifest names
-// stays, however long it was not used.
+// On a small image disk, the images that were used longest ago are removed until usage is
+// below the low threshold, and every pod starts. An image that a manifest names stays, however
+// long it was unused.
 func TestImageGCOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	const size = 24 << 20
@@ -98,18 +98,18 @@ func TestImageGCOnAFullDisk(t *testing.T) {
 	disk := filepath.Join(n.Root, "containerd")
 	mountDisk(t, disk, 320<<20)
 	writeAll(t, filepath.Join(disk, "certs.d/_default"), map[string]string{"hosts.toml": testbed.HostsTOML(registry.Addr())})
-	// Eviction would take all unused images.
+	// Eviction would remove all unused images.
 	n.Args = []string{"--minimum-image-ttl-duration", "0s", "--image-gc-period", "1s", "--eviction-hard", ""}
 	n.start()
-	// It is here before all others, and its pod does not start, because an object is missing.
+	// It is pulled before all others, and its pod does not start because an object is missing.
 	wanted := n.pushLargeImage("wanted", 1<<20)
 	n.writeManifest("wanted.yaml", strings.Replace(imagePod("wanted", wanted, "hostNetwork: true"), "name: main", "name: main\n      envFrom: [{configMapRef: {name: none}}]", 1))
 	if out, errs, status := n.podstead("images", "pull", wanted, "--api-socket", n.Socket()); status != 0 {
-		t.Fatalf("images pull ends with %d: %s%s", status, out, errs)
+		t.Fatalf("images pull exited with %d: %s%s", status, out, errs)
 	}
 	var refs []string
 	highest := 0
-	// An image takes twice its size: as it came and unpacked.
+	// An image takes twice its size: compressed and unpacked.
 	for i := range 10 {
 		name := fmt.Sprint("big", i)
 		refs = append(refs, n.pushLargeImage(name, size))
@@ -119,7 +119,7 @@ func TestImageGCOnAFullDisk(t *testing.T) {
 		n.removeManifest(name + ".yaml")
 		n.awaitGone(name)
 		highest = max(highest, usedPercent(t, disk))
-		n.await("there is room again", func() error {
+		n.await("disk usage is below the threshold", func() error {
 			if used := usedPercent(t, disk); used >= 85 {
 				return fmt.Errorf("%d%% used", used)
 			}
@@ -133,6 +133,6 @@ func TestImageGCOnAFullDisk(t *testing.T) {
 		t.Errorf("the image that a manifest names is %q: %v %v", states[wanted], states, err)
 	}
 	if n.has(refs[0]) || !n.has(refs[9]) || !n.has(refs[8]) {
-		t.Errorf("of ten images the first is there: %t, the ninth: %t, the last: %t", n.has(refs[0]), n.has(refs[8]), n.has(refs[9]))
+		t.Errorf("images present: first %t, ninth %t, last %t", n.has(refs[0]), n.has(refs[8]), n.has(refs[9]))
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// saved writes an image as docker save does.
+// saveImage writes an image as docker save does.
 func saveImage(t *testing.T, file, ref string, img containerimage.Image) {
 	t.Helper()
 	tag, err := name.NewTag(ref)
@@ -31,8 +31,7 @@ func saveImage(t *testing.T, file, ref string, img containerimage.Image) {
 	}
 }
 
-// savedLayout writes an image as the tar of an OCI layout, by gzip, in which it
-// has a tag alone.
+// saveLayout writes an image as a gzipped tar of an OCI layout in which it has only a tag.
 func saveLayout(t *testing.T, file string, img containerimage.Image) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "layout")
@@ -48,7 +47,7 @@ func saveLayout(t *testing.T, file string, img containerimage.Image) {
 	}
 }
 
-// withWord is busybox with a file that no other image has.
+// imageWithFile returns busybox with a file that no other image has.
 func imageWithFile(t *testing.T, word string) containerimage.Image {
 	t.Helper()
 	img, err := testbed.BusyboxWith("etc/word", []byte(word))
@@ -58,18 +57,18 @@ func imageWithFile(t *testing.T, word string) containerimage.Image {
 	return img
 }
 
-// loads loads an archive, and fails the test unless the images are printed.
+// loadImages loads an archive and fails the test unless the images are printed.
 func (n *node) loadImages(args ...string) (out string) {
 	n.t.Helper()
 	out, errs, status := n.podstead(append([]string{"images", "load", "--api-socket", n.Socket()}, args...)...)
 	if status != 0 {
-		n.t.Fatalf("images load %v ends with %d: %s%s", args, status, out, errs)
+		n.t.Fatalf("images load %v exited with %d: %s%s", args, status, out, errs)
 	}
 	return out
 }
 
-// loadedPods loads images in each form and runs pods of them by their own names,
-// which no registry has.
+// checkLoadedPods loads images in each format and runs pods with image names that no registry
+// has.
 func (n *node) checkLoadedPods() {
 	n.t.Helper()
 	dir := n.t.TempDir()
@@ -79,7 +78,7 @@ func (n *node) checkLoadedPods() {
 	saveImage(n.t, docker, host+"/docker:1", first)
 	saveLayout(n.t, oci, imageWithFile(n.t, "second"))
 	if out := n.loadImages(docker); !strings.HasPrefix(out, "loaded "+host+"/docker:1 (") {
-		n.t.Errorf("it tells %s", out)
+		n.t.Errorf("it prints %s", out)
 	}
 	n.writeManifest("docker.yaml", strings.Replace(imagePod("docker", host+"/docker:1", ""), "name: main", "name: main\n      imagePullPolicy: Never", 1))
 	n.loadImages("--name", "loaded-"+n.Name+":1", oci)
@@ -95,12 +94,12 @@ func (n *node) checkLoadedPods() {
 		}
 		return nil
 	})
-	// One that was loaded counts as pulled: it is removed when no pod needs it.
+	// A loaded image counts as pulled: it is removed when no pod needs it.
 	out, errs, status := n.podstead("images", "prune", "--api-socket", n.Socket())
 	if status != 0 || !strings.Contains(out, "loaded-"+n.Name+":1") || strings.Contains(out, "docker:1") || n.has("docker.io/library/loaded-"+n.Name+":1") {
-		n.t.Errorf("images prune ends with %d: %s%s", status, out, errs)
+		n.t.Errorf("images prune exited with %d: %s%s", status, out, errs)
 	}
-	// It is taken again, by a pipe.
+	// It is loaded again, from standard input.
 	zipped, err := os.Open(oci)
 	if err != nil {
 		n.t.Fatal(err)
@@ -117,17 +116,19 @@ func (n *node) checkLoadedPods() {
 	}
 }
 
-// refuses fails the test unless an archive is refused in one line with a word.
+// mustFailToLoad fails the test unless loading an archive fails with one line that contains a
+// word.
 func (n *node) mustFailToLoad(file, want string) {
 	n.t.Helper()
 	out, errs, status := n.podstead("images", "load", file, "--api-socket", n.Socket())
 	errs = strings.TrimPrefix(errs, "loading "+file+"\n")
 	if status != 1 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
-		n.t.Errorf("images load %s ends with %d, want %q: %s%s", filepath.Base(file), status, want, out, errs)
+		n.t.Errorf("images load %s exited with %d, want %q: %s%s", filepath.Base(file), status, want, out, errs)
 	}
 }
 
-// badArchives are refused, each with one clear line, and change nothing.
+// checkInvalidArchives checks that each invalid archive is rejected with one clear line and
+// changes nothing.
 func (n *node) checkInvalidArchives() {
 	n.t.Helper()
 	dir := n.t.TempDir()
@@ -162,7 +163,7 @@ func (n *node) checkInvalidArchives() {
 		n.t.Fatal(err)
 	}
 	for tag := range after {
-		// Other tests' images come and go in the same runtime.
+		// Other tests pull and remove images in the same runtime.
 		if _, was := before[tag]; !was && strings.Contains(tag, "third") {
 			n.t.Errorf("%s was loaded", tag)
 		}
@@ -172,7 +173,7 @@ func (n *node) checkInvalidArchives() {
 	}
 }
 
-// Images come from archives into another's containerd, by its own command.
+// Images are loaded from archives into an existing containerd by the podstead command.
 func TestImagesAreLoaded(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--minimum-image-ttl-duration", "0s"}
@@ -182,13 +183,13 @@ func TestImagesAreLoaded(t *testing.T) {
 	})
 }
 
-// On a box without a network even the image of sandboxes comes from an archive.
+// On a machine without a network even the sandbox image is loaded from an archive.
 func TestImagesAreLoadedIntoThePrivateRuntime(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testbed.Kinds() {
-		t.Run(string(kind), func(t *testing.T) { // one after the other: there is one such network a host
+		t.Run(string(kind), func(t *testing.T) { // not in parallel: the host has only one such network
 			n := privateNode(t, kind)
-			// No registry answers here.
+			// No registry is reachable here.
 			if err := os.RemoveAll(filepath.Join(n.Root, "containerd/certs.d/_default")); err != nil {
 				t.Fatal(err)
 			}

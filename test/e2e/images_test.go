@@ -15,8 +15,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// pushOwn makes an image available that no other test has, and returns its
-// reference.
+// pushUniqueImage pushes an image that no other test has and returns its reference.
 func (n *node) pushUniqueImage(name string) string {
 	n.t.Helper()
 	ref := fmt.Sprintf("docker.io/library/%s-%s:1", name, n.Name)
@@ -49,7 +48,7 @@ func (n *node) has(ref string) bool {
 	return r.Image != nil
 }
 
-// images are the states of the runtime's images by name.
+// images returns the states of the runtime's images by name.
 func (n *node) images() (states map[string]string, err error) {
 	n.t.Helper()
 	body, err := n.Get(n.t.Context(), "/podstead/v1/images")
@@ -72,8 +71,8 @@ func (n *node) images() (states map[string]string, err error) {
 	return states, nil
 }
 
-// An image can be pulled before a pod needs it, with the node's credentials or
-// with a Secret of the manifests, and Ctrl-C gives the pull up.
+// An image can be pulled before a pod needs it, with the node's credentials or with a Secret
+// from the manifests, and Ctrl-C cancels the pull.
 func TestImagesArePulledOnDemand(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		byFile, _ := n.push("by-file-" + n.Name + "/app")
@@ -89,21 +88,21 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 		n.awaitPullError("p", "ErrImageNeverPull", byFile)
 		out, errs, status := n.podstead("images", "pull", byFile, "--api-socket", n.Socket())
 		if status != 0 || !strings.HasPrefix(out, "pulled "+byFile+" (") || errs != "pulling "+byFile+"\n" {
-			t.Errorf("images pull ends with %d: %s%s", status, out, errs)
+			t.Errorf("images pull exited with %d: %s%s", status, out, errs)
 		}
 		n.awaitRunning("p")
 		if out, errs, status = n.podstead("images", "pull", bySecret, "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "failed to pull image") {
-			t.Errorf("images pull without a login ends with %d: %s%s", status, out, errs)
+			t.Errorf("images pull without a login exited with %d: %s%s", status, out, errs)
 		}
 		if out, errs, status = n.podstead("images", "pull", bySecret, "--secret", "default/login", "--api-socket", n.Socket()); status != 0 {
-			t.Errorf("images pull with a login ends with %d: %s%s", status, out, errs)
+			t.Errorf("images pull with a login exited with %d: %s%s", status, out, errs)
 		}
 		states, err := n.images()
 		if err != nil || states[byFile] != "used" || states[bySecret] != "unused" {
 			t.Errorf("images are %v %v", states, err)
 		}
 		if out, errs, status = n.podstead("images", "pull", "no/Such", "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "not a valid reference") {
-			t.Errorf("images pull of no name ends with %d: %s%s", status, out, errs)
+			t.Errorf("images pull of no name exited with %d: %s%s", status, out, errs)
 		}
 
 		repository := "slow-" + n.Name + "/app"
@@ -135,9 +134,9 @@ func TestImagesArePulledOnDemand(t *testing.T) {
 	})
 }
 
-// Of the images that no pod needs, those that podstead pulled are removed: on demand,
-// and by itself when the disk is too full. What a container uses, or others
-// brought, stays; a kill of the daemon makes no difference.
+// Unused images that podstead pulled are removed: on request, and automatically when the disk
+// is too full. Images that a container uses, or that others pulled, stay. A kill of the daemon
+// changes none of this.
 func TestUnusedImagesAreRemoved(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		a, b, c, theirs := n.pushUniqueImage("a"), n.pushUniqueImage("b"), n.pushUniqueImage("c"), n.pushUniqueImage("theirs")
@@ -152,7 +151,7 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			n.awaitRunning(name)
 		}
-		// Another client has a container of c.
+		// Another client has a container with image c.
 		bare := &testbed.BarePod{Name: "theirs-" + n.Name, Namespace: "default", UID: "theirs-" + n.Name, LogDir: t.TempDir(), Command: []string{"true"}}
 		if err := n.rt.CRI.Start(t.Context(), bare); err != nil {
 			t.Fatal(err)
@@ -185,31 +184,31 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 		})
 		out, errs, status := n.podstead("images", "ls", "--api-socket", n.Socket())
 		if status != 0 || !strings.Contains(out, a+" ") || !strings.Contains(out, "foreign") {
-			t.Errorf("images ls ends with %d:\n%s%s", status, out, errs)
+			t.Errorf("images ls exited with %d:\n%s%s", status, out, errs)
 		}
 		out, errs, status = n.podstead("images", "prune", "--dry-run", "--api-socket", n.Socket())
 		if status != 0 || !strings.HasPrefix(out, "would remove "+a+" (") || strings.Count(out, "\n") != 1 || !n.has(a) {
-			t.Errorf("images prune --dry-run ends with %d:\n%s%s", status, out, errs)
+			t.Errorf("images prune --dry-run exited with %d:\n%s%s", status, out, errs)
 		}
 		out, errs, status = n.podstead("images", "prune", "--api-socket", n.Socket())
 		if status != 0 || !strings.HasPrefix(out, "removed "+a+" (") || strings.Count(out, "\n") != 1 || n.has(a) {
-			t.Errorf("images prune ends with %d:\n%s%s", status, out, errs)
+			t.Errorf("images prune exited with %d:\n%s%s", status, out, errs)
 		}
 
-		// The other client lets c go, and the disk counts as full.
+		// The other client removes its container, and the disk counts as full.
 		if err := n.rt.CRI.RemovePod(t.Context(), bare.Sandbox); err != nil {
 			t.Fatal(err)
 		}
 		n.Kill()
 		n.Args = append(n.Args, "--image-gc-high-threshold", "1", "--image-gc-low-threshold", "0", "--image-gc-period", "1s")
 		n.start()
-		n.await("c goes by itself", func() error {
+		n.await("c is removed automatically", func() error {
 			if n.has(c) {
-				return fmt.Errorf("%s is there", c)
+				return fmt.Errorf("%s still exists", c)
 			}
 			return nil
 		})
-		n.await("an event says that this was not enough", func() error {
+		n.await("an event reports that this was not enough", func() error {
 			found, err := n.events("")
 			if e := found["FreeDiskSpaceFailed"]; err != nil || e.InvolvedObject.Kind != "Node" {
 				return fmt.Errorf("%+v %v", found, err)
@@ -218,7 +217,7 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 		})
 		for _, ref := range []string{b, theirs, testbed.BusyboxImage, testbed.PauseImage} {
 			if !n.has(ref) {
-				t.Errorf("%s is gone", ref)
+				t.Errorf("%s was removed", ref)
 			}
 		}
 		n.awaitReady("b")

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// seen are the pods as an informer of client-go sees them.
+// watchCache holds the pods that a client-go informer has seen.
 type watchCache struct {
 	mu      sync.Mutex
 	added   map[string]int
@@ -46,7 +46,7 @@ func (s *watchCache) remove(o any) {
 	delete(s.now, p.Name)
 }
 
-// want is an error while a pod is not shown as it should be.
+// expect returns an error unless a pod was reported as expected.
 func (s *watchCache) expect(name string, added, deleted int, ready bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +63,8 @@ func (s *watchCache) expect(name string, added, deleted int, ready bool) error {
 	return nil
 }
 
-// TestInformer follows pods as controllers do, through a crash of the daemon: its
-// client neither misses what happened meanwhile nor sees anything twice.
+// TestInformer watches pods as controllers do, across a crash of the daemon: its client
+// neither misses a change nor sees one twice.
 func TestInformer(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		for _, name := range []string{"a", "b"} {
@@ -103,27 +103,27 @@ func TestInformer(t *testing.T) {
 		defer done.Wait()
 		defer cancel()
 		a, b, c, d := n.PodName("a"), n.PodName("b"), n.PodName("c"), n.PodName("d")
-		n.await("both are known", func() error {
+		n.await("both pods are reported", func() error {
 			if err := s.expect(a, 1, 0, true); err != nil {
 				return err
 			}
 			return s.expect(b, 1, 0, true)
 		})
 		n.writeManifest("c.yaml", sleepPod("c", "x"))
-		n.await("one came", func() error { return s.expect(c, 1, 0, true) })
-		// While nothing answers, one pod is removed and one is added.
+		n.await("the added pod is reported", func() error { return s.expect(c, 1, 0, true) })
+		// While the daemon is down, one pod is removed and one is added.
 		n.Kill()
 		n.removeManifest("b.yaml")
 		n.writeManifest("d.yaml", sleepPod("d", "x"))
 		n.start()
-		n.await("what happened meanwhile is known", func() error {
+		n.await("the changes made meanwhile are reported", func() error {
 			if err := s.expect(b, 1, 1, false); err != nil {
 				return err
 			}
 			return s.expect(d, 1, 0, true)
 		}, 5*time.Minute)
 		n.removeManifest("a.yaml")
-		n.await("one went", func() error { return s.expect(a, 1, 1, false) })
+		n.await("the deletion is reported", func() error { return s.expect(a, 1, 1, false) })
 		if err := s.expect(c, 1, 0, true); err != nil {
 			t.Errorf("the unchanged pod: %v", err)
 		}

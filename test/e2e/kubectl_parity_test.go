@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// alike checks that kubectl and podstead print the same where both print what
-// a template or a list of columns asks for, and further verbs of kubectl's.
+// compareVerbs checks that kubectl and podstead print the same for templates and custom
+// columns, and uses more of kubectl's verbs.
 func (k *kubectl) compareVerbs(web string) {
 	n, t := k.n, k.n.t
 	t.Helper()
@@ -46,6 +46,6 @@ func (k *kubectl) compareVerbs(web string) {
 		t.Errorf("kubectl get pod nosuch: %v, %s", err, out)
 	}
 	if out, err := k.run("get", "pods", "--field-selector", "spec.colour=red"); err == nil || !strings.Contains(out, "spec.colour") {
-		t.Errorf("kubectl with a field that there is not: %v, %s", err, out)
+		t.Errorf("kubectl with an unknown field: %v, %s", err, out)
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// kubectl runs a real kubectl against a daemon, with a kubeconfig of it.
+// kubectl runs the real kubectl against a daemon.
 type kubectl struct {
 	n      *node
 	config string
 }
 
-// newKubectl asks a running daemon for a kubeconfig.
+// newKubectl gets a kubeconfig from a running daemon.
 func newKubectl(n *node, more ...string) *kubectl {
 	n.t.Helper()
 	k := &kubectl{n: n, config: filepath.Join(n.t.TempDir(), "config")}
@@ -36,14 +36,14 @@ func (k *kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run returns what it printed.
+// run runs kubectl and returns its output.
 func (k *kubectl) run(args ...string) (string, error) {
 	k.n.t.Helper()
 	out, err := k.command(k.n.t.Context(), args...).CombinedOutput()
 	return string(out), err
 }
 
-// must also checks that each word is in it.
+// must runs kubectl and checks that the output contains each word.
 func (k *kubectl) must(words []string, args ...string) string {
 	k.n.t.Helper()
 	out, err := k.run(args...)
@@ -58,7 +58,7 @@ func (k *kubectl) must(words []string, args ...string) string {
 	return out
 }
 
-// TestKubectl uses a real kubectl as people do.
+// TestKubectl uses a real kubectl as users do.
 func TestKubectl(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("web.yaml", `apiVersion: v1
@@ -87,7 +87,7 @@ stringData: {password: hunter2}
 		k.must([]string{"NAMESPACE", "READY", "STATUS", "RESTARTS", "AGE", web, "1/1", "Running", n.PodName("away"), "other"}, "get", "pods", "-A")
 		k.must([]string{"NODE", "NOMINATED NODE", n.Name}, "get", "pods", "-o", "wide")
 		if out := k.must([]string{"pod/" + web}, "get", "pods", "-l", "app=web", "-o", "name"); strings.Contains(out, "away") {
-			t.Errorf("the selector chose too much: %s", out)
+			t.Errorf("the selector matched too many pods: %s", out)
 		}
 		k.must([]string{"web"}, "get", "pod", web, "-o", "jsonpath={.metadata.labels.app}")
 		k.must([]string{"kind: Pod", "hello from web"}, "get", "pod", web, "-o", "yaml")
@@ -110,7 +110,7 @@ stringData: {password: hunter2}
 		k.must([]string{"podstead-admin"}, "auth", "whoami")
 		manifest := filepath.Join(n.Manifests, "web.yaml")
 		if out, err := k.run("apply", "-f", manifest); err == nil || !strings.Contains(out, "manifest") || strings.Contains(out, "openapi") {
-			t.Errorf("apply: %v, %s; want an error that says to edit the manifest", err, out)
+			t.Errorf("apply: %v, %s; want an error that tells the user to edit the manifest", err, out)
 		}
 		reader := newKubectl(n, "--role", "read", "--duration", "1h")
 		reader.must([]string{web, "Running"}, "get", "pods")
@@ -118,19 +118,19 @@ stringData: {password: hunter2}
 		k.must([]string{"color: red"}, "get", "configmap", "site", "-n", "other", "-o", "yaml")
 		k.must([]string{"password: aHVudGVyMg=="}, "get", "secret", "login", "-o", "yaml")
 		if out := reader.must([]string{"name: login"}, "get", "secrets", "-A", "-o", "yaml"); strings.Contains(out, "aHVudGVy") {
-			t.Errorf("a reader sees what a Secret holds: %s", out)
+			t.Errorf("a reader sees the data of a Secret: %s", out)
 		}
 		if out, err := reader.run("auth", "can-i", "create", "pods", "--subresource=exec"); err == nil || !strings.Contains(out, "no") {
-			t.Errorf("a reader may: %v, %s", err, out)
+			t.Errorf("a reader may write: %v, %s", err, out)
 		}
 		if out, err := reader.run("exec", web, "--", "id"); err == nil || !strings.Contains(out, "access class exec") {
-			t.Errorf("a reader in a container: %v, %s", err, out)
+			t.Errorf("a reader may exec: %v, %s", err, out)
 		}
-		// The port and what opens it outlive the daemon.
+		// The port and the credentials survive a restart of the daemon.
 		n.restart()
 		n.awaitReady("web")
 		k.must([]string{web, "1/1", "Running"}, "get", "pods")
-		// A watch sees the pod go and come.
+		// A watch reports the pod's deletion and creation.
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		cmd := k.command(ctx, "get", "pods", "-w", "--output-watch-events")
@@ -170,7 +170,7 @@ stringData: {password: hunter2}
 			t.Errorf("revoke: %v, %s", err, out)
 		}
 		if out, err := k.run("get", "pods"); err == nil {
-			t.Errorf("a revoked kubeconfig is answered: %s", out)
+			t.Errorf("a revoked kubeconfig still works: %s", out)
 		}
 	})
 }

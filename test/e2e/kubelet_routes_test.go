@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// overSocket asks the daemon's socket with any method.
+// requestOverSocket sends a request with any method to the daemon's socket.
 func (n *node) requestOverSocket(method, path string) (int, string) {
 	n.t.Helper()
 	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -44,8 +44,8 @@ func (n *node) request(c *http.Client, method, url, token string) (int, string) 
 	return resp.StatusCode, string(body)
 }
 
-// TestKubeletRoutes asks as those do who know a kubelet: over the socket, over
-// TLS with tokens, and on the read-only port.
+// TestKubeletRoutes uses the kubelet's API as its clients do: over the socket, over TLS with
+// tokens, and on the read-only port.
 func TestKubeletRoutes(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		const reader, admin = "reader-0123456789abcdef", "admin-0123456789abcdef"
@@ -103,14 +103,14 @@ func TestKubeletRoutes(t *testing.T) {
 			code, body = n.request(plain, c.method, "http://127.0.0.1:"+readOnly+c.path, admin)
 			check(c.path+" on the read-only port", code, body, c.asAnybody)
 		}
-		// Neither runtime can here: the old one has no such call, the new one no
-		// criu. Both say so, and leave nothing.
+		// Neither runtime supports checkpoints here: the old one has no such call, the new one
+		// no criu. Both report this, and leave no file.
 		code, body := n.requestOverSocket("POST", "/checkpoint/default/"+web+"/main")
 		if code != 500 && code != 501 {
 			t.Errorf("/checkpoint: %d %s", code, body)
 		}
 		if left, _ := filepath.Glob(filepath.Join(n.Root, "checkpoints/*")); left != nil {
-			t.Errorf("/checkpoint left %v", left)
+			t.Errorf("/checkpoint left the files %v", left)
 		}
 		t.Logf("/checkpoint: %s", fmt.Sprint(code, " ", body))
 	})

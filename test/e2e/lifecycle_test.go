@@ -25,7 +25,7 @@ func TestStartEditRemove(t *testing.T) {
 		}
 		status := n.awaitReady("p")
 		if got := status.Status.PodIP; !strings.HasPrefix(got, "10.211.") {
-			t.Errorf("podIP is %q, want one of the bed's network", got)
+			t.Errorf("podIP is %q, want one of the test bed's network", got)
 		}
 		if got := status.Status.ContainerStatuses[0].ContainerID; got != "containerd://"+first.ID {
 			t.Errorf("containerID is %q, want containerd://%s", got, first.ID)
@@ -44,7 +44,7 @@ func TestStartEditRemove(t *testing.T) {
 		n.awaitGone("p")
 		n.await("the pod has left /pods", func() error {
 			if _, err := n.pod("p"); err == nil {
-				return errors.New("it is still there")
+				return errors.New("it is still reported")
 			}
 			return nil
 		})
@@ -54,7 +54,7 @@ func TestStartEditRemove(t *testing.T) {
 			}
 			for _, dir := range []string{n.PodLogs, n.ContainerLogs} {
 				if left, _ := os.ReadDir(dir); len(left) > 0 {
-					return fmt.Errorf("%s holds %v", dir, left)
+					return fmt.Errorf("%s contains %v", dir, left)
 				}
 			}
 			return nil
@@ -91,7 +91,7 @@ func TestKilledContainerIsRestarted(t *testing.T) {
 	})
 }
 
-// A sandbox whose pause process dies takes the pod with it; a new one is made.
+// A sandbox whose pause process dies stops its pod; a new sandbox is created.
 func TestKilledSandboxIsReplaced(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
@@ -101,8 +101,8 @@ func TestKilledSandboxIsReplaced(t *testing.T) {
 		if err != nil || len(all) != 1 {
 			t.Fatalf("sandboxes: %v, %v", all, err)
 		}
-		// The daemon may see the sandbox end while this call still takes its
-		// network down, and do the same; then one of the two finds it gone.
+		// The daemon may notice the end of the sandbox while this call still removes its
+		// network, and do the same; then one of the two gets an error.
 		if _, err := n.rt.CRI.Runtime.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: all[0].Id}); err != nil {
 			t.Logf("stopping the sandbox: %v", err)
 		}
@@ -123,7 +123,7 @@ func TestKilledSandboxIsReplaced(t *testing.T) {
 	})
 }
 
-// Rewriting the same content in another shape changes nothing that runs.
+// The same content in another YAML form changes nothing.
 func TestSameContentChangesNothing(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
@@ -155,7 +155,8 @@ metadata: {name: p, labels: {}}
 			},
 		} {
 			step()
-			// The other pod's replacement proves that the directory was read after the step.
+			// The other pod's replacement proves that the directory was scanned after the
+			// step.
 			n.writeManifest("probe.yaml", sleepPod("probe", fmt.Sprint(i+1)))
 			probe = n.awaitOther("probe", probe)
 			n.mustStillRun("p", first)
@@ -166,8 +167,8 @@ metadata: {name: p, labels: {}}
 	})
 }
 
-// The second edit comes while the first one's predecessor is still ending: the
-// old revision gets its grace once, the one between is never started, the newest runs.
+// The second edit comes while the previous revision still terminates after the first: the old
+// revision gets its grace period once, the intermediate one never starts, the newest runs.
 func TestTwoEditsWithinGrace(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", n.scriptedPod("p", 120, "", scriptedContainer{"main", exitOnFile, ""}))
@@ -178,7 +179,7 @@ func TestTwoEditsWithinGrace(t *testing.T) {
 		n.awaitRecorded("p-main-ending")
 		n.writeManifest("p.yaml", sleepPod("p", "three"))
 		n.writeManifest("probe.yaml", sleepPod("probe", "one"))
-		n.awaitRunning("probe") // so the one before it has been seen too
+		n.awaitRunning("probe") // so that the previous edit was detected too
 		n.mustStillRun("p", first)
 		n.allowExit("go")
 		third := n.awaitOther("p", first)
@@ -186,9 +187,9 @@ func TestTwoEditsWithinGrace(t *testing.T) {
 			t.Errorf("WORD is %q, want three", got)
 		}
 		if _, ended := n.recordedAt("p-main-ended"); !ended {
-			t.Error("the old revision was not let end")
+			t.Error("the old revision did not get its grace period")
 		}
-		n.await("no sandbox but the new one's is left", func() error {
+		n.await("only the new sandbox is left", func() error {
 			all, err := n.sandboxes("p")
 			if err != nil || len(all) != 1 {
 				return fmt.Errorf("%v, %v", all, err)
@@ -198,17 +199,17 @@ func TestTwoEditsWithinGrace(t *testing.T) {
 	})
 }
 
-// endsWhenTold is a script for podOf. It notes that it was asked to end, and
-// ends once it gets "go".
+// exitOnFile is a script for scriptedPod. It records SIGTERM and exits once the file "go"
+// exists.
 const exitOnFile = "trap 'note ending; until [ -e /out/go ]; do sleep 0.05; done; note ended; exit 0' TERM; note start; while true; do sleep 0.05; done"
 
-// tell makes a file in the directory that pods of podOf have at /out.
+// allowExit creates a file in the directory that scriptedPod mounts at /out.
 func (n *node) allowExit(name string) {
 	n.t.Helper()
 	writeAll(n.t, n.outDir(), map[string]string{name: ""})
 }
 
-// A file that is written by removing and creating it was never gone.
+// A file that is rewritten by removing and creating it does not count as removed.
 func TestRemovedAndAddedAtOnce(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
@@ -219,13 +220,13 @@ func TestRemovedAndAddedAtOnce(t *testing.T) {
 		n.removeManifest("p.yaml")
 		n.removeManifest("probe.yaml")
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
-		// Its file went at the same moment, and stayed away.
+		// Its file was removed at the same moment, and not created again.
 		n.awaitGone("probe")
 		n.mustStillRun("p", first)
 	})
 }
 
-// A pod that comes back while it is ending runs again.
+// A pod that is added again while it terminates is started again.
 func TestRemovedAndAddedAgainWhileTerminating(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		manifest := n.scriptedPod("p", 120, "", scriptedContainer{"main", exitOnFile, ""})
@@ -237,7 +238,7 @@ func TestRemovedAndAddedAgainWhileTerminating(t *testing.T) {
 		n.awaitRecorded("p-main-ending")
 		n.writeManifest("p.yaml", manifest)
 		n.writeManifest("probe.yaml", sleepPod("probe", "one"))
-		n.awaitRunning("probe") // so the one before it has been seen too
+		n.awaitRunning("probe") // so that the previous edit was detected too
 		n.mustStillRun("p", first)
 		n.allowExit("go")
 		n.awaitOther("p", first)
@@ -309,7 +310,7 @@ spec:
 	})
 }
 
-// The first restart comes at once, the second after 10 s.
+// The first restart is immediate, the second comes after 10 s.
 func TestCrashLoopBackOff(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", scriptPod("p", "one", 1, "exit 7"))
@@ -332,11 +333,11 @@ func TestCrashLoopBackOff(t *testing.T) {
 			return nil
 		})
 		gap := startedAt(p.Status.ContainerStatuses[0]).Sub(last.FinishedAt.Time)
-		// A busy machine may be late, but not by a minute's sync.
+		// A busy machine may be late, but not by the sync period of a minute.
 		if gap < 9*time.Second || gap > 50*time.Second {
 			t.Errorf("restarted %v after its end, want about 10 s", gap)
 		}
-		// A changed manifest starts at once, whatever the back-off.
+		// A changed manifest starts immediately, whatever the back-off.
 		n.writeManifest("p.yaml", sleepPod("p", "fixed"))
 		n.awaitStatus("p", "runs as fixed", func(now v1.Pod) error {
 			c := now.Status.ContainerStatuses
@@ -354,7 +355,7 @@ func TestCrashLoopBackOff(t *testing.T) {
 	})
 }
 
-// startedAt is when the newest instance of a container started.
+// startedAt returns when the newest instance of a container started.
 func startedAt(c v1.ContainerStatus) time.Time {
 	switch {
 	case c.State.Running != nil:
@@ -380,7 +381,7 @@ func TestRestartPolicies(t *testing.T) {
 		if got := p.Status.ContainerStatuses[0].State.Terminated; got == nil || got.ExitCode != 4 {
 			t.Errorf("state is %+v, want exit code 4", p.Status.ContainerStatuses[0].State)
 		}
-		// Neither runs again when the daemon is restarted.
+		// Neither is started again when the daemon restarts.
 		n.restart()
 		for name, phase := range map[string]v1.PodPhase{"done": v1.PodSucceeded, "failed": v1.PodFailed} {
 			p := n.awaitPhase(name, phase)

@@ -12,8 +12,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// Who follows a log sees each line once, over rotations and a restart of the
-// container: with kubectl too, for which the answer of the API just goes on.
+// A client that follows a log gets each line once, across rotations and a restart of the
+// container. With kubectl too, whose response from the API simply continues.
 func TestFollowOverRotationAndRestart(t *testing.T) {
 	const lines, size = 5000, 4000 // of each instance: 20 MB, twice the limit of a file
 	onEachRuntime(t, func(t *testing.T, n *node) {

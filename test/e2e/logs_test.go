@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// follow runs logs -f and returns its lines and how to interrupt it.
+// follow runs logs -f and returns its lines and a function that interrupts it.
 func (n *node) follow(args ...string) (lines <-chan string, interrupt func() error) {
 	n.t.Helper()
 	cmd := n.Command(append([]string{"logs", "-f", "--api-socket", n.Socket()}, args...)...)
@@ -55,30 +55,30 @@ func (n *node) mustPrint(lines <-chan string, want string) {
 	}
 }
 
-// What a pod prints is shown by either name, followed over a restart, and kept
-// of the instance before.
+// A pod's log is available under either name, can be followed across a restart, and is kept
+// for the previous instance.
 func TestLogs(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
-		// The long line is more than the runtime puts into one of its own.
+		// The long line is longer than what the runtime writes into one line of its log.
 		script := "head -c 40000 /dev/zero | tr '\\0' x; echo; echo $WORD; trap 'exit 0' TERM; sleep 100000 & wait"
 		long := strings.Repeat("x", 40000)
 		n.writeManifest("p.yaml", scriptPod("p", "one", 10, script))
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitReady("p")
-		n.await("both lines are shown", func() error {
+		n.await("both lines are printed", func() error {
 			out, errs, status := n.podstead("logs", "p", "--api-socket", n.Socket())
 			if status != 0 || out != long+"\none\n" {
-				return fmt.Errorf("logs ends with %d: %d bytes, %.300s%s", status, len(out), out, errs)
+				return fmt.Errorf("logs exited with %d: %d bytes, %.300s%s", status, len(out), out, errs)
 			}
 			return nil
 		})
 		out, errs, status := n.podstead("logs", n.PodName("p"), "--tail", "1", "--timestamps", "-c", "main", "--api-socket", n.Socket())
 		if at, text, _ := strings.Cut(out, " "); status != 0 || text != "one\n" || !strings.HasPrefix(at, "20") {
-			t.Errorf("logs --tail 1 --timestamps ends with %d: %.300s%s", status, out, errs)
+			t.Errorf("logs --tail 1 --timestamps exited with %d: %.300s%s", status, out, errs)
 		}
 		if out, errs, status = n.podstead("logs", "p", "-p", "--api-socket", n.Socket()); status != 1 || !strings.Contains(errs, "no previous") {
-			t.Errorf("logs -p before a restart ends with %d: %.300s%s", status, out, errs)
+			t.Errorf("logs -p before a restart exited with %d: %.300s%s", status, out, errs)
 		}
 
 		lines, interrupt := n.follow("p")
@@ -90,12 +90,12 @@ func TestLogs(t *testing.T) {
 		n.mustPrint(lines, long)
 		n.mustPrint(lines, "one")
 		if err := interrupt(); err != nil {
-			t.Errorf("logs -f, interrupted, ends with %v", err)
+			t.Errorf("logs -f, interrupted, exited with %v", err)
 		}
-		n.await("the log of the instance before", func() error {
+		n.await("the log of the previous instance", func() error {
 			out, errs, status = n.podstead("logs", "p", "-p", "--tail", "1", "--api-socket", n.Socket())
 			if status != 0 || out != "one\n" {
-				return fmt.Errorf("logs -p ends with %d: %.300s%s", status, out, errs)
+				return fmt.Errorf("logs -p exited with %d: %.300s%s", status, out, errs)
 			}
 			return nil
 		})
@@ -109,12 +109,12 @@ func TestLogs(t *testing.T) {
 				t.Errorf("logs -f of a removed pod prints %.100q", line)
 			}
 		case <-time.After(3 * time.Minute):
-			t.Error("logs -f goes on after its pod is gone")
+			t.Error("logs -f continues after its pod was removed")
 		}
 	})
 }
 
-// A pod that fails is understood with podstead alone.
+// The podstead command alone shows why a pod fails.
 func TestLogsOfAFailingPod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", scriptPod("p", "one", 10, "echo out of luck >&2; exit 3"))
@@ -125,26 +125,26 @@ func TestLogsOfAFailingPod(t *testing.T) {
 			for _, want := range []string{"Reason:        CrashLoopBackOff", "Last State:      Terminated", "Exit Code:     3", "Restart Count:   1",
 				n.Manifests + "/p.yaml", "Warning", "BackOff", "Started"} {
 				if status != 0 || !strings.Contains(out, want) {
-					return fmt.Errorf("describe ends with %d and has no %q:\n%s%s", status, want, out, errs)
+					return fmt.Errorf("describe exited with %d and has no %q:\n%s%s", status, want, out, errs)
 				}
 			}
 			return nil
 		})
 		for _, flag := range []string{"--tail=-1", "-p"} {
 			if out, errs, status := n.podstead("logs", "p", flag, "--api-socket", n.Socket()); status != 0 || out != "out of luck\n" {
-				t.Errorf("logs %s ends with %d: %s%s", flag, status, out, errs)
+				t.Errorf("logs %s exited with %d: %s%s", flag, status, out, errs)
 			}
 		}
 		n.await("the missing image is reported", func() error {
 			out, errs, status := n.podstead("get", "events", "none", "--api-socket", n.Socket())
 			if status != 0 || !strings.Contains(out, "Failed") || !strings.Contains(out, "none:1") {
-				return fmt.Errorf("get events ends with %d:\n%s%s", status, out, errs)
+				return fmt.Errorf("get events exited with %d:\n%s%s", status, out, errs)
 			}
 			return nil
 		})
 		out, errs, status := n.podstead("logs", "none", "--api-socket", n.Socket())
 		if status != 1 || !strings.Contains(errs, "waiting to start") {
-			t.Errorf("logs of a pod without an image ends with %d: %s%s", status, out, errs)
+			t.Errorf("logs of a pod without an image exited with %d: %s%s", status, out, errs)
 		}
 	})
 }

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 
 var registry *testbed.Registry
 
-// shared are the runtimes that most tests share, each started by the first test
-// that asks for it. They end with the namespaces.
+// shared holds the runtimes that most tests share. The first test that needs a runtime starts
+// it. They end with the namespaces.
 var shared struct {
 	sync.Mutex
 	runtimes map[testbed.Kind]*testbed.Runtime
@@ -62,7 +62,7 @@ func startRuntime(t *testing.T, kind testbed.Kind) *testbed.Runtime {
 	return rt
 }
 
-// each runs a test on each kind of runtime, side by side with others.
+// onEachRuntime runs a test on each kind of runtime, in parallel with other tests.
 func onEachRuntime(t *testing.T, test func(t *testing.T, n *node)) {
 	t.Helper()
 	t.Parallel()
@@ -74,7 +74,7 @@ func onEachRuntime(t *testing.T, test func(t *testing.T, n *node)) {
 	}
 }
 
-// eachAlone runs a test on a runtime that no other test uses.
+// onEachPrivateRuntime runs a test on a runtime that no other test uses.
 func onEachPrivateRuntime(t *testing.T, test func(t *testing.T, n *node)) {
 	t.Helper()
 	t.Parallel()
@@ -95,5 +95,5 @@ func onEachPrivateRuntime(t *testing.T, test func(t *testing.T, n *node)) {
 
 var nodes atomic.Int64
 
-// nodeName is a node name that no other test uses.
+// nodeName returns a node name that no other test uses.
 func nodeName() string { return fmt.Sprintf("n%d", nodes.Add(1)) }

@@ -19,7 +19,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// idle is the manifest of a pod that waits to be looked at, with more of a spec.
+// idlePod returns the manifest of a pod that only sleeps, with additional fields of its spec.
 func idlePod(name, spec string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -39,7 +39,7 @@ func indent(lines string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n  ")
 }
 
-// mustSay fails the test unless a command in a container prints exactly that.
+// mustPrintIn fails the test unless a command in a container prints exactly this.
 func (n *node) mustPrintIn(i instance, want string, command ...string) {
 	n.t.Helper()
 	if got := n.exec(i, command...); got != want {
@@ -50,7 +50,7 @@ func (n *node) mustPrintIn(i instance, want string, command ...string) {
 func TestHostnames(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--cluster-domain", "cluster.test"}
-		long := strings.Repeat("long-name-", 6) + "ab-" // the cut falls behind a dash
+		long := strings.Repeat("long-name-", 6) + "ab-" // it is truncated after a dash
 		n.writeManifest("own.yaml", idlePod("own", "hostname: front\nsubdomain: shop"))
 		n.writeManifest("fqdn.yaml", idlePod("fqdn", "hostname: front\nsubdomain: shop\nsetHostnameAsFQDN: true"))
 		n.writeManifest("over.yaml", idlePod("over", "hostname: front\nhostnameOverride: db-0.example.test"))
@@ -91,14 +91,14 @@ func TestHostsFile(t *testing.T) {
 		main := n.awaitRunning("p")
 		ip := n.awaitReady("p").Status.PodIP
 		if ip == "" || !strings.Contains(n.exec(main, "ip", "addr"), ip+"/") {
-			t.Errorf("the pod's address is %q in its status and not in the pod", ip)
+			t.Errorf("the status has the address %q, which the pod does not have", ip)
 		}
 		before := n.exec(main, "cat", "/etc/hosts")
 		want := ip + "\t" + n.PodName("p") + tail
 		if !strings.HasPrefix(before, "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n") || !strings.HasSuffix(before, want) {
 			t.Errorf("/etc/hosts is\n%s\nwant it to end in\n%s", before, want)
 		}
-		// A container may write to it; the next instance starts with a new one.
+		// A container may write to it; the next instance gets a new one.
 		n.exec(main, "sh", "-c", "echo 6.6.6.6 bank >> /etc/hosts; grep -q bank /etc/hosts")
 		if err := syscall.Kill(main.Pid, syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestResolvConf(t *testing.T) {
 		n.writeManifest("more.yaml", idlePod("more", "dnsPolicy: Default\ndnsConfig: {nameservers: [192.0.2.2, 192.0.2.3, 192.0.2.4], searches: [own.test], options: [{name: ndots, value: \"3\"}]}"))
 		n.writeManifest("none.yaml", idlePod("none", "dnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.9], searches: [own.test]}"))
 		n.start()
-		// lines are those of the pod's file, however the runtime writes them.
+		// lines returns the lines of the pod's file, independent of the runtime's formatting.
 		says := func(name string, want ...string) {
 			t.Helper()
 			text := n.exec(n.awaitRunning(name), "cat", "/etc/resolv.conf")
@@ -147,8 +147,8 @@ func TestResolvConf(t *testing.T) {
 				t.Errorf("events of %s: %v (%v)", name, keys(found), err)
 			}
 		}
-		// A change on the host is seen by the pods that start after it, and
-		// systemd-resolved's stub is seen through.
+		// Pods that start after a change on the host get the change, and the stub of
+		// systemd-resolved is replaced by its upstream servers.
 		writeAll(t, "/run/systemd/resolve", map[string]string{"resolv.conf": "nameserver 192.0.2.53\nsearch behind.test\n"})
 		writeAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 127.0.0.53\noptions edns0 trust-ad\n"})
 		n.writeManifest("second.yaml", idlePod("second", ""))
@@ -169,7 +169,7 @@ func TestResolvConf(t *testing.T) {
 	})
 }
 
-// A port with an address answers there alone; one of UDP takes UDP.
+// A hostPort with a hostIP is open only at that address; a UDP port accepts UDP.
 func TestHostPortAddressAndProtocol(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		tcp, udp := hostPort(), hostPort()
@@ -191,15 +191,15 @@ func TestHostPortAddressAndProtocol(t *testing.T) {
 		if err := dial("127.0.0.1"); err == nil {
 			t.Error("the port answers at another address too")
 		}
-		// Nothing in the image speaks UDP, so that the test does, in the pod's
-		// network.
+		// No program in the image speaks UDP, so the test does it in the pod's network
+		// namespace.
 		inside := listenIn(t, main.Pid, ":53")
 		c, err := net.Dial("udp", fmt.Sprintf("127.0.0.1:%d", udp))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		n.await("a word arrives at the UDP port, and an answer comes back", func() error {
+		n.await("the UDP port receives a datagram and its reply arrives", func() error {
 			if _, err := c.Write([]byte("a word")); err != nil {
 				return err
 			}
@@ -214,20 +214,20 @@ func TestHostPortAddressAndProtocol(t *testing.T) {
 			}
 			_ = c.SetDeadline(time.Now().Add(time.Second))
 			if size, err = c.Read(got); err == nil && string(got[:size]) != "got a word" {
-				err = fmt.Errorf("it says %q", got[:size])
+				err = fmt.Errorf("got %q", got[:size])
 			}
 			return err
 		})
 	})
 }
 
-// listenIn opens a UDP socket in the network of a process.
+// listenIn opens a UDP socket in the network namespace of a process.
 func listenIn(t *testing.T, pid int, address string) net.PacketConn {
 	t.Helper()
 	var conn net.PacketConn
 	opened := make(chan error)
 	go func() {
-		// The thread ends with the goroutine, and its network with it.
+		// The thread ends with the goroutine, and its network namespace with the thread.
 		runtime.LockOSThread()
 		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 		if err == nil {
@@ -246,7 +246,7 @@ func listenIn(t *testing.T, pid int, address string) net.PacketConn {
 	return conn
 }
 
-// A network of two families gives a pod an address of each.
+// A dual-stack network gives a pod one address of each family.
 func TestDualStack(t *testing.T) {
 	onEachPrivateRuntime(t, func(t *testing.T, n *node) {
 		conf := filepath.Join(n.rt.Dir(), "cni", "10-bed.conflist")
@@ -274,8 +274,8 @@ func TestDualStack(t *testing.T) {
 	})
 }
 
-// The node's addresses are those of its default route, as soon as there is one
-// and whatever it becomes.
+// The node's addresses are those of its default route, as soon as it exists and after each
+// change.
 func TestHostAddressesFollowTheNetwork(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		run := func(command ...string) {
@@ -284,7 +284,7 @@ func TestHostAddressesFollowTheNetwork(t *testing.T) {
 				t.Fatalf("ip %s: %v: %s", strings.Join(command, " "), err, out)
 			}
 		}
-		// The daemon gets a network of its own, so that others keep theirs.
+		// The daemon gets its own network namespace, so that other tests keep theirs.
 		run("netns", "add", n.Name)
 		t.Cleanup(func() { run("netns", "del", n.Name) })
 		program := filepath.Join(n.Dir(), "podstead-in-netns")
@@ -345,7 +345,7 @@ func TestHostAddressesFollowTheNetwork(t *testing.T) {
 		in("route", "add", "default", "via", "10.78.0.1", "metric", "10")
 		in("route", "del", "default", "via", "10.77.0.1")
 		has("10.78.0.2", "2001:db8::2")
-		in("link", "set", "up1", "down") // its route goes without a word
+		in("link", "set", "up1", "down") // its route is removed without a notification
 		in("-6", "route", "del", "default", "via", "2001:db8::1")
 		in("route", "add", "default", "via", "10.77.0.1")
 		has("10.77.0.2")

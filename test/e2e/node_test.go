@@ -17,15 +17,15 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// node is a daemon under test with the runtime it works on, and what a test
-// asks of both. All its methods fail the test on error.
+// node is a daemon under test and the runtime it uses. Its methods fail the test on errors,
+// unless they return an error.
 type node struct {
 	*testbed.Node
 	t  *testing.T
 	rt *testbed.Runtime
 }
 
-// newNode makes a node whose daemon and pods end with the test.
+// newNode creates a node whose daemon and pods are removed at the end of the test.
 func newNode(t *testing.T, rt *testbed.Runtime) *node {
 	t.Helper()
 	b, err := testbed.NewNode(nodeName(), rt.Endpoint())
@@ -51,14 +51,14 @@ func (n *node) start() {
 	}
 }
 
-// restart kills the daemon at once and starts it again.
+// restart kills the daemon and starts it again.
 func (n *node) restart() {
 	n.t.Helper()
 	n.Kill()
 	n.start()
 }
 
-// put writes a manifest.
+// writeManifest writes a manifest.
 func (n *node) writeManifest(file, content string) {
 	n.t.Helper()
 	if err := n.Write(file, content); err != nil {
@@ -66,7 +66,7 @@ func (n *node) writeManifest(file, content string) {
 	}
 }
 
-// drop removes a manifest.
+// removeManifest removes a manifest.
 func (n *node) removeManifest(file string) {
 	n.t.Helper()
 	if err := n.Remove(file); err != nil {
@@ -74,9 +74,9 @@ func (n *node) removeManifest(file string) {
 	}
 }
 
-// await polls until check is nil, and fails the test with its last error
-// when that takes longer than the deadline, three minutes if none is given: a busy
-// machine may be slow, and who waits loses nothing.
+// await polls until check returns nil. It fails the test with the last error after the
+// deadline. The default deadline is three minutes, since a busy machine may be slow and a
+// generous deadline costs nothing when the check succeeds.
 func (n *node) await(what string, check func() error, deadline ...time.Duration) {
 	n.t.Helper()
 	await(n.t, what, check, deadline...)
@@ -112,8 +112,8 @@ type instance struct {
 	Attempt uint32
 }
 
-// running are the running instances of a pod's containers by container name.
-// name is the pod's in its manifest.
+// running returns the running instances of a pod's containers by container name. name is the
+// pod's name in its manifest.
 func (n *node) running(name string) (map[string]instance, error) {
 	ctx := n.t.Context()
 	list, err := n.rt.CRI.Containers(ctx, "io.kubernetes.pod.name", n.PodName(name))
@@ -126,7 +126,7 @@ func (n *node) running(name string) (map[string]instance, error) {
 			continue
 		}
 		if _, twice := found[c.Metadata.Name]; twice {
-			n.t.Errorf("container %q of pod %q runs twice", c.Metadata.Name, name)
+			n.t.Errorf("container %q of pod %q has two running instances", c.Metadata.Name, name)
 		}
 		pid, err := n.rt.CRI.Pid(ctx, c.Id)
 		if err != nil {
@@ -140,13 +140,13 @@ func (n *node) running(name string) (map[string]instance, error) {
 	return found, nil
 }
 
-// awaitRunning waits until the pod's container "main" runs, and returns it.
+// awaitRunning waits until the pod's container "main" runs and returns it.
 func (n *node) awaitRunning(name string) instance {
 	n.t.Helper()
 	return n.awaitContainer(name, "main")
 }
 
-// awaitContainer waits until a container runs, and returns it.
+// awaitContainer waits until a container runs and returns it.
 func (n *node) awaitContainer(name, container string) instance {
 	n.t.Helper()
 	var got instance
@@ -164,7 +164,7 @@ func (n *node) awaitContainer(name, container string) instance {
 	return got
 }
 
-// awaitOther waits until another instance than old runs, and returns it.
+// awaitOther waits until an instance other than old runs and returns it.
 func (n *node) awaitOther(name string, old instance) instance {
 	n.t.Helper()
 	var got instance
@@ -182,7 +182,7 @@ func (n *node) awaitOther(name string, old instance) instance {
 	return got
 }
 
-// mustBe fails the test unless the very instance still runs.
+// mustStillRun fails the test unless the same instance of container "main" still runs.
 func (n *node) mustStillRun(name string, want instance) {
 	n.t.Helper()
 	found, err := n.running(name)
@@ -190,16 +190,16 @@ func (n *node) mustStillRun(name string, want instance) {
 		n.t.Fatal(err)
 	}
 	if got := found["main"]; got != want {
-		n.t.Fatalf("pod %q runs as %+v, want the same as before, %+v", name, got, want)
+		n.t.Fatalf("pod %q runs as %+v, want the same instance as before, %+v", name, got, want)
 	}
 }
 
-// sandboxes are those of a pod, running or not.
+// sandboxes returns all sandboxes of a pod, running or not.
 func (n *node) sandboxes(name string) ([]*runtimeapi.PodSandbox, error) {
 	return n.rt.CRI.Sandboxes(n.t.Context(), "io.kubernetes.pod.name", n.PodName(name))
 }
 
-// awaitGone waits until nothing of a pod is ready or running.
+// awaitGone waits until no sandbox of a pod is ready and no container runs.
 func (n *node) awaitGone(name string) {
 	n.t.Helper()
 	n.await(fmt.Sprintf("pod %q is gone", name), func() error {
@@ -223,7 +223,7 @@ func (n *node) awaitGone(name string) {
 	})
 }
 
-// pod is what the daemon reports of a pod; an error if it reports nothing.
+// pod returns a pod as the daemon reports it, or an error if the daemon does not report it.
 func (n *node) pod(name string) (v1.Pod, error) {
 	pods, err := n.Pods(n.t.Context())
 	if err != nil {
@@ -231,12 +231,12 @@ func (n *node) pod(name string) (v1.Pod, error) {
 	}
 	p, ok := pods[name]
 	if !ok {
-		return p, fmt.Errorf("/pods has no %q, only %v", name, keys(pods))
+		return p, fmt.Errorf("/pods does not contain %q, only %v", name, keys(pods))
 	}
 	return p, nil
 }
 
-// awaitStatus waits until the daemon's word on a pod satisfies check.
+// awaitStatus waits until the pod that the daemon reports satisfies check.
 func (n *node) awaitStatus(name, what string, check func(v1.Pod) error) v1.Pod {
 	n.t.Helper()
 	var p v1.Pod
@@ -250,7 +250,7 @@ func (n *node) awaitStatus(name, what string, check func(v1.Pod) error) v1.Pod {
 	return p
 }
 
-// awaitPhase waits for a phase.
+// awaitPhase waits until a pod has the phase.
 func (n *node) awaitPhase(name string, phase v1.PodPhase) v1.Pod {
 	n.t.Helper()
 	return n.awaitStatus(name, string(phase), func(p v1.Pod) error {
@@ -261,7 +261,7 @@ func (n *node) awaitPhase(name string, phase v1.PodPhase) v1.Pod {
 	})
 }
 
-// awaitReady waits until the daemon says that a pod is ready.
+// awaitReady waits until the daemon reports that a pod is ready.
 func (n *node) awaitReady(name string) v1.Pod {
 	n.t.Helper()
 	return n.awaitStatus(name, "ready", func(p v1.Pod) error {
@@ -274,11 +274,12 @@ func (n *node) awaitReady(name string) v1.Pod {
 	})
 }
 
-// awaitFault waits until the daemon's view of the manifests has every one of the words.
+// awaitManifestError waits until the daemon's manifest status contains all words, and returns
+// it.
 func (n *node) awaitManifestError(words ...string) string {
 	n.t.Helper()
 	var text string
-	n.await(fmt.Sprintf("a fault that tells %q", words), func() error {
+	n.await(fmt.Sprintf("the manifest status contains %q", words), func() error {
 		body, err := n.Get(n.t.Context(), "/podstead/v1/manifests")
 		if err != nil {
 			return err
@@ -286,7 +287,7 @@ func (n *node) awaitManifestError(words ...string) string {
 		text = string(body)
 		for _, w := range words {
 			if !strings.Contains(text, w) {
-				return fmt.Errorf("%q is not in %s", w, text)
+				return fmt.Errorf("no %q in %s", w, text)
 			}
 		}
 		return nil
@@ -294,7 +295,7 @@ func (n *node) awaitManifestError(words ...string) string {
 	return text
 }
 
-// exec runs a command in an instance and returns what it wrote, trimmed.
+// exec runs a command in an instance and returns its output without surrounding white space.
 func (n *node) exec(i instance, command ...string) string {
 	n.t.Helper()
 	out, err := n.rt.CRI.Exec(n.t.Context(), i.ID, command...)
@@ -304,14 +305,14 @@ func (n *node) exec(i instance, command ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// removePods removes what this node's daemon made, whatever it was, so that the
-// next test has a quiet runtime. The runtime may still be at work on what a daemon asked
-// of it that was killed since: so it looks again until nothing is left.
+// removePods removes all pods of this node, so that the next test finds an idle runtime. It
+// repeats until none is left, because the runtime may still work on requests of a daemon that
+// was killed.
 func (n *node) removePods() {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	n.await("no pod of "+n.Name+" is left", func() error {
+	n.await("all pods of "+n.Name+" are removed", func() error {
 		all, err := n.rt.CRI.Sandboxes(ctx, "", "")
 		if err != nil {
 			return err
@@ -319,14 +320,14 @@ func (n *node) removePods() {
 		var errs []error
 		for _, s := range all {
 			if n.owns(s.Metadata.Name) {
-				errs = append(errs, fmt.Errorf("%s is left", s.Metadata.Name), n.rt.CRI.RemovePod(ctx, s.Id))
+				errs = append(errs, fmt.Errorf("sandbox of %s still exists", s.Metadata.Name), n.rt.CRI.RemovePod(ctx, s.Id))
 			}
 		}
 		return errors.Join(errs...)
 	}, 3*time.Minute)
 }
 
-// alive reports whether a process is there and no zombie.
+// processExists reports whether a process exists and is not a zombie.
 func processExists(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -358,13 +359,13 @@ func keys[V any](m map[string]V) []string {
 	return names
 }
 
-// sleepPod is the manifest of a pod that ends at once when asked to. Two with
+// sleepPod returns the manifest of a pod that exits immediately on SIGTERM. Pods with
 // different words are different revisions.
 func sleepPod(name, word string) string {
 	return scriptPod(name, word, 10, "trap 'exit 0' TERM; sleep 100000 & wait")
 }
 
-// scriptPod is the manifest of a pod with a grace period and a script.
+// scriptPod returns the manifest of a pod with a grace period that runs a script.
 func scriptPod(name, word string, grace int, script string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod

@@ -15,7 +15,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// environ are the variables of the very process, as the kernel has them.
+// environ returns the environment variables of the container's process, as the kernel has
+// them.
 func environ(t *testing.T, i instance) map[string]string {
 	t.Helper()
 	cmdline(t, i)
@@ -32,15 +33,15 @@ func environ(t *testing.T, i instance) map[string]string {
 	return vars
 }
 
-// cmdline is the command of the very process. The runtime says that it runs a
-// moment before its own process has made way for it.
+// cmdline returns the command of the container's process. The runtime reports the process as
+// running slightly before it has executed the command.
 func cmdline(t *testing.T, i instance) string {
 	t.Helper()
 	var command string
-	await(t, "the container's own process", func() error {
+	await(t, "the container's process has executed its command", func() error {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", i.Pid))
 		if command = strings.ReplaceAll(strings.TrimSuffix(string(text), "\x00"), "\x00", " "); command == "" || strings.HasPrefix(command, "runc") {
-			return fmt.Errorf("it is %q", command)
+			return fmt.Errorf("the command is %q", command)
 		}
 		return err
 	})
@@ -58,8 +59,8 @@ func mustHave(t *testing.T, got, want map[string]string) {
 
 const secretWord = "sesame-open-17"
 
-// A pod comes before what it refers to, waits with a status that names it, and
-// starts as soon as that is there. No client gets the content of a Secret.
+// A pod that is created before the objects that it refers to waits with a status that names
+// them, and starts as soon as they exist. No client gets the data of a Secret.
 func TestVariablesFromObjects(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
@@ -124,7 +125,7 @@ stringData: {password: `+secretWord+`}
 		n.removeManifest("secret.yaml")
 		i := n.awaitRunning("p")
 		if took := time.Since(arrival); took > 40*time.Second {
-			t.Errorf("the pod started %v after what it waited for", took)
+			t.Errorf("the pod started %v after the objects that it waited for", took)
 		}
 		vars := environ(t, i)
 		mustHave(t, vars, map[string]string{
@@ -138,20 +139,20 @@ stringData: {password: `+secretWord+`}
 			t.Errorf("its command is %q", command)
 		}
 		if out, errs, status := n.podstead("get", "secrets", "--api-socket", n.Socket()); status != 0 || !strings.Contains(out, "login") || !strings.Contains(out, "password,user") {
-			t.Errorf("get secrets ends with %d:\n%s%s", status, out, errs)
+			t.Errorf("get secrets exited with %d:\n%s%s", status, out, errs)
 		}
 		n.mustNotLeak(secretWord)
 	})
 }
 
-// keepsToItself fails the test if a word is where others can read it.
+// mustNotLeak fails the test if a secret word is anywhere that others can read.
 func (n *node) mustNotLeak(word string) {
 	n.t.Helper()
 	encoded := []string{word, "c2VzYW1lLW9wZW4tMTc"}
 	hides := func(where, text string) {
 		for _, form := range encoded {
 			if strings.Contains(text, form) {
-				n.t.Errorf("%s tells a secret", where)
+				n.t.Errorf("%s contains a secret", where)
 			}
 		}
 	}
@@ -167,7 +168,8 @@ func (n *node) mustNotLeak(word string) {
 		n.t.Fatal(err)
 	}
 	hides("the log", string(log))
-	// What of the daemon's files holds it is root's alone, directories included.
+	// Those of the daemon's files that contain the secret are readable by root only, and so
+	// are their directories.
 	found := 0
 	err = filepath.WalkDir(n.Root, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -187,12 +189,12 @@ func (n *node) mustNotLeak(word string) {
 			return err
 		}
 		if file.Mode() != 0o600 || directory.Mode().Perm() != 0o700 {
-			n.t.Errorf("%s holds a secret with mode %v in a directory with %v", path, file.Mode(), directory.Mode())
+			n.t.Errorf("%s contains a secret and has mode %v in a directory with mode %v", path, file.Mode(), directory.Mode())
 		}
 		return nil
 	})
 	if err != nil || found == 0 {
-		n.t.Errorf("%d files hold the secret, not even the checkpoint? %v", found, err)
+		n.t.Errorf("%d files contain the secret, want at least the checkpoint: %v", found, err)
 	}
 }
 
@@ -246,7 +248,7 @@ spec:
 		vars := environ(t, i)
 		mustHave(t, vars, both)
 		mustHave(t, vars, map[string]string{"CPU": "1", "CPU_MILLI": "300", "MEMORY": "48", "ASKED": "32"})
-		// Without limits it may have what the node has.
+		// Without limits the container may use what the node has.
 		vars = environ(t, bare)
 		mustHave(t, vars, both)
 		mustHave(t, vars, map[string]string{"ASKED": "0"})
@@ -260,7 +262,7 @@ spec:
 	})
 }
 
-// An init container writes what the main one gets.
+// An init container writes the file, the main container reads it.
 func TestVariablesFromAFile(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
@@ -291,8 +293,8 @@ spec:
 	})
 }
 
-// A changed object restarts who asked for it, once, also over a restart of the
-// daemon; one that goes ends nothing.
+// A changed object restarts the pods that opted in, once, also across a restart of the daemon.
+// A removed object stops nothing.
 func TestChangedObjectRestartsThePod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		pod := func(name, annotations string) string {
@@ -320,14 +322,14 @@ spec:
 		mustHave(t, environ(t, second), map[string]string{"A": "two"})
 		n.mustStillRun("patient", patient)
 
-		// Other bytes of the same content, and a daemon that comes back.
+		// The same content in another form, and a restart of the daemon.
 		n.writeManifest("cm.yaml", "# the same\n"+object("two"))
 		n.restart()
 		n.awaitReady("eager")
 		n.awaitReady("patient")
 		n.mustStillRun("eager", second)
 
-		// A change while it is away is not missed.
+		// A change while the daemon is down is not missed.
 		n.Kill()
 		n.writeManifest("cm.yaml", object("three"))
 		n.start()
@@ -335,7 +337,7 @@ spec:
 		mustHave(t, environ(t, third), map[string]string{"A": "three"})
 		n.mustStillRun("patient", patient)
 
-		// A broken edit, then a removal: both are reported, and what runs keeps running.
+		// An invalid edit, then a removal: both are reported, and the pod keeps running.
 		n.writeManifest("cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndate: {a: four}\n")
 		n.awaitManifestError("cm.yaml:4", `date: unknown field; did you mean`)
 		n.mustStillRun("eager", third)

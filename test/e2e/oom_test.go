@@ -11,9 +11,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// What the kernel's OOM killer kills is reported: of a container that ends by
-// it, of a process in one that goes on, and of the node when it is the memory of
-// all pods that is used up.
+// OOM kills are reported: of a container that exits because of one, of a process in a
+// container that keeps running, and of the node when the memory of all pods is used up.
 func TestKernelOOMIsReported(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		leaks := func(name, command, more string) string {
@@ -57,13 +56,13 @@ spec:
 		})
 		told("ends", "OOMKilling", "killed process tail of container main", "memory limit")
 		if cgroup.DetectSettings().V2 {
-			t.Log("here all of a container end together")
+			t.Log("here the kernel kills all processes of a container together")
 		} else {
 			n.awaitRunning("goes")
 		}
 		told("goes", "OOMKilling", "killed process tail of container main")
 		if events, err := n.events(""); err != nil || events["SystemOOM"].Reason != "" {
-			t.Errorf("pods that reach their own limits are no trouble of the node: %v, %v", events["SystemOOM"], err)
+			t.Errorf("pods that reach their own limits must not cause an event of the node: %v, %v", events["SystemOOM"], err)
 		}
 		n.writeManifest("all.yaml", leaks("all", "exec "+leak, "tty: false"))
 		told("", "SystemOOM", "killed process tail (pid ", "of container main in pod default/all")

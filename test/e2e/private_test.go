@@ -14,17 +14,17 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// privateSocket is where podstead's own containerd listens, below the directory of
-// the daemon's socket.
+// privateSocket is the socket of podstead's own containerd, relative to the directory of the
+// daemon's socket.
 const privateSocket = "containerd/containerd.sock"
 
-// On a box where no runtime runs but containerd is installed one command is
-// enough. The containerd that it starts outlives it, is found again, and is started
-// again when it dies; containers outlive both.
+// On a machine where containerd is installed but no runtime runs, one command is enough. The
+// containerd that podstead starts outlives it, is found again, and is started again when it
+// dies. Containers survive both.
 func TestPrivateRuntime(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testbed.Kinds() {
-		t.Run(string(kind), func(t *testing.T) { // one after the other: there is one such network a host
+		t.Run(string(kind), func(t *testing.T) { // not in parallel: the host has only one such network
 			n := privateNode(t, kind)
 			n.writeManifest("p.yaml", sleepPod("p", "one"))
 			n.start()
@@ -39,7 +39,7 @@ func TestPrivateRuntime(t *testing.T) {
 			n.awaitReady("p")
 			n.mustStillRun("p", p)
 			if now := n.runtimePid(); now != runtime {
-				t.Errorf("containerd was %d, is %d after the daemon's death", runtime, now)
+				t.Errorf("containerd was process %d and is %d after the daemon was killed", runtime, now)
 			}
 
 			killProcess(t, runtime)
@@ -62,7 +62,8 @@ func TestPrivateRuntime(t *testing.T) {
 	}
 }
 
-// privateNode is a node without an endpoint; its runtime ends with the test.
+// privateNode returns a node without an endpoint. Its runtime is stopped at the end of the
+// test.
 func privateNode(t *testing.T, kind testbed.Kind) *node {
 	t.Helper()
 	b, err := testbed.NewNode(nodeName(), "")
@@ -106,14 +107,14 @@ func (n *node) awaitOtherRuntime(old int) int {
 	n.await("the private containerd is started again", func() error {
 		var err error
 		if now, err = listener(n.rt.Socket); err == nil && now == old {
-			err = errors.New("it is the old one")
+			err = errors.New("still the previous process")
 		}
 		return err
 	})
 	return now
 }
 
-// listener is the process that listens on a unix socket.
+// listener returns the process that listens on a unix socket.
 func listener(socket string) (int, error) {
 	c, err := net.Dial("unix", socket)
 	if err != nil {
@@ -137,7 +138,7 @@ func listener(socket string) (int, error) {
 	return int(cred.Pid), nil
 }
 
-// kill ends a process at once and waits until it has ended.
+// killProcess kills a process and waits until it has ended.
 func killProcess(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -145,7 +146,7 @@ func killProcess(t *testing.T, pid int) {
 	}
 	await(t, fmt.Sprintf("process %d has ended", pid), func() error {
 		if processExists(pid) {
-			return errors.New("it has not")
+			return errors.New("it still runs")
 		}
 		return nil
 	})

@@ -9,10 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// How soon the probe that decides shows: readiness in the API, a liveness
-// failure as the signal to end. The benchmark judges the times on a quiet
-// machine; this one prints them, and fails where something only comes around
-// with the minute's sync.
+// The latency of the deciding probe: of readiness in the API, and of SIGTERM after a liveness
+// failure. The benchmark checks the times on a quiet machine; this test prints them, and fails
+// if a change only comes with the sync period of a minute.
 func TestProbesActImmediately(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", n.scriptedPod("p", 5, "", scriptedContainer{"main", sleepUntilTerm,
@@ -37,12 +36,12 @@ func TestProbesActImmediately(t *testing.T) {
 		}
 		term := n.awaitRecorded("p-main-term")
 		show, signal := shown-n.awaitRecorded("p-main-ready"), term-n.awaitRecorded("p-main-failed")
-		t.Logf("readiness is in the API after %.2f s, the signal comes after %.2f s", show, signal)
+		t.Logf("readiness is in the API after %.2f s, SIGTERM comes after %.2f s", show, signal)
 		if show > 20 || signal > 20 {
 			t.Error("that is too late")
 		}
 	})
 }
 
-// endsOnSignal ends as soon as it is asked to, and notes when that was.
+// sleepUntilTerm exits immediately on SIGTERM and records the time.
 const sleepUntilTerm = "trap 'note term; exit 0' TERM; sleep 100000 & wait"

@@ -19,7 +19,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// asked is a server of this test that a probe asks instead of the pod.
+// countingServer is a server of this test that a probe connects to instead of the pod.
 type countingServer struct {
 	sync.Mutex
 	times   []time.Time
@@ -38,7 +38,7 @@ func (a *countingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// count is how often it was asked.
+// count returns the number of requests.
 func (a *countingServer) count() int {
 	a.Lock()
 	defer a.Unlock()
@@ -58,8 +58,7 @@ func portOf(t *testing.T, address net.Addr) int {
 	return n
 }
 
-// A probe asks the host it names, by the scheme, path and headers it names, as
-// often as it says.
+// A probe uses the host, scheme, path, headers, delay and period of its manifest.
 func TestProbesOfOtherHosts(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		readiness := &countingServer{}
@@ -81,7 +80,7 @@ func TestProbesOfOtherHosts(t *testing.T) {
 `, portOf(t, server.Listener.Addr()), portOf(t, listener.Addr()))))
 		n.start()
 		first := n.awaitRunning("p")
-		n.await("it is asked", func() error {
+		n.await("the probe connects", func() error {
 			if readiness.count() < 2 {
 				return errors.New("not yet")
 			}
@@ -91,13 +90,13 @@ func TestProbesOfOtherHosts(t *testing.T) {
 		readiness.Lock()
 		started := p.Status.ContainerStatuses[0].State.Running.StartedAt.Time
 		if delay := readiness.times[0].Sub(started); delay < 2*time.Second {
-			t.Errorf("asked %s after the start, want 2s at least", delay)
+			t.Errorf("first probe %s after the start, want at least 2s", delay)
 		}
 		if gap := readiness.times[1].Sub(readiness.times[0]); gap < 900*time.Millisecond {
-			t.Errorf("asked again after %s, want 1s", gap)
+			t.Errorf("next probe after %s, want 1s", gap)
 		}
 		if readiness.path != "/at?a=b" || readiness.headers.Get("X-Probe") != "mine" {
-			t.Errorf("asked for %s with %v", readiness.path, readiness.headers)
+			t.Errorf("the probe requested %s with %v", readiness.path, readiness.headers)
 		}
 		readiness.healthy = true
 		before := len(readiness.times)
@@ -107,14 +106,14 @@ func TestProbesOfOtherHosts(t *testing.T) {
 			t.Errorf("ready after %d successes, want 3", count)
 		}
 		n.mustStillRun("p", first)
-		// Nothing listens any more: the liveness probe fails.
+		// The server is stopped: the liveness probe fails.
 		listener.Close()
 		n.awaitOther("p", first)
 	})
 }
 
-// A gRPC server says of one service that it serves, and then that it does not.
-// The container ignores the signal, and the probe's own grace period is short.
+// A gRPC server reports a service as serving and later as not serving. The container ignores
+// SIGTERM, and the probe has its own short grace period.
 func TestProbeGRPC(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		listener, err := net.Listen("tcp", ":0")
@@ -128,7 +127,7 @@ func TestProbeGRPC(t *testing.T) {
 		healthpb.RegisterHealthServer(server, said)
 		go func() { _ = server.Serve(listener) }()
 		t.Cleanup(server.Stop)
-		// On the host's network the pod's address is this test's.
+		// With the host's network the pod has this test's address.
 		n.writeManifest("p.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: p}

@@ -12,7 +12,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// probed is the manifest of a pod that runs a script under the given probes.
+// probedPod returns the manifest of a pod that runs a script with the probes.
 func probedPod(name, script, probes string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -28,7 +28,7 @@ spec:
 %s`, name, testbed.BusyboxImage, script, probes)
 }
 
-// awaitUnready waits until the daemon says that a pod runs and is not ready.
+// awaitUnready waits until the daemon reports that a pod runs and is not ready.
 func (n *node) awaitUnready(name string) v1.Pod {
 	n.t.Helper()
 	return n.awaitStatus(name, "not ready", func(p v1.Pod) error {
@@ -52,7 +52,7 @@ func TestProbeExecReadiness(t *testing.T) {
 		n.awaitUnready("p")
 		n.exec(first, "touch", "/tmp/ready")
 		n.awaitReady("p")
-		// A restart of the daemon shows it neither unready nor restarted.
+		// Across a restart of the daemon the pod stays ready and is not restarted.
 		n.restart()
 		n.awaitStatus("p", "what it was", func(p v1.Pod) error {
 			if c := p.Status.ContainerStatuses; len(c) == 1 && c[0].State.Running != nil {
@@ -98,7 +98,7 @@ func TestProbeLivenessRestarts(t *testing.T) {
 		n.exec(first, "touch", "/tmp/dead")
 		died := time.Now()
 		second := n.awaitOther("p", first)
-		// A busy machine may be late, but not by a minute's sync.
+		// A busy machine may be late, but not by the sync period of a minute.
 		if took := time.Since(died); took > 40*time.Second {
 			t.Errorf("restarted after %s", took)
 		}
@@ -112,7 +112,7 @@ func TestProbeLivenessRestarts(t *testing.T) {
 	})
 }
 
-// A command that hangs is ended by the runtime, and is a failure.
+// The runtime kills a probe command that hangs, which counts as a failure.
 func TestProbeTimeoutEndsTheCommand(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", probedPod("p", untilTerm, `
@@ -121,11 +121,11 @@ func TestProbeTimeoutEndsTheCommand(t *testing.T) {
 		n.start()
 		first := n.awaitRunning("p")
 		n.awaitUnready("p")
-		// Were they not ended, they would add up: one a second is begun.
+		// Otherwise they would accumulate: one starts each second.
 		time.Sleep(6 * time.Second)
 		all := n.exec(first, "sh", "-c", "for f in /proc/[0-9]*/cmdline; do cat $f; echo; done")
 		if count := strings.Count("\n"+all, "\nsleep\x004242"); count > 1 {
-			t.Errorf("%d commands hang", count)
+			t.Errorf("%d hanging commands are left", count)
 		}
 		n.exec(first, "touch", "/tmp/ready")
 		n.awaitReady("p")

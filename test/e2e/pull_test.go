@@ -14,8 +14,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// push puts an image that no runtime has a layer of into the registry, and
-// returns its reference and digest.
+// push pushes an image of which no runtime has a layer, and returns its reference and digest.
 func (n *node) push(repository string) (ref, digest string) {
 	n.t.Helper()
 	data := make([]byte, 1<<20)
@@ -37,13 +36,14 @@ func (n *node) push(repository string) (ref, digest string) {
 	return ref, sum.String()
 }
 
-// of is the manifest of a pod that runs an image, with more of a spec.
+// imagePod returns the manifest of a pod that runs an image, with additional fields of its
+// spec.
 func imagePod(name, image, spec string) string {
 	return strings.Replace(idlePod(name, spec), testbed.BusyboxImage, image, 1)
 }
 
-// awaitPullFault waits until the container waits for a reason with a message
-// that has all the words.
+// awaitPullError waits until the container waits for the reason with a message that contains
+// all words.
 func (n *node) awaitPullError(name, reason string, words ...string) {
 	n.t.Helper()
 	n.awaitStatus(name, fmt.Sprint(reason, " ", words), func(p v1.Pod) error {
@@ -60,7 +60,7 @@ func (n *node) awaitPullError(name, reason string, words ...string) {
 	})
 }
 
-// mustHide fails the test if a secret is in what the daemon wrote or tells.
+// mustNotLog fails the test if a secret is in the daemon's log or in its API.
 func (n *node) mustNotLog(secret string) {
 	n.t.Helper()
 	for _, path := range []string{"/pods", "/podstead/v1/events", "/podstead/v1/manifests"} {
@@ -69,15 +69,15 @@ func (n *node) mustNotLog(secret string) {
 			n.t.Fatal(err)
 		}
 		if strings.Contains(string(body), secret) {
-			n.t.Errorf("%s tells the secret", path)
+			n.t.Errorf("%s contains the secret", path)
 		}
 	}
 	if log, err := os.ReadFile(n.Log()); err != nil || strings.Contains(string(log), secret) {
-		n.t.Errorf("the log tells the secret, or cannot be read: %v", err)
+		n.t.Errorf("the log contains the secret, or cannot be read: %v", err)
 	}
 }
 
-// dockerConfig is what docker login writes.
+// dockerConfig returns the config file that docker login writes.
 func dockerConfig(host, user, password string) string {
 	return fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 }
@@ -86,8 +86,8 @@ func pullSecret(name, config string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockerconfigjson\nmetadata: {name: %s}\nstringData: {.dockerconfigjson: '%s'}\n", name, config)
 }
 
-// A private image is pulled with a Secret next to the manifest,
-// as soon as the right one is there.
+// A private image is pulled with a Secret from the manifests as soon as the correct one
+// exists.
 func TestPullSecrets(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		repository, password := "private-"+n.Name+"/app", "pass-word-"+n.Name
@@ -103,7 +103,7 @@ func TestPullSecrets(t *testing.T) {
 		n.writeManifest("right.yaml", pullSecret("right", dockerConfig("https://index.docker.io/v1/", "bob", password)))
 		main := n.awaitRunning("p")
 		n.mustPrintIn(main, "1048576", "stat", "-c", "%s", "/var/unique")
-		if n.rt.Kind != testbed.Containerd16 { // it has no image volumes
+		if n.rt.Kind != testbed.Containerd16 { // it does not support image volumes
 			mounted, _ := n.push(repository + "-data")
 			registry.Protect(repository+"-data", "bob", password)
 			n.writeManifest("volume.yaml", strings.Replace(volumePod("volume", "[{name: data, image: {reference: "+mounted+"}}]", "[{name: data, mountPath: /data}]",
@@ -113,7 +113,7 @@ func TestPullSecrets(t *testing.T) {
 		n.mustNotLog(password)
 		n.mustNotLog(base64.StdEncoding.EncodeToString([]byte("bob:" + password)))
 
-		// A pull without credentials reports the registry's answer.
+		// A pull without credentials reports the registry's response.
 		other, _ := n.push(repository + "-other")
 		registry.Protect(repository+"-other", "bob", password)
 		n.writeManifest("none.yaml", imagePod("none", other, ""))
@@ -122,8 +122,8 @@ func TestPullSecrets(t *testing.T) {
 	})
 }
 
-// The node's own credentials: docker's file in the root directory, read again for
-// each pull, and plugins as the kubelet's.
+// The node's credentials: docker's config file in the root directory, which is read for each
+// pull, and the kubelet's credential provider plugins.
 func TestNodeCredentials(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		password := "pass-word-" + n.Name
@@ -158,7 +158,7 @@ providers:
 		n.awaitRunning("plugin")
 		question, err := os.ReadFile(asked)
 		if want := `{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"` + byPlugin + `","kind":"CredentialProviderRequest"}`; err != nil || string(question) != want {
-			t.Errorf("the plugin was asked %s (%v), want %s", question, err, want)
+			t.Errorf("the plugin got the request %s (%v), want %s", question, err, want)
 		}
 		n.awaitPullError("file", "ImagePullBackOff", "uthoriz")
 		writeAll(t, n.Root, map[string]string{"config.json": dockerConfig("docker.io", "bob", password)})
@@ -188,8 +188,8 @@ func TestImageByDigest(t *testing.T) {
 	})
 }
 
-// A pull that breaks off is reported with the registry's answer, backed off and
-// retried, and holds up no other pod.
+// An interrupted pull is reported with the registry's response, backed off and retried, and
+// does not delay other pods.
 func TestInterruptedPull(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		repository := "broken-" + n.Name + "/app"

@@ -12,8 +12,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// resizable is a pod of two containers: other has always the same resources
-// but for its memory, a change of which restarts it. eat makes main use 40 MB.
+// resizable returns a pod of two containers. other changes only its memory, and such a change
+// restarts it. The script eat makes main use 40 MB.
 func resizable(main, otherMemory string) string {
 	return scriptPod("p", "one", 1, "trap exit TERM; while :; do if [ -e /data/eat ]; then x=$(head -c 20000000 /dev/zero | tr '\\0' x); else x=; fi; sleep 0.1; done") +
 		resources(main) + "      volumeMounts: [{name: data, mountPath: /data}]\n" +
@@ -21,8 +21,8 @@ func resizable(main, otherMemory string) string {
 		"  volumes: [{name: data, emptyDir: {}}]\n"
 }
 
-// Changed resources are given to what runs: the same process has other limits,
-// its pod's cgroup too, and over a restart of the daemon nothing is lost.
+// Changed resources are applied in place: the same process and its pod's cgroup get other
+// limits, and a restart of the daemon loses nothing.
 func TestResizeKeepsThePod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", resizable("limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
@@ -66,7 +66,7 @@ func TestResizeKeepsThePod(t *testing.T) {
 			}
 			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 		})
-		// The daemon does not run during the next change, and still applies it.
+		// The daemon is down during the next change and still applies it.
 		n.Kill()
 		n.writeManifest("p.yaml", resizable("limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
 		n.start()
@@ -74,11 +74,11 @@ func TestResizeKeepsThePod(t *testing.T) {
 			"pod:cpu.cfs_quota_us": "20000", "pod:memory.limit_in_bytes": fmt.Sprint(80 * mib),
 			"main:cpu.cfs_quota_us": "10000", "main:cpu.shares": "10", "main:memory.limit_in_bytes": fmt.Sprint(64 * mib),
 		})
-		// A limit that goes goes for the pod as well.
+		// A removed limit is removed from the pod's cgroup too.
 		n.writeManifest("p.yaml", resizable("limits: {memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))
 		has(map[string]string{"pod:cpu.cfs_quota_us": "-1", "main:cpu.cfs_quota_us": "-1", "main:memory.limit_in_bytes": fmt.Sprint(64 * mib)})
 
-		// Below what is in use nothing goes, until it is free again.
+		// A limit below the current usage is not applied until the memory is free.
 		n.exec(first, "touch", "/data/eat")
 		n.await("main uses memory", func() error {
 			got, err := cgroupValue("memory", at, "memory.usage_in_bytes")
@@ -100,7 +100,7 @@ func TestResizeKeepsThePod(t *testing.T) {
 		n.exec(first, "rm", "/data/eat")
 		has(map[string]string{"main:memory.limit_in_bytes": fmt.Sprint(8 * mib), "pod:memory.limit_in_bytes": fmt.Sprint(24 * mib)})
 
-		// What asks for it restarts, alone.
+		// Only a container with that resize policy restarts.
 		if got := n.awaitContainer("p", "other"); got != other {
 			t.Errorf("the container that did not change was restarted: %+v, then %+v", other, got)
 		}

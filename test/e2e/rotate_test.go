@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// numbered reads lines "N xxx…" and fails unless they are 0 to count-1, each
-// whole and none missing.
+// checkNumbered reads lines "N xxx…" and returns an error unless they are 0 to count-1, each
+// complete and none missing.
 func checkNumbered(r io.Reader, count, size int) error {
 	s := bufio.NewScanner(r)
 	next := 0
@@ -28,15 +28,15 @@ func checkNumbered(r io.Reader, count, size int) error {
 	return fmt.Errorf("the log ends after %d of %d lines: %v", next, count, s.Err())
 }
 
-// A container prints as fast as it can while its log is rotated, and the
-// daemon is killed meanwhile. No line is missing: to one who follows, to one
-// who reads afterwards, and when the files are compressed.
+// A container prints as fast as it can while its log is rotated, and the daemon is killed
+// meanwhile. No line is missing: not for a client that follows, nor for one that reads
+// afterwards, nor when the files are compressed.
 func TestNoLineIsLostByRotation(t *testing.T) {
 	const lines, size = 20_000, 8000
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--container-log-max-size", "10Mi", "--container-log-max-files", "50"}
-		// The second half waits, or it would all be printed before the daemon is
-		// back.
+		// The second half waits; otherwise all of it would be printed before the daemon has
+		// restarted.
 		script := fmt.Sprintf(`x=$(head -c %d /dev/zero | tr '\0' x)
 print() { awk -v x=$x -v from=$1 -v to=$2 'BEGIN { for (i = from; i < to; i++) print i " " x }'; }
 print 0 %d; until [ -e /go ]; do sleep 0.1; done; print %d %d
@@ -63,7 +63,7 @@ trap 'exit 0' TERM; sleep 100000 & wait`, size, lines/2, lines/2, lines)
 		n.restart()
 		n.exec(main, "touch", "/go")
 		begun := time.Now()
-		// What one line costs the runtime bounds the pace: long ones reach 50 MB/s.
+		// The cost of a line in the runtime limits the rate: long lines reach 50 MB/s.
 		follow := n.Command("logs", "-f", "p", "--api-socket", n.Socket())
 		out, err := follow.StdoutPipe()
 		if err != nil {
@@ -80,7 +80,7 @@ trap 'exit 0' TERM; sleep 100000 & wait`, size, lines/2, lines/2, lines)
 			t.Fatalf("logs -f: %v", err)
 		}
 		t.Logf("the second half at %.0f MB/s, %d files", float64(lines/2*size)/took.Seconds()/1e6, len(names(t, dir)))
-		n.await("the log keeps to its bound", func() error {
+		n.await("the log is within its size limit", func() error {
 			info, err := os.Stat(filepath.Join(dir, "0.log"))
 			if err == nil && info.Size() >= 10<<20 {
 				err = fmt.Errorf("it has %d bytes", info.Size())
@@ -88,7 +88,7 @@ trap 'exit 0' TERM; sleep 100000 & wait`, size, lines/2, lines/2, lines)
 			return err
 		})
 		if found := len(names(t, dir)); found < 4 {
-			t.Errorf("%d MB are in %d files only", lines*size>>20, found)
+			t.Errorf("%d MB are in only %d files", lines*size>>20, found)
 		}
 		read := func() {
 			t.Helper()
@@ -106,7 +106,7 @@ trap 'exit 0' TERM; sleep 100000 & wait`, size, lines/2, lines/2, lines)
 			}
 			_, _ = io.Copy(io.Discard, out)
 			if err := cmd.Wait(); err != nil {
-				t.Errorf("logs ends with %v", err)
+				t.Errorf("logs exited with %v", err)
 			}
 		}
 		read()
@@ -119,7 +119,7 @@ trap 'exit 0' TERM; sleep 100000 & wait`, size, lines/2, lines/2, lines)
 		read()
 		last, errs, status := n.podstead("logs", "p", "--tail", "5000", "--api-socket", n.Socket())
 		if first, _, _ := strings.Cut(last, " "); status != 0 || first != fmt.Sprint(lines-5000) {
-			t.Errorf("logs --tail 5000 ends with %d and begins with %.20q: %s", status, last, errs)
+			t.Errorf("logs --tail 5000 exited with %d and begins with %.20q: %s", status, last, errs)
 		}
 	})
 }

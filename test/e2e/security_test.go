@@ -13,12 +13,12 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// procStatus are the lines of /proc/PID/status, as the kernel has them. A
-// container that was just started may still be runc, which is another program.
+// procStatus returns the lines of /proc/PID/status. The process of a container that was just
+// started may still be runc.
 func procStatus(t *testing.T, pid int) map[string]string {
 	t.Helper()
 	var lines map[string]string
-	await(t, fmt.Sprintf("process %d is the container's", pid), func() error {
+	await(t, fmt.Sprintf("process %d runs the container's command", pid), func() error {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
 			return err
@@ -36,11 +36,11 @@ func procStatus(t *testing.T, pid int) map[string]string {
 	return lines
 }
 
-// ids is a user or group as /proc/PID/status has it: real, effective, saved
-// and for file systems.
+// idMap returns a user or group as it is in /proc/PID/status: real, effective, saved and file
+// system ID.
 func idMap(n int) string { return fmt.Sprintf("%[1]d %[1]d %[1]d %[1]d", n) }
 
-// namespace is what tells a process's namespace of a kind from others.
+// namespace returns the identity of a process's namespace.
 func namespace(t *testing.T, pid int, kind string) string {
 	t.Helper()
 	link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
@@ -50,7 +50,7 @@ func namespace(t *testing.T, pid int, kind string) string {
 	return link
 }
 
-// userImage is the busybox image with a user, under a name of its own.
+// userImage returns the busybox image with a user, under its own name.
 func userImage(t *testing.T, user string) string {
 	t.Helper()
 	img, err := testbed.Busybox()
@@ -73,7 +73,7 @@ func userImage(t *testing.T, user string) string {
 	return ref
 }
 
-// imageWithGroup is the busybox image with a user 1000 whom it puts into group 5000.
+// imageWithGroup returns the busybox image with a user 1000 who is in group 5000.
 func imageWithGroup(t *testing.T) string {
 	t.Helper()
 	img, err := testbed.Busybox()
@@ -94,8 +94,8 @@ func imageWithGroup(t *testing.T) string {
 	return ref
 }
 
-// Who a container is, what it may do, and what it sees of its file system, as
-// the kernel has it.
+// The users, groups, capabilities and file system access of a container, as the kernel has
+// them.
 func TestSecurityContext(t *testing.T) {
 	numeric := userImage(t, "1234:5678")
 	onEachRuntime(t, func(t *testing.T, n *node) {
@@ -166,7 +166,7 @@ spec:
 			{"p", "privileged", map[string]string{"Uid": idMap(0), "CapEff": procStatus(t, os.Getpid())["CapEff"], "Seccomp": "0"}},
 			{"image", "users", map[string]string{"Uid": idMap(1234), "Gid": idMap(5678)}},
 			{"image", "group", map[string]string{"Uid": idMap(1234), "Gid": idMap(2001)}},
-			// What the runtime gives who asks for nothing.
+			// The runtime's defaults.
 			{"image", "open", map[string]string{"Uid": idMap(1234), "Gid": idMap(5678), "CapBnd": "00000000a80425fb", "NoNewPrivs": "0", "Seccomp": "0"}},
 		} {
 			_, got := status(c.pod, c.container)
@@ -187,7 +187,7 @@ spec:
 			in        instance
 			run, want string
 		}{
-			{plain, "touch /etc/x 2>/dev/null && echo yes || echo no", "no"}, // not root's any more
+			{plain, "touch /etc/x 2>/dev/null && echo yes || echo no", "no"}, // root has no such capability
 			{own, "grep -c ' / overlay ro,' /proc/self/mounts", "1"},
 			{root, "grep -c ' / overlay ro,' /proc/self/mounts", "0"},
 			{root, "mkdir /tmp/y 2>/dev/null || echo denied", "denied"},
@@ -204,8 +204,8 @@ spec:
 	})
 }
 
-// A container that would not be what its manifest asks for is not started, and
-// its status says why.
+// A container whose security context cannot be satisfied is not started, and its status says
+// why.
 func TestSecurityContextThatCannotBe(t *testing.T) {
 	named := userImage(t, "nobody")
 	onEachRuntime(t, func(t *testing.T, n *node) {
@@ -245,7 +245,7 @@ spec:
 	})
 }
 
-// Whose processes and IPC objects a pod sees.
+// The process and IPC namespaces of a pod.
 func TestSharedNamespaces(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		for name, fields := range map[string]string{"host": "hostPID: true, hostIPC: true", "share": "shareProcessNamespace: true", "own": "shareProcessNamespace: false"} {
@@ -284,7 +284,7 @@ spec:
 	})
 }
 
-// --seccomp-default holds for containers that say nothing.
+// --seccomp-default applies to containers without a seccomp profile.
 func TestSeccompDefault(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--seccomp-default"}
@@ -302,7 +302,7 @@ spec:
 			t.Errorf("Seccomp is %s, want 2 (a filter)", got)
 		}
 		if got := procStatus(t, n.awaitContainer("p", "open").Pid)["Seccomp"]; got != "0" {
-			t.Errorf("Seccomp of the container that wants none is %s", got)
+			t.Errorf("Seccomp of the unconfined container is %s", got)
 		}
 	})
 }

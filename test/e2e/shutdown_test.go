@@ -20,24 +20,24 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// A host that goes down with its logind, its systemd alone, or not after all:
-// pods end by priority, each with its hooks and its time, no shim is left when
-// podstead has ended, and all return in order.
+// A host shuts down through logind or through systemd alone, or cancels the shutdown: pods
+// terminate by priority, each with its hooks and its grace period, no shim is left when
+// podstead has exited, and all pods start again in order.
 func TestHostShutdown(t *testing.T) {
 	t.Parallel()
 	t.Run("system runtime", func(t *testing.T) {
-		// Its cgroups are units, which podstead has systemd stop.
+		// The cgroups of its shims are units, which podstead has systemd stop.
 		s := boot(t, false, shutdownFiles, map[string]string{"etc/containerd/config.toml": systemdDriver})
 		s.awaitAll(0, "low", "mid", "crit", "stubborn")
-		s.mustHaveRecorded("crit-start", "low-start", "mid-start", "stubborn-start") // as they come; sorted
+		s.mustHaveRecorded("crit-start", "low-start", "mid-start", "stubborn-start") // sorted
 		if got := s.try("busctl", "get-property", "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager", "InhibitDelayMaxUSec"); got != "t 29000000" {
 			t.Errorf("InhibitDelayMaxUSec is %q, want 29 s", got)
 		}
-		// A shutdown that is forgotten half way.
+		// A cancelled shutdown.
 		s.run("systemctl", "reboot")
 		s.awaitRecord("stubborn-term")
 		s.run("sh", "-c", "sed s/low/fresh/g /etc/pods/low.yaml > /etc/pods/fresh.yaml")
-		await(t, "the node and a new pod say that the host goes down", func() error {
+		await(t, "the node and a new pod report the shutdown", func() error {
 			if fresh := s.podNamed("fresh"); fresh.Status.Reason != "NodeShutdown" || fresh.Status.Phase != v1.PodPending {
 				return fmt.Errorf("%+v", fresh.Status)
 			}
@@ -57,7 +57,7 @@ func TestHostShutdown(t *testing.T) {
 		s.awaitAll(1, "low", "stubborn")
 		s.awaitAll(0, "fresh")
 		s.run("rm", "/etc/pods/fresh.yaml")
-		await(t, "the new pod is gone", func() error {
+		await(t, "the new pod is removed", func() error {
 			if fresh := s.podNamed("fresh"); fresh.Name != "" {
 				return errors.New(string(fresh.Status.Phase))
 			}
@@ -72,10 +72,10 @@ func TestHostShutdown(t *testing.T) {
 			t.Errorf("the log before the boot: %s", got)
 		}
 	})
-	t.Run("private runtime", func(t *testing.T) { // after the other: they share the ports of the host's network
+	t.Run("private runtime", func(t *testing.T) { // not in parallel: they share the ports of the host's network
 		s := boot(t, true, shutdownFiles)
 		s.awaitAll(0, "low", "mid", "crit", "stubborn")
-		// SIGRTMIN+4 has systemd power off at once, past logind.
+		// SIGRTMIN+4 makes systemd power off immediately, without logind.
 		s.shutdownAndBoot("sh", "-c", "kill -38 1")
 		s.clearRecords()
 		s.run("systemctl", "poweroff")
@@ -84,8 +84,8 @@ func TestHostShutdown(t *testing.T) {
 	})
 }
 
-// goDownAndReturn has the machine go down, boots it again and waits until all
-// pods run with one restart more. The diary is that of their start.
+// shutdownAndBoot shuts the machine down, boots it again and waits until all pods run with one
+// more restart. Afterwards the records are those of their start.
 func (s *machine) shutdownAndBoot(ask ...string) {
 	s.t.Helper()
 	counts := map[string]int32{}
@@ -103,7 +103,7 @@ func (s *machine) shutdownAndBoot(ask ...string) {
 	}
 }
 
-// downPod is a pod of the machine that writes a diary.
+// shutdownPod returns a pod of the machine that records what it does.
 func shutdownPod(name, spec, script, container string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -131,7 +131,7 @@ Wants=left.service
 ExecStart=
 ExecStart=/usr/local/bin/podstead run --shutdown-grace-period-by-pod-priority 0=4s,1000=10s,2000000000=10s
 `,
-	// Stopped when podstead has ended.
+	// Stopped after podstead.
 	"etc/systemd/system/left.service": `[Unit]
 Before=podstead.service
 [Service]
@@ -142,7 +142,7 @@ ExecStop=sh -c 'echo podstead has ended > /diary/left; grep -l containerd-shim /
 `,
 }
 
-// endedInOrder reads the diary of a machine that is off.
+// mustShutDownInOrder checks the records of a machine that is off.
 func (s *machine) mustShutDownInOrder(how string, took time.Duration) {
 	s.t.Helper()
 	at := map[string]float64{}
@@ -151,20 +151,20 @@ func (s *machine) mustShutDownInOrder(how string, took time.Duration) {
 		word, up, _ := strings.Cut(line, " ")
 		seconds, err := strconv.ParseFloat(up, 64)
 		if _, twice := at[word]; err != nil || twice {
-			s.t.Errorf("%s: %q in the diary: %v", how, line, err)
+			s.t.Errorf("%s: invalid record %q: %v", how, line, err)
 		}
 		at[word], order = seconds, append(order, word)
 	}
-	// The first two are asked together.
+	// The first two get SIGTERM at the same time.
 	slices.Sort(order[:min(2, len(order))])
 	want := []string{"low-term", "stubborn-term", "low-gone", "mid-hook", "mid-term", "crit-term", "crit-gone"}
 	if !slices.Equal(order, want) {
-		s.t.Errorf("%s: the diary says %v, want %v", how, order, want)
+		s.t.Errorf("%s: recorded %v, want %v", how, order, want)
 		return
 	}
-	// The first group had its four seconds, and on a busy machine little more, for
-	// the one that does not end within its own thirty; the second ended early and
-	// was not given its ten.
+	// The first group had its four seconds, and on a busy machine little more, because one
+	// container does not exit within its own thirty. The second group exited early and did not
+	// use its ten.
 	if first := at["mid-hook"] - at["low-term"]; first < 3.5 || first > 20 {
 		s.t.Errorf("%s: the first group had %.1f s, want 4", how, first)
 	}
@@ -173,9 +173,9 @@ func (s *machine) mustShutDownInOrder(how string, took time.Duration) {
 	}
 	left, err := os.ReadFile(filepath.Join(s.root, "diary/left"))
 	if err != nil || string(left) != "podstead has ended\n" {
-		s.t.Errorf("%s: what is left when podstead has ended: %q, %v", how, left, err)
+		s.t.Errorf("%s: processes left after podstead exited: %q, %v", how, left, err)
 	}
-	if took > 80*time.Second { // systemd waits 90 s for what does not stop
+	if took > 80*time.Second { // systemd waits 90 s for processes that do not stop
 		s.t.Errorf("%s took %s", how, took)
 	}
 }
@@ -196,19 +196,19 @@ func (s *machine) diaryWords() (words []string) {
 	return words
 }
 
-// diary checks its words, in any order, and begins a new one.
+// mustHaveRecorded checks the recorded words, in any order, and clears the records.
 func (s *machine) mustHaveRecorded(want ...string) {
 	s.t.Helper()
 	got := s.diaryWords()
 	if slices.Sort(got); !slices.Equal(got, want) {
-		s.t.Errorf("the diary says %v, want %v", got, want)
+		s.t.Errorf("recorded %v, want %v", got, want)
 	}
 	s.clearRecords()
 }
 
 func (s *machine) awaitRecord(word string) {
 	s.t.Helper()
-	await(s.t, "the diary says "+word, func() error {
+	await(s.t, "the word "+word+" is recorded", func() error {
 		if got := s.diaryWords(); !slices.Contains(got, word) {
 			return fmt.Errorf("%v", got)
 		}
@@ -225,7 +225,7 @@ func (s *machine) clearRecords() {
 	}
 }
 
-// awaitAll waits until pods run with so many restarts.
+// awaitAll waits until pods run with this number of restarts.
 func (s *machine) awaitAll(restarts int32, names ...string) {
 	s.t.Helper()
 	for _, name := range names {
@@ -239,8 +239,7 @@ func (s *machine) awaitAll(restarts int32, names ...string) {
 	}
 }
 
-// podNamed is a pod as the machine's daemon tells it, an empty one if there is
-// none.
+// podNamed returns a pod as the machine's daemon reports it, or an empty one.
 func (s *machine) podNamed(name string) v1.Pod {
 	s.t.Helper()
 	var pods v1.PodList
@@ -253,7 +252,7 @@ func (s *machine) podNamed(name string) v1.Pod {
 	return v1.Pod{}
 }
 
-// get asks the machine's daemon; what it does not answer stays empty.
+// get sends a request to the machine's daemon. Without a response the value stays empty.
 func (s *machine) get(path string, to any) {
 	s.t.Helper()
 	socket := fmt.Sprintf("/proc/%d/root/run/podstead/podstead.sock", s.pid)

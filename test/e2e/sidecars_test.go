@@ -17,8 +17,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// diary is a directory of the host, mounted at /v, in which containers record
-// what they do, each line after what came before.
+// eventLog is a directory of the host, mounted at /v, in which containers append a line for
+// each thing that they do.
 type eventLog struct {
 	n   *node
 	dir string
@@ -26,7 +26,7 @@ type eventLog struct {
 
 func newEventLog(n *node) eventLog { return eventLog{n, n.t.TempDir()} }
 
-// lines are what was written so far.
+// lines returns the lines written so far.
 func (d eventLog) lines() []string {
 	text, err := os.ReadFile(filepath.Join(d.dir, "diary"))
 	if err != nil && !os.IsNotExist(err) {
@@ -35,18 +35,18 @@ func (d eventLog) lines() []string {
 	return strings.Fields(string(text))
 }
 
-// await waits until exactly this was written.
+// await waits until exactly these lines were written.
 func (d eventLog) await(want ...string) {
 	d.n.t.Helper()
-	d.n.await("the diary is complete", func() error {
+	d.n.await("the event log is complete", func() error {
 		if got := d.lines(); !slices.Equal(got, want) {
-			return fmt.Errorf("it says %q, want %q", got, want)
+			return fmt.Errorf("it has %q, want %q", got, want)
 		}
 		return nil
 	})
 }
 
-// touch makes a file that containers wait for.
+// touch creates a file that containers wait for.
 func (d eventLog) touch(name string) {
 	d.n.t.Helper()
 	if err := os.WriteFile(filepath.Join(d.dir, name), nil, 0o600); err != nil {
@@ -54,8 +54,8 @@ func (d eventLog) touch(name string) {
 	}
 }
 
-// pod is a manifest of containers that are given as name, script and more
-// fields, those of init containers first.
+// pod returns a manifest. Each container is a name, a script and additional fields; init
+// containers first.
 func (d eventLog) pod(name, policy string, init, regular [][3]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  restartPolicy: %s\n  terminationGracePeriodSeconds: 10\n"+
@@ -71,15 +71,15 @@ func (d eventLog) pod(name, policy string, init, regular [][3]string) string {
 	return b.String()
 }
 
-// say is a command that writes a line into the diary.
+// appendLine returns a command that appends a line to the event log.
 func appendLine(line string) string { return "echo " + line + " >> /v/diary; " }
 
-// untilAsked runs until it is asked to end, and says so.
+// runUntilTerm returns a script that runs until SIGTERM and records the signal.
 func runUntilTerm(line string) string {
 	return "trap '" + appendLine(line) + "exit 0' TERM; sleep 100000 & wait"
 }
 
-// restarts are the restart counts by container name.
+// restarts returns the restart counts by container name.
 func restarts(p v1.Pod) map[string]int32 {
 	counts := map[string]int32{}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
@@ -88,9 +88,9 @@ func restarts(p v1.Pod) map[string]int32 {
 	return counts
 }
 
-// The life of a job with a sidecar: the sidecar holds the others back until its
-// startup probe succeeds, starts again when it dies although the pod restarts
-// nothing, and ends when the work is done.
+// A job with a sidecar: the other containers wait for the sidecar's startup probe, the sidecar
+// restarts when it dies although the pod's restart policy is Never, and it terminates when the
+// job has completed.
 func TestSidecarOfAJob(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		d := newEventLog(n)
@@ -106,7 +106,7 @@ func TestSidecarOfAJob(t *testing.T) {
 		main := n.awaitRunning("p")
 		d.await("side", "up", "init", "main")
 		n.awaitReady("p")
-		// Its readiness counts for the pod's.
+		// The sidecar's readiness counts for the pod's.
 		d.touch("unready")
 		n.awaitStatus("p", "not ready", func(p v1.Pod) error {
 			for _, c := range p.Status.Conditions {
@@ -148,7 +148,7 @@ func TestSidecarOfAJob(t *testing.T) {
 	})
 }
 
-// A pod that loses its sandbox starts over in the next one, in order.
+// A pod that loses its sandbox runs all containers again in the new one, in order.
 func TestInitAndSidecarsRerunInANewSandbox(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		d := newEventLog(n)
@@ -175,10 +175,10 @@ func TestInitAndSidecarsRerunInANewSandbox(t *testing.T) {
 		}
 		n.awaitOther("p", first)
 		p := n.awaitReady("p")
-		n.await("all have run again in order", func() error {
+		n.await("all containers have run again in order", func() error {
 			got := slices.DeleteFunc(d.lines(), func(line string) bool { return strings.HasSuffix(line, "-ends") })
 			if want := []string{"init", "side", "late", "main", "init", "side", "late", "main"}; !slices.Equal(got, want) {
-				return fmt.Errorf("the diary says %q, want %q", got, want)
+				return fmt.Errorf("the event log has %q, want %q", got, want)
 			}
 			return nil
 		})
@@ -193,7 +193,7 @@ func TestInitAndSidecarsRerunInANewSandbox(t *testing.T) {
 	})
 }
 
-// once is a script that does one thing the first time and another from then on.
+// failOnce returns a script that does one thing the first time and another from then on.
 func failOnce(name, first, then string) string {
 	return "if test -e /v/" + name + "; then " + then + "; else touch /v/" + name + "; " + first + "; fi"
 }
@@ -283,7 +283,7 @@ func TestRestartRules(t *testing.T) {
 		})
 		all.await("init", "main", "init", "main")
 		if processExists(other.Pid) {
-			t.Error("a previous process is alive")
+			t.Error("a process of the previous instance still runs")
 		}
 		sandboxes, err := n.sandboxes("all")
 		if err != nil || len(sandboxes) != 1 || after.Status.PodIP != before.Status.PodIP {
@@ -296,8 +296,7 @@ func TestRestartRules(t *testing.T) {
 	})
 }
 
-// The node has a limit of the crash-loop back-off, and a pod's own takes its
-// place.
+// The node has a maximum crash-loop back-off, and a pod can have its own.
 func TestCrashLoopCap(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = append(n.Args, "--max-container-restart-period", "4s")
@@ -320,7 +319,7 @@ func TestCrashLoopCap(t *testing.T) {
 				}
 				return nil
 			})
-			// Without a limit it would come after 40 s and more.
+			// Without the maximum the restart would come after 40 s and more.
 			next := p.Status.ContainerStatuses[0]
 			gap := startedAt(next).Sub(before.LastTerminationState.Terminated.FinishedAt.Time)
 			if next.RestartCount == before.RestartCount+1 && (gap < 0 || gap > 30*time.Second) {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A broken manifest ends nothing, neither at once nor when the daemon is killed and
-// started over it; repaired and changed, it is applied.
+// A broken manifest stops nothing, neither immediately nor when the daemon is killed and
+// restarted. Once repaired and changed, it is applied.
 func TestBrokenManifest(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]string{
@@ -48,7 +48,7 @@ func TestBrokenManifest(t *testing.T) {
 	}
 }
 
-// A broken file and the container gone: the last good revision is started.
+// With a broken manifest and a lost container, the last good revision is started.
 func TestBrokenManifestKeepsPodSupervised(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
@@ -57,7 +57,7 @@ func TestBrokenManifestKeepsPodSupervised(t *testing.T) {
 		n.writeManifest("p.yaml", "nonsense: [")
 		n.awaitManifestError("p.yaml")
 		n.Kill()
-		n.removePods() // as a reboot does
+		n.removePods() // as after a reboot
 		n.start()
 		second := n.awaitOther("p", first)
 		if got := n.exec(second, "sh", "-c", "echo $WORD"); got != "one" {
@@ -66,7 +66,7 @@ func TestBrokenManifestKeepsPodSupervised(t *testing.T) {
 	})
 }
 
-// One fault in a file holds back all of its documents, and of no other file.
+// An error in a file holds back all of its documents, and no other file.
 func TestManifestFileIsAppliedAsAWhole(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("two.yaml", sleepPod("a", "one")+"---\n"+sleepPod("b", "one"))
@@ -82,7 +82,7 @@ func TestManifestFileIsAppliedAsAWhole(t *testing.T) {
 	})
 }
 
-// A directory that is replaced by another, as configuration tools do, is followed.
+// A directory that is replaced by another one, as configuration tools do, is followed.
 func TestManifestDirReplaced(t *testing.T) {
 	t.Parallel()
 	swap := map[string]func(t *testing.T, n *node, next string){
@@ -124,7 +124,7 @@ func TestManifestDirReplaced(t *testing.T) {
 				n.awaitRunning("comes")
 				n.awaitGone("goes")
 				n.mustStillRun("stays", stays)
-				// The new directory is watched as the old one was.
+				// The new directory is watched like the previous one.
 				n.writeManifest("later.yaml", sleepPod("later", "one"))
 				n.awaitRunning("later")
 			})
@@ -132,7 +132,8 @@ func TestManifestDirReplaced(t *testing.T) {
 	}
 }
 
-// The layout of a ConfigMap volume: files are links through ..data, which is swapped.
+// The layout of a ConfigMap volume: files are links through ..data, which is swapped
+// atomically.
 func TestConfigMapLayout(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		writeAll(t, filepath.Join(n.Manifests, "..1"), map[string]string{"p.yaml": sleepPod("p", "one")})
@@ -153,7 +154,8 @@ func TestConfigMapLayout(t *testing.T) {
 	})
 }
 
-// A directory that disappears ends nothing; when it is back, the pods that it lacks end.
+// A removed directory stops nothing. When it is back, the pods whose manifests are missing are
+// removed.
 func TestManifestDirRemoved(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("a.yaml", sleepPod("a", "one"))
@@ -179,8 +181,7 @@ func TestManifestDirRemoved(t *testing.T) {
 	})
 }
 
-// A directory on a file system that is unmounted leaves an empty directory behind, which
-// ends nothing either.
+// Unmounting a file system leaves an empty directory, which stops nothing either.
 func TestManifestDirUnmounted(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		disk := n.Manifests + ".disk"
@@ -195,7 +196,7 @@ func TestManifestDirUnmounted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n.Args = []string{"--file-check-frequency", "1s"} // nothing notifies of an unmount
+		n.Args = []string{"--file-check-frequency", "1s"} // an unmount causes no notification
 		mount()
 		n.start()
 		a, b := n.awaitRunning("a"), n.awaitRunning("b")
@@ -219,7 +220,7 @@ func TestManifestDirUnmounted(t *testing.T) {
 	})
 }
 
-// Editors' droppings are no manifests.
+// Temporary files of editors are not manifests.
 func TestOnlyManifestsAreRead(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		for _, name := range []string{"p.yaml~", ".p.yaml.swp", "p.yaml.bak", "#p.yaml#", ".hidden.yaml", "p.txt", "4913"} {
@@ -235,8 +236,8 @@ func TestOnlyManifestsAreRead(t *testing.T) {
 	})
 }
 
-// Of two manifests with one name the running one stays, over restarts too, and
-// the other takes over when it goes.
+// Of two manifests with one name the running pod stays, across restarts too, and the other
+// starts when its manifest is removed.
 func TestDuplicateName(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("m.yaml", sleepPod("p", "owner"))
@@ -257,7 +258,7 @@ func TestDuplicateName(t *testing.T) {
 	})
 }
 
-// web is an HTTP server of a manifest that can break in several ways.
+// manifestServer is an HTTP server of a manifest that can fail in several ways.
 type manifestServer struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -298,11 +299,11 @@ func TestURL(t *testing.T) {
 			"half a pod": func() { w.respond(http.StatusOK, sleepPod("p", "two")[:60]) },
 		} {
 			bad()
-			t.Log("the server answers with", name)
+			t.Log("the server responds with", name)
 			n.awaitManifestError(`"fault`)
 			n.mustStillRun("p", first)
 			w.respond(http.StatusOK, sleepPod("p", "one"))
-			n.await("the fault is gone", func() error {
+			n.await("the error is cleared", func() error {
 				body, err := n.Get(t.Context(), "/podstead/v1/manifests")
 				if err != nil || strings.Contains(string(body), `"fault`) {
 					return fmt.Errorf("%s, %v", body, err)
@@ -315,7 +316,7 @@ func TestURL(t *testing.T) {
 		w.respond(http.StatusOK, sleepPod("p", "two"))
 		second := n.awaitOther("p", first)
 
-		// A URL that does not answer at boot is served from the checkpoint.
+		// If the URL does not respond at boot, its pods are started from the checkpoint.
 		n.Kill()
 		addr := w.Listener.Addr().String()
 		w.Close()
@@ -325,7 +326,7 @@ func TestURL(t *testing.T) {
 		n.removePods()
 		third := n.awaitOther("p", second)
 
-		// An empty list is a well-formed set without the pod.
+		// An empty list is a valid set without the pod.
 		back := serveAt(t, addr, "apiVersion: v1\nkind: PodList\nitems: []\n")
 		defer back.Close()
 		n.awaitGone("p")

@@ -17,12 +17,12 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// hostPort hands out ports of the network namespace that all tests share.
+// hostPort returns an unused port of the network namespace that all tests share.
 var hostPorts atomic.Int64
 
 func hostPort() int { return 20000 + int(hostPorts.Add(1)) }
 
-// What a container sees of its spec, read from inside it.
+// The effects of a spec, read from inside the container.
 func TestContainerSeesItsSpec(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "host")
@@ -100,7 +100,7 @@ spec:
 		if p.Namespace != "apps" || p.Status.QOSClass != v1.PodQOSBurstable {
 			t.Errorf("namespace %s, QoS %s, want apps and Burstable", p.Namespace, p.Status.QOSClass)
 		}
-		// The log is where the kubelet's would be, with a link for log shippers.
+		// The log is in the kubelet's place, with a link for log shippers.
 		log := filepath.Join(n.PodLogs, fmt.Sprintf("apps_%s_%s", p.Name, p.UID), "main", "0.log")
 		n.await("the log has the line", func() error {
 			data, err := os.ReadFile(log)
@@ -114,7 +114,7 @@ spec:
 			t.Fatalf("links to the log: %v", links)
 		}
 		if target, err := filepath.EvalSymlinks(links[0]); err != nil || target != log {
-			t.Errorf("%s leads to %s (%v), want %s", links[0], target, err, log)
+			t.Errorf("%s links to %s (%v), want %s", links[0], target, err, log)
 		}
 	})
 }
@@ -132,7 +132,7 @@ func TestTerminationMessage(t *testing.T) {
 	})
 }
 
-// Port 80 of the pod answers on a port of the host, and no longer once the pod is gone.
+// Port 80 of the pod is available on a host port until the pod is removed.
 func TestHostPort(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		port := hostPort()
@@ -148,7 +148,7 @@ func TestHostPort(t *testing.T) {
 	})
 }
 
-// A pod in the host's network has its ports and name.
+// A pod with the host's network has its ports and host name.
 func TestHostNetwork(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		port := hostPort()
@@ -173,7 +173,7 @@ func TestHostNetwork(t *testing.T) {
 	})
 }
 
-// A field that is not honoured is refused with its path, not dropped.
+// An unsupported field is rejected with its path and not dropped.
 func TestUnsupportedFieldIsRejected(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", strings.Replace(sleepPod("p", "one"), "spec:\n", "spec:\n  schedulingGates: [{name: later}]\n  resourceClaims: [{name: gpu}]\n", 1))
@@ -182,7 +182,7 @@ func TestUnsupportedFieldIsRejected(t *testing.T) {
 		n.awaitManifestError("p.yaml", "spec.schedulingGates", "spec.resourceClaims")
 		n.awaitRunning("fine")
 		if _, err := n.pod("p"); err == nil {
-			t.Error("the pod exists nevertheless")
+			t.Error("the pod exists")
 		}
 	})
 }
@@ -213,7 +213,8 @@ func TestImageThatComesLater(t *testing.T) {
 	})
 }
 
-// A pull that never finishes holds up no other pod, and ends with the pod that needed it.
+// A pull that never finishes does not delay other pods, and is cancelled with the pod that
+// needed it.
 func TestSlowPullDoesNotDelayOtherPods(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		repository := "library/slow-" + n.Name
@@ -248,16 +249,16 @@ func TestSlowPullDoesNotDelayOtherPods(t *testing.T) {
 
 func (n *node) awaitPage(port int, want string) {
 	n.t.Helper()
-	n.await(fmt.Sprintf("port %d says %q", port, want), func() error {
+	n.await(fmt.Sprintf("port %d serves %q", port, want), func() error {
 		page, err := fetch(port)
 		if err == nil && strings.TrimSpace(page) != want {
-			err = fmt.Errorf("it says %q", page)
+			err = fmt.Errorf("it serves %q", page)
 		}
 		return err
 	})
 }
 
-// fetch gets the page at a port of this host over a connection of its own.
+// fetch gets the page at a port of this host over a new connection.
 func fetch(port int) (string, error) {
 	c := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := c.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))

@@ -11,10 +11,10 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// figure is a part of an answer in JSON.
+// figure is a part of a JSON response.
 type figure struct{ value any }
 
-// at follows names and indexes; what is not there is nil.
+// at follows names and indexes; a missing element is nil.
 func (f figure) at(path ...any) figure {
 	for _, step := range path {
 		switch in := f.value.(type) {
@@ -30,7 +30,7 @@ func (f figure) at(path ...any) figure {
 	return f
 }
 
-// findNamed is the element of a list with a name, or of a place in it.
+// findNamed returns the element of a list with this name or index.
 func findNamed(list []any, step any) any {
 	if i, ok := step.(int); ok && i < len(list) {
 		return list[i]
@@ -44,7 +44,7 @@ func findNamed(list []any, step any) any {
 	return nil
 }
 
-// number is -1 if it is not there.
+// number returns the value, or -1 if it is missing.
 func (f figure) number() float64 {
 	if n, ok := f.value.(float64); ok {
 		return n
@@ -65,8 +65,8 @@ func (n *node) figures(path string) figure {
 	return f
 }
 
-// kernel is what the kernel says of a container: nanoseconds of processors, and
-// bytes of its working set and its usage.
+// cgroupUsage returns the kernel's accounting of a container: CPU in nanoseconds, working set
+// and usage in bytes.
 func (n *node) cgroupUsage(pid int) (cpu, working, usage float64) {
 	n.t.Helper()
 	read := func(controller, file string) string {
@@ -96,7 +96,7 @@ func (n *node) cgroupUsage(pid int) (cpu, working, usage float64) {
 	return number(read("cpuacct", "cpuacct.usage")), working, usage
 }
 
-// near fails the test if a figure is not within a margin.
+// mustBeNear fails the test if a figure is not within a margin.
 func (n *node) mustBeNear(what string, got, want, margin float64) {
 	n.t.Helper()
 	if got < want-margin || got > want+margin {
@@ -106,8 +106,8 @@ func (n *node) mustBeNear(what string, got, want, margin float64) {
 
 const mega = 1 << 20
 
-// A pod that uses known shares of the machine shows them wherever figures are
-// shown, and they are the kernel's.
+// The usage of a pod with a known load is reported by every endpoint and agrees with the
+// kernel's accounting.
 func TestUsage(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.Args = []string{"--volume-stats-agg-period", "1s"}
@@ -135,21 +135,21 @@ spec:
 		n.start()
 		n.awaitReady("load")
 		burn, hold := n.awaitContainer("load", "burn"), n.awaitContainer("load", "hold")
-		n.await("memory is held", func() error {
+		n.await("memory is used", func() error {
 			if _, working, _ := n.cgroupUsage(hold.Pid); working < 32*mega {
 				return fmt.Errorf("working set is %.0f", working)
 			}
 			return nil
 		})
 
-		// How much of its share it gets is up to what else runs on the machine:
-		// the kernel's account of the same time tells, which a figure meets sooner
-		// or later also where the machine is so busy that it is not the same.
+		// How much CPU it gets depends on the load of the machine. The kernel's accounting of
+		// the same period is the reference, which a figure matches sooner or later even on a
+		// busy machine.
 		began := time.Now()
 		start, _, _ := n.cgroupUsage(burn.Pid)
 		cores := func(what string, figure func() float64) {
 			t.Helper()
-			n.await("the processors of burn in "+what, func() error {
+			n.await("the CPU usage of burn in "+what, func() error {
 				got := figure()
 				now, _, _ := n.cgroupUsage(burn.Pid)
 				want := (now - start) / float64(time.Since(began).Nanoseconds())
@@ -157,12 +157,12 @@ spec:
 				if got >= want*0.6 && got <= want*1.4 && got <= 0.12 && got > 0 {
 					return nil
 				}
-				time.Sleep(1100 * time.Millisecond) // older figures are shown again
-				return fmt.Errorf("%.3f cores, by the kernel %.3f, with a limit of 0.1", got, want)
+				time.Sleep(1100 * time.Millisecond) // cached figures must expire first
+				return fmt.Errorf("%.3f cores, %.3f according to the kernel, with a limit of 0.1", got, want)
 			})
 		}
 
-		// The first answer has a rate already; it takes a second.
+		// The first response already has a rate, which takes a second to measure.
 		name := n.PodName("load")
 		only := n.figures("/stats/summary?only_cpu_and_memory=true")
 		if only.at("pods", name, "containers", "burn", "cpu", "usageNanoCores").number() <= 0 {
@@ -173,18 +173,18 @@ spec:
 		}
 		cores("the summary", inSummary)
 		if only.at("node", "fs").value != nil || only.at("pods", name, "volume").value != nil {
-			t.Error("only processors and memory were asked for")
+			t.Error("only CPU and memory were requested")
 		}
 
-		// What the kernel says before and after holds the figure between.
-		time.Sleep(1100 * time.Millisecond) // older figures are shown again
+		// The figure is between the kernel's values before and after.
+		time.Sleep(1100 * time.Millisecond) // cached figures must expire first
 		before, _, _ := n.cgroupUsage(burn.Pid)
 		_, working, usage := n.cgroupUsage(hold.Pid)
 		s := n.figures("/stats/summary")
 		after, _, _ := n.cgroupUsage(burn.Pid)
 		pod := s.at("pods", name)
 		if got := pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); got < before || got > after {
-			t.Errorf("burn used %.0f ns, the kernel says %.0f before and %.0f after", got, before, after)
+			t.Errorf("burn used %.0f ns, the kernel had %.0f before and %.0f after", got, before, after)
 		}
 		if whole, part := pod.at("cpu", "usageCoreNanoSeconds").number(), pod.at("containers", "burn", "cpu", "usageCoreNanoSeconds").number(); whole < part {
 			t.Errorf("the pod used %.0f ns, one container of it %.0f", whole, part)
@@ -206,7 +206,7 @@ spec:
 		}
 		n.mustBeNear("capacity of the volume in memory", pod.at("volume", "mem", "capacityBytes").number(), 8*mega, 0)
 
-		// The runtime looks at its file systems every ten seconds.
+		// The runtime measures its file systems every ten seconds.
 		n.await("disks are measured", func() error {
 			all := n.figures("/stats/summary")
 			pod := all.at("pods", name)
@@ -226,7 +226,7 @@ spec:
 
 		n.checkScrapes(name, burn, hold)
 
-		// The same through the API that kubectl top reads, and our own.
+		// The same through the API of kubectl top, and through podstead's own API.
 		k := newKubectl(n)
 		_, working, _ = n.cgroupUsage(hold.Pid)
 		cells := func(out, row string) (milli, mi float64) {
@@ -259,7 +259,7 @@ spec:
 		_, mi = cells(containers, "hold")
 		n.mustBeNear("kubectl top --containers: memory", mi*mega, working, 2*mega)
 		if out := k.must(nil, "top", "pods", "-l", "app=other"); strings.Contains(out, name) {
-			t.Errorf("the selector chose too much: %s", out)
+			t.Errorf("the selector matched too many pods: %s", out)
 		}
 		k.must([]string{n.Name, "%"}, "top", "nodes")
 		cores("podstead top", func() float64 {
@@ -274,11 +274,11 @@ spec:
 	})
 }
 
-// scrapes checks the same figures in what Prometheus scrapes.
+// checkScrapes checks the same figures in the Prometheus metrics.
 func (n *node) checkScrapes(name string, burn, hold instance) {
 	t := n.t
 	t.Helper()
-	time.Sleep(1100 * time.Millisecond) // older figures are shown again
+	time.Sleep(1100 * time.Millisecond) // cached figures must expire first
 	before, _, _ := n.cgroupUsage(burn.Pid)
 	_, working, _ := n.cgroupUsage(hold.Pid)
 	resource, cadvisor := n.series("/metrics/resource"), n.series("/metrics/cadvisor")
@@ -286,10 +286,10 @@ func (n *node) checkScrapes(name string, burn, hold instance) {
 	of := func(container string) []string {
 		return []string{`container="` + container + `"`, `namespace="default"`, `pod="` + name + `"`}
 	}
-	// A scrape may show what the one before has measured.
+	// A scrape may return the measurement of the previous one.
 	for where, s := range map[string]series{"resource": resource, "cadvisor": cadvisor} {
 		if got := s.value(t, "container_cpu_usage_seconds_total", of("burn")...) * 1e9; got < before-1 || got > after+1 {
-			t.Errorf("%s: burn used %.0f ns, the kernel says %.0f before and %.0f after", where, got, before, after)
+			t.Errorf("%s: burn used %.0f ns, the kernel had %.0f before and %.0f after", where, got, before, after)
 		}
 		n.mustBeNear(where+": working set of hold", s.value(t, "container_memory_working_set_bytes", of("hold")...), working, mega)
 	}
@@ -297,7 +297,7 @@ func (n *node) checkScrapes(name string, burn, hold instance) {
 		t.Errorf("the pod used %v s, one container of it %.0f ns", pod, before)
 	}
 	if resource.value(t, "node_cpu_usage_seconds_total") <= 0 || resource.value(t, "resource_scrape_error") != 0 {
-		t.Error("the node used nothing, or something failed")
+		t.Error("the node has no usage, or a scrape failed")
 	}
 	n.mustBeNear("cpu quota of burn", cadvisor.value(t, "container_spec_cpu_quota", of("burn")...), 10000, 0)
 	n.mustBeNear("memory limit of hold", cadvisor.value(t, "container_spec_memory_limit_bytes", of("hold")...), 100*mega, 0)
@@ -307,9 +307,9 @@ func (n *node) checkScrapes(name string, burn, hold instance) {
 	cadvisor.value(t, "container_memory_working_set_bytes", `id="/"`)
 
 	n.writeManifest("broken.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: broken}\nspec: {}\n")
-	n.await("the fault is counted", func() error {
+	n.await("the manifest error is counted", func() error {
 		if got := n.series("/metrics").value(t, "podstead_manifest_faults", `source="file"`); got < 1 {
-			return fmt.Errorf("%v faults", got)
+			return fmt.Errorf("%v manifest errors", got)
 		}
 		return nil
 	})
@@ -325,10 +325,10 @@ func (n *node) checkScrapes(name string, burn, hold instance) {
 	}
 	good := m.value(t, "podstead_manifest_last_good_timestamp_seconds", `source="file"`)
 	if age := float64(time.Now().UnixMilli())/1000 - good; age <= 0 || age > 600 {
-		t.Errorf("the last manifests without a fault are %v s old", age)
+		t.Errorf("the last valid manifests are %v s old", age)
 	}
 	if m.value(t, "kubelet_pod_worker_duration_seconds_count", `operation_type="create"`) != 1 || m.value(t, "process_resident_memory_bytes") < mega {
-		t.Error("the worker did nothing, or the process is too small")
+		t.Error("the worker has no syncs, or the process has too little memory")
 	}
 	n.removeManifest("broken.yaml")
 	probes := n.series("/metrics/probes")
@@ -337,7 +337,7 @@ func (n *node) checkScrapes(name string, burn, hold instance) {
 	}
 }
 
-// series are the values of a scrape by name and labels.
+// series holds the values of a scrape by name and labels.
 type series map[string]float64
 
 func (n *node) series(path string) series {
@@ -354,7 +354,7 @@ func (n *node) series(path string) series {
 		} else {
 			name, rest, _ = strings.Cut(name, " ")
 		}
-		// A time may follow the value.
+		// A timestamp may follow the value.
 		text, _, _ := strings.Cut(rest, " ")
 		if v, err := strconv.ParseFloat(text, 64); err == nil && !strings.HasPrefix(line, "#") {
 			s[name] = v
@@ -363,7 +363,7 @@ func (n *node) series(path string) series {
 	return s
 }
 
-// value is that of the one series with a name and labels.
+// value returns the value of the only series with this name and labels.
 func (s series) value(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	found, value := 0, -1.0

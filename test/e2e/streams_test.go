@@ -22,8 +22,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// talker is a pod with a container that serves on ports and one that reads its
-// standard input.
+// streamPod returns a pod with a container that serves ports and one that reads its standard
+// input.
 func streamPod(name string) string {
 	return `apiVersion: v1
 kind: Pod
@@ -41,17 +41,18 @@ spec:
 `
 }
 
-// shapes are the ways in which kubectl streams.
+// streamProtocols are the protocols with which kubectl streams, with the environment that
+// selects them.
 var streamProtocols = map[string][]string{
 	"WebSocket": {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true", "KUBECTL_PORT_FORWARD_WEBSOCKETS=true"},
 	"SPDY":      {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false"},
 	debianSPDY:  {},
 }
 
-// debians is Debian's kubectl, which is years older.
+// debianSPDY is Debian's kubectl, which is years older.
 const debianSPDY = "Debian's SPDY"
 
-// shaped is kubectl in one of these ways.
+// commandWith returns a kubectl command that uses one of these protocols.
 func (k *kubectl) commandWith(shape string, args ...string) *exec.Cmd {
 	cmd := k.command(k.n.t.Context(), args...)
 	if shape == debianSPDY {
@@ -61,12 +62,12 @@ func (k *kubectl) commandWith(shape string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// noise is reproducible and does not compress.
+// randomData is reproducible and does not compress.
 func randomData(size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8([32]byte{1}), size)
 }
 
-// through sends noise through a command and compares what comes back.
+// copyThrough sends data through a command and compares its output.
 func copyThrough(cmd *exec.Cmd, size int64) error {
 	sent, back := sha256.New(), sha256.New()
 	var errs bytes.Buffer
@@ -75,12 +76,12 @@ func copyThrough(cmd *exec.Cmd, size int64) error {
 		return fmt.Errorf("%w: %s", err, errs.String())
 	}
 	if !bytes.Equal(sent.Sum(nil), back.Sum(nil)) {
-		return errors.New("what came back differs from what was sent")
+		return errors.New("the output differs from the input")
 	}
 	return nil
 }
 
-// A real kubectl gets into containers, over each protocol that it speaks.
+// A real kubectl uses exec and attach over each of its protocols.
 func TestKubectlStreams(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("web.yaml", streamPod("web"))
@@ -95,10 +96,10 @@ func TestKubectlStreams(t *testing.T) {
 			cmd.Stdout, cmd.Stderr = &out, &errs
 			err := cmd.Run()
 			if code := cmd.ProcessState.ExitCode(); code != 7 || out.String() != "out\n" || !strings.HasPrefix(errs.String(), "err\n") {
-				t.Errorf("%s: exec ends with %d (%v), %q, %q", shape, code, err, out.String(), errs.String())
+				t.Errorf("%s: exec exited with %d (%v), %q, %q", shape, code, err, out.String(), errs.String())
 			}
 			size, begun := int64(20<<20), time.Now()
-			if shape == "WebSocket" { // today's
+			if shape == "WebSocket" { // the current one
 				size = 100 << 20
 			}
 			if err := copyThrough(command("exec", "-i", web, "--", "cat"), size); err != nil {
@@ -106,7 +107,7 @@ func TestKubectlStreams(t *testing.T) {
 			}
 			t.Logf("%s: %d MiB through cat in %v", shape, size>>20, time.Since(begun))
 			if text, err := command("exec", web, "--", "/nothing").CombinedOutput(); err == nil || !strings.Contains(string(text), "/nothing") {
-				t.Errorf("%s: exec of nothing: %v, %s", shape, err, text)
+				t.Errorf("%s: exec of an unknown command: %v, %s", shape, err, text)
 			}
 			if err := checkTerminal(n, command("exec", "-it", web, "--", "sh")); err != nil {
 				t.Errorf("%s: exec -it: %v", shape, err)
@@ -124,8 +125,8 @@ func TestKubectlStreams(t *testing.T) {
 	})
 }
 
-// onTerminal types into a shell that a command opens in a container, changes the
-// terminal's size and leaves with a code.
+// checkTerminal types into a shell that a command opens in a container, resizes the terminal
+// and exits with a code.
 func checkTerminal(n *node, cmd *exec.Cmd) error {
 	term, err := testbed.StartOnTerminal(cmd, 100, 40)
 	if err != nil {
@@ -139,7 +140,7 @@ func checkTerminal(n *node, cmd *exec.Cmd) error {
 		for deadline := time.Now().Add(3 * time.Minute); !strings.Contains(term.Screen(), want); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				_ = cmd.Process.Kill()
-				return fmt.Errorf("no %q after %q; the screen shows %q", want, typed, term.Screen())
+				return fmt.Errorf("no %q after %q; the screen has %q", want, typed, term.Screen())
 			}
 		}
 		return nil
@@ -150,9 +151,9 @@ func checkTerminal(n *node, cmd *exec.Cmd) error {
 	if err := step("stty size; echo is$((40+2))\n", "40 100\r\nis42"); err != nil {
 		return err
 	}
-	// Raw: the terminal echoes in the container alone, and Ctrl-C belongs there.
+	// The terminal is raw: only the container echoes, and Ctrl-C goes there.
 	if strings.Count(term.Screen(), "stty size") != 1 {
-		return fmt.Errorf("what is typed is echoed twice: %q", term.Screen())
+		return fmt.Errorf("the input is echoed twice: %q", term.Screen())
 	}
 	if err := term.Resize(132, 50); err != nil {
 		return err
@@ -160,8 +161,8 @@ func checkTerminal(n *node, cmd *exec.Cmd) error {
 	if err := step("until stty size | grep '50 132'; do sleep 0.05; done\n", "50 132\r\n"); err != nil {
 		return err
 	}
-	// By a shell of its own, which has the terminal by then: while the first one
-	// hands it over, it takes no Ctrl-C.
+	// In a new shell, which already has the terminal: while the first one hands it over,
+	// Ctrl-C is lost.
 	if err := step("sh -c \"echo be''gun; exec sleep 1000\"\n", "begun"); err != nil {
 		return err
 	}
@@ -175,12 +176,12 @@ func checkTerminal(n *node, cmd *exec.Cmd) error {
 	defer stuck.Stop()
 	err = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 5 {
-		return fmt.Errorf("it ends with %d (%v); the screen shows %q", code, err, term.Screen())
+		return fmt.Errorf("it exited with %d (%v); the screen has %q", code, err, term.Screen())
 	}
 	return nil
 }
 
-// talk attaches to a container that answers each line.
+// checkAttached attaches to a container that answers each line.
 func checkAttached(attached *exec.Cmd) error {
 	in, err := attached.StdinPipe()
 	if err != nil {
@@ -203,7 +204,7 @@ func checkAttached(attached *exec.Cmd) error {
 	return nil
 }
 
-// The command line gets into containers by itself.
+// The podstead command uses exec and attach.
 func TestExec(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("web.yaml", streamPod("web"))
@@ -214,10 +215,10 @@ func TestExec(t *testing.T) {
 		}
 		out, errs, status := n.podstead("exec", "--api-socket", n.Socket(), "web", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
 		if status != 7 || out != "out\n" || !strings.HasPrefix(errs, "err\n") {
-			t.Errorf("exec ends with %d, %q, %q", status, out, errs)
+			t.Errorf("exec exited with %d, %q, %q", status, out, errs)
 		}
 		if out, errs, status = n.podstead("exec", "--api-socket", n.Socket(), "web", "--", "/nothing"); status != 1 || !strings.Contains(errs, "/nothing") {
-			t.Errorf("exec of nothing ends with %d, %q, %q", status, out, errs)
+			t.Errorf("exec of an unknown command exited with %d, %q, %q", status, out, errs)
 		}
 		begun := time.Now()
 		if err := copyThrough(command("exec", "-i", "web", "--", "cat"), 100e6); err != nil {
@@ -227,8 +228,8 @@ func TestExec(t *testing.T) {
 		if err := checkTerminal(n, command("exec", "-it", "web", "--", "sh")); err != nil {
 			t.Errorf("exec -it: %v", err)
 		}
-		// When a client is killed, its command sees the end of standard input, and
-		// the commands of other sessions go on.
+		// When a client is killed, its command gets the end of standard input, and the
+		// commands of other sessions keep running.
 		main := n.awaitContainer("web", "main")
 		cut, other := command("exec", "-i", "web", "--", "cat", "-"), command("exec", "web", "--", "sleep", "4713")
 		if _, err := cut.StdinPipe(); err != nil { // stays open
@@ -272,8 +273,7 @@ func TestExec(t *testing.T) {
 	})
 }
 
-// forwarded starts a port forwarding and returns the local addresses by port of
-// the pod.
+// awaitForwarding starts a port forwarding and returns the local addresses by port of the pod.
 func awaitForwarding(t *testing.T, cmd *exec.Cmd, ports int) map[string]string {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -301,7 +301,7 @@ func awaitForwarding(t *testing.T, cmd *exec.Cmd, ports int) map[string]string {
 		}
 	}
 	if len(found) < ports {
-		t.Fatalf("forwarded are %v only: %v", found, lines.Err())
+		t.Fatalf("only %v are forwarded: %v", found, lines.Err())
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	return found
@@ -309,8 +309,8 @@ func awaitForwarding(t *testing.T, cmd *exec.Cmd, ports int) map[string]string {
 
 func lastBytes(text string) string { return text[max(0, len(text)-2000):] }
 
-// echoed sends noise to an address, ends its half, and compares the answer with
-// the noise, or with its digest.
+// checkEcho sends data to an address, closes its side for writing, and compares the response
+// with the data or with its digest.
 func checkEcho(address string, size int64, digest bool) error {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -339,13 +339,13 @@ func checkEcho(address string, size int64, digest bool) error {
 		return err
 	}
 	if n != size || !bytes.Equal(sent.Sum(nil), back.Sum(nil)) {
-		return fmt.Errorf("%d bytes of %d came back, or others", n, size)
+		return fmt.Errorf("the response has %d of %d bytes, or differs", n, size)
 	}
 	return nil
 }
 
-// Ports of a pod are reached through kubectl and by ourselves, by many
-// connections at once, each direction of which ends by itself.
+// Ports of a pod are forwarded by kubectl and podstead, with many connections at once, each
+// direction of which is closed separately.
 func TestPortForward(t *testing.T) {
 	const parallel, size = 40, 500_000
 	onEachRuntime(t, func(t *testing.T, n *node) {
@@ -375,7 +375,7 @@ func TestPortForward(t *testing.T) {
 	})
 }
 
-// Files are copied both ways, by kubectl and by ourselves.
+// Files are copied both ways, by kubectl and by podstead.
 func TestCopy(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("web.yaml", streamPod("web"))
@@ -410,12 +410,12 @@ func TestCopy(t *testing.T) {
 			pod, back := n.PodName("web"), filepath.Join(t.TempDir(), "back")
 			run(name, from, pod+":/"+name)
 			if got := n.exec(main, "sh", "-c", "cd /"+name+" && sha256sum < deep/er/big && stat -c %a run deep/er/big"); got != sum+"  -\n755\n600" {
-				t.Errorf("%s: in the container are %q", name, got)
+				t.Errorf("%s: the container has %q", name, got)
 			}
 			run(name, pod+":/"+name, back)
 			got, err := os.ReadFile(filepath.Join(back, "deep/er/big"))
 			if err != nil || !bytes.Equal(got, content) {
-				t.Errorf("%s: back are %d bytes, %v", name, len(got), err)
+				t.Errorf("%s: the copy has %d bytes, %v", name, len(got), err)
 			}
 		}
 		run("podstead", n.PodName("web")+":/podstead/run", t.TempDir())

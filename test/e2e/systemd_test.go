@@ -16,8 +16,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// The unit under a real systemd: whatever happens to the daemon, containers keep
-// their processes, whether the runtime is the system's or podstead's own.
+// The unit under a real systemd: containers keep their processes whatever happens to the
+// daemon, with the system's runtime and with podstead's own.
 func TestSystemd(t *testing.T) {
 	t.Parallel()
 	for _, private := range []bool{false, true} {
@@ -25,7 +25,7 @@ func TestSystemd(t *testing.T) {
 		if private {
 			name = "private runtime"
 		}
-		t.Run(name, func(t *testing.T) { // one after the other: they share the ports of the host's network
+		t.Run(name, func(t *testing.T) { // not in parallel: they share the ports of the host's network
 			s := boot(t, private)
 			n := s.node()
 			p := n.awaitRunning("p")
@@ -48,7 +48,7 @@ func TestSystemd(t *testing.T) {
 					return nil
 				})
 				daemon = now
-				// Ready after the restart: it has looked at what runs.
+				// The daemon is ready after the restart: it has listed the running pods.
 				n.await("the daemon reports the pod", func() error {
 					if out := s.try("podstead", "get", "pods"); !strings.Contains(out, "Running") {
 						return errors.New(out)
@@ -64,18 +64,17 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
-// machine is a container with a systemd as its process 1.
+// machine is a container with systemd as process 1.
 type machine struct {
 	t    *testing.T
 	root string
-	// pid is that of its process 1, as we see it, 0 while it is off.
+	// pid is the host's ID of its process 1, 0 while it is off.
 	pid    int
 	nspawn *exec.Cmd
 }
 
-// boot boots the root directory that test/setup.sh made, with the product, the unit
-// and one manifest in it, and waits until the unit is active. More files stand
-// in place of those.
+// boot boots the root directory of test/setup.sh with the product, the unit and one manifest,
+// and waits until the unit is active. more replaces or adds files.
 func boot(t *testing.T, private bool, more ...map[string]string) *machine {
 	t.Helper()
 	s := &machine{t: t, root: filepath.Join(testbed.Dir(), nodeName()+"-systemd")}
@@ -92,9 +91,9 @@ func boot(t *testing.T, private bool, more ...map[string]string) *machine {
 	}
 	files := map[string]string{
 		"etc/systemd/system/podstead.service": string(unit),
-		// A minute is the user's; the test has less.
+		// Users have a minute; the test uses less.
 		"etc/systemd/system/podstead.service.d/test.conf": "[Service]\nWatchdogSec=4\n",
-		// nspawn mounts the controllers read-only, which a machine's are not.
+		// nspawn mounts the cgroup controllers read-only, unlike a real machine.
 		"etc/systemd/system/cgroups.service": `[Unit]
 Before=containerd.service podstead.service
 [Service]
@@ -142,8 +141,7 @@ WantedBy=multi-user.target
 	return s
 }
 
-// powerOn boots the machine, again after goesDown, and waits until the unit is
-// active.
+// powerOn boots the machine, also after awaitShutdown, and waits until the unit is active.
 func (s *machine) powerOn() {
 	s.t.Helper()
 	console, err := os.OpenFile(s.root+".console", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -152,13 +150,13 @@ func (s *machine) powerOn() {
 	}
 	defer console.Close()
 	s.nspawn = testbed.CgroupCommand("systemd-nspawn", "-D", s.root, "--hostname=sd", "--register=no", "--keep-unit", "--capability=all",
-		"--system-call-filter=@keyring bpf", "-b") // which a runtime needs and nspawn forbids
+		"--system-call-filter=@keyring bpf", "-b") // a runtime needs it and nspawn forbids it
 	s.nspawn.Stdout, s.nspawn.Stderr = console, console
 	s.nspawn.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.nspawn.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	await(s.t, "process 1 of the machine is there", func() error {
+	await(s.t, "process 1 of the machine exists", func() error {
 		var err error
 		s.pid, err = childInit(s.nspawn.Process.Pid)
 		return err
@@ -171,14 +169,14 @@ func (s *machine) powerOn() {
 	})
 }
 
-// cutPower ends the machine wherever it is.
+// cutPower kills the machine at any point.
 func (s *machine) cutPower() {
 	if s.t.Failed() && s.pid != 0 {
 		s.t.Logf("journal of podstead:\n%s", s.try("journalctl", "-u", "podstead", "-n", "60", "--no-pager"))
 		s.t.Logf("console:\n%s", lastLines(s.root+".console", 20))
 	}
 	if s.pid != 0 {
-		_ = syscall.Kill(s.pid, syscall.SIGKILL) // ends everything in its pid namespace
+		_ = syscall.Kill(s.pid, syscall.SIGKILL) // kills everything in its PID namespace
 	}
 	if s.nspawn != nil && s.nspawn.ProcessState == nil {
 		_ = s.nspawn.Process.Kill()
@@ -186,22 +184,21 @@ func (s *machine) cutPower() {
 	}
 }
 
-// goesDown waits until the machine has gone down, and returns how long that
-// took.
+// awaitShutdown waits until the machine is off and returns how long that took.
 func (s *machine) awaitShutdown() time.Duration {
 	s.t.Helper()
 	begun, down := time.Now(), make(chan error, 1)
 	go func() { down <- s.nspawn.Wait() }()
 	select {
-	case <-down: // a reboot is a status of its own
+	case <-down: // a reboot has its own exit status
 		s.pid = 0
 	case <-time.After(3 * time.Minute):
-		s.t.Fatal("the machine does not go down within three minutes")
+		s.t.Fatal("the machine did not shut down within three minutes")
 	}
 	return time.Since(begun)
 }
 
-// node looks at the machine's runtime from outside.
+// node returns a node for the machine's runtime as seen from outside.
 func (s *machine) node() *node {
 	s.t.Helper()
 	b, err := testbed.NewNode("sd", "")
@@ -209,7 +206,7 @@ func (s *machine) node() *node {
 		s.t.Fatal(err)
 	}
 	var socket string
-	await(s.t, "the runtime's socket is there", func() error {
+	await(s.t, "the runtime's socket exists", func() error {
 		for _, at := range []string{"run/containerd/containerd.sock", "run/podstead/" + privateSocket} {
 			socket = filepath.Join(fmt.Sprintf("/proc/%d/root", s.pid), at)
 			if _, err := os.Stat(socket); err == nil {
@@ -226,7 +223,7 @@ func (s *machine) node() *node {
 	return &node{Node: b, t: s.t, rt: &testbed.Runtime{CRI: cri}}
 }
 
-// try runs a command in the machine and returns what it wrote, whatever its status.
+// try runs a command in the machine and returns its output, whatever its exit code.
 func (s *machine) try(command ...string) string {
 	args := append([]string{"-t", fmt.Sprint(s.pid), "-a", "--"}, command...)
 	out, _ := exec.Command("nsenter", args...).CombinedOutput()
@@ -247,7 +244,7 @@ func (s *machine) mainPid() string {
 	return strings.TrimPrefix(s.try("systemctl", "show", "-p", "MainPID", "podstead"), "MainPID=")
 }
 
-// childInit is the child of a process that is number 1 in a pid namespace.
+// childInit returns the child of a process that is process 1 of a PID namespace.
 func childInit(parent int) (int, error) {
 	statuses, _ := filepath.Glob("/proc/[0-9]*/status")
 	for _, f := range statuses {

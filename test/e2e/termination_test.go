@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// cgroups are the directories of a process's cgroups.
+// cgroups returns the directories of a process's cgroups.
 func cgroups(t *testing.T, pid int) []string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -31,22 +31,22 @@ func cgroups(t *testing.T, pid int) []string {
 		}
 	}
 	if len(dirs) == 0 {
-		t.Fatalf("no cgroup of %d is to be seen: %s", pid, text)
+		t.Fatalf("found no cgroup of process %d: %s", pid, text)
 	}
 	return dirs
 }
 
-// mustBeOver asserts that nothing of a pod that has ended is left on the host
-// but its logs, and that it does not run.
+// mustBeTerminated fails the test if anything of a terminated pod but its logs is left on the
+// host, or if it runs.
 func (n *node) mustBeTerminated(p v1.Pod, name string, groups []string) {
 	n.t.Helper()
 	if found, err := n.running(name); err != nil || len(found) > 0 {
-		n.t.Errorf("of %s there run %v, %v", name, found, err)
+		n.t.Errorf("containers of %s still run: %v, %v", name, found, err)
 	}
-	n.await("volumes and cgroups are gone", func() error {
+	n.await("volumes and cgroups are removed", func() error {
 		for _, dir := range append(groups, filepath.Join(n.Root, "pods", string(p.UID), "volumes")) {
 			if _, err := os.Stat(dir); err == nil {
-				return fmt.Errorf("%s is there", dir)
+				return fmt.Errorf("%s still exists", dir)
 			}
 		}
 		return nil
@@ -57,12 +57,12 @@ func (n *node) mustBeTerminated(p v1.Pod, name string, groups []string) {
 	}
 }
 
-// A pod ends when its deadline has come, over restarts of the daemon and while
-// a hook hangs, and does not run again although nothing of it is left.
+// A pod terminates at its active deadline, across restarts of the daemon and while a hook
+// hangs, and does not start again even if no container of it is left.
 func TestActiveDeadline(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		script := "echo hello; " + exitOnTerm
-		// Enough for a busy machine to start them before.
+		// Enough time for a busy machine to start them first.
 		n.writeManifest("p.yaml", n.scriptedPod("p", 5, "  activeDeadlineSeconds: 12", scriptedContainer{"main", script, ""}))
 		n.writeManifest("r.yaml", n.scriptedPod("r", 5, "  activeDeadlineSeconds: 15", scriptedContainer{"main", script, ""}))
 		n.writeManifest("h.yaml", n.scriptedPod("h", 5, "  activeDeadlineSeconds: 12",
@@ -70,15 +70,15 @@ func TestActiveDeadline(t *testing.T) {
 		n.start()
 		groups := cgroups(t, n.awaitRunning("p").Pid)
 		boot := time.Now().Add(-time.Duration(uptime(t) * float64(time.Second)))
-		// inTime asserts when a pod was asked to end.
+		// inTime checks when a pod got SIGTERM.
 		inTime := func(p v1.Pod, name string, seconds int) {
 			t.Helper()
 			asked := boot.Add(time.Duration(n.awaitRecorded(name+"-main-term") * float64(time.Second)))
 			late := asked.Sub(p.Status.StartTime.Add(time.Duration(seconds) * time.Second))
-			t.Logf("%s was asked to end %s after its deadline", name, late.Round(time.Millisecond))
-			// A busy machine may be late, but not by a minute's sync.
+			t.Logf("%s got SIGTERM %s after its deadline", name, late.Round(time.Millisecond))
+			// A busy machine may be late, but not by the sync period of a minute.
 			if late < -50*time.Millisecond || late > 20*time.Second {
-				t.Errorf("%s was asked to end %s after its deadline", name, late)
+				t.Errorf("%s got SIGTERM %s after its deadline", name, late)
 			}
 			if p.Status.Reason != "DeadlineExceeded" || p.Status.Message != "Pod was active on the node longer than the specified deadline" {
 				t.Errorf("status of %s is %s: %s", name, p.Status.Reason, p.Status.Message)
@@ -99,8 +99,8 @@ func TestActiveDeadline(t *testing.T) {
 	})
 }
 
-// What has ended stays ended when its dead containers were removed by hand and
-// the daemon restarts.
+// A terminated pod is not started again after its dead containers were removed manually and
+// the daemon was restarted.
 func TestTerminatedPodsStayTerminated(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		for name, c := range map[string]struct{ policy, script string }{
@@ -115,14 +115,15 @@ func TestTerminatedPodsStayTerminated(t *testing.T) {
 		n.awaitPhase("done", v1.PodSucceeded)
 		n.awaitPhase("failed", v1.PodFailed)
 		n.Kill()
-		// One was still running when the daemon and then everything was lost.
+		// One pod was still running when the daemon was killed and then all its containers
+		// were removed.
 		for _, name := range []string{"done", "failed", "killed"} {
 			all, err := n.sandboxes(name)
 			if err != nil || len(all) == 0 {
 				t.Fatalf("%s: %d sandboxes, %v", name, len(all), err)
 			}
 			for _, s := range all {
-				// The runtime may still be at what the daemon asked of it.
+				// The runtime may still work on a request of the daemon.
 				n.await(name+" is removed", func() error { return n.rt.CRI.RemovePod(t.Context(), s.Id) })
 			}
 			if err := os.Remove(filepath.Join(n.outDir(), name+"-main-start")); err != nil {
@@ -136,14 +137,13 @@ func TestTerminatedPodsStayTerminated(t *testing.T) {
 			p := n.awaitPhase(name, phase)
 			n.mustBeTerminated(p, name, nil)
 			if _, again := n.recordedAt(name + "-main-start"); again {
-				t.Errorf("%s ran again", name)
+				t.Errorf("%s was started again", name)
 			}
 		}
 	})
 }
 
-// A container that does not end when asked to is killed when its grace is over,
-// and not before.
+// A container that ignores SIGTERM is killed when its grace period is over, and not earlier.
 func TestGracePeriod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		deaf := "trap 'note term' TERM; note start; while true; do note alive; sleep 0.1; done"
@@ -159,29 +159,29 @@ func TestGracePeriod(t *testing.T) {
 		for pid, name := range map[int]string{main.Pid: "p", q.Pid: "q"} {
 			n.await(name+" is dead", func() error {
 				if err := syscall.Kill(pid, 0); err == nil && processExists(pid) {
-					return errors.New("it is alive")
+					return errors.New("it still runs")
 				}
 				return nil
 			})
 		}
 		n.awaitGone("p")
 		n.awaitGone("q")
-		// 2 s are the least that there are.
+		// 2 s is the minimum.
 		for name, grace := range map[string]float64{"p": 3, "q": 2} {
 			term, alive := n.awaitRecorded(name+"-main-term"), n.awaitRecorded(name+"-main-alive")
 			if had := alive - term; had < grace-0.5 || had > grace+1.5 {
-				t.Errorf("%s had %.2f s from the signal to its end, want %.0f", name, had, grace)
+				t.Errorf("%s was killed %.2f s after SIGTERM, want %.0f", name, had, grace)
 			}
 		}
 		if quick, slow := n.awaitRecorded("p-quick-term"), n.awaitRecorded("p-main-term"); quick > slow+1 {
-			t.Errorf("one container was asked to end %.2f s after the other", quick-slow)
+			t.Errorf("one container got SIGTERM %.2f s after the other", quick-slow)
 		}
 	})
 }
 
-// Sidecars go on until the regular containers have ended, and then end in
-// reverse order; their hooks come at the start. It is the same without a
-// manifest, when the containers alone tell.
+// Sidecars run until the regular containers have terminated and then terminate in reverse
+// order. Their preStop hooks run at the start of the termination. The order is the same
+// without a manifest, when it is known only from the containers.
 func TestSidecarsTerminateLast(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		manifest := func(name string) string {

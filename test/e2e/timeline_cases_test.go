@@ -8,7 +8,7 @@ const (
 	never     = v1.RestartPolicyNever
 )
 
-// onCode3 is what is done after exit code 3, the one of `fails`.
+// onCode3 returns rules for exit code 3, which the script `fails` uses.
 func onCode3(action v1.ContainerRestartRuleAction) []v1.ContainerRestartRule {
 	return []v1.ContainerRestartRule{{
 		Action:    action,
@@ -16,8 +16,7 @@ func onCode3(action v1.ContainerRestartRuleAction) []v1.ContainerRestartRule {
 	}}
 }
 
-// timelines has a case for each rule of order, restart and end that the
-// reference names.
+// timelines has a case for each rule of order, restart and termination in the reference.
 var timelines = []timeline{
 	// Regular containers alone: policy and exit code.
 	{name: "always-ends", policy: always, list: []member{{name: "m", does: ends}}, want: []string{"m start >= 2", "phase Running"}},

@@ -18,22 +18,22 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// timeline is a pod whose containers and hooks each write a line to one file of
-// the host when they begin and end, and what must be true of the lines.
+// timeline is a pod whose containers and hooks each write a line to one file of the host when
+// they begin and end, and the expected order of the lines.
 type timeline struct {
 	name   string
 	policy v1.RestartPolicy
 	grace  int64
-	// list are the containers: init containers and sidecars first.
+	// list has the containers: init containers and sidecars first.
 	list []member
-	// want is read by (*record).holds.
+	// want is evaluated by (*record).checkStatement.
 	want []string
-	// ended is what must be true once the manifest was removed and the pod is
-	// gone; a case without it keeps its pod.
+	// ended has the statements that must be true after the manifest was removed and the pod is
+	// gone. A case without it keeps its pod.
 	ended []string
 }
 
-// kind is what a member of a pod is.
+// kind is the kind of a container.
 type kind int
 
 const (
@@ -46,34 +46,34 @@ const (
 type member struct {
 	kind kind
 	name string
-	// does is what it does after it wrote "start"; see the scripts below.
+	// does is the script that runs after "start" was written; see the scripts below.
 	does string
-	// policy is the container's own.
+	// policy is the container's own restart policy.
 	policy v1.ContainerRestartPolicy
 	rules  []v1.ContainerRestartRule
-	// postStart and preStop are scripts of the hooks, empty for none.
+	// postStart and preStop are the scripts of the hooks, empty for none.
 	postStart, preStop string
-	// startup and liveness are scripts of probes.
+	// startup and liveness are the scripts of the probes.
 	startup, liveness string
 }
 
 // Scripts. `log WORD` writes the line "NAME WORD".
 const (
-	// stays ends well at a signal, and says so.
+	// stays runs until SIGTERM, records it and exits with 0.
 	stays = `trap 'log term; log end; exit 0' TERM; sleep 100000 & wait`
-	// ends and fails are over after a moment.
+	// ends and fails exit after a moment.
 	ends  = `sleep 0.3; log end; exit 0`
 	fails = `sleep 0.3; log end; exit 3`
-	// failsOnce fails at its first run and ends well at its second.
+	// failsOnce fails in its first run and exits with 0 in its second.
 	failsOnce = `sleep 0.3; log end; test -e /t/$ME.once && exit 0; touch /t/$ME.once; exit 3`
-	// failsOnceThenStays is its counterpart for what goes on running.
+	// failsOnceThenStays fails in its first run and keeps running in its second.
 	failsOnceThenStays = `test -e /t/$ME.once || { touch /t/$ME.once; sleep 0.3; log end; exit 3; }; ` + stays
-	// takesLong ends well two seconds after a signal.
+	// takesLong exits with 0 two seconds after SIGTERM.
 	takesLong = `trap 'log term; sleep 2; log end; exit 0' TERM; sleep 100000 & wait`
 	// hook is a hook that takes a moment; badHook fails.
 	hook    = `log NAME-begin; sleep 0.7; log NAME-end`
 	badHook = `log NAME-begin; exit 1`
-	// badTerm ends with a failure at a signal.
+	// badTerm fails on SIGTERM.
 	badTerm = `trap 'log term; log end; exit 5' TERM; sleep 100000 & wait`
 	// diesOnce is a liveness probe that fails in the first instance.
 	diesOnce = `test -e /t/$ME.died || { touch /t/$ME.died; exit 1; }`
@@ -81,12 +81,12 @@ const (
 	startsLate = `test -e /t/$ME.up || { test -e /t/$ME.soon && { touch /t/$ME.up; log up; }; touch /t/$ME.soon; exit 1; }`
 )
 
-// shell is a command that runs a script which may log.
+// shell returns a command that runs a script which may use log.
 func shell(script string) []string {
 	return []string{"sh", "-c", `log() { echo "$ME $1" >> /t/log; }; ` + script}
 }
 
-// pod is the manifest of the case; its containers write to the directory dir.
+// pod returns the manifest of the case; its containers write to the directory dir.
 func (c *timeline) pod(dir string) (string, error) {
 	grace := c.grace
 	if grace == 0 {
@@ -151,8 +151,7 @@ func (m *member) hook(name, script string) *v1.LifecycleHandler {
 	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: shell(strings.ReplaceAll(script, "NAME", name))}}
 }
 
-// record is what the containers of a pod wrote, in order, and what the daemon
-// says of the pod.
+// record has the lines of a pod's containers, in order, and the phase that the daemon reports.
 type record struct {
 	lines []string
 	phase v1.PodPhase
@@ -195,10 +194,10 @@ func (r *record) checkStatement(statement string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no statement", statement)
+	return fmt.Errorf("%q is not a statement", statement)
 }
 
-// check is all that does not hold.
+// check returns an error for the statements that do not hold.
 func (r *record) check(statements []string) error {
 	var errs []error
 	for _, s := range statements {
@@ -210,8 +209,8 @@ func (r *record) check(statements []string) error {
 	return nil
 }
 
-// TestTimelines runs all cases at the same time, which a busy machine may take
-// minutes for, then removes those that are to be removed.
+// TestTimelines runs all cases at the same time, which may take minutes on a busy machine, and
+// then removes the pods whose termination is checked.
 func TestTimelines(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		directory := func(c *timeline) string { return filepath.Join(n.Dir(), "timelines", c.name) }
@@ -240,10 +239,10 @@ func TestTimelines(t *testing.T) {
 		for i := range timelines {
 			c := &timelines[i]
 			t.Run(c.name, func(t *testing.T) {
-				await(t, "the pod is where it should be", func() error { return read(c).check(c.want) }, 8*time.Minute)
+				await(t, "the statements hold", func() error { return read(c).check(c.want) }, 8*time.Minute)
 			})
 		}
-		// Now those end that have an order in that, all at the same time.
+		// Terminate the pods whose termination order is checked, all at the same time.
 		for i := range timelines {
 			if c := &timelines[i]; len(c.ended) > 0 {
 				n.removeManifest(c.name + ".yaml")
@@ -255,9 +254,9 @@ func TestTimelines(t *testing.T) {
 				continue
 			}
 			t.Run(c.name+"/ends", func(t *testing.T) {
-				await(t, "the pod has ended", func() error {
+				await(t, "the pod has terminated", func() error {
 					if _, err := n.pod(c.name); err == nil {
-						return errors.New("it is still shown")
+						return errors.New("it is still reported")
 					}
 					return nil
 				}, 8*time.Minute)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// trusting speaks TLS with who is certified by an authority in a file.
+// transportFor returns a transport that trusts the certificate authority in a file.
 func transportFor(t *testing.T, file string) *http.Transport {
 	t.Helper()
 	pem, err := os.ReadFile(file)
@@ -17,7 +17,7 @@ func transportFor(t *testing.T, file string) *http.Transport {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		t.Fatalf("%s holds no certificate", file)
+		t.Fatalf("%s contains no certificate", file)
 	}
 	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
 }

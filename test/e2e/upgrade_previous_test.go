@@ -11,9 +11,9 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// fullPod is a pod that keeps state of every kind: a claim, a memory volume, a
-// ConfigMap and a Secret, a sidecar, an init container, a readiness probe and a
-// postStart hook, which must not run twice.
+// fullPod is a pod with state of every kind: a claim, a memory volume, a ConfigMap and a
+// Secret, a sidecar, an init container, a readiness probe and a postStart hook, which must not
+// run twice.
 const fullPod = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: settings}
@@ -70,7 +70,7 @@ spec:
       secret: {secretName: password}
 `
 
-// restartCount returns how often the pod's container main was restarted.
+// restartCount returns the restart count of the pod's container main.
 func restartCount(p v1.Pod) int32 {
 	for _, c := range p.Status.ContainerStatuses {
 		if c.Name == "main" {
@@ -84,9 +84,9 @@ func withRestartPolicy(manifest string, policy v1.RestartPolicy) string {
 	return strings.Replace(manifest, "spec:\n", fmt.Sprintf("spec:\n  restartPolicy: %s\n", policy), 1)
 }
 
-// An upgrade from the previous version keeps everything that runs and everything
-// that was remembered: containers and their processes, volumes, restart counts,
-// finished pods, and the last good revision of a manifest that is broken.
+// An upgrade from the previous version keeps all running pods and all state: containers and
+// their processes, volumes, restart counts, finished pods, and the last good revision of a
+// broken manifest.
 func TestUpgradeFromPreviousVersion(t *testing.T) {
 	if _, err := os.Stat(testbed.Previous()); err != nil {
 		t.Fatalf("the previous version is not built: %v; run make setup", err)
@@ -154,8 +154,8 @@ func TestUpgradeFromPreviousVersion(t *testing.T) {
 			return nil
 		})
 
-		// The same content, written again by the user, is no new revision for the
-		// new version either, and a restart of the new version keeps it as well.
+		// Writing the same content again is not a new revision for the new version either, and
+		// a restart of the new version keeps the pod too.
 		n.writeManifest("full.yaml", "# a comment\n"+strings.ReplaceAll(fullPod, "IMAGE", testbed.BusyboxImage))
 		n.writeManifest("broken.yaml", broken)
 		n.restart()

@@ -11,8 +11,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// otherDefaults builds the product as a later version would be whose defaulting has
-// changed: an absent grace period means 31 seconds. The tree is not touched.
+// otherDefaults builds the product like a later version with changed defaulting: the default
+// grace period is 31 seconds. The source tree is not changed.
 func otherDefaults(t *testing.T) string {
 	t.Helper()
 	const was, is = "&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds", "&spec.TerminationGracePeriodSeconds, 31"
@@ -22,7 +22,7 @@ func otherDefaults(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(source), was) {
-		t.Fatalf("%s has no %q any more: fix this test", file, was)
+		t.Fatalf("%s does not contain %q any more: fix this test", file, was)
 	}
 	dir := t.TempDir()
 	changed := filepath.Join(dir, "defaults.go")
@@ -43,8 +43,7 @@ func otherDefaults(t *testing.T) string {
 	return binary
 }
 
-// An upgrade whose defaulting has changed restarts nothing: a document that did not
-// change keeps the pod that was made of it.
+// An upgrade with changed defaulting restarts nothing: an unchanged document keeps its pod.
 func TestUpgradeWithOtherDefaults(t *testing.T) {
 	binary := otherDefaults(t)
 	onEachRuntime(t, func(t *testing.T, n *node) {
@@ -64,7 +63,7 @@ func TestUpgradeWithOtherDefaults(t *testing.T) {
 		n.writeManifest("q.yaml", strings.Replace(manifest, "name: p", "name: q", 1))
 		q := n.awaitReady("q")
 		if got := *q.Spec.TerminationGracePeriodSeconds; got != 31 {
-			t.Fatalf("a new pod has %d s of grace: this is not the later version", got)
+			t.Fatalf("a new pod has a grace period of %d s: this is not the later version", got)
 		}
 		n.writeManifest("p.yaml", "# touched\n"+manifest)
 		n.restart()

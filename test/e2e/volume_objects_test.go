@@ -24,8 +24,8 @@ metadata: {name: login, namespace: apps}
 stringData: {password: %s}
 `
 
-// Volumes of ConfigMaps and Secrets wait for what they name, follow it while
-// the pod runs, and keep what they have when it goes.
+// Volumes of ConfigMaps and Secrets wait for their objects, follow changes while the pod runs,
+// and keep their content when an object is removed.
 func TestObjectVolumes(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", volumePod("p", `[
@@ -63,9 +63,9 @@ func TestObjectVolumes(t *testing.T) {
 		})
 		n.writeManifest("settings.yaml", fmt.Sprintf(settings, "blue"))
 		n.writeManifest("login.yaml", fmt.Sprintf(login, "second"))
-		n.await("the running pod sees what changed", func() error {
+		n.await("the running pod has the changed content", func() error {
 			if got := n.exec(main, "sh", "-c", "cat /all/color /one/deep/paint /secret/password /mix/c /mix/s/p"); got != "bluebluesecondbluesecond" {
-				return fmt.Errorf("it sees %q", got)
+				return fmt.Errorf("it has %q", got)
 			}
 			return nil
 		})
@@ -77,7 +77,7 @@ func TestObjectVolumes(t *testing.T) {
 
 		n.removeManifest("settings.yaml")
 		n.removeManifest("login.yaml")
-		n.await("an event tells what is gone", func() error {
+		n.await("an event names the removed objects", func() error {
 			body, err := n.Get(t.Context(), "/podstead/v1/events")
 			if err == nil && !strings.Contains(string(body), "keeps its content: Secret apps/login") {
 				err = errors.New("it does not")
@@ -92,8 +92,8 @@ func TestObjectVolumes(t *testing.T) {
 	})
 }
 
-// notOnDisk fails the test if a file in the pods' directories that is not in memory
-// has one of the words.
+// mustNotBeOnDisk fails the test if a file in the pods' directories contains one of the words
+// and is not in memory.
 func (n *node) mustNotBeOnDisk(words ...string) {
 	n.t.Helper()
 	memory := n.mountsOf("")
@@ -120,7 +120,7 @@ func (n *node) mustNotBeOnDisk(words ...string) {
 		return err
 	})
 	if err != nil || seen == 0 {
-		n.t.Fatalf("looked at %d files: %v", seen, err)
+		n.t.Fatalf("checked %d files: %v", seen, err)
 	}
 }
 
@@ -130,7 +130,7 @@ metadata: {name: data, namespace: apps}
 spec: {accessModes: [%s], resources: {requests: {storage: 1Gi}}}
 `
 
-// The directory of a claim outlives its pods, and goes by command only.
+// The directory of a claim outlives its pods and is only removed by a command.
 func TestPersistentVolumes(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		const volumes = "[{name: data, persistentVolumeClaim: {claimName: data}}]"
@@ -165,39 +165,39 @@ func TestPersistentVolumes(t *testing.T) {
 			t.Error(err)
 		}
 		if out, errs, status := n.podstead("volumes", "--api-socket", n.Socket()); status != 0 || !strings.Contains(out, directory) || !strings.Contains(out, "<none>") {
-			t.Errorf("volumes ends with %d:\n%s%s", status, out, errs)
+			t.Errorf("volumes exited with %d:\n%s%s", status, out, errs)
 		}
-		// A claim that is read only for everybody.
+		// A claim that is read-only for all pods.
 		n.writeManifest("claim.yaml", fmt.Sprintf(claimed, "ReadOnlyMany"))
 		n.writeManifest("r.yaml", volumePod("r", volumes, "[{name: data, mountPath: /data}]", ""))
 		n.mustContain(n.awaitRunning("r"), map[string]string{"cat /data/file; touch /data/x 2>/dev/null || echo read-only": "kept\nread-only"})
 		out, errs, status := n.podstead("volumes", "--api-socket", n.Socket())
 		if status != 0 || !strings.Contains(out, "1Gi") || !strings.Contains(out, "apps/r") {
-			t.Errorf("volumes ends with %d:\n%s%s", status, out, errs)
+			t.Errorf("volumes exited with %d:\n%s%s", status, out, errs)
 		}
 		rm := func() (string, int) {
 			_, errs, status := n.podstead("volumes", "rm", "apps/data", "--api-socket", n.Socket())
 			return errs, status
 		}
 		if errs, status := rm(); status != 1 || !strings.Contains(errs, "in use") {
-			t.Errorf("removing one that is in use ends with %d: %s", status, errs)
+			t.Errorf("removing a volume in use exited with %d: %s", status, errs)
 		}
 		r := n.awaitReady("r")
 		n.removeManifest("r.yaml")
 		n.awaitPodDirGone(r)
 		if errs, status := rm(); status != 0 {
-			t.Errorf("removing ends with %d: %s", status, errs)
+			t.Errorf("removing exited with %d: %s", status, errs)
 		}
 		if _, err := os.Stat(directory); !os.IsNotExist(err) {
-			t.Errorf("%s is still there: %v", directory, err)
+			t.Errorf("%s still exists: %v", directory, err)
 		}
 		if errs, status := rm(); status != 1 || !strings.Contains(errs, "no such persistent volume") {
-			t.Errorf("removing what is gone ends with %d: %s", status, errs)
+			t.Errorf("removing it again exited with %d: %s", status, errs)
 		}
 	})
 }
 
-// An image as a volume: on a runtime that cannot, the pod waits and says so.
+// An image volume. On a runtime without support the pod is held.
 func TestImageVolume(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		volume := func(image string) string { return "[{name: image, image: {reference: " + image + "}}]" }
@@ -229,7 +229,7 @@ func TestImageVolume(t *testing.T) {
 	})
 }
 
-// Read-only all the way down, or not at all where the runtime cannot.
+// Recursive read-only mounts; on a runtime without support the pod is held.
 func TestRecursiveReadOnly(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "host")

@@ -15,8 +15,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// volumePod is the manifest of a pod with one container, volumes, mounts and
-// more of its spec, each as flow YAML.
+// volumePod returns the manifest of a pod with one container, volumes, mounts and additional
+// fields of its spec, each as YAML in flow style.
 func volumePod(name, volumes, mounts, more string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -35,7 +35,8 @@ spec:
 `, name, more, volumes, testbed.BusyboxImage, mounts)
 }
 
-// see is what a shell in a container prints for a command, line by line.
+// mustContain fails the test unless each shell command in a container prints the wanted
+// output.
 func (n *node) mustContain(i instance, wants map[string]string) {
 	n.t.Helper()
 	for _, command := range keys(wants) {
@@ -45,7 +46,7 @@ func (n *node) mustContain(i instance, wants map[string]string) {
 	}
 }
 
-// awaitWaiting waits until a pod waits, and its status or events have all the words.
+// awaitWaiting waits until a pod is waiting and its status or events contain all words.
 func (n *node) awaitWaiting(name string, words ...string) {
 	n.t.Helper()
 	n.awaitStatus(name, fmt.Sprintf("waits and says %q", words), func(p v1.Pod) error {
@@ -57,15 +58,15 @@ func (n *node) awaitWaiting(name string, words ...string) {
 		}
 		for _, word := range words {
 			if !strings.Contains(text, word) {
-				return fmt.Errorf("it says %q, without %q", text, word)
+				return fmt.Errorf("no %q in %q", word, text)
 			}
 		}
 		return nil
 	})
 }
 
-// mountsOf are the mount points on this host below a node's directory that have
-// the word in their path.
+// mountsOf returns the mount points on this host below a node's directory whose path contains
+// the word.
 func (n *node) mountsOf(word string) []string {
 	n.t.Helper()
 	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(n.Root + "/pods"))
@@ -81,15 +82,15 @@ func (n *node) mountsOf(word string) []string {
 	return found
 }
 
-// awaitFolderGone waits until nothing of a pod is left on disk, nor mounted.
+// awaitPodDirGone waits until a pod's directory is removed and nothing of it is mounted.
 func (n *node) awaitPodDirGone(p v1.Pod) {
 	n.t.Helper()
-	n.await("the pod's directory is gone", func() error {
+	n.await("the pod's directory is removed", func() error {
 		if mounts := n.mountsOf(string(p.UID)); len(mounts) > 0 {
 			return fmt.Errorf("still mounted: %v", mounts)
 		}
 		if _, err := os.Lstat(filepath.Join(n.Root, "pods", string(p.UID))); !os.IsNotExist(err) {
-			return fmt.Errorf("it is there: %v", err)
+			return fmt.Errorf("it still exists: %v", err)
 		}
 		return nil
 	})
@@ -112,7 +113,7 @@ func TestEmptyDirInMemory(t *testing.T) {
 			"grep ' /huge ' /proc/mounts | tr ', ' '\\n' | grep pagesize":                   "pagesize=2M",
 			"rm /own/f; echo kept > /own/f; cat /own/f; grep -c ' /own tmpfs' /proc/mounts": "kept\n1",
 		})
-		// A new container of the pod, and a new daemon, find what is there.
+		// A new container of the pod, and a new daemon, find the existing files.
 		n.restart()
 		if _, err := n.rt.CRI.Exec(t.Context(), main.ID, "kill", "-9", "1"); err == nil {
 			n.exec(main, "true")
@@ -153,9 +154,9 @@ func TestDownwardVolume(t *testing.T) {
 			"touch /info/x 2>/dev/null || echo read-only":                 "read-only",
 		})
 		n.writeManifest("p.yaml", strings.Replace(manifest, "tier: front", "tier: back", 1))
-		n.await("the running pod sees its new label", func() error {
+		n.await("the running pod has its new label", func() error {
 			if got := n.exec(main, "cat", "/info/sub/tier"); got != "back" {
-				return fmt.Errorf("it sees %q", got)
+				return fmt.Errorf("it has %q", got)
 			}
 			return nil
 		})
@@ -210,9 +211,9 @@ func TestSubPaths(t *testing.T) {
 		n.awaitWaiting("unset", "CreateContainerConfigError", "NOBODY")
 		p := n.awaitReady("p")
 		if got := len(n.mountsOf(string(p.UID))); got != 4 {
-			t.Errorf("%d parts are mounted, want 4: %v", got, n.mountsOf(string(p.UID)))
+			t.Errorf("%d subpaths are mounted, want 4: %v", got, n.mountsOf(string(p.UID)))
 		}
-		// Removing the pod removes no file of the host's.
+		// Removing the pod removes none of the host's files.
 		n.removeManifest("p.yaml")
 		n.awaitPodDirGone(p)
 		for _, file := range []string{"in/file", "in/near", "in/made/below", "secret/key"} {
@@ -245,7 +246,7 @@ func TestFSGroup(t *testing.T) {
 	})
 }
 
-// What is mounted on the host below a hostPath later is seen in the container.
+// File systems mounted later on the host below a hostPath are visible in the container.
 func TestMountPropagation(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "host")
@@ -279,14 +280,13 @@ func TestMountPropagation(t *testing.T) {
 		n.exec(r, "sh", "-c", "mkdir /up/m && mount -t tmpfs none /up/m && touch /up/m/x")
 		made := filepath.Join(n.Root, "pods", string(n.awaitReady("r").UID), "volumes/kubernetes.io~empty-dir/up/m")
 		if _, err := os.Stat(made + "/x"); err != nil {
-			t.Errorf("what the container mounted is not on the host: %v", err)
+			t.Errorf("the container's mount is not on the host: %v", err)
 		}
 		n.exec(r, "sh", "-c", "umount /up/m")
 	})
 }
 
-// On a host whose mounts are private, those below the daemon's directory are shared
-// nevertheless.
+// On a host whose mounts are private, those below the daemon's directory are made shared.
 func TestMountPropagationOnAPrivateHost(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		if err := os.MkdirAll(n.Root, 0o755); err != nil {
@@ -303,7 +303,7 @@ func TestMountPropagationOnAPrivateHost(t *testing.T) {
 		n.exec(main, "sh", "-c", "mkdir /up/m && mount -t tmpfs none /up/m && touch /up/m/x")
 		p := n.awaitReady("p")
 		if _, err := os.Stat(filepath.Join(n.Root, "pods", string(p.UID), "volumes/kubernetes.io~empty-dir/up/m/x")); err != nil {
-			t.Errorf("what the container mounted is not on the host: %v", err)
+			t.Errorf("the container's mount is not on the host: %v", err)
 		}
 		n.exec(main, "sh", "-c", "umount /up/m")
 		n.restart()
@@ -313,8 +313,8 @@ func TestMountPropagationOnAPrivateHost(t *testing.T) {
 	})
 }
 
-// mountShared makes a private mount what the message asks for, and sees the
-// pod start.
+// mountShared makes a private mount shared, as the pod's message requests, and waits until the
+// pod starts.
 func (n *node) mountShared(path string) {
 	n.t.Helper()
 	if err := unix.Mount("", path, "", unix.MS_SHARED, ""); err != nil {
@@ -332,9 +332,9 @@ func mount(t *testing.T, fsType, path string) {
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 }
 
-// NFS needs the host's mount.nfs, which is reported; with one it is called and
-// what it mounted is taken down. The kernel of the test hosts has no NFS, so
-// that a stand-in mounts memory.
+// NFS needs the host's mount.nfs. If it is missing, the pod's status says so; with it, the
+// volume is mounted and later unmounted. The kernel of the test hosts has no NFS, so a
+// replacement mounts a tmpfs.
 func TestNFSByTheHostsProgram(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		n.writeManifest("p.yaml", volumePod("p", "[{name: share, nfs: {server: files.example.com, path: /export, readOnly: true}}]", "[{name: share, mountPath: /share}]", ""))
@@ -354,16 +354,16 @@ func TestNFSByTheHostsProgram(t *testing.T) {
 		n.restart()
 		p := n.awaitReady("p")
 		if got := n.mountsOf(string(p.UID)); len(got) != 1 {
-			t.Errorf("mounted: %v, want it once", got)
+			t.Errorf("mounted %v, want one mount", got)
 		}
 		n.removeManifest("p.yaml")
 		n.awaitPodDirGone(p)
 	})
 }
 
-// A daemon that crashed leaves mounts; the next one takes down those of pods
-// that are no longer wanted. What another program mounted in a pod's directory is
-// neither deleted nor unmounted, and holds the directory until it is gone.
+// A daemon that crashed leaves mounts; the next one unmounts those of pods that are no longer
+// wanted. A foreign mount in a pod's directory is neither deleted nor unmounted, and the
+// directory stays until the mount is gone.
 func TestTeardownStopsAtMounts(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
 		host := filepath.Join(n.Dir(), "precious")
@@ -383,10 +383,10 @@ func TestTeardownStopsAtMounts(t *testing.T) {
 		n.removeManifest("p.yaml")
 		n.removePods()
 		n.start()
-		n.await("the log tells what is in the way", func() error {
+		n.await("the log names the foreign mount", func() error {
 			log, err := os.ReadFile(n.Log())
 			if err == nil && !strings.Contains(string(log), "umount "+inside) {
-				err = errors.New("it does not name " + inside)
+				err = errors.New("it does not contain " + inside)
 			}
 			return err
 		})
