@@ -20,14 +20,15 @@ const (
 	reasonNotReady        = "ContainersNotReady"
 	reasonNotInitialized  = "ContainersNotInitialized"
 	reasonGatesNotReady   = "ReadinessGatesNotReady"
-	// reasonContainerExited is that of AllContainersRestarting; ours.
+	// reasonContainerExited is the reason of AllContainersRestarting. It is not the
+	// kubelet's.
 	reasonContainerExited = "ContainerExited"
-	// reasonManifestFaulty is that of ManifestFault.
+	// reasonManifestFaulty is the reason of ManifestFault.
 	reasonManifestFaulty = "ManifestFaulty"
 )
 
-// generated are the types of the conditions that Generate makes anew. All
-// others are somebody else's and kept.
+// generated are the types of the conditions that Generate generates. All others
+// belong to other controllers and are kept.
 var generated = map[v1.PodConditionType]bool{
 	v1.PodResizePending:          true,
 	v1.PodResizeInProgress:       true,
@@ -40,14 +41,14 @@ var generated = map[v1.PodConditionType]bool{
 	ManifestFault:                true,
 }
 
-// conditions are those of the pod in the kubelet's order: foreign ones first.
+// conditions returns the pod's conditions in the kubelet's order: foreign ones first.
 func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 	list := foreignConditions(in)
 	foreign := list
 	if c := resizeCondition(in.Resize); c != nil {
 		list = append(list, *c)
 	}
-	if c := displaced(in.Record.Disruption); c != nil {
+	if c := disruptionCondition(in.Record.Disruption); c != nil {
 		list = append(list, *c)
 	}
 	all := containersReady(in.Pod, st)
@@ -73,9 +74,9 @@ func conditions(in Input, st *v1.PodStatus) []v1.PodCondition {
 	return list
 }
 
-// stamp keeps the transition time unless the status flipped.
+// stamp keeps the transition time unless the status changed.
 func stamp(in Input, c *v1.PodCondition) {
-	if !ours(c) {
+	if !isGenerated(c) {
 		return
 	}
 	c.ObservedGeneration = in.Pod.Generation
@@ -92,8 +93,8 @@ func stamp(in Input, c *v1.PodCondition) {
 	}
 }
 
-// foreignConditions are kept from the last status, else from the pod itself. An
-// API server's pod has them there.
+// foreignConditions returns the conditions that are not generated, from the last
+// status, or from the pod itself if that has them: an API pod.
 func foreignConditions(in Input) []v1.PodCondition {
 	from := in.Pod.Status.Conditions
 	if in.Previous != nil && !podinfo.PolicyOf(in.Pod).StatusFromSource {
@@ -101,24 +102,24 @@ func foreignConditions(in Input) []v1.PodCondition {
 	}
 	var list []v1.PodCondition
 	for i := range from {
-		if !ours(&from[i]) {
+		if !isGenerated(&from[i]) {
 			list = append(list, from[i])
 		}
 	}
 	return list
 }
 
-// SameForeignConditions reports whether others say the same of a pod in two
-// statuses.
+// SameForeignConditions reports whether the conditions of other controllers are equal
+// in two statuses.
 func SameForeignConditions(a, b *v1.PodStatus) bool {
 	foreign := func(st *v1.PodStatus) []v1.PodCondition {
-		return slices.DeleteFunc(slices.Clone(st.Conditions), func(c v1.PodCondition) bool { return ours(&c) })
+		return slices.DeleteFunc(slices.Clone(st.Conditions), func(c v1.PodCondition) bool { return isGenerated(&c) })
 	}
 	return equality.Semantic.DeepEqual(foreign(a), foreign(b))
 }
 
-// readyToStart says that there is a sandbox with its network in which
-// containers can be started; that is, that none has to be made.
+// readyToStart is true if containers can be started in the present sandbox: it is
+// ready, has its network, and no other has to be created.
 func readyToStart(in Input) v1.PodCondition {
 	c := v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionFalse}
 	if in.Observed == nil || len(in.Observed.Sandboxes) == 0 {
@@ -159,7 +160,7 @@ func podInitialized(pod *v1.Pod, st *v1.PodStatus) v1.PodCondition {
 		c.Status, c.Reason = v1.ConditionTrue, reasonPodCompleted
 		return c
 	}
-	// A pod whose sidecars restart has been initialized all the same.
+	// A pod whose sidecars restart stays initialized.
 	if anyStarted(st.ContainerStatuses) {
 		c.Status = v1.ConditionTrue
 		return c
@@ -214,7 +215,7 @@ func containersReady(pod *v1.Pod, st *v1.PodStatus) v1.PodCondition {
 	return c
 }
 
-// podReady is ContainersReady and the pod's readiness gates.
+// podReady combines ContainersReady with the pod's readiness gates.
 func podReady(pod *v1.Pod, foreign []v1.PodCondition, all v1.PodCondition) v1.PodCondition {
 	c := all
 	c.Type = v1.PodReady
@@ -231,7 +232,7 @@ func podReady(pod *v1.Pod, foreign []v1.PodCondition, all v1.PodCondition) v1.Po
 		}
 		switch {
 		case !found:
-			unmet = append(unmet, fmt.Sprintf("nobody has set the condition %q of a readiness gate", gate.ConditionType))
+			unmet = append(unmet, fmt.Sprintf("the condition %q of a readiness gate is not set", gate.ConditionType))
 		case status != v1.ConditionTrue:
 			unmet = append(unmet, fmt.Sprintf("the condition %q of a readiness gate is %v", gate.ConditionType, status))
 		}
@@ -242,14 +243,14 @@ func podReady(pod *v1.Pod, foreign []v1.PodCondition, all v1.PodCondition) v1.Po
 	return c
 }
 
-// allRestarting says that all containers are to restart, until the last one of
-// before is gone. It is shown of pods with a rule for that only.
+// allRestarting is true while all containers are to restart, until the last previous
+// instance is removed. Only pods with a rule for that have it.
 func allRestarting(in Input) v1.PodCondition {
 	c := v1.PodCondition{Type: v1.AllContainersRestarting, Status: v1.ConditionFalse}
 	if len(in.triggers) > 0 {
 		trigger := in.triggers[0]
 		c.Status, c.Reason = v1.ConditionTrue, reasonContainerExited
-		c.Message = fmt.Sprintf("all containers restart since %s exited with %d", trigger.Name, trigger.ExitCode)
+		c.Message = fmt.Sprintf("all containers are restarted because %s exited with %d", trigger.Name, trigger.ExitCode)
 	}
 	return c
 }
@@ -265,7 +266,7 @@ func anyStarted(list []v1.ContainerStatus) bool {
 	return false
 }
 
-// messages names the containers that hold a condition back.
+// messages lists the containers for which a condition is false.
 func messages(unknown, lacking []string, word string) string {
 	var parts []string
 	if len(unknown) > 0 {

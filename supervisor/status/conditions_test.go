@@ -82,7 +82,7 @@ func TestConditions(t *testing.T) {
 		{"not ready", pod("Always", two), Input{Observed: observed(running("a"))}, v1.PodReady,
 			want{v1.ConditionFalse, "ContainersNotReady", "containers with unready status: [b]"}},
 		{"gate missing", pod("Always", gated), Input{Observed: observed(running("web"))}, v1.PodReady,
-			want{v1.ConditionFalse, "ReadinessGatesNotReady", `nobody has set the condition "x/y" of a readiness gate`}},
+			want{v1.ConditionFalse, "ReadinessGatesNotReady", `the condition "x/y" of a readiness gate is not set`}},
 		{"gate closed", pod("Always", gated), Input{Observed: observed(running("web")), Previous: gate("False")}, v1.PodReady,
 			want{v1.ConditionFalse, "ReadinessGatesNotReady", `the condition "x/y" of a readiness gate is False`}},
 		{"gate open", pod("Always", gated), Input{Observed: observed(running("web")), Previous: gate("True")}, v1.PodReady, yes},

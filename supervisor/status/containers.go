@@ -12,43 +12,44 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Reasons of container states that are the kubelet's own, not the runtime's.
+// Reasons of container states that come from the kubelet, not from the runtime.
 const (
-	// ReasonCreating and ReasonInitializing are the states of containers of
-	// which there is no trace yet, without and with init containers.
+	// ReasonCreating and ReasonInitializing are for containers that do not exist
+	// yet, without and with init containers.
 	ReasonCreating     = "ContainerCreating"
 	ReasonInitializing = "PodInitializing"
-	// ReasonStatusUnknown is that of a container whose end nobody saw.
+	// ReasonStatusUnknown is for a container whose exit was not observed.
 	ReasonStatusUnknown = "ContainerStatusUnknown"
 	reasonCompleted     = "Completed"
 	reasonOOMKilled     = "OOMKilled"
-	// ReasonRestartingAll is that of a container which was removed because all
-	// containers restart, and waits for its turn.
+	// ReasonRestartingAll is for a container that was removed because all
+	// containers restart, and that has not been created again.
 	ReasonRestartingAll = "RestartingAllContainers"
 
-	// lostAtEnd is the message of one whose pod has ended since.
-	lostAtEnd = "the container was not to be found when its pod ended"
+	// lostMessage is for a container whose exit was not observed before its pod
+	// terminated.
+	lostMessage = "the container could not be located when the pod terminated"
 
-	// lostExitCode is what the kubelet reports for an end that nobody saw:
+	// lostExitCode is what the kubelet reports for an exit that was not observed:
 	// 128 + SIGKILL.
 	lostExitCode = 137
-	// maxMessages bounds the termination messages of a pod together, in
-	// bytes, split evenly over its containers (kubelet: 12 KiB).
+	// maxMessages bounds all termination messages of a pod together, in bytes. It is
+	// split evenly over its containers (kubelet: 12 KiB).
 	maxMessages = 12 << 10
 )
 
-// builder makes the statuses of one list of containers.
+// builder builds the statuses of one list of containers.
 type builder struct {
 	in       Input
 	previous []v1.ContainerStatus
 	init     bool
-	// ephemeral: they are never ready, and have no resources.
+	// ephemeral containers are never ready, and have no resources.
 	ephemeral bool
 	// messageLimit bounds one termination message, in bytes.
 	messageLimit int
 }
 
-// regularStatuses are sorted by name, as the kubelet's.
+// regularStatuses returns the statuses sorted by name, as the kubelet does.
 func regularStatuses(in Input) []v1.ContainerStatus {
 	b := newBuilder(in, false)
 	list := b.build(in.Pod.Spec.Containers)
@@ -56,16 +57,16 @@ func regularStatuses(in Input) []v1.ContainerStatus {
 	return list
 }
 
-// initStatuses are in the order of the spec, as the kubelet's.
+// initStatuses returns the statuses in the order of the spec, as the kubelet does.
 func initStatuses(in Input) []v1.ContainerStatus {
 	b := newBuilder(in, true)
 	return b.build(in.Pod.Spec.InitContainers)
 }
 
-// ephemeralStatuses are in the order of the spec.
+// ephemeralStatuses returns the statuses in the order of the spec.
 func ephemeralStatuses(in Input) []v1.ContainerStatus {
 	b := newBuilder(in, false)
-	// The API server knows of those whose remains are gone.
+	// The API server has the statuses of containers that were removed.
 	b.ephemeral, b.previous = true, in.Pod.Status.EphemeralContainerStatuses
 	if in.Previous != nil {
 		b.previous = in.Previous.EphemeralContainerStatuses
@@ -91,37 +92,37 @@ func (b *builder) build(containers []v1.Container) []v1.ContainerStatus {
 	}
 	list := make([]v1.ContainerStatus, 0, len(containers))
 	for i := range containers {
-		list = append(list, b.one(&containers[i]))
+		list = append(list, b.buildOne(&containers[i]))
 	}
 	return list
 }
 
-func (b *builder) one(c *v1.Container) v1.ContainerStatus {
+func (b *builder) buildOne(c *v1.Container) v1.ContainerStatus {
 	newest, second := b.instances(c.Name)
 	previous := find(b.previous, c.Name)
 	var s v1.ContainerStatus
 	if newest != nil {
-		s = b.seen(newest, second, previous)
+		s = b.observed(newest, second, previous)
 	} else {
-		s = b.unseen(c, previous)
+		s = b.notObserved(c, previous)
 	}
 	s.RestartCount = max(s.RestartCount, b.in.Record.RestartCounts[c.Name])
 	if s.Image == "" {
 		s.Image = c.Image
 	}
 	b.overrideWaiting(c, &s)
-	b.settleEnd(&s, previous)
+	b.fillTerminated(&s, previous)
 	if b.ephemeral {
-		return onlyRun(s)
+		return singleRun(s)
 	}
-	b.probe(c, newest, &s)
+	b.setProbeResults(c, newest, &s)
 	b.setResources(c, newest, &s)
 	return s
 }
 
-// onlyRun is the status of a container that is not started again: how it ended
-// last is how it ended.
-func onlyRun(s v1.ContainerStatus) v1.ContainerStatus {
+// singleRun returns the status of a container that is not restarted: its last
+// termination is its state.
+func singleRun(s v1.ContainerStatus) v1.ContainerStatus {
 	if s.State.Waiting != nil && s.LastTerminationState.Terminated != nil {
 		s.State, s.LastTerminationState = s.LastTerminationState, v1.ContainerState{}
 	}
@@ -129,7 +130,7 @@ func onlyRun(s v1.ContainerStatus) v1.ContainerStatus {
 	return s
 }
 
-// instances are the newest and the second newest one; older are history.
+// instances returns the newest and the second newest instance.
 func (b *builder) instances(name string) (newest, second *cri.Container) {
 	if b.in.Observed == nil {
 		return nil, nil
@@ -147,8 +148,8 @@ func (b *builder) instances(name string) (newest, second *cri.Container) {
 	return newest, nil
 }
 
-// seen is the status of a container that the runtime knows.
-func (b *builder) seen(c, before *cri.Container, previous *v1.ContainerStatus) v1.ContainerStatus {
+// observed returns the status of a container that the runtime has.
+func (b *builder) observed(c, before *cri.Container, previous *v1.ContainerStatus) v1.ContainerStatus {
 	s := v1.ContainerStatus{
 		Name:         c.Name,
 		Image:        c.Image,
@@ -168,7 +169,7 @@ func (b *builder) seen(c, before *cri.Container, previous *v1.ContainerStatus) v
 	}
 	s.State = b.state(c, s.ContainerID)
 	if c.State == cri.StateUnknown {
-		lost(&s, previous)
+		setLost(&s, previous)
 	}
 	if before != nil {
 		s.LastTerminationState = b.state(before, idLike(s.ContainerID, before.ID))
@@ -176,7 +177,7 @@ func (b *builder) seen(c, before *cri.Container, previous *v1.ContainerStatus) v
 	return s
 }
 
-// state is what the runtime says of an instance, in the API's words.
+// state returns the state of an instance in the API's form.
 func (b *builder) state(c *cri.Container, id string) v1.ContainerState {
 	switch c.State {
 	case cri.StateRunning:
@@ -185,21 +186,21 @@ func (b *builder) state(c *cri.Container, id string) v1.ContainerState {
 		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			ExitCode:    c.ExitCode,
 			Reason:      c.Reason,
-			Message:     clip(c.Message, b.messageLimit),
+			Message:     truncate(c.Message, b.messageLimit),
 			StartedAt:   orZero(c.StartedAt),
 			FinishedAt:  orZero(c.FinishedAt),
 			ContainerID: id,
 		}}
 	}
-	// Created is "waiting to be running"; so is a state that the runtime does
-	// not know, unless the caller knows better.
+	// A created container waits to run. An unknown state is shown as waiting too,
+	// unless the caller knows more.
 	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}
 }
 
-// lost makes the status of an instance in unknown state that used to run one
-// that ended. The kubelet counts a restart for it, and forgets the state at
-// the next generation; we keep it until the instance is replaced.
-func lost(s, previous *v1.ContainerStatus) {
+// setLost turns the status of an instance in unknown state that was running into a
+// terminated one. The kubelet counts a restart for it, and forgets the state at the
+// next generation; here it is kept until the instance is replaced.
+func setLost(s, previous *v1.ContainerStatus) {
 	if previous == nil {
 		return
 	}
@@ -209,7 +210,7 @@ func lost(s, previous *v1.ContainerStatus) {
 		s.RestartCount = max(s.RestartCount, previous.RestartCount+1)
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:      ReasonStatusUnknown,
-			Message:     lostAtEnd,
+			Message:     lostMessage,
 			ExitCode:    lostExitCode,
 			ContainerID: s.ContainerID,
 		}}
@@ -218,9 +219,9 @@ func lost(s, previous *v1.ContainerStatus) {
 	}
 }
 
-// unseen is the status of a container of which the runtime shows nothing.
-func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.ContainerStatus {
-	s := v1.ContainerStatus{Name: c.Name, Image: c.Image, State: b.notYet()}
+// notObserved returns the status of a container that the runtime does not have.
+func (b *builder) notObserved(c *v1.Container, previous *v1.ContainerStatus) v1.ContainerStatus {
+	s := v1.ContainerStatus{Name: c.Name, Image: c.Image, State: b.notCreated()}
 	if previous != nil {
 		if previous.State.Terminated != nil {
 			s = *previous
@@ -229,27 +230,27 @@ func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.Conta
 		s.LastTerminationState = previous.LastTerminationState
 	}
 	if b.in.Observed == nil || b.in.Observed.At.IsZero() {
-		// Nobody looked. That must not end a pod that may well run.
+		// Nothing was observed yet. That must not end a pod that may be running.
 		return s
 	}
 	if b.in.pendingRestart(c.Name) {
 		restartWithAll(&s, previous)
 		return s
 	}
-	// An init container's remains may be cleared away once its work is done.
+	// An init container may be removed after it has completed.
 	if b.init && !podinfo.IsSidecar(c) && s.State.Waiting != nil && regularCreated(b.in) {
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:  reasonCompleted,
-			Message: "the init container is gone, and what comes after it has started: it must have succeeded",
+			Message: "the init container was removed after later containers had started, so it must have completed",
 		}}
 		return s
 	}
 	if b.vanished(c.Name, previous) {
-		// Not waiting alone: that would put a pod that ran back to Pending.
-		// Unlike the kubelet, an older termination is replaced: this one is newer.
+		// Waiting alone would set a pod that ran back to Pending. Unlike in the
+		// kubelet, an older termination is replaced, because this one is newer.
 		s.LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:   ReasonStatusUnknown,
-			Message:  "the container ran and is gone; nobody saw how it ended",
+			Message:  "the container was running and does not exist any more; its exit was not observed",
 			ExitCode: lostExitCode,
 		}}
 		s.RestartCount = max(s.RestartCount, b.in.Record.RestartCounts[c.Name]) + 1
@@ -257,8 +258,8 @@ func (b *builder) unseen(c *v1.Container, previous *v1.ContainerStatus) v1.Conta
 	return s
 }
 
-// restartWithAll is the status of a container that was removed since all
-// containers restart. Its restart counts once: when it is first missed.
+// restartWithAll sets the status of a container that was removed because all
+// containers restart. Its restart is counted once: when it is first missing.
 func restartWithAll(s, previous *v1.ContainerStatus) {
 	s.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: ReasonRestartingAll}}
 	if previous == nil || previous.ContainerID == "" {
@@ -272,15 +273,15 @@ func restartWithAll(s, previous *v1.ContainerStatus) {
 	case previous.State.Running != nil:
 		s.LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:      ReasonStatusUnknown,
-			Message:     "the container was ended since all containers restart; nobody saw how",
+			Message:     "the container was stopped because all containers restart; its exit was not observed",
 			ExitCode:    lostExitCode,
 			ContainerID: previous.ContainerID,
 		}}
 	}
 }
 
-// vanished reports whether the container ran when it was last looked at; after
-// a restart of the daemon the record is the only witness.
+// vanished reports whether the container ran at the last observation. After a restart
+// of the daemon only the record shows it.
 func (b *builder) vanished(name string, previous *v1.ContainerStatus) bool {
 	if previous != nil {
 		return previous.State.Running != nil
@@ -289,8 +290,8 @@ func (b *builder) vanished(name string, previous *v1.ContainerStatus) bool {
 	return ran && !b.in.Record.Terminal()
 }
 
-// notYet is the state of a container that was not created yet.
-func (b *builder) notYet() v1.ContainerState {
+// notCreated returns the state of a container that was not created yet.
+func (b *builder) notCreated() v1.ContainerState {
 	w := &v1.ContainerStateWaiting{Reason: ReasonCreating}
 	if len(b.in.Pod.Spec.InitContainers) > 0 {
 		w.Reason = ReasonInitializing
@@ -305,11 +306,11 @@ func (b *builder) overrideWaiting(c *v1.Container, s *v1.ContainerStatus) {
 		return
 	}
 	if end := s.State.Terminated; end != nil {
-		code, toItsEnd := end.ExitCode, b.init && !podinfo.IsSidecar(c)
-		if toItsEnd {
+		code, completes := end.ExitCode, b.init && !podinfo.IsSidecar(c)
+		if completes {
 			code = failureCode(end)
 		}
-		if toItsEnd && !initFailed(end) || !restarts(b.in, c, code) {
+		if completes && !initFailed(end) || !restarts(b.in, c, code) {
 			return
 		}
 		s.LastTerminationState = s.State
@@ -317,10 +318,10 @@ func (b *builder) overrideWaiting(c *v1.Container, s *v1.ContainerStatus) {
 	s.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: w.Reason, Message: w.Message}}
 }
 
-// settleEnd gives an end to a container of a pod that has ended but whose own
-// end was not seen: its remains may have been cleared away before a restart of
-// the daemon. A container that never started keeps waiting, as the kubelet's.
-func (b *builder) settleEnd(s, previous *v1.ContainerStatus) {
+// fillTerminated sets the terminated state of a container in a terminated pod whose
+// exit was not observed: it may have been removed before a restart of the daemon. A
+// container that never started keeps waiting, as in the kubelet.
+func (b *builder) fillTerminated(s, previous *v1.ContainerStatus) {
 	if s.State.Terminated != nil {
 		return
 	}
@@ -341,16 +342,16 @@ func (b *builder) settleEnd(s, previous *v1.ContainerStatus) {
 	if started {
 		s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason:      ReasonStatusUnknown,
-			Message:     lostAtEnd,
+			Message:     lostMessage,
 			ExitCode:    lostExitCode,
 			ContainerID: s.ContainerID,
 		}}
 	}
 }
 
-// probe fills in started and ready. A container without probes is started when
+// setProbeResults sets started and ready. A container without probes is started when
 // it runs and ready when it has started.
-func (b *builder) probe(c *v1.Container, newest *cri.Container, s *v1.ContainerStatus) {
+func (b *builder) setProbeResults(c *v1.Container, newest *cri.Container, s *v1.ContainerStatus) {
 	started, ready := false, false
 	if s.State.Running != nil {
 		started, ready = true, true
@@ -368,7 +369,7 @@ func (b *builder) probe(c *v1.Container, newest *cri.Container, s *v1.ContainerS
 	s.Started, s.Ready = &started, ready
 }
 
-// lastOf is the last termination as far as the previous status tells it.
+// lastOf returns the last termination that the previous status shows.
 func lastOf(previous *v1.ContainerStatus, id string) v1.ContainerState {
 	if previous.ContainerID != id && previous.State.Terminated != nil {
 		return v1.ContainerState{Terminated: previous.State.Terminated}
@@ -385,7 +386,7 @@ func regularCreated(in Input) bool {
 	return false
 }
 
-// idLike gives id the scheme of another ID.
+// idLike returns id with the scheme of another ID.
 func idLike(other, id string) string {
 	if scheme, _, ok := strings.Cut(other, "://"); ok {
 		return scheme + "://" + id
@@ -400,8 +401,8 @@ func orZero(t time.Time) metav1.Time {
 	return *seconds(t)
 }
 
-// clip bounds a message without splitting a rune.
-func clip(s string, limit int) string {
+// truncate bounds a message without splitting a rune.
+func truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -33,8 +33,8 @@ func runningState() v1.ContainerState {
 }
 
 const (
-	locatedAtEnd    = "the container was not to be found when its pod ended"
-	locatedAtDelete = "the container ran and is gone; nobody saw how it ended"
+	locatedAtEnd    = "the container could not be located when the pod terminated"
+	locatedAtDelete = "the container was running and does not exist any more; its exit was not observed"
 )
 
 func TestContainerStates(t *testing.T) {
@@ -123,7 +123,7 @@ func TestContainerStates(t *testing.T) {
 		{name: "vanished init container of a pod that started", of: "i",
 			in: Input{Pod: pod(always, initContainers("i")), Observed: observed(running("web"))},
 			state: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed",
-				Message: "the init container is gone, and what comes after it has started: it must have succeeded"}}},
+				Message: "the init container was removed after later containers had started, so it must have completed"}}},
 		{name: "vanished sidecar of a pod that started waits", of: "s",
 			in:    Input{Pod: pod(always, sidecar("s")), Observed: observed(running("web"))},
 			state: waitingState("PodInitializing", "")},

@@ -12,8 +12,8 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// Generate is the status of a pod. It is pure: the same Input gives the same
-// status. The phases, conditions, reasons and messages are the kubelet's, but
+// Generate returns the status of a pod. It is pure: the same Input gives the same
+// status. The phases, conditions, reasons and messages are the kubelet's, except
 // where a comment says otherwise.
 func Generate(in Input) v1.PodStatus {
 	if !in.Record.Terminal() {
@@ -29,14 +29,15 @@ func Generate(in Input) v1.PodStatus {
 		st.ContainerStatuses = regularStatuses(in)
 		st.EphemeralContainerStatuses = ephemeralStatuses(in)
 	}
-	st.Phase, st.Reason, st.Message = settlePhase(in, &st)
+	st.Phase, st.Reason, st.Message = decidePhase(in, &st)
 	setIPs(in, &st)
 	st.Conditions = conditions(in, &st)
 	return st
 }
 
-// settlePhase puts what has been decided above what the containers show.
-func settlePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
+// decidePhase returns phase, reason and message. A decision takes precedence over what
+// the containers show.
+func decidePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
 	if in.Record.Terminal() {
 		return in.Record.Phase, in.Record.Reason, in.Record.Message
 	}
@@ -47,11 +48,11 @@ func settlePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
 		return v1.PodFailed, in.Rejected.Reason, "Pod was rejected: " + in.Rejected.Message
 	}
 	phase := phaseOf(in, st)
-	if podinfo.IsTerminal(phase) || phase == v1.PodRunning && runs(st) {
+	if podinfo.IsTerminal(phase) || phase == v1.PodRunning && anyRunning(st) {
 		return phase, "", ""
 	}
-	// The kubelet tells of these by events alone. Whoever looks at a pod that
-	// does not start should not have to go elsewhere for the reason.
+	// The kubelet reports these by events only. Here the status of a pod that does
+	// not start shows the reason too.
 	if in.WaitingFor != nil {
 		return phase, in.WaitingFor.Reason, in.WaitingFor.Message
 	}
@@ -61,9 +62,9 @@ func settlePhase(in Input, st *v1.PodStatus) (v1.PodPhase, string, string) {
 	return phase, "", ""
 }
 
-// runs reports whether a container of the pod does. After a reboot the phase is
-// Running still, and nothing does.
-func runs(st *v1.PodStatus) bool {
+// anyRunning reports whether a container of the pod runs. After a reboot the phase is
+// still Running, and no container is.
+func anyRunning(st *v1.PodStatus) bool {
 	running := func(c v1.ContainerStatus) bool { return c.State.Running != nil }
 	return slices.ContainsFunc(st.InitContainerStatuses, running) || slices.ContainsFunc(st.ContainerStatuses, running)
 }
@@ -78,7 +79,7 @@ func startTime(in Input) *metav1.Time {
 	return seconds(in.Now)
 }
 
-// seconds is a time as the API carries it.
+// seconds returns a time with the precision of the API.
 func seconds(t time.Time) *metav1.Time {
 	at := metav1.NewTime(t).Rfc3339Copy()
 	return &at
@@ -100,9 +101,9 @@ func setIPs(in Input, st *v1.PodStatus) {
 	}
 }
 
-// PodIPs are the addresses of a pod as its status has them, the first of the
-// node's primary family first, then the first of the other. hostIPs may be
-// empty and observed nil.
+// PodIPs returns the addresses of a pod for its status: the first of the node's
+// primary family, then the first of the other. hostIPs may be empty and observed
+// nil.
 func PodIPs(pod *v1.Pod, observed *cri.PodStatus, hostIPs []string) []string {
 	var all, ips []string
 	switch {

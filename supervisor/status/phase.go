@@ -7,18 +7,18 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// phaseOf is the phase that the container statuses amount to. The rules and
-// their order are those of the kubelet (kubelet_pods.go getPhase). As there, a
-// static pod that is being killed gets no terminal phase for it.
+// phaseOf returns the phase that follows from the container statuses. The rules and
+// their order are the kubelet's (kubelet_pods.go getPhase). As there, a static pod
+// that is terminating gets no terminal phase for it.
 func phaseOf(in Input, st *v1.PodStatus) v1.PodPhase {
 	pendingInit, failedInit := countInit(in, st)
 	n := countRegular(in, st)
 	if n.stopped < len(in.Pod.Spec.Containers) || n.restartable > 0 {
 		countSidecars(in, st, &n)
 	} else {
-		// The work is done: sidecars that still run are to be ended, and those
-		// that do not are not waited for. (The kubelet waits for one that was
-		// made and never started, for ever.)
+		// The work is done: sidecars that still run are to be stopped, and nothing
+		// waits for the others. (The kubelet waits forever for one that was created
+		// and never started.)
 		n.running += runningSidecars(in, st)
 	}
 	switch {
@@ -48,13 +48,13 @@ func phaseOf(in Input, st *v1.PodStatus) v1.PodPhase {
 // counts sums up containers for the phase.
 type counts struct {
 	unknown, running, waiting int
-	// stopped are the regular ones that ended; of these restartable will be
-	// started again and succeeded exited with 0.
+	// stopped counts the regular containers that exited; of these restartable will
+	// be restarted and succeeded exited with 0.
 	stopped, restartable, succeeded int
 	sidecarsPending                 bool
 }
 
-// countInit looks at the init containers that run to completion.
+// countInit checks the init containers that run to completion.
 func countInit(in Input, st *v1.PodStatus) (pending, failed bool) {
 	for i := range in.Pod.Spec.InitContainers {
 		c := &in.Pod.Spec.InitContainers[i]
@@ -64,7 +64,7 @@ func countInit(in Input, st *v1.PodStatus) (pending, failed bool) {
 		s := find(st.InitContainerStatuses, c.Name)
 		end := ended(s)
 		switch {
-		case end == nil, aboutToStart(s), in.pendingRestart(c.Name):
+		case end == nil, createdNotStarted(s), in.pendingRestart(c.Name):
 			pending = true
 		case initFailed(end) && !restarts(in, c, failureCode(end)):
 			failed = true
@@ -86,10 +86,10 @@ func countRegular(in Input, st *v1.PodStatus) counts {
 			n.running++
 		case end != nil:
 			n.stopped++
-			if restarts(in, c, end.ExitCode) || aboutToStart(s) {
+			if restarts(in, c, end.ExitCode) || createdNotStarted(s) {
 				n.restartable++
 			}
-			// One that waits to be started again has not succeeded.
+			// A container that waits for its restart has not succeeded.
 			if s.State.Terminated != nil && end.ExitCode == 0 {
 				n.succeeded++
 			}
@@ -102,8 +102,8 @@ func countRegular(in Input, st *v1.PodStatus) counts {
 	return n
 }
 
-// countSidecars adds the restartable init containers. One that exited does
-// not count for the phase.
+// countSidecars adds the sidecars. A sidecar that exited does not count for the
+// phase.
 func countSidecars(in Input, st *v1.PodStatus, n *counts) {
 	for i := range in.Pod.Spec.InitContainers {
 		c := &in.Pod.Spec.InitContainers[i]
@@ -140,8 +140,8 @@ func runningSidecars(in Input, st *v1.PodStatus) (n int) {
 	return n
 }
 
-// ended is how the container ended, if it is not running: one that waits with
-// a last termination counts as stopped.
+// ended returns how the container terminated, nil if it runs: a container that waits
+// with a last termination counts as stopped.
 func ended(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	switch {
 	case s == nil || s.State.Running != nil:
@@ -152,11 +152,11 @@ func ended(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	return s.LastTerminationState.Terminated
 }
 
-// aboutToStart reports whether a new instance has been made and only has to be
-// started. The kubelet judges such a container by the end of the instance
-// before; a daemon that was killed between the two calls would then take a pod
-// that was to run again as ended for good.
-func aboutToStart(s *v1.ContainerStatus) bool {
+// createdNotStarted reports whether a new instance was created and not started yet.
+// The kubelet uses the exit of the previous instance for such a container; a daemon
+// that was killed between the two calls would then consider a pod that was to restart
+// as terminated.
+func createdNotStarted(s *v1.ContainerStatus) bool {
 	return s.State.Waiting != nil && s.State.Waiting.Reason == "" && s.ContainerID != ""
 }
 
@@ -177,19 +177,18 @@ func initialized(in Input) bool {
 	return false
 }
 
-// restarts reports whether a container that exited so is started again.
+// restarts reports whether a container with this exit code is restarted.
 func restarts(in Input, c *v1.Container, exitCode int32) bool {
 	return len(in.triggers) > 0 || in.pendingRestart(c.Name) || cri.OnExit(in.Pod, c, exitCode) != cri.NoRestart
 }
 
-// initFailed reports whether an init container that ran to its end has failed.
-// One that ran out of memory has, even if it exited with 0.
+// initFailed reports whether an init container that exited has failed. One that ran
+// out of memory has, even if it exited with 0.
 func initFailed(end *v1.ContainerStateTerminated) bool {
 	return end.ExitCode != 0 || end.Reason == reasonOOMKilled
 }
 
-// failureCode is the exit code by which the failure of an init container is
-// judged.
+// failureCode returns the exit code that counts for a failed init container.
 func failureCode(end *v1.ContainerStateTerminated) int32 {
 	if end.ExitCode == 0 {
 		return lostExitCode

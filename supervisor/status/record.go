@@ -13,50 +13,48 @@ import (
 	"github.com/podstead/podstead/internal/wallclock"
 )
 
-// Record is what the runtime cannot tell of a pod after the daemon or the
-// machine was restarted. The zero Record is that of a pod never seen before. It has
-// one field per fact on disk; grouping them would change the file.
+// Record is what the runtime does not know of a pod after a restart of the daemon or
+// the host. The zero Record is that of a new pod. It has more than 15 fields because
+// it is the form of the file.
 type Record struct {
-	// StartTime is when the daemon first took the pod up.
+	// StartTime is when the daemon first synced the pod.
 	StartTime time.Time `json:"startTime,omitzero"`
-	// Start is the same moment by the time since the boot, of pods with a
-	// deadline.
+	// Start is the same time since the boot, for pods with a deadline.
 	Start *wallclock.Mark `json:"start,omitempty"`
 	// Phase, Reason and Message are set once the phase is terminal. A
 	// terminal phase stays until NewRun.
 	Phase   v1.PodPhase `json:"phase,omitempty"`
 	Reason  string      `json:"reason,omitempty"`
 	Message string      `json:"message,omitempty"`
-	// Rejected: the node did not take the pod, and nothing of it ever ran.
+	// Rejected: the pod did not pass admission, and nothing of it ever ran.
 	Rejected bool `json:"rejected,omitempty"`
-	// RestartCounts by container name are the least that the next status says.
+	// RestartCounts by container name are the least restart counts of the next
+	// status.
 	RestartCounts map[string]int32 `json:"restartCounts,omitempty"`
 	// Backoff is the crash-loop step by container name.
 	Backoff map[string]cri.BackoffStep `json:"backoff,omitempty"`
-	// Ready by container name holds the containers that run, with their last
-	// readiness.
+	// Ready has the running containers by name, with their last readiness.
 	Ready map[string]ReadyRecord `json:"ready,omitempty"`
-	// Again names the containers that were, or are about to be, removed since
-	// all containers restart, and have no new instance yet. Their policies and
-	// earlier ends do not count: they are started.
+	// PendingRestart are the containers that were, or are about to be, removed
+	// because all containers restart, and have no new instance yet. They are started
+	// whatever their policies and earlier exits.
 	PendingRestart []string `json:"again,omitempty"`
-	// PostStart is, by container name, the instance whose postStart hook has
+	// PostStart has, by container name, the instance whose postStart hook has
 	// returned.
 	PostStart map[string]string `json:"postStart,omitempty"`
-	// Resized by container name has the running containers whose resources were
-	// changed since they were made.
+	// Resized has, by name, the running containers whose resources were changed
+	// since they were created.
 	Resized map[string]ResizedRecord `json:"resized,omitempty"`
-	// Allocated by container name are the resources for which the pod was given
-	// room, nil before it was: while it wants others that have to wait for room,
-	// what starts starts with these.
+	// Allocated are the allocated resources by container name, nil before the pod
+	// was admitted. While a resize is deferred, containers start with these.
 	Allocated map[string]cri.Resources `json:"allocated,omitempty"`
-	// Ends by container name are how the containers of a pod with a terminal
-	// phase ended: their remains go when the disk is full.
+	// Ends are, by container name, the terminations of the containers of a pod with
+	// a terminal phase: the containers are removed when the disk is full.
 	Ends map[string]v1.ContainerStateTerminated `json:"ends,omitempty"`
-	// Runs counts how often the pod was run again under its UID.
+	// Runs counts how often the pod was restarted under its UID.
 	Runs int `json:"runs,omitempty"`
-	// Displaced is why the node ended the pod, nil if it did not. Such a pod
-	// runs again.
+	// Disruption is why the node ended the pod, nil if it did not. A static pod runs
+	// again.
 	Disruption *Disruption `json:"displaced,omitempty"`
 }
 
@@ -67,15 +65,14 @@ type ReadyRecord struct {
 	Started     bool   `json:"started"`
 }
 
-// ResizedRecord are the resources that one container instance was last given.
+// ResizedRecord are the resources to which a container instance was last resized.
 type ResizedRecord struct {
 	ContainerID string `json:"containerID"`
 	cri.Actuated
 }
 
-// Observe is the record with what the generated status adds to it. It is the
-// only way in which a terminal phase gets into a record, and so the only one
-// in which Generate comes to keep it.
+// Observe returns the record with what the generated status adds to it. Only it sets
+// a terminal phase, which Generate keeps from then on.
 func (r Record) Observe(st *v1.PodStatus) Record {
 	if r.StartTime.IsZero() && st.StartTime != nil {
 		r.StartTime = st.StartTime.Time
@@ -106,7 +103,7 @@ func (r Record) Observe(st *v1.PodStatus) Record {
 	return r
 }
 
-// again is what Again becomes with a status.
+// pendingRestart returns PendingRestart after a status.
 func (r Record) pendingRestart(st *v1.PodStatus) []string {
 	if podinfo.IsTerminal(st.Phase) {
 		return nil
@@ -129,7 +126,7 @@ func (r Record) pendingRestart(st *v1.PodStatus) []string {
 	return names
 }
 
-// ends are how the containers of a status ended.
+// ends returns the terminations of the containers of a status.
 func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 	found := map[string]v1.ContainerStateTerminated{}
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses} {
@@ -142,9 +139,9 @@ func ends(st *v1.PodStatus) map[string]v1.ContainerStateTerminated {
 	return orNil(found)
 }
 
-// NewRun is the record with which the pod is run again under its UID: the
-// terminal phase is gone, the restart counts go on, and it asks for room anew. The last published status
-// must be taken as it is; it does not bring the phase back.
+// NewRun returns the record with which the pod is restarted under its UID: without
+// the terminal phase and the allocation, and with the restart counts. The last
+// published status does not bring the phase back.
 func (r Record) NewRun() Record {
 	r.Phase, r.Reason, r.Message = "", "", ""
 	r.StartTime, r.Start, r.PendingRestart, r.Ends, r.Disruption, r.Rejected = time.Time{}, nil, nil, nil, nil, false
@@ -154,10 +151,10 @@ func (r Record) NewRun() Record {
 	return r
 }
 
-// Terminal reports whether the pod has ended for good in this run.
+// Terminal reports whether the phase of this run is terminal.
 func (r Record) Terminal() bool { return podinfo.IsTerminal(r.Phase) }
 
-// bareID is a container ID without the API's scheme.
+// bareID returns a container ID without the API's scheme.
 func bareID(id string) string {
 	if _, bare, ok := strings.Cut(id, "://"); ok {
 		return bare

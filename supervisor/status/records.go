@@ -17,11 +17,11 @@ import (
 	"github.com/podstead/podstead/internal/atomicfile"
 )
 
-// recordVersion is the version of a record file's form. A file of another
-// version is taken as damaged: it costs history, never a pod.
+// recordVersion is the version of the record file format. A file of another version
+// counts as damaged: it costs history, never a pod.
 const recordVersion = 1
 
-// maxRecord bounds what is read of a record file, in bytes.
+// maxRecord bounds a record file, in bytes.
 const maxRecord = 1 << 20
 
 type recordFile struct {
@@ -29,30 +29,30 @@ type recordFile struct {
 	Record
 }
 
-// Records keeps one small file a pod. What is saved survives a kill of the
-// daemon and a loss of power: a file is either the old or the new one.
-// It is safe for concurrent use, calls for one UID being in order.
+// Records keeps one small file per pod. A saved record survives a kill of the daemon
+// and a power loss: a file is either the old or the new one. It is safe for
+// concurrent use if the calls for one UID are in order.
 type Records struct {
 	dir string
 	log *slog.Logger
 
 	mu      sync.Mutex
-	written map[types.UID][]byte // what the file is known to hold
+	written map[types.UID][]byte // the known content of the file
 }
 
-// OpenRecords uses the folder dir, which it makes with mode 0700 if needed.
-// What a write that was cut short left behind is removed.
+// OpenRecords uses the directory dir, which it creates with mode 0700 if needed. It
+// removes the temporary files of interrupted writes.
 func OpenRecords(dir string, log *slog.Logger) (*Records, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot keep pod records: %w", err)
+		return nil, fmt.Errorf("failed to open pod records: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot keep pod records: %w", err)
+		return nil, fmt.Errorf("failed to open pod records: %w", err)
 	}
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), atomicfile.Suffix) {
-			// One that stays is no harm: the next write replaces it.
+			// A failure does not matter: the next write replaces the file.
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
@@ -62,12 +62,12 @@ func OpenRecords(dir string, log *slog.Logger) (*Records, error) {
 	return &Records{dir: dir, log: log, written: map[types.UID][]byte{}}, nil
 }
 
-// Load is the record of a pod. A missing one is empty; so is a damaged one,
+// Load returns the record of a pod. A missing record is empty; so is a damaged one,
 // with a warning in the log.
 func (r *Records) Load(uid types.UID) Record {
 	path, err := r.path(uid)
 	if err != nil {
-		r.log.Warn("pod record ignored", "uid", uid, "error", err)
+		r.log.Warn("Ignoring pod record", "uid", uid, "err", err)
 		return Record{}
 	}
 	data, err := read(path)
@@ -79,10 +79,10 @@ func (r *Records) Load(uid types.UID) Record {
 		err = json.Unmarshal(data, &file)
 	}
 	if err == nil && file.Version != recordVersion {
-		err = fmt.Errorf("version %d, this daemon knows version %d", file.Version, recordVersion)
+		err = fmt.Errorf("version is %d, this daemon supports version %d", file.Version, recordVersion)
 	}
 	if err != nil {
-		r.log.Warn("pod record is damaged: the pod's history starts anew", "file", path, "error", err)
+		r.log.Warn("Pod record is damaged, discarding the history of the pod", "file", path, "err", err)
 		return Record{}
 	}
 	r.remember(uid, data)
@@ -98,7 +98,7 @@ func (r *Records) Save(uid types.UID, rec Record) (bool, error) {
 	}
 	data, err := json.Marshal(recordFile{Version: recordVersion, Record: rec})
 	if err != nil {
-		return false, fmt.Errorf("cannot write pod record %s: %w", path, err)
+		return false, fmt.Errorf("failed to write pod record %s: %w", path, err)
 	}
 	r.mu.Lock()
 	same := bytes.Equal(r.written[uid], data)
@@ -107,13 +107,13 @@ func (r *Records) Save(uid types.UID, rec Record) (bool, error) {
 		return false, nil
 	}
 	if err := atomicfile.Replace(path, data); err != nil {
-		return false, fmt.Errorf("cannot write pod record %s: %w", path, err)
+		return false, fmt.Errorf("failed to write pod record %s: %w", path, err)
 	}
 	r.remember(uid, data)
 	return true, nil
 }
 
-// Delete forgets a pod; that there is no record is no error.
+// Delete deletes the record of a pod; a missing record is no error.
 func (r *Records) Delete(uid types.UID) error {
 	path, err := r.path(uid)
 	if err != nil {
@@ -123,17 +123,17 @@ func (r *Records) Delete(uid types.UID) error {
 	delete(r.written, uid)
 	r.mu.Unlock()
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cannot remove pod record: %w", err)
+		return fmt.Errorf("failed to remove pod record: %w", err)
 	}
 	return nil
 }
 
-// UIDs are the pods that have a record, so that those of pods long gone can be
+// UIDs returns the pods that have a record, so that records of removed pods can be
 // deleted.
 func (r *Records) UIDs() ([]types.UID, error) {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot list pod records: %w", err)
+		return nil, fmt.Errorf("failed to list pod records: %w", err)
 	}
 	var uids []types.UID
 	for _, e := range entries {
@@ -150,12 +150,12 @@ func (r *Records) remember(uid types.UID, data []byte) {
 	r.mu.Unlock()
 }
 
-// path refuses what could lead out of the folder. UIDs are validated before
-// they get here; this is the last line before a file is written as root.
+// path rejects a UID that could lead out of the directory. UIDs are validated before;
+// this is the last check before a file is written as root.
 func (r *Records) path(uid types.UID) (string, error) {
 	name := string(uid)
 	if name == "" || strings.ContainsAny(name, "/\\\x00") || strings.HasPrefix(name, ".") {
-		return "", fmt.Errorf("cannot keep a pod record: %q is no valid UID", name)
+		return "", fmt.Errorf("invalid pod record: %q is not a valid UID", name)
 	}
 	return filepath.Join(r.dir, name+".json"), nil
 }

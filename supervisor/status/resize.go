@@ -6,8 +6,8 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// resizeCondition tells of a resize that is not made, by the kubelet's types
-// and reasons; nil if there is none.
+// resizeCondition returns the condition of a resize that is not made, with the
+// kubelet's types and reasons; nil without one.
 func resizeCondition(r *Resize) *v1.PodCondition {
 	switch {
 	case r == nil:
@@ -20,8 +20,8 @@ func resizeCondition(r *Resize) *v1.PodCondition {
 	return &v1.PodCondition{Type: v1.PodResizeInProgress, Status: v1.ConditionTrue, Reason: v1.PodReasonError, Message: r.Message}
 }
 
-// setResources shows what a running container has, which while a resize is
-// pending is not what the pod wants.
+// setResources sets the resources of a running container. While a resize is pending
+// they differ from the wanted ones.
 func (b *builder) setResources(spec *v1.Container, c *cri.Container, s *v1.ContainerStatus) {
 	if c == nil || c.State != cri.StateRunning || c.Resources == nil {
 		return

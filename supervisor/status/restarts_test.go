@@ -117,7 +117,7 @@ func TestAllContainersRestart(t *testing.T) {
 		restarting(look(observed(running("a"), count(running("b"), 1), exited("i", 0))), v1.ConditionFalse)
 		st := look(observed(exited("a", 42), count(running("b"), 1), exited("i", 0)))
 		restarting(st, v1.ConditionTrue)
-		if c := condition(st, v1.AllContainersRestarting); c.Reason != "ContainerExited" || c.Message != "all containers restart since a exited with 42" {
+		if c := condition(st, v1.AllContainersRestarting); c.Reason != "ContainerExited" || c.Message != "all containers are restarted because a exited with 42" {
 			t.Errorf("condition %+v", c)
 		}
 		look(observed(exited("a", 42), count(exited("b", 143), 1), exited("i", 0)))

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tombstones is how many deletions a Store remembers. A subscriber that lags
-// further behind gets a full snapshot.
+// tombstones is how many deletions a Store remembers. A subscriber that is further
+// behind gets a full snapshot.
 const tombstones = 1000
 
-// Store holds the published status of every pod and wakes its subscribers
-// when one changed. It is safe for concurrent use. What it hands out is shared
-// and must not be written to.
+// Store holds the published status of every pod and notifies its subscribers of
+// changes. It is safe for concurrent use. What it returns is shared and must not be
+// written to.
 type Store struct {
 	mu          sync.RWMutex
 	version     uint64
@@ -34,12 +34,11 @@ type deletion struct {
 	version uint64
 }
 
-// Snapshot is what changed in a Store since a version.
+// Snapshot has the changes of a Store since a version.
 type Snapshot struct {
-	// Version is the store's, to be given to the next Since.
+	// Version is the store's version, the argument of the next Since.
 	Version uint64
-	// Full says that Changed holds every status, and that what it does not
-	// hold is gone.
+	// Full: Changed has every status, and all others were deleted.
 	Full bool
 	// Changed are the statuses set since.
 	Changed map[types.UID]*v1.PodStatus
@@ -47,14 +46,14 @@ type Snapshot struct {
 	Gone []types.UID
 }
 
-// NewStore makes an empty store.
+// NewStore returns an empty store.
 func NewStore() *Store {
 	return &Store{statuses: map[types.UID]published{}, subscribers: map[chan struct{}]struct{}{}}
 }
 
-// Set publishes the status of a pod and reports whether it differs from the
-// one before. The store keeps what the status points to: the caller must not
-// write to it again. An equal status wakes nobody.
+// Set publishes the status of a pod and reports whether it differs from the previous
+// one. The store keeps what the status points to: the caller must not write to it
+// again. An equal status notifies no subscriber.
 func (s *Store) Set(uid types.UID, st v1.PodStatus) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,11 +62,11 @@ func (s *Store) Set(uid types.UID, st v1.PodStatus) bool {
 	}
 	s.version++
 	s.statuses[uid] = published{status: &st, version: s.version}
-	s.wake()
+	s.notify()
 	return true
 }
 
-// Get is the published status of a pod, and whether there is one.
+// Get returns the published status of a pod, and whether there is one.
 func (s *Store) Get(uid types.UID) (v1.PodStatus, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -78,7 +77,7 @@ func (s *Store) Get(uid types.UID) (v1.PodStatus, bool) {
 	return *p.status, true
 }
 
-// Current is the published status of a pod, nil if there is none. The same
+// Current returns the published status of a pod, nil if there is none. The same
 // pointer is the same status.
 func (s *Store) Current(uid types.UID) *v1.PodStatus {
 	s.mu.RLock()
@@ -86,7 +85,7 @@ func (s *Store) Current(uid types.UID) *v1.PodStatus {
 	return s.statuses[uid].status
 }
 
-// Delete forgets a pod.
+// Delete deletes the status of a pod.
 func (s *Store) Delete(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,15 +99,15 @@ func (s *Store) Delete(uid types.UID) {
 		s.gone = append(s.gone[:0], s.gone[1:]...)
 	}
 	s.gone = append(s.gone, deletion{uid: uid, version: s.version})
-	s.wake()
+	s.notify()
 }
 
-// List is every published status by UID.
+// List returns every published status by UID.
 func (s *Store) List() map[types.UID]*v1.PodStatus {
 	return s.Since(0).Changed
 }
 
-// Since is what changed after the given version; 0 gives everything.
+// Since returns what changed after the given version; 0 returns everything.
 func (s *Store) Since(version uint64) Snapshot {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -133,9 +132,8 @@ func (s *Store) Since(version uint64) Snapshot {
 	return snap
 }
 
-// Subscribe returns a channel that is woken after a change; wake-ups coalesce
-// and the state is read with Since. The returned function ends the
-// subscription.
+// Subscribe returns a channel that receives after a change; notifications coalesce
+// and the state is read with Since. The returned function ends the subscription.
 func (s *Store) Subscribe() (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	s.mu.Lock()
@@ -148,16 +146,16 @@ func (s *Store) Subscribe() (<-chan struct{}, func()) {
 	}
 }
 
-// Touch wakes the subscribers although no status changed: which pods there are
-// did, or what they are told by besides their status.
+// Touch notifies the subscribers although no status changed, because the set of pods
+// did, or something that is shown together with their statuses.
 func (s *Store) Touch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wake()
+	s.notify()
 }
 
-// wake tells the subscribers; the caller holds mu.
-func (s *Store) wake() {
+// notify notifies the subscribers; mu is held.
+func (s *Store) notify() {
 	for ch := range s.subscribers {
 		select {
 		case ch <- struct{}{}:
