@@ -49,17 +49,17 @@ func (o *testBound) await(what ...string) {
 	o.tell()
 }
 
-func withBound(b *bed) (files *testObjects, bound *testBound) {
+func withBound(b *testbed) (files *testObjects, bound *testBound) {
 	files, bound = newTestObjects(), &testBound{testObjects: newTestObjects()}
 	b.sources = func(s *Sources) { s.Objects, s.ClusterObjects = files, bound }
 	return files, bound
 }
 
 // A cluster's pod sees the cluster's objects and no manifest's, waits without a
-// sandbox until the API server has told, and is woken by that. A pod of a file
-// beside it waits for nothing.
+// sandbox until the API server has reported them, which notifies it. A static pod next
+// to it waits for nothing.
 func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		files, bound := withBound(b)
 		files.put("default", "cm", map[string]string{"a": "of a file"})
 		bound.await("ConfigMap default/cm")
@@ -90,9 +90,9 @@ func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 			t.Errorf("%d scripts in an hour", again)
 		}
 
-		// There is none: that is told. One comes: it runs at once.
+		// It does not exist: the status says so. It is created: the pod runs at once.
 		bound.await()
-		b.until(10*time.Second, "what is missing is told", func() bool {
+		b.until(10*time.Second, "the missing object is reported", func() bool {
 			for _, c := range d.status("u2").ContainerStatuses {
 				if w := c.State.Waiting; w != nil && w.Message == "env A: ConfigMap default/cm is not in the cluster" {
 					return true

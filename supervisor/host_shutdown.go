@@ -158,7 +158,7 @@ func (s *Supervisor) higherPriorityStarting(pod *v1.Pod) bool {
 	return false
 }
 
-// endedBeforeBoot reports whether a pod still has the status of before the boot.
+// endedBeforeBoot reports whether a pod still has its status from before the boot.
 func endedBeforeBoot(pod *v1.Pod) bool {
 	return pod.Spec.RestartPolicy == v1.RestartPolicyAlways && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c v1.ContainerStatus) bool {
 		return c.State.Terminated != nil

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Whoever waits for a pod's start does not wait for ever for one that cannot.
+// A client that waits for a start does not wait forever for a pod that cannot start.
 func TestStartedGivesUpOnWhatIsStuck(t *testing.T) {
 	for _, reason := range []string{"NameTaken", "FailedMount", "CreatePodSandboxError"} {
 		pod := testPod("web", "u1", "r1")
@@ -25,7 +25,7 @@ func TestStartedGivesUpOnWhatIsStuck(t *testing.T) {
 
 // Who compares what is shown looks into changed pods only.
 func TestUnchangedPodsAreShownByTheSamePointer(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		d := b.start()
 		other := testPod("other", "u2", "r1")
 		d.config.deliver(file, testPod("web", "u1", "r1"), other)

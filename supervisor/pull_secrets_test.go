@@ -47,10 +47,10 @@ func (n nodeCredentials) Lookup(context.Context, credential.Image) ([]cri.Creden
 	return []cri.Credential{{Origin: "node", Username: "node"}}, n.err
 }
 
-// A pull secret that is not there yet is told and keeps nobody from trying;
+// A missing pull secret causes an event and does not prevent the pull;
 // once it is there the pull is made again at once.
 func TestPullSecrets(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
 		b.sources = func(s *Sources) { s.Objects = objects }
 		b.fake.SetImages()
@@ -91,9 +91,9 @@ func TestPullSecrets(t *testing.T) {
 	})
 }
 
-// An image that somebody loads ends the back-off of who waits for it.
+// An image that is loaded ends the back-off of the pods that wait for it.
 func TestImagesThatComeEndTheBackoff(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		b.fake.SetImages()
 		b.fake.SetPullable("other:1")
 		d := b.start()
@@ -108,7 +108,7 @@ func TestImagesThatComeEndTheBackoff(t *testing.T) {
 	})
 }
 
-// Logins for no pod: what is missing is told with a failure, and is no event.
+// Credentials for no pod: a missing secret is reported with a failure, not as an event.
 func TestLoginsForNoPod(t *testing.T) {
 	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
 	objects.put("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, `{"auths": {"r.test": {"username": "bob"}}}`)

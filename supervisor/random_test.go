@@ -24,7 +24,7 @@ import (
 func TestDaemonKilledAtRandomPoints(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBed(t, func(t *testing.T, b *bed) {
+			withTestbed(t, func(t *testing.T, b *testbed) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				b.fake.Latency("*", 7*time.Millisecond)
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 30 * time.Millisecond})
@@ -57,8 +57,8 @@ func TestDaemonKilledAtRandomPoints(t *testing.T) {
 }
 
 // converged fails unless exactly the wanted pods run, each once and in its
-// revision, beside the foreign pod if there is one.
-func (b *bed) converged(wanted []*v1.Pod, foreign types.UID) {
+// revision, in addition to the foreign pod if there is one.
+func (b *testbed) converged(wanted []*v1.Pod, foreign types.UID) {
 	b.t.Helper()
 	want, containers := map[string]string{}, map[string]int{}
 	for _, pod := range wanted {
@@ -98,7 +98,7 @@ func (b *bed) converged(wanted []*v1.Pod, foreign types.UID) {
 
 // model is the random test's idea of the world.
 type model struct {
-	*bed
+	*testbed
 	rnd *rand.Rand
 	// wanted by name; disturbed are the UIDs whose containers the test itself
 	// ended or whose spec it changed.
@@ -139,11 +139,11 @@ func TestAnythingInAnyOrder(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newBed(t, seed%2 == 0)
+				b := newTestbed(t, seed%2 == 0)
 				defer func() { b.kill() }()
 				b.fake.Put(critest.Pod{UID: "theirs", Name: "other", Namespace: "default", Containers: []string{"app"}})
 				m := &model{
-					bed: b, rnd: rand.New(rand.NewPCG(seed, 99)),
+					testbed: b, rnd: rand.New(rand.NewPCG(seed, 99)),
 					wanted: map[string]*v1.Pod{}, disturbed: map[types.UID]bool{},
 				}
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 300 * time.Millisecond})
@@ -250,7 +250,7 @@ func (m *model) step() {
 	m.after(time.Duration(m.rnd.IntN(1500)) * time.Millisecond)
 }
 
-// order fails unless what runs beside a sidecar came after it: app only in a
+// order fails unless containers that run with a sidecar started after it: app only in a
 // sandbox in which the init container has succeeded.
 func (m *model) order() {
 	m.t.Helper()
@@ -271,7 +271,7 @@ func (m *model) deliver() { m.daemon.config.deliver(file, m.pods()...) }
 
 func (m *model) restart() {
 	m.kill()
-	d := m.bed.start()
+	d := m.testbed.start()
 	if m.rnd.IntN(2) == 0 {
 		d.config.restore(file, m.pods()...)
 		m.after(time.Duration(m.rnd.IntN(3000)) * time.Millisecond)

@@ -80,13 +80,13 @@ func objectPod(uid types.UID, annotations ...string) *v1.Pod {
 	return pod
 }
 
-func withObjects(b *bed) *testObjects {
+func withObjects(b *testbed) *testObjects {
 	objects := newTestObjects()
 	b.sources = func(s *Sources) { s.Objects = objects }
 	return objects
 }
 
-func (b *bed) fault(uid types.UID) string {
+func (b *testbed) fault(uid types.UID) string {
 	st := b.daemon.status(uid)
 	for _, c := range st.Conditions {
 		if c.Type == status.ManifestFault {
@@ -97,7 +97,7 @@ func (b *bed) fault(uid types.UID) string {
 }
 
 // envOf is the variable A of the pod's one running container.
-func (b *bed) envOf(uid types.UID) string {
+func (b *testbed) envOf(uid types.UID) string {
 	for _, c := range b.fake.Containers() {
 		if c.Running() && c.UID == string(uid) {
 			for _, e := range c.Config.Envs {
@@ -110,14 +110,14 @@ func (b *bed) envOf(uid types.UID) string {
 	return ""
 }
 
-func instances(b *bed, uid types.UID) int {
+func instances(b *testbed, uid types.UID) int {
 	return len(slices.DeleteFunc(b.fake.Containers(), func(c critest.Container) bool { return c.UID != string(uid) }))
 }
 
 // A pod waits for what is missing, without looking again and again, and starts
 // as soon as that is there.
 func TestPodWaitsForItsObjects(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		objects := withObjects(b)
 		d := b.start()
 		d.config.deliver(file, objectPod("u1"))
@@ -128,7 +128,7 @@ func TestPodWaitsForItsObjects(t *testing.T) {
 					statuses[0].State.Waiting.Message == message
 			}
 		}
-		b.until(10*time.Second, "the missing object is told", waits("env A: ConfigMap default/cm is in no manifest"))
+		b.until(10*time.Second, "the missing object is reported", waits("env A: ConfigMap default/cm is in no manifest"))
 		if fault := b.fault("u1"); !strings.Contains(fault, "ConfigMap default/cm is referenced by the pod but is in no manifest") {
 			t.Errorf("fault is %q", fault)
 		}
@@ -141,7 +141,7 @@ func TestPodWaitsForItsObjects(t *testing.T) {
 		}
 		b.noWrites(n)
 		objects.put("default", "cm", map[string]string{"b": "x"})
-		b.until(100*time.Millisecond, "the missing key is told", waits(`env A: ConfigMap default/cm has no key "a"`))
+		b.until(100*time.Millisecond, "the missing key is reported", waits(`env A: ConfigMap default/cm has no key "a"`))
 		objects.put("other", "cm", map[string]string{"a": "x"})
 		b.after(time.Second)
 		b.noWrites(n)
@@ -155,8 +155,8 @@ func TestPodWaitsForItsObjects(t *testing.T) {
 	})
 }
 
-func TestChangedObjectsRestartWhoWantsIt(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		objects := withObjects(b)
 		objects.put("default", "cm", map[string]string{"a": "1"})
 		d := b.start()
@@ -212,7 +212,7 @@ func TestChangedObjectsRestartWhoWantsIt(t *testing.T) {
 
 // An optional object counts as changed when it comes, not when it goes.
 func TestOptionalObjectThatComes(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		objects := withObjects(b)
 		pod, yes := objectPod("u1", podinfo.AnnotationRestartOnChange), true
 		pod.Spec.Containers[0].Env[0].ValueFrom.ConfigMapKeyRef.Optional = &yes
@@ -233,7 +233,7 @@ func TestOptionalObjectThatComes(t *testing.T) {
 
 // Pods of an API server see nothing of what this node's manifests declare.
 func TestPodsOfAnAPIServerSeeNoLocalObjects(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		objects := withObjects(b)
 		objects.put("default", "cm", map[string]string{"a": "1"})
 		d := b.start(manifest.SourceAPI)

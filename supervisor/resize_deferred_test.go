@@ -9,9 +9,9 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// deferred is a bed of three cpus in which u1 has one and is to have three, and
+// deferred is a testbed with three cpus in which u1 has one and is to have three, and
 // another pod one.
-func deferred(b *bed) (d *daemon, other *v1.Pod) {
+func deferred(b *testbed) (d *daemon, other *v1.Pod) {
 	b.t.Helper()
 	b.allocatable = cpus("3")
 	other = requestingPod("other", "1")
@@ -24,7 +24,7 @@ func deferred(b *bed) (d *daemon, other *v1.Pod) {
 	return d, other
 }
 
-func (b *bed) isDeferred() {
+func (b *testbed) isDeferred() {
 	b.t.Helper()
 	b.until(time.Minute, "the resize is deferred", func() bool {
 		c := condition(b.daemon.status("u1"), v1.PodResizePending)
@@ -35,12 +35,12 @@ func (b *bed) isDeferred() {
 // What starts while a resize waits for room starts with what it had, however it
 // came to an end, and takes no more of the node.
 func TestStartsWhileResizeIsDeferred(t *testing.T) {
-	ends := map[string]func(b *bed, other *v1.Pod){
-		"the container crashes":   func(b *bed, _ *v1.Pod) { b.fake.Exit("app", 1) },
-		"the sandbox dies":        func(b *bed, _ *v1.Pod) { b.fake.KillSandboxes("web") },
-		"the container is lost":   func(b *bed, _ *v1.Pod) { b.fake.Lose("app") },
-		"the machine is rebooted": func(b *bed, other *v1.Pod) { b.kill(); b.fake.Reboot(); b.restart(sized("3", "64Mi"), other) },
-		"it ends between daemons": func(b *bed, other *v1.Pod) {
+	ends := map[string]func(b *testbed, other *v1.Pod){
+		"the container crashes":   func(b *testbed, _ *v1.Pod) { b.fake.Exit("app", 1) },
+		"the sandbox dies":        func(b *testbed, _ *v1.Pod) { b.fake.KillSandboxes("web") },
+		"the container is lost":   func(b *testbed, _ *v1.Pod) { b.fake.Lose("app") },
+		"the machine is rebooted": func(b *testbed, other *v1.Pod) { b.kill(); b.fake.Reboot(); b.restart(sized("3", "64Mi"), other) },
+		"it ends between daemons": func(b *testbed, other *v1.Pod) {
 			b.kill()
 			b.fake.Exit("app", 1)
 			b.restart(sized("3", "64Mi"), other)
@@ -48,11 +48,11 @@ func TestStartsWhileResizeIsDeferred(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			inBed(t, func(t *testing.T, b *bed) {
+			withTestbed(t, func(t *testing.T, b *testbed) {
 				_, other := deferred(b)
 				first, _ := b.fake.Newest("app")
 				end(b, other)
-				b.until(5*time.Minute, "it runs anew", func() bool {
+				b.until(5*time.Minute, "it restarts", func() bool {
 					now, _ := b.fake.Newest("app")
 					return now.ID != first.ID && now.Running()
 				})
@@ -76,7 +76,7 @@ func TestStartsWhileResizeIsDeferred(t *testing.T) {
 
 // What waits to be restarted when there is room for the resize starts with it.
 func TestResizeIsGrantedBetweenStarts(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		d, _ := deferred(b)
 		b.fake.Behave("app", critest.Behaviour{RunFor: time.Second, ExitCode: 1})
 		b.fake.Exit("app", 1)
@@ -97,7 +97,7 @@ func TestResizeIsGrantedBetweenStarts(t *testing.T) {
 
 // A container that has never run has what its pod was admitted with.
 func TestResizeIsDeferredBeforeTheStart(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		b.allocatable = cpus("3")
 		other := requestingPod("other", "1")
 		web := func(cpu string) *v1.Pod {
@@ -126,7 +126,7 @@ func TestResizeIsDeferredBeforeTheStart(t *testing.T) {
 
 // Who is out of room after a reboot and asks for less starts with that.
 func TestLessIsAskedForAfterReboot(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		deferred(b)
 		b.kill()
 		b.fake.Reboot()

@@ -16,16 +16,16 @@ import (
 // A volume that cannot be had any more holds back the container that mounts it,
 // when that is made again, and no other one of a pod that runs.
 func TestVolumeFaultInARunningPod(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		probes := &fakeProbes{changed: make(chan struct{}, 1)}
 		b.sources = func(s *Sources) { s.Probes = probes }
-		folder := b.path("data")
-		if err := os.Mkdir(folder, 0o700); err != nil {
+		directory := b.path("data")
+		if err := os.Mkdir(directory, 0o700); err != nil {
 			t.Fatal(err)
 		}
 		there := v1.HostPathDirectory
 		pod := testPod("web", "u1", "r1")
-		pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder, Type: &there}}}}
+		pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: directory, Type: &there}}}}
 		reader := *pod.Spec.Containers[0].DeepCopy()
 		reader.Name = "reader"
 		reader.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
@@ -33,7 +33,7 @@ func TestVolumeFaultInARunningPod(t *testing.T) {
 		d := b.start()
 		d.config.deliver(file, pod)
 		b.until(time.Minute, "both run", func() bool { return b.running("u1") == 2 })
-		if err := os.Remove(folder); err != nil {
+		if err := os.Remove(directory); err != nil {
 			t.Fatal(err)
 		}
 		b.fake.Kill("app")
@@ -53,7 +53,7 @@ func TestVolumeFaultInARunningPod(t *testing.T) {
 			}
 			return false
 		})
-		if err := os.Mkdir(folder, 0o700); err != nil {
+		if err := os.Mkdir(directory, 0o700); err != nil {
 			t.Fatal(err)
 		}
 		b.until(5*time.Minute, "it runs again when the volume is back", func() bool { return b.running("u1") == 2 })
@@ -63,7 +63,7 @@ func TestVolumeFaultInARunningPod(t *testing.T) {
 // Nor does a pod that runs go on unwatched when its user IDs cannot be told any
 // more: what fails its probe is ended, and what is to be made again waits.
 func TestUserNamespaceFaultInARunningPod(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		probes := &fakeProbes{changed: make(chan struct{}, 1)}
 		b.sources = func(s *Sources) { s.Probes = probes }
 		b.fake.SetHandlers(&runtimeapi.RuntimeHandler{Features: &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}})
@@ -89,7 +89,7 @@ func TestUserNamespaceFaultInARunningPod(t *testing.T) {
 		b.until(2*time.Minute, "it is ended", func() bool { return b.running("u1") == 0 })
 		b.after(time.Minute)
 		if n := b.fake.Starts("u1", "app"); n != 1 {
-			t.Errorf("it was started %d times, with users that nobody knows", n)
+			t.Errorf("it was started %d times, without a range of user IDs", n)
 		}
 		if err := os.WriteFile(files[0], whole, 0o600); err != nil {
 			t.Fatal(err)

@@ -86,7 +86,7 @@ func anyLook(rnd *rand.Rand, p *v1.Pod) *cri.PodStatus {
 // The plan and the phase are two readings of the same rules: a pod whose phase
 // says that it has ended has nothing to start, and one that has nothing to
 // start and of which nothing runs has ended. Otherwise a pod would be ended
-// half way, or hang for ever.
+// half way, or hang forever.
 func TestPlanAndPhaseAgree(t *testing.T) {
 	for seed := range uint64(20_000) {
 		rnd := rand.New(rand.NewPCG(seed, 7))

@@ -115,9 +115,9 @@ func TestConditionsAreInTheKubeletsOrder(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("conditions %v, want %v", got, want)
 	}
-	mended := Generate(Input{Pod: pod("Always"), Now: now, Previous: prev})
-	if condition(mended, ManifestFault) != nil {
-		t.Error("the fault is still shown after it was mended")
+	fixed := Generate(Input{Pod: pod("Always"), Now: now, Previous: prev})
+	if condition(fixed, ManifestFault) != nil {
+		t.Error("the fault is still shown after it was fixed")
 	}
 }
 

@@ -192,7 +192,7 @@ func TestReadyAndStarted(t *testing.T) {
 
 func TestContainersAreInOrder(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, containers("b", "c", "a"), initContainers("z", "y"), sidecar("x"))
-	st := Generate(Input{Pod: p, Now: now, Observed: observed(running("c"), running("stray"))})
+	st := Generate(Input{Pod: p, Now: now, Observed: observed(running("c"), running("unknown"))})
 	names := func(list []v1.ContainerStatus) (names []string) {
 		for _, s := range list {
 			names = append(names, s.Name)

@@ -49,7 +49,7 @@ func TestPhaseByTheContainersOwnPolicies(t *testing.T) {
 		{"Never, its own OnFailure, failed", Input{Pod: pod("Never", own("web", "OnFailure")), Observed: observed(exited("web", 1))}, v1.PodRunning},
 		{"Never, its own OnFailure, succeeded", Input{Pod: pod("Never", own("web", "OnFailure")), Observed: observed(exited("web", 0))}, v1.PodSucceeded},
 		{"Always, its own Never, failed", Input{Pod: pod("Always", own("web", "Never")), Observed: observed(exited("web", 1))}, v1.PodFailed},
-		{"Always, its own Never, beside one that restarts", Input{
+		{"Always, its own Never, with another that restarts", Input{
 			Pod: pod("Always", two, own("a", "Never")), Observed: observed(exited("a", 1), exited("b", 0))}, v1.PodRunning},
 		{"a rule fits", Input{Pod: pod("Never", own("web", "Never", on(restart, 42))), Observed: observed(exited("web", 42))}, v1.PodRunning},
 		{"no rule fits", Input{Pod: pod("Always", own("web", "Never", on(restart, 42))), Observed: observed(exited("web", 1))}, v1.PodFailed},
@@ -91,7 +91,7 @@ func TestPhaseByTheContainersOwnPolicies(t *testing.T) {
 }
 
 // The statuses of a pod of which all containers restart, look by look, with a
-// daemon that remembers and with one that is started anew before each look.
+// daemon that remembers and with one that is restarted before each observation.
 func TestAllContainersRestart(t *testing.T) {
 	p := pod("Never", containers("a", "b"), initContainers("i"), own("a", "Never", on(restartAll, 42)))
 	for _, forgetful := range []bool{false, true} {

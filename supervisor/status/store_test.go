@@ -21,7 +21,7 @@ func woken(ch <-chan struct{}) bool {
 	}
 }
 
-func TestStoreTellsWhatChanged(t *testing.T) {
+func TestStoreReturnsChanges(t *testing.T) {
 	s := NewStore()
 	ch, cancel := s.Subscribe()
 	if woken(ch) {
@@ -30,7 +30,7 @@ func TestStoreTellsWhatChanged(t *testing.T) {
 	s.Set("a", phase("Pending"))
 	s.Set("b", phase("Pending"))
 	if !woken(ch) || woken(ch) {
-		t.Error("want one wake-up for changes that nobody read yet")
+		t.Error("want one notification for changes that were not read yet")
 	}
 	first := s.Since(0)
 	if !first.Full || len(first.Changed) != 2 {
@@ -70,7 +70,7 @@ func TestStoreTellsWhatChanged(t *testing.T) {
 	}
 }
 
-func TestSubscriberThatLagsGetsAll(t *testing.T) {
+func TestSlowSubscriberGetsFullSnapshot(t *testing.T) {
 	s := NewStore()
 	s.Set("kept", phase("Running"))
 	lagging := s.Since(0).Version
@@ -89,8 +89,8 @@ func TestSubscriberThatLagsGetsAll(t *testing.T) {
 	}
 }
 
-// Which pods there are is told like a change of a status.
-func TestTouchWakes(t *testing.T) {
+// A change of the set of pods notifies like a change of a status.
+func TestTouchNotifies(t *testing.T) {
 	s := NewStore()
 	changed, end := s.Subscribe()
 	defer end()
@@ -98,7 +98,7 @@ func TestTouchWakes(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("nobody was woken")
+		t.Error("no subscriber was notified")
 	}
 	if got := s.Since(0); len(got.Changed) != 0 || got.Version != 0 {
 		t.Errorf("something changed: %+v", got)

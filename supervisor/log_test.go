@@ -17,7 +17,7 @@ import (
 )
 
 // told are the lines of the log from Info on that hold a text.
-func (d *daemon) told(text string) []string {
+func (d *daemon) logLines(text string) []string {
 	var lines []string
 	for line := range strings.Lines(d.log.String()) {
 		if strings.Contains(line, text) && !strings.Contains(line, "level=DEBUG") {
@@ -28,15 +28,15 @@ func (d *daemon) told(text string) []string {
 }
 
 // tells fails unless exactly one line holds a text.
-func (d *daemon) tells(t *testing.T, text string) {
+func (d *daemon) logsOnce(t *testing.T, text string) {
 	t.Helper()
-	if lines := d.told(text); len(lines) != 1 {
-		t.Errorf("%q is told %d times:\n%s", text, len(lines), strings.Join(lines, ""))
+	if lines := d.logLines(text); len(lines) != 1 {
+		t.Errorf("%q is logged %d times:\n%s", text, len(lines), strings.Join(lines, ""))
 	}
 }
 
-func TestEditIsToldFromRemoval(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+func TestEditIsNotLoggedAsRemoval(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
@@ -47,25 +47,25 @@ func TestEditIsToldFromRemoval(t *testing.T) {
 		}
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Add, Source: file, Pods: []*v1.Pod{edited}}
 		b.runs("u2")
-		d.tells(t, `msg="Pod replaced" reason="its manifest changed"`)
-		d.tells(t, "Stopping container app: its manifest changed")
-		d.tells(t, "Pod terminated")
-		if lines := d.told("its manifest was removed"); len(lines) > 0 {
+		d.logsOnce(t, `msg="Pod replaced" reason="its manifest changed"`)
+		d.logsOnce(t, "Stopping container app: its manifest changed")
+		d.logsOnce(t, "Pod terminated")
+		if lines := d.logLines("its manifest was removed"); len(lines) > 0 {
 			t.Error(lines)
 		}
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: file, Pods: []*v1.Pod{edited}}
 		b.gone("u2")
-		d.tells(t, `msg="Pod removed" reason="its manifest was removed"`)
-		d.tells(t, "Stopping container app: its manifest was removed")
-		if lines := d.told("Pod terminated"); len(lines) != 2 {
+		d.logsOnce(t, `msg="Pod removed" reason="its manifest was removed"`)
+		d.logsOnce(t, "Stopping container app: its manifest was removed")
+		if lines := d.logLines("Pod terminated"); len(lines) != 2 {
 			t.Error(lines)
 		}
 	})
 }
 
 // A cluster's pod has no manifest here whose change could be told.
-func TestEndOfBoundPodIsToldByTheCluster(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+func TestRemovalFromTheClusterIsLogged(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		d := b.start(manifest.SourceAPI)
 		one, two := boundPod("web", "u1"), boundPod("web", "u2")
 		d.config.deliver(manifest.SourceAPI, one)
@@ -73,20 +73,20 @@ func TestEndOfBoundPodIsToldByTheCluster(t *testing.T) {
 		d.config.updates <- manifest.PodUpdate{Op: manifest.Remove, Source: manifest.SourceAPI, Pods: []*v1.Pod{one}, Replaced: map[types.UID]bool{"u1": true}}
 		d.config.tell(manifest.Add, two)
 		b.runs("u2")
-		d.tells(t, `msg="Pod replaced" reason="the cluster has a new pod of this name"`)
-		d.tells(t, "Stopping container app: the cluster has a new pod of this name")
+		d.logsOnce(t, `msg="Pod replaced" reason="the cluster has a new pod of this name"`)
+		d.logsOnce(t, "Stopping container app: the cluster has a new pod of this name")
 		d.config.tell(manifest.Remove, two)
 		b.gone("u2")
-		d.tells(t, `msg="Pod removed" reason="the pod was removed from the cluster"`)
-		d.tells(t, "Stopping container app: the pod was removed from the cluster")
-		if lines := d.told("manifest"); len(lines) > 0 {
+		d.logsOnce(t, `msg="Pod removed" reason="the pod was removed from the cluster"`)
+		d.logsOnce(t, "Stopping container app: the pod was removed from the cluster")
+		if lines := d.logLines("manifest"); len(lines) > 0 {
 			t.Error(lines)
 		}
 	})
 }
 
-func TestEndsOfContainersAreToldOnce(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+func TestContainerExitsAreLoggedOnce(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		d := b.start()
 		pod := testPod("web", "u1", "r1")
 		d.config.deliver(file, pod)
@@ -94,20 +94,20 @@ func TestEndsOfContainersAreToldOnce(t *testing.T) {
 		b.after(5 * time.Second)
 		b.fake.Exit("app", 3)
 		b.after(5 * time.Minute)
-		d.tells(t, "Container exited")
-		d.tells(t, "container=app exitCode=3 reason=Error ran=5s")
+		d.logsOnce(t, "Container exited")
+		d.logsOnce(t, "container=app exitCode=3 reason=Error ran=5s")
 		// The next daemon finds that end and does not tell it again.
 		b.kill()
 		d = b.restart(pod)
 		b.after(5 * time.Minute)
-		if lines := d.told("exited"); len(lines) > 0 {
+		if lines := d.logLines("exited"); len(lines) > 0 {
 			t.Error(lines)
 		}
 	})
 }
 
-func TestPodThatEndedByItselfIsTold(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+func TestCompletedPodIsLogged(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		d := b.start()
 		pod := testPod("job", "u1", "r1")
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
@@ -115,20 +115,20 @@ func TestPodThatEndedByItselfIsTold(t *testing.T) {
 		b.runs("u1")
 		b.fake.Exit("app", 0)
 		b.after(time.Minute)
-		d.tells(t, "container=app exitCode=0 reason=Completed")
-		d.tells(t, "Pod terminated")
-		d.tells(t, "phase=Succeeded")
+		d.logsOnce(t, "container=app exitCode=0 reason=Completed")
+		d.logsOnce(t, "Pod terminated")
+		d.logsOnce(t, "phase=Succeeded")
 		b.kill()
 		d = b.restart(pod)
 		b.after(5 * time.Minute)
-		if lines := d.told("exited"); len(lines) > 0 {
+		if lines := d.logLines("exited"); len(lines) > 0 {
 			t.Error(lines)
 		}
 	})
 }
 
 func TestVolumeThatCannotBeSetUpIsShown(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		d := b.start()
 		pod := testPod("web", "u1", "r1")
 		kind := v1.HostPathDirectory
@@ -139,14 +139,14 @@ func TestVolumeThatCannotBeSetUpIsShown(t *testing.T) {
 		if st := d.status("u1"); st.Reason != podinputs.ReasonFailedMount || !strings.Contains(st.Message, "nowhere does not exist") {
 			t.Errorf("status is %q %q", st.Reason, st.Message)
 		}
-		d.tells(t, "nowhere does not exist")
+		d.logsOnce(t, "nowhere does not exist")
 	})
 }
 
 // Another podstead's pod from the same manifest has the same UID: what is left
 // of it holds the names in the runtime even when nothing of it runs.
-func TestRemainsOfAnotherPodsteadHoldTheName(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+func TestSandboxesOfAnotherPodsteadKeepTheName(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		id := b.fake.Put(critest.Pod{UID: "u1", Name: "web", Namespace: "default", Instance: "theirs", Containers: []string{"app"}})
 		b.fake.StopPod("u1")
 		d := b.start()
@@ -160,8 +160,8 @@ func TestRemainsOfAnotherPodsteadHoldTheName(t *testing.T) {
 	})
 }
 
-func TestRecordThatCannotBeWrittenIsToldOnce(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+func TestRecordThatCannotBeSavedIsLoggedOnce(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		d := b.start()
 		if err := os.RemoveAll(b.path("records")); err != nil {
 			t.Fatal(err)
@@ -172,6 +172,6 @@ func TestRecordThatCannotBeWrittenIsToldOnce(t *testing.T) {
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
 		b.after(20 * time.Minute)
-		d.tells(t, "Failed to save pod record")
+		d.logsOnce(t, "Failed to save pod record")
 	})
 }

@@ -33,9 +33,9 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// bed is a fake runtime, a root folder, and daemons that come and go: the real
-// rooms from the sync loop down to the CRI client.
-type bed struct {
+// testbed is a fake runtime, a root directory, and daemons that start and stop: the real
+// packages from the sync loop down to the CRI client.
+type testbed struct {
 	t       testing.TB
 	fake    *critest.Fake
 	dir     string
@@ -57,7 +57,7 @@ type bed struct {
 	allocatable v1.ResourceList
 	// mark is the next daemon's time since the boot; nil is not known.
 	mark func() (wallclock.Mark, bool)
-	// metrics are told of what the next daemon does; may be nil.
+	// metrics are those of the next daemon; may be nil.
 	metrics Metrics
 	// taints are registered with the next daemon; may be nil.
 	taints func() []v1.Taint
@@ -72,7 +72,7 @@ type daemon struct {
 	events   *event.Recorder
 	pleg     *pleg.PLEG
 	log      *strings.Builder
-	// ran counts the scripts that were run.
+	// ran counts the syncs.
 	ran  atomic.Int64
 	stop func()
 }
@@ -89,13 +89,13 @@ func (c countingSyncer) Sync(ctx context.Context, j podworkers.SyncJob, r *runSt
 
 // inBed runs a test in a bubble, once with the runtime's event stream and once
 // without.
-func inBed(t *testing.T, f func(t *testing.T, b *bed)) {
+func withTestbed(t *testing.T, f func(t *testing.T, b *testbed)) {
 	t.Helper()
 	for _, kind := range []string{"evented", "generic"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newBed(t, kind == "generic")
+				b := newTestbed(t, kind == "generic")
 				defer b.kill()
 				f(t, b)
 				b.fake.Check(t)
@@ -112,15 +112,15 @@ func seeds(n uint64) uint64 {
 	return n
 }
 
-func newBed(t testing.TB, generic bool) *bed {
-	b := &bed{t: t, fake: critest.New(t), dir: t.TempDir(), generic: generic}
+func newTestbed(t testing.TB, generic bool) *testbed {
+	b := &testbed{t: t, fake: critest.New(t), dir: t.TempDir(), generic: generic}
 	b.fake.SetEvents(!generic)
 	b.fake.WriteLogs()
 	return b
 }
 
 // start starts a daemon; the sources of its config have not delivered.
-func (b *bed) start(sources ...manifest.Source) *daemon {
+func (b *testbed) start(sources ...manifest.Source) *daemon {
 	b.t.Helper()
 	if len(sources) == 0 {
 		sources = []manifest.Source{manifest.SourceFile}
@@ -154,7 +154,7 @@ func (b *bed) start(sources ...manifest.Source) *daemon {
 	d.Supervisor, err = newSupervisor(Config{
 		Sources:     src,
 		Runtime:     Runtime{Observer: d.pleg, Syncer: criSyncer, Backoff: criSyncer.Backoff(), Health: client, Cgroups: b.cgroups},
-		Store:       Store{Statuses: writtenFirst{d.statuses, records, b.t, d}, Records: records},
+		Store:       Store{Statuses: savedFirst{d.statuses, records, b.t, d}, Records: records},
 		Paths:       Paths{Root: b.dir, PodLogs: b.path("logs"), ContainerLogs: b.path("links")},
 		Events:      d.events,
 		Log:         log,
@@ -211,17 +211,17 @@ func (d *daemon) status(uid types.UID) v1.PodStatus {
 	return st
 }
 
-func (b *bed) path(name string) string { return filepath.Join(b.dir, name) }
+func (b *testbed) path(name string) string { return filepath.Join(b.dir, name) }
 
 // kill ends the daemon wherever it is. Its calls in flight break off.
-func (b *bed) kill() {
+func (b *testbed) kill() {
 	if b.daemon != nil {
 		b.daemon.stop()
 	}
 }
 
 // restart kills the daemon and starts another whose file source delivers pods.
-func (b *bed) restart(pods ...*v1.Pod) *daemon {
+func (b *testbed) restart(pods ...*v1.Pod) *daemon {
 	b.kill()
 	d := b.start()
 	d.config.deliver(manifest.SourceFile, pods...)
@@ -229,13 +229,13 @@ func (b *bed) restart(pods ...*v1.Pod) *daemon {
 }
 
 // after lets time pass and everything settle.
-func (b *bed) after(d time.Duration) {
+func (b *testbed) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // until lets time pass until cond holds.
-func (b *bed) until(limit time.Duration, what string, cond func() bool) time.Duration {
+func (b *testbed) until(limit time.Duration, what string, cond func() bool) time.Duration {
 	b.t.Helper()
 	at := time.Now()
 	for {
@@ -255,14 +255,14 @@ func (b *bed) until(limit time.Duration, what string, cond func() bool) time.Dur
 }
 
 // runs waits until exactly one container of the pod runs under the UID.
-func (b *bed) runs(uid types.UID) time.Duration {
+func (b *testbed) runs(uid types.UID) time.Duration {
 	b.t.Helper()
 	return b.until(5*time.Minute, fmt.Sprintf("pod %s runs", uid), func() bool {
 		return b.running(uid) == 1 && b.daemon.status(uid).Phase == v1.PodRunning
 	})
 }
 
-func (b *bed) running(uid types.UID) int {
+func (b *testbed) running(uid types.UID) int {
 	n := 0
 	for _, c := range b.fake.Containers() {
 		if c.Running() && c.UID == string(uid) {
@@ -273,7 +273,7 @@ func (b *bed) running(uid types.UID) int {
 }
 
 // gone waits until nothing at all is left of a pod.
-func (b *bed) gone(uid types.UID) {
+func (b *testbed) gone(uid types.UID) {
 	b.t.Helper()
 	b.until(5*time.Minute, fmt.Sprintf("pod %s is gone", uid), func() bool {
 		if b.daemon.workers.State(uid) != podworkers.None || b.daemon.status(uid).Phase != "" {
@@ -301,7 +301,7 @@ func (b *bed) gone(uid types.UID) {
 }
 
 // writes are the changing calls since the first n.
-func (b *bed) writes(n int) []string {
+func (b *testbed) writes(n int) []string {
 	var calls []string
 	for _, c := range b.fake.Writes()[n:] {
 		calls = append(calls, c.Method+" "+c.Pod+"/"+c.Container)
@@ -311,7 +311,7 @@ func (b *bed) writes(n int) []string {
 
 // noWrites fails if anything was asked of the runtime since the first n writes,
 // calls of the methods in but aside.
-func (b *bed) noWrites(n int, but ...string) {
+func (b *testbed) noWrites(n int, but ...string) {
 	b.t.Helper()
 	calls := slices.DeleteFunc(b.writes(n), func(call string) bool {
 		method, _, _ := strings.Cut(call, " ")
@@ -424,20 +424,20 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	return w.w.Write(p)
 }
 
-// writtenFirst fails the test when it is told that a pod has ended, or that a
+// writtenFirst fails the test when a status says that a pod has ended, or that a
 // container which is probed is ready, before that is in the record: a daemon
 // that is killed in between would take it back.
-type writtenFirst struct {
+type savedFirst struct {
 	*status.Store
 	records *status.Records
 	t       testing.TB
 	daemon  *daemon
 }
 
-func (w writtenFirst) Set(uid types.UID, st v1.PodStatus) bool {
+func (w savedFirst) Set(uid types.UID, st v1.PodStatus) bool {
 	rec := w.records.Load(uid)
 	if podinfo.IsTerminal(st.Phase) && rec.Phase != st.Phase {
-		w.t.Errorf("%s is told to be %s, and that is not written", uid, st.Phase)
+		w.t.Errorf("%s is published as %s, and that is not saved", uid, st.Phase)
 	}
 	written := rec.Ready
 	for _, pod := range w.daemon.wanted.list() {
@@ -445,7 +445,7 @@ func (w writtenFirst) Set(uid types.UID, st v1.PodStatus) bool {
 			c := &pod.Spec.Containers[i]
 			for _, told := range st.ContainerStatuses {
 				if pod.UID == uid && hasProbes(c) && told.Name == c.Name && told.State.Running != nil && told.Ready != written[c.Name].Ready {
-					w.t.Errorf("%s of %s is told to be ready: %v, and that is not written", c.Name, uid, told.Ready)
+					w.t.Errorf("%s of %s is published as ready: %v, and that is not saved", c.Name, uid, told.Ready)
 				}
 			}
 		}

@@ -11,35 +11,35 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// told are the metrics that a supervisor told of.
-type told struct {
+// recordedMetrics are the metrics that a supervisor recorded.
+type recordedMetrics struct {
 	mu        sync.Mutex
 	worked    map[string]int
 	started   []time.Duration
 	displaced []string
 }
 
-func (m *told) PodSynced(operation string, took time.Duration) {
+func (m *recordedMetrics) PodSynced(operation string, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.worked[operation]++
 }
 
-func (m *told) PodStarted(took time.Duration) {
+func (m *recordedMetrics) PodStarted(took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.started = append(m.started, took)
 }
 
-func (m *told) PodDisrupted(reason, signal string) {
+func (m *recordedMetrics) PodDisrupted(reason, signal string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.displaced = append(m.displaced, reason+" "+signal)
 }
 
-func TestMetricsAreTold(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
-		m := &told{worked: map[string]int{}}
+func TestMetrics(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
+		m := &recordedMetrics{worked: map[string]int{}}
 		b.metrics = m
 		pod, bound := testPod("p", "u", "1"), testPod("bound", "b", "1")
 		d := b.start(manifest.SourceFile, manifest.SourceAPI)
@@ -86,13 +86,13 @@ func TestMetricsAreTold(t *testing.T) {
 
 // A daemon that takes a running pod over has not started it.
 func TestAdoptedPodIsNotCountedAsStarted(t *testing.T) {
-	inBed(t, func(t *testing.T, b *bed) {
+	withTestbed(t, func(t *testing.T, b *testbed) {
 		pod := testPod("p", "u", "1")
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, pod)
 		b.runs(pod.UID)
 		b.kill()
-		m := &told{worked: map[string]int{}}
+		m := &recordedMetrics{worked: map[string]int{}}
 		b.metrics = m
 		d = b.start()
 		d.config.deliver(manifest.SourceFile, pod)
