@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what the tests, the benchmark and the demo need on a Debian machine:
-# packages, newer versions of some tools, and a small root directory with systemd. What
-# is already installed is kept, so that a second run takes a moment.
+# Installs the dependencies of the tests, the benchmark and the demo on Debian:
+# packages, newer versions of some tools, and a small root directory with systemd.
+# It skips everything that is already installed, so a second run takes a moment.
 #
-#   test/setup.sh           everything that the tests need
-#   test/setup.sh runtime   what the demo needs: packages and nothing else
+#   test/setup.sh           all dependencies of the tests
+#   test/setup.sh runtime   dependencies of the demo: only packages
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,11 +15,11 @@ what=${1:-all}
 
 fail() { echo "setup: $*" >&2; exit 1; }
 
-[ "$(id -u)" = 0 ] || fail "needs root, since it installs packages (run it with sudo)"
-command -v go >/dev/null || fail "go is not on the PATH: install Go 1.26 or newer"
-command -v apt-get >/dev/null || fail "needs Debian's apt-get: on another system install containerd, runc, the CNI plugins, iptables and busybox by hand"
+[ "$(id -u)" = 0 ] || fail "must run as root to install packages; use sudo"
+command -v go >/dev/null || fail "go is not in PATH; install Go 1.26 or newer"
+command -v apt-get >/dev/null || fail "apt-get not found; on a system other than Debian install containerd, runc, the CNI plugins, iptables and busybox manually"
 
-# packages NAME... installs what is missing.
+# packages NAME... installs the packages that are missing.
 packages() {
 	local missing=() p
 	for p in "$@"; do
@@ -31,12 +31,12 @@ packages() {
 	log=$(mktemp)
 	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
 		tail -n 30 "$log" >&2
-		fail "apt-get could not install ${missing[*]} (its log: $log)"
+		fail "failed to install ${missing[*]} with apt-get; log: $log"
 	fi
 	rm -f "$log"
 }
 
-# newer_containerd builds the containerd that streams container events.
+# newer_containerd builds a containerd that supports container events.
 newer_containerd() {
 	local dir=$cache/containerd-$CONTAINERD_VERSION p
 	for p in containerd containerd-shim-runc-v2; do
@@ -44,7 +44,7 @@ newer_containerd() {
 		echo "setup: building $p $CONTAINERD_VERSION"
 		mkdir -p "$dir"
 		GOBIN=$dir CGO_ENABLED=0 GOFLAGS= go install "github.com/containerd/containerd/v2/cmd/$p@$CONTAINERD_VERSION" ||
-			fail "cannot build $p $CONTAINERD_VERSION"
+			fail "failed to build $p $CONTAINERD_VERSION"
 	done
 }
 
@@ -53,18 +53,18 @@ kubectl() {
 	local out=$cache/kubectl-$KUBECTL_VERSION
 	[ -x "$out" ] && return 0
 	echo "setup: building kubectl $KUBECTL_VERSION"
-	(cd "$here/kubectl" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "cannot build kubectl $KUBECTL_VERSION"
+	(cd "$here/kubectl" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "failed to build kubectl $KUBECTL_VERSION"
 }
 
-# api_server builds Kubernetes' own, for the tests of joining a cluster.
+# api_server builds Kubernetes' API server, for the cluster tests.
 api_server() {
 	local out=$cache/kube-apiserver-$KUBERNETES_VERSION
 	[ -x "$out" ] && return 0
 	echo "setup: building kube-apiserver $KUBERNETES_VERSION"
-	(cd "$here/apiserver" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "cannot build kube-apiserver $KUBERNETES_VERSION"
+	(cd "$here/apiserver" && CGO_ENABLED=0 GOFLAGS= go build -ldflags='-s -w' -o "$out" .) || fail "failed to build kube-apiserver $KUBERNETES_VERSION"
 }
 
-# debian_kubectl unpacks Debian's own, which is years older, without installing it.
+# debian_kubectl unpacks Debian's kubectl, which is years older, without installing it.
 debian_kubectl() {
 	local out=$cache/kubectl-debian tmp
 	[ -x "$out" ] && return 0
@@ -73,47 +73,47 @@ debian_kubectl() {
 	trap 'rm -rf "$tmp"' EXIT
 	chmod 755 "$tmp"
 	(cd "$tmp" && { apt-get download kubernetes-client || { apt-get update && apt-get download kubernetes-client; }; } && dpkg-deb -x kubernetes-client_*.deb root) >"$tmp/log" 2>&1 ||
-		{ tail -n 30 "$tmp/log" >&2; fail "cannot download Debian's kubernetes-client"; }
+		{ tail -n 30 "$tmp/log" >&2; fail "failed to download Debian's kubernetes-client"; }
 	mv "$tmp/root/usr/bin/kubectl" "$out"
 	rm -rf "$tmp"
 	trap - EXIT
 }
 
-# previous_podstead builds podstead as it was at PREVIOUS_COMMIT, from git's history.
+# previous_podstead builds podstead at PREVIOUS_COMMIT from the git history.
 previous_podstead() {
 	local out=$cache/podstead-$PREVIOUS_COMMIT tmp
 	[ -x "$out" ] && return 0
 	echo "setup: building podstead $PREVIOUS_COMMIT"
 	git -C "$here" cat-file -e "$PREVIOUS_COMMIT^{commit}" 2>/dev/null ||
-		fail "commit $PREVIOUS_COMMIT is not in this clone's history, and the upgrade tests start from it: run git fetch --unshallow"
+		fail "commit $PREVIOUS_COMMIT, which the upgrade tests need, is not in the history of this clone; run git fetch --unshallow"
 	mkdir -p "$cache"
 	tmp=$(mktemp -d "$cache/podstead.XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
 	git -C "$here/.." archive "$PREVIOUS_COMMIT" | tar -x -C "$tmp"
-	(cd "$tmp" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -tags grpcnotrace -o "$tmp/podstead.out" ./cmd/podstead) || fail "cannot build podstead $PREVIOUS_COMMIT"
+	(cd "$tmp" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -tags grpcnotrace -o "$tmp/podstead.out" ./cmd/podstead) || fail "failed to build podstead $PREVIOUS_COMMIT"
 	mv "$tmp/podstead.out" "$out"
 	rm -rf "$tmp"
 	trap - EXIT
 }
 
-# newer_runc builds the runc that maps the owners of mounts into user namespaces.
+# newer_runc builds a runc that supports idmapped mounts, which user namespaces need.
 newer_runc() {
 	local dir=$cache/runc-$RUNC_VERSION
 	[ -x "$dir/runc" ] && return 0
 	echo "setup: building runc $RUNC_VERSION"
 	mkdir -p "$dir"
 	GOBIN=$dir CGO_ENABLED=1 GOFLAGS= go install -tags seccomp "github.com/opencontainers/runc@$RUNC_VERSION" ||
-		fail "cannot build runc $RUNC_VERSION"
+		fail "failed to build runc $RUNC_VERSION"
 }
 
-# systemd_root makes a root directory, stored as a tarball, in which a real systemd boots.
+# systemd_root creates a tarball of a root directory in which a real systemd boots.
 systemd_root() {
 	local tarball=$cache/systemd-root-1.tar tmp mirror suite
 	[ -f "$tarball" ] && return 0
 	echo "setup: building a root directory with systemd"
 	suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 	mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | awk -v s="$suite" '$1 == s { print $2; exit }')
-	[ -n "$mirror" ] || fail "the apt sources name no mirror for $suite"
+	[ -n "$mirror" ] || fail "no mirror for $suite found in the apt sources"
 	mkdir -p "$cache"
 	tmp=$(mktemp -d "$cache/root.XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT

@@ -1,6 +1,5 @@
-// Command apiserver is Kubernetes' own API server, built for the end-to-end
-// tests of joining a cluster. It is a module of its own so that nothing of it
-// reaches the product's.
+// Command apiserver is Kubernetes' API server, built for the end-to-end tests of the cluster
+// package. It is a separate module, so that its dependencies are not those of the product.
 package main
 
 import (

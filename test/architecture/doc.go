@@ -1,4 +1,5 @@
-// Package architecture holds the tests that keep the rooms of the tree apart.
+// Package architecture holds the tests that enforce the import rules between the directories of
+// the tree (the rooms of docs/architecture.md).
 //
 // It owns the table of which room may import which. It reads the output of
 // `go list` and the doc.go of each package, and never changes anything.

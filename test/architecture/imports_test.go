@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/podstead/podstead"
 
-// room is one row of the table: a directory with all below it that has no longer
-// row of its own, and the rooms whose packages it may import.
+// room is one row of the table: a directory, including subdirectories without their own row,
+// and the rooms that its packages may import.
 type room struct {
 	directory string
 	may       []string
@@ -58,15 +58,14 @@ var rooms = []room{
 	{"test", []string{"*"}},
 }
 
-// unfinished are imports that the table forbids and that are still there, as
-// "from to". Nothing may be added.
+// unfinished lists forbidden imports that still exist, as "from to". It must not grow.
 var unfinished = []string{}
 
 // testOnly are directories that product code must not import.
 var testOnly = []string{"cri/critest", "test"}
 
-// onlyIn names outside packages that a part of the tree alone may import, by
-// prefix; nil means none.
+// onlyIn lists external packages, by prefix, and the only directories that may import them;
+// nil means none.
 var onlyIn = map[string][]string{
 	"k8s.io/client-go/kubernetes":            nil,
 	"k8s.io/client-go/informers":             nil,
@@ -93,7 +92,7 @@ type pkg struct {
 	Deps       []string
 }
 
-// product lists every package of the module without its tests.
+// product returns every package of the module without its tests.
 func product(t *testing.T) []pkg {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,Deps", module+"/...")
@@ -115,12 +114,12 @@ func product(t *testing.T) []pkg {
 		all = append(all, p)
 	}
 	if len(all) < 10 {
-		t.Fatalf("go list shows %d packages only", len(all))
+		t.Fatalf("go list returned only %d packages", len(all))
 	}
 	return all
 }
 
-// directoryOf is the package's directory in the module.
+// directoryOf returns the package's directory in the module.
 func directoryOf(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
@@ -129,7 +128,7 @@ func below(directory, parent string) bool {
 	return directory == parent || strings.HasPrefix(directory, parent+"/")
 }
 
-// roomOf is the row with the longest directory that holds the given one.
+// roomOf returns the row with the longest directory that contains the given one.
 func roomOf(directory string) (best room, found bool) {
 	for _, r := range rooms {
 		if below(directory, r.directory) && len(r.directory) > len(best.directory) {

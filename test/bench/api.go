@@ -18,20 +18,20 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// tableForm is how kubectl asks for pods.
+// tableForm is the Accept header with which kubectl lists pods.
 const tableForm = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
-// apiBench asks one daemon that has many pods on a runtime made of maps.
+// apiBench measures the API of one daemon that has many pods on the fake runtime.
 type apiBench struct {
 	ctx  context.Context
 	r    *report
 	opts options
 	node *testbed.Node
-	// local asks over the socket, remote over TLS with a kubeconfig.
+	// local uses the socket, remote TLS with a kubeconfig.
 	local, remote identity
 }
 
-// asker is one way to ask.
+// identity is one way to connect to the API.
 type identity struct {
 	name string
 	base string
@@ -85,9 +85,9 @@ func measureAPI(ctx context.Context, r *report, opts options) error {
 	return nil
 }
 
-func (b *apiBench) row(what, unit string) row { return row{Runtime: "fake", What: what, Unit: unit} }
+func (b *apiBench) row(what, unit string) row { return row{Runtime: "fake", Name: what, Unit: unit} }
 
-// open asks for a kubeconfig.
+// open gets a kubeconfig.
 func (b *apiBench) open() error {
 	b.local = identity{"over the socket", "http://podstead", func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", b.node.Socket())
@@ -115,7 +115,7 @@ func (b *apiBench) open() error {
 	return nil
 }
 
-// lists measures how long a list of all pods takes.
+// measureLists measures the latency of a list of all pods.
 func (b *apiBench) measureLists() error {
 	for _, a := range []identity{b.local, b.remote} {
 		for _, form := range []struct{ name, path, accept string }{
@@ -131,7 +131,7 @@ func (b *apiBench) measureLists() error {
 				times = append(times, float64(time.Since(begin).Microseconds())/1e3)
 			}
 			c.CloseIdleConnections()
-			// The first one also connects.
+			// The first request also connects.
 			b.r.add(b.row(fmt.Sprintf("%d pods %s, %s", b.opts.api, form.name, a.name), "ms"), times[1:], nil, atMost(50, "≤ 50 ms"))
 		}
 	}
@@ -143,7 +143,7 @@ func (b *apiBench) measureLists() error {
 		}
 		times = append(times, float64(time.Since(begin).Microseconds())/1e3)
 	}
-	b.r.add(b.row(fmt.Sprintf("podstead get pods -A with %d pods, the whole command", b.opts.api), "ms"), times, nil, bound{})
+	b.r.add(b.row(fmt.Sprintf("podstead get pods -A with %d pods, entire command", b.opts.api), "ms"), times, nil, bound{})
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (b *apiBench) get(c *http.Client, url, accept string) ([]byte, error) {
 	return body, err
 }
 
-// sighting is one object of a watch.
+// podEvent is one event of a watch.
 type podEvent struct {
 	Object struct {
 		Metadata struct{ Name, UID string }
@@ -176,7 +176,7 @@ type podEvent struct {
 	at time.Time
 }
 
-// watch reports each event until the run ends.
+// watch returns the events of a watch until the run ends.
 func (b *apiBench) watch(a identity) (<-chan podEvent, error) {
 	req, err := http.NewRequestWithContext(b.ctx, http.MethodGet, a.base+"/api/v1/pods?watch=1", nil)
 	if err != nil {
@@ -205,9 +205,9 @@ func (b *apiBench) watch(a identity) (<-chan podEvent, error) {
 	return out, nil
 }
 
-// latency is how long after a GET of the one pod first shows its new revision a
-// watch reports it, in milliseconds; a watch that is first counts as 0. Each
-// GET makes the daemon look at its pods, so that none can be late with it.
+// latency returns the delay between the first GET of a pod that returns its new revision and
+// the watch event, in milliseconds, or 0 if the event comes first. Each GET makes the daemon
+// update its pods, so the GET is never later than the daemon.
 func (b *apiBench) latency(events <-chan podEvent, round int) (float64, error) {
 	name, file := fmt.Sprintf("p%d-%s", round, b.node.Name), fmt.Sprintf("p%d.yaml", round)
 	c := b.local.client()
@@ -269,7 +269,7 @@ func (b *apiBench) latencies(events <-chan podEvent, from int) ([]float64, error
 	return times, nil
 }
 
-// watches measures how soon a watch reports a change.
+// measureWatches measures the delay of a watch event after a change.
 func (b *apiBench) measureWatches() error {
 	for i, a := range []identity{b.local, b.remote} {
 		events, err := b.watch(a)
@@ -280,7 +280,7 @@ func (b *apiBench) measureWatches() error {
 		if err != nil {
 			return err
 		}
-		b.r.add(b.row(fmt.Sprintf("a watch event after the change, %d pods, %s", b.opts.api, a.name), "ms"), times, nil, atMost(50, "≤ 50 ms"))
+		b.r.add(b.row(fmt.Sprintf("delay of a watch event, %d pods, %s", b.opts.api, a.name), "ms"), times, nil, atMost(50, "≤ 50 ms"))
 	}
 	return nil
 }
@@ -293,18 +293,18 @@ func (b *apiBench) measureRestart() error {
 	if err := awaitAll(b.ctx, b.node, b.opts.api); err != nil {
 		return err
 	}
-	// What a first question makes is there with or without watches.
+	// Allocations of a first request exist with or without watches.
 	if _, err := b.get(b.local.client(), b.local.base+"/api/v1/pods", ""); err != nil {
 		return err
 	}
 	return sleep(b.ctx, settle)
 }
 
-// watchers measures what idle watches cost, and whether some that read nothing
-// of their events slow others down.
+// measureWatchers measures the memory of idle watches, and whether watches whose clients do
+// not read delay others.
 func (b *apiBench) measureWatchers() error {
 	for i, a := range []identity{b.local, b.remote} {
-		// A daemon that has not grown yet: what it used once it would use again.
+		// A fresh daemon, because memory that was used once would be reused.
 		if err := b.measureRestart(); err != nil {
 			return err
 		}
@@ -323,7 +323,7 @@ func (b *apiBench) measureWatchers() error {
 		if err != nil {
 			return err
 		}
-		b.r.add(b.row(fmt.Sprintf("memory of %d idle watches, a connection each, %s", b.opts.watchers, a.name), "MB"),
+		b.r.add(b.row(fmt.Sprintf("memory of %d idle watches, one connection each, %s", b.opts.watchers, a.name), "MB"),
 			[]float64{megabytes(after.RSS - before.RSS)}, nil, atMost(50, "≤ 50 MB"))
 		if i == 0 {
 			events, err := b.watch(b.local)
@@ -334,12 +334,12 @@ func (b *apiBench) measureWatchers() error {
 			if err != nil {
 				return err
 			}
-			b.r.add(b.row(fmt.Sprintf("a watch event next to %d that read nothing", b.opts.watchers), "ms"), times, nil, bound{})
+			b.r.add(b.row(fmt.Sprintf("a watch event with %d other watches that are not read", b.opts.watchers), "ms"), times, nil, bound{})
 			begin := time.Now()
 			if _, err := b.get(b.local.client(), b.local.base+"/api/v1/pods", tableForm); err != nil {
 				return err
 			}
-			b.r.add(b.row(fmt.Sprintf("%d pods as a table next to them", b.opts.api), "ms"), []float64{float64(time.Since(begin).Microseconds()) / 1e3}, nil, bound{})
+			b.r.add(b.row(fmt.Sprintf("%d pods as a table with these watches", b.opts.api), "ms"), []float64{float64(time.Since(begin).Microseconds()) / 1e3}, nil, bound{})
 		}
 		for _, c := range conns {
 			_ = c.Close()
@@ -351,10 +351,10 @@ func (b *apiBench) measureWatchers() error {
 	return nil
 }
 
-// openWatches opens watches that begin with the next change, each over a
-// connection of its own, and reads no more than the head of the answer.
+// openWatches opens watches that start with the next change, each over a new connection, and
+// reads only the response header.
 func (b *apiBench) openWatches(a identity, count int) ([]net.Conn, error) {
-	// The newest version, to begin with.
+	// Get the newest resource version first.
 	body, err := b.get(b.local.client(), b.local.base+"/api/v1/pods?fieldSelector=metadata.name%3Dnone", "")
 	if err != nil {
 		return nil, err

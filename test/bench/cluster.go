@@ -17,9 +17,9 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// cluster measures pods that a real API server binds to the node next to static
-// ones on the same node: until their container has started, and from then until
-// the API shows it.
+// cluster compares pods that a real API server binds to the node with static pods on the same
+// node: the time until their container has started, and from then until the API has the
+// status.
 func (b *bench) cluster() error {
 	c, err := testbed.StartCluster(b.ctx, "bench-"+string(b.rt.Kind))
 	if err != nil {
@@ -88,7 +88,7 @@ func (b *bench) boundPods(api *apiClient) error {
 		case at := <-running:
 			shown = append(shown, at.Sub(started).Seconds())
 		case <-time.After(patience):
-			return errors.New("the API never shows that the pod runs")
+			return errors.New("the API did not report that the pod runs")
 		}
 		if err := api.remove(b.node.PodName(name)); err != nil {
 			return err
@@ -97,25 +97,25 @@ func (b *bench) boundPods(api *apiClient) error {
 			return err
 		}
 	}
-	b.report.add(b.row("start of a pod that a cluster binds", "s"), value, floor, timesFloor(1.3))
+	b.report.add(b.row("start of a pod bound by a cluster", "s"), value, floor, timesFloor(1.3))
 	target := bound{}
 	if b.rt.Kind == testbed.Containerd24 {
 		target = atMost(0.2, "≤ 0.2 s with events")
 	}
-	b.report.add(b.row("its start visible in the API", "s"), shown, nil, target)
+	b.report.add(b.row("delay until the API reports its start", "s"), shown, nil, target)
 	return nil
 }
 
-// boundManifest is a pod of the same shape as manifest's.
+// boundManifest returns a pod with the same spec as manifest, bound to the node.
 func boundManifest(name, node string) string {
 	return fmt.Sprintf(`{"metadata": {"name": %q}, "spec": {"nodeName": %q, "automountServiceAccountToken": false,
 		"containers": [{"name": "main", "image": %q, "command": ["sh", "-c", %q], "env": [{"name": "WORD", "value": "one"}]}]}}`,
 		name, node, testbed.BusyboxImage, script)
 }
 
-// api is an API server by way of kubectl proxy.
+// apiClient is a client of an API server through kubectl proxy.
 type apiClient struct {
-	ctx  context.Context // the bench's
+	ctx  context.Context // of the benchmark
 	base string
 }
 
@@ -177,7 +177,7 @@ func (a *apiClient) remove(pod string) error {
 	return a.call(http.MethodDelete, namespaced+"pods/"+pod, "")
 }
 
-// watchRunning tells when the API first shows that the pod's container runs.
+// watchRunning returns the time at which the API first reports that the pod's container runs.
 func (a *apiClient) watchRunning(pod string) (<-chan time.Time, error) {
 	resp, err := a.do(http.MethodGet, namespaced+"pods?watch=true&fieldSelector=metadata.name="+pod, "")
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// Lines of a writer, and their size in bytes: long ones, since what a line costs
-	// the runtime bounds the pace, which is to be 50 MB/s and more.
+	// The number of lines of a writer, and their size in bytes. They are long because the cost
+	// of a line in the runtime limits the rate, which should be at least 50 MB/s.
 	writtenLines = 60_000
 	writtenSize  = 8000
 )
 
-// rotation has a container print 480 MB of numbered lines as fast as it can while
-// its log is rotated, and counts those that readers miss.
+// rotation measures a container that prints 480 MB of numbered lines as fast as it can while
+// its log is rotated, and counts the lines that readers miss.
 func (b *bench) rotation() error {
 	node, err := testbed.NewNode("rotate", b.rt.Endpoint())
 	if err != nil {
@@ -75,14 +75,14 @@ trap 'exit 0' TERM; sleep 100000 & wait`, writtenSize, writtenLines)
 	}
 	b.report.add(b.row(fmt.Sprintf("log of %d MB rotated while it is written, followed at", writtenLines*writtenSize/1_000_000), "MB/s"),
 		[]float64{float64(followed*writtenSize) / took.Seconds() / 1e6}, nil, bound{})
-	b.report.add(b.row("files of that log", ""), []float64{float64(len(files))}, nil, bound{})
-	b.report.add(b.row(fmt.Sprintf("lines missing of %d to who follows", writtenLines), ""), []float64{float64(missing)}, nil, atMost(0, "none"))
-	b.report.add(b.row(fmt.Sprintf("lines missing of %d to who reads afterwards", afterwards), ""), []float64{float64(lost)}, nil, atMost(0, "none"))
+	b.report.add(b.row("files of this log", ""), []float64{float64(len(files))}, nil, bound{})
+	b.report.add(b.row(fmt.Sprintf("lines missing of %d for a client that follows", writtenLines), ""), []float64{float64(missing)}, nil, atMost(0, "none"))
+	b.report.add(b.row(fmt.Sprintf("lines missing of %d for a client that reads afterwards", afterwards), ""), []float64{float64(lost)}, nil, atMost(0, "none"))
 	return b.withNode(node).podsteadRemove([]string{"writer"})
 }
 
-// missingLines reads numbered lines until the last of them came, and returns how
-// many were whole and how many of all are missing.
+// missingLines reads numbered lines until the last one and returns how many were complete and
+// how many are missing.
 func missingLines(r io.Reader, all int) (whole, missing int) {
 	s := bufio.NewScanner(r)
 	next := 0
@@ -99,14 +99,14 @@ func missingLines(r io.Reader, all int) (whole, missing int) {
 	return whole, missing + all - next
 }
 
-// on is a bench that measures with another daemon on the same runtime.
+// withNode returns a bench with another daemon on the same runtime.
 func (b *bench) withNode(node *testbed.Node) *bench {
 	other := *b
 	other.node = node
 	return &other
 }
 
-// crashing is a pod of containers that print and end at once, over and over.
+// crashing returns a pod whose containers print and exit immediately, in a crash loop.
 func crashing(name string, containers int) string {
 	text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n", name)
 	for i := range containers {
@@ -115,11 +115,12 @@ func crashing(name string, containers int) string {
 	return text
 }
 
-// crashLoop measures what a crash loop leaves on the disk: everything below the
-// daemon's and the runtime's directories after the first tenth of the restarts, and
-// the most that there is from then on.
+// crashLoop measures what a crash loop leaves on the disk: everything below the daemon's and
+// the runtime's directories after the first tenth of the restarts, and the maximum from then
+// on.
 func (b *bench) crashLoop() error {
-	// A node of another runtime's would go on with that one's restarts.
+	// Each runtime has its own node, since a node would continue with the restarts on the
+	// other runtime.
 	node, err := testbed.NewNode("crash-"+string(b.rt.Kind), b.rt.Endpoint())
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ func (b *bench) crashLoop() error {
 		if err != nil {
 			return err
 		}
-		// What a round of garbage collection has not seen yet changes from look to look.
+		// The amount that the garbage collection has not removed yet varies between samples.
 		now, err := b.footprint(node)
 		if err != nil {
 			return err
@@ -165,13 +166,13 @@ func (b *bench) crashLoop() error {
 		progress("%d restarts in %s: %+v", restarts, time.Since(begin).Round(time.Second), now)
 	}
 	of := fmt.Sprintf(" over %d restarts of a crash loop of %d containers", b.opts.restarts, containers)
-	b.report.add(b.row("growth of the disk"+of, "MB"), []float64{megabytes(most.bytes - first.bytes)}, nil, atMost(4, "≤ 4 MB"))
-	b.report.add(b.row("most files of logs and links"+of, ""), []float64{float64(most.logs)}, nil, atMost(containers*10, "≤ 10 a container"))
-	b.report.add(b.row("most containers"+of, ""), []float64{float64(most.containers)}, nil, atMost(containers*5, "≤ 5 a container"))
+	b.report.add(b.row("growth of disk usage"+of, "MB"), []float64{megabytes(most.bytes - first.bytes)}, nil, atMost(4, "≤ 4 MB"))
+	b.report.add(b.row("maximum number of log files and links"+of, ""), []float64{float64(most.logs)}, nil, atMost(containers*10, "≤ 10 per container"))
+	b.report.add(b.row("maximum number of containers"+of, ""), []float64{float64(most.containers)}, nil, atMost(containers*5, "≤ 5 per container"))
 	return b.withNode(node).podsteadRemove([]string{"crash"})
 }
 
-// footprint is what there is on the disk because of a daemon.
+// footprint is the disk usage caused by a daemon.
 type footprint struct {
 	bytes            int64
 	logs, containers int
@@ -190,12 +191,12 @@ func (b *bench) footprint(node *testbed.Node) (f footprint, err error) {
 	for _, dir := range []string{node.Dir(), b.rt.Dir()} {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if os.IsNotExist(err) {
-				return nil // it went meanwhile
+				return nil // it was removed meanwhile
 			}
 			if err != nil {
 				return err
 			}
-			// The tests' own log of the daemon, and what is mounted for containers that run.
+			// Exclude the daemon's log, and file systems mounted for running containers.
 			if path == node.Log() || d.Name() == "containerd.log" {
 				return nil
 			}
@@ -204,7 +205,7 @@ func (b *bench) footprint(node *testbed.Node) (f footprint, err error) {
 			}
 			info, err := d.Info()
 			if err != nil {
-				return nil // likewise
+				return nil // it was removed meanwhile
 			}
 			if st, ok := info.Sys().(*syscall.Stat_t); ok {
 				f.bytes += st.Blocks * 512

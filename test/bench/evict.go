@@ -14,15 +14,15 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// What a leak is measured with, as the project's targets have it.
+// The parameters of a leak, from the project's targets.
 const (
 	nodeMemory    = 1 << 30
 	memoryLeft    = "200Mi"
 	leakPerSecond = 50_000_000
 )
 
-// leak takes memory that no file stands behind, and asks for so little that it
-// starts under pressure too.
+// leak returns a pod that allocates anonymous memory, with a request so small that it starts
+// under pressure too.
 func leak(name string) string {
 	script := fmt.Sprintf("while :; do (head -c %d /dev/zero; sleep 100000) | tail -c 60000000 >/dev/null & sleep 1; done", leakPerSecond)
 	return fmt.Sprintf(`apiVersion: v1
@@ -35,8 +35,8 @@ spec:
 `, name, testbed.BusyboxImage, script)
 }
 
-// evictions lets pods leak in a cgroup that stands for the node, one after the
-// other, and counts how often memory ran out before the pod was ended.
+// evictions starts leaking pods one after the other in a cgroup with the memory of the node,
+// and counts how often memory ran out before the pod was evicted.
 func (b *bench) evictions() error {
 	if b.opts.leaks == 0 {
 		return nil
@@ -70,13 +70,13 @@ func (b *bench) evictions() error {
 		}
 		peaks = append(peaks, float64(peak)/(1<<20))
 	}
-	b.report.add(b.row(fmt.Sprintf("of %d leaks of 50 MB/s, memory ran out", b.opts.leaks), "times"), []float64{ranOut}, nil, atMost(0, "never"))
-	b.report.add(b.row("most memory used until a leak was relieved, of 1024 MiB", "MiB"), peaks, nil, bound{})
+	b.report.add(b.row(fmt.Sprintf("memory ran out in %d leaks of 50 MB/s", b.opts.leaks), "times"), []float64{ranOut}, nil, atMost(0, "never"))
+	b.report.add(b.row("maximum memory usage until a leak was relieved, of 1024 MiB", "MiB"), peaks, nil, bound{})
 	return nil
 }
 
-// leakOnce is the most that was used of a node's memory until a leak was
-// relieved, and whether the limit was ever hit.
+// leakOnce returns the maximum memory usage of the node until a leak was relieved, and whether
+// the limit was ever reached.
 func (b *bench) leakOnce(node *testbed.Node, box, name string) (peak int64, full bool, err error) {
 	hits, err := valueOf(box, "memory.failcnt")
 	if err != nil {
@@ -116,7 +116,7 @@ func (b *bench) leakOnce(node *testbed.Node, box, name string) (peak int64, full
 	return peak, after > hits || killed != "", b.awaitPod(node, name, func(_ v1.Pod, there bool) bool { return !there })
 }
 
-// until waits until a pod is as wanted.
+// awaitPod waits until a pod satisfies done.
 func (b *bench) awaitPod(node *testbed.Node, name string, done func(p v1.Pod, there bool) bool) error {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()

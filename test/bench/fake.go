@@ -14,9 +14,9 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// measureFake measures the daemon on a runtime made of maps, with more pods than a
-// small machine can run. The fake streams no events, so that the daemon lists
-// everything each second: the dearer of the two ways.
+// measureFake measures the daemon on the in-memory fake runtime, with more pods than a small
+// machine can run. The fake streams no events, so the daemon relists every second, which is
+// the more expensive way.
 func measureFake(ctx context.Context, r *report, opts options) error {
 	fake := critest.Start()
 	defer fake.Close()
@@ -61,7 +61,7 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 		return err
 	}
 
-	row := func(what, unit string) row { return row{Runtime: "fake", What: what, Unit: unit} }
+	row := func(what, unit string) row { return row{Runtime: "fake", Name: what, Unit: unit} }
 	of := fmt.Sprintf("%d pods", opts.fake)
 	r.add(row("start of "+of, "s"), []float64{took.Seconds()}, nil, bound{})
 	r.add(row("the daemon's CPU for the start of "+of, "s"), []float64{(ended - began).Seconds()}, nil, bound{})
@@ -77,13 +77,13 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 	if err != nil {
 		return err
 	}
-	r.add(row("CPU with "+of+", one restarted a second (a round of housekeeping each 2 s)", "% of a core"), busy, nil, atMost(5, "≤ 5 %"))
+	r.add(row("CPU with "+of+", one restart per second (housekeeping every 2 s)", "% of a core"), busy, nil, atMost(5, "≤ 5 %"))
 	full, err := testbed.MemoryOf(node.Pid())
 	if err != nil {
 		return err
 	}
 	r.add(row("resident memory with "+of, "MB"), []float64{megabytes(full.RSS)}, nil, bound{})
-	r.add(row("memory a pod", "kB"), []float64{float64(full.RSS-empty.RSS) / 1e3 / float64(opts.fake)}, nil, bound{})
+	r.add(row("memory per pod", "kB"), []float64{float64(full.RSS-empty.RSS) / 1e3 / float64(opts.fake)}, nil, bound{})
 	relists, err := relistTimes(ctx, socket, 10*opts.rounds)
 	if err != nil {
 		return err
@@ -92,8 +92,8 @@ func measureFake(ctx context.Context, r *report, opts options) error {
 	return measureScrapes(ctx, r, opts, fake, node)
 }
 
-// restartEachSecond is what the daemon uses of a core while a container of another
-// pod is killed each second, so that housekeeping has to go round all the time.
+// restartEachSecond returns the daemon's CPU usage while a container of another pod is killed
+// each second, so that housekeeping runs all the time.
 func restartEachSecond(ctx context.Context, fake *critest.Fake, opts options, pid int) ([]float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -108,12 +108,12 @@ func restartEachSecond(ctx context.Context, fake *critest.Fake, opts options, pi
 	shares, err := cpuShares(ctx, opts.idle, pid)
 	cancel()
 	if killed := <-ended; err == nil && killed < int(opts.idle.Seconds())/2 {
-		err = fmt.Errorf("%d containers only were killed in %s", killed, opts.idle)
+		err = fmt.Errorf("only %d containers were killed in %s", killed, opts.idle)
 	}
 	return shares, err
 }
 
-// awaitAll waits until the daemon reports a number of running pods.
+// awaitAll waits until the daemon reports this number of running pods.
 func awaitAll(ctx context.Context, node *testbed.Node, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -128,14 +128,14 @@ func awaitAll(ctx context.Context, node *testbed.Node, count int) error {
 		if err == nil && running == count {
 			return nil
 		}
-		// Seldom: each look makes the daemon encode every pod.
+		// With a long interval: each request makes the daemon encode every pod.
 		if waited := sleep(ctx, 500*time.Millisecond); waited != nil {
 			return fmt.Errorf("%d of %d pods run: %w %w\nthe daemon's log is in %s", running, count, waited, err, node.Log())
 		}
 	}
 }
 
-// relistTimes are how long the product's own full list takes, in milliseconds.
+// relistTimes returns how long a full relist by the product's client takes, in milliseconds.
 func relistTimes(ctx context.Context, socket string, rounds int) ([]float64, error) {
 	instance, err := instanceOf(ctx, socket)
 	if err != nil {
@@ -157,7 +157,7 @@ func relistTimes(ctx context.Context, socket string, rounds int) ([]float64, err
 	return times, nil
 }
 
-// instanceOf is the instance of the daemon that made the first pod of a runtime.
+// instanceOf returns the instance ID of the daemon that created the first pod of a runtime.
 func instanceOf(ctx context.Context, socket string) (string, error) {
 	c, err := testbed.DialCRI(socket)
 	if err != nil {

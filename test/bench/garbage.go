@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// garbagePods have deadEach dead containers each, next to the one that runs.
+	// garbagePods pods have deadEach dead containers each, in addition to the running one.
 	garbagePods = 100
 	deadEach    = 10
 )
 
-// measureGarbage measures how long it takes to choose what goes of a thousand
-// dead containers, and until they are gone.
+// measureGarbage measures how long the selection among a thousand dead containers takes, and
+// the time until they are removed.
 func measureGarbage(ctx context.Context, r *report, opts options) error {
 	fake := critest.Start()
 	defer fake.Close()
@@ -62,7 +62,7 @@ func measureGarbage(ctx context.Context, r *report, opts options) error {
 		return err
 	}
 	defer runtime.Close()
-	// As if they had crashed while no daemon looked.
+	// As if they had crashed while no daemon ran.
 	node.Kill()
 	if err := createDeadContainers(ctx, runtime); err != nil {
 		return err
@@ -89,12 +89,12 @@ func measureGarbage(ctx context.Context, r *report, opts options) error {
 	}
 	took := time.Since(begin).Seconds()
 	dead := fmt.Sprintf("%d dead containers", garbagePods*deadEach)
-	r.add(row{Runtime: "fake", What: "plan of the GC of " + dead, Unit: "ms"}, plans, nil, atMost(10, "≤ 10 ms"))
-	r.add(row{Runtime: "fake", What: "from the daemon's start until " + dead + " are gone", Unit: "s"}, []float64{took}, nil, bound{})
+	r.add(row{Runtime: "fake", Name: "GC selection among " + dead, Unit: "ms"}, plans, nil, atMost(10, "≤ 10 ms"))
+	r.add(row{Runtime: "fake", Name: "from the daemon's start until " + dead + " are removed", Unit: "s"}, []float64{took}, nil, bound{})
 	return nil
 }
 
-// leaveDead makes dead instances of each pod's container.
+// createDeadContainers creates dead instances of each pod's container.
 func createDeadContainers(ctx context.Context, c *testbed.CRI) error {
 	list, err := c.Containers(ctx, "", "")
 	if err != nil {
@@ -132,7 +132,7 @@ func createDeadContainers(ctx context.Context, c *testbed.CRI) error {
 	})
 }
 
-// awaitContainers waits until there are no more than so many.
+// awaitContainers waits until at most this many containers exist.
 func awaitContainers(ctx context.Context, c *testbed.CRI, most int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -8,8 +8,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// idle measures the daemon and the runtime while nothing happens, and the runtime
-// alone without the daemon.
+// idle measures the daemon and the runtime while idle, and the runtime without the daemon.
 func (b *bench) idle() error {
 	names := b.names(b.opts.largest)
 	if _, err := b.podsteadStart(names); err != nil {
@@ -35,14 +34,14 @@ func (b *bench) idle() error {
 	if err != nil {
 		return err
 	}
-	b.report.add(b.row("the runtime's CPU meanwhile (floor: alone)", "% of a core"), shares[1:], alone, bound{})
+	b.report.add(b.row("the runtime's CPU meanwhile (floor: without the daemon)", "% of a core"), shares[1:], alone, bound{})
 	if err := b.node.Start(b.ctx); err != nil {
 		return err
 	}
 	return b.podsteadRemove(names)
 }
 
-// cpuShares is what processes use of a core, in percent, over a time.
+// cpuShares returns the CPU usage of processes over a period, in percent of a core.
 func cpuShares(ctx context.Context, over time.Duration, pids ...int) ([]float64, error) {
 	used := make([]time.Duration, len(pids))
 	var err error
@@ -66,7 +65,7 @@ func cpuShares(ctx context.Context, over time.Duration, pids ...int) ([]float64,
 	return shares, nil
 }
 
-// pause lets time pass, unless the run ends.
+// sleep waits, unless the run ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

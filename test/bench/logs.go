@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// logged is how much a container prints for one measurement, in bytes.
+	// logged is the size of the log of one measurement, in bytes.
 	logged = 500_000_000
-	// printed is a line of it, less than the container's own line feed.
+	// printed is one line of it.
 	printed = 180
 )
 
-// measureLogs measures how fast a log is followed while it is written as fast as
-// it can be. The writer stands in for the runtime, which is slower than any reader.
+// measureLogs measures how fast a log is followed while it is written as fast as possible. The
+// writer replaces the runtime, which is slower than any reader.
 func measureLogs(ctx context.Context, r *report, opts options) error {
 	progress("follow of a log")
 	fake := critest.Start()
@@ -69,12 +69,12 @@ func measureLogs(ctx context.Context, r *report, opts options) error {
 		}
 		times = append(times, time.Since(began).Seconds())
 	}
-	r.add(row{Runtime: "fake", What: fmt.Sprintf("follow of %d MB of log", logged/1_000_000), Unit: "s"}, times, nil,
+	r.add(row{Runtime: "fake", Name: fmt.Sprintf("following %d MB of log", logged/1_000_000), Unit: "s"}, times, nil,
 		atMost(logged/100e6, "≤ 5 s: 100 MB/s"))
 	return nil
 }
 
-// follow writes the log and reads it from the daemon until all of it came.
+// follow writes the log and reads it from the daemon until the end.
 func follow(ctx context.Context, socket, path, file string) error {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -101,7 +101,7 @@ func follow(ctx context.Context, socket, path, file string) error {
 	return <-written
 }
 
-// writeLog appends lines to a log as a runtime does, in as few writes as it can.
+// writeLog appends lines to a log in the runtime's format, with as few writes as possible.
 func writeLog(file string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {

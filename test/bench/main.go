@@ -14,7 +14,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// options are the command line.
+// options holds the command line flags.
 type options struct {
 	json    string
 	kinds   []testbed.Kind
@@ -24,14 +24,14 @@ type options struct {
 	fake    int
 	largest int
 	leaks   int
-	// api is how many pods the API is asked for, watchers how many watch them.
+	// api is the number of pods of the API measurements, watchers the number of watches.
 	api, watchers int
-	// restarts are those of the crash loop.
+	// restarts is the number of restarts of the crash loop.
 	restarts int
 	only     *regexp.Regexp
 }
 
-// wants reports whether a measurement is asked for.
+// wants reports whether a measurement is selected.
 func (o options) wants(name string) bool { return o.only == nil || o.only.MatchString(name) }
 
 func main() {
@@ -66,15 +66,15 @@ func parse() options {
 	flag.StringVar(&o.json, "json", "", "write the results as JSON to this file")
 	flag.StringVar(&kinds, "runtime", strings.Join(all, ","), "runtimes to measure on")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement; the table shows medians")
-	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long CPU is watched while idle")
-	flag.IntVar(&o.largest, "pods", 50, "pods of the largest measurement on a real runtime")
-	flag.IntVar(&o.leaks, "leaks", 0, "leaks of memory to relieve, one after the other; 0 leaves them out, 10 is what the target asks")
-	flag.IntVar(&o.fake, "fake", 1000, "pods on the fake runtime; 0 leaves it out")
-	flag.IntVar(&o.api, "api", 500, "pods that the API is asked for; 0 leaves it out")
-	flag.IntVar(&o.watchers, "watchers", 1000, "watches that are open at once")
+	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long to measure CPU usage while idle")
+	flag.IntVar(&o.largest, "pods", 50, "number of pods of the largest measurement on a real runtime")
+	flag.IntVar(&o.leaks, "leaks", 0, "number of memory leaks to relieve, one after the other; 0 skips them, the target needs 10")
+	flag.IntVar(&o.fake, "fake", 1000, "pods on the fake runtime; 0 skips it")
+	flag.IntVar(&o.api, "api", 500, "pods of the API measurements; 0 skips them")
+	flag.IntVar(&o.watchers, "watchers", 1000, "number of concurrent watches")
 	flag.IntVar(&o.restarts, "restarts", 1000, "restarts of the crash loop")
-	only := flag.String("only", "", "regular expression: the measurements to make, of those that the package's comment lists")
-	flag.BoolVar(&o.strict, "strict", false, "end with 1 when a target is missed")
+	only := flag.String("only", "", "regular expression that selects measurements; see the package comment for their names")
+	flag.BoolVar(&o.strict, "strict", false, "exit with 1 when a target is missed")
 	flag.Parse()
 	if *only != "" {
 		o.only = regexp.MustCompile(*only)
@@ -123,7 +123,7 @@ func run(ctx context.Context, opts options) (*report, error) {
 	return r, nil
 }
 
-// progress tells on standard error what is being measured.
+// progress prints the current measurement to standard error.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// stamp is a command that writes the time since boot, in hundredths of a second,
-// to a file of the host at once.
+// stamp is a command that writes the time since boot, in hundredths of a second, to a file of
+// the host.
 const stamp = "read up rest < /proc/uptime; echo $up > /v/new.$$; mv /v/new.$$ /v/"
 
-// probedManifest is a pod that stamps the signal to end, and whose probes stamp
-// what decides: the first failure of liveness, the first success of readiness.
+// probedManifest returns a pod that records the time of SIGTERM, and whose probes record the
+// time of the deciding result: the first failure of liveness, the first success of readiness.
 func probedManifest(name, dir string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -40,8 +40,8 @@ spec:
 `, name, dir, testbed.BusyboxImage, stamp)
 }
 
-// probes measures how long it takes from the probe that decides until what
-// follows: the signal after a liveness failure, the API after a success.
+// probes measures the time from the deciding probe to its effect: SIGTERM after a liveness
+// failure, the API after a readiness success.
 func (b *bench) probes() error {
 	var signal, shown []float64
 	for _, name := range b.names(b.opts.rounds * 2) {
@@ -85,8 +85,8 @@ func (b *bench) probes() error {
 	return nil
 }
 
-// awaitReady asks the API as fast as it answers until a pod is ready, and tells
-// when that was, in seconds since boot.
+// awaitReady polls the API without delay until a pod is ready and returns the time, in seconds
+// since boot.
 func (b *bench) awaitReady(name string) (float64, error) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
@@ -122,7 +122,7 @@ func uptime() (float64, error) {
 	return strconv.ParseFloat(up, 64)
 }
 
-// awaitStamp is the time that a container wrote.
+// awaitStamp waits for and returns the time that a container recorded.
 func (b *bench) awaitStamp(file string) (at float64, err error) {
 	err = b.await(file+" is written", func() error {
 		text, err := os.ReadFile(file)
@@ -134,7 +134,7 @@ func (b *bench) awaitStamp(file string) (at float64, err error) {
 	return at, err
 }
 
-// readyManifest is a pod that is asked each second whether it is ready.
+// readyManifest returns a pod with a readiness probe each second.
 func readyManifest(name string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -148,7 +148,7 @@ spec:
 `, name, testbed.BusyboxImage)
 }
 
-// probeWatch counts who was asked on the fake runtime, and is what they answer.
+// probeRecorder answers the probes on the fake runtime and counts them.
 type probeRecorder struct {
 	mu     sync.Mutex
 	asked  map[string]int
@@ -162,15 +162,15 @@ func (w *probeRecorder) exec(_ context.Context, c critest.Container, _ *runtimea
 	return &runtimeapi.ExecSyncResponse{ExitCode: w.answer}, nil
 }
 
-// begin counts from now on, with another answer.
+// begin resets the counts and sets another answer.
 func (w *probeRecorder) begin(answer int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked, w.answer = map[string]int{}, answer
 }
 
-// lost counts the probes of a number of containers that did not come in seconds.
-// One more or less is where the window begins and ends.
+// lost returns the number of missing probes of the containers in a period. One more or less
+// comes from the limits of the period.
 func (w *probeRecorder) lost(containers, seconds int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,11 +181,11 @@ func (w *probeRecorder) lost(containers, seconds int) int {
 	return lost
 }
 
-// probeSeconds is how long probes are counted.
+// probeSeconds is the period in which probes are counted.
 const probeSeconds = 20
 
-// measureProbes measures the daemon with a readiness probe a second in each of
-// many pods on a runtime made of maps.
+// measureProbes measures the daemon with one readiness probe per second in each of many pods
+// on the fake runtime.
 func measureProbes(ctx context.Context, r *report, opts options) error {
 	fake := critest.Start()
 	defer fake.Close()
@@ -223,7 +223,7 @@ func measureProbes(ctx context.Context, r *report, opts options) error {
 		return err
 	}
 	lost := watch.lost(opts.fake, probeSeconds)
-	// All change at once; two periods later everybody must know.
+	// All results change at once; two periods later every pod must be unready.
 	watch.begin(1)
 	if err := sleep(ctx, 2*time.Second); err != nil {
 		return err
@@ -232,16 +232,16 @@ func measureProbes(ctx context.Context, r *report, opts options) error {
 	if err != nil {
 		return err
 	}
-	untold := 0
+	unreported := 0
 	for _, p := range pods {
 		if isReady(&p) {
-			untold++
+			unreported++
 		}
 	}
-	row := func(what, unit string) row { return row{Runtime: "fake", What: what, Unit: unit} }
-	of := fmt.Sprintf("%d probes a second", opts.fake)
+	row := func(what, unit string) row { return row{Runtime: "fake", Name: what, Unit: unit} }
+	of := fmt.Sprintf("%d probes per second", opts.fake)
 	r.add(row(fmt.Sprintf("probes lost in %d s of %s", probeSeconds, of), ""), []float64{float64(lost)}, nil, atMost(0, "none"))
-	r.add(row("results untold after 2 s of "+of, ""), []float64{float64(untold)}, nil, atMost(0, "none"))
+	r.add(row("results not reported after 2 s of "+of, ""), []float64{float64(unreported)}, nil, atMost(0, "none"))
 	r.add(row("CPU with "+of, "% of a core"), shares, nil, bound{})
 	return nil
 }

@@ -16,24 +16,25 @@ import (
 
 // row is one measurement.
 type row struct {
-	Runtime string `json:"runtime"` // empty for what has none
-	What    string `json:"what"`
+	Runtime string `json:"runtime"` // empty if the measurement needs none
+	Name    string `json:"name"`
 	Unit    string `json:"unit"`
 	// Floor is the median of bare CRI calls, 0 where there is nothing to compare.
 	Floor float64 `json:"floor,omitempty"`
 	// Value is the daemon's median.
 	Value float64 `json:"value"`
-	// Ratio is Value by Floor, 0 without a floor.
+	// Ratio is Value divided by Floor, 0 without a floor.
 	Ratio float64 `json:"ratio,omitempty"`
-	// Target is the bound in words, empty if there is none; Met says whether it holds.
+	// Target is the text of the bound, empty if there is none. Met reports whether the value
+	// is within the bound.
 	Target string `json:"target,omitempty"`
 	Met    bool   `json:"met"`
-	// Rounds are all values from which the medians are.
+	// Rounds has all values of which Value is the median.
 	Rounds      []float64 `json:"rounds,omitempty"`
 	FloorRounds []float64 `json:"floorRounds,omitempty"`
 }
 
-// report is everything that one run measured.
+// report is the result of one run.
 type report struct {
 	Host struct {
 		Cores  int    `json:"cores"`
@@ -68,8 +69,8 @@ func floorPlus(extra float64) bound {
 	return bound{fmt.Sprintf("≤ floor + %.1f s", extra), func(r row) float64 { return r.Floor + extra }}
 }
 
-// add takes the medians of the rounds, floor may be nil, and judges them by
-// the bound, whose words are empty if there is none.
+// add appends the medians of the rounds (floor may be nil) and checks them against the bound,
+// whose text is empty if there is none.
 func (r *report) add(w row, value, floor []float64, b bound) {
 	w.Rounds, w.FloorRounds = value, floor
 	w.Value, w.Floor = median(value), median(floor)
@@ -81,7 +82,7 @@ func (r *report) add(w row, value, floor []float64, b bound) {
 		w.Met = w.Value <= b.limit(w)
 	}
 	r.Rows = append(r.Rows, w)
-	progress("%s %s: %.3g %s", cmp.Or(w.Runtime, "podstead"), w.What, w.Value, w.Unit)
+	progress("%s %s: %.3g %s", cmp.Or(w.Runtime, "podstead"), w.Name, w.Value, w.Unit)
 }
 
 func (r *report) binary() error {
@@ -89,7 +90,7 @@ func (r *report) binary() error {
 	if err != nil {
 		return err
 	}
-	r.add(row{What: "size of the binary", Unit: "MB"}, []float64{megabytes(info.Size())}, nil, atMost(40, "≤ 40 MB"))
+	r.add(row{Name: "binary size", Unit: "MB"}, []float64{megabytes(info.Size())}, nil, atMost(40, "≤ 40 MB"))
 	return nil
 }
 
@@ -100,7 +101,7 @@ func (r *report) missed() bool {
 func (r *report) table(out io.Writer) {
 	fmt.Fprintf(out, "\n%d cores, kernel %s\n\n", r.Host.Cores, r.Host.Kernel)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUNTIME\tWHAT\tFLOOR\tPODSTEAD\tRATIO\tTARGET\t")
+	fmt.Fprintln(w, "RUNTIME\tMEASUREMENT\tFLOOR\tPODSTEAD\tRATIO\tTARGET\t")
 	for _, m := range r.Rows {
 		floor, ratio, verdict := "", "", ""
 		if m.Floor > 0 {
@@ -112,7 +113,7 @@ func (r *report) table(out io.Writer) {
 				verdict = m.Target + ": MISSED"
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.3g %s\t%s\t%s\t\n", m.Runtime, m.What, floor, m.Value, m.Unit, ratio, verdict)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.3g %s\t%s\t%s\t\n", m.Runtime, m.Name, floor, m.Value, m.Unit, ratio, verdict)
 	}
 	w.Flush()
 }
@@ -125,7 +126,7 @@ func (r *report) writeJSON(file string) error {
 	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
-// median of no values is 0.
+// median returns 0 without values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

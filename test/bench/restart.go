@@ -8,8 +8,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// restarts kills containers of running pods, a fresh pod each time, since a
-// second death would meet the crash-loop back-off.
+// restarts measures the restart of killed containers, in a new pod each time, since a second
+// exit would be delayed by the crash-loop back-off.
 func (b *bench) restarts() error {
 	var floor, value []float64
 	names := b.names(b.opts.rounds * 2)
@@ -48,7 +48,7 @@ func (b *bench) restarts() error {
 	return b.podsteadRemove(names)
 }
 
-// bareRestart is how long the runtime needs for a new container in a sandbox.
+// bareRestart returns how long the runtime needs for a new container in a sandbox.
 func (b *bench) bareRestart() (time.Duration, error) {
 	p := b.bare()
 	if err := b.rt.CRI.Start(b.ctx, p); err != nil {
@@ -69,7 +69,7 @@ func (b *bench) bareRestart() (time.Duration, error) {
 	return took, b.rt.CRI.RemovePod(b.ctx, p.Sandbox)
 }
 
-// replacements edits a running pod.
+// replacements measures the replacement of an edited pod.
 func (b *bench) replacements() error {
 	var floor, value []float64
 	name := b.names(1)[0]
@@ -100,7 +100,7 @@ func (b *bench) replacements() error {
 	return b.podsteadRemove([]string{name})
 }
 
-// bareReplace is how long the runtime needs to stop a pod and start the next.
+// bareReplace returns how long the runtime needs to stop a pod and start the next.
 func (b *bench) bareReplace() (time.Duration, error) {
 	old, next := b.bare(), b.bare()
 	if err := b.rt.CRI.Start(b.ctx, old); err != nil {

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// inFlight is how many bare calls are under way at once in the floor:
-	// with 4 to 8 a runtime on a small machine is fastest.
+	// inFlight is the number of concurrent bare calls in the floor: with 4 to 8, a runtime on
+	// a small machine is fastest.
 	inFlight = 8
 	// patience bounds every wait.
 	patience = 5 * time.Minute
-	// settle is how long everything is left alone before idleness is measured.
+	// settle is the pause before idle usage is measured.
 	settle = 10 * time.Second
 )
 
-// bench measures on one runtime with one daemon.
+// bench runs the measurements on one runtime with one daemon.
 type bench struct {
 	ctx    context.Context // of the whole run; this is main's own
 	rt     *testbed.Runtime
 	node   *testbed.Node
 	report *report
 	opts   options
-	serial int // tells pods of different rounds apart
+	serial int // makes the pod names of different rounds unique
 }
 
 // measureRuntime runs every measurement on one kind of runtime.
@@ -69,10 +69,10 @@ func measureRuntime(ctx context.Context, r *report, kind testbed.Kind, registry 
 }
 
 func (b *bench) row(what, unit string) row {
-	return row{Runtime: string(b.rt.Kind), What: what, Unit: unit}
+	return row{Runtime: string(b.rt.Kind), Name: what, Unit: unit}
 }
 
-// bare is a new bare pod of the same shape as manifest's.
+// bare returns a new bare pod with the same spec as manifest.
 func (b *bench) bare() *testbed.BarePod {
 	b.serial++
 	name := fmt.Sprintf("bare%d", b.serial)
@@ -94,7 +94,7 @@ spec:
 `, name, testbed.BusyboxImage, script, word)
 }
 
-// inParallel calls do for 0 to count-1, some at once.
+// inParallel calls do for 0 to count-1, several at the same time.
 func inParallel(count int, do func(int) error) error {
 	results := make(chan error, count)
 	slots := make(chan struct{}, inFlight)
@@ -112,7 +112,7 @@ func inParallel(count int, do func(int) error) error {
 	return errors.Join(errs...)
 }
 
-// names are new names of pods.
+// names returns new pod names.
 func (b *bench) names(count int) []string {
 	names := make([]string, count)
 	for i := range names {
@@ -122,8 +122,8 @@ func (b *bench) names(count int) []string {
 	return names
 }
 
-// awaitInstance waits until an instance of a pod's container other than the one
-// named runs, and tells its ID and when the runtime says it started.
+// awaitInstance waits until an instance of a pod's container other than the given one runs,
+// and returns its ID and its start time in the runtime.
 func (b *bench) awaitInstance(name, other string) (id string, started time.Time, err error) {
 	err = b.await("pod "+name+" runs", func() error {
 		list, err := b.rt.CRI.Containers(b.ctx, "io.kubernetes.pod.name", b.node.PodName(name))
@@ -148,8 +148,8 @@ func (b *bench) awaitInstance(name, other string) (id string, started time.Time,
 	return id, time.Unix(0, s.Status.StartedAt), nil
 }
 
-// await polls: seldom, since each look costs the runtime something, and times
-// are taken from the runtime's own stamps anyhow.
+// await polls with a long interval, since each check costs the runtime something. The measured
+// times are the runtime's timestamps and do not depend on the interval.
 func (b *bench) await(what string, check func() error) error {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

@@ -9,11 +9,11 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// statsMethods are the calls that a runtime answers with work for each container.
+// statsMethods are the CRI calls that cost the runtime work for each container.
 var statsMethods = []string{"ContainerStats", "ListContainerStats", "PodSandboxStats", "ListPodSandboxStats", "ContainerStatus", "PodSandboxStatus"}
 
-// measureScrapes measures what the daemon answers to Prometheus, and what that
-// asks of the runtime. The bound is for 500 pods.
+// measureScrapes measures the daemon's responses to Prometheus, and the calls of the runtime
+// that they cause. The bound is for 500 pods.
 func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.Fake, node *testbed.Node) error {
 	calls := func() (n int) {
 		for _, method := range statsMethods {
@@ -26,7 +26,7 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 		var times, work []float64
 		asked := []float64{}
 		for range scrapes {
-			// Figures that are young enough are shown again.
+			// Cached figures must expire first.
 			if err := sleep(ctx, 1100*time.Millisecond); err != nil {
 				return err
 			}
@@ -34,7 +34,7 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 			if err != nil {
 				return err
 			}
-			// The evictor asks too, now and then.
+			// The evictor calls the runtime now and then too.
 			before := calls()
 			begin := time.Now()
 			if _, err := node.Get(ctx, path); err != nil {
@@ -53,9 +53,9 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 			target, none = atMost(50*max(1, float64(opts.fake)/500), "50 ms with 500 pods"), atMost(0, "none")
 		}
 		of := fmt.Sprintf("GET %s with %d pods", path, opts.fake)
-		r.add(row{Runtime: "fake", What: of, Unit: "ms"}, times, nil, target)
-		r.add(row{Runtime: "fake", What: "the daemon's CPU for " + of, Unit: "ms"}, work, nil, bound{})
-		r.add(row{Runtime: "fake", What: "calls of the runtime for stats in one " + of, Unit: ""}, asked, nil, none)
+		r.add(row{Runtime: "fake", Name: of, Unit: "ms"}, times, nil, target)
+		r.add(row{Runtime: "fake", Name: "the daemon's CPU for " + of, Unit: "ms"}, work, nil, bound{})
+		r.add(row{Runtime: "fake", Name: "stats calls to the runtime for one " + of, Unit: ""}, asked, nil, none)
 	}
 	return nil
 }

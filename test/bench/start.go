@@ -18,8 +18,7 @@ func (b *bench) allStarts() error {
 	return nil
 }
 
-// starts measures how long it takes until a number of pods run, the floor and
-// the daemon by turns.
+// starts measures the time until a number of pods run, for the floor and the daemon in turn.
 func (b *bench) starts(count int) error {
 	rounds := b.opts.rounds
 	if count == 1 {
@@ -57,7 +56,7 @@ func (b *bench) starts(count int) error {
 	return nil
 }
 
-// bareStart starts pods with bare calls, and tells how long it took.
+// bareStart starts pods with bare calls and returns how long that took.
 func (b *bench) bareStart(count int) (time.Duration, []*testbed.BarePod, error) {
 	pods := make([]*testbed.BarePod, count)
 	for i := range pods {
@@ -72,8 +71,8 @@ func (b *bench) bareRemove(pods []*testbed.BarePod) error {
 	return inParallel(len(pods), func(i int) error { return b.rt.CRI.RemovePod(b.ctx, pods[i].Sandbox) })
 }
 
-// podsteadStart puts one manifest for each pod into the directory, and returns how long it took
-// until the last container had started.
+// podsteadStart writes one manifest for each pod and returns the time until the last container
+// had started.
 func (b *bench) podsteadStart(names []string) (time.Duration, error) {
 	begin := time.Now()
 	for _, name := range names {
@@ -94,7 +93,7 @@ func (b *bench) podsteadStart(names []string) (time.Duration, error) {
 	return last.Sub(begin), nil
 }
 
-// podsteadRemove takes the manifests away and waits until their pods are gone.
+// podsteadRemove removes the manifests and waits until their pods are gone.
 func (b *bench) podsteadRemove(names []string) error {
 	for _, name := range names {
 		if err := b.node.Remove(name + ".yaml"); err != nil {
@@ -109,7 +108,7 @@ func (b *bench) podsteadRemove(names []string) error {
 	return nil
 }
 
-// awaitGone waits until nothing of a pod is ready or runs.
+// awaitGone waits until no sandbox of a pod is ready and no container runs.
 func (b *bench) awaitGone(name string) error {
 	return b.await("pod "+name+" is gone", func() error {
 		sandboxes, err := b.rt.CRI.Sandboxes(b.ctx, "io.kubernetes.pod.name", b.node.PodName(name))
@@ -133,8 +132,8 @@ func (b *bench) bareStop(p *testbed.BarePod) error {
 	return err
 }
 
-// removals takes all manifests of many pods away at once. The daemon looks
-// twice, a second apart, before it believes that a file is gone.
+// removals removes the manifests of many pods at once. The daemon scans twice, a second apart,
+// before it treats a file as removed.
 func (b *bench) removals() error {
 	count := b.opts.largest
 	_, pods, err := b.bareStart(count)

@@ -1,9 +1,8 @@
-// Command demo shows podstead at work on real parts, from nothing, and leaves
-// nothing behind: a private container runtime and a registry on loopback are
-// started in namespaces of their own, the manifests of examples/ are dropped into a
-// directory, and what a person would do next is done and timed.
+// Command demo shows podstead with real components and leaves nothing behind: it starts a
+// private container runtime and a registry on loopback in their own namespaces, copies the
+// manifests of examples/ into a directory, and runs and times what a user would do next.
 //
-// `make demo` installs what it needs first.
+// `make demo` installs the dependencies first.
 package main
 
 import (
@@ -41,19 +40,19 @@ func main() {
 	}
 }
 
-// demo is the stage: one daemon on one runtime.
+// demo is one daemon on one runtime.
 type demo struct {
-	ctx  context.Context // of the whole show; this is main's own
+	ctx  context.Context // of the whole demo, created by main
 	node *testbed.Node
 	rt   *testbed.Runtime
-	pods int // that were dropped into the directory
+	pods int // number of manifests in the directory
 }
 
 // patience bounds every wait.
 const patience = time.Minute
 
 func show(ctx context.Context) error {
-	heading("a private containerd, with a registry on loopback for its images")
+	heading("start a private containerd and an image registry on loopback")
 	begin := time.Now()
 	registry, err := testbed.StartRegistry()
 	if err != nil {
@@ -65,42 +64,42 @@ func show(ctx context.Context) error {
 		return err
 	}
 	defer rt.Close(context.WithoutCancel(ctx))
-	elapsed(begin, "it is up")
+	elapsed(begin, "containerd is ready")
 
 	node, err := testbed.NewNode("demo", rt.Endpoint())
 	if err != nil {
 		return err
 	}
 	d := &demo{ctx: ctx, node: node, rt: rt}
-	heading("the daemon, watching an empty directory")
+	heading("start the daemon on an empty manifest directory")
 	command("podstead run --pod-manifest-path pods/")
 	begin = time.Now()
 	if err := node.Start(ctx); err != nil {
 		return err
 	}
 	defer node.Kill()
-	elapsed(begin, "it answers")
+	elapsed(begin, "the daemon is ready")
 
-	for _, scene := range []func() error{d.start, d.edit, d.breakIt, d.crash, d.remove} {
-		if err := scene(); err != nil {
+	for _, step := range []func() error{d.start, d.edit, d.breakIt, d.crash, d.remove} {
+		if err := step(); err != nil {
 			return err
 		}
 	}
 	if err := node.Stop(); err != nil {
 		return err
 	}
-	heading("that was all. Everything is gone again: processes, mounts, network, files")
+	heading("done: all processes, mounts, networks and files are removed")
 	return nil
 }
 
-// start drops the examples into the directory and looks at them.
+// start copies the examples into the directory and waits until they are ready.
 func (d *demo) start() error {
-	heading("drop manifests into the directory, and they run")
+	heading("copy manifests into the directory: the pods start")
 	command("cp examples/*.yaml pods/")
 	begin := time.Now()
 	files, err := filepath.Glob(filepath.Join(testbed.SourceRoot(), "examples", "*.yaml"))
 	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no examples: %w", err)
+		return fmt.Errorf("no examples found: %w", err)
 	}
 	d.pods = len(files)
 	for _, f := range files {
@@ -115,7 +114,7 @@ func (d *demo) start() error {
 	if err := d.awaitReady(); err != nil {
 		return err
 	}
-	elapsed(begin, fmt.Sprintf("all %d are ready, their image pulled", len(files)))
+	elapsed(begin, fmt.Sprintf("all %d pods are ready, including the image pull", len(files)))
 	if err := d.podstead("get", "pods"); err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func (d *demo) start() error {
 
 // edit changes the web page's manifest.
 func (d *demo) edit() error {
-	heading("edit a manifest, and its pod is replaced")
+	heading("edit a manifest: its pod is replaced")
 	command("sed -i 's/Hello from podstead/Hello again/' pods/web.yaml")
 	file := filepath.Join(d.node.Manifests, "web.yaml")
 	content, err := os.ReadFile(file)
@@ -138,13 +137,13 @@ func (d *demo) edit() error {
 	if err := d.await("the page changes", func() error {
 		page, err := page()
 		if err == nil && !strings.Contains(page, "Hello again") {
-			err = fmt.Errorf("it says %q", page)
+			err = fmt.Errorf("the page is %q", page)
 		}
 		return err
 	}); err != nil {
 		return err
 	}
-	elapsed(begin, "the old one is stopped, the new one answers")
+	elapsed(begin, "the new pod serves requests")
 	if err := d.curl(); err != nil {
 		return err
 	}
@@ -154,9 +153,9 @@ func (d *demo) edit() error {
 	return d.podstead("get", "pods")
 }
 
-// breakIt writes nonsense.
+// breakIt writes an invalid manifest.
 func (d *demo) breakIt() error {
-	heading("break a manifest, and nothing ends: the last good one stays in force")
+	heading("break a manifest: the last valid revision keeps running")
 	command("sed -i 's/image:/imege:/' pods/web.yaml")
 	file := filepath.Join(d.node.Manifests, "web.yaml")
 	good, err := os.ReadFile(file)
@@ -166,16 +165,16 @@ func (d *demo) breakIt() error {
 	if err := d.node.Write("web.yaml", strings.ReplaceAll(string(good), "image:", "imege:")); err != nil {
 		return err
 	}
-	if err := d.await("the fault is known", func() error {
+	if err := d.await("the error is reported", func() error {
 		body, err := d.node.Get(d.ctx, "/podstead/v1/manifests")
 		if err == nil && !bytes.Contains(body, []byte("imege")) {
-			err = errors.New("no fault yet")
+			err = errors.New("no error yet")
 		}
 		return err
 	}); err != nil {
 		return err
 	}
-	// It ends with 1: that is the point.
+	// validate exits with 1, as intended.
 	_ = d.podstead("validate", file)
 	if err := d.curl(); err != nil {
 		return err
@@ -185,7 +184,7 @@ func (d *demo) breakIt() error {
 
 // crash kills the daemon.
 func (d *demo) crash() error {
-	heading("kill the daemon: the containers do not notice, and the next one takes them over")
+	heading("kill the daemon: the containers keep running, and the next daemon takes them over")
 	before, err := d.pids()
 	if err != nil {
 		return err
@@ -206,14 +205,14 @@ func (d *demo) crash() error {
 	if before != after {
 		return fmt.Errorf("processes changed:\n%s\n%s", before, after)
 	}
-	elapsed(begin, "it knows them again")
-	output("their processes before: " + before + "\n                 after:  " + after + "\n")
+	elapsed(begin, "all pods are ready in the new daemon")
+	output("container processes before: " + before + "\n                    after:   " + after + "\n")
 	return nil
 }
 
-// remove empties the directory.
+// remove removes all manifests.
 func (d *demo) remove() error {
-	heading("remove the manifests, and the pods end")
+	heading("remove the manifests: the pods terminate")
 	command("rm pods/*.yaml")
 	begin := time.Now()
 	files, err := filepath.Glob(filepath.Join(d.node.Manifests, "*.yaml"))
@@ -225,16 +224,16 @@ func (d *demo) remove() error {
 			return err
 		}
 	}
-	if err := d.await("no pod is left", func() error {
+	if err := d.await("all pods are removed", func() error {
 		pods, err := d.node.Pods(d.ctx)
 		if err == nil && len(pods) > 0 {
-			err = fmt.Errorf("%d are", len(pods))
+			err = fmt.Errorf("%d pods are left", len(pods))
 		}
 		return err
 	}); err != nil {
 		return err
 	}
-	elapsed(begin, "they are gone")
+	elapsed(begin, "all pods are removed")
 	return d.podstead("get", "pods")
 }
 
@@ -254,13 +253,13 @@ func (d *demo) awaitReady() error {
 			}
 		}
 		if ready != d.pods || len(pods) != d.pods {
-			return fmt.Errorf("%d of %d are", ready, len(pods))
+			return fmt.Errorf("%d of %d pods are ready", ready, len(pods))
 		}
 		return nil
 	})
 }
 
-// pids are the first processes of all running containers.
+// pids returns the first processes of all running containers.
 func (d *demo) pids() (string, error) {
 	containers, err := d.rt.CRI.Containers(d.ctx, "", "")
 	if err != nil {
@@ -299,7 +298,7 @@ func (d *demo) await(what string, check func() error) error {
 	}
 }
 
-// podstead runs a command of the program and shows what it writes.
+// podstead runs a command of the program and prints its output.
 func (d *demo) podstead(args ...string) error {
 	shown := strings.ReplaceAll(strings.Join(args, " "), d.node.Manifests, "pods")
 	command("podstead " + shown)
@@ -319,7 +318,7 @@ func (d *demo) curl() error {
 	return err
 }
 
-// page is what the example web pod says on its host port.
+// page returns the page of the example web pod on its host port.
 func page() (string, error) {
 	c := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := c.Get("http://127.0.0.1:8080/")
@@ -337,7 +336,7 @@ const (
 	plain = "\x1b[0m"
 )
 
-// styled colours text on a terminal.
+// styled colors text on a terminal.
 func styled(style, text string) string {
 	if info, err := os.Stdout.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("NO_COLOR") != "" {
 		return text

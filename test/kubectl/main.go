@@ -1,6 +1,6 @@
-// Command kubectl is Kubernetes' own command line, built for the end-to-end
-// tests from the release whose API podstead answers. It is a module of its own
-// so that nothing of it reaches the product's.
+// Command kubectl is Kubernetes' kubectl, built for the end-to-end tests from the release
+// whose API podstead serves. It is a separate module, so that its dependencies are not those
+// of the product.
 package main
 
 import (

@@ -78,7 +78,7 @@ func build(env, name, pkg string, flags ...string) error {
 	// Static, because pause is the only file of its image.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if msg, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot build %s: %v\n%s", pkg, err, msg)
+		return fmt.Errorf("failed to build %s: %v\n%s", pkg, err, msg)
 	}
 	return os.Setenv(env, out)
 }
