@@ -14,7 +14,7 @@ import (
 )
 
 // bind puts a pod into the API as a scheduler binds it to the node.
-func (r *harness) bind(name string) types.UID {
+func (r *clusterHarness) bind(name string) types.UID {
 	r.t.Helper()
 	_, pod := aBound()
 	pod.Name, pod.UID, pod.ResourceVersion = name, "", ""
@@ -25,7 +25,7 @@ func (r *harness) bind(name string) types.UID {
 }
 
 // inAPI is a pod in the API, nil if it is gone.
-func (r *harness) inAPI(name string) *v1.Pod {
+func (r *clusterHarness) inAPI(name string) *v1.Pod {
 	r.t.Helper()
 	pod := &v1.Pod{}
 	if !r.get(r.t, "pods", "default", name, pod) {
@@ -35,7 +35,7 @@ func (r *harness) inAPI(name string) *v1.Pod {
 }
 
 // delete asks for the end of a pod, as kubectl does.
-func (r *harness) delete(name string) {
+func (r *clusterHarness) delete(name string) {
 	r.t.Helper()
 	pod := r.inAPI(name)
 	grace := int64(5)
@@ -47,7 +47,7 @@ func (r *harness) delete(name string) {
 // within 0.2 s, and it goes when nothing is left of it and its last status was told.
 func TestLifeOfABoundPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		r.start()
 		defer r.end()
 		pass(time.Second)
@@ -93,7 +93,7 @@ func TestLifeOfABoundPod(t *testing.T) {
 // once when it is back; what happened there meanwhile is heard.
 func TestBoundPodsWhileTheAPIServerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		r.start()
 		defer r.end()
 		pass(time.Second)
@@ -122,7 +122,7 @@ func TestBoundPodsWhileTheAPIServerIsAway(t *testing.T) {
 // cluster's, which goes when it is deleted; then the static one gets its mirror.
 func TestBoundPodWithAStaticPodsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		r.start()
 		defer r.end()
 		pass(time.Second)

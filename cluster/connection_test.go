@@ -25,7 +25,7 @@ func TestReturnOfAnAPIServer(t *testing.T) {
 	for _, absence := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour} {
 		t.Run(absence.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newHarness(t)
+				r := newClusterHarness(t)
 				r.run("web", "one")
 				r.start()
 				defer r.end()

@@ -17,7 +17,7 @@ import (
 
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		r.run("web", "one")
 		r.start()
 		defer r.end()
@@ -94,7 +94,7 @@ func TestLeave(t *testing.T) {
 // Who leaves just as the daemon ends is not kept waiting.
 func TestLeaveAtTheEndOfTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		r.start()
 		pass(time.Second)
 		r.end()

@@ -18,26 +18,36 @@ import (
 // afterwards is shown there as it is.
 func TestFaultsOfAnAPIServer(t *testing.T) {
 	tests := map[string]struct {
-		fault func(r *harness)
+		fault func(r *clusterHarness)
 		// within is how long it may take to see what happened in the API.
 		within time.Duration
 		// asks bounds the requests meanwhile.
 		asks int
 	}{
-		"the watches end":           {func(r *harness) { r.endWatches() }, time.Second, 20},
-		"the connection breaks":     {func(r *harness) { r.setAway(true); r.setAway(false) }, time.Second, 20},
-		"the version is expired":    {func(r *harness) { r.compact(); r.endWatches() }, time.Second, 20},
-		"all data is lost":          {func(r *harness) { r.wipe() }, 2 * time.Second, 25},
-		"another client deletes it": {func(r *harness) { r.remove("pods", "default", "web-edge") }, time.Second, 10},
-		"the node is deleted":       {func(r *harness) { r.remove("nodes", "", "edge") }, 2 * time.Second, 20},
-		"the watch says no more":    {func(r *harness) { r.setSilent(true); r.remove("pods", "default", "web-edge"); r.setSilent(false) }, watchSilence + time.Second, 60},
-		"each watch ends at once":   {func(r *harness) { r.shortWatches(); r.remove("pods", "default", "web-edge") }, maxRetryDelay + 5*time.Second, 40},
-		"it accepts and is silent":  {func(r *harness) { r.setSilent(true); pass(time.Hour); r.requests(); r.setSilent(false); r.endWatches() }, listTimeout, 60},
+		"the watches end":           {func(r *clusterHarness) { r.endWatches() }, time.Second, 20},
+		"the connection breaks":     {func(r *clusterHarness) { r.setAway(true); r.setAway(false) }, time.Second, 20},
+		"the version is expired":    {func(r *clusterHarness) { r.compact(); r.endWatches() }, time.Second, 20},
+		"all data is lost":          {func(r *clusterHarness) { r.wipe() }, 2 * time.Second, 25},
+		"another client deletes it": {func(r *clusterHarness) { r.remove("pods", "default", "web-edge") }, time.Second, 10},
+		"the node is deleted":       {func(r *clusterHarness) { r.remove("nodes", "", "edge") }, 2 * time.Second, 20},
+		"the watch says no more": {func(r *clusterHarness) {
+			r.setSilent(true)
+			r.remove("pods", "default", "web-edge")
+			r.setSilent(false)
+		}, watchSilence + time.Second, 60},
+		"each watch ends at once": {func(r *clusterHarness) { r.shortWatches(); r.remove("pods", "default", "web-edge") }, maxRetryDelay + 5*time.Second, 40},
+		"it accepts and is silent": {func(r *clusterHarness) {
+			r.setSilent(true)
+			pass(time.Hour)
+			r.requests()
+			r.setSilent(false)
+			r.endWatches()
+		}, listTimeout, 60},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newHarness(t)
+				r := newClusterHarness(t)
 				r.run("web", "one")
 				r.start()
 				defer r.end()
@@ -71,7 +81,7 @@ func TestFaultsOfAnAPIServer(t *testing.T) {
 // What another client changes is restored, and its own fields stay.
 func TestOthersWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		r.run("web", "one")
 		r.start()
 		defer r.end()
@@ -91,7 +101,7 @@ func TestOthersWrites(t *testing.T) {
 // looks for it in a cache. It is deleted all the same, and asked for rarely.
 func TestDeletedPodIsNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		missed := 0
 		r.react = func(q fakeRequest) (runtime.Object, error) {
 			if q.verb != "DELETE" || missed == 3 {
@@ -125,7 +135,7 @@ func TestClockSkew(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"behind": 48 * time.Hour, "ahead": -48 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newHarness(t)
+				r := newClusterHarness(t)
 				r.run("web", "one")
 				theirs := metav1.NewMicroTime(time.Now().Add(skew))
 				holder := "edge"

@@ -13,7 +13,7 @@ import (
 )
 
 // sizes are those of all that could grow.
-func (r *harness) sizes() map[string]int {
+func (r *clusterHarness) sizes() map[string]int {
 	w := r.a.writer
 	return map[string]int{
 		"busy": len(w.busy), "trouble": len(w.writeErrors), "agreed": len(w.inSync), "results": len(w.results),
@@ -32,7 +32,7 @@ func TestNothingGrows(t *testing.T) {
 	for away, lasts := range map[bool]time.Duration{true: time.Hour, false: 10 * time.Minute} {
 		t.Run(fmt.Sprintf("away %v", away), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newHarness(t)
+				r := newClusterHarness(t)
 				for n := range stay {
 					r.run(fmt.Sprint("stays", n), "one")
 				}
@@ -90,7 +90,7 @@ func TestNothingGrows(t *testing.T) {
 func TestManyMirrors(t *testing.T) {
 	const many = 500
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		for n := range many {
 			r.run(fmt.Sprint("pod", n), "one")
 		}

@@ -52,23 +52,23 @@ func tokenVolume(audience string, seconds int64) v1.Volume {
 	}}}}
 }
 
-// objectsRig is a harness whose adapter keeps objects.
-type objectsRig struct {
-	*harness
+// objectsHarness is a clusterHarness whose adapter keeps objects.
+type objectsHarness struct {
+	*clusterHarness
 	o     *Objects
 	woken <-chan struct{}
 }
 
-func newObjectsRig(t testing.TB) *objectsRig {
-	r := newHarness(t)
+func newObjectsRig(t testing.TB) *objectsHarness {
+	r := newClusterHarness(t)
 	o := NewObjects(referring)
 	r.a.cfg.Objects = o
 	woken, _ := o.Subscribe()
-	return &objectsRig{r, o, woken}
+	return &objectsHarness{r, o, woken}
 }
 
 // pod binds a pod with these volumes to the node, and returns it.
-func (r *objectsRig) pod(name string, volumes ...v1.Volume) *v1.Pod {
+func (r *objectsHarness) pod(name string, volumes ...v1.Volume) *v1.Pod {
 	r.t.Helper()
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -82,7 +82,7 @@ func (r *objectsRig) pod(name string, volumes ...v1.Volume) *v1.Pod {
 	return pod
 }
 
-func (r *objectsRig) config(name string, data map[string]string, change func(*v1.ConfigMap)) {
+func (r *objectsHarness) config(name string, data map[string]string, change func(*v1.ConfigMap)) {
 	r.t.Helper()
 	m := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: data}
 	if change != nil {
@@ -93,7 +93,7 @@ func (r *objectsRig) config(name string, data map[string]string, change func(*v1
 }
 
 // askedFor are the requests about a resource since the last call.
-func (r *objectsRig) askedFor(resource string) (verbs []string) {
+func (r *objectsHarness) askedFor(resource string) (verbs []string) {
 	for _, request := range r.requests() {
 		if request.resource == resource {
 			verbs = append(verbs, request.verb)
@@ -103,7 +103,7 @@ func (r *objectsRig) askedFor(resource string) (verbs []string) {
 }
 
 // wasWoken reports whether there was a notification since the last call.
-func (r *objectsRig) wasWoken() bool {
+func (r *objectsHarness) wasWoken() bool {
 	synctest.Wait()
 	select {
 	case <-r.woken:
@@ -113,7 +113,7 @@ func (r *objectsRig) wasWoken() bool {
 	}
 }
 
-func (r *objectsRig) value(name, key string) string {
+func (r *objectsHarness) value(name, key string) string {
 	if m, ok := r.o.ConfigMap("default", name); ok {
 		return m.Data[key]
 	}

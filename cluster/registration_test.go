@@ -14,7 +14,7 @@ import (
 // reports keep the periods that were asked for, and an idle node sends no more.
 func TestRegistrationElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		r.a.cfg.Registration = Registration{External: true, StatusInterval: 10 * time.Second, ReportInterval: time.Minute, LeaseDuration: 20 * time.Second}
 		r.run("web", "one")
 		r.start()

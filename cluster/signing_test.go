@@ -25,7 +25,7 @@ import (
 )
 
 // asked is a request that was made in the API, nil if there is none.
-func (r *harness) asked(name string) *certificatesv1.CertificateSigningRequest {
+func (r *clusterHarness) asked(name string) *certificatesv1.CertificateSigningRequest {
 	r.t.Helper()
 	csr := &certificatesv1.CertificateSigningRequest{}
 	if !r.get(r.t, "certificatesigningrequests", "", name, csr) {
@@ -40,7 +40,7 @@ type signed struct {
 	err  error
 }
 
-func (r *harness) sign(ctx context.Context, q certificate.Request) <-chan signed {
+func (r *clusterHarness) sign(ctx context.Context, q certificate.Request) <-chan signed {
 	s := &certificateRequests{
 		Adapter: r.a, signer: certificatesv1.KubeAPIServerClientKubeletSignerName,
 		usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, requester: func() (*client, error) { return r.a.client, nil },
@@ -70,7 +70,7 @@ func aRequest(t *testing.T, user string) certificate.Request {
 
 func TestSigningWaitsForTheSignature(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		r.setAway(true)
 		q := aRequest(t, "me")
 		done := r.sign(t.Context(), q)
@@ -112,7 +112,7 @@ func TestSigningWaitsForTheSignature(t *testing.T) {
 
 func TestSigningTellsWhyItIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		done := r.sign(ctx, aRequest(t, "me"))
@@ -131,7 +131,7 @@ func TestSigningTellsWhyItIsRefused(t *testing.T) {
 
 func TestSigningAsksRarelyWhoForbidsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		r.react = func(q fakeRequest) (runtime.Object, error) {
 			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: q.resource}, "", errors.New("no"))
 		}
@@ -150,7 +150,7 @@ func TestSigningAsksRarelyWhoForbidsIt(t *testing.T) {
 func TestNodeWithoutCertificateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca, dir := newTestCA(t), t.TempDir()
-		r := newHarness(t)
+		r := newClusterHarness(t)
 		r.a.cfg.Kubeconfig = dir + "/config"
 		r.a.cfg.Certificates = Certificates{Directory: dir, Rotate: true}
 		id := &identity{store: certificate.Store{Dir: dir, Name: clientName}}

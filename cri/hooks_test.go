@@ -70,7 +70,7 @@ func hooked(p *v1.Pod, postStart, preStop *v1.LifecycleHandler) *v1.Pod {
 }
 
 // startedAt is when the newest instance of a container was started.
-func (b *testbed) startedAt(name string) time.Time {
+func (b *syncerHarness) startedAt(name string) time.Time {
 	b.t.Helper()
 	c, ok := b.fake.Newest(name)
 	if !ok {
@@ -81,7 +81,7 @@ func (b *testbed) startedAt(name string) time.Time {
 
 // Each container is started when the hook of the one before has returned.
 func TestPostStartComesBeforeTheNext(t *testing.T) {
-	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(3), nil), func(t *testing.T, b *testbed) {
+	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(3), nil), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.hooks.did(t, "a sleep", "b sleep")
 		if gap := b.startedAt("b").Sub(b.startedAt("a")); gap < 3*time.Second-time.Millisecond {
@@ -98,7 +98,7 @@ func TestPostStartComesBeforeTheNext(t *testing.T) {
 func TestPostStartOnTheHostsNetwork(t *testing.T) {
 	p := hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nap(0), nap(0))
 	p.Spec.HostNetwork = true
-	withTestbed(t, p, func(t *testing.T, b *testbed) {
+	withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		if err := b.kill(10); err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func TestPostStartOnTheHostsNetwork(t *testing.T) {
 func TestPostStartFails(t *testing.T) {
 	p := hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), failing(), nap(1))
 	p.Spec.Containers[1].Lifecycle = nil
-	withTestbed(t, p, func(t *testing.T, b *testbed) {
+	withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 		r := b.sync()
 		if why := r.Waiting["a"]; why.Reason != "PostStartHookError" || !strings.Contains(why.Message, "connection refused") || r.Err == nil {
 			t.Errorf("got %+v", r)
@@ -134,7 +134,7 @@ func TestPostStartFails(t *testing.T) {
 // What ends the Sync breaks the hook off, and it is performed again.
 func TestPostStartIsPerformedAgain(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
-		withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(10), nil), func(t *testing.T, b *testbed) {
+		withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(10), nil), func(t *testing.T, b *syncerHarness) {
 			b.status = b.observe()
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
@@ -155,7 +155,7 @@ func TestPostStartIsPerformedAgain(t *testing.T) {
 
 // A hook of the instance that is known to have returned is not performed again.
 func TestPostStartIsKnown(t *testing.T) {
-	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nap(0), nil), func(t *testing.T, b *testbed) {
+	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nap(0), nil), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.restart()
 		b.settle()
@@ -182,7 +182,7 @@ func TestPreStopIsWithinTheGrace(t *testing.T) {
 		"no grace":        {nap(3), 0, 2 * time.Second, "[]", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, c.preStop), func(t *testing.T, b *testbed) {
+			withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, c.preStop), func(t *testing.T, b *syncerHarness) {
 				b.settle()
 				b.fake.Behave("a", critest.Behaviour{IgnoreTerm: c.ignoresAsked})
 				b.restart()
@@ -206,7 +206,7 @@ func TestPreStopIsWithinTheGrace(t *testing.T) {
 
 // A kill of one container performs its hook, too, within the probe's grace.
 func TestPreStopBeforeARestart(t *testing.T) {
-	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(30)), func(t *testing.T, b *testbed) {
+	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(30)), func(t *testing.T, b *syncerHarness) {
 		five := int64(5)
 		b.pod.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: &five}
 		b.settle()
@@ -236,7 +236,7 @@ func TestKillIsShortened(t *testing.T) {
 		"to one as before": {3, 60, 60 * time.Second, []string{"a sleep"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(c.preStop)), func(t *testing.T, b *testbed) {
+			withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(c.preStop)), func(t *testing.T, b *syncerHarness) {
 				b.settle()
 				b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
 				begun := time.Now()
@@ -261,7 +261,7 @@ func TestKillIsShortened(t *testing.T) {
 // A runtime that is away for long does not use up the grace of a container
 // that was never asked.
 func TestKillKeepsGraceOverFailures(t *testing.T) {
-	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(4)), func(t *testing.T, b *testbed) {
+	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(4)), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.Behave("a", critest.Behaviour{StopAfter: 5 * time.Second})
 		b.fake.Inject("StopContainer", critest.Fault{Before: errors.New("busy")})
@@ -285,7 +285,7 @@ func TestKillKeepsGraceOverFailures(t *testing.T) {
 func TestKillByAnnotations(t *testing.T) {
 	p := hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(3))
 	p.Spec.Containers[0].Ports = []v1.ContainerPort{{Name: "web", ContainerPort: 80}}
-	withTestbed(t, p, func(t *testing.T, b *testbed) {
+	withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.restart()
 		all, err := b.client.List(t.Context())

@@ -14,7 +14,7 @@ import (
 )
 
 // kill looks and ends the pod.
-func (b *testbed) kill(grace int64) error {
+func (b *syncerHarness) kill(grace int64) error {
 	b.t.Helper()
 	status, err := b.client.PodStatus(b.t.Context(), b.pod.UID)
 	if err != nil {
@@ -24,7 +24,7 @@ func (b *testbed) kill(grace int64) error {
 }
 
 func TestKillTerminatesInParallel(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b", "c"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b", "c"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.Behave("*", critest.Behaviour{IgnoreTerm: true})
 		b.fake.Behave("c", critest.Behaviour{StopAfter: 3 * time.Second})
@@ -52,7 +52,7 @@ func TestKillTerminatesInParallel(t *testing.T) {
 
 func TestKillGraceHasAFloor(t *testing.T) {
 	for _, grace := range []int64{-5, 0, 1} {
-		withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+		withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 			b.settle()
 			b.fake.Behave("a", critest.Behaviour{StopAfter: 1900 * time.Millisecond})
 			if err := b.kill(grace); err != nil {
@@ -66,7 +66,7 @@ func TestKillGraceHasAFloor(t *testing.T) {
 }
 
 func TestKillWithoutPod(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		all, err := b.client.List(t.Context())
 		if err != nil {
@@ -87,7 +87,7 @@ func TestKillWithoutPod(t *testing.T) {
 // A runtime that refuses at once must not make the sandbox end containers
 // that have had no time.
 func TestKillDoesNotCutGraceShort(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.Inject("StopContainer", critest.Fault{Container: "a", Before: critest.Err(codes.Unavailable, "busy")})
 		err := b.kill(10)
@@ -109,7 +109,7 @@ func TestKillDoesNotCutGraceShort(t *testing.T) {
 
 // A stop that never returns is bounded, and then the sandbox takes it along.
 func TestKillOfAHangingStop(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.Inject("StopContainer", critest.Fault{Hang: true})
 		begun := time.Now()
@@ -124,7 +124,7 @@ func TestKillOfAHangingStop(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		if err := b.kill(1); err != nil {
 			t.Fatal(err)

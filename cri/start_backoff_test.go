@@ -18,7 +18,7 @@ func TestStartBackoff(t *testing.T) {
 		"container": {"CreateContainer", "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+			withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 				fault := b.fake.Inject(c.method, critest.Fault{Before: errors.New("no network"), Times: -1})
 				begun := time.Now()
 				for time.Since(begun) < time.Minute {

@@ -16,7 +16,7 @@ func TestSyncWaitsForASupportingRuntime(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, []string{"a"})
 	signal := v1.SIGRTMINPLUS3
 	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{StopSignal: &signal}
-	withTestbed(t, p, func(t *testing.T, b *testbed) {
+	withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 		b.fake.SetVersion("containerd", "1.6.20~ds1", nil)
 		r := b.sync()
 		why := r.Waiting[""]
@@ -46,7 +46,7 @@ func TestSyncKeepsTheHandlerOfASandbox(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, []string{"a"})
 	mode := v1.RecursiveReadOnlyEnabled
 	p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: &mode}}
-	withTestbed(t, p, func(t *testing.T, b *testbed) {
+	withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 		b.fake.SetHandlers(&runtimeapi.RuntimeHandler{Name: ""}, &runtimeapi.RuntimeHandler{
 			Name: "kata", Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true},
 		})

@@ -19,7 +19,7 @@ func TestSyncReportsFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		method string
 		fault  critest.Fault
-		setup  func(b *testbed)
+		setup  func(b *syncerHarness)
 		key    string
 		reason string
 		text   string
@@ -34,11 +34,11 @@ func TestSyncReportsFailures(t *testing.T) {
 			key: "a", reason: "CreateContainerError", text: "no space", event: "Failed: Failed to create container a",
 		},
 		"start": {
-			setup: func(b *testbed) { b.fake.Behave("a", critest.Behaviour{StartError: "no such command"}) },
+			setup: func(b *syncerHarness) { b.fake.Behave("a", critest.Behaviour{StartError: "no such command"}) },
 			key:   "a", reason: "RunContainerError", text: "no such command", event: "Failed: Failed to start container a",
 		},
 		"pull": {
-			setup: func(b *testbed) { b.fake.SetImages("registry.example/b:1"); b.fake.SetPullable() },
+			setup: func(b *syncerHarness) { b.fake.SetImages("registry.example/b:1"); b.fake.SetPullable() },
 			key:   "a", reason: "ErrImagePull", text: "not found", event: `Failed: Failed to pull image "registry.example/a:1"`,
 		},
 		"inspect": {
@@ -46,19 +46,19 @@ func TestSyncReportsFailures(t *testing.T) {
 			key: "a", reason: "ImageInspectError", text: "broken store", event: "InspectFailed",
 		},
 		"never pull": {
-			setup: func(b *testbed) {
+			setup: func(b *syncerHarness) {
 				b.fake.SetImages("registry.example/b:1")
 				b.pod.Spec.Containers[0].ImagePullPolicy = v1.PullNever
 			},
 			key: "a", reason: "ErrImageNeverPull", text: "not present", event: "ErrImageNeverPull",
 		},
 		"image name": {
-			setup: func(b *testbed) { b.pod.Spec.Containers[0].Image = "registry.example/A:1" },
+			setup: func(b *syncerHarness) { b.pod.Spec.Containers[0].Image = "registry.example/A:1" },
 			key:   "a", reason: "InvalidImageName", text: "not a valid reference", event: "InspectFailed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, pod(always, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+			withTestbed(t, pod(always, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 				if tc.setup != nil {
 					tc.setup(b)
 				}
@@ -85,7 +85,7 @@ func TestSyncReportsFailures(t *testing.T) {
 }
 
 func TestSyncInputsFail(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 		r := b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID},
 			ResolveInputs: func(_ context.Context, c *v1.Container, _ []string) (cri.Inputs, error) {
 				if c.Name == "a" {
@@ -111,7 +111,7 @@ func TestSyncRemovesWhatAFailedCreateLeft(t *testing.T) {
 		"lost answer": {fault: critest.Fault{DisconnectAfter: true}, kept: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+			withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 				file := filepath.Join(b.dir, "message")
 				if err := os.WriteFile(file, nil, 0o600); err != nil {
 					t.Fatal(err)

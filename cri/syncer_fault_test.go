@@ -41,13 +41,13 @@ var (
 
 // eachFault runs a scenario once for each call that goes wrong in each way.
 // With restarts, the daemon remembers nothing from one sync to the next.
-func eachFault(t *testing.T, p *v1.Pod, methods []string, scenario func(t *testing.T, b *testbed, inject func())) {
+func eachFault(t *testing.T, p *v1.Pod, methods []string, scenario func(t *testing.T, b *syncerHarness, inject func())) {
 	for _, method := range methods {
 		for name, fault := range faults {
 			for _, restarts := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/restarts=%t", method, name, restarts), func(t *testing.T) {
 					t.Parallel()
-					withTestbed(t, p.DeepCopy(), func(t *testing.T, b *testbed) {
+					withTestbed(t, p.DeepCopy(), func(t *testing.T, b *syncerHarness) {
 						b.forgetful = restarts
 						var injected *critest.Injected
 						scenario(t, b, func() {
@@ -66,7 +66,7 @@ func eachFault(t *testing.T, p *v1.Pod, methods []string, scenario func(t *testi
 }
 
 func TestFaultsAtStart(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}, "i"), slices.Concat(looks, starts, []string{"RunPodSandbox", "PullImage"}), func(t *testing.T, b *testbed, inject func()) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}, "i"), slices.Concat(looks, starts, []string{"RunPodSandbox", "PullImage"}), func(t *testing.T, b *syncerHarness, inject func()) {
 		b.fake.SetImages()
 		inject()
 		b.settle()
@@ -82,7 +82,7 @@ func TestFaultsAtStart(t *testing.T) {
 }
 
 func TestFaultsAtRestart(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, starts), func(t *testing.T, b *testbed, inject func()) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, starts), func(t *testing.T, b *syncerHarness, inject func()) {
 		b.settle()
 		b.fake.Kill("a")
 		inject()
@@ -96,7 +96,7 @@ func TestFaultsAtRestart(t *testing.T) {
 }
 
 func TestFaultsAtSandboxChange(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i"), slices.Concat(looks, starts, terminations, []string{"RunPodSandbox", "RemoveContainer"}), func(t *testing.T, b *testbed, inject func()) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i"), slices.Concat(looks, starts, terminations, []string{"RunPodSandbox", "RemoveContainer"}), func(t *testing.T, b *syncerHarness, inject func()) {
 		b.settle()
 		b.fake.Exit("i", 0)
 		b.settle()
@@ -114,7 +114,7 @@ func TestFaultsAtSandboxChange(t *testing.T) {
 }
 
 func TestFaultsAtChange(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, starts, []string{"StopContainer"}), func(t *testing.T, b *testbed, inject func()) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, starts, []string{"StopContainer"}), func(t *testing.T, b *syncerHarness, inject func()) {
 		b.settle()
 		b.pod.Spec.Containers[0].Image = "registry.example/a:2"
 		inject()
@@ -128,7 +128,7 @@ func TestFaultsAtChange(t *testing.T) {
 }
 
 func TestFaultsAtKill(t *testing.T) {
-	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, terminations), func(t *testing.T, b *testbed, inject func()) {
+	eachFault(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), slices.Concat(looks, terminations), func(t *testing.T, b *syncerHarness, inject func()) {
 		b.settle()
 		b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
 		inject()
@@ -146,7 +146,7 @@ func TestFaultsAtKill(t *testing.T) {
 
 // Lists that do not show what was made must not lead to a second instance.
 func TestStaleListAfterStart(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.StaleLists(-1)
 		if r := b.sync(); r.Err == nil && len(b.fake.Sandboxes()) != 1 {
 			t.Fatalf("got %+v", r)
@@ -161,7 +161,7 @@ func TestStaleListAfterStart(t *testing.T) {
 
 func TestStaleListsOnce(t *testing.T) {
 	for n := 1; n <= 2; n++ {
-		withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+		withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 			b.sync()
 			b.fake.Kill("a")
 			b.fake.StaleLists(n) // a has exited
@@ -177,7 +177,7 @@ func TestStaleListsOnce(t *testing.T) {
 // A daemon that was restarted, remembers nothing and is shown nothing finds
 // the sandbox of a lost answer by its name.
 func TestSandboxIsFoundByItsName(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.Inject("RunPodSandbox", critest.Fault{After: errors.New("lost")})
 		b.sync()
 		b.restart()
@@ -219,7 +219,7 @@ func TestSandboxIsFoundByItsName(t *testing.T) {
 
 // A container that was created but cannot be started is created again.
 func TestCreatedContainerFailsToStart(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.Inject("StartContainer", critest.Fault{Before: errors.New("refused"), Times: 2})
 		b.sync()
 		first, _ := b.fake.Newest("a")
@@ -235,7 +235,7 @@ func TestCreatedContainerFailsToStart(t *testing.T) {
 // One whose start has an unknown result is neither removed nor
 // made again.
 func TestCreatedWithALostStart(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.Inject("StartContainer", critest.Fault{Before: critest.Err(codes.Unavailable, "lost"), Times: 3})
 		b.sync()
 		first, _ := b.fake.Newest("a")
@@ -250,7 +250,7 @@ func TestCreatedWithALostStart(t *testing.T) {
 // One that was created from what is not wanted any more never ran: the one
 // made in its place has its number.
 func TestCreatedFromAnotherDefinition(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.Inject("StartContainer", critest.Fault{Before: errors.New("refused")})
 		b.sync()
 		b.pod.Spec.Containers[0].Image = "registry.example/a:2"
@@ -268,7 +268,7 @@ func TestCreatedFromAnotherDefinition(t *testing.T) {
 
 // A dead sandbox still holds its address and host ports until it is stopped.
 func TestDeadSandboxIsStopped(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.KillSandboxes("web-node")
 		b.fake.Kill("a")
@@ -286,7 +286,7 @@ func TestDeadSandboxIsStopped(t *testing.T) {
 
 // A status from before the last act, as a cache might give it.
 func TestOldStatus(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}, "i"), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}, "i"), func(t *testing.T, b *syncerHarness) {
 		var old []*cri.PodStatus
 		step := func() {
 			b.sync()
@@ -309,7 +309,7 @@ func TestOldStatus(t *testing.T) {
 func TestLateEffects(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
 		t.Run(method, func(t *testing.T) {
-			withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+			withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 				late := b.fake.Inject(method, critest.Fault{Late: true})
 				b.sync() // times out
 				go func() {
@@ -327,7 +327,7 @@ func TestLateEffects(t *testing.T) {
 }
 
 func TestSandboxNameTakenByOneThatIsNotReady(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.Inject("RunPodSandbox", critest.Fault{Before: critest.Err(codes.Unknown,
 			`failed to reserve sandbox name "x": name "x" is reserved for "y"`)})
 		r := b.sync()
@@ -340,7 +340,7 @@ func TestSandboxNameTakenByOneThatIsNotReady(t *testing.T) {
 }
 
 func TestRuntimeDown(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.Down()
 		b.fake.Kill("a")

@@ -21,7 +21,7 @@ import (
 )
 
 func TestSyncStartsAPod(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 		first := b.sync()
 		if first.Err != nil || !first.Acted || len(first.Waiting) != 0 || first.RetryAfter != 0 {
 			t.Fatalf("got %+v", first)
@@ -61,7 +61,7 @@ func TestSyncStartsAPod(t *testing.T) {
 }
 
 func TestSyncRunsInitContainersInOrder(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i", "j"), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i", "j"), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.runs("i")
 		b.fake.Exit("i", 1)
@@ -92,7 +92,7 @@ func TestSyncRunsInitContainersInOrder(t *testing.T) {
 
 // k/k#140309: a container created, but not started, before a power loss.
 func TestSyncAfterPowerLossBetweenCreateAndStart(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i", "j"), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i", "j"), func(t *testing.T, b *syncerHarness) {
 		for _, name := range []string{"i", "j"} {
 			b.settle()
 			b.fake.Exit(name, 0)
@@ -116,7 +116,7 @@ func TestSyncAfterPowerLossBetweenCreateAndStart(t *testing.T) {
 }
 
 func TestSyncRestartsWithBackoff(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.Kill("a")
 		if r := b.sync(); r.Err != nil || len(r.Waiting) != 0 {
@@ -170,7 +170,7 @@ func TestSyncRestartCount(t *testing.T) {
 		"the record is of another": {record: map[string]int{"b": 7}, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, p, func(t *testing.T, b *testbed) {
+			withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 				dir := filepath.Join(b.dir, "pods/default_web-node_uid-1/a")
 				if err := os.MkdirAll(dir, 0o755); err != nil {
 					t.Fatal(err)
@@ -191,7 +191,7 @@ func TestSyncRestartCount(t *testing.T) {
 }
 
 func TestSyncReplacesADeadSandbox(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.KillSandboxes("web-node") // its container runs on
 		b.settle()
@@ -207,7 +207,7 @@ func TestSyncReplacesADeadSandbox(t *testing.T) {
 }
 
 func TestSyncEndsACompletedPod(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyNever, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyNever, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.Exit("a", 3)
 		b.settle()
@@ -221,7 +221,7 @@ func TestSyncEndsACompletedPod(t *testing.T) {
 func TestSyncHostNetwork(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, []string{"a"})
 	p.Spec.HostNetwork = true
-	withTestbed(t, p, func(t *testing.T, b *testbed) {
+	withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.runs("a")
 		s := b.fake.Sandboxes()
@@ -239,7 +239,7 @@ func TestSyncHostNetwork(t *testing.T) {
 }
 
 func TestSyncChangedImageRestartsThatContainer(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyNever, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyNever, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.pod.Spec.Containers[0].Image = "registry.example/a:2"
 		b.settle()
@@ -258,7 +258,7 @@ func TestSyncKillsWhatFailedItsProbe(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, []string{"a", "b"})
 	grace := int64(5)
 	p.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: &grace}
-	withTestbed(t, p, func(t *testing.T, b *testbed) {
+	withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
 		a, _ := b.fake.Newest("a")
@@ -276,7 +276,7 @@ func TestSyncKillsWhatFailedItsProbe(t *testing.T) {
 }
 
 func TestSyncPullsInParallel(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.SetImages()
 		hold := b.fake.HoldPull("*")
 		done := make(chan cri.SyncResult, 1)
@@ -294,7 +294,7 @@ func TestSyncPullsInParallel(t *testing.T) {
 }
 
 func TestSyncStopsWithItsContext(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.SetImages()
 		b.fake.HoldPull("*")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -316,7 +316,7 @@ func TestSyncStopsWithItsContext(t *testing.T) {
 }
 
 func TestSyncKillsSurplus(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		a, _ := b.fake.Newest("a")
 		config := &runtimeapi.ContainerConfig{
@@ -353,7 +353,7 @@ func TestSyncGrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := pod(v1.RestartPolicyAlways, []string{"a"})
 			p.Spec.TerminationGracePeriodSeconds, p.DeletionGracePeriodSeconds = tc.spec, tc.deletion
-			withTestbed(t, p, func(t *testing.T, b *testbed) {
+			withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
 				b.settle()
 				b.fake.Behave("a", critest.Behaviour{IgnoreTerm: true})
 				b.pod.Spec.Containers[0].Image = "registry.example/a:2"
@@ -368,7 +368,7 @@ func TestSyncGrace(t *testing.T) {
 }
 
 func TestSyncKillsUnknownStateFirst(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.Lose("a")
 		b.settle()
@@ -386,7 +386,7 @@ func TestSyncKillsUnknownStateFirst(t *testing.T) {
 }
 
 func TestSyncPrunesInitHistoryWithItsFiles(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i"), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i"), func(t *testing.T, b *syncerHarness) {
 		b.fake.Behave("i", critest.Behaviour{RunFor: time.Second, ExitCode: 1})
 		for range 6 {
 			b.sync()
@@ -414,7 +414,7 @@ func TestSyncPrunesInitHistoryWithItsFiles(t *testing.T) {
 }
 
 func TestForget(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.fake.Kill("a")
 		b.settle()
@@ -427,7 +427,7 @@ func TestForget(t *testing.T) {
 }
 
 func TestPodsAreSyncedConcurrently(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.SetImages()
 		var all sync.WaitGroup
 		for i := range 50 {

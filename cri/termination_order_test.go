@@ -16,7 +16,7 @@ import (
 )
 
 // sidecar starts a sidecar with an index next to the pod's containers.
-func (b *testbed) sidecar(name string, index int, preStop *v1.LifecycleHandler) {
+func (b *syncerHarness) sidecar(name string, index int, preStop *v1.LifecycleHandler) {
 	b.t.Helper()
 	a, ok := b.fake.Newest("a")
 	if !ok {
@@ -48,7 +48,7 @@ func (b *testbed) sidecar(name string, index int, preStop *v1.LifecycleHandler) 
 }
 
 // ends is when the newest instance of a container ended, after begun.
-func (b *testbed) ends(name string, begun time.Time) time.Duration {
+func (b *syncerHarness) ends(name string, begun time.Time) time.Duration {
 	c, _ := b.fake.Newest(name)
 	return c.FinishedAt.Sub(begun).Round(time.Second)
 }
@@ -75,7 +75,7 @@ func TestKillTerminatesSidecarsLast(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *testbed) {
+			withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 				b.settle()
 				b.sidecar("s0", 0, nap(1))
 				b.sidecar("s1", 1, nil)
@@ -102,7 +102,7 @@ func TestKillTerminatesSidecarsLast(t *testing.T) {
 
 // A sidecar goes on while a container that it serves could not be asked to end.
 func TestKillKeepsSidecarsOfRunningContainers(t *testing.T) {
-	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *testbed) {
+	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.sidecar("s0", 0, nil)
 		b.fake.Inject("StopContainer", critest.Fault{Container: "a", Before: critest.Err(codes.Unknown, "busy")})

@@ -8,7 +8,7 @@ import (
 )
 
 func TestCounts(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		b.does("live", func(context.Context) (ExecResult, error) {
 			time.Sleep(200 * time.Millisecond)
 			return ExecResult{}, nil

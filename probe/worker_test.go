@@ -16,7 +16,7 @@ import (
 const half = 500 * time.Millisecond
 
 func TestInitialValues(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		slow := every("x", 10, 3)
 		slow.InitialDelaySeconds = 60
 		b.UpdatePod(podOf("u", now("all", slow, slow, slow), now("live", nil, slow), now("none")))
@@ -31,7 +31,7 @@ func TestInitialValues(t *testing.T) {
 }
 
 func TestThresholdsCountResultsInARow(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		probe := every("ready", 1, 3)
 		probe.SuccessThreshold = 2
 		b.UpdatePod(podOf("u", now("c", nil, nil, probe)))
@@ -66,7 +66,7 @@ func TestThresholdsCountResultsInARow(t *testing.T) {
 }
 
 func TestInitialDelayAndPeriod(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		probe := every("live", 10, 3)
 		probe.InitialDelaySeconds = 7
 		began := time.Now()
@@ -94,7 +94,7 @@ func TestInitialDelayWhenTheClockIsSet(t *testing.T) {
 		"started just now":      {-2 * time.Second, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *proberHarness) {
 				probe := every("live", 10, 3)
 				probe.InitialDelaySeconds = 7
 				began := time.Now()
@@ -117,7 +117,7 @@ func TestInitialDelayWhenTheClockIsSet(t *testing.T) {
 }
 
 func TestStartupBlocksOtherProbes(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		b.says("start", 1)
 		b.UpdatePod(podOf("u", now("c", every("start", 1, 100), every("live", 10, 1), every("ready", 10, 1))))
 		b.after(20*time.Second + half)
@@ -144,7 +144,7 @@ func TestLivenessFailureIsFinal(t *testing.T) {
 		Liveness: {nil, every("x", 1, 2)},
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *proberHarness) {
 				b.says("x", 1)
 				first, started := now("c", probes...), ""
 				if kind == Startup {
@@ -181,7 +181,7 @@ func TestLivenessFailureIsFinal(t *testing.T) {
 
 // Containers of one pod that fail alike are distinguished.
 func TestEventsNameTheContainerAmongSeveral(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		first, second := now("1", nil, nil, every("x", 1, 1)), now("2", nil, nil, every("x", 1, 1))
 		first.Spec.Name, second.Spec.Name = "first", "second"
 		pod := podOf("u", first, second)
@@ -201,7 +201,7 @@ func TestEventsNameTheContainerAmongSeveral(t *testing.T) {
 }
 
 func TestFailedAttemptsAreNotResults(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		b.does("x", func(context.Context) (ExecResult, error) { return ExecResult{}, errors.New("no shim") })
 		b.UpdatePod(podOf("u", now("c", nil, every("x", 1, 1), every("x", 1, 1))))
 		b.after(10*time.Second + half)
@@ -226,7 +226,7 @@ func TestFailedAttemptsAreNotResults(t *testing.T) {
 }
 
 func TestSlowProbeDelaysNoOthers(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		b.does("slow", func(ctx context.Context) (ExecResult, error) {
 			select {
 			case <-time.After(25 * time.Second):
@@ -251,7 +251,7 @@ func TestSlowProbeDelaysNoOthers(t *testing.T) {
 }
 
 func TestTerminatingPod(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		hung := 0
 		b.does("hung", func(ctx context.Context) (ExecResult, error) {
 			hung++
@@ -297,7 +297,7 @@ func TestTerminatingPod(t *testing.T) {
 }
 
 func TestPreviousState(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		long := time.Now().Add(-time.Hour)
 		var all []Container
 		for i := range 100 {
@@ -330,7 +330,7 @@ func TestPreviousState(t *testing.T) {
 
 func TestNothingRunsAfterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newTestbed(t)
+		b := newProberHarness(t)
 		b.does("hung", func(ctx context.Context) (ExecResult, error) {
 			<-ctx.Done()
 			time.Sleep(3 * time.Second) // slow to notice
@@ -350,7 +350,7 @@ func TestNothingRunsAfterRun(t *testing.T) {
 }
 
 func TestThousandProbesASecond(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *proberHarness) {
 		const pods, rounds = 1000, 60
 		for i := range pods {
 			b.UpdatePod(podOf(types.UID(fmt.Sprint(i)), now("c", nil, nil, every("ready", 1, 1))))

@@ -14,7 +14,7 @@ import (
 // A static pod that the node denies is held and costs next to nothing; a running pod
 // that the node would deny goes on.
 func TestDeniedStaticPodIsHeld(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u", "1")
 		pod.Spec.NodeSelector = map[string]string{"disk": "ssd"}
 		d := b.start()
@@ -50,7 +50,7 @@ func TestDeniedStaticPodIsHeld(t *testing.T) {
 // Of two pods that request one host port the first gets it, also across a restart of
 // the daemon, and the other starts as soon as the first has ended.
 func TestPodWaitsForAHostPort(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		with := func(name string, uid types.UID) *v1.Pod {
 			pod := testPod(name, uid, "1")
 			pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, Protocol: v1.ProtocolTCP}}

@@ -24,10 +24,10 @@ func TestRandomAdmission(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newTestbed(t, seed%2 == 0)
+				b := newSupervisorHarness(t, seed%2 == 0)
 				defer b.kill()
 				b.allocatable = cpus("4")
-				r := &randomPods{testbed: b, rand: rand.New(rand.NewPCG(seed, 1)), pods: map[string]*v1.Pod{}}
+				r := &randomPods{supervisorHarness: b, rand: rand.New(rand.NewPCG(seed, 1)), pods: map[string]*v1.Pod{}}
 				b.start().config.deliver(file)
 				for step := range 40 {
 					what := r.step(step)
@@ -43,7 +43,7 @@ func TestRandomAdmission(t *testing.T) {
 }
 
 type randomPods struct {
-	*testbed
+	*supervisorHarness
 	rand *rand.Rand
 	pods map[string]*v1.Pod
 }

@@ -38,7 +38,7 @@ func revisedPod(name, amount, uid string) *v1.Pod {
 	return pod
 }
 
-func (b *testbed) waitsFor(uid types.UID, reason string) {
+func (b *supervisorHarness) waitsFor(uid types.UID, reason string) {
 	b.t.Helper()
 	b.until(time.Minute, fmt.Sprintf("%s waits with %s", uid, reason), func() bool {
 		st := b.daemon.status(uid)
@@ -50,7 +50,7 @@ func (b *testbed) waitsFor(uid types.UID, reason string) {
 // pod has ended. Restarts of the daemon do not touch what runs, even if the node has
 // less than before.
 func TestPodWaitsForResources(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("2")
 		first, second, third := requestingPod("c-first", "1"), requestingPod("b-second", "500m"), requestingPod("a-third", "1")
 		d := b.start()
@@ -91,7 +91,7 @@ func TestPodWaitsForResources(t *testing.T) {
 // priority goes first, then the pod that waited longer, also across restarts of the
 // daemon.
 func TestOrderOfWaitingPods(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("1")
 		holder, old, young, high := requestingPod("holder", "1"), requestingPod("z-old", "1"), requestingPod("a-young", "1"), requestingPod("high", "1")
 		priority := int32(7)
@@ -121,7 +121,7 @@ func TestOrderOfWaitingPods(t *testing.T) {
 
 // An edited pod keeps its reservation, although others wait for it.
 func TestEditedPodKeepsItsReservation(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("1")
 		web, waits := requestingPod("web", "1"), requestingPod("a", "1")
 		d := b.start()
@@ -148,7 +148,7 @@ func TestEditedPodKeepsItsReservation(t *testing.T) {
 // A pod whose sandbox dies keeps its reservation, and a pod that waits for a missing
 // label has none.
 func TestRunningPodKeepsItsReservation(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("1")
 		lost, web, waits := requestingPod("a-lost", "1"), requestingPod("web", "1"), requestingPod("b", "1")
 		lost.Spec.NodeSelector = map[string]string{"disk": "ssd"}
@@ -170,7 +170,7 @@ func TestRunningPodKeepsItsReservation(t *testing.T) {
 // A critical pod preempts as few pods as possible. A preempted pod shows that, and
 // runs again when there is room, also across restarts of the daemon.
 func TestCriticalPodPreempts(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("3")
 		a, c, critical := requestingPod("a", "1"), requestingPod("c", "2"), requestingPod("critical", "2")
 		critical.Spec.PriorityClassName = "system-node-critical"
@@ -224,7 +224,7 @@ func TestCriticalPodPreempts(t *testing.T) {
 // A critical pod preempts nothing if that would not make room for it, and a restart
 // of the daemon is no reason to preempt.
 func TestNoPreemptionWithoutEffect(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("3")
 		a, other, critical := requestingPod("a", "1"), requestingPod("other", "2"), requestingPod("critical", "2")
 		for _, pod := range []*v1.Pod{other, critical} {
@@ -251,7 +251,7 @@ func TestNoPreemptionWithoutEffect(t *testing.T) {
 // A resize without enough resources is deferred; one that can never be satisfied is
 // infeasible.
 func TestResizeWaitsForResources(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("3")
 		pod := func(amount string) *v1.Pod {
 			pod := sized(amount, "64Mi")

@@ -16,14 +16,14 @@ import (
 const url = manifest.SourceHTTP
 
 // slowly makes a pod's container take this long to end.
-func (b *testbed) slowly(pod *v1.Pod, ends time.Duration) {
+func (b *supervisorHarness) slowly(pod *v1.Pod, ends time.Duration) {
 	b.fake.Behave("of-"+pod.Name, critest.Behaviour{StopAfter: ends})
 }
 
 // A running pod keeps its resources until it has ended, even if its manifest was
 // removed while no daemon ran and no source wants it.
 func TestOrphanKeepsItsResources(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("2")
 		old, small, large := requestingPod("old", "1"), requestingPod("small", "1"), requestingPod("large", "2")
 		b.slowly(old, 20*time.Second)
@@ -58,7 +58,7 @@ func TestOrphanKeepsItsResources(t *testing.T) {
 // A running pod of a source that has not delivered keeps its resources, whether the
 // source wants it in the end or it ends by itself, and nothing preempts it.
 func TestPodOfUnreadySourceKeepsItsResources(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("2")
 		theirs, critical := requestingPod("theirs", "1"), requestingPod("critical", "2")
 		critical.Spec.PriorityClassName = "system-node-critical"
@@ -99,7 +99,7 @@ func TestPodOfUnreadySourceKeepsItsResources(t *testing.T) {
 
 // A preempted pod keeps its resources until it has ended.
 func TestPreemptedPodKeepsItsResourcesUntilItHasEnded(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("2")
 		victim, critical := requestingPod("victim", "1"), requestingPod("critical", "2")
 		critical.Spec.PriorityClassName = "system-node-critical"

@@ -41,25 +41,25 @@ func (c *fakeConfig) tell(op manifest.Op, pod *v1.Pod) {
 // it makes another one.
 func TestAPIPodIsRejected(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(b *testbed, pod *v1.Pod)
+		change func(b *supervisorHarness, pod *v1.Pod)
 		reason string
 	}{
-		"a taint": {func(b *testbed, pod *v1.Pod) {
+		"a taint": {func(b *supervisorHarness, pod *v1.Pod) {
 			b.taints = func() []v1.Taint { return []v1.Taint{{Key: "only", Effect: v1.TaintEffectNoExecute}} }
 		}, admit.ReasonTaint},
-		"no such node": {func(b *testbed, pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "ssd"} }, admit.ReasonAffinity},
-		"no room": {func(b *testbed, pod *v1.Pod) {
+		"no such node": {func(b *supervisorHarness, pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "ssd"} }, admit.ReasonAffinity},
+		"no room": {func(b *supervisorHarness, pod *v1.Pod) {
 			b.allocatable = cpus("1")
 			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
 		}, outOfCPU},
-		"no room, critical": {func(b *testbed, pod *v1.Pod) {
+		"no room, critical": {func(b *supervisorHarness, pod *v1.Pod) {
 			b.allocatable = cpus("1")
 			critical := int32(2_000_000_000)
 			pod.Spec.Priority, pod.Spec.Containers[0].Resources.Requests = &critical, v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
 		}, outOfCPU},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				pod := boundPod("p", "u1")
 				test.change(b, pod)
 				d := b.start(manifest.SourceAPI)
@@ -97,7 +97,7 @@ func TestAPIPodIsRejected(t *testing.T) {
 // A pod that needs an unsupported feature is held, and its status shows why: to fail would
 // have the next pod made at once.
 func TestBoundPodThatCannotRun(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod, other := boundPod("p", "u1"), boundPod("other", "v")
 		pod.Spec.Volumes = []v1.Volume{{Name: "disk", VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "example.com"}}}}
 		d := b.start(manifest.SourceAPI)
@@ -118,7 +118,7 @@ func TestBoundPodThatCannotRun(t *testing.T) {
 func TestBoundPodWithAStaticPodsName(t *testing.T) {
 	for name, boundFirst := range map[string]bool{"the cluster's comes first": true, "the manifest's comes first": false} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				static, bound := testPod("p", "s", "1"), boundPod("p", "u1")
 				d := b.start(manifest.SourceFile, manifest.SourceAPI)
 				if boundFirst {
@@ -146,7 +146,7 @@ func TestBoundPodWithAStaticPodsName(t *testing.T) {
 // A pod that has ended in the API is not run, whatever this box knows of it, and
 // one that ends there ends here.
 func TestBoundPodThatHasEndedInTheAPI(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		job, pod := boundPod("job", "j"), boundPod("p", "u1")
 		job.Status.Phase = v1.PodSucceeded
 		began := metav1.NewTime(time.Now().Add(-time.Hour)).Rfc3339Copy()
@@ -173,7 +173,7 @@ func TestBoundPodThatHasEndedInTheAPI(t *testing.T) {
 // A pod that is deleted gets the grace of the deletion and no more, is shown as
 // ended whatever its policy, and is forgotten when its source lets go of it.
 func TestBoundPodIsDeleted(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("app", critest.Behaviour{IgnoreTerm: true})
 		pod := boundPod("p", "u1")
 		d := b.start(manifest.SourceAPI)
@@ -197,7 +197,7 @@ func TestBoundPodIsDeleted(t *testing.T) {
 
 // What others say of a pod in the API counts for its readiness.
 func TestBoundPodsReadinessGates(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := boundPod("p", "u1")
 		pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/gate"}}
 		d := b.start(manifest.SourceAPI)
@@ -232,7 +232,7 @@ func TestBoundPodsReadinessGates(t *testing.T) {
 
 // The pods of a cluster that is away when the daemon starts are left as they run.
 func TestBoundPodsWhileTheClusterIsAway(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := boundPod("p", "u1")
 		d := b.start(manifest.SourceFile, manifest.SourceAPI)
 		d.config.deliver(manifest.SourceFile)
@@ -264,7 +264,7 @@ func TestBoundPodsWhileTheClusterIsAway(t *testing.T) {
 func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				rnd := rand.New(rand.NewPCG(seed, 2))
 				b.fake.Latency("*", 7*time.Millisecond)
 				pod := boundPod("p", "u1")
@@ -309,7 +309,7 @@ func TestEphemeralContainersAtRandomPoints(t *testing.T) {
 // An API pod that the node disrupts has ended for good: its controller
 // makes another one.
 func TestBoundPodIsEvicted(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return true, 0 }}
 		pod := boundPod("p", "u1")
 		d := b.start(manifest.SourceAPI)

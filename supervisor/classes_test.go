@@ -47,7 +47,7 @@ func runtimeClass(name, handler string) *nodev1.RuntimeClass {
 
 // A pod whose runtime class comes later waits for it, and gets its handler.
 func TestPodWaitsForItsRuntimeClass(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := &fakeClasses{wake: make(chan struct{}, 1)}
 		b.sources = func(s *Sources) { s.Objects = objects }
 		d := b.start()

@@ -16,7 +16,7 @@ import (
 // and probes go on.
 func TestClockIsSetWhilePodsRun(t *testing.T) {
 	const decades = 30 * 365 * 24 * time.Hour
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		// As on a board that boots without knowing the time.
 		b.fake.SetClock(-decades)
 		pod, loop := testPod("web", "u-web", "1"), testPod("loop", "u-loop", "1")

@@ -49,7 +49,7 @@ func (o *testBound) await(what ...string) {
 	o.tell()
 }
 
-func withBound(b *testbed) (files *testObjects, bound *testBound) {
+func withBound(b *supervisorHarness) (files *testObjects, bound *testBound) {
 	files, bound = newTestObjects(), &testBound{testObjects: newTestObjects()}
 	b.sources = func(s *Sources) { s.Objects, s.ClusterObjects = files, bound }
 	return files, bound
@@ -59,7 +59,7 @@ func withBound(b *testbed) (files *testObjects, bound *testBound) {
 // sandbox until the API server has reported them, which notifies it. A static pod next
 // to it waits for nothing.
 func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		files, bound := withBound(b)
 		files.put("default", "cm", map[string]string{"a": "of a file"})
 		bound.await("ConfigMap default/cm")

@@ -21,7 +21,7 @@ func deadlinePod(name string, uid types.UID, seconds int64) *v1.Pod {
 
 // failedAt waits until a pod has failed by its deadline, and returns how long
 // after its start time that was.
-func (b *testbed) failedAt(uid types.UID) time.Duration {
+func (b *supervisorHarness) failedAt(uid types.UID) time.Duration {
 	b.t.Helper()
 	b.until(5*time.Minute, "the deadline ends pod "+string(uid), func() bool {
 		return b.daemon.status(uid).Phase == v1.PodFailed
@@ -33,7 +33,7 @@ func (b *testbed) failedAt(uid types.UID) time.Duration {
 	return time.Since(st.StartTime.Time)
 }
 
-func (b *testbed) mustBeAt(got, want time.Duration) {
+func (b *supervisorHarness) mustBeAt(got, want time.Duration) {
 	b.t.Helper()
 	// until looks each 100 ms.
 	if got < want || got > want+150*time.Millisecond {
@@ -42,7 +42,7 @@ func (b *testbed) mustBeAt(got, want time.Duration) {
 }
 
 func TestDeadlineIsOnTime(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.start().config.deliver(manifest.SourceFile, deadlinePod("a", "a", 90))
 		b.runs("a")
 		b.mustBeAt(b.failedAt("a"), 90*time.Second)
@@ -60,7 +60,7 @@ func TestDeadlineIsOnTime(t *testing.T) {
 // Neither a restart of the daemon, nor a crash-looping container, nor a pull
 // that hangs gives a pod more time.
 func TestDeadlineCountsOn(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pods := []*v1.Pod{deadlinePod("a", "a", 100), deadlinePod("loop", "loop", 40), deadlinePod("pull", "pull", 30)}
 		pods[2].Spec.Containers[0].Image = "registry.example/slow:1"
 		b.fake.Behave("loop/app", critest.Behaviour{RunFor: time.Second, ExitCode: 1})
@@ -86,7 +86,7 @@ func TestDeadlineCountsOn(t *testing.T) {
 func TestDeadlineWhenTheClockIsSet(t *testing.T) {
 	for name, set := range map[string]time.Duration{"forward by 56 years": -56 * 365 * 24 * time.Hour, "back by 56 years": 56 * 365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				begun := time.Now()
 				b.mark = func() (wallclock.Mark, bool) {
 					return wallclock.Mark{Boot: "this", Up: time.Hour + time.Since(begun)}, true
@@ -116,7 +116,7 @@ func TestDeadlineWhenTheClockIsSet(t *testing.T) {
 
 // The time that a pod waits for its predecessor is not its own.
 func TestDeadlineDoesNotCountTheQueue(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		old := testPod("web", "old", "r1")
 		grace := int64(60)
 		old.Spec.TerminationGracePeriodSeconds = &grace
@@ -137,7 +137,7 @@ func TestDeadlineDoesNotCountTheQueue(t *testing.T) {
 // A daemon that is killed between the decision and the end of the pod does not
 // forget it.
 func TestDeadlineOutlivesTheDaemon(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := deadlinePod("a", "a", 10)
 		b.fake.Behave("a/app", critest.Behaviour{StopAfter: 20 * time.Second})
 		b.start().config.deliver(manifest.SourceFile, pod)

@@ -31,7 +31,7 @@ func isTarget(st v1.PodStatus) bool {
 // A disrupted pod is ended and Failed until it may restart. Restarts of the daemon
 // neither lose it nor run it earlier.
 func TestDisruptedPodRestartsWhenAllowed(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u", "1")
 		var may atomic.Bool
 		var last atomic.Value
@@ -102,7 +102,7 @@ func TestDisruptedPodRestartsWhenAllowed(t *testing.T) {
 // A disrupted pod is removed with its manifest, and its successor is another pod,
 // which nothing holds.
 func TestDisruptedPodIsRemovedAndReplaced(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u1", "1")
 		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
 		d := b.start()
@@ -126,7 +126,7 @@ func TestDisruptedPodIsRemovedAndReplaced(t *testing.T) {
 
 // The logs of a pod are removed with its eviction from a full disk, and only then.
 func TestLogsOfDisruptedPod(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u1", "1")
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, pod)
@@ -155,7 +155,7 @@ func TestLogsOfDisruptedPod(t *testing.T) {
 // A user may restart a disrupted pod before its time, also after a restart of the
 // daemon.
 func TestRestartOfDisruptedPod(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u1", "1")
 		b.returns = map[string]RestartPolicy{"Evicted": func(*v1.Pod, status.Disruption) (bool, time.Duration) { return false, 0 }}
 		d := b.start()
@@ -178,7 +178,7 @@ func TestRestartOfDisruptedPod(t *testing.T) {
 
 // A killed daemon leaves a disrupted pod half terminated: the next daemon ends it.
 func TestDaemonIsKilledDuringDisruption(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u1", "1")
 		b.returns = map[string]RestartPolicy{"Evicted": func(_ *v1.Pod, d status.Disruption) (bool, time.Duration) {
 			left := time.Until(d.At.Add(5 * time.Minute))
@@ -203,7 +203,7 @@ func TestDaemonIsKilledDuringDisruption(t *testing.T) {
 
 // A gate holds pods that have not started, and no others.
 func TestGateHoldsPods(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		var closed atomic.Bool
 		b.gates = []Gate{func(*v1.Pod) *status.Cause {
 			if closed.Load() {

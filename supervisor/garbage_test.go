@@ -16,9 +16,9 @@ import (
 	"github.com/podstead/podstead/supervisor/podworkers"
 )
 
-// things counts what there is of a testbed: containers and sandboxes in the
+// things counts what there is of a supervisorHarness: containers and sandboxes in the
 // runtime, files in the daemon's directories.
-func (b *testbed) things() (containers, sandboxes, files int) {
+func (b *supervisorHarness) things() (containers, sandboxes, files int) {
 	b.t.Helper()
 	err := filepath.WalkDir(b.dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -39,7 +39,7 @@ func (b *testbed) things() (containers, sandboxes, files int) {
 // kept by a daemon that is restarted, leaves no more than one that crashed a
 // few times.
 func TestCrashLoopLeavesNothingBehind(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.restartCap = time.Second
 		b.fake.Behave("app", critest.Behaviour{RunFor: 10 * time.Millisecond, ExitCode: 1})
 		d := b.start()
@@ -80,7 +80,7 @@ func TestCrashLoopLeavesNothingBehind(t *testing.T) {
 // Dead containers of a source's pods are removed from the first minute, though
 // another source never answers; what might be that one's is left alone.
 func TestGarbageIsCollectedWhileASourceIsSilent(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.restartCap = time.Second
 		b.fake.Behave("app", critest.Behaviour{RunFor: 10 * time.Millisecond, ExitCode: 1})
 		web, db := testPod("web", "u1", "r1"), testPod("db", "u2", "r1")
@@ -126,7 +126,7 @@ func TestGarbageIsCollectedWhileASourceIsSilent(t *testing.T) {
 // When a disk is full all that is dead of an ended pod goes. How it ended stays
 // to be seen, by the next daemon too, and it does not run again.
 func TestReclaimLeavesTheStatusOfEndedPods(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("app", critest.Behaviour{RunFor: time.Second, ExitCode: 7})
 		job := testPod("job", "u1", "r1")
 		job.Spec.RestartPolicy = v1.RestartPolicyNever

@@ -31,7 +31,7 @@ func hanging(f *critest.Fake) {
 // A hook that hangs holds up its own pod alone, shows it as not started, keeps
 // its probes from being asked, and ends with the pod at once.
 func TestHookThatHangs(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		hanging(b.fake)
 		pod := probedPod("stuck", "stuck")
 		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: execHook("hang")}
@@ -57,7 +57,7 @@ func TestHookThatHangs(t *testing.T) {
 
 // A shorter grace breaks off a hook that hangs, and shortens what is left.
 func TestDeletionShortensAHook(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		hanging(b.fake)
 		pod := testPod("web", "web", "r1")
 		hour := int64(3600)
@@ -83,7 +83,7 @@ func TestDeletionShortensAHook(t *testing.T) {
 // A container whose hook is known to have returned keeps its readiness over a
 // restart; where nothing is known, what runs is taken as it is.
 func TestHooksOverARestart(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		ran := 0
 		b.fake.OnExec(func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 			ran++
@@ -111,7 +111,7 @@ func TestHooksOverARestart(t *testing.T) {
 // A hook of a container that has ended is broken off: the container starts
 // again, or the pod ends, without waiting for it.
 func TestHookOfADeadContainer(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		hanging(b.fake)
 		begins, ends := testPod("begins", "begins", "r1"), testPod("ends", "ends", "r1")
 		hour := int64(3600)

@@ -32,7 +32,7 @@ func isReady(st v1.PodStatus) v1.ConditionStatus {
 }
 
 // shutDown ends all pods as a node shutdown does, and waits until they have ended.
-func (b *testbed) shutDown(d *daemon, grace time.Duration) {
+func (b *supervisorHarness) shutDown(d *daemon, grace time.Duration) {
 	b.t.Helper()
 	d.BeginShutdown()
 	uids := slices.Collect(maps.Keys(d.RunningPriorities()))
@@ -49,7 +49,7 @@ func (b *testbed) shutDown(d *daemon, grace time.Duration) {
 // gets the shorter of two grace periods, and leaves no sandbox. New pods are held.
 // After the boot it runs again, with one more restart.
 func TestShutdownAndBoot(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		short, long, critical := priorityPod("short", 0), priorityPod("long", 1), priorityPod("critical", 2_000_000_000)
 		two := int64(2)
@@ -140,7 +140,7 @@ func TestShutdownAndBoot(t *testing.T) {
 // After the boot the pods of the highest priority start first, and one that cannot
 // start does not hold up the others for long.
 func TestRestartInOrderOfPriority(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pods := []*v1.Pod{priorityPod("a", 0), priorityPod("b", 1000), priorityPod("c", 2_000_000_000)}
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, pods...)
@@ -186,7 +186,7 @@ func TestRestartInOrderOfPriority(t *testing.T) {
 // with 0 when it was stopped; one that may not is not. A job that had ended before is
 // left alone.
 func TestShutdownOfJobs(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		retried, never, done := testPod("retried", "u-retried", "1"), testPod("never", "u-never", "1"), testPod("done", "u-done", "1")
 		retried.Spec.RestartPolicy, never.Spec.RestartPolicy, done.Spec.RestartPolicy = v1.RestartPolicyOnFailure, v1.RestartPolicyNever, v1.RestartPolicyOnFailure
 		b.fake.Behave("done/app", critest.Behaviour{RunFor: time.Second})
@@ -222,7 +222,7 @@ func TestShutdownOfJobs(t *testing.T) {
 // those that were held. A pod that was terminating anyway has a shorter grace period
 // and does not restart.
 func TestCancelledShutdown(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		ended, ending, removed, fresh := priorityPod("ended", 0), priorityPod("ending", 0), priorityPod("removed", 0), testPod("fresh", "u-fresh", "1")
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, ended, ending, removed)

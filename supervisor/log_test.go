@@ -36,7 +36,7 @@ func (d *daemon) logsOnce(t *testing.T, text string) {
 }
 
 func TestEditIsNotLoggedAsRemoval(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
@@ -65,7 +65,7 @@ func TestEditIsNotLoggedAsRemoval(t *testing.T) {
 
 // A cluster's pod has no manifest here whose change could be told.
 func TestRemovalFromTheClusterIsLogged(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start(manifest.SourceAPI)
 		one, two := boundPod("web", "u1"), boundPod("web", "u2")
 		d.config.deliver(manifest.SourceAPI, one)
@@ -86,7 +86,7 @@ func TestRemovalFromTheClusterIsLogged(t *testing.T) {
 }
 
 func TestContainerExitsAreLoggedOnce(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		pod := testPod("web", "u1", "r1")
 		d.config.deliver(file, pod)
@@ -107,7 +107,7 @@ func TestContainerExitsAreLoggedOnce(t *testing.T) {
 }
 
 func TestCompletedPodIsLogged(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		pod := testPod("job", "u1", "r1")
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
@@ -128,7 +128,7 @@ func TestCompletedPodIsLogged(t *testing.T) {
 }
 
 func TestVolumeThatCannotBeSetUpIsShown(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		pod := testPod("web", "u1", "r1")
 		kind := v1.HostPathDirectory
@@ -146,7 +146,7 @@ func TestVolumeThatCannotBeSetUpIsShown(t *testing.T) {
 // Another podstead's pod from the same manifest has the same UID: what is left
 // of it holds the names in the runtime even when nothing of it runs.
 func TestSandboxesOfAnotherPodsteadKeepTheName(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		id := b.fake.Put(critest.Pod{UID: "u1", Name: "web", Namespace: "default", Instance: "theirs", Containers: []string{"app"}})
 		b.fake.StopPod("u1")
 		d := b.start()
@@ -161,7 +161,7 @@ func TestSandboxesOfAnotherPodsteadKeepTheName(t *testing.T) {
 }
 
 func TestRecordThatCannotBeSavedIsLoggedOnce(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		if err := os.RemoveAll(b.path("records")); err != nil {
 			t.Fatal(err)

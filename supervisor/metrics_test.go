@@ -38,7 +38,7 @@ func (m *recordedMetrics) PodDisrupted(reason, signal string) {
 }
 
 func TestMetrics(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		m := &recordedMetrics{worked: map[string]int{}}
 		b.metrics = m
 		pod, bound := testPod("p", "u", "1"), testPod("bound", "b", "1")
@@ -86,7 +86,7 @@ func TestMetrics(t *testing.T) {
 
 // A daemon that takes a running pod over has not started it.
 func TestAdoptedPodIsNotCountedAsStarted(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("p", "u", "1")
 		d := b.start()
 		d.config.deliver(manifest.SourceFile, pod)

@@ -51,7 +51,7 @@ func (d *daemon) eventsOf(pod *v1.Pod, reason string) (messages []string) {
 // A pod that asks for the node's address waits for it, others do not, and all
 // statuses follow.
 func TestHostIPIsWaitedForAndFollowed(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		ips := &fakeHostIPs{changed: make(chan struct{}, 1)}
 		b.network.HostIPs = ips
 		plain, asking := testPod("plain", "uid-plain", "1"), testPod("asking", "uid-asking", "1")
@@ -99,7 +99,7 @@ func TestHostIPIsWaitedForAndFollowed(t *testing.T) {
 }
 
 func TestHostsFileIsWrittenAtEachStart(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("web", "uid-web", "1")
 		pod.Spec.HostAliases = []v1.HostAlias{{IP: "10.1.1.1", Hostnames: []string{"db"}}}
 		own := testPod("own", "uid-own", "1")
@@ -141,7 +141,7 @@ func TestHostsFileIsWrittenAtEachStart(t *testing.T) {
 // DNS settings that cannot be applied cause one event per sandbox, and a name
 // that cannot be had holds the pod back.
 func TestDNSFaultsCauseEvents(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.network.DNS = dns.Settings{ResolvConf: filepath.Join(b.dir, "resolv.conf"), ClusterDomain: "cluster.local"}
 		write := func(text string) {
 			if err := os.WriteFile(b.network.DNS.ResolvConf, []byte(text), 0o600); err != nil {

@@ -75,7 +75,7 @@ func (f *fakeCgroups) set(fault, stuck error) {
 
 func (f *fakeCgroups) has(uid types.UID) bool { return slices.Contains(f.Pods(), uid) }
 
-func (b *testbed) parentOf(uid types.UID) (parent string) {
+func (b *supervisorHarness) parentOf(uid types.UID) (parent string) {
 	for _, s := range b.fake.Sandboxes() {
 		if s.UID == string(uid) && s.Ready {
 			parent = s.Config.GetLinux().GetCgroupParent()
@@ -86,7 +86,7 @@ func (b *testbed) parentOf(uid types.UID) (parent string) {
 
 // A pod's cgroup is there before its sandbox and goes before its name is free.
 func TestCgroupOfAPod(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		cgroups := newFakeCgroups()
 		b.cgroups = cgroups
 		cgroups.set(errors.New("no memory controller"), nil)
@@ -127,7 +127,7 @@ func TestCgroupOfAPod(t *testing.T) {
 // of its containers, until it needs a new sandbox. A later root changes nothing
 // for a pod that runs either.
 func TestCgroupOfAnAdoptedPod(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("web", "u1", "r1")
 		b.start().config.deliver(file, pod)
 		b.runs("u1")
@@ -158,7 +158,7 @@ func TestCgroupOfAnAdoptedPod(t *testing.T) {
 
 // Cgroups of pods that are gone from everywhere else are found.
 func TestOrphanedCgroup(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		cgroups := newFakeCgroups()
 		cgroups.pods["long-gone"] = "/root/podlong-gone"
 		b.cgroups = cgroups

@@ -25,7 +25,7 @@ func TestStartedGivesUpOnWhatIsStuck(t *testing.T) {
 
 // Who compares what is shown looks into changed pods only.
 func TestUnchangedPodsAreShownByTheSamePointer(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		other := testPod("other", "u2", "r1")
 		d.config.deliver(file, testPod("web", "u1", "r1"), other)

@@ -46,7 +46,7 @@ func (p *fakeProbes) set(uid types.UID, r probe.Results) {
 
 func TestProbeResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newTestbed(t, false)
+		b := newSupervisorHarness(t, false)
 		defer b.kill()
 		probes := &fakeProbes{changed: make(chan struct{}, 1)}
 		b.sources = func(s *Sources) { s.Probes = probes }
@@ -69,7 +69,7 @@ func TestProbeResults(t *testing.T) {
 
 func TestReadyIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newTestbed(t, false)
+		b := newSupervisorHarness(t, false)
 		defer b.kill()
 		var mu sync.Mutex
 		told := 0

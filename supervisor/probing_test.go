@@ -84,7 +84,7 @@ func (d *daemon) appStatus(uid types.UID) v1.ContainerStatus {
 func (d *daemon) isReady(uid types.UID) bool { return ready(&v1.Pod{Status: d.status(uid)}) }
 
 func TestLivenessFailureRestarts(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		b.fake.Behave("app", critest.Behaviour{IgnoreTerm: true})
 		d := b.start()
@@ -132,7 +132,7 @@ func TestLivenessFailureRestarts(t *testing.T) {
 func TestLivenessUnderEachPolicy(t *testing.T) {
 	for policy, starts := range map[v1.RestartPolicy]int{v1.RestartPolicyAlways: 2, v1.RestartPolicyOnFailure: 2, v1.RestartPolicyNever: 1} {
 		t.Run(string(policy), func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				a := answering(b.fake)
 				b.fake.Behave("app", critest.Behaviour{StopAfter: time.Second})
 				b.fake.Latency("CreateContainer", time.Second)
@@ -158,7 +158,7 @@ func TestLivenessUnderEachPolicy(t *testing.T) {
 }
 
 func TestReadinessShowsAtOnce(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		a.fail("ready", true)
 		d := b.start()
@@ -191,7 +191,7 @@ func TestReadinessShowsAtOnce(t *testing.T) {
 }
 
 func TestStartupGates(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		a.fail("start web", true)
 		a.fail("live", true)
@@ -232,7 +232,7 @@ func TestStartupGates(t *testing.T) {
 }
 
 func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		b.fake.Behave("app", critest.Behaviour{IgnoreTerm: true})
 		forgotten := 0
@@ -280,7 +280,7 @@ func (f forgetting) RemovePod(uid types.UID) {
 
 // TestReadinessOverARestartOfTheDaemon: it neither flaps nor is it lost.
 func TestReadinessOverARestartOfTheDaemon(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		a.fail("slow", true)
 		well, ill := probedPod("well", "u1"), probedPod("ill", "u2")
@@ -314,7 +314,7 @@ func TestReadinessOverARestartOfTheDaemon(t *testing.T) {
 // TestReadinessWhileAnotherImageIsPulled: a pull holds the worker up, but not
 // what its status says of the containers that run.
 func TestReadinessWhileAnotherImageIsPulled(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		a.fail("ready", true)
 		d := b.start()
@@ -349,7 +349,7 @@ func TestReadinessWhileAnotherImageIsPulled(t *testing.T) {
 func TestThousandProbedPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pods = 1000
-		b := newTestbed(t, false)
+		b := newSupervisorHarness(t, false)
 		defer b.kill()
 		a := answering(b.fake)
 		d := b.start()

@@ -50,7 +50,7 @@ func (n nodeCredentials) Lookup(context.Context, credential.Image) ([]cri.Creden
 // A missing pull secret causes an event and does not prevent the pull;
 // once it is there the pull is made again at once.
 func TestPullSecrets(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
 		b.sources = func(s *Sources) { s.Objects = objects }
 		b.fake.SetImages()
@@ -93,7 +93,7 @@ func TestPullSecrets(t *testing.T) {
 
 // An image that is loaded ends the back-off of the pods that wait for it.
 func TestImagesThatComeEndTheBackoff(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.SetImages()
 		b.fake.SetPullable("other:1")
 		d := b.start()

@@ -51,7 +51,7 @@ func (p *performed) times(id, command string) int {
 func TestHooksAtRandomPoints(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				rnd := rand.New(rand.NewPCG(seed, 7))
 				hooks := performing(b.fake, 40*time.Millisecond)
 				b.fake.Latency("*", 5*time.Millisecond)

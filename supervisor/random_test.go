@@ -24,7 +24,7 @@ import (
 func TestDaemonKilledAtRandomPoints(t *testing.T) {
 	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				b.fake.Latency("*", 7*time.Millisecond)
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 30 * time.Millisecond})
@@ -58,7 +58,7 @@ func TestDaemonKilledAtRandomPoints(t *testing.T) {
 
 // converged fails unless exactly the wanted pods run, each once and in its
 // revision, in addition to the foreign pod if there is one.
-func (b *testbed) converged(wanted []*v1.Pod, foreign types.UID) {
+func (b *supervisorHarness) converged(wanted []*v1.Pod, foreign types.UID) {
 	b.t.Helper()
 	want, containers := map[string]string{}, map[string]int{}
 	for _, pod := range wanted {
@@ -98,7 +98,7 @@ func (b *testbed) converged(wanted []*v1.Pod, foreign types.UID) {
 
 // model is the random test's idea of the world.
 type model struct {
-	*testbed
+	*supervisorHarness
 	rnd *rand.Rand
 	// wanted by name; disturbed are the UIDs whose containers the test itself
 	// ended or whose spec it changed.
@@ -139,11 +139,11 @@ func TestAnythingInAnyOrder(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newTestbed(t, seed%2 == 0)
+				b := newSupervisorHarness(t, seed%2 == 0)
 				defer func() { b.kill() }()
 				b.fake.Put(critest.Pod{UID: "theirs", Name: "other", Namespace: "default", Containers: []string{"app"}})
 				m := &model{
-					testbed: b, rnd: rand.New(rand.NewPCG(seed, 99)),
+					supervisorHarness: b, rnd: rand.New(rand.NewPCG(seed, 99)),
 					wanted: map[string]*v1.Pod{}, disturbed: map[types.UID]bool{},
 				}
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 300 * time.Millisecond})
@@ -271,7 +271,7 @@ func (m *model) deliver() { m.daemon.config.deliver(file, m.pods()...) }
 
 func (m *model) restart() {
 	m.kill()
-	d := m.testbed.start()
+	d := m.supervisorHarness.start()
 	if m.rnd.IntN(2) == 0 {
 		d.config.restore(file, m.pods()...)
 		m.after(time.Duration(m.rnd.IntN(3000)) * time.Millisecond)

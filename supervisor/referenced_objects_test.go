@@ -80,13 +80,13 @@ func objectPod(uid types.UID, annotations ...string) *v1.Pod {
 	return pod
 }
 
-func withObjects(b *testbed) *testObjects {
+func withObjects(b *supervisorHarness) *testObjects {
 	objects := newTestObjects()
 	b.sources = func(s *Sources) { s.Objects = objects }
 	return objects
 }
 
-func (b *testbed) fault(uid types.UID) string {
+func (b *supervisorHarness) fault(uid types.UID) string {
 	st := b.daemon.status(uid)
 	for _, c := range st.Conditions {
 		if c.Type == status.ManifestFault {
@@ -97,7 +97,7 @@ func (b *testbed) fault(uid types.UID) string {
 }
 
 // envOf is the variable A of the pod's one running container.
-func (b *testbed) envOf(uid types.UID) string {
+func (b *supervisorHarness) envOf(uid types.UID) string {
 	for _, c := range b.fake.Containers() {
 		if c.Running() && c.UID == string(uid) {
 			for _, e := range c.Config.Envs {
@@ -110,14 +110,14 @@ func (b *testbed) envOf(uid types.UID) string {
 	return ""
 }
 
-func instances(b *testbed, uid types.UID) int {
+func instances(b *supervisorHarness, uid types.UID) int {
 	return len(slices.DeleteFunc(b.fake.Containers(), func(c critest.Container) bool { return c.UID != string(uid) }))
 }
 
 // A pod waits for what is missing, without looking again and again, and starts
 // as soon as that is there.
 func TestPodWaitsForItsObjects(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := withObjects(b)
 		d := b.start()
 		d.config.deliver(file, objectPod("u1"))
@@ -156,7 +156,7 @@ func TestPodWaitsForItsObjects(t *testing.T) {
 }
 
 func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := withObjects(b)
 		objects.put("default", "cm", map[string]string{"a": "1"})
 		d := b.start()
@@ -212,7 +212,7 @@ func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 
 // An optional object counts as changed when it comes, not when it goes.
 func TestOptionalObjectThatComes(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := withObjects(b)
 		pod, yes := objectPod("u1", podinfo.AnnotationRestartOnChange), true
 		pod.Spec.Containers[0].Env[0].ValueFrom.ConfigMapKeyRef.Optional = &yes
@@ -233,7 +233,7 @@ func TestOptionalObjectThatComes(t *testing.T) {
 
 // Pods of an API server see nothing of what this node's manifests declare.
 func TestPodsOfAnAPIServerSeeNoLocalObjects(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := withObjects(b)
 		objects.put("default", "cm", map[string]string{"a": "1"})
 		d := b.start(manifest.SourceAPI)

@@ -9,9 +9,9 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// deferred is a testbed with three cpus in which u1 has one and is to have three, and
+// deferred is a supervisorHarness with three cpus in which u1 has one and is to have three, and
 // another pod one.
-func deferred(b *testbed) (d *daemon, other *v1.Pod) {
+func deferred(b *supervisorHarness) (d *daemon, other *v1.Pod) {
 	b.t.Helper()
 	b.allocatable = cpus("3")
 	other = requestingPod("other", "1")
@@ -24,7 +24,7 @@ func deferred(b *testbed) (d *daemon, other *v1.Pod) {
 	return d, other
 }
 
-func (b *testbed) isDeferred() {
+func (b *supervisorHarness) isDeferred() {
 	b.t.Helper()
 	b.until(time.Minute, "the resize is deferred", func() bool {
 		c := condition(b.daemon.status("u1"), v1.PodResizePending)
@@ -35,12 +35,16 @@ func (b *testbed) isDeferred() {
 // What starts while a resize waits for room starts with what it had, however it
 // came to an end, and takes no more of the node.
 func TestStartsWhileResizeIsDeferred(t *testing.T) {
-	ends := map[string]func(b *testbed, other *v1.Pod){
-		"the container crashes":   func(b *testbed, _ *v1.Pod) { b.fake.Exit("app", 1) },
-		"the sandbox dies":        func(b *testbed, _ *v1.Pod) { b.fake.KillSandboxes("web") },
-		"the container is lost":   func(b *testbed, _ *v1.Pod) { b.fake.Lose("app") },
-		"the machine is rebooted": func(b *testbed, other *v1.Pod) { b.kill(); b.fake.Reboot(); b.restart(sized("3", "64Mi"), other) },
-		"it ends between daemons": func(b *testbed, other *v1.Pod) {
+	ends := map[string]func(b *supervisorHarness, other *v1.Pod){
+		"the container crashes": func(b *supervisorHarness, _ *v1.Pod) { b.fake.Exit("app", 1) },
+		"the sandbox dies":      func(b *supervisorHarness, _ *v1.Pod) { b.fake.KillSandboxes("web") },
+		"the container is lost": func(b *supervisorHarness, _ *v1.Pod) { b.fake.Lose("app") },
+		"the machine is rebooted": func(b *supervisorHarness, other *v1.Pod) {
+			b.kill()
+			b.fake.Reboot()
+			b.restart(sized("3", "64Mi"), other)
+		},
+		"it ends between daemons": func(b *supervisorHarness, other *v1.Pod) {
 			b.kill()
 			b.fake.Exit("app", 1)
 			b.restart(sized("3", "64Mi"), other)
@@ -48,7 +52,7 @@ func TestStartsWhileResizeIsDeferred(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				_, other := deferred(b)
 				first, _ := b.fake.Newest("app")
 				end(b, other)
@@ -76,7 +80,7 @@ func TestStartsWhileResizeIsDeferred(t *testing.T) {
 
 // What waits to be restarted when there is room for the resize starts with it.
 func TestResizeIsGrantedBetweenStarts(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d, _ := deferred(b)
 		b.fake.Behave("app", critest.Behaviour{RunFor: time.Second, ExitCode: 1})
 		b.fake.Exit("app", 1)
@@ -97,7 +101,7 @@ func TestResizeIsGrantedBetweenStarts(t *testing.T) {
 
 // A container that has never run has what its pod was admitted with.
 func TestResizeIsDeferredBeforeTheStart(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.allocatable = cpus("3")
 		other := requestingPod("other", "1")
 		web := func(cpu string) *v1.Pod {
@@ -126,7 +130,7 @@ func TestResizeIsDeferredBeforeTheStart(t *testing.T) {
 
 // Who is out of room after a reboot and asks for less starts with that.
 func TestLessIsAskedForAfterReboot(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		deferred(b)
 		b.kill()
 		b.fake.Reboot()

@@ -26,7 +26,7 @@ func sized(cpu, memory string, policies ...v1.ContainerResizePolicy) *v1.Pod {
 	return pod
 }
 
-func (b *testbed) linux() *runtimeapi.LinuxContainerResources {
+func (b *supervisorHarness) linux() *runtimeapi.LinuxContainerResources {
 	c, _ := b.fake.Newest("app")
 	return c.Config.GetLinux().GetResources()
 }
@@ -40,7 +40,7 @@ func condition(st v1.PodStatus, kind v1.PodConditionType) *v1.PodCondition {
 
 // Other resources are given to what runs, once, whatever happens to the daemon.
 func TestResizeInPlace(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.cgroups = newFakeCgroups()
 		d := b.start()
 		d.config.deliver(file, sized("1", "64Mi"))
@@ -73,7 +73,7 @@ func TestResizeInPlace(t *testing.T) {
 
 // An answer that is lost leaves no doubt: what was asked for is asked for again.
 func TestResizeWhoseAnswerIsLost(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, sized("1", "64Mi"))
 		b.runs("u1")
@@ -94,7 +94,7 @@ func TestResizeWhoseAnswerIsLost(t *testing.T) {
 
 // A limit below what is in use is refused, shown, and set once it can be.
 func TestResizeBelowUsage(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, sized("1", "64Mi"))
 		b.runs("u1")
@@ -119,7 +119,7 @@ func TestResizeBelowUsage(t *testing.T) {
 
 // What the node never has changes nothing that runs.
 func TestResizeThatCannotBe(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.cgroups = newFakeCgroups()
 		d := b.start()
 		d.config.deliver(file, sized("1", "64Mi"))
@@ -140,7 +140,7 @@ func TestResizeThatCannotBe(t *testing.T) {
 
 // A container whose policy says so restarts for its new resources.
 func TestResizeThatRestarts(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		policy := v1.ContainerResizePolicy{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}
 		d := b.start()
 		d.config.deliver(file, sized("1", "64Mi", policy))

@@ -42,7 +42,7 @@ func (d *daemon) restarts(uid types.UID) map[string]int32 {
 	return counts
 }
 
-func (b *testbed) logs(uid types.UID, container string) []string {
+func (b *supervisorHarness) logs(uid types.UID, container string) []string {
 	entries, _ := os.ReadDir(filepath.Join(b.path("logs"), "default_web_"+string(uid), container))
 	var names []string
 	for _, e := range entries {
@@ -52,7 +52,7 @@ func (b *testbed) logs(uid types.UID, container string) []string {
 }
 
 func TestRestartAll(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
 		b.fake.Behave("other", critest.Behaviour{IgnoreTerm: true})
 		d := b.start()
@@ -106,7 +106,7 @@ func TestRestartAll(t *testing.T) {
 // A container that keeps asking for a restart of all waits as one that keeps
 // crashing; the others keep running.
 func TestRestartAllBacksOff(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
 		b.fake.Behave("app", critest.Behaviour{RunFor: time.Second, ExitCode: 42})
 		d := b.start()
@@ -134,7 +134,7 @@ func TestRestartAllGoesOnUnderTheNextDaemon(t *testing.T) {
 	for _, init := range []int{0, 2} {
 		for calls := range 6 + 4*init {
 			t.Run(fmt.Sprintf("%d init containers, call %d", init, calls), func(t *testing.T) {
-				withTestbed(t, func(t *testing.T, b *testbed) {
+				withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 					b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
 					d := b.start()
 					pod := restartAllPod("u1")
@@ -173,7 +173,7 @@ func TestRestartAllGoesOnUnderTheNextDaemon(t *testing.T) {
 
 // What still is to start again counts, though all that did has ended.
 func TestRestartAllWaitsForAnImage(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		pod := restartAllPod("u1")
 		pod.Spec.InitContainers = nil

@@ -32,7 +32,7 @@ func waitStarted(d *daemon, limit time.Duration) ([]string, error) {
 }
 
 func TestAwaitSources(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start(manifest.SourceFile, manifest.SourceHTTP)
 		d.config.deliver(manifest.SourceFile, testPod("web", "u1", "r1"))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -51,7 +51,7 @@ func TestAwaitSources(t *testing.T) {
 }
 
 func TestWaitStarted(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Latency("*", 50*time.Millisecond)
 		b.fake.Behave("job/app", critest.Behaviour{RunFor: 10 * time.Second})
 		d := b.start(manifest.SourceFile, manifest.SourceHTTP)
@@ -76,7 +76,7 @@ func TestWaitStarted(t *testing.T) {
 // A container has not started before its postStart hook has returned and its
 // startup probe has succeeded.
 func TestWaitStartedWaitsForHooksAndProbes(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		a.fail("start", true)
 		b.fake.Latency("ExecSync", 3*time.Second)
@@ -102,7 +102,7 @@ func TestWaitStartedWaitsForHooksAndProbes(t *testing.T) {
 }
 
 func TestWaitStartedReportsFailures(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.SetImages("img:1")
 		b.fake.SetPullable()
 		b.fake.Behave("crash/app", critest.Behaviour{ExitAtOnce: true, ExitCode: 3})
@@ -127,7 +127,7 @@ func TestWaitStartedReportsFailures(t *testing.T) {
 }
 
 func TestWaitStartedGivesUpWithItsContext(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.SetNetworkReady("no CNI yet") // it may come at any time
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
@@ -140,7 +140,7 @@ func TestWaitStartedGivesUpWithItsContext(t *testing.T) {
 
 func TestSyncLoopHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newTestbed(t, true)
+		b := newSupervisorHarness(t, true)
 		d := b.start()
 		synctest.Wait()
 		b.after(time.Hour)

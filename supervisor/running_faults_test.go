@@ -16,7 +16,7 @@ import (
 // A volume that cannot be had any more holds back the container that mounts it,
 // when that is made again, and no other one of a pod that runs.
 func TestVolumeFaultInARunningPod(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		probes := &fakeProbes{changed: make(chan struct{}, 1)}
 		b.sources = func(s *Sources) { s.Probes = probes }
 		directory := b.path("data")
@@ -63,7 +63,7 @@ func TestVolumeFaultInARunningPod(t *testing.T) {
 // Nor does a pod that runs go on unwatched when its user IDs cannot be told any
 // more: what fails its probe is ended, and what is to be made again waits.
 func TestUserNamespaceFaultInARunningPod(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		probes := &fakeProbes{changed: make(chan struct{}, 1)}
 		b.sources = func(s *Sources) { s.Probes = probes }
 		b.fake.SetHandlers(&runtimeapi.RuntimeHandler{Features: &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}})

@@ -27,7 +27,7 @@ func sidecarPod(uid types.UID, policy v1.RestartPolicy) *v1.Pod {
 }
 
 // starts are the containers that were started, in order.
-func (b *testbed) starts() []string {
+func (b *supervisorHarness) starts() []string {
 	var names []string
 	for _, w := range b.fake.Writes() {
 		if w.Method == "StartContainer" {
@@ -47,7 +47,7 @@ func (d *daemon) initStatus(uid types.UID, name string) v1.ContainerStatus {
 }
 
 func TestSidecarHoldsBackUntilItHasStarted(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		a.fail("up", true)
 		b.fake.Behave("init", critest.Behaviour{RunFor: time.Second})
@@ -92,7 +92,7 @@ func TestSidecarHoldsBackUntilItHasStarted(t *testing.T) {
 // A sidecar that does not start in time is killed and started again; nothing
 // goes on before it has.
 func TestSidecarStartupFailure(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		a := answering(b.fake)
 		a.fail("up", true)
 		d := b.start()
@@ -114,7 +114,7 @@ func TestSidecarUnderEachPolicy(t *testing.T) {
 		v1.RestartPolicyNever: v1.PodSucceeded, v1.RestartPolicyOnFailure: v1.PodSucceeded, v1.RestartPolicyAlways: v1.PodRunning,
 	} {
 		t.Run(string(policy), func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				a := answering(b.fake)
 				b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
 				b.fake.Behave("side", critest.Behaviour{StopAfter: time.Second, TermCode: 143})
@@ -158,7 +158,7 @@ func TestSidecarUnderEachPolicy(t *testing.T) {
 
 // A crash-looping sidecar is spaced out, and holds no regular container up.
 func TestSidecarInACrashLoop(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("init", critest.Behaviour{ExitAtOnce: true})
 		d := b.start()
 		d.config.deliver(file, sidecarPod("u1", v1.RestartPolicyAlways))
@@ -185,7 +185,7 @@ func TestSidecarInACrashLoop(t *testing.T) {
 // After a reboot all starts over in order, in the next sandbox; what is left of
 // the old one, in particular a container that was only created, has no effect.
 func TestRebootWithSidecars(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		answering(b.fake)
 		b.fake.Behave("init", critest.Behaviour{RunFor: time.Second})
 		b.start()

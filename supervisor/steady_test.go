@@ -19,7 +19,7 @@ import (
 // a minute and more apart, and nothing is written anywhere.
 func TestIdleMeansNoWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newTestbed(t, false)
+		b := newSupervisorHarness(t, false)
 		defer b.kill()
 		d := b.start()
 		var pods []*v1.Pod
@@ -49,7 +49,7 @@ func TestIdleMeansNoWork(t *testing.T) {
 // BenchmarkSteadySync is one resync of one of a thousand pods at rest, over
 // the real cache and syncer: what each costs every 75 s on average.
 func BenchmarkSteadySync(b *testing.B) {
-	tb := newTestbed(b, true)
+	tb := newSupervisorHarness(b, true)
 	defer tb.kill()
 	d := tb.start()
 	pods := make([]*v1.Pod, 1000)
@@ -111,7 +111,7 @@ func (idleSyncer) Sync(context.Context, podworkers.SyncJob, *runState) podworker
 }
 
 // allRun waits, in real time, until all pods run and are published as running.
-func (b *testbed) allRun(t testing.TB, pods []*v1.Pod) {
+func (b *supervisorHarness) allRun(t testing.TB, pods []*v1.Pod) {
 	changed, cancel := b.daemon.statuses.Subscribe()
 	defer cancel()
 	limit := time.After(2 * time.Minute)

@@ -22,7 +22,7 @@ import (
 const file = manifest.SourceFile
 
 func TestStartAndRemove(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		pod := testPod("web", "u1", "r1")
 		pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
@@ -53,7 +53,7 @@ func ready(pod *v1.Pod) bool {
 }
 
 func TestEditReplacesAsSoonAsTheOldHasEnded(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("app", critest.Behaviour{StopAfter: 3 * time.Second})
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
@@ -81,7 +81,7 @@ func TestEditReplacesAsSoonAsTheOldHasEnded(t *testing.T) {
 }
 
 func TestTwoRevisionsWithinOneGracePeriod(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("app", critest.Behaviour{IgnoreTerm: true})
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
@@ -105,7 +105,7 @@ func TestTwoRevisionsWithinOneGracePeriod(t *testing.T) {
 func TestRemovedAndAddedAgain(t *testing.T) {
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyNever} {
 		t.Run(string(policy), func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 5 * time.Second, TermCode: 143})
 				d := b.start()
 				pod := testPod("web", "u1", "r1")
@@ -135,7 +135,7 @@ func TestRemovedAndAddedAgain(t *testing.T) {
 }
 
 func TestAdoptionChangesNothing(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		pods := []*v1.Pod{testPod("a", "ua", "r1"), testPod("b", "ub", "r1"), testPod("job", "uj", "r1")}
 		pods[2].Spec.RestartPolicy = v1.RestartPolicyNever
@@ -172,7 +172,7 @@ func TestAdoptionChangesNothing(t *testing.T) {
 func TestFixedUIDEditReplaces(t *testing.T) {
 	for _, away := range []string{"daemon runs", "daemon is away"} {
 		t.Run(away, func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				d := b.start()
 				d.config.deliver(file, testPod("web", "fixed", "r1"))
 				b.runs("fixed")
@@ -203,7 +203,7 @@ func TestFixedUIDEditReplaces(t *testing.T) {
 }
 
 func TestImageEditUnderAFixedUIDRestartsTheContainer(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "fixed", "r1"))
 		b.runs("fixed")
@@ -222,7 +222,7 @@ func TestImageEditUnderAFixedUIDRestartsTheContainer(t *testing.T) {
 }
 
 func TestForeignPodOfTheSameName(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		id := b.fake.Put(critest.Pod{UID: "theirs", Name: "etcd", Namespace: "default", Containers: []string{"etcd"}})
 		d := b.start()
 		d.config.deliver(file, testPod("etcd", "u1", "r1"), testPod("web", "u2", "r1"))
@@ -245,7 +245,7 @@ func TestForeignPodOfTheSameName(t *testing.T) {
 }
 
 func TestOrphansAreTerminated(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start(manifest.SourceFile, manifest.SourceHTTP)
 		d.config.deliver(manifest.SourceFile, testPod("a", "ua", "r1"))
 		d.config.deliver(manifest.SourceHTTP, testPod("b", "ub", "r1"))
@@ -281,7 +281,7 @@ func TestOrphansAreTerminated(t *testing.T) {
 }
 
 func TestPodOfAnUnknownSourceWaitsForAll(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Put(critest.Pod{UID: "old", Name: "x", Namespace: "default", Instance: critest.Instance, Containers: []string{"x"}})
 		d := b.start(manifest.SourceFile, manifest.SourceHTTP)
 		d.config.deliver(manifest.SourceFile)
@@ -296,7 +296,7 @@ func TestPodOfAnUnknownSourceWaitsForAll(t *testing.T) {
 
 // k/k#112814: a manifest that was edited while the daemon was away.
 func TestEditWhileTheDaemonIsAway(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
@@ -316,7 +316,7 @@ func TestEditWhileTheDaemonIsAway(t *testing.T) {
 }
 
 func TestOrphanGetsTheGraceOnItsContainers(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("app", critest.Behaviour{IgnoreTerm: true})
 		d := b.start()
 		pod := testPod("db", "u1", "r1")
@@ -336,7 +336,7 @@ func TestOrphanGetsTheGraceOnItsContainers(t *testing.T) {
 }
 
 func TestCrashLoopBackoffOutlivesTheDaemon(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.Behave("app", critest.Behaviour{RunFor: time.Second, ExitCode: 1})
 		d := b.start()
 		pod := testPod("web", "u1", "r1")
@@ -361,7 +361,7 @@ func TestCrashLoopBackoffOutlivesTheDaemon(t *testing.T) {
 }
 
 func TestDeadInstancesAreTrimmed(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
@@ -388,7 +388,7 @@ func TestDeadInstancesAreTrimmed(t *testing.T) {
 }
 
 func TestRuntimeDownAndUp(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, testPod("a", "ua", "r1"))
 		b.runs("ua")
@@ -417,7 +417,7 @@ func TestRuntimeDownAndUp(t *testing.T) {
 }
 
 func TestReboot(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("web", "u1", "r1")
 		d := b.start()
 		d.config.deliver(file, pod)
@@ -432,7 +432,7 @@ func TestReboot(t *testing.T) {
 }
 
 func TestNetworkNotReady(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.SetNetworkReady("cni plugin not initialized")
 		d := b.start()
 		host := testPod("host", "uh", "r1")
@@ -452,7 +452,7 @@ func TestNetworkNotReady(t *testing.T) {
 }
 
 func TestVolumeFault(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		kind := v1.HostPathDirectory
 		pod := testPod("web", "u1", "r1")
@@ -477,7 +477,7 @@ func TestVolumeFault(t *testing.T) {
 }
 
 func TestManifestFaultIsShown(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
@@ -503,7 +503,7 @@ func TestManifestFaultIsShown(t *testing.T) {
 }
 
 func TestRemainsOfADaemonThatWasEnded(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
@@ -541,7 +541,7 @@ func TestLostReplies(t *testing.T) {
 			"hang after":       {HangAfter: true},
 		} {
 			t.Run(filepath.Join(method, name), func(t *testing.T) {
-				withTestbed(t, func(t *testing.T, b *testbed) {
+				withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 					injected := b.fake.Inject(method, fault)
 					d := b.start()
 					d.config.deliver(file, testPod("web", "u1", "r1"))
@@ -573,7 +573,7 @@ func TestKillWithLostReplies(t *testing.T) {
 			"disconnect":   {DisconnectAfter: true},
 		} {
 			t.Run(filepath.Join(method, name), func(t *testing.T) {
-				withTestbed(t, func(t *testing.T, b *testbed) {
+				withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 					d := b.start()
 					d.config.deliver(file, testPod("web", "u1", "r1"))
 					b.runs("u1")
@@ -588,7 +588,7 @@ func TestKillWithLostReplies(t *testing.T) {
 }
 
 func TestStaleLists(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
@@ -603,7 +603,7 @@ func TestStaleLists(t *testing.T) {
 }
 
 func TestDroppedAndDoubledEvents(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		b.fake.DoubleEvents(20)
 		d.config.deliver(file, testPod("web", "u1", "r1"))
@@ -624,7 +624,7 @@ func TestDroppedAndDoubledEvents(t *testing.T) {
 }
 
 func TestRestartVerb(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start()
 		d.config.deliver(file, testPod("web", "u1", "r1"))
 		b.runs("u1")
@@ -656,7 +656,7 @@ func TestRestartVerb(t *testing.T) {
 }
 
 func TestSlowPullDoesNotDelayOthers(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		b.fake.SetImages("img:1")
 		hold := b.fake.HoldPull("slow:1")
 		d := b.start()

@@ -11,7 +11,7 @@ import (
 )
 
 // wipe removes everything from the runtime.
-func (b *testbed) wipe() {
+func (b *supervisorHarness) wipe() {
 	b.t.Helper()
 	client := b.fake.Client(b.t)
 	for _, s := range b.fake.Sandboxes() {
@@ -24,7 +24,7 @@ func (b *testbed) wipe() {
 // That a pod has ended is written down before anything else is done about it:
 // a daemon killed in the middle and a runtime that was wiped run it no more.
 func TestEndIsSavedFirst(t *testing.T) {
-	withTestbed(t, func(t *testing.T, b *testbed) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		pod := testPod("job", "job", "r1")
 		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 		b.fake.Behave("job/app", critest.Behaviour{RunFor: 10 * time.Second})
@@ -44,13 +44,13 @@ func TestEndIsSavedFirst(t *testing.T) {
 
 // A pod is ended once: its sandbox is stopped one time, however it ends.
 func TestSandboxIsStoppedOnce(t *testing.T) {
-	for name, end := range map[string]func(b *testbed){
-		"removed":  func(b *testbed) { b.daemon.config.deliver(manifest.SourceFile) },
-		"finished": func(b *testbed) { b.fake.Exit("job/app", 0) },
-		"replaced": func(b *testbed) { b.daemon.config.deliver(manifest.SourceFile, testPod("job", "next", "r2")) },
+	for name, end := range map[string]func(b *supervisorHarness){
+		"removed":  func(b *supervisorHarness) { b.daemon.config.deliver(manifest.SourceFile) },
+		"finished": func(b *supervisorHarness) { b.fake.Exit("job/app", 0) },
+		"replaced": func(b *supervisorHarness) { b.daemon.config.deliver(manifest.SourceFile, testPod("job", "next", "r2")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTestbed(t, func(t *testing.T, b *testbed) {
+			withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 				pod := testPod("job", "job", "r1")
 				pod.Spec.RestartPolicy = v1.RestartPolicyNever
 				b.start().config.deliver(manifest.SourceFile, pod)

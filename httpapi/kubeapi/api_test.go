@@ -70,19 +70,19 @@ func pod(namespace, name string, phase v1.PodPhase) *v1.Pod {
 	}
 }
 
-// testAPI is an API on a test server.
-type testAPI struct {
+// kubeAPIHarness is an API on a test server.
+type kubeAPIHarness struct {
 	*testing.T
 	pods *fakePods
 	api  *API
 	url  string
 }
 
-func newTestAPI(t *testing.T, pods ...*v1.Pod) *testAPI {
+func newTestAPI(t *testing.T, pods ...*v1.Pod) *kubeAPIHarness {
 	return newTestAPIAt(t, filepath.Join(t.TempDir(), "version"), pods...)
 }
 
-func newTestAPIAt(t *testing.T, versions string, pods ...*v1.Pod) *testAPI {
+func newTestAPIAt(t *testing.T, versions string, pods ...*v1.Pod) *kubeAPIHarness {
 	t.Helper()
 	b := &fakePods{pods: map[string]*v1.Pod{}}
 	for _, p := range pods {
@@ -121,10 +121,10 @@ func newTestAPIAt(t *testing.T, versions string, pods ...*v1.Pod) *testAPI {
 		cancel()
 		<-done
 	})
-	return &testAPI{T: t, pods: b, api: api, url: server.URL}
+	return &kubeAPIHarness{T: t, pods: b, api: api, url: server.URL}
 }
 
-func (b *testAPI) request(method, path, accept string) (int, string) {
+func (b *kubeAPIHarness) request(method, path, accept string) (int, string) {
 	b.Helper()
 	req, err := http.NewRequestWithContext(b.Context(), method, b.url+path, nil)
 	if err != nil {
@@ -145,7 +145,7 @@ func (b *testAPI) request(method, path, accept string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-func (b *testAPI) get(path string, into any) {
+func (b *kubeAPIHarness) get(path string, into any) {
 	b.Helper()
 	code, body := b.request("GET", path, "")
 	if code != 200 {
@@ -158,11 +158,11 @@ func (b *testAPI) get(path string, into any) {
 
 // watched is an open watch.
 type watched struct {
-	b     *testAPI
+	b     *kubeAPIHarness
 	lines *bufio.Scanner
 }
 
-func (b *testAPI) watch(path, accept string) *watched {
+func (b *kubeAPIHarness) watch(path, accept string) *watched {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
 	b.Cleanup(cancel)

@@ -71,8 +71,8 @@ func upper(s map[string]httpstream.Stream) string {
 	return success
 }
 
-// harness serves remote commands over HTTP and records how each session ended.
-type harness struct {
+// remoteCommandHarness serves remote commands over HTTP and records how each session ended.
+type remoteCommandHarness struct {
 	url   string
 	ended chan error
 	// shutdown stops the server.
@@ -81,9 +81,9 @@ type harness struct {
 
 var allStreams = Options{Stdin: true, Stdout: true, Stderr: true}
 
-func serveRemoteCommand(t *testing.T, c RemoteCommand) harness {
+func serveRemoteCommand(t *testing.T, c RemoteCommand) remoteCommandHarness {
 	t.Helper()
-	h := harness{ended: make(chan error, 1)}
+	h := remoteCommandHarness{ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.shutdown = cancel
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ended <- c.Serve(w, r) }))

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// testNode is a node with levels that a test sets, and pods that terminate when
+// evictorHarness is a node with levels that a test sets, and pods that terminate when
 // they are evicted.
-type testNode struct {
+type evictorHarness struct {
 	t    *testing.T
 	file string
 	*Evictor
@@ -51,21 +51,21 @@ type seen struct {
 }
 
 // now is what has come of it once all have done what they can.
-func (b *testNode) now() seen {
+func (b *evictorHarness) now() seen {
 	synctest.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen
 }
 
-func newTestNode(t *testing.T) *testNode {
-	b := &testNode{t: t, file: filepath.Join(t.TempDir(), "pressure.json"), usage: map[types.UID]Usage{}, wake: make(chan struct{}, 1), armed: map[Signal]int64{}}
+func newEvictorHarness(t *testing.T) *evictorHarness {
+	b := &evictorHarness{t: t, file: filepath.Join(t.TempDir(), "pressure.json"), usage: map[types.UID]Usage{}, wake: make(chan struct{}, 1), armed: map[Signal]int64{}}
 	b.levels[MemoryAvailable] = Level{Available: 8 << 30, Capacity: 10 << 30}
 	b.levels[NodeFSAvailable] = Level{Available: 900, Capacity: 1000}
 	return b
 }
 
-func (b *testNode) start(hard string, change func(*Config)) {
+func (b *evictorHarness) start(hard string, change func(*Config)) {
 	b.t.Helper()
 	s := Settings{Hard: map[string]string{}}
 	for _, pair := range strings.Fields(hard) {
@@ -87,14 +87,14 @@ func (b *testNode) start(hard string, change func(*Config)) {
 	synctest.Wait()
 }
 
-func (b *testNode) Memory(l *Levels) {
+func (b *evictorHarness) Memory(l *Levels) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.looks++
 	l[MemoryAvailable], l[AllocatableMemory] = b.levels[MemoryAvailable], b.levels[AllocatableMemory]
 }
 
-func (b *testNode) Disk(l *Levels) {
+func (b *evictorHarness) Disk(l *Levels) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.diskLooks++
@@ -103,10 +103,10 @@ func (b *testNode) Disk(l *Levels) {
 	}
 }
 
-func (b *testNode) PIDs(l *Levels)        { l[PIDAvailable] = b.levels[PIDAvailable] }
-func (b *testNode) SeparateImageFS() bool { return b.separate }
+func (b *evictorHarness) PIDs(l *Levels)        { l[PIDAvailable] = b.levels[PIDAvailable] }
+func (b *evictorHarness) SeparateImageFS() bool { return b.separate }
 
-func (b *testNode) List() []*v1.Pod {
+func (b *evictorHarness) List() []*v1.Pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var list []*v1.Pod
@@ -117,7 +117,7 @@ func (b *testNode) List() []*v1.Pod {
 }
 
 // Evict ends a pod a second later, with what it used.
-func (b *testNode) Evict(o Eviction) error {
+func (b *evictorHarness) Evict(o Eviction) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.pods {
@@ -130,7 +130,7 @@ func (b *testNode) Evict(o Eviction) error {
 	return errors.New("it does not run")
 }
 
-func (b *testNode) WaitEnded(ctx context.Context, uid types.UID) error {
+func (b *evictorHarness) WaitEnded(ctx context.Context, uid types.UID) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -145,14 +145,14 @@ func (b *testNode) WaitEnded(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-func (b *testNode) Changed() (<-chan struct{}, func()) { return b.wake, func() {} }
-func (b *testNode) Recheck() {
+func (b *evictorHarness) Changed() (<-chan struct{}, func()) { return b.wake, func() {} }
+func (b *evictorHarness) Recheck() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rechecks++
 }
 
-func (b *testNode) Running(ctx context.Context) (map[types.UID]Usage, error) {
+func (b *evictorHarness) Running(ctx context.Context) (map[types.UID]Usage, error) {
 	if b.hangs {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -160,7 +160,7 @@ func (b *testNode) Running(ctx context.Context) (map[types.UID]Usage, error) {
 	return b.usage, b.measureErr
 }
 
-func (b *testNode) Disks(ctx context.Context, _ time.Duration) (map[types.UID]Disk, error) {
+func (b *evictorHarness) Disks(ctx context.Context, _ time.Duration) (map[types.UID]Disk, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -179,14 +179,16 @@ func (b *testNode) Disks(ctx context.Context, _ time.Duration) (map[types.UID]Di
 	return disks, b.measureErr
 }
 
-func (b *testNode) Containers(context.Context) (int, error) { return b.free("containers", &b.dead) }
-func (b *testNode) Images(context.Context) (uint64, error) {
+func (b *evictorHarness) Containers(context.Context) (int, error) {
+	return b.free("containers", &b.dead)
+}
+func (b *evictorHarness) Images(context.Context) (uint64, error) {
 	n, err := b.free("images", &b.unused)
 	return uint64(n), err
 }
 
 // free gives each thing that was found as much room.
-func (b *testNode) free(what string, left *int) (int, error) {
+func (b *evictorHarness) free(what string, left *int) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reclaimed = append(b.reclaimed, what)
@@ -196,7 +198,7 @@ func (b *testNode) free(what string, left *int) (int, error) {
 	return n, nil
 }
 
-func (b *testNode) Event(pod *v1.Pod, _, reason, message string) {
+func (b *evictorHarness) Event(pod *v1.Pod, _, reason, message string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if pod == nil {
@@ -204,8 +206,8 @@ func (b *testNode) Event(pod *v1.Pod, _, reason, message string) {
 	}
 }
 
-func (b *testNode) C() <-chan struct{} { return b.alarm }
-func (b *testNode) Arm(s Signal, margin int64) error {
+func (b *evictorHarness) C() <-chan struct{} { return b.alarm }
+func (b *evictorHarness) Arm(s Signal, margin int64) error {
 	if b.alarm == nil {
 		return errors.ErrUnsupported
 	}
@@ -215,13 +217,13 @@ func (b *testNode) Arm(s Signal, margin int64) error {
 	return nil
 }
 
-func (b *testNode) set(s Signal, available int64) {
+func (b *evictorHarness) set(s Signal, available int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.levels[s].Available = available
 }
 
-func (b *testNode) evicted() string {
+func (b *evictorHarness) evicted() string {
 	var names []string
 	for _, o := range b.now().orders {
 		names = append(names, string(o.UID))
@@ -229,7 +231,7 @@ func (b *testNode) evicted() string {
 	return strings.Join(names, " ")
 }
 
-func (b *testNode) under(c v1.NodeConditionType) bool {
+func (b *evictorHarness) under(c v1.NodeConditionType) bool {
 	for _, n := range b.NodeConditions(time.Time{}) {
 		if n.Type == c {
 			return n.Status == v1.ConditionTrue
@@ -239,13 +241,13 @@ func (b *testNode) under(c v1.NodeConditionType) bool {
 	return false
 }
 
-func bubble(t *testing.T, f func(t *testing.T, b *testNode)) {
+func bubble(t *testing.T, f func(t *testing.T, b *evictorHarness)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, newTestNode(t)) })
+	synctest.Test(t, func(t *testing.T) { f(t, newEvictorHarness(t)) })
 }
 
 func TestLeakCostsTheLeaker(t *testing.T) {
-	bubble(t, func(t *testing.T, b *testNode) {
+	bubble(t, func(t *testing.T, b *evictorHarness) {
 		b.alarm = make(chan struct{}, 1)
 		b.pods = []*v1.Pod{pod("good", 0, "memory=1Gi"), pod("leak", 0, "memory=10Mi"), pod("system", 2_000_000_000)}
 		b.usage = map[types.UID]Usage{"good": {Memory: 900 << 20}, "leak": {Memory: 3 << 30}, "system": {Memory: 4 << 30}}
@@ -309,7 +311,7 @@ func TestLooksWithoutAnAlarm(t *testing.T) {
 		"near":   {300 << 20, 59, 61},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *testNode) {
+			bubble(t, func(t *testing.T, b *evictorHarness) {
 				b.set(MemoryAvailable, c.left)
 				b.start("memory.available<200Mi nodefs.available<10%", nil)
 				looks := b.now().looks
@@ -328,7 +330,7 @@ func TestLooksWithoutAnAlarm(t *testing.T) {
 
 // A restart neither forgets the pressure nor takes it as gone.
 func TestRestartKeepsThePressure(t *testing.T) {
-	bubble(t, func(t *testing.T, b *testNode) {
+	bubble(t, func(t *testing.T, b *evictorHarness) {
 		b.pods = []*v1.Pod{pod("leak", 0)}
 		b.usage = map[types.UID]Usage{"leak": {Memory: 3 << 30}}
 		b.set(MemoryAvailable, 1<<20)
@@ -389,7 +391,7 @@ func TestDiskIsReclaimedBeforePodsAreEvicted(t *testing.T) {
 		"no pod that would free anything": {reclaimed: "containers images"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *testNode) {
+			bubble(t, func(t *testing.T, b *evictorHarness) {
 				b.dead, b.unused, b.separate = c.dead, c.unused, c.separate
 				b.pods = []*v1.Pod{pod("quiet", -5), pod("writer", 0)}
 				b.usage = map[types.UID]Usage{"writer": {Disk: Disk{Logs: space(c.used, 1)}}}
@@ -407,7 +409,7 @@ func TestDiskIsReclaimedBeforePodsAreEvicted(t *testing.T) {
 
 // If nothing can be freed, it is retried once a minute and reported once.
 func TestNothingHelps(t *testing.T) {
-	bubble(t, func(t *testing.T, b *testNode) {
+	bubble(t, func(t *testing.T, b *evictorHarness) {
 		b.pods = []*v1.Pod{pod("system", 2_000_000_000)}
 		b.usage = map[types.UID]Usage{"system": {Disk: Disk{Logs: space(500, 1)}}}
 		b.set(NodeFSAvailable, 50)
@@ -420,7 +422,7 @@ func TestNothingHelps(t *testing.T) {
 }
 
 func TestPodOverItsLimitIsEvicted(t *testing.T) {
-	bubble(t, func(t *testing.T, b *testNode) {
+	bubble(t, func(t *testing.T, b *evictorHarness) {
 		fat, fine, system := volume(pod("fat", 0), "app", "50Mi"), volume(pod("fine", 0), "app", "50Mi"), volume(pod("system", 2_000_000_000), "app", "50Mi")
 		b.pods = []*v1.Pod{fat, fine, system}
 		b.usage = map[types.UID]Usage{"fat": {Disk: Disk{Volumes: space(10<<20, 1)}}, "fine": {Disk: Disk{Volumes: space(50<<20, 1)}}, "system": {Disk: Disk{Volumes: space(500<<20, 1)}}}
@@ -473,7 +475,7 @@ func TestPodOverItsLimitIsEvicted(t *testing.T) {
 // Pods with limits may have so many files that it takes long to count them.
 // Nobody waits for that when memory runs out.
 func TestMemoryDoesNotWaitForDisks(t *testing.T) {
-	bubble(t, func(t *testing.T, b *testNode) {
+	bubble(t, func(t *testing.T, b *evictorHarness) {
 		b.walk, b.alarm = 15*time.Second, make(chan struct{}, 1)
 		fat, leak := volume(pod("fat", 1), "app", "50Mi"), pod("leak", 0)
 		b.pods = []*v1.Pod{fat, leak}
@@ -496,7 +498,7 @@ func TestMemoryDoesNotWaitForDisks(t *testing.T) {
 // One that comes when nothing could be ended is ended before it has taken what
 // is left.
 func TestVictimThatComesLater(t *testing.T) {
-	bubble(t, func(t *testing.T, b *testNode) {
+	bubble(t, func(t *testing.T, b *evictorHarness) {
 		b.pods, b.alarm = []*v1.Pod{pod("system", 2_000_000_000)}, make(chan struct{}, 1)
 		b.start("memory.available<200Mi", func(c *Config) { c.Memory = b })
 		b.set(MemoryAvailable, 150<<20)
@@ -515,7 +517,7 @@ func TestVictimThatComesLater(t *testing.T) {
 
 func TestSoftThresholdGivesTime(t *testing.T) {
 	for own, want := range map[int64]int64{10: 10, 100: 60} {
-		bubble(t, func(t *testing.T, b *testNode) {
+		bubble(t, func(t *testing.T, b *evictorHarness) {
 			p := pod("leak", 0)
 			p.Spec.TerminationGracePeriodSeconds = &own
 			b.pods = []*v1.Pod{p}
@@ -540,7 +542,7 @@ func TestSoftThresholdGivesTime(t *testing.T) {
 // What cannot be measured is no reason to let the kernel choose.
 func TestEvictionWithoutMeasurements(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
-		bubble(t, func(t *testing.T, b *testNode) {
+		bubble(t, func(t *testing.T, b *evictorHarness) {
 			b.pods = []*v1.Pod{pod("high", 10), pod("low", -1)}
 			b.usage, b.measureErr, b.hangs = nil, errors.New("the runtime hangs"), hangs
 			b.onEvict = func() { b.levels[MemoryAvailable].Available = 1 << 30 }
@@ -571,7 +573,7 @@ func TestAdmit(t *testing.T) {
 		v1.NodeDiskPressure:   "besteffort tolerant stoic indifferent burstable",
 		v1.NodePIDPressure:    "besteffort tolerant stoic indifferent burstable",
 	} {
-		bubble(t, func(t *testing.T, b *testNode) {
+		bubble(t, func(t *testing.T, b *evictorHarness) {
 			if err := saveState(b.file, "boot 1", []v1.NodeConditionType{condition}); err != nil {
 				t.Fatal(err)
 			}

@@ -18,7 +18,7 @@ func claimPod(name string, uid types.UID, claim string) *v1.Pod {
 
 // A pod that waits for a claim syncs again when the pod that had it has ended.
 func TestPodsThatShareAClaimAreNotified(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.workers.Update(claimPod("first", "u1", "data"))
 		h.finish("u1", SyncResult{})
 		h.workers.Update(claimPod("second", "u2", "data"))

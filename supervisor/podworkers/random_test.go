@@ -18,7 +18,7 @@ import (
 func TestRandomOperations(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, h *harness) {
+			inBubble(t, func(t *testing.T, h *workersHarness) {
 				rnd := rand.New(rand.NewPCG(seed, 7))
 				uids := []types.UID{"u1", "u2", "u3"}
 				wanted := map[types.UID]string{}
@@ -71,7 +71,7 @@ func TestRandomOperations(t *testing.T) {
 	}
 }
 
-func (h *harness) checkOneStarted() {
+func (h *workersHarness) checkOneStarted() {
 	h.t.Helper()
 	synctest.Wait()
 	h.workers.mu.Lock()

@@ -57,17 +57,17 @@ func TestTransitionsNeverGoBack(t *testing.T) {
 // trigger through the methods that the sync loop uses, and compares the resulting
 // state with the table.
 func TestTransitionTableMatchesTheCode(t *testing.T) {
-	triggers := map[trigger]func(*harness){
-		onUpdate:  func(h *harness) { h.workers.Update(testPod("web", "u1", "r1")) },
-		onKill:    func(h *harness) { h.workers.Remove("u1") },
-		onRestart: func(h *harness) { _ = h.restart("u1") },
-		onOrphan:  func(h *harness) { h.workers.Orphan(testPod("web", "u1", ""), 30) },
-		onStart:   func(h *harness) { h.end("u0") },
-		onEnded:   func(h *harness) { h.finish("u1", SyncResult{Ended: true}) },
-		onStopped: func(h *harness) {
+	triggers := map[trigger]func(*workersHarness){
+		onUpdate:  func(h *workersHarness) { h.workers.Update(testPod("web", "u1", "r1")) },
+		onKill:    func(h *workersHarness) { h.workers.Remove("u1") },
+		onRestart: func(h *workersHarness) { _ = h.restart("u1") },
+		onOrphan:  func(h *workersHarness) { h.workers.Orphan(testPod("web", "u1", ""), 30) },
+		onStart:   func(h *workersHarness) { h.end("u0") },
+		onEnded:   func(h *workersHarness) { h.finish("u1", SyncResult{Ended: true}) },
+		onStopped: func(h *workersHarness) {
 			h.finishIf("u1", Terminating)
 		},
-		onCleaned: func(h *harness) { h.finishIf("u1", Terminated) },
+		onCleaned: func(h *workersHarness) { h.finishIf("u1", Terminated) },
 	}
 	for from := None; from < stateCount; from++ {
 		for on, apply := range triggers {
@@ -88,7 +88,7 @@ func TestTransitionTableMatchesTheCode(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%s", from, on), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					h := newHarness(t)
+					h := newWorkersHarness(t)
 					h.bringTo("u1", from)
 					apply(h)
 					synctest.Wait()

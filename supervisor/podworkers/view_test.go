@@ -9,7 +9,7 @@ import (
 
 // Directories that a daemon left behind have no name, and are no pod to show.
 func TestDirectoriesAreNotShownAsPods(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.workers.Orphan(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "gone"}}, 30)
 		h.workers.Orphan(testPod("web", "ends", ""), 30)
 		if views := h.workers.Views(); len(views) != 1 || views[0].Pod.UID != "ends" {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestSuccessorIsNotifiedAndDoesNotPoll(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Syncing)
 		h.finish("u1", SyncResult{})
 		h.workers.Remove("u1")
@@ -34,7 +34,7 @@ func TestSuccessorIsNotifiedAndDoesNotPoll(t *testing.T) {
 
 // A second edit within the grace period (k/k#97722): the edit in between never runs.
 func TestSecondEditWithinGrace(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Syncing)
 		h.workers.Remove("u1")
 		h.workers.Update(testPod("web", "u2", "r2"))
@@ -57,7 +57,7 @@ func TestSecondEditWithinGrace(t *testing.T) {
 }
 
 func TestWaitersStartInOrder(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Syncing)
 		h.workers.Update(testPod("web", "u2", "r2"))
 		h.workers.Update(testPod("web", "u3", "r3"))
@@ -70,7 +70,7 @@ func TestWaitersStartInOrder(t *testing.T) {
 }
 
 func TestKillIsNotOverwritten(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Syncing)
 		first := h.inFlight("u1")
 		h.workers.Remove("u1")
@@ -88,7 +88,7 @@ func TestKillIsNotOverwritten(t *testing.T) {
 }
 
 func TestGraceOnlyShrinks(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Syncing)
 		h.workers.Remove("u1")
 		killing := h.inFlight("u1")
@@ -122,7 +122,7 @@ func TestGraceOnlyShrinks(t *testing.T) {
 func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
 	for _, at := range []State{Terminating, Terminated, Finished} {
 		t.Run(at.String(), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, h *harness) {
+			inBubble(t, func(t *testing.T, h *workersHarness) {
 				h.bringTo("u1", Syncing)
 				h.workers.Remove("u1")
 				for h.workers.State("u1") != at {
@@ -150,7 +150,7 @@ func TestRemovedAndAddedAgainWhileEnding(t *testing.T) {
 }
 
 func TestFixedUIDEdit(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Syncing)
 		h.finish("u1", SyncResult{})
 		old := h.workers.byUID["u1"].acting
@@ -171,7 +171,7 @@ func TestFixedUIDEdit(t *testing.T) {
 }
 
 func TestInPlaceUpdateCancelsTheSyncInFlight(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Syncing)
 		first := h.inFlight("u1")
 		same := testPod("web", "u1", "r1")
@@ -194,7 +194,7 @@ func TestInPlaceUpdateCancelsTheSyncInFlight(t *testing.T) {
 }
 
 func TestDeletedByTheAPIServer(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Syncing)
 		deleted := testPod("web", "u1", "r1")
 		now, grace := metav1.Now(), int64(7)
@@ -218,7 +218,7 @@ func TestDeletedByTheAPIServer(t *testing.T) {
 }
 
 func TestRestartErrors(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		if err := h.restart("unknown"); !errors.Is(err, ErrUnknownPod) {
 			t.Error(err)
 		}
@@ -243,7 +243,7 @@ func TestRestartErrors(t *testing.T) {
 }
 
 func TestRestartNotBefore(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Syncing)
 		at := time.Now().Add(5 * time.Minute)
 		if err := h.workers.Restart("u1", "evicted", at, func(*v1.Pod) bool { return false }); err != nil {
@@ -260,7 +260,7 @@ func TestRestartNotBefore(t *testing.T) {
 }
 
 func TestFinishedPodThatRunsIsTerminated(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.bringTo("u1", Finished)
 		h.finish("u1", SyncResult{})
 		h.workers.Orphan(testPod("web", "u1", ""), 30)
@@ -273,7 +273,7 @@ func TestFinishedPodThatRunsIsTerminated(t *testing.T) {
 }
 
 func TestOrphanGrace(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.workers.Orphan(testPod("db", "o1", ""), 120)
 		if j := h.inFlight("o1").job; j.Grace != 120 {
 			t.Errorf("grace %d, want 120", j.Grace)
@@ -286,7 +286,7 @@ func TestOrphanGrace(t *testing.T) {
 }
 
 func TestPausedWorkersStart(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *harness) {
+	inBubble(t, func(t *testing.T, h *workersHarness) {
 		h.workers.Pause(true)
 		h.workers.Update(testPod("web", "u1", "r1"))
 		h.want("u1", Queued)
@@ -313,7 +313,7 @@ func TestTimesOfTheNextSync(t *testing.T) {
 		"long":        {SyncResult{After: time.Hour}, time.Minute, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, h *harness) {
+			inBubble(t, func(t *testing.T, h *workersHarness) {
 				h.bringTo("u1", Syncing)
 				h.finish("u1", c.out)
 				at := time.Now()

@@ -33,9 +33,9 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// testbed is a fake runtime, a root directory, and daemons that start and stop: the real
+// supervisorHarness is a fake runtime, a root directory, and daemons that start and stop: the real
 // packages from the sync loop down to the CRI client.
-type testbed struct {
+type supervisorHarness struct {
 	t       testing.TB
 	fake    *critest.Fake
 	dir     string
@@ -89,13 +89,13 @@ func (c countingSyncer) Sync(ctx context.Context, j podworkers.SyncJob, r *runSt
 
 // inBed runs a test in a bubble, once with the runtime's event stream and once
 // without.
-func withTestbed(t *testing.T, f func(t *testing.T, b *testbed)) {
+func withTestbed(t *testing.T, f func(t *testing.T, b *supervisorHarness)) {
 	t.Helper()
 	for _, kind := range []string{"evented", "generic"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newTestbed(t, kind == "generic")
+				b := newSupervisorHarness(t, kind == "generic")
 				defer b.kill()
 				f(t, b)
 				b.fake.Check(t)
@@ -112,15 +112,15 @@ func seeds(n uint64) uint64 {
 	return n
 }
 
-func newTestbed(t testing.TB, generic bool) *testbed {
-	b := &testbed{t: t, fake: critest.New(t), dir: t.TempDir(), generic: generic}
+func newSupervisorHarness(t testing.TB, generic bool) *supervisorHarness {
+	b := &supervisorHarness{t: t, fake: critest.New(t), dir: t.TempDir(), generic: generic}
 	b.fake.SetEvents(!generic)
 	b.fake.WriteLogs()
 	return b
 }
 
 // start starts a daemon; the sources of its config have not delivered.
-func (b *testbed) start(sources ...manifest.Source) *daemon {
+func (b *supervisorHarness) start(sources ...manifest.Source) *daemon {
 	b.t.Helper()
 	if len(sources) == 0 {
 		sources = []manifest.Source{manifest.SourceFile}
@@ -211,17 +211,17 @@ func (d *daemon) status(uid types.UID) v1.PodStatus {
 	return st
 }
 
-func (b *testbed) path(name string) string { return filepath.Join(b.dir, name) }
+func (b *supervisorHarness) path(name string) string { return filepath.Join(b.dir, name) }
 
 // kill ends the daemon wherever it is. Its calls in flight break off.
-func (b *testbed) kill() {
+func (b *supervisorHarness) kill() {
 	if b.daemon != nil {
 		b.daemon.stop()
 	}
 }
 
 // restart kills the daemon and starts another whose file source delivers pods.
-func (b *testbed) restart(pods ...*v1.Pod) *daemon {
+func (b *supervisorHarness) restart(pods ...*v1.Pod) *daemon {
 	b.kill()
 	d := b.start()
 	d.config.deliver(manifest.SourceFile, pods...)
@@ -229,13 +229,13 @@ func (b *testbed) restart(pods ...*v1.Pod) *daemon {
 }
 
 // after lets time pass and everything settle.
-func (b *testbed) after(d time.Duration) {
+func (b *supervisorHarness) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // until lets time pass until cond holds.
-func (b *testbed) until(limit time.Duration, what string, cond func() bool) time.Duration {
+func (b *supervisorHarness) until(limit time.Duration, what string, cond func() bool) time.Duration {
 	b.t.Helper()
 	at := time.Now()
 	for {
@@ -255,14 +255,14 @@ func (b *testbed) until(limit time.Duration, what string, cond func() bool) time
 }
 
 // runs waits until exactly one container of the pod runs under the UID.
-func (b *testbed) runs(uid types.UID) time.Duration {
+func (b *supervisorHarness) runs(uid types.UID) time.Duration {
 	b.t.Helper()
 	return b.until(5*time.Minute, fmt.Sprintf("pod %s runs", uid), func() bool {
 		return b.running(uid) == 1 && b.daemon.status(uid).Phase == v1.PodRunning
 	})
 }
 
-func (b *testbed) running(uid types.UID) int {
+func (b *supervisorHarness) running(uid types.UID) int {
 	n := 0
 	for _, c := range b.fake.Containers() {
 		if c.Running() && c.UID == string(uid) {
@@ -273,7 +273,7 @@ func (b *testbed) running(uid types.UID) int {
 }
 
 // gone waits until nothing at all is left of a pod.
-func (b *testbed) gone(uid types.UID) {
+func (b *supervisorHarness) gone(uid types.UID) {
 	b.t.Helper()
 	b.until(5*time.Minute, fmt.Sprintf("pod %s is gone", uid), func() bool {
 		if b.daemon.workers.State(uid) != podworkers.None || b.daemon.status(uid).Phase != "" {
@@ -301,7 +301,7 @@ func (b *testbed) gone(uid types.UID) {
 }
 
 // writes are the changing calls since the first n.
-func (b *testbed) writes(n int) []string {
+func (b *supervisorHarness) writes(n int) []string {
 	var calls []string
 	for _, c := range b.fake.Writes()[n:] {
 		calls = append(calls, c.Method+" "+c.Pod+"/"+c.Container)
@@ -311,7 +311,7 @@ func (b *testbed) writes(n int) []string {
 
 // noWrites fails if anything was asked of the runtime since the first n writes,
 // calls of the methods in but aside.
-func (b *testbed) noWrites(n int, but ...string) {
+func (b *supervisorHarness) noWrites(n int, but ...string) {
 	b.t.Helper()
 	calls := slices.DeleteFunc(b.writes(n), func(call string) bool {
 		method, _, _ := strings.Cut(call, " ")

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// testbed is a prober that runs in a bubble over a scripted runtime.
-type testbed struct {
+// proberHarness is a prober that runs in a bubble over a scripted runtime.
+type proberHarness struct {
 	*Prober
 	t    testing.TB
 	stop func()
@@ -27,17 +27,17 @@ type testbed struct {
 	events []string
 }
 
-func withTestbed(t *testing.T, f func(t *testing.T, b *testbed)) {
+func withTestbed(t *testing.T, f func(t *testing.T, b *proberHarness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := newTestbed(t)
+		b := newProberHarness(t)
 		defer b.stop()
 		f(t, b)
 	})
 }
 
-func newTestbed(t testing.TB) *testbed {
-	b := &testbed{t: t, asked: map[string][]time.Time{}, answer: map[string]func(context.Context) (ExecResult, error){}}
+func newProberHarness(t testing.TB) *proberHarness {
+	b := &proberHarness{t: t, asked: map[string][]time.Time{}, answer: map[string]func(context.Context) (ExecResult, error){}}
 	b.Prober = New(Config{Exec: b, Events: b, UserAgent: "podstead-probe/1"})
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
@@ -49,7 +49,7 @@ func newTestbed(t testing.TB) *testbed {
 	return b
 }
 
-func (b *testbed) Exec(ctx context.Context, _ string, command []string, _ time.Duration) (ExecResult, error) {
+func (b *proberHarness) Exec(ctx context.Context, _ string, command []string, _ time.Duration) (ExecResult, error) {
 	b.mu.Lock()
 	b.asked[command[0]] = append(b.asked[command[0]], time.Now())
 	answer := b.answer[command[0]]
@@ -60,37 +60,37 @@ func (b *testbed) Exec(ctx context.Context, _ string, command []string, _ time.D
 	return answer(ctx)
 }
 
-func (b *testbed) Event(_ *v1.Pod, eventType, reason, message string) {
+func (b *proberHarness) Event(_ *v1.Pod, eventType, reason, message string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.events = append(b.events, eventType+" "+reason+" "+message)
 }
 
 // says sets the exit code of a command from now on.
-func (b *testbed) says(command string, code int32) {
+func (b *proberHarness) says(command string, code int32) {
 	b.does(command, func(context.Context) (ExecResult, error) { return ExecResult{ExitCode: code}, nil })
 }
 
-func (b *testbed) does(command string, answer func(context.Context) (ExecResult, error)) {
+func (b *proberHarness) does(command string, answer func(context.Context) (ExecResult, error)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.answer[command] = answer
 }
 
-func (b *testbed) times(command string) int {
+func (b *proberHarness) times(command string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.asked[command])
 }
 
 // after lets time pass and everything settle, half a second past the probes.
-func (b *testbed) after(d time.Duration) {
+func (b *proberHarness) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // want compares what is known of container c, and forgets the wake-up.
-func (b *testbed) want(uid types.UID, id, state string) {
+func (b *proberHarness) want(uid types.UID, id, state string) {
 	b.t.Helper()
 	r := b.Results(uid)
 	got := ""
@@ -109,7 +109,7 @@ func (b *testbed) want(uid types.UID, id, state string) {
 }
 
 // notified reports whether there was a notification for this pod only.
-func (b *testbed) notified(uid types.UID) bool {
+func (b *proberHarness) notified(uid types.UID) bool {
 	select {
 	case <-b.Changed():
 	default:

@@ -14,9 +14,9 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// harness is Workers with a Syncer whose syncs wait for the test to finish them. A
+// workersHarness is Workers with a Syncer whose syncs wait for the test to finish them. A
 // sync of a queued pod finishes at once.
-type harness struct {
+type workersHarness struct {
 	t       *testing.T
 	workers *Workers
 
@@ -34,14 +34,14 @@ type heldSync struct {
 	result chan SyncResult
 }
 
-// inBubble runs a test with its harness in a bubble of synthetic time.
-func inBubble(t *testing.T, f func(t *testing.T, h *harness)) {
+// inBubble runs a test with its workersHarness in a bubble of synthetic time.
+func inBubble(t *testing.T, f func(t *testing.T, h *workersHarness)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, newHarness(t)) })
+	synctest.Test(t, func(t *testing.T) { f(t, newWorkersHarness(t)) })
 }
 
-func newHarness(t *testing.T) *harness {
-	h := &harness{t: t, running: map[types.UID]*heldSync{}}
+func newWorkersHarness(t *testing.T) *workersHarness {
+	h := &workersHarness{t: t, running: map[types.UID]*heldSync{}}
 	h.workers = New(h)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -66,7 +66,7 @@ func newHarness(t *testing.T) *harness {
 	return h
 }
 
-func (h *harness) Sync(ctx context.Context, job SyncJob, _ *int) SyncResult {
+func (h *workersHarness) Sync(ctx context.Context, job SyncJob, _ *int) SyncResult {
 	if job.State == Queued {
 		return SyncResult{}
 	}
@@ -97,7 +97,7 @@ func uidOf(job SyncJob) types.UID {
 }
 
 // inFlight returns the sync in flight of a pod, nil if there is none.
-func (h *harness) inFlight(uid types.UID) *heldSync {
+func (h *workersHarness) inFlight(uid types.UID) *heldSync {
 	h.t.Helper()
 	synctest.Wait()
 	h.mu.Lock()
@@ -106,7 +106,7 @@ func (h *harness) inFlight(uid types.UID) *heldSync {
 }
 
 // finish finishes the sync in flight of a pod, if there is one.
-func (h *harness) finish(uid types.UID, result SyncResult) {
+func (h *workersHarness) finish(uid types.UID, result SyncResult) {
 	if s := h.inFlight(uid); s != nil {
 		s.result <- result
 	}
@@ -114,18 +114,18 @@ func (h *harness) finish(uid types.UID, result SyncResult) {
 }
 
 // finishIf finishes the sync in flight with success if it is for a state.
-func (h *harness) finishIf(uid types.UID, state State) {
+func (h *workersHarness) finishIf(uid types.UID, state State) {
 	if s := h.inFlight(uid); s != nil && s.job.State == state {
 		h.finish(uid, SyncResult{})
 	}
 }
 
-func (h *harness) restart(uid types.UID) error {
+func (h *workersHarness) restart(uid types.UID) error {
 	return h.workers.Restart(uid, "requested", time.Time{}, func(*v1.Pod) bool { return h.podEnded })
 }
 
 // end removes a pod and lets all its syncs succeed.
-func (h *harness) end(uid types.UID) {
+func (h *workersHarness) end(uid types.UID) {
 	h.workers.Remove(uid)
 	for h.inFlight(uid) != nil {
 		h.finish(uid, SyncResult{})
@@ -133,7 +133,7 @@ func (h *harness) end(uid types.UID) {
 }
 
 // bringTo brings a pod into a state. Until it is to start, pod u0 holds its name.
-func (h *harness) bringTo(uid types.UID, want State) {
+func (h *workersHarness) bringTo(uid types.UID, want State) {
 	h.t.Helper()
 	h.workers.Update(testPod("web", "u0", "r1"))
 	synctest.Wait()
@@ -158,7 +158,7 @@ func (h *harness) bringTo(uid types.UID, want State) {
 	h.t.Fatalf("pod is %s, not %s", h.workers.State(uid), want)
 }
 
-func (h *harness) want(uid types.UID, want State) {
+func (h *workersHarness) want(uid types.UID, want State) {
 	h.t.Helper()
 	synctest.Wait()
 	if got := h.workers.State(uid); got != want {

@@ -19,9 +19,9 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// harness is a node with static pods whose adapter runs against a fake API server,
+// clusterHarness is a node with static pods whose adapter runs against a fake API server,
 // in a synctest bubble.
-type harness struct {
+type clusterHarness struct {
 	*fakeAPI
 	t testing.TB
 	a *Adapter
@@ -39,8 +39,8 @@ type harness struct {
 }
 
 // newRig makes one; start runs it.
-func newHarness(t testing.TB) *harness {
-	r := &harness{
+func newClusterHarness(t testing.TB) *clusterHarness {
+	r := &clusterHarness{
 		fakeAPI: newFakeAPI(), t: t, pods: map[string]*v1.Pod{}, bound: map[types.UID]*v1.Pod{}, ended: map[types.UID]bool{},
 		changed: make(chan struct{}, 1), happened: make(chan struct{}, 1),
 	}
@@ -58,7 +58,7 @@ func newHarness(t testing.TB) *harness {
 }
 
 // start runs the adapter until the test, or stop, ends it.
-func (r *harness) start() {
+func (r *clusterHarness) start() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan error)
 	go func() { done <- r.a.Run(ctx) }()
@@ -77,7 +77,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func (r *harness) list() (pods []*v1.Pod) {
+func (r *clusterHarness) list() (pods []*v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.bound {
@@ -90,7 +90,7 @@ func (r *harness) list() (pods []*v1.Pod) {
 }
 
 // Deliver accepts the cluster's pods, known ones with their local statuses.
-func (r *harness) Deliver(set manifest.Set) {
+func (r *clusterHarness) Deliver(set manifest.Set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.bound
@@ -106,14 +106,14 @@ func (r *harness) Deliver(set manifest.Set) {
 	notify(r.changed)
 }
 
-func (r *harness) hasEnded(uid types.UID) bool {
+func (r *clusterHarness) hasEnded(uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended[uid]
 }
 
 // show gives one of the cluster's pods another status here.
-func (r *harness) show(uid types.UID, change func(*v1.PodStatus)) {
+func (r *clusterHarness) show(uid types.UID, change func(*v1.PodStatus)) {
 	r.mu.Lock()
 	p := r.bound[uid].DeepCopy()
 	change(&p.Status)
@@ -123,7 +123,7 @@ func (r *harness) show(uid types.UID, change func(*v1.PodStatus)) {
 }
 
 // over says that everything of one of the cluster's pods has ended.
-func (r *harness) over(uid types.UID) {
+func (r *clusterHarness) over(uid types.UID) {
 	r.mu.Lock()
 	r.ended[uid] = true
 	r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *harness) over(uid types.UID) {
 }
 
 // run puts a static pod of that revision, which runs.
-func (r *harness) run(name, revision string) {
+func (r *clusterHarness) run(name, revision string) {
 	p := aStatic()
 	p.Name, p.UID = name+"-edge", types.UID(revision)
 	p.Annotations = map[string]string{podinfo.AnnotationHash: revision, podinfo.AnnotationSource: "file"}
@@ -139,14 +139,14 @@ func (r *harness) run(name, revision string) {
 }
 
 // drop takes a static pod away.
-func (r *harness) drop(name string) {
+func (r *clusterHarness) drop(name string) {
 	r.mu.Lock()
 	delete(r.pods, "default/"+name+"-edge")
 	r.mu.Unlock()
 	notify(r.changed)
 }
 
-func (r *harness) set(p *v1.Pod) {
+func (r *clusterHarness) set(p *v1.Pod) {
 	r.mu.Lock()
 	r.pods[key(p)] = p
 	r.mu.Unlock()
@@ -154,7 +154,7 @@ func (r *harness) set(p *v1.Pod) {
 }
 
 // mirror is the mirror of a pod, nil if there is none.
-func (r *harness) mirror(name string) *v1.Pod {
+func (r *clusterHarness) mirror(name string) *v1.Pod {
 	r.t.Helper()
 	m := &v1.Pod{}
 	if !r.get(r.t, "pods", "default", name+"-edge", m) {
@@ -163,8 +163,8 @@ func (r *harness) mirror(name string) *v1.Pod {
 	return m
 }
 
-// rigEvents are the events of a harness.
-type harnessEvents struct{ *harness }
+// rigEvents are the events of a clusterHarness.
+type harnessEvents struct{ *clusterHarness }
 
 func (e harnessEvents) List() []v1.Event {
 	e.mu.Lock()

@@ -18,8 +18,8 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// testbed is a Syncer over a fake runtime, and one pod.
-type testbed struct {
+// syncerHarness is a Syncer over a fake runtime, and one pod.
+type syncerHarness struct {
 	t      *testing.T
 	fake   *critest.Fake
 	client *cri.Client
@@ -58,11 +58,11 @@ func (r *recorder) has(prefix string) bool {
 }
 
 // withTestbed runs a test in a synctest bubble.
-func withTestbed(t *testing.T, pod *v1.Pod, test func(t *testing.T, b *testbed)) {
+func withTestbed(t *testing.T, pod *v1.Pod, test func(t *testing.T, b *syncerHarness)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		b := &testbed{t: t, fake: critest.New(t), events: &recorder{}, hooks: &hooks{}, pod: pod, dir: dir}
+		b := &syncerHarness{t: t, fake: critest.New(t), events: &recorder{}, hooks: &hooks{}, pod: pod, dir: dir}
 		b.fake.WriteLogs()
 		b.restart()
 		test(t, b)
@@ -71,7 +71,7 @@ func withTestbed(t *testing.T, pod *v1.Pod, test func(t *testing.T, b *testbed))
 }
 
 // restart is a daemon that begins with nothing remembered.
-func (b *testbed) restart() {
+func (b *syncerHarness) restart() {
 	if b.client != nil {
 		_ = b.client.Close()
 	}
@@ -100,7 +100,7 @@ func pod(policy v1.RestartPolicy, regular []string, init ...string) *v1.Pod {
 }
 
 // sync observes and syncs once.
-func (b *testbed) sync() cri.SyncResult {
+func (b *syncerHarness) sync() cri.SyncResult {
 	b.t.Helper()
 	if b.forgetful {
 		steps := b.syncer.Backoff().Steps(b.pod.UID)
@@ -118,7 +118,7 @@ func (b *testbed) sync() cri.SyncResult {
 }
 
 // syncIn syncs once with the last status.
-func (b *testbed) syncIn(ctx context.Context) cri.SyncResult {
+func (b *syncerHarness) syncIn(ctx context.Context) cri.SyncResult {
 	r := b.syncer.Sync(ctx, cri.SyncRequest{
 		Pod: b.pod, Status: b.status, ResolveInputs: b.inputs, PostStartDone: b.postStart, HostIP: "192.0.2.1",
 		Sandbox: cri.SandboxInputs{RuntimeHandler: b.handler},
@@ -131,7 +131,7 @@ func (b *testbed) syncIn(ctx context.Context) cri.SyncResult {
 }
 
 // observe returns the pod's present status.
-func (b *testbed) observe() *cri.PodStatus {
+func (b *syncerHarness) observe() *cri.PodStatus {
 	b.t.Helper()
 	status, err := b.client.PodStatus(b.t.Context(), b.pod.UID)
 	if err != nil {
@@ -140,12 +140,12 @@ func (b *testbed) observe() *cri.PodStatus {
 	return status
 }
 
-func (b *testbed) inputs(_ context.Context, c *v1.Container, ips []string) (cri.Inputs, error) {
+func (b *syncerHarness) inputs(_ context.Context, c *v1.Container, ips []string) (cri.Inputs, error) {
 	return cri.Inputs{Env: []cri.EnvVar{{Name: "IPS", Value: strings.Join(ips, ",")}}}, nil
 }
 
 // settle syncs until there is nothing left to do, waiting as a worker does.
-func (b *testbed) settle() cri.SyncResult {
+func (b *syncerHarness) settle() cri.SyncResult {
 	b.t.Helper()
 	for range 100 {
 		r := b.sync()
@@ -164,7 +164,7 @@ func (b *testbed) settle() cri.SyncResult {
 }
 
 // runs asserts that exactly these containers run, in one ready sandbox.
-func (b *testbed) runs(names ...string) {
+func (b *syncerHarness) runs(names ...string) {
 	b.t.Helper()
 	var running []string
 	for _, c := range b.fake.Containers() {
@@ -182,7 +182,7 @@ func (b *testbed) runs(names ...string) {
 }
 
 // fresh asserts that nothing was started more than once.
-func (b *testbed) fresh(names ...string) {
+func (b *syncerHarness) fresh(names ...string) {
 	b.t.Helper()
 	for _, name := range names {
 		if n := b.fake.Starts(string(b.pod.UID), name); n != 1 {
