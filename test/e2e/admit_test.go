@@ -28,7 +28,7 @@ spec:
 // awaitHeld waits until a pod is Pending with a reason and a message that contains the words.
 func (n *node) awaitHeld(name, reason string, words ...string) {
 	n.t.Helper()
-	n.awaitStatus(name, "waits for "+reason, func(p v1.Pod) error {
+	n.awaitStatus(name, "is held for "+reason, func(p v1.Pod) error {
 		if p.Status.Phase != v1.PodPending || p.Status.Reason != reason {
 			return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
 		}
@@ -130,7 +130,7 @@ func TestReadinessGate(t *testing.T) {
 		n.writeManifest("p.yaml", podWithSpec("p", "readinessGates: [{conditionType: example.com/balanced}]"))
 		n.start()
 		n.awaitRunning("p")
-		n.awaitStatus("p", "its containers are ready and it is not", func(p v1.Pod) error {
+		n.awaitStatus("p", "its containers are ready and the pod is not", func(p v1.Pod) error {
 			seen := map[v1.PodConditionType]v1.PodCondition{}
 			for _, c := range p.Status.Conditions {
 				seen[c.Type] = c
@@ -211,7 +211,7 @@ spec:
 		p := n.awaitRunning("p")
 		n.awaitRunning("hog")
 		n.writeManifest("p.yaml", cpu("p", 500))
-		n.awaitStatus("p", "the resize waits", func(p v1.Pod) error {
+		n.awaitStatus("p", "the resize is deferred", func(p v1.Pod) error {
 			for _, c := range p.Status.Conditions {
 				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonDeferred && strings.Contains(c.Message, "not enough cpu: requested 400m more") {
 					return nil

@@ -211,7 +211,7 @@ func TestHugePages(t *testing.T) {
 		n.awaitRunning("fine")
 		pages, err := os.ReadFile("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 		if err != nil || strings.TrimSpace(string(pages)) == "0" {
-			n.awaitStatus("p", "waits for pages", func(p v1.Pod) error {
+			n.awaitStatus("p", "is held for huge pages", func(p v1.Pod) error {
 				if p.Status.Reason != "OutOfhugepages-2Mi" || !strings.Contains(p.Status.Message, "requested 4Mi, used 0, capacity 0") {
 					return fmt.Errorf("%s: %s", p.Status.Reason, p.Status.Message)
 				}

@@ -49,7 +49,7 @@ func TestCheckTheHost(t *testing.T) {
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
 		n.awaitReady("p")
-		is := func(found map[string]finding, check, level string, words ...string) {
+		expect := func(found map[string]finding, check, level string, words ...string) {
 			t.Helper()
 			f := found[check]
 			for _, w := range append(words, "") {
@@ -63,15 +63,15 @@ func TestCheckTheHost(t *testing.T) {
 		}
 		// It uses the running daemon's flags.
 		found := n.check(0, "--api-socket", n.Socket())
-		is(found, "daemon", "ok", "pid "+strconv.Itoa(n.Pid()))
-		is(found, "ports", "ok", "127.0.0.1:"+port+" is used by podstead")
-		is(found, "manifests", "ok", n.Manifests)
-		is(found, "runtime", "ok", "containerd ", strings.TrimPrefix(n.Endpoint, "unix://"))
+		expect(found, "daemon", "ok", "pid "+strconv.Itoa(n.Pid()))
+		expect(found, "ports", "ok", "127.0.0.1:"+port+" is used by podstead")
+		expect(found, "manifests", "ok", n.Manifests)
+		expect(found, "runtime", "ok", "containerd ", strings.TrimPrefix(n.Endpoint, "unix://"))
 		for _, check := range []string{"cni", "iptables", "cgroups", "overlay", "cgroup-driver", "kubelet"} {
-			is(found, check, "ok")
+			expect(found, check, "ok")
 		}
 		// Disk usage depends on the machine; the unit tests check the bounds.
-		is(found, "disk", found["disk"].Level, " of the disk of ")
+		expect(found, "disk", found["disk"].Level, " of the disk of ")
 		if found["disk"].Level == "fail" {
 			t.Errorf("pods run, and %+v", found["disk"])
 		}
@@ -82,8 +82,8 @@ func TestCheckTheHost(t *testing.T) {
 		n.Kill()
 		flags := n.Flags()[1:]
 		found = n.check(0, flags...)
-		is(found, "daemon", "ok", "podstead is not running")
-		is(found, "ports", "ok", "is free")
+		expect(found, "daemon", "ok", "podstead is not running")
+		expect(found, "ports", "ok", "is free")
 		taken, err := net.Listen("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -93,9 +93,9 @@ func TestCheckTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		found = n.check(1, append(flags, "--container-runtime-endpoint", "unix://"+n.Dir()+"/none.sock")...)
-		is(found, "ports", "fail", "127.0.0.1:"+port+" is in use by", "(pid "+strconv.Itoa(os.Getpid())+")")
-		is(found, "manifests", "fail", "world-writable")
-		is(found, "runtime", "fail", "socket "+n.Dir()+"/none.sock does not exist")
+		expect(found, "ports", "fail", "127.0.0.1:"+port+" is in use by", "(pid "+strconv.Itoa(os.Getpid())+")")
+		expect(found, "manifests", "fail", "world-writable")
+		expect(found, "runtime", "fail", "socket "+n.Dir()+"/none.sock does not exist")
 		out, _, _ := n.podstead(append([]string{"check"}, flags...)...)
 		if !strings.Contains(out, "fix: chmod o-w "+n.Manifests) || !strings.Contains(out, "2 failed") {
 			t.Errorf("text output:\n%s", out)

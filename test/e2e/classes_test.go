@@ -140,7 +140,7 @@ spec:
 		n.restart()
 		n.mustStillRun("a", a)
 		n.exec(a, "touch", "/data/end")
-		p := n.awaitStatus("a", "has ended once", func(p v1.Pod) error {
+		p := n.awaitStatus("a", "has exited once", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
 				if c.LastTerminationState.Terminated != nil {
 					return nil

@@ -23,7 +23,7 @@ func TestInspectionCommands(t *testing.T) {
 		n.writeManifest("bad.yaml", scriptPod("bad", "one", 1, "exit 3"))
 		n.start()
 		n.awaitReady("web")
-		n.awaitStatus("bad", "crash", func(p v1.Pod) error {
+		n.awaitStatus("bad", "crashed", func(p v1.Pod) error {
 			if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil || p.Status.ContainerStatuses[0].State.Waiting.Reason != "CrashLoopBackOff" {
 				return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 			}

@@ -171,7 +171,7 @@ func TestClusterJoin(t *testing.T) {
 			t.Errorf("signer: %v", err)
 		}
 	}()
-	a.awaitMirror(n, "the mirror is ready", "default", "web", podReady)
+	a.awaitMirror(n, "the mirror pod is ready", "default", "web", podReady)
 	node := &v1.Node{}
 	if err := a.get(node, "node", n.Name); err != nil {
 		t.Fatal(err)
@@ -179,8 +179,8 @@ func TestClusterJoin(t *testing.T) {
 	if got := node.Status.DaemonEndpoints.KubeletEndpoint.Port; fmt.Sprint(got) != port {
 		t.Errorf("the node object has port %d, want %s", got, port)
 	}
-	if asked := s.awaitSigned(n, newcomer, certificatesv1.KubeAPIServerClientKubeletSignerName, 1); len(asked) != 1 {
-		t.Errorf("%d requests with the bootstrap token", len(asked))
+	if requests := s.awaitSigned(n, newcomer, certificatesv1.KubeAPIServerClientKubeletSignerName, 1); len(requests) != 1 {
+		t.Errorf("%d requests with the bootstrap token", len(requests))
 	}
 	if fi, err := os.Stat(filepath.Join(n.Root, "pki/kubelet-client-current.pem")); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("certificate: %v, %v", fi, err)
@@ -210,7 +210,7 @@ func TestClusterJoin(t *testing.T) {
 		return err
 	})
 	n.writeManifest("later.yaml", mirroredPod("name: later", ""))
-	a.awaitMirror(n, "a mirror after the renewal", "default", "later", podReady)
+	a.awaitMirror(n, "a mirror pod after the renewal", "default", "later", podReady)
 	n.restart()
 	n.removeManifest("later.yaml")
 	a.awaitMirrorGone(n, "default", "later")
@@ -300,7 +300,7 @@ func checkDelegatedAuth(t *testing.T, n *node, a *admin, url, ca string) {
 		t.Fatal(err)
 	}
 	token := strings.TrimSpace(out)
-	if code, text := ask("nobody's", "/metrics"); code != 401 {
+	if code, text := ask("unknown", "/metrics"); code != 401 {
 		t.Errorf("a foreign token: %d %s", code, text)
 	}
 	if code, text := ask(token, "/stats/summary"); code != 403 || !strings.Contains(text, "system:serviceaccount:default:scraper") || !strings.Contains(text, "nodes/stats") {

@@ -151,7 +151,7 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 	a.create(n.clusterPod("late", testbed.BusyboxImage, "volumes: [{name: v, secret: {secretName: later}}]\n", "volumeMounts: [{name: v, mountPath: /v}]\n"))
 	a.create(n.clusterPod("variable", testbed.BusyboxImage, "", "env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
 	n.awaitEvent("late", "FailedMount", "Secret default/later not found; create it in the cluster")
-	n.awaitStatus("variable", "it tells what it waits for", func(p v1.Pod) error {
+	n.awaitStatus("variable", "it reports the missing object", func(p v1.Pod) error {
 		for _, c := range p.Status.ContainerStatuses {
 			if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" && strings.Contains(w.Message, "Secret default/later does not exist in the cluster") {
 				return nil

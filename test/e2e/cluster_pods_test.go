@@ -44,7 +44,7 @@ spec:
 }
 
 // recordTermination creates a file when it gets SIGTERM, and exits.
-const recordTermination = "trap 'sleep 1; touch /out/$HOSTNAME.asked; exit 0' TERM; while :; do sleep 0.1; done"
+const recordTermination = "trap 'sleep 1; touch /out/$HOSTNAME.terminated; exit 0' TERM; while :; do sleep 0.1; done"
 
 // create creates an object in the cluster.
 func (a *admin) create(text string) {
@@ -82,7 +82,7 @@ func TestClusterPods(t *testing.T) {
 	if out := n.exec(web, "hostname"); out != n.PodName("web") {
 		t.Errorf("hostname %q", out)
 	}
-	shown := a.awaitMirror(n, "its status", "default", "web", podReady)
+	shown := a.awaitMirror(n, "its status is reported", "default", "web", podReady)
 	local := n.awaitReady("web")
 	if st := shown.Status; local.UID != shown.UID || st.PodIP == "" || st.PodIP != local.Status.PodIP || st.StartTime == nil ||
 		st.ObservedGeneration != shown.Generation || len(st.ContainerStatuses) != 1 || !strings.HasSuffix(st.ContainerStatuses[0].ContainerID, web.ID) {
@@ -104,7 +104,7 @@ func TestClusterPods(t *testing.T) {
 	// A deleted pod gets SIGTERM, and its object is removed after it has terminated.
 	a.must("delete", "pod", n.PodName("web"), "--wait=false")
 	a.awaitMirrorGone(n, "default", "web")
-	if _, err := os.Stat(filepath.Join(n.outDir(), n.PodName("web")+".asked")); err != nil {
+	if _, err := os.Stat(filepath.Join(n.outDir(), n.PodName("web")+".terminated")); err != nil {
 		t.Errorf("the object was removed before the pod had terminated: %v", err)
 	}
 	n.awaitGone("web")
@@ -134,9 +134,9 @@ func TestClusterPods(t *testing.T) {
 			return fmt.Errorf("%+v", p.Status.Conditions)
 		}
 	}
-	a.awaitMirror(n, "the gate is closed", "default", "app", isReady(v1.ConditionFalse))
+	a.awaitMirror(n, "the readiness gate is false", "default", "app", isReady(v1.ConditionFalse))
 	a.must("patch", "pod", n.PodName("app"), "--subresource", "status", "-p", `{"status": {"conditions": [{"type": "example.com/gate", "status": "True"}]}}`)
-	a.awaitMirror(n, "the gate is open", "default", "app", isReady(v1.ConditionTrue))
+	a.awaitMirror(n, "the readiness gate is true", "default", "app", isReady(v1.ConditionTrue))
 
 	// Its resources are resized in place, and reported.
 	at, err := cgroupPath(app.Pid, "memory")
@@ -161,10 +161,10 @@ func TestClusterPods(t *testing.T) {
 	// An ephemeral container sees its processes.
 	a.must("debug", n.PodName("app"), "--image", testbed.BusyboxImage, "--container", "debug", "--target", "main", "--", "sleep", "100000")
 	debug := n.awaitContainer("app", "debug")
-	if out := n.exec(debug, "cat", "/proc/1/cmdline"); !strings.Contains(out, ".asked") {
+	if out := n.exec(debug, "cat", "/proc/1/cmdline"); !strings.Contains(out, ".terminated") {
 		t.Errorf("process 1 is %q", out)
 	}
-	a.awaitMirror(n, "it is shown", "default", "app", func(p *v1.Pod) error {
+	a.awaitMirror(n, "it is reported", "default", "app", func(p *v1.Pod) error {
 		if e := p.Status.EphemeralContainerStatuses; len(e) != 1 || e[0].State.Running == nil {
 			return fmt.Errorf("%+v", e)
 		}
@@ -196,7 +196,7 @@ func TestClusterPods(t *testing.T) {
 	// statuses when it is back.
 	a.create(n.boundPod("last", recordTermination, ""))
 	a.must("delete", "pod", n.PodName("app"), "--wait=false")
-	n.awaitStatus("app", "it is asked to end", func(p v1.Pod) error {
+	n.awaitStatus("app", "it is being deleted", func(p v1.Pod) error {
 		if p.DeletionTimestamp == nil {
 			return errors.New("not yet")
 		}

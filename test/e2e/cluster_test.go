@@ -132,7 +132,7 @@ func TestCluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	c, a, kubeconfig := newCluster(ctx, n)
-	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--node-labels", "disk=ssd", "--register-with-taints", "only=edge:NoSchedule", "--provider-id", "bed://1")
+	n.Args = append(n.Args, "--kubeconfig", kubeconfig, "--node-labels", "disk=ssd", "--register-with-taints", "only=edge:NoSchedule", "--provider-id", "testbed://1")
 	n.writeManifest("web.yaml", mirroredPod("name: web", "{name: REV, value: one}"))
 	n.writeManifest("local.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {color: red}\n---\n"+
 		mirroredPod("name: local", "{name: COLOR, valueFrom: {configMapKeyRef: {name: conf, key: color}}}"))
@@ -155,14 +155,14 @@ func TestCluster(t *testing.T) {
 	var first time.Time
 	n.await("a lease", func() (err error) { first, err = lease(); return err })
 
-	web := a.awaitMirror(n, "the mirror is ready", "default", "web", podReady)
+	web := a.awaitMirror(n, "the mirror pod is ready", "default", "web", podReady)
 	if web.Annotations["kubernetes.io/config.mirror"] == "" || len(web.OwnerReferences) != 1 || web.OwnerReferences[0].Kind != "Node" {
 		t.Errorf("mirror: %v %v", web.Annotations, web.OwnerReferences)
 	}
 	if local := n.awaitReady("web").Status; web.Status.PodIP == "" || web.Status.PodIP != local.PodIP || web.Status.ContainerStatuses[0].ContainerID != local.ContainerStatuses[0].ContainerID {
 		t.Errorf("the mirror pod has %v, the daemon %v", web.Status, local)
 	}
-	local := a.awaitMirror(n, "the mirror of what uses local objects", "default", "local", podReady)
+	local := a.awaitMirror(n, "the mirror pod of a pod with local objects", "default", "local", podReady)
 	if left := local.Annotations["podstead.io/left-out-of-mirror"]; left != "spec.containers[main].env[COLOR]" {
 		t.Errorf("left out: %q", left)
 	}
@@ -177,7 +177,7 @@ func TestCluster(t *testing.T) {
 
 	// A deleted mirror pod is created again, and the pod keeps running.
 	a.must("delete", "pod", n.PodName("web"), "--wait=false")
-	again := a.awaitMirror(n, "another mirror", "default", "web", func(p *v1.Pod) error {
+	again := a.awaitMirror(n, "a new mirror pod", "default", "web", func(p *v1.Pod) error {
 		if p.UID == web.UID {
 			return errors.New("still the previous instance")
 		}
@@ -189,7 +189,7 @@ func TestCluster(t *testing.T) {
 	n.writeManifest("orphan.yaml", mirroredPod("name: orphan, namespace: nowhere", ""))
 	n.awaitEvent("orphan", "FailedMirror", `namespaces "nowhere" not found`)
 	a.must("create", "namespace", "nowhere")
-	a.awaitMirror(n, "it is shown once there is the namespace", "nowhere", "orphan", podReady)
+	a.awaitMirror(n, "it has a mirror pod once the namespace exists", "nowhere", "orphan", podReady)
 
 	// Without an API server all pods keep running; their status is reported later.
 	c.KillAPI()
@@ -200,7 +200,7 @@ func TestCluster(t *testing.T) {
 	if err := c.StartAPI(ctx); err != nil {
 		t.Fatal(err)
 	}
-	a.awaitMirror(n, "the mirror of the new revision", "default", "web", func(p *v1.Pod) error {
+	a.awaitMirror(n, "the mirror pod of the new revision", "default", "web", func(p *v1.Pod) error {
 		if p.UID == again.UID || p.Spec.Containers[0].Env[0].Value != "two" {
 			return errors.New("still the previous instance")
 		}
@@ -217,7 +217,7 @@ func TestCluster(t *testing.T) {
 	// The node object is deleted; then the cluster loses all data.
 	a.must("delete", "node", n.Name, "--wait=false")
 	a.awaitNode(n)
-	a.awaitMirror(n, "a mirror of the new node's", "default", "web", podReady)
+	a.awaitMirror(n, "a mirror pod of the new node object", "default", "web", podReady)
 	c.KillAPI()
 	if err := c.WipeEtcd(); err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func TestCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.awaitNode(n)
-	a.awaitMirror(n, "a mirror in the new cluster", "default", "web", podReady)
+	a.awaitMirror(n, "a mirror pod in the new cluster", "default", "web", podReady)
 	n.await("the lease is renewed", func() error {
 		renewed, err := lease()
 		if err == nil && !renewed.After(first) {
@@ -270,7 +270,7 @@ func (a *admin) awaitNode(n *node) {
 		for _, have := range node.Spec.Taints {
 			found = found || have.MatchTaint(&taint)
 		}
-		if !found || node.Labels["disk"] != "ssd" || node.Spec.ProviderID != "bed://1" || node.Status.Capacity.Pods().IsZero() {
+		if !found || node.Labels["disk"] != "ssd" || node.Spec.ProviderID != "testbed://1" || node.Status.Capacity.Pods().IsZero() {
 			return fmt.Errorf("node: %v %v %v", node.Labels, node.Spec, node.Status.Capacity)
 		}
 		if st := node.Status; len(st.Images) == 0 || len(st.Images[0].Names) == 0 || len(st.RuntimeHandlers) == 0 || st.Features == nil ||

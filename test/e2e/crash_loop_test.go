@@ -40,7 +40,7 @@ func TestCrashLoopFillsNothing(t *testing.T) {
 		}
 		n.writeManifest("p.yaml", text)
 		n.start()
-		n.awaitStatus("p", "known", func(v1.Pod) error { return nil })
+		n.awaitStatus("p", "reported", func(v1.Pod) error { return nil })
 		restarts := 0
 		for restarts < 30 {
 			p, err := n.pod("p")

@@ -18,7 +18,7 @@ import (
 // gives pods a slice of the machine. It returns the directory of the cgroup.
 func (n *node) setMemoryLimit(memory int64) (directory string) {
 	n.t.Helper()
-	at := n.CgroupRoot() + "-box"
+	at := n.CgroupRoot() + "-memory"
 	directory = filepath.Join("/sys/fs/cgroup/memory", at)
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		n.t.Fatal(err)
@@ -113,13 +113,13 @@ func TestEviction(t *testing.T) {
 		// Long enough for a busy machine to observe the states in between.
 		const transition = 30 * time.Second
 		n.Args = []string{"--eviction-hard", "memory.available<200Mi", "--eviction-pressure-transition-period", transition.String()}
-		box := n.setMemoryLimit(1 << 30)
+		memoryCgroup := n.setMemoryLimit(1 << 30)
 		n.writeManifest("calm.yaml", sleepPod("calm", "one"))
 		n.start()
 		calm := n.awaitRunning("calm")
 		n.writeManifest("leak.yaml", n.oneShotPod("leak", memoryLeakScript)+n.volumeArgs(""))
 		n.awaitEvicted("leak", "low on resource: memory", "200Mi", "MemoryPressure")
-		peak, err := os.ReadFile(filepath.Join(box, "memory.max_usage_in_bytes"))
+		peak, err := os.ReadFile(filepath.Join(memoryCgroup, "memory.max_usage_in_bytes"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,8 +135,8 @@ func TestEviction(t *testing.T) {
 		n.writeManifest("late.yaml", podWithSpec("late", ""))
 		n.awaitHeld("late", "MemoryPressure", "The node had condition: [MemoryPressure]")
 		n.awaitRunning("tolerant")
-		if told, err := n.events("tolerant"); err != nil || told["MemoryPressure"].Count != 0 {
-			t.Errorf("a pod that tolerates the pressure was held: %v, %v", told, err)
+		if events, err := n.events("tolerant"); err != nil || events["MemoryPressure"].Count != 0 {
+			t.Errorf("a pod that tolerates the pressure was held: %v, %v", events, err)
 		}
 		n.restart()
 		n.awaitStatus("leak", "is still evicted", func(p v1.Pod) error { return evicted(p) })

@@ -31,7 +31,7 @@ spec:
 		if got := n.exec(n.awaitRunning("p"), "pwd"); got != "/var" {
 			t.Errorf("the working directory is %q, want /var", got)
 		}
-		p := n.awaitStatus("p", "cat without input has ended", func(p v1.Pod) error {
+		p := n.awaitStatus("p", "cat without input has exited", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
 				if c.Name == "none" && c.State.Terminated != nil && c.State.Terminated.ExitCode == 0 {
 					return nil

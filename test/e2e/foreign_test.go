@@ -60,7 +60,7 @@ func TestForeignPodOfTheSameName(t *testing.T) {
 		foreign := n.barePod(n.PodName("p"), "kubelets-"+n.Name)
 		n.writeManifest("p.yaml", sleepPod("p", "one"))
 		n.start()
-		n.awaitStatus("p", "waits and names the other", func(p v1.Pod) error {
+		n.awaitStatus("p", "waits and names the other sandbox", func(p v1.Pod) error {
 			text, err := json.Marshal(p.Status)
 			if err != nil {
 				return err

@@ -166,7 +166,7 @@ func (n *node) awaitEvent(pod, reason string, words ...string) {
 }
 
 // hookServer starts an HTTP server on the host that records its requests.
-func (n *node) hookServer() (port int, asked func() []string) {
+func (n *node) hookServer() (port int, requests func() []string) {
 	n.t.Helper()
 	var mu sync.Mutex
 	var all []string
@@ -184,9 +184,9 @@ func (n *node) hookServer() (port int, asked func() []string) {
 	}
 }
 
-// webScript serves /cgi-bin/hook, which records requests in /out/POD-CONTAINER-asked and
+// webScript serves /cgi-bin/hook, which records requests in /out/POD-CONTAINER-requests and
 // responds with status 500, and a TCP port that records its first connection.
-const webScript = `mkdir -p /www/cgi-bin; printf '#!/bin/sh\necho "$QUERY_STRING" >> /out/'$ME'-asked\nprintf "Status: 500 No\r\n\r\n"\n' > /www/cgi-bin/hook; chmod 755 /www/cgi-bin/hook
+const webScript = `mkdir -p /www/cgi-bin; printf '#!/bin/sh\necho "$QUERY_STRING" >> /out/'$ME'-requests\nprintf "Status: 500 No\r\n\r\n"\n' > /www/cgi-bin/hook; chmod 755 /www/cgi-bin/hook
 httpd -p $WEB -h /www; nc -l -p $TCP -e sh -c '. /out/lib; note visited' & `
 
 // awaitOutput waits until a file of outDir has this content.
@@ -204,7 +204,7 @@ func (n *node) awaitOutput(file, want string) {
 // postStart hooks of every kind. Each runs before the next container starts.
 func TestPostStart(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
-		port, asked := n.hookServer()
+		port, requests := n.hookServer()
 		web := "WEB=8080 TCP=9090; " + webScript
 		n.writeManifest("p.yaml", n.scriptedPod("p", 2, "",
 			scriptedContainer{"web", web + exitOnTerm, "lifecycle: {postStart: {exec: {command: [sh, -c, '. /out/lib; note hook; sleep 0.5; note hooked']}}}"},
@@ -224,9 +224,9 @@ func TestPostStart(t *testing.T) {
 		if gap := n.started("p", "f").Sub(n.started("p", "e")); gap < time.Second {
 			t.Errorf("f was started %s after e, whose hook sleeps 1 s", gap)
 		}
-		n.awaitOutput("p-web-asked", "from=b")
+		n.awaitOutput("p-web-requests", "from=b")
 		n.awaitRecorded("p-web-visited")
-		if got := fmt.Sprint(asked()); got != "[/c me podstead-lifecycle]" {
+		if got := fmt.Sprint(requests()); got != "[/c me podstead-lifecycle]" {
 			t.Errorf("the host got the requests %s", got)
 		}
 	})
@@ -266,7 +266,7 @@ func TestPostStartFails(t *testing.T) {
 		}
 
 		n.awaitRecorded("hangs-main-hook")
-		n.awaitStatus("hangs", "running, and not started", func(p v1.Pod) error {
+		n.awaitStatus("hangs", "running, but not started", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
 				if c.Name == "main" && c.State.Running != nil && !c.Ready && c.Started != nil && !*c.Started {
 					return nil
@@ -290,7 +290,7 @@ func TestPostStartFails(t *testing.T) {
 // period.
 func TestPreStop(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, n *node) {
-		port, asked := n.hookServer()
+		port, requests := n.hookServer()
 		web := "WEB=8080 TCP=9090; " + webScript
 		onHost := hostPort()
 		n.writeManifest("p.yaml", n.scriptedPod("p", 4, "",
@@ -314,9 +314,9 @@ func TestPreStop(t *testing.T) {
 		n.awaitGone("p")
 		n.mustBeInOrder(0, "p-exec-hook", "p-exec-hooked", "p-exec-term")
 		n.mustBeInOrder(1, "p-exec-hook", "p-exec-hooked")
-		n.awaitOutput("p-web-asked", "stop")
+		n.awaitOutput("p-web-requests", "stop")
 		n.awaitRecorded("p-web-visited")
-		if got := fmt.Sprint(asked()); got != "[/host me podstead-lifecycle]" {
+		if got := fmt.Sprint(requests()); got != "[/host me podstead-lifecycle]" {
 			t.Errorf("the host got the requests %s", got)
 		}
 		if at := n.awaitRecorded("p-sleep-term"); at < begun+2 {
@@ -329,7 +329,7 @@ func TestPreStop(t *testing.T) {
 		n.mustBeInOrder(0, "p-sleep-term", "p-hang-term")
 		n.awaitEvent("p", "FailedPreStopHook", "container hang", "within the grace period")
 		n.awaitGone("h")
-		n.awaitOutput("h-main-asked", "node")
+		n.awaitOutput("h-main-requests", "node")
 	})
 }
 
@@ -369,7 +369,7 @@ func TestStopSignal(t *testing.T) {
 		n.writeManifest("p.yaml", n.scriptedPod("p", 10, "  os: {name: linux}", scriptedContainer{"main", script, "lifecycle: {stopSignal: SIGUSR1}"}))
 		n.start()
 		if n.rt.Kind == testbed.Containerd16 {
-			p := n.awaitStatus("p", "waits for another runtime", func(p v1.Pod) error {
+			p := n.awaitStatus("p", "is held because of the runtime", func(p v1.Pod) error {
 				if p.Status.Reason != "NotSupportedByRuntime" {
 					return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
 				}

@@ -326,7 +326,7 @@ func TestCrashLoopBackOff(t *testing.T) {
 		if last == nil || last.ExitCode != 7 {
 			t.Fatalf("last termination is %+v, want exit code 7", last)
 		}
-		p = n.awaitStatus("p", "the next start", func(p v1.Pod) error {
+		p = n.awaitStatus("p", "the next start time", func(p v1.Pod) error {
 			if got := p.Status.ContainerStatuses[0].RestartCount; got != 2 {
 				return fmt.Errorf("%d restarts", got)
 			}
@@ -339,7 +339,7 @@ func TestCrashLoopBackOff(t *testing.T) {
 		}
 		// A changed manifest starts immediately, whatever the back-off.
 		n.writeManifest("p.yaml", sleepPod("p", "fixed"))
-		n.awaitStatus("p", "runs as fixed", func(now v1.Pod) error {
+		n.awaitStatus("p", "runs the fixed revision", func(now v1.Pod) error {
 			c := now.Status.ContainerStatuses
 			if now.UID == p.UID || len(c) != 1 {
 				return fmt.Errorf("%s %+v", now.UID, c)

@@ -68,7 +68,7 @@ func TestHostnames(t *testing.T) {
 		if want := "\tfront.shop.default.svc.cluster.test\tfront"; !strings.Contains(hosts, want) {
 			t.Errorf("/etc/hosts is\n%s\nwithout %q", hosts, want)
 		}
-		n.awaitStatus("toolong", "says that the name is too long", func(p v1.Pod) error {
+		n.awaitStatus("toolong", "reports that the name is too long", func(p v1.Pod) error {
 			if p.Status.Reason != "CreatePodSandboxError" || !strings.Contains(p.Status.Message, "setHostnameAsFQDN") {
 				return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
 			}
@@ -125,7 +125,7 @@ func TestResolvConf(t *testing.T) {
 		n.writeManifest("none.yaml", idlePod("none", "dnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.9], searches: [own.test]}"))
 		n.start()
 		// lines returns the lines of the pod's file, independent of the runtime's formatting.
-		says := func(name string, want ...string) {
+		mustHaveLines := func(name string, want ...string) {
 			t.Helper()
 			text := n.exec(n.awaitRunning(name), "cat", "/etc/resolv.conf")
 			got := strings.Split(text, "\n")
@@ -136,9 +136,9 @@ func TestResolvConf(t *testing.T) {
 				t.Errorf("%s has\n%s\nwant\n%s", name, text, strings.Join(want, "\n"))
 			}
 		}
-		says("first", "nameserver 192.0.2.1", "search lan.test", "options edns0")
-		says("more", "nameserver 192.0.2.1", "nameserver 192.0.2.2", "nameserver 192.0.2.3", "search lan.test own.test", "options edns0 ndots:3")
-		says("none", "nameserver 192.0.2.9", "search own.test")
+		mustHaveLines("first", "nameserver 192.0.2.1", "search lan.test", "options edns0")
+		mustHaveLines("more", "nameserver 192.0.2.1", "nameserver 192.0.2.2", "nameserver 192.0.2.3", "search lan.test own.test", "options edns0 ndots:3")
+		mustHaveLines("none", "nameserver 192.0.2.9", "search own.test")
 		if found, err := n.events("more"); err != nil || !strings.Contains(found["DNSConfigForming"].Message, "192.0.2.4 omitted") {
 			t.Errorf("event of omitted name servers: %v (%v)", found["DNSConfigForming"].Message, err)
 		}
@@ -153,9 +153,9 @@ func TestResolvConf(t *testing.T) {
 		writeAll(t, n.Dir(), map[string]string{"resolv.conf": "nameserver 127.0.0.53\noptions edns0 trust-ad\n"})
 		n.writeManifest("second.yaml", idlePod("second", ""))
 		n.writeManifest("host.yaml", idlePod("host", "hostNetwork: true"))
-		says("second", "nameserver 192.0.2.53", "search behind.test")
-		says("host", "nameserver 127.0.0.53", "options edns0 trust-ad")
-		says("first", "nameserver 192.0.2.1", "search lan.test", "options edns0")
+		mustHaveLines("second", "nameserver 192.0.2.53", "search behind.test")
+		mustHaveLines("host", "nameserver 127.0.0.53", "options edns0 trust-ad")
+		mustHaveLines("first", "nameserver 192.0.2.1", "search lan.test", "options edns0")
 
 		n.Kill()
 		n.Args = append(n.Args, "--cluster-dns", "10.96.0.10", "--cluster-domain", "cluster.test")
@@ -164,8 +164,8 @@ func TestResolvConf(t *testing.T) {
 		n.writeManifest("hostcluster.yaml", idlePod("hostcluster", "hostNetwork: true\ndnsPolicy: ClusterFirstWithHostNet"))
 		n.start()
 		inCluster := []string{"nameserver 10.96.0.10", "search default.svc.cluster.test svc.cluster.test cluster.test lan.test", "options ndots:5"}
-		says("cluster", inCluster...)
-		says("hostcluster", inCluster...)
+		mustHaveLines("cluster", inCluster...)
+		mustHaveLines("hostcluster", inCluster...)
 	})
 }
 
@@ -294,13 +294,13 @@ func TestHostAddressesFollowTheNetwork(t *testing.T) {
 		}
 		n.Binary = program
 		n.writeManifest("p.yaml", idlePod("p", "hostNetwork: true"))
-		n.writeManifest("asks.yaml", idlePod("asks", "hostNetwork: true")+`      env:
+		n.writeManifest("address.yaml", idlePod("address", "hostNetwork: true")+`      env:
         - {name: HOST, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}
         - {name: POD, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
 `)
 		n.start()
 		first := n.awaitRunning("p")
-		n.awaitStatus("asks", "waits for an address", func(p v1.Pod) error {
+		n.awaitStatus("address", "waits for an address", func(p v1.Pod) error {
 			if p.Status.Reason != "WaitingForHostIP" || !strings.Contains(p.Status.Message, "--node-ip") {
 				return fmt.Errorf("%s %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
 			}
@@ -335,7 +335,7 @@ func TestHostAddressesFollowTheNetwork(t *testing.T) {
 		}
 		in("route", "add", "default", "via", "10.77.0.1")
 		has("10.77.0.2")
-		n.mustPrintIn(n.awaitRunning("asks"), "10.77.0.2 10.77.0.2", "sh", "-c", "echo $HOST $POD")
+		n.mustPrintIn(n.awaitRunning("address"), "10.77.0.2 10.77.0.2", "sh", "-c", "echo $HOST $POD")
 		in("addr", "add", "2001:db8::2/64", "dev", "up0", "nodad")
 		in("-6", "route", "add", "default", "via", "2001:db8::1")
 		has("10.77.0.2", "2001:db8::2")

@@ -87,7 +87,7 @@ spec:
 		n.start()
 		waiting := func(words ...string) {
 			t.Helper()
-			n.awaitStatus("p", "waits and names what for", func(p v1.Pod) error {
+			n.awaitStatus("p", "waits and names the missing objects", func(p v1.Pod) error {
 				for _, c := range p.Status.ContainerStatuses {
 					if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" {
 						for _, word := range words {
@@ -149,7 +149,7 @@ stringData: {password: `+secretWord+`}
 func (n *node) mustNotLeak(word string) {
 	n.t.Helper()
 	encoded := []string{word, "c2VzYW1lLW9wZW4tMTc"}
-	hides := func(where, text string) {
+	mustHide := func(where, text string) {
 		for _, form := range encoded {
 			if strings.Contains(text, form) {
 				n.t.Errorf("%s contains a secret", where)
@@ -161,13 +161,13 @@ func (n *node) mustNotLeak(word string) {
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		hides(path, string(body))
+		mustHide(path, string(body))
 	}
 	log, err := os.ReadFile(n.Log())
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	hides("the log", string(log))
+	mustHide("the log", string(log))
 	// Those of the daemon's files that contain the secret are readable by root only, and so
 	// are their directories.
 	found := 0
@@ -209,7 +209,7 @@ func TestVariablesFromTheDownwardAPI(t *testing.T) {
 			"LABEL": `fieldRef: {fieldPath: "metadata.labels['app.kubernetes.io/name']"}`, "NO_LABEL": `fieldRef: {fieldPath: "metadata.labels['none']"}`,
 			"ANNOTATION": `fieldRef: {fieldPath: "metadata.annotations['example.com/motto']"}`,
 			"CPU":        "resourceFieldRef: {resource: limits.cpu}", "CPU_MILLI": "resourceFieldRef: {resource: limits.cpu, divisor: 1m}",
-			"MEMORY": "resourceFieldRef: {resource: limits.memory, divisor: 1Mi}", "ASKED": "resourceFieldRef: {resource: requests.memory, divisor: 1Mi}",
+			"MEMORY": "resourceFieldRef: {resource: limits.memory, divisor: 1Mi}", "REQUEST": "resourceFieldRef: {resource: requests.memory, divisor: 1Mi}",
 			"OTHERS": "resourceFieldRef: {containerName: main, resource: limits.memory, divisor: 1M}",
 		} {
 			fmt.Fprintf(&env, "        - {name: %s, valueFrom: {%s}}\n", name, source)
@@ -247,11 +247,11 @@ spec:
 		}
 		vars := environ(t, i)
 		mustHave(t, vars, both)
-		mustHave(t, vars, map[string]string{"CPU": "1", "CPU_MILLI": "300", "MEMORY": "48", "ASKED": "32"})
+		mustHave(t, vars, map[string]string{"CPU": "1", "CPU_MILLI": "300", "MEMORY": "48", "REQUEST": "32"})
 		// Without limits the container may use what the node has.
 		vars = environ(t, bare)
 		mustHave(t, vars, both)
-		mustHave(t, vars, map[string]string{"ASKED": "0"})
+		mustHave(t, vars, map[string]string{"REQUEST": "0"})
 		var kib, mib int
 		for line := range strings.SplitSeq(n.exec(bare, "cat", "/proc/meminfo"), "\n") {
 			_, _ = fmt.Sscanf(line, "MemTotal: %d kB", &kib)

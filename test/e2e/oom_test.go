@@ -31,7 +31,7 @@ spec:
 		n.writeManifest("ends.yaml", leaks("ends", "exec "+leak, limit))
 		n.writeManifest("goes.yaml", leaks("goes", leak+"; exec sleep 100000", limit))
 		n.start()
-		told := func(name, reason string, words ...string) {
+		awaitOOMEvent := func(name, reason string, words ...string) {
 			t.Helper()
 			n.await(fmt.Sprintf("event %s of %q", reason, name), func() error {
 				events, err := n.events(name)
@@ -46,7 +46,7 @@ spec:
 				return nil
 			})
 		}
-		n.awaitStatus("ends", "its reason is OOMKilled", func(p v1.Pod) error {
+		n.awaitStatus("ends", "the reason is OOMKilled", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
 				if end := c.State.Terminated; end != nil && end.Reason == "OOMKilled" && end.ExitCode == 137 {
 					return nil
@@ -54,17 +54,17 @@ spec:
 			}
 			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 		})
-		told("ends", "OOMKilling", "killed process tail of container main", "memory limit")
+		awaitOOMEvent("ends", "OOMKilling", "killed process tail of container main", "memory limit")
 		if cgroup.DetectSettings().V2 {
 			t.Log("here the kernel kills all processes of a container together")
 		} else {
 			n.awaitRunning("goes")
 		}
-		told("goes", "OOMKilling", "killed process tail of container main")
+		awaitOOMEvent("goes", "OOMKilling", "killed process tail of container main")
 		if events, err := n.events(""); err != nil || events["SystemOOM"].Reason != "" {
 			t.Errorf("pods that reach their own limits must not cause an event of the node: %v, %v", events["SystemOOM"], err)
 		}
 		n.writeManifest("all.yaml", leaks("all", "exec "+leak, "tty: false"))
-		told("", "SystemOOM", "killed process tail (pid ", "of container main in pod default/all")
+		awaitOOMEvent("", "SystemOOM", "killed process tail (pid ", "of container main in pod default/all")
 	})
 }

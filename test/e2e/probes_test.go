@@ -54,7 +54,7 @@ func TestProbeExecReadiness(t *testing.T) {
 		n.awaitReady("p")
 		// Across a restart of the daemon the pod stays ready and is not restarted.
 		n.restart()
-		n.awaitStatus("p", "what it was", func(p v1.Pod) error {
+		n.awaitStatus("p", "unchanged", func(p v1.Pod) error {
 			if c := p.Status.ContainerStatuses; len(c) == 1 && c[0].State.Running != nil {
 				if !c[0].Ready {
 					t.Fatalf("after a restart of the daemon: %+v", c)

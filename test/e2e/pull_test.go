@@ -132,12 +132,12 @@ func TestNodeCredentials(t *testing.T) {
 		registry.Protect("file-"+n.Name+"/app", "bob", password)
 		registry.Protect("plugin-"+n.Name+"/app", "eve", password)
 		plugins := filepath.Join(n.Dir(), "plugins")
-		asked := filepath.Join(n.Dir(), "asked")
+		requestFile := filepath.Join(n.Dir(), "request")
 		writeAll(t, plugins, map[string]string{
 			"cloud": fmt.Sprintf(`#!/bin/sh
 cat >> %s
 echo '{"apiVersion": "credentialprovider.kubelet.k8s.io/v1", "kind": "CredentialProviderResponse", "cacheKeyType": "Registry", "auth": {"docker.io": {"username": "eve", "password": "'$WORD'"}}}'
-`, asked),
+`, requestFile),
 			"config.yaml": fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1
 kind: CredentialProviderConfig
 providers:
@@ -156,7 +156,7 @@ providers:
 		n.writeManifest("plugin.yaml", imagePod("plugin", byPlugin, ""))
 		n.start()
 		n.awaitRunning("plugin")
-		question, err := os.ReadFile(asked)
+		question, err := os.ReadFile(requestFile)
 		if want := `{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"` + byPlugin + `","kind":"CredentialProviderRequest"}`; err != nil || string(question) != want {
 			t.Errorf("the plugin got the request %s (%v), want %s", question, err, want)
 		}

@@ -58,7 +58,7 @@ func TestResizeKeepsThePod(t *testing.T) {
 			"pod:cpu.cfs_quota_us": "40000", "pod:cpu.shares": "153", "pod:memory.limit_in_bytes": fmt.Sprint(112 * mib),
 			"main:cpu.cfs_quota_us": "30000", "main:cpu.shares": "51", "main:memory.limit_in_bytes": fmt.Sprint(96 * mib),
 		})
-		n.awaitStatus("p", "the resources that it has", func(p v1.Pod) error {
+		n.awaitStatus("p", "the resources are reported", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
 				if c.Name == "main" && c.Resources != nil && c.Resources.Limits.Memory().Value() == 96*mib && c.RestartCount == 0 {
 					return nil
@@ -88,7 +88,7 @@ func TestResizeKeepsThePod(t *testing.T) {
 			return nil
 		})
 		n.writeManifest("p.yaml", resizable("limits: {memory: 8Mi}, requests: {cpu: 10m}", "16Mi"))
-		n.awaitStatus("p", "the reason for the old limit", func(p v1.Pod) error {
+		n.awaitStatus("p", "the reason for the unchanged limit", func(p v1.Pod) error {
 			for _, c := range p.Status.Conditions {
 				if c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError && strings.Contains(c.Message, "main") {
 					return nil

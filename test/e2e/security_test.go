@@ -233,7 +233,7 @@ spec:
 			"zero":    "runAsUser is 0",
 			"profile": "put it at " + filepath.Join(n.Root, "seccomp/gone.json"),
 		}
-		n.awaitStatus("p", "the others wait, saying why", func(p v1.Pod) error {
+		n.awaitStatus("p", "the others wait with a message", func(p v1.Pod) error {
 			for _, c := range p.Status.ContainerStatuses {
 				words, bad := want[c.Name]
 				if w := c.State.Waiting; bad && (w == nil || w.Reason != "CreateContainerConfigError" || !strings.Contains(w.Message, words)) {

@@ -65,7 +65,7 @@ func TestHostShutdown(t *testing.T) {
 		})
 
 		s.shutdownAndBoot("systemctl", "reboot")
-		if got := s.diaryWords(); got[0] != "crit-start" || got[1] != "mid-start" {
+		if got := s.recordedWords(); got[0] != "crit-start" || got[1] != "mid-start" {
 			t.Errorf("started in the order %v", got)
 		}
 		if got := s.try("podstead", "logs", "-p", "low"); !strings.Contains(got, "low was here") {
@@ -112,16 +112,16 @@ spec:
   hostNetwork: true
   terminationGracePeriodSeconds: 30
   %s
-  volumes: [{name: v, hostPath: {path: /diary, type: DirectoryOrCreate}}]
+  volumes: [{name: v, hostPath: {path: /records, type: DirectoryOrCreate}}]
   containers:
     - {name: main, image: %s, command: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]%s}
-`, name, spec, testbed.BusyboxImage, "note() { read up rest < /proc/uptime; echo $1 $up >> /v/diary; }; note "+name+"-start; echo "+name+" was here; "+script, container)
+`, name, spec, testbed.BusyboxImage, "note() { read up rest < /proc/uptime; echo $1 $up >> /v/records; }; note "+name+"-start; echo "+name+" was here; "+script, container)
 }
 
 var shutdownFiles = map[string]string{
 	"etc/pods/low.yaml": shutdownPod("low", "priority: 0", "trap 'note low-term; sleep 1; note low-gone; exit 0' TERM; sleep 100000 & wait", ""),
 	"etc/pods/mid.yaml": shutdownPod("mid", "priority: 1500", "trap 'note mid-term; exit 0' TERM; sleep 100000 & wait",
-		", lifecycle: {preStop: {exec: {command: [sh, -c, \"read up rest < /proc/uptime; echo mid-hook $up >> /v/diary; sleep 1\"]}}}"),
+		", lifecycle: {preStop: {exec: {command: [sh, -c, \"read up rest < /proc/uptime; echo mid-hook $up >> /v/records; sleep 1\"]}}}"),
 	"etc/pods/crit.yaml":     shutdownPod("crit", "priorityClassName: system-node-critical", "trap 'note crit-term; sleep 1; note crit-gone; exit 0' TERM; sleep 100000 & wait", ""),
 	"etc/pods/stubborn.yaml": shutdownPod("stubborn", "priority: 10", "trap 'note stubborn-term' TERM; while :; do sleep 100000 & wait; done", ""),
 	"etc/pods/p.yaml":        "{apiVersion: v1, kind: PodList, items: []}\n",
@@ -138,7 +138,7 @@ Before=podstead.service
 Type=oneshot
 RemainAfterExit=yes
 ExecStart=true
-ExecStop=sh -c 'echo podstead has ended > /diary/left; grep -l containerd-shim /proc/[0-9]*/comm >> /diary/left; true'
+ExecStop=sh -c 'echo podstead has ended > /records/left; grep -l containerd-shim /proc/[0-9]*/comm >> /records/left; true'
 `,
 }
 
@@ -171,7 +171,7 @@ func (s *machine) mustShutDownInOrder(how string, took time.Duration) {
 	if second := at["crit-term"] - at["mid-hook"]; second < 1 || second > 9 {
 		s.t.Errorf("%s: the second group took %.1f s, want little more than 1", how, second)
 	}
-	left, err := os.ReadFile(filepath.Join(s.root, "diary/left"))
+	left, err := os.ReadFile(filepath.Join(s.root, "records/left"))
 	if err != nil || string(left) != "podstead has ended\n" {
 		s.t.Errorf("%s: processes left after podstead exited: %q, %v", how, left, err)
 	}
@@ -181,14 +181,14 @@ func (s *machine) mustShutDownInOrder(how string, took time.Duration) {
 }
 
 func (s *machine) records() []string {
-	text, err := os.ReadFile(filepath.Join(s.root, "diary/diary"))
+	text, err := os.ReadFile(filepath.Join(s.root, "records/records"))
 	if err != nil && !os.IsNotExist(err) {
 		s.t.Fatal(err)
 	}
 	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 }
 
-func (s *machine) diaryWords() (words []string) {
+func (s *machine) recordedWords() (words []string) {
 	for _, line := range s.records() {
 		word, _, _ := strings.Cut(line, " ")
 		words = append(words, word)
@@ -199,7 +199,7 @@ func (s *machine) diaryWords() (words []string) {
 // mustHaveRecorded checks the recorded words, in any order, and clears the records.
 func (s *machine) mustHaveRecorded(want ...string) {
 	s.t.Helper()
-	got := s.diaryWords()
+	got := s.recordedWords()
 	if slices.Sort(got); !slices.Equal(got, want) {
 		s.t.Errorf("recorded %v, want %v", got, want)
 	}
@@ -209,7 +209,7 @@ func (s *machine) mustHaveRecorded(want ...string) {
 func (s *machine) awaitRecord(word string) {
 	s.t.Helper()
 	await(s.t, "the word "+word+" is recorded", func() error {
-		if got := s.diaryWords(); !slices.Contains(got, word) {
+		if got := s.recordedWords(); !slices.Contains(got, word) {
 			return fmt.Errorf("%v", got)
 		}
 		return nil
@@ -218,7 +218,7 @@ func (s *machine) awaitRecord(word string) {
 
 func (s *machine) clearRecords() {
 	s.t.Helper()
-	for _, name := range []string{"diary/diary", "diary/left"} {
+	for _, name := range []string{"records/records", "records/left"} {
 		if err := os.Remove(filepath.Join(s.root, name)); err != nil && !os.IsNotExist(err) {
 			s.t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ func newEventLog(n *node) eventLog { return eventLog{n, n.t.TempDir()} }
 
 // lines returns the lines written so far.
 func (d eventLog) lines() []string {
-	text, err := os.ReadFile(filepath.Join(d.dir, "diary"))
+	text, err := os.ReadFile(filepath.Join(d.dir, "events"))
 	if err != nil && !os.IsNotExist(err) {
 		d.n.t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func (d eventLog) pod(name, policy string, init, regular [][3]string) string {
 }
 
 // appendLine returns a command that appends a line to the event log.
-func appendLine(line string) string { return "echo " + line + " >> /v/diary; " }
+func appendLine(line string) string { return "echo " + line + " >> /v/events; " }
 
 // runUntilTerm returns a script that runs until SIGTERM and records the signal.
 func runUntilTerm(line string) string {
@@ -211,7 +211,7 @@ func TestContainerRestartPolicies(t *testing.T) {
 		}))
 		n.writeManifest("failed.yaml", d.pod("failed", "Always", [][3]string{{"init", "exit 3", ", restartPolicy: Never"}}, [][3]string{{"main", "exit 0", ""}}))
 		n.start()
-		p := n.awaitStatus("p", "each as its policy says", func(p v1.Pod) error {
+		p := n.awaitStatus("p", "each container follows its policy", func(p v1.Pod) error {
 			want := map[string]int32{"init": 1, "always": 1, "onfailure": 1, "never": 0, "pods": 0}
 			if got := restarts(p); !maps.Equal(got, want) {
 				return fmt.Errorf("restarts %v, want %v", got, want)
@@ -305,7 +305,7 @@ func TestCrashLoopCap(t *testing.T) {
 			"metadata:\n  annotations: {podstead.io/max-container-restart-period: 1s}\n", 1))
 		n.start()
 		for name, limit := range map[string]string{"own": "1s", "node": "4s"} {
-			p := n.awaitStatus(name, "three restarts, and the limit is reported", func(p v1.Pod) error {
+			p := n.awaitStatus(name, "three restarts, and the maximum back-off is reported", func(p v1.Pod) error {
 				c := p.Status.ContainerStatuses
 				if len(c) != 1 || c[0].RestartCount < 3 || c[0].State.Waiting == nil || !strings.HasPrefix(c[0].State.Waiting.Message, "back-off "+limit+" ") {
 					return fmt.Errorf("%+v", c)
@@ -313,7 +313,7 @@ func TestCrashLoopCap(t *testing.T) {
 				return nil
 			})
 			before := p.Status.ContainerStatuses[0]
-			p = n.awaitStatus(name, "the next start", func(p v1.Pod) error {
+			p = n.awaitStatus(name, "the next start time", func(p v1.Pod) error {
 				if c := p.Status.ContainerStatuses; len(c) != 1 || c[0].RestartCount == before.RestartCount {
 					return fmt.Errorf("%+v", c)
 				}

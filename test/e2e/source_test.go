@@ -22,7 +22,7 @@ func TestBrokenManifest(t *testing.T) {
 		"syntax":        "apiVersion: v1\nkind: Pod\nmetadata: {name: p",
 		"unknown field": strings.Replace(sleepPod("p", "two"), "image:", "imege:", 1),
 		"empty":         "",
-		"comments":      "# nothing yet\n",
+		"only comments": "# nothing yet\n",
 		"invalid":       strings.Replace(sleepPod("p", "two"), "name: main", "name: Not_A_Name", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestManifestFileIsAppliedAsAWhole(t *testing.T) {
 // A directory that is replaced by another one, as configuration tools do, is followed.
 func TestManifestDirReplaced(t *testing.T) {
 	t.Parallel()
-	swap := map[string]func(t *testing.T, n *node, next string){
+	replace := map[string]func(t *testing.T, n *node, next string){
 		"symlink": func(t *testing.T, n *node, next string) {
 			tmp := n.Manifests + ".new"
 			if err := errors.Join(os.Symlink(next, tmp), os.Rename(tmp, n.Manifests)); err != nil {
@@ -98,7 +98,7 @@ func TestManifestDirReplaced(t *testing.T) {
 			}
 		},
 	}
-	for name, do := range swap {
+	for name, do := range replace {
 		t.Run(name, func(t *testing.T) {
 			onEachRuntime(t, func(t *testing.T, n *node) {
 				if name == "symlink" {
@@ -293,10 +293,10 @@ func TestURL(t *testing.T) {
 		n.awaitReady("p")
 
 		for name, bad := range map[string]func(){
-			"an error":   func() { w.respond(http.StatusInternalServerError, "down") },
-			"garbage":    func() { w.respond(http.StatusOK, "<html>not found</html>") },
-			"nothing":    func() { w.respond(http.StatusOK, "") },
-			"half a pod": func() { w.respond(http.StatusOK, sleepPod("p", "two")[:60]) },
+			"server error":       func() { w.respond(http.StatusInternalServerError, "down") },
+			"not a manifest":     func() { w.respond(http.StatusOK, "<html>not found</html>") },
+			"empty response":     func() { w.respond(http.StatusOK, "") },
+			"truncated manifest": func() { w.respond(http.StatusOK, sleepPod("p", "two")[:60]) },
 		} {
 			bad()
 			t.Log("the server responds with", name)

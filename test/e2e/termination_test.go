@@ -73,8 +73,8 @@ func TestActiveDeadline(t *testing.T) {
 		// inTime checks when a pod got SIGTERM.
 		inTime := func(p v1.Pod, name string, seconds int) {
 			t.Helper()
-			asked := boot.Add(time.Duration(n.awaitRecorded(name+"-main-term") * float64(time.Second)))
-			late := asked.Sub(p.Status.StartTime.Add(time.Duration(seconds) * time.Second))
+			signaled := boot.Add(time.Duration(n.awaitRecorded(name+"-main-term") * float64(time.Second)))
+			late := signaled.Sub(p.Status.StartTime.Add(time.Duration(seconds) * time.Second))
 			t.Logf("%s got SIGTERM %s after its deadline", name, late.Round(time.Millisecond))
 			// A busy machine may be late, but not by the sync period of a minute.
 			if late < -50*time.Millisecond || late > 20*time.Second {

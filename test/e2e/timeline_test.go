@@ -157,12 +157,12 @@ type record struct {
 	phase v1.PodPhase
 }
 
-// holds checks one statement:
+// checkStatement checks one statement:
 //
-//	a start < b start   the first is there, and before the first of the second
-//	a start x 2         it is there this often
-//	a start >= 2        it is there at least this often
-//	phase Running       the phase
+//	a start < b start   both lines exist, and the first "a start" is before the first "b start"
+//	a start x 2         the line exists exactly twice
+//	a start >= 2        the line exists at least twice
+//	phase Running       the pod has the phase
 func (r *record) checkStatement(statement string) error {
 	count := func(line string) (n int) {
 		for _, l := range r.lines {

@@ -32,7 +32,7 @@ func TestObjectVolumes(t *testing.T) {
   {name: all, configMap: {name: settings, defaultMode: 0600}},
   {name: one, configMap: {name: settings, items: [{key: color, path: deep/paint, mode: 0404}]}},
   {name: secret, secret: {secretName: login, defaultMode: 0400}},
-  {name: none, secret: {secretName: nobody, optional: true}},
+  {name: none, secret: {secretName: missing, optional: true}},
   {name: mix, projected: {defaultMode: 0440, sources: [
     {configMap: {name: settings, items: [{key: color, path: c}]}},
     {secret: {name: login, items: [{key: password, path: s/p, mode: 0400}]}},

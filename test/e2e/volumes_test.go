@@ -342,13 +342,13 @@ func TestNFSByTheHostsProgram(t *testing.T) {
 		n.Env = append(n.Env, "PATH="+bin+":"+os.Getenv("PATH"))
 		n.start()
 		n.awaitWaiting("p", "FailedMount", `volume "share"`, "this host cannot mount NFS", "apt-get install nfs-common")
-		writeAll(t, bin, map[string]string{"mount.nfs": "#!/bin/sh\nmount -t tmpfs none \"$2\" && echo \"$1 $3 $4\" > \"$2/asked\"\n"})
+		writeAll(t, bin, map[string]string{"mount.nfs": "#!/bin/sh\nmount -t tmpfs none \"$2\" && echo \"$1 $3 $4\" > \"$2/arguments\"\n"})
 		if err := os.Chmod(filepath.Join(bin, "mount.nfs"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		main := n.awaitRunning("p")
 		n.mustContain(main, map[string]string{
-			"cat /share/asked": "files.example.com:/export -o ro",
+			"cat /share/arguments":                         "files.example.com:/export -o ro",
 			"touch /share/x 2>/dev/null || echo read-only": "read-only",
 		})
 		n.restart()
