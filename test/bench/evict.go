@@ -45,12 +45,12 @@ func (b *bench) evictions() error {
 	if err != nil {
 		return err
 	}
-	at := node.CgroupRoot() + "-box"
-	box := filepath.Join("/sys/fs/cgroup/memory", at)
-	if err := os.MkdirAll(box, 0o755); err != nil {
+	at := node.CgroupRoot() + "-memory"
+	cgroup := filepath.Join("/sys/fs/cgroup/memory", at)
+	if err := os.MkdirAll(cgroup, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(box, "memory.limit_in_bytes"), strconv.AppendInt(nil, nodeMemory, 10), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(cgroup, "memory.limit_in_bytes"), strconv.AppendInt(nil, nodeMemory, 10), 0); err != nil {
 		return err
 	}
 	node.Args = []string{"--cgroup-root", at + "/podstead", "--eviction-hard", "memory.available<" + memoryLeft, "--eviction-pressure-transition-period", "1h"}
@@ -61,7 +61,7 @@ func (b *bench) evictions() error {
 	ranOut, peaks := 0.0, []float64(nil)
 	for i := range b.opts.leaks {
 		name := fmt.Sprintf("leak%d", i)
-		peak, full, err := b.leakOnce(node, box, name)
+		peak, full, err := b.leakOnce(node, cgroup, name)
 		if err != nil {
 			return fmt.Errorf("leak %d: %w", i, err)
 		}
@@ -77,12 +77,12 @@ func (b *bench) evictions() error {
 
 // leakOnce returns the maximum memory usage of the node until a leak was relieved, and whether
 // the limit was ever reached.
-func (b *bench) leakOnce(node *testbed.Node, box, name string) (peak int64, full bool, err error) {
-	hits, err := valueOf(box, "memory.failcnt")
+func (b *bench) leakOnce(node *testbed.Node, cgroup, name string) (peak int64, full bool, err error) {
+	hits, err := valueOf(cgroup, "memory.failcnt")
 	if err != nil {
 		return 0, false, err
 	}
-	if err := os.WriteFile(filepath.Join(box, "memory.max_usage_in_bytes"), []byte("0"), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(cgroup, "memory.max_usage_in_bytes"), []byte("0"), 0); err != nil {
 		return 0, false, err
 	}
 	if err := node.Write(name+".yaml", leak(name)); err != nil {
@@ -103,10 +103,10 @@ func (b *bench) leakOnce(node *testbed.Node, box, name string) (peak int64, full
 	if err != nil {
 		return 0, false, err
 	}
-	if peak, err = valueOf(box, "memory.max_usage_in_bytes"); err != nil {
+	if peak, err = valueOf(cgroup, "memory.max_usage_in_bytes"); err != nil {
 		return 0, false, err
 	}
-	after, err := valueOf(box, "memory.failcnt")
+	after, err := valueOf(cgroup, "memory.failcnt")
 	if err != nil {
 		return 0, false, err
 	}

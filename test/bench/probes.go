@@ -71,11 +71,11 @@ func (b *bench) probes() error {
 		if err != nil {
 			return err
 		}
-		asked, err := b.awaitStamp(filepath.Join(dir, "term"))
+		terminated, err := b.awaitStamp(filepath.Join(dir, "term"))
 		if err != nil {
 			return err
 		}
-		signal = append(signal, max(asked-failed, 0))
+		signal = append(signal, max(terminated-failed, 0))
 		if err := b.podsteadRemove([]string{name}); err != nil {
 			return err
 		}
@@ -151,14 +151,14 @@ spec:
 // probeRecorder answers the probes on the fake runtime and counts them.
 type probeRecorder struct {
 	mu     sync.Mutex
-	asked  map[string]int
+	counts map[string]int
 	answer int32
 }
 
 func (w *probeRecorder) exec(_ context.Context, c critest.Container, _ *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked[c.ID]++
+	w.counts[c.ID]++
 	return &runtimeapi.ExecSyncResponse{ExitCode: w.answer}, nil
 }
 
@@ -166,7 +166,7 @@ func (w *probeRecorder) exec(_ context.Context, c critest.Container, _ *runtimea
 func (w *probeRecorder) begin(answer int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked, w.answer = map[string]int{}, answer
+	w.counts, w.answer = map[string]int{}, answer
 }
 
 // lost returns the number of missing probes of the containers in a period. One more or less
@@ -174,8 +174,8 @@ func (w *probeRecorder) begin(answer int32) {
 func (w *probeRecorder) lost(containers, seconds int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lost := (containers - len(w.asked)) * seconds
-	for _, n := range w.asked {
+	lost := (containers - len(w.counts)) * seconds
+	for _, n := range w.counts {
 		lost += max(0, seconds-1-n)
 	}
 	return lost
@@ -189,7 +189,7 @@ const probeSeconds = 20
 func measureProbes(ctx context.Context, r *report, opts options) error {
 	fake := critest.Start()
 	defer fake.Close()
-	watch := &probeRecorder{asked: map[string]int{}}
+	watch := &probeRecorder{counts: map[string]int{}}
 	fake.OnExec(watch.exec)
 	fake.SetEvents(true)
 	socket := filepath.Join(testbed.Dir(), "probes.sock")

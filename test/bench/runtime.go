@@ -24,7 +24,7 @@ const (
 
 // bench runs the measurements on one runtime with one daemon.
 type bench struct {
-	ctx    context.Context // of the whole run; this is main's own
+	ctx    context.Context // of the whole run, created by main
 	rt     *testbed.Runtime
 	node   *testbed.Node
 	report *report

@@ -24,7 +24,7 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 	scrapes := 5 * opts.rounds
 	for _, path := range []string{"/metrics", "/metrics/resource", "/metrics/probes", "/metrics/cadvisor"} {
 		var times, work []float64
-		asked := []float64{}
+		statsCalls := []float64{}
 		for range scrapes {
 			// Cached figures must expire first.
 			if err := sleep(ctx, 1100*time.Millisecond); err != nil {
@@ -41,7 +41,7 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 				return err
 			}
 			times = append(times, float64(time.Since(begin).Microseconds())/1e3)
-			asked = append(asked, float64(calls()-before))
+			statsCalls = append(statsCalls, float64(calls()-before))
 			now, err := testbed.CPU(node.Pid())
 			if err != nil {
 				return err
@@ -55,7 +55,7 @@ func measureScrapes(ctx context.Context, r *report, opts options, fake *critest.
 		of := fmt.Sprintf("GET %s with %d pods", path, opts.fake)
 		r.add(row{Runtime: "fake", Name: of, Unit: "ms"}, times, nil, target)
 		r.add(row{Runtime: "fake", Name: "the daemon's CPU for " + of, Unit: "ms"}, work, nil, bound{})
-		r.add(row{Runtime: "fake", Name: "stats calls to the runtime for one " + of, Unit: ""}, asked, nil, none)
+		r.add(row{Runtime: "fake", Name: "stats calls to the runtime for one " + of, Unit: ""}, statsCalls, nil, none)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func TestSameContentChangesNothing(t *testing.T) {
 kind: Pod
 apiVersion: v1
 spec:
-    restartPolicy: Always   # what it is anyhow
+    restartPolicy: Always   # the default
     containers:
     -   env: [{value: one, name: WORD}]
         command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]

@@ -187,7 +187,7 @@ spec:
 			in        instance
 			run, want string
 		}{
-			{plain, "touch /etc/x 2>/dev/null && echo yes || echo no", "no"}, // root has no such capability
+			{plain, "touch /etc/x 2>/dev/null && echo yes || echo no", "no"}, // the container does not run as root
 			{own, "grep -c ' / overlay ro,' /proc/self/mounts", "1"},
 			{root, "grep -c ' / overlay ro,' /proc/self/mounts", "0"},
 			{root, "mkdir /tmp/y 2>/dev/null || echo denied", "denied"},

@@ -77,9 +77,9 @@ func init() { ports.Store(21000) }
 // StartEtcd starts etcd.
 func (c *Cluster) StartEtcd() (err error) {
 	client, peer := fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), fmt.Sprintf("http://127.0.0.1:%d", c.peerPort)
-	c.etcd, err = start(exec.Command("etcd", "--name", "bed", "--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync",
+	c.etcd, err = start(exec.Command("etcd", "--name", "testbed", "--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
-		"--initial-advertise-peer-urls", peer, "--initial-cluster", "bed="+peer), filepath.Join(c.dir, "etcd.log"))
+		"--initial-advertise-peer-urls", peer, "--initial-cluster", "testbed="+peer), filepath.Join(c.dir, "etcd.log"))
 	return err
 }
 
@@ -96,7 +96,7 @@ func (c *Cluster) StartAPI(ctx context.Context) (err error) {
 		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), "--bind-address", "127.0.0.1", "--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none", "--secure-port", strconv.Itoa(c.securePort),
 		"--tls-cert-file", c.ca.file("apiserver.crt"), "--tls-private-key-file", c.ca.file("apiserver.key"), "--client-ca-file", c.ca.file("ca.crt"),
 		"--kubelet-client-certificate", c.ca.file("to-kubelet.crt"), "--kubelet-client-key", c.ca.file("to-kubelet.key"),
-		"--service-account-issuer", "https://bed.invalid", "--service-account-key-file", cert, "--service-account-signing-key-file", key,
+		"--service-account-issuer", "https://testbed.invalid", "--service-account-key-file", cert, "--service-account-signing-key-file", key,
 		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
 		"--allow-privileged", "--enable-priority-and-fairness=false",
 	}, c.Flags...)...), filepath.Join(c.dir, "apiserver.log"))
@@ -159,10 +159,10 @@ func (c *Cluster) TokenKubeconfig(token string) (string, error) {
 	file := c.ca.file("token-" + token + ".kubeconfig")
 	return file, os.WriteFile(file, []byte(fmt.Sprintf(`apiVersion: v1
 kind: Config
-current-context: bed
-clusters: [{name: bed, cluster: {server: "https://127.0.0.1:%d", certificate-authority: %s}}]
+current-context: testbed
+clusters: [{name: testbed, cluster: {server: "https://127.0.0.1:%d", certificate-authority: %s}}]
 users: [{name: me, user: {token: %s}}]
-contexts: [{name: bed, context: {cluster: bed, user: me}}]
+contexts: [{name: testbed, context: {cluster: testbed, user: me}}]
 `, c.securePort, c.CA(), token)), 0o600)
 }
 

@@ -70,7 +70,7 @@ func (c *ControlPlane) mountOver(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount("bed", dir, "tmpfs", 0, "mode=0755"); err != nil {
+	if err := unix.Mount("testbed", dir, "tmpfs", 0, "mode=0755"); err != nil {
 		return fmt.Errorf("cannot mount %s: %w", dir, err)
 	}
 	c.undo = append(c.undo, func() error {

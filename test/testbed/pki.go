@@ -31,7 +31,7 @@ func newAuthority(dir string) (*authority, error) {
 		return nil, err
 	}
 	a := &authority{dir: dir, key: key, cert: &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bed"}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "testbed"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 	}}
 	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, key.Public(), key)
@@ -82,19 +82,19 @@ func (a *authority) sign(request []byte, from, to time.Time) ([]byte, error) {
 	if block == nil {
 		return nil, errors.New("the request is not in PEM")
 	}
-	asked, err := x509.ParseCertificateRequest(block.Bytes)
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	if err := asked.CheckSignature(); err != nil {
+	if err := csr.CheckSignature(); err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: asked.Subject, IPAddresses: asked.IPAddresses, DNSNames: asked.DNSNames,
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: csr.Subject, IPAddresses: csr.IPAddresses, DNSNames: csr.DNSNames,
 		NotBefore: from, NotAfter: to, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, asked.PublicKey, a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, csr.PublicKey, a.key)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
@@ -106,10 +106,10 @@ func (a *authority) kubeconfig(file string, port int, user string, groups ...str
 	}
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config
-current-context: bed
-clusters: [{name: bed, cluster: {server: "https://127.0.0.1:%d", certificate-authority: %s}}]
+current-context: testbed
+clusters: [{name: testbed, cluster: {server: "https://127.0.0.1:%d", certificate-authority: %s}}]
 users: [{name: me, user: {client-certificate: %s, client-key: %s}}]
-contexts: [{name: bed, context: {cluster: bed, user: me}}]
+contexts: [{name: testbed, context: {cluster: testbed, user: me}}]
 `, port, a.file("ca.crt"), a.file(name+".crt"), a.file(name+".key"))
 	return os.WriteFile(file, []byte(text), 0o600)
 }

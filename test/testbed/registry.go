@@ -135,7 +135,7 @@ func (r *Registry) authorize(w http.ResponseWriter, q *http.Request) bool {
 	if !protected || want == [2]string{user, password} || q.Method != http.MethodGet && q.Method != http.MethodHead {
 		return true
 	}
-	w.Header().Set("WWW-Authenticate", `Basic realm="bed"`)
+	w.Header().Set("WWW-Authenticate", `Basic realm="testbed"`)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusUnauthorized)
 	_, _ = io.WriteString(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`)
