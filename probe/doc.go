@@ -7,7 +7,7 @@
 // IDs and start times of the containers that run.
 //
 // It never kills or restarts anything: the reader of the results decides. It
-// imports no other room; commands in containers go through an Execer.
+// imports no other package; commands in containers go through an Execer.
 //
 // One loop with one timer waits for the earliest probe that is due. A probe uses
 // a goroutine only while it runs, each its own: a slow probe never delays

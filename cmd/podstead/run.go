@@ -44,7 +44,7 @@ a pod, remove its manifest.`,
 }
 
 // run assembles the daemon in phases, in the order in which data flows through its
-// rooms, and runs it until ctx ends. Pods are left running.
+// packages, and runs it until ctx ends. Pods are left running.
 func run(ctx context.Context, o *options.Options, log *slog.Logger) error {
 	d := &daemon{opts: o, log: log}
 	defer d.close()

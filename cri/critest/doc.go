@@ -1,5 +1,5 @@
 // Package critest is an in-memory container runtime: a CRI v1 server that answers
-// as containerd does, for the tests of every room that uses a runtime through
+// as containerd does, for the tests of every package that uses a runtime through
 // cri.
 //
 // It owns the fake's state and the faults that a test injects: containers that

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Counters counts events. The rooms in which they happen call its methods, which
+// Counters counts events. The packages in which they happen call its methods, which
 // may run concurrently and never block. It has one field per metric.
 type Counters struct {
 	calls          *prometheus.CounterVec

@@ -6,6 +6,6 @@
 //
 // It reads the daemon's API, above all the part of the Kubernetes API that the daemon
 // serves and that kubectl uses too, and for validate and similar commands the given
-// files. It never imports one of the daemon's rooms except the pure part of manifest, so
+// files. It never imports one of the daemon's packages except the pure part of manifest, so
 // that each command works on a machine where no daemon can run.
 package cli
