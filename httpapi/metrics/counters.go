@@ -147,7 +147,7 @@ func (c *Counters) ContainerStarted(kind, failed string) {
 	}
 }
 
-// PodWorked implements supervisor.Metrics.
+// PodSynced implements supervisor.Metrics.
 func (c *Counters) PodSynced(operation string, took time.Duration) {
 	c.podWork.WithLabelValues(operation).Observe(took.Seconds())
 }

@@ -30,7 +30,7 @@ var (
 	manifestWarnings    = gauge("podstead_manifest_warnings", "Number of warnings about manifests that are in effect.", "source")
 	manifestFiles       = gauge("podstead_manifest_files", "Number of manifest files of a source; 1 for the body of a URL.", "source")
 	manifestSourceReady = gauge("podstead_manifest_source_ready", "1 if the source has delivered all of its pods since the start, 0 otherwise.", "source")
-	manifestLastGood    = gauge("podstead_manifest_last_good_timestamp_seconds", "Last time without a manifest fault of the source, in seconds since the Unix epoch; the present time while there is none. Absent if there was no such time since the start.", "source")
+	manifestLastGood    = gauge("podstead_manifest_last_good_timestamp_seconds", "Last time without a manifest fault of the source, in seconds since the Unix epoch; the current time if there is no fault now. Absent if there was no such time since the start.", "source")
 )
 
 // kubelet collects the metrics of the daemon and its pods, all from memory.

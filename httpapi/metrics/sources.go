@@ -61,7 +61,7 @@ type Worker struct {
 type Manifests struct {
 	Source string
 	Ready  bool
-	// Units counts files, or the body of a URL; Faults counts the faults that
+	// Files is the number of files, or of bodies of a URL; Faults counts the faults that
 	// keep a manifest from taking effect.
 	Files, Faults, Warnings int
 	// LastGood is the last time without such faults; zero if there was none.

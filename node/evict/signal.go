@@ -43,7 +43,7 @@ func (s Signal) String() string { return signals[s].name }
 // Condition returns the node condition of the signal.
 func (s Signal) Condition() v1.NodeConditionType { return signals[s].condition }
 
-// Resource returns the short resource.
+// Resource returns the resource that is short.
 func (s Signal) Resource() v1.ResourceName { return signals[s].resource }
 
 func (s Signal) isMemory() bool  { return s.Condition() == v1.NodeMemoryPressure }

@@ -75,7 +75,7 @@ func (s Settings) Parse(names [4]string) ([]Threshold, error) {
 	known := func(i int, name string) (Signal, bool) {
 		signal, ok := signalNamed(name)
 		if !ok {
-			fail(i, name, "unknown signal; there are %s", strings.Join(SignalNames(), ", "))
+			fail(i, name, "unknown signal; must be one of %s", strings.Join(SignalNames(), ", "))
 		}
 		return signal, ok
 	}

@@ -42,7 +42,7 @@ func TestSettings(t *testing.T) {
 func TestBadSettingsAreNamed(t *testing.T) {
 	type m = map[string]string
 	for want, in := range map[string]Settings{
-		"--hard: memory.free: unknown signal; there are imagefs.available":                                   {Hard: m{"memory.free": "1Mi"}},
+		"--hard: memory.free: unknown signal; must be one of imagefs.available":                              {Hard: m{"memory.free": "1Mi"}},
 		`--hard: memory.available: "lots" is not a valid eviction threshold; write one such as 500Mi or 10%`: {Hard: m{"memory.available": "lots"}},
 		`--hard: nodefs.available: "101%" is not a valid`:                                                    {Hard: m{"nodefs.available": "101%"}},
 		`--hard: nodefs.inodesFree: "-5" is not a valid eviction threshold; write one such as 1000 or 5%`:    {Hard: m{"nodefs.inodesFree": "-5"}},

@@ -184,7 +184,7 @@ func (d *demo) breakIt() error {
 
 // crash kills the daemon.
 func (d *demo) crash() error {
-	heading("kill the daemon: the containers keep running, and the next daemon takes them over")
+	heading("kill the daemon: the containers keep running, and the next daemon adopts them")
 	before, err := d.pids()
 	if err != nil {
 		return err
