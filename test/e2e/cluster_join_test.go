@@ -202,7 +202,7 @@ func TestClusterJoin(t *testing.T) {
 	// The next certificate is requested with the node's credentials and used from then on.
 	s.awaitSigned(n, itself, certificatesv1.KubeAPIServerClientKubeletSignerName, 1)
 	current := filepath.Join(n.Root, "pki/kubelet-client-current.pem")
-	n.await("the renewed certificate is there", func() error {
+	n.await("the certificate is renewed", func() error {
 		cert, err := tls.LoadX509KeyPair(current, current)
 		if err == nil && time.Until(cert.Leaf.NotAfter) < time.Hour {
 			err = fmt.Errorf("until %s", cert.Leaf.NotAfter)

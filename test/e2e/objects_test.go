@@ -52,7 +52,7 @@ func mustHave(t *testing.T, got, want map[string]string) {
 	t.Helper()
 	for name, value := range want {
 		if v, ok := got[name]; !ok || v != value {
-			t.Errorf("variable %s is %q (there: %v), want %q", name, v, ok, value)
+			t.Errorf("variable %s is %q (set: %v), want %q", name, v, ok, value)
 		}
 	}
 }
