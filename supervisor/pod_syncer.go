@@ -191,13 +191,3 @@ func (r podRuntime) remove(ctx context.Context, dead *cri.Pod) error {
 	}
 	return nil
 }
-
-// sandboxReady reports whether the pod has a ready sandbox.
-func sandboxReady(observed *cri.PodStatus) bool {
-	for i := range observed.Sandboxes {
-		if observed.Sandboxes[i].Ready {
-			return true
-		}
-	}
-	return false
-}

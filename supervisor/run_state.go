@@ -144,15 +144,3 @@ func nextRun(rec status.Record, previous *v1.PodStatus) status.Record {
 	rec.RestartCounts = counts
 	return rec
 }
-
-// minRestartCounts returns the least restart counts of the containers, by name.
-func minRestartCounts(rec status.Record) map[string]int {
-	if len(rec.RestartCounts) == 0 {
-		return nil
-	}
-	counts := make(map[string]int, len(rec.RestartCounts))
-	for name, n := range rec.RestartCounts {
-		counts[name] = int(n)
-	}
-	return counts
-}

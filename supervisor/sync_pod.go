@@ -238,3 +238,25 @@ func (a *syncAttempt) ended() *podworkers.SyncResult {
 	}
 	return &podworkers.SyncResult{Ended: true, Disrupted: a.run.record.Disruption != nil}
 }
+
+// sandboxReady reports whether the pod has a ready sandbox.
+func sandboxReady(observed *cri.PodStatus) bool {
+	for i := range observed.Sandboxes {
+		if observed.Sandboxes[i].Ready {
+			return true
+		}
+	}
+	return false
+}
+
+// minRestartCounts returns the least restart counts of the containers, by name.
+func minRestartCounts(rec status.Record) map[string]int {
+	if len(rec.RestartCounts) == 0 {
+		return nil
+	}
+	counts := make(map[string]int, len(rec.RestartCounts))
+	for name, n := range rec.RestartCounts {
+		counts[name] = int(n)
+	}
+	return counts
+}
