@@ -6,6 +6,8 @@ include test/testbed/versions.env
 
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+# Empty without git; the program then uses what the Go tool recorded.
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # All packages except those that need root and a container runtime.
 UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e -e /test/bench -e /test/demo)
 # The end-to-end tests mostly wait, so more of them run in parallel than there are cores.
@@ -17,7 +19,7 @@ E2E_FLAGS   ?= -parallel 6
 # The tag excludes gRPC's tracing pages, whose templates keep every method of
 # every type in the binary: 40 MB instead of 46.
 build: ## build bin/podstead
-	$(GO) build -tags grpcnotrace -o bin/podstead ./cmd/podstead
+	$(GO) build -tags grpcnotrace -ldflags "-X main.version=$(VERSION)" -o bin/podstead ./cmd/podstead
 
 setup: ## install the test dependencies (Debian packages, containerd, a systemd root); needs root
 	test/setup.sh

@@ -14,7 +14,7 @@ import (
 	"github.com/podstead/podstead/cmd/podstead/cli"
 )
 
-// version is set when a release is linked.
+// version is set by the linker (see the Makefile); it may be empty.
 var version = ""
 
 func main() {
@@ -43,12 +43,13 @@ cri-dockerd, and keeps the pods running. It needs no Kubernetes.`,
 	// every method of every type in the binary.
 	root.Version = versionNumber()
 	root.AddCommand(runCommand(), checkCommand())
-	root.AddCommand(cli.Commands(versionText())...)
+	// The text is the same as that of --version.
+	root.AddCommand(cli.Commands("podstead version " + versionNumber())...)
 	cli.Finish(root)
 	return root
 }
 
-// versionText returns the name and version of this program.
+// versionText returns the name and version of this program for the log and the node.
 func versionText() string { return "podstead " + versionNumber() }
 
 // versionNumber returns the linked version, else the one that the Go tool recorded.

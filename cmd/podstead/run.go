@@ -30,7 +30,7 @@ a pod, remove its manifest.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			notices, err := o.Complete(cmd.Flags())
 			if err != nil {
-				return err
+				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
 			log := newLog(o.Log)
 			for _, n := range notices {

@@ -51,8 +51,8 @@ const (
 func (c *Cgroups) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Root, "cgroup-root", cgroup.DefaultRoot, "`path` of the parent cgroup of all pods; must not be the kubelet's")
 	f.StringVar(&c.Driver, "cgroup-driver", "", "cgroup driver: cgroupfs or systemd (default: the runtime's)")
-	f.StringToStringVar(&c.systemReserved, "system-reserved", nil, "resources reserved for the system, such as `cpu=500m,memory=1Gi,pid=1000`")
-	f.StringToStringVar(&c.kubeReserved, "kube-reserved", nil, "resources reserved for podstead and the runtime, such as `cpu=100m,memory=200Mi`")
+	f.StringToStringVar(&c.systemReserved, "system-reserved", nil, "`resources` reserved for the system, such as cpu=500m,memory=1Gi,pid=1000")
+	f.StringToStringVar(&c.kubeReserved, "kube-reserved", nil, "`resources` reserved for podstead and the runtime, such as cpu=100m,memory=200Mi")
 	f.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "pods: limit all pods together to the allocatable resources; none: only use them for admission")
 	f.Int64Var(&c.PodPids, "pod-max-pids", noPidsLimit, "maximum `number` of processes per pod; -1 for no limit")
 	f.BoolVar(&c.cpuQuota, "cpu-cfs-quota", true, "enforce the CPU limits of containers with CFS quota")

@@ -15,7 +15,8 @@ type Garbage struct {
 	// ContainerMinAge is the minimum age of a dead container to be removed.
 	ContainerMinAge time.Duration
 	// MaxPerContainer and MaxContainers are the maximum numbers of dead instances to
-	// keep, per container and in total; negative for no limit.
+	// keep, per container and in total; negative for no limit. A MaxPerContainer of 0
+	// counts as 1.
 	MaxPerContainer, MaxContainers int
 
 	// LogMaxSize is the size in bytes at which a log is rotated; negative for never.
@@ -49,7 +50,7 @@ const (
 // addFlags declares the flags; those that the kubelet has carry its names.
 func (g *Garbage) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&g.ContainerMinAge, "minimum-container-ttl-duration", 0, "minimum `age` of a dead container before it is removed")
-	f.IntVar(&g.MaxPerContainer, "maximum-dead-containers-per-container", 1, "maximum `number` of dead instances to keep per container, at least 1; negative for no limit")
+	f.IntVar(&g.MaxPerContainer, "maximum-dead-containers-per-container", 1, "maximum `number` of dead instances to keep per container; 0 counts as 1, negative for no limit")
 	f.IntVar(&g.MaxContainers, "maximum-dead-containers", -1, "maximum `number` of dead instances to keep in total, except the last one of each container; negative for no limit")
 	f.StringVar(&g.logMaxSize, "container-log-max-size", defaultLogMaxSize, "maximum `size` of a container log before it is rotated, such as 10Mi; negative for never")
 	f.IntVar(&g.LogMaxFiles, "container-log-max-files", defaultLogMaxFiles, "maximum `number` of log files per container, at least 2")

@@ -185,6 +185,11 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.RunOnce, "runonce", false, "start every pod, wait until each is running or has failed, report the result and exit; pods keep running")
 	f.StringVar(&o.Log.Format, "log-format", "auto", "log format: text, json, or auto (text, colored on a terminal)")
 	f.BoolVar(&o.Log.Debug, "debug", false, "enable debug logging")
+	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.DefValue == "[]" && flag.Value.Type() == "stringToString" {
+			flag.DefValue = "" // the help shows no empty default, as for other lists
+		}
+	})
 }
 
 // Complete reads the config file and validates all settings. The notices are log messages

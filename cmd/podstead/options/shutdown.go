@@ -34,6 +34,7 @@ const (
 func (s *Shutdown) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&s.total, "shutdown-grace-period", defaultShutdown, "`time` that pods get to terminate when the host shuts down; 0 disables graceful shutdown")
 	f.DurationVar(&s.critical, "shutdown-grace-period-critical-pods", defaultShutdown/criticalPart, "part of that `time` for critical pods, which are terminated last (default: a third)")
+	f.Lookup("shutdown-grace-period-critical-pods").DefValue = "0s" // hides a second default in the help
 	f.StringToStringVar(&s.byPriority, "shutdown-grace-period-by-pod-priority", nil, "grace periods by minimum pod `priority`, instead of the two flags above, such as 0=60s,1000=20s,2000000000=10s")
 }
 

@@ -23,6 +23,12 @@ func user(h *Host, _ *Settings) []Finding {
 	return nil
 }
 
+const allCapabilities = "run podstead with all capabilities"
+
+// capSysResource is the bit of CAP_SYS_RESOURCE. A private containerd is configured to
+// start pods without it.
+const capSysResource = 24
+
 // requiredCapabilities are capabilities by their bits in capability.h.
 var requiredCapabilities = []struct {
 	bit  uint
@@ -32,14 +38,14 @@ var requiredCapabilities = []struct {
 	effect, fix string
 	required    bool
 }{
-	{12, "CAP_NET_ADMIN", "pod networks cannot be set up", "", true},
-	{21, "CAP_SYS_ADMIN", "volumes cannot be mounted", "", true},
-	{24, "CAP_SYS_RESOURCE", "the runtime cannot set the OOM score of sandboxes and may fail to start pods",
-		"restrict_oom_score_adj = true in the CRI section of /etc/containerd/config.toml", false},
-	{34, "CAP_SYSLOG", "OOM kills by the kernel are not reported as events", "", false},
+	{12, "CAP_NET_ADMIN", "pod networks cannot be set up", allCapabilities, true},
+	{21, "CAP_SYS_ADMIN", "volumes cannot be mounted", allCapabilities, true},
+	{capSysResource, "CAP_SYS_RESOURCE", "the runtime cannot set the OOM score of sandboxes and may fail to start pods",
+		"set restrict_oom_score_adj = true in the CRI section of /etc/containerd/config.toml, then systemctl restart containerd", false},
+	{34, "CAP_SYSLOG", "OOM kills by the kernel are not reported as events", "run podstead with CAP_SYSLOG", false},
 }
 
-func capabilities(h *Host, _ *Settings) (list []Finding) {
+func capabilities(h *Host, s *Settings) (list []Finding) {
 	for _, l := range strings.Split(h.text("proc/self/status"), "\n") {
 		text, found := strings.CutPrefix(l, "CapEff:")
 		has, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
@@ -48,9 +54,9 @@ func capabilities(h *Host, _ *Settings) (list []Finding) {
 		}
 		for _, c := range requiredCapabilities {
 			switch {
-			case has&(1<<c.bit) != 0:
+			case has&(1<<c.bit) != 0, c.bit == capSysResource && s.Runtime.Private:
 			case c.required:
-				list = append(list, fail("capabilities", c.fix, "root does not have %s: %s; run podstead with all capabilities", c.name, c.effect)...)
+				list = append(list, fail("capabilities", c.fix, "root does not have %s: %s", c.name, c.effect)...)
 			default:
 				list = append(list, warn("capabilities", c.fix, "root does not have %s: %s", c.name, c.effect)...)
 			}

@@ -204,5 +204,5 @@ func route(h *Host, s *Settings) []Finding {
 	if s.NodeIP {
 		return nil
 	}
-	return warn("route", "podstead run --node-ip ADDRESS", "there is no default route and no --node-ip: the node has no address, and pods with hostNetwork do not start")
+	return warn("route", "add --node-ip ADDRESS to the flags of podstead run", "there is no default route and no --node-ip: the node has no address, and pods with hostNetwork do not start")
 }

@@ -167,9 +167,13 @@ func TestRun(t *testing.T) {
 		}, "", OK, "", ""},
 
 		"not root":            {func(b *testHost) { b.host.UID = 1000 }, "user", Fail, "user 1000", "sudo"},
-		"no CAP_SYS_ADMIN":    {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001ffffdfffff\n") }, "capabilities", Fail, "CAP_SYS_ADMIN", ""},
-		"no CAP_SYS_RESOURCE": {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001fffeffffff\n") }, "capabilities", Warn, "CAP_SYS_RESOURCE", "restrict_oom_score_adj"},
-		"a kubelet":           {func(b *testHost) { b.write("proc/77/cmdline", "/usr/bin/kubelet\x00") }, "kubelet", Fail, "pid 77", "systemctl disable --now kubelet"},
+		"no CAP_SYS_ADMIN":    {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001ffffdfffff\n") }, "capabilities", Fail, "CAP_SYS_ADMIN", "with all capabilities"},
+		"no CAP_SYS_RESOURCE": {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001fffeffffff\n") }, "capabilities", Warn, "CAP_SYS_RESOURCE", "set restrict_oom_score_adj"},
+		"healthy, private runtime without CAP_SYS_RESOURCE": {func(b *testHost) {
+			b.settings.Runtime.Private = true
+			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")
+		}, "", OK, "", ""},
+		"a kubelet": {func(b *testHost) { b.write("proc/77/cmdline", "/usr/bin/kubelet\x00") }, "kubelet", Fail, "pid 77", "systemctl disable --now kubelet"},
 		"no runtime": {func(b *testHost) {
 			b.remove("run/containerd/containerd.sock")
 			b.settings.Runtime.Err = errors.New("x")
