@@ -129,7 +129,7 @@ func (u *unitLoad) load() {
 	if !found {
 		u.fault(Fault{
 			Problem: "contains no manifest",
-			Remedy:  "must contain a Pod or an object that pods refer to; write a PodList with items: [] if there is to be none",
+			Remedy:  "must contain a Pod or an object that pods refer to; to declare no pods, write a PodList with items: []",
 		})
 	}
 }

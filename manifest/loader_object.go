@@ -23,7 +23,7 @@ const (
 )
 
 // supportedKinds lists the supported kinds for messages.
-var supportedKinds = "must be Pod, " + strings.Join(objectKinds, ", ") + ", PodList or List"
+var supportedKinds = "Pod, " + strings.Join(objectKinds, ", ") + ", PodList or List"
 
 // templateKinds are the kinds with a pod template.
 var templateKinds = []string{"DaemonSet", "Deployment", "Job", "CronJob", "ReplicaSet", "ReplicationController", "StatefulSet", "PodTemplate"}
@@ -79,7 +79,7 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 	if implied != "" && value["apiVersion"] == nil {
 		version, versionSet = "v1", true
 	}
-	missing := validation.FieldFault{Problem: "is missing", Remedy: supportedKinds}
+	missing := validation.FieldFault{Problem: "is missing", Remedy: "must be " + supportedKinds}
 	if !kindSet || kind == "" {
 		fault := missing
 		fault.Path = "kind"
@@ -100,7 +100,7 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 		return "", false
 	}
 	if !knownKind(kind) {
-		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: validation.Quote(kind) + " is not supported by this version of podstead", Remedy: kindRemedy(kind)})
+		u.faultAt(at, "", validation.FieldFault{Path: "kind", Problem: validation.Quote(kind) + " is not supported", Remedy: kindRemedy(kind)})
 		return kind, false
 	}
 	if implied == kindPod && kind != kindPod {
@@ -115,12 +115,12 @@ func (u *unitLoad) kind(value map[string]any, at location, implied string) (stri
 
 func kindRemedy(kind string) string {
 	if slices.Contains(templateKinds, kind) {
-		return "write a Pod from its pod template; " + supportedKinds
+		return "copy its pod template into a Pod. Supported kinds: " + supportedKinds
 	}
 	if meant := suggest.Nearest(kind, append([]string{kindPod, kindPodList, kindList}, objectKinds...)); meant != "" {
 		return fmt.Sprintf("did you mean %q?", meant)
 	}
-	return supportedKinds
+	return "supported kinds: " + supportedKinds
 }
 
 // loadList loads the items of a PodList or List.

@@ -94,7 +94,7 @@ var specVerdicts = structVerdict{
 
 	// The kubelet rejects it in static pods. See unsupportedValues for a name
 	// without automountServiceAccountToken: false.
-	"serviceAccountName":           ignored("names an identity of an API server, and no token is mounted"),
+	"serviceAccountName":           ignored("names an identity of an API server, and no token is mounted; a name other than default is rejected unless automountServiceAccountToken is false"),
 	"serviceAccount":               ignored("the same as serviceAccountName"),
 	"automountServiceAccountToken": unless(unsupported("requests a token of an API server, and there is none; set it to false or remove the field"), false),
 	"enableServiceLinks":           ignored("without a cluster there are no services to set variables for"),
@@ -106,8 +106,8 @@ var specVerdicts = structVerdict{
 	"nodeSelector":              supported("TestNodeSelector"),
 	"affinity":                  affinityVerdicts,
 	"topologySpreadConstraints": listVerdict{spreadVerdicts},
-	"schedulingGates":           unsupported("is for a scheduler, and a static pod is bound to its node from the start; remove the field, and add the manifest when the pod may run"),
-	"schedulingGroup":           unsupported("is for a scheduler, and a static pod is bound to its node from the start; remove the field"),
+	"schedulingGates":           unsupported("requires a scheduler; a static pod is bound to its node from the start; remove the field, and add the manifest when the pod may run"),
+	"schedulingGroup":           unsupported("requires a scheduler; a static pod is bound to its node from the start; remove the field"),
 }
 
 // tolerationVerdicts: of the taints that a scheduler evaluates, one counts on
@@ -132,7 +132,7 @@ var affinityVerdicts = structVerdict{
 }
 
 var podAffinityVerdicts = structVerdict{
-	"requiredDuringSchedulingIgnoredDuringExecution":  unsupported("is for a scheduler, and this node has none; remove the term, and put the manifests of pods that must not run together on different nodes"),
+	"requiredDuringSchedulingIgnoredDuringExecution":  unsupported("requires a scheduler; this node has none; remove the term, and put the manifests of pods that must not run together on different nodes"),
 	"preferredDuringSchedulingIgnoredDuringExecution": nodePreference,
 }
 
@@ -141,7 +141,7 @@ var podAffinityVerdicts = structVerdict{
 var spreadVerdicts = structVerdict{
 	"maxSkew":            nodePreference,
 	"topologyKey":        nodePreference,
-	"whenUnsatisfiable":  unless(unsupported("is for a scheduler, and this node has none; set it to ScheduleAnyway or remove the constraint"), v1.ScheduleAnyway),
+	"whenUnsatisfiable":  unless(unsupported("requires a scheduler; this node has none; set it to ScheduleAnyway or remove the constraint"), v1.ScheduleAnyway),
 	"labelSelector":      nodePreference,
 	"minDomains":         nodePreference,
 	"nodeAffinityPolicy": nodePreference,

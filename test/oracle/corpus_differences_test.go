@@ -3,7 +3,7 @@ package oracle
 // Reasons why podstead and an API server disagree about a manifest.
 const (
 	clusterOnly       = "unsupported here: only a cluster provides it, and it would be dropped silently"
-	schedulerOnly     = "unsupported here: it is for a scheduler, which would keep the pod off this node"
+	schedulerOnly     = "unsupported here: it requires a scheduler, which would keep the pod off this node"
 	otherOS           = "unsupported here: it is for Windows, and this node runs Linux"
 	silentlyIgnored   = "rejected here: the runtime would start the pod without it and report nothing"
 	ownSetting        = "rejected here: it is a setting of podstead that Kubernetes does not know"

@@ -135,7 +135,7 @@ their number.
 			text = "`" + g.Proof + "`"
 		}
 		if len(g.Accepted) > 0 && g.Kind != validation.FieldSupported {
-			text += "; `" + strings.Join(g.Accepted, "`, `") + "` is taken"
+			text += "; `" + strings.Join(g.Accepted, "`, `") + "` is accepted"
 		}
 		fmt.Fprintf(&b, "| `%s | %s | %s |\n", name, g.Kind, strings.ReplaceAll(text, "|", "\\|"))
 	}
