@@ -242,3 +242,17 @@ func (c *Checkpoint) accept(source Source, units []Unit, whole bool) {
 		c.changes++
 	}
 }
+
+// remove deletes the records of units that are confirmed to be absent, so that
+// what they declared does not return if a unit of that name does.
+func (c *Checkpoint) remove(source Source, units []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	records := c.state.Sources[source].Units
+	for _, name := range units {
+		if _, ok := records[name]; ok {
+			delete(records, name)
+			c.changes++
+		}
+	}
+}

@@ -38,6 +38,7 @@ func (c *PodConfig) merge(delivered Source, first bool) {
 	for _, source := range c.sources {
 		state := c.states[source]
 		if state.reported && isStatic(source) {
+			c.checkpoint.remove(source, state.offer.Removed)
 			c.checkpoint.accept(source, state.accepted, !state.offer.Restored)
 			state.accepted = nil
 		}
@@ -50,7 +51,8 @@ func isStatic(source Source) bool { return source != SourceAPI }
 
 // resolveClaims sets the units in effect of every source.
 func (c *PodConfig) resolveClaims() {
-	settler := claimResolver{previous: c.checkpoint.claims(), pending: map[Source]bool{}}
+	before := c.checkpoint.claims()
+	settler := claimResolver{previous: c.withoutRemoved(before), pending: map[Source]bool{}}
 	var offers []*unitOffer
 	for _, source := range c.claimOrder() {
 		state := c.states[source]
@@ -72,7 +74,18 @@ func (c *PodConfig) resolveClaims() {
 		state.units = append(state.units, offer.inEffect(granted))
 		state.accepted = append(state.accepted, offer.forCheckpoint())
 	}
-	c.saveClaims(settler.previous, granted.claims)
+	c.saveClaims(before, granted.claims)
+}
+
+// withoutRemoved returns the claims without those of removed units, whose names
+// are free even if their source has not delivered.
+func (c *PodConfig) withoutRemoved(claims map[string]claim) map[string]claim {
+	kept := maps.Clone(claims)
+	maps.DeleteFunc(kept, func(_ string, owner claim) bool {
+		state := c.states[owner.Source]
+		return state != nil && slices.Contains(state.offer.Removed, owner.Unit)
+	})
+	return kept
 }
 
 // claimOrder returns the sources in the order of precedence if no owner is

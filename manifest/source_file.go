@@ -88,6 +88,8 @@ type fileState struct {
 	// deliveredAny reports that a set was delivered in this run of the daemon,
 	// delivered that a complete one was.
 	deliveredAny, delivered bool
+	// removed are the units whose absence was confirmed since the last set.
+	removed []string
 	// loggedIgnored are the ignored names that were logged.
 	loggedIgnored map[string]bool
 }
@@ -227,7 +229,7 @@ func (s *FileSource) deliver(now time.Time) {
 	whole := s.state.fault == nil || s.state.fault.Warning
 	for _, unit := range s.units {
 		switch {
-		case !unit.known, unit.offered.Missing && !s.state.delivered:
+		case !unit.known, unit.offered.Missing && !s.state.delivered && !unit.seen:
 			// The unit is not read yet; or it was removed while the daemon was
 			// down, and a second scan must confirm that. Starting its pods
 			// would be as wrong as stopping them, so that it is left out of a
@@ -241,6 +243,11 @@ func (s *FileSource) deliver(now time.Time) {
 		set.Units = append(set.Units, unit.offered)
 	}
 	slices.SortFunc(set.Units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
+	// A unit that reappeared during the scan was not removed.
+	set.Removed = slices.DeleteFunc(s.state.removed, func(name string) bool {
+		return slices.ContainsFunc(set.Units, func(u Unit) bool { return u.Name == name })
+	})
+	s.state.removed = nil
 	s.state.deliveredAny = true
 	s.state.delivered = s.state.delivered || whole
 	set.Restored = !s.state.delivered

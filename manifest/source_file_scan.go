@@ -67,7 +67,7 @@ func (s *FileSource) update(now time.Time) bool {
 		there, unitChanged := s.checkFile(unit, now)
 		if there {
 			s.units[path] = unit
-			present[path] = true
+			unit.seen, present[path] = true, true
 		}
 		changed = changed || unitChanged
 	}
@@ -86,7 +86,11 @@ func (s *FileSource) markMissing(unit *fileUnit, now time.Time) bool {
 		unit.missingSince = now
 	}
 	// Removing a unit without content affects nothing.
-	if unit.offered.isEmpty() || now.Sub(unit.missingSince) >= confirmDelay {
+	confirmed := now.Sub(unit.missingSince) >= confirmDelay
+	if confirmed {
+		s.state.removed = append(s.state.removed, unit.path)
+	}
+	if unit.offered.isEmpty() || confirmed {
 		delete(s.units, unit.path)
 		s.reader.forget(unit.path)
 		return unit.known

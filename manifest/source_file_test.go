@@ -471,3 +471,40 @@ func TestReadManifestRejectsGrowingFile(t *testing.T) {
 		t.Errorf("read %d bytes, %v", len(content.data), err)
 	}
 }
+
+// A removed manifest that reappears with invalid content has no last good
+// revision, even while another invalid manifest keeps the set incomplete.
+func TestFileSourceRemovedFromIncompleteSet(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		prepare func(b *fileHarness)
+	}{
+		{"first start", func(*fileHarness) {}},
+		{"after a restart", func(b *fileHarness) {
+			b.start()
+			b.sink.awaitPods("counter=1", "web=1")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newFileHarness(t)
+			b.write("web.yaml", "web 1")
+			b.write("counter.yaml", "counter 1")
+			b.write("z.yaml", "broken")
+			c.prepare(b)
+			b.start()
+			b.sink.awaitPods("counter=1", "web=1")
+			b.must(os.Remove(b.path("counter.yaml")))
+			b.sink.awaitPods("web=1")
+			b.write("counter.yaml", "invalid")
+			b.sink.awaitFault("is broken: invalid")
+			b.wantLog("RESTORE file counter=1 web=1", "REMOVE file counter=1")
+			// Neither does a restart bring it back.
+			b.start()
+			b.sink.awaitFault("is broken: invalid")
+			b.wantLog("RESTORE file web=1")
+			// The name is free for another manifest.
+			b.write("other.yaml", "counter 2")
+			b.sink.awaitPods("counter=2", "web=1")
+		})
+	}
+}

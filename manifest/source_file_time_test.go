@@ -330,3 +330,50 @@ func TestFileSourceRecognizesDirectoryAfterReboot(t *testing.T) {
 		})
 	}
 }
+
+// In a set that is not complete, too, a removal is confirmed one second later,
+// and a manifest that is replaced in two steps keeps its last good revision.
+func TestFileSourceConfirmsRemovalsFromIncompleteSet(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
+		b.write("a.yaml", "a 1")
+		b.write("z.yaml", "broken")
+		b.runInBubble()
+		b.must(os.Remove(b.path("a.yaml")))
+		watch.tell(b.path("a.yaml"))
+		b.pass(settleQuiet + confirmDelay - time.Nanosecond)
+		b.write("a.yaml", "half-written")
+		b.pass(50 * time.Second)
+		b.wantLog("RESTORE file a=1")
+		b.must(os.Remove(b.path("a.yaml")))
+		watch.tell(b.path("a.yaml"))
+		b.pass(settleQuiet + confirmDelay - time.Nanosecond)
+		b.wantLog("RESTORE file a=1")
+		b.pass(time.Nanosecond)
+		b.wantLog("RESTORE file a=1", "REMOVE file a=1")
+	})
+}
+
+// A directory that cannot be trusted confirms no removal: one that was replaced
+// by an empty one, as by an unmount, deletes no record of an incomplete set.
+func TestFileSourceReplacedDirectoryKeepsRecords(t *testing.T) {
+	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
+		b.write("a.yaml", "a 1")
+		b.write("z.yaml", "broken")
+		b.runInBubble()
+		gone := b.directory + ".gone"
+		b.must(os.Rename(b.directory, gone))
+		b.must(os.Mkdir(b.directory, 0o755))
+		watch.tell(b.directory)
+		b.pass(2 * time.Minute)
+		b.wantLog("RESTORE file a=1")
+		if _, ok := b.source.opts.Checkpoint.accepted(SourceFile, b.path("a.yaml")); !ok {
+			t.Error("the record of a.yaml was deleted")
+		}
+		b.must(os.Remove(b.directory))
+		b.must(os.Rename(gone, b.directory))
+		b.write("a.yaml", "invalid")
+		watch.tell(b.directory)
+		b.pass(2 * time.Minute)
+		b.wantLog("RESTORE file a=1")
+	})
+}

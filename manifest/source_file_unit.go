@@ -27,6 +27,8 @@ type fileUnit struct {
 	isLink bool
 	// missingSince is when the file was first not found; zero if it exists.
 	missingSince time.Time
+	// seen reports that a scan of this run of the daemon found the file.
+	seen bool
 	// busySince is when a process was first seen to write busyStat.
 	busySince time.Time
 	busyStat  fileStat

@@ -58,6 +58,10 @@ type Set struct {
 	Source Source
 	// Units are sorted by name.
 	Units []Unit
+	// Removed are the names of units that the source confirmed to be absent
+	// since its previous set: it could be read, and does not contain them. Their
+	// records are deleted, even if the set is not complete.
+	Removed []string
 	// Fault is set if the source as a whole could not be read (the directory is
 	// missing, the URL does not answer); Units are then the last good ones.
 	Fault *Fault
