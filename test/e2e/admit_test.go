@@ -85,7 +85,7 @@ func TestSysctls(t *testing.T) {
 		read(safe, "net/ipv4/ip_unprivileged_port_start", "81")
 		read(safe, "net/ipv4/tcp_fin_timeout", "33")
 		read(safe, "kernel/shm_rmid_forced", "1")
-		n.awaitHeld("host", "SysctlForbidden", "sysctls[0]: vm.swappiness is the host's")
+		n.awaitHeld("host", "SysctlForbidden", "sysctls[0]: vm.swappiness is not namespaced")
 		n.awaitHeld("unsafe", "SysctlForbidden", "sysctls[0]: kernel/msgmax", "--allowed-unsafe-sysctls=kernel.msgmax")
 		n.Args = []string{"--allowed-unsafe-sysctls", "kernel.msg*,net.core.somaxconn"}
 		n.restart()

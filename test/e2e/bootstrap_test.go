@@ -226,7 +226,7 @@ func bootstrap(t *testing.T, c *controlPlane) {
 	c.awaitMirror("etcd", etcd, nil)
 	c.mustStillRun("etcd", etcd)
 	c.mustStillRun("kube-apiserver", api)
-	c.mustStillRun("web", web)
+	c.node.mustStillRun("web", web)
 	// A daemon that dies between the creation and the start of a container creates another one
 	// with the next restart number.
 	for name, first := range map[string]instance{"etcd": etcd, "kube-apiserver": api} {

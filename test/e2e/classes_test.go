@@ -50,7 +50,7 @@ func TestPriorityClass(t *testing.T) {
 		n.writeManifest("both.yaml", podWithSpec("both", "priorityClassName: system-node-critical\n  priority: 7"))
 		n.start()
 		n.awaitHeld("batch", "PriorityClassNotFound", `PriorityClass "batch" not found`)
-		n.awaitHeld("both", "ClassConflict", "spec.priority: is 7")
+		n.awaitHeld("both", "ClassConflict", "spec.priority: 7 conflicts with 2000001000")
 		n.writeManifest("class.yaml", "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: batch}, value: -5, preemptionPolicy: Never}\n")
 		adjusted := map[string]string{}
 		for name, want := range map[string]int32{"critical": 2000001000, "batch": -5, "number": 7} {

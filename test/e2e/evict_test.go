@@ -200,10 +200,10 @@ func TestLocalStorageLimits(t *testing.T) {
 		n.start()
 		fine := n.awaitRunning("fine")
 		for name, words := range map[string][]string{
-			"dir":  {`emptyDir volume "data" holds `, "more than its sizeLimit, 8Mi"},
-			"root": {`Container "main" holds `, "more than its limit, 8Mi"},
-			"log":  {`Container "main" holds `, "more than its limit, 8Mi"},
-			"all":  {"The pod holds ", "more than the limits of its containers together, 8Mi"},
+			"dir":  {`Usage of emptyDir volume "data" (`, "exceeds its sizeLimit 8Mi"},
+			"root": {`Container "main" uses `, "exceeds its limit 8Mi"},
+			"log":  {`Container "main" uses `, "exceeds its limit 8Mi"},
+			"all":  {"The pod uses ", "exceeds the total limit of its containers 8Mi"},
 		} {
 			n.awaitEvent(name, "Evicted", words...)
 			n.awaitStatus(name, "runs again", func(p v1.Pod) error {
