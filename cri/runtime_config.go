@@ -33,9 +33,8 @@ func (c *Client) RuntimeConfig(ctx context.Context) (RuntimeConfig, error) {
 			BinDirs []string `json:"binDirs"`
 		} `json:"cni"`
 	}
-	if json.Unmarshal([]byte(text), &config) != nil {
-		return RuntimeConfig{}, nil
-	}
+	// A field of another type than expected is left out; the others are decoded.
+	_ = json.Unmarshal([]byte(text), &config)
 	s := RuntimeConfig{SandboxImage: config.SandboxImage, CNIConfDir: config.CNI.ConfDir, CNIBinDirs: config.CNI.BinDirs}
 	if dir := config.CNI.BinDir; dir != "" && !slices.Contains(s.CNIBinDirs, dir) {
 		s.CNIBinDirs = append(s.CNIBinDirs, dir)

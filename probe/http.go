@@ -59,7 +59,7 @@ func (a *actions) probeHTTP(ctx context.Context, q probeRequest) (probeResult, e
 	case code >= http.StatusMultipleChoices:
 		text := fmt.Sprintf("answered with statuscode %d", code)
 		if to := response.Header.Get("Location"); to != "" {
-			text += ", a redirect that is not followed:  " + to
+			text += ", a redirect that is not followed: " + to
 		}
 		return probeResult{ok: true, warning: true, text: text + ": " + string(body)}, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/supervisor"
 	"github.com/podstead/podstead/supervisor/admit"
+	"github.com/podstead/podstead/supervisor/credential"
 )
 
 // daemon is podstead while it is assembled. Each phase sets one group of fields,
@@ -25,9 +26,10 @@ type daemon struct {
 	log  *slog.Logger
 
 	// prepareHost
-	nodeName  string
-	admitNode admit.Node
-	closers   []io.Closer
+	nodeName    string
+	admitNode   admit.Node
+	credentials credential.Node
+	closers     []io.Closer
 	// openRuntime
 	runtime *openedRuntime
 	pulls   *cri.ObservedPulls

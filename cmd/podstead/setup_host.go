@@ -36,6 +36,10 @@ func (d *daemon) prepareHost(context.Context) error {
 		d.log.Warn(warning)
 	}
 	d.admitNode = admitNode(d.opts, d.nodeName)
+	// Read before a runtime is started for a daemon that cannot start.
+	if d.credentials, err = nodeCredentials(d.opts); err != nil {
+		return err
+	}
 	limitHeap()
 	d.log.Info("Starting podstead", append([]any{"version", versionText(), "node", d.nodeName, "root", d.opts.Paths.Root}, sourceAttrs(d.opts.Manifests)...)...)
 	return nil

@@ -33,10 +33,6 @@ func (d *daemon) createSupervisor(context.Context) error {
 	if err != nil {
 		return err
 	}
-	credentials, err := nodeCredentials(o)
-	if err != nil {
-		return err
-	}
 	from := supervisor.Sources{Pods: d.sources.config, Objects: d.sources.config.Objects(), Ready: d.sources.checkpoint.RecordReady, Probes: p.prober}
 	if o.Cluster.Kubeconfig != "" {
 		d.bound = cluster.NewObjects(podinputs.References)
@@ -59,7 +55,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		Log:         d.log,
 		Node:        d.admitNode,
 		Allocatable: nodeResources(o).Allocatable(),
-		Credentials: credentials,
+		Credentials: d.credentials,
 		Network: supervisor.Network{HostIPs: p.addresses, DNS: dns.Settings{
 			ResolvConf: o.Network.ResolvConf, ClusterDNS: o.Network.ClusterDNS, ClusterDomain: o.Network.ClusterDomain,
 		}},

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/podstead/podstead/internal/mounts"
 )
 
 // The controllers that limits need, by the kernel's names.
@@ -74,11 +76,11 @@ func findHierarchies(file string) (*hierarchies, error) {
 		rmdir:        syscall.Rmdir,
 	}
 	unified := ""
-	mounts, err := mountinfo.GetMountsFromReader(f, mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	found, err := mounts.Read(f, mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
 		return nil, fmt.Errorf("failed to find the cgroup hierarchies: %w", err)
 	}
-	for _, m := range mounts {
+	for _, m := range found {
 		dir := m.Mountpoint
 		if slices.Contains(h.all, dir) {
 			continue

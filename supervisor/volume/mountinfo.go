@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/podstead/podstead/internal/mounts"
 )
 
 // readMounts returns what is mounted in this mount namespace, in the order of
@@ -13,7 +15,7 @@ func (v *Volumes) readMounts() ([]*mountinfo.Info, error) {
 	if v.mounts != nil {
 		return v.mounts()
 	}
-	return mountinfo.GetMounts(nil)
+	return mounts.Self()
 }
 
 // isShared reports whether what is mounted below a mount is seen in other mount

@@ -7,16 +7,18 @@ import (
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/podstead/podstead/internal/mounts"
 )
 
 // cgroupMounts returns the mounted cgroup v1 controllers and the mount point of cgroup v2,
 // empty if it is not mounted. Read-only mounts are not counted, only reported.
 func (h *Host) cgroupMounts() (v1 []string, v2 string, readOnly bool) {
-	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(h.text("proc/self/mountinfo")), mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	found, err := mounts.Read(strings.NewReader(h.text("proc/self/mountinfo")), mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
 		return nil, "", false
 	}
-	for _, m := range mounts {
+	for _, m := range found {
 		switch {
 		case !writable(m.Options):
 			readOnly = true
