@@ -47,6 +47,6 @@ func TestWaitAndRestart(t *testing.T) {
 		}
 		n.cli(0, []string{"restart requested"}, "get", "events", "p")
 		n.removeManifest("p.yaml")
-		n.cli(0, []string{"deleted"}, "wait", "p", "--for=delete", "--timeout=3m")
+		n.cli(0, []string{"pod/p"}, "wait", "p", "--for=delete", "--timeout=3m")
 	})
 }

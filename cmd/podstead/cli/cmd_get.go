@@ -272,7 +272,11 @@ func (g *getter) watch(ctx context.Context) error {
 	p := output.WatchPrinter{Format: g.form, Kind: q.Kind, Out: out, Columns: l.Columns, ShowEvents: g.options.watchEvents, Layout: terminal.Layout{Terminal: terminal.Detect(out)}}
 	if !g.options.watchOnly {
 		var all []objects.Change
-		for _, o := range g.form.Sort(l.Objects) {
+		sorted, err := g.form.Sort(l.Objects)
+		if err != nil {
+			return err
+		}
+		for _, o := range sorted {
 			all = append(all, objects.Change{Type: "ADDED", Object: o})
 		}
 		if err := p.Print(all); err != nil {

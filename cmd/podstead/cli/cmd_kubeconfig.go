@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,7 +57,13 @@ containers; admin can do everything that the owner of the socket can do.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := client.New(socket)
 			if revoke {
-				return c.Delete(cmd.Context(), "/podstead/v1/kubeconfig")
+				return client.MessageOnly(c.Delete(cmd.Context(), "/podstead/v1/kubeconfig"))
+			}
+			if !slices.Contains([]string{"read", "exec", "admin"}, role) {
+				return usageError(fmt.Errorf("--role %q: must be read, exec or admin", role))
+			}
+			if duration <= 0 {
+				return usageError(fmt.Errorf("--duration %s: must be positive", duration))
 			}
 			return createKubeconfig(cmd, c, role, duration, output)
 		},

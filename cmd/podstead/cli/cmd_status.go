@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -25,18 +26,18 @@ The exit code is 0 if everything is healthy or starting, 1 if the node is not re
 manifest is invalid or a pod is failing, 3 if the daemon cannot be reached.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains([]string{"", "json", "yaml"}, format) {
+				return usageError(fmt.Errorf("--output %q: must be json or yaml", format))
+			}
 			s, err := nodestatus.Load(cmd.Context(), client.New(socket))
 			if err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			switch format {
-			case "":
+			if format == "" {
 				_, err = io.WriteString(out, s.Text(terminal.Detect(out)))
-			case "json", "yaml":
+			} else {
 				err = output.PrintEncoded(out, s.Summary(), format)
-			default:
-				return usageError(fmt.Errorf("--output %q: must be json or yaml", format))
 			}
 			if err == nil && !s.Healthy() {
 				return &ExitError{Code: ExitFailed}

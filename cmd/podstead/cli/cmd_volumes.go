@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -26,6 +28,12 @@ deletes it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return listVolumes(cmd, client.New(socket)) },
 	}
 	socketFlag(cmd.PersistentFlags(), &socket)
+	cmd.AddCommand(&cobra.Command{
+		Use: "ls", Aliases: []string{"list"},
+		Short: "List the volumes, as volumes alone does",
+		Args:  cobra.NoArgs,
+		RunE:  cmd.RunE,
+	})
 	cmd.AddCommand(&cobra.Command{
 		Use: "rm [NAMESPACE/]CLAIM...", Aliases: []string{"remove", "delete"},
 		Short: "Delete the volume of a claim with all its data",
@@ -68,7 +76,11 @@ func removeVolume(cmd *cobra.Command, c *client.Client, name string) error {
 		namespace, claim = "default", name
 	}
 	if err := c.Delete(cmd.Context(), "/podstead/v1/volumes/"+url.PathEscape(namespace)+"/"+url.PathEscape(claim)); err != nil {
-		return err
+		var status *client.StatusError
+		if errors.As(err, &status) && status.Code == http.StatusNotFound {
+			return fmt.Errorf("volume of claim %q not found; list them with podstead volumes", namespace+"/"+claim)
+		}
+		return client.MessageOnly(err)
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "volume %s/%s deleted\n", namespace, claim)
 	return err

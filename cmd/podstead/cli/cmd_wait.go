@@ -38,7 +38,7 @@ func waitCommand() *cobra.Command {
   ready                  it is ready; fails at once if the pod has completed or failed
   condition=TYPE[=VALUE] the condition has the value, True by default
   jsonpath=PATH[=VALUE]  the field has the value, or any value
-  delete                 it is deleted
+  delete                 it is deleted or does not exist
   revision               it runs its current manifest on disk and is ready; with -f all
                          pods of the file. Fails at once if the manifest is invalid
   revision=HASH          it runs the revision with this kubernetes.io/config.hash
@@ -85,7 +85,7 @@ func runWait(cmd *cobra.Command, o waitOptions, args []string) error {
 			return err
 		}
 		for _, object := range l.Objects {
-			w.Targets = append(w.Targets, &wait.Target{Namespace: object.Namespace, Name: object.Name})
+			w.Targets = append(w.Targets, &wait.Target{Namespace: object.Namespace, Name: object.Name, Existed: true})
 		}
 		if len(w.Targets) == 0 {
 			return fmt.Errorf("no %s found%s", k.Name, objects.InNamespace(o.namespace))

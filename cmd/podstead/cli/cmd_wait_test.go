@@ -47,7 +47,7 @@ func TestWait(t *testing.T) {
 		{"up --for=jsonpath={.status.phase}=Running", 0, "pod/up-n1 has {.status.phase}=Running\n", ""},
 		{"up --for=jsonpath=.status.phase=Failed", 124, "", ".status.phase=Running"},
 		{"up --for=jsonpath=.status.podIP", 0, "pod/up-n1 has .status.podIP\n", ""},
-		{"nosuch --for=delete", 0, "pod/nosuch deleted\n", ""},
+		{"nosuch --for=delete", 0, "pod/nosuch not found\n", ""},
 		{"up --for=delete", 124, "", "pod/up-n1: Running, 2/2 ready"},
 		{"up --for=revision=abc", 0, "pod/up-n1 is running this revision\n", ""},
 		{"up --for=revision=abd", 124, "", "running another revision"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -41,7 +42,7 @@ func Commands(version string) []*cobra.Command {
 // exits with ExitUsage and refers to the help.
 func Finish(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+		return usageError(fmt.Errorf("%w; see %s --help", flagError(err), cmd.CommandPath()))
 	})
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -67,13 +68,42 @@ func Finish(root *cobra.Command) {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
 				if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") {
-					err = fmt.Errorf("unexpected number of arguments (%d); usage: %s", len(args), cmd.UseLine())
+					err = argumentError(cmd, args)
 				}
 				return usageError(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
 			}
 			return nil
 		}
 	})
+}
+
+// argumentError describes a wrong number of arguments.
+func argumentError(cmd *cobra.Command, args []string) error {
+	if words := strings.Fields(cmd.Use); len(args) == 0 && len(words) > 1 {
+		return fmt.Errorf("%s is missing; usage: %s", strings.TrimSuffix(words[1], "..."), cmd.UseLine())
+	}
+	return fmt.Errorf("unexpected number of arguments (%d); usage: %s", len(args), cmd.UseLine())
+}
+
+// flagError says what the value of a flag must be, instead of which Go function failed to
+// parse it.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	must := ""
+	switch invalid.GetFlag().Value.Type() {
+	case "int", "int32", "int64":
+		must = "an integer"
+	case "duration":
+		must = "a duration, such as 10s"
+	case "bool":
+		must = "true or false"
+	default:
+		return err
+	}
+	return fmt.Errorf("--%s %q: must be %s", invalid.GetFlag().Name, invalid.GetValue(), must)
 }
 
 func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {

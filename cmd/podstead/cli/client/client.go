@@ -147,8 +147,7 @@ func (c *Client) Delete(ctx context.Context, path string) error {
 	if resp.StatusCode == http.StatusNoContent {
 		return nil
 	}
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-	return errors.New(strings.TrimSpace(string(text)))
+	return newStatusError(resp, path)
 }
 
 // StatusError is an error response of the daemon.

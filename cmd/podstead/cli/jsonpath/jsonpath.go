@@ -12,6 +12,9 @@ import (
 // Template is a parsed template, such as {.items[*].metadata.name}.
 type Template struct{ text string }
 
+// String returns the text of the template.
+func (t *Template) String() string { return t.text }
+
 // Parse parses a template.
 func Parse(text string) (*Template, error) {
 	if _, err := compile(text); err != nil {

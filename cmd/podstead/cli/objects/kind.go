@@ -88,7 +88,8 @@ func FindKind(ctx context.Context, c *client.Client, word string) (*Kind, error)
 		}
 	}
 	var served metav1.APIResourceList
-	if err := c.Get(ctx, "/api/v1", &served); err != nil {
+	// A daemon that does not respond cannot know the word either.
+	if err := c.Get(ctx, "/api/v1", &served); err != nil && !client.IsUnreachable(err) {
 		return nil, err
 	}
 	names := []string{}

@@ -56,6 +56,9 @@ func Parse(o Options) (Format, error) {
 		f.Name = name
 	case "jsonpath":
 		f.Name = name
+		if argument == "" {
+			return f, fmt.Errorf("--output %q: a template is required, such as jsonpath={.items[*].metadata.name}", o.Output)
+		}
 		if f.template, err = jsonpath.Parse(argument); err != nil {
 			return f, fmt.Errorf("--output: %w", err)
 		}
@@ -94,10 +97,11 @@ func parseColumns(text string) ([]customColumn, error) {
 // IsTable reports whether objects are printed as a table for people.
 func (f Format) IsTable() bool { return f.Name == "" || f.Name == "wide" }
 
-// Sort returns the objects in the order of --sort-by.
-func (f Format) Sort(list []*objects.Object) []*objects.Object {
+// Sort returns the objects in the order of --sort-by. It is an error if no object has the
+// field, as with kubectl.
+func (f Format) Sort(list []*objects.Object) ([]*objects.Object, error) {
 	if f.SortBy == nil {
-		return list
+		return list, nil
 	}
 	values := map[*objects.Object]any{}
 	for _, o := range list {
@@ -105,9 +109,12 @@ func (f Format) Sort(list []*objects.Object) []*objects.Object {
 			values[o] = found[0]
 		}
 	}
+	if len(values) == 0 && len(list) > 0 {
+		return nil, fmt.Errorf("--sort-by %s: no object has this field", f.SortBy)
+	}
 	sorted := slices.Clone(list)
 	slices.SortStableFunc(sorted, func(a, b *objects.Object) int { return compare(values[a], values[b]) })
-	return sorted
+	return sorted, nil
 }
 
 // compare orders two values of a field: quantities by amount, other values of one type
@@ -164,7 +171,11 @@ func number(v any) (float64, bool) {
 // Table returns the table of a list.
 func (f Format) Table(k *objects.Kind, l *objects.List, now time.Time) (terminal.Table, error) {
 	t := terminal.Table{Header: f.header(k, l), NoHeader: f.noHeaders}
-	for _, o := range f.Sort(l.Objects) {
+	sorted, err := f.Sort(l.Objects)
+	if err != nil {
+		return terminal.Table{}, err
+	}
+	for _, o := range sorted {
 		row, err := f.row(k, l, o, now)
 		if err != nil {
 			return terminal.Table{}, err
@@ -228,7 +239,10 @@ func (f Format) row(k *objects.Kind, l *objects.List, o *objects.Object, now tim
 // PrintObjects prints objects in one of the formats that are not a table. A single
 // object is printed by itself, not in a list, as kubectl does it.
 func (f Format) PrintObjects(out io.Writer, list []*objects.Object, kinds map[*objects.Object]*objects.Kind, single bool) error {
-	list = f.Sort(list)
+	list, err := f.Sort(list)
+	if err != nil {
+		return err
+	}
 	switch f.Name {
 	case "name":
 		for _, o := range list {

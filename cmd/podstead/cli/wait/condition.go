@@ -22,6 +22,9 @@ type Condition func(o *objects.Object) (met bool, state string, err error)
 
 const notFound = "not found yet"
 
+// verbDeleted is the verb of an object that was deleted during the wait.
+const verbDeleted = "deleted"
+
 // deleted is met when the object does not exist.
 func deleted(o *objects.Object) (bool, string, error) {
 	p, err := objects.DecodePod(o)
@@ -200,7 +203,7 @@ func (w *Waiter) SetCondition(condition, value string, hasValue bool) error {
 	case condition == "ready" && !hasValue:
 		c, w.Verb = hasCondition("Ready", "True"), "is ready"
 	case condition == "delete" && !hasValue:
-		c, w.Verb = deleted, "deleted"
+		c, w.Verb = deleted, verbDeleted
 	case condition == "condition" && value != "":
 		name, state, given := strings.Cut(value, "=")
 		if !given {

@@ -18,8 +18,10 @@ type Target struct {
 	// Namespace is empty for any namespace.
 	Namespace, Name string
 	Condition       Condition
-	object          *objects.Object
-	done            bool
+	// Existed is set once the object was seen.
+	Existed bool
+	object  *objects.Object
+	done    bool
 }
 
 // Waiter waits until all targets meet their conditions.
@@ -106,7 +108,7 @@ func (w *Waiter) observe(ch objects.Change) error {
 		if t.object != nil && t.object.Key() != ch.Object.Key() {
 			return fmt.Errorf("%s %q exists in namespaces %s and %s; select one with --namespace", w.Kind.Singular, t.Name, t.object.Namespace, ch.Object.Namespace)
 		}
-		t.object = ch.Object
+		t.object, t.Existed = ch.Object, true
 		if ch.Type == "DELETED" {
 			t.object = nil
 		}
@@ -130,7 +132,11 @@ func (w *Waiter) evaluate(p *terminal.Progress) error {
 		if met {
 			t.done = true
 			p.Clear()
-			if _, err := fmt.Fprintf(w.Out, "%s %s\n", w.nameOf(t), w.Verb); err != nil {
+			verb := w.Verb
+			if verb == verbDeleted && !t.Existed {
+				verb = "not found"
+			}
+			if _, err := fmt.Fprintf(w.Out, "%s %s\n", w.nameOf(t), verb); err != nil {
 				return err
 			}
 			continue

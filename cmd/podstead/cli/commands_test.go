@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An invalid command line exits with 2 and one message, also if no daemon runs.
+func TestUsageErrorsWithoutDaemon(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "none")
+	for args, want := range map[string]string{
+		"get pots":             `unknown resource type "pots"; did you mean pods?`,
+		"status -o wide":       `--output "wide": must be json or yaml`,
+		"kubeconfig --role x":  `--role "x": must be read, exec or admin`,
+		"logs":                 "POD is missing; usage: podstead logs POD",
+		"logs a b":             "unexpected number of arguments (2)",
+		"logs a --tail x":      `--tail "x": must be an integer; see podstead logs --help`,
+		"logs a --since x":     `--since "x": must be a duration, such as 10s`,
+		"logs a --timestamps=": `--timestamps "": must be true or false`,
+	} {
+		_, _, err := execute(t, "", append(strings.Fields(args), "--api-socket", socket)...)
+		if Code(err) != ExitUsage || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v (%d), want %s", args, err, Code(err), want)
+		}
+	}
+	if _, _, err := execute(t, "", "get", "pods", "--api-socket", socket); Code(err) != ExitNoDaemon {
+		t.Errorf("get pods: %v", err)
+	}
+}
+
+func TestVolumes(t *testing.T) {
+	d := newFakeDaemon(t)
+	d.routes["GET /podstead/v1/volumes"] = answer(`[{"namespace":"apps","name":"data","path":"/v/apps/data"}]`)
+	d.routes["DELETE /podstead/v1/volumes/{namespace}/{name}"] = func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no such volume", http.StatusNotFound)
+	}
+	d.start()
+	plain, _, err := execute(t, "", "volumes", "--api-socket", d.socket)
+	listed, _, other := execute(t, "", "volumes", "ls", "--api-socket", d.socket)
+	if err != nil || other != nil || plain != listed || !strings.Contains(plain, "/v/apps/data") {
+		t.Errorf("volumes: %v %q; volumes ls: %v %q", err, plain, other, listed)
+	}
+	_, _, err = execute(t, "", "volumes", "rm", "x", "--api-socket", d.socket)
+	if want := `volume of claim "default/x" not found; list them with podstead volumes`; Code(err) != ExitFailed || err.Error() != want {
+		t.Errorf("volumes rm: %v, want %s", err, want)
+	}
+}
