@@ -12,8 +12,11 @@ type ManifestSource struct {
 	// Location is the directory, file or URL that is read.
 	Location string `json:"location"`
 	// Delivered is true after the source was read in full since the daemon started. Until
-	// then its pods come from the checkpoint.
+	// then cleanup is suspended, and what cannot be read comes from the checkpoint.
 	Delivered bool `json:"delivered"`
+	// Incomplete are the manifests because of which it was not read in full: they are
+	// invalid and have no last good revision.
+	Incomplete []string `json:"incomplete,omitempty"`
 	// Time is the time of the last full read; zero before the first one.
 	Time time.Time `json:"time,omitzero"`
 	// Fault is set while the source as a whole cannot be read. A Warning does not keep

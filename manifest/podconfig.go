@@ -154,10 +154,12 @@ func (c *PodConfig) Deliver(set Set) {
 		return
 	}
 	first := !set.Restored && !state.delivered
+	before := state.offer
 	state.offer, state.reported = set, true
 	state.delivered = state.delivered || !set.Restored
 	c.merge(set.Source, first)
 	c.refreshFaults()
+	c.logIncomplete(&before, &set)
 	c.updateLastGood()
 	c.notifySubscribers()
 	c.mu.Unlock()

@@ -19,8 +19,10 @@ type SourceView struct {
 	// LastGood is when the source last had no rejected unit: now, unless there
 	// is a fault. It is zero if that was never so in this run of the daemon.
 	LastGood time.Time `json:"lastGood,omitzero"`
-	// Restored reports that its content comes from the checkpoint only.
+	// Restored reports that the source was not read completely; see Set.
 	Restored bool `json:"restored,omitempty"`
+	// Incomplete are the units because of which it was not; see Set.
+	Incomplete []string `json:"incomplete,omitempty"`
 	// Fault is why the source as a whole cannot be read.
 	Fault *Fault     `json:"fault,omitempty"`
 	Units []UnitView `json:"units,omitempty"`
@@ -49,7 +51,7 @@ func (c *PodConfig) Snapshot() []SourceView {
 	views := make([]SourceView, 0, len(c.sources))
 	for _, source := range c.sources {
 		state := c.states[source]
-		view := SourceView{Source: source, Delivered: state.delivered, LastRead: state.offer.Time, Restored: state.offer.Restored, Fault: state.offer.Fault}
+		view := SourceView{Source: source, Delivered: state.delivered, LastRead: state.offer.Time, Restored: state.offer.Restored, Incomplete: slices.Clone(state.offer.Incomplete), Fault: state.offer.Fault}
 		view.LastGood = state.lastGood
 		if state.good {
 			view.LastGood = c.now()
@@ -172,6 +174,15 @@ func (c *PodConfig) refreshFaults() {
 		}
 	}
 	c.podFaults, c.loggedFaults = faulted, logged
+}
+
+// logIncomplete logs once which units keep a source from being complete.
+func (c *PodConfig) logIncomplete(before, set *Set) {
+	for _, name := range set.Incomplete {
+		if !slices.Contains(before.Incomplete, name) {
+			c.log.Warn("Manifest source is incomplete because a manifest is invalid, cleanup is suspended until it is valid", "source", set.Source, "manifest", name)
+		}
+	}
 }
 
 // logFaults logs the new faults of the unit or source of that name, one line

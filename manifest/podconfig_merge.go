@@ -319,6 +319,20 @@ func (c *PodConfig) enqueueRemove(source Source, pods []*v1.Pod) {
 	}
 }
 
+// restoredPods returns the pods in effect whose units this run of the daemon
+// could not read.
+func (s *sourceState) restoredPods() map[types.UID]bool {
+	restored := map[types.UID]bool{}
+	for i := range s.units {
+		for _, document := range s.units[i].Documents {
+			if s.units[i].Restored {
+				restored[document.Pod.UID] = true
+			}
+		}
+	}
+	return restored
+}
+
 // enqueueRest queues the updates of one source that follow its REMOVE.
 func (c *PodConfig) enqueueRest(source Source, changes podChanges, first bool) {
 	add := Add
@@ -326,6 +340,9 @@ func (c *PodConfig) enqueueRest(source Source, changes podChanges, first bool) {
 		add = Restore
 	}
 	added := c.enqueue(add, source, changes.add)
+	if added && add == Restore {
+		c.queue[len(c.queue)-1].FromCheckpoint = c.states[source].restoredPods()
+	}
 	for _, rest := range []struct {
 		op   Op
 		pods []*v1.Pod

@@ -143,6 +143,19 @@ func TestPodConfigRestores(t *testing.T) {
 	b.wantUpdates(b.deliver(SourceHTTP, "u", "a 1\nb 2 fixed"), "UPDATE http b=2", "ADD http")
 }
 
+// Only a pod of a unit that this run could not read comes from the checkpoint.
+func TestPodConfigReportsPodsFromCheckpoint(t *testing.T) {
+	b := newConfigHarness(t)
+	set := b.set(SourceFile, "f1", "a 1", "f2", "b 1")
+	set.Restored, set.Units[1].Restored = true, true
+	b.config.Deliver(set)
+	update, _ := b.config.next()
+	a, restored := set.Units[0].Documents[0].Pod.UID, set.Units[1].Documents[0].Pod.UID
+	if update.Op != Restore || len(update.Pods) != 2 || update.FromCheckpoint[a] || !update.FromCheckpoint[restored] {
+		t.Errorf("update is %+v", update)
+	}
+}
+
 func TestPodConfigRestoredThenEqual(t *testing.T) {
 	b := newConfigHarness(t)
 	restored := b.set(SourceHTTP, "u", "a 1")

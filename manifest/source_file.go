@@ -239,6 +239,7 @@ func (s *FileSource) deliver(now time.Time) {
 		case len(unit.offered.Documents) == 0 && unit.offered.Faults.Fatal() && s.opts.Checkpoint.wasLost(SourceFile):
 			// Only the runtime knows what is running from this unit.
 			whole = false
+			set.Incomplete = append(set.Incomplete, unit.path)
 		}
 		set.Units = append(set.Units, unit.offered)
 	}
@@ -250,6 +251,10 @@ func (s *FileSource) deliver(now time.Time) {
 	s.state.removed = nil
 	s.state.deliveredAny = true
 	s.state.delivered = s.state.delivered || whole
+	slices.Sort(set.Incomplete)
+	if s.state.delivered {
+		set.Incomplete = nil
+	}
 	set.Restored = !s.state.delivered
 	s.opts.Deliver.Deliver(set)
 }

@@ -392,9 +392,21 @@ func TestFileSourceLostCheckpoint(t *testing.T) {
 	b.start()
 	b.sink.awaitPods("b=1")
 	b.wantLog("RESTORE file b=1")
+	if got := b.sink.config.Snapshot()[0].Incomplete; !slices.Equal(got, []string{b.path("a.yaml")}) {
+		t.Errorf("the source is incomplete because of %q", got)
+	}
+	b.write("c.yaml", "c 1")
+	b.sink.awaitPods("b=1", "c=1")
+	text := "cleanup is suspended until it is valid"
+	if lines := b.lines.with(text); len(lines) != 1 || !strings.Contains(lines[0], b.path("a.yaml")) {
+		t.Errorf("logged %q", lines)
+	}
 	b.write("a.yaml", "a 1")
-	b.sink.awaitPods("a=1", "b=1")
-	b.wantLog("RESTORE file b=1", "ADD file a=1")
+	b.sink.awaitPods("a=1", "b=1", "c=1")
+	b.wantLog("RESTORE file b=1", "RESTORE file c=1", "ADD file a=1")
+	if got := b.sink.config.Snapshot()[0].Incomplete; len(got) > 0 {
+		t.Errorf("the source is still incomplete because of %q", got)
+	}
 }
 
 // A pod of another node name is validated again, and kept while that fails.

@@ -227,6 +227,9 @@ func (s *URLSource) deliver() {
 	}
 	if !s.delivered {
 		set.Restored = true
+		if s.answered {
+			set.Incomplete = []string{s.name}
+		}
 		for _, unit := range s.opts.Checkpoint.units(SourceHTTP) {
 			if !s.answered || unit.Name != s.name {
 				set.Units = append(set.Units, s.reader.lastGood(unit.Name, unit.Faults))

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -240,7 +241,7 @@ func TestURLSourceInvalidBodyOfNewURL(t *testing.T) {
 	b.body("garbage")
 	b.start()
 	set := b.sink.awaitPods("a=1")
-	if !set.Restored || !strings.Contains(setFaults(set), "garbage") {
+	if !set.Restored || !strings.Contains(setFaults(set), "garbage") || !slices.Equal(set.Incomplete, []string{b.opts.URL}) {
 		t.Errorf("set is %+v", set)
 	}
 	b.body("b 1")

@@ -65,9 +65,14 @@ type Set struct {
 	// Fault is set if the source as a whole could not be read (the directory is
 	// missing, the URL does not answer); Units are then the last good ones.
 	Fault *Fault
-	// Restored reports that the source has not delivered in this run of the
-	// daemon, and that Units come from the checkpoint only.
+	// Restored reports that the source has not had a complete set in this run of
+	// the daemon. Units come from the checkpoint, or from a source that is not
+	// complete.
 	Restored bool
+	// Incomplete are the names of the units that keep the set from being
+	// complete, because they are invalid and have no last good revision: which
+	// pods belong to them is not known.
+	Incomplete []string
 	// Time is when the source was read.
 	Time time.Time
 }
@@ -100,8 +105,9 @@ const (
 	Delete
 	// Reconcile updates pods of which only the status differs (API pods only).
 	Reconcile
-	// Restore adds pods from the checkpoint while their source does not answer.
-	// Pods are started as with Add, but the source does not become ready.
+	// Restore adds pods while their source is not complete: those that it has,
+	// and those of the checkpoint. Pods are started as with Add, but the source
+	// does not become ready.
 	Restore
 )
 
@@ -134,4 +140,7 @@ type PodUpdate struct {
 	// usually the next revision of an edited manifest. It is used to report why
 	// the pod terminates; nil is none.
 	Replaced map[types.UID]bool
+	// FromCheckpoint are those pods of a Restore whose manifest this run of the
+	// daemon could not read; nil is none. It is used for the log.
+	FromCheckpoint map[types.UID]bool
 }

@@ -63,6 +63,22 @@ func TestEditIsNotLoggedAsRemoval(t *testing.T) {
 	})
 }
 
+// A pod of an incomplete source comes from the checkpoint only if its own
+// manifest could not be read.
+func TestRestoredPodsAreLogged(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		d := b.start()
+		d.config.updates <- manifest.PodUpdate{
+			Op: manifest.Restore, Source: file, Pods: []*v1.Pod{testPod("new", "u1", "r1"), testPod("old", "u2", "r1")},
+			FromCheckpoint: map[types.UID]bool{"u2": true},
+		}
+		b.runs("u1")
+		b.runs("u2")
+		d.logsOnce(t, `msg="Pod added, its source is not complete" pod=default/new`)
+		d.logsOnce(t, `msg="Pod restored from the checkpoint" pod=default/old`)
+	})
+}
+
 // A cluster's pod has no manifest here whose change could be told.
 func TestRemovalFromTheClusterIsLogged(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {

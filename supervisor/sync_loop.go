@@ -157,7 +157,7 @@ var updateText = map[manifest.Op]string{
 	manifest.Add:     "Pod added",
 	manifest.Update:  "Pod updated",
 	manifest.Delete:  "Pod deleted",
-	manifest.Restore: "Pod restored from the checkpoint",
+	manifest.Restore: "Pod added, its source is not complete",
 }
 
 func (s *Supervisor) logUpdate(u manifest.PodUpdate, pod *v1.Pod) {
@@ -165,6 +165,8 @@ func (s *Supervisor) logUpdate(u manifest.PodUpdate, pod *v1.Pod) {
 	switch policy := podinfo.PolicyFor(u.Source); {
 	case u.Replaced[pod.UID]:
 		text, attrs = "Pod replaced", []any{"reason", policy.ReplacedText}
+	case u.FromCheckpoint[pod.UID]:
+		text = "Pod restored from the checkpoint"
 	case u.Op == manifest.Remove:
 		attrs = []any{"reason", policy.RemovedText}
 	}

@@ -29,7 +29,7 @@ var (
 	manifestFaults      = gauge("podstead_manifest_faults", "Number of faults that keep manifests of a source from taking effect; the last good revisions keep running.", "source")
 	manifestWarnings    = gauge("podstead_manifest_warnings", "Number of warnings about manifests that are in effect.", "source")
 	manifestFiles       = gauge("podstead_manifest_files", "Number of manifest files of a source; 1 for the body of a URL.", "source")
-	manifestSourceReady = gauge("podstead_manifest_source_ready", "1 if the source has delivered all of its pods since the start, 0 otherwise.", "source")
+	manifestSourceReady = gauge("podstead_manifest_source_ready", "1 if the source was read in full since the start; while it is 0, cleanup of its pods is suspended.", "source")
 	manifestLastGood    = gauge("podstead_manifest_last_good_timestamp_seconds", "Last time without a manifest fault of the source, in seconds since the Unix epoch; the current time if there is no fault now. Absent if there was no such time since the start.", "source")
 )
 

@@ -57,6 +57,25 @@ func TestStatusText(t *testing.T) {
 	}
 }
 
+// A source that was read, but with an invalid manifest that has no last good
+// revision, was neither unread nor are last good manifests in use.
+func TestStatusOfIncompleteSource(t *testing.T) {
+	for want, incomplete := range map[string][]string{
+		"1 pod in 2 manifests, incomplete because z.yaml is invalid; cleanup is suspended until it is valid\n": {"/etc/pods/z.yaml"},
+		"incomplete because http://boot/pods is invalid; cleanup is suspended until it is valid\n":             {"http://boot/pods"},
+		"incomplete because y.yaml and z.yaml are invalid; cleanup is suspended until they are valid\n":        {"/etc/pods/y.yaml", "/etc/pods/z.yaml"},
+		"incomplete because x.yaml and 2 more are invalid; cleanup is suspended until they are valid\n":        {"/etc/pods/x.yaml", "/etc/pods/y.yaml", "/etc/pods/z.yaml"},
+	} {
+		s := &nodestatus.Status{Node: unhealthyNode().Node, Now: noon, Sources: []objects.ManifestSource{{
+			Source: "file", Location: "/etc/pods", Time: noon, Incomplete: incomplete,
+			Units: []objects.ManifestUnit{{Name: "/etc/pods/web.yaml", Pods: []string{"default/web"}}, {Name: "/etc/pods/z.yaml", Faults: []string{"/etc/pods/z.yaml: x"}}},
+		}}}
+		if text := s.Text(terminal.Terminal{}); !strings.Contains(text, want) || strings.Contains(text, "not read since") {
+			t.Errorf("want %q in:\n%s", want, text)
+		}
+	}
+}
+
 func indented(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := json.MarshalIndent(v, "", "  ")

@@ -201,6 +201,8 @@ func (s *Status) source(line func(key, value string, color terminal.Color), src 
 	case !src.Delivered && cluster:
 		text, color = text+", not synced since podstead started; its running pods are left unchanged", terminal.Yellow
 	case cluster:
+	case !src.Delivered && len(src.Incomplete) > 0:
+		text, color = text+", "+incomplete(src), terminal.Yellow
 	case !src.Delivered:
 		text, color = text+", not read since podstead started; using the last good manifests", terminal.Yellow
 	case !src.Time.IsZero():
@@ -212,6 +214,22 @@ func (s *Status) source(line func(key, value string, color terminal.Color), src 
 	}
 	for _, warning := range src.Warnings() {
 		line("  warning:", warning, terminal.Yellow)
+	}
+}
+
+// incomplete names the manifests because of which a source is not complete.
+func incomplete(src *objects.ManifestSource) string {
+	names := make([]string, 0, len(src.Incomplete))
+	for _, name := range src.Incomplete {
+		names = append(names, strings.TrimPrefix(name, strings.TrimSuffix(src.Location, "/")+"/"))
+	}
+	switch what, more := names[0], len(names)-1; more {
+	case 0:
+		return "incomplete because " + what + " is invalid; cleanup is suspended until it is valid"
+	case 1:
+		return "incomplete because " + what + " and " + names[1] + " are invalid; cleanup is suspended until they are valid"
+	default:
+		return fmt.Sprintf("incomplete because %s and %d more are invalid; cleanup is suspended until they are valid", what, more)
 	}
 }
 

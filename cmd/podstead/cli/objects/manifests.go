@@ -19,12 +19,15 @@ import (
 type ManifestSource struct {
 	Source   string
 	Location string
-	// Delivered reports that the source was read since the daemon started, Time when.
+	// Delivered reports that the source was read in full since the daemon started, Time when
+	// it was last read.
 	Delivered bool
 	Time      time.Time
-	Fault     string
-	Warning   string
-	Units     []ManifestUnit
+	// Incomplete are the invalid manifests because of which it was not delivered.
+	Incomplete []string
+	Fault      string
+	Warning    string
+	Units      []ManifestUnit
 }
 
 // ManifestUnit is the state of one manifest file or URL body.
