@@ -72,14 +72,28 @@ type Decision struct {
 }
 
 // higherPriority reports whether a goes before b: the pod of the higher priority,
-// then the one that is wanted for longer, then by name.
+// then one that is to start before one that runs and is to grow, then the one that is
+// wanted for longer, then by name. After a reboot a resize that was deferred must not
+// take what another pod ran with.
 func higherPriority(a, b *Request) bool {
 	return cmp.Or(
 		cmp.Compare(podinfo.Priority(b.Pod), podinfo.Priority(a.Pod)),
+		compareBool(a.Resize, b.Resize),
 		a.Since.Compare(b.Since),
 		strings.Compare(a.Name, b.Name),
 		strings.Compare(string(a.Pod.UID), string(b.Pod.UID)),
 	) < 0
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // Decide says whether a pod may have what it requests. Pods that waited longer go

@@ -103,3 +103,25 @@ func admitAll(b *testing.B, capacity string, fit int) {
 		}
 	}
 }
+
+// After a reboot the pod that starts first is not resized with what another pod, which
+// starts a moment later, ran with before.
+func TestStartGoesBeforeResize(t *testing.T) {
+	a := NewReservations(cpuNode("3"), nothingRuns, func(types.UID) {})
+	small, large, other := cpu(t, "web", "1", "").Pod, cpu(t, "web", "3", "").Pod, cpu(t, "zz", "1", "").Pod
+	a.Announce(small)
+	a.Announce(other)
+	if d := a.Reserve(small, time.Time{}); d.Denied != nil {
+		t.Fatalf("denied: %+v", d.Denied)
+	}
+	if d := a.UpdateRunning(small, large, small); d.Denied == nil {
+		t.Error("resized before the other pod has decided")
+	}
+	// The other one is wanted for less time, and the resize waits already.
+	if d := a.Reserve(other, time.Time{}); d.Denied != nil {
+		t.Errorf("the start waits for the resize: %+v", d.Denied)
+	}
+	if d := a.UpdateRunning(small, large, small); d.Denied == nil {
+		t.Error("resized with what the other pod has")
+	}
+}
