@@ -11,7 +11,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// crash is one container that keeps ending.
+// crash simulates one container that keeps exiting.
 type crash struct {
 	t    *testing.T
 	b    *Backoff
@@ -24,7 +24,7 @@ func newCrash(t *testing.T, b *Backoff) *crash {
 	return &crash{t: t, b: b, pod: wantedPod(v1.RestartPolicyAlways, []string{"a"})}
 }
 
-// start starts the container and lets it run for so long.
+// start starts the container and lets it run for a duration.
 func (c *crash) start(runs time.Duration) {
 	c.b.started(c.pod, &c.pod.Spec.Containers[0], c.last, 0)
 	c.n++
@@ -38,7 +38,7 @@ func (c *crash) left() time.Duration {
 	return left
 }
 
-// restart waits as long as it must and starts the container again.
+// restart waits for the back-off and starts the container again.
 func (c *crash) restart(want, runs time.Duration) {
 	c.t.Helper()
 	if got := c.left(); got != want {
@@ -47,7 +47,7 @@ func (c *crash) restart(want, runs time.Duration) {
 	if want > 0 {
 		time.Sleep(want - time.Nanosecond)
 		if c.left() <= 0 {
-			c.t.Errorf("restart %d comes too early", c.n)
+			c.t.Errorf("restart %d is too early", c.n)
 		}
 		time.Sleep(time.Nanosecond)
 	}
@@ -64,7 +64,7 @@ func TestBackoffDoubles(t *testing.T) {
 		for _, seconds := range []int{0, 10, 20, 40, 80, 160, 300, 300} {
 			c.restart(time.Duration(seconds)*time.Second, time.Second)
 		}
-		// Time that passes unseen counts.
+		// Time that passes between checks counts.
 		time.Sleep(4 * time.Minute)
 		c.restart(time.Minute, time.Second)
 	})
@@ -92,7 +92,7 @@ func TestBackoffResets(t *testing.T) {
 		c := newCrash(t, NewBackoff(0))
 		c.start(0)
 		c.restart(0, 0)
-		c.restart(10*time.Second, 10*time.Minute) // not more than ten minutes
+		c.restart(10*time.Second, 10*time.Minute) // at most ten minutes
 		c.restart(20*time.Second-0, 10*time.Minute+time.Second)
 		c.restart(0, 0) // it ran long enough
 		c.restart(10*time.Second, 0)
@@ -132,10 +132,11 @@ func TestBackoffWallClockJumps(t *testing.T) {
 				c.restart(0, 0)
 				c.last.StartedAt = c.last.StartedAt.Add(shift)
 				c.last.FinishedAt = c.last.StartedAt
-				// recovered() must not take the jump for a long run.
+				// recovered() must not mistake the clock jump for a
+				// long run.
 				c.b.pods[c.pod.UID]["a"].step.Updated = c.last.FinishedAt
-				// The wait is bounded from now, and looking again and again
-				// does not prolong it.
+				// The wait is bounded from the present time, and
+				// repeated checks do not extend it.
 				for range 10 {
 					if left := c.left(); left <= 0 || left > 10*time.Second {
 						t.Fatalf("waits %s", left)
@@ -154,13 +155,13 @@ func TestBackoffWallClockJumps(t *testing.T) {
 		c.restart(0, 0)
 		c.last.StartedAt, c.last.FinishedAt = time.Time{}, time.Time{}
 		if got := c.left(); got != 10*time.Second {
-			t.Errorf("a runtime that tells no time: waits %s, want 10s from now", got)
+			t.Errorf("a runtime that reports no time: waits %s, want 10s from now", got)
 		}
 	})
 }
 
-// A pod's own limit takes the place of the node's, be it lower or higher, also
-// for what was recorded under another one.
+// A pod's own limit replaces the node's, whether lower or higher, also for a
+// back-off that was recorded under another limit.
 func TestBackoffLimitOfThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBackoff(20 * time.Second)
@@ -202,7 +203,8 @@ func TestBackoffSurvivesARestart(t *testing.T) {
 		c.restart(15*time.Second, 0)
 		c.restart(40*time.Second, 0)
 
-		// A lower limit holds for what was recorded, and nonsense is left out.
+		// A lower limit applies to recorded steps, and invalid entries
+		// are dropped.
 		steps = c.b.Steps(c.pod.UID)
 		steps["a"] = BackoffStep{Delay: time.Hour}
 		steps["b/x"] = BackoffStep{Delay: -1}

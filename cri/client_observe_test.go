@@ -15,7 +15,7 @@ import (
 func TestObserveCalls(t *testing.T) {
 	f := critest.New(t)
 	var mu sync.Mutex
-	var told []string
+	var observed []string
 	options := f.Options()
 	options.Observe = func(method string, took time.Duration, err error) {
 		mu.Lock()
@@ -26,7 +26,7 @@ func TestObserveCalls(t *testing.T) {
 		if took < 0 || took > time.Minute {
 			t.Errorf("%s took %v", method, took)
 		}
-		told = append(told, method)
+		observed = append(observed, method)
 	}
 	c, err := cri.Dial(options)
 	if err != nil {
@@ -38,9 +38,9 @@ func TestObserveCalls(t *testing.T) {
 	}
 	f.Inject("Version", critest.Fault{Before: critest.Err(codes.Internal, "no")})
 	if _, err := c.Version(t.Context()); err == nil {
-		t.Error("the fault was not seen")
+		t.Error("the fault was not observed")
 	}
-	if want := []string{"ListContainers", "ListPodSandbox", "Version failed"}; !slices.Equal(told, want) {
-		t.Errorf("told of %q, want %q", told, want)
+	if want := []string{"ListContainers", "ListPodSandbox", "Version failed"}; !slices.Equal(observed, want) {
+		t.Errorf("observed %q, want %q", observed, want)
 	}
 }

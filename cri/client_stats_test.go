@@ -41,7 +41,7 @@ func TestStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(containers) != 1 || containers[0].ID != id {
-		t.Fatalf("%+v: want ours alone", containers)
+		t.Fatalf("%+v: want only our containers", containers)
 	}
 	if s := containers[0]; s.CPU.Total != 3*time.Second || s.Memory.WorkingSet != 500 || s.Memory.Usage != 500 ||
 		s.Writable.Used != 70 || s.Writable.Inodes != 7 || s.Writable.Mount == "" || time.Since(s.CPU.At) > time.Minute {
@@ -62,9 +62,9 @@ func TestStats(t *testing.T) {
 
 	f.NoStats()
 	if _, err := c.ContainerStats(t.Context()); !errors.Is(err, cri.ErrUnimplemented) {
-		t.Errorf("of a runtime without them: %v", err)
+		t.Errorf("runtime without stats: %v", err)
 	}
 	if _, err := c.SandboxStats(t.Context()); !errors.Is(err, cri.ErrUnimplemented) {
-		t.Errorf("of a runtime without them: %v", err)
+		t.Errorf("runtime without stats: %v", err)
 	}
 }

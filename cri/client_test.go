@@ -51,7 +51,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestRealSocket is over a socket with a path that a URL could not hold, and a
+// TestRealSocket uses a socket whose path a URL could not represent, and a
 // runtime that goes away and comes back.
 func TestRealSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b%?#.sock")
@@ -81,7 +81,7 @@ func TestRealSocket(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Fatal(err)
 		}
-		<-time.After(20 * time.Millisecond) // as often as a client would look
+		<-time.After(20 * time.Millisecond) // as often as a client would poll
 	}
 }
 
@@ -106,7 +106,7 @@ func TestRuntimeRestartIsNoticed(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if took := time.Since(up); took > 1100*time.Millisecond {
-			t.Errorf("a restarted runtime was seen after %v", took)
+			t.Errorf("a restarted runtime was detected after %v", took)
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestReadsAreRepeatedOnce(t *testing.T) {
 		c := f.Client(t)
 		sandbox, _ := startPod(t, c, "uid-1", "web")
 
-		// The connection died while it was not used.
+		// The connection died while it was idle.
 		f.Disconnect()
 		mustList(t, c)
 
@@ -134,7 +134,7 @@ func TestReadsAreRepeatedOnce(t *testing.T) {
 		f.Inject("ListPodSandbox", critest.Fault{Before: critest.Err(codes.Internal, "no")})
 		before = f.Calls("ListPodSandbox")
 		if _, err := c.List(t.Context()); err == nil || f.Calls("ListPodSandbox")-before != 1 {
-			t.Errorf("a refusal was repeated: %v", err)
+			t.Errorf("a rejected call was retried: %v", err)
 		}
 		f.Inject("ImageStatus", critest.Fault{Disconnect: true})
 		if _, err := c.ImageStatus(t.Context(), "busybox"); err != nil {
@@ -144,8 +144,8 @@ func TestReadsAreRepeatedOnce(t *testing.T) {
 	})
 }
 
-// TestWritesAreNeverRepeated breaks the connection of each call that changes
-// something, before and after its effect.
+// TestWritesAreNeverRepeated breaks the connection of each modifying call,
+// before and after its effect.
 func TestWritesAreNeverRepeated(t *testing.T) {
 	pod := podConfig("uid-2", "lost", 0)
 	ctx := context.Background()
@@ -193,7 +193,7 @@ func TestWritesAreNeverRepeated(t *testing.T) {
 	}
 }
 
-// TestDeadlines hangs each kind of call and measures how long it may take.
+// TestDeadlines makes each kind of call hang and measures how long it may take.
 func TestDeadlines(t *testing.T) {
 	const limit = 10 * time.Second
 	for _, call := range []struct {
@@ -246,19 +246,19 @@ func TestCallsWithoutDeadline(t *testing.T) {
 		hold := f.HoldPull("big")
 		time.AfterFunc(24*time.Hour, hold.Release)
 		if ref, err := c.PullImage(t.Context(), "big", &runtimeapi.AuthConfig{}); err != nil || !strings.HasPrefix(ref, "docker.io/library/big@sha256:") {
-			t.Errorf("a pull of a day: %q %v", ref, err)
+			t.Errorf("a pull that takes a day: %q %v", ref, err)
 		}
 		exec := f.Inject("ExecSync", critest.Fault{Hang: true})
 		time.AfterFunc(24*time.Hour, exec.Release)
 		if _, err := c.ExecSync(t.Context(), container, []string{"true"}, 0); err != nil {
 			t.Errorf("an exec without a timeout: %v", err)
 		}
-		// The caller ends a pull nevertheless.
+		// The caller can still cancel a pull.
 		f.HoldPull("bigger")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := c.PullImage(ctx, "bigger", nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a pull that the caller ended: %v", err)
+			t.Errorf("a pull that the caller cancelled: %v", err)
 		}
 	})
 }
@@ -322,7 +322,7 @@ func TestRuntimeStatus(t *testing.T) {
 				t.Errorf("cgroup driver %s: %s %v", driver, got, err)
 			}
 		}
-		// An older containerd shows it in its configuration.
+		// An older containerd reports it in its configuration.
 		f.SetCgroupDriver("")
 		for config, want := range map[string]string{
 			"":                "",
@@ -346,7 +346,7 @@ func TestRuntimeStatus(t *testing.T) {
 		} {
 			f.SetConfig(config)
 			if got, err := c.RuntimeConfig(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("shown by %s: %+v %v, want %+v", config, got, err, want)
+				t.Errorf("reported by %s: %+v %v, want %+v", config, got, err, want)
 			}
 		}
 		if v, err := c.Version(t.Context()); err != nil || v.APIVersion != "v1" || v.Name != "critest" {

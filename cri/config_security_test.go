@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// securePod reads the spec of a pod with a container "a".
+// securePod decodes the spec of a pod with a container "a".
 func securePod(t *testing.T, spec string) *v1.Pod {
 	t.Helper()
 	pod := wantedPod("", []string{"a"})
@@ -32,7 +32,7 @@ func TestRunAs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec       string
 		image      *runtimeapi.Image
-		id, group  int64 // -1 is none
+		id, group  int64 // -1: none
 		user, want string
 		asks       bool
 	}{
@@ -41,12 +41,12 @@ func TestRunAs(t *testing.T) {
 		"the container's":            {spec: `{securityContext: {runAsUser: 1, runAsGroup: 2}, containers: [{name: a, securityContext: {runAsUser: 3}}]}`, id: 3, group: 2},
 		"group of the image's user":  {spec: `{securityContext: {runAsGroup: 2}}`, image: uid(7), id: 7, group: 2, asks: true},
 		"group of a named user":      {spec: `{securityContext: {runAsGroup: 2}}`, image: &runtimeapi.Image{Username: "www"}, id: -1, group: 2, user: "www", asks: true},
-		"group of no user":           {spec: `{securityContext: {runAsGroup: 2}}`, image: &runtimeapi.Image{}, id: 0, group: 2, asks: true},
+		"group without a user":       {spec: `{securityContext: {runAsGroup: 2}}`, image: &runtimeapi.Image{}, id: 0, group: 2, asks: true},
 		"not root":                   {spec: `{securityContext: {runAsNonRoot: true}}`, image: uid(7), id: -1, group: -1, asks: true},
 		"not root, and it is":        {spec: `{securityContext: {runAsNonRoot: true}}`, image: uid(0), want: "runAsNonRoot is true and the image runs as root; set runAsUser, or take an image with another user", asks: true},
-		"not root, and none is said": {spec: `{securityContext: {runAsNonRoot: true}}`, image: &runtimeapi.Image{}, want: "runAsNonRoot is true and the image runs as root; set runAsUser, or take an image with another user", asks: true},
-		"not root, and a name":       {spec: `{securityContext: {runAsNonRoot: true}}`, image: &runtimeapi.Image{Username: "www"}, want: `runAsNonRoot is true and the image names its user "www", which may be root under another name; set runAsUser to the number`, asks: true},
-		"not root, and asked for":    {spec: `{securityContext: {runAsNonRoot: true, runAsUser: 0}}`, want: "runAsNonRoot is true and runAsUser is 0, which is root; change one of them"},
+		"not root, user unknown":     {spec: `{securityContext: {runAsNonRoot: true}}`, image: &runtimeapi.Image{}, want: "runAsNonRoot is true and the image runs as root; set runAsUser, or take an image with another user", asks: true},
+		"not root, user by name":     {spec: `{securityContext: {runAsNonRoot: true}}`, image: &runtimeapi.Image{Username: "www"}, want: `runAsNonRoot is true and the image names its user "www", which may be root under another name; set runAsUser to the number`, asks: true},
+		"not root, user 0 requested": {spec: `{securityContext: {runAsNonRoot: true, runAsUser: 0}}`, want: "runAsNonRoot is true and runAsUser is 0, which is root; change one of them"},
 		"not root, by number":        {spec: `{securityContext: {runAsNonRoot: true, runAsUser: 5}}`, id: 5, group: -1},
 		"the container may be root":  {spec: `{securityContext: {runAsNonRoot: true, runAsUser: 0}, containers: [{name: a, securityContext: {runAsNonRoot: false}}]}`, id: 0, group: -1},
 	} {
@@ -54,7 +54,7 @@ func TestRunAs(t *testing.T) {
 			pod := securePod(t, tc.spec)
 			c := &pod.Spec.Containers[0]
 			if got := needsImageUser(pod, c); got != tc.asks {
-				t.Errorf("asks the image: %v", got)
+				t.Errorf("looked at the image: %v", got)
 			}
 			u, err := runAs(pod, c, tc.image)
 			if tc.want != "" {
@@ -97,7 +97,7 @@ func TestSandboxSecurity(t *testing.T) {
 	}
 	pod.Spec.SecurityContext.RunAsUser, pod.Spec.InitContainers = nil, nil
 	if got := testConfig().sandbox(pod, 0, SandboxInputs{}).Linux.SecurityContext; got.RunAsGroup != nil || got.Privileged || got.NamespaceOptions.UsernsOptions != nil {
-		t.Errorf("a group without a user, or more than was asked for: %v", got)
+		t.Errorf("a group without a user, or more than was requested: %v", got)
 	}
 }
 
@@ -142,6 +142,6 @@ func TestContainerSecurity(t *testing.T) {
 		t.Errorf("with the default profile: %v", got)
 	}
 	if got = container(`{securityContext: {seccompProfile: {type: Unconfined}}}`, containerInput{}).Linux.SecurityContext; got.Seccomp.ProfileType != runtimeapi.SecurityProfile_Unconfined {
-		t.Errorf("unconfined by wish: %v", got.Seccomp)
+		t.Errorf("unconfined on request: %v", got.Seccomp)
 	}
 }

@@ -20,7 +20,7 @@ func testConfig() config {
 
 func TestSandboxConfig(t *testing.T) {
 	pod := wantedPod(v1.RestartPolicyAlways, []string{"a", "b"}, "i")
-	pod.Labels = map[string]string{"app": "web", LabelInstance: "somebody else"}
+	pod.Labels = map[string]string{"app": "web", LabelInstance: "other"}
 	pod.Annotations = map[string]string{"kubernetes.io/config.source": "file", "x": "y"}
 	pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1", Protocol: v1.ProtocolTCP}}
 	pod.Spec.Containers[1].Ports = []v1.ContainerPort{{ContainerPort: 53, HostPort: 53, Protocol: v1.ProtocolUDP}, {ContainerPort: 9, Protocol: v1.ProtocolSCTP}}
@@ -41,8 +41,8 @@ func TestSandboxConfig(t *testing.T) {
 	if diff := cmp.Diff(wantLabels, got.Labels); diff != "" {
 		t.Errorf("labels (-want +got)\n%s", diff)
 	}
-	if pod.Labels[LabelInstance] != "somebody else" {
-		t.Error("the pod's own labels were written to")
+	if pod.Labels[LabelInstance] != "other" {
+		t.Error("the pod's own labels were modified")
 	}
 	wantAnnotations := maps.Clone(pod.Annotations)
 	wantAnnotations[AnnotationCgroupParent] = "/pods/x"
@@ -169,7 +169,7 @@ func TestContainerConfig(t *testing.T) {
 	}
 }
 
-// What is written must be what is read back.
+// The configuration that is written equals the one that is recovered.
 func TestContainerConfigIsRecovered(t *testing.T) {
 	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
 	made := testConfig().container(pod, &pod.Spec.Containers[0], containerInput{
@@ -201,7 +201,7 @@ func TestHostMaskedPaths(t *testing.T) {
 	}
 }
 
-// requirements reads "cpu memory" of requests and of limits; - is absent.
+// requirements parses "cpu memory" for requests and limits; - means absent.
 func requirements(request, limit string) v1.ResourceRequirements {
 	list := func(text string) v1.ResourceList {
 		names := []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
@@ -276,6 +276,6 @@ func TestConfigsShareNothingWithThePod(t *testing.T) {
 	before := maps.Clone(pod.Annotations)
 	testConfig().sandbox(pod, 0, SandboxInputs{}).Annotations["c"] = "d"
 	if !maps.Equal(pod.Annotations, before) {
-		t.Error("writing to the config wrote to the pod")
+		t.Error("modifying the config modified the pod")
 	}
 }

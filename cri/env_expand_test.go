@@ -46,7 +46,7 @@ func TestExpandStrictly(t *testing.T) {
 		}
 	}
 	if _, err := ExpandStrictly("$(A)/$(MISSING)", values); err == nil || !strings.Contains(err.Error(), `"MISSING"`) {
-		t.Errorf("error %v does not name what is missing", err)
+		t.Errorf("error %v does not name the missing variable", err)
 	}
 }
 
@@ -65,7 +65,7 @@ func FuzzExpand(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		// Without values only escapes change anything.
+		// Without values only escapes change the text.
 		got := Expand(text, nil)
 		if len(got) > len(text) {
 			t.Errorf("Expand(%q) = %q grew", text, got)

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// lateContext says that its deadline is over before it ends.
+// lateContext reports a deadline in the past before it ends.
 type lateContext struct {
 	context.Context
 	due time.Time
@@ -19,8 +19,8 @@ type lateContext struct {
 
 func (c lateContext) Deadline() (time.Time, bool) { return c.due, true }
 
-// A runtime that answers at the caller's deadline, an instant before the
-// caller's own timer, has not overrun ours.
+// A runtime that answers at the caller's deadline, just before the caller's own
+// timer fires, has not exceeded the client's timeout.
 func TestCallerDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -28,7 +28,7 @@ func TestCallerDeadline(t *testing.T) {
 		late := lateContext{ctx, time.Now()}
 		err := new(Client).wrapError(late, operation{"stop container", "a"}, time.Hour, status.Error(codes.DeadlineExceeded, "context deadline exceeded"))
 		if late.Err() == nil || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrTimeout) {
-			t.Errorf("got %v, and the caller's context says %v", err, late.Err())
+			t.Errorf("got %v, and the caller's context reports %v", err, late.Err())
 		}
 	})
 }

@@ -18,7 +18,7 @@ func TestErrorClasses(t *testing.T) {
 	classes := []error{cri.ErrNotFound, cri.ErrUnavailable, cri.ErrTimeout, cri.ErrUnimplemented, cri.ErrExists}
 	for _, c := range []struct {
 		err   error
-		class error // nil is none
+		class error // nil: none
 		text  string
 	}{
 		{critest.Err(codes.NotFound, "gone"), cri.ErrNotFound, "failed to start container web: gone"},

@@ -71,7 +71,7 @@ func TestEvents(t *testing.T) {
 		ended = follow(ctx)
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller that went: %v", err)
+			t.Errorf("a cancelled caller: %v", err)
 		}
 		synctest.Wait()
 		if n := f.Streams(); n != 0 {

@@ -17,8 +17,8 @@ func resources(request, limit string) v1.ResourceRequirements {
 	return v1.ResourceRequirements{Requests: list(request), Limits: list(limit)}
 }
 
-// The values are written to running containers: should one change, an upgrade
-// would restart them all.
+// The values are stored with running containers: if one changed, an upgrade
+// would restart all of them.
 func TestHashGolden(t *testing.T) {
 	full := v1.ResourceRequirements{
 		Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m"), v1.ResourceMemory: resource.MustParse("64Mi")},
@@ -38,20 +38,20 @@ func TestHashCoversInPlaceChanges(t *testing.T) {
 	base := v1.Container{Name: "a", Image: "i:1", Resources: resources("1", "2")}
 	hash := Hash(&base)
 	for name, change := range map[string]func(*v1.Container){
-		"image":            func(c *v1.Container) { c.Image = "i:2" },
-		"name":             func(c *v1.Container) { c.Name = "b" },
-		"request":          func(c *v1.Container) { c.Resources = resources("1500m", "2") },
-		"limit":            func(c *v1.Container) { c.Resources = resources("1", "3") },
-		"limit taken away": func(c *v1.Container) { c.Resources = resources("1", "") },
+		"image":         func(c *v1.Container) { c.Image = "i:2" },
+		"name":          func(c *v1.Container) { c.Name = "b" },
+		"request":       func(c *v1.Container) { c.Resources = resources("1500m", "2") },
+		"limit":         func(c *v1.Container) { c.Resources = resources("1", "3") },
+		"limit removed": func(c *v1.Container) { c.Resources = resources("1", "") },
 	} {
 		c := base
 		change(&c)
 		if Hash(&c) == hash {
-			t.Errorf("a changed %s is not seen", name)
+			t.Errorf("a change of %s is not detected", name)
 		}
 	}
 	for name, change := range map[string]func(*v1.Container){
-		"1 written as 1000m": func(c *v1.Container) { c.Resources = resources("1000m", "2.0") },
+		"1000m instead of 1": func(c *v1.Container) { c.Resources = resources("1000m", "2.0") },
 		"command":            func(c *v1.Container) { c.Command = []string{"x"} },
 		"empty lists": func(c *v1.Container) {
 			c.Resources.Claims = []v1.ResourceClaim{}

@@ -7,7 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What a container's end needs is recovered from what was written with it.
+// The data that terminating a container needs is recovered from its
+// annotations.
 func TestHookAnnotations(t *testing.T) {
 	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"}, "i", "s")
 	always := v1.ContainerRestartPolicyAlways

@@ -17,8 +17,8 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// hooks performs sleeps, and fails for everything else; it notes what was
-// performed, in order: "a sleep", and "a sleep broken off".
+// hooks runs sleep hooks and fails for every other action. It records the hooks
+// in order: "a sleep", and "a sleep broken off" for one that was cancelled.
 type hooks struct {
 	mu   sync.Mutex
 	list []string
@@ -61,7 +61,7 @@ func failing() *v1.LifecycleHandler {
 	return &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(1)}}
 }
 
-// hooked gives the pod's regular containers hooks; nil is none.
+// hooked gives the pod's regular containers hooks; nil means none.
 func hooked(p *v1.Pod, postStart, preStop *v1.LifecycleHandler) *v1.Pod {
 	for i := range p.Spec.Containers {
 		p.Spec.Containers[i].Lifecycle = &v1.Lifecycle{PostStart: postStart, PreStop: preStop}
@@ -69,7 +69,7 @@ func hooked(p *v1.Pod, postStart, preStop *v1.LifecycleHandler) *v1.Pod {
 	return p
 }
 
-// startedAt is when the newest instance of a container was started.
+// startedAt returns when the newest instance of a container was started.
 func (b *syncerHarness) startedAt(name string) time.Time {
 	b.t.Helper()
 	c, ok := b.fake.Newest(name)
@@ -79,16 +79,16 @@ func (b *syncerHarness) startedAt(name string) time.Time {
 	return c.StartedAt
 }
 
-// Each container is started when the hook of the one before has returned.
+// Each container is started when the previous container's hook has returned.
 func TestPostStartComesBeforeTheNext(t *testing.T) {
 	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(3), nil), func(t *testing.T, b *syncerHarness) {
 		b.settle()
 		b.hooks.did(t, "a sleep", "b sleep")
 		if gap := b.startedAt("b").Sub(b.startedAt("a")); gap < 3*time.Second-time.Millisecond {
-			t.Errorf("b came %s after a", gap)
+			t.Errorf("b started %s after a", gap)
 		}
 		if got := b.hooks.ips[0]; got == "" || got != b.observe().IPs[0] {
-			t.Errorf("the hook asks at %q", got)
+			t.Errorf("the hook was run against %q", got)
 		}
 		b.settle()
 		b.hooks.did(t)
@@ -104,7 +104,7 @@ func TestPostStartOnTheHostsNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(b.hooks.ips); got != "[192.0.2.1 127.0.0.1]" {
-			t.Errorf("hooks ask at %s", got)
+			t.Errorf("hooks were run against %s", got)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestPostStartFails(t *testing.T) {
 		}
 		b.hooks.did(t, "a fails", "a sleep")
 		b.runs("b")
-		// The next instances come by the crash-loop back-off.
+		// The next instances are delayed by the crash-loop back-off.
 		b.sync()
 		if r := b.sync(); r.Waiting["a"].Reason != "CrashLoopBackOff" || b.fake.Starts("uid-1", "a") != 2 {
 			t.Errorf("got %+v", r)
@@ -131,7 +131,7 @@ func TestPostStartFails(t *testing.T) {
 	})
 }
 
-// What ends the Sync breaks the hook off, and it is performed again.
+// Cancelling a sync cancels the hook, and the next sync runs it again.
 func TestPostStartIsPerformedAgain(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a", "b"}), nap(10), nil), func(t *testing.T, b *syncerHarness) {
@@ -153,7 +153,7 @@ func TestPostStartIsPerformedAgain(t *testing.T) {
 	}
 }
 
-// A hook of the instance that is known to have returned is not performed again.
+// A hook that is known to have returned for this instance is not run again.
 func TestPostStartIsKnown(t *testing.T) {
 	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nap(0), nil), func(t *testing.T, b *syncerHarness) {
 		b.settle()
@@ -204,7 +204,7 @@ func TestPreStopIsWithinTheGrace(t *testing.T) {
 	}
 }
 
-// A kill of one container performs its hook, too, within the probe's grace.
+// Killing one container runs its hook too, within the probe's grace period.
 func TestPreStopBeforeARestart(t *testing.T) {
 	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(30)), func(t *testing.T, b *syncerHarness) {
 		five := int64(5)
@@ -221,19 +221,19 @@ func TestPreStopBeforeARestart(t *testing.T) {
 	})
 }
 
-// A kill that is given up goes on with the next one: what has returned is not
-// performed again, and the time counts on.
+// A kill that was cancelled is resumed by the next one: a hook that has
+// returned is not run again, and the elapsed time still counts.
 func TestKillIsShortened(t *testing.T) {
 	for name, c := range map[string]struct {
 		preStop   int64
-		shorter   int64 // after 8 s of 60
+		shorter   int64 // after 8 s of 60 s
 		took      time.Duration
 		performed []string
 	}{
-		"after the hook":   {3, 10, 18 * time.Second, []string{"a sleep"}},
-		"during the hook":  {20, 10, 20 * time.Second, []string{"a sleep broken off", "a sleep broken off"}},
-		"to almost none":   {3, 1, 9 * time.Second, []string{"a sleep"}},
-		"to one as before": {3, 60, 60 * time.Second, []string{"a sleep"}},
+		"after the hook":  {3, 10, 18 * time.Second, []string{"a sleep"}},
+		"during the hook": {20, 10, 20 * time.Second, []string{"a sleep broken off", "a sleep broken off"}},
+		"to one second":   {3, 1, 9 * time.Second, []string{"a sleep"}},
+		"unchanged grace": {3, 60, 60 * time.Second, []string{"a sleep"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(c.preStop)), func(t *testing.T, b *syncerHarness) {
@@ -258,8 +258,8 @@ func TestKillIsShortened(t *testing.T) {
 	}
 }
 
-// A runtime that is away for long does not use up the grace of a container
-// that was never asked.
+// A runtime that is down for long does not use up the grace period of a
+// container that was never asked to stop.
 func TestKillKeepsGraceOverFailures(t *testing.T) {
 	withTestbed(t, hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(4)), func(t *testing.T, b *syncerHarness) {
 		b.settle()
@@ -281,7 +281,8 @@ func TestKillKeepsGraceOverFailures(t *testing.T) {
 	})
 }
 
-// Without a manifest the container's own annotations tell its hook and its turn.
+// Without a manifest the hook and the termination order come from the
+// container's annotations.
 func TestKillByAnnotations(t *testing.T) {
 	p := hooked(pod(v1.RestartPolicyAlways, []string{"a"}), nil, nap(3))
 	p.Spec.Containers[0].Ports = []v1.ContainerPort{{Name: "web", ContainerPort: 80}}

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// loginsOf finds the same credentials for each image.
+// loginsOf returns a lookup that finds the same credentials for each image.
 func loginsOf(revision string, fault error, users ...string) PullCredentials {
 	return PullCredentials{Revision: revision, Lookup: func(context.Context, string) ([]Credential, error) {
 		var list []Credential
@@ -40,8 +40,8 @@ func TestCredentialsAreTriedInTurn(t *testing.T) {
 	})
 }
 
-// All failures are told together, with what could not be asked, and without a
-// word of what is secret, which a registry may repeat.
+// All failures are reported together, along with the credential sources that
+// failed, and without any secret, which a registry may echo.
 func TestFailedCredentialsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
@@ -65,7 +65,7 @@ func TestFailedCredentialsAreReported(t *testing.T) {
 	})
 }
 
-// Other credentials are worth another try at once.
+// Changed credentials reset the back-off.
 func TestNewCredentialsResetTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
@@ -92,7 +92,8 @@ func TestNewCredentialsResetTheBackoff(t *testing.T) {
 	})
 }
 
-// Who has no credential does not get an image by the pull of one who has.
+// A caller without credentials does not get an image through the pull of a
+// caller with them.
 func TestPullsAreSharedByCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()

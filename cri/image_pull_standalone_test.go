@@ -22,6 +22,6 @@ func TestPullImage(t *testing.T) {
 	}
 	var bad *NameError
 	if _, _, err = PullImage(t.Context(), r, "Web:1", PullCredentials{}); !errors.As(err, &bad) || !strings.Contains(err.Error(), "not a valid reference") {
-		t.Errorf("a name that is none: %v", err)
+		t.Errorf("an invalid name: %v", err)
 	}
 }

@@ -16,15 +16,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// registry is an image service whose pulls wait until they are answered.
+// registry is an image service whose pulls block until the test answers them.
 type registry struct {
 	mu      sync.Mutex
-	present map[string]string // ID by reference
+	present map[string]string // image ID by reference
 	answers map[string]chan error
 	begun   []string
 	ended   []string // cancelled
 	inspect error
-	slow    time.Duration // to notice that a pull is cancelled
+	slow    time.Duration // delay until a cancelled pull returns
 }
 
 func newRegistry(present ...string) *registry {
@@ -86,7 +86,7 @@ func (r *registry) pulls() []string {
 	return slices.Clone(r.begun)
 }
 
-// eventLog keeps what was recorded.
+// eventLog records events.
 type eventLog struct {
 	mu   sync.Mutex
 	list []string
@@ -98,7 +98,7 @@ func (l *eventLog) Event(pod *v1.Pod, eventType, reason, message string) {
 	l.list = append(l.list, fmt.Sprintf("%s %s %s: %s", pod.Name, eventType, reason, message))
 }
 
-// reasons are the recorded ones in order.
+// reasons returns the recorded reasons in order.
 func (l *eventLog) reasons() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +161,7 @@ func TestImagePolicies(t *testing.T) {
 		{name: "Never, not there", policy: v1.PullNever, reason: "ErrImageNeverPull", events: []string{"ErrImageNeverPull"}},
 		{name: "pull fails", policy: v1.PullIfNotPresent, pull: errors.New("no route"), reason: "ErrImagePull", events: []string{"Pulling", "Failed"}},
 		{name: "inspect fails", policy: v1.PullIfNotPresent, inspect: errors.New("broken"), reason: "ImageInspectError", events: []string{"InspectFailed"}},
-		{name: "inspect fails, Always does not mind", policy: v1.PullAlways, inspect: errors.New("broken"), ref: "pulled-web:1", events: []string{"Pulling", "Pulled"}},
+		{name: "inspect fails, Always ignores it", policy: v1.PullAlways, inspect: errors.New("broken"), ref: "pulled-web:1", events: []string{"Pulling", "Pulled"}},
 		{name: "bad name", image: "WEB:1", policy: v1.PullIfNotPresent, reason: "InvalidImageName", events: []string{"InspectFailed"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -213,12 +213,12 @@ func TestImageBackoff(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		// Another pod, or another image, is not held back.
+		// Another pod, or another image, is not delayed.
 		r.answer("web:1", nil)
 		if w := m.ask("other", "web:1", v1.PullIfNotPresent); w.err != nil {
 			t.Errorf("another pod: %v", w.err)
 		}
-		// An image that has come by other means ends the back-off.
+		// An image that appeared by other means ends the back-off.
 		r.answer("web:1", errors.New("no route"))
 		m.ask("u", "web:1", v1.PullIfNotPresent)
 		r.present["web:1"] = "x"
@@ -226,7 +226,7 @@ func TestImageBackoff(t *testing.T) {
 			t.Errorf("present: %v", w.err)
 		}
 		if len(m.failures) != 0 {
-			t.Errorf("remembered: %v", m.failures)
+			t.Errorf("failures kept: %v", m.failures)
 		}
 	})
 }
@@ -253,7 +253,7 @@ func TestImageBackoffResets(t *testing.T) {
 		m.forgetPod("u")
 		r.answer("web:1", nil)
 		if w = m.ask("u", "web:1", v1.PullIfNotPresent); w.err != nil {
-			t.Errorf("forgotten: %v", w.err)
+			t.Errorf("after the failures expired: %v", w.err)
 		}
 	})
 }
@@ -268,7 +268,8 @@ func TestEqualPullsAreShared(t *testing.T) {
 		if got := r.pulls(); !slices.Equal(got, []string{"web:latest"}) {
 			t.Fatalf("pulls %q, want one", got)
 		}
-		// Who asked first goes away; the pull goes on for the others.
+		// The first caller goes away; the pull continues for the
+		// others.
 		first.cancel()
 		synctest.Wait()
 		if !first.done || !errors.Is(first.err, context.Canceled) || second.done {
@@ -299,7 +300,8 @@ func TestPullIsCancelledWithItsLastWaiter(t *testing.T) {
 		if !slices.Equal(r.ended, []string{"web:1"}) || !second.done {
 			t.Fatalf("cancelled %q", r.ended)
 		}
-		// That was no failure, and the next one pulls again.
+		// The cancelled pull was no failure, and the next one pulls
+		// again.
 		if len(m.failures) != 0 || slices.Contains(events.reasons(), "Failed") {
 			t.Errorf("failures %v, events %q", m.failures, events.reasons())
 		}
@@ -319,7 +321,7 @@ func TestCancelledPullIsNotShared(t *testing.T) {
 		m := newImageManager(r, noEvents{}, DefaultParallelPulls)
 		first := m.ask("1", "web:1", v1.PullIfNotPresent)
 		first.cancel()
-		synctest.Wait() // the pull is cancelled and takes its time
+		synctest.Wait() // the cancelled pull takes this long to return
 		second := m.ask("2", "web:1", v1.PullIfNotPresent)
 		if got := len(r.pulls()); got != 2 {
 			t.Errorf("%d pulls, want a new one", got)
@@ -362,7 +364,7 @@ func TestAtMostFivePullsStartAtOnce(t *testing.T) {
 		if got := len(r.pulls()); got != 5 {
 			t.Fatalf("%d pulls at once, want 5", got)
 		}
-		// What is present never queues, whatever the policy.
+		// A present image never queues, whatever the policy.
 		if w := m.ask("u", "there:1", v1.PullIfNotPresent); !w.done || w.err != nil {
 			t.Errorf("present: done %t, %v", w.done, w.err)
 		}
@@ -370,19 +372,19 @@ func TestAtMostFivePullsStartAtOnce(t *testing.T) {
 		if w := m.ask("u", "there:1", v1.PullAlways); !w.done || w.err != nil {
 			t.Errorf("present, Always: done %t, %v", w.done, w.err)
 		}
-		// One that ends gives its place to the one that waited longest.
+		// When a pull ends, the longest waiting one takes its slot.
 		r.answer("web:0", nil)
 		synctest.Wait()
 		if got := r.pulls(); got[len(got)-1] != "web:5" || len(got) != 7 {
 			t.Fatalf("pulls %q", got)
 		}
-		// One that waits may go without having begun.
+		// A waiting pull can be cancelled before it starts.
 		all[6].cancel()
 		synctest.Wait()
 		if !all[6].done || slices.Contains(r.pulls(), "web:6") {
-			t.Error("a cancelled one waits on")
+			t.Error("a cancelled pull still waits")
 		}
-		// Those that run for 30 s give their places to the next ones.
+		// Pulls that run for 30 s release their slots to the next ones.
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
 		if got := len(r.pulls()); got != 7 {
@@ -403,7 +405,7 @@ func TestAtMostFivePullsStartAtOnce(t *testing.T) {
 			}
 		}
 		if got := len(m.pulls.limiter.slots); got != 0 {
-			t.Errorf("%d places are still taken", got)
+			t.Errorf("%d slots are still in use", got)
 		}
 	})
 }

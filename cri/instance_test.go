@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestInstanceIsPinned: another value would make strangers of all pods that
-// run.
+// TestInstanceIsPinned: with another value, all running pods would become
+// foreign.
 func TestInstanceIsPinned(t *testing.T) {
 	const machine = "0123456789abcdef0123456789abcdef"
 	if got := Instance(machine, "/nowhere/podstead"); got != "08ceaed814f5ce5b" {

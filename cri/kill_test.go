@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// kill looks and ends the pod.
+// kill observes and terminates the pod.
 func (b *syncerHarness) kill(grace int64) error {
 	b.t.Helper()
 	status, err := b.client.PodStatus(b.t.Context(), b.pod.UID)
@@ -36,7 +36,7 @@ func TestKillTerminatesInParallel(t *testing.T) {
 			t.Errorf("took %s, want the grace of 10 s once", took)
 		}
 		if b.fake.Running() != 0 || b.fake.Ready() != 0 {
-			t.Errorf("something goes on\n%s", b.fake.Dump())
+			t.Errorf("something still runs\n%s", b.fake.Dump())
 		}
 		if c, _ := b.fake.Newest("c"); c.ExitCode != 0 {
 			t.Errorf("c was killed although it had time: %+v", c)
@@ -76,7 +76,7 @@ func TestKillWithoutPod(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b.fake.Running() != 0 || b.fake.Ready() != 0 {
-			t.Errorf("something goes on\n%s", b.fake.Dump())
+			t.Errorf("something still runs\n%s", b.fake.Dump())
 		}
 		if !b.events.has("Killing: Stopping container a") {
 			t.Errorf("events %q", b.events.list)
@@ -84,8 +84,8 @@ func TestKillWithoutPod(t *testing.T) {
 	})
 }
 
-// A runtime that refuses at once must not make the sandbox end containers
-// that have had no time.
+// When the runtime rejects a stop at once, the sandbox must not be stopped, as
+// that would kill containers that have had no grace period.
 func TestKillDoesNotCutGraceShort(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
@@ -107,7 +107,8 @@ func TestKillDoesNotCutGraceShort(t *testing.T) {
 	})
 }
 
-// A stop that never returns is bounded, and then the sandbox takes it along.
+// A stop call that never returns is bounded; after that, stopping the sandbox
+// terminates the container.
 func TestKillOfAHangingStop(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
@@ -118,7 +119,7 @@ func TestKillOfAHangingStop(t *testing.T) {
 			t.Errorf("got %v after %s", err, time.Since(begun))
 		}
 		if b.fake.Running() != 0 {
-			t.Errorf("it runs on\n%s", b.fake.Dump())
+			t.Errorf("it still runs\n%s", b.fake.Dump())
 		}
 	})
 }
@@ -132,7 +133,7 @@ func TestRemove(t *testing.T) {
 		status := b.observe()
 		b.fake.Inject("RemoveContainer", critest.Fault{Container: "a", Before: errors.New("busy")})
 		if err := b.syncer.Remove(t.Context(), status.Pod()); err == nil || len(b.fake.Sandboxes()) != 1 {
-			t.Errorf("got %v and %d sandboxes, want an error and the sandbox of what is left", err, len(b.fake.Sandboxes()))
+			t.Errorf("got %v and %d sandboxes, want an error and the sandbox of the remaining container", err, len(b.fake.Sandboxes()))
 		}
 		for range 2 {
 			if err := b.syncer.Remove(t.Context(), status.Pod()); err != nil {

@@ -8,9 +8,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// FuzzListWire reads whatever a runtime may send the way List does, and the
-// usual way, and compares what is valid: first when all is new, then when it
-// is known.
+// FuzzListWire decodes arbitrary responses of a runtime with List's decoder and
+// with the generated types, and compares valid results: first with an empty
+// inventory, then with a filled one.
 func FuzzListWire(f *testing.F) {
 	for _, m := range []proto.Message{
 		&runtimeapi.ListPodSandboxResponse{},
@@ -35,7 +35,7 @@ func FuzzListWire(f *testing.F) {
 			s := &scratch{inventory: k}
 			err := (*sandboxItems)(s).unmarshal(data)
 			if plainErr != nil {
-				return // field numbers beyond the valid ones are let pass here
+				return // this decoder accepts field numbers beyond the valid range
 			}
 			if err != nil {
 				t.Fatalf("round %d: %v", round, err)
@@ -55,12 +55,12 @@ func FuzzListWire(f *testing.F) {
 				}
 				got := s.sandboxes[n]
 				if got.entry.ID != item.Id || got.state != int32(item.State) || got.entry.created != item.CreatedAt {
-					t.Fatalf("round %d: %+v, the usual way %+v", round, got.entry, item)
+					t.Fatalf("round %d: %+v, generated types: %+v", round, got.entry, item)
 				}
 				n++
 			}
 			if n != len(s.sandboxes) {
-				t.Fatalf("round %d: %d items, the usual way %d", round, len(s.sandboxes), n)
+				t.Fatalf("round %d: %d items, generated types: %d", round, len(s.sandboxes), n)
 			}
 			k.apply(s, time.Time{})
 		}

@@ -18,7 +18,8 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// plainList groups decoded lists the obvious way, knowing nothing of before.
+// plainList groups decoded lists in the simplest way, without any earlier
+// state.
 func plainList(instance string, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) map[podKey]*Pod {
 	pods := map[podKey]*Pod{}
 	pod := func(key podKey, name, namespace string) *Pod {
@@ -48,7 +49,7 @@ func plainList(instance string, sandboxes []*runtimeapi.PodSandbox, containers [
 	return pods
 }
 
-// world is a runtime that changes at random.
+// world is a simulated runtime that changes at random.
 type world struct {
 	random     *rand.Rand
 	serial     int
@@ -134,8 +135,8 @@ func listWorld(t *testing.T, k *inventory, w *world) *Observed {
 	return k.apply(s, time.Unix(1, 0))
 }
 
-// TestListEqualsPlainList follows a runtime that changes at random and
-// compares each list with the obvious way to make it.
+// TestListEqualsPlainList follows a runtime that changes at random and compares
+// each list with plainList.
 func TestListEqualsPlainList(t *testing.T) {
 	for seed := range uint64(6) {
 		w := &world{random: rand.New(rand.NewPCG(seed, 1))}
@@ -166,14 +167,14 @@ func TestListEqualsPlainList(t *testing.T) {
 			}
 			before = got
 			if len(k.sandboxes) != len(w.sandboxes) || len(k.containers) != len(w.containers) {
-				t.Fatal("what is gone is still known")
+				t.Fatal("removed objects are still in the inventory")
 			}
 		}
 	}
 }
 
-// TestListIgnoresDuplicates: a list that repeats itself shows each thing once, and what
-// is gone goes nevertheless.
+// TestListIgnoresDuplicates: a list with repeated entries shows each object
+// once, and removed objects still disappear.
 func TestListIgnoresDuplicates(t *testing.T) {
 	w := &world{}
 	sandbox := func(id string) *runtimeapi.PodSandbox {
@@ -201,7 +202,8 @@ func TestListIgnoresDuplicates(t *testing.T) {
 }
 
 func TestListSortsNewestFirst(t *testing.T) {
-	// The clock of a board without one: the later attempt has the earlier time.
+	// On a board without a real-time clock the later attempt can have the
+	// earlier time.
 	s := []Sandbox{
 		{ID: "a", Attempt: 1, CreatedAt: time.Unix(900, 0)},
 		{ID: "b", Attempt: 2, CreatedAt: time.Unix(5, 0)},
@@ -233,10 +235,10 @@ func TestListRejectsInvalidData(t *testing.T) {
 	good := marshal(t, &runtimeapi.ListPodSandboxResponse{Items: []*runtimeapi.PodSandbox{{Id: "a", Metadata: &runtimeapi.PodSandboxMetadata{Uid: "u"}}}})
 	for _, data := range [][]byte{good[:len(good)-1], {0x0a}, {0xff, 0xff}, {0x0a, 0x02, 0x0a, 0x7f}} {
 		if err := (*sandboxItems)(s).unmarshal(data); err == nil {
-			t.Errorf("%x was taken", data)
+			t.Errorf("%x was accepted", data)
 		}
 		if err := (*containerItems)(s).unmarshal(data); err == nil && len(data) < 5 {
-			t.Errorf("%x was taken", data)
+			t.Errorf("%x was accepted", data)
 		}
 	}
 	// Fields of a later version of CRI are skipped.
@@ -246,7 +248,7 @@ func TestListRejectsInvalidData(t *testing.T) {
 	}
 }
 
-// TestFieldNumbers holds the numbers against the generated descriptors.
+// TestFieldNumbers compares the field numbers with the generated descriptors.
 func TestFieldNumbers(t *testing.T) {
 	sandbox := (&runtimeapi.PodSandbox{}).ProtoReflect().Descriptor().Fields()
 	container := (&runtimeapi.Container{}).ProtoReflect().Descriptor().Fields()
@@ -263,7 +265,7 @@ func TestFieldNumbers(t *testing.T) {
 		{int(container.ByName("created_at").Number()), fieldContainerCreated},
 	} {
 		if c.got != c.want {
-			t.Errorf("field number %d, here %d", c.got, c.want)
+			t.Errorf("field number %d, the scan uses %d", c.got, c.want)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// podConfig and containerConfig are the least that the runtime needs.
+// podConfig and containerConfig return the minimum that the runtime needs.
 func podConfig(uid, name string, attempt uint32) *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: uid, Attempt: attempt},
@@ -79,7 +79,8 @@ func TestListSplitsOwnAndForeign(t *testing.T) {
 			Annotations: map[string]string{"kubernetes.io/config.source": "file"}})
 		f.Put(critest.Pod{UID: "uid-3", Name: "other", Namespace: "default", Instance: "another", Containers: []string{"c"}})
 		f.Put(critest.Pod{UID: "uid-4", Name: "bare", Namespace: "ops", Bare: true, Containers: []string{"c"}})
-		// Another client took a UID of ours. It is not ours for that.
+		// Another client uses one of our UIDs. Its pod still counts as
+		// foreign.
 		f.Put(critest.Pod{UID: "uid-1", Name: "twin", Namespace: "default"})
 
 		o := mustList(t, c)
@@ -102,7 +103,8 @@ func TestListSplitsOwnAndForeign(t *testing.T) {
 			t.Errorf("foreign: %v, want %v", names, want)
 		}
 
-		// Without an instance nothing is ours, and the twins are one pod.
+		// Without an instance nothing is our own, and the two pods of
+		// one UID are one pod.
 		if o := mustList(t, f.Client(t, "")); len(o.Own) != 0 || len(o.Foreign) != 4 {
 			t.Errorf("no instance: %d own, %d foreign", len(o.Own), len(o.Foreign))
 		}
@@ -131,10 +133,10 @@ func TestListKeepsWhatDidNotChange(t *testing.T) {
 			t.Error("a pod in which nothing changed was created again")
 		}
 		if a := find(first, "a"); a == find(second, "a") || a.Containers[0].State != cri.StateRunning {
-			t.Error("what was given out has changed")
+			t.Error("a returned object was modified")
 		}
 		if find(second, "a").Containers[0].State != cri.StateExited {
-			t.Error("an exit was not seen")
+			t.Error("an exit was not detected")
 		}
 		f.EndPod("uid-2")
 		if o := mustList(t, c); len(o.Own) != 1 {
@@ -159,8 +161,8 @@ func manyPods(t testing.TB, n int) (*critest.Fake, *cri.Client) {
 	return f, c
 }
 
-// BenchmarkList is the relist of a node at rest. The fake shares the process,
-// so that its half of the work is counted too.
+// BenchmarkList measures the relist of an idle node. The fake runs in the same
+// process, so that its share of the work is counted too.
 func BenchmarkList(b *testing.B) {
 	for _, n := range []int{50, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -44,12 +44,12 @@ func TestNextLogNumber(t *testing.T) {
 		}
 	}
 	if got, err := nextLogNumber(filepath.Join(t.TempDir(), "none")); got != 0 || err != nil {
-		t.Errorf("no folder: got %d, %v, want 0", got, err)
+		t.Errorf("no directory: got %d, %v, want 0", got, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	writeFile(t, file)
 	if _, err := nextLogNumber(file); err == nil {
-		t.Error("a file for a folder is no error")
+		t.Error("a file in place of the directory is no error")
 	}
 }
 
@@ -60,7 +60,7 @@ func TestLinkLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(filepath.Join(links, "l")); err == nil {
-		t.Error("a log that does not exist has a link")
+		t.Error("a link was made to a log that does not exist")
 	}
 	writeFile(t, log)
 	other := filepath.Join(root, "1.log")
@@ -70,7 +70,7 @@ func TestLinkLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _ := os.Readlink(filepath.Join(links, "l")); got != target {
-			t.Errorf("the link leads to %q, want %q", got, target)
+			t.Errorf("the link points to %q, want %q", got, target)
 		}
 	}
 }

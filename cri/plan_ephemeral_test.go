@@ -17,11 +17,11 @@ func debugged(pod *v1.Pod, names ...string) *v1.Pod {
 }
 
 func TestPlanEphemeral(t *testing.T) {
-	told := debugged(wantedPod(always, one), "e")
-	told.Status.EphemeralContainerStatuses = []v1.ContainerStatus{{Name: "e", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}}
+	reported := debugged(wantedPod(always, one), "e")
+	reported.Status.EphemeralContainerStatuses = []v1.ContainerStatus{{Name: "e", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}}
 	testPlan(t, []planCase{
 		{
-			name: "it starts in the pod that runs",
+			name: "it starts in a running pod",
 			pod:  debugged(wantedPod(always, one), "e"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
 			want: Actions{SandboxID: "s", StartEphemeral: []int{0}},
 		}, {
@@ -29,7 +29,7 @@ func TestPlanEphemeral(t *testing.T) {
 			pod:  debugged(wantedPod(always, one, "i"), "e"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateRunning),
 			want: Actions{SandboxID: "s", StartEphemeral: []int{0}},
 		}, {
-			name: "there is no sandbox yet: the pod comes first",
+			name: "no sandbox yet: the pod starts first",
 			pod:  debugged(wantedPod(always, one), "e"), observed: &observedPod{},
 			want: Actions{CreateSandbox: true, Start: []int{0}},
 		}, {
@@ -41,19 +41,19 @@ func TestPlanEphemeral(t *testing.T) {
 			pod:  debugged(wantedPod(always, one), "e"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateExited, exit(1)),
 			want: Actions{SandboxID: "s"},
 		}, {
-			name: "nor in another sandbox",
+			name: "not started again in another sandbox",
 			pod:  debugged(wantedPod(always, one), "e"), observed: (&observedPod{}).sandbox("s", false).in("d", "e", StateExited).sandbox("u", true).in("c", "a", StateRunning),
 			want: Actions{SandboxID: "u", Attempt: 1},
 		}, {
-			name: "nor once its remains are gone",
-			pod:  told, observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
+			name: "not started again after it was removed",
+			pod:  reported, observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
 			want: Actions{SandboxID: "s"},
 		}, {
-			name: "one that was made is started, not made again",
+			name: "a created one is started, not created again",
 			pod:  debugged(wantedPod(always, one), "e"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateCreated),
 			want: Actions{SandboxID: "s", StartEphemeral: []int{0}, Created: map[string]string{"e": "d"}},
 		}, {
-			name: "it keeps no pod going",
+			name: "it does not keep the pod running",
 			pod:  debugged(wantedPod(never, one), "e"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited).in("d", "e", StateRunning),
 			want: Actions{SandboxID: "s", KillPod: true},
 		}, {
@@ -61,14 +61,14 @@ func TestPlanEphemeral(t *testing.T) {
 			pod:  deleted(debugged(wantedPod(always, one), "e")), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
 			want: Actions{SandboxID: "s"},
 		}, {
-			name: "one in an unknown state is ended and not started again",
+			name: "one in an unknown state is killed and not started again",
 			pod:  debugged(wantedPod(always, one), "e"), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "e", StateUnknown),
 			want: Actions{SandboxID: "s", Kill: []Kill{killed("d", "e", KillUnknown)}},
 		},
 	})
 }
 
-// Who looks into a pod whose containers all restart goes on looking.
+// Ephemeral containers keep running when all containers of the pod restart.
 func TestPlanRestartAllLeavesEphemeral(t *testing.T) {
 	pod := debugged(restarting(wantedPod(always, two), "a", ownNever, on(restartAll, 42)), "e")
 	l := (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b", StateRunning).in("x", "e", StateRunning)
@@ -78,8 +78,8 @@ func TestPlanRestartAllLeavesEphemeral(t *testing.T) {
 	}
 }
 
-// An ephemeral container sees the processes of its target, or those that any
-// container of the pod would.
+// An ephemeral container shares the PID namespace of its target, or else the
+// one that any container of the pod would get.
 func TestEphemeralTarget(t *testing.T) {
 	pod := debugged(wantedPod(always, one), "e")
 	c := Ephemeral(pod)[0]

@@ -34,7 +34,7 @@ func TestPlanInit(t *testing.T) {
 			pod:  wantedPod(always, one, "i", "j"), observed: (&observedPod{}).sandbox("s", true).in("y", "j", StateExited),
 			want: Actions{SandboxID: "s", Start: []int{0}},
 		}, {
-			name: "an init container failed: again",
+			name: "an init container failed: restarted",
 			pod:  wantedPod(onFailure, one, "i"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
 			want: Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
@@ -46,7 +46,7 @@ func TestPlanInit(t *testing.T) {
 			pod:  wantedPod(always, one, "i"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, oomKilled),
 			want: Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
-			name: "an init container in unknown state is ended first",
+			name: "an init container in unknown state is killed first",
 			pod:  wantedPod(always, one, "i"), observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateUnknown),
 			want: Actions{SandboxID: "s", Kill: []Kill{killed("x", "i", KillUnknown)}, StartInit: []int{0}},
 		}, {

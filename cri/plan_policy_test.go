@@ -73,7 +73,7 @@ func TestPlanOwnPolicies(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateRunning),
 			want:     Actions{SandboxID: "s"},
 		}, {
-			name:     "policy Always, all have their own and are done: the pod has ended",
+			name:     "policy Always, all have their own and are done: the pod has terminated",
 			pod:      restarting(restarting(wantedPod(always, two), "a", ownNever), "b", ownOnFailure),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateExited),
 			want:     Actions{SandboxID: "s", KillPod: true},
@@ -106,7 +106,7 @@ func TestPlanOwnPolicies(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
 			want:     Actions{SandboxID: "s", KillPod: true},
 		}, {
-			name:     "an init container's own policy: it runs again",
+			name:     "an init container's own policy: it is restarted",
 			pod:      restarting(wantedPod(never, one, "i"), "i", ownOnFailure),
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
 			want:     Actions{SandboxID: "s", StartInit: []int{0}},
@@ -116,7 +116,7 @@ func TestPlanOwnPolicies(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, oomKilled),
 			want:     Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
-			name:     "an init container's rule: it runs again",
+			name:     "an init container's rule: it is restarted",
 			pod:      restarting(wantedPod(never, one, "i"), "i", ownNever, on(restart, 3)),
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(3)),
 			want:     Actions{SandboxID: "s", StartInit: []int{0}},
@@ -132,7 +132,7 @@ func TestPlanOwnPolicies(t *testing.T) {
 func TestPlanRestartAll(t *testing.T) {
 	zero := int64(0)
 	end := func(id, name string) Kill { return Kill{ID: id, Name: name, Reason: KillRestartAll, Grace: &zero} }
-	// The regular container a restarts all with code 42.
+	// The regular container a restarts all containers with exit code 42.
 	pod := func(init ...string) *v1.Pod {
 		return restarting(wantedPod(never, two, init...), "a", ownNever, on(restartAll, 42))
 	}
@@ -144,7 +144,7 @@ func TestPlanRestartAll(t *testing.T) {
 			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateRunning),
 			want: Actions{SandboxID: "s"},
 		}, {
-			name: "what runs is killed at once, then all is removed, the one that called for it last",
+			name: "running containers are killed at once, then all are removed, the trigger last",
 			pod:  sidecar(pod("i", "p"), "p"),
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited).in("y", "p", StateRunning).
 				in("c", "a", StateExited, exit(42)).in("d", "b", StateRunning),
@@ -155,15 +155,15 @@ func TestPlanRestartAll(t *testing.T) {
 			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
 			want: Actions{SandboxID: "s", RestartAll: &RestartAll{Trigger: trigger, Remove: []string{"d", "c"}}},
 		}, {
-			name: "all was removed: it starts over with the first init container, in the same sandbox",
+			name: "all were removed: it starts over with the first init container, in the same sandbox",
 			pod:  pod("i"), observed: (&observedPod{}).sandbox("s", true),
 			want: Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
-			name: "an older end calls for nothing",
+			name: "an older exit triggers nothing",
 			pod:  pod(), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)).in("e", "a", StateRunning).in("d", "b", StateRunning),
 			want: Actions{SandboxID: "s"},
 		}, {
-			name: "the sandbox died: it calls for it nevertheless",
+			name: "the sandbox died: the restart is still triggered",
 			pod:  pod(), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited, exit(42)).in("d", "b", StateExited),
 			want: Actions{SandboxID: "s", RestartAll: &RestartAll{Trigger: trigger, Remove: []string{"d", "c"}}},
 		}, {
@@ -174,7 +174,7 @@ func TestPlanRestartAll(t *testing.T) {
 	})
 }
 
-// Init containers and sidecars call for a restart of all too.
+// Init containers and sidecars can trigger a restart of all containers too.
 func TestPlanRestartAllForInit(t *testing.T) {
 	pod := sidecar(wantedPod(never, one, "i", "s"), "s")
 	pod = restarting(pod, "i", ownNever, on(restartAll, 7))

@@ -20,7 +20,7 @@ func TestPlanRegular(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited).in("d", "b", StateRunning),
 			want:     Actions{SandboxID: "s", Start: []int{0}},
 		}, {
-			name:     "policy OnFailure: only the one that failed",
+			name:     "policy OnFailure: only the failed one",
 			pod:      wantedPod(onFailure, two),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited).in("d", "b", StateExited, exit(2)),
 			want:     Actions{SandboxID: "s", Start: []int{1}},
@@ -45,7 +45,7 @@ func TestPlanRegular(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited),
 			want:     Actions{KillPod: true, SandboxID: "s"},
 		}, {
-			name: "unknown state is ended first and started whatever the policy",
+			name: "unknown state is killed first and started whatever the policy",
 			pod:  wantedPod(never, one), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateUnknown),
 			want: Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillUnknown)}, Start: []int{0}},
 		}, {
@@ -57,7 +57,7 @@ func TestPlanRegular(t *testing.T) {
 			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateCreated, otherHash),
 			want: Actions{SandboxID: "s", Start: []int{0}, Remove: []string{"c"}},
 		}, {
-			name:     "one created of what has changed since is created again",
+			name:     "one created from inputs that have changed is created again",
 			pod:      wantedPod(always, one),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateCreated),
 			changed:  map[string]string{"c": "ConfigMap default/cm"},
@@ -73,7 +73,7 @@ func TestPlanRegular(t *testing.T) {
 			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateCreated).sandbox("t", true),
 			want: Actions{SandboxID: "t", Attempt: 1, Start: []int{0}, Remove: []string{"c"}},
 		}, {
-			name:     "one created next to the one that runs goes",
+			name:     "one created next to a running one is removed",
 			pod:      wantedPod(always, one),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "a", StateCreated),
 			want:     Actions{SandboxID: "s", Remove: []string{"d"}},
@@ -92,7 +92,7 @@ func TestPlanRegular(t *testing.T) {
 			pod:  wantedPod(never, one), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning, otherHash),
 			want: Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillChanged)}, Start: []int{0}},
 		}, {
-			name: "a container without a hash is left alone",
+			name: "a container without a hash is not touched",
 			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning, noHash),
 			want: Actions{SandboxID: "s"},
 		}, {
@@ -107,7 +107,7 @@ func TestPlanRegular(t *testing.T) {
 			want: Actions{SandboxID: "s", Start: []int{0},
 				Kill: []Kill{{ID: "c", Name: "a", Reason: KillLiveness, Grace: &probeSeconds}}},
 		}, {
-			name:     "startup failed, policy Never: killed and not restarted, the other goes on",
+			name:     "startup failed, policy Never: killed and not restarted, the other keeps running",
 			pod:      wantedPod(never, two),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "b", StateRunning),
 			failed:   map[string]KillReason{"c": KillStartup},
@@ -125,7 +125,7 @@ func TestPlanRegular(t *testing.T) {
 			failed:   map[string]KillReason{"b": KillLiveness},
 			want:     Actions{SandboxID: "s"},
 		}, {
-			name:     "two run: the older one goes",
+			name:     "two run: the older one is killed",
 			pod:      wantedPod(always, one),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "a", StateRunning),
 			want:     Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillSurplus)}},
@@ -140,7 +140,7 @@ func TestPlanRegular(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateRunning).sandbox("t", true),
 			want:     Actions{SandboxID: "t", Attempt: 1, Kill: []Kill{killed("c", "a", KillSurplus)}, Start: []int{0}},
 		}, {
-			name:     "a container that the pod does not have goes",
+			name:     "a container that the pod does not have is removed",
 			pod:      wantedPod(always, one),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "z", StateRunning),
 			want:     Actions{SandboxID: "s", Kill: []Kill{killed("d", "z", KillSurplus)}},

@@ -25,11 +25,11 @@ func TestPlanSandbox(t *testing.T) {
 			pod:  wantedPod(always, two), observed: (&observedPod{}).sandbox("s", true),
 			want: Actions{SandboxID: "s", Start: []int{0, 1}},
 		}, {
-			name: "the sandbox died: the pod is ended and starts over",
+			name: "the sandbox died: the pod is terminated and starts over",
 			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateRunning),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0}},
 		}, {
-			name: "two ready sandboxes: both go",
+			name: "two ready sandboxes: both are stopped",
 			pod:  wantedPod(always, one), observed: (&observedPod{}).sandbox("s", true).sandbox("t", true).in("c", "a", StateRunning),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "t", Attempt: 2, Start: []int{0}},
 		}, {
@@ -68,7 +68,7 @@ func TestPlanSandbox(t *testing.T) {
 			}(),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{0}},
 		}, {
-			name: "the sandbox died, policy Never: what has run does not run again",
+			name: "the sandbox died, policy Never: containers that have run do not run again",
 			pod:  wantedPod(never, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited, exit(1)),
 			want: Actions{KillPod: true, SandboxID: "s", Attempt: 1},
 		}, {
@@ -90,11 +90,11 @@ func TestPlanSandbox(t *testing.T) {
 			observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited).in("d", "b", StateExited),
 			want:     Actions{KillPod: true, SandboxID: "s", Attempt: 1},
 		}, {
-			name: "the sandbox died, policy Never: what has never run gets its turn",
+			name: "the sandbox died, policy Never: containers that have never run are started",
 			pod:  wantedPod(never, two), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateExited, exit(1)),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, Start: []int{1}},
 		}, {
-			name: "the sandbox died, policy Never: what ran in it is not run again",
+			name: "the sandbox died, policy Never: containers that ran in it are not run again",
 			pod:  wantedPod(never, one), observed: (&observedPod{}).sandbox("s", false).in("c", "a", StateRunning),
 			want: Actions{KillPod: true, SandboxID: "s", Attempt: 1},
 		}, {
@@ -116,12 +116,12 @@ func TestPlanSandbox(t *testing.T) {
 				in("y", "j", StateExited).in("c", "a", StateExited),
 			want: Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, RemoveInit: []string{"w"}},
 		}, {
-			name:     "the sandbox died: sidecars start again in their turn",
+			name:     "the sandbox died: sidecars start again in order",
 			pod:      sidecar(wantedPod(always, one, "i", "s"), "s"),
 			observed: (&observedPod{}).sandbox("b", false).in("x", "i", StateExited).in("y", "s", StateRunning).in("c", "a", StateExited),
 			want:     Actions{KillPod: true, CreateSandbox: true, SandboxID: "b", Attempt: 1, StartInit: []int{0}},
 		}, {
-			name:     "the sandbox died, the work was done: sidecars alone need no new one",
+			name:     "the sandbox died, the regular containers were done: sidecars alone need no new one",
 			pod:      sidecar(wantedPod(onFailure, one, "s"), "s"),
 			observed: (&observedPod{}).sandbox("b", false).in("y", "s", StateExited, exit(137)).in("c", "a", StateExited),
 			want:     Actions{KillPod: true, SandboxID: "b", Attempt: 1},

@@ -8,8 +8,8 @@ import (
 
 func TestPlanSidecars(t *testing.T) {
 	probeSeconds := int64(3)
-	// Most pods have a sidecar s, an init container i after it, and one regular
-	// container a.
+	// Most pods here have a sidecar s, an init container i after it, and
+	// one regular container a.
 	mixed := func(policy v1.RestartPolicy) *v1.Pod { return sidecar(wantedPod(policy, one, "s", "i"), "s") }
 	probed := func(policy v1.RestartPolicy) *v1.Pod {
 		pod := mixed(policy)
@@ -18,7 +18,7 @@ func TestPlanSidecars(t *testing.T) {
 	}
 	last := func(policy v1.RestartPolicy) *v1.Pod { return sidecar(wantedPod(policy, one, "i", "s"), "s") }
 	testPlan(t, []planCase{
-		// The start.
+		// Start of the pod.
 		{
 			name: "first the sidecar",
 			pod:  mixed(always), observed: &observedPod{},
@@ -48,7 +48,7 @@ func TestPlanSidecars(t *testing.T) {
 			started: map[string]bool{"x": true},
 			want:    Actions{SandboxID: "b", StartInit: []int{1}},
 		}, {
-			name: "no probes: what runs has started",
+			name: "no probes: a running one counts as started",
 			pod:  probed(always), observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateRunning),
 			want: Actions{SandboxID: "b", StartInit: []int{1}},
 		}, {
@@ -61,7 +61,7 @@ func TestPlanSidecars(t *testing.T) {
 			observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateRunning).in("y", "t", StateRunning),
 			want:     Actions{SandboxID: "b", Start: []int{0}},
 		}, {
-			name: "it ended before it had started: again, whatever the policy and the code",
+			name: "it exited before it had started: restarted, whatever the policy and the code",
 			pod:  probed(never), observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateExited),
 			want: Actions{SandboxID: "b", StartInit: []int{0}},
 		}, {
@@ -74,7 +74,7 @@ func TestPlanSidecars(t *testing.T) {
 			observed: (&observedPod{}).sandbox("old", false).in("w", "s", StateCreated).in("v", "i", StateCreated).sandbox("b", true),
 			want:     Actions{SandboxID: "b", Attempt: 1, StartInit: []int{0}, Remove: []string{"v", "w"}},
 		}, {
-			name: "it is in unknown state: it is ended and started again",
+			name: "it is in unknown state: it is killed and started again",
 			pod:  mixed(never), observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateUnknown),
 			want: Actions{SandboxID: "b", Kill: []Kill{killed("x", "s", KillUnknown)}, StartInit: []int{0}},
 		}, {
@@ -87,12 +87,12 @@ func TestPlanSidecars(t *testing.T) {
 
 		// While init containers run.
 		{
-			name:     "it ended while the next init container runs: again",
+			name:     "it ended while the next init container runs: restarted",
 			pod:      mixed(never),
 			observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateExited).in("y", "i", StateRunning),
 			want:     Actions{SandboxID: "b", StartInit: []int{0}},
 		}, {
-			name:     "both it and the init container ended: both again",
+			name:     "both it and the init container ended: both restarted",
 			pod:      mixed(onFailure),
 			observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateExited).in("y", "i", StateExited, exit(1)),
 			want:     Actions{SandboxID: "b", StartInit: []int{0, 1}},
@@ -151,7 +151,7 @@ func TestPlanSidecars(t *testing.T) {
 			observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateExited).in("c", "a", StateExited),
 			want:     Actions{SandboxID: "b", StartInit: []int{1}, Start: []int{0}},
 		}, {
-			name:     "it runs twice: the older one goes",
+			name:     "it runs twice: the older one is killed",
 			pod:      last(always),
 			observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateRunning).in("y", "s", StateRunning).in("c", "a", StateRunning),
 			want:     Actions{SandboxID: "b", Kill: []Kill{killed("x", "s", KillSurplus)}},
@@ -162,21 +162,21 @@ func TestPlanSidecars(t *testing.T) {
 			want:     Actions{SandboxID: "b", RemoveInit: []string{"w"}},
 		},
 
-		// The end.
+		// End of the pod.
 		{
-			name: "the work is done: the pod has ended, the sidecar with it",
+			name: "the regular containers are done: the pod has ended, the sidecar with it",
 			pod:  last(never), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateRunning).in("c", "a", StateExited),
 			want: Actions{SandboxID: "b", KillPod: true},
 		}, {
-			name: "the work is done: a sidecar that ended is not started again",
+			name: "the regular containers are done: a sidecar that ended is not started again",
 			pod:  last(onFailure), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateExited, exit(1)).in("c", "a", StateExited),
 			want: Actions{SandboxID: "b", KillPod: true},
 		}, {
-			name: "the work failed and is done again: the sidecar goes on",
+			name: "the regular container failed and is restarted: the sidecar keeps running",
 			pod:  last(onFailure), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateRunning).in("c", "a", StateExited, exit(1)),
 			want: Actions{SandboxID: "b", Start: []int{0}},
 		}, {
-			name: "the work failed its probe, policy Never: all ends",
+			name: "the regular container failed its probe, policy Never: all terminate",
 			pod:  last(never), observed: (&observedPod{}).sandbox("b", true).in("y", "s", StateRunning).in("c", "a", StateRunning),
 			failed: map[string]KillReason{"c": KillLiveness},
 			want:   Actions{SandboxID: "b", KillPod: true},

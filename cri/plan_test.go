@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// wantedPod is a pod with the named regular and init containers.
+// wantedPod returns a pod with the named regular and init containers.
 func wantedPod(policy v1.RestartPolicy, regular []string, init ...string) *v1.Pod {
 	grace := int64(30)
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-node", Namespace: "default", UID: "uid-1"}}
@@ -37,7 +37,7 @@ func deleted(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// sidecar makes init containers sidecars.
+// sidecar turns init containers into sidecars.
 func sidecar(pod *v1.Pod, names ...string) *v1.Pod {
 	policy := v1.ContainerRestartPolicyAlways
 	for _, name := range names {
@@ -46,14 +46,14 @@ func sidecar(pod *v1.Pod, names ...string) *v1.Pod {
 	return pod
 }
 
-// restarting gives a container a policy of its own, and rules.
+// restarting gives a container its own restart policy and rules.
 func restarting(pod *v1.Pod, name string, policy v1.ContainerRestartPolicy, rules ...v1.ContainerRestartRule) *v1.Pod {
 	c := specOf(pod, name)
 	c.RestartPolicy, c.RestartPolicyRules = &policy, rules
 	return pod
 }
 
-// on is a rule for the given exit codes, notOn one for all others.
+// on returns a rule for the given exit codes, notOn one for all others.
 func on(action v1.ContainerRestartRuleAction, codes ...int32) v1.ContainerRestartRule {
 	return v1.ContainerRestartRule{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{
 		Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: codes}}
@@ -65,8 +65,8 @@ func notOn(action v1.ContainerRestartRuleAction, codes ...int32) v1.ContainerRes
 	return rule
 }
 
-// observedPod builds an observed pod. Attempts and restart counts follow
-// from the order in which things are added, oldest first.
+// observedPod builds an observed pod. Attempts and restart counts follow from
+// the order in which instances are added, oldest first.
 type observedPod struct{ status PodStatus }
 
 func (l *observedPod) sandbox(id string, ready bool) *observedPod {
@@ -106,12 +106,12 @@ const (
 	never     = v1.RestartPolicyNever
 )
 
-// one and two are the regular containers of most pods here.
+// one and two are the regular containers of most pods in these tests.
 var one, two = []string{"a"}, []string{"a", "b"}
 
 func killed(id, name string, reason KillReason) Kill { return Kill{ID: id, Name: name, Reason: reason} }
 
-// planCase is one rule of Plan.
+// planCase tests one rule of Plan.
 type planCase struct {
 	name     string
 	pod      *v1.Pod
@@ -130,7 +130,7 @@ func testPlan(t *testing.T, cases []planCase) {
 			options := cmp.Options{
 				cmpopts.EquateEmpty(),
 				cmpopts.IgnoreFields(Kill{}, "Message"),
-				// The order of these means nothing.
+				// The order of these lists has no meaning.
 				cmp.FilterPath(func(p cmp.Path) bool { f := p.Last().String(); return f == ".Remove" || f == ".RemoveInit" },
 					cmp.FilterPath(func(p cmp.Path) bool { return !strings.Contains(p.GoString(), "RestartAll") },
 						cmpopts.SortSlices(func(a, b string) bool { return a < b }))),

@@ -7,7 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// resizedPod has one container, made with "1 1Gi" and "2 2Gi".
+// resizedPod returns a pod with one container, created with "1 1Gi" and "2
+// 2Gi".
 func resizedPod(request, limit string, policies ...v1.ContainerResizePolicy) (*v1.Pod, *PodStatus) {
 	pod := wantedPod(always, one)
 	c := &pod.Spec.Containers[0]
@@ -30,15 +31,15 @@ func TestResizes(t *testing.T) {
 		actuated       map[string]Actuated
 		found, restart bool
 	}{
-		"nothing changed":          {request: "1000m 1Gi", limit: "2 2048Mi"},
-		"cpu":                      {request: "1 1Gi", limit: "3 2Gi", found: true},
-		"cpu, memory would":        {request: "1 1Gi", limit: "3 2Gi", policies: []v1.ContainerResizePolicy{restart("memory")}, found: true},
-		"memory restarts":          {request: "1 1Gi", limit: "2 3Gi", policies: []v1.ContainerResizePolicy{restart("memory")}, found: true, restart: true},
-		"a limit that goes":        {request: "1 1Gi", limit: "2 -", found: true},
-		"made already":             {request: "1 1Gi", limit: "3 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}},
-		"made of another instance": {request: "1 1Gi", limit: "3 2Gi", actuated: map[string]Actuated{"a9": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}, found: true},
-		"back again":               {request: "1 1Gi", limit: "2 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}, found: true},
-		"half made":                {request: "1 1Gi", limit: "2 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "2 2Gi"), Uncertain: true}}, found: true},
+		"nothing changed":         {request: "1000m 1Gi", limit: "2 2048Mi"},
+		"cpu":                     {request: "1 1Gi", limit: "3 2Gi", found: true},
+		"cpu, memory would":       {request: "1 1Gi", limit: "3 2Gi", policies: []v1.ContainerResizePolicy{restart("memory")}, found: true},
+		"memory restarts":         {request: "1 1Gi", limit: "2 3Gi", policies: []v1.ContainerResizePolicy{restart("memory")}, found: true, restart: true},
+		"limit removed":           {request: "1 1Gi", limit: "2 -", found: true},
+		"already actuated":        {request: "1 1Gi", limit: "3 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}},
+		"other instance actuated": {request: "1 1Gi", limit: "3 2Gi", actuated: map[string]Actuated{"a9": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}, found: true},
+		"changed back":            {request: "1 1Gi", limit: "2 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "3 2Gi")}}, found: true},
+		"partly actuated":         {request: "1 1Gi", limit: "2 2Gi", actuated: map[string]Actuated{"a0": {Resources: resourcesOf("1 1Gi", "2 2Gi"), Uncertain: true}}, found: true},
 	} {
 		pod, status := resizedPod(tc.request, tc.limit, tc.policies...)
 		got := Resizes(pod, status, tc.actuated)
@@ -50,7 +51,7 @@ func TestResizes(t *testing.T) {
 		if (len(a.Resize) == 1) != (tc.found && !tc.restart) || (len(a.Kill) == 1) != tc.restart || (len(a.Start) == 1) != tc.restart || a.KillPod {
 			t.Errorf("%s: plan %+v", name, a)
 		}
-		// One that is not to be made now changes nothing.
+		// A resize that is not to be actuated now changes nothing.
 		if a := Plan(PlanInput{Pod: pod, Status: status}); len(a.Resize)+len(a.Kill)+len(a.Start) > 0 || a.KillPod {
 			t.Errorf("%s: plan without the resize: %+v", name, a)
 		}
@@ -62,8 +63,8 @@ func resourcesOf(request, limit string) Resources {
 	return ResourcesOf(&r)
 }
 
-// A container that was made before its resources were written down restarts
-// for other ones, as it did then; one of which the image changed does too.
+// A container that was created before its resources were recorded restarts for
+// other ones, as it did then; one whose image changed also restarts.
 func TestChangesThatAreNotResizes(t *testing.T) {
 	pod, status := resizedPod("1 1Gi", "3 2Gi")
 	status.Containers[0].Resources = nil
@@ -71,7 +72,7 @@ func TestChangesThatAreNotResizes(t *testing.T) {
 		t.Errorf("resizes %+v", got)
 	}
 	if a := Plan(PlanInput{Pod: pod, Status: status}); len(a.Kill) != 1 || a.Kill[0].Reason != KillChanged {
-		t.Errorf("made by an earlier version: %+v", a)
+		t.Errorf("created by an earlier version: %+v", a)
 	}
 	pod, status = resizedPod("1 1Gi", "3 2Gi")
 	pod.Spec.Containers[0].Image = "another"
@@ -81,7 +82,7 @@ func TestChangesThatAreNotResizes(t *testing.T) {
 	if a := Plan(PlanInput{Pod: pod, Status: status}); len(a.Kill) != 1 || a.Kill[0].Reason != KillChanged {
 		t.Errorf("another image: %+v", a)
 	}
-	// One that never ran is created again, not resized.
+	// A container that never ran is created again, not resized.
 	pod, status = resizedPod("1 1Gi", "3 2Gi")
 	status.Containers[0].State = StateCreated
 	if a := Plan(PlanInput{Pod: pod, Status: status}); len(a.Remove) != 1 || len(a.Created) > 0 {
@@ -93,11 +94,11 @@ func TestResourcesSurviveTheAnnotation(t *testing.T) {
 	for _, want := range []Resources{resourcesOf("", ""), resourcesOf("100m 1Gi", "- 2Gi"), resourcesOf("0 -", "1 -")} {
 		got := parseResources(want.text())
 		if got == nil || !got.Equal(want) {
-			t.Errorf("%s is read as %+v", want.text(), got)
+			t.Errorf("%s is parsed as %+v", want.text(), got)
 		}
 	}
 	if got := parseResources("{"); got != nil {
-		t.Errorf("broken text is read as %+v", got)
+		t.Errorf("invalid text is parsed as %+v", got)
 	}
 	q := requirements("1 1Gi", "2 2Gi")
 	q.Limits["hugepages-2Mi"] = q.Limits["memory"]

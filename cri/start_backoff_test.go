@@ -10,8 +10,8 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// A worker is woken by what its own failed attempts leave in the runtime, so
-// that syncing on each wake-up must not mean trying on each.
+// A worker is notified of what its own failed attempts leave in the runtime, so
+// a sync on each notification must not attempt a start each time.
 func TestStartBackoff(t *testing.T) {
 	for name, c := range map[string]struct{ method, key string }{
 		"sandbox":   {"RunPodSandbox", ""},
@@ -24,10 +24,10 @@ func TestStartBackoff(t *testing.T) {
 				for time.Since(begun) < time.Minute {
 					r := b.sync()
 					if r.Waiting[c.key].Message == "" {
-						t.Fatalf("after %s: %+v does not say why it waits", time.Since(begun), r)
+						t.Fatalf("after %s: %+v does not state why it waits", time.Since(begun), r)
 					}
 					if r.Err == nil && (r.RetryAfter <= 0 || r.RetryAfter > 10*time.Second) {
-						t.Fatalf("after %s: held back for %s", time.Since(begun), r.RetryAfter)
+						t.Fatalf("after %s: delayed for %s", time.Since(begun), r.RetryAfter)
 					}
 					time.Sleep(100 * time.Millisecond)
 				}
@@ -36,12 +36,13 @@ func TestStartBackoff(t *testing.T) {
 					t.Errorf("%d attempts in a minute, want about 10", n)
 				}
 
-				// A changed manifest is tried at once, and so is one that works.
+				// A changed manifest is tried at once, and so is a
+				// start that succeeds.
 				b.pod = b.pod.DeepCopy()
 				b.pod.Annotations = map[string]string{"kubernetes.io/config.hash": "another"}
 				before := b.fake.Calls(c.method)
 				if b.sync(); b.fake.Calls(c.method) != before+1 {
-					t.Error("a changed manifest is held back")
+					t.Error("a changed manifest is delayed")
 				}
 				fault.Remove()
 				b.settle()

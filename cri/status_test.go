@@ -32,7 +32,7 @@ func TestPodStatus(t *testing.T) {
 		c := f.Client(t)
 		last := filepath.Join(t.TempDir(), "last-words")
 		ctx := t.Context()
-		// Another client uses the same UID; its pod is not looked at.
+		// Another client uses the same UID; its pod is ignored.
 		f.Put(critest.Pod{UID: "uid-1", Name: "twin", Namespace: "default", Containers: []string{"web"}})
 
 		first, _ := startPod(t, c, "uid-1", "web-node")
@@ -108,18 +108,19 @@ func TestPodStatusLeavesOutWhatVanished(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s := mustStatus(t, c, "uid-1"); len(s.Containers) != 0 || len(s.Sandboxes) != 1 {
-			t.Errorf("after the container went: %+v", s)
+			t.Errorf("after the container was removed: %+v", s)
 		}
 		if err := c.RemovePodSandbox(t.Context(), sandbox); err != nil {
 			t.Fatal(err)
 		}
 		if s := mustStatus(t, c, "uid-1"); len(s.Containers) != 0 || len(s.Sandboxes) != 0 {
-			t.Errorf("after the sandbox went: %+v", s)
+			t.Errorf("after the sandbox was removed: %+v", s)
 		}
 	})
 }
 
-// TestPodStatusIsComplete: half a status would start things twice.
+// TestPodStatusIsComplete: with a partial status, containers would be started
+// twice.
 func TestPodStatusIsComplete(t *testing.T) {
 	for _, method := range []string{"ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/podstead/podstead/cri"
 )
 
-// A pod that asks for more than the runtime can do waits, and starts when the
-// runtime was upgraded. What runs is left alone by a downgrade.
+// A pod that needs more than the runtime supports waits, and starts after the
+// runtime was upgraded. A downgrade does not affect running containers.
 func TestSyncWaitsForASupportingRuntime(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, []string{"a"})
 	signal := v1.SIGRTMINPLUS3
@@ -30,7 +30,7 @@ func TestSyncWaitsForASupportingRuntime(t *testing.T) {
 		b.settle()
 		b.runs("a")
 		if a, _ := b.fake.Newest("a"); a.Config.StopSignal != runtimeapi.Signal_SIGRTMINPLUS3 {
-			t.Errorf("the runtime was told %s", a.Config.StopSignal)
+			t.Errorf("the runtime got stop signal %s", a.Config.StopSignal)
 		}
 		b.fake.SetVersion("containerd", "v1.7.1", nil)
 		if r := b.sync(); r.Err != nil || r.Acted {
@@ -40,7 +40,7 @@ func TestSyncWaitsForASupportingRuntime(t *testing.T) {
 	})
 }
 
-// A pod goes on under the handler that its sandbox was made with, though its
+// A pod keeps the handler that its sandbox was created with, even when its
 // class is gone and a new sandbox would get another one.
 func TestSyncKeepsTheHandlerOfASandbox(t *testing.T) {
 	p := pod(v1.RestartPolicyAlways, []string{"a"})

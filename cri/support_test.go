@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// supportCases has for each row of fieldSupports, in its order, a pod that asks
-// for the field, where it does, and runtimes with and without it.
+// supportCases has, for each row of fieldSupports and in its order, a pod that
+// uses the field, and runtimes with and without support.
 var supportCases = []struct {
 	ask     func(*v1.Pod)
 	path    string
@@ -86,7 +86,7 @@ func imageVolume(p *v1.Pod, subPath string) {
 	p.Spec.Containers[1].VolumeMounts = []v1.VolumeMount{{Name: "i", MountPath: "/i", SubPath: subPath}}
 }
 
-// withRecursiveReadOnly is a runtime that reports the feature.
+// withRecursiveReadOnly returns the capabilities with the feature reported.
 func withRecursiveReadOnly(k Capabilities) Capabilities {
 	k.Handlers = map[string]*runtimeapi.RuntimeHandlerFeatures{"": {RecursiveReadOnlyMounts: true}}
 	return k
@@ -103,11 +103,11 @@ func TestSupport(t *testing.T) {
 	for i, tc := range supportCases {
 		pod := wantedPod(v1.RestartPolicyAlways, []string{"a", "b"}, "i")
 		if paths := fieldSupports[i].requestedAt(pod); len(paths) > 0 {
-			t.Errorf("%s: a plain pod asks for %q", tc.path, paths)
+			t.Errorf("%s: a plain pod uses %q", tc.path, paths)
 		}
 		tc.ask(pod)
 		if !dependsOnRuntime(pod) {
-			t.Errorf("%s: the pod does not ask for it", tc.path)
+			t.Errorf("%s: the pod does not use it", tc.path)
 		}
 		for _, k := range tc.with {
 			if err := k.Unsupported(pod, ""); err != nil {
@@ -117,13 +117,13 @@ func TestSupport(t *testing.T) {
 		for _, k := range tc.without {
 			err := k.Unsupported(pod, "")
 			if err == nil || !strings.Contains(err.Error(), tc.path) || !strings.Contains(err.Error(), k.Name+" "+k.Version.Version) || !strings.Contains(err.Error(), "it requires ") {
-				t.Errorf("%s %s: %v, want the field, the runtime and what would do", k.Name, k.Version.Version, err)
+				t.Errorf("%s %s: %v, want the field, the runtime and the requirement", k.Name, k.Version.Version, err)
 			}
 		}
 	}
 }
 
-// A feature that the runtime reports proves it whatever its version.
+// A feature that the runtime reports is supported whatever the version.
 func TestSupportByFeature(t *testing.T) {
 	f := fieldSupport{
 		requestedAt: podField("securityContext.supplementalGroupsPolicy", func(*v1.PodSpec) bool { return true }),
@@ -143,7 +143,7 @@ func TestSupportByFeature(t *testing.T) {
 	}
 }
 
-// What one handler can do proves nothing of another.
+// The features of one handler say nothing about another.
 func TestSupportByHandler(t *testing.T) {
 	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
 	no := false
@@ -157,8 +157,8 @@ func TestSupportByHandler(t *testing.T) {
 	}
 }
 
-// Every signal of the API has a number in CRI; an update of CRI's names would
-// else turn all of them into the image's own.
+// Every signal of the API has a number in CRI; otherwise an update of CRI's
+// names would turn all of them into the image's default.
 func TestStopSignals(t *testing.T) {
 	for _, name := range []v1.Signal{v1.SIGTERM, v1.SIGINT, v1.SIGUSR1, v1.SIGRTMIN, v1.SIGRTMINPLUS3, v1.SIGRTMAXMINUS14, v1.SIGRTMAX, v1.SIGKILL, v1.SIGCLD} {
 		c := &v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: &name}}
@@ -166,7 +166,7 @@ func TestStopSignals(t *testing.T) {
 			t.Errorf("%s has no number", name)
 		}
 		if got := apiSignal(stopSignal(c)); got != name {
-			t.Errorf("%s comes back as %s", name, got)
+			t.Errorf("%s is read back as %s", name, got)
 		}
 	}
 	if got := stopSignal(&v1.Container{}); got != runtimeapi.Signal_RUNTIME_DEFAULT {
@@ -174,7 +174,7 @@ func TestStopSignals(t *testing.T) {
 	}
 	for _, unknown := range []runtimeapi.Signal{runtimeapi.Signal_RUNTIME_DEFAULT, 12345} {
 		if got := apiSignal(unknown); got != "" {
-			t.Errorf("%d is told as %q", unknown, got)
+			t.Errorf("%d is reported as %q", unknown, got)
 		}
 	}
 }

@@ -71,13 +71,13 @@ func TestSyncReportsFailures(t *testing.T) {
 					t.Errorf("got %+v", r)
 				}
 				if strings.Contains(w.Message, "rpc error") {
-					t.Errorf("message %q speaks of gRPC", w.Message)
+					t.Errorf("message %q mentions gRPC", w.Message)
 				}
 				if !b.events.has(tc.event) {
 					t.Errorf("no event %q in %q", tc.event, b.events.list)
 				}
 				if tc.key != "" {
-					b.runs("b") // the others start nevertheless
+					b.runs("b") // the others still start
 				}
 			})
 		})
@@ -100,8 +100,8 @@ func TestSyncInputsFail(t *testing.T) {
 	})
 }
 
-// A container that can never be made is tried forever; what was made for each
-// attempt must not pile up.
+// A container that can never be created is retried forever; files made for each
+// attempt must not accumulate.
 func TestSyncRemovesWhatAFailedCreateLeft(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault critest.Fault

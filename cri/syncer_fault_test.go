@@ -14,7 +14,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// faults are what can go wrong with any call.
+// faults are the failures that any call can have.
 var faults = map[string]critest.Fault{
 	"error before":                {Before: errors.New("injected")},
 	"three errors before":         {Before: critest.Err(codes.Internal, "injected"), Times: 3},
@@ -32,15 +32,15 @@ var faults = map[string]critest.Fault{
 	"third call, disconnect late": {Skip: 2, DisconnectAfter: true},
 }
 
-// Calls that observe, and further ones that the steps of a Sync make.
+// Calls that observe, and further ones that the steps of a sync make.
 var (
 	looks        = []string{"ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"}
 	starts       = []string{"ImageStatus", "CreateContainer", "StartContainer"}
 	terminations = []string{"StopContainer", "StopPodSandbox"}
 )
 
-// eachFault runs a scenario once for each call that goes wrong in each way.
-// With restarts, the daemon remembers nothing from one sync to the next.
+// eachFault runs a scenario once for each call and fault. With restarts, the
+// daemon keeps no state from one sync to the next.
 func eachFault(t *testing.T, p *v1.Pod, methods []string, scenario func(t *testing.T, b *syncerHarness, inject func())) {
 	for _, method := range methods {
 		for name, fault := range faults {
@@ -52,11 +52,12 @@ func eachFault(t *testing.T, p *v1.Pod, methods []string, scenario func(t *testi
 						var injected *critest.Injected
 						scenario(t, b, func() {
 							injected = b.fake.Inject(method, fault)
-							// Longer than any deadline of ours; a pull has none.
+							// Longer than any deadline of the client; a pull has
+							// none.
 							time.AfterFunc(10*time.Minute, injected.Release)
 						})
 						if injected.Hits() == 0 && fault.Skip == 0 {
-							t.Errorf("%s was never called: the fault says nothing", method)
+							t.Errorf("%s was never called: the fault has no effect", method)
 						}
 					})
 				})
@@ -139,12 +140,12 @@ func TestFaultsAtKill(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if b.fake.Running() != 0 || b.fake.Ready() != 0 {
-			t.Errorf("something goes on\n%s", b.fake.Dump())
+			t.Errorf("something still runs\n%s", b.fake.Dump())
 		}
 	})
 }
 
-// Lists that do not show what was made must not lead to a second instance.
+// Lists that do not show new objects must not lead to a second instance.
 func TestStaleListAfterStart(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.StaleLists(-1)
@@ -174,8 +175,8 @@ func TestStaleListsOnce(t *testing.T) {
 	}
 }
 
-// A daemon that was restarted, remembers nothing and is shown nothing finds
-// the sandbox of a lost answer by its name.
+// A restarted daemon that has no state and is shown an empty list finds the
+// sandbox of a lost response by its name.
 func TestSandboxIsFoundByItsName(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.Inject("RunPodSandbox", critest.Fault{After: errors.New("lost")})
@@ -190,20 +191,21 @@ func TestSandboxIsFoundByItsName(t *testing.T) {
 		if a, _ := b.fake.Newest("a"); string(a.Config.Envs[0].Value) == "" {
 			t.Error("the container did not get the pod's address")
 		}
-		// One that has containers which the status did not show is not used.
+		// A sandbox with containers that the status did not show is not
+		// used.
 		b.restart()
 		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
 		if !errors.Is(r.Err, cri.ErrExists) {
 			t.Errorf("got %+v", r)
 		}
-		// Nor one when looking fails.
+		// Nor is one when the lookup fails.
 		b.restart()
 		b.fake.Inject("ListContainers", critest.Fault{Before: errors.New("broken")})
 		r = b.syncer.Sync(t.Context(), cri.SyncRequest{Pod: b.pod, Status: &cri.PodStatus{UID: b.pod.UID}, ResolveInputs: b.inputs})
 		if r.Err == nil {
 			t.Errorf("got %+v", r)
 		}
-		// Nor one of another attempt.
+		// Nor is one of another attempt.
 		b.fake.KillSandboxes("web-node")
 		status := b.observe()
 		b.settle()
@@ -232,8 +234,8 @@ func TestCreatedContainerFailsToStart(t *testing.T) {
 	})
 }
 
-// One whose start has an unknown result is neither removed nor
-// made again.
+// A container whose start has an unknown result is neither removed nor created
+// again.
 func TestCreatedWithALostStart(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.Inject("StartContainer", critest.Fault{Before: critest.Err(codes.Unavailable, "lost"), Times: 3})
@@ -247,8 +249,8 @@ func TestCreatedWithALostStart(t *testing.T) {
 	})
 }
 
-// One that was created from what is not wanted any more never ran: the one
-// made in its place has its number.
+// A container that was created from an outdated definition never ran: its
+// replacement gets the same attempt number.
 func TestCreatedFromAnotherDefinition(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.fake.Inject("StartContainer", critest.Fault{Before: errors.New("refused")})
@@ -256,7 +258,7 @@ func TestCreatedFromAnotherDefinition(t *testing.T) {
 		b.pod.Spec.Containers[0].Image = "registry.example/a:2"
 		b.fake.Inject("RemoveContainer", critest.Fault{Before: errors.New("busy")})
 		if r := b.sync(); r.Err == nil || b.fake.Calls("CreateContainer") != 1 {
-			t.Errorf("got %+v, and another one next to that which could not be removed", r)
+			t.Errorf("got %+v, and a second one next to the one that could not be removed", r)
 		}
 		b.settle()
 		b.runs("a")
@@ -284,7 +286,7 @@ func TestDeadSandboxIsStopped(t *testing.T) {
 	})
 }
 
-// A status from before the last act, as a cache might give it.
+// The status is older than the last action, as a cache might return it.
 func TestOldStatus(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a", "b"}, "i"), func(t *testing.T, b *syncerHarness) {
 		var old []*cri.PodStatus
@@ -305,7 +307,8 @@ func TestOldStatus(t *testing.T) {
 	})
 }
 
-// The answer to a create is lost and it takes effect only after the next status.
+// The response to a create is lost, and the create takes effect only after the
+// next status.
 func TestLateEffects(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
 		t.Run(method, func(t *testing.T) {

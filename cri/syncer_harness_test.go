@@ -18,7 +18,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// syncerHarness is a Syncer over a fake runtime, and one pod.
+// syncerHarness is a Syncer over a fake runtime, with one pod.
 type syncerHarness struct {
 	t      *testing.T
 	fake   *critest.Fake
@@ -28,18 +28,18 @@ type syncerHarness struct {
 	hooks  *hooks
 	pod    *v1.Pod
 	dir    string
-	// handler is that of new sandboxes.
+	// handler is the runtime handler of new sandboxes.
 	handler string
 	// forgetful restarts the daemon before each sync.
 	forgetful bool
 
-	status  *cri.PodStatus // of the last sync
+	status  *cri.PodStatus // passed to the last sync
 	results []cri.SyncResult
-	// postStart is what the daemon remembers of hooks.
+	// postStart is the daemon's in-memory state of hooks.
 	postStart map[string]string
 }
 
-// recorder keeps the reasons and messages of events.
+// recorder records the reasons and messages of events.
 type recorder struct {
 	mu   sync.Mutex
 	list []string
@@ -70,7 +70,7 @@ func withTestbed(t *testing.T, pod *v1.Pod, test func(t *testing.T, b *syncerHar
 	})
 }
 
-// restart is a daemon that begins with nothing remembered.
+// restart replaces the daemon with one that has no in-memory state.
 func (b *syncerHarness) restart() {
 	if b.client != nil {
 		_ = b.client.Close()
@@ -130,7 +130,7 @@ func (b *syncerHarness) syncIn(ctx context.Context) cri.SyncResult {
 	return r
 }
 
-// observe returns the pod's present status.
+// observe returns the pod's current status.
 func (b *syncerHarness) observe() *cri.PodStatus {
 	b.t.Helper()
 	status, err := b.client.PodStatus(b.t.Context(), b.pod.UID)

@@ -26,7 +26,7 @@ func TestSyncStartsAPod(t *testing.T) {
 		if first.Err != nil || !first.Acted || len(first.Waiting) != 0 || first.RetryAfter != 0 {
 			t.Fatalf("got %+v", first)
 		}
-		b.runs("a", "b") // one Sync is enough
+		b.runs("a", "b") // one sync is enough
 		if second := b.sync(); second.Acted || second.Err != nil {
 			t.Errorf("a second sync acted: %+v", second)
 		}
@@ -45,9 +45,9 @@ func TestSyncStartsAPod(t *testing.T) {
 			}
 		}
 		if b.events.has("SandboxChanged") {
-			t.Error("a first sandbox is no changed one")
+			t.Error("the first sandbox is reported as changed")
 		}
-		// The order is the spec's.
+		// Containers start in the order of the spec.
 		var started []string
 		for _, call := range b.fake.Writes() {
 			if call.Method == "StartContainer" {
@@ -65,7 +65,7 @@ func TestSyncRunsInitContainersInOrder(t *testing.T) {
 		b.settle()
 		b.runs("i")
 		b.fake.Exit("i", 1)
-		b.settle() // the first restart comes at once
+		b.settle() // the first restart is immediate
 		b.runs("i")
 		b.fake.Exit("i", 0)
 		b.settle()
@@ -77,7 +77,8 @@ func TestSyncRunsInitContainersInOrder(t *testing.T) {
 			t.Errorf("the second instance of i is number %d, want 1", c.Config.Metadata.Attempt)
 		}
 
-		// A power loss: the whole order again, in a new sandbox.
+		// After a power loss the whole order runs again, in a new
+		// sandbox.
 		b.fake.Reboot()
 		b.restart()
 		for _, name := range []string{"i", "j"} {
@@ -90,7 +91,7 @@ func TestSyncRunsInitContainersInOrder(t *testing.T) {
 	})
 }
 
-// k/k#140309: a container created, but not started, before a power loss.
+// k/k#140309: a container was created, but not started, before a power loss.
 func TestSyncAfterPowerLossBetweenCreateAndStart(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}, "i", "j"), func(t *testing.T, b *syncerHarness) {
 		for _, name := range []string{"i", "j"} {
@@ -135,13 +136,13 @@ func TestSyncRestartsWithBackoff(t *testing.T) {
 		if !b.events.has("BackOff: Back-off restarting failed container a in pod web-node_default(uid-1)") {
 			t.Errorf("events %q", b.events.list)
 		}
-		b.fake.Kill("b") // the other one is not held back
+		b.fake.Kill("b") // the other one is not delayed
 		b.sync()
 		b.runs("b")
 		if steps := b.syncer.Backoff().Steps("uid-1"); len(steps) != 2 {
 			t.Errorf("steps %v, want those of a and b", steps)
 		}
-		// A daemon that restarts keeps to it.
+		// A restarted daemon keeps the back-off.
 		steps := b.syncer.Backoff().Steps("uid-1")
 		b.restart()
 		b.syncer.Backoff().Restore("uid-1", steps)
@@ -163,11 +164,11 @@ func TestSyncRestartCount(t *testing.T) {
 		record map[string]int
 		want   uint32
 	}{
-		"nothing is known":         {want: 0},
-		"the logs tell":            {logs: []string{"0.log", "4.log"}, want: 5},
-		"the record tells":         {record: map[string]int{"a": 7}, want: 7},
-		"the logs tell of more":    {logs: []string{"8.log"}, record: map[string]int{"a": 7}, want: 9},
-		"the record is of another": {record: map[string]int{"b": 7}, want: 0},
+		"no data":                {want: 0},
+		"from the logs":          {logs: []string{"0.log", "4.log"}, want: 5},
+		"from the record":        {record: map[string]int{"a": 7}, want: 7},
+		"logs beyond the record": {logs: []string{"8.log"}, record: map[string]int{"a": 7}, want: 9},
+		"record of another":      {record: map[string]int{"b": 7}, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withTestbed(t, p, func(t *testing.T, b *syncerHarness) {
@@ -193,7 +194,7 @@ func TestSyncRestartCount(t *testing.T) {
 func TestSyncReplacesADeadSandbox(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()
-		b.fake.KillSandboxes("web-node") // its container runs on
+		b.fake.KillSandboxes("web-node") // its container keeps running
 		b.settle()
 		b.runs("a")
 		if !b.events.has("SandboxChanged") {
@@ -212,7 +213,7 @@ func TestSyncEndsACompletedPod(t *testing.T) {
 		b.fake.Exit("a", 3)
 		b.settle()
 		if b.fake.Running() != 0 || b.fake.Ready() != 0 {
-			t.Errorf("something goes on\n%s", b.fake.Dump())
+			t.Errorf("something still runs\n%s", b.fake.Dump())
 		}
 		b.fresh("a")
 	})
@@ -228,7 +229,8 @@ func TestSyncHostNetwork(t *testing.T) {
 		if len(s) != 1 || s[0].Config.Hostname != "" || len(s[0].IPs) != 0 {
 			t.Errorf("got %+v", s)
 		}
-		// The pod gets a network of its own: everything again.
+		// The pod gets a network namespace of its own: everything is
+		// started again.
 		p.Spec.HostNetwork = false
 		b.settle()
 		b.runs("a")
@@ -283,7 +285,7 @@ func TestSyncPullsInParallel(t *testing.T) {
 		go func() { done <- b.sync() }()
 		synctest.Wait()
 		if b.fake.Pulling("registry.example/a:1") != 1 || b.fake.Pulling("registry.example/b:1") != 1 {
-			t.Error("the images are not pulled side by side")
+			t.Error("the images are not pulled in parallel")
 		}
 		hold.Release()
 		if r := <-done; r.Err != nil {
@@ -310,7 +312,7 @@ func TestSyncStopsWithItsContext(t *testing.T) {
 		}
 		synctest.Wait()
 		if b.fake.Pulling("registry.example/a:1") != 0 || b.events.has("Failed") {
-			t.Errorf("the pull goes on, or is called a failure: %q", b.events.list)
+			t.Errorf("the pull continues, or is reported as a failure: %q", b.events.list)
 		}
 	})
 }
@@ -345,10 +347,10 @@ func TestSyncGrace(t *testing.T) {
 		spec, deletion *int64
 		want           time.Duration
 	}{
-		"the spec's":           {&five, nil, 5 * time.Second},
-		"the deletion's":       {&five, &one, 2 * time.Second},
-		"none":                 {nil, nil, 2 * time.Second},
-		"zero is still at 2 s": {&zero, nil, 2 * time.Second},
+		"the spec's":      {&five, nil, 5 * time.Second},
+		"the deletion's":  {&five, &one, 2 * time.Second},
+		"none":            {nil, nil, 2 * time.Second},
+		"zero: still 2 s": {&zero, nil, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pod(v1.RestartPolicyAlways, []string{"a"})
@@ -405,7 +407,7 @@ func TestSyncPrunesInitHistoryWithItsFiles(t *testing.T) {
 			t.Fatal(err, linksErr)
 		}
 		if instances > 2 || len(logs) > 2 || len(links) > 2 {
-			t.Errorf("%d instances, logs %v, links %v: history is kept", instances, logs, links)
+			t.Errorf("%d instances, logs %v, links %v: the history was not removed", instances, logs, links)
 		}
 		if n := b.fake.Starts("uid-1", "i"); n < 5 {
 			t.Errorf("%d starts", n)

@@ -49,6 +49,6 @@ func TestLogEnd(t *testing.T) {
 		})
 	}
 	if _, err := logTail(t.TempDir()); err == nil {
-		t.Error("a folder was read")
+		t.Error("a directory was read")
 	}
 }

@@ -37,8 +37,8 @@ func TestTerminationMessage(t *testing.T) {
 	}
 }
 
-// TestTerminationMessageFollowsNoLinks puts in place of the file what a container
-// could.
+// TestTerminationMessageFollowsNoLinks replaces the file with what a malicious
+// container could put there.
 func TestTerminationMessageFollowsNoLinks(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
@@ -60,7 +60,7 @@ func TestTerminationMessageFollowsNoLinks(t *testing.T) {
 	switch err := unix.Mknod(at("device"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))); { // /dev/zero
 	case err == nil:
 		names = append(names, "device")
-	case !errors.Is(err, unix.EPERM): // it is for root
+	case !errors.Is(err, unix.EPERM): // only root can create it
 		t.Fatal(err)
 	}
 	for _, name := range names {

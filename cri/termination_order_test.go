@@ -15,7 +15,7 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// sidecar starts a sidecar with an index next to the pod's containers.
+// sidecar starts a sidecar with an index, in addition to the pod's containers.
 func (b *syncerHarness) sidecar(name string, index int, preStop *v1.LifecycleHandler) {
 	b.t.Helper()
 	a, ok := b.fake.Newest("a")
@@ -47,14 +47,15 @@ func (b *syncerHarness) sidecar(name string, index int, preStop *v1.LifecycleHan
 	}
 }
 
-// ends is when the newest instance of a container ended, after begun.
+// ends returns when the newest instance of a container exited, relative to
+// begun.
 func (b *syncerHarness) ends(name string, begun time.Time) time.Duration {
 	c, _ := b.fake.Newest(name)
 	return c.FinishedAt.Sub(begun).Round(time.Second)
 }
 
-// Regular containers end at once, sidecars after them in reverse order, within
-// the grace; a sidecar's hook is performed at the start.
+// Regular containers stop first, then sidecars in reverse order, within the
+// grace period; a sidecar's hook runs at the beginning.
 func TestKillTerminatesSidecarsLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		grace        int64
@@ -65,11 +66,11 @@ func TestKillTerminatesSidecarsLast(t *testing.T) {
 			30, map[string]critest.Behaviour{"a": {StopAfter: 5 * time.Second}, "b": {StopAfter: 2 * time.Second}, "s1": {StopAfter: 3 * time.Second}},
 			5 * time.Second, 2 * time.Second, 8 * time.Second, 8 * time.Second,
 		},
-		"the wait is deducted": {
+		"wait is deducted": {
 			10, map[string]critest.Behaviour{"a": {StopAfter: 5 * time.Second}, "s1": {IgnoreTerm: true}, "s0": {IgnoreTerm: true}},
 			5 * time.Second, 0, 12 * time.Second, 10 * time.Second,
 		},
-		"no turn, but the least time": {
+		"no turn, minimum grace": {
 			10, map[string]critest.Behaviour{"a": {IgnoreTerm: true}, "s1": {IgnoreTerm: true}, "s0": {IgnoreTerm: true}},
 			10 * time.Second, 0, 12 * time.Second, 12 * time.Second,
 		},
@@ -93,14 +94,14 @@ func TestKillTerminatesSidecarsLast(t *testing.T) {
 				}
 				b.hooks.did(t, "s0 sleep")
 				if b.fake.Ready() != 0 {
-					t.Error("the sandbox goes on")
+					t.Error("the sandbox was not stopped")
 				}
 			})
 		})
 	}
 }
 
-// A sidecar goes on while a container that it serves could not be asked to end.
+// A sidecar keeps running while stopping a container that it serves fails.
 func TestKillKeepsSidecarsOfRunningContainers(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {
 		b.settle()

@@ -30,7 +30,7 @@ import (
 
 var here = Platform{OS: "linux", Architecture: "amd64"}
 
-// made is an image for an architecture with two layers.
+// made returns an image with two layers for an architecture.
 func made(t testing.TB, arch string) v1.Image {
 	t.Helper()
 	img, err := random.Image(3000, 2)
@@ -48,7 +48,8 @@ func made(t testing.TB, arch string) v1.Image {
 	return img
 }
 
-// dockerArchive is what docker save writes; its layers are as tarball has them.
+// dockerArchive returns an archive in the format of docker save; its layers are
+// as tarball writes them.
 func dockerArchive(t testing.TB, images map[string]v1.Image) []byte {
 	t.Helper()
 	tags := map[name.Tag]v1.Image{}
@@ -66,7 +67,7 @@ func dockerArchive(t testing.TB, images map[string]v1.Image) []byte {
 	return b.Bytes()
 }
 
-// files are those of a tar, in its order by name.
+// files returns the files of a tar by name.
 func files(t testing.TB, data []byte) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -85,7 +86,8 @@ func files(t testing.TB, data []byte) map[string][]byte {
 	}
 }
 
-// tarOf is a tar of files; a text that begins with -> is a link.
+// tarOf returns a tar of files; content that begins with -> makes a symbolic
+// link.
 func tarOf(t testing.TB, all map[string][]byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -119,7 +121,8 @@ func jsonOf(t testing.TB, v any) []byte {
 	return data
 }
 
-// layoutOf are the files of an OCI layout of descriptors and images.
+// layoutOf returns the files of an OCI layout with the given descriptors and
+// images.
 func layoutOf(t testing.TB, index []descriptor, images ...v1.Image) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{"oci-layout": []byte(`{"imageLayoutVersion":"1.0.0"}`), "index.json": jsonOf(t, document{SchemaVersion: 2, Manifests: index})}
@@ -155,7 +158,7 @@ func layoutOf(t testing.TB, index []descriptor, images ...v1.Image) map[string][
 	return all
 }
 
-// described is the descriptor of an image with a name, by an annotation.
+// described returns the descriptor of an image that an annotation names.
 func described(t testing.TB, img v1.Image, annotation, name string) descriptor {
 	t.Helper()
 	d, err := img.Digest()
@@ -179,8 +182,8 @@ func read(t testing.TB, data []byte, as string) ([]*Image, error) {
 	return a.Images(here, as)
 }
 
-// pulled pulls an image from the registry that serves them, and fails the test
-// unless it is the same as the one that went into the archive.
+// pulled pulls an image from the registry that serves the images, and fails the
+// test unless it equals the image that was archived.
 func pulled(t *testing.T, images []*Image, ref string, want v1.Image) {
 	t.Helper()
 	r := NewRegistry(images)
@@ -203,7 +206,8 @@ func pulled(t *testing.T, images []*Image, ref string, want v1.Image) {
 		t.Fatalf("%s: %d layers: %v", ref, len(layers), err)
 	}
 	for _, l := range layers {
-		// As it was sent, plain or not: its digest is checked while it is read.
+		// Read the layer in the form in which it is served, compressed
+		// or not: reading verifies its digest.
 		r, err := l.Compressed()
 		if err == nil {
 			_, err = io.Copy(io.Discard, r)
@@ -219,7 +223,7 @@ func pulled(t *testing.T, images []*Image, ref string, want v1.Image) {
 	}
 }
 
-// shown shows the token.
+// shown is an authenticator for the token that the registry shows.
 type shown struct{ token string }
 
 func (s shown) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -237,7 +241,7 @@ func TestDockerArchive(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Plain layers, one of them a link as docker writes it.
+	// Uncompressed layers, one of them a symbolic link as docker writes it.
 	plain := files(t, data)
 	var list []dockerEntry
 	if err := json.Unmarshal(plain["manifest.json"], &list); err != nil {
@@ -292,12 +296,12 @@ func TestLayout(t *testing.T) {
 		files map[string][]byte
 		as    string
 	}{
-		"named by containerd":         {files: layoutOf(t, []descriptor{described(t, img, annotationName, "docker.io/library/web:1")}, img)},
-		"named in full by the ref":    {files: layoutOf(t, []descriptor{described(t, img, annotationRef, "web:1")}, img)},
-		"named by manifest.json":      {files: tags},
-		"named by the caller":         {files: layoutOf(t, []descriptor{described(t, img, annotationRef, "latest")}, img), as: "web:1"},
-		"one of many platforms":       {files: many},
-		"a platform that is not told": {files: layoutOf(t, []descriptor{{Digest: described(t, img, "", "").Digest, Size: described(t, img, "", "").Size, Annotations: map[string]string{annotationName: "web:1"}}}, img)},
+		"named by containerd":      {files: layoutOf(t, []descriptor{described(t, img, annotationName, "docker.io/library/web:1")}, img)},
+		"named in full by the ref": {files: layoutOf(t, []descriptor{described(t, img, annotationRef, "web:1")}, img)},
+		"named by manifest.json":   {files: tags},
+		"named by the caller":      {files: layoutOf(t, []descriptor{described(t, img, annotationRef, "latest")}, img), as: "web:1"},
+		"one of many platforms":    {files: many},
+		"unspecified platform":     {files: layoutOf(t, []descriptor{{Digest: described(t, img, "", "").Digest, Size: described(t, img, "", "").Size, Annotations: map[string]string{annotationName: "web:1"}}}, img)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			images, err := read(t, tarOf(t, c.files), c.as)
@@ -305,7 +309,8 @@ func TestLayout(t *testing.T) {
 				t.Fatalf("%+v: %v", images, err)
 			}
 			pulled(t, images, "docker.io/library/web:1", img)
-			// As ctr is given it, it is the same image still.
+			// In the form that ctr gets, it is still the same
+			// image.
 			var again bytes.Buffer
 			if err := WriteLayout(&again, images); err != nil {
 				t.Fatal(err)
@@ -325,17 +330,17 @@ func TestLayout(t *testing.T) {
 				names = append(names, d.Annotations[annotationName])
 			}
 			if want := "docker.io/library/web:1 docker.io/library/web@" + images[0].root.Digest; strings.Join(names, " ") != want {
-				t.Errorf("it is written as %q, want %s", names, want)
+				t.Errorf("written as %q, want %s", names, want)
 			}
 			same := &Image{root: doc.Manifests[0], blobs: map[string]blob{}}
 			if err := back.collect(same, doc.Manifests[0], here); err != nil || same.ID != images[0].ID || len(same.blobs) != len(images[0].blobs) {
-				t.Errorf("written and read again it is %+v: %v", same, err)
+				t.Errorf("after writing and reading again: %+v: %v", same, err)
 			}
 		})
 	}
 }
 
-// One sentence says what is wrong with an archive and what to do.
+// An error states in one line what is wrong with an archive and what to do.
 func TestBadArchives(t *testing.T) {
 	img, other := made(t, "amd64"), made(t, "arm64")
 	docker := dockerArchive(t, map[string]v1.Image{"web:1": img})
@@ -373,11 +378,11 @@ func TestBadArchives(t *testing.T) {
 		"gzip without end":   {data: zipped.Bytes()[:zipped.Len()-3], want: "truncated"},
 		"damaged":            {data: tarOf(t, damaged), want: "is damaged; copy or create the archive again"},
 		"a layer is missing": {data: tarOf(t, without), want: "is missing from the archive"},
-		"of another machine": {data: dockerArchive(t, map[string]v1.Image{"web:1": other}), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64: create the archive for that platform"},
-		"layout of another":  {data: tarOf(t, twoPlatforms), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64"},
+		"other architecture": {data: dockerArchive(t, map[string]v1.Image{"web:1": other}), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64: create the archive for that platform"},
+		"layout for another": {data: tarOf(t, twoPlatforms), want: "image web:1 of the archive: it is for linux/arm64, and this machine is linux/amd64"},
 		"another tar":        {data: tarOf(t, map[string][]byte{"etc/passwd": []byte("root")}), want: "contains no images"},
 		"zstd":               {data: []byte("\x28\xb5\x2f\xfd12345678"), want: "compressed by zstd: decompress it first"},
-		"without a name":     {data: tarOf(t, layoutOf(t, []descriptor{described(t, img, annotationRef, "latest")}, img)), want: "set one with --name"},
+		"no name":            {data: tarOf(t, layoutOf(t, []descriptor{described(t, img, annotationRef, "latest")}, img)), want: "set one with --name"},
 		"a bad name":         {data: docker, as: "Web", want: "is not a valid reference"},
 		"a digest as name":   {data: docker, as: "web@sha256:" + strings.Repeat("0", 64), want: "has a digest"},
 		"a name for two":     {data: both, as: "web:1", want: "contains 2 images"},
@@ -391,7 +396,7 @@ func TestBadArchives(t *testing.T) {
 	}
 }
 
-// Wherever an archive is cut, it is an error or the whole image.
+// An archive that is cut at any offset yields an error or the whole image.
 func TestTruncatedAnywhere(t *testing.T) {
 	img := made(t, "amd64")
 	id, _ := img.ConfigName()
@@ -408,7 +413,7 @@ func TestTruncatedAnywhere(t *testing.T) {
 		}
 	}
 	if whole > 20 {
-		t.Errorf("%d cuts of %d bytes leave it whole", whole, len(data))
+		t.Errorf("%d cuts of %d bytes leave the archive whole", whole, len(data))
 	}
 }
 
@@ -447,7 +452,7 @@ func TestRegistryRequiresTheToken(t *testing.T) {
 	}
 }
 
-// What is kept leaves nothing behind, however the reading ends.
+// Reading leaves no temporary file behind, however it ends.
 func TestReadLeavesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -42,18 +42,19 @@ func TestBehave(t *testing.T) {
 		if err := n.StopContainer(t.Context(), slow, 2*time.Second); err != nil || time.Since(start) != 2*time.Second || code("slow") != 137 {
 			t.Errorf("killed after %v with %d: %v", time.Since(start), code("slow"), err)
 		}
-		// No grace is SIGKILL at once.
+		// A grace period of zero means SIGKILL at once.
 		slow = n.start(t, "slow", 2)
 		start = time.Now()
 		if err := n.StopContainer(t.Context(), slow, 0); err != nil || time.Since(start) != 0 || code("slow") != 137 {
 			t.Errorf("killed after %v with %d: %v", time.Since(start), code("slow"), err)
 		}
-		// A caller that goes leaves the container asked to end, not killed.
+		// When the caller goes away, the container has been asked to
+		// terminate and is not killed.
 		slow = n.start(t, "slow", 3)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := n.StopContainer(ctx, slow, time.Minute); err == nil || code("slow") != -1 {
-			t.Errorf("the caller went: %v, %d", err, code("slow"))
+			t.Errorf("after the caller was cancelled: %v, %d", err, code("slow"))
 		}
 		n.Until(t, "the end", func() bool { return code("slow") == 6 })
 		n.Until(t, "the end of its time", func() bool { return code("timed") == 9 })
@@ -76,7 +77,7 @@ func TestLogsAndExec(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := n.StartContainer(t.Context(), id); err == nil {
-			t.Error("it started without a folder for its log")
+			t.Error("it started without a log directory")
 		}
 		log := filepath.Join(n.pod.LogDirectory, "web", "0.log")
 		if err := os.Mkdir(filepath.Dir(log), 0o700); err != nil {
@@ -106,7 +107,7 @@ func TestLogsAndExec(t *testing.T) {
 			t.Errorf("exec: %+v %v", got, err)
 		}
 		if _, err := n.ExecSync(t.Context(), id, []string{"no"}, time.Second); err == nil {
-			t.Error("exec of what is not there")
+			t.Error("exec in a container that does not exist")
 		}
 	})
 }

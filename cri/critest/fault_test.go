@@ -17,7 +17,8 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// node is a fake with one running pod, "web-node" with the container "web".
+// node is a fake runtime with one running pod, "web-node", with the container
+// "web".
 type node struct {
 	*critest.Fake
 	*cri.Client
@@ -77,12 +78,13 @@ func TestFaultBeforeAndAfter(t *testing.T) {
 					t.Errorf("error: %v", err)
 				}
 				if _, there := n.Fake.Newest("more"); there != c.effect {
-					t.Errorf("the effect came: %t", there)
+					t.Errorf("the call took effect: %t", there)
 				}
 				if i.Hits() != 1 {
 					t.Errorf("%d hits", i.Hits())
 				}
-				// It was for one call. What is there makes the next one fail.
+				// The fault was for one call. The next call fails
+				// because the object exists.
 				if _, err := n.create(t.Context(), "more", 0); errors.Is(err, cri.ErrExists) != c.effect || (err != nil) != c.effect {
 					t.Errorf("the next call: %v", err)
 				}
@@ -91,7 +93,7 @@ func TestFaultBeforeAndAfter(t *testing.T) {
 	}
 }
 
-// TestLate is a runtime that does what it was asked after the caller has gone.
+// TestLate simulates a runtime that performs a call after its caller has gone.
 func TestLate(t *testing.T) {
 	inNode(t, func(t *testing.T, n *node) {
 		i := n.Inject("CreateContainer", critest.Fault{Late: true})
@@ -101,7 +103,7 @@ func TestLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, there := n.Fake.Newest("late"); there {
-			t.Fatal("the effect came before its time")
+			t.Fatal("the call took effect too early")
 		}
 		i.Release()
 		n.Until(t, "the late effect", func() bool { _, there := n.Fake.Newest("late"); return there })
@@ -116,7 +118,7 @@ func TestHangUntilReleased(t *testing.T) {
 		<-i.Reached()
 		synctest.Wait()
 		if n.Running() != 1 {
-			t.Error("it was stopped while it hung")
+			t.Error("it was stopped while the call hung")
 		}
 		i.Release()
 		if err := <-done; err != nil || n.Running() != 0 {
@@ -222,7 +224,7 @@ func TestDroppedAndDoubledEvents(t *testing.T) {
 		}
 		n.SetEvents(false)
 		if err := <-ended; err == nil {
-			t.Error("the stream goes on")
+			t.Error("the stream continues")
 		}
 		cancel()
 	})
@@ -236,7 +238,7 @@ func TestDownUpAndReboot(t *testing.T) {
 			t.Errorf("down: %v", err)
 		}
 		n.Up()
-		time.Sleep(time.Second) // of the bubble: the client's back-off
+		time.Sleep(time.Second) // fake time: the client's back-off
 		s, err := n.PodStatus(t.Context(), "uid-1")
 		if err != nil || s.Newest("web").ExitCode != 4 {
 			t.Errorf("up: %+v %v", s, err)
@@ -256,7 +258,7 @@ func TestDownUpAndReboot(t *testing.T) {
 func TestLoseAndKillSandboxes(t *testing.T) {
 	inNode(t, func(t *testing.T, n *node) {
 		if n.KillSandboxes("web-node") != 1 || n.Ready() != 0 || n.Running() != 1 {
-			t.Error("the sandbox's death")
+			t.Error("the sandbox's end was not reported")
 		}
 		if n.Lose("web") != 1 {
 			t.Error("nothing was lost")

@@ -13,11 +13,11 @@ import (
 	"github.com/podstead/podstead/cri/critest"
 )
 
-// TestViolations does each thing that must never happen.
+// TestViolations performs each forbidden action.
 func TestViolations(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(t *testing.T, n *node) error
-		want string // empty: it is allowed
+		want string // empty: allowed
 	}{
 		"nothing": {func(*testing.T, *node) error { return nil }, ""},
 		"second sandbox": {func(t *testing.T, n *node) error {
@@ -126,7 +126,7 @@ func TestImages(t *testing.T) {
 			}
 		}
 		if _, err := c.PullImage(ctx, "missing", nil); !errors.Is(err, cri.ErrNotFound) {
-			t.Errorf("pull of an image that no registry has: %v", err)
+			t.Errorf("pull of an image that is in no registry: %v", err)
 		}
 		hold := f.HoldPull("nginx")
 		pulled := make(chan error, 2)
@@ -135,7 +135,7 @@ func TestImages(t *testing.T) {
 		}
 		f.Until(t, "two pulls", func() bool { return f.Pulling("nginx") == 2 })
 		if _, err := c.PullImage(ctx, "quay.io/a/b:1", nil); err != nil {
-			t.Errorf("another image waits too: %v", err)
+			t.Errorf("another image is delayed too: %v", err)
 		}
 		hold.Release()
 		if err := errors.Join(<-pulled, <-pulled); err != nil || f.Pulling("nginx") != 0 {
@@ -169,7 +169,7 @@ func TestWait(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := f.Wait(ctx, func() bool { return f.Running() == 1 }); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("waited for what never comes: %v", err)
+			t.Errorf("waited for an event that never happens: %v", err)
 		}
 		waited := make(chan error)
 		go func() { waited <- f.Wait(t.Context(), func() bool { return f.Calls("Version") == 1 }) }()

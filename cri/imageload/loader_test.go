@@ -12,7 +12,8 @@ import (
 	"github.com/podstead/podstead/cri/imageload"
 )
 
-// What cannot be loaded is the caller's to solve, and the message names how.
+// An image that cannot be loaded is an input error, and the message states the
+// remedy.
 func TestLoadErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ runtime, want string }{
 		"CRI-O":   {"cri-o", "podman load --input"},

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary play containerd: it listens on the socket
-// that its config names until it is killed.
+// TestMain lets the test binary act as containerd: it listens on the socket in
+// its config until it is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "--config" {
 		playContainerd(os.Args[2])
@@ -47,7 +47,7 @@ func playContainerd(config string) {
 	}
 }
 
-// testbed is a config whose parts are all there.
+// testbed returns a config whose files all exist.
 func testbed(t *testing.T) Config {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pc") // a socket's path must be short
@@ -71,7 +71,7 @@ func listenerOf(t *testing.T, c Config) int {
 	t.Helper()
 	conn, err := dial(t.Context(), c.Socket())
 	if err != nil {
-		t.Fatalf("nobody answers: %v", err)
+		t.Fatalf("nothing listens: %v", err)
 	}
 	defer conn.Close()
 	pid, err := peer(conn)
@@ -106,14 +106,14 @@ func TestRunKeepsOneContainerd(t *testing.T) {
 		t.Fatalf("Run = %v", err)
 	}
 	if got := listenerOf(t, cfg); got != pid {
-		t.Fatalf("the containerd did not outlive its keeper: pid %d, then %d", pid, got)
+		t.Fatalf("containerd did not survive its parent: pid %d, then %d", pid, got)
 	}
 
-	// A later podstead finds it by its socket, starts no other, and still
-	// notices its end though it is not its parent.
+	// A later podstead finds it by its socket, starts no second one, and
+	// still notices its exit though it is not its parent.
 	second := New(cfg, "/nonexistent/containerd", quiet())
 	if err := second.Start(t.Context()); err != nil {
-		t.Fatalf("Start over a living one: %v", err)
+		t.Fatalf("Start with a running containerd: %v", err)
 	}
 	second.binary = exe
 	ctx2, cancel2 := context.WithCancel(t.Context())
@@ -187,7 +187,7 @@ func TestHostNetworkConfigIsPreferred(t *testing.T) {
 		t.Fatal(err)
 	}
 	if dir, _ := cfg.cniConf(); dir != own {
-		t.Errorf("a folder with no network is used: %q", dir)
+		t.Errorf("a directory without a network is used: %q", dir)
 	}
 	if err := os.WriteFile(filepath.Join(cfg.CNIConfDir, "10-x.conflist"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func TestFindFirstAnsweringSocket(t *testing.T) {
 		t.Errorf("Find = %q, %v", got, found)
 	}
 	if got, found := Find(t.Context(), []string{stale}); found {
-		t.Errorf("Find = %q though nobody answers", got)
+		t.Errorf("Find = %q though nothing listens", got)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestChildEnvPrefersItsOwnShim(t *testing.T) {
 	}
 }
 
-// A containerd that takes minutes to come up, on a slow disk, must not get a
+// A containerd that takes minutes to start, on a slow disk, must not get a
 // second one next to it every minute.
 func TestSlowContainerdStart(t *testing.T) {
 	cfg := testbed(t)

@@ -18,10 +18,10 @@ func TestChooseKeepsARuntimeThatIsDown(t *testing.T) {
 		sockets    []string
 		want       string
 	}{
-		"first start, a runtime is there": {"", []string{alive}, "unix://" + alive},
-		"first start, none is there":      {"", []string{alive + "x"}, "unix:///private"},
-		"the remembered one is down":      {"unix:///run/down.sock", []string{alive}, "unix:///run/down.sock"},
-		"private stays private":           {"unix:///private", []string{alive}, "unix:///private"},
+		"first start, runtime present": {"", []string{alive}, "unix://" + alive},
+		"first start, none present":    {"", []string{alive + "x"}, "unix:///private"},
+		"the remembered one is down":   {"unix:///run/down.sock", []string{alive}, "unix:///run/down.sock"},
+		"private stays private":        {"unix:///private", []string{alive}, "unix:///private"},
 	} {
 		if got := Choose(t.Context(), c.remembered, c.sockets, "unix:///private"); got != c.want {
 			t.Errorf("%s: Choose = %q, want %q", name, got, c.want)

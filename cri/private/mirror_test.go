@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// newMirrorTestbed is a private containerd whose config is written, and what a person
-// wrote for registries.
-func newMirrorTestbed(t *testing.T, theirs map[string]string) (*Containerd, Config) {
+// newMirrorTestbed returns a private containerd whose config is written, with
+// registry files that an administrator wrote.
+func newMirrorTestbed(t *testing.T, existing map[string]string) (*Containerd, Config) {
 	t.Helper()
 	cfg := testbed(t)
 	if err := cfg.prepare(); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range theirs {
+	for name, text := range existing {
 		path := filepath.Join(cfg.CertsDir(), name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -32,31 +32,31 @@ func TestMirror(t *testing.T) {
 	const ours = "[host.\"http://127.0.0.1:1\"]\n  capabilities = [\"pull\", \"resolve\"]\n  [host.\"http://127.0.0.1:1\".header]\n    X-Token = \"word\"\n"
 	const mirror = "[host.\"https://mirror\"]\n  ca = \"ca.crt\"\n"
 	for name, c := range map[string]struct {
-		theirs       map[string]string
-		host, folder string
-		want         string
-		files        string
+		existing  map[string]string
+		host, dir string
+		want      string
+		files     string
 	}{
-		"nothing there":    {host: "docker.io", folder: "docker.io", want: ours, files: "hosts.toml"},
-		"a port":           {host: "r.test:5000", folder: "r.test_5000_", want: ours, files: "hosts.toml"},
-		"theirs":           {theirs: map[string]string{"docker.io/hosts.toml": "server = \"https://up\"\n\n" + mirror, "docker.io/ca.crt": "x"}, host: "docker.io", folder: "docker.io", want: "server = \"https://up\"\n\n" + ours + mirror, files: "ca.crt hosts.toml"},
-		"their default":    {theirs: map[string]string{"_default/hosts.toml": mirror, "quay.io/hosts.toml": "server = \"no\""}, host: "docker.io", folder: "docker.io", want: ours + mirror, files: "hosts.toml"},
-		"theirs of a port": {theirs: map[string]string{"r.test:5000/hosts.toml": "server = \"http://up\""}, host: "r.test:5000", folder: "r.test_5000_", want: "server = \"http://up\"\n" + ours, files: "hosts.toml"},
-		"certificates":     {theirs: map[string]string{"docker.io/ca.crt": "x"}, host: "docker.io", folder: "docker.io", want: ours, files: "ca.crt hosts.toml"},
+		"nothing there":    {host: "docker.io", dir: "docker.io", want: ours, files: "hosts.toml"},
+		"a port":           {host: "r.test:5000", dir: "r.test_5000_", want: ours, files: "hosts.toml"},
+		"existing":         {existing: map[string]string{"docker.io/hosts.toml": "server = \"https://up\"\n\n" + mirror, "docker.io/ca.crt": "x"}, host: "docker.io", dir: "docker.io", want: "server = \"https://up\"\n\n" + ours + mirror, files: "ca.crt hosts.toml"},
+		"existing default": {existing: map[string]string{"_default/hosts.toml": mirror, "quay.io/hosts.toml": "server = \"no\""}, host: "docker.io", dir: "docker.io", want: ours + mirror, files: "hosts.toml"},
+		"existing, a port": {existing: map[string]string{"r.test:5000/hosts.toml": "server = \"http://up\""}, host: "r.test:5000", dir: "r.test_5000_", want: "server = \"http://up\"\n" + ours, files: "hosts.toml"},
+		"certificates":     {existing: map[string]string{"docker.io/ca.crt": "x"}, host: "docker.io", dir: "docker.io", want: ours, files: "ca.crt hosts.toml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			own, cfg := newMirrorTestbed(t, c.theirs)
+			own, cfg := newMirrorTestbed(t, c.existing)
 			withdraw, err := own.AddMirror(c.host, Mirror{URL: "http://127.0.0.1:1", Header: "X-Token", Value: "word"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir := filepath.Join(cfg.registryLink(), c.folder)
-			for name, text := range c.theirs {
+			dir := filepath.Join(cfg.registryLink(), c.dir)
+			for name, text := range c.existing {
 				if others := filepath.Dir(name); others == c.host {
 					continue
 				}
 				if got, err := os.ReadFile(filepath.Join(cfg.registryLink(), name)); err != nil || string(got) != text {
-					t.Errorf("meanwhile %s is %q %v", name, got, err)
+					t.Errorf("while the mirror is on, %s is %q %v", name, got, err)
 				}
 			}
 			got, err := os.ReadFile(filepath.Join(dir, "hosts.toml"))
@@ -81,9 +81,9 @@ func TestMirror(t *testing.T) {
 			}
 			withdraw()
 			if _, err := os.Stat(cfg.mirrorDir()); !os.IsNotExist(err) {
-				t.Errorf("it is left: %v", err)
+				t.Errorf("the file remains: %v", err)
 			}
-			for name, text := range c.theirs {
+			for name, text := range c.existing {
 				if got, err := os.ReadFile(filepath.Join(cfg.registryLink(), name)); err != nil || string(got) != text {
 					t.Errorf("%s is %q %v", name, got, err)
 				}
@@ -92,8 +92,8 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// A containerd that an earlier podstead started does not look for offers; what
-// a daemon left that was killed is gone when the next one starts.
+// A containerd that an earlier podstead started does not look for the mirror;
+// files that a killed daemon left are removed when the next one starts.
 func TestMirrorOfAnotherDaemon(t *testing.T) {
 	own, cfg := newMirrorTestbed(t, nil)
 	if _, err := own.AddMirror("docker.io", Mirror{}); err != nil {
